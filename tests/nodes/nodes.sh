@@ -533,7 +533,7 @@ END
     nodes=(--hosts a,b,c,d --launch-agent "$dir/ssh")
     rogue() { "$ROGUE" "$@" 2> "$dir/rogue.err" || { echo "rogue $*: not refused" >> "$dir/rogues"; cat "$dir/rogue.err"; }; }
     # A job that waits while strangers come to its head and to an agent, and then goes on.
-    begin -v -n 8 sh -c "echo ready; until [ -e $dir/go ]; do sleep 0.1; done; exec $RAWPMI pgf"
+    begin -v --node-timeout 6 -n 8 sh -c "echo ready; until [ -e $dir/go ]; do sleep 0.1; done; exec $RAWPMI pgf"
     await 8 ready
     port=$(sed -n 's/^port //p' "$dir/boot.a")
     job=$(sed -n 's/^job //p' "$dir/boot.a")
@@ -546,7 +546,7 @@ END
         rogue "$1" "$2" secret "$job" 2 "$3"
         [ "$3" = 1 ] && rogue "$1" "$2" secret "$job" 4294967295 1 # as the head
         "$ROGUE" "$1" "$2" secret 00112233445566778899aabbccddeeff 2 "$3" && fail "another job's hello was answered"
-        rogue "$1" "$2" silent 3 & # 5 s
+        rogue "$1" "$2" silent 3 & # --node-timeout
         rogue "$1" "$2" half &
     done
     wait $(jobs -p | grep -vx "$limit")

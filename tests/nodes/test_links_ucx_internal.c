@@ -33,7 +33,7 @@ static struct {
     struct pmirun pr;
     struct nodes nodes;
     uint64_t heard[8];
-    unsigned n_heard, n_refused, n_lost;
+    unsigned n_heard, n_refused, n_lost, n_room;
 } w;
 
 bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
@@ -51,6 +51,13 @@ void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
     assert_int_equal(node, PEER);
     assert_non_null(why);
     w.n_lost++;
+}
+
+void agent_room(struct pmirun *pr, uint32_t node)
+{
+    assert_ptr_equal(pr, &w.pr);
+    assert_int_equal(node, PEER);
+    w.n_room++;
 }
 
 void say(struct pmirun *pr, const char *format, ...)
@@ -161,6 +168,102 @@ static void test_no_memory(void **state)
     heard(0);
 }
 
+/* ---- what UCX is told, and how it answers ---- */
+
+static struct {
+    void *sent[64]; /* what it has and has not sent */
+    ucp_send_nbx_callback_t on_sent;
+    unsigned n, n_messages; /* n_messages: that come, one each time it makes progress */
+} fake;
+
+static ucs_status_ptr_t fake_send(ucp_ep_h ep, unsigned id, const void *header, size_t header_len,
+                                  const void *p, size_t n, const ucp_request_param_t *param)
+{
+    (void)ep, (void)id, (void)header, (void)header_len, (void)p, (void)n;
+    fake.on_sent = param->cb.send;
+    assert_in_range(fake.n, 0, 63);
+    fake.sent[fake.n++] = param->user_data;
+    return &fake;
+}
+
+static void fake_free(void *request)
+{
+    assert_ptr_equal(request, &fake);
+}
+
+static unsigned fake_progress(ucp_worker_h worker)
+{
+    (void)worker;
+    if (fake.n_messages == 0)
+        return 0;
+    come(ucx.peers[PEER].in_seq, false);
+    fake.n_messages--;
+    return 1;
+}
+
+static ucs_status_t fake_arm(ucp_worker_h worker)
+{
+    (void)worker;
+    return UCS_OK;
+}
+
+static void fake_ucx(void)
+{
+    memset(&fake, 0, sizeof(fake));
+    dl_ucp_am_send_nbx = fake_send;
+    dl_ucp_request_free = fake_free;
+    dl_ucp_worker_progress = fake_progress;
+    dl_ucp_worker_arm = fake_arm;
+    ucx.peers[PEER].ep = (ucp_ep_h)(void *)&fake; /* connected */
+}
+
+/* Full beyond UCX_QUEUE_BYTES that are on their way; room again, once, when half of them have gone. */
+static void test_back_pressure(void **state)
+{
+    static char frame[UCX_QUEUE_BYTES / 8];
+
+    (void)state;
+    fake_ucx();
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(ucx_send(&w.pr, PEER, frame, sizeof(frame)), 0);
+        assert_false(ucx_full(PEER));
+    }
+    assert_int_equal(ucx_send(&w.pr, PEER, frame, 1), 0);
+    assert_true(ucx_full(PEER));
+    while (fake.n > 5) {
+        ucx_progress();
+        assert_int_equal(w.n_room, 0);
+        assert_true(ucx_full(PEER));
+        fake.on_sent(&fake, UCS_OK, fake.sent[--fake.n]);
+    }
+    fake.on_sent(&fake, UCS_OK, fake.sent[--fake.n]);
+    ucx_progress();
+    assert_int_equal(w.n_room, 1);
+    assert_true(ucx_more()); /* what is sent because of that */
+    ucx_progress();
+    assert_int_equal(w.n_room, 1);
+    assert_false(ucx_more());
+    assert_false(ucx_full(PEER));
+    while (fake.n > 0)
+        fake.on_sent(&fake, UCS_OK, fake.sent[--fake.n]);
+}
+
+/* Much that comes is taken in turns. */
+static void test_turns(void **state)
+{
+    (void)state;
+    fake_ucx();
+    fake.n_messages = 3 * TURN_BYTES / sizeof(uint64_t) + 3;
+    for (int turn = 0; turn < 3; turn++) {
+        ucx_progress();
+        assert_true(ucx_more());
+    }
+    assert_int_equal(fake.n_messages, 0);
+    ucx_progress();
+    assert_false(ucx_more());
+    assert_int_equal(w.n_lost + w.n_refused, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +271,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_far_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_back_pressure, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,8 @@ struct get {
     int rc;
     char value[64];
     size_t len;
+    int32_t culprit; /* whose end has ended it */
+    uint32_t why;
 };
 
 struct node {
@@ -51,7 +53,8 @@ struct node {
     uint32_t n_done[PMIWIRE_COLL_COUNT_]; /* completions with rc 0 */
     int done_rc;                          /* of the last completion */
     uint32_t n_failed_done;
-    uint32_t n_pairs; /* brought, of the last collective */
+    uint32_t n_stopped[PMIWIRE_COLL_COUNT_]; /* completions with PMIWIRE_EGONE */
+    uint32_t n_pairs;                        /* brought, of the last collective */
     int failed_rc;
     uint32_t failed_node, n_failed;
     uint64_t sent, received; /* frames */
@@ -64,7 +67,10 @@ struct world {
     struct queue *queues; /* from * n_nodes + to */
     uint64_t n_queued;
     uint64_t rng;
-    uint32_t slow;    /* nonzero: some pairs of nodes are, and this says which */
+    uint32_t slow; /* nonzero: some pairs of nodes are, and this says which */
+    bool choke;    /* links say now and then that they have enough */
+    bool *full;    /* by pair: they have said so */
+    uint32_t n_full;
     struct get *gets; /* by token */
     size_t n_gets, cap_gets;
     struct { /* by rank, of the last ring */
@@ -97,7 +103,7 @@ static UNUSED struct pmiwire_str str(const char *s)
     return pmiwire_strz(s);
 }
 
-static void w_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
+static int w_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
 {
     struct node *n = ctx;
     struct world *w = n->w;
@@ -116,13 +122,35 @@ static void w_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_i
     n->sent++;
     if (w->nodes[to].dead || n->dead) {
         free(m);
-        return;
+        return 0;
     }
     m->next = NULL;
     m->bytes = bytes;
     *q->tail = m;
     q->tail = &m->next;
     w->n_queued++;
+    if (!w->choke || w_random(w, 4))
+        return 0;
+    w->n_full += !w->full[(size_t)n->id * w->n_nodes + to];
+    w->full[(size_t)n->id * w->n_nodes + to] = true;
+    return 1;
+}
+
+/* There is room again between one pair of nodes, chosen at random. False: there was everywhere. */
+static UNUSED bool w_ready(struct world *w)
+{
+    uint32_t pairs = w->n_nodes * w->n_nodes, i;
+    int rc;
+
+    if (w->n_full == 0)
+        return false;
+    for (i = w_random(w, pairs); !w->full[i]; i = (i + 1) % pairs)
+        ;
+    w->full[i] = false;
+    w->n_full--;
+    rc = pmiwire_exchange_ready(w->nodes[i / w->n_nodes].x, i % w->n_nodes);
+    assert_true(rc == 0 || w->nodes[i / w->n_nodes].n_failed);
+    return true;
 }
 
 static uint32_t w_node_of(void *ctx, uint32_t rank)
@@ -141,6 +169,7 @@ static void w_got(void *ctx, uint64_t token, int rc, struct pmiwire_str value)
     g->pending = false;
     g->ended = true;
     g->rc = rc;
+    g->culprit = pmiwire_exchange_get_culprit(n->x, &g->why);
     if (rc == 0) {
         assert_true(value.len <= sizeof(g->value));
         g->len = value.len;
@@ -160,6 +189,7 @@ static void w_done(void *ctx, uint32_t kind, uint32_t number, int rc)
         assert_int_equal(++n->n_done[kind], number);
     else
         n->n_failed_done++;
+    n->n_stopped[kind] += rc == PMIWIRE_EGONE;
     if (n->w->on_done)
         n->w->on_done(n, kind, number, rc);
 }
@@ -272,7 +302,8 @@ static UNUSED void w_init(struct world *w, uint32_t n_nodes, uint32_t n_ranks, e
     w->nodes = calloc(n_nodes, sizeof(*w->nodes));
     w->queues = calloc((size_t)n_nodes * n_nodes, sizeof(*w->queues));
     w->rings = calloc(n_ranks, sizeof(*w->rings));
-    assert_true(w->node_of && w->nodes && w->queues && w->rings);
+    w->full = calloc((size_t)n_nodes * n_nodes, sizeof(*w->full));
+    assert_true(w->node_of && w->nodes && w->queues && w->rings && w->full);
     for (size_t i = 0; i < (size_t)n_nodes * n_nodes; i++)
         w->queues[i].tail = &w->queues[i].head;
     place(w, p);
@@ -311,6 +342,7 @@ static UNUSED void w_fini(struct world *w)
     free(w->nodes);
     free(w->queues);
     free(w->rings);
+    free(w->full);
     free(w->gets);
 }
 
@@ -396,6 +428,7 @@ static UNUSED uint64_t w_get_by(struct world *w, uint32_t node, int32_t rank, co
     g->pending = false;
     g->ended = true;
     g->rc = rc;
+    g->culprit = pmiwire_exchange_get_culprit(w->nodes[node].x, &g->why);
     if (rc == 0) {
         assert_true(value.len <= sizeof(g->value));
         g->len = value.len;
@@ -413,7 +446,8 @@ static UNUSED uint64_t w_get(struct world *w, uint32_t node, const char *key, in
 
 static UNUSED void w_gone(struct world *w, uint32_t rank)
 {
-    assert_int_equal(pmiwire_exchange_gone(w->nodes[w->node_of[rank]].x, (int32_t)rank), 0);
+    assert_int_equal(
+        pmiwire_exchange_gone(w->nodes[w->node_of[rank]].x, (int32_t)rank, PMIWIRE_GONE_ENDED), 0);
 }
 
 static UNUSED void w_expect(struct world *w, uint64_t token, const char *value)

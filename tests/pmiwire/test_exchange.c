@@ -495,27 +495,40 @@ static int shelf_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *val
     return PMIWIRE_ENOENT;
 }
 
-static int shelf_pairs(struct node *n, uint32_t kind, const void *block, size_t bytes)
+static void shelf_set(uint32_t node, struct pmiwire_str key, struct pmiwire_str value)
 {
-    struct shelf *s = &shelves[n->id];
-    struct pmiwire_keyval kv;
-    size_t pos = 0;
+    struct shelf *s = &shelves[node];
     uint32_t i;
 
+    for (i = 0; i < s->n; i++)
+        if (strlen(s->key[i]) == key.len && memcmp(s->key[i], key.ptr, key.len) == 0)
+            break;
+    assert_true(i < 8);
+    snprintf(s->key[i], 16, "%.*s", (int)key.len, key.ptr);
+    snprintf(s->value[i], 16, "%.*s", (int)value.len, value.ptr);
+    s->n += i == s->n;
+}
+
+static int shelf_pairs(struct node *n, uint32_t kind, const void *block, size_t bytes)
+{
+    struct pmiwire_keyval kv;
+    size_t pos = 0;
+
     assert_int_equal(kind, PMIWIRE_COLL_FENCE);
-    while (pmiwire_block_next(block, bytes, &pos, &kv) == 1) {
-        for (i = 0; i < s->n; i++)
-            if (strlen(s->key[i]) == kv.key.len && memcmp(s->key[i], kv.key.ptr, kv.key.len) == 0)
-                break;
-        assert_true(i < 8);
-        snprintf(s->key[i], 16, "%.*s", (int)kv.key.len, kv.key.ptr);
-        snprintf(s->value[i], 16, "%.*s", (int)kv.value.len, kv.value.ptr);
-        s->n += i == s->n;
-    }
+    while (pmiwire_block_next(block, bytes, &pos, &kv) == 1)
+        shelf_set(n->id, kv.key, kv.value);
     return 0;
 }
 
-/* With ops->find nothing of what Fences bring is held twice. */
+/* As the header wants it: into the store first. */
+static void shelf_put(struct world *w, uint32_t rank, const char *key, const char *value,
+                      uint32_t hint)
+{
+    shelf_set(w->node_of[rank], str(key), str(value));
+    w_put(w, rank, key, value, hint);
+}
+
+/* With ops->find nothing is held twice, neither what Fences bring nor what is put for them. */
 static void the_callers_store(void **state)
 {
     struct pmiwire_exchange_ops ops = w_ops;
@@ -528,22 +541,62 @@ static void the_callers_store(void **state)
     w_init(&w, 4, 4, BLOCK, 5);
     w.on_pairs = shelf_pairs;
     w_start(&w, &o);
-    w_put(&w, 1, "a", "1", PMIWIRE_HINT_DENSE);
-    w_put(&w, 2, "b", "2", PMIWIRE_HINT_DENSE);
+    shelf_put(&w, 1, "a", "1", PMIWIRE_HINT_DENSE);
+    shelf_put(&w, 2, "b", "2", PMIWIRE_HINT_DENSE);
     w_expect(&w, w_get(&w, 1, "a", -1, PMIWIRE_GET_LOCAL), "1");
-    assert_int_equal(w_stats(&w, 1).n_keys, 1);
+    assert_int_equal(w_stats(&w, 1).n_keys, 0);
     w_fence(&w);
     for (uint32_t n = 0; n < 4; n++) {
         assert_int_equal(w_stats(&w, n).n_keys, 0);
         w_expect(&w, w_get(&w, n, "a", -1, PMIWIRE_GET_LOCAL), "1");
         w_expect(&w, w_get(&w, n, "b", -1, PMIWIRE_GET_WAIT), "2");
     }
-    w_put(&w, 1, "a", "new", PMIWIRE_HINT_NONE);
+    shelf_put(&w, 1, "a", "new", PMIWIRE_HINT_SPARSE); /* it was DENSE, and stays so */
     w_expect(&w, w_get(&w, 1, "a", -1, PMIWIRE_GET_LOCAL), "new");
     w_expect(&w, w_get(&w, 0, "a", -1, PMIWIRE_GET_LOCAL), "1");
     w_fence(&w);
     w_expect(&w, w_get(&w, 0, "a", -1, PMIWIRE_GET_LOCAL), "new");
     w_fini(&w);
+}
+
+/* With one node and ops->find a Put is kept by the caller alone, whatever its hint; who waits for it
+ * has it, and nothing is left of either. A Fence brings nothing. */
+static void one_node_keeps_nothing(void **state)
+{
+    struct pmiwire_exchange_ops ops = w_ops;
+    struct pmiwire_exchange_opts o = {.ops = &ops};
+    struct world w;
+
+    (void)state;
+    ops.find = shelf_find;
+    for (o.design = 0; o.design < 3; o.design++) {
+        uint64_t t[2], bytes;
+
+        memset(shelves, 0, sizeof(shelves));
+        w_init(&w, 1, 4, BLOCK, 5);
+        w.on_pairs = shelf_pairs;
+        w_start(&w, &o);
+        bytes = w_stats(&w, 0).bytes;
+        shelf_put(&w, 0, "a", "1", PMIWIRE_HINT_DENSE);
+        shelf_put(&w, 1, "b", "2", PMIWIRE_HINT_SPARSE);
+        w_fence(&w);
+        w_expect(&w, w_get(&w, 0, "b", 1, PMIWIRE_GET_LOCAL), "2");
+        assert_int_equal(w_stats(&w, 0).bytes, bytes);
+        for (int i = 0; i < 2; i++)
+            t[i] = w_get_by(&w, 0, 1 + i, "c", 3, PMIWIRE_GET_WAIT);
+        assert_true(w.gets[t[0]].pending && w.gets[t[1]].pending);
+        shelf_put(&w, 3, "c", "3", PMIWIRE_HINT_SPARSE);
+        w_expect(&w, t[0], "3");
+        w_expect(&w, t[1], "3");
+        assert_int_equal(w_stats(&w, 0).n_keys, 0);
+        for (uint32_t r = 0; r < 4; r++) {
+            assert_int_equal(w.nodes[0].n_done[PMIWIRE_COLL_FENCE], 1);
+            assert_int_equal(pmiwire_exchange_fence(w.nodes[0].x, (int32_t)r), 0);
+        }
+        assert_int_equal(w.nodes[0].n_done[PMIWIRE_COLL_FENCE], 2);
+        assert_int_equal(w.nodes[0].n_pairs, 0);
+        w_fini(&w);
+    }
 }
 
 /* ---- failure and time ---- */
@@ -833,6 +886,7 @@ int main(void)
         cmocka_unit_test(concurrent_puts_agree),
         cmocka_unit_test(waiting_for_dense),
         cmocka_unit_test(the_callers_store),
+        cmocka_unit_test(one_node_keeps_nothing),
         cmocka_unit_test(a_lost_node_ends_everything),
         cmocka_unit_test(giving_up_is_told),
         cmocka_unit_test(waiting_has_a_limit),

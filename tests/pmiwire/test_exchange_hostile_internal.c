@@ -77,10 +77,10 @@ static void everything(struct world *w, void (*before)(struct world *w, uint32_t
     }
     for (uint32_t i = 0; i < w->n_nodes; i++)
         (void)w_get(w, i, "nobody's", 3, PMIWIRE_GET_WAIT);
-    for (uint64_t t = 1; t < 5; t++) {
+    for (uint64_t t = 1; t < 6; t++) {
         w_tick(w, t);
         record(w, before);
-        if (t == 3)
+        if (t == 3) /* the next tick says so, and the one after it asks */
             w_gone(w, 3);
     }
     for (size_t i = 0; i < w->n_gets; i++)
@@ -265,6 +265,11 @@ static void made_up_frames(void **state)
                    up[] = {0, 3}, here[] = {1, 3}, to_us[] = {0, 1}, answer_up[] = {4, 0},
                    astray[] = {0, 5};
     const uint32_t missing[] = {1u << 18, 'k'};
+    /* LIMIT: a rank, why, and how many of each kind it has entered. */
+    const uint32_t limit[] = {5, 1, 1, 1, 99}, lower[] = {5, 5, 0, 0, 0}, below[] = {7, 2, 0, 0, 0},
+                   no_such[] = {9, 1, 0, 0, 0}, ours[] = {1, 1, 0, 0, 0},
+                   no_why[] = {5, 0, 0, 0, 0}, bad_why[] = {5, 6, 0, 0, 0},
+                   ahead[] = {5, 1, 2, 0, 0}, ahead_too[] = {5, 1, 0, 2, 0};
     struct world w;
 
     (void)state;
@@ -373,8 +378,28 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 0, 0, to_us, 8},
         {0, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, up, 8},
         {0, 1, 3, PMIWIRE_FRAME_GONE, 0, 0, 0, here, 8},
-        {0, 1, 0, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 0, 0, to_us, 8},
-        {0, 1, 4, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 0, 0, answer_up, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 0, 0, to_us, 8}, /* why? */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 6, 0, to_us, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 1, 2, to_us,
+         8}, /* two Fences ahead */
+        {0, 1, 0, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 5, 1, to_us, 8},
+        {0, 1, 4, PMIWIRE_FRAME_GONE, PMIWIRE__FRAME_FOUND, 1, 0, answer_up, 8},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 0, limit, 16},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 1, 0, 0, limit, 20},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 1, 0, limit, 20},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 1, limit, 20},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 0, no_such, 20},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 0, ours, 20},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 0, no_why, 20},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 0, bad_why, 20},
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 0, ahead, 20}, /* without us */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 0, ahead_too, 20},
+        {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_LIMIT, 0, 0, 0, limit, 20}, /* not from that side */
+        {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 0, below, 20},
+        {PMIWIRE_EPROTO, 1, 7, PMIWIRE_FRAME_LIMIT, 0, 0, 0, below, 20}, /* not a neighbour */
+        {0, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 0, limit, 20},
+        {0, 1, 0, PMIWIRE_FRAME_LIMIT, 0, 0, 0, lower, 20},
+        {0, 1, 3, PMIWIRE_FRAME_LIMIT, 0, 0, 0, below, 20},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_FAIL, 0, 0, 0, fine, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_FAIL, 0, 0, 0, nowhere, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_FAIL, 0, 0, 0, why, 4},
@@ -390,6 +415,22 @@ static void made_up_frames(void **state)
         if (rc != cases[i].rc)
             fail_msg("case %zu: %d instead of %d", i, rc, cases[i].rc);
     }
+    w_fini(&w);
+}
+
+/* A rank cannot have missed a Fence that is complete. */
+static void a_limit_that_lies(void **state)
+{
+    struct pmiwire_exchange_opts o = {.arity = 2};
+    const uint32_t limit[] = {1, PMIWIRE_GONE_ENDED, 0, 0, 0};
+    struct world w;
+
+    (void)state;
+    w_init(&w, 2, 2, BLOCK, 1);
+    w_start(&w, &o);
+    w_fence(&w);
+    assert_int_equal(made(&w, 0, 1, PMIWIRE_FRAME_LIMIT, 0, 0, 0, limit, 20), PMIWIRE_EPROTO);
+    w_fence(&w);
     w_fini(&w);
 }
 
@@ -590,7 +631,7 @@ static void a_limit_on_memory(void **state)
 /* A key put over and over, longer and shorter, does not grow the store. */
 static void updates_do_not_pile_up(void **state)
 {
-    struct pmiwire_exchange_opts o = {.max_bytes = 200000};
+    struct pmiwire_exchange_opts o = {.max_bytes = 210000};
     static char text[2000];
     struct world w;
 
@@ -618,8 +659,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_out_of_order),    cmocka_unit_test(replayed_frames),
         cmocka_unit_test(made_up_frames),         cmocka_unit_test(answers_nobody_asked_for),
-        cmocka_unit_test(an_allgather_that_lies), cmocka_unit_test(every_allocation_fails),
-        cmocka_unit_test(a_limit_on_memory),      cmocka_unit_test(updates_do_not_pile_up),
+        cmocka_unit_test(a_limit_that_lies),      cmocka_unit_test(an_allgather_that_lies),
+        cmocka_unit_test(every_allocation_fails), cmocka_unit_test(a_limit_on_memory),
+        cmocka_unit_test(updates_do_not_pile_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,10 @@
  * A Get that waits is told that nobody is left only where that is so: its source is gone, or all
  * other ranks are; and not where that rank has put the key.
  *
+ * Ranks die at any moment, too, of any cause: then those who are in a collective that one of them has
+ * not entered are told so, once all frames and one tick have been delivered, and those in any other
+ * are not. Links say at random that they have enough.
+ *
  * FENCEPOST_SEEDS=N runs N seeds of each kind, FENCEPOST_SEED=N that one alone.
  */
 #include <stdbool.h>
@@ -28,9 +32,11 @@ struct actor {
     uint32_t epoch; /* Fences behind it */
     uint32_t to_do; /* actions until its Fence */
     bool in_fence, gone, waited_put;
-    bool in_ring;
-    uint32_t n_rings; /* that it has entered */
-    bool blocked;     /* in a Get */
+    bool in_ring, in_gather;
+    uint32_t n_rings, n_gathers; /* that it has entered */
+    bool stuck;                  /* it has been told that a collective cannot complete */
+    uint32_t waited;             /* a bit for each epoch in which it has put its waited key */
+    bool blocked;                /* in a Get */
     uint64_t token;
     uint32_t key, how; /* of that */
     int32_t src;
@@ -43,11 +49,14 @@ struct play {
     struct actor actors[MAX_RANKS];
     uint32_t next_value;
     uint32_t step;
-    uint32_t n_vain;      /* Gets that were told that nobody is left */
-    uint64_t now, limit;  /* limit: wait_ns, 0: none */
-    uint32_t quiet;       /* an epoch in which nobody puts */
-    uint32_t ring_before; /* of this epoch and later ones: all enter a Ring before the Fence */
-    bool killing, killed;
+    uint32_t n_vain;        /* Gets that were told that nobody is left */
+    uint64_t now, limit;    /* limit: wait_ns, 0: none */
+    uint32_t quiet;         /* an epoch in which nobody puts */
+    uint32_t ring_before;   /* of this epoch and later ones: all enter a Ring before the Fence */
+    uint32_t gather_before; /* and an Allgather */
+    bool killing, killed, dying;
+    uint32_t n_to_die;
+    uint32_t limit_of[PMIWIRE_COLL_COUNT_]; /* the fewest that a dead rank has entered */
     uint32_t victim;
     uint32_t to_tell[MAX_NODES], n_to_tell;
     bool told[MAX_NODES];
@@ -135,13 +144,17 @@ static void check_vain(struct play *p, uint32_t rank)
 
     n_ended++;
     p->n_vain++;
-    assert_true(a->key < KEYS ||
-                a->key == NOBODYS); /* each rank puts the others as it comes from its Fence */
     for (uint32_t r = 0; r < p->w.n_ranks; r++)
         if (named ? r == (uint32_t)a->src : r != rank)
             assert_true(p->actors[r].gone);
     if (a->key == NOBODYS)
         return;
+    if (a->key >= KEYS) { /* each rank puts such a one as it comes from its Fence, unless it dies */
+        const struct actor *src = &p->actors[(a->key - 1000) / 10];
+
+        assert_false(src->waited >> (a->key - 1000) % 10 & 1);
+        return;
+    }
     h = &p->keys[a->key];
     assert_false(ever_put(h, a->epoch) && !p->flags);
     if (p->flags || a->key == 1 || a->key == 4) /* is always SPARSE */
@@ -275,11 +288,112 @@ static bool killed_node(const struct play *p, uint32_t node)
     return p->killed && p->victim == node;
 }
 
+/* How many of a kind a rank has entered. */
+static uint32_t entered(const struct actor *a, uint32_t kind)
+{
+    switch (kind) {
+    case PMIWIRE_COLL_FENCE: return a->epoch + a->in_fence;
+    case PMIWIRE_COLL_ALLGATHER: return a->n_gathers;
+    default: return a->n_rings;
+    }
+}
+
+/* It is gone, from whatever it was in. */
+static void leave(struct play *p, uint32_t rank)
+{
+    struct actor *a = &p->actors[rank];
+
+    a->gone = true;
+    for (uint32_t kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
+        if (entered(a, kind) < p->limit_of[kind])
+            p->limit_of[kind] = entered(a, kind);
+    assert_int_equal(pmiwire_exchange_gone(p->w.nodes[p->w.node_of[rank]].x, (int32_t)rank,
+                                           1 + w_random(&p->w, PMIWIRE_GONE_COUNT_ - 1)),
+                     0);
+}
+
+static uint64_t n_stopped; /* ranks that were told so, in all seeds */
+
+/* Told that the collective which it is in, or wants to enter, cannot complete: is that so? */
+static void stop(struct play *p, uint32_t rank, uint32_t kind, uint32_t number)
+{
+    struct actor *a = &p->actors[rank];
+    uint32_t why = 0;
+    int32_t culprit = pmiwire_exchange_culprit(p->w.nodes[p->w.node_of[rank]].x, kind, &why);
+
+    assert_true(number > p->limit_of[kind]);
+    assert_true(culprit >= 0 && why > 0 && p->actors[culprit].gone);
+    assert_true(entered(&p->actors[culprit], kind) < number);
+    a->in_fence = a->in_ring = a->in_gather = false;
+    a->stuck = true;
+    a->to_do = w_random(&p->w, 4);
+    n_stopped++;
+}
+
+/* Enter it, and what it is then. False: it cannot complete. */
+static bool enters(struct play *p, uint32_t rank, uint32_t kind, int rc, uint32_t number)
+{
+    if (rc == PMIWIRE_EGONE) {
+        stop(p, rank, kind, number);
+        return false;
+    }
+    assert_int_equal(rc, 0);
+    return true;
+}
+
+/* What a rank waits in has ended: 0 or an error; 1: it has not. */
+static int coll_end(const struct play *p, uint32_t rank)
+{
+    const struct actor *a = &p->actors[rank];
+    const struct node *n = &p->w.nodes[p->w.node_of[rank]];
+
+    if (a->in_ring)
+        return p->w.rings[rank].n < a->n_rings ? 1 : p->w.rings[rank].rc;
+    if (a->in_gather)
+        return n->n_done[PMIWIRE_COLL_ALLGATHER] >= a->n_gathers ? 0
+               : n->n_stopped[PMIWIRE_COLL_ALLGATHER]            ? PMIWIRE_EGONE
+                                                                 : 1;
+    return n->n_done[PMIWIRE_COLL_FENCE] > a->epoch ? 0
+           : n->n_stopped[PMIWIRE_COLL_FENCE]       ? PMIWIRE_EGONE
+                                                    : 1;
+}
+
+static uint32_t coll_kind(const struct actor *a)
+{
+    return a->in_ring     ? PMIWIRE_COLL_RING
+           : a->in_gather ? PMIWIRE_COLL_ALLGATHER
+                          : PMIWIRE_COLL_FENCE;
+}
+
+/* Go on from a collective. False: it has not ended. */
+static bool come_out(struct play *p, uint32_t rank)
+{
+    struct actor *a = &p->actors[rank];
+    int rc = coll_end(p, rank);
+
+    if (rc == 1)
+        return false;
+    if (rc == PMIWIRE_EGONE) {
+        stop(p, rank, coll_kind(a), entered(a, coll_kind(a)));
+        return true;
+    }
+    assert_int_equal(rc, 0);
+    if (a->in_fence) {
+        a->in_fence = false;
+        a->epoch++;
+        a->to_do = 1 + w_random(&p->w, 6);
+        a->waited_put = false;
+    }
+    a->in_ring = a->in_gather = false;
+    return true;
+}
+
 /* One action of a rank. False: it has none. */
 static bool act(struct play *p, uint32_t rank)
 {
     struct actor *a = &p->actors[rank];
     struct node *n = &p->w.nodes[p->w.node_of[rank]];
+    int rc;
 
     if (a->gone || killed_node(p, n->id))
         return false;
@@ -294,28 +408,13 @@ static bool act(struct play *p, uint32_t rank)
         a->blocked = false;
         return true;
     }
-    if (a->in_ring) {
-        if (p->w.rings[rank].n < a->n_rings)
-            return false;
-        a->in_ring = false;
-        return true;
-    }
-    if (a->in_fence) {
-        if (n->n_done[PMIWIRE_COLL_FENCE] == a->epoch)
-            return false;
-        a->in_fence = false;
-        a->epoch++;
-        a->to_do = 1 + w_random(&p->w, 6);
-        a->waited_put = false;
-        return true;
-    }
-    if (a->epoch == EPOCHS) {
-        if (a->to_do-- > 0 && rank > 0) {
+    if (a->in_ring || a->in_gather || a->in_fence)
+        return come_out(p, rank);
+    if (a->epoch == EPOCHS || a->stuck) {
+        if (a->to_do-- > 0 && rank > 0)
             get_last(p, rank);
-        } else {
-            a->gone = true;
-            w_gone(&p->w, rank);
-        }
+        else
+            leave(p, rank);
         return true;
     }
     if (!a->waited_put) { /* before it waits for others */
@@ -325,16 +424,30 @@ static bool act(struct play *p, uint32_t rank)
         snprintf(text, sizeof(text), "%u", 1000 + rank * 10 + a->epoch);
         w_put(&p->w, rank, name, text, PMIWIRE_HINT_SPARSE);
         a->waited_put = true;
+        a->waited |= 1u << a->epoch;
+        return true;
+    }
+    if (a->to_do == 0 && a->epoch >= p->gather_before &&
+        a->n_gathers <= a->epoch - p->gather_before) {
+        rc = pmiwire_exchange_allgather(n->x, (int32_t)rank, str("value"));
+        if (enters(p, rank, PMIWIRE_COLL_ALLGATHER, rc, a->n_gathers + 1)) {
+            a->n_gathers++;
+            a->in_gather = true;
+        }
         return true;
     }
     if (a->to_do == 0 && a->epoch >= p->ring_before && a->n_rings <= a->epoch - p->ring_before) {
-        assert_int_equal(pmiwire_exchange_ring(n->x, (int32_t)rank, str("left"), str("right")), 0);
-        a->n_rings++;
-        a->in_ring = true;
+        rc = pmiwire_exchange_ring(n->x, (int32_t)rank, str("left"), str("right"));
+        if (enters(p, rank, PMIWIRE_COLL_RING, rc, a->n_rings + 1)) {
+            a->n_rings++;
+            a->in_ring = true;
+        }
         return true;
     }
     if (a->to_do == 0) {
-        assert_int_equal(pmiwire_exchange_fence(n->x, (int32_t)rank), 0);
+        rc = pmiwire_exchange_fence(n->x, (int32_t)rank);
+        if (!enters(p, rank, PMIWIRE_COLL_FENCE, rc, a->epoch + 1))
+            return true;
         if (n->n_done[PMIWIRE_COLL_FENCE] == a->epoch && !n->n_failed)
             assert_int_equal(pmiwire_exchange_fence(n->x, (int32_t)rank), PMIWIRE_ESTATE);
         a->in_fence = true;
@@ -416,6 +529,30 @@ static void tick(struct play *p, uint32_t node)
         pmiwire_exchange_tick(p->w.nodes[node].x, p->now);
 }
 
+/* A rank dies. Now and then it is looked at at once: all frames and one tick later nobody waits in
+ * what cannot complete. */
+static void die(struct play *p)
+{
+    uint32_t rank = w_random(&p->w, p->w.n_ranks);
+
+    p->n_to_die--;
+    if (p->actors[rank].gone)
+        return;
+    leave(p, rank);
+    if (w_random(&p->w, 2))
+        return;
+    w_run(&p->w);
+    w_tick(&p->w, p->now += 100);
+    w_run(&p->w);
+    for (uint32_t r = 0; r < p->w.n_ranks; r++) {
+        const struct actor *a = &p->actors[r];
+
+        if (!a->gone && (a->in_fence || a->in_ring || a->in_gather) &&
+            entered(a, coll_kind(a)) > p->limit_of[coll_kind(a)])
+            assert_int_not_equal(coll_end(p, r), 1);
+    }
+}
+
 /* Anything, as long as there is something. */
 static void run(struct play *p)
 {
@@ -428,15 +565,17 @@ static void run(struct play *p)
         assert_true(++p->step < MAX_STEPS);
         if (p->step > kill_at && !p->killed)
             kill_one(p);
+        if (p->n_to_die && w_random(&p->w, 20 * n) == 0)
+            die(p);
         if (what == 0)
-            moved = tell_one(p);
+            moved = w_random(&p->w, 2) ? tell_one(p) : w_ready(&p->w);
         else if (what < 5)
             moved = deliver(p);
         else if (what == 5 && w_random(&p->w, 4) == 0)
             tick(p, w_random(&p->w, p->w.n_nodes));
         for (i = 0; i < n && !moved; i++)
             moved = act(p, (first + i) % n);
-        if (!moved && !deliver(p) && !tell_one(p)) {
+        if (!moved && !deliver(p) && !tell_one(p) && !w_ready(&p->w)) {
             if (all_gone(p))
                 return;
             tick(p, w_random(&p->w, p->w.n_nodes));
@@ -449,25 +588,25 @@ static void check_end(struct play *p)
     for (uint32_t r = 0; r < p->w.n_ranks; r++)
         assert_true(p->actors[r].gone || killed_node(p, p->w.node_of[r]));
     for (size_t t = 0; t < p->w.n_gets; t++)
-        if (p->w.gets[t].pending)
-            assert_true(p->killed); /* then by a rank of that node, as is checked below */
+        if (p->w.gets[t].pending) /* by a rank of that node, or one that is dead */
+            assert_true(p->killed || p->dying);
     for (uint32_t i = 0; i < p->w.n_nodes; i++) {
         struct pmiwire_stats_exchange s = w_stats(&p->w, i);
 
         assert_int_equal(s.n_refused, 0);
         if (killed_node(p, i))
             continue;
-        if (!p->limit && !p->n_vain) /* a home does not know who has given up */
+        if (!p->limit && !p->n_vain && !p->dying) /* a home does not know who has given up */
             assert_int_equal(s.n_waiting, 0);
         assert_int_equal(p->w.nodes[i].n_failed, p->killed);
-        if (!p->killed)
+        if (!p->killed && !p->dying)
             assert_int_equal(p->w.nodes[i].n_done[PMIWIRE_COLL_FENCE], EPOCHS);
     }
-    for (uint32_t r = 0; r < p->w.n_ranks && !p->killed; r++)
+    for (uint32_t r = 0; r < p->w.n_ranks && !p->killed && !p->dying; r++)
         assert_int_equal(p->w.rings[r].n, EPOCHS - p->ring_before);
 }
 
-static void play(uint64_t seed, bool killing)
+static void play(uint64_t seed, bool killing, bool dying)
 {
     static struct play p;
     struct pmiwire_exchange_opts o = {0};
@@ -497,7 +636,12 @@ static void play(uint64_t seed, bool killing)
     p.next_value = 1;
     p.quiet = w_random(&p.w, EPOCHS + 2);
     p.ring_before = w_random(&p.w, EPOCHS + 1);
+    p.gather_before = w_random(&p.w, EPOCHS + 1);
     p.killing = killing;
+    p.dying = dying;
+    p.n_to_die = dying ? 1 + w_random(&p.w, 3) : 0;
+    memset(p.limit_of, 0xff, sizeof(p.limit_of));
+    p.w.choke = w_random(&p.w, 2);
     p.victim = w_random(&p.w, nodes);
     p.w.slow = w_random(&p.w, 2) ? w_random(&p.w, 1u << 30) | 1 : 0;
     w_start(&p.w, &o);
@@ -508,7 +652,7 @@ static void play(uint64_t seed, bool killing)
     w_fini(&p.w);
 }
 
-static void seeds(bool killing)
+static void seeds(bool killing, bool dying)
 {
     const char *one = getenv("FENCEPOST_SEED"), *many = getenv("FENCEPOST_SEEDS");
     uint64_t from = one ? strtoull(one, NULL, 0) : 1, n = one    ? 1
@@ -516,23 +660,34 @@ static void seeds(bool killing)
                                                                  : 5000;
 
     for (uint64_t seed = from; seed < from + n; seed++) {
-        print_message("\r%s seed %llu", killing ? "killing" : "playing", (unsigned long long)seed);
-        play(seed, killing);
+        print_message("\r%s seed %llu",
+                      killing ? "killing"
+                      : dying ? "dying"
+                              : "playing",
+                      (unsigned long long)seed);
+        play(seed, killing, dying);
     }
     print_message("\n%llu Gets were told that nobody is left\n", (unsigned long long)n_ended);
     assert_true(one || n_ended > n);
+    assert_true(one || !dying || n_stopped > n);
 }
 
 static void every_promise(void **state)
 {
     (void)state;
-    seeds(false);
+    seeds(false, false);
 }
 
 static void a_node_killed_at_any_step(void **state)
 {
     (void)state;
-    seeds(true);
+    seeds(true, false);
+}
+
+static void ranks_die_at_any_step(void **state)
+{
+    (void)state;
+    seeds(false, true);
 }
 
 int main(void)
@@ -540,6 +695,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_promise),
         cmocka_unit_test(a_node_killed_at_any_step),
+        cmocka_unit_test(ranks_die_at_any_step),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,8 @@ static int on_ring(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str
 static void on_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
 {
     if (state == PMIWIRE_CONN_FINALIZED)
-        assert_int_equal(pmiwire_exchange_gone(((struct node *)ctx)->x, who->rank), 0);
+        assert_int_equal(
+            pmiwire_exchange_gone(((struct node *)ctx)->x, who->rank, PMIWIRE_GONE_FINALIZED), 0);
 }
 
 /* ---- exchange to server ---- */

@@ -32,7 +32,7 @@ static void links_go_both_ways(void **state)
 {
     (void)state;
     for (uint32_t n = 1; n <= 300; n++) {
-        const uint32_t k = pmiwire__tree_arity(n);
+        const uint32_t k = pmiwire_exchange_arity(n);
         uint32_t edges = 0, v, back, j;
 
         assert_in_range(k, 2, 4);

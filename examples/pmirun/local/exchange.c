@@ -38,14 +38,13 @@ struct exchange {
     size_t found_cap;
 };
 
-static void on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov,
-                    size_t bytes)
+static int on_send(void *ctx, uint32_t member, const struct iovec *iov, uint32_t n_iov,
+                   size_t bytes)
 {
     const struct exchange *x = ctx;
 
     (void)bytes;
-    if (!x->over)
-        x->pr->agent->send(x->pr, x->members[member], x->job->number, iov, n_iov);
+    return x->over ? 0 : x->pr->agent->send(x->pr, x->members[member], x->job->number, iov, n_iov);
 }
 
 /* n_members: it has none of the job's ranks. */
@@ -330,7 +329,7 @@ bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n)
 
 void exchange_gone(struct job *job, int32_t rank)
 {
-    pmiwire_exchange_gone(job->exchange->engine, rank);
+    pmiwire_exchange_gone(job->exchange->engine, rank, PMIWIRE_GONE_ENDED);
 }
 
 void exchange_tick(struct job *job)
@@ -342,4 +341,12 @@ void exchange_lost(struct job *job, uint32_t node)
 {
     if (job->exchange && member_of(job->exchange, node) < job->exchange->n_members)
         pmiwire_exchange_fail(job->exchange->engine, PMIWIRE_ELOST, member_of(job->exchange, node));
+}
+
+void exchange_room(struct job *job, uint32_t node)
+{
+    const struct exchange *x = job->exchange;
+
+    if (x && member_of(x, node) < x->n_members)
+        pmiwire_exchange_ready(x->engine, member_of(x, node));
 }

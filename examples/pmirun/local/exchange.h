@@ -27,6 +27,7 @@ int exchange_fence(struct job *job); /* 0, PMIWIRE_PENDING, or an error */
 /* A frame of node `from`; false when it makes no sense. */
 bool exchange_frame(struct job *job, uint32_t from, const void *p, size_t n);
 void exchange_lost(struct job *job, uint32_t node);
+void exchange_room(struct job *job, uint32_t node); /* the way there was full */
 void exchange_gone(struct job *job, int32_t rank);
 void exchange_tick(struct job *job);
 

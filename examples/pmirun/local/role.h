@@ -65,9 +65,10 @@ struct agent_ops {
     int (*unpublish)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service);
     int (*lookup)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str service,
                   uint64_t token, struct pmiwire_str *port);
-    /* To the exchange of a job on another node; and: it cannot be reached any more. */
-    void (*send)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                 uint32_t n_iov);
+    /* To the exchange of a job on another node: 0, or 1: enough for now, exchange_room() follows.
+     * And: it cannot be reached any more. */
+    int (*send)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                uint32_t n_iov);
     void (*lost)(struct pmirun *pr, uint32_t node, const char *why);
 };
 

@@ -5,25 +5,25 @@
  * (orders.c), and everything that happens to its ranks goes back over it. When it breaks, or stdin
  * ends, the head is gone: the ranks are ended, and so are we.
  *
- * Agents connect to each other when they have something to say, each for itself.
+ * Agents connect to their neighbours in a job's tree when the job begins, to others when they have
+ * something to say, each for itself.
  */
 #define _GNU_SOURCE
 #include "nodes.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <pmiwire/exchange.h>
+
 #include "../local/exchange.h"
 #include "../local/launch.h"
 #include "links.h"
 
-#define BOOT_MS     30000
-#define DONE_NS     (3 * NS_PER_S)
 #define EARLY_BYTES (256u << 20) /* of frames for jobs that we do not know yet */
 
 static uint32_t node_number(const struct pmirun *pr)
@@ -44,9 +44,7 @@ static void read_boot(char *text, size_t cap)
     size_t len = 0;
 
     for (;;) {
-        struct pollfd pfd = {.fd = STDIN_FILENO, .events = POLLIN};
-        int rc = poll(&pfd, 1, BOOT_MS);
-        ssize_t n = rc > 0 ? read(STDIN_FILENO, text + len, cap - 1 - len) : rc;
+        ssize_t n = read(STDIN_FILENO, text + len, cap - 1 - len);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -160,7 +158,7 @@ static void next_address(struct pmirun *pr, const char *why)
 
     while (a->addresses[a->next]) {
         address = a->addresses[a->next++];
-        a->head = net_dial(pr, address, a->head_port, CHANNEL_HEAD, &err);
+        a->head = net_dial(pr, address, a->head_port, CHANNEL_HEAD, a->addresses[a->next], &err);
         if (a->head)
             return;
         first = strerror(-err);
@@ -234,12 +232,18 @@ struct msg *agent_msg(struct pmirun *pr, enum message what)
     return &pr->nodes->agent.msg;
 }
 
+/* As xrealloc() does: a message that is not sent is a rank that is never missed. */
+static void no_memory(void)
+{
+    die(STATUS_RESOURCES, "agent: out of memory for what the head must be told");
+}
+
 void agent_tell(struct pmirun *pr)
 {
     const struct agent *a = &pr->nodes->agent;
 
-    if (!a->over)
-        net_send(pr, a->head, a->msg.p, a->msg.len);
+    if (!a->over && net_send(pr, a->head, a->msg.p, a->msg.len) == -ENOMEM)
+        no_memory();
 }
 
 static bool tell_text(struct pmirun *pr, const char *text, size_t n)
@@ -322,7 +326,8 @@ static bool tell_output(struct pmirun *pr, const struct stream *st, const char *
         return false;
     m = rank_msg(pr, MSG_OUTPUT, st->rank, st == &st->rank->out ? 1 : 2);
     msg_u32(m, (uint32_t)n);
-    net_send2(pr, pr->nodes->agent.head, m->p, m->len, p, n);
+    if (net_send2(pr, pr->nodes->agent.head, m->p, m->len, p, n) == -ENOMEM)
+        no_memory();
     return true;
 }
 
@@ -388,7 +393,7 @@ static bool ended(struct pmirun *pr)
         tell_done(pr);
         net_flush(pr);
         a->done_sent = true;
-        a->done_ns = pr->now_ns + DONE_NS;
+        a->done_ns = pr->now_ns + net_patience(pr);
     }
     return pr->now_ns >= a->done_ns;
 }
@@ -398,6 +403,8 @@ static uint64_t deadline(const struct pmirun *pr)
     const uint64_t done = pr->nodes->agent.over ? 0 : pr->nodes->agent.done_ns,
                    net = pr->nodes->net.deadline_ns;
 
+    if (ucx_more()) /* at once */
+        return pr->now_ns;
     return done && (!net || done < net) ? done : net;
 }
 
@@ -429,18 +436,70 @@ static struct netconn *link_to(struct pmirun *pr, uint32_t node, int *err)
     struct peer *peer = &pr->nodes->agent.peers[node];
 
     if (!peer->out)
-        peer->out = net_dial(pr, peer->address, peer->port, node, err);
+        peer->out = net_dial(pr, peer->address, peer->port, node, false, err);
     return peer->out;
 }
 
-/* A link that cannot be made, or that broke, is told when the exchange is not in the middle of
+/* That a link cannot be made, or broke, is told when the exchange is not in the middle of
  * something. */
-static void send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                       uint32_t n_iov)
+static void note_broken(struct agent *a, uint32_t node, int err)
+{
+    if (a->peers[node].broken)
+        return;
+    a->peers[node].broken = err;
+    a->any_broken = true;
+}
+
+static void connect_to(struct pmirun *pr, uint32_t node)
+{
+    struct agent *a = &pr->nodes->agent;
+    int err = 0;
+
+    if (a->by_ucx)
+        err = ucx_connect(pr, node);
+    else
+        (void)link_to(pr, node, &err);
+    if (err)
+        note_broken(a, node, err);
+}
+
+/*
+ * The nodes that a job's Fences go to and come from: parent and children in the tree of those that
+ * have ranks of it. Connected as the job begins, since in a Fence there may be much to do before
+ * anybody looks at a handshake again.
+ */
+static void connect_neighbours(struct pmirun *pr, const struct job *job)
+{
+    const struct agent *a = &pr->nodes->agent;
+    uint32_t *members = xrealloc(NULL, a->n_nodes * sizeof(*members)), n = 0, me = 0, arity;
+    bool *has = xrealloc(NULL, a->n_nodes * sizeof(*has));
+
+    memset(has, 0, a->n_nodes * sizeof(*has));
+    for (uint32_t i = 0; i < job->n_ranks; i++)
+        has[job->node_of[i]] = true;
+    for (uint32_t i = 0; i < a->n_nodes; i++) {
+        if (i == a->node)
+            me = n;
+        if (has[i])
+            members[n++] = i;
+    }
+    arity = pmiwire_exchange_arity(n);
+    if (me > 0)
+        connect_to(pr, members[(me - 1) / arity]);
+    for (uint64_t i = (uint64_t)arity * me + 1; i < n && i <= (uint64_t)arity * me + arity; i++)
+        connect_to(pr, members[i]);
+    free(members);
+    free(has);
+}
+
+/* 0, or 1: enough for now, and exchange_room() follows. */
+static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                      uint32_t n_iov)
 {
     struct agent *a = &pr->nodes->agent;
     struct netconn *out;
     int err = 0;
+    bool full = false;
 
     msg_begin(&a->frame, MSG_EXCHANGE);
     msg_u32(&a->frame, job);
@@ -448,15 +507,23 @@ static void send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const str
         msg_bytes(&a->frame, iov[i].iov_base, iov[i].iov_len);
     if (a->by_ucx) {
         err = ucx_send(pr, node, a->frame.p, a->frame.len);
+        full = ucx_full(node);
     } else {
         out = link_to(pr, node, &err);
-        if (out)
+        if (out) {
             err = net_send(pr, out, a->frame.p, a->frame.len);
+            full = net_full(out);
+        }
     }
-    if (err && !a->peers[node].broken) {
-        a->peers[node].broken = err;
-        a->any_broken = true;
-    }
+    if (err)
+        note_broken(a, node, err);
+    return full;
+}
+
+void agent_room(struct pmirun *pr, uint32_t node)
+{
+    for (struct job *job = pr->jobs; job; job = job->next)
+        exchange_room(job, node);
 }
 
 static void check_links(struct pmirun *pr)
@@ -507,6 +574,7 @@ void agent_begin_exchange(struct pmirun *pr, struct job *job)
     struct agent *a = &pr->nodes->agent;
     struct early **p = &a->early;
 
+    connect_neighbours(pr, job);
     while (*p) {
         struct early *e = *p;
 
@@ -563,7 +631,13 @@ static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
     agent_lost(pr, nc->ch.peer, why);
 }
 
-const struct net_ops agent_net_ops = {on_opened, on_frame, on_closed};
+static void on_room(struct pmirun *pr, struct netconn *nc)
+{
+    if (nc != pr->nodes->agent.head && nc->dialled)
+        agent_room(pr, nc->ch.peer);
+}
+
+const struct net_ops agent_net_ops = {on_opened, on_frame, on_closed, on_room};
 
 /* ---- what the rest of pmirun knows of all this ---- */
 

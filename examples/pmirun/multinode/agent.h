@@ -69,11 +69,14 @@ extern const struct agent_ops agent_ops;
 struct msg *agent_msg(struct pmirun *pr, enum message what);
 void agent_tell(struct pmirun *pr);
 void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number);
-void agent_begin_exchange(struct pmirun *pr, struct job *job); /* takes what came early */
+/* A job has begun: makes links to its neighbours, takes what came early. */
+void agent_begin_exchange(struct pmirun *pr, struct job *job);
 /* A message of another agent has come; false when it makes no sense. And: it cannot be reached any
  * more. */
 bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);
 void agent_lost(struct pmirun *pr, uint32_t node, const char *why);
+/* The way to a node was full, and has room again. */
+void agent_room(struct pmirun *pr, uint32_t node);
 
 /* far_spawn.c */
 void agent_spawn(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,

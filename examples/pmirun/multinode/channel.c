@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define VERSION    2
-#define KEPT_BYTES (4u << 20) /* an empty buffer that is larger is freed */
+#define KEPT_BYTES (256u << 10) /* an empty buffer that is larger is freed */
 
 /* Where things are in the messages of the handshake; keys depend on what precedes the proofs. */
 #define HELLO_KEY_AT  32u
@@ -47,7 +47,7 @@ static int reserve(struct channel_bytes *b, size_t n)
     size_t cap = b->cap ? b->cap : 4096;
     uint8_t *p;
 
-    if (b->head && b->len + n > b->cap) {
+    if (b->head > b->len / 2 && b->len + n > b->cap) { /* else it would move the same bytes often */
         memmove(b->p, b->p + b->head, b->len - b->head);
         b->len -= b->head;
         b->head = 0;
@@ -298,16 +298,17 @@ static int seal(struct channel *c, const uint8_t *p, size_t n)
 
 static int flush_unsent(struct channel *c)
 {
-    int rc = 0;
-
-    while (rc == 0 && c->unsent.head < c->unsent.len) {
+    while (c->unsent.head < c->unsent.len) {
         const uint8_t *p = c->unsent.p + c->unsent.head;
         size_t n = get_u32(p);
 
-        rc = seal(c, p + 4, n);
+        if (seal(c, p + 4, n) != 0) {
+            fail(c, "out of memory");
+            return -ENOMEM;
+        }
         consume(&c->unsent, 4 + n);
     }
-    return rc;
+    return 0;
 }
 
 int channel_send(struct channel *c, const struct iovec *iov, int n)
@@ -321,7 +322,9 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
         return -EMSGSIZE;
     if (c->state == CHANNEL_FAILED)
         return -EPIPE;
-    if (reserve(&c->unsent, sizeof(head) + len) != 0)
+    /* All that it needs first: what is queued is never lost for want of memory. */
+    if (reserve(&c->unsent, sizeof(head) + len) != 0 ||
+        (c->state == CHANNEL_OPEN && reserve(&c->out, CHANNEL_FRAME_BYTES + len) != 0))
         return -ENOMEM;
     put_u32(head, (uint32_t)len);
     append(&c->unsent, head, sizeof(head));
@@ -408,6 +411,12 @@ size_t channel_output(const struct channel *c, const void **data)
 void channel_sent(struct channel *c, size_t n)
 {
     consume(&c->out, n);
+}
+
+size_t channel_waiting(const struct channel *c)
+{
+    return c->state == CHANNEL_FAILED ? 0
+                                      : c->out.len - c->out.head + c->unsent.len - c->unsent.head;
 }
 
 /* ---- datagrams ---- */

@@ -93,6 +93,8 @@ int channel_send(struct channel *c, const struct iovec *iov, int n);
 /* Bytes to write, and how many of them were. */
 size_t channel_output(const struct channel *c, const void **data);
 void channel_sent(struct channel *c, size_t n);
+/* All that waits, frames for which there is no key yet among it. */
+size_t channel_waiting(const struct channel *c);
 
 /*
  * Datagrams: messages from node to node that do not travel in a channel (UCX). Each pair and

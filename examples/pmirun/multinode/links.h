@@ -3,16 +3,23 @@
 #ifndef PMIRUN_LINKS_H
 #define PMIRUN_LINKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define UCX_QUEUE_BYTES (1u << 20) /* to a node that is not full, as UCX still has them */
 
 struct pmirun;
 
 int ucx_start(struct pmirun *pr); /* 0, or why not: then TCP */
 const void *ucx_address(size_t *n);
-int ucx_join(struct pmirun *pr); /* the other agents are known */
+int ucx_join(struct pmirun *pr);                   /* the other agents are known */
+int ucx_connect(struct pmirun *pr, uint32_t node); /* begins to: 0, or why it cannot */
 int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n);
-void ucx_progress(void);
+/* Do more than UCX_QUEUE_BYTES wait to be sent there? Then agent_room() follows. */
+bool ucx_full(uint32_t node);
+void ucx_progress(void); /* some */
+bool ucx_more(void);     /* and there is more to make */
 void ucx_stop(struct pmirun *pr);
 
 #endif

@@ -28,8 +28,25 @@ int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     return -ENOSYS;
 }
 
+int ucx_connect(struct pmirun *pr, uint32_t node)
+{
+    (void)pr, (void)node;
+    return -ENOSYS;
+}
+
+bool ucx_full(uint32_t node)
+{
+    (void)node;
+    return false;
+}
+
 void ucx_progress(void)
 {
+}
+
+bool ucx_more(void)
+{
+    return false;
 }
 
 void ucx_stop(struct pmirun *pr)

@@ -24,7 +24,8 @@
 
 #include <ucp/api/ucp.h>
 
-#define MAX_WAITING    4096u /* messages of one peer that overtook others */
+#define MAX_WAITING    4096u        /* messages of one peer that overtook others */
+#define TURN_BYTES     (256u << 10) /* that ucx_progress() delivers before others have their turn */
 #define MAX_COMPLAINTS 20u
 
 struct header {
@@ -43,6 +44,7 @@ struct waiting {
 /* On its way. */
 struct sending {
     struct header header;
+    size_t n;
     uint8_t bytes[];
 };
 
@@ -52,6 +54,8 @@ struct ucx_peer {
     uint64_t in_seq, out_seq;
     struct waiting *waiting;
     uint32_t n_waiting;
+    size_t sending; /* bytes that UCX has and has not sent */
+    bool full;      /* ucx_full() said so, and agent_room() follows */
     bool failed;
 };
 
@@ -90,7 +94,9 @@ struct ucx {
     ucp_address_t *address;
     size_t address_len;
     struct ucx_peer *peers;
-    uint32_t n_complaints;
+    uint32_t n_complaints, n_full;
+    size_t turn_bytes; /* delivered in this turn */
+    bool more;         /* of this turn has been left for the next */
 };
 
 static struct ucx ucx; /* one a process, as the library that it loads */
@@ -106,6 +112,7 @@ static void refuse(struct ucx *u, const char *why)
 static void deliver(struct ucx *u, uint32_t from, const void *p, size_t n)
 {
     u->peers[from].in_seq++;
+    u->turn_bytes += n;
     if (!agent_heard(u->pr, from, p, n))
         agent_lost(u->pr, from, "what it says makes no sense");
 }
@@ -353,9 +360,46 @@ static int make_ep(struct ucx *u, uint32_t node)
 
 static void on_sent(void *request, ucs_status_t status, void *arg)
 {
+    struct sending *s = arg;
+
     (void)status; /* an error has been told by on_peer_error() */
-    free(arg);
+    ucx.peers[s->header.to].sending -= s->n;
+    free(s);
     dl_ucp_request_free(request);
+}
+
+int ucx_connect(struct pmirun *pr, uint32_t node)
+{
+    struct ucx_peer *peer = &ucx.peers[node];
+
+    (void)pr;
+    return peer->failed ? -EPIPE : peer->ep ? 0 : make_ep(&ucx, node);
+}
+
+bool ucx_full(uint32_t node)
+{
+    struct ucx_peer *peer = &ucx.peers[node];
+
+    if (!peer->full && peer->sending > UCX_QUEUE_BYTES) {
+        peer->full = true;
+        ucx.n_full++;
+    }
+    return peer->full;
+}
+
+/* Says where there is room again. */
+static void tell_room(struct ucx *u)
+{
+    for (uint32_t i = 0; u->n_full > 0 && i < u->pr->nodes->agent.n_nodes; i++) {
+        struct ucx_peer *peer = &u->peers[i];
+
+        if (!peer->full || peer->sending > UCX_QUEUE_BYTES / 2)
+            continue;
+        peer->full = false;
+        u->n_full--;
+        u->more = true; /* what is sent now */
+        agent_room(u->pr, i);
+    }
 }
 
 int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
@@ -364,7 +408,7 @@ int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     ucp_request_param_t param = {0};
     struct sending *s;
     ucs_status_ptr_t request;
-    int rc = peer->failed ? -EPIPE : peer->ep ? 0 : make_ep(&ucx, node);
+    int rc = ucx_connect(pr, node);
 
     if (rc)
         return rc;
@@ -372,6 +416,7 @@ int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     if (!s)
         return -ENOMEM;
     s->header = (struct header){.from = pr->nodes->agent.node, .to = node, .seq = peer->out_seq++};
+    s->n = n;
     datagram_seal(peer->out_key, s->header.seq, p, n, s->bytes);
     param.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -380,22 +425,38 @@ int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     param.flags = UCP_AM_SEND_FLAG_EAGER;
     request = dl_ucp_am_send_nbx(peer->ep, 0, &s->header, sizeof(s->header), s->bytes,
                                  n + DATAGRAM_TAG_BYTES, &param);
-    if (UCS_PTR_IS_PTR(request))
+    if (UCS_PTR_IS_PTR(request)) {
+        peer->sending += n;
         return 0;
+    }
     free(s);
     return UCS_PTR_IS_ERR(request) ? -ECONNABORTED : 0;
 }
 
-/*
- * Progress until there is none to make, and epoll will tell of more. Not before ucx_join(): what
- * others, who were told of us sooner, have sent waits in UCX until then.
+/* Progress until there is none to make, and epoll will tell of more: true. Or until this turn has
+ * had its share. */
+static bool progress(struct ucx *u)
+{
+    u->turn_bytes = 0;
+    do {
+        while (dl_ucp_worker_progress(u->worker))
+            if (u->turn_bytes > TURN_BYTES)
+                return false;
+    } while (dl_ucp_worker_arm(u->worker) == UCS_ERR_BUSY);
+    return true;
+}
+
+/* Not before ucx_join(): what others, who were told of us sooner, have sent waits in UCX until then.
  */
 void ucx_progress(void)
 {
     if (!ucx.peers)
         return;
-    do {
-        while (dl_ucp_worker_progress(ucx.worker))
-            ;
-    } while (dl_ucp_worker_arm(ucx.worker) == UCS_ERR_BUSY);
+    ucx.more = !progress(&ucx);
+    tell_room(&ucx);
+}
+
+bool ucx_more(void)
+{
+    return ucx.more;
 }

@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define SHAKE_NS       (5 * NS_PER_S)
+#define NEVER_S        1e9 /* the longest --node-timeout, which 0 stands for */
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
 /* libsodium would abort(): it has been misused, or the system gives no random numbers. */
@@ -90,6 +90,11 @@ char *net_own_addresses(void)
 
 /* ---- the life of a connection ---- */
 
+uint64_t net_patience(const struct pmirun *pr)
+{
+    return (uint64_t)((pr->opt.node_s > 0 ? pr->opt.node_s : NEVER_S) * 1e9);
+}
+
 static void later(struct pmirun *pr, uint64_t deadline)
 {
     if (pr->nodes->net.deadline_ns == 0 || deadline < pr->nodes->net.deadline_ns)
@@ -126,6 +131,16 @@ static void listen_later(struct pmirun *pr)
 
 static void on_event(struct pmirun *pr, struct source *src, uint32_t events);
 
+/* Time to connect, or for the handshake. A fifth of it comes when it has passed: the other side may
+ * have answered while we were stopped or busy, and what it said must be read first. */
+static void give_time(struct pmirun *pr, struct netconn *nc, uint64_t ns)
+{
+    nc->patience_ns = ns;
+    nc->deadline_ns = pr->now_ns + ns - ns / 5;
+    nc->warned = false;
+    later(pr, nc->deadline_ns);
+}
+
 /* Takes fd. */
 static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t peer,
                                 const struct sockaddr *sa, socklen_t len, int *err)
@@ -152,8 +167,7 @@ static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t 
     snprintf(nc->name, sizeof(nc->name), "%s:%u", host,
              ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
     nc->dialled = nc->connecting = nc->armed = dials;
-    nc->deadline_ns = pr->now_ns + SHAKE_NS;
-    later(pr, nc->deadline_ns);
+    give_time(pr, nc, net_patience(pr));
     if (!pr->nodes->net.listen_ns)
         listen_later(pr);
     nc->next = pr->nodes->net.conns;
@@ -186,9 +200,10 @@ int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
 }
 
 struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
-                         int *err)
+                         bool hasty, int *err)
 {
     struct sockaddr_storage ss = {0};
+    struct netconn *nc;
     socklen_t len;
     int fd;
 
@@ -202,7 +217,10 @@ struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, 
             close(fd);
         return NULL;
     }
-    return new_conn(pr, fd, true, peer, (struct sockaddr *)&ss, len, err);
+    nc = new_conn(pr, fd, true, peer, (struct sockaddr *)&ss, len, err);
+    if (nc && hasty)
+        give_time(pr, nc, net_patience(pr) / 5);
+    return nc;
 }
 
 void net_close(struct pmirun *pr, struct netconn *nc)
@@ -325,6 +343,26 @@ static void on_connection(struct pmirun *pr, struct source *src, uint32_t events
 
 /* ---- bytes ---- */
 
+static bool has_room(const struct netconn *nc)
+{
+    return channel_waiting(&nc->ch) <= NET_QUEUE_BYTES / 2;
+}
+
+bool net_full(struct netconn *nc)
+{
+    if (!nc->dead && channel_waiting(&nc->ch) > NET_QUEUE_BYTES)
+        nc->full = true;
+    return nc->full;
+}
+
+/* To be called when the socket takes more: for the bytes that wait, or to say that there is room. */
+static void arm(struct pmirun *pr, struct netconn *nc, bool out)
+{
+    if (out != nc->armed)
+        loop_mod(pr, &nc->src, out ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    nc->armed = out;
+}
+
 static void conn_flush(struct pmirun *pr, struct netconn *nc)
 {
     const void *p;
@@ -336,18 +374,14 @@ static void conn_flush(struct pmirun *pr, struct netconn *nc)
         if (w > 0) {
             channel_sent(&nc->ch, (size_t)w);
         } else if (errno == EAGAIN) {
-            if (!nc->armed)
-                loop_mod(pr, &nc->src, EPOLLIN | EPOLLOUT);
-            nc->armed = true;
+            arm(pr, nc, true);
             return;
         } else if (errno != EINTR) {
             broken(pr, nc, strerror(errno));
         }
     }
-    if (!nc->dead && !nc->connecting && nc->armed) {
-        loop_mod(pr, &nc->src, EPOLLIN);
-        nc->armed = false;
-    }
+    if (!nc->dead && !nc->connecting)
+        arm(pr, nc, nc->full && has_room(nc));
 }
 
 void net_flush(struct pmirun *pr)
@@ -389,13 +423,6 @@ int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
     return net_send2(pr, nc, p, n, NULL, 0);
 }
 
-size_t net_waiting(const struct netconn *nc)
-{
-    const void *p;
-
-    return nc->dead ? 0 : channel_output(&nc->ch, &p);
-}
-
 static void conn_read(struct pmirun *pr, struct netconn *nc)
 {
     ssize_t n = recv(nc->src.fd, pr->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
@@ -431,9 +458,15 @@ static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
         if (!(events & EPOLLOUT))
             return;
         nc->connecting = false;
+        give_time(pr, nc, net_patience(pr));
     }
     if (events & EPOLLOUT)
         conn_flush(pr, nc);
+    if (!nc->dead && nc->full && has_room(nc)) {
+        nc->full = false;
+        pr->nodes->net.ops->room(pr, nc);
+        make_dirty(pr, nc);
+    }
     if (!nc->dead && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         conn_read(pr, nc);
 }
@@ -471,10 +504,15 @@ void net_deadlines(struct pmirun *pr)
     for (struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next) {
         if (nc->dead || !nc->deadline_ns)
             continue;
-        if (pr->now_ns >= nc->deadline_ns)
+        if (pr->now_ns >= nc->deadline_ns && nc->warned) {
             broken(pr, nc, nc->connecting ? "no answer" : "it has not said in time who it is");
-        else
-            later(pr, nc->deadline_ns);
+            continue;
+        }
+        if (pr->now_ns >= nc->deadline_ns) {
+            nc->deadline_ns = pr->now_ns + nc->patience_ns / 5;
+            nc->warned = true;
+        }
+        later(pr, nc->deadline_ns);
     }
     net_bury(pr);
 }

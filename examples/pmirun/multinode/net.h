@@ -5,9 +5,12 @@
  * used one way, by the one that dialled it, so that two who want each other at once have nothing to
  * settle.
  *
- * Anybody may connect to the listener. Who has not proven within SHAKE_NS that it belongs to the
- * job is dropped, and when more than NET_MAX_STRANGERS and the nodes of the job are at it, the
+ * Anybody may connect to the listener. Who has not proven within --node-timeout that it belongs to
+ * the job is dropped, and when more than NET_MAX_STRANGERS and the nodes of the job are at it, the
  * oldest of them.
+ *
+ * A queue of bytes to send has no limit of its own: who sends much asks net_full(), and continues
+ * when ops->room() is called. One event reads at most SCRATCH_BYTES of a connection.
  */
 #ifndef PMIRUN_NET_H
 #define PMIRUN_NET_H
@@ -19,12 +22,16 @@
 #include "../local/loop.h"
 #include "channel.h"
 
-#define NET_MAX_STRANGERS 256u /* and one for each node */
+#define NET_MAX_STRANGERS 256u       /* and one for each node */
+#define NET_QUEUE_BYTES   (1u << 20) /* that wait on a connection which is not full */
 
 struct netconn {
     struct source src;
     struct channel ch;
     bool dialled, connecting, armed, dirty, dead;
+    bool full;            /* net_full() said so, and ops->room() follows */
+    bool warned;          /* its deadline has passed once */
+    uint64_t patience_ns; /* what it was given */
     uint64_t deadline_ns; /* the handshake must be over by then; 0: it is */
     char name[80];        /* the other end's address, in words */
     struct netconn *next, *next_dirty;
@@ -36,6 +43,7 @@ struct net_ops {
     bool (*frame)(struct pmirun *pr, struct netconn *nc, const void *p, size_t n);
     void (*closed)(struct pmirun *pr, struct netconn *nc,
                    const char *why); /* one that was open, or dialled. Not after net_close() */
+    void (*room)(struct pmirun *pr, struct netconn *nc); /* it is not full any more */
 };
 
 struct net {
@@ -54,14 +62,17 @@ void net_init(struct pmirun *pr, const struct net_ops *ops);
 /* Listens at `address` (a number; NULL: everywhere). 0 or -errno, and the port. */
 int net_listen(struct pmirun *pr, const char *address, uint16_t *port);
 /* NULL when that is no address, or memory or descriptors ran out; *err says why. Else opened() or
- * closed() follows. */
+ * closed() follows. `hasty`: there is another address to try, should nobody answer soon. */
 struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
-                         int *err);
+                         bool hasty, int *err);
 int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n);
 int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
               const void *p, size_t n);
 void net_close(struct pmirun *pr, struct netconn *nc);
-size_t net_waiting(const struct netconn *nc); /* bytes that are still to be sent */
+/* Do more than NET_QUEUE_BYTES wait to be sent? Then ops->room() is called when half of that has
+ * gone, by the loop and never from here. */
+bool net_full(struct netconn *nc);
+uint64_t net_patience(const struct pmirun *pr); /* --node-timeout in ns; never is very long */
 /* The numeric address of either end; empty when there is none. */
 void net_address(const struct netconn *nc, bool local, char *out, size_t n);
 /* This machine's addresses, numeric, blanks between them, the loopback's last. */

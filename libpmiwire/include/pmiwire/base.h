@@ -71,6 +71,7 @@ extern "C" {
 #define PMIWIRE_EPEER    (-21031) /**< the peer refused; its own code is in the event's rc */
 #define PMIWIRE_ELOST    (-21032) /**< a node of the job is lost */
 #define PMIWIRE_ETIME    (-21033) /**< no answer within the time given */
+#define PMIWIRE_EGONE    (-21034) /**< a rank that it needs is gone */
 /** @} */
 
 /**

@@ -12,6 +12,13 @@
  * SPARSE keys are read by few: they stay at a *home*, one node that `opts.design` chooses, and are
  * fetched by who asks. A Get looks here, asks the home, or waits there for the Put.
  *
+ * Liveness. What waits here ends. A rank is *gone* once you have said so; it enters no collective
+ * and puts nothing any more. A collective that it has not entered cannot complete: those who are in
+ * it are told PMIWIRE_EGONE, on this node at once, on the others with the next tick and the time
+ * that frames take; who comes later is told at once; pmiwire_exchange_culprit() says who is gone and
+ * why. A rank that is gone after it has entered a collective does not hinder that one. A Get ends
+ * when the rank that could put its key is gone. The exchange itself goes on.
+ *
  *     struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = send_frame,
  *         .node_of = node_of, .got = got, .done = done, .pairs = store, .failed = failed};
  *     struct pmiwire_exchange_opts o = {.size = sizeof(o), .ops = &ops, .node = me,
@@ -22,7 +29,7 @@
  *     pmiwire_exchange_fence(x, rank);               // done() when all ranks of all nodes are in
  *     pmiwire_exchange_input(x, node, frame, bytes); // a frame has come
  *     pmiwire_exchange_get(x, rank, key, -1, PMIWIRE_GET_WAIT, token, &value); // 0, or got() later
- *     pmiwire_exchange_gone(x, rank);                // it has finalized or ended
+ *     pmiwire_exchange_gone(x, rank, PMIWIRE_GONE_FINALIZED); // it does nothing here any more
  *     pmiwire_exchange_tick(x, now_ns);              // twice a second
  *     pmiwire_exchange_fail(x, PMIWIRE_ELOST, node); // a link has broken
  *
@@ -85,7 +92,18 @@ struct pmiwire_exchange; /**< one node's part in one job */
  * @{ */
 #define PMIWIRE_COLL_FENCE     0u
 #define PMIWIRE_COLL_ALLGATHER 1u
-#define PMIWIRE_COLL_COUNT_    2u
+#define PMIWIRE_COLL_RING      2u
+#define PMIWIRE_COLL_COUNT_    3u
+/** @} */
+
+/** @name Why a rank is gone
+ * @{ */
+#define PMIWIRE_GONE_FINALIZED 1u
+#define PMIWIRE_GONE_ENDED     2u /**< its process has ended */
+#define PMIWIRE_GONE_CLOSED    3u /**< it has closed its connection */
+#define PMIWIRE_GONE_CUT_OFF   4u /**< its connection was cut off: a broken or silent client */
+#define PMIWIRE_GONE_ABSENT    5u /**< its process has ended without having connected */
+#define PMIWIRE_GONE_COUNT_    6u
 /** @} */
 
 /** The rank of pairs that no rank has put: the launcher's. */
@@ -107,11 +125,15 @@ struct pmiwire_exchange_ops {
      * Between two nodes frames must arrive whole, once and in order; nothing is assumed about
      * different pairs of nodes. A frame does not delimit itself: the link does. Links must have
      * authenticated their peer and refuse replays.
+     * Where much is queued, return 1. The frame has been taken all the same, but Fences and
+     * Allgathers then send no more to this node until you call pmiwire_exchange_ready(); a few
+     * frames of other types may come. What they hold meanwhile they have anyway.
      * @param node   never this one
      * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
      * @param bytes  of all together, at most opts.max_frame_bytes
+     * @return 0, or 1: enough for now
      */
-    void (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
+    int (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
 
     /**
      * The node of a rank below opts.n_ranks. Must be a constant function. Needed where there are
@@ -123,17 +145,18 @@ struct pmiwire_exchange_ops {
      * A Get has ended. Needed where Gets are not all local.
      * @param token  as given
      * @param rc     0; PMIWIRE_ENOENT: there is no such key, or (PMIWIRE_GET_WAIT) the rank that
-     *               could put it is gone; PMIWIRE_ETIME: opts.wait_ns; why the exchange failed
+     *               could put it is gone, which pmiwire_exchange_get_culprit() names;
+     *               PMIWIRE_ETIME: opts.wait_ns; why the exchange failed
      * @param value  of rc 0
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
 
     /**
-     * A collective has ended, for all local ranks; its pairs have been handed over. Needed for
-     * Fence and Allgather.
-     * @param kind    PMIWIRE_COLL_*
+     * A collective has ended, for all local ranks that are in it. Needed for Fence and Allgather.
+     * @param kind    PMIWIRE_COLL_FENCE or PMIWIRE_COLL_ALLGATHER
      * @param number  counts those of a kind from 1
-     * @param rc      0 or why the exchange failed
+     * @param rc      0: it is complete, and its pairs have been handed over; PMIWIRE_EGONE: it
+     *                cannot complete, nor can any after it; or why the exchange failed
      */
     void (*done)(void *ctx, uint32_t kind, uint32_t number, int rc);
 
@@ -148,15 +171,23 @@ struct pmiwire_exchange_ops {
     int (*pairs)(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes);
 
     /**
-     * Look among the pairs of Fences. With it the exchange keeps none of them itself, and `pairs`
-     * must be set. NULL: it keeps them. Must not call the exchange, and must not find what `pairs`
-     * has not brought, such as this node's SPARSE keys.
+     * Look into your own store of pairs. It finds what `pairs` has brought, and at once what this
+     * node puts as DENSE: store that before you call pmiwire_exchange_put(). With it the exchange
+     * keeps neither, and `pairs` must be set. NULL: it keeps them.
+     *
+     * It must not find what this node has put as SPARSE. With one node alone it finds every key
+     * that has been put: the exchange keeps nothing of a Put, and a Fence calls no `pairs`.
+     *
+     * Must not call the exchange.
      * @return 0 with *value, or PMIWIRE_ENOENT
      */
     int (*find)(void *ctx, struct pmiwire_str key, struct pmiwire_str *value);
 
     /**
-     * The Ring has ended for a local rank. Needed for Ring. With rc != 0 the rest is void.
+     * The Ring has ended for a local rank that is in it. Needed for Ring. With rc != 0 the rest is
+     * void.
+     * @param rc     0; PMIWIRE_EGONE: it cannot complete, nor can any after it; or why the exchange
+     *               failed
      * @param place  its place in the ring, from 0
      * @param left   what the left neighbour gave for its right
      * @param right  what the right one gave for its left
@@ -208,7 +239,7 @@ struct pmiwire_exchange_opts {
  *
  * A frame of another node may come before this has been called: the link keeps it until then.
  * @return 0, -ENOMEM, -EINVAL
- * @threads MT-Safe. Allocates about 1,200 bytes and 4 3/8 a local rank.
+ * @threads MT-Safe. Allocates about 1,300 bytes and 5 1/4 a local rank.
  */
 PMIWIRE_API int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts,
                                         struct pmiwire_exchange **x);
@@ -223,8 +254,8 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @name What ranks do
  *
  * Each returns an error without having changed anything: -ENOMEM (max_bytes too), the errors named,
- * or why the exchange has failed. MT-Safe on distinct exchanges. Allocates only where a buffer has
- * to grow.
+ * or why the exchange has failed. Collectives return PMIWIRE_EGONE where it is known that they cannot
+ * complete. MT-Safe on distinct exchanges. Allocates only where a buffer has to grow.
  * @{
  */
 /**
@@ -233,7 +264,8 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * - A Get after a Fence finds what was put before it; of several Puts of a key the latest.
  * - Puts of one key by two nodes between the same two Fences have no order, but every node agrees
  *   on one of them after the Fence.
- * - A key that a Fence has once brought, or will, is DENSE, whatever later hints say.
+ * - A key that a Fence has once brought, or will, or that ops->find() finds, is DENSE, whatever
+ *   later hints say. With ops->find() have it find the new value first.
  * - Without Fences each key must be put once.
  * @param rank   local, or PMIWIRE_RANK_NONE
  * @param key    1 to PMIWIRE_EXCHANGE_MAX_KEY_BYTES bytes, any
@@ -242,7 +274,8 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @param hint   PMIWIRE_HINT_*
  * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  *
- * Cost: a lookup and a copy. Frames: see the table of designs; none for DENSE keys.
+ * Cost: a lookup and a copy. Frames: see the table of designs; none for DENSE keys. With one node
+ * and ops->find: a lookup, and nothing is allocated unless a Get waits for the key.
  */
 PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
                                      struct pmiwire_str key, struct pmiwire_str value,
@@ -279,14 +312,14 @@ PMIWIRE_API int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank,
  * @brief A local rank enters the Fence. When all ranks of all nodes have, ops->done() is called,
  *        perhaps before this returns.
  * @param rank  local, or PMIWIRE_RANK_ALL
- * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already; with RANK_ALL: some rank is)
+ * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already; with RANK_ALL: some rank is), PMIWIRE_EGONE
  */
 PMIWIRE_API int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank);
 
 /**
  * @brief A local rank gives its value to the Allgather. When all have, ops->pairs() and ops->done()
  *        are called.
- * @return 0, -EINVAL, PMIWIRE_ESTATE (has done so already), PMIWIRE_EVALLEN
+ * @return 0, -EINVAL, PMIWIRE_ESTATE (has done so already), PMIWIRE_EVALLEN, PMIWIRE_EGONE
  */
 PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank,
                                            struct pmiwire_str value);
@@ -297,18 +330,45 @@ PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t r
  * The ring's order is that of nodes, and within a node that of ranks.
  * @param left   for the left neighbour, who gets it as its `right`
  * @param right  for the right neighbour, who gets it as its `left`
- * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already), PMIWIRE_EVALLEN
+ * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already), PMIWIRE_EVALLEN, PMIWIRE_EGONE
  */
 PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
                                       struct pmiwire_str left, struct pmiwire_str right);
 
 /**
- * @brief A local rank is gone: it has finalized or ended, and does nothing here any more. Gets that
- *        wait for it on any node end. Again: ignored.
- * @return 0, -EINVAL (not local)
- * @cost A pass over the keys that are waited for.
+ * @brief A local rank is gone, and does nothing here any more.
+ *
+ * - Collectives that it has not entered end with PMIWIRE_EGONE on every node, once each node has
+ *   been ticked. One that it has entered completes if the others enter it.
+ * - Gets that wait for it on any node end, within two ticks.
+ * - Again: ignored.
+ * @param why  PMIWIRE_GONE_*
+ * @return 0, -EINVAL (not local, or why)
+ *
+ * Cost: a pass over the keys that are waited for. If it lowers the number of a collective that can
+ * complete, a frame on each link of the tree with the next tick.
  */
-PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank);
+PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why);
+
+/**
+ * @brief Who makes it impossible that the collective of a kind that is under way, or would be the
+ *        next, completes.
+ * @param coll  PMIWIRE_COLL_*
+ * @param[out] why  PMIWIRE_GONE_*
+ * @return a rank, on whatever node. Several may be gone; nodes may name different ones. -1: nobody
+ */
+PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, uint32_t coll,
+                                             uint32_t *why);
+
+/**
+ * @brief Whose end has ended a Get that waited: during ops->got() with PMIWIRE_ENOENT, and until the
+ *        next call after pmiwire_exchange_get() has returned that.
+ *
+ * Of a Get that names no source: the last one that could have put the key.
+ * @param[out] why  PMIWIRE_GONE_*
+ * @return a rank; -1: that was not the cause
+ */
+PMIWIRE_API int32_t pmiwire_exchange_get_culprit(const struct pmiwire_exchange *x, uint32_t *why);
 /** @} */
 
 /**
@@ -327,6 +387,13 @@ PMIWIRE_API int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node
                                        size_t n);
 
 /**
+ * @brief There is room again on the way to a node, of which ops->send() has said 1. May be called
+ *        without that.
+ * @return 0, -EINVAL (no other node), or why the exchange has failed
+ */
+PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node);
+
+/**
  * @brief End the exchange: a node is lost, or a reason of your own. Again: ignored.
  *
  * Every token and collective under way is completed with rc, later calls return it, and the tree's
@@ -340,14 +407,21 @@ PMIWIRE_API int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node
 PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node);
 
 /**
- * @brief Set the time, twice a second perhaps: for opts.wait_ns, and for Gets that wait for ranks
- *        of other nodes, which may be gone.
+ * @brief Set the time, twice a second perhaps: for opts.wait_ns, to tell the other nodes which ranks
+ *        are gone, and for Gets that wait for ranks of other nodes.
  * @param now_ns  any monotonic clock
- * @cost A pass over the keys that are waited for. A Get that has waited since an earlier tick sends
- *       one frame to its source's node, by the tree.
+ * @cost A pass over the keys that are waited for. Once a rank of the job is gone, a Get that has
+ *       waited since an earlier tick sends one frame to its source's node, by the tree.
  */
 PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns);
 /** @} */
+
+/**
+ * @brief The arity of the tree of so many nodes where opts.arity is 0: to know a node's neighbours.
+ * @return 2 to 4
+ * @threads MT-Safe.
+ */
+PMIWIRE_API uint32_t pmiwire_exchange_arity(uint32_t n_nodes);
 
 /**
  * @brief Walk a block.
@@ -393,7 +467,8 @@ PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
 #define PMIWIRE_FRAME_RING   6u
 #define PMIWIRE_FRAME_FAIL   7u
 #define PMIWIRE_FRAME_GONE   8u
-#define PMIWIRE_FRAME_COUNT_ 9u
+#define PMIWIRE_FRAME_LIMIT  9u
+#define PMIWIRE_FRAME_COUNT_ 10u
 /** @} */
 
 /** Frames of one type. */

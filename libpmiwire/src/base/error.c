@@ -48,6 +48,7 @@ const char *pmiwire_strerror(int code)
     case PMIWIRE_EPEER: return "the peer refused";
     case PMIWIRE_ELOST: return "a node of the job is lost";
     case PMIWIRE_ETIME: return "no answer within the time given";
+    case PMIWIRE_EGONE: return "a rank that it needs is gone";
     case -ENOMEM: return "out of memory";
     case -EINVAL: return "invalid argument";
     case -EAGAIN: return "too many requests wait for an answer";

@@ -51,7 +51,7 @@ static void take_opts(struct pmiwire_exchange *x, const struct pmiwire_exchange_
     x->n_below = o->n_below;
     x->design = o->design;
     x->fence = o->fence;
-    x->arity = o->arity ? o->arity : pmiwire__tree_arity(o->n_nodes);
+    x->arity = o->arity ? o->arity : pmiwire_exchange_arity(o->n_nodes);
     x->unhinted = o->unhinted ? o->unhinted : PMIWIRE_HINT_DENSE;
     x->flags = o->flags;
     x->max_frame = o->max_frame_bytes ? o->max_frame_bytes : PMIWIRE_EXCHANGE_FRAME_BYTES;
@@ -61,6 +61,7 @@ static void take_opts(struct pmiwire_exchange *x, const struct pmiwire_exchange_
     x->owner_key[1] = o->n_nodes;
     x->ring_number = 1;
     x->rings_end = &x->rings;
+    pmiwire__limits_init(x);
 }
 
 int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmiwire_exchange **out)
@@ -86,12 +87,12 @@ int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmi
     rc = pmiwire__colls_init(x);
     x->ranks =
         rc == 0 ? pmiwire__mem_realloc(&x->mem, NULL, 0, x->n_local * sizeof(*x->ranks)) : NULL;
-    x->gone = x->ranks ? pmiwire__mem_realloc(&x->mem, NULL, 0, (x->n_local + 7) / 8) : NULL;
+    x->gone = x->ranks ? pmiwire__mem_realloc(&x->mem, NULL, 0, x->n_local) : NULL;
     if (!x->gone) {
         pmiwire_exchange_destroy(x);
         return -ENOMEM;
     }
-    memset(x->gone, 0, (x->n_local + 7) / 8);
+    memset(x->gone, 0, x->n_local);
     memcpy(x->ranks, o.ranks, x->n_local * sizeof(*x->ranks));
     *out = x;
     return 0;
@@ -107,7 +108,7 @@ void pmiwire_exchange_destroy(struct pmiwire_exchange *x)
     pmiwire__colls_fini(x);
     pmiwire__rings_fini(x);
     (void)pmiwire__mem_realloc(&x->mem, x->ranks, x->n_local * sizeof(*x->ranks), 0);
-    (void)pmiwire__mem_realloc(&x->mem, x->gone, (x->n_local + 7) / 8, 0);
+    (void)pmiwire__mem_realloc(&x->mem, x->gone, x->n_local, 0);
     a = x->mem.a;
     a.free(a.ctx, x);
 }
@@ -143,6 +144,7 @@ static int take(struct pmiwire_exchange *x, const struct pmiwire__frame *f, cons
     case PMIWIRE_FRAME_RING: return pmiwire__on_ring(x, f, p, n);
     case PMIWIRE_FRAME_FAIL: return on_fail(x, f, p, n);
     case PMIWIRE_FRAME_GONE: return pmiwire__on_gone(x, f, p, n);
+    case PMIWIRE_FRAME_LIMIT: return pmiwire__on_limit(x, f, p, n);
     default: return PMIWIRE_EPROTO;
     }
 }
@@ -203,6 +205,7 @@ void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
     if (x->err)
         return;
     pmiwire__exchange_enter(x);
+    pmiwire__limits_say(x);
     pmiwire__gone_ask(x);
     if (now_ns > x->now_ns)
         x->now_ns = now_ns;

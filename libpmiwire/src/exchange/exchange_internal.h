@@ -4,7 +4,8 @@
  *
  *   exchange.c  life cycle, frames that come, time
  *   putget.c    Put and Get             fence.c   Fence and Allgather
- *   ring.c      Ring                    rank_gone.c  ranks that have ended, Gets that need them
+ *   ring.c      Ring                    rank_gone.c  ranks that are gone, Gets that need them
+ *   limits.c    collectives that ranks that are gone have made impossible
  *   keys.c      keys and waiters        runs.c    pairs as a Fence carries them
  *   report.c    results and failure     frame.c   the layout of records, blocks and frames
  *   tree.c      the tree of nodes
@@ -24,7 +25,7 @@
 
 #include "../base/base_internal.h"
 
-#define PMIWIRE__FRAME_MAGIC    0x33584650u /* "PFX3" on a little-endian machine */
+#define PMIWIRE__FRAME_MAGIC    0x34584650u /* "PFX4" on a little-endian machine */
 #define PMIWIRE__NONE           UINT32_MAX  /* no index */
 #define PMIWIRE__DENSE          UINT32_MAX  /* home of keys that Fences bring */
 #define PMIWIRE__MAX_HOPS       32u /* nodes that one request names: the depth of any tree */
@@ -108,6 +109,7 @@ struct pmiwire__waiter {
     uint32_t seq, next, entry;
     uint32_t rank;  /* that waits, PMIWIRE__NONE: unknown */
     uint32_t needs; /* a rank that may put the key, as far as is known here; PMIWIRE__NONE: none */
+    uint32_t lost, why; /* then: the rank that has made it so, PMIWIRE__NONE: none has */
     int32_t rc;
     bool remote, wait;
     bool named; /* no other rank but `needs` may put it */
@@ -149,9 +151,10 @@ struct pmiwire__coll {
     uint32_t reported; /* to ops->done() */
     uint32_t n_in;
     bool own_in;                       /* this node's part is in data[] */
+    bool stopped;                      /* those who were in it are to be told PMIWIRE_EGONE */
     unsigned char *in;                 /* a bit for each local rank */
     uint64_t sent;                     /* links to which LAST has gone */
-    struct pmiwire__cursor *cursors;   /* by link; NULL: nothing has been sent early */
+    struct pmiwire__cursor *cursors;   /* by link: what has been sent; NULL: there are no links */
     struct pmiwire__coll_data data[2]; /* by parity of the number: dissemination may be one ahead */
     struct pmiwire__buf own;           /* records for the next segment of this node */
 };
@@ -166,6 +169,7 @@ struct pmiwire__ring_values {
 
 struct pmiwire__ring {
     struct pmiwire__ring *next;
+    int rc; /* that it is reported with */
     uint32_t n_in;
     struct pmiwire__buf values;
     struct pmiwire__buf from[2];         /* the value of the node before, of the node after */
@@ -177,6 +181,14 @@ struct pmiwire__ring_side {
     bool here[2];
 };
 
+/* ---- ranks that are gone ---- */
+
+/* One of them, and how many collectives of each kind it has entered. As in a LIMIT frame. */
+struct pmiwire__end {
+    uint32_t rank, why;
+    uint32_t entered[PMIWIRE_COLL_COUNT_];
+};
+
 struct pmiwire_exchange {
     struct pmiwire__mem mem;
     struct pmiwire_exchange_ops ops;
@@ -185,7 +197,12 @@ struct pmiwire_exchange {
     uint32_t design, fence, arity, unhinted, flags, max_frame;
     uint64_t wait_ns, now_ns;
     uint32_t *ranks;
-    unsigned char *gone; /* a bit for each local rank */
+    unsigned char *gone; /* for each local rank: 0, or PMIWIRE_GONE_* */
+    /* By kind: of the ranks known to be gone one that has entered the fewest, PMIWIRE__NONE: none
+     * is known. Collectives that it has not entered cannot complete. */
+    struct pmiwire__end ends[PMIWIRE_COLL_COUNT_];
+    uint32_t unsaid; /* kinds whose end is this node's, to be said with the next tick */
+    uint32_t vain_rank, vain_why; /* of the last Get that has ended because a rank is gone */
 
     unsigned depth;
     int err; /* why it has failed */
@@ -199,7 +216,8 @@ struct pmiwire_exchange {
 
     uint32_t n_links; /* of a collective */
     uint64_t all_links;
-    struct pmiwire__coll colls[PMIWIRE_COLL_COUNT_];
+    uint64_t full;                 /* links that ops->send() has said enough of */
+    struct pmiwire__coll colls[2]; /* Fence, Allgather */
 
     uint32_t ring_number;
     struct pmiwire__ring *ring;               /* under way, NULL: nobody is in */
@@ -222,8 +240,6 @@ static inline uint32_t pmiwire__tree_parent(const struct pmiwire_exchange *x, ui
 {
     return (node - 1) / x->arity;
 }
-/* The arity by default: of 2 to 4 the one of least depth * (8 + arity). */
-uint32_t pmiwire__tree_arity(uint32_t n_nodes);
 /* The i-th neighbour: the parent where there is one, then the children. False: there is none. */
 bool pmiwire__tree_neighbour(const struct pmiwire_exchange *x, uint32_t i, uint32_t *node);
 /* Is `node` in the subtree of `top`? */
@@ -346,8 +362,6 @@ int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *
 /* A Fence has brought this pair, and there is no ops->find. 0 or -ENOMEM. */
 int pmiwire__fenced_keep(struct pmiwire_exchange *x, const struct pmiwire__record *rec,
                          uint32_t number);
-/* A Fence has taken this key of ours: who looks for it finds it through ops->find. */
-void pmiwire__fenced_forget(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number);
 /* Send requests for those who wait at an entry, where none is in flight. */
 void pmiwire__ask_again(struct pmiwire_exchange *x, uint32_t e);
 /* Gets at an entry have ended in vain: if nobody waits there any more, the home is told. */
@@ -363,14 +377,18 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                      size_t n);
 /* All Puts are acknowledged: the Fence may go on. */
 void pmiwire__puts_acked(struct pmiwire_exchange *x);
+/* ops->send() has said enough of what goes to this node. */
+void pmiwire__link_full(struct pmiwire_exchange *x, uint32_t node);
+/* The one under way cannot complete, nor any after it. */
+void pmiwire__coll_stop(struct pmiwire_exchange *x, uint32_t kind);
 
 /* ---- ring.c ---- */
 
 int pmiwire__on_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                      size_t n);
 void pmiwire__ring_report(struct pmiwire_exchange *x);
-/* It fails for those who are in it. */
-void pmiwire__ring_fail(struct pmiwire_exchange *x);
+/* It ends with this error for those who are in it. */
+void pmiwire__ring_stop(struct pmiwire_exchange *x, int rc);
 void pmiwire__rings_fini(struct pmiwire_exchange *x);
 
 /* ---- rank_gone.c ---- */
@@ -380,9 +398,29 @@ uint32_t pmiwire__local_rank(const struct pmiwire_exchange *x, int32_t rank);
 /* The first rank that may put the key of a Get of `rank` (PMIWIRE__NONE: of no rank of the job),
  * which has named `src` (PMIWIRE__NONE: nobody). PMIWIRE__NONE: all of them are gone. */
 uint32_t pmiwire__rank_needed(const struct pmiwire_exchange *x, uint32_t rank, uint32_t src);
+/* Why a local rank is gone, PMIWIRE_GONE_*; 0: it is not, or not local. */
+uint32_t pmiwire__why_gone(const struct pmiwire_exchange *x, uint32_t rank);
 int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                      size_t n);
 /* Ask whether the ranks are gone that Gets have waited for since an earlier tick. */
 void pmiwire__gone_ask(struct pmiwire_exchange *x);
+
+/* ---- limits.c ---- */
+
+void pmiwire__limits_init(struct pmiwire_exchange *x);
+/* Can the collective of this kind that is under way, or would be the next, no longer complete? */
+bool pmiwire__is_stopped(const struct pmiwire_exchange *x, uint32_t kind);
+/* A local rank is gone: what it was in is stopped, and the other nodes hear of it. */
+void pmiwire__limits_rank_gone(struct pmiwire_exchange *x, uint32_t rank, uint32_t why);
+/* Say what is unsaid. */
+void pmiwire__limits_say(struct pmiwire_exchange *x);
+int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                      size_t n);
+
+/* With ops->find one node alone needs to keep nothing of a Put. */
+static inline bool pmiwire__keeps_nothing(const struct pmiwire_exchange *x)
+{
+    return x->n_nodes == 1 && x->ops.find;
+}
 
 #endif /* PMIWIRE_EXCHANGE_INTERNAL_H */

@@ -100,7 +100,7 @@ int pmiwire__colls_init(struct pmiwire_exchange *x)
     if (!is_tree(x))
         x->n_links = n_rounds(x->n_nodes);
     x->all_links = ((uint64_t)1 << x->n_links) - 1;
-    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
+    for (kind = 0; kind < PMIWIRE_COLL_RING; kind++) {
         struct pmiwire__coll *c = &x->colls[kind];
 
         c->kind = kind;
@@ -109,26 +109,26 @@ int pmiwire__colls_init(struct pmiwire_exchange *x)
         if (!c->in)
             return -ENOMEM;
         memset(c->in, 0, bits);
+        if (x->n_links == 0)
+            continue;
+        c->cursors = pmiwire__mem_realloc(&x->mem, NULL, 0, x->n_links * sizeof(*c->cursors));
+        if (!c->cursors)
+            return -ENOMEM;
+        memset(c->cursors, 0, x->n_links * sizeof(*c->cursors));
     }
     return 0;
-}
-
-static void free_cursors(struct pmiwire_exchange *x, struct pmiwire__coll *c)
-{
-    (void)pmiwire__mem_realloc(&x->mem, c->cursors,
-                               c->cursors ? x->n_links * sizeof(*c->cursors) : 0, 0);
-    c->cursors = NULL;
 }
 
 void pmiwire__colls_fini(struct pmiwire_exchange *x)
 {
     uint32_t kind;
 
-    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
+    for (kind = 0; kind < PMIWIRE_COLL_RING; kind++) {
         struct pmiwire__coll *c = &x->colls[kind];
 
         (void)pmiwire__mem_realloc(&x->mem, c->in, c->in ? (x->n_local + 7) / 8 : 0, 0);
-        free_cursors(x, c);
+        (void)pmiwire__mem_realloc(&x->mem, c->cursors,
+                                   c->cursors ? x->n_links * sizeof(*c->cursors) : 0, 0);
         pmiwire__buf_free(&x->mem, &c->own);
         pmiwire__buf_free(&x->mem, &c->data[0].buf);
         pmiwire__buf_free(&x->mem, &c->data[1].buf);
@@ -178,17 +178,33 @@ static void out_add(struct out *o, const char *p, size_t n)
     o->bytes += n;
 }
 
-/* Send by a link what has not gone there yet: whole frames alone, or, with `last`, all. The place
- * of what has is kept in `at`. */
-static void flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t link, bool last,
-                  struct pmiwire__cursor *at)
+void pmiwire__link_full(struct pmiwire_exchange *x, uint32_t node)
 {
+    uint32_t link;
+
+    for (link = 0; link < x->n_links; link++)
+        if (link_to(x, link) == node)
+            x->full |= (uint64_t)1 << link;
+}
+
+static bool is_full(const struct pmiwire_exchange *x, uint32_t link)
+{
+    return x->full >> link & 1;
+}
+
+/* Send by a link what has not gone there yet, as long as there is room: whole frames alone, or,
+ * with `last`, all. The place of what has is kept in the cursor. Whether LAST has gone. */
+static bool flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t link, bool last)
+{
+    struct pmiwire__cursor *at = &c->cursors[link];
     const struct pmiwire__buf *b = &c->data[c->number & 1].buf;
     struct out o = {.f = {.type = PMIWIRE_FRAME_COLL, .seq = c->number}, .to = link_to(x, link)};
     struct pmiwire__cursor here = *at;
 
     o.f.arg = (uint16_t)(c->kind << 8 | (is_tree(x) ? 0 : link));
     out_begin(&o);
+    if (is_full(x, link))
+        return false;
     while (here.chunk < b->len) {
         struct pmiwire__segment s;
         struct chunk ch;
@@ -210,6 +226,8 @@ static void flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t 
             if (!out_fits(x, &o, p, s.whole)) {
                 out_send(x, &o, 0);
                 *at = here;
+                if (is_full(x, link))
+                    return false;
             }
             out_add(&o, p, s.whole);
         }
@@ -217,6 +235,7 @@ static void flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t 
     }
     if (last)
         out_send(x, &o, PMIWIRE__FRAME_LAST);
+    return last;
 }
 
 /* On the tree a large set is passed on while it still comes. */
@@ -224,17 +243,11 @@ static void flush_early(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     uint32_t link;
 
-    if (!is_tree(x) || x->n_links == 0 || c->data[c->number & 1].buf.len < x->max_frame)
+    if (!is_tree(x) || c->data[c->number & 1].buf.len < x->max_frame)
         return;
-    if (!c->cursors) {
-        c->cursors = pmiwire__mem_realloc(&x->mem, NULL, 0, x->n_links * sizeof(*c->cursors));
-        if (!c->cursors)
-            return; /* then it goes at the end */
-        memset(c->cursors, 0, x->n_links * sizeof(*c->cursors));
-    }
     for (link = 0; link < x->n_links; link++)
         if (!(c->sent >> link & 1))
-            flush(x, c, link, false, &c->cursors[link]);
+            (void)flush(x, c, link, false);
 }
 
 /* ---- the end ---- */
@@ -390,38 +403,11 @@ static int deliver(struct pmiwire_exchange *x, struct pmiwire__coll *c)
     return rc;
 }
 
-static void forget_segment(struct pmiwire_exchange *x, const struct pmiwire__segment *s,
-                           uint32_t number)
+static void forget_sent(const struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
-    const char *p = s->runs, *end = s->runs + s->bytes;
-    char key[PMIWIRE_EXCHANGE_MAX_KEY_BYTES];
-    struct pmiwire__run run;
-    uint32_t i;
-
-    while (p < end && pmiwire__run_read(&p, end, &run) == 0)
-        for (i = 0; i < run.n; i++) {
-            pmiwire__run_key(&run, i, key);
-            pmiwire__fenced_forget(x, (struct pmiwire_str){key, run.shared + run.rest}, number);
-        }
-}
-
-/* This node's own pairs that the caller's store has now. */
-static void forget_own(struct pmiwire_exchange *x, struct pmiwire__coll *c)
-{
-    const struct pmiwire__buf *b = &c->data[c->number & 1].buf;
-    struct pmiwire__segment s;
-    struct chunk ch;
-    size_t chunk, at;
-
-    for (chunk = 0; chunk < b->len; chunk += CHUNK_HEADER + ch.bytes) {
-        memcpy(&ch, b->ptr + chunk, sizeof(ch));
-        if (ch.link != OWN)
-            continue;
-        for (at = 0; at < ch.bytes; at += s.whole) {
-            (void)pmiwire__segment_read(b->ptr + chunk + CHUNK_HEADER + at, ch.bytes - at, &s);
-            forget_segment(x, &s, c->number);
-        }
-    }
+    c->sent = 0;
+    if (c->cursors)
+        memset(c->cursors, 0, x->n_links * sizeof(*c->cursors));
 }
 
 static int complete(struct pmiwire_exchange *x, struct pmiwire__coll *c)
@@ -430,8 +416,6 @@ static int complete(struct pmiwire_exchange *x, struct pmiwire__coll *c)
     int rc = deliver(x, c);
 
     if (rc == 0 && c->kind == PMIWIRE_COLL_FENCE) {
-        if (x->ops.find)
-            forget_own(x, c);
         rc = pmiwire__after_fence(x);
         x->stats.n_fences++;
     }
@@ -439,13 +423,29 @@ static int complete(struct pmiwire_exchange *x, struct pmiwire__coll *c)
         return rc;
     pmiwire__buf_reset(&x->mem, &d->buf);
     d->last = 0;
-    free_cursors(x, c);
+    forget_sent(x, c);
     memset(c->in, 0, (x->n_local + 7) / 8);
     c->n_in = 0;
     c->own_in = false;
-    c->sent = 0;
     c->number++; /* ops->done() is called as the outermost call ends */
+    if (pmiwire__is_stopped(x, c->kind))
+        pmiwire__coll_stop(x, c->kind);
     return 0;
+}
+
+/* `last` stays: what still comes is checked as ever. */
+void pmiwire__coll_stop(struct pmiwire_exchange *x, uint32_t kind)
+{
+    struct pmiwire__coll *c = &x->colls[kind];
+
+    c->stopped = c->stopped || c->n_in > 0;
+    forget_sent(x, c);
+    pmiwire__buf_free(&x->mem, &c->own);
+    pmiwire__buf_free(&x->mem, &c->data[0].buf);
+    pmiwire__buf_free(&x->mem, &c->data[1].buf);
+    memset(c->in, 0, (x->n_local + 7) / 8);
+    c->n_in = 0;
+    c->own_in = false;
 }
 
 /* ---- progress ---- */
@@ -463,15 +463,10 @@ static int advance(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     uint32_t link;
 
-    for (link = 0; link < x->n_links; link++) {
-        struct pmiwire__cursor begin = {0, 0};
-
-        if ((c->sent >> link & 1) || !ready(x, c, link))
-            continue;
-        c->sent |= (uint64_t)1 << link;
-        flush(x, c, link, true, c->cursors ? &c->cursors[link] : &begin);
-    }
-    if (c->own_in && c->data[c->number & 1].last == x->all_links)
+    for (link = 0; link < x->n_links; link++)
+        if (!(c->sent >> link & 1) && ready(x, c, link) && flush(x, c, link, true))
+            c->sent |= (uint64_t)1 << link;
+    if (c->own_in && c->data[c->number & 1].last == x->all_links && c->sent == x->all_links)
         return complete(x, c);
     return 0;
 }
@@ -521,6 +516,30 @@ static int all_here(struct pmiwire_exchange *x, struct pmiwire__coll *c)
     return rc;
 }
 
+int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node)
+{
+    uint32_t link, kind;
+
+    if (x->err)
+        return x->err;
+    if (node >= x->n_nodes || node == x->me)
+        return -EINVAL;
+    pmiwire__exchange_enter(x);
+    for (link = 0; link < x->n_links; link++)
+        if (link_to(x, link) == node)
+            x->full &= ~((uint64_t)1 << link);
+    for (kind = 0; kind < PMIWIRE_COLL_RING && !x->err; kind++) {
+        int rc;
+
+        flush_early(x, &x->colls[kind]);
+        rc = advance(x, &x->colls[kind]);
+        if (rc != 0)
+            pmiwire__exchange_fail(x, rc == PMIWIRE_EPROTO ? -EINVAL : rc, x->me, x->me);
+    }
+    pmiwire__exchange_leave(x);
+    return 0; /* a failure is reported by failed() */
+}
+
 void pmiwire__puts_acked(struct pmiwire_exchange *x)
 {
     (void)all_here(x, &x->colls[PMIWIRE_COLL_FENCE]);
@@ -552,6 +571,8 @@ int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank)
         return x->err;
     if (rank != PMIWIRE_RANK_ALL && i == PMIWIRE__NONE)
         return -EINVAL;
+    if (pmiwire__is_stopped(x, PMIWIRE_COLL_FENCE))
+        return PMIWIRE_EGONE;
     if (i == PMIWIRE__NONE ? c->n_in > 0 : is_in(c, i))
         return PMIWIRE_ESTATE;
     pmiwire__exchange_enter(x);
@@ -572,6 +593,8 @@ int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct 
         return x->err;
     if (i == PMIWIRE__NONE)
         return -EINVAL;
+    if (pmiwire__is_stopped(x, PMIWIRE_COLL_ALLGATHER))
+        return PMIWIRE_EGONE;
     if (is_in(c, i))
         return PMIWIRE_ESTATE;
     if (value.len > PMIWIRE_EXCHANGE_MAX_VALUE_BYTES ||
@@ -629,13 +652,15 @@ static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__fr
     struct pmiwire__segment s;
     size_t at;
 
-    if (kind >= PMIWIRE_COLL_COUNT_ || (f->flags & ~PMIWIRE__FRAME_LAST))
+    if (kind >= PMIWIRE_COLL_RING || (f->flags & ~PMIWIRE__FRAME_LAST))
         return PMIWIRE_EPROTO;
     c = &x->colls[kind];
     *link = link_from(x, f->from, f->arg & 0xff);
-    /* On the tree a neighbour cannot be ahead: it would need what we have not sent. */
-    if (*link == OWN || (f->seq != c->number && (is_tree(x) || f->seq != c->number + 1)) ||
-        (c->data[f->seq & 1].last >> *link & 1) || (n == 0 && !f->flags))
+    if (*link == OWN || (c->data[f->seq & 1].last >> *link & 1) || (n == 0 && !f->flags))
+        return PMIWIRE_EPROTO;
+    /* One ahead at most, since the next one needs our part in this one. */
+    if (f->seq != c->number &&
+        (f->seq != c->number + 1 || !(c->data[c->number & 1].last >> *link & 1)))
         return PMIWIRE_EPROTO;
     for (at = 0; at < n; at += s.whole)
         if (pmiwire__segment_read(p + at, n - at, &s) != 0 ||
@@ -656,7 +681,7 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
         return rc;
     c = &x->colls[f->arg >> 8];
     d = &c->data[f->seq & 1];
-    if (n) {
+    if (n && !pmiwire__is_stopped(x, c->kind)) {
         struct chunk ch = {link, (uint32_t)n};
 
         if (pmiwire__buf_room(&x->mem, &d->buf, sizeof(ch) + n) != 0)
@@ -666,7 +691,7 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     }
     if (f->flags & PMIWIRE__FRAME_LAST)
         d->last |= (uint64_t)1 << link;
-    if (f->seq != c->number)
+    if (f->seq != c->number || pmiwire__is_stopped(x, c->kind))
         return 0;
     flush_early(x, c);
     rc = advance(x, c);

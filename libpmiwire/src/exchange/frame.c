@@ -106,7 +106,8 @@ void pmiwire__send(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__fr
     iov[0].iov_len = sizeof(*f);
     x->stats.frames[f->type].n_sent++;
     x->stats.frames[f->type].bytes_sent += bytes;
-    x->ops.send(x->ctx, node, iov, n_iov, bytes);
+    if (x->ops.send(x->ctx, node, iov, n_iov, bytes) > 0)
+        pmiwire__link_full(x, node);
 }
 
 void pmiwire__send_bytes(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,

@@ -205,21 +205,49 @@ static bool is_dense(const struct pmiwire_exchange *x, struct pmiwire_str key, u
     return dense(x, key, &value); /* a Fence has brought it before, or will */
 }
 
+/* The entry at which Gets of this node wait for a key that is put here, PMIWIRE__NONE: none does. */
+static uint32_t waited_for(const struct pmiwire_exchange *x, struct pmiwire_str key)
+{
+    uint32_t e = pmiwire__key_find(x, home_of(x, key), key);
+
+    return e != PMIWIRE__NONE && pmiwire__key_at(x, e)->head != PMIWIRE__NONE ? e : PMIWIRE__NONE;
+}
+
+/* Only those who wait learn of it. */
+static int put_nowhere(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
+{
+    uint32_t e = waited_for(x, key);
+
+    if (e == PMIWIRE__NONE)
+        return 0;
+    if (pmiwire__keys_reserve(x, 0, pmiwire__record_bytes(key.len, value.len)) != 0)
+        return -ENOMEM;
+    pmiwire__key_set(x, e, value, x->seq);
+    serve(x, e);
+    return 0;
+}
+
+/* For the Fence; and where there is no ops->find, which finds it, for this node's Gets. */
 static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
 {
     struct pmiwire__coll *fence = &x->colls[PMIWIRE_COLL_FENCE];
+    const bool keep = !x->ops.find, fenced = !pmiwire__is_stopped(x, PMIWIRE_COLL_FENCE);
     size_t bytes = pmiwire__record_bytes(key.len, value.len);
-    uint32_t e, waited;
+    uint32_t waited = waited_for(x, key);
 
-    if (pmiwire__keys_reserve(x, 1, 2 * bytes + pmiwire__record_bytes(key.len, 0)) != 0 ||
-        pmiwire__buf_room(&x->mem, &fence->own, bytes) != 0)
+    if ((keep || waited != PMIWIRE__NONE) &&
+        pmiwire__keys_reserve(x, keep, 2 * bytes + pmiwire__record_bytes(key.len, 0)) != 0)
         return -ENOMEM;
-    pmiwire__record_write(fence->own.ptr + fence->own.len, key, value);
-    fence->own.len += bytes;
-    e = pmiwire__key_make(x, PMIWIRE__DENSE, key);
-    pmiwire__key_set(x, e, value, fence->number + fence->own_in);
-    waited = pmiwire__key_find(x, home_of(x, key), key);
-    if (waited != PMIWIRE__NONE && pmiwire__key_at(x, waited)->head != PMIWIRE__NONE) {
+    if (fenced && pmiwire__buf_room(&x->mem, &fence->own, bytes) != 0)
+        return -ENOMEM;
+    if (fenced) {
+        pmiwire__record_write(fence->own.ptr + fence->own.len, key, value);
+        fence->own.len += bytes;
+    }
+    if (keep)
+        pmiwire__key_set(x, pmiwire__key_make(x, PMIWIRE__DENSE, key), value,
+                         fence->number + fence->own_in);
+    if (waited != PMIWIRE__NONE) {
         pmiwire__key_set(x, waited, value, x->seq);
         pmiwire__key_is_copy(x, waited);
         serve(x, waited);
@@ -274,7 +302,10 @@ int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
     if (rc != 0)
         return rc;
     pmiwire__exchange_enter(x);
-    rc = is_dense(x, key, hint) ? put_dense(x, key, value) : put_sparse(x, key, value);
+    if (pmiwire__keeps_nothing(x))
+        rc = put_nowhere(x, key, value);
+    else
+        rc = is_dense(x, key, hint) ? put_dense(x, key, value) : put_sparse(x, key, value);
     if (rc == 0)
         x->stats.n_puts++;
     pmiwire__exchange_leave(x);
@@ -382,11 +413,29 @@ static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_s
     return PMIWIRE_PENDING;
 }
 
+/* Nobody is left to put its key: who has gone? */
+static void find_lost(const struct pmiwire_exchange *x, struct pmiwire__waiter *waiter, int32_t src)
+{
+    uint32_t i, rank;
+
+    for (i = 0; i < x->n_local; i++) {
+        rank = waiter->named ? (uint32_t)src : x->ranks[i];
+        if (rank != waiter->rank && pmiwire__why_gone(x, rank)) {
+            waiter->lost = rank;
+            waiter->why = pmiwire__why_gone(x, rank);
+            return;
+        }
+    }
+}
+
 int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank, struct pmiwire_str key,
                          int32_t src, uint32_t how, uint64_t token, struct pmiwire_str *value)
 {
-    struct pmiwire__waiter waiter = {.token = token, .seq = x->seq, .rank = PMIWIRE__NONE};
+    struct pmiwire__waiter waiter = {
+        .token = token, .seq = x->seq, .rank = PMIWIRE__NONE, .lost = PMIWIRE__NONE};
     uint32_t home, e;
+
+    x->vain_rank = PMIWIRE__NONE;
 
     if (x->err)
         return x->err;
@@ -423,8 +472,13 @@ int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
         pmiwire__rank_needed(x, waiter.rank, waiter.named ? (uint32_t)src : PMIWIRE__NONE);
     waiter.wait = how == PMIWIRE_GET_WAIT && waiter.needs != PMIWIRE__NONE;
     waiter.fresh = how == PMIWIRE_GET_WAIT && !waiter.wait;
-    if (home == x->me && !waiter.wait)
+    if (waiter.fresh)
+        find_lost(x, &waiter, src);
+    if (home == x->me && !waiter.wait) {
+        x->vain_rank = waiter.lost;
+        x->vain_why = waiter.why;
         return PMIWIRE_ENOENT;
+    }
     return get_later(x, home, key, &waiter);
 }
 
@@ -605,14 +659,6 @@ int pmiwire__fenced_keep(struct pmiwire_exchange *x, const struct pmiwire__recor
     if (pmiwire__key_at(x, e)->stamp <= number) /* else it is a Put that the next Fence takes */
         pmiwire__key_set(x, e, rec->value, number);
     return 0;
-}
-
-void pmiwire__fenced_forget(struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t number)
-{
-    uint32_t e = pmiwire__key_find(x, PMIWIRE__DENSE, key);
-
-    if (e != PMIWIRE__NONE && pmiwire__key_at(x, e)->stamp <= number)
-        pmiwire__key_remove(x, e); /* nobody waits at such an entry */
 }
 
 int pmiwire__after_fence(struct pmiwire_exchange *x)

@@ -6,10 +6,12 @@
  *
  * A node learns of its own ranks from pmiwire_exchange_gone(). Of other nodes' ranks it asks, with
  * each tick while a Get waits for one: a GONE frame goes up and down the tree to the rank's node.
- * That node answers by the same way once the rank is gone and its Puts have reached their homes. In
- * DKVS they are acknowledged; in TREE they went the way that the answer goes, before it; in DIRECT
- * the node is their home. A question about a rank that is not gone is dropped, so that no node
- * keeps a list of them.
+ * As long as no rank of the job is known to be gone (limits.c) it asks nothing. That node answers by
+ * the same way once the rank is gone and its Puts have reached their homes. In DKVS they are
+ * acknowledged; in TREE they went the way that the answer goes, before it; in DIRECT the node is
+ * their home. A question about a rank that is not gone is dropped, so that no node keeps a list of
+ * them. An answer may overtake a Fence that brings the key. So it carries the number of Fences that
+ * have completed at the rank's node; where fewer have it is dropped, and the next tick asks again.
  *
  * A Get that has nobody left asks the home once more, this time without waiting: a Put may have
  * reached it. The answer to a request that was sent before does not count (`stale`), nor does one
@@ -41,17 +43,17 @@ uint32_t pmiwire__local_rank(const struct pmiwire_exchange *x, int32_t rank)
     return x->ranks[lo] == (uint32_t)rank ? lo : PMIWIRE__NONE;
 }
 
-static bool is_gone_here(const struct pmiwire_exchange *x, uint32_t rank)
+uint32_t pmiwire__why_gone(const struct pmiwire_exchange *x, uint32_t rank)
 {
     const uint32_t i = pmiwire__local_rank(x, (int32_t)rank);
 
-    return i != PMIWIRE__NONE && (x->gone[i / 8] >> i % 8 & 1);
+    return i != PMIWIRE__NONE ? x->gone[i] : 0;
 }
 
 /* From this rank on, the first that may put a key for `rank`. */
 static uint32_t first_from(const struct pmiwire_exchange *x, uint32_t from, uint32_t rank)
 {
-    while (from < x->n_ranks && (from == rank || is_gone_here(x, from)))
+    while (from < x->n_ranks && (from == rank || pmiwire__why_gone(x, from)))
         from++;
     return from < x->n_ranks ? from : PMIWIRE__NONE;
 }
@@ -60,15 +62,19 @@ uint32_t pmiwire__rank_needed(const struct pmiwire_exchange *x, uint32_t rank, u
 {
     if (src == PMIWIRE__NONE)
         return first_from(x, 0, rank);
-    return is_gone_here(x, src) ? PMIWIRE__NONE : src;
+    return pmiwire__why_gone(x, src) ? PMIWIRE__NONE : src;
 }
 
 /* ---- out ---- */
 
-static void send_gone(struct pmiwire_exchange *x, uint32_t to, uint8_t flags,
-                      const struct question *q)
+/* A question, or with `why` an answer: the rank is gone, and its node has `fences` behind it. */
+static void send_gone(struct pmiwire_exchange *x, uint32_t to, const struct question *q,
+                      uint32_t why, uint32_t fences)
 {
-    struct pmiwire__frame f = {.type = PMIWIRE_FRAME_GONE, .flags = flags};
+    struct pmiwire__frame f = {.type = PMIWIRE_FRAME_GONE,
+                               .flags = why ? PMIWIRE__FRAME_FOUND : 0,
+                               .arg = (uint16_t)why,
+                               .seq = fences};
 
     pmiwire__send_bytes(x, pmiwire__tree_hop(x, to), &f, q, sizeof(*q));
 }
@@ -79,14 +85,14 @@ static void ask(struct pmiwire_exchange *x, uint32_t rank)
     const uint32_t node = x->ops.node_of(x->ctx, rank);
 
     if (node != x->me)
-        send_gone(x, node, 0, &q);
+        send_gone(x, node, &q, 0, 0);
 }
 
 void pmiwire__gone_ask(struct pmiwire_exchange *x)
 {
     uint32_t e, w, last = PMIWIRE__NONE;
 
-    if (x->n_nodes == 1)
+    if (x->n_nodes == 1 || x->ends[PMIWIRE_COLL_FENCE].rank == PMIWIRE__NONE)
         return;
     for (e = x->store.waiting; e != PMIWIRE__NONE; e = pmiwire__key_at(x, e)->next)
         for (w = pmiwire__key_at(x, e)->head; w != PMIWIRE__NONE; w = x->store.waiters[w].next) {
@@ -103,7 +109,8 @@ void pmiwire__gone_ask(struct pmiwire_exchange *x)
 
 /* Take the rank from what the waiters at an entry need, and end those who need no other. Of the
  * others, *next is a rank that they need now. */
-static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32_t *next_rank)
+static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32_t why,
+                   uint32_t *next_rank)
 {
     struct pmiwire__keys *s = &x->store;
     const bool home = pmiwire__key_at(x, e)->home == x->me;
@@ -119,6 +126,8 @@ static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32
             waiter->wait = waiter->needs != PMIWIRE__NONE;
             waiter->fresh = !waiter->wait;
             waiter->stale = !waiter->wait && in_flight;
+            waiter->lost = rank;
+            waiter->why = why;
             if (waiter->fresh && home) {
                 pmiwire__waiter_due(x, w, PMIWIRE_ENOENT);
                 continue;
@@ -132,31 +141,42 @@ static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32
     pmiwire__key_tidy(x, e);
 }
 
-static void is_gone(struct pmiwire_exchange *x, uint32_t rank)
+static void is_gone(struct pmiwire_exchange *x, uint32_t rank, uint32_t why)
 {
     uint32_t e, next, next_rank = PMIWIRE__NONE;
 
     for (e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
         next = pmiwire__key_at(x, e)->next; /* it may be taken off, or put at the front again */
-        review(x, e, rank, &next_rank);
+        review(x, e, rank, why, &next_rank);
     }
     if (next_rank != PMIWIRE__NONE)
         ask(x, next_rank); /* not with the next tick: there may be many */
 }
 
-int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank)
+int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why)
 {
     const uint32_t i = pmiwire__local_rank(x, rank);
 
     if (x->err)
         return x->err;
-    if (i == PMIWIRE__NONE)
+    if (i == PMIWIRE__NONE || why == 0 || why >= PMIWIRE_GONE_COUNT_)
         return -EINVAL;
+    if (x->gone[i])
+        return 0;
     pmiwire__exchange_enter(x);
-    x->gone[i / 8] |= (unsigned char)(1 << i % 8);
-    is_gone(x, (uint32_t)rank);
+    x->gone[i] = (unsigned char)why;
+    pmiwire__limits_rank_gone(x, (uint32_t)rank, why);
+    is_gone(x, (uint32_t)rank, why);
     pmiwire__exchange_leave(x);
     return 0;
+}
+
+int32_t pmiwire_exchange_get_culprit(const struct pmiwire_exchange *x, uint32_t *why)
+{
+    if (x->vain_rank == PMIWIRE__NONE)
+        return -1;
+    *why = x->vain_why;
+    return (int32_t)x->vain_rank;
 }
 
 /* ---- in ---- */
@@ -171,10 +191,12 @@ static bool puts_have_arrived(const struct pmiwire_exchange *x)
 int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                      size_t n)
 {
+    const uint32_t fences = x->colls[PMIWIRE_COLL_FENCE].number - 1;
     struct question q;
-    uint32_t node, from, to;
+    uint32_t node, from, to, why;
 
-    if ((f->flags & ~PMIWIRE__FRAME_FOUND) || f->arg || f->seq || n != sizeof(q))
+    if ((f->flags & ~PMIWIRE__FRAME_FOUND) || n != sizeof(q) || f->arg >= PMIWIRE_GONE_COUNT_ ||
+        (f->flags != 0) != (f->arg != 0) || f->seq > (f->flags ? fences + 1 : 0))
         return PMIWIRE_EPROTO;
     memcpy(&q, p, sizeof(q));
     if (q.rank >= x->n_ranks || q.asker >= x->n_nodes)
@@ -185,11 +207,12 @@ int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     if (node == q.asker || from == x->me || pmiwire__tree_hop(x, from) != f->from ||
         (to != x->me && pmiwire__tree_hop(x, to) == f->from))
         return PMIWIRE_EPROTO;
+    why = pmiwire__why_gone(x, q.rank);
     if (to != x->me)
-        send_gone(x, to, f->flags, &q);
-    else if (f->flags)
-        is_gone(x, q.rank);
-    else if (is_gone_here(x, q.rank) && puts_have_arrived(x))
-        send_gone(x, q.asker, PMIWIRE__FRAME_FOUND, &q);
+        send_gone(x, to, &q, f->arg, f->seq);
+    else if (f->flags && f->seq <= fences)
+        is_gone(x, q.rank, f->arg);
+    else if (!f->flags && why && puts_have_arrived(x))
+        send_gone(x, q.asker, &q, why, fences);
     return 0;
 }

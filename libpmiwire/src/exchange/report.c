@@ -11,7 +11,7 @@ static bool report_coll(struct pmiwire_exchange *x)
 {
     uint32_t kind;
 
-    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
+    for (kind = 0; kind < PMIWIRE_COLL_RING; kind++) {
         struct pmiwire__coll *c = &x->colls[kind];
         uint32_t number = c->reported + 1;
 
@@ -21,10 +21,13 @@ static bool report_coll(struct pmiwire_exchange *x)
                 x->ops.done(x->ctx, kind, number, 0);
             return true;
         }
-        if (x->err && c->n_in > 0) {
+        if (c->stopped || (x->err && c->n_in > 0)) {
+            const int rc = c->stopped ? PMIWIRE_EGONE : x->err;
+
+            c->stopped = false;
             c->n_in = 0;
             if (x->ops.done)
-                x->ops.done(x->ctx, kind, number, x->err);
+                x->ops.done(x->ctx, kind, number, rc);
             return true;
         }
     }
@@ -45,9 +48,12 @@ static bool report_waiter(struct pmiwire_exchange *x)
     pmiwire__waiter_free(x, i);
     if (w.rc == 0)
         value = pmiwire__key_value(x, w.entry);
+    x->vain_rank = w.rc == PMIWIRE_ENOENT ? w.lost : PMIWIRE__NONE;
+    x->vain_why = w.why;
     if (x->ops.got)
         x->ops.got(x->ctx, w.token, w.rc, value);
-    s->entries[w.entry].pins--;
+    if (--s->entries[w.entry].pins == 0 && pmiwire__keeps_nothing(x))
+        s->entries[w.entry].flags &= (uint16_t)~PMIWIRE__KEY_VALUE;
     pmiwire__key_tidy(x, w.entry);
     return true;
 }
@@ -116,7 +122,7 @@ void pmiwire__exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node, u
     x->err = rc;
     x->err_node = node;
     fail_waiters(x);
-    pmiwire__ring_fail(x);
+    pmiwire__ring_stop(x, rc);
     for (i = 0; pmiwire__tree_neighbour(x, i, &to); i++) {
         struct pmiwire__frame f = {.type = PMIWIRE_FRAME_FAIL};
 

@@ -87,6 +87,8 @@ static void try_complete(struct pmiwire_exchange *x)
     x->ring_number++;
     *x->rings_end = r;
     x->rings_end = &r->next;
+    if (pmiwire__is_stopped(x, PMIWIRE_COLL_RING))
+        pmiwire__ring_stop(x, PMIWIRE_EGONE);
 }
 
 static struct pmiwire_str view(const struct pmiwire__buf *b)
@@ -98,7 +100,6 @@ static struct pmiwire_str view(const struct pmiwire__buf *b)
 void pmiwire__ring_report(struct pmiwire_exchange *x)
 {
     struct pmiwire__ring *r = x->rings;
-    const bool whole = r->n_in == x->n_local && (x->n_nodes == 1 || r->from[AFTER].cap);
     uint32_t i, n = x->n_local;
 
     x->rings = r->next;
@@ -109,7 +110,7 @@ void pmiwire__ring_report(struct pmiwire_exchange *x)
 
         if (!r->given[i].in)
             continue;
-        if (whole) {
+        if (r->rc == 0) {
             left = i > 0            ? right_of(r, i - 1)
                    : x->n_nodes > 1 ? view(&r->from[BEFORE])
                                     : right_of(r, n - 1);
@@ -117,16 +118,20 @@ void pmiwire__ring_report(struct pmiwire_exchange *x)
                     : x->n_nodes > 1 ? view(&r->from[AFTER])
                                      : left_of(r, 0);
         }
-        x->ops.ringed(x->ctx, x->ranks[i], whole ? 0 : x->err, whole ? x->n_below + i : 0, left,
-                      right);
+        x->ops.ringed(x->ctx, x->ranks[i], r->rc, r->rc ? 0 : x->n_below + i, left, right);
     }
     free_ring(x, r);
 }
 
-void pmiwire__ring_fail(struct pmiwire_exchange *x)
+void pmiwire__ring_stop(struct pmiwire_exchange *x, int rc)
 {
+    int i;
+
+    for (i = 0; i < 4; i++) /* that they have come is kept, so that they come once */
+        pmiwire__buf_free(&x->mem, &x->sides[i / 2].value[i % 2]);
     if (!x->ring)
         return;
+    x->ring->rc = rc;
     *x->rings_end = x->ring;
     x->rings_end = &x->ring->next;
     x->ring = NULL;
@@ -154,6 +159,8 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
         return x->err;
     if (i == PMIWIRE__NONE)
         return -EINVAL;
+    if (pmiwire__is_stopped(x, PMIWIRE_COLL_RING))
+        return PMIWIRE_EGONE;
     if (r && r->given[i].in)
         return PMIWIRE_ESTATE;
     if (left.len > most || right.len > most)
@@ -216,6 +223,10 @@ int pmiwire__on_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
 
     if (rc != 0)
         return rc;
+    if (pmiwire__is_stopped(x, PMIWIRE_COLL_RING)) {
+        side->here[f->seq & 1] = true; /* for nobody */
+        return 0;
+    }
     b = &side->value[f->seq & 1];
     if (pmiwire__buf_room(&x->mem, b, n) != 0)
         return -ENOMEM;

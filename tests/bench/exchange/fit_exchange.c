@@ -65,7 +65,6 @@ struct measured {
 static struct measured cases[MAX_CASES];
 static size_t n_cases;
 static uint32_t n_processors;
-static enum connected at_first = CONNECTED_NONE;
 static bool busy;
 
 static void fail(const char *what)
@@ -127,7 +126,7 @@ static void run(struct measured *m, const struct costs *c, bool first)
     const struct setup setup = {.n_nodes = m->n_hosts,
                                 .per_node = m->n_ranks / m->n_hosts,
                                 .n_processors = n_processors,
-                                .connected = first ? at_first : CONNECTED_ALL,
+                                .connected = first ? CONNECTED_TREE : CONNECTED_ALL,
                                 .cold = first};
     double *to = m->predicted + (first ? FIRST_TIME : TIME);
     struct result r;
@@ -250,11 +249,14 @@ static void show_way(const struct script *way, uint32_t n_hosts, enum metric met
 static void show(uint32_t n_hosts, enum metric metric, const char *what)
 {
     double worst = 1;
-    bool sizes[BOARD_RANKS + 1] = {false};
+    bool sizes[BOARD_RANKS + 1] = {false}, any = false;
 
     for (size_t i = 0; i < n_cases; i++)
-        if (cases[i].n_hosts == n_hosts && cases[i].measured[metric] > 0)
-            sizes[cases[i].n_ranks] = true;
+        if (cases[i].n_hosts == n_hosts && cases[i].measured[metric] > 0 &&
+            cases[i].predicted[metric] > 0)
+            any = sizes[cases[i].n_ranks] = true;
+    if (!any)
+        return;
     printf("\n**%u nodes that share %u processors: %s**, ms, measured : predicted (ratio), by "
            "ranks\n\n|",
            n_hosts, n_processors, what);

@@ -259,31 +259,12 @@ static void send_packet(struct node *n, uint32_t to, enum kind kind, double byte
 
 /* ---- links ---- */
 
-/* As the library chooses it. */
-static uint32_t tree_arity(const struct sim *sim)
+static bool are_in_tree(const struct sim *sim, uint32_t a, uint32_t b)
 {
-    uint32_t best = 2, least = UINT32_MAX;
+    const uint32_t high = a > b ? a : b, low = a > b ? b : a,
+                   arity = sim->arity ? sim->arity : pmiwire_exchange_arity(sim->n_nodes);
 
-    if (sim->arity)
-        return sim->arity;
-    for (uint32_t arity = 2; arity <= 4; arity++) {
-        uint32_t depth = 0;
-
-        for (uint64_t here = 1, total = 1; total < sim->n_nodes; total += here, depth++)
-            here *= arity;
-        if (depth * (8 + arity) < least) {
-            least = depth * (8 + arity);
-            best = arity;
-        }
-    }
-    return best;
-}
-
-static bool are_neighbours(const struct sim *sim, uint32_t a, uint32_t b)
-{
-    const uint32_t high = a > b ? a : b, low = a > b ? b : a;
-
-    return high - low == 1 || high - low == sim->n_nodes - 1 || (high - 1) / tree_arity(sim) == low;
+    return (high - 1) / arity == low;
 }
 
 static struct link *place_of(const struct sim *sim, uint32_t from, uint32_t to)
@@ -324,7 +305,7 @@ static struct link *link_that_opens(struct node *n, uint32_t to)
     struct link *l;
 
     if (sim->connected == CONNECTED_ALL ||
-        (sim->connected == CONNECTED_NEIGHBOURS && are_neighbours(sim, from, to)))
+        (sim->connected == CONNECTED_TREE && are_in_tree(sim, from, to)))
         return NULL;
     if (4 * sim->n_links >= 3 * sim->cap_links && !more_links(sim))
         return NULL;
@@ -513,7 +494,7 @@ static uint64_t on_turn(void *ctx, uint32_t process, uint64_t now, struct item *
 
 /* ---- callbacks ---- */
 
-static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
+static int on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
 {
     struct node *n = ctx;
     struct sim *sim = n->sim;
@@ -534,7 +515,7 @@ static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_
     }
     if (!f) {
         sim->out_of_memory = true;
-        return;
+        return 0;
     }
     f->next = NULL;
     f->bytes = bytes;
@@ -545,6 +526,7 @@ static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_
     work_on_frame(n, bytes);
     sim->out[sim->n_out] = (struct outgoing){to, (uint32_t)sim->n_out, f};
     sim->n_out++;
+    return 0;
 }
 
 static uint32_t on_node_of(void *ctx, uint32_t rank)

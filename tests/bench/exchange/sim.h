@@ -34,9 +34,9 @@ struct script {
     bool scattered;      /* keys have nothing in common; else they are rank after rank */
 };
 
-/* Links that are there at the start, and cost nothing. */
+/* Links that are there at the start, and cost nothing. The others are made when they are needed. */
 enum connected {
-    CONNECTED_NEIGHBOURS, /* of the tree and of the ring of nodes */
+    CONNECTED_TREE, /* parents and children: as pmirun has it */
     CONNECTED_ALL,
     CONNECTED_NONE,
 };

@@ -8,8 +8,8 @@
  * keys a node for SPARSE keys in design DIRECT, no more than 5 % on top of the pairs themselves in
  * what a Fence brings to a node.
  *
- * Links of the tree and of the ring of nodes are there at the start, as in pmirun. DKVS and DIRECT
- * begin without any, and make each link that they need; once more with all links made before.
+ * The tree's links are there at the start, as in pmirun, and others are made when they are needed.
+ * What makes any is run once more with all links there at the start ("WHO, connected").
  */
 #include <math.h>
 #include <stdio.h>
@@ -147,12 +147,6 @@ static void figure(struct args *a, const char *which, uint64_t n, const char *wh
     bench_figure(&a->b, text, n, who, metric, v, unit);
 }
 
-/* Of DKVS and DIRECT: they ask nodes that are no neighbours of theirs. */
-static bool makes_links(const struct script *s)
-{
-    return s->hint == PMIWIRE_HINT_SPARSE && s->design != PMIWIRE_DESIGN_TREE;
-}
-
 static void must(struct args *a, bool holds, const char *what, const char *who, uint32_t nodes)
 {
     if (holds)
@@ -206,39 +200,41 @@ static bool simulate(struct args *a, const struct script *s, uint32_t nodes,
     return true;
 }
 
-static void run(struct args *a, const char *which, const struct script *s, uint32_t nodes,
-                enum connected connected)
+static void figures(struct args *a, const char *which, const struct script *s, const char *who,
+                    uint32_t nodes, const struct result *r)
 {
     uint64_t n = (uint64_t)nodes * a->setup.per_node;
-    struct result r;
-    char who[64];
 
-    if (!simulate(a, s, nodes, connected, &r))
-        return;
-    snprintf(who, sizeof(who), "%s%s", s->who, connected == CONNECTED_ALL ? ", connected" : "");
-    figure(a, which, n, who, "time", r.time_us, "us");
-    figure(a, which, n, who, "frames sent a node", r.mean_frames, "frames");
-    figure(a, which, n, who, "most frames sent and received by a node", (double)r.max_frames,
+    figure(a, which, n, who, "time", r->time_us, "us");
+    figure(a, which, n, who, "frames sent a node", r->mean_frames, "frames");
+    figure(a, which, n, who, "most frames sent and received by a node", (double)r->max_frames,
            "frames");
-    figure(a, which, n, who, "bytes sent a node", r.mean_bytes, "bytes");
-    figure(a, which, n, who, "connections made a node", (double)r.n_connections / nodes,
+    figure(a, which, n, who, "bytes sent a node", r->mean_bytes, "bytes");
+    figure(a, which, n, who, "connections made a node", (double)r->n_connections / nodes,
            "connections");
-    figure(a, which, n, who, "most connections made by a node", (double)r.max_connections,
+    figure(a, which, n, who, "most connections made by a node", (double)r->max_connections,
            "connections");
     if (s->ops[1] == OP_FENCE && s->put_every == 1)
         figure(a, which, n, who, "most bytes received by a node, beside the pairs",
-               (double)r.max_bytes_received / (double)r.payload, "ratio");
-    figure(a, which, n, who, "most keys held by a node", (double)r.max_keys, "keys");
-    figure(a, which, n, who, "most memory of a node", (double)r.max_memory, "bytes");
-    figure(a, which, n, who, "payload sample", r.sample, "of 1");
+               (double)r->max_bytes_received / (double)r->payload, "ratio");
+    figure(a, which, n, who, "most keys held by a node", (double)r->max_keys, "keys");
+    figure(a, which, n, who, "most memory of a node", (double)r->max_memory, "bytes");
+    figure(a, which, n, who, "payload sample", r->sample, "of 1");
     fflush(stdout);
 }
 
-static void run_links(struct args *a, const char *which, const struct script *s, uint32_t nodes)
+static void run(struct args *a, const char *which, const struct script *s, uint32_t nodes)
 {
-    run(a, which, s, nodes, makes_links(s) ? CONNECTED_NONE : CONNECTED_NEIGHBOURS);
-    if (makes_links(s))
-        run(a, which, s, nodes, CONNECTED_ALL);
+    struct result r;
+    char who[64];
+
+    if (!simulate(a, s, nodes, CONNECTED_TREE, &r))
+        return;
+    figures(a, which, s, s->who, nodes, &r);
+    if (r.n_connections == 0 || !simulate(a, s, nodes, CONNECTED_ALL, &r))
+        return;
+    snprintf(who, sizeof(who), "%s, connected", s->who);
+    figures(a, which, s, who, nodes, &r);
 }
 
 static void run_ops(struct args *a, const struct script *s, uint32_t nodes)
@@ -246,7 +242,7 @@ static void run_ops(struct args *a, const struct script *s, uint32_t nodes)
     uint64_t n = (uint64_t)nodes * a->setup.per_node;
     struct result r;
 
-    if (!simulate(a, s, nodes, makes_links(s) ? CONNECTED_NONE : CONNECTED_NEIGHBOURS, &r))
+    if (!simulate(a, s, nodes, CONNECTED_TREE, &r))
         return;
     if (s->hint != PMIWIRE_HINT_SPARSE)
         figure(a, "operations", n, s->who, "FENCE", r.op_us[OP_FENCE], "us");
@@ -265,10 +261,10 @@ static void all(struct args *a)
         for (size_t i = 0; i < N_SPARSE; i++)
             if (!a->only ? !sparse[i].scattered || nodes <= 4096
                          : strcmp(a->only, "sparse") == 0 || strcmp(a->only, sparse[i].who) == 0)
-                run_links(a, "sparse", &sparse[i], nodes);
+                run(a, "sparse", &sparse[i], nodes);
         for (size_t i = 0; i < N_DENSE; i++)
             if (!a->only || strcmp(a->only, "dense") == 0)
-                run_links(a, "dense", &dense[i], nodes);
+                run(a, "dense", &dense[i], nodes);
         for (size_t i = 0; i < N_OPS; i++)
             if (!a->only || strcmp(a->only, "operations") == 0)
                 run_ops(a, &ops[i], nodes);

@@ -263,7 +263,8 @@ static void test_connections(void **state)
     assert_us(r.servers_us, 8 * 2 * 100);
     assert_us(sim(&direct, 1, 0, CONNECTED_NONE, &shake).servers_us, 8 * 2 * 100);
     assert_us(sim(&direct, 1, 0, CONNECTED_ALL, &shake).servers_us, 0);
-    assert_us(sim(&direct, 1, 0, CONNECTED_NEIGHBOURS, &shake).servers_us, 0);
+    /* All other nodes are the root's children; between nodes 1, 2 and 3 are four. */
+    assert_int_equal(sim(&direct, 1, 0, CONNECTED_TREE, &shake).n_connections, 4);
     /* Two Gets, there and back. Else the first finds no link there, nor back: each takes one way
      * and one back for TCP, as much for hello and welcome. */
     assert_us(sim(&direct, 1, 0, CONNECTED_ALL, &L).time_us, 4 * 700);

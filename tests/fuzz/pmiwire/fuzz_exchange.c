@@ -31,7 +31,7 @@ static void check(int holds)
         abort();
 }
 
-#define MAGIC 0x33584650u /* "PFX3" */
+#define MAGIC 0x34584650u /* "PFX4" */
 
 /* ---- the world ---- */
 
@@ -45,13 +45,13 @@ struct world {
     bool failing; /* an allocation may */
 };
 
-static void quiet_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov,
-                       size_t bytes)
+static int quiet_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
 {
     (void)ctx, (void)to, (void)iov, (void)n_iov, (void)bytes;
+    return 0;
 }
 
-static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
+static int on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
 {
     struct world *w = ctx;
     uint32_t header[PMIWIRE_EXCHANGE_HEADER_BYTES / 4];
@@ -77,6 +77,7 @@ static void on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_
         check(rc <= 0 && rc != PMIWIRE_EVERSION);
     }
     free(frame);
+    return w->n_sent % 5 == 0;
 }
 
 static uint32_t on_node_of(void *ctx, uint32_t rank)
@@ -318,7 +319,7 @@ static void act(struct world *w, struct input *in)
         if (what > 250)
             check(pmiwire_exchange_fail(w->x, PMIWIRE_ELOST, byte(in) % 8) <= 0);
         else if (what & 16)
-            check(pmiwire_exchange_gone(w->x, rank) <= 0);
+            check(pmiwire_exchange_gone(w->x, rank, 1 + what % 5) <= 0);
         break;
     default: frame(w, in);
     }

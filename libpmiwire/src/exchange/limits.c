@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collectives that cannot complete. A rank that is gone enters none any more, so that those of a
+ * kind that it has not entered never complete, nor does any after them. Each node keeps for each
+ * kind the rank that has entered the fewest (`ends`): that is the limit.
+ *
+ * A node learns of its own ranks from pmiwire_exchange_gone(), and floods what has lowered a limit
+ * over the tree with the next tick. Who gets such a frame passes it on if it lowers one of its own
+ * limits, and not otherwise. As limits of a Fence or an Allgather differ by one at most, that is a
+ * few frames a node for the end of a job. Before the first tick behind a rank's end it is none.
+ *
+ * A LIMIT frame may overtake a collective's frames, or come after them: what the limit allows
+ * completes, however late, and what it forbids never could.
+ */
+#include "exchange_internal.h"
+
+void pmiwire__limits_init(struct pmiwire_exchange *x)
+{
+    memset(x->ends, 0xff, sizeof(x->ends)); /* no rank, and no limit */
+    x->vain_rank = PMIWIRE__NONE;
+}
+
+/* Of the one under way, or the next. */
+static uint32_t number_of(const struct pmiwire_exchange *x, uint32_t kind)
+{
+    return kind == PMIWIRE_COLL_RING ? x->ring_number : x->colls[kind].number;
+}
+
+static bool is_in(const struct pmiwire_exchange *x, uint32_t kind, uint32_t i)
+{
+    if (kind == PMIWIRE_COLL_RING)
+        return x->ring && x->ring->given[i].in;
+    return x->colls[kind].in[i / 8] >> i % 8 & 1;
+}
+
+bool pmiwire__is_stopped(const struct pmiwire_exchange *x, uint32_t kind)
+{
+    return number_of(x, kind) > x->ends[kind].entered[kind];
+}
+
+/* The kinds, as bits, whose limit this one lowers. */
+static uint32_t lower(struct pmiwire_exchange *x, const struct pmiwire__end *end)
+{
+    uint32_t kind, lowered = 0;
+
+    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
+        if (end->entered[kind] < x->ends[kind].entered[kind]) {
+            x->ends[kind] = *end;
+            lowered |= 1u << kind;
+        }
+    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
+        if ((lowered >> kind & 1) && pmiwire__is_stopped(x, kind)) {
+            if (kind == PMIWIRE_COLL_RING)
+                pmiwire__ring_stop(x, PMIWIRE_EGONE);
+            else
+                pmiwire__coll_stop(x, kind);
+        }
+    return lowered;
+}
+
+/* To the neighbours in the tree, but for one. */
+static void flood(struct pmiwire_exchange *x, const struct pmiwire__end *end, uint32_t but)
+{
+    uint32_t i, to;
+
+    for (i = 0; pmiwire__tree_neighbour(x, i, &to); i++) {
+        struct pmiwire__frame f = {.type = PMIWIRE_FRAME_LIMIT};
+
+        if (to != but)
+            pmiwire__send_bytes(x, to, &f, end, sizeof(*end));
+    }
+}
+
+void pmiwire__limits_rank_gone(struct pmiwire_exchange *x, uint32_t rank, uint32_t why)
+{
+    const uint32_t i = pmiwire__local_rank(x, (int32_t)rank);
+    struct pmiwire__end end = {.rank = rank, .why = why};
+    uint32_t kind;
+
+    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
+        end.entered[kind] = number_of(x, kind) - 1 + is_in(x, kind, i);
+    x->unsaid |= lower(x, &end);
+}
+
+void pmiwire__limits_say(struct pmiwire_exchange *x)
+{
+    uint32_t kind, said = PMIWIRE__NONE;
+
+    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
+        if (!(x->unsaid >> kind & 1) || x->ends[kind].rank == said)
+            continue;
+        said = x->ends[kind].rank; /* one frame says all of a rank */
+        flood(x, &x->ends[kind], x->me);
+    }
+    x->unsaid = 0;
+}
+
+int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                      size_t n)
+{
+    struct pmiwire__end end;
+    uint32_t node, kind, lowered;
+
+    if (f->flags || f->arg || f->seq || n != sizeof(end))
+        return PMIWIRE_EPROTO;
+    memcpy(&end, p, sizeof(end));
+    if (end.rank >= x->n_ranks || end.why == 0 || end.why >= PMIWIRE_GONE_COUNT_)
+        return PMIWIRE_EPROTO;
+    node = x->ops.node_of(x->ctx, end.rank);
+    if (node == x->me || pmiwire__tree_hop(x, node) != f->from)
+        return PMIWIRE_EPROTO;
+    /* It has entered what has completed here, and of what follows no more than we have let it. Of
+     * Rings that does not hold: they are no barrier. */
+    for (kind = 0; kind < PMIWIRE_COLL_RING; kind++)
+        if (end.entered[kind] < x->colls[kind].number - 1 ||
+            end.entered[kind] > x->colls[kind].number + x->colls[kind].own_in)
+            return PMIWIRE_EPROTO;
+    lowered = lower(x, &end);
+    x->unsaid &= ~lowered;
+    if (lowered)
+        flood(x, &end, f->from);
+    return 0;
+}
+
+int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, uint32_t coll, uint32_t *why)
+{
+    if (coll >= PMIWIRE_COLL_COUNT_ || !pmiwire__is_stopped(x, coll))
+        return -1;
+    *why = x->ends[coll].why;
+    return (int32_t)x->ends[coll].rank;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A client with much to say, over the drop-in libpmi2: one rank, or all, put N pairs, all fence, and
+ * look some of them up.
+ *
+ *     big_pairs RANK N BYTES    RANK (-1: all of them together) puts N pairs, values of BYTES
+ *     big_pairs full N BYTES    rank 0 puts up to N pairs, and expects a put to be refused; then
+ *                               "refused at I" is printed, and all continue without it
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pmi2.h"
+
+enum { MOST = 1024, LOOKS = 1000 };
+
+static int rank, size;
+static long n_pairs;
+static char value[MOST + 1];
+static int value_len;
+
+static void fail(const char *what, long i, int rc)
+{
+    fprintf(stderr, "rank %d: %s %ld: %d\n", rank, what, i, rc);
+    PMI2_Abort(1, what);
+    exit(1);
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* A pair by its number: mostly x, so that one look at its length and ends says that it is whole. */
+static void make(char *key, long i)
+{
+    sprintf(key, "big-%010ld", i);
+    memset(value, 'x', (size_t)value_len);
+    value[sprintf(value, "%ld.", i)] = 'x';
+    value[value_len] = '\0';
+}
+
+static int put(long i)
+{
+    char key[32];
+
+    make(key, i);
+    return PMI2_KVS_Put(key, value);
+}
+
+static void look(long i)
+{
+    char key[32], got[MOST + 1];
+    int len, rc;
+
+    make(key, i);
+    rc = PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, got, sizeof(got), &len);
+    if (rc != PMI2_SUCCESS || len != value_len || strcmp(got, value) != 0)
+        fail("cannot get pair", i, rc);
+}
+
+int main(int argc, char **argv)
+{
+    int spawned, app, putter, rc = 0;
+    long n_put;
+    double t;
+
+    if (argc != 4 || PMI2_Init(&spawned, &size, &rank, &app) != PMI2_SUCCESS)
+        return 1;
+    n_pairs = atol(argv[2]);
+    value_len = atoi(argv[3]);
+    putter = strcmp(argv[1], "full") == 0 ? 0 : atoi(argv[1]);
+    if (n_pairs < 1 || value_len < 24 || value_len > MOST)
+        fail("no such size", n_pairs, value_len);
+    t = now();
+    for (n_put = 0; n_put < n_pairs && rc == 0; n_put++)
+        if (putter < 0 ? n_put % size == rank : putter == rank)
+            rc = put(n_put);
+    if ((rc != 0) != (strcmp(argv[1], "full") == 0 && rank == 0))
+        fail("put", n_put, rc);
+    if (rc != 0)
+        printf("refused at %ld\n", n_put);
+    fprintf(stderr, "rank %d: puts %.2f s\n", rank, now() - t);
+    t = now();
+    rc = PMI2_KVS_Fence();
+    if (rc != PMI2_SUCCESS)
+        fail("fence", 0, rc);
+    fprintf(stderr, "rank %d: fence %.2f s\n", rank, now() - t);
+    for (long i = 0; strcmp(argv[1], "full") != 0 && i < LOOKS; i++)
+        look((i * 7919 + rank) % n_pairs);
+    PMI2_KVS_Fence();
+    PMI2_Finalize();
+    printf("rank %d ended well\n", rank);
+    return 0;
+}
