@@ -475,7 +475,10 @@ int main(int argc, char **argv)
         find_out(&jobs[i]);
     for (size_t i = 0; i < (ranks || b.quick ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++) {
         const int n = ranks ? ranks : sizes[i], rounds = b.quick ? 3 : ROUNDS;
-        const size_t n_trials = trials ? (size_t)trials : b.quick ? 1 : n > 64 ? 5 : 7;
+        const size_t all = with_cpu ? 3 : 5, n_trials = trials    ? (size_t)trials
+                                                        : b.quick ? 1
+                                                        : n > 64  ? all
+                                                                  : all + 2;
 
         if (n % n_hosts)
             continue;

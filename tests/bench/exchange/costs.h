@@ -3,7 +3,6 @@
 #ifndef FENCEPOST_BENCH_COSTS_H
 #define FENCEPOST_BENCH_COSTS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct costs { /* ns; of bytes, ns a byte */
@@ -30,14 +29,21 @@ struct costs { /* ns; of bytes, ns a byte */
     double G; /* a byte, added to it */
 };
 
+enum cost_kind {
+    COST_GIVEN,
+    COST_MEASURED, /* by wire_costs */
+    COST_FITTED,   /* to processor times, by fit_exchange */
+    COST_IDLE,     /* to times: nobody's processor time shows it */
+};
+
 struct cost {
     const char *name, *unit;
-    size_t offset;                 /* in struct costs */
-    double hosts;                  /* network namespaces that share this machine's two processors */
-    double own;                    /* a cluster whose processes have a processor each */
-    double fitted_from, fitted_to; /* where the fit may put it; 0: it is not fitted */
-    bool is_idle;                  /* no processor time shows it, only time does */
+    size_t offset; /* in struct costs */
+    enum cost_kind kind;
+    double hosts; /* network namespaces that share this machine's two processors */
+    double own;   /* a cluster whose processes have a processor each */
     const char *source;
+    double from, to; /* where the fit may put it */
 };
 
 #define N_COSTS 17

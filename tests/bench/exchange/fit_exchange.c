@@ -181,8 +181,8 @@ static bool step(struct costs *c, const struct cost *which, double factor, doubl
 {
     double *value = cost_of(c, which), before = *value, now;
 
-    *value = fmin(fmax(before * factor, which->fitted_from), which->fitted_to);
-    now = misfit(c, which->is_idle);
+    *value = fmin(fmax(before * factor, which->from), which->to);
+    now = misfit(c, which->kind == COST_IDLE);
     if (now < *least * (1 - 1e-6)) {
         *least = now;
         return true;
@@ -200,7 +200,7 @@ static double fit(struct costs *c, bool of_time)
         for (bool better = true; better;) {
             better = false;
             for (size_t i = 0; i < N_COSTS; i++) {
-                if (cost_table[i].fitted_to == 0 || cost_table[i].is_idle != of_time)
+                if (cost_table[i].kind != (of_time ? COST_IDLE : COST_FITTED))
                     continue;
                 better |= step(c, &cost_table[i], factors[f], &least) ||
                           step(c, &cost_table[i], 1 / factors[f], &least);
@@ -216,12 +216,18 @@ static void show_costs(const struct costs *fitted)
 {
     struct costs c = *fitted;
 
-    printf("| cost | | from |\n|---|---|---|\n");
-    for (size_t i = 0; i < N_COSTS; i++)
-        printf(strchr(cost_table[i].unit, '/') ? "| %s | %.2f %s | %s |\n"
-                                               : "| %s | %.0f %s | %s |\n",
-               cost_table[i].name, *cost_of(&c, &cost_table[i]), cost_table[i].unit,
-               cost_table[i].source);
+    printf("For costs.c:\n\n");
+    for (size_t i = 0; i < N_COSTS; i++) {
+        const struct cost *cost = &cost_table[i];
+        const double value = *cost_of(&c, cost);
+
+        if (cost->kind == COST_MEASURED)
+            printf("    MEASURED(%s, \"%s\", %.*f),\n", cost->name, cost->unit, value < 10 ? 2 : 0,
+                   value);
+        else if (cost->kind != COST_GIVEN)
+            printf("    %s(%s, %.0f, %g, %g),\n", cost->kind == COST_IDLE ? "IDLE" : "FITTED",
+                   cost->name, value, cost->from, cost->to);
+    }
 }
 
 static void show_way(const struct script *way, uint32_t n_hosts, enum metric metric, double *worst)
@@ -276,23 +282,21 @@ static void show(uint32_t n_hosts, enum metric metric, const char *what)
 static void show_all(const struct costs *c)
 {
     static const uint32_t hosts[] = {4, 8, 16};
+    static const struct {
+        enum metric metric;
+        const char *what;
+    } tables[] = {{TIME, "time until every rank is done"},
+                  {FIRST_TIME, "the same in a job's first exchange, connections included"},
+                  {RANKS, "processor time of all ranks"},
+                  {SERVERS, "processor time of all servers"},
+                  {FIRST_RANKS, "that of ranks in a job's first exchange"},
+                  {FIRST_SERVERS, "that of servers in a job's first exchange"}};
 
     for (size_t i = 0; i < n_cases; i++)
         predict(&cases[i], c);
-    for (size_t h = 0; h < sizeof(hosts) / sizeof(hosts[0]); h++) {
-        bool any = false;
-
-        for (size_t i = 0; i < n_cases; i++)
-            any |= cases[i].n_hosts == hosts[h];
-        if (!any)
-            continue;
-        show(hosts[h], TIME, "time until every rank is done");
-        show(hosts[h], FIRST_TIME, "the same in a job's first exchange, connections included");
-        show(hosts[h], RANKS, "processor time of all ranks");
-        show(hosts[h], SERVERS, "processor time of all servers");
-        show(hosts[h], FIRST_RANKS, "that of ranks in the first");
-        show(hosts[h], FIRST_SERVERS, "that of servers in the first");
-    }
+    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
+        for (size_t h = 0; h < sizeof(hosts) / sizeof(hosts[0]); h++)
+            show(hosts[h], tables[t].metric, tables[t].what);
 }
 
 int main(int argc, char **argv)

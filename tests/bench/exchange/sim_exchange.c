@@ -9,7 +9,7 @@
  * what a Fence brings to a node.
  *
  * The tree's links are there at the start, as in pmirun, and others are made when they are needed.
- * What makes any is run once more with all links there at the start ("WHO, connected").
+ * What makes any, Fences aside, is run once more with all links there ("WHO, connected").
  */
 #include <math.h>
 #include <stdio.h>
@@ -231,7 +231,7 @@ static void run(struct args *a, const char *which, const struct script *s, uint3
     if (!simulate(a, s, nodes, CONNECTED_TREE, &r))
         return;
     figures(a, which, s, s->who, nodes, &r);
-    if (r.n_connections == 0 || !simulate(a, s, nodes, CONNECTED_ALL, &r))
+    if (r.n_connections == 0 || s->ops[1] == OP_FENCE || !simulate(a, s, nodes, CONNECTED_ALL, &r))
         return;
     snprintf(who, sizeof(who), "%s, connected", s->who);
     figures(a, which, s, who, nodes, &r);

@@ -143,16 +143,22 @@ static const struct script ring = {.who = "ring", .ops = {OP_RING}},
                                     .put_before = 3,
                                     .put_every = 1};
 
+static struct result run(const struct script *s, const struct setup *setup, const struct costs *c)
+{
+    struct result r;
+
+    assert_int_equal(sim_run(s, setup, c, &r), 0);
+    assert_true(r.right);
+    return r;
+}
+
 static struct result sim(const struct script *s, uint32_t per_node, uint32_t n_processors,
                          enum connected connected, const struct costs *c)
 {
     const struct setup setup = {
         .n_nodes = 4, .per_node = per_node, .n_processors = n_processors, .connected = connected};
-    struct result r;
 
-    assert_int_equal(sim_run(s, &setup, c, &r), 0);
-    assert_true(r.right);
-    return r;
+    return run(s, &setup, c);
 }
 
 #define assert_us(value, ns) assert_int_equal((int64_t)((value)*1e3 + 0.5), (int64_t)(ns))
@@ -245,10 +251,11 @@ static void test_packets(void **state)
 static void test_pairs(void **state)
 {
     const struct costs c = {.pair = 10};
-    struct result r = sim(&fence, 2, 0, CONNECTED_ALL, &c);
+    const struct setup sampled = {.n_nodes = 4, .per_node = 2, .sample = 2};
 
     (void)state;
-    assert_us(r.servers_us, 4 * 24 * 10); /* every server all 24 */
+    assert_us(sim(&fence, 2, 0, CONNECTED_ALL, &c).servers_us, 4 * 24 * 10); /* each server all */
+    assert_us(run(&fence, &sampled, &c).servers_us, 4 * 24 * 10); /* half, which stand for all */
 }
 
 /* Of DIRECT every node dials the nodes on either side. */
@@ -269,6 +276,17 @@ static void test_connections(void **state)
      * and one back for TCP, as much for hello and welcome. */
     assert_us(sim(&direct, 1, 0, CONNECTED_ALL, &L).time_us, 4 * 700);
     assert_us(sim(&direct, 1, 0, CONNECTED_NONE, &L).time_us, (4 + 2 * 4) * 700);
+}
+
+/* A job's first exchange costs its ranks more. */
+static void test_cold(void **state)
+{
+    const struct costs c = {.cold = 100};
+    const struct setup first = {.n_nodes = 4, .per_node = 2, .cold = true};
+
+    (void)state;
+    assert_us(run(&ring, &first, &c).ranks_us, 8 * 100);
+    assert_us(sim(&ring, 2, 0, CONNECTED_ALL, &c).ranks_us, 0);
 }
 
 /* The table has every cost, in both columns. */
@@ -296,7 +314,8 @@ int main(void)
         cmocka_unit_test(test_ranks),          cmocka_unit_test(test_requests),
         cmocka_unit_test(test_moments),        cmocka_unit_test(test_frames),
         cmocka_unit_test(test_packets),        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_connections),    cmocka_unit_test(test_table),
+        cmocka_unit_test(test_connections),    cmocka_unit_test(test_cold),
+        cmocka_unit_test(test_table),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
