@@ -2,10 +2,17 @@
 #include "costs.h"
 
 /* clang-format off */
-#define GIVEN(name, unit, hosts, own, source) {#name, unit, offsetof(struct costs, name), COST_GIVEN, hosts, own, source, 0, 0}
-#define MEASURED(name, unit, value) {#name, unit, offsetof(struct costs, name), COST_MEASURED, value, value, "measured by wire_costs", 0, 0}
-#define FITTED(name, value, from, to) {#name, "ns", offsetof(struct costs, name), COST_FITTED, value, value, "fitted to processor times at 4 nodes", from, to}
-#define IDLE(name, value, from, to) {#name, "ns", offsetof(struct costs, name), COST_IDLE, value, value, "fitted to times at 4 nodes", from, to}
+#define GIVEN(name, unit, hosts, own, source) \
+    {#name, unit, offsetof(struct costs, name), COST_GIVEN, hosts, own, source, 0, 0}
+#define MEASURED(name, unit, value) \
+    {#name, unit, offsetof(struct costs, name), COST_MEASURED, value, value, \
+     "measured by wire_costs", 0, 0}
+#define FITTED(name, value, from, to) \
+    {#name, "ns", offsetof(struct costs, name), COST_FITTED, value, value, \
+     "fitted to processor times at 4 nodes", from, to}
+#define IDLE(name, value, from, to) \
+    {#name, "ns", offsetof(struct costs, name), COST_IDLE, value, value, \
+     "fitted to times at 4 nodes", from, to}
 
 /*
  * fit_exchange prints what it and wire_costs have found as lines for this table. The hosts' L and G

@@ -11,12 +11,12 @@
  *
  * The fit looks at 4 hosts alone, at all sizes and ways; of the Gets, which come first in their
  * jobs, also at the first round. It makes the mean of |log(predicted / measured)| least: first of
- * the processor times of ranks and of servers, by the costs that costs.c has bounds for and that
- * are processor time; then of the time, by `wake` and `switch_to`, which nothing else shows. It goes
- * down along one cost after the other, by factors of 2 to 1.01.
+ * the processor times of ranks and of servers, by the costs that costs.c calls FITTED; then of the
+ * time, by those that it calls IDLE. It goes down along one cost after the other, by factors of 2
+ * to 1.01.
  *
- * --busy: other work shares the processors, and what took how long says nothing: `wake` and
- * `switch_to` stay as they are in the table.
+ * --busy: other work shares the processors, and what took how long says nothing: the IDLE costs
+ * stay as they are in the table.
  */
 #include <math.h>
 #include <stdbool.h>
