@@ -24,7 +24,7 @@
 #define FREE                                                                                       \
     .hint = PMIWIRE_HINT_SPARSE, .how = PMIWIRE_GET_WAIT, .flags = PMIWIRE_EXCHANGE_FENCE_FREE
 
-enum { N_SPARSE = 11, N_DENSE = 5, N_OPS = 8 };
+enum { N_SPARSE = 11, N_DENSE = 5, N_OPS = 6 };
 
 /* The paper's Figure 7(b): every rank puts a value of 16 bytes and gets its two neighbours'. */
 static const struct script sparse[N_SPARSE] = {
@@ -114,16 +114,6 @@ static const struct script ops[N_OPS] = {
      .fence = PMIWIRE_FENCE_DOUBLING,
      .put_every = 0,
      FENCED},
-    {.who = "dkvs",
-     .ops = {OP_PUT, OP_GET_LEFT, OP_GET_RIGHT},
-     .design = PMIWIRE_DESIGN_DKVS,
-     .put_every = 1,
-     FREE},
-    {.who = "direct",
-     .ops = {OP_PUT, OP_GET_LEFT, OP_GET_RIGHT},
-     .design = PMIWIRE_DESIGN_DIRECT,
-     .put_every = 1,
-     FREE},
 };
 
 struct args {
@@ -206,6 +196,8 @@ static void figures(struct args *a, const char *which, const struct script *s, c
     uint64_t n = (uint64_t)nodes * a->setup.per_node;
 
     figure(a, which, n, who, "time", r->time_us, "us");
+    if (r->op_us[OP_GET_LEFT] > 0)
+        figure(a, which, n, who, "GET", (r->op_us[OP_GET_LEFT] + r->op_us[OP_GET_RIGHT]) / 2, "us");
     figure(a, which, n, who, "frames sent a node", r->mean_frames, "frames");
     figure(a, which, n, who, "most frames sent and received by a node", (double)r->max_frames,
            "frames");
@@ -244,8 +236,7 @@ static void run_ops(struct args *a, const struct script *s, uint32_t nodes)
 
     if (!simulate(a, s, nodes, CONNECTED_TREE, &r))
         return;
-    if (s->hint != PMIWIRE_HINT_SPARSE)
-        figure(a, "operations", n, s->who, "FENCE", r.op_us[OP_FENCE], "us");
+    figure(a, "operations", n, s->who, "FENCE", r.op_us[OP_FENCE], "us");
     figure(a, "operations", n, s->who, "payload sample", r.sample, "of 1");
     if (s->put_every == 1) {
         figure(a, "operations", n, s->who, "PUT", r.op_us[OP_PUT], "us");
