@@ -10,6 +10,8 @@
  *                                           library has none
  *     pmibench-client memory KEYS           put KEYS pairs in all, fence, look all of them up and
  *                                           keep what a runtime keeps
+ *     pmibench-client launcher KEYS         put KEYS pairs of 16 and 32 bytes in all, fence, and
+ *                                           look at the process that serves each rank
  *
  * Rank 0 prints one line of figures, "name value" pairs, which it has gathered over PMI itself.
  * Every value that comes back is checked.
@@ -225,14 +227,14 @@ static void do_allgather(unsigned rounds)
     free(all);
 }
 
-/* Kilobytes of a field of /proc/self/smaps_rollup. */
-static double rollup(const char *pid, const char *field)
+/* Kilobytes of a field of /proc/PID/smaps_rollup or status. */
+static double proc_kb(const char *pid, const char *file, const char *field)
 {
     char path[64], line[256];
     double kb = -1;
     FILE *f;
 
-    snprintf(path, sizeof(path), "/proc/%s/smaps_rollup", pid);
+    snprintf(path, sizeof(path), "/proc/%s/%s", pid, file);
     f = fopen(path, "r");
     while (f && fgets(line, sizeof(line), f))
         if (strncmp(line, field, strlen(field)) == 0)
@@ -254,7 +256,7 @@ static void do_memory(unsigned keys)
 
     if (!kept)
         fail("no memory");
-    before = rollup("self", "Pss:");
+    before = proc_kb("self", "smaps_rollup", "Pss:");
     put_share(keys, 0);
     need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
     for (unsigned i = 0; i < keys; i++) {
@@ -270,11 +272,38 @@ static void do_memory(unsigned keys)
             fail("a kept value is wrong");
     }
     need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* all of them stand now */
-    figures[0] = rollup("self", "Pss:");
+    figures[0] = proc_kb("self", "smaps_rollup", "Pss:");
     figures[1] = figures[0] - before;
     snprintf(parent, sizeof(parent), "%d", (int)getppid());
-    figures[2] = rank == 0 ? rollup(parent, "Pss:") : 0;
+    figures[2] = rank == 0 ? proc_kb(parent, "smaps_rollup", "Pss:") : 0;
     report(names, figures, 3); /* no copy is freed before everybody has looked */
+}
+
+/* What the server of a node has after a Fence: the table that all share, what is its own, all of
+ * it, and the most that it ever had. */
+static void do_launcher(unsigned keys)
+{
+    static const char *const names[] = {"table_kb", "private_kb", "stays_kb", "peak_kb"};
+    static const char *const fields[] = {"RssShmem:", "RssAnon:", "VmRSS:", "VmHWM:"};
+    char key[32], value[64], parent[16];
+    double figures[4];
+    int n;
+
+    for (unsigned i = (unsigned)rank; i < keys; i += (unsigned)size) {
+        snprintf(key, sizeof(key), "launcher-%07u", i % 10000000u);
+        snprintf(value, sizeof(value), "%031u", i);
+        need(PMI2_KVS_Put(key, value), "PMI2_KVS_Put");
+    }
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
+    snprintf(key, sizeof(key), "launcher-%07u", keys - 1);
+    need(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, sizeof(value), &n), "PMI2_KVS_Get");
+    if ((unsigned)atol(value) != keys - 1)
+        fail("a Get has the wrong value");
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* every server has done with the first */
+    snprintf(parent, sizeof(parent), "%d", (int)getppid());
+    for (int i = 0; i < 4; i++)
+        figures[i] = proc_kb(parent, "status", fields[i]);
+    report(names, figures, 4);
 }
 
 int main(int argc, char **argv)
@@ -300,9 +329,11 @@ int main(int argc, char **argv)
         do_allgather(a);
     else if (strcmp(mode, "memory") == 0 && a)
         do_memory(a);
+    else if (strcmp(mode, "launcher") == 0 && a)
+        do_launcher(a);
     else
         fail("usage: pmibench-client get KEYS GETS SEED | fence KEYS ROUNDS | allgather ROUNDS | "
-             "memory KEYS");
+             "memory KEYS | launcher KEYS");
     PMI2_Finalize();
     return 0;
 }

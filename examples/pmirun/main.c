@@ -2,6 +2,7 @@
 /* The beginning and the end. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,9 @@ int main(int argc, char **argv)
     int err;
 
     atexit(release_memory);
+#ifdef M_MMAP_THRESHOLD /* what a large Fence has taken goes back to the system when it is freed */
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
     pr->start_ns = pr->now_ns = clock_ns();
     pr->jobs_tail = &pr->jobs;
     pr->by_pid.key = job_pid_of;

@@ -83,7 +83,7 @@ struct shmht_writer_opts {
     uint64_t max_bytes; /**< byte cap of the object, tables and garbage included: address space is
                            reserved, memory is not */
     uint64_t expected_entries; /**< the first table holds that many before it is rebuilt; 0: 56 */
-    uint32_t flags;            /**< SHMHT_NAMED, SHMHT_KEEP_NAME, SHMHT_HUGE */
+    uint32_t flags;            /**< SHMHT_NAMED, SHMHT_KEEP_NAME, SHMHT_HUGE, SHMHT_DEFER */
     uint32_t duplicates;       /**< SHMHT_DUP_*; default SHMHT_DUP_REPLACE */
     const char *name; /**< path of a named object, which must not exist; NULL: /dev/shm/shmht- and
                          128 random bits */
@@ -130,6 +130,7 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
  * @param value      value_len bytes, any bytes; copied. NULL if value_len is 0. A reader finds a
  *                   NUL behind it only if it is part of the value
  * @param value_len  bytes, 0 … SHMHT_MAX_VALUE_BYTES
+ * A value that the key has already is not stored again.
  * @return SHMHT_PUT_NEW, SHMHT_PUT_REPLACED or SHMHT_PUT_KEPT; SHMHT_EEXIST, SHMHT_EKEYLEN,
  *         SHMHT_EVALLEN, SHMHT_EFULL, SHMHT_EPROBE, -ENOSPC, -ENOMEM, -EFBIG (RLIMIT_FSIZE). After
  *         an error the table is as it was.
@@ -391,6 +392,49 @@ SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd,
 SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts,
                                    struct shmht_writer **out, struct shmht_error *err);
 
+/**
+ * @name Growth that waits
+ *
+ * A table that grows while it is filled leaves each smaller one behind, and the last may be twice as
+ * large as is needed: of a million small pairs, a third of all memory. A writer with SHMHT_DEFER
+ * does not grow the table when it is full, but keeps a private one from then on. Records go into the
+ * log as ever. shmht_writer_publish(), at the end of a Fence say, makes one table of the right size
+ * in the object and frees the private one.
+ *
+ *  - Until then readers, and the writer's view, find what is in the present table, and updates of
+ *    it. shmht_writer_get() finds everything.
+ *  - A writer that is killed before has not put what only the private table has.
+ *  - A private table takes 9 to 12 bytes an entry, and while it grows those of the one before.
+ * @{
+ */
+/**
+ * @brief Let readers find everything that has been put.
+ *
+ * The new table has room for a seventh more, and twice as many lines as the last one if it must grow
+ * soon after that.
+ * @param w  the writer; without SHMHT_DEFER, or where nothing waits, nothing is done
+ * @return 0; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE: as before, and it may be tried again
+ * @threads one writer, any readers. A killed writer leaves the old table or the new one.
+ * @cost O(entries), if anything waits
+ */
+SHMHT_API int shmht_writer_publish(struct shmht_writer *w);
+
+/**
+ * @brief Look a key up among all that has been put, published or not.
+ * @param w        the writer
+ * @param key      key_len bytes
+ * @param key_len  bytes
+ * @param[out] value  the value; valid and unchanging until w is destroyed
+ * @return as shmht_get()
+ * @threads the writer's
+ */
+SHMHT_API int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_len,
+                               struct shmht_bytes *value);
+
+/** @brief Is there anything that readers cannot find yet? 1 or 0. The writer's thread. */
+SHMHT_API int shmht_writer_defers(const struct shmht_writer *w);
+/** @} */
+
 /* ------------------------------------------------------------------ a Fence: blocks of pairs */
 
 /**
@@ -614,7 +658,7 @@ SHMHT_API void shmht_array_detach(struct shmht_array *a);
 /* ------------------------------------------------------------------ iteration, statistics */
 
 /**
- * @brief The next pair, in the order of insertion (a replaced value counts from its last put).
+ * @brief The next pair, in the order of insertion (a value counts from the put that stored it).
  *
  * At the end it returns 0, and continues from there when called again after more was put. A key
  * that is updated meanwhile may come twice, the later value last; it is never left out.
@@ -670,6 +714,8 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 #define SHMHT_KEEP_NAME 2u /**< create: do not unlink the name when the writer is destroyed */
 /** 2 MB pages where the kernel gives them; where not, a note in the statistics */
 #define SHMHT_HUGE 4u
+/** create: the table grows in shmht_writer_publish() alone */
+#define SHMHT_DEFER 32u
 /** attach: map all pages that are in use at once (and those of later growth on demand) */
 #define SHMHT_POPULATE 8u
 /** attach: accept a descriptor without F_SEAL_SHRINK, whose owner is trusted not to truncate it */

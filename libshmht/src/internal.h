@@ -82,8 +82,9 @@ struct shmht_writer {
     struct shmht__header *header;
     uint64_t top; /* end of the log */
     uint64_t entries;
-    uint64_t limit; /* entries at which the table is rebuilt */
-    _Atomic uint64_t *lines;
+    uint64_t limit;          /* entries at which the table is rebuilt */
+    _Atomic uint64_t *lines; /* of the table that all entries are in: `own`, or the present one */
+    _Atomic uint64_t *own;   /* SHMHT_DEFER: a private table, while something is not published */
     uint32_t n_lines;
     uint32_t duplicates;
     uint32_t max_load_percent;

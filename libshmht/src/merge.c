@@ -102,7 +102,7 @@ static void survey_new(const struct shmht_writer *w, const unsigned char *block,
     while ((m = take(block, bytes, &pos, pairs)) > 0) {
         look_ahead(w, pairs, m, hashes);
         for (size_t i = 0; i < m; i++)
-            if (shmht_get(&w->view, pairs[i].key.ptr, pairs[i].key.len, &value) != 0) {
+            if (shmht_writer_get(w, pairs[i].key.ptr, pairs[i].key.len, &value) != 0) {
                 ++*n;
                 *need += log_bytes(w, &pairs[i]);
             }

@@ -152,6 +152,8 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
         o.expected_entries = 0;
         o.generation = 0;
     }
+    if (rc == 0 && (rc = shmht_writer_publish(w)) < 0)
+        (void)shmht__failed(err, rc, "publish", "the old table");
     if (rc == 0)
         rc = copy_table(&w->view, 0, &o, &fresh, err);
     if (rc < 0)

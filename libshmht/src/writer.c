@@ -6,6 +6,8 @@
  *   put      record · top · slot                      (then counters)
  *   update   record · top · slot's offset · WORD_DEAD of the old record
  *   growth   new table, filled · skip · top · header.table
+ * With SHMHT_DEFER growth goes to a private table first, and publishing is growth. An update of a
+ * key that the present table has changes both.
  * Wherever a writer is killed, a reader finds what was put before, and beyond `top` there is
  * nothing that it would look at. A record below `top` without a slot is the put that was cut off;
  * shmht_writer_resume() marks it.
@@ -19,6 +21,8 @@
 #define DEFAULT_ENTRIES      56u
 #define DEFAULT_LOAD_PERCENT 70u
 #define MAX_LOAD_PERCENT     90u
+/* what a table of a writer with SHMHT_DEFER is filled beyond its load before it is replaced */
+#define DEFER_PERCENT 10u
 
 static void set(_Atomic uint64_t *shared, uint64_t value, memory_order order)
 {
@@ -43,13 +47,26 @@ static uint64_t table_lines(uint64_t entries, uint32_t load_percent)
     return lines < MIN_LINES ? MIN_LINES : lines;
 }
 
+static int defers(const struct shmht_writer *w)
+{
+    return (w->opts.flags & SHMHT_DEFER) != 0;
+}
+
+/* Entries of a table in the object of so many lines. */
+static uint64_t table_limit(const struct shmht_writer *w, uint64_t n_lines)
+{
+    uint32_t load = w->max_load_percent + (defers(w) ? DEFER_PERCENT : 0);
+
+    return n_lines * LINE_SLOTS * (load < MAX_LOAD_PERCENT ? load : MAX_LOAD_PERCENT) / 100;
+}
+
 /* Makes a table the one that this writer works on. */
 void shmht__writer_use_table(struct shmht_writer *w, uint64_t table)
 {
     w->lines =
         (_Atomic uint64_t *)(void *)(w->object.base + (uint64_t)(uint32_t)table * LINE_BYTES);
     w->n_lines = (uint32_t)(table >> 32);
-    w->limit = (uint64_t)w->n_lines * LINE_SLOTS * w->max_load_percent / 100;
+    w->limit = table_limit(w, w->n_lines);
 }
 
 static int grow_log(struct shmht_writer *w, uint64_t end)
@@ -95,7 +112,7 @@ static uint64_t table_place(const struct shmht_writer *w, uint64_t n_lines, uint
 
 /* Replaces the table by one of n lines at the end of the log; the old one's slots have all that is
  * needed. */
-static int grow_table(struct shmht_writer *w, uint64_t n_lines)
+static int replace_table(struct shmht_writer *w, uint64_t n_lines)
 {
     uint64_t end, first = table_place(w, n_lines, &end), skip = w->top;
     _Atomic uint64_t *lines;
@@ -129,6 +146,75 @@ static int grow_table(struct shmht_writer *w, uint64_t n_lines)
     return 0;
 }
 
+/* The same in private memory, for so many entries. */
+static int own_table(struct shmht_writer *w, uint64_t entries)
+{
+    uint64_t n_lines = table_lines(entries + entries / 4, MAX_LOAD_PERCENT);
+    _Atomic uint64_t *lines = NULL;
+    int rc = n_lines > UINT32_MAX ? SHMHT_EFULL : 0;
+
+    if (rc == 0)
+        rc = shmht__handle_alloc(w->opts.allocator, (size_t)n_lines * LINE_BYTES, &lines, NULL);
+    for (size_t i = 0; rc == 0 && i < (size_t)w->n_lines * LINE_SLOTS; i++) {
+        uint64_t slot = atomic_load_explicit(&w->lines[i], memory_order_relaxed);
+
+        if (slot != 0)
+            rc = fill(lines, (uint32_t)n_lines, slot);
+    }
+    if (rc < 0) {
+        if (lines)
+            shmht__handle_free(w->opts.allocator, (void *)(uintptr_t)lines);
+        return rc;
+    }
+    if (w->own)
+        shmht__handle_free(w->opts.allocator, (void *)(uintptr_t)w->own);
+    w->own = w->lines = lines;
+    w->n_lines = (uint32_t)n_lines;
+    w->limit = n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
+    return 0;
+}
+
+/* Bytes of the object that publishing so many entries will take. */
+static uint64_t publish_bytes(const struct shmht_writer *w, uint64_t entries)
+{
+    return table_lines(entries, w->max_load_percent) * LINE_BYTES + 2 * LINE_BYTES;
+}
+
+/* Replaces the table by one for so many entries, of n lines if it is not deferred. */
+static int grow_table(struct shmht_writer *w, uint64_t n_lines, uint64_t entries)
+{
+    return defers(w) ? own_table(w, entries) : replace_table(w, n_lines);
+}
+
+static uint64_t present_table(const struct shmht_writer *w)
+{
+    return atomic_load_explicit(&w->header->table, memory_order_relaxed);
+}
+
+int shmht_writer_defers(const struct shmht_writer *w)
+{
+    return w->own != NULL;
+}
+
+int shmht_writer_publish(struct shmht_writer *w)
+{
+    uint64_t n_lines = 2 * (present_table(w) >> 32), end;
+    _Atomic uint64_t *own = w->own;
+    int rc;
+
+    if (!own)
+        return 0;
+    (void)table_place(w, n_lines, &end);
+    if (w->entries > table_limit(w, n_lines) || n_lines > UINT32_MAX || end > w->object.max_bytes)
+        n_lines = table_lines(w->entries, w->max_load_percent);
+    rc = replace_table(w, n_lines);
+    if (rc < 0)
+        return rc;
+    w->own = NULL;
+    shmht__handle_free(w->opts.allocator, (void *)(uintptr_t)own);
+    return 0;
+}
+
 /* Makes room for so many more entries, whose records take so many bytes, so that putting them
  * cannot fail for want of it. */
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)
@@ -142,28 +228,33 @@ int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_
         while (lines * LINE_SLOTS * w->max_load_percent / 100 < w->entries + n_entries)
             lines *= 2;
         (void)table_place(w, lines, &end);
+        if (defers(w))
+            end = w->top + publish_bytes(w, w->entries + n_entries);
         if (lines <= UINT32_MAX && end + log_bytes <= w->object.max_bytes) {
-            rc = grow_log(w, end + log_bytes);
-            return rc < 0 ? rc : grow_table(w, lines);
+            rc = grow_log(w, (defers(w) ? w->top : end) + log_bytes);
+            return rc < 0 ? rc : grow_table(w, lines, w->entries + n_entries);
         }
         if (w->entries + n_entries > most) /* no room for a larger table: fill this one up */
             return SHMHT_EFULL;
         w->limit = most;
     }
+    if (w->own &&
+        w->top + log_bytes + publish_bytes(w, w->entries + n_entries) > w->object.max_bytes)
+        return SHMHT_EFULL;
     return w->top + log_bytes > w->object.max_bytes ? SHMHT_EFULL : grow_log(w, w->top + log_bytes);
 }
 
 /*
- * Finds the slot of a key: 1, and its record's place; or the slot where it would go: 0;
+ * Finds the slot of a key in a table: 1, and its record's place; or the slot where it would go: 0;
  * SHMHT_EPROBE if there is none.
  */
-static int find(const struct shmht_writer *w, uint32_t hash, const void *key, size_t len,
-                _Atomic uint64_t **found)
+static int find_in(const struct shmht_writer *w, _Atomic uint64_t *lines, uint32_t n_lines,
+                   uint32_t hash, const void *key, size_t len, _Atomic uint64_t **found)
 {
-    uint32_t at = shmht__home(hash, w->n_lines);
+    uint32_t at = shmht__home(hash, n_lines);
 
     for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
-        _Atomic uint64_t *line = w->lines + (size_t)at * LINE_SLOTS;
+        _Atomic uint64_t *line = lines + (size_t)at * LINE_SLOTS;
         unsigned empty;
 
         for (unsigned mask = line_match(line, hash); mask; mask = line_drop(mask)) {
@@ -184,10 +275,67 @@ static int find(const struct shmht_writer *w, uint32_t hash, const void *key, si
             *found = line_slot(line, empty);
             return 0;
         }
-        if (++at == w->n_lines)
+        if (++at == n_lines)
             at = 0;
     }
     return SHMHT_EPROBE;
+}
+
+static int find(const struct shmht_writer *w, uint32_t hash, const void *key, size_t len,
+                _Atomic uint64_t **found)
+{
+    return find_in(w, w->lines, w->n_lines, hash, key, len, found);
+}
+
+/* The record that a slot refers to. */
+static uint64_t place_of(const struct shmht_writer *w, _Atomic uint64_t *slot)
+{
+    return (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
+           << w->view.granule_shift;
+}
+
+int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_len,
+                     struct shmht_bytes *value)
+{
+    struct shmht__record rec;
+    _Atomic uint64_t *slot;
+    uint64_t pos;
+    uint32_t word;
+
+    if (UNLIKELY(key_len - 1 >= SHMHT_MAX_KEY_BYTES))
+        return SHMHT_EKEYLEN;
+    if (find(w, shmht__key_hash(&w->view, key, key_len), key, key_len, &slot) != 1)
+        return SHMHT_ENOENT;
+    pos = place_of(w, slot);
+    if (shmht__record_at(&w->view, pos, &word, &rec) != 0)
+        return SHMHT_ECORRUPT;
+    *value = (struct shmht_bytes){w->object.base + pos + rec.head + rec.key, rec.value};
+    return 0;
+}
+
+/* Has the record that a slot refers to this value? */
+static int has_value(const struct shmht_writer *w, _Atomic uint64_t *slot, const void *value,
+                     size_t len)
+{
+    uint64_t pos = place_of(w, slot);
+    struct shmht__record rec;
+    uint32_t word;
+
+    return shmht__record_at(&w->view, pos, &word, &rec) == 0 && rec.value == len &&
+           (len == 0 || memcmp(w->object.base + pos + rec.head + rec.key, value, len) == 0);
+}
+
+/* Where only `own` is written: an update of what readers can find is theirs too. */
+static void update_present(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
+                           uint64_t pos)
+{
+    uint64_t table = present_table(w);
+    _Atomic uint64_t *lines = (_Atomic uint64_t *)(void *)(w->object.base +
+                                                           (uint64_t)(uint32_t)table * LINE_BYTES),
+                     *slot;
+
+    if (find_in(w, lines, (uint32_t)(table >> 32), hash, key, key_len, &slot) == 1)
+        set(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
 }
 
 /* Appends a record, for which there is room, and moves top behind it. */
@@ -233,7 +381,10 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
 
     if (there > 0 && duplicates != SHMHT_DUP_REPLACE)
         return duplicates == SHMHT_DUP_REJECT ? SHMHT_EEXIST : SHMHT_PUT_KEPT;
-    if (UNLIKELY(w->top + bytes > w->object.max_bytes))
+    if (there > 0 && has_value(w, slot, value, value_len))
+        return SHMHT_PUT_REPLACED;
+    end = w->own ? publish_bytes(w, w->entries + (there == 0)) : 0;
+    if (UNLIKELY(w->top + bytes + end > w->object.max_bytes))
         return SHMHT_EFULL;
     if (UNLIKELY(there < 0 &&
                  w->entries <
@@ -244,7 +395,10 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
 
         (void)table_place(w, (uint64_t)w->n_lines * 2, &end);
         end += bytes * (there == 0 && w->entries < most ? most - w->entries : 1);
-        rc = end > w->object.max_bytes ? SHMHT_EFULL : grow_table(w, (uint64_t)w->n_lines * 2);
+        if (w->own)
+            end = 0; /* has been looked at */
+        rc = end > w->object.max_bytes ? SHMHT_EFULL
+                                       : grow_table(w, (uint64_t)w->n_lines * 2, w->entries + 1);
         if (rc == SHMHT_EFULL && there == 0 && w->limit < most)
             w->limit = most; /* fill this one up: a larger one would leave room for fewer records
                                 than this one has slots for */
@@ -259,8 +413,9 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
         return rc;
 
     pos = append(w, &rec, key, value);
-    old = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
-          << w->view.granule_shift;
+    old = place_of(w, slot);
+    if (there > 0 && w->own)
+        update_present(w, hash, key, key_len, pos);
     set(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
     add(&w->header->live_bytes, bytes);
     if (there == 0) {
@@ -297,8 +452,8 @@ int shmht__writer_take_opts(const struct shmht_writer_opts *opts, struct shmht_w
     if (out->max_bytes < SHMHT_MIN_REGION_BYTES || out->max_bytes > SHMHT_MAX_REGION_BYTES ||
         (out->region && out->max_bytes > SIZE_MAX))
         return shmht__refused(err, -EINVAL, "max_bytes", out->max_bytes);
-    if (out->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) || (out->region && out->flags) ||
-        (out->name && !(out->flags & SHMHT_NAMED)))
+    if (out->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE | SHMHT_DEFER) ||
+        (out->region && out->flags & ~SHMHT_DEFER) || (out->name && !(out->flags & SHMHT_NAMED)))
         return shmht__refused(err, -EINVAL, "flags", out->flags);
     if ((uintptr_t)out->region % LINE_BYTES != 0)
         return shmht__refused(err, -EINVAL, "region", (uintptr_t)out->region);
@@ -453,6 +608,8 @@ void shmht_writer_destroy(struct shmht_writer *w)
     if (!w)
         return;
     shmht__object_close(&w->object, !(w->object.flags & SHMHT_KEEP_NAME));
+    if (w->own)
+        shmht__handle_free(w->opts.allocator, (void *)(uintptr_t)w->own);
     shmht__handle_free(w->opts.allocator, w);
 }
 

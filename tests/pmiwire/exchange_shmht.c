@@ -3,6 +3,8 @@
  * where the exchange looks. */
 #include <stdbool.h>
 
+#include <time.h>
+
 #include "exchange_world.h"
 
 #include <shmht.h>
@@ -79,6 +81,60 @@ static void blocks_are_merged(void **state)
     }
 }
 
+static double cpu_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* How long the call takes that completes a large Fence. FENCEPOST_PAIRS=1000000: EXCHANGE.md's. */
+static void one_call_delivers(void **state)
+{
+    const char *pairs = getenv("FENCEPOST_PAIRS");
+    const uint32_t n = pairs ? (uint32_t)strtoul(pairs, NULL, 10) : 20000;
+    struct shmht_writer_opts wo = {.size = sizeof(wo), .max_bytes = 1 << 28};
+    struct pmiwire_exchange_ops ops = w_ops;
+    struct pmiwire_exchange_opts o = {.ops = &ops};
+    char key[32], value[40];
+    struct shmht_bytes v;
+    struct world w;
+    int rc;
+
+    (void)state;
+    ops.find = find;
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(shmht_writer_create(&wo, &writers[i], NULL), 0);
+    w_init(&w, 2, 2, BLOCK, 1);
+    w.on_pairs = merge;
+    w_start(&w, &o);
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(key, sizeof(key), "%08x-address", i * 2654435761u);
+        snprintf(value, sizeof(value), "%032x", i);
+        assert_true(shmht_put(writers[i % 2], key, 16, value, 32) >= 0);
+        w_put(&w, i % 2, key, value, PMIWIRE_HINT_DENSE);
+        if (i % 64 == 0)
+            (void)w_step(&w, &rc);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
+    for (double before = cpu_seconds(); w_step(&w, &rc); before = cpu_seconds())
+        if (w.nodes[0].n_done[PMIWIRE_COLL_FENCE] == 1) {
+            print_message("%u pairs: the last call took %.3f s of a processor\n", n,
+                          cpu_seconds() - before);
+            break;
+        }
+    w_run(&w);
+    for (uint32_t i = 0; i < n; i += n / 100) {
+        snprintf(key, sizeof(key), "%08x-address", i * 2654435761u);
+        assert_int_equal(shmht_get(shmht_writer_view(writers[1 - i % 2]), key, 16, &v), 0);
+    }
+    w_fini(&w);
+    for (uint32_t i = 0; i < 2; i++)
+        shmht_writer_destroy(writers[i]);
+}
+
 /* Both ways: what libshmht writes as a block is one here, and the other way round. */
 static void blocks_are_the_same(void **state)
 {
@@ -108,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_merged),
+        cmocka_unit_test(one_call_delivers),
         cmocka_unit_test(blocks_are_the_same),
     };
 

@@ -44,8 +44,17 @@ struct get {
     uint32_t why;
 };
 
+/* A node's store of pairs, for ops->find. */
+struct store {
+    struct {
+        char key[24], value[16];
+    } pairs[256];
+    uint32_t n;
+};
+
 struct node {
     struct world *w;
+    struct store store;
     uint32_t id;
     struct pmiwire_exchange *x;
     bool dead;
@@ -401,6 +410,61 @@ static UNUSED void w_run(struct world *w)
 
     while (w_step(w, &rc))
         assert_int_equal(rc, 0);
+}
+
+/* Everything arrives but what one node sends to another. */
+static UNUSED void w_run_but(struct world *w, uint32_t from, uint32_t to)
+{
+    bool moved = true;
+
+    while (moved) {
+        moved = false;
+        for (uint32_t i = 0; i < w->n_nodes * w->n_nodes; i++)
+            if (i != from * w->n_nodes + to && w->queues[i].head) {
+                assert_int_equal(w_deliver(w, i / w->n_nodes, i % w->n_nodes), 0);
+                moved = true;
+            }
+    }
+}
+
+/* ---- a store of the caller's ---- */
+
+/* ops->find */
+static UNUSED int w_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
+{
+    const struct store *s = &((struct node *)ctx)->store;
+
+    for (uint32_t i = 0; i < s->n; i++)
+        if (strlen(s->pairs[i].key) == key.len && memcmp(s->pairs[i].key, key.ptr, key.len) == 0) {
+            *value = str(s->pairs[i].value);
+            return 0;
+        }
+    return PMIWIRE_ENOENT;
+}
+
+static UNUSED void w_store(struct node *n, struct pmiwire_str key, struct pmiwire_str value)
+{
+    struct store *s = &n->store;
+    uint32_t i;
+
+    for (i = 0; i < s->n; i++)
+        if (strlen(s->pairs[i].key) == key.len && memcmp(s->pairs[i].key, key.ptr, key.len) == 0)
+            break;
+    assert_true(i < sizeof(s->pairs) / sizeof(s->pairs[0]));
+    snprintf(s->pairs[i].key, sizeof(s->pairs[i].key), "%.*s", (int)key.len, key.ptr);
+    snprintf(s->pairs[i].value, sizeof(s->pairs[i].value), "%.*s", (int)value.len, value.ptr);
+    s->n += i == s->n;
+}
+
+/* on_pairs: what Fences bring goes there. */
+static UNUSED int w_store_pairs(struct node *n, uint32_t kind, const void *block, size_t bytes)
+{
+    struct pmiwire_keyval kv;
+    size_t pos = 0;
+
+    while (kind == PMIWIRE_COLL_FENCE && pmiwire_block_next(block, bytes, &pos, &kv) == 1)
+        w_store(n, kv.key, kv.value);
+    return 0;
 }
 
 /* A Get with a token of its own; its rc is in gets[token] if it has ended. */

@@ -238,21 +238,6 @@ static void never_stale(void **state)
         }
 }
 
-/* Everything is delivered but what goes from one node to another. */
-static void run_but(struct world *w, uint32_t from, uint32_t to)
-{
-    bool moved = true;
-
-    while (moved) {
-        moved = false;
-        for (uint32_t i = 0; i < w->n_nodes * w->n_nodes; i++)
-            if (i != from * w->n_nodes + to && w->queues[i].head) {
-                assert_int_equal(w_deliver(w, i / w->n_nodes, i % w->n_nodes), 0);
-                moved = true;
-            }
-    }
-}
-
 /* An answer from before a Fence that comes after it is for who asked before it, and for nobody
  * else. */
 static void a_late_answer(void **state)
@@ -268,11 +253,11 @@ static void a_late_answer(void **state)
         w_start(&w, &o);
         w_put(&w, 3, "key", "old", PMIWIRE_HINT_SPARSE);
         old = w_get(&w, asker, "key", 3, PMIWIRE_GET_REMOTE);
-        run_but(&w, 3, asker); /* the answer is on its way */
+        w_run_but(&w, 3, asker); /* the answer is on its way */
         w_put(&w, 3, "key", "young", PMIWIRE_HINT_SPARSE);
         for (uint32_t i = 0; i < 7; i++)
             assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
-        run_but(&w, 3, asker); /* no neighbours in the tree */
+        w_run_but(&w, 3, asker); /* no neighbours in the tree */
         assert_int_equal(w.nodes[asker].n_done[PMIWIRE_COLL_FENCE], 1);
         young = w_get(&w, asker, "key", 3, PMIWIRE_GET_REMOTE);
         assert_true(w.gets[old].pending && w.gets[young].pending);
@@ -297,14 +282,14 @@ static void a_copy_that_outlives_a_fence(void **state)
     w_init(&w, 7, 7, BLOCK, 5);
     w_start(&w, &o);
     t = w_get(&w, 5, "key", -1, PMIWIRE_GET_WAIT);
-    run_but(&w, 0, 5);
+    w_run_but(&w, 0, 5);
     w_put(&w, 5, "key", "old", PMIWIRE_HINT_SPARSE);
     w_expect(&w, t, "old");
-    run_but(&w, 0, 5); /* the root's answer is on its way */
+    w_run_but(&w, 0, 5); /* the root's answer is on its way */
     w_put(&w, 3, "key", "young", PMIWIRE_HINT_SPARSE);
     for (uint32_t i = 0; i < 7; i++)
         assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
-    run_but(&w, 0, 5);
+    w_run_but(&w, 0, 5);
     assert_int_equal(w.nodes[5].n_done[PMIWIRE_COLL_FENCE], 1);
     t = w_get(&w, 5, "key", -1, PMIWIRE_GET_REMOTE);
     assert_int_equal(w_stats(&w, 5).n_stale, 1);
@@ -337,7 +322,7 @@ static void a_slow_put(void **state)
             }
             for (uint32_t i = 0; i < 7; i++)
                 assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
-            run_but(&w, from, home);
+            w_run_but(&w, from, home);
             for (uint32_t i = 0; i < 7; i++)
                 assert_int_equal(w.nodes[i].n_done[PMIWIRE_COLL_FENCE], 0);
             w_run(&w);
@@ -476,55 +461,11 @@ static void waiting_for_dense(void **state)
 
 /* ---- the caller's store ---- */
 
-struct shelf {
-    char key[8][16], value[8][16];
-    uint32_t n;
-};
-
-static struct shelf shelves[4];
-
-static int shelf_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
-{
-    const struct shelf *s = &shelves[((struct node *)ctx)->id];
-
-    for (uint32_t i = 0; i < s->n; i++)
-        if (strlen(s->key[i]) == key.len && memcmp(s->key[i], key.ptr, key.len) == 0) {
-            *value = str(s->value[i]);
-            return 0;
-        }
-    return PMIWIRE_ENOENT;
-}
-
-static void shelf_set(uint32_t node, struct pmiwire_str key, struct pmiwire_str value)
-{
-    struct shelf *s = &shelves[node];
-    uint32_t i;
-
-    for (i = 0; i < s->n; i++)
-        if (strlen(s->key[i]) == key.len && memcmp(s->key[i], key.ptr, key.len) == 0)
-            break;
-    assert_true(i < 8);
-    snprintf(s->key[i], 16, "%.*s", (int)key.len, key.ptr);
-    snprintf(s->value[i], 16, "%.*s", (int)value.len, value.ptr);
-    s->n += i == s->n;
-}
-
-static int shelf_pairs(struct node *n, uint32_t kind, const void *block, size_t bytes)
-{
-    struct pmiwire_keyval kv;
-    size_t pos = 0;
-
-    assert_int_equal(kind, PMIWIRE_COLL_FENCE);
-    while (pmiwire_block_next(block, bytes, &pos, &kv) == 1)
-        shelf_set(n->id, kv.key, kv.value);
-    return 0;
-}
-
 /* As the header wants it: into the store first. */
-static void shelf_put(struct world *w, uint32_t rank, const char *key, const char *value,
-                      uint32_t hint)
+static void store_and_put(struct world *w, uint32_t rank, const char *key, const char *value,
+                          uint32_t hint)
 {
-    shelf_set(w->node_of[rank], str(key), str(value));
+    w_store(&w->nodes[w->node_of[rank]], str(key), str(value));
     w_put(w, rank, key, value, hint);
 }
 
@@ -536,13 +477,12 @@ static void the_callers_store(void **state)
     struct world w;
 
     (void)state;
-    memset(shelves, 0, sizeof(shelves));
-    ops.find = shelf_find;
+    ops.find = w_find;
     w_init(&w, 4, 4, BLOCK, 5);
-    w.on_pairs = shelf_pairs;
+    w.on_pairs = w_store_pairs;
     w_start(&w, &o);
-    shelf_put(&w, 1, "a", "1", PMIWIRE_HINT_DENSE);
-    shelf_put(&w, 2, "b", "2", PMIWIRE_HINT_DENSE);
+    store_and_put(&w, 1, "a", "1", PMIWIRE_HINT_DENSE);
+    store_and_put(&w, 2, "b", "2", PMIWIRE_HINT_DENSE);
     w_expect(&w, w_get(&w, 1, "a", -1, PMIWIRE_GET_LOCAL), "1");
     assert_int_equal(w_stats(&w, 1).n_keys, 0);
     w_fence(&w);
@@ -551,7 +491,7 @@ static void the_callers_store(void **state)
         w_expect(&w, w_get(&w, n, "a", -1, PMIWIRE_GET_LOCAL), "1");
         w_expect(&w, w_get(&w, n, "b", -1, PMIWIRE_GET_WAIT), "2");
     }
-    shelf_put(&w, 1, "a", "new", PMIWIRE_HINT_SPARSE); /* it was DENSE, and stays so */
+    store_and_put(&w, 1, "a", "new", PMIWIRE_HINT_SPARSE); /* it was DENSE, and stays so */
     w_expect(&w, w_get(&w, 1, "a", -1, PMIWIRE_GET_LOCAL), "new");
     w_expect(&w, w_get(&w, 0, "a", -1, PMIWIRE_GET_LOCAL), "1");
     w_fence(&w);
@@ -559,8 +499,49 @@ static void the_callers_store(void **state)
     w_fini(&w);
 }
 
-/* With one node and ops->find a Put is kept by the caller alone, whatever its hint; who waits for it
- * has it, and nothing is left of either. A Fence brings nothing. */
+/* What is put while a Fence is under way that this node has entered, and so is for the next one, is
+ * what this node finds, also when that Fence brings an earlier value. */
+static void puts_behind_a_fence(void **state)
+{
+    struct pmiwire_exchange_ops ops = w_ops;
+    struct pmiwire_exchange_opts o = {.ops = &ops, .max_frame_bytes = 4096};
+
+    (void)state;
+    for (uint32_t with_find = 0; with_find < 2; with_find++)
+        for (o.fence = 0; o.fence < 2; o.fence++)
+            for (uint32_t many = 1; many <= 1000; many *= 10) {
+                char value[16];
+                struct world w;
+
+                ops.find = with_find ? w_find : NULL;
+                w_init(&w, 3, 3, BLOCK, 5);
+                w.on_pairs = w_store_pairs;
+                w_start(&w, &o);
+                store_and_put(&w, 1, "a", "before", PMIWIRE_HINT_DENSE);
+                store_and_put(&w, 1, "b", "before", PMIWIRE_HINT_DENSE);
+                assert_int_equal(pmiwire_exchange_fence(w.nodes[1].x, 1), 0);
+                store_and_put(&w, 1, "b", "behind", PMIWIRE_HINT_DENSE); /* in a segment, of many */
+                for (uint32_t i = 0; i <= many; i++) {
+                    snprintf(value, sizeof(value), "%u", i);
+                    store_and_put(&w, 1, "a", value, PMIWIRE_HINT_DENSE);
+                }
+                store_and_put(&w, 2, "a", "other", PMIWIRE_HINT_DENSE);
+                assert_int_equal(pmiwire_exchange_fence(w.nodes[0].x, 0), 0);
+                assert_int_equal(pmiwire_exchange_fence(w.nodes[2].x, 2), 0);
+                w_run(&w);
+                assert_int_equal(w.nodes[1].n_done[PMIWIRE_COLL_FENCE], 1);
+                w_expect(&w, w_get(&w, 0, "a", -1, PMIWIRE_GET_LOCAL), "other");
+                w_expect(&w, w_get(&w, 1, "a", -1, PMIWIRE_GET_LOCAL), value);
+                w_expect(&w, w_get(&w, 1, "b", -1, PMIWIRE_GET_LOCAL), "behind");
+                w_fence(&w);
+                for (uint32_t n = 0; n < 3; n++)
+                    w_expect(&w, w_get(&w, n, "a", -1, PMIWIRE_GET_LOCAL), value);
+                w_fini(&w);
+            }
+}
+
+/* With one node and ops->find a Put is kept by the caller alone, whatever its hint; who waits for
+ * it has it, and nothing is left of either. A Fence brings nothing. */
 static void one_node_keeps_nothing(void **state)
 {
     struct pmiwire_exchange_ops ops = w_ops;
@@ -568,24 +549,23 @@ static void one_node_keeps_nothing(void **state)
     struct world w;
 
     (void)state;
-    ops.find = shelf_find;
+    ops.find = w_find;
     for (o.design = 0; o.design < 3; o.design++) {
         uint64_t t[2], bytes;
 
-        memset(shelves, 0, sizeof(shelves));
         w_init(&w, 1, 4, BLOCK, 5);
-        w.on_pairs = shelf_pairs;
+        w.on_pairs = w_store_pairs;
         w_start(&w, &o);
         bytes = w_stats(&w, 0).bytes;
-        shelf_put(&w, 0, "a", "1", PMIWIRE_HINT_DENSE);
-        shelf_put(&w, 1, "b", "2", PMIWIRE_HINT_SPARSE);
+        store_and_put(&w, 0, "a", "1", PMIWIRE_HINT_DENSE);
+        store_and_put(&w, 1, "b", "2", PMIWIRE_HINT_SPARSE);
         w_fence(&w);
         w_expect(&w, w_get(&w, 0, "b", 1, PMIWIRE_GET_LOCAL), "2");
         assert_int_equal(w_stats(&w, 0).bytes, bytes);
         for (int i = 0; i < 2; i++)
             t[i] = w_get_by(&w, 0, 1 + i, "c", 3, PMIWIRE_GET_WAIT);
         assert_true(w.gets[t[0]].pending && w.gets[t[1]].pending);
-        shelf_put(&w, 3, "c", "3", PMIWIRE_HINT_SPARSE);
+        store_and_put(&w, 3, "c", "3", PMIWIRE_HINT_SPARSE);
         w_expect(&w, t[0], "3");
         w_expect(&w, t[1], "3");
         assert_int_equal(w_stats(&w, 0).n_keys, 0);
@@ -864,7 +844,7 @@ static void bad_options(void **state)
     ops = w_ops;
     BAD(o.ops = &ops; ops.node_of = NULL; o.design = PMIWIRE_DESIGN_DIRECT);
     ops = w_ops;
-    BAD(o.ops = &ops; ops.find = shelf_find; ops.pairs = NULL);
+    BAD(o.ops = &ops; ops.find = w_find; ops.pairs = NULL);
     ops = w_ops;
     BAD(o.ops = &ops; ops.size = 2);
 }
@@ -886,6 +866,7 @@ int main(void)
         cmocka_unit_test(concurrent_puts_agree),
         cmocka_unit_test(waiting_for_dense),
         cmocka_unit_test(the_callers_store),
+        cmocka_unit_test(puts_behind_a_fence),
         cmocka_unit_test(one_node_keeps_nothing),
         cmocka_unit_test(a_lost_node_ends_everything),
         cmocka_unit_test(giving_up_is_told),

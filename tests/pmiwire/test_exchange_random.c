@@ -9,9 +9,9 @@
  * A Get that waits is told that nobody is left only where that is so: its source is gone, or all
  * other ranks are; and not where that rank has put the key.
  *
- * Ranks die at any moment, too, of any cause: then those who are in a collective that one of them has
- * not entered are told so, once all frames and one tick have been delivered, and those in any other
- * are not. Links say at random that they have enough.
+ * Ranks die at any moment, too, of any cause: then those who are in a collective that one of them
+ * has not entered are told so, once all frames and one tick have been delivered, and those in any
+ * other are not. Links say at random that they have enough.
  *
  * FENCEPOST_SEEDS=N runs N seeds of each kind, FENCEPOST_SEED=N that one alone.
  */
@@ -44,7 +44,8 @@ struct actor {
 
 struct play {
     struct world w;
-    uint32_t design, arity, flags;
+    uint32_t design, arity, flags, unhinted;
+    bool store; /* the caller has one: ops->find is set */
     struct history keys[KEYS];
     struct actor actors[MAX_RANKS];
     uint32_t next_value;
@@ -201,6 +202,21 @@ static void check_value(struct play *p, uint32_t rank, uint64_t token)
     }
 }
 
+/* With a store of the caller's what is DENSE goes there first; with one node all does. */
+static void put(struct play *p, uint32_t rank, const char *key, const char *value, uint32_t hint)
+{
+    struct node *n = &p->w.nodes[p->w.node_of[rank]];
+    struct pmiwire_str found;
+    const bool dense =
+        !p->flags && (hint == PMIWIRE_HINT_DENSE ||
+                      (hint == PMIWIRE_HINT_NONE && p->unhinted != PMIWIRE_HINT_SPARSE) ||
+                      (p->store && w_find(n, str(key), &found) == 0));
+
+    if (p->store && (dense || p->w.n_nodes == 1))
+        w_store(n, str(key), str(value));
+    w_put(&p->w, rank, key, value, hint);
+}
+
 static void put_value(struct play *p, uint32_t rank, uint32_t k)
 {
     struct actor *a = &p->actors[rank];
@@ -212,7 +228,7 @@ static void put_value(struct play *p, uint32_t rank, uint32_t k)
     snprintf(text, sizeof(text), "%u", v);
     p->keys[k].put = true;
     while (times-- > 0)
-        w_put(&p->w, rank, key_name(k), text, hint);
+        put(p, rank, key_name(k), text, hint);
     p->keys[k].last[a->epoch][rank] = v;
 }
 
@@ -422,7 +438,7 @@ static bool act(struct play *p, uint32_t rank)
 
         waited_name(name, sizeof(name), rank, a->epoch);
         snprintf(text, sizeof(text), "%u", 1000 + rank * 10 + a->epoch);
-        w_put(&p->w, rank, name, text, PMIWIRE_HINT_SPARSE);
+        put(p, rank, name, text, PMIWIRE_HINT_SPARSE);
         a->waited_put = true;
         a->waited |= 1u << a->epoch;
         return true;
@@ -609,7 +625,8 @@ static void check_end(struct play *p)
 static void play(uint64_t seed, bool killing, bool dying)
 {
     static struct play p;
-    struct pmiwire_exchange_opts o = {0};
+    struct pmiwire_exchange_ops ops = w_ops;
+    struct pmiwire_exchange_opts o = {.ops = &ops};
     uint32_t nodes, ranks;
 
     memset(&p, 0, sizeof(p));
@@ -641,6 +658,10 @@ static void play(uint64_t seed, bool killing, bool dying)
     p.dying = dying;
     p.n_to_die = dying ? 1 + w_random(&p.w, 3) : 0;
     memset(p.limit_of, 0xff, sizeof(p.limit_of));
+    p.unhinted = o.unhinted;
+    p.store = w_random(&p.w, 2);
+    ops.find = p.store ? w_find : NULL;
+    p.w.on_pairs = p.store ? w_store_pairs : NULL;
     p.w.choke = w_random(&p.w, 2);
     p.victim = w_random(&p.w, nodes);
     p.w.slow = w_random(&p.w, 2) ? w_random(&p.w, 1u << 30) | 1 : 0;

@@ -151,10 +151,11 @@ static void merge_some(struct shmht_writer *w, struct naive *m, uint32_t policy,
     assert_memory_equal(&merged, &expect, sizeof(expect));
 }
 
-static void run(uint64_t seed, uint32_t policy, uint64_t max_bytes, uint32_t load)
+static void run(uint64_t seed, uint32_t policy, uint64_t max_bytes, uint32_t load, uint32_t flags)
 {
     struct shmht_writer_opts opts = {.size = sizeof(opts),
                                      .max_bytes = max_bytes,
+                                     .flags = flags,
                                      .duplicates = policy,
                                      .max_load_percent = load};
     static struct naive m;
@@ -171,6 +172,7 @@ static void run(uint64_t seed, uint32_t policy, uint64_t max_bytes, uint32_t loa
         for (uint64_t n = below(800); n > 0; n--)
             put_one(w, &m, policy, &clock);
         merge_some(w, &m, policy, &clock);
+        assert_int_equal(shmht_writer_publish(w), 0);
         check_all(r, &m);
         if (round % 4 == 3) {
             opts.generation = 0;
@@ -196,10 +198,11 @@ static void test_random(void **state)
 {
     (void)state;
     for (uint32_t policy = SHMHT_DUP_REPLACE; policy <= SHMHT_DUP_KEEP; policy++) {
-        run(1 + policy, policy, 64 << 20, 0);
-        run(11 + policy, policy, 64 << 20, 90);
+        run(1 + policy, policy, 64 << 20, 0, 0);
+        run(11 + policy, policy, 64 << 20, 90, 0);
+        run(31 + policy, policy, 64 << 20, 0, SHMHT_DEFER);
     }
-    run(21, SHMHT_DUP_REPLACE, UINT64_C(20) << 30, 30); /* records aligned to 8 */
+    run(21, SHMHT_DUP_REPLACE, UINT64_C(20) << 30, 30, 0); /* records aligned to 8 */
 }
 
 int main(void)

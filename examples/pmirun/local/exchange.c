@@ -144,6 +144,8 @@ static void on_done(void *ctx, uint32_t kind, uint32_t number, int rc)
     struct exchange *x = ctx;
 
     (void)kind, (void)number;
+    if (rc == 0)
+        table_publish(x->pr, x->job);
     if (x->entering) {
         x->ended = true;
         x->end_rc = rc;

@@ -220,6 +220,8 @@ int gather_on_fence(void *ctx, uint32_t job_id)
         table_settled(pr, job);
     if (job && job->exchange)
         return exchange_fence(job);
+    if (job)
+        table_publish(pr, job);
     if (!g)
         return 0;
     if (g->name[0])

@@ -3,6 +3,10 @@
  * A job's pairs in shared memory: put there as they come, once for the whole node, and read there
  * by ranks that know how; the others are answered from it. Where there is no shared memory, or no
  * more of it, the engine's own store goes on.
+ *
+ * A Fence makes the table as large as it has to be: until then pairs that do not fit into the
+ * present one are found by the server alone (SHMHT_DEFER). A job that has no Fences and asks for
+ * such pairs gets them into the table as well, after MANY_ASKED.
  */
 #include "table.h"
 
@@ -20,10 +24,12 @@
 #include <pmiwire/exchange.h>
 #include <shmht.h>
 
+#define MANY_ASKED 64u
+
 struct table {
     struct shmht_writer *writer;
-    struct shmht_reader *view;
-    char *text; /* a value with the NUL that makes it a string where it lies */
+    uint32_t n_asked; /* Gets while pairs were not published */
+    char *text;       /* a value with the NUL that makes it a string where it lies */
     size_t text_cap;
     bool ended;                      /* no room: what came later is in the engine's store */
     char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the object, while it has one */
@@ -70,10 +76,11 @@ void table_create(struct pmirun *pr, struct job *job)
         return;
     opts.max_bytes = pr->opt.shm_max_bytes;
     opts.expected_entries = 2u * (uint64_t)job->n_ranks;
+    opts.flags = SHMHT_DEFER;
     if (pr->opt.use_port) { /* no descriptor travels over TCP */
         shm_name(name);
         opts.name = name;
-        opts.flags = SHMHT_NAMED;
+        opts.flags |= SHMHT_NAMED;
     }
     t = calloc(1, sizeof(*t));
     rc = t ? shmht_writer_create(&opts, &t->writer, NULL) : -ENOMEM;
@@ -85,7 +92,6 @@ void table_create(struct pmirun *pr, struct job *job)
             table_free(t);
         return;
     }
-    t->view = shmht_writer_view(t->writer);
     job->table = t;
 }
 
@@ -124,6 +130,19 @@ static void end(struct pmirun *pr, struct job *job, int rc)
         job_stop(pr, STATUS_RESOURCES); /* they would go on reading what may be out of date */
     say(pr, "the key-value space of job %u outgrows its shared memory, ranks ask from now on: %s",
         job->number, table_why(rc));
+}
+
+void table_publish(struct pmirun *pr, struct job *job)
+{
+    struct table *t = job->table;
+    int rc;
+
+    if (!t || t->ended)
+        return;
+    t->n_asked = 0;
+    rc = shmht_writer_publish(t->writer);
+    if (rc != 0)
+        end(pr, job, rc);
 }
 
 /* The value as a C string: shmht hands out pointers to it. */
@@ -216,16 +235,18 @@ int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str k
     return rc;
 }
 
-int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
+int table_find(struct pmirun *pr, struct job *job, struct pmiwire_str key,
                struct pmiwire_str *value)
 {
-    const struct table *t = job->table;
+    struct table *t = job->table;
     struct shmht_bytes found;
 
     if ((!t || t->ended) && pmiwire_server_get(pr->server, job->id, key, value) == 0)
         return 0;
-    if (!t || shmht_get(t->view, key.ptr, key.len, &found) != 0)
+    if (!t || shmht_writer_get(t->writer, key.ptr, key.len, &found) != 0)
         return PMIWIRE_ENOENT;
+    if (shmht_writer_defers(t->writer) && ++t->n_asked > MANY_ASKED)
+        table_publish(pr, job);
     *value = (struct pmiwire_str){found.ptr, found.len - 1};
     return 0;
 }

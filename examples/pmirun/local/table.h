@@ -23,8 +23,10 @@ int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
 /* Pairs that other nodes have put, with the NUL of their values: a block of libshmht's or of the
  * exchange. */
 int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t bytes);
-int table_find(struct pmirun *pr, const struct job *job, struct pmiwire_str key,
+int table_find(struct pmirun *pr, struct job *job, struct pmiwire_str key,
                struct pmiwire_str *value);
+/* A Fence is complete, and nobody has been answered: ranks find all pairs. */
+void table_publish(struct pmirun *pr, struct job *job);
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                  struct pmiwire_str value, uint32_t hint);
 int table_on_get(void *ctx, const struct pmiwire_peer *who, uint32_t job_id, int32_t srcid,

@@ -15,9 +15,9 @@
  * Liveness. What waits here ends. A rank is *gone* once you have said so; it enters no collective
  * and puts nothing any more. A collective that it has not entered cannot complete: those who are in
  * it are told PMIWIRE_EGONE, on this node at once, on the others with the next tick and the time
- * that frames take; who comes later is told at once; pmiwire_exchange_culprit() says who is gone and
- * why. A rank that is gone after it has entered a collective does not hinder that one. A Get ends
- * when the rank that could put its key is gone. The exchange itself goes on.
+ * that frames take; who comes later is told at once; pmiwire_exchange_culprit() says who is gone
+ * and why. A rank that is gone after it has entered a collective does not hinder that one. A Get
+ * ends when the rank that could put its key is gone. The exchange itself continues.
  *
  *     struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = send_frame,
  *         .node_of = node_of, .got = got, .done = done, .pairs = store, .failed = failed};
@@ -163,8 +163,10 @@ struct pmiwire_exchange_ops {
     /**
      * Pairs that a collective has brought, those of this node among them; several times where there
      * are many. A Fence's: put them in order into what `find` looks at, later ones replacing
-     * earlier ones. An Allgather's: the key is the rank, 4 bytes as in memory (uint32_t), each rank
-     * once, in no order of ranks.
+     * earlier ones. What this node has put since it was complete here comes behind them again, so
+     * that it stays the latest. An Allgather's: the key is the rank, 4 bytes as in memory
+     * (uint32_t), each rank once, in no order of ranks; pmiwire_exchange_longest() says how long
+     * values are.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
      * @return 0, or an error, which ends the exchange with it. Must not call the exchange
      */
@@ -254,8 +256,8 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @name What ranks do
  *
  * Each returns an error without having changed anything: -ENOMEM (max_bytes too), the errors named,
- * or why the exchange has failed. Collectives return PMIWIRE_EGONE where it is known that they cannot
- * complete. MT-Safe on distinct exchanges. Allocates only where a buffer has to grow.
+ * or why the exchange has failed. Collectives return PMIWIRE_EGONE where it is known that they
+ * cannot complete. MT-Safe on distinct exchanges. Allocates only where a buffer has to grow.
  * @{
  */
 /**
@@ -274,7 +276,9 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @param hint   PMIWIRE_HINT_*
  * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  *
- * Cost: a lookup and a copy. Frames: see the table of designs; none for DENSE keys. With one node
+ * Cost: a lookup and a copy; a DENSE key's pair becomes part of a segment, once for each
+ * max_frame_bytes. Frames: see the table of designs; of DENSE keys those of the Fence, which on the
+ * tree go out as they fill. With one node
  * and ops->find: a lookup, and nothing is allocated unless a Get waits for the key.
  */
 PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
@@ -325,6 +329,12 @@ PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t r
                                            struct pmiwire_str value);
 
 /**
+ * @brief Bytes of the longest value of the last Allgather, from its first ops->pairs() on, which
+ *        may call this.
+ */
+PMIWIRE_API uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x);
+
+/**
  * @brief A local rank enters the Ring. ops->ringed() is called for each.
  *
  * The ring's order is that of nodes, and within a node that of ranks.
@@ -361,8 +371,8 @@ PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, u
                                              uint32_t *why);
 
 /**
- * @brief Whose end has ended a Get that waited: during ops->got() with PMIWIRE_ENOENT, and until the
- *        next call after pmiwire_exchange_get() has returned that.
+ * @brief Whose end has ended a Get that waited: during ops->got() with PMIWIRE_ENOENT, and until
+ *        the next call after pmiwire_exchange_get() has returned that.
  *
  * Of a Get that names no source: the last one that could have put the key.
  * @param[out] why  PMIWIRE_GONE_*
@@ -407,8 +417,8 @@ PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node
 PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node);
 
 /**
- * @brief Set the time, twice a second perhaps: for opts.wait_ns, to tell the other nodes which ranks
- *        are gone, and for Gets that wait for ranks of other nodes.
+ * @brief Set the time, twice a second perhaps: for opts.wait_ns, to tell the other nodes which
+ *        ranks are gone, and for Gets that wait for ranks of other nodes.
  * @param now_ns  any monotonic clock
  * @cost A pass over the keys that are waited for. Once a rank of the job is gone, a Get that has
  *       waited since an earlier tick sends one frame to its source's node, by the tree.
@@ -448,12 +458,12 @@ PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
 #define PMIWIRE_EXCHANGE_OVERHEAD_BYTES  192u
 #define PMIWIRE_EXCHANGE_MAX_KEY_BYTES   2047u
 #define PMIWIRE_EXCHANGE_MAX_VALUE_BYTES 262143u
-#define PMIWIRE_EXCHANGE_MAX_BYTES       1073741824u /**< default of opts.max_bytes */
+#define PMIWIRE_EXCHANGE_MAX_BYTES       2147483648u /**< default of opts.max_bytes */
 #define PMIWIRE_EXCHANGE_MAX_ARITY       32u         /**< most children of a node in the tree */
 #define PMIWIRE_EXCHANGE_MAX_IOV         64u         /**< most pieces that send() is given */
 #define PMIWIRE_EXCHANGE_HEADER_BYTES    24u         /**< of a frame */
 #define PMIWIRE_BLOCK_HEADER_BYTES       32u         /**< of a block */
-/** a block is at most this, or one node's one segment */
+/** a block's records are at most this, or one node's one segment */
 #define PMIWIRE_EXCHANGE_BLOCK_BYTES 1048576u
 /** @} */
 

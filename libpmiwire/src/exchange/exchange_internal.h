@@ -3,7 +3,7 @@
  * What the files of the exchange share.
  *
  *   exchange.c  life cycle, frames that come, time
- *   putget.c    Put and Get             fence.c   Fence and Allgather
+ *   putget.c    Put and Get             fence.c   Fence and Allgather, deliver.c  their end
  *   ring.c      Ring                    rank_gone.c  ranks that are gone, Gets that need them
  *   limits.c    collectives that ranks that are gone have made impossible
  *   keys.c      keys and waiters        runs.c    pairs as a Fence carries them
@@ -135,13 +135,24 @@ struct pmiwire__keys {
 
 /* ---- collectives ---- */
 
-struct pmiwire__cursor {
-    size_t chunk, segment;
+/* Segments, as they came in one frame; or one of this node's own. */
+struct pmiwire__chunk {
+    struct pmiwire__chunk *next;
+    uint32_t link; /* PMIWIRE__NONE: this node's */
+    uint32_t bytes;
+    uint32_t n_left; /* segments to be delivered */
+    char data[];
 };
 
-/* What has come for one collective: chunks of {u32 tag, u32 bytes, segments}. */
+struct pmiwire__cursor {
+    struct pmiwire__chunk *chunk; /* NULL: before the first */
+    size_t segment;               /* bytes behind which the next one begins */
+};
+
+/* What there is for one collective. */
 struct pmiwire__coll_data {
-    struct pmiwire__buf buf;
+    struct pmiwire__chunk *head, *tail;
+    size_t bytes;
     uint64_t last; /* links that have said LAST */
 };
 
@@ -156,7 +167,7 @@ struct pmiwire__coll {
     uint64_t sent;                     /* links to which LAST has gone */
     struct pmiwire__cursor *cursors;   /* by link: what has been sent; NULL: there are no links */
     struct pmiwire__coll_data data[2]; /* by parity of the number: dissemination may be one ahead */
-    struct pmiwire__buf own;           /* records for the next segment of this node */
+    struct pmiwire__buf own; /* records for the next segment of this node, at most one's */
 };
 
 /* ---- ring ---- */
@@ -218,6 +229,7 @@ struct pmiwire_exchange {
     uint64_t all_links;
     uint64_t full;                 /* links that ops->send() has said enough of */
     struct pmiwire__coll colls[2]; /* Fence, Allgather */
+    uint32_t longest;              /* value of the last Allgather */
 
     uint32_t ring_number;
     struct pmiwire__ring *ring;               /* under way, NULL: nobody is in */
@@ -284,9 +296,10 @@ void pmiwire__segment_to_records(const struct pmiwire__segment *s, char *to);
 int pmiwire__run_read(const char **p, const char *end, struct pmiwire__run *run);
 /* The key of its i-th pair: shared + rest bytes. */
 void pmiwire__run_key(const struct pmiwire__run *run, uint32_t i, char *key);
-/* Segments of this node's records; to: NULL, count. Their bytes. */
-size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *own,
-                               char *to);
+/* The segment of the first of this node's records, of which it takes so many bytes; to: NULL,
+ * count. Its bytes. */
+size_t pmiwire__segment_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *records,
+                              char *to, size_t *took);
 
 /* ---- keys.c ---- */
 
@@ -369,6 +382,12 @@ void pmiwire__ask_no_more(struct pmiwire_exchange *x, uint32_t e);
 /* A Fence is complete: answer those who waited for what it has brought. 0 or -ENOMEM. */
 int pmiwire__after_fence(struct pmiwire_exchange *x);
 
+/* ---- deliver.c ---- */
+
+/* Hand over all pairs of these chunks and free them; on failure they may be left. 0 or an error. */
+int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
+                     struct pmiwire__chunk **chunks);
+
 /* ---- fence.c ---- */
 
 int pmiwire__colls_init(struct pmiwire_exchange *x);
@@ -377,6 +396,12 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                      size_t n);
 /* All Puts are acknowledged: the Fence may go on. */
 void pmiwire__puts_acked(struct pmiwire_exchange *x);
+/* Room for a record of this node's part in the collective under way, or in the next if this node is
+ * in that. 0 or -ENOMEM. */
+int pmiwire__own_reserve(struct pmiwire_exchange *x, uint32_t kind, size_t bytes);
+void pmiwire__own_add(struct pmiwire_exchange *x, uint32_t kind, struct pmiwire_str key,
+                      struct pmiwire_str value);
+void pmiwire__chunk_free(struct pmiwire_exchange *x, struct pmiwire__chunk *ch);
 /* ops->send() has said enough of what goes to this node. */
 void pmiwire__link_full(struct pmiwire_exchange *x, uint32_t node);
 /* The one under way cannot complete, nor any after it. */

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fence and Allgather. What comes, and this node's own part, is kept as it came in chunks of
- * segments, each chunk with the link that it came by. On the tree the links are the parent (where
+ * Fence and Allgather. What comes is kept as it came, each frame's segments in a chunk with the
+ * link that it came by; this node's own part is made into segments, a chunk each, as it is put. On
+ * the tree the links are the parent (where
  * there is one) and the children, and to each goes what came by all others. In dissemination link r
  * is round r, from the node 2^r before this one, and to the node 2^r after goes what came in the
- * rounds before, but in the last round only what that node has not. When all is here, the segments
- * are put into blocks in the order of their nodes.
+ * rounds before, but in the last round only what that node has not. A link that is full waits where
+ * its cursor is. When all is here and all has been sent, it is delivered (deliver.c).
  */
 #include <errno.h>
 
 #include "exchange_internal.h"
 
-#define CHUNK_HEADER 8u
-#define OWN          UINT32_MAX /* as a link: this node's part */
-
-struct chunk {
-    uint32_t link, bytes;
-};
+#define OWN PMIWIRE__NONE /* as a link: this node's part */
 
 /* ---- the shape ---- */
 
@@ -88,6 +84,44 @@ static bool goes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t no
     return is_tree(x) || distance_from(x, node) < x->n_nodes - ((uint32_t)1 << link);
 }
 
+/* ---- chunks ---- */
+
+static struct pmiwire__chunk *new_chunk(struct pmiwire_exchange *x, uint32_t link, size_t bytes)
+{
+    struct pmiwire__chunk *ch = pmiwire__mem_realloc(&x->mem, NULL, 0, sizeof(*ch) + bytes);
+
+    if (ch)
+        *ch = (struct pmiwire__chunk){.link = link, .bytes = (uint32_t)bytes};
+    return ch;
+}
+
+static void add_chunk(struct pmiwire__coll_data *d, struct pmiwire__chunk *ch)
+{
+    if (d->tail)
+        d->tail->next = ch;
+    else
+        d->head = ch;
+    d->tail = ch;
+    d->bytes += ch->bytes;
+}
+
+void pmiwire__chunk_free(struct pmiwire_exchange *x, struct pmiwire__chunk *ch)
+{
+    (void)pmiwire__mem_realloc(&x->mem, ch, sizeof(*ch) + ch->bytes, 0);
+}
+
+static void free_chunks(struct pmiwire_exchange *x, struct pmiwire__coll_data *d)
+{
+    while (d->head) {
+        struct pmiwire__chunk *next = d->head->next;
+
+        pmiwire__chunk_free(x, d->head);
+        d->head = next;
+    }
+    d->tail = NULL;
+    d->bytes = 0;
+}
+
 /* ---- life ---- */
 
 int pmiwire__colls_init(struct pmiwire_exchange *x)
@@ -130,8 +164,8 @@ void pmiwire__colls_fini(struct pmiwire_exchange *x)
         (void)pmiwire__mem_realloc(&x->mem, c->cursors,
                                    c->cursors ? x->n_links * sizeof(*c->cursors) : 0, 0);
         pmiwire__buf_free(&x->mem, &c->own);
-        pmiwire__buf_free(&x->mem, &c->data[0].buf);
-        pmiwire__buf_free(&x->mem, &c->data[1].buf);
+        free_chunks(x, &c->data[0]);
+        free_chunks(x, &c->data[1]);
     }
 }
 
@@ -192,12 +226,17 @@ static bool is_full(const struct pmiwire_exchange *x, uint32_t link)
     return x->full >> link & 1;
 }
 
+/* Does what is in a chunk go out by a link? By rounds not what came in later ones. */
+static bool takes(const struct pmiwire_exchange *x, uint32_t link, const struct pmiwire__chunk *ch)
+{
+    return ch->link != link && (is_tree(x) || ch->link == OWN || ch->link < link);
+}
+
 /* Send by a link what has not gone there yet, as long as there is room: whole frames alone, or,
  * with `last`, all. The place of what has is kept in the cursor. Whether LAST has gone. */
 static bool flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t link, bool last)
 {
     struct pmiwire__cursor *at = &c->cursors[link];
-    const struct pmiwire__buf *b = &c->data[c->number & 1].buf;
     struct out o = {.f = {.type = PMIWIRE_FRAME_COLL, .seq = c->number}, .to = link_to(x, link)};
     struct pmiwire__cursor here = *at;
 
@@ -205,23 +244,23 @@ static bool flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t 
     out_begin(&o);
     if (is_full(x, link))
         return false;
-    while (here.chunk < b->len) {
+    for (;;) {
         struct pmiwire__segment s;
-        struct chunk ch;
         const char *p;
 
         if (o.n_iov == 1)
             *at = here;
-        memcpy(&ch, b->ptr + here.chunk, sizeof(ch));
-        /* By rounds: what came in later ones is not for this. */
-        if (here.segment == ch.bytes || ch.link == link ||
-            (!is_tree(x) && ch.link != OWN && ch.link > link)) {
-            here.chunk += CHUNK_HEADER + ch.bytes;
-            here.segment = 0;
+        if (!here.chunk || here.segment == here.chunk->bytes || !takes(x, link, here.chunk)) {
+            struct pmiwire__chunk *next =
+                here.chunk ? here.chunk->next : c->data[c->number & 1].head;
+
+            if (!next)
+                break;
+            here = (struct pmiwire__cursor){next, 0};
             continue;
         }
-        p = b->ptr + here.chunk + CHUNK_HEADER + here.segment;
-        (void)pmiwire__segment_read(p, ch.bytes - here.segment, &s);
+        p = here.chunk->data + here.segment;
+        (void)pmiwire__segment_read(p, here.chunk->bytes - here.segment, &s);
         if (goes_by(x, link, s.node)) {
             if (!out_fits(x, &o, p, s.whole)) {
                 out_send(x, &o, 0);
@@ -243,7 +282,7 @@ static void flush_early(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     uint32_t link;
 
-    if (!is_tree(x) || c->data[c->number & 1].buf.len < x->max_frame)
+    if (!is_tree(x) || c->data[c->number & 1].bytes < x->max_frame)
         return;
     for (link = 0; link < x->n_links; link++)
         if (!(c->sent >> link & 1))
@@ -251,157 +290,6 @@ static void flush_early(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 }
 
 /* ---- the end ---- */
-
-/* All segments, by node and then in the order of their coming: node << 32 | place. With order NULL
- * they are counted. *bytes: as records. */
-static size_t list_segments(const struct pmiwire__buf *b, uint64_t *order, uint64_t *bytes)
-{
-    size_t chunk, at, n = 0;
-    struct chunk ch;
-
-    *bytes = 0;
-    for (chunk = 0; chunk < b->len; chunk += CHUNK_HEADER + ch.bytes) {
-        struct pmiwire__segment s;
-        uint64_t records;
-
-        memcpy(&ch, b->ptr + chunk, sizeof(ch));
-        for (at = 0; at < ch.bytes; at += s.whole, n++) {
-            (void)pmiwire__segment_read(b->ptr + chunk + CHUNK_HEADER + at, ch.bytes - at, &s);
-            (void)pmiwire__segment_records(&s, &records);
-            *bytes += records;
-            if (order)
-                order[n] = (uint64_t)s.node << 32 | (chunk + CHUNK_HEADER + at);
-        }
-    }
-    return n;
-}
-
-/* The pairs of a block, for a node that keeps them here. */
-static int keep_block(struct pmiwire_exchange *x, const char *p, size_t n, uint32_t number)
-{
-    struct pmiwire__record rec;
-    size_t at;
-    int rc = 0;
-
-    for (at = PMIWIRE_BLOCK_HEADER_BYTES; at < n && rc == 0; at += rec.bytes) {
-        (void)pmiwire__record_read(p + at, n - at, &rec);
-        rc = pmiwire__fenced_keep(x, &rec, number);
-    }
-    return rc;
-}
-
-/* One block: to the caller, and to our own store if it is that which is asked. */
-static int hand_over(struct pmiwire_exchange *x, struct pmiwire__coll *c, char *block, size_t bytes,
-                     uint32_t n_pairs)
-{
-    int rc = 0;
-
-    pmiwire__block_header(block, n_pairs, bytes);
-    if (x->ops.pairs)
-        rc = x->ops.pairs(x->ctx, c->kind, c->number, block, bytes);
-    if (rc == 0 && c->kind == PMIWIRE_COLL_FENCE && !x->ops.find)
-        rc = keep_block(x, block, bytes, c->number);
-    return rc;
-}
-
-struct tally {
-    uint32_t n_pairs;
-    uint64_t total;
-    unsigned char *seen; /* Allgather: a bit for each rank */
-};
-
-/* Count a segment's pairs, as records; of an Allgather each rank may come once. */
-static int tally(struct pmiwire_exchange *x, const struct pmiwire__coll *c, const char *p, size_t n,
-                 struct tally *t)
-{
-    struct pmiwire__record rec;
-    uint32_t rank;
-    size_t at;
-
-    for (at = 0; at < n; at += rec.bytes) {
-        (void)pmiwire__record_read(p + at, n - at, &rec);
-        t->n_pairs++;
-        t->total++;
-        x->stats.payload_bytes += rec.key.len + rec.value.len;
-        if (c->kind != PMIWIRE_COLL_ALLGATHER)
-            continue;
-        memcpy(&rank, rec.key.ptr, sizeof(rank));
-        if (t->seen[rank / 8] >> rank % 8 & 1)
-            return PMIWIRE_EPROTO;
-        t->seen[rank / 8] |= (unsigned char)(1 << rank % 8);
-    }
-    return 0;
-}
-
-/* Blocks of segments in order, each as long as BLOCK_BYTES allows; all of them are so many bytes.
- * */
-static int make_blocks(struct pmiwire_exchange *x, struct pmiwire__coll *c, const uint64_t *order,
-                       size_t n, uint64_t bytes, struct tally *t)
-{
-    const struct pmiwire__buf *b = &c->data[c->number & 1].buf;
-    const size_t most =
-        bytes < PMIWIRE_EXCHANGE_BLOCK_BYTES ? (size_t)bytes : PMIWIRE_EXCHANGE_BLOCK_BYTES;
-    struct pmiwire__buf block = {0};
-    size_t i;
-    int rc = pmiwire__buf_room(
-        &x->mem, &block, PMIWIRE_BLOCK_HEADER_BYTES + (most > x->max_frame ? most : x->max_frame));
-
-    block.len = PMIWIRE_BLOCK_HEADER_BYTES;
-    for (i = 0; rc == 0 && i < n; i++) {
-        const size_t at = (uint32_t)order[i];
-        struct pmiwire__segment s;
-        uint64_t records;
-
-        (void)pmiwire__segment_read(b->ptr + at, b->len - at, &s);
-        (void)pmiwire__segment_records(&s, &records);
-        if (t->n_pairs && block.len + records > block.cap) {
-            rc = hand_over(x, c, block.ptr, block.len, t->n_pairs);
-            block.len = PMIWIRE_BLOCK_HEADER_BYTES;
-            t->n_pairs = 0;
-        }
-        pmiwire__segment_to_records(&s, block.ptr + block.len);
-        if (rc == 0)
-            rc = tally(x, c, block.ptr + block.len, (size_t)records, t);
-        block.len += (size_t)records;
-    }
-    if (rc == 0 && t->n_pairs)
-        rc = hand_over(x, c, block.ptr, block.len, t->n_pairs);
-    pmiwire__buf_free(&x->mem, &block);
-    return rc;
-}
-
-/* Hand all pairs over. */
-static int deliver(struct pmiwire_exchange *x, struct pmiwire__coll *c)
-{
-    const struct pmiwire__buf *b = &c->data[c->number & 1].buf;
-    const size_t bits = c->kind == PMIWIRE_COLL_ALLGATHER ? (x->n_ranks + 7) / 8 : 0;
-    struct tally t = {0, 0, NULL};
-    uint64_t *order, bytes;
-    const size_t n = list_segments(b, NULL, &bytes);
-    int rc = 0;
-
-    if (n == 0)
-        return c->kind == PMIWIRE_COLL_ALLGATHER ? PMIWIRE_EPROTO : 0;
-    if (b->len > UINT32_MAX)
-        return -ENOMEM;
-    order = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*order));
-    if (bits)
-        t.seen = pmiwire__mem_realloc(&x->mem, NULL, 0, bits);
-    if (!order || (bits && !t.seen)) {
-        rc = -ENOMEM;
-    } else {
-        if (bits)
-            memset(t.seen, 0, bits);
-        (void)list_segments(b, order, &bytes);
-        pmiwire__sort(order, n, sizeof(*order));
-        rc = make_blocks(x, c, order, n, bytes, &t);
-        if (rc == 0 && bits && t.total != x->n_ranks)
-            rc = PMIWIRE_EPROTO;
-    }
-    (void)pmiwire__mem_realloc(&x->mem, order, order ? n * sizeof(*order) : 0, 0);
-    (void)pmiwire__mem_realloc(&x->mem, t.seen, t.seen ? bits : 0, 0);
-    return rc;
-}
 
 static void forget_sent(const struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
@@ -413,15 +301,16 @@ static void forget_sent(const struct pmiwire_exchange *x, struct pmiwire__coll *
 static int complete(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     struct pmiwire__coll_data *d = &c->data[c->number & 1];
-    int rc = deliver(x, c);
+    int rc = pmiwire__deliver(x, c->kind, c->number, &d->head);
 
+    d->tail = NULL;
+    d->bytes = 0;
     if (rc == 0 && c->kind == PMIWIRE_COLL_FENCE) {
         rc = pmiwire__after_fence(x);
         x->stats.n_fences++;
     }
     if (rc != 0)
         return rc;
-    pmiwire__buf_reset(&x->mem, &d->buf);
     d->last = 0;
     forget_sent(x, c);
     memset(c->in, 0, (x->n_local + 7) / 8);
@@ -441,8 +330,8 @@ void pmiwire__coll_stop(struct pmiwire_exchange *x, uint32_t kind)
     c->stopped = c->stopped || c->n_in > 0;
     forget_sent(x, c);
     pmiwire__buf_free(&x->mem, &c->own);
-    pmiwire__buf_free(&x->mem, &c->data[0].buf);
-    pmiwire__buf_free(&x->mem, &c->data[1].buf);
+    free_chunks(x, &c->data[0]);
+    free_chunks(x, &c->data[1]);
     memset(c->in, 0, (x->n_local + 7) / 8);
     c->n_in = 0;
     c->own_in = false;
@@ -471,24 +360,49 @@ static int advance(struct pmiwire_exchange *x, struct pmiwire__coll *c)
     return 0;
 }
 
-/* All local ranks are in: this node's part joins what came from others. 0, or -ENOMEM with nothing
- * changed. */
+/* Make a segment of the first of this node's records, for the collective that takes them. 0, or
+ * -ENOMEM with nothing changed. */
+static int make_segment(struct pmiwire_exchange *x, struct pmiwire__coll *c)
+{
+    size_t took, bytes = pmiwire__segment_write(x, &c->own, NULL, &took);
+    struct pmiwire__chunk *ch = new_chunk(x, OWN, bytes);
+
+    if (!ch)
+        return -ENOMEM;
+    (void)pmiwire__segment_write(x, &c->own, ch->data, &took);
+    add_chunk(&c->data[(c->number + c->own_in) & 1], ch);
+    memmove(c->own.ptr, c->own.ptr + took, c->own.len - took);
+    c->own.len -= took;
+    return 0;
+}
+
+int pmiwire__own_reserve(struct pmiwire_exchange *x, uint32_t kind, size_t bytes)
+{
+    struct pmiwire__coll *c = &x->colls[kind];
+
+    while (c->own.len && c->own.len + bytes > pmiwire__segment_most(x))
+        if (make_segment(x, c) != 0)
+            return -ENOMEM;
+    return pmiwire__buf_room(&x->mem, &c->own, bytes);
+}
+
+void pmiwire__own_add(struct pmiwire_exchange *x, uint32_t kind, struct pmiwire_str key,
+                      struct pmiwire_str value)
+{
+    struct pmiwire__coll *c = &x->colls[kind];
+
+    pmiwire__record_write(c->own.ptr + c->own.len, key, value);
+    c->own.len += pmiwire__record_bytes(key.len, value.len);
+    flush_early(x, c);
+}
+
+/* All local ranks are in: this node's part joins what came from others. 0 or -ENOMEM. */
 static int enter_own(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
-    struct pmiwire__buf *b = &c->data[c->number & 1].buf;
-    size_t bytes = pmiwire__segments_write(x, &c->own, NULL);
-    struct chunk ch = {OWN, (uint32_t)bytes};
-
-    if (bytes > UINT32_MAX)
-        return -ENOMEM;
-    if (bytes) {
-        if (pmiwire__buf_room(&x->mem, b, sizeof(ch) + bytes) != 0)
+    while (c->own.len)
+        if (make_segment(x, c) != 0)
             return -ENOMEM;
-        pmiwire__buf_add(b, &ch, sizeof(ch));
-        (void)pmiwire__segments_write(x, &c->own, b->ptr + b->len);
-        b->len += bytes;
-        pmiwire__buf_reset(&x->mem, &c->own);
-    }
+    pmiwire__buf_reset(&x->mem, &c->own);
     c->own_in = true;
     return 0;
 }
@@ -587,7 +501,6 @@ int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct 
     struct pmiwire__coll *c = &x->colls[PMIWIRE_COLL_ALLGATHER];
     uint32_t i = pmiwire__local_rank(x, rank), number = (uint32_t)rank;
     struct pmiwire_str key = {(const char *)&number, sizeof(number)};
-    const size_t bytes = pmiwire__record_bytes(key.len, value.len);
 
     if (x->err)
         return x->err;
@@ -600,11 +513,10 @@ int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct 
     if (value.len > PMIWIRE_EXCHANGE_MAX_VALUE_BYTES ||
         value.len > x->max_frame - PMIWIRE_EXCHANGE_OVERHEAD_BYTES)
         return PMIWIRE_EVALLEN;
-    if (pmiwire__buf_room(&x->mem, &c->own, bytes) != 0)
+    if (pmiwire__own_reserve(x, c->kind, pmiwire__record_bytes(key.len, value.len)) != 0)
         return -ENOMEM;
     pmiwire__exchange_enter(x);
-    pmiwire__record_write(c->own.ptr + c->own.len, key, value);
-    c->own.len += bytes;
+    pmiwire__own_add(x, c->kind, key, value);
     mark(x, c, i);
     (void)all_here(x, c);
     pmiwire__exchange_leave(x);
@@ -682,12 +594,12 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     c = &x->colls[f->arg >> 8];
     d = &c->data[f->seq & 1];
     if (n && !pmiwire__is_stopped(x, c->kind)) {
-        struct chunk ch = {link, (uint32_t)n};
+        struct pmiwire__chunk *ch = new_chunk(x, link, n);
 
-        if (pmiwire__buf_room(&x->mem, &d->buf, sizeof(ch) + n) != 0)
+        if (!ch)
             return -ENOMEM;
-        pmiwire__buf_add(&d->buf, &ch, sizeof(ch));
-        pmiwire__buf_add(&d->buf, p, n);
+        memcpy(ch->data, p, n);
+        add_chunk(d, ch);
     }
     if (f->flags & PMIWIRE__FRAME_LAST)
         d->last |= (uint64_t)1 << link;

@@ -205,7 +205,7 @@ static bool is_dense(const struct pmiwire_exchange *x, struct pmiwire_str key, u
     return dense(x, key, &value); /* a Fence has brought it before, or will */
 }
 
-/* The entry at which Gets of this node wait for a key that is put here, PMIWIRE__NONE: none does. */
+/* The entry at which Gets of this node wait for a key that is put here, or PMIWIRE__NONE. */
 static uint32_t waited_for(const struct pmiwire_exchange *x, struct pmiwire_str key)
 {
     uint32_t e = pmiwire__key_find(x, home_of(x, key), key);
@@ -230,7 +230,7 @@ static int put_nowhere(struct pmiwire_exchange *x, struct pmiwire_str key, struc
 /* For the Fence; and where there is no ops->find, which finds it, for this node's Gets. */
 static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
 {
-    struct pmiwire__coll *fence = &x->colls[PMIWIRE_COLL_FENCE];
+    const struct pmiwire__coll *fence = &x->colls[PMIWIRE_COLL_FENCE];
     const bool keep = !x->ops.find, fenced = !pmiwire__is_stopped(x, PMIWIRE_COLL_FENCE);
     size_t bytes = pmiwire__record_bytes(key.len, value.len);
     uint32_t waited = waited_for(x, key);
@@ -238,12 +238,10 @@ static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct 
     if ((keep || waited != PMIWIRE__NONE) &&
         pmiwire__keys_reserve(x, keep, 2 * bytes + pmiwire__record_bytes(key.len, 0)) != 0)
         return -ENOMEM;
-    if (fenced && pmiwire__buf_room(&x->mem, &fence->own, bytes) != 0)
+    if (fenced && pmiwire__own_reserve(x, PMIWIRE_COLL_FENCE, bytes) != 0)
         return -ENOMEM;
-    if (fenced) {
-        pmiwire__record_write(fence->own.ptr + fence->own.len, key, value);
-        fence->own.len += bytes;
-    }
+    if (fenced)
+        pmiwire__own_add(x, PMIWIRE_COLL_FENCE, key, value);
     if (keep)
         pmiwire__key_set(x, pmiwire__key_make(x, PMIWIRE__DENSE, key), value,
                          fence->number + fence->own_in);

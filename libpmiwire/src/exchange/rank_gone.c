@@ -6,8 +6,8 @@
  *
  * A node learns of its own ranks from pmiwire_exchange_gone(). Of other nodes' ranks it asks, with
  * each tick while a Get waits for one: a GONE frame goes up and down the tree to the rank's node.
- * As long as no rank of the job is known to be gone (limits.c) it asks nothing. That node answers by
- * the same way once the rank is gone and its Puts have reached their homes. In DKVS they are
+ * As long as no rank of the job is known to be gone (limits.c) it asks nothing. That node answers
+ * by the same way once the rank is gone and its Puts have reached their homes. In DKVS they are
  * acknowledged; in TREE they went the way that the answer goes, before it; in DIRECT the node is
  * their home. A question about a rank that is not gone is dropped, so that no node keeps a list of
  * them. An answer may overtake a Fence that brings the key. So it carries the number of Fences that

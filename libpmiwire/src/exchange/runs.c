@@ -225,22 +225,16 @@ static size_t make_segment(const struct pmiwire_exchange *x, const char *p, size
     return at;
 }
 
-size_t pmiwire__segments_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *own,
-                               char *to)
+size_t pmiwire__segment_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *records,
+                              char *to, size_t *took)
 {
-    size_t at = 0, len = 0;
+    uint32_t bytes;
 
-    while (at < own->len) {
-        uint32_t bytes;
-        size_t took = make_segment(x, own->ptr + at, own->len - at, NULL, &bytes);
+    *took = make_segment(x, records->ptr, records->len, NULL, &bytes);
+    if (to) {
+        char *runs = number_write(number_write(to, x->me), bytes);
 
-        if (to) {
-            char *runs = number_write(number_write(to + len, x->me), bytes);
-
-            (void)make_segment(x, own->ptr + at, own->len - at, runs, &bytes);
-        }
-        len += number_bytes(x->me) + number_bytes(bytes) + bytes;
-        at += took;
+        (void)make_segment(x, records->ptr, records->len, runs, &bytes);
     }
-    return len;
+    return number_bytes(x->me) + number_bytes(bytes) + bytes;
 }

@@ -10,6 +10,8 @@
  *     never of another version, job or size;
  *   - every token that is pending ends once, at the latest when a node is lost, also where the
  *     others say that nobody is left to put its key;
+ *   - a collective that cannot complete ends once, with a culprit, and nobody enters another of its
+ *     kind;
  *   - memory stays within its limit, and all of it is given back.
  */
 #include <errno.h>
@@ -42,7 +44,8 @@ struct world {
     uint64_t n_sent, sum;
     unsigned char pending[TOKENS];
     uint32_t n_tokens, n_failed, n_done[PMIWIRE_COLL_COUNT_];
-    bool failing; /* an allocation may */
+    bool stopped[PMIWIRE_COLL_COUNT_]; /* it cannot complete */
+    bool failing;                      /* an allocation may */
 };
 
 static int quiet_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_iov, size_t bytes)
@@ -98,13 +101,35 @@ static void on_got(void *ctx, uint64_t token, int rc, struct pmiwire_str value)
         w->sum += (unsigned char)value.ptr[i];
 }
 
+static void stopped(struct world *w, uint32_t kind)
+{
+    uint32_t why = 0;
+    int32_t culprit = pmiwire_exchange_culprit(w->x, kind, &why);
+
+    check(culprit >= 0 && culprit < RANKS && why >= 1 && why < PMIWIRE_GONE_COUNT_);
+    w->stopped[kind] = true;
+}
+
+/* A rank has entered one, or not. */
+static void entered(struct world *w, uint32_t kind, int rc)
+{
+    check(rc <= 0);
+    if (w->stopped[kind])
+        check(rc == PMIWIRE_EGONE || w->n_failed);
+    if (rc == PMIWIRE_EGONE)
+        stopped(w, kind);
+}
+
 static void on_done(void *ctx, uint32_t kind, uint32_t number, int rc)
 {
     struct world *w = ctx;
 
     check(kind < PMIWIRE_COLL_COUNT_ && number == w->n_done[kind] + 1);
+    check(!w->stopped[kind] || (rc != 0 && rc != PMIWIRE_EGONE));
     if (rc == 0)
         w->n_done[kind]++;
+    if (rc == PMIWIRE_EGONE)
+        stopped(w, kind);
 }
 
 static int on_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes)
@@ -133,6 +158,8 @@ static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct p
     size_t i;
 
     check(rank / 2 == w->me && (rc != 0 || place == rank));
+    if (rc == PMIWIRE_EGONE)
+        stopped(w, PMIWIRE_COLL_RING);
     for (i = 0; i < left.len; i++)
         w->sum += (unsigned char)left.ptr[i];
     for (i = 0; i < right.len; i++)
@@ -254,12 +281,17 @@ static void frame(struct world *w, struct input *in)
         check(data != NULL);
         memcpy(data, body.ptr, n);
     } else {
-        uint8_t type = byte(in) % 9, flags = byte(in), more = byte(in);
+        uint8_t type = byte(in) % PMIWIRE_FRAME_COUNT_, flags = byte(in), more = byte(in);
         uint8_t low = byte(in), high = byte(in) & 1;
         uint16_t arg = (uint16_t)(low | high << 8);
-        uint32_t words[4] = {7, from, byte(in) & 7, 0}, magic = MAGIC;
+        uint32_t words[4] = {7, from, byte(in) & 7, 0}, magic = MAGIC, limit[5], i;
 
         body = bytes(in, 255);
+        if (type == PMIWIRE_FRAME_LIMIT && more < 128) { /* a rank, why, how many it has entered */
+            for (i = 0; i < 5; i++)
+                limit[i] = body.len > i ? (uint8_t)body.ptr[i] % (i == 0 ? RANKS : 6) : 1;
+            body = (struct pmiwire_str){(const char *)limit, sizeof(limit)};
+        }
         n = PMIWIRE_EXCHANGE_HEADER_BYTES + body.len;
         words[3] = (uint32_t)n + (more == 255);
         data = malloc(n);
@@ -305,16 +337,24 @@ static void act(struct world *w, struct input *in)
         if (rc != PMIWIRE_PENDING)
             w->pending[w->n_tokens - 1] = 0;
         break;
-    case 2: check(pmiwire_exchange_fence(w->x, what & 64 ? PMIWIRE_RANK_ALL : rank) <= 0); break;
+    case 2:
+        entered(w, PMIWIRE_COLL_FENCE,
+                pmiwire_exchange_fence(w->x, what & 64 ? PMIWIRE_RANK_ALL : rank));
+        break;
     case 3:
         v = bytes(in, 64);
-        check(pmiwire_exchange_ring(w->x, rank, v, v) <= 0);
+        entered(w, PMIWIRE_COLL_RING, pmiwire_exchange_ring(w->x, rank, v, v));
         break;
     case 4:
         v = bytes(in, 64);
-        check(pmiwire_exchange_allgather(w->x, rank, v) <= 0);
+        entered(w, PMIWIRE_COLL_ALLGATHER, pmiwire_exchange_allgather(w->x, rank, v));
         break;
-    case 5: pmiwire_exchange_tick(w->x, (uint64_t)byte(in) * 100); break;
+    case 5:
+        if (what & 64)
+            check(pmiwire_exchange_ready(w->x, byte(in) % 8) <= 0);
+        else
+            pmiwire_exchange_tick(w->x, (uint64_t)byte(in) * 100);
+        break;
     case 6:
         if (what > 250)
             check(pmiwire_exchange_fail(w->x, PMIWIRE_ELOST, byte(in) % 8) <= 0);

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of a Fence or an Allgather: segments become blocks, in the order of their nodes and of a
+ * node's in that of their coming, which is the same everywhere. A chunk is freed as soon as its
+ * last segment is in a block, so that what the caller's store gains this one loses.
+ */
+#include <errno.h>
+
+#include "exchange_internal.h"
+
+struct delivery {
+    uint32_t kind, number;
+    struct pmiwire__buf block; /* its header's place, and records */
+    uint32_t n_pairs;          /* in it */
+    uint64_t total;            /* handed over */
+    unsigned char *seen;       /* Allgather: a bit for each rank */
+};
+
+/* ---- segments in order ---- */
+
+struct place {
+    struct pmiwire__chunk *chunk;
+    size_t at; /* bytes in it */
+};
+
+/* How many there are, what they are as records, and the longest value. */
+static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *bytes, uint32_t *longest)
+{
+    struct pmiwire__segment s;
+    struct pmiwire__run run;
+    size_t at, n = 0;
+    const char *p;
+
+    *bytes = *longest = 0;
+    for (; ch; ch = ch->next)
+        for (at = 0; at < ch->bytes; at += s.whole, n++) {
+            (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
+            for (p = s.runs; p < s.runs + s.bytes;) {
+                (void)pmiwire__run_read(&p, s.runs + s.bytes, &run);
+                *bytes += (uint64_t)run.n * pmiwire__record_bytes(run.shared + run.rest, run.value);
+                if (run.value > *longest)
+                    *longest = run.value;
+            }
+        }
+    return n;
+}
+
+/* Where each is, and their order: node << 32 | place. */
+static void list_segments(struct pmiwire__chunk *ch, struct place *places, uint64_t *order)
+{
+    struct pmiwire__segment s;
+    size_t at, n = 0;
+
+    for (; ch; ch = ch->next)
+        for (at = 0; at < ch->bytes; at += s.whole, n++) {
+            (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
+            places[n] = (struct place){ch, at};
+            order[n] = (uint64_t)s.node << 32 | n;
+            ch->n_left++;
+        }
+}
+
+/* ---- blocks ---- */
+
+/* The pairs of a block, for a node that keeps them here. */
+static int keep_block(struct pmiwire_exchange *x, const struct delivery *d)
+{
+    struct pmiwire__record rec;
+    size_t at;
+    int rc = 0;
+
+    for (at = PMIWIRE_BLOCK_HEADER_BYTES; at < d->block.len && rc == 0; at += rec.bytes) {
+        (void)pmiwire__record_read(d->block.ptr + at, d->block.len - at, &rec);
+        rc = pmiwire__fenced_keep(x, &rec, d->number);
+    }
+    return rc;
+}
+
+/* The block: to the caller, and to our own store if it is that which is asked. */
+static int hand_over(struct pmiwire_exchange *x, struct delivery *d)
+{
+    int rc = 0;
+
+    if (d->n_pairs == 0)
+        return 0;
+    pmiwire__block_header(d->block.ptr, d->n_pairs, d->block.len);
+    if (x->ops.pairs)
+        rc = x->ops.pairs(x->ctx, d->kind, d->number, d->block.ptr, d->block.len);
+    if (rc == 0 && d->kind == PMIWIRE_COLL_FENCE && !x->ops.find)
+        rc = keep_block(x, d);
+    d->block.len = PMIWIRE_BLOCK_HEADER_BYTES;
+    d->n_pairs = 0;
+    return rc;
+}
+
+/* Count the pairs of records; of an Allgather each rank may come once. */
+static int tally(struct pmiwire_exchange *x, struct delivery *d, const char *p, size_t n)
+{
+    struct pmiwire__record rec;
+    uint32_t rank;
+    size_t at;
+
+    for (at = 0; at < n; at += rec.bytes) {
+        (void)pmiwire__record_read(p + at, n - at, &rec);
+        d->n_pairs++;
+        d->total++;
+        x->stats.payload_bytes += rec.key.len + rec.value.len;
+        if (!d->seen)
+            continue;
+        memcpy(&rank, rec.key.ptr, sizeof(rank));
+        if (d->seen[rank / 8] >> rank % 8 & 1)
+            return PMIWIRE_EPROTO;
+        d->seen[rank / 8] |= (unsigned char)(1 << rank % 8);
+    }
+    return 0;
+}
+
+/* A segment goes into the block, or into another if that is full. */
+static int add_segment(struct pmiwire_exchange *x, struct delivery *d,
+                       const struct pmiwire__chunk *ch, size_t at)
+{
+    struct pmiwire__segment s;
+    uint64_t records;
+    int rc = 0;
+
+    (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
+    (void)pmiwire__segment_records(&s, &records);
+    if (d->block.len + records > d->block.cap)
+        rc = hand_over(x, d);
+    if (rc != 0)
+        return rc;
+    pmiwire__segment_to_records(&s, d->block.ptr + d->block.len);
+    rc = tally(x, d, d->block.ptr + d->block.len, (size_t)records);
+    d->block.len += (size_t)records;
+    return rc;
+}
+
+/* All n of them, and then their chunks are freed, also after a failure. */
+static int add_segments(struct pmiwire_exchange *x, struct delivery *d, const struct place *places,
+                        const uint64_t *order, size_t n)
+{
+    size_t i;
+    int rc = 0;
+
+    for (i = 0; i < n; i++) {
+        const struct place *place = &places[(uint32_t)order[i]];
+
+        if (rc == 0)
+            rc = add_segment(x, d, place->chunk, place->at);
+        if (--place->chunk->n_left == 0)
+            pmiwire__chunk_free(x, place->chunk);
+    }
+    return rc;
+}
+
+/* What this node has put for the next Fence comes once more, behind this one's: in the caller's
+ * store it must stay the latest. */
+static int add_own_again(struct pmiwire_exchange *x, struct delivery *d)
+{
+    const struct pmiwire__coll *c = &x->colls[d->kind];
+    const struct pmiwire__chunk *ch = c->data[(d->number + 1) & 1].head;
+    const uint64_t payload = x->stats.payload_bytes;
+    struct pmiwire__record rec;
+    size_t at;
+    int rc = 0;
+
+    for (; ch && rc == 0; ch = ch->next)
+        if (ch->link == PMIWIRE__NONE) /* its own are a segment each */
+            rc = add_segment(x, d, ch, 0);
+    for (at = 0; at < c->own.len && rc == 0; at += rec.bytes) {
+        (void)pmiwire__record_read(c->own.ptr + at, c->own.len - at, &rec);
+        if (d->block.len + rec.bytes > d->block.cap)
+            rc = hand_over(x, d);
+        memcpy(d->block.ptr + d->block.len, c->own.ptr + at, rec.bytes);
+        d->block.len += rec.bytes;
+        d->n_pairs++;
+    }
+    x->stats.payload_bytes = payload;
+    return rc;
+}
+
+/* ---- delivery ---- */
+
+static int make_room(struct pmiwire_exchange *x, struct delivery *d, uint64_t bytes, size_t bits)
+{
+    size_t most =
+        bytes < PMIWIRE_EXCHANGE_BLOCK_BYTES ? (size_t)bytes : PMIWIRE_EXCHANGE_BLOCK_BYTES;
+
+    if (most < x->max_frame) /* no segment is longer */
+        most = x->max_frame;
+    most += PMIWIRE_BLOCK_HEADER_BYTES;
+    d->block.ptr = pmiwire__mem_realloc(&x->mem, NULL, 0, most);
+    if (!d->block.ptr)
+        return -ENOMEM;
+    d->block.cap = most;
+    d->block.len = PMIWIRE_BLOCK_HEADER_BYTES;
+    if (bits == 0)
+        return 0;
+    d->seen = pmiwire__mem_realloc(&x->mem, NULL, 0, bits);
+    if (!d->seen)
+        return -ENOMEM;
+    memset(d->seen, 0, bits);
+    return 0;
+}
+
+int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
+                     struct pmiwire__chunk **chunks)
+{
+    const size_t bits = kind == PMIWIRE_COLL_ALLGATHER ? (x->n_ranks + 7) / 8 : 0;
+    struct delivery d = {.kind = kind, .number = number};
+    uint64_t bytes, *order;
+    uint32_t longest;
+    const size_t n = count_segments(*chunks, &bytes, &longest);
+    struct place *places;
+    int rc;
+
+    if (n == 0)
+        return kind == PMIWIRE_COLL_ALLGATHER ? PMIWIRE_EPROTO : 0;
+    if (n > UINT32_MAX)
+        return -ENOMEM;
+    if (kind == PMIWIRE_COLL_ALLGATHER)
+        x->longest = longest;
+    rc = make_room(x, &d, bytes, bits);
+    order = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*order));
+    places = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*places));
+    if (rc == 0 && (!order || !places))
+        rc = -ENOMEM;
+    if (rc == 0) {
+        list_segments(*chunks, places, order);
+        *chunks = NULL;
+        pmiwire__sort(order, n, sizeof(*order));
+        rc = add_segments(x, &d, places, order, n);
+        if (rc == 0 && kind == PMIWIRE_COLL_FENCE && x->ops.find)
+            rc = add_own_again(x, &d);
+        if (rc == 0)
+            rc = hand_over(x, &d);
+        if (rc == 0 && bits && d.total != x->n_ranks)
+            rc = PMIWIRE_EPROTO;
+    }
+    (void)pmiwire__mem_realloc(&x->mem, order, order ? n * sizeof(*order) : 0, 0);
+    (void)pmiwire__mem_realloc(&x->mem, places, places ? n * sizeof(*places) : 0, 0);
+    (void)pmiwire__mem_realloc(&x->mem, d.seen, d.seen ? bits : 0, 0);
+    pmiwire__buf_free(&x->mem, &d.block);
+    return rc;
+}
+
+uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x)
+{
+    return x->longest;
+}
