@@ -10,7 +10,7 @@ set style data linespoints
 
 set ylabel "ms"
 set output "figure2.svg"
-set title "Time of PMI's operations (the paper's Figure 2), simulated: ".mode
+set title "The paper's Figure 2, simulated (".mode."): PMI's operations"
 plot "op-fence-tree-all.dat" using 1:($2 / 1e3) title "Fence with Put, tree", \
      "op-fence-tree-half.dat" using 1:($2 / 1e3) title "with 50 % Put, tree", \
      "op-fence-tree-none.dat" using 1:($2 / 1e3) title "without Put, tree", \
@@ -21,14 +21,14 @@ plot "op-fence-tree-all.dat" using 1:($2 / 1e3) title "Fence with Put, tree", \
      "op-get-dkvs.dat" using 1:($2 / 1e3) title "waiting Get, DKVS", "op-get-direct.dat" using 1:($2 / 1e3) title "waiting Get, Direct"
 
 set output "figure7a.svg"
-set title "One rank puts, all get: a DENSE key (the paper's Figure 7a), simulated: ".mode
+set title "The paper's Figure 7a, simulated (".mode."): one rank puts, all get"
 plot "dense-fence-tree.dat" using 1:($2 / 1e3) title "Fence, tree", "dense-fence-doubling.dat" using 1:($2 / 1e3) title "Fence, doubling", \
      "dense-tree.dat" using 1:($2 / 1e3) title "Tree", "dense-dkvs.dat" using 1:($2 / 1e3) title "DKVS", \
      "dense-direct.dat" using 1:($2 / 1e3) title "Direct", \
      "dense-dkvs-connected.dat" using 1:($2 / 1e3) dt 2 title "DKVS, connected", "dense-direct-connected.dat" using 1:($2 / 1e3) dt 2 title "Direct, connected"
 
 set output "figure7b.svg"
-set title "Every rank puts and gets its neighbours': SPARSE keys (the paper's Figure 7b), simulated: ".mode
+set title "The paper's Figure 7b, simulated (".mode."): every rank puts, gets its neighbours'"
 plot "sparse-fence-tree.dat" using 1:($2 / 1e3) title "Fence, tree", "sparse-fence-doubling.dat" using 1:($2 / 1e3) title "Fence, doubling", \
      "sparse-tree.dat" using 1:($2 / 1e3) title "Tree", "sparse-dkvs.dat" using 1:($2 / 1e3) title "DKVS", \
      "sparse-direct.dat" using 1:($2 / 1e3) title "Direct", "sparse-ring.dat" using 1:($2 / 1e3) title "Ring", \
