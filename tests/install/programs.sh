@@ -33,7 +33,7 @@ for page in "${pages[@]}"; do
 done
 [ "$n" -gt 3 ] || fail "$n programs"
 # Scripts that the documents name say how they are called, and take no option for a folder or a command.
-for script in examples/swmpi/programs/figures cmake/debian/build tests/interop/mpich-with-ports tests/interop/matrix tests/bench/exchange/four-hosts; do
+for script in examples/swmpi/programs/figures cmake/debian/build tests/interop/mpich-with-ports tests/interop/matrix tests/bench/exchange/four-hosts tests/bench/exchange/fit-hosts; do
     for arguments in "" --help; do
         timeout 20 "$FOLDER/../$script" $arguments > "$scratch/help" 2>&1 < /dev/null && fail "$script $arguments: status 0"
         [ "$(grep -c '^usage: ' "$scratch/help")" = 1 ] || { cat "$scratch/help"; fail "$script $arguments says something else than its usage"; }

@@ -3,6 +3,7 @@
  * The exchange between neighbours in the ring of ranks, on four hosts, by every way that there is:
  *
  *     four-hosts bench_exchange PMIRUN CLIENT [--ranks N [--trials N]] [--quick]
+ *     hosts run -n NAMES -- bench_exchange PMIRUN CLIENT --cpu [--ranks N [--trials N]] [--quick]
  *
  * four-hosts has made the hosts: network namespaces of this machine, and a Slurm cluster of four
  * nodes. Each trial runs every launcher once, one after the other, and who is first changes; in a
@@ -45,7 +46,6 @@
 #define MAX_TRIALS  16
 #define JOB_SECONDS 80 /* a client gives up after 60 */
 #define ROUNDS      9
-#define HOSTS       4
 #define MAX_ARGS    40
 
 extern char **environ;
@@ -53,6 +53,8 @@ extern char **environ;
 static char board_path[] = "/tmp/bench_exchange.XXXXXX";
 static struct board *board;
 static const char *pmirun, *client, *hosts, *host_ssh, *outer;
+static int n_hosts;
+static bool with_cpu;
 
 static void fail(const char *what, const char *why)
 {
@@ -80,6 +82,8 @@ struct experiment {
     const char *ways[BOARD_WAYS + 1], *who[BOARD_WAYS + 1];
     bool there, failed; /* a job, at this size */
     double time[BOARD_WAYS][MAX_TRIALS], first[BOARD_WAYS][MAX_TRIALS];
+    double ranks[BOARD_WAYS][MAX_TRIALS], servers[BOARD_WAYS][MAX_TRIALS]; /* on processors */
+    double first_ranks[BOARD_WAYS][MAX_TRIALS], first_servers[BOARD_WAYS][MAX_TRIALS];
     double whole[MAX_TRIALS], init[MAX_TRIALS];
 };
 
@@ -143,6 +147,29 @@ static struct experiment jobs[] = {
     {.kind = HYDRA, .wire = "1", .ways = {"pgf"}, .who = {"mpiexec.hydra PMI-1"}},
 };
 
+/* With --cpu. The Gets come first, so that their first round makes its connections. */
+static struct experiment with_cpu_times[] = {
+    {.kind = PMIRUN,
+     .links = "tcp",
+     .design = "dkvs",
+     .wire = "2",
+     .ways = {"get", "ring", "pgf", "fence"},
+     .who = {"DKVS", "Ring", "Put-Fence-Get", "Fence"}},
+    {.kind = PMIRUN,
+     .links = "tcp",
+     .design = "direct",
+     .wire = "2",
+     .ways = {"get", "bulk"},
+     .who = {"Direct", "Fence of many"}},
+    {.kind = PMIRUN,
+     .links = "tcp",
+     .design = "tree",
+     .wire = "2",
+     .ways = {"get"},
+     .who = {"Tree"}},
+};
+
+#define N_WITH_CPU    (sizeof(with_cpu_times) / sizeof(with_cpu_times[0]))
 #define N_EXPERIMENTS (sizeof(experiments) / sizeof(experiments[0]))
 #define N_JOBS        (sizeof(jobs) / sizeof(jobs[0]))
 
@@ -166,14 +193,14 @@ static void launcher(struct command *c, const struct experiment *e, int n)
     char *count = c->text[0], *per_host = c->text[1];
 
     snprintf(count, sizeof(c->text[0]), "%d", n);
-    snprintf(per_host, sizeof(c->text[1]), "%d", n / HOSTS);
+    snprintf(per_host, sizeof(c->text[1]), "%d", n / n_hosts);
     switch (e->kind) {
     case PMIRUN:
         ADD(c, pmirun, "--hosts", hosts, "--launch-agent", host_ssh, "--links", e->links,
             "--design", e->design, "-n", count);
         break;
     case SRUN: /* the cluster is not on these hosts, but on the machine itself */
-        snprintf(c->text[2], sizeof(c->text[2]), "--ntasks-per-node=%d", n / HOSTS);
+        snprintf(c->text[2], sizeof(c->text[2]), "--ntasks-per-node=%d", n / n_hosts);
         ADD(c, "nsenter", "-t", outer, "-n", "-u", "-m", "-i", "srun", "-Q", "-K", "-N", "4", "-n",
             count, c->text[2], "--mpi=pmi2");
         break;
@@ -217,7 +244,7 @@ static bool is_there(const struct experiment *e)
 
     if (e->kind == SRUN && (!getenv("SLURM_CONF") || !outer))
         return false;
-    launcher(&c, e, HOSTS);
+    launcher(&c, e, n_hosts);
     ADD(&c, "true");
     return run(&c, &took) == 0;
 }
@@ -234,6 +261,12 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+static void after_first(double *rounds, int n, double *first, double *rest)
+{
+    *first = rounds[0];
+    *rest = n > 1 ? bench_median(rounds + 1, (size_t)n - 1) : rounds[0];
+}
+
 /* Of another launcher it may fail. */
 static void job(struct experiment *e, int n, int rounds, size_t trial)
 {
@@ -243,6 +276,7 @@ static void job(struct experiment *e, int n, int rounds, size_t trial)
     int n_ways = 0, status;
 
     memset(board, 0, sizeof(*board));
+    board->per_node = with_cpu ? n / n_hosts : 0;
     launcher(&c, e, n);
     snprintf(count, sizeof(count), "%d", rounds);
     ADD(&c, client, board_path, e->wire, count);
@@ -265,14 +299,20 @@ static void job(struct experiment *e, int n, int rounds, size_t trial)
         e->init[trial] = larger(e->init[trial], ms(board->ranks[r].init_ns - begun));
     }
     for (int w = 0; w < n_ways; w++) {
-        double round[BOARD_ROUNDS] = {0};
+        double round[BOARD_ROUNDS] = {0}, ranks[BOARD_ROUNDS] = {0}, servers[BOARD_ROUNDS] = {0};
 
-        for (int i = 0; i < rounds; i++)
-            for (int r = 0; r < n; r++)
-                round[i] = larger(
-                    round[i], ms(board->ranks[r].done_ns[w][i] - board->ranks[r].begun_ns[w][i]));
-        e->first[w][trial] = round[0];
-        e->time[w][trial] = rounds > 1 ? bench_median(round + 1, (size_t)rounds - 1) : round[0];
+        for (int i = 0; i < rounds; i++) {
+            for (int r = 0; r < n; r++) {
+                const struct board_rank *b = &board->ranks[r];
+
+                round[i] = larger(round[i], ms(b->done_ns[w][i] - b->begun_ns[w][i]));
+                ranks[i] += ms(b->cpu_ns[w][i]);
+                servers[i] += ms(b->server_ns[w][i]);
+            }
+        }
+        after_first(round, rounds, &e->first[w][trial], &e->time[w][trial]);
+        after_first(ranks, rounds, &e->first_ranks[w][trial], &e->ranks[w][trial]);
+        after_first(servers, rounds, &e->first_servers[w][trial], &e->servers[w][trial]);
     }
 }
 
@@ -285,6 +325,37 @@ static void figures(const struct bench *b, struct experiment *e, int n, size_t t
                      "ms");
         bench_figure(b, which, (uint64_t)n, e->who[w], "first", bench_median(e->first[w], trials),
                      "ms");
+    }
+    fflush(stdout);
+}
+
+/* The case is the number of hosts. */
+static void measure_cpu_at(const struct bench *b, int n, size_t trials, int rounds)
+{
+    char which[16];
+
+    snprintf(which, sizeof(which), "%d hosts", n_hosts);
+    for (size_t t = 0; t < trials; t++)
+        for (size_t i = 0; i < N_WITH_CPU; i++)
+            job(&with_cpu_times[(i + t) % N_WITH_CPU], n, rounds, t);
+    for (size_t i = 0; i < N_WITH_CPU; i++) {
+        struct experiment *e = &with_cpu_times[i];
+
+        for (int w = 0; e->ways[w]; w++) {
+            const struct {
+                const char *metric;
+                double *values;
+            } all[] = {{"time", e->time[w]},
+                       {"ranks", e->ranks[w]},
+                       {"servers", e->servers[w]},
+                       {"first time", e->first[w]},
+                       {"first ranks", e->first_ranks[w]},
+                       {"first servers", e->first_servers[w]}};
+
+            for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++)
+                bench_figure(b, which, (uint64_t)n, e->who[w], all[k].metric,
+                             bench_median(all[k].values, trials), "ms");
+        }
     }
     fflush(stdout);
 }
@@ -362,22 +433,29 @@ int main(int argc, char **argv)
     struct bench b;
 
     if (argc < 3) {
-        fprintf(
-            stderr,
-            "usage: four-hosts bench_exchange PMIRUN CLIENT [--ranks N [--trials N]] [--quick]\n");
+        fprintf(stderr, "usage: four-hosts bench_exchange PMIRUN CLIENT [--cpu] [--ranks N "
+                        "[--trials N]] [--quick]\n");
         return 2;
     }
     pmirun = whole(argv[1]);
     client = whole(argv[2]);
     argc -= 2;
     argv += 2;
+    if (argc > 1 && strcmp(argv[1], "--cpu") == 0) {
+        with_cpu = true;
+        argc--;
+        argv++;
+    }
     for (; argc > 2 && (strcmp(argv[1], "--ranks") == 0 || strcmp(argv[1], "--trials") == 0);
          argc -= 2, argv += 2)
         *(strcmp(argv[1], "--ranks") == 0 ? &ranks : &trials) = atoi(argv[2]);
-    if (ranks < 0 || ranks > BOARD_RANKS || ranks % HOSTS || trials < 0 || trials > MAX_TRIALS)
-        fail("--ranks", "a multiple of 4 up to 256; --trials: up to 16");
-    bench_init(&b, "exchange_hosts", argc, argv);
     hosts = need("HOSTS");
+    n_hosts = 1;
+    for (const char *p = hosts; *p; p++)
+        n_hosts += *p == ',';
+    if (ranks < 0 || ranks > BOARD_RANKS || ranks % n_hosts || trials < 0 || trials > MAX_TRIALS)
+        fail("--ranks", "a multiple of the number of hosts up to 256; --trials: up to 16");
+    bench_init(&b, with_cpu ? "exchange_cpu" : "exchange_hosts", argc, argv);
     host_ssh = need("HOST_SSH");
     outer = getenv("OUTER");
     setenv("UCX_NET_DEVICES", "eth0",
@@ -391,19 +469,23 @@ int main(int argc, char **argv)
     if (board == MAP_FAILED)
         fail(board_path, strerror(errno));
     close(fd);
-    for (size_t i = 0; i < N_EXPERIMENTS; i++)
+    for (size_t i = 0; i < N_EXPERIMENTS && !with_cpu; i++)
         find_out(&experiments[i]);
-    for (size_t i = 0; i < N_JOBS; i++)
+    for (size_t i = 0; i < N_JOBS && !with_cpu; i++)
         find_out(&jobs[i]);
     for (size_t i = 0; i < (ranks || b.quick ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++) {
-        int n = ranks ? ranks : sizes[i];
+        const int n = ranks ? ranks : sizes[i], rounds = b.quick ? 3 : ROUNDS;
+        const size_t all = with_cpu ? 3 : 5, n_trials = trials    ? (size_t)trials
+                                                        : b.quick ? 1
+                                                        : n > 64  ? all
+                                                                  : all + 2;
 
-        compare_at(&b, n,
-                   trials    ? (size_t)trials
-                   : b.quick ? 1
-                   : n > 64  ? 5
-                             : 7,
-                   b.quick ? 3 : ROUNDS);
+        if (n % n_hosts)
+            continue;
+        if (with_cpu)
+            measure_cpu_at(&b, n, n_trials, rounds);
+        else
+            compare_at(&b, n, n_trials, rounds);
     }
     unlink(board_path);
     return 0;

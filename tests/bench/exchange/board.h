@@ -13,18 +13,22 @@
 #define BOARD_RANKS  256
 #define BOARD_WAYS   4
 #define BOARD_ROUNDS 16
+#define BOARD_BULK   32 /* pairs of a rank */
 
 struct board_rank {   /* moments on CLOCK_MONOTONIC */
     int64_t init_ns;  /* PMI's init was complete */
     int64_t ended_ns; /* after finalize; 0: it has not come to that */
     int64_t begun_ns[BOARD_WAYS][BOARD_ROUNDS];
     int64_t done_ns[BOARD_WAYS][BOARD_ROUNDS];
+    int64_t cpu_ns[BOARD_WAYS][BOARD_ROUNDS];    /* of the rank in it, from its sleep on */
+    int64_t server_ns[BOARD_WAYS][BOARD_ROUNDS]; /* of its server; of a node's first rank alone */
 };
 
 struct board {
     atomic_uint n_here;       /* ranks that have come to the meeting */
     atomic_uint n_met;        /* meetings that are over */
     _Atomic int64_t start_ns; /* of the round that follows */
+    int32_t per_node;         /* ranks on a node, which are in sequence; 0: as nothing is known */
     struct board_rank ranks[BOARD_RANKS];
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Drawn by plot-exchange, in the folder of its data: each *.dat has the number of ranks and a value.
+# Drawn by plot-exchange, in the folder of its data: each *.dat has the number of ranks and a value. `mode`: whose processors.
 set terminal svg size 960,520 dynamic background rgb 'white'
 set grid
 set key outside right
@@ -10,28 +10,32 @@ set style data linespoints
 
 set ylabel "ms"
 set output "figure2.svg"
-set title "Time of PMI's operations (the paper's Figure 2), simulated"
+set title "The paper's Figure 2, simulated (".mode."): PMI's operations"
 plot "op-fence-tree-all.dat" using 1:($2 / 1e3) title "Fence with Put, tree", \
      "op-fence-tree-half.dat" using 1:($2 / 1e3) title "with 50 % Put, tree", \
      "op-fence-tree-none.dat" using 1:($2 / 1e3) title "without Put, tree", \
      "op-fence-doubling-all.dat" using 1:($2 / 1e3) dt 2 title "Fence with Put, doubling", \
      "op-fence-doubling-half.dat" using 1:($2 / 1e3) dt 2 title "with 50 % Put, doubling", \
      "op-fence-doubling-none.dat" using 1:($2 / 1e3) dt 2 title "without Put, doubling", \
-     "op-put.dat" using 1:($2 / 1e3) title "Put", "op-get.dat" using 1:($2 / 1e3) title "Get"
+     "op-put.dat" using 1:($2 / 1e3) title "Put", "op-get.dat" using 1:($2 / 1e3) title "Get after Fence", \
+     "op-get-dkvs.dat" using 1:($2 / 1e3) title "waiting Get, DKVS", "op-get-direct.dat" using 1:($2 / 1e3) title "waiting Get, Direct"
 
 set output "figure7a.svg"
-set title "One rank puts, all get: a DENSE key (the paper's Figure 7a), simulated"
+set title "The paper's Figure 7a, simulated (".mode."): one rank puts, all get"
 plot "dense-fence-tree.dat" using 1:($2 / 1e3) title "Fence, tree", "dense-fence-doubling.dat" using 1:($2 / 1e3) title "Fence, doubling", \
      "dense-tree.dat" using 1:($2 / 1e3) title "Tree", "dense-dkvs.dat" using 1:($2 / 1e3) title "DKVS", \
-     "dense-direct.dat" using 1:($2 / 1e3) title "Direct"
+     "dense-direct.dat" using 1:($2 / 1e3) title "Direct", \
+     "dense-dkvs-connected.dat" using 1:($2 / 1e3) dt 2 title "DKVS, connected", "dense-direct-connected.dat" using 1:($2 / 1e3) dt 2 title "Direct, connected"
 
 set output "figure7b.svg"
-set title "Every rank puts and gets its neighbours': SPARSE keys (the paper's Figure 7b), simulated"
+set title "The paper's Figure 7b, simulated (".mode."): every rank puts, gets its neighbours'"
 plot "sparse-fence-tree.dat" using 1:($2 / 1e3) title "Fence, tree", "sparse-fence-doubling.dat" using 1:($2 / 1e3) title "Fence, doubling", \
      "sparse-tree.dat" using 1:($2 / 1e3) title "Tree", "sparse-dkvs.dat" using 1:($2 / 1e3) title "DKVS", \
      "sparse-direct.dat" using 1:($2 / 1e3) title "Direct", "sparse-ring.dat" using 1:($2 / 1e3) title "Ring", \
-     "sparse-dkvs-cyclic.dat" using 1:($2 / 1e3) dt 2 title "DKVS, cyclic", "sparse-direct-cyclic.dat" using 1:($2 / 1e3) dt 2 title "Direct, cyclic", \
-     "sparse-ring-cyclic.dat" using 1:($2 / 1e3) dt 2 title "Ring, cyclic"
+     "sparse-dkvs-connected.dat" using 1:($2 / 1e3) dt 2 title "DKVS, connected", \
+     "sparse-direct-connected.dat" using 1:($2 / 1e3) dt 2 title "Direct, connected", \
+     "sparse-dkvs-cyclic.dat" using 1:($2 / 1e3) dt 3 title "DKVS, cyclic", "sparse-direct-cyclic.dat" using 1:($2 / 1e3) dt 3 title "Direct, cyclic", \
+     "sparse-ring-cyclic.dat" using 1:($2 / 1e3) dt 3 title "Ring, cyclic"
 
 set ylabel "frames a node"
 set output "frames.svg"

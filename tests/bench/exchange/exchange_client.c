@@ -13,6 +13,7 @@
  *     pgf      put, fence, two Gets
  *     fence    fence: what was put before the round begins, with nothing behind it that takes the
  *              processor from those who still wait
+ *     bulk     the same with BOARD_BULK pairs a rank
  *
  * All begin at one moment, for which they wait asleep. Every value is checked. Times go into BOARD
  * (board.h).
@@ -36,8 +37,8 @@
 
 #define DEADLINE_SECONDS 60
 
-enum way { WAY_RING, WAY_GET, WAY_PGF, WAY_FENCE, WAYS };
-static const char *const way_names[WAYS] = {"ring", "get", "pgf", "fence"};
+enum way { WAY_RING, WAY_GET, WAY_PGF, WAY_FENCE, WAY_BULK, WAYS };
+static const char *const way_names[WAYS] = {"ring", "get", "pgf", "fence", "bulk"};
 
 static struct pmiwire_client *session;
 static int server_fd;
@@ -56,12 +57,28 @@ static void die(const char *format, ...)
     exit(9);
 }
 
-static int64_t now_ns(void)
+static int64_t clock_ns(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int64_t now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Time that our server has been on a processor; of a node's first rank, else 0. */
+static int64_t server_cpu_ns(void)
+{
+    clockid_t clock;
+
+    if (!board->per_node || rank % board->per_node != 0 ||
+        clock_getcpuclockid(getppid(), &clock) != 0)
+        return 0;
+    return clock_ns(clock);
 }
 
 /* ---- PMI ---- */
@@ -140,12 +157,12 @@ static void key_and_value(enum way way, int round, int who, char key[32], char v
     snprintf(value, 32, "%06x-%04x-%04x", (unsigned)who, (unsigned)round, (unsigned)way);
 }
 
-static void put(enum way way, int round)
+static void put(enum way way, int round, int n)
 {
     struct pmiwire_event ev;
     char key[32], value[32];
 
-    key_and_value(way, round, rank, key, value);
+    key_and_value(way, round, n, key, value);
     answer(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz(value),
                               way == WAY_GET ? PMIWIRE_HINT_SPARSE : PMIWIRE_HINT_NONE, 0),
            "put", &ev);
@@ -166,11 +183,11 @@ static void exchange(enum way way, int round)
         check(ev.value2, value);
         return;
     }
-    if (way != WAY_FENCE)
-        put(way, round);
+    if (way == WAY_GET || way == WAY_PGF)
+        put(way, round, rank);
     if (way != WAY_GET)
         answer(pmiwire_client_fence(session, pmiwire_strz(NULL), 0), "fence", &ev);
-    for (int side = 0; side < 2 && way != WAY_FENCE; side++) {
+    for (int side = 0; side < 2 && way != WAY_FENCE && way != WAY_BULK; side++) {
         int who = neighbour(side);
 
         key_and_value(way, round, who, key, value);
@@ -192,11 +209,12 @@ static long futex(atomic_uint *word, int op, unsigned value)
     return syscall(SYS_futex, word, op, value, NULL, NULL, 0);
 }
 
-/* The last one says when the round begins: once all are awake again, and asleep until then. */
-static void meet(unsigned number)
+static unsigned n_meetings;
+
+/* Until all ranks are here. The last one says when the round begins: once all are awake again. */
+static void meet(void)
 {
-    struct timespec t;
-    int64_t start;
+    const unsigned number = n_meetings++;
 
     if (atomic_fetch_add(&board->n_here, 1) + 1 == (number + 1) * (unsigned)size) {
         atomic_store(&board->start_ns, now_ns() + 5000000 + (int64_t)size * 150000);
@@ -205,27 +223,40 @@ static void meet(unsigned number)
     }
     while (atomic_load(&board->n_met) == number)
         futex(&board->n_met, FUTEX_WAIT, number);
-    start = atomic_load(&board->start_ns);
-    t = (struct timespec){start / 1000000000, start % 1000000000};
+}
+
+static void sleep_until(int64_t moment_ns)
+{
+    struct timespec t = {moment_ns / 1000000000, moment_ns % 1000000000};
+
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
         ;
 }
 
-static void rounds(const enum way *ways, int n_ways, int n_rounds)
+static void one_round(enum way way, int i, int round)
 {
     struct board_rank *mine = &board->ranks[rank];
-    unsigned number = 0;
+    int64_t cpu, server;
 
-    for (int round = 0; round < n_rounds; round++) {
-        for (int i = 0; i < n_ways; i++) {
-            if (ways[i] == WAY_FENCE)
-                put(ways[i], round);
-            meet(number++);
-            mine->begun_ns[i][round] = atomic_load(&board->start_ns);
-            exchange(ways[i], round);
-            mine->done_ns[i][round] = now_ns();
-        }
-    }
+    for (int k = 0; k < (way == WAY_FENCE ? 1 : way == WAY_BULK ? BOARD_BULK : 0); k++)
+        put(way, round, rank * BOARD_BULK + k);
+    meet();
+    mine->begun_ns[i][round] = atomic_load(&board->start_ns);
+    server = server_cpu_ns();
+    cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    sleep_until(mine->begun_ns[i][round]);
+    exchange(way, round);
+    mine->done_ns[i][round] = now_ns();
+    mine->cpu_ns[i][round] = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    meet();
+    mine->server_ns[i][round] = server_cpu_ns() - server;
+}
+
+static void rounds(const enum way *ways, int n_ways, int n_rounds)
+{
+    for (int round = 0; round < n_rounds; round++)
+        for (int i = 0; i < n_ways; i++)
+            one_round(ways[i], i, round);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sim.h"
 
+#include "processors.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +11,41 @@
 #define PAYLOAD_LIMIT 800e6
 #define PAIR_BYTES    29.0
 #define VALUE_BYTES   16
+#define SHAKE_BYTES   80 /* of each of the three messages, about */
+
+enum kind {
+    BEGIN,   /* a rank */
+    REQUEST, /* of a rank; its answer */
+    FRAMES,
+    CONNECTED, /* and then a handshake of three messages, the last of which comes with frames */
+    HELLO,
+    WELCOME,
+};
+
+/* What a process is given. A rank has one, which goes to its server and comes back. */
+struct work {
+    struct item item; /* the first */
+    enum kind kind;
+    uint32_t from;        /* rank or node */
+    struct frame *frames; /* oldest first */
+};
 
 struct frame {
+    struct frame *next;
     size_t bytes;
-    uint32_t from;
     char data[];
 };
 
-struct event {
-    uint64_t time, serial;
-    struct frame *frame; /* NULL: a request of a rank */
-    uint32_t node, rank;
+/* From one node to another; from == to: an empty place of the table. */
+struct link {
+    uint32_t from, to;
+    bool open;
+    struct frame *first, *last; /* that wait until it is open */
+};
+
+struct outgoing {
+    uint32_t to, order;
+    struct frame *frame;
 };
 
 struct sim;
@@ -27,123 +53,79 @@ struct sim;
 struct node {
     struct sim *sim;
     struct pmiwire_exchange *x;
-    uint64_t busy, tx, rx;
+    uint64_t now; /* in its turn */
+    uint32_t n_dialled;
 };
 
 struct sim {
     const struct script *s;
     const struct costs *c;
     uint32_t n_nodes, per_node, n_ranks, sample, arity;
+    enum connected connected;
+    bool cold;
+    struct processors p; /* processes: servers by node, then ranks */
     struct node *nodes;
-    unsigned char *step; /* by rank: place in the script */
-    uint64_t *since;     /* by rank: when its request began */
-    struct event *heap;
-    size_t n_heap, cap_heap;
-    uint64_t serial, end;
+    struct work *requests; /* by rank */
+    unsigned char *step;   /* by rank: place in the script */
+    uint64_t *since;       /* by rank: when that began */
+    struct outgoing *out;  /* of the turn that is under way */
+    size_t n_out, cap_out;
+    struct link *links; /* by hash; of those that were not there at the start */
+    size_t n_links, cap_links;
+    uint64_t end, rank_ns, server_ns, n_packets;
     double spent[OP_MAX_];
     bool wrong, out_of_memory;
 };
 
-/* ---- events ---- */
-
-static bool earlier(const struct event *a, const struct event *b)
+static uint64_t ns(double t)
 {
-    return a->time != b->time ? a->time < b->time : a->serial < b->serial;
+    return (uint64_t)(t + 0.5);
 }
-
-static void push(struct sim *sim, struct event e)
-{
-    size_t i;
-
-    if (sim->n_heap == sim->cap_heap) {
-        size_t cap = sim->cap_heap ? sim->cap_heap * 2 : 1024;
-        struct event *heap = realloc(sim->heap, cap * sizeof(*heap));
-
-        if (!heap) {
-            free(e.frame);
-            sim->out_of_memory = true;
-            return;
-        }
-        sim->heap = heap;
-        sim->cap_heap = cap;
-    }
-    e.serial = sim->serial++;
-    for (i = sim->n_heap++; i > 0 && earlier(&e, &sim->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        sim->heap[i] = sim->heap[(i - 1) / 2];
-    sim->heap[i] = e;
-}
-
-static struct event pop(struct sim *sim)
-{
-    struct event top = sim->heap[0], e = sim->heap[--sim->n_heap];
-    size_t i = 0, child;
-
-    while ((child = 2 * i + 1) < sim->n_heap) {
-        if (child + 1 < sim->n_heap && earlier(&sim->heap[child + 1], &sim->heap[child]))
-            child++;
-        if (!earlier(&sim->heap[child], &e))
-            break;
-        sim->heap[i] = sim->heap[child];
-        i = child;
-    }
-    sim->heap[i] = e;
-    return top;
-}
-
-static void work(struct node *n, double ns)
-{
-    n->busy += (uint64_t)ns;
-}
-
-/* ---- ranks ---- */
 
 static uint32_t node_of(const struct sim *sim, uint32_t rank)
 {
     return sim->s->cyclic ? rank % sim->n_nodes : rank / sim->per_node;
 }
 
-/* A request is answered: the next one follows. */
-static void answered(struct node *n, uint32_t rank)
+static uint32_t node_number(const struct node *n)
 {
-    struct sim *sim = n->sim;
-
-    sim->spent[sim->s->ops[sim->step[rank]]] += (double)(n->busy - sim->since[rank]);
-    sim->step[rank]++;
-    if (n->busy > sim->end)
-        sim->end = n->busy;
-    if (sim->s->ops[sim->step[rank]] == OP_END)
-        return;
-    push(sim, (struct event){.time = n->busy + (uint64_t)sim->c->turn,
-                             .node = (uint32_t)(n - sim->nodes),
-                             .rank = rank});
+    return (uint32_t)(n - n->sim->nodes);
 }
+
+/* ---- what is put and got ---- */
 
 #define SCATTER 2654435761u
 #define GATHER  244002641u /* times SCATTER is 1 */
 
-static size_t key_of(const struct sim *sim, char *text, uint32_t rank)
+static size_t key_of(const struct sim *sim, char *text, uint32_t number)
 {
-    return (size_t)(sim->s->scattered ? snprintf(text, 32, "%08x-addr", rank * SCATTER)
-                                      : snprintf(text, 32, "addr-%08x", rank));
+    return (size_t)(sim->s->scattered ? snprintf(text, 32, "%08x-addr", number * SCATTER)
+                                      : snprintf(text, 32, "addr-%08x", number));
 }
 
-static uint32_t rank_of(const struct sim *sim, struct pmiwire_str key)
+static uint32_t number_of(const struct sim *sim, struct pmiwire_str key)
 {
     return (uint32_t)strtoul(key.ptr + (sim->s->scattered ? 0 : 5), NULL, 16) *
            (sim->s->scattered ? GATHER : 1);
 }
 
-static size_t value_of(char *text, uint32_t rank)
+static size_t value_of(char *text, uint32_t number)
 {
-    return (size_t)snprintf(text, 32, "%0*x", VALUE_BYTES, rank * 2654435761u);
+    return (size_t)snprintf(text, 32, "%0*x", VALUE_BYTES, number * SCATTER);
 }
 
-static void check(struct sim *sim, uint32_t rank, struct pmiwire_str value)
+static void check(struct sim *sim, uint32_t number, struct pmiwire_str value)
 {
     char want[32];
 
-    if (value.len != value_of(want, rank) || memcmp(want, value.ptr, value.len) != 0)
+    if (value.len != value_of(want, number) || memcmp(want, value.ptr, value.len) != 0)
         sim->wrong = true;
+}
+
+/* Keys are numbered: those that a rank puts follow each other. */
+static uint32_t keys_a_rank(const struct sim *sim)
+{
+    return sim->s->put_before ? sim->s->put_before : 1;
 }
 
 /* Whose value a rank's present request asks for. */
@@ -171,10 +153,14 @@ static void put(struct node *n, uint32_t rank)
 
     if (!(sim->s->put_every ? rank % sim->s->put_every == 0 : rank == 0) || !sampled(sim, rank))
         return;
-    key = (struct pmiwire_str){k, key_of(sim, k, rank)};
-    value = (struct pmiwire_str){v, value_of(v, rank)};
-    if (pmiwire_exchange_put(n->x, (int32_t)rank, key, value, sim->s->hint) != 0)
-        sim->wrong = true;
+    for (uint32_t i = 0; i < keys_a_rank(sim); i++) {
+        const uint32_t number = rank * keys_a_rank(sim) + i;
+
+        key = (struct pmiwire_str){k, key_of(sim, k, number)};
+        value = (struct pmiwire_str){v, value_of(v, number)};
+        if (pmiwire_exchange_put(n->x, (int32_t)rank, key, value, sim->s->hint) != 0)
+            sim->wrong = true;
+    }
 }
 
 /* Whether it is answered at once. */
@@ -184,11 +170,12 @@ static bool get(struct node *n, uint32_t rank)
     uint32_t src = source(sim, rank);
     struct pmiwire_str value;
     char k[32];
-    int rc = pmiwire_exchange_get(n->x, (int32_t)rank, (struct pmiwire_str){k, key_of(sim, k, src)},
+    int rc = pmiwire_exchange_get(n->x, (int32_t)rank,
+                                  (struct pmiwire_str){k, key_of(sim, k, src * keys_a_rank(sim))},
                                   (int32_t)src, sim->s->how, rank, &value);
 
     if (rc == 0)
-        check(sim, src, value);
+        check(sim, src * keys_a_rank(sim), value);
     else if (rc == PMIWIRE_PENDING)
         return false;
     else if (sampled(sim, src) ||
@@ -198,14 +185,268 @@ static bool get(struct node *n, uint32_t rank)
     return true;
 }
 
+/* ---- frames ---- */
+
+/* What a sampled Fence carries stands for `sample` times as much. */
+static double charged_bytes(const struct sim *sim, size_t bytes)
+{
+    return (double)(bytes - PMIWIRE_EXCHANGE_HEADER_BYTES) * sim->sample +
+           PMIWIRE_EXCHANGE_HEADER_BYTES;
+}
+
+/* What a frame costs its sender, and its receiver. */
+static void work_on_frame(struct node *n, size_t bytes)
+{
+    const struct costs *c = n->sim->c;
+    const double all = charged_bytes(n->sim, bytes);
+    const double frames =
+        all > PMIWIRE_EXCHANGE_FRAME_BYTES ? all / PMIWIRE_EXCHANGE_FRAME_BYTES : 1;
+
+    n->now += ns(c->frame * frames + (c->copy_byte + c->crypt_byte) * all);
+}
+
+static struct work *new_work(struct sim *sim, enum kind kind, uint32_t from)
+{
+    struct work *w = calloc(1, sizeof(*w));
+
+    if (w) {
+        w->kind = kind;
+        w->from = from;
+    } else {
+        sim->out_of_memory = true;
+    }
+    return w;
+}
+
+static void free_frames(struct frame *f)
+{
+    while (f) {
+        struct frame *next = f->next;
+
+        free(f);
+        f = next;
+    }
+}
+
+static void drop(void *ctx, struct item *item)
+{
+    struct work *w = (struct work *)item;
+
+    (void)ctx;
+    if (w->kind == BEGIN || w->kind == REQUEST)
+        return;
+    free_frames(w->frames);
+    free(w);
+}
+
+/* To another node; or to this one, once a connection is there. */
+static void send_packet(struct node *n, uint32_t to, enum kind kind, double bytes,
+                        struct frame *frames)
+{
+    const struct costs *c = n->sim->c;
+    struct work *w = new_work(n->sim, kind, node_number(n));
+    double on_its_way = c->L + c->G * bytes;
+
+    if (!w) {
+        free_frames(frames);
+        return;
+    }
+    w->frames = frames;
+    n->now += ns(c->packet + c->copy_byte * (kind == FRAMES ? 0 : bytes));
+    n->sim->n_packets++;
+    processors_give(&n->sim->p, to, n->now + ns(on_its_way), &w->item);
+}
+
+/* ---- links ---- */
+
+static bool are_in_tree(const struct sim *sim, uint32_t a, uint32_t b)
+{
+    const uint32_t high = a > b ? a : b, low = a > b ? b : a,
+                   arity = sim->arity ? sim->arity : pmiwire_exchange_arity(sim->n_nodes);
+
+    return (high - 1) / arity == low;
+}
+
+static struct link *place_of(const struct sim *sim, uint32_t from, uint32_t to)
+{
+    uint64_t hash = ((uint64_t)from << 32 | to) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t i = (size_t)(hash >> 20) & (sim->cap_links - 1);
+
+    while (sim->links[i].from != sim->links[i].to &&
+           (sim->links[i].from != from || sim->links[i].to != to))
+        i = (i + 1) & (sim->cap_links - 1);
+    return &sim->links[i];
+}
+
+static bool more_links(struct sim *sim)
+{
+    struct link *old = sim->links;
+    size_t n = sim->cap_links;
+    struct link *links = calloc(n ? 2 * n : 1024, sizeof(*links));
+
+    if (!links) {
+        sim->out_of_memory = true;
+        return false;
+    }
+    sim->links = links;
+    sim->cap_links = n ? 2 * n : 1024;
+    for (size_t i = 0; i < n; i++)
+        if (old[i].from != old[i].to)
+            *place_of(sim, old[i].from, old[i].to) = old[i];
+    free(old);
+    return true;
+}
+
+/* NULL: frames can be sent. Otherwise they wait there; it is dialled if it has not been. */
+static struct link *link_that_opens(struct node *n, uint32_t to)
+{
+    struct sim *sim = n->sim;
+    const uint32_t from = node_number(n);
+    struct link *l;
+
+    if (sim->connected == CONNECTED_ALL ||
+        (sim->connected == CONNECTED_TREE && are_in_tree(sim, from, to)))
+        return NULL;
+    if (4 * sim->n_links >= 3 * sim->cap_links && !more_links(sim))
+        return NULL;
+    l = place_of(sim, from, to);
+    if (l->from == l->to) {
+        struct work *w = new_work(sim, CONNECTED, to);
+
+        *l = (struct link){.from = from, .to = to};
+        sim->n_links++;
+        n->n_dialled++;
+        n->now += ns(sim->c->connect + sim->c->shake / 2);
+        if (w)
+            processors_give(&sim->p, from, n->now + ns(2 * sim->c->L), &w->item);
+    }
+    return l->open ? NULL : l;
+}
+
+static int by_node(const void *a, const void *b)
+{
+    const struct outgoing *x = a, *y = b;
+
+    return x->to != y->to ? (x->to > y->to) - (x->to < y->to)
+                          : (x->order > y->order) - (x->order < y->order);
+}
+
+/* What the turn has to send: to each node one packet. */
+static void flush(struct node *n)
+{
+    struct sim *sim = n->sim;
+
+    if (sim->n_out > 1)
+        qsort(sim->out, sim->n_out, sizeof(*sim->out), by_node);
+    for (size_t i = 0, next; i < sim->n_out; i = next) {
+        const uint32_t to = sim->out[i].to;
+        double bytes = 0;
+        struct link *l;
+
+        for (next = i; next < sim->n_out && sim->out[next].to == to; next++) {
+            bytes += charged_bytes(sim, sim->out[next].frame->bytes);
+            sim->out[next].frame->next = next + 1 < sim->n_out && sim->out[next + 1].to == to
+                                             ? sim->out[next + 1].frame
+                                             : NULL;
+        }
+        l = link_that_opens(n, to);
+        if (!l) {
+            send_packet(n, to, FRAMES, bytes, sim->out[i].frame);
+            continue;
+        }
+        *(l->first ? &l->last->next : &l->first) = sim->out[i].frame;
+        l->last = sim->out[next - 1].frame;
+    }
+    sim->n_out = 0;
+}
+
+/* What waited until the link is open. */
+static void open_link(struct node *n, uint32_t to)
+{
+    struct link *l = place_of(n->sim, node_number(n), to);
+    double bytes = SHAKE_BYTES;
+
+    l->open = true;
+    for (struct frame *f = l->first; f; f = f->next)
+        bytes += charged_bytes(n->sim, f->bytes);
+    send_packet(n, to, FRAMES, bytes, l->first);
+    l->first = l->last = NULL;
+}
+
+static void take_frames(struct node *n, struct work *w)
+{
+    for (struct frame *f = w->frames; f; f = f->next) {
+        work_on_frame(n, f->bytes);
+        if (pmiwire_exchange_input(n->x, w->from, f->data, f->bytes) != 0)
+            n->sim->wrong = true;
+    }
+}
+
+static void take_packet(struct node *n, struct work *w)
+{
+    const struct costs *c = n->sim->c;
+
+    n->now += ns(c->packet);
+    switch (w->kind) {
+    case CONNECTED: send_packet(n, w->from, HELLO, SHAKE_BYTES, NULL); break;
+    case HELLO:
+        n->now += ns(c->connect + c->shake);
+        send_packet(n, w->from, WELCOME, SHAKE_BYTES, NULL);
+        break;
+    case WELCOME:
+        n->now += ns(c->shake / 2);
+        open_link(n, w->from);
+        break;
+    default: take_frames(n, w);
+    }
+    drop(NULL, &w->item);
+}
+
+/* ---- ranks ---- */
+
+/* The rank has its answer when it has been woken. */
+static void answer(struct node *n, uint32_t rank)
+{
+    struct sim *sim = n->sim;
+
+    n->now += ns(sim->c->request / 2);
+    processors_give(&sim->p, sim->n_nodes + rank, n->now, &sim->requests[rank].item);
+}
+
+static uint64_t rank_turn(struct sim *sim, uint32_t rank, uint64_t now)
+{
+    const enum op *ops = sim->s->ops;
+    const uint64_t half = ns(sim->c->rank / 2);
+    const uint64_t begun = now;
+
+    if (sim->requests[rank].kind == BEGIN) {
+        sim->requests[rank].kind = REQUEST;
+        now += ns(sim->c->arrive + (sim->cold ? sim->c->cold : 0));
+    } else {
+        now += half;
+        sim->spent[ops[sim->step[rank]++]] += (double)(now - sim->since[rank]);
+    }
+    if (ops[sim->step[rank]] == OP_END) {
+        if (now > sim->end)
+            sim->end = now;
+    } else {
+        sim->since[rank] = now;
+        now += half;
+        processors_give(&sim->p, node_of(sim, rank), now, &sim->requests[rank].item);
+    }
+    sim->rank_ns += now - begun;
+    return now;
+}
+
 static void request(struct node *n, uint32_t rank)
 {
     struct sim *sim = n->sim;
+    const enum op op = sim->s->ops[sim->step[rank]];
     char v[32];
     int rc = 0;
 
-    work(n, sim->c->serve);
-    switch (sim->s->ops[sim->step[rank]]) {
+    n->now += ns(sim->c->request / 2);
+    switch (op) {
     case OP_PUT: put(n, rank); break;
     case OP_GET_LEFT:
     case OP_GET_RIGHT:
@@ -224,8 +465,31 @@ static void request(struct node *n, uint32_t rank)
     }
     if (rc != 0)
         sim->wrong = true;
-    if (sim->s->ops[sim->step[rank]] != OP_FENCE && sim->s->ops[sim->step[rank]] != OP_RING)
-        answered(n, rank);
+    if (op != OP_FENCE && op != OP_RING)
+        answer(n, rank);
+}
+
+static uint64_t on_turn(void *ctx, uint32_t process, uint64_t now, struct item *items)
+{
+    struct sim *sim = ctx;
+    struct node *n;
+
+    if (process >= sim->n_nodes)
+        return rank_turn(sim, process - sim->n_nodes, now);
+    n = &sim->nodes[process];
+    n->now = now + ns(sim->c->turn);
+    while (items) {
+        struct work *w = (struct work *)items;
+
+        items = items->next;
+        if (w->kind == REQUEST)
+            request(n, w->from);
+        else
+            take_packet(n, w);
+    }
+    flush(n);
+    sim->server_ns += n->now - now;
+    return n->now;
 }
 
 /* ---- callbacks ---- */
@@ -235,27 +499,33 @@ static int on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_i
     struct node *n = ctx;
     struct sim *sim = n->sim;
     struct frame *f = malloc(sizeof(*f) + bytes);
-    uint64_t wire;
     size_t at = 0;
 
+    if (f && sim->n_out == sim->cap_out) {
+        size_t cap = sim->cap_out ? 2 * sim->cap_out : 64;
+        struct outgoing *out = realloc(sim->out, cap * sizeof(*out));
+
+        if (out) {
+            sim->out = out;
+            sim->cap_out = cap;
+        } else {
+            free(f);
+            f = NULL;
+        }
+    }
     if (!f) {
         sim->out_of_memory = true;
         return 0;
     }
+    f->next = NULL;
     f->bytes = bytes;
-    f->from = (uint32_t)(n - sim->nodes);
     for (uint32_t i = 0; i < n_iov; i++) {
         memcpy(f->data + at, iov[i].iov_base, iov[i].iov_len);
         at += iov[i].iov_len;
     }
-    /* What a sampled Fence carries stands for `sample` times as much. */
-    wire = (uint64_t)(sim->c->G * (double)((bytes - PMIWIRE_EXCHANGE_HEADER_BYTES) * sim->sample +
-                                           PMIWIRE_EXCHANGE_HEADER_BYTES));
-    work(n, sim->c->o);
-    if (n->tx < n->busy)
-        n->tx = n->busy;
-    push(sim, (struct event){.time = n->tx + wire + (uint64_t)sim->c->L, .frame = f, .node = to});
-    n->tx += wire > (uint64_t)sim->c->g ? wire : (uint64_t)sim->c->g;
+    work_on_frame(n, bytes);
+    sim->out[sim->n_out] = (struct outgoing){to, (uint32_t)sim->n_out, f};
+    sim->n_out++;
     return 0;
 }
 
@@ -269,15 +539,13 @@ static uint32_t on_node_of(void *ctx, uint32_t rank)
 static void on_got(void *ctx, uint64_t token, int rc, struct pmiwire_str value)
 {
     struct node *n = ctx;
-    struct sim *sim = n->sim;
     uint32_t rank = (uint32_t)token;
 
-    work(n, sim->c->reply);
     if (rc == 0)
-        check(sim, source(sim, rank), value);
+        check(n->sim, source(n->sim, rank) * keys_a_rank(n->sim), value);
     else
-        sim->wrong = true;
-    answered(n, rank);
+        n->sim->wrong = true;
+    answer(n, rank);
 }
 
 static uint32_t local_rank(const struct sim *sim, uint32_t node, uint32_t i)
@@ -288,23 +556,24 @@ static uint32_t local_rank(const struct sim *sim, uint32_t node, uint32_t i)
 static void on_done(void *ctx, uint32_t kind, uint32_t number, int rc)
 {
     struct node *n = ctx;
-    struct sim *sim = n->sim;
 
     (void)kind, (void)number;
     if (rc != 0)
-        sim->wrong = true;
-    for (uint32_t i = 0; i < sim->per_node; i++) {
-        work(n, sim->c->reply);
-        answered(n, local_rank(sim, (uint32_t)(n - sim->nodes), i));
-    }
+        n->sim->wrong = true;
+    for (uint32_t i = 0; i < n->sim->per_node; i++)
+        answer(n, local_rank(n->sim, node_number(n), i));
 }
 
 static int on_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes)
 {
-    const struct node *n = ctx;
+    struct node *n = ctx;
+    struct pmiwire_keyval pair;
+    size_t pos = 0, count = 0;
 
-    (void)kind, (void)number, (void)block;
-    work(ctx, n->sim->c->byte_ns * (double)(bytes * n->sim->sample));
+    (void)kind, (void)number;
+    while (pmiwire_block_next(block, bytes, &pos, &pair) == 1)
+        count++;
+    n->now += ns(n->sim->c->pair * (double)count * n->sim->sample);
     return 0;
 }
 
@@ -314,15 +583,15 @@ static int on_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
     static char text[32];
     const struct node *n = ctx;
     struct pmiwire_stats_exchange s;
-    uint32_t rank;
+    uint32_t number;
 
     pmiwire_exchange_stats(n->x, &s);
     if (s.n_fences == 0 || key.len != 13 || n->sim->s->hint == PMIWIRE_HINT_SPARSE)
         return PMIWIRE_ENOENT;
-    rank = rank_of(n->sim, key);
-    if (!sampled(n->sim, rank))
+    number = number_of(n->sim, key);
+    if (!sampled(n->sim, number / keys_a_rank(n->sim)))
         return PMIWIRE_ENOENT;
-    *value = (struct pmiwire_str){text, value_of(text, rank)};
+    *value = (struct pmiwire_str){text, value_of(text, number)};
     return 0;
 }
 
@@ -334,17 +603,28 @@ static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct p
     uint32_t node = place / sim->per_node, i = place % sim->per_node;
     uint32_t before = (place + sim->n_ranks - 1) % sim->n_ranks, after = (place + 1) % sim->n_ranks;
 
-    work(n, sim->c->reply);
     if (rc != 0 || local_rank(sim, node, i) != rank) {
         sim->wrong = true;
         return;
     }
     check(sim, local_rank(sim, before / sim->per_node, before % sim->per_node), left);
     check(sim, local_rank(sim, after / sim->per_node, after % sim->per_node), right);
-    answered(n, rank);
+    answer(n, rank);
 }
 
 /* ---- the run ---- */
+
+/* Moments at which ranks begin are spread evenly, and neighbours' have nothing in common. */
+static void begin(struct sim *sim, uint32_t node, uint32_t rank)
+{
+    const double part = (double)(rank * SCATTER) / 4294967296.0;
+
+    if (sim->s->put_before)
+        put(&sim->nodes[node], rank);
+    sim->requests[rank] = (struct work){.kind = BEGIN, .from = rank};
+    processors_give(&sim->p, sim->n_nodes + rank, ns(sim->c->skew * part),
+                    &sim->requests[rank].item);
+}
 
 static int start(struct sim *sim)
 {
@@ -383,36 +663,9 @@ static int start(struct sim *sim)
         if (pmiwire_exchange_create(&o, &sim->nodes[i].x) != 0)
             return -1;
         for (uint32_t k = 0; k < sim->per_node; k++)
-            push(sim, (struct event){.time = 0, .node = i, .rank = ranks[k]});
+            begin(sim, i, ranks[k]);
     }
     return 0;
-}
-
-static void handle(struct sim *sim, struct event *e)
-{
-    struct node *n = &sim->nodes[e->node];
-    uint64_t now = e->time;
-
-    if (!e->frame) {
-        sim->since[e->rank] = now;
-        if (n->busy < now)
-            n->busy = now;
-        request(n, e->rank);
-        return;
-    }
-    {
-        uint64_t wire = (uint64_t)(sim->c->G * (double)(e->frame->bytes * sim->sample));
-
-        if (now < n->rx)
-            now = n->rx;
-        n->rx = now + (wire > (uint64_t)sim->c->g ? wire : (uint64_t)sim->c->g);
-        if (n->busy < now)
-            n->busy = now;
-        work(n, sim->c->o + sim->c->byte_ns * (double)(e->frame->bytes * sim->sample));
-        if (pmiwire_exchange_input(n->x, e->frame->from, e->frame->data, e->frame->bytes) != 0)
-            sim->wrong = true;
-        free(e->frame);
-    }
 }
 
 static void sum_up(struct sim *sim, struct result *r)
@@ -456,12 +709,18 @@ static void sum_up(struct sim *sim, struct result *r)
         r->mean_bytes += (double)bytes / sim->n_nodes;
         r->mean_keys += (double)s.n_keys / sim->n_nodes;
         r->n_requests += s.n_requests;
+        r->n_connections += sim->nodes[i].n_dialled;
+        if (sim->nodes[i].n_dialled > r->max_connections)
+            r->max_connections = sim->nodes[i].n_dialled;
     }
     for (uint32_t rank = 0; rank < sim->n_ranks; rank++)
         done += sim->s->ops[sim->step[rank]] == OP_END;
     r->time_us = (double)sim->end / 1e3;
     for (int op = 0; op < OP_MAX_; op++)
         r->op_us[op] = sim->spent[op] / sim->n_ranks / 1e3;
+    r->ranks_us = (double)sim->rank_ns / 1e3;
+    r->servers_us = (double)sim->server_ns / 1e3;
+    r->n_packets = sim->n_packets;
     r->sample = sim->sample;
     r->right = !sim->wrong && done == sim->n_ranks;
 }
@@ -481,33 +740,46 @@ static uint32_t sample_for(const struct script *s, uint32_t n_nodes, uint32_t n_
     return sample;
 }
 
-int sim_run(const struct script *s, uint32_t n_nodes, uint32_t per_node, const struct costs *c,
-            uint32_t sample, uint32_t arity, struct result *r)
+int sim_run(const struct script *s, const struct setup *setup, const struct costs *c,
+            struct result *r)
 {
-    struct sim sim = {
-        .s = s, .c = c, .n_nodes = n_nodes, .per_node = per_node, .n_ranks = n_nodes * per_node};
+    struct sim sim = {.s = s,
+                      .c = c,
+                      .n_nodes = setup->n_nodes,
+                      .per_node = setup->per_node,
+                      .n_ranks = setup->n_nodes * setup->per_node,
+                      .arity = setup->arity,
+                      .connected = setup->connected,
+                      .cold = setup->cold};
+    const struct processors_opts opts = {.n_processes = sim.n_nodes + sim.n_ranks,
+                                         .n_processors = setup->n_processors,
+                                         .wake_ns = ns(c->wake),
+                                         .switch_ns = ns(c->switch_to),
+                                         .turn = on_turn,
+                                         .drop = drop,
+                                         .ctx = &sim};
 
     memset(r, 0, sizeof(*r));
-    sim.sample = sample ? sample : sample_for(s, n_nodes, sim.n_ranks);
-    sim.arity = arity;
-    sim.nodes = calloc(n_nodes, sizeof(*sim.nodes));
+    sim.sample = setup->sample ? setup->sample : sample_for(s, sim.n_nodes, sim.n_ranks);
+    sim.nodes = calloc(sim.n_nodes, sizeof(*sim.nodes));
+    sim.requests = calloc(sim.n_ranks, sizeof(*sim.requests));
     sim.step = calloc(sim.n_ranks, 1);
     sim.since = calloc(sim.n_ranks, sizeof(*sim.since));
-    sim.out_of_memory = !sim.nodes || !sim.step || !sim.since || start(&sim) != 0;
-    while (sim.n_heap && !sim.out_of_memory) {
-        struct event e = pop(&sim);
-
-        handle(&sim, &e);
-    }
+    sim.out_of_memory = processors_init(&sim.p, &opts) != 0 || !sim.nodes || !sim.requests ||
+                        !sim.step || !sim.since || start(&sim) != 0 ||
+                        processors_run(&sim.p) != 0 || sim.out_of_memory;
     if (!sim.out_of_memory)
         sum_up(&sim, r);
-    for (size_t i = 0; i < sim.n_heap; i++)
-        free(sim.heap[i].frame);
-    for (uint32_t i = 0; sim.nodes && i < n_nodes; i++)
+    processors_fini(&sim.p);
+    for (size_t i = 0; i < sim.cap_links; i++)
+        free_frames(sim.links[i].first);
+    for (uint32_t i = 0; sim.nodes && i < sim.n_nodes; i++)
         pmiwire_exchange_destroy(sim.nodes[i].x);
     free(sim.nodes);
+    free(sim.requests);
     free(sim.step);
     free(sim.since);
-    free(sim.heap);
+    free(sim.out);
+    free(sim.links);
     return sim.out_of_memory;
 }

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sim_exchange: Fence, the three designs and Ring on up to 65,536 nodes in virtual time, by the
- * library's own exchange (sim.h says what things cost). One JSON line a figure; "n" is the number
- * of ranks. What must hold at every size is counted as well, and the program fails where it does
- * not: two frames a node in a Ring, a constant number of frames and keys a node for SPARSE keys in
- * design DIRECT, no more than 5 % on top of the pairs themselves in what a Fence brings to a node.
+ * library's own exchange (costs.h says what things cost). One JSON line a figure; "n" is the number
+ * of ranks, and the case names the mode: every process has a processor of its own, or all nodes
+ * share a number of them (--processors). What must hold at every size is counted as well, and the
+ * program fails where it does not: two frames a node in a Ring, a constant number of frames and
+ * keys a node for SPARSE keys in design DIRECT, no more than 5 % on top of the pairs themselves in
+ * what a Fence brings to a node.
+ *
+ * The tree's links are there at the start, as in pmirun, and others are made when they are needed.
+ * What makes any, Fences aside, is run once more with all links there ("WHO, connected").
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +17,7 @@
 #include <string.h>
 
 #include "../bench.h"
+#include "costs.h"
 #include "sim.h"
 
 #define FENCED .hint = PMIWIRE_HINT_DENSE, .how = PMIWIRE_GET_LOCAL
@@ -113,7 +119,8 @@ static const struct script ops[N_OPS] = {
 struct args {
     struct bench b;
     struct costs c;
-    uint32_t from, to, per_node, sample, arity;
+    struct setup setup;
+    uint32_t from, to;
     const char *only; /* a case */
     bool bad;
 };
@@ -121,7 +128,13 @@ struct args {
 static void figure(struct args *a, const char *which, uint64_t n, const char *who,
                    const char *metric, double v, const char *unit)
 {
-    bench_figure(&a->b, which, n, who, metric, v, unit);
+    char text[80];
+
+    if (a->setup.n_processors)
+        snprintf(text, sizeof(text), "%s, %u shared processors", which, a->setup.n_processors);
+    else
+        snprintf(text, sizeof(text), "%s, own processors", which);
+    bench_figure(&a->b, text, n, who, metric, v, unit);
 }
 
 static void must(struct args *a, bool holds, const char *what, const char *who, uint32_t nodes)
@@ -141,60 +154,88 @@ static void check(struct args *a, const struct script *s, uint32_t nodes, const 
     if (strcmp(s->who, "direct") == 0 &&
         s->ops[1] == OP_GET_LEFT) { /* two requests, two answers, each way */
         must(a, r->max_frames == 8, "not eight frames a node", s->who, nodes);
-        must(a, r->max_keys == a->per_node + 2, "not its own keys and two", s->who, nodes);
+        must(a, r->max_keys == a->setup.per_node + 2, "not its own keys and two", s->who, nodes);
     }
     if (s->design == PMIWIRE_DESIGN_DKVS && s->ops[1] == OP_GET_LEFT) {
         must(a,
              r->frames[PMIWIRE_FRAME_GET] == r->n_requests &&
                  r->frames[PMIWIRE_FRAME_ANSWER] == r->n_requests,
              "not two frames a Get", s->who, nodes);
-        must(a, r->mean_frames <= a->per_node * (s->cyclic ? 5.0 : 1.0) + 4.001,
+        must(a, r->mean_frames <= a->setup.per_node * (s->cyclic ? 5.0 : 1.0) + 4.001,
              "more frames a node than its ranks ask for", s->who, nodes);
-        must(a, r->mean_keys <= a->per_node * (s->cyclic ? 4.0 : 2.0) + 2.001,
+        must(a, r->mean_keys <= a->setup.per_node * (s->cyclic ? 4.0 : 2.0) + 2.001,
              "more keys a node than its ranks put and ask for", s->who, nodes);
         must(a, r->frames[PMIWIRE_FRAME_ACK] == 0, "acknowledged", s->who, nodes);
     }
     if (s->ops[1] == OP_FENCE && s->put_every == 1) { /* 13 bytes of key, 16 of value */
-        must(a, r->payload == (uint64_t)29 * nodes * a->per_node, "not all pairs", s->who, nodes);
+        must(a, r->payload == (uint64_t)29 * nodes * a->setup.per_node, "not all pairs", s->who,
+             nodes);
         must(a, (double)r->max_bytes_received <= 1.05 * (double)r->payload,
              "the Fence brings more than the pairs and 5 %", s->who, nodes);
     }
 }
 
+static bool simulate(struct args *a, const struct script *s, uint32_t nodes,
+                     enum connected connected, struct result *r)
+{
+    struct setup setup = a->setup;
+
+    setup.n_nodes = nodes;
+    setup.connected = connected;
+    if (sim_run(s, &setup, &a->c, r) != 0) {
+        must(a, false, "out of memory", s->who, nodes);
+        return false;
+    }
+    check(a, s, nodes, r);
+    return true;
+}
+
+static void figures(struct args *a, const char *which, const struct script *s, const char *who,
+                    uint32_t nodes, const struct result *r)
+{
+    uint64_t n = (uint64_t)nodes * a->setup.per_node;
+
+    figure(a, which, n, who, "time", r->time_us, "us");
+    if (r->op_us[OP_GET_LEFT] > 0)
+        figure(a, which, n, who, "GET", (r->op_us[OP_GET_LEFT] + r->op_us[OP_GET_RIGHT]) / 2, "us");
+    figure(a, which, n, who, "frames sent a node", r->mean_frames, "frames");
+    figure(a, which, n, who, "most frames sent and received by a node", (double)r->max_frames,
+           "frames");
+    figure(a, which, n, who, "bytes sent a node", r->mean_bytes, "bytes");
+    figure(a, which, n, who, "connections made a node", (double)r->n_connections / nodes,
+           "connections");
+    figure(a, which, n, who, "most connections made by a node", (double)r->max_connections,
+           "connections");
+    if (s->ops[1] == OP_FENCE && s->put_every == 1)
+        figure(a, which, n, who, "most bytes received by a node, beside the pairs",
+               (double)r->max_bytes_received / (double)r->payload, "ratio");
+    figure(a, which, n, who, "most keys held by a node", (double)r->max_keys, "keys");
+    figure(a, which, n, who, "most memory of a node", (double)r->max_memory, "bytes");
+    figure(a, which, n, who, "payload sample", r->sample, "of 1");
+    fflush(stdout);
+}
+
 static void run(struct args *a, const char *which, const struct script *s, uint32_t nodes)
 {
-    uint64_t n = (uint64_t)nodes * a->per_node;
     struct result r;
+    char who[64];
 
-    if (sim_run(s, nodes, a->per_node, &a->c, a->sample, a->arity, &r) != 0) {
-        must(a, false, "out of memory", s->who, nodes);
+    if (!simulate(a, s, nodes, CONNECTED_TREE, &r))
         return;
-    }
-    check(a, s, nodes, &r);
-    figure(a, which, n, s->who, "time", r.time_us, "us");
-    figure(a, which, n, s->who, "frames sent a node", r.mean_frames, "frames");
-    figure(a, which, n, s->who, "most frames sent and received by a node", (double)r.max_frames,
-           "frames");
-    figure(a, which, n, s->who, "bytes sent a node", r.mean_bytes, "bytes");
-    if (s->ops[1] == OP_FENCE && s->put_every == 1)
-        figure(a, which, n, s->who, "most bytes received by a node, beside the pairs",
-               (double)r.max_bytes_received / (double)r.payload, "ratio");
-    figure(a, which, n, s->who, "most keys held by a node", (double)r.max_keys, "keys");
-    figure(a, which, n, s->who, "most memory of a node", (double)r.max_memory, "bytes");
-    figure(a, which, n, s->who, "payload sample", r.sample, "of 1");
-    fflush(stdout);
+    figures(a, which, s, s->who, nodes, &r);
+    if (r.n_connections == 0 || s->ops[1] == OP_FENCE || !simulate(a, s, nodes, CONNECTED_ALL, &r))
+        return;
+    snprintf(who, sizeof(who), "%s, connected", s->who);
+    figures(a, which, s, who, nodes, &r);
 }
 
 static void run_ops(struct args *a, const struct script *s, uint32_t nodes)
 {
-    uint64_t n = (uint64_t)nodes * a->per_node;
+    uint64_t n = (uint64_t)nodes * a->setup.per_node;
     struct result r;
 
-    if (sim_run(s, nodes, a->per_node, &a->c, a->sample, a->arity, &r) != 0) {
-        must(a, false, "out of memory", s->who, nodes);
+    if (!simulate(a, s, nodes, CONNECTED_TREE, &r))
         return;
-    }
-    check(a, s, nodes, &r);
     figure(a, "operations", n, s->who, "FENCE", r.op_us[OP_FENCE], "us");
     figure(a, "operations", n, s->who, "payload sample", r.sample, "of 1");
     if (s->put_every == 1) {
@@ -223,72 +264,92 @@ static void all(struct args *a)
 
 static void usage(void)
 {
-    fprintf(stderr,
-            "usage: sim_exchange [--quick] [--from NODES] [--to NODES] [--ranks PER_NODE] "
-            "[--sample N] [--arity K]\n"
-            "                    [--case sparse|dense|operations|WHO] [--L NS] [--o NS] [--g NS] "
-            "[--G NS_A_BYTE]\n"
-            "                    [--byte NS_A_BYTE] [--serve NS] [--reply NS] [--turn NS]\n");
+    fprintf(stderr, "usage: sim_exchange [--quick] [--from NODES] [--to NODES] [--ranks PER_NODE] "
+                    "[--sample N] [--arity K]\n"
+                    "                    [--case sparse|dense|operations|WHO] [--processors N] "
+                    "[--machine own|hosts] [--COST NS]...\n"
+                    "COST:");
+    for (size_t i = 0; i < N_COSTS; i++)
+        fprintf(stderr, " %s", cost_table[i].name);
+    fprintf(stderr, "\n--machine hosts, before costs: those of this machine's namespaces\n");
     exit(2);
+}
+
+static bool take_number(struct args *a, const char *name, const char *text)
+{
+    const struct {
+        const char *name;
+        uint32_t *value, most;
+    } numbers[] = {{"--from", &a->from, 65536},
+                   {"--to", &a->to, 65536},
+                   {"--ranks", &a->setup.per_node, 1024},
+                   {"--sample", &a->setup.sample, 65536},
+                   {"--processors", &a->setup.n_processors, 65536},
+                   {"--arity", &a->setup.arity, PMIWIRE_EXCHANGE_MAX_ARITY}};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        unsigned long v = strtoul(text, NULL, 10);
+
+        if (strcmp(name, numbers[i].name) != 0)
+            continue;
+        *numbers[i].value = (uint32_t)v;
+        return v >= 1 && v <= numbers[i].most;
+    }
+    return false;
+}
+
+static bool take_cost(struct args *a, const char *name, const char *text)
+{
+    for (size_t i = 0; i < N_COSTS; i++) {
+        double *value = cost_of(&a->c, &cost_table[i]);
+
+        if (strncmp(name, "--", 2) != 0 || strcmp(name + 2, cost_table[i].name) != 0)
+            continue;
+        *value = strtod(text, NULL);
+        return *value >= 0 && *value < 1e9;
+    }
+    return false;
+}
+
+static bool take_machine(struct args *a, const char *text)
+{
+    if (strcmp(text, "hosts") == 0)
+        costs_hosts(&a->c);
+    else if (strcmp(text, "own") == 0)
+        costs_own(&a->c);
+    else
+        return false;
+    return true;
 }
 
 int main(int argc, char **argv)
 {
-    /* Servers that talk over TCP on a fast network, and ranks over sockets of the node. */
     struct args a = {.b = {.name = "exchange"},
-                     .c = {20000, 5000, 2000, 0.8, 0.3, 5000, 4000, 10000},
+                     .setup = {.per_node = 16, .cold = true},
                      .from = 16,
-                     .to = 65536,
-                     .per_node = 16};
-    const struct {
-        const char *name;
-        double *value;
-    } costs[] = {{"--L", &a.c.L},         {"--o", &a.c.o},          {"--g", &a.c.g},
-                 {"--G", &a.c.G},         {"--byte", &a.c.byte_ns}, {"--serve", &a.c.serve},
-                 {"--reply", &a.c.reply}, {"--turn", &a.c.turn}};
-    const struct {
-        const char *name;
-        uint32_t *value, most;
-    } numbers[] = {{"--from", &a.from, 65536},
-                   {"--to", &a.to, 65536},
-                   {"--ranks", &a.per_node, 1024},
-                   {"--sample", &a.sample, 65536},
-                   {"--arity", &a.arity, PMIWIRE_EXCHANGE_MAX_ARITY}};
+                     .to = 65536};
 
+    costs_own(&a.c);
     for (int i = 1; i < argc; i++) {
-        bool known = false;
-
         if (strcmp(argv[i], "--quick") == 0) {
             a.to = 256;
             continue;
         }
         if (i + 1 == argc)
             usage();
-        for (size_t k = 0; k < sizeof(costs) / sizeof(costs[0]); k++)
-            if (strcmp(argv[i], costs[k].name) == 0) {
-                *costs[k].value = strtod(argv[i + 1], NULL);
-                known = *costs[k].value >= 0 && *costs[k].value < 1e9;
-            }
-        for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++)
-            if (strcmp(argv[i], numbers[k].name) == 0) {
-                unsigned long v = strtoul(argv[i + 1], NULL, 10);
-
-                known = v >= 1 && v <= numbers[k].most;
-                *numbers[k].value = (uint32_t)v;
-            }
-        if (strcmp(argv[i], "--case") == 0) {
+        if (strcmp(argv[i], "--case") == 0)
             a.only = argv[i + 1];
-            known = true;
-        }
-        if (!known)
+        else if (strcmp(argv[i], "--machine") == 0 ? !take_machine(&a, argv[i + 1])
+                                                   : !take_number(&a, argv[i], argv[i + 1]) &&
+                                                         !take_cost(&a, argv[i], argv[i + 1]))
             usage();
         i++;
     }
     if (a.from < 4) /* neighbours in the Ring and on the tree are four nodes */
         usage();
-    for (size_t k = 0; k < sizeof(costs) / sizeof(costs[0]); k++)
-        figure(&a, "parameters", a.per_node, "LogGP", costs[k].name + 2, *costs[k].value,
-               costs[k].value == &a.c.G || costs[k].value == &a.c.byte_ns ? "ns/byte" : "ns");
+    for (size_t i = 0; i < N_COSTS; i++)
+        figure(&a, "parameters", a.setup.per_node, cost_table[i].source, cost_table[i].name,
+               *cost_of(&a.c, &cost_table[i]), cost_table[i].unit);
     all(&a);
     return a.bad ? 1 : 0;
 }
