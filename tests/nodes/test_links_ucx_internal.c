@@ -53,7 +53,7 @@ void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
     w.n_lost++;
 }
 
-void agent_room(struct pmirun *pr, uint32_t node)
+void exchange_room(struct pmirun *pr, uint32_t node)
 {
     assert_ptr_equal(pr, &w.pr);
     assert_int_equal(node, PEER);
