@@ -282,7 +282,8 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  *
  * Cost: a lookup and a copy; once for each max_frame_bytes of DENSE pairs these are encoded.
- * Frames: see the table of designs; for DENSE keys those of the Fence, on the tree as soon as one is full.
+ * Frames: see the table of designs; for DENSE keys those of the Fence, on the tree as soon as one
+ * is full.
  * With one node and ops->find: a lookup, and nothing is allocated unless a Get waits for the key.
  */
 PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
@@ -355,6 +356,7 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
  * - Collectives that it has not entered end with PMIWIRE_EGONE: on this node at once, on the others
  *   after the next tick here.
  * - Gets of other nodes that wait for it end after that tick and one of theirs.
+ * - Its own Gets end with PMIWIRE_ENOENT.
  * - A second call for the rank is ignored.
  * @param why  PMIWIRE_GONE_*
  * @return 0, -EINVAL (not local, or why)
