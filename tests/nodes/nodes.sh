@@ -151,6 +151,10 @@ test_basic() {
     run 0 --design tree --map cyclic -n 8 "$RAWPMI" hints
     run 0 --stats -n 8 "$RAWPMI" pgf
     err_has '"puts":8,'
+    run 0 -n 8 "$RAWPMI" gather 200 shm # which leave nothing behind but the last one's values
+    [ "$(sort -u "$dir/out" | sed 's/shared //')" -le 32768 ] || fail "shared memory has grown"
+    run 0 --no-shm --map cyclic -n 10 "$RAWPMI" gather 20
+    run 0 --pmi-port -n 8 "$RAWPMI" gather 20 shm
     run 0 -n 8 "$RAWPMI" publish
     [ "$(grep -c 'has published it' "$dir/out")" = 1 ] || fail "not one rank has published the name"
     run 0 -N 1 -n 2 "$RAWPMI" pgf

@@ -97,6 +97,11 @@ test_basic() {
     out_is "[0] line"
     run 20 0 --stats -n 2 "$raw" pgf
     err_has '"fences":1,'
+    # Allgathers leave nothing behind but the last one's values.
+    run 20 0 -n 5 "$raw" gather 200 shm
+    [ "$(sort -u "$dir/out" | sed 's/shared //')" -le 32768 ] || fail "shared memory has grown"
+    run 20 0 --no-shm -n 5 "$raw" gather 20
+    run 20 0 --pmi-port -n 5 "$raw" gather 20 shm
     run 20 0 -n 5 "$raw" publish
     [ "$(grep -c 'has published it' "$dir/out")" = 1 ] || fail "not one rank has published the name"
     run 20 0 --version

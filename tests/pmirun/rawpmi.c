@@ -25,6 +25,9 @@
  *                          more when one of them may have ended, until that is not refused
  *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then puts anew and
  *                          fences
+ *     rawpmi gather N [shm]
+ *                          N Allgathers, and Gets of all values; with shm each is advertised in
+ *                          shared memory; prints how much of that our pmirun has in the end
  *     rawpmi gone          waits for a key, and closes its connection meanwhile
  *     rawpmi late          puts that key late, and gets it
  *     rawpmi ahead         rank 0 and rank 1 wait for what nobody puts, rank 0 at once for another
@@ -41,6 +44,7 @@
  *     rawpmi child         a spawned process: checks its preput, puts and fences
  */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <linux/sockios.h>
 #include <signal.h>
@@ -49,6 +53,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int fd, rank, size;
@@ -491,6 +496,58 @@ static void hints(void)
     ask(text, "cmd=get_result rc=-");
 }
 
+/* Bytes of the shared memory that our pmirun has. */
+static long shared_bytes(void)
+{
+    char folder[64], path[400], target[64];
+    const struct dirent *e;
+    struct stat st;
+    long n = 0;
+    DIR *d;
+
+    snprintf(folder, sizeof(folder), "/proc/%d/fd", (int)getppid());
+    d = opendir(folder);
+    while (d && (e = readdir(d))) {
+        snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+        memset(target, 0, sizeof(target));
+        if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "memfd:shmht") &&
+            stat(path, &st) == 0)
+            n += st.st_size;
+    }
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void gather(int n, int shm)
+{
+    char text[512], expect[64];
+
+    ask("cmd=init pmi_version=1 pmi_subversion=1 fp-client=1\n", "cmd=response_to_init");
+    ask("cmd=get_my_kvsname\n", "cmd=my_kvsname");
+    snprintf(kvsname, sizeof(kvsname), "%s", field("kvsname"));
+    kvsname[strcspn(kvsname, " ")] = '\0';
+    for (int i = 0; i < n; i++) {
+        snprintf(text, sizeof(text), "cmd=barrier_in fp-gather=%0*d\n", 1 + (i + rank) % 40, rank);
+        ask(text, "cmd=barrier_out");
+        if ((*field("fp-array") != '\0') != shm || *field("rc") > '0')
+            fail("an Allgather was answered otherwise");
+        for (int who = 0; who < size; who++) {
+            snprintf(text, sizeof(text), "cmd=get kvsname=%s key=-allgather-%d-%d\n", kvsname, i,
+                     who);
+            snprintf(expect, sizeof(expect), "%0*d", 1 + (i + who) % 40, who);
+            ask(text, "cmd=get_result rc=0");
+            if (strcmp(field("value"), expect) != 0)
+                fail("another value than was given");
+        }
+    }
+    ask("cmd=barrier_in\n", "cmd=barrier_out"); /* which is none, and says nothing of an array */
+    if (*field("fp-array"))
+        fail("a fence is answered as an Allgather");
+    printf("shared %ld\n", shared_bytes());
+    fflush(stdout);
+}
+
 static void gone(void)
 {
     char text[1024];
@@ -730,6 +787,11 @@ int main(int argc, char **argv)
     }
     if (strcmp(mode, "hints") == 0) {
         hints();
+        finalize();
+        return 0;
+    }
+    if (strcmp(mode, "gather") == 0 && argc > 2) {
+        gather(atoi(argv[2]), argc > 3);
         finalize();
         return 0;
     }

@@ -26,6 +26,8 @@ struct cluster {
     uint64_t now;
 };
 
+static uint32_t cl_frame_bytes; /* most in a frame, 0: the default */
+
 /* Nodes have numbers with gaps. */
 static uint32_t cl_number(uint32_t node)
 {
@@ -112,8 +114,7 @@ static UNUSED void cl_start(struct cluster *cl, uint32_t n_nodes, uint32_t n_ran
 
         if (opts)
             so = *opts;
-        if (so.vallen_max > PMIWIRE_DEFAULT_VALLEN_MAX) /* then frames are short */
-            jo.max_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
+        jo.max_frame_bytes = cl_frame_bytes;
         so.size = sizeof(so);
         so.ops = ops ? ops : &cl_ops;
         cl->w.nodes[i].w = &cl->w;

@@ -128,6 +128,27 @@ static int on_gather(void *ctx, const struct pmiwire_peer *job, uint32_t number,
     return taken[me].at_end ? 0 : taken[me].rc;
 }
 
+static int on_gather_long(void *ctx, const struct pmiwire_peer *job, uint32_t number,
+                          uint32_t longest, const void *block, size_t bytes)
+{
+    const uint32_t me = cl_node(job)->id;
+    struct pmiwire_keyval kv;
+    size_t pos = 0;
+
+    (void)ctx;
+    assert_int_equal(number, 0);
+    assert_int_equal(longest, 35000);
+    taken[me].n_calls += block != NULL;
+    while (block && pmiwire_block_next(block, bytes, &pos, &kv) == 1) {
+        uint32_t rank;
+
+        memcpy(&rank, kv.key.ptr, sizeof(rank));
+        assert_int_equal(kv.value.len, 35000 - rank);
+        taken[me].n_values++;
+    }
+    return 0;
+}
+
 static void gather_all(void)
 {
     char text[1000];
@@ -357,6 +378,7 @@ static void test_long_pairs(void **state)
     struct pmiwire_str found;
 
     (void)state;
+    cl_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
     for (uint32_t n_nodes = 1; n_nodes <= 2; n_nodes++) {
         memset(&k, 0, sizeof(k));
         k.n = 2;
@@ -389,6 +411,86 @@ static void test_long_pairs(void **state)
                                    &found) == 0 &&
                     found.len == values[i],
                 n_nodes == 1 || i % 2 == 0);
+        }
+        r_stop(&k);
+    }
+    cl_frame_bytes = 0;
+}
+
+/* A link that has enough: the Fence waits for it, and other things do not. */
+static bool enough;
+static uint32_t n_sent;
+
+static int send_enough(void *ctx, const struct pmiwire_peer *job, uint32_t node,
+                       const struct iovec *iov, uint32_t n_iov, size_t bytes)
+{
+    n_sent++;
+    return cl_send(ctx, job, node, iov, n_iov, bytes) | enough;
+}
+
+static void test_link_ready(void **state)
+{
+    struct pmiwire_server_ops ops = cl_ops;
+    uint32_t n;
+
+    (void)state;
+    ops.send = send_enough;
+    memset(&k, 0, sizeof(k));
+    k.n = 2;
+    cl_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
+    cl_start(&k.cl, 2, 2, CYCLIC, 0, NULL, &ops);
+    cl_frame_bytes = 0;
+    connect_all();
+    enough = true;
+    n_sent = 0;
+    for (uint32_t i = 0; i < 2000; i++)
+        r_put(&k, 0, i * i, false);
+    all_enter(FENCE);
+    n = n_sent;
+    assert_in_range(n, 1, 3); /* not all of them */
+    assert_string_equal(r_hear(&k, 0), "");
+    assert_int_equal(pmiwire_server_link_ready(k.cl.servers[0], 0, cl_number(1)), 0);
+    r_run(&k);
+    assert_in_range(n_sent, n + 1, n + 2);
+    enough = false;
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(pmiwire_server_link_ready(k.cl.servers[i], 0, cl_number(1 - i)), 0);
+    r_run(&k);
+    all_hear(0);
+    assert_true(n_sent > 4);
+    r_enter(&k, 1, GET, 0, 1999 * 1999);
+    assert_non_null(strstr(r_hear(&k, 1), "value=v3996001\n"));
+    r_stop(&k);
+}
+
+/* More than a block: gather() is called several times. */
+static void test_gather_blocks(void **state)
+{
+    const struct pmiwire_server_opts opts = {.vallen_max = 40000};
+    static char text[40000];
+    struct pmiwire_server_ops ops = cl_ops;
+
+    (void)state;
+    ops.gather = on_gather_long;
+    for (uint32_t n_nodes = 1; n_nodes <= 3; n_nodes += 2) {
+        memset(&k, 0, sizeof(k));
+        memset(taken, 0, sizeof(taken));
+        k.n = 60;
+        cl_start(&k.cl, n_nodes, k.n, BLOCK, 0, &opts, &ops);
+        connect_all();
+        for (uint32_t r = 0; r < k.n; r++) {
+            const int head = snprintf(text, sizeof(text), "cmd=barrier_in fp-gather=");
+            const size_t len = 35000 - r;
+
+            memset(text + head, 'x', len);
+            snprintf(text + head + len, sizeof(text) - (size_t)head - len, "\n");
+            r_say(&k, r, text);
+        }
+        r_run(&k);
+        all_hear(0);
+        for (uint32_t i = 0; i < n_nodes; i++) {
+            assert_true(taken[i].n_calls > 1);
+            assert_int_equal(taken[i].n_values, k.n);
         }
         r_stop(&k);
     }
@@ -488,6 +590,8 @@ int main(void)
         cmocka_unit_test(test_merge_fails),
         cmocka_unit_test(test_long_pairs),
         cmocka_unit_test(test_wait_ns),
+        cmocka_unit_test(test_link_ready),
+        cmocka_unit_test(test_gather_blocks),
         cmocka_unit_test(test_removed_inside),
         cmocka_unit_test(test_groups_of_other_nodes),
     };
