@@ -365,7 +365,7 @@ static void get_far(const struct pmiwire__req *q, struct pmiwire__job *j, struct
         pmiwire__refuse(c, q->cmd, rc, NULL);
         return;
     }
-    if (srcid < 0 || (how == PMIWIRE_GET_LOCAL && (uint32_t)srcid >= j->n_ranks))
+    if (how == PMIWIRE_GET_LOCAL && (srcid < 0 || (uint32_t)srcid >= j->n_ranks))
         srcid = PMIWIRE_RANK_NONE; /* PMI's own Get, where it is a hint */
     token = pmiwire__pend(c, PMIWIRE__PEND_GET, q->cmd, leave_get);
     c->pend_job = j;
