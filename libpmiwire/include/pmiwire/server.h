@@ -67,7 +67,7 @@
  * within what that one reads (`;;`), any other PMI-2 client within what MPICH's reads. PMI-1
  * replies are held to the framing's rules alone, since nothing tells the clients apart. An answer
  * that cannot be carried becomes an error reply that names the byte and whose limit it is, and is
- * reported to diag. A PMI-2 client that puts what it could not read back is refused.
+ * reported to diag. A PMI-2 client that puts bytes that it could not read back is refused.
  *
  * Bytes. Keys and values may hold any, NUL too, once you advertise PMIWIRE_EXT_BYTES: clients of
  * this project then say and read all of them on both wires. What else clients can read is in

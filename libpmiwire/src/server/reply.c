@@ -288,14 +288,20 @@ void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd)
 
 /* ---- values ---- */
 
-/* Does this client's wire carry a value as it is, or encoded? */
-static int carried(const struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str value)
+/* Could this client read what it puts, however long? */
+static int check_readable(const struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str value)
 {
+    const struct pmiwire_profile *p = reader(c, wire);
+    int rc;
+
     if (c->has_bytes)
         return 0;
-    if (wire != PMIWIRE_V2 && value.len == 0)
-        return PMIWIRE_EEMPTY; /* MPICH's newer clients do not read `value=` */
-    return pmiwire__check_value(reader(c, wire), wire, value);
+    if (wire != PMIWIRE_V2) /* MPICH's newer clients do not read `value=`; all else has come so */
+        return value.len ? 0 : PMIWIRE_EEMPTY;
+    rc = pmiwire__check_value(p, wire, value);
+    if (rc != PMIWIRE_EVALLEN)
+        return rc;
+    return pmiwire__bad_byte(p, wire, 0, value) < value.len ? PMIWIRE_ECHARS : 0;
 }
 
 /* Answer with an error that says which value this client's wire cannot carry. */
@@ -320,7 +326,7 @@ int pmiwire__may_put(const struct pmiwire__req *q, struct pmiwire_str key, struc
         refuse_in(q->c, q->cmd, rc, rc == PMIWIRE_EVALLEN ? PMIWIRE_F_VALUE : PMIWIRE_F_KEY, NULL);
         return rc;
     }
-    rc = carried(q->c, wire, value);
+    rc = check_readable(q->c, wire, value);
     if (rc != 0)
         refuse_value(q->c, q->cmd, wire, rc, value);
     return rc;
