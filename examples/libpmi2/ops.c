@@ -296,6 +296,8 @@ static int keep_value(struct op *op, int rank, struct pmiwire_str value)
 
     if (!to)
         return -ENOMEM;
+    if (value.len && memchr(value.ptr, 0, value.len)) /* no string */
+        return PMIWIRE_ECHARS;
     to += (size_t)rank * PMI2_MAX_VALLEN;
     if (give(value, to, PMI2_MAX_VALLEN) != 0)
         return PMIWIRE_EVALLEN;

@@ -109,9 +109,11 @@ int PMI2_Ring(const char value[], int *rank, int *ranks, char left[], char right
 int PMIX_Ring_offered(void);
 
 /* ---- extensions: Fences and Allgathers that go on while other calls are made, on any server ----
- *
- * A call with an I begins an operation and returns at once; a Wait completes the oldest operation of
- * its kind. A Test completes it too if it is over: then *done is 1 and the code is the operation's;
+ */
+
+/*
+ * A call with an I begins an operation and returns at once; a Wait completes the oldest operation
+ * of its kind. A Test completes it too if it is over: then *done is 1 and the code is the operation's;
  * otherwise *done is 0. Neither can be completed twice, and without one that has been begun a Wait
  * or a Test is PMI2_FAIL. To the other ranks a rank that has begun an operation is in it.
  *

@@ -745,7 +745,7 @@ static void test_window(void **state)
     }
     assert_int_equal(sent, 256 / one * one);
     assert_true(n_puts * one > sent);
-    /* The fence's answer lets one put more out than there is room for behind the put that is next. */
+    /* With the fence's answer one more goes out behind the put that is next. */
     answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
     n = pmiwire_client_output(session, &data);
     assert_int_equal(n, one);

@@ -261,7 +261,8 @@ int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value, ui
     /* What the last event shows may be there, and be this value. */
     if (value.len > (c->max_msg_bytes - c->scratch_used) / 3)
         return PMIWIRE_ETOOBIG;
-    pmiwire__enc_ext(&r.e, PMIWIRE_EXT_GATHER, pmiwire__percent(value, c->scratch + c->scratch_used));
+    pmiwire__enc_ext(&r.e, PMIWIRE_EXT_GATHER,
+                     pmiwire__percent(value, c->scratch + c->scratch_used));
     return finish(&r, PMIWIRE_OP_GATHER, cookie);
 }
 

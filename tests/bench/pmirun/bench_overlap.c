@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How much of a Fence and of an Allgather a process spends in calls, where it waits and where it
- * computes meanwhile: bench_overlap PMIRUN [--quick]. RANKS processes of a job on one node put PAIRS
- * pairs each; the last rank comes LATE_MS after the others, so that blocking takes them that long.
+ * computes meanwhile: bench_overlap PMIRUN [--quick]. RANKS processes of a job on one node put
+ * PAIRS pairs each; the last rank comes LATE_MS after the others, so that blocking takes them that long.
  * The others begin the operation, are away for AWAY_MS, and wait for it. To be away is to sleep:
  * the server has a processor, as it has where there are more of them than processes.
  *
