@@ -7,7 +7,7 @@
  * neither a terminal nor a kill of pmirun's process group reaches it, until the kernel notifies it
  * of its parent's death. Then it kills
  *   - every process group that a rank leads: the ranks' ids are bits in memory that both share;
- *   - every process with pmirun's variable in its environment, until a look at all of /proc finds
+ *   - every process with pmirun's variable in its environment, until looks at all of /proc find
  *     none. Daemons have left their rank's group, but rarely have another environment. Each pmirun
  *     has a variable of its own, so that a pmirun under a pmirun keeps both;
  * and takes back the names of shared memory (shmname.c). A pmirun that ends otherwise has done all
@@ -117,10 +117,10 @@ static void clean_up(const struct guard *g)
     const struct timespec a_while = {.tv_nsec = ROUND_NS};
 
     shm_remove(g->key);
-    for (int i = 0; i < MAX_ROUNDS; i++) {
+    /* Two looks that find none: a process in the middle of execve() shows no environment. */
+    for (int i = 0, n_clean = 0; i < MAX_ROUNDS && n_clean < 2; i++) {
         kill_groups(g);
-        if (!kill_marked(g))
-            break;
+        n_clean = kill_marked(g) ? 0 : n_clean + 1;
         nanosleep(&a_while, NULL);
     }
 }
