@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 
     atexit(release_memory);
 #ifdef M_MMAP_THRESHOLD /* what a large Fence has taken goes back to the system when it is freed */
-    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    mallopt(M_MMAP_THRESHOLD, 32 << 10);
 #endif
     pr->start_ns = pr->now_ns = clock_ns();
     pr->jobs_tail = &pr->jobs;

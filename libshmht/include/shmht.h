@@ -395,11 +395,11 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
 /**
  * @name Growth that waits
  *
- * A table that grows while it is filled leaves each smaller one behind, and the last may be twice as
- * large as is needed: of a million small pairs, a third of all memory. A writer with SHMHT_DEFER
- * does not grow the table when it is full, but keeps a private one from then on. Records go into the
- * log as ever. shmht_writer_publish(), at the end of a Fence say, makes one table of the right size
- * in the object and frees the private one.
+ * A table that grows while it is filled leaves each smaller one behind, and the last may be twice
+ * as large as is needed: of a million small pairs, a third of all memory. A writer with SHMHT_DEFER
+ * does not grow the table when it is full, but keeps a private one from then on. Records go into
+ * the log as ever. shmht_writer_publish(), at the end of a Fence say, makes one table of the right
+ * size in the object and frees the private one.
  *
  *  - Until then readers, and the writer's view, find what is in the present table, and updates of
  *    it. shmht_writer_get() finds everything.
@@ -410,10 +410,10 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
 /**
  * @brief Let readers find everything that has been put.
  *
- * The new table has room for a seventh more, and twice as many lines as the last one if it must grow
- * soon after that.
+ * The new table has room for a seventh more. If the last one was already half as large, it is twice
+ * as large as that.
  * @param w  the writer; without SHMHT_DEFER, or where nothing waits, nothing is done
- * @return 0; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE: as before, and it may be tried again
+ * @return 0; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE: as before; try again if you like
  * @threads one writer, any readers. A killed writer leaves the old table or the new one.
  * @cost O(entries), if anything waits
  */
@@ -434,6 +434,17 @@ SHMHT_API int shmht_writer_get(const struct shmht_writer *w, const void *key, si
 /** @brief Is there anything that readers cannot find yet? 1 or 0. The writer's thread. */
 SHMHT_API int shmht_writer_defers(const struct shmht_writer *w);
 /** @} */
+
+/**
+ * @brief Make the table as large as so many entries need, at once: a private one of a writer with
+ *        SHMHT_DEFER.
+ * @param w          the writer
+ * @param n_entries  in all, those that are there included
+ * @return 0, also if the table is large enough; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG,
+ *         SHMHT_EPROBE: as before
+ * @threads one writer, any readers
+ */
+SHMHT_API int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries);
 
 /* ------------------------------------------------------------------ a Fence: blocks of pairs */
 

@@ -88,9 +88,9 @@ static int survey(const struct shmht_writer *w, const unsigned char *block, size
     return rc < 0 ? rc : *n != n_pairs ? SHMHT_ECORRUPT : 0;
 }
 
-/* The same, of the pairs whose keys are not there yet. */
-static void survey_new(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
-                       uint64_t *n, uint64_t *need)
+/* The same, of the pairs whose keys are not there yet. 1 if all are there, with their values. */
+static int survey_new(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
+                      uint64_t *n, uint64_t *need)
 {
     uint64_t pos = SHMHT_BLOCK_HEADER_BYTES;
     struct shmht__pair pairs[SHMHT_BATCH];
@@ -98,15 +98,23 @@ static void survey_new(const struct shmht_writer *w, const unsigned char *block,
     uint32_t hashes[SHMHT_BATCH];
     size_t m;
 
+    int all = 1;
+
     *n = *need = 0;
     while ((m = take(block, bytes, &pos, pairs)) > 0) {
         look_ahead(w, pairs, m, hashes);
-        for (size_t i = 0; i < m; i++)
+        for (size_t i = 0; i < m; i++) {
             if (shmht_writer_get(w, pairs[i].key.ptr, pairs[i].key.len, &value) != 0) {
                 ++*n;
                 *need += log_bytes(w, &pairs[i]);
+                all = 0;
+            } else if (value.len != pairs[i].value.len ||
+                       (value.len && memcmp(value.ptr, pairs[i].value.ptr, value.len) != 0)) {
+                all = 0;
             }
+        }
     }
+    return all;
 }
 
 int shmht_writer_merge(struct shmht_writer *w, const void *block, size_t bytes,
@@ -120,13 +128,11 @@ int shmht_writer_merge(struct shmht_writer *w, const void *block, size_t bytes,
 
     if (rc < 0)
         return rc;
-    if (w->entries + n > w->limit ||
-        (w->duplicates != SHMHT_DUP_REPLACE && w->top + need > w->object.bytes)) {
-        survey_new(w, block, bytes, &n_new,
-                   &need_new); /* before anything is made larger, see what is really new */
-        n = n_new;
-        if (w->duplicates != SHMHT_DUP_REPLACE)
+    if (w->entries + n > w->limit || w->top + need > w->object.bytes) {
+        /* Before anything is made larger, see what is really new. */
+        if (survey_new(w, block, bytes, &n_new, &need_new) || w->duplicates != SHMHT_DUP_REPLACE)
             need = need_new;
+        n = n_new;
     }
     rc = shmht__writer_room(w, n, need);
     while (rc == 0 && (m = take(block, bytes, &pos, pairs)) > 0)

@@ -149,7 +149,7 @@ static int replace_table(struct shmht_writer *w, uint64_t n_lines)
 /* The same in private memory, for so many entries. */
 static int own_table(struct shmht_writer *w, uint64_t entries)
 {
-    uint64_t n_lines = table_lines(entries + entries / 4, MAX_LOAD_PERCENT);
+    uint64_t n_lines = table_lines(entries, MAX_LOAD_PERCENT);
     _Atomic uint64_t *lines = NULL;
     int rc = n_lines > UINT32_MAX ? SHMHT_EFULL : 0;
 
@@ -183,7 +183,17 @@ static uint64_t publish_bytes(const struct shmht_writer *w, uint64_t entries)
 /* Replaces the table by one for so many entries, of n lines if it is not deferred. */
 static int grow_table(struct shmht_writer *w, uint64_t n_lines, uint64_t entries)
 {
-    return defers(w) ? own_table(w, entries) : replace_table(w, n_lines);
+    return defers(w) ? own_table(w, entries + entries / 4) : replace_table(w, n_lines);
+}
+
+int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries)
+{
+    if (n_entries <= w->limit)
+        return 0;
+    if (n_entries > SHMHT_MAX_REGION_BYTES)
+        return SHMHT_EFULL;
+    return defers(w) ? own_table(w, n_entries)
+                     : replace_table(w, table_lines(n_entries, w->max_load_percent));
 }
 
 static uint64_t present_table(const struct shmht_writer *w)

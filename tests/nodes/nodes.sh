@@ -3,7 +3,7 @@
 # nodes.sh HOW GROUP: pmirun on four nodes. HOW is fork (all here); hosts: then this runs under `hosts run`, and the nodes are its four; or srun:
 # this runs under `cluster run -N 4` of tests/interop/slurm, and they are its four.
 # Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE, HYDRA (programs), HINTS (of tests/libpmi2, without the 1 or 2 of its wire), MPI (a
-# folder with MPI programs), LD_PRELOAD_MPI (what they need before them), LINKS (tcp or ucx), SLOW_PEERS (slow_peers.c), GROWTH (KiB of a server
+# folder with MPI programs), BIG (big_pairs.c), LD_PRELOAD_MPI (what they need before them), LINKS (tcp or ucx), SLOW_PEERS (slow_peers.c), GROWTH (KiB of a server
 # that 300 spawns may leave behind).
 set -u
 group=$2
@@ -21,7 +21,7 @@ dir=$(mktemp -d) || exit 1
 trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 # Where texts for a shell and LD_PRELOAD name them, which take no blanks: links.
-for name in RAWPMI ROGUE SLOW_PEERS LD_PRELOAD_MPI; do
+for name in RAWPMI ROGUE SLOW_PEERS BIG LD_PRELOAD_MPI; do
     [ -n "${!name:-}" ] || continue
     ln -s "${!name}" "$dir/$name"
     printf -v "$name" %s "$dir/$name"
@@ -40,7 +40,7 @@ run() {
     local want=$1 got
     shift
     n=$((n + 1))
-    timeout -k 5 100 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < "${stdin:-/dev/null}"
+    timeout -k 5 "${seconds:-100}" "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < "${stdin:-/dev/null}"
     got=$?
     [ "$got" = "$want" ] || fail "pmirun $*: status $got, not $want"
 }
@@ -596,6 +596,96 @@ END
     nothing_left
 }
 
+busy_begin() { # twice as many processes as processors that only count
+    local i
+    busy=()
+    for ((i = 0; i < 2 * $(nproc); i++)); do
+        while :; do :; done &
+        busy+=($!)
+    done
+}
+busy_end() {
+    kill "${busy[@]}"
+    wait "${busy[@]}" 2> /dev/null
+}
+# Servers had at most $1 KiB, and have at most 2 MiB for themselves after the Fence; over UCX, whose pools stay, 16.
+memory_within() {
+    local _ peak private most=2048
+    [ "${LINKS:-tcp}" = tcp ] || most=16384
+    while read -r _ _ peak _ private; do
+        [ "$peak" -le $(($1 + most)) ] || fail "a server had $peak KiB, more than $1 and $most"
+        [ "$private" -le $most ] || fail "a server has $private KiB for itself"
+    done < <(grep '^server peak' "$dir/out")
+    [ "$(grep -c '^server peak' "$dir/out")" = "$2" ] || fail "not $2 servers"
+}
+sockets_of() { find "/proc/$1/fd" -lname 'socket:*' | wc -l; }
+has_sockets() { [ "$(sockets_of "$1")" = "$2" ]; }
+
+# Many pairs of one rank, on a machine that has other things to do.
+test_big() {
+    local victim low high middle
+    nodes=(-N 4 "${nodes[@]:2}")
+    if [ "${LINKS:-tcp}" = tcp ]; then
+        # Each agent listens, has its head and a rank; and links to its neighbours as the job begins: node 0 is the parent of all.
+        begin -n 4 sh -c "echo ready; exec sleep $mark"
+        await 4 ready
+        soon has_sockets "$(our_agent 0)" 9 || fail "node 0 has $(sockets_of "$(our_agent 0)") sockets, not 9"
+        soon has_sockets "$(our_agent 3)" 5 || fail "node 3 has $(sockets_of "$(our_agent 3)") sockets, not 5"
+        kill -TERM "$head"
+        end 143
+        nothing_left
+    fi
+    nodes=(-N 2 "${nodes[@]:2}")
+    busy_begin
+    # The pairs are in the table and, until they have been sent, in the exchange.
+    run 0 --timeout 90 -n 2 "$BIG" 0 20000 900
+    err_empty
+    memory_within $((22 * 20000 * 940 / 10 / 1024 + 6144)) 2
+    run 0 --timeout 90 -n 2 "$BIG" -1 100000 32
+    err_empty
+    memory_within $((16 * 100000 * 68 / 10 / 1024 + 6144)) 2
+    # The other node's agent is away as the Fence begins.
+    BIG_WAITS="$dir/go" begin -n 2 "$BIG" 0 20000 900
+    await 1 'rank 0: puts took'
+    victim=$(our_agent 1)
+    kill -STOP "$victim"
+    touch "$dir/go"
+    sleep 6
+    kill -CONT "$victim"
+    end 0
+    err_empty
+    busy_end
+    # As much as --shm-max takes, and more: then ranks ask, and are answered.
+    low=800 high=1300
+    while ((high - low > 1)); do
+        middle=$(((low + high) / 2))
+        run 0 --shm-max 1 -n 2 "$BIG" 0 $middle 900
+        if [ -s "$dir/err" ]; then high=$middle; else low=$middle; fi
+    done
+    run 0 --shm-max 1 -n 2 "$BIG" 0 $low 900
+    err_empty
+    for middle in $high $((high + 100)); do # one node may take a pair more than another, since a Fence brings them together
+        run 0 --shm-max 1 -n 2 "$BIG" 0 $middle 900
+        err_has 'key-value space of job 0 outgrows its shared memory, ranks ask from now on'
+    done
+    [ "$(grep -c . "$dir/err")" = 2 ] || fail "not both nodes say so"
+    nothing_left
+}
+
+# 512 MiB of one rank; and more than there may be, which is refused where it is put.
+test_huge() {
+    seconds=600
+    nodes=(-N 2 "${nodes[@]:2}")
+    busy_begin
+    run 0 --timeout 550 -n 2 "$BIG" 0 150000 900
+    err_empty
+    run 0 --timeout 550 -n 2 "$BIG" 0 596523 900
+    err_empty
+    memory_within $((22 * 596523 * 94 / 1024 + 8192)) 2
+    busy_end
+    nothing_left
+}
+
 test_mpi() {
     local program set=()
     # for the ranks alone: a pmirun with a sanitizer wants no other library first
@@ -624,7 +714,7 @@ test_mpi() {
 
 export NODES_MARK=$mark
 case $group in
-basic | status | output | signals | loss | silent | moments | spawn | late | hostile | hints | waiting | mpi) "test_$group" "$1" ;;
+basic | status | output | signals | loss | silent | moments | spawn | late | hostile | hints | waiting | big | huge | mpi) "test_$group" "$1" ;;
 *)
     echo "unknown group $group"
     exit 1

@@ -217,7 +217,7 @@ static void fake_ucx(void)
     ucx.peers[PEER].ep = (ucp_ep_h)(void *)&fake; /* connected */
 }
 
-/* Full beyond UCX_QUEUE_BYTES that are on their way; room again, once, when half of them have gone. */
+/* Full beyond UCX_QUEUE_BYTES on their way; room again, once, when half of them have gone. */
 static void test_back_pressure(void **state)
 {
     static char frame[UCX_QUEUE_BYTES / 8];

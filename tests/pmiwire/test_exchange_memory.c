@@ -22,14 +22,16 @@ static int find_nothing(void *ctx, struct pmiwire_str key, struct pmiwire_str *v
     return PMIWIRE_ENOENT;
 }
 
-/* What the caller's store has gained and what the exchange holds, together at most. */
-static uint64_t most_together[NODES], of_a_pair;
+/* What the caller's store has gained and what the exchange holds, together at most; how many pairs
+ * are to come. */
+static uint64_t most_together[NODES], of_a_pair, to_come;
 
 static int together(struct node *n, uint32_t kind, const void *block, size_t bytes)
 {
     const uint64_t all = w_stats(n->w, n->id).bytes + n->n_pairs * of_a_pair;
 
     (void)block;
+    assert_int_equal(pmiwire_exchange_pairs(n->x), to_come);
     assert_true(bytes <= PMIWIRE_EXCHANGE_BLOCK_BYTES + PMIWIRE_BLOCK_HEADER_BYTES);
     assert_int_equal(kind == PMIWIRE_COLL_ALLGATHER ? VALUE : KEY + VALUE, of_a_pair);
     if (all > most_together[n->id])
@@ -80,6 +82,7 @@ static void a_fence(void **state)
     (void)state;
     ops.find = find_nothing;
     of_a_pair = KEY + VALUE;
+    to_come = n;
     for (o.fence = 0; o.fence < 2; o.fence++) {
         memset(most_together, 0, sizeof(most_together));
         w_init(&w, NODES, NODES, BLOCK, 1);
@@ -118,6 +121,7 @@ static void an_allgather(void **state)
 
     (void)state;
     of_a_pair = VALUE;
+    to_come = n;
     memset(most_together, 0, sizeof(most_together));
     w_init(&w, NODES, n, BLOCK, 1);
     w.on_pairs = together;

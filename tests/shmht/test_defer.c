@@ -79,7 +79,7 @@ static void test_small(void **state)
     shmht_writer_destroy(w);
 }
 
-/* Then the writer finds everything, and readers what they could find before, at its latest value. */
+/* Then the writer finds everything, readers what they could find before, at its latest value. */
 static void test_who_finds_what(void **state)
 {
     struct shmht_writer *w = create(MAX_BYTES, 56, NULL);
@@ -182,6 +182,35 @@ static void test_full(void **state)
     }
 }
 
+/* A merge of what is there already takes no room, where there is none. */
+static void test_full_merge(void **state)
+{
+    static unsigned char buf[1 << 20];
+    struct shmht_writer *w = create(64 << 10, 8, NULL);
+    unsigned char value[32];
+    struct shmht_block b;
+    uint64_t n = 0;
+    char key[16];
+
+    (void)state;
+    while (put(w, n, 1) == SHMHT_PUT_NEW)
+        n++;
+    for (int how = 0; how < 3; how++) { /* the same; one other value; one more key */
+        shmht_block_begin(&b, buf, sizeof(buf));
+        for (uint64_t i = 0; i < n + (how == 2); i++) {
+            key16(key, i);
+            fill32(value, i, i == 5 && how == 1 ? 2 : 1);
+            assert_int_equal(shmht_block_add(&b, key, sizeof(key), value, sizeof(value)), 0);
+        }
+        assert_int_equal(shmht_writer_merge(w, buf, shmht_block_end(&b), NULL),
+                         how == 0 ? 0 : SHMHT_EFULL);
+    }
+    assert_int_equal(version_at(w, NULL, 5), 1);
+    assert_int_equal(version_at(w, NULL, n), -1);
+    assert_int_equal(stats_of(w).garbage_bytes, 0);
+    shmht_writer_destroy(w);
+}
+
 /* Merges wait too; a compaction publishes. */
 static void test_merge(void **state)
 {
@@ -271,13 +300,50 @@ static void test_memory(void **state)
     } while (fails_at++ < heap.n);
 }
 
+/* Room for so many at once: one private table, or one that readers see, and none after it. */
+static void test_reserve(void **state)
+{
+    const struct shmht_allocator a = {heap_realloc, heap_free, NULL};
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = MAX_BYTES};
+    struct shmht_writer *w;
+    uint64_t n;
+
+    (void)state;
+    memset(&heap, 0, sizeof(heap));
+    heap.fails_at = UINT64_MAX;
+    w = create(MAX_BYTES, 56, &a);
+    n = heap.n;
+    assert_int_equal(shmht_writer_reserve(w, 56), 0);
+    assert_int_equal(shmht_writer_defers(w), 0);
+    assert_int_equal(shmht_writer_reserve(w, N), 0);
+    for (uint64_t i = 0; i < N; i++)
+        assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);
+    assert_int_equal(heap.n, n + 1);
+    assert_int_equal(shmht_writer_reserve(w, UINT64_MAX), SHMHT_EFULL);
+    heap.fails_at = heap.n;
+    assert_int_equal(shmht_writer_reserve(w, 2 * N), -ENOMEM);
+    assert_int_equal(version_at(w, NULL, N - 1), 1);
+    shmht_writer_destroy(w);
+    assert_int_equal(heap.blocks, 0);
+
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    assert_int_equal(shmht_writer_reserve(w, N), 0);
+    for (uint64_t i = 0; i < N; i++)
+        assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);
+    assert_int_equal(stats_of(w).table_grows, 1);
+    assert_int_equal(version_at(w, shmht_writer_view(w), N - 1), 1);
+    assert_int_equal(shmht_writer_reserve(w, (uint64_t)MAX_BYTES), SHMHT_EFULL);
+    shmht_writer_destroy(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),  cmocka_unit_test(test_who_finds_what),
-        cmocka_unit_test(test_sizes),  cmocka_unit_test(test_same_value),
-        cmocka_unit_test(test_full),   cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_small),      cmocka_unit_test(test_who_finds_what),
+        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_same_value),
+        cmocka_unit_test(test_full),       cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_memory),     cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_full_merge),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,7 @@ static int on_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block
     const struct exchange *x = ctx;
 
     (void)kind, (void)number;
-    return table_merge(x->pr, x->job, block, bytes);
+    return table_merge(x->pr, x->job, pmiwire_exchange_pairs(x->engine), block, bytes);
 }
 
 /* Without its NUL. */

@@ -28,8 +28,9 @@
 
 struct table {
     struct shmht_writer *writer;
-    uint32_t n_asked; /* Gets while pairs were not published */
-    char *text;       /* a value with the NUL that makes it a string where it lies */
+    uint32_t n_asked;     /* Gets while pairs were not published */
+    uint64_t n_published; /* pairs */
+    char *text;           /* a value with the NUL that makes it a string where it lies */
     size_t text_cap;
     bool ended;                      /* no room: what came later is in the engine's store */
     char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the object, while it has one */
@@ -135,12 +136,15 @@ static void end(struct pmirun *pr, struct job *job, int rc)
 void table_publish(struct pmirun *pr, struct job *job)
 {
     struct table *t = job->table;
+    struct shmht_stats s;
     int rc;
 
     if (!t || t->ended)
         return;
     t->n_asked = 0;
     rc = shmht_writer_publish(t->writer);
+    shmht_reader_stats(shmht_writer_view(t->writer), &s);
+    t->n_published = s.entries;
     if (rc != 0)
         end(pr, job, rc);
 }
@@ -193,7 +197,8 @@ static int tell_others(struct job *job, int32_t rank, struct pmiwire_str key,
     return rc;
 }
 
-int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t bytes)
+int table_merge(struct pmirun *pr, struct job *job, uint64_t n_pairs, const void *block,
+                size_t bytes)
 {
     struct table *t = job->table;
     struct pmiwire_keyval pair;
@@ -201,6 +206,7 @@ int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t by
     int rc = 0;
 
     if (t && !t->ended) {
+        (void)shmht_writer_reserve(t->writer, t->n_published + n_pairs); /* else it grows */
         rc = shmht_writer_merge(t->writer, block, bytes, NULL);
         if (rc == 0)
             return 0;

@@ -20,9 +20,10 @@ void table_destroy(struct job *job);
 void table_settled(struct pmirun *pr, struct job *job);
 int table_fd(const struct job *job); /* what readers get, -1: none */
 int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value);
-/* Pairs that other nodes have put, with the NUL of their values: a block of libshmht's or of the
- * exchange. */
-int table_merge(struct pmirun *pr, struct job *job, const void *block, size_t bytes);
+/* Pairs of all nodes, with the NUL of their values: a block of the exchange, of a Fence that brings
+ * n_pairs in all. */
+int table_merge(struct pmirun *pr, struct job *job, uint64_t n_pairs, const void *block,
+                size_t bytes);
 int table_find(struct pmirun *pr, struct job *job, struct pmiwire_str key,
                struct pmiwire_str *value);
 /* A Fence is complete, and nobody has been answered: ranks find all pairs. */

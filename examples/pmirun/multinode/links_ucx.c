@@ -446,8 +446,7 @@ static bool progress(struct ucx *u)
     return true;
 }
 
-/* Not before ucx_join(): what others, who were told of us sooner, have sent waits in UCX until then.
- */
+/* Not before ucx_join(): what others, who were told of us sooner, have sent waits in UCX. */
 void ucx_progress(void)
 {
     if (!ucx.peers)

@@ -355,7 +355,7 @@ bool net_full(struct netconn *nc)
     return nc->full;
 }
 
-/* To be called when the socket takes more: for the bytes that wait, or to say that there is room. */
+/* To be called when the socket takes more: for bytes that wait, or to say that there is room. */
 static void arm(struct pmirun *pr, struct netconn *nc, bool out)
 {
     if (out != nc->armed)

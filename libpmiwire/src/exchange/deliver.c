@@ -23,20 +23,22 @@ struct place {
     size_t at; /* bytes in it */
 };
 
-/* How many there are, what they are as records, and the longest value. */
-static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *bytes, uint32_t *longest)
+/* How many there are, their pairs, what they are as records, and the longest value. */
+static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *pairs, uint64_t *bytes,
+                             uint32_t *longest)
 {
     struct pmiwire__segment s;
     struct pmiwire__run run;
     size_t at, n = 0;
     const char *p;
 
-    *bytes = *longest = 0;
+    *pairs = *bytes = *longest = 0;
     for (; ch; ch = ch->next)
         for (at = 0; at < ch->bytes; at += s.whole, n++) {
             (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
             for (p = s.runs; p < s.runs + s.bytes;) {
                 (void)pmiwire__run_read(&p, s.runs + s.bytes, &run);
+                *pairs += run.n;
                 *bytes += (uint64_t)run.n * pmiwire__record_bytes(run.shared + run.rest, run.value);
                 if (run.value > *longest)
                     *longest = run.value;
@@ -210,7 +212,7 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
     struct delivery d = {.kind = kind, .number = number};
     uint64_t bytes, *order;
     uint32_t longest;
-    const size_t n = count_segments(*chunks, &bytes, &longest);
+    const size_t n = count_segments(*chunks, &x->n_pairs, &bytes, &longest);
     struct place *places;
     int rc;
 
@@ -242,6 +244,11 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
     (void)pmiwire__mem_realloc(&x->mem, d.seen, d.seen ? bits : 0, 0);
     pmiwire__buf_free(&x->mem, &d.block);
     return rc;
+}
+
+uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x)
+{
+    return x->n_pairs;
 }
 
 uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x)

@@ -229,6 +229,7 @@ struct pmiwire_exchange {
     uint64_t all_links;
     uint64_t full;                 /* links that ops->send() has said enough of */
     struct pmiwire__coll colls[2]; /* Fence, Allgather */
+    uint64_t n_pairs;              /* of the collective that is handed over */
     uint32_t longest;              /* value of the last Allgather */
 
     uint32_t ring_number;

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client with much to say, over the drop-in libpmi2: one rank, or all, put N pairs, all fence, and
- * look some of them up.
+ * A client with much to say, over the drop-in libpmi2: one rank, or all, put N pairs, all fence,
+ * and look some of them up.
  *
  *     big_pairs RANK N BYTES    RANK (-1: all of them together) puts N pairs, values of BYTES
  *     big_pairs full N BYTES    rank 0 puts up to N pairs, and expects a put to be refused; then
  *                               "refused at I" is printed, and all continue without it
+ *
+ * BIG_WAITS in the environment: a file that must be there before they fence.
+ * Each rank prints "server peak P private A": KiB that the process that serves it ever had, and
+ * that it has for itself after the Fence.
  */
+#define _DEFAULT_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "pmi2.h"
 
@@ -34,6 +40,23 @@ static double now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* KiB of a field of our server's /proc/PID/status. */
+static long server_kib(const char *field)
+{
+    char path[64], line[256];
+    long kib = -1;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)getppid());
+    f = fopen(path, "r");
+    while (f && fgets(line, sizeof(line), f))
+        if (strncmp(line, field, strlen(field)) == 0)
+            kib = atol(line + strlen(field));
+    if (f)
+        fclose(f);
+    return kib;
 }
 
 /* A pair by its number: mostly x, so that one look at its length and ends says that it is whole. */
@@ -85,15 +108,19 @@ int main(int argc, char **argv)
         fail("put", n_put, rc);
     if (rc != 0)
         printf("refused at %ld\n", n_put);
-    fprintf(stderr, "rank %d: puts %.2f s\n", rank, now() - t);
+    printf("rank %d: puts took %.2f s\n", rank, now() - t);
+    fflush(stdout);
+    while (getenv("BIG_WAITS") && access(getenv("BIG_WAITS"), F_OK) != 0)
+        usleep(10000);
     t = now();
     rc = PMI2_KVS_Fence();
     if (rc != PMI2_SUCCESS)
         fail("fence", 0, rc);
-    fprintf(stderr, "rank %d: fence %.2f s\n", rank, now() - t);
+    printf("rank %d: the fence took %.2f s\n", rank, now() - t);
     for (long i = 0; strcmp(argv[1], "full") != 0 && i < LOOKS; i++)
         look((i * 7919 + rank) % n_pairs);
-    PMI2_KVS_Fence();
+    PMI2_KVS_Fence(); /* no server is in the first one any more */
+    printf("server peak %ld private %ld\n", server_kib("VmHWM:"), server_kib("RssAnon:"));
     PMI2_Finalize();
     printf("rank %d ended well\n", rank);
     return 0;
