@@ -28,7 +28,7 @@ struct board {
     atomic_uint n_here;       /* ranks that have come to the meeting */
     atomic_uint n_met;        /* meetings that are over */
     _Atomic int64_t start_ns; /* of the round that follows */
-    int32_t per_node;         /* ranks on a node, which are in sequence; 0: as nothing is known */
+    int32_t per_node;         /* ranks on a node, consecutive; 0: unknown */
     struct board_rank ranks[BOARD_RANKS];
 };
 

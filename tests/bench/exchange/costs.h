@@ -7,12 +7,12 @@
 
 struct costs { /* ns; of bytes, ns a byte */
     /* a rank's process */
-    double skew;   /* ranks begin at moments spread evenly over so long */
+    double skew;   /* ranks begin at moments spread evenly over this time */
     double arrive; /* until it makes its first request */
     double cold;   /* besides, in a job's first exchange: its pages and symbols are not there yet */
     double rank;   /* a request: half until it is sent, half until its answer is taken */
-    /* a node's server; what both ends pay is said of one */
-    double turn;       /* to look for what has come, however much */
+    /* a node's server; "both ends": each of the two servers pays it */
+    double turn;       /* fixed: to ask what has come */
     double request;    /* of a rank: half to take it, half to answer it */
     double packet;     /* what one send() or recv() between nodes carries; both ends */
     double frame;      /* the exchange's, sealed or unsealed; both ends */

@@ -16,57 +16,83 @@ struct process {
 enum what { COMES, BEGINS, ENDS }; /* an item; a turn */
 
 struct process_event {
-    uint64_t time, serial;
+    uint64_t time;
     struct item *item;
     uint32_t process;
     enum what what;
 };
 
-/* ---- events ---- */
+/*
+ * ---- events ----
+ *
+ * A radix heap, since no event is earlier than the one that happens now: bucket b > 0 has those
+ * whose time differs from `now` in bit b - 1 and no higher one, bucket 0 those of `now`. Events of
+ * one time are always in one bucket, in the order in which they came.
+ */
 
-static bool earlier(const struct process_event *a, const struct process_event *b)
+static unsigned bucket_of(const struct processors *p, uint64_t time)
 {
-    return a->time != b->time ? a->time < b->time : a->serial < b->serial;
+    const uint64_t differs = time ^ p->now;
+
+    return differs ? 64 - (unsigned)__builtin_clzll(differs) : 0;
+}
+
+static bool append(struct processors *p, struct process_event e)
+{
+    struct process_events *b = &p->buckets[bucket_of(p, e.time)];
+
+    if (b->n == b->cap) {
+        size_t cap = b->cap ? 2 * b->cap : 16;
+        struct process_event *events = realloc(b->events, cap * sizeof(*events));
+
+        if (!events) {
+            p->out_of_memory = true;
+            return false;
+        }
+        b->events = events;
+        b->cap = cap;
+    }
+    b->events[b->n++] = e;
+    return true;
 }
 
 static bool push(struct processors *p, uint64_t time, enum what what, uint32_t process,
                  struct item *item)
 {
-    struct process_event e = {time, p->serial++, item, process, what};
-    size_t i;
-
-    if (p->n_heap == p->cap_heap) {
-        size_t cap = p->cap_heap ? p->cap_heap * 2 : 1024;
-        struct process_event *heap = realloc(p->heap, cap * sizeof(*heap));
-
-        if (!heap) {
-            p->out_of_memory = true;
-            return false;
-        }
-        p->heap = heap;
-        p->cap_heap = cap;
-    }
-    for (i = p->n_heap++; i > 0 && earlier(&e, &p->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        p->heap[i] = p->heap[(i - 1) / 2];
-    p->heap[i] = e;
-    return true;
+    return append(p, (struct process_event){time, item, process, what});
 }
 
-static struct process_event pop(struct processors *p)
+/* The events of the earliest bucket go to those below it. */
+static void advance(struct processors *p)
 {
-    struct process_event top = p->heap[0], e = p->heap[--p->n_heap];
-    size_t i = 0, child;
+    struct process_events *b = p->buckets + 1;
 
-    while ((child = 2 * i + 1) < p->n_heap) {
-        if (child + 1 < p->n_heap && earlier(&p->heap[child + 1], &p->heap[child]))
-            child++;
-        if (!earlier(&p->heap[child], &e))
-            break;
-        p->heap[i] = p->heap[child];
-        i = child;
+    while (b < p->buckets + PROCESSORS_BUCKETS && b->n == 0)
+        b++;
+    if (b == p->buckets + PROCESSORS_BUCKETS)
+        return;
+    p->now = b->events[0].time;
+    for (size_t i = 1; i < b->n; i++)
+        if (b->events[i].time < p->now)
+            p->now = b->events[i].time;
+    for (size_t i = 0; i < b->n; i++)
+        if (!append(p, b->events[i]) && b->events[i].item)
+            p->o.drop(p->o.ctx, b->events[i].item);
+    b->n = 0;
+}
+
+static bool pop(struct processors *p, struct process_event *e)
+{
+    struct process_events *b = &p->buckets[0];
+
+    if (b->first == b->n) {
+        b->first = b->n = 0;
+        advance(p);
     }
-    p->heap[i] = e;
-    return top;
+    if (b->first == b->n)
+        return false;
+    *e = b->events[b->first++];
+    return true;
 }
 
 /* ---- processors ---- */
@@ -147,9 +173,12 @@ int processors_init(struct processors *p, const struct processors_opts *o)
 
 void processors_fini(struct processors *p)
 {
-    for (size_t i = 0; i < p->n_heap; i++)
-        if (p->heap[i].item)
-            p->o.drop(p->o.ctx, p->heap[i].item);
+    for (struct process_events *b = p->buckets; b < p->buckets + PROCESSORS_BUCKETS; b++) {
+        for (size_t i = b->first; i < b->n; i++)
+            if (b->events[i].item)
+                p->o.drop(p->o.ctx, b->events[i].item);
+        free(b->events);
+    }
     for (uint32_t i = 0; p->processes && i < p->o.n_processes; i++) {
         while (p->processes[i].first) {
             struct item *item = p->processes[i].first;
@@ -159,7 +188,6 @@ void processors_fini(struct processors *p)
         }
     }
     free(p->processes);
-    free(p->heap);
 }
 
 void processors_give(struct processors *p, uint32_t process, uint64_t when, struct item *item)
@@ -170,10 +198,9 @@ void processors_give(struct processors *p, uint32_t process, uint64_t when, stru
 
 int processors_run(struct processors *p)
 {
-    while (p->n_heap && !p->out_of_memory) {
-        struct process_event e = pop(p);
+    struct process_event e;
 
+    while (!p->out_of_memory && pop(p, &e))
         happen(p, &e);
-    }
     return p->out_of_memory ? -1 : 0;
 }

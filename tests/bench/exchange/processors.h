@@ -35,13 +35,19 @@ struct processors_opts {
     void *ctx;
 };
 
+#define PROCESSORS_BUCKETS 65
+
+struct process_events {
+    struct process_event *events;
+    size_t first, n, cap;
+};
+
 struct processors {
     struct processors_opts o;
     struct process *processes;
-    struct process_event *heap;
-    size_t n_heap, cap_heap;
-    uint64_t serial;
-    uint32_t n_idle;             /* processors */
+    uint64_t now;
+    struct process_events buckets[PROCESSORS_BUCKETS]; /* what will happen */
+    uint32_t n_idle;                                   /* processors */
     uint32_t first_ready, ready; /* processes that wait for one: first and last */
     bool out_of_memory;
 };

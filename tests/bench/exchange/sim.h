@@ -66,8 +66,9 @@ struct result {
     uint64_t n_requests;
     uint64_t payload; /* bytes of keys and values that the Fence has brought to a node, its own
                          among them, as the whole set would be */
-    uint32_t sample;  /* one of so many nodes' pairs is in the Fence, and is charged for as many */
-    bool right;       /* every rank has found what it should */
+    uint32_t
+        sample; /* one node's pairs in `sample` are in the Fence, and are charged `sample` times */
+    bool right; /* every rank has found what it should */
 };
 
 /* 0, or 1 when memory runs out. */

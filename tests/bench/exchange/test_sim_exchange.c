@@ -107,6 +107,65 @@ static void test_turns(void **state)
     processors_fini(&p);
 }
 
+/* Items come in the order of their moments, those of one moment in that in which they were given;
+ * half of them are given in turns. */
+#define N_TIMED 20000u
+
+struct timed {
+    struct item item;
+    uint64_t when;
+};
+
+struct order {
+    struct processors p;
+    struct timed items[N_TIMED];
+    uint32_t given, taken, random;
+    const struct timed *last;
+};
+
+static void give_next(struct order *o, uint64_t now)
+{
+    struct timed *t = &o->items[o->given++];
+
+    o->random = o->random * 1664525 + 1013904223;
+    t->when = now + (o->random >> 8) % (o->random % 3 ? 9 : 100000);
+    processors_give(&o->p, 0, t->when, &t->item);
+}
+
+static uint64_t in_order(void *ctx, uint32_t process, uint64_t now, struct item *items)
+{
+    struct order *o = ctx;
+
+    (void)process;
+    for (; items; items = items->next) {
+        const struct timed *t = (const struct timed *)items;
+
+        assert_int_equal(t->when, now);
+        assert_true(!o->last || t->when > o->last->when ||
+                    (t->when == o->last->when && t > o->last));
+        o->last = t;
+        o->taken++;
+        if (o->given < N_TIMED)
+            give_next(o, now);
+    }
+    return now;
+}
+
+static void test_order(void **state)
+{
+    static struct order o = {.random = 1};
+    const struct processors_opts opts = {
+        .n_processes = 1, .turn = in_order, .drop = ignore, .ctx = &o};
+
+    (void)state;
+    assert_int_equal(processors_init(&o.p, &opts), 0);
+    while (o.given < N_TIMED / 2)
+        give_next(&o, 0);
+    assert_int_equal(processors_run(&o.p), 0);
+    assert_int_equal(o.taken, N_TIMED);
+    processors_fini(&o.p);
+}
+
 static void count(void *ctx, struct item *item)
 {
     (void)item;
@@ -311,11 +370,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_own_processors), cmocka_unit_test(test_shared_processors),
         cmocka_unit_test(test_turns),          cmocka_unit_test(test_fini_drops),
-        cmocka_unit_test(test_ranks),          cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_moments),        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_packets),        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_connections),    cmocka_unit_test(test_cold),
-        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_order),          cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_requests),       cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_frames),         cmocka_unit_test(test_packets),
+        cmocka_unit_test(test_pairs),          cmocka_unit_test(test_connections),
+        cmocka_unit_test(test_cold),           cmocka_unit_test(test_table),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
