@@ -2,9 +2,9 @@
 /*
  * Operations that go on while other calls are made: nonblocking MODE [FOLDER [socket]], built with
  * libpmi.so.0 (NONBLOCKING_PMI1) and with libpmi2.so.0. What must not wait is shown by a file in
- * FOLDER: a rank that others wait for writes it when its calls have returned, or the others do when
- * it has got so far without a call. A rank exits with 1, and says why, when something is wrong; rank
- * 0 prints "ok MODE". `socket`: nothing is in shared memory.
+ * FOLDER: a rank that others wait for writes it when its calls have returned, or the others do
+ * when it has got so far without a call. A rank exits with 1, and says why, when something is
+ * wrong; rank 0 prints "ok MODE". `socket`: nothing is in shared memory.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -9,9 +9,9 @@
  * when the one before it has been answered, because Slurm's PMI-1 server takes what one read()
  * returns for one command and loses the rest, and Hydra answers a put behind a barrier before the
  * barrier. A server of this project answers in order: with PMIWIRE_CLIENT_PIPELINE_KNOWN requests
- * go out to it at once, as far as the window reaches. Values that the server's wire cannot carry are
- * refused when you ask, before a byte is sent. Views in an event live until the next call on the
- * session.
+ * go out to it at once, as far as the window reaches. Values that the server's wire cannot carry
+ * are refused when you ask, before a byte is sent. Views in an event live until the next call on
+ * the session.
  *
  *     pmiwire_client_create(&opts, &c);                            // queues init
  *     for (;;) {
