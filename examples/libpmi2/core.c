@@ -143,6 +143,23 @@ int core_end(void)
     return rc;
 }
 
+/* Behind a request that is not answered the server may not hear of it: then the end of the process
+ * tells it. */
+void core_abort(int exitcode, const char *message)
+{
+    struct pmiwire_event ev;
+    int rc =
+        pmiwire_client_abort(core.session.client, exitcode, pmiwire_strz(message), SESSION_ASK);
+
+    if (!session_busy(&core.session)) {
+        core_ask(rc, &ev);
+        return;
+    }
+    session_progress(&core.session, 0);
+    core.initialized = 0; /* who finalizes at exit would wait */
+    core.finalized = 1;
+}
+
 int core_number(const int *value, int *to)
 {
     int code = to ? core_enter() : PMI2_ERR_INVALID_ARG;

@@ -47,6 +47,9 @@ int core_init(uint32_t wire, const char *name_alone, int (*code)(int rc));
 /* Say goodbye, and forget everything but that. 0 or why the server was not reached. */
 int core_end(void);
 
+/* With the lock held, and before the process ends: end the job. */
+void core_abort(int exitcode, const char *message);
+
 /* All below: with the lock held. They return 0, -errno or PMIWIRE_E*. */
 
 /* Wait for the answer to a request that has been queued, or could not be. */

@@ -90,7 +90,6 @@ int PMI_Finalize(void)
 int PMI_Abort(int exit_code, const char error_msg[])
 {
     char text[256] = "";
-    struct pmiwire_event ev;
 
     if (core_enter_job() == PMI_SUCCESS) {
         /* PMI-1 cannot write a space, and a launcher has little use for more than a line. */
@@ -98,9 +97,7 @@ int PMI_Abort(int exit_code, const char error_msg[])
         for (char *p = text; *p; p++)
             if (*p <= ' ' || *p > '~' || *p == '=')
                 *p = '_';
-        core_ask(
-            pmiwire_client_abort(core.session.client, exit_code, pmiwire_strz(text), SESSION_ASK),
-            &ev);
+        core_abort(exit_code, text);
         core_leave(0); /* what runs at exit may finalize */
     }
     if (error_msg)

@@ -73,15 +73,11 @@ int PMI2_Finalize(void)
 
 int PMI2_Abort(int flag, const char msg[])
 {
-    struct pmiwire_event ev;
-
     (void)flag; /* no launcher ends one process alone */
     if (msg)
         fprintf(stderr, "PMI2_Abort: %s\n", msg);
     if (core_enter_job() == PMI2_SUCCESS) {
-        core_ask(pmiwire_client_abort(core.session.client, EXIT_ABORT, pmiwire_strz(msg ? msg : ""),
-                                      SESSION_ASK),
-                 &ev);
+        core_abort(EXIT_ABORT, msg ? msg : "");
         core_leave(0); /* what runs at exit may finalize */
     }
     exit(EXIT_ABORT);

@@ -113,9 +113,10 @@ int PMIX_Ring_offered(void);
 
 /*
  * A call with an I begins an operation and returns at once; a Wait completes the oldest operation
- * of its kind. A Test completes it too if it is over: then *done is 1 and the code is the operation's;
- * otherwise *done is 0. Neither can be completed twice, and without one that has been begun a Wait
- * or a Test is PMI2_FAIL. To the other ranks a rank that has begun an operation is in it.
+ * of its kind. A Test completes it too if it is over: then *done is 1 and the code is the
+ * operation's; otherwise *done is 0. Neither can be completed twice, and without one that has been
+ * begun a Wait or a Test is PMI2_FAIL. To the other ranks a rank that has begun an operation is in
+ * it.
  *
  * PMI2_MAX_OUTSTANDING operations may be begun and not yet completed; one more is PMI2_FAIL. The
  * blocking forms are not counted, and may be called meanwhile. Every rank begins them in one order.

@@ -2,9 +2,9 @@
 /*
  * Operations that go on while other calls are made: nonblocking MODE [FOLDER [socket]], built with
  * libpmi.so.0 (NONBLOCKING_PMI1) and with libpmi2.so.0. What must not wait is shown by a file in
- * FOLDER: a rank that others wait for writes it when its calls have returned, or the others do when
- * it has got so far without a call. A rank exits with 1, and says why, when something is wrong; rank
- * 0 prints "ok MODE". `socket`: nothing is in shared memory.
+ * FOLDER: a rank that others wait for writes it when its calls have returned, or the others do
+ * when it has got so far without a call. A rank exits with 1, and says why, when something is
+ * wrong; rank 0 prints "ok MODE". `socket`: nothing is in shared memory.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -60,6 +60,11 @@ static int counts(unsigned long *n_read, unsigned long *n_asked)
     return PMI_SHMEM_Counts(n_read, n_asked);
 }
 
+static void abort_job(void)
+{
+    PMI_Abort(3, "enough");
+}
+
 #define fence       PMI_Barrier
 #define fence_begin PMI_Ibarrier
 #define fence_wait  PMI_Wait
@@ -90,6 +95,11 @@ static int get(const char *key, char value[LONG + 1])
 static int counts(unsigned long *n_read, unsigned long *n_asked)
 {
     return PMI2_SHMEM_Counts(n_read, n_asked);
+}
+
+static void abort_job(void)
+{
+    PMI2_Abort(1, "enough");
 }
 
 #define fence       PMI2_KVS_Fence
@@ -400,6 +410,25 @@ static void do_mixed(void)
 }
 #endif
 
+static void finalize_at_exit(void)
+{
+    CHECK(finalize() != OK);
+}
+
+/* Rank 0 ends the job, although its Fence is not answered. */
+static void do_abort(void)
+{
+    if (rank == 0) {
+        CHECK(atexit(finalize_at_exit) == 0);
+        CHECK(fence_begin() == OK);
+        for (int i = 0; i < MANY; i++)
+            put_nth(i, 0);
+        abort_job();
+    }
+    for (;;)
+        pause();
+}
+
 /* ---- what is to be had of any server ---- */
 
 static void do_old(void)
@@ -453,6 +482,8 @@ int main(int argc, char **argv)
         do_mixed();
     }
 #endif
+    else if (strcmp(mode, "abort") == 0)
+        do_abort();
     else if (strcmp(mode, "old") == 0) {
         length = 300; /* Slurm's server loses longer lines on PMI-1 */
         rounds = 5;

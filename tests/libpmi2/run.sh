@@ -109,6 +109,7 @@ nonblocking)
         done
     done
     job 0 -n 1 -- old
+    if [[ $ranks == *1 ]]; then job 3 --timeout 20 -n 3 -- abort; else job 1 --timeout 20 -n 3 -- abort; fi
     ;;
 waiting)
     for shm in "" --no-shm; do

@@ -261,29 +261,6 @@ static void test_session(void **state)
 
 /* ---- Allgather ---- */
 
-static void test_percent(void **state)
-{
-    char all[255], encoded[3 * sizeof(all)], decoded[sizeof(encoded)];
-    static const char *const bad[] = {"%", "a%", "%4", "%zz", "%4g", "%%41", "ab%0"};
-    struct pmiwire_str e, d = {0};
-
-    (void)state;
-    for (int i = 0; i < 255; i++)
-        all[i] = (char)(255 - i);
-    e = pmiwire__percent((struct pmiwire_str){all, sizeof(all)}, encoded);
-    for (size_t i = 0; i < e.len; i++)
-        assert_true(e.ptr[i] > 32 && e.ptr[i] < 127 && !strchr(";\\", e.ptr[i]));
-    assert_int_equal(pmiwire__unpercent(e, decoded, &d), 0);
-    assert_int_equal(d.len, sizeof(all));
-    assert_memory_equal(d.ptr, all, sizeof(all));
-    assert_int_equal(pmiwire__unpercent(S("%e4%C3%00x"), decoded, &d), 0);
-    assert_int_equal(d.len, 4);
-    assert_memory_equal(d.ptr, "\xe4\xc3\0x", 4);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(pmiwire__unpercent(S(bad[i]), decoded, &d), PMIWIRE_ECHARS);
-    assert_true(is(pmiwire__percent(S("plain:7,x=y"), encoded), "plain:7,x=y"));
-}
-
 /* Values up to what the server takes, of bytes that its wire has no words for. */
 static void test_gather(void **state)
 {
@@ -342,7 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_registry), cmocka_unit_test(test_advertise),
         cmocka_unit_test(test_refused),  cmocka_unit_test(test_session),
-        cmocka_unit_test(test_percent),  cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_gather),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

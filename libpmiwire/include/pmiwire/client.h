@@ -8,11 +8,12 @@
  * dies, by an event with the reason. The first event is INIT's. Requests queue up; each is sent
  * when the one before it has been answered, because Slurm's PMI-1 server takes what one read()
  * returns for one command and loses the rest, and Hydra answers a put behind a barrier before the
- * barrier. A server of this project answers in order: with PMIWIRE_CLIENT_PIPELINE_KNOWN requests go
- * out to it at once, as far as the window reaches. Values that the server's wire cannot carry are
- * refused when you ask, before a byte is sent; to a server that has advertised PMIWIRE_EXT_BYTES,
- * and with PMIWIRE_CLIENT_EXTENSIONS, any bytes are carried. Views in an event live until the next
- * call on the session.
+ * returns for one command and loses the rest, and Hydra answers a put behind a barrier before the
+ * barrier. A server of this project answers in order: with PMIWIRE_CLIENT_PIPELINE_KNOWN requests
+ * go out to it at once, as far as the window reaches. Values that the server's wire cannot carry
+ * are refused when you ask, before a byte is sent; to a server that has advertised
+ * PMIWIRE_EXT_BYTES, and with PMIWIRE_CLIENT_EXTENSIONS, any bytes are carried. Views in an event
+ * live until the next call on the session.
  *
  *     pmiwire_client_create(&opts, &c);                            // queues init
  *     for (;;) {

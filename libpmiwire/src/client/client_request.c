@@ -258,11 +258,9 @@ int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value, ui
     rc = check_maxes(c, (struct pmiwire_str){NULL, 0}, value);
     if (rc < 0)
         return rc;
-    /* What the last event shows may be there, and be this value. */
-    if (value.len > (c->max_msg_bytes - c->scratch_used) / 3)
-        return PMIWIRE_ETOOBIG;
-    pmiwire__enc_ext(&r.e, PMIWIRE_EXT_GATHER,
-                     pmiwire__percent(value, c->scratch + c->scratch_used));
+    if (value.len == 0)
+        return PMIWIRE_EEMPTY;
+    pmiwire__enc_encoded(&r.e, PMIWIRE_EXT_GATHER, value);
     return finish(&r, PMIWIRE_OP_GATHER, cookie);
 }
 

@@ -28,8 +28,7 @@ uint8_t pmiwire__bytes_kind(uint16_t field)
 /* The extensions that carry a value of the client's. */
 static uint8_t kind_of(const struct pmiwire_field *f)
 {
-    static const uint16_t values[] = {PMIWIRE_EXT_RING, PMIWIRE_EXT_GATHER, PMIWIRE_EXT_LEFT,
-                                      PMIWIRE_EXT_RIGHT};
+    static const uint16_t values[] = {PMIWIRE_EXT_RING, PMIWIRE_EXT_LEFT, PMIWIRE_EXT_RIGHT};
 
     if (f->id)
         return pmiwire__bytes_kind(f->id);
@@ -46,8 +45,7 @@ static int digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* `out` may be where they lie. Returns the bytes written, or -1 - where a bad escape lies. */
-static ssize_t decode(struct pmiwire_str s, char *out)
+ssize_t pmiwire__bytes_decode(struct pmiwire_str s, char *out)
 {
     size_t n = 0;
 
@@ -113,7 +111,7 @@ int pmiwire__msg_bytes(struct pmiwire_msg *msg, char *memory, size_t *used,
             f->value = (struct pmiwire_str){at, pmiwire_unescape(f->value, at)};
             f->flags = (uint16_t)(f->flags & ~PMIWIRE_FIELD_ESCAPED);
         }
-        n = decode(f->value, at);
+        n = pmiwire__bytes_decode(f->value, at);
         if (n < 0)
             return wrong(err, PMIWIRE_ECHARS, msg, f->id,
                          "fp-bytes: not % and two hexadecimal digits", -1 - n);

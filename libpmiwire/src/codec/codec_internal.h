@@ -46,6 +46,8 @@ void pmiwire__enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmi
                        uint16_t value_field, struct pmiwire_str value);
 /* As pmiwire__enc_ext(), for a value of the client's, which may be encoded. */
 void pmiwire__enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
+/* As pmiwire__enc_ext(), for a value that is always encoded: fp-gather's. */
+void pmiwire__enc_encoded(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
 /* Why the message was refused: a sentence that names the byte and whose limit it is. */
 void pmiwire__enc_why(const struct pmiwire_encoder *e, char *text, size_t cap);
 
@@ -61,6 +63,9 @@ static inline int pmiwire__bytes_plain(unsigned char c)
 {
     return c > 32 && c < 127 && c != '%' && c != ';' && c != '\\' && c != '=';
 }
+/* Decode a value into room for as many bytes, which may be where it lies. Returns the bytes
+ * written, or -1 - where a bad escape lies. */
+ssize_t pmiwire__bytes_decode(struct pmiwire_str s, char *out);
 /* Has the message a field fp-bytes? */
 static inline int pmiwire__msg_has_bytes(const struct pmiwire_msg *msg)
 {
@@ -78,14 +83,14 @@ int pmiwire__msg_bytes(struct pmiwire_msg *msg, char *memory, size_t *used,
 /* ---- extension.c ---- */
 
 /* Which messages carry an extension. */
-#define PMIWIRE__AT_INIT      1u  /* `response_to_init` (PMI-1), `fullinit-response` */
-#define PMIWIRE__AT_FENCE     2u  /* `barrier_out`, `kvs-fence-response` */
-#define PMIWIRE__AT_HELLO     4u  /* the requests `init` (PMI-1), `fullinit` */
-#define PMIWIRE__AT_PUT       8u  /* the requests `put`, `kvs-put` */
-#define PMIWIRE__AT_GET       16u /* the requests `get`, `kvs-get` */
-#define PMIWIRE__AT_ENTER     32u /* the request `barrier_in` */
-#define PMIWIRE__AT_KVS_FENCE 64u /* the request `kvs-fence` */
-#define PMIWIRE__AT_DATA      128u /* messages with keys, values, names or ports */
+#define PMIWIRE__AT_INIT      1u   /* `response_to_init` (PMI-1), `fullinit-response` */
+#define PMIWIRE__AT_FENCE     2u   /* `barrier_out`, `kvs-fence-response` */
+#define PMIWIRE__AT_HELLO     4u   /* the requests `init` (PMI-1), `fullinit` */
+#define PMIWIRE__AT_PUT       8u   /* the requests `put`, `kvs-put` */
+#define PMIWIRE__AT_GET       16u  /* the requests `get`, `kvs-get` */
+#define PMIWIRE__AT_ENTER     32u  /* the request `barrier_in` */
+#define PMIWIRE__AT_KVS_FENCE 64u  /* the request `kvs-fence` */
+#define PMIWIRE__AT_DATA      128u /* with keys, values, names or ports */
 
 struct pmiwire__ext {
     const char *name; /* of its field */
@@ -99,11 +104,5 @@ const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext);
 uint16_t pmiwire__ext_place(uint16_t cmd);
 /* Add an extension's field to a message that carries it; another one is -EINVAL. */
 void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
-
-/* Any bytes as an extra field's value, into 3 * value.len bytes: percent-encoded where they have to
- * be. */
-struct pmiwire_str pmiwire__percent(struct pmiwire_str value, char *to);
-/* The reverse, into value.len bytes. PMIWIRE_ECHARS: a percent sign without two digits. */
-int pmiwire__unpercent(struct pmiwire_str value, char *to, struct pmiwire_str *out);
 
 #endif /* PMIWIRE_CODEC_INTERNAL_H */

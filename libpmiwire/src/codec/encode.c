@@ -470,14 +470,25 @@ void pmiwire__enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmi
     enc_pair(e, key_field, key, value_field, value);
 }
 
-void pmiwire__enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
+static void enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value,
+                      int encoded)
 {
     const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
 
     if (desc && (desc->at & pmiwire__ext_place(e->cmd)))
-        add_extra(e, desc->name, value, e->bytes & PMIWIRE__BYTES_VALUES);
+        add_extra(e, desc->name, value, encoded);
     else if (!e->err)
         e->err = -EINVAL;
+}
+
+void pmiwire__enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
+{
+    enc_value(e, ext, value, e->bytes & PMIWIRE__BYTES_VALUES);
+}
+
+void pmiwire__enc_encoded(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
+{
+    enc_value(e, ext, value, 1);
 }
 
 /* PMI-2's six characters, over the spaces that pmiwire_enc_begin() left. */

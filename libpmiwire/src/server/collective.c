@@ -91,18 +91,21 @@ static void enter(const struct pmiwire__req *q, const struct pmiwire_str *value)
 static void gather(const struct pmiwire__req *q, struct pmiwire_str encoded)
 {
     struct pmiwire_server *s = q->s;
-    struct pmiwire_str value;
     char *memory = pmiwire__scratch(s, encoded.len);
-    int rc = memory ? pmiwire__unpercent(encoded, memory, &value) : -ENOMEM;
+    const ssize_t n = memory ? pmiwire__bytes_decode(encoded, memory) : 0;
+    const struct pmiwire_str value = {memory, n < 0 ? 0 : (size_t)n};
 
-    if (rc == 0 && pmiwire__too_long(q->msg->wire, value.len, s->opts.vallen_max))
-        rc = PMIWIRE_EVALLEN;
-    if (rc == 0)
-        enter(q, &value);
+    if (!memory)
+        pmiwire__refuse(q->c, q->cmd, -ENOMEM, NULL);
+    else if (n < 0)
+        pmiwire__refuse(q->c, q->cmd, PMIWIRE_ECHARS,
+                        "fp-gather: a percent sign that encodes no byte");
+    else if (value.len == 0)
+        pmiwire__refuse(q->c, q->cmd, PMIWIRE_EEMPTY, NULL);
+    else if (pmiwire__too_long(q->msg->wire, value.len, s->opts.vallen_max))
+        pmiwire__refuse(q->c, q->cmd, PMIWIRE_EVALLEN, NULL);
     else
-        pmiwire__refuse(q->c, q->cmd, rc,
-                        rc == PMIWIRE_ECHARS ? "fp-gather: a percent sign that encodes no byte"
-                                             : NULL);
+        enter(q, &value);
 }
 
 void pmiwire__do_fence(const struct pmiwire__req *q)

@@ -2,9 +2,9 @@
 /*
  * How much of a Fence and of an Allgather a process spends in calls, where it waits and where it
  * computes meanwhile: bench_overlap PMIRUN [--quick]. RANKS processes of a job on one node put
- * PAIRS pairs each; the last rank comes LATE_MS after the others, so that blocking takes them that long.
- * The others begin the operation, are away for AWAY_MS, and wait for it. To be away is to sleep:
- * the server has a processor, as it has where there are more of them than processes.
+ * PAIRS pairs each; the last rank comes LATE_MS after the others, so that blocking takes them that
+ * long. The others begin the operation, are away for AWAY_MS, and wait for it. To be away is to
+ * sleep: the server has a processor, as it has where there are more of them than processes.
  *
  * Each figure is a median over ROUNDS, of the rank that takes longest.
  */
