@@ -363,7 +363,8 @@ static void test_bad_words(void **state)
 {
     static const char *const lines[] = {
         "cmd=put fp-hint=maybe key=k value=v\n", "cmd=get fp-get=please key=k\n",
-        "cmd=get fp-get=wait fp-src=me key=k\n", "cmd=get fp-get=wait fp-src=6 key=k\n"};
+        "cmd=get fp-get=wait fp-src=me key=k\n", "cmd=get fp-get=wait fp-src=6 key=k\n",
+        "cmd=get fp-get=wait fp-src=-2 key=k\n"};
     const void *p;
     size_t n;
 

@@ -382,32 +382,25 @@ static void test_long_pairs(void **state)
     for (uint32_t n_nodes = 1; n_nodes <= 2; n_nodes++) {
         memset(&k, 0, sizeof(k));
         k.n = 2;
-        k.v2 = true;
         cl_start(&k.cl, n_nodes, 2, CYCLIC, 0, &opts, NULL);
         connect_all();
         for (uint32_t i = 0; i < 4; i++) {
             /* with a NUL, a key of 1 byte and 192 more than 4,096; a key of 2,048 bytes */
             static const size_t values[] = {3902, 3903, 1, 1}, keys[] = {1, 1, 2047, 2048};
-            int n = snprintf(text, sizeof(text), "cmd=kvs-put;key=");
+            int n = snprintf(text, sizeof(text), "cmd=put key=");
 
             memset(text + n, 'k', keys[i]);
             n += (int)keys[i];
-            n += snprintf(text + n, sizeof(text) - (size_t)n, ";value=");
+            n += snprintf(text + n, sizeof(text) - (size_t)n, " value=");
             memset(text + n, 'v', values[i]);
             n += (int)values[i];
-            snprintf(text + n, sizeof(text) - (size_t)n, ";");
-            {
-                char head[16];
-
-                snprintf(head, sizeof(head), "%6zu", strlen(text));
-                r_say(&k, 0, head);
-                r_say(&k, 0, text);
-            }
+            snprintf(text + n, sizeof(text) - (size_t)n, "\n");
+            r_say(&k, 0, text);
             assert_int_equal(r_rc(r_hear(&k, 0)), n_nodes == 1 || i % 2 == 0 ? 0 : i == 1 ? 7 : 5);
             /* What is refused is not there. */
             assert_int_equal(
                 pmiwire_server_get(k.cl.servers[0], 0,
-                                   (struct pmiwire_str){text + strlen("cmd=kvs-put;key="), keys[i]},
+                                   (struct pmiwire_str){text + strlen("cmd=put key="), keys[i]},
                                    &found) == 0 &&
                     found.len == values[i],
                 n_nodes == 1 || i % 2 == 0);
