@@ -570,8 +570,8 @@ static int run_random(int argc, char **argv)
     if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
         fail("/proc/self/exe: %s", strerror(errno));
     state = seed;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what is found before the end is shown */
     printf("seed %llu\n", seed);
-    fflush(stdout);
     for (unsigned i = 0; i < runs; i++)
         failed += !run_once(self, argv[2], i);
     printf("%u runs, %u failed\n", runs, failed);
