@@ -100,7 +100,8 @@ static void a_named_source(void **state)
                 w_run(&w);
                 ticks(&w, 6);
                 assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), 0);
-                w_gone(&w, 2 * source); /* the other one, unless that is who waits */
+                /* The other one of its node, unless that is who waits. */
+                w_gone(&w, waits == source ? (2 * source + 2) % 14 : 2 * source);
                 w_run(&w);
                 ticks(&w, 1); /* flooded: each link carries it once */
                 assert_int_equal(count(&w, PMIWIRE_FRAME_LIMIT), 6);
@@ -347,6 +348,39 @@ static void without_acknowledgements(void **state)
     w_fini(&w);
 }
 
+/* The Gets of a rank that is gone itself end, and nothing is left of them, here or at the home;
+ * another rank's Get of the same key is not touched. */
+static void its_own(void **state)
+{
+    struct world w;
+
+    (void)state;
+    for (size_t d = 0; d < 3; d++)
+        for (uint32_t others = 0; others < 2; others++) {
+            struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
+            uint64_t t, other = 0;
+
+            start(&w, 7, 14, &o);
+            t = w_get_by(&w, 5, 10, "key", 3, PMIWIRE_GET_WAIT);
+            if (others)
+                other = w_get_by(&w, 5, 11, "key", 3, PMIWIRE_GET_WAIT);
+            w_run(&w);
+            w_gone(&w, 10);
+            expect_none(&w, t);
+            assert_int_equal(w.gets[t].culprit, -1);
+            w_run(&w);
+            if (others) {
+                assert_true(w.gets[other].pending);
+                w_put(&w, 3, "key", "v", PMIWIRE_HINT_SPARSE);
+                w_run(&w);
+                w_expect(&w, other, "v");
+            } else {
+                expect_nothing(&w);
+            }
+            w_fini(&w);
+        }
+}
+
 /* Many wait for one rank, some for another: a tick asks once for each, and all end. */
 static void many_wait(void **state)
 {
@@ -476,6 +510,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_is_late),
         cmocka_unit_test(a_late_answer_on_the_way),
         cmocka_unit_test(without_acknowledgements),
+        cmocka_unit_test(its_own),
         cmocka_unit_test(many_wait),
         cmocka_unit_test(again_and_again),
         cmocka_unit_test(dense_elsewhere),

@@ -12,12 +12,15 @@
  * SPARSE keys are read by few: they stay at a *home*, one node that `opts.design` chooses, and are
  * fetched by who asks. A Get looks here, asks the home, or waits there for the Put.
  *
- * Liveness. What waits here ends. A rank is *gone* once you have said so; it enters no collective
- * and puts nothing any more. A collective that it has not entered cannot complete: those who are in
- * it are told PMIWIRE_EGONE, on this node at once, on the others with the next tick and the time
- * that frames take; who comes later is told at once; pmiwire_exchange_culprit() says who is gone
- * and why. A rank that is gone after it has entered a collective does not hinder that one. A Get
- * ends when the rank that could put its key is gone. The exchange itself continues.
+ * Liveness. You report the ranks of your node that are *gone*: such a rank enters no collective and
+ * puts nothing any more.
+ *
+ * - A collective that it has not entered cannot complete. It ends with PMIWIRE_EGONE for the ranks
+ *   in it: on this node at once, on the others after one tick and the time that frames take. Ranks
+ *   that come later get PMIWIRE_EGONE at once. pmiwire_exchange_culprit() names the rank and why.
+ * - A collective that it has entered completes if the others enter it.
+ * - A Get ends when the rank that could put its key is gone.
+ * - The exchange itself continues.
  *
  *     struct pmiwire_exchange_ops ops = {.size = sizeof(ops), .send = send_frame,
  *         .node_of = node_of, .got = got, .done = done, .pairs = store, .failed = failed};
@@ -125,13 +128,14 @@ struct pmiwire_exchange_ops {
      * Between two nodes frames must arrive whole, once and in order; nothing is assumed about
      * different pairs of nodes. A frame does not delimit itself: the link does. Links must have
      * authenticated their peer and refuse replays.
-     * Where much is queued, return 1. The frame has been taken all the same, but Fences and
-     * Allgathers then send no more to this node until you call pmiwire_exchange_ready(); a few
-     * frames of other types may come. What they hold meanwhile they have anyway.
+     * Back-pressure: return 1 where much is queued. The frame counts as sent; Fences and Allgathers
+     * then send nothing to this node until you call pmiwire_exchange_ready(). They keep the pairs
+     * until they complete in any case, so waiting costs no memory. Frames of other types still
+     * come.
      * @param node   never this one
      * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
      * @param bytes  of all together, at most opts.max_frame_bytes
-     * @return 0, or 1: enough for now
+     * @return 0; 1: no more for now
      */
     int (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
 
@@ -163,8 +167,8 @@ struct pmiwire_exchange_ops {
     /**
      * Pairs that a collective has brought, those of this node among them; several times where there
      * are many. A Fence's: put them in order into what `find` looks at, later ones replacing
-     * earlier ones. What this node has put since it was complete here comes behind them again, so
-     * that it stays the latest. An Allgather's: the key is the rank, 4 bytes as in memory
+     * earlier ones. With `find`, what this node has put for the next Fence comes last, once more,
+     * so that it stays the latest. An Allgather's: the key is the rank, 4 bytes as in memory
      * (uint32_t), each rank once, in no order of ranks; pmiwire_exchange_longest() says how long
      * values are.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
@@ -173,14 +177,15 @@ struct pmiwire_exchange_ops {
     int (*pairs)(void *ctx, uint32_t kind, uint32_t number, const void *block, size_t bytes);
 
     /**
-     * Look into your own store of pairs. It finds what `pairs` has brought, and at once what this
-     * node puts as DENSE: store that before you call pmiwire_exchange_put(). With it the exchange
-     * keeps neither, and `pairs` must be set. NULL: it keeps them.
+     * Look a key up in your own store. NULL: the exchange has a store of its own. With `find` it
+     * keeps no DENSE pair beyond its Fence, and `pairs` must be set.
      *
-     * It must not find what this node has put as SPARSE. With one node alone it finds every key
-     * that has been put: the exchange keeps nothing of a Put, and a Fence calls no `pairs`.
-     *
-     * Must not call the exchange.
+     * - It finds what `pairs` has brought.
+     * - It finds what this node puts as DENSE: store the pair, then call pmiwire_exchange_put().
+     * - It does not find what this node puts as SPARSE.
+     * - With n_nodes 1 it finds every pair, whatever its hint. The exchange then keeps nothing of a
+     *   Put, and Fences do not call `pairs`.
+     * - It must not call the exchange.
      * @return 0 with *value, or PMIWIRE_ENOENT
      */
     int (*find)(void *ctx, struct pmiwire_str key, struct pmiwire_str *value);
@@ -276,10 +281,10 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @param hint   PMIWIRE_HINT_*
  * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  *
- * Cost: a lookup and a copy; a DENSE key's pair becomes part of a segment, once for each
- * max_frame_bytes. Frames: see the table of designs; of DENSE keys those of the Fence, which on the
- * tree go out as they fill. With one node
- * and ops->find: a lookup, and nothing is allocated unless a Get waits for the key.
+ * Cost: a lookup and a copy; once for each max_frame_bytes of DENSE pairs these are encoded.
+ * Frames: see the table of designs; for DENSE keys those of the Fence, on the tree as soon as one
+ * is full.
+ * With one node and ops->find: a lookup, and nothing is allocated unless a Get waits for the key.
  */
 PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
                                      struct pmiwire_str key, struct pmiwire_str value,
@@ -352,37 +357,38 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
                                       struct pmiwire_str left, struct pmiwire_str right);
 
 /**
- * @brief A local rank is gone, and does nothing here any more.
+ * @brief A local rank is gone: it does nothing here any more.
  *
- * - Collectives that it has not entered end with PMIWIRE_EGONE on every node, once each node has
- *   been ticked. One that it has entered completes if the others enter it.
- * - Gets that wait for it on any node end, within two ticks.
- * - Again: ignored.
+ * - Collectives that it has not entered end with PMIWIRE_EGONE: on this node at once, on the others
+ *   after the next tick here.
+ * - Gets of other nodes that wait for it end after that tick and one of theirs.
+ * - Its own Gets end with PMIWIRE_ENOENT.
+ * - A second call for the rank is ignored.
  * @param why  PMIWIRE_GONE_*
  * @return 0, -EINVAL (not local, or why)
  *
- * Cost: a pass over the keys that are waited for. If it lowers the number of a collective that can
- * complete, a frame on each link of the tree with the next tick.
+ * Cost: a pass over the keys that are waited for. If the rank has entered fewer collectives than
+ * all that were gone before, one frame on each link of the tree with the next tick.
  */
 PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why);
 
 /**
- * @brief Who makes it impossible that the collective of a kind that is under way, or would be the
- *        next, completes.
+ * @brief The rank because of which collectives of a kind end with PMIWIRE_EGONE.
  * @param coll  PMIWIRE_COLL_*
  * @param[out] why  PMIWIRE_GONE_*
- * @return a rank, on whatever node. Several may be gone; nodes may name different ones. -1: nobody
+ * @return a rank of any node, where several are gone one of them, not the same on every node; -1:
+ *         the collective under way, or the next, can complete
  */
 PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, uint32_t coll,
                                              uint32_t *why);
 
 /**
- * @brief Whose end has ended a Get that waited: during ops->got() with PMIWIRE_ENOENT, and until
- *        the next call after pmiwire_exchange_get() has returned that.
+ * @brief The rank because of which a waiting Get has ended with PMIWIRE_ENOENT. For use in
+ *        ops->got(), and right after pmiwire_exchange_get().
  *
- * Of a Get that names no source: the last one that could have put the key.
+ * Of a Get that names no source: the last rank that could have put the key.
  * @param[out] why  PMIWIRE_GONE_*
- * @return a rank; -1: that was not the cause
+ * @return a rank; -1: no rank is the cause
  */
 PMIWIRE_API int32_t pmiwire_exchange_get_culprit(const struct pmiwire_exchange *x, uint32_t *why);
 /** @} */
@@ -403,8 +409,7 @@ PMIWIRE_API int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node
                                        size_t n);
 
 /**
- * @brief There is room again on the way to a node, of which ops->send() has said 1. May be called
- *        without that.
+ * @brief The queue to a node has room again, after ops->send() returned 1. Otherwise: no-op.
  * @return 0, -EINVAL (no other node), or why the exchange has failed
  */
 PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node);

@@ -107,8 +107,8 @@ void pmiwire__gone_ask(struct pmiwire_exchange *x)
 
 /* ---- a rank is gone ---- */
 
-/* Take the rank from what the waiters at an entry need, and end those who need no other. Of the
- * others, *next is a rank that they need now. */
+/* End the rank's own Gets at an entry. Take it from what the others need, and end those who need no
+ * other rank. *next_rank is one that the rest need now. */
 static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32_t why,
                    uint32_t *next_rank)
 {
@@ -121,6 +121,10 @@ static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32
         struct pmiwire__waiter *waiter = &s->waiters[w];
 
         next = waiter->next;
+        if (!waiter->remote && waiter->rank == rank) { /* its own */
+            pmiwire__waiter_due(x, w, PMIWIRE_ENOENT);
+            continue;
+        }
         if (!waiter->remote && waiter->wait && waiter->needs == rank) {
             waiter->needs = waiter->named ? PMIWIRE__NONE : first_from(x, rank + 1, waiter->rank);
             waiter->wait = waiter->needs != PMIWIRE__NONE;
@@ -138,6 +142,7 @@ static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32
         pmiwire__waiter_keep(x, e, w);
     }
     pmiwire__ask_again(x, e);
+    pmiwire__ask_no_more(x, e);
     pmiwire__key_tidy(x, e);
 }
 
