@@ -4,7 +4,7 @@
  *
  * The first byte chooses the session: bit 0 PMI-2, bit 1 pipelining, bit 2 PMI_PORT, bit 3 a
  * session that begins behind a good init, bit 4 values with blanks, bit 5 pipelining to a server of
- * this project, bit 6 such a server, bit 7 our extensions and a server that offers all of them (6 and
+ * this project, bit 6 such a server, bit 7 our extensions and a server that offers them all (6 and
  * 7: where there is a good init). The rest is a program: a byte
  * below 64 asks the request of that number; from 64 to 95 it moves some bytes out; 255 ends the
  * input; of any other its low five bits (0: the rest) tell how many bytes follow that the server
