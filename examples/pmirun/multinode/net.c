@@ -131,6 +131,14 @@ static void listen_later(struct pmirun *pr)
 
 static void on_event(struct pmirun *pr, struct source *src, uint32_t events);
 
+bool net_shaking(const struct pmirun *pr)
+{
+    for (const struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next)
+        if (!nc->dead && nc->dialled && nc->deadline_ns)
+            return true;
+    return false;
+}
+
 /* Time to connect, or for the handshake. A fifth of it comes when it has passed: the other side may
  * have answered while we were stopped or busy, and what it said must be read first. */
 static void give_time(struct pmirun *pr, struct netconn *nc, uint64_t ns)

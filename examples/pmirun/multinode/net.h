@@ -72,6 +72,7 @@ void net_close(struct pmirun *pr, struct netconn *nc);
 /* Do more than NET_QUEUE_BYTES wait to be sent? Then ops->room() is called when half of that has
  * gone, by the loop and never from here. */
 bool net_full(struct netconn *nc);
+bool net_shaking(const struct pmirun *pr);      /* is any that we have dialled still not open? */
 uint64_t net_patience(const struct pmirun *pr); /* --node-timeout in ns; never is very long */
 /* The numeric address of either end; empty when there is none. */
 void net_address(const struct netconn *nc, bool local, char *out, size_t n);

@@ -344,6 +344,12 @@ bool net_full(struct netconn *nc)
     return false;
 }
 
+bool net_shaking(const struct pmirun *pr)
+{
+    (void)pr;
+    return false;
+}
+
 uint64_t net_patience(const struct pmirun *pr)
 {
     (void)pr;
