@@ -473,7 +473,7 @@ static void do_orphans(const char *report)
     CHECK(n_named() == 0); /* nobody could take it back */
     if (rank == 0) {
         usleep(200000); /* the others are in the fence by now */
-        kill(getppid(), SIGKILL);
+        kill(atoi(getenv("RANKS_SERVER")), SIGKILL);
         _exit(0);
     }
     alarm(50); /* pmirun's limit has gone with it */

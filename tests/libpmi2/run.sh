@@ -37,6 +37,10 @@ agent() {
     fi
 }
 
+# A rank that outlives pmirun: what guards a killed pmirun ends its ranks' groups, and all with its variable.
+# shellcheck disable=SC2016
+outlive='for v in $(env | sed -n "s/^\(PMIRUN_[^=]*\)=.*/\1/p"); do unset "$v"; done; RANKS_SERVER=$PPID exec setsid -w "$@"'
+
 case $what in
 gets)
     for shm in "" --no-shm --pmi-port; do
@@ -62,9 +66,9 @@ death)
     for where in put fence mapped; do
         job 137 -n 4 -- die $where
     done
-    timeout 60 "$pmirun" --timeout 50 -n 4 -x LD_LIBRARY_PATH="$libs" "$ranks" orphans "$dir/report" > "$dir/out" 2> "$dir/err"
+    timeout 60 "$pmirun" --timeout 50 -n 4 -x LD_LIBRARY_PATH="$libs" sh -c "$outlive" sh "$ranks" orphans "$dir/report" > "$dir/out" 2> "$dir/err"
     # The same over TCP, where shared memory begins with a name.
-    timeout 60 "$pmirun" --pmi-port --timeout 50 -n 4 -x LD_LIBRARY_PATH="$libs" "$ranks" orphans "$dir/report" > "$dir/out" 2>> "$dir/err"
+    timeout 60 "$pmirun" --pmi-port --timeout 50 -n 4 -x LD_LIBRARY_PATH="$libs" sh -c "$outlive" sh "$ranks" orphans "$dir/report" > "$dir/out" 2>> "$dir/err"
     for i in $(seq 600); do
         [ "$(grep -c . "$dir/report" 2> /dev/null)" = 6 ] && break
         sleep 0.1
@@ -131,7 +135,7 @@ waiting)
     rm -f "$dir/told"
     job 124 --timeout 3 -n 5 -- never time "$dir/told" # 60 s
     job 142 -n 4 -- die
-    HINTS_KILL=server timeout 60 "$pmirun" --timeout 50 -n 5 "$ranks" orphans "$dir/report" > "$dir/out" 2> "$dir/err"
+    HINTS_KILL=server timeout 60 "$pmirun" --timeout 50 -n 5 sh -c "$outlive" sh "$ranks" orphans "$dir/report" > "$dir/out" 2> "$dir/err"
     for i in $(seq 600); do
         [ "$(grep -c . "$dir/report" 2> /dev/null)" = 4 ] && break
         sleep 0.1
