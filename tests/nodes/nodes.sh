@@ -446,7 +446,8 @@ test_hints() {
         kill -9 "$(our_agent 2)"
         end 253
         nothing_left
-        [ "$(grep -c 'ended well' "$dir/report")" = 7 ] || fail "$(grep -c . "$dir/report") of 7 ranks were told that the key will not come"
+        # The two of the agent that was killed may have been ended by its guard.
+        [ "$(grep -c 'ended well' "$dir/report")" -ge 5 ] || fail "$(grep -c . "$dir/report") of 5 ranks were told that the key will not come"
     done
     run 0 -n 4 "${HINTS}1" ring 440 : -n 4 "${HINTS}2" ring 440
 }
