@@ -3,6 +3,7 @@
 #ifndef PMIWIRE_BASE_INTERNAL_H
 #define PMIWIRE_BASE_INTERNAL_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include <pmiwire/base.h>
@@ -55,6 +56,7 @@ static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
 struct pmiwire__mem {
     struct pmiwire_allocator a;
     size_t bytes, peak, max;
+    bool at_max; /* why the last request got nothing: the limit */
 };
 
 /* NULL: no memory, and ptr is as it was. bytes 0 frees. */
@@ -83,6 +85,12 @@ static inline void pmiwire__buf_add(struct pmiwire__buf *b, const void *p, size_
         memcpy(b->ptr + b->len, p, n);
     b->len += n;
 }
+
+/* ---- exchange/exchange.c ---- */
+
+struct pmiwire_exchange;
+/* Whether opts.max_bytes is why its last request for memory failed; the limit. */
+bool pmiwire__exchange_at_max(const struct pmiwire_exchange *x, size_t *max_bytes);
 
 /* ---- util.c ---- */
 

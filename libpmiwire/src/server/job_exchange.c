@@ -141,8 +141,11 @@ static int merge(struct pmiwire__job *j, const void *block, size_t bytes)
 
     if (j->s->ops.merge) {
         pmiwire__job_peer(j, &who);
-        return j->s->ops.merge(j->s->opts.ctx, &who, block, bytes);
+        rc = j->s->ops.merge(j->s->opts.ctx, &who, block, bytes);
+        if (rc <= 0)
+            return rc;
     }
+    /* Not held to max_kvs_bytes: these pairs were accepted where they were put. */
     while ((rc = pmiwire_block_next(block, bytes, &pos, &kv)) == 1) {
         rc = pmiwire__kvs_put(&j->kvs, kv.key, pmiwire__bare(kv.value), j->number);
         if (rc != 0)
@@ -313,12 +316,16 @@ int pmiwire__tell_exchange(struct pmiwire__job *j, int32_t rank, struct pmiwire_
                            struct pmiwire_str value, uint32_t hint)
 {
     struct pmiwire_server *s = j->s;
+    int rc;
 
     if (j->all_here && j->n_gets == 0)
         return 0; /* nobody waits for it */
     if (terminate(s, &s->value, value, &value) != 0)
         return -ENOMEM;
-    return pmiwire_exchange_put(j->x, rank, key, value, hint);
+    rc = pmiwire_exchange_put(j->x, rank, key, value, hint);
+    if (rc == -ENOMEM && pmiwire__exchange_at_max(j->x, &s->limit_bytes))
+        s->limit = "max_exchange_bytes";
+    return rc;
 }
 
 int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t rank)
