@@ -486,7 +486,19 @@ static uint32_t fill(uint32_t r, const char **heard)
     }
 }
 
-static void start_limited(uint32_t n_nodes, bool v2, size_t max_kvs_bytes, bool elsewhere)
+/* Does rank r find this pair of rank `of`? */
+static bool has(uint32_t r, uint32_t of, uint32_t number)
+{
+    char text[60];
+
+    snprintf(text, sizeof(text), k.v2 ? "cmd=kvs-get;key=k%u.%u;" : "cmd=get key=k%u.%u\n", of,
+             number);
+    r_ask(&k, r, text);
+    return strstr(r_hear(&k, r), "value=v") != NULL;
+}
+
+static void start_limited(uint32_t n_nodes, bool v2, size_t max_kvs_bytes, bool elsewhere,
+                          uint32_t design)
 {
     struct pmiwire_server_opts opts = {.max_kvs_bytes = max_kvs_bytes};
     struct pmiwire_server_ops ops = cl_ops;
@@ -499,7 +511,7 @@ static void start_limited(uint32_t n_nodes, bool v2, size_t max_kvs_bytes, bool 
     memset(k.conn, 0, sizeof(k.conn));
     k.n = 2;
     k.v2 = v2;
-    cl_start(&k.cl, n_nodes, k.n, CYCLIC, 0, &opts, &ops);
+    cl_start(&k.cl, n_nodes, k.n, CYCLIC, design, &opts, &ops);
     connect_all();
 }
 
@@ -513,7 +525,7 @@ static void test_kvs_limit(void **state)
         const char *heard;
         uint32_t n[2];
 
-        start_limited(n_nodes, i & 2, 1000, i & 4);
+        start_limited(n_nodes, i & 2, 1000, i & 4, 0);
         for (uint32_t r = 0; r < 2; r++) {
             n[r] = fill(r, &heard);
             assert_non_null(strstr(
@@ -528,36 +540,41 @@ static void test_kvs_limit(void **state)
             all_hear(0);
             for (uint32_t r = 0; r < 2; r++)
                 for (uint32_t of = 0; of < 2; of++)
-                    for (uint32_t number = 0; number <= n[of]; number++) {
-                        char text[60];
-
-                        snprintf(text, sizeof(text),
-                                 k.v2 ? "cmd=kvs-get;key=k%u.%u;" : "cmd=get key=k%u.%u\n", of,
-                                 number);
-                        r_ask(&k, r, text);
-                        heard = r_hear(&k, r);
-                        assert_int_equal(strstr(heard, "value=v") != NULL, number < n[of]);
-                    }
+                    for (uint32_t number = 0; number <= n[of]; number++)
+                        assert_int_equal(has(r, of, number), number < n[of]);
         }
         assert_int_equal(k.cl.n_failed[0] + k.cl.n_failed[1], 0);
         r_stop(&k);
     }
 }
 
-/* Likewise what its exchange may hold for the next Fence. */
+/* Likewise what its exchange may hold for the next Fence, which brings what two nodes hold. */
 static void test_exchange_limit(void **state)
 {
-    const char *heard;
-
     (void)state;
     cl_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
     cl_exchange_bytes = 20000;
-    for (uint32_t wire = 0; wire < 2; wire++) {
-        start_limited(2, wire == 1, 0, false);
-        assert_in_range(fill(0, &heard), 100, 10000);
-        assert_non_null(strstr(heard, k.v2
-                                          ? "pair: the limit max_exchange_bytes is 20000 bytes;"
-                                          : "pair: the limit max exchange bytes is 20000 bytes\n"));
+    for (uint32_t i = 0; i < 12; i++) {
+        const char *heard;
+        uint32_t n[2];
+
+        start_limited(2, i & 1, 0, i & 2, i / 4);
+        for (uint32_t again = 0; again < 2; again++) {
+            for (uint32_t r = 0; r < 2; r++) {
+                n[r] = fill(r, &heard);
+                assert_in_range(n[r], 100, 10000);
+                assert_non_null(
+                    strstr(heard, k.v2 ? "pair: the limit max_exchange_bytes is 20000 bytes;"
+                                       : "pair: the limit max exchange bytes is 20000 bytes\n"));
+            }
+            all_enter(FENCE);
+            all_hear(0);
+            for (uint32_t r = 0; r < 2; r++)
+                for (uint32_t of = 0; of < 2; of++)
+                    for (uint32_t number = 0; number < n[of]; number++)
+                        assert_true(has(r, of, number));
+        }
+        assert_int_equal(k.cl.n_failed[0] + k.cl.n_failed[1], 0);
         r_stop(&k);
     }
     cl_frame_bytes = 0;

@@ -57,6 +57,7 @@ struct pmiwire__mem {
     struct pmiwire_allocator a;
     size_t bytes, peak, max;
     bool at_max; /* why the last request got nothing: the limit */
+    bool no_max; /* for now the limit does not hold */
 };
 
 /* NULL: no memory, and ptr is as it was. bytes 0 frees. */
