@@ -5,7 +5,10 @@
  *
  *     big_pairs RANK N BYTES    RANK (-1: all of them together) puts N pairs, values of BYTES
  *     big_pairs full N BYTES    rank 0 puts up to N pairs, and expects a put to be refused; then
- *                               "refused at I" is printed, and all continue without it
+ *                               "accepted I pairs" is printed, and all continue without it; the
+ *                               others put 1000 pairs each, so that a Fence brings more. After
+ *                               the Fence each rank looks for the first that is not there, and
+ *                               prints "found I pairs"
  *
  * BIG_WAITS in the environment: a file that must be there before they fence.
  * Each rank prints "server peak P private A": KiB that the process that serves it ever had, and
@@ -76,38 +79,66 @@ static int put(long i)
     return PMI2_KVS_Put(key, value);
 }
 
-static void look(long i)
+static int find(long i)
 {
     char key[32], got[MOST + 1];
     int len, rc;
 
     make(key, i);
     rc = PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, got, sizeof(got), &len);
-    if (rc != PMI2_SUCCESS || len != value_len || strcmp(got, value) != 0)
+    if (rc == PMI2_SUCCESS && (len != value_len || strcmp(got, value) != 0))
+        fail("not what was put: pair", i, len);
+    return rc;
+}
+
+static void look(long i)
+{
+    int rc = find(i);
+
+    if (rc != PMI2_SUCCESS)
         fail("cannot get pair", i, rc);
+}
+
+/* How many of the pairs are there. */
+static long count(void)
+{
+    long low = 0, high = n_pairs;
+
+    while (low < high) {
+        long middle = low + (high - low) / 2;
+
+        if (find(middle) == PMI2_SUCCESS)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 int main(int argc, char **argv)
 {
-    int spawned, app, putter, rc = 0;
-    long n_put;
+    int spawned, app, putter, full, rc = 0;
+    long n_put, n_looks;
     double t;
 
     if (argc != 4 || PMI2_Init(&spawned, &size, &rank, &app) != PMI2_SUCCESS)
         return 1;
     n_pairs = atol(argv[2]);
     value_len = atoi(argv[3]);
-    putter = strcmp(argv[1], "full") == 0 ? 0 : atoi(argv[1]);
+    full = strcmp(argv[1], "full") == 0;
+    putter = full ? 0 : atoi(argv[1]);
     if (n_pairs < 1 || value_len < 24 || value_len > MOST)
         fail("no such size", n_pairs, value_len);
     t = now();
     for (n_put = 0; n_put < n_pairs && rc == 0; n_put++)
         if (putter < 0 ? n_put % size == rank : putter == rank)
             rc = put(n_put);
-    if ((rc != 0) != (strcmp(argv[1], "full") == 0 && rank == 0))
+    for (long i = 0; full && rank > 0 && rc == 0 && i < LOOKS; i++)
+        rc = put(n_pairs + rank * LOOKS + i);
+    if ((rc != 0) != (full && rank == 0))
         fail("put", n_put, rc);
     if (rc != 0)
-        printf("refused at %ld\n", n_put);
+        printf("accepted %ld pairs\n", n_put - 1);
     printf("rank %d: puts took %.2f s\n", rank, now() - t);
     fflush(stdout);
     while (getenv("BIG_WAITS") && access(getenv("BIG_WAITS"), F_OK) != 0)
@@ -117,8 +148,13 @@ int main(int argc, char **argv)
     if (rc != PMI2_SUCCESS)
         fail("fence", 0, rc);
     printf("rank %d: the fence took %.2f s\n", rank, now() - t);
-    for (long i = 0; strcmp(argv[1], "full") != 0 && i < LOOKS; i++)
-        look((i * 7919 + rank) % n_pairs);
+    n_looks = full ? count() : n_pairs;
+    if (full)
+        printf("found %ld pairs\n", n_looks);
+    for (long i = 0; i < LOOKS; i++)
+        look((i * 7919 + rank) % n_looks);
+    for (long i = LOOKS; full && i < size * LOOKS; i++)
+        look(n_pairs + i);
     PMI2_KVS_Fence(); /* no server is in the first one any more */
     printf("server peak %ld private %ld\n", server_kib("VmHWM:"), server_kib("RssAnon:"));
     PMI2_Finalize();

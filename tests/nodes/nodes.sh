@@ -679,7 +679,28 @@ test_big() {
     nothing_left
 }
 
-# 512 MiB of one rank; and more than there may be, which is refused where it is put.
+# More than the engine stores, on one node and on two: what is refused is refused where it is put, by the limit's name, and the job has the rest.
+test_full() {
+    local where shm accepted
+    seconds=200
+    for where in "-N 1 --launch fork" "-N 2 --launch fork"; do
+        read -ra nodes <<< "$where"
+        for shm in "--shm-max 1" --no-shm; do
+            # 256 MiB, and 1 of the table: of pairs of 914 bytes, which count 978, no more than 276,000
+            # shellcheck disable=SC2086
+            run 0 --timeout 190 $shm -n 2 "$BIG" full 300000 900
+            err_has 'rank 0: .*put: no room for this pair: the limit max_kvs_bytes is 268435456 bytes'
+            grep -q 'the exchange' "$dir/err" && fail "the exchange has failed"
+            accepted=$(sed -n 's/^accepted \([0-9]*\) pairs$/\1/p' "$dir/out")
+            [ "${accepted:-0}" -gt 270000 ] && [ "$accepted" -lt 276000 ] || fail "accepted ${accepted:-nothing}"
+            [ "$(grep -cx "found $accepted pairs" "$dir/out")" = 2 ] || fail "not both ranks find $accepted pairs"
+            [ "$(grep -c 'ended well$' "$dir/out")" = 2 ] || fail "not both ranks ended well"
+        done
+    done
+    nothing_left
+}
+
+# 512 MiB of one rank.
 test_huge() {
     seconds=600
     nodes=(-N 2 "${nodes[@]:2}")
@@ -721,7 +742,7 @@ test_mpi() {
 
 export NODES_MARK=$mark
 case $group in
-basic | status | output | signals | loss | silent | moments | spawn | late | hostile | hints | waiting | big | huge | mpi) "test_$group" "$1" ;;
+basic | status | output | signals | loss | silent | moments | spawn | late | hostile | hints | waiting | big | full | huge | mpi) "test_$group" "$1" ;;
 *)
     echo "unknown group $group"
     exit 1

@@ -26,7 +26,8 @@ struct cluster {
     uint64_t now;
 };
 
-static uint32_t cl_frame_bytes; /* most in a frame, 0: the default */
+static uint32_t cl_frame_bytes;  /* most in a frame, 0: the default */
+static size_t cl_exchange_bytes; /* most that an exchange holds, 0: the default */
 
 /* Nodes have numbers with gaps. */
 static uint32_t cl_number(uint32_t node)
@@ -115,6 +116,7 @@ static UNUSED void cl_start(struct cluster *cl, uint32_t n_nodes, uint32_t n_ran
         if (opts)
             so = *opts;
         jo.max_frame_bytes = cl_frame_bytes;
+        jo.max_exchange_bytes = cl_exchange_bytes;
         so.size = sizeof(so);
         so.ops = ops ? ops : &cl_ops;
         cl->w.nodes[i].w = &cl->w;

@@ -748,7 +748,7 @@ static void test_table_that_cannot_grow(void **state)
     }
     assert_int_equal(n, 6); /* of 8 slots one holds the first, and one stays empty */
     ask(&h, 0, "cmd=get key=5\n", "cmd=get_result rc=0 value=1\n");
-    ask(&h, 0, "cmd=put key=5 value=22\n", "cmd=put_result rc=-1 msg=no_room_for_this_pair\n");
+    ask(&h, 0, "cmd=put key=5 value=22\n", "cmd=put_result rc=-1 msg=no_memory_for_this_pair\n");
     h.heap.max_bytes = 0;
     ask(&h, 0, "cmd=put key=6 value=1\n", "cmd=put_result rc=0\n");
     for (i = 0; i < 7; i++) {

@@ -223,6 +223,31 @@ static void test_gather_fails(void **state)
     }
 }
 
+/* The callback leaves the values to the engine. */
+static void test_gather_left(void **state)
+{
+    struct pmiwire_server_ops ops;
+    char value[92];
+
+    (void)state;
+    memset(value, 'b', 91);
+    value[91] = '\0';
+    for (uint32_t n_nodes = 1; n_nodes <= 4; n_nodes += 3) {
+        start_taking(n_nodes, &ops);
+        for (uint32_t number = 0; number < 3; number++) {
+            for (uint32_t i = 0; i < n_nodes; i++)
+                taken[i].rc = number != 1; /* the second is taken */
+            gather_all();
+            for (uint32_t r = 0; r < k.n; r++) {
+                (void)r_hear(&k, r);
+                hears_value(r, number, 1, number != 1 ? value : NULL);
+            }
+            assert_int_equal(taken[0].n_values, k.n * (number + 1));
+        }
+        r_stop(&k);
+    }
+}
+
 /* ---- a store elsewhere ---- */
 
 static struct {
@@ -410,6 +435,152 @@ static void test_long_pairs(void **state)
     cl_frame_bytes = 0;
 }
 
+/* A launcher whose own store is full: the engine's takes over. */
+static int on_put_engine(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
+                         struct pmiwire_str value)
+{
+    (void)ctx;
+    return pmiwire_server_put(k.cl.servers[cl_node(who)->id], 0, key, value);
+}
+
+static int on_find_engine(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
+                          struct pmiwire_str *value)
+{
+    static char text[100];
+    int rc = pmiwire_server_get(k.cl.servers[cl_node(job)->id], 0, key, value);
+
+    (void)ctx;
+    if (rc != 0)
+        return rc;
+    assert_true(value->len < sizeof(text));
+    memcpy(text, value->ptr, value->len);
+    text[value->len] = '\0';
+    value->ptr = text;
+    return 0;
+}
+
+static int on_merge_engine(void *ctx, const struct pmiwire_peer *job, const void *block,
+                           size_t bytes)
+{
+    (void)ctx;
+    (void)job;
+    (void)block;
+    (void)bytes;
+    return 1;
+}
+
+/* Puts of rank r until one is refused; how many were not. Then *heard is the answer. */
+static uint32_t fill(uint32_t r, const char **heard)
+{
+    for (uint32_t n = 0;; n++) {
+        char text[100];
+
+        assert_true(n < 20000);
+        snprintf(text, sizeof(text),
+                 k.v2 ? "cmd=kvs-put;key=k%u.%u;value=v%u;" : "cmd=put key=k%u.%u value=v%u\n", r,
+                 n, n);
+        r_ask(&k, r, text);
+        *heard = r_hear(&k, r);
+        if (r_rc(*heard) != 0)
+            return n;
+    }
+}
+
+/* Does rank r find this pair of rank `of`? */
+static bool has(uint32_t r, uint32_t of, uint32_t number)
+{
+    char text[60];
+
+    snprintf(text, sizeof(text), k.v2 ? "cmd=kvs-get;key=k%u.%u;" : "cmd=get key=k%u.%u\n", of,
+             number);
+    r_ask(&k, r, text);
+    return strstr(r_hear(&k, r), "value=v") != NULL;
+}
+
+static void start_limited(uint32_t n_nodes, bool v2, size_t max_kvs_bytes, bool elsewhere,
+                          uint32_t design)
+{
+    struct pmiwire_server_opts opts = {.max_kvs_bytes = max_kvs_bytes};
+    struct pmiwire_server_ops ops = cl_ops;
+
+    if (elsewhere) {
+        ops.put = on_put_engine;
+        ops.find = on_find_engine;
+        ops.merge = on_merge_engine;
+    }
+    memset(k.conn, 0, sizeof(k.conn));
+    k.n = 2;
+    k.v2 = v2;
+    cl_start(&k.cl, n_nodes, k.n, CYCLIC, design, &opts, &ops);
+    connect_all();
+}
+
+/* A Put beyond the store's limit is refused by the limit's name, and the Fence brings the rest,
+ * which is more than one node may put. */
+static void test_kvs_limit(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        const uint32_t n_nodes = 1 + i % 2;
+        const char *heard;
+        uint32_t n[2];
+
+        start_limited(n_nodes, i & 2, 1000, i & 4, 0);
+        for (uint32_t r = 0; r < 2; r++) {
+            n[r] = fill(r, &heard);
+            assert_non_null(strstr(
+                heard, k.v2
+                           ? "errmsg=no room for this pair: the limit max_kvs_bytes is 1000 bytes;"
+                           : "msg=no room for this pair: the limit max kvs bytes is 1000 bytes\n"));
+        }
+        assert_in_range(n[0], 10, 20);
+        assert_in_range(n[1], n_nodes == 1 ? 0 : 10, n_nodes == 1 ? 0 : 20);
+        for (uint32_t again = 0; again < 2; again++) {
+            all_enter(FENCE);
+            all_hear(0);
+            for (uint32_t r = 0; r < 2; r++)
+                for (uint32_t of = 0; of < 2; of++)
+                    for (uint32_t number = 0; number <= n[of]; number++)
+                        assert_int_equal(has(r, of, number), number < n[of]);
+        }
+        assert_int_equal(k.cl.n_failed[0] + k.cl.n_failed[1], 0);
+        r_stop(&k);
+    }
+}
+
+/* Likewise what its exchange may hold for the next Fence, which brings what two nodes hold. */
+static void test_exchange_limit(void **state)
+{
+    (void)state;
+    cl_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
+    cl_exchange_bytes = 20000;
+    for (uint32_t i = 0; i < 12; i++) {
+        const char *heard;
+        uint32_t n[2];
+
+        start_limited(2, i & 1, 0, i & 2, i / 4);
+        for (uint32_t again = 0; again < 2; again++) {
+            for (uint32_t r = 0; r < 2; r++) {
+                n[r] = fill(r, &heard);
+                assert_in_range(n[r], 100, 10000);
+                assert_non_null(
+                    strstr(heard, k.v2 ? "pair: the limit max_exchange_bytes is 20000 bytes;"
+                                       : "pair: the limit max exchange bytes is 20000 bytes\n"));
+            }
+            all_enter(FENCE);
+            all_hear(0);
+            for (uint32_t r = 0; r < 2; r++)
+                for (uint32_t of = 0; of < 2; of++)
+                    for (uint32_t number = 0; number <= n[of]; number++)
+                        assert_int_equal(has(r, of, number), number < n[of]);
+        }
+        assert_int_equal(k.cl.n_failed[0] + k.cl.n_failed[1], 0);
+        r_stop(&k);
+    }
+    cl_frame_bytes = 0;
+    cl_exchange_bytes = 0;
+}
+
 /* A link that has enough: the Fence waits for it, and other things do not. */
 static bool enough;
 static uint32_t n_sent;
@@ -576,17 +747,13 @@ static void test_groups_of_other_nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allgather),
-        cmocka_unit_test(test_gather_taken),
-        cmocka_unit_test(test_gather_fails),
-        cmocka_unit_test(test_store),
-        cmocka_unit_test(test_merge_fails),
-        cmocka_unit_test(test_long_pairs),
-        cmocka_unit_test(test_wait_ns),
-        cmocka_unit_test(test_link_ready),
-        cmocka_unit_test(test_gather_blocks),
-        cmocka_unit_test(test_removed_inside),
-        cmocka_unit_test(test_groups_of_other_nodes),
+        cmocka_unit_test(test_allgather),      cmocka_unit_test(test_gather_taken),
+        cmocka_unit_test(test_gather_fails),   cmocka_unit_test(test_gather_left),
+        cmocka_unit_test(test_store),          cmocka_unit_test(test_merge_fails),
+        cmocka_unit_test(test_long_pairs),     cmocka_unit_test(test_kvs_limit),
+        cmocka_unit_test(test_exchange_limit), cmocka_unit_test(test_wait_ns),
+        cmocka_unit_test(test_link_ready),     cmocka_unit_test(test_gather_blocks),
+        cmocka_unit_test(test_removed_inside), cmocka_unit_test(test_groups_of_other_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@
 struct gather {
     uint32_t number;           /* of the last one */
     uint32_t n_arrays;         /* published */
-    struct shmht_array *array; /* of the last one; NULL: its values are pairs like others */
+    struct shmht_array *array; /* of the last one; NULL: its values are pairs, or the engine's */
     bool advertised;
     char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the array, while it has one */
 };
@@ -153,6 +153,7 @@ static int add(struct pmirun *pr, struct job *job, uint32_t rank, struct pmiwire
     return table_put(pr, job, pmiwire_strz(key), value);
 }
 
+/* 0, or an error; 1: there is no more room for pairs, and the engine keeps this block's values. */
 static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t bytes)
 {
     struct pmiwire_keyval pair;
@@ -167,7 +168,7 @@ static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t
         memcpy(&rank, pair.key.ptr, sizeof(rank));
         rc = add(pr, job, rank, pair.value);
         if (rc != 0)
-            return rc;
+            return rc == -ENOMEM ? 1 : rc;
     }
     return rc;
 }

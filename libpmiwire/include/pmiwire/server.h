@@ -200,7 +200,8 @@ struct pmiwire_server_ops {
      * Store what a Fence has brought, of all nodes, in this order. Must not call the server.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it. Each value has a NUL
      *               behind it that its length counts
-     * @return 0, or an error, with which the job's exchange fails
+     * @return 0; 1: the engine puts the block into its own store, where pmiwire_server_get() finds
+     *         it; or an error, with which the job's exchange fails
      */
     int (*merge)(void *ctx, const struct pmiwire_peer *job, const void *block, size_t bytes);
 
@@ -211,7 +212,8 @@ struct pmiwire_server_ops {
      * @param number   of this Allgather, from 0
      * @param longest  bytes of the longest value of all, the same in every call
      * @param block    the keys are ranks, 4 bytes as in memory; the values have no NUL
-     * @return 0, or an error, with which the job's exchange fails
+     * @return 0; 1: the engine keeps the block's values, as with NULL; or an error, with which the
+     *         job's exchange fails
      */
     int (*gather)(void *ctx, const struct pmiwire_peer *job, uint32_t number, uint32_t longest,
                   const void *block, size_t bytes);
@@ -526,7 +528,8 @@ PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 #define PMIWIRE_DEFAULT_MAX_SPAWN_BYTES 4194304u
 /**
  * Default limit on what one job may store: pairs, attributes and names, bytes, and 64 more for
- * each. Puts beyond it are refused; what Fences bring from other nodes is kept.
+ * each. Puts beyond it are refused with a text that names it; what Fences bring is kept: it was
+ * accepted where it was put.
  */
 #define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
 

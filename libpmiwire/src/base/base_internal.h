@@ -3,6 +3,7 @@
 #ifndef PMIWIRE_BASE_INTERNAL_H
 #define PMIWIRE_BASE_INTERNAL_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include <pmiwire/base.h>
@@ -55,6 +56,8 @@ static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
 struct pmiwire__mem {
     struct pmiwire_allocator a;
     size_t bytes, peak, max;
+    bool at_max; /* why the last request got nothing: the limit */
+    bool no_max; /* for now the limit does not hold */
 };
 
 /* NULL: no memory, and ptr is as it was. bytes 0 frees. */
@@ -83,6 +86,15 @@ static inline void pmiwire__buf_add(struct pmiwire__buf *b, const void *p, size_
         memcpy(b->ptr + b->len, p, n);
     b->len += n;
 }
+
+/* ---- exchange/exchange.c, exchange/putget.c ---- */
+
+struct pmiwire_exchange;
+/* Room for a DENSE pair: then pmiwire_exchange_put() does not run out of memory. 0, -ENOMEM, or why
+ * the exchange has failed. */
+int pmiwire__exchange_reserve(struct pmiwire_exchange *x, struct pmiwire_str key, size_t value_len);
+/* Whether opts.max_bytes is why its last request for memory failed; the limit. */
+bool pmiwire__exchange_at_max(const struct pmiwire_exchange *x, size_t *max_bytes);
 
 /* ---- util.c ---- */
 

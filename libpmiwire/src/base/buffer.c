@@ -15,7 +15,8 @@ void *pmiwire__mem_realloc(struct pmiwire__mem *m, void *ptr, size_t old_bytes, 
         return NULL;
     }
     /* While it grows both are there. */
-    if (bytes > m->max || m->bytes > m->max - bytes)
+    m->at_max = !m->no_max && (bytes > m->max || m->bytes > m->max - bytes);
+    if (m->at_max)
         return NULL;
     p = m->a.realloc(m->a.ctx, ptr, bytes);
     if (!p)

@@ -113,6 +113,12 @@ void pmiwire_exchange_destroy(struct pmiwire_exchange *x)
     a.free(a.ctx, x);
 }
 
+bool pmiwire__exchange_at_max(const struct pmiwire_exchange *x, size_t *max_bytes)
+{
+    *max_bytes = x->mem.max;
+    return x->mem.at_max;
+}
+
 /* ---- frames ---- */
 
 /* The node that a FAIL names, and why, passed on as it is. */

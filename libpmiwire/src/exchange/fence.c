@@ -301,14 +301,17 @@ static void forget_sent(const struct pmiwire_exchange *x, struct pmiwire__coll *
 static int complete(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     struct pmiwire__coll_data *d = &c->data[c->number & 1];
-    int rc = pmiwire__deliver(x, c->kind, c->number, &d->head);
+    int rc;
 
+    x->mem.no_max = true;
+    rc = pmiwire__deliver(x, c->kind, c->number, &d->head);
     d->tail = NULL;
     d->bytes = 0;
     if (rc == 0 && c->kind == PMIWIRE_COLL_FENCE) {
         rc = pmiwire__after_fence(x);
         x->stats.n_fences++;
     }
+    x->mem.no_max = false;
     if (rc != 0)
         return rc;
     d->last = 0;
@@ -420,7 +423,9 @@ static int all_here(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 
     if (c->n_in < x->n_local || c->own_in || waits_for_acks(x, c))
         return 0;
+    x->mem.no_max = true; /* the ranks' part was accepted when they put it */
     rc = enter_own(x, c);
+    x->mem.no_max = false;
     if (rc == 0) {
         flush_early(x, c);
         rc = advance(x, c);
@@ -594,8 +599,11 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     c = &x->colls[f->arg >> 8];
     d = &c->data[f->seq & 1];
     if (n && !pmiwire__is_stopped(x, c->kind)) {
-        struct pmiwire__chunk *ch = new_chunk(x, link, n);
+        struct pmiwire__chunk *ch;
 
+        x->mem.no_max = true; /* accepted where it was put */
+        ch = new_chunk(x, link, n);
+        x->mem.no_max = false;
         if (!ch)
             return -ENOMEM;
         memcpy(ch->data, p, n);

@@ -47,11 +47,14 @@ int pmiwire__gathered(struct pmiwire__job *j, uint32_t number, const void *block
 {
     const struct pmiwire_server *s = j->s;
     struct pmiwire_peer who;
+    int rc;
 
     if (s->ops.gather) {
         pmiwire__job_peer(j, &who);
-        return s->ops.gather(s->opts.ctx, &who, number - 1, pmiwire_exchange_longest(j->x), block,
-                             bytes);
+        rc = s->ops.gather(s->opts.ctx, &who, number - 1, pmiwire_exchange_longest(j->x), block,
+                           bytes);
+        if (rc <= 0)
+            return rc;
     }
     if (number != j->gathered.number) { /* the first block of this one */
         pmiwire__gathered_free(j);

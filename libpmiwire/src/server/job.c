@@ -283,8 +283,11 @@ int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pm
 
         if (old)
             have -= pmiwire__pair_cost(key, pmiwire__entry_value(old));
-        if (have + add > s->opts.max_kvs_bytes)
+        if (have + add > s->opts.max_kvs_bytes) {
+            s->limit = "max_kvs_bytes";
+            s->limit_bytes = s->opts.max_kvs_bytes;
             return -ENOMEM;
+        }
     }
     return pmiwire__kvs_put(k, key, value, job->number);
 }

@@ -295,6 +295,20 @@ static int word_of(const struct pmiwire__req *q, uint16_t ext, const char *const
     return PMIWIRE_ETYPE;
 }
 
+/* A put that found no room, by the name of the limit that it would exceed. */
+static void refuse_put(const struct pmiwire__req *q)
+{
+    const struct pmiwire_server *s = q->s;
+    char text[120];
+
+    if (s->limit)
+        snprintf(text, sizeof(text), "no room for this pair: the limit %s is %zu bytes", s->limit,
+                 s->limit_bytes);
+    else
+        snprintf(text, sizeof(text), "no memory for this pair");
+    pmiwire__refuse(q->c, q->cmd, -ENOMEM, text);
+}
+
 static void do_put(const struct pmiwire__req *q)
 {
     static const char *const hints[3] = {
@@ -314,11 +328,16 @@ static void do_put(const struct pmiwire__req *q)
     }
     if (pmiwire__may_put(q, key, value) != 0)
         return;
+    s->limit = NULL;
     rc = word_of(q, PMIWIRE_EXT_HINT, hints, &hint);
     if (rc == 0)
         rc = pmiwire__put(c, key, value, hint);
+    if (rc == -ENOMEM) {
+        refuse_put(q);
+        return;
+    }
     if (rc != 0) {
-        pmiwire__refuse(c, q->cmd, rc, rc == -ENOMEM ? "no room for this pair" : NULL);
+        pmiwire__refuse(c, q->cmd, rc, NULL);
         return;
     }
     s->stats.n_puts++;

@@ -304,6 +304,8 @@ struct pmiwire_server {
     size_t cap_scratch;
     struct pmiwire__buf value; /* one that goes into an exchange, with its NUL */
     struct pmiwire__buf found; /* one that an exchange finds here, likewise */
+    const char *limit;         /* that the put being served would exceed; NULL: none */
+    size_t limit_bytes;
 
     struct pmiwire_stats_server stats;
 };
