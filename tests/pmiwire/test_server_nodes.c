@@ -571,8 +571,8 @@ static void test_exchange_limit(void **state)
             all_hear(0);
             for (uint32_t r = 0; r < 2; r++)
                 for (uint32_t of = 0; of < 2; of++)
-                    for (uint32_t number = 0; number < n[of]; number++)
-                        assert_true(has(r, of, number));
+                    for (uint32_t number = 0; number <= n[of]; number++)
+                        assert_int_equal(has(r, of, number), number < n[of]);
         }
         assert_int_equal(k.cl.n_failed[0] + k.cl.n_failed[1], 0);
         r_stop(&k);

@@ -87,9 +87,12 @@ static inline void pmiwire__buf_add(struct pmiwire__buf *b, const void *p, size_
     b->len += n;
 }
 
-/* ---- exchange/exchange.c ---- */
+/* ---- exchange/exchange.c, exchange/putget.c ---- */
 
 struct pmiwire_exchange;
+/* Room for a DENSE pair: then pmiwire_exchange_put() does not run out of memory. 0, -ENOMEM, or why
+ * the exchange has failed. */
+int pmiwire__exchange_reserve(struct pmiwire_exchange *x, struct pmiwire_str key, size_t value_len);
 /* Whether opts.max_bytes is why its last request for memory failed; the limit. */
 bool pmiwire__exchange_at_max(const struct pmiwire_exchange *x, size_t *max_bytes);
 

@@ -227,18 +227,42 @@ static int put_nowhere(struct pmiwire_exchange *x, struct pmiwire_str key, struc
     return 0;
 }
 
+/* Room for it, so that put_dense() does not fail. 0 or -ENOMEM. */
+static int reserve_dense(struct pmiwire_exchange *x, struct pmiwire_str key, size_t value_len,
+                         uint32_t waited)
+{
+    const bool keep = !x->ops.find;
+    size_t bytes = pmiwire__record_bytes(key.len, value_len);
+
+    if ((keep || waited != PMIWIRE__NONE) &&
+        pmiwire__keys_reserve(x, keep, 2 * bytes + pmiwire__record_bytes(key.len, 0)) != 0)
+        return -ENOMEM;
+    return pmiwire__is_stopped(x, PMIWIRE_COLL_FENCE)
+               ? 0
+               : pmiwire__own_reserve(x, PMIWIRE_COLL_FENCE, bytes);
+}
+
+int pmiwire__exchange_reserve(struct pmiwire_exchange *x, struct pmiwire_str key, size_t value_len)
+{
+    const uint32_t waited = waited_for(x, key);
+
+    if (x->err)
+        return x->err;
+    if (!pmiwire__keeps_nothing(x))
+        return reserve_dense(x, key, value_len, waited);
+    return waited == PMIWIRE__NONE
+               ? 0
+               : pmiwire__keys_reserve(x, 0, pmiwire__record_bytes(key.len, value_len));
+}
+
 /* For the Fence; and where there is no ops->find, which finds it, for this node's Gets. */
 static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
 {
     const struct pmiwire__coll *fence = &x->colls[PMIWIRE_COLL_FENCE];
     const bool keep = !x->ops.find, fenced = !pmiwire__is_stopped(x, PMIWIRE_COLL_FENCE);
-    size_t bytes = pmiwire__record_bytes(key.len, value.len);
     uint32_t waited = waited_for(x, key);
 
-    if ((keep || waited != PMIWIRE__NONE) &&
-        pmiwire__keys_reserve(x, keep, 2 * bytes + pmiwire__record_bytes(key.len, 0)) != 0)
-        return -ENOMEM;
-    if (fenced && pmiwire__own_reserve(x, PMIWIRE_COLL_FENCE, bytes) != 0)
+    if (reserve_dense(x, key, value.len, waited) != 0)
         return -ENOMEM;
     if (fenced)
         pmiwire__own_add(x, PMIWIRE_COLL_FENCE, key, value);

@@ -289,6 +289,20 @@ static int check_frame(const struct pmiwire__job *j, struct pmiwire_str key,
                : 0;
 }
 
+/* Nobody but this node's store takes a DENSE pair. */
+static bool exchange_needs_none(const struct pmiwire__job *j)
+{
+    return j->all_here && j->n_gets == 0;
+}
+
+/* What the exchange says; if it has no room, the limit. */
+static int note_limit(struct pmiwire__job *j, int rc)
+{
+    if (rc == -ENOMEM && pmiwire__exchange_at_max(j->x, &j->s->limit_bytes))
+        j->s->limit = "max_exchange_bytes";
+    return rc;
+}
+
 int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_str value,
                  uint32_t hint)
 {
@@ -303,6 +317,11 @@ int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_
     /* What a Fence has brought once stays DENSE. */
     if (hint == PMIWIRE_HINT_SPARSE && !j->all_here && !pmiwire__find(j, key, &old))
         return pmiwire__tell_exchange(j, c->rank, key, value, hint);
+    if (!exchange_needs_none(j)) { /* so that what it refuses is not stored either */
+        rc = note_limit(j, pmiwire__exchange_reserve(j->x, key, value.len + 1));
+        if (rc != 0)
+            return rc;
+    }
     if (s->ops.put) {
         pmiwire__peer(c, &who);
         rc = s->ops.put(s->opts.ctx, &who, key, value);
@@ -316,16 +335,12 @@ int pmiwire__tell_exchange(struct pmiwire__job *j, int32_t rank, struct pmiwire_
                            struct pmiwire_str value, uint32_t hint)
 {
     struct pmiwire_server *s = j->s;
-    int rc;
 
-    if (j->all_here && j->n_gets == 0)
-        return 0; /* nobody waits for it */
+    if (exchange_needs_none(j))
+        return 0;
     if (terminate(s, &s->value, value, &value) != 0)
         return -ENOMEM;
-    rc = pmiwire_exchange_put(j->x, rank, key, value, hint);
-    if (rc == -ENOMEM && pmiwire__exchange_at_max(j->x, &s->limit_bytes))
-        s->limit = "max_exchange_bytes";
-    return rc;
+    return note_limit(j, pmiwire_exchange_put(j->x, rank, key, value, hint));
 }
 
 int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t rank)
