@@ -136,6 +136,8 @@ int core_end(void)
         rc = core_ask(pmiwire_client_finalize(session_ready(&core.session), SESSION_ASK), &ev);
         session_close(&core.session);
     }
+    if (rc == 0)
+        rc = ops_unreported();
     ops_free();
     pairs_free(&core.pairs);
     core.initialized = 0;
@@ -155,7 +157,8 @@ void core_abort(int exitcode, const char *message)
         core_ask(rc, &ev);
         return;
     }
-    session_progress(&core.session, 0);
+    while (session_progress(&core.session, 0))
+        ;
     core.initialized = 0; /* who finalizes at exit would wait */
     core.finalized = 1;
 }

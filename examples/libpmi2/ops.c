@@ -252,6 +252,11 @@ static void end_fence(struct op *op)
     op->refused = NULL;
 }
 
+int ops_unreported(void)
+{
+    return ops.refused ? ops.refused->rc : 0;
+}
+
 int op_refused(char key[], int bytes, int *why)
 {
     if (!ops.told)
@@ -481,7 +486,8 @@ int op_complete(struct op *op, char *to, int *done)
         *done = over;
     if (!over)
         return op ? 0 : PMIWIRE_ESTATE;
-    session_progress(&core.session, 0); /* what has waited for it here goes out now */
+    while (session_progress(&core.session, 0)) /* what has waited for it here goes out now */
+        ;
     core.session.peer_rc = op->peer_rc;
     rc = op->rc;
     if (op->what == OP_FENCE)

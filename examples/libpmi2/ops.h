@@ -55,6 +55,8 @@ int op_refused(char key[], int bytes, int *why);
 int op_put(const char *key, const char *value, int hint, struct pair *pair);
 
 /* Forget everything; nothing may be under way. */
+/* Why the first put failed that no Fence has reported; 0: none has. */
+int ops_unreported(void);
 void ops_free(void);
 
 #endif

@@ -98,6 +98,8 @@ static void write_out(struct session *s)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == ENOBUFS))
             return;
+        if (n < 0 && errno == EPIPE)
+            return; /* what it has said before is still to be read, and then the end */
         if (n < 0) {
             pmiwire_client_eof(s->client);
             return;

@@ -403,6 +403,7 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
  *
  *  - Until then readers, and the writer's view, find what is in the present table, and updates of
  *    it. shmht_writer_get() finds everything.
+ *  - shmht_reader_next() and the counters know also what is not published.
  *  - A writer that is killed before has not put what only the private table has.
  *  - A private table takes 9 to 12 bytes an entry, and while it grows those of the one before.
  * @{

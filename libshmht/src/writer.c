@@ -617,6 +617,8 @@ void shmht_writer_destroy(struct shmht_writer *w)
 {
     if (!w)
         return;
+    if (w->own && (w->object.flags & SHMHT_KEEP_NAME))
+        (void)shmht_writer_publish(w); /* somebody is to find all of it */
     shmht__object_close(&w->object, !(w->object.flags & SHMHT_KEEP_NAME));
     if (w->own)
         shmht__handle_free(w->opts.allocator, (void *)(uintptr_t)w->own);

@@ -118,8 +118,8 @@ static void clean_up(const struct guard *g)
 
     shm_remove(g->key);
     /* Two looks that find none: a process in the middle of execve() shows no environment. */
+    kill_groups(g); /* once: their ids may become somebody else's */
     for (int i = 0, n_clean = 0; i < MAX_ROUNDS && n_clean < 2; i++) {
-        kill_groups(g);
         n_clean = kill_marked(g) ? 0 : n_clean + 1;
         nanosleep(&a_while, NULL);
     }

@@ -418,6 +418,10 @@ void job_judge(struct pmirun *pr)
     struct cause *c = &pr->cause;
     int status;
 
+    if (pr->stuck.gone && pr->stuck.gone->job->abandoned) /* it ends as it is, and nothing else */
+        pr->stuck.gone = NULL;
+    if (c->by && c->by->job->abandoned)
+        c->by = NULL;
     if (!job_is_accused(pr))
         return;
     job_reap(pr);

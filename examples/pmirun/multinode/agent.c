@@ -403,8 +403,13 @@ static bool ended(struct pmirun *pr)
 {
     struct agent *a = &pr->nodes->agent;
 
-    if (a->over) /* nobody who is dialled complains that we left without a word */
-        return !a->ending || !net_shaking(pr);
+    if (a->over && !a->ending)
+        return true;
+    if (a->over) { /* who is dialled shall not complain that we left without a word */
+        if (!a->leave_ns)
+            a->leave_ns = pr->now_ns + NS_PER_S;
+        return !net_shaking(pr) || pr->now_ns >= a->leave_ns;
+    }
     if (!a->done_sent) {
         tell_done(pr);
         net_flush(pr);
@@ -416,7 +421,8 @@ static bool ended(struct pmirun *pr)
 
 static uint64_t deadline(const struct pmirun *pr)
 {
-    const uint64_t done = pr->nodes->agent.over ? 0 : pr->nodes->agent.done_ns,
+    const uint64_t done =
+                       pr->nodes->agent.over ? pr->nodes->agent.leave_ns : pr->nodes->agent.done_ns,
                    net = pr->nodes->net.deadline_ns;
 
     if (ucx_more()) /* at once */
@@ -474,7 +480,7 @@ static void connect_to(struct pmirun *pr, uint32_t node)
         err = ucx_connect(pr, node);
     else
         (void)link_to(pr, node, &err);
-    if (err)
+    if (err && a->peers[node].needed)
         note_broken(a, node, err);
 }
 
@@ -516,6 +522,7 @@ static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const stru
     int err = 0;
     bool full = false;
 
+    a->peers[node].needed = true;
     msg_begin(&a->frame, MSG_EXCHANGE);
     msg_u32(&a->frame, job);
     for (uint32_t i = 0; i < n_iov; i++)
@@ -637,6 +644,10 @@ static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
     }
     if (nc->dialled && a->peers)
         a->peers[nc->ch.peer].out = NULL;
+    /* Dialled in advance and never open: no loss, it is dialled again when there is something to
+     * say. */
+    if (nc->dialled && nc->deadline_ns && a->peers && !a->peers[nc->ch.peer].needed)
+        return;
     agent_lost(pr, nc->ch.peer, why);
 }
 

@@ -23,6 +23,7 @@ struct peer {
     size_t ucx_len;
     struct netconn *out; /* we dialled it */
     int broken;          /* why nothing could be sent to it; 0: it could */
+    bool needed;         /* something has been sent to it */
     bool lost;           /* the head has been told */
 };
 
@@ -48,7 +49,8 @@ struct agent {
     bool over;     /* nobody is there any more to tell */
     bool unserved; /* there is no PMI server, and the head has been told */
     bool done_sent;
-    uint64_t done_ns; /* by then the head must have seen it */
+    uint64_t done_ns;  /* by then the head must have seen it */
+    uint64_t leave_ns; /* handshakes under way are waited for until then; 0: not leaving */
     bool by_ucx;
     struct peer *peers; /* n_nodes of them, once told */
     struct early *early, **early_tail;

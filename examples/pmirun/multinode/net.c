@@ -95,6 +95,14 @@ uint64_t net_patience(const struct pmirun *pr)
     return (uint64_t)((pr->opt.node_s > 0 ? pr->opt.node_s : NEVER_S) * 1e9);
 }
 
+/* Where there is another address to try. */
+static uint64_t hasty_patience(const struct pmirun *pr)
+{
+    const uint64_t ns = net_patience(pr) / 5;
+
+    return ns < 5 * NS_PER_S ? ns : 5 * NS_PER_S;
+}
+
 static void later(struct pmirun *pr, uint64_t deadline)
 {
     if (pr->nodes->net.deadline_ns == 0 || deadline < pr->nodes->net.deadline_ns)
@@ -227,7 +235,7 @@ struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, 
     }
     nc = new_conn(pr, fd, true, peer, (struct sockaddr *)&ss, len, err);
     if (nc && hasty)
-        give_time(pr, nc, net_patience(pr) / 5);
+        give_time(pr, nc, hasty_patience(pr));
     return nc;
 }
 

@@ -235,7 +235,7 @@ struct pmiwire_exchange_opts {
                           WAIT: a LOCAL one does not find other nodes' SPARSE keys */
     uint32_t flags;    /**< PMIWIRE_EXCHANGE_* */
     uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
-    size_t max_bytes; /**< memory held above which what ranks ask for is refused; 0:
+    size_t max_bytes;         /**< memory held above which what ranks ask for is refused; 0:
                          PMIWIRE_EXCHANGE_MAX_BYTES. A Fence or an Allgather may exceed it: what it
                          brings was accepted where it was put. Of this node */
     uint64_t wait_ns; /**< a Get not answered for so long ends with PMIWIRE_ETIME; 0: never. Of this

@@ -60,7 +60,10 @@ int pmiwire__gathered(struct pmiwire__job *j, uint32_t number, const void *block
         pmiwire__gathered_free(j);
         j->gathered.number = number;
     }
-    return block ? keep(j, block, bytes) : 0;
+    rc = block ? keep(j, block, bytes) : 0;
+    if (rc != 0)
+        pmiwire__gathered_free(j);
+    return rc;
 }
 
 /* Digits without leading zeros, up to `stop`; -1: it is none. */

@@ -139,6 +139,13 @@ static int merge(struct pmiwire__job *j, const void *block, size_t bytes)
     size_t pos = 0;
     int rc;
 
+    /* The node that sent it may be another program: who reads these values relies on the NUL. */
+    while ((rc = pmiwire_block_next(block, bytes, &pos, &kv)) == 1)
+        if (kv.value.len == 0 || kv.value.ptr[kv.value.len - 1] != '\0')
+            return -EINVAL;
+    if (rc != 0)
+        return rc;
+    pos = 0;
     if (j->s->ops.merge) {
         pmiwire__job_peer(j, &who);
         rc = j->s->ops.merge(j->s->opts.ctx, &who, block, bytes);

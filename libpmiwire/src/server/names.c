@@ -32,8 +32,12 @@ int pmiwire_server_unpublish(struct pmiwire_server *s, uint32_t owner, struct pm
 
     if (!e || e->owner != owner)
         return PMIWIRE_ENOENT;
-    if (j)
-        j->names_bytes -= pmiwire__pair_cost(service, pmiwire__entry_value(e));
+    if (j) {
+        const size_t cost = pmiwire__pair_cost(service, pmiwire__entry_value(e));
+
+        /* It may be from before the job, by a caller who gave that number. */
+        j->names_bytes -= cost < j->names_bytes ? cost : j->names_bytes;
+    }
     pmiwire__kvs_remove(&s->names, service);
     return 0;
 }

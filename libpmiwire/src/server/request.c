@@ -390,6 +390,8 @@ static void get_far(const struct pmiwire__req *q, struct pmiwire__job *j, struct
         pmiwire__refuse(c, q->cmd, rc, NULL);
         return;
     }
+    if (how == PMIWIRE_GET_WAIT && pmiwire__refuse_gone(c, q->cmd))
+        return; /* nothing would end its wait when it goes again */
     if (how == PMIWIRE_GET_LOCAL && (srcid < 0 || (uint32_t)srcid >= j->n_ranks))
         srcid = PMIWIRE_RANK_NONE; /* PMI's own Get, where it is a hint */
     token = pmiwire__pend(c, PMIWIRE__PEND_GET, q->cmd, leave_get);

@@ -49,6 +49,12 @@ size_t pmiwire__put_bytes(const struct pmiwire_server_opts *o)
     return 3 * ((size_t)o->keylen_max + o->vallen_max) + o->kvsname_max + PMIWIRE__PUT_ROOM;
 }
 
+/* As many values, every byte of them encoded, as a client of ours asks for ahead. */
+static size_t out_bytes(const struct pmiwire_server_opts *o)
+{
+    return 64 * (3 * (size_t)o->vallen_max + 512);
+}
+
 static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts *opts)
 {
     struct pmiwire_server_opts *o = &s->opts;
@@ -80,7 +86,9 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
     if (!o->max_fields)
         o->max_fields = PMIWIRE_DEFAULT_MAX_FIELDS;
     if (!o->max_out_bytes)
-        o->max_out_bytes = PMIWIRE_DEFAULT_MAX_OUT_BYTES;
+        o->max_out_bytes = out_bytes(o) > PMIWIRE_DEFAULT_MAX_OUT_BYTES
+                               ? out_bytes(o)
+                               : PMIWIRE_DEFAULT_MAX_OUT_BYTES;
     if (!o->max_spawn_bytes)
         o->max_spawn_bytes = PMIWIRE_DEFAULT_MAX_SPAWN_BYTES;
     if (!o->max_kvs_bytes)
