@@ -57,7 +57,7 @@ int core_ask(int queued, struct pmiwire_event *ev);
 /* Ask one thing: PMIWIRE_OP_*. */
 int core_ask_about(uint32_t op, const char *about, struct pmiwire_event *ev);
 
-/* Behind what goes on by itself (ops.h) it does not wait: the next Fence reports a refusal. */
+/* Does not wait for outstanding operations (ops.h): the next Fence reports a refusal. */
 int core_put(const char *key, const char *value, int hint);
 /* What this process has put. */
 int core_own(const char *key, struct pmiwire_str *value);

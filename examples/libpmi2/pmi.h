@@ -91,7 +91,7 @@ int PMI_KVS_Get_wait(const char kvsname[], int source, const char key[], char va
 int PMI_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
 
 /*
- * Extensions: a barrier that goes on while other calls are made, as pmi2.h has it for
+ * Extensions: a non-blocking barrier. pmi2.h describes the semantics, at
  * PMI2_KVS_Ifence(), PMI2_KVS_Wait() and PMI2_KVS_Test(). The first two have MVAPICH2's names;
  * PMI_Test() and PMI_KVS_Put_refused() are ours.
  */

@@ -108,8 +108,7 @@ int PMI2_Ring(const char value[], int *rank, int *ranks, char left[], char right
  * Slurm's has them and does not say so. */
 int PMIX_Ring_offered(void);
 
-/* ---- extensions: Fences and Allgathers that go on while other calls are made, on any server ----
- */
+/* ---- extensions: non-blocking Fences and Allgathers, on any server ---- */
 
 /*
  * A call with an I begins an operation and returns at once; a Wait completes the oldest operation
@@ -129,12 +128,12 @@ int PMIX_Ring_offered(void);
  *   - A Get from shared memory is answered at once.
  *   - Whatever else asks the server waits for all that has been begun.
  *
- * Progress: under pmirun, what has been begun goes on while the program computes, for it has been
- * sent: up to 48 requests and 64 KiB ahead of the server's answers. The rest is sent by the calls
- * that follow, whatever they are but Gets from shared memory. So is, where values come in shared
- * memory, an Allgather begun behind another; and all that is begun behind an Allgather over
- * PMI_PORT. Other servers may answer out of order (mpiexec.hydra) or lose what comes ahead (srun,
- * PMI-1): to them one request is sent at a time.
+ * Progress: under pmirun, outstanding operations progress while the program computes. The library
+ * sends up to 48 requests and 64 KiB ahead of the server's answers. Later calls send the rest; Gets
+ * from shared memory do not. Two operations are always sent later: an Allgather begun behind another
+ * one, where values come in shared memory; over PMI_PORT, everything begun behind an Allgather.
+ * Other servers may answer out of order (mpiexec.hydra) or lose requests (srun, PMI-1): they get one
+ * request at a time.
  *
  * The Tests, PMI2_KVS_Put_refused() and PMI2_SHMEM_Iallgather_wait_stride() are ours alone; the
  * other names are those of "Non-blocking PMI Extensions for Fast MPI Startup" and of MVAPICH2.

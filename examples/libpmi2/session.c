@@ -185,7 +185,7 @@ static void await(struct session *s)
         read_in(s, 0);
 }
 
-/* ---- requests that go on by themselves ---- */
+/* ---- non-blocking requests ---- */
 
 /* Most that are sent ahead of their answers: there stays room for an abort. */
 #define MAX_AHEAD (PMIWIRE_CLIENT_MAX_PENDING - 16u)

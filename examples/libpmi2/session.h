@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A libpmiwire client session over PMI_FD or PMI_PORT: requests that wait for their answer, and
- * requests that go on by themselves. What both drop-in libraries stand on. */
+/* A libpmiwire client session over PMI_FD or PMI_PORT: blocking and
+ * non-blocking requests. Both drop-in libraries are built on it. */
 #ifndef FENCEPOST_LIBPMI2_SESSION_H
 #define FENCEPOST_LIBPMI2_SESSION_H
 
@@ -11,8 +11,8 @@
 struct session;
 
 /*
- * A request that goes on while other calls are made. The session sends these in the order in which
- * they were begun, as far ahead of the answers as the server takes them.
+ * A non-blocking request. The session sends these in order, as far ahead of the answers as the
+ * server permits.
  */
 struct request {
     struct request *next;
@@ -59,7 +59,7 @@ int environment_read(struct environment *env);
 /* Open a session on a wire (PMIWIRE_V1 or PMIWIRE_V2) and pass init. 0, -errno or PMIWIRE_E*. */
 int session_open(struct session *s, const struct environment *env, uint32_t wire);
 
-/* ---- requests that go on by themselves ---- */
+/* ---- non-blocking requests ---- */
 
 /*
  * Begin a request; never waits. 0, or why it cannot be made, and then done() is not called. What a
@@ -69,14 +69,15 @@ int session_begin(struct session *s, struct request *r);
 /* The same, before all that have not been sent: for what a done() still has to ask. */
 void session_begin_first(struct session *s, struct request *r);
 
-/* Has anything been begun that is not over? */
+/* Is a non-blocking request outstanding? */
 int session_busy(const struct session *s);
-/* Move on what has been begun. With `wait`, until something has moved. 0: nothing has. */
+/* Make progress. With `wait`, block until there is some. 0: there was none. */
 int session_progress(struct session *s, int wait);
 
-/* ---- requests that wait ---- */
+/* ---- blocking requests ---- */
 
-/* The client session, when all that has been begun is over: whoever asks now is answered next. */
+/* Completes all outstanding requests. Returns the client session: the next request made with it is
+ * the next one answered. */
 struct pmiwire_client *session_ready(struct session *s);
 
 /*

@@ -15,7 +15,7 @@ struct guard {
     char variable[40]; /* in the environment of every rank */
 };
 
-/* Starts it. Without one (no process is left) everything else goes on. */
+/* Starts the guard. If fork() fails, the job runs without one. */
 void guard_start(struct pmirun *pr);
 /* A rank begins; or it has been reaped. */
 void guard_add(struct pmirun *pr, pid_t rank);

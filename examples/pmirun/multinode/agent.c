@@ -461,8 +461,7 @@ static struct netconn *link_to(struct pmirun *pr, uint32_t node, int *err)
     return peer->out;
 }
 
-/* That a link cannot be made, or broke, is told when the exchange is not in the middle of
- * something. */
+/* Records a link failure. It is reported later, outside calls of the exchange. */
 static void note_broken(struct agent *a, uint32_t node, int err)
 {
     if (a->peers[node].broken)
