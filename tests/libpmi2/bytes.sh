@@ -32,9 +32,11 @@ for shm in "" --no-shm; do
     job keys "${ours[@]}" -n 2 "$one" keys : -n 2 "$two" keys
     for wire in 1 2; do
         job nul "${ours[@]}" -n 1 "$nul" $wire : -n 2 "$one" nul : -n 2 "$two" nul
+        job gather "${ours[@]}" -n 4 "$nul" $wire gather
     done
     if "$pmirun" -N 1 --launch fork -n 1 true 2> "$out"; then # built for several nodes
         job values -N 2 --launch fork "${ours[@]}" -n 2 "$one" values : -n 2 "$two" values
+        job gather -N 2 --launch fork "${ours[@]}" -n 4 "$nul" 2 gather
         job nul -N 2 --launch fork "${ours[@]}" -n 1 "$nul" 1 : -n 2 "$one" nul : -n 2 "$two" nul
     else
         echo "left out: several nodes: $(cat "$out")"

@@ -2,7 +2,8 @@
 /*
  * nulputter 1|2: a client of libpmiwire on that wire, rank 0 of a job whose other ranks are
  * anybytes. It puts a value with a NUL in it under "nul", and "a b" under "bare", and reads both
- * back from the server.
+ * back from the server. nulputter 1|2 gather: all ranks are; the last one gives a value with a NUL
+ * in it to an Allgather, and each reads all values.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,29 @@ static struct pmiwire_event complete(int rc)
     return event;
 }
 
+static void gather(int rank, int n_ranks)
+{
+    static const struct pmiwire_str plain = {"a", 1}, nul = {"a\0b", 3};
+    char key[64];
+
+    complete(pmiwire_client_gather(pmi, rank == n_ranks - 1 ? nul : plain, 0));
+    for (int r = 0; r < n_ranks; r++) {
+        const struct pmiwire_str want = r == n_ranks - 1 ? nul : plain;
+        struct pmiwire_event ev;
+
+        snprintf(key, sizeof(key), "-allgather-0-%d", r);
+        ev = complete(pmiwire_client_get(pmi, (struct pmiwire_str){NULL, 0}, -1, pmiwire_strz(key),
+                                         PMIWIRE_GET_LOCAL, 0));
+        if (ev.value.len != want.len || memcmp(ev.value.ptr, want.ptr, want.len) != 0) {
+            fprintf(stderr, "nulputter: rank %d's value is another\n", r);
+            exit(1);
+        }
+    }
+    complete(pmiwire_client_finalize(pmi, 0));
+    if (rank == 0)
+        printf("ok gather\n");
+}
+
 int main(int argc, char **argv)
 {
     struct pmiwire_client_opts opts = {.size = sizeof(opts), .flags = PMIWIRE_CLIENT_EXTENSIONS};
@@ -52,6 +76,11 @@ int main(int argc, char **argv)
     if (pmiwire_client_create(&opts, &pmi) != 0)
         return 1;
     complete(0);
+    if (argc > 2) {
+        gather(opts.rank, opts.n_ranks);
+        pmiwire_client_destroy(pmi);
+        return 0;
+    }
     for (int i = 0; i < 2; i++)
         complete(pmiwire_client_put(pmi, pairs[i].key, pairs[i].value, PMIWIRE_HINT_NONE, 0));
     complete(pmiwire_client_fence(pmi, none, 0));

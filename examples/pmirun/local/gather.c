@@ -39,48 +39,13 @@ void gather_destroy(struct job *job)
     job->gather = NULL;
 }
 
-/* Digits without a sign or leading zeros, up to `stop`; -1: it is none. */
-static int64_t digits(struct pmiwire_str *s, char stop)
-{
-    int64_t v = 0;
-    size_t i = 0;
-
-    for (; i < s->len && i < 10 && s->ptr[i] >= '0' && s->ptr[i] <= '9'; i++)
-        v = v * 10 + (s->ptr[i] - '0');
-    if (i == 0 || (i > 1 && s->ptr[0] == '0') ||
-        (stop ? i == s->len || s->ptr[i] != stop : i != s->len))
-        return -1;
-    s->ptr += i + (stop != 0);
-    s->len -= i + (stop != 0);
-    return v;
-}
-
-/* Of which Allgather and rank is this key? */
-static bool parse(struct pmiwire_str key, uint32_t *gather, uint32_t *rank)
-{
-    const size_t n = strlen(PREFIX);
-    int64_t k, r;
-
-    if (key.len < n || memcmp(key.ptr, PREFIX, n) != 0)
-        return false;
-    key.ptr += n;
-    key.len -= n;
-    k = digits(&key, '-');
-    r = k < 0 ? -1 : digits(&key, '\0');
-    if (r < 0 || k > UINT32_MAX || r > UINT32_MAX)
-        return false;
-    *gather = (uint32_t)k;
-    *rank = (uint32_t)r;
-    return true;
-}
-
 int gather_find(const struct job *job, struct pmiwire_str key, struct pmiwire_str *value)
 {
     const struct gather *g = job->gather;
     struct shmht_bytes v;
     uint32_t k, r;
 
-    if (!g || !g->array || !parse(key, &k, &r) || k != g->number ||
+    if (!g || !g->array || pmiwire_gather_key(key, &k, &r) != 0 || k != g->number ||
         shmht_array_get(g->array, r, &v) != 0)
         return -1;
     *value = (struct pmiwire_str){v.ptr, strnlen(v.ptr, v.len)};
@@ -142,11 +107,31 @@ static int begin(struct pmirun *pr, struct job *job, uint32_t number, uint32_t l
     return 0;
 }
 
+static int add(struct pmirun *pr, struct job *job, uint32_t rank, struct pmiwire_str value);
+
+/* The array holds C strings, and a value with a NUL is none: its values become pairs. */
+static int leave_array(struct pmirun *pr, struct job *job)
+{
+    struct shmht_array *array = job->gather->array;
+    struct shmht_bytes v;
+    int rc = 0;
+
+    job->gather->array = NULL;
+    for (uint32_t r = 0; rc == 0 && r < job->n_ranks; r++)
+        if (shmht_array_get(array, r, &v) == 0)
+            rc = add(pr, job, r, (struct pmiwire_str){v.ptr, strnlen(v.ptr, v.len)});
+    shmht_array_destroy(array);
+    return rc;
+}
+
 static int add(struct pmirun *pr, struct job *job, uint32_t rank, struct pmiwire_str value)
 {
-    const struct gather *g = job->gather;
+    struct gather *g = job->gather;
     char key[64];
+    int rc;
 
+    if (g->array && memchr(value.ptr, 0, value.len) && (rc = leave_array(pr, job)) != 0)
+        return rc;
     if (g->array)
         return shmht_array_put(g->array, rank, value.ptr, value.len) == 0 ? 0 : PMIWIRE_EPROTO;
     snprintf(key, sizeof(key), PREFIX "%u-%u", g->number, rank);

@@ -473,6 +473,15 @@ PMIWIRE_API int pmiwire_server_link_ready(struct pmiwire_server *s, uint32_t job
  */
 PMIWIRE_API int pmiwire_server_node_lost(struct pmiwire_server *s, uint32_t job, uint32_t node);
 
+/**
+ * @brief Read the key `-allgather-K-R`, for which ops->find() is asked where ops->gather() is set.
+ * @param[out] number  K, of the Allgather
+ * @param[out] rank    R, whose value it is; not checked against a job's size
+ * @return 0, or PMIWIRE_ENOENT: another key
+ * @threads MT-Safe.
+ */
+PMIWIRE_API int pmiwire_gather_key(struct pmiwire_str key, uint32_t *number, uint32_t *rank);
+
 /** @brief A job's exchange, for pmiwire_exchange_stats(). NULL: no such job. */
 PMIWIRE_API const struct pmiwire_exchange *pmiwire_server_exchange(const struct pmiwire_server *s,
                                                                    uint32_t job);

@@ -82,20 +82,32 @@ static int64_t number_of(struct pmiwire_str *s, char stop)
     return v;
 }
 
+int pmiwire_gather_key(struct pmiwire_str key, uint32_t *number, uint32_t *rank)
+{
+    const size_t n = sizeof(PREFIX) - 1;
+    int64_t k, r;
+
+    if (key.len < n || memcmp(key.ptr, PREFIX, n) != 0)
+        return PMIWIRE_ENOENT;
+    key.ptr += n;
+    key.len -= n;
+    k = number_of(&key, '-');
+    r = k < 0 ? -1 : number_of(&key, '\0');
+    if (r < 0 || k > UINT32_MAX || r > UINT32_MAX)
+        return PMIWIRE_ENOENT;
+    *number = (uint32_t)k;
+    *rank = (uint32_t)r;
+    return 0;
+}
+
 bool pmiwire__gathered_find(const struct pmiwire__job *j, struct pmiwire_str key,
                             struct pmiwire_str *value)
 {
     const struct pmiwire__gathered *g = &j->gathered;
-    const size_t n = sizeof(PREFIX) - 1;
-    int64_t number, rank;
+    uint32_t number, rank;
 
-    if (!g->by_rank || key.len < n || memcmp(key.ptr, PREFIX, n) != 0)
-        return false;
-    key.ptr += n;
-    key.len -= n;
-    number = number_of(&key, '-');
-    rank = number < 0 ? -1 : number_of(&key, '\0');
-    if (rank < 0 || rank >= j->n_ranks || number + 1 != g->number)
+    if (!g->by_rank || pmiwire_gather_key(key, &number, &rank) != 0 || rank >= j->n_ranks ||
+        number + 1 != g->number)
         return false;
     *value = (struct pmiwire_str){g->values.ptr + g->by_rank[rank].at, g->by_rank[rank].len};
     return true;
