@@ -130,10 +130,10 @@ int PMIX_Ring_offered(void);
  *
  * Progress: under pmirun, outstanding operations progress while the program computes. The library
  * sends up to 48 requests and 64 KiB ahead of the server's answers. Later calls send the rest; Gets
- * from shared memory do not. Two operations are always sent later: an Allgather begun behind another
- * one, where values come in shared memory; over PMI_PORT, everything begun behind an Allgather.
- * Other servers may answer out of order (mpiexec.hydra) or lose requests (srun, PMI-1): they get one
- * request at a time.
+ * from shared memory do not. Two operations are always sent later: an Allgather begun behind
+ * another one, where values come in shared memory; over PMI_PORT, everything begun behind an
+ * Allgather. Other servers may answer out of order (mpiexec.hydra) or lose requests (srun, PMI-1):
+ * they get one request at a time.
  *
  * The Tests, PMI2_KVS_Put_refused() and PMI2_SHMEM_Iallgather_wait_stride() are ours alone; the
  * other names are those of "Non-blocking PMI Extensions for Fast MPI Startup" and of MVAPICH2.
