@@ -118,7 +118,8 @@ void loop_del(struct pmirun *pr, struct source *src)
 
 void loop_close(struct pmirun *pr, struct source *src)
 {
-    (void)pr;
+    if (src == &pr->input.src && src->fd >= 0) /* a copy of stdin: the one that is real */
+        close(src->fd);
     src->fd = -1;
 }
 
