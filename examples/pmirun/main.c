@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "local/gather.h"
+#include "local/host.h"
 #include "local/launch.h"
 #include "local/pmirun.h"
 #include "local/table.h"
@@ -130,6 +131,8 @@ int main(int argc, char **argv)
         print_stats(pr);
     if (pr->node)
         pr->node->stop(pr);
+    if (pr->hosting)
+        host_stop(pr);
     pmiwire_server_destroy(pr->server);
     return pr->status;
 }

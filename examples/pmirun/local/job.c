@@ -4,6 +4,7 @@
 #include "job.h"
 
 #include "gather.h"
+#include "host.h"
 #include "launch.h"
 #include "pmirun.h"
 #include "spawn.h"
@@ -181,6 +182,7 @@ struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
     job->n_apps = plan->n_apps;
     job->spawned = plan->spawner != NULL;
     job->spawner = plan->spawner ? strdup(plan->spawner) : NULL;
+    job->spawner_rank = plan->spawner_rank;
     job->node_of = plan->node_of;
     if (plan->kvsname)
         snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
@@ -590,6 +592,8 @@ void job_bury(struct pmirun *pr)
             pr->head->over(pr, job);
         if (pr->agent)
             forget_pairs(pr, job);
+        if (pr->hosting)
+            host_job_over(pr, job);
         *p = job->next;
         if (!*p)
             pr->jobs_tail = p;
@@ -608,6 +612,8 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     pmi_drain(pr, r);
     if (!pr->head)
         pmiwire_server_rank_ended(pr->server, job->id, r->number);
+    if (pr->hosting)
+        host_rank_gone(pr, r, si);
     job->n_live--;
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;

@@ -64,6 +64,7 @@ struct job {
     uint64_t spawn_token;
     uint32_t spawn_node;   /* head: of the rank that asked */
     char *spawner;         /* kvsname of the job that spawned this one */
+    uint32_t spawner_rank; /* that asked */
     struct table *table;   /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather; /* its Allgathers; NULL: none yet */
     struct app *apps;
@@ -78,6 +79,7 @@ struct job_plan {
     struct app *apps;
     uint32_t n_apps;
     const char *spawner; /* kvsname of the job that spawned it; NULL: none */
+    uint32_t spawner_rank;
     const char *kvsname; /* NULL: a new one */
     uint32_t number;     /* when a kvsname is given */
     uint32_t *node_of;   /* by rank, becomes the job's; NULL: all here */

@@ -79,6 +79,7 @@ struct pmirun {
     uint64_t drain_ns;    /* after that, do not wait for readers of our output */
     uint64_t deadline_ns; /* --timeout, 0: none */
     uint64_t tick_ns;     /* next tick of the engine, 0: none */
+    bool hosting; /* host_job() has been called */
     struct cause cause;
     struct stuck stuck;
     struct leftovers leftovers;
