@@ -5,6 +5,7 @@
 
 #include "launch.h"
 #include "pmirun.h"
+#include "way.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -76,6 +77,10 @@ static void run_deadlines(struct pmirun *pr)
         pmiwire_server_tick(pr->server, pr->now_ns);
         pr->tick_ns = pr->now_ns + TICK_NS;
     }
+    if (passed(pr, pr->look_ns)) {
+        pr->look_ns = 0;
+        way_look(pr);
+    }
     if (passed(pr, pr->deadline_ns)) {
         pr->deadline_ns = 0;
         say(pr, "%llu of %llu processes still run after %g s; stopping the job",
@@ -133,6 +138,7 @@ static int wait_ms(const struct pmirun *pr)
     sooner(&next, pr->output.part_ns);
     sooner(&next, pr->input.retry_ns);
     sooner(&next, pr->tick_ns);
+    sooner(&next, pr->look_ns);
     sooner(&next, pr->deadline_ns);
     sooner(&next, job_judgement(pr));
     if (pr->node)
