@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "loop.h"
 
+#include "host.h"
 #include "launch.h"
 #include "pmirun.h"
 #include "way.h"
@@ -75,6 +76,7 @@ static void run_deadlines(struct pmirun *pr)
         input_retry(pr);
     if (passed(pr, pr->tick_ns)) {
         pmiwire_server_tick(pr->server, pr->now_ns);
+        host_tick(pr);
         pr->tick_ns = pr->now_ns + TICK_NS;
     }
     if (passed(pr, pr->look_ns)) {
