@@ -156,12 +156,27 @@ void job_free(struct pmirun *pr, struct job *job)
         port_forget(pr, &job->ranks[i]);
     table_destroy(job);
     gather_destroy(job);
+    for (char **p = job->vars; p && *p; p++)
+        free(*p);
+    free(job->vars);
+    free(job->way_why);
     if (job->spawned) /* else they are of the command line, or stay as long as it */
         spawn_free_apps(job->apps, job->n_apps);
     free(job->spawner);
     free(job->node_of);
     free(job->ranks);
     free(job);
+}
+
+void job_var(struct job *job, char *owned)
+{
+    size_t n = 0;
+
+    while (job->vars && job->vars[n])
+        n++;
+    job->vars = xrealloc(job->vars, (n + 2) * sizeof(*job->vars));
+    job->vars[n] = owned;
+    job->vars[n + 1] = NULL;
 }
 
 struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
@@ -184,6 +199,7 @@ struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
     job->spawner = plan->spawner ? strdup(plan->spawner) : NULL;
     job->spawner_rank = plan->spawner_rank;
     job->node_of = plan->node_of;
+    job->way = plan->way;
     if (plan->kvsname)
         snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
     else
@@ -532,6 +548,8 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
 /* Nobody asks for its pairs any more. */
 static void forget_pairs(struct pmirun *pr, struct job *job)
 {
+    if (job->way == MPI_PMIX)
+        host_job_over(pr, job);
     pmiwire_server_job_remove(pr->server, job->id);
     table_destroy(job);
     gather_destroy(job);
@@ -592,8 +610,6 @@ void job_bury(struct pmirun *pr)
             pr->head->over(pr, job);
         if (pr->agent)
             forget_pairs(pr, job);
-        if (pr->hosting)
-            host_job_over(pr, job);
         *p = job->next;
         if (!*p)
             pr->jobs_tail = p;
@@ -612,7 +628,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     pmi_drain(pr, r);
     if (!pr->head)
         pmiwire_server_rank_ended(pr->server, job->id, r->number);
-    if (pr->hosting)
+    if (!pr->head && job->way == MPI_PMIX)
         host_rank_gone(pr, r, si);
     job->n_live--;
     pr->n_live--;

@@ -28,6 +28,7 @@
 #include <pmiwire/server.h>
 
 #include "../options.h"
+#include "folder.h"
 #include "guard.h"
 #include "input.h"
 #include "job.h"
@@ -71,6 +72,7 @@ struct pmirun {
     struct conns conns;
     struct port port;
     struct guard guard;
+    struct folders folders;
 
     int status; /* exit status so far */
     bool status_set;
@@ -79,7 +81,7 @@ struct pmirun {
     uint64_t drain_ns;    /* after that, do not wait for readers of our output */
     uint64_t deadline_ns; /* --timeout, 0: none */
     uint64_t tick_ns;     /* next tick of the engine, 0: none */
-    bool hosting; /* host_job() has been called */
+    uint64_t look_ns;     /* when to look for an MPI that a script hides, 0: not (way.c) */
     struct cause cause;
     struct stuck stuck;
     struct leftovers leftovers;

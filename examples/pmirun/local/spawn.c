@@ -19,6 +19,7 @@
 #include "launch.h"
 #include "pmirun.h"
 #include "table.h"
+#include "way.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -211,6 +212,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     char name[RANK_NAME_BYTES];
     struct job_plan plan = {0};
     struct job *job;
+    char *why;
     bool bad;
     int err;
 
@@ -233,6 +235,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     plan.n_apps = req->n_cmds;
     plan.spawner = by->job->kvsname;
     plan.spawner_rank = by->number;
+    plan.way = by->job->way == MPI_PMIX ? MPI_PMIX : MPI_AUTO;
     plan.node_of = bad ? NULL : place(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
     if (bad) {
         free(plan.node_of);
@@ -246,6 +249,11 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     }
     for (uint32_t i = 0; !pr->head && i < req->n_preput && err == 0; i++)
         err = table_put(pr, job, req->preput[i].key, req->preput[i].value);
+    if (!pr->head && err == 0 && way_choose(pr, job, &why) != 0) {
+        say(pr, "spawn by %s: %s", rank_name(pr, by, name), why);
+        free(why);
+        err = -ENOEXEC;
+    }
     if (err) {
         job->abandoned = true; /* and to be buried */
         return err;
