@@ -605,9 +605,8 @@ void host_stop(struct pmirun *pr)
         return;
     host.runs = false;
     far_stop(pr);
-    if (!lib_answers()) /* it has what is ours, and would not give it back */
+    if (!lib_park()) /* it may still use what is ours */
         return;
-    lib.PMIx_server_finalize();
     queue_close(pr, &host.queue, free_queued);
     requests_free();
     while (host.jobs)
