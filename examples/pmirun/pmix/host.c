@@ -435,6 +435,17 @@ bool host_space(struct pmirun *pr, const struct space *s)
     return true;
 }
 
+void host_space_over(struct pmirun *pr, const char *nspace)
+{
+    struct hosted *h = host.runs ? hosted_find(nspace) : NULL;
+
+    (void)pr;
+    if (!h)
+        return;
+    lib.PMIx_server_deregister_nspace(h->nspace, NULL, NULL);
+    hosted_remove(h);
+}
+
 /* ---- what a client here has put, for another node ---- */
 
 void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx)
