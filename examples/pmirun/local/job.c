@@ -314,6 +314,7 @@ void job_stop_all(struct pmirun *pr)
     pr->launch_tail = &pr->launch;
     if (pr->head)
         pr->head->stop(pr);
+    host_stop(pr);
     job_kill_all(pr, SIGTERM);
     job_kill_all(pr, SIGCONT); /* a stopped process would not see SIGTERM */
     pr->kill_ns = pr->now_ns + GRACE_NS;
