@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Temporary folders of a job: what its MPI would leave behind when it is killed lies in them (shared
- * memory of Open MPI, the files of a PMIx server), and goes with them. A pmirun removes its folders
+ * Temporary folders of a job: what its MPI would leave behind when it is killed lies in them
+ * (shared memory of Open MPI, files of a PMIx server), and goes with them. A pmirun removes them
  * when it ends; when it is killed with SIGKILL, its guard does (guard.c); when both are killed, the
  * next pmirun of the same user on this host that makes a folder in the same place.
  *
  * That one knows by a lock whether a folder's owner lives: the owner holds flock() on the folder
- * itself, which ends with it. Between mkdir() and flock() a folder looks like a dead one's; an owner
- * that has got the lock looks again whether the folder is still there. The name has a hash of the
+ * itself, which ends with it. Between mkdir() and flock() a folder looks like a dead one's: an
+ * owner that has got the lock looks whether the folder is still there. The name has a hash of the
  * host's name, so that nobody judges a lock of another host, which a network file system may not
  * show.
  *
@@ -35,7 +35,7 @@
 /* of looking at a folder: as deep as its folders lie, and an end to one that is being filled */
 #define MAX_ROUNDS 100000u
 
-static const char *place_path(enum folder_place place)
+const char *folder_where(enum folder_place place)
 {
     const char *tmp = getenv("TMPDIR");
 
@@ -166,7 +166,8 @@ void folder_remove(const char *key)
     char *name = folder_name(key);
 
     for (int place = 0; place < FOLDER_PLACES; place++) {
-        int parent = open(place_path((enum folder_place)place), O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+        int parent =
+                open(folder_where((enum folder_place)place), O_RDONLY | O_DIRECTORY | O_CLOEXEC),
             folder = parent < 0 ? -1 : open_folder(parent, name, NULL);
 
         if (folder >= 0) {
@@ -261,7 +262,7 @@ static int make(const char *path)
 const char *folder_get(struct pmirun *pr, enum folder_place place)
 {
     struct folders *f = &pr->folders;
-    const char *where = place_path(place);
+    const char *where = folder_where(place);
     char *path, *name;
 
     if (f->path[place])
