@@ -522,6 +522,36 @@ static void give_up_modexes(void)
     }
 }
 
+/* ---- who is gone ---- */
+
+bool hosted_is_gone(const struct rank *r)
+{
+    return r->state == RANK_EXITED || r->pmi_state == PMIWIRE_CONN_FINALIZED;
+}
+
+static void ignore(pmix_status_t status, void *arg)
+{
+    (void)status;
+    (void)arg;
+}
+
+/*
+ * libpmix hands a fence over all ranks to us, or ends it itself if they are all here, when so many
+ * have entered. Of one that is gone it knows nothing, and would wait for it: told how many there
+ * are now, it hands the fence to us once the others have entered, and we know.
+ */
+void hosted_recount(struct hosted *h)
+{
+    static pmix_info_t no_data = {.key = PMIX_REGISTER_NODATA, .value.type = PMIX_BOOL};
+    int n = 0;
+
+    no_data.value.data.flag = true;
+    for (uint32_t i = 0; i < h->job->n_local; i++)
+        n += !hosted_is_gone(&h->job->ranks[i]);
+    if (n > 0)
+        lib.PMIx_server_register_nspace(h->nspace, n, &no_data, 1, ignore, NULL);
+}
+
 /* ---- events ---- */
 
 #define EVENT_INFOS 3
@@ -583,6 +613,7 @@ void host_rank_gone(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     if (!host.runs || !hosted_rank(r->job->kvsname, r->number, &h))
         return;
     h->n_open[r - r->job->ranks] = 0;
+    hosted_recount(h);
     far_rank_gone(pr, r);
     if (pr->stopping)
         return;

@@ -33,30 +33,36 @@ static void on_connected(struct pmirun *pr, struct upcall *u)
     struct hosted *h;
     struct rank *r = hosted_rank(u->who.nspace, u->who.rank, &h);
 
-    if (r && h->n_open[r - h->job->ranks]++ == 0)
+    if (r && h->n_open[r - h->job->ranks]++ == 0) {
+        bool again = hosted_is_gone(r);
+
         job_rank_state(pr, r, PMIWIRE_CONN_INITED);
+        if (again)
+            hosted_recount(h);
+    }
     answer(u, r ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, NULL, 0);
 }
 
 /* One of its connections has ended. True: it was the last. */
-static bool has_closed(const struct upcall *u, struct rank **r)
+static bool has_closed(const struct upcall *u, struct rank **r, struct hosted **h)
 {
-    struct hosted *h;
     uint32_t *n;
 
-    *r = hosted_rank(u->who.nspace, u->who.rank, &h);
+    *r = hosted_rank(u->who.nspace, u->who.rank, h);
     if (!*r)
         return false;
-    n = &h->n_open[*r - h->job->ranks];
+    n = &(*h)->n_open[*r - (*h)->job->ranks];
     return *n > 0 && --*n == 0;
 }
 
 static void on_finalized(struct pmirun *pr, struct upcall *u)
 {
+    struct hosted *h;
     struct rank *r;
 
-    if (has_closed(u, &r)) {
+    if (has_closed(u, &r, &h)) {
         job_rank_state(pr, r, PMIWIRE_CONN_FINALIZED);
+        hosted_recount(h);
         far_rank_gone(pr, r);
     }
     answer(u, PMIX_SUCCESS, NULL, 0);
@@ -64,9 +70,10 @@ static void on_finalized(struct pmirun *pr, struct upcall *u)
 
 static void on_lost(struct pmirun *pr, struct upcall *u)
 {
+    struct hosted *h;
     struct rank *r;
 
-    if (has_closed(u, &r)) {
+    if (has_closed(u, &r, &h)) {
         job_rank_state(pr, r, PMIWIRE_CONN_FAILED);
         far_rank_gone(pr, r);
     }
@@ -99,33 +106,55 @@ static uint64_t count(const struct upcall *u)
     return n <= all ? n : 0;
 }
 
-/* Their names, each rank by itself. True: one of them is here. */
-static bool resolve(const struct upcall *u, struct proc_name *names)
+/* Their names, each rank by itself. How many of them are here; and one that is gone, or NULL. */
+static uint64_t resolve(const struct upcall *u, struct proc_name *names, struct rank **gone)
 {
-    bool here = false;
+    uint64_t here = 0;
     size_t n = 0;
 
+    *gone = NULL;
     for (size_t i = 0; i < u->n_procs; i++) {
         const pmix_proc_t *p = &u->procs[i];
         struct hosted *h = hosted_find(p->nspace);
         bool all = p->rank == PMIX_RANK_WILDCARD;
 
-        for (uint32_t k = all ? 0 : p->rank; k < (all ? h->n_ranks : p->rank + 1); k++)
+        for (uint32_t k = all ? 0 : p->rank; k < (all ? h->n_ranks : p->rank + 1); k++) {
+            struct rank *r = h->job ? hosted_rank(h->nspace, k, &h) : NULL;
+
             names[n++] = (struct proc_name){h->nspace, k};
-        here = here || (all ? h->job != NULL : hosted_rank(p->nspace, p->rank, &h) != NULL);
+            here += r != NULL;
+            if (r && hosted_is_gone(r))
+                *gone = r;
+        }
     }
     return here;
+}
+
+/* All others that are here have entered: it never will. */
+static void report_stuck(struct pmirun *pr, const struct rank *gone, enum far_kind kind)
+{
+    uint32_t why = gone->pmi_state == PMIWIRE_CONN_FINALIZED ? PMIWIRE_GONE_FINALIZED
+                   : gone->pmi_state == PMIWIRE_CONN_NEW     ? PMIWIRE_GONE_ABSENT
+                                                             : PMIWIRE_GONE_ENDED;
+
+    job_stuck(pr, gone->job, gone->number,
+              kind == FAR_FENCE ? PMIWIRE_COLL_FENCE : PMIWIRE_STUCK_GROUP, why);
 }
 
 static void on_collective(struct pmirun *pr, struct upcall *u, enum far_kind kind)
 {
     uint64_t n = count(u);
     struct proc_name *names = n ? malloc(n * sizeof(*names)) : NULL;
+    struct rank *gone = NULL;
 
-    if (!names || !resolve(u, names))
+    if (!names || resolve(u, names, &gone) == 0) {
         answer(u, n && !names ? PMIX_ERR_NOMEM : PMIX_ERR_BAD_PARAM, NULL, 0);
-    else
+    } else if (gone) {
+        report_stuck(pr, gone, kind);
+        answer(u, PMIX_ERR_LOST_CONNECTION, NULL, 0);
+    } else {
         far_collect(pr, kind, names, n, u->data, u->len, on_done, u);
+    }
     free(names);
 }
 
