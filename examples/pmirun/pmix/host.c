@@ -21,6 +21,7 @@
 #include <pmiwire/mapping.h>
 
 #include "../local/folder.h"
+#include "../local/launch.h"
 #include "../local/pmirun.h"
 #include "hosted.h"
 #include "keys.h"
@@ -313,6 +314,21 @@ static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_loca
     return *why ? STATUS_RESOURCES : 0;
 }
 
+#define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */
+
+/* libpmix has a descriptor for each client; were there none left, a client would wait for it. */
+static int check_descriptors(struct pmirun *pr, const struct job *job, char **why)
+{
+    uint64_t need, have;
+
+    if (launch_check_limits(pr, job->n_local + (job->n_local + SERVER_FDS) / 3, &need, &have) == 0)
+        return 0;
+    *why = xprintf("%u processes that use PMIx need %llu descriptors, the limit is %llu: raise it "
+                   "(ulimit -n)",
+                   job->n_local, (unsigned long long)need, (unsigned long long)have);
+    return STATUS_RESOURCES;
+}
+
 /* Its ranks here may connect, and as nobody else. */
 static int register_clients(const struct job *job, char **why)
 {
@@ -391,7 +407,9 @@ int host_job(struct pmirun *pr, struct job *job, char **why)
     *why = NULL;
     for (uint32_t i = 0; i < job->n_apps; i++)
         app_procs[i] = job->apps[i].n_procs;
-    status = start_server(pr, why);
+    status = check_descriptors(pr, job, why);
+    if (status == 0)
+        status = start_server(pr, why);
     if (status == 0) {
         nsdir = xprintf("%s/job%u", host.folder, job->number);
         k.tmpdir = host.folder;
