@@ -513,7 +513,7 @@ static void give_up_modexes(void)
     for (struct modex **p = &host.modexes; *p;) {
         const struct rank *r = rank_here((*p)->of, (*p)->rank);
 
-        if (r && r->state != RANK_EXITED)
+        if (r && r->state != RANK_EXITED && r->pmi_state != PMIWIRE_CONN_FINALIZED)
             p = &(*p)->next;
         else if ((*p)->ticks_gone++ < 2) /* the answer may be on its way */
             p = &(*p)->next;
