@@ -464,6 +464,36 @@ void host_space_over(struct pmirun *pr, const char *nspace)
     hosted_remove(h);
 }
 
+/* ---- who is gone ---- */
+
+bool hosted_is_gone(const struct rank *r)
+{
+    return r->state == RANK_EXITED || r->pmi_state == PMIWIRE_CONN_FINALIZED;
+}
+
+static void ignore(pmix_status_t status, void *arg)
+{
+    (void)status;
+    (void)arg;
+}
+
+/*
+ * libpmix hands a fence over all ranks to us, or ends it itself if they are all here, when so many
+ * have entered. Of one that is gone it knows nothing, and would wait for it: told how many there
+ * are now, it hands the fence to us once the others have entered, and we know.
+ */
+void hosted_recount(struct hosted *h)
+{
+    static pmix_info_t no_data = {.key = PMIX_REGISTER_NODATA, .value.type = PMIX_BOOL};
+    int n = 0;
+
+    no_data.value.data.flag = true;
+    for (uint32_t i = 0; i < h->job->n_local; i++)
+        n += !hosted_is_gone(&h->job->ranks[i]);
+    if (n > 0)
+        lib.PMIx_server_register_nspace(h->nspace, n, &no_data, 1, ignore, NULL);
+}
+
 /* ---- what a client here has put, for another node ---- */
 
 void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx)
@@ -513,43 +543,13 @@ static void give_up_modexes(void)
     for (struct modex **p = &host.modexes; *p;) {
         const struct rank *r = rank_here((*p)->of, (*p)->rank);
 
-        if (r && r->state != RANK_EXITED && r->pmi_state != PMIWIRE_CONN_FINALIZED)
+        if (r && !hosted_is_gone(r))
             p = &(*p)->next;
         else if ((*p)->ticks_gone++ < 2) /* the answer may be on its way */
             p = &(*p)->next;
         else
             given(p, PMIX_ERR_NOT_FOUND, NULL, 0);
     }
-}
-
-/* ---- who is gone ---- */
-
-bool hosted_is_gone(const struct rank *r)
-{
-    return r->state == RANK_EXITED || r->pmi_state == PMIWIRE_CONN_FINALIZED;
-}
-
-static void ignore(pmix_status_t status, void *arg)
-{
-    (void)status;
-    (void)arg;
-}
-
-/*
- * libpmix hands a fence over all ranks to us, or ends it itself if they are all here, when so many
- * have entered. Of one that is gone it knows nothing, and would wait for it: told how many there
- * are now, it hands the fence to us once the others have entered, and we know.
- */
-void hosted_recount(struct hosted *h)
-{
-    static pmix_info_t no_data = {.key = PMIX_REGISTER_NODATA, .value.type = PMIX_BOOL};
-    int n = 0;
-
-    no_data.value.data.flag = true;
-    for (uint32_t i = 0; i < h->job->n_local; i++)
-        n += !hosted_is_gone(&h->job->ranks[i]);
-    if (n > 0)
-        lib.PMIx_server_register_nspace(h->nspace, n, &no_data, 1, ignore, NULL);
 }
 
 /* ---- events ---- */

@@ -106,55 +106,33 @@ static uint64_t count(const struct upcall *u)
     return n <= all ? n : 0;
 }
 
-/* Their names, each rank by itself. How many of them are here; and one that is gone, or NULL. */
-static uint64_t resolve(const struct upcall *u, struct proc_name *names, struct rank **gone)
+/* Their names, each rank by itself. True: one of them is here. */
+static bool resolve(const struct upcall *u, struct proc_name *names)
 {
-    uint64_t here = 0;
+    bool here = false;
     size_t n = 0;
 
-    *gone = NULL;
     for (size_t i = 0; i < u->n_procs; i++) {
         const pmix_proc_t *p = &u->procs[i];
         struct hosted *h = hosted_find(p->nspace);
         bool all = p->rank == PMIX_RANK_WILDCARD;
 
-        for (uint32_t k = all ? 0 : p->rank; k < (all ? h->n_ranks : p->rank + 1); k++) {
-            struct rank *r = h->job ? hosted_rank(h->nspace, k, &h) : NULL;
-
+        for (uint32_t k = all ? 0 : p->rank; k < (all ? h->n_ranks : p->rank + 1); k++)
             names[n++] = (struct proc_name){h->nspace, k};
-            here += r != NULL;
-            if (r && hosted_is_gone(r))
-                *gone = r;
-        }
+        here = here || (all ? h->job != NULL : hosted_rank(p->nspace, p->rank, &h) != NULL);
     }
     return here;
-}
-
-/* All others that are here have entered: it never will. */
-static void report_stuck(struct pmirun *pr, const struct rank *gone, enum far_kind kind)
-{
-    uint32_t why = gone->pmi_state == PMIWIRE_CONN_FINALIZED ? PMIWIRE_GONE_FINALIZED
-                   : gone->pmi_state == PMIWIRE_CONN_NEW     ? PMIWIRE_GONE_ABSENT
-                                                             : PMIWIRE_GONE_ENDED;
-
-    job_stuck(pr, gone->job, gone->number,
-              kind == FAR_FENCE ? PMIWIRE_COLL_FENCE : PMIWIRE_STUCK_GROUP, why);
 }
 
 static void on_collective(struct pmirun *pr, struct upcall *u, enum far_kind kind)
 {
     uint64_t n = count(u);
     struct proc_name *names = n ? malloc(n * sizeof(*names)) : NULL;
-    struct rank *gone = NULL;
 
-    if (!names || resolve(u, names, &gone) == 0) {
+    if (!names || !resolve(u, names))
         answer(u, n && !names ? PMIX_ERR_NOMEM : PMIX_ERR_BAD_PARAM, NULL, 0);
-    } else if (gone) {
-        report_stuck(pr, gone, kind);
-        answer(u, PMIX_ERR_LOST_CONNECTION, NULL, 0);
-    } else {
+    else
         far_collect(pr, kind, names, n, u->data, u->len, on_done, u);
-    }
     free(names);
 }
 
