@@ -152,7 +152,7 @@ test_auto() {
     run 126 -n 2 "$dir/alien"
     # What loads a program is asked with the rank's environment and in its folder.
     : > "$dir/v4/openmpi/mca_pmix_flux.so"
-    run 0 -v -n 2 -x LD_LIBRARY_PATH=/nowhere -x "LD_LIBRARY_PATH=$dir/v4" "$dir/lost_program"
+    LD_LIBRARY_PATH=/nowhere run 0 -v -n 2 -x LD_LIBRARY_PATH=/x -x "LD_LIBRARY_PATH=$dir/v4" "$dir/lost_program"
     err_has 'job 0: --mpi openmpi: '
     run 0 -v -n 2 --wdir "$dir" -x LD_LIBRARY_PATH="$dir/v4" ./lost_program
     err_has 'job 0: --mpi openmpi: '
