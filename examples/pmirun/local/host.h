@@ -36,8 +36,8 @@ void host_job_over(struct pmirun *pr, struct job *job);
 /* Its process has ended so: clients that have asked for such events are told. */
 void host_rank_gone(struct pmirun *pr, struct rank *r, const siginfo_t *si);
 void host_tick(struct pmirun *pr); /* every half second */
-/* Before ranks are killed, or at our end: frees everything. From then on nothing of libpmix runs, which
- * does not stand that clients die together. */
+/* Before ranks are killed, and at our end: nothing of libpmix runs from then on. It does not stand
+ * that several clients die at once. */
 void host_stop(struct pmirun *pr);
 
 /* A spawn that a PMIx client asked for, whose token has HOST_TOKEN, is done: rc is 0, an -errno or
@@ -53,6 +53,7 @@ void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_
 /* A namespace that has no client here: what is said of its ranks is enough to connect to them.
  * False: it could not be registered. */
 bool host_space(struct pmirun *pr, const struct space *s);
+void host_space_over(struct pmirun *pr, const char *nspace);
 /* Tells the clients here that have asked for events of this code: it befell that rank. */
 void host_event(struct pmirun *pr, int code, const char *nspace, uint32_t rank, int status);
 

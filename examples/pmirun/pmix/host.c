@@ -435,6 +435,17 @@ bool host_space(struct pmirun *pr, const struct space *s)
     return true;
 }
 
+void host_space_over(struct pmirun *pr, const char *nspace)
+{
+    struct hosted *h = host.runs ? hosted_find(nspace) : NULL;
+
+    (void)pr;
+    if (!h)
+        return;
+    lib.PMIx_server_deregister_nspace(h->nspace, NULL, NULL);
+    hosted_remove(h);
+}
+
 /* ---- what a client here has put, for another node ---- */
 
 void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx)
@@ -605,9 +616,8 @@ void host_stop(struct pmirun *pr)
         return;
     host.runs = false;
     far_stop(pr);
-    if (!lib_answers()) /* it has what is ours, and would not give it back */
+    if (!lib_park()) /* it may still use what is ours */
         return;
-    lib.PMIx_server_finalize();
     queue_close(pr, &host.queue, free_queued);
     requests_free();
     while (host.jobs)

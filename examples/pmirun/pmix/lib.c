@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../local/util.h"
 
@@ -90,7 +91,7 @@ void lib_on_done(pmix_status_t status, void *arg)
     let_go(w, 1);
 }
 
-pmix_status_t lib_waited(struct lib_wait *w, pmix_status_t rc)
+static pmix_status_t waited(struct lib_wait *w, pmix_status_t rc, int seconds)
 {
     struct timespec end;
 
@@ -99,7 +100,7 @@ pmix_status_t lib_waited(struct lib_wait *w, pmix_status_t rc)
         return rc == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : rc;
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += LIB_WAIT_S;
+    end.tv_sec += seconds;
     while ((rc = sem_clockwait(&w->done, CLOCK_MONOTONIC, &end)) != 0 && errno == EINTR)
         ;
     rc = rc != 0                                 ? PMIX_ERR_TIMEOUT
@@ -109,10 +110,22 @@ pmix_status_t lib_waited(struct lib_wait *w, pmix_status_t rc)
     return rc;
 }
 
-bool lib_answers(void)
+pmix_status_t lib_waited(struct lib_wait *w, pmix_status_t rc)
+{
+    return waited(w, rc, LIB_WAIT_S);
+}
+
+/* In libpmix's thread. */
+static void sleep_on(pmix_status_t status, void *w)
+{
+    lib_on_done(status, w);
+    for (;;)
+        pause();
+}
+
+bool lib_park(void)
 {
     struct lib_wait *w = lib_wait();
 
-    return lib_waited(w, lib.PMIx_server_register_resources(NULL, 0, lib_on_done, w)) ==
-           PMIX_SUCCESS;
+    return waited(w, lib.PMIx_server_register_resources(NULL, 0, sleep_on, w), 1) == PMIX_SUCCESS;
 }
