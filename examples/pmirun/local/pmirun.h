@@ -38,6 +38,7 @@
 #include "rank_index.h"
 #include "role.h"
 #include "signals.h"
+#include "topology.h"
 #include "util.h"
 
 #define SCRATCH_BYTES 65536u
@@ -71,6 +72,7 @@ struct pmirun {
     struct conns conns;
     struct port port;
     struct guard guard;
+    struct topology topology;
 
     int status; /* exit status so far */
     bool status_set;

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The node's topology, found once for all ranks of it that use hwloc. */
+#ifndef PMIRUN_TOPOLOGY_H
+#define PMIRUN_TOPOLOGY_H
+
+#include <stdbool.h>
+
+struct job;
+struct pmirun;
+
+struct topology {
+    bool tried;
+    char *file; /* NULL: there is none */
+};
+
+/* A file with the topology of this node as XML, version 2, made at the first call in our folder of
+ * temporary files. NULL: there is none, which -v explains. */
+const char *topology_file(struct pmirun *pr);
+/* Adds to job->vars what has hwloc read that file, unless the user sets a variable of hwloc. */
+void topology_vars(struct pmirun *pr, struct job *job);
+
+#endif
