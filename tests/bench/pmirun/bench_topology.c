@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -41,6 +42,13 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static void tidy_up(void)
 {
     nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void interrupted(int sig)
+{
+    tidy_up();
+    signal(sig, SIG_DFL);
+    raise(sig);
 }
 
 static void give_up(const char *what)
@@ -236,6 +244,8 @@ static double run(int n, unsigned n_pus, struct sample *mean)
         if (pid < 0)
             give_up("fork");
         if (pid == 0) {
+            signal(SIGINT, SIG_DFL);
+            signal(SIGTERM, SIG_DFL);
             close(start[1]);
             rank(start[0], results[1], n_pus);
         }
@@ -314,6 +324,8 @@ int main(int argc, char **argv)
     bench_init(&b, "topology", argc, argv);
     if (!mkdtemp(folder))
         give_up(folder);
+    signal(SIGINT, interrupted);
+    signal(SIGTERM, interrupted);
     put_tree();
     for (int i = 0; i < (b.quick ? 1 : (int)(sizeof(sizes) / sizeof(sizes[0]))); i++) {
         compare(&b, "this node", sizes[i], NULL, 0);
