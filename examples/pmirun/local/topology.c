@@ -114,6 +114,9 @@ static void child(const char *path, int to, pid_t parent)
 
 /* ---- in pmirun ---- */
 
+/* Set beside HWLOC_XMLFILE. */
+static const char *const flags[] = {"HWLOC_THISSYSTEM", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES"};
+
 /* Waits for the child's answer and ends it. NULL, or why there is no topology. */
 static const char *await(pid_t pid, int from)
 {
@@ -216,6 +219,22 @@ void topology_vars(struct pmirun *pr, struct job *job)
     if (!file)
         return;
     job_var(job, xprintf("HWLOC_XMLFILE=%s", file));
-    job_var(job, xprintf("HWLOC_THISSYSTEM=1"));
-    job_var(job, xprintf("HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1"));
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        job_var(job, xprintf("%s=1", flags[i]));
+}
+
+void topology_use(const struct pmirun *pr, bool use)
+{
+    if (!pr->topology.file)
+        return;
+    if (use)
+        setenv("HWLOC_XMLFILE", pr->topology.file, 1);
+    else
+        unsetenv("HWLOC_XMLFILE");
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        if (use)
+            setenv(flags[i], "1", 1);
+        else
+            unsetenv(flags[i]);
+    }
 }

@@ -17,3 +17,8 @@ void topology_vars(struct pmirun *pr, struct job *job)
     (void)job;
     topology_file(pr);
 }
+
+void topology_use(const struct pmirun *pr, bool use)
+{
+    (void)pr, (void)use;
+}
