@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# topology.sh PMIRUN PROBE FAKE GROUP: hwloc's topology, found once a node. PROBE is linked with hwloc, FAKE a libhwloc that goes wrong.
-# Groups: vars, allowed, faults.
+# topology.sh PMIRUN PROBE FAKE GROUP [CLIENT]: hwloc's topology, found once a node. PROBE is linked with hwloc, FAKE a libhwloc that goes wrong,
+# CLIENT is a PMIx client. Groups: vars, allowed, faults, pmix.
 set -u
 export LC_ALL=C
-pmirun=$1 probe=$2 fake=$3 group=$4
+pmirun=$1 probe=$2 fake=$3 group=$4 client=${5-}
 for name in ${!HWLOC_*}; do unset "$name"; done
 dir=$(mktemp -d) || exit 1
 mkdir "$dir/tmp" && export TMPDIR=$dir/tmp
@@ -16,6 +16,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 1' HUP INT TERM
 failed=0
+ulimit -c 0
 
 fail() {
     echo "FAIL: $*"
@@ -157,6 +158,17 @@ test_faults() {
     wait $pid 2> /dev/null
     for ((i = 0; i < 300; i++)); do [ -n "$(ls -A "$TMPDIR")" ] || break; sleep 0.1; done
     [ -z "$(ls -A "$TMPDIR")" ] || fail "a pmirun that was killed has left $(ls -A "$TMPDIR")"
+}
+
+# PMIx clients are offered it too, and libpmix takes it; what a client starts finds the file.
+test_pmix() {
+    run --mpi pmix -n 3 sh -c "$show; exec $client"
+    out_has "^$TMPDIR/pmirun-.*/topology.xml 1 1\$" 3
+    out_has 'allowed=.* here=1 shared=1 text=1$' 3
+    # Where pmirun has no file for its ranks, libpmix's server finds the topology for all.
+    HWLOC_HIDE_ERRORS=1 run --mpi pmix -n 2 sh -c "$show; exec $client"
+    out_has '^none none none$' 2
+    out_has 'allowed=.* here=1 shared=1 text=1$' 2
 }
 
 "test_$group"
