@@ -306,8 +306,8 @@ static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_loca
                        "%s, which %s ask for; this pmirun is broken",
                        rank, key, who);
     } else {
-        rc = lib.PMIx_server_register_nspace(k->nspace, (int)n_local, keys.info, keys.n, NULL,
-                                             NULL);
+        rc =
+            lib.PMIx_server_register_nspace(k->nspace, (int)n_local, keys.info, keys.n, NULL, NULL);
         if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED)
             *why = xprintf("libpmix refuses the job: %s", lib.PMIx_Error_string(rc));
     }
@@ -436,6 +436,17 @@ bool host_space(struct pmirun *pr, const struct space *s)
     return true;
 }
 
+void host_space_over(struct pmirun *pr, const char *nspace)
+{
+    struct hosted *h = host.runs ? hosted_find(nspace) : NULL;
+
+    (void)pr;
+    if (!h)
+        return;
+    lib.PMIx_server_deregister_nspace(h->nspace, NULL, NULL);
+    hosted_remove(h);
+}
+
 /* ---- what a client here has put, for another node ---- */
 
 void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx)
@@ -531,8 +542,8 @@ void host_event(struct pmirun *pr, int code, const char *nspace, uint32_t rank, 
     snprintf(info[2].key, sizeof(info[2].key), "%s", PMIX_EVENT_NON_DEFAULT);
     info[2].value.type = PMIX_BOOL;
     info[2].value.data.flag = true;
-    if (lib.PMIx_Notify_event(code, &e->proc, PMIX_RANGE_SESSION, info, EVENT_INFOS, event_sent, e) !=
-        PMIX_SUCCESS)
+    if (lib.PMIx_Notify_event(code, &e->proc, PMIX_RANGE_SESSION, info, EVENT_INFOS, event_sent,
+                              e) != PMIX_SUCCESS)
         free(e);
 }
 
