@@ -95,7 +95,9 @@ END
     program tool_program tool/libtool.so.1
     program pmix_program pmix/libpmix.so.2
     program behind_program behind/libapp.so.1
-    program lost_program v4/libmpi.so.40 "-Wl,-rpath-link,$dir/v4" # found by LD_LIBRARY_PATH alone
+    library behind5 libmpi.so.40
+    library behind5 libapp.so.1 libmpi.so.40
+    program lost_program behind/libapp.so.1 "-Wl,-rpath-link,$dir/behind" # needs LD_LIBRARY_PATH
 }
 
 # way NAME PROGRAM [argument...]: two ranks of it go by that way
@@ -152,9 +154,9 @@ test_auto() {
     run 126 -n 2 "$dir/alien"
     # What loads a program is asked with the rank's environment and in its folder.
     : > "$dir/v4/openmpi/mca_pmix_flux.so"
-    LD_LIBRARY_PATH=/nowhere run 0 -v -n 2 -x LD_LIBRARY_PATH=/x -x "LD_LIBRARY_PATH=$dir/v4" "$dir/lost_program"
+    LD_LIBRARY_PATH=/nowhere run 0 -v -n 2 -x LD_LIBRARY_PATH=/x -x "LD_LIBRARY_PATH=$dir/behind" "$dir/lost_program"
     err_has 'job 0: --mpi openmpi: '
-    run 0 -v -n 2 --wdir "$dir" -x LD_LIBRARY_PATH="$dir/v4" ./lost_program
+    run 0 -v -n 2 --wdir "$dir" -x LD_LIBRARY_PATH="$dir/behind" ./lost_program
     err_has 'job 0: --mpi openmpi: '
 }
 
@@ -306,8 +308,8 @@ test_nodes() {
     # Nodes that find different libraries under one name: descriptor 200 of each agent is another folder.
     printf '#!/bin/bash\nexec 200< "%s/$2"\nshift 2\nexec sh -c "$*"\n' "$dir" > "$dir/agent"
     chmod +x "$dir/agent"
-    ln -s v4 "$dir/a"
-    ln -s v5 "$dir/b"
+    ln -s behind "$dir/a"
+    ln -s behind5 "$dir/b"
     two=(--hosts a,b --launch-agent "$dir/agent")
     run 126 "${two[@]}" -n 2 -x LD_LIBRARY_PATH=/proc/self/fd/200 "$dir/lost_program"
     if "$pmirun" --mpi pmix -n 1 true 2> /dev/null; then
