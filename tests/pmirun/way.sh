@@ -207,6 +207,10 @@ test_hidden() {
     chmod +x "$dir/script"
     run 0 -n 2 "$dir/script" 6
     err_times 1 'warning: rank 0 has loaded libmpi.so.40, but no rank has asked for PMI'
+    if "$pmirun" -N 2 --launch fork -n 2 true 2> /dev/null; then
+        run 0 -N 2 --launch fork -n 4 "$dir/script" 6
+        err_times 1 'has loaded libmpi.so.40, but no rank has asked for PMI'
+    fi
     run 0 -n 1 "$dir/script" 4 # alone it is right
     [ ! -s "$dir/err" ] || fail "a warning about a single process"
     run 0 --mpi openmpi -n 2 "$dir/script" 4
@@ -214,6 +218,19 @@ test_hidden() {
     printf '#!/bin/sh\n"%s" "$1"\nexit\n' "$dir/mpich_program" > "$dir/script"
     run 0 -n 2 "$dir/script" 4
     [ ! -s "$dir/err" ] || fail "a warning about MPICH"
+}
+
+# What is asked for a program's libraries does not end, or prints without end: it is killed, and the job goes on without its answer.
+test_loader() {
+    sources
+    for what in 'exec yes' 'exec sleep 1000.25'; do
+        printf '#!/bin/sh\n%s\n' "$what" > "$dir/loader"
+        chmod +x "$dir/loader"
+        program odd_program tool/libtool.so.1 "-Wl,--dynamic-linker=$dir/loader"
+        run 126 -n 2 "$dir/odd_program" # the kernel wants another loader too
+        err_times 1 'warning: .*/loader --list .*/odd_program does not end, or says too much'
+    done
+    ! pgrep -f 'sleep 1000.25' > /dev/null || fail "the loader still runs"
 }
 
 is_gone() { [ ! -e "$1" ] && [ ! -e "/dev/shm/${1##*/}" ]; }
@@ -339,7 +356,7 @@ test_openmpi() {
 }
 
 case $group in
-auto | options | hidden | folders | nodes | openmpi) "test_$group" ;;
+auto | options | hidden | loader | folders | nodes | openmpi) "test_$group" ;;
 *) echo "no group $group" && exit 2 ;;
 esac
 [ $failed = 0 ] && echo "$n jobs"
