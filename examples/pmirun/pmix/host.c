@@ -178,7 +178,7 @@ static pmix_status_t init_server(struct pmirun *pr)
 {
     char name[256], *nspace = xprintf("pmirun.%s.%u", pr->guard.key, own_node(pr));
     pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
-    pmix_info_t info[5] = {0};
+    pmix_info_t info[6] = {0};
     sigset_t all, before;
     pmix_status_t rc;
 
@@ -190,13 +190,19 @@ static pmix_status_t init_server(struct pmirun *pr)
     snprintf(info[4].key, sizeof(info[4].key), "%s", PMIX_SERVER_RANK);
     info[4].value.type = PMIX_PROC_RANK;
     info[4].value.data.rank = own_node(pr);
+    /* The node's topology, to clients: in memory that they share, and as text. */
+    snprintf(info[5].key, sizeof(info[5].key), "%s", PMIX_SERVER_SHARE_TOPOLOGY);
+    info[5].value.type = PMIX_BOOL;
+    info[5].value.data.flag = true;
     drop_stale();
+    topology_use(pr, true);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = lib.PMIx_server_init(upcalls_module(&host.queue), info, sizeof(info) / sizeof(info[0]));
     if (rc == PMIX_SUCCESS)
         lib.PMIx_Register_event_handler(&code, 1, NULL, 0, upcalls_on_event, NULL, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    topology_use(pr, false);
     free(nspace);
     return rc;
 }
