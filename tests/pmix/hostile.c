@@ -479,22 +479,25 @@ static void garbage(const char *argument)
     printf("connections: %d answered\n", n_answered);
 }
 
-/* Begins to say who it is, and waits until it is cut off. */
+/* Connections that begin to say who they are; waits until they are cut off. */
 static void silent(const char *argument)
 {
+    const int n = argument ? atoi(argument) : 1;
     struct sockaddr_in to;
+    int fds[16];
     char c = 0;
-    int fd;
 
-    (void)argument;
-    if (!find_server(&to) || (fd = dial(&to)) < 0 || write(fd, &c, 1) != 1) {
-        puts("cannot connect to the server");
-        return;
+    if (!find_server(&to))
+        exit(1);
+    for (int i = 0; i < n && i < 16; i++) {
+        fds[i] = dial(&to);
+        if (fds[i] < 0 || write(fds[i], &c, 1) != 1)
+            exit(1);
     }
-    while (read(fd, &c, 1) < 0 && errno == EAGAIN)
-        ;
+    for (int i = 0; i < n && i < 16; i++)
+        while (read(fds[i], &c, 1) < 0 && errno == EAGAIN)
+            ;
     puts("the server has closed the connection");
-    close(fd);
 }
 
 /* ---- the beginning ---- */
@@ -503,12 +506,12 @@ static const struct {
     const char *name;
     void (*attack)(const char *argument);
 } attacks[] = {
-    {"work", work},         {"fence", fence_wrong},   {"join", fence_join},
-    {"many", publish_many}, {"large", publish_large}, {"some", publish_some}, {"lookup", lookup_flood},
-    {"put", put_large},     {"spawn", spawn_many},    {"abort", abort_others},
-    {"files", files},       {"events", events},       {"claims", claims},
-    {"garbage", garbage},   {"silent", silent},       {"nothing", nothing},
-    {"crash", crash},
+    {"work", work},           {"fence", fence_wrong},   {"join", fence_join},
+    {"many", publish_many},   {"large", publish_large}, {"some", publish_some},
+    {"lookup", lookup_flood}, {"put", put_large},       {"spawn", spawn_many},
+    {"abort", abort_others},  {"files", files},         {"events", events},
+    {"claims", claims},       {"garbage", garbage},     {"silent", silent},
+    {"nothing", nothing},     {"crash", crash},
 };
 
 int main(int argc, char **argv)

@@ -10,9 +10,11 @@
  * Who connects and says nothing, which any user of the node can, stops it. Accepted sockets inherit
  * the time limit of the one that listens; libpmix takes what exceeds it for a lost connection.
  *
- * When a rank has changed its user id, its connection is refused, and the server's thread then waits
- * for a lock that it holds. Against this and what else there may be, it is asked every half second
+ * Several such connections, or a fault of its own, still stop it. So every half second it is asked
  * for a sign of life; without one for half a minute the job is stopped with a message.
+ *
+ * Not bounded: a rank that has changed its user id. libpmix refuses its connection, and then may
+ * crash. Whoever is not told the namespace's name, which is random, cannot get there.
  */
 #define _GNU_SOURCE
 #include "bounds.h"
@@ -89,7 +91,8 @@ void bounds_tick(struct pmirun *pr)
     } else if (++n_ticks == BOUNDS_TICKS && !pr->stopping) {
         say(pr,
             "libpmix's server has not answered for %u s, so no PMIx client is served: a rank under "
-            "another user id, or a program that connects to its port, can do that; stopping the job",
+            "another user id, or a program that connects to its port, can do that; stopping the "
+            "job",
             BOUNDS_TICKS / 2);
         job_stop(pr, STATUS_RESOURCES);
     }

@@ -659,6 +659,7 @@ void host_tick(struct pmirun *pr)
 {
     if (!host.runs)
         return;
+    bounds_tick(pr);
     give_up_modexes();
     far_tick(pr);
 }
