@@ -282,6 +282,9 @@ static void unsupported(void)
     /* By which a server would remove files, of a client's choice, at its end. */
     PMIX_INFO_LOAD(&info[0], PMIX_REGISTER_CLEANUP, "/tmp/pmirun-test-never", PMIX_STRING);
     GIVES(PMIx_Job_control(&me, 1, info, 1, &results, &n), PMIX_ERR_NOT_SUPPORTED);
+    GIVES(PMIx_Group_construct("group", &all, 1, NULL, 0, &results, &n), PMIX_ERR_NOT_SUPPORTED);
+    PMIX_INFO_LOAD(&info[0], PMIX_LOG_STDERR, "not ours", PMIX_STRING);
+    GIVES(PMIx_Log(info, 1, NULL, 0), PMIX_ERR_NOT_SUPPORTED);
     PMIX_INFO_LOAD(&info[0], PMIX_ALLOC_ID, "more", PMIX_STRING);
     GIVES(PMIx_Allocation_request(PMIX_ALLOC_NEW, info, 1, &results, &n), PMIX_ERR_NOT_SUPPORTED);
     fence(false);

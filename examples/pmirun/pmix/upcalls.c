@@ -505,6 +505,23 @@ static pmix_status_t on_query(pmix_proc_t *proc, pmix_query_t *queries, size_t n
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
+/* Without it libpmix says that it has logged, and logs nothing. */
+static void on_log(const pmix_proc_t *client, const pmix_info_t data[], size_t n,
+                   const pmix_info_t directives[], size_t n_directives, pmix_op_cbfunc_t done,
+                   void *cbdata)
+{
+    struct upcall *u = begin(UP_UNSUPPORTED, client, cbdata);
+
+    (void)data;
+    (void)n;
+    (void)directives;
+    (void)n_directives;
+    if (!u)
+        return;
+    u->done.op = done;
+    end(u, true);
+}
+
 /*
  * What is not here is answered by libpmix itself: not supported. Above all job_control, by which a
  * client could have files removed when it ends.
@@ -527,6 +544,7 @@ pmix_server_module_t *upcalls_module(struct queue *q)
         .deregister_events = on_deregister,
         .notify_event = on_notify,
         .query = on_query,
+        .log = on_log,
     };
 
     queue = q;

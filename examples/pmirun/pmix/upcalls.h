@@ -28,6 +28,7 @@ enum upcall_kind {
     UP_MODEX, /* of procs[0]: a client here wants what it has put */
     UP_NAMES, /* publish, lookup, unpublish */
     UP_SPAWN,
+    UP_UNSUPPORTED,
     UP_GIVEN, /* the answer to our own request `token`: status, data; wants none */
 };
 
