@@ -175,9 +175,9 @@ static void note_list(struct pmirun *pr, const struct app *app, char *interp, st
         bool all = read_list(fd, text, LIST_BYTES);
 
         close(fd);
-        kill(pid, SIGKILL); /* it has ended, or is not to go on */
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        if (kill(pid, SIGKILL) == 0) /* it has ended, or is not to go on */
+            while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
         for (char *line = all ? strtok_r(text, "\n", &save) : NULL; line;
              line = strtok_r(NULL, "\n", &save))
             note_line(f, line);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between libpmix's thread and the loop's: all functions here but upcall_answer() run in the
+/* Between libpmix's thread and the loop's: all functions here but the last two run in the
  * former. */
 #define _GNU_SOURCE
 #include "upcalls.h"
@@ -632,7 +632,7 @@ static void answer(pmix_status_t ignored, void *arg)
     upcall_free(u);
 }
 
-void upcall_answer(struct upcall *u, int status, const void *data, size_t len)
+void upcall_set_answer(struct upcall *u, int status, const void *data, size_t len)
 {
     u->answer_status = status;
     if (data && len > 0) {
@@ -643,6 +643,10 @@ void upcall_answer(struct upcall *u, int status, const void *data, size_t len)
             u->answer_status = PMIX_ERR_NOMEM;
         u->answer_len = u->answer ? len : 0;
     }
+}
+
+void upcall_send_answer(struct upcall *u)
+{
     /* To register nothing is libpmix's way to have a function called in its thread. */
     if (lib.PMIx_server_register_resources(NULL, 0, answer, u) != PMIX_SUCCESS)
         upcall_free(u);
