@@ -136,9 +136,9 @@ static const char *await(pid_t pid, int from)
     while (rc < 0 && errno == EINTR);
     if (rc > 0)
         n = read(from, &answer, 1);
-    kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    if (kill(pid, SIGKILL) == 0)
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
     if (rc == 0)
         return "hwloc has not found it within 10 s";
     return n == 1 && answer <= NO_FILE ? why[answer] : "hwloc has crashed";
@@ -192,7 +192,7 @@ static bool is_hwlocs(const char *assignment)
     return strncmp(assignment, "HWLOC_", 6) == 0;
 }
 
-/* Where the user has a word with hwloc, it is left alone: one variable changes what another does. */
+/* A user who sets one of hwloc's variables is left alone: it may change what ours do. */
 static bool user_sets(const struct job *job)
 {
     for (char **e = environ; *e; e++)
