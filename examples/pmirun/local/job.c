@@ -4,6 +4,7 @@
 #include "job.h"
 
 #include "gather.h"
+#include "host.h"
 #include "launch.h"
 #include "pmirun.h"
 #include "spawn.h"
@@ -155,12 +156,27 @@ void job_free(struct pmirun *pr, struct job *job)
         port_forget(pr, &job->ranks[i]);
     table_destroy(job);
     gather_destroy(job);
+    for (char **p = job->vars; p && *p; p++)
+        free(*p);
+    free(job->vars);
+    free(job->way_why);
     if (job->spawned) /* else they are of the command line, or stay as long as it */
         spawn_free_apps(job->apps, job->n_apps);
     free(job->spawner);
     free(job->node_of);
     free(job->ranks);
     free(job);
+}
+
+void job_var(struct job *job, char *owned)
+{
+    size_t n = 0;
+
+    while (job->vars && job->vars[n])
+        n++;
+    job->vars = xrealloc(job->vars, (n + 2) * sizeof(*job->vars));
+    job->vars[n] = owned;
+    job->vars[n + 1] = NULL;
 }
 
 struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
@@ -182,6 +198,7 @@ struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
     job->spawned = plan->spawner != NULL;
     job->spawner = plan->spawner ? strdup(plan->spawner) : NULL;
     job->node_of = plan->node_of;
+    job->way = plan->way;
     if (plan->kvsname)
         snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
     else
@@ -530,6 +547,8 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
 /* Nobody asks for its pairs any more. */
 static void forget_pairs(struct pmirun *pr, struct job *job)
 {
+    if (job->way == MPI_PMIX)
+        host_job_over(pr, job);
     pmiwire_server_job_remove(pr->server, job->id);
     table_destroy(job);
     gather_destroy(job);
@@ -608,6 +627,8 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     pmi_drain(pr, r);
     if (!pr->head)
         pmiwire_server_rank_ended(pr->server, job->id, r->number);
+    if (!pr->head && job->way == MPI_PMIX)
+        host_rank_gone(pr, r);
     job->n_live--;
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;

@@ -61,6 +61,7 @@ struct agent_ops {
     /* A collective cannot complete, since this rank is gone. */
     void (*stuck)(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
                   uint32_t why);
+    void (*chose)(struct pmirun *pr, const struct job *job); /* which way its ranks here go */
     /* The server's, see pmiwire/server.h. */
     int (*name)(void *ctx, const struct pmiwire_peer *who, uint32_t what,
                 struct pmiwire_str service, struct pmiwire_str port, uint64_t token);

@@ -15,9 +15,11 @@
 #define _GNU_SOURCE
 #include "spawn.h"
 
+#include "host.h"
 #include "launch.h"
 #include "pmirun.h"
 #include "table.h"
+#include "way.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -204,6 +206,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     char name[RANK_NAME_BYTES];
     struct job_plan plan = {0};
     struct job *job;
+    char *why;
     bool bad;
     int err;
 
@@ -225,6 +228,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     plan.apps = make_apps(pr, by, req, &bad);
     plan.n_apps = req->n_cmds;
     plan.spawner = by->job->kvsname;
+    plan.way = by->job->way == MPI_PMIX ? MPI_PMIX : MPI_AUTO;
     plan.node_of = bad ? NULL : place(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
     if (bad) {
         free(plan.node_of);
@@ -238,6 +242,11 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     }
     for (uint32_t i = 0; !pr->head && i < req->n_preput && err == 0; i++)
         err = table_put(pr, job, req->preput[i].key, req->preput[i].value);
+    if (!pr->head && err == 0 && way_choose(pr, job, &why) != 0) {
+        say(pr, "spawn by %s: %s", rank_name(pr, by, name), why);
+        free(why);
+        err = -ENOEXEC;
+    }
     if (err) {
         job->abandoned = true; /* and to be buried */
         return err;
@@ -274,6 +283,8 @@ void spawn_launched(struct pmirun *pr, struct job *job, int err)
         pr->head->spawned(pr, job, err);
     else if (pr->agent)
         pr->agent->gave_up(pr, job, err);
+    else if (job->spawn_token & HOST_TOKEN)
+        host_spawned(pr, job->spawn_token, err, job->kvsname);
     else
         pmiwire_server_spawn_done(pr->server, job->spawn_token, err, job->kvsname, NULL, 0);
 }

@@ -334,6 +334,17 @@ static void tell_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, 
     agent_tell(pr);
 }
 
+static void tell_chose(struct pmirun *pr, const struct job *job)
+{
+    struct msg *m = agent_msg(pr, MSG_CHOSE);
+
+    msg_u32(m, job->number);
+    msg_u32(m, job->way);
+    msg_string(m, job->way_why);
+    msg_u32(m, job->misled);
+    agent_tell(pr);
+}
+
 static bool tell_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
 {
     struct msg *m;
@@ -700,6 +711,7 @@ const struct agent_ops agent_ops = {
     .signalled = signalled,
     .spawn = agent_spawn,
     .stuck = tell_stuck,
+    .chose = tell_chose,
     .name = names_on_name,
     .send = send_frame,
     .lost = agent_lost,

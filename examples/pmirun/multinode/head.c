@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../local/spawn.h"
+#include "../local/way.h"
 
 static struct node *node_of(struct pmirun *pr, const struct netconn *nc)
 {
@@ -254,6 +255,35 @@ static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
     return true;
 }
 
+/* All nodes must choose alike, or ranks would wait for each other in vain. */
+static bool on_chose(struct pmirun *pr, const struct node *node, struct msg_in *in)
+{
+    struct job *job = get_job(pr, in);
+    struct job other = {0};
+    bool ok;
+
+    other.way = (enum mpi_way)get_u32(in);
+    other.way_why = get_string(in);
+    other.misled = get_u32(in) != 0;
+    ok = !in->bad && other.way > MPI_AUTO && other.way <= MPI_PMIX;
+    if (ok && !job->way_why) {
+        job->way = other.way;
+        job->misled = other.misled;
+        job->way_why = other.way_why;
+        way_report(pr, job);
+        return true;
+    }
+    if (ok && other.way != job->way && !pr->stopping && !job->abandoned) {
+        say(pr,
+            "%s would start its ranks as --mpi %s (%s), another node as --mpi %s (%s): give --mpi, "
+            "or install the same on all; stopping the job",
+            node->name, way_name(&other), other.way_why, way_name(job), job->way_why);
+        job_stop(pr, STATUS_NOEXEC);
+    }
+    free(other.way_why);
+    return ok;
+}
+
 static bool on_status(struct pmirun *pr, uint8_t what, struct msg_in *in)
 {
     uint32_t status = get_u32(in);
@@ -286,6 +316,7 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_OUTPUT: return on_rank(pr, node, what, &in);
     case MSG_LAUNCHED:
     case MSG_FAILED: return on_job(pr, what, &in);
+    case MSG_CHOSE: return on_chose(pr, node, &in);
     case MSG_TOOK: head_input_room(pr, get_u32(&in)); return !in.bad;
     case MSG_NAME: return names_asked(pr, node, &in);
     case MSG_STUCK: return on_stuck(pr, &in);

@@ -38,6 +38,7 @@ enum message {
     MSG_STUCK,     /* u32 job, u32 rank that is gone, u32 PMIWIRE_COLL_*, u32 PMIWIRE_GONE_* */
     MSG_HERE,      /* the answer to MSG_ASK */
     MSG_STATUS,    /* u32 status: the job fails, and goes on */
+    MSG_CHOSE,     /* u32 job, u32 MPI_*, text why, u32 1: not what its program needs */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */

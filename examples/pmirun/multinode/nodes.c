@@ -200,6 +200,7 @@ static void launch(struct pmirun *pr, struct job *job, const struct msg_in *prep
     msg_begin(&m, MSG_JOB);
     msg_u32(&m, job->number);
     msg_u32(&m, job->spawned);
+    msg_u32(&m, job->way);
     msg_string(&m, job->kvsname);
     msg_string(&m, job->spawner);
     msg_u32(&m, job->n_apps);
@@ -303,6 +304,7 @@ static void tell_setup(struct pmirun *pr)
     msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 |
                     (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3 |
                     pr->opt.design << 4);
+    msg_u32(&m, pr->opt.mpi);
     msg_u32(&m, (uint32_t)pr->opt.universe_size);
     msg_u64(&m, (uint64_t)(pr->opt.stall_s * 1e9));
     msg_u64(&m, (uint64_t)(pr->opt.get_s * 1e9));

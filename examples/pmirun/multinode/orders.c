@@ -11,9 +11,11 @@
 
 #include <pmiwire/exchange.h>
 
+#include "../local/host.h"
 #include "../local/launch.h"
 #include "../local/spawn.h"
 #include "../local/table.h"
+#include "../local/way.h"
 #include "links.h"
 
 static char **get_strings(struct msg_in *in, uint32_t *n)
@@ -64,6 +66,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.pmi_1_2 = flags & 4;
     pr->opt.verbose = flags & 8;
     pr->opt.design = flags >> 4;
+    pr->opt.mpi = (enum mpi_way)get_u32(in);
     pr->opt.universe_size = (int32_t)get_u32(in);
     stall_ns = get_u64(in);
     pr->opt.stall_s = (double)stall_ns / 1e9;
@@ -73,7 +76,8 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     cwd = get_string(in);
     vars = get_strings(in, &n);
     ok = !in->bad && !pr->server && !pr->nodes->agent.unserved && stall_ns < UINT64_MAX / 2 &&
-         get_ns < UINT64_MAX / 2 && pr->opt.design <= PMIWIRE_DESIGN_TREE;
+         get_ns < UINT64_MAX / 2 && pr->opt.design <= PMIWIRE_DESIGN_TREE &&
+         pr->opt.mpi <= MPI_PMIX;
     for (uint32_t i = 0; i < n; i++) {
         if (ok)
             env_set(vars[i]);
@@ -232,6 +236,7 @@ static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan
 static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in *in)
 {
     struct job *job;
+    char *why;
     int err, status;
 
     job = job_create(pr, plan, &err); /* takes node_of */
@@ -245,6 +250,10 @@ static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in 
     if (err == 0)
         err = check_limits(pr, job);
     status = err ? STATUS_RESOURCES : find_programs(pr, job);
+    if (status == 0 && (status = way_choose(pr, job, &why)) != 0) {
+        say(pr, "%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
+        free(why);
+    }
     if (status)
         refuse(pr, job, status, err ? err : status == STATUS_NOTFOUND ? -ENOENT : -EACCES);
     else if (!pr->stopping)
@@ -262,9 +271,11 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
         return true; /* sent before the head heard of it */
     plan.number = get_u32(in);
     ok = get_u32(in) == (plan.number > 0);
+    plan.way = (enum mpi_way)get_u32(in);
     plan.kvsname = kvsname = get_string(in);
     plan.spawner = spawner = get_option(in);
-    ok = get_plan(pr, in, &plan) && ok && (plan.number > 0) == (spawner != NULL);
+    ok = get_plan(pr, in, &plan) && ok && plan.way <= MPI_PMIX &&
+         (plan.number > 0) == (spawner != NULL);
     if (ok)
         begin(pr, &plan, in);
     else
@@ -290,7 +301,9 @@ static bool on_spawned(struct pmirun *pr, struct msg_in *in)
     int32_t rc = (int32_t)get_u32(in);
     char *kvsname = get_string(in);
 
-    if (!in->bad && pr->server)
+    if (!in->bad && (token & HOST_TOKEN))
+        host_spawned(pr, token, rc, kvsname);
+    else if (!in->bad && pr->server)
         pmiwire_server_spawn_done(pr->server, token, rc, kvsname[0] ? kvsname : NULL, NULL, 0);
     free(kvsname);
     return !in->bad;

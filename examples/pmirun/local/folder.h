@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* This pmirun's own temporary folders, and their end. */
+#ifndef PMIRUN_FOLDER_H
+#define PMIRUN_FOLDER_H
+
+struct pmirun;
+
+enum folder_place { FOLDER_TMP, FOLDER_SHM, FOLDER_PLACES }; /* $TMPDIR or /tmp; /dev/shm */
+
+struct folders {
+    char *path[FOLDER_PLACES]; /* NULL: has not been made */
+    int lock[FOLDER_PLACES];   /* the folder, open, and locked for as long as we live */
+};
+
+/* A folder that this user alone can enter, made at the first call; NULL and errno. Not in a head,
+ * which has no ranks. */
+const char *folder_get(struct pmirun *pr, enum folder_place place);
+void folder_remove_all(struct pmirun *pr); /* with all that is in them */
+/* The same, for those of the pmirun whose guard has this key. */
+void folder_remove(const char *key);
+
+#endif
