@@ -35,7 +35,7 @@
 /* of looking at a folder: as deep as its folders lie, and an end to one that is being filled */
 #define MAX_ROUNDS 100000u
 
-static const char *place_path(enum folder_place place)
+const char *folder_where(enum folder_place place)
 {
     const char *tmp = getenv("TMPDIR");
 
@@ -166,7 +166,8 @@ void folder_remove(const char *key)
     char *name = folder_name(key);
 
     for (int place = 0; place < FOLDER_PLACES; place++) {
-        int parent = open(place_path((enum folder_place)place), O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+        int parent =
+                open(folder_where((enum folder_place)place), O_RDONLY | O_DIRECTORY | O_CLOEXEC),
             folder = parent < 0 ? -1 : open_folder(parent, name, NULL);
 
         if (folder >= 0) {
@@ -261,7 +262,7 @@ static int make(const char *path)
 const char *folder_get(struct pmirun *pr, enum folder_place place)
 {
     struct folders *f = &pr->folders;
-    const char *where = place_path(place);
+    const char *where = folder_where(place);
     char *path, *name;
 
     if (f->path[place])

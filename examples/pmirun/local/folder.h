@@ -12,6 +12,7 @@ struct folders {
     int lock[FOLDER_PLACES];   /* the folder, open, and locked for as long as we live */
 };
 
+const char *folder_where(enum folder_place place); /* in which folder */
 /* A folder that this user alone can enter, made at the first call; NULL and errno. Not in a head,
  * which has no ranks. */
 const char *folder_get(struct pmirun *pr, enum folder_place place);

@@ -290,14 +290,15 @@ static bool is_crowded(const struct pmirun *pr, const struct job *job)
     return crowded;
 }
 
-/* The same on all nodes, and another in every job. */
+/* The same on all nodes, and hardly twice on a host. Open MPI takes it as its own number of the job,
+ * but drops bit 15 of it where it abbreviates the name of a process. */
 static uint32_t job_number(const struct job *job)
 {
     uint32_t hash = 2166136261u;
 
     for (const char *p = job->kvsname; *p; p++)
         hash = (hash ^ (unsigned char)*p) * 16777619u;
-    return hash >> 1;
+    return hash & 0x7fff7fff;
 }
 
 /* What any Open MPI wants: what it would leave behind in folders of ours, and ranks that wait without
@@ -308,13 +309,14 @@ static int set_openmpi(struct pmirun *pr, struct job *job, char **why)
 
     if (!shm) {
         *why = xprintf("cannot make a temporary folder in %s: %s",
-                       tmp ? "/dev/shm" : "$TMPDIR or /tmp", strerror(errno));
+                       folder_where(tmp ? FOLDER_SHM : FOLDER_TMP), strerror(errno));
         return STATUS_RESOURCES;
     }
     job_var(job, xprintf("OMPI_MCA_orte_tmpdir_base=%s", tmp));
     job_var(job, xprintf("OMPI_MCA_btl_vader_backing_directory=%s", shm));
     job_var(job, xprintf("OMPI_MCA_btl_sm_backing_directory=%s", shm)); /* vader's name in 5 */
     job_var(job, xprintf("OMPI_MCA_osc_sm_backing_directory=%s", shm));
+    job_var(job, xprintf("OMPI_MCA_osc_rdma_backing_directory=%s", shm));
     if (is_crowded(pr, job))
         job_var(job, xprintf("OMPI_MCA_mpi_yield_when_idle=1"));
     return 0;
