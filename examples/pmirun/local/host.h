@@ -9,6 +9,7 @@
 #ifndef PMIRUN_HOST_H
 #define PMIRUN_HOST_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,9 +33,10 @@ bool host_available(const char **why);
  */
 int host_job(struct pmirun *pr, struct job *job, char **why);
 void host_job_over(struct pmirun *pr, struct job *job);
-void host_rank_gone(struct pmirun *pr, struct rank *r); /* its process has ended */
-void host_tick(struct pmirun *pr);                      /* every half second */
-void host_stop(struct pmirun *pr);                      /* we leave: frees everything */
+/* Its process has ended so: clients that have asked for such events are told. */
+void host_rank_gone(struct pmirun *pr, struct rank *r, const siginfo_t *si);
+void host_tick(struct pmirun *pr); /* every half second */
+void host_stop(struct pmirun *pr); /* we leave: frees everything */
 
 /* A spawn that a PMIx client asked for, whose token has HOST_TOKEN, is done: rc is 0, an -errno or
  * libpmiwire's own. */

@@ -197,6 +197,7 @@ struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
     job->n_apps = plan->n_apps;
     job->spawned = plan->spawner != NULL;
     job->spawner = plan->spawner ? strdup(plan->spawner) : NULL;
+    job->spawner_rank = plan->spawner_rank;
     job->node_of = plan->node_of;
     job->way = plan->way;
     if (plan->kvsname)
@@ -628,7 +629,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     if (!pr->head)
         pmiwire_server_rank_ended(pr->server, job->id, r->number);
     if (!pr->head && job->way == MPI_PMIX)
-        host_rank_gone(pr, r);
+        host_rank_gone(pr, r, si);
     job->n_live--;
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;

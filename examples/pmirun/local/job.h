@@ -65,6 +65,7 @@ struct job {
     uint64_t spawn_token;
     uint32_t spawn_node;   /* head: of the rank that asked */
     char *spawner;         /* kvsname of the job that spawned this one */
+    uint32_t spawner_rank; /* that asked */
     enum mpi_way way;      /* what its ranks use; MPI_AUTO: has not been chosen (way.c) */
     char *way_why;         /* why that, a sentence; NULL: has not been chosen */
     bool misled;           /* it needs another way than --mpi says */
@@ -83,6 +84,7 @@ struct job_plan {
     struct app *apps;
     uint32_t n_apps;
     const char *spawner; /* kvsname of the job that spawned it; NULL: none */
+    uint32_t spawner_rank;
     const char *kvsname; /* NULL: a new one */
     uint32_t number;     /* when a kvsname is given */
     uint32_t *node_of;   /* by rank, becomes the job's; NULL: all here */

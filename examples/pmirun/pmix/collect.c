@@ -19,6 +19,7 @@ struct entry {
     bool entered;           /* by us */
     bool asked;             /* root: the members that are missing; else: by the root */
     bool answered;          /* we have been called back */
+    bool told;              /* root: that it has failed, those who had joined */
     int status;             /* why it has failed; FAR_OK: it has not, that we know of */
     host_done_fn done;
     void *done_ctx;
@@ -194,14 +195,30 @@ static void send_result(struct collect *c, struct entry *e, int status, const vo
     free(nodes);
 }
 
+/* Notifies the members that have joined failed ones of this signature: not before the earlier ones
+ * have their results, since a member takes results in the order of its joins. */
+static void tell_failed(struct collect *c, const struct collect_sig *sig)
+{
+    for (struct entry *e = c->entries; e; e = e->next) {
+        if (!same_sig(&e->sig, sig))
+            continue;
+        if (!e->status)
+            return;
+        if (e->told)
+            continue;
+        e->told = true;
+        send_result(c, e, e->status, NULL, 0);
+        call_back(e, e->status, NULL, 0);
+    }
+}
+
 static void fail(struct collect *c, struct entry *e, int status)
 {
     if (e->status)
         return;
     e->status = status;
     release_parts(c, e);
-    send_result(c, e, status, NULL, 0);
-    call_back(e, status, NULL, 0);
+    tell_failed(c, &e->sig);
 }
 
 /* All members have joined. */
@@ -256,18 +273,18 @@ static bool join(struct collect *c, struct entry *e, uint32_t member, const void
 
     e->parts[member].joined = true;
     e->n_joined++;
-    if (!e->status) {
+    if (!e->status)
         keep(c, e, &e->parts[member], data, len);
-    } else if (member != e->mine) { /* it comes too late */
-        c->ops.send(c->ctx, &node, 1, COLLECT_RESULT, &e->sig, e->status, NULL, 0);
-    } else {
+    else if (e->told && member == e->mine) /* it comes too late */
         call_back(e, e->status, NULL, 0);
-    }
+    else if (e->told)
+        c->ops.send(c->ctx, &node, 1, COLLECT_RESULT, &e->sig, e->status, NULL, 0);
     if (e->n_joined < e->sig.n)
         return true;
-    unlink_entry(c, e);
     if (!e->status)
         complete(c, e);
+    unlink_entry(c, e);
+    tell_failed(c, &e->sig);
     entry_free(c, e);
     return false;
 }
@@ -359,19 +376,20 @@ static int on_ask(struct collect *c, uint32_t from, const struct collect_sig *si
     if (!e)
         return status;
     e->asked = true;
+    e->status = FAR_OK; /* for each question an answer */
     check_entry(c, e);
     return FAR_OK;
 }
 
 static int on_fail(struct collect *c, uint32_t from, const struct collect_sig *sig)
 {
-    struct entry *e;
+    const uint32_t member = place_of(sig, from);
 
     if (sig->members[0] != c->me)
         return FAR_EINVAL;
-    e = entry_find(c, sig, place_of(sig, from), false);
-    if (e) /* else its JOIN has overtaken our question */
-        fail(c, e, FAR_EGONE);
+    for (struct entry *e = c->entries; e; e = e->next) /* what is gone does not come back */
+        if (same_sig(&e->sig, sig) && !e->parts[member].joined)
+            fail(c, e, FAR_EGONE);
     return FAR_OK;
 }
 

@@ -27,10 +27,11 @@ void host_job_over(struct pmirun *pr, struct job *job)
     (void)job;
 }
 
-void host_rank_gone(struct pmirun *pr, struct rank *r)
+void host_rank_gone(struct pmirun *pr, struct rank *r, const siginfo_t *si)
 {
     (void)pr;
     (void)r;
+    (void)si;
 }
 
 void host_tick(struct pmirun *pr)
