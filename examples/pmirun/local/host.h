@@ -51,6 +51,7 @@ void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_
 /* A namespace that has no client here: what is said of its ranks is enough to connect to them.
  * False: it could not be registered. */
 bool host_space(struct pmirun *pr, const struct space *s);
+void host_space_over(struct pmirun *pr, const char *nspace);
 /* Tells the clients here that have asked for events of this code: it befell that rank. */
 void host_event(struct pmirun *pr, int code, const char *nspace, uint32_t rank, int status);
 

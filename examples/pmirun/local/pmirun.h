@@ -39,6 +39,7 @@
 #include "rank_index.h"
 #include "role.h"
 #include "signals.h"
+#include "topology.h"
 #include "util.h"
 
 #define SCRATCH_BYTES 65536u
@@ -73,6 +74,7 @@ struct pmirun {
     struct port port;
     struct guard guard;
     struct folders folders;
+    struct topology topology;
 
     int status; /* exit status so far */
     bool status_set;

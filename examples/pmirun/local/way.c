@@ -412,6 +412,8 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
         status = set_openmpi(pr, job, why);
     if (status == 0 && job->way == MPI_OPENMPI)
         status = set_flux(job, why);
+    if (status == 0 && job->way != MPI_PMI)
+        topology_vars(pr, job);
     if (status == 0 && job->way == MPI_PMIX)
         status = host_job(pr, job, why);
     if (status)

@@ -11,6 +11,7 @@
 
 #include "../local/spawn.h"
 #include "../local/way.h"
+#include "../pmix/far.h"
 
 static struct node *node_of(struct pmirun *pr, const struct netconn *nc)
 {
@@ -121,6 +122,8 @@ static bool on_state(struct pmirun *pr, struct rank *r, struct msg_in *in)
     if (in->bad || state > PMIWIRE_CONN_FAILED)
         return false;
     job_rank_state(pr, r, state);
+    if (state == PMIWIRE_CONN_FINALIZED)
+        far_rank_gone(pr, r);
     return true;
 }
 
@@ -136,6 +139,7 @@ static bool on_exited(struct pmirun *pr, struct rank *r, struct msg_in *in)
     if (r->job->number == 0 && r->number == 0)
         input_close(pr);
     job_rank_exited(pr, r, &si);
+    far_rank_gone(pr, r);
     return true;
 }
 
@@ -319,6 +323,7 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_CHOSE: return on_chose(pr, node, &in);
     case MSG_TOOK: head_input_room(pr, get_u32(&in)); return !in.bad;
     case MSG_NAME: return names_asked(pr, node, &in);
+    case MSG_PMIX: return far_heard(pr, node->id, in.p, in.left);
     case MSG_STUCK: return on_stuck(pr, &in);
     case MSG_SPAWN: return on_spawn(pr, node, &in);
     case MSG_HERE: return true;
@@ -330,10 +335,10 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     }
 }
 
-/* What agents are told has limits of its own. */
+/* What else agents are told has limits of its own. */
 static void on_room(struct pmirun *pr, struct netconn *nc)
 {
-    (void)pr, (void)nc;
+    far_room(pr, nc->ch.peer);
 }
 
 const struct net_ops head_net_ops = {on_opened, on_frame, on_closed, on_room};

@@ -16,6 +16,7 @@
 #include "../local/spawn.h"
 #include "../local/table.h"
 #include "../local/way.h"
+#include "../pmix/far.h"
 #include "links.h"
 
 static char **get_strings(struct msg_in *in, uint32_t *n)
@@ -136,8 +137,9 @@ static bool get_app(struct msg_in *in, struct app *app)
     return !in->bad && argc > 0;
 }
 
-/* Sets `bad` unless every rank has a node, and one of them is ours. */
-static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint64_t n_ranks)
+/* Sets `bad` unless every rank has a node, and one of them is ours, or none. */
+static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint64_t n_ranks,
+                               bool with_ours)
 {
     uint32_t n_runs = get_count(in, 8), *node_of = xrealloc(NULL, n_ranks * sizeof(*node_of));
     bool ours = false;
@@ -151,7 +153,7 @@ static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint6
         for (uint32_t k = 0; k < n && !in->bad; k++)
             node_of[at++] = node;
     }
-    in->bad = in->bad || at != n_ranks || !ours;
+    in->bad = in->bad || at != n_ranks || ours != with_ours;
     return node_of;
 }
 
@@ -228,7 +230,7 @@ static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan
     if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !pr->server || !pr->nodes->agent.peers ||
         plan->number < pr->n_jobs || plan->number == UINT32_MAX)
         return false;
-    plan->node_of = get_placement(pr, in, n_ranks);
+    plan->node_of = get_placement(pr, in, n_ranks, true);
     return !in->bad;
 }
 
@@ -274,6 +276,7 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
     plan.way = (enum mpi_way)get_u32(in);
     plan.kvsname = kvsname = get_string(in);
     plan.spawner = spawner = get_option(in);
+    plan.spawner_rank = get_u32(in);
     ok = get_plan(pr, in, &plan) && ok && plan.way <= MPI_PMIX &&
          (plan.number > 0) == (spawner != NULL);
     if (ok)
@@ -283,6 +286,35 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
     free(kvsname);
     free(spawner);
     return ok && !in->bad;
+}
+
+/* A job that has no rank here: PMIx clients may speak of it. */
+static bool on_space(struct pmirun *pr, struct msg_in *in)
+{
+    const uint32_t number = get_u32(in);
+    char *nspace = get_string(in), *parent = get_option(in);
+    struct space s = {.nspace = nspace, .parent = parent};
+    uint32_t *app_procs, *node_of = NULL;
+    uint64_t n_ranks = 0;
+    bool ok;
+
+    s.n_apps = get_count(in, 4);
+    s.app_procs = app_procs = xrealloc(NULL, (s.n_apps + 1) * sizeof(*app_procs));
+    for (uint32_t i = 0; i < s.n_apps; i++)
+        n_ranks += app_procs[i] = get_u32(in);
+    ok = !in->bad && n_ranks > 0 && n_ranks <= MAX_PROCS && nspace[0] &&
+         strlen(nspace) <= FAR_NSPACE_BYTES;
+    if (ok)
+        s.node_of = node_of = get_placement(pr, in, n_ranks, false);
+    s.n_ranks = (uint32_t)n_ranks;
+    ok = ok && !in->bad && !in->left && far_space(pr, number, &s);
+    if (ok)
+        agent_tell_number(pr, MSG_LAUNCHED, number); /* nobody hears of it before */
+    free(nspace);
+    free(parent);
+    free(app_procs);
+    free(node_of);
+    return ok;
 }
 
 /* The head is stopping the job, and sends signals for our ranks. */
@@ -338,10 +370,13 @@ static bool on_abandon(struct pmirun *pr, struct msg_in *in)
 
 static bool on_over(struct pmirun *pr, struct msg_in *in)
 {
-    struct job *job = job_by_number(pr, get_u32(in));
+    const uint32_t number = get_u32(in);
+    struct job *job = job_by_number(pr, number);
 
     if (job)
         job->over = true;
+    else
+        far_space_over(pr, number);
     return !in->bad;
 }
 
@@ -386,6 +421,8 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
     case MSG_SIGNAL: return on_signal(pr, &in);
     case MSG_STOP: on_stop(pr); return true;
     case MSG_ABANDON: return on_abandon(pr, &in);
+    case MSG_SPACE: return on_space(pr, &in);
+    case MSG_PMIX: return far_heard(pr, pr->opt.n_nodes, in.p, in.left);
     case MSG_OVER: return on_over(pr, &in);
     case MSG_ROOM: return on_room(pr, &in);
     case MSG_INPUT: return on_input(pr, &in);

@@ -4,40 +4,25 @@
 #include "far.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "../local/pmirun.h"
+#include "far_nodes.h"
 #include "store.h"
-
-/* One that has not been answered. */
-struct request {
-    struct request *next;
-    uint64_t id;
-    host_done_fn done;
-    void *ctx;
-};
-
-struct far {
-    struct store *store;
-    struct request *requests;
-    uint64_t last_id;
-};
 
 /* ---- requests ---- */
 
-static uint64_t request_new(struct far *f, host_done_fn done, void *ctx)
+struct request *far_request(struct far *f, host_done_fn done, void *ctx)
 {
     struct request *r = xrealloc(NULL, sizeof(*r));
 
-    *r = (struct request){f->requests, ++f->last_id, done, ctx};
+    *r = (struct request){.next = f->requests, .id = ++f->last_id, .done = done, .ctx = ctx};
     f->requests = r;
-    return r->id;
+    return r;
 }
 
-/* Its answer has come. False: there is no such request. */
-static bool request_done(struct far *f, uint64_t id, int status, const char *data, size_t len)
+bool far_answer(struct pmirun *pr, uint64_t id, int status, const char *data, size_t len)
 {
-    struct request **p = &f->requests, *r;
+    struct request **p = &pr->far->requests, *r;
 
     while (*p && (*p)->id != id)
         p = &(*p)->next;
@@ -45,111 +30,123 @@ static bool request_done(struct far *f, uint64_t id, int status, const char *dat
     if (!r)
         return false;
     *p = r->next;
-    r->done(r->ctx, status, data, len);
+    if (r->done)
+        r->done(r->ctx, status, data, len);
+    else
+        far_nodes_named(pr, r, status, data, len);
     free(r);
     return true;
 }
 
-static void on_answer(void *ctx, uint64_t id, int status, const char *data, size_t len)
+static void on_stored(void *ctx, uint64_t id, int status, const char *data, size_t len)
 {
-    struct pmirun *pr = ctx;
-
-    request_done(pr->far, id, status, data, len);
+    far_answer(ctx, id, status, data, len);
 }
 
-static struct far *far_get(struct pmirun *pr)
+struct far *far_get(struct pmirun *pr)
 {
-    if (!pr->far) {
-        pr->far = xrealloc(NULL, sizeof(*pr->far));
-        *pr->far = (struct far){0};
-        pr->far->store = store_create(NULL, on_answer, pr);
-        if (!pr->far->store)
+    struct far *f = pr->far;
+
+    if (f)
+        return f;
+    f = pr->far = xrealloc(NULL, sizeof(*f));
+    *f = (struct far){0};
+    if (!pr->agent) {
+        f->store = store_create(NULL, on_stored, pr);
+        if (!f->store)
             die(STATUS_RESOURCES, "out of memory for what PMIx clients publish");
     }
-    return pr->far;
-}
-
-/* ---- jobs ---- */
-
-static struct job *job_of(const struct pmirun *pr, const char *nspace)
-{
-    struct job *job = pr->jobs;
-
-    while (job && strcmp(job->kvsname, nspace) != 0)
-        job = job->next;
-    return job;
-}
-
-/* NULL: no such rank. */
-static struct job *job_of_rank(const struct pmirun *pr, const struct proc_name *proc)
-{
-    struct job *job = job_of(pr, proc->nspace);
-
-    return job && proc->rank < job->n_ranks ? job : NULL;
+    if (pr->agent || pr->head)
+        far_nodes_init(pr, f);
+    return f;
 }
 
 /* ---- what clients ask for ---- */
 
+/* False: there is no such rank. */
+static bool find(const struct pmirun *pr, const struct proc_name *proc, struct far_place *place)
+{
+    return far_find(pr, proc->nspace, place) && proc->rank < place->n_ranks;
+}
+
 void far_collect(struct pmirun *pr, enum far_kind kind, const struct proc_name *procs, size_t n,
                  const void *data, size_t len, host_done_fn done, void *ctx)
 {
+    struct far_place place;
     int status = FAR_OK;
 
-    (void)kind;
+    if (pr->agent) {
+        far_nodes_collect(pr, kind, procs, n, data, len, done, ctx);
+        return;
+    }
     for (size_t i = 0; i < n && status == FAR_OK; i++)
-        if (!job_of_rank(pr, &procs[i]))
-            status = FAR_ENOENT;
+        status = find(pr, &procs[i], &place) ? FAR_OK : FAR_ENOENT;
     done(ctx, status, status ? NULL : data, status ? 0 : len);
 }
 
 void far_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx)
 {
-    (void)pr, (void)nspace, (void)rank;
-    done(ctx, FAR_ENOENT, NULL, 0); /* libpmix knows all ranks of this node itself */
+    const struct proc_name proc = {nspace, rank};
+    struct far_place place;
+
+    if (pr->agent && find(pr, &proc, &place))
+        far_nodes_modex(pr, &place, rank, done, ctx);
+    else /* libpmix knows all ranks of its own node itself */
+        done(ctx, FAR_ENOENT, NULL, 0);
 }
 
 void far_names(struct pmirun *pr, const struct names_req *req, host_done_fn done, void *ctx)
 {
     struct far *f = far_get(pr);
-    const struct job *job = job_of_rank(pr, &req->by);
-    struct store_who who;
+    struct far_place place;
 
-    if (!job) {
+    if (!find(pr, &req->by, &place)) {
         done(ctx, FAR_ENOENT, NULL, 0);
-        return;
+    } else if (pr->agent) {
+        far_nodes_names(pr, &place, req, done, ctx);
+    } else {
+        const struct store_who who = {place.number, req->by.rank, 0, place.nspace};
+
+        store_request(f->store, &who, req, pr->now_ns, far_request(f, done, ctx)->id);
     }
-    who = (struct store_who){job->number, req->by.rank, 0, job->kvsname};
-    store_request(f->store, &who, req, pr->now_ns, request_new(f, done, ctx));
 }
 
 /* ---- what happens ---- */
 
 void far_event(struct pmirun *pr, int code, const struct rank *r, int status)
 {
-    (void)pr, (void)code, (void)r, (void)status; /* there is no other node */
+    if (pr->agent && pr->far)
+        far_nodes_event(pr, code, r, status);
 }
 
 void far_rank_gone(struct pmirun *pr, const struct rank *r)
 {
-    if (pr->far)
+    if (pr->far && pr->far->store)
         store_proc_gone(pr->far->store, r->job->number, r->number);
+    if (pr->far)
+        far_nodes_gone(pr);
 }
 
 void far_job_over(struct pmirun *pr, const struct job *job)
 {
-    if (pr->far)
+    if (pr->far && pr->far->store)
         store_job_gone(pr->far->store, job->number);
+    if (pr->far)
+        far_nodes_over(pr, job->number);
 }
 
 void far_ready(struct pmirun *pr)
 {
-    (void)far_get(pr);
+    far_get(pr);
+    far_nodes_ready(pr);
 }
 
 void far_tick(struct pmirun *pr)
 {
-    if (pr->far)
+    if (pr->far && pr->far->store)
         store_tick(pr->far->store, pr->now_ns);
+    if (pr->far)
+        far_nodes_tick(pr);
 }
 
 void far_stop(struct pmirun *pr)
@@ -160,6 +157,7 @@ void far_stop(struct pmirun *pr)
         return;
     pr->far = NULL;
     store_destroy(f->store);
+    far_nodes_stop(f);
     while (f->requests) {
         struct request *r = f->requests;
 

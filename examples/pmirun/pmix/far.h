@@ -146,4 +146,16 @@ void far_tick(struct pmirun *pr); /* every half second */
 /* Frees everything. What waits is not called back. */
 void far_stop(struct pmirun *pr);
 
+/* ---- for multinode/, which calls far_rank_gone(), far_job_over(), far_tick() of a head too ---- */
+
+/* A piece of a message has come from a node, or from the head: number n_nodes. False: it makes no
+ * sense. And: there is room again on the way there. */
+bool far_heard(struct pmirun *pr, uint32_t from, const void *p, size_t n);
+void far_room(struct pmirun *pr, uint32_t node);
+/* An agent: a job begins here; takes what has come early. */
+void far_known(struct pmirun *pr, uint32_t number);
+/* One begins that has no rank here; false: its number makes no sense. And: it is over. */
+bool far_space(struct pmirun *pr, uint32_t number, const struct space *s);
+void far_space_over(struct pmirun *pr, uint32_t number);
+
 #endif

@@ -177,7 +177,7 @@ static pmix_status_t init_server(struct pmirun *pr)
 {
     char name[256], *nspace = xprintf("pmirun.%s.%u", pr->guard.key, own_node(pr));
     pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
-    pmix_info_t info[5] = {0};
+    pmix_info_t info[6] = {0};
     sigset_t all, before;
     pmix_status_t rc;
 
@@ -189,13 +189,19 @@ static pmix_status_t init_server(struct pmirun *pr)
     snprintf(info[4].key, sizeof(info[4].key), "%s", PMIX_SERVER_RANK);
     info[4].value.type = PMIX_PROC_RANK;
     info[4].value.data.rank = own_node(pr);
+    /* The node's topology, to clients: in memory that they share, and as text. */
+    snprintf(info[5].key, sizeof(info[5].key), "%s", PMIX_SERVER_SHARE_TOPOLOGY);
+    info[5].value.type = PMIX_BOOL;
+    info[5].value.data.flag = true;
     drop_stale();
+    topology_use(pr, true);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = lib.PMIx_server_init(upcalls_module(&host.queue), info, sizeof(info) / sizeof(info[0]));
     if (rc == PMIX_SUCCESS)
         lib.PMIx_Register_event_handler(&code, 1, NULL, 0, upcalls_on_event, NULL, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    topology_use(pr, false);
     free(nspace);
     return rc;
 }
@@ -300,8 +306,8 @@ static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_loca
                        "%s, which %s ask for; this pmirun is broken",
                        rank, key, who);
     } else {
-        rc = lib.PMIx_server_register_nspace(k->nspace, (int)n_local, keys.info, keys.n, NULL,
-                                             NULL);
+        rc =
+            lib.PMIx_server_register_nspace(k->nspace, (int)n_local, keys.info, keys.n, NULL, NULL);
         if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED)
             *why = xprintf("libpmix refuses the job: %s", lib.PMIx_Error_string(rc));
     }
@@ -430,6 +436,17 @@ bool host_space(struct pmirun *pr, const struct space *s)
     return true;
 }
 
+void host_space_over(struct pmirun *pr, const char *nspace)
+{
+    struct hosted *h = host.runs ? hosted_find(nspace) : NULL;
+
+    (void)pr;
+    if (!h)
+        return;
+    lib.PMIx_server_deregister_nspace(h->nspace, NULL, NULL);
+    hosted_remove(h);
+}
+
 /* ---- what a client here has put, for another node ---- */
 
 void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx)
@@ -525,8 +542,8 @@ void host_event(struct pmirun *pr, int code, const char *nspace, uint32_t rank, 
     snprintf(info[2].key, sizeof(info[2].key), "%s", PMIX_EVENT_NON_DEFAULT);
     info[2].value.type = PMIX_BOOL;
     info[2].value.data.flag = true;
-    if (lib.PMIx_Notify_event(code, &e->proc, PMIX_RANGE_SESSION, info, EVENT_INFOS, event_sent, e) !=
-        PMIX_SUCCESS)
+    if (lib.PMIx_Notify_event(code, &e->proc, PMIX_RANGE_SESSION, info, EVENT_INFOS, event_sent,
+                              e) != PMIX_SUCCESS)
         free(e);
 }
 

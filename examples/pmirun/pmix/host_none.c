@@ -67,6 +67,12 @@ bool host_space(struct pmirun *pr, const struct space *s)
     return false;
 }
 
+void host_space_over(struct pmirun *pr, const char *nspace)
+{
+    (void)pr;
+    (void)nspace;
+}
+
 void host_event(struct pmirun *pr, int code, const char *nspace, uint32_t rank, int status)
 {
     (void)pr;
