@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A PMIx client without an MPI: bare SIZE. Job keys, a fence with its data and a Get of every
- * peer's value, one without data, a value that is asked for before it is there, and names that are
+ * peer's value, one without data after which values are asked for, and names that are
  * published, looked up and taken back. Rank 0 prints "bare ok size=N". */
 #include <pmix.h>
 #include <stdio.h>
@@ -125,7 +125,8 @@ int main(int argc, char **argv)
     }
     fence(false);
     snprintf(text, sizeof(text), "asked for %u", me.rank);
-    put("bare-direct", text); /* no fence brings it: its server is asked */
+    put("bare-direct", text);
+    fence(false); /* does not bring it: the server of the rank is asked */
     for (uint32_t r = 0; r < size; r++) {
         snprintf(text, sizeof(text), "asked for %u", r);
         expect(r, "bare-direct", text);
