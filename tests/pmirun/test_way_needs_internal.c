@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program needs, read from ELF files: good ones, cut ones, and ones whose every number lies. */
+/* What a program needs, read from ELF files: good ones, cut ones, ones whose every number lies. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Temporary folders of a job: what its MPI would leave behind when it is killed lies in them (shared
- * memory of Open MPI, the files of a PMIx server), and goes with them. A pmirun removes its folders
+ * Temporary folders of a job: what its MPI would leave behind when it is killed lies in them
+ * (shared memory of Open MPI, files of a PMIx server), and goes with them. A pmirun removes them
  * when it ends; when it is killed with SIGKILL, its guard does (guard.c); when both are killed, the
  * next pmirun of the same user on this host that makes a folder in the same place.
  *
  * That one knows by a lock whether a folder's owner lives: the owner holds flock() on the folder
- * itself, which ends with it. Between mkdir() and flock() a folder looks like a dead one's; an owner
- * that has got the lock looks again whether the folder is still there. The name has a hash of the
+ * itself, which ends with it. Between mkdir() and flock() a folder looks like a dead one's: an
+ * owner that has got the lock looks whether the folder is still there. The name has a hash of the
  * host's name, so that nobody judges a lock of another host, which a network file system may not
  * show.
  *

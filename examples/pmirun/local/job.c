@@ -314,6 +314,7 @@ void job_stop_all(struct pmirun *pr)
     pr->launch_tail = &pr->launch;
     if (pr->head)
         pr->head->stop(pr);
+    host_stop(pr);
     job_kill_all(pr, SIGTERM);
     job_kill_all(pr, SIGCONT); /* a stopped process would not see SIGTERM */
     pr->kill_ns = pr->now_ns + GRACE_NS;
@@ -359,10 +360,21 @@ static void accuse(struct pmirun *pr, struct rank *r, int status, const char *te
     snprintf(c->text, sizeof(c->text), "%s", text);
 }
 
+static bool somebody_is_dying(const struct pmirun *pr)
+{
+    for (const struct job *job = pr->jobs; job; job = job->next)
+        for (uint32_t i = 0; i < job->n_local && job->n_live > 0; i++)
+            if (job->ranks[i].hung_up && !job->ranks[i].aborted &&
+                job->ranks[i].state == RANK_RUNNING)
+                return true;
+    return false;
+}
+
 /* The end of a rank that stops the job. */
 static void ended_badly(struct pmirun *pr, struct rank *r, int status, const char *text)
 {
-    if (pr->stuck.gone && pr->stuck.gone != r) { /* perhaps for that one's sake */
+    /* perhaps for another one's sake */
+    if ((pr->stuck.gone && pr->stuck.gone != r) || somebody_is_dying(pr)) {
         accuse(pr, r, status, text);
         return;
     }
@@ -376,16 +388,6 @@ void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll,
         pr->agent->stuck(pr, job, rank, coll, why);
     else if (!pr->stopping && !job->abandoned && !pr->stuck.gone && rank < job->n_ranks)
         pr->stuck = (struct stuck){&job->ranks[rank], coll, why, pr->now_ns};
-}
-
-static bool somebody_is_dying(const struct pmirun *pr)
-{
-    for (const struct job *job = pr->jobs; job; job = job->next)
-        for (uint32_t i = 0; i < job->n_local && job->n_live > 0; i++)
-            if (job->ranks[i].hung_up && !job->ranks[i].aborted &&
-                job->ranks[i].state == RANK_RUNNING)
-                return true;
-    return false;
 }
 
 bool job_is_accused(const struct pmirun *pr)

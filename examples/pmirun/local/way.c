@@ -290,8 +290,8 @@ static bool is_crowded(const struct pmirun *pr, const struct job *job)
     return crowded;
 }
 
-/* The same on all nodes, and hardly twice on a host. Open MPI takes it as its own number of the job,
- * but drops bit 15 of it where it abbreviates the name of a process. */
+/* The same on all nodes, and hardly twice on a host. Open MPI takes it as its own number of the
+ * job, but drops bit 15 of it where it abbreviates the name of a process. */
 static uint32_t job_number(const struct job *job)
 {
     uint32_t hash = 2166136261u;
@@ -301,8 +301,8 @@ static uint32_t job_number(const struct job *job)
     return hash & 0x7fff7fff;
 }
 
-/* What any Open MPI wants: what it would leave behind in folders of ours, and ranks that wait without
- * a processor of their own yield theirs, as mpirun has them do. */
+/* For any Open MPI: what it would leave behind lies in folders of ours, and ranks that wait yield
+ * their processor where they outnumber the processors, as under mpirun --oversubscribe. */
 static int set_openmpi(struct pmirun *pr, struct job *job, char **why)
 {
     const char *tmp = folder_get(pr, FOLDER_TMP), *shm = tmp ? folder_get(pr, FOLDER_SHM) : NULL;

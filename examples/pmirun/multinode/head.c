@@ -242,11 +242,12 @@ static bool on_spawn(struct pmirun *pr, struct node *node, struct msg_in *in)
 
 static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
 {
-    struct job *job = get_job(pr, in);
+    const uint32_t number = get_u32(in);
+    struct job *job = job_by_number(pr, number);
     int32_t err;
 
-    if (!job)
-        return false;
+    if (!job) /* a node without ranks of a spawn that has failed meanwhile */
+        return !in->bad && what == MSG_LAUNCHED && job_was(pr, number);
     if (what == MSG_LAUNCHED)
         return on_launched(pr, job);
     if (!job->spawned || job->n_gave_up == job->n_members)

@@ -321,6 +321,7 @@ static bool on_space(struct pmirun *pr, struct msg_in *in)
 static void on_stop(struct pmirun *pr)
 {
     pr->stopping = true;
+    host_stop(pr);
     pr->launch = NULL;
     pr->launch_tail = &pr->launch;
     pr->kill_ns = pr->now_ns + 5 * GRACE_NS; /* should it fall silent */

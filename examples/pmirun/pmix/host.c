@@ -280,7 +280,8 @@ static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_loca
     const char *without = HOST_WITHOUT, *key, *who = "";
     struct keys keys = {0};
     char name[256], *map = anl_map(k);
-    pmix_status_t rc;
+    pmix_status_t rc = PMIX_SUCCESS;
+    struct lib_wait *w;
     uint32_t rank;
     int err;
 
@@ -306,12 +307,14 @@ static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_loca
                        "%s, which %s ask for; this pmirun is broken",
                        rank, key, who);
     } else {
-        rc =
-            lib.PMIx_server_register_nspace(k->nspace, (int)n_local, keys.info, keys.n, NULL, NULL);
-        if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED)
+        w = lib_wait();
+        rc = lib_waited(w, lib.PMIx_server_register_nspace(k->nspace, (int)n_local, keys.info,
+                                                           keys.n, lib_on_done, w));
+        if (rc != PMIX_SUCCESS)
             *why = xprintf("libpmix refuses the job: %s", lib.PMIx_Error_string(rc));
     }
-    keys_free(&keys);
+    if (rc != PMIX_ERR_TIMEOUT) /* else it may still read them */
+        keys_free(&keys);
     free(map);
     return *why ? STATUS_RESOURCES : 0;
 }
@@ -321,11 +324,13 @@ static int register_clients(const struct job *job, char **why)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
         pmix_proc_t proc = {.rank = job->ranks[i].number};
+        struct lib_wait *w = lib_wait();
         pmix_status_t rc;
 
         snprintf(proc.nspace, sizeof(proc.nspace), "%s", job->kvsname);
-        rc = lib.PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, NULL, NULL);
-        if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) {
+        rc = lib_waited(
+            w, lib.PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, lib_on_done, w));
+        if (rc != PMIX_SUCCESS) {
             *why = xprintf("libpmix refuses rank %u: %s", proc.rank, lib.PMIx_Error_string(rc));
             return STATUS_RESOURCES;
         }
@@ -578,6 +583,7 @@ void host_rank_gone(struct pmirun *pr, struct rank *r, const siginfo_t *si)
 void host_job_over(struct pmirun *pr, struct job *job)
 {
     struct hosted *h = host.runs ? hosted_find(job->kvsname) : NULL;
+    struct lib_wait *w;
 
     if (!h)
         return;
@@ -588,7 +594,12 @@ void host_job_over(struct pmirun *pr, struct job *job)
             p = &(*p)->next;
     }
     far_job_over(pr, job);
-    lib.PMIx_server_deregister_nspace(h->nspace, NULL, NULL);
+    w = lib_wait();
+    lib.PMIx_server_deregister_nspace(h->nspace, lib_on_done, w);
+    if (lib_waited(w, PMIX_SUCCESS) != PMIX_SUCCESS && !pr->stopping) {
+        say(pr, "libpmix's server does not answer any more; stopping the job");
+        job_stop(pr, STATUS_RESOURCES);
+    }
     hosted_remove(h);
 }
 
@@ -609,9 +620,10 @@ void host_stop(struct pmirun *pr)
 {
     if (!host.runs)
         return;
-    far_stop(pr);
-    lib.PMIx_server_finalize();
     host.runs = false;
+    far_stop(pr);
+    if (!lib_park()) /* it may still use what is ours */
+        return;
     queue_close(pr, &host.queue, free_queued);
     requests_free();
     while (host.jobs)

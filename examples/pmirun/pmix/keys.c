@@ -436,8 +436,7 @@ const char *keys_missing(const struct keys *k, const struct keys_job *job, const
             return needed[i].key;
     }
     for (*rank = 0; *rank < job->n_ranks; ++*rank) {
-        const char *key =
-            missing_of_rank(job, of_rank(k, *rank, &from), *rank, who);
+        const char *key = missing_of_rank(job, of_rank(k, *rank, &from), *rank, who);
 
         if (key)
             return key;

@@ -37,7 +37,8 @@ static void on_queued(struct pmirun *pr, struct source *src, uint32_t events)
     }
 }
 
-int queue_open(struct pmirun *pr, struct queue *q, void (*take)(struct pmirun *pr, struct queued *q))
+int queue_open(struct pmirun *pr, struct queue *q,
+               void (*take)(struct pmirun *pr, struct queued *q))
 {
     *q = (struct queue){.take = take};
     q->last = &q->first;
@@ -55,8 +56,7 @@ bool queue_put(struct queue *q, struct queued *what, bool always)
 
     what->next = NULL;
     pthread_mutex_lock(&q->mutex);
-    fits = always || (q->n < QUEUE_MAX &&
-                      (q->n == 0 || q->bytes + what->bytes <= QUEUE_BYTES));
+    fits = always || (q->n < QUEUE_MAX && (q->n == 0 || q->bytes + what->bytes <= QUEUE_BYTES));
     wake = q->n == 0;
     if (fits) {
         *q->last = what;

@@ -157,6 +157,33 @@ static pmix_status_t spawn_status(int rc)
     }
 }
 
+/* Is this one of the variables that we have set for the job's ranks? */
+static bool is_job_var(const struct job *job, struct pmiwire_str value)
+{
+    for (char *const *p = job->vars; p && *p; p++)
+        if (strlen(*p) == value.len && memcmp(*p, value.ptr, value.len) == 0)
+            return true;
+    return false;
+}
+
+/* A client hands its environment on to what it spawns. What we had set in there is no wish of the
+ * user's: the new job has its own, folders of another node among them. */
+static void drop_job_vars(struct pmiwire_spawn *req, const struct job *job)
+{
+    for (uint32_t i = 0; i < req->n_cmds; i++) {
+        struct pmiwire_spawn_cmd *cmd = (struct pmiwire_spawn_cmd *)(uintptr_t)&req->cmds[i];
+        struct pmiwire_keyval *info = (struct pmiwire_keyval *)(uintptr_t)cmd->info;
+        uint32_t n = 0;
+
+        for (uint32_t k = 0; k < cmd->n_info; k++)
+            if (info[k].key.len != strlen(SPAWN_ENV) ||
+                memcmp(info[k].key.ptr, SPAWN_ENV, info[k].key.len) != 0 ||
+                !is_job_var(job, info[k].value))
+                info[n++] = info[k];
+        cmd->n_info = n;
+    }
+}
+
 static void on_spawn(struct pmirun *pr, struct upcall *u)
 {
     struct hosted *h;
@@ -167,8 +194,10 @@ static void on_spawn(struct pmirun *pr, struct upcall *u)
     for (uint32_t i = 0; i < u->spawn.n_cmds; i++)
         if (u->spawn.cmds[i].maxprocs == 0)
             r = NULL;
-    if (r)
+    if (r) {
+        drop_job_vars(&u->spawn, r->job);
         rc = spawn_for(pr, r, &u->spawn, token);
+    }
     if (rc != PMIWIRE_PENDING)
         host_spawned(pr, token, rc, NULL);
 }

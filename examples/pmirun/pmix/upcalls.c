@@ -239,10 +239,8 @@ static uint32_t number(const pmix_value_t *v)
     case PMIX_INT32: return v->data.int32 < 0 ? 0 : (uint32_t)v->data.int32;
     case PMIX_UINT: return v->data.uint;
     case PMIX_UINT32: return v->data.uint32;
-    case PMIX_SIZE:
-        return v->data.size > UINT32_MAX ? UINT32_MAX : (uint32_t)v->data.size;
-    case PMIX_UINT64:
-        return v->data.uint64 > UINT32_MAX ? UINT32_MAX : (uint32_t)v->data.uint64;
+    case PMIX_SIZE: return v->data.size > UINT32_MAX ? UINT32_MAX : (uint32_t)v->data.size;
+    case PMIX_UINT64: return v->data.uint64 > UINT32_MAX ? UINT32_MAX : (uint32_t)v->data.uint64;
     default: return 0;
     }
 }
