@@ -119,8 +119,8 @@ static void keys(void)
         CHECK(number(&peer, PMIX_LOCAL_RANK) <= peer.rank, "local rank of rank %u", peer.rank);
         CHECK(number(&peer, PMIX_NODE_RANK) <= peer.rank, "node rank of rank %u", peer.rank);
         CHECK(number(&peer, PMIX_APPNUM) == 0, "program of rank %u", peer.rank);
-        CHECK(number(&peer, PMIX_NODEID) < size, "node of rank %u", peer.rank);
     }
+    CHECK(number(&me, PMIX_NODEID) < size, "own node");
     if (me.rank == size - 1)
         wait_ms(200); /* the others ask for what is not there yet */
     snprintf(key, sizeof(key), "direct-%u", me.rank);
