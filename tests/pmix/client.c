@@ -427,6 +427,23 @@ static void die(const char *where, const char *program)
     forever(); /* an error, or nothing: the job is ended for all that */
 }
 
+/* Rank 1 has finalized, or has ended without init, and the others enter a fence of all. */
+static void gone(bool finalizes)
+{
+    if (finalizes) {
+        fence(false);
+        if (me.rank == 1) {
+            OK(PMIx_Finalize(NULL, 0));
+            forever();
+        }
+    }
+    wait_ms(500);
+    GIVES(PMIx_Fence(&all, 1, NULL, 0), PMIX_ERR_LOST_CONNECTION);
+    printf("told\n");
+    fflush(stdout);
+    forever();
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -436,8 +453,12 @@ int main(int argc, char **argv)
         die_in_init((unsigned)atoi(arg));
         return 0;
     }
+    if (strcmp(what, "absent") == 0 && atoi(getenv("PMIX_RANK")) == 1)
+        return 0;
     init();
-    if (strcmp(what, "keys") == 0)
+    if (strcmp(what, "gone") == 0 || strcmp(what, "absent") == 0)
+        gone(what[0] == 'g');
+    else if (strcmp(what, "keys") == 0)
         keys();
     else if (strcmp(what, "subsets") == 0)
         subsets();

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dynamic spawn N | names | early N: an MPI program whose jobs grow together.
+ * dynamic spawn N | names: an MPI program whose jobs grow together.
  *   spawn  N children, merged with their parents; twice, one after the other
  *   names  one half publishes a port, the other looks it up and connects; and again once the name is taken back
- *   early  rank N finalizes while the others wait in a barrier of all, without end
  * Prints "good" when sums over the processes that have come together are right.
  */
 #include <stdio.h>

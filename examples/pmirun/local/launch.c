@@ -174,6 +174,7 @@ static void keep_flights(struct pmirun *pr, int n)
     for (; l->n_flights > n; l->n_flights--)
         for (int i = 0; i < SLOTS; i++)
             close(l->flights[l->n_flights - 1].fd + i);
+    l->fd_end = FD_SLOTS + SLOTS * l->n_flights; /* who takes them may not close them on exec */
 }
 
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)

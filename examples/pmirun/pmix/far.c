@@ -69,21 +69,6 @@ static bool find(const struct pmirun *pr, const struct proc_name *proc, struct f
     return far_find(pr, proc->nspace, place) && proc->rank < place->n_ranks;
 }
 
-void far_collect(struct pmirun *pr, enum far_kind kind, const struct proc_name *procs, size_t n,
-                 const void *data, size_t len, host_done_fn done, void *ctx)
-{
-    struct far_place place;
-    int status = FAR_OK;
-
-    if (pr->agent) {
-        far_nodes_collect(pr, kind, procs, n, data, len, done, ctx);
-        return;
-    }
-    for (size_t i = 0; i < n && status == FAR_OK; i++)
-        status = find(pr, &procs[i], &place) ? FAR_OK : FAR_ENOENT;
-    done(ctx, status, status ? NULL : data, status ? 0 : len);
-}
-
 void far_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx)
 {
     const struct proc_name proc = {nspace, rank};

@@ -70,6 +70,11 @@ static uint32_t own_node(const struct pmirun *pr)
     return pr->agent ? pr->agent->node(pr) : 0;
 }
 
+static uint32_t n_nodes(const struct pmirun *pr)
+{
+    return pr->agent ? pr->opt.n_nodes : 1;
+}
+
 static void place_job(const struct job *job, struct far_place *place)
 {
     *place = (struct far_place){job->number, job->n_ranks, job->kvsname, job->node_of};
@@ -241,7 +246,7 @@ static enum verdict read_sig(const struct pmirun *pr, const char *p, size_t n, b
     struct msg_in in = {p + 1, n - 1, false};
     uint32_t jobs, last = 0;
 
-    memset(has, 0, pr->opt.n_nodes * sizeof(*has));
+    memset(has, 0, n_nodes(pr) * sizeof(*has));
     if (n < 1 || p[0] < FAR_FENCE || p[0] > FAR_DISCONNECT)
         return WRONG;
     jobs = get_count(&in, 16);
@@ -296,7 +301,7 @@ static uint32_t list_members(const struct pmirun *pr, const bool *has, uint32_t 
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+    for (uint32_t i = 0; i < n_nodes(pr); i++)
         if (has[i])
             members[n++] = i;
     return n;
@@ -335,12 +340,12 @@ static void on_collect_stuck(void *ctx, const struct collect_sig *sig)
                                                          : PMIWIRE_GONE_ENDED);
 }
 
-void far_nodes_collect(struct pmirun *pr, enum far_kind kind, const struct proc_name *procs,
-                       size_t n, const void *data, size_t len, host_done_fn done, void *ctx)
+void far_collect(struct pmirun *pr, enum far_kind kind, const struct proc_name *procs, size_t n,
+                 const void *data, size_t len, host_done_fn done, void *ctx)
 {
     struct sig_proc *list = xrealloc(NULL, (n ? n : 1) * sizeof(*list));
-    bool *has = xrealloc(NULL, pr->opt.n_nodes * sizeof(*has));
-    uint32_t *members = xrealloc(NULL, pr->opt.n_nodes * sizeof(*members));
+    bool *has = xrealloc(NULL, n_nodes(pr) * sizeof(*has));
+    uint32_t *members = xrealloc(NULL, n_nodes(pr) * sizeof(*members));
     int status = n ? find_procs(pr, procs, n, list) : FAR_EINVAL;
     struct collect_sig sig = {.members = members};
     struct msg m = {0};
@@ -354,6 +359,11 @@ void far_nodes_collect(struct pmirun *pr, enum far_kind kind, const struct proc_
         sig.n = list_members(pr, has, members);
         status = has[own_node(pr)] ? FAR_OK : FAR_EINVAL;
     }
+    /* libpmix does not wait for a client that is gone. Where others wait for us, the root asks. */
+    if (status == FAR_OK && find_gone(pr, &sig)) {
+        on_collect_stuck(pr, &sig);
+        status = FAR_EGONE;
+    }
     if (status || sig.n == 1)
         done(ctx, status, status ? NULL : data, status ? 0 : len);
     else
@@ -366,8 +376,8 @@ void far_nodes_collect(struct pmirun *pr, enum far_kind kind, const struct proc_
 
 static bool on_collect(struct pmirun *pr, uint32_t from, struct msg_in *in, enum verdict *v)
 {
-    bool *has = xrealloc(NULL, pr->opt.n_nodes * sizeof(*has));
-    uint32_t *members = xrealloc(NULL, pr->opt.n_nodes * sizeof(*members)), what = get_u32(in);
+    bool *has = xrealloc(NULL, n_nodes(pr) * sizeof(*has));
+    uint32_t *members = xrealloc(NULL, n_nodes(pr) * sizeof(*members)), what = get_u32(in);
     int status = (int)get_u32(in), rc = FAR_OK;
     struct collect_sig sig = {.members = members};
 

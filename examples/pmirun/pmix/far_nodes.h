@@ -55,8 +55,6 @@ bool far_answer(struct pmirun *pr, uint64_t id, int status, const char *data, si
 /* far_nodes.c; of an agent unless it says head */
 void far_nodes_init(struct pmirun *pr, struct far *f); /* a head's too */
 bool far_find(const struct pmirun *pr, const char *nspace, struct far_place *place);
-void far_nodes_collect(struct pmirun *pr, enum far_kind kind, const struct proc_name *procs,
-                       size_t n, const void *data, size_t len, host_done_fn done, void *ctx);
 void far_nodes_modex(struct pmirun *pr, const struct far_place *place, uint32_t rank,
                      host_done_fn done, void *ctx);
 void far_nodes_names(struct pmirun *pr, const struct far_place *by, const struct names_req *req,

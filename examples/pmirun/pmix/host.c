@@ -21,6 +21,7 @@
 #include <pmiwire/mapping.h>
 
 #include "../local/folder.h"
+#include "../local/launch.h"
 #include "../local/pmirun.h"
 #include "hosted.h"
 #include "keys.h"
@@ -319,6 +320,21 @@ static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_loca
     return *why ? STATUS_RESOURCES : 0;
 }
 
+#define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */
+
+/* libpmix has a descriptor for each client; were there none left, a client would wait for it. */
+static int check_descriptors(struct pmirun *pr, const struct job *job, char **why)
+{
+    uint64_t need, have;
+
+    if (launch_check_limits(pr, job->n_local + (job->n_local + SERVER_FDS) / 3, &need, &have) == 0)
+        return 0;
+    *why = xprintf("%u processes that use PMIx need %llu descriptors, the limit is %llu: raise it "
+                   "(ulimit -n)",
+                   job->n_local, (unsigned long long)need, (unsigned long long)have);
+    return STATUS_RESOURCES;
+}
+
 /* Its ranks here may connect, and as nobody else. */
 static int register_clients(const struct job *job, char **why)
 {
@@ -397,7 +413,9 @@ int host_job(struct pmirun *pr, struct job *job, char **why)
     *why = NULL;
     for (uint32_t i = 0; i < job->n_apps; i++)
         app_procs[i] = job->apps[i].n_procs;
-    status = start_server(pr, why);
+    status = check_descriptors(pr, job, why);
+    if (status == 0)
+        status = start_server(pr, why);
     if (status == 0) {
         nsdir = xprintf("%s/job%u", host.folder, job->number);
         k.tmpdir = host.folder;
@@ -452,6 +470,36 @@ void host_space_over(struct pmirun *pr, const char *nspace)
     hosted_remove(h);
 }
 
+/* ---- who is gone ---- */
+
+bool hosted_is_gone(const struct rank *r)
+{
+    return r->state == RANK_EXITED || r->pmi_state == PMIWIRE_CONN_FINALIZED;
+}
+
+static void ignore(pmix_status_t status, void *arg)
+{
+    (void)status;
+    (void)arg;
+}
+
+/*
+ * libpmix hands a fence over all ranks to us, or ends it itself if they are all here, when so many
+ * have entered. Of one that is gone it knows nothing, and would wait for it: told how many there
+ * are now, it hands the fence to us once the others have entered, and we know.
+ */
+void hosted_recount(struct hosted *h)
+{
+    static pmix_info_t no_data = {.key = PMIX_REGISTER_NODATA, .value.type = PMIX_BOOL};
+    int n = 0;
+
+    no_data.value.data.flag = true;
+    for (uint32_t i = 0; i < h->job->n_local; i++)
+        n += !hosted_is_gone(&h->job->ranks[i]);
+    if (n > 0)
+        lib.PMIx_server_register_nspace(h->nspace, n, &no_data, 1, ignore, NULL);
+}
+
 /* ---- what a client here has put, for another node ---- */
 
 void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx)
@@ -501,7 +549,7 @@ static void give_up_modexes(void)
     for (struct modex **p = &host.modexes; *p;) {
         const struct rank *r = rank_here((*p)->of, (*p)->rank);
 
-        if (r && r->state != RANK_EXITED)
+        if (r && !hosted_is_gone(r))
             p = &(*p)->next;
         else if ((*p)->ticks_gone++ < 2) /* the answer may be on its way */
             p = &(*p)->next;
@@ -571,6 +619,7 @@ void host_rank_gone(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     if (!host.runs || !hosted_rank(r->job->kvsname, r->number, &h))
         return;
     h->n_open[r - r->job->ranks] = 0;
+    hosted_recount(h);
     far_rank_gone(pr, r);
     if (pr->stopping)
         return;

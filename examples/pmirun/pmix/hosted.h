@@ -3,6 +3,7 @@
 #ifndef PMIRUN_HOSTED_H
 #define PMIRUN_HOSTED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "upcalls.h"
@@ -22,6 +23,10 @@ struct hosted *hosted_find(const char *nspace);
 uint64_t hosted_n_ranks(void); /* of all namespaces */
 /* The rank of this name, if it is here; else NULL. */
 struct rank *hosted_rank(const char *nspace, uint32_t number, struct hosted **h);
+/* It has finalized, or ended. */
+bool hosted_is_gone(const struct rank *r);
+/* One is gone, or is back. */
+void hosted_recount(struct hosted *h);
 /* libpmix has answered host_modex(). */
 void hosted_given(struct upcall *u);
 

@@ -33,30 +33,36 @@ static void on_connected(struct pmirun *pr, struct upcall *u)
     struct hosted *h;
     struct rank *r = hosted_rank(u->who.nspace, u->who.rank, &h);
 
-    if (r && h->n_open[r - h->job->ranks]++ == 0)
+    if (r && h->n_open[r - h->job->ranks]++ == 0) {
+        bool again = hosted_is_gone(r);
+
         job_rank_state(pr, r, PMIWIRE_CONN_INITED);
+        if (again)
+            hosted_recount(h);
+    }
     answer(u, r ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, NULL, 0);
 }
 
 /* One of its connections has ended. True: it was the last. */
-static bool has_closed(const struct upcall *u, struct rank **r)
+static bool has_closed(const struct upcall *u, struct rank **r, struct hosted **h)
 {
-    struct hosted *h;
     uint32_t *n;
 
-    *r = hosted_rank(u->who.nspace, u->who.rank, &h);
+    *r = hosted_rank(u->who.nspace, u->who.rank, h);
     if (!*r)
         return false;
-    n = &h->n_open[*r - h->job->ranks];
+    n = &(*h)->n_open[*r - (*h)->job->ranks];
     return *n > 0 && --*n == 0;
 }
 
 static void on_finalized(struct pmirun *pr, struct upcall *u)
 {
+    struct hosted *h;
     struct rank *r;
 
-    if (has_closed(u, &r)) {
+    if (has_closed(u, &r, &h)) {
         job_rank_state(pr, r, PMIWIRE_CONN_FINALIZED);
+        hosted_recount(h);
         far_rank_gone(pr, r);
     }
     answer(u, PMIX_SUCCESS, NULL, 0);
@@ -64,9 +70,10 @@ static void on_finalized(struct pmirun *pr, struct upcall *u)
 
 static void on_lost(struct pmirun *pr, struct upcall *u)
 {
+    struct hosted *h;
     struct rank *r;
 
-    if (has_closed(u, &r)) {
+    if (has_closed(u, &r, &h)) {
         job_rank_state(pr, r, PMIWIRE_CONN_FAILED);
         far_rank_gone(pr, r);
     }
