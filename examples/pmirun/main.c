@@ -107,10 +107,8 @@ static void release_memory(void)
         gather_destroy(job);
     }
     host_stop(&run);
-    if (run.n_live == 0) { /* else the guard cleans up after us */
-        folder_remove_all(&run);
+    if (run.n_live == 0 && folder_remove_all(&run)) /* else it cleans up after us */
         guard_end(&run);
-    }
 }
 
 int main(int argc, char **argv)

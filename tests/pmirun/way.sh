@@ -95,7 +95,9 @@ END
     program tool_program tool/libtool.so.1
     program pmix_program pmix/libpmix.so.2
     program behind_program behind/libapp.so.1
-    program lost_program v4/libmpi.so.40 "-Wl,-rpath-link,$dir/v4" # found by LD_LIBRARY_PATH alone
+    library behind5 libmpi.so.40
+    library behind5 libapp.so.1 libmpi.so.40
+    program lost_program behind/libapp.so.1 "-Wl,-rpath-link,$dir/behind" # needs LD_LIBRARY_PATH
 }
 
 # way NAME PROGRAM [argument...]: two ranks of it go by that way
@@ -152,9 +154,9 @@ test_auto() {
     run 126 -n 2 "$dir/alien"
     # What loads a program is asked with the rank's environment and in its folder.
     : > "$dir/v4/openmpi/mca_pmix_flux.so"
-    run 0 -v -n 2 -x LD_LIBRARY_PATH=/nowhere -x "LD_LIBRARY_PATH=$dir/v4" "$dir/lost_program"
+    LD_LIBRARY_PATH=/nowhere run 0 -v -n 2 -x LD_LIBRARY_PATH=/x -x "LD_LIBRARY_PATH=$dir/behind" "$dir/lost_program"
     err_has 'job 0: --mpi openmpi: '
-    run 0 -v -n 2 --wdir "$dir" -x LD_LIBRARY_PATH="$dir/v4" ./lost_program
+    run 0 -v -n 2 --wdir "$dir" -x LD_LIBRARY_PATH="$dir/behind" ./lost_program
     err_has 'job 0: --mpi openmpi: '
 }
 
@@ -205,6 +207,10 @@ test_hidden() {
     chmod +x "$dir/script"
     run 0 -n 2 "$dir/script" 6
     err_times 1 'warning: rank 0 has loaded libmpi.so.40, but no rank has asked for PMI'
+    if "$pmirun" -N 2 --launch fork -n 2 true 2> /dev/null; then
+        run 0 -N 2 --launch fork -n 4 "$dir/script" 6
+        err_times 1 'has loaded libmpi.so.40, but no rank has asked for PMI'
+    fi
     run 0 -n 1 "$dir/script" 4 # alone it is right
     [ ! -s "$dir/err" ] || fail "a warning about a single process"
     run 0 --mpi openmpi -n 2 "$dir/script" 4
@@ -212,6 +218,19 @@ test_hidden() {
     printf '#!/bin/sh\n"%s" "$1"\nexit\n' "$dir/mpich_program" > "$dir/script"
     run 0 -n 2 "$dir/script" 4
     [ ! -s "$dir/err" ] || fail "a warning about MPICH"
+}
+
+# What is asked for a program's libraries does not end, or prints without end: it is killed, and the job goes on without its answer.
+test_loader() {
+    sources
+    for what in 'exec yes' 'exec sleep 1000.25'; do
+        printf '#!/bin/sh\n%s\n' "$what" > "$dir/loader"
+        chmod +x "$dir/loader"
+        program odd_program tool/libtool.so.1 "-Wl,--dynamic-linker=$dir/loader"
+        run 126 -n 2 "$dir/odd_program" # the kernel wants another loader too
+        err_times 1 'warning: .*/loader --list .*/odd_program does not end, or says too much'
+    done
+    ! pgrep -f 'sleep 1000.25' > /dev/null || fail "the loader still runs"
 }
 
 is_gone() { [ ! -e "$1" ] && [ ! -e "/dev/shm/${1##*/}" ]; }
@@ -306,8 +325,8 @@ test_nodes() {
     # Nodes that find different libraries under one name: descriptor 200 of each agent is another folder.
     printf '#!/bin/bash\nexec 200< "%s/$2"\nshift 2\nexec sh -c "$*"\n' "$dir" > "$dir/agent"
     chmod +x "$dir/agent"
-    ln -s v4 "$dir/a"
-    ln -s v5 "$dir/b"
+    ln -s behind "$dir/a"
+    ln -s behind5 "$dir/b"
     two=(--hosts a,b --launch-agent "$dir/agent")
     run 126 "${two[@]}" -n 2 -x LD_LIBRARY_PATH=/proc/self/fd/200 "$dir/lost_program"
     if "$pmirun" --mpi pmix -n 1 true 2> /dev/null; then
@@ -337,7 +356,7 @@ test_openmpi() {
 }
 
 case $group in
-auto | options | hidden | folders | nodes | openmpi) "test_$group" ;;
+auto | options | hidden | loader | folders | nodes | openmpi) "test_$group" ;;
 *) echo "no group $group" && exit 2 ;;
 esac
 [ $failed = 0 ] && echo "$n jobs"

@@ -160,7 +160,7 @@ static void subsets(void)
 static void names(void)
 {
     pmix_info_t info[2];
-    pmix_pdata_t *found;
+    pmix_pdata_t found[2];
     char *gone[] = {NULL, NULL};
     uint32_t n = 4711;
 
@@ -172,7 +172,8 @@ static void names(void)
         GIVES(PMIx_Publish(info, 1), PMIX_ERR_DUPLICATE_KEY);
     }
     fence(false);
-    PMIX_PDATA_CREATE(found, 2);
+    PMIX_PDATA_CONSTRUCT(&found[0]);
+    PMIX_PDATA_CONSTRUCT(&found[1]);
     PMIX_LOAD_KEY(found[0].key, "port");
     PMIX_LOAD_KEY(found[1].key, "number");
     OK(PMIx_Lookup(found, 2, NULL, 0));
@@ -181,15 +182,16 @@ static void names(void)
           "what was published as a text");
     CHECK(found[1].value.type == PMIX_UINT32 && found[1].value.data.uint32 == 4711,
           "what was published as a number");
-    PMIX_PDATA_FREE(found, 2);
+    PMIX_PDATA_DESTRUCT(&found[0]);
+    PMIX_PDATA_DESTRUCT(&found[1]);
     fence(false);
     if (me.rank == 0)
         OK(PMIx_Unpublish(gone, NULL, 0));
     fence(false);
-    PMIX_PDATA_CREATE(found, 1);
+    PMIX_PDATA_CONSTRUCT(&found[0]);
     PMIX_LOAD_KEY(found[0].key, "port");
     GIVES(PMIx_Lookup(found, 1, NULL, 0), PMIX_ERR_NOT_FOUND);
-    PMIX_PDATA_FREE(found, 1);
+    PMIX_PDATA_DESTRUCT(&found[0]);
     fence(false);
     free(gone[0]);
 }
@@ -248,10 +250,13 @@ static void spawn(const char *program)
     if (me.rank == 0) {
         fill_app(&app, "./no/such/program", "child", 1);
         CHECK(PMIx_Spawn(NULL, 0, &app, 1, nspace) != PMIX_SUCCESS, "a program that is not there");
+        PMIX_APP_DESTRUCT(&app);
         fill_app(&app, program, "child", 1000000);
         GIVES(PMIx_Spawn(NULL, 0, &app, 1, nspace), PMIX_ERR_OUT_OF_RESOURCE);
+        PMIX_APP_DESTRUCT(&app);
         fill_app(&app, program, "child", 2);
         OK(PMIx_Spawn(NULL, 0, &app, 1, nspace));
+        PMIX_APP_DESTRUCT(&app);
         put("spawned", nspace);
     } else {
         pmix_value_t *v;
@@ -282,6 +287,9 @@ static void unsupported(void)
     /* By which a server would remove files, of a client's choice, at its end. */
     PMIX_INFO_LOAD(&info[0], PMIX_REGISTER_CLEANUP, "/tmp/pmirun-test-never", PMIX_STRING);
     GIVES(PMIx_Job_control(&me, 1, info, 1, &results, &n), PMIX_ERR_NOT_SUPPORTED);
+    GIVES(PMIx_Group_construct("group", &all, 1, NULL, 0, &results, &n), PMIX_ERR_NOT_SUPPORTED);
+    PMIX_INFO_LOAD(&info[0], PMIX_LOG_STDERR, "not ours", PMIX_STRING);
+    GIVES(PMIx_Log(info, 1, NULL, 0), PMIX_ERR_NOT_SUPPORTED);
     PMIX_INFO_LOAD(&info[0], PMIX_ALLOC_ID, "more", PMIX_STRING);
     GIVES(PMIx_Allocation_request(PMIX_ALLOC_NEW, info, 1, &results, &n), PMIX_ERR_NOT_SUPPORTED);
     fence(false);
@@ -407,7 +415,7 @@ static void die(const char *where, const char *program)
         }
         PMIx_Connect(&all, 1, NULL, 0);
     } else if (strcmp(where, "lookup") == 0) {
-        pmix_pdata_t *found;
+        pmix_pdata_t found[1];
         pmix_info_t info[1];
         int n = 0;
 
@@ -416,7 +424,7 @@ static void die(const char *where, const char *program)
             die_of(SIGKILL);
         }
         PMIX_INFO_LOAD(&info[0], PMIX_WAIT, &n, PMIX_INT);
-        PMIX_PDATA_CREATE(found, 1);
+        PMIX_PDATA_CONSTRUCT(&found[0]);
         PMIX_LOAD_KEY(found[0].key, "never");
         PMIx_Lookup(found, 1, info, 1);
     } else { /* exit: without finalize */

@@ -2,7 +2,8 @@
 /*
  * dynamic spawn N | names: an MPI program whose jobs grow together.
  *   spawn  N children, merged with their parents; twice, one after the other
- *   names  one half publishes a port, the other looks it up and connects; and again once the name is taken back
+ *   names  one half publishes a port, the other looks it up and connects; and again once the name
+ *          is taken back
  * Prints "good" when sums over the processes that have come together are right.
  */
 #include <stdio.h>

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #define PREFIX     "pmirun-"
+#define NAME_BYTES 64
 #define KEY_DIGITS (sizeof(((struct guard *)0)->key) - 1)
 /* of making a folder: somebody may take it for a dead one's and remove it */
 #define MAX_TRIES 100u
@@ -44,8 +45,8 @@ const char *folder_where(enum folder_place place)
     return tmp && tmp[0] == '/' ? tmp : "/tmp"; /* the guard's working directory is not ours */
 }
 
-/* The first bytes of the names of this host's folders. */
-static char *host_prefix(void)
+/* With no key the first bytes of the names of this host's folders. */
+static void folder_name(const char *key, char name[NAME_BYTES])
 {
     char host[256] = "";
     uint32_t hash = 2166136261u;
@@ -53,17 +54,10 @@ static char *host_prefix(void)
     gethostname(host, sizeof(host) - 1);
     for (const char *p = host; *p; p++)
         hash = (hash ^ (unsigned char)*p) * 16777619u;
-    return xprintf(PREFIX "%08x-", hash);
+    snprintf(name, NAME_BYTES, PREFIX "%08x-%s", hash, key);
 }
 
-static char *folder_name(const char *key)
-{
-    char *prefix = host_prefix();
-
-    return xappend(prefix, "%s", key);
-}
-
-/* ---- removal ---- */
+/* ---- removal: at exit and in the guard, where nothing may call die() ---- */
 
 /* A folder in `parent`; -1: it is none, or lies on another file system. */
 static int open_folder(int parent, const char *name, const dev_t *dev)
@@ -110,7 +104,7 @@ static bool empty_sub(int folder, int sub)
 
     fchmod(sub, 0700);
     while ((entry = next_entry(d))) {
-        snprintf(name, sizeof(name), "%08x%08x", random_u32(), random_u32());
+        snprintf(name, sizeof(name), "%llx", (unsigned long long)clock_ns()); /* a new one */
         if (remove_entry(sub, entry) || renameat(sub, entry, folder, name) == 0)
             progress = true;
     }
@@ -161,26 +155,30 @@ static bool remove_folder(int parent, const char *name, int folder)
     return false;
 }
 
-void folder_remove(const char *key)
+bool folder_remove(const char *key)
 {
-    char *name = folder_name(key);
+    char name[NAME_BYTES];
+    bool gone = true;
 
+    folder_name(key, name);
     for (int place = 0; place < FOLDER_PLACES; place++) {
         int parent =
                 open(folder_where((enum folder_place)place), O_RDONLY | O_DIRECTORY | O_CLOEXEC),
             folder = parent < 0 ? -1 : open_folder(parent, name, NULL);
 
         if (folder >= 0) {
-            remove_folder(parent, name, folder);
+            gone = remove_folder(parent, name, folder) && gone;
             close(folder);
+        } else {
+            gone = gone && errno == ENOENT;
         }
         if (parent >= 0)
             close(parent);
     }
-    free(name);
+    return gone;
 }
 
-void folder_remove_all(struct pmirun *pr)
+bool folder_remove_all(struct pmirun *pr)
 {
     struct folders *f = &pr->folders;
     bool any = false;
@@ -190,8 +188,7 @@ void folder_remove_all(struct pmirun *pr)
         free(f->path[i]);
         f->path[i] = NULL;
     }
-    if (any)
-        folder_remove(pr->guard.key);
+    return !any || folder_remove(pr->guard.key);
 }
 
 /* ---- what others have left behind ---- */
@@ -199,12 +196,14 @@ void folder_remove_all(struct pmirun *pr)
 /* Removes the folders whose owners are dead. */
 static void sweep(struct pmirun *pr, const char *place)
 {
-    char *prefix = host_prefix();
-    const size_t prefix_len = strlen(prefix);
     DIR *d = opendir(place);
     const struct dirent *e;
+    char prefix[NAME_BYTES];
+    size_t prefix_len;
     struct stat st;
 
+    folder_name("", prefix);
+    prefix_len = strlen(prefix);
     while (d && (e = readdir(d))) {
         int folder;
 
@@ -222,7 +221,6 @@ static void sweep(struct pmirun *pr, const char *place)
     }
     if (d)
         closedir(d);
-    free(prefix);
 }
 
 /* ---- our own ---- */
@@ -246,8 +244,13 @@ static int make(const char *path)
         if (mkdir(path, 0700) != 0)
             return -1;
         fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0 && errno != ENOENT)
+        if (fd < 0 && errno != ENOENT) {
+            int err = errno;
+
+            rmdir(path);
+            errno = err;
             return -1;
+        }
         if (fd >= 0) {
             flock(fd, LOCK_EX);
             if (is_same(path, fd))
@@ -263,14 +266,13 @@ const char *folder_get(struct pmirun *pr, enum folder_place place)
 {
     struct folders *f = &pr->folders;
     const char *where = folder_where(place);
-    char *path, *name;
+    char name[NAME_BYTES], *path;
 
     if (f->path[place])
         return f->path[place];
     sweep(pr, where);
-    name = folder_name(pr->guard.key);
+    folder_name(pr->guard.key, name);
     path = xprintf("%s/%s", where, name);
-    free(name);
     f->lock[place] = make(path);
     if (f->lock[place] < 0) {
         int err = errno;

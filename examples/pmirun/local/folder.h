@@ -3,6 +3,8 @@
 #ifndef PMIRUN_FOLDER_H
 #define PMIRUN_FOLDER_H
 
+#include <stdbool.h>
+
 struct pmirun;
 
 enum folder_place { FOLDER_TMP, FOLDER_SHM, FOLDER_PLACES }; /* $TMPDIR or /tmp; /dev/shm */
@@ -16,8 +18,8 @@ const char *folder_where(enum folder_place place); /* in which folder */
 /* A folder that this user alone can enter, made at the first call; NULL and errno. Not in a head,
  * which has no ranks. */
 const char *folder_get(struct pmirun *pr, enum folder_place place);
-void folder_remove_all(struct pmirun *pr); /* with all that is in them */
+bool folder_remove_all(struct pmirun *pr); /* with all that is in them; false: something is left */
 /* The same, for those of the pmirun whose guard has this key. */
-void folder_remove(const char *key);
+bool folder_remove(const char *key);
 
 #endif

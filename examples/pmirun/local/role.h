@@ -70,8 +70,8 @@ struct agent_ops {
     int (*send)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
                 uint32_t n_iov);
     void (*lost)(struct pmirun *pr, uint32_t node, const char *why);
-    /* A piece of a message of pmix/ for another node, or for the head: number n_nodes. False: enough
-     * for now, far_room() follows. */
+    /* A piece of a message of pmix/ for another node, or for the head, whose number is n_nodes.
+     * False: enough for now, far_room() follows. */
     bool (*pmix)(struct pmirun *pr, uint32_t node, const void *p, size_t n);
 };
 

@@ -175,9 +175,9 @@ static void note_list(struct pmirun *pr, const struct app *app, char *interp, st
         bool all = read_list(fd, text, LIST_BYTES);
 
         close(fd);
-        kill(pid, SIGKILL); /* it has ended, or is not to go on */
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        if (kill(pid, SIGKILL) == 0) /* it has ended, or is not to go on */
+            while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
         for (char *line = all ? strtok_r(text, "\n", &save) : NULL; line;
              line = strtok_r(NULL, "\n", &save))
             note_line(f, line);
@@ -419,7 +419,8 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
     if (status)
         return status;
     job->misled = way == MPI_PMI && f.openmpi;
-    if (job->number == 0 && job->n_ranks > 1 && job->way == MPI_PMI && !f.pmi && !job->misled)
+    if (job->number == 0 && job->n_ranks > 1 && job->way == MPI_PMI && !f.pmi && !job->misled &&
+        (!pr->agent || job->node_of[0] == pr->agent->node(pr))) /* one of the nodes looks */
         pr->look_ns = pr->now_ns + LOOK_S * NS_PER_S;
     if (pr->agent)
         pr->agent->chose(pr, job);

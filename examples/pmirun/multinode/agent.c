@@ -711,6 +711,7 @@ static void progress(struct pmirun *pr)
 
 static void stop(struct pmirun *pr)
 {
+    far_stop(pr);
     ucx_stop(pr);
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }

@@ -43,13 +43,13 @@ enum message {
     MSG_STOP,       /* the job is being stopped */
     MSG_ABANDON,    /* u32 job: end its ranks, it failed */
     MSG_OVER,       /* u32 job: nothing of it is left on any node */
-    MSG_SPACE,      /* a job that has no rank there (nodes.c); the answer is MSG_LAUNCHED */
     MSG_ROOM,       /* u32 1 or 2, u32 bytes of output that were taken */
     MSG_INPUT,      /* text for rank 0's stdin; an empty one is its end */
     MSG_SPAWNED,    /* u64 token, u32 rc as int32, text its job id */
     MSG_NAMED,      /* u64 token, u32 rc as int32, text port: the answer to MSG_NAME */
     MSG_ASK,        /* are you there? */
     MSG_END,        /* all ranks have ended: sweep, say DONE and leave */
+    MSG_SPACE,      /* a job that has no rank there (nodes.c); the answer is MSG_LAUNCHED */
     /* agent to agent */
     MSG_EXCHANGE = 128, /* u32 job, and a frame of the exchange */
 };

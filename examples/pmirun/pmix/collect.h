@@ -64,8 +64,8 @@ void collect_destroy(struct collect *c); /* calls nobody back */
 /* All participants of ours have entered; we are one of several members. */
 void collect_enter(struct collect *c, const struct collect_sig *sig, const void *data, size_t len,
                    host_done_fn done, void *done_ctx);
-/* A message of another node has come. FAR_OK; FAR_EINVAL: it makes no sense; FAR_ELIMIT, FAR_ENOMEM:
- * it cannot be kept, and the job cannot continue. */
+/* A message of another node has come. FAR_OK; FAR_EINVAL: it makes no sense; FAR_ELIMIT,
+ * FAR_ENOMEM: it cannot be kept, and the job cannot continue. */
 int collect_heard(struct collect *c, uint32_t from, enum collect_frame what,
                   const struct collect_sig *sig, int status, const void *data, size_t len);
 /* A process is gone: ops->gone() is asked about those that others wait in. */

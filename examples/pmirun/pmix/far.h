@@ -146,7 +146,7 @@ void far_tick(struct pmirun *pr); /* every half second */
 /* Frees everything. What waits is not called back. */
 void far_stop(struct pmirun *pr);
 
-/* ---- for multinode/, which calls far_rank_gone(), far_job_over(), far_tick() of a head too ---- */
+/* ---- for multinode/; a head calls far_rank_gone(), far_job_over(), far_tick() too ---- */
 
 /* A piece of a message has come from a node, or from the head: number n_nodes. False: it makes no
  * sense. And: there is room again on the way there. */

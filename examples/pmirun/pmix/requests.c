@@ -18,7 +18,11 @@ static void answer(struct upcall *u, int status, const void *data, size_t len)
     *u->prev = u->next;
     if (u->next)
         u->next->prev = u->prev;
-    upcall_answer(u, status, data, len);
+    upcall_set_answer(u, status, data, len);
+    if (u->state == UP_IN_HAND) /* who asks may look at it again */
+        u->state = UP_ANSWERED;
+    else
+        upcall_send_answer(u);
 }
 
 static void on_done(void *ctx, int status, const char *data, size_t len)
@@ -239,6 +243,7 @@ void requests_take(struct pmirun *pr, struct queued *q)
     if (waiting)
         waiting->prev = &u->next;
     waiting = u;
+    u->state = UP_IN_HAND;
     switch (u->kind) {
     case UP_CONNECTED: on_connected(pr, u); break;
     case UP_FINALIZED: on_finalized(pr, u); break;
@@ -251,6 +256,12 @@ void requests_take(struct pmirun *pr, struct queued *q)
     case UP_SPAWN: on_spawn(pr, u); break;
     default: answer(u, PMIX_ERR_NOT_SUPPORTED, NULL, 0);
     }
+    if (u->state == UP_ANSWERED)
+        upcall_send_answer(u);
+    else if (u->state == UP_DROPPED)
+        upcall_free(u);
+    else
+        u->state = UP_WAITS;
 }
 
 void requests_free(void)
@@ -259,6 +270,9 @@ void requests_free(void)
         struct upcall *u = waiting;
 
         waiting = u->next;
-        upcall_free(u);
+        if (u->state == UP_IN_HAND)
+            u->state = UP_DROPPED;
+        else
+            upcall_free(u);
     }
 }

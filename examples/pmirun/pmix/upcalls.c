@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between libpmix's thread and the loop's: all functions here but upcall_answer() run in the
+/* Between libpmix's thread and the loop's: all functions here but the last two run in the
  * former. */
 #define _GNU_SOURCE
 #include "upcalls.h"
@@ -505,6 +505,23 @@ static pmix_status_t on_query(pmix_proc_t *proc, pmix_query_t *queries, size_t n
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
+/* Without it libpmix says that it has logged, and logs nothing. */
+static void on_log(const pmix_proc_t *client, const pmix_info_t data[], size_t n,
+                   const pmix_info_t directives[], size_t n_directives, pmix_op_cbfunc_t done,
+                   void *cbdata)
+{
+    struct upcall *u = begin(UP_UNSUPPORTED, client, cbdata);
+
+    (void)data;
+    (void)n;
+    (void)directives;
+    (void)n_directives;
+    if (!u)
+        return;
+    u->done.op = done;
+    end(u, true);
+}
+
 /*
  * What is not here is answered by libpmix itself: not supported. Above all job_control, by which a
  * client could have files removed when it ends.
@@ -527,6 +544,7 @@ pmix_server_module_t *upcalls_module(struct queue *q)
         .deregister_events = on_deregister,
         .notify_event = on_notify,
         .query = on_query,
+        .log = on_log,
     };
 
     queue = q;
@@ -614,7 +632,7 @@ static void answer(pmix_status_t ignored, void *arg)
     upcall_free(u);
 }
 
-void upcall_answer(struct upcall *u, int status, const void *data, size_t len)
+void upcall_set_answer(struct upcall *u, int status, const void *data, size_t len)
 {
     u->answer_status = status;
     if (data && len > 0) {
@@ -625,6 +643,10 @@ void upcall_answer(struct upcall *u, int status, const void *data, size_t len)
             u->answer_status = PMIX_ERR_NOMEM;
         u->answer_len = u->answer ? len : 0;
     }
+}
+
+void upcall_send_answer(struct upcall *u)
+{
     /* To register nothing is libpmix's way to have a function called in its thread. */
     if (lib.PMIx_server_register_resources(NULL, 0, answer, u) != PMIX_SUCCESS)
         upcall_free(u);

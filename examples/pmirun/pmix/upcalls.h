@@ -28,6 +28,7 @@ enum upcall_kind {
     UP_MODEX, /* of procs[0]: a client here wants what it has put */
     UP_NAMES, /* publish, lookup, unpublish */
     UP_SPAWN,
+    UP_UNSUPPORTED,
     UP_GIVEN, /* the answer to our own request `token`: status, data; wants none */
 };
 
@@ -36,7 +37,8 @@ struct upcall_block;
 struct upcall {
     struct queued queued;
     struct upcall *next, **prev; /* requests.c's: of those that wait for an answer */
-    struct upcall_block *blocks; /* memory of what is copied */
+    enum { UP_WAITS, UP_IN_HAND, UP_ANSWERED, UP_DROPPED } state; /* requests.c's */
+    struct upcall_block *blocks;                                  /* memory of what is copied */
     enum upcall_kind kind;
     pmix_proc_t who; /* not of a collective, or a modex: libpmix does not say */
     pmix_proc_t *procs;
@@ -70,8 +72,10 @@ void upcalls_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source
                       pmix_event_notification_cbfunc_fn_t done, void *cbdata);
 /* To be handed to PMIx_server_dmodex_request(), with the request's number as cbdata. */
 void upcalls_on_given(pmix_status_t status, char *data, size_t len, void *cbdata);
-/* Answers it, once, and frees it. data is copied. */
-void upcall_answer(struct upcall *u, int status, const void *data, size_t len);
+/* The answer to it; data is copied. */
+void upcall_set_answer(struct upcall *u, int status, const void *data, size_t len);
+/* Sends that, in libpmix's thread, which frees it: no more may be done with it here. */
+void upcall_send_answer(struct upcall *u);
 /* Frees one that is not answered. */
 void upcall_free(struct upcall *u);
 
