@@ -192,7 +192,7 @@ static bool is_hwlocs(const char *assignment)
     return strncmp(assignment, "HWLOC_", 6) == 0;
 }
 
-/* Where the user has a word with hwloc, it is left alone: one variable changes what another does. */
+/* A user who sets one of hwloc's variables is left alone: it may change what ours do. */
 static bool user_sets(const struct job *job)
 {
     for (char **e = environ; *e; e++)

@@ -18,8 +18,8 @@ struct topology {
 const char *topology_file(struct pmirun *pr);
 /* Adds to job->vars what has hwloc read that file, unless the user sets a variable of hwloc. */
 void topology_vars(struct pmirun *pr, struct job *job);
-/* From true to false, hwloc in this process reads that file, if there is one: libpmix's server looks
- * for the topology when it starts. */
+/* From true to false, hwloc in this process reads that file, if there is one: libpmix's server
+ * looks for the topology when it starts. */
 void topology_use(const struct pmirun *pr, bool use);
 
 #endif

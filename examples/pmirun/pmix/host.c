@@ -23,6 +23,7 @@
 #include "../local/folder.h"
 #include "../local/launch.h"
 #include "../local/pmirun.h"
+#include "bounds.h"
 #include "hosted.h"
 #include "keys.h"
 
@@ -196,12 +197,14 @@ static pmix_status_t init_server(struct pmirun *pr)
     info[5].value.data.flag = true;
     drop_stale();
     topology_use(pr, true);
+    bounds_begin();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = lib.PMIx_server_init(upcalls_module(&host.queue), info, sizeof(info) / sizeof(info[0]));
     if (rc == PMIX_SUCCESS)
         lib.PMIx_Register_event_handler(&code, 1, NULL, 0, upcalls_on_event, NULL, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bounds_end();
     topology_use(pr, false);
     free(nspace);
     return rc;
@@ -656,6 +659,7 @@ void host_tick(struct pmirun *pr)
 {
     if (!host.runs)
         return;
+    bounds_tick(pr);
     give_up_modexes();
     far_tick(pr);
 }

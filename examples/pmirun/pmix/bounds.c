@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Faults of libpmix 4.2 by which one client stops the server, and with it all jobs.
+ *
+ * A value that does not fit into a segment of its shared store (gds/ds21: 4 MiB) is more than an
+ * error: on the way out the server frees what it must not, and aborts. So a client's message may
+ * be no larger than a segment. Both sides of the store read its size in their environment.
+ *
+ * The server reads a newcomer's greeting in its only thread, and waits for all of it without end.
+ * Who connects and says nothing, which any user of the node can, stops it. Accepted sockets inherit
+ * the time limit of the one that listens; libpmix takes what exceeds it for a lost connection.
+ *
+ * Several such connections, or a fault of its own, still stop it. So every half second it is asked
+ * for a sign of life; without one for half a minute the job is stopped with a message.
+ *
+ * Not bounded: a rank that has changed its user id. libpmix refuses its connection, and then may
+ * crash. Whoever is not told the namespace's name, which is random, cannot get there.
+ */
+#define _GNU_SOURCE
+#include "bounds.h"
+
+#include "../local/pmirun.h"
+#include "lib.h"
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#define MESSAGE "PMIX_MCA_ptl_base_max_msg_size" /* MiB */
+#define SEGMENT "NS_DATA_SEG_SIZE"               /* bytes */
+#define ROOM    (64u << 10)                      /* in a segment, for the key and the like */
+
+static bool message_is_ours;
+
+void bounds_begin(void)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", ((unsigned)BOUNDS_MESSAGE_MIB << 20) + ROOM);
+    setenv(SEGMENT, text, 0); /* and stays for the ranks */
+    message_is_ours = !getenv(MESSAGE);
+    snprintf(text, sizeof(text), "%d", BOUNDS_MESSAGE_MIB);
+    setenv(MESSAGE, text, 0);
+}
+
+/* All sockets of this process that listen. Ours never block, for which no limit matters. */
+static void limit_greetings(void)
+{
+    const struct timeval limit = {BOUNDS_GREETING_S, 0};
+    DIR *d = opendir("/proc/self/fd");
+    const struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        int fd = atoi(e->d_name), listens = 0;
+        socklen_t len = sizeof(listens);
+
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens)
+            setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    }
+    if (d)
+        closedir(d);
+}
+
+void bounds_end(void)
+{
+    if (message_is_ours)
+        unsetenv(MESSAGE); /* what clients take from the server is not bounded */
+    limit_greetings();
+}
+
+static bool asked; /* and not answered */
+static unsigned n_ticks;
+
+/* In libpmix's thread. */
+static void answers(pmix_status_t status, void *arg)
+{
+    (void)status, (void)arg;
+    __atomic_store_n(&asked, false, __ATOMIC_RELEASE);
+}
+
+void bounds_tick(struct pmirun *pr)
+{
+    if (!__atomic_load_n(&asked, __ATOMIC_ACQUIRE)) {
+        n_ticks = 0;
+        asked = true;
+        if (lib.PMIx_server_register_resources(NULL, 0, answers, NULL) != PMIX_SUCCESS)
+            asked = false;
+    } else if (++n_ticks == BOUNDS_TICKS && !pr->stopping) {
+        say(pr,
+            "libpmix's server has not answered for %u s, so no PMIx client is served: a rank under "
+            "another user id, or a program that connects to its port, can do that; stopping the "
+            "job",
+            BOUNDS_TICKS / 2);
+        job_stop(pr, STATUS_RESOURCES);
+    }
+}
