@@ -443,8 +443,10 @@ static void test_hostile(void **state)
     /* a failure of what is not there is none */
     assert_int_equal(collect_heard(w.nodes[1].c, 2, COLLECT_FAIL, &sig, 0, NULL, 0), FAR_OK);
     assert_int_equal(collect_pending(w.nodes[1].c), 0);
-    for (uint32_t i = 1; i < 4; i++)
-        enter(&w, i, 0);
+    enter(&w, 2, 0);
+    assert_int_equal(collect_heard(w.nodes[2].c, 3, COLLECT_RESULT, &sig, 0, "x", 1), FAR_EINVAL);
+    enter(&w, 1, 0);
+    enter(&w, 3, 0);
     settle(&w);
     for (uint32_t i = 1; i < 4; i++)
         assert_int_equal(w.nodes[i].status[0][0], FAR_OK);
