@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A PMIx client without an MPI: bare SIZE [without-names]. Job keys, a fence with its data and a Get
- * of every peer's value, one without data after which values are asked for, and names that are
+/* A PMIx client without an MPI: bare SIZE [without-names]. Job keys, a fence with its data and a
+ * Get of every peer's value, one without data after which values are asked for, and names that are
  * published, looked up and taken back. Rank 0 prints "bare ok size=N". */
 #include <pmix.h>
 #include <stdio.h>
