@@ -136,9 +136,9 @@ static const char *await(pid_t pid, int from)
     while (rc < 0 && errno == EINTR);
     if (rc > 0)
         n = read(from, &answer, 1);
-    kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    if (kill(pid, SIGKILL) == 0)
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
     if (rc == 0)
         return "hwloc has not found it within 10 s";
     return n == 1 && answer <= NO_FILE ? why[answer] : "hwloc has crashed";

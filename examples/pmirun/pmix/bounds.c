@@ -85,14 +85,13 @@ void bounds_tick(struct pmirun *pr)
 {
     if (!__atomic_load_n(&asked, __ATOMIC_ACQUIRE)) {
         n_ticks = 0;
-        asked = true;
+        __atomic_store_n(&asked, true, __ATOMIC_RELEASE);
         if (lib.PMIx_server_register_resources(NULL, 0, answers, NULL) != PMIX_SUCCESS)
-            asked = false;
+            __atomic_store_n(&asked, false, __ATOMIC_RELEASE);
     } else if (++n_ticks == BOUNDS_TICKS && !pr->stopping) {
         say(pr,
-            "libpmix's server has not answered for %u s, so no PMIx client is served: a rank under "
-            "another user id, or a program that connects to its port, can do that; stopping the "
-            "job",
+            "libpmix's server has not answered for %u s, so no PMIx client is served; a program "
+            "that connects to its port and says nothing can do that; stopping the job",
             BOUNDS_TICKS / 2);
         job_stop(pr, STATUS_RESOURCES);
     }
