@@ -47,7 +47,7 @@ function(fencepost_find_features)
         pkg_check_modules(FENCEPOST_SODIUM QUIET IMPORTED_TARGET GLOBAL libsodium)
     endif()
     fencepost_feature(sodium "pmirun on several nodes" "libsodium-dev pkg-config" FENCEPOST_SODIUM_FOUND)
-    fencepost_feature(pmix "PMIx beside pmibench" "libpmix-dev pkg-config" FENCEPOST_PMIX_FOUND)
+    fencepost_feature(pmix "pmirun --mpi pmix" "libpmix-dev pkg-config" FENCEPOST_PMIX_FOUND)
     find_path(FENCEPOST_HWLOC_H hwloc/memattrs.h) # since hwloc 2.3
     find_library(FENCEPOST_LIBHWLOC hwloc)
     fencepost_feature(hwloc "the topology found once a node" "libhwloc-dev" FENCEPOST_HWLOC_H FENCEPOST_LIBHWLOC)

@@ -41,7 +41,20 @@ works() {
 }
 err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
 
+# maps WANT [option of pmirun...]: is libpmix in the process that starts ranks, yes or no?
+maps() {
+    local want=$1 got
+    shift
+    what="libpmix $*"
+    n=$((n + 1))
+    timeout -k 5 30 "$pmirun" "$@" "${nodes[@]}" -n 1 sh -c 'grep -q libpmix /proc/$PPID/maps && echo yes || echo no' > "$dir/out" 2> "$dir/err"
+    [ "$(cat "$dir/out")" = "$want" ] || fail "it is there: $(cat "$dir/out")"
+}
+
 group_works() {
+    maps no
+    maps no --mpi pmi
+    maps yes --mpi pmix
     for ranks in 2 4 7; do
         works $ranks keys
         works $ranks subsets
