@@ -131,7 +131,7 @@ void loop_init(struct pmirun *pr)
     abort();
 }
 
-void folder_remove(const char *key)
+bool folder_remove(const char *key)
 {
     (void)key;
     abort();
