@@ -302,6 +302,27 @@ static void test_spaces(void **state)
     h_stop(&h);
 }
 
+/* Behind each value in the engine's store is a NUL, whatever its length: an exchange takes both. */
+static void test_nul_behind_values(void **state)
+{
+    const char *text = "0123456789abcdef0123456789abcdef";
+    struct pmiwire_str v;
+    struct harness h;
+
+    (void)state;
+    h_init(&h);
+    h_start(&h, 1);
+    for (size_t n = 0; n <= strlen(text); n++) {
+        struct pmiwire_str key = {text, 1 + n % 7};
+
+        assert_int_equal(pmiwire_server_put(h.s, 0, key, (struct pmiwire_str){text, n}), 0);
+        assert_int_equal(pmiwire_server_get(h.s, 0, key, &v), 0);
+        assert_int_equal(v.len, n);
+        assert_int_equal(v.ptr[n], '\0');
+    }
+    h_stop(&h);
+}
+
 /* What one wire can say and the other cannot hear is refused, not cut. */
 static void test_values_across_wires(void **state)
 {
@@ -869,16 +890,27 @@ static void test_spawn_v2(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_v1_session),      cmocka_unit_test(test_v2_session),
-        cmocka_unit_test(test_versions),        cmocka_unit_test(test_identity),
-        cmocka_unit_test(test_singinit),        cmocka_unit_test(test_limits_of_pairs),
-        cmocka_unit_test(test_spaces),          cmocka_unit_test(test_values_across_wires),
-        cmocka_unit_test(test_mixed_barrier),   cmocka_unit_test(test_pipelining),
-        cmocka_unit_test(test_groups),          cmocka_unit_test(test_ring),
-        cmocka_unit_test(test_node_attributes), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_outside_store),   cmocka_unit_test(test_outside_names),
-        cmocka_unit_test(test_names_of_others), cmocka_unit_test(test_all_waits),
-        cmocka_unit_test(test_spawn_v1),        cmocka_unit_test(test_spawn_v1_refused),
+        cmocka_unit_test(test_v1_session),
+        cmocka_unit_test(test_v2_session),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_singinit),
+        cmocka_unit_test(test_limits_of_pairs),
+        cmocka_unit_test(test_spaces),
+        cmocka_unit_test(test_nul_behind_values),
+        cmocka_unit_test(test_values_across_wires),
+        cmocka_unit_test(test_mixed_barrier),
+        cmocka_unit_test(test_pipelining),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_node_attributes),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_outside_store),
+        cmocka_unit_test(test_outside_names),
+        cmocka_unit_test(test_names_of_others),
+        cmocka_unit_test(test_all_waits),
+        cmocka_unit_test(test_spawn_v1),
+        cmocka_unit_test(test_spawn_v1_refused),
         cmocka_unit_test(test_spawn_v2),
     };
 

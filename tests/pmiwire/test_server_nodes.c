@@ -446,17 +446,8 @@ static int on_put_engine(void *ctx, const struct pmiwire_peer *who, struct pmiwi
 static int on_find_engine(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
                           struct pmiwire_str *value)
 {
-    static char text[100];
-    int rc = pmiwire_server_get(k.cl.servers[cl_node(job)->id], 0, key, value);
-
     (void)ctx;
-    if (rc != 0)
-        return rc;
-    assert_true(value->len < sizeof(text));
-    memcpy(text, value->ptr, value->len);
-    text[value->len] = '\0';
-    value->ptr = text;
-    return 0;
+    return pmiwire_server_get(k.cl.servers[cl_node(job)->id], 0, key, value);
 }
 
 static int on_merge_engine(void *ctx, const struct pmiwire_peer *job, const void *block,

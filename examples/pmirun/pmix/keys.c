@@ -77,13 +77,20 @@ static void add_string(struct list *l, const char *key, const char *s)
     add_owned(l, key, strdup(s));
 }
 
-/* A map as libpmix writes it; takes it. */
-static void add_regex(struct list *l, const char *key, char *regex)
+/* A map, as libpmix takes a list that it is not to shorten. PMIx_generate_regex() puts names of one
+ * beginning together, so that those behind are no longer in the order of the map of ranks. */
+static void add_map(struct list *l, const char *key, const char *text)
 {
     pmix_value_t *v = add(l, key, PMIX_REGEX);
+    const size_t size = strlen("raw:") + strlen(text) + 1;
 
-    v->data.bo.bytes = regex;
-    v->data.bo.size = strlen(regex) + 1;
+    v->data.bo.bytes = malloc(size);
+    if (!v->data.bo.bytes) {
+        l->failed = true;
+        return;
+    }
+    v->data.bo.size = size;
+    snprintf(v->data.bo.bytes, size, "raw:%s", text);
 }
 
 static void free_info(pmix_info_t *info, size_t n);
@@ -198,22 +205,16 @@ char *keys_ranks(const struct keys_job *job)
 
 static int add_maps(struct list *l, const struct keys_job *job)
 {
-    char *nodes = keys_nodes(job), *ranks = keys_ranks(job), *node_map = NULL, *proc_map = NULL;
-    int rc = 0;
+    char *nodes = keys_nodes(job), *ranks = keys_ranks(job);
+    const bool have = nodes && ranks;
 
-    if (!nodes || !ranks) {
-        rc = -ENOMEM;
-    } else if (lib.PMIx_generate_regex(nodes, &node_map) != PMIX_SUCCESS ||
-               lib.PMIx_generate_ppn(ranks, &proc_map) != PMIX_SUCCESS) {
-        rc = -EINVAL;
-        free(node_map);
-    } else {
-        add_regex(l, PMIX_NODE_MAP, node_map);
-        add_regex(l, PMIX_PROC_MAP, proc_map);
+    if (have) {
+        add_map(l, PMIX_NODE_MAP, nodes);
+        add_map(l, PMIX_PROC_MAP, ranks);
     }
     free(nodes);
     free(ranks);
-    return rc;
+    return have ? 0 : -ENOMEM;
 }
 
 static void add_parent(struct list *l, const struct keys_job *job)

@@ -20,7 +20,7 @@
     X(PMIx_server_register_nspace) X(PMIx_server_deregister_nspace) \
     X(PMIx_server_register_client) X(PMIx_server_deregister_client) \
     X(PMIx_server_register_resources) X(PMIx_server_setup_fork) X(PMIx_server_dmodex_request) \
-    X(PMIx_generate_regex) X(PMIx_generate_ppn) \
+    \
     X(PMIx_Notify_event) X(PMIx_Register_event_handler) \
     X(PMIx_Data_pack) X(PMIx_Data_unpack) X(PMIx_Value_destruct)
 /* clang-format on */

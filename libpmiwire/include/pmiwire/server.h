@@ -362,8 +362,8 @@ PMIWIRE_API int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struc
                                    struct pmiwire_str value);
 
 /**
- * @brief Look into the engine's own store. *value is valid until the next call. @return 0,
- *        PMIWIRE_ENOENT
+ * @brief Look into the engine's own store. *value is valid until the next call, and followed by a
+ *        NUL that can be read. @return 0, PMIWIRE_ENOENT
  */
 PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                    struct pmiwire_str *value);

@@ -118,7 +118,7 @@ static struct pmiwire__entry *make_entry(struct pmiwire__kvs *k, struct pmiwire_
 
     if (key.len > UINT32_MAX / 2 || value.len > UINT32_MAX / 2)
         return NULL;
-    e = k->alloc->realloc(k->alloc->ctx, NULL, sizeof(*e) + key.len + value.len);
+    e = k->alloc->realloc(k->alloc->ctx, NULL, sizeof(*e) + key.len + value.len + 1);
     if (!e)
         return NULL;
     e->key_len = (uint32_t)key.len;
@@ -128,6 +128,7 @@ static struct pmiwire__entry *make_entry(struct pmiwire__kvs *k, struct pmiwire_
         memcpy(e->bytes, key.ptr, key.len);
     if (value.len)
         memcpy(e->bytes + key.len, value.ptr, value.len);
+    e->bytes[key.len + value.len] = '\0';
     return e;
 }
 

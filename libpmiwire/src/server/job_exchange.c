@@ -106,16 +106,17 @@ bool pmiwire__find(const struct pmiwire__job *j, struct pmiwire_str key, struct 
     return e != NULL;
 }
 
-/* A copy with a NUL, in one of the server's buffers. */
-static int terminate(struct pmiwire_server *s, struct pmiwire__buf *b, struct pmiwire_str value,
-                     struct pmiwire_str *out)
+/* A copy with a NUL, in the server's buffer, takes the value's place. */
+static int terminate(struct pmiwire_server *s, struct pmiwire_str *value)
 {
+    struct pmiwire__buf *b = &s->value;
+
     b->len = 0;
-    if (pmiwire__buf_room(&s->mem, b, value.len + 1) != 0)
+    if (pmiwire__buf_room(&s->mem, b, value->len + 1) != 0)
         return -ENOMEM;
-    pmiwire__buf_add(b, value.ptr, value.len);
+    pmiwire__buf_add(b, value->ptr, value->len);
     pmiwire__buf_add(b, "", 1);
-    *out = (struct pmiwire_str){b->ptr, b->len};
+    *value = (struct pmiwire_str){b->ptr, b->len};
     return 0;
 }
 
@@ -125,11 +126,8 @@ static int x_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
 
     if (!pmiwire__find(j, key, value))
         return PMIWIRE_ENOENT;
-    if (j->s->ops.find) {
-        value->len++; /* the NUL behind it */
-        return 0;
-    }
-    return terminate(j->s, &j->s->found, *value, value);
+    value->len++; /* the NUL behind it */
+    return 0;
 }
 
 static int merge(struct pmiwire__job *j, const void *block, size_t bytes)
@@ -345,7 +343,7 @@ int pmiwire__tell_exchange(struct pmiwire__job *j, int32_t rank, struct pmiwire_
 
     if (exchange_needs_none(j))
         return 0;
-    if (terminate(s, &s->value, value, &value) != 0)
+    if (terminate(s, &value) != 0)
         return -ENOMEM;
     return note_limit(j, pmiwire_exchange_put(j->x, rank, key, value, hint));
 }

@@ -158,7 +158,6 @@ void pmiwire_server_destroy(struct pmiwire_server *s)
     pmiwire__free(s, s->fields);
     pmiwire__free(s, s->scratch);
     pmiwire__buf_free(&s->mem, &s->value);
-    pmiwire__buf_free(&s->mem, &s->found);
     {
         struct pmiwire_allocator a = s->mem.a;
 

@@ -99,7 +99,7 @@ static inline void pmiwire__take_all(struct pmiwire__link *from, struct pmiwire_
 struct pmiwire__entry {
     uint32_t key_len, value_len;
     uint32_t owner; /* a job; used by the name service */
-    char bytes[];   /* key, then value */
+    char bytes[];   /* key, then value, then a NUL that no length counts */
 };
 
 struct pmiwire__slot {
@@ -303,7 +303,6 @@ struct pmiwire_server {
     char *scratch; /* unescaped values, group names: for the message being served */
     size_t cap_scratch;
     struct pmiwire__buf value; /* one that goes into an exchange, with its NUL */
-    struct pmiwire__buf found; /* one that an exchange finds here, likewise */
     const char *limit;         /* that the put being served would exceed; NULL: none */
     size_t limit_bytes;
 
