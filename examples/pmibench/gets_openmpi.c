@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A Get in a process of Open MPI, by the same library as Open MPI's own Gets.
+ *
+ *     gets pmi|pmix KEYS GETS SEED
+ *
+ * `pmi`: Open MPI was started by PMI-1, through the libpmi that FLUX_PMI_LIBRARY_PATH names.
+ * `pmix`: by PMIx. It is an error if it was not. Otherwise this is `get` of pmibench-client: the
+ * ranks put KEYS pairs together, fence, and each Gets random keys, GETS times, and checks them.
+ * Rank 0 prints one line of figures.
+ */
+#include <dlfcn.h>
+#include <mpi.h>
+#include <pmix.h>
+#include <string.h>
+
+#include "figures.h"
+#include "pmi.h"
+
+static int rank, size;
+
+static void fail(const char *what, const char *why)
+{
+    fprintf(stderr, "gets: rank %d of %d: %s: %s\n", rank, size, what, why);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* What both ways have; a call that fails does not return. */
+struct way {
+    void (*init)(void);
+    void (*put)(const char *key, const char *value);
+    void (*fence)(void);
+    void (*get)(const char *key, unsigned i, char *value);         /* value: 64 bytes; i: pair i */
+    void (*counts)(unsigned long *n_read, unsigned long *n_asked); /* of the table */
+};
+
+/* ---- PMI-1: the library that Open MPI has opened ---- */
+
+static struct {
+    __typeof__(PMI_KVS_Get_my_name) *my_name;
+    __typeof__(PMI_KVS_Put) *put;
+    __typeof__(PMI_KVS_Commit) *commit;
+    __typeof__(PMI_Barrier) *barrier;
+    __typeof__(PMI_KVS_Get) *get;
+    __typeof__(PMI_SHMEM_Counts) *counts;
+} pmi;
+static char kvsname[256];
+
+static void *pmi_call(void *lib, const char *call)
+{
+    void *p = dlsym(lib, call);
+
+    if (!p)
+        fail(call, dlerror());
+    return p;
+}
+
+static void pmi_need(int rc, const char *what)
+{
+    if (rc != PMI_SUCCESS)
+        fail(what, "failed");
+}
+
+static void pmi_init(void)
+{
+    const char *path = getenv("FLUX_PMI_LIBRARY_PATH");
+    void *lib = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+
+    if (!lib)
+        fail("pmi", "Open MPI has not opened a libpmi");
+    *(void **)&pmi.my_name = pmi_call(lib, "PMI_KVS_Get_my_name");
+    *(void **)&pmi.put = pmi_call(lib, "PMI_KVS_Put");
+    *(void **)&pmi.commit = pmi_call(lib, "PMI_KVS_Commit");
+    *(void **)&pmi.barrier = pmi_call(lib, "PMI_Barrier");
+    *(void **)&pmi.get = pmi_call(lib, "PMI_KVS_Get");
+    *(void **)&pmi.counts = pmi_call(lib, "PMI_SHMEM_Counts");
+    pmi_need(pmi.my_name(kvsname, sizeof(kvsname)), "PMI_KVS_Get_my_name");
+}
+
+static void pmi_put(const char *key, const char *value)
+{
+    pmi_need(pmi.put(kvsname, key, value), "PMI_KVS_Put");
+}
+
+static void pmi_fence(void)
+{
+    pmi_need(pmi.commit(kvsname), "PMI_KVS_Commit");
+    pmi_need(pmi.barrier(), "PMI_Barrier");
+}
+
+static void pmi_get(const char *key, unsigned i, char *value)
+{
+    (void)i;
+    pmi_need(pmi.get(kvsname, key, value, 64), "PMI_KVS_Get");
+}
+
+static void pmi_counts(unsigned long *n_read, unsigned long *n_asked)
+{
+    pmi_need(pmi.counts(n_read, n_asked), "PMI_SHMEM_Counts");
+}
+
+/* ---- PMIx: libpmix counts its users, Open MPI is one ---- */
+
+static pmix_proc_t me;
+
+static void pmix_need(pmix_status_t rc, const char *what)
+{
+    if (rc != PMIX_SUCCESS)
+        fail(what, PMIx_Error_string(rc));
+}
+
+static void pmix_init(void)
+{
+    if (!PMIx_Initialized())
+        fail("pmix", "Open MPI has not initialized PMIx");
+    pmix_need(PMIx_Init(&me, NULL, 0), "PMIx_Init");
+}
+
+static void pmix_put(const char *key, const char *text)
+{
+    pmix_value_t v;
+    char copy[64];
+
+    snprintf(copy, sizeof(copy), "%s", text);
+    v.type = PMIX_STRING;
+    v.data.string = copy;
+    pmix_need(PMIx_Put(PMIX_GLOBAL, key, &v), "PMIx_Put");
+}
+
+static void pmix_fence(void)
+{
+    pmix_info_t info;
+    bool collect = true;
+
+    pmix_need(PMIx_Commit(), "PMIx_Commit");
+    PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+    pmix_need(PMIx_Fence(NULL, 0, &info, 1), "PMIx_Fence");
+}
+
+/* A Get names the rank that has put the key. */
+static void pmix_get(const char *key, unsigned i, char *text)
+{
+    pmix_value_t *value = NULL;
+    pmix_proc_t whose;
+
+    PMIX_LOAD_PROCID(&whose, me.nspace, i % (unsigned)size);
+    pmix_need(PMIx_Get(&whose, key, NULL, 0, &value), "PMIx_Get");
+    snprintf(text, 64, "%s", value->type == PMIX_STRING ? value->data.string : "(no string)");
+    PMIX_VALUE_RELEASE(value);
+}
+
+static void pmix_counts(unsigned long *n_read, unsigned long *n_asked)
+{
+    *n_read = *n_asked = 0;
+}
+
+/* ---- the experiment ---- */
+
+static void check(const struct way *way, const char *key, unsigned i)
+{
+    char value[64], want[VALUE_BYTES];
+
+    way->get(key, i, value);
+    address(want, i, 0);
+    if (strcmp(value, want) != 0)
+        fail(key, "a Get has the wrong value");
+}
+
+static void measure(const struct way *way, unsigned keys, unsigned gets)
+{
+    static const char *const names[] = {"wall_us", "cpu_us", "read", "asked"};
+    static char picked_keys[N_PICKED][KEY_BYTES];
+    static unsigned picked[N_PICKED];
+    double figures[4], sum[4], most[4];
+    unsigned long n_read, n_asked, read_before, asked_before;
+    char key[KEY_BYTES], value[64];
+
+    for (unsigned i = (unsigned)rank; i < keys; i += (unsigned)size) {
+        name(key, i);
+        address(value, i, 0);
+        way->put(key, value);
+    }
+    way->fence();
+    pick(picked_keys, picked, keys);
+    for (unsigned i = 0; i < 20; i++)
+        check(way, picked_keys[i], picked[i]);
+    way->fence();
+    way->counts(&read_before, &asked_before);
+    figures[0] = seconds(CLOCK_MONOTONIC);
+    figures[1] = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    for (unsigned i = 0; i < gets; i++)
+        way->get(picked_keys[i % N_PICKED], picked[i % N_PICKED], value);
+    figures[1] = (seconds(CLOCK_PROCESS_CPUTIME_ID) - figures[1]) / gets * 1e6;
+    figures[0] = (seconds(CLOCK_MONOTONIC) - figures[0]) / gets * 1e6;
+    way->counts(&n_read, &n_asked);
+    figures[2] = (double)(n_read - read_before);
+    figures[3] = (double)(n_asked - asked_before);
+    way->fence();
+    for (unsigned i = 0; i < gets && i < N_PICKED; i++)
+        check(way, picked_keys[i], picked[i]);
+    MPI_Reduce(figures, sum, 4, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(figures, most, 4, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    for (int k = 0; rank == 0 && k < 4; k++)
+        printf("%s.mean %.6g %s.max %.6g ", names[k], sum[k] / size, names[k], most[k]);
+    if (rank == 0)
+        printf("\n");
+    if (fflush(stdout) != 0 || ferror(stdout))
+        fail("standard output", "cannot write the figures");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct way by_pmi = {pmi_init, pmi_put, pmi_fence, pmi_get, pmi_counts},
+                            by_pmix = {pmix_init, pmix_put, pmix_fence, pmix_get, pmix_counts};
+    const unsigned keys = argc > 2 ? (unsigned)atoi(argv[2]) : 0,
+                   gets = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+    const struct way *way = argc > 1 && strcmp(argv[1], "pmi") == 0    ? &by_pmi
+                            : argc > 1 && strcmp(argv[1], "pmix") == 0 ? &by_pmix
+                                                                       : NULL;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (!way || keys == 0 || gets == 0)
+        fail("usage", "gets pmi|pmix KEYS GETS SEED");
+    seed((unsigned)rank, argc > 4 ? argv[4] : NULL);
+    way->init();
+    measure(way, keys, gets);
+    if (way == &by_pmix)
+        pmix_need(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
+    MPI_Finalize();
+    return 0;
+}
