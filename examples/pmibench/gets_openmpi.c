@@ -5,8 +5,8 @@
  *     gets pmi|pmix KEYS GETS SEED
  *
  * `pmi`: Open MPI was started by PMI-1, through the libpmi that FLUX_PMI_LIBRARY_PATH names.
- * `pmix`: by PMIx. It is an error if it was not. Otherwise this is `get` of pmibench-client: the
- * ranks put KEYS pairs together, fence, and each Gets random keys, GETS times, and checks them.
+ * `pmix`: by PMIx. It is an error if it was not. The ranks put KEYS pairs together, fence, and each
+ * Gets one of each rank, which is timed as `first`, then random ones, GETS times, and checks them.
  * Rank 0 prints one line of figures.
  */
 #include <dlfcn.h>
@@ -156,6 +156,18 @@ static void pmix_counts(unsigned long *n_read, unsigned long *n_asked)
 
 /* ---- the experiment ---- */
 
+static void put_all(const struct way *way, unsigned keys)
+{
+    char key[KEY_BYTES], value[VALUE_BYTES];
+
+    for (unsigned i = (unsigned)rank; i < keys; i += (unsigned)size) {
+        name(key, i);
+        address(value, i, 0);
+        way->put(key, value);
+    }
+    way->fence();
+}
+
 static void check(const struct way *way, const char *key, unsigned i)
 {
     char value[64], want[VALUE_BYTES];
@@ -166,41 +178,54 @@ static void check(const struct way *way, const char *key, unsigned i)
         fail(key, "a Get has the wrong value");
 }
 
-static void measure(const struct way *way, unsigned keys, unsigned gets)
+/* A pair of each rank, the next rank's first: pair i is rank i % size's. */
+static double first_gets(const struct way *way)
 {
-    static const char *const names[] = {"wall_us", "cpu_us", "read", "asked"};
+    char key[KEY_BYTES];
+    double s = seconds(CLOCK_MONOTONIC);
+
+    for (unsigned r = 1; r <= (unsigned)size; r++) {
+        name(key, ((unsigned)rank + r) % (unsigned)size);
+        check(way, key, ((unsigned)rank + r) % (unsigned)size);
+    }
+    s = (seconds(CLOCK_MONOTONIC) - s) / size * 1e6;
+    way->fence();
+    return s;
+}
+
+enum { FIRST, WALL, CPU, READ, ASKED, N_FIGURES };
+
+static void measure(const struct way *way, unsigned keys, unsigned gets, double *figures)
+{
     static char picked_keys[N_PICKED][KEY_BYTES];
     static unsigned picked[N_PICKED];
-    double figures[4], sum[4], most[4];
     unsigned long n_read, n_asked, read_before, asked_before;
-    char key[KEY_BYTES], value[64];
+    char value[64];
 
-    for (unsigned i = (unsigned)rank; i < keys; i += (unsigned)size) {
-        name(key, i);
-        address(value, i, 0);
-        way->put(key, value);
-    }
-    way->fence();
     pick(picked_keys, picked, keys);
-    for (unsigned i = 0; i < 20; i++)
-        check(way, picked_keys[i], picked[i]);
-    way->fence();
     way->counts(&read_before, &asked_before);
-    figures[0] = seconds(CLOCK_MONOTONIC);
-    figures[1] = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    figures[WALL] = seconds(CLOCK_MONOTONIC);
+    figures[CPU] = seconds(CLOCK_PROCESS_CPUTIME_ID); /* a Get of PMIx wakes a thread */
     for (unsigned i = 0; i < gets; i++)
         way->get(picked_keys[i % N_PICKED], picked[i % N_PICKED], value);
-    figures[1] = (seconds(CLOCK_PROCESS_CPUTIME_ID) - figures[1]) / gets * 1e6;
-    figures[0] = (seconds(CLOCK_MONOTONIC) - figures[0]) / gets * 1e6;
+    figures[CPU] = (seconds(CLOCK_PROCESS_CPUTIME_ID) - figures[CPU]) / gets * 1e6;
+    figures[WALL] = (seconds(CLOCK_MONOTONIC) - figures[WALL]) / gets * 1e6;
     way->counts(&n_read, &n_asked);
-    figures[2] = (double)(n_read - read_before);
-    figures[3] = (double)(n_asked - asked_before);
+    figures[READ] = (double)(n_read - read_before);
+    figures[ASKED] = (double)(n_asked - asked_before);
     way->fence();
     for (unsigned i = 0; i < gets && i < N_PICKED; i++)
         check(way, picked_keys[i], picked[i]);
-    MPI_Reduce(figures, sum, 4, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-    MPI_Reduce(figures, most, 4, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    for (int k = 0; rank == 0 && k < 4; k++)
+}
+
+static void report(double *figures)
+{
+    static const char *const names[] = {"first_us", "wall_us", "cpu_us", "read", "asked"};
+    double sum[N_FIGURES], most[N_FIGURES];
+
+    MPI_Reduce(figures, sum, N_FIGURES, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(figures, most, N_FIGURES, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    for (int k = 0; rank == 0 && k < N_FIGURES; k++)
         printf("%s.mean %.6g %s.max %.6g ", names[k], sum[k] / size, names[k], most[k]);
     if (rank == 0)
         printf("\n");
@@ -217,15 +242,19 @@ int main(int argc, char **argv)
     const struct way *way = argc > 1 && strcmp(argv[1], "pmi") == 0    ? &by_pmi
                             : argc > 1 && strcmp(argv[1], "pmix") == 0 ? &by_pmix
                                                                        : NULL;
+    double figures[N_FIGURES];
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (!way || keys == 0 || gets == 0)
-        fail("usage", "gets pmi|pmix KEYS GETS SEED");
+    if (!way || keys < (unsigned)size || gets == 0)
+        fail("usage", "gets pmi|pmix KEYS GETS SEED, at least a key for each rank");
     seed((unsigned)rank, argc > 4 ? argv[4] : NULL);
     way->init();
-    measure(way, keys, gets);
+    put_all(way, keys);
+    figures[FIRST] = first_gets(way);
+    measure(way, keys, gets, figures);
+    report(figures);
     if (way == &by_pmix)
         pmix_need(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
     MPI_Finalize();

@@ -9,9 +9,9 @@
  *     wall_ms      from the start of LAUNCHER to its end
  *     cpu_ms       processor time of the servers: LAUNCHER, the process that started rank 0, and
  *                  what these two started but for the ranks
- *     servers_kb   with --look, while all ranks are up: the servers' memory; memory that processes
- *     ranks_kb     share is divided among them (Pss), so these two add up. And that of all ranks,
- *     shared_kb    and what of both is in shared mappings, each counted once
+ *     servers_kb   with --look, while all ranks are up: the memory of the servers, and of all ranks.
+ *     ranks_kb     What processes share is divided among them (Pss), so that the two add up
+ *     shared_kb    and what the servers have in shared mappings: tables that ranks read (Rss)
  *
  * Rank 0 calls all_up() of figures.h when all ranks are: from its pid the servers are found, also
  * where LAUNCHER is not their ancestor, as under srun. Without that call LAUNCHER alone counts.
@@ -181,22 +181,43 @@ static bool same_program(pid_t a, pid_t b)
     return stat(path, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
 }
 
-/* Adds fields of /proc/PID/smaps_rollup, in kilobytes. */
-static void add_memory(pid_t pid, double *pss, double *shared)
+static FILE *open_proc(pid_t pid, const char *file)
 {
-    char path[64], line[256];
-    double kb;
-    FILE *f;
+    char path[64];
 
-    snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
-    f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f))
-        if (sscanf(line, "Pss: %lf", &kb) == 1)
-            *pss += kb;
-        else if (sscanf(line, "Pss_Shmem: %lf", &kb) == 1)
-            *shared += kb;
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    return fopen(path, "re");
+}
+
+/* In kilobytes; 0 when it has gone. */
+static double pss(pid_t pid)
+{
+    FILE *f = open_proc(pid, "smaps_rollup");
+    char line[256];
+    double kb = 0;
+
+    while (f && fgets(line, sizeof(line), f) && sscanf(line, "Pss: %lf", &kb) != 1)
+        ;
     if (f)
         fclose(f);
+    return kb;
+}
+
+/* What it has of shared mappings. */
+static double shared_rss(pid_t pid)
+{
+    FILE *f = open_proc(pid, "smaps");
+    char line[4400], access[5] = "";
+    double kb, sum = 0;
+
+    while (f && fgets(line, sizeof(line), f))
+        if (sscanf(line, "Rss: %lf", &kb) == 1)
+            sum += access[3] == 's' ? kb : 0;
+        else
+            (void)(sscanf(line, "%*x-%*x %4s", access) == 1);
+    if (f)
+        fclose(f);
+    return sum;
 }
 
 static void sample(void)
@@ -225,7 +246,7 @@ static void add_server(pid_t pid)
 static void find_servers(pid_t launcher, pid_t rank0, bool look)
 {
     const pid_t server = parent_of(rank0);
-    double pss[2] = {0}, shared = 0;
+    double kb[2] = {0}, shared = 0;
 
     if (server <= 1)
         return;
@@ -239,11 +260,13 @@ static void find_servers(pid_t launcher, pid_t rank0, bool look)
         rank = same_program(pid, rank0);
         if (!rank && pid != launcher)
             add_server(pid);
-        if (look)
-            add_memory(pid, &pss[rank], &shared);
+        if (look) {
+            kb[rank] += pss(pid);
+            shared += rank ? 0 : shared_rss(pid);
+        }
     }
     if (look)
-        printf("servers_kb %.0f ranks_kb %.0f shared_kb %.0f ", pss[0], pss[1], shared);
+        printf("servers_kb %.0f ranks_kb %.0f shared_kb %.0f ", kb[0], kb[1], shared);
 }
 
 /* Until LAUNCHER has ended, which is not waited for yet: its clock can be read. False: it was told
