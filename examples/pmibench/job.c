@@ -42,7 +42,7 @@
 #define MAX_PROCESSES 65536
 #define MAX_SERVERS   64
 #define SAMPLE_MS     5
-#define LINGER_S      2.0 /* how long a server may outlive LAUNCHER and still be counted */
+#define LINGER_S 0.1
 #define PATIENCE_S    5.0 /* between SIGTERM and SIGKILL */
 
 struct process {
@@ -82,7 +82,7 @@ static void die(const char *what)
 }
 
 /* Two pipes with names: rank 0 says `up`, and waits for a byte of `go`. */
-static void make_pipes(int *up, int *go, bool look)
+static void make_pipes(int *up, int *go)
 {
     const char *tmp = getenv("TMPDIR");
 
@@ -96,7 +96,7 @@ static void make_pipes(int *up, int *go, bool look)
         die(folder);
     *up = open(up_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     *go = open(go_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (*up < 0 || *go < 0 || (!look && write(*go, "", 1) != 1))
+    if (*up < 0 || *go < 0)
         die(folder);
     setenv("PMIBENCH_JOB", folder, 1);
 }
@@ -169,16 +169,13 @@ static bool descends(pid_t pid, pid_t a, pid_t b)
     return false;
 }
 
-static bool same_program(pid_t a, pid_t b)
+/* Which file a process runs; false when it has gone. */
+static bool program_of(pid_t pid, struct stat *st)
 {
     char path[64];
-    struct stat sa, sb;
 
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)a);
-    if (stat(path, &sa) != 0)
-        return false;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)b);
-    return stat(path, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    return stat(path, st) == 0;
 }
 
 static FILE *open_proc(pid_t pid, const char *file)
@@ -242,22 +239,26 @@ static void add_server(pid_t pid)
     }
 }
 
-/* Rank 0 is this one: who are the servers, and what do they and the ranks have? */
-static void find_servers(pid_t launcher, pid_t rank0, bool look)
+/* Rank 0 is this one and waits for a byte of `go`, which is not held back but for a look: who are
+ * the servers, and what do they and the ranks have? */
+static void find_servers(pid_t launcher, pid_t rank0, int go, bool look)
 {
     const pid_t server = parent_of(rank0);
     double kb[2] = {0}, shared = 0;
+    struct stat theirs, st;
 
-    if (server <= 1)
+    if (server <= 1 || !program_of(rank0, &theirs))
         return;
+    if (!look && write(go, "", 1) != 1)
+        die("go");
     read_processes();
     for (size_t i = 0; i < n_all; i++) {
         const pid_t pid = all[i].pid;
         bool rank;
 
-        if (!descends(pid, launcher, server))
+        if (!descends(pid, launcher, server) || !program_of(pid, &st))
             continue;
-        rank = same_program(pid, rank0);
+        rank = st.st_dev == theirs.st_dev && st.st_ino == theirs.st_ino;
         if (!rank && pid != launcher)
             add_server(pid);
         if (look) {
@@ -265,6 +266,8 @@ static void find_servers(pid_t launcher, pid_t rank0, bool look)
             shared += rank ? 0 : shared_rss(pid);
         }
     }
+    if (look && write(go, "", 1) != 1)
+        die("go");
     if (look)
         printf("servers_kb %.0f ranks_kb %.0f shared_kb %.0f ", kb[0], kb[1], shared);
 }
@@ -277,7 +280,7 @@ static bool watch(pid_t launcher, int up, int go, bool look, double limit)
     const double begin = seconds(CLOCK_MONOTONIC);
     struct pollfd p[2] = {{pidfd, POLLIN, 0}, {up, POLLIN, 0}};
     double term = 0; /* when SIGTERM was sent */
-    char text[32];
+    char text[32] = "";
 
     if (pidfd < 0)
         die("pidfd_open");
@@ -289,11 +292,8 @@ static bool watch(pid_t launcher, int up, int go, bool look, double limit)
         if (p[0].revents)
             break;
         sample();
-        if (p[1].revents && read(up, text, sizeof(text) - 1) > 0) {
-            find_servers(launcher, (pid_t)atoi(text), look);
-            if (look && write(go, "", 1) != 1)
-                die("go");
-        }
+        if (p[1].revents && read(up, text, sizeof(text) - 1) > 0)
+            find_servers(launcher, (pid_t)atoi(text), go, look);
         if (term == 0 && (told || now - begin > limit)) {
             fprintf(stderr, "pmibench-job: %s: ending it\n",
                     told ? "a signal" : "the job took too long");
@@ -351,7 +351,7 @@ int main(int argc, char **argv)
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    make_pipes(&up, &go, look);
+    make_pipes(&up, &go);
     begin = seconds(CLOCK_MONOTONIC);
     launcher = start(argv + 1);
     add_server(launcher);

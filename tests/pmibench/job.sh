@@ -36,9 +36,18 @@ positive wall_ms cpu_ms servers_kb ranks_kb shared_kb
 four=$(value ranks_kb)
 out=$("$job" --look "$pmirun" -n 1 -x LD_LIBRARY_PATH="$libdir" "$client" hello)
 [ "${four:-0}" -gt "$(value ranks_kb)" ] || wrong "four ranks take $four kB, one $(value ranks_kb)"
-# A server that is not below the launcher: the launcher is a shell, whose child the rank's parent is not.
-out=$("$job" --look sh -c "setsid -f '$pmirun' -n 2 -x LD_LIBRARY_PATH='$libdir' '$client' hello; sleep 1") || wrong "status $? with a server elsewhere"
+# A server that is not below the launcher, and counts to a million before it starts its rank: its time and memory are in.
+cat > "$TMPDIR/server" << EOF
+i=0
+while [ \$i -lt 1000000 ]; do i=\$((i + 1)); done
+'$client' hello
+echo \$? > '$TMPDIR/status'
+EOF
+out=$(LD_LIBRARY_PATH=$libdir "$job" --look sh -c "setsid -f sh '$TMPDIR/server'; while ! [ -s '$TMPDIR/status' ]; do sleep 0.05; done; exit \$(cat '$TMPDIR/status')") ||
+    wrong "status $? with a server elsewhere"
 positive wall_ms cpu_ms servers_kb ranks_kb
+awk -v cpu="$(value cpu_ms)" 'BEGIN { exit !(cpu > 50) }' || wrong "a server that counts to a million takes $(value cpu_ms) ms"
+rm -f "$TMPDIR/server" "$TMPDIR/status"
 left "after jobs that ended well"
 
 out=$("$job" sh -c 'exit 3' 2>&1) && wrong "status 0 of a job that failed"
