@@ -2,7 +2,7 @@
 /*
  * A Get in a process of Open MPI, by the same library as Open MPI's own Gets.
  *
- *     gets pmi|pmix KEYS GETS SEED
+ *     pmibench-gets pmi|pmix KEYS GETS SEED
  *
  * `pmi`: Open MPI was started by PMI-1, through the libpmi that FLUX_PMI_LIBRARY_PATH names.
  * `pmix`: by PMIx. It is an error if it was not. The ranks put KEYS pairs together, fence, and each
@@ -21,7 +21,7 @@ static int rank, size;
 
 static void fail(const char *what, const char *why)
 {
-    fprintf(stderr, "gets: rank %d of %d: %s: %s\n", rank, size, what, why);
+    fprintf(stderr, "pmibench-gets: rank %d of %d: %s: %s\n", rank, size, what, why);
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (!way || keys < (unsigned)size || gets == 0)
-        fail("usage", "gets pmi|pmix KEYS GETS SEED, at least a key for each rank");
+        fail("usage", "pmibench-gets pmi|pmix KEYS GETS SEED, at least a key for each rank");
     seed((unsigned)rank, argc > 4 ? argv[4] : NULL);
     way->init();
     put_all(way, keys);

@@ -13,8 +13,8 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (size != (argc > 1 ? atoi(argv[1]) : size) || sum != size * (size - 1) / 2) {
-        fprintf(stderr, "hello: rank %d of %d: wrong size, or sum of ranks (%d)\n", rank, size,
-                sum);
+        fprintf(stderr, "pmibench-hello: rank %d of %d: wrong size, or sum of ranks (%d)\n", rank,
+                size, sum);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     if (rank == 0)

@@ -42,7 +42,7 @@
 #define MAX_PROCESSES 65536
 #define MAX_SERVERS   64
 #define SAMPLE_MS     5
-#define LINGER_S 0.1
+#define LINGER_S      0.1
 #define PATIENCE_S    5.0 /* between SIGTERM and SIGKILL */
 
 struct process {
