@@ -9,7 +9,7 @@
  *     wall_ms      from the start of LAUNCHER to its end
  *     cpu_ms       processor time of the servers: LAUNCHER, the process that started rank 0, and
  *                  what these two started but for the ranks
- *     servers_kb   with --look, while all ranks are up: the memory of the servers, and of all ranks.
+ *     servers_kb   with --look, while all ranks are up: memory of the servers, and of all ranks.
  *     ranks_kb     What processes share is divided among them (Pss), so that the two add up
  *     shared_kb    and what the servers have in shared mappings: tables that ranks read (Rss)
  *
