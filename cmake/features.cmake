@@ -4,7 +4,7 @@
 
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
-#     cmocka  c++  pkg-config  mpich  openmpi  openshmem  slurm  sodium  pmix  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
+#     cmocka  c++  pkg-config  mpich  openmpi  openshmem  slurm  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
 #     gnuplot  perl  manlint  debhelper  lintian  chromium  clang-format  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
@@ -48,6 +48,9 @@ function(fencepost_find_features)
     endif()
     fencepost_feature(sodium "pmirun on several nodes" "libsodium-dev pkg-config" FENCEPOST_SODIUM_FOUND)
     fencepost_feature(pmix "PMIx beside pmibench" "libpmix-dev pkg-config" FENCEPOST_PMIX_FOUND)
+    find_path(FENCEPOST_HWLOC_H hwloc/memattrs.h) # since hwloc 2.3
+    find_library(FENCEPOST_LIBHWLOC hwloc)
+    fencepost_feature(hwloc "the topology found once a node" "libhwloc-dev" FENCEPOST_HWLOC_H FENCEPOST_LIBHWLOC)
     find_path(FENCEPOST_UCX_H ucp/api/ucp.h)
     find_library(FENCEPOST_LIBUCP ucp)
     fencepost_feature(ucx "UCX transport" "libucx-dev pkg-config" FENCEPOST_UCX_H FENCEPOST_LIBUCP FENCEPOST_PKG_CONFIG)

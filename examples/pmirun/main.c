@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "local/gather.h"
+#include "local/host.h"
 #include "local/launch.h"
 #include "local/pmirun.h"
 #include "local/table.h"
+#include "local/way.h"
 
 static double ms(uint64_t ns)
 {
@@ -20,7 +22,8 @@ static double ms(uint64_t ns)
 static void print_stats(struct pmirun *pr)
 {
     struct pmiwire_stats_server s;
-    char line[1536];
+    const struct job *first = pr->jobs;
+    char line[2048];
     int n;
 
     if (pr->head)
@@ -36,7 +39,9 @@ static void print_stats(struct pmirun *pr)
         "ms\":%.3f,"
         "\"total_ms\":%.3f,\"messages\":%llu,\"bad\":%llu,\"puts\":%llu,\"gets\":%llu,\"misses\":%"
         "llu,\"fences\":%llu,"
-        "\"bytes_in\":%llu,\"bytes_out\":%llu,\"kvs_bytes\":%llu,\"failed_connections\":%llu}\n",
+        "\"bytes_in\":%llu,\"bytes_out\":%llu,\"kvs_bytes\":%llu,\"failed_connections\":%llu,"
+        "\"mpi\":\"%s\","
+        "\"mpi_why\":\"%s\"}\n",
         pr->n_jobs, (unsigned long long)pr->n_ranks, pr->status, ms(pr->at.launch_begin),
         ms(pr->at.launch_end), ms(pr->at.launch_busy), ms(pr->at.first_init), ms(pr->at.last_init),
         ms(pr->at.first_finalize), ms(pr->at.last_finalize), ms(pr->at.last_exit),
@@ -44,7 +49,8 @@ static void print_stats(struct pmirun *pr)
         (unsigned long long)s.n_bad, (unsigned long long)s.n_puts, (unsigned long long)s.n_gets,
         (unsigned long long)s.n_misses, (unsigned long long)s.n_fences,
         (unsigned long long)s.bytes_in, (unsigned long long)s.bytes_out,
-        (unsigned long long)s.kvs_bytes, (unsigned long long)s.n_failed);
+        (unsigned long long)s.kvs_bytes, (unsigned long long)s.n_failed, way_name(first),
+        first->way_why ? first->way_why : "");
     output_text(pr, line, (size_t)n);
     output_flush(pr);
 }
@@ -64,7 +70,9 @@ static void find_programs(struct pmirun *pr)
 static void set_up_alone(struct pmirun *pr)
 {
     uint64_t need, have;
-    int err;
+    struct job *job;
+    int err, status;
+    char *why;
 
     find_programs(pr);
     job_note_inherited(pr);
@@ -82,7 +90,11 @@ static void set_up_alone(struct pmirun *pr)
         if (err)
             die(STATUS_RESOURCES, "cannot listen on 127.0.0.1: %s", strerror(-err));
     }
-    job_queue(pr, job_create_first(pr, NULL));
+    job = job_create_first(pr, NULL);
+    status = way_choose(pr, job, &why);
+    if (status)
+        die(status, "%s", why);
+    job_queue(pr, job);
 }
 
 static struct pmirun run; /* large; every function is handed a pointer to it */
@@ -94,7 +106,8 @@ static void release_memory(void)
         table_destroy(job); /* takes its name back */
         gather_destroy(job);
     }
-    if (run.n_live == 0) /* else it cleans up after us */
+    host_stop(&run);
+    if (run.n_live == 0 && folder_remove_all(&run)) /* else it cleans up after us */
         guard_end(&run);
 }
 

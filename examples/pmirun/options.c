@@ -41,6 +41,9 @@ static const char usage[] =
     "  --timeout S          stop the job after S seconds, with status 124\n"
     "  --get-timeout S      for a Get that waits for its key (60; 0: for ever)\n"
     "  --pmi-port           let processes connect over TCP (PMI_PORT), not an inherited socket\n"
+    "  --mpi HOW            what ranks use: pmi; openmpi (Open MPI 4 by PMI-1); pmix; or auto (the "
+    "default):\n"
+    "                       what the program's libraries ask for\n"
     "  --no-shm             no shared memory: every Get is asked by socket\n"
     "  --shm-max MIB        shared memory that a job's pairs may take (1024); then ranks ask by "
     "socket\n"
@@ -138,6 +141,16 @@ static int one_of(const char *option, const char *word, const char *a, const cha
         word);
 }
 
+static enum mpi_way parse_mpi(const char *option, const char *text)
+{
+    static const char *const names[] = {"auto", "pmi", "openmpi", "pmix"};
+
+    for (int i = 0; i < 4; i++)
+        if (strcmp(text, names[i]) == 0)
+            return (enum mpi_way)i;
+    die(STATUS_USAGE, "%s wants auto, pmi, openmpi or pmix, not \"%s\"", option, text);
+}
+
 /* A name becomes an argument of ssh: it must not look like an option. */
 static void parse_hosts(struct options *opt, const char *text)
 {
@@ -213,6 +226,8 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
         opt->start_s = parse_seconds(w, argument(c));
     else if (is(w, "--node-timeout", NULL))
         opt->node_s = parse_node_timeout(w, argument(c));
+    else if (is(w, "--mpi", NULL))
+        opt->mpi = parse_mpi(w, argument(c));
     else if (is(w, "--no-shm", NULL))
         opt->no_shm = true;
     else if (is(w, "--shm-max", NULL))

@@ -13,6 +13,8 @@
 
 enum launch_kind { LAUNCH_HERE, LAUNCH_FORK, LAUNCH_SSH, LAUNCH_SRUN };
 enum link_kind { LINKS_ANY, LINKS_TCP, LINKS_UCX };
+/* What ranks use to find each other; local/way.h. */
+enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
 
 struct app;
 
@@ -26,6 +28,7 @@ struct options {
     double get_s;          /* for a Get that waits; 0: no limit */
     int32_t universe_size; /* -1: unknown */
     uint64_t shm_max_bytes;
+    enum mpi_way mpi;
     bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
     /* Several nodes. */
     enum launch_kind launch;

@@ -10,12 +10,13 @@
  *   - every process with pmirun's variable in its environment, until looks at all of /proc find
  *     none. Daemons have left their rank's group, but rarely have another environment. Each pmirun
  *     has a variable of its own, so that a pmirun under a pmirun keeps both;
- * and takes back the names of shared memory (shmname.c). A pmirun that ends otherwise has done all
- * that itself, and kills the guard.
+ * and then takes back the names of shared memory (shmname.c) and removes the folders (folder.c). A
+ * pmirun that ends otherwise has done all that itself, and kills the guard.
  */
 #define _GNU_SOURCE
 #include "guard.h"
 
+#include "folder.h"
 #include "pmirun.h"
 #include "shmname.h"
 
@@ -123,6 +124,7 @@ static void clean_up(const struct guard *g)
         n_clean = kill_marked(g) ? 0 : n_clean + 1;
         nanosleep(&a_while, NULL);
     }
+    folder_remove(g->key); /* nobody writes there any more */
 }
 
 /* Our own name, also in the command line: what kills processes of the name pmirun leaves us. */

@@ -4,6 +4,7 @@
 #include "job.h"
 
 #include "gather.h"
+#include "host.h"
 #include "launch.h"
 #include "pmirun.h"
 #include "spawn.h"
@@ -155,12 +156,27 @@ void job_free(struct pmirun *pr, struct job *job)
         port_forget(pr, &job->ranks[i]);
     table_destroy(job);
     gather_destroy(job);
+    for (char **p = job->vars; p && *p; p++)
+        free(*p);
+    free(job->vars);
+    free(job->way_why);
     if (job->spawned) /* else they are of the command line, or stay as long as it */
         spawn_free_apps(job->apps, job->n_apps);
     free(job->spawner);
     free(job->node_of);
     free(job->ranks);
     free(job);
+}
+
+void job_var(struct job *job, char *owned)
+{
+    size_t n = 0;
+
+    while (job->vars && job->vars[n])
+        n++;
+    job->vars = xrealloc(job->vars, (n + 2) * sizeof(*job->vars));
+    job->vars[n] = owned;
+    job->vars[n + 1] = NULL;
 }
 
 struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
@@ -181,7 +197,9 @@ struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
     job->n_apps = plan->n_apps;
     job->spawned = plan->spawner != NULL;
     job->spawner = plan->spawner ? strdup(plan->spawner) : NULL;
+    job->spawner_rank = plan->spawner_rank;
     job->node_of = plan->node_of;
+    job->way = plan->way;
     if (plan->kvsname)
         snprintf(job->kvsname, sizeof(job->kvsname), "%s", plan->kvsname);
     else
@@ -296,6 +314,7 @@ void job_stop_all(struct pmirun *pr)
     pr->launch_tail = &pr->launch;
     if (pr->head)
         pr->head->stop(pr);
+    host_stop(pr);
     job_kill_all(pr, SIGTERM);
     job_kill_all(pr, SIGCONT); /* a stopped process would not see SIGTERM */
     pr->kill_ns = pr->now_ns + GRACE_NS;
@@ -341,10 +360,21 @@ static void accuse(struct pmirun *pr, struct rank *r, int status, const char *te
     snprintf(c->text, sizeof(c->text), "%s", text);
 }
 
+static bool somebody_is_dying(const struct pmirun *pr)
+{
+    for (const struct job *job = pr->jobs; job; job = job->next)
+        for (uint32_t i = 0; i < job->n_local && job->n_live > 0; i++)
+            if (job->ranks[i].hung_up && !job->ranks[i].aborted &&
+                job->ranks[i].state == RANK_RUNNING)
+                return true;
+    return false;
+}
+
 /* The end of a rank that stops the job. */
 static void ended_badly(struct pmirun *pr, struct rank *r, int status, const char *text)
 {
-    if (pr->stuck.gone && pr->stuck.gone != r) { /* perhaps for that one's sake */
+    /* perhaps for another one's sake */
+    if ((pr->stuck.gone && pr->stuck.gone != r) || somebody_is_dying(pr)) {
         accuse(pr, r, status, text);
         return;
     }
@@ -358,16 +388,6 @@ void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll,
         pr->agent->stuck(pr, job, rank, coll, why);
     else if (!pr->stopping && !job->abandoned && !pr->stuck.gone && rank < job->n_ranks)
         pr->stuck = (struct stuck){&job->ranks[rank], coll, why, pr->now_ns};
-}
-
-static bool somebody_is_dying(const struct pmirun *pr)
-{
-    for (const struct job *job = pr->jobs; job; job = job->next)
-        for (uint32_t i = 0; i < job->n_local && job->n_live > 0; i++)
-            if (job->ranks[i].hung_up && !job->ranks[i].aborted &&
-                job->ranks[i].state == RANK_RUNNING)
-                return true;
-    return false;
 }
 
 bool job_is_accused(const struct pmirun *pr)
@@ -530,6 +550,8 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
 /* Nobody asks for its pairs any more. */
 static void forget_pairs(struct pmirun *pr, struct job *job)
 {
+    if (job->way == MPI_PMIX)
+        host_job_over(pr, job);
     pmiwire_server_job_remove(pr->server, job->id);
     table_destroy(job);
     gather_destroy(job);
@@ -608,6 +630,8 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     pmi_drain(pr, r);
     if (!pr->head)
         pmiwire_server_rank_ended(pr->server, job->id, r->number);
+    if (!pr->head && job->way == MPI_PMIX)
+        host_rank_gone(pr, r, si);
     job->n_live--;
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;

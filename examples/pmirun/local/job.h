@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../options.h"
 #include "output.h"
 #include "util.h"
 
@@ -64,6 +65,11 @@ struct job {
     uint64_t spawn_token;
     uint32_t spawn_node;   /* head: of the rank that asked */
     char *spawner;         /* kvsname of the job that spawned this one */
+    uint32_t spawner_rank; /* that asked */
+    enum mpi_way way;      /* what its ranks use; MPI_AUTO: has not been chosen (way.c) */
+    char *way_why;         /* why that, a sentence; NULL: has not been chosen */
+    bool misled;           /* it needs another way than --mpi says */
+    char **vars;           /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
     struct table *table;   /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather; /* its Allgathers; NULL: none yet */
     struct app *apps;
@@ -78,9 +84,11 @@ struct job_plan {
     struct app *apps;
     uint32_t n_apps;
     const char *spawner; /* kvsname of the job that spawned it; NULL: none */
+    uint32_t spawner_rank;
     const char *kvsname; /* NULL: a new one */
     uint32_t number;     /* when a kvsname is given */
     uint32_t *node_of;   /* by rank, becomes the job's; NULL: all here */
+    enum mpi_way way;    /* MPI_AUTO: to be chosen */
 };
 
 /* A rank that asked for the end of all, or ended badly while something was stuck, until that is
@@ -119,6 +127,9 @@ bool job_was(const struct pmirun *pr, uint32_t number);
 /* Frees spawned jobs that are over. Not while anything of this batch of events may point to one. */
 void job_bury(struct pmirun *pr);
 void job_free(struct pmirun *pr, struct job *job); /* not in pr->jobs */
+/* One more variable for its ranks here, NAME=value, of malloc(), which becomes the job's. What the
+ * user sets wins over it, in our environment (but for PMIX_*) and by -x. */
+void job_var(struct job *job, char *owned);
 void job_queue(struct pmirun *pr, struct job *job);
 void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si);
 /* A spawn failed with -errno: ends what was started of it and tells the spawner. */

@@ -79,7 +79,7 @@ struct flight {
     volatile int err;
     volatile enum stage stage;
     int fd; /* first of its slots */
-    char rank_env[32], local_env[32], id_env[32];
+    char rank_env[32], local_env[32], id_env[32], pmix_env[32];
 };
 
 struct launcher {
@@ -174,6 +174,7 @@ static void keep_flights(struct pmirun *pr, int n)
     for (; l->n_flights > n; l->n_flights--)
         for (int i = 0; i < SLOTS; i++)
             close(l->flights[l->n_flights - 1].fd + i);
+    l->fd_end = FD_SLOTS + SLOTS * l->n_flights; /* who takes them may not close them on exec */
 }
 
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)
@@ -281,9 +282,10 @@ static bool has_prefix(const char *s, const char *prefix)
 
 /*
  * What another launcher told us about ourselves would mislead a rank: an MPI library that finds
- * PMIx or Slurm step variables may well take them for its own.
+ * PMIx or Slurm step variables may well take them for its own. Flux's two are how Open MPI gets to
+ * PMI-1 (way.c): ours, where it does.
  */
-static bool is_stale(const char *var)
+static bool is_stale(const struct job *job, const char *var)
 {
     static const char *const prefixes[] = {
         "PMI_",
@@ -311,10 +313,11 @@ static bool is_stale(const char *var)
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
         if (has_prefix(var, prefixes[i]))
             return true;
-    return false;
+    return job->way == MPI_OPENMPI &&
+           (has_prefix(var, "FLUX_JOB_ID=") || has_prefix(var, "FLUX_PMI_LIBRARY_PATH="));
 }
 
-static bool is_set_again(const struct app *app, const char *var, uint32_t from)
+bool launch_is_set(const struct app *app, const char *var, uint32_t from)
 {
     size_t len = strcspn(var, "=");
 
@@ -325,20 +328,37 @@ static bool is_set_again(const struct app *app, const char *var, uint32_t from)
 }
 
 #define ENV_MAX_SLOTS 11u
-#define OWN_ENV(pr)   ((pr)->opt.use_port ? 3u : 2u)
+#define SHARED_ENV    4u /* strings that build_env() makes, one more in a spawned job */
 
-/* The strings of a program's environment. The first two or three are each rank's own: see
- * own_env(). */
+/* Is it set by `vars`, NULL or NULL-terminated? */
+static bool is_set_by(char *const *vars, const char *var)
+{
+    size_t len = strcspn(var, "=") + 1;
+
+    for (; vars && *vars; vars++)
+        if (strncmp(*vars, var, len) == 0)
+            return true;
+    return false;
+}
+
+/* How many strings are each rank's own: see own_env(). */
+static size_t own_strings(const struct pmirun *pr, const struct job *job)
+{
+    return 2 + (pr->opt.use_port ? 1 : 0) + (job->way == MPI_PMIX ? 1 : 0);
+}
+
+/* The strings of a program's environment. The first are each rank's own. */
 static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
 {
     struct launcher *l = pr->launcher;
-    size_t n = 0, count = 0;
+    size_t n = own_strings(pr, job), n_users, count = 0, n_vars = 0;
     char **e;
 
     while (environ[count])
         count++;
-    e = xrealloc(NULL, (count + app->n_sets + ENV_MAX_SLOTS + 1) * sizeof(char *));
-    n = OWN_ENV(pr);
+    while (job->vars && job->vars[n_vars])
+        n_vars++;
+    e = xrealloc(NULL, (count + app->n_sets + n_vars + ENV_MAX_SLOTS + 1) * sizeof(char *));
     if (pr->opt.use_port) {
         e[n++] = xprintf("PMI_PORT=127.0.0.1:%u", pr->port.number);
     } else {
@@ -352,13 +372,20 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
         e[n++] = xprintf("PMI_SPAWNED=1");
     if (pr->guard.ranks)
         e[n++] = pr->guard.variable;
+    n_users = n;
     for (uint32_t i = 0; i < app->n_sets; i++)
-        if (!is_set_again(app, app->sets[i], i + 1))
+        if (!launch_is_set(app, app->sets[i], i + 1))
             e[n++] = app->sets[i];
     for (size_t i = 0; i < count; i++)
-        if (!is_stale(environ[i]) && !is_set_again(app, environ[i], 0))
+        if (!is_stale(job, environ[i]) && !launch_is_set(app, environ[i], 0))
             e[n++] = environ[i];
     e[n] = NULL;
+    for (size_t i = 0; i < n_vars; i++) {
+        if (is_set_by(e + n_users, job->vars[i]))
+            continue;
+        e[n++] = job->vars[i];
+        e[n] = NULL;
+    }
     app->envp = e;
     l->n_env = n;
     for (int i = 0; i < l->n_flights; i++)
@@ -368,19 +395,24 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
 /* The environment of one rank, for the flight. */
 static void own_env(const struct pmirun *pr, struct flight *f, const struct rank *r)
 {
+    size_t n = 2;
+
     snprintf(f->rank_env, sizeof(f->rank_env), "PMI_RANK=%u", r->number);
     snprintf(f->local_env, sizeof(f->local_env), "MPI_LOCALRANKID=%u", r->local);
     snprintf(f->id_env, sizeof(f->id_env), "PMI_ID=%u", r->token);
+    snprintf(f->pmix_env, sizeof(f->pmix_env), "PMIX_RANK=%u", r->number);
     memcpy(f->envp, r->app->envp, (f->l->n_env + 1) * sizeof(char *));
     f->envp[0] = f->rank_env;
     f->envp[1] = f->local_env;
     if (pr->opt.use_port)
-        f->envp[2] = f->id_env;
+        f->envp[n++] = f->id_env;
+    if (r->job->way == MPI_PMIX)
+        f->envp[n++] = f->pmix_env;
 }
 
 static void free_env(const struct pmirun *pr, const struct job *job, struct app *app)
 {
-    size_t first = OWN_ENV(pr), last = (pr->opt.use_port ? 7 : 6) + (job->spawned ? 1 : 0);
+    size_t first = own_strings(pr, job), last = first + SHARED_ENV + (job->spawned ? 1 : 0);
 
     for (size_t i = first; i < last; i++)
         free(app->envp[i]);

@@ -17,6 +17,8 @@ void launch_init(struct pmirun *pr); /* exits on failure. First of all: it takes
 int launch_resolve(struct app *app);
 /* The same: 0, or a STATUS_* and *why, a sentence to be freed. */
 int launch_find(struct app *app, char **why);
+/* Does -x set this variable, NAME=..., by one of app->sets from this one on? */
+bool launch_is_set(const struct app *app, const char *var, uint32_t from);
 /* Starts waiting processes for a little while; true when more are waiting. */
 bool launch_some(struct pmirun *pr);
 /* Waits until no child shares our memory any more. Before any signal is sent to a rank. */

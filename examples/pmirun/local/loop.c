@@ -3,8 +3,10 @@
 #define _GNU_SOURCE
 #include "loop.h"
 
+#include "host.h"
 #include "launch.h"
 #include "pmirun.h"
+#include "way.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -74,7 +76,12 @@ static void run_deadlines(struct pmirun *pr)
         input_retry(pr);
     if (passed(pr, pr->tick_ns)) {
         pmiwire_server_tick(pr->server, pr->now_ns);
+        host_tick(pr);
         pr->tick_ns = pr->now_ns + TICK_NS;
+    }
+    if (passed(pr, pr->look_ns)) {
+        pr->look_ns = 0;
+        way_look(pr);
     }
     if (passed(pr, pr->deadline_ns)) {
         pr->deadline_ns = 0;
@@ -133,6 +140,7 @@ static int wait_ms(const struct pmirun *pr)
     sooner(&next, pr->output.part_ns);
     sooner(&next, pr->input.retry_ns);
     sooner(&next, pr->tick_ns);
+    sooner(&next, pr->look_ns);
     sooner(&next, pr->deadline_ns);
     sooner(&next, job_judgement(pr));
     if (pr->node)

@@ -28,6 +28,7 @@
 #include <pmiwire/server.h>
 
 #include "../options.h"
+#include "folder.h"
 #include "guard.h"
 #include "input.h"
 #include "job.h"
@@ -38,6 +39,7 @@
 #include "rank_index.h"
 #include "role.h"
 #include "signals.h"
+#include "topology.h"
 #include "util.h"
 
 #define SCRATCH_BYTES 65536u
@@ -71,6 +73,8 @@ struct pmirun {
     struct conns conns;
     struct port port;
     struct guard guard;
+    struct folders folders;
+    struct topology topology;
 
     int status; /* exit status so far */
     bool status_set;
@@ -79,6 +83,7 @@ struct pmirun {
     uint64_t drain_ns;    /* after that, do not wait for readers of our output */
     uint64_t deadline_ns; /* --timeout, 0: none */
     uint64_t tick_ns;     /* next tick of the engine, 0: none */
+    uint64_t look_ns;     /* when to look for an MPI that a script hides, 0: not (way.c) */
     struct cause cause;
     struct stuck stuck;
     struct leftovers leftovers;
@@ -87,6 +92,7 @@ struct pmirun {
     const struct head_ops *head;   /* NULL: not a head */
     const struct agent_ops *agent; /* NULL: not an agent */
     struct nodes *nodes;           /* what they need besides */
+    struct far *far;               /* what PMIx needs beyond one node; NULL: nothing yet */
 };
 
 #endif

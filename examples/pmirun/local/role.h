@@ -61,6 +61,7 @@ struct agent_ops {
     /* A collective cannot complete, since this rank is gone. */
     void (*stuck)(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
                   uint32_t why);
+    void (*chose)(struct pmirun *pr, const struct job *job); /* which way its ranks here go */
     /* The server's, see pmiwire/server.h. */
     int (*name)(void *ctx, const struct pmiwire_peer *who, uint32_t what,
                 struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
@@ -69,6 +70,9 @@ struct agent_ops {
     int (*send)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
                 uint32_t n_iov);
     void (*lost)(struct pmirun *pr, uint32_t node, const char *why);
+    /* A piece of a message of pmix/ for another node, or for the head, whose number is n_nodes.
+     * False: enough for now, far_room() follows. */
+    bool (*pmix)(struct pmirun *pr, uint32_t node, const void *p, size_t n);
 };
 
 /* What a head has its agents do. */
@@ -85,6 +89,7 @@ struct head_ops {
     void (*room)(struct pmirun *pr, const struct sink *sk); /* its bytes have gone */
     void (*reaped)(struct pmirun *pr, const siginfo_t *si); /* a child that is no rank */
     void (*stats)(const struct pmirun *pr, struct pmiwire_stats_server *s);
+    bool (*pmix)(struct pmirun *pr, uint32_t node, const void *p, size_t n); /* as an agent's */
 };
 
 /* multinode/: what main() calls. Exit when it cannot be done. */

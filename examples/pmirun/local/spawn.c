@@ -15,9 +15,11 @@
 #define _GNU_SOURCE
 #include "spawn.h"
 
+#include "host.h"
 #include "launch.h"
 #include "pmirun.h"
 #include "table.h"
+#include "way.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -46,6 +48,14 @@ static bool is_this_node(const char *host)
            strcmp(host, own) == 0 || (strlen(host) == n && strncmp(host, own, n) == 0);
 }
 
+/* One more variable for the program: NAME=value. The last of a name counts. */
+static void add_set(struct app *app, char *assignment)
+{
+    app->sets = xrealloc(app->sets, (app->n_sets + 2) * sizeof(*app->sets));
+    app->sets[app->n_sets++] = assignment;
+    app->sets[app->n_sets] = NULL;
+}
+
 /* One info key. NULL, or why it cannot be satisfied. Keys that we do not know are ignored, as MPI
  * demands. */
 static const char *apply_info(const struct pmirun *pr, struct app *app,
@@ -64,6 +74,8 @@ static const char *apply_info(const struct pmirun *pr, struct app *app,
     } else if (pr->head && (same(kv->key, "host") || same(kv->key, "hosts"))) {
         free(app->hosts);
         app->hosts = copy(kv->value); /* for head_ops.place() */
+    } else if (same(kv->key, SPAWN_ENV) && memchr(kv->value.ptr, '=', kv->value.len)) {
+        add_set(app, copy(kv->value));
     } else if (same(kv->key, "host") || same(kv->key, "hosts")) {
         char *list = copy(kv->value), *save = NULL;
 
@@ -88,12 +100,8 @@ static const char *make_app(const struct pmirun *pr, struct app *app,
         app->argv[i + 1] = copy(cmd->argv[i]);
     app->argv[cmd->argc + 1] = NULL;
     app->wdir = spawner && spawner->wdir ? xprintf("%s", spawner->wdir) : NULL;
-    for (uint32_t i = 0; spawner && i < spawner->n_sets; i++) {
-        app->sets = xrealloc(app->sets, (i + 2) * sizeof(*app->sets));
-        app->sets[i] = xprintf("%s", spawner->sets[i]);
-        app->sets[i + 1] = NULL;
-        app->n_sets = i + 1;
-    }
+    for (uint32_t i = 0; spawner && i < spawner->n_sets; i++)
+        add_set(app, xprintf("%s", spawner->sets[i]));
     for (uint32_t i = 0; i < cmd->n_info && !why; i++)
         why = apply_info(pr, app, &cmd->info[i]);
     if (why)
@@ -204,6 +212,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     char name[RANK_NAME_BYTES];
     struct job_plan plan = {0};
     struct job *job;
+    char *why;
     bool bad;
     int err;
 
@@ -225,6 +234,8 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     plan.apps = make_apps(pr, by, req, &bad);
     plan.n_apps = req->n_cmds;
     plan.spawner = by->job->kvsname;
+    plan.spawner_rank = by->number;
+    plan.way = by->job->way == MPI_PMIX ? MPI_PMIX : MPI_AUTO;
     plan.node_of = bad ? NULL : place(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
     if (bad) {
         free(plan.node_of);
@@ -238,6 +249,11 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     }
     for (uint32_t i = 0; !pr->head && i < req->n_preput && err == 0; i++)
         err = table_put(pr, job, req->preput[i].key, req->preput[i].value);
+    if (!pr->head && err == 0 && way_choose(pr, job, &why) != 0) {
+        say(pr, "spawn by %s: %s", rank_name(pr, by, name), why);
+        free(why);
+        err = -ENOEXEC;
+    }
     if (err) {
         job->abandoned = true; /* and to be buried */
         return err;
@@ -253,19 +269,24 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     return PMIWIRE_PENDING;
 }
 
+int spawn_for(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token)
+{
+    if (pr->stopping)
+        return -EINVAL;
+    if (pr->agent) {
+        pr->agent->spawn(pr, by, req, token);
+        return PMIWIRE_PENDING;
+    }
+    return spawn_begin(pr, by, req, token, NULL);
+}
+
 int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
                   uint64_t token)
 {
     struct pmirun *pr = ctx;
     const struct conn *c = who->cookie;
 
-    if (pr->stopping || !c || !c->rank)
-        return -EINVAL;
-    if (pr->agent) {
-        pr->agent->spawn(pr, c->rank, req, token);
-        return PMIWIRE_PENDING;
-    }
-    return spawn_begin(pr, c->rank, req, token, NULL);
+    return c && c->rank ? spawn_for(pr, c->rank, req, token) : -EINVAL;
 }
 
 void spawn_launched(struct pmirun *pr, struct job *job, int err)
@@ -274,6 +295,8 @@ void spawn_launched(struct pmirun *pr, struct job *job, int err)
         pr->head->spawned(pr, job, err);
     else if (pr->agent)
         pr->agent->gave_up(pr, job, err);
+    else if (job->spawn_token & HOST_TOKEN)
+        host_spawned(pr, job->spawn_token, err, job->kvsname);
     else
         pmiwire_server_spawn_done(pr->server, job->spawn_token, err, job->kvsname, NULL, 0);
 }

@@ -7,6 +7,10 @@
 
 #include <pmiwire/server.h>
 
+/* An info key of ours, which may come often: NAME=value, a variable for the program. PMIx clients
+ * ask for such. */
+#define SPAWN_ENV "pmirun.env"
+
 struct app;
 struct job;
 struct msg_in;
@@ -16,6 +20,8 @@ struct rank;
 void spawn_free_apps(struct app *apps, uint32_t n);
 int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
                   uint64_t token);
+/* The same, for a rank: here, or by way of the head. PMIWIRE_PENDING, or why not. */
+int spawn_for(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token);
 /* Starts what is asked for. PMIWIRE_PENDING, or why not. preputs: of a head, its pairs as they go
  * to the agents. */
 int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token,

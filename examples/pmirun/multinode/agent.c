@@ -22,6 +22,7 @@
 
 #include "../local/exchange.h"
 #include "../local/launch.h"
+#include "../pmix/far.h"
 #include "links.h"
 
 #define EARLY_BYTES (256u << 20) /* of frames for jobs that we do not know yet */
@@ -334,6 +335,17 @@ static void tell_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, 
     agent_tell(pr);
 }
 
+static void tell_chose(struct pmirun *pr, const struct job *job)
+{
+    struct msg *m = agent_msg(pr, MSG_CHOSE);
+
+    msg_u32(m, job->number);
+    msg_u32(m, job->way);
+    msg_string(m, job->way_why);
+    msg_u32(m, job->misled);
+    agent_tell(pr);
+}
+
 static bool tell_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
 {
     struct msg *m;
@@ -541,6 +553,30 @@ static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const stru
     return full;
 }
 
+/* Over TCP in any case: it must stay in order. */
+static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
+{
+    static const uint8_t what = MSG_PMIX;
+    struct agent *a = &pr->nodes->agent;
+    const bool to_head = node == a->n_nodes;
+    struct netconn *out = a->head;
+    int err = 0;
+
+    if (a->over)
+        return true;
+    if (!to_head) {
+        a->peers[node].needed = true;
+        out = link_to(pr, node, &err);
+    }
+    if (out)
+        err = net_send2(pr, out, &what, 1, p, n);
+    if (err == -ENOMEM && to_head)
+        no_memory();
+    if (err && !to_head)
+        note_broken(a, node, err);
+    return err || !net_full(out);
+}
+
 static void check_links(struct pmirun *pr)
 {
     struct agent *a = &pr->nodes->agent;
@@ -575,6 +611,8 @@ bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     struct job *job;
     uint32_t number;
 
+    if (n > 0 && *(const uint8_t *)p == MSG_PMIX)
+        return far_heard(pr, node, in.p, in.left);
     if (n < 5 || *(const uint8_t *)p != MSG_EXCHANGE)
         return false;
     number = get_u32(&in);
@@ -590,6 +628,7 @@ void agent_begin_exchange(struct pmirun *pr, struct job *job)
     struct early **p = &a->early;
 
     connect_neighbours(pr, job);
+    far_known(pr, job->number);
     while (*p) {
         struct early *e = *p;
 
@@ -652,8 +691,12 @@ static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
 
 static void on_room(struct pmirun *pr, struct netconn *nc)
 {
-    if (nc != pr->nodes->agent.head && nc->dialled)
+    const bool is_head = nc == pr->nodes->agent.head;
+
+    if (!is_head && nc->dialled)
         exchange_room(pr, nc->ch.peer);
+    if (is_head || nc->dialled)
+        far_room(pr, is_head ? pr->nodes->agent.n_nodes : nc->ch.peer);
 }
 
 const struct net_ops agent_net_ops = {on_opened, on_frame, on_closed, on_room};
@@ -668,6 +711,7 @@ static void progress(struct pmirun *pr)
 
 static void stop(struct pmirun *pr)
 {
+    far_stop(pr);
     ucx_stop(pr);
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
@@ -700,9 +744,11 @@ const struct agent_ops agent_ops = {
     .signalled = signalled,
     .spawn = agent_spawn,
     .stuck = tell_stuck,
+    .chose = tell_chose,
     .name = names_on_name,
     .send = send_frame,
     .lost = agent_lost,
+    .pmix = send_pmix,
 };
 
 void agent_set_up(struct pmirun *pr)

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "../local/spawn.h"
+#include "../local/way.h"
+#include "../pmix/far.h"
 
 static struct node *node_of(struct pmirun *pr, const struct netconn *nc)
 {
@@ -120,6 +122,8 @@ static bool on_state(struct pmirun *pr, struct rank *r, struct msg_in *in)
     if (in->bad || state > PMIWIRE_CONN_FAILED)
         return false;
     job_rank_state(pr, r, state);
+    if (state == PMIWIRE_CONN_FINALIZED)
+        far_rank_gone(pr, r);
     return true;
 }
 
@@ -135,6 +139,7 @@ static bool on_exited(struct pmirun *pr, struct rank *r, struct msg_in *in)
     if (r->job->number == 0 && r->number == 0)
         input_close(pr);
     job_rank_exited(pr, r, &si);
+    far_rank_gone(pr, r);
     return true;
 }
 
@@ -237,11 +242,12 @@ static bool on_spawn(struct pmirun *pr, struct node *node, struct msg_in *in)
 
 static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
 {
-    struct job *job = get_job(pr, in);
+    const uint32_t number = get_u32(in);
+    struct job *job = job_by_number(pr, number);
     int32_t err;
 
-    if (!job)
-        return false;
+    if (!job) /* a node without ranks of a spawn that has failed meanwhile */
+        return !in->bad && what == MSG_LAUNCHED && job_was(pr, number);
     if (what == MSG_LAUNCHED)
         return on_launched(pr, job);
     if (!job->spawned || job->n_gave_up == job->n_members)
@@ -252,6 +258,35 @@ static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
     job->n_gave_up++;
     job_abandon(pr, job, err);
     return true;
+}
+
+/* All nodes must choose alike, or ranks would wait for each other in vain. */
+static bool on_chose(struct pmirun *pr, const struct node *node, struct msg_in *in)
+{
+    struct job *job = get_job(pr, in);
+    struct job other = {0};
+    bool ok;
+
+    other.way = (enum mpi_way)get_u32(in);
+    other.way_why = get_string(in);
+    other.misled = get_u32(in) != 0;
+    ok = !in->bad && other.way > MPI_AUTO && other.way <= MPI_PMIX;
+    if (ok && !job->way_why) {
+        job->way = other.way;
+        job->misled = other.misled;
+        job->way_why = other.way_why;
+        way_report(pr, job);
+        return true;
+    }
+    if (ok && other.way != job->way && !pr->stopping && !job->abandoned) {
+        say(pr,
+            "%s would start its ranks as --mpi %s (%s), another node as --mpi %s (%s): give --mpi, "
+            "or install the same on all; stopping the job",
+            node->name, way_name(&other), other.way_why, way_name(job), job->way_why);
+        job_stop(pr, STATUS_NOEXEC);
+    }
+    free(other.way_why);
+    return ok;
 }
 
 static bool on_status(struct pmirun *pr, uint8_t what, struct msg_in *in)
@@ -286,8 +321,10 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_OUTPUT: return on_rank(pr, node, what, &in);
     case MSG_LAUNCHED:
     case MSG_FAILED: return on_job(pr, what, &in);
+    case MSG_CHOSE: return on_chose(pr, node, &in);
     case MSG_TOOK: head_input_room(pr, get_u32(&in)); return !in.bad;
     case MSG_NAME: return names_asked(pr, node, &in);
+    case MSG_PMIX: return far_heard(pr, node->id, in.p, in.left);
     case MSG_STUCK: return on_stuck(pr, &in);
     case MSG_SPAWN: return on_spawn(pr, node, &in);
     case MSG_HERE: return true;
@@ -299,10 +336,10 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     }
 }
 
-/* What agents are told has limits of its own. */
+/* What else agents are told has limits of its own. */
 static void on_room(struct pmirun *pr, struct netconn *nc)
 {
-    (void)pr, (void)nc;
+    far_room(pr, nc->ch.peer);
 }
 
 const struct net_ops head_net_ops = {on_opened, on_frame, on_closed, on_room};

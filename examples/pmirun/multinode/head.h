@@ -60,6 +60,7 @@ struct head {
     uint64_t ask_ns;   /* when to ask again whether all are there */
     uint64_t end_ns;   /* by then all must have said that they are done */
     uint64_t reap_ns;  /* and starters be gone */
+    uint64_t tick_ns;  /* next tick of pmix/ */
     uint64_t counters[NODE_COUNTERS];
 };
 

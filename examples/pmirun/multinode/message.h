@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What head and agents say to each other, as the payload of a frame (channel.h): a byte that says
- * what, then its fields: numbers of 4 or 8 bytes, little-endian, and texts of a length of 4 bytes
- * and so many bytes. A frame that does not hold what it should is refused as a whole, and its
- * connection with it.
+ * what, then its fields (local/fields.h). A frame that does not hold what it should is refused as a
+ * whole, and its connection with it.
  */
 #ifndef PMIRUN_MESSAGE_H
 #define PMIRUN_MESSAGE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <pmiwire/server.h>
+#include "../local/fields.h"
 
 /* of the lines that an agent reads from its stdin, at most: what an empty pipe takes */
 #define BOOT_BYTES         65536u
@@ -38,6 +33,8 @@ enum message {
     MSG_STUCK,     /* u32 job, u32 rank that is gone, u32 PMIWIRE_COLL_*, u32 PMIWIRE_GONE_* */
     MSG_HERE,      /* the answer to MSG_ASK */
     MSG_STATUS,    /* u32 status: the job fails, and goes on */
+    MSG_CHOSE,     /* u32 job, u32 MPI_*, text why, u32 1: not what its program needs */
+    MSG_PMIX,      /* either way, and agent to agent: a piece of a message (pmix/far_nodes.c) */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */
@@ -52,37 +49,9 @@ enum message {
     MSG_NAMED,      /* u64 token, u32 rc as int32, text port: the answer to MSG_NAME */
     MSG_ASK,        /* are you there? */
     MSG_END,        /* all ranks have ended: sweep, say DONE and leave */
+    MSG_SPACE,      /* a job that has no rank there (nodes.c); the answer is MSG_LAUNCHED */
     /* agent to agent */
     MSG_EXCHANGE = 128, /* u32 job, and a frame of the exchange */
 };
-
-/* A message that is being written. Memory comes from xrealloc(). */
-struct msg {
-    char *p;
-    size_t len, cap;
-};
-
-void msg_begin(struct msg *m, enum message what); /* m is zero or was used before */
-void msg_u32(struct msg *m, uint32_t v);
-void msg_u64(struct msg *m, uint64_t v);
-void msg_bytes(struct msg *m, const void *p, size_t n); /* without their length */
-void msg_text(struct msg *m, const void *p, size_t n);
-void msg_string(struct msg *m, const char *s); /* NULL: empty */
-void msg_free(struct msg *m);
-
-/* One that is being read, after its first byte. What is not there reads as 0 and sets `bad`. */
-struct msg_in {
-    const char *p;
-    size_t left;
-    bool bad;
-};
-
-uint32_t get_u32(struct msg_in *in);
-uint64_t get_u64(struct msg_in *in);
-const char *get_text(struct msg_in *in, size_t *n);
-struct pmiwire_str get_str(struct msg_in *in); /* the same */
-char *get_string(struct msg_in *in); /* a copy; NUL bytes in it make the message bad. Never NULL */
-/* A number of things that take at least `least` bytes each. */
-uint32_t get_count(struct msg_in *in, size_t least);
 
 #endif

@@ -17,10 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../pmix/far.h"
+
 #define END_NS   (8 * NS_PER_S) /* for agents to end what is left of their ranks */
 #define REAP_NS  (2 * NS_PER_S) /* for ssh and srun to leave after their agents */
 #define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to tell of their ranks' end */
 #define NEVER_S  1e9            /* the longest --start-timeout, which 0 stands for */
+#define TICK_NS  (NS_PER_S / 2) /* of what PMIx clients wait for */
 #define OWED_MIN 65536u
 /* that a node leaves without an answer; --node-timeout is one more of their intervals */
 #define ASKS 4u
@@ -76,6 +79,7 @@ static void abandon(struct pmirun *pr, const struct job *job)
 
 static void over(struct pmirun *pr, const struct job *job)
 {
+    far_job_over(pr, job);
     tell_number(pr, MSG_OVER, job->number);
 }
 
@@ -190,6 +194,34 @@ static void put_placement(struct msg *m, const struct job *job)
     }
 }
 
+/*
+ * Nodes that have no rank of a job hear of it too where PMIx clients may name it, and say so before
+ * its spawner hears that it runs: libpmix must know a namespace before it can be connected to.
+ */
+static void tell_space(struct pmirun *pr, struct job *job, const bool *has)
+{
+    struct msg m = {0};
+
+    if (job->way != MPI_PMIX &&
+        (job->number > 0 || pr->opt.mpi == MPI_PMI || pr->opt.mpi == MPI_OPENMPI))
+        return;
+    msg_begin(&m, MSG_SPACE);
+    msg_u32(&m, job->number);
+    msg_string(&m, job->kvsname);
+    msg_string(&m, job->spawner);
+    msg_u32(&m, job->n_apps);
+    for (uint32_t i = 0; i < job->n_apps; i++)
+        msg_u32(&m, job->apps[i].n_procs);
+    put_placement(&m, job);
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+        if (has[i])
+            continue;
+        job->n_launching++;
+        nodes_tell(pr, &pr->nodes->head.nodes[i], &m);
+    }
+    msg_free(&m);
+}
+
 static void launch(struct pmirun *pr, struct job *job, const struct msg_in *preputs)
 {
     bool *has = xrealloc(NULL, pr->opt.n_nodes * sizeof(*has));
@@ -200,8 +232,10 @@ static void launch(struct pmirun *pr, struct job *job, const struct msg_in *prep
     msg_begin(&m, MSG_JOB);
     msg_u32(&m, job->number);
     msg_u32(&m, job->spawned);
+    msg_u32(&m, job->way);
     msg_string(&m, job->kvsname);
     msg_string(&m, job->spawner);
+    msg_u32(&m, job->spawner_rank);
     msg_u32(&m, job->n_apps);
     for (uint32_t i = 0; i < job->n_apps; i++)
         put_app(&m, &job->apps[i]);
@@ -218,6 +252,7 @@ static void launch(struct pmirun *pr, struct job *job, const struct msg_in *prep
     for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
         if (has[i])
             nodes_tell(pr, &pr->nodes->head.nodes[i], &m);
+    tell_space(pr, job, has);
     free(has);
     msg_free(&m);
 }
@@ -303,6 +338,7 @@ static void tell_setup(struct pmirun *pr)
     msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 |
                     (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3 |
                     pr->opt.design << 4);
+    msg_u32(&m, pr->opt.mpi);
     msg_u32(&m, (uint32_t)pr->opt.universe_size);
     msg_u64(&m, (uint64_t)(pr->opt.stall_s * 1e9));
     msg_u64(&m, (uint64_t)(pr->opt.get_s * 1e9));
@@ -497,9 +533,12 @@ static uint64_t own_deadline(const struct pmirun *pr)
 
 static uint64_t deadline(const struct pmirun *pr)
 {
-    const uint64_t own = own_deadline(pr), net = pr->nodes->net.deadline_ns;
+    const uint64_t tick = pr->far ? pr->nodes->head.tick_ns : 0;
+    uint64_t next = own_deadline(pr), net = pr->nodes->net.deadline_ns;
 
-    return own && (!net || own < net) ? own : net;
+    if (net && (!next || net < next))
+        next = net;
+    return tick && (!next || tick < next) ? tick : next;
 }
 
 static void run_deadlines(struct pmirun *pr)
@@ -508,6 +547,10 @@ static void run_deadlines(struct pmirun *pr)
     char why[64];
 
     net_deadlines(pr);
+    if (pr->far && pr->now_ns >= h->tick_ns) {
+        far_tick(pr);
+        h->tick_ns = pr->now_ns + TICK_NS;
+    }
     if (h->start_ns && pr->now_ns >= h->start_ns) {
         h->start_ns = 0;
         snprintf(why, sizeof(why), "no answer within %g s", pr->opt.start_s);
@@ -542,6 +585,17 @@ static void stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
                                        .n_failed = c[10]};
 }
 
+static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
+{
+    static const uint8_t what = MSG_PMIX;
+    struct netconn *link = pr->nodes->head.nodes[node].link;
+    int rc = link ? net_send2(pr, link, &what, 1, p, n) : 0;
+
+    if (rc && rc != -EPIPE)
+        nodes_lost(pr, &pr->nodes->head.nodes[node], strerror(-rc));
+    return !link || rc || !net_full(link);
+}
+
 /* ---- what the rest of pmirun knows of all this ---- */
 
 static void progress(struct pmirun *pr)
@@ -557,6 +611,7 @@ static bool ended(struct pmirun *pr)
 
 static void stop(struct pmirun *pr)
 {
+    far_stop(pr);
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
 
@@ -583,6 +638,7 @@ const struct head_ops head_ops = {
     .room = nodes_room,
     .reaped = starters_reaped,
     .stats = stats,
+    .pmix = send_pmix,
 };
 
 /* 0, 1 and 2 must be something, or what we open would become our own stdout. */

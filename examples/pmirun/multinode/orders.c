@@ -11,9 +11,12 @@
 
 #include <pmiwire/exchange.h>
 
+#include "../local/host.h"
 #include "../local/launch.h"
 #include "../local/spawn.h"
 #include "../local/table.h"
+#include "../local/way.h"
+#include "../pmix/far.h"
 #include "links.h"
 
 static char **get_strings(struct msg_in *in, uint32_t *n)
@@ -64,6 +67,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.pmi_1_2 = flags & 4;
     pr->opt.verbose = flags & 8;
     pr->opt.design = flags >> 4;
+    pr->opt.mpi = (enum mpi_way)get_u32(in);
     pr->opt.universe_size = (int32_t)get_u32(in);
     stall_ns = get_u64(in);
     pr->opt.stall_s = (double)stall_ns / 1e9;
@@ -73,7 +77,8 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     cwd = get_string(in);
     vars = get_strings(in, &n);
     ok = !in->bad && !pr->server && !pr->nodes->agent.unserved && stall_ns < UINT64_MAX / 2 &&
-         get_ns < UINT64_MAX / 2 && pr->opt.design <= PMIWIRE_DESIGN_TREE;
+         get_ns < UINT64_MAX / 2 && pr->opt.design <= PMIWIRE_DESIGN_TREE &&
+         pr->opt.mpi <= MPI_PMIX;
     for (uint32_t i = 0; i < n; i++) {
         if (ok)
             env_set(vars[i]);
@@ -132,8 +137,9 @@ static bool get_app(struct msg_in *in, struct app *app)
     return !in->bad && argc > 0;
 }
 
-/* Sets `bad` unless every rank has a node, and one of them is ours. */
-static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint64_t n_ranks)
+/* Sets `bad` unless every rank has a node, and one of them is ours, or none. */
+static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint64_t n_ranks,
+                               bool with_ours)
 {
     uint32_t n_runs = get_count(in, 8), *node_of = xrealloc(NULL, n_ranks * sizeof(*node_of));
     bool ours = false;
@@ -147,7 +153,7 @@ static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint6
         for (uint32_t k = 0; k < n && !in->bad; k++)
             node_of[at++] = node;
     }
-    in->bad = in->bad || at != n_ranks || !ours;
+    in->bad = in->bad || at != n_ranks || ours != with_ours;
     return node_of;
 }
 
@@ -224,7 +230,7 @@ static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan
     if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !pr->server || !pr->nodes->agent.peers ||
         plan->number < pr->n_jobs || plan->number == UINT32_MAX)
         return false;
-    plan->node_of = get_placement(pr, in, n_ranks);
+    plan->node_of = get_placement(pr, in, n_ranks, true);
     return !in->bad;
 }
 
@@ -232,6 +238,7 @@ static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan
 static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in *in)
 {
     struct job *job;
+    char *why;
     int err, status;
 
     job = job_create(pr, plan, &err); /* takes node_of */
@@ -245,6 +252,10 @@ static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in 
     if (err == 0)
         err = check_limits(pr, job);
     status = err ? STATUS_RESOURCES : find_programs(pr, job);
+    if (status == 0 && (status = way_choose(pr, job, &why)) != 0) {
+        say(pr, "%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
+        free(why);
+    }
     if (status)
         refuse(pr, job, status, err ? err : status == STATUS_NOTFOUND ? -ENOENT : -EACCES);
     else if (!pr->stopping)
@@ -262,9 +273,12 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
         return true; /* sent before the head heard of it */
     plan.number = get_u32(in);
     ok = get_u32(in) == (plan.number > 0);
+    plan.way = (enum mpi_way)get_u32(in);
     plan.kvsname = kvsname = get_string(in);
     plan.spawner = spawner = get_option(in);
-    ok = get_plan(pr, in, &plan) && ok && (plan.number > 0) == (spawner != NULL);
+    plan.spawner_rank = get_u32(in);
+    ok = get_plan(pr, in, &plan) && ok && plan.way <= MPI_PMIX &&
+         (plan.number > 0) == (spawner != NULL);
     if (ok)
         begin(pr, &plan, in);
     else
@@ -274,10 +288,40 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
     return ok && !in->bad;
 }
 
+/* A job that has no rank here: PMIx clients may speak of it. */
+static bool on_space(struct pmirun *pr, struct msg_in *in)
+{
+    const uint32_t number = get_u32(in);
+    char *nspace = get_string(in), *parent = get_option(in);
+    struct space s = {.nspace = nspace, .parent = parent};
+    uint32_t *app_procs, *node_of = NULL;
+    uint64_t n_ranks = 0;
+    bool ok;
+
+    s.n_apps = get_count(in, 4);
+    s.app_procs = app_procs = xrealloc(NULL, (s.n_apps + 1) * sizeof(*app_procs));
+    for (uint32_t i = 0; i < s.n_apps; i++)
+        n_ranks += app_procs[i] = get_u32(in);
+    ok = !in->bad && n_ranks > 0 && n_ranks <= MAX_PROCS && nspace[0] &&
+         strlen(nspace) <= FAR_NSPACE_BYTES;
+    if (ok)
+        s.node_of = node_of = get_placement(pr, in, n_ranks, false);
+    s.n_ranks = (uint32_t)n_ranks;
+    ok = ok && !in->bad && !in->left && far_space(pr, number, &s);
+    if (ok)
+        agent_tell_number(pr, MSG_LAUNCHED, number); /* nobody hears of it before */
+    free(nspace);
+    free(parent);
+    free(app_procs);
+    free(node_of);
+    return ok;
+}
+
 /* The head is stopping the job, and sends signals for our ranks. */
 static void on_stop(struct pmirun *pr)
 {
     pr->stopping = true;
+    host_stop(pr);
     pr->launch = NULL;
     pr->launch_tail = &pr->launch;
     pr->kill_ns = pr->now_ns + 5 * GRACE_NS; /* should it fall silent */
@@ -290,7 +334,9 @@ static bool on_spawned(struct pmirun *pr, struct msg_in *in)
     int32_t rc = (int32_t)get_u32(in);
     char *kvsname = get_string(in);
 
-    if (!in->bad && pr->server)
+    if (!in->bad && (token & HOST_TOKEN))
+        host_spawned(pr, token, rc, kvsname);
+    else if (!in->bad && pr->server)
         pmiwire_server_spawn_done(pr->server, token, rc, kvsname[0] ? kvsname : NULL, NULL, 0);
     free(kvsname);
     return !in->bad;
@@ -325,10 +371,13 @@ static bool on_abandon(struct pmirun *pr, struct msg_in *in)
 
 static bool on_over(struct pmirun *pr, struct msg_in *in)
 {
-    struct job *job = job_by_number(pr, get_u32(in));
+    const uint32_t number = get_u32(in);
+    struct job *job = job_by_number(pr, number);
 
     if (job)
         job->over = true;
+    else
+        far_space_over(pr, number);
     return !in->bad;
 }
 
@@ -373,6 +422,8 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
     case MSG_SIGNAL: return on_signal(pr, &in);
     case MSG_STOP: on_stop(pr); return true;
     case MSG_ABANDON: return on_abandon(pr, &in);
+    case MSG_SPACE: return on_space(pr, &in);
+    case MSG_PMIX: return far_heard(pr, pr->opt.n_nodes, in.p, in.left);
     case MSG_OVER: return on_over(pr, &in);
     case MSG_ROOM: return on_room(pr, &in);
     case MSG_INPUT: return on_input(pr, &in);

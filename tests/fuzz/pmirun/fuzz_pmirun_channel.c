@@ -24,7 +24,10 @@
 
 #include "../../../examples/pmirun/local/launch.h"
 #include "../../../examples/pmirun/local/spawn.h"
+#include "../../../examples/pmirun/local/folder.h"
+#include "../../../examples/pmirun/local/way.h"
 #include "../../../examples/pmirun/multinode/nodes.h"
+#include "../../../examples/pmirun/pmix/far.h"
 #include "fuzz.h"
 
 enum { LINKS = 3, FIRST_PID = 1000000000, SUM_BYTES = 32 };
@@ -126,6 +129,34 @@ void loop_init(struct pmirun *pr)
 {
     (void)pr;
     abort();
+}
+
+void folder_remove(const char *key)
+{
+    (void)key;
+    abort();
+}
+
+const char *way_name(const struct job *job)
+{
+    return job->way == MPI_PMIX ? "pmix" : "pmi";
+}
+
+void way_report(struct pmirun *pr, const struct job *job)
+{
+    (void)pr, (void)job;
+}
+
+/* What a program needs is not looked for; a job may be told that it goes by PMIx. */
+int way_choose(struct pmirun *pr, struct job *job, char **why)
+{
+    (void)why;
+    if (job->way == MPI_AUTO)
+        job->way = MPI_PMI;
+    job->way_why = xprintf("fuzz");
+    far_ready(pr); /* as the host does */
+    pr->agent->chose(pr, job);
+    return 0;
 }
 
 void launch_init(struct pmirun *pr)
@@ -577,6 +608,7 @@ static void tell_agent(struct world *w)
 
     msg_begin(&m, MSG_SETUP);
     msg_u32(&m, 0);
+    msg_u32(&m, MPI_AUTO);
     msg_u32(&m, 8);
     msg_u64(&m, 0);
     msg_u64(&m, 0);
@@ -596,8 +628,10 @@ static void tell_agent(struct world *w)
     msg_begin(&m, MSG_JOB);
     msg_u32(&m, 0);
     msg_u32(&m, 0);
+    msg_u32(&m, MPI_AUTO);
     msg_string(&m, "kvs_0");
     msg_string(&m, NULL);
+    msg_u32(&m, 0);
     msg_u32(&m, 1);
     msg_u32(&m, 4);
     msg_u32(&m, 1);
@@ -659,6 +693,7 @@ static void end_world(struct world *w)
     struct pmirun *pr = &w->pr;
 
     input_close(pr);
+    far_stop(pr);
     while (pr->jobs) {
         struct job *job = pr->jobs;
 
@@ -759,6 +794,7 @@ static void end_rank(struct pmirun *pr, unsigned which)
         for (uint32_t i = 0; i < job->n_local; i++)
             if (job->ranks[i].state == RANK_RUNNING && which-- == 0) {
                 job_rank_exited(pr, &job->ranks[i], &si);
+                far_rank_gone(pr, &job->ranks[i]); /* as the host does */
                 return;
             }
 }
@@ -769,6 +805,7 @@ static void pass_time(struct pmirun *pr, unsigned how_much)
     if (pr->agent) {
         if (pr->server)
             pmiwire_server_tick(pr->server, pr->now_ns);
+        far_tick(pr);
         launch_all(pr);
         if (!pr->n_live && pr->node->may_end(pr))
             pr->node->ended(pr);

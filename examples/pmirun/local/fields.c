@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "message.h"
+#include "fields.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "../local/util.h"
+#include "util.h"
 
 static void reserve(struct msg *m, size_t n)
 {
@@ -26,12 +26,10 @@ void msg_bytes(struct msg *m, const void *p, size_t n)
     m->len += n;
 }
 
-void msg_begin(struct msg *m, enum message what)
+void msg_begin(struct msg *m, uint8_t what)
 {
-    unsigned char byte = (unsigned char)what;
-
     m->len = 0;
-    msg_bytes(m, &byte, 1);
+    msg_bytes(m, &what, 1);
 }
 
 void msg_u32(struct msg *m, uint32_t v)

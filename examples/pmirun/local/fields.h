@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages between servers: a byte that says what, then fields: numbers of 4 or 8 bytes,
+ * little-endian, and texts: a length of 4 bytes, then its bytes.
+ */
+#ifndef PMIRUN_FIELDS_H
+#define PMIRUN_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <pmiwire/server.h>
+
+/* A message that is being written. Memory comes from xrealloc(). */
+struct msg {
+    char *p;
+    size_t len, cap;
+};
+
+void msg_begin(struct msg *m, uint8_t what); /* m is zero or was used before */
+void msg_u32(struct msg *m, uint32_t v);
+void msg_u64(struct msg *m, uint64_t v);
+void msg_bytes(struct msg *m, const void *p, size_t n); /* without their length */
+void msg_text(struct msg *m, const void *p, size_t n);
+void msg_string(struct msg *m, const char *s); /* NULL: empty */
+void msg_free(struct msg *m);
+
+/* One that is being read, after its first byte. What is not there reads as 0 and sets `bad`. */
+struct msg_in {
+    const char *p;
+    size_t left;
+    bool bad;
+};
+
+uint32_t get_u32(struct msg_in *in);
+uint64_t get_u64(struct msg_in *in);
+const char *get_text(struct msg_in *in, size_t *n);
+struct pmiwire_str get_str(struct msg_in *in); /* the same */
+char *get_string(struct msg_in *in); /* a copy; NUL bytes in it make the message bad. Never NULL */
+/* A number of things that take at least `least` bytes each. */
+uint32_t get_count(struct msg_in *in, size_t least);
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Temporary folders of a job: what its MPI would leave behind when it is killed lies in them
+ * (shared memory of Open MPI, files of a PMIx server), and goes with them. A pmirun removes them
+ * when it ends; when it is killed with SIGKILL, its guard does (guard.c); when both are killed, the
+ * next pmirun of the same user on this host that makes a folder in the same place.
+ *
+ * That one knows by a lock whether a folder's owner lives: the owner holds flock() on the folder
+ * itself, which ends with it. Between mkdir() and flock() a folder looks like a dead one's: an
+ * owner that has got the lock looks whether the folder is still there. The name has a hash of the
+ * host's name, so that nobody judges a lock of another host, which a network file system may not
+ * show.
+ *
+ * Removal follows no symbolic link and stays on the folder's file system.
+ */
+#define _GNU_SOURCE
+#include "folder.h"
+
+#include "pmirun.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX     "pmirun-"
+#define NAME_BYTES 64
+#define KEY_DIGITS (sizeof(((struct guard *)0)->key) - 1)
+/* of making a folder: somebody may take it for a dead one's and remove it */
+#define MAX_TRIES 100u
+/* of looking at a folder: as deep as its folders lie, and an end to one that is being filled */
+#define MAX_ROUNDS 100000u
+
+const char *folder_where(enum folder_place place)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    if (place == FOLDER_SHM)
+        return "/dev/shm";
+    return tmp && tmp[0] == '/' ? tmp : "/tmp"; /* the guard's working directory is not ours */
+}
+
+/* With no key the first bytes of the names of this host's folders. */
+static void folder_name(const char *key, char name[NAME_BYTES])
+{
+    char host[256] = "";
+    uint32_t hash = 2166136261u;
+
+    gethostname(host, sizeof(host) - 1);
+    for (const char *p = host; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 16777619u;
+    snprintf(name, NAME_BYTES, PREFIX "%08x-%s", hash, key);
+}
+
+/* ---- removal: at exit and in the guard, where nothing may call die() ---- */
+
+/* A folder in `parent`; -1: it is none, or lies on another file system. */
+static int open_folder(int parent, const char *name, const dev_t *dev)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    struct stat st;
+    int fd = openat(parent, name, flags);
+
+    /* It may have taken its owner's rights away. */
+    if (fd < 0 && errno == EACCES && fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISDIR(st.st_mode) && fchmodat(parent, name, 0700, 0) == 0)
+        fd = openat(parent, name, flags);
+    if (fd >= 0 && (fstat(fd, &st) != 0 || (dev && st.st_dev != *dev))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* The next entry; NULL: no more. */
+static const char *next_entry(DIR *d)
+{
+    const struct dirent *e;
+
+    while (d && (e = readdir(d)))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            return e->d_name;
+    return NULL;
+}
+
+static bool remove_entry(int folder, const char *name)
+{
+    return unlinkat(folder, name, 0) == 0 || unlinkat(folder, name, AT_REMOVEDIR) == 0;
+}
+
+/* Empties `sub`, a folder in `folder`: folders that are not empty move up into `folder`, so that
+ * depth takes neither stack nor descriptors. Closes sub. True when something has gone or moved. */
+static bool empty_sub(int folder, int sub)
+{
+    DIR *d = fdopendir(sub);
+    bool progress = false;
+    const char *entry;
+    char name[32];
+
+    fchmod(sub, 0700);
+    while ((entry = next_entry(d))) {
+        snprintf(name, sizeof(name), "%llx", (unsigned long long)clock_ns()); /* a new one */
+        if (remove_entry(sub, entry) || renameat(sub, entry, folder, name) == 0)
+            progress = true;
+    }
+    if (d)
+        closedir(d);
+    else
+        close(sub);
+    return progress;
+}
+
+/* The same for the folder itself, which stays open. */
+static bool empty_folder(int folder, dev_t dev)
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), sub;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    bool progress = false;
+    const char *entry;
+
+    while ((entry = next_entry(d))) {
+        if (remove_entry(folder, entry)) {
+            progress = true;
+        } else if ((sub = open_folder(folder, entry, &dev)) >= 0) {
+            progress = empty_sub(folder, sub) || progress;
+            progress = unlinkat(folder, entry, AT_REMOVEDIR) == 0 || progress;
+        }
+    }
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
+    return progress;
+}
+
+/* Removes `name`, which is open as `folder`, from `parent`. True when it is gone. */
+static bool remove_folder(int parent, const char *name, int folder)
+{
+    struct stat st;
+
+    if (fstat(folder, &st) != 0)
+        return false;
+    fchmod(folder, 0700);
+    for (unsigned i = 0; i < MAX_ROUNDS; i++) {
+        if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
+            return true;
+        if ((errno != ENOTEMPTY && errno != EEXIST) || !empty_folder(folder, st.st_dev))
+            break;
+    }
+    return false;
+}
+
+bool folder_remove(const char *key)
+{
+    char name[NAME_BYTES];
+    bool gone = true;
+
+    folder_name(key, name);
+    for (int place = 0; place < FOLDER_PLACES; place++) {
+        int parent =
+                open(folder_where((enum folder_place)place), O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+            folder = parent < 0 ? -1 : open_folder(parent, name, NULL);
+
+        if (folder >= 0) {
+            gone = remove_folder(parent, name, folder) && gone;
+            close(folder);
+        } else {
+            gone = gone && errno == ENOENT;
+        }
+        if (parent >= 0)
+            close(parent);
+    }
+    return gone;
+}
+
+bool folder_remove_all(struct pmirun *pr)
+{
+    struct folders *f = &pr->folders;
+    bool any = false;
+
+    for (int i = 0; i < FOLDER_PLACES; i++) {
+        any = any || f->path[i];
+        free(f->path[i]);
+        f->path[i] = NULL;
+    }
+    return !any || folder_remove(pr->guard.key);
+}
+
+/* ---- what others have left behind ---- */
+
+/* Removes the folders whose owners are dead. */
+static void sweep(struct pmirun *pr, const char *place)
+{
+    DIR *d = opendir(place);
+    const struct dirent *e;
+    char prefix[NAME_BYTES];
+    size_t prefix_len;
+    struct stat st;
+
+    folder_name("", prefix);
+    prefix_len = strlen(prefix);
+    while (d && (e = readdir(d))) {
+        int folder;
+
+        if (strlen(e->d_name) != prefix_len + KEY_DIGITS ||
+            strncmp(e->d_name, prefix, prefix_len) != 0)
+            continue;
+        folder = open_folder(dirfd(d), e->d_name, NULL);
+        if (folder < 0)
+            continue;
+        if (fstat(folder, &st) == 0 && st.st_uid == geteuid() &&
+            flock(folder, LOCK_EX | LOCK_NB) == 0 && remove_folder(dirfd(d), e->d_name, folder))
+            trace(pr, "%s/%s was left behind by a pmirun that was killed: removed", place,
+                  e->d_name);
+        close(folder);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* ---- our own ---- */
+
+/* Is `path` what is open as fd? */
+static bool is_same(const char *path, int fd)
+{
+    struct stat a, b;
+
+    return stat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+/* Makes a folder and locks it: an open descriptor, or -1 with errno. Where the file system has no
+ * locks, nobody removes the folder but us and our guard. */
+static int make(const char *path)
+{
+    int fd;
+
+    for (unsigned i = 0; i < MAX_TRIES; i++) {
+        if (mkdir(path, 0700) != 0)
+            return -1;
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno != ENOENT) {
+            int err = errno;
+
+            rmdir(path);
+            errno = err;
+            return -1;
+        }
+        if (fd >= 0) {
+            flock(fd, LOCK_EX);
+            if (is_same(path, fd))
+                return fd;
+            close(fd);
+        }
+    }
+    errno = EBUSY;
+    return -1;
+}
+
+const char *folder_get(struct pmirun *pr, enum folder_place place)
+{
+    struct folders *f = &pr->folders;
+    const char *where = folder_where(place);
+    char name[NAME_BYTES], *path;
+
+    if (f->path[place])
+        return f->path[place];
+    sweep(pr, where);
+    folder_name(pr->guard.key, name);
+    path = xprintf("%s/%s", where, name);
+    f->lock[place] = make(path);
+    if (f->lock[place] < 0) {
+        int err = errno;
+
+        free(path);
+        errno = err;
+        return NULL;
+    }
+    f->path[place] = path;
+    return path;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* This pmirun's own temporary folders, and their end. */
+#ifndef PMIRUN_FOLDER_H
+#define PMIRUN_FOLDER_H
+
+#include <stdbool.h>
+
+struct pmirun;
+
+enum folder_place { FOLDER_TMP, FOLDER_SHM, FOLDER_PLACES }; /* $TMPDIR or /tmp; /dev/shm */
+
+struct folders {
+    char *path[FOLDER_PLACES]; /* NULL: has not been made */
+    int lock[FOLDER_PLACES];   /* the folder, open, and locked for as long as we live */
+};
+
+const char *folder_where(enum folder_place place); /* in which folder */
+/* A folder that this user alone can enter, made at the first call; NULL and errno. Not in a head,
+ * which has no ranks. */
+const char *folder_get(struct pmirun *pr, enum folder_place place);
+bool folder_remove_all(struct pmirun *pr); /* with all that is in them; false: something is left */
+/* The same, for those of the pmirun whose guard has this key. */
+bool folder_remove(const char *key);
+
+#endif

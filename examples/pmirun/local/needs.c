@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading an ELF file: its header, its program headers, the dynamic section that one of them shows,
+ * the names in the string table that this one shows. Positions come from the file, and may be
+ * anything: nothing is read but by pread() into buffers of a fixed size.
+ */
+#define _GNU_SOURCE
+#include "needs.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_HEADERS 64u /* program headers that are read */
+
+#define OUR_CLASS (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
+#define OUR_DATA  (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB)
+
+struct headers {
+    ElfW(Phdr) at[MAX_HEADERS];
+    size_t n;
+};
+
+static size_t read_at(int fd, void *p, size_t n, uint64_t offset)
+{
+    ssize_t got = offset > INT64_MAX ? -1 : pread(fd, p, n, (off_t)offset);
+
+    return got < 0 ? 0 : (size_t)got;
+}
+
+static bool read_headers(int fd, struct headers *h)
+{
+    ElfW(Ehdr) e;
+
+    if (read_at(fd, &e, sizeof(e), 0) != sizeof(e) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 ||
+        e.e_ident[EI_CLASS] != OUR_CLASS || e.e_ident[EI_DATA] != OUR_DATA ||
+        e.e_phentsize != sizeof(ElfW(Phdr)))
+        return false;
+    h->n = e.e_phnum < MAX_HEADERS ? e.e_phnum : MAX_HEADERS;
+    return read_at(fd, h->at, h->n * sizeof(h->at[0]), e.e_phoff) == h->n * sizeof(h->at[0]);
+}
+
+/* Where in the file an address of the program is. False: nowhere. */
+static bool find(const struct headers *h, uint64_t address, uint64_t *offset)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        const ElfW(Phdr) *p = &h->at[i];
+
+        if (p->p_type != PT_LOAD || address < p->p_vaddr || address - p->p_vaddr >= p->p_filesz)
+            continue;
+        *offset = p->p_offset + (address - p->p_vaddr);
+        return true;
+    }
+    return false;
+}
+
+/* A text with its NUL, at most n bytes. */
+static bool read_text(int fd, uint64_t offset, char *text, size_t n)
+{
+    size_t got = read_at(fd, text, n, offset);
+
+    if (memchr(text, '\0', got))
+        return true;
+    text[0] = '\0';
+    return false;
+}
+
+static const ElfW(Phdr) * header_of(const struct headers *h, uint32_t type)
+{
+    for (size_t i = 0; i < h->n; i++)
+        if (h->at[i].p_type == type)
+            return &h->at[i];
+    return NULL;
+}
+
+bool needs_read(int fd, struct needs *needs)
+{
+    static ElfW(Dyn) dynamic[NEEDS_MAX];
+    const ElfW(Phdr) * p;
+    struct headers h;
+    char name[NEEDS_NAME_BYTES];
+    uint64_t address = 0, strings;
+    size_t n, n_read;
+
+    needs->interp[0] = '\0';
+    if (!read_headers(fd, &h))
+        return false;
+    p = header_of(&h, PT_INTERP);
+    if (p && !read_text(fd, p->p_offset, needs->interp, sizeof(needs->interp)))
+        return false;
+    p = header_of(&h, PT_DYNAMIC);
+    if (!p)
+        return true; /* static */
+    n_read = p->p_filesz < sizeof(dynamic) ? p->p_filesz : sizeof(dynamic);
+    n_read = read_at(fd, dynamic, n_read, p->p_offset) / sizeof(dynamic[0]);
+    for (n = 0; n < n_read && dynamic[n].d_tag != DT_NULL; n++)
+        if (dynamic[n].d_tag == DT_STRTAB)
+            address = dynamic[n].d_un.d_ptr;
+    if (!find(&h, address, &strings))
+        return n == 0;
+    for (size_t i = 0; i < n; i++)
+        if (dynamic[i].d_tag == DT_NEEDED && dynamic[i].d_un.d_val <= UINT32_MAX &&
+            read_text(fd, strings + dynamic[i].d_un.d_val, name, sizeof(name)))
+            needs->library(needs->ctx, name);
+    return true;
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which way a job's ranks go. With --mpi auto that follows from the libraries of its programs,
+ * without running them. Most programs show it by themselves (needs.c): they name MPICH, or nothing
+ * but what belongs to a compiler, and are started at once. For others the program that would load
+ * them is asked which libraries that takes in all (`ld.so --list`).
+ */
+#define _GNU_SOURCE
+#include "way.h"
+
+#include "host.h"
+#include "launch.h"
+#include "needs.h"
+#include "pmirun.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIST_BYTES (256u << 10)    /* of a list of libraries, at most */
+#define LIST_NS    (10 * NS_PER_S) /* for one */
+#define LOOK_S     3u              /* without a word from any rank, until we look */
+#define LOOK_AT    64u             /* processes, at most */
+
+extern char **environ;
+
+/* ---- what programs need ---- */
+
+/* Libraries that some program of the job needs. */
+struct found {
+    bool pmi;                /* an MPI that speaks PMI, or a PMI client */
+    bool openmpi, openmpi4;  /* Open MPI; and what 5 no longer has */
+    bool pmix;               /* a PMIx client, or PRRTE */
+    bool other;              /* any that tells nothing, and may need one of the above */
+    char openmpi_path[4096]; /* where Open MPI is, "": not known */
+};
+
+static bool begins(const char *name, const char *const *with, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(name, with[i], strlen(with[i])) == 0)
+            return true;
+    return false;
+}
+
+#define BEGINS(name, list) begins(name, list, sizeof(list) / sizeof((list)[0]))
+
+static void note_library(void *ctx, const char *name)
+{
+    static const char *const pmi[] = {"libmpich", "libmpi.so.12", "libpmi.so", "libpmi2.so"};
+    static const char *const openmpi[] = {"libmpi.so.40", "liboshmem.so.40"};
+    static const char *const pmix[] = {"libpmix.so", "libprrte.so"};
+    static const char *const runtime[] = {
+        "ld-linux",    "ld-musl",      "libc.",         "libm.so",        "libmvec.so",
+        "libdl.so",    "librt.so",     "libpthread.so", "libutil.so",     "libresolv.so",
+        "libgcc_s.so", "libstdc++.so", "libatomic.so",  "libgfortran.so", "libquadmath.so",
+        "libgomp.so",  "libasan.so",   "libubsan.so",   "libtsan.so",     "linux-vdso.so"};
+    struct found *f = ctx;
+
+    if (BEGINS(name, pmi))
+        f->pmi = true;
+    else if (BEGINS(name, openmpi))
+        f->openmpi = true;
+    else if (strcmp(name, "libopen-rte.so.40") == 0)
+        f->openmpi4 = true;
+    else if (BEGINS(name, pmix))
+        f->pmix = true;
+    else if (!BEGINS(name, runtime))
+        f->other = true;
+}
+
+/* A line of the list: "\tNAME => PATH (0xADDRESS)", or without "NAME =>". */
+static void note_line(struct found *f, char *line)
+{
+    char *name = line + strspn(line, " \t"), *path = strstr(name, " => ");
+
+    if (path) {
+        *path = '\0';
+        path += 4;
+        path[strcspn(path, " ")] = '\0';
+    } else {
+        name[strcspn(name, " ")] = '\0';
+    }
+    note_library(f, name);
+    if (path && path[0] == '/' && strcmp(name, "libopen-rte.so.40") == 0)
+        snprintf(f->openmpi_path, sizeof(f->openmpi_path), "%s", path);
+}
+
+/* The user's part of the ranks' environment, all that matters to what loads them. */
+static char **loader_env(const struct app *app)
+{
+    size_t n = 0, k = 0;
+    char **e;
+
+    while (environ[n])
+        n++;
+    e = xrealloc(NULL, (n + app->n_sets + 1) * sizeof(*e));
+    for (uint32_t i = 0; i < app->n_sets; i++)
+        if (!launch_is_set(app, app->sets[i], i + 1))
+            e[k++] = app->sets[i];
+    for (size_t i = 0; i < n; i++)
+        if (!launch_is_set(app, environ[i], 0))
+            e[k++] = environ[i];
+    e[k] = NULL;
+    return e;
+}
+
+/* Starts `interp --list program`, whose output can be read from *out. */
+static int start_list(const struct app *app, char *interp, pid_t *pid, int *out)
+{
+    char list[] = "--list", *argv[] = {interp, list, app->path, NULL}, **env;
+    posix_spawn_file_actions_t files;
+    int p[2], rc;
+
+    if (pipe2(p, O_CLOEXEC) != 0)
+        return errno;
+    env = loader_env(app);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&files, p[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    if (app->wdir)
+        posix_spawn_file_actions_addchdir_np(&files, app->wdir);
+    rc = posix_spawn(pid, interp, &files, NULL, argv, env);
+    posix_spawn_file_actions_destroy(&files);
+    free(env);
+    close(p[1]);
+    if (rc)
+        close(p[0]);
+    *out = p[0];
+    return rc;
+}
+
+/* All that comes, with a NUL. False: it took too long, or is too much. */
+static bool read_list(int fd, char *text, size_t cap)
+{
+    const uint64_t end = clock_ns() + LIST_NS;
+    size_t len = 0;
+
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        uint64_t now = clock_ns();
+        ssize_t n;
+
+        if (now >= end || len == cap - 1)
+            return false;
+        if (poll(&p, 1, (int)((end - now) / NS_PER_MS) + 1) <= 0)
+            continue;
+        n = read(fd, text + len, cap - 1 - len);
+        if (n <= 0 && !(n < 0 && errno == EINTR)) {
+            text[len] = '\0';
+            return n == 0;
+        }
+        len += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* What the program needs in all. */
+static void note_list(struct pmirun *pr, const struct app *app, char *interp, struct found *f)
+{
+    char *text = xrealloc(NULL, LIST_BYTES), *save = NULL;
+    pid_t pid = 0;
+    int fd = -1, rc = start_list(app, interp, &pid, &fd);
+
+    if (rc == 0) {
+        bool all = read_list(fd, text, LIST_BYTES);
+
+        close(fd);
+        if (kill(pid, SIGKILL) == 0) /* it has ended, or is not to go on */
+            while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        for (char *line = all ? strtok_r(text, "\n", &save) : NULL; line;
+             line = strtok_r(NULL, "\n", &save))
+            note_line(f, line);
+        if (!all)
+            say(pr,
+                "warning: %s --list %s does not end, or says too much: %s is started without "
+                "regard to its libraries; --mpi says how",
+                interp, app->path, app->path);
+    } else {
+        trace(pr, "%s, which loads %s, cannot be started: %s", interp, app->path, strerror(rc));
+    }
+    free(text);
+}
+
+static void note_program(struct pmirun *pr, const struct app *app, struct found *f)
+{
+    struct found own = {0};
+    struct needs needs = {.library = note_library, .ctx = &own};
+    char *full = app->path[0] == '/' || !app->wdir ? NULL : xprintf("%s/%s", app->wdir, app->path);
+    int fd = open(full ? full : app->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    bool elf = fd >= 0 && needs_read(fd, &needs);
+
+    free(full);
+    if (fd >= 0)
+        close(fd);
+    if (elf && needs.interp[0] && (own.openmpi || own.pmix || (own.other && !own.pmi)) &&
+        pr->opt.mpi == MPI_AUTO)
+        note_list(pr, app, needs.interp, &own);
+    f->pmi = f->pmi || own.pmi;
+    f->openmpi = f->openmpi || own.openmpi;
+    f->openmpi4 = f->openmpi4 || own.openmpi4;
+    f->pmix = f->pmix || (own.pmix && !own.pmi);
+    if (own.openmpi_path[0])
+        snprintf(f->openmpi_path, sizeof(f->openmpi_path), "%s", own.openmpi_path);
+}
+
+/* Of all programs of the job. In an agent also of those that have no rank here, if they are: nodes
+ * are to find the same. */
+static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
+{
+    for (uint32_t i = 0; i < job->n_apps; i++) {
+        struct app *app = &job->apps[i];
+
+        if (app->path || launch_resolve(app) == 0)
+            note_program(pr, app, f);
+    }
+}
+
+/* ---- Open MPI 4 by PMI-1 ---- */
+
+/* Our libpmi, beside this program in the build tree or where it is installed; NULL: it is not
+ * there. */
+static char *find_libpmi(void)
+{
+    static const char *const places[] = {"../pmi", PMIRUN_LIBDIR};
+    char self[4096], *slash, *path, *found = NULL;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    self[n < 0 ? 0 : n] = '\0';
+    slash = strrchr(self, '/');
+    if (!slash)
+        return NULL;
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && !found; i++) {
+        path = xprintf("%s/%s/libpmi.so.0", self, places[i]);
+        found = realpath(path, NULL);
+        free(path);
+    }
+    return found;
+}
+
+/* Has this Open MPI its component for Flux? In the folders where it is installed upstream, and on
+ * Debian. */
+static bool has_component(const struct found *f)
+{
+    static const char *const places[] = {"openmpi", "openmpi/lib/openmpi3", "openmpi3"};
+    char *real = f->openmpi_path[0] ? realpath(f->openmpi_path, NULL) : NULL;
+    bool has = false;
+
+    if (real)
+        *strrchr(real, '/') = '\0';
+    for (size_t i = 0; real && i < sizeof(places) / sizeof(places[0]) && !has; i++) {
+        char *path = xprintf("%s/%s/mca_pmix_flux.so", real, places[i]);
+
+        has = access(path, R_OK) == 0;
+        free(path);
+    }
+    free(real);
+    return has;
+}
+
+/* Do ranks here outnumber the processors that they may use? */
+static bool is_crowded(const struct pmirun *pr, const struct job *job)
+{
+    cpu_set_t *set;
+    bool crowded = false;
+
+    for (int n = 1024; n <= 1 << 20; n *= 4) {
+        size_t bytes = CPU_ALLOC_SIZE(n);
+
+        set = CPU_ALLOC(n);
+        if (!set)
+            return false;
+        if (sched_getaffinity(0, bytes, set) == 0) {
+            crowded = pr->n_live + job->n_local > (uint64_t)CPU_COUNT_S(bytes, set);
+            n = 1 << 20;
+        }
+        CPU_FREE(set);
+    }
+    return crowded;
+}
+
+/* The same on all nodes, and hardly twice on a host. Open MPI takes it as its own number of the
+ * job, but drops bit 15 of it where it abbreviates the name of a process. */
+static uint32_t job_number(const struct job *job)
+{
+    uint32_t hash = 2166136261u;
+
+    for (const char *p = job->kvsname; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 16777619u;
+    return hash & 0x7fff7fff;
+}
+
+/* For any Open MPI: what it would leave behind lies in folders of ours, and ranks that wait yield
+ * their processor where they outnumber the processors, as under mpirun --oversubscribe. */
+static int set_openmpi(struct pmirun *pr, struct job *job, char **why)
+{
+    const char *tmp = folder_get(pr, FOLDER_TMP), *shm = tmp ? folder_get(pr, FOLDER_SHM) : NULL;
+
+    if (!shm) {
+        *why = xprintf("cannot make a temporary folder in %s: %s",
+                       folder_where(tmp ? FOLDER_SHM : FOLDER_TMP), strerror(errno));
+        return STATUS_RESOURCES;
+    }
+    job_var(job, xprintf("OMPI_MCA_orte_tmpdir_base=%s", tmp));
+    job_var(job, xprintf("OMPI_MCA_btl_vader_backing_directory=%s", shm));
+    job_var(job, xprintf("OMPI_MCA_btl_sm_backing_directory=%s", shm)); /* vader's name in 5 */
+    job_var(job, xprintf("OMPI_MCA_osc_sm_backing_directory=%s", shm));
+    job_var(job, xprintf("OMPI_MCA_osc_rdma_backing_directory=%s", shm));
+    if (is_crowded(pr, job))
+        job_var(job, xprintf("OMPI_MCA_mpi_yield_when_idle=1"));
+    return 0;
+}
+
+static int set_flux(struct job *job, char **why)
+{
+    char *libpmi = find_libpmi();
+
+    if (!libpmi) {
+        *why = xprintf("--mpi openmpi: our libpmi.so.0 is not beside pmirun, in ../pmi or %s",
+                       PMIRUN_LIBDIR);
+        return STATUS_NOEXEC;
+    }
+    job_var(job, xprintf("FLUX_JOB_ID=%u", job_number(job)));
+    job_var(job, xprintf("FLUX_PMI_LIBRARY_PATH=%s", libpmi));
+    free(libpmi);
+    return 0;
+}
+
+/* ---- the choice ---- */
+
+const char *way_name(const struct job *job)
+{
+    static const char *const names[] = {"auto", "pmi", "openmpi", "pmix"};
+
+    return names[job->way];
+}
+
+/* A sentence for the user, which never has a quote in it: it becomes a text in JSON. */
+static void choose(struct job *job, enum mpi_way way, const char *because)
+{
+    job->way = way;
+    job->way_why = xprintf("%s", because);
+}
+
+/* By what the programs need. */
+static int choose_by_need(struct job *job, const struct found *f, char **why)
+{
+    const char *no_pmix = NULL;
+    char *libpmi;
+
+    if (!f->openmpi && !f->pmix) {
+        choose(job, MPI_PMI, "no program names Open MPI or PMIx");
+        return 0;
+    }
+    libpmi = f->openmpi && f->openmpi4 && has_component(f) ? find_libpmi() : NULL;
+    if (libpmi) {
+        free(libpmi);
+        choose(job, MPI_OPENMPI,
+               "a program needs libmpi.so.40 with libopen-rte.so.40 (Open MPI 4), whose component "
+               "for Flux is there");
+    } else if (host_available(&no_pmix)) {
+        choose(job, MPI_PMIX,
+               !f->openmpi    ? "a program needs libpmix or PRRTE"
+               : !f->openmpi4 ? "a program needs libmpi.so.40 without libopen-rte.so.40 (Open MPI "
+                                "5)"
+                              : "a program needs Open MPI 4, and its component for Flux or our "
+                                "libpmi is missing");
+    } else if (job->n_ranks == 1) {
+        choose(job, MPI_PMI, "a program needs PMIx, which is missing, but is alone");
+    } else {
+        *why = xprintf("a program needs %s, and this pmirun has no PMIx: %s; --mpi pmi starts it "
+                       "all the same, each process as rank 0 of 1",
+                       f->openmpi ? "Open MPI" : "PMIx", no_pmix);
+        return STATUS_NOEXEC;
+    }
+    return 0;
+}
+
+static int choose_as_told(struct job *job, enum mpi_way way, char **why)
+{
+    const char *no_pmix;
+
+    if (way == MPI_PMIX && !host_available(&no_pmix)) {
+        *why = xprintf("this pmirun has no PMIx: %s", no_pmix);
+        return STATUS_NOEXEC;
+    }
+    choose(job, way, job->way != MPI_AUTO ? "its spawner uses it" : "--mpi says so");
+    return 0;
+}
+
+int way_choose(struct pmirun *pr, struct job *job, char **why)
+{
+    enum mpi_way way = job->way != MPI_AUTO ? job->way : pr->opt.mpi;
+    struct found f = {0};
+    int status;
+
+    if (way == MPI_AUTO || way == MPI_PMI)
+        note_programs(pr, job, &f);
+    status = way == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, way, why);
+    if (status == 0 && job->way != MPI_PMI)
+        status = set_openmpi(pr, job, why);
+    if (status == 0 && job->way == MPI_OPENMPI)
+        status = set_flux(job, why);
+    if (status == 0 && job->way != MPI_PMI)
+        topology_vars(pr, job);
+    if (status == 0 && job->way == MPI_PMIX)
+        status = host_job(pr, job, why);
+    if (status)
+        return status;
+    job->misled = way == MPI_PMI && f.openmpi;
+    if (job->number == 0 && job->n_ranks > 1 && job->way == MPI_PMI && !f.pmi && !job->misled &&
+        (!pr->agent || job->node_of[0] == pr->agent->node(pr))) /* one of the nodes looks */
+        pr->look_ns = pr->now_ns + LOOK_S * NS_PER_S;
+    if (pr->agent)
+        pr->agent->chose(pr, job);
+    else
+        way_report(pr, job);
+    return 0;
+}
+
+void way_report(struct pmirun *pr, const struct job *job)
+{
+    trace(pr, "job %u: --mpi %s: %s", job->number, way_name(job), job->way_why);
+    if (job->misled && job->number == 0)
+        say(pr, "warning: a program is linked with Open MPI, which speaks no PMI by itself: each "
+                "process will take itself for the only one; leave out --mpi pmi");
+}
+
+/* ---- an MPI that a script hides ---- */
+
+/* Open MPI or a PMIx client in this process's memory; NULL: none. */
+static const char *mapped(pid_t pid)
+{
+    static const char *const names[] = {"/libmpi.so.40", "/libpmix.so"};
+    char path[64], line[4096];
+    const char *found = NULL;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    f = fopen(path, "re");
+    while (f && !found && fgets(line, sizeof(line), f))
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !found; i++)
+            if (strstr(line, names[i]))
+                found = names[i] + 1;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* The same for it and what it has started, as long as *n processes are left to look at. */
+static const char *mapped_below(pid_t pid, unsigned *n)
+{
+    const char *found;
+    char path[64];
+    FILE *f;
+    int child;
+
+    if (*n == 0)
+        return NULL;
+    --*n;
+    found = mapped(pid);
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    f = found ? NULL : fopen(path, "re");
+    while (f && !found && fscanf(f, "%d", &child) == 1)
+        found = mapped_below(child, n);
+    if (f)
+        fclose(f);
+    return found;
+}
+
+void way_look(struct pmirun *pr)
+{
+    const struct job *job = pr->jobs;
+    const char *found = NULL;
+    unsigned n = LOOK_AT;
+    char name[RANK_NAME_BYTES];
+    uint32_t i;
+
+    for (i = 0; i < job->n_local; i++)
+        if (job->ranks[i].pmi_state != PMIWIRE_CONN_NEW)
+            return;
+    for (i = 0; i < job->n_local && !found; i++)
+        if (job->ranks[i].state == RANK_RUNNING)
+            found = mapped_below(job->ranks[i].pid, &n);
+    if (found)
+        say(pr,
+            "warning: %s has loaded %s, but no rank has asked for PMI in %u s: each process may "
+            "take itself for the only one; a script hides what it starts: say --mpi openmpi (Open "
+            "MPI 4) or --mpi pmix",
+            rank_name(pr, &job->ranks[i - 1], name), found, LOOK_S);
+}

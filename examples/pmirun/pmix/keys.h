@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What libpmix is told of a namespace: job, programs, ranks. libpmix hands it to the clients.
+ *
+ * A client that asks for a key that is missing waits for it, or takes itself for a singleton:
+ * without a message either way. So keys_missing() knows which keys Open MPI 4, Open MPI main and
+ * MPICH main ask for, and a namespace without one of them is not registered.
+ */
+#ifndef PMIRUN_KEYS_H
+#define PMIRUN_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib.h"
+
+/* What is known of a job. */
+struct keys_job {
+    const char *nspace;
+    uint32_t n_ranks, n_nodes, node; /* nodes of pmirun, and this one */
+    const uint32_t *node_of;         /* by rank; NULL: all are here */
+    const char *host;                /* this node's name; others are called nodeN */
+    const char *anl_map;             /* PMI_process_mapping; NULL: could not be written */
+    uint32_t n_apps;
+    const uint32_t *app_procs; /* ranks of each program */
+    uint32_t universe;         /* processes that there may be */
+    uint32_t n_before;         /* ranks that other jobs have here */
+    const char *parent;        /* namespace and rank that have spawned it; NULL: none */
+    uint32_t parent_rank;
+    const char *tmpdir, *nsdir; /* folders here; NULL: no rank is here */
+};
+
+/* What it says, in libpmix's form. */
+struct keys {
+    pmix_info_t *info;
+    size_t n;
+};
+
+/* 0, or -ENOMEM, or -EINVAL: libpmix cannot write the maps. keys_free() in any case. */
+int keys_make(struct keys *k, const struct keys_job *job);
+/* Takes a key out wherever it stands: for tests. */
+void keys_remove(struct keys *k, const char *key);
+/* A key that a client would miss; NULL: none. *who: which clients; *rank: whose it is, UINT32_MAX:
+ * the job's. */
+const char *keys_missing(const struct keys *k, const struct keys_job *job, const char **who,
+                         uint32_t *rank);
+void keys_free(struct keys *k);
+
+/* The names of the nodes that have ranks of it, by commas; and the ranks on each, by commas and
+ * semicolons. To be freed; NULL: out of memory. */
+char *keys_nodes(const struct keys_job *job);
+char *keys_ranks(const struct keys_job *job);
+
+#endif

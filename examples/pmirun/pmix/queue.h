@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What libpmix calls us for, on its way from libpmix's thread to the loop. That thread touches
+ * nothing else of ours.
+ */
+#ifndef PMIRUN_QUEUE_H
+#define PMIRUN_QUEUE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "../local/loop.h"
+
+/* More than these, and what comes is refused: clients can ask faster than we answer. */
+#define QUEUE_MAX   65536u
+#define QUEUE_BYTES ((size_t)256 << 20)
+
+/* The first member of what is queued. */
+struct queued {
+    struct queued *next;
+    size_t bytes;
+};
+
+struct queue {
+    struct source src; /* an eventfd */
+    pthread_mutex_t mutex;
+    struct queued *first, **last;
+    size_t n, bytes;
+    void (*take)(struct pmirun *pr, struct queued *q);
+};
+
+/* 0 or -errno. take: is called in the loop for each. */
+int queue_open(struct pmirun *pr, struct queue *q,
+               void (*take)(struct pmirun *pr, struct queued *q));
+/* In any thread. False: full, and it stays the caller's. always: never full; for what there is
+ * little of, and nobody else says. */
+bool queue_put(struct queue *q, struct queued *what, bool always);
+/* Frees those that are left with free_one(). */
+void queue_close(struct pmirun *pr, struct queue *q, void (*free_one)(struct queued *q));
+
+#endif

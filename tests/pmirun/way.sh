@@ -1,0 +1,363 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# way.sh PMIRUN LIBPMI LIBDIR CC GROUP: which way pmirun has ranks find each other (--mpi), and the temporary folders of its jobs. The programs
+# are linked with empty libraries of the names that real MPIs have. LIBDIR is where an installed libpmi.so.0 is, from where pmirun is.
+# Groups: see the end. Environment: OPENMPI, an Open MPI 4 program, for the group openmpi.
+set -u
+pmirun=$1 libpmi=$2 libdir=$3 cc=$4 group=$5
+dir=$(mktemp -d) || exit 1
+trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+export TMPDIR=$dir/tmp LC_ALL=C
+mkdir "$TMPDIR"
+unset FLUX_JOB_ID FLUX_PMI_LIBRARY_PATH
+failed=0 n=0
+
+fail() {
+    echo "FAIL: $*"
+    sed 's/^/    out: /' "$dir/out" 2> /dev/null | cut -c1-300 | head -20
+    sed 's/^/    err: /' "$dir/err" 2> /dev/null | cut -c1-300 | head -20
+    failed=1
+}
+# run STATUS [argument of pmirun...]: its output goes to $dir/out and $dir/err
+run() {
+    local want=$1 got
+    shift
+    n=$((n + 1))
+    timeout -k 5 60 "$pmirun" "$@" > "$dir/out" 2> "$dir/err" < /dev/null
+    got=$?
+    [ "$got" = "$want" ] || fail "pmirun $*: status $got, not $want"
+}
+begin() { # [argument of pmirun...]: in the background, as $pid
+    : > "$dir/out"
+    "$pmirun" "$@" > "$dir/out" 2> "$dir/err" &
+    pid=$!
+}
+soon() { # COMMAND...: whether it succeeds within a minute
+    local i
+    for ((i = 0; i < 600; i++)); do
+        "$@" && return
+        sleep 0.1
+    done
+    return 1
+}
+out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
+err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
+err_times() { [ "$(grep -c -e "$2" "$dir/err")" = "$1" ] || fail "stderr has \"$2\" not $1 times"; }
+
+# library FOLDER NAME [LIBRARY]: an empty one, which needs another of its folder
+library() {
+    mkdir -p "$dir/$1"
+    $cc -shared -fPIC -o "$dir/$1/$2" -Wl,-soname,"$2" -Wl,--no-as-needed "-Wl,-rpath,\$ORIGIN" "$dir/empty.c" ${3:+"$dir/$1/$3"} || exit 1
+}
+# program NAME [FOLDER/LIBRARY [OPTION...]]: linked with it; it prints what tells an MPI its way, and sleeps for $1 seconds
+program() {
+    local name=$1 lib=${2:-}
+    shift
+    [ $# != 1 ] || set -- "$lib" "-Wl,-rpath,$dir/${lib%/*}"
+    $cc -o "$dir/$name" "$dir/program.c" -Wl,--no-as-needed ${lib:+"$dir/$lib"} "${@:2}" || exit 1
+}
+sources() {
+    echo 'int fencepost_empty_library = 1;' > "$dir/empty.c"
+    cat > "$dir/program.c" << 'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+extern char **environ;
+int main(int argc, char **argv)
+{
+    for (char **e = environ; *e; e++)
+        if (strncmp(*e, "FLUX_", 5) == 0 || strncmp(*e, "OMPI_MCA_", 9) == 0 || strncmp(*e, "PMIX_", 5) == 0)
+            puts(*e);
+    fflush(stdout);
+    sleep(argc > 1 ? (unsigned)atoi(argv[1]) : 0);
+    return 0;
+}
+END
+    library v4 libopen-rte.so.40
+    library v4 libmpi.so.40 libopen-rte.so.40
+    mkdir "$dir/v4/openmpi"
+    : > "$dir/v4/openmpi/mca_pmix_flux.so"
+    library v5 libmpi.so.40
+    library mpich libmpich.so.12
+    library pmix libpmix.so.2
+    library tool libtool.so.1
+    library behind libopen-rte.so.40
+    library behind libmpi.so.40 libopen-rte.so.40
+    library behind libapp.so.1 libmpi.so.40
+    mkdir -p "$dir/behind/openmpi/lib/openmpi3"
+    : > "$dir/behind/openmpi/lib/openmpi3/mca_pmix_flux.so"
+    program plain
+    program v4_program v4/libmpi.so.40
+    program v5_program v5/libmpi.so.40
+    program mpich_program mpich/libmpich.so.12
+    program tool_program tool/libtool.so.1
+    program pmix_program pmix/libpmix.so.2
+    program behind_program behind/libapp.so.1
+    library behind5 libmpi.so.40
+    library behind5 libapp.so.1 libmpi.so.40
+    program lost_program behind/libapp.so.1 "-Wl,-rpath-link,$dir/behind" # needs LD_LIBRARY_PATH
+}
+
+# way NAME PROGRAM [argument...]: two ranks of it go by that way
+way() {
+    local name=$1
+    shift
+    run 0 -v --stats -n 2 "$@"
+    err_times 1 "job 0: --mpi $name: "
+    err_has "\"mpi\":\"$name\",\"mpi_why\":\"[^\"]*\"}$"
+}
+
+# Without PMIx a job that needs it does not start, unless one rank is alone.
+needs_pmix() { # PROGRAM
+    if "$pmirun" --mpi pmix -n 1 true 2> /dev/null; then
+        way pmix "$1"
+        out_has '^PMIX_RANK=1$'
+    else
+        run 126 -n 2 "$1"
+        err_has 'has no PMIx: .*--mpi pmi starts it all the same'
+        run 0 -n 1 "$1"
+    fi
+}
+
+test_auto() {
+    sources
+    way pmi "$dir/plain"
+    [ ! -s "$dir/out" ] || fail "a program of no MPI has variables of one"
+    way pmi "$dir/mpich_program"
+    way pmi "$dir/tool_program"
+    way openmpi "$dir/v4_program"
+    [ "$(sort -u "$dir/out" | grep -c '^FLUX_JOB_ID=')" = 1 ] || fail "not one number of the job"
+    out_has "^FLUX_PMI_LIBRARY_PATH=$(realpath "$libpmi")$"
+    out_has "^OMPI_MCA_orte_tmpdir_base=$TMPDIR/pmirun-[0-9a-f]*-[0-9a-f]*$"
+    out_has '^OMPI_MCA_btl_vader_backing_directory=/dev/shm/pmirun-[0-9a-f]*-[0-9a-f]*$'
+    way openmpi "$dir/behind_program" # a library of it needs Open MPI, and Debian's folder of components
+    way pmi sh -c "exec $dir/plain"
+    way openmpi "$dir/plain" : -n 1 "$dir/v4_program"
+    needs_pmix "$dir/v5_program"
+    needs_pmix "$dir/pmix_program"
+    rm "$dir/v4/openmpi/mca_pmix_flux.so"
+    needs_pmix "$dir/v4_program"
+    # A static program, one that is no ELF file, one whose headers are cut off, and one of another machine.
+    if $cc -static -o "$dir/static" "$dir/program.c" 2> /dev/null; then way pmi "$dir/static"; fi
+    printf '#!/bin/sh\nexit 0\n' > "$dir/script"
+    printf 'exit 0\n' > "$dir/bare"
+    chmod +x "$dir/script" "$dir/bare"
+    way pmi "$dir/script"
+    way pmi "$dir/bare"
+    head -c 100 "$dir/plain" > "$dir/cut"
+    cp "$dir/plain" "$dir/alien"
+    printf '\001' | dd of="$dir/alien" bs=1 seek=18 conv=notrunc 2> /dev/null # e_machine
+    chmod +x "$dir/cut"
+    run 126 -n 2 "$dir/cut"
+    run 126 -n 2 "$dir/alien"
+    # What loads a program is asked with the rank's environment and in its folder.
+    : > "$dir/v4/openmpi/mca_pmix_flux.so"
+    LD_LIBRARY_PATH=/nowhere run 0 -v -n 2 -x LD_LIBRARY_PATH=/x -x "LD_LIBRARY_PATH=$dir/behind" "$dir/lost_program"
+    err_has 'job 0: --mpi openmpi: '
+    run 0 -v -n 2 --wdir "$dir" -x LD_LIBRARY_PATH="$dir/behind" ./lost_program
+    err_has 'job 0: --mpi openmpi: '
+}
+
+test_options() {
+    sources
+    run 2 --mpi nonsense -n 1 true
+    err_has 'wants auto, pmi, openmpi or pmix, not "nonsense"'
+    run 2 --mpi
+    run 2 -n 1 true : --mpi pmi true
+    for m in auto pmi openmpi; do run 0 --mpi $m -n 1 true; done
+    # What the user says counts.
+    run 0 --mpi openmpi -n 1 -x FLUX_JOB_ID=5 "$dir/plain"
+    [ "$(grep FLUX_JOB_ID "$dir/out")" = FLUX_JOB_ID=5 ] || fail "-x does not win"
+    OMPI_MCA_mpi_yield_when_idle=0 OMPI_MCA_btl_vader_backing_directory=/x run 0 --mpi openmpi -n 1 "$dir/plain"
+    [ "$(grep -c vader "$dir/out")" = 1 ] && out_has '^OMPI_MCA_btl_vader_backing_directory=/x$'
+    out_has '^OMPI_MCA_mpi_yield_when_idle=0$'
+    # But not what a Flux around us says.
+    FLUX_PMI_LIBRARY_PATH=/x FLUX_JOB_ID=f run 0 --mpi openmpi -n 1 "$dir/plain"
+    out_has "^FLUX_PMI_LIBRARY_PATH=$(realpath "$libpmi")$"
+    [ "$(grep -c FLUX "$dir/out")" = 2 ] || fail "variables of Flux that are not ours"
+    # Ranks that outnumber the processors yield.
+    run 0 --mpi openmpi -n "$(($(nproc) + 1))" "$dir/plain"
+    out_has '^OMPI_MCA_mpi_yield_when_idle=1$'
+    run 0 --mpi openmpi -n "$(nproc)" "$dir/plain"
+    if grep -q yield "$dir/out"; then fail "ranks that have a processor each yield"; fi
+    # Open MPI with --mpi pmi: a warning, and it starts.
+    run 0 --mpi pmi -n 2 "$dir/v4_program"
+    err_times 1 'warning: a program is linked with Open MPI'
+    [ ! -s "$dir/out" ] || fail "--mpi pmi sets variables"
+    run 0 --mpi pmi -n 2 "$dir/mpich_program"
+    [ ! -s "$dir/err" ] || fail "a warning about MPICH"
+    # Installed elsewhere, with and without our libpmi.
+    mkdir -p "$dir/prefix/bin"
+    cp "$pmirun" "$dir/prefix/bin/pmirun"
+    pmirun=$dir/prefix/bin/pmirun
+    run 126 --mpi openmpi -n 1 true
+    err_has 'libpmi.so.0 is not beside pmirun'
+    mkdir -p "$dir/prefix/bin/$libdir"
+    cp "$libpmi" "$dir/prefix/bin/$libdir/libpmi.so.0"
+    run 0 --mpi openmpi -n 1 "$dir/plain"
+    out_has "^FLUX_PMI_LIBRARY_PATH=$(realpath "$dir/prefix/bin/$libdir")/libpmi.so.0$"
+}
+
+# A script, and programs that it starts, which never ask for PMI.
+test_hidden() {
+    sources
+    printf '#!/bin/sh\n"%s" "$1"\nexit\n' "$dir/v4_program" > "$dir/script"
+    chmod +x "$dir/script"
+    run 0 -n 2 "$dir/script" 6
+    err_times 1 'warning: rank 0 has loaded libmpi.so.40, but no rank has asked for PMI'
+    if "$pmirun" -N 2 --launch fork -n 2 true 2> /dev/null; then
+        run 0 -N 2 --launch fork -n 4 "$dir/script" 6
+        err_times 1 'has loaded libmpi.so.40, but no rank has asked for PMI'
+    fi
+    run 0 -n 1 "$dir/script" 4 # alone it is right
+    [ ! -s "$dir/err" ] || fail "a warning about a single process"
+    run 0 --mpi openmpi -n 2 "$dir/script" 4
+    [ ! -s "$dir/err" ] || fail "a warning where --mpi says it"
+    printf '#!/bin/sh\n"%s" "$1"\nexit\n' "$dir/mpich_program" > "$dir/script"
+    run 0 -n 2 "$dir/script" 4
+    [ ! -s "$dir/err" ] || fail "a warning about MPICH"
+}
+
+# What is asked for a program's libraries does not end, or prints without end: it is killed, and the job goes on without its answer.
+test_loader() {
+    sources
+    for what in 'exec yes' 'exec sleep 1000.25'; do
+        printf '#!/bin/sh\n%s\n' "$what" > "$dir/loader"
+        chmod +x "$dir/loader"
+        program odd_program tool/libtool.so.1 "-Wl,--dynamic-linker=$dir/loader"
+        run 126 -n 2 "$dir/odd_program" # the kernel wants another loader too
+        err_times 1 'warning: .*/loader --list .*/odd_program does not end, or says too much'
+    done
+    ! pgrep -f 'sleep 1000.25' > /dev/null || fail "the loader still runs"
+}
+
+is_gone() { [ ! -e "$1" ] && [ ! -e "/dev/shm/${1##*/}" ]; }
+in_shell() { "$pmirun" --mpi openmpi -n 1 sh -c "$1"; }
+folder() { grep -a '^/' "$dir/out" | head -1; }
+# hold [argument of pmirun...]: a job whose rank shows its folder and sleeps
+hold() {
+    begin --mpi openmpi "$@" -n 1 sh -c 'echo $OMPI_MCA_orte_tmpdir_base; sleep 50 & wait'
+    soon grep -q '^/' "$dir/out" || fail "no folder"
+    held=$(folder)
+}
+fill='d=$OMPI_MCA_orte_tmpdir_base; s=$OMPI_MCA_btl_vader_backing_directory
+    for f in "$d" "$s"; do
+        mkdir -p "$f/a/b/c" "$f/closed/x" && echo x > "$f/a/b/c/file" && echo x > "$f/closed/x/file"
+        ln -s "$KEPT" "$f/link" && ln -s "$KEPT" "$f/a/link" && ln -s ../.. "$f/a/b/up" && ln -s nowhere "$f/a/dangling" && mkfifo "$f/a/fifo"
+        chmod 0 "$f/closed/x/file" "$f/closed/x" "$f/closed" && chmod 500 "$f/a/b/c"
+    done; echo $d'
+
+test_folders() {
+    export KEPT=$dir/kept
+    mkdir "$KEPT"
+    echo x > "$KEPT/file"
+    run 0 --mpi openmpi -n 1 sh -c "stat -c '%a %u' \"\$OMPI_MCA_orte_tmpdir_base\" \"\$OMPI_MCA_btl_vader_backing_directory\""
+    [ "$(sort -u "$dir/out")" = "700 $(id -u)" ] || fail "others may enter"
+    run 0 --mpi openmpi -n 1 sh -c "$fill"
+    is_gone "$(folder)" || fail "a folder is left after the end: $(find "$(folder)")"
+    run 3 --mpi openmpi -n 1 sh -c "$fill; exit 3"
+    is_gone "$(folder)" || fail "a folder is left after a failure"
+    # Deeper than a path may be long.
+    run 0 --mpi openmpi -n 1 sh -c 'cd "$OMPI_MCA_orte_tmpdir_base" && echo $OMPI_MCA_orte_tmpdir_base
+        perl -e "for (1..3000) { mkdir q(0123456789) and chdir q(0123456789) or die }"'
+    is_gone "$(folder)" || fail "a deep folder is left"
+    # None for programs that need none.
+    run 0 -n 1 sh -c 'ls "$TMPDIR"'
+    [ ! -s "$dir/out" ] || fail "a folder that nobody needs"
+
+    # Killed: the guard removes it.
+    begin --mpi openmpi -n 1 sh -c "$fill; sleep 50 & wait"
+    soon grep -q '^/' "$dir/out" || fail "no folder"
+    kill -9 "$pid"
+    wait "$pid" 2> /dev/null
+    soon is_gone "$(folder)" || fail "a folder is left after kill -9"
+
+    # Killed with its guard: the next pmirun does, and leaves those of one that lives. A link of the right name is not followed.
+    begin --mpi openmpi -n 1 sh -c "$fill; sleep 50 & wait"
+    soon grep -q '^/' "$dir/out" || fail "no folder"
+    kill -STOP "$pid"
+    for guard in $(cat "/proc/$pid/task/$pid/children"); do
+        [ "$(cat "/proc/$guard/comm")" != job-guard ] || kill -9 "$guard"
+    done
+    kill -9 "$pid"
+    wait "$pid" 2> /dev/null
+    dead=$(folder)
+    [ -d "$dead" ] || fail "the folder is gone without a guard: nothing is tested"
+    hold
+    [ ! -e "$dead" ] && [ ! -e "/dev/shm/${dead##*/}" ] || fail "the next pmirun leaves a dead one's folder: $(find "$dead")"
+    ln -s "$KEPT" "${held%-*}-0123456789abcdef"
+    mkdir "${held%-*}-short" "$TMPDIR/pmirun-other"
+    run 0 --mpi openmpi -n 1 true
+    [ -d "$held" ] && [ -d "/dev/shm/${held##*/}" ] || fail "a living one's folder is gone"
+    [ -L "${held%-*}-0123456789abcdef" ] && [ -d "${held%-*}-short" ] && [ -d "$TMPDIR/pmirun-other" ] || fail "what is not ours is gone"
+    mkdir "${held%-*}-0000000000000000"
+    if chown 12345 "${held%-*}-0000000000000000" 2> /dev/null; then
+        run 0 --mpi openmpi -n 1 true
+        [ -d "${held%-*}-0000000000000000" ] || fail "another user's folder is gone"
+    fi
+    kill -9 "$pid" # and its guard removes it
+    wait "$pid" 2> /dev/null
+    soon is_gone "$held" || fail "a folder is left after kill -9"
+    [ "$(cat "$KEPT/file")" = x ] || fail "a link was followed"
+
+    TMPDIR=$dir/nowhere run 250 --mpi openmpi -n 1 true
+    err_has "cannot make a temporary folder in $dir/nowhere: No such file"
+}
+
+# Several nodes: each has its own folders, the head says once what they have chosen, and that they differ.
+test_nodes() {
+    sources
+    "$pmirun" -N 2 --launch fork -n 2 true 2> "$dir/err" || { echo "skip: $(cat "$dir/err")" && exit 77; }
+    run 0 -v --stats -N 2 --launch fork -n 4 "$dir/v4_program"
+    err_times 1 'job 0: --mpi openmpi: '
+    err_has '"mpi":"openmpi"'
+    [ "$(sort -u "$dir/out" | grep -c '^FLUX_JOB_ID=')" = 1 ] || fail "not one number of the job"
+    [ "$(sort -u "$dir/out" | grep -c vader_backing)" = 2 ] || fail "not one folder a node"
+    for f in $(sed -n 's/.*tmpdir_base=//p' "$dir/out"); do is_gone "$f" || fail "a node leaves $f"; done
+    run 0 --mpi pmi -N 2 --launch fork -n 4 "$dir/v4_program"
+    err_times 1 'warning: a program is linked with Open MPI'
+    # One group on each node, of which one needs Open MPI: all nodes look at both.
+    run 0 -v -N 2 --launch fork -n 2 "$dir/plain" : -n 2 "$dir/v4_program"
+    err_times 1 'job 0: --mpi openmpi: '
+    [ "$(grep -c FLUX_PMI "$dir/out")" = 4 ] || fail "not all ranks go by Open MPI's way"
+    # Nodes that find different libraries under one name: descriptor 200 of each agent is another folder.
+    printf '#!/bin/bash\nexec 200< "%s/$2"\nshift 2\nexec sh -c "$*"\n' "$dir" > "$dir/agent"
+    chmod +x "$dir/agent"
+    ln -s behind "$dir/a"
+    ln -s behind5 "$dir/b"
+    two=(--hosts a,b --launch-agent "$dir/agent")
+    run 126 "${two[@]}" -n 2 -x LD_LIBRARY_PATH=/proc/self/fd/200 "$dir/lost_program"
+    if "$pmirun" --mpi pmix -n 1 true 2> /dev/null; then
+        err_has '^pmirun: [ab] would start its ranks as --mpi [a-z]* (.*), another node as --mpi [a-z]* (.*)'
+    fi
+    # A head that is killed: its agents remove what is theirs.
+    begin "${two[@]}" --mpi openmpi -n 2 sh -c 'echo $OMPI_MCA_orte_tmpdir_base; sleep 50 & wait'
+    soon eval '[ "$(grep -c "^/" "$dir/out")" = 2 ]' || fail "not two folders"
+    kill -9 "$pid"
+    wait "$pid" 2> /dev/null
+    for f in $(cat "$dir/out"); do soon is_gone "$f" || fail "an agent whose head is killed leaves $f"; done
+}
+
+# A real Open MPI.
+test_openmpi() {
+    unset LD_LIBRARY_PATH
+    run 0 -v --stats -n 4 "$OPENMPI" 4
+    err_times 1 'job 0: --mpi openmpi: '
+    [ "$(grep -c '^hello from rank [0-3] of 4' "$dir/out")" = 4 ] || fail "not four ranks of 4"
+    [ "$(ls -A "$TMPDIR")" = "" ] || fail "left in TMPDIR: $(ls -A "$TMPDIR")"
+    OMPI_MCA_btl=self,tcp SLURM_JOBID=1 SLURM_NODELIST=x run 0 -n 2 "$OPENMPI" 2
+    if "$pmirun" -N 2 --launch fork -n 2 true 2> /dev/null; then
+        run 0 -N 2 --launch fork -n 4 "$OPENMPI" 4
+        [ "$(grep -c '^hello from rank [0-3] of 4' "$dir/out")" = 4 ] || fail "not four ranks of 4 on 2 nodes"
+        [ "$(ls -A "$TMPDIR")" = "" ] || fail "left in TMPDIR: $(ls -A "$TMPDIR")"
+    fi
+}
+
+case $group in
+auto | options | hidden | loader | folders | nodes | openmpi) "test_$group" ;;
+*) echo "no group $group" && exit 2 ;;
+esac
+[ $failed = 0 ] && echo "$n jobs"
+exit $failed

@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# far.sh PMIRUN HOW GROUP PROGRAM...: PMIx from node to node. HOW: one (node); fork2, fork4: so many here; hosts: those of tests/nodes/hosts.
+# GROUP: client, with far_client for PROGRAM; mpi, with hello and dynamic of Open MPI.
+set -u
+pmirun=$(realpath "$1") how=$2 group=$3
+shift 3
+dir=$(mktemp -d) || exit 1
+trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+for program; do ln -s "$(realpath "$program")" "$dir/"; done
+mkdir "$dir/tmp"
+export TMPDIR=$dir/tmp # what is left there is seen
+case $how in
+one) nodes=() several=false ;;
+fork2) nodes=(-N 2 --launch fork) several=true ;;
+fork4) nodes=(-N 4 --launch fork) several=true ;;
+hosts) nodes=(--hosts "$HOSTS" --launch-agent "$HOST_SSH") several=true ;;
+esac
+failed=0 n=0
+fail() {
+    echo "FAIL: $what: $*"
+    sed 's/^/    out: /' "$dir/out" | cut -c1-200 | head -20
+    sed 's/^/    err: /' "$dir/err" | cut -c1-300 | head -20
+    failed=1
+}
+# run STATUS RANKS PROGRAM [ARGUMENT...]
+run() {
+    local want=$1 ranks=$2 program=$3 got
+    shift 3
+    what="$ranks $program $*"
+    n=$((n + 1))
+    timeout -k 5 60 "$pmirun" --mpi pmix "${nodes[@]}" -n "$ranks" "$dir/$program" "$@" > "$dir/out" 2> "$dir/err" < /dev/null
+    got=$?
+    [ $got = "$want" ] || fail "status $got, not $want"
+    [ -z "$(ls -A "$TMPDIR")" ] || fail "left in the temporary folder: $(ls -A "$TMPDIR")"
+    pgrep -f "^$dir/$program" > "$dir/left" && fail "processes are left"
+}
+silent() { [ ! -s "$dir/err" ] || fail "standard error is not empty"; }
+says() { [ "$(grep -c "$2" "$dir/out")" = "$1" ] || fail "not $1 times: $2"; }
+
+group_client() {
+    for ranks in 4 7; do
+        for word in sets names "big 200"; do
+            run 0 $ranks far_client $word
+            says $ranks ' ok$'
+            silent
+        done
+    done
+    run 0 4 far_client big 1500 # a piece is 64 KiB, a link full with 1 MiB
+    says 4 ' ok$'
+    run 0 3 far_client limits
+    says 3 ' ok$'
+    if $several; then # on one node it is all libpmix's
+        for word in fence connect; do
+            run 254 4 far_client early $word
+            says 3 "^$word: LOST_CONNECTION$"
+            grep -q 'rank 3 .*has finalized: a .* that other ranks wait in cannot complete; stopping the job$' "$dir/err" ||
+                fail "the cause is not said"
+        done
+    fi
+    run 0 4 far_client early modex
+    says 3 '^modex: \(NOT-FOUND\|TIMEOUT\)$' # TIMEOUT: libpmix's own, of a rank on the same node
+}
+
+group_mpi() {
+    run 0 8 hello
+    says 1 '^token came back as 8, sum of ranks 28,'
+    for args in "2 spawn 3" "4 spawn 6" "4 names"; do
+        run 0 ${args%% *} dynamic ${args#* }
+        says 1 '^good$'
+    done
+}
+
+"group_$group"
+[ $failed = 0 ] && echo "$how $group: $n runs, all as they should be"
+exit $failed

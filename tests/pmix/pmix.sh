@@ -1,0 +1,92 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# pmix.sh PMIRUN CLIENT HOW GROUP: bare PMIx clients. HOW: one (node); fork: two nodes here. GROUP: works, ends, broken (see the end).
+set -u
+pmirun=$(realpath "$1") how=$3 group=$4
+dir=$(mktemp -d) || exit 1
+trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+ln -s "$(realpath "$2")" "$dir/client"
+client=$dir/client
+mkdir "$dir/tmp"
+export TMPDIR=$dir/tmp # what is left there is seen
+case $how in
+one) nodes=() ;;
+fork) nodes=(-N 2 --launch fork) ;;
+esac
+failed=0 n=0
+fail() {
+    echo "FAIL: $what: $*"
+    sed 's/^/    out: /' "$dir/out" | cut -c1-200 | head -20
+    sed 's/^/    err: /' "$dir/err" | cut -c1-300 | head -20
+    failed=1
+}
+# run STATUS RANKS WHAT...
+run() {
+    local want=$1 ranks=$2 got
+    shift 2
+    what="$*"
+    n=$((n + 1))
+    timeout -k 5 30 "$pmirun" --mpi pmix "${nodes[@]}" -n "$ranks" "$client" "$@" > "$dir/out" 2> "$dir/err" < /dev/null
+    got=$?
+    [ $got = "$want" ] || fail "status $got, not $want"
+    [ -z "$(ls -A "$TMPDIR")" ] || fail "left in the temporary folder: $(ls -A "$TMPDIR")"
+    pgrep -f "^$client" > "$dir/left" && fail "processes are left"
+}
+# All ranks say that it worked, and nobody says anything else.
+works() {
+    run 0 "$@"
+    [ "$(grep -c ' ok$' "$dir/out")" = "$1" ] || fail "not all ranks say ok"
+    [ ! -s "$dir/err" ] || fail "standard error is not empty"
+}
+err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
+
+group_works() {
+    for ranks in 2 4 7; do
+        works $ranks keys
+        works $ranks subsets
+        works $ranks names
+    done
+    works 2 unsupported
+    run 0 2 spawn
+    [ "$(grep -c ' ok$' "$dir/out")" = 4 ] || fail "not all ranks say ok, or not all that were spawned"
+    err_has '^pmirun.* ./no/such/program: No such file'
+    err_has '^pmirun: spawn by rank 0.*: 1000000 processes beside 0 .*(--max-procs)$'
+    [ "$(wc -l < "$dir/err")" = 2 ] || fail "more is said than that"
+    run 3 3 event
+    [ "$(grep -c '^event ok$' "$dir/out")" = 2 ] || fail "not all that have asked were told"
+}
+
+group_ends() {
+    run 9 4 abort 9
+    err_has '^pmirun: rank 3 .*aborted with code 9: the sky falls; stopping the job$'
+    run 1 2 abort 256
+    for where in fence infence modex spawn connect lookup; do
+        run 137 4 die $where
+        err_has '^pmirun: rank 1 .*died of signal 9'
+    done
+    run 7 4 die exit
+    err_has '^pmirun: rank 1 .*exited with status 7 after PMI init, without finalize'
+    run 254 3 gone
+    err_has '^pmirun: rank 1 .*has finalized: a fence that other ranks wait in cannot complete; stopping the job$'
+    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all that wait are told"
+    run 254 3 absent
+    err_has '^pmirun: rank 1 .*has ended without PMI init: a fence that other ranks wait in cannot complete; stopping the job$'
+    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all that wait are told"
+    run 7 1 twice
+    err_has '^pmirun: rank 0 .*exited with status 7 after PMI init, without finalize'
+    for us in 1 1000 3000 5000 7000 10000 15000 20000 30000; do
+        run 142 2 init $us
+        err_has '^pmirun: rank 1 .*died of signal 14'
+    done
+}
+
+# A pmirun whose jobs lack a key that clients need says so, at once.
+group_broken() {
+    run 250 2 keys
+    err_has '^pmirun: PMIx clients would wait in vain: .*lacks the key .*Open MPI'
+}
+
+"group_$group"
+[ $failed = 0 ] && echo "$how $group: $n runs, all as they should be"
+exit $failed
