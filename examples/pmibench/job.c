@@ -246,11 +246,12 @@ static void find_servers(pid_t launcher, pid_t rank0, int go, bool look)
     const pid_t server = parent_of(rank0);
     double kb[2] = {0}, shared = 0;
     struct stat theirs, st;
+    const bool found = server > 1 && program_of(rank0, &theirs);
 
-    if (server <= 1 || !program_of(rank0, &theirs))
-        return;
-    if (!look && write(go, "", 1) != 1)
+    if ((!look || !found) && write(go, "", 1) != 1)
         die("go");
+    if (!found)
+        return;
     read_processes();
     for (size_t i = 0; i < n_all; i++) {
         const pid_t pid = all[i].pid;
