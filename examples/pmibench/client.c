@@ -10,6 +10,7 @@
  *                                           library has none
  *     pmibench-client memory KEYS           put KEYS pairs in all, fence, look all of them up and
  *                                           keep what a runtime keeps
+ *     pmibench-client hello                 put one pair, fence, Get the next rank's
  *     pmibench-client launcher KEYS         put KEYS pairs of 16 and 32 bytes in all, fence, and
  *                                           look at the process that serves each rank
  *
@@ -306,6 +307,17 @@ static void do_launcher(unsigned keys)
     report(names, figures, 4);
 }
 
+/* The least that a runtime does before its first message. */
+static void do_hello(void)
+{
+    put_share((unsigned)size, 0);
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
+    check_get((unsigned)size, (unsigned)((rank + 1) % size), 0);
+    if (rank == 0)
+        all_up();
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* the others wait here */
+}
+
 int main(int argc, char **argv)
 {
     int spawned, appnum;
@@ -331,9 +343,11 @@ int main(int argc, char **argv)
         do_memory(a);
     else if (strcmp(mode, "launcher") == 0 && a)
         do_launcher(a);
+    else if (strcmp(mode, "hello") == 0)
+        do_hello();
     else
         fail("usage: pmibench-client get KEYS GETS SEED | fence KEYS ROUNDS | allgather ROUNDS | "
-             "memory KEYS | launcher KEYS");
+             "memory KEYS | launcher KEYS | hello");
     PMI2_Finalize();
     return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Gets and Fences of pmibench-client through PMIx, under Open MPI's launcher: the same pairs,
- * the same lines of figures.
+ * The Gets, Fences and hello of pmibench-client through PMIx: the same pairs, the same lines of
+ * figures.
  *
- *     pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS
+ *     pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS | hello
  *
  * In PMIx a pair belongs to the rank that has put it, and a Get names that rank: key i is rank i %
  * n's.
@@ -167,6 +167,19 @@ static void do_fence(unsigned keys, unsigned rounds)
     free(times);
 }
 
+static void do_hello(void)
+{
+    pmix_value_t *value;
+
+    put_share(size, 0);
+    fence();
+    value = get(size, (me.rank + 1) % size, 0);
+    PMIX_VALUE_RELEASE(value);
+    if (me.rank == 0)
+        all_up();
+    need(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence"); /* the others wait here */
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -177,7 +190,7 @@ int main(int argc, char **argv)
 
     if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS) {
         fprintf(stderr, "pmibench-client-pmix: PMIx_Init failed: it wants a launcher that serves "
-                        "PMIx, as mpiexec.openmpi\n");
+                        "PMIx, as mpiexec.openmpi, or pmirun --mpi pmix\n");
         return 1;
     }
     PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);
@@ -189,9 +202,11 @@ int main(int argc, char **argv)
         do_get(a, b);
     else if (strcmp(mode, "fence") == 0 && a && a <= 1000 && b)
         do_fence(a, b);
+    else if (strcmp(mode, "hello") == 0)
+        do_hello();
     else
         need(PMIX_ERR_BAD_PARAM,
-             "usage: pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS");
+             "usage: pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS | hello");
     PMIx_Finalize(NULL, 0);
     return 0;
 }

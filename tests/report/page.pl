@@ -161,7 +161,7 @@ sub charts_of {
 }
 
 my @own_figures = glob "\"$folder\"/figures/*.svg";
-my $has_own = sub { my ($name) = @_; return $name =~ /^(?:pmibench|bench_exchange)$/ || $name =~ /^bench_(?:shmht_(?:get|memory|clients|load|build)|rankmap_memory|swmpi_\w+)$/ };
+my $has_own = sub { my ($name) = @_; return $name =~ /^(?:pmibench\w*|bench_exchange)$/ || $name =~ /^bench_(?:shmht_(?:get|memory|clients|load|build)|rankmap_memory|swmpi_\w+)$/ };
 my $script = join '', map { $has_own->($_) ? '' : charts_of($_) } @names;
 if ($script ne '') {
     open my $gnuplot, '|-:encoding(UTF-8)', 'gnuplot' or die "page.pl: gnuplot: $!\n";
@@ -211,7 +211,7 @@ sub bench_section {
         return $out . '<p class="' . $why->[0] . '">' . ($why->[0] eq 'failed' ? 'Failed' : 'Skipped') . ': ' . html($why->[1]) . "</p></section>\n";
     }
     my @images = grep { /\/(?:\Q$name\E-auto\d+)\.svg$/ } glob "\"$folder\"/figures/*.svg";
-    push @images, grep { /\/pmibench-\w+\.svg$/ } @own_figures if $name eq 'pmibench';
+    push @images, grep { /\/\Q$name\E-\w+\.svg$/ } @own_figures if $name =~ /^pmibench/;
     push @images, grep { /\/hosts-\w+\.svg$/ } @own_figures if $name eq 'bench_exchange';
     push @images, grep { /\/shmht-/ } @own_figures if $name eq 'bench_shmht_get';
     push @images, grep { /\/rankmap-/ } @own_figures if $name eq 'bench_rankmap_memory';
