@@ -531,7 +531,7 @@ until [ -e "$dir/go" ]; do sleep 0.1; done
 exec $RAWPMI pgf
 END
     chmod +x "$dir/spawned"
-    begin -n 2 sh -c "echo ready; [ \$PMI_RANK = 1 ] && exec $RAWPMI chat 5; until [ -e $dir/stopped ]; do sleep 0.1; done; exec $RAWPMI spawn 4 $dir/spawned"
+    begin -n 2 sh -c "echo ready; [ \$PMI_RANK = 1 ] && until [ -e $dir/go ]; do sleep 0.1; done && exec $RAWPMI chat 5; until [ -e $dir/stopped ]; do sleep 0.1; done; exec $RAWPMI spawn 4 $dir/spawned"
     await 2 ready
     victim=$(our_agent 1)
     kill -STOP "$victim"
@@ -563,11 +563,16 @@ test_late() {
 
 # Links between agents that cannot be made are a loss when something is to be sent, and not before; and nobody waits for them at the end.
 test_unlinked() {
+    local how
     printf '#!/bin/sh\nexport LD_PRELOAD="%s" NO_PEERS="$HOW" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0"\nexec sh -c "$3"\n' "$NO_PEERS" > "$dir/alone"
     chmod +x "$dir/alone"
     nodes=(--hosts a,b,c --launch-agent "$dir/alone")
-    HOW=refused run 0 -n 3 env -u LD_PRELOAD true
-    err_empty
+    for how in refused closed; do
+        HOW=$how run 0 -n 3 env -u LD_PRELOAD sleep 0.2
+        err_empty
+        HOW=$how run 253 -n 3 env -u LD_PRELOAD "$RAWPMI" pgf
+        err_has 'node [0-2] ([abc]) is lost: no connection to it from node [0-2]'
+    done
     HOW=refused run 253 -n 3 env -u LD_PRELOAD "$RAWPMI" pgf
     err_has 'node [0-2] ([abc]) is lost: .*Connection refused'
     HOW=mute run 0 --node-timeout 200 -n 3 env -u LD_PRELOAD true
