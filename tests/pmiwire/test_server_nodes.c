@@ -28,6 +28,17 @@ static void all_hear(int rc)
         assert_int_equal(r_rc(r_hear(&k, r)), rc);
 }
 
+/* Does rank r find this pair of rank `of`? */
+static bool has(uint32_t r, uint32_t of, uint32_t number)
+{
+    char text[60];
+
+    snprintf(text, sizeof(text), k.v2 ? "cmd=kvs-get;key=k%u.%u;" : "cmd=get key=k%u.%u\n", of,
+             number);
+    r_ask(&k, r, text);
+    return strstr(r_hear(&k, r), "value=v") != NULL;
+}
+
 /* ---- Allgather, whose values the engine keeps ---- */
 
 static void hears_value(uint32_t r, uint32_t number, uint32_t of, const char *value)
@@ -413,6 +424,57 @@ static void test_store(void **state)
         }
 }
 
+/* What a store may do as it is asked and as it is given a Fence's pairs: it tells all clients, in
+ * the next answer to a Fence, that its table is no longer complete. */
+static void advertise_end(const struct pmiwire_peer *job, const char *text)
+{
+    assert_int_equal(pmiwire_server_advertise(k.cl.servers[cl_node(job)->id], job->job,
+                                              PMIWIRE_EXT_TABLE_END, str(text)),
+                     0);
+}
+
+static int on_find_advertise(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
+                             struct pmiwire_str *value)
+{
+    advertise_end(job, "asked");
+    return on_find(ctx, job, key, value);
+}
+
+static int on_merge_advertise(void *ctx, const struct pmiwire_peer *job, const void *block,
+                              size_t bytes)
+{
+    advertise_end(job, "given");
+    return on_merge(ctx, job, block, bytes);
+}
+
+static void test_store_advertises(void **state)
+{
+    struct pmiwire_server_ops ops = cl_ops;
+
+    (void)state;
+    ops.put = on_put;
+    ops.find = on_find_advertise;
+    ops.merge = on_merge_advertise;
+    for (uint32_t n_nodes = 1; n_nodes <= 2; n_nodes++) {
+        memset(stores, 0, sizeof(stores));
+        memset(&k, 0, sizeof(k));
+        k.n = 4;
+        cl_start(&k.cl, n_nodes, k.n, CYCLIC, 0, NULL, &ops);
+        connect_all();
+        for (uint32_t round = 0; round < 2; round++) {
+            r_put(&k, 0, 0, false);
+            if (n_nodes == 1)
+                (void)has(0, 0, 0);
+            all_enter(FENCE);
+            for (uint32_t r = 0; r < k.n; r++)
+                assert_non_null(strstr(r_hear(&k, r),
+                                       n_nodes == 1 ? "fp-table-end=asked" : "fp-table-end=given"));
+            assert_true(has(k.n - 1, 0, 0));
+        }
+        r_stop(&k);
+    }
+}
+
 static void test_merge_fails(void **state)
 {
     struct pmiwire_server_ops ops;
@@ -574,17 +636,6 @@ static uint32_t fill(uint32_t r, const char **heard)
         if (r_rc(*heard) != 0)
             return n;
     }
-}
-
-/* Does rank r find this pair of rank `of`? */
-static bool has(uint32_t r, uint32_t of, uint32_t number)
-{
-    char text[60];
-
-    snprintf(text, sizeof(text), k.v2 ? "cmd=kvs-get;key=k%u.%u;" : "cmd=get key=k%u.%u\n", of,
-             number);
-    r_ask(&k, r, text);
-    return strstr(r_hear(&k, r), "value=v") != NULL;
 }
 
 static void start_limited(uint32_t n_nodes, bool v2, size_t max_kvs_bytes, bool elsewhere,
@@ -837,15 +888,23 @@ static void test_groups_of_other_nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allgather),      cmocka_unit_test(test_gather_taken),
-        cmocka_unit_test(test_gather_fails),   cmocka_unit_test(test_gather_left),
-        cmocka_unit_test(test_store),          cmocka_unit_test(test_merge_fails),
+        cmocka_unit_test(test_allgather),
+        cmocka_unit_test(test_gather_taken),
+        cmocka_unit_test(test_gather_fails),
+        cmocka_unit_test(test_gather_left),
+        cmocka_unit_test(test_store),
+        cmocka_unit_test(test_merge_fails),
         cmocka_unit_test(test_merge_without_nul),
+        cmocka_unit_test(test_store_advertises),
         cmocka_unit_test(test_gather_without_memory),
-        cmocka_unit_test(test_long_pairs),     cmocka_unit_test(test_kvs_limit),
-        cmocka_unit_test(test_exchange_limit), cmocka_unit_test(test_wait_ns),
-        cmocka_unit_test(test_link_ready),     cmocka_unit_test(test_gather_blocks),
-        cmocka_unit_test(test_removed_inside), cmocka_unit_test(test_groups_of_other_nodes),
+        cmocka_unit_test(test_long_pairs),
+        cmocka_unit_test(test_kvs_limit),
+        cmocka_unit_test(test_exchange_limit),
+        cmocka_unit_test(test_wait_ns),
+        cmocka_unit_test(test_link_ready),
+        cmocka_unit_test(test_gather_blocks),
+        cmocka_unit_test(test_removed_inside),
+        cmocka_unit_test(test_groups_of_other_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
