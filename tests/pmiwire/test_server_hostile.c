@@ -303,9 +303,9 @@ static void test_room_for_values(void **state)
     h.opts.vallen_max = LONG + 1;
     h_start(&h, 1);
     init1(&h, 0);
-    assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"),
-                                        (struct pmiwire_str){value, sizeof(value)}),
-                     0);
+    assert_int_equal(
+        pmiwire_server_put(h.s, 0, pmiwire_strz("k"), (struct pmiwire_str){value, sizeof(value)}),
+        0);
     for (int i = 0; i < ASKED; i++)
         assert_int_equal(say(&h, 0, "cmd=get key=k\n"), 0);
     assert_true(pmiwire_conn_output(h.c[0], &p) > (size_t)ASKED * LONG);
@@ -855,24 +855,15 @@ static void test_stranger_aborts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stranger_aborts),
-        cmocka_unit_test(test_states),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_lost_framing),
-        cmocka_unit_test(test_patience),
-        cmocka_unit_test(test_message_limit),
-        cmocka_unit_test(test_fields_limit),
-        cmocka_unit_test(test_backlog),
-        cmocka_unit_test(test_slow_reader),
-        cmocka_unit_test(test_room_for_values),
-        cmocka_unit_test(test_store_limit),
-        cmocka_unit_test(test_stall),
-        cmocka_unit_test(test_acting_callbacks),
-        cmocka_unit_test(test_input_in_callback),
-        cmocka_unit_test(test_splits),
-        cmocka_unit_test(test_guarded_input),
-        cmocka_unit_test(test_ten_thousand),
-        cmocka_unit_test(test_stores_at_random),
+        cmocka_unit_test(test_stranger_aborts),  cmocka_unit_test(test_states),
+        cmocka_unit_test(test_malformed),        cmocka_unit_test(test_lost_framing),
+        cmocka_unit_test(test_patience),         cmocka_unit_test(test_message_limit),
+        cmocka_unit_test(test_fields_limit),     cmocka_unit_test(test_backlog),
+        cmocka_unit_test(test_slow_reader),      cmocka_unit_test(test_room_for_values),
+        cmocka_unit_test(test_store_limit),      cmocka_unit_test(test_stall),
+        cmocka_unit_test(test_acting_callbacks), cmocka_unit_test(test_input_in_callback),
+        cmocka_unit_test(test_splits),           cmocka_unit_test(test_guarded_input),
+        cmocka_unit_test(test_ten_thousand),     cmocka_unit_test(test_stores_at_random),
         cmocka_unit_test(test_options),
     };
 

@@ -335,9 +335,9 @@ static void test_diag_tells(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_goes), cmocka_unit_test(test_goes_inside),
-        cmocka_unit_test(test_last_put), cmocka_unit_test(test_comes_again),
-        cmocka_unit_test(test_alone),    cmocka_unit_test(test_diag_tells),
+        cmocka_unit_test(test_one_goes),       cmocka_unit_test(test_goes_inside),
+        cmocka_unit_test(test_last_put),       cmocka_unit_test(test_comes_again),
+        cmocka_unit_test(test_alone),          cmocka_unit_test(test_diag_tells),
         cmocka_unit_test(test_asks_when_gone),
     };
 

@@ -261,7 +261,7 @@ static void test_gather_left(void **state)
     }
 }
 
-/* Memory runs out as the engine keeps the values: the Allgather fails, and none of them is found. */
+/* Memory runs out as the engine keeps the values: the Allgather fails, and none is found. */
 static void test_gather_without_memory(void **state)
 {
     uint32_t n_failed = 0;
