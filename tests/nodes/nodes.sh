@@ -781,6 +781,7 @@ test_mpi() {
     for program in hello allreduce ring; do
         run 0 -n 16 "$MPI/$program"
         out_has "^$program ok size=16\$"
+        [ "$1" = srun ] && [ $program != allreduce ] && continue # where ranks lie does not depend on who brings the agents
         run 0 -n 16 --map cyclic "$MPI/$program"
         out_has "^$program ok size=16\$"
     done
