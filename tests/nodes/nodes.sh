@@ -568,7 +568,12 @@ test_unlinked() {
     chmod +x "$dir/alone"
     nodes=(--hosts a,b,c --launch-agent "$dir/alone")
     for how in refused closed; do
-        HOW=$how run 0 -n 3 env -u LD_PRELOAD sleep 0.2
+        # Ranks that have nothing to say, not even that they have ended.
+        HOW=$how begin -n 3 env -u LD_PRELOAD sh -c "echo ready; exec sleep $mark"
+        await 3 ready
+        sleep 0.5
+        kill -TERM "$head"
+        end 143
         err_empty
         HOW=$how run 253 -n 3 env -u LD_PRELOAD "$RAWPMI" pgf
         err_has 'node [0-2] ([abc]) is lost: no connection to it from node [0-2]'
