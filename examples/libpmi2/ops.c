@@ -254,7 +254,10 @@ static void end_fence(struct op *op)
 
 int ops_unreported(void)
 {
-    return ops.refused ? ops.refused->rc : 0;
+    if (!ops.refused)
+        return 0;
+    core.session.peer_rc = ops.refused->peer_rc;
+    return ops.refused->rc;
 }
 
 int op_refused(char key[], int bytes, int *why)

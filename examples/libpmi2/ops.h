@@ -54,9 +54,10 @@ int op_refused(char key[], int bytes, int *why);
 /* Put behind what has been begun, without waiting. 1: nothing has been, and this is not put. */
 int op_put(const char *key, const char *value, int hint, struct pair *pair);
 
-/* Forget everything; nothing may be under way. */
-/* Why the first put failed that no Fence has reported; 0: none has. */
+/* Why the first put failed that no Fence has reported, as op_complete() says it; 0: none has. */
 int ops_unreported(void);
+
+/* Forget everything; nothing may be under way. */
 void ops_free(void);
 
 #endif

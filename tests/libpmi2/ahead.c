@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pmi.h"
@@ -288,9 +289,13 @@ static void do_window(void)
         n++;
     CHECK(n == AHEAD && strlen(heard) <= WINDOW && heard[strlen(heard) - 1] == '\n');
     CHECK(!test() && hears(""));
-    say("cmd=barrier_out\n");
+    /* All these answers are read at once, and for each of them one more goes out. */
+    say("cmd=barrier_out\ncmd=put_result rc=0\ncmd=put_result rc=0\ncmd=put_result rc=0\n");
     CHECK(test() && strncmp(hear(), "cmd=put ", 8) == 0);
-    CHECK(strchr(heard, '\n') == heard + strlen(heard) - 1);
+    n = 0;
+    for (const char *p = heard; (p = strchr(p, '\n')) != NULL; p++)
+        n++;
+    CHECK(n == 4 && heard[strlen(heard) - 1] == '\n');
     CHECK(close(ends[1]) == 0 && PMI_Finalize() != PMI_SUCCESS);
 }
 
@@ -336,6 +341,55 @@ static void do_death(void)
     CHECK(PMI_Finalize() != PMI_SUCCESS);
 }
 
+/* A put is refused behind the last Fence: the end reports it. */
+static void do_unreported(void)
+{
+    pthread_t thread;
+
+    init(1);
+    CHECK(PMI_Ibarrier() == PMI_SUCCESS && put(0, 1) == PMI_SUCCESS);
+    CHECK(hears(BARRIER PUT(0)));
+    say("cmd=barrier_out\ncmd=put_result rc=7\n");
+    CHECK(PMI_Wait() == PMI_SUCCESS);
+    thread = serving("cmd=finalize");
+    CHECK(PMI_Finalize() == PMI_ERR_INVALID_VAL_LENGTH);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* The server has answered and closed: what it has said is read, though nothing can be written to it
+ * any more. */
+static void do_left(void)
+{
+    init(1);
+    CHECK(PMI_Ibarrier() == PMI_SUCCESS && hears(BARRIER));
+    say("cmd=barrier_out\n");
+    CHECK(close(ends[1]) == 0);
+    CHECK(PMI_Ibarrier() == PMI_SUCCESS);
+    CHECK(PMI_Wait() == PMI_SUCCESS);
+    CHECK(PMI_Wait() != PMI_SUCCESS);
+    CHECK(PMI_Finalize() != PMI_SUCCESS);
+}
+
+/* The server hears of an abort, whatever it has answered that nobody has looked at. */
+static void do_abort(void)
+{
+    int status;
+    pid_t pid;
+
+    init(1);
+    for (int i = 0; i < 4; i++)
+        CHECK(PMI_Ibarrier() == PMI_SUCCESS);
+    CHECK(hears(BARRIER BARRIER BARRIER BARRIER));
+    say("cmd=barrier_out\ncmd=barrier_out\ncmd=barrier_out\n");
+    CHECK(test());
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        PMI_Abort(5, NULL);
+    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 5);
+    CHECK(strncmp(hear(), "cmd=abort exitcode=5", 20) == 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -355,6 +409,12 @@ int main(int argc, char **argv)
         do_refused();
     else if (strcmp(mode, "death") == 0)
         do_death();
+    else if (strcmp(mode, "unreported") == 0)
+        do_unreported();
+    else if (strcmp(mode, "left") == 0)
+        do_left();
+    else if (strcmp(mode, "abort") == 0)
+        do_abort();
     else
         CHECK(!"a mode");
     puts("ok");

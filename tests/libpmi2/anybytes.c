@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys and values of any bytes: anybytes MODE, built with our libpmi.so.0 (ANYBYTES_PMI1), with our
- * libpmi2.so.0, and with Slurm's libpmi2 (ANYBYTES_SLURM), for jobs of all three. A rank exits with
+ * Keys and values of any bytes: anybytes MODE, built with our libpmi.so.0 (TEST_PMI1), with our
+ * libpmi2.so.0, and with Slurm's libpmi2 (TEST_SLURM), for jobs of all three. A rank exits with
  * 1, and says why, when something is wrong; rank 0 prints "ok MODE".
  *
  *     values   every rank puts every value, and gets every rank's
@@ -12,103 +12,22 @@
  *              can hold that, so a Get of it is an error
  *     refused  under a server that is not ours: what its wire cannot carry is refused at the Put
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#ifdef ANYBYTES_PMI1
-#include "pmi.h"
-#else
-#ifdef ANYBYTES_SLURM
-#include <slurm/pmi2.h>
-#else
-#include "pmi2.h"
-#endif
-#endif
+#include "either.h"
 
 enum { ROOM = 1100 };
 
-static int rank, size;
-
-#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__, ""))
-
-static void failed(const char *what, int line, const char *detail)
-{
-    fprintf(stderr, "rank %d: line %d: %s %s\n", rank, line, what, detail);
-    _exit(1);
-}
-
-/* ---- the libraries ---- */
-
-#ifdef ANYBYTES_PMI1
-enum { OK = PMI_SUCCESS, BAD_VALUE = PMI_ERR_INVALID_VAL };
-
-static char space[256];
-
-static void init(void)
-{
-    int spawned;
-
-    CHECK(PMI_Init(&spawned) == OK && PMI_Get_rank(&rank) == OK && PMI_Get_size(&size) == OK);
-    CHECK(PMI_KVS_Get_my_name(space, sizeof(space)) == OK);
-}
-
-static int put(const char *key, const char *value)
-{
-    return PMI_KVS_Put(space, key, value);
-}
-
-static int fence(void)
-{
-    return PMI_KVS_Commit(space) == OK ? PMI_Barrier() : PMI_FAIL;
-}
-
-static int get(const char *key, char value[ROOM])
-{
-    return PMI_KVS_Get(space, key, value, ROOM);
-}
-
-static int finalize(void)
-{
-    return PMI_Finalize();
-}
+#ifdef TEST_PMI1
+enum { BAD_VALUE = PMI_ERR_INVALID_VAL };
 #else
-enum { OK = PMI2_SUCCESS, BAD_VALUE = PMI2_ERR_INVALID_VAL };
-
-static char job[256];
-
-static void init(void)
-{
-    int spawned, appnum;
-
-    CHECK(PMI2_Init(&spawned, &size, &rank, &appnum) == OK);
-    CHECK(PMI2_Job_GetId(job, sizeof(job)) == OK);
-}
-
-static int put(const char *key, const char *value)
-{
-    return PMI2_KVS_Put(key, value);
-}
-
-static int fence(void)
-{
-    return PMI2_KVS_Fence();
-}
+enum { BAD_VALUE = PMI2_ERR_INVALID_VAL };
+#endif
 
 static int get(const char *key, char value[ROOM])
 {
-    int n = -1, rc = PMI2_KVS_Get(job, PMI2_ID_NULL, key, value, ROOM, &n);
-
-    CHECK(rc != OK || n == (int)strlen(value));
-    return rc;
+    return get_value(key, value, ROOM);
 }
-
-static int finalize(void)
-{
-    return PMI2_Finalize();
-}
-#endif
 
 /* ---- modes ---- */
 
@@ -140,7 +59,7 @@ static void do_values(void)
 
     for (int i = 0; i < N_VALUES; i++) {
         snprintf(key, sizeof(key), "v-%d-%d", i, rank);
-        if (put(key, value_number(i)) != OK)
+        if (put_plain(key, value_number(i)) != OK)
             failed("put", i, value_number(i));
     }
     CHECK(fence() == OK);
@@ -163,7 +82,7 @@ static void do_keys(void)
     for (int i = 0; i < n; i++) {
         snprintf(key, sizeof(key), "%s%d", keys[i], rank);
         snprintf(want, sizeof(want), "%d %d", i, rank);
-        CHECK(put(key, want) == OK);
+        CHECK(put_plain(key, want) == OK);
     }
     CHECK(fence() == OK);
     for (int who = 0; who < size; who++)
@@ -200,7 +119,7 @@ static void do_cards(void)
             piece[n] = '\0';
             snprintf(key, sizeof(key), "1-%d-key%d", owner, k);
             if (who < 0)
-                CHECK(put(key, piece) == OK);
+                CHECK(put_plain(key, piece) == OK);
             else
                 CHECK(get(key, value) == OK && strcmp(value, piece) == 0);
         }
@@ -209,7 +128,7 @@ static void do_cards(void)
     }
 }
 
-#if !defined(ANYBYTES_PMI1) && !defined(ANYBYTES_SLURM)
+#if !defined(TEST_PMI1) && !defined(TEST_SLURM)
 /* The same from shared memory, where there is any. */
 static void by_pointer(void)
 {
@@ -236,12 +155,12 @@ static void do_nul(void)
     CHECK(fence() == OK); /* rank 0 has put it */
     CHECK(get("bare", value) == OK && strcmp(value, "a b") == 0);
     rc = get("nul", value);
-#ifdef ANYBYTES_SLURM
+#ifdef TEST_SLURM
     CHECK(rc != OK);
 #else
     CHECK(rc == BAD_VALUE && strcmp(value, "a b") == 0);
 #endif
-#if !defined(ANYBYTES_PMI1) && !defined(ANYBYTES_SLURM)
+#if !defined(TEST_PMI1) && !defined(TEST_SLURM)
     by_pointer();
 #endif
     CHECK(fence() == OK);
@@ -249,13 +168,13 @@ static void do_nul(void)
 
 static void do_refused(void)
 {
-#ifdef ANYBYTES_PMI1
-    CHECK(put("k", "a b") == BAD_VALUE);
+#ifdef TEST_PMI1
+    CHECK(put_plain("k", "a b") == BAD_VALUE);
 #else
-    CHECK(put("k", "a;b") == BAD_VALUE);
+    CHECK(put_plain("k", "a;b") == BAD_VALUE);
 #endif
-    CHECK(put("k", "") == BAD_VALUE && put("k", "a\nb") == BAD_VALUE);
-    CHECK(put("k", "plain") == OK && fence() == OK);
+    CHECK(put_plain("k", "") == BAD_VALUE && put_plain("k", "a\nb") == BAD_VALUE);
+    CHECK(put_plain("k", "plain") == OK && fence() == OK);
 }
 
 int main(int argc, char **argv)

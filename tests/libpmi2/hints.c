@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hinted puts, Gets that wait, and rings: hints MODE [ARGUMENT], built with libpmi.so.0
- * (HINTS_PMI1) and with libpmi2.so.0, whose servers hear of them on different wires. A rank exits
+ * (TEST_PMI1) and with libpmi2.so.0, whose servers hear of them on different wires. A rank exits
  * with 1, and says why, when something is wrong; rank 0 prints "ok MODE".
  */
 #define _GNU_SOURCE
@@ -13,8 +13,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "pmi.h"
-#include "pmi2.h"
+#include "either.h"
 
 enum {
     VALUE_BYTES = 1025,
@@ -23,22 +22,15 @@ enum {
     DENSE = PMI2_HINT_DENSE
 };
 
-static int rank, size;
-
-#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__))
-
-static void failed(const char *what, int line)
-{
-    fprintf(stderr, "rank %d: line %d: %s\n", rank, line, what);
-    _exit(1);
-}
-
 /* ---- the two libraries ---- */
 
-#ifdef HINTS_PMI1
+static int get(const char *key, char value[VALUE_BYTES])
+{
+    return get_value(key, value, VALUE_BYTES);
+}
+
+#ifdef TEST_PMI1
 enum {
-    OK = PMI_SUCCESS,
-    FAIL = PMI_FAIL,
     NOT_OFFERED = PMI_ERR_OTHER,
     BAD_ARGUMENT = PMI_ERR_INVALID_ARG,
     TOO_LONG = PMI_ERR_INVALID_VAL_LENGTH,
@@ -46,25 +38,9 @@ enum {
     VALUE_MAX = 1023
 };
 
-static char space[256];
-
-static void init(void)
-{
-    int spawned;
-
-    CHECK(PMI_Init(&spawned) == OK && PMI_Get_rank(&rank) == OK && PMI_Get_size(&size) == OK);
-    CHECK(PMI_KVS_Get_my_name(space, sizeof(space)) == OK);
-}
-
 static int put(const char *key, const char *value, int hint)
 {
-    return hint == NONE ? PMI_KVS_Put(space, key, value)
-                        : PMI_KVS_Put_hinted(space, key, value, hint);
-}
-
-static int fence(void)
-{
-    return PMI_Barrier();
+    return hint == NONE ? put_plain(key, value) : PMI_KVS_Put_hinted(space, key, value, hint);
 }
 
 /* PMI-1 has none that goes on by itself. */
@@ -78,11 +54,6 @@ static int fence_end(void)
     return OK;
 }
 
-static int get(const char *key, char value[VALUE_BYTES])
-{
-    return PMI_KVS_Get(space, key, value, VALUE_BYTES);
-}
-
 static int get_wait(int source, const char *key, char value[VALUE_BYTES])
 {
     return PMI_KVS_Get_wait(space, source, key, value, VALUE_BYTES);
@@ -91,16 +62,6 @@ static int get_wait(int source, const char *key, char value[VALUE_BYTES])
 static int ring(const char *value, int *place, int *places, char *left, char *right, int room)
 {
     return PMI_Ring(value, place, places, left, right, room);
-}
-
-static int counts(unsigned long *n_read, unsigned long *n_asked)
-{
-    return PMI_SHMEM_Counts(n_read, n_asked);
-}
-
-static int finalize(void)
-{
-    return PMI_Finalize();
 }
 
 static void own_arguments(char value[VALUE_BYTES])
@@ -116,8 +77,6 @@ static void own_arguments(char value[VALUE_BYTES])
 }
 #else
 enum {
-    OK = PMI2_SUCCESS,
-    FAIL = PMI2_FAIL,
     NOT_OFFERED = PMI2_ERR_OTHER,
     BAD_ARGUMENT = PMI2_ERR_INVALID_ARG,
     TOO_LONG = PMI2_ERR_INVALID_VAL_LENGTH,
@@ -125,21 +84,9 @@ enum {
     VALUE_MAX = PMI2_MAX_VALLEN
 };
 
-static void init(void)
-{
-    int spawned, appnum;
-
-    CHECK(PMI2_Init(&spawned, &size, &rank, &appnum) == OK);
-}
-
 static int put(const char *key, const char *value, int hint)
 {
-    return hint == NONE ? PMI2_KVS_Put(key, value) : PMI2_KVS_Put_hinted(key, value, hint);
-}
-
-static int fence(void)
-{
-    return PMI2_KVS_Fence();
+    return hint == NONE ? put_plain(key, value) : PMI2_KVS_Put_hinted(key, value, hint);
 }
 
 static int fence_begin(void)
@@ -150,13 +97,6 @@ static int fence_begin(void)
 static int fence_end(void)
 {
     return PMI2_KVS_Wait();
-}
-
-static int get(const char *key, char value[VALUE_BYTES])
-{
-    int n;
-
-    return PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, VALUE_BYTES, &n);
 }
 
 static int get_wait(int source, const char *key, char value[VALUE_BYTES])
@@ -171,16 +111,6 @@ static int ring(const char *value, int *place, int *places, char *left, char *ri
 {
     return room % 2 ? PMI2_Ring(value, place, places, left, right, room)
                     : PMIX_Ring(value, place, places, left, right, room);
-}
-
-static int counts(unsigned long *n_read, unsigned long *n_asked)
-{
-    return PMI2_SHMEM_Counts(n_read, n_asked);
-}
-
-static int finalize(void)
-{
-    return PMI2_Finalize();
 }
 
 static void own_arguments(char value[VALUE_BYTES])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Operations that go on while other calls are made: nonblocking MODE [FOLDER [socket]], built with
- * libpmi.so.0 (NONBLOCKING_PMI1) and with libpmi2.so.0. What must not wait is shown by a file in
+ * libpmi.so.0 (TEST_PMI1) and with libpmi2.so.0. What must not wait is shown by a file in
  * FOLDER: a rank that others wait for writes it when its calls have returned, or the others do
  * when it has got so far without a call. A rank exits with 1, and says why, when something is
  * wrong; rank 0 prints "ok MODE". `socket`: nothing is in shared memory.
@@ -15,98 +15,37 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pmi.h"
-#include "pmi2.h"
+#include "either.h"
 
 enum { MANY = 2000, LONG = 1000, MAX_RANKS = 64, OUTSTANDING = PMI2_MAX_OUTSTANDING };
 
-static int rank, size, length = LONG, rounds = 20;
-
-#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__))
-
-static void failed(const char *what, int line)
-{
-    fprintf(stderr, "rank %d: line %d: %s\n", rank, line, what);
-    _exit(1);
-}
+static int length = LONG, rounds = 20;
 
 /* ---- the two libraries ---- */
 
-#ifdef NONBLOCKING_PMI1
-enum { OK = PMI_SUCCESS, FAIL = PMI_FAIL };
-
-static char space[256];
-
-static void init(void)
-{
-    int spawned;
-
-    CHECK(PMI_Init(&spawned) == OK && PMI_Get_rank(&rank) == OK && PMI_Get_size(&size) == OK);
-    CHECK(PMI_KVS_Get_my_name(space, sizeof(space)) == OK);
-}
-
-static int put(const char *key, const char *value)
-{
-    return PMI_KVS_Put(space, key, value);
-}
-
 static int get(const char *key, char value[LONG + 1])
 {
-    return PMI_KVS_Get(space, key, value, LONG + 1);
+    return get_value(key, value, LONG + 1);
 }
 
-static int counts(unsigned long *n_read, unsigned long *n_asked)
-{
-    return PMI_SHMEM_Counts(n_read, n_asked);
-}
-
+#ifdef TEST_PMI1
 static void abort_job(void)
 {
     PMI_Abort(3, "enough");
 }
 
-#define fence       PMI_Barrier
 #define fence_begin PMI_Ibarrier
 #define fence_wait  PMI_Wait
 #define fence_test  PMI_Test
-#define finalize    PMI_Finalize
 #else
-enum { OK = PMI2_SUCCESS, FAIL = PMI2_FAIL };
-
-static void init(void)
-{
-    int spawned, appnum;
-
-    CHECK(PMI2_Init(&spawned, &size, &rank, &appnum) == OK);
-}
-
-static int put(const char *key, const char *value)
-{
-    return PMI2_KVS_Put(key, value);
-}
-
-static int get(const char *key, char value[LONG + 1])
-{
-    int n;
-
-    return PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, LONG + 1, &n);
-}
-
-static int counts(unsigned long *n_read, unsigned long *n_asked)
-{
-    return PMI2_SHMEM_Counts(n_read, n_asked);
-}
-
 static void abort_job(void)
 {
     PMI2_Abort(1, "enough");
 }
 
-#define fence       PMI2_KVS_Fence
 #define fence_begin PMI2_KVS_Ifence
 #define fence_wait  PMI2_KVS_Wait
 #define fence_test  PMI2_KVS_Test
-#define finalize    PMI2_Finalize
 #endif
 
 /* ---- helpers ---- */
@@ -151,7 +90,7 @@ static void put_nth(int round, int who)
 
     snprintf(key, sizeof(key), "nth-%d-%d", who, round);
     value_of(value, round, who);
-    CHECK(put(key, value) == OK);
+    CHECK(put_plain(key, value) == OK);
 }
 
 static void expect_nth(int round, int who)
@@ -219,7 +158,7 @@ static void do_progress(const char *folder)
     CHECK(fence() == OK);
 }
 
-#ifndef NONBLOCKING_PMI1
+#ifndef TEST_PMI1
 /* The same with Allgathers. */
 static void do_gather_progress(const char *folder)
 {
@@ -455,7 +394,7 @@ static void do_old(void)
     for (int i = 0; i < rounds * 3; i++)
         expect_nth(i, (rank + i) % size);
     CHECK(fence() == OK);
-#ifndef NONBLOCKING_PMI1
+#ifndef TEST_PMI1
     do_mixed();
 #endif
     CHECK(fence_begin() == OK && fence_begin() == OK); /* finalize waits for them */
@@ -470,7 +409,7 @@ int main(int argc, char **argv)
         do_behind(folder, argc <= 3);
     else if (strcmp(mode, "progress") == 0)
         do_progress(folder);
-#ifndef NONBLOCKING_PMI1
+#ifndef TEST_PMI1
     else if (strcmp(mode, "gather-progress") == 0)
         do_gather_progress(folder);
     else if (strcmp(mode, "order") == 0)

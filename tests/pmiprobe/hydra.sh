@@ -4,8 +4,14 @@
 # a server that dies in many cases. What Hydra 4.0 is known for must show.
 set -u
 probe=$1
-out=$("$probe" server -- "$MPIEXEC" -n 1)
+# Cases mostly wait: those of both wires at a time.
+one=$(mktemp) || exit 1
+trap 'rm -f "$one"' EXIT
+"$probe" server --case 'v1-*' -- "$MPIEXEC" -n 1 > "$one" &
+out=$("$probe" server --case 'v2-*' -- "$MPIEXEC" -n 1)
 rc=$?
+wait $! || rc=$?
+out=$(cat "$one")$'\n'$out
 printf '%s\n' "$out"
 [ $rc -eq 1 ] || { echo "FAIL: status $rc, 1 expected"; exit 1; }
 n_cases=$("$probe" cases | grep -c '^| v[12]-')

@@ -3,7 +3,10 @@
 # ours.sh PMIPROBE PMIRUN SOURCE_DIR: our own server conforms in every case, and answers a transcript as recorded.
 set -u
 probe=$1 pmirun=$2 src=$3
-"$probe" server -- "$pmirun" -n 1 || exit 1
+# Cases mostly wait: those of both wires at a time.
+"$probe" server --case 'v1-*' -- "$pmirun" -n 1 &
+"$probe" server --case 'v2-*' -- "$pmirun" -n 1 || { wait; exit 1; }
+wait $! || exit 1
 "$pmirun" -n 2 "$probe" play "$src/two-ranks.txt" || { echo "FAIL: a transcript is not answered as recorded"; exit 1; }
 # A wrong reply in a transcript must be seen.
 tmp=$(mktemp) || exit 1

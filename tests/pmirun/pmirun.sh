@@ -442,6 +442,34 @@ test_spawn() {
         out_has '^5 were started: .*EDQUOT'
         out_has '^and one more'
     done
+    # A process that a spawned rank has left behind keeps its connection: the job is over when that is closed, and then its space is gone.
+    cat > "$dir/mother" << END
+#!/bin/sh
+ask() {
+    printf "\$1" >&3
+    read -r answer <&3
+    echo "\$answer"
+}
+ask 'cmd=init pmi_version=1 pmi_subversion=1\n'
+ask 'mcmd=spawn\nnprocs=1\nexecname=$dir/daughter\ntotspawns=1\nspawnssofar=1\nendcmd\n'
+job=\${answer#*jobid=}
+until [ -e $dir/over ]; do sleep 0.1; done
+ask "cmd=get kvsname=\${job%% *} key=k\n"
+ask 'cmd=finalize\n'
+END
+    cat > "$dir/daughter" << END
+#!/bin/sh
+printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=finalize\n' >&3
+until [ -e $dir/daughter-left ]; do sleep 0.1; done > /dev/null 2>&1 &
+END
+    chmod +x "$dir/mother" "$dir/daughter"
+    begin -v -n 1 "$dir/mother"
+    await err '1:0 pid [0-9]* exited with 0'
+    touch "$dir/daughter-left"
+    await err 'job 1 is over'
+    touch "$dir/over"
+    wait $pid || fail "status $?"
+    out_has '^cmd=get_result rc=-1 msg=no_such_key-value_space'
     run 20 2 --max-procs x -n 1 true
     run 20 2 --max-procs -1 -n 1 true
     # Job after job: what is over is forgotten. 300 of them once took 400 KiB. GROWTH: what else they may leave, in KiB.

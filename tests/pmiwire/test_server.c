@@ -628,6 +628,7 @@ static void test_outside_names(void **state)
 /* The engine's names, for somebody who serves others. */
 static void test_names_of_others(void **state)
 {
+    const uint32_t one = UINT32_C(1) << 31, other = one + 1; /* no jobs' numbers */
     struct pmiwire_str port;
     struct harness h;
 
@@ -636,24 +637,24 @@ static void test_names_of_others(void **state)
     h.opts.max_kvs_bytes = 200;
     h_start(&h, 1);
     init1(&h, 0);
-    assert_int_equal(pmiwire_server_publish(h.s, 100, pmiwire_strz("a"), pmiwire_strz("1")), 0);
-    assert_int_equal(pmiwire_server_publish(h.s, 101, pmiwire_strz("a"), pmiwire_strz("2")),
+    assert_int_equal(pmiwire_server_publish(h.s, one, pmiwire_strz("a"), pmiwire_strz("1")), 0);
+    assert_int_equal(pmiwire_server_publish(h.s, other, pmiwire_strz("a"), pmiwire_strz("2")),
                      PMIWIRE_EEXIST);
     ask(&h, 0, "cmd=lookup_name service=a\n", "cmd=lookup_result rc=0 port=1\n");
     ask(&h, 0, "cmd=unpublish_name service=a\n",
         "cmd=unpublish_result rc=1 msg=name_is_not_published_by_this_job\n");
-    assert_int_equal(pmiwire_server_unpublish(h.s, 101, pmiwire_strz("a")), PMIWIRE_ENOENT);
-    assert_int_equal(pmiwire_server_unpublish(h.s, 100, pmiwire_strz("a")), 0);
+    assert_int_equal(pmiwire_server_unpublish(h.s, other, pmiwire_strz("a")), PMIWIRE_ENOENT);
+    assert_int_equal(pmiwire_server_unpublish(h.s, one, pmiwire_strz("a")), 0);
     assert_int_equal(pmiwire_server_lookup(h.s, pmiwire_strz("a"), &port), PMIWIRE_ENOENT);
     /* three pairs go into 200 bytes; a job has its own limit */
     for (int i = 0; i < 4; i++) {
         const char name[] = {(char)('a' + i), '\0'};
 
-        assert_int_equal(pmiwire_server_publish(h.s, 100, pmiwire_strz(name), pmiwire_strz("1")),
+        assert_int_equal(pmiwire_server_publish(h.s, one, pmiwire_strz(name), pmiwire_strz("1")),
                          i < 3 ? 0 : -ENOMEM);
     }
     ask(&h, 0, "cmd=publish_name service=x port=y\n", "cmd=publish_result rc=0\n");
-    assert_int_equal(pmiwire_server_names_drop(h.s, 100), 0);
+    assert_int_equal(pmiwire_server_names_drop(h.s, one), 0);
     assert_int_equal(pmiwire_server_lookup(h.s, pmiwire_strz("a"), &port), PMIWIRE_ENOENT);
     assert_int_equal(pmiwire_server_lookup(h.s, pmiwire_strz("x"), &port), 0);
     assert_memory_equal(port.ptr, "y", port.len);
@@ -666,6 +667,14 @@ static void test_names_of_others(void **state)
             i < 2 ? "cmd=publish_result rc=0\n"
                   : "cmd=publish_result rc=1 msg=no_room_for_this_name\n");
     }
+    /* They stay when a job goes, and its own go with it. */
+    assert_int_equal(pmiwire_server_names_drop(h.s, 0), 0);
+    ask(&h, 0, "cmd=publish_name service=x port=y\n", "cmd=publish_result rc=0\n");
+    assert_int_equal(pmiwire_server_publish(h.s, one, pmiwire_strz("a"), pmiwire_strz("1")), 0);
+    pmiwire_conn_close(h.c[0]);
+    assert_int_equal(pmiwire_server_job_remove(h.s, 0), 0);
+    assert_int_equal(pmiwire_server_lookup(h.s, pmiwire_strz("a"), &port), 0);
+    assert_int_equal(pmiwire_server_lookup(h.s, pmiwire_strz("x"), &port), PMIWIRE_ENOENT);
     h_stop(&h);
 }
 

@@ -246,6 +246,34 @@ static void test_comes_again(void **state)
     r_stop(&k);
 }
 
+/* Whose process has ended before its Get was read waits for nobody: nothing would end that wait. */
+static void test_asks_when_gone(void **state)
+{
+    static const enum way ways[] = {ENDS, CLOSES};
+
+    (void)state;
+    for (uint32_t n_nodes = 1; n_nodes <= 3; n_nodes += 2)
+        for (uint32_t i = 0; i < 8; i++) {
+            const enum way way = ways[i / 2 % 2];
+            const char *heard;
+            char text[100];
+
+            start(n_nodes, i % 2 == 1, 0, way);
+            r_go(&k, 0, way);
+            if (way == CLOSES) { /* and has come again */
+                r_connect(&k, 0);
+                r_init(&k, 0);
+            }
+            r_enter(&k, 0, i < 4 ? GET : GET_NAMED, 1, 0);
+            r_run(&k);
+            heard = r_hear(&k, 0);
+            snprintf(text, sizeof(text), "rank 0 %s: it takes part in nothing more", r_whys[way]);
+            if (!strstr(heard, text))
+                fail_msg("rank 0 hears \"%s\", not \"%s\"", heard, text);
+            r_stop(&k);
+        }
+}
+
 /* A program that is alone waits for nobody. */
 static void test_alone(void **state)
 {
@@ -307,9 +335,10 @@ static void test_diag_tells(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_goes), cmocka_unit_test(test_goes_inside),
-        cmocka_unit_test(test_last_put), cmocka_unit_test(test_comes_again),
-        cmocka_unit_test(test_alone),    cmocka_unit_test(test_diag_tells),
+        cmocka_unit_test(test_one_goes),       cmocka_unit_test(test_goes_inside),
+        cmocka_unit_test(test_last_put),       cmocka_unit_test(test_comes_again),
+        cmocka_unit_test(test_alone),          cmocka_unit_test(test_diag_tells),
+        cmocka_unit_test(test_asks_when_gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,8 @@
  * limits, time; on one node and on several. */
 #include "server_ranks.h"
 
+#include "../heap.h"
+
 static struct ranks k;
 
 static void connect_all(void)
@@ -24,6 +26,17 @@ static void all_hear(int rc)
 {
     for (uint32_t r = 0; r < k.n; r++)
         assert_int_equal(r_rc(r_hear(&k, r)), rc);
+}
+
+/* Does rank r find this pair of rank `of`? */
+static bool has(uint32_t r, uint32_t of, uint32_t number)
+{
+    char text[60];
+
+    snprintf(text, sizeof(text), k.v2 ? "cmd=kvs-get;key=k%u.%u;" : "cmd=get key=k%u.%u\n", of,
+             number);
+    r_ask(&k, r, text);
+    return strstr(r_hear(&k, r), "value=v") != NULL;
 }
 
 /* ---- Allgather, whose values the engine keeps ---- */
@@ -248,6 +261,42 @@ static void test_gather_left(void **state)
     }
 }
 
+/* Memory runs out as the engine keeps the values: the Allgather fails, and none is found. */
+static void test_gather_without_memory(void **state)
+{
+    uint32_t n_failed = 0;
+    long fail_at = 0;
+    bool done;
+
+    (void)state;
+    do {
+        struct heap heap = {0};
+        const struct pmiwire_allocator a = {heap_realloc, heap_free, &heap};
+        const struct pmiwire_server_opts opts = {.allocator = &a};
+
+        memset(&k, 0, sizeof(k));
+        k.n = 6;
+        cl_start(&k.cl, 1, k.n, CYCLIC, 0, &opts, NULL);
+        connect_all();
+        heap.n_calls = 0;
+        heap.fail_at = ++fail_at;
+        gather_all();
+        done = heap.n_calls < fail_at;
+        for (uint32_t r = 0; r < k.n; r++) {
+            const char *heard = r_hear(&k, r);
+
+            if (r == 0 && strstr(heard, "rc=-1 msg=out of memory")) {
+                n_failed++;
+                for (uint32_t of = 0; of < k.n; of++)
+                    hears_value(r, 0, of, NULL);
+            }
+        }
+        r_stop(&k);
+        assert_int_equal(heap.n_live, 0);
+    } while (!done && fail_at < 100);
+    assert_true(done && n_failed > 1);
+}
+
 /* ---- a store elsewhere ---- */
 
 static struct {
@@ -375,6 +424,57 @@ static void test_store(void **state)
         }
 }
 
+/* What a store may do as it is asked and as it is given a Fence's pairs: it tells all clients, in
+ * the next answer to a Fence, that its table is no longer complete. */
+static void advertise_end(const struct pmiwire_peer *job, const char *text)
+{
+    assert_int_equal(pmiwire_server_advertise(k.cl.servers[cl_node(job)->id], job->job,
+                                              PMIWIRE_EXT_TABLE_END, str(text)),
+                     0);
+}
+
+static int on_find_advertise(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
+                             struct pmiwire_str *value)
+{
+    advertise_end(job, "asked");
+    return on_find(ctx, job, key, value);
+}
+
+static int on_merge_advertise(void *ctx, const struct pmiwire_peer *job, const void *block,
+                              size_t bytes)
+{
+    advertise_end(job, "given");
+    return on_merge(ctx, job, block, bytes);
+}
+
+static void test_store_advertises(void **state)
+{
+    struct pmiwire_server_ops ops = cl_ops;
+
+    (void)state;
+    ops.put = on_put;
+    ops.find = on_find_advertise;
+    ops.merge = on_merge_advertise;
+    for (uint32_t n_nodes = 1; n_nodes <= 2; n_nodes++) {
+        memset(stores, 0, sizeof(stores));
+        memset(&k, 0, sizeof(k));
+        k.n = 4;
+        cl_start(&k.cl, n_nodes, k.n, CYCLIC, 0, NULL, &ops);
+        connect_all();
+        for (uint32_t round = 0; round < 2; round++) {
+            r_put(&k, 0, 0, false);
+            if (n_nodes == 1)
+                (void)has(0, 0, 0);
+            all_enter(FENCE);
+            for (uint32_t r = 0; r < k.n; r++)
+                assert_non_null(strstr(r_hear(&k, r),
+                                       n_nodes == 1 ? "fp-table-end=asked" : "fp-table-end=given"));
+            assert_true(has(k.n - 1, 0, 0));
+        }
+        r_stop(&k);
+    }
+}
+
 static void test_merge_fails(void **state)
 {
     struct pmiwire_server_ops ops;
@@ -394,6 +494,58 @@ static void test_merge_fails(void **state)
 }
 
 /* ---- limits, time ---- */
+
+/* The NUL behind rank 0's value becomes another byte in every frame to node 1 that has it. */
+static uint32_t spoil(void)
+{
+    static const char had[] = "v0"; /* with its NUL */
+    uint32_t n = 0;
+
+    for (struct msg *m = k.cl.w.queues[0 * k.cl.w.n_nodes + 1].head; m; m = m->next)
+        for (size_t i = 0; i + sizeof(had) <= m->bytes; i++)
+            if (memcmp(m->data + i, had, sizeof(had)) == 0) {
+                m->data[i + 2] = 'x';
+                n++;
+            }
+    return n;
+}
+
+/* A node that is another program sends a value without the NUL that its readers rely on: the Fence
+ * fails, and neither the launcher's store nor the engine's takes it. */
+static void test_merge_without_nul(void **state)
+{
+    struct pmiwire_server_ops ops;
+    struct pmiwire_str value;
+
+    (void)state;
+    for (uint32_t elsewhere = 0; elsewhere < 2; elsewhere++) {
+        uint32_t n = 0;
+
+        if (elsewhere) {
+            start_storing(2, 0, &ops);
+        } else {
+            memset(stores, 0, sizeof(stores));
+            r_start(&k, 2, 8, false, 0);
+            connect_all();
+        }
+        r_put(&k, 0, 0, false);
+        for (uint32_t r = 0; r < k.n; r++)
+            r_enter(&k, r, FENCE, 0, 0);
+        do
+            n += spoil();
+        while (cl_step(&k.cl));
+        assert_int_equal(n, 1);
+        assert_int_equal(k.cl.n_failed[1], 1);
+        assert_int_equal(k.cl.failed_rc, -EINVAL);
+        assert_int_equal(k.cl.failed_node, cl_number(1));
+        for (uint32_t r = 1; r < k.n; r += 2)
+            assert_int_equal(r_rc(r_hear(&k, r)), -1);
+        assert_int_equal(stores[1].n, 0);
+        assert_int_equal(pmiwire_server_get(k.cl.servers[1], 0, str("k0.0"), &value),
+                         PMIWIRE_ENOENT);
+        r_stop(&k);
+    }
+}
 
 /* What frames cannot carry is refused at the put; on one node there are none. */
 static void test_long_pairs(void **state)
@@ -475,17 +627,6 @@ static uint32_t fill(uint32_t r, const char **heard)
         if (r_rc(*heard) != 0)
             return n;
     }
-}
-
-/* Does rank r find this pair of rank `of`? */
-static bool has(uint32_t r, uint32_t of, uint32_t number)
-{
-    char text[60];
-
-    snprintf(text, sizeof(text), k.v2 ? "cmd=kvs-get;key=k%u.%u;" : "cmd=get key=k%u.%u\n", of,
-             number);
-    r_ask(&k, r, text);
-    return strstr(r_hear(&k, r), "value=v") != NULL;
 }
 
 static void start_limited(uint32_t n_nodes, bool v2, size_t max_kvs_bytes, bool elsewhere,
@@ -738,13 +879,23 @@ static void test_groups_of_other_nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allgather),      cmocka_unit_test(test_gather_taken),
-        cmocka_unit_test(test_gather_fails),   cmocka_unit_test(test_gather_left),
-        cmocka_unit_test(test_store),          cmocka_unit_test(test_merge_fails),
-        cmocka_unit_test(test_long_pairs),     cmocka_unit_test(test_kvs_limit),
-        cmocka_unit_test(test_exchange_limit), cmocka_unit_test(test_wait_ns),
-        cmocka_unit_test(test_link_ready),     cmocka_unit_test(test_gather_blocks),
-        cmocka_unit_test(test_removed_inside), cmocka_unit_test(test_groups_of_other_nodes),
+        cmocka_unit_test(test_allgather),
+        cmocka_unit_test(test_gather_taken),
+        cmocka_unit_test(test_gather_fails),
+        cmocka_unit_test(test_gather_left),
+        cmocka_unit_test(test_store),
+        cmocka_unit_test(test_merge_fails),
+        cmocka_unit_test(test_merge_without_nul),
+        cmocka_unit_test(test_store_advertises),
+        cmocka_unit_test(test_gather_without_memory),
+        cmocka_unit_test(test_long_pairs),
+        cmocka_unit_test(test_kvs_limit),
+        cmocka_unit_test(test_exchange_limit),
+        cmocka_unit_test(test_wait_ns),
+        cmocka_unit_test(test_link_ready),
+        cmocka_unit_test(test_gather_blocks),
+        cmocka_unit_test(test_removed_inside),
+        cmocka_unit_test(test_groups_of_other_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Growth that waits for shmht_writer_publish(): who finds what until then, and what it costs. */
 #include <errno.h>
+#include <unistd.h>
 
 #include "cm.h"
 
@@ -244,6 +245,31 @@ static void test_merge(void **state)
     shmht_writer_destroy(next);
 }
 
+/* A writer that leaves its name behind leaves all of its entries there. */
+static void test_kept_name(void **state)
+{
+    struct shmht_writer_opts opts = {.size = sizeof(opts),
+                                     .max_bytes = MAX_BYTES,
+                                     .expected_entries = 8,
+                                     .flags = SHMHT_DEFER | SHMHT_NAMED | SHMHT_KEEP_NAME};
+    struct shmht_desc desc;
+    struct shmht_writer *w;
+    struct shmht_reader *r;
+
+    (void)state;
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    for (uint64_t i = 0; i < N; i++)
+        assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);
+    assert_int_equal(shmht_writer_defers(w), 1);
+    assert_true(shmht_writer_share(w, &desc) >= 0);
+    shmht_writer_destroy(w);
+    assert_int_equal(shmht_reader_attach(&desc, -1, NULL, &r, NULL), 0);
+    assert_int_equal(unlink(desc.name), 0);
+    for (uint64_t i = 0; i < N; i++)
+        assert_int_equal(version_at(NULL, r, i), 1);
+    shmht_reader_detach(r);
+}
+
 /* ---- every allocation fails in turn, and all memory is given back ---- */
 
 static struct {
@@ -343,7 +369,7 @@ int main(void)
         cmocka_unit_test(test_sizes),      cmocka_unit_test(test_same_value),
         cmocka_unit_test(test_full),       cmocka_unit_test(test_merge),
         cmocka_unit_test(test_memory),     cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_full_merge),
+        cmocka_unit_test(test_full_merge), cmocka_unit_test(test_kept_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -547,7 +547,8 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
 
 /* ---- the end of a job ---- */
 
-/* Nobody asks for its pairs any more. */
+/* Nobody asks for its pairs any more. No connection is left that would keep the server's job: a
+ * rank's is closed as the rank ends. */
 static void forget_pairs(struct pmirun *pr, struct job *job)
 {
     if (job->way == MPI_PMIX)

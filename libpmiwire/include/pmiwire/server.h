@@ -188,7 +188,8 @@ struct pmiwire_server_ops {
     int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                struct pmiwire_str value);
     /**
-     * Find a pair. Must not call the server.
+     * Find a pair. Of the server it may call pmiwire_server_get() and pmiwire_server_advertise(),
+     * and nothing else.
      * @param job    whose space is asked: job and job_cookie are set alone
      * @param value  filled in with 0; valid until the next call into the server, and followed by a
      *               NUL that can be read
@@ -197,7 +198,8 @@ struct pmiwire_server_ops {
     int (*find)(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
                 struct pmiwire_str *value);
     /**
-     * Store what a Fence has brought, of all nodes, in this order. Must not call the server.
+     * Store what a Fence has brought, of all nodes, in this order. What it may call is as with
+     * find.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it. Each value has a NUL
      *               behind it that its length counts
      * @return 0; 1: the engine puts the block into its own store, where pmiwire_server_get() finds
@@ -490,13 +492,14 @@ PMIWIRE_API const struct pmiwire_exchange *pmiwire_server_exchange(const struct 
 /**
  * @name The engine's name store
  *
- * What clients publish belongs to their job's number. These calls serve names for others, such as
- * all nodes of a launcher.
+ * What clients publish belongs to their job: its number here owns it, counts it, and takes it along
+ * when the job is removed. These calls serve names for others, such as all nodes of a launcher.
+ * Their owners are numbers that no job has: 2^31 and above, or any in a server without jobs.
  * @{
  */
 /**
- * @brief Publish a name. @param owner a number of yours. @return 0, PMIWIRE_EEXIST, -ENOMEM
- *        (max_kvs_bytes too: of the job with this number, else of all names)
+ * @brief Publish a name. @param owner 2^31 or above. @return 0, PMIWIRE_EEXIST, -ENOMEM
+ *        (max_kvs_bytes too: of all names)
  */
 PMIWIRE_API int pmiwire_server_publish(struct pmiwire_server *s, uint32_t owner,
                                        struct pmiwire_str service, struct pmiwire_str port);
