@@ -54,7 +54,7 @@ int rankmap_query(const struct rankmap *map, struct rankmap_info *info)
         all.offset = shape.o;
         all.phase = shape.phi;
         all.n_levels = shape.n_levels;
-        memcpy(all.levels, shape.level, sizeof(all.levels));
+        memcpy(all.levels, shape.level, shape.n_levels * sizeof(all.levels[0]));
     }
     *info = all;
     return 0;

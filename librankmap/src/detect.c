@@ -158,12 +158,11 @@ static int detect_shape(const struct ids *ids, struct shape *shape)
     struct sequence q = {
         .ids = ids, .first = (int64_t)ids_get(ids, 0), .start = 1, .step = 1, .n = ids->n};
     uint64_t limit = ids->a32 ? UINT64_C(1) << 32 : RANKMAP_ID_LIMIT;
-    struct shape cut = {0};
+    struct shape cut;
     int found = 0;
 
     if (ids_get(ids, 0) >= limit)
         return 0;
-    memset(shape, 0, sizeof(*shape));
     if (detect_aligned(&q, shape)) {
         shape->n = (uint32_t)ids->n;
         found = rankmap__shape_normalize(shape, limit) == 0 && rankmap__shape_storable(shape);
@@ -255,11 +254,13 @@ static int from_irregular(struct make mk, const struct ids *ids, struct rankmap 
 
 int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankmap **out)
 {
-    struct shape shape = {.n_levels = 1, .level = {{1, 0}}};
+    struct shape shape;
 
     if (ids->n > RANKMAP_MAX_RANKS)
         return RANKMAP_ERANGE;
-    if (ids->n == 0 || detect_shape(ids, &shape))
+    if (ids->n == 0)
+        return rankmap__from_shape(mk, &(struct shape){.n_levels = 1, .level = {{1, 0}}}, out);
+    if (detect_shape(ids, &shape))
         return rankmap__from_shape(mk, &shape, out);
     return from_irregular(*mk, ids, out);
 }

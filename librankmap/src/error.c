@@ -35,9 +35,7 @@ int rankmap__fail(struct rankmap_error *err, int code, uint64_t where, uint64_t 
 {
     va_list args;
 
-    err->code = code;
-    err->where = where;
-    err->id = id;
+    *err = (struct rankmap_error){.code = code, .where = where, .id = id};
     va_start(args, format);
     vsnprintf(err->text, sizeof(err->text), format, args);
     va_end(args);

@@ -71,7 +71,8 @@ static inline struct rankmap *rankmap__table_of(const struct rankmap *view)
     return (struct rankmap *)(uintptr_t)view->word[0];
 }
 
-/* A regular model as formulas have it. The last count is ignored. */
+/* A regular model as formulas have it. The last count is ignored; levels from n_levels on have no
+ * value. */
 struct shape {
     int64_t o;
     uint64_t phi;

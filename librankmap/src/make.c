@@ -262,13 +262,14 @@ static void explain_twins(const struct make *mk, const struct ids *ids, struct r
 int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n, const struct rankmap_opts *opts,
                      struct rankmap **out, struct rankmap_error *err)
 {
-    struct rankmap_error detail = {.code = 0};
+    struct rankmap_error detail; /* only a failure fills it */
     struct ids source = {.a32 = id_bytes == sizeof(uint32_t) ? ids : NULL,
                          .a64 = id_bytes == sizeof(uint64_t) ? ids : NULL,
                          .n = n};
     struct make mk;
     int rc = rankmap__make_init(&mk, opts);
 
+    detail.code = 0;
     if (rc == 0 &&
         (!out || (!ids && n > 0) || (id_bytes != sizeof(uint32_t) && id_bytes != sizeof(uint64_t))))
         rc = -EINVAL;

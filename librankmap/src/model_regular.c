@@ -48,11 +48,11 @@ void rankmap__shape_of(const struct rankmap *map, struct shape *shape)
     const uint64_t *w = regular_words(map);
     uint64_t weight = 1;
 
-    memset(shape, 0, sizeof(*shape));
     shape->n = map->n;
     shape->n_levels = map->n_levels;
     shape->o = word_i64(w[0]);
-    shape->level[0].stride = word_i64(w[1]);
+    shape->phi = 0;
+    shape->level[0] = (struct rankmap_level){word_i64(w[1]), 0};
     if (map->n_levels == 1)
         return;
     shape->phi = w[2];
@@ -63,7 +63,8 @@ void rankmap__shape_of(const struct rankmap *map, struct shape *shape)
 
         below->count = next / weight;
         weight = next;
-        shape->level[i].stride = word_i64(w[2 + 2 * i]) + (int64_t)below->count * below->stride;
+        shape->level[i] = (struct rankmap_level){
+            word_i64(w[2 + 2 * i]) + (int64_t)below->count * below->stride, 0};
     }
 }
 
