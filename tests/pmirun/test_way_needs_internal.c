@@ -22,7 +22,7 @@
 #define BASE  0x400000u /* address of the file's first byte */
 #define NAMES 4096u     /* offset of the string table */
 
-/* A file as a linker writes it, as far as it matters. */
+/* The parts of a file that are read, as a linker writes them. */
 struct file {
     ElfW(Ehdr) e;
     ElfW(Phdr) p[3]; /* PT_LOAD, PT_INTERP, PT_DYNAMIC */

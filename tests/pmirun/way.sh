@@ -220,7 +220,7 @@ test_hidden() {
     [ ! -s "$dir/err" ] || fail "a warning about MPICH"
 }
 
-# What is asked for a program's libraries does not end, or prints without end: it is killed, and the job goes on without its answer.
+# What is asked for a program's libraries does not end, or prints without end: it is killed, and the job continues without its answer.
 test_loader() {
     sources
     for what in 'exec yes' 'exec sleep 1000.25'; do
@@ -302,6 +302,13 @@ test_folders() {
     soon is_gone "$held" || fail "a folder is left after kill -9"
     [ "$(cat "$KEPT/file")" = x ] || fail "a link was followed"
 
+    # A /dev/shm where nothing can be made: all is in TMPDIR.
+    if unshare -m true 2> /dev/null; then
+        unshare -m sh -c 'mount -t tmpfs -o ro none /dev/shm && exec "$@"' sh \
+            "$pmirun" -v --mpi openmpi -n 1 sh -c 'echo $OMPI_MCA_btl_vader_backing_directory' > "$dir/out" 2> "$dir/err" || fail "status $?"
+        out_has "^$TMPDIR/pmirun-"
+        err_has 'cannot make a folder in /dev/shm: '
+    fi
     TMPDIR=$dir/nowhere run 250 --mpi openmpi -n 1 true
     err_has "cannot make a temporary folder in $dir/nowhere: No such file"
 }
@@ -318,7 +325,7 @@ test_nodes() {
     for f in $(sed -n 's/.*tmpdir_base=//p' "$dir/out"); do is_gone "$f" || fail "a node leaves $f"; done
     run 0 --mpi pmi -N 2 --launch fork -n 4 "$dir/v4_program"
     err_times 1 'warning: a program is linked with Open MPI'
-    # One group on each node, of which one needs Open MPI: all nodes look at both.
+    # One group on each node; the second needs Open MPI, and all nodes look at both.
     run 0 -v -N 2 --launch fork -n 2 "$dir/plain" : -n 2 "$dir/v4_program"
     err_times 1 'job 0: --mpi openmpi: '
     [ "$(grep -c FLUX_PMI "$dir/out")" = 4 ] || fail "not all ranks go by Open MPI's way"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# far.sh PMIRUN HOW GROUP PROGRAM...: PMIx from node to node. HOW: one (node); fork2, fork4: so many here; hosts: those of tests/nodes/hosts.
+# far.sh PMIRUN HOW GROUP PROGRAM...: PMIx from node to node. HOW: one (node); fork2, fork4: so many here; hosts: those of tests/nodes/hosts;
+# srun: four of a Slurm cluster.
 # GROUP: client, with far_client for PROGRAM; mpi, with hello and dynamic of Open MPI.
 set -u
 pmirun=$(realpath "$1") how=$2 group=$3
@@ -15,6 +16,7 @@ case $how in
 one) nodes=() several=false ;;
 fork2) nodes=(-N 2 --launch fork) several=true ;;
 fork4) nodes=(-N 4 --launch fork) several=true ;;
+srun) nodes=(-N 4 --launch srun) several=true ;;
 hosts) nodes=(--hosts "$HOSTS" --launch-agent "$HOST_SSH") several=true ;;
 esac
 failed=0 n=0

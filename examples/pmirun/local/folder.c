@@ -49,12 +49,9 @@ const char *folder_where(enum folder_place place)
 static void folder_name(const char *key, char name[NAME_BYTES])
 {
     char host[256] = "";
-    uint32_t hash = 2166136261u;
 
     gethostname(host, sizeof(host) - 1);
-    for (const char *p = host; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * 16777619u;
-    snprintf(name, NAME_BYTES, PREFIX "%08x-%s", hash, key);
+    snprintf(name, NAME_BYTES, PREFIX "%08x-%s", hash_text(host), key);
 }
 
 /* ---- removal: at exit and in the guard, where nothing may call die() ---- */

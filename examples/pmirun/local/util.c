@@ -107,6 +107,15 @@ uint32_t random_u32(void)
     return v;
 }
 
+uint32_t hash_text(const char *text)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 16777619u;
+    return hash;
+}
+
 static void say_v(struct pmirun *pr, const char *prefix, const char *format, va_list ap)
 {
     char line[2048];

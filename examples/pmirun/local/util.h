@@ -27,6 +27,7 @@ struct rank;
 
 uint64_t clock_ns(void);
 uint32_t random_u32(void);
+uint32_t hash_text(const char *text);  /* FNV-1a: the same on every node */
 void *xrealloc(void *p, size_t bytes); /* exits on failure: for the command line and the like */
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Frees `all`, which may be NULL, and returns it with more behind it. */

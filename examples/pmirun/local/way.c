@@ -175,7 +175,7 @@ static void note_list(struct pmirun *pr, const struct app *app, char *interp, st
         bool all = read_list(fd, text, LIST_BYTES);
 
         close(fd);
-        if (kill(pid, SIGKILL) == 0) /* it has ended, or is not to go on */
+        if (kill(pid, SIGKILL) == 0) /* it has ended, or is to end */
             while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         for (char *line = all ? strtok_r(text, "\n", &save) : NULL; line;
@@ -294,23 +294,25 @@ static bool is_crowded(const struct pmirun *pr, const struct job *job)
  * job, but drops bit 15 of it where it abbreviates the name of a process. */
 static uint32_t job_number(const struct job *job)
 {
-    uint32_t hash = 2166136261u;
-
-    for (const char *p = job->kvsname; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * 16777619u;
-    return hash & 0x7fff7fff;
+    return hash_text(job->kvsname) & 0x7fff7fff;
 }
 
 /* For any Open MPI: what it would leave behind lies in folders of ours, and ranks that wait yield
  * their processor where they outnumber the processors, as under mpirun --oversubscribe. */
 static int set_openmpi(struct pmirun *pr, struct job *job, char **why)
 {
-    const char *tmp = folder_get(pr, FOLDER_TMP), *shm = tmp ? folder_get(pr, FOLDER_SHM) : NULL;
+    const char *tmp = folder_get(pr, FOLDER_TMP), *shm;
 
-    if (!shm) {
-        *why = xprintf("cannot make a temporary folder in %s: %s",
-                       folder_where(tmp ? FOLDER_SHM : FOLDER_TMP), strerror(errno));
+    if (!tmp) {
+        *why = xprintf("cannot make a temporary folder in %s: %s", folder_where(FOLDER_TMP),
+                       strerror(errno));
         return STATUS_RESOURCES;
+    }
+    shm = folder_get(pr, FOLDER_SHM);
+    if (!shm) {
+        trace(pr, "cannot make a folder in %s: %s; memory that ranks share is in %s",
+              folder_where(FOLDER_SHM), strerror(errno), tmp);
+        shm = tmp;
     }
     job_var(job, xprintf("OMPI_MCA_orte_tmpdir_base=%s", tmp));
     job_var(job, xprintf("OMPI_MCA_btl_vader_backing_directory=%s", shm));

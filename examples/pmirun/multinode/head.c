@@ -260,7 +260,7 @@ static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
     return true;
 }
 
-/* All nodes must choose alike, or ranks would wait for each other in vain. */
+/* All nodes must choose alike: ranks find those of their own way alone. */
 static bool on_chose(struct pmirun *pr, const struct node *node, struct msg_in *in)
 {
     struct job *job = get_job(pr, in);
