@@ -93,22 +93,26 @@ static void add_map(struct list *l, const char *key, const char *text)
     snprintf(v->data.bo.bytes, size, "raw:%s", text);
 }
 
+static void free_info(pmix_info_t *info, size_t n);
+
+static void free_value(pmix_value_t *v)
+{
+    if (v->type == PMIX_STRING)
+        free(v->data.string);
+    else if (v->type == PMIX_REGEX)
+        free(v->data.bo.bytes);
+    else if (v->type == PMIX_PROC)
+        free(v->data.proc);
+    else if (v->type == PMIX_DATA_ARRAY) {
+        free_info(v->data.darray->array, v->data.darray->size);
+        free(v->data.darray);
+    }
+}
+
 static void free_info(pmix_info_t *info, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        pmix_value_t *v = &info[i].value;
-
-        if (v->type == PMIX_STRING)
-            free(v->data.string);
-        else if (v->type == PMIX_REGEX)
-            free(v->data.bo.bytes);
-        else if (v->type == PMIX_PROC)
-            free(v->data.proc);
-        else if (v->type == PMIX_DATA_ARRAY && v->data.darray) {
-            free_info(v->data.darray->array, v->data.darray->size);
-            free(v->data.darray);
-        }
-    }
+    for (size_t i = 0; i < n; i++)
+        free_value(&info[i].value);
     free(info);
 }
 
@@ -456,12 +460,7 @@ static void take_out(pmix_info_t *info, size_t *n, const char *key)
             i++;
             continue;
         }
-        if (v->type == PMIX_STRING)
-            free(v->data.string);
-        else if (v->type == PMIX_REGEX)
-            free(v->data.bo.bytes);
-        else if (v->type == PMIX_PROC)
-            free(v->data.proc);
+        free_value(v);
         memmove(&info[i], &info[i + 1], (--*n - i) * sizeof(*info));
     }
 }
