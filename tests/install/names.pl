@@ -49,6 +49,7 @@ for my $document (@documents) {
     while ($text =~ /\b((?:shmht|pmiwire|rankmap|storwin|asymreg|minirt|SHMHT|PMIWIRE|RANKMAP|STORWIN|ASYMREG|MINIRT|PMI2?|PMIX)_\w+)(\*?)/g) {
         my ($name, $more) = ($1, $2);
         next if $name =~ /_(test|prop)_/; # of tests, made by CMake
+        next if $name =~ /^PMIX_(ERR|MCA)_/; # codes and settings of libpmix
         $more ||= '*' if $name =~ /_$/;
         check($more ? scalar(grep { index($_, $name) == 0 } keys %code) : $code{$name}, $document, $name);
     }
