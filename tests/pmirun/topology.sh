@@ -5,6 +5,7 @@
 set -u
 export LC_ALL=C
 pmirun=$1 probe=$2 fake=$3 group=$4 client=${5-}
+export PROBE=$probe CLIENT=$client # of shells that ranks run
 for name in ${!HWLOC_*}; do unset "$name"; done
 dir=$(mktemp -d) || exit 1
 mkdir "$dir/tmp" && export TMPDIR=$dir/tmp
@@ -101,14 +102,14 @@ test_allowed() {
         echo "not tried with a control group of fewer processors: $(cat "$dir/err")"
         return
     fi
-    same sh -c "echo \$\$ > $cpuset/cgroup.procs && exec $probe"
+    same sh -c "echo \$\$ > $cpuset/cgroup.procs && exec \"\$PROBE\""
     out_has "^allowed=$last pus=1 .*bound=$last\$" 2
     # pmirun has less, which is why the file has all.
     (
         echo "$BASHPID" > "$cpuset/cgroup.procs"
-        run --mpi openmpi -n 2 sh -c "echo \$\$ > $controllers/cgroup.procs && exec $probe"
+        run --mpi openmpi -n 2 sh -c "echo \$\$ > $controllers/cgroup.procs && exec \"\$PROBE\""
         mv "$dir/out" "$dir/with"
-        run --mpi pmi -n 2 sh -c "echo \$\$ > $controllers/cgroup.procs && exec $probe"
+        run --mpi pmi -n 2 sh -c "echo \$\$ > $controllers/cgroup.procs && exec \"\$PROBE\""
         cmp -s "$dir/out" "$dir/with" || fail "a rank sees no more than pmirun may use"
         exit $failed
     ) || failed=1
@@ -141,7 +142,7 @@ test_faults() {
     ) || failed=1
     # A rank spoils the file: others find the topology themselves. Where hwloc has its own small reader of XML alone, that crashes (hwloc 2.9.0).
     if [ -e "$(ldconfig -p | sed -n 's,.* => \(.*\)/libhwloc.so.15$,\1,p' | head -1)/hwloc/hwloc_xml_libxml.so" ]; then
-        run --mpi openmpi -n 2 sh -c "chmod 600 \$HWLOC_XMLFILE; head -c 2000 \$HWLOC_XMLFILE > $dir/part-\$PMI_RANK; cat $dir/part-\$PMI_RANK > \$HWLOC_XMLFILE; exec $probe"
+        run --mpi openmpi -n 2 sh -c "chmod 600 \$HWLOC_XMLFILE; head -c 2000 \$HWLOC_XMLFILE > $dir/part-\$PMI_RANK; cat $dir/part-\$PMI_RANK > \$HWLOC_XMLFILE; exec \"\$PROBE\""
         mv "$dir/out" "$dir/with"
         run --mpi pmi -n 2 "$probe"
         cmp -s "$dir/out" "$dir/with" || fail "hwloc sees something else in a file that was cut off"
@@ -162,11 +163,11 @@ test_faults() {
 
 # PMIx clients are offered it too, and libpmix takes it; what a client starts finds the file.
 test_pmix() {
-    run --mpi pmix -n 3 sh -c "$show; exec $client"
+    run --mpi pmix -n 3 sh -c "$show; exec \"\$CLIENT\""
     out_has "^$TMPDIR/pmirun-.*/topology.xml 1 1\$" 3
     out_has 'allowed=.* here=1 shared=1 text=1$' 3
     # Where pmirun has no file for its ranks, libpmix's server finds the topology for all.
-    HWLOC_HIDE_ERRORS=1 run --mpi pmix -n 2 sh -c "$show; exec $client"
+    HWLOC_HIDE_ERRORS=1 run --mpi pmix -n 2 sh -c "$show; exec \"\$CLIENT\""
     out_has '^none none none$' 2
     out_has 'allowed=.* here=1 shared=1 text=1$' 2
 }
