@@ -379,6 +379,35 @@ static void test_asks(void **state)
     finish(&w);
 }
 
+/* A member is asked about the next collective when it waits in none before it: that answer would be
+ * for the earlier one. */
+static void test_asks_for_the_next(void **state)
+{
+    static struct world w;
+
+    (void)state;
+    begin(&w, NULL);
+    set_members(&w, 0, 7);
+    enter(&w, 0, 0);
+    enter(&w, 2, 0);
+    enter(&w, 0, 0);
+    settle(&w);
+    collect_tick(w.nodes[0].c);
+    settle(&w);
+    enter(&w, 1, 0);
+    enter(&w, 1, 0);
+    settle(&w);
+    assert_int_equal(w.nodes[2].status[0][0], FAR_OK);
+    w.nodes[2].gone[0] = true;
+    collect_check(w.nodes[2].c);
+    collect_tick(w.nodes[0].c);
+    settle(&w);
+    assert_int_equal(w.nodes[2].n_stuck, 1);
+    assert_int_equal(w.nodes[0].status[0][1], FAR_EGONE);
+    assert_int_equal(w.nodes[1].status[0][1], FAR_EGONE);
+    finish(&w);
+}
+
 /* A job that is over takes its collectives along. */
 static void test_drop(void **state)
 {
@@ -538,13 +567,45 @@ static void test_bytes_limit(void **state)
     finish(&w);
 }
 
+/* A member that brings more than a root could keep sends none of it, and all fail. */
+static void test_too_much_of_a_member(void **state)
+{
+    static struct world w;
+    static char big[100001];
+    const struct collect_limits limits = {10, 100000};
+    const struct collect_sig sig = {"s0", 2, w.members[0], 3};
+
+    (void)state;
+    begin(&w, &limits);
+    set_members(&w, 0, 7);
+    last_status = 1;
+    collect_enter(w.nodes[1].c, &sig, big, sizeof(big), note, NULL);
+    assert_int_equal(last_status, FAR_ELIMIT);
+    assert_int_equal(w.links[1][0]->len, 0);
+    settle(&w);
+    for (uint32_t i = 0; i < 3; i += 2) {
+        last_status = 1;
+        collect_enter(w.nodes[i].c, &sig, NULL, 0, note, NULL);
+        settle(&w);
+        assert_int_equal(last_status, FAR_ELIMIT);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(collect_pending(w.nodes[i].c), 0);
+    finish(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_orders), cmocka_unit_test(test_a_rank_goes),
-        cmocka_unit_test(test_asks),          cmocka_unit_test(test_drop),
-        cmocka_unit_test(test_hostile),       cmocka_unit_test(test_pending_limit),
+        cmocka_unit_test(test_random_orders),
+        cmocka_unit_test(test_a_rank_goes),
+        cmocka_unit_test(test_asks),
+        cmocka_unit_test(test_drop),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_pending_limit),
         cmocka_unit_test(test_bytes_limit),
+        cmocka_unit_test(test_asks_for_the_next),
+        cmocka_unit_test(test_too_much_of_a_member),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

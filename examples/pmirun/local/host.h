@@ -36,8 +36,8 @@ void host_job_over(struct pmirun *pr, struct job *job);
 /* Its process has ended so: clients that have asked for such events are told. */
 void host_rank_gone(struct pmirun *pr, struct rank *r, const siginfo_t *si);
 void host_tick(struct pmirun *pr); /* every half second */
-/* Before ranks are killed, and at our end: nothing of libpmix runs from then on. It does not stand
- * that several clients die at once. */
+/* Before ranks are killed, and at our end: nothing of libpmix runs from then on. It crashes when
+ * several clients die at once. */
 void host_stop(struct pmirun *pr);
 
 /* A spawn that a PMIx client asked for, whose token has HOST_TOKEN, is done: rc is 0, an -errno or

@@ -323,13 +323,17 @@ void collect_enter(struct collect *c, const struct collect_sig *sig, const void 
     e->entered = true;
     e->done = done;
     e->done_ctx = done_ctx;
-    if (e->parts)
+    if (e->parts) {
         join(c, e, mine, data, len);
-    else
+    } else if (len > c->limits.bytes) { /* the root could not keep it, nor a message carry it */
+        call_back(e, FAR_ELIMIT, NULL, 0);
+        c->ops.send(c->ctx, sig->members, 1, COLLECT_JOIN, &e->sig, FAR_ELIMIT, NULL, 0);
+    } else {
         c->ops.send(c->ctx, sig->members, 1, COLLECT_JOIN, &e->sig, FAR_OK, data, len);
+    }
 }
 
-static int on_join(struct collect *c, uint32_t from, const struct collect_sig *sig,
+static int on_join(struct collect *c, uint32_t from, const struct collect_sig *sig, bool whole,
                    const void *data, size_t len)
 {
     const uint32_t member = place_of(sig, from);
@@ -343,6 +347,8 @@ static int on_join(struct collect *c, uint32_t from, const struct collect_sig *s
         e = entry_new(c, sig, &status);
     if (!e)
         return status;
+    if (!whole)
+        fail(c, e, FAR_ELIMIT);
     if (join(c, e, member, data, len))
         check_entry(c, e);
     return FAR_OK;
@@ -399,7 +405,7 @@ int collect_heard(struct collect *c, uint32_t from, enum collect_frame what,
     if (from == c->me || place_of(sig, c->me) == sig->n || place_of(sig, from) == sig->n)
         return FAR_EINVAL;
     switch (what) {
-    case COLLECT_JOIN: return on_join(c, from, sig, data, len);
+    case COLLECT_JOIN: return on_join(c, from, sig, status == FAR_OK, data, len);
     case COLLECT_RESULT: return on_result(c, from, sig, status, data, len);
     case COLLECT_ASK: return on_ask(c, from, sig);
     case COLLECT_FAIL: return on_fail(c, from, sig);
@@ -426,6 +432,17 @@ void collect_drop(struct collect *c, bool (*is_over)(void *ctx, const struct col
     }
 }
 
+/* Has it no earlier one of its signature that can still complete? A member that waits in that would
+ * take the question for one about it. */
+static bool is_next(const struct collect *c, const struct entry *e)
+{
+    const struct entry *first = c->entries;
+
+    while (first != e && (first->status || !same_sig(&first->sig, &e->sig)))
+        first = first->next;
+    return first == e;
+}
+
 /* Asks the members that are missing. */
 static void ask(struct collect *c, struct entry *e)
 {
@@ -438,7 +455,7 @@ static void ask(struct collect *c, struct entry *e)
 void collect_tick(struct collect *c)
 {
     for (struct entry *e = c->entries; e; e = e->next)
-        if (e->parts && !e->asked && !e->status)
+        if (e->parts && !e->asked && !e->status && is_next(c, e))
             ask(c, e);
 }
 

@@ -7,7 +7,7 @@
  * processes (far.c makes it). Its *members* are the nodes that have some of these processes, in
  * ascending order. The first is the root:
  *
- *   JOIN    member to root    all my participants have entered; their data
+ *   JOIN    member to root    all my participants have entered; their data, or a status: too much
  *   RESULT  root to members   all have: the data of all, in the order of nodes; or a status
  *   ASK     root to member    others wait for you: say so if you cannot join
  *   FAIL    member to root    I cannot: one of my participants is gone

@@ -111,14 +111,15 @@ struct names_req {
     /* lookup and unpublish: keys alone; unpublish without any: all that `by` has published */
     const struct names_value *values;
     uint32_t n_values;
-    uint32_t wait;      /* lookup: until so many of the keys are there; 0: does not wait */
+    uint32_t wait;      /* lookup: until this number of keys is there; 0: does not wait */
     uint32_t timeout_s; /* 0: none */
 };
 
 /*
  * done of a publish: FAR_EEXIST when one of the keys is published in that range: then none of them
  * has been; FAR_ELIMIT beyond a limit of store.h. Of a lookup: FAR_OK when anything was found, and
- * data for far_names_next(); FAR_ENOENT, FAR_ETIME, FAR_EGONE (the asker is).
+ * data for far_names_next(); FAR_ENOENT, FAR_ETIME, FAR_EGONE: the rank that asked has
+ * ended.
  */
 void far_names(struct pmirun *pr, const struct names_req *req, host_done_fn done, void *ctx);
 

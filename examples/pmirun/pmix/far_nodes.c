@@ -153,6 +153,10 @@ static void post_answer(struct pmirun *pr, uint32_t node, enum far_message what,
 {
     struct msg m = {0};
 
+    if (len > COLLECT_BYTES) { /* more than a message carries */
+        status = FAR_ELIMIT;
+        len = 0;
+    }
     msg_begin(&m, what);
     msg_u64(&m, id);
     msg_u32(&m, (uint32_t)status);
@@ -593,8 +597,10 @@ static bool on_event(struct pmirun *pr, uint32_t from, struct msg_in *in, enum v
     *v = in->bad || in->left ? WRONG : find_number(pr, number, &place);
     if (*v == WRONG || (*v == GOOD && rank >= place.n_ranks))
         return false;
-    if (*v != GOOD)
+    if (*v != GOOD) { /* no client here knows the job: too early is too late */
+        *v = OVER;
         return true;
+    }
     if (pr->agent) {
         if (pr->far->ready)
             host_event(pr, (int)code, place.nspace, rank, (int)status);
@@ -653,6 +659,8 @@ static bool on_message(void *ctx, uint32_t from, const void *p, size_t n)
 
 bool far_heard(struct pmirun *pr, uint32_t from, const void *p, size_t n)
 {
+    if (pr->stopping) /* far_stop() has freed what an answer would be for */
+        return true;
     return parcels_input(far_get(pr)->parcels, from, p, n);
 }
 
@@ -680,7 +688,7 @@ void far_known(struct pmirun *pr, uint32_t number)
     while (e) { /* what is still too early is kept again */
         struct early *next = e->next;
 
-        if (!on_message(pr, e->from, e->p, e->n))
+        if (!on_message(pr, e->from, e->p, e->n) && e->from < n_nodes(pr))
             pr->agent->lost(pr, e->from, "what it says about PMIx makes no sense");
         free(e);
         e = next;

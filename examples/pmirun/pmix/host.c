@@ -210,6 +210,20 @@ static pmix_status_t init_server(struct pmirun *pr)
     return rc;
 }
 
+static void free_queued(struct queued *q)
+{
+    upcall_free((struct upcall *)(void *)q);
+}
+
+/* libpmix may still ask when we are leaving, if it could not be parked. */
+static void take(struct pmirun *pr, struct queued *q)
+{
+    if (host.runs)
+        requests_take(pr, q);
+    else
+        free_queued(q);
+}
+
 /* 0, or a STATUS_* and *why. */
 static int start_server(struct pmirun *pr, char **why)
 {
@@ -224,13 +238,14 @@ static int start_server(struct pmirun *pr, char **why)
         return STATUS_RESOURCES;
     }
     tmp = folder_get(pr, FOLDER_TMP);
+    free(host.folder); /* of a start that failed */
     host.folder = tmp ? xprintf("%s/pmix", tmp) : NULL;
     if (!tmp || (mkdir(host.folder, 0700) != 0 && errno != EEXIST)) {
         *why = xprintf("cannot make a folder for PMIx in %s: %s", tmp ? tmp : "$TMPDIR or /tmp",
                        strerror(errno));
         return STATUS_RESOURCES;
     }
-    err = queue_open(pr, &host.queue, requests_take);
+    err = queue_open(pr, &host.queue, take);
     if (err) {
         *why = xprintf("cannot make an eventfd for PMIx: %s", strerror(-err));
         return STATUS_RESOURCES;
@@ -385,17 +400,18 @@ static int set_vars(struct job *job, char **why)
 /* Folders that its ranks are told of. */
 static int make_folders(const struct job *job, const char *nsdir, char **why)
 {
-    char *path = NULL;
     int rc = mkdir(nsdir, 0700);
+    char *path;
 
+    if (rc != 0)
+        *why = xprintf("cannot make the folder %s: %s", nsdir, strerror(errno));
     for (uint32_t i = 0; rc == 0 && i < job->n_local; i++) {
         path = xappend(NULL, "%s/%u", nsdir, job->ranks[i].number);
         rc = mkdir(path, 0700);
-        if (rc == 0)
-            free(path);
+        if (rc != 0)
+            *why = xprintf("cannot make the folder %s: %s", path, strerror(errno));
+        free(path);
     }
-    if (rc != 0)
-        *why = xprintf("cannot make a folder in %s: %s", nsdir, strerror(errno));
     return rc == 0 ? 0 : STATUS_RESOURCES;
 }
 
@@ -462,6 +478,12 @@ bool host_space(struct pmirun *pr, const struct space *s)
     return true;
 }
 
+static void ignore(pmix_status_t status, void *arg)
+{
+    (void)status;
+    (void)arg;
+}
+
 void host_space_over(struct pmirun *pr, const char *nspace)
 {
     struct hosted *h = host.runs ? hosted_find(nspace) : NULL;
@@ -469,7 +491,7 @@ void host_space_over(struct pmirun *pr, const char *nspace)
     (void)pr;
     if (!h)
         return;
-    lib.PMIx_server_deregister_nspace(h->nspace, NULL, NULL);
+    lib.PMIx_server_deregister_nspace(h->nspace, ignore, NULL);
     hosted_remove(h);
 }
 
@@ -480,16 +502,10 @@ bool hosted_is_gone(const struct rank *r)
     return r->state == RANK_EXITED || r->pmi_state == PMIWIRE_CONN_FINALIZED;
 }
 
-static void ignore(pmix_status_t status, void *arg)
-{
-    (void)status;
-    (void)arg;
-}
-
 /*
- * libpmix hands a fence over all ranks to us, or ends it itself if they are all here, when so many
- * have entered. Of one that is gone it knows nothing, and would wait for it: told how many there
- * are now, it hands the fence to us once the others have entered, and we know.
+ * When all ranks of a job have entered a fence, libpmix hands it to us, or ends it itself if they
+ * are all here. It would wait for a rank that is gone: with the number of those that are left it
+ * hands the fence to us once they have entered, and we know.
  */
 void hosted_recount(struct hosted *h)
 {
@@ -635,7 +651,6 @@ void host_rank_gone(struct pmirun *pr, struct rank *r, const siginfo_t *si)
 void host_job_over(struct pmirun *pr, struct job *job)
 {
     struct hosted *h = host.runs ? hosted_find(job->kvsname) : NULL;
-    struct lib_wait *w;
 
     if (!h)
         return;
@@ -646,12 +661,7 @@ void host_job_over(struct pmirun *pr, struct job *job)
             p = &(*p)->next;
     }
     far_job_over(pr, job);
-    w = lib_wait();
-    lib.PMIx_server_deregister_nspace(h->nspace, lib_on_done, w);
-    if (lib_waited(w, PMIX_SUCCESS) != PMIX_SUCCESS && !pr->stopping) {
-        say(pr, "libpmix's server does not answer any more; stopping the job");
-        job_stop(pr, STATUS_RESOURCES);
-    }
+    lib.PMIx_server_deregister_nspace(h->nspace, ignore, NULL);
     hosted_remove(h);
 }
 
@@ -664,29 +674,24 @@ void host_tick(struct pmirun *pr)
     far_tick(pr);
 }
 
-static void free_queued(struct queued *q)
-{
-    upcall_free((struct upcall *)(void *)q);
-}
-
 void host_stop(struct pmirun *pr)
 {
     if (!host.runs)
         return;
     host.runs = false;
     far_stop(pr);
-    if (!lib_park()) /* it may still use what is ours */
-        return;
-    queue_close(pr, &host.queue, free_queued);
-    requests_free();
-    while (host.jobs)
-        hosted_remove(host.jobs);
     while (host.modexes) {
         struct modex *m = host.modexes;
 
         host.modexes = m->next;
         free(m);
     }
+    if (!lib_park()) /* it may still use what is ours */
+        return;
+    queue_close(pr, &host.queue, free_queued);
+    requests_free();
+    while (host.jobs)
+        hosted_remove(host.jobs);
     free(host.folder);
     host.folder = NULL;
 }

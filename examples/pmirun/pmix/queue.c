@@ -40,13 +40,18 @@ static void on_queued(struct pmirun *pr, struct source *src, uint32_t events)
 int queue_open(struct pmirun *pr, struct queue *q,
                void (*take)(struct pmirun *pr, struct queued *q))
 {
+    int err;
+
     *q = (struct queue){.take = take};
     q->last = &q->first;
     q->src = (struct source){on_queued, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (q->src.fd < 0)
         return -errno;
     pthread_mutex_init(&q->mutex, NULL);
-    return loop_add(pr, &q->src, EPOLLIN);
+    err = loop_add(pr, &q->src, EPOLLIN);
+    if (err)
+        close(q->src.fd);
+    return err;
 }
 
 bool queue_put(struct queue *q, struct queued *what, bool always)

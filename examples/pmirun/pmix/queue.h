@@ -12,7 +12,7 @@
 
 #include "../local/loop.h"
 
-/* More than these, and what comes is refused: clients can ask faster than we answer. */
+/* Beyond these limits requests are refused: clients can ask faster than we answer. */
 #define QUEUE_MAX   65536u
 #define QUEUE_BYTES ((size_t)256 << 20)
 
@@ -33,8 +33,8 @@ struct queue {
 /* 0 or -errno. take: is called in the loop for each. */
 int queue_open(struct pmirun *pr, struct queue *q,
                void (*take)(struct pmirun *pr, struct queued *q));
-/* In any thread. False: full, and it stays the caller's. always: never full; for what there is
- * little of, and nobody else says. */
+/* In any thread. False: full, and it stays the caller's. always: never full; for rare events that
+ * must not be lost. */
 bool queue_put(struct queue *q, struct queued *what, bool always);
 /* Frees those that are left with free_one(). */
 void queue_close(struct pmirun *pr, struct queue *q, void (*free_one)(struct queued *q));
