@@ -374,6 +374,8 @@ static bool on_over(struct pmirun *pr, struct msg_in *in)
     const uint32_t number = get_u32(in);
     struct job *job = job_by_number(pr, number);
 
+    if (job && !pr->stopping && !job->abandoned && job->n_launched < job->n_local)
+        return false; /* its ranks are still to begin */
     if (job)
         job->over = true;
     else
