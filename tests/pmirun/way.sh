@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # way.sh PMIRUN LIBPMI LIBDIR CC GROUP: which way pmirun has ranks find each other (--mpi), and the temporary folders of its jobs. The programs
 # are linked with empty libraries of the names that real MPIs have. LIBDIR is where an installed libpmi.so.0 is, from where pmirun is.
-# Groups: see the end. Environment: OPENMPI, an Open MPI 4 program, for the group openmpi.
+# Groups: see the end. Environment: OPENMPI, an Open MPI 4 program, for the group openmpi; RAWPMI, the program of rawpmi.c.
 set -u
 pmirun=$1 libpmi=$2 libdir=$3 cc=$4 group=$5
 dir=$(mktemp -d) || exit 1
@@ -231,6 +231,15 @@ test_loader() {
         err_times 1 'warning: .*/loader --list .*/odd_program does not end, or says too much'
     done
     ! pgrep -f 'sleep 1000.25' > /dev/null || fail "the loader still runs"
+    # All programs of a job share one limit: here the first takes it all. That of a spawned job is shorter.
+    printf '#!/bin/sh\necho asked >> "%s"\nexec sleep 1000.25\n' "$dir/asked" > "$dir/loader"
+    run 126 -n 1 "$dir/odd_program" : -n 1 "$dir/odd_program" : -n 1 "$dir/odd_program"
+    [ "$(wc -l < "$dir/asked")" = 1 ] || fail "the loader was asked $(wc -l < "$dir/asked") times"
+    err_times 1 'does not end, or says too much'
+    err_times 1 'warning: the 10 s .* without regard to theirs: 2;'
+    printf '#!/bin/sh\nexec sleep 5\n' > "$dir/loader"
+    run 0 -n 1 "$RAWPMI" spawn 1 "$dir/odd_program"
+    err_times 1 'does not end, or says too much'
 }
 
 is_gone() { [ ! -e "$1" ] && [ ! -e "/dev/shm/${1##*/}" ]; }
