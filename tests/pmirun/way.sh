@@ -258,6 +258,13 @@ fill='d=$OMPI_MCA_orte_tmpdir_base; s=$OMPI_MCA_btl_vader_backing_directory
         chmod 0 "$f/closed/x/file" "$f/closed/x" "$f/closed" && chmod 500 "$f/a/b/c"
     done; echo $d'
 
+# spawn_no_folder [argument of pmirun...]: what a spawned program needs is missing, and the spawner hears that it is a resource
+spawn_no_folder() {
+    TMPDIR=$dir/nowhere run 0 "$@" -n 1 "$RAWPMI" spawn 1 "$dir/v4_program"
+    err_has "cannot make a temporary folder in $dir/nowhere: No such file"
+    out_has '^cmd=spawn_result rc=-1 msg=out_of_memory$'
+}
+
 test_folders() {
     export KEPT=$dir/kept
     mkdir "$KEPT"
@@ -320,6 +327,8 @@ test_folders() {
     fi
     TMPDIR=$dir/nowhere run 250 --mpi openmpi -n 1 true
     err_has "cannot make a temporary folder in $dir/nowhere: No such file"
+    sources
+    spawn_no_folder
 }
 
 # Several nodes: each has its own folders, the head says once what they have chosen, and that they differ.
@@ -334,6 +343,7 @@ test_nodes() {
     for f in $(sed -n 's/.*tmpdir_base=//p' "$dir/out"); do is_gone "$f" || fail "a node leaves $f"; done
     run 0 --mpi pmi -N 2 --launch fork -n 4 "$dir/v4_program"
     err_times 1 'warning: a program is linked with Open MPI'
+    spawn_no_folder -N 2 --launch fork
     # One group on each node; the second needs Open MPI, and all nodes look at both.
     run 0 -v -N 2 --launch fork -n 2 "$dir/plain" : -n 2 "$dir/v4_program"
     err_times 1 'job 0: --mpi openmpi: '
