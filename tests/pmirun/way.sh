@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # way.sh PMIRUN LIBPMI LIBDIR CC GROUP: which way pmirun has ranks find each other (--mpi), and the temporary folders of its jobs. The programs
 # are linked with empty libraries of the names that real MPIs have. LIBDIR is where an installed libpmi.so.0 is, from where pmirun is.
-# Groups: see the end. Environment: OPENMPI, an Open MPI 4 program, for the group openmpi.
+# Groups: see the end. Environment: OPENMPI, an Open MPI 4 program, for the group openmpi; RAWPMI, the program of rawpmi.c.
 set -u
 pmirun=$1 libpmi=$2 libdir=$3 cc=$4 group=$5
 dir=$(mktemp -d) || exit 1
@@ -231,6 +231,15 @@ test_loader() {
         err_times 1 'warning: .*/loader --list .*/odd_program does not end, or says too much'
     done
     ! pgrep -f 'sleep 1000.25' > /dev/null || fail "the loader still runs"
+    # All programs of a job share one limit: here the first takes it all. That of a spawned job is shorter.
+    printf '#!/bin/sh\necho asked >> "%s"\nexec sleep 1000.25\n' "$dir/asked" > "$dir/loader"
+    run 126 -n 1 "$dir/odd_program" : -n 1 "$dir/odd_program" : -n 1 "$dir/odd_program"
+    [ "$(wc -l < "$dir/asked")" = 1 ] || fail "the loader was asked $(wc -l < "$dir/asked") times"
+    err_times 1 'does not end, or says too much'
+    err_times 1 'warning: the 10 s .* without regard to theirs: 2;'
+    printf '#!/bin/sh\nexec sleep 5\n' > "$dir/loader"
+    run 0 -n 1 "$RAWPMI" spawn 1 "$dir/odd_program"
+    err_times 1 'does not end, or says too much'
 }
 
 is_gone() { [ ! -e "$1" ] && [ ! -e "/dev/shm/${1##*/}" ]; }
@@ -248,6 +257,13 @@ fill='d=$OMPI_MCA_orte_tmpdir_base; s=$OMPI_MCA_btl_vader_backing_directory
         ln -s "$KEPT" "$f/link" && ln -s "$KEPT" "$f/a/link" && ln -s ../.. "$f/a/b/up" && ln -s nowhere "$f/a/dangling" && mkfifo "$f/a/fifo"
         chmod 0 "$f/closed/x/file" "$f/closed/x" "$f/closed" && chmod 500 "$f/a/b/c"
     done; echo $d'
+
+# spawn_no_folder [argument of pmirun...]: what a spawned program needs is missing, and the spawner hears that it is a resource
+spawn_no_folder() {
+    TMPDIR=$dir/nowhere run 0 "$@" -n 1 "$RAWPMI" spawn 1 "$dir/v4_program"
+    err_has "cannot make a temporary folder in $dir/nowhere: No such file"
+    out_has '^cmd=spawn_result rc=-1 msg=out_of_memory$'
+}
 
 test_folders() {
     export KEPT=$dir/kept
@@ -311,6 +327,8 @@ test_folders() {
     fi
     TMPDIR=$dir/nowhere run 250 --mpi openmpi -n 1 true
     err_has "cannot make a temporary folder in $dir/nowhere: No such file"
+    sources
+    spawn_no_folder
 }
 
 # Several nodes: each has its own folders, the head says once what they have chosen, and that they differ.
@@ -325,6 +343,7 @@ test_nodes() {
     for f in $(sed -n 's/.*tmpdir_base=//p' "$dir/out"); do is_gone "$f" || fail "a node leaves $f"; done
     run 0 --mpi pmi -N 2 --launch fork -n 4 "$dir/v4_program"
     err_times 1 'warning: a program is linked with Open MPI'
+    spawn_no_folder -N 2 --launch fork
     # One group on each node; the second needs Open MPI, and all nodes look at both.
     run 0 -v -N 2 --launch fork -n 2 "$dir/plain" : -n 2 "$dir/v4_program"
     err_times 1 'job 0: --mpi openmpi: '

@@ -11,7 +11,8 @@
  * host's name, so that nobody judges a lock of another host, which a network file system may not
  * show.
  *
- * Removal follows no symbolic link and stays on the folder's file system.
+ * Removal follows no symbolic link, opens no folder of another user, stays on the folder's file
+ * system, and ends after MAX_ENTRIES.
  */
 #define _GNU_SOURCE
 #include "folder.h"
@@ -33,8 +34,9 @@
 #define KEY_DIGITS (sizeof(((struct guard *)0)->key) - 1)
 /* of making a folder: somebody may take it for a dead one's and remove it */
 #define MAX_TRIES 100u
-/* of looking at a folder: as deep as its folders lie, and an end to one that is being filled */
-#define MAX_ROUNDS 100000u
+/* of a folder that is removed, each counted as often as it is seen: an end to one that is being
+ * filled */
+#define MAX_ENTRIES 1000000u
 
 const char *folder_where(enum folder_place place)
 {
@@ -56,32 +58,46 @@ static void folder_name(const char *key, char name[NAME_BYTES])
 
 /* ---- removal: at exit and in the guard, where nothing may call die() ---- */
 
-/* A folder in `parent`; -1: it is none, or lies on another file system. */
+/* This user's folder in `parent`; -1 with errno: it is none, another user's, or on another file
+ * system. What was looked at is what is opened: another user may put a link in its place at any
+ * time. */
 static int open_folder(int parent, const char *name, const dev_t *dev)
 {
-    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    const int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    int at = openat(parent, name, O_PATH | flags), fd = -1, err;
+    char path[32];
     struct stat st;
-    int fd = openat(parent, name, flags);
 
-    /* It may have taken its owner's rights away. */
-    if (fd < 0 && errno == EACCES && fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISDIR(st.st_mode) && fchmodat(parent, name, 0700, 0) == 0)
-        fd = openat(parent, name, flags);
-    if (fd >= 0 && (fstat(fd, &st) != 0 || (dev && st.st_dev != *dev))) {
-        close(fd);
+    if (at < 0)
         return -1;
+    if (fstat(at, &st) != 0) {
+        err = errno;
+    } else if (st.st_uid != geteuid() || (dev && st.st_dev != *dev)) {
+        err = EPERM;
+    } else {
+        fd = openat(at, ".", O_RDONLY | flags);
+        if (fd < 0 && errno == EACCES) { /* it may have taken its owner's rights away */
+            snprintf(path, sizeof(path), "/proc/self/fd/%d", at);
+            if (chmod(path, 0700) == 0)
+                fd = openat(at, ".", O_RDONLY | flags);
+        }
+        err = errno;
     }
+    close(at);
+    errno = err;
     return fd;
 }
 
-/* The next entry; NULL: no more. */
-static const char *next_entry(DIR *d)
+/* The next entry; NULL: no more, or *left is 0. */
+static const char *next_entry(DIR *d, unsigned *left)
 {
     const struct dirent *e;
 
-    while (d && (e = readdir(d)))
+    while (d && *left > 0 && (e = readdir(d))) {
+        --*left;
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             return e->d_name;
+    }
     return NULL;
 }
 
@@ -92,7 +108,7 @@ static bool remove_entry(int folder, const char *name)
 
 /* Empties `sub`, a folder in `folder`: folders that are not empty move up into `folder`, so that
  * depth takes neither stack nor descriptors. Closes sub. True when something has gone or moved. */
-static bool empty_sub(int folder, int sub)
+static bool empty_sub(int folder, int sub, unsigned *left)
 {
     DIR *d = fdopendir(sub);
     bool progress = false;
@@ -100,7 +116,7 @@ static bool empty_sub(int folder, int sub)
     char name[32];
 
     fchmod(sub, 0700);
-    while ((entry = next_entry(d))) {
+    while ((entry = next_entry(d, left))) {
         snprintf(name, sizeof(name), "%llx", (unsigned long long)clock_ns()); /* a new one */
         if (remove_entry(sub, entry) || renameat(sub, entry, folder, name) == 0)
             progress = true;
@@ -113,18 +129,18 @@ static bool empty_sub(int folder, int sub)
 }
 
 /* The same for the folder itself, which stays open. */
-static bool empty_folder(int folder, dev_t dev)
+static bool empty_folder(int folder, dev_t dev, unsigned *left)
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), sub;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     bool progress = false;
     const char *entry;
 
-    while ((entry = next_entry(d))) {
+    while ((entry = next_entry(d, left))) {
         if (remove_entry(folder, entry)) {
             progress = true;
         } else if ((sub = open_folder(folder, entry, &dev)) >= 0) {
-            progress = empty_sub(folder, sub) || progress;
+            progress = empty_sub(folder, sub, left) || progress;
             progress = unlinkat(folder, entry, AT_REMOVEDIR) == 0 || progress;
         }
     }
@@ -138,18 +154,16 @@ static bool empty_folder(int folder, dev_t dev)
 /* Removes `name`, which is open as `folder`, from `parent`. True when it is gone. */
 static bool remove_folder(int parent, const char *name, int folder)
 {
+    unsigned left = MAX_ENTRIES;
     struct stat st;
 
     if (fstat(folder, &st) != 0)
         return false;
     fchmod(folder, 0700);
-    for (unsigned i = 0; i < MAX_ROUNDS; i++) {
-        if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
-            return true;
-        if ((errno != ENOTEMPTY && errno != EEXIST) || !empty_folder(folder, st.st_dev))
-            break;
-    }
-    return false;
+    while (unlinkat(parent, name, AT_REMOVEDIR) != 0)
+        if ((errno != ENOTEMPTY && errno != EEXIST) || !empty_folder(folder, st.st_dev, &left))
+            return false;
+    return true;
 }
 
 bool folder_remove(const char *key)
@@ -197,7 +211,6 @@ static void sweep(struct pmirun *pr, const char *place)
     const struct dirent *e;
     char prefix[NAME_BYTES];
     size_t prefix_len;
-    struct stat st;
 
     folder_name("", prefix);
     prefix_len = strlen(prefix);
@@ -210,8 +223,7 @@ static void sweep(struct pmirun *pr, const char *place)
         folder = open_folder(dirfd(d), e->d_name, NULL);
         if (folder < 0)
             continue;
-        if (fstat(folder, &st) == 0 && st.st_uid == geteuid() &&
-            flock(folder, LOCK_EX | LOCK_NB) == 0 && remove_folder(dirfd(d), e->d_name, folder))
+        if (flock(folder, LOCK_EX | LOCK_NB) == 0 && remove_folder(dirfd(d), e->d_name, folder))
             trace(pr, "%s/%s was left behind by a pmirun that was killed: removed", place,
                   e->d_name);
         close(folder);

@@ -213,8 +213,8 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     struct job_plan plan = {0};
     struct job *job;
     char *why;
+    int err, status;
     bool bad;
-    int err;
 
     for (uint32_t i = 0; i < req->n_cmds; i++)
         n_procs += req->cmds[i].maxprocs;
@@ -249,10 +249,10 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     }
     for (uint32_t i = 0; !pr->head && i < req->n_preput && err == 0; i++)
         err = table_put(pr, job, req->preput[i].key, req->preput[i].value);
-    if (!pr->head && err == 0 && way_choose(pr, job, &why) != 0) {
+    if (!pr->head && err == 0 && (status = way_choose(pr, job, &why)) != 0) {
         say(pr, "spawn by %s: %s", rank_name(pr, by, name), why);
         free(why);
-        err = -ENOEXEC;
+        err = status == STATUS_RESOURCES ? -ENOMEM : -ENOEXEC;
     }
     if (err) {
         job->abandoned = true; /* and to be buried */

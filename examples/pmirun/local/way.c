@@ -26,10 +26,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIST_BYTES (256u << 10)    /* of a list of libraries, at most */
-#define LIST_NS    (10 * NS_PER_S) /* for one */
-#define LOOK_S     3u              /* without a word from any rank, until we look */
-#define LOOK_AT    64u             /* processes, at most */
+#define LIST_BYTES (256u << 10) /* of a list of libraries, at most */
+/* For the lists of all programs of a job. Meanwhile no rank is served, and an agent does not answer
+ * its head: they stay well below --node-timeout's 25 s. */
+#define LIST_S         10u /* the first job */
+#define LIST_SPAWNED_S 1u  /* a spawned one: ranks of others run */
+#define LOOK_S         3u  /* without a word from any rank, until we look */
+#define LOOK_AT        64u /* processes, at most */
 
 extern char **environ;
 
@@ -42,6 +45,8 @@ struct found {
     bool pmix;               /* a PMIx client, or PRRTE */
     bool other;              /* any that tells nothing, and may need one of the above */
     char openmpi_path[4096]; /* where Open MPI is, "": not known */
+    uint64_t end_ns;         /* for lists, of all programs together */
+    uint32_t n_unasked;      /* programs for whose lists no time was left */
 };
 
 static bool begins(const char *name, const char *const *with, size_t n)
@@ -141,9 +146,8 @@ static int start_list(const struct app *app, char *interp, pid_t *pid, int *out)
 }
 
 /* All that comes, with a NUL. False: it took too long, or is too much. */
-static bool read_list(int fd, char *text, size_t cap)
+static bool read_list(int fd, char *text, size_t cap, uint64_t end)
 {
-    const uint64_t end = clock_ns() + LIST_NS;
     size_t len = 0;
 
     for (;;) {
@@ -172,7 +176,7 @@ static void note_list(struct pmirun *pr, const struct app *app, char *interp, st
     int fd = -1, rc = start_list(app, interp, &pid, &fd);
 
     if (rc == 0) {
-        bool all = read_list(fd, text, LIST_BYTES);
+        bool all = read_list(fd, text, LIST_BYTES, f->end_ns);
 
         close(fd);
         if (kill(pid, SIGKILL) == 0) /* it has ended, or is to end */
@@ -194,7 +198,7 @@ static void note_list(struct pmirun *pr, const struct app *app, char *interp, st
 
 static void note_program(struct pmirun *pr, const struct app *app, struct found *f)
 {
-    struct found own = {0};
+    struct found own = {.end_ns = f->end_ns};
     struct needs needs = {.library = note_library, .ctx = &own};
     char *full = app->path[0] == '/' || !app->wdir ? NULL : xprintf("%s/%s", app->wdir, app->path);
     int fd = open(full ? full : app->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -204,8 +208,12 @@ static void note_program(struct pmirun *pr, const struct app *app, struct found 
     if (fd >= 0)
         close(fd);
     if (elf && needs.interp[0] && (own.openmpi || own.pmix || (own.other && !own.pmi)) &&
-        pr->opt.mpi == MPI_AUTO)
-        note_list(pr, app, needs.interp, &own);
+        pr->opt.mpi == MPI_AUTO) {
+        if (clock_ns() < f->end_ns)
+            note_list(pr, app, needs.interp, &own);
+        else
+            f->n_unasked++;
+    }
     f->pmi = f->pmi || own.pmi;
     f->openmpi = f->openmpi || own.openmpi;
     f->openmpi4 = f->openmpi4 || own.openmpi4;
@@ -218,12 +226,20 @@ static void note_program(struct pmirun *pr, const struct app *app, struct found 
  * are to find the same. */
 static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
 {
+    const uint32_t limit_s = job->spawned ? LIST_SPAWNED_S : LIST_S;
+
+    f->end_ns = clock_ns() + limit_s * NS_PER_S;
     for (uint32_t i = 0; i < job->n_apps; i++) {
         struct app *app = &job->apps[i];
 
         if (app->path || launch_resolve(app) == 0)
             note_program(pr, app, f);
     }
+    if (f->n_unasked)
+        say(pr,
+            "warning: the %u s to find a job's libraries are over, and programs are started "
+            "without regard to theirs: %u; --mpi says how",
+            limit_s, f->n_unasked);
 }
 
 /* ---- Open MPI 4 by PMI-1 ---- */

@@ -199,6 +199,12 @@ static int check_limits(struct pmirun *pr, const struct job *job)
     return err;
 }
 
+/* What a spawner is told where only a status is known. */
+static int spawn_error(int status)
+{
+    return status == STATUS_NOTFOUND ? -ENOENT : status == STATUS_RESOURCES ? -ENOMEM : -EACCES;
+}
+
 /* A job that cannot be started here: a status, and -errno for who has spawned it. */
 static void refuse(struct pmirun *pr, struct job *job, int status, int err)
 {
@@ -257,7 +263,7 @@ static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in 
         free(why);
     }
     if (status)
-        refuse(pr, job, status, err ? err : status == STATUS_NOTFOUND ? -ENOENT : -EACCES);
+        refuse(pr, job, status, err ? err : spawn_error(status));
     else if (!pr->stopping)
         job_queue(pr, job);
     agent_begin_exchange(pr, job);
