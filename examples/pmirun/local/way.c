@@ -452,7 +452,7 @@ void way_report(struct pmirun *pr, const struct job *job)
     trace(pr, "job %u: --mpi %s: %s", job->number, way_name(job), job->way_why);
     if (job->misled && job->number == 0)
         say(pr, "warning: a program is linked with Open MPI, which speaks no PMI by itself: each "
-                "process will take itself for the only one; leave out --mpi pmi");
+                "process will start as rank 0 of 1; leave out --mpi pmi");
 }
 
 /* ---- an MPI that a script hides ---- */
@@ -514,7 +514,7 @@ void way_look(struct pmirun *pr)
     if (found)
         say(pr,
             "warning: %s has loaded %s, but no rank has asked for PMI in %u s: each process may "
-            "take itself for the only one; a script hides what it starts: say --mpi openmpi (Open "
-            "MPI 4) or --mpi pmix",
+            "run as rank 0 of 1; a script hides what it starts: use --mpi openmpi (Open MPI 4) or "
+            "--mpi pmix",
             rank_name(pr, &job->ranks[i - 1], name), found, LOOK_S);
 }

@@ -392,7 +392,7 @@ static int set_vars(struct job *job, char **why)
         *why = xprintf("libpmix has no variables for the ranks: %s", lib.PMIx_Error_string(rc));
         return STATUS_RESOURCES;
     }
-    /* Open MPI 4 takes itself for the only process until it is told whose rules hold. */
+    /* Without it every process of Open MPI 4 starts as rank 0 of 1. */
     job_var(job, xprintf("OMPI_MCA_schizo=ompi"));
     return 0;
 }
