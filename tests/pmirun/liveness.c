@@ -60,6 +60,7 @@ struct board {
         _Atomic uint64_t worst_ns; /* longest wait that ended, of it what was after the deed */
         _Atomic uint32_t told;     /* that a collective cannot complete */
         _Atomic uint32_t done;     /* it needed nothing of who is gone */
+        _Atomic uint32_t over;     /* chain: it has done the whole row */
     } rank[MAX_RANKS];
 };
 
@@ -253,6 +254,21 @@ static void live_on(void)
         pause();
 }
 
+/* Lives on, unless nobody will ever wait for it: the deed came after the last collective. */
+static void live_on_while_needed(void) __attribute__((noreturn));
+static void live_on_while_needed(void)
+{
+    int n_over;
+
+    do {
+        nap(0.01);
+        n_over = 0;
+        for (int i = 0; i < size; i++)
+            n_over += i != rank && board->rank[i].over;
+    } while (n_over < size - 1);
+    _exit(0);
+}
+
 /* What can be done at any moment, in a signal handler too. */
 static void do_deed(int deed)
 {
@@ -284,7 +300,7 @@ static void do_deed(int deed)
     case EXIT: _exit(7);
     default: break;
     }
-    live_on();
+    live_on_while_needed();
 }
 
 static void be_gone(int deed)
@@ -416,6 +432,7 @@ static int run_chain(char **argv)
         exit(1);
     if (board->rank[rank].told && mood == 1)
         live_on();
+    board->rank[rank].over = !board->rank[rank].told;
     finalize();
     return 0;
 }
