@@ -69,6 +69,7 @@ struct job {
     enum mpi_way way;      /* what its ranks use; MPI_AUTO: has not been chosen (way.c) */
     char *way_why;         /* why that, a sentence; NULL: has not been chosen */
     bool misled;           /* it needs another way than --mpi says */
+    bool yields;           /* its ranks yield their processor while they wait */
     char **vars;           /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
     struct table *table;   /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather; /* its Allgathers; NULL: none yet */

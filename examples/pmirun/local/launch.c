@@ -473,12 +473,16 @@ static int child_main(void *arg)
     if (rc < 0)
         fail(f, STAGE_DESCRIPTORS, rc);
     /*
-     * A session of its own, and so a process group that signals reach whole. It is a scheduling
-     * group too where the kernel groups by session (sched_autogroup): ranks that share one get the
-     * share of one beside other work. 64 polling ranks beside 4 busy processes: 39 s in one
-     * session, 15.5 s each in its own, as under mpiexec.hydra (15.8 s).
+     * A process group of its own, which signals reach whole. A session of its own too, which is a
+     * scheduling group where the kernel groups by session (sched_autogroup): ranks that poll and
+     * share one get the share of one beside other work. 64 polling ranks beside 4 busy processes:
+     * 39 s in one session, 15.5 s each in its own, as under mpiexec.hydra (15.8 s). But
+     * sched_yield() yields to nobody outside the group, so ranks that yield stay in one session.
      */
-    rawcall(SYS_setsid, 0, 0, 0, 0);
+    if (f->rank->job->yields)
+        rawcall(SYS_setpgid, 0, 0, 0, 0);
+    else
+        rawcall(SYS_setsid, 0, 0, 0, 0);
     rawcall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
     if (rawcall(SYS_getppid, 0, 0, 0, 0) != f->l->parent)
         fail(f, STAGE_DESCRIPTORS, -ESRCH); /* the parent died before prctl() */
