@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line, by the table of options. */
+#define _GNU_SOURCE
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../local/job.h"
+#include "../local/util.h"
+#include "env.h"
+#include "hosts.h"
+#include "row.h"
+
+#define MAX_ARGUMENTS 2
+
+void usage_error(const struct parse *p, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    fputs("pmirun: ", stderr);
+    if (p->in_file)
+        fprintf(stderr, "%s: ", p->in_file);
+    vfprintf(stderr, format, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    exit(STATUS_USAGE);
+}
+
+/* ---- names ---- */
+
+const char *option_next_name(const char **names, size_t *n)
+{
+    const char *name = *names;
+
+    if (!*name)
+        return NULL;
+    *n = strcspn(name, " ");
+    *names = name + *n + (name[*n] == ' ');
+    return name;
+}
+
+/* What is compared: of a name of two or more letters all but its dashes. */
+static void strip_dashes(const char **name, size_t *n)
+{
+    size_t dashes = *n > 2 && (*name)[1] == '-' ? 2 : 1;
+
+    if (*n - dashes >= 2) {
+        *name += dashes;
+        *n -= dashes;
+    }
+}
+
+static bool is_name(const char *name, size_t n, const char *other, size_t m)
+{
+    strip_dashes(&name, &n);
+    strip_dashes(&other, &m);
+    return n == m && memcmp(name, other, n) == 0;
+}
+
+const struct option_row *option_find(const char *name, size_t n)
+{
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const char *names = option_rows[i].names, *one;
+        size_t len;
+
+        while (names && (one = option_next_name(&names, &len)))
+            if (is_name(name, n, one, len))
+                return &option_rows[i];
+    }
+    return NULL;
+}
+
+/* ---- options ---- */
+
+static unsigned n_arguments(const struct option_row *row)
+{
+    return !row->arg || row->arg[0] == '[' ? 0 : strchr(row->arg, ' ') ? 2 : 1;
+}
+
+static void refuse(const struct parse *p, const struct option_row *row)
+{
+    usage_error(p, "%s is another launcher's option: %s", p->word, row->help);
+}
+
+/*
+ * The option at p->at, and which row is its. Its argument may be part of the word: behind `=`, or,
+ * of a name of one letter, a number behind that. NULL: no option of ours.
+ */
+static const struct option_row *find_row(struct parse *p, char **attached)
+{
+    char *w = p->argv[p->at], *eq = strchr(w, '=');
+    const struct option_row *row;
+
+    *attached = NULL;
+    p->word = w;
+    if (!eq) {
+        row = option_find(w, strlen(w));
+        if (row || w[1] == '-' || w[2] < '0' || w[2] > '9')
+            return row;
+        row = option_find(w, 2);
+        if (!row || n_arguments(row) != 1)
+            return NULL;
+        *attached = w + 2;
+        p->word = xprintf("%.2s", w);
+        return row;
+    }
+    row = option_find(w, (size_t)(eq - w));
+    if (!row)
+        return NULL;
+    p->word = xprintf("%.*s", (int)(eq - w), w);
+    if (n_arguments(row) != 1 && !(row->arg && row->arg[0] == '['))
+        usage_error(p,
+                    row->arg ? "%s wants its arguments as two words, not \"%s\""
+                             : "%s takes no argument, not \"%s\"",
+                    p->word, eq + 1);
+    *attached = eq + 1;
+    return row;
+}
+
+/* Reads one option with its arguments. */
+static void parse_option(struct parse *p)
+{
+    char *value[MAX_ARGUMENTS] = {NULL, NULL};
+    const struct option_row *row = find_row(p, &value[0]);
+    unsigned n;
+
+    if (!row)
+        usage_error(p, "unknown option %s (see --help)", p->word);
+    if (row->scope == SCOPE_ELSEWHERE)
+        refuse(p, row);
+    if (row->scope == SCOPE_JOB && p->opt->n_apps > 0)
+        usage_error(p, "%s is for the whole job: it belongs before the first program", p->word);
+    p->at++;
+    n = value[0] ? 0 : n_arguments(row);
+    if (p->argc - p->at < (int)n)
+        usage_error(p,
+                    n == 1 ? "%s wants an argument, %s (see --help)"
+                           : "%s wants two arguments, %s (see --help)",
+                    p->word, row->arg);
+    for (unsigned i = 0; i < n; i++)
+        value[i] = p->argv[p->at++];
+    if (row->set)
+        row->set(p, row, value);
+}
+
+/* Options up to the program's name. */
+static void parse_group_options(struct parse *p)
+{
+    while (p->at < p->argc) {
+        const char *w = p->argv[p->at];
+
+        if (w[0] != '-' || w[1] == '\0')
+            return;
+        if (strcmp(w, "--") == 0) {
+            p->at++;
+            return;
+        }
+        parse_option(p);
+    }
+}
+
+/* The options that the environment gives. The command line's come later, and win. */
+static void parse_environment(struct parse *p)
+{
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const struct option_row *row = &option_rows[i];
+        char *value[MAX_ARGUMENTS] = {row->env ? getenv(row->env) : NULL, NULL};
+
+        if (!value[0])
+            continue;
+        p->word = row->env;
+        row->set(p, row, value);
+    }
+}
+
+/* ---- groups ---- */
+
+/* What holds for all groups holds for this one where it does not say otherwise. */
+static void settle_group(const struct options *opt, struct app *app)
+{
+    const char *path = getenv("PATH");
+
+    env_settle(opt, app);
+    if (!app->wdir)
+        app->wdir = opt->wdir;
+    if (!app->search)
+        app->search = opt->path;
+    if (app->search) /* it is where to look first */
+        app->search = xprintf("%s%s%s", app->search, path ? ":" : "", path ? path : "");
+}
+
+/* A group: its options, program and arguments, up to the next colon. */
+static void parse_group(struct parse *p)
+{
+    struct options *opt = p->opt;
+    struct app app = {.n_procs = 1};
+    int first;
+
+    p->app = &app;
+    parse_group_options(p);
+    first = p->at;
+    while (p->at < p->argc && strcmp(p->argv[p->at], ":") != 0)
+        p->at++;
+    if (p->at == first)
+        usage_error(p, "no program given (see --help)");
+    if (!p->argv[first][0])
+        usage_error(p, "the program's name is empty");
+    settle_group(opt, &app);
+    app.argv = xrealloc(NULL, (size_t)(p->at - first + 1) * sizeof(char *));
+    memcpy(app.argv, p->argv + first, (size_t)(p->at - first) * sizeof(char *));
+    app.argv[p->at - first] = NULL;
+    opt->apps = xrealloc(opt->apps, (opt->n_apps + 1) * sizeof(app));
+    opt->apps[opt->n_apps++] = app;
+    opt->n_procs += app.n_procs;
+    if (opt->n_procs > MAX_PROCS)
+        usage_error(p, "more than %u processes", MAX_PROCS);
+}
+
+/* As many as the ranks reach when each takes as many as it has slots for, or all. */
+static uint32_t count_nodes(struct options *opt)
+{
+    uint64_t room = 0;
+    uint32_t n = 0;
+
+    if (!opt->n_hosts)
+        return opt->per_host && opt->launch != LAUNCH_HERE
+                   ? (opt->n_procs + opt->per_host - 1) / opt->per_host
+                   : 1;
+    if (!opt->slots[0])
+        return opt->n_hosts;
+    while (n < opt->n_hosts && room < opt->n_procs)
+        room += opt->slots[n++];
+    return n;
+}
+
+/* Where one host has slots, each has. Where none has, `slots` is NULL, or all are 0. */
+static void settle_slots(struct options *opt)
+{
+    bool some = opt->per_host > 0;
+
+    hosts_merge(opt);
+    for (uint32_t i = 0; i < opt->n_hosts; i++)
+        some = some || opt->slots[i];
+    for (uint32_t i = 0; i < opt->n_hosts && some; i++)
+        opt->slots[i] = opt->per_host ? opt->per_host : opt->slots[i] ? opt->slots[i] : 1;
+}
+
+/* How many nodes, and how to get there. */
+static void settle_nodes(const struct parse *p)
+{
+    struct options *opt = p->opt;
+
+    settle_slots(opt);
+    if (opt->n_nodes == 0)
+        opt->n_nodes = count_nodes(opt);
+    else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
+        opt->n_nodes = opt->n_nodes < count_nodes(opt) ? opt->n_nodes : count_nodes(opt);
+    if (opt->launch == LAUNCH_HERE) {
+        if (opt->n_hosts)
+            opt->launch = LAUNCH_SSH;
+        else if (opt->n_nodes > 1)
+            usage_error(p, "-N %u: how to get there? Give --hosts, or --launch srun or fork",
+                        opt->n_nodes);
+    }
+    if (opt->launch == LAUNCH_SSH && !opt->n_hosts)
+        usage_error(p, "--launch ssh: to which hosts? Give --hosts");
+    if (opt->n_hosts && opt->n_hosts < opt->n_nodes)
+        usage_error(p, "%u hosts for %u nodes", opt->n_hosts, opt->n_nodes);
+    if (opt->n_nodes > opt->n_procs)
+        opt->n_nodes = opt->n_procs; /* a node without ranks has no part in the job */
+    if (opt->max_spawned == UINT32_MAX)
+        opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
+}
+
+/* As hydra's SYSTEM. */
+static int32_t sum_slots(const struct options *opt)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < opt->n_hosts; i++)
+        n += opt->slots[i] ? opt->slots[i] : 1;
+    return n == 0 ? 1 : n > INT32_MAX ? INT32_MAX : (int32_t)n;
+}
+
+void options_parse(struct options *opt, int argc, char **argv)
+{
+    struct parse p = {.opt = opt, .argc = argc, .at = 1, .argv = argv};
+
+    opt->universe_size = -1;
+    opt->max_spawned = UINT32_MAX; /* not said */
+    opt->stall_s = 60;
+    opt->get_s = 60;
+    opt->start_s = 60;
+    opt->node_s = 25;
+    opt->links = LINKS_TCP;
+    opt->shm_max_bytes = UINT64_C(1024) << 20;
+    opt->env.what = ENV_ALL;
+    parse_environment(&p);
+    do
+        parse_group(&p);
+    while (p.at < p.argc && ++p.at <= p.argc);
+    if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
+        usage_error(&p, "%s %u: there are %u ranks, from 0 on", p.stdin_word, opt->stdin_rank,
+                    opt->n_procs);
+    settle_nodes(&p);
+    if (opt->universe_size == UNIVERSE_SLOTS)
+        opt->universe_size = sum_slots(opt);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Handlers that many rows share, and small ones of one row. */
+#define _GNU_SOURCE
+#include "row.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../local/job.h"
+#include "../local/util.h"
+
+/* ---- values ---- */
+
+int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64_t max)
+{
+    char *end;
+    long long v;
+
+    errno = 0;
+    v = strtoll(text, &end, 10);
+    if (errno || end == text || *end || v < min || v > max)
+        usage_error(p, "%s wants a number from %lld to %lld, not \"%s\"", p->word, (long long)min,
+                    (long long)max, text);
+    return v;
+}
+
+double parse_seconds(const struct parse *p, const char *text)
+{
+    char *end;
+    double v;
+
+    errno = 0;
+    v = strtod(text, &end);
+    if (errno || end == text || *end || !isfinite(v) || v < 0 || v > 1e9)
+        usage_error(p, "%s wants seconds, not \"%s\"", p->word, text);
+    return v;
+}
+
+/* The words as a sentence has them: "a, b or c". */
+static char *in_words(const char *words)
+{
+    char *all = NULL;
+    size_t n;
+
+    for (const char *w; (w = option_next_name(&words, &n));)
+        all = xappend(all, "%s%.*s", !all ? "" : *words ? ", " : " or ", (int)n, w);
+    return all;
+}
+
+uint32_t parse_word(const struct parse *p, const char *text, const char *words)
+{
+    const char *rest = words, *w;
+    uint32_t i = 0;
+    size_t n;
+
+    for (; (w = option_next_name(&rest, &n)); i++)
+        if (strlen(text) == n && memcmp(text, w, n) == 0)
+            return i;
+    usage_error(p, "%s wants %s, not \"%s\"", p->word, in_words(words), text);
+}
+
+/* ---- handlers that many share ---- */
+
+static void *field(const struct parse *p, const struct option_row *row)
+{
+    return (char *)p->opt + row->at;
+}
+
+void set_flag(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)value;
+    *(bool *)field(p, row) = true;
+}
+
+void set_count(struct parse *p, const struct option_row *row, char **value)
+{
+    *(uint32_t *)field(p, row) = (uint32_t)parse_number(p, value[0], row->min, row->max);
+}
+
+void set_seconds(struct parse *p, const struct option_row *row, char **value)
+{
+    *(double *)field(p, row) = parse_seconds(p, value[0]);
+}
+
+void set_text(struct parse *p, const struct option_row *row, char **value)
+{
+    if (!value[0][0])
+        usage_error(p, "%s wants %s, not \"\"", p->word, row->arg);
+    *(char **)field(p, row) = value[0];
+}
+
+void set_word(struct parse *p, const struct option_row *row, char **value)
+{
+    const uint32_t v = parse_word(p, value[0], row->words);
+
+    memcpy(field(p, row), &v, sizeof(v));
+}
+
+/* ---- one row each ---- */
+
+void set_procs(struct parse *p, const struct option_row *row, char **value)
+{
+    p->app->n_procs = (uint32_t)parse_number(p, value[0], row->min, row->max);
+}
+
+void set_wdir(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row;
+    if (!value[0][0])
+        usage_error(p, "%s: the directory's name is empty", p->word);
+    p->app->wdir = value[0];
+}
+
+void set_path(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row;
+    if (!value[0][0])
+        usage_error(p, "%s: the folder's name is empty", p->word);
+    p->app->search = value[0];
+}
+
+void set_launch(struct parse *p, const struct option_row *row, char **value)
+{
+    static const enum launch_kind kinds[] = {LAUNCH_FORK, LAUNCH_SSH, LAUNCH_SRUN, LAUNCH_SRUN};
+
+    p->opt->launch = kinds[parse_word(p, value[0], row->words)];
+}
+
+void set_map(struct parse *p, const struct option_row *row, char **value)
+{
+    p->opt->cyclic = parse_word(p, value[0], row->words) == 1;
+}
+
+/* As mpirun's: by node is cyclic, ppr:N:node is --ppn N. */
+void set_map_by(struct parse *p, const struct option_row *row, char **value)
+{
+    static const char begin[] = "ppr:", end[] = ":node";
+    const size_t n = strlen(value[0]), least = sizeof(begin) - 1 + sizeof(end) - 1;
+    char *number;
+
+    if (strncmp(value[0], begin, sizeof(begin) - 1) != 0) {
+        p->opt->cyclic = parse_word(p, value[0], row->words) == 1;
+        return;
+    }
+    if (n <= least || strcmp(value[0] + n - (sizeof(end) - 1), end) != 0)
+        usage_error(p, "%s wants ppr:N:node, not \"%s\"", p->word, value[0]);
+    number = xprintf("%.*s", (int)(n - least), value[0] + sizeof(begin) - 1);
+    p->opt->per_host = (uint32_t)parse_number(p, number, 1, MAX_PROCS);
+    free(number);
+}
+
+/* TCP's keep-alive is set by it, and takes no longer. */
+void set_node_timeout(struct parse *p, const struct option_row *row, char **value)
+{
+    const double v = parse_seconds(p, value[0]);
+
+    (void)row;
+    if (v > 80000)
+        usage_error(p, "%s wants up to 80000 seconds, or 0 for never, not \"%s\"", p->word,
+                    value[0]);
+    p->opt->node_s = v;
+}
+
+void set_shm_max(struct parse *p, const struct option_row *row, char **value)
+{
+    p->opt->shm_max_bytes = (uint64_t)parse_number(p, value[0], row->min, row->max) << 20;
+}
+
+/* Names are hydra's. */
+void set_universe_size(struct parse *p, const struct option_row *row, char **value)
+{
+    if (strcmp(value[0], "INFINITE") == 0)
+        p->opt->universe_size = -1;
+    else if (strcmp(value[0], "SYSTEM") == 0)
+        p->opt->universe_size = UNIVERSE_SLOTS;
+    else
+        p->opt->universe_size = (int32_t)parse_number(p, value[0], row->min, row->max);
+}
+
+/* Whether there is such a rank is known when all groups are. */
+void set_stdin(struct parse *p, const struct option_row *row, char **value)
+{
+    p->stdin_word = p->word;
+    if (strcmp(value[0], "all") == 0)
+        p->opt->stdin_rank = STDIN_ALL;
+    else if (strcmp(value[0], "none") == 0)
+        p->opt->stdin_rank = STDIN_NONE;
+    else if (value[0][0] >= '0' && value[0][0] <= '9')
+        p->opt->stdin_rank = (uint32_t)parse_number(p, value[0], row->min, row->max);
+    else
+        usage_error(p, "%s wants all, none or a rank, not \"%s\"", p->word, value[0]);
+}
+
+/* What stands behind a % is known. */
+void set_pattern(struct parse *p, const struct option_row *row, char **value)
+{
+    for (const char *t = strchr(value[0], '%'); t; t = strchr(t + 2, '%'))
+        if (!t[1] || !strchr("rgph%", t[1]))
+            usage_error(p, "%s wants %%r, %%g, %%p, %%h or %%%%, not the \"%.2s\" in \"%s\"",
+                        p->word, t, value[0]);
+    set_text(p, row, value);
+}
+
+/* srun's pmi2 is PMI, too. */
+void set_mpi(struct parse *p, const struct option_row *row, char **value)
+{
+    const uint32_t i = parse_word(p, value[0], row->words);
+
+    p->opt->mpi = i > MPI_PMIX ? MPI_PMI : (enum mpi_way)i;
+}
+
+void set_ends(struct parse *p, const struct option_row *row, char **value)
+{
+    p->opt->as_hydra = parse_word(p, value[0], row->words) == 1;
+}
