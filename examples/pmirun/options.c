@@ -12,8 +12,10 @@
 
 #include <pmiwire.h>
 
+#include "allocation.h"
 #include "local/job.h"
 #include "local/util.h"
+#include "reach.h"
 
 static const char usage[] =
     "usage: pmirun [option ...] [-n N] program [argument ...] [: -n M program [argument ...] ...]\n"
@@ -28,8 +30,11 @@ static const char usage[] =
     "  -l                   label each line of output with its rank\n"
     "  -N N                 on N nodes\n"
     "  --hosts A,B,...      their names\n"
-    "  --launch HOW         how to get there: ssh (when there are hosts), srun, or fork (all on "
-    "this host)\n"
+    "  --launch HOW         how to get there: ssh (when there are hosts), srun, fork (all on this "
+    "host),\n"
+    "                       or a command with %h for the host and %c for what to run there\n"
+    "  --fanout N           nodes that are being reached at a time (16)\n"
+    "  --wait-hosts S       try again for S seconds to reach a node that cannot be reached (0)\n"
     "  --launch-agent PROG  what to call in the place of ssh or srun\n"
     "  --map HOW            block (the default): nodes get consecutive ranks; cyclic: ranks go "
     "round\n"
@@ -163,34 +168,18 @@ static void parse_hosts(struct options *opt, const char *text)
             *comma++ = '\0';
         if (!*h)
             die(STATUS_USAGE, "--hosts %s: name %u of the list is empty", text, i);
-        if (h[0] == '-' ||
-            h[strspn(h, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%[]:")])
+        if (!host_name_valid(h))
             die(STATUS_USAGE, "--hosts: \"%s\" is no host's name", h);
         opt->hosts = xrealloc(opt->hosts, (opt->n_hosts + 1) * sizeof(*opt->hosts));
         opt->hosts[opt->n_hosts++] = h;
     }
 }
 
-/* How many nodes, and how to get there. */
-static void settle_nodes(struct options *opt)
+/* Dies of what is wrong with an option, where something is. */
+static void check(const char *option, const char *why)
 {
-    if (opt->n_nodes == 0)
-        opt->n_nodes = opt->n_hosts ? opt->n_hosts : 1;
-    if (opt->launch == LAUNCH_HERE) {
-        if (opt->n_hosts)
-            opt->launch = LAUNCH_SSH;
-        else if (opt->n_nodes > 1)
-            die(STATUS_USAGE, "-N %u: how to get there? Give --hosts, or --launch srun or fork",
-                opt->n_nodes);
-    }
-    if (opt->launch == LAUNCH_SSH && !opt->n_hosts)
-        die(STATUS_USAGE, "--launch ssh: to which hosts? Give --hosts");
-    if (opt->n_hosts && opt->n_hosts < opt->n_nodes)
-        die(STATUS_USAGE, "%u hosts for %u nodes", opt->n_hosts, opt->n_nodes);
-    if (opt->n_nodes > opt->n_procs)
-        opt->n_nodes = opt->n_procs; /* a node without ranks has no part in the job */
-    if (opt->max_spawned == UINT32_MAX)
-        opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
+    if (why)
+        die(STATUS_USAGE, "%s%s%s", option, option[0] ? " " : "", why);
 }
 
 static bool global_option(struct options *opt, struct cursor *c, const char *w)
@@ -212,8 +201,11 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
     else if (is(w, "--hosts", "-hosts"))
         parse_hosts(opt, argument(c));
     else if (is(w, "--launch", NULL))
-        opt->launch =
-            (enum launch_kind)(LAUNCH_FORK + one_of(w, argument(c), "fork", "ssh", "srun"));
+        check(w, reach_launch(opt, argument(c)));
+    else if (is(w, "--fanout", NULL))
+        opt->fanout = (uint32_t)parse_number(w, argument(c), 1, MAX_HOSTS);
+    else if (is(w, "--wait-hosts", NULL))
+        opt->wait_s = parse_seconds(w, argument(c));
     else if (is(w, "--launch-agent", NULL))
         opt->launch_agent = xprintf("%s", argument(c));
     else if (is(w, "--map", NULL))
@@ -295,6 +287,7 @@ void options_parse(struct options *opt, int argc, char **argv)
     opt->stall_s = 60;
     opt->get_s = 60;
     opt->start_s = 60;
+    opt->fanout = 16;
     opt->node_s = 25;
     opt->links = LINKS_TCP;
     opt->shm_max_bytes = UINT64_C(1024) << 20;
@@ -319,5 +312,7 @@ void options_parse(struct options *opt, int argc, char **argv)
         if (opt->n_procs > MAX_PROCS)
             die(STATUS_USAGE, "more than %u processes", MAX_PROCS);
     } while (c.at < argc && ++c.at <= argc);
-    settle_nodes(opt);
+    check("", reach_settle(opt));
+    if (opt->max_spawned == UINT32_MAX)
+        opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
 }

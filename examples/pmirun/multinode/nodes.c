@@ -18,12 +18,14 @@
 #include <unistd.h>
 
 #include "../pmix/far.h"
+#include "../reach.h"
 
 #define END_NS   (8 * NS_PER_S) /* for agents to end what is left of their ranks */
 #define REAP_NS  (2 * NS_PER_S) /* for ssh and srun to leave after their agents */
 #define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to tell of their ranks' end */
 #define NEVER_S  1e9            /* the longest --start-timeout, which 0 stands for */
 #define TICK_NS  (NS_PER_S / 2) /* of what PMIx clients wait for */
+#define NAMED    8u             /* nodes that a message names besides the first */
 #define OWED_MIN 65536u
 /* that a node leaves without an answer; --node-timeout is one more of their intervals */
 #define ASKS 4u
@@ -143,18 +145,32 @@ static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t
     return n;
 }
 
+/* Gives the n ranks their nodes; `slots` of each node, or NULL: as evenly as can be. */
+static void deal(const struct pmirun *pr, uint32_t n, const uint32_t *nodes, uint32_t n_nodes,
+                 const uint32_t *slots, uint32_t *node_of)
+{
+    uint32_t *share = xrealloc(NULL, n_nodes * sizeof(*share)), rank = 0;
+
+    reach_share(slots, n, n_nodes, share);
+    while (rank < n) { /* block: all of a node at once; cyclic: one */
+        for (uint32_t i = 0; i < n_nodes; i++) {
+            const uint32_t here = pr->opt.cyclic ? share[i] > 0 : share[i];
+
+            for (uint32_t j = 0; j < here; j++)
+                node_of[rank++] = nodes[i];
+            share[i] -= here;
+        }
+    }
+    free(share);
+}
+
 bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of)
 {
     uint32_t *nodes = xrealloc(NULL, pr->opt.n_nodes * sizeof(*nodes)),
              n_nodes = named_nodes(pr, hosts, nodes);
 
-    for (uint32_t i = 0, k = 0; n_nodes && i < n_nodes;
-         i++) { /* the first ones get what does not divide */
-        uint32_t here = n / n_nodes + (i < n % n_nodes);
-
-        for (uint32_t j = 0; j < here; j++)
-            node_of[pr->opt.cyclic ? j * n_nodes + i : k++] = nodes[i];
-    }
+    if (n_nodes)
+        deal(pr, n, nodes, n_nodes, NULL, node_of);
     free(nodes);
     return n_nodes > 0;
 }
@@ -278,7 +294,7 @@ static void check_limit(uint32_t n_nodes)
 static void start(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
-    char self[4096];
+    static char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     char *cwd = getcwd(NULL, 0);
     int rc;
@@ -287,8 +303,6 @@ static void start(struct pmirun *pr)
         die(STATUS_RESOURCES, "cannot tell nodes where pmirun is: /proc/self/exe: %s",
             strerror(errno));
     self[n] = '\0';
-    if (strchr(self, '\''))
-        die(STATUS_USAGE, "cannot tell nodes where pmirun is: %s has a quote in its name", self);
     if (!cwd)
         die(STATUS_NOEXEC, "cannot tell nodes the working directory: %s", strerror(errno));
     free(cwd);
@@ -308,8 +322,9 @@ static void start(struct pmirun *pr)
                                ? xprintf("%s", pr->opt.hosts[i])
                                : xprintf("node%u", i);
     }
-    starters_start(pr, self);
-    h->start_ns = pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9);
+    h->start_ns = pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9) +
+                  (uint64_t)(pr->opt.wait_s * 1e9);
+    starters_init(pr, self);
 }
 
 /* Must a variable of ours not replace the node's own? */
@@ -480,17 +495,7 @@ static void begin_end(struct pmirun *pr)
     h->end_ns = pr->now_ns + END_NS;
     input_close(pr);
     tell_number(pr, MSG_END, 0);
-    for (uint32_t i = 0; i < h->n_starters; i++) {
-        struct starter *s = &h->starters[i];
-        bool comes = true;
-
-        for (uint32_t k = s->first; k < s->first + s->n; k++)
-            comes = comes && h->nodes[k].link;
-        if (!comes && !s->exited) {
-            starter_close_stdin(s);
-            kill(s->pid, SIGTERM);
-        }
-    }
+    starters_stop(pr);
 }
 
 static bool may_end(struct pmirun *pr)
@@ -513,11 +518,7 @@ static bool may_end(struct pmirun *pr)
         return false;
     if (!h->reap_ns)
         h->reap_ns = pr->now_ns + REAP_NS;
-    for (uint32_t i = 0; i < h->n_starters; i++) {
-        starter_close_stdin(&h->starters[i]);
-        waits = waits || !h->starters[i].exited;
-    }
-    return !waits || pr->now_ns >= h->reap_ns;
+    return starters_end(pr, pr->now_ns >= h->reap_ns) || pr->now_ns >= h->reap_ns;
 }
 
 static uint64_t own_deadline(const struct pmirun *pr)
@@ -528,7 +529,9 @@ static uint64_t own_deadline(const struct pmirun *pr)
         return h->reap_ns;
     if (h->ending)
         return h->end_ns > pr->now_ns ? h->end_ns : 0;
-    return h->start_ns ? h->start_ns : h->ask_ns;
+    if (h->start_ns)
+        return h->again_ns && h->again_ns < h->start_ns ? h->again_ns : h->start_ns;
+    return h->ask_ns;
 }
 
 static uint64_t deadline(const struct pmirun *pr)
@@ -541,22 +544,37 @@ static uint64_t deadline(const struct pmirun *pr)
     return tick && (!next || tick < next) ? tick : next;
 }
 
+/* Those that have not answered in time: they are all named, up to a few. */
+static void lose_silent(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+    char *why = xprintf("no answer within %g s", pr->opt.start_s + pr->opt.wait_s);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        if (!h->nodes[i].ready && ++n > 1 && n <= 1 + NAMED)
+            why = xappend(why, "%s %s", n == 2 ? ", nor from" : ",", h->nodes[i].name);
+    if (n > 1 + NAMED)
+        why = xappend(why, " and %u more", n - 1 - NAMED);
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        if (!h->nodes[i].ready)
+            nodes_lost(pr, &h->nodes[i], why);
+    free(why);
+}
+
 static void run_deadlines(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
-    char why[64];
 
     net_deadlines(pr);
     if (pr->far && pr->now_ns >= h->tick_ns) {
         far_tick(pr);
         h->tick_ns = pr->now_ns + TICK_NS;
     }
+    starters_more(pr);
     if (h->start_ns && pr->now_ns >= h->start_ns) {
         h->start_ns = 0;
-        snprintf(why, sizeof(why), "no answer within %g s", pr->opt.start_s);
-        for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
-            if (!h->nodes[i].ready)
-                nodes_lost(pr, &h->nodes[i], why);
+        lose_silent(pr);
     }
     if (h->ask_ns && pr->now_ns >= h->ask_ns && !h->ending) {
         h->ask_ns = ask_next(pr);
@@ -653,6 +671,15 @@ static void open_standard(void)
         close(fd);
 }
 
+static void place_first(const struct pmirun *pr, uint32_t *node_of)
+{
+    uint32_t *nodes = xrealloc(NULL, pr->opt.n_nodes * sizeof(*nodes)),
+             n_nodes = named_nodes(pr, NULL, nodes);
+
+    deal(pr, pr->opt.n_procs, nodes, n_nodes, pr->opt.slots, node_of);
+    free(nodes);
+}
+
 void head_set_up(struct pmirun *pr)
 {
     static struct nodes nodes;
@@ -666,7 +693,7 @@ void head_set_up(struct pmirun *pr)
     job_note_inherited(pr);
     loop_init(pr);
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
-    nodes_place(pr, pr->opt.n_procs, NULL, node_of);
+    place_first(pr, node_of);
     job_create_first(pr, node_of);
     err = names_init(pr);
     if (err)
