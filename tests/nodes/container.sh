@@ -24,7 +24,9 @@ PMIRUN=$(realpath "$PMIRUN") RAWPMI=$(realpath "$RAWPMI")
 # What a program needs, at the same path.
 put() { # ROOT PROGRAM
     local file
-    while read -r file; do cp -L --parents "$file" "$1" || exit 1; done < <(
+    while read -r file; do
+        [ -e "$1$file" ] || [ -L "$1$file" ] || cp -L --parents "$file" "$1" || exit 1
+    done < <(
         echo "$2"
         ldd "$2" | grep -o '/[^ ]*'
     )

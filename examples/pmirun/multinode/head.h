@@ -91,8 +91,8 @@ void starters_init(struct pmirun *pr, const char *self); /* self: where this pro
 void starters_more(struct pmirun *pr);                   /* starts those whose turn it is */
 void starters_came(struct pmirun *pr, uint32_t node);    /* an agent of it has come */
 void starters_reaped(struct pmirun *pr, const siginfo_t *si);
-bool starters_end(struct pmirun *pr, bool kill_them); /* closes their stdin; false: some run */
-void starters_stop(struct pmirun *pr);                /* those that have brought no agent */
+bool starters_end(struct pmirun *pr);  /* closes their stdin; false: some run */
+void starters_stop(struct pmirun *pr); /* those that have brought no agent */
 
 /* nodes.c */
 extern const struct node_ops head_node_ops;

@@ -518,7 +518,7 @@ static bool may_end(struct pmirun *pr)
         return false;
     if (!h->reap_ns)
         h->reap_ns = pr->now_ns + REAP_NS;
-    return starters_end(pr, pr->now_ns >= h->reap_ns) || pr->now_ns >= h->reap_ns;
+    return starters_end(pr) || pr->now_ns >= h->reap_ns;
 }
 
 static uint64_t own_deadline(const struct pmirun *pr)

@@ -467,11 +467,11 @@ void starters_stop(struct pmirun *pr)
         if (comes || s->state != STARTER_RUNS)
             continue;
         close_stdin(s);
-        kill(-s->pid, SIGTERM); /* it leads a session, and so a group */
+        kill(s->pid, SIGTERM);
     }
 }
 
-bool starters_end(struct pmirun *pr, bool kill_them)
+bool starters_end(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
     bool all = true;
@@ -480,11 +480,7 @@ bool starters_end(struct pmirun *pr, bool kill_them)
         struct starter *s = &h->starters[i];
 
         close_stdin(s);
-        if (s->state != STARTER_RUNS)
-            continue;
-        all = false;
-        if (kill_them)
-            kill(-s->pid, SIGKILL);
+        all = all && s->state != STARTER_RUNS;
     }
     return all;
 }
