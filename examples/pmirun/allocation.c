@@ -20,13 +20,18 @@
 
 /* ---- names ---- */
 
-bool host_name_valid(const char *name)
+bool host_is_name(const char *name, size_t n)
 {
-    const size_t len = strlen(name);
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%:";
+    bool begins = true;
 
-    return len > 0 && len <= HOST_NAME_BYTES && name[0] != '-' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                        "._-@%[]:") == len;
+    for (size_t i = 0; i < n; i++) {
+        if (!name[i] || !strchr(allowed, name[i]) || (begins && name[i] == '-'))
+            return false;
+        begins = name[i] == '@'; /* of the user; now that of the host */
+    }
+    return n > 0 && n <= HOST_NAME_BYTES && !begins;
 }
 
 bool host_is_own(const char *name)
@@ -49,7 +54,7 @@ bool host_is_own(const char *name)
 
 static char *add_host(struct allocation *a, const char *name, uint32_t slots)
 {
-    if (!host_name_valid(name))
+    if (!host_is_name(name, strlen(name)))
         return xprintf("\"%.*s\" is no host's name", (int)HOST_NAME_BYTES, name);
     if (a->n_hosts == MAX_HOSTS)
         return xprintf("more than %u hosts", MAX_HOSTS);

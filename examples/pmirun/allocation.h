@@ -33,8 +33,8 @@ struct allocation {
 char *allocation_find(struct allocation *a);
 void allocation_free(struct allocation *a);
 
-/* Can it be a host's name? It looks like no option and has nothing in it that a shell knows. */
-bool host_name_valid(const char *name);
+/* Letters, digits and ._-@%: without a - at the beginning, of what follows @ too. */
+bool host_is_name(const char *name, size_t n);
 /* "localhost", or a name of this host: as gethostname() says it, or that up to its first dot. */
 bool host_is_own(const char *name);
 

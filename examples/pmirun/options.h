@@ -20,6 +20,17 @@ enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
 struct app;
 struct template;
 
+/* What of our environment a program gets: all, or what is named. */
+struct env {
+    enum { ENV_UNSAID, ENV_ALL, ENV_SOME } what;
+    char **pass; /* names, NULL-terminated */
+    uint32_t n_pass;
+};
+
+#define UNIVERSE_SLOTS (-2) /* until the hosts are known: the sum of their slots */
+#define STDIN_ALL      (UINT32_MAX - 1)
+#define STDIN_NONE     UINT32_MAX
+
 struct options {
     struct app *apps;
     uint32_t n_apps;
@@ -32,6 +43,16 @@ struct options {
     uint64_t shm_max_bytes;
     enum mpi_way mpi;
     bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
+    bool exit_codes; /* print those of all ranks at the end */
+    bool as_hydra;   /* ends of ranks and of the job, as hydra has them */
+    char *outfile;   /* where output goes, with %r and the like; NULL: to ours */
+    char *errfile;
+    uint32_t stdin_rank; /* who gets our stdin: a rank, STDIN_ALL or STDIN_NONE */
+    /* For all groups. */
+    char **sets; /* VAR=value, NULL-terminated */
+    uint32_t n_sets;
+    struct env env;
+    char *wdir, *path;
     /* Several nodes. */
     enum launch_kind launch;
     enum link_kind links;
@@ -39,8 +60,9 @@ struct options {
     uint32_t n_nodes;
     bool cyclic;
     char **hosts;
+    uint32_t *slots; /* of each host: processes that it takes before the next one gets some */
     uint32_t n_hosts;
-    uint32_t *slots;           /* processes for each host; NULL: divided evenly */
+    uint32_t per_host;         /* slots of any host; 0: not said */
     const char *allocation;    /* the variable that named the hosts; NULL: they were given */
     struct template *template; /* LAUNCH_SSH, LAUNCH_TEMPLATE */
     const char *way;           /* its text, where it is another's than ssh's; NULL: ssh's */

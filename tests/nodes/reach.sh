@@ -192,7 +192,7 @@ test_allocation() {
     run 0 -l -N 2 -n 4 sh -c 'echo $REACHED' # evenly, where the number of nodes is said
     [ "$(places)" = "[0] x [1] x [2] y [3] y " ] || fail "PBS, -N 2: $(places)"
     run 2 -N 4 -n 4 true
-    err_has '^pmirun: -N 4: the allocation in PBS_NODEFILE has 3 nodes$'
+    err_has '^pmirun: 3 hosts for 4 nodes; the hosts are those in PBS_NODEFILE$'
     run 0 -n 3 --launch 'env REACHED=%%%h %c' sh -c 'echo $REACHED' # another way to the same nodes
     [ "$(places)" = "%x %x %y " ] || fail "PBS, a template: $(places)"
     run 0 -l --hosts u,v -n 2 sh -c 'echo $REACHED' # what is said on the command line counts

@@ -21,7 +21,6 @@
 #include "../../examples/pmirun/allocation.h"
 #include "../../examples/pmirun/local/util.h"
 #include "../../examples/pmirun/local/output.h"
-#include "../../examples/pmirun/reach.h"
 #include "../../examples/pmirun/template.h"
 
 static const char *const variables[] = {
@@ -116,7 +115,7 @@ static char *found(void)
         return all;
     }
     for (uint32_t i = 0; i < a.n_hosts; i++) {
-        assert_true(host_name_valid(a.hosts[i]));
+        assert_true(host_is_name(a.hosts[i], strlen(a.hosts[i])));
         all = xappend(all, "%s%s", i ? " " : "", a.hosts[i]);
         if (a.slots[i])
             all = xappend(all, ":%u", a.slots[i]);
@@ -371,31 +370,6 @@ static void test_random(void **state)
     unlink(path);
 }
 
-/* ---- what it comes to ---- */
-
-static void check_share(const uint32_t *slots, uint32_t n, uint32_t n_nodes, const char *want)
-{
-    uint32_t share[8];
-    char got[128] = "";
-
-    reach_share(slots, n, n_nodes, share);
-    for (uint32_t i = 0; i < n_nodes; i++)
-        snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%u", i ? " " : "", share[i]);
-    assert_string_equal(got, want);
-}
-
-static void test_share(void **state)
-{
-    static const uint32_t slots[] = {2, 2, 4, 1};
-
-    (void)state;
-    check_share(NULL, 9, 4, "3 2 2 2");
-    check_share(slots, 9, 4, "2 2 4 1");
-    check_share(slots, 8, 3, "2 2 4");
-    check_share(slots, 12, 4, "4 3 4 1");
-    check_share(slots, 1, 1, "1");
-}
-
 static void test_own_names(void **state)
 {
     char name[300], other[400];
@@ -416,10 +390,10 @@ static void test_own_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words), cmocka_unit_test(test_slurm),
-        cmocka_unit_test(test_files), cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_many),  cmocka_unit_test(test_random),
-        cmocka_unit_test(test_share), cmocka_unit_test(test_own_names)};
+        cmocka_unit_test(test_words),    cmocka_unit_test(test_slurm),
+        cmocka_unit_test(test_files),    cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_many),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_own_names)};
     char dir[] = "/tmp/reach-XXXXXX";
     int failed;
 
