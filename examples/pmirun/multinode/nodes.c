@@ -165,9 +165,10 @@ static void place_by_slots(const struct pmirun *pr, uint32_t n, uint32_t *node_o
         while (more && k < n) {
             more = false;
             for (uint32_t i = 0; i < opt->n_nodes && k < n; i++)
-                for (; left[i] && k < n; more = true) {
+                while (left[i] && k < n) {
                     node_of[k++] = i;
                     left[i]--;
+                    more = true;
                     if (opt->cyclic)
                         break;
                 }
