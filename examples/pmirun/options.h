@@ -11,12 +11,14 @@
 #endif
 #define MAX_SPAWNED 1024u /* unless --max-procs says something else, a node */
 
-enum launch_kind { LAUNCH_HERE, LAUNCH_FORK, LAUNCH_SSH, LAUNCH_SRUN };
+/* LAUNCH_SSH: by a template of ours (reach.c); LAUNCH_TEMPLATE: by the user's. */
+enum launch_kind { LAUNCH_HERE, LAUNCH_FORK, LAUNCH_SSH, LAUNCH_SRUN, LAUNCH_TEMPLATE };
 enum link_kind { LINKS_ANY, LINKS_TCP, LINKS_UCX };
 /* What ranks use to find each other; local/way.h. */
 enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
 
 struct app;
+struct template;
 
 /* What of our environment a program gets: all, or what is named. */
 struct env {
@@ -60,10 +62,15 @@ struct options {
     char **hosts;
     uint32_t *slots; /* of each host: processes that it takes before the next one gets some */
     uint32_t n_hosts;
-    uint32_t per_host;  /* the same for any host; 0: not said */
-    char *launch_agent; /* in the place of ssh; NULL: ssh */
-    double start_s;     /* for agents to come */
-    double node_s;      /* a node that is silent for so long is lost; 0: never */
+    uint32_t per_host;         /* slots of any host; 0: not said */
+    const char *allocation;    /* the variable that named the hosts; NULL: they were given */
+    struct template *template; /* LAUNCH_SSH, LAUNCH_TEMPLATE */
+    const char *way;           /* its text, where it is another's than ssh's; NULL: ssh's */
+    char *launch_agent;        /* in the place of ssh or srun; NULL: these */
+    uint32_t fanout;           /* starters that are under way at a time */
+    double wait_s;             /* for hosts that cannot be reached yet */
+    double start_s;            /* for agents to come, after that */
+    double node_s;             /* a node that is silent for so long is lost; 0: never */
 };
 
 /* Exits on --help, --version and errors. */

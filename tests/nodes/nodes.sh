@@ -7,115 +7,8 @@
 # (no_peers.c), GROWTH (KiB of a server
 # that 300 spawns may leave behind).
 set -u
+. "${0%/*}/harness.sh"
 group=$2
-case $1 in
-fork) nodes=(-N 4 --launch fork) names=(node0 node1 node2 node3) ;;
-srun) nodes=(-N 4 --launch srun) names=(n0 n1 n2 n3) ;;
-hosts)
-    nodes=(--hosts "$HOSTS" --launch-agent "$HOST_SSH")
-    IFS=, read -ra names <<< "$HOSTS"
-    export UCX_NET_DEVICES=eth0 # MPICH's: it would choose the loopback, which is each host's own
-    ;;
-esac
-[ -z "${LINKS:-}" ] || nodes+=(--links "$LINKS")
-dir=$(mktemp -d) || exit 1
-trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-# Where texts for a shell and LD_PRELOAD name them, which take no blanks: links.
-for name in RAWPMI ROGUE SLOW_PEERS NO_PEERS BIG LD_PRELOAD_MPI; do
-    [ -n "${!name:-}" ] || continue
-    ln -s "${!name}" "$dir/$name"
-    printf -v "$name" %s "$dir/$name"
-done
-failed=0 n=0
-mark=$(($$ + 100000)).25 # sleeps of a length that nobody else uses
-
-fail() {
-    echo "FAIL: $*"
-    sed 's/^/    out: /' "$dir/out" 2> /dev/null | cut -c1-200 | head -20
-    sed 's/^/    err: /' "$dir/err" 2> /dev/null | cut -c1-200 | head -20
-    failed=1
-}
-# run STATUS [argument of pmirun...]: its output goes to $dir/out and $dir/err
-run() {
-    local want=$1 got
-    shift
-    n=$((n + 1))
-    timeout -k 5 "${seconds:-100}" "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < "${stdin:-/dev/null}"
-    got=$?
-    [ "$got" = "$want" ] || fail "pmirun $*: status $got, not $want"
-}
-# begin [argument of pmirun...]: in the background; end STATUS
-begin() {
-    n=$((n + 1))
-    : > "$dir/out"
-    : > "$dir/err"
-    timeout -k 5 100 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
-    limit=$!
-    head=
-    until [ -n "$head" ]; do head=$(tr -d ' ' < "/proc/$limit/task/$limit/children"); done
-}
-end() {
-    wait "$limit"
-    got=$?
-    [ "$got" = "$1" ] || fail "status $got, not $1"
-}
-soon() { # COMMAND...: whether it succeeds within a minute
-    local i
-    for ((i = 0; i < 600; i++)); do
-        "$@" && return
-        sleep 0.1
-    done
-    return 1
-}
-has_lines() { [ "$(grep -c -e "$2" "$dir/$3")" -ge "$1" ]; } # COUNT PATTERN out|err
-await() { soon has_lines "$1" "$2" "${3:-out}" || fail "not $1 lines \"$2\""; } # COUNT PATTERN [err]
-steady() { # COMMAND...: waits until it says the same twice, a moment apart
-    local now before= i
-    for ((i = 0; i < 600; i++)); do
-        now=$("$@")
-        [ "$now" != "$before" ] || return
-        before=$now
-        sleep 0.1
-    done
-}
-rss_of() { awk '/VmRSS/ { print $2 }' "/proc/$1/status" 2> /dev/null; } # KiB of PID
-state_is() { [ "$(ps -o state= -p "$2" | tr -d ' ')" = "$1" ]; } # LETTER PID
-out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
-err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
-# But for what others print: UCX of a link between nodes, all of which are going, that the other end was quicker; srun that nodes have not quite let go
-# of the job before.
-err_empty() {
-    ! grep -v -e 'UCX  ERROR tcp_ep 0x[0-9a-f]* (state=CONNECTED): recv(-1) failed: ' \
-        -e '^pmirun: srun: srun: job [0-9]* \(queued and waiting for\|has been allocated\) resources$' "$dir/err" | grep -q . ||
-        fail "stderr is not empty"
-}
-sorted() { sort "$dir/out"; }
-pids_of() { pgrep -f "^$(sed 's/[][\\.*^$+?(){}|]/\\&/g' <<< "$1")"; } # of the processes whose command line begins so
-marked() { (unset NODES_MARK; grep -lzxF "NODES_MARK=$mark" /proc/[0-9]*/environ 2> /dev/null | cut -d/ -f3); } # this test's ranks, agents and sleeps
-none_marked() { [ -z "$(marked)" ]; }
-nothing_left() {
-    local p
-    soon none_marked && return
-    for p in $(marked); do
-        fail "left behind: $p $(tr '\0' ' ' < "/proc/$p/cmdline")"
-        kill -9 "$p"
-    done
-}
-our_agents() { comm -12 <(pids_of "$PMIRUN --agent" | sort) <(marked | sort); } # other tests have some too
-our_agent() { # of node $1
-    local p
-    for p in $(our_agents); do
-        grep -qzxF "PMI_RANK=$1" "/proc/$(first_child "$p")/environ" && echo "$p"
-    done 2> /dev/null
-}
-ranks_wait() { # asleep, all
-    local p r
-    for p in $(our_agents); do
-        for r in $(cat "/proc/$p/task/$p/children"); do state_is S "$r" || return 1; done
-    done
-}
-first_child() { pgrep -P "$1" | while read -r p; do grep -qx job-guard "/proc/$p/comm" || { echo "$p"; break; }; done; }
 
 test_basic() {
     run 0 -n 8 "$RAWPMI" pgf
@@ -806,7 +699,6 @@ test_mpi() {
         fail "another result than mpiexec.hydra's"
 }
 
-export NODES_MARK=$mark
 case $group in
 basic | status | output | signals | loss | silent | moments | spawn | abandoned | late | unlinked | hostile | hints | waiting | big | full | huge | mpi) "test_$group" "$1" ;;
 *)

@@ -261,7 +261,12 @@ try_hosts() {
         ;;
     --launch)
         several && with fork 'x;x;' -N 2 -n 2 echo x
-        bad x
+        several && with 'env "H=<%h>" %c' '<a>;<b>;' --hosts a,b -n 2 sh -c 'echo $H'
+        bad x 'env %h' 'env %c "' 'env %c %x'
+        ;;
+    --fanout)
+        several && with 1 'x;x;x;' -N 3 --launch fork -n 3 echo x
+        bad 0 x 65537
         ;;
     --launch-agent)
         several && with ./agent 'x;' --hosts a -n 1 echo x
@@ -282,7 +287,7 @@ try_hosts() {
 
 try_time() {
     case $1 in
-    --start-timeout | --node-timeout | --get-timeout | --stall-timeout)
+    --start-timeout | --wait-hosts | --node-timeout | --get-timeout | --stall-timeout)
         several && with 50.5 'x;x;' -N 2 --launch fork -n 2 echo x
         bad -1 x nan 1e10
         ;;

@@ -25,6 +25,7 @@ static bool on_opened(struct pmirun *pr, struct netconn *nc)
     if (!node || node->link || node->done || node->lost || pr->nodes->head.ending)
         return false;
     node->link = nc;
+    starters_came(pr, node->id);
     net_address(nc, false, node->address, sizeof(node->address));
     return true;
 }

@@ -35,13 +35,25 @@ struct node {
     uint32_t owed[2];    /* bytes of stdout and stderr that we took and have not told it */
 };
 
+enum starter_state {
+    STARTER_WAITS, /* for a place among --fanout, or for its next try */
+    STARTER_RUNS,
+    STARTER_EXITED
+};
+
 /* A process that brings agents to their nodes: ssh, one for each; srun, one for all. */
 struct starter {
     struct source src; /* what it prints */
     int in;            /* its stdin, -1: closed. Its end is the agents' end */
     pid_t pid;
-    bool exited;
-    uint32_t first, n; /* nodes */
+    enum starter_state state;
+    bool under_way;     /* it runs, and none of its agents has come */
+    bool here;          /* its node is this host: it is the agent itself */
+    uint32_t first, n;  /* nodes */
+    uint32_t n_tries;   /* so far */
+    uint64_t again_ns;  /* when the next is due */
+    unsigned advice;    /* what to do about what it printed, a row of starter.c; 0: nothing known */
+    bool login_printed; /* something that is not pmirun's */
     char line[1024];
     size_t len;
 };
@@ -53,6 +65,13 @@ struct head {
     struct node *nodes;
     struct starter *starters;
     uint32_t n_starters;
+    uint32_t first_waiting; /* of the starters: those before it do not wait */
+    uint32_t n_under_way;
+    const char *self;  /* where this program is */
+    char *sets;        /* lines for agents about UCX */
+    uint64_t wait_ns;  /* until then hosts that cannot be reached are tried again */
+    uint64_t again_ns; /* when the next try is due; 0: none */
+    bool login_told;   /* that a login prints */
     uint32_t n_ready;
     uint16_t port;
     bool ending;
@@ -68,9 +87,12 @@ struct head {
 extern const struct net_ops head_net_ops;
 
 /* starter.c: how agents get to their nodes */
-void starters_start(struct pmirun *pr, const char *self); /* self: where this program is */
+void starters_init(struct pmirun *pr, const char *self); /* self: where this program is */
+void starters_more(struct pmirun *pr);                   /* starts those whose turn it is */
+void starters_came(struct pmirun *pr, uint32_t node);    /* an agent of it has come */
 void starters_reaped(struct pmirun *pr, const siginfo_t *si);
-void starter_close_stdin(struct starter *s);
+bool starters_end(struct pmirun *pr);  /* closes their stdin; false: some run */
+void starters_stop(struct pmirun *pr); /* those that have brought no agent */
 
 /* nodes.c */
 extern const struct node_ops head_node_ops;

@@ -24,6 +24,7 @@
 #define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to tell of their ranks' end */
 #define NEVER_S  1e9            /* the longest --start-timeout, which 0 stands for */
 #define TICK_NS  (NS_PER_S / 2) /* of what PMIx clients wait for */
+#define NAMED    8u             /* nodes that a message names besides the first */
 #define OWED_MIN 65536u
 /* that a node leaves without an answer; --node-timeout is one more of their intervals */
 #define ASKS 4u
@@ -164,9 +165,10 @@ static void place_by_slots(const struct pmirun *pr, uint32_t n, uint32_t *node_o
         while (more && k < n) {
             more = false;
             for (uint32_t i = 0; i < opt->n_nodes && k < n; i++)
-                for (; left[i] && k < n; more = true) {
+                while (left[i] && k < n) {
                     node_of[k++] = i;
                     left[i]--;
+                    more = true;
                     if (opt->cyclic)
                         break;
                 }
@@ -315,7 +317,7 @@ static void check_limit(const struct options *opt)
 static void start(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
-    char self[4096];
+    static char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     char *cwd = getcwd(NULL, 0);
     int rc;
@@ -324,8 +326,6 @@ static void start(struct pmirun *pr)
         die(STATUS_RESOURCES, "cannot tell nodes where pmirun is: /proc/self/exe: %s",
             strerror(errno));
     self[n] = '\0';
-    if (strchr(self, '\''))
-        die(STATUS_USAGE, "cannot tell nodes where pmirun is: %s has a quote in its name", self);
     if (!cwd)
         die(STATUS_NOEXEC, "cannot tell nodes the working directory: %s", strerror(errno));
     free(cwd);
@@ -345,8 +345,9 @@ static void start(struct pmirun *pr)
                                ? xprintf("%s", pr->opt.hosts[i])
                                : xprintf("node%u", i);
     }
-    starters_start(pr, self);
-    h->start_ns = pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9);
+    h->start_ns = pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9) +
+                  (uint64_t)(pr->opt.wait_s * 1e9);
+    starters_init(pr, self);
 }
 
 /* Must a variable of ours not replace the node's own? */
@@ -518,17 +519,7 @@ static void begin_end(struct pmirun *pr)
     h->end_ns = pr->now_ns + END_NS;
     input_close(pr);
     tell_number(pr, MSG_END, 0);
-    for (uint32_t i = 0; i < h->n_starters; i++) {
-        struct starter *s = &h->starters[i];
-        bool comes = true;
-
-        for (uint32_t k = s->first; k < s->first + s->n; k++)
-            comes = comes && h->nodes[k].link;
-        if (!comes && !s->exited) {
-            starter_close_stdin(s);
-            kill(s->pid, SIGTERM);
-        }
-    }
+    starters_stop(pr);
 }
 
 static bool may_end(struct pmirun *pr)
@@ -551,11 +542,7 @@ static bool may_end(struct pmirun *pr)
         return false;
     if (!h->reap_ns)
         h->reap_ns = pr->now_ns + REAP_NS;
-    for (uint32_t i = 0; i < h->n_starters; i++) {
-        starter_close_stdin(&h->starters[i]);
-        waits = waits || !h->starters[i].exited;
-    }
-    return !waits || pr->now_ns >= h->reap_ns;
+    return starters_end(pr) || pr->now_ns >= h->reap_ns;
 }
 
 static uint64_t own_deadline(const struct pmirun *pr)
@@ -566,7 +553,9 @@ static uint64_t own_deadline(const struct pmirun *pr)
         return h->reap_ns;
     if (h->ending)
         return h->end_ns > pr->now_ns ? h->end_ns : 0;
-    return h->start_ns ? h->start_ns : h->ask_ns;
+    if (h->start_ns)
+        return h->again_ns && h->again_ns < h->start_ns ? h->again_ns : h->start_ns;
+    return h->ask_ns;
 }
 
 static uint64_t deadline(const struct pmirun *pr)
@@ -579,22 +568,37 @@ static uint64_t deadline(const struct pmirun *pr)
     return tick && (!next || tick < next) ? tick : next;
 }
 
+/* Those that have not answered in time: they are all named, up to a few. */
+static void lose_silent(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+    char *why = xprintf("no answer within %g s", pr->opt.start_s + pr->opt.wait_s);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        if (!h->nodes[i].ready && ++n > 1 && n <= 1 + NAMED)
+            why = xappend(why, "%s %s", n == 2 ? ", nor from" : ",", h->nodes[i].name);
+    if (n > 1 + NAMED)
+        why = xappend(why, " and %u more", n - 1 - NAMED);
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        if (!h->nodes[i].ready)
+            nodes_lost(pr, &h->nodes[i], why);
+    free(why);
+}
+
 static void run_deadlines(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
-    char why[64];
 
     net_deadlines(pr);
     if (pr->far && pr->now_ns >= h->tick_ns) {
         far_tick(pr);
         h->tick_ns = pr->now_ns + TICK_NS;
     }
+    starters_more(pr);
     if (h->start_ns && pr->now_ns >= h->start_ns) {
         h->start_ns = 0;
-        snprintf(why, sizeof(why), "no answer within %g s", pr->opt.start_s);
-        for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
-            if (!h->nodes[i].ready)
-                nodes_lost(pr, &h->nodes[i], why);
+        lose_silent(pr);
     }
     if (h->ask_ns && pr->now_ns >= h->ask_ns && !h->ending) {
         h->ask_ns = ask_next(pr);

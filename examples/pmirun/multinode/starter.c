@@ -2,7 +2,10 @@
 /*
  * How agents get to their nodes.
  *
- * An agent is started by ssh (one for each node), by one srun for all, or here (--launch fork), and
+ * An agent is started by a command made from a template (one for each node; ssh is such a command),
+ * by one srun for all, or here (--launch fork, and by ssh's template for this host itself). Of the
+ * commands --fanout are under way at a time; an agent that has come frees a place, and a command
+ * that ends without one is tried again while --wait-hosts lasts. The agent
  * reads from its stdin a few lines: the job's name and secret, its number, and where we listen. The
  * secret is nowhere else: not among arguments, not in an environment, not in what anybody prints.
  * The agent connects to us and proves that it has it, as we do (channel.c). Its stdin stays open:
@@ -23,51 +26,60 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../allocation.h"
+#include "../template.h"
+
+#define AGAIN_NS NS_PER_S /* between two tries to reach a host */
+
 extern char **environ;
 
-static const char *starter_program(const struct pmirun *pr)
+/* Its name in messages. */
+static const char *starter_program(const struct pmirun *pr, const struct starter *s)
 {
-    return pr->opt.launch_agent           ? pr->opt.launch_agent
-           : pr->opt.launch == LAUNCH_SSH ? "ssh"
-                                          : "srun";
+    if (s->here)
+        return "its process";
+    if (pr->opt.launch != LAUNCH_SRUN)
+        return template_name(pr->opt.template);
+    return pr->opt.launch_agent ? pr->opt.launch_agent : "srun";
 }
 
-/* What brings agents to nodes: NULL-terminated, to be freed with its strings. */
-static char **starter_argv(const struct pmirun *pr, const char *self, const struct starter *s)
+static char **srun_argv(const struct pmirun *pr, const struct starter *s)
 {
     char **v = xrealloc(NULL, 16 * sizeof(*v)), *hosts;
     size_t n = 0;
 
-    switch (pr->opt.launch) {
-    case LAUNCH_SSH:
-        v[n++] = xprintf("%s", starter_program(pr));
-        v[n++] = xprintf("-x");
-        v[n++] = xprintf("%s", pr->opt.hosts[s->first]);
-        v[n++] = xprintf("'%s' --agent", self); /* a shell reads this */
-        break;
-    case LAUNCH_SRUN:
-        v[n++] = xprintf("%s", starter_program(pr));
-        v[n++] = xprintf("--nodes=%u", s->n);
-        v[n++] = xprintf("--ntasks=%u", s->n);
-        v[n++] = xprintf("--ntasks-per-node=1");
-        v[n++] = xprintf("--mpi=none");
-        v[n++] = xprintf("--overlap");
-        v[n++] = xprintf("--unbuffered");
-        v[n++] = xprintf("--kill-on-bad-exit=0");
-        if (pr->opt.n_hosts) {
-            hosts = NULL;
-            for (uint32_t i = 0; i < s->n; i++)
-                hosts = xappend(hosts, "%s%s", i ? "," : "", pr->opt.hosts[i]);
-            v[n++] = xprintf("--nodelist=%s", hosts);
-            free(hosts);
-        }
-        v[n++] = xprintf("%s", self);
-        v[n++] = xprintf("--agent");
-        break;
-    default: v[n++] = xprintf("%s", self); v[n++] = xprintf("--agent");
+    v[n++] = xprintf("%s", starter_program(pr, s));
+    v[n++] = xprintf("--nodes=%u", s->n);
+    v[n++] = xprintf("--ntasks=%u", s->n);
+    v[n++] = xprintf("--ntasks-per-node=1");
+    v[n++] = xprintf("--mpi=none");
+    v[n++] = xprintf("--overlap");
+    v[n++] = xprintf("--unbuffered");
+    v[n++] = xprintf("--kill-on-bad-exit=0");
+    /* All nodes of an allocation need no names, which may take more bytes than an argument has. */
+    if (pr->opt.n_hosts && !(pr->opt.allocation && s->n == pr->opt.n_hosts)) {
+        hosts = NULL;
+        for (uint32_t i = 0; i < s->n; i++)
+            hosts = xappend(hosts, "%s%s", i ? "," : "", pr->opt.hosts[i]);
+        v[n++] = xprintf("--nodelist=%s", hosts);
+        free(hosts);
     }
+    v[n++] = xprintf("%s", pr->nodes->head.self);
+    v[n++] = xprintf("--agent");
     v[n] = NULL;
     return v;
+}
+
+/* What brings agents to nodes: NULL-terminated, to be freed with its strings. */
+static char **starter_argv(const struct pmirun *pr, const struct starter *s)
+{
+    static char *command[] = {NULL};
+    static const struct template itself = {.words = command, .n_words = 1};
+
+    if (pr->opt.launch == LAUNCH_SRUN)
+        return srun_argv(pr, s);
+    return template_argv(s->here ? &itself : pr->opt.template, nodes_name(pr, s->first),
+                         pr->nodes->head.self);
 }
 
 /* UCX's variables, which an agent that may use it wants before it is told all others: lines for it.
@@ -125,7 +137,7 @@ static bool has_ended(const struct starter *s)
 }
 
 /* The lines that an agent reads. A node's number, or that srun tells it. */
-static void write_bootstrap(struct pmirun *pr, struct starter *s, const char *sets)
+static void write_bootstrap(struct pmirun *pr, struct starter *s)
 {
     const struct channel_self *self = &pr->nodes->net.self;
     char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
@@ -143,7 +155,7 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s, const char *se
     text = xprintf("pmirun-agent 1\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence "
                    "%.0f\nport %u\nhead %s\n%send\n",
                    job, secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3,
-                   pr->nodes->head.port, addresses, sets);
+                   pr->nodes->head.port, addresses, pr->nodes->head.sets);
     n = strlen(text);
     if (!write_all(s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
@@ -183,12 +195,57 @@ static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, cons
     return rc;
 }
 
-/* What ssh or an agent has to say, with the node in front. */
+/*
+ * What a user can do about what ssh or a login shell has said; the first that fits counts. %s is
+ * the host.
+ */
+static const struct {
+    const char *said, *advice;
+} advices[] = {
+    {NULL, NULL}, /* 0: none */
+    {"pmirun: agent: ", ""},
+    {NULL, "pmirun must be there too, at the same path, with the libraries that it needs: install "
+           "it on %s"},
+    {"REMOTE HOST IDENTIFICATION HAS CHANGED",
+     "its host key is not the one in known_hosts: if that is right, remove the old one "
+     "(ssh-keygen -R %s) and log in by hand once"},
+    {"Host key verification failed", "its host key is not known here: log in by hand once "
+                                     "(ssh %s), or add the key to known_hosts"},
+    {"Permission denied", "it asks who comes, which nobody can answer: put a key there "
+                          "(ssh-copy-id %s); one with a passphrase needs ssh-agent"},
+    {"Could not resolve hostname", "no host has the name %s"},
+    {"Connection refused", "nothing answers there: is %s up? --wait-hosts SECONDS waits for it"},
+    {"Connection timed out", "nothing answers there: is %s up? --wait-hosts SECONDS waits for it"},
+    {"No route to host", "nothing answers there: is %s up? --wait-hosts SECONDS waits for it"},
+};
+
+#define ADVICE_PROGRAM 2u /* for a line that names our program */
+
+static void find_advice(const struct pmirun *pr, struct starter *s)
+{
+    for (unsigned i = 1; i < sizeof(advices) / sizeof(advices[0]); i++) {
+        const char *said = i == ADVICE_PROGRAM ? pr->nodes->head.self : advices[i].said;
+
+        if (memmem(s->line, s->len, said, strlen(said)) && (!s->advice || i < s->advice))
+            s->advice = i;
+    }
+}
+
+/* What ssh or an agent has to say, with the node in front. Of a host that is tried again and again
+ * not each time. */
 static void starter_line(struct pmirun *pr, struct starter *s)
 {
-    if (s->len > 0)
-        say(pr, "%s: %.*s", s->n > 1 ? starter_program(pr) : nodes_name(pr, s->first), (int)s->len,
-            s->line);
+    const char *who = s->n > 1 ? starter_program(pr, s) : nodes_name(pr, s->first);
+
+    if (s->len == 0)
+        return;
+    find_advice(pr, s);
+    if (!memmem(s->line, s->len, "pmirun", 6))
+        s->login_printed = true;
+    if (s->under_way && s->n_tries > 1)
+        trace(pr, "%s: %.*s", who, (int)s->len, s->line);
+    else
+        say(pr, "%s: %.*s", who, (int)s->len, s->line);
     s->len = 0;
 }
 
@@ -222,15 +279,15 @@ static void on_starter(struct pmirun *pr, struct source *src, uint32_t events)
     loop_close(pr, src);
 }
 
-static void start_one(struct pmirun *pr, struct starter *s, const char *self, const char *sets)
+static void start_one(struct pmirun *pr, struct starter *s)
 {
-    const char *what = pr->opt.launch == LAUNCH_FORK ? self : starter_program(pr);
+    const char *what = s->here ? pr->nodes->head.self : starter_program(pr, s);
     int in[2], out[2], rc;
     char **argv;
 
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
         die(STATUS_RESOURCES, "cannot start %s: %s", what, strerror(errno));
-    argv = starter_argv(pr, self, s);
+    argv = starter_argv(pr, s);
     rc = spawn_starter(pr, s, argv, in, out);
     for (char **p = argv; *p; p++)
         free(*p);
@@ -240,64 +297,215 @@ static void start_one(struct pmirun *pr, struct starter *s, const char *self, co
             "cannot start %s for node %u: the limit on processes is reached (ulimit -u)", what,
             s->first);
     if (rc)
-        die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s", what,
-            strerror(rc));
+        die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s%s%s%s", what,
+            strerror(rc), pr->opt.allocation ? "; the hosts are those in " : "",
+            pr->opt.allocation ? pr->opt.allocation : "",
+            pr->opt.allocation ? ": --launch says another way, --hosts localhost stays here" : "");
     close(in[0]);
     close(out[1]);
     fcntl(in[1], F_SETFL, O_NONBLOCK);
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     s->in = in[1];
     s->src = (struct source){on_starter, out[0]};
+    s->state = STARTER_RUNS;
+    s->under_way = true;
+    s->n_tries++;
+    s->advice = 0;
+    pr->nodes->head.n_under_way++;
     if (loop_add(pr, &s->src, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "cannot start %s: out of memory", what);
-    write_bootstrap(pr, s, sets);
+    write_bootstrap(pr, s);
     trace(pr, "pid %d: %s brings node %u%s", (int)s->pid, what, s->first,
           s->n > 1 ? " and following" : "");
 }
 
-void starter_close_stdin(struct starter *s)
+void starters_more(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+
+    h->again_ns = 0;
+    if (h->ending || pr->stopping)
+        return;
+    for (uint32_t i = h->first_waiting; i < h->n_starters && h->n_under_way < pr->opt.fanout; i++) {
+        struct starter *s = &h->starters[i];
+
+        if (s->state == STARTER_WAITS && pr->now_ns >= s->again_ns)
+            start_one(pr, s);
+        else if (s->state == STARTER_WAITS && (!h->again_ns || s->again_ns < h->again_ns))
+            h->again_ns = s->again_ns;
+        if (s->state != STARTER_WAITS && i == h->first_waiting)
+            h->first_waiting++;
+    }
+}
+
+static void free_place(struct pmirun *pr, struct starter *s)
+{
+    pr->nodes->head.n_under_way -= s->under_way;
+    s->under_way = false;
+}
+
+void starters_came(struct pmirun *pr, uint32_t node)
+{
+    const bool one = pr->opt.launch == LAUNCH_SRUN;
+
+    free_place(pr, &pr->nodes->head.starters[one ? 0 : node]);
+}
+
+/* ---- how they end ---- */
+
+static void close_stdin(struct starter *s)
 {
     if (s->in >= 0)
         close(s->in);
     s->in = -1;
 }
 
+/* It has ended and brought no agent: is there time for another try? */
+static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
+{
+    struct head *h = &pr->nodes->head;
+
+    if (h->ending || pr->stopping || pr->now_ns >= h->wait_ns)
+        return false;
+    if (s->n_tries == 1)
+        say(pr, "node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
+            nodes_name(pr, s->first), how, pr->opt.wait_s);
+    loop_close(pr, &s->src); /* something may have it open still */
+    s->len = 0;
+    s->state = STARTER_WAITS;
+    s->again_ns = pr->now_ns + AGAIN_NS;
+    if (s < &h->starters[h->first_waiting])
+        h->first_waiting = (uint32_t)(s - h->starters);
+    return true;
+}
+
+/* What its end means, and what to do about it; to be freed. */
+static char *explain(const struct pmirun *pr, const struct starter *s, const char *how)
+{
+    const char *host = nodes_name(pr, s->first);
+    char *all = xprintf("%s", how), advice[512], *trial;
+
+    if (s->n_tries > 1)
+        all = xappend(all, ", %u times in %g s", s->n_tries, pr->opt.wait_s);
+    if (s->advice) {
+        snprintf(advice, sizeof(advice), advices[s->advice].advice, host);
+        return advice[0] ? xappend(all, ": %s", advice) : all;
+    }
+    if (s->here || pr->opt.launch == LAUNCH_SRUN)
+        return all;
+    trial = template_trial(pr->opt.template, host);
+    all = xappend(all, ": does \"%s\" work by hand?", trial);
+    free(trial);
+    return all;
+}
+
+/* A login that prints is no failure, and it is told how to be silent: once. */
+static void note_login(struct pmirun *pr, const struct starter *s)
+{
+    if (pr->opt.launch != LAUNCH_SSH || !s->login_printed || pr->stopping ||
+        pr->nodes->head.login_told)
+        return;
+    pr->nodes->head.login_told = true;
+    say(pr,
+        "the login on %s prints, which does no harm; to be rid of it, have its shell print to "
+        "terminals only: [ -t 1 ] || return, at the beginning of ~/.bashrc there",
+        nodes_name(pr, s->first));
+}
+
+static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *si)
+{
+    char how[256], *why;
+    bool none = true;
+
+    for (uint32_t i = s->first; i < s->first + s->n; i++)
+        none = none && !pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done;
+    snprintf(how, sizeof(how), "%.160s %s %d before the agent was there", starter_program(pr, s),
+             si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
+    if (none && try_again(pr, s, how))
+        return;
+    why = explain(pr, s, how);
+    for (uint32_t i = s->first; i < s->first + s->n; i++)
+        if (!pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done)
+            nodes_lost(pr, &pr->nodes->head.nodes[i], why);
+    free(why);
+}
+
 void starters_reaped(struct pmirun *pr, const siginfo_t *si)
 {
     struct starter *s = NULL;
-    char why[160];
+    bool came;
 
     for (uint32_t i = 0; i < pr->nodes->head.n_starters && !s; i++)
-        if (pr->nodes->head.starters[i].pid == si->si_pid)
+        if (pr->nodes->head.starters[i].state == STARTER_RUNS &&
+            pr->nodes->head.starters[i].pid == si->si_pid)
             s = &pr->nodes->head.starters[i];
     if (!s)
         return;
-    s->exited = true;
-    starter_close_stdin(s);
+    s->state = STARTER_EXITED;
+    close_stdin(s);
     if (s->src.fd >= 0)
         on_starter(pr, &s->src, 0); /* its last words first */
     trace(pr, "pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
           si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
-    snprintf(why, sizeof(why), "%s %s %d before the agent was there",
-             pr->opt.launch == LAUNCH_FORK ? "its process" : starter_program(pr),
-             si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
-    for (uint32_t i = s->first; i < s->first + s->n; i++)
-        if (!pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done)
-            nodes_lost(pr, &pr->nodes->head.nodes[i], why);
+    came = !s->under_way;
+    free_place(pr, s);
+    if (came && si->si_code == CLD_EXITED)
+        note_login(pr, s);
+    brought_none(pr, s, si);
 }
 
-void starters_start(struct pmirun *pr, const char *self)
+void starters_stop(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
-    char *sets = ucx_settings(pr);
 
-    h->n_starters = pr->opt.launch == LAUNCH_SRUN ? 1 : pr->opt.n_nodes;
+    for (uint32_t i = 0; i < h->n_starters; i++) {
+        struct starter *s = &h->starters[i];
+        bool comes = true;
+
+        for (uint32_t k = s->first; k < s->first + s->n; k++)
+            comes = comes && h->nodes[k].link;
+        if (comes || s->state != STARTER_RUNS)
+            continue;
+        close_stdin(s);
+        kill(s->pid, SIGTERM);
+    }
+}
+
+bool starters_end(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+    bool all = true;
+
+    for (uint32_t i = 0; i < h->n_starters; i++) {
+        struct starter *s = &h->starters[i];
+
+        close_stdin(s);
+        all = all && s->state != STARTER_RUNS;
+    }
+    return all;
+}
+
+/* ---- how they begin ---- */
+
+void starters_init(struct pmirun *pr, const char *self)
+{
+    const bool one = pr->opt.launch == LAUNCH_SRUN;
+    struct head *h = &pr->nodes->head;
+
+    h->self = self;
+    h->sets = ucx_settings(pr);
+    h->wait_ns = pr->now_ns + (uint64_t)(pr->opt.wait_s * 1e9);
+    h->n_starters = one ? 1 : pr->opt.n_nodes;
     h->starters = xrealloc(NULL, h->n_starters * sizeof(*h->starters));
     memset(h->starters, 0, h->n_starters * sizeof(*h->starters));
     for (uint32_t i = 0; i < h->n_starters; i++) {
-        h->starters[i].first = i;
-        h->starters[i].n = pr->opt.launch == LAUNCH_SRUN ? pr->opt.n_nodes : 1;
-        start_one(pr, &h->starters[i], self, sets);
+        struct starter *s = &h->starters[i];
+
+        s->first = i;
+        s->n = one ? pr->opt.n_nodes : 1;
+        s->in = s->src.fd = -1;
+        s->here = pr->opt.launch == LAUNCH_FORK ||
+                  (pr->opt.launch == LAUNCH_SSH && host_is_own(pr->opt.hosts[i]));
     }
-    free(sets);
+    starters_more(pr);
 }

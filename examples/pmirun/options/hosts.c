@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../allocation.h"
 #include "../local/util.h"
 #include "config.h"
 
-#define MAX_NAME       255u
 #define MAX_FILE_BYTES (16u << 20)
 
 /* Where a name stands, for messages. */
@@ -36,20 +36,6 @@ static void bad_host(const struct place *at, const char *item, size_t n, const c
         usage_error(at->p, "%s %s, line %u: \"%.*s\" %s", at->p->word, at->file, at->line, (int)n,
                     item, why);
     usage_error(at->p, "%s: \"%.*s\" %s", at->p->word, (int)n, item, why);
-}
-
-bool host_is_name(const char *name, size_t n)
-{
-    static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%:";
-    bool begins = true;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!name[i] || !strchr(allowed, name[i]) || (begins && name[i] == '-'))
-            return false;
-        begins = name[i] == '@'; /* of the user; now that of the host */
-    }
-    return n > 0 && n <= MAX_NAME && !begins;
 }
 
 /* slots 0: not said. */

@@ -8,6 +8,7 @@
 
 #include "../local/job.h"
 #include "../local/util.h"
+#include "../reach.h"
 #include "env.h"
 #include "hosts.h"
 #include "row.h"
@@ -247,29 +248,33 @@ static void settle_slots(struct options *opt)
         opt->slots[i] = opt->per_host ? opt->per_host : opt->slots[i] ? opt->slots[i] : 1;
 }
 
+static void check(const struct parse *p, const char *why)
+{
+    if (why)
+        usage_error(p, "%s", why);
+}
+
 /* How many nodes, and how to get there. */
 static void settle_nodes(const struct parse *p)
 {
     struct options *opt = p->opt;
 
+    check(p, reach_allocation(opt));
     settle_slots(opt);
     if (opt->n_nodes == 0)
         opt->n_nodes = count_nodes(opt);
     else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
         opt->n_nodes = opt->n_nodes < count_nodes(opt) ? opt->n_nodes : count_nodes(opt);
-    if (opt->launch == LAUNCH_HERE) {
-        if (opt->n_hosts)
-            opt->launch = LAUNCH_SSH;
-        else if (opt->n_nodes > 1)
-            usage_error(p, "-N %u: how to get there? Give --hosts, or --launch srun or fork",
-                        opt->n_nodes);
-    }
-    if (opt->launch == LAUNCH_SSH && !opt->n_hosts)
-        usage_error(p, "--launch ssh: to which hosts? Give --hosts");
+    if (opt->launch == LAUNCH_HERE && !opt->n_hosts && opt->n_nodes > 1)
+        usage_error(p, "-N %u: how to get there? Give --hosts, or --launch srun or fork",
+                    opt->n_nodes);
     if (opt->n_hosts && opt->n_hosts < opt->n_nodes)
-        usage_error(p, "%u hosts for %u nodes", opt->n_hosts, opt->n_nodes);
+        usage_error(p, "%u hosts for %u nodes%s%s", opt->n_hosts, opt->n_nodes,
+                    opt->allocation ? "; the hosts are those in " : "",
+                    opt->allocation ? opt->allocation : "");
     if (opt->n_nodes > opt->n_procs)
         opt->n_nodes = opt->n_procs; /* a node without ranks has no part in the job */
+    check(p, reach_settle(opt));
     if (opt->max_spawned == UINT32_MAX)
         opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
 }
@@ -293,6 +298,7 @@ void options_parse(struct options *opt, int argc, char **argv)
     opt->stall_s = 60;
     opt->get_s = 60;
     opt->start_s = 60;
+    opt->fanout = 16;
     opt->node_s = 25;
     opt->links = LINKS_TCP;
     opt->shm_max_bytes = UINT64_C(1024) << 20;

@@ -229,10 +229,33 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_launch,
      .words = "fork ssh srun slurm",
-     .help = "how to get there: ssh (when there are hosts), srun, or fork (all on this host)",
+     .help = "how to get there: ssh (when there are hosts), srun, fork (all on this host), or a "
+             "command with %h for the host and %c for what to run there",
      .man = "How to get there: `ssh` (the default when there are hosts), `srun` (`slurm` is the "
-            "same), or `fork`, which starts all nodes on this host.",
+            "same), `fork`, which "
+            "starts all nodes on this host, or a command with %h for the host and %c for what to "
+            "run there (see THE WAY TO A NODE).",
      .hydra = "-launcher"},
+    {.names = "--fanout",
+     .arg = "N",
+     .scope = SCOPE_JOB,
+     .set = set_count,
+     AT(fanout),
+     .min = 1,
+     .max = 65536,
+     .help = "nodes that are being reached at a time (16)",
+     .man = "Have N nodes under way at a time, at most; 16 when not given. The next one begins "
+            "when an agent has come. Not for `srun`, which reaches all at once.",
+     .mpirun = "--mca plm_rsh_num_concurrent"},
+    {.names = "--wait-hosts",
+     .arg = "S",
+     .scope = SCOPE_JOB,
+     .set = set_seconds,
+     AT(wait_s),
+     .help = "try again for S seconds to reach a node that cannot be reached (0)",
+     .man = "When the command that brings a node ends before the node has answered, run it again a "
+            "second later, for S seconds; 0, the default, is not again. --start-timeout begins "
+            "after that."},
     {.names = "--launch-agent --launcher-exec",
      .arg = "PROG",
      .scope = SCOPE_JOB,

@@ -10,6 +10,7 @@
 
 #include "../local/job.h"
 #include "../local/util.h"
+#include "../reach.h"
 
 /* ---- values ---- */
 
@@ -123,9 +124,11 @@ void set_path(struct parse *p, const struct option_row *row, char **value)
 
 void set_launch(struct parse *p, const struct option_row *row, char **value)
 {
-    static const enum launch_kind kinds[] = {LAUNCH_FORK, LAUNCH_SSH, LAUNCH_SRUN, LAUNCH_SRUN};
+    const char *why = reach_launch(p->opt, value[0]);
 
-    p->opt->launch = kinds[parse_word(p, value[0], row->words)];
+    (void)row;
+    if (why)
+        usage_error(p, "%s %s", p->word, why);
 }
 
 void set_map(struct parse *p, const struct option_row *row, char **value)

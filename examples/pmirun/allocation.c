@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "allocation.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "local/util.h"
+#include "options.h"
+
+#define LINE_BYTES  1024u           /* of a host file */
+#define INDEX_SIZE  (2 * MAX_HOSTS) /* of hosts by name */
+#define MAX_ORDINAL 1000000000u     /* in a range of names */
+
+/* ---- names ---- */
+
+bool host_is_name(const char *name, size_t n)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%:";
+    bool begins = true;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!name[i] || !strchr(allowed, name[i]) || (begins && name[i] == '-'))
+            return false;
+        begins = name[i] == '@'; /* of the user; now that of the host */
+    }
+    return n > 0 && n <= HOST_NAME_BYTES && !begins;
+}
+
+bool host_is_own(const char *name)
+{
+    char own[HOST_NAME_BYTES + 1] = "";
+
+    if (strcasecmp(name, "localhost") == 0)
+        return true;
+    if (gethostname(own, sizeof(own) - 1) != 0 || !own[0])
+        return false;
+    if (strcasecmp(name, own) == 0)
+        return true;
+    own[strcspn(own, ".")] = '\0';
+    return strcasecmp(name, own) == 0;
+}
+
+/* ---- the list ---- */
+
+/* Each of the following returns NULL, or what is wrong, to be freed. */
+
+static char *add_host(struct allocation *a, const char *name, uint32_t slots)
+{
+    if (!host_is_name(name, strlen(name)))
+        return xprintf("\"%.*s\" is no host's name", (int)HOST_NAME_BYTES, name);
+    if (a->n_hosts == MAX_HOSTS)
+        return xprintf("more than %u hosts", MAX_HOSTS);
+    if ((a->n_hosts & (a->n_hosts - 1)) == 0) { /* room for twice as many */
+        const size_t room = a->n_hosts ? 2 * (size_t)a->n_hosts : 1;
+
+        a->hosts = xrealloc(a->hosts, room * sizeof(*a->hosts));
+        a->slots = xrealloc(a->slots, room * sizeof(*a->slots));
+    }
+    a->hosts[a->n_hosts] = xprintf("%s", name);
+    a->slots[a->n_hosts++] = slots;
+    return NULL;
+}
+
+/* More slots for a host, which may have some. */
+static char *add_slots(struct allocation *a, const char *name, uint32_t slots)
+{
+    uint32_t at = hash_text(name) % INDEX_SIZE, i;
+    char *why;
+
+    if (!a->index)
+        a->index = memset(xrealloc(NULL, INDEX_SIZE * sizeof(*a->index)), 0,
+                          INDEX_SIZE * sizeof(*a->index));
+    while (a->index[at] && strcmp(a->hosts[a->index[at] - 1], name) != 0)
+        at = (at + 1) % INDEX_SIZE;
+    if (!a->index[at]) {
+        why = add_host(a, name, slots);
+        a->index[at] = why ? 0 : a->n_hosts;
+        return why;
+    }
+    i = a->index[at] - 1;
+    if (slots > MAX_PROCS - a->slots[i])
+        return xprintf("%s has more than %u slots", name, MAX_PROCS);
+    a->slots[i] += slots;
+    return NULL;
+}
+
+/* Digits, of a number from 1 to MAX_PROCS; *p is behind them afterwards. 0: it is none. */
+static uint32_t take_count(const char **p)
+{
+    uint32_t v = 0;
+
+    for (; **p >= '0' && **p <= '9'; ++*p) {
+        v = 10 * v + (uint32_t)(**p - '0');
+        if (v > MAX_PROCS)
+            return 0;
+    }
+    return v;
+}
+
+/* ---- Slurm: n[0-2,7],m07, where a name may have several brackets ---- */
+
+static char *expand(struct allocation *a, char *name, size_t len, const char *p, const char *end);
+
+/* What is between brackets, each value of it with what follows. */
+static char *expand_ranges(struct allocation *a, char *name, size_t len, const char *p,
+                           const char *close, const char *end)
+{
+    do {
+        const char *first = p;
+        uint64_t low, high;
+        int width;
+        char *stop, *why;
+
+        if (*p < '0' || *p > '9')
+            return xprintf("a range does not begin with a number");
+        low = high = strtoull(p, &stop, 10);
+        width = *first == '0' ? (int)(stop - first) : 0;
+        p = stop;
+        if (*p == '-') {
+            if (p[1] < '0' || p[1] > '9')
+                return xprintf("a range has no end");
+            high = strtoull(p + 1, &stop, 10);
+            p = stop;
+        }
+        if (p != close && *p != ',')
+            return xprintf("'%c' in a range", *p);
+        if (high < low || high > MAX_ORDINAL || high - low >= MAX_HOSTS ||
+            width > (int)HOST_NAME_BYTES)
+            return xprintf("the range %.*s is none, or too long", (int)(p - first), first);
+        for (uint64_t v = low; v <= high; v++) {
+            const int n = snprintf(name + len, HOST_NAME_BYTES + 1 - len, "%0*llu", width,
+                                   (unsigned long long)v);
+
+            if ((size_t)n > HOST_NAME_BYTES - len)
+                return xprintf("a name is longer than %u bytes", HOST_NAME_BYTES);
+            why = expand(a, name, len + (size_t)n, close + 1, end);
+            if (why)
+                return why;
+        }
+    } while (p++ != close);
+    return NULL;
+}
+
+/* One name with its ranges, up to `end`; name[0..len) is what has been read of it. */
+static char *expand(struct allocation *a, char *name, size_t len, const char *p, const char *end)
+{
+    const char *close;
+
+    for (; p < end && *p != '['; p++) {
+        if (len == HOST_NAME_BYTES)
+            return xprintf("a name is longer than %u bytes", HOST_NAME_BYTES);
+        name[len++] = *p;
+    }
+    if (p == end) {
+        name[len] = '\0';
+        return add_host(a, name, 0);
+    }
+    close = memchr(p, ']', (size_t)(end - p));
+    if (!close)
+        return xprintf("a '[' has no ']'");
+    return expand_ranges(a, name, len, p + 1, close, end);
+}
+
+static char *slurm_names(struct allocation *a, const char *text)
+{
+    char name[HOST_NAME_BYTES + 1];
+
+    for (const char *p = text;; p++) {
+        const char *end = p;
+        char *why;
+
+        for (bool inside = false; *end && (inside || *end != ','); end++)
+            inside = *end == '[' || (inside && *end != ']');
+        why = expand(a, name, 0, p, end);
+        if (why || !*end)
+            return why;
+        p = end;
+    }
+}
+
+/* 2(x3),1: of each host in turn. */
+static char *slurm_tasks(struct allocation *a, const char *p)
+{
+    uint64_t n = 0;
+
+    for (;; p++) {
+        const uint32_t count = take_count(&p);
+        uint32_t times = 1;
+
+        if (count && p[0] == '(' && p[1] == 'x') {
+            p += 2;
+            times = take_count(&p);
+            if (*p++ != ')')
+                times = 0;
+        }
+        if (!count || !times || (*p && *p != ','))
+            return xprintf("wants counts such as 2(x3),1");
+        for (uint32_t i = 0; i < times && n + i < a->n_hosts; i++)
+            a->slots[n + i] = count;
+        n += times;
+        if (!*p)
+            break;
+    }
+    if (n == a->n_hosts)
+        return NULL;
+    /* In a step they are the step's, whose nodes may be fewer. */
+    memset(a->slots, 0, a->n_hosts * sizeof(*a->slots));
+    return getenv("SLURM_STEP_ID") ? NULL
+                                   : xprintf("it is for %llu nodes, SLURM_JOB_NODELIST names %u",
+                                             (unsigned long long)n, a->n_hosts);
+}
+
+static char *about(char *why, const char *variable, const char *text)
+{
+    char *all;
+
+    if (!why)
+        return NULL;
+    all = xprintf("%s=%.200s: %s", variable, text, why);
+    free(why);
+    return all;
+}
+
+/* A variable that is set, and not to nothing. */
+static const char *set(const char *variable)
+{
+    const char *text = getenv(variable);
+
+    return text && *text ? text : NULL;
+}
+
+static char *find_slurm(struct allocation *a, const char *text)
+{
+    const char *tasks = set("SLURM_TASKS_PER_NODE");
+    char *why = about(slurm_names(a, text), a->variable, text);
+
+    if (!why && tasks)
+        why = about(slurm_tasks(a, tasks), "SLURM_TASKS_PER_NODE", tasks);
+    return why;
+}
+
+/* ---- LSF: a 2 b 4 ---- */
+
+static char *find_pairs(struct allocation *a, const char *text)
+{
+    char *copy = xprintf("%s", text), *save = NULL, *why = NULL;
+
+    for (char *h = strtok_r(copy, " ", &save); h && !why; h = strtok_r(NULL, " ", &save)) {
+        const char *count = strtok_r(NULL, " ", &save), *end = count ? count : "";
+        const uint32_t slots = take_count(&end);
+
+        why = !slots || *end ? xprintf("\"%.255s\" has no number of slots", h)
+                             : add_slots(a, h, slots);
+    }
+    free(copy);
+    return about(why, a->variable, text);
+}
+
+/* ---- files ---- */
+
+static FILE *open_file(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would not open */
+    struct stat st;
+    FILE *f;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (f = fdopen(fd, "r")))
+        return f;
+    if (fd >= 0) {
+        close(fd);
+        errno = EINVAL;
+    }
+    return NULL;
+}
+
+/* "host", or with_slots "host slots ..."; an empty line is nothing. */
+static char *add_line(struct allocation *a, char *line, bool with_slots)
+{
+    char *save = NULL, *host = strtok_r(line, " \t\r\n", &save);
+    const char *count = host ? strtok_r(NULL, " \t\r\n", &save) : NULL, *end = count;
+    uint32_t slots = 1;
+
+    if (!host)
+        return NULL;
+    if (!with_slots && count)
+        return xprintf("more than one word");
+    if (with_slots)
+        slots = count ? take_count(&end) : 0;
+    if (!slots || (with_slots && *end))
+        return xprintf("\"%.255s\" has no number of slots", host);
+    return add_slots(a, host, slots);
+}
+
+static char *find_file(struct allocation *a, const char *path, bool with_slots)
+{
+    char line[LINE_BYTES], *why = NULL, *all = NULL;
+    FILE *f = open_file(path);
+    unsigned number = 0;
+
+    if (!f)
+        return xprintf("%s=%s: cannot read this file: %s", a->variable, path, strerror(errno));
+    while (!why && fgets(line, sizeof(line), f)) {
+        number++;
+        why = strlen(line) == sizeof(line) - 1 && line[sizeof(line) - 2] != '\n'
+                  ? xprintf("it is longer than %u bytes", LINE_BYTES - 2)
+                  : add_line(a, line, with_slots);
+    }
+    if (why)
+        all = xprintf("%s=%s, line %u: %s", a->variable, path, number, why);
+    else if (ferror(f) || a->n_hosts == 0)
+        all = xprintf("%s=%s: %s", a->variable, path,
+                      ferror(f) ? strerror(errno) : "no host is named there");
+    free(why);
+    fclose(f);
+    return all;
+}
+
+/* ---- all of them ---- */
+
+/* One of several tasks of a Slurm step is not whom the allocation's nodes wait for. */
+static bool is_one_task_of_many(void)
+{
+    const char *tasks = set("SLURM_STEP_NUM_TASKS");
+
+    return tasks && strcmp(tasks, "1") != 0;
+}
+
+char *allocation_find(struct allocation *a)
+{
+    static const char *const variables[] = {"SLURM_JOB_NODELIST", "PBS_NODEFILE", "LSB_MCPU_HOSTS",
+                                            "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"};
+    static const char *const launch[] = {NULL, "ssh -x %h 'exec %c'", "blaunch %h %c",
+                                         "blaunch %h %c", "qrsh -inherit %h %c"};
+    const char *text = NULL;
+    char *why = NULL;
+    size_t i;
+
+    *a = (struct allocation){0};
+    for (i = 0; i < sizeof(variables) / sizeof(variables[0]) && !text; i++)
+        text = i == 0 && is_one_task_of_many() ? NULL : set(variables[i]);
+    if (!text)
+        return NULL;
+    i--;
+    a->variable = variables[i];
+    a->launch = launch[i];
+    if (i == 0)
+        why = find_slurm(a, text);
+    else if (i == 2)
+        why = find_pairs(a, text);
+    else
+        why = find_file(a, text, i == 4);
+    if (!why && a->n_hosts == 0)
+        why = xprintf("%s=%.200s: no host is named there", a->variable, text);
+    if (why)
+        allocation_free(a);
+    return why;
+}
+
+void allocation_free(struct allocation *a)
+{
+    for (uint32_t i = 0; i < a->n_hosts; i++)
+        free(a->hosts[i]);
+    free(a->hosts);
+    free(a->slots);
+    free(a->index);
+    *a = (struct allocation){0};
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The nodes that a batch system has given us, as its environment names them, and what names of
+ * hosts are. What the environment and its files say is not trusted: names become arguments of ssh,
+ * numbers are counts of processes.
+ *
+ *     Slurm  SLURM_JOB_NODELIST "n[0-2],m07", SLURM_TASKS_PER_NODE "2(x3),1"
+ *     PBS    PBS_NODEFILE: a file with a line for each process that a host takes
+ *     LSF    LSB_MCPU_HOSTS "a 2 b 4", or LSB_DJOB_HOSTFILE: a file as that of PBS
+ *     SGE    PE_HOSTFILE: a file with lines "host slots queue processors"
+ */
+#ifndef PMIRUN_ALLOCATION_H
+#define PMIRUN_ALLOCATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAX_HOSTS       65536u
+#define HOST_NAME_BYTES 255u
+
+struct allocation {
+    const char *variable; /* that names it; NULL: there is none */
+    const char *launch;   /* how to get to its nodes: a template (template.h); NULL: srun */
+    char **hosts;
+    uint32_t *slots; /* processes for each; all 0: not known */
+    uint32_t n_hosts;
+    uint32_t *index; /* of hosts by name, while a file is read; else NULL */
+};
+
+/* Looks into the environment. NULL, or what is wrong with what is there, to be freed; then nothing
+ * is in *a. */
+char *allocation_find(struct allocation *a);
+void allocation_free(struct allocation *a);
+
+/* Letters, digits and ._-@%: without a - at the beginning, of what follows @ too. */
+bool host_is_name(const char *name, size_t n);
+/* "localhost", or a name of this host: as gethostname() says it, or that up to its first dot. */
+bool host_is_own(const char *name);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "reach.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocation.h"
+#include "local/util.h"
+#include "template.h"
+
+/* A shell reads what ssh hands on. */
+static const char by_ssh[] = "ssh -x %h 'exec %c'";
+
+static void take_template(struct options *opt, struct template *t)
+{
+    if (opt->template)
+        template_free(opt->template);
+    else
+        opt->template = xrealloc(NULL, sizeof(*t));
+    *opt->template = *t;
+}
+
+char *reach_launch(struct options *opt, const char *how)
+{
+    static const struct {
+        const char *word;
+        enum launch_kind kind;
+    } words[] = {
+        {"fork", LAUNCH_FORK}, {"ssh", LAUNCH_SSH}, {"srun", LAUNCH_SRUN}, {"slurm", LAUNCH_SRUN}};
+    struct template t;
+    char *why, *all;
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(how, words[i].word) != 0)
+            continue;
+        opt->launch = words[i].kind;
+        return NULL;
+    }
+    if (!strpbrk(how, " \t\n%"))
+        return xprintf("wants fork, ssh, srun, or a command with %%h for the host and %%c for what "
+                       "to run there, not \"%s\"",
+                       how);
+    why = template_parse(&t, how);
+    if (!why) {
+        opt->launch = LAUNCH_TEMPLATE;
+        take_template(opt, &t);
+        return NULL;
+    }
+    all = xprintf("\"%.200s\": %s", how, why);
+    free(why);
+    return all;
+}
+
+char *reach_allocation(struct options *opt)
+{
+    struct allocation a;
+    char *why;
+
+    if (opt->n_hosts || opt->launch == LAUNCH_FORK ||
+        (opt->launch == LAUNCH_TEMPLATE && !opt->template->has_host))
+        return NULL;
+    why = allocation_find(&a);
+    if (why || !a.n_hosts)
+        return why;
+    opt->allocation = a.variable;
+    opt->way = a.launch;
+    opt->hosts = a.hosts;
+    opt->slots = a.slots;
+    opt->n_hosts = a.n_hosts;
+    if (opt->n_nodes) /* ranks are divided evenly among so many */
+        memset(opt->slots, 0, opt->n_hosts * sizeof(*opt->slots));
+    a.hosts = NULL;
+    a.slots = NULL;
+    a.n_hosts = 0;
+    allocation_free(&a);
+    return NULL;
+}
+
+/* The way to hosts when --launch says nothing. None, to this host alone where it is an
+ * allocation. */
+static void choose_way(struct options *opt)
+{
+    if (!opt->allocation)
+        opt->launch = LAUNCH_SSH;
+    else if (opt->n_nodes > 1 || !host_is_own(opt->hosts[0]))
+        opt->launch = opt->way ? LAUNCH_SSH : LAUNCH_SRUN;
+}
+
+char *reach_settle(struct options *opt)
+{
+    const bool said = opt->launch != LAUNCH_HERE;
+    struct template t;
+
+    if (!said && opt->n_hosts)
+        choose_way(opt);
+    if (!opt->n_hosts &&
+        (opt->launch == LAUNCH_SSH || (opt->launch == LAUNCH_TEMPLATE && opt->template->has_host)))
+        return xprintf("--launch %s: to which hosts? Give --hosts",
+                       opt->launch == LAUNCH_SSH ? "ssh" : template_name(opt->template));
+    if (opt->launch == LAUNCH_TEMPLATE && opt->launch_agent)
+        return xprintf("--launch-agent %s: --launch names the program already", opt->launch_agent);
+    if (opt->launch == LAUNCH_TEMPLATE && opt->n_hosts && !opt->template->has_host)
+        return xprintf("--launch \"%s ...\": it lacks %%h, which stands for the host",
+                       template_name(opt->template));
+    if (opt->launch != LAUNCH_SSH)
+        return NULL;
+    /* A template of ours: nothing is wrong with it. --launch-agent is another program for it. */
+    free(template_parse(&t, !said && opt->way ? opt->way : by_ssh));
+    if (opt->launch_agent) {
+        free(t.words[0]);
+        t.words[0] = xprintf("%s", opt->launch_agent);
+    }
+    take_template(opt, &t);
+    return NULL;
+}
