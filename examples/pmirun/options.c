@@ -193,6 +193,26 @@ static void settle_nodes(struct options *opt)
         opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
 }
 
+/* The text of --map-by or --bind-to, which is read into the policy. */
+static char *place_option(const char *option, const char *text, struct place_policy *p,
+                          const char *(*parse)(struct place_policy *p, const char *text))
+{
+    const char *why = parse(p, text);
+
+    if (why)
+        die(STATUS_USAGE, "%s %s: %s", option, text, why);
+    return xprintf("%s", text);
+}
+
+static void settle_place(struct options *opt)
+{
+    const char *why = place_settle(&opt->place);
+
+    if (why)
+        die(STATUS_USAGE, "%s", why);
+    opt->cyclic = opt->cyclic || opt->place.nodes_cyclic;
+}
+
 static bool global_option(struct options *opt, struct cursor *c, const char *w)
 {
     if (is(w, "-l", "--label"))
@@ -218,6 +238,14 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
         opt->launch_agent = xprintf("%s", argument(c));
     else if (is(w, "--map", NULL))
         opt->cyclic = one_of(w, argument(c), "block", "cyclic", NULL) == 1;
+    else if (is(w, "--map-by", "-map-by"))
+        opt->map_by = place_option(w, argument(c), &opt->place, place_parse_map);
+    else if (is(w, "--bind-to", "-bind-to"))
+        opt->bind_to = place_option(w, argument(c), &opt->place, place_parse_bind);
+    else if (is(w, "--report-bindings", "-report-bindings"))
+        opt->report_bindings = true;
+    else if (is(w, "--topology", NULL))
+        opt->topology = xprintf("%s", argument(c));
     else if (is(w, "--links", NULL))
         opt->links = (enum link_kind)one_of(w, argument(c), "any", "tcp", "ucx");
     else if (is(w, "--design", NULL))
@@ -319,5 +347,6 @@ void options_parse(struct options *opt, int argc, char **argv)
         if (opt->n_procs > MAX_PROCS)
             die(STATUS_USAGE, "more than %u processes", MAX_PROCS);
     } while (c.at < argc && ++c.at <= argc);
+    settle_place(opt);
     settle_nodes(opt);
 }

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "place/place.h"
+
 #ifndef MAX_PROCS
 #define MAX_PROCS 1000000u /* of a job */
 #endif
@@ -30,12 +32,17 @@ struct options {
     uint64_t shm_max_bytes;
     enum mpi_way mpi;
     bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
+    struct place_policy place;
+    char *map_by, *bind_to; /* the texts of it, NULL: none */
+    char *topology;         /* in the place of the node's own; NULL: that */
+    bool report_bindings;
     /* Several nodes. */
     enum launch_kind launch;
     enum link_kind links;
     uint32_t design; /* PMIWIRE_DESIGN_* */
     uint32_t n_nodes;
     bool cyclic;
+    bool one_host; /* an agent's: all nodes are on this one */
     char **hosts;
     uint32_t n_hosts;
     char *launch_agent; /* in the place of ssh; NULL: ssh */
