@@ -79,7 +79,6 @@ struct place_policy {
     bool nodes_cyclic;      /* ranks go round the nodes: --map-by node */
     enum place_level bind;  /* PLACE_NODE: nothing is bound */
     uint32_t each;          /* bind objects for each rank; 0: has not been said, 1 */
-    uint32_t per_node;      /* ppr:N:node; 0: has not been said */
     struct place_set *list; /* --bind-to list: instead of all this, a set for each rank */
     uint32_t n_list;
 };

@@ -64,21 +64,14 @@ static bool number(const char **text, uint32_t min, uint32_t max, uint32_t *v)
 
 static const char *set_each(struct place_policy *p, const char *text)
 {
-    static const char wrong[] = "the number of objects for a rank is from 1 to 65536";
+    static const char wrong[] = "wants 1 to 65536 objects for a rank";
     uint32_t each;
 
     if (!number(&text, 1, MAX_EACH, &each) || *text)
         return wrong;
     if (p->each && p->each != each)
-        return "--map-by and --bind-to name different numbers of objects for a rank";
+        return "wants another number of objects for a rank than the option before";
     p->each = each;
-    return NULL;
-}
-
-static const char *parse_ppr(struct place_policy *p, const char *text)
-{
-    if (!number(&text, 1, 1000000, &p->per_node) || strcasecmp(text, ":node") != 0)
-        return "ppr wants ppr:N:node, N from 1 to 1000000";
     return NULL;
 }
 
@@ -93,7 +86,7 @@ static const char *parse_modifier(struct place_policy *p, const char *text, size
     if (strncasecmp(word, "pe=", 3) == 0)
         return set_each(p, word + 3);
     if (strcasecmp(word, "block") != 0 && strcasecmp(word, "cyclic") != 0)
-        return "behind the object wants block, cyclic or PE=N";
+        return "wants block, cyclic or PE=N behind the object";
     *order = true;
     p->block = strcasecmp(word, "block") == 0;
     return NULL;
@@ -106,12 +99,9 @@ const char *place_parse_map(struct place_policy *p, const char *text)
     bool slot = is(text, len, "slot"), order = false;
 
     p->map_given = true;
-    if (is(text, len, "ppr"))
-        return text[len] ? parse_ppr(p, text + len + 1) : "ppr wants ppr:N:node";
     p->map = PLACE_NODE;
     if (!slot && !find_level(text, len, &p->map))
-        return "wants slot, node, socket, numa, l1cache, l2cache, l3cache, core, hwthread or "
-               "ppr:N:node";
+        return "wants slot, node, socket, numa, l1cache, l2cache, l3cache, core or hwthread";
     p->block = slot;
     for (text += len; *text && !why; text += len) {
         len = strcspn(++text, ":,");
@@ -131,13 +121,13 @@ static const char *parse_set(struct place_set *set, const char **text)
         uint32_t first, last;
 
         if (!number(text, 0, PLACE_MAX_PUS - 1, &first))
-            return "the list wants processors from 0 to 65535: 0-3,4-7 or 0+4,1+5";
+            return "wants processors from 0 to 65535, such as list:0-3,4+6";
         last = first;
         if (**text == '-' && (++*text, !number(text, first, PLACE_MAX_PUS - 1, &last)))
-            return "the list has a range that does not end behind its beginning";
+            return "wants ranges that end behind their beginning";
         for (uint32_t cpu = first; cpu <= last; cpu++)
             if (!place_set_add(set, cpu))
-                return "out of memory";
+                return "wants more memory than there is";
     } while (**text == '+' && ++*text);
     return NULL;
 }
@@ -150,14 +140,14 @@ static const char *parse_list(struct place_policy *p, const char *text)
         struct place_set *more = realloc(p->list, (p->n_list + 1) * sizeof(*more));
 
         if (!more)
-            return "out of memory";
+            return "wants more memory than there is";
         p->list = more;
         p->list[p->n_list] = (struct place_set){0};
         why = parse_set(&p->list[p->n_list++], &text);
         if (why)
             return why;
     } while (*text == ',' && ++text);
-    return *text ? "the list wants processors with , between ranks, + and - in a rank's" : NULL;
+    return *text ? "wants a , between ranks, and + and - between processors" : NULL;
 }
 
 const char *place_parse_bind(struct place_policy *p, const char *text)
