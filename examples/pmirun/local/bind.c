@@ -52,11 +52,6 @@ void bind_free(struct binding *b)
     free(b);
 }
 
-const char *bind_cpuset(const char *var)
-{
-    return var + strlen(VARIABLE);
-}
-
 static void *zalloc(size_t n, size_t bytes)
 {
     void *p = xrealloc(NULL, n ? n * bytes : 1);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "../place/place.h"
 
@@ -23,8 +24,11 @@ struct binding {
  * STATUS_* and *why, a sentence to be freed. */
 int bind_job(struct pmirun *pr, struct job *job, char **why);
 void bind_free(struct binding *b); /* NULL is allowed */
-/* The processors in the value of a variable of struct binding. */
-const char *bind_cpuset(const char *var);
+/* The processors in the value of one of b->vars. */
+static inline const char *bind_cpuset(const char *var)
+{
+    return strchr(var, '=') + 1;
+}
 /* The processors that this process may use; place_set_free(). False: unknown. */
 bool bind_own(struct place_set *set);
 
