@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_CPUS 65536
+#define MAX_CPUS 8192
 
 static char line[4096];
 

@@ -227,7 +227,7 @@ static void texts(void **state)
     for (size_t i = 0; i < N(cpus); i++)
         assert_true(place_set_add(&set, cpus[i]));
     assert_int_equal(place_set_count(&set), 5);
-    assert_true(place_set_has(&set, 300) && !place_set_has(&set, 6) && !place_set_has(&set, 65535));
+    assert_true(place_set_has(&set, 300) && !place_set_has(&set, 6) && !place_set_has(&set, 8191));
     text = place_set_text(&set);
     assert_string_equal(text, "0-1,5,7,300");
     free(text);
@@ -249,15 +249,15 @@ static void wrong_texts(void **state)
                                        "socket:x",
                                        "core:pe=",
                                        "core:PE=0",
-                                       "core:PE=65537",
+                                       "core:PE=8193",
                                        "socket:block:",
                                        "slot,",
                                        "socket:PE=1x",
                                        "ppr:2:node"};
-    static const char *const binds[] = {
-        "",        "x",       "core:",      "core:0",       "slot",     "node",    "none:2",
-        "list",    "list:",   "list:,1",    "list:1,",      "list:3-1", "list:1-", "list:+1",
-        "list:1 ", "list:-1", "list:65536", "list:1-65536", "user:x"};
+    static const char *const binds[] = {"",        "x",         "core:",       "core:0",  "slot",
+                                        "node",    "none:2",    "list",        "list:",   "list:,1",
+                                        "list:1,", "list:3-1",  "list:1-",     "list:+1", "list:1 ",
+                                        "list:-1", "list:8192", "list:1-8192", "user:x"};
 
     (void)state;
     for (size_t i = 0; i < N(maps); i++) {
@@ -295,8 +295,8 @@ static void wrong_together(void **state)
 
 static void lists(void **state)
 {
-    static const char *const wanted[] = {"0-3", "4,6", "65535"};
-    struct place_policy p = policy(NULL, "list:0-3,4+6,65535");
+    static const char *const wanted[] = {"0-3", "4,6", "8191"};
+    struct place_policy p = policy(NULL, "list:0-3,4+6,8191");
 
     (void)state;
     assert_true(place_binds(&p));

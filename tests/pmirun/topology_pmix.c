@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a PMIx client learns of the node's topology: the shared memory and the text that it is
- * offered, what libpmix itself has loaded, and where it and rank 0 are bound. */
+ * offered, what libpmix itself has loaded, and where it is bound. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +31,7 @@ int main(void)
     pmix_topology_t found = PMIX_TOPOLOGY_STATIC_INIT;
     hwloc_topology_t topology;
     pmix_proc_t me, all;
-    pmix_locality_t near = 0;
-    char *allowed, *own;
+    char *allowed;
 
     must(PMIx_Init(&me, NULL, 0), "PMIx_Init");
     all = me;
@@ -44,13 +43,8 @@ int main(void)
            hwloc_topology_is_thissystem(topology),
            access(get(&all, PMIX_HWLOC_SHMEM_FILE), R_OK) == 0,
            strncmp(get(&all, PMIX_HWLOC_XML_V2), "<?xml", 5) == 0);
-    own = strdup(get(&me, PMIX_LOCALITY_STRING));
-    printf("rank=%u cpuset=%s locality=%s", me.rank, get(&me, PMIX_CPUSET), own);
-    all.rank = 0;
-    if (PMIx_Get_relative_locality(own, get(&all, PMIX_LOCALITY_STRING), &near) == PMIX_SUCCESS)
-        printf(" core=%d node=%d", (near & PMIX_LOCALITY_SHARE_CORE) != 0,
-               (near & PMIX_LOCALITY_SHARE_NODE) != 0);
-    puts("");
+    printf("rank=%u cpuset=%s locality=%s\n", me.rank, get(&me, PMIX_CPUSET),
+           get(&me, PMIX_LOCALITY_STRING));
     must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
     return 0;
 }

@@ -140,15 +140,18 @@ static void say_full(struct pmirun *pr, const struct seats *s, uint32_t room)
 
 static char *no_place(const struct place_policy *p, enum place_result rc, enum place_level missing)
 {
+    const char *map = place_level_name(p->map), *bind = place_level_name(p->bind);
+    char *what = xprintf("--map-by %s --bind-to %s", p->map == PLACE_NODE ? "slot" : map, bind);
+
     if (rc == PLACE_NO_OBJECTS)
-        return xprintf("--map-by %s --bind-to %s: hwloc finds no %s on this node; use another "
-                       "object, or --bind-to none",
-                       p->map == PLACE_NODE ? "slot" : place_level_name(p->map),
-                       place_level_name(p->bind), place_level_name(missing));
-    return xprintf("--map-by %s --bind-to %s: no %s of this node has %u of them for a rank, among "
-                   "the processors that pmirun may use",
-                   p->map == PLACE_NODE ? "slot" : place_level_name(p->map),
-                   place_level_name(p->bind), place_level_name(p->map), p->each);
+        return xappend(what, ": hwloc finds no %s on this node", place_level_name(missing));
+    if (p->map == PLACE_NODE)
+        return xappend(what,
+                       ": %u of them for each rank, and this node has fewer that pmirun may "
+                       "use",
+                       p->each);
+    return xappend(what, ": %u of them for each rank, and no %s has as many that pmirun may use",
+                   p->each, map);
 }
 
 /* 0, and *full: nothing is bound. */

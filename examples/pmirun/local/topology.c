@@ -257,7 +257,7 @@ static const char *await(struct topology *t, const struct task *task, pid_t pid,
         [NO_TOPOLOGY] = "hwloc does not find it",
         [NO_FILE] = "its file cannot be written",
         [NO_SUCH_TOPOLOGY] = "hwloc does not understand it",
-        [TOO_LARGE] = "it has more than 65536 processors",
+        [TOO_LARGE] = "it has more than 8192 processors",
     };
     const uint64_t end = clock_ns() + FIND_S * NS_PER_S;
     unsigned char answer = FOUND;

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLACE_MAX_PUS 65536u /* processors of a node; their numbers are below it too */
+#define PLACE_MAX_PUS 8192u /* of a node, as Linux has it; their numbers are below it too */
 #define PLACE_NONE    UINT32_MAX
 
 /* ---- sets of processors ---- */

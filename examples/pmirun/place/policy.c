@@ -64,7 +64,7 @@ static bool number(const char **text, uint32_t min, uint32_t max, uint32_t *v)
 
 static const char *set_each(struct place_policy *p, const char *text)
 {
-    static const char wrong[] = "wants 1 to 65536 objects for a rank";
+    static const char wrong[] = "wants 1 to 8192 objects for a rank";
     uint32_t each;
 
     if (!number(&text, 1, MAX_EACH, &each) || *text)
@@ -121,7 +121,7 @@ static const char *parse_set(struct place_set *set, const char **text)
         uint32_t first, last;
 
         if (!number(text, 0, PLACE_MAX_PUS - 1, &first))
-            return "wants processors from 0 to 65535, such as list:0-3,4+6";
+            return "wants processors from 0 to 8191, such as list:0-3,4+6";
         last = first;
         if (**text == '-' && (++*text, !number(text, first, PLACE_MAX_PUS - 1, &last)))
             return "wants ranges that end behind their beginning";
