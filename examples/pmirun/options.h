@@ -20,6 +20,17 @@ enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
 
 struct app;
 
+/* What of our environment a program gets: all, or what is named. */
+struct env {
+    enum { ENV_UNSAID, ENV_ALL, ENV_SOME } what;
+    char **pass; /* names, NULL-terminated */
+    uint32_t n_pass;
+};
+
+#define UNIVERSE_SLOTS (-2) /* until the hosts are known: the sum of their slots */
+#define STDIN_ALL      (UINT32_MAX - 1)
+#define STDIN_NONE     UINT32_MAX
+
 struct options {
     struct app *apps;
     uint32_t n_apps;
@@ -36,6 +47,16 @@ struct options {
     char *map_by, *bind_to; /* the texts of it, NULL: none */
     char *topology;         /* in the place of the node's own; NULL: that */
     bool report_bindings;
+    bool exit_codes; /* print those of all ranks at the end */
+    bool as_hydra;   /* ends of ranks and of the job, as hydra has them */
+    char *outfile;   /* where output goes, with %r and the like; NULL: to ours */
+    char *errfile;
+    uint32_t stdin_rank; /* who gets our stdin: a rank, STDIN_ALL or STDIN_NONE */
+    /* For all groups. */
+    char **sets; /* VAR=value, NULL-terminated */
+    uint32_t n_sets;
+    struct env env;
+    char *wdir, *path;
     /* Several nodes. */
     enum launch_kind launch;
     enum link_kind links;
@@ -44,7 +65,9 @@ struct options {
     bool cyclic;
     bool one_host; /* an agent's: all nodes are on this one */
     char **hosts;
+    uint32_t *slots; /* of each host: processes that it takes before the next one gets some */
     uint32_t n_hosts;
+    uint32_t per_host;  /* the same for any host; 0: not said */
     char *launch_agent; /* in the place of ssh; NULL: ssh */
     double start_s;     /* for agents to come */
     double node_s;      /* a node that is silent for so long is lost; 0: never */

@@ -253,7 +253,7 @@ static void wrong_texts(void **state)
                                        "socket:block:",
                                        "slot,",
                                        "socket:PE=1x",
-                                       "ppr:2:node"};
+                                       "ppr:2:x"};
     static const char *const binds[] = {"",        "x",         "core:",       "core:0",  "slot",
                                         "node",    "none:2",    "list",        "list:",   "list:,1",
                                         "list:1,", "list:3-1",  "list:1-",     "list:+1", "list:1 ",

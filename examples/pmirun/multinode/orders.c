@@ -81,7 +81,9 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.no_shm = flags & 2;
     pr->opt.pmi_1_2 = flags & 4;
     pr->opt.verbose = flags & 8;
-    pr->opt.design = flags >> 4;
+    pr->opt.as_hydra = flags & 16;
+    pr->opt.design = flags >> 5;
+    pr->opt.stdin_rank = get_u32(in);
     pr->opt.mpi = (enum mpi_way)get_u32(in);
     placed = get_place(&pr->opt, in);
     pr->opt.universe_size = (int32_t)get_u32(in);
@@ -143,14 +145,18 @@ static bool on_peers(struct pmirun *pr, struct msg_in *in)
 
 static bool get_app(struct msg_in *in, struct app *app)
 {
-    uint32_t argc;
+    uint32_t argc, what;
 
     app->n_procs = get_u32(in);
     app->argv = get_strings(in, &argc);
     app->wdir = get_option(in);
     app->search = get_option(in);
     app->sets = get_strings(in, &app->n_sets);
-    return !in->bad && argc > 0;
+    what = get_u32(in);
+    app->env.pass = get_strings(in, &app->env.n_pass);
+    if (what == ENV_SOME)
+        app->env.what = ENV_SOME;
+    return !in->bad && argc > 0 && what <= ENV_SOME;
 }
 
 /* Sets `bad` unless every rank has a node, and one of them is ours, or none. */
@@ -421,7 +427,7 @@ static bool on_input(struct pmirun *pr, struct msg_in *in)
     const char *p = get_text(in, &n);
 
     if (!in->bad)
-        agent_input_given(pr, p, n);
+        input_given(pr, p, n);
     return !in->bad;
 }
 

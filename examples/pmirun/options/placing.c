@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handlers of --map-by and --bind-to. */
 #define _GNU_SOURCE
-#include "row.h"
+#include "placing.h"
 
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "../local/util.h"
 #include "../place/place.h"
 
 static void read_policy(const struct parse *p, const char *text,
@@ -14,12 +19,32 @@ static void read_policy(const struct parse *p, const char *text,
         usage_error(p, "%s %s, not \"%s\"", p->word, why, text);
 }
 
+/* mpirun's ppr:N:node is --ppn N. False: something else. */
+static bool set_ppr(struct parse *p, const char *text)
+{
+    static const char begin[] = "ppr:", end[] = ":node";
+    const size_t n = strlen(text), least = sizeof(begin) - 1 + sizeof(end) - 1;
+    char *number;
+
+    if (strncasecmp(text, begin, sizeof(begin) - 1) != 0)
+        return false;
+    if (n <= least || strcasecmp(text + n - (sizeof(end) - 1), end) != 0)
+        usage_error(p, "%s wants ppr:N:node, not \"%s\"", p->word, text);
+    number = xprintf("%.*s", (int)(n - least), text + sizeof(begin) - 1);
+    p->opt->per_host = (uint32_t)parse_number(p, number, 1, MAX_PROCS);
+    free(number);
+    return true;
+}
+
 void set_map_by(struct parse *p, const struct option_row *row, char **value)
 {
     (void)row;
+    if (set_ppr(p, value[0]))
+        return;
     read_policy(p, value[0], place_parse_map);
     p->opt->map_by = value[0];
-    p->opt->cyclic = p->opt->place.nodes_cyclic;
+    if (p->opt->place.map == PLACE_NODE)
+        p->opt->cyclic = p->opt->place.nodes_cyclic;
 }
 
 void set_bind_to(struct parse *p, const struct option_row *row, char **value)
@@ -29,7 +54,7 @@ void set_bind_to(struct parse *p, const struct option_row *row, char **value)
     p->opt->bind_to = value[0];
 }
 
-void settle_place(const struct parse *p)
+void settle_placing(const struct parse *p)
 {
     const char *why = place_settle(&p->opt->place);
 
