@@ -11,7 +11,10 @@ dir=$(mktemp -d) || exit 1
 mkdir "$dir/tmp" && export TMPDIR=$dir/tmp
 cpuset=
 cleanup() {
-    [ -z "$cpuset" ] || rmdir "$cpuset"
+    for ((i = 0; i < 50; i++)); do # while a process of it is about to end
+        [ -n "$cpuset" ] && ! rmdir "$cpuset" 2> /dev/null || break
+        sleep 0.1
+    done
     rm -rf "$dir"
 }
 trap cleanup EXIT
@@ -65,15 +68,19 @@ bound() {
 apart() { [ "$(sed -n 's/.*cpus=\([^ ]*\) .*/\1/p' "$dir/out" | tr , '\n' | sort | uniq -d)" = "" ] || fail "two ranks have one processor"; }
 
 test_policies() {
-    local n how
+    local n how objects=
+    for how in socket numa; do # hwloc knows of no sockets on some machines
+        "$pmirun" --bind-to $how -n 1 true 2> "$dir/err" && objects+=" $how"
+        [ ! -s "$dir/err" ] || cat "$dir/err"
+    done
     for n in 1 2 5; do
         bound $n
         err_has ' not bound, ' $n
-        for how in none socket numa core hwthread; do
+        for how in none $objects core hwthread; do
             bound $n --bind-to $how
             [ $how = none ] || [ $n -gt ${#cpus[@]} ] || err_has ' bound to ' $n
         done
-        for how in slot node socket:block numa core hwthread; do
+        for how in slot node${objects// socket/ socket:block} core hwthread; do
             bound $n --map-by $how --bind-to hwthread
             [ $n -gt ${#cpus[@]} ] || { err_has ' bound to ' $n && apart; }
         done
@@ -87,7 +94,7 @@ test_policies() {
     bound 1 --map-by slot
     err_has ' not bound' 1
     # More ranks than there is room for.
-    for how in hwthread core socket; do
+    for how in hwthread core; do
         bound $((${#cpus[@]} + 1)) --bind-to $how
         err_has 'warning: .* ranks on this host, and room for .* with --bind-to '$how': they are not bound$' 1
     done
@@ -105,7 +112,7 @@ test_policies() {
 # Of pmirun itself: $1 begins a command of one processor, $last.
 limited() {
     may=$last
-    for how in core hwthread socket none; do
+    for how in core hwthread none; do
         "$1" bound 1 --bind-to $how
         err_has "processors $last\$" 1
         "$1" bound 2 --bind-to $how
@@ -241,7 +248,7 @@ test_spawn() {
     if [ ${#cpus[@]} = 1 ]; then
         err_has 'rank 1:0 not bound' 1
     else
-        err_has "rank 0 bound to .* processors ${cpus[0]}\$" 1
+        err_has "rank 0 bound to .* processors [0-9]*\$" 1
         err_has "rank 1:0 bound to .* processors [0-9]*\$" 1
         [ "$(sed -n 's/.*processors //p' "$dir/err" | sort -u | wc -l)" = 2 ] || fail "two ranks have one processor"
     fi
@@ -259,8 +266,8 @@ test_pmix() {
     fi
     sed -n 's/^pmirun: rank \([01]\) bound .*processors \(.*\)$/rank=\1 cpuset=hwloc:\2/p' "$dir/err" | sort > "$dir/said"
     sed -n 's/\(^rank=.*\) locality=.*/\1/p' "$dir/out" | sort | cmp -s - "$dir/said" || fail "PMIX_CPUSET is something else than the report"
-    out_has '^rank=0 .* locality=.*CR[0-9]*:HT0\(:NM0\)*$' 1
-    out_has '^rank=1 .* locality=.*CR[0-9]*:HT1\(:NM0\)*$' 1
+    out_has '^rank=0 .* locality=.*CR[0-9]*:HT[0-9]*\(:NM[0-9]*\)*$' 1
+    out_has '^rank=1 .* locality=.*CR[0-9]*:HT[0-9]*\(:NM[0-9]*\)*$' 1
     run --mpi pmix --bind-to none -n 2 "$client"
     out_has '^rank=[01] cpuset= locality=' 2
     # A list needs no topology, and PMIx clients hear of it all the same.
