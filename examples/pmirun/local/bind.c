@@ -274,7 +274,7 @@ static int decide(struct pmirun *pr, struct job *job, const struct place_set *ow
     if (status || full || pr->topology.elsewhere)
         bind_free(b);
     else
-        job->binding = b;
+        job->bound = b;
     return status;
 }
 

@@ -20,7 +20,7 @@ struct binding {
     char **localities; /* PMIx's PMIX_LOCALITY_STRING; an entry may be NULL */
 };
 
-/* Before the first rank of the job is launched here: sets job->binding, and reports. 0, or a
+/* Before the first rank of the job is launched here: sets job->bound, and reports. 0, or a
  * STATUS_* and *why, a sentence to be freed. */
 int bind_job(struct pmirun *pr, struct job *job, char **why);
 void bind_free(struct binding *b); /* NULL is allowed */

@@ -161,7 +161,7 @@ void job_free(struct pmirun *pr, struct job *job)
     for (char **p = job->vars; p && *p; p++)
         free(*p);
     free(job->vars);
-    bind_free(job->binding);
+    bind_free(job->bound);
     free(job->way_why);
     if (job->spawned) /* else they are of the command line, or stay as long as it */
         spawn_free_apps(job->apps, job->n_apps);

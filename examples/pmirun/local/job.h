@@ -65,16 +65,17 @@ struct job {
     bool over;      /* agent: nor anywhere */
     bool spawned;
     uint64_t spawn_token;
-    uint32_t spawn_node;     /* head: of the rank that asked */
-    char *spawner;           /* kvsname of the job that spawned this one */
-    uint32_t spawner_rank;   /* that asked */
-    enum mpi_way way;        /* what its ranks use; MPI_AUTO: has not been chosen (way.c) */
-    char *way_why;           /* why that, a sentence; NULL: has not been chosen */
-    bool misled;             /* it needs another way than --mpi says */
-    struct binding *binding; /* processors of its ranks here; NULL: any that we may use */
-    char **vars;             /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
-    struct table *table;     /* its pairs in shared memory; NULL: the engine stores them */
-    struct gather *gather;   /* its Allgathers; NULL: none yet */
+    uint32_t spawn_node;   /* head: of the rank that asked */
+    char *spawner;         /* kvsname of the job that spawned this one */
+    uint32_t spawner_rank; /* that asked */
+    enum mpi_way way;      /* what its ranks use; MPI_AUTO: has not been chosen (way.c) */
+    char *way_why;         /* why that, a sentence; NULL: has not been chosen */
+    bool misled;           /* it needs another way than --mpi says */
+    bool yields;           /* its ranks yield their processor while they wait */
+    struct binding *bound; /* processors of its ranks here; NULL: any that we may use */
+    char **vars;           /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
+    struct table *table;   /* its pairs in shared memory; NULL: the engine stores them */
+    struct gather *gather; /* its Allgathers; NULL: none yet */
     struct app *apps;
     uint32_t n_apps;
     struct rank *ranks;

@@ -362,7 +362,7 @@ static bool passes(const struct app *app, const char *var)
 /* How many strings are each rank's own: see own_env(). */
 static size_t own_strings(const struct pmirun *pr, const struct job *job)
 {
-    return 2 + (pr->opt.use_port ? 1 : 0) + (job->way == MPI_PMIX ? 1 : 0) + (job->binding ? 1 : 0);
+    return 2 + (pr->opt.use_port ? 1 : 0) + (job->way == MPI_PMIX ? 1 : 0) + (job->bound ? 1 : 0);
 }
 
 /* The strings of a program's environment. The first are each rank's own. */
@@ -427,8 +427,8 @@ static void own_env(const struct pmirun *pr, struct flight *f, const struct rank
         f->envp[n++] = f->id_env;
     if (r->job->way == MPI_PMIX)
         f->envp[n++] = f->pmix_env;
-    if (r->job->binding)
-        f->envp[n++] = r->job->binding->vars[r - r->job->ranks];
+    if (r->job->bound)
+        f->envp[n++] = r->job->bound->vars[r - r->job->ranks];
 }
 
 static void free_env(const struct pmirun *pr, const struct job *job, struct app *app)
@@ -494,12 +494,16 @@ static int child_main(void *arg)
     if (rc < 0)
         fail(f, STAGE_DESCRIPTORS, rc);
     /*
-     * A session of its own, and so a process group that signals reach whole. It is a scheduling
-     * group too where the kernel groups by session (sched_autogroup): ranks that share one get the
-     * share of one beside other work. 64 polling ranks beside 4 busy processes: 39 s in one
-     * session, 15.5 s each in its own, as under mpiexec.hydra (15.8 s).
+     * A process group of its own, which signals reach whole. A session of its own too, which is a
+     * scheduling group where the kernel groups by session (sched_autogroup): ranks that poll and
+     * share one get the share of one beside other work. 64 polling ranks beside 4 busy processes:
+     * 39 s in one session, 15.5 s each in its own, as under mpiexec.hydra (15.8 s). But
+     * sched_yield() yields to nobody outside the group, so ranks that yield stay in one session.
      */
-    rawcall(SYS_setsid, 0, 0, 0, 0);
+    if (f->rank->job->yields)
+        rawcall(SYS_setpgid, 0, 0, 0, 0);
+    else
+        rawcall(SYS_setsid, 0, 0, 0, 0);
     rawcall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
     if (rawcall(SYS_getppid, 0, 0, 0, 0) != f->l->parent)
         fail(f, STAGE_DESCRIPTORS, -ESRCH); /* the parent died before prctl() */
@@ -692,7 +696,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     }
     f->rank = r;
     f->app = r->app;
-    f->cpus = r->job->binding ? &r->job->binding->sets[r - r->job->ranks] : NULL;
+    f->cpus = r->job->bound ? &r->job->bound->sets[r - r->job->ranks] : NULL;
     f->err = 0;
     f->stage = STAGE_NONE;
     own_env(pr, f, r);

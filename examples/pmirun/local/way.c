@@ -324,7 +324,8 @@ static int set_openmpi(struct pmirun *pr, struct job *job, char **why)
     job_var(job, xprintf("OMPI_MCA_btl_sm_backing_directory=%s", shm)); /* vader's name in 5 */
     job_var(job, xprintf("OMPI_MCA_osc_sm_backing_directory=%s", shm));
     job_var(job, xprintf("OMPI_MCA_osc_rdma_backing_directory=%s", shm));
-    if (is_crowded(pr, job))
+    job->yields = is_crowded(pr, job);
+    if (job->yields)
         job_var(job, xprintf("OMPI_MCA_mpi_yield_when_idle=1"));
     return 0;
 }

@@ -414,7 +414,7 @@ int host_job(struct pmirun *pr, struct job *job, char **why)
                          .n_apps = job->n_apps,
                          .app_procs = app_procs,
                          .n_before = job_others(pr, job),
-                         .binding = job->binding,
+                         .binding = job->bound,
                          .parent = job->spawner,
                          .parent_rank = job->spawner_rank};
     char *nsdir = NULL;
