@@ -130,8 +130,8 @@ static char *take_line(struct words *w, char *t)
 void set_configfile(struct parse *p, const struct option_row *row, char **value)
 {
     struct words w = {.p = p, .path = value[0], .line = 1};
+    char *text;
     size_t n;
-    char *text = read_file(p, value[0], MAX_FILE_BYTES, &n);
 
     (void)row;
     if (p->in_file)
@@ -139,6 +139,7 @@ void set_configfile(struct parse *p, const struct option_row *row, char **value)
     if (p->at < p->argc)
         usage_error(p, "%s %s: nothing may follow it, not \"%s\"", p->word, value[0],
                     p->argv[p->at]);
+    text = read_file(p, value[0], MAX_FILE_BYTES, &n);
     for (char *t = text; *t; w.line++)
         t = take_line(&w, t);
     if (w.n == 0)

@@ -15,18 +15,18 @@ static void add(char ***list, uint32_t *n, char *string)
     (*list)[*n] = NULL;
 }
 
-/* A name of n bytes that a user may set. */
+/* The first n bytes are a name that a user may set. */
 static void check_name(const struct parse *p, const char *name, size_t n)
 {
     static const char *const ours[] = {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
     bool is_ours = n >= 4 && memcmp(name, "PMI_", 4) == 0;
 
     if (n == 0 || memchr(name, '=', n))
-        usage_error(p, "%s: \"%.*s\" is no variable's name", p->word, (int)n, name);
+        usage_error(p, "%s: \"%s\" does not begin with a variable's name", p->word, name);
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         is_ours = is_ours || (n == strlen(ours[i]) && memcmp(name, ours[i], n) == 0);
     if (is_ours)
-        usage_error(p, "%s %.*s: this variable is set by pmirun", p->word, (int)n, name);
+        usage_error(p, "%s %s: this variable is set by pmirun", p->word, name);
 }
 
 void set_x(struct parse *p, const struct option_row *row, char **value)

@@ -225,16 +225,17 @@ static void print_table(void)
 
 /* ---- completion ---- */
 
-/* A line for each name: it, and its values, or what its argument is, or nothing. */
-static void print_completion(void)
+/* A line for each option, with tabs between: its names; what becomes of it; its argument; values. */
+static void print_rows(void)
 {
+    static const char *const scopes[] = {"", "group", "job", "nothing", "elsewhere"};
+
     for (size_t i = 0; i < n_option_rows; i++) {
         const struct option_row *row = &option_rows[i];
-        const char *names = row->names, *name;
-        size_t n;
 
-        while (is_ours(row) && (name = option_next_name(&names, &n)))
-            printf("%.*s %s\n", (int)n, name, row->words ? row->words : row->arg ? row->arg : "");
+        if (row->scope != SCOPE_SECTION)
+            printf("%s\t%s\t%s\t%s\n", row->names, scopes[row->scope], row->arg ? row->arg : "-",
+                   row->words ? row->words : "-");
     }
 }
 
@@ -242,7 +243,7 @@ static void print_completion(void)
 
 void show_help(struct parse *p, const struct option_row *row, char **value)
 {
-    static void (*const print[])(void) = {print_manual, print_table, print_completion};
+    static void (*const print[])(void) = {print_manual, print_table, print_rows};
 
     if (value[0])
         print[parse_word(p, value[0], row->words)]();

@@ -3,7 +3,7 @@
  * Names of hosts: lists, as --hosts takes them and allocations have them, and files. They are
  * parsed here, by no shell, and each is checked before it becomes an argument of ssh or srun.
  *
- *     list:  a,b:2,n[01-04,7],user@c,[::1]:2      behind the colon: slots, processes that it takes
+ *     list:  a,b:2,n[01-04,12],user@c,[::1]:2      behind the colon: slots, processes that it takes
  *     file:  a line a host: `a`, `a:2`, `a slots=2`; what follows # is a comment
  *
  * A host that is named twice has the slots of both.
@@ -86,7 +86,7 @@ static size_t take_number(const char *text, size_t n, uint32_t *v)
     return i;
 }
 
-/* One name, or as many as its ranges make: n[01-04,7]. */
+/* One name, or as many as its ranges make: n[01-04,12]. */
 static void add_range(const struct place *at, const char *item, size_t n, uint32_t slots)
 {
     const char *open = memchr(item, '[', n), *end = item + n, *close, *t;

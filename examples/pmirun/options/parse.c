@@ -303,7 +303,8 @@ void options_parse(struct options *opt, int argc, char **argv)
         parse_group(&p);
     while (p.at < p.argc && ++p.at <= p.argc);
     if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
-        usage_error(&p, "-s %u: there are %u ranks, from 0 on", opt->stdin_rank, opt->n_procs);
+        usage_error(&p, "%s %u: there are %u ranks, from 0 on", p.stdin_word, opt->stdin_rank,
+                    opt->n_procs);
     settle_placing(&p);
     settle_nodes(&p);
     if (opt->universe_size == UNIVERSE_SLOTS)

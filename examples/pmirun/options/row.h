@@ -66,7 +66,8 @@ struct parse {
     const char *word; /* the option as it was typed, without its argument */
     int argc, at;     /* at: the next word */
     char **argv;
-    const char *in_file; /* of --configfile, which the words come from; NULL: the command line */
+    const char *stdin_word; /* -s as it was typed */
+    const char *in_file;    /* of --configfile, which the words come from; NULL: the command line */
 };
 
 /* Exits: a sentence that names option and value. */

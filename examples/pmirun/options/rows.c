@@ -172,13 +172,12 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_hosts,
      .help = "names of hosts, behind a colon their slots; n[1-4] are four",
-     .man =
-         "Names of hosts, for ssh or srun. Behind a colon stand a host's slots; n[01-04,7] stands "
-         "for n01, n02, n03, n04 and n07. An IPv6 address that has slots stands in brackets. A "
-         "host that is named twice has the slots of both. Without slots, the ranks are spread over "
-         "all hosts as --map says. With slots for one, each other has 1, and ranks fill the slots "
-         "of the first host, then of the next; behind the last it begins again. A name has "
-         "letters, digits and ._-@%: and begins with no -; there are 65536 at most.",
+     .man = "Names of hosts, for ssh or srun. Behind a colon stand a host's slots; n[01-04,12] "
+            "stands for n01 to n04 and n12. An IPv6 address that has slots stands in brackets. A "
+            "host that is named twice has the slots of both. Without slots, the ranks are spread "
+            "over all hosts as --map says. With slots for one, each other has 1, and ranks fill "
+            "the slots of the first host, then of the next; behind the last it begins again. A "
+            "name has letters, digits and ._-@%: and begins with no -; there are 65536 at most.",
      .hydra = "-hosts",
      .srun = "-w",
      .mpirun = "--host"},

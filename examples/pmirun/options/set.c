@@ -164,6 +164,7 @@ void set_universe_size(struct parse *p, const struct option_row *row, char **val
 /* Whether there is such a rank is known when all groups are. */
 void set_stdin(struct parse *p, const struct option_row *row, char **value)
 {
+    p->stdin_word = p->word;
     if (strcmp(value[0], "all") == 0)
         p->opt->stdin_rank = STDIN_ALL;
     else if (strcmp(value[0], "none") == 0)
