@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "place/place.h"
+
 #ifndef MAX_PROCS
 #define MAX_PROCS 1000000u /* of a job */
 #endif
@@ -43,6 +45,10 @@ struct options {
     uint64_t shm_max_bytes;
     enum mpi_way mpi;
     bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
+    struct place_policy place;
+    char *map_by, *bind_to; /* the texts of it, NULL: none */
+    char *topology;         /* in the place of the node's own; NULL: that */
+    bool report_bindings;
     bool exit_codes; /* print those of all ranks at the end */
     bool as_hydra;   /* ends of ranks and of the job, as hydra has them */
     char *outfile;   /* where output goes, with %r and the like; NULL: to ours */
@@ -59,6 +65,7 @@ struct options {
     uint32_t design; /* PMIWIRE_DESIGN_* */
     uint32_t n_nodes;
     bool cyclic;
+    bool one_host; /* an agent's: all nodes are on this one */
     char **hosts;
     uint32_t *slots; /* of each host: processes that it takes before the next one gets some */
     uint32_t n_hosts;

@@ -11,6 +11,11 @@ int hwloc_topology_set_flags(void);
 int hwloc_topology_set_all_types_filter(void);
 int hwloc_topology_load(void);
 int hwloc_topology_export_xmlbuffer(void);
+int hwloc_get_obj_by_depth(void);
+int hwloc_get_nbobjs_by_depth(void);
+int hwloc_get_type_depth(void);
+int hwloc_topology_is_thissystem(void);
+int hwloc_topology_set_synthetic(void);
 
 static const char *what(void)
 {
@@ -53,6 +58,31 @@ int hwloc_topology_load(void)
 }
 
 int hwloc_topology_export_xmlbuffer(void)
+{
+    return -1;
+}
+
+int hwloc_topology_set_synthetic(void)
+{
+    return -1;
+}
+
+int hwloc_topology_is_thissystem(void)
+{
+    return -1;
+}
+
+int hwloc_get_type_depth(void)
+{
+    return -1;
+}
+
+int hwloc_get_nbobjs_by_depth(void)
+{
+    return -1;
+}
+
+int hwloc_get_obj_by_depth(void)
 {
     return -1;
 }

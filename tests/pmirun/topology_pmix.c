@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a PMIx client learns of the node's topology: the shared memory and the text that it is
- * offered, and what libpmix itself has loaded. */
+ * offered, what libpmix itself has loaded, and where it is bound. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +43,8 @@ int main(void)
            hwloc_topology_is_thissystem(topology),
            access(get(&all, PMIX_HWLOC_SHMEM_FILE), R_OK) == 0,
            strncmp(get(&all, PMIX_HWLOC_XML_V2), "<?xml", 5) == 0);
+    printf("rank=%u cpuset=%s locality=%s\n", me.rank, get(&me, PMIX_CPUSET),
+           get(&me, PMIX_LOCALITY_STRING));
     must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
     return 0;
 }

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "job.h"
 
+#include "bind.h"
 #include "gather.h"
 #include "host.h"
 #include "launch.h"
@@ -160,6 +161,7 @@ void job_free(struct pmirun *pr, struct job *job)
     for (char **p = job->vars; p && *p; p++)
         free(*p);
     free(job->vars);
+    bind_free(job->bound);
     free(job->way_why);
     if (job->spawned) /* else they are of the command line, or stay as long as it */
         spawn_free_apps(job->apps, job->n_apps);
@@ -247,6 +249,15 @@ struct job *job_by_id(const struct pmirun *pr, uint32_t id)
     while (job && job->id != id)
         job = job->next;
     return job;
+}
+
+uint32_t job_others(const struct pmirun *pr, const struct job *job)
+{
+    uint32_t n = 0;
+
+    for (const struct job *j = pr->jobs; j; j = j->next)
+        n += j != job && !j->ended ? j->n_local : 0;
+    return n;
 }
 
 bool job_was(const struct pmirun *pr, uint32_t number)

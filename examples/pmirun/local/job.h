@@ -72,6 +72,7 @@ struct job {
     char *way_why;         /* why that, a sentence; NULL: has not been chosen */
     bool misled;           /* it needs another way than --mpi says */
     bool yields;           /* its ranks yield their processor while they wait */
+    struct binding *bound; /* processors of its ranks here; NULL: any that we may use */
     char **vars;           /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
     struct table *table;   /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather; /* its Allgathers; NULL: none yet */
@@ -125,6 +126,7 @@ struct job *job_create(struct pmirun *pr, const struct job_plan *plan, int *err)
 struct job *job_create_first(struct pmirun *pr, uint32_t *node_of);
 struct job *job_by_number(const struct pmirun *pr, uint32_t number);
 struct job *job_by_id(const struct pmirun *pr, uint32_t id);
+uint32_t job_others(const struct pmirun *pr, const struct job *job); /* ranks here of other jobs */
 /* Has there been a job of this number, which is forgotten now? */
 bool job_was(const struct pmirun *pr, uint32_t number);
 /* Frees spawned jobs that are over. Not while anything of this batch of events may point to one. */

@@ -23,6 +23,7 @@
 #define _GNU_SOURCE
 #include "launch.h"
 
+#include "bind.h"
 #include "pmirun.h"
 #include "rawcall.h"
 #include "spawn.h"
@@ -65,7 +66,7 @@ enum { FD_PMI = 3, FD_SLOTS = 4, SLOT_PMI = 0, SLOT_OUT, SLOT_ERR, SLOT_IN, SLOT
 #define FDS_PER_RANK 3u
 
 /* What a child could not do. */
-enum stage { STAGE_NONE, STAGE_DESCRIPTORS, STAGE_WDIR, STAGE_EXEC };
+enum stage { STAGE_NONE, STAGE_DESCRIPTORS, STAGE_WDIR, STAGE_BIND, STAGE_EXEC };
 
 struct flight {
     int tid; /* nonzero while the child shares our memory; cleared by the kernel */
@@ -75,7 +76,8 @@ struct flight {
     struct rank *rank;
     const struct app *app;
     char **envp;
-    bool take_stdin; /* the slot's descriptor becomes stdin; else our own stays */
+    const struct place_set *cpus; /* that it binds itself to; NULL: does not */
+    bool take_stdin;              /* the slot's descriptor becomes stdin; else our own stays */
     volatile int err;
     volatile enum stage stage;
     int fd; /* first of its slots */
@@ -310,6 +312,7 @@ static bool is_stale(const struct job *job, const char *var)
         "OMPI_COMM_WORLD_",
         "OMPI_MCA_orte_",
         "PRTE_",
+        "PMIRUN_CPUSET=",
     };
 
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
@@ -329,7 +332,7 @@ bool launch_is_set(const struct app *app, const char *var, uint32_t from)
     return false;
 }
 
-#define ENV_MAX_SLOTS 11u
+#define ENV_MAX_SLOTS 12u
 #define SHARED_ENV    4u /* strings that build_env() makes, one more in a spawned job */
 
 /* Is it set by `vars`, NULL or NULL-terminated? */
@@ -359,7 +362,7 @@ static bool passes(const struct app *app, const char *var)
 /* How many strings are each rank's own: see own_env(). */
 static size_t own_strings(const struct pmirun *pr, const struct job *job)
 {
-    return 2 + (pr->opt.use_port ? 1 : 0) + (job->way == MPI_PMIX ? 1 : 0);
+    return 2 + (pr->opt.use_port ? 1 : 0) + (job->way == MPI_PMIX ? 1 : 0) + (job->bound ? 1 : 0);
 }
 
 /* The strings of a program's environment. The first are each rank's own. */
@@ -424,6 +427,8 @@ static void own_env(const struct pmirun *pr, struct flight *f, const struct rank
         f->envp[n++] = f->id_env;
     if (r->job->way == MPI_PMIX)
         f->envp[n++] = f->pmix_env;
+    if (r->job->bound)
+        f->envp[n++] = r->job->bound->vars[r - r->job->ranks];
 }
 
 static void free_env(const struct pmirun *pr, const struct job *job, struct app *app)
@@ -510,6 +515,9 @@ static int child_main(void *arg)
         move_fd(f, SLOT_PMI, FD_PMI, 0);
     if (f->app->wdir && (rc = rawcall(SYS_chdir, (long)f->app->wdir, 0, 0, 0)) < 0)
         fail(f, STAGE_WDIR, rc);
+    if (f->cpus &&
+        (rc = rawcall(SYS_sched_setaffinity, 0, (long)f->cpus->bytes, (long)f->cpus->bits, 0)) < 0)
+        fail(f, STAGE_BIND, rc);
     restore_process(pr);
     rc = rawcall(SYS_execve, (long)f->app->path, (long)f->app->argv, (long)f->envp, 0);
     if (rc == -ENOEXEC &&
@@ -688,6 +696,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     }
     f->rank = r;
     f->app = r->app;
+    f->cpus = r->job->bound ? &r->job->bound->sets[r - r->job->ranks] : NULL;
     f->err = 0;
     f->stage = STAGE_NONE;
     own_env(pr, f, r);
@@ -729,6 +738,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
 static const char *what_failed(const struct app *app, int err, enum stage stage, const char **why)
 {
     *why = stage == STAGE_DESCRIPTORS ? "setting up descriptors failed"
+           : stage == STAGE_BIND      ? "its processors are no longer ours (--bind-to)"
            : stage == STAGE_EXEC && err == ENOENT && access(app->path, F_OK) == 0
                ? "the interpreter that it names is not there"
                : strerror(err);

@@ -75,6 +75,7 @@ struct pmirun {
     struct guard guard;
     struct folders folders;
     struct topology topology;
+    bool full_said; /* bind.c: that there is no room to bind ranks */
 
     int status; /* exit status so far */
     bool status_set;

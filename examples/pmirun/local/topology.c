@@ -12,6 +12,9 @@
  * A child of ours calls hwloc: to find devices hwloc loads their drivers' libraries, which may be
  * slow, start threads, or crash. Without an answer within FIND_S each rank finds its topology
  * itself, as it does when libhwloc is not on this node: loaded, not linked, since few jobs want it.
+ *
+ * To bind ranks pmirun wants to know itself which processors there are: the child sends a table of
+ * them (place/place.h).
  */
 #define _GNU_SOURCE
 #include "topology.h"
@@ -38,8 +41,20 @@
 
 extern char **environ;
 
-/* What the child says, in one byte, when it is done. */
-enum answer { FOUND, NO_LIBRARY, NO_TOPOLOGY, NO_FILE };
+/* What the child says, in one byte, when it is done. The table follows, if it is wanted. */
+enum answer { FOUND, NO_LIBRARY, NO_TOPOLOGY, NO_FILE, NO_SUCH_TOPOLOGY, TOO_LARGE };
+
+/* What the child is to do. */
+struct task {
+    const char *file;      /* to be written; NULL: none */
+    bool table;            /* to be sent */
+    const char *synthetic; /* hwloc's description of a node that is not this one; NULL: none */
+};
+
+/* Before the processors of the table. */
+struct table_head {
+    uint32_t n_pus, elsewhere;
+};
 
 /* ---- in the child ---- */
 
@@ -47,7 +62,9 @@ enum answer { FOUND, NO_LIBRARY, NO_TOPOLOGY, NO_FILE };
 /* clang-format off */
 #define FUNCTIONS(X) \
     X(hwloc_get_api_version) X(hwloc_topology_init) X(hwloc_topology_set_flags) \
-    X(hwloc_topology_set_all_types_filter) X(hwloc_topology_load) X(hwloc_topology_export_xmlbuffer)
+    X(hwloc_topology_set_all_types_filter) X(hwloc_topology_set_synthetic) \
+    X(hwloc_topology_load) X(hwloc_topology_export_xmlbuffer) X(hwloc_topology_is_thissystem) \
+    X(hwloc_get_type_depth) X(hwloc_get_nbobjs_by_depth) X(hwloc_get_obj_by_depth)
 /* clang-format on */
 #define POINTER(name) static __typeof__(&name) dl_##name;
 FUNCTIONS(POINTER)
@@ -66,47 +83,126 @@ static bool load_library(void)
     return dl_hwloc_get_api_version() >> 16 == HWLOC_API_VERSION >> 16;
 }
 
-static bool write_file(const char *path, const char *text, size_t len)
+static bool write_all(int fd, const void *p, size_t len)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
     size_t done = 0;
     ssize_t n;
 
-    while (fd >= 0 && done < len && (n = write(fd, text + done, len - done)) > 0)
+    while (done < len && (n = write(fd, (const char *)p + done, len - done)) > 0)
         done += (size_t)n;
-    return fd >= 0 && close(fd) == 0 && done == len;
+    return done == len;
 }
 
-/* Everything is kept: what a rank does not want, or may not have, its own hwloc leaves out. */
-static enum answer find(const char *path)
+static bool write_file(hwloc_topology_t topology, const char *path)
+{
+    char *xml;
+    int len, fd; /* with the NUL */
+
+    if (dl_hwloc_topology_export_xmlbuffer(topology, &xml, &len, 0) != 0)
+        return false;
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
+    return fd >= 0 && write_all(fd, xml, (size_t)len - 1) && close(fd) == 0;
+}
+
+/* ---- the table ---- */
+
+/* The memory next to an object: its first, which is the ordinary one where there are several. */
+static hwloc_obj_t memory_of(hwloc_obj_t obj)
+{
+    hwloc_obj_t m = obj->memory_first_child;
+
+    while (m && m->type != HWLOC_OBJ_NUMANODE)
+        m = m->memory_first_child;
+    return m;
+}
+
+static void fill_pu(struct place_pu *pu, uint32_t number, hwloc_obj_t obj)
+{
+    static const struct {
+        hwloc_obj_type_t type;
+        enum place_level level;
+    } levels[] = {{HWLOC_OBJ_PACKAGE, PLACE_SOCKET},
+                  {HWLOC_OBJ_L3CACHE, PLACE_L3},
+                  {HWLOC_OBJ_L2CACHE, PLACE_L2},
+                  {HWLOC_OBJ_L1CACHE, PLACE_L1},
+                  {HWLOC_OBJ_CORE, PLACE_CORE}};
+
+    *pu = (struct place_pu){.os = obj->os_index, .usable = 1};
+    for (int i = 0; i < PLACE_LEVELS; i++)
+        pu->of[i] = PLACE_NONE;
+    pu->of[PLACE_NODE] = 0;
+    pu->of[PLACE_HWTHREAD] = number;
+    for (; obj; obj = obj->parent) {
+        hwloc_obj_t memory = pu->of[PLACE_NUMA] == PLACE_NONE ? memory_of(obj) : NULL;
+
+        if (memory)
+            pu->of[PLACE_NUMA] = memory->logical_index;
+        for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+            if (obj->type == levels[i].type)
+                pu->of[levels[i].level] = obj->logical_index;
+    }
+    if (pu->of[PLACE_CORE] == PLACE_NONE) /* hwloc knows of no cores on some machines */
+        pu->of[PLACE_CORE] = number;
+}
+
+/* NULL: too many processors, or out of memory. */
+static struct place_pu *make_table(hwloc_topology_t topology, struct table_head *head)
+{
+    const int depth = dl_hwloc_get_type_depth(topology, HWLOC_OBJ_PU);
+    const unsigned n = dl_hwloc_get_nbobjs_by_depth(topology, depth);
+    struct place_pu *pus = n <= PLACE_MAX_PUS ? calloc(n, sizeof(*pus)) : NULL;
+
+    *head = (struct table_head){n, !dl_hwloc_topology_is_thissystem(topology)};
+    for (uint32_t i = 0; pus && i < n; i++) {
+        fill_pu(&pus[i], i, dl_hwloc_get_obj_by_depth(topology, depth, i));
+        if (pus[i].os >= PLACE_MAX_PUS) {
+            free(pus);
+            pus = NULL;
+        }
+    }
+    return pus;
+}
+
+/* Devices are kept in the file: what a rank does not want, or may not have, its own hwloc leaves
+ * out. */
+static enum answer find(const struct task *task, struct table_head *head, struct place_pu **pus)
 {
     hwloc_topology_t topology;
-    char *xml;
-    int len; /* with the NUL */
 
     if (!load_library())
         return NO_LIBRARY;
-    if (dl_hwloc_topology_init(&topology) != 0 ||
-        dl_hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0 ||
-        dl_hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) != 0 ||
-        dl_hwloc_topology_load(topology) != 0 ||
-        dl_hwloc_topology_export_xmlbuffer(topology, &xml, &len, 0) != 0)
+    if (dl_hwloc_topology_init(&topology) != 0)
         return NO_TOPOLOGY;
-    return write_file(path, xml, (size_t)len - 1) ? FOUND : NO_FILE;
+    if (task->synthetic && dl_hwloc_topology_set_synthetic(topology, task->synthetic) != 0)
+        return NO_SUCH_TOPOLOGY;
+    if (dl_hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0 ||
+        (task->file &&
+         dl_hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) != 0) ||
+        dl_hwloc_topology_load(topology) != 0)
+        return NO_TOPOLOGY;
+    if (task->file && !write_file(topology, task->file))
+        return NO_FILE;
+    if (task->table && !(*pus = make_table(topology, head)))
+        return TOO_LARGE;
+    return FOUND;
 }
 
-static void child(const char *path, int to, pid_t parent) __attribute__((noreturn));
+static void child(const struct task *task, int to, pid_t parent) __attribute__((noreturn));
 
-static void child(const char *path, int to, pid_t parent)
+static void child(const struct task *task, int to, pid_t parent)
 {
+    const int fd = STDERR_FILENO + 1;
+    struct place_pu *pus = NULL;
+    struct table_head head;
     char answer;
 
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
-        dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || dup2(to, STDERR_FILENO + 1) < 0)
+        dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || dup2(to, fd) < 0)
         _exit(1);
-    syscall(SYS_close_range, STDERR_FILENO + 2, ~0u, 0);
-    answer = (char)find(path);
-    if (write(STDERR_FILENO + 1, &answer, 1) != 1)
+    syscall(SYS_close_range, fd + 1, ~0u, 0);
+    answer = (char)find(task, &head, &pus);
+    if (!write_all(fd, &answer, 1) || (pus && (!write_all(fd, &head, sizeof(head)) ||
+                                               !write_all(fd, pus, head.n_pus * sizeof(*pus)))))
         _exit(1);
     for (;;) /* it is killed: no library has anything to tidy up */
         pause();
@@ -117,34 +213,67 @@ static void child(const char *path, int to, pid_t parent)
 /* Set beside HWLOC_XMLFILE. */
 static const char *const flags[] = {"HWLOC_THISSYSTEM", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES"};
 
+enum came { CAME, TOO_LATE, ENDED };
+
+/* All of len bytes, by then. */
+static enum came read_by(int fd, void *p, size_t len, uint64_t end)
+{
+    size_t done = 0;
+
+    while (done < len) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        const uint64_t now = clock_ns();
+        int rc = poll(&ready, 1, now < end ? (int)((end - now) / NS_PER_MS) + 1 : 0);
+        ssize_t n;
+
+        if (rc == 0)
+            return TOO_LATE;
+        n = rc < 0 ? -1 : read(fd, (char *)p + done, len - done);
+        if (n <= 0 && !(n < 0 && errno == EINTR))
+            return ENDED;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return CAME;
+}
+
+static enum came read_table(struct topology *t, int from, uint64_t end)
+{
+    struct table_head head;
+    enum came rc = read_by(from, &head, sizeof(head), end);
+
+    if (rc != CAME || head.n_pus == 0 || head.n_pus > PLACE_MAX_PUS)
+        return rc == CAME ? ENDED : rc;
+    t->table.n_pus = head.n_pus;
+    t->table.pus = xrealloc(t->table.pus, head.n_pus * sizeof(*t->table.pus));
+    t->elsewhere = head.elsewhere;
+    return read_by(from, t->table.pus, head.n_pus * sizeof(*t->table.pus), end);
+}
+
 /* Waits for the child's answer and ends it. NULL, or why there is no topology. */
-static const char *await(pid_t pid, int from)
+static const char *await(struct topology *t, const struct task *task, pid_t pid, int from)
 {
     static const char *const why[] = {
         [NO_LIBRARY] = LIBRARY " cannot be loaded (apt install libhwloc15)",
         [NO_TOPOLOGY] = "hwloc does not find it",
         [NO_FILE] = "its file cannot be written",
+        [NO_SUCH_TOPOLOGY] = "hwloc does not understand it",
+        [TOO_LARGE] = "it has more than 8192 processors",
     };
-    struct pollfd p = {.fd = from, .events = POLLIN};
     const uint64_t end = clock_ns() + FIND_S * NS_PER_S;
-    unsigned char answer;
-    ssize_t n = -1;
-    int rc;
+    unsigned char answer = FOUND;
+    enum came rc = read_by(from, &answer, 1, end);
 
-    do
-        rc = poll(&p, 1, clock_ns() < end ? (int)((end - clock_ns()) / NS_PER_MS) + 1 : 0);
-    while (rc < 0 && errno == EINTR);
-    if (rc > 0)
-        n = read(from, &answer, 1);
+    if (rc == CAME && answer == FOUND && task->table)
+        rc = read_table(t, from, end);
     if (kill(pid, SIGKILL) == 0)
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
             ;
-    if (rc == 0)
+    if (rc == TOO_LATE)
         return "hwloc has not found it within 10 s";
-    return n == 1 && answer <= NO_FILE ? why[answer] : "hwloc has crashed";
+    return rc == CAME && answer <= TOO_LARGE ? why[answer] : "hwloc has crashed";
 }
 
-static const char *make(const char *path)
+static const char *make(struct topology *t, const struct task *task)
 {
     const pid_t self = getpid();
     const char *why;
@@ -155,11 +284,25 @@ static const char *make(const char *path)
         return strerror(errno);
     pid = fork();
     if (pid == 0)
-        child(path, p[1], self);
+        child(task, p[1], self);
     close(p[1]);
-    why = pid < 0 ? strerror(errno) : await(pid, p[0]);
+    why = pid < 0 ? strerror(errno) : await(t, task, pid, p[0]);
     close(p[0]);
+    if (task->table) {
+        t->table_tried = true;
+        t->no_table = why;
+    }
     return why;
+}
+
+const struct place_topology *topology_table(struct pmirun *pr, const char **why)
+{
+    struct topology *t = &pr->topology;
+
+    if (!t->table_tried)
+        make(t, &(struct task){.table = true, .synthetic = pr->opt.topology});
+    *why = t->no_table;
+    return t->no_table ? NULL : &t->table;
 }
 
 const char *topology_file(struct pmirun *pr)
@@ -175,7 +318,8 @@ const char *topology_file(struct pmirun *pr)
         why = strerror(errno);
     } else {
         t->file = xprintf("%s/topology.xml", folder);
-        why = make(t->file);
+        why = make(t, &(struct task){.file = t->file,
+                                     .table = place_binds(&pr->opt.place) && !pr->opt.topology});
     }
     if (why) {
         trace(pr, "each rank looks for the node's topology itself: %s", why);

@@ -12,6 +12,13 @@ const char *topology_file(struct pmirun *pr)
     return NULL;
 }
 
+const struct place_topology *topology_table(struct pmirun *pr, const char **why)
+{
+    (void)pr;
+    *why = "this pmirun was built without hwloc (apt install libhwloc-dev)";
+    return NULL;
+}
+
 void topology_vars(struct pmirun *pr, struct job *job)
 {
     (void)job;

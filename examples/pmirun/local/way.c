@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "way.h"
 
+#include "bind.h"
 #include "host.h"
 #include "launch.h"
 #include "needs.h"
@@ -17,7 +18,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -288,21 +288,10 @@ static bool has_component(const struct found *f)
 /* Do ranks here outnumber the processors that they may use? */
 static bool is_crowded(const struct pmirun *pr, const struct job *job)
 {
-    cpu_set_t *set;
-    bool crowded = false;
+    struct place_set set = {0};
+    bool crowded = bind_own(&set) && pr->n_live + job->n_local > place_set_count(&set);
 
-    for (int n = 1024; n <= 1 << 20; n *= 4) {
-        size_t bytes = CPU_ALLOC_SIZE(n);
-
-        set = CPU_ALLOC(n);
-        if (!set)
-            return false;
-        if (sched_getaffinity(0, bytes, set) == 0) {
-            crowded = pr->n_live + job->n_local > (uint64_t)CPU_COUNT_S(bytes, set);
-            n = 1 << 20;
-        }
-        CPU_FREE(set);
-    }
+    place_set_free(&set);
     return crowded;
 }
 
@@ -433,6 +422,8 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
         status = set_flux(job, why);
     if (status == 0 && job->way != MPI_PMI)
         topology_vars(pr, job);
+    if (status == 0)
+        status = bind_job(pr, job, why);
     if (status == 0 && job->way == MPI_PMIX)
         status = host_job(pr, job, why);
     if (status)

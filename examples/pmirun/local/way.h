@@ -15,7 +15,8 @@
 struct job;
 struct pmirun;
 
-/* Before the first rank of the job is launched here: sets job->way, job->way_why and job->vars. 0,
+/* Before the first rank of the job is launched here: sets job->way, job->way_why, job->vars and
+ * job->bound. 0,
  * or a STATUS_* and *why, a sentence to be freed. */
 int way_choose(struct pmirun *pr, struct job *job, char **why);
 /* Tells the user what was chosen; in a head, once for all nodes. */

@@ -378,6 +378,10 @@ static void tell_setup(struct pmirun *pr)
                     (uint32_t)pr->opt.as_hydra << 4 | pr->opt.design << 5);
     msg_u32(&m, pr->opt.stdin_rank);
     msg_u32(&m, pr->opt.mpi);
+    msg_u32(&m, (uint32_t)pr->opt.report_bindings | (uint32_t)(pr->opt.launch == LAUNCH_FORK) << 1);
+    msg_string(&m, pr->opt.map_by);
+    msg_string(&m, pr->opt.bind_to);
+    msg_string(&m, pr->opt.topology);
     msg_u32(&m, (uint32_t)pr->opt.universe_size);
     msg_u64(&m, (uint64_t)(pr->opt.stall_s * 1e9));
     msg_u64(&m, (uint64_t)(pr->opt.get_s * 1e9));

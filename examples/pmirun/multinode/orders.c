@@ -55,12 +55,27 @@ static void start_server(struct pmirun *pr)
     }
 }
 
+/* What nodes_tell of binding: flags, and the texts of three options. */
+static bool get_place(struct options *opt, struct msg_in *in)
+{
+    const uint32_t flags = get_u32(in);
+
+    opt->report_bindings = flags & 1;
+    opt->one_host = flags & 2;
+    opt->map_by = get_option(in);
+    opt->bind_to = get_option(in);
+    opt->topology = get_option(in);
+    return !in->bad && !(opt->map_by && place_parse_map(&opt->place, opt->map_by)) &&
+           !(opt->bind_to && place_parse_bind(&opt->place, opt->bind_to)) &&
+           !place_settle(&opt->place);
+}
+
 static bool on_setup(struct pmirun *pr, struct msg_in *in)
 {
     uint32_t flags = get_u32(in), n;
     uint64_t stall_ns, get_ns;
     char *cwd, **vars;
-    bool ok;
+    bool ok, placed;
 
     pr->opt.use_port = flags & 1;
     pr->opt.no_shm = flags & 2;
@@ -70,6 +85,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.design = flags >> 5;
     pr->opt.stdin_rank = get_u32(in);
     pr->opt.mpi = (enum mpi_way)get_u32(in);
+    placed = get_place(&pr->opt, in);
     pr->opt.universe_size = (int32_t)get_u32(in);
     stall_ns = get_u64(in);
     pr->opt.stall_s = (double)stall_ns / 1e9;
@@ -78,9 +94,9 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.shm_max_bytes = get_u64(in);
     cwd = get_string(in);
     vars = get_strings(in, &n);
-    ok = !in->bad && !pr->server && !pr->nodes->agent.unserved && stall_ns < UINT64_MAX / 2 &&
-         get_ns < UINT64_MAX / 2 && pr->opt.design <= PMIWIRE_DESIGN_TREE &&
-         pr->opt.mpi <= MPI_PMIX;
+    ok = !in->bad && placed && !pr->server && !pr->nodes->agent.unserved &&
+         stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
+         pr->opt.design <= PMIWIRE_DESIGN_TREE && pr->opt.mpi <= MPI_PMIX;
     for (uint32_t i = 0; i < n; i++) {
         if (ok)
             env_set(vars[i]);

@@ -11,6 +11,7 @@
 #include "../reach.h"
 #include "env.h"
 #include "hosts.h"
+#include "placing.h"
 #include "row.h"
 
 #define MAX_ARGUMENTS 2
@@ -310,6 +311,7 @@ void options_parse(struct options *opt, int argc, char **argv)
     if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
         usage_error(&p, "%s %u: there are %u ranks, from 0 on", p.stdin_word, opt->stdin_rank,
                     opt->n_procs);
+    settle_placing(&p);
     settle_nodes(&p);
     if (opt->universe_size == UNIVERSE_SLOTS)
         opt->universe_size = sum_slots(opt);

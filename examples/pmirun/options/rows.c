@@ -10,6 +10,7 @@
 #include "config.h"
 #include "env.h"
 #include "hosts.h"
+#include "placing.h"
 #include "row.h"
 
 #define AT(field) .at = offsetof(struct options, field)
@@ -218,13 +219,55 @@ const struct option_row option_rows[] = {
      .arg = "HOW",
      .scope = SCOPE_JOB,
      .set = set_map_by,
-     .words = "slot node",
-     .help = "slot (as --map block), node (as --map cyclic), or ppr:N:node (as --ppn N)",
-     .man = "`slot` is --map block, `node` is --map cyclic, and `ppr:N:node`, N processes on each "
-            "node, --ppn N.",
+     .help = "slot (as --map block), node (as --map cyclic), or the objects of a node that ranks "
+             "go round: socket, numa, l1cache, l2cache, l3cache, core, hwthread; behind it "
+             ":block, :cyclic, :PE=N; or ppr:N:node (as --ppn N)",
+     .man = "How ranks are dealt out (see BINDING). `slot`: nodes get consecutive ranks, as with "
+            "--map block; `node`: ranks go round the nodes, as with --map cyclic; `ppr:N:node`: N "
+            "processes on each node, as with --ppn N. `socket`, `numa`, `l1cache`, `l2cache`, "
+            "`l3cache`, `core`, `hwthread`: in each node ranks go "
+            "round these; with `:block` behind it each gets its share of consecutive ranks. "
+            "`:PE=N`: N objects of --bind-to for each rank, cores when that is not given.",
+     .hydra = "-map-by",
      .srun = "--distribution",
      .mpirun = "--map-by"},
-    {.names = "--launch --launcher",
+    {.names = "--bind-to",
+     .arg = "WHAT",
+     .scope = SCOPE_JOB,
+     .set = set_bind_to,
+     .help = "none (the default), socket, numa, l1cache, l2cache, l3cache, core, hwthread (core:N: "
+             "N of them for each rank), or list:0-3,4+6,...: a rank's processors, the next's, ...",
+     .man = "The processors that each rank may run on (see BINDING): `none`, the default without "
+            "--map-by: those that `pmirun` may; `socket`, `numa`, `l1cache`, `l2cache`, "
+            "`l3cache`, `core`, `hwthread`: one of these for each rank, `core:2` two; "
+            "`list:0-3,4+6,...`: processors 0 to 3 for the first rank of a node, 4 and 6 for the "
+            "second, and from the beginning again when the list ends.",
+     .hydra = "-bind-to",
+     .srun = "--cpu-bind",
+     .mpirun = "--bind-to"},
+    {.names = "--report-bindings",
+     .scope = SCOPE_JOB,
+     .set = set_flag,
+     AT(report_bindings),
+     .help = "print on stderr where each rank is bound",
+     .man = "Print a line on stderr for each rank: where it is bound, a picture of that, and the "
+            "numbers of its processors.",
+     .hydra = "HYDRA_TOPO_DEBUG=1",
+     .srun = "--cpu-bind=verbose",
+     .mpirun = "--report-bindings"},
+    {.names = "--topology",
+     .arg = "TEXT",
+     .scope = SCOPE_JOB,
+     .set = set_text,
+     AT(topology),
+     .help =
+         "decide as on this node, in hwloc's words: \"socket:2 core:32 pu:2\"; nothing is bound",
+     .man = "Decide as on a node of this topology, which is written as hwloc's synthetic ones "
+            "are: \"socket:2 core:32 pu:2\". Ranks are placed and reported (--report-bindings), "
+            "not bound.",
+     .hydra = "HWLOC_SYNTHETIC",
+     .mpirun = "hwloc_base_topo_file"},
+    {.names = "--launch",
      .arg = "HOW",
      .scope = SCOPE_JOB,
      .set = set_launch,

@@ -136,24 +136,6 @@ void set_map(struct parse *p, const struct option_row *row, char **value)
     p->opt->cyclic = parse_word(p, value[0], row->words) == 1;
 }
 
-/* As mpirun's: by node is cyclic, ppr:N:node is --ppn N. */
-void set_map_by(struct parse *p, const struct option_row *row, char **value)
-{
-    static const char begin[] = "ppr:", end[] = ":node";
-    const size_t n = strlen(value[0]), least = sizeof(begin) - 1 + sizeof(end) - 1;
-    char *number;
-
-    if (strncmp(value[0], begin, sizeof(begin) - 1) != 0) {
-        p->opt->cyclic = parse_word(p, value[0], row->words) == 1;
-        return;
-    }
-    if (n <= least || strcmp(value[0] + n - (sizeof(end) - 1), end) != 0)
-        usage_error(p, "%s wants ppr:N:node, not \"%s\"", p->word, value[0]);
-    number = xprintf("%.*s", (int)(n - least), value[0] + sizeof(begin) - 1);
-    p->opt->per_host = (uint32_t)parse_number(p, number, 1, MAX_PROCS);
-    free(number);
-}
-
 /* TCP's keep-alive is set by it, and takes no longer. */
 void set_node_timeout(struct parse *p, const struct option_row *row, char **value)
 {

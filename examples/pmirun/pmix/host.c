@@ -265,16 +265,6 @@ static int start_server(struct pmirun *pr, char **why)
 
 /* ---- a job ---- */
 
-/* Of other jobs, ranks here that have not ended. */
-static uint32_t count_before(const struct pmirun *pr, const struct job *job)
-{
-    uint32_t n = 0;
-
-    for (const struct job *j = pr->jobs; j; j = j->next)
-        n += j != job && !j->ended ? j->n_local : 0;
-    return n;
-}
-
 /* NULL: cannot be written. */
 static char *anl_map(const struct keys_job *k)
 {
@@ -423,7 +413,8 @@ int host_job(struct pmirun *pr, struct job *job, char **why)
                          .node_of = job->node_of,
                          .n_apps = job->n_apps,
                          .app_procs = app_procs,
-                         .n_before = count_before(pr, job),
+                         .n_before = job_others(pr, job),
+                         .binding = job->bound,
                          .parent = job->spawner,
                          .parent_rank = job->spawner_rank};
     char *nsdir = NULL;

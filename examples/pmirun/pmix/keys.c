@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../local/bind.h"
+
 /* ---- an array of pairs ---- */
 
 struct list {
@@ -203,6 +205,17 @@ char *keys_ranks(const struct keys_job *job)
 
 /* ---- what is said of a job ---- */
 
+/* Where rank `local` of this node is bound. */
+static void add_binding(struct list *l, const struct binding *b, uint32_t local)
+{
+    char *text;
+
+    add_owned(l, PMIX_CPUSET,
+              asprintf(&text, "hwloc:%s", bind_cpuset(b->vars[local])) < 0 ? NULL : text);
+    if (b->localities[local])
+        add_string(l, PMIX_LOCALITY_STRING, b->localities[local]);
+}
+
 static int add_maps(struct list *l, const struct keys_job *job)
 {
     char *nodes = keys_nodes(job), *ranks = keys_ranks(job);
@@ -306,6 +319,8 @@ static void add_ranks(struct list *l, const struct keys_job *job, uint32_t *n_on
             if (node == job->node)
                 add_owned(&proc, PMIX_PROCDIR,
                           asprintf(&dir, "%s/%u", job->nsdir, rank) < 0 ? NULL : dir);
+            if (node == job->node && job->binding)
+                add_binding(&proc, job->binding, local);
             add_array(l, PMIX_PROC_INFO_ARRAY, &proc);
         }
     }

@@ -28,7 +28,8 @@ struct keys_job {
     uint32_t n_before;         /* ranks that other jobs have here */
     const char *parent;        /* namespace and rank that have spawned it; NULL: none */
     uint32_t parent_rank;
-    const char *tmpdir, *nsdir; /* folders here; NULL: no rank is here */
+    const char *tmpdir, *nsdir;    /* folders here; NULL: no rank is here */
+    const struct binding *binding; /* of the ranks here; NULL: they are not bound */
 };
 
 /* What it says, in libpmix's form. */

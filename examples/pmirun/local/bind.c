@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Binding ranks to processors. Unless an option asks for it nothing here is done, and hwloc is not
+ * loaded. place/ decides; here is what it needs to know, which is the node's topology, the
+ * processors that pmirun itself may use (its control group's, taskset's), and how many ranks there
+ * are; and here it is said what was decided. launch.c's child binds itself before its execve().
+ */
+#define _GNU_SOURCE
+#include "bind.h"
+
+#include "pmirun.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VARIABLE "PMIRUN_CPUSET="
+
+/* What a decision is made for. */
+struct seats {
+    uint32_t first, n; /* of all ranks on this host: where the job's here begin, and how many */
+    bool says;         /* this pmirun speaks for the host */
+};
+
+bool bind_own(struct place_set *set)
+{
+    for (size_t bytes = 128; bytes <= PLACE_MAX_PUS / 8; bytes *= 2) {
+        set->bits = xrealloc(set->bits, bytes);
+        set->bytes = bytes;
+        if (sched_getaffinity(0, bytes, (cpu_set_t *)(void *)set->bits) == 0)
+            return true;
+        if (errno != EINVAL) /* that is: too small */
+            break;
+    }
+    place_set_free(set);
+    return false;
+}
+
+void bind_free(struct binding *b)
+{
+    for (uint32_t i = 0; b && i < b->n; i++) {
+        place_set_free(&b->sets[i]);
+        free(b->vars[i]);
+        free(b->localities[i]);
+    }
+    if (b) {
+        free(b->sets);
+        free(b->vars);
+        free(b->localities);
+    }
+    free(b);
+}
+
+static void *zalloc(size_t n, size_t bytes)
+{
+    void *p = xrealloc(NULL, n ? n * bytes : 1);
+
+    memset(p, 0, n * bytes);
+    return p;
+}
+
+static struct binding *make_binding(uint32_t n)
+{
+    struct binding *b = zalloc(1, sizeof(*b));
+
+    b->n = n;
+    b->sets = zalloc(n, sizeof(*b->sets));
+    b->vars = zalloc(n, sizeof(*b->vars));
+    b->localities = zalloc(n, sizeof(*b->localities));
+    return b;
+}
+
+/* Those of other jobs come first. With --launch fork all nodes are on this host. */
+static struct seats count_seats(const struct pmirun *pr, const struct job *job)
+{
+    const uint32_t others = job_others(pr, job);
+    struct seats s = {.first = others, .n = others + job->n_local};
+
+    for (uint32_t i = 0; pr->opt.one_host && i < job->n_ranks; i++) {
+        s.first += job->node_of[i] < pr->agent->node(pr);
+        s.n += job->node_of[i] != pr->agent->node(pr);
+    }
+    s.says = s.first == others;
+    return s;
+}
+
+/* ---- the decision ---- */
+
+/* A processor of the list that is not there; PLACE_NONE: all are. */
+static uint32_t missing_of(const struct pmirun *pr, const struct place_topology *t,
+                           const struct place_set *set, const struct place_set *own)
+{
+    struct place_set all = {0};
+    uint32_t cpu;
+
+    for (uint32_t i = 0; t && pr->topology.elsewhere && i < t->n_pus; i++)
+        if (!place_set_add(&all, t->pus[i].os))
+            break;
+    cpu = place_set_outside(set, pr->topology.elsewhere ? &all : own);
+    place_set_free(&all);
+    return cpu;
+}
+
+static int bind_list(const struct pmirun *pr, const struct job *job, const struct seats *s,
+                     const struct place_topology *t, const struct place_set *own, struct binding *b,
+                     char **why)
+{
+    const struct place_policy *p = &pr->opt.place;
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        const struct place_set *set = &p->list[(s->first + i) % p->n_list];
+        const uint32_t cpu = missing_of(pr, t, set, own);
+        char *may;
+
+        if (cpu != PLACE_NONE) {
+            may = place_set_text(own);
+            *why = xprintf("cannot bind rank %u to processor %u: pmirun may not use it here (it "
+                           "may use %s); use --bind-to none",
+                           job->ranks[i].number, cpu, may ? may : "?");
+            free(may);
+            return STATUS_USAGE;
+        }
+        for (uint32_t k = 0; k < 8 * set->bytes; k++)
+            if (place_set_has(set, k) && !place_set_add(&b->sets[i], k))
+                return STATUS_RESOURCES;
+    }
+    return 0;
+}
+
+/* Says why nothing is bound, once. */
+static void say_full(struct pmirun *pr, const struct seats *s, uint32_t room)
+{
+    if (s->says && !pr->full_said)
+        say(pr,
+            "warning: %u ranks on this host, and room for %u with --bind-to %s: they are not bound",
+            s->n, room, place_level_name(pr->opt.place.bind));
+    pr->full_said = true;
+}
+
+static char *no_place(const struct place_policy *p, enum place_result rc, enum place_level missing)
+{
+    const char *map = place_level_name(p->map), *bind = place_level_name(p->bind);
+    char *what = xprintf("--map-by %s --bind-to %s", p->map == PLACE_NODE ? "slot" : map, bind);
+
+    if (rc == PLACE_NO_OBJECTS)
+        return xappend(what, ": hwloc finds no %s on this node", place_level_name(missing));
+    if (p->map == PLACE_NODE)
+        return xappend(what,
+                       ": %u of them for each rank, and this node has fewer that pmirun may "
+                       "use",
+                       p->each);
+    return xappend(what, ": %u of them for each rank, and no %s has as many that pmirun may use",
+                   p->each, map);
+}
+
+/* 0, and *full: nothing is bound. */
+static int bind_objects(struct pmirun *pr, const struct place_topology *t, const struct seats *s,
+                        struct binding *b, bool *full, char **why)
+{
+    const struct place_policy *p = &pr->opt.place;
+    struct place_plan plan;
+    enum place_result rc = place_ranks(t, p, s->n, &plan);
+    int status = 0;
+
+    *full = rc == PLACE_FULL;
+    if (*full)
+        say_full(pr, s, plan.room);
+    else if (rc == PLACE_NO_MEMORY)
+        status = STATUS_RESOURCES;
+    else if (rc != PLACE_OK) {
+        *why = no_place(p, rc, plan.missing);
+        status = STATUS_USAGE;
+    }
+    for (uint32_t i = 0; rc == PLACE_OK && status == 0 && i < b->n; i++)
+        if (!place_group_set(t, &plan.groups[plan.group_of[s->first + i]], &b->sets[i]))
+            status = STATUS_RESOURCES;
+    place_plan_free(&plan);
+    return status;
+}
+
+/* ---- telling ---- */
+
+/* A line may be long: longer than say() has them. */
+static void report(struct pmirun *pr, const struct job *job, uint32_t i, const char *what,
+                   const char *drawn, const char *cpus)
+{
+    char name[RANK_NAME_BYTES];
+    char *line;
+
+    rank_name(pr, &job->ranks[i], name);
+    line = pr->agent ? xprintf("pmirun on %s: ", pr->agent->host(pr)) : xprintf("pmirun: ");
+    line = xappend(line, "%s %s%s%s, processors %s\n", name, what, drawn ? " " : "",
+                   drawn ? drawn : "", cpus);
+    output_text(pr, line, strlen(line));
+    free(line);
+}
+
+/* The texts of what was decided, and the report. */
+static int describe(struct pmirun *pr, const struct job *job, const struct place_topology *t,
+                    struct binding *b)
+{
+    const char *what = pr->topology.elsewhere ? "placed on" : "bound to";
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        char *cpus = place_set_text(&b->sets[i]), *drawn = NULL;
+
+        if (!cpus)
+            return STATUS_RESOURCES;
+        b->vars[i] = xprintf(VARIABLE "%s", cpus);
+        if (t && job->way == MPI_PMIX)
+            b->localities[i] = place_locality(t, &b->sets[i]);
+        if (t && pr->opt.report_bindings)
+            drawn = place_draw(t, &b->sets[i]);
+        if (pr->opt.report_bindings)
+            report(pr, job, i, what, drawn, cpus);
+        free(drawn);
+        free(cpus);
+    }
+    return 0;
+}
+
+static void report_unbound(struct pmirun *pr, const struct job *job, const struct place_set *own)
+{
+    char *cpus = place_set_text(own);
+
+    for (uint32_t i = 0; pr->opt.report_bindings && i < job->n_local; i++)
+        report(pr, job, i, "not bound", NULL, cpus ? cpus : "?");
+    free(cpus);
+}
+
+/* ---- a job ---- */
+
+/* The topology, if it is needed, and which of its processors ranks may use. 0, or a STATUS_*. */
+static int find_table(struct pmirun *pr, const struct place_set *own,
+                      const struct place_topology **t, char **why)
+{
+    const struct place_policy *p = &pr->opt.place;
+    const char *no_table;
+
+    *t = NULL;
+    if (p->n_list && !pr->opt.report_bindings && !pr->opt.topology)
+        return 0;
+    *t = topology_table(pr, &no_table);
+    if (!*t && pr->opt.topology)
+        *why = xprintf("--topology \"%s\": %s", pr->opt.topology, no_table);
+    else if (!*t && !p->n_list)
+        *why = xprintf("--bind-to %s: no topology of this node: %s; use --bind-to none, or list",
+                       place_level_name(p->bind), no_table);
+    for (uint32_t i = 0; *t && !pr->topology.elsewhere && i < (*t)->n_pus; i++)
+        (*t)->pus[i].usable = place_set_has(own, (*t)->pus[i].os);
+    return *why ? STATUS_USAGE : 0;
+}
+
+static int decide(struct pmirun *pr, struct job *job, const struct place_set *own, char **why)
+{
+    const struct seats seats = count_seats(pr, job);
+    const struct place_topology *t;
+    struct binding *b;
+    bool full = false;
+    int status = find_table(pr, own, &t, why);
+
+    if (status)
+        return status;
+    b = make_binding(job->n_local);
+    if (pr->opt.place.n_list)
+        status = bind_list(pr, job, &seats, t, own, b, why);
+    else
+        status = bind_objects(pr, t, &seats, b, &full, why);
+    if (status == 0 && full)
+        report_unbound(pr, job, own);
+    else if (status == 0)
+        status = describe(pr, job, t, b);
+    if (status || full || pr->topology.elsewhere)
+        bind_free(b);
+    else
+        job->bound = b;
+    return status;
+}
+
+int bind_job(struct pmirun *pr, struct job *job, char **why)
+{
+    struct place_set own = {0};
+    int status = 0;
+
+    *why = NULL;
+    if (!place_binds(&pr->opt.place) && !pr->opt.report_bindings)
+        return 0;
+    if (!bind_own(&own))
+        *why = xprintf("the processors that pmirun may use are unknown: sched_getaffinity: %s",
+                       strerror(errno));
+    else if (place_binds(&pr->opt.place))
+        status = decide(pr, job, &own, why);
+    else
+        report_unbound(pr, job, &own);
+    place_set_free(&own);
+    if (*why && !status)
+        status = STATUS_RESOURCES;
+    if (status && !*why)
+        *why = xprintf("out of memory for where ranks are bound");
+    return status;
+}

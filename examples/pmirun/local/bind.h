@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Binding ranks to processors: what --map-by and --bind-to decide for the ranks of this node. */
+#ifndef PMIRUN_BIND_H
+#define PMIRUN_BIND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../place/place.h"
+
+struct job;
+struct pmirun;
+
+/* Of a job's ranks here, by their index in job->ranks. */
+struct binding {
+    uint32_t n;
+    struct place_set *sets;
+    char **vars;       /* PMIRUN_CPUSET=0-3,8 */
+    char **localities; /* PMIx's PMIX_LOCALITY_STRING; an entry may be NULL */
+};
+
+/* Before the first rank of the job is launched here: sets job->bound, and reports. 0, or a
+ * STATUS_* and *why, a sentence to be freed. */
+int bind_job(struct pmirun *pr, struct job *job, char **why);
+void bind_free(struct binding *b); /* NULL is allowed */
+/* The processors in the value of one of b->vars. */
+static inline const char *bind_cpuset(const char *var)
+{
+    return strchr(var, '=') + 1;
+}
+/* The processors that this process may use; place_set_free(). False: unknown. */
+bool bind_own(struct place_set *set);
+
+#endif
