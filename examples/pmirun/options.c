@@ -236,8 +236,14 @@ static bool global_option(struct options *opt, struct cursor *c, const char *w)
         opt->pmi_1_2 = true;
     else if (is(w, "--max-procs", NULL))
         opt->max_spawned = (uint32_t)parse_number(w, argument(c), 0, MAX_PROCS);
-    else if (is(w, "--stats", NULL))
-        opt->stats = true;
+    else if (is(w, "--stats", "--stats=json"))
+        opt->stats = STATS_JSON;
+    else if (is(w, "--stats=table", NULL))
+        opt->stats = STATS_TABLE;
+    else if (is(w, "--progress", NULL))
+        opt->progress = true;
+    else if (is(w, "--timeline", NULL))
+        opt->timeline = xprintf("%s", argument(c));
     else if (is(w, "-v", "--verbose"))
         opt->verbose = true;
     else

@@ -16,6 +16,8 @@ enum link_kind { LINKS_ANY, LINKS_TCP, LINKS_UCX };
 /* What ranks use to find each other; local/way.h. */
 enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
 
+enum stats_form { STATS_NONE, STATS_JSON, STATS_TABLE };
+
 struct app;
 
 struct options {
@@ -29,7 +31,9 @@ struct options {
     int32_t universe_size; /* -1: unknown */
     uint64_t shm_max_bytes;
     enum mpi_way mpi;
-    bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
+    bool labels, use_port, no_shm, pmi_1_2, verbose, progress;
+    enum stats_form stats;
+    char *timeline; /* a file; NULL: none */
     /* Several nodes. */
     enum launch_kind launch;
     enum link_kind links;

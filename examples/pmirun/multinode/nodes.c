@@ -337,7 +337,7 @@ static void tell_setup(struct pmirun *pr)
     msg_begin(&m, MSG_SETUP);
     msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 |
                     (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3 |
-                    pr->opt.design << 4);
+                    pr->opt.design << 4 | (uint32_t)pr->timeline.on << 8);
     msg_u32(&m, pr->opt.mpi);
     msg_u32(&m, (uint32_t)pr->opt.universe_size);
     msg_u64(&m, (uint64_t)(pr->opt.stall_s * 1e9));
@@ -348,6 +348,7 @@ static void tell_setup(struct pmirun *pr)
     for (char **e = environ; *e; e++)
         if (!is_of_node(*e))
             msg_string(&m, *e);
+    timeline_asked(pr);
     nodes_tell_all(pr, &m);
     msg_free(&m);
     free(cwd);
@@ -409,6 +410,7 @@ static void ask_all(struct pmirun *pr)
 void nodes_ready(struct pmirun *pr, struct node *node)
 {
     node->ready = true;
+    timeline_node(pr, node->id, TIMELINE_READY);
     trace(pr, "node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
     if (++pr->nodes->head.n_ready < pr->opt.n_nodes || pr->stopping)
         return;
@@ -450,6 +452,7 @@ void nodes_lost(struct pmirun *pr, struct node *node, const char *why)
     if (node->lost || node->done)
         return;
     node->lost = true;
+    timeline_node(pr, node->id, TIMELINE_LOST);
     if (node->link) {
         net_close(pr, node->link);
         node->link = NULL;

@@ -66,7 +66,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.no_shm = flags & 2;
     pr->opt.pmi_1_2 = flags & 4;
     pr->opt.verbose = flags & 8;
-    pr->opt.design = flags >> 4;
+    pr->opt.design = flags >> 4 & 15;
     pr->opt.mpi = (enum mpi_way)get_u32(in);
     pr->opt.universe_size = (int32_t)get_u32(in);
     stall_ns = get_u64(in);
@@ -76,9 +76,9 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.shm_max_bytes = get_u64(in);
     cwd = get_string(in);
     vars = get_strings(in, &n);
-    ok = !in->bad && !pr->server && !pr->nodes->agent.unserved && stall_ns < UINT64_MAX / 2 &&
-         get_ns < UINT64_MAX / 2 && pr->opt.design <= PMIWIRE_DESIGN_TREE &&
-         pr->opt.mpi <= MPI_PMIX;
+    ok = !in->bad && flags < 512 && !pr->server && !pr->nodes->agent.unserved &&
+         stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
+         pr->opt.design <= PMIWIRE_DESIGN_TREE && pr->opt.mpi <= MPI_PMIX;
     for (uint32_t i = 0; i < n; i++) {
         if (ok)
             env_set(vars[i]);
@@ -90,6 +90,8 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
         job_stop(pr, STATUS_NOEXEC);
     }
     free(cwd);
+    if (ok && (flags & 256))
+        timeline_begin(pr);
     if (ok)
         start_server(pr);
     return ok;
