@@ -34,6 +34,7 @@ struct options {
     bool labels, use_port, no_shm, pmi_1_2, verbose, progress;
     enum stats_form stats;
     char *timeline; /* a file; NULL: none */
+    bool timeline_svg;
     /* Several nodes. */
     enum launch_kind launch;
     enum link_kind links;

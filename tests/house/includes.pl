@@ -13,7 +13,7 @@ my %below = ( # folder => the folders whose headers its files may include, besid
     'libasymreg/src' => {
         base => [], index => ['base'], table => ['index', 'base'], local => ['base'], rma => ['local', 'table', 'index', 'base'],
     },
-    'examples/pmirun' => { local => [], pmix => ['local'], multinode => ['local', 'pmix'] },
+    'examples/pmirun' => { options => ['local'], local => [], pmix => ['local'], multinode => ['local', 'pmix'] },
 );
 
 my $root = shift or die "usage: includes.pl ROOT\n";

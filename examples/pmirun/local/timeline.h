@@ -72,8 +72,7 @@ struct timeline {
     uint64_t last_ns, sent_ns; /* of the last event; when they were sent last */
 };
 
-/* Makes the file, which is empty until the end. Exits when that fails, or when the name's ending is
- * none that we know. */
+/* Makes the file, which is empty until the end. Exits when that fails. */
 void timeline_open(struct pmirun *pr);
 /* An agent's, which the head has asked for. */
 void timeline_begin(struct pmirun *pr);

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is printed of the options: --help, the lists of the manual, completion. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pmiwire.h>
+
+#include "../local/util.h"
+#include "row.h"
+
+#define HELP_COLUMN 23
+
+static const char synopsis[] =
+    "usage: pmirun [option ...] [-n N] program [argument ...] [: -n M program [argument ...] ...]\n"
+    "\n"
+    "Starts processes, here or on several nodes, and serves PMI-1 and PMI-2 to them.\n";
+
+static const char statuses[] =
+    "\n"
+    "Exit status: that of the first rank that failed; 128+N when it died of signal N; of "
+    "MPI_Abort\n"
+    "its code; 124 timeout; 126, 127 program cannot be started, not found; see pmirun(1).\n";
+
+static void end_of_output(void)
+{
+    if (fflush(stdout) != 0)
+        die(STATUS_OUTPUT, "cannot write to stdout: %s", strerror(errno));
+    exit(0);
+}
+
+static bool is_ours(const struct option_row *row)
+{
+    return row->scope == SCOPE_GROUP || row->scope == SCOPE_JOB;
+}
+
+/* ---- --help ---- */
+
+/* "  -n N, -np N": all names with their argument. How many characters. */
+static int print_names(const struct option_row *row)
+{
+    const char *names = row->names, *name;
+    int width = printf(" ");
+    size_t n;
+
+    while ((name = option_next_name(&names, &n)))
+        width += printf(" %.*s%s", (int)n, name, *names ? "," : "");
+    if (row->arg)
+        width += printf("%s%s", row->arg[0] == '[' ? "" : " ", row->arg);
+    return width;
+}
+
+/* Words in lines of at most 80 characters, behind `column` blanks. */
+static void print_wrapped(const char *text, int width, int column)
+{
+    const char *word;
+    size_t n;
+
+    if (width >= column) {
+        putchar('\n');
+        width = 0;
+    }
+    width += printf("%*s", column - width - 1, "");
+    while ((word = option_next_name(&text, &n))) {
+        if (width + 1 + (int)n > 80)
+            width = printf("\n%*s", column - 1, "") - 1;
+        width += printf(" %.*s", (int)n, word);
+    }
+    putchar('\n');
+}
+
+static void print_help(void)
+{
+    fputs(synopsis, stdout);
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const struct option_row *row = &option_rows[i];
+
+        if (row->scope == SCOPE_SECTION)
+            printf("\n%s\n", row->help);
+        else if (is_ours(row))
+            print_wrapped(row->help, print_names(row), HELP_COLUMN);
+    }
+    fputs(statuses, stdout);
+}
+
+/* ---- the manual ---- */
+
+/* n bytes as roff wants them: a minus is no hyphen. */
+static void put_roff(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '-' || text[i] == '\\')
+            putchar('\\');
+        putchar(text[i]);
+    }
+}
+
+static void put_bold(const char *text, size_t n)
+{
+    printf("\\fB");
+    put_roff(text, n);
+    printf("\\fR");
+}
+
+/* How many bytes at the beginning of a word are an option's name. */
+static size_t option_in(const char *word, size_t n)
+{
+    while (n > 1 && word[0] == '-' && strchr(",.;:)", word[n - 1]))
+        n--;
+    if (n < 2 || word[0] != '-')
+        return 0;
+    return option_find(word, n) ? n : 0;
+}
+
+/* A word of a sentence: an option's name, and what stands between two `, is bold. */
+static void put_word(const char *word, size_t n)
+{
+    const char *tick;
+    size_t name;
+
+    if (n > 0 && word[0] == '(') {
+        putchar('(');
+        word++;
+        n--;
+    }
+    name = option_in(word, n);
+    if (name)
+        put_bold(word, name);
+    word += name;
+    n -= name;
+    while (n > 0 && (tick = memchr(word, '`', n))) {
+        const size_t before = (size_t)(tick - word);
+        const char *end = memchr(tick + 1, '`', n - before - 1);
+        const size_t bold = end ? (size_t)(end - tick) - 1 : n - before - 1;
+
+        put_roff(word, before);
+        put_bold(tick + 1, bold);
+        word = tick + 1 + bold + (end != NULL);
+        n -= before + 1 + bold + (end != NULL);
+    }
+    put_roff(word, n);
+}
+
+/* Sentences, each on lines of its own. */
+static void put_text(const char *text)
+{
+    size_t n, width = 0;
+    const char *word;
+
+    while ((word = option_next_name(&text, &n))) {
+        const bool ends = word[n - 1] == '.' || !*text || width + n > 100;
+
+        put_word(word, n);
+        putchar(ends ? '\n' : ' ');
+        width = ends ? 0 : width + n + 1;
+    }
+}
+
+/* The heading of an option: its names, and its argument. */
+static void put_heading(const struct option_row *row)
+{
+    const char *names = row->names, *name;
+    size_t n;
+
+    printf(".TP\n");
+    while ((name = option_next_name(&names, &n))) {
+        put_bold(name, n);
+        fputs(*names ? ", " : "", stdout);
+    }
+    if (row->arg) {
+        fputs(row->arg[0] == '[' ? "\\fI" : " \\fI", stdout);
+        put_roff(row->arg, strlen(row->arg));
+        printf("\\fR");
+    }
+    putchar('\n');
+}
+
+static void print_manual(void)
+{
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const struct option_row *row = &option_rows[i];
+
+        if (row->scope == SCOPE_SECTION) {
+            printf(".P\n%s\n", row->help);
+            continue;
+        }
+        put_heading(row);
+        if (row->scope == SCOPE_ELSEWHERE)
+            printf("Refused: ");
+        put_text(row->man ? row->man : row->help);
+    }
+}
+
+static void put_cell(const char *text, char end)
+{
+    if (text)
+        put_roff(text, strlen(text));
+    putchar(end);
+}
+
+/* Ours beside what three other launchers call the same. */
+static void print_table(void)
+{
+    printf(".TS\nl l l l.\n\\fBpmirun\\fR\t\\fBhydra\\fR\t\\fBsrun\\fR\t\\fBmpirun\\fR\n_\n");
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const struct option_row *row = &option_rows[i];
+        const char *names = row->names;
+        size_t n;
+
+        if (!row->hydra && !row->srun && !row->mpirun)
+            continue;
+        put_roff(row->names, option_next_name(&names, &n) ? n : 0);
+        putchar('\t');
+        put_cell(row->hydra, '\t');
+        put_cell(row->srun, '\t');
+        put_cell(row->mpirun, '\n');
+    }
+    printf(".TE\n");
+}
+
+/* ---- completion ---- */
+
+/* A line for each name: it, and its values, or what its argument is, or nothing. */
+static void print_completion(void)
+{
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const struct option_row *row = &option_rows[i];
+        const char *names = row->names, *name;
+        size_t n;
+
+        while (is_ours(row) && (name = option_next_name(&names, &n)))
+            printf("%.*s %s\n", (int)n, name, row->words ? row->words : row->arg ? row->arg : "");
+    }
+}
+
+/* ---- handlers ---- */
+
+void show_help(struct parse *p, const struct option_row *row, char **value)
+{
+    static void (*const print[])(void) = {print_manual, print_table, print_completion};
+
+    if (value[0])
+        print[parse_word(p, value[0], row->words)]();
+    else
+        print_help();
+    end_of_output();
+}
+
+void show_version(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)p, (void)row, (void)value;
+    printf("pmirun %s (libpmiwire %s)\n", PMIWIRE_VERSION, pmiwire_version());
+    end_of_output();
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line, by the table of options. */
+#define _GNU_SOURCE
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../local/job.h"
+#include "../local/util.h"
+#include "row.h"
+
+#define MAX_ARGUMENTS 2
+
+void usage_error(const struct parse *p, const char *format, ...)
+{
+    va_list ap;
+
+    (void)p;
+    va_start(ap, format);
+    fputs("pmirun: ", stderr);
+    vfprintf(stderr, format, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    exit(STATUS_USAGE);
+}
+
+/* ---- names ---- */
+
+const char *option_next_name(const char **names, size_t *n)
+{
+    const char *name = *names;
+
+    if (!*name)
+        return NULL;
+    *n = strcspn(name, " ");
+    *names = name + *n + (name[*n] == ' ');
+    return name;
+}
+
+/* What is compared: of a name of two or more letters all but its dashes. */
+static void strip_dashes(const char **name, size_t *n)
+{
+    size_t dashes = *n > 2 && (*name)[1] == '-' ? 2 : 1;
+
+    if (*n - dashes >= 2) {
+        *name += dashes;
+        *n -= dashes;
+    }
+}
+
+const struct option_row *option_find(const char *name, size_t n)
+{
+    strip_dashes(&name, &n);
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const char *names = option_rows[i].names, *one;
+        size_t len;
+
+        while (names && (one = option_next_name(&names, &len))) {
+            strip_dashes(&one, &len);
+            if (len == n && memcmp(one, name, n) == 0)
+                return &option_rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- options ---- */
+
+static unsigned n_arguments(const struct option_row *row)
+{
+    return !row->arg || row->arg[0] == '[' ? 0 : strchr(row->arg, ' ') ? 2 : 1;
+}
+
+static void refuse(const struct parse *p, const struct option_row *row)
+{
+    usage_error(p, "%s is another launcher's option: %s", p->word, row->help);
+}
+
+/*
+ * The option at p->at, and which row is its. Its argument may be part of the word: behind `=`, or,
+ * of a name of one letter, a number behind that. NULL: no option of ours.
+ */
+static const struct option_row *find_row(struct parse *p, char **attached)
+{
+    char *w = p->argv[p->at], *eq = strchr(w, '=');
+    const struct option_row *row;
+
+    *attached = NULL;
+    p->word = w;
+    if (!eq) {
+        row = option_find(w, strlen(w));
+        if (row || w[1] == '-' || w[2] < '0' || w[2] > '9')
+            return row;
+        row = option_find(w, 2);
+        if (!row || n_arguments(row) != 1)
+            return NULL;
+        *attached = w + 2;
+        p->word = xprintf("%.2s", w);
+        return row;
+    }
+    row = option_find(w, (size_t)(eq - w));
+    if (!row)
+        return NULL;
+    p->word = xprintf("%.*s", (int)(eq - w), w);
+    if (n_arguments(row) != 1 && !(row->arg && row->arg[0] == '['))
+        usage_error(p,
+                    row->arg ? "%s wants its arguments as two words, not \"%s\""
+                             : "%s takes no argument, not \"%s\"",
+                    p->word, eq + 1);
+    *attached = eq + 1;
+    return row;
+}
+
+/* Reads one option with its arguments. */
+static void parse_option(struct parse *p)
+{
+    char *value[MAX_ARGUMENTS] = {NULL, NULL};
+    const struct option_row *row = find_row(p, &value[0]);
+    unsigned n;
+
+    if (!row)
+        usage_error(p, "unknown option %s (see --help)", p->word);
+    if (row->scope == SCOPE_ELSEWHERE)
+        refuse(p, row);
+    if (row->scope == SCOPE_JOB && p->opt->n_apps > 0)
+        usage_error(p, "%s is for the whole job: it belongs before the first program", p->word);
+    p->at++;
+    n = value[0] ? 0 : n_arguments(row);
+    if (p->argc - p->at < (int)n)
+        usage_error(p,
+                    n == 1 ? "%s wants an argument, %s (see --help)"
+                           : "%s wants two arguments, %s (see --help)",
+                    p->word, row->arg);
+    for (unsigned i = 0; i < n; i++)
+        value[i] = p->argv[p->at++];
+    if (row->set)
+        row->set(p, row, value);
+}
+
+/* Options up to the program's name. */
+static void parse_group_options(struct parse *p)
+{
+    while (p->at < p->argc) {
+        const char *w = p->argv[p->at];
+
+        if (w[0] != '-' || w[1] == '\0')
+            return;
+        if (strcmp(w, "--") == 0) {
+            p->at++;
+            return;
+        }
+        parse_option(p);
+    }
+}
+
+/* The options that the environment gives. The command line's come later, and win. */
+static void parse_environment(struct parse *p)
+{
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const struct option_row *row = &option_rows[i];
+        char *value[MAX_ARGUMENTS] = {row->env ? getenv(row->env) : NULL, NULL};
+
+        if (!value[0])
+            continue;
+        p->word = row->env;
+        row->set(p, row, value);
+    }
+}
+
+/* ---- groups ---- */
+
+/* A group: its options, program and arguments, up to the next colon. */
+static void parse_group(struct parse *p)
+{
+    struct options *opt = p->opt;
+    struct app app = {.n_procs = 1};
+    int first;
+
+    p->app = &app;
+    parse_group_options(p);
+    first = p->at;
+    while (p->at < p->argc && strcmp(p->argv[p->at], ":") != 0)
+        p->at++;
+    if (p->at == first)
+        usage_error(p, "no program given (see --help)");
+    if (!p->argv[first][0])
+        usage_error(p, "the program's name is empty");
+    app.argv = xrealloc(NULL, (size_t)(p->at - first + 1) * sizeof(char *));
+    memcpy(app.argv, p->argv + first, (size_t)(p->at - first) * sizeof(char *));
+    app.argv[p->at - first] = NULL;
+    opt->apps = xrealloc(opt->apps, (opt->n_apps + 1) * sizeof(app));
+    opt->apps[opt->n_apps++] = app;
+    opt->n_procs += app.n_procs;
+    if (opt->n_procs > MAX_PROCS)
+        usage_error(p, "more than %u processes", MAX_PROCS);
+}
+
+/* How many nodes, and how to get there. */
+static void settle_nodes(const struct parse *p)
+{
+    struct options *opt = p->opt;
+
+    if (opt->n_nodes == 0)
+        opt->n_nodes = opt->n_hosts ? opt->n_hosts : 1;
+    if (opt->launch == LAUNCH_HERE) {
+        if (opt->n_hosts)
+            opt->launch = LAUNCH_SSH;
+        else if (opt->n_nodes > 1)
+            usage_error(p, "-N %u: how to get there? Give --hosts, or --launch srun or fork",
+                        opt->n_nodes);
+    }
+    if (opt->launch == LAUNCH_SSH && !opt->n_hosts)
+        usage_error(p, "--launch ssh: to which hosts? Give --hosts");
+    if (opt->n_hosts && opt->n_hosts < opt->n_nodes)
+        usage_error(p, "%u hosts for %u nodes", opt->n_hosts, opt->n_nodes);
+    if (opt->n_nodes > opt->n_procs)
+        opt->n_nodes = opt->n_procs; /* a node without ranks has no part in the job */
+    if (opt->max_spawned == UINT32_MAX)
+        opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
+}
+
+void options_parse(struct options *opt, int argc, char **argv)
+{
+    struct parse p = {.opt = opt, .argc = argc, .at = 1, .argv = argv};
+
+    opt->universe_size = -1;
+    opt->max_spawned = UINT32_MAX; /* not said */
+    opt->stall_s = 60;
+    opt->get_s = 60;
+    opt->start_s = 60;
+    opt->node_s = 25;
+    opt->links = LINKS_TCP;
+    opt->shm_max_bytes = UINT64_C(1024) << 20;
+    parse_environment(&p);
+    do
+        parse_group(&p);
+    while (p.at < argc && ++p.at <= argc);
+    settle_nodes(&p);
+}

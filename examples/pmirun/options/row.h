@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The options of the command line are rows of one table (rows.c). From it come the parser
+ * (parse.c), and --help, the manual's lists and the completion of bash (help.c).
+ *
+ * To add an option: a row in rows.c, in its section; where no handler of set.c fits, a handler in a
+ * file of its own, declared at the end of this header; a field in ../options.h that the handler
+ * sets. Then `tests/pmirun/options-man.sh PMIRUN --write` brings the manual up to date.
+ */
+#ifndef PMIRUN_ROW_H
+#define PMIRUN_ROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../options.h"
+
+enum option_scope {
+    SCOPE_SECTION,  /* no option: `help` is the heading of those that follow */
+    SCOPE_GROUP,    /* for a group of processes, before its program */
+    SCOPE_JOB,      /* for the whole job, before the first program */
+    SCOPE_NOTHING,  /* of another launcher: taken, since what it asks for is so anyway */
+    SCOPE_ELSEWHERE /* of another launcher: refused; `help` names the option that is meant */
+};
+
+struct parse;
+struct option_row;
+
+/*
+ * Sets an option. value[0] is its argument, value[1] the second of an option that takes two;
+ * value[0] is NULL where an optional one was not given. They live as long as the process. A bad one
+ * ends in usage_error().
+ */
+typedef void option_fn(struct parse *p, const struct option_row *row, char **value);
+
+struct option_row {
+    /* All of its names, a blank between two, the preferred first: "-n -np". A name of two or more
+     * letters is taken with one dash and with two. */
+    const char *names;
+    /* NULL: none. "N": one, as `-n 2`, `-n=2`, and `-n2` where the name is a letter. "VAR VALUE":
+     * two words. "[=FORM]": one, and only behind `=`. FILE, DIR and PROG complete as such. */
+    const char *arg;
+    enum option_scope scope;
+    option_fn *set;   /* NULL: SCOPE_NOTHING and SCOPE_ELSEWHERE */
+    const char *help; /* a line of --help */
+    /* Sentences for the manual, in the place of `help`; NULL: `help` will do. An option's name and
+     * what stands between two ` are printed bold. */
+    const char *man;
+    /* What the same is called there; NULL: not there. */
+    const char *hydra, *srun, *mpirun;
+    const char *env;   /* a variable that stands for it; NULL: none */
+    const char *words; /* the values that it takes, a blank between two; NULL: any */
+    size_t at;         /* set_*() of set.c: where in struct options */
+    int64_t min, max;  /* set_count() */
+};
+
+extern const struct option_row option_rows[];
+extern const size_t n_option_rows;
+
+/* Where the parser is. */
+struct parse {
+    struct options *opt;
+    struct app *app;  /* the group that is being read */
+    const char *word; /* the option as it was typed, without its argument */
+    int argc, at;     /* at: the next word */
+    char **argv;
+};
+
+/* Exits: a sentence that names option and value. */
+void usage_error(const struct parse *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
+/* The row of a name as typed, "-n" or "--np", of `n` bytes; NULL: none. */
+const struct option_row *option_find(const char *name, size_t n);
+/* Steps through the names of a row: each call returns the next, of *n bytes; NULL: no more. */
+const char *option_next_name(const char **names, size_t *n);
+
+/* ---- handlers: set.c has those that many rows share; they set a field of struct options ---- */
+
+option_fn set_flag;    /* bool */
+option_fn set_count;   /* uint32_t, from row->min to row->max */
+option_fn set_seconds; /* double */
+option_fn set_text;    /* char *, not empty */
+option_fn set_word;    /* uint32_t or an enum: the place of the value among row->words */
+/* For handlers elsewhere. */
+int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64_t max);
+double parse_seconds(const struct parse *p, const char *text);
+uint32_t parse_word(const struct parse *p, const char *text, const char *words);
+
+/* set.c, one row each */
+option_fn set_procs, set_wdir, set_launch, set_map, set_node_timeout, set_shm_max,
+    set_universe_size;
+/* env.c */
+option_fn set_x;
+/* shown.c */
+option_fn set_stats, set_timeline;
+/* hosts.c */
+option_fn set_hosts;
+/* help.c; they exit */
+option_fn show_help, show_version;
+
+#endif
