@@ -9,6 +9,7 @@
 #define NODE_H   18.0 /* a node's name, above its ranks */
 #define MAX_ROWS 2048u
 #define NARROW   0.2 /* px: what is narrower and follows its like at once is left out */
+#define THIN     0.7 /* px: nothing is drawn narrower */
 
 static const char *const colours[SPANS] = {
     [SPAN_AGENT] = "#cfe3d4",  [SPAN_STARTING] = "#c9c9c9", [SPAN_RUNNING] = "#8fbbe8",
@@ -109,7 +110,7 @@ static void span(void *ctx, enum timeline_span what, uint64_t from, uint64_t to)
     fprintf(s->f,
             "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" class=\"s%d\"><title>%s "
             "%.3f ms at %.3f</title></rect>\n",
-            x, s->y + inset * s->row_h, w < NARROW ? NARROW : w, s->row_h * (0.9 - 2 * inset), what,
+            x, s->y + inset * s->row_h, w < THIN ? THIN : w, s->row_h * (0.9 - 2 * inset), what,
             timeline_names[what], (double)(to - from) / 1e6, (double)from / 1e6);
 }
 
