@@ -20,9 +20,22 @@ struct CMUnitTest {
     void *initial_state;
 };
 
-#define cmocka_unit_test(f) {#f, f, NULL, NULL, NULL}
-#define cmocka_unit_test_setup_teardown(f, setup, teardown) {#f, f, setup, teardown, NULL}
-#define cmocka_unit_test_prestate(f, state) {#f, f, NULL, NULL, state}
+#define cmocka_unit_test(f)                                                                        \
+    {                                                                                              \
+#f, f, NULL, NULL, NULL                                                                    \
+    }
+#define cmocka_unit_test_setup(f, setup)                                                           \
+    {                                                                                              \
+#f, f, setup, NULL, NULL                                                                   \
+    }
+#define cmocka_unit_test_teardown(f, teardown)                                                     \
+    {                                                                                              \
+#f, f, NULL, teardown, NULL                                                                \
+    }
+#define cmocka_unit_test_setup_teardown(f, setup, teardown)                                        \
+    {                                                                                              \
+#f, f, setup, teardown, NULL                                                               \
+    }
 
 typedef int (*cm_group_fn)(void **state);
 
