@@ -3,9 +3,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "local/gather.h"
 #include "local/host.h"
@@ -57,6 +59,38 @@ static void set_up_alone(struct pmirun *pr)
     job_queue(pr, job);
 }
 
+/* A line for each node. */
+static void print_exit_codes(struct pmirun *pr)
+{
+    const struct job *job = pr->jobs;
+    char host[256] = "", *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    if (!f)
+        die(STATUS_RESOURCES, "out of memory");
+    gethostname(host, sizeof(host) - 1);
+    for (uint32_t node = 0; node < pr->opt.n_nodes; node++) {
+        const char *between = "";
+
+        fprintf(f, "exit codes: [%s] ", pr->head ? pr->head->name(pr, node) : host);
+        for (uint32_t i = 0; i < job->n_local; i++) {
+            const struct rank *r = &job->ranks[i];
+
+            if (r->node != node)
+                continue;
+            fprintf(f, r->exit_code < 0 ? "%s-" : "%s%d", between, r->exit_code);
+            between = ",";
+        }
+        fputc('\n', f);
+    }
+    if (fclose(f) != 0)
+        die(STATUS_RESOURCES, "out of memory");
+    output_text(pr, text, len);
+    output_flush(pr);
+    free(text);
+}
+
 static struct pmirun run; /* large; every function is handed a pointer to it */
 
 /* However we end, by die() too: what has a name would outlive us. */
@@ -86,11 +120,13 @@ int main(int argc, char **argv)
     pr->jobs_tail = &pr->jobs;
     pr->by_pid.key = job_pid_of;
     pr->launch_tail = &pr->launch;
-    pr->port.listener.fd = pr->input.src.fd = pr->input.pipe.fd = pr->port.diag_fd = -1;
+    pr->port.listener.fd = pr->input.src.fd = pr->port.diag_fd = -1;
     if (argc == 2 && strcmp(argv[1], "--agent") == 0) {
         agent_set_up(pr);
     } else {
         options_parse(&pr->opt, argc, argv);
+        if (pr->opt.as_hydra)
+            signal(SIGINT, SIG_DFL); /* a shell has it ignored by what it starts with & */
         if (pr->opt.timeline)
             timeline_open(pr);
         if (pr->opt.progress)
@@ -105,6 +141,8 @@ int main(int argc, char **argv)
     err = loop_run(pr);
     if (err)
         die(STATUS_RESOURCES, "epoll_wait: %s", strerror(-err));
+    if (pr->opt.exit_codes)
+        print_exit_codes(pr);
     if (pr->opt.stats != STATS_NONE)
         stats_print(pr);
     progress_clear();

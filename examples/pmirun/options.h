@@ -20,6 +20,17 @@ enum stats_form { STATS_NONE, STATS_JSON, STATS_TABLE };
 
 struct app;
 
+/* What of our environment a program gets: all, or what is named. */
+struct env {
+    enum { ENV_UNSAID, ENV_ALL, ENV_SOME } what;
+    char **pass; /* names, NULL-terminated */
+    uint32_t n_pass;
+};
+
+#define UNIVERSE_SLOTS (-2) /* until the hosts are known: the sum of their slots */
+#define STDIN_ALL      (UINT32_MAX - 1)
+#define STDIN_NONE     UINT32_MAX
+
 struct options {
     struct app *apps;
     uint32_t n_apps;
@@ -35,6 +46,16 @@ struct options {
     enum stats_form stats;
     char *timeline; /* a file; NULL: none */
     bool timeline_svg;
+    bool exit_codes; /* print those of all ranks at the end */
+    bool as_hydra;   /* ends of ranks and of the job, as hydra has them */
+    char *outfile;   /* where output goes, with %r and the like; NULL: to ours */
+    char *errfile;
+    uint32_t stdin_rank; /* who gets our stdin: a rank, STDIN_ALL or STDIN_NONE */
+    /* For all groups. */
+    char **sets; /* VAR=value, NULL-terminated */
+    uint32_t n_sets;
+    struct env env;
+    char *wdir, *path;
     /* Several nodes. */
     enum launch_kind launch;
     enum link_kind links;
@@ -42,7 +63,9 @@ struct options {
     uint32_t n_nodes;
     bool cyclic;
     char **hosts;
+    uint32_t *slots; /* of each host: processes that it takes before the next one gets some */
     uint32_t n_hosts;
+    uint32_t per_host;  /* the same for any host; 0: not said */
     char *launch_agent; /* in the place of ssh; NULL: ssh */
     double start_s;     /* for agents to come */
     double node_s;      /* a node that is silent for so long is lost; 0: never */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stdin is rank 0's. A file or pipe is simply inherited: nothing is copied, and nothing is read
- * that rank 0 does not read. A terminal cannot be: ranks are in background process groups and would
- * be stopped by SIGTTIN, so what is typed is handed on through a pipe, as long as we are in the
- * foreground.
+ * Standard input of the rank, or the ranks, that get it.
+ *
+ * One rank on this node simply inherits a file or a pipe: nothing is copied, and nothing is read
+ * that it does not read. A terminal cannot be inherited: ranks are in background process groups and
+ * would be stopped by SIGTTIN, so what is typed is handed on through a pipe, as long as we are in
+ * the foreground. So is all that goes to all ranks, or comes from a head: each rank is a `feed`,
+ * and the next piece is read when all feeds have been given the last. A feed that a rank has closed
+ * holds up nobody.
  */
 #define _GNU_SOURCE
 #include "input.h"
@@ -17,63 +21,214 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define RETRY_NS (500 * NS_PER_MS)
+#define RETRY_NS   (500 * NS_PER_MS)
+#define FILE_READS 16 /* of a file, before others have their turn */
 
-static void on_event(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_readable(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_room(struct pmirun *pr, struct source *src, uint32_t events);
 
-int input_init(struct pmirun *pr, int *child_fd)
+/* ---- to the ranks ---- */
+
+static void feed_arm(struct pmirun *pr, struct feed *f, bool on)
 {
-    int p[2], fd;
+    if (on && !f->armed)
+        f->armed = loop_add(pr, &f->src, EPOLLOUT) == 0;
+    if (!on && f->armed)
+        loop_del(pr, &f->src);
+    f->armed = f->armed && on;
+}
 
-    *child_fd = STDIN_FILENO;
-    if (!isatty(STDIN_FILENO))
-        return 0;
-    pr->input.buf = malloc(INPUT_BYTES);
-    fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (!pr->input.buf || fd < 0 || pipe2(p, O_CLOEXEC) != 0) {
-        if (fd >= 0)
-            close(fd);
-        return -errno;
+static void feed_close(struct pmirun *pr, struct feed *f)
+{
+    f->armed = false;
+    loop_close(pr, &f->src);
+}
+
+/* Gives one what it takes. */
+static void feed_push(struct pmirun *pr, struct feed *f)
+{
+    const struct input *in = &pr->input;
+
+    while (f->src.fd >= 0 && f->at < in->len) {
+        ssize_t n = write(f->src.fd, in->buf + f->at, in->len - f->at);
+
+        if (n > 0) {
+            f->at += (size_t)n;
+        } else if (errno == EAGAIN) {
+            feed_arm(pr, f, true);
+            return;
+        } else if (errno != EINTR) {
+            feed_close(pr, f); /* the rank does not want it any more */
+        }
     }
+    if (f->src.fd >= 0)
+        feed_arm(pr, f, false);
+}
+
+/* Gives all what they take; forgets what all have. How many feeds are left. */
+static uint32_t push(struct pmirun *pr)
+{
+    struct input *in = &pr->input;
+    size_t least = in->len;
+    uint32_t n_open = 0;
+
+    for (uint32_t i = 0; i < in->n_joined; i++) {
+        struct feed *f = &in->feeds[i];
+
+        feed_push(pr, f);
+        n_open += f->src.fd >= 0;
+        if (f->src.fd >= 0 && f->at < least)
+            least = f->at;
+    }
+    if (least == 0)
+        return n_open;
+    in->len -= least;
+    memmove(in->buf, in->buf + least, in->len);
+    for (uint32_t i = 0; i < in->n_joined; i++)
+        in->feeds[i].at -= in->feeds[i].at < least ? in->feeds[i].at : least;
+    if (pr->agent)
+        pr->agent->took(pr, (uint32_t)least);
+    return n_open;
+}
+
+/* ---- from standard input ---- */
+
+/* One piece. False: nothing has come, or no more will. */
+static bool read_piece(struct pmirun *pr)
+{
+    struct input *in = &pr->input;
+    ssize_t n = read(in->src.fd, in->buf, INPUT_BYTES);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n < 0 && errno != EIO) /* a terminal that has hung up */
+        say(pr, "cannot read standard input: %s; it ends here", strerror(errno));
+    in->len = n > 0 ? (size_t)n : 0;
+    if (n > 0 && push(pr) > 0)
+        return true;
+    input_close(pr);
+    return false;
+}
+
+static void read_file_pieces(struct pmirun *pr)
+{
+    struct input *in = &pr->input;
+
+    for (int i = 0; i < FILE_READS && in->len == 0; i++)
+        if (!read_piece(pr))
+            return;
+    for (uint32_t i = 0; i < in->n_joined && in->len == 0; i++)
+        if (in->feeds[i].src.fd >= 0) { /* which has room: we are called again at once */
+            feed_arm(pr, &in->feeds[i], true);
+            return;
+        }
+}
+
+static void on_readable(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    (void)src, (void)events;
+    if (input_in_background(pr) || !read_piece(pr) || pr->input.len == 0)
+        return;
+    loop_del(pr, &pr->input.src);
+    pr->input.waits = true;
+}
+
+static void on_room(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    struct input *in = &pr->input;
+    const bool more = push(pr) > 0;
+
+    (void)src, (void)events;
+    if ((in->ends && in->len == 0) || (!more && !pr->agent)) {
+        input_close(pr);
+    } else if (in->len == 0 && in->is_file) {
+        read_file_pieces(pr);
+    } else if (in->len == 0 && in->waits) {
+        in->waits = false;
+        if (loop_add(pr, &in->src, EPOLLIN) != 0)
+            input_close(pr);
+    }
+}
+
+/* All feeds are there. */
+static void start(struct pmirun *pr)
+{
+    struct input *in = &pr->input;
+    int fd, rc;
+
+    if (pr->agent) {
+        input_given(pr, NULL, 0); /* what came before */
+        return;
+    }
+    fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0) {
+        input_close(pr);
+        return;
+    }
+    in->src = (struct source){on_readable, fd};
+    rc = loop_add(pr, &in->src, EPOLLIN);
+    in->is_file = rc == -EPERM;
+    if (in->is_file)
+        read_file_pieces(pr);
+    else if (rc)
+        input_close(pr);
+}
+
+/* ---- what others call ---- */
+
+bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd)
+{
+    struct input *in = &pr->input;
+    const bool all = pr->opt.stdin_rank == STDIN_ALL;
+    int p[2];
+
+    if (r->job->number != 0 || (!all && r->number != pr->opt.stdin_rank))
+        return false;
+    *child_fd = STDIN_FILENO;
+    if (!all && !pr->agent && !isatty(STDIN_FILENO))
+        return true;
+    if (!in->feeds) {
+        in->n_feeds = all ? r->job->n_local : 1;
+        in->feeds = calloc(in->n_feeds, sizeof(*in->feeds));
+    }
+    if (!in->buf)
+        in->buf = malloc(INPUT_WINDOW_BYTES);
+    if (!in->feeds || !in->buf || pipe2(p, O_CLOEXEC) != 0)
+        return false;
     fcntl(p[1], F_SETFL, O_NONBLOCK);
-    pr->input.src = (struct source){on_event, fd};
-    pr->input.pipe = (struct source){on_event, p[1]};
+    in->feeds[in->n_joined++].src = (struct source){on_room, p[1]};
     *child_fd = p[0];
-    return loop_add(pr, &pr->input.src, EPOLLIN);
+    if (in->n_joined == in->n_feeds)
+        start(pr);
+    return true;
+}
+
+void input_given(struct pmirun *pr, const char *p, size_t n)
+{
+    struct input *in = &pr->input;
+
+    if (!in->buf)
+        in->buf = malloc(INPUT_WINDOW_BYTES);
+    in->ends |= p && n == 0;
+    if (n > INPUT_WINDOW_BYTES - in->len)
+        n = INPUT_WINDOW_BYTES - in->len; /* the head does not send more */
+    if (n && in->buf) {
+        memcpy(in->buf + in->len, p, n);
+        in->len += n;
+    }
+    if (!in->feeds || in->n_joined < in->n_feeds)
+        return;
+    push(pr);
+    if (in->ends && in->len == 0)
+        input_close(pr);
 }
 
 void input_close(struct pmirun *pr)
 {
     pr->input.retry_ns = 0;
     loop_close(pr, &pr->input.src);
-    loop_close(pr, &pr->input.pipe);
-}
-
-/* Hands on what is there. When the pipe is full, waits for it and not for the terminal. */
-static void input_forward(struct pmirun *pr)
-{
-    while (pr->input.head < pr->input.len) {
-        ssize_t n = write(pr->input.pipe.fd, pr->input.buf + pr->input.head,
-                          pr->input.len - pr->input.head);
-
-        if (n > 0) {
-            pr->input.head += (size_t)n;
-        } else if (errno == EAGAIN) {
-            if (!pr->input.blocked) {
-                loop_del(pr, &pr->input.src);
-                pr->input.blocked = loop_add(pr, &pr->input.pipe, EPOLLOUT) == 0;
-            }
-            return;
-        } else if (errno != EINTR) {
-            input_close(pr); /* rank 0 does not want it any more */
-            return;
-        }
-    }
-    if (pr->input.blocked) {
-        pr->input.blocked = false;
-        loop_del(pr, &pr->input.pipe);
-        loop_add(pr, &pr->input.src, EPOLLIN);
-    }
+    for (uint32_t i = 0; i < pr->input.n_joined; i++)
+        feed_close(pr, &pr->input.feeds[i]);
 }
 
 bool input_in_background(struct pmirun *pr)
@@ -83,29 +238,6 @@ bool input_in_background(struct pmirun *pr)
     loop_del(pr, &pr->input.src);
     pr->input.retry_ns = pr->now_ns + RETRY_NS;
     return true;
-}
-
-static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
-{
-    ssize_t n;
-
-    (void)events;
-    if (src == &pr->input.pipe) {
-        input_forward(pr);
-        return;
-    }
-    if (input_in_background(pr))
-        return;
-    n = read(src->fd, pr->input.buf, INPUT_BYTES);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n <= 0) {
-        input_close(pr);
-        return;
-    }
-    pr->input.head = 0;
-    pr->input.len = (size_t)n;
-    input_forward(pr);
 }
 
 void input_retry(struct pmirun *pr)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stdin is rank 0's. input.c has it where rank 0 is here, multinode/far_input.c where it is not. */
+/*
+ * Standard input belongs to one rank, to all, or to none (-s). input.c has it where the ranks are;
+ * multinode/far_input.c brings it there.
+ */
 #ifndef PMIRUN_INPUT_H
 #define PMIRUN_INPUT_H
 
@@ -9,22 +12,39 @@
 
 #include "loop.h"
 
-#define INPUT_BYTES 4096u /* that are read at a time */
+#define INPUT_BYTES        4096u  /* that are read at a time */
+#define INPUT_WINDOW_BYTES 65536u /* that a head reads ahead of what ranks have been given */
 
-struct input {
-    struct source src;  /* what we read: a terminal, or all that a head has */
-    struct source pipe; /* to rank 0 */
-    char *buf;
-    size_t head, len;  /* of what has been read and not written yet */
-    bool blocked;      /* the pipe to rank 0 is full */
-    uint64_t retry_ns; /* in the background: when to look again, 0: no need */
-    uint32_t room;     /* head: bytes that the agent of rank 0 still takes */
-    bool is_file;      /* head: epoll does not take it */
-    bool ends;         /* agent: nothing follows what is in buf */
+struct rank;
+
+/* A pipe to a rank. */
+struct feed {
+    struct source src; /* -1: it wants no more */
+    size_t at;         /* of buf: what it has been given */
+    bool armed;        /* in epoll, waiting for room */
 };
 
-int input_init(struct pmirun *pr, int *child_fd); /* what rank 0 gets as stdin */
-void input_retry(struct pmirun *pr);              /* at retry_ns */
+struct input {
+    struct source src; /* what we read: standard input, where it is not a rank's own */
+    struct feed *feeds;
+    uint32_t n_feeds; /* ranks here that get it */
+    uint32_t n_joined;
+    char *buf; /* what has been read and not all of them have been given */
+    size_t len;
+    bool waits;        /* src is not in epoll: ranks, or a head's agents, have no room */
+    uint64_t retry_ns; /* in the background: when to look again, 0: no need */
+    bool is_file;      /* epoll does not take it */
+    bool ends;         /* agent: nothing follows what is in buf */
+    uint64_t n_sent;   /* head: bytes to agents */
+    uint32_t room;     /* head: bytes that they still take */
+};
+
+/* Does this rank get standard input? Then as which descriptor: STDIN_FILENO, our own, or one end of
+ * a pipe, which the caller closes. False also when that cannot be. */
+bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd);
+/* Agent: n bytes of it have come; 0: its end. */
+void input_given(struct pmirun *pr, const char *p, size_t n);
+void input_retry(struct pmirun *pr); /* at retry_ns */
 void input_close(struct pmirun *pr);
 /* Is what is typed now for somebody else? Then it is looked at again later. */
 bool input_in_background(struct pmirun *pr);

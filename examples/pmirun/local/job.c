@@ -140,6 +140,7 @@ static int make_ranks(struct pmirun *pr, struct job *job)
             r->number = number;
             r->node = node;
             r->local = n_on[node]++;
+            r->exit_code = -1;
             r->out.rank = r->err.rank = r;
             r->out.src.fd = r->err.src.fd = -1;
             r->out.sink = &pr->output.out;
@@ -485,7 +486,7 @@ static void rank_exited(struct pmirun *pr, struct rank *r, int code)
     char name[RANK_NAME_BYTES], text[512];
 
     rank_name(pr, r, name);
-    if (r->pmi_state == PMIWIRE_CONN_INITED) {
+    if (r->pmi_state == PMIWIRE_CONN_INITED && (code || !pr->opt.as_hydra)) {
         snprintf(text, sizeof(text),
                  "%s (pid %d, %.200s) exited with status %d after PMI init, without finalize", name,
                  (int)r->pid, program(r), code);
@@ -638,6 +639,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     struct job *job = r->job;
 
     r->state = RANK_EXITED;
+    r->exit_code = si->si_status + (si->si_code == CLD_EXITED ? 0 : STATUS_SIGNAL);
     rank_index_remove(&pr->by_pid, r);
     guard_remove(pr, r->pid);
     /* What it said last may still wait in the socket: finalize, or an abort. */
@@ -729,7 +731,7 @@ bool job_sweep(struct pmirun *pr)
     FILE *f;
     int pid;
 
-    if (pr->leftovers.clean)
+    if (pr->leftovers.clean || (pr->opt.as_hydra && !pr->stopping))
         return true;
     if (pr->leftovers.sweep_ns && pr->now_ns < pr->leftovers.sweep_ns)
         return false;

@@ -23,8 +23,9 @@ struct app {
     char *search; /* NULL: $PATH */
     char **sets;  /* VAR=value of -x, NULL-terminated */
     uint32_t n_sets;
-    char *hosts; /* head: names of the nodes to start it on; NULL: all */
-    char **envp; /* complete environment but for the slots at its beginning; see launch.c */
+    struct env env; /* which of our variables it gets */
+    char *hosts;    /* head: names of the nodes to start it on; NULL: all */
+    char **envp;    /* complete environment but for the slots at its beginning; see launch.c */
 };
 
 enum rank_state { RANK_WAITING, RANK_RUNNING, RANK_EXITED };
@@ -37,6 +38,7 @@ struct rank {
     uint32_t node;   /* that it runs on */
     pid_t pid;
     enum rank_state state;
+    int exit_code;      /* 128 + the signal that it died of; -1: not known */
     uint32_t pmi_state; /* PMIWIRE_CONN_* as last reported; FAILED is not stored here */
     bool hung_up;       /* its connection ended between init and finalize */
     bool aborted;       /* it has asked for the end of all */

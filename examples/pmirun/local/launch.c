@@ -189,6 +189,8 @@ int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint
         n += job->n_local - job->n_launched;
     /* With one flight, whatever the limit: more than that make a start faster, no more. */
     *need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + pr->output.n_streams + pr->conns.n;
+    *need += n * ((pr->opt.stdin_rank == STDIN_ALL) + (pr->opt.outfile != NULL) +
+                  (pr->opt.errfile != NULL));
     *have = now.rlim_cur;
     if (*need > *have)
         return -EMFILE;
@@ -341,6 +343,19 @@ static bool is_set_by(char *const *vars, const char *var)
     return false;
 }
 
+/* Does the program get this variable of ours, NAME=...? */
+static bool passes(const struct app *app, const char *var)
+{
+    const size_t len = strcspn(var, "=");
+
+    if (app->env.what != ENV_SOME)
+        return true;
+    for (uint32_t i = 0; i < app->env.n_pass; i++)
+        if (strlen(app->env.pass[i]) == len && memcmp(app->env.pass[i], var, len) == 0)
+            return true;
+    return false;
+}
+
 /* How many strings are each rank's own: see own_env(). */
 static size_t own_strings(const struct pmirun *pr, const struct job *job)
 {
@@ -377,7 +392,8 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
         if (!launch_is_set(app, app->sets[i], i + 1))
             e[n++] = app->sets[i];
     for (size_t i = 0; i < count; i++)
-        if (!is_stale(job, environ[i]) && !launch_is_set(app, environ[i], 0))
+        if (passes(app, environ[i]) && !is_stale(job, environ[i]) &&
+            !launch_is_set(app, environ[i], 0))
             e[n++] = environ[i];
     e[n] = NULL;
     for (size_t i = 0; i < n_vars; i++) {
@@ -557,10 +573,9 @@ static void release_slots(const struct pmirun *pr, const struct flight *f)
 
 static bool prepare_stdin(struct pmirun *pr, const struct flight *f, const struct rank *r)
 {
-    int fd = pr->launcher->null_fd;
+    int fd;
 
-    if (r->job->number == 0 && r->number == 0 &&
-        (pr->agent ? pr->agent->input(pr, &fd) : input_init(pr, &fd)) != 0)
+    if (!input_join(pr, r, &fd))
         fd = pr->launcher->null_fd;
     if (fd == STDIN_FILENO)
         return false;
@@ -686,12 +701,13 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     r->state = RANK_RUNNING;
     r->job->n_live++;
     pr->n_live++;
-    if (r->job->number == 0 && r->number == 0) { /* only rank 0 reads it from here on */
+    if (!f->take_stdin) { /* nobody else reads it from here on */
         land(pr, f);
-        if (!f->take_stdin)
-            dup3(pr->launcher->null_fd, STDIN_FILENO, 0);
+        dup3(pr->launcher->null_fd, STDIN_FILENO, 0);
     }
     rank_index_add(&pr->by_pid, r);
+    if (!output_begin(pr, r))
+        job_stop(pr, STATUS_OUTPUT);
     if (output_attach(pr, &r->out, e.out) != 0 || output_attach(pr, &r->err, e.err) != 0 ||
         (e.pmi >= 0 && pmi_attach(pr, r, e.pmi) != 0)) {
         say(pr, "out of memory or descriptors: stopping the job");

@@ -114,6 +114,8 @@ static bool finished(struct pmirun *pr)
 {
     if (pr->n_live || pr->launch || job_is_accused(pr))
         return false;
+    if (pr->opt.as_hydra && !pr->stopping && pr->output.n_streams)
+        return false; /* what a rank has left behind holds its output */
     if (pr->node && !pr->node->may_end(pr))
         return false;
     if (!job_sweep(pr))

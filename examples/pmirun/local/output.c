@@ -48,7 +48,7 @@ enum {
  */
 static void on_room(struct pmirun *pr, struct source *src, uint32_t events);
 
-static void sink_init(struct sink *sk, int fd)
+static void sink_init(struct sink *sk, int fd, const char *name)
 {
     struct stat st;
     char path[32];
@@ -56,6 +56,7 @@ static void sink_init(struct sink *sk, int fd)
 
     sk->src = (struct source){on_room, fd};
     sk->how = HOW_POLL;
+    sk->name = name;
     if (fstat(fd, &st) != 0) {
         sk->dead = errno == EBADF; /* closed */
         return;
@@ -80,8 +81,9 @@ static void sink_init(struct sink *sk, int fd)
 void output_init(struct pmirun *pr)
 {
     pr->output.out.room = pr->output.err.room = AGENT_ROOM;
-    sink_init(&pr->output.out, STDOUT_FILENO);
-    sink_init(&pr->output.err, STDERR_FILENO);
+    sink_init(&pr->output.out, STDOUT_FILENO, "stdout");
+    sink_init(&pr->output.err, STDERR_FILENO, "stderr");
+    pr->output.err.is_err = true;
 }
 
 static size_t sink_waiting(const struct sink *sk)
@@ -109,7 +111,7 @@ static void resume_streams(struct pmirun *pr, struct sink *sk)
 {
     sk->full = false;
     if (pr->head)
-        pr->head->room(pr, sk);
+        pr->head->room(pr, sk->is_err);
     while (sk->paused) {
         struct stream *st = sk->paused;
 
@@ -133,10 +135,10 @@ static void sink_died(struct pmirun *pr, struct sink *sk, int err)
     if (sk == &pr->output.err)
         return;
     if (err == EPIPE) {
-        trace(pr, "nobody reads stdout any more");
+        trace(pr, "nobody reads %s any more", sk->name);
         job_stop(pr, STATUS_SIGNAL + SIGPIPE);
     } else {
-        say(pr, "cannot write to stdout: %s", strerror(err));
+        say(pr, "cannot write to %s: %s", sk->name, strerror(err));
         job_stop(pr, STATUS_OUTPUT);
     }
 }
@@ -223,6 +225,82 @@ bool output_raw(struct pmirun *pr, const char *text, size_t len)
 {
     return !pr->output.err.dead && sink_write(&pr->output.err, text, len) > 0;
 }
+
+/* ---- files ---- */
+
+/* The pattern with the rank's values; to be freed. */
+static char *file_name(const struct pmirun *pr, const char *pattern, const struct rank *r)
+{
+    char host[256] = "", *name = xprintf("%s", "");
+
+    gethostname(host, sizeof(host) - 1);
+    for (const char *t = pattern; *t; t++) {
+        const size_t plain = strcspn(t, "%");
+
+        if (plain)
+            name = xappend(name, "%.*s", (int)plain, t);
+        t += plain;
+        if (!*t)
+            break;
+        switch (*++t) { /* which are the only ones: set_pattern() */
+        case 'r': name = xappend(name, "%u", r->number); break;
+        case 'g': name = xappend(name, "%u", r->job->number); break;
+        case 'p': name = xappend(name, "%u", r->node); break;
+        case 'h': name = xappend(name, "%s", pr->head ? pr->head->name(pr, r->node) : host); break;
+        default: name = xappend(name, "%%"); break;
+        }
+    }
+    return name;
+}
+
+/* The file of this name, which becomes ours; opened when no rank had it before. NULL with errno. */
+static struct sink *file_open(struct pmirun *pr, char *name)
+{
+    struct output *o = &pr->output;
+    struct sink *sk;
+    int fd;
+
+    for (size_t i = 0; i < o->n_files; i++)
+        if (strcmp(o->files[i]->name, name) == 0) {
+            free(name);
+            return o->files[i];
+        }
+    /* O_NONBLOCK: a FIFO without a reader is an error, and no wait */
+    fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (fd < 0)
+        return NULL;
+    sk = xrealloc(NULL, sizeof(*sk));
+    memset(sk, 0, sizeof(*sk));
+    sink_init(sk, fd, name);
+    o->files = xrealloc(o->files, (o->n_files + 1) * sizeof(struct sink *));
+    return o->files[o->n_files++] = sk;
+}
+
+static bool begin_stream(struct pmirun *pr, struct stream *st, const char *pattern)
+{
+    char *name, text[RANK_NAME_BYTES];
+    struct sink *sk;
+
+    if (!pattern)
+        return true;
+    name = file_name(pr, pattern, st->rank);
+    sk = file_open(pr, name);
+    if (!sk) {
+        say(pr, "cannot open %s for what %s prints: %s; stopping the job", name,
+            rank_name(pr, st->rank, text), strerror(errno));
+        free(name);
+        return false;
+    }
+    st->sink = sk;
+    return true;
+}
+
+bool output_begin(struct pmirun *pr, struct rank *r)
+{
+    return begin_stream(pr, &r->out, pr->opt.outfile) && begin_stream(pr, &r->err, pr->opt.errfile);
+}
+
+/* ---- streams ---- */
 
 /* Passes bytes on, with labels at the beginning of lines. */
 static void stream_emit(struct pmirun *pr, struct stream *st, const char *p, size_t n)
@@ -421,6 +499,9 @@ void output_flush(struct pmirun *pr)
         sink_flush(pr, &pr->output.out);
     if (pr->output.err.head < pr->output.err.len && !pr->output.err.armed)
         sink_flush(pr, &pr->output.err);
+    for (size_t i = 0; i < pr->output.n_files; i++)
+        if (sink_waiting(pr->output.files[i]) > 0 && !pr->output.files[i]->armed)
+            sink_flush(pr, pr->output.files[i]);
 }
 
 static void part_expired(struct pmirun *pr, struct stream *st, bool *more)
@@ -448,5 +529,9 @@ void output_parts(struct pmirun *pr)
 
 bool output_pending(const struct pmirun *pr)
 {
-    return pr->output.out.head < pr->output.out.len || pr->output.err.head < pr->output.err.len;
+    bool pending = sink_waiting(&pr->output.out) > 0 || sink_waiting(&pr->output.err) > 0;
+
+    for (size_t i = 0; i < pr->output.n_files && !pending; i++)
+        pending = sink_waiting(pr->output.files[i]) > 0;
+    return pending;
 }

@@ -16,9 +16,11 @@ struct sink {
     int how;       /* see output.c */
     char *buf;     /* bytes that wait: from head to len */
     size_t head, len, cap;
-    bool armed; /* in epoll, waiting for room */
-    bool dead;  /* nobody reads it any more: bytes are dropped */
-    bool full;  /* too much waits: streams that feed it are paused */
+    const char *name; /* for messages */
+    bool is_err;      /* the ranks' stderr goes there */
+    bool armed;       /* in epoll, waiting for room */
+    bool dead;        /* nobody reads it any more: bytes are dropped */
+    bool full;        /* too much waits: streams that feed it are paused */
     struct stream *paused;
 };
 
@@ -38,11 +40,16 @@ struct stream {
 
 struct output {
     struct sink out, err;
+    struct sink **files; /* --outfile-pattern, --errfile-pattern */
+    size_t n_files;
     uint64_t part_ns;   /* when to look at unfinished lines; 0: none waits */
     uint64_t n_streams; /* open ones */
 };
 
 void output_init(struct pmirun *pr);
+/* A rank starts: its stdout and stderr go where the options say. False: a file cannot be opened,
+ * which was said. Head and alone. */
+bool output_begin(struct pmirun *pr, struct rank *r);
 int output_attach(struct pmirun *pr, struct stream *st, int fd); /* takes fd */
 void output_flush(struct pmirun *pr);
 void output_parts(struct pmirun *pr); /* passes on lines that have waited for their end */

@@ -30,7 +30,8 @@ void progress_init(struct pmirun *pr)
 
 static bool concerns(const struct pmirun *pr, const struct sink *sk)
 {
-    return pr->progress.on && (sk == &pr->output.err || pr->progress.with_stdout);
+    return pr->progress.on &&
+           (sk == &pr->output.err || (sk == &pr->output.out && pr->progress.with_stdout));
 }
 
 bool progress_hide(struct pmirun *pr, const struct sink *sk)

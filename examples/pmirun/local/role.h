@@ -25,7 +25,6 @@ struct job;
 struct msg_in;
 struct pmirun;
 struct rank;
-struct sink;
 struct stream;
 
 /* The connections that a head and an agent have: for the loop. */
@@ -52,10 +51,10 @@ struct agent_ops {
     void (*launched)(struct pmirun *pr, const struct job *job);         /* all of its ranks here */
     void (*gave_up)(struct pmirun *pr, const struct job *job, int err); /* a spawned one */
     bool (*output)(struct pmirun *pr, const struct stream *st, const char *p, size_t n);
-    int (*input)(struct pmirun *pr, int *child_fd); /* what rank 0 gets as stdin */
-    void (*fatal)(struct pmirun *pr, int status);   /* the job must be stopped */
-    void (*failed)(struct pmirun *pr, int status);  /* the job fails, and continues */
-    void (*signalled)(struct pmirun *pr, int sig);  /* we are told to end */
+    void (*took)(struct pmirun *pr, uint32_t n);   /* bytes of stdin that all have been given */
+    void (*fatal)(struct pmirun *pr, int status);  /* the job must be stopped */
+    void (*failed)(struct pmirun *pr, int status); /* the job fails, and continues */
+    void (*signalled)(struct pmirun *pr, int sig); /* we are told to end */
     void (*spawn)(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
                   uint64_t token);
     /* A collective cannot complete, since this rank is gone. */
@@ -86,7 +85,7 @@ struct head_ops {
     void (*abandon)(struct pmirun *pr, const struct job *job); /* ends its ranks: it failed */
     void (*over)(struct pmirun *pr, const struct job *job);    /* nothing of it is left anywhere */
     void (*spawned)(struct pmirun *pr, const struct job *job, int err);
-    void (*room)(struct pmirun *pr, const struct sink *sk); /* its bytes have gone */
+    void (*room)(struct pmirun *pr, bool is_err); /* bytes of that kind of output have gone */
     void (*reaped)(struct pmirun *pr, const siginfo_t *si); /* a child that is no rank */
     void (*stats)(const struct pmirun *pr, struct pmiwire_stats_server *s);
     bool (*pmix)(struct pmirun *pr, uint32_t node, const void *p, size_t n); /* as an agent's */

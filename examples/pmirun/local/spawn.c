@@ -86,6 +86,17 @@ static const char *apply_info(const struct pmirun *pr, struct app *app,
     return ok ? NULL : "processes can be started on this node only";
 }
 
+/* Which of our variables: the same as its spawner. */
+static void copy_env(struct env *env, const struct env *from)
+{
+    env->what = from->what;
+    env->n_pass = from->n_pass;
+    env->pass = xrealloc(NULL, (from->n_pass + 1) * sizeof(*env->pass));
+    for (uint32_t i = 0; i < from->n_pass; i++)
+        env->pass[i] = xprintf("%s", from->pass[i]);
+    env->pass[from->n_pass] = NULL;
+}
+
 /* Fills in one program. NULL, or why it cannot be started. */
 static const char *make_app(const struct pmirun *pr, struct app *app,
                             const struct pmiwire_spawn_cmd *cmd, const struct app *spawner)
@@ -102,6 +113,8 @@ static const char *make_app(const struct pmirun *pr, struct app *app,
     app->wdir = spawner && spawner->wdir ? xprintf("%s", spawner->wdir) : NULL;
     for (uint32_t i = 0; spawner && i < spawner->n_sets; i++)
         add_set(app, xprintf("%s", spawner->sets[i]));
+    if (spawner)
+        copy_env(&app->env, &spawner->env);
     for (uint32_t i = 0; i < cmd->n_info && !why; i++)
         why = apply_info(pr, app, &cmd->info[i]);
     if (why)
@@ -124,6 +137,9 @@ void spawn_free_apps(struct app *apps, uint32_t n)
             free(*p);
         for (uint32_t k = 0; k < apps[i].n_sets; k++)
             free(apps[i].sets[k]);
+        for (uint32_t k = 0; k < apps[i].env.n_pass; k++)
+            free(apps[i].env.pass[k]);
+        free(apps[i].env.pass);
         free(apps[i].argv);
         free(apps[i].sets);
         free(apps[i].path);

@@ -726,6 +726,11 @@ static void stop(struct pmirun *pr)
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
 
+static void tell_took(struct pmirun *pr, uint32_t n)
+{
+    agent_tell_number(pr, MSG_TOOK, n);
+}
+
 const struct node_ops agent_node_ops = {
     .run_deadlines = net_deadlines,
     .deadline = deadline,
@@ -748,7 +753,7 @@ const struct agent_ops agent_ops = {
     .launched = tell_launched,
     .gave_up = tell_gave_up,
     .output = tell_output,
-    .input = agent_input,
+    .took = tell_took,
     .fatal = tell_fatal,
     .failed = tell_failed,
     .signalled = signalled,

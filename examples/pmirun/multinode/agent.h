@@ -82,8 +82,4 @@ void agent_lost(struct pmirun *pr, uint32_t node, const char *why);
 void agent_spawn(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
                  uint64_t token);
 
-/* far_input.c */
-int agent_input(struct pmirun *pr, int *child_fd);
-void agent_input_given(struct pmirun *pr, const char *p, size_t n); /* n 0: the end */
-
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stdin of a rank 0 on another node than the head. The head reads, up to WINDOW_BYTES ahead of what
- * has been written into rank 0's pipe there; the agent fills the pipe.
+ * Standard input on its way to ranks on other nodes than the head. The head reads, up to
+ * INPUT_WINDOW_BYTES ahead of what has been written into their pipes there, which the agents do
+ * (local/input.c). Of several agents the slowest one counts.
  */
 #define _GNU_SOURCE
 #include "nodes.h"
@@ -12,78 +13,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-
-#define WINDOW_BYTES 65536u
-
-/* ---- the agent of rank 0 ---- */
-
-static void forward(struct pmirun *pr)
-{
-    while (pr->input.head < pr->input.len) {
-        ssize_t n = write(pr->input.pipe.fd, pr->input.buf + pr->input.head,
-                          pr->input.len - pr->input.head);
-
-        if (n > 0) {
-            pr->input.head += (size_t)n;
-            agent_tell_number(pr, MSG_TOOK, (uint32_t)n);
-        } else if (errno == EAGAIN) {
-            if (!pr->input.blocked)
-                pr->input.blocked = loop_add(pr, &pr->input.pipe, EPOLLOUT) == 0;
-            return;
-        } else if (errno != EINTR) {
-            pr->input.ends = true; /* rank 0 does not want it any more */
-            break;
-        }
-    }
-    if (pr->input.blocked)
-        loop_del(pr, &pr->input.pipe);
-    pr->input.blocked = false;
-    if (pr->input.ends)
-        input_close(pr);
-}
-
-void agent_input_given(struct pmirun *pr, const char *p, size_t n)
-{
-    if (!pr->input.buf)
-        pr->input.buf = malloc(WINDOW_BYTES);
-    pr->input.ends |= p && n == 0;
-    if (n && pr->input.buf) {
-        if (pr->input.head) {
-            memmove(pr->input.buf, pr->input.buf + pr->input.head, pr->input.len - pr->input.head);
-            pr->input.len -= pr->input.head;
-            pr->input.head = 0;
-        }
-        if (n > WINDOW_BYTES - pr->input.len)
-            n = WINDOW_BYTES - pr->input.len; /* the head does not send more */
-        memcpy(pr->input.buf + pr->input.len, p, n);
-        pr->input.len += n;
-    }
-    if (pr->input.pipe.fd >= 0 && !pr->input.blocked)
-        forward(pr);
-}
-
-static void on_room(struct pmirun *pr, struct source *src, uint32_t events)
-{
-    (void)src, (void)events;
-    forward(pr);
-}
-
-int agent_input(struct pmirun *pr, int *child_fd)
-{
-    int p[2];
-
-    if (!pr->input.buf)
-        pr->input.buf = malloc(WINDOW_BYTES);
-    if (!pr->input.buf || pipe2(p, O_CLOEXEC) != 0)
-        return -errno;
-    fcntl(p[1], F_SETFL, O_NONBLOCK);
-    pr->input.pipe = (struct source){on_room, p[1]};
-    *child_fd = p[0];
-    agent_input_given(pr, NULL, 0); /* what came before */
-    return 0;
-}
-
-/* ---- the head ---- */
 
 /* Reads and sends while there is room; a file is always ready, and epoll does not take it. */
 static void read_some(struct pmirun *pr, bool once)
@@ -101,12 +30,13 @@ static void read_some(struct pmirun *pr, bool once)
             return;
         }
         pr->input.room -= (uint32_t)n;
+        pr->input.n_sent += (uint64_t)n;
         if (once)
             break;
     }
     if (once && pr->input.src.fd >= 0 && pr->input.room == 0) {
         loop_del(pr, &pr->input.src);
-        pr->input.blocked = true;
+        pr->input.waits = true;
     }
 }
 
@@ -119,8 +49,11 @@ static void on_readable(struct pmirun *pr, struct source *src, uint32_t events)
 
 void head_input_start(struct pmirun *pr)
 {
-    int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), rc;
+    int fd, rc;
 
+    if (pr->opt.stdin_rank == STDIN_NONE)
+        return;
+    fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     pr->input.buf = malloc(INPUT_BYTES);
     if (fd < 0 || !pr->input.buf) {
         if (fd >= 0)
@@ -129,7 +62,7 @@ void head_input_start(struct pmirun *pr)
         return;
     }
     pr->input.src = (struct source){on_readable, fd};
-    pr->input.room = WINDOW_BYTES;
+    pr->input.room = INPUT_WINDOW_BYTES;
     rc = loop_add(pr, &pr->input.src, EPOLLIN);
     pr->input.is_file = rc == -EPERM;
     if (pr->input.is_file)
@@ -138,15 +71,25 @@ void head_input_start(struct pmirun *pr)
         input_close(pr);
 }
 
-void head_input_room(struct pmirun *pr, uint32_t n)
+void head_input_room(struct pmirun *pr, struct node *node, uint32_t n)
 {
-    if (pr->input.src.fd < 0)
+    struct input *in = &pr->input;
+    uint64_t least;
+
+    node->input_took += n;
+    least = node->input_took;
+    for (uint32_t i = 0; i < pr->opt.n_nodes && pr->opt.stdin_rank == STDIN_ALL; i++)
+        if (pr->nodes->head.nodes[i].input_took < least)
+            least = pr->nodes->head.nodes[i].input_took;
+    if (in->src.fd < 0 || least > in->n_sent) /* the latter makes no sense */
         return;
-    pr->input.room = n < WINDOW_BYTES - pr->input.room ? pr->input.room + n : WINDOW_BYTES;
+    in->room = (uint32_t)(INPUT_WINDOW_BYTES - (in->n_sent - least));
+    if (in->room == 0)
+        return;
     if (pr->input.is_file) {
         read_some(pr, false);
-    } else if (pr->input.blocked) {
-        pr->input.blocked = false;
+    } else if (pr->input.waits) {
+        pr->input.waits = false;
         if (loop_add(pr, &pr->input.src, EPOLLIN) != 0)
             input_close(pr);
     }

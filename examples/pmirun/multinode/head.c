@@ -98,6 +98,8 @@ static bool on_started(struct pmirun *pr, struct rank *r, struct msg_in *in)
     progress_count(pr, PROGRESS_STARTED);
     r->out.remote = r->err.remote = true;
     pr->output.n_streams += 2;
+    if (!output_begin(pr, r))
+        job_stop(pr, STATUS_OUTPUT);
     trace(pr, "%u:%u pid %u started on %s", r->job->number, r->number, pid,
           nodes_name(pr, r->node));
     return true;
@@ -137,7 +139,7 @@ static bool on_exited(struct pmirun *pr, struct rank *r, struct msg_in *in)
     if (in->bad || r->state != RANK_RUNNING || (unsigned)si.si_status > 255 ||
         (si.si_code != CLD_EXITED && si.si_code != CLD_KILLED && si.si_code != CLD_DUMPED))
         return false;
-    if (r->job->number == 0 && r->number == 0)
+    if (r->job->number == 0 && r->number == pr->opt.stdin_rank)
         input_close(pr);
     job_rank_exited(pr, r, &si);
     far_rank_gone(pr, r);
@@ -168,7 +170,7 @@ static bool on_output(struct pmirun *pr, struct node *node, struct rank *r, stru
     output_remote(pr, st, p, n);
     node->owed[which] += (uint32_t)n;
     if (!st->sink->full)
-        nodes_room(pr, st->sink);
+        nodes_room(pr, which);
     return true;
 }
 
@@ -323,7 +325,7 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_LAUNCHED:
     case MSG_FAILED: return on_job(pr, what, &in);
     case MSG_CHOSE: return on_chose(pr, node, &in);
-    case MSG_TOOK: head_input_room(pr, get_u32(&in)); return !in.bad;
+    case MSG_TOOK: head_input_room(pr, node, get_u32(&in)); return !in.bad;
     case MSG_NAME: return names_asked(pr, node, &in);
     case MSG_PMIX: return far_heard(pr, node->id, in.p, in.left);
     case MSG_TIMES: return timeline_heard(pr, node->id, &in);

@@ -18,7 +18,6 @@
 
 struct job;
 struct rank;
-struct sink;
 
 struct node {
     uint32_t id;
@@ -32,7 +31,8 @@ struct node {
     uint32_t port;
     char *ucx; /* its UCX address */
     size_t ucx_len;
-    uint32_t owed[2]; /* bytes of stdout and stderr that we took and have not told it */
+    uint64_t input_took; /* bytes of stdin that its ranks have been given */
+    uint32_t owed[2];    /* bytes of stdout and stderr that we took and have not told it */
 };
 
 /* A process that brings agents to their nodes: ssh, one for each; srun, one for all. */
@@ -77,7 +77,7 @@ extern const struct node_ops head_node_ops;
 extern const struct head_ops head_ops;
 const char *nodes_name(const struct pmirun *pr, uint32_t node);
 bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of);
-void nodes_room(struct pmirun *pr, const struct sink *sk);
+void nodes_room(struct pmirun *pr, bool is_err);
 bool nodes_send_input(struct pmirun *pr, const char *p, size_t n); /* n 0: the end */
 void nodes_tell(struct pmirun *pr, struct node *node, const struct msg *m);
 void nodes_tell_all(struct pmirun *pr, const struct msg *m);
@@ -90,8 +90,8 @@ void nodes_done(struct pmirun *pr, struct node *node);
 bool head_spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in);
 void head_spawned(struct pmirun *pr, const struct job *job, int err);
 
-/* far_input.c: what is read is sent as rank 0's agent has room for it */
+/* far_input.c: what is read is sent as the agents of those who get it have room for it */
 void head_input_start(struct pmirun *pr);
-void head_input_room(struct pmirun *pr, uint32_t n);
+void head_input_room(struct pmirun *pr, struct node *node, uint32_t n);
 
 #endif

@@ -24,7 +24,7 @@ enum message {
     MSG_EXIT,      /* u32 job, u32 rank, u32 si_code, u32 si_status */
     MSG_ABORT,     /* u32 job, u32 rank, u32 code, text */
     MSG_OUTPUT,    /* u32 job, u32 rank, u32 1 or 2, text; an empty one is its end */
-    MSG_TOOK,      /* u32 bytes of stdin that rank 0 has been given */
+    MSG_TOOK,      /* u32 bytes of stdin that its ranks have been given */
     MSG_SPAWN,     /* u64 token, u32 job, u32 rank, the request (spawn.c) */
     MSG_FATAL,     /* u32 status: the job must be stopped */
     MSG_LOST,      /* u32 node, text why: no connection to it any more */
@@ -45,7 +45,7 @@ enum message {
     MSG_ABANDON,    /* u32 job: end its ranks, it failed */
     MSG_OVER,       /* u32 job: nothing of it is left on any node */
     MSG_ROOM,       /* u32 1 or 2, u32 bytes of output that were taken */
-    MSG_INPUT,      /* text for rank 0's stdin; an empty one is its end */
+    MSG_INPUT,      /* text for the stdin of the ranks that get it; an empty one is its end */
     MSG_SPAWNED,    /* u64 token, u32 rc as int32, text its job id */
     MSG_NAMED,      /* u64 token, u32 rc as int32, text port: the answer to MSG_NAME */
     MSG_ASK,        /* are you there? */

@@ -83,9 +83,9 @@ static void over(struct pmirun *pr, const struct job *job)
     tell_number(pr, MSG_OVER, job->number);
 }
 
-void nodes_room(struct pmirun *pr, const struct sink *sk)
+void nodes_room(struct pmirun *pr, bool is_err)
 {
-    uint32_t which = sk == &pr->output.err;
+    const uint32_t which = is_err;
     struct msg m = {0};
 
     for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
@@ -104,16 +104,22 @@ void nodes_room(struct pmirun *pr, const struct sink *sk)
 
 bool nodes_send_input(struct pmirun *pr, const char *p, size_t n)
 {
-    struct node *node = &pr->nodes->head.nodes[pr->jobs->ranks[0].node];
+    const uint32_t rank = pr->opt.stdin_rank;
     struct msg m = {0};
+    bool any = false;
 
-    if (!node->link)
-        return false;
     msg_begin(&m, MSG_INPUT);
     msg_text(&m, p, n);
-    nodes_tell(pr, node, &m);
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+        struct node *node = &pr->nodes->head.nodes[i];
+
+        if (!node->link || (rank != STDIN_ALL && pr->jobs->ranks[rank].node != i))
+            continue;
+        nodes_tell(pr, node, &m);
+        any = true;
+    }
     msg_free(&m);
-    return true;
+    return any;
 }
 
 /* ---- jobs ---- */
@@ -141,6 +147,32 @@ static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t
     }
     free(list);
     return n;
+}
+
+/* Ranks fill the slots of the first node, then of the next; cyclic: each gets one at a time, as
+ * long as it has slots. Behind the last it begins again. */
+static void place_by_slots(const struct pmirun *pr, uint32_t n, uint32_t *node_of)
+{
+    const struct options *opt = &pr->opt;
+    uint32_t *left = xrealloc(NULL, opt->n_nodes * sizeof(*left)), k = 0;
+
+    while (k < n) {
+        bool more = true;
+
+        for (uint32_t i = 0; i < opt->n_nodes; i++)
+            left[i] = opt->n_hosts ? opt->slots[i] : opt->per_host;
+        while (more && k < n) {
+            more = false;
+            for (uint32_t i = 0; i < opt->n_nodes && k < n; i++)
+                for (; left[i] && k < n; more = true) {
+                    node_of[k++] = i;
+                    left[i]--;
+                    if (opt->cyclic)
+                        break;
+                }
+        }
+    }
+    free(left);
 }
 
 bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of)
@@ -177,6 +209,8 @@ static void put_app(struct msg *m, const struct app *app)
     msg_string(m, app->wdir);
     msg_string(m, app->search);
     put_strings(m, app->sets, app->n_sets);
+    msg_u32(m, app->env.what);
+    put_strings(m, app->env.pass, app->env.n_pass);
 }
 
 static void put_placement(struct msg *m, const struct job *job)
@@ -261,9 +295,11 @@ static void launch(struct pmirun *pr, struct job *job, const struct msg_in *prep
 
 /* Three descriptors a node, and those of strangers. The limit is raised only where that is needed,
  * since ssh and srun inherit it. */
-static void check_limit(uint32_t n_nodes)
+static void check_limit(const struct options *opt)
 {
-    rlim_t need = 4 * (rlim_t)n_nodes + NET_MAX_STRANGERS + 64;
+    const uint32_t n_nodes = opt->n_nodes;
+    rlim_t need = 4 * (rlim_t)n_nodes + NET_MAX_STRANGERS + 64 +
+                  (rlim_t)opt->n_procs * ((opt->outfile != NULL) + (opt->errfile != NULL));
     struct rlimit lim;
 
     if (getrlimit(RLIMIT_NOFILE, &lim) != 0 || lim.rlim_cur >= need)
@@ -271,8 +307,9 @@ static void check_limit(uint32_t n_nodes)
     lim.rlim_cur = need;
     if (need > lim.rlim_max || setrlimit(RLIMIT_NOFILE, &lim) != 0)
         die(STATUS_RESOURCES,
-            "%u nodes need %llu descriptors, the limit is %llu: raise it (ulimit -n)", n_nodes,
-            (unsigned long long)need, (unsigned long long)lim.rlim_max);
+            "%u nodes and their output need %llu descriptors, the limit is %llu: raise it (ulimit "
+            "-n)",
+            n_nodes, (unsigned long long)need, (unsigned long long)lim.rlim_max);
 }
 
 static void start(struct pmirun *pr)
@@ -292,7 +329,7 @@ static void start(struct pmirun *pr)
     if (!cwd)
         die(STATUS_NOEXEC, "cannot tell nodes the working directory: %s", strerror(errno));
     free(cwd);
-    check_limit(pr->opt.n_nodes);
+    check_limit(&pr->opt);
     net_init(pr, &head_net_ops);
     randombytes_buf(pr->nodes->net.self.secret, CHANNEL_SECRET_BYTES);
     randombytes_buf(pr->nodes->net.self.job, CHANNEL_JOB_BYTES);
@@ -337,7 +374,9 @@ static void tell_setup(struct pmirun *pr)
     msg_begin(&m, MSG_SETUP);
     msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 |
                     (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3 |
-                    pr->opt.design << 4 | (uint32_t)pr->timeline.on << 8);
+                    (uint32_t)pr->opt.as_hydra << 4 | pr->opt.design << 5 |
+                    (uint32_t)pr->timeline.on << 9);
+    msg_u32(&m, pr->opt.stdin_rank);
     msg_u32(&m, pr->opt.mpi);
     msg_u32(&m, (uint32_t)pr->opt.universe_size);
     msg_u64(&m, (uint64_t)(pr->opt.stall_s * 1e9));
@@ -669,7 +708,10 @@ void head_set_up(struct pmirun *pr)
     job_note_inherited(pr);
     loop_init(pr);
     node_of = xrealloc(NULL, pr->opt.n_procs * sizeof(*node_of));
-    nodes_place(pr, pr->opt.n_procs, NULL, node_of);
+    if (pr->opt.n_hosts ? pr->opt.slots[0] : pr->opt.per_host)
+        place_by_slots(pr, pr->opt.n_procs, node_of);
+    else
+        nodes_place(pr, pr->opt.n_procs, NULL, node_of);
     job_create_first(pr, node_of);
     err = names_init(pr);
     if (err)

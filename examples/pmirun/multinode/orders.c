@@ -66,7 +66,9 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.no_shm = flags & 2;
     pr->opt.pmi_1_2 = flags & 4;
     pr->opt.verbose = flags & 8;
-    pr->opt.design = flags >> 4 & 15;
+    pr->opt.as_hydra = flags & 16;
+    pr->opt.design = flags >> 5 & 15;
+    pr->opt.stdin_rank = get_u32(in);
     pr->opt.mpi = (enum mpi_way)get_u32(in);
     pr->opt.universe_size = (int32_t)get_u32(in);
     stall_ns = get_u64(in);
@@ -76,7 +78,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.shm_max_bytes = get_u64(in);
     cwd = get_string(in);
     vars = get_strings(in, &n);
-    ok = !in->bad && flags < 512 && !pr->server && !pr->nodes->agent.unserved &&
+    ok = !in->bad && flags < 1024 && !pr->server && !pr->nodes->agent.unserved &&
          stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
          pr->opt.design <= PMIWIRE_DESIGN_TREE && pr->opt.mpi <= MPI_PMIX;
     for (uint32_t i = 0; i < n; i++) {
@@ -90,7 +92,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
         job_stop(pr, STATUS_NOEXEC);
     }
     free(cwd);
-    if (ok && (flags & 256))
+    if (ok && (flags & 512))
         timeline_begin(pr);
     if (ok)
         start_server(pr);
@@ -129,14 +131,18 @@ static bool on_peers(struct pmirun *pr, struct msg_in *in)
 
 static bool get_app(struct msg_in *in, struct app *app)
 {
-    uint32_t argc;
+    uint32_t argc, what;
 
     app->n_procs = get_u32(in);
     app->argv = get_strings(in, &argc);
     app->wdir = get_option(in);
     app->search = get_option(in);
     app->sets = get_strings(in, &app->n_sets);
-    return !in->bad && argc > 0;
+    what = get_u32(in);
+    app->env.pass = get_strings(in, &app->env.n_pass);
+    if (what == ENV_SOME)
+        app->env.what = ENV_SOME;
+    return !in->bad && argc > 0 && what <= ENV_SOME;
 }
 
 /* Sets `bad` unless every rank has a node, and one of them is ours, or none. */
@@ -407,7 +413,7 @@ static bool on_input(struct pmirun *pr, struct msg_in *in)
     const char *p = get_text(in, &n);
 
     if (!in->bad)
-        agent_input_given(pr, p, n);
+        input_given(pr, p, n);
     return !in->bad;
 }
 

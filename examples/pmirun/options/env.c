@@ -1,29 +1,140 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks' environment. */
+/* The ranks' environment: what is set, and what is passed on of ours. */
 #define _GNU_SOURCE
-#include "row.h"
+#include "env.h"
 
 #include <string.h>
 
 #include "../local/job.h"
 #include "../local/util.h"
 
+static void add(char ***list, uint32_t *n, char *string)
+{
+    *list = xrealloc(*list, (*n + 2) * sizeof(**list));
+    (*list)[(*n)++] = string;
+    (*list)[*n] = NULL;
+}
+
+/* The first n bytes are a name that a user may set. */
+static void check_name(const struct parse *p, const char *name, size_t n)
+{
+    static const char *const ours[] = {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+    bool is_ours = n >= 4 && memcmp(name, "PMI_", 4) == 0;
+
+    if (n == 0 || memchr(name, '=', n))
+        usage_error(p, "%s: \"%s\" does not begin with a variable's name", p->word, name);
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+        is_ours = is_ours || (n == strlen(ours[i]) && memcmp(name, ours[i], n) == 0);
+    if (is_ours)
+        usage_error(p, "%s %s: this variable is set by pmirun", p->word, name);
+}
+
 void set_x(struct parse *p, const struct option_row *row, char **value)
 {
     struct app *app = p->app;
-    const char *text = value[0], *eq = strchr(text, '=');
-    size_t name_len = eq ? (size_t)(eq - text) : strlen(text);
+    const size_t n = strcspn(value[0], "=");
 
     (void)row;
-    if (name_len == 0)
-        usage_error(p, "%s wants VAR=VALUE, not \"%s\"", p->word, text);
-    if (strncmp(text, "PMI_", 4) == 0 ||
-        (name_len == 15 && memcmp(text, "MPI_LOCALRANKID", 15) == 0) ||
-        (name_len == 15 && memcmp(text, "MPI_LOCALNRANKS", 15) == 0))
-        usage_error(p, "%s %.*s: this variable is set by pmirun", p->word, (int)name_len, text);
-    if (!eq)
-        return; /* the whole environment is passed on anyway */
-    app->sets = xrealloc(app->sets, (app->n_sets + 2) * sizeof(*app->sets));
-    app->sets[app->n_sets++] = value[0];
-    app->sets[app->n_sets] = NULL;
+    check_name(p, value[0], n);
+    if (value[0][n])
+        add(&app->sets, &app->n_sets, value[0]);
+    else
+        add(&app->env.pass, &app->env.n_pass, value[0]);
+}
+
+static char *assignment(const struct parse *p, char **value)
+{
+    check_name(p, value[0], strlen(value[0]));
+    return xprintf("%s=%s", value[0], value[1]);
+}
+
+void set_env(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row;
+    add(&p->app->sets, &p->app->n_sets, assignment(p, value));
+}
+
+void set_genv(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row;
+    add(&p->opt->sets, &p->opt->n_sets, assignment(p, value));
+}
+
+void set_mca(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row;
+    check_name(p, value[0], strlen(value[0]));
+    add(&p->opt->sets, &p->opt->n_sets, xprintf("OMPI_MCA_%s=%s", value[0], value[1]));
+}
+
+/* Names with commas between them: these alone are passed on. */
+static void pass_list(const struct parse *p, struct env *env, char *list)
+{
+    char *copy = xprintf("%s", list), *comma;
+
+    env->what = ENV_SOME;
+    for (char *name = copy; name; name = comma) {
+        if ((comma = strchr(name, ',')))
+            *comma++ = '\0';
+        if (!*name)
+            usage_error(p, "%s \"%s\": a name of the list is empty", p->word, list);
+        check_name(p, name, strlen(name));
+        add(&env->pass, &env->n_pass, name);
+    }
+}
+
+void set_envlist(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row;
+    pass_list(p, &p->app->env, value[0]);
+}
+
+void set_genvlist(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row;
+    pass_list(p, &p->opt->env, value[0]);
+}
+
+void set_envnone(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row, (void)value;
+    p->app->env.what = ENV_SOME;
+}
+
+void set_genvnone(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row, (void)value;
+    p->opt->env.what = ENV_SOME;
+}
+
+void set_envall(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row, (void)value;
+    p->app->env.what = ENV_ALL;
+}
+
+void set_genvall(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row, (void)value;
+    p->opt->env.what = ENV_ALL;
+}
+
+void env_settle(const struct options *opt, struct app *app)
+{
+    char **own = app->sets;
+    const uint32_t n_own = app->n_sets;
+
+    if (app->env.what == ENV_UNSAID) {
+        app->env.what = opt->env.what;
+        for (uint32_t i = 0; i < opt->env.n_pass; i++)
+            add(&app->env.pass, &app->env.n_pass, opt->env.pass[i]);
+    }
+    if (!opt->n_sets)
+        return;
+    app->sets = NULL; /* the group's come behind the job's: the last of a name counts */
+    app->n_sets = 0;
+    for (uint32_t i = 0; i < opt->n_sets; i++)
+        add(&app->sets, &app->n_sets, opt->sets[i]);
+    for (uint32_t i = 0; i < n_own; i++)
+        add(&app->sets, &app->n_sets, own[i]);
 }

@@ -77,7 +77,7 @@ static void print_help(void)
     for (size_t i = 0; i < n_option_rows; i++) {
         const struct option_row *row = &option_rows[i];
 
-        if (row->scope == SCOPE_SECTION)
+        if (row->scope == SCOPE_SECTION && i + 1 < n_option_rows && is_ours(row + 1))
             printf("\n%s\n", row->help);
         else if (is_ours(row))
             print_wrapped(row->help, print_names(row), HELP_COLUMN);
@@ -193,17 +193,20 @@ static void print_manual(void)
     }
 }
 
-static void put_cell(const char *text, char end)
+/* What another launcher calls it: by a name of ours, or by another. */
+static void put_cell(const struct option_row *row, const char *text)
 {
-    if (text)
+    putchar('\t');
+    if (text && option_find(text, strlen(text)) == row)
+        printf("same");
+    else if (text)
         put_roff(text, strlen(text));
-    putchar(end);
 }
 
 /* Ours beside what three other launchers call the same. */
 static void print_table(void)
 {
-    printf(".TS\nl l l l.\n\\fBpmirun\\fR\t\\fBhydra\\fR\t\\fBsrun\\fR\t\\fBmpirun\\fR\n_\n");
+    printf(".TS\nl1 l1 l1 l.\n\\fBpmirun\\fR\t\\fBhydra\\fR\t\\fBsrun\\fR\t\\fBmpirun\\fR\n_\n");
     for (size_t i = 0; i < n_option_rows; i++) {
         const struct option_row *row = &option_rows[i];
         const char *names = row->names;
@@ -212,26 +215,27 @@ static void print_table(void)
         if (!row->hydra && !row->srun && !row->mpirun)
             continue;
         put_roff(row->names, option_next_name(&names, &n) ? n : 0);
-        putchar('\t');
-        put_cell(row->hydra, '\t');
-        put_cell(row->srun, '\t');
-        put_cell(row->mpirun, '\n');
+        put_cell(row, row->hydra);
+        put_cell(row, row->srun);
+        put_cell(row, row->mpirun);
+        putchar('\n');
     }
     printf(".TE\n");
 }
 
 /* ---- completion ---- */
 
-/* A line for each name: it, and its values, or what its argument is, or nothing. */
-static void print_completion(void)
+/* A line for each option, with tabs between: names, what becomes of it, argument, values. */
+static void print_rows(void)
 {
+    static const char *const scopes[] = {"", "group", "job", "nothing", "elsewhere"};
+
     for (size_t i = 0; i < n_option_rows; i++) {
         const struct option_row *row = &option_rows[i];
-        const char *names = row->names, *name;
-        size_t n;
 
-        while (is_ours(row) && (name = option_next_name(&names, &n)))
-            printf("%.*s %s\n", (int)n, name, row->words ? row->words : row->arg ? row->arg : "");
+        if (row->scope != SCOPE_SECTION)
+            printf("%s\t%s\t%s\t%s\n", row->names, scopes[row->scope], row->arg ? row->arg : "-",
+                   row->words ? row->words : "-");
     }
 }
 
@@ -239,7 +243,7 @@ static void print_completion(void)
 
 void show_help(struct parse *p, const struct option_row *row, char **value)
 {
-    static void (*const print[])(void) = {print_manual, print_table, print_completion};
+    static void (*const print[])(void) = {print_manual, print_table, print_rows};
 
     if (value[0])
         print[parse_word(p, value[0], row->words)]();
@@ -248,9 +252,26 @@ void show_help(struct parse *p, const struct option_row *row, char **value)
     end_of_output();
 }
 
+static void print_version(void)
+{
+    printf("pmirun %s (libpmiwire %s)\n", PMIWIRE_VERSION, pmiwire_version());
+}
+
 void show_version(struct parse *p, const struct option_row *row, char **value)
 {
     (void)p, (void)row, (void)value;
-    printf("pmirun %s (libpmiwire %s)\n", PMIWIRE_VERSION, pmiwire_version());
+    print_version();
+    end_of_output();
+}
+
+void show_info(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)p, (void)row, (void)value;
+    print_version();
+    printf("nodes:     %s\n", HAS_NODES ? "several (libsodium)" : "one");
+    printf("launchers: fork%s\n", HAS_NODES ? " ssh srun" : "");
+    printf("links:     %s\n", !HAS_NODES ? "none" : HAS_UCX ? "tcp ucx" : "tcp");
+    printf("mpi:       pmi openmpi%s\n", HAS_PMIX ? " pmix" : "");
+    printf("topology:  %s\n", HAS_HWLOC ? "hwloc" : "none");
     end_of_output();
 }

@@ -1,30 +1,280 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of hosts. */
+/*
+ * Names of hosts: lists, as --hosts takes them and allocations have them, and files. They are
+ * parsed here, by no shell, and each is checked before it becomes an argument of ssh or srun.
+ *
+ *     list:  a,b:2,n[01-04,12],user@c,[::1]:2      behind the colon: slots, processes that it takes
+ *     file:  a line a host: `a`, `a:2`, `a slots=2`; what follows # is a comment
+ *
+ * A host that is named twice has the slots of both.
+ */
 #define _GNU_SOURCE
-#include "row.h"
+#include "hosts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "../local/util.h"
+#include "config.h"
 
-/* A name becomes an argument of ssh: it must not look like an option. */
+#define MAX_NAME       255u
+#define MAX_FILE_BYTES (16u << 20)
+
+/* Where a name stands, for messages. */
+struct place {
+    const struct parse *p;
+    const char *file; /* NULL: in a list */
+    uint32_t line;
+};
+
+static void bad_host(const struct place *at, const char *item, size_t n, const char *why)
+    __attribute__((noreturn));
+
+static void bad_host(const struct place *at, const char *item, size_t n, const char *why)
+{
+    if (at->file)
+        usage_error(at->p, "%s %s, line %u: \"%.*s\" %s", at->p->word, at->file, at->line, (int)n,
+                    item, why);
+    usage_error(at->p, "%s: \"%.*s\" %s", at->p->word, (int)n, item, why);
+}
+
+bool host_is_name(const char *name, size_t n)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%:";
+    bool begins = true;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!name[i] || !strchr(allowed, name[i]) || (begins && name[i] == '-'))
+            return false;
+        begins = name[i] == '@'; /* of the user; now that of the host */
+    }
+    return n > 0 && n <= MAX_NAME && !begins;
+}
+
+/* slots 0: not said. */
+static void add_host(const struct place *at, const char *name, size_t n, uint32_t slots)
+{
+    struct options *opt = at->p->opt;
+    const uint32_t i = opt->n_hosts;
+
+    if (n > 2 && name[0] == '[' && name[n - 1] == ']') { /* an IPv6 address */
+        name++;
+        n -= 2;
+    }
+    if (!host_is_name(name, n))
+        bad_host(at, name, n, "is no host's name");
+    if (i == MAX_HOSTS)
+        usage_error(at->p, "%s: more than %u hosts", at->p->word, MAX_HOSTS);
+    if ((i & (i + 1)) == 0) { /* no room: twice as much */
+        opt->hosts = xrealloc(opt->hosts, 2 * (i + 1) * sizeof(*opt->hosts));
+        opt->slots = xrealloc(opt->slots, 2 * (i + 1) * sizeof(*opt->slots));
+    }
+    opt->hosts[i] = xprintf("%.*s", (int)n, name);
+    opt->slots[i] = slots;
+    opt->n_hosts++;
+}
+
+/* Up to 9 digits at the beginning of a text of n bytes; how many. */
+static size_t take_number(const char *text, size_t n, uint32_t *v)
+{
+    size_t i = 0;
+
+    *v = 0;
+    for (; i < n && i < 9 && text[i] >= '0' && text[i] <= '9'; i++)
+        *v = 10 * *v + (uint32_t)(text[i] - '0');
+    return i;
+}
+
+/* One name, or as many as its ranges make: n[01-04,12]. */
+static void add_range(const struct place *at, const char *item, size_t n, uint32_t slots)
+{
+    const char *open = memchr(item, '[', n), *end = item + n, *close, *t;
+
+    if (!open || memchr(item, ':', n)) {
+        add_host(at, item, n, slots);
+        return;
+    }
+    close = memchr(open, ']', (size_t)(end - open));
+    if (!close)
+        bad_host(at, item, n, "has no ]");
+    for (t = open; t < close;) {
+        uint32_t first, last, v;
+        size_t width, digits;
+
+        t++;
+        digits = width = take_number(t, (size_t)(close - t), &first);
+        t += width;
+        last = first;
+        if (*t == '-') {
+            t++;
+            digits = take_number(t, (size_t)(close - t), &last);
+            t += digits;
+        }
+        if (!width || !digits || (*t != ',' && t != close) || last < first)
+            bad_host(at, item, n, "has a range that is not like [1-4,7]");
+        for (v = first; v <= last; v++) {
+            char *name = xprintf("%.*s%0*u%.*s", (int)(open - item), item, (int)width, v,
+                                 (int)(end - close - 1), close + 1);
+
+            add_range(at, name, strlen(name), slots);
+            free(name);
+        }
+    }
+}
+
+/* `a`, `a:2`: a name, or a range of names, perhaps with slots. More: those of `slots=`. */
+static void add_item(const struct place *at, const char *item, size_t n, uint32_t more)
+{
+    const char *colon = memrchr(item, ':', n), *first = memchr(item, ':', n);
+    size_t name = n;
+    uint32_t slots = more;
+
+    if (colon && !memchr(colon, ']', n - (size_t)(colon - item)) &&
+        (colon == first || colon[-1] == ']')) { /* else an IPv6 address */
+        const size_t digits = n - (size_t)(colon - item) - 1;
+
+        name = (size_t)(colon - item);
+        if (more || digits == 0 || take_number(colon + 1, digits, &slots) != digits || !slots ||
+            slots > MAX_PROCS)
+            bad_host(at, item, n,
+                     more ? "has slots twice" : "wants 1 to 1000000 slots behind the colon");
+    }
+    add_range(at, item, name, slots);
+}
+
 void set_hosts(struct parse *p, const struct option_row *row, char **value)
 {
-    struct options *opt = p->opt;
-    char *h = xprintf("%s", value[0]), *comma;
+    const struct place at = {.p = p};
+    const char *t = value[0];
 
     (void)row;
-    if (!*h)
+    if (!*t)
         usage_error(p, "%s wants names with commas between them", p->word);
-    for (uint32_t i = 1; h; i++, h = comma) {
-        if ((comma = strchr(h, ',')))
-            *comma++ = '\0';
-        if (!*h)
+    for (uint32_t i = 1; t; i++) {
+        const char *end = t;
+        bool inside = false; /* of brackets */
+
+        for (; *end && (*end != ',' || inside); end++)
+            inside = *end == '[' || (inside && *end != ']');
+        if (end == t)
             usage_error(p, "%s %s: name %u of the list is empty", p->word, value[0], i);
-        if (h[0] == '-' ||
-            h[strspn(h, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@%[]:")])
-            usage_error(p, "%s: \"%s\" is no host's name", p->word, h);
-        opt->hosts = xrealloc(opt->hosts, (opt->n_hosts + 1) * sizeof(*opt->hosts));
-        opt->hosts[opt->n_hosts++] = h;
+        add_item(&at, t, (size_t)(end - t), 0);
+        t = *end ? end + 1 : NULL;
     }
+}
+
+/* ---- files ---- */
+
+/* A word behind the host's name. */
+static void take_attribute(const struct place *at, const char *word, size_t n, uint32_t *slots)
+{
+    static const char *const names[] = {"slots=", "max_slots=", "max-slots="};
+    uint32_t v;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const size_t len = strlen(names[i]);
+
+        if (n <= len || memcmp(word, names[i], len) != 0)
+            continue;
+        if (take_number(word + len, n - len, &v) != n - len || !v || v > MAX_PROCS)
+            bad_host(at, word, n, "wants a number from 1 to 1000000");
+        if (i == 0)
+            *slots = v;
+        return;
+    }
+    bad_host(at, word, n, "is not known: slots=N is");
+}
+
+static void add_line(const struct place *at, const char *line, size_t n)
+{
+    static const char blanks[] = " \t\r";
+    const char *host = NULL, *end = memchr(line, '#', n);
+    size_t host_len = 0;
+    uint32_t slots = 0;
+
+    if (!end)
+        end = line + n;
+    while (line < end) {
+        const char *word = line;
+
+        while (line < end && !strchr(blanks, *line))
+            line++;
+        if (line == word) {
+            line++;
+        } else if (!host) {
+            host = word;
+            host_len = (size_t)(line - word);
+        } else {
+            take_attribute(at, word, (size_t)(line - word), &slots);
+        }
+    }
+    if (host)
+        add_item(at, host, host_len, slots);
+}
+
+void set_hostfile(struct parse *p, const struct option_row *row, char **value)
+{
+    struct place at = {.p = p, .file = value[0]};
+    const uint32_t before = p->opt->n_hosts;
+    size_t n;
+    char *text = read_file(p, value[0], MAX_FILE_BYTES, &n), *line = text;
+
+    (void)row;
+    while (line < text + n) {
+        char *end = memchr(line, '\n', n - (size_t)(line - text));
+
+        at.line++;
+        if (!end)
+            end = text + n;
+        add_line(&at, line, (size_t)(end - line));
+        line = end + 1;
+    }
+    free(text);
+    if (p->opt->n_hosts == before)
+        usage_error(p, "%s %s: names no host", p->word, value[0]);
+}
+
+/* ---- all of them ---- */
+
+static int by_name(const void *a, const void *b, void *ctx)
+{
+    const uint32_t *i = a, *k = b;
+    const struct options *opt = ctx;
+    const int c = strcmp(opt->hosts[*i], opt->hosts[*k]);
+
+    return c ? c : (*i > *k) - (*i < *k);
+}
+
+void hosts_merge(struct options *opt)
+{
+    uint32_t *order, n = 0, i, k;
+
+    if (opt->n_hosts < 2)
+        return;
+    order = xrealloc(NULL, opt->n_hosts * sizeof(*order));
+    for (i = 0; i < opt->n_hosts; i++)
+        order[i] = i;
+    qsort_r(order, opt->n_hosts, sizeof(*order), by_name, opt);
+    for (i = 0; i < opt->n_hosts; i = k) {
+        uint32_t *slots = &opt->slots[order[i]];
+
+        for (k = i + 1; k < opt->n_hosts; k++) {
+            char *again = opt->hosts[order[k]];
+
+            if (strcmp(again, opt->hosts[order[i]]) != 0)
+                break;
+            *slots = (*slots ? *slots : 1) + (opt->slots[order[k]] ? opt->slots[order[k]] : 1);
+            free(again);
+            opt->hosts[order[k]] = NULL;
+        }
+    }
+    for (i = 0; i < opt->n_hosts; i++) {
+        if (!opt->hosts[i])
+            continue;
+        opt->hosts[n] = opt->hosts[i];
+        opt->slots[n++] = opt->slots[i];
+    }
+    opt->n_hosts = n;
+    free(order);
 }

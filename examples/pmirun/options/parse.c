@@ -8,6 +8,8 @@
 
 #include "../local/job.h"
 #include "../local/util.h"
+#include "env.h"
+#include "hosts.h"
 #include "row.h"
 
 #define MAX_ARGUMENTS 2
@@ -16,9 +18,10 @@ void usage_error(const struct parse *p, const char *format, ...)
 {
     va_list ap;
 
-    (void)p;
     va_start(ap, format);
     fputs("pmirun: ", stderr);
+    if (p->in_file)
+        fprintf(stderr, "%s: ", p->in_file);
     vfprintf(stderr, format, ap);
     fputc('\n', stderr);
     va_end(ap);
@@ -49,18 +52,22 @@ static void strip_dashes(const char **name, size_t *n)
     }
 }
 
-const struct option_row *option_find(const char *name, size_t n)
+static bool is_name(const char *name, size_t n, const char *other, size_t m)
 {
     strip_dashes(&name, &n);
+    strip_dashes(&other, &m);
+    return n == m && memcmp(name, other, n) == 0;
+}
+
+const struct option_row *option_find(const char *name, size_t n)
+{
     for (size_t i = 0; i < n_option_rows; i++) {
         const char *names = option_rows[i].names, *one;
         size_t len;
 
-        while (names && (one = option_next_name(&names, &len))) {
-            strip_dashes(&one, &len);
-            if (len == n && memcmp(one, name, n) == 0)
+        while (names && (one = option_next_name(&names, &len)))
+            if (is_name(name, n, one, len))
                 return &option_rows[i];
-        }
     }
     return NULL;
 }
@@ -170,6 +177,20 @@ static void parse_environment(struct parse *p)
 
 /* ---- groups ---- */
 
+/* What holds for all groups holds for this one where it does not say otherwise. */
+static void settle_group(const struct options *opt, struct app *app)
+{
+    const char *path = getenv("PATH");
+
+    env_settle(opt, app);
+    if (!app->wdir)
+        app->wdir = opt->wdir;
+    if (!app->search)
+        app->search = opt->path;
+    if (app->search) /* it is where to look first */
+        app->search = xprintf("%s%s%s", app->search, path ? ":" : "", path ? path : "");
+}
+
 /* A group: its options, program and arguments, up to the next colon. */
 static void parse_group(struct parse *p)
 {
@@ -186,6 +207,7 @@ static void parse_group(struct parse *p)
         usage_error(p, "no program given (see --help)");
     if (!p->argv[first][0])
         usage_error(p, "the program's name is empty");
+    settle_group(opt, &app);
     app.argv = xrealloc(NULL, (size_t)(p->at - first + 1) * sizeof(char *));
     memcpy(app.argv, p->argv + first, (size_t)(p->at - first) * sizeof(char *));
     app.argv[p->at - first] = NULL;
@@ -196,13 +218,45 @@ static void parse_group(struct parse *p)
         usage_error(p, "more than %u processes", MAX_PROCS);
 }
 
+/* As many as the ranks reach when each takes as many as it has slots for, or all. */
+static uint32_t count_nodes(struct options *opt)
+{
+    uint64_t room = 0;
+    uint32_t n = 0;
+
+    if (!opt->n_hosts)
+        return opt->per_host && opt->launch != LAUNCH_HERE
+                   ? (opt->n_procs + opt->per_host - 1) / opt->per_host
+                   : 1;
+    if (!opt->slots[0])
+        return opt->n_hosts;
+    while (n < opt->n_hosts && room < opt->n_procs)
+        room += opt->slots[n++];
+    return n;
+}
+
+/* Where one host has slots, each has. Where none has, `slots` is NULL, or all are 0. */
+static void settle_slots(struct options *opt)
+{
+    bool some = opt->per_host > 0;
+
+    hosts_merge(opt);
+    for (uint32_t i = 0; i < opt->n_hosts; i++)
+        some = some || opt->slots[i];
+    for (uint32_t i = 0; i < opt->n_hosts && some; i++)
+        opt->slots[i] = opt->per_host ? opt->per_host : opt->slots[i] ? opt->slots[i] : 1;
+}
+
 /* How many nodes, and how to get there. */
 static void settle_nodes(const struct parse *p)
 {
     struct options *opt = p->opt;
 
+    settle_slots(opt);
     if (opt->n_nodes == 0)
-        opt->n_nodes = opt->n_hosts ? opt->n_hosts : 1;
+        opt->n_nodes = count_nodes(opt);
+    else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
+        opt->n_nodes = opt->n_nodes < count_nodes(opt) ? opt->n_nodes : count_nodes(opt);
     if (opt->launch == LAUNCH_HERE) {
         if (opt->n_hosts)
             opt->launch = LAUNCH_SSH;
@@ -220,6 +274,16 @@ static void settle_nodes(const struct parse *p)
         opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
 }
 
+/* As hydra's SYSTEM. */
+static int32_t sum_slots(const struct options *opt)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < opt->n_hosts; i++)
+        n += opt->slots[i] ? opt->slots[i] : 1;
+    return n == 0 ? 1 : n > INT32_MAX ? INT32_MAX : (int32_t)n;
+}
+
 void options_parse(struct options *opt, int argc, char **argv)
 {
     struct parse p = {.opt = opt, .argc = argc, .at = 1, .argv = argv};
@@ -232,9 +296,15 @@ void options_parse(struct options *opt, int argc, char **argv)
     opt->node_s = 25;
     opt->links = LINKS_TCP;
     opt->shm_max_bytes = UINT64_C(1024) << 20;
+    opt->env.what = ENV_ALL;
     parse_environment(&p);
     do
         parse_group(&p);
-    while (p.at < argc && ++p.at <= argc);
+    while (p.at < p.argc && ++p.at <= p.argc);
+    if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
+        usage_error(&p, "%s %u: there are %u ranks, from 0 on", p.stdin_word, opt->stdin_rank,
+                    opt->n_procs);
     settle_nodes(&p);
+    if (opt->universe_size == UNIVERSE_SLOTS)
+        opt->universe_size = sum_slots(opt);
 }

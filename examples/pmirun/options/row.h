@@ -5,7 +5,8 @@
  *
  * To add an option: a row in rows.c, in its section; where no handler of set.c fits, a handler in a
  * file of its own, declared at the end of this header; a field in ../options.h that the handler
- * sets. Then `tests/pmirun/options-man.sh PMIRUN --write` brings the manual up to date.
+ * sets; a case in tests/pmirun/options.sh, good and bad values. Then
+ * `tests/pmirun/options-man.sh PMIRUN --write` brings the manual up to date.
  */
 #ifndef PMIRUN_ROW_H
 #define PMIRUN_ROW_H
@@ -65,6 +66,8 @@ struct parse {
     const char *word; /* the option as it was typed, without its argument */
     int argc, at;     /* at: the next word */
     char **argv;
+    const char *stdin_word; /* -s as it was typed */
+    const char *in_file;    /* of --configfile, which the words come from; NULL: the command line */
 };
 
 /* Exits: a sentence that names option and value. */
@@ -87,16 +90,12 @@ int64_t parse_number(const struct parse *p, const char *text, int64_t min, int64
 double parse_seconds(const struct parse *p, const char *text);
 uint32_t parse_word(const struct parse *p, const char *text, const char *words);
 
-/* set.c, one row each */
-option_fn set_procs, set_wdir, set_launch, set_map, set_node_timeout, set_shm_max,
-    set_universe_size;
-/* env.c */
-option_fn set_x;
+/* set.c, one row each. env.h, hosts.h and config.h have more. */
+option_fn set_procs, set_wdir, set_path, set_launch, set_map, set_map_by, set_node_timeout;
+option_fn set_shm_max, set_universe_size, set_stdin, set_pattern, set_mpi, set_ends;
 /* shown.c */
 option_fn set_stats, set_timeline;
-/* hosts.c */
-option_fn set_hosts;
 /* help.c; they exit */
-option_fn show_help, show_version;
+option_fn show_help, show_version, show_info;
 
 #endif

@@ -113,14 +113,42 @@ void set_wdir(struct parse *p, const struct option_row *row, char **value)
     p->app->wdir = value[0];
 }
 
+void set_path(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row;
+    if (!value[0][0])
+        usage_error(p, "%s: the folder's name is empty", p->word);
+    p->app->search = value[0];
+}
+
 void set_launch(struct parse *p, const struct option_row *row, char **value)
 {
-    p->opt->launch = (enum launch_kind)(LAUNCH_FORK + parse_word(p, value[0], row->words));
+    static const enum launch_kind kinds[] = {LAUNCH_FORK, LAUNCH_SSH, LAUNCH_SRUN, LAUNCH_SRUN};
+
+    p->opt->launch = kinds[parse_word(p, value[0], row->words)];
 }
 
 void set_map(struct parse *p, const struct option_row *row, char **value)
 {
     p->opt->cyclic = parse_word(p, value[0], row->words) == 1;
+}
+
+/* As mpirun's: by node is cyclic, ppr:N:node is --ppn N. */
+void set_map_by(struct parse *p, const struct option_row *row, char **value)
+{
+    static const char begin[] = "ppr:", end[] = ":node";
+    const size_t n = strlen(value[0]), least = sizeof(begin) - 1 + sizeof(end) - 1;
+    char *number;
+
+    if (strncmp(value[0], begin, sizeof(begin) - 1) != 0) {
+        p->opt->cyclic = parse_word(p, value[0], row->words) == 1;
+        return;
+    }
+    if (n <= least || strcmp(value[0] + n - (sizeof(end) - 1), end) != 0)
+        usage_error(p, "%s wants ppr:N:node, not \"%s\"", p->word, value[0]);
+    number = xprintf("%.*s", (int)(n - least), value[0] + sizeof(begin) - 1);
+    p->opt->per_host = (uint32_t)parse_number(p, number, 1, MAX_PROCS);
+    free(number);
 }
 
 /* TCP's keep-alive is set by it, and takes no longer. */
@@ -140,7 +168,50 @@ void set_shm_max(struct parse *p, const struct option_row *row, char **value)
     p->opt->shm_max_bytes = (uint64_t)parse_number(p, value[0], row->min, row->max) << 20;
 }
 
+/* Names are hydra's. */
 void set_universe_size(struct parse *p, const struct option_row *row, char **value)
 {
-    p->opt->universe_size = (int32_t)parse_number(p, value[0], row->min, row->max);
+    if (strcmp(value[0], "INFINITE") == 0)
+        p->opt->universe_size = -1;
+    else if (strcmp(value[0], "SYSTEM") == 0)
+        p->opt->universe_size = UNIVERSE_SLOTS;
+    else
+        p->opt->universe_size = (int32_t)parse_number(p, value[0], row->min, row->max);
+}
+
+/* Whether there is such a rank is known when all groups are. */
+void set_stdin(struct parse *p, const struct option_row *row, char **value)
+{
+    p->stdin_word = p->word;
+    if (strcmp(value[0], "all") == 0)
+        p->opt->stdin_rank = STDIN_ALL;
+    else if (strcmp(value[0], "none") == 0)
+        p->opt->stdin_rank = STDIN_NONE;
+    else if (value[0][0] >= '0' && value[0][0] <= '9')
+        p->opt->stdin_rank = (uint32_t)parse_number(p, value[0], row->min, row->max);
+    else
+        usage_error(p, "%s wants all, none or a rank, not \"%s\"", p->word, value[0]);
+}
+
+/* What stands behind a % is known. */
+void set_pattern(struct parse *p, const struct option_row *row, char **value)
+{
+    for (const char *t = strchr(value[0], '%'); t; t = strchr(t + 2, '%'))
+        if (!t[1] || !strchr("rgph%", t[1]))
+            usage_error(p, "%s wants %%r, %%g, %%p, %%h or %%%%, not the \"%.2s\" in \"%s\"",
+                        p->word, t, value[0]);
+    set_text(p, row, value);
+}
+
+/* srun's pmi2 is PMI, too. */
+void set_mpi(struct parse *p, const struct option_row *row, char **value)
+{
+    const uint32_t i = parse_word(p, value[0], row->words);
+
+    p->opt->mpi = i > MPI_PMIX ? MPI_PMI : (enum mpi_way)i;
+}
+
+void set_ends(struct parse *p, const struct option_row *row, char **value)
+{
+    p->opt->as_hydra = parse_word(p, value[0], row->words) == 1;
 }

@@ -537,7 +537,7 @@ static void begin_world(struct world *w)
     pr->jobs_tail = &pr->jobs;
     pr->by_pid.key = job_pid_of;
     pr->launch_tail = &pr->launch;
-    pr->port.listener.fd = pr->input.src.fd = pr->input.pipe.fd = pr->port.diag_fd = -1;
+    pr->port.listener.fd = pr->input.src.fd = pr->port.diag_fd = -1;
     pr->opt.n_nodes = LINKS;
     pr->opt.node_s = 25;
     pr->opt.universe_size = -1;
@@ -609,6 +609,7 @@ static void tell_agent(struct world *w)
 
     msg_begin(&m, MSG_SETUP);
     msg_u32(&m, 0);
+    msg_u32(&m, 0);
     msg_u32(&m, MPI_AUTO);
     msg_u32(&m, 8);
     msg_u64(&m, 0);
@@ -639,6 +640,8 @@ static void tell_agent(struct world *w)
     msg_string(&m, "prog");
     msg_string(&m, NULL);
     msg_string(&m, NULL);
+    msg_u32(&m, 0);
+    msg_u32(&m, 0);
     msg_u32(&m, 0);
     msg_u32(&m, 2);
     msg_u32(&m, 1);
@@ -723,6 +726,8 @@ static void end_world(struct world *w)
     free(pr->output.out.buf);
     free(pr->output.err.buf);
     free(pr->by_pid.slots);
+    input_close(pr);
+    free(pr->input.feeds);
     free(pr->input.buf);
     free(pr->timeline.events);
     free(pr->timeline.clocks);

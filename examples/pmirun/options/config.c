@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files that options name, and --configfile: a file in the place of the command line's rest. Each
+ * of its lines is a group: options, program, arguments. Words are split at blanks; '...' and "..."
+ * keep blanks, \ keeps the next character, at the end of a line it continues the line; what follows
+ * a # that begins a word is a comment.
+ */
+#define _GNU_SOURCE
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../local/util.h"
+
+#define MAX_FILE_BYTES (1u << 20)
+
+char *read_file(const struct parse *p, const char *path, size_t max, size_t *n)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t len = 0, cap = 4096;
+    char *text = xrealloc(NULL, cap);
+    ssize_t got = 0;
+
+    while (fd >= 0 && len <= max && (got = read(fd, text + len, cap - len - 1)) > 0) {
+        len += (size_t)got;
+        if (cap - len - 1 == 0)
+            text = xrealloc(text, cap *= 2);
+    }
+    if (fd < 0 || got < 0)
+        usage_error(p, "%s %s: %s", p->word, path, strerror(errno));
+    close(fd);
+    if (len > max)
+        usage_error(p, "%s %s: more than %zu bytes", p->word, path, max);
+    if (memchr(text, '\0', len))
+        usage_error(p, "%s %s: has a NUL byte: it is no text", p->word, path);
+    text[len] = '\0';
+    *n = len;
+    return text;
+}
+
+/* Words that are being read from a file. */
+static char colon[] = ":";
+
+struct words {
+    const struct parse *p;
+    const char *path;
+    uint32_t line;
+    char **v;
+    size_t n, cap;
+};
+
+static void add(struct words *w, char *word)
+{
+    if (w->n + 2 > w->cap)
+        w->v = xrealloc(w->v, (w->cap = 2 * w->cap + 64) * sizeof(*w->v));
+    w->v[w->n++] = word;
+    w->v[w->n] = NULL;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* A word, put where it was read, since it is not longer there. *at: behind what ends it, which is
+ * returned: a blank, a newline or a NUL. */
+static char take_word(struct words *w, char **at)
+{
+    char *t = *at, *to = t, quote = 0, end;
+
+    add(w, to);
+    for (; *t && (quote || (!is_blank(*t) && *t != '\n')); t++) {
+        if (*t == quote) {
+            quote = 0;
+            continue;
+        }
+        if (!quote && (*t == '\'' || *t == '"')) {
+            quote = *t;
+            continue;
+        }
+        if (*t == '\\' && quote != '\'' && t[1]) {
+            t++;
+            if (*t == '\n') {
+                w->line++;
+                continue;
+            }
+        }
+        w->line += *t == '\n';
+        *to++ = *t;
+    }
+    if (quote)
+        usage_error(w->p, "%s %s, line %u: a %c without its end", w->p->word, w->path, w->line,
+                    quote);
+    end = *t;
+    *at = t + (end != '\0');
+    *to = '\0';
+    return end;
+}
+
+/* The words of a line, behind a colon when others came before. */
+static char *take_line(struct words *w, char *t)
+{
+    const size_t n_before = w->n;
+    char end = ' ';
+
+    for (;;) {
+        while (is_blank(*t) || (*t == '\\' && t[1] == '\n')) {
+            w->line += *t == '\\';
+            t += *t == '\\' ? 2 : 1;
+        }
+        if (*t == '#')
+            t += strcspn(t, "\n");
+        if (!*t || *t == '\n')
+            break;
+        if (n_before && w->n == n_before)
+            add(w, colon);
+        end = take_word(w, &t);
+        if (!is_blank(end))
+            break;
+    }
+    if (is_blank(end) && *t == '\n')
+        t++;
+    return t;
+}
+
+void set_configfile(struct parse *p, const struct option_row *row, char **value)
+{
+    struct words w = {.p = p, .path = value[0], .line = 1};
+    char *text;
+    size_t n;
+
+    (void)row;
+    if (p->in_file)
+        usage_error(p, "%s %s: stands in such a file itself", p->word, value[0]);
+    if (p->at < p->argc)
+        usage_error(p, "%s %s: nothing may follow it, not \"%s\"", p->word, value[0],
+                    p->argv[p->at]);
+    text = read_file(p, value[0], MAX_FILE_BYTES, &n);
+    for (char *t = text; *t; w.line++)
+        t = take_line(&w, t);
+    if (w.n == 0)
+        usage_error(p, "%s %s: has no group of processes", p->word, value[0]);
+    p->in_file = value[0];
+    p->argv = w.v;
+    p->argc = (int)w.n;
+    p->at = 0;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files that options name. */
+#ifndef PMIRUN_CONFIG_H
+#define PMIRUN_CONFIG_H
+
+#include "row.h"
+
+/* The text of a file of at most `max` bytes, with a NUL behind it and none in it; to be freed. */
+char *read_file(const struct parse *p, const char *path, size_t max, size_t *n);
+option_fn set_configfile;
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ranks' environment. */
+#ifndef PMIRUN_ENV_H
+#define PMIRUN_ENV_H
+
+#include "row.h"
+
+option_fn set_x, set_env, set_envlist, set_envall, set_envnone; /* of a group */
+option_fn set_genv, set_genvlist, set_genvall, set_genvnone;    /* of the job */
+option_fn set_mca;                                              /* a parameter of Open MPI's */
+/* Of a group that has been read: with what holds for the job. */
+void env_settle(const struct options *opt, struct app *app);
+
+#endif
