@@ -4,7 +4,7 @@
 
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
-#     cmocka  c++  pkg-config  mpich  openmpi  openshmem  slurm  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
+#     cmocka  python3  c++  pkg-config  mpich  openmpi  openshmem  slurm  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
 #     gnuplot  perl  manlint  debhelper  lintian  rpm  chromium  clang-format  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
@@ -16,6 +16,8 @@ function(fencepost_find_features)
     endif()
     fencepost_feature(cmocka "unit tests" "libcmocka-dev" CMOCKA_INCLUDE_DIR CMOCKA_LIBRARY)
 
+    find_program(FENCEPOST_PYTHON python3)
+    fencepost_feature(python3 "a look at what pmirun shows" "python3" FENCEPOST_PYTHON)
     find_program(FENCEPOST_CXX NAMES c++ g++ clang++)
     fencepost_feature(c++ "headers and consumers in C++17" "g++" FENCEPOST_CXX)
     find_program(FENCEPOST_PKG_CONFIG NAMES pkg-config pkgconf)

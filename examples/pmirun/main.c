@@ -13,49 +13,9 @@
 #include "local/host.h"
 #include "local/launch.h"
 #include "local/pmirun.h"
+#include "local/stats.h"
 #include "local/table.h"
 #include "local/way.h"
-
-static double ms(uint64_t ns)
-{
-    return (double)ns / 1e6;
-}
-
-static void print_stats(struct pmirun *pr)
-{
-    struct pmiwire_stats_server s;
-    const struct job *first = pr->jobs;
-    char line[2048];
-    int n;
-
-    if (pr->head)
-        pr->head->stats(pr, &s);
-    else
-        pmiwire_server_stats(pr->server, &s);
-    n = snprintf(
-        line, sizeof(line),
-        "{\"program\":\"pmirun\",\"jobs\":%u,\"processes\":%llu,\"status\":%d,"
-        "\"launch_begin_ms\":%.3f,\"launch_end_ms\":%.3f,\"launch_busy_ms\":%.3f,\"first_init_ms\":"
-        "%.3f,"
-        "\"last_init_ms\":%.3f,\"first_finalize_ms\":%.3f,\"last_finalize_ms\":%.3f,\"last_exit_"
-        "ms\":%.3f,"
-        "\"total_ms\":%.3f,\"messages\":%llu,\"bad\":%llu,\"puts\":%llu,\"gets\":%llu,\"misses\":%"
-        "llu,\"fences\":%llu,"
-        "\"bytes_in\":%llu,\"bytes_out\":%llu,\"kvs_bytes\":%llu,\"failed_connections\":%llu,"
-        "\"mpi\":\"%s\","
-        "\"mpi_why\":\"%s\"}\n",
-        pr->n_jobs, (unsigned long long)pr->n_ranks, pr->status, ms(pr->at.launch_begin),
-        ms(pr->at.launch_end), ms(pr->at.launch_busy), ms(pr->at.first_init), ms(pr->at.last_init),
-        ms(pr->at.first_finalize), ms(pr->at.last_finalize), ms(pr->at.last_exit),
-        ms(clock_ns() - pr->start_ns), (unsigned long long)s.n_messages,
-        (unsigned long long)s.n_bad, (unsigned long long)s.n_puts, (unsigned long long)s.n_gets,
-        (unsigned long long)s.n_misses, (unsigned long long)s.n_fences,
-        (unsigned long long)s.bytes_in, (unsigned long long)s.bytes_out,
-        (unsigned long long)s.kvs_bytes, (unsigned long long)s.n_failed, way_name(first),
-        first->way_why ? first->way_why : "");
-    output_text(pr, line, (size_t)n);
-    output_flush(pr);
-}
 
 static void find_programs(struct pmirun *pr)
 {
@@ -141,6 +101,8 @@ static void release_memory(void)
         gather_destroy(job);
     }
     host_stop(&run);
+    progress_clear();
+    (void)timeline_write(&run, true);               /* a no-op unless we give up */
     if (run.n_live == 0 && folder_remove_all(&run)) /* else it cleans up after us */
         guard_end(&run);
 }
@@ -165,6 +127,10 @@ int main(int argc, char **argv)
         options_parse(&pr->opt, argc, argv);
         if (pr->opt.as_hydra)
             signal(SIGINT, SIG_DFL); /* a shell has it ignored by what it starts with & */
+        if (pr->opt.timeline)
+            timeline_open(pr);
+        if (pr->opt.progress)
+            progress_init(pr);
         if (pr->opt.launch == LAUNCH_HERE)
             set_up_alone(pr);
         else
@@ -177,10 +143,15 @@ int main(int argc, char **argv)
         die(STATUS_RESOURCES, "epoll_wait: %s", strerror(-err));
     if (pr->opt.exit_codes)
         print_exit_codes(pr);
-    if (pr->opt.stats)
-        print_stats(pr);
+    if (pr->opt.stats != STATS_NONE)
+        stats_print(pr);
+    progress_clear();
     if (pr->node)
         pr->node->stop(pr);
     pmiwire_server_destroy(pr->server);
+    err = timeline_write(pr, false);
+    if (err)
+        die(pr->status ? pr->status : STATUS_OUTPUT, "--timeline: cannot write %s: %s",
+            pr->opt.timeline, strerror(err));
     return pr->status;
 }

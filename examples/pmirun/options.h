@@ -19,6 +19,8 @@ enum link_kind { LINKS_ANY, LINKS_TCP, LINKS_UCX };
 /* What ranks use to find each other; local/way.h. */
 enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
 
+enum stats_form { STATS_NONE, STATS_JSON, STATS_TABLE };
+
 struct app;
 struct template;
 
@@ -44,7 +46,10 @@ struct options {
     int32_t universe_size; /* -1: unknown */
     uint64_t shm_max_bytes;
     enum mpi_way mpi;
-    bool labels, use_port, no_shm, pmi_1_2, verbose, stats;
+    bool labels, use_port, no_shm, pmi_1_2, verbose, progress;
+    enum stats_form stats;
+    char *timeline; /* a file; NULL: none */
+    bool timeline_svg;
     struct place_policy place;
     char *map_by, *bind_to; /* the texts of it, NULL: none */
     char *topology;         /* in the place of the node's own; NULL: that */

@@ -5,7 +5,9 @@
  * that a group whose ids lie above all others is appended: readers hold the old table or the new
  * one, and both are right about groups that they may know.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -8,7 +8,9 @@
  * the mapping that exists goes on, and grows with the file. Memory is taken with fallocate(), a
  * step at a time, so that the lack of it is an error here and never SIGBUS at a store.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -12,6 +12,18 @@ const char *storwin_version(void)
     return STORWIN_VERSION;
 }
 
+/* The C locale's words, in no static buffer: glibc 2.32 has a function for them, and others have them
+ * in strerror(), for the numbers that Linux gives. NULL: unknown. */
+static const char *errno_text(int number)
+{
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 32)
+    return strerrordesc_np(number);
+#endif
+#endif
+    return number <= EHWPOISON ? strerror(number) : NULL;
+}
+
 const char *storwin_strerror(int code)
 {
     const char *text;
@@ -37,8 +49,7 @@ const char *storwin_strerror(int code)
     case STORWIN_ENOWIN: return "the window is not attached";
     default: break;
     }
-    text = code < 0 && code > -4096 ? strerrordesc_np(-code)
-                                    : NULL; /* the C locale's words, in no static buffer */
+    text = code < 0 && code > -4096 ? errno_text(-code) : NULL;
     return text ? text : "unknown error code";
 }
 

@@ -6,13 +6,21 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#ifndef _FILE_OFFSET_BITS
+#define _FILE_OFFSET_BITS 64 /* files of more than 2 GiB where a long has 32 bits */
+#endif
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
 
 #include <storwin.h>
+
+#ifndef __GLIBC__ /* musl's takes an int, which has no room for what goes in */
+#define ioctl(fd, request, arg) (ioctl)((fd), (int)(request), (arg))
+#endif
 
 #define STORWIN__HINTS 17 /* keys of the table in opts.c */
 
@@ -219,12 +227,12 @@ uint64_t storwin__pager_slice(const struct storwin_window *win);
 
 /*
  * Stores into a page what is there. Not by an atomic "or 0": clang makes a load of that. If
- * somebody stores at the same time, that is as good.
+ * somebody stores at the same time, that is as good. A word: RISC-V has no instruction for a byte.
  */
 static inline void storwin__store_same(unsigned char *at)
 {
-    _Atomic uint8_t *p = (_Atomic uint8_t *)at;
-    uint8_t v = atomic_load_explicit(p, memory_order_relaxed);
+    _Atomic uint32_t *p = (_Atomic uint32_t *)(void *)(at - (uintptr_t)at % sizeof(*p));
+    uint32_t v = atomic_load_explicit(p, memory_order_relaxed);
 
     (void)atomic_compare_exchange_strong(p, &v, v);
 }

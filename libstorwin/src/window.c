@@ -12,6 +12,9 @@
 #include <unistd.h>
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 /* factor × pages to the nearest page, a half up; exact, since the remainder's product stays below
  * 2^60. */

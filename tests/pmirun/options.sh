@@ -384,6 +384,23 @@ try_output() {
     --stats)
         run 0 "$name" -n 1 true
         err_has '"processes":1,'
+        run 0 "$name=json" -n 1 true
+        err_has '"processes":1,'
+        run 0 "$name=table" -n 1 true
+        err_has 'pmirun: status 0, 1 processes, 1 job'
+        run 2 "$name=xml" -n 1 true
+        err_has "$name wants json or table, not \"xml\""
+        ;;
+    --progress) # without a terminal nothing is shown
+        ok 'x;' "$name" -n 1 echo x
+        [ ! -s err ] || fail "stderr is not empty"
+        ;;
+    --timeline)
+        rm -f t.svg t.json
+        with t.svg 'x;' -n 1 echo x
+        with t.json 'x;' -n 1 echo x
+        grep -q '^<svg .*>$' t.svg && grep -q '"exited with status 0"' t.json || fail "not what was written"
+        bad t.png .svg .json x
         ;;
     -v)
         run 0 "$name" -n 1 true

@@ -49,7 +49,8 @@ struct harness {
     char spawned[4096]; /* the request, written out */
     char value[256];
     int n_fenced;
-    int n_stuck; /* and the last one: */
+    char waits[256]; /* who has entered what (+), and left it (-) */
+    int n_stuck;     /* and the last one: */
     int32_t stuck_rank;
     struct pmiwire_conn *stuck_conn;
     uint32_t stuck_coll, stuck_why;
@@ -171,6 +172,18 @@ static UNUSED void h_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t c
     h->stuck_conn = who->conn;
     h->stuck_coll = coll;
     h->stuck_why = why;
+}
+
+static UNUSED void h_waits(void *ctx, const struct pmiwire_peer *who, uint32_t coll,
+                           uint32_t begins)
+{
+    static const char *const colls[] = {"fence", "gather", "ring"};
+    struct harness *h = ctx;
+    const size_t n = strlen(h->waits);
+
+    assert_non_null(who->conn);
+    snprintf(h->waits + n, sizeof(h->waits) - n, "%c%d %s ", begins ? '+' : '-', (int)who->rank,
+             coll == PMIWIRE_STUCK_GROUP ? "group" : colls[coll]);
 }
 
 /* One name, whatever it is called; there is none to take back. */

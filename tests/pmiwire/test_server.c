@@ -487,6 +487,51 @@ static void test_ring(void **state)
     h_stop(&h);
 }
 
+/* What was reported since the last time. */
+static void waited(struct harness *h, const char *want)
+{
+    assert_string_equal(h->waits, want);
+    h->waits[0] = '\0';
+}
+
+static void test_waits(void **state)
+{
+    struct harness h;
+
+    (void)state;
+    h_init(&h);
+    h.ops.waits = h_waits;
+    h_start(&h, 2);
+    init1(&h, 0);
+    init2(&h, 1);
+    waited(&h, "");
+    ask(&h, 0, BARRIER, "");
+    waited(&h, "+0 fence ");
+    ask(&h, 1, v2("cmd=kvs-fence;"), v2("cmd=kvs-fence-response;rc=0;"));
+    waited(&h, "+1 fence -0 fence -1 fence ");
+    expect(&h, 0, BARRIER_OK);
+    ask(&h, 1, v2("cmd=kvs-fence;fp-gather=a;"), "");
+    ask(&h, 0, "cmd=barrier_in fp-gather=b\n", BARRIER_OK);
+    waited(&h, "+1 gather +0 gather -1 gather -0 gather ");
+    expect(&h, 1, v2("cmd=kvs-fence-response;rc=0;"));
+    ask(&h, 1, v2("cmd=ring;ring-count=1;ring-left=l;ring-right=r;"), "");
+    waited(&h, "+1 ring ");
+    assert_int_equal(say(&h, 0, "cmd=barrier_in fp-ring=x\n"), 0);
+    waited(&h, "+0 ring -0 ring -1 ring ");
+    (void)hear(&h, 0);
+    (void)hear(&h, 1);
+    ask(&h, 0, "cmd=barrier_in group=0:t\n", "cmd=barrier_out rc=0 tag=t\n");
+    waited(&h, "+0 group -0 group ");
+    /* a Get that waits is none; one that is gone while it waits has left */
+    ask(&h, 0, "cmd=get fp-get=wait key=c\n" BARRIER, "");
+    waited(&h, "");
+    ask(&h, 1, v2("cmd=kvs-fence;"), "");
+    waited(&h, "+1 fence ");
+    pmiwire_conn_close(h.c[1]);
+    assert_int_equal(strncmp(h.waits, "-1 fence ", 9), 0);
+    h_stop(&h);
+}
+
 static void test_node_attributes(void **state)
 {
     struct harness h;
@@ -912,6 +957,7 @@ int main(void)
         cmocka_unit_test(test_pipelining),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_waits),
         cmocka_unit_test(test_node_attributes),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_outside_store),

@@ -510,6 +510,18 @@ static void rank_exited(struct pmirun *pr, struct rank *r, int code)
 
 /* ---- what it does meanwhile ---- */
 
+/* For --progress and --timeline. */
+static void note_state(struct pmirun *pr, const struct rank *r, uint32_t state)
+{
+    if (state == PMIWIRE_CONN_INITED) {
+        progress_count(pr, PROGRESS_INITED);
+        timeline_rank(pr, r, TIMELINE_INIT, 0);
+    } else if (state == PMIWIRE_CONN_FINALIZED) {
+        progress_count(pr, PROGRESS_FINALIZED);
+        timeline_rank(pr, r, TIMELINE_FINALIZE, 0);
+    }
+}
+
 void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
 {
     uint64_t t = clock_ns() - pr->start_ns;
@@ -518,6 +530,7 @@ void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
         r->pmi_state = state;
     else if (r->pmi_state == PMIWIRE_CONN_INITED)
         r->hung_up = true;
+    note_state(pr, r, state);
     if (pr->agent) {
         pr->agent->state(pr, r, state);
         return;
@@ -649,6 +662,8 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     job->n_live--;
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;
+    timeline_rank(pr, r, TIMELINE_EXIT,
+                  (uint32_t)si->si_status | (si->si_code == CLD_EXITED ? 0 : TIMELINE_SIGNAL));
     if (!pr->agent)
         trace(pr, "%u:%u pid %d %s %d", job->number, r->number, (int)r->pid,
               si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);

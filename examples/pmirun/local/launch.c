@@ -726,6 +726,8 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
         say(pr, "out of memory or descriptors: stopping the job");
         job_stop(pr, STATUS_RESOURCES);
     }
+    timeline_rank(pr, r, TIMELINE_LAUNCH, 0);
+    progress_count(pr, PROGRESS_STARTED);
     if (pr->agent)
         pr->agent->started(pr, r);
     else

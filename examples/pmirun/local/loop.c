@@ -89,6 +89,8 @@ static void run_deadlines(struct pmirun *pr)
             (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks, pr->opt.timeout_s);
         job_stop(pr, STATUS_TIMEOUT);
     }
+    if (passed(pr, pr->progress.draw_ns))
+        progress_draw(pr);
     if (pr->node)
         pr->node->run_deadlines(pr);
     if (pr->stopping && pr->n_live && passed(pr, pr->kill_ns)) {
@@ -144,6 +146,7 @@ static int wait_ms(const struct pmirun *pr)
     sooner(&next, pr->tick_ns);
     sooner(&next, pr->look_ns);
     sooner(&next, pr->deadline_ns);
+    sooner(&next, pr->progress.draw_ns);
     sooner(&next, job_judgement(pr));
     if (pr->node)
         sooner(&next, pr->node->deadline(pr));

@@ -146,9 +146,13 @@ static void sink_died(struct pmirun *pr, struct sink *sk, int err)
 static void sink_flush(struct pmirun *pr, struct sink *sk)
 {
     while (sk->head < sk->len) {
-        ssize_t n = sink_write(sk, sk->buf + sk->head, sink_waiting(sk));
+        ssize_t n = -1;
 
+        errno = EAGAIN;
+        if (progress_hide(pr, sk))
+            n = sink_write(sk, sk->buf + sk->head, sink_waiting(sk));
         if (n > 0) {
+            progress_wrote(pr, sk, sk->buf + sk->head, (size_t)n);
             sk->head += (size_t)n;
         } else if (n < 0 && errno == EINTR) {
             continue;
@@ -215,6 +219,11 @@ void output_text(struct pmirun *pr, const char *text, size_t len)
     /* Our own lines are few, but a client that misbehaves can cause many. */
     if (sink_waiting(&pr->output.err) < 2 * SINK_HIGH)
         sink_append(pr, &pr->output.err, text, len);
+}
+
+bool output_raw(struct pmirun *pr, const char *text, size_t len)
+{
+    return !pr->output.err.dead && sink_write(&pr->output.err, text, len) > 0;
 }
 
 /* ---- files ---- */

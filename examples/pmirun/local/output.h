@@ -54,6 +54,8 @@ int output_attach(struct pmirun *pr, struct stream *st, int fd); /* takes fd */
 void output_flush(struct pmirun *pr);
 void output_parts(struct pmirun *pr); /* passes on lines that have waited for their end */
 bool output_pending(const struct pmirun *pr);
+/* To stderr at once, past what waits. False: it takes none now. */
+bool output_raw(struct pmirun *pr, const char *text, size_t len);
 void output_text(struct pmirun *pr, const char *text, size_t len); /* to stderr */
 void output_close(struct pmirun *pr, struct stream *st);
 bool output_is_open(const struct stream *st);

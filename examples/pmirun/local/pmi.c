@@ -80,6 +80,14 @@ static void on_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t coll, u
     job_stuck(ctx, who->job_cookie, (uint32_t)who->rank, coll, why);
 }
 
+static void on_waits(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t begins)
+{
+    const struct conn *c = who->cookie;
+
+    if (c && c->rank)
+        timeline_rank(ctx, c->rank, begins ? TIMELINE_ENTER : TIMELINE_LEAVE, coll);
+}
+
 int pmi_init(struct pmirun *pr)
 {
     struct pmiwire_server_ops ops = {
@@ -104,6 +112,8 @@ int pmi_init(struct pmirun *pr)
         ops.send = exchange_on_send;
         ops.name = pr->agent->name;
     }
+    if (pr->timeline.on)
+        ops.waits = on_waits;
     if (!pr->opt.no_shm)
         ops.gather = gather_on_values;
     opts.ops = &ops;

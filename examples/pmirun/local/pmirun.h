@@ -36,9 +36,11 @@
 #include "output.h"
 #include "pmi.h"
 #include "port.h"
+#include "progress.h"
 #include "rank_index.h"
 #include "role.h"
 #include "signals.h"
+#include "timeline.h"
 #include "topology.h"
 #include "util.h"
 
@@ -75,6 +77,8 @@ struct pmirun {
     struct guard guard;
     struct folders folders;
     struct topology topology;
+    struct progress progress;
+    struct timeline timeline;
     bool full_said; /* bind.c: that there is no room to bind ranks */
 
     int status; /* exit status so far */

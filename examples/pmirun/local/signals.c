@@ -92,6 +92,7 @@ static void on_signals(struct pmirun *pr, struct source *src, uint32_t events)
             job_kill_all(pr,
                          SIGSTOP); /* sessions of their own: the kernel would drop SIGTSTP there */
             output_flush(pr);
+            progress_clear();
             if (pr->node)
                 pr->node->flush(pr);
             raise(SIGSTOP); /* SIGCONT will come to us in the same way */

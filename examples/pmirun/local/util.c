@@ -26,6 +26,7 @@ void die(int status, const char *format, ...)
 {
     va_list ap;
 
+    progress_clear();
     va_start(ap, format);
     fputs("pmirun: ", stderr);
     vfprintf(stderr, format, ap);

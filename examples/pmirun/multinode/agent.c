@@ -384,6 +384,12 @@ static void tell_ready(struct pmirun *pr)
     agent_tell(pr);
 }
 
+static void tell_times(struct pmirun *pr)
+{
+    timeline_take(pr, agent_msg(pr, MSG_TIMES));
+    agent_tell(pr);
+}
+
 static void tell_done(struct pmirun *pr)
 {
     struct pmiwire_stats_server s = {0};
@@ -424,6 +430,8 @@ static bool ended(struct pmirun *pr)
         return !net_shaking(pr) || pr->now_ns >= a->leave_ns;
     }
     if (!a->done_sent) {
+        if (pr->timeline.n_packed)
+            tell_times(pr);
         tell_done(pr);
         net_flush(pr);
         a->done_sent = true;
@@ -707,6 +715,8 @@ const struct net_ops agent_net_ops = {on_opened, on_frame, on_closed, on_room};
 static void progress(struct pmirun *pr)
 {
     check_links(pr);
+    if (timeline_is_due(pr))
+        tell_times(pr);
     ucx_progress();
 }
 

@@ -96,6 +96,7 @@ static bool on_started(struct pmirun *pr, struct rank *r, struct msg_in *in)
     r->job->n_launched++;
     r->job->n_live++;
     pr->n_live++;
+    progress_count(pr, PROGRESS_STARTED);
     r->out.remote = r->err.remote = true;
     pr->output.n_streams += 2;
     if (!output_begin(pr, r))
@@ -328,6 +329,7 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_TOOK: head_input_room(pr, node, get_u32(&in)); return !in.bad;
     case MSG_NAME: return names_asked(pr, node, &in);
     case MSG_PMIX: return far_heard(pr, node->id, in.p, in.left);
+    case MSG_TIMES: return timeline_heard(pr, node->id, &in);
     case MSG_STUCK: return on_stuck(pr, &in);
     case MSG_SPAWN: return on_spawn(pr, node, &in);
     case MSG_HERE: return true;

@@ -35,6 +35,7 @@ enum message {
     MSG_STATUS,    /* u32 status: the job fails, and goes on */
     MSG_CHOSE,     /* u32 job, u32 MPI_*, text why, u32 1: not what its program needs */
     MSG_PMIX,      /* either way, and agent to agent: a piece of a message (pmix/far_nodes.c) */
+    MSG_TIMES,     /* u64 its clock, u32 n, n events (local/timeline.c) */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */

@@ -375,7 +375,8 @@ static void tell_setup(struct pmirun *pr)
     msg_begin(&m, MSG_SETUP);
     msg_u32(&m, (uint32_t)pr->opt.use_port | (uint32_t)pr->opt.no_shm << 1 |
                     (uint32_t)pr->opt.pmi_1_2 << 2 | (uint32_t)pr->opt.verbose << 3 |
-                    (uint32_t)pr->opt.as_hydra << 4 | pr->opt.design << 5);
+                    (uint32_t)pr->opt.as_hydra << 4 | pr->opt.design << 5 |
+                    (uint32_t)pr->timeline.on << 9);
     msg_u32(&m, pr->opt.stdin_rank);
     msg_u32(&m, pr->opt.mpi);
     msg_u32(&m, (uint32_t)pr->opt.report_bindings | (uint32_t)(pr->opt.launch == LAUNCH_FORK) << 1);
@@ -391,6 +392,7 @@ static void tell_setup(struct pmirun *pr)
     for (char **e = environ; *e; e++)
         if (!is_of_node(*e))
             msg_string(&m, *e);
+    timeline_asked(pr);
     nodes_tell_all(pr, &m);
     msg_free(&m);
     free(cwd);
@@ -452,6 +454,7 @@ static void ask_all(struct pmirun *pr)
 void nodes_ready(struct pmirun *pr, struct node *node)
 {
     node->ready = true;
+    timeline_node(pr, node->id, TIMELINE_READY);
     trace(pr, "node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
     if (++pr->nodes->head.n_ready < pr->opt.n_nodes || pr->stopping)
         return;
@@ -493,6 +496,7 @@ void nodes_lost(struct pmirun *pr, struct node *node, const char *why)
     if (node->lost || node->done)
         return;
     node->lost = true;
+    timeline_node(pr, node->id, TIMELINE_LOST);
     if (node->link) {
         net_close(pr, node->link);
         node->link = NULL;

@@ -82,7 +82,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.pmi_1_2 = flags & 4;
     pr->opt.verbose = flags & 8;
     pr->opt.as_hydra = flags & 16;
-    pr->opt.design = flags >> 5;
+    pr->opt.design = flags >> 5 & 15;
     pr->opt.stdin_rank = get_u32(in);
     pr->opt.mpi = (enum mpi_way)get_u32(in);
     placed = get_place(&pr->opt, in);
@@ -94,7 +94,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     pr->opt.shm_max_bytes = get_u64(in);
     cwd = get_string(in);
     vars = get_strings(in, &n);
-    ok = !in->bad && placed && !pr->server && !pr->nodes->agent.unserved &&
+    ok = !in->bad && placed && flags < 1024 && !pr->server && !pr->nodes->agent.unserved &&
          stall_ns < UINT64_MAX / 2 && get_ns < UINT64_MAX / 2 &&
          pr->opt.design <= PMIWIRE_DESIGN_TREE && pr->opt.mpi <= MPI_PMIX;
     for (uint32_t i = 0; i < n; i++) {
@@ -108,6 +108,8 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
         job_stop(pr, STATUS_NOEXEC);
     }
     free(cwd);
+    if (ok && (flags & 512))
+        timeline_begin(pr);
     if (ok)
         start_server(pr);
     return ok;

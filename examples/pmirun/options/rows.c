@@ -433,11 +433,36 @@ const struct option_row option_rows[] = {
      .hydra = "-print-all-exitcodes"},
     {.names = "--stats",
      .scope = SCOPE_JOB,
+     .arg = "[=FORM]",
+     .set = set_stats,
+     .words = "json table",
+     .help = "print counters and times on stderr at the end: json (the default), a line; or table",
+     .man = "At the end print counters and times on stderr: as one line of JSON (`json`, when not "
+            "given), or for the eye (`table`). Times are milliseconds since the start."},
+    {.names = "--progress",
+     .scope = SCOPE_JOB,
      .set = set_flag,
-     AT(stats),
-     .help = "print counters and times as a line of JSON on stderr at the end",
-     .man = "At the end print counters and times as one line of JSON on stderr. Times are "
-            "milliseconds since the start."},
+     AT(progress),
+     .help = "on a terminal: a line with the ranks started, initialized and finalized",
+     .man = "Show how many ranks have been started, are initialized (PMI or PMIx init) and have "
+            "finalized, in a line at the bottom of the terminal: `-`, `=` and `#` in its bar. The "
+            "line gives way to output, and is shown again when none has come for a quarter of a "
+            "second. Without a terminal at stderr nothing is shown.",
+     .mpirun = "--show-progress"},
+    {.names = "--timeline",
+     .arg = "FILE",
+     .scope = SCOPE_JOB,
+     .set = set_timeline,
+     .help = "at the end draw who was where when: a picture (NAME.svg) or a trace (NAME.json)",
+     .man = "At the end, however the job ends, write where each rank was when: before init, from "
+            "init to finalize, in which fence, Allgather, Ring or barrier of a group, and how it "
+            "exited, by node and rank. NAME.svg is a picture, NAME.json a trace for Perfetto or "
+            "chrome://tracing. On several nodes their agents report it, and their times are off "
+            "by half a round trip at most. Fences by PMIx begin when all ranks of the node have "
+            "entered; libpmix does not report those of a single node. After 1048576 events no "
+            "more collectives are recorded, after twice as many nothing is, which `pmirun` "
+            "reports; a picture has 2048 rows. A `pmirun` that dies of SIGKILL leaves an empty "
+            "file."},
     {.names = "-v --verbose",
      .scope = SCOPE_JOB,
      .set = set_flag,

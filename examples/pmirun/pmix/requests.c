@@ -128,15 +128,45 @@ static bool resolve(const struct upcall *u, struct proc_name *names)
     return here;
 }
 
+/* Its ranks here wait from now on, or no more. libpmix says so once all of them have entered. */
+static void note_collective(struct pmirun *pr, const struct upcall *u, enum timeline_what what)
+{
+    const uint32_t coll = u->kind == UP_FENCE ? PMIWIRE_COLL_FENCE : PMIWIRE_STUCK_GROUP;
+
+    for (size_t i = 0; i < u->n_procs; i++) {
+        const pmix_proc_t *p = &u->procs[i];
+        const bool all = p->rank == PMIX_RANK_WILDCARD;
+        struct hosted *h = hosted_find(p->nspace);
+
+        for (uint32_t k = 0; h && h->job && k < h->job->n_local; k++)
+            if (all || h->job->ranks[k].number == p->rank)
+                timeline_rank(pr, &h->job->ranks[k], what, coll);
+    }
+}
+
+static void on_collected(void *ctx, int status, const char *data, size_t len)
+{
+    struct upcall *u = ctx;
+
+    if (u->pr)
+        note_collective(u->pr, u, TIMELINE_LEAVE);
+    answer(u, status, data, len);
+}
+
 static void on_collective(struct pmirun *pr, struct upcall *u, enum far_kind kind)
 {
     uint64_t n = count(u);
     struct proc_name *names = n ? malloc(n * sizeof(*names)) : NULL;
 
-    if (!names || !resolve(u, names))
+    if (!names || !resolve(u, names)) {
         answer(u, n && !names ? PMIX_ERR_NOMEM : PMIX_ERR_BAD_PARAM, NULL, 0);
-    else
-        far_collect(pr, kind, names, n, u->data, u->len, on_done, u);
+    } else {
+        if (pr->timeline.on) {
+            u->pr = pr;
+            note_collective(pr, u, TIMELINE_ENTER);
+        }
+        far_collect(pr, kind, names, n, u->data, u->len, on_collected, u);
+    }
     free(names);
 }
 

@@ -49,7 +49,8 @@ struct upcall {
     char *text;
     struct names_req names;
     struct pmiwire_spawn spawn;
-    uint64_t token; /* of a spawn, or our request */
+    uint64_t token;    /* of a spawn, or our request */
+    struct pmirun *pr; /* of a collective; NULL: --timeline has no use for it */
 
     /* How libpmix takes the answer. */
     union {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The adapter: opening it, registering memory, handles and keys, and the table of operations. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "ibv.h"
 
 #include <errno.h>
@@ -450,16 +452,13 @@ int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_trans
 
 const char *asymreg_ibv_strerror(int code)
 {
-    const char *text;
-
     if (code >= 0)
         return "success";
     if (code == -ENODEV)
         return "no such verbs adapter, or none with an active port";
     if (code == -ENOMEM)
         return "no memory, or more pinned than RLIMIT_MEMLOCK allows";
-    text = code > -4096 ? strerrordesc_np(-code) : NULL;
-    return text ? text : "unknown error";
+    return asymreg_strerror(code);
 }
 
 const char *asymreg_ibv_version(void)

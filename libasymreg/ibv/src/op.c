@@ -2,7 +2,9 @@
 /* Operations. Each is one work request, signalled; its bookkeeping is a struct req, whose index is
  * in wr_id. An endpoint's requests are in two queues: `posted` to the adapter and, behind them,
  * `waiting` for a connection or for room. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* htobe64 */
+#endif
 #include "ibv.h"
 
 #include <errno.h>

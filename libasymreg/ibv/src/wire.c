@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handles, addresses and datagrams as bytes. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* htobe64 */
+#endif
 #include "ibv.h"
 
 #include <endian.h>

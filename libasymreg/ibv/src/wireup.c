@@ -5,7 +5,9 @@
  * which only answers, and says its number (REPLY). Both may be lost and are then repeated: the pair
  * of sender and endpoint number names the connection, the attempt says which of several tries is
  * meant. BYE ends it. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "ibv.h"
 
 #include <errno.h>

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Error phrases, details of errors, and the version. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* strerrordesc_np */
+#endif
 #include "base.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +32,18 @@ static const char *const phrases[] = {
     "timed out",
 };
 
+/* The C locale's words, in no static buffer: glibc 2.32 has a function for them, and others have them
+ * in strerror(), for the numbers that Linux gives. NULL: unknown. */
+static const char *errno_text(int number)
+{
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 32)
+    return strerrordesc_np(number);
+#endif
+#endif
+    return number <= EHWPOISON ? strerror(number) : NULL;
+}
+
 const char *asymreg_strerror(int code)
 {
     const char *text;
@@ -38,7 +53,7 @@ const char *asymreg_strerror(int code)
         return "success";
     if (i >= 0 && i < (int)(sizeof(phrases) / sizeof(*phrases)))
         return phrases[i];
-    text = code > -4096 ? strerrordesc_np(-code) : NULL;
+    text = code > -4096 ? errno_text(-code) : NULL;
     return text ? text : "unknown error";
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory: the allocator's, and address space of the kernel's. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "base.h"
 
 #include <stdlib.h>

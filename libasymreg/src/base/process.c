@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the system tells of a process. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "base.h"
 
 #include <errno.h>

@@ -11,7 +11,9 @@
  * one region. It is halved when that serves too few; regions that are much longer than the others
  * have words for their first granules only.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "index.h"
 
 #include <sys/mman.h>
@@ -21,7 +23,7 @@
 #define SAMPLES       33u
 #define MIN_SHIFT     3u
 #define MAX_SHIFT     40u
-#define HUGE_PAGE     (UINT64_C(2) << 20)
+#define HUGE_PAGE     ((size_t)2 << 20)
 
 static uint32_t log2_of(uint64_t n)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The writer's side of the index: a B+ tree whose changed nodes are copied, and linked by one
  * store. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "index.h"
 
 #include <errno.h>

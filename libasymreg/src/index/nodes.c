@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of an index: pools of nodes, and when a node that was taken out may be used again. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "index.h"
 
 #include <errno.h>

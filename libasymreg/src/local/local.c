@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The transport for one node: its life, what it can do, registrations. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "local_internal.h"
 
 #include <errno.h>

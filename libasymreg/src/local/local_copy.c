@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Put, get and atomics: loads and stores where nobody can take the pages away, else through the
  * kernel. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "local_internal.h"
 
 #include <errno.h>

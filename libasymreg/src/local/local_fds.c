@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Descriptors by message, for peers that may not fetch them: see asymreg_fds_send(). */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "local_internal.h"
 
 #include <errno.h>

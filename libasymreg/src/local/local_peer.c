@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Peers on the same node: the process, its descriptors, and its memory as it is mapped here. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "local_internal.h"
 
 #include <errno.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives made of puts and of flags in the members' scratch regions. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <asymreg/coll.h>
 
 #include <errno.h>

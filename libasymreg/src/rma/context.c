@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A context: opening, closing, and what it says of itself. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "context.h"
 
 #include <errno.h>

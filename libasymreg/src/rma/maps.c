@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is mapped around an address, as the kernel tells. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "context.h"
 
 #include <inttypes.h>

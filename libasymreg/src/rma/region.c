@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Regions of this process: registering and unregistering. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "context.h"
 
 #include <errno.h>

@@ -7,7 +7,9 @@
  * automatic one that another has taken the place of: it stays for its regions, gets no more, and
  * goes with the last of them.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "context.h"
 
 #include <errno.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations: find the region, check, find the key, hand over to the transport. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "context.h"
 
 #include <errno.h>

@@ -4,7 +4,9 @@
  * has there. What comes from the peer is checked before it is used. A slot's generation only grows,
  * so what is older than what is known is passed over.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "table.h"
 
 #include <errno.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The owner's side of a published table. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "table.h"
 
 #include <errno.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Addresses and endpoints. A peer on this node is watched through a pidfd or /proc, as UCX's shared
  * memory does not notice a death. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "ucx.h"
 
 #include <errno.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening UCX, registering memory, keys, the thread that takes in what peers send, and the table of
  * operations. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "ucx.h"
 
 #include <errno.h>
@@ -458,17 +460,13 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
 
 const char *asymreg_ucx_strerror(int code)
 {
-    const char *text;
-
     if (code >= 0)
         return "success";
     switch (code) {
     case -ENODEV: return "UCX has no usable device";
     case -ENOTSUP: return "UCX's address is too long: name fewer devices in UCX_NET_DEVICES";
     case -EIO: return "UCX failed; UCX_LOG_LEVEL=info says more";
-    default:
-        text = code > -4096 ? strerrordesc_np(-code) : NULL;
-        return text ? text : "unknown error";
+    default: return asymreg_strerror(code);
     }
 }
 

@@ -257,6 +257,15 @@ struct pmiwire_server_ops {
      */
     int (*name)(void *ctx, const struct pmiwire_peer *who, uint32_t what,
                 struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
+
+    /**
+     * A rank enters a collective and waits in it, or its wait is over: for statistics and pictures.
+     * Must not call the server.
+     * @param coll    PMIWIRE_COLL_* or PMIWIRE_STUCK_GROUP
+     * @param begins  1: from now on; 0: it is answered, or its connection has ended. Each 1 is
+     *                followed by one 0
+     */
+    void (*waits)(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t begins);
 };
 
 /** How a server is set up. Zero all, set `size`, then what differs. */

@@ -75,7 +75,8 @@ static void enter(const struct pmiwire__req *q, const struct pmiwire_str *value)
     const uint32_t kind = value ? PMIWIRE_COLL_ALLGATHER : PMIWIRE_COLL_FENCE;
     struct pmiwire_conn *c = q->c;
     struct pmiwire__job *j = c->job;
-    const uint64_t token = pmiwire__pend(c, PMIWIRE__PEND_HERE, q->cmd, NULL);
+    const uint64_t token =
+        pmiwire__pend(c, value ? PMIWIRE__PEND_GATHER : PMIWIRE__PEND_FENCE, q->cmd, NULL);
     int rc;
 
     pmiwire__append(&j->waiting[kind], &c->wait);

@@ -211,6 +211,30 @@ void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text)
 
 /* ---- waiting ---- */
 
+/* The collective of this PMIWIRE__PEND_*; PMIWIRE_COLL_COUNT_: none. */
+static uint32_t coll_of(uint16_t pend)
+{
+    switch (pend) {
+    case PMIWIRE__PEND_FENCE: return PMIWIRE_COLL_FENCE;
+    case PMIWIRE__PEND_GATHER: return PMIWIRE_COLL_ALLGATHER;
+    case PMIWIRE__PEND_RING: return PMIWIRE_COLL_RING;
+    case PMIWIRE__PEND_GROUP: return PMIWIRE_STUCK_GROUP;
+    default: return PMIWIRE_COLL_COUNT_;
+    }
+}
+
+static void report_wait(const struct pmiwire_conn *c, bool begins)
+{
+    const struct pmiwire_server *s = c->s;
+    const uint32_t coll = coll_of(c->pend);
+    struct pmiwire_peer who;
+
+    if (!s->ops.waits || coll == PMIWIRE_COLL_COUNT_)
+        return;
+    pmiwire__peer(c, &who);
+    s->ops.waits(s->opts.ctx, &who, coll, begins);
+}
+
 uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd,
                        void (*end)(struct pmiwire_conn *c))
 {
@@ -222,6 +246,7 @@ uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd,
     if (c->s->serial == 0)
         c->s->serial = 1;
     c->token = ((uint64_t)c->slot << 40) | c->s->serial;
+    report_wait(c, true);
     return c->token;
 }
 
@@ -230,6 +255,7 @@ void pmiwire__unpend(struct pmiwire_conn *c)
     void (*end)(struct pmiwire_conn *) = c->pend_end;
 
     pmiwire__unlink(&c->wait);
+    report_wait(c, false);
     c->pend = PMIWIRE__PEND_NONE;
     c->token = 0;
     c->pend_end = NULL;

@@ -311,7 +311,7 @@ void pmiwire__do_group(const struct pmiwire__req *q, struct pmiwire_str group)
         pmiwire__refuse(c, q->cmd, -ENOMEM, NULL);
         return;
     }
-    (void)pmiwire__pend(c, PMIWIRE__PEND_HERE, q->cmd, leave_group);
+    (void)pmiwire__pend(c, PMIWIRE__PEND_GROUP, q->cmd, leave_group);
     c->group = g;
     pmiwire__append(&g->waiters, &c->wait);
     if (++g->n_arrived == g->n_members) {

@@ -154,7 +154,10 @@ static inline bool pmiwire__str_eq(struct pmiwire_str a, struct pmiwire_str b)
 /* What a connection waits for. While it does, none of its further requests is looked at. */
 enum {
     PMIWIRE__PEND_NONE,
-    PMIWIRE__PEND_HERE, /* for what other clients do: no token is handed out */
+    PMIWIRE__PEND_HERE, /* for what other clients do: no token is handed out; as the following */
+    PMIWIRE__PEND_FENCE,
+    PMIWIRE__PEND_GATHER,
+    PMIWIRE__PEND_GROUP,
     PMIWIRE__PEND_RING,
     PMIWIRE__PEND_GET, /* by token, as the following */
     PMIWIRE__PEND_NAME,

@@ -584,7 +584,7 @@ static void begin_head(struct world *w, bool with_prelude)
     pr->head = &head_ops;
     w->nodes.net.self.id = CHANNEL_HEAD;
     net_init(pr, &head_net_ops);
-    pr->opt.labels = with_prelude;
+    pr->opt.labels = pr->timeline.on = with_prelude;
     w->nodes.head.nodes = calloc(LINKS, sizeof(*w->nodes.head.nodes));
     check(w->nodes.head.nodes != NULL);
     for (uint32_t i = 0; i < LINKS; i++) {
@@ -729,6 +729,9 @@ static void end_world(struct world *w)
     input_close(pr);
     free(pr->input.feeds);
     free(pr->input.buf);
+    free(pr->timeline.events);
+    free(pr->timeline.clocks);
+    msg_free(&pr->timeline.packed);
 }
 
 /* ---- what must hold after each step ---- */

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The line at the bottom of the terminal. */
+#define _GNU_SOURCE
+#include "progress.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "pmirun.h"
+
+#define QUIET_NS (NS_PER_S / 4)  /* without output before it is drawn again */
+#define EVERY_NS (NS_PER_S / 10) /* between two drawings */
+#define CLEAR    "\r\033[K"
+#define BAR_MAX  40
+
+static bool stands; /* in the terminal; not in struct pmirun, since die() asks */
+
+void progress_init(struct pmirun *pr)
+{
+    const char *term = getenv("TERM");
+
+    pr->progress.on = isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0);
+    pr->progress.with_stdout = isatty(STDOUT_FILENO);
+}
+
+/* ---- between output ---- */
+
+static bool concerns(const struct pmirun *pr, const struct sink *sk)
+{
+    return pr->progress.on &&
+           (sk == &pr->output.err || (sk == &pr->output.out && pr->progress.with_stdout));
+}
+
+bool progress_hide(struct pmirun *pr, const struct sink *sk)
+{
+    if (!stands || !concerns(pr, sk))
+        return true;
+    stands = !output_raw(pr, CLEAR, strlen(CLEAR));
+    return !stands;
+}
+
+void progress_wrote(struct pmirun *pr, const struct sink *sk, const char *p, size_t n)
+{
+    if (n == 0 || !concerns(pr, sk))
+        return;
+    pr->progress.mid_line = p[n - 1] != '\n';
+    pr->progress.draw_ns = pr->now_ns + QUIET_NS;
+}
+
+void progress_clear(void)
+{
+    if (stands && write(STDERR_FILENO, CLEAR, strlen(CLEAR)) >= 0)
+        stands = false;
+}
+
+/* ---- the line ---- */
+
+void progress_count(struct pmirun *pr, enum progress_step step)
+{
+    struct progress *p = &pr->progress;
+
+    p->n[step]++;
+    if (p->on && !p->draw_ns)
+        p->draw_ns = pr->now_ns + EVERY_NS;
+}
+
+static size_t columns(void)
+{
+    struct winsize size;
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+}
+
+/* A bar for all ranks: # finalized, = initialized, - started. */
+static void put_bar(char *to, size_t width, const uint64_t *n, uint64_t all)
+{
+    static const char signs[PROGRESS_STEPS] = {'-', '=', '#'};
+
+    memset(to, ' ', width);
+    for (int i = 0; i < PROGRESS_STEPS; i++)
+        memset(to, signs[i], (size_t)((n[i] < all ? n[i] : all) * width / all));
+    to[width] = '\0';
+}
+
+static size_t compose(const struct pmirun *pr, char *line, size_t cap)
+{
+    const uint64_t *n = pr->progress.n, all = pr->n_ranks ? pr->n_ranks : 1;
+    const size_t most = columns() - 1; /* a full line would wrap */
+    char counts[128], bar[BAR_MAX + 1];
+    size_t len = (size_t)snprintf(
+        counts, sizeof(counts), "%llu started, %llu initialized, %llu finalized of %llu",
+        (unsigned long long)n[PROGRESS_STARTED], (unsigned long long)n[PROGRESS_INITED],
+        (unsigned long long)n[PROGRESS_FINALIZED], (unsigned long long)pr->n_ranks);
+    size_t room = most > len + 3 ? most - len - 3 : 0;
+
+    if (room >= 8) {
+        put_bar(bar, room < BAR_MAX ? room : BAR_MAX, n, all);
+        len = (size_t)snprintf(line, cap, "[%s] %s", bar, counts);
+    } else {
+        len = (size_t)snprintf(line, cap, "%.*s", (int)most, counts);
+    }
+    return len;
+}
+
+/* Another job of the shell has the terminal. */
+static bool in_background(void)
+{
+    const pid_t group = tcgetpgrp(STDERR_FILENO);
+
+    return group > 0 && group != getpgrp();
+}
+
+void progress_draw(struct pmirun *pr)
+{
+    struct progress *p = &pr->progress;
+    char line[512] = CLEAR;
+    size_t n = strlen(CLEAR);
+
+    p->draw_ns = 0;
+    if (!p->on || p->mid_line || output_pending(pr) || in_background())
+        return;
+    n += compose(pr, line + n, sizeof(line) - n);
+    stands = output_raw(pr, line, n) || stands;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What happens when: collected here, packed by agents for their head. */
+#define _GNU_SOURCE
+#include "timeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pmirun.h"
+#include "timeline_draw.h"
+
+#define SEND_NS    (NS_PER_S / 2)
+#define SEND_BYTES 16384u
+
+/* An event of an agent begins with a byte: its kind, and what follows time and rank. */
+enum { HAS_JOB = 16, HAS_ARG = 32, WHAT_MASK = 15 };
+
+/* ---- the beginning ---- */
+
+void timeline_open(struct pmirun *pr)
+{
+    struct timeline *tl = &pr->timeline;
+    FILE *f;
+
+    tl->path = pr->opt.timeline;
+    f = fopen(tl->path, "we"); /* not kept: launch.c wants the low descriptors */
+    if (!f || fclose(f) != 0)
+        die(STATUS_OUTPUT, "--timeline: cannot write %s: %s", tl->path, strerror(errno));
+    tl->zero_ns = pr->start_ns;
+    tl->on = true;
+}
+
+void timeline_begin(struct pmirun *pr)
+{
+    pr->timeline.zero_ns = clock_ns();
+    pr->timeline.on = true;
+}
+
+void timeline_asked(struct pmirun *pr)
+{
+    struct timeline *tl = &pr->timeline;
+    const struct timeline_clock unknown = {clock_ns() - pr->start_ns, UINT64_MAX};
+
+    if (!tl->on)
+        return;
+    tl->clocks = xrealloc(NULL, pr->opt.n_nodes * sizeof(*tl->clocks));
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        tl->clocks[i] = unknown;
+}
+
+/* ---- collecting ---- */
+
+/* Is there no room for it? An agent takes one more than its head does, which reports the limit. */
+static bool is_too_many(struct pmirun *pr, enum timeline_what what)
+{
+    struct timeline *tl = &pr->timeline;
+    const bool coll = what == TIMELINE_ENTER || what == TIMELINE_LEAVE;
+    const uint32_t max = (coll ? TIMELINE_MAX : 2 * TIMELINE_MAX) + (pr->agent ? 1 : 0);
+
+    if (tl->n < max)
+        return false;
+    if (tl->n_lost++ == 0)
+        tl->cut_ns = clock_ns() - pr->start_ns;
+    if (!pr->agent && !tl->reported[coll])
+        say(pr, "--timeline: %u events are recorded: %s from now on are not", max,
+            coll ? "collectives" : "events");
+    tl->reported[coll] = true;
+    return true;
+}
+
+static void keep(struct pmirun *pr, const struct timeline_event *e)
+{
+    struct timeline *tl = &pr->timeline;
+
+    if (is_too_many(pr, (enum timeline_what)e->what))
+        return;
+    if (tl->n == tl->cap) {
+        tl->cap = tl->cap ? 2 * tl->cap : 1024;
+        tl->events = xrealloc(tl->events, tl->cap * sizeof(*tl->events));
+    }
+    tl->events[tl->n++] = *e;
+}
+
+static void put_number(struct msg *m, uint64_t v)
+{
+    unsigned char bytes[10];
+    size_t n = 0;
+
+    for (; v > 127; v >>= 7)
+        bytes[n++] = (unsigned char)(v | 128);
+    bytes[n++] = (unsigned char)v;
+    msg_bytes(m, bytes, n);
+}
+
+static void pack(struct pmirun *pr, const struct timeline_event *e)
+{
+    struct timeline *tl = &pr->timeline;
+    const uint8_t head = (uint8_t)(e->what | (e->job ? HAS_JOB : 0) | (e->arg ? HAS_ARG : 0));
+
+    if (is_too_many(pr, (enum timeline_what)e->what))
+        return;
+    tl->n++;
+    tl->n_packed++;
+    msg_bytes(&tl->packed, &head, 1);
+    put_number(&tl->packed, e->ns - tl->last_ns);
+    put_number(&tl->packed, e->rank);
+    if (e->job)
+        put_number(&tl->packed, e->job);
+    if (e->arg)
+        put_number(&tl->packed, e->arg);
+    tl->last_ns = e->ns;
+}
+
+void timeline_rank(struct pmirun *pr, const struct rank *r, enum timeline_what what, uint32_t arg)
+{
+    struct timeline_event e = {.job = r->job->number, .rank = r->number, .arg = arg};
+
+    if (!pr->timeline.on || pr->head)
+        return;
+    e.ns = clock_ns() - pr->timeline.zero_ns;
+    e.what = what;
+    if (pr->agent)
+        pack(pr, &e);
+    else
+        keep(pr, &e);
+}
+
+void timeline_node(struct pmirun *pr, uint32_t node, enum timeline_what what)
+{
+    struct timeline_event e = {.rank = TIMELINE_NODE};
+
+    if (!pr->timeline.on)
+        return;
+    e.ns = clock_ns() - pr->start_ns;
+    e.node = node & 0xffffff;
+    e.what = what;
+    keep(pr, &e);
+}
+
+/* ---- from agent to head ---- */
+
+bool timeline_is_due(const struct pmirun *pr)
+{
+    const struct timeline *tl = &pr->timeline;
+
+    return tl->n_packed && (tl->packed.len >= SEND_BYTES || pr->now_ns >= tl->sent_ns + SEND_NS);
+}
+
+void timeline_take(struct pmirun *pr, struct msg *m)
+{
+    struct timeline *tl = &pr->timeline;
+
+    msg_u64(m, clock_ns() - tl->zero_ns);
+    msg_u32(m, tl->n_packed);
+    msg_bytes(m, tl->packed.p, tl->packed.len);
+    tl->packed.len = 0;
+    tl->n_packed = 0;
+    tl->last_ns = 0;
+    tl->sent_ns = pr->now_ns;
+}
+
+static uint8_t get_byte(struct msg_in *in)
+{
+    if (in->left == 0) {
+        in->bad = true;
+        return 0;
+    }
+    in->left--;
+    return (uint8_t)*in->p++;
+}
+
+static uint64_t get_number(struct msg_in *in)
+{
+    uint64_t v = 0;
+
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        const uint8_t byte = get_byte(in);
+
+        v |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
+            return v;
+    }
+    in->bad = true;
+    return 0;
+}
+
+static uint32_t get_number32(struct msg_in *in)
+{
+    const uint64_t v = get_number(in);
+
+    in->bad = in->bad || v > UINT32_MAX;
+    return (uint32_t)v;
+}
+
+bool timeline_heard(struct pmirun *pr, uint32_t node, struct msg_in *in)
+{
+    struct timeline *tl = &pr->timeline;
+    const uint64_t sent_ns = get_u64(in), now_ns = clock_ns() - pr->start_ns;
+    const uint32_t n = get_u32(in);
+    struct timeline_event e = {.node = node & 0xffffff};
+
+    if (!tl->clocks || in->bad || sent_ns > now_ns - tl->clocks[node].from)
+        return false;
+    if (now_ns - sent_ns < tl->clocks[node].to)
+        tl->clocks[node].to = now_ns - sent_ns;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t head = get_byte(in);
+
+        e.what = head & WHAT_MASK;
+        e.ns += get_number(in);
+        e.rank = get_number32(in);
+        e.job = head & HAS_JOB ? get_number32(in) : 0;
+        e.arg = head & HAS_ARG ? get_number32(in) : 0;
+        if (in->bad || e.what > TIMELINE_LEAVE || e.rank == TIMELINE_NODE || e.ns > sent_ns)
+            return false;
+        keep(pr, &e);
+    }
+    return !in->bad && in->left == 0;
+}
+
+/* ---- the end ---- */
+
+static const char *node_name(const struct pmirun *pr, uint32_t node)
+{
+    static char own[65];
+
+    if (pr->head)
+        return pr->head->name(pr, node);
+    if (gethostname(own, sizeof(own) - 1) != 0)
+        return "this host";
+    return own;
+}
+
+static void describe(const struct pmirun *pr, bool early, uint64_t end, char *text, size_t n)
+{
+    int k = snprintf(text, n, "pmirun: %llu processes", (unsigned long long)pr->n_ranks);
+
+    if (pr->head)
+        k += snprintf(text + k, n - (size_t)k, " on %u nodes", pr->opt.n_nodes);
+    k += snprintf(text + k, n - (size_t)k, ", %.3f s", (double)end / 1e9);
+    if (early)
+        k += snprintf(text + k, n - (size_t)k, ", pmirun gave up");
+    else
+        k += snprintf(text + k, n - (size_t)k, ", status %d", pr->status);
+    if (pr->timeline.n_lost)
+        snprintf(text + k, n - (size_t)k, "; %u events are left out", pr->timeline.n_lost);
+}
+
+/* Times of all nodes by the head's clock. */
+static void one_clock(struct timeline *tl)
+{
+    for (uint32_t i = 0; i < tl->n && tl->clocks; i++) {
+        struct timeline_event *e = &tl->events[i];
+        const struct timeline_clock *c = &tl->clocks[e->node];
+
+        if (e->rank != TIMELINE_NODE)
+            e->ns += c->from + (c->to - c->from) / 2;
+    }
+}
+
+int timeline_write(struct pmirun *pr, bool early)
+{
+    struct timeline *tl = &pr->timeline;
+    struct timeline_text text = {.pr = pr, .node_name = node_name};
+    const uint64_t end = clock_ns() - pr->start_ns;
+    int err = 0;
+    FILE *f;
+
+    if (!tl->on || !tl->path)
+        return 0;
+    tl->on = false;
+    describe(pr, early, end, text.about, sizeof(text.about));
+    one_clock(tl);
+    timeline_sort(tl);
+    f = fopen(tl->path, "we");
+    if (!f)
+        return errno;
+    if (pr->opt.timeline_svg)
+        timeline_svg(f, tl, end, &text);
+    else
+        timeline_json(f, tl, end, &text);
+    if (ferror(f))
+        err = EIO;
+    if (fclose(f) != 0)
+        err = errno;
+    return err;
+}

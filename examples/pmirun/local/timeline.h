@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * --timeline FILE: where each rank was when, as a picture (FILE.svg) or as a trace for Perfetto and
+ * chrome://tracing (FILE.json). Events are collected while the job runs and written at its end,
+ * also for a job that does not start, is stopped or killed; a pmirun that dies of SIGKILL leaves an
+ * empty file.
+ *
+ * On several nodes each agent packs the events of its ranks (some 5 bytes an event) and sends them
+ * to the head twice a second, when 16 KiB wait, and before it ends. Clocks: an agent's begins when
+ * it reads its set-up, which is after the head has sent it; and each message leaves the agent
+ * before the head reads it. The head takes the middle of what both allow, so that an agent's times
+ * are off by half a round trip at most.
+ *
+ * Memory: 24 bytes an event. Beyond TIMELINE_MAX events no collective is recorded, beyond twice as
+ * many nothing is; both are reported.
+ */
+#ifndef PMIRUN_TIMELINE_H
+#define PMIRUN_TIMELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fields.h"
+
+#ifndef TIMELINE_MAX
+#define TIMELINE_MAX (1u << 20) /* events */
+#endif
+
+struct pmirun;
+struct rank;
+
+enum timeline_what {
+    TIMELINE_LAUNCH,
+    TIMELINE_INIT,
+    TIMELINE_FINALIZE,
+    TIMELINE_EXIT,  /* arg: its status, or TIMELINE_SIGNAL and the signal */
+    TIMELINE_ENTER, /* arg: PMIWIRE_COLL_* or PMIWIRE_STUCK_GROUP */
+    TIMELINE_LEAVE, /* the same */
+    TIMELINE_READY, /* a node: its agent has answered */
+    TIMELINE_LOST,  /* a node */
+    TIMELINE_WHATS
+};
+
+#define TIMELINE_SIGNAL 0x10000u
+#define TIMELINE_NODE   0xffffffffu /* the rank of what happens to a node */
+
+struct timeline_event {
+    uint64_t ns; /* of its node's clock; of the head's for TIMELINE_NODE */
+    uint32_t job, rank, arg;
+    uint32_t node : 24, what : 8;
+};
+
+/* Between which two a node's clock began, in ns since the head's start. */
+struct timeline_clock {
+    uint64_t from, to;
+};
+
+struct timeline {
+    bool on;
+    const char *path; /* NULL: an agent's */
+    uint64_t zero_ns; /* what this node's clock said at its beginning */
+    struct timeline_event *events;
+    uint32_t n, cap;
+    uint32_t n_lost; /* not recorded */
+    bool reported[2];
+    uint64_t cut_ns;               /* when the first of them happened, about */
+    struct timeline_clock *clocks; /* by node; NULL: one node, whose clock is ours */
+    /* An agent's: packed events that wait. */
+    struct msg packed;
+    uint32_t n_packed;
+    uint64_t last_ns, sent_ns; /* of the last event; when they were sent last */
+};
+
+/* Makes the file, which is empty until the end. Exits when that fails. */
+void timeline_open(struct pmirun *pr);
+/* An agent's, which the head has asked for. */
+void timeline_begin(struct pmirun *pr);
+/* The head sends its agents their set-up. */
+void timeline_asked(struct pmirun *pr);
+/* Something happens to a rank of this node, or to a node. No-ops unless --timeline was given, and
+ * for a head's ranks: their agents report it. */
+void timeline_rank(struct pmirun *pr, const struct rank *r, enum timeline_what what, uint32_t arg);
+void timeline_node(struct pmirun *pr, uint32_t node, enum timeline_what what);
+/* An agent's: is it time to send what waits? */
+bool timeline_is_due(const struct pmirun *pr);
+void timeline_take(struct pmirun *pr, struct msg *m); /* puts it into a message */
+/* A head's: what a node has sent; false when it makes no sense. */
+bool timeline_heard(struct pmirun *pr, uint32_t node, struct msg_in *in);
+/* Writes the file, once. `early`: pmirun gives up. 0, or an errno. */
+int timeline_write(struct pmirun *pr, bool early);
+
+#endif

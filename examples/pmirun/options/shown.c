@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Options about what is shown of a job besides its output. */
+#include "row.h"
+
+#include <string.h>
+
+void set_stats(struct parse *p, const struct option_row *row, char **value)
+{
+    if (!value[0])
+        p->opt->stats = STATS_JSON;
+    else
+        p->opt->stats = parse_word(p, value[0], row->words) == 0 ? STATS_JSON : STATS_TABLE;
+}
+
+static bool ends_in(const char *name, const char *ending)
+{
+    const size_t n = strlen(name), k = strlen(ending);
+
+    return n > k && strcmp(name + n - k, ending) == 0;
+}
+
+void set_timeline(struct parse *p, const struct option_row *row, char **value)
+{
+    (void)row;
+    p->opt->timeline_svg = ends_in(value[0], ".svg");
+    if (!p->opt->timeline_svg && !ends_in(value[0], ".json"))
+        usage_error(p, "%s wants a file NAME.svg or NAME.json, not \"%s\"", p->word, value[0]);
+    p->opt->timeline = value[0];
+}
