@@ -123,6 +123,8 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - A file that exists is grown when the window ends behind its end.
  *   - A relative name is looked up from the working directory.
  *   - Links are followed only if they belong to the caller or to root.
+ *   - Direct writes to the range that a killed process has left under way are waited for, at most
+ *     120 s; so is a sync of another window on it. After that it is STORWIN_EBUSY.
  *   - Memory and new files read as zeros. The base is page-aligned.
  *
  * @param opts   what it shall be, NULL for memory
@@ -135,6 +137,7 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - STORWIN_EVALUE, STORWIN_EMISSING, STORWIN_ECONFLICT: the options
  *   - STORWIN_ESHORT, STORWIN_ETYPE, STORWIN_EOWNER: the target
  *   - STORWIN_EPAGER: no userfaultfd here
+ *   - STORWIN_EBUSY: direct writes of another process to the range do not end
  *   - -ENOSPC: full; -EFBIG: over the limit of the process (RLIMIT_FSIZE) or the file system
  *   - -ENOMEM; -EINVAL; whatever open() gives
  *
@@ -166,6 +169,8 @@ STORWIN_API void *storwin_base(const struct storwin_window *win);
  *   - that range counts as changed, and the next sync writes it again; with the pagers kernel and
  *     user, as far as it is still in memory
  *   - with kernel, a failure that does not come again concerns the whole range asked for
+ *   - with kernel on ext4, the next sync writes that range past the page cache, since ext4 itself
+ *     would lose it: nobody loads from it or stores into it meanwhile
  *
  * @param win     a window; nothing is done for its memory
  * @param offset  first byte, relative to the window

@@ -76,6 +76,7 @@ int storwin__within_limit(uint64_t bytes, uint64_t *most);
 void storwin__file_undo(struct storwin__file *f);
 void storwin__file_settled(struct storwin__file *f);
 void storwin__file_want_direct(struct storwin__file *f);
+void storwin__file_writing(const struct storwin__file *f, uint64_t offset, uint64_t bytes, int on);
 int storwin__file_unlink(const struct storwin__file *f);
 int storwin__file_sync_name(struct storwin__file *f);
 void storwin__file_close(struct storwin__file *f);
@@ -116,6 +117,7 @@ struct storwin_window {
     int track_fd;
     atomic_uint_least64_t *dirty; /* a bit for each page of the storage span: to be written */
     struct storwin__pager *pager;
+    struct storwin__failure unmended;  /* kernel pager: what a sync could not write */
     struct storwin__segment *segments; /* shared: n_ranks */
     uint32_t n_ranks, rank;
     char *shm_name;
@@ -203,6 +205,8 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                   struct storwin_error *err);
 int storwin__sync_names(struct storwin_window *win, struct storwin_error *err);
 void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
+void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
+                       struct storwin__failure *cut);
 
 /* pager_user.c */
 int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err);

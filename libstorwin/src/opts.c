@@ -29,7 +29,7 @@ static const struct words styles[] = {
     {"sequential", STORWIN_ACCESS_SEQUENTIAL},   {"reverse_sequential", STORWIN_ACCESS_REVERSE},
     {"random", STORWIN_ACCESS_RANDOM},           {NULL, 0}};
 
-enum kind { WORD, LIST, FLAG, PATH, FACTOR, OCTAL, NUMBER32, NUMBER64 };
+enum kind { WORD, LIST, FLAG, PATH, FACTOR, PERM, NUMBER32, NUMBER64 };
 
 struct hint {
     const char *key;
@@ -55,8 +55,8 @@ static const struct hint table[STORWIN__HINTS] = {
     {"access_style", LIST, FIELD(access_style), styles, 0, 0, 0,
      "words of read_once, write_once, read_mostly, write_mostly, sequential, reverse_sequential, "
      "random"},
-    {"file_perm", OCTAL, FIELD(file_perm), NULL, 0, 0777, 1,
-     "octal digits after a 0, at most 0777"},
+    {"file_perm", PERM, FIELD(file_perm), NULL, 0, 0777, 1,
+     "octal digits after a 0, at most 0777, or decimal ones, at most 511"},
     {"striping_factor", NUMBER32, FIELD(striping_factor), NULL, 1, STORWIN_MAX_STRIPES, 1,
      "a number from 1 to 65535"},
     {"striping_unit", NUMBER32, FIELD(striping_unit), NULL, 65536, UINT32_MAX - 65535, 65536,
@@ -235,7 +235,7 @@ static int set(struct storwin_opts *opts, const struct hint *hint, const char *v
             return -1;
         memcpy(field, &value, sizeof(value));
         return 0;
-    case OCTAL: rc = *value == '0' ? number(value, 8, hint->max, &v64) : -1; break;
+    case PERM: rc = number(value, *value == '0' ? 8 : 10, hint->max, &v64); break;
     case NUMBER32:
     case NUMBER64:
         rc = number(value, 10, hint->max, &v64);
@@ -248,7 +248,7 @@ static int set(struct storwin_opts *opts, const struct hint *hint, const char *v
     if (hint->kind == NUMBER64) {
         memcpy(field, &v64, sizeof(v64));
     } else {
-        if (hint->kind == NUMBER32 || hint->kind == OCTAL)
+        if (hint->kind == NUMBER32 || hint->kind == PERM)
             v32 = (uint32_t)v64;
         memcpy(field, &v32, sizeof(v32));
     }
@@ -434,7 +434,7 @@ ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, cha
         len = snprintf(text, sizeof(text), "%s", v32 & (uint32_t)hint->min ? "true" : "false");
         break;
     case FACTOR: len = put_factor(text, sizeof(text), v32); break;
-    case OCTAL: len = snprintf(text, sizeof(text), "0%o", v32); break;
+    case PERM: len = snprintf(text, sizeof(text), "0%o", v32); break;
     case NUMBER32:
     case NUMBER64:
         if (v32 + v64 < hint->min)

@@ -103,6 +103,17 @@ static unsigned run_length(const struct victim *victims, unsigned i, unsigned n,
     return len;
 }
 
+/* A write behind the end of a file that somebody has shortened makes it longer again, and the next
+ * sync could not see any more what is gone. */
+static void note_cut(struct storwin_window *win, struct storwin__failure *fail)
+{
+    struct storwin__failure cut = {0, 0, 0};
+
+    storwin__find_cut(win, win->stor_offset, win->stor_offset + win->stor_bytes, &cut);
+    if (cut.code < 0)
+        storwin__failure_add(fail, cut.code, cut.lo, cut.hi);
+}
+
 /* Neighbours of the same kind, which are in their place or, if it is not NULL, in the stash. */
 static void evict_run(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n,
                       struct storwin__failure *fail)
@@ -113,6 +124,8 @@ static void evict_run(struct storwin__pager *p, uint8_t *stash, struct victim *v
 
     if (victims->dirty && !stash)
         rc = storwin__blocks_protect(p, block, n, 1);
+    if (victims->dirty && rc == 0)
+        note_cut(p->win, fail);
     if (victims->dirty && rc == 0)
         rc = storwin__write_through(p->win, at, block * p->block_pages, bytes / p->win->page_bytes,
                                     fail);

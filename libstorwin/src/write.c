@@ -309,13 +309,18 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
     atomic_fetch_add_explicit(&win->dirty_bytes, pages * win->page_bytes, memory_order_relaxed);
     threads = job_init(&job, win, first, end, pages);
     if (win->files[0].direct_fd >= 0 && pages > 4 && storwin__ring_open(&ring) == 0) {
+        const uint64_t at = win->opts.offset_bytes + first * win->page_bytes,
+                       bytes = (end - first) * win->page_bytes;
+
         job.ring = &ring;
+        storwin__file_writing(&win->files[0], at, bytes, 1);
         for (job.n_idle = 0; job.n_idle < STORWIN__RING_DEPTH; job.n_idle++)
             job.idle_tags[job.n_idle] = (uint16_t)job.n_idle;
         write_region(&job, first, end);
         while (ring.under_way > 0)
             collect(&job);
         storwin__ring_close(&ring);
+        storwin__file_writing(&win->files[0], at, bytes, 0);
     } else {
         storwin__parallel(threads, write_regions, &job);
     }

@@ -85,7 +85,10 @@ static const struct row rows[] = {
     {"file_perm", "0777", 0, NULL},
     {"file_perm", "01000", STORWIN_EVALUE, NULL},
     {"file_perm", "04755", STORWIN_EVALUE, NULL},
-    {"file_perm", "600", STORWIN_EVALUE, NULL},
+    {"file_perm", "384", 0, "0600"}, /* decimal, as printed from S_IRUSR | S_IWUSR */
+    {"file_perm", "511", 0, "0777"},
+    {"file_perm", "512", STORWIN_EVALUE, NULL},
+    {"file_perm", "38a", STORWIN_EVALUE, NULL},
     {"file_perm", "0608", STORWIN_EVALUE, NULL},
     {"file_perm", "", STORWIN_EVALUE, NULL},
     {"striping_factor", "0", STORWIN_EVALUE, NULL},
