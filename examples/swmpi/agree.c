@@ -112,3 +112,18 @@ void swmpi_put_back(const struct swmpi_before *b, const char *path, int created)
              st.st_size > b->bytes && truncate(path, b->bytes) < 0)
         swmpi_trace(1, "%s: cannot be cut back to its %lld bytes", path, (long long)b->bytes);
 }
+
+int swmpi_one_node(MPI_Comm comm, int *yes)
+{
+    MPI_Comm node;
+    int here = 0, all = 0, rc;
+
+    if ((rc = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node)) !=
+        MPI_SUCCESS)
+        return rc;
+    PMPI_Comm_size(node, &here);
+    PMPI_Comm_free(&node);
+    PMPI_Comm_size(comm, &all);
+    *yes = here == all;
+    return MPI_SUCCESS;
+}

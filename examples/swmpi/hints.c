@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_ENVIRONMENT 64
 #define NAME_KEY        "storage_alloc_filename"
@@ -126,6 +127,23 @@ static void take_info(struct swmpi_hints *h, MPI_Info info, struct swmpi_error *
     }
 }
 
+/*
+ * A window of libstorwin begins on a page; that of a program may begin behind it. What lies between
+ * belongs to somebody else, who may store into it: that only the page cache can bear.
+ */
+static void begin_on_page(struct swmpi_hints *h, struct swmpi_error *e)
+{
+    h->lead = h->opts.offset_bytes % (uint64_t)sysconf(_SC_PAGESIZE);
+    if (h->lead > 0 &&
+        (h->opts.pager != STORWIN_PAGER_KERNEL || h->opts.factor_ppb != STORWIN_FACTOR_ONE))
+        swmpi_say(e, MPI_ERR_INFO_VALUE,
+                  "storage_alloc_offset: %llu is no multiple of the page size, which the pager "
+                  "kernel allows for a window wholly on storage",
+                  (unsigned long long)h->opts.offset_bytes);
+    else
+        h->opts.offset_bytes -= h->lead;
+}
+
 int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struct swmpi_error *e)
 {
     pthread_once(&environment.once, environment_read);
@@ -145,6 +163,8 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
     }
     if (!e->code)
         take_info(h, info, e);
+    if (!e->code && where != SWMPI_SHARED)
+        begin_on_page(h, e);
     if (!e->code && h->name[0] && h->one_file &&
         where == SWMPI_ALLOC_MEM) /* no rank knows how much the others take */
         make_differ(h, 1, 0, e);
@@ -202,6 +222,14 @@ int swmpi_hints_change(struct swmpi_window *w, MPI_Info info, struct swmpi_error
     return MPI_SUCCESS;
 }
 
+static uint64_t offset_of(const struct swmpi_window *w)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+
+    storwin_query(w->storage, &info);
+    return info.offset_bytes;
+}
+
 int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
 {
     char value[STORWIN_MAX_PATH + 1];
@@ -211,6 +239,8 @@ int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
     for (size_t i = 0; rc == MPI_SUCCESS && (key = storwin_hint_key(i)); i++) {
         if (strcmp(key, "storage_alloc_discard") == 0)
             snprintf(value, sizeof(value), "%s", w->discard ? "true" : "false");
+        else if (w->lead > 0 && strcmp(key, "storage_alloc_offset") == 0)
+            snprintf(value, sizeof(value), "%llu", (unsigned long long)(offset_of(w) + w->lead));
         else if (storwin_hint_query(w->storage, key, value, sizeof(value)) < 0)
             continue;
         value[MPI_MAX_INFO_VAL - 1] = 0; /* a longer path than an info may hold is cut */

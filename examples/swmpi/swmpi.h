@@ -30,6 +30,7 @@ struct swmpi_hints {
     int one_file;  /* ranks one after the other in one file (swmpi_file=shared) */
     int noncontig; /* alloc_shared_noncontig */
     int discard;   /* storage_alloc_discard: ours to do, because MPI_Win_set_info may change it */
+    uint64_t lead; /* bytes between the page that the window begins in and its beginning */
     char name[STORWIN_MAX_PATH +
               1]; /* storage_alloc_filename before names are put in, "" if absent */
     char path[STORWIN_MAX_PATH + 1]; /* and after: see swmpi_hints_expand() */
@@ -61,6 +62,7 @@ struct swmpi_segment {
 struct swmpi_memory {
     struct swmpi_memory *next;
     struct storwin_window *window;
+    uintptr_t base; /* of the program's part of it */
     uint64_t bytes;
 };
 
@@ -77,12 +79,16 @@ struct swmpi_window {
     MPI_Win win;
     int number;                     /* on all ranks of the window the same */
     pthread_mutex_t lock;           /* one sync at a time; the regions */
-    struct storwin_window *storage; /* NULL in a dynamic window */
+    struct storwin_window *storage; /* NULL in a dynamic window, and in one over memory of
+                                       MPI_Alloc_mem */
     int flavor;                     /* what MPI_WIN_CREATE_FLAVOR shall say */
     int sync, discard, unlink;      /* as the hints say */
+    uint64_t lead;                  /* bytes of `storage` before the program's */
     int n_segments;                 /* of a shared window, else 0 */
     struct swmpi_segment *segments;
-    struct storwin_dynamic *dynamic; /* of a dynamic window: what is attached to it */
+    int native;                      /* shared: the segments lie where MPI allocated them */
+    struct storwin_dynamic *dynamic; /* of a dynamic window: what is attached to it; of one over
+                                        memory of MPI_Alloc_mem: that */
     struct swmpi_region *regions;
 };
 
@@ -124,7 +130,8 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed,
 int swmpi_claim(MPI_Comm comm, int *number,
                 int *all); /* *all: no window of these ranks has it; else try the next */
 int swmpi_names(MPI_Comm comm, struct swmpi_names *names); /* rank and leader; not collective */
-int swmpi_number_own(void); /* a number for what this process allocates alone */
+int swmpi_one_node(MPI_Comm comm, int *yes); /* whether all ranks can share memory; collective */
+int swmpi_number_own(void);                  /* a number for what this process allocates alone */
 void swmpi_before(struct swmpi_before *b, const struct storwin_opts *opts);
 void swmpi_put_back(const struct swmpi_before *b, const char *path, int created);
 

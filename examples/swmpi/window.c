@@ -166,6 +166,12 @@ SWMPI_EXPORT int MPI_Finalize(void)
 
     while ((w = windows)) {
         swmpi_trace(1, "MPI_Finalize: window %d was not freed", w->number);
+        if (w->flavor == MPI_WIN_FLAVOR_CREATE) { /* other ranks may not know of it */
+            struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
+
+            swmpi_window_delete(w, &ignored);
+            continue;
+        }
         win = w->win;
         free_window(w, &win);
         if (win != MPI_WIN_NULL)
