@@ -131,8 +131,9 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         swmpi_say(&e, MPI_ERR_SIZE, "size: %lld bytes", (long long)q->bytes);
     else if (!e.code && q->disp_unit <= 0)
         swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
-    agreed =
-        (struct swmpi_agreed){q->hints.opts.alloc_type == STORWIN_STORAGE, q->hints.one_file, 0};
+    agreed = (struct swmpi_agreed){.storage = q->hints.opts.alloc_type == STORWIN_STORAGE,
+                                   .one_file = q->hints.one_file,
+                                   .sync_all = q->hints.sync == SWMPI_SYNC_ALL};
     if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
         return rc;
     if (e.code)
@@ -146,6 +147,8 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     if ((rc = name_file(q, &before, &e)) != MPI_SUCCESS)
         return rc;
     w = make(q, &e);
+    if (agreed.sync_all && (rc = swmpi_peers_open(w, q->comm, &q->hints, &e)) != MPI_SUCCESS)
+        return rc;
     if ((rc = swmpi_agree(q->comm, NULL, &e)) == MPI_SUCCESS && e.code)
         rc = -1;
     if (rc == MPI_SUCCESS) {

@@ -53,23 +53,37 @@ static int own_hint(struct swmpi_hints *h, const char *key, const char *value,
                     struct swmpi_error *e)
 {
     static const struct {
-        const char *key, *no, *yes;
+        const char *key, *words[3], *wants; /* the value is the number of its word */
         size_t at;
     } keys[] = {
-        {"swmpi_sync", "memory", "storage", offsetof(struct swmpi_hints, sync)},
-        {"swmpi_file", "each", "shared", offsetof(struct swmpi_hints, one_file)},
-        {"alloc_shared_noncontig", "false", "true", offsetof(struct swmpi_hints, noncontig)},
-        {"storage_alloc_discard", "false", "true", offsetof(struct swmpi_hints, discard)},
+        {"swmpi_sync",
+         {"memory", "storage", "all"},
+         "'memory', 'storage' or 'all'",
+         offsetof(struct swmpi_hints, sync)},
+        {"swmpi_file",
+         {"each", "shared", NULL},
+         "'each' or 'shared'",
+         offsetof(struct swmpi_hints, one_file)},
+        {"alloc_shared_noncontig",
+         {"false", "true", NULL},
+         "'false' or 'true'",
+         offsetof(struct swmpi_hints, noncontig)},
+        {"storage_alloc_discard",
+         {"false", "true", NULL},
+         "'false' or 'true'",
+         offsetof(struct swmpi_hints, discard)},
     };
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         if (strcmp(key, keys[i].key) != 0)
             continue;
-        if (strcmp(value, keys[i].no) != 0 && strcmp(value, keys[i].yes) != 0)
-            swmpi_say(e, MPI_ERR_INFO_VALUE, "%s: '%.64s' is neither '%s' nor '%s'", key, value,
-                      keys[i].no, keys[i].yes);
-        else
-            *(int *)((char *)h + keys[i].at) = strcmp(value, keys[i].yes) == 0;
+        for (int k = 0; k < 3 && keys[i].words[k]; k++) {
+            if (strcmp(value, keys[i].words[k]) == 0) {
+                *(int *)((char *)h + keys[i].at) = k;
+                return 1;
+            }
+        }
+        swmpi_say(e, MPI_ERR_INFO_VALUE, "%s: '%.64s' is not %s", key, value, keys[i].wants);
         return 1;
     }
     return 0;
@@ -215,6 +229,8 @@ int swmpi_hints_change(struct swmpi_window *w, MPI_Info info, struct swmpi_error
             found)
             own_hint(&h, keys[i], value, e);
     }
+    if (!e->code && h.sync == SWMPI_SYNC_ALL && w->sync != h.sync && !w->peers)
+        swmpi_say(e, MPI_ERR_INFO_VALUE, "swmpi_sync: 'all' must be asked for at the allocation");
     if (e->code)
         return e->code;
     w->sync = h.sync;
@@ -232,6 +248,7 @@ static uint64_t offset_of(const struct swmpi_window *w)
 
 int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
 {
+    static const char *const sync[] = {"memory", "storage", "all"};
     char value[STORWIN_MAX_PATH + 1];
     const char *key;
     int rc = MPI_SUCCESS;
@@ -246,6 +263,5 @@ int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
         value[MPI_MAX_INFO_VAL - 1] = 0; /* a longer path than an info may hold is cut */
         rc = PMPI_Info_set(info, (char *)(uintptr_t)key, value);
     }
-    return rc != MPI_SUCCESS ? rc
-                             : PMPI_Info_set(info, "swmpi_sync", w->sync ? "storage" : "memory");
+    return rc != MPI_SUCCESS ? rc : PMPI_Info_set(info, "swmpi_sync", sync[w->sync]);
 }

@@ -49,6 +49,7 @@ void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e)
         w->regions = r->next;
         free(r);
     }
+    swmpi_peers_close(w);
     free(w->segments);
     pthread_mutex_destroy(&w->lock);
     free(w);
@@ -111,7 +112,9 @@ SWMPI_EXPORT int MPI_Win_sync(MPI_Win win)
 
     if (!w || !w->sync || rc != MPI_SUCCESS)
         return rc;
-    return sync_storage(w, &e) ? swmpi_raise_win(win, "MPI_Win_sync", &e) : MPI_SUCCESS;
+    if (sync_storage(w, &e) || (w->sync == SWMPI_SYNC_ALL && swmpi_peers_sync(w, &e)))
+        return swmpi_raise_win(win, "MPI_Win_sync", &e);
+    return MPI_SUCCESS;
 }
 
 /* Waits until no rank has operations on the window in flight, so that what is synced is what stays.

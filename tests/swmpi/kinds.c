@@ -8,6 +8,7 @@
  */
 #include "window.h"
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SLOTS 11 /* of int, in the shortest window */
@@ -238,6 +239,52 @@ static void over_memory(const char *folder, int offset, int dynamic)
         MPI_Info_free(&info);
 }
 
+/* Pages of a file that are in the page cache and not on their way to storage; -1: this kernel does
+ * not tell. */
+static long dirty_pages(const char *path)
+{
+    uint64_t range[2] = {0, 0}, stat[5];
+    int fd = open(path, O_RDONLY);
+    long rc;
+
+    CHECK(fd >= 0, "%s", path);
+    rc = syscall(451, fd, range, stat, 0); /* cachestat() of Linux 6.5 */
+    close(fd);
+    return rc < 0 ? -1 : (long)(stat[1] + stat[2]);
+}
+
+/* swmpi_sync=all: a put, a flush and MPI_Win_sync, all at the origin, store it at the target. */
+static void other_ranks(const char *folder)
+{
+    struct window v = {.kind = "swmpi_sync=all", .n = SLOTS};
+    char hints[4096], path[2048];
+    const int value = 55;
+    MPI_Info info;
+
+    snprintf(hints, sizeof(hints),
+             "alloc_type=storage;storage_alloc_filename=%s/all.%%r;swmpi_sync=all", folder);
+    snprintf(path, sizeof(path), "%s/all.%d", folder, to);
+    info = info_of(hints);
+    MPI_Win_allocate(v.n * (MPI_Aint)sizeof(int), sizeof(int), info, MPI_COMM_WORLD, &v.base,
+                     &v.win);
+    MPI_Info_free(&info);
+    CHECK(strcmp(hint_of(v.win, "swmpi_sync"), "all") == 0, "swmpi_sync is %s",
+          hint_of(v.win, "swmpi_sync"));
+    v.base[3] = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, v.win);
+    if (w.rank == 0) {
+        MPI_Put(&value, 1, MPI_INT, to, 3, 1, MPI_INT, v.win);
+        MPI_Win_flush(to, v.win);
+        MPI_Win_sync(v.win);
+        CHECK(dirty_pages(path) <= 0, "%s has %ld dirty pages", path, dirty_pages(path));
+    }
+    MPI_Win_unlock_all(v.win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(v.base[3] == (from == 0 ? value : 0), "the slot is %d", v.base[3]);
+    MPI_Win_free(&v.win);
+}
+
 int main(int argc, char **argv)
 {
     const char *folder;
@@ -258,6 +305,8 @@ int main(int argc, char **argv)
         if (folder)
             over_memory(folder, atoi(argv[2]), dynamic);
     }
+    if (folder && strcmp(argv[2], "4096") != 0) /* the pager is the kernel's */
+        other_ranks(folder);
     MPI_Group_free(&all);
     MPI_Group_free(&to_group);
     MPI_Group_free(&from_group);
