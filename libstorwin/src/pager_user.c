@@ -103,7 +103,9 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
                              storwin_strerror(-errno));
     p->ring = storwin__realloc(win->opts.allocator, NULL, p->ring_cap * sizeof(*p->ring));
     p->state = storwin__calloc(win->opts.allocator, (size_t)p->n_blocks, 1);
-    if (!p->ring || !p->state)
+    p->touched = storwin__calloc(win->opts.allocator, (size_t)(storwin__pages(win) / 64 + 1),
+                                 sizeof(*p->touched));
+    if (!p->ring || !p->state || !p->touched)
         return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
     if (!resident) {
         (void)madvise(p->base, (size_t)storwin__blocks_bytes(p, 0, p->n_blocks), MADV_NOHUGEPAGE);
@@ -181,6 +183,7 @@ void storwin__pager_close(struct storwin_window *win)
     pthread_cond_destroy(&p->idle);
     storwin__free(win->opts.allocator, p->ring);
     storwin__free(win->opts.allocator, p->state);
+    storwin__free(win->opts.allocator, p->touched);
     storwin__free(win->opts.allocator, p);
     win->pager = NULL;
 }
