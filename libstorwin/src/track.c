@@ -43,8 +43,9 @@ static int scan(struct scan *s)
  * first. */
 int storwin__track_open(struct storwin_window *win)
 {
-    uint64_t start = (uint64_t)(uintptr_t)(win->map + win->stor_offset);
-    uint64_t len = storwin__pages(win) * win->page_bytes;
+    uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset), page = win->page_bytes;
+    uint64_t start = base / page * page; /* adopted memory begins anywhere */
+    uint64_t len = storwin__round_up(base + win->stor_bytes, page) - start;
     struct uffdio_api api = {.api = UFFD_API, .features = WP_ASYNC};
     struct scan probe = {.size = sizeof(probe),
                          .start = start,
@@ -84,6 +85,15 @@ void storwin__track_close(struct storwin_window *win)
     win->track_fd = -1;
 }
 
+/* Sets the bits of the window's pages that have a byte in a range of addresses. */
+static void mark(struct storwin_window *win, uint64_t start, uint64_t end)
+{
+    const uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset), page = win->page_bytes;
+
+    storwin__bits_set(win, start > base ? (start - base) / page : 0,
+                      storwin__min(storwin__round_up(end - base, page) / page, storwin__pages(win)));
+}
+
 /* Sets the bits of the pages that changed since the last call. What cannot be asked about has
  * changed. */
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end)
@@ -99,19 +109,19 @@ void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t
         win->track == STORWIN_TRACK_SCAN ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
 
     s.vec = (uint64_t)(uintptr_t)found;
-    s.start = base + first * page;
-    s.end = base + end * page;
+    s.start = (base + first * page) / page * page;
+    s.end = storwin__round_up(base + storwin__min(end * page, win->stor_bytes), page);
     while (fd >= 0 && s.start < s.end) {
         int n = ioctl(fd, SCAN, &s);
 
         if (n < 0)
             break;
         for (int i = 0; i < n; i++)
-            storwin__bits_set(win, (found[i].start - base) / page, (found[i].end - base) / page);
+            mark(win, found[i].start, found[i].end);
         s.start = s.walk_end;
     }
     if (fd < 0 || s.start < s.end)
-        storwin__bits_set(win, (s.start - base) / page, end);
+        mark(win, s.start, s.end);
     if (fd >= 0)
         close(fd);
 }
