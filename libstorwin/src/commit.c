@@ -37,23 +37,6 @@ int storwin__resum(struct storwin_window *win, uint64_t page)
     return differs;
 }
 
-/* Sums all pages, or those of a set, anew, and adds to the changed ones what differs. Returns
- * whether any did. */
-int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set)
-{
-    struct storwin__commit *c = win->commit;
-    const uint64_t pages = storwin__pages(win);
-    int any = 0;
-
-    for (uint64_t p = set ? storwin__set_next(set, 0, pages, 1) : 0; p < pages;
-         p = set ? storwin__set_next(set, p + 1, pages, 1) : p + 1)
-        if (storwin__resum(win, p)) {
-            storwin__set_add(c->changed, p, p + 1);
-            any = 1;
-        }
-    return any;
-}
-
 /* Moves one set into another; whether there was anything. */
 static int set_move(atomic_uint_least64_t *to, atomic_uint_least64_t *from, uint64_t n_words)
 {
@@ -69,11 +52,39 @@ static int set_move(atomic_uint_least64_t *to, atomic_uint_least64_t *from, uint
     return any != 0;
 }
 
+/* Adds to the changed pages those of [first, end) whose sum differs; whether any does. */
+static int compare(struct storwin_window *win, uint64_t first, uint64_t end)
+{
+    int any = 0;
+
+    for (; first < end; first++)
+        if (storwin__resum(win, first)) {
+            storwin__set_add(win->commit->changed, first, first + 1);
+            any = 1;
+        }
+    return any;
+}
+
+/* The same of all pages, or of a set. */
+int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set)
+{
+    const uint64_t pages = storwin__pages(win);
+    int any = 0;
+
+    if (!set)
+        return compare(win, 0, pages);
+    for (uint64_t p = storwin__set_next(set, 0, pages, 1); p < pages;
+         p = storwin__set_next(set, p + 1, pages, 1))
+        any |= compare(win, p, p + 1);
+    return any;
+}
+
 /* Adds to the changed pages what this process's page tables say was stored into since the last
  * call; whether anything was. */
 static int harvest(struct storwin_window *win)
 {
     const uint64_t pages = storwin__pages(win);
+    uint64_t first, last;
     int any;
 
     if (win->track == STORWIN_TRACK_FAULTS)
@@ -83,6 +94,9 @@ static int harvest(struct storwin_window *win)
     any = set_move(win->commit->changed, win->dirty, win->commit->n_words);
     if (win->track == STORWIN_TRACK_FAULTS)
         storwin__pager_release(win, 0, pages);
+    storwin__edges(win, &first, &last);
+    any |= compare(win, 0, first);
+    any |= compare(win, last, pages);
     return any;
 }
 

@@ -186,6 +186,7 @@ uint64_t storwin__bits_count(const struct storwin_window *win, uint64_t first, u
 /* track.c */
 int storwin__track_open(struct storwin_window *win);
 void storwin__track_close(struct storwin_window *win);
+void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t *last);
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* parallel.c: runs work(ctx) in up to n threads, of which the caller is one, and returns when all
