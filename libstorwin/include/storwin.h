@@ -87,7 +87,7 @@ struct storwin_opts {
     uint64_t budget_bytes; /**< STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0:
                               a quarter of what is available */
     const struct storwin_allocator *allocator; /**< of handles and tables; NULL: libc */
-    uint32_t atomic;  /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE: there are no
+    uint32_t atomic; /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE: there are no
                          commits */
     uint32_t changes; /**< STORWIN_CHANGES_ : how a commit finds what changed; default _TRACKED */
     uint64_t generation; /**< with `atomic`: open this one; 0: the newest */
@@ -752,7 +752,7 @@ STORWIN_API int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin
 #define STORWIN_TRACK_FAULTS 2u
 #define STORWIN_TRACK_MSYNC  3u /**< the page cache's own marks: the kernel pager */
 /** none: every sync writes everything; the resident pager where userfaultfd is not allowed */
-#define STORWIN_TRACK_ALL 4u
+#define STORWIN_TRACK_ALL      4u
 #define STORWIN_TRACK_DECLARED 5u /**< by storwin_touched() alone */
 /** every commit compares the checksums of everything */
 #define STORWIN_TRACK_COMPARED 6u
@@ -798,7 +798,7 @@ struct storwin_info {
                                   pointer into the window */
     uint32_t keeps_pinned; /**< user pager: 1: the kernel tells which pages are pinned (Linux 6.8);
                               these are not evicted */
-    uint64_t generation;     /**< of the last commit; 0: none */
+    uint64_t generation;   /**< of the last commit; 0: none */
     uint64_t replayed_bytes; /**< of the journal, when the window was opened */
     uint32_t atomic;         /**< STORWIN_ATOMIC_ */
     uint32_t recovery;       /**< STORWIN_RECOVERY_ : what was found when it was opened */

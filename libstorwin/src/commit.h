@@ -36,16 +36,16 @@ struct storwin__record {
     uint32_t order, layout;
     uint32_t place, copy; /* where it stands */
     uint32_t block_bytes;
-    uint32_t home;                          /* area 0 or 1 */
-    uint64_t seq;                           /* of records, from 1 */
-    uint64_t bytes;                         /* length of the state */
-    uint64_t base, cap;                     /* the areas: where they begin, bytes of one */
-    uint64_t generation, data_sum;          /* with the journal */
-    uint64_t home_generation, home_sum;     /* without it */
-    uint64_t epoch;                         /* seq of the record that made this area home */
-    uint64_t journal_bytes, journal_sum;    /* how much of it counts; the sum of its last batch */
-    uint64_t reserved;                      /* 0 */
-    uint64_t sum;                           /* of all before */
+    uint32_t home;                       /* area 0 or 1 */
+    uint64_t seq;                        /* of records, from 1 */
+    uint64_t bytes;                      /* length of the state */
+    uint64_t base, cap;                  /* the areas: where they begin, bytes of one */
+    uint64_t generation, data_sum;       /* with the journal */
+    uint64_t home_generation, home_sum;  /* without it */
+    uint64_t epoch;                      /* seq of the record that made this area home */
+    uint64_t journal_bytes, journal_sum; /* how much of it counts; the sum of its last batch */
+    uint64_t reserved;                   /* 0 */
+    uint64_t sum;                        /* of all before */
 };
 _Static_assert(offsetof(struct storwin__record, place) == 16 &&
                    offsetof(struct storwin__record, seq) == 32 &&
@@ -85,7 +85,7 @@ struct storwin__commit {
     struct storwin__record pending; /* its data are durable, its record may not be; seq 0: none */
     uint64_t base, cap, journal_cap;
     uint64_t n_blocks, n_words;
-    uint64_t *sums, total;     /* of each block and of all, as last summed */
+    uint64_t *sums, total;                  /* of each block and of all, as last summed */
     uint64_t newest_seq, newest_generation; /* of all ever found or written */
     uint32_t place;                         /* where the next record goes */
     int whole;                              /* everything must be written: there is no home yet */

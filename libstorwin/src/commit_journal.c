@@ -78,8 +78,7 @@ static uint64_t fill_index(const struct storwin_window *win, struct storwin__ent
 static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, uint8_t *tail)
 {
     const struct storwin__commit *c = win->commit;
-    const struct storwin__entry *entries =
-        (const void *)(index + sizeof(struct storwin__batch));
+    const struct storwin__entry *entries = (const void *)(index + sizeof(struct storwin__batch));
     struct stream s = {.win = win, .offset = journal_at(win, &c->last) + c->last.journal_bytes};
     int rc = stream_put(&s, index, storwin__batch_index_bytes(n));
 
@@ -146,7 +145,8 @@ static int replay_blocks(struct storwin_window *win, const struct storwin__recor
                          uint8_t *buffer, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
-    const uint64_t per_page = win->page_bytes / STORWIN__BLOCK, per_read = READ_BYTES / STORWIN__BLOCK;
+    const uint64_t per_page = win->page_bytes / STORWIN__BLOCK,
+                   per_read = READ_BYTES / STORWIN__BLOCK;
 
     for (uint64_t i = 0; i < b->n_blocks; i++) {
         const uint64_t left = storwin__min(per_read, b->n_blocks - i);
@@ -197,8 +197,8 @@ static int replay_batch(struct storwin_window *win, const struct storwin__record
     else if (storwin__batch_sum(head, (const void *)(index + sizeof(*head))) != head->sum)
         rc = damaged(err, *at, head->generation);
     else
-        rc = replay_blocks(win, r, *at + index_bytes, head,
-                           (const void *)(index + sizeof(*head)), buffer, err);
+        rc = replay_blocks(win, r, *at + index_bytes, head, (const void *)(index + sizeof(*head)),
+                           buffer, err);
     *at += index_bytes + head->n_blocks * STORWIN__BLOCK;
     *prev = head->sum;
 done:
@@ -226,8 +226,7 @@ int storwin__journal_replay(struct storwin_window *win, const struct storwin__re
     }
     if (reached == r->generation && *data_sum != r->data_sum)
         return damaged(err, at, reached);
-    return reached == generation
-               ? 0
-               : storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
-                               "there is no generation %" PRIu64, generation);
+    return reached == generation ? 0
+                                 : storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
+                                                 "there is no generation %" PRIu64, generation);
 }

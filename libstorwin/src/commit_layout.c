@@ -76,9 +76,8 @@ void storwin__batch_seal(struct storwin__batch *b, const struct storwin__entry *
 /* Bytes of a batch before its blocks. */
 uint64_t storwin__batch_index_bytes(uint64_t n_blocks)
 {
-    return storwin__round_up(sizeof(struct storwin__batch) +
-                                 n_blocks * sizeof(struct storwin__entry),
-                             STORWIN__BLOCK);
+    return storwin__round_up(
+        sizeof(struct storwin__batch) + n_blocks * sizeof(struct storwin__entry), STORWIN__BLOCK);
 }
 
 /* Whether the head can be that of the next batch, behind one with the sum `prev`, in what is left

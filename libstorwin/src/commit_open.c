@@ -85,7 +85,8 @@ static int lock(struct storwin_window *win, struct storwin_error *err)
             return storwin__fail(err, -errno, NAME, "lock \"%.80s\": %s", win->path,
                                  storwin_strerror(-errno));
         if (waited >= most)
-            return storwin__fail(err, STORWIN_EBUSY, NAME, "\"%.80s\" is open elsewhere", win->path);
+            return storwin__fail(err, STORWIN_EBUSY, NAME, "\"%.80s\" is open elsewhere",
+                                 win->path);
         nanosleep(&pause, NULL);
     }
 }
@@ -146,12 +147,11 @@ static int reserve(struct storwin_window *win, struct storwin_error *err)
     if (c->base == STORWIN__FIRST_AREA)
         return 0; /* the file was opened with it */
     if (f->device)
-        return end <= f->size
-                   ? 0
-                   : storwin__fail(err, STORWIN_ESHORT, NAME,
-                                   "device \"%.80s\" has %" PRIu64
-                                   " bytes; for the longer state it would need %" PRIu64,
-                                   win->path, f->size, end);
+        return end <= f->size ? 0
+                              : storwin__fail(err, STORWIN_ESHORT, NAME,
+                                              "device \"%.80s\" has %" PRIu64
+                                              " bytes; for the longer state it would need %" PRIu64,
+                                              win->path, f->size, end);
     if (end > INT64_MAX || !storwin__within_limit(end, &most))
         return storwin__fail(err, -EFBIG, NAME, "\"%.80s\" would have %" PRIu64 " bytes", win->path,
                              end);
@@ -216,8 +216,8 @@ static int covers(const struct storwin__record *r, uint64_t generation)
 
 /* Loads the newest generation, or the one that was asked for. *place is that of the newest record,
  * and becomes that of the one that was used. */
-static int choose(struct storwin_window *win, const struct storwin__records *found,
-                  uint32_t *place, struct storwin_error *err)
+static int choose(struct storwin_window *win, const struct storwin__records *found, uint32_t *place,
+                  struct storwin_error *err)
 {
     const uint32_t newest = found->at[1].seq > found->at[0].seq;
     const struct storwin__record *new = &found->at[newest], *old = &found->at[1 - newest];
@@ -244,7 +244,8 @@ static int choose(struct storwin_window *win, const struct storwin__records *fou
             return rc;
         }
     } else {
-        (void)storwin__fail(&why, rc = STORWIN_EDAMAGED, NAME, "both copies of a record are damaged");
+        (void)storwin__fail(&why, rc = STORWIN_EDAMAGED, NAME,
+                            "both copies of a record are damaged");
         old = new;
     }
     if (old->seq > 0 && load(win, old, old->generation, NULL) == 0)

@@ -25,8 +25,7 @@ void storwin__bits_set(struct storwin_window *win, uint64_t first, uint64_t end)
 void storwin__bits_clear(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     for (; first < end; first = (first / 64 + 1) * 64)
-        atomic_fetch_and_explicit(&win->dirty[first / 64], ~mask(first, end),
-                                  memory_order_relaxed);
+        atomic_fetch_and_explicit(&win->dirty[first / 64], ~mask(first, end), memory_order_relaxed);
 }
 
 /* The first page from `first` on whose bit is `value`; `end` if there is none. */

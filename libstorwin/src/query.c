@@ -102,9 +102,7 @@ int storwin_part_query(const struct storwin_window *win, uint32_t i, struct stor
     full.kind = p->kind;
     full.file = p->file;
     full.fd_offset = p->file_offset;
-    full.fd = p->kind == STORWIN_MEMORY ? win->shm_fd
-              : win->commit             ? -1
-                                        : win->files[p->file].fd;
+    full.fd = p->kind == STORWIN_MEMORY ? win->shm_fd : win->commit ? -1 : win->files[p->file].fd;
     full.coherent =
         full.fd >= 0 && (p->kind == STORWIN_MEMORY || win->opts.pager == STORWIN_PAGER_KERNEL);
     return storwin__give(part, &full, sizeof(full));

@@ -117,10 +117,12 @@ void storwin__track_close(struct storwin_window *win)
 /* Sets the bits of the window's pages that have a byte in a range of addresses. */
 static void mark(struct storwin_window *win, uint64_t start, uint64_t end)
 {
-    const uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset), page = win->page_bytes;
+    const uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset),
+                   page = win->page_bytes;
 
-    storwin__bits_set(win, start > base ? (start - base) / page : 0,
-                      storwin__min(storwin__round_up(end - base, page) / page, storwin__pages(win)));
+    storwin__bits_set(
+        win, start > base ? (start - base) / page : 0,
+        storwin__min(storwin__round_up(end - base, page) / page, storwin__pages(win)));
 }
 
 /* Sets the bits of the pages that changed since the last call. What cannot be asked about has

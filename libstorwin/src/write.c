@@ -196,8 +196,7 @@ static void ring_request(struct job *job, uint64_t page, uint64_t end)
     storwin__bits_clear(win, page, end);
     span_requests(job, page, end);
     storwin__ring_write(job->ring, win->files[0].direct_fd, win->map + win->stor_offset + at,
-                        (uint32_t)((end - page) * win->page_bytes), win->file_base + at,
-                        tag);
+                        (uint32_t)((end - page) * win->page_bytes), win->file_base + at, tag);
 }
 
 /* Pages [page, end) in requests that suit. */
@@ -391,16 +390,14 @@ static int read_region(const struct storwin_window *win, uint64_t first, uint64_
                 return 0;
             hole = lseek(f->fd, data, SEEK_HOLE);
             if (hole > 0)
-                limit =
-                    storwin__min(stop, storwin__round_up((uint64_t)hole - win->file_base,
-                                                         win->page_bytes));
+                limit = storwin__min(
+                    stop, storwin__round_up((uint64_t)hole - win->file_base, win->page_bytes));
         }
         if (f->direct_fd >= 0)
             direct = (limit - at) / ALIGNMENT * ALIGNMENT;
         if (direct > 0 && get(f->direct_fd, to + at, direct, win->file_base + at) < 0)
             direct = 0;
-        rc =
-            get(f->fd, to + at + direct, limit - at - direct, win->file_base + at + direct);
+        rc = get(f->fd, to + at + direct, limit - at - direct, win->file_base + at + direct);
         at = limit;
     }
     return rc;
@@ -432,9 +429,9 @@ int storwin__read_span(struct storwin_window *win, struct storwin_error *err)
                       read_regions, &job);
     pthread_mutex_destroy(&job.lock);
     if (job.read_rc < 0)
-        return storwin__fail(
-            err, job.read_rc, "storage_alloc_filename", "read at offset %llu of the file: %s",
-            (unsigned long long)(win->file_base + job.read_at * win->page_bytes),
-            storwin_strerror(job.read_rc));
+        return storwin__fail(err, job.read_rc, "storage_alloc_filename",
+                             "read at offset %llu of the file: %s",
+                             (unsigned long long)(win->file_base + job.read_at * win->page_bytes),
+                             storwin_strerror(job.read_rc));
     return 0;
 }

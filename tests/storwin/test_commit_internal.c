@@ -445,13 +445,12 @@ static void arguments(void **state)
     discard(win);
     win = alloc_window(&opts, BYTES);
     memset(storwin_base(win), 0, 1); /* of the memory part: zeros */
-    assert_memory_equal((char *)storwin_base(win) + BYTES - 5,
-                        ((uint8_t[]){(uint8_t)((BYTES - 5) * 31 / 7 + 65),
-                                     (uint8_t)((BYTES - 4) * 31 / 7 + 65),
-                                     (uint8_t)((BYTES - 3) * 31 / 7 + 65),
-                                     (uint8_t)((BYTES - 2) * 31 / 7 + 65),
-                                     (uint8_t)((BYTES - 1) * 31 / 7 + 65)}),
-                        5);
+    assert_memory_equal(
+        (char *)storwin_base(win) + BYTES - 5,
+        ((uint8_t[]){(uint8_t)((BYTES - 5) * 31 / 7 + 65), (uint8_t)((BYTES - 4) * 31 / 7 + 65),
+                     (uint8_t)((BYTES - 3) * 31 / 7 + 65), (uint8_t)((BYTES - 2) * 31 / 7 + 65),
+                     (uint8_t)((BYTES - 1) * 31 / 7 + 65)}),
+        5);
     discard(win);
     unlink(opts.filename);
     win = NULL;
@@ -504,8 +503,7 @@ static void adopted(void **state)
 static void shared_memory(void **state)
 {
     struct storwin_opts opts = storage_opts(test_path("commit"));
-    uint8_t *at =
-        mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint8_t *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct storwin_window *win;
     struct storwin_error err;
     int status;
@@ -548,9 +546,9 @@ static void shared_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commits),     cmocka_unit_test(journal_wraps), cmocka_unit_test(races),
-        cmocka_unit_test(damage),      cmocka_unit_test(lost),          cmocka_unit_test(lengths),
-        cmocka_unit_test(other_files), cmocka_unit_test(arguments),     cmocka_unit_test(adopted),
+        cmocka_unit_test(commits),       cmocka_unit_test(journal_wraps), cmocka_unit_test(races),
+        cmocka_unit_test(damage),        cmocka_unit_test(lost),          cmocka_unit_test(lengths),
+        cmocka_unit_test(other_files),   cmocka_unit_test(arguments),     cmocka_unit_test(adopted),
         cmocka_unit_test(shared_memory),
     };
 
