@@ -9,10 +9,10 @@
  * windows, say where its bytes live: in memory, in a file or device, or one part in each. The space
  * is reserved at allocation, so that a full disk, a short device, a limit or a permission is an
  * error of storwin_alloc() and not a SIGBUS later. A *sync* makes durable what was written; nothing
- * before it does. A *commit* is a sync of all or nothing: whenever the program or the machine stops,
- * the file holds the last commit or the one before, whole. The *pager* holds the storage part: in the page cache (kernel, the default), all
- * in private memory (resident: exact and fast syncs), or in private memory of a bounded size (user:
- * for windows many times larger than memory).
+ * before it does. A *commit* is a sync of all or nothing: whenever the program or the machine
+ * stops, the file holds the last commit or the one before, whole. The *pager* holds the storage
+ * part: in the page cache (kernel, the default), all in private memory (resident: exact and fast
+ * syncs), or in private memory of a bounded size (user: for windows many times larger than memory).
  *
  *     storwin_opts_init(&opts);
  *     opts.alloc_type = STORWIN_STORAGE;
@@ -442,10 +442,11 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *     that is whole, and the hint storage_alloc_generation opens it. One generation before the
  *     newest can be opened that way always, older ones as far as the journal holds them. The first
  *     commit after that discards the newer ones.
- *   - A file has room for two copies of the window, and a third of the journal unless
- *     STORWIN_ATOMIC_SLOTS is set. LAYOUT.md describes it. It is locked as long as the window lives;
- *     storwin_alloc() waits up to 10 s for the lock, since a killed process keeps it until its
- *     writes have ended.
+ *   - A file has room for two copies of the window, and for a journal as long unless
+ *     STORWIN_ATOMIC_SLOTS is set. LAYOUT.md describes it.
+ *   - The file is locked as long as the window lives, or a child of fork() that has its descriptors.
+ *     storwin_alloc() waits up to 10 s for the lock: a killed process keeps it until its writes have
+ *     ended.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
@@ -472,15 +473,16 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  *
  *   - Any memory will do: malloc(), a mapping, huge pages, a segment shared with others. If it is
  *     page-aligned it is written past the page cache.
- *   - Stores are found by this process's page tables (STORWIN_CHANGES_TRACKED). They do not show the
+ *   - Stores are found by this process's page tables (STORWIN_CHANGES_TRACKED). These do not show
  *     stores of other processes and of devices, such as a network adapter's into registered memory:
- *     declare these by storwin_touched(), or set STORWIN_CHANGES_COMPARED. Where a mapping is shared,
- *     STORWIN_CHANGES_TRACKED is -EOPNOTSUPP.
+ *     declare them by storwin_touched(), or set STORWIN_CHANGES_COMPARED. Where a mapping is
+ *     shared, STORWIN_CHANGES_TRACKED is -EOPNOTSUPP.
  *   - Where the kernel cannot track (before Linux 6.7, or private huge pages), commits compare.
  *
  * @param ptr    the memory: stays the caller's, and outlives the window
  * @param bytes  its length, 1 to STORWIN_MAX_BYTES / 4
- * @param opts   as for storwin_alloc(); of storage wholly; `atomic` is STORWIN_ATOMIC_AUTO unless set
+ * @param opts   as for storwin_alloc(), wholly on storage; `atomic`, unless set, is
+ *               STORWIN_ATOMIC_AUTO
  * @param win    receives the window, untouched on failure
  * @param err    detail on failure, or NULL
  * @return

@@ -29,8 +29,8 @@ int storwin__commit_flip(struct storwin_window *win, struct storwin__record *nex
     /* Where most is to be written, one piece is quicker than many. */
     if (c->whole || storwin__set_count(c->behind, pages) >= pages - pages / 4)
         set_fill(c->behind, pages);
-    /* What is about to be written is summed anew, all of it: a store that nothing has reported shall
-     * not make the whole area useless. */
+    /* What is about to be written is summed anew, all of it: a store that nothing has reported
+     * shall not make the whole area useless. */
     if (win->track != STORWIN_TRACK_COMPARED)
         (void)storwin__compare(win, win->track == STORWIN_TRACK_DECLARED ? NULL : c->behind);
     set_or(c->behind, c->changed, c->n_words);

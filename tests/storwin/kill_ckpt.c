@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kill_ckpt ROUNDS [commit]: a writer is killed at random points between and within its commits, and
- * followed at once by another. Whatever it had acknowledged comes back bit for bit, and what comes
- * back is a state that was committed whole. With "commit" it is a window with atomic commits, else a
- * checkpoint file.
+ * kill_ckpt ROUNDS [commit]: a writer is killed at random points between and within its commits,
+ * and followed at once by another. Whatever it had acknowledged comes back bit for bit, and what
+ * comes back is a state that was committed whole. With "commit" it is a window with atomic commits,
+ * else a checkpoint file.
  */
 #include <poll.h>
 #include <signal.h>
