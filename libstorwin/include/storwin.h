@@ -90,7 +90,8 @@ struct storwin_opts {
     uint32_t atomic; /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE: there are no
                          commits */
     uint32_t changes; /**< STORWIN_CHANGES_ : how a commit finds what changed; default _TRACKED */
-    uint64_t generation; /**< with `atomic`: open this one; 0: the newest */
+    uint64_t generation; /**< with `atomic`: open this one, or if it is none what was the newest
+                            then; 0: the newest */
 };
 
 /**
@@ -466,6 +467,34 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
 STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error *err);
 
 /**
+ * @brief Commit a window under a number of the caller's, for several windows in one commit.
+ *
+ * As storwin_commit(), but a generation is made even if nothing changed. Windows of one process or
+ * of several are committed together so:
+ *
+ *   1. Choose a number above every window's storwin_info.newest_generation.
+ *   2. Commit all windows but one under it. Go on when every call has returned 0. (With MPI: each
+ *      rank its own, then a reduction of the results.)
+ *   3. Commit the last one, which *decides*: when that returns 0, the number counts for all.
+ *
+ * A call that failed is made again under the same number, without a store in between. Where it
+ * fails for good, free the windows with STORWIN_DISCARD set and open them as after a crash: who
+ * begins another number before the last was decided may lose the one before.
+ *
+ * After a crash open the deciding window first, and the others with storage_alloc_generation set to
+ * its generation: each holds that one, since nobody begins the next before the last has decided.
+ *
+ * @param win         a window
+ * @param generation  above all that the file has seen, below 2^63
+ * @param err         detail on failure, or NULL
+ * @return as storwin_commit(); STORWIN_EVALUE: the number
+ * @threads One commit or sync of a window at a time; no stores meanwhile.
+ * @source  ours; one record that decides, as the two-window swap has for one window
+ */
+STORWIN_API int storwin_commit_as(struct storwin_window *win, uint64_t generation,
+                                  struct storwin_error *err);
+
+/**
  * @brief Make memory that exists already a window with commits.
  *
  * If the file holds a commit, the memory receives it. Else the memory stays as it is, and the first
@@ -801,9 +830,11 @@ struct storwin_info {
     uint32_t keeps_pinned; /**< user pager: 1: the kernel tells which pages are pinned (Linux 6.8);
                               these are not evicted */
     uint64_t generation;   /**< of the last commit; 0: none */
-    uint64_t replayed_bytes; /**< of the journal, when the window was opened */
-    uint32_t atomic;         /**< STORWIN_ATOMIC_ */
-    uint32_t recovery;       /**< STORWIN_RECOVERY_ : what was found when it was opened */
+    uint64_t newest_generation; /**< the largest that its file has seen; above `generation` if that
+                                   was asked for */
+    uint64_t replayed_bytes;    /**< of the journal, when the window was opened */
+    uint32_t atomic;            /**< STORWIN_ATOMIC_ */
+    uint32_t recovery;          /**< STORWIN_RECOVERY_ : what was found when it was opened */
 };
 
 /**

@@ -190,10 +190,27 @@ static void conclude(struct storwin_window *win, const struct storwin__record *n
     }
 }
 
-int storwin__commit(struct storwin_window *win, struct storwin_error *err)
+/* Writes what changed in the way that suits; *next is the record that makes it count. */
+static int write_changes(struct storwin_window *win, uint64_t n_changed, int flip,
+                         uint64_t generation, struct storwin__record *next)
+{
+    struct storwin__failure fail = {0, 0, 0};
+
+    if (flip)
+        return storwin__commit_flip(win, generation, next, &fail);
+    if (n_changed == 0) { /* the number alone */
+        *next = win->commit->last;
+        next->generation = generation;
+        return 0;
+    }
+    atomic_fetch_add_explicit(&win->dirty_bytes, n_changed * win->page_bytes, memory_order_relaxed);
+    return storwin__journal_append(win, generation, next);
+}
+
+/* As this generation; 0: as the next one, if anything changed. */
+int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
-    struct storwin__failure fail = {0, 0, 0};
     struct storwin__record next;
     uint64_t n_changed;
     int flip, rc = finish(win, err);
@@ -203,16 +220,12 @@ int storwin__commit(struct storwin_window *win, struct storwin_error *err)
     find_changes(win);
     n_changed = storwin__set_count(c->changed, storwin__pages(win));
     atomic_fetch_add(&win->n_syncs, 1);
-    if (n_changed == 0 && !c->whole)
+    if (n_changed == 0 && !c->whole && generation == 0)
         return storwin__sync_names(win, err);
+    if (generation == 0)
+        generation = c->newest_generation + 1;
     flip = flips(win, n_changed);
-    if (flip) {
-        rc = storwin__commit_flip(win, &next, &fail);
-    } else {
-        rc = storwin__journal_append(win, &next);
-        atomic_fetch_add_explicit(&win->dirty_bytes, n_changed * win->page_bytes,
-                                  memory_order_relaxed);
-    }
+    rc = write_changes(win, n_changed, flip, generation, &next);
     if (rc < 0)
         return storwin__fail(err, rc, "storage_alloc_filename",
                              "commit of \"%.80s\": %s; it still holds generation %" PRIu64,
@@ -226,7 +239,24 @@ int storwin__commit(struct storwin_window *win, struct storwin_error *err)
     return finish(win, err);
 }
 
-int storwin_commit(struct storwin_window *win, struct storwin_error *err)
+/* The last commit failed when all but its record was there. With that it is complete; under its
+ * number nothing newer can be committed. */
+static int commit_again(struct storwin_window *win, struct storwin_error *err)
+{
+    int rc = finish(win, err);
+
+    if (rc < 0)
+        return rc;
+    find_changes(win);
+    return storwin__set_count(win->commit->changed, storwin__pages(win)) == 0
+               ? 0
+               : storwin__fail(err, STORWIN_ERACE, NULL,
+                               "something stored into the window since generation %" PRIu64
+                               " was to be committed",
+                               win->commit->last.generation);
+}
+
+static int check_commit(const struct storwin_window *win, struct storwin_error *err)
 {
     if (!win)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
@@ -234,11 +264,33 @@ int storwin_commit(struct storwin_window *win, struct storwin_error *err)
         return STORWIN_ESTATE;
     if (atomic_load(&win->async) != STORWIN__IDLE)
         return storwin__fail(err, STORWIN_ESTATE, NULL, "an asynchronous sync was not waited for");
-    if (win->commit)
-        return storwin__commit(win, err);
-    return win->opts.atomic ? 0 /* all of it is memory */
+    return win->opts.atomic ? 0
                             : storwin__fail(err, STORWIN_ESTATE, "storage_alloc_atomic",
                                             "the window has no storage_alloc_atomic");
+}
+
+int storwin_commit(struct storwin_window *win, struct storwin_error *err)
+{
+    int rc = check_commit(win, err);
+
+    return rc == 0 && win->commit ? storwin__commit(win, 0, err)
+                                  : rc; /* else all of it is memory */
+}
+
+int storwin_commit_as(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
+{
+    int rc = check_commit(win, err);
+
+    if (rc < 0 || !win->commit)
+        return rc;
+    if (win->commit->pending.seq > 0 && win->commit->pending.generation == generation)
+        return commit_again(win, err);
+    if (generation <= win->commit->newest_generation || generation > INT64_MAX)
+        return storwin__fail(err, STORWIN_EVALUE, NULL,
+                             "generation %" PRIu64 " is not above %" PRIu64
+                             ", which was used already, and below 2^63",
+                             generation, win->commit->newest_generation);
+    return storwin__commit(win, generation, err);
 }
 
 int storwin_touched(struct storwin_window *win, uint64_t offset, uint64_t bytes)

@@ -126,17 +126,18 @@ void storwin__commit_close(struct storwin_window *win);
 
 /* commit_journal.c */
 int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages);
-int storwin__journal_append(struct storwin_window *win, struct storwin__record *next);
+int storwin__journal_append(struct storwin_window *win, uint64_t generation,
+                            struct storwin__record *next);
 int storwin__journal_replay(struct storwin_window *win, const struct storwin__record *r,
                             uint64_t generation, uint64_t *data_sum, struct storwin_error *err);
 
 /* commit_home.c */
-int storwin__commit_flip(struct storwin_window *win, struct storwin__record *next,
-                         struct storwin__failure *fail);
+int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
+                         struct storwin__record *next, struct storwin__failure *fail);
 void storwin__commit_flipped(struct storwin__commit *c);
 
 /* commit.c */
-int storwin__commit(struct storwin_window *win, struct storwin_error *err);
+int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err);
 int storwin__resum(struct storwin_window *win, uint64_t page);
 int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set);
 uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block);

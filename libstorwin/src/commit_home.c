@@ -17,8 +17,8 @@ static void set_or(atomic_uint_least64_t *to, const atomic_uint_least64_t *from,
 }
 
 /* Writes what the other area lacks, and flushes; *next is the record that makes it home. */
-int storwin__commit_flip(struct storwin_window *win, struct storwin__record *next,
-                         struct storwin__failure *fail)
+int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
+                         struct storwin__record *next, struct storwin__failure *fail)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t pages = storwin__pages(win);
@@ -39,7 +39,7 @@ int storwin__commit_flip(struct storwin_window *win, struct storwin__record *nex
     next->bytes = win->stor_bytes;
     next->base = c->base;
     next->cap = c->cap;
-    next->generation = next->home_generation = c->newest_generation + 1;
+    next->generation = next->home_generation = generation;
     next->data_sum = next->home_sum = c->total;
     next->epoch = c->newest_seq + 1;
     win->file_base = win->opts.offset_bytes + storwin__area_at(next, area);

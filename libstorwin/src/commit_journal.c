@@ -99,7 +99,8 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
 
 /* Appends the changed pages, whose sums are up to date, and flushes; *next is the record that makes
  * them count. */
-int storwin__journal_append(struct storwin_window *win, struct storwin__record *next)
+int storwin__journal_append(struct storwin_window *win, uint64_t generation,
+                            struct storwin__record *next)
 {
     const struct storwin__commit *c = win->commit;
     const uint64_t pages = storwin__set_count(c->changed, storwin__pages(win));
@@ -116,7 +117,7 @@ int storwin__journal_append(struct storwin_window *win, struct storwin__record *
         return -ENOMEM;
     n = fill_index(win, entries);
     batch->epoch = c->last.epoch;
-    batch->generation = c->newest_generation + 1;
+    batch->generation = generation;
     batch->n_blocks = n;
     batch->data_sum = c->total;
     batch->prev = c->last.journal_bytes ? c->last.journal_sum : c->last.home_sum;
@@ -168,9 +169,11 @@ static int replay_blocks(struct storwin_window *win, const struct storwin__recor
     return 0;
 }
 
-/* One batch, if it is what has to come at *at; moves *at and *prev behind it. */
+/* One batch, if it is what has to come at *at; moves *at and *prev behind it. 1: it is of a later
+ * generation than `last`. */
 static int replay_batch(struct storwin_window *win, const struct storwin__record *r, uint64_t *at,
-                        uint64_t *prev, struct storwin__batch *head, struct storwin_error *err)
+                        uint64_t *prev, uint64_t last, struct storwin__batch *head,
+                        struct storwin_error *err)
 {
     const uint64_t room = r->journal_bytes - *at;
     uint64_t index_bytes;
@@ -189,6 +192,9 @@ static int replay_batch(struct storwin_window *win, const struct storwin__record
         rc = damaged(err, *at, r->generation);
         goto done;
     }
+    rc = head->generation > last;
+    if (rc == 1)
+        goto done;
     index_bytes = storwin__batch_index_bytes(head->n_blocks);
     index = storwin__blocks_alloc(win, index_bytes, &index_whole);
     rc = index ? storwin__commit_read(win, index, index_bytes, journal_at(win, r) + *at) : -ENOMEM;
@@ -207,26 +213,21 @@ done:
     return rc;
 }
 
-/* Brings the home area, which is in memory, to a generation that the record covers; *data_sum is
- * what all of it sums to then. STORWIN_ENONE: the journal has no such generation. */
+/* Brings the home area, which is in memory, to a generation that the record covers: all batches up
+ * to that. *data_sum is what all of it sums to then. */
 int storwin__journal_replay(struct storwin_window *win, const struct storwin__record *r,
                             uint64_t generation, uint64_t *data_sum, struct storwin_error *err)
 {
-    uint64_t at = 0, prev = r->home_sum, reached = r->home_generation;
+    uint64_t at = 0, prev = r->home_sum;
 
     *data_sum = r->home_sum;
-    while (at < r->journal_bytes && reached < generation) {
+    while (at < r->journal_bytes) {
         struct storwin__batch head;
-        int rc = replay_batch(win, r, &at, &prev, &head, err);
+        int rc = replay_batch(win, r, &at, &prev, generation, &head, err);
 
-        if (rc < 0)
-            return rc;
-        reached = head.generation;
+        if (rc != 0)
+            return rc < 0 ? rc : 0;
         *data_sum = head.data_sum;
     }
-    if (reached == r->generation && *data_sum != r->data_sum)
-        return damaged(err, at, reached);
-    return reached == generation ? 0
-                                 : storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
-                                                 "there is no generation %" PRIu64, generation);
+    return *data_sum == r->data_sum ? 0 : damaged(err, at, r->generation);
 }

@@ -214,6 +214,24 @@ static int covers(const struct storwin__record *r, uint64_t generation)
     return r->seq > 0 && r->home_generation <= generation && generation <= r->generation;
 }
 
+/* The generation that was asked for, or the one before it that was the newest then. */
+static int load_asked(struct storwin_window *win, const struct storwin__record *new,
+                      const struct storwin__record *old, int *from_old, struct storwin_error *err)
+{
+    const uint64_t asked = win->opts.generation;
+    int rc = storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
+                           "\"%.80s\" does not hold generation %" PRIu64, win->path, asked);
+
+    if (covers(new, asked))
+        rc = load(win, new, asked, err);
+    *from_old = rc < 0;
+    if (rc < 0 && covers(old, asked))
+        return load(win, old, asked, err);
+    if (rc < 0 && old->seq > 0 && old->generation < asked && asked < new->home_generation)
+        return load(win, old, old->generation, err);
+    return rc;
+}
+
 /* Loads the newest generation, or the one that was asked for. *place is that of the newest record,
  * and becomes that of the one that was used. */
 static int choose(struct storwin_window *win, const struct storwin__records *found, uint32_t *place,
@@ -221,19 +239,14 @@ static int choose(struct storwin_window *win, const struct storwin__records *fou
 {
     const uint32_t newest = found->at[1].seq > found->at[0].seq;
     const struct storwin__record *new = &found->at[newest], *old = &found->at[1 - newest];
-    const uint64_t asked = win->opts.generation;
     struct storwin_error why;
     int rc = STORWIN_ENONE;
 
-    if (asked > 0) {
-        (void)storwin__fail(err, rc, "storage_alloc_generation",
-                            "\"%.80s\" does not hold generation %" PRIu64, win->path, asked);
-        if (covers(new, asked))
-            rc = load(win, new, asked, err);
-        if (rc < 0 && covers(old, asked)) {
-            *place = 1 - newest;
-            rc = load(win, old, asked, err);
-        }
+    if (win->opts.generation > 0) {
+        int from_old;
+
+        rc = load_asked(win, new, old, &from_old, err);
+        *place = from_old ? 1 - newest : newest;
         return rc;
     }
     if (found->n_torn == 0) {

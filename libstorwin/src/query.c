@@ -64,6 +64,7 @@ int storwin_query(const struct storwin_window *win, struct storwin_info *info)
     full.huge = win->huge;
     full.atomic = win->opts.atomic;
     if (win->commit) {
+        full.newest_generation = win->commit->newest_generation;
         full.generation = win->commit->last.seq ? win->commit->last.generation : 0;
         full.recovery = win->commit->recovery;
         full.replayed_bytes = win->commit->replayed_bytes;

@@ -134,7 +134,7 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
     if (lo >= hi)
         return 0;
     if (win->commit)
-        return storwin__commit(win, err);
+        return storwin__commit(win, 0, err);
     find_cut(win, lo, hi, &cut);
     atomic_store(&win->wrote, (unsigned)sync_span(win, lo, hi, &fail));
     if (cut.code < 0)

@@ -19,8 +19,9 @@ static const uint32_t atomics[] = {STORWIN_ATOMIC_JOURNAL, STORWIN_ATOMIC_SLOTS,
 static const unsigned withouts[] = {0, STORWIN__NO_SCAN, STORWIN__NO_SCAN | STORWIN__NO_UFFD,
                                     STORWIN__NO_DIRECT, STORWIN__NO_RING};
 
-/* Called before each flush, while set. */
+/* Called before the next flush. */
 static void (*before_flush)(void);
+static unsigned failing_flush; /* counts down to the one that fails; 0: none does */
 
 int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
@@ -31,6 +32,10 @@ int __wrap_fdatasync(int fd)
     before_flush = NULL;
     if (hook)
         hook();
+    if (failing_flush > 0 && --failing_flush == 0) {
+        errno = EIO;
+        return -1;
+    }
     return __real_fdatasync(fd);
 }
 
@@ -460,6 +465,101 @@ static void arguments(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
+/* Two windows under one number: the first decides. Everything stops after `steps` commits; both come
+ * back as of the last number that the first has. */
+static void stop_after(unsigned steps, unsigned unchanged)
+{
+    struct storwin_opts opts[2] = {commit_opts(STORWIN_ATOMIC_AUTO),
+                                   commit_opts(STORWIN_ATOMIC_AUTO)};
+    struct storwin_window *win[2];
+    uint64_t decided = 0;
+
+    opts[1].filename = test_path("other");
+    for (unsigned i = 0; i < 2; i++)
+        win[i] = alloc_window(&opts[i], BYTES);
+    for (unsigned step = 0; step < steps; step++) {
+        const uint64_t generation = 10 + step / 2 * 10;
+        const unsigned which = 1 - step % 2;
+        uint8_t *base = storwin_base(win[which]);
+
+        if (step < 2)
+            fill(base, BYTES, 1);
+        else if (step / 2 % 2 != unchanged || which == 0)
+            base[7] = base[200000] = (uint8_t)(step / 2);
+        assert_int_equal(storwin_commit_as(win[which], generation, NULL), 0);
+        assert_int_equal(storwin_commit_as(win[which], generation, NULL), STORWIN_EVALUE);
+        decided = which == 0 ? generation : decided;
+    }
+    discard(win[0]);
+    discard(win[1]);
+    win[0] = alloc_window(&opts[0], BYTES);
+    assert_int_equal(window_info(win[0]).generation, decided);
+    opts[1].generation = decided;
+    win[1] = alloc_window(&opts[1], BYTES);
+    if (decided > 0) {
+        const unsigned round = (unsigned)decided / 10 - 1;
+        const unsigned last = round > 0 && round % 2 == unchanged ? round - 1 : round;
+        const uint8_t *base = storwin_base(win[1]);
+
+        assert_int_equal(base[8], (uint8_t)(8 * 31 / 7 + 13));
+        assert_int_equal(base[7], last ? last : (uint8_t)(7 * 31 / 7 + 13));
+        assert_int_equal(base[200000], last ? last : (uint8_t)(UINT64_C(200000) * 31 / 7 + 13));
+        assert_int_equal(storwin_commit_as(win[1], window_info(win[1]).newest_generation + 1, NULL),
+                         0);
+    }
+    discard(win[0]);
+    discard(win[1]);
+    unlink(opts[0].filename);
+    unlink(opts[1].filename);
+}
+
+/* A flush fails, of the data or of the record: the same number again, but not for other data. */
+static void again(void **state)
+{
+    (void)state;
+    for (unsigned flush = 1; flush < 3; flush++)
+        for (unsigned a = 0; a < 3; a++) {
+            struct storwin_opts opts = commit_opts(atomics[a]);
+            struct storwin_window *win = alloc_window(&opts, BYTES);
+            struct storwin_error err;
+
+            fill(storwin_base(win), BYTES, 1);
+            commit_window(win);
+            fill(storwin_base(win), BYTES, 2);
+            failing_flush = flush;
+            assert_int_equal(storwin_commit_as(win, 9, &err), -EIO);
+            assert_int_equal(window_info(win).generation, 1);
+            if (flush == 2) {
+                failing_flush = 1;
+                assert_int_equal(storwin_commit_as(win, 9, &err), -EIO);
+            }
+            assert_int_equal(storwin_commit_as(win, 9, &err), 0);
+            assert_int_equal(window_info(win).generation, 9);
+            fill(storwin_base(win), BYTES, 3);
+            failing_flush = 2;
+            assert_int_equal(storwin_commit_as(win, 10, &err), -EIO);
+            fill(storwin_base(win), BYTES, 4);
+            assert_int_equal(storwin_commit_as(win, 10, &err), STORWIN_ERACE);
+            commit_window(win);
+            assert_int_equal(window_info(win).generation, 11);
+            discard(win);
+            for (opts.generation = 10; opts.generation < 12; opts.generation++) {
+                win = alloc_window(&opts, BYTES);
+                assert_true(holds(storwin_base(win), BYTES, (unsigned)opts.generation - 7));
+                discard(win);
+            }
+            unlink(opts.filename);
+        }
+}
+
+static void together(void **state)
+{
+    (void)state;
+    for (unsigned steps = 2; steps < 14; steps++)
+        for (unsigned unchanged = 0; unchanged < 3; unchanged++)
+            stop_after(steps, unchanged);
+}
+
 /* The program's own memory, wherever it begins. */
 static void adopted(void **state)
 {
@@ -549,7 +649,7 @@ int main(void)
         cmocka_unit_test(commits),       cmocka_unit_test(journal_wraps), cmocka_unit_test(races),
         cmocka_unit_test(damage),        cmocka_unit_test(lost),          cmocka_unit_test(lengths),
         cmocka_unit_test(other_files),   cmocka_unit_test(arguments),     cmocka_unit_test(adopted),
-        cmocka_unit_test(shared_memory),
+        cmocka_unit_test(shared_memory), cmocka_unit_test(together),      cmocka_unit_test(again),
     };
 
     test_begin();
