@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SLICE        1024u /* pages that a thread sums at a time */
 #define FLIP_PERCENT 40 /* STORWIN_ATOMIC_AUTO: from here on an area is cheaper than the journal */
 
 uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block)
@@ -31,7 +32,7 @@ int storwin__resum(struct storwin_window *win, uint64_t page)
             storwin__sum(at + b * STORWIN__BLOCK, (size_t)storwin__block_bytes(win, b), b);
 
         differs |= sum != c->sums[b];
-        c->total += sum - c->sums[b];
+        atomic_fetch_add_explicit(&c->total, sum - c->sums[b], memory_order_relaxed);
         c->sums[b] = sum;
     }
     return differs;
@@ -65,18 +66,40 @@ static int compare(struct storwin_window *win, uint64_t first, uint64_t end)
     return any;
 }
 
-/* The same of all pages, or of a set. */
-int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set)
-{
-    const uint64_t pages = storwin__pages(win);
-    int any = 0;
+struct comparison {
+    struct storwin_window *win;
+    const atomic_uint_least64_t *set, *but;
+    atomic_uint_least64_t next;
+    atomic_int any;
+};
 
-    if (!set)
-        return compare(win, 0, pages);
-    for (uint64_t p = storwin__set_next(set, 0, pages, 1); p < pages;
-         p = storwin__set_next(set, p + 1, pages, 1))
-        any |= compare(win, p, p + 1);
-    return any;
+static void compare_slices(void *ctx)
+{
+    struct comparison *job = ctx;
+    const uint64_t pages = storwin__pages(job->win);
+    uint64_t first;
+
+    while ((first = atomic_fetch_add_explicit(&job->next, SLICE, memory_order_relaxed)) < pages) {
+        const uint64_t end = storwin__min(first + SLICE, pages);
+
+        for (uint64_t p = job->set ? storwin__set_next(job->set, first, end, 1) : first; p < end;
+             p = job->set ? storwin__set_next(job->set, p + 1, end, 1) : p + 1)
+            if (!(job->but && storwin__set_next(job->but, p, p + 1, 1) == p) &&
+                compare(job->win, p, p + 1))
+                atomic_store_explicit(&job->any, 1, memory_order_relaxed);
+    }
+}
+
+/* The same of all pages, or of a set, but for those in another. */
+int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
+                     const atomic_uint_least64_t *but)
+{
+    struct comparison job = {.win = win, .set = set, .but = but};
+    const uint64_t pages = storwin__pages(win);
+    const uint64_t n = (set ? storwin__set_count(set, pages) : pages) / SLICE;
+
+    storwin__parallel((unsigned)storwin__min(n, storwin__threads(win)), compare_slices, &job);
+    return atomic_load(&job.any);
 }
 
 /* Adds to the changed pages what this process's page tables say was stored into since the last
@@ -113,7 +136,7 @@ static void find_changes(struct storwin_window *win)
     (void)set_move(c->changed, c->touched, c->n_words);
     if (tracked(win))
         (void)harvest(win);
-    (void)storwin__compare(win, win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed);
+    (void)storwin__compare(win, win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed, NULL);
 }
 
 /* Whether anything was stored since find_changes(), and so may be in what was written or not. */
@@ -123,7 +146,8 @@ static int stored_meanwhile(struct storwin_window *win, int flip)
 
     if (tracked(win))
         return harvest(win);
-    return storwin__compare(win, flip || win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed);
+    return storwin__compare(win, flip || win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed,
+                            NULL);
 }
 
 static int flips(const struct storwin_window *win, uint64_t n_changed)

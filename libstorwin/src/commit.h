@@ -85,7 +85,8 @@ struct storwin__commit {
     struct storwin__record pending; /* its data are durable, its record may not be; seq 0: none */
     uint64_t base, cap, journal_cap;
     uint64_t n_blocks, n_words;
-    uint64_t *sums, total;                  /* of each block and of all, as last summed */
+    uint64_t *sums;                         /* of each block, as last summed */
+    atomic_uint_least64_t total;            /* of them all */
     uint64_t newest_seq, newest_generation; /* of all ever found or written */
     uint32_t place;                         /* where the next record goes */
     int whole;                              /* everything must be written: there is no home yet */
@@ -139,7 +140,8 @@ void storwin__commit_flipped(struct storwin__commit *c);
 /* commit.c */
 int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err);
 int storwin__resum(struct storwin_window *win, uint64_t page);
-int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set);
+int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
+                     const atomic_uint_least64_t *but);
 uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block);
 
 #endif

@@ -32,7 +32,8 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     /* What is about to be written is summed anew, all of it: a store that nothing has reported
      * shall not make the whole area useless. */
     if (win->track != STORWIN_TRACK_COMPARED)
-        (void)storwin__compare(win, win->track == STORWIN_TRACK_DECLARED ? NULL : c->behind);
+        (void)storwin__compare(win, win->track == STORWIN_TRACK_DECLARED ? NULL : c->behind,
+                               c->changed);
     set_or(c->behind, c->changed, c->n_words);
     memset(next, 0, sizeof(*next));
     next->home = area;

@@ -173,8 +173,9 @@ static void resum_all(struct storwin_window *win)
 
     memset(c->sums, 0, (size_t)c->n_blocks * sizeof(*c->sums));
     c->total = 0;
-    for (uint64_t p = 0; p < storwin__pages(win); p++)
-        (void)storwin__resum(win, p);
+    (void)storwin__compare(win, NULL, NULL);
+    for (uint64_t i = 0; i < c->n_words; i++) /* nothing has changed since the last commit */
+        atomic_store_explicit(&c->changed[i], 0, memory_order_relaxed);
 }
 
 /* Puts a generation that a record covers into memory, and verifies it. */
