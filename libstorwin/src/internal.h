@@ -14,7 +14,7 @@
 
 #include <storwin.h>
 
-#define STORWIN__HINTS 17 /* keys of the table in opts.c */
+#define STORWIN__HINTS 20 /* keys of the table in opts.c */
 
 /*
  * Facilities of the system that the library does without when their bit is set, so that tests reach
@@ -28,6 +28,7 @@
 #define STORWIN__NO_RING      32u
 #define STORWIN__NO_MOVE      64u
 extern atomic_uint storwin__without;
+extern atomic_uint storwin__lock_ms; /* how long commit_open.c waits for a lock */
 
 /* alloc.c; NULL: libc */
 int storwin__allocator_check(const struct storwin_allocator *a, struct storwin_error *err);
@@ -103,6 +104,7 @@ struct storwin__failure {
 void storwin__failure_add(struct storwin__failure *f, int code, uint64_t lo, uint64_t hi);
 
 struct storwin__pager;
+struct storwin__commit;
 
 struct storwin_window {
     struct storwin_opts opts; /* filename is NULL */
@@ -110,6 +112,9 @@ struct storwin_window {
     uint8_t *map;
     uint64_t bytes, map_bytes, page_bytes;
     uint64_t stor_offset, stor_bytes; /* the storage span */
+    uint64_t file_base;               /* where in the file it lies; with commits: its home area */
+    struct storwin__commit *commit;   /* NULL: without storage_alloc_atomic */
+    int adopted;                      /* the memory is the caller's */
     struct storwin__part *parts;
     uint32_t n_parts, n_files;
     struct storwin__file *files;
@@ -161,6 +166,7 @@ struct storwin__plan {
                                     storage; NULL: one file */
     const uint64_t *file_bytes;  /* n_files: length of each of these without gaps */
     const char *shm_name;        /* the memory part is shared */
+    void *adopt;                 /* memory of the caller's; NULL: new memory */
     int attach;                  /* everything exists already */
     int sync_names;              /* of new files, at once */
 };
@@ -168,7 +174,11 @@ uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
 int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win,
                            struct storwin_error *err);
 
-/* dirty.c: the bits */
+/* dirty.c: sets of pages, and that of the pages to be written */
+void storwin__set_add(atomic_uint_least64_t *set, uint64_t first, uint64_t end);
+uint64_t storwin__set_next(const atomic_uint_least64_t *set, uint64_t first, uint64_t end,
+                           int value);
+uint64_t storwin__set_count(const atomic_uint_least64_t *set, uint64_t end);
 void storwin__bits_set(struct storwin_window *win, uint64_t first, uint64_t end);
 void storwin__bits_clear(struct storwin_window *win, uint64_t first, uint64_t end);
 uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end,
@@ -178,6 +188,7 @@ uint64_t storwin__bits_count(const struct storwin_window *win, uint64_t first, u
 /* track.c */
 int storwin__track_open(struct storwin_window *win);
 void storwin__track_close(struct storwin_window *win);
+void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t *last);
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* parallel.c: runs work(ctx) in up to n threads, of which the caller is one, and returns when all

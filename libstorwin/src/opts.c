@@ -23,6 +23,15 @@ static const struct words pagers[] = {{"kernel", STORWIN_PAGER_KERNEL},
                                       {"resident", STORWIN_PAGER_RESIDENT},
                                       {"user", STORWIN_PAGER_USER},
                                       {NULL, 0}};
+static const struct words atomics[] = {{"none", STORWIN_ATOMIC_NONE},
+                                       {"journal", STORWIN_ATOMIC_JOURNAL},
+                                       {"slots", STORWIN_ATOMIC_SLOTS},
+                                       {"auto", STORWIN_ATOMIC_AUTO},
+                                       {NULL, 0}};
+static const struct words changes[] = {{"tracked", STORWIN_CHANGES_TRACKED},
+                                       {"declared", STORWIN_CHANGES_DECLARED},
+                                       {"compared", STORWIN_CHANGES_COMPARED},
+                                       {NULL, 0}};
 static const struct words styles[] = {
     {"read_once", STORWIN_ACCESS_READ_ONCE},     {"write_once", STORWIN_ACCESS_WRITE_ONCE},
     {"read_mostly", STORWIN_ACCESS_READ_MOSTLY}, {"write_mostly", STORWIN_ACCESS_WRITE_MOSTLY},
@@ -68,6 +77,11 @@ static const struct hint table[STORWIN__HINTS] = {
      "a number of bytes from 1 to 2^46"},
     {"storage_alloc_sparse", FLAG, FIELD(flags), NULL, STORWIN_SPARSE, 0, 0, "true or false"},
     {"storage_alloc_memfd", FLAG, FIELD(flags), NULL, STORWIN_MEMFD, 0, 0, "true or false"},
+    {"storage_alloc_atomic", WORD, FIELD(atomic), atomics, 0, 0, 0, "none, journal, slots or auto"},
+    {"storage_alloc_changes", WORD, FIELD(changes), changes, 0, 0, 0,
+     "tracked, declared or compared"},
+    {"storage_alloc_generation", NUMBER64, FIELD(generation), NULL, 1, INT64_MAX, 1,
+     "a number from 1 to 2^63 - 1"},
     {"storage_alloc_threads", NUMBER32, FIELD(n_threads), NULL, 1, 64, 1, "a number from 1 to 64"},
 };
 
@@ -349,6 +363,12 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
         return bad(err, FIELD(striping_factor));
     if (opts->striping_unit % 65536 != 0)
         return bad(err, FIELD(striping_unit));
+    if (opts->atomic > STORWIN_ATOMIC_AUTO)
+        return bad(err, FIELD(atomic));
+    if (opts->changes > STORWIN_CHANGES_COMPARED)
+        return bad(err, FIELD(changes));
+    if (opts->generation > INT64_MAX)
+        return bad(err, FIELD(generation));
     if (opts->n_threads > 64)
         return bad(err, FIELD(n_threads));
     if (opts->memory_bytes > STORWIN_MAX_BYTES)
@@ -368,6 +388,9 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
                              "alloc_type is storage and storage_alloc_filename is missing");
     if (!*opts->filename || strnlen(opts->filename, STORWIN_MAX_PATH + 1) > STORWIN_MAX_PATH)
         return bad(err, FIELD(filename));
+    if (opts->atomic && opts->pager != STORWIN_PAGER_RESIDENT)
+        return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_atomic",
+                             "storage_alloc_atomic needs storage_alloc_pager=resident");
     if ((opts->access_style & STORWIN_ACCESS_RANDOM) &&
         (opts->access_style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE)))
         return storwin__fail(err, STORWIN_ECONFLICT, "access_style",

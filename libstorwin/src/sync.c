@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sync: of a range or of all, now or by a thread. */
-#include "internal.h"
+#include "commit.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -133,6 +133,8 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
 
     if (lo >= hi)
         return 0;
+    if (win->commit)
+        return storwin__commit(win, 0, err);
     storwin__find_cut(win, lo, hi, &cut);
     atomic_store(&win->wrote, (unsigned)sync_span(win, lo, hi, &fail));
     if (cut.code < 0)
