@@ -92,6 +92,9 @@ struct storwin_opts {
     uint32_t changes; /**< STORWIN_CHANGES_ : how a commit finds what changed; default _TRACKED */
     uint64_t generation; /**< with `atomic`: open this one, or if it is none what was the newest
                             then; 0: the newest */
+    uint64_t block_bytes; /**< STORWIN_PAGER_USER: what it reads and evicts at a time: a power of 2
+                             from 4,096 to 1,048,576; rounded up to a page, and down to a sixteenth
+                             of the budget; 0: by access_style */
 };
 
 /**
@@ -840,6 +843,7 @@ struct storwin_info {
     uint64_t replayed_bytes;    /**< of the journal, when the window was opened */
     uint32_t atomic;            /**< STORWIN_ATOMIC_ */
     uint32_t recovery;          /**< STORWIN_RECOVERY_ : what was found when it was opened */
+    uint64_t block_bytes;       /**< user pager: what it reads and evicts at a time */
 };
 
 /**
@@ -975,6 +979,8 @@ STORWIN_API int storwin_window_stats(const struct storwin_window *win, struct st
 #define STORWIN_MAX_PATH    4095u  /**< bytes of a file name, without its NUL */
 #define STORWIN_MAX_RANKS   65536u /**< processes of a shared window */
 #define STORWIN_MAX_STRIPES 65535u /**< striping_factor */
+#define STORWIN_MIN_BLOCK   4096u    /**< block_bytes */
+#define STORWIN_MAX_BLOCK   1048576u /**< block_bytes */
 /** bytes that a user-paged window holds at least */
 #define STORWIN_MIN_BUDGET (UINT64_C(1) << 20)
 /** @} */

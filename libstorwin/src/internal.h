@@ -14,7 +14,7 @@
 
 #include <storwin.h>
 
-#define STORWIN__HINTS 20 /* keys of the table in opts.c */
+#define STORWIN__HINTS 21 /* keys of the table in opts.c */
 
 /*
  * Facilities of the system that the library does without when their bit is set, so that tests reach

@@ -45,7 +45,8 @@ struct hint {
     enum kind kind;
     size_t field;              /* offset in struct storwin_opts */
     const struct words *words; /* of WORD and LIST */
-    uint64_t min, max, unit;   /* of numbers; of FLAG the bit, in min */
+    uint64_t min, max, unit;   /* of numbers: multiples of unit, 0: powers of 2; of FLAG the bit, in
+                                  min */
     const char *wants;         /* for the message */
 };
 
@@ -73,6 +74,8 @@ static const struct hint table[STORWIN__HINTS] = {
     {"storage_alloc_pager", WORD, FIELD(pager), pagers, 0, 0, 0, "kernel, resident or user"},
     {"storage_alloc_budget", NUMBER64, FIELD(budget_bytes), NULL, STORWIN_MIN_BUDGET,
      STORWIN_MAX_BYTES, 1, "a number of bytes from 1048576 to 2^46"},
+    {"storage_alloc_block", NUMBER64, FIELD(block_bytes), NULL, STORWIN_MIN_BLOCK,
+     STORWIN_MAX_BLOCK, 0, "a power of 2 from 4096 to 1048576"},
     {"storage_alloc_memory", NUMBER64, FIELD(memory_bytes), NULL, 1, STORWIN_MAX_BYTES, 1,
      "a number of bytes from 1 to 2^46"},
     {"storage_alloc_sparse", FLAG, FIELD(flags), NULL, STORWIN_SPARSE, 0, 0, "true or false"},
@@ -253,7 +256,7 @@ static int set(struct storwin_opts *opts, const struct hint *hint, const char *v
     case NUMBER32:
     case NUMBER64:
         rc = number(value, 10, hint->max, &v64);
-        if (rc == 0 && (v64 < hint->min || v64 % hint->unit != 0))
+        if (rc == 0 && (v64 < hint->min || (hint->unit ? v64 % hint->unit : v64 & (v64 - 1)) != 0))
             rc = -1;
         break;
     }
@@ -388,6 +391,10 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
                              "alloc_type is storage and storage_alloc_filename is missing");
     if (!*opts->filename || strnlen(opts->filename, STORWIN_MAX_PATH + 1) > STORWIN_MAX_PATH)
         return bad(err, FIELD(filename));
+    if (opts->block_bytes > STORWIN_MAX_BLOCK ||
+        (opts->block_bytes > 0 && (opts->block_bytes < STORWIN_MIN_BLOCK ||
+                                   (opts->block_bytes & (opts->block_bytes - 1)) != 0)))
+        return bad(err, FIELD(block_bytes));
     if (opts->atomic && opts->pager != STORWIN_PAGER_RESIDENT)
         return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_atomic",
                              "storage_alloc_atomic needs storage_alloc_pager=resident");

@@ -24,6 +24,8 @@ static void choose_sizes(struct storwin__pager *p, int resident)
         block = page;
     else if (win->opts.access_style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE))
         block = 262144;
+    if (!resident && win->opts.block_bytes > 0)
+        block = win->opts.block_bytes;
     while (!resident && block > page && block > budget / 16)
         block /= 2;
     if (block < page)
@@ -197,6 +199,8 @@ void storwin__pager_query(const struct storwin_window *win, struct storwin_info 
     info->user_faults_only = p->user_faults_only;
     info->keeps_pinned = p->stash != NULL;
     info->budget_bytes = p->max * p->block_bytes;
+    if (win->opts.pager == STORWIN_PAGER_USER)
+        info->block_bytes = p->block_bytes;
 }
 
 void storwin__pager_stats(const struct storwin_window *win, struct storwin_stats *stats)

@@ -118,7 +118,7 @@ static int in_effect(const struct storwin_window *win, const char *key)
         return (win->opts.flags & STORWIN_MEMFD) != 0;
     if (win->opts.alloc_type == STORWIN_MEMORY)
         return 0;
-    if (strcmp(key, "storage_alloc_budget") == 0)
+    if (strcmp(key, "storage_alloc_budget") == 0 || strcmp(key, "storage_alloc_block") == 0)
         return win->opts.pager == STORWIN_PAGER_USER;
     if (strcmp(key, "storage_alloc_memory") == 0)
         return win->opts.factor_ppb == STORWIN_FACTOR_AUTO;
@@ -147,8 +147,10 @@ int storwin_hint_query(const struct storwin_window *win, const char *key, char *
         became.factor_ppb =
             pages ? (uint32_t)((storage * STORWIN_FACTOR_ONE + pages / 2) / pages) : 0;
     }
-    if (win->opts.pager == STORWIN_PAGER_USER)
+    if (win->opts.pager == STORWIN_PAGER_USER) {
         became.budget_bytes = info.budget_bytes;
+        became.block_bytes = info.block_bytes;
+    }
     if (strncmp(key, "striping_", 9) == 0 && info.striping != STORWIN_STRIPING_APPLIED) {
         if (info.striping != STORWIN_STRIPING_UNSUPPORTED)
             return -ENOENT;

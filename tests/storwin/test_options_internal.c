@@ -100,6 +100,11 @@ static const struct row rows[] = {
     {"file_perm", "38a", STORWIN_EVALUE, NULL},
     {"file_perm", "0608", STORWIN_EVALUE, NULL},
     {"file_perm", "", STORWIN_EVALUE, NULL},
+    {"storage_alloc_block", "4096", 0, NULL},
+    {"storage_alloc_block", "1048576", 0, NULL},
+    {"storage_alloc_block", "2048", STORWIN_EVALUE, NULL},
+    {"storage_alloc_block", "12288", STORWIN_EVALUE, NULL},
+    {"storage_alloc_block", "2097152", STORWIN_EVALUE, NULL},
     {"striping_factor", "0", STORWIN_EVALUE, NULL},
     {"striping_factor", "1", 0, NULL},
     {"striping_factor", "65535", 0, NULL},
@@ -325,6 +330,9 @@ static void struct_limits(void **state)
     assert_string_equal(err.hint, name)
     assert_int_equal(storwin__opts_check(&good, page, &err), 0);
     BAD(alloc_type, 2, STORWIN_EVALUE, "alloc_type");
+    BAD(block_bytes, 2048, STORWIN_EVALUE, "storage_alloc_block");
+    BAD(block_bytes, 12288, STORWIN_EVALUE, "storage_alloc_block");
+    BAD(block_bytes, 2097152, STORWIN_EVALUE, "storage_alloc_block");
     BAD(order, 2, STORWIN_EVALUE, "storage_alloc_order");
     BAD(pager, 3, STORWIN_EVALUE, "storage_alloc_pager");
     BAD(factor_ppb, STORWIN_FACTOR_ONE + 1, STORWIN_EVALUE, "storage_alloc_factor");

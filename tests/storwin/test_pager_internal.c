@@ -264,6 +264,57 @@ static void after_fork(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
+/* Blocks are as long as was asked for, within a sixteenth of the bound; and only pages that were
+ * stored into are written, by a sync and by evictions. */
+static void exact(void **state)
+{
+    const uint64_t bytes = UINT64_C(8) << 20, block = 262144;
+    const char *path = test_path("exact");
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *win;
+    uint8_t *base, *copy = malloc(bytes);
+    uint64_t written;
+
+    (void)state;
+    opts.pager = STORWIN_PAGER_USER;
+    opts.budget_bytes = STORWIN_MIN_BUDGET;
+    opts.block_bytes = block;
+    opts.flags = STORWIN_UNLINK;
+    if (storwin_alloc(&opts, bytes, &win, NULL) == STORWIN_EPAGER)
+        skip();
+    assert_int_equal(storwin_query(win, &info), 0);
+    assert_int_equal(info.block_bytes, STORWIN_MIN_BUDGET / 16);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    opts.budget_bytes = UINT64_C(16) << 20;
+    assert_int_equal(storwin_alloc(&opts, bytes, &win, NULL), 0);
+    assert_int_equal(storwin_query(win, &info), 0);
+    assert_int_equal(info.block_bytes, block);
+    base = storwin_base(win);
+    for (uint64_t at = 0; at < bytes; at += block)
+        base[at + 5 * page] = 3; /* as the block is filled */
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+    assert_int_equal(window_stats(win).written_bytes, bytes / block * page);
+    for (uint64_t at = 0; at < bytes; at += block)
+        base[at + 9 * page] = 4; /* in a block that is there */
+    written = window_stats(win).written_bytes;
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+    assert_int_equal(window_stats(win).written_bytes - written, bytes / block * page);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    opts.budget_bytes = STORWIN_MIN_BUDGET;
+    assert_int_equal(storwin_alloc(&opts, bytes, &win, NULL), 0);
+    base = storwin_base(win);
+    for (uint64_t at = 0; at < bytes; at += block)
+        base[at + 7 * page] = 6;
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+    assert_int_equal(window_stats(win).written_bytes, bytes / block * page);
+    read_file(path, 0, copy, bytes);
+    for (uint64_t at = 0; at < bytes; at += page)
+        assert_int_equal(copy[at], at % block == 7 * page ? 6 : 0);
+    free(copy);
+    assert_int_equal(storwin_free(win, NULL), 0);
+}
+
 /* A file that somebody shortens: evictions make it longer again before the next sync looks, which
  * must report all of what has gone all the same. */
 static void shortened(void **state)
@@ -505,6 +556,7 @@ int main(void)
         cmocka_unit_test(system_calls),
         cmocka_unit_test(refused),
         cmocka_unit_test(after_fork),
+        cmocka_unit_test(exact),
         cmocka_unit_test(shortened),
         cmocka_unit_test(pinned_page),
         cmocka_unit_test(copies_meet_evictions),
