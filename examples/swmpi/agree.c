@@ -71,26 +71,31 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *
 {
     struct {
         int value, rank;
-    } mine[4] = {{e->code, 0}}, all[4];
+    } mine[5] = {{e->code, 0}}, all[5];
     char text[MPI_MAX_ERROR_STRING] = "";
     int rank, rc, length;
 
     if ((rc = PMPI_Comm_rank(comm, &rank)) != MPI_SUCCESS)
         return rc;
-    mine[0].rank = mine[1].rank = mine[2].rank = mine[3].rank = rank;
+    for (int i = 0; i < 5; i++)
+        mine[i].rank = rank;
     if (agreed) {
         mine[1].value = agreed->storage;
         mine[2].value = agreed->one_file;
         mine[3].value = offer();
+        mine[4].value = agreed->sync_all;
     }
-    if ((rc = PMPI_Allreduce(mine, all, 4, MPI_2INT, MPI_MAXLOC, comm)) != MPI_SUCCESS)
+    if ((rc = PMPI_Allreduce(mine, all, 5, MPI_2INT, MPI_MAXLOC, comm)) != MPI_SUCCESS)
         return rc;
     if (all[0].value && !e->code) {
         PMPI_Error_string(all[0].value, text, &length);
         swmpi_say(e, all[0].value, "rank %d of the communicator failed: %.200s", all[0].rank, text);
     }
     if (agreed)
-        *agreed = (struct swmpi_agreed){all[1].value, all[2].value, all[3].value};
+        *agreed = (struct swmpi_agreed){.storage = all[1].value,
+                                        .one_file = all[2].value,
+                                        .number = all[3].value,
+                                        .sync_all = all[4].value};
     return MPI_SUCCESS;
 }
 
@@ -111,4 +116,19 @@ void swmpi_put_back(const struct swmpi_before *b, const char *path, int created)
     else if (b->bytes >= 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
              st.st_size > b->bytes && truncate(path, b->bytes) < 0)
         swmpi_trace(1, "%s: cannot be cut back to its %lld bytes", path, (long long)b->bytes);
+}
+
+int swmpi_one_node(MPI_Comm comm, int *yes)
+{
+    MPI_Comm node;
+    int here = 0, all = 0, rc;
+
+    if ((rc = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node)) !=
+        MPI_SUCCESS)
+        return rc;
+    PMPI_Comm_size(node, &here);
+    PMPI_Comm_free(&node);
+    PMPI_Comm_size(comm, &all);
+    *yes = here == all;
+    return MPI_SUCCESS;
 }

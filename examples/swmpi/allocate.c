@@ -71,10 +71,12 @@ static struct swmpi_window *make(struct request *q, struct swmpi_error *e)
     if (e->code || !(w = swmpi_window_new(MPI_WIN_FLAVOR_ALLOCATE, e)))
         return NULL;
     w->sync = q->hints.sync;
+    w->lead = q->hints.lead;
     w->discard = q->hints.discard;
     w->unlink = q->hints.opts.flags & STORWIN_UNLINK ? 1 : 0;
     q->hints.opts.flags |= STORWIN_DISCARD; /* MPI_Win_free syncs by itself */
-    rc = storwin_alloc(&q->hints.opts, (uint64_t)q->bytes, &w->storage, &cause);
+    rc = storwin_alloc(&q->hints.opts, q->bytes ? (uint64_t)q->bytes + w->lead : 0, &w->storage,
+                       &cause);
     if (rc < 0) {
         w->storage = NULL;
         swmpi_say_storwin(e, "allocation", rc, &cause);
@@ -121,7 +123,7 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     struct swmpi_before before = {.bytes = -1};
     struct swmpi_agreed agreed;
     struct swmpi_window *w;
-    void *base;
+    unsigned char *base;
     int rc;
 
     swmpi_hints_read(&q->hints, q->info, SWMPI_ALLOCATE, &e);
@@ -129,8 +131,9 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         swmpi_say(&e, MPI_ERR_SIZE, "size: %lld bytes", (long long)q->bytes);
     else if (!e.code && q->disp_unit <= 0)
         swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
-    agreed =
-        (struct swmpi_agreed){q->hints.opts.alloc_type == STORWIN_STORAGE, q->hints.one_file, 0};
+    agreed = (struct swmpi_agreed){.storage = q->hints.opts.alloc_type == STORWIN_STORAGE,
+                                   .one_file = q->hints.one_file,
+                                   .sync_all = q->hints.sync == SWMPI_SYNC_ALL};
     if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
         return rc;
     if (e.code)
@@ -144,10 +147,13 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     if ((rc = name_file(q, &before, &e)) != MPI_SUCCESS)
         return rc;
     w = make(q, &e);
+    if (agreed.sync_all && (rc = swmpi_peers_open(w, q->comm, &q->hints, &e)) != MPI_SUCCESS)
+        return rc;
     if ((rc = swmpi_agree(q->comm, NULL, &e)) == MPI_SUCCESS && e.code)
         rc = -1;
     if (rc == MPI_SUCCESS) {
         base = storwin_base(w->storage);
+        base = base ? base + w->lead : NULL;
         rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win);
     }
     if (rc != MPI_SUCCESS) {
@@ -155,7 +161,7 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         return rc == -1 ? swmpi_raise_comm(q->comm, name_of(q), &e) : rc;
     }
     memcpy(baseptr, &base, sizeof(base));
-    swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, base,
+    swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, (void *)base,
                 q->hints.opts.alloc_type == STORWIN_STORAGE ? q->hints.path : "memory");
     return swmpi_window_bind(w, *win, q->names.number);
 }

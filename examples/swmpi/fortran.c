@@ -101,6 +101,16 @@ PROCEDURE(mpi_free_mem, MPI_FREE_MEM, void *base, MPI_Fint *ierror)
     result(ierror, MPI_Free_mem(base));
 }
 
+PROCEDURE(mpi_win_create, MPI_WIN_CREATE, void *base, MPI_Aint *size, MPI_Fint *disp_unit,
+          MPI_Fint *info, MPI_Fint *comm, MPI_Fint *win, MPI_Fint *ierror)
+{
+    MPI_Win made;
+
+    if (result(ierror, MPI_Win_create(base, *size, *disp_unit, PMPI_Info_f2c(*info),
+                                      PMPI_Comm_f2c(*comm), &made)))
+        *win = PMPI_Win_c2f(made);
+}
+
 PROCEDURE(mpi_win_create_dynamic, MPI_WIN_CREATE_DYNAMIC, MPI_Fint *info, MPI_Fint *comm,
           MPI_Fint *win, MPI_Fint *ierror)
 {
@@ -180,6 +190,22 @@ PROCEDURE(mpi_finalize, MPI_FINALIZE, MPI_Fint *ierror)
 F08(mpi_free_mem_f08ts_, void **base, MPI_Fint *ierror)
 {
     mpi_free_mem_(*base, ierror);
+}
+
+F08(mpi_win_create_f08ts_, void **base, MPI_Aint *size, MPI_Fint *disp_unit, MPI_Fint *info,
+    MPI_Fint *comm, MPI_Fint *win, MPI_Fint *ierror)
+{
+    mpi_win_create_(*base, size, disp_unit, info, comm, win, ierror);
+}
+
+F08(mpi_win_create_f08ts_large_, void **base, MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *info,
+    MPI_Fint *comm, MPI_Fint *win, MPI_Fint *ierror)
+{
+    MPI_Win made;
+
+    if (result(ierror, MPI_Win_create_c(*base, *size, *disp_unit, PMPI_Info_f2c(*info),
+                                        PMPI_Comm_f2c(*comm), &made)))
+        *win = PMPI_Win_c2f(made);
 }
 
 F08(mpi_win_attach_f08ts_, MPI_Fint *win, void **base, MPI_Aint *size, MPI_Fint *ierror)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_ENVIRONMENT 64
 #define NAME_KEY        "storage_alloc_filename"
@@ -52,23 +53,37 @@ static int own_hint(struct swmpi_hints *h, const char *key, const char *value,
                     struct swmpi_error *e)
 {
     static const struct {
-        const char *key, *no, *yes;
+        const char *key, *words[3], *wants; /* the value is the number of its word */
         size_t at;
     } keys[] = {
-        {"swmpi_sync", "memory", "storage", offsetof(struct swmpi_hints, sync)},
-        {"swmpi_file", "each", "shared", offsetof(struct swmpi_hints, one_file)},
-        {"alloc_shared_noncontig", "false", "true", offsetof(struct swmpi_hints, noncontig)},
-        {"storage_alloc_discard", "false", "true", offsetof(struct swmpi_hints, discard)},
+        {"swmpi_sync",
+         {"memory", "storage", "all"},
+         "'memory', 'storage' or 'all'",
+         offsetof(struct swmpi_hints, sync)},
+        {"swmpi_file",
+         {"each", "shared", NULL},
+         "'each' or 'shared'",
+         offsetof(struct swmpi_hints, one_file)},
+        {"alloc_shared_noncontig",
+         {"false", "true", NULL},
+         "'false' or 'true'",
+         offsetof(struct swmpi_hints, noncontig)},
+        {"storage_alloc_discard",
+         {"false", "true", NULL},
+         "'false' or 'true'",
+         offsetof(struct swmpi_hints, discard)},
     };
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         if (strcmp(key, keys[i].key) != 0)
             continue;
-        if (strcmp(value, keys[i].no) != 0 && strcmp(value, keys[i].yes) != 0)
-            swmpi_say(e, MPI_ERR_INFO_VALUE, "%s: '%.64s' is neither '%s' nor '%s'", key, value,
-                      keys[i].no, keys[i].yes);
-        else
-            *(int *)((char *)h + keys[i].at) = strcmp(value, keys[i].yes) == 0;
+        for (int k = 0; k < 3 && keys[i].words[k]; k++) {
+            if (strcmp(value, keys[i].words[k]) == 0) {
+                *(int *)((char *)h + keys[i].at) = k;
+                return 1;
+            }
+        }
+        swmpi_say(e, MPI_ERR_INFO_VALUE, "%s: '%.64s' is not %s", key, value, keys[i].wants);
         return 1;
     }
     return 0;
@@ -126,6 +141,23 @@ static void take_info(struct swmpi_hints *h, MPI_Info info, struct swmpi_error *
     }
 }
 
+/*
+ * A window of libstorwin begins on a page; that of a program may begin behind it. What lies between
+ * belongs to somebody else, who may store into it: that only the page cache can bear.
+ */
+static void begin_on_page(struct swmpi_hints *h, struct swmpi_error *e)
+{
+    h->lead = h->opts.offset_bytes % (uint64_t)sysconf(_SC_PAGESIZE);
+    if (h->lead > 0 &&
+        (h->opts.pager != STORWIN_PAGER_KERNEL || h->opts.factor_ppb != STORWIN_FACTOR_ONE))
+        swmpi_say(e, MPI_ERR_INFO_VALUE,
+                  "storage_alloc_offset: %llu is no multiple of the page size, which the pager "
+                  "kernel allows for a window wholly on storage",
+                  (unsigned long long)h->opts.offset_bytes);
+    else
+        h->opts.offset_bytes -= h->lead;
+}
+
 int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struct swmpi_error *e)
 {
     pthread_once(&environment.once, environment_read);
@@ -145,6 +177,8 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
     }
     if (!e->code)
         take_info(h, info, e);
+    if (!e->code && where != SWMPI_SHARED)
+        begin_on_page(h, e);
     if (!e->code && h->name[0] && h->one_file &&
         where == SWMPI_ALLOC_MEM) /* no rank knows how much the others take */
         make_differ(h, 1, 0, e);
@@ -195,6 +229,8 @@ int swmpi_hints_change(struct swmpi_window *w, MPI_Info info, struct swmpi_error
             found)
             own_hint(&h, keys[i], value, e);
     }
+    if (!e->code && h.sync == SWMPI_SYNC_ALL && w->sync != h.sync && !w->peers)
+        swmpi_say(e, MPI_ERR_INFO_VALUE, "swmpi_sync: 'all' must be asked for at the allocation");
     if (e->code)
         return e->code;
     w->sync = h.sync;
@@ -202,8 +238,17 @@ int swmpi_hints_change(struct swmpi_window *w, MPI_Info info, struct swmpi_error
     return MPI_SUCCESS;
 }
 
+static uint64_t offset_of(const struct swmpi_window *w)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+
+    storwin_query(w->storage, &info);
+    return info.offset_bytes;
+}
+
 int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
 {
+    static const char *const sync[] = {"memory", "storage", "all"};
     char value[STORWIN_MAX_PATH + 1];
     const char *key;
     int rc = MPI_SUCCESS;
@@ -211,11 +256,12 @@ int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
     for (size_t i = 0; rc == MPI_SUCCESS && (key = storwin_hint_key(i)); i++) {
         if (strcmp(key, "storage_alloc_discard") == 0)
             snprintf(value, sizeof(value), "%s", w->discard ? "true" : "false");
+        else if (w->lead > 0 && strcmp(key, "storage_alloc_offset") == 0)
+            snprintf(value, sizeof(value), "%llu", (unsigned long long)(offset_of(w) + w->lead));
         else if (storwin_hint_query(w->storage, key, value, sizeof(value)) < 0)
             continue;
         value[MPI_MAX_INFO_VAL - 1] = 0; /* a longer path than an info may hold is cut */
         rc = PMPI_Info_set(info, (char *)(uintptr_t)key, value);
     }
-    return rc != MPI_SUCCESS ? rc
-                             : PMPI_Info_set(info, "swmpi_sync", w->sync ? "storage" : "memory");
+    return rc != MPI_SUCCESS ? rc : PMPI_Info_set(info, "swmpi_sync", sync[w->sync]);
 }

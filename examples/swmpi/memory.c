@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Alloc_mem on storage, and the dynamic windows that it is attached to. */
+/* MPI_Alloc_mem on storage, and the windows that are created over it or that it is attached to. */
 #include "swmpi.h"
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +23,7 @@ static struct swmpi_memory **find(const void *address)
     struct swmpi_memory **m;
 
     for (m = &memories; *m; m = &(*m)->next) {
-        uintptr_t base = (uintptr_t)storwin_base((*m)->window);
-
-        if (at >= base && at - base < (*m)->bytes)
+        if (at >= (*m)->base && at - (*m)->base < (*m)->bytes)
             break;
     }
     return m;
@@ -38,7 +36,7 @@ SWMPI_EXPORT int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
     struct swmpi_hints h;
     struct storwin_error cause;
     struct swmpi_names names;
-    void *base;
+    unsigned char *base;
     int rc;
 
     swmpi_hints_read(&h, info, SWMPI_ALLOC_MEM, &e);
@@ -54,14 +52,15 @@ SWMPI_EXPORT int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
     if (h.discard)
         h.opts.flags |= STORWIN_DISCARD;
-    if (!e.code && (rc = storwin_alloc(&h.opts, (uint64_t)size, &m->window, &cause)) < 0)
+    if (!e.code && (rc = storwin_alloc(&h.opts, (uint64_t)size + h.lead, &m->window, &cause)) < 0)
         swmpi_say_storwin(&e, "allocation", rc, &cause);
     if (e.code) {
         free(m);
         return swmpi_raise_comm(NO_OBJECT, "MPI_Alloc_mem", &e);
     }
     m->bytes = (uint64_t)size;
-    base = storwin_base(m->window);
+    base = (unsigned char *)storwin_base(m->window) + h.lead;
+    m->base = (uintptr_t)base;
     memcpy(baseptr, &base, sizeof(base));
     pthread_mutex_lock(&lock);
     m->next = memories;
@@ -80,7 +79,7 @@ SWMPI_EXPORT int MPI_Free_mem(void *base)
     pthread_mutex_lock(&lock);
     at = find(base);
     m = *at;
-    if (!m || storwin_base(m->window) != base) {
+    if (!m || m->base != (uintptr_t)base) {
         pthread_mutex_unlock(&lock);
         return PMPI_Free_mem(base);
     }
@@ -184,6 +183,53 @@ SWMPI_EXPORT int MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
     PMPI_Win_detach(win, base);
     return swmpi_raise_win(win, "MPI_Win_attach", &e);
 }
+
+/* A window that was created over memory of MPI_Alloc_mem that is on storage: MPI_Win_sync syncs
+ * that memory, all of it, and it cannot be freed before the window. Nobody else has to know. */
+static int over_storage(const void *base, MPI_Info info, const char *function, MPI_Win win)
+{
+    struct swmpi_error e = {.code = MPI_SUCCESS};
+    struct swmpi_window *w;
+    int known;
+
+    pthread_mutex_lock(&lock);
+    known = *find(base) != NULL;
+    pthread_mutex_unlock(&lock);
+    if (!known)
+        return MPI_SUCCESS;
+    w = swmpi_window_new(MPI_WIN_FLAVOR_CREATE, &e);
+    if (w && storwin_dynamic_create(NULL, &w->dynamic) < 0)
+        swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
+    if (!e.code && !attach_storage(w, base, &e)) {
+        w->sync = 1;
+        if (swmpi_hints_change(w, info, &e) == MPI_SUCCESS)
+            return swmpi_window_bind(w, win, 0);
+    }
+    if (w) {
+        struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
+
+        swmpi_window_delete(w, &ignored);
+    }
+    return swmpi_raise_win(win, function, &e);
+}
+
+SWMPI_EXPORT int MPI_Win_create(void *base, MPI_Aint size, int disp_unit, MPI_Info info,
+                                MPI_Comm comm, MPI_Win *win)
+{
+    int rc = PMPI_Win_create(base, size, disp_unit, info, comm, win);
+
+    return rc == MPI_SUCCESS && size > 0 ? over_storage(base, info, "MPI_Win_create", *win) : rc;
+}
+
+#if MPI_VERSION >= 4
+SWMPI_EXPORT int MPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                                  MPI_Comm comm, MPI_Win *win)
+{
+    int rc = PMPI_Win_create_c(base, size, disp_unit, info, comm, win);
+
+    return rc == MPI_SUCCESS && size > 0 ? over_storage(base, info, "MPI_Win_create_c", *win) : rc;
+}
+#endif
 
 SWMPI_EXPORT int MPI_Win_detach(MPI_Win win, const void *base)
 {

@@ -1,15 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Win_allocate_shared and MPI_Win_shared_query: every rank maps the segments of all; MPI
- * creates a window over its own, so that one-sided operations are carried out by their target, on
- * the same pages that the others load and store.
+/*
+ * MPI_Win_allocate_shared and MPI_Win_shared_query. MPI allocates the window as it would in memory,
+ * and every rank maps the storage over the segments of all, so that operations cost what they cost
+ * in memory. Where MPI's segments do not lie on pages (Open MPI puts its own data before them),
+ * every rank has a mapping elsewhere, and MPI creates a window over its own segment: operations are
+ * then carried out by their target, on the same pages that the others load and store.
  */
 #include "swmpi.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Whether MPI's segments may lie on pages. In Open MPI 4 the first never does, and to find that out
+ * anew would take room for all of them in /dev/shm. */
+#ifdef OPEN_MPI
+#define MAY_FIT 0
+#else
+#define MAY_FIT 1
+#endif
 
 struct request {
     MPI_Aint bytes, disp_unit;
@@ -29,28 +42,13 @@ static const char *name_of(const struct request *q)
     return q->large ? "MPI_Win_allocate_shared_c" : "MPI_Win_allocate_shared";
 }
 
-static int native(const struct request *q, void *baseptr, MPI_Win *win)
+static int native(const struct request *q, MPI_Info info, void *baseptr, MPI_Win *win)
 {
 #if MPI_VERSION >= 4
     if (q->large)
-        return PMPI_Win_allocate_shared_c(q->bytes, q->disp_unit, q->info, q->comm, baseptr, win);
+        return PMPI_Win_allocate_shared_c(q->bytes, q->disp_unit, info, q->comm, baseptr, win);
 #endif
-    return PMPI_Win_allocate_shared(q->bytes, (int)q->disp_unit, q->info, q->comm, baseptr, win);
-}
-
-/* All ranks can share memory: what MPI_Comm_split_type() would put into one communicator. */
-static int one_node(const struct request *q, int *yes)
-{
-    MPI_Comm node;
-    int n = 0, rc;
-
-    if ((rc = PMPI_Comm_split_type(q->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node)) !=
-        MPI_SUCCESS)
-        return rc;
-    PMPI_Comm_size(node, &n);
-    PMPI_Comm_free(&node);
-    *yes = n == q->size;
-    return MPI_SUCCESS;
+    return PMPI_Win_allocate_shared(q->bytes, (int)q->disp_unit, info, q->comm, baseptr, win);
 }
 
 /* The segments have one layout, so the hints of rank 0 count for all: the ranks are of one program
@@ -71,7 +69,19 @@ static int same_hints(struct request *q)
     return PMPI_Bcast(&q->hints, sizeof(q->hints), MPI_BYTE, 0, q->comm);
 }
 
-/* The name of every rank's file, where they differ by rank. */
+/* Whether each segment begins on a page, so that it can have a file of its own. */
+static int on_pages(const struct request *q)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t at = 0;
+
+    for (int i = 0; i < q->size; at += q->lengths[i++])
+        if (!q->hints.noncontig && q->lengths[i] > 0 && at % page != 0)
+            return 0;
+    return 1;
+}
+
+/* The name of every rank's file, where they differ by rank; else rank 0's holds all. */
 static void name_files(struct request *q, const struct swmpi_segment *segments,
                        struct swmpi_error *e)
 {
@@ -79,7 +89,7 @@ static void name_files(struct request *q, const struct swmpi_segment *segments,
     struct swmpi_names names = q->names;
     int separate = 0;
 
-    for (const char *p = h->name; *p && !separate; p++)
+    for (const char *p = h->name; *p && !separate && on_pages(q); p++)
         if (*p == '%' && p[1])
             separate = *++p == 'r';
     if (separate && !(q->files = calloc((size_t)q->size, sizeof(*q->files))))
@@ -113,6 +123,8 @@ static struct swmpi_window *make(struct request *q, const struct swmpi_segment *
         w->discard = q->hints.discard;
         w->unlink = o->flags & STORWIN_UNLINK ? 1 : 0;
         q->hints.opts.flags |= STORWIN_DISCARD;
+        if (o->factor_ppb != STORWIN_FACTOR_ONE)
+            q->hints.opts.flags |= STORWIN_MEMFD; /* to be mapped a second time */
         shared.bytes = q->lengths;
         shared.filenames = (const char *const *)q->files;
         shared.shm_name = o->factor_ppb != STORWIN_FACTOR_ONE ? q->shm_name : NULL;
@@ -165,9 +177,129 @@ static int make_all(struct request *q, const struct swmpi_segment *segments,
     return rc;
 }
 
+/* Window offsets [offset, offset + bytes), of which those on storage are mapped at `at`. */
+static int map_run(const struct request *q, struct storwin_window *storage, unsigned char *at,
+                   uint64_t offset, uint64_t bytes, struct swmpi_error *e)
+{
+    const uint32_t style = q->hints.opts.access_style;
+    struct storwin_info_part part = {.size = sizeof(part)};
+
+    for (uint32_t i = 0; !e->code && storwin_part_query(storage, i, &part) == 0; i++) {
+        uint64_t lo = part.offset > offset ? part.offset : offset, hi = part.offset + part.bytes;
+        void *to = at + (lo - offset);
+
+        hi = hi < offset + bytes ? hi : offset + bytes;
+        if (lo >= hi)
+            continue;
+        if (mmap(to, hi - lo, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, part.fd,
+                 (off_t)(part.fd_offset + (lo - part.offset))) == MAP_FAILED)
+            swmpi_say(e, MPI_ERR_NO_MEM, "map %llu bytes over the window: %s",
+                      (unsigned long long)(hi - lo), storwin_strerror(-errno));
+        else if (part.kind == STORWIN_STORAGE && style & STORWIN_ACCESS_RANDOM)
+            (void)madvise(to, hi - lo, MADV_RANDOM);
+        else if (part.kind == STORWIN_STORAGE && style & STORWIN_ACCESS_SEQUENTIAL)
+            (void)madvise(to, hi - lo, MADV_SEQUENTIAL);
+    }
+    return e->code;
+}
+
+/* Where a rank's segment is in MPI's window, and its offset in ours. */
+static unsigned char *place_of(const struct swmpi_window *w, MPI_Win win, int rank,
+                               uint64_t *offset)
+{
+    MPI_Aint bytes;
+    void *base = NULL;
+    int unit;
+
+    PMPI_Win_shared_query(win, rank, &bytes, &unit, &base);
+    storwin_shared_segment(w->storage, (uint32_t)rank, NULL, offset, NULL);
+    return base;
+}
+
+/* Whether MPI's segments can be replaced page by page: without gaps the first begins on a page and
+ * the others follow as ours do, else each begins on one. */
+static int fits(const struct request *q, const struct swmpi_window *w, MPI_Win win)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = 0;
+    uint64_t offset;
+
+    for (int i = 0, first = 1; i < q->size; i++) {
+        uintptr_t at = q->lengths[i] ? (uintptr_t)place_of(w, win, i, &offset) : 0;
+
+        if (!q->lengths[i])
+            continue;
+        if (first)
+            begin = at - offset;
+        first = 0;
+        if (q->hints.noncontig ? at % page != 0 : begin % page != 0 || at - offset != begin)
+            return 0;
+    }
+    return 1;
+}
+
+static void map_all(const struct request *q, const struct swmpi_window *w, MPI_Win win,
+                    struct swmpi_error *e)
+{
+    uint64_t offset, all = 0;
+    unsigned char *at;
+
+    for (int i = 0; i < q->size; i++)
+        all += q->lengths[i];
+    for (int i = 0; i < q->size && !e->code; i++) {
+        if (!q->lengths[i])
+            continue;
+        at = place_of(w, win, i, &offset);
+        if (!q->hints.noncontig) {
+            map_run(q, w->storage, at - offset, 0, all, e);
+            return;
+        }
+        map_run(q, w->storage, at, offset, q->lengths[i], e);
+    }
+}
+
+/* MPI's own window, or one that may fail without anybody's handler. */
+static int native_quietly(const struct request *q, void *baseptr, MPI_Win *win)
+{
+    MPI_Errhandler handler;
+    MPI_Info info;
+    int rc = q->info == MPI_INFO_NULL ? PMPI_Info_create(&info) : PMPI_Info_dup(q->info, &info);
+
+    if (rc != MPI_SUCCESS || (rc = PMPI_Comm_get_errhandler(q->comm, &handler)) != MPI_SUCCESS)
+        return rc;
+    PMPI_Info_set(info, "alloc_shared_noncontig", q->hints.noncontig ? "true" : "false");
+    PMPI_Comm_set_errhandler(q->comm, MPI_ERRORS_RETURN);
+    rc = native(q, info, baseptr, win);
+    PMPI_Comm_set_errhandler(q->comm, handler);
+    if (handler != MPI_ERRORS_ARE_FATAL && handler != MPI_ERRORS_RETURN)
+        PMPI_Errhandler_free(&handler);
+    PMPI_Info_free(&info);
+    return rc;
+}
+
+/* The window over storage: *win is MPI's own with the storage in place of its memory, or, if
+ * w->native stays 0, none. */
+static int over_native(const struct request *q, struct swmpi_window *w, void *baseptr, MPI_Win *win,
+                       struct swmpi_error *e)
+{
+    enum { FAILED, UNFIT, FIT };
+    int mine = FAILED, all, rc;
+
+    if (MAY_FIT && native_quietly(q, baseptr, win) == MPI_SUCCESS)
+        mine = fits(q, w, *win) ? FIT : UNFIT;
+    if ((rc = PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, q->comm)) != MPI_SUCCESS)
+        return rc;
+    if (all == FIT)
+        map_all(q, w, *win, e);
+    w->native = all == FIT;
+    if (all == FIT && (rc = swmpi_agree(q->comm, NULL, e)) != MPI_SUCCESS)
+        return rc;
+    return all == UNFIT || (all == FIT && e->code) ? PMPI_Win_free(win) : MPI_SUCCESS;
+}
+
 static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
 {
-    struct swmpi_error e = {.code = MPI_SUCCESS};
+    struct swmpi_error e = {.code = MPI_SUCCESS}, ignored = {.code = MPI_ERR_OTHER};
     struct swmpi_segment mine = {q->bytes, q->disp_unit, q->names.rank};
     struct swmpi_segment *segments = calloc((size_t)q->size, sizeof(*segments));
     struct swmpi_window *w;
@@ -182,20 +314,23 @@ static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
     if ((rc = PMPI_Allgather(&mine, sizeof(mine), MPI_BYTE, segments, sizeof(mine), MPI_BYTE,
                              q->comm)) != MPI_SUCCESS)
         goto out;
-    name_files(q, segments, &e);
     for (int i = 0; i < q->size; i++)
         q->lengths[i] = (uint64_t)segments[i].bytes;
+    name_files(q, segments, &e);
     if ((rc = make_all(q, segments, &w, &e)) != MPI_SUCCESS || e.code)
         goto out;
-    base = storwin_base(w->storage);
-    if ((rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win)) ==
-        MPI_SUCCESS) {
+    rc = over_native(q, w, &base, win, &e);
+    if (rc == MPI_SUCCESS && !e.code && !w->native) {
+        base = storwin_base(w->storage);
+        rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win);
+    }
+    if (rc == MPI_SUCCESS && !e.code) {
         memcpy(baseptr, &base, sizeof(base));
         rc = swmpi_window_bind(w, *win, q->names.number);
         swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, base,
                     q->hints.path);
     } else {
-        swmpi_window_delete(w, &e);
+        swmpi_window_delete(w, &ignored);
     }
 out:
     for (int i = 0; q->files && i < q->size; i++)
@@ -225,15 +360,16 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     PMPI_Comm_rank(q->comm, &q->rank);
     PMPI_Comm_size(q->comm, &q->size);
     if (!agreed.storage)
-        return native(q, baseptr, win);
-    if ((rc = same_hints(q)) != MPI_SUCCESS || (rc = one_node(q, &together)) != MPI_SUCCESS)
+        return native(q, q->info, baseptr, win);
+    if ((rc = same_hints(q)) != MPI_SUCCESS ||
+        (rc = swmpi_one_node(q->comm, &together)) != MPI_SUCCESS)
         return rc;
     if (!together) {
         swmpi_say(&e, MPI_ERR_RMA_SHARED, "the ranks of the communicator are not all on one node");
         return swmpi_raise_comm(q->comm, name_of(q), &e);
     }
     if (q->hints.opts.alloc_type != STORWIN_STORAGE)
-        return native(q, baseptr, win);
+        return native(q, q->info, baseptr, win);
     q->names.number = agreed.number;
     rc = swmpi_names(q->comm, &q->names);
     while (rc == MPI_SUCCESS && !all)
@@ -281,7 +417,7 @@ SWMPI_EXPORT int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int
     MPI_Aint unit = 0;
     int rc;
 
-    if (!w)
+    if (!w || w->native)
         return PMPI_Win_shared_query(win, rank, size, disp_unit, baseptr);
     if ((rc = query(w, win, "MPI_Win_shared_query", rank, size, &unit, baseptr)) == MPI_SUCCESS)
         *disp_unit = (int)unit;
@@ -303,7 +439,7 @@ SWMPI_EXPORT int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, M
 {
     struct swmpi_window *w = swmpi_window_of(win);
 
-    if (!w)
+    if (!w || w->native)
         return PMPI_Win_shared_query_c(win, rank, size, disp_unit, baseptr);
     return query(w, win, "MPI_Win_shared_query_c", rank, size, disp_unit, baseptr);
 }

@@ -16,6 +16,8 @@
 #define SWMPI_SHARED    (1u << 1)
 #define SWMPI_ALLOC_MEM (1u << 2)
 
+enum { SWMPI_SYNC_MEMORY, SWMPI_SYNC_STORAGE, SWMPI_SYNC_ALL };
+
 /* An error on its way to an error handler: an MPI error class, and a sentence for a person. 0:
  * none. */
 struct swmpi_error {
@@ -26,10 +28,11 @@ struct swmpi_error {
 /* Hints as they stand after the environment and the info were read. */
 struct swmpi_hints {
     struct storwin_opts opts;
-    int sync;      /* MPI_Win_sync reaches storage (swmpi_sync) */
+    int sync;      /* what MPI_Win_sync reaches (swmpi_sync): SWMPI_SYNC_ */
     int one_file;  /* ranks one after the other in one file (swmpi_file=shared) */
     int noncontig; /* alloc_shared_noncontig */
     int discard;   /* storage_alloc_discard: ours to do, because MPI_Win_set_info may change it */
+    uint64_t lead; /* bytes between the page that the window begins in and its beginning */
     char name[STORWIN_MAX_PATH +
               1]; /* storage_alloc_filename before names are put in, "" if absent */
     char path[STORWIN_MAX_PATH + 1]; /* and after: see swmpi_hints_expand() */
@@ -61,6 +64,7 @@ struct swmpi_segment {
 struct swmpi_memory {
     struct swmpi_memory *next;
     struct storwin_window *window;
+    uintptr_t base; /* of the program's part of it */
     uint64_t bytes;
 };
 
@@ -77,12 +81,17 @@ struct swmpi_window {
     MPI_Win win;
     int number;                     /* on all ranks of the window the same */
     pthread_mutex_t lock;           /* one sync at a time; the regions */
-    struct storwin_window *storage; /* NULL in a dynamic window */
+    struct storwin_window *storage; /* NULL in a dynamic window, and in one over memory of
+                                       MPI_Alloc_mem */
     int flavor;                     /* what MPI_WIN_CREATE_FLAVOR shall say */
     int sync, discard, unlink;      /* as the hints say */
+    uint64_t lead;                  /* bytes of `storage` before the program's */
     int n_segments;                 /* of a shared window, else 0 */
     struct swmpi_segment *segments;
-    struct storwin_dynamic *dynamic; /* of a dynamic window: what is attached to it */
+    int n_peers, *peers;             /* swmpi_sync=all: descriptors of the other ranks' files */
+    int native;                      /* shared: the segments lie where MPI allocated them */
+    struct storwin_dynamic *dynamic; /* of a dynamic window: what is attached to it; of one over
+                                        memory of MPI_Alloc_mem: that */
     struct swmpi_region *regions;
 };
 
@@ -117,6 +126,7 @@ struct swmpi_window *swmpi_window_of(MPI_Win win); /* NULL: none of ours */
 struct swmpi_agreed {
     int storage;  /* somebody wants storage */
     int one_file; /* somebody has swmpi_file=shared */
+    int sync_all; /* somebody has swmpi_sync=all */
     int number;   /* for the window, to be claimed */
 };
 int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed,
@@ -124,13 +134,20 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed,
 int swmpi_claim(MPI_Comm comm, int *number,
                 int *all); /* *all: no window of these ranks has it; else try the next */
 int swmpi_names(MPI_Comm comm, struct swmpi_names *names); /* rank and leader; not collective */
-int swmpi_number_own(void); /* a number for what this process allocates alone */
+int swmpi_one_node(MPI_Comm comm, int *yes); /* whether all ranks can share memory; collective */
+int swmpi_number_own(void);                  /* a number for what this process allocates alone */
 void swmpi_before(struct swmpi_before *b, const struct storwin_opts *opts);
 void swmpi_put_back(const struct swmpi_before *b, const char *path, int created);
 
 /* allocate.c */
 int swmpi_win_create(void *base, MPI_Aint bytes, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                      MPI_Win *win);
+
+/* peers.c; the first is collective, and closed by the last also when it has failed */
+int swmpi_peers_open(struct swmpi_window *w, MPI_Comm comm, const struct swmpi_hints *h,
+                     struct swmpi_error *e);
+int swmpi_peers_sync(const struct swmpi_window *w, struct swmpi_error *e);
+void swmpi_peers_close(struct swmpi_window *w);
 
 /* memory.c */
 void swmpi_memory_finish(void); /* what was not freed before MPI_Finalize */

@@ -49,6 +49,7 @@ void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e)
         w->regions = r->next;
         free(r);
     }
+    swmpi_peers_close(w);
     free(w->segments);
     pthread_mutex_destroy(&w->lock);
     free(w);
@@ -111,7 +112,9 @@ SWMPI_EXPORT int MPI_Win_sync(MPI_Win win)
 
     if (!w || !w->sync || rc != MPI_SUCCESS)
         return rc;
-    return sync_storage(w, &e) ? swmpi_raise_win(win, "MPI_Win_sync", &e) : MPI_SUCCESS;
+    if (sync_storage(w, &e) || (w->sync == SWMPI_SYNC_ALL && swmpi_peers_sync(w, &e)))
+        return swmpi_raise_win(win, "MPI_Win_sync", &e);
+    return MPI_SUCCESS;
 }
 
 /* Waits until no rank has operations on the window in flight, so that what is synced is what stays.
@@ -166,6 +169,12 @@ SWMPI_EXPORT int MPI_Finalize(void)
 
     while ((w = windows)) {
         swmpi_trace(1, "MPI_Finalize: window %d was not freed", w->number);
+        if (w->flavor == MPI_WIN_FLAVOR_CREATE) { /* other ranks may not know of it */
+            struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
+
+            swmpi_window_delete(w, &ignored);
+            continue;
+        }
         win = w->win;
         free_window(w, &win);
         if (win != MPI_WIN_NULL)

@@ -9,9 +9,10 @@
  * windows, say where its bytes live: in memory, in a file or device, or one part in each. The space
  * is reserved at allocation, so that a full disk, a short device, a limit or a permission is an
  * error of storwin_alloc() and not a SIGBUS later. A *sync* makes durable what was written; nothing
- * before it does. The *pager* holds the storage part: in the page cache (kernel, the default), all
- * in private memory (resident: exact and fast syncs), or in private memory of a bounded size (user:
- * for windows many times larger than memory).
+ * before it does. A *commit* is a sync of all or nothing: whenever the program or the machine
+ * stops, the file holds the last commit or the one before, whole. The *pager* holds the storage
+ * part: in the page cache (kernel, the default), all in private memory (resident: exact and fast
+ * syncs), or in private memory of a bounded size (user: for windows many times larger than memory).
  *
  *     storwin_opts_init(&opts);
  *     opts.alloc_type = STORWIN_STORAGE;
@@ -86,6 +87,14 @@ struct storwin_opts {
     uint64_t budget_bytes; /**< STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0:
                               a quarter of what is available */
     const struct storwin_allocator *allocator; /**< of handles and tables; NULL: libc */
+    uint32_t atomic; /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE: there are no
+                         commits */
+    uint32_t changes; /**< STORWIN_CHANGES_ : how a commit finds what changed; default _TRACKED */
+    uint64_t generation; /**< with `atomic`: open this one, or if it is none what was the newest
+                            then; 0: the newest */
+    uint64_t block_bytes; /**< STORWIN_PAGER_USER: what it reads and evicts at a time: a power of 2
+                             from 4,096 to 1,048,576; rounded up to a page, and down to a sixteenth
+                             of the budget; 0: by access_style */
 };
 
 /**
@@ -123,6 +132,8 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - A file that exists is grown when the window ends behind its end.
  *   - A relative name is looked up from the working directory.
  *   - Links are followed only if they belong to the caller or to root.
+ *   - Direct writes to the range that a killed process has left under way are waited for, at most
+ *     120 s; so is a sync of another window on it. After that it is STORWIN_EBUSY.
  *   - Memory and new files read as zeros. The base is page-aligned.
  *
  * @param opts   what it shall be, NULL for memory
@@ -135,6 +146,7 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - STORWIN_EVALUE, STORWIN_EMISSING, STORWIN_ECONFLICT: the options
  *   - STORWIN_ESHORT, STORWIN_ETYPE, STORWIN_EOWNER: the target
  *   - STORWIN_EPAGER: no userfaultfd here
+ *   - STORWIN_EBUSY: direct writes of another process to the range do not end
  *   - -ENOSPC: full; -EFBIG: over the limit of the process (RLIMIT_FSIZE) or the file system
  *   - -ENOMEM; -EINVAL; whatever open() gives
  *
@@ -166,6 +178,8 @@ STORWIN_API void *storwin_base(const struct storwin_window *win);
  *   - that range counts as changed, and the next sync writes it again; with the pagers kernel and
  *     user, as far as it is still in memory
  *   - with kernel, a failure that does not come again concerns the whole range asked for
+ *   - with kernel on ext4, the next sync writes that range past the page cache, since ext4 itself
+ *     would lose it: nobody loads from it or stores into it meanwhile
  *
  * @param win     a window; nothing is done for its memory
  * @param offset  first byte, relative to the window
@@ -216,6 +230,18 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
 #define STORWIN_PAGER_KERNEL   0u /**< shared mapping through the page cache */
 #define STORWIN_PAGER_RESIDENT 1u /**< all in private memory, written back by sync */
 #define STORWIN_PAGER_USER     2u /**< bounded private memory, paged by this library */
+
+#define STORWIN_ATOMIC_NONE    0u /**< no commits */
+#define STORWIN_ATOMIC_JOURNAL 1u /**< commits append to a journal until it is full */
+#define STORWIN_ATOMIC_SLOTS   2u /**< each commit brings the older of two copies up to date */
+/** a journal below 40 % changed, else the older copy */
+#define STORWIN_ATOMIC_AUTO 3u
+
+#define STORWIN_CHANGES_TRACKED 0u /**< by this process's page tables, and storwin_touched() */
+/** by storwin_touched() alone: what is not declared is not committed */
+#define STORWIN_CHANGES_DECLARED 1u
+/** by comparing checksums of everything, about 0.1 s a GiB */
+#define STORWIN_CHANGES_COMPARED 2u
 
 /** factor_ppb of a window wholly on storage */
 #define STORWIN_FACTOR_ONE UINT32_C(1000000000)
@@ -303,6 +329,10 @@ struct storwin_error {
 #define STORWIN_ESTATE (-24013)
 #define STORWIN_EBUSY  (-24014) /**< in use: still attached, or opened by another process */
 #define STORWIN_ENOWIN (-24015) /**< the window is not attached */
+/** what was committed does not match its checksums; the text names the generation before if that is
+ *  whole */
+#define STORWIN_EDAMAGED (-24016)
+#define STORWIN_ERACE    (-24017) /**< stores came during a commit; nothing was committed */
 /** @} */
 
 /**
@@ -395,6 +425,130 @@ STORWIN_API int storwin_sync_test(struct storwin_window *win, struct storwin_err
  * MT-Safe on distinct objects.
  */
 STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_error *err);
+
+/* ---------- atomic commits */
+
+/**
+ * @brief Commit a window: all of its storage part as it is now, or nothing.
+ *
+ * For windows with storage_alloc_atomic and the pager resident, and adopted ones. When this returns
+ * 0, a crash at any moment leaves the file at this commit or a later one, whole. Any other result
+ * leaves it at the commit before or at this one, whole. The addresses of the window never change.
+ *
+ *   - A commit has a *generation*: 1 for the first, one more for each that found a change.
+ *     storwin_query() tells it. Without changes nothing is written.
+ *   - Nobody stores into the window during the call. A store that comes all the same is detected,
+ *     STORWIN_ERACE, and nothing is committed; call again. (With STORWIN_CHANGES_DECLARED or
+ *     _COMPARED a store that is undone before the call returns is not.)
+ *   - After a failure everything that changed counts as changed; the next commit writes all of it
+ *     again.
+ *   - storwin_sync() of any range of such a window, also in the background, and storwin_free() do
+ *     the same.
+ *   - storwin_alloc() or storwin_adopt() on the file brings the newest generation back. The window
+ *     may be longer than the state was: what is behind it stays as the memory is. A shorter window
+ *     is STORWIN_EFORMAT, and the text says the stored length.
+ *   - A record or block that is damaged is detected. STORWIN_EDAMAGED names the newest generation
+ *     that is whole, and the hint storage_alloc_generation opens it. One generation before the
+ *     newest can be opened that way always, older ones as far as the journal holds them. The first
+ *     commit after that discards the newer ones.
+ *   - A file has room for two copies of the window, and for a journal as long unless
+ *     STORWIN_ATOMIC_SLOTS is set. LAYOUT.md describes it.
+ *   - The file is locked as long as the window lives, or a child of fork() that has its descriptors.
+ *     storwin_alloc() waits up to 10 s for the lock: a killed process keeps it until its writes have
+ *     ended.
+ *
+ * @param win  a window
+ * @param err  detail on failure, or NULL
+ * @return
+ *   - 0
+ *   - STORWIN_ERACE: see above
+ *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is under way, or
+ *     it is another process's
+ *   - -ENOMEM, -EIO, -ENOSPC, …: the file still holds the commit before
+ *
+ * @threads   One commit or sync of a window at a time; no stores meanwhile.
+ * @allocates 16 bytes for each 4,096 bytes that changed, during the call.
+ * @cost      the changed pages, written once, and two flushes of the device. When the journal is
+ *            full, or more than 40 % changed, the other copy is brought up to date instead.
+ * @source    ours; the two copies are section 4's swap of two windows
+ */
+STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error *err);
+
+/**
+ * @brief Commit a window under a number of the caller's, for several windows in one commit.
+ *
+ * As storwin_commit(), but a generation is made even if nothing changed. Windows of one process or
+ * of several are committed together so:
+ *
+ *   1. Choose a number above every window's storwin_info.newest_generation.
+ *   2. Commit all windows but one under it. Go on when every call has returned 0. (With MPI: each
+ *      rank its own, then a reduction of the results.)
+ *   3. Commit the last one, which *decides*: when that returns 0, the number counts for all.
+ *
+ * A call that failed is made again under the same number, without a store in between. Where it
+ * fails for good, free the windows with STORWIN_DISCARD set and open them as after a crash: who
+ * begins another number before the last was decided may lose the one before.
+ *
+ * After a crash open the deciding window first, and the others with storage_alloc_generation set to
+ * its generation: each holds that one, since nobody begins the next before the last has decided.
+ *
+ * @param win         a window
+ * @param generation  above all that the file has seen, below 2^63
+ * @param err         detail on failure, or NULL
+ * @return as storwin_commit(); STORWIN_EVALUE: the number
+ * @threads One commit or sync of a window at a time; no stores meanwhile.
+ * @source  ours; one record that decides, as the two-window swap has for one window
+ */
+STORWIN_API int storwin_commit_as(struct storwin_window *win, uint64_t generation,
+                                  struct storwin_error *err);
+
+/**
+ * @brief Make memory that exists already a window with commits.
+ *
+ * If the file holds a commit, the memory receives it. Else the memory stays as it is, and the first
+ * commit writes all of it. After a failure the memory may hold anything.
+ *
+ *   - Any memory will do: malloc(), a mapping, huge pages, a segment shared with others. If it is
+ *     page-aligned it is written past the page cache.
+ *   - Stores are found by this process's page tables (STORWIN_CHANGES_TRACKED). These do not show
+ *     stores of other processes and of devices, such as a network adapter's into registered memory:
+ *     declare them by storwin_touched(), or set STORWIN_CHANGES_COMPARED. Where a mapping is
+ *     shared, STORWIN_CHANGES_TRACKED is -EOPNOTSUPP.
+ *   - Where the kernel cannot track (before Linux 6.7, or private huge pages), commits compare.
+ *
+ * @param ptr    the memory: stays the caller's, and outlives the window
+ * @param bytes  its length, 1 to STORWIN_MAX_BYTES / 4
+ * @param opts   as for storwin_alloc(), wholly on storage; `atomic`, unless set, is
+ *               STORWIN_ATOMIC_AUTO
+ * @param win    receives the window, untouched on failure
+ * @param err    detail on failure, or NULL
+ * @return
+ *   - 0
+ *   - -EFAULT: the memory is not all there and writable
+ *   - -EOPNOTSUPP: changes of it cannot be found in the way that was asked for
+ *   - STORWIN_EDAMAGED, STORWIN_EFORMAT, STORWIN_ENONE, STORWIN_EBUSY: the file; see
+ *     storwin_commit()
+ *   - or as storwin_alloc()
+ *
+ * @threads   MT-Safe; nobody stores into the memory during the call.
+ * @allocates the struct, and 8 bytes for each 4,096 of the window.
+ * @source    ours
+ */
+STORWIN_API int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
+                              struct storwin_window **win, struct storwin_error *err);
+
+/**
+ * @brief Declare that a range was stored into in a way that page tables do not show.
+ *
+ * Call it after the stores, before the commit that shall have them.
+ *
+ * @param win     a window with storage_alloc_atomic
+ * @param offset  first byte
+ * @param bytes   length, or STORWIN_TO_END
+ * @return 0; STORWIN_ERANGE; STORWIN_ESTATE: no such window, or another process's; -EINVAL
+ * MT-Safe. Allocates nothing.
+ */
+STORWIN_API int storwin_touched(struct storwin_window *win, uint64_t offset, uint64_t bytes);
 
 /* ---------- checkpoints */
 
@@ -637,7 +791,18 @@ STORWIN_API int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin
 #define STORWIN_TRACK_FAULTS 2u
 #define STORWIN_TRACK_MSYNC  3u /**< the page cache's own marks: the kernel pager */
 /** none: every sync writes everything; the resident pager where userfaultfd is not allowed */
-#define STORWIN_TRACK_ALL 4u
+#define STORWIN_TRACK_ALL      4u
+#define STORWIN_TRACK_DECLARED 5u /**< by storwin_touched() alone */
+/** every commit compares the checksums of everything */
+#define STORWIN_TRACK_COMPARED 6u
+
+#define STORWIN_RECOVERY_NONE  0u /**< the file held no commit */
+#define STORWIN_RECOVERY_CLEAN 1u /**< the newest generation came back */
+/** so it did, and a record behind it was not finished: that commit was never acknowledged */
+#define STORWIN_RECOVERY_UNFINISHED 2u
+/** so it did, and the damaged one of two copies of a record does not matter */
+#define STORWIN_RECOVERY_REPAIRED 3u
+#define STORWIN_RECOVERY_OLDER    4u /**< the one that storage_alloc_generation asked for */
 
 #define STORWIN_TARGET_NONE   0u /**< no storage part */
 #define STORWIN_TARGET_FILE   1u
@@ -672,6 +837,13 @@ struct storwin_info {
                                   pointer into the window */
     uint32_t keeps_pinned; /**< user pager: 1: the kernel tells which pages are pinned (Linux 6.8);
                               these are not evicted */
+    uint64_t generation;   /**< of the last commit; 0: none */
+    uint64_t newest_generation; /**< the largest that its file has seen; above `generation` if that
+                                   was asked for */
+    uint64_t replayed_bytes;    /**< of the journal, when the window was opened */
+    uint32_t atomic;            /**< STORWIN_ATOMIC_ */
+    uint32_t recovery;          /**< STORWIN_RECOVERY_ : what was found when it was opened */
+    uint64_t block_bytes;       /**< user pager: what it reads and evicts at a time */
 };
 
 /**
@@ -807,6 +979,8 @@ STORWIN_API int storwin_window_stats(const struct storwin_window *win, struct st
 #define STORWIN_MAX_PATH    4095u  /**< bytes of a file name, without its NUL */
 #define STORWIN_MAX_RANKS   65536u /**< processes of a shared window */
 #define STORWIN_MAX_STRIPES 65535u /**< striping_factor */
+#define STORWIN_MIN_BLOCK   4096u    /**< block_bytes */
+#define STORWIN_MAX_BLOCK   1048576u /**< block_bytes */
 /** bytes that a user-paged window holds at least */
 #define STORWIN_MIN_BUDGET (UINT64_C(1) << 20)
 /** @} */

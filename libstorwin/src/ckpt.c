@@ -199,6 +199,7 @@ int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes, uint64_t 
                              "checkpoints have the pager kernel or resident");
     own.alloc_type = STORWIN_STORAGE;
     own.factor_ppb = STORWIN_FACTOR_ONE;
+    own.atomic = STORWIN_ATOMIC_NONE; /* they are by themselves */
     rc = storwin__opts_check(&own, (uint64_t)sysconf(_SC_PAGESIZE), err);
     if (rc < 0)
         return rc;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sum.h"
+
 #define STORWIN__CKPT_MAGIC        UINT64_C(0x54504b434e495753) /* "SWINCKPT" */
 #define STORWIN__CKPT_ORDER        0x01020304u
 #define STORWIN__CKPT_LAYOUT       1u
@@ -31,7 +33,6 @@ _Static_assert(offsetof(struct storwin__ckpt_header, order) == 8 &&
                    sizeof(struct storwin__ckpt_header) == 72,
                "the layout on storage");
 
-uint64_t storwin__sum(const void *data, size_t bytes, uint64_t seed);
 void storwin__ckpt_header_make(struct storwin__ckpt_header *h, uint64_t bytes, uint64_t generation,
                                uint64_t app_version, uint64_t data_sum, uint32_t slot);
 int storwin__ckpt_header_check(const void *raw, uint64_t bytes, uint32_t slot,

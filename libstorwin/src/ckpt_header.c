@@ -1,38 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The header of a slot of a checkpoint file, and its checksums. */
+/* The header of a slot of a checkpoint file. */
 #include "ckpt.h"
+#include "sum.h"
 
 #include <storwin.h>
 #include <string.h>
-
-/* Position and content both count; four independent products keep the processor's multipliers
- * busy. */
-uint64_t storwin__sum(const void *data, size_t bytes, uint64_t seed)
-{
-    static const uint64_t k[4] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u,
-                                  0xd6e8feb86659fd93u};
-    uint64_t lane[4] = {seed ^ k[0], seed + k[1], bytes * k[2] + seed, ~seed * k[3]};
-    const uint8_t *at = data;
-    uint64_t sum;
-
-    for (; bytes >= 32; bytes -= 32, at += 32) {
-        for (unsigned i = 0; i < 4; i++) {
-            uint64_t word;
-
-            memcpy(&word, at + 8 * i, 8);
-            lane[i] = (lane[i] ^ word) * k[i];
-            lane[i] ^= lane[i] >> 29;
-        }
-    }
-    for (unsigned i = 0; i < bytes; i++)
-        lane[i % 4] = (lane[i % 4] ^ at[i]) * k[i % 4] + (lane[i % 4] >> 31);
-    sum = lane[0];
-    for (unsigned i = 1; i < 4; i++)
-        sum = ((sum ^ lane[i]) * k[i]) ^ (sum >> 32);
-    sum ^= sum >> 33;
-    sum *= k[3];
-    return sum ^ (sum >> 32);
-}
 
 static uint64_t header_sum(const struct storwin__ckpt_header *h)
 {

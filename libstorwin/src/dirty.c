@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bits that say which pages of the storage span are to be written. Threads change them at the
- * same time. */
+/* Sets of pages, a bit for each: those of the storage span that are to be written, and others.
+ * Threads change them at the same time. */
 #include "internal.h"
-
-static atomic_uint_least64_t *word_of(const struct storwin_window *win, uint64_t page)
-{
-    return &win->dirty[page / 64];
-}
 
 /* The bits of [first, end) that lie in the word of `first`. */
 static uint64_t mask(uint64_t first, uint64_t end)
@@ -16,24 +11,29 @@ static uint64_t mask(uint64_t first, uint64_t end)
     return (n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1) << first % 64;
 }
 
-void storwin__bits_set(struct storwin_window *win, uint64_t first, uint64_t end)
+void storwin__set_add(atomic_uint_least64_t *set, uint64_t first, uint64_t end)
 {
     for (; first < end; first = (first / 64 + 1) * 64)
-        atomic_fetch_or_explicit(word_of(win, first), mask(first, end), memory_order_relaxed);
+        atomic_fetch_or_explicit(&set[first / 64], mask(first, end), memory_order_relaxed);
+}
+
+void storwin__bits_set(struct storwin_window *win, uint64_t first, uint64_t end)
+{
+    storwin__set_add(win->dirty, first, end);
 }
 
 void storwin__bits_clear(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     for (; first < end; first = (first / 64 + 1) * 64)
-        atomic_fetch_and_explicit(word_of(win, first), ~mask(first, end), memory_order_relaxed);
+        atomic_fetch_and_explicit(&win->dirty[first / 64], ~mask(first, end), memory_order_relaxed);
 }
 
 /* The first page from `first` on whose bit is `value`; `end` if there is none. */
-uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end,
-                            int value)
+uint64_t storwin__set_next(const atomic_uint_least64_t *set, uint64_t first, uint64_t end,
+                           int value)
 {
     for (; first < end; first = (first / 64 + 1) * 64) {
-        uint64_t word = atomic_load_explicit(word_of(win, first), memory_order_relaxed);
+        uint64_t word = atomic_load_explicit(&set[first / 64], memory_order_relaxed);
 
         word = (value ? word : ~word) & mask(first, end);
         if (word)
@@ -42,12 +42,28 @@ uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, ui
     return end;
 }
 
-uint64_t storwin__bits_count(const struct storwin_window *win, uint64_t first, uint64_t end)
+uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end,
+                            int value)
+{
+    return storwin__set_next(win->dirty, first, end, value);
+}
+
+static uint64_t count(const atomic_uint_least64_t *set, uint64_t first, uint64_t end)
 {
     uint64_t n = 0;
 
     for (; first < end; first = (first / 64 + 1) * 64)
         n += (uint64_t)__builtin_popcountll(
-            atomic_load_explicit(word_of(win, first), memory_order_relaxed) & mask(first, end));
+            atomic_load_explicit(&set[first / 64], memory_order_relaxed) & mask(first, end));
     return n;
+}
+
+uint64_t storwin__set_count(const atomic_uint_least64_t *set, uint64_t end)
+{
+    return count(set, 0, end);
+}
+
+uint64_t storwin__bits_count(const struct storwin_window *win, uint64_t first, uint64_t end)
+{
+    return count(win->dirty, first, end);
 }

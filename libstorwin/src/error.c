@@ -46,6 +46,8 @@ const char *storwin_strerror(int code)
     case STORWIN_EVERSION: return "the checkpoint is of another version of the application";
     case STORWIN_ESTATE: return "not allowed in this state";
     case STORWIN_EBUSY: return "in use";
+    case STORWIN_EDAMAGED: return "what was committed is damaged";
+    case STORWIN_ERACE: return "stores came during a commit";
     case STORWIN_ENOWIN: return "the window is not attached";
     default: break;
     }

@@ -22,11 +22,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_LINKS 8                /* of a chain of links */
-#define MAX_RACES 64               /* times that a name changed under us */
-#define SIZE_LOCK (INT64_MAX - 16) /* byte of the lock on the size */
-#define MIN_PIECE 65536u           /* of one fallocate() */
-#define AGAIN     1                /* open_once(): the name changed meanwhile */
+#define MAX_LINKS   8                  /* of a chain of links */
+#define MAX_RACES   64                 /* times that a name changed under us */
+#define SIZE_LOCK   (INT64_MAX - 16)   /* byte of the lock on the size */
+#define MIN_PIECE   65536u             /* of one fallocate() */
+#define AGAIN       1                  /* open_once(): the name changed meanwhile */
+#define WRITES      (INT64_C(1) << 62) /* where the locks of direct writes begin ... */
+#define LOCK_UNIT   4096u              /* ... with a byte for as many of the file */
+#define MAX_WAIT_MS 120000u            /* for the writes of another process */
 
 static const char NAME[] = "storage_alloc_filename";
 
@@ -300,6 +303,49 @@ static int lock_size(int fd, short type)
     return rc < 0 && errno != ENOLCK && errno != EOPNOTSUPP && errno != EINVAL ? -errno : 0;
 }
 
+/*
+ * Direct writes of io_uring outlive a killed process: the kernel reaps it without waiting for them.
+ * But each of them holds the descriptor that it goes through until it has ended, and the descriptor
+ * holds its locks. So a sync locks its range while it writes, as a reader: such locks never meet
+ * each other. Who opens the range looks for them, and waits: what lands later would overwrite what
+ * the successor has synced.
+ */
+static struct flock writes_lock(short type, uint64_t offset, uint64_t bytes)
+{
+    const uint64_t first = offset / LOCK_UNIT;
+
+    return (struct flock){.l_type = type,
+                          .l_whence = SEEK_SET,
+                          .l_start = (off_t)(WRITES + (int64_t)first),
+                          .l_len = (off_t)((offset + bytes - 1) / LOCK_UNIT - first + 1)};
+}
+
+/* Where locks are not to be had, nothing is kept from anybody. */
+void storwin__file_writing(const struct storwin__file *f, uint64_t offset, uint64_t bytes, int on)
+{
+    struct flock lock = writes_lock(on ? F_RDLCK : F_UNLCK, offset, bytes);
+
+    if (f->direct_fd >= 0 && bytes > 0)
+        (void)fcntl(f->direct_fd, F_OFD_SETLK, &lock);
+}
+
+static int wait_for_writes(int fd, const char *path, uint64_t offset, uint64_t bytes,
+                           struct storwin_error *err)
+{
+    for (unsigned waited = 0;; waited++) {
+        struct flock lock = writes_lock(F_WRLCK, offset, bytes);
+
+        if (bytes == 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
+            return 0;
+        if (waited == MAX_WAIT_MS)
+            return storwin__fail(err, STORWIN_EBUSY, NAME,
+                                 "\"%.80s\": writes of another process to this range have been "
+                                 "under way for %u s",
+                                 path, MAX_WAIT_MS / 1000);
+        usleep(1000);
+    }
+}
+
 /* Takes back what reserve() did to a file that existed. The lock is held. */
 static void shrink(struct storwin__file *f)
 {
@@ -385,6 +431,8 @@ static int try_open(struct storwin__file *f, const struct storwin_opts *opts, co
 
     if (rc == 0)
         rc = open_once(f, opts, path, must_exist, err);
+    if (rc == 0 && !f->created)
+        rc = wait_for_writes(f->fd, path, opts->offset_bytes, bytes, err);
     if (rc == 0)
         rc = reserve(f, opts, path, must_exist, bytes, err);
     if (rc == 0 && f->nameless)

@@ -22,7 +22,7 @@
 #define ioctl(fd, request, arg) (ioctl)((fd), (int)(request), (arg))
 #endif
 
-#define STORWIN__HINTS 17 /* keys of the table in opts.c */
+#define STORWIN__HINTS 21 /* keys of the table in opts.c */
 
 /*
  * Facilities of the system that the library does without when their bit is set, so that tests reach
@@ -36,6 +36,7 @@
 #define STORWIN__NO_RING      32u
 #define STORWIN__NO_MOVE      64u
 extern atomic_uint storwin__without;
+extern atomic_uint storwin__lock_ms; /* how long commit_open.c waits for a lock */
 
 /* alloc.c; NULL: libc */
 int storwin__allocator_check(const struct storwin_allocator *a, struct storwin_error *err);
@@ -84,6 +85,7 @@ int storwin__within_limit(uint64_t bytes, uint64_t *most);
 void storwin__file_undo(struct storwin__file *f);
 void storwin__file_settled(struct storwin__file *f);
 void storwin__file_want_direct(struct storwin__file *f);
+void storwin__file_writing(const struct storwin__file *f, uint64_t offset, uint64_t bytes, int on);
 int storwin__file_unlink(const struct storwin__file *f);
 int storwin__file_sync_name(struct storwin__file *f);
 void storwin__file_close(struct storwin__file *f);
@@ -110,6 +112,7 @@ struct storwin__failure {
 void storwin__failure_add(struct storwin__failure *f, int code, uint64_t lo, uint64_t hi);
 
 struct storwin__pager;
+struct storwin__commit;
 
 struct storwin_window {
     struct storwin_opts opts; /* filename is NULL */
@@ -117,6 +120,9 @@ struct storwin_window {
     uint8_t *map;
     uint64_t bytes, map_bytes, page_bytes;
     uint64_t stor_offset, stor_bytes; /* the storage span */
+    uint64_t file_base;               /* where in the file it lies; with commits: its home area */
+    struct storwin__commit *commit;   /* NULL: without storage_alloc_atomic */
+    int adopted;                      /* the memory is the caller's */
     struct storwin__part *parts;
     uint32_t n_parts, n_files;
     struct storwin__file *files;
@@ -124,6 +130,7 @@ struct storwin_window {
     int track_fd;
     atomic_uint_least64_t *dirty; /* a bit for each page of the storage span: to be written */
     struct storwin__pager *pager;
+    struct storwin__failure unmended;  /* kernel pager: what a sync could not write */
     struct storwin__segment *segments; /* shared: n_ranks */
     uint32_t n_ranks, rank;
     char *shm_name;
@@ -167,6 +174,7 @@ struct storwin__plan {
                                     storage; NULL: one file */
     const uint64_t *file_bytes;  /* n_files: length of each of these without gaps */
     const char *shm_name;        /* the memory part is shared */
+    void *adopt;                 /* memory of the caller's; NULL: new memory */
     int attach;                  /* everything exists already */
     int sync_names;              /* of new files, at once */
 };
@@ -174,7 +182,11 @@ uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
 int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win,
                            struct storwin_error *err);
 
-/* dirty.c: the bits */
+/* dirty.c: sets of pages, and that of the pages to be written */
+void storwin__set_add(atomic_uint_least64_t *set, uint64_t first, uint64_t end);
+uint64_t storwin__set_next(const atomic_uint_least64_t *set, uint64_t first, uint64_t end,
+                           int value);
+uint64_t storwin__set_count(const atomic_uint_least64_t *set, uint64_t end);
 void storwin__bits_set(struct storwin_window *win, uint64_t first, uint64_t end);
 void storwin__bits_clear(struct storwin_window *win, uint64_t first, uint64_t end);
 uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end,
@@ -184,6 +196,7 @@ uint64_t storwin__bits_count(const struct storwin_window *win, uint64_t first, u
 /* track.c */
 int storwin__track_open(struct storwin_window *win);
 void storwin__track_close(struct storwin_window *win);
+void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t *last);
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* parallel.c: runs work(ctx) in up to n threads, of which the caller is one, and returns when all
@@ -211,6 +224,8 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                   struct storwin_error *err);
 int storwin__sync_names(struct storwin_window *win, struct storwin_error *err);
 void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
+void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
+                       struct storwin__failure *cut);
 
 /* pager_user.c */
 int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err);

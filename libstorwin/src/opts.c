@@ -23,20 +23,30 @@ static const struct words pagers[] = {{"kernel", STORWIN_PAGER_KERNEL},
                                       {"resident", STORWIN_PAGER_RESIDENT},
                                       {"user", STORWIN_PAGER_USER},
                                       {NULL, 0}};
+static const struct words atomics[] = {{"none", STORWIN_ATOMIC_NONE},
+                                       {"journal", STORWIN_ATOMIC_JOURNAL},
+                                       {"slots", STORWIN_ATOMIC_SLOTS},
+                                       {"auto", STORWIN_ATOMIC_AUTO},
+                                       {NULL, 0}};
+static const struct words changes[] = {{"tracked", STORWIN_CHANGES_TRACKED},
+                                       {"declared", STORWIN_CHANGES_DECLARED},
+                                       {"compared", STORWIN_CHANGES_COMPARED},
+                                       {NULL, 0}};
 static const struct words styles[] = {
     {"read_once", STORWIN_ACCESS_READ_ONCE},     {"write_once", STORWIN_ACCESS_WRITE_ONCE},
     {"read_mostly", STORWIN_ACCESS_READ_MOSTLY}, {"write_mostly", STORWIN_ACCESS_WRITE_MOSTLY},
     {"sequential", STORWIN_ACCESS_SEQUENTIAL},   {"reverse_sequential", STORWIN_ACCESS_REVERSE},
     {"random", STORWIN_ACCESS_RANDOM},           {NULL, 0}};
 
-enum kind { WORD, LIST, FLAG, PATH, FACTOR, OCTAL, NUMBER32, NUMBER64 };
+enum kind { WORD, LIST, FLAG, PATH, FACTOR, PERM, NUMBER32, NUMBER64 };
 
 struct hint {
     const char *key;
     enum kind kind;
     size_t field;              /* offset in struct storwin_opts */
     const struct words *words; /* of WORD and LIST */
-    uint64_t min, max, unit;   /* of numbers; of FLAG the bit, in min */
+    uint64_t min, max, unit;   /* of numbers: multiples of unit, 0: powers of 2; of FLAG the bit, in
+                                  min */
     const char *wants;         /* for the message */
 };
 
@@ -55,8 +65,8 @@ static const struct hint table[STORWIN__HINTS] = {
     {"access_style", LIST, FIELD(access_style), styles, 0, 0, 0,
      "words of read_once, write_once, read_mostly, write_mostly, sequential, reverse_sequential, "
      "random"},
-    {"file_perm", OCTAL, FIELD(file_perm), NULL, 0, 0777, 1,
-     "octal digits after a 0, at most 0777"},
+    {"file_perm", PERM, FIELD(file_perm), NULL, 0, 0777, 1,
+     "octal digits after a 0, at most 0777, or decimal ones, at most 511"},
     {"striping_factor", NUMBER32, FIELD(striping_factor), NULL, 1, STORWIN_MAX_STRIPES, 1,
      "a number from 1 to 65535"},
     {"striping_unit", NUMBER32, FIELD(striping_unit), NULL, 65536, UINT32_MAX - 65535, 65536,
@@ -64,10 +74,17 @@ static const struct hint table[STORWIN__HINTS] = {
     {"storage_alloc_pager", WORD, FIELD(pager), pagers, 0, 0, 0, "kernel, resident or user"},
     {"storage_alloc_budget", NUMBER64, FIELD(budget_bytes), NULL, STORWIN_MIN_BUDGET,
      STORWIN_MAX_BYTES, 1, "a number of bytes from 1048576 to 2^46"},
+    {"storage_alloc_block", NUMBER64, FIELD(block_bytes), NULL, STORWIN_MIN_BLOCK,
+     STORWIN_MAX_BLOCK, 0, "a power of 2 from 4096 to 1048576"},
     {"storage_alloc_memory", NUMBER64, FIELD(memory_bytes), NULL, 1, STORWIN_MAX_BYTES, 1,
      "a number of bytes from 1 to 2^46"},
     {"storage_alloc_sparse", FLAG, FIELD(flags), NULL, STORWIN_SPARSE, 0, 0, "true or false"},
     {"storage_alloc_memfd", FLAG, FIELD(flags), NULL, STORWIN_MEMFD, 0, 0, "true or false"},
+    {"storage_alloc_atomic", WORD, FIELD(atomic), atomics, 0, 0, 0, "none, journal, slots or auto"},
+    {"storage_alloc_changes", WORD, FIELD(changes), changes, 0, 0, 0,
+     "tracked, declared or compared"},
+    {"storage_alloc_generation", NUMBER64, FIELD(generation), NULL, 1, INT64_MAX, 1,
+     "a number from 1 to 2^63 - 1"},
     {"storage_alloc_threads", NUMBER32, FIELD(n_threads), NULL, 1, 64, 1, "a number from 1 to 64"},
 };
 
@@ -235,11 +252,11 @@ static int set(struct storwin_opts *opts, const struct hint *hint, const char *v
             return -1;
         memcpy(field, &value, sizeof(value));
         return 0;
-    case OCTAL: rc = *value == '0' ? number(value, 8, hint->max, &v64) : -1; break;
+    case PERM: rc = number(value, *value == '0' ? 8 : 10, hint->max, &v64); break;
     case NUMBER32:
     case NUMBER64:
         rc = number(value, 10, hint->max, &v64);
-        if (rc == 0 && (v64 < hint->min || v64 % hint->unit != 0))
+        if (rc == 0 && (v64 < hint->min || (hint->unit ? v64 % hint->unit : v64 & (v64 - 1)) != 0))
             rc = -1;
         break;
     }
@@ -248,7 +265,7 @@ static int set(struct storwin_opts *opts, const struct hint *hint, const char *v
     if (hint->kind == NUMBER64) {
         memcpy(field, &v64, sizeof(v64));
     } else {
-        if (hint->kind == NUMBER32 || hint->kind == OCTAL)
+        if (hint->kind == NUMBER32 || hint->kind == PERM)
             v32 = (uint32_t)v64;
         memcpy(field, &v32, sizeof(v32));
     }
@@ -349,6 +366,12 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
         return bad(err, FIELD(striping_factor));
     if (opts->striping_unit % 65536 != 0)
         return bad(err, FIELD(striping_unit));
+    if (opts->atomic > STORWIN_ATOMIC_AUTO)
+        return bad(err, FIELD(atomic));
+    if (opts->changes > STORWIN_CHANGES_COMPARED)
+        return bad(err, FIELD(changes));
+    if (opts->generation > INT64_MAX)
+        return bad(err, FIELD(generation));
     if (opts->n_threads > 64)
         return bad(err, FIELD(n_threads));
     if (opts->memory_bytes > STORWIN_MAX_BYTES)
@@ -368,6 +391,13 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
                              "alloc_type is storage and storage_alloc_filename is missing");
     if (!*opts->filename || strnlen(opts->filename, STORWIN_MAX_PATH + 1) > STORWIN_MAX_PATH)
         return bad(err, FIELD(filename));
+    if (opts->block_bytes > STORWIN_MAX_BLOCK ||
+        (opts->block_bytes > 0 && (opts->block_bytes < STORWIN_MIN_BLOCK ||
+                                   (opts->block_bytes & (opts->block_bytes - 1)) != 0)))
+        return bad(err, FIELD(block_bytes));
+    if (opts->atomic && opts->pager != STORWIN_PAGER_RESIDENT)
+        return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_atomic",
+                             "storage_alloc_atomic needs storage_alloc_pager=resident");
     if ((opts->access_style & STORWIN_ACCESS_RANDOM) &&
         (opts->access_style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE)))
         return storwin__fail(err, STORWIN_ECONFLICT, "access_style",
@@ -434,7 +464,7 @@ ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, cha
         len = snprintf(text, sizeof(text), "%s", v32 & (uint32_t)hint->min ? "true" : "false");
         break;
     case FACTOR: len = put_factor(text, sizeof(text), v32); break;
-    case OCTAL: len = snprintf(text, sizeof(text), "0%o", v32); break;
+    case PERM: len = snprintf(text, sizeof(text), "0%o", v32); break;
     case NUMBER32:
     case NUMBER64:
         if (v32 + v64 < hint->min)

@@ -4,7 +4,10 @@
  * threads take the faults of userfaultfd and fill blocks from the file; evictor threads keep some
  * room free, oldest blocks first.
  *
- * A block is write-protected until it is stored into; that store faults, and marks the block dirty.
+ * A page is write-protected until it is stored into; that store faults, and marks the page as
+ * touched and its block dirty. Where stores follow each other, some pages ahead are touched with it.
+ * Only touched pages are written.
+ *
  * To evict, the block is BUSY (faults on it wait until it is not), moved to a place that only the
  * evictor knows, written if it was dirty, and dropped. The kernel does not move pages that
  * something has pinned to store into them past the page tables: such a block stays, and counts as
@@ -54,7 +57,9 @@ struct storwin__pager {
     pthread_cond_t room, pressure,
         idle;       /* a block was evicted; room is short; some block is BUSY or PINNED no more */
     uint8_t *state; /* n_blocks */
-    uint32_t *ring; /* present blocks, oldest first */
+    atomic_uint_least64_t *touched; /* a bit for each page: set only in dirty blocks; evictors read
+                                       those of their blocks without the lock */
+    uint32_t *ring;                 /* present blocks, oldest first */
     uint64_t ring_cap, ring_head, ring_len;
     uint64_t resident;   /* blocks present or being filled */
     int stopping, stuck; /* stuck: evictions fail, so the bound gives way */
@@ -91,6 +96,38 @@ static inline int storwin__blocks_protect(const struct storwin__pager *p, uint64
 {
     return storwin__uffd_protect(p->uffd, storwin__block_addr(p, block),
                                  storwin__blocks_bytes(p, block, n), on);
+}
+
+/* Pages [first, end) may differ from the file; or they do not. */
+static inline void storwin__pages_touch(struct storwin__pager *p, uint64_t first, uint64_t end,
+                                        int touched)
+{
+    for (; first < end; first++) {
+        const uint64_t bit = UINT64_C(1) << first % 64;
+
+        if (touched)
+            atomic_fetch_or_explicit(&p->touched[first / 64], bit, memory_order_relaxed);
+        else
+            atomic_fetch_and_explicit(&p->touched[first / 64], ~bit, memory_order_relaxed);
+    }
+}
+
+static inline int storwin__page_touched(const struct storwin__pager *p, uint64_t page)
+{
+    return (int)(atomic_load_explicit(&p->touched[page / 64], memory_order_relaxed) >> page % 64 &
+                 1);
+}
+
+static inline uint64_t storwin__block_end(const struct storwin__pager *p, uint64_t block)
+{
+    return storwin__min((block + 1) * p->block_pages, storwin__pages(p->win));
+}
+
+/* The block is dirty, all of it. */
+static inline void storwin__block_dirty(struct storwin__pager *p, uint64_t block)
+{
+    p->state[block] |= DIRTY;
+    storwin__pages_touch(p, block * p->block_pages, storwin__block_end(p, block), 1);
 }
 
 static inline void storwin__pager_set_resident(struct storwin__pager *p, uint64_t blocks)

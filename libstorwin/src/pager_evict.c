@@ -103,6 +103,39 @@ static unsigned run_length(const struct victim *victims, unsigned i, unsigned n,
     return len;
 }
 
+/* A write behind the end of a file that somebody has shortened makes it longer again, and the next
+ * sync could not see any more what is gone. */
+static void note_cut(struct storwin_window *win, struct storwin__failure *fail)
+{
+    struct storwin__failure cut = {0, 0, 0};
+
+    storwin__find_cut(win, win->stor_offset, win->stor_offset + win->stor_bytes, &cut);
+    if (cut.code < 0)
+        storwin__failure_add(fail, cut.code, cut.lo, cut.hi);
+}
+
+/* The touched pages of n blocks, which are at `at`: all at once if that is most of them. */
+static int write_touched(struct storwin__pager *p, const uint8_t *at, uint64_t block, unsigned n,
+                         struct storwin__failure *fail)
+{
+    const uint64_t begin = block * p->block_pages, end = storwin__block_end(p, block + n - 1);
+    uint64_t touched = 0;
+    int rc = 0;
+
+    for (uint64_t i = begin; i < end; i++)
+        touched += (uint64_t)storwin__page_touched(p, i);
+    if (touched * 2 > end - begin)
+        return storwin__write_through(p->win, at, begin, end - begin, fail);
+    for (uint64_t i = begin, stop; rc == 0 && i < end; i = stop + 1) {
+        for (stop = i; stop < end && storwin__page_touched(p, stop);)
+            stop++;
+        if (stop > i)
+            rc = storwin__write_through(p->win, at + (i - begin) * p->win->page_bytes, i, stop - i,
+                                        fail);
+    }
+    return rc;
+}
+
 /* Neighbours of the same kind, which are in their place or, if it is not NULL, in the stash. */
 static void evict_run(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n,
                       struct storwin__failure *fail)
@@ -114,8 +147,9 @@ static void evict_run(struct storwin__pager *p, uint8_t *stash, struct victim *v
     if (victims->dirty && !stash)
         rc = storwin__blocks_protect(p, block, n, 1);
     if (victims->dirty && rc == 0)
-        rc = storwin__write_through(p->win, at, block * p->block_pages, bytes / p->win->page_bytes,
-                                    fail);
+        note_cut(p->win, fail);
+    if (victims->dirty && rc == 0)
+        rc = write_touched(p, at, block, n, fail);
     if (rc == 0)
         rc = madvise(at, (size_t)bytes, MADV_DONTNEED);
     if (rc < 0 && stash)
@@ -155,10 +189,13 @@ static void retire(struct storwin__pager *p, const struct victim *victims, unsig
 
     for (unsigned i = 0; i < n; i++) {
         if (victims[i].failed) {
-            p->state[victims[i].block] = PRESENT | DIRTY;
+            p->state[victims[i].block] = PRESENT;
+            storwin__block_dirty(p, victims[i].block);
             storwin__pager_push(p, victims[i].block);
         } else {
             p->state[victims[i].block] = 0;
+            storwin__pages_touch(p, victims[i].block * p->block_pages,
+                                 storwin__block_end(p, victims[i].block), 0);
             gone++;
             if (victims[i].dirty)
                 note_evicted(p, victims[i].block);

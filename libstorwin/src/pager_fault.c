@@ -102,11 +102,15 @@ static int read_blocks(struct storwin__pager *p, uint8_t *to, uint64_t block, ui
     return 0;
 }
 
-static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_t block, uint64_t n,
-                    int protect)
+/* Pages [first, end), of which the first comes from `from`. */
+static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_t first,
+                    uint64_t end, int protect)
 {
-    storwin__uffd_copy(p->uffd, from, storwin__block_addr(p, block),
-                       storwin__blocks_bytes(p, block, n), protect, p->win->page_bytes);
+    const uint64_t page = p->win->page_bytes;
+
+    if (first < end)
+        storwin__uffd_copy(p->uffd, from, (uint64_t)(uintptr_t)p->base + first * page,
+                           (end - first) * page, protect, page);
 }
 
 /* An unreadable block gives SIGBUS, as it would in a mapping. */
@@ -118,26 +122,39 @@ static void poison(struct storwin__pager *p, uint64_t block)
         (void)mprotect((void *)(uintptr_t)at, (size_t)bytes, PROT_NONE);
 }
 
-/* Blocks [first, first + n), of which `stored` is about to be stored into, if it is among them. */
+/* Blocks [first, first + n), of which pages [lo, hi) are about to be stored into, if any are. */
 static void copy_all(const struct storwin__pager *p, const uint8_t *from, uint64_t first,
-                     uint64_t n, uint64_t stored)
+                     uint64_t n, uint64_t lo, uint64_t hi)
 {
-    const uint64_t before = stored - first;
+    const uint64_t page = p->win->page_bytes, begin = first * p->block_pages,
+                   end = storwin__block_end(p, first + n - 1);
 
-    if (stored < first || stored >= first + n) {
-        copy_in(p, from, first, n, 1);
-        return;
-    }
-    if (before > 0)
-        copy_in(p, from, first, before, 1);
-    copy_in(p, from + before * p->block_bytes, stored, 1, 0);
-    if (before + 1 < n)
-        copy_in(p, from + (before + 1) * p->block_bytes, stored + 1, n - before - 1, 1);
+    if (lo == hi)
+        lo = hi = begin;
+    copy_in(p, from, begin, lo, 1);
+    copy_in(p, from + (lo - begin) * page, lo, hi, 0);
+    copy_in(p, from + (hi - begin) * page, hi, end, 1);
+}
+
+/* How far a store into `page` counts: with as many pages after it as were touched just before it,
+ * since each page that is touched alone costs a fault. */
+static uint64_t touch_end(const struct storwin__pager *p, uint64_t page)
+{
+    const uint64_t begin = page / p->block_pages * p->block_pages,
+                   end = storwin__block_end(p, page / p->block_pages);
+    uint64_t before = page;
+
+    if (p->win->opts.access_style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE))
+        return end;
+    while (before > begin && storwin__page_touched(p, before - 1))
+        before--;
+    return storwin__min(end, page + (page > before ? page - before : 1));
 }
 
 /* The lock is held, and is again at the end. */
-static void fill(struct storwin__pager *p, uint64_t block, int store, uint8_t *bounce)
+static void fill(struct storwin__pager *p, uint64_t page, int store, uint8_t *bounce)
 {
+    const uint64_t block = page / p->block_pages, stored_end = store ? touch_end(p, page) : page;
     uint64_t first, n = claim(p, block, &first), good = first, n_good = n;
     int rc;
 
@@ -149,7 +166,7 @@ static void fill(struct storwin__pager *p, uint64_t block, int store, uint8_t *b
         rc = read_blocks(p, bounce, block, 1);
     }
     if (rc == 0) {
-        copy_all(p, bounce, good, n_good, store ? block : UINT64_MAX);
+        copy_all(p, bounce, good, n_good, page, stored_end);
     } else {
         n_good = 0;
         poison(p, block);
@@ -164,6 +181,8 @@ static void fill(struct storwin__pager *p, uint64_t block, int store, uint8_t *b
     }
     if (rc < 0)
         p->state[block] = POISONED;
+    else
+        storwin__pages_touch(p, page, stored_end, 1);
     storwin__pager_set_resident(p, p->resident - (n - n_good));
     pthread_cond_broadcast(&p->idle);
     if (n_good < n)
@@ -174,8 +193,9 @@ static void fill(struct storwin__pager *p, uint64_t block, int store, uint8_t *b
 static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t *bounce)
 {
     const uint64_t flags = msg->arg.pagefault.flags;
-    const uint64_t block =
-        (msg->arg.pagefault.address - (uint64_t)(uintptr_t)p->base) / p->block_bytes;
+    const uint64_t page =
+        (msg->arg.pagefault.address - (uint64_t)(uintptr_t)p->base) / p->win->page_bytes;
+    const uint64_t block = page / p->block_pages;
     unsigned state;
 
     if (block >= p->n_blocks)
@@ -187,8 +207,12 @@ static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t 
         /* Whoever is busy with it wakes the thread. */
     } else if (state & PRESENT) {
         if (flags & UFFD_PAGEFAULT_FLAG_WP) {
+            const uint64_t end = touch_end(p, page), at = msg->arg.pagefault.address;
+
             p->state[block] |= DIRTY;
-            if (storwin__blocks_protect(p, block, 1, 0) < 0)
+            storwin__pages_touch(p, page, end, 1);
+            if (storwin__uffd_protect(p->uffd, at - at % p->win->page_bytes,
+                                      (end - page) * p->win->page_bytes, 0) < 0)
                 storwin__blocks_wake(p, block, 1); /* to try again */
         } else {
             storwin__blocks_wake(p, block, 1);
@@ -196,7 +220,7 @@ static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t 
     } else if (state & POISONED) {
         storwin__blocks_wake(p, block, 1);
     } else {
-        fill(p, block, (flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0, bounce);
+        fill(p, page, (flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0, bounce);
     }
     pthread_mutex_unlock(&p->lock);
 }

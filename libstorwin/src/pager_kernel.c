@@ -4,7 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define CHUNK_BYTES (UINT64_C(4) << 20) /* unit in which errors are told apart */
 
@@ -27,6 +35,101 @@ static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
     }
 }
 
+/* How many bytes from `at` on, up to `end`, are all written or all unwritten, as *unwritten says;
+ * where the file system does not tell, nothing is unwritten. */
+static uint64_t extent(int fd, uint64_t at, uint64_t end, int *unwritten)
+{
+    union {
+        struct fiemap map;
+        uint8_t bytes[sizeof(struct fiemap) + sizeof(struct fiemap_extent)];
+    } m;
+    const struct fiemap_extent *e = m.map.fm_extents;
+
+    memset(&m, 0, sizeof(m));
+    m.map.fm_start = at;
+    m.map.fm_length = end - at;
+    m.map.fm_extent_count = 1;
+    *unwritten = 0;
+    if (ioctl(fd, FS_IOC_FIEMAP, &m.map) < 0 || m.map.fm_mapped_extents == 0)
+        return end - at;
+    if (e->fe_logical > at)
+        return storwin__min(e->fe_logical, end) - at;
+    *unwritten = (e->fe_flags & FIEMAP_EXTENT_UNWRITTEN) != 0;
+    return storwin__min(e->fe_logical + e->fe_length, end) - at;
+}
+
+/* Writes what is unwritten of [at, end), at most a piece, past the page cache, from which it comes.
+ * All is read first: a direct write drops the folios that it touches, with what lies beside it. */
+static int write_piece(int fd, int direct_fd, uint8_t *piece, uint64_t at, uint64_t end)
+{
+    const uint64_t begin = at;
+    int rc = 0, unwritten;
+
+    memset(piece, 0, (size_t)(end - at));
+    if (pread(fd, piece, (size_t)(end - at), (off_t)at) < 0)
+        return -errno;
+    for (uint64_t n; rc == 0 && at < end; at += n) {
+        n = extent(fd, at, end, &unwritten);
+        if (unwritten &&
+            pwrite(direct_fd, piece + (at - begin), (size_t)n, (off_t)at) != (ssize_t)n)
+            rc = errno ? -errno : -EIO;
+    }
+    return rc;
+}
+
+static int write_pieces(int fd, int direct_fd, uint64_t at, uint64_t end)
+{
+    uint8_t *piece;
+    struct stat st;
+    int rc = fstat(fd, &st) < 0 ? -errno : -posix_memalign((void **)&piece, 4096, CHUNK_BYTES);
+
+    if (rc < 0)
+        return rc;
+    for (uint64_t next; rc == 0 && at < end; at = next) {
+        next = storwin__min(end, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
+        errno = 0;
+        rc = write_piece(fd, direct_fd, piece, at, next);
+    }
+    free(piece);
+    if (end > (uint64_t)st.st_size && ftruncate(fd, st.st_size) < 0 && rc == 0)
+        rc = -errno; /* the last block was written whole */
+    return rc == 0 && fdatasync(fd) < 0 ? -errno : rc;
+}
+
+/*
+ * Window offsets [lo, hi) of one file, of which a write had failed, and then succeeded. ext4
+ * forgets in that case that the reserved blocks that it wrote are still to be marked written: they
+ * read as zeros once their pages have left memory. Direct writes mark them. Of no use where nothing
+ * counts as unwritten: on other file systems, and on devices.
+ */
+static int mend(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
+                uint64_t hi)
+{
+    const uint64_t first = part->file_offset,
+                   last = first + storwin__round_up(part->bytes, win->page_bytes);
+    const int fd = win->files[part->file].fd;
+    uint64_t at = first + (lo - part->offset), end = first + (hi - part->offset);
+    int direct_fd, rc, any = 0;
+    char self[40];
+
+    at = at / CHUNK_BYTES * CHUNK_BYTES; /* folios are no longer, and lie on their own multiples */
+    at = at > first ? at : first;
+    end = storwin__min(storwin__round_up(end, CHUNK_BYTES), last);
+    if (win->files[part->file].device)
+        return 0;
+    for (uint64_t i = at; i < end && !any;)
+        i += extent(fd, i, end, &any);
+    if (!any)
+        return 0;
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    direct_fd = open(self, O_RDWR | O_DIRECT | O_CLOEXEC);
+    if (direct_fd < 0)
+        return -errno;
+    rc = write_pieces(fd, direct_fd, at, end);
+    close(direct_fd);
+    return rc;
+}
+
 /*
  * msync() has failed and does not say where: everything is written again, chunk by chunk. The
  * kernel keeps errors by file, and writes of its own accord too: a chunk is marked only when its
@@ -39,6 +142,7 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     const int fd = win->files[part->file].fd;
     struct storwin__failure here = {0, 0, 0};
+    int rc;
 
     /* What is still under way ends; errors so far are told as `code`. */
     (void)sync_file_range(fd, (off_t)(part->file_offset + lo - part->offset), (off_t)(hi - lo),
@@ -49,6 +153,8 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
         if (sync_file_range(fd, (off_t)(part->file_offset + at - part->offset), (off_t)(next - at),
                             all) < 0)
             storwin__failure_add(&here, -errno, at, next);
+        else if ((rc = mend(win, part, at, next)) < 0)
+            storwin__failure_add(&here, rc, at, next);
     }
     if (here.code ==
         0) /* this time nothing failed, but what was lost before may have left memory */
@@ -56,6 +162,21 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
     else
         touch(win, here.lo, here.hi); /* for the next sync */
     storwin__failure_add(fail, code, here.lo, here.hi);
+    storwin__failure_add(&win->unmended, code, here.lo, here.hi);
+}
+
+/* The part of what failed before, or its rest, that [lo, hi) has: it is written by now. */
+static void mend_failed(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
+                        uint64_t hi, struct storwin__failure *fail)
+{
+    struct storwin__failure *f = &win->unmended;
+    const uint64_t from = lo > f->lo ? lo : f->lo, to = storwin__min(hi, f->hi);
+    int rc = from < to ? mend(win, part, from, to) : 0;
+
+    if (rc < 0)
+        storwin__failure_add(fail, rc, from, to);
+    else if (from == f->lo && to == f->hi)
+        *f = (struct storwin__failure){0, 0, 0};
 }
 
 /* The part of [lo, hi) in one file. */
@@ -64,6 +185,8 @@ static void sync_part(struct storwin_window *win, const struct storwin__part *pa
 {
     if (msync(win->map + lo, (size_t)(hi - lo), MS_SYNC) < 0)
         find_failure(win, part, lo, hi, -errno, fail);
+    else if (win->unmended.code < 0)
+        mend_failed(win, part, lo, hi, fail);
 }
 
 /* Syncs window offsets [lo, hi), which begins on a page of the storage span and ends on one or at

@@ -14,30 +14,39 @@ uint64_t storwin__pager_slice(const struct storwin_window *win)
     return (blocks ? blocks : 1) * p->block_pages;
 }
 
+/* Stores into this page cannot be seen: it is written now and by the next sync. */
+static void stays_dirty(struct storwin__pager *p, uint64_t page)
+{
+    storwin__bits_set(p->win, page, page + 1);
+    storwin__pages_touch(p, page, page + 1, 1);
+    p->state[page / p->block_pages] |= DIRTY;
+}
+
 /*
- * Blocks that a sync is about to write: stores count anew from here on. Protection alone would not
+ * Pages that a sync is about to write: stores count anew from here on. Protection alone would not
  * do where pages are pinned: what pins them does not fault. So they are moved to the stash, which
- * the kernel refuses for these, and come back as protected copies; a block that stays stays dirty,
+ * the kernel refuses for these, and come back as protected copies; a page that stays stays dirty,
  * and is written now and again by the next sync.
  */
 static void copy_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        const uint64_t at = storwin__block_addr(p, block + i),
-                       bytes = storwin__blocks_bytes(p, block + i, n - i);
-        const uint64_t done = storwin__uffd_move(p->uffd, (uint64_t)(uintptr_t)p->stash, at, bytes);
-        const uint64_t whole = done == bytes ? bytes : done / p->block_bytes * p->block_bytes;
+    const uint64_t unit = p->win->page_bytes, end = storwin__block_end(p, block + n - 1);
+    uint64_t page = block * p->block_pages;
 
-        if (whole > 0) {
-            storwin__uffd_copy(p->uffd, p->stash, at, whole, 1, p->win->page_bytes);
-            (void)madvise(p->stash, (size_t)whole, MADV_DONTNEED);
+    while ((page = storwin__bits_next(p->win, page, end, 1)) < end) {
+        const uint64_t stop = storwin__min(storwin__bits_next(p->win, page, end, 0),
+                                           page + p->sync_stash / unit),
+                       at = (uint64_t)(uintptr_t)p->base + page * unit;
+        const uint64_t done =
+            storwin__uffd_move(p->uffd, (uint64_t)(uintptr_t)p->stash, at, (stop - page) * unit);
+
+        if (done > 0) {
+            storwin__uffd_copy(p->uffd, p->stash, at, done, 1, unit);
+            (void)madvise(p->stash, (size_t)done, MADV_DONTNEED);
         }
-        if (done == bytes)
-            return;
-        if (done > whole)
-            storwin__stash_return(p, at + whole, p->stash + whole, done - whole);
-        i += whole / p->block_bytes;
-        p->state[block + i] |= DIRTY;
+        page += done / unit;
+        if (page < stop)
+            stays_dirty(p, page++);
     }
 }
 
@@ -47,25 +56,32 @@ static void protect_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
     if (p->stash)
         copy_taken(p, block, n);
     else if (storwin__blocks_protect(p, block, n, 1) < 0)
-        for (uint64_t i = block; i < block + n; i++)
-            p->state[i] |= DIRTY;
+        for (uint64_t i = block * p->block_pages; i < storwin__block_end(p, block + n - 1); i++)
+            stays_dirty(p, i);
+}
+
+/* Bits of what is to be written, from those of what was touched. */
+static void set_bits(struct storwin__pager *p, uint64_t page, uint64_t end)
+{
+    for (; page < end; page++)
+        if (storwin__page_touched(p, page))
+            storwin__bits_set(p->win, page, page + 1);
 }
 
 /*
- * Sets the bits of the pages in dirty blocks of [first, end), and of no others. With `pin` these
+ * Sets the bits of the touched pages in the blocks of [first, end), and of no others. With `pin` these
  * blocks count as clean from now on and stay present until storwin__pager_release().
  */
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin)
 {
     struct storwin__pager *p = win->pager;
     const uint64_t stop = storwin__round_up(end, p->block_pages) / p->block_pages;
-    const uint64_t pages = storwin__pages(win),
-                   most = p->stash ? p->sync_stash / p->block_bytes : UINT64_MAX;
+    const uint64_t most = p->stash ? p->sync_stash / p->block_bytes : UINT64_MAX;
     uint64_t run = 0; /* blocks before b that wait for their protection */
 
     pthread_mutex_lock(&p->lock);
     for (uint64_t b = first / p->block_pages; b < stop; b++) {
-        uint64_t page = b * p->block_pages, page_end = storwin__min(page + p->block_pages, pages);
+        uint64_t page = b * p->block_pages, page_end = storwin__block_end(p, b);
         int dirty = (p->state[b] & (DIRTY | BUSY)) == DIRTY;
 
         if (run > 0 && (!dirty || run == most)) {
@@ -82,8 +98,9 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
         storwin__bits_clear(win, page, page_end);
         if (!(p->state[b] & DIRTY))
             continue;
-        storwin__bits_set(win, page, page_end);
+        set_bits(p, page, page_end);
         if (pin) {
+            storwin__pages_touch(p, page, page_end, 0);
             p->state[b] = (uint8_t)((p->state[b] & ~DIRTY) | PINNED);
             run++;
         }
@@ -98,17 +115,19 @@ void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t
 {
     struct storwin__pager *p = win->pager;
     const uint64_t stop = storwin__round_up(end, p->block_pages) / p->block_pages;
-    const uint64_t pages = storwin__pages(win);
 
     pthread_mutex_lock(&p->lock);
     for (uint64_t b = first / p->block_pages; b < stop; b++) {
-        uint64_t page = b * p->block_pages, page_end = storwin__min(page + p->block_pages, pages);
+        uint64_t page = b * p->block_pages, page_end = storwin__block_end(p, b), next = page;
 
         if (!(p->state[b] & PINNED))
             continue;
         p->state[b] &= (uint8_t)~PINNED;
-        if (storwin__bits_next(win, page, page_end, 1) < page_end)
+        while ((next = storwin__bits_next(win, next, page_end, 1)) < page_end) {
+            storwin__pages_touch(p, next, next + 1, 1);
             p->state[b] |= DIRTY;
+            next++;
+        }
         storwin__bits_clear(win, page, page_end);
     }
     pthread_cond_broadcast(&p->idle);

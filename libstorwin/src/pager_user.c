@@ -24,6 +24,8 @@ static void choose_sizes(struct storwin__pager *p, int resident)
         block = page;
     else if (win->opts.access_style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE))
         block = 262144;
+    if (!resident && win->opts.block_bytes > 0)
+        block = win->opts.block_bytes;
     while (!resident && block > page && block > budget / 16)
         block /= 2;
     if (block < page)
@@ -103,7 +105,9 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
                              storwin_strerror(-errno));
     p->ring = storwin__realloc(win->opts.allocator, NULL, p->ring_cap * sizeof(*p->ring));
     p->state = storwin__calloc(win->opts.allocator, (size_t)p->n_blocks, 1);
-    if (!p->ring || !p->state)
+    p->touched = storwin__calloc(win->opts.allocator, (size_t)(storwin__pages(win) / 64 + 1),
+                                 sizeof(*p->touched));
+    if (!p->ring || !p->state || !p->touched)
         return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
     if (!resident) {
         (void)madvise(p->base, (size_t)storwin__blocks_bytes(p, 0, p->n_blocks), MADV_NOHUGEPAGE);
@@ -181,6 +185,7 @@ void storwin__pager_close(struct storwin_window *win)
     pthread_cond_destroy(&p->idle);
     storwin__free(win->opts.allocator, p->ring);
     storwin__free(win->opts.allocator, p->state);
+    storwin__free(win->opts.allocator, p->touched);
     storwin__free(win->opts.allocator, p);
     win->pager = NULL;
 }
@@ -194,6 +199,8 @@ void storwin__pager_query(const struct storwin_window *win, struct storwin_info 
     info->user_faults_only = p->user_faults_only;
     info->keeps_pinned = p->stash != NULL;
     info->budget_bytes = p->max * p->block_bytes;
+    if (win->opts.pager == STORWIN_PAGER_USER)
+        info->block_bytes = p->block_bytes;
 }
 
 void storwin__pager_stats(const struct storwin_window *win, struct storwin_stats *stats)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a window became. */
-#include "internal.h"
+#include "commit.h"
 
 #include <errno.h>
 #include <string.h>
@@ -62,6 +62,13 @@ int storwin_query(const struct storwin_window *win, struct storwin_info *info)
     full.created = f ? f->created : 0;
     full.striping = f ? f->striping : STORWIN_STRIPING_NONE;
     full.huge = win->huge;
+    full.atomic = win->opts.atomic;
+    if (win->commit) {
+        full.newest_generation = win->commit->newest_generation;
+        full.generation = win->commit->last.seq ? win->commit->last.generation : 0;
+        full.recovery = win->commit->recovery;
+        full.replayed_bytes = win->commit->replayed_bytes;
+    }
     storwin__pager_query(win, &full);
     return storwin__give(info, &full, sizeof(full));
 }
@@ -96,7 +103,7 @@ int storwin_part_query(const struct storwin_window *win, uint32_t i, struct stor
     full.kind = p->kind;
     full.file = p->file;
     full.fd_offset = p->file_offset;
-    full.fd = p->kind == STORWIN_STORAGE ? win->files[p->file].fd : win->shm_fd;
+    full.fd = p->kind == STORWIN_MEMORY ? win->shm_fd : win->commit ? -1 : win->files[p->file].fd;
     full.coherent =
         full.fd >= 0 && (p->kind == STORWIN_MEMORY || win->opts.pager == STORWIN_PAGER_KERNEL);
     return storwin__give(part, &full, sizeof(full));
@@ -111,10 +118,12 @@ static int in_effect(const struct storwin_window *win, const char *key)
         return (win->opts.flags & STORWIN_MEMFD) != 0;
     if (win->opts.alloc_type == STORWIN_MEMORY)
         return 0;
-    if (strcmp(key, "storage_alloc_budget") == 0)
+    if (strcmp(key, "storage_alloc_budget") == 0 || strcmp(key, "storage_alloc_block") == 0)
         return win->opts.pager == STORWIN_PAGER_USER;
     if (strcmp(key, "storage_alloc_memory") == 0)
         return win->opts.factor_ppb == STORWIN_FACTOR_AUTO;
+    if (strcmp(key, "storage_alloc_changes") == 0)
+        return win->opts.atomic != STORWIN_ATOMIC_NONE;
     return 1;
 }
 
@@ -138,8 +147,10 @@ int storwin_hint_query(const struct storwin_window *win, const char *key, char *
         became.factor_ppb =
             pages ? (uint32_t)((storage * STORWIN_FACTOR_ONE + pages / 2) / pages) : 0;
     }
-    if (win->opts.pager == STORWIN_PAGER_USER)
+    if (win->opts.pager == STORWIN_PAGER_USER) {
         became.budget_bytes = info.budget_bytes;
+        became.block_bytes = info.block_bytes;
+    }
     if (strncmp(key, "striping_", 9) == 0 && info.striping != STORWIN_STRIPING_APPLIED) {
         if (info.striping != STORWIN_STRIPING_UNSUPPORTED)
             return -ENOENT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sync: of a range or of all, now or by a thread. */
-#include "internal.h"
+#include "commit.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -98,8 +98,8 @@ int storwin__sync_names(struct storwin_window *win, struct storwin_error *err)
  * A file that somebody has shortened: what was stored behind its end has gone, and no later write
  * says so. A resident window has all of it, and writes it again.
  */
-static void find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
-                     struct storwin__failure *cut)
+void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
+                       struct storwin__failure *cut)
 {
     for (uint32_t i = 0; i < win->n_parts; i++) {
         const struct storwin__part *part = &win->parts[i];
@@ -133,7 +133,9 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
 
     if (lo >= hi)
         return 0;
-    find_cut(win, lo, hi, &cut);
+    if (win->commit)
+        return storwin__commit(win, 0, err);
+    storwin__find_cut(win, lo, hi, &cut);
     atomic_store(&win->wrote, (unsigned)sync_span(win, lo, hi, &fail));
     if (cut.code < 0)
         storwin__failure_add(&fail, cut.code, cut.lo, cut.hi);

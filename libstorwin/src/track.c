@@ -39,12 +39,40 @@ static int scan(struct scan *s)
     return rc;
 }
 
+/*
+ * From where to where addresses are tracked: whole pages. In the first and the last page of adopted
+ * memory something else may lie, whose stores are none of the window's: storwin__edges().
+ */
+static uint64_t track_start(const struct storwin_window *win)
+{
+    return storwin__round_up((uint64_t)(uintptr_t)(win->map + win->stor_offset), win->page_bytes);
+}
+
+static uint64_t track_end(const struct storwin_window *win)
+{
+    const uint64_t page = win->page_bytes;
+    const uint64_t end = (uint64_t)(uintptr_t)(win->map + win->stor_offset) + win->stor_bytes;
+
+    return win->adopted ? end / page * page : storwin__round_up(end, page);
+}
+
+/* Pages of the window that lie partly in pages of memory that are not tracked: [0, *first) and
+ * [*last, the end). */
+void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t *last)
+{
+    const uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset);
+    const uint64_t page = win->page_bytes;
+
+    *first = track_start(win) > base;
+    *last = track_end(win) < base + win->stor_bytes ? (track_end(win) - base) / page
+                                                    : storwin__pages(win);
+}
+
 /* Tracks the storage span from now on; says how, in win->track. Everything counts as unchanged at
  * first. */
 int storwin__track_open(struct storwin_window *win)
 {
-    uint64_t start = (uint64_t)(uintptr_t)(win->map + win->stor_offset);
-    uint64_t len = storwin__pages(win) * win->page_bytes;
+    const uint64_t start = track_start(win), len = track_end(win) - start;
     struct uffdio_api api = {.api = UFFD_API, .features = WP_ASYNC};
     struct scan probe = {.size = sizeof(probe),
                          .start = start,
@@ -57,6 +85,8 @@ int storwin__track_open(struct storwin_window *win)
     int fd;
 
     win->track = STORWIN_TRACK_ALL;
+    if (start >= start + len) /* adopted, and not a page long */
+        return -1;
     if (atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_SCAN)
         return -1;
     fd = storwin__uffd_create(&user_faults_only);
@@ -84,6 +114,17 @@ void storwin__track_close(struct storwin_window *win)
     win->track_fd = -1;
 }
 
+/* Sets the bits of the window's pages that have a byte in a range of addresses. */
+static void mark(struct storwin_window *win, uint64_t start, uint64_t end)
+{
+    const uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset),
+                   page = win->page_bytes;
+
+    storwin__bits_set(
+        win, start > base ? (start - base) / page : 0,
+        storwin__min(storwin__round_up(end - base, page) / page, storwin__pages(win)));
+}
+
 /* Sets the bits of the pages that changed since the last call. What cannot be asked about has
  * changed. */
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end)
@@ -99,19 +140,21 @@ void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t
         win->track == STORWIN_TRACK_SCAN ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
 
     s.vec = (uint64_t)(uintptr_t)found;
-    s.start = base + first * page;
-    s.end = base + end * page;
+    s.start = (base + first * page) / page * page;
+    s.end = storwin__min(storwin__round_up(base + end * page, page), track_end(win));
+    if (s.start < track_start(win))
+        s.start = track_start(win);
     while (fd >= 0 && s.start < s.end) {
         int n = ioctl(fd, SCAN, &s);
 
         if (n < 0)
             break;
         for (int i = 0; i < n; i++)
-            storwin__bits_set(win, (found[i].start - base) / page, (found[i].end - base) / page);
+            mark(win, found[i].start, found[i].end);
         s.start = s.walk_end;
     }
     if (fd < 0 || s.start < s.end)
-        storwin__bits_set(win, (s.start - base) / page, end);
+        mark(win, s.start, s.end);
     if (fd >= 0)
         close(fd);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Windows come and go. Addresses are reserved for the whole window first; then each part is mapped
  * into its place. */
-#include "internal.h"
+#include "commit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,12 +109,17 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
     win->n_files = plan->n_files;
     for (uint32_t i = 0; i < win->n_parts; i++) {
         const struct storwin__part *part = &win->parts[i];
-        int rc;
+        const uint32_t atomic = win->opts.atomic;
+        int rc = 0;
 
         if (part->kind != STORWIN_STORAGE)
             continue;
-        rc = storwin__file_open(&win->files[part->file], plan->opts, plan->paths[part->file],
-                                plan->attach, part->bytes, err);
+        if (atomic)
+            rc = storwin__commit_precheck(plan->opts, plan->paths[part->file], err);
+        if (rc == 0)
+            rc = storwin__file_open(
+                &win->files[part->file], plan->opts, plan->paths[part->file], plan->attach,
+                atomic ? storwin__commit_space(part->bytes, atomic) : part->bytes, err);
         if (rc < 0)
             return rc;
         if (win->opts.pager != STORWIN_PAGER_KERNEL)
@@ -254,19 +259,37 @@ static int map_part(struct storwin_window *win, const struct storwin__part *part
     return 0;
 }
 
+/* By the page tables, if that is what is wanted and can be had. */
+static void start_tracking(struct storwin_window *win)
+{
+    win->track = STORWIN_TRACK_ALL;
+    if (win->opts.atomic && win->opts.changes == STORWIN_CHANGES_DECLARED)
+        win->track = STORWIN_TRACK_DECLARED;
+    else if (win->opts.atomic && win->opts.changes == STORWIN_CHANGES_COMPARED)
+        win->track = STORWIN_TRACK_COMPARED;
+    else if (storwin__track_open(win) < 0 &&
+             (win->adopted || storwin__pager_open(win, 1, NULL) < 0))
+        win->track = win->opts.atomic ? STORWIN_TRACK_COMPARED : STORWIN_TRACK_ALL;
+}
+
 static int start_resident(struct storwin_window *win, struct storwin_error *err)
 {
-    const uint64_t room = storwin__memory_available(NULL);
-    int rc;
+    const uint64_t room = win->adopted ? UINT64_MAX : storwin__memory_available(NULL);
+    int rc = 0;
 
     if (win->stor_bytes > room)
         return storwin__fail(err, -ENOMEM, "storage_alloc_pager",
                              "resident needs %" PRIu64 " bytes of memory; %" PRIu64
                              " are available",
                              win->stor_bytes, room);
-    win->huge = madvise(win->map + win->stor_offset,
+    win->huge = !win->adopted &&
+                madvise(win->map + win->stor_offset,
                         (size_t)(storwin__pages(win) * win->page_bytes), MADV_HUGEPAGE) == 0;
-    if (!win->files[0].created && (rc = storwin__read_span(win, err)) < 0)
+    if (win->opts.atomic)
+        rc = storwin__commit_open(win, err);
+    else if (!win->files[0].created)
+        rc = storwin__read_span(win, err);
+    if (rc < 0)
         return rc;
     /*
      * To track pages that are not there yet gives them page tables of their own, and none of them
@@ -276,8 +299,7 @@ static int start_resident(struct storwin_window *win, struct storwin_error *err)
     if (win->huge)
         (void)madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes),
                       MADV_POPULATE_WRITE);
-    if (storwin__track_open(win) < 0 && storwin__pager_open(win, 1, NULL) < 0)
-        win->track = STORWIN_TRACK_ALL;
+    start_tracking(win);
     return 0;
 }
 
@@ -312,6 +334,10 @@ static int build(struct storwin_window *win, const struct storwin__plan *plan,
         return 0;
     if (plan->sync_names && (rc = storwin__sync_names(win, err)) < 0)
         return rc;
+    win->map = plan->adopt;
+    win->adopted = plan->adopt != NULL;
+    if (win->adopted)
+        return start_pager(win, err);
     rc = reserve_addresses(win, err);
     for (uint32_t i = 0; rc == 0 && i < win->n_parts; i++)
         rc = map_part(win, &win->parts[i], err);
@@ -352,7 +378,8 @@ static void window_destroy(struct storwin_window *win)
 
     storwin__pager_close(win);
     storwin__track_close(win);
-    if (win->map)
+    storwin__commit_close(win);
+    if (win->map && !win->adopted)
         munmap(win->map, (size_t)win->map_bytes);
     for (uint32_t i = 0; win->files && i < win->n_files; i++)
         storwin__file_close(&win->files[i]);
@@ -378,12 +405,16 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
         return rc;
     if (plan->bytes > STORWIN_MAX_BYTES)
         return storwin__fail(err, -EINVAL, NULL, "a window has at most 2^46 bytes");
+    if (plan->opts->atomic && plan->bytes > STORWIN_MAX_BYTES / 4)
+        return storwin__fail(err, -EINVAL, "storage_alloc_atomic",
+                             "a window with commits has at most 2^44 bytes");
     win = storwin__calloc(plan->opts->allocator, 1, sizeof(*win));
     if (!win)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     win->opts = *plan->opts;
     win->opts.filename = NULL;
     win->page_bytes = page;
+    win->file_base = win->opts.offset_bytes;
     win->bytes = plan->bytes;
     win->map_bytes = storwin__round_up(plan->bytes, page);
     win->track_fd = win->shm_fd = -1;

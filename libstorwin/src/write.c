@@ -111,7 +111,7 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     const uint64_t at = page * win->page_bytes;
     const uint64_t bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - at);
     const uint8_t *from = job->data + (page - job->data_page) * win->page_bytes;
-    const uint64_t offset = win->opts.offset_bytes + at;
+    const uint64_t offset = win->file_base + at;
     uint64_t direct = 0, done = 0;
     int rc = 0;
 
@@ -196,8 +196,7 @@ static void ring_request(struct job *job, uint64_t page, uint64_t end)
     storwin__bits_clear(win, page, end);
     span_requests(job, page, end);
     storwin__ring_write(job->ring, win->files[0].direct_fd, win->map + win->stor_offset + at,
-                        (uint32_t)((end - page) * win->page_bytes), win->opts.offset_bytes + at,
-                        tag);
+                        (uint32_t)((end - page) * win->page_bytes), win->file_base + at, tag);
 }
 
 /* Pages [page, end) in requests that suit. */
@@ -309,13 +308,18 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
     atomic_fetch_add_explicit(&win->dirty_bytes, pages * win->page_bytes, memory_order_relaxed);
     threads = job_init(&job, win, first, end, pages);
     if (win->files[0].direct_fd >= 0 && pages > 4 && storwin__ring_open(&ring) == 0) {
+        const uint64_t at = win->opts.offset_bytes + first * win->page_bytes,
+                       bytes = (end - first) * win->page_bytes;
+
         job.ring = &ring;
+        storwin__file_writing(&win->files[0], at, bytes, 1);
         for (job.n_idle = 0; job.n_idle < STORWIN__RING_DEPTH; job.n_idle++)
             job.idle_tags[job.n_idle] = (uint16_t)job.n_idle;
         write_region(&job, first, end);
         while (ring.under_way > 0)
             collect(&job);
         storwin__ring_close(&ring);
+        storwin__file_writing(&win->files[0], at, bytes, 0);
     } else {
         storwin__parallel(threads, write_regions, &job);
     }
@@ -378,28 +382,27 @@ static int read_region(const struct storwin_window *win, uint64_t first, uint64_
     int rc = 0;
 
     while (rc == 0 && at < stop) { /* holes stay what new memory is */
-        off_t data = lseek(f->fd, (off_t)(win->opts.offset_bytes + at), SEEK_DATA), hole;
+        off_t data = -1, hole;
         uint64_t limit = stop, direct = 0;
 
-        if (data < 0 && errno == ENXIO)
+        if (!win->commit && (data = lseek(f->fd, (off_t)(win->file_base + at), SEEK_DATA)) < 0 &&
+            errno == ENXIO)
             return 0;
         if (data >= 0) {
-            at = (uint64_t)data - win->opts.offset_bytes;
+            at = (uint64_t)data - win->file_base;
             at = at / win->page_bytes * win->page_bytes;
             if (at >= stop)
                 return 0;
             hole = lseek(f->fd, data, SEEK_HOLE);
             if (hole > 0)
-                limit =
-                    storwin__min(stop, storwin__round_up((uint64_t)hole - win->opts.offset_bytes,
-                                                         win->page_bytes));
+                limit = storwin__min(
+                    stop, storwin__round_up((uint64_t)hole - win->file_base, win->page_bytes));
         }
         if (f->direct_fd >= 0)
             direct = (limit - at) / ALIGNMENT * ALIGNMENT;
-        if (direct > 0 && get(f->direct_fd, to + at, direct, win->opts.offset_bytes + at) < 0)
+        if (direct > 0 && get(f->direct_fd, to + at, direct, win->file_base + at) < 0)
             direct = 0;
-        rc =
-            get(f->fd, to + at + direct, limit - at - direct, win->opts.offset_bytes + at + direct);
+        rc = get(f->fd, to + at + direct, limit - at - direct, win->file_base + at + direct);
         at = limit;
     }
     return rc;
@@ -431,9 +434,9 @@ int storwin__read_span(struct storwin_window *win, struct storwin_error *err)
                       read_regions, &job);
     pthread_mutex_destroy(&job.lock);
     if (job.read_rc < 0)
-        return storwin__fail(
-            err, job.read_rc, "storage_alloc_filename", "read at offset %llu of the file: %s",
-            (unsigned long long)(win->opts.offset_bytes + job.read_at * win->page_bytes),
-            storwin_strerror(job.read_rc));
+        return storwin__fail(err, job.read_rc, "storage_alloc_filename",
+                             "read at offset %llu of the file: %s",
+                             (unsigned long long)(win->file_base + job.read_at * win->page_bytes),
+                             storwin_strerror(job.read_rc));
     return 0;
 }

@@ -225,6 +225,56 @@ static void failing(uint32_t pager, int dev)
     free(copy);
 }
 
+/*
+ * ext4 on such a device: what could not be written into reserved blocks is there after the sync
+ * that says so, and not only in the page cache.
+ */
+static void reserved_blocks(void)
+{
+    struct storwin_opts opts = storage_opts(test_path("ext4/file"));
+    const uint64_t image = 4 * SIZE, bytes = 2 * SIZE - 100;
+    struct storwin_window *win;
+    struct storwin_error err;
+    uint8_t *base, *copy = malloc(bytes);
+    char options[64], command[256];
+    int dev, status;
+
+    snprintf(options, sizeof(options), "size=%llu", (unsigned long long)(SIZE * 5 / 4));
+    CHECK(copy && mkdir(test_path("ext4"), 0700) == 0);
+    CHECK(mount("none", test_path("full"), "tmpfs", 0, options) == 0);
+    write_file(test_path("full/image"), image - 1, "", 1);
+    snprintf(command, sizeof(command),
+             "mke2fs -q -F -t ext4 -O ^has_journal -N 64 -E nodiscard %s > %s 2>&1",
+             test_path("full/image"), test_path("mke2fs.out"));
+    status = system(command);
+    dev = attach(test_path("full/image"));
+    if (status != 0 || mount(dev_path, test_path("ext4"), "ext4", 0, "errors=continue") < 0) {
+        printf("left out: ext4 without room: needs e2fsprogs and a kernel with ext4\n");
+        close(dev);
+        free(copy);
+        return;
+    }
+    CHECK(storwin_alloc(&opts, bytes, &win, &err) == 0);
+    base = storwin_base(win);
+    memset(base, 5, bytes);
+    CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) < 0);
+    printf("ext4: %s\n", err.text);
+    CHECK(mount("none", test_path("full"), NULL, MS_REMOUNT, "size=64m") == 0);
+    if (storwin_sync(win, 0, STORWIN_TO_END, &err) < 0) /* what the flusher had tried meanwhile */
+        CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) == 0);
+    CHECK(storwin_free(win, &err) == 0);
+    CHECK(file_size(test_path("ext4/file")) == bytes);
+    CHECK(umount(test_path("ext4")) == 0 &&
+          mount(dev_path, test_path("ext4"), "ext4", 0, "errors=continue") == 0);
+    read_file(test_path("ext4/file"), 0, copy, bytes);
+    for (uint64_t i = 0; i < bytes; i++)
+        CHECK(copy[i] == 5);
+    CHECK(umount(test_path("ext4")) == 0);
+    close(dev);
+    umount2(test_path("full"), MNT_DETACH);
+    free(copy);
+}
+
 int main(void)
 {
     char options[64];
@@ -254,5 +304,6 @@ int main(void)
         close(dev);
         umount2(test_path("full"), MNT_DETACH); /* the device goes a little later */
     }
+    reserved_blocks();
     return 0;
 }

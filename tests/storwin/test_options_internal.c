@@ -18,6 +18,15 @@ struct row {
 };
 
 static const struct row rows[] = {
+    {"storage_alloc_atomic", "none", 0, NULL},
+    {"storage_alloc_atomic", "auto", 0, NULL},
+    {"storage_alloc_atomic", "true", STORWIN_EVALUE, NULL},
+    {"storage_alloc_changes", "tracked", 0, NULL},
+    {"storage_alloc_changes", "seen", STORWIN_EVALUE, NULL},
+    {"storage_alloc_generation", "1", 0, NULL},
+    {"storage_alloc_generation", "9223372036854775807", 0, NULL},
+    {"storage_alloc_generation", "0", STORWIN_EVALUE, NULL},
+    {"storage_alloc_generation", "newest", STORWIN_EVALUE, NULL},
     {"alloc_type", "memory", 0, NULL},
     {"alloc_type", "storage", 0, NULL},
     {"alloc_type", "Storage", STORWIN_EVALUE, NULL},
@@ -85,9 +94,17 @@ static const struct row rows[] = {
     {"file_perm", "0777", 0, NULL},
     {"file_perm", "01000", STORWIN_EVALUE, NULL},
     {"file_perm", "04755", STORWIN_EVALUE, NULL},
-    {"file_perm", "600", STORWIN_EVALUE, NULL},
+    {"file_perm", "384", 0, "0600"}, /* decimal, as printed from S_IRUSR | S_IWUSR */
+    {"file_perm", "511", 0, "0777"},
+    {"file_perm", "512", STORWIN_EVALUE, NULL},
+    {"file_perm", "38a", STORWIN_EVALUE, NULL},
     {"file_perm", "0608", STORWIN_EVALUE, NULL},
     {"file_perm", "", STORWIN_EVALUE, NULL},
+    {"storage_alloc_block", "4096", 0, NULL},
+    {"storage_alloc_block", "1048576", 0, NULL},
+    {"storage_alloc_block", "2048", STORWIN_EVALUE, NULL},
+    {"storage_alloc_block", "12288", STORWIN_EVALUE, NULL},
+    {"storage_alloc_block", "2097152", STORWIN_EVALUE, NULL},
     {"striping_factor", "0", STORWIN_EVALUE, NULL},
     {"striping_factor", "1", 0, NULL},
     {"striping_factor", "65535", 0, NULL},
@@ -211,6 +228,11 @@ static void every_field(void **state)
     SETS("storage_alloc_budget", "2097152", budget_bytes, 2097152);
     SETS("storage_alloc_memory", "12345", memory_bytes, 12345);
     SETS("storage_alloc_threads", "5", n_threads, 5);
+    SETS("storage_alloc_atomic", "journal", atomic, STORWIN_ATOMIC_JOURNAL);
+    SETS("storage_alloc_atomic", "slots", atomic, STORWIN_ATOMIC_SLOTS);
+    SETS("storage_alloc_changes", "declared", changes, STORWIN_CHANGES_DECLARED);
+    SETS("storage_alloc_changes", "compared", changes, STORWIN_CHANGES_COMPARED);
+    SETS("storage_alloc_generation", "7", generation, 7);
 }
 
 /* Every key of the table is tried above, and is listed. */
@@ -308,6 +330,9 @@ static void struct_limits(void **state)
     assert_string_equal(err.hint, name)
     assert_int_equal(storwin__opts_check(&good, page, &err), 0);
     BAD(alloc_type, 2, STORWIN_EVALUE, "alloc_type");
+    BAD(block_bytes, 2048, STORWIN_EVALUE, "storage_alloc_block");
+    BAD(block_bytes, 12288, STORWIN_EVALUE, "storage_alloc_block");
+    BAD(block_bytes, 2097152, STORWIN_EVALUE, "storage_alloc_block");
     BAD(order, 2, STORWIN_EVALUE, "storage_alloc_order");
     BAD(pager, 3, STORWIN_EVALUE, "storage_alloc_pager");
     BAD(factor_ppb, STORWIN_FACTOR_ONE + 1, STORWIN_EVALUE, "storage_alloc_factor");
@@ -346,9 +371,9 @@ static void explains(void **state)
     (void)state;
     for (int code = 3; code >= -200; code--)
         assert_true(strlen(storwin_strerror(code)) > 0);
-    for (int code = STORWIN_EVALUE; code >= STORWIN_ENOWIN; code--)
+    for (int code = STORWIN_EVALUE; code >= STORWIN_ERACE; code--)
         assert_string_not_equal(storwin_strerror(code), "unknown error code");
-    assert_string_equal(storwin_strerror(STORWIN_ENOWIN - 1), "unknown error code");
+    assert_string_equal(storwin_strerror(STORWIN_ERACE - 1), "unknown error code");
     assert_string_equal(storwin_strerror(INT32_MIN), "unknown error code");
     assert_string_equal(storwin_strerror(-ENOSPC), "No space left on device");
     assert_string_equal(storwin_version(), STORWIN_VERSION);

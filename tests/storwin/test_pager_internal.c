@@ -264,6 +264,84 @@ static void after_fork(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
+/* Blocks are as long as was asked for, within a sixteenth of the bound; and only pages that were
+ * stored into are written, by a sync and by evictions. */
+static void exact(void **state)
+{
+    const uint64_t bytes = UINT64_C(8) << 20, block = 262144;
+    const char *path = test_path("exact");
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *win;
+    uint8_t *base, *copy = malloc(bytes);
+    uint64_t written;
+
+    (void)state;
+    opts.pager = STORWIN_PAGER_USER;
+    opts.budget_bytes = STORWIN_MIN_BUDGET;
+    opts.block_bytes = block;
+    opts.flags = STORWIN_UNLINK;
+    if (storwin_alloc(&opts, bytes, &win, NULL) == STORWIN_EPAGER)
+        skip();
+    assert_int_equal(storwin_query(win, &info), 0);
+    assert_int_equal(info.block_bytes, STORWIN_MIN_BUDGET / 16);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    opts.budget_bytes = UINT64_C(16) << 20;
+    assert_int_equal(storwin_alloc(&opts, bytes, &win, NULL), 0);
+    assert_int_equal(storwin_query(win, &info), 0);
+    assert_int_equal(info.block_bytes, block);
+    base = storwin_base(win);
+    for (uint64_t at = 0; at < bytes; at += block)
+        base[at + 5 * page] = 3; /* as the block is filled */
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+    assert_int_equal(window_stats(win).written_bytes, bytes / block * page);
+    for (uint64_t at = 0; at < bytes; at += block)
+        base[at + 9 * page] = 4; /* in a block that is there */
+    written = window_stats(win).written_bytes;
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+    assert_int_equal(window_stats(win).written_bytes - written, bytes / block * page);
+    assert_int_equal(storwin_free(win, NULL), 0);
+    opts.budget_bytes = STORWIN_MIN_BUDGET;
+    assert_int_equal(storwin_alloc(&opts, bytes, &win, NULL), 0);
+    base = storwin_base(win);
+    for (uint64_t at = 0; at < bytes; at += block)
+        base[at + 7 * page] = 6;
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+    assert_int_equal(window_stats(win).written_bytes, bytes / block * page);
+    read_file(path, 0, copy, bytes);
+    for (uint64_t at = 0; at < bytes; at += page)
+        assert_int_equal(copy[at], at % block == 7 * page ? 6 : 0);
+    free(copy);
+    assert_int_equal(storwin_free(win, NULL), 0);
+}
+
+/* A file that somebody shortens: evictions make it longer again before the next sync looks, which
+ * must report all of what has gone all the same. */
+static void shortened(void **state)
+{
+    const uint64_t bytes = UINT64_C(8) << 20, left = UINT64_C(2) << 20;
+    const char *path = test_path("shortened");
+    struct storwin_window *win = open_user(path, bytes, STORWIN_MIN_BUDGET, 0);
+    uint8_t *copy = malloc(bytes);
+    struct storwin_error err;
+
+    (void)state;
+    memset(storwin_base(win), 1, bytes);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+    assert_int_equal(truncate(path, (off_t)left), 0);
+    memset(storwin_base(win), 2, bytes);
+    assert_true(file_size(path) > left); /* an eviction did that */
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), STORWIN_ESHORT);
+    assert_int_equal(err.offset, left);
+    assert_int_equal(err.bytes, bytes - left);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), 0);
+    read_file(path, 0, copy, bytes);
+    for (uint64_t i = 0; i < bytes; i++)
+        assert_int_equal(copy[i], 2);
+    free(copy);
+    assert_int_equal(storwin_free(win, NULL), 0);
+}
+
 /* Makes the pager evict everything but what it may not. */
 static void push_out(struct storwin_window *win, uint64_t from)
 {
@@ -478,6 +556,8 @@ int main(void)
         cmocka_unit_test(system_calls),
         cmocka_unit_test(refused),
         cmocka_unit_test(after_fork),
+        cmocka_unit_test(exact),
+        cmocka_unit_test(shortened),
         cmocka_unit_test(pinned_page),
         cmocka_unit_test(copies_meet_evictions),
         cmocka_unit_test(few_descriptors),

@@ -144,8 +144,8 @@ int program_next(struct program *p, int *which, uint64_t *trial)
             if (++*trial == p->n_trials)
                 return 0;
         }
-    } while (p->works[*which] == 0 && (*trial > 0 || *which > 0));
-    return p->works[*which] != 0;
+    } while (p->works[*which] == 0 && *which > 0);
+    return 1;
 }
 
 MPI_Info program_info(const char *hints, const char *extra)
@@ -187,14 +187,17 @@ int program_window(struct program *p, int which, MPI_Aint bytes, int disp_unit, 
                    MPI_Win *win)
 {
     MPI_Info info = program_info(p->cases[which].hints, NULL);
+    int first = 1;
 
     MPI_Win_allocate(bytes, disp_unit, info, MPI_COMM_WORLD, base, win);
     MPI_Info_free(&info);
     if (p->works[which] < 0)
         p->works[which] = in_effect(*win, p->cases[which].hints);
+    else
+        first = 0;
     if (p->works[which])
         return 1;
-    if (p->rank == 0)
+    if (p->rank == 0 && first)
         fprintf(stderr, "%s: %s: skipped: this MPI ignores the hints; run it with libswmpi.so\n",
                 p->name, p->cases[which].who);
     MPI_Win_free(win);

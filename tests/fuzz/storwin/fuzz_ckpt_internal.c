@@ -16,12 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../../libstorwin/src/ckpt.h"
 #include "fuzz.h"
+#include "fuzz_scratch.h"
 #include "../../../libstorwin/src/internal.h"
 
 #define MAX_STATE  12288u /* three blocks under a sum each */
@@ -146,30 +146,6 @@ static struct seen look(struct file *f)
         }
     }
     return s;
-}
-
-/* Somewhere for the file that nobody else sees and that goes with this process however it ends;
- * else the working directory. */
-static const char *directory(void)
-{
-    static char dir[40];
-    int mnt = -1;
-
-    if (dir[0])
-        return dir;
-#ifdef FSOPEN_CLOEXEC
-    int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
-
-    if (fs >= 0 && fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
-        mnt = fsmount(fs, FSMOUNT_CLOEXEC, 0);
-    if (fs >= 0)
-        close(fs);
-#endif
-    if (mnt >= 0)
-        snprintf(dir, sizeof(dir), "/proc/self/fd/%d", mnt);
-    else
-        strcpy(dir, ".");
-    return dir;
 }
 
 static void store(struct file *f)
@@ -309,7 +285,7 @@ static void whole_file(const uint8_t *input, size_t size)
     struct seen s;
 
     memset(&f, 0, sizeof(f));
-    snprintf(f.path, sizeof(f.path), "%s/fuzz_storwin_ckpt.%ld", directory(), (long)getpid());
+    snprintf(f.path, sizeof(f.path), "%s/fuzz_storwin_ckpt.%ld", fuzz_directory(), (long)getpid());
     storwin_opts_init(&f.opts);
     f.opts.filename = f.path;
     f.opts.pager = how & 1 ? STORWIN_PAGER_RESIDENT : STORWIN_PAGER_KERNEL;

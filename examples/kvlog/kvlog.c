@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kvlog FILE [MILLISECONDS]: a table of keys and values in memory that survives kill -9 and power
+ * cuts. The table is the program's own; storwin_adopt() brings back its last commit, and every
+ * second, or after so many milliseconds, storwin_commit() makes durable what changed.
+ *
+ * Commands come on standard input: `set KEY VALUE`, `get KEY`, `count`. After a commit it prints
+ * `committed GENERATION ENTRIES`: what was set before that line is never lost, and of what was set
+ * later a crash leaves nothing or all up to the commit in between.
+ */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <storwin.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define N_SLOTS 16384u /* a power of 2 */
+
+/* No pointers in it: it comes back in another process, at another address. */
+struct entry {
+    char key[32], value[96];
+};
+static struct {
+    uint64_t n_entries;
+    struct entry slots[N_SLOTS];
+} table __attribute__((aligned(4096)));
+
+static int changed; /* since the last commit */
+
+/* Where the key is, or could be; NULL: the table is full. */
+static struct entry *find(const char *key)
+{
+    uint32_t hash = 2166136261u;
+
+    for (const char *p = key; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 16777619u;
+    for (uint32_t i = 0; i < N_SLOTS; i++) {
+        struct entry *e = &table.slots[(hash + i) % N_SLOTS];
+
+        if (!e->key[0] || strcmp(e->key, key) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+static void command(char *line)
+{
+    char *word = strtok(line, " \t"), *key = strtok(NULL, " \t"), *value = strtok(NULL, "");
+    struct entry *e = key && strlen(key) < sizeof(e->key) ? find(key) : NULL;
+
+    if (word && strcmp(word, "count") == 0 && !key) {
+        printf("count %" PRIu64 "\n", table.n_entries);
+    } else if (word && strcmp(word, "get") == 0 && e && !value) {
+        printf("%s\n", e->value);
+    } else if (word && strcmp(word, "set") == 0 && e && value && strlen(value) < sizeof(e->value)) {
+        table.n_entries += !e->key[0];
+        strcpy(e->key, key);
+        strcpy(e->value, value);
+        changed = 1;
+    } else if (word) {
+        fprintf(stderr,
+                "kvlog: want `set KEY VALUE` (31 and 95 bytes, %u keys), `get KEY` or `count`\n",
+                N_SLOTS);
+    }
+}
+
+static int commit(struct storwin_window *win)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_error err;
+
+    if (!changed)
+        return 0;
+    if (storwin_commit(win, &err) < 0) {
+        fprintf(stderr, "kvlog: commit: %s\n", err.text);
+        return -1;
+    }
+    changed = 0;
+    storwin_query(win, &info);
+    printf("committed %" PRIu64 " %" PRIu64 "\n", info.generation, table.n_entries);
+    return 0;
+}
+
+/* Does the lines that have come. 0: the end of the input. */
+static int more_input(void)
+{
+    static char text[4096];
+    static size_t have;
+    ssize_t n = read(0, text + have, sizeof(text) - 1 - have);
+    char *line = text, *end;
+
+    if (n <= 0)
+        return 0;
+    have += (size_t)n;
+    text[have] = '\0';
+    for (; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        command(line);
+    }
+    have -= (size_t)(line - text);
+    memmove(text, line, have);
+    if (have == sizeof(text) - 1) /* no command is so long */
+        have = 0;
+    return 1;
+}
+
+static long now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (long)(t.tv_sec * 1000 + t.tv_nsec / 1000000);
+}
+
+int main(int argc, char **argv)
+{
+    const long pause = argc == 3 ? atol(argv[2]) : 1000;
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    struct storwin_opts opts;
+    struct storwin_window *win;
+    struct storwin_error err;
+    int going = 1;
+
+    if (argc < 2 || argc > 3 || pause <= 0) {
+        fprintf(stderr, "usage: kvlog FILE [MILLISECONDS]\n");
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    storwin_opts_init(&opts);
+    opts.alloc_type = STORWIN_STORAGE;
+    opts.filename = argv[1];
+    if (storwin_adopt(&table, sizeof(table), &opts, &win, &err) < 0) {
+        fprintf(stderr, "kvlog: %s: %s\n", argv[1], err.text);
+        return 1;
+    }
+    for (long next = now_ms() + pause, now; going; next = now_ms() + pause) {
+        while (going && (now = now_ms()) < next)
+            if (poll(&input, 1, (int)(next - now)) > 0)
+                going = more_input();
+        if (commit(win) < 0)
+            return 1;
+    }
+    return storwin_free(win, NULL) < 0;
+}

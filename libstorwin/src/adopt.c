@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows over memory that exists already. */
+#include "internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+/* What /proc/self/maps says of a range. */
+struct range {
+    uint64_t lo, hi;
+    int writable, shared; /* all of it is; some of it is */
+};
+
+static int look(struct range *r)
+{
+    FILE *file = fopen("/proc/self/maps", "re");
+    char line[512];
+    uint64_t next = r->lo;
+
+    if (!file)
+        return -errno;
+    while (next < r->hi && fgets(line, sizeof(line), file)) {
+        uint64_t lo, hi;
+        char perms[5];
+
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &lo, &hi, perms) != 3 || hi <= next)
+            continue;
+        if (lo > next || perms[0] != 'r' || perms[1] != 'w')
+            break;
+        r->shared |= perms[3] == 's';
+        next = hi;
+    }
+    fclose(file);
+    r->writable = next >= r->hi;
+    return 0;
+}
+
+/* Whether changes of this memory can be found in the way that was asked for. */
+static int check_memory(const void *ptr, uint64_t bytes, uint32_t changes,
+                        struct storwin_error *err)
+{
+    struct range r = {.lo = (uint64_t)(uintptr_t)ptr, .hi = (uint64_t)(uintptr_t)ptr + bytes};
+    int rc = look(&r);
+
+    if (rc < 0 && changes != STORWIN_CHANGES_TRACKED)
+        return 0;
+    if (rc == 0 && !r.writable)
+        return storwin__fail(err, -EFAULT, NULL, "%" PRIu64 " bytes at %p are not all writable",
+                             bytes, ptr);
+    if ((rc < 0 || r.shared) && changes == STORWIN_CHANGES_TRACKED)
+        return storwin__fail(err, -EOPNOTSUPP, "storage_alloc_changes",
+                             "stores of other processes into %s memory cannot be tracked; set "
+                             "storage_alloc_changes to declared or compared",
+                             rc < 0 ? "possibly shared" : "shared");
+    return 0;
+}
+
+int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
+                  struct storwin_window **win, struct storwin_error *err)
+{
+    struct storwin_opts own;
+    struct storwin__plan plan = {
+        .opts = &own, .bytes = bytes, .paths = &own.filename, .n_files = 1, .adopt = ptr};
+    int rc;
+
+    if (!ptr || !win || !opts || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)ptr)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or the length is 0");
+    if ((rc = storwin__opts_or_defaults(&own, opts, err)) < 0)
+        return rc;
+    own.alloc_type = STORWIN_STORAGE;
+    own.factor_ppb = STORWIN_FACTOR_ONE;
+    own.pager = STORWIN_PAGER_RESIDENT;
+    own.flags &= ~STORWIN_MEMFD;
+    if (own.atomic == STORWIN_ATOMIC_NONE)
+        own.atomic = STORWIN_ATOMIC_AUTO;
+    if ((rc = check_memory(ptr, bytes, own.changes, err)) < 0)
+        return rc;
+    return storwin__window_create(&plan, win, err);
+}

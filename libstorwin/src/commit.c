@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Atomic commits: what changed is found, written in the way that suits, and made to count. */
+#include "commit.h"
+#include "sum.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLICE        1024u /* pages that a thread sums at a time */
+#define FLIP_PERCENT 40 /* STORWIN_ATOMIC_AUTO: from here on an area is cheaper than the journal */
+
+uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block)
+{
+    const uint64_t at = block * STORWIN__BLOCK;
+
+    return at < win->stor_bytes ? storwin__min(STORWIN__BLOCK, win->stor_bytes - at) : 0;
+}
+
+/* Sums the blocks of a page anew; whether that changes anything. */
+int storwin__resum(struct storwin_window *win, uint64_t page)
+{
+    struct storwin__commit *c = win->commit;
+    const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
+    const uint8_t *at = win->map + win->stor_offset;
+    int differs = 0;
+
+    for (uint64_t b = page * per_page; b < storwin__min((page + 1) * per_page, c->n_blocks); b++) {
+        uint64_t sum =
+            storwin__sum(at + b * STORWIN__BLOCK, (size_t)storwin__block_bytes(win, b), b);
+
+        differs |= sum != c->sums[b];
+        atomic_fetch_add_explicit(&c->total, sum - c->sums[b], memory_order_relaxed);
+        c->sums[b] = sum;
+    }
+    return differs;
+}
+
+/* Moves one set into another; whether there was anything. */
+static int set_move(atomic_uint_least64_t *to, atomic_uint_least64_t *from, uint64_t n_words)
+{
+    uint64_t any = 0;
+
+    for (uint64_t i = 0; i < n_words; i++) {
+        const uint64_t word = atomic_exchange_explicit(&from[i], 0, memory_order_relaxed);
+
+        if (word)
+            atomic_fetch_or_explicit(&to[i], word, memory_order_relaxed);
+        any |= word;
+    }
+    return any != 0;
+}
+
+/* Adds to the changed pages those of [first, end) whose sum differs; whether any does. */
+static int compare(struct storwin_window *win, uint64_t first, uint64_t end)
+{
+    int any = 0;
+
+    for (; first < end; first++)
+        if (storwin__resum(win, first)) {
+            storwin__set_add(win->commit->changed, first, first + 1);
+            any = 1;
+        }
+    return any;
+}
+
+struct comparison {
+    struct storwin_window *win;
+    const atomic_uint_least64_t *set, *but;
+    atomic_uint_least64_t next;
+    atomic_int any;
+};
+
+static void compare_slices(void *ctx)
+{
+    struct comparison *job = ctx;
+    const uint64_t pages = storwin__pages(job->win);
+    uint64_t first;
+
+    while ((first = atomic_fetch_add_explicit(&job->next, SLICE, memory_order_relaxed)) < pages) {
+        const uint64_t end = storwin__min(first + SLICE, pages);
+
+        for (uint64_t p = job->set ? storwin__set_next(job->set, first, end, 1) : first; p < end;
+             p = job->set ? storwin__set_next(job->set, p + 1, end, 1) : p + 1)
+            if (!(job->but && storwin__set_next(job->but, p, p + 1, 1) == p) &&
+                compare(job->win, p, p + 1))
+                atomic_store_explicit(&job->any, 1, memory_order_relaxed);
+    }
+}
+
+/* The same of all pages, or of a set, but for those in another. */
+int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
+                     const atomic_uint_least64_t *but)
+{
+    struct comparison job = {.win = win, .set = set, .but = but};
+    const uint64_t pages = storwin__pages(win);
+    const uint64_t n = (set ? storwin__set_count(set, pages) : pages) / SLICE;
+
+    storwin__parallel((unsigned)storwin__min(n, storwin__threads(win)), compare_slices, &job);
+    return atomic_load(&job.any);
+}
+
+/* Adds to the changed pages what this process's page tables say was stored into since the last
+ * call; whether anything was. */
+static int harvest(struct storwin_window *win)
+{
+    const uint64_t pages = storwin__pages(win);
+    uint64_t first, last;
+    int any;
+
+    if (win->track == STORWIN_TRACK_FAULTS)
+        storwin__pager_take(win, 0, pages, 1);
+    else
+        storwin__track_harvest(win, 0, pages);
+    any = set_move(win->commit->changed, win->dirty, win->commit->n_words);
+    if (win->track == STORWIN_TRACK_FAULTS)
+        storwin__pager_release(win, 0, pages);
+    storwin__edges(win, &first, &last);
+    any |= compare(win, 0, first);
+    any |= compare(win, last, pages);
+    return any;
+}
+
+static int tracked(const struct storwin_window *win)
+{
+    return win->track == STORWIN_TRACK_SCAN || win->track == STORWIN_TRACK_FAULTS;
+}
+
+/* Brings the set of changed pages and their sums up to date. */
+static void find_changes(struct storwin_window *win)
+{
+    struct storwin__commit *c = win->commit;
+
+    (void)set_move(c->changed, c->touched, c->n_words);
+    if (tracked(win))
+        (void)harvest(win);
+    (void)storwin__compare(win, win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed, NULL);
+}
+
+/* Whether anything was stored since find_changes(), and so may be in what was written or not. */
+static int stored_meanwhile(struct storwin_window *win, int flip)
+{
+    struct storwin__commit *c = win->commit;
+
+    if (tracked(win))
+        return harvest(win);
+    return storwin__compare(win, flip || win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed,
+                            NULL);
+}
+
+static int flips(const struct storwin_window *win, uint64_t n_changed)
+{
+    const struct storwin__commit *c = win->commit;
+
+    return c->whole || win->opts.atomic == STORWIN_ATOMIC_SLOTS ||
+           !storwin__journal_fits(win, n_changed) ||
+           (win->opts.atomic == STORWIN_ATOMIC_AUTO &&
+            n_changed * 100 >= storwin__pages(win) * FLIP_PERCENT);
+}
+
+/* Gives back the space of areas that no record needs any more. */
+static void give_back(struct storwin_window *win)
+{
+    struct storwin__commit *c = win->commit;
+
+    if (c->old_bytes == 0 || win->files[0].device || c->pending.base != c->last.base)
+        return;
+    (void)fallocate(win->files[0].fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    (off_t)(win->opts.offset_bytes + c->old_base), (off_t)c->old_bytes);
+    c->old_bytes = 0;
+}
+
+/* Writes the record of data that are durable. If that fails it may be there or not: nothing that it
+ * needs is touched before it has been written again. */
+static int finish(struct storwin_window *win, struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+    int rc;
+
+    if (c->pending.seq == 0)
+        return 0;
+    rc = storwin__record_write(win, &c->pending);
+    if (rc < 0)
+        return storwin__fail(err, rc, "storage_alloc_filename",
+                             "the record of generation %" PRIu64 " in \"%.80s\": %s",
+                             c->pending.generation, win->path, storwin_strerror(rc));
+    give_back(win);
+    c->last = c->pending;
+    memset(&c->pending, 0, sizeof(c->pending));
+    c->place = 1 - c->place;
+    return storwin__sync_names(win, err);
+}
+
+/* The data of a generation are durable: it counts with its record. */
+static void conclude(struct storwin_window *win, const struct storwin__record *next, int flip)
+{
+    struct storwin__commit *c = win->commit;
+
+    c->pending = *next;
+    c->pending.seq = ++c->newest_seq;
+    c->pending.place = c->place;
+    c->newest_generation = next->generation;
+    if (flip)
+        storwin__commit_flipped(c);
+    for (uint64_t i = 0; i < c->n_words; i++) {
+        const uint64_t word = atomic_exchange_explicit(&c->changed[i], 0, memory_order_relaxed);
+
+        if (!flip) {
+            atomic_fetch_or_explicit(&c->since[i], word, memory_order_relaxed);
+            atomic_fetch_or_explicit(&c->behind[i], word, memory_order_relaxed);
+        }
+    }
+}
+
+/* Writes what changed in the way that suits; *next is the record that makes it count. */
+static int write_changes(struct storwin_window *win, uint64_t n_changed, int flip,
+                         uint64_t generation, struct storwin__record *next)
+{
+    struct storwin__failure fail = {0, 0, 0};
+
+    if (flip)
+        return storwin__commit_flip(win, generation, next, &fail);
+    if (n_changed == 0) { /* the number alone */
+        *next = win->commit->last;
+        next->generation = generation;
+        return 0;
+    }
+    atomic_fetch_add_explicit(&win->dirty_bytes, n_changed * win->page_bytes, memory_order_relaxed);
+    return storwin__journal_append(win, generation, next);
+}
+
+/* As this generation; 0: as the next one, if anything changed. */
+int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+    struct storwin__record next;
+    uint64_t n_changed;
+    int flip, rc = finish(win, err);
+
+    if (rc < 0)
+        return rc;
+    find_changes(win);
+    n_changed = storwin__set_count(c->changed, storwin__pages(win));
+    atomic_fetch_add(&win->n_syncs, 1);
+    if (n_changed == 0 && !c->whole && generation == 0)
+        return storwin__sync_names(win, err);
+    if (generation == 0)
+        generation = c->newest_generation + 1;
+    flip = flips(win, n_changed);
+    rc = write_changes(win, n_changed, flip, generation, &next);
+    if (rc < 0)
+        return storwin__fail(err, rc, "storage_alloc_filename",
+                             "commit of \"%.80s\": %s; it still holds generation %" PRIu64,
+                             win->path, storwin_strerror(rc), c->last.generation);
+    if (stored_meanwhile(win, flip))
+        return storwin__fail(err, STORWIN_ERACE, NULL,
+                             "something stored into the window while it was committed; \"%.80s\" "
+                             "still holds generation %" PRIu64,
+                             win->path, c->last.generation);
+    conclude(win, &next, flip);
+    return finish(win, err);
+}
+
+/* The last commit failed when all but its record was there. With that it is complete; under its
+ * number nothing newer can be committed. */
+static int commit_again(struct storwin_window *win, struct storwin_error *err)
+{
+    int rc = finish(win, err);
+
+    if (rc < 0)
+        return rc;
+    find_changes(win);
+    return storwin__set_count(win->commit->changed, storwin__pages(win)) == 0
+               ? 0
+               : storwin__fail(err, STORWIN_ERACE, NULL,
+                               "something stored into the window since generation %" PRIu64
+                               " was to be committed",
+                               win->commit->last.generation);
+}
+
+static int check_commit(const struct storwin_window *win, struct storwin_error *err)
+{
+    if (!win)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    if (storwin__owned(win, err) < 0)
+        return STORWIN_ESTATE;
+    if (atomic_load(&win->async) != STORWIN__IDLE)
+        return storwin__fail(err, STORWIN_ESTATE, NULL, "an asynchronous sync was not waited for");
+    return win->opts.atomic ? 0
+                            : storwin__fail(err, STORWIN_ESTATE, "storage_alloc_atomic",
+                                            "the window has no storage_alloc_atomic");
+}
+
+int storwin_commit(struct storwin_window *win, struct storwin_error *err)
+{
+    int rc = check_commit(win, err);
+
+    return rc == 0 && win->commit ? storwin__commit(win, 0, err)
+                                  : rc; /* else all of it is memory */
+}
+
+int storwin_commit_as(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
+{
+    int rc = check_commit(win, err);
+
+    if (rc < 0 || !win->commit)
+        return rc;
+    if (win->commit->pending.seq > 0 && win->commit->pending.generation == generation)
+        return commit_again(win, err);
+    if (generation <= win->commit->newest_generation || generation > INT64_MAX)
+        return storwin__fail(err, STORWIN_EVALUE, NULL,
+                             "generation %" PRIu64 " is not above %" PRIu64
+                             ", which was used already, and below 2^63",
+                             generation, win->commit->newest_generation);
+    return storwin__commit(win, generation, err);
+}
+
+int storwin_touched(struct storwin_window *win, uint64_t offset, uint64_t bytes)
+{
+    uint64_t lo, hi;
+
+    if (!win)
+        return -EINVAL;
+    if (bytes == STORWIN_TO_END && offset <= win->bytes)
+        bytes = win->bytes - offset;
+    if (offset > win->bytes || bytes > win->bytes - offset)
+        return STORWIN_ERANGE;
+    if (win->owner != getpid() || !win->commit)
+        return STORWIN_ESTATE;
+    lo = offset > win->stor_offset ? offset - win->stor_offset : 0;
+    hi = offset + bytes > win->stor_offset ? offset + bytes - win->stor_offset : 0;
+    hi = storwin__min(hi, win->stor_bytes);
+    if (lo < hi)
+        storwin__set_add(win->commit->touched, lo / win->page_bytes,
+                         storwin__round_up(hi, win->page_bytes) / win->page_bytes);
+    return 0;
+}

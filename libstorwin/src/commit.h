@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Atomic commits: what a file of them looks like, as LAYOUT.md says, and what the parts share.
+ *
+ * A file has two areas for the whole state, which take turns as *home*, and a journal. A commit
+ * either appends what changed to the journal, or writes the other area and makes that home, with an
+ * empty journal. Neither overwrites anything that the last record needs, and only then the next
+ * record is written: so every crash leaves the state of one of these two records.
+ *
+ *     append   changed blocks behind the end of the journal    flush    record    flush
+ *     flip     what the other area lacks, into that area       flush    record    flush
+ *
+ * A record stands in one of two places that take turns, twice in each. After a failure nothing that
+ * was handed to the kernel counts as written: the next commit writes it again.
+ */
+#ifndef STORWIN_COMMIT_H
+#define STORWIN_COMMIT_H
+
+#include "internal.h"
+
+#include <sys/uio.h>
+
+#define STORWIN__RECORD_MAGIC  UINT64_C(0x4d4f54414e495753) /* "SWINATOM" */
+#define STORWIN__BATCH_MAGIC   UINT64_C(0x4c4e524a4e495753) /* "SWINJRNL" */
+#define STORWIN__RECORD_ORDER  0x01020304u
+#define STORWIN__RECORD_LAYOUT 1u
+#define STORWIN__BLOCK         UINT64_C(4096)  /* unit of the journal and of checksums */
+#define STORWIN__PLACE_BYTES   UINT64_C(65536) /* from one place of records to the other */
+#define STORWIN__COPY_BYTES    UINT64_C(32768) /* from one copy of a record to the other */
+#define STORWIN__FIRST_AREA    (2 * STORWIN__PLACE_BYTES)
+#define STORWIN__AREA_UNIT     UINT64_C(65536) /* areas are a multiple of this */
+
+/* In the byte order of the machine, which `order` tells. Fits one sector. */
+struct storwin__record {
+    uint64_t magic;
+    uint32_t order, layout;
+    uint32_t place, copy; /* where it stands */
+    uint32_t block_bytes;
+    uint32_t home;                       /* area 0 or 1 */
+    uint64_t seq;                        /* of records, from 1 */
+    uint64_t bytes;                      /* length of the state */
+    uint64_t base, cap;                  /* the areas: where they begin, bytes of one */
+    uint64_t generation, data_sum;       /* with the journal */
+    uint64_t home_generation, home_sum;  /* without it */
+    uint64_t epoch;                      /* seq of the record that made this area home */
+    uint64_t journal_bytes, journal_sum; /* how much of it counts; the sum of its last batch */
+    uint64_t reserved;                   /* 0 */
+    uint64_t sum;                        /* of all before */
+};
+_Static_assert(offsetof(struct storwin__record, place) == 16 &&
+                   offsetof(struct storwin__record, seq) == 32 &&
+                   offsetof(struct storwin__record, generation) == 64 &&
+                   offsetof(struct storwin__record, journal_bytes) == 104 &&
+                   offsetof(struct storwin__record, sum) == 128 &&
+                   sizeof(struct storwin__record) == 136,
+               "the layout on storage");
+
+/* What one commit adds to the journal: this, n_blocks entries, zeros up to a whole block, and the
+ * blocks in the order of the entries; a short last one has zeros behind it. */
+struct storwin__batch {
+    uint64_t magic, epoch, generation, n_blocks;
+    uint64_t data_sum; /* of the state with this batch */
+    uint64_t prev;     /* sum of the batch before; of the first, home_sum */
+    uint64_t reserved; /* 0 */
+    uint64_t sum;      /* of all before, and the entries */
+};
+struct storwin__entry {
+    uint64_t block, sum; /* storwin__sum(block, its length, its number) */
+};
+_Static_assert(sizeof(struct storwin__batch) == 64 && sizeof(struct storwin__entry) == 16,
+               "the layout on storage");
+
+/* What the places of records hold. */
+struct storwin__records {
+    struct storwin__record at[2]; /* seq 0: no valid copy */
+    unsigned n_damaged;           /* copies that are not whole, beside one that is */
+    unsigned n_torn;              /* places without a whole copy, both of which were written */
+    unsigned n_unfinished;        /* places where only one copy was, and is not whole */
+    int ours;                     /* some copy has the magic */
+    int foreign;                  /* some copy is of another layout or machine, or not a record */
+};
+
+struct storwin__commit {
+    struct storwin__record last;    /* of the newest commit; seq 0: none */
+    struct storwin__record pending; /* its data are durable, its record may not be; seq 0: none */
+    uint64_t base, cap, journal_cap;
+    uint64_t n_blocks, n_words;
+    uint64_t *sums;                         /* of each block, as last summed */
+    atomic_uint_least64_t total;            /* of them all */
+    uint64_t newest_seq, newest_generation; /* of all ever found or written */
+    uint32_t place;                         /* where the next record goes */
+    int whole;                              /* everything must be written: there is no home yet */
+    /* Sets of pages. changed: since the last commit; behind: what the other area lacks of the last
+     * commit; since: what the home area lacks of it; touched: declared since. */
+    atomic_uint_least64_t *changed, *behind, *since, *touched;
+    uint64_t old_base, old_bytes; /* areas of a shorter state, to be given back; 0 bytes: none */
+    uint32_t recovery;
+    uint64_t replayed_bytes;
+};
+
+/* commit_layout.c */
+void storwin__record_seal(struct storwin__record *r, uint32_t place, uint32_t copy);
+int storwin__record_check(const void *raw, uint32_t place, uint32_t copy,
+                          struct storwin__record *r);
+void storwin__batch_seal(struct storwin__batch *b, const struct storwin__entry *entries);
+int storwin__batch_check(const struct storwin__batch *b, const struct storwin__record *r,
+                         uint64_t prev, uint64_t room);
+uint64_t storwin__batch_sum(const struct storwin__batch *b, const struct storwin__entry *entries);
+uint64_t storwin__batch_index_bytes(uint64_t n_blocks);
+uint64_t storwin__area_at(const struct storwin__record *r, uint32_t area);
+
+/* commit_io.c */
+int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigned n,
+                          uint64_t offset);
+int storwin__commit_read(const struct storwin_window *win, void *to, uint64_t bytes,
+                         uint64_t offset);
+int storwin__records_read(int fd, uint64_t offset, struct storwin__records *found);
+int storwin__record_write(struct storwin_window *win, const struct storwin__record *r);
+void *storwin__blocks_alloc(const struct storwin_window *win, uint64_t bytes, void **whole);
+
+/* commit_open.c */
+uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic);
+int storwin__commit_precheck(const struct storwin_opts *opts, const char *path,
+                             struct storwin_error *err);
+int storwin__commit_open(struct storwin_window *win, struct storwin_error *err);
+void storwin__commit_close(struct storwin_window *win);
+
+/* commit_journal.c */
+int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages);
+int storwin__journal_append(struct storwin_window *win, uint64_t generation,
+                            struct storwin__record *next);
+int storwin__journal_replay(struct storwin_window *win, const struct storwin__record *r,
+                            uint64_t generation, uint64_t *data_sum, struct storwin_error *err);
+
+/* commit_home.c */
+int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
+                         struct storwin__record *next, struct storwin__failure *fail);
+void storwin__commit_flipped(struct storwin__commit *c);
+
+/* commit.c */
+int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err);
+int storwin__resum(struct storwin_window *win, uint64_t page);
+int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
+                     const atomic_uint_least64_t *but);
+uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block);
+
+#endif

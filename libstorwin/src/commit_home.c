@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The areas of atomic commits: the one that is not home is brought up to date and becomes it. */
+#include "commit.h"
+
+#include <string.h>
+
+static void set_fill(atomic_uint_least64_t *set, uint64_t pages)
+{
+    storwin__set_add(set, 0, pages);
+}
+
+static void set_or(atomic_uint_least64_t *to, const atomic_uint_least64_t *from, uint64_t n_words)
+{
+    for (uint64_t i = 0; i < n_words; i++)
+        atomic_fetch_or_explicit(&to[i], atomic_load_explicit(&from[i], memory_order_relaxed),
+                                 memory_order_relaxed);
+}
+
+/* Writes what the other area lacks, and flushes; *next is the record that makes it home. */
+int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
+                         struct storwin__record *next, struct storwin__failure *fail)
+{
+    struct storwin__commit *c = win->commit;
+    const uint64_t pages = storwin__pages(win);
+    atomic_uint_least64_t *dirty = win->dirty;
+    const uint32_t area = c->last.seq > 0 && c->last.base == c->base ? 1 - c->last.home : 0;
+
+    set_or(c->behind, c->changed, c->n_words);
+    /* Where most is to be written, one piece is quicker than many. */
+    if (c->whole || storwin__set_count(c->behind, pages) >= pages - pages / 4)
+        set_fill(c->behind, pages);
+    /* What is about to be written is summed anew, all of it: a store that nothing has reported
+     * shall not make the whole area useless. */
+    if (win->track != STORWIN_TRACK_COMPARED)
+        (void)storwin__compare(win, win->track == STORWIN_TRACK_DECLARED ? NULL : c->behind,
+                               c->changed);
+    set_or(c->behind, c->changed, c->n_words);
+    memset(next, 0, sizeof(*next));
+    next->home = area;
+    next->bytes = win->stor_bytes;
+    next->base = c->base;
+    next->cap = c->cap;
+    next->generation = next->home_generation = generation;
+    next->data_sum = next->home_sum = c->total;
+    next->epoch = c->newest_seq + 1;
+    win->file_base = win->opts.offset_bytes + storwin__area_at(next, area);
+    win->dirty = c->behind; /* the bits go as pages are written */
+    (void)storwin__write_pages(win, 0, pages, 0, fail);
+    win->dirty = dirty;
+    if (fail->code < 0) /* nothing of it counts */
+        set_fill(c->behind, pages);
+    return fail->code;
+}
+
+/* The area that was home is the other one now. */
+void storwin__commit_flipped(struct storwin__commit *c)
+{
+    set_or(c->since, c->changed, c->n_words);
+    for (uint64_t i = 0; i < c->n_words; i++)
+        atomic_store_explicit(&c->behind[i], atomic_exchange(&c->since[i], 0),
+                              memory_order_relaxed);
+    c->whole = 0;
+}

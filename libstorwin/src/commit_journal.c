@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The journal of atomic commits: a batch of changed blocks for each commit, one after the other. */
+#include "commit.h"
+#include "sum.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#define IOV_PART   1024u /* requests are made of so many pieces */
+#define READ_BYTES (UINT64_C(1) << 20)
+
+static uint64_t journal_at(const struct storwin_window *win, const struct storwin__record *r)
+{
+    return win->opts.offset_bytes + storwin__area_at(r, 2);
+}
+
+/* Whether a batch of so many pages has room behind what counts. */
+int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages)
+{
+    const struct storwin__commit *c = win->commit;
+    const uint64_t n = n_pages * (win->page_bytes / STORWIN__BLOCK);
+    const uint64_t bytes = storwin__batch_index_bytes(n) + n * STORWIN__BLOCK;
+
+    return c->last.journal_bytes <= c->journal_cap &&
+           bytes <= c->journal_cap - c->last.journal_bytes;
+}
+
+/* Blocks on their way: pieces are joined where they follow each other in memory. */
+struct stream {
+    struct storwin_window *win;
+    struct iovec iov[IOV_PART];
+    unsigned n;
+    uint64_t offset, bytes;
+};
+
+static int stream_flush(struct stream *s)
+{
+    int rc = s->n ? storwin__commit_write(s->win, s->iov, s->n, s->offset) : 0;
+
+    s->offset += s->bytes;
+    s->n = 0;
+    s->bytes = 0;
+    return rc;
+}
+
+static int stream_put(struct stream *s, uint8_t *at, uint64_t bytes)
+{
+    struct iovec *last = s->n ? &s->iov[s->n - 1] : NULL;
+    int rc = 0;
+
+    if (last && (uint8_t *)last->iov_base + last->iov_len == at) {
+        last->iov_len += bytes;
+    } else {
+        if (s->n == IOV_PART)
+            rc = stream_flush(s);
+        s->iov[s->n++] = (struct iovec){at, bytes};
+    }
+    s->bytes += bytes;
+    return rc;
+}
+
+/* The index of a batch of all changed pages. Returns how many blocks. */
+static uint64_t fill_index(const struct storwin_window *win, struct storwin__entry *entries)
+{
+    const struct storwin__commit *c = win->commit;
+    const uint64_t pages = storwin__pages(win), per_page = win->page_bytes / STORWIN__BLOCK;
+    uint64_t n = 0;
+
+    for (uint64_t p = storwin__set_next(c->changed, 0, pages, 1); p < pages;
+         p = storwin__set_next(c->changed, p + 1, pages, 1))
+        for (uint64_t b = p * per_page; b < storwin__min((p + 1) * per_page, c->n_blocks); b++)
+            entries[n++] = (struct storwin__entry){b, c->sums[b]};
+    return n;
+}
+
+static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, uint8_t *tail)
+{
+    const struct storwin__commit *c = win->commit;
+    const struct storwin__entry *entries = (const void *)(index + sizeof(struct storwin__batch));
+    struct stream s = {.win = win, .offset = journal_at(win, &c->last) + c->last.journal_bytes};
+    int rc = stream_put(&s, index, storwin__batch_index_bytes(n));
+
+    for (uint64_t i = 0; rc == 0 && i < n; i++) {
+        const uint64_t block = entries[i].block, bytes = storwin__block_bytes(win, block);
+        uint8_t *at = win->map + win->stor_offset + block * STORWIN__BLOCK;
+
+        if (bytes < STORWIN__BLOCK) /* what lies behind it may be somebody else's */
+            at = memcpy(tail, at, (size_t)bytes);
+        rc = stream_put(&s, at, STORWIN__BLOCK);
+    }
+    if (rc == 0)
+        rc = stream_flush(&s);
+    if (rc == 0 && fdatasync(win->files[0].fd) < 0)
+        rc = -errno;
+    return rc;
+}
+
+/* Appends the changed pages, whose sums are up to date, and flushes; *next is the record that makes
+ * them count. */
+int storwin__journal_append(struct storwin_window *win, uint64_t generation,
+                            struct storwin__record *next)
+{
+    const struct storwin__commit *c = win->commit;
+    const uint64_t pages = storwin__set_count(c->changed, storwin__pages(win));
+    const uint64_t most = pages * (win->page_bytes / STORWIN__BLOCK);
+    void *whole;
+    uint8_t *index =
+        storwin__blocks_alloc(win, storwin__batch_index_bytes(most) + STORWIN__BLOCK, &whole);
+    struct storwin__batch *batch = (void *)index;
+    struct storwin__entry *entries = (void *)(index + sizeof(*batch));
+    uint64_t n;
+    int rc;
+
+    if (!index)
+        return -ENOMEM;
+    n = fill_index(win, entries);
+    batch->epoch = c->last.epoch;
+    batch->generation = generation;
+    batch->n_blocks = n;
+    batch->data_sum = c->total;
+    batch->prev = c->last.journal_bytes ? c->last.journal_sum : c->last.home_sum;
+    storwin__batch_seal(batch, entries);
+    rc = write_batch(win, index, n, index + storwin__batch_index_bytes(most));
+    *next = c->last;
+    next->generation = batch->generation;
+    next->data_sum = batch->data_sum;
+    next->journal_sum = batch->sum;
+    next->journal_bytes += storwin__batch_index_bytes(n) + n * STORWIN__BLOCK;
+    storwin__free(win->opts.allocator, whole);
+    return rc;
+}
+
+static int damaged(struct storwin_error *err, uint64_t at, uint64_t generation)
+{
+    return storwin__fail(err, STORWIN_EDAMAGED, "storage_alloc_filename",
+                         "the journal is damaged %" PRIu64
+                         " bytes behind its beginning, in or before generation %" PRIu64,
+                         at, generation);
+}
+
+/* Puts the blocks of one batch, `at` bytes into the journal, into their places. */
+static int replay_blocks(struct storwin_window *win, const struct storwin__record *r, uint64_t at,
+                         const struct storwin__batch *b, const struct storwin__entry *entries,
+                         uint8_t *buffer, struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+    const uint64_t per_page = win->page_bytes / STORWIN__BLOCK,
+                   per_read = READ_BYTES / STORWIN__BLOCK;
+
+    for (uint64_t i = 0; i < b->n_blocks; i++) {
+        const uint64_t left = storwin__min(per_read, b->n_blocks - i);
+        const uint64_t block = entries[i].block, bytes = storwin__block_bytes(win, block);
+        const uint8_t *from = buffer + i % per_read * STORWIN__BLOCK;
+        int rc = i % per_read ? 0
+                              : storwin__commit_read(win, buffer, left * STORWIN__BLOCK,
+                                                     journal_at(win, r) + at + i * STORWIN__BLOCK);
+
+        if (rc < 0)
+            return storwin__fail(err, rc, "storage_alloc_filename", "read of the journal: %s",
+                                 storwin_strerror(rc));
+        if (bytes == 0 || storwin__sum(from, (size_t)bytes, block) != entries[i].sum)
+            return damaged(err, at + i * STORWIN__BLOCK, b->generation);
+        memcpy(win->map + win->stor_offset + block * STORWIN__BLOCK, from, (size_t)bytes);
+        storwin__set_add(c->since, block / per_page, block / per_page + 1);
+        c->replayed_bytes += bytes;
+    }
+    return 0;
+}
+
+/* One batch, if it is what has to come at *at; moves *at and *prev behind it. 1: it is of a later
+ * generation than `last`. */
+static int replay_batch(struct storwin_window *win, const struct storwin__record *r, uint64_t *at,
+                        uint64_t *prev, uint64_t last, struct storwin__batch *head,
+                        struct storwin_error *err)
+{
+    const uint64_t room = r->journal_bytes - *at;
+    uint64_t index_bytes;
+    void *whole = NULL;
+    uint8_t *buffer = storwin__blocks_alloc(win, READ_BYTES, &whole), *index;
+    void *index_whole = NULL;
+    int rc = buffer ? storwin__commit_read(win, buffer, STORWIN__BLOCK, journal_at(win, r) + *at)
+                    : -ENOMEM;
+
+    if (rc < 0) {
+        rc = storwin__fail(err, rc, NULL, "read of the journal: %s", storwin_strerror(rc));
+        goto done;
+    }
+    memcpy(head, buffer, sizeof(*head));
+    if (!storwin__batch_check(head, r, *prev, room)) {
+        rc = damaged(err, *at, r->generation);
+        goto done;
+    }
+    rc = head->generation > last;
+    if (rc == 1)
+        goto done;
+    index_bytes = storwin__batch_index_bytes(head->n_blocks);
+    index = storwin__blocks_alloc(win, index_bytes, &index_whole);
+    rc = index ? storwin__commit_read(win, index, index_bytes, journal_at(win, r) + *at) : -ENOMEM;
+    if (rc < 0)
+        rc = storwin__fail(err, rc, NULL, "read of the journal: %s", storwin_strerror(rc));
+    else if (storwin__batch_sum(head, (const void *)(index + sizeof(*head))) != head->sum)
+        rc = damaged(err, *at, head->generation);
+    else
+        rc = replay_blocks(win, r, *at + index_bytes, head, (const void *)(index + sizeof(*head)),
+                           buffer, err);
+    *at += index_bytes + head->n_blocks * STORWIN__BLOCK;
+    *prev = head->sum;
+done:
+    storwin__free(win->opts.allocator, whole);
+    storwin__free(win->opts.allocator, index_whole);
+    return rc;
+}
+
+/* Brings the home area, which is in memory, to a generation that the record covers: all batches up
+ * to that. *data_sum is what all of it sums to then. */
+int storwin__journal_replay(struct storwin_window *win, const struct storwin__record *r,
+                            uint64_t generation, uint64_t *data_sum, struct storwin_error *err)
+{
+    uint64_t at = 0, prev = r->home_sum;
+
+    *data_sum = r->home_sum;
+    while (at < r->journal_bytes) {
+        struct storwin__batch head;
+        int rc = replay_batch(win, r, &at, &prev, generation, &head, err);
+
+        if (rc != 0)
+            return rc < 0 ? rc : 0;
+        *data_sum = head.data_sum;
+    }
+    return *data_sum == r->data_sum ? 0 : damaged(err, at, r->generation);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Records and batches of the journal: made, and told from anything else. */
+#include "commit.h"
+#include "sum.h"
+
+#include <errno.h>
+#include <string.h>
+
+static uint64_t record_sum(const struct storwin__record *r)
+{
+    return storwin__sum(r, offsetof(struct storwin__record, sum), STORWIN__RECORD_MAGIC);
+}
+
+/* Gives a record the fields that all have, and its sum. */
+void storwin__record_seal(struct storwin__record *r, uint32_t place, uint32_t copy)
+{
+    r->magic = STORWIN__RECORD_MAGIC;
+    r->order = STORWIN__RECORD_ORDER;
+    r->layout = STORWIN__RECORD_LAYOUT;
+    r->block_bytes = (uint32_t)STORWIN__BLOCK;
+    r->place = place;
+    r->copy = copy;
+    r->reserved = 0;
+    r->sum = record_sum(r);
+}
+
+/* Whether the numbers of a record make sense together. */
+static int plausible(const struct storwin__record *r)
+{
+    const uint64_t most = STORWIN_MAX_BYTES;
+
+    return r->block_bytes == STORWIN__BLOCK && r->home < 2 && r->seq > 0 && r->generation > 0 &&
+           r->home_generation > 0 && r->home_generation <= r->generation && r->bytes > 0 &&
+           r->bytes <= r->cap && r->cap <= most && r->cap % STORWIN__AREA_UNIT == 0 &&
+           r->base >= STORWIN__FIRST_AREA && r->base <= 16 * most &&
+           r->base % STORWIN__AREA_UNIT == 0 && r->journal_bytes <= r->cap &&
+           r->journal_bytes % STORWIN__BLOCK == 0 && r->reserved == 0;
+}
+
+/*
+ * 0: a whole record of this place. STORWIN_ENONE: zeros, nothing was ever written here.
+ * STORWIN_EDAMAGED: it has the magic, and is not whole. STORWIN_EFORMAT: something else, or of
+ * another layout or machine. `raw` need not be aligned.
+ */
+int storwin__record_check(const void *raw, uint32_t place, uint32_t copy, struct storwin__record *r)
+{
+    static const struct storwin__record zeros;
+
+    memcpy(r, raw, sizeof(*r));
+    if (memcmp(r, &zeros, sizeof(zeros)) == 0)
+        return STORWIN_ENONE;
+    if (r->magic != STORWIN__RECORD_MAGIC)
+        return STORWIN_EFORMAT;
+    if (r->sum != record_sum(r))
+        return STORWIN_EDAMAGED;
+    if (r->order != STORWIN__RECORD_ORDER || r->layout != STORWIN__RECORD_LAYOUT || !plausible(r))
+        return STORWIN_EFORMAT;
+    return r->place == place && r->copy == copy ? 0 : STORWIN_EDAMAGED;
+}
+
+uint64_t storwin__batch_sum(const struct storwin__batch *b, const struct storwin__entry *entries)
+{
+    const uint64_t head =
+        storwin__sum(b, offsetof(struct storwin__batch, sum), STORWIN__BATCH_MAGIC);
+
+    return storwin__sum(entries, (size_t)(b->n_blocks * sizeof(*entries)), head);
+}
+
+void storwin__batch_seal(struct storwin__batch *b, const struct storwin__entry *entries)
+{
+    b->magic = STORWIN__BATCH_MAGIC;
+    b->reserved = 0;
+    b->sum = storwin__batch_sum(b, entries);
+}
+
+/* Bytes of a batch before its blocks. */
+uint64_t storwin__batch_index_bytes(uint64_t n_blocks)
+{
+    return storwin__round_up(
+        sizeof(struct storwin__batch) + n_blocks * sizeof(struct storwin__entry), STORWIN__BLOCK);
+}
+
+/* Whether the head can be that of the next batch, behind one with the sum `prev`, in what is left
+ * of the journal. Its sum is still to be compared. */
+int storwin__batch_check(const struct storwin__batch *b, const struct storwin__record *r,
+                         uint64_t prev, uint64_t room)
+{
+    return b->magic == STORWIN__BATCH_MAGIC && b->epoch == r->epoch && b->prev == prev &&
+           b->generation > r->home_generation && b->generation <= r->generation &&
+           b->n_blocks > 0 && b->n_blocks <= room / STORWIN__BLOCK &&
+           storwin__batch_index_bytes(b->n_blocks) + b->n_blocks * STORWIN__BLOCK <= room;
+}
+
+/* Where an area begins, from the beginning of the window's place in the file; 2: the journal. */
+uint64_t storwin__area_at(const struct storwin__record *r, uint32_t area)
+{
+    return r->base + area * r->cap;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Atomic commits: the file is locked, the newest generation found, verified and put into memory. */
+#include "commit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_BYTE (INT64_MAX - 8) /* that of checkpoints too */
+#define NAME      "storage_alloc_filename"
+
+atomic_uint storwin__lock_ms = 10000; /* how long a lock is waited for */
+
+/* From the beginning of the window's place in the file to its end, when it is new. */
+uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic)
+{
+    return STORWIN__FIRST_AREA +
+           (atomic == STORWIN_ATOMIC_SLOTS ? 2 : 3) * storwin__round_up(bytes, STORWIN__AREA_UNIT);
+}
+
+/* Whether everything before the areas is zero, or there is no file so long. */
+static int all_zero(int fd, uint64_t offset)
+{
+    static const uint8_t zeros[STORWIN__BLOCK];
+    uint8_t raw[STORWIN__BLOCK];
+
+    for (uint64_t at = 0; at < STORWIN__FIRST_AREA; at += sizeof(raw)) {
+        const ssize_t n = pread(fd, raw, sizeof(raw), (off_t)(offset + at));
+
+        if (n > 0 && memcmp(raw, zeros, (size_t)n) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+static int foreign(struct storwin_error *err, const char *path)
+{
+    return storwin__fail(err, STORWIN_EFORMAT, NAME, "\"%.80s\" holds something else than commits",
+                         path);
+}
+
+/* A file that exists is looked at before anything could change it. */
+int storwin__commit_precheck(const struct storwin_opts *opts, const char *path,
+                             struct storwin_error *err)
+{
+    struct storwin__records found;
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = 0;
+
+    if (fd < 0) /* new, or opening it for writing will say why not */
+        return 0;
+    if (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) &&
+        storwin__records_read(fd, opts->offset_bytes, &found) == 0 && found.at[0].seq == 0 &&
+        found.at[1].seq == 0 && !found.ours && !all_zero(fd, opts->offset_bytes))
+        rc = foreign(err, path);
+    close(fd);
+    return rc;
+}
+
+/*
+ * One process at a time: the whole file, but of a device only what is used. Writes of a killed
+ * process may still be under way; they hold the descriptor that they go through, and with it this
+ * lock, which is therefore waited for.
+ */
+static int lock(struct storwin_window *win, struct storwin_error *err)
+{
+    const struct storwin__file *f = &win->files[0];
+    struct flock what = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1};
+    const unsigned most = atomic_load(&storwin__lock_ms);
+
+    if (f->device) {
+        what.l_start = (off_t)win->opts.offset_bytes;
+        what.l_len = (off_t)storwin__commit_space(win->stor_bytes, win->opts.atomic);
+    }
+    for (unsigned waited = 0;; waited++) {
+        const struct timespec pause = {0, 1000000};
+
+        if (fcntl(f->direct_fd >= 0 ? f->direct_fd : f->fd, F_OFD_SETLK, &what) == 0)
+            return 0;
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return storwin__fail(err, -errno, NAME, "lock \"%.80s\": %s", win->path,
+                                 storwin_strerror(-errno));
+        if (waited >= most)
+            return storwin__fail(err, STORWIN_EBUSY, NAME, "\"%.80s\" is open elsewhere",
+                                 win->path);
+        nanosleep(&pause, NULL);
+    }
+}
+
+static int make(struct storwin_window *win, struct storwin_error *err)
+{
+    const struct storwin_allocator *a = win->opts.allocator;
+    struct storwin__commit *c = storwin__calloc(a, 1, sizeof(*c));
+    atomic_uint_least64_t **sets[] = {NULL, NULL, NULL, NULL};
+
+    if (!c)
+        return storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    win->commit = c;
+    c->n_blocks = storwin__round_up(win->stor_bytes, STORWIN__BLOCK) / STORWIN__BLOCK;
+    c->n_words = storwin__pages(win) / 64 + 1;
+    c->base = STORWIN__FIRST_AREA;
+    c->cap = storwin__round_up(win->stor_bytes, STORWIN__AREA_UNIT);
+    c->sums = storwin__calloc(a, (size_t)c->n_blocks, sizeof(*c->sums));
+    sets[0] = &c->changed;
+    sets[1] = &c->behind;
+    sets[2] = &c->since;
+    sets[3] = &c->touched;
+    for (unsigned i = 0; i < 4; i++)
+        if (!(*sets[i] = storwin__calloc(a, (size_t)c->n_words, sizeof(**sets[i]))))
+            return storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    storwin__set_add(c->behind, 0, storwin__pages(win));
+    return c->sums ? 0 : storwin__fail(err, -ENOMEM, NULL, "out of memory");
+}
+
+void storwin__commit_close(struct storwin_window *win)
+{
+    const struct storwin_allocator *a = win->opts.allocator;
+    struct storwin__commit *c = win->commit;
+
+    if (!c)
+        return;
+    storwin__free(a, c->sums);
+    storwin__free(a, c->changed);
+    storwin__free(a, c->behind);
+    storwin__free(a, c->since);
+    storwin__free(a, c->touched);
+    storwin__free(a, c);
+    win->commit = NULL;
+}
+
+/* Space for the areas where they are now. */
+static int reserve(struct storwin_window *win, struct storwin_error *err)
+{
+    struct storwin__file *f = &win->files[0];
+    struct storwin__commit *c = win->commit;
+    const uint64_t from = win->opts.offset_bytes + c->base;
+    const uint64_t n = win->opts.atomic == STORWIN_ATOMIC_SLOTS ? 2 : 3, end = from + n * c->cap;
+    struct stat st;
+    uint64_t most;
+    int rc = 0;
+
+    c->journal_cap = n == 3 ? c->cap : 0;
+    if (c->base == STORWIN__FIRST_AREA)
+        return 0; /* the file was opened with it */
+    if (f->device)
+        return end <= f->size ? 0
+                              : storwin__fail(err, STORWIN_ESHORT, NAME,
+                                              "device \"%.80s\" has %" PRIu64
+                                              " bytes; for the longer state it would need %" PRIu64,
+                                              win->path, f->size, end);
+    if (end > INT64_MAX || !storwin__within_limit(end, &most))
+        return storwin__fail(err, -EFBIG, NAME, "\"%.80s\" would have %" PRIu64 " bytes", win->path,
+                             end);
+    f->grown = 1;
+    if (!(win->opts.flags & STORWIN_SPARSE))
+        rc = storwin__reserve_space(f->allocator, f->fd, from, end - from);
+    if (rc == 0 && fstat(f->fd, &st) < 0)
+        rc = -errno;
+    if (rc == 0 && (uint64_t)st.st_size < end && ftruncate(f->fd, (off_t)end) < 0)
+        rc = -errno;
+    return rc == 0 ? 0
+                   : storwin__fail(err, rc, NAME, "room for %" PRIu64 " bytes in \"%.80s\": %s",
+                                   end - from, win->path, storwin_strerror(rc));
+}
+
+static void resum_all(struct storwin_window *win)
+{
+    struct storwin__commit *c = win->commit;
+
+    memset(c->sums, 0, (size_t)c->n_blocks * sizeof(*c->sums));
+    c->total = 0;
+    (void)storwin__compare(win, NULL, NULL);
+    for (uint64_t i = 0; i < c->n_words; i++) /* nothing has changed since the last commit */
+        atomic_store_explicit(&c->changed[i], 0, memory_order_relaxed);
+}
+
+/* Puts a generation that a record covers into memory, and verifies it. */
+static int load(struct storwin_window *win, const struct storwin__record *r, uint64_t generation,
+                struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+    const uint64_t bytes = win->stor_bytes, n_blocks = c->n_blocks;
+    uint64_t sum = 0;
+    int rc;
+
+    c->replayed_bytes = 0;
+    for (uint64_t i = 0; i < c->n_words; i++)
+        atomic_store_explicit(&c->since[i], 0, memory_order_relaxed);
+    win->stor_bytes = r->bytes; /* it may have grown */
+    c->n_blocks = storwin__round_up(r->bytes, STORWIN__BLOCK) / STORWIN__BLOCK;
+    win->file_base = win->opts.offset_bytes + storwin__area_at(r, r->home);
+    rc = storwin__read_span(win, err);
+    if (rc == 0)
+        rc = storwin__journal_replay(win, r, generation, &sum, err);
+    if (rc == 0) {
+        resum_all(win);
+        if (c->total != sum)
+            rc = storwin__fail(err, STORWIN_EDAMAGED, NAME,
+                               "area %u does not match the checksum of generation %" PRIu64,
+                               r->home, generation);
+    }
+    win->stor_bytes = bytes;
+    c->n_blocks = n_blocks;
+    if (rc == 0 && bytes != r->bytes)
+        resum_all(win);
+    return rc;
+}
+
+static int covers(const struct storwin__record *r, uint64_t generation)
+{
+    return r->seq > 0 && r->home_generation <= generation && generation <= r->generation;
+}
+
+/* The generation that was asked for, or the one before it that was the newest then. */
+static int load_asked(struct storwin_window *win, const struct storwin__record *new,
+                      const struct storwin__record *old, int *from_old, struct storwin_error *err)
+{
+    const uint64_t asked = win->opts.generation;
+    int rc = storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
+                           "\"%.80s\" does not hold generation %" PRIu64, win->path, asked);
+
+    if (covers(new, asked))
+        rc = load(win, new, asked, err);
+    *from_old = rc < 0;
+    if (rc < 0 && covers(old, asked))
+        return load(win, old, asked, err);
+    if (rc < 0 && old->seq > 0 && old->generation < asked && asked < new->home_generation)
+        return load(win, old, old->generation, err);
+    return rc;
+}
+
+/* Loads the newest generation, or the one that was asked for. *place is that of the newest record,
+ * and becomes that of the one that was used. */
+static int choose(struct storwin_window *win, const struct storwin__records *found, uint32_t *place,
+                  struct storwin_error *err)
+{
+    const uint32_t newest = found->at[1].seq > found->at[0].seq;
+    const struct storwin__record *new = &found->at[newest], *old = &found->at[1 - newest];
+    struct storwin_error why;
+    int rc = STORWIN_ENONE;
+
+    if (win->opts.generation > 0) {
+        int from_old;
+
+        rc = load_asked(win, new, old, &from_old, err);
+        *place = from_old ? 1 - newest : newest;
+        return rc;
+    }
+    if (found->n_torn == 0) {
+        rc = load(win, new, new->generation, &why);
+        if (rc == 0 || rc != STORWIN_EDAMAGED) {
+            if (rc < 0 && err)
+                *err = why;
+            return rc;
+        }
+    } else {
+        (void)storwin__fail(&why, rc = STORWIN_EDAMAGED, NAME,
+                            "both copies of a record are damaged");
+        old = new;
+    }
+    if (old->seq > 0 && load(win, old, old->generation, NULL) == 0)
+        return storwin__fail(err, rc, NAME,
+                             "%.120s; generation %" PRIu64
+                             " is whole: storage_alloc_generation opens it",
+                             why.text, old->generation);
+    return storwin__fail(err, rc, NAME, "%.120s; the generation before is not whole either",
+                         why.text);
+}
+
+/* How the record that was found fits the window. */
+static int adapt(struct storwin_window *win, const struct storwin__record *r,
+                 struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+
+    if (r->bytes > win->stor_bytes)
+        return storwin__fail(err, STORWIN_EFORMAT, NAME,
+                             "\"%.80s\" holds a state of %" PRIu64
+                             " bytes, and the window has room for %" PRIu64,
+                             win->path, r->bytes, win->stor_bytes);
+    c->base = r->base;
+    if (c->cap > r->cap) { /* behind everything that is there */
+        c->base = r->base + 3 * r->cap;
+        c->old_base = r->base;
+        c->old_bytes = 3 * r->cap;
+    } else {
+        c->cap = r->cap;
+    }
+    c->whole = r->bytes != win->stor_bytes;
+    return reserve(win, err);
+}
+
+static int take_up(struct storwin_window *win, const struct storwin__records *found,
+                   struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+    const uint32_t newest = found->at[1].seq > found->at[0].seq;
+    uint32_t place = newest;
+    int rc = adapt(win, &found->at[newest], err);
+
+    if (rc == 0)
+        rc = choose(win, found, &place, err);
+    if (rc < 0)
+        return rc;
+    c->last = found->at[place];
+    c->place = 1 - place;
+    c->newest_seq = found->at[newest].seq;
+    c->newest_generation = found->at[newest].generation;
+    if (found->at[1 - newest].generation > c->newest_generation)
+        c->newest_generation = found->at[1 - newest].generation;
+    if (found->n_torn > 0) { /* what it was is not to be used again */
+        c->newest_seq++;
+        c->newest_generation++;
+    }
+    c->recovery = found->n_damaged      ? STORWIN_RECOVERY_REPAIRED
+                  : found->n_unfinished ? STORWIN_RECOVERY_UNFINISHED
+                                        : STORWIN_RECOVERY_CLEAN;
+    if (win->opts.generation > 0 && win->opts.generation < c->newest_generation) {
+        c->recovery = STORWIN_RECOVERY_OLDER;
+        c->last.generation = win->opts.generation;
+        c->whole = 1;
+    }
+    if (c->whole)
+        storwin__set_add(c->since, 0, storwin__pages(win));
+    if (c->recovery == STORWIN_RECOVERY_OLDER)
+        return 0; /* nothing changes before a commit */
+    /* A killed process may have left its record in the page cache only, or after a failed flush
+     * not even marked there as to be written. */
+    rc = storwin__record_write(win, &found->at[place]);
+    return rc == 0 ? 0
+                   : storwin__fail(err, rc, NAME, "record in \"%.80s\": %s", win->path,
+                                   storwin_strerror(rc));
+}
+
+/* Fills the window from the newest generation in its file, if there is one. */
+int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
+{
+    const struct storwin__file *f = &win->files[0];
+    struct storwin__records found;
+    int rc = make(win, err);
+
+    if (rc < 0 || (rc = lock(win, err)) < 0)
+        return rc;
+    /* What a killed process left in the page cache is durable before it is believed. */
+    rc = fdatasync(f->fd) < 0 ? -errno
+                              : storwin__records_read(f->fd, win->opts.offset_bytes, &found);
+    if (rc < 0)
+        return storwin__fail(err, rc, NAME, "records of \"%.80s\": %s", win->path,
+                             storwin_strerror(rc));
+    if (found.at[0].seq > 0 || found.at[1].seq > 0)
+        return take_up(win, &found, err);
+    if (found.n_torn > 0 || found.foreign)
+        return found.ours ? storwin__fail(err, STORWIN_EDAMAGED, NAME,
+                                          "no record in \"%.80s\" is whole", win->path)
+                          : foreign(err, win->path);
+    if (win->opts.generation > 0)
+        return storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
+                             "\"%.80s\" holds no commit", win->path);
+    win->commit->recovery =
+        found.n_unfinished ? STORWIN_RECOVERY_UNFINISHED : STORWIN_RECOVERY_NONE;
+    win->commit->whole = 1;
+    storwin__set_add(win->commit->since, 0, storwin__pages(win));
+    return reserve(win, err);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libFuzzer target: files of atomic commits that something has damaged.
+ *
+ * The first byte chooses one of three files, one for each way of committing, whose commits are
+ * known; the rest is a list of faults: bits that flip, blocks that are swapped, copied over others
+ * or zeroed, an end that is cut off. What the file gives is a state that was committed, under its
+ * number. After a single fault it is the newest, or an error says that something is damaged; and
+ * the generation that the error calls whole opens.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "../../../libstorwin/src/commit.h"
+#include "fuzz.h"
+#include "fuzz_scratch.h"
+
+#define BYTES       20000u /* five blocks */
+#define IMAGE_BYTES (5 * 65536u)
+#define N_BLOCKS    (IMAGE_BYTES / 4096)
+#define COMMITS     7u
+
+static uint8_t images[3][IMAGE_BYTES], states[COMMITS + 1][BYTES];
+static uint64_t image_bytes[3];
+static char path[64];
+
+static void check(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+static struct storwin_opts options(uint32_t atomic, uint64_t generation)
+{
+    struct storwin_opts opts;
+
+    storwin_opts_init(&opts);
+    opts.alloc_type = STORWIN_STORAGE;
+    opts.filename = path;
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = atomic;
+    opts.changes = STORWIN_CHANGES_COMPARED;
+    opts.generation = generation;
+    opts.flags = STORWIN_DISCARD | STORWIN_SPARSE;
+    opts.n_threads = 1;
+    return opts;
+}
+
+/* The state of a generation, from the one before: one block changes, or everything. */
+static void advance(uint8_t *state, unsigned generation)
+{
+    if (generation % 3)
+        memset(state + generation % 4 * 4096, (int)generation, 500);
+    else
+        memset(state, (int)generation, BYTES);
+}
+
+static void prepare(void)
+{
+    snprintf(path, sizeof(path), "%s/fuzz-commit-%ld", fuzz_directory(), (long)getpid());
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct storwin_opts opts = options(STORWIN_ATOMIC_JOURNAL + i, 0);
+        struct storwin_window *win;
+        ssize_t n;
+        int fd;
+
+        check(storwin_alloc(&opts, BYTES, &win, NULL) == 0);
+        for (unsigned g = 1; g <= COMMITS; g++) {
+            advance(storwin_base(win), g);
+            check(storwin_commit(win, NULL) == 0);
+            memcpy(states[g], storwin_base(win), BYTES);
+        }
+        check(storwin_free(win, NULL) == 0);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = pread(fd, images[i], IMAGE_BYTES, 0);
+        check(fd >= 0 && n > 0);
+        image_bytes[i] = (uint64_t)n;
+        close(fd);
+        unlink(path);
+    }
+}
+
+/* What is left of the input; zeros behind its end. */
+struct input {
+    const uint8_t *at, *end;
+};
+
+static uint32_t take(struct input *in)
+{
+    uint32_t n = in->at < in->end ? *in->at++ : 0;
+
+    return n | (in->at < in->end ? (uint32_t)*in->at++ : 0) << 8;
+}
+
+/* Returns how many faults. */
+static unsigned damage(uint8_t *image, uint64_t *bytes, struct input *in)
+{
+    unsigned n;
+
+    for (n = 0; in->at < in->end && n < 8; n++) {
+        static uint8_t block[4096];
+        const uint32_t what = take(in), a = take(in), b = take(in);
+        uint8_t *to = image + a % N_BLOCKS * 4096, *from = image + b % N_BLOCKS * 4096;
+
+        switch (what % 5) {
+        case 0: to[b / 8 % 4096] ^= (uint8_t)(1u << b % 8); break;
+        case 1:
+            memcpy(block, to, sizeof(block));
+            memcpy(to, from, sizeof(block));
+            memcpy(from, block, sizeof(block));
+            break;
+        case 2: memmove(to, from, sizeof(block)); break;
+        case 3: memset(to, 0, sizeof(block)); break;
+        default: /* the beginning of another block, as a torn write leaves it */
+            memmove(to, from, b / N_BLOCKS % 8 * 512);
+        }
+        if (what % 251 == 250 && *bytes > a % N_BLOCKS * 4096) {
+            *bytes = a % N_BLOCKS * 4096;
+            memset(image + *bytes, 0, IMAGE_BYTES - *bytes);
+        }
+    }
+    return n;
+}
+
+/* Opens it; the generation of what it gives, or the error. */
+static int64_t open_it(uint32_t atomic, uint64_t generation, struct storwin_error *err)
+{
+    const struct storwin_opts opts = options(atomic, generation);
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *win = NULL;
+    int rc = storwin_alloc(&opts, BYTES, &win, err);
+
+    if (rc < 0) {
+        check(!win && err->code == rc && err->text[0]);
+        return rc;
+    }
+    check(storwin_query(win, &info) == 0 && info.generation <= COMMITS);
+    check(memcmp(storwin_base(win), states[info.generation], BYTES) == 0);
+    check(storwin_free(win, NULL) == 0);
+    return (int64_t)info.generation;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static uint8_t image[IMAGE_BYTES];
+    struct input in = {data + 1, data + bytes};
+    const uint32_t kind = bytes ? data[0] % 3 : 0, atomic = STORWIN_ATOMIC_JOURNAL + kind;
+    struct storwin_error err;
+    const char *whole;
+    uint64_t length;
+    unsigned faults;
+    int64_t got;
+    int fd;
+
+    if (!path[0])
+        prepare();
+    if (bytes == 0)
+        return 0;
+    memcpy(image, images[kind], sizeof(image));
+    length = image_bytes[kind];
+    faults = damage(image, &length, &in);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    check(fd >= 0 && pwrite(fd, image, length, 0) == (ssize_t)length);
+    close(fd);
+    got = open_it(atomic, 0, &err);
+    check(got >= 0 || got == STORWIN_EDAMAGED || got == STORWIN_EFORMAT);
+    if (faults <= 1 && length > 0) /* an empty file is a new one */
+        check(got == COMMITS || (faults && got == STORWIN_EDAMAGED));
+    whole = got == STORWIN_EDAMAGED ? strstr(err.text, "; generation ") : NULL;
+    if (whole) {
+        const uint64_t generation = strtoull(whole + strlen("; generation "), NULL, 10);
+
+        check(open_it(atomic, generation, &err) == (int64_t)generation);
+    }
+    unlink(path);
+    return 0;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * commit_crash STATES [SEED]: what crashes leave of commits, without crashing. Every write and
+ * flush of the file is recorded; a crash state is everything before some flush, and of the writes
+ * after it a random part, torn between sectors. Writes and flushes also fail now and then, short
+ * or whole, and what a failed flush was to make durable may be lost although later flushes succeed.
+ * Each state opens as the last acknowledged commit or one that was begun after it, whole; and from
+ * one of them the next round goes on.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "../../libstorwin/src/commit.h"
+#include "storwin_test.h"
+
+#define BYTES  ((UINT64_C(1) << 18) + 100)
+#define IMAGE  (2 * 65536 + 3 * (5 * 65536))
+#define SECTOR 512u
+
+enum kind { WRITE, FLUSH, ACK, TRY };
+
+struct event {
+    enum kind kind;
+    int lost_perhaps; /* of a write: a flush that failed was to make it durable */
+    uint64_t at, bytes;
+    uint8_t *data; /* of a write; of an ACK or TRY the state */
+};
+
+static struct event *events;
+static size_t n_events, cap_events;
+static int recording;
+static unsigned faults; /* one call in so many fails; 0: none */
+static uint64_t rng;
+
+static void record(enum kind kind, uint64_t at, const void *data, uint64_t bytes)
+{
+    struct event *e;
+
+    if (!recording)
+        return;
+    if (n_events == cap_events) {
+        cap_events = 2 * cap_events + 64;
+        events = realloc(events, cap_events * sizeof(*events));
+        CHECK(events != NULL);
+    }
+    e = &events[n_events++];
+    *e = (struct event){kind, 0, at, bytes, bytes ? malloc(bytes) : NULL};
+    if (bytes) {
+        CHECK(e->data != NULL);
+        memcpy(e->data, data, bytes);
+    }
+}
+
+static int fault(void)
+{
+    return recording && faults && test_random(&rng) % faults == 0;
+}
+
+/* What a write that may fail does first: 0: all of it; else how many bytes, or -1. */
+static ssize_t shorten(size_t bytes)
+{
+    if (!fault())
+        return 0;
+    errno = test_random(&rng) % 2 ? EIO : ENOSPC;
+    return bytes > SECTOR && test_random(&rng) % 2 ? (ssize_t)(bytes / SECTOR / 2 * SECTOR) : -1;
+}
+
+ssize_t __real_pwrite(int fd, const void *p, size_t n, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at)
+{
+    const ssize_t less = shorten(n);
+    ssize_t done = less < 0 ? -1 : __real_pwrite(fd, p, less ? (size_t)less : n, at);
+
+    if (done > 0)
+        record(WRITE, (uint64_t)at, p, (uint64_t)done);
+    return done;
+}
+
+ssize_t __real_pwritev(int fd, const struct iovec *iov, int n, off_t at);
+ssize_t __wrap_pwritev(int fd, const struct iovec *iov, int n, off_t at);
+ssize_t __wrap_pwritev(int fd, const struct iovec *iov, int n, off_t at)
+{
+    const ssize_t less = n == 1 ? shorten(iov->iov_len) : fault() ? 512 : 0;
+    struct iovec first = {iov->iov_base, (size_t)less};
+    ssize_t done;
+
+    if (less < 0)
+        return -1;
+    done = less ? __real_pwritev(fd, &first, 1, at) : __real_pwritev(fd, iov, n, at);
+    for (ssize_t left = done; left > 0; iov++) {
+        const size_t bytes = iov->iov_len < (size_t)left ? iov->iov_len : (size_t)left;
+
+        record(WRITE, (uint64_t)at, iov->iov_base, bytes);
+        at += (off_t)bytes;
+        left -= (ssize_t)bytes;
+    }
+    return done;
+}
+
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+int __wrap_fdatasync(int fd)
+{
+    (void)fd;
+    if (fault()) {
+        for (size_t i = n_events; i > 0 && events[i - 1].kind != FLUSH; i--)
+            events[i - 1].lost_perhaps = 1;
+        errno = EIO;
+        return -1;
+    }
+    record(FLUSH, 0, NULL, 0);
+    return 0;
+}
+
+static void forget(void)
+{
+    for (size_t i = 0; i < n_events; i++)
+        free(events[i].data);
+    n_events = 0;
+}
+
+static struct storwin_window *open_window(uint32_t atomic, unsigned without)
+{
+    struct storwin_opts opts = storage_opts(test_path("crash"));
+    struct storwin_window *win;
+    struct storwin_error err;
+
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = atomic;
+    opts.flags = STORWIN_DISCARD;
+    opts.n_threads = 1;
+    atomic_store(&storwin__without, STORWIN__NO_RING | without);
+    if (storwin_alloc(&opts, BYTES, &win, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        CHECK(!"opens");
+    }
+    return win;
+}
+
+static void store_some(uint8_t *base)
+{
+    static const unsigned most[] = {1, 3, 10, 40, 200};
+    const unsigned n = 1 + (unsigned)(test_random(&rng) % most[test_random(&rng) % 5]);
+
+    for (unsigned i = 0; i < n; i++)
+        base[test_random(&rng) % BYTES] = (uint8_t)test_random(&rng);
+}
+
+/* Some commits in one process's life. */
+static void live(uint32_t atomic, unsigned without, unsigned commits)
+{
+    struct storwin_window *win;
+    uint8_t *base;
+
+    recording = 1;
+    {
+        const unsigned none = faults;
+
+        faults = 0;
+        win = open_window(atomic, without);
+        faults = none;
+    }
+    base = storwin_base(win);
+    record(ACK, 0, base, BYTES);
+    for (unsigned i = 0; i < commits; i++) {
+        store_some(base);
+        record(TRY, 0, base, BYTES);
+        if (storwin_commit(win, NULL) == 0)
+            record(ACK, 0, base, BYTES);
+    }
+    recording = 0;
+    CHECK(storwin_free(win, NULL) == 0);
+}
+
+/* The disk after the first n events. */
+static void crash(uint8_t *image, size_t n)
+{
+    size_t flushed = n;
+
+    while (flushed > 0 && events[flushed - 1].kind != FLUSH)
+        flushed--;
+    for (size_t i = 0; i < n; i++) {
+        const struct event *e = &events[i];
+        const unsigned fate = i < flushed && !e->lost_perhaps ? 0 : (unsigned)test_random(&rng) % 4;
+
+        if (e->kind != WRITE || fate == 1)
+            continue;
+        for (uint64_t at = 0; at < e->bytes;) { /* fate 2: torn */
+            const uint64_t to_sector = SECTOR - (e->at + at) % SECTOR;
+            const uint64_t bytes = to_sector < e->bytes - at ? to_sector : e->bytes - at;
+
+            if (fate != 2 || test_random(&rng) % 2)
+                memcpy(image + e->at + at, e->data + at, bytes);
+            at += bytes;
+        }
+    }
+}
+
+static void check_state(const uint8_t *image, size_t n, uint32_t atomic)
+{
+    struct storwin_window *win;
+    size_t i = n;
+    int found = 0;
+
+    write_file(test_path("crash"), 0, image, IMAGE);
+    win = open_window(atomic, 0);
+    do {
+        i--;
+        if (events[i].kind == ACK || events[i].kind == TRY)
+            found = memcmp(events[i].data, storwin_base(win), BYTES) == 0;
+    } while (!found && i > 0 && events[i].kind != ACK);
+    CHECK(found);
+    CHECK(storwin_free(win, NULL) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const uint32_t atomics[] = {STORWIN_ATOMIC_JOURNAL, STORWIN_ATOMIC_SLOTS,
+                                       STORWIN_ATOMIC_AUTO};
+    static const unsigned withouts[] = {0, STORWIN__NO_DIRECT, STORWIN__NO_SCAN,
+                                        STORWIN__NO_SCAN | STORWIN__NO_UFFD};
+    const unsigned states = argc > 1 ? (unsigned)atoi(argv[1]) : 100;
+    uint8_t *start = calloc(1, IMAGE), *image = malloc(IMAGE);
+    unsigned done = 0, acked = 0;
+
+    rng = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 2654435761u | 1;
+    test_begin();
+    printf("seed %llu\n", (unsigned long long)rng);
+    CHECK(start && image);
+    for (unsigned round = 0; done < states; round++) {
+        const uint32_t atomic = atomics[test_random(&rng) % 3];
+        const unsigned without = withouts[test_random(&rng) % 4];
+
+        write_file(test_path("crash"), 0, start, IMAGE);
+        faults = round % 2 ? 12 : 0;
+        live(atomic, without, 1 + (unsigned)(test_random(&rng) % 12));
+        for (unsigned i = 0; i < 10; i++, done++) {
+            size_t n = 1 + (size_t)(test_random(&rng) % n_events), first = 0;
+
+            while (events[first].kind != ACK) /* before that it is the state of the last round */
+                first++;
+            n = n <= first ? first + 1 : n;
+            memcpy(image, start, IMAGE);
+            crash(image, n);
+            check_state(image, n, atomics[test_random(&rng) % 3]);
+        }
+        for (size_t i = 0; i < n_events; i++)
+            acked += events[i].kind == ACK;
+        memcpy(start, image, IMAGE);
+        forget();
+    }
+    printf("%u crash states, %u commits acknowledged, none lost\n", done, acked);
+    free(start);
+    free(image);
+    free(events);
+    return 0;
+}

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Atomic commits and adopted memory: what comes back, what is refused, and what is noticed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "../../libstorwin/src/commit.h"
+#include "storwin_test.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#define BYTES (UINT64_C(300000)) /* no multiple of anything */
+
+static const uint32_t atomics[] = {STORWIN_ATOMIC_JOURNAL, STORWIN_ATOMIC_SLOTS,
+                                   STORWIN_ATOMIC_AUTO};
+static const unsigned withouts[] = {0, STORWIN__NO_SCAN, STORWIN__NO_SCAN | STORWIN__NO_UFFD,
+                                    STORWIN__NO_DIRECT, STORWIN__NO_RING};
+
+/* Called before the next flush. */
+static void (*before_flush)(void);
+static unsigned failing_flush; /* counts down to the one that fails; 0: none does */
+
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+int __wrap_fdatasync(int fd)
+{
+    void (*hook)(void) = before_flush;
+
+    before_flush = NULL;
+    if (hook)
+        hook();
+    if (failing_flush > 0 && --failing_flush == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_fdatasync(fd);
+}
+
+static struct storwin_opts commit_opts(uint32_t atomic)
+{
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = atomic;
+    return opts;
+}
+
+static struct storwin_window *alloc_window(const struct storwin_opts *opts, uint64_t bytes)
+{
+    struct storwin_window *win;
+    struct storwin_error err;
+
+    if (storwin_alloc(opts, bytes, &win, &err) < 0)
+        fail_msg("%s: %s", err.hint, err.text);
+    return win;
+}
+
+static int open_fails(const struct storwin_opts *opts, uint64_t bytes, struct storwin_error *err)
+{
+    struct storwin_window *win = NULL;
+    int rc = storwin_alloc(opts, bytes, &win, err);
+
+    assert_null(win);
+    assert_int_equal(rc, err->code);
+    assert_true(err->text[0] != 0);
+    return rc;
+}
+
+static struct storwin_info window_info(const struct storwin_window *win)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+
+    assert_int_equal(storwin_query(win, &info), 0);
+    return info;
+}
+
+static void commit_window(struct storwin_window *win)
+{
+    struct storwin_error err;
+
+    if (storwin_commit(win, &err) < 0)
+        fail_msg("%s: %s", err.hint, err.text);
+}
+
+static void discard(struct storwin_window *win)
+{
+    win->opts.flags |= STORWIN_DISCARD;
+    assert_int_equal(storwin_free(win, NULL), 0);
+}
+
+static void fill(uint8_t *at, uint64_t bytes, unsigned with)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        at[i] = (uint8_t)(i * 31 / 7 + with * 13);
+}
+
+static int holds(const uint8_t *at, uint64_t bytes, unsigned with)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        if (at[i] != (uint8_t)(i * 31 / 7 + with * 13))
+            return 0;
+    return 1;
+}
+
+/* Commits of every density beside a model; the window is opened anew now and then. */
+static void random_commits(uint32_t atomic, unsigned without)
+{
+    struct storwin_opts opts = commit_opts(atomic);
+    struct storwin_window *win;
+    uint8_t *model = calloc(1, BYTES), *base;
+    uint64_t rng = 7 + atomic + without, generation = 0;
+
+    atomic_store(&storwin__without, without);
+    win = alloc_window(&opts, BYTES);
+    assert_int_equal(window_info(win).recovery, STORWIN_RECOVERY_NONE);
+    for (unsigned round = 0; round < 30; round++) {
+        const unsigned n = round % 10 == 7 ? 4000 : round % 4 * 2;
+
+        base = storwin_base(win);
+        for (unsigned i = 0; i < n; i++) {
+            const uint64_t at = test_random(&rng) % BYTES;
+
+            base[at] = model[at] = (uint8_t)(test_random(&rng) | 1);
+        }
+        if (round % 3 == 1)
+            assert_int_equal(storwin_sync(win, 5, 1, NULL), 0);
+        else
+            commit_window(win);
+        assert_ptr_equal(base, storwin_base(win));
+        generation += n > 0 || round == 0;
+        if (without < STORWIN__NO_SCAN) /* a store of what was there is a change by page tables */
+            assert_int_equal(window_info(win).generation, generation);
+        generation = window_info(win).generation;
+        if (round % 5 == 4) {
+            memset(base, 'x', BYTES / 2); /* never committed */
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            assert_int_equal(window_info(win).generation, generation);
+            assert_int_equal(window_info(win).recovery, STORWIN_RECOVERY_CLEAN);
+            assert_memory_equal(storwin_base(win), model, BYTES);
+        }
+    }
+    fill(storwin_base(win), BYTES, 1);
+    assert_int_equal(storwin_free(win, NULL), 0); /* commits */
+    win = alloc_window(&opts, BYTES);
+    assert_true(holds(storwin_base(win), BYTES, 1));
+    discard(win);
+    unlink(opts.filename);
+    free(model);
+}
+
+static void commits(void **state)
+{
+    (void)state;
+    for (unsigned a = 0; a < 3; a++)
+        for (unsigned w = 0; w < 5; w++)
+            random_commits(atomics[a], withouts[w]);
+    atomic_store(&storwin__without, 0);
+}
+
+/* A journal that fills up many times; single pages. */
+static void journal_wraps(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_JOURNAL);
+    struct storwin_window *win = alloc_window(&opts, BYTES);
+    uint8_t *base = storwin_base(win);
+
+    (void)state;
+    fill(base, BYTES, 0);
+    for (unsigned round = 1; round <= 300; round++) {
+        base[round * 5000 % BYTES] = (uint8_t)round;
+        commit_window(win);
+        if (round % 23 == 0) {
+            uint8_t *was = malloc(BYTES);
+
+            memcpy(was, base, BYTES);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            base = storwin_base(win);
+            assert_memory_equal(base, was, BYTES);
+            free(was);
+        }
+    }
+    assert_int_equal(window_info(win).generation, 300);
+    discard(win);
+    unlink(opts.filename);
+}
+
+static uint8_t *racing;
+
+static void store_into_it(void)
+{
+    racing[BYTES / 2]++;
+}
+
+/* A store between the first page that is written and the record. */
+static void races(void **state)
+{
+    (void)state;
+    for (unsigned a = 0; a < 3; a++)
+        for (unsigned w = 0; w < 3; w++) {
+            struct storwin_opts opts = commit_opts(atomics[a]);
+            struct storwin_window *win;
+            struct storwin_error err;
+
+            atomic_store(&storwin__without, withouts[w]);
+            win = alloc_window(&opts, BYTES);
+            racing = storwin_base(win);
+            fill(racing, BYTES, 1);
+            commit_window(win);
+            racing[17] = 'x';
+            before_flush = store_into_it;
+            assert_int_equal(storwin_commit(win, &err), STORWIN_ERACE);
+            assert_int_equal(err.code, STORWIN_ERACE);
+            assert_int_equal(window_info(win).generation, 1);
+            commit_window(win); /* with both stores */
+            assert_int_equal(window_info(win).generation, 2);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            racing = storwin_base(win);
+            assert_int_equal(racing[17], 'x');
+            racing[17] = (uint8_t)(17 * 31 / 7 + 13);
+            racing[BYTES / 2]--;
+            assert_true(holds(racing, BYTES, 1));
+            discard(win);
+            unlink(opts.filename);
+        }
+    atomic_store(&storwin__without, 0);
+}
+
+/* A copy of the file with one bit different: what comes back is whole, or nothing does and the text
+ * says what would. */
+static void flip_one(const struct storwin_opts *opts, uint64_t at, unsigned bit)
+{
+    struct storwin_window *win;
+    struct storwin_error err;
+    uint8_t was, now;
+    int rc;
+
+    read_file(opts->filename, at, &was, 1);
+    now = was ^ (uint8_t)(1u << bit);
+    write_file(opts->filename, at, &now, 1);
+    rc = storwin_alloc(opts, BYTES, &win, &err);
+    if (rc == 0) {
+        assert_true(holds(storwin_base(win), BYTES, (unsigned)window_info(win).generation));
+        assert_int_equal(window_info(win).generation, opts->generation ? opts->generation : 3);
+        if (at < 2 * 65536 && at % 32768 < sizeof(struct storwin__record) && !opts->generation)
+            assert_int_equal(window_info(win).recovery, STORWIN_RECOVERY_REPAIRED);
+        discard(win);
+    } else {
+        assert_int_equal(rc, STORWIN_EDAMAGED);
+        assert_true(at >= 2 * 65536); /* one bit of a record loses nothing */
+        assert_non_null(strstr(err.text, "generation 2"));
+    }
+    write_file(opts->filename, at, &was, 1);
+}
+
+static void damage(void **state)
+{
+    (void)state;
+    for (unsigned a = 0; a < 3; a++) {
+        struct storwin_opts opts = commit_opts(atomics[a]);
+        struct storwin_window *win = alloc_window(&opts, BYTES);
+        uint64_t rng = 5 + a, size;
+
+        for (unsigned g = 1; g <= 3; g++) {
+            uint8_t *base = storwin_base(win);
+
+            fill(base, BYTES, g);
+            commit_window(win);
+        }
+        discard(win);
+        size = file_size(opts.filename);
+        for (unsigned i = 0; i < 400; i++) {
+            uint64_t at = test_random(&rng) % size;
+
+            if (i < 300) /* a record */
+                at = i % 4 * 32768 + test_random(&rng) % sizeof(struct storwin__record);
+            flip_one(&opts, at, (unsigned)(test_random(&rng) % 8));
+        }
+        opts.generation = 2;
+        win = alloc_window(&opts, BYTES);
+        assert_int_equal(window_info(win).recovery, STORWIN_RECOVERY_OLDER);
+        assert_true(holds(storwin_base(win), BYTES, 2));
+        fill(storwin_base(win), BYTES, 4);
+        commit_window(win); /* a number of its own */
+        assert_int_equal(window_info(win).generation, 4);
+        discard(win);
+        opts.generation = 0;
+        win = alloc_window(&opts, BYTES);
+        assert_int_equal(window_info(win).generation, 4);
+        assert_true(holds(storwin_base(win), BYTES, 4));
+        discard(win);
+        unlink(opts.filename);
+    }
+}
+
+/* Both copies of the newest record, an area, a file that was cut: named, and the generation before
+ * opens if it is asked for. */
+static void lost(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_SLOTS);
+    struct storwin_window *win = alloc_window(&opts, BYTES);
+    struct storwin_error err;
+
+    (void)state;
+    for (unsigned g = 1; g <= 3; g++) {
+        fill(storwin_base(win), BYTES, g);
+        commit_window(win);
+    }
+    discard(win);
+    write_file(opts.filename, 40, "oops", 4); /* the third is in place 0, as the first was */
+    write_file(opts.filename, 32768 + 40, "oops", 4);
+    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EDAMAGED);
+    assert_non_null(strstr(err.text, "generation 2"));
+    opts.generation = 3;
+    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_ENONE);
+    opts.generation = 2;
+    win = alloc_window(&opts, BYTES);
+    assert_true(holds(storwin_base(win), BYTES, 2));
+    assert_int_equal(window_info(win).recovery, STORWIN_RECOVERY_OLDER);
+    ((uint8_t *)storwin_base(win))[0] ^= 1;
+    commit_window(win);
+    assert_int_equal(window_info(win).generation, 4); /* 3 was somebody's */
+    discard(win);
+    opts.generation = 0;
+    win = alloc_window(&opts, BYTES);
+    ((uint8_t *)storwin_base(win))[0] ^= 1;
+    assert_true(holds(storwin_base(win), BYTES, 2));
+    discard(win);
+    assert_int_equal(truncate(opts.filename, 200000), 0);
+    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EDAMAGED);
+    assert_int_equal(file_size(opts.filename), 200000);
+    unlink(opts.filename);
+}
+
+static void lengths(void **state)
+{
+    const uint64_t bytes[] = {BYTES, BYTES + 1, 4 * 65536 + 65536, 5 * 65536 + 1, 3000000, 3000001};
+
+    (void)state;
+    for (unsigned a = 0; a < 3; a++) {
+        struct storwin_opts opts = commit_opts(atomics[a]);
+        struct storwin_window *win = alloc_window(&opts, BYTES);
+        struct storwin_error err;
+
+        for (unsigned i = 0; i < 6; i++) {
+            for (unsigned round = 0; round < 3; round++) {
+                fill(storwin_base(win), bytes[i], i);
+                ((uint8_t *)storwin_base(win))[9] = (uint8_t)round;
+                commit_window(win);
+            }
+            discard(win);
+            if (i > 0)
+                assert_int_equal(open_fails(&opts, bytes[i] - 1, &err), STORWIN_EFORMAT);
+            win = alloc_window(&opts, i < 5 ? bytes[i + 1] : bytes[i]);
+            assert_int_equal(((uint8_t *)storwin_base(win))[9], 2);
+            ((uint8_t *)storwin_base(win))[9] = (uint8_t)(9 * 31 / 7 + i * 13);
+            assert_true(holds(storwin_base(win), bytes[i], i));
+            if (i < 5)
+                assert_int_equal(((uint8_t *)storwin_base(win))[bytes[i + 1] - 1], 0);
+        }
+        discard(win);
+        unlink(opts.filename);
+    }
+}
+
+static void *free_later(void *win)
+{
+    usleep(50000);
+    discard(win);
+    return NULL;
+}
+
+static void other_files(void **state)
+{
+    static const char text[] = "somebody's thesis, the only copy";
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
+    struct storwin_window *win;
+    struct storwin_error err;
+    char copy[sizeof(text)];
+    pthread_t thread;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) { /* also where a commit has zeros */
+        write_file(opts.filename, i * 5000, text, sizeof(text));
+        assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EFORMAT);
+        assert_int_equal(file_size(opts.filename), i * 5000 + sizeof(text));
+        read_file(opts.filename, i * 5000, copy, sizeof(text));
+        assert_string_equal(copy, text);
+        unlink(opts.filename);
+    }
+    win = alloc_window(&opts, BYTES);
+    atomic_store(&storwin__lock_ms, 20);
+    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EBUSY);
+    atomic_store(&storwin__lock_ms, 10000);
+    assert_int_equal(pthread_create(&thread, NULL, free_later, win), 0);
+    win = alloc_window(&opts, BYTES); /* waits */
+    pthread_join(thread, NULL);
+    discard(win);
+    unlink(opts.filename);
+}
+
+static void arguments(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
+    struct storwin_window *win;
+    struct storwin_error err;
+    char text[32];
+    int status;
+    pid_t pid;
+
+    (void)state;
+    opts.pager = STORWIN_PAGER_KERNEL;
+    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_ECONFLICT);
+    assert_string_equal(err.hint, "storage_alloc_atomic");
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = 4;
+    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EVALUE);
+    opts.atomic = STORWIN_ATOMIC_AUTO;
+    opts.changes = 3;
+    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EVALUE);
+    opts.changes = 0;
+    assert_int_equal(open_fails(&opts, STORWIN_MAX_BYTES / 4 + 1, &err), -EINVAL);
+    opts.generation = 1;
+    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_ENONE);
+    assert_int_equal(file_size(opts.filename), UINT64_MAX);
+    opts.generation = 0;
+    opts.factor_ppb = STORWIN_FACTOR_ONE / 2; /* memory first: that is not committed */
+    win = alloc_window(&opts, BYTES);
+    fill(storwin_base(win), BYTES, 5);
+    commit_window(win);
+    assert_int_equal(storwin_hint_query(win, "storage_alloc_atomic", text, sizeof(text)), 4);
+    assert_string_equal(text, "auto");
+    assert_int_equal(storwin_touched(win, 0, STORWIN_TO_END), 0);
+    assert_int_equal(storwin_touched(win, 1, BYTES), STORWIN_ERANGE);
+    assert_int_equal(storwin_touched(NULL, 1, BYTES), -EINVAL);
+    assert_int_equal(storwin_commit(NULL, &err), -EINVAL);
+    pid = fork();
+    if (pid == 0) {
+        alarm(100);
+        _exit(storwin_commit(win, NULL) != STORWIN_ESTATE ||
+              storwin_touched(win, 0, 1) != STORWIN_ESTATE);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    discard(win);
+    win = alloc_window(&opts, BYTES);
+    memset(storwin_base(win), 0, 1); /* of the memory part: zeros */
+    assert_memory_equal(
+        (char *)storwin_base(win) + BYTES - 5,
+        ((uint8_t[]){(uint8_t)((BYTES - 5) * 31 / 7 + 65), (uint8_t)((BYTES - 4) * 31 / 7 + 65),
+                     (uint8_t)((BYTES - 3) * 31 / 7 + 65), (uint8_t)((BYTES - 2) * 31 / 7 + 65),
+                     (uint8_t)((BYTES - 1) * 31 / 7 + 65)}),
+        5);
+    discard(win);
+    unlink(opts.filename);
+    win = NULL;
+    assert_int_equal(storwin_alloc(NULL, BYTES, &win, &err), 0);
+    assert_int_equal(storwin_commit(win, &err), STORWIN_ESTATE);
+    assert_int_equal(storwin_touched(win, 0, 1), STORWIN_ESTATE);
+    assert_int_equal(storwin_free(win, NULL), 0);
+}
+
+/* Two windows under one number: the first decides. Everything stops after `steps` commits; both come
+ * back as of the last number that the first has. */
+static void stop_after(unsigned steps, unsigned unchanged)
+{
+    struct storwin_opts opts[2] = {commit_opts(STORWIN_ATOMIC_AUTO),
+                                   commit_opts(STORWIN_ATOMIC_AUTO)};
+    struct storwin_window *win[2];
+    uint64_t decided = 0;
+
+    opts[1].filename = test_path("other");
+    for (unsigned i = 0; i < 2; i++)
+        win[i] = alloc_window(&opts[i], BYTES);
+    for (unsigned step = 0; step < steps; step++) {
+        const uint64_t generation = 10 + step / 2 * 10;
+        const unsigned which = 1 - step % 2;
+        uint8_t *base = storwin_base(win[which]);
+
+        if (step < 2)
+            fill(base, BYTES, 1);
+        else if (step / 2 % 2 != unchanged || which == 0)
+            base[7] = base[200000] = (uint8_t)(step / 2);
+        assert_int_equal(storwin_commit_as(win[which], generation, NULL), 0);
+        assert_int_equal(storwin_commit_as(win[which], generation, NULL), STORWIN_EVALUE);
+        decided = which == 0 ? generation : decided;
+    }
+    discard(win[0]);
+    discard(win[1]);
+    win[0] = alloc_window(&opts[0], BYTES);
+    assert_int_equal(window_info(win[0]).generation, decided);
+    opts[1].generation = decided;
+    win[1] = alloc_window(&opts[1], BYTES);
+    if (decided > 0) {
+        const unsigned round = (unsigned)decided / 10 - 1;
+        const unsigned last = round > 0 && round % 2 == unchanged ? round - 1 : round;
+        const uint8_t *base = storwin_base(win[1]);
+
+        assert_int_equal(base[8], (uint8_t)(8 * 31 / 7 + 13));
+        assert_int_equal(base[7], last ? last : (uint8_t)(7 * 31 / 7 + 13));
+        assert_int_equal(base[200000], last ? last : (uint8_t)(UINT64_C(200000) * 31 / 7 + 13));
+        assert_int_equal(storwin_commit_as(win[1], window_info(win[1]).newest_generation + 1, NULL),
+                         0);
+    }
+    discard(win[0]);
+    discard(win[1]);
+    unlink(opts[0].filename);
+    unlink(opts[1].filename);
+}
+
+/* A flush fails, of the data or of the record: the same number again, but not for other data. */
+static void again(void **state)
+{
+    (void)state;
+    for (unsigned flush = 1; flush < 3; flush++)
+        for (unsigned a = 0; a < 3; a++) {
+            struct storwin_opts opts = commit_opts(atomics[a]);
+            struct storwin_window *win = alloc_window(&opts, BYTES);
+            struct storwin_error err;
+
+            fill(storwin_base(win), BYTES, 1);
+            commit_window(win);
+            fill(storwin_base(win), BYTES, 2);
+            failing_flush = flush;
+            assert_int_equal(storwin_commit_as(win, 9, &err), -EIO);
+            assert_int_equal(window_info(win).generation, 1);
+            if (flush == 2) {
+                failing_flush = 1;
+                assert_int_equal(storwin_commit_as(win, 9, &err), -EIO);
+            }
+            assert_int_equal(storwin_commit_as(win, 9, &err), 0);
+            assert_int_equal(window_info(win).generation, 9);
+            fill(storwin_base(win), BYTES, 3);
+            failing_flush = 2;
+            assert_int_equal(storwin_commit_as(win, 10, &err), -EIO);
+            fill(storwin_base(win), BYTES, 4);
+            assert_int_equal(storwin_commit_as(win, 10, &err), STORWIN_ERACE);
+            commit_window(win);
+            assert_int_equal(window_info(win).generation, 11);
+            discard(win);
+            for (opts.generation = 10; opts.generation < 12; opts.generation++) {
+                win = alloc_window(&opts, BYTES);
+                assert_true(holds(storwin_base(win), BYTES, (unsigned)opts.generation - 7));
+                discard(win);
+            }
+            unlink(opts.filename);
+        }
+}
+
+static void together(void **state)
+{
+    (void)state;
+    for (unsigned steps = 2; steps < 14; steps++)
+        for (unsigned unchanged = 0; unchanged < 3; unchanged++)
+            stop_after(steps, unchanged);
+}
+
+/* The program's own memory, wherever it begins. */
+static void adopted(void **state)
+{
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+    uint8_t *whole = malloc(BYTES + 5000);
+
+    (void)state;
+    for (unsigned offset = 0; offset < 3; offset++) {
+        uint8_t *at = whole + offset * 1237 + 1;
+        struct storwin_window *win;
+        struct storwin_error err;
+
+        memset(whole, 0xee, BYTES + 5000);
+        fill(at, BYTES, 1);
+        if (storwin_adopt(at, BYTES, &opts, &win, &err) < 0)
+            fail_msg("%s: %s", err.hint, err.text);
+        assert_ptr_equal(storwin_base(win), at);
+        commit_window(win);
+        at[BYTES - 1] ^= 1;
+        at[0] ^= 1;
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 2);
+        assert_int_equal(at[-1], 0xee);
+        assert_int_equal(at[BYTES], 0xee);
+        discard(win);
+        memset(whole, 0xaa, BYTES + 5000);
+        assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
+        assert_int_equal(at[-1], 0xaa);
+        assert_int_equal(at[BYTES], 0xaa);
+        at[BYTES - 1] ^= 1;
+        at[0] ^= 1;
+        assert_true(holds(at, BYTES, 1));
+        assert_int_equal(storwin_free(win, NULL), 0);
+        at[0]++; /* it is still the program's */
+        unlink(opts.filename);
+    }
+    free(whole);
+}
+
+/* Stores of another process: declared, or found by comparing; and refused otherwise. */
+static void shared_memory(void **state)
+{
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+    uint8_t *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct storwin_window *win;
+    struct storwin_error err;
+    int status;
+
+    (void)state;
+    assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), -EOPNOTSUPP);
+    assert_string_equal(err.hint, "storage_alloc_changes");
+    assert_int_equal(storwin_adopt(NULL, BYTES, &opts, &win, &err), -EINVAL);
+    assert_int_equal(storwin_adopt(at, 0, &opts, &win, &err), -EINVAL);
+    for (unsigned changes = STORWIN_CHANGES_DECLARED; changes <= STORWIN_CHANGES_COMPARED;
+         changes++) {
+        opts.changes = changes;
+        fill(at, BYTES, 3);
+        assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
+        commit_window(win);
+        if (fork() == 0) {
+            at[100000] = 1;
+            at[200000] = 2;
+            _exit(0);
+        }
+        assert_true(wait(&status) > 0 && status == 0);
+        if (changes == STORWIN_CHANGES_DECLARED)
+            assert_int_equal(storwin_touched(win, 200000, 1), 0);
+        commit_window(win);
+        discard(win);
+        memset(at, 0, BYTES);
+        assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
+        assert_int_equal(at[100000], changes == STORWIN_CHANGES_COMPARED
+                                         ? 1
+                                         : (uint8_t)(UINT64_C(100000) * 31 / 7 + 39));
+        assert_int_equal(at[200000], 2);
+        discard(win);
+        unlink(opts.filename);
+    }
+    assert_int_equal(mprotect(at, 4096, PROT_READ), 0);
+    assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), -EFAULT);
+    munmap(at, BYTES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commits),       cmocka_unit_test(journal_wraps), cmocka_unit_test(races),
+        cmocka_unit_test(damage),        cmocka_unit_test(lost),          cmocka_unit_test(lengths),
+        cmocka_unit_test(other_files),   cmocka_unit_test(arguments),     cmocka_unit_test(adopted),
+        cmocka_unit_test(shared_memory), cmocka_unit_test(together),      cmocka_unit_test(again),
+    };
+
+    test_begin();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
