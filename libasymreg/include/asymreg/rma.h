@@ -37,8 +37,14 @@
  * transport.
  *
  * **fork()**: a child must not use its parent's context: the published table is in memory that both
- * have. It opens its own. In a child, closing the parent's context or freeing its workers is a
- * no-op.
+ * have. It opens its own. In a child, what would change the parent's context (registering,
+ * unregistering, segments, importing, forgetting, making a worker) is -EPERM, and closing it or
+ * freeing its workers is a no-op.
+ *
+ * **exec()**: for its peers, a process that calls it has gone: ASYMREG_EPEER. CMA asks in the system
+ * call that copies, and so never reaches the new program; memory that peers have mapped outlives the
+ * old one, and they find out within 20 ms of their next operation (if they may trace it; see
+ * asymreg_local_create()).
  *
  * **Coalescing.** A transport without ASYMREG_CAP_WHOLE_SPACE registers memory itself: that pins
  * pages, or costs a microsecond, a key in every peer that uses it and one of max_segments. With
@@ -155,7 +161,7 @@ ASYMREG_API void asymreg_close(struct asymreg_context *context);
  * @brief Make a worker.
  * @param context  its context
  * @param worker   the new worker
- * @return 0, -EINVAL, -ENOMEM
+ * @return 0, -EINVAL, -EPERM (in a child), -ENOMEM
  *
  * MT-Safe. Allocates.
  */
@@ -201,13 +207,13 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  * mapped file.
  *
  * @param context  the context
- * @param addr     first byte; need not be aligned
+ * @param addr     first byte, not NULL; need not be aligned
  * @param bytes    length, more than 0
  * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: what peers may do
  * @param flags    ASYMREG_SHARE, ASYMREG_ALONE, ASYMREG_REMAPPED
  * @param id       names this registration; may be NULL
  * @param err      detail on failure, or NULL
- * @return 0; -EINVAL (no bytes, unknown bits); ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP; ASYMREG_EFULL;
+ * @return 0; -EINVAL (no bytes, NULL, unknown bits); -EPERM (in a child); ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP; ASYMREG_EFULL;
  *         ASYMREG_EACCES (more than its segment permits); ASYMREG_ERANGE (begins in a segment of
  *         asymreg_segment_add() and runs past its end); -ENOMEM, or what the transport returned
  *
@@ -222,7 +228,7 @@ ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *ad
  * @brief End a registration (or one user of a shared one).
  * @param context  the context
  * @param id       from asymreg_register()
- * @return 0, -EINVAL, ASYMREG_ESTALE
+ * @return 0, -EINVAL, -EPERM (in a child), ASYMREG_ESTALE
  *
  * Operations that peers begin after this returns are refused; for those already begun see the head
  * of this file. The memory itself is not touched.

@@ -5,8 +5,10 @@
 
 #include <asymreg/rma.h>
 
+#include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "../table/table.h"
 #include "activity.h"
@@ -112,6 +114,12 @@ static inline void asymreg__t_unlock(struct asymreg_context *c)
 {
     if (!(c->caps.flags & ASYMREG_CAP_THREADS))
         pthread_mutex_unlock(&c->t_lock);
+}
+
+/* A child of the process that opened the context must not change what peers see. */
+static inline int asymreg__may_change(const struct asymreg_context *c)
+{
+    return !c ? -EINVAL : c->owner == getpid() ? 0 : -EPERM;
 }
 
 /* The transport's reason why a capability is off. */

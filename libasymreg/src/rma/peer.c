@@ -433,7 +433,7 @@ int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blo
 {
     struct asymreg_error why = {.code = 0};
     struct blob b;
-    int rc = context && blob && pe < ASYMREG_MAX_PEERS ? 0 : -EINVAL;
+    int rc = blob && pe < ASYMREG_MAX_PEERS ? asymreg__may_change(context) : -EINVAL;
 
     if (rc == 0 && (rc = blob_parse(context, blob, bytes, &b, &why)) == 0) {
         pthread_mutex_lock(&context->lock);
@@ -449,6 +449,8 @@ int asymreg_forget(struct asymreg_context *context, uint32_t pe)
 
     if (!context || pe >= ASYMREG_MAX_PEERS)
         return ASYMREG_ENOPEER;
+    if (asymreg__may_change(context) < 0)
+        return -EPERM;
     pthread_mutex_lock(&context->lock);
     if ((p = asymreg__peer_at(context, pe))) {
         __atomic_store_n(&context->peers[pe / PEER_CHUNK][pe % PEER_CHUNK], NULL, __ATOMIC_RELEASE);

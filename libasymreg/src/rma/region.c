@@ -40,11 +40,14 @@ int asymreg_register(struct asymreg_context *context, const void *addr, size_t b
     uint64_t start = (uintptr_t)addr;
     struct asymreg_error why;
     asymreg_id mine;
-    int rc;
+    int rc = asymreg__may_change(context);
 
     why.code = 0;
-    if (!context || !bytes || !prot || (prot & ~ASYMREG_ALL) ||
-        (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED))) {
+    if (rc < 0) {
+        if (rc == -EPERM)
+            asymreg__fail(&why, rc, "the context is of another process, which has forked this one");
+    } else if (!addr || !bytes || !prot || (prot & ~ASYMREG_ALL) ||
+               (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED))) {
         rc = -EINVAL;
     } else if (start + bytes - 1 < start) {
         rc = ASYMREG_EOVERFLOW;
@@ -81,10 +84,10 @@ static int do_unregister(struct asymreg_context *c, asymreg_id id)
 
 int asymreg_unregister(struct asymreg_context *context, asymreg_id id)
 {
-    int rc;
+    int rc = asymreg__may_change(context);
 
-    if (!context)
-        return -EINVAL;
+    if (rc < 0)
+        return rc;
     pthread_mutex_lock(&context->lock);
     rc = do_unregister(context, id);
     pthread_mutex_unlock(&context->lock);
@@ -122,7 +125,7 @@ int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uin
                              struct asymreg_error *err)
 {
     struct asymreg_error why = {.code = 0};
-    int rc = context ? 0 : -EINVAL;
+    int rc = asymreg__may_change(context);
 
     if (rc == 0 && id != ASYMREG_ANY) {
         pthread_mutex_lock(&context->lock);
@@ -145,9 +148,11 @@ int asymreg_unregister_range(struct asymreg_context *context, const void *addr, 
 {
     uint64_t start = (uintptr_t)addr;
     struct asymreg_region r;
-    int rc;
+    int rc = asymreg__may_change(context);
 
-    if (!context || !bytes)
+    if (rc < 0)
+        return rc;
+    if (!bytes)
         return -EINVAL;
     if (start + bytes - 1 < start)
         return ASYMREG_EOVERFLOW;

@@ -216,9 +216,11 @@ static int add(struct asymreg_context *c, const struct asymreg_mem_desc *desc, v
     uint32_t cap = desc->fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD;
     struct asymreg_error why = {.code = 0};
     uint64_t value;
-    int rc;
+    int rc = asymreg__may_change(c);
 
-    if (!desc->bytes || !desc->prot || (desc->prot & ~ASYMREG_ALL)) {
+    if (rc < 0) {
+        ;
+    } else if (!desc->bytes || !desc->prot || (desc->prot & ~ASYMREG_ALL)) {
         rc = -EINVAL;
     } else if (desc->addr + desc->bytes - 1 < desc->addr ||
                desc->fd_offset + desc->bytes < desc->fd_offset) {
@@ -285,10 +287,11 @@ int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **
 int asymreg_segment_remove(struct asymreg_context *context, const void *addr)
 {
     const struct asymreg_region *place;
-    int rc = ASYMREG_ENOREGION;
+    int rc = asymreg__may_change(context);
 
-    if (!context)
-        return -EINVAL;
+    if (rc < 0)
+        return rc;
+    rc = ASYMREG_ENOREGION;
     pthread_mutex_lock(&context->lock);
     if ((place = asymreg__index_lookup(context->seg_reader, (uintptr_t)addr)) &&
         place->start == (uintptr_t)addr && !context->segs[(uint32_t)place->value].automatic)

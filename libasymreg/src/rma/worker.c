@@ -47,10 +47,10 @@ struct asymreg_worker {
 int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **worker)
 {
     struct asymreg_worker *w;
-    int rc = 0;
+    int rc = asymreg__may_change(context);
 
-    if (!context || !worker)
-        return -EINVAL;
+    if (rc < 0 || !worker)
+        return rc < 0 ? rc : -EINVAL;
     if (!(w = asymreg__alloc(context->allocator, sizeof(*w))))
         return -ENOMEM;
     w->context = context;
