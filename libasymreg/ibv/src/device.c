@@ -31,7 +31,7 @@ static int query(struct asymreg_transport *base, struct asymreg_transport_caps *
         .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_REVOKE |
                  ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE |
                  ASYMREG_CAP_WANT_LOCAL | (t->atomics ? ASYMREG_CAP_AMO : 0),
-        .amo8_ops = t->atomics ? ASYMREG_AMO_ALL : 0,
+        .amo8_ops = t->atomics ? (2u << ASYMREG_AMO_COMPARE_SWAP) - 1 : 0,
         .max_handle_bytes = HANDLE_BYTES,
         .max_address_bytes = ADDRESS_BYTES,
         .max_op_bytes = ASYMREG_IBV_MAX_OP_BYTES,

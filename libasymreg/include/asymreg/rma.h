@@ -288,6 +288,7 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  *
  * `id` is the registration that must be meant, or ASYMREG_ANY. An operation of 0 bytes checks the
  * peer and succeeds, whatever the address. Each operation returns 0 or:
+ *   - -EINVAL: bytes to or from NULL
  *   - ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EUNREACH
  *   - ASYMREG_ENOREGION: nothing is registered there
  *   - ASYMREG_ERANGE: runs past the region, or begins outside of the one that `id` names
@@ -365,15 +366,17 @@ ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
  * @param pe       the peer
  * @param raddr    address there, a multiple of `bytes`
  * @param id       registration meant, or ASYMREG_ANY; it must permit ASYMREG_ATOMIC
- * @param amo      ASYMREG_AMO_*
+ * @param which    ASYMREG_AMO_*
  * @param bytes    4 or 8
- * @param operand  what to add or store
+ * @param operand  what to add, store or combine with
  * @param compare  for ASYMREG_AMO_COMPARE_SWAP
  * @param result   the value before; may be NULL
  * @return see above; ASYMREG_EALIGN; -EINVAL (another size or operation)
+ *
+ * What the transport lacks is made of its compare-and-swap, if it has that: several round trips.
  */
 ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
-                            asymreg_id id, uint32_t amo, uint32_t bytes, uint64_t operand,
+                            asymreg_id id, uint32_t which, uint32_t bytes, uint64_t operand,
                             uint64_t compare, uint64_t *result);
 
 /**
@@ -458,7 +461,9 @@ ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const 
  *     registration of its own: the adapter ends what is under way and refuses the rest, no peer is
  *     waited for. ASYMREG_ENOTSUP in a segment, while others share the registration, and for
  *     ASYMREG_ANY.
- *   - others (libasymreg-ucx): ASYMREG_ENOTSUP. Tell the peers, and wait for them to flush.
+ *   - libasymreg-ucx without an RDMA adapter: all of it, for any region, at once: the target checks
+ *     each operation of a peer when it arrives.
+ *   - others: ASYMREG_ENOTSUP. Notify the peers, and wait for them to flush.
  *
  * Cost: one system call (a barrier in all peers) and a look at each of their workers.
  */

@@ -121,7 +121,12 @@ extern "C" {
 #define ASYMREG_AMO_SWAP      2u /**< result = target, target = operand */
 /** result = target; if that equals compare, target = operand */
 #define ASYMREG_AMO_COMPARE_SWAP 3u
-#define ASYMREG_AMO_ALL          15u /**< every one of them, as bits */
+#define ASYMREG_AMO_AND          4u     /**< result = target, target &= operand */
+#define ASYMREG_AMO_OR           5u     /**< result = target, target |= operand */
+#define ASYMREG_AMO_XOR          6u     /**< result = target, target ^= operand */
+#define ASYMREG_AMO_FETCH        7u     /**< result = target */
+#define ASYMREG_AMO_SET          8u     /**< target = operand; nothing is fetched */
+#define ASYMREG_AMO_ALL          0x1ffu /**< every one of them, as bits */
 /** @} */
 
 /** What a transport can do, and its limits. */
@@ -185,12 +190,27 @@ struct asymreg_op {
 struct asymreg_transport;
 
 /**
+ * What a transport whose operations run in the target asks there before it touches memory for a
+ * peer: so a peer whose copy of the table is old reaches nothing that is no longer registered. Both
+ * functions are called by one thread at a time, outside of mem_reg() and mem_dereg().
+ */
+struct asymreg_guard {
+    /**
+     * May a peer do this (ASYMREG_READ and so on) with [addr, addr + bytes) now? 0: yes, and until
+     * `leave` the region stays registered; or the error to answer with.
+     */
+    int (*enter)(void *ctx, uint64_t addr, uint64_t bytes, uint32_t need);
+    void (*leave)(void *ctx); /**< after `enter` has returned 0 */
+    void *ctx;                /**< first argument of both */
+};
+
+/**
  * The operations. `size` and `version` first; the core refuses a table without the ones marked
  * required. `t` is the transport, `ep` one of its endpoints, `rkey` one of that endpoint's keys.
  * Addresses of the target are those of the process that registered.
  */
 struct asymreg_transport_ops {
-    size_t size;       /**< sizeof(struct asymreg_transport_ops) */
+    size_t size;       /**< sizeof(struct asymreg_transport_ops), or up to `guard` */
     uint32_t version;  /**< ASYMREG_TRANSPORT_VERSION */
     uint32_t reserved; /**< 0 */
     const char *name;  /**< at most 15 letters, digits and `-`; both sides of a connection must have
@@ -304,6 +324,12 @@ struct asymreg_transport_ops {
      * error of the transport as a whole.
      */
     int (*progress)(struct asymreg_transport *t);
+    /**
+     * Optional: takes a copy of `guard`, which serves until `destroy`. Called once, before a peer
+     * can know of this process. With ASYMREG_CAP_REVOKE it says that every operation of a peer asks
+     * the guard.
+     */
+    void (*guard)(struct asymreg_transport *t, const struct asymreg_guard *guard);
 };
 
 /** What every transport begins with. */

@@ -171,10 +171,15 @@ int asymreg__local_get(struct asymreg_transport *t, struct asymreg_ep *ep,
 static uint32_t amo4(uint32_t *p, uint32_t which, uint32_t operand, uint32_t compare)
 {
     switch (which) {
+    case ASYMREG_AMO_SET:
     case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
     case ASYMREG_AMO_COMPARE_SWAP:
         __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
         return compare;
+    case ASYMREG_AMO_AND: return __atomic_fetch_and(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_OR: return __atomic_fetch_or(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_XOR: return __atomic_fetch_xor(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_FETCH: return __atomic_load_n(p, __ATOMIC_SEQ_CST);
     default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
     }
 }
@@ -182,10 +187,15 @@ static uint32_t amo4(uint32_t *p, uint32_t which, uint32_t operand, uint32_t com
 static uint64_t amo8(uint64_t *p, uint32_t which, uint64_t operand, uint64_t compare)
 {
     switch (which) {
+    case ASYMREG_AMO_SET:
     case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
     case ASYMREG_AMO_COMPARE_SWAP:
         __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
         return compare;
+    case ASYMREG_AMO_AND: return __atomic_fetch_and(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_OR: return __atomic_fetch_or(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_XOR: return __atomic_fetch_xor(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_FETCH: return __atomic_load_n(p, __ATOMIC_SEQ_CST);
     default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
     }
 }

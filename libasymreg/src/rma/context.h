@@ -81,6 +81,9 @@ struct asymreg_context {
     unsigned char activity_handle[ASYMREG_MAX_HANDLE_BYTES];
     size_t activity_handle_bytes;
     int activity_fd, activity_fence;
+    pthread_mutex_t guard_lock;           /* while a transport touches memory for a peer */
+    struct asymreg__reader *guard_reader; /* NULL: the transport asks nobody */
+    int guard_closed;
     uint32_t max_regions;
     uint32_t *shares; /* users of each slot beyond the first */
     struct asymreg__index *seg_index;
@@ -137,6 +140,13 @@ static inline int asymreg__first_in(struct asymreg__index *ix, uint64_t start, u
 {
     return asymreg__index_next(ix, start, r) && r->start <= last;
 }
+
+/* guard.c: what operations of peers that run in this process ask. */
+int asymreg__guard_open(struct asymreg_context *c);
+/* Every operation that was let in has ended. */
+void asymreg__guard_wait(struct asymreg_context *c);
+/* Nobody is let in any more, but to read the table. */
+void asymreg__guard_close(struct asymreg_context *c);
 
 /* segment.c: under the context's lock. */
 /* Registers with the transport and publishes that. */

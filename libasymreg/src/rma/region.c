@@ -77,9 +77,13 @@ static int do_unregister(struct asymreg_context *c, asymreg_id id)
         return 0;
     }
     value = ix->slots[slot].value;
-    if ((rc = asymreg__table_remove(c->table, id)) == 0 && c->segs[(uint32_t)value].automatic)
+    c->dereg_rc = 0;
+    if ((rc = asymreg__table_remove(c->table, id)) < 0)
+        return rc;
+    asymreg__guard_wait(c);
+    if (c->segs[(uint32_t)value].automatic)
         asymreg__segment_remove(c, value); /* unless others lie in it */
-    return rc;
+    return 0;
 }
 
 int asymreg_unregister(struct asymreg_context *context, asymreg_id id)
@@ -106,7 +110,7 @@ static int can_drain(struct asymreg_context *c, asymreg_id id, struct asymreg_er
         return ASYMREG_ESTALE;
     if (c->shares[slot])
         return ASYMREG_EBUSY;
-    if (c->activity)
+    if (c->activity || (c->guard_reader && (c->caps.flags & ASYMREG_CAP_REVOKE)))
         return 0;
     value = ix->slots[slot].value;
     if (c->caps.flags & ASYMREG_CAP_REVOKE) {
@@ -133,6 +137,8 @@ int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uin
             !context->activity)
             rc = context->dereg_rc;
         pthread_mutex_unlock(&context->lock);
+    } else if (rc == 0 && context->guard_reader && (context->caps.flags & ASYMREG_CAP_REVOKE)) {
+        asymreg__guard_wait(context);
     } else if (rc == 0 && !context->activity) {
         rc = asymreg__fail(&why, ASYMREG_ENOTSUP,
                            context->flags & ASYMREG_DRAIN

@@ -442,6 +442,8 @@ static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, as
         asymreg__t_unlock(c);
         return gone(l, rc);
     }
+    if (x->what < ATOMIC && !x->here)
+        return -EINVAL;
     announce(l);
     if (raddr - l->guess_base <= l->guess_span)
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
@@ -476,7 +478,7 @@ ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t ra
     struct asymreg__key *key;
     int rc = 1;
 
-    if (!l->plain || !bytes || raddr + bytes - 1 < raddr)
+    if (!l->plain || !bytes || !here || raddr + bytes - 1 < raddr)
         return 1;
     if (raddr - l->guess_base <= l->guess_span) /* asked for before the search leads to it */
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
@@ -542,28 +544,96 @@ int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, a
     return put_or_get(worker, pe, raddr, id, bytes, GET, 0, dst);
 }
 
+/* One that the transport has. */
+static int amo(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
+               uint32_t which, uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *old)
+{
+    struct transfer x = {.what = (int)(ATOMIC + which),
+                         .blocking = 1,
+                         .operand = operand,
+                         .compare = compare,
+                         .result = old};
+    struct asymreg__key *key;
+    struct asymreg_op op;
+    int rc = 1;
+
+    if (l->plain) { /* as try_fast() */
+        if (raddr - l->guess_base <= l->guess_span)
+            __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
+        asymreg__reader_enter(l->reader);
+        if (look_up(l, raddr, bytes, id, ASYMREG_ATOMIC, &key, NULL) == 0 && key &&
+            !asymreg__stale(&l->fresh)) {
+            op.status = 0;
+            rc = w->ops->amo(w->t, l->peer->ep, key->rkey, raddr, which, bytes, operand, compare,
+                             old, &op);
+            if (rc) {
+                struct target found = {.key = key};
+                rc = rc == ASYMREG_ESTALE
+                         ? 1
+                         : gone(l, carry_on(w, l, &found, raddr, bytes, NULL, &x, &op, rc));
+            } else {
+                l->known_alive = 1;
+            }
+        }
+        asymreg__reader_exit(l->reader);
+        if (rc <= 0)
+            return rc;
+    }
+    return transfer(w, l, raddr, id, ASYMREG_ATOMIC, bytes, &x);
+}
+
+static uint64_t after_amo(uint32_t which, uint64_t old, uint64_t operand)
+{
+    switch (which) {
+    case ASYMREG_AMO_ADD:
+    case ASYMREG_AMO_FETCH_ADD: return old + operand;
+    case ASYMREG_AMO_AND: return old & operand;
+    case ASYMREG_AMO_OR: return old | operand;
+    case ASYMREG_AMO_XOR: return old ^ operand;
+    case ASYMREG_AMO_FETCH: return old;
+    default: return operand;
+    }
+}
+
+/* One that it has not, made of those that it has. */
+static int amo_by_compare(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
+                          uint32_t which, uint32_t bytes, uint64_t operand, uint64_t *old)
+{
+    uint64_t mask = bytes == 4 ? UINT32_MAX : UINT64_MAX, guess = 0;
+    int rc;
+
+    for (;;) { /* a first guess that is wrong brings the right one */
+        rc = amo(w, l, raddr, id, ASYMREG_AMO_COMPARE_SWAP, bytes,
+                 after_amo(which, guess, operand) & mask, guess, old);
+        if (rc < 0 || *old == guess)
+            return rc;
+        guess = *old;
+    }
+}
+
 int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
-                uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result)
+                uint32_t which, uint32_t bytes, uint64_t operand, uint64_t compare,
+                uint64_t *result)
 {
     struct asymreg_context *c = worker->context;
     uint64_t old = 0, mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
-    struct transfer x = {.what = (int)(ATOMIC + amo),
-                         .blocking = 1,
-                         .operand = operand & mask,
-                         .compare = compare & mask,
-                         .result = &old};
+    uint32_t has = bytes == 4 ? c->caps.amo4_ops : c->caps.amo8_ops;
     struct link *l;
     int rc;
 
-    if (amo > ASYMREG_AMO_COMPARE_SWAP || (bytes != 4 && bytes != 8))
+    if (which > 31 || !(ASYMREG_AMO_ALL >> which & 1) || (bytes != 4 && bytes != 8))
         return -EINVAL;
     if (raddr % bytes)
         return ASYMREG_EALIGN;
     if (!(c->caps.flags & ASYMREG_CAP_AMO) || !c->t->ops->amo ||
-        !((bytes == 4 ? c->caps.amo4_ops : c->caps.amo8_ops) >> amo & 1))
+        !(has & (1u << which | 1u << ASYMREG_AMO_COMPARE_SWAP)))
         return ASYMREG_ENOTSUP;
-    if ((rc = link_get(worker, pe, &l)) == 0)
-        rc = transfer(worker, l, raddr, id, ASYMREG_ATOMIC, bytes, &x);
+    if ((rc = link_get(worker, pe, &l)) < 0)
+        return rc;
+    if (has >> which & 1)
+        rc = amo(worker, l, raddr, id, which, bytes, operand & mask, compare & mask, &old);
+    else
+        rc = amo_by_compare(worker, l, raddr, id, which, bytes, operand & mask, &old);
     if (rc == 0 && result)
         *result = old;
     return rc;
