@@ -276,7 +276,7 @@ ASYMREG_API int asymreg_import(struct asymreg_context *context, uint32_t pe, con
  * @brief Drop a peer, dead or alive. No thread may be using it.
  * @param context  the context
  * @param pe       its number, free again
- * @return 0, ASYMREG_ENOPEER
+ * @return 0, ASYMREG_ENOPEER, ASYMREG_EBUSY (a handle is bound, see bound.h), -EPERM (in a child)
  */
 ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
 /** @} */

@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "local_internal.h"
 
+#include <asymreg/bound.h>
+
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -168,38 +170,6 @@ int asymreg__local_get(struct asymreg_transport *t, struct asymreg_ep *ep,
     return 0;
 }
 
-static uint32_t amo4(uint32_t *p, uint32_t which, uint32_t operand, uint32_t compare)
-{
-    switch (which) {
-    case ASYMREG_AMO_SET:
-    case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_COMPARE_SWAP:
-        __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        return compare;
-    case ASYMREG_AMO_AND: return __atomic_fetch_and(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_OR: return __atomic_fetch_or(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_XOR: return __atomic_fetch_xor(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_FETCH: return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
-    }
-}
-
-static uint64_t amo8(uint64_t *p, uint32_t which, uint64_t operand, uint64_t compare)
-{
-    switch (which) {
-    case ASYMREG_AMO_SET:
-    case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_COMPARE_SWAP:
-        __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        return compare;
-    case ASYMREG_AMO_AND: return __atomic_fetch_and(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_OR: return __atomic_fetch_or(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_XOR: return __atomic_fetch_xor(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_FETCH: return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
-    }
-}
-
 int asymreg__local_amo(struct asymreg_transport *t, struct asymreg_ep *ep,
                        struct asymreg_rkey *rkey, uint64_t addr, uint32_t which, uint32_t bytes,
                        uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
@@ -220,8 +190,9 @@ int asymreg__local_amo(struct asymreg_transport *t, struct asymreg_ep *ep,
     p = rkey->ptr + (addr - rkey->addr);
     if ((uintptr_t)p % bytes)
         return ASYMREG_EALIGN; /* mapped at an odd offset in its file */
-    old = bytes == 4 ? amo4((uint32_t *)(void *)p, which, (uint32_t)operand, (uint32_t)compare)
-                     : amo8((uint64_t *)(void *)p, which, operand, compare);
+    old = bytes == 4
+              ? asymreg__amo4((uint32_t *)(void *)p, which, (uint32_t)operand, (uint32_t)compare)
+              : asymreg__amo8((uint64_t *)(void *)p, which, operand, compare);
     if (result)
         *result = old;
     return 0;

@@ -31,6 +31,7 @@ struct asymreg__key {
     uint64_t base, last;
     struct asymreg_rkey *rkey;
     const char *mapped; /* where `base` is in this process, or NULL: to ask for memory ahead */
+    uint32_t bound;     /* handles that use it; under the peer's lock */
     struct asymreg__key *next; /* while it waits to be freed */
     uint64_t epoch;
 };
@@ -47,6 +48,7 @@ struct asymreg__peer {
 
     pthread_mutex_t lock; /* of what follows, and of refreshing */
     struct asymreg__key *retired;
+    uint64_t n_bound; /* handles */
     struct asymreg_rkey *table_key, *activity_key;
     struct asymreg__activity *activity; /* the peer's, mapped; or NULL */
     uint64_t table_addr, table_bytes, incarnation;

@@ -275,7 +275,7 @@ static void release_retired(struct asymreg__peer *p)
     if ((rc = asymreg__peer_flush(p)) < 0 && !p->late)
         p->late = rc;
     while ((k = *link)) {
-        if (!asymreg__epoch_passed(asymreg__cache_index(p->cache), k->epoch)) {
+        if (k->bound || !asymreg__epoch_passed(asymreg__cache_index(p->cache), k->epoch)) {
             link = &k->next;
             continue;
         }
@@ -452,7 +452,11 @@ int asymreg_forget(struct asymreg_context *context, uint32_t pe)
     if (asymreg__may_change(context) < 0)
         return -EPERM;
     pthread_mutex_lock(&context->lock);
-    if ((p = asymreg__peer_at(context, pe))) {
+    if ((p = asymreg__peer_at(context, pe)) && p->n_bound) {
+        pthread_mutex_unlock(&context->lock);
+        return ASYMREG_EBUSY;
+    }
+    if (p) {
         __atomic_store_n(&context->peers[pe / PEER_CHUNK][pe % PEER_CHUNK], NULL, __ATOMIC_RELEASE);
         __atomic_store_n(&context->forgets, context->forgets + 1, __ATOMIC_RELEASE);
         asymreg__peer_free(context, p);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "context.h"
 
+#include <asymreg/bound.h>
 #include <errno.h>
 #include <sched.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ struct link {
     uint64_t number;                     /* of operations announced there */
     uint32_t fence;
     uint32_t pending; /* operations may go on until a flush */
+    struct asymreg_watch watch;
 };
 
 struct asymreg_worker {
@@ -130,6 +132,7 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
     l->peer = p;
     l->plain = (w->context->caps.flags & ASYMREG_CAP_THREADS) && !w->context->caps.max_op_bytes &&
                !w->own && !l->slot && !p->ask;
+    l->watch = (struct asymreg_watch){.retired = l->fresh.retired, .worker = w};
     l->serial = p->serial;
     l->pe = pe;
     if (!l->listed) {
@@ -759,4 +762,100 @@ int asymreg_progress(struct asymreg_worker *worker)
     rc = c->t->ops->progress(c->t);
     asymreg__t_unlock(c);
     return rc;
+}
+
+/* ---- bound handles ---- */
+
+#define ASK_EVERY 64u /* operations */
+
+static struct link *link_of(const struct asymreg_watch *watch)
+{
+    return (struct link *)(void *)((char *)(uintptr_t)watch - offsetof(struct link, watch));
+}
+
+/* The memory of a region whose key is found, if loads and stores reach it: and which. */
+static void bind_directly(struct asymreg_worker *w, struct link *l, const struct target *t,
+                          struct asymreg_bound *b)
+{
+    const struct asymreg_transport_ops *ops = w->ops;
+    const void *at = NULL, *writable;
+    uint32_t prot = t->region.prot;
+
+    if (!l->plain || !l->watch.retired || !t->key->mapped ||
+        ops->map(w->t, l->peer->ep, t->key->rkey, b->addr, b->bytes, 0, &at) < 0)
+        return;
+    if (ops->map(w->t, l->peer->ep, t->key->rkey, b->addr, b->bytes, 1, &writable) < 0)
+        prot &= ASYMREG_READ;
+    if ((uintptr_t)at % 8 != b->addr % 8) /* mapped at an odd offset in its file */
+        prot &= ~ASYMREG_ATOMIC;
+    b->at = (char *)(uintptr_t)at;
+    b->prot = prot;
+}
+
+int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, uint64_t bytes,
+                 asymreg_id id, struct asymreg_bound *bound)
+{
+    struct asymreg_bound b = {.bytes = bytes, .pe = pe, .addr = raddr};
+    struct target t;
+    struct link *l;
+    int rc;
+
+    if (!worker || !bound || !bytes || bytes > SIZE_MAX)
+        return -EINVAL;
+    if ((rc = link_get(worker, pe, &l)) < 0)
+        return rc;
+    b.seen = l->watch.retired ? __atomic_load_n(l->watch.retired, __ATOMIC_ACQUIRE) : 0;
+    if ((rc = begin(l, raddr, (size_t)bytes, id, 0, 0, &t)) < 0)
+        return gone(l, rc);
+    b.id = t.region.id;
+    b.watch = &l->watch;
+    b.held = t.key;
+    pthread_mutex_lock(&l->peer->lock); /* the section keeps the key until it is counted */
+    t.key->bound++;
+    l->peer->n_bound++;
+    pthread_mutex_unlock(&l->peer->lock);
+    bind_directly(worker, l, &t, &b);
+    asymreg__reader_exit(l->reader);
+    *bound = b;
+    return 0;
+}
+
+void asymreg_unbind(struct asymreg_bound *bound)
+{
+    struct asymreg__key *key;
+    struct asymreg__peer *p;
+
+    if (!bound || !(key = bound->held))
+        return;
+    p = link_of(bound->watch)->peer;
+    pthread_mutex_lock(&p->lock);
+    key->bound--;
+    p->n_bound--;
+    pthread_mutex_unlock(&p->lock);
+    *bound = (struct asymreg_bound){.at = NULL};
+}
+
+int asymreg_bound_check(struct asymreg_bound *bound)
+{
+    struct link *l = link_of(bound->watch);
+    struct asymreg_worker *w = bound->watch->worker;
+    uint64_t now = l->watch.retired ? __atomic_load_n(l->watch.retired, __ATOMIC_ACQUIRE) : 0;
+    int rc;
+
+    if (__atomic_load_n(&l->peer->dead, __ATOMIC_RELAXED))
+        return ASYMREG_EPEER;
+    asymreg__t_lock(w->context);
+    rc = bound->at ? w->ops->flush(w->t, l->peer->ep) : w->ops->peer_alive(w->t, l->peer->ep);
+    asymreg__t_unlock(w->context);
+    if (rc < 0)
+        return gone(l, rc);
+    if (bound->seen != now || !bound->at) {
+        if ((asymreg__stale(&l->fresh) || !bound->at) && (rc = asymreg__peer_refresh(l->peer)) < 0)
+            return rc;
+        if (!asymreg__index_lives(l->reader, bound->id))
+            return ASYMREG_ESTALE;
+        bound->seen = now;
+    }
+    l->watch.left = ASK_EVERY;
+    return 0;
 }

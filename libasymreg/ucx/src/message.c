@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "ucx.h"
 
+#include <asymreg/bound.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -91,42 +92,6 @@ static void send_answer(ucp_ep_h to, struct answer *a)
         put_answer(a);
 }
 
-static uint64_t atomic8(uint64_t *p, const struct request *q)
-{
-    uint64_t was = q->compare;
-
-    switch (q->amo) {
-    case ASYMREG_AMO_SWAP:
-    case ASYMREG_AMO_SET: return __atomic_exchange_n(p, q->operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_COMPARE_SWAP:
-        __atomic_compare_exchange_n(p, &was, q->operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        return was;
-    case ASYMREG_AMO_AND: return __atomic_fetch_and(p, q->operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_OR: return __atomic_fetch_or(p, q->operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_XOR: return __atomic_fetch_xor(p, q->operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_FETCH: return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-    default: return __atomic_fetch_add(p, q->operand, __ATOMIC_SEQ_CST);
-    }
-}
-
-static uint32_t atomic4(uint32_t *p, const struct request *q)
-{
-    uint32_t was = (uint32_t)q->compare, operand = (uint32_t)q->operand;
-
-    switch (q->amo) {
-    case ASYMREG_AMO_SWAP:
-    case ASYMREG_AMO_SET: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_COMPARE_SWAP:
-        __atomic_compare_exchange_n(p, &was, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        return was;
-    case ASYMREG_AMO_AND: return __atomic_fetch_and(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_OR: return __atomic_fetch_or(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_XOR: return __atomic_fetch_xor(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_FETCH: return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
-    }
-}
-
 /* Aligned words are written whole: what waits for a flag sees all of it or nothing. */
 static void copy_words(void *to, const void *from, size_t bytes)
 {
@@ -156,7 +121,7 @@ static int check(struct ucx_transport *t, const struct request *q, size_t bytes,
                                     q->amo > 31 || !(ASYMREG_AMO_ALL >> q->amo & 1))))
         return ASYMREG_ETRANSPORT;
     *need = needs[q->kind];
-if (q->place >= t->n_places || !(p = &t->places[q->place])->seq || p->seq != q->seq)
+    if (q->place >= t->n_places || !(p = &t->places[q->place])->seq || p->seq != q->seq)
         return ASYMREG_ESTALE;
     if (q->addr < p->addr || q->bytes > p->bytes || q->addr - p->addr > p->bytes - q->bytes)
         return ASYMREG_ERANGE;
@@ -173,7 +138,9 @@ static void carry_out(const struct request *q, const void *data, struct answer *
     else if (q->kind == MESSAGE_GET)
         memcpy(a->data, here, q->bytes);
     else
-        a->head.value = q->bytes == 4 ? atomic4(here, q) : atomic8(here, q);
+        a->head.value =
+            q->bytes == 4 ? asymreg__amo4(here, q->amo, (uint32_t)q->operand, (uint32_t)q->compare)
+                          : asymreg__amo8(here, q->amo, q->operand, q->compare);
 }
 
 static ucs_status_t on_request(void *arg, const void *header, size_t header_bytes, void *data,

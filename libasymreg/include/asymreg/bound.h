@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file bound.h
+ * @brief Handles that have found their region already: put, get and atomics without a lookup.
+ *
+ * asymreg_bind() does once what each operation by address does: it finds the region, checks range
+ * and permissions, and makes the key. Where the peer's memory is mapped here (a segment that is
+ * shared memory, on one node) an operation through the handle is a check, a load or store, and a
+ * check again, inlined; asymreg_bound_ptr() is the memory itself, for what shmem_ptr() and
+ * MPI_Win_shared_query() promise. Elsewhere (CMA, networks, a peer that drains) it is the operation
+ * by address and identifier.
+ *
+ *     asymreg_bind(worker, 7, raddr, 64, id, &b);    // once
+ *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // 8 bytes behind raddr
+ *     asymreg_flush(worker, 7);
+ *     asymreg_unbind(&b);                            // before the worker and the peer go
+ *
+ * **The check.** A peer's table counts what was unregistered. While that number is the one that the
+ * handle knows, every region that lived still lives: one load of one line that all handles of the
+ * peer share. When it has changed, the next operation of each handle looks whether its own region
+ * lives. A region that has gone is ASYMREG_ESTALE, for good, also if the same memory is registered
+ * again. As with operations by address, a check is not a lock: see the head of rma.h.
+ *
+ * **Death.** The memory of a peer that dies stays mapped. A handle's operation asks for the peer
+ * each 64th time that a worker uses such handles of that peer, and then not more often than every
+ * 20 ms; asymreg_flush() asks too. So puts that are followed by a flush fail within 20 ms.
+ *
+ * Threads: as the worker that it was bound with. Nothing here allocates but asymreg_bind(), which
+ * may when a segment is used for the first time. A handle is 64 bytes: many of them are best laid
+ * on cache lines (aligned_alloc()), and in huge pages.
+ *
+ * Source: ours; "Asymmetric Memory Extension for OpenSHMEM", section 3, searches for every
+ * operation.
+ */
+#ifndef ASYMREG_BOUND_H
+#define ASYMREG_BOUND_H
+
+#include <string.h>
+
+#include <asymreg/rma.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What a worker's handles of one peer share. Of the library. */
+struct asymreg_watch {
+    const uint64_t *retired; /**< the peer's count of what was unregistered; NULL: no direct way */
+    uint32_t left;           /**< operations until the peer is asked for */
+    uint32_t reserved;       /**< 0 */
+    struct asymreg_worker *worker; /**< whose it is */
+};
+
+/** A handle. Its members are for the functions below. */
+struct asymreg_bound {
+    char *at;                    /**< where the memory is in this process; NULL: it is not mapped */
+    uint64_t bytes;              /**< how much was bound */
+    uint64_t seen;               /**< the peer's count when the region was known to live */
+    struct asymreg_watch *watch; /**< shared by the handles of a worker and peer */
+    uint32_t prot;               /**< what may be done directly */
+    uint32_t pe;                 /**< the peer */
+    asymreg_id id;               /**< the registration */
+    uint64_t addr;               /**< address there */
+    void *held;                  /**< the mapping, which stays until asymreg_unbind() */
+};
+
+/**
+ * @brief Bind a stretch of a peer's region.
+ * @param worker  this thread's worker; every operation of the handle is one of it
+ * @param pe      the peer
+ * @param raddr   address there
+ * @param bytes   length, more than 0
+ * @param id      registration meant, or ASYMREG_ANY: the one that is there now
+ * @param bound   the handle
+ * @return 0, -EINVAL, or as asymreg_put() without permissions
+ *
+ * Cost: one lookup; the first time that a segment is used, its mapping. asymreg_forget() of the
+ * peer is ASYMREG_EBUSY until asymreg_unbind().
+ */
+ASYMREG_API int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
+                             uint64_t bytes, asymreg_id id, struct asymreg_bound *bound);
+
+/** @brief End a handle: before its worker is destroyed. One of zeros is allowed. */
+ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
+
+/**
+ * @brief Look whether a handle's region lives, and its peer.
+ * @param bound  the handle
+ * @return 0, ASYMREG_ESTALE, ASYMREG_EPEER, or as asymreg_refresh()
+ */
+ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
+
+/**
+ * @brief The memory itself, for loads and stores; NULL: there is no direct way.
+ *
+ * Nothing is checked when it is used: the owner may unregister meanwhile. It stays mapped until
+ * asymreg_unbind(). Memory that may not be written here must not be written.
+ */
+static inline void *asymreg_bound_ptr(const struct asymreg_bound *bound)
+{
+    return bound->at;
+}
+
+/** Is the range inside, and what is to be done permitted directly? For the functions below. */
+static inline int asymreg__bound_inside(const struct asymreg_bound *bound, uint64_t offset,
+                                        uint64_t bytes)
+{
+    return bytes <= bound->bytes && offset <= bound->bytes - bytes;
+}
+
+/** Has nothing been unregistered since? For the functions below. */
+static inline int asymreg__bound_lives(const struct asymreg_bound *bound)
+{
+    return __atomic_load_n(bound->watch->retired, __ATOMIC_ACQUIRE) == bound->seen;
+}
+
+/** The check before an access. For the functions below. */
+static inline int asymreg__bound_begin(struct asymreg_bound *bound)
+{
+    if (__builtin_expect(bound->watch->left == 0 || !asymreg__bound_lives(bound), 0))
+        return asymreg_bound_check(bound);
+    bound->watch->left--;
+    return 0;
+}
+
+/** The check after it. For the functions below. */
+static inline int asymreg__bound_end(struct asymreg_bound *bound)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return __builtin_expect(asymreg__bound_lives(bound), 1) ? 0 : asymreg_bound_check(bound);
+}
+
+/**
+ * @brief As asymreg_put(), through a handle.
+ * @param bound   the handle
+ * @param offset  where in it
+ * @param src     bytes to copy; 4 or 8 aligned ones are stored at once
+ * @param bytes   how many
+ * @return 0; ASYMREG_ERANGE (outside of what is bound); -EINVAL (from NULL); or as asymreg_put()
+ *
+ * Cost: two loads and a store.
+ */
+static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset, const void *src,
+                                    size_t bytes)
+{
+    char *to = bound->at + offset;
+    uint64_t word;
+    uint32_t half;
+    int rc;
+
+    if (!asymreg__bound_inside(bound, offset, bytes))
+        return ASYMREG_ERANGE;
+    if (!(bound->prot & ASYMREG_WRITE) || !src || !bytes)
+        return asymreg_put(bound->watch->worker, bound->pe, bound->addr + offset, bound->id, src,
+                           bytes);
+    if ((rc = asymreg__bound_begin(bound)) < 0)
+        return rc;
+    if (bytes == 8 && (uintptr_t)to % 8 == 0) {
+        memcpy(&word, src, 8);
+        __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+    } else if (bytes == 4 && (uintptr_t)to % 4 == 0) {
+        memcpy(&half, src, 4);
+        __atomic_store_n((uint32_t *)(void *)to, half, __ATOMIC_RELEASE);
+    } else {
+        memcpy(to, src, bytes);
+    }
+    return asymreg__bound_end(bound);
+}
+
+/**
+ * @brief As asymreg_get(), through a handle.
+ * @param bound   the handle
+ * @param offset  where in it
+ * @param dst     where to; 4 or 8 aligned bytes of the peer's are loaded at once
+ * @param bytes   how many
+ * @return as asymreg_bound_put(); `dst` may be written on failure
+ */
+static inline int asymreg_bound_get(struct asymreg_bound *bound, uint64_t offset, void *dst,
+                                    size_t bytes)
+{
+    const char *from = bound->at + offset;
+    uint64_t word;
+    uint32_t half;
+    int rc;
+
+    if (!asymreg__bound_inside(bound, offset, bytes))
+        return ASYMREG_ERANGE;
+    if (!(bound->prot & ASYMREG_READ) || !dst || !bytes)
+        return asymreg_get(bound->watch->worker, bound->pe, bound->addr + offset, bound->id, dst,
+                           bytes);
+    if ((rc = asymreg__bound_begin(bound)) < 0)
+        return rc;
+    if (bytes == 8 && (uintptr_t)from % 8 == 0) {
+        word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
+        memcpy(dst, &word, 8);
+    } else if (bytes == 4 && (uintptr_t)from % 4 == 0) {
+        half = __atomic_load_n((const uint32_t *)(const void *)from, __ATOMIC_ACQUIRE);
+        memcpy(dst, &half, 4);
+    } else {
+        memcpy(dst, from, bytes);
+    }
+    return asymreg__bound_end(bound);
+}
+
+/** What asymreg_bound_amo() does to 8 bytes. */
+static inline uint64_t asymreg__amo8(uint64_t *p, uint32_t which, uint64_t operand,
+                                     uint64_t compare)
+{
+    switch (which) {
+    case ASYMREG_AMO_SET:
+    case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_COMPARE_SWAP:
+        __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return compare;
+    case ASYMREG_AMO_AND: return __atomic_fetch_and(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_OR: return __atomic_fetch_or(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_XOR: return __atomic_fetch_xor(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_FETCH: return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
+    }
+}
+
+/** And to 4. */
+static inline uint32_t asymreg__amo4(uint32_t *p, uint32_t which, uint32_t operand,
+                                     uint32_t compare)
+{
+    switch (which) {
+    case ASYMREG_AMO_SET:
+    case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_COMPARE_SWAP:
+        __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return compare;
+    case ASYMREG_AMO_AND: return __atomic_fetch_and(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_OR: return __atomic_fetch_or(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_XOR: return __atomic_fetch_xor(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_FETCH: return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
+    }
+}
+
+/**
+ * @brief As asymreg_amo(), through a handle.
+ * @param bound    the handle
+ * @param offset   where in it; the address is a multiple of `bytes`
+ * @param which    ASYMREG_AMO_*
+ * @param bytes    4 or 8
+ * @param operand  what to add, store or combine with
+ * @param compare  for ASYMREG_AMO_COMPARE_SWAP
+ * @param result   the value before; may be NULL
+ * @return as asymreg_bound_put(); as asymreg_amo(). With ASYMREG_ESTALE, when the region went at
+ *         the same time, it may have been done
+ */
+static inline int asymreg_bound_amo(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
+                                    uint32_t bytes, uint64_t operand, uint64_t compare,
+                                    uint64_t *result)
+{
+    char *at = bound->at + offset;
+    uint64_t old;
+    int rc;
+
+    if (!asymreg__bound_inside(bound, offset, bytes))
+        return ASYMREG_ERANGE;
+    if (!(bound->prot & ASYMREG_ATOMIC) || (bytes != 4 && bytes != 8) || which > 8 ||
+        (uintptr_t)at % bytes)
+        return asymreg_amo(bound->watch->worker, bound->pe, bound->addr + offset, bound->id, which,
+                           bytes, operand, compare, result);
+    if ((rc = asymreg__bound_begin(bound)) < 0)
+        return rc;
+    old = bytes == 8
+              ? asymreg__amo8((uint64_t *)(void *)at, which, operand, compare)
+              : asymreg__amo4((uint32_t *)(void *)at, which, (uint32_t)operand, (uint32_t)compare);
+    if ((rc = asymreg__bound_end(bound)) < 0)
+        return rc;
+    if (result)
+        *result = old;
+    return 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* ASYMREG_BOUND_H */
