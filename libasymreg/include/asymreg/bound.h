@@ -26,8 +26,8 @@
  * 20 ms; asymreg_flush() asks too. So puts that are followed by a flush fail within 20 ms.
  *
  * Threads: as the worker that it was bound with. Nothing here allocates but asymreg_bind(), which
- * may when a segment is used for the first time. A handle is 64 bytes: many of them are best laid
- * on cache lines (aligned_alloc()), and in huge pages.
+ * may when a segment is used for the first time. A handle is 32 bytes: many of them are best laid
+ * on a multiple of that (aligned_alloc()), and in huge pages.
  *
  * Source: ours; "Asymmetric Memory Extension for OpenSHMEM", section 3, searches for every
  * operation.
@@ -45,23 +45,19 @@ extern "C" {
 
 /** What a worker's handles of one peer share. Of the library. */
 struct asymreg_watch {
-    const uint64_t *retired; /**< the peer's count of what was unregistered; NULL: no direct way */
-    uint32_t left;           /**< operations until the peer is asked for */
-    uint32_t reserved;       /**< 0 */
+    const uint64_t *retired;       /**< the peer's count of what was unregistered */
+    uint32_t left;                 /**< operations until the peer is asked for */
+    uint32_t reserved;             /**< 0 */
     struct asymreg_worker *worker; /**< whose it is */
 };
 
 /** A handle. Its members are for the functions below. */
 struct asymreg_bound {
     char *at;                    /**< where the memory is in this process; NULL: it is not mapped */
-    uint64_t bytes;              /**< how much was bound */
     uint64_t seen;               /**< the peer's count when the region was known to live */
-    struct asymreg_watch *watch; /**< shared by the handles of a worker and peer */
-    uint32_t prot;               /**< what may be done directly */
-    uint32_t pe;                 /**< the peer */
-    asymreg_id id;               /**< the registration */
-    uint64_t addr;               /**< address there */
-    void *held;                  /**< the mapping, which stays until asymreg_unbind() */
+    struct asymreg_watch *watch; /**< shared by the handles of a worker and peer; NULL: not bound */
+    uint32_t bytes;              /**< how much is reached directly */
+    uint32_t tag; /**< what may be done directly, and above these bits the handle's number */
 };
 
 /**
@@ -101,34 +97,41 @@ static inline void *asymreg_bound_ptr(const struct asymreg_bound *bound)
     return bound->at;
 }
 
-/** Is the range inside, and what is to be done permitted directly? For the functions below. */
-static inline int asymreg__bound_inside(const struct asymreg_bound *bound, uint64_t offset,
-                                        uint64_t bytes)
+/** May this be done directly now? For the functions below. */
+static inline int asymreg__bound_begin(struct asymreg_bound *bound, uint64_t offset, uint64_t bytes,
+                                       uint32_t need)
 {
-    return bytes <= bound->bytes && offset <= bound->bytes - bytes;
+    struct asymreg_watch *watch = bound->watch;
+
+    if (__builtin_expect(bytes - 1 >= bound->bytes || offset > bound->bytes - bytes ||
+                             !(bound->tag & need) || !watch->left ||
+                             __atomic_load_n(watch->retired, __ATOMIC_ACQUIRE) != bound->seen,
+                         0))
+        return 0;
+    watch->left--;
+    return 1;
 }
 
-/** Has nothing been unregistered since? For the functions below. */
-static inline int asymreg__bound_lives(const struct asymreg_bound *bound)
-{
-    return __atomic_load_n(bound->watch->retired, __ATOMIC_ACQUIRE) == bound->seen;
-}
-
-/** The check before an access. For the functions below. */
-static inline int asymreg__bound_begin(struct asymreg_bound *bound)
-{
-    if (__builtin_expect(bound->watch->left == 0 || !asymreg__bound_lives(bound), 0))
-        return asymreg_bound_check(bound);
-    bound->watch->left--;
-    return 0;
-}
-
-/** The check after it. For the functions below. */
+/** And was the region there all the while? For the functions below. */
 static inline int asymreg__bound_end(struct asymreg_bound *bound)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return __builtin_expect(asymreg__bound_lives(bound), 1) ? 0 : asymreg_bound_check(bound);
+    if (__builtin_expect(__atomic_load_n(bound->watch->retired, __ATOMIC_RELAXED) == bound->seen,
+                         1))
+        return 0;
+    return asymreg_bound_check(bound);
 }
+
+/** The rest of asymreg_bound_put(): whatever is not a store of a few bytes. */
+ASYMREG_API int asymreg_bound_put_rest(struct asymreg_bound *bound, uint64_t offset,
+                                       const void *src, size_t bytes);
+/** The rest of asymreg_bound_get(). */
+ASYMREG_API int asymreg_bound_get_rest(struct asymreg_bound *bound, uint64_t offset, void *dst,
+                                       size_t bytes);
+/** The rest of asymreg_bound_amo(). */
+ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
+                                       uint32_t bytes, uint64_t operand, uint64_t compare,
+                                       uint64_t *result);
 
 /**
  * @brief As asymreg_put(), through a handle.
@@ -138,7 +141,7 @@ static inline int asymreg__bound_end(struct asymreg_bound *bound)
  * @param bytes   how many
  * @return 0; ASYMREG_ERANGE (outside of what is bound); -EINVAL (from NULL); or as asymreg_put()
  *
- * Cost: two loads and a store.
+ * Cost: some loads of lines that all handles share, one of the handle's own, and the store.
  */
 static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset, const void *src,
                                     size_t bytes)
@@ -146,15 +149,9 @@ static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset
     char *to = bound->at + offset;
     uint64_t word;
     uint32_t half;
-    int rc;
 
-    if (!asymreg__bound_inside(bound, offset, bytes))
-        return ASYMREG_ERANGE;
-    if (!(bound->prot & ASYMREG_WRITE) || !src || !bytes)
-        return asymreg_put(bound->watch->worker, bound->pe, bound->addr + offset, bound->id, src,
-                           bytes);
-    if ((rc = asymreg__bound_begin(bound)) < 0)
-        return rc;
+    if (!src || !asymreg__bound_begin(bound, offset, bytes, ASYMREG_WRITE))
+        return asymreg_bound_put_rest(bound, offset, src, bytes);
     if (bytes == 8 && (uintptr_t)to % 8 == 0) {
         memcpy(&word, src, 8);
         __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
@@ -181,15 +178,9 @@ static inline int asymreg_bound_get(struct asymreg_bound *bound, uint64_t offset
     const char *from = bound->at + offset;
     uint64_t word;
     uint32_t half;
-    int rc;
 
-    if (!asymreg__bound_inside(bound, offset, bytes))
-        return ASYMREG_ERANGE;
-    if (!(bound->prot & ASYMREG_READ) || !dst || !bytes)
-        return asymreg_get(bound->watch->worker, bound->pe, bound->addr + offset, bound->id, dst,
-                           bytes);
-    if ((rc = asymreg__bound_begin(bound)) < 0)
-        return rc;
+    if (!dst || !asymreg__bound_begin(bound, offset, bytes, ASYMREG_READ))
+        return asymreg_bound_get_rest(bound, offset, dst, bytes);
     if (bytes == 8 && (uintptr_t)from % 8 == 0) {
         word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
         memcpy(dst, &word, 8);
@@ -258,14 +249,9 @@ static inline int asymreg_bound_amo(struct asymreg_bound *bound, uint64_t offset
     uint64_t old;
     int rc;
 
-    if (!asymreg__bound_inside(bound, offset, bytes))
-        return ASYMREG_ERANGE;
-    if (!(bound->prot & ASYMREG_ATOMIC) || (bytes != 4 && bytes != 8) || which > 8 ||
-        (uintptr_t)at % bytes)
-        return asymreg_amo(bound->watch->worker, bound->pe, bound->addr + offset, bound->id, which,
-                           bytes, operand, compare, result);
-    if ((rc = asymreg__bound_begin(bound)) < 0)
-        return rc;
+    if ((bytes != 4 && bytes != 8) || which > ASYMREG_AMO_SET || (uintptr_t)at % bytes ||
+        !asymreg__bound_begin(bound, offset, bytes, ASYMREG_ATOMIC))
+        return asymreg_bound_amo_rest(bound, offset, which, bytes, operand, compare, result);
     old = bytes == 8
               ? asymreg__amo8((uint64_t *)(void *)at, which, operand, compare)
               : asymreg__amo4((uint32_t *)(void *)at, which, (uint32_t)operand, (uint32_t)compare);

@@ -6,9 +6,18 @@
 #include <asymreg/bound.h>
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MAX_TRIES 16
+
+/* What an operation through a bound handle seldom needs. */
+struct binding {
+    uint64_t addr, bytes;
+    asymreg_id id;
+    struct asymreg__key *key; /* NULL: free */
+    uint32_t next;            /* of a free one: the next one + 1 */
+};
 
 /* A worker's way to one peer. */
 struct link {
@@ -29,8 +38,10 @@ struct link {
     struct asymreg__activity_slot *slot; /* with a peer that drains */
     uint64_t number;                     /* of operations announced there */
     uint32_t fence;
-    uint32_t pending; /* operations may go on until a flush */
-    struct asymreg_watch watch;
+    uint32_t pending;           /* operations may go on until a flush */
+    struct asymreg_watch watch; /* of the handles bound, and what else is known of them */
+    struct binding *bindings;
+    uint32_t n_bindings, max_bindings, free_binding; /* the last: + 1 */
 };
 
 struct asymreg_worker {
@@ -93,6 +104,8 @@ void asymreg_worker_destroy(struct asymreg_worker *worker)
         }
     pthread_mutex_unlock(&c->lock);
     asymreg__reader_destroy(worker->own);
+    for (struct link *l = worker->used; l; l = l->next)
+        asymreg__free(c->allocator, l->bindings);
     for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
         asymreg__free(c->allocator, worker->chunks[i]);
     asymreg__free(c->allocator, worker);
@@ -767,54 +780,102 @@ int asymreg_progress(struct asymreg_worker *worker)
 /* ---- bound handles ---- */
 
 #define ASK_EVERY 64u /* operations */
+#define PROT_BITS 3
+_Static_assert(ASYMREG_ALL >> PROT_BITS == 0, "permissions are the lower bits of a tag");
+_Static_assert(sizeof(struct asymreg_bound) == 32 || sizeof(void *) != 8, "two on a cache line");
 
 static struct link *link_of(const struct asymreg_watch *watch)
 {
     return (struct link *)(void *)((char *)(uintptr_t)watch - offsetof(struct link, watch));
 }
 
+static struct binding *binding_of(const struct asymreg_bound *bound)
+{
+    return &link_of(bound->watch)->bindings[bound->tag >> PROT_BITS];
+}
+
+/* A number for a handle, with room for what is said of it. -ENOMEM; ASYMREG_EFULL. */
+static int take_binding(struct link *l, const struct asymreg_allocator *allocator, uint32_t *number)
+{
+    uint32_t max = l->max_bindings ? 2 * l->max_bindings : 8;
+    struct binding *more;
+
+    if (l->free_binding) {
+        *number = l->free_binding - 1;
+        l->free_binding = l->bindings[*number].next;
+        return 0;
+    }
+    if (l->n_bindings == l->max_bindings) {
+        if (max > UINT32_MAX >> PROT_BITS)
+            return ASYMREG_EFULL;
+        if (!(more = asymreg__alloc(allocator, max * sizeof(*more))))
+            return -ENOMEM;
+        if (l->n_bindings)
+            memcpy(more, l->bindings, l->n_bindings * sizeof(*more));
+        asymreg__free(allocator, l->bindings);
+        l->bindings = more;
+        l->max_bindings = max;
+    }
+    *number = l->n_bindings++;
+    return 0;
+}
+
+static void leave_binding(struct link *l, uint32_t number)
+{
+    l->bindings[number].key = NULL;
+    l->bindings[number].next = l->free_binding;
+    l->free_binding = number + 1;
+}
+
 /* The memory of a region whose key is found, if loads and stores reach it: and which. */
 static void bind_directly(struct asymreg_worker *w, struct link *l, const struct target *t,
-                          struct asymreg_bound *b)
+                          const struct binding *x, struct asymreg_bound *b)
 {
     const struct asymreg_transport_ops *ops = w->ops;
     const void *at = NULL, *writable;
     uint32_t prot = t->region.prot;
 
     if (!l->plain || !l->watch.retired || !t->key->mapped ||
-        ops->map(w->t, l->peer->ep, t->key->rkey, b->addr, b->bytes, 0, &at) < 0)
+        ops->map(w->t, l->peer->ep, t->key->rkey, x->addr, x->bytes, 0, &at) < 0)
         return;
-    if (ops->map(w->t, l->peer->ep, t->key->rkey, b->addr, b->bytes, 1, &writable) < 0)
-        prot &= ASYMREG_READ;
-    if ((uintptr_t)at % 8 != b->addr % 8) /* mapped at an odd offset in its file */
-        prot &= ~ASYMREG_ATOMIC;
     b->at = (char *)(uintptr_t)at;
-    b->prot = prot;
+    if (ops->map(w->t, l->peer->ep, t->key->rkey, x->addr, x->bytes, 1, &writable) < 0)
+        prot &= ASYMREG_READ;
+    if ((uintptr_t)at % 8 != x->addr % 8) /* mapped at an odd offset in its file */
+        prot &= ~ASYMREG_ATOMIC;
+    b->bytes = x->bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)x->bytes;
+    b->tag |= prot;
 }
 
 int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, uint64_t bytes,
                  asymreg_id id, struct asymreg_bound *bound)
 {
-    struct asymreg_bound b = {.bytes = bytes, .pe = pe, .addr = raddr};
+    struct asymreg_bound b = {.at = NULL};
+    struct binding *x;
     struct target t;
     struct link *l;
+    uint32_t number;
     int rc;
 
     if (!worker || !bound || !bytes || bytes > SIZE_MAX)
         return -EINVAL;
-    if ((rc = link_get(worker, pe, &l)) < 0)
+    if ((rc = link_get(worker, pe, &l)) < 0 ||
+        (rc = take_binding(l, worker->context->allocator, &number)) < 0)
         return rc;
     b.seen = l->watch.retired ? __atomic_load_n(l->watch.retired, __ATOMIC_ACQUIRE) : 0;
-    if ((rc = begin(l, raddr, (size_t)bytes, id, 0, 0, &t)) < 0)
+    if ((rc = begin(l, raddr, (size_t)bytes, id, 0, 0, &t)) < 0) {
+        leave_binding(l, number);
         return gone(l, rc);
-    b.id = t.region.id;
-    b.watch = &l->watch;
-    b.held = t.key;
+    }
+    x = &l->bindings[number];
+    *x = (struct binding){.id = t.region.id, .addr = raddr, .bytes = bytes, .key = t.key};
     pthread_mutex_lock(&l->peer->lock); /* the section keeps the key until it is counted */
     t.key->bound++;
     l->peer->n_bound++;
     pthread_mutex_unlock(&l->peer->lock);
-    bind_directly(worker, l, &t, &b);
+    b.watch = &l->watch;
+    b.tag = number << PROT_BITS;
+    bind_directly(worker, l, &t, x, &b);
     asymreg__reader_exit(l->reader);
     *bound = b;
     return 0;
@@ -822,16 +883,16 @@ int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, uin
 
 void asymreg_unbind(struct asymreg_bound *bound)
 {
-    struct asymreg__key *key;
     struct asymreg__peer *p;
 
-    if (!bound || !(key = bound->held))
+    if (!bound || !bound->watch)
         return;
     p = link_of(bound->watch)->peer;
     pthread_mutex_lock(&p->lock);
-    key->bound--;
+    binding_of(bound)->key->bound--;
     p->n_bound--;
     pthread_mutex_unlock(&p->lock);
+    leave_binding(link_of(bound->watch), bound->tag >> PROT_BITS);
     *bound = (struct asymreg_bound){.at = NULL};
 }
 
@@ -852,10 +913,53 @@ int asymreg_bound_check(struct asymreg_bound *bound)
     if (bound->seen != now || !bound->at) {
         if ((asymreg__stale(&l->fresh) || !bound->at) && (rc = asymreg__peer_refresh(l->peer)) < 0)
             return rc;
-        if (!asymreg__index_lives(l->reader, bound->id))
+        if (!asymreg__index_lives(l->reader, binding_of(bound)->id))
             return ASYMREG_ESTALE;
         bound->seen = now;
     }
     l->watch.left = ASK_EVERY;
     return 0;
+}
+
+/* Before an operation by address in place of one of a handle: it is inside of what is bound; and if
+ * that is mapped, it lives, so that the next one may be direct. */
+static int bound_prepare(struct asymreg_bound *bound, uint64_t offset, size_t bytes)
+{
+    const struct binding *x = binding_of(bound);
+
+    if (bytes > x->bytes || offset > x->bytes - bytes)
+        return ASYMREG_ERANGE;
+    return bound->at ? asymreg_bound_check(bound) : 0;
+}
+
+int asymreg_bound_put_rest(struct asymreg_bound *bound, uint64_t offset, const void *src,
+                           size_t bytes)
+{
+    const struct binding *x = binding_of(bound);
+    int rc = bound_prepare(bound, offset, bytes);
+
+    return rc < 0 ? rc
+                  : asymreg_put(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
+                                x->id, src, bytes);
+}
+
+int asymreg_bound_get_rest(struct asymreg_bound *bound, uint64_t offset, void *dst, size_t bytes)
+{
+    const struct binding *x = binding_of(bound);
+    int rc = bound_prepare(bound, offset, bytes);
+
+    return rc < 0 ? rc
+                  : asymreg_get(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
+                                x->id, dst, bytes);
+}
+
+int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
+                           uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result)
+{
+    const struct binding *x = binding_of(bound);
+    int rc = bound_prepare(bound, offset, bytes);
+
+    return rc < 0 ? rc
+                  : asymreg_amo(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
+                                x->id, which, bytes, operand, compare, result);
 }
