@@ -22,7 +22,7 @@
  * again. As with operations by address, a check is not a lock: see the head of rma.h.
  *
  * **Death.** The memory of a peer that dies stays mapped. A handle's operation asks for the peer
- * each 64th time that a worker uses such handles of that peer, and then not more often than every
+ * each 256th time that a worker uses such handles of that peer, and then not more often than every
  * 20 ms; asymreg_flush() asks too. So puts that are followed by a flush fail within 20 ms.
  *
  * Threads: as the worker that it was bound with. Nothing here allocates but asymreg_bind(), which
@@ -97,6 +97,40 @@ static inline void *asymreg_bound_ptr(const struct asymreg_bound *bound)
     return bound->at;
 }
 
+/** What asymreg_bound_put() does to memory: aligned words are written whole. */
+static inline void asymreg__store(char *to, const void *from, size_t bytes)
+{
+    uint64_t word;
+    uint32_t half;
+
+    if (bytes == 8 && (uintptr_t)to % 8 == 0) {
+        memcpy(&word, from, 8);
+        __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+    } else if (bytes == 4 && (uintptr_t)to % 4 == 0) {
+        memcpy(&half, from, 4);
+        __atomic_store_n((uint32_t *)(void *)to, half, __ATOMIC_RELEASE);
+    } else {
+        memcpy(to, from, bytes);
+    }
+}
+
+/** And asymreg_bound_get(). */
+static inline void asymreg__load(void *to, const char *from, size_t bytes)
+{
+    uint64_t word;
+    uint32_t half;
+
+    if (bytes == 8 && (uintptr_t)from % 8 == 0) {
+        word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
+        memcpy(to, &word, 8);
+    } else if (bytes == 4 && (uintptr_t)from % 4 == 0) {
+        half = __atomic_load_n((const uint32_t *)(const void *)from, __ATOMIC_ACQUIRE);
+        memcpy(to, &half, 4);
+    } else {
+        memcpy(to, from, bytes);
+    }
+}
+
 /** May this be done directly now? For the functions below. */
 static inline int asymreg__bound_begin(struct asymreg_bound *bound, uint64_t offset, uint64_t bytes,
                                        uint32_t need)
@@ -146,21 +180,9 @@ ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t off
 static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset, const void *src,
                                     size_t bytes)
 {
-    char *to = bound->at + offset;
-    uint64_t word;
-    uint32_t half;
-
     if (!src || !asymreg__bound_begin(bound, offset, bytes, ASYMREG_WRITE))
         return asymreg_bound_put_rest(bound, offset, src, bytes);
-    if (bytes == 8 && (uintptr_t)to % 8 == 0) {
-        memcpy(&word, src, 8);
-        __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
-    } else if (bytes == 4 && (uintptr_t)to % 4 == 0) {
-        memcpy(&half, src, 4);
-        __atomic_store_n((uint32_t *)(void *)to, half, __ATOMIC_RELEASE);
-    } else {
-        memcpy(to, src, bytes);
-    }
+    asymreg__store(bound->at + offset, src, bytes);
     return asymreg__bound_end(bound);
 }
 
@@ -175,21 +197,9 @@ static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset
 static inline int asymreg_bound_get(struct asymreg_bound *bound, uint64_t offset, void *dst,
                                     size_t bytes)
 {
-    const char *from = bound->at + offset;
-    uint64_t word;
-    uint32_t half;
-
     if (!dst || !asymreg__bound_begin(bound, offset, bytes, ASYMREG_READ))
         return asymreg_bound_get_rest(bound, offset, dst, bytes);
-    if (bytes == 8 && (uintptr_t)from % 8 == 0) {
-        word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
-        memcpy(dst, &word, 8);
-    } else if (bytes == 4 && (uintptr_t)from % 4 == 0) {
-        half = __atomic_load_n((const uint32_t *)(const void *)from, __ATOMIC_ACQUIRE);
-        memcpy(dst, &half, 4);
-    } else {
-        memcpy(dst, from, bytes);
-    }
+    asymreg__load(dst, bound->at + offset, bytes);
     return asymreg__bound_end(bound);
 }
 

@@ -78,23 +78,6 @@ static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t r
     return 0;
 }
 
-/* Plain copies, in which aligned words are written whole: what waits for a flag sees all of it or
- * nothing. */
-static inline void copy_words(char *to, const char *from, size_t bytes)
-{
-    if (bytes == 8 && (uintptr_t)to % 8 == 0) {
-        uint64_t word;
-        memcpy(&word, from, 8);
-        __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
-    } else if (bytes == 4 && (uintptr_t)to % 4 == 0) {
-        uint32_t word;
-        memcpy(&word, from, 4);
-        __atomic_store_n((uint32_t *)(void *)to, word, __ATOMIC_RELEASE);
-    } else {
-        memcpy(to, from, bytes);
-    }
-}
-
 static inline int outside(const struct asymreg_rkey *key, uint64_t addr, size_t bytes)
 {
     if (key->bytes == UINT64_MAX) /* the whole space, whose end is past what a length can say */
@@ -120,7 +103,7 @@ __attribute__((noinline)) static int put_with_care(struct asymreg_transport *t,
         return rc;
     if (rkey->kind == KEY_GUARDED)
         return own_copy(l, rkey->ptr + (addr - rkey->addr), (char *)(uintptr_t)src, bytes, 1);
-    copy_words(rkey->ptr + (addr - rkey->addr), src, bytes);
+    asymreg__store(rkey->ptr + (addr - rkey->addr), src, bytes);
     return 0;
 }
 
@@ -132,7 +115,7 @@ int asymreg__local_put(struct asymreg_transport *t, struct asymreg_ep *ep,
     if (addr - rkey->addr > rkey->put_bytes || bytes > rkey->put_bytes - (addr - rkey->addr) ||
         !asymreg__known_alive(ep))
         return put_with_care(t, ep, rkey, addr, src, bytes);
-    copy_words(rkey->ptr + (addr - rkey->addr), src, bytes);
+    asymreg__store(rkey->ptr + (addr - rkey->addr), src, bytes);
     return 0;
 }
 

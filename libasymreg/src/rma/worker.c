@@ -779,7 +779,7 @@ int asymreg_progress(struct asymreg_worker *worker)
 
 /* ---- bound handles ---- */
 
-#define ASK_EVERY 64u /* operations */
+#define ASK_EVERY 256u /* operations */
 #define PROT_BITS 3
 _Static_assert(ASYMREG_ALL >> PROT_BITS == 0, "permissions are the lower bits of a tag");
 _Static_assert(sizeof(struct asymreg_bound) == 32 || sizeof(void *) != 8, "two on a cache line");
@@ -938,6 +938,10 @@ int asymreg_bound_put_rest(struct asymreg_bound *bound, uint64_t offset, const v
     const struct binding *x = binding_of(bound);
     int rc = bound_prepare(bound, offset, bytes);
 
+    if (rc == 0 && src && asymreg__bound_begin(bound, offset, bytes, ASYMREG_WRITE)) {
+        asymreg__store(bound->at + offset, src, bytes);
+        return asymreg__bound_end(bound);
+    }
     return rc < 0 ? rc
                   : asymreg_put(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
                                 x->id, src, bytes);
@@ -948,6 +952,10 @@ int asymreg_bound_get_rest(struct asymreg_bound *bound, uint64_t offset, void *d
     const struct binding *x = binding_of(bound);
     int rc = bound_prepare(bound, offset, bytes);
 
+    if (rc == 0 && dst && asymreg__bound_begin(bound, offset, bytes, ASYMREG_READ)) {
+        asymreg__load(dst, bound->at + offset, bytes);
+        return asymreg__bound_end(bound);
+    }
     return rc < 0 ? rc
                   : asymreg_get(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
                                 x->id, dst, bytes);

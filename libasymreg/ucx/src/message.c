@@ -92,23 +92,6 @@ static void send_answer(ucp_ep_h to, struct answer *a)
         put_answer(a);
 }
 
-/* Aligned words are written whole: what waits for a flag sees all of it or nothing. */
-static void copy_words(void *to, const void *from, size_t bytes)
-{
-    uint64_t word;
-    uint32_t half;
-
-    if (bytes == 8 && (uintptr_t)to % 8 == 0) {
-        memcpy(&word, from, 8);
-        __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
-    } else if (bytes == 4 && (uintptr_t)to % 4 == 0) {
-        memcpy(&half, from, 4);
-        __atomic_store_n((uint32_t *)to, half, __ATOMIC_RELEASE);
-    } else {
-        memcpy(to, from, bytes);
-    }
-}
-
 /* Is this memory registered, for this, now? */
 static int check(struct ucx_transport *t, const struct request *q, size_t bytes, uint32_t *need)
 {
@@ -134,7 +117,7 @@ static void carry_out(const struct request *q, const void *data, struct answer *
     void *here = (void *)(uintptr_t)q->addr; // NOLINT: an address of this process
 
     if (q->kind == MESSAGE_PUT)
-        copy_words(here, data, q->bytes);
+        asymreg__store(here, data, q->bytes);
     else if (q->kind == MESSAGE_GET)
         memcpy(a->data, here, q->bytes);
     else
