@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts, regions and peers over a network transport: regions TRANSPORT [coalesce|living]
- * (ucx, ucx-thread, ibv). What test_semantics.c of tests/asymreg says of one node, as far as a network
+/* Contexts, regions and peers over a network transport: regions TRANSPORT [coalesce|living] (ucx,
+ * ucx-thread, ibv). What test_semantics.c of tests/asymreg says of one node, as far as a network
  * can keep it: the table is read through the transport, so that what has changed since is found by
- * a refresh or, where the transport revokes, by the refusal.
+ * a refresh or, where the transport revokes, by the refusal. living: the owner is not killed.
  *
  * The owner is another process, which obeys one-letter orders. Over UCX it makes calls while it
  * waits. */
@@ -288,6 +288,31 @@ static void moves(int sock)
           "misaligned");
 }
 
+/* Signals and strides. */
+static void signals(void)
+{
+    const struct asymreg_strides apart = {.element_bytes = 4, .n = 50, .here = 1, .there = 3};
+    struct asymreg_signal s = {.addr = news.counter + 8, .value = 7, .what = ASYMREG_AMO_ADD};
+    uint32_t out[50], in[50], all[150];
+    uint64_t got = 0;
+
+    for (uint32_t i = 0; i < 50; i++)
+        out[i] = i * 17;
+    memset(all, 0xff, sizeof(all));
+    CHECK(put(news.base, ASYMREG_ANY, all, sizeof(all)) == 0, "put");
+    CHECK(asymreg_put_strided(w, OWNER, news.base, ASYMREG_ANY, out, &apart) == 0, "put apart");
+    CHECK(asymreg_get_strided(w, OWNER, news.base, ASYMREG_ANY, in, &apart) == 0 &&
+              memcmp(in, out, sizeof(in)) == 0,
+          "get apart");
+    CHECK(asymreg_get(w, OWNER, news.base, ASYMREG_ANY, all, sizeof(all)) == 0 && all[3] == 17 &&
+              all[4] == UINT32_MAX,
+          "what is between");
+    for (uint64_t i = 1; i <= 2; i++)
+        CHECK(asymreg_put_signal(w, OWNER, news.base, ASYMREG_ANY, "data", 4, &s) == 0 &&
+                  asymreg_get(w, OWNER, s.addr, ASYMREG_ANY, &got, 8) == 0 && got == 7 * i,
+              "signal");
+}
+
 static void refusals(void)
 {
     unsigned char buf[BYTES] = {0};
@@ -423,6 +448,7 @@ static void user(int sock)
     rc = asymreg_import(ctx, OWNER, news.blob, (size_t)news.blob_bytes, &err);
     CHECK(rc == 0, "import: %s", err.text);
     moves(sock);
+    signals();
     refusals();
     comes_and_goes(ctx, sock);
     drained(sock);

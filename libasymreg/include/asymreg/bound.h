@@ -41,6 +41,8 @@
 
 #ifdef __cplusplus
 extern "C" {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* what is inline here is C */
 #endif
 
 /** What a worker's handles of one peer share. Of the library. */
@@ -273,6 +275,7 @@ static inline int asymreg_bound_amo(struct asymreg_bound *bound, uint64_t offset
 }
 
 #ifdef __cplusplus
+#pragma GCC diagnostic pop
 }
 #endif
 #endif /* ASYMREG_BOUND_H */

@@ -41,9 +41,9 @@
  * unregistering, segments, importing, forgetting, making a worker) is -EPERM, and closing it or
  * freeing its workers is a no-op.
  *
- * **exec()**: for its peers, a process that calls it has gone: ASYMREG_EPEER. CMA asks in the system
- * call that copies, and so never reaches the new program; memory that peers have mapped outlives the
- * old one, and they find out within 20 ms of their next operation (if they may trace it; see
+ * **exec()**: for its peers, a process that calls it has gone: ASYMREG_EPEER. CMA asks in the
+ * system call that copies, and so never reaches the new program. Memory that peers have mapped
+ * outlives the old one, and harms nobody; they ask every 20 ms (if they may trace the process: see
  * asymreg_local_create()).
  *
  * **Coalescing.** A transport without ASYMREG_CAP_WHOLE_SPACE registers memory itself: that pins
@@ -213,9 +213,10 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  * @param flags    ASYMREG_SHARE, ASYMREG_ALONE, ASYMREG_REMAPPED
  * @param id       names this registration; may be NULL
  * @param err      detail on failure, or NULL
- * @return 0; -EINVAL (no bytes, NULL, unknown bits); -EPERM (in a child); ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP; ASYMREG_EFULL;
- *         ASYMREG_EACCES (more than its segment permits); ASYMREG_ERANGE (begins in a segment of
- *         asymreg_segment_add() and runs past its end); -ENOMEM, or what the transport returned
+ * @return 0; -EINVAL (no bytes, NULL, unknown bits); -EPERM (in a child); ASYMREG_EOVERFLOW;
+ *         ASYMREG_EOVERLAP; ASYMREG_EFULL; ASYMREG_EACCES (more than its segment permits);
+ *         ASYMREG_ERANGE (begins in a segment of asymreg_segment_add() and runs past its end);
+ *         -ENOMEM, or what the transport returned
  *
  * Cost: about a microsecond, however many there are; and the transport's registration if it needs
  * one.
@@ -299,6 +300,12 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  *     refreshed; or another error of the transport
  *
  * asymreg_resolve() says why in a sentence.
+ *
+ * In OpenSHMEM's words: put, get, put_nbi and get_nbi are asymreg_put() and its siblings; quiet is
+ * asymreg_flush() with ASYMREG_ALL_PEERS, and a fence one for each peer; iput and iget are
+ * asymreg_put_strided() and asymreg_get_strided(); atomics of 4 and 8 bytes, with and without a
+ * fetch, are asymreg_amo(); put_signal, wait_until and test are asymreg_put_signal() and
+ * asymreg_wait_until(); shmem_ptr() is asymreg_bound_ptr().
  * @{
  */
 
@@ -378,6 +385,90 @@ ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
 ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, uint32_t which, uint32_t bytes, uint64_t operand,
                             uint64_t compare, uint64_t *result);
+
+/** What asymreg_put_signal() does when the data are there. */
+struct asymreg_signal {
+    uint64_t addr;     /**< of 8 bytes at the peer, aligned */
+    asymreg_id id;     /**< registration meant, or ASYMREG_ANY; with ASYMREG_ATOMIC, or, for
+                          ASYMREG_AMO_SET on a transport without atomics, ASYMREG_WRITE */
+    uint64_t value;    /**< operand */
+    uint32_t what;     /**< ASYMREG_AMO_SET or ASYMREG_AMO_ADD */
+    uint32_t reserved; /**< 0 */
+};
+
+/**
+ * @brief As asymreg_put(), and then a signal: who sees the signal at the peer sees the data.
+ * @param worker  this thread's worker
+ * @param pe      the peer
+ * @param raddr   address there
+ * @param id      registration meant, or ASYMREG_ANY
+ * @param src     bytes to copy
+ * @param bytes   how many
+ * @param signal  where and what
+ * @return as asymreg_put() and asymreg_amo(); after an error the signal was not given
+ *
+ * Cost: a put, a flush and an atomic.
+ */
+ASYMREG_API int asymreg_put_signal(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
+                                   asymreg_id id, const void *src, size_t bytes,
+                                   const struct asymreg_signal *signal);
+
+#define ASYMREG_CMP_EQ     0u  /**< asymreg_wait_until(): equal */
+#define ASYMREG_CMP_NE     1u  /**< not equal */
+#define ASYMREG_CMP_LT     2u  /**< less */
+#define ASYMREG_CMP_LE     3u  /**< less or equal */
+#define ASYMREG_CMP_GT     4u  /**< greater */
+#define ASYMREG_CMP_GE     5u  /**< greater or equal */
+#define ASYMREG_CMP_SIGNED 16u /**< with one of them: as signed numbers */
+
+/** asymreg_wait_until(): without an end. */
+#define ASYMREG_FOREVER UINT32_MAX
+
+/**
+ * @brief Wait until memory of this process, which peers write, compares as wanted; the worker's
+ *        operations progress meanwhile.
+ * @param worker      this thread's worker
+ * @param addr        4 or 8 aligned bytes
+ * @param bytes       4 or 8
+ * @param compare     ASYMREG_CMP_*: what is there, compared with `value`
+ * @param value       what it is compared with
+ * @param timeout_ms  how long, milliseconds; 0: only a look; ASYMREG_FOREVER: also for a peer that
+ *                    has died, which only an operation on it shows
+ * @return 0; ASYMREG_ETIMEDOUT; -EINVAL; ASYMREG_EALIGN; or an error of the transport
+ *
+ * After 0, data that were put before the signal are there.
+ */
+ASYMREG_API int asymreg_wait_until(struct asymreg_worker *worker, const void *addr, uint32_t bytes,
+                                   uint32_t compare, uint64_t value, uint32_t timeout_ms);
+
+/** Elements that are apart: asymreg_put_strided(), asymreg_get_strided(). */
+struct asymreg_strides {
+    size_t element_bytes; /**< length of an element */
+    size_t n;             /**< how many; 0: nothing is done */
+    size_t here;          /**< from one to the next in this process, elements; 1: adjacent */
+    size_t there;         /**< the same at the peer */
+};
+
+/**
+ * @brief Copy elements that are apart to a peer. When it returns 0, they have arrived.
+ * @param worker   this thread's worker
+ * @param pe       the peer
+ * @param raddr    address of the first there
+ * @param id       registration meant, or ASYMREG_ANY
+ * @param src      the first here
+ * @param strides  length, number and distances
+ * @return as asymreg_put(), ASYMREG_EOVERFLOW; after an error some may have been copied
+ *
+ * Cost: an operation for each element, all under way at once, and a flush.
+ */
+ASYMREG_API int asymreg_put_strided(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
+                                    asymreg_id id, const void *src,
+                                    const struct asymreg_strides *strides);
+
+/** @brief As asymreg_put_strided(), from a peer. */
+ASYMREG_API int asymreg_get_strided(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
+                                    asymreg_id id, void *dst,
+                                    const struct asymreg_strides *strides);
 
 /**
  * @brief Move pending operations on, without waiting.

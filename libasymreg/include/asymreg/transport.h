@@ -371,9 +371,10 @@ struct asymreg_local_opts {
  * need the right to trace the peer (same user; Yama's ptrace_scope at 0; no seccomp filter in the
  * way), except for descriptors received with asymreg_fds_recv(). Both find the peer by its process
  * id and the time of its start, and by a canary: a word in a page at a random address, which goes
- * with the address space when the peer calls exec(). Each copy of CMA begins with the canary, in one
- * system call; for mapped memory it is looked at together with the process, which takes the right to
- * trace the peer: without that right an exec() is noticed when the process ends.
+ * with the address space when the peer calls exec(). Each copy of CMA begins with the canary, in
+ * one system call (a quarter more time for 8 bytes); for mapped memory it is looked at together
+ * with the process, which takes the right to trace the peer: without that right an exec() is
+ * noticed when the process ends.
  *
  * @param opts       NULL: both ways
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its

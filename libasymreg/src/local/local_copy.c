@@ -45,8 +45,8 @@ static int gone(struct asymreg_ep *ep)
 
 /*
  * Copies between this process and a peer. One call of the kernel pins one address space and goes
- * through its pieces in order: if the canary, which is the first, is not there, then this is another
- * program, or one that ends, and nothing behind it is touched.
+ * through its pieces in order: if the canary, which is the first, is not there, then this is
+ * another program, or one that ends, and nothing behind it is touched.
  */
 static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t remote, char *here,
                      size_t bytes, int write)
