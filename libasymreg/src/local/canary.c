@@ -14,7 +14,8 @@
 #define MAP_FIXED_NOREPLACE 0x100000 /* of Linux 4.17; before, the address is a hint */
 #endif
 
-#define TRIES 16
+#define TRIES  16
+#define LOWEST 0x100000 /* not where the kernel or NULL would be */
 
 /* A page at an address that nothing else would choose, of at most so many bits. */
 static void *random_page(int bits, size_t page)
@@ -24,10 +25,13 @@ static void *random_page(int bits, size_t page)
 
     if (getrandom(&number, sizeof(number), 0) != sizeof(number))
         return NULL;
-    want = (void *)(uintptr_t)((number & ((UINT64_C(1) << bits) - 1)) / page * page);
+    number = (number & ((UINT64_C(1) << bits) - 1)) / page * page;
+    if (number < LOWEST)
+        return NULL;
+    want = (void *)(uintptr_t)number;
     got = mmap(want, page, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (got == want && want)
+    if (got == want)
         return got;
     if (got != MAP_FAILED)
         munmap(got, page);
@@ -36,7 +40,8 @@ static void *random_page(int bits, size_t page)
 
 int asymreg__canary_create(struct canary *c)
 {
-    static const int bits[] = {46, 37, 30}; /* what processors, kernels and sanitizers leave */
+    /* What processors and kernels leave; ThreadSanitizer ends a program that asks for more. */
+    static const int bits[] = {ASYMREG__TSAN ? 37 : 46, 37, 30};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint64_t value;
     void *p;

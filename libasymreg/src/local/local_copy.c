@@ -7,7 +7,6 @@
 #include <asymreg/bound.h>
 
 #include <errno.h>
-#include <string.h>
 #include <sys/uio.h>
 
 #define MAX_ONE_CALL ((size_t)1 << 30) /* the kernel moves a little less than 2 GiB in one call */
@@ -134,7 +133,7 @@ __attribute__((noinline)) static int get_with_care(struct asymreg_transport *t,
         return rc;
     if (rkey->kind == KEY_GUARDED)
         return own_copy(l, rkey->ptr + (addr - rkey->addr), dst, bytes, 0);
-    memcpy(dst, rkey->ptr + (addr - rkey->addr), bytes);
+    asymreg__load(dst, rkey->ptr + (addr - rkey->addr), bytes);
     return 0;
 }
 
@@ -146,10 +145,7 @@ int asymreg__local_get(struct asymreg_transport *t, struct asymreg_ep *ep,
     if (addr - rkey->addr > rkey->get_bytes || bytes > rkey->get_bytes - (addr - rkey->addr) ||
         !asymreg__known_alive(ep))
         return get_with_care(t, ep, rkey, addr, dst, bytes);
-    if (bytes == 8)
-        memcpy(dst, rkey->ptr + (addr - rkey->addr), 8);
-    else
-        memcpy(dst, rkey->ptr + (addr - rkey->addr), bytes);
+    asymreg__load(dst, rkey->ptr + (addr - rkey->addr), bytes);
     return 0;
 }
 

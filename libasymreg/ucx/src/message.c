@@ -119,7 +119,7 @@ static void carry_out(const struct request *q, const void *data, struct answer *
     if (q->kind == MESSAGE_PUT)
         asymreg__store(here, data, q->bytes);
     else if (q->kind == MESSAGE_GET)
-        memcpy(a->data, here, q->bytes);
+        asymreg__load(a->data, here, q->bytes);
     else
         a->head.value =
             q->bytes == 4 ? asymreg__amo4(here, q->amo, (uint32_t)q->operand, (uint32_t)q->compare)
