@@ -81,6 +81,7 @@ static int query(struct asymreg_transport *t, struct asymreg_transport_caps *cap
     caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_PRIVATE |
                   ASYMREG_CAP_REVOKE | ASYMREG_CAP_WANT_LOCAL;
     caps->amo8_ops = 1u << ASYMREG_AMO_FETCH_ADD | 1u << ASYMREG_AMO_COMPARE_SWAP;
+    caps->kinds = 1u << ASYMREG_KIND_CUDA | 1u << ASYMREG_KIND_DMABUF;
     caps->max_handle_bytes = 128;
     caps->max_address_bytes = 256;
     caps->max_op_bytes = PIECE;
@@ -99,6 +100,8 @@ static struct {
     uint64_t addr, bytes;
 } own[2];
 static int n_own;
+static uint32_t last_kind; /* of memory registered */
+static int last_fd;
 
 static void destroy(struct asymreg_transport *t)
 {
@@ -122,7 +125,10 @@ static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *d
     ENTER();
     struct asymreg_mem_desc d = *desc;
     struct asymreg_mem *m = calloc(1, sizeof(*m));
+    last_kind = desc->kind;
+    last_fd = desc->fd;
     d.fd = -1;
+    d.kind = 0;
     if (n_own < 2) {
         own[n_own].addr = desc->addr;
         own[n_own++].bytes = desc->bytes;
@@ -506,6 +512,49 @@ static void a_peer_that_dies(void **state)
     assert_int_equal(memory[0], '1');
 }
 
+/* Kinds of memory reach the transport, or are refused. */
+static void kinds_of_memory(void **state)
+{
+    static char device[3][4096];
+    struct asymreg_error err = {0};
+    struct asymreg_context *x;
+
+    (void)state;
+    assert_int_equal(asymreg_register(c, device[0], 100, ASYMREG_RW,
+                                      ASYMREG_KIND(ASYMREG_KIND_CUDA), NULL, NULL),
+                     0);
+    assert_int_equal(last_kind, ASYMREG_KIND_CUDA);
+    assert_int_equal(asymreg_segment_add(c, device[1], 4096, ASYMREG_RW,
+                                         ASYMREG_KIND(ASYMREG_KIND_DMABUF), 0, 0, NULL),
+                     0);
+    assert_int_equal(last_kind, ASYMREG_KIND_DMABUF);
+    assert_true(last_fd >= 0);
+    assert_int_equal(asymreg_register(c, device[2], 100, ASYMREG_RW, 0, NULL, NULL), 0);
+    assert_int_equal(last_kind, ASYMREG_KIND_HOST);
+    assert_int_equal(asymreg_register(c, device[2] + 200, 100, ASYMREG_RW,
+                                      ASYMREG_KIND(ASYMREG_KIND_ROCM), NULL, &err),
+                     ASYMREG_ENOTSUP);
+    assert_non_null(strstr(err.text, "late cannot use ROCm memory"));
+    assert_int_equal(asymreg_register(c, device[2] + 200, 100, ASYMREG_RW,
+                                      ASYMREG_KIND(ASYMREG_KIND_DMABUF), NULL, NULL),
+                     -EINVAL); /* which has a descriptor */
+    assert_int_equal(
+        asymreg_register(c, device[2] + 200, 100, ASYMREG_RW, ASYMREG_KIND(4u), NULL, NULL),
+        -EINVAL);
+    assert_int_equal(asymreg_segment_add(c, device[2] + 200, 100, ASYMREG_RW,
+                                         ASYMREG_KIND(ASYMREG_KIND_CUDA), 0, 0, NULL),
+                     -EINVAL);
+    assert_int_equal(asymreg_open(NULL, &x, NULL), 0);
+    for (uint32_t kind = ASYMREG_KIND_CUDA; kind <= ASYMREG_KIND_DMABUF; kind++) {
+        int fd = kind == ASYMREG_KIND_DMABUF ? 0 : -1;
+        assert_int_equal(
+            asymreg_segment_add(x, device[0], 4096, ASYMREG_RW, ASYMREG_KIND(kind), fd, 0, &err),
+            ASYMREG_ENOTSUP);
+        assert_non_null(strstr(err.text, "local cannot use"));
+    }
+    asymreg_close(x);
+}
+
 static void bad_tables_of_operations(void **state)
 {
     struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000};
@@ -736,6 +785,7 @@ int main(void)
         TEST(pieces_and_patience),
         TEST(own_memory_is_made_known),
         TEST(some_atomics),
+        TEST(kinds_of_memory),
         TEST(stale_handles_are_replaced),
         TEST(replaced_keys_are_released),
         TEST(a_peer_that_dies),

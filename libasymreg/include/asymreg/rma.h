@@ -199,6 +199,15 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 #define ASYMREG_REMAPPED 8u
 
 /**
+ * asymreg_register() and asymreg_segment_add(), among the flags: memory of a device, by its
+ * ASYMREG_KIND_*. It has a registration of its own, and a transport that cannot use it refuses:
+ * ASYMREG_ENOTSUP (shared memory and CMA; libasymreg-ucx where UCX was built without that device).
+ * A dma-buf has a descriptor: asymreg_segment_add(). The library never touches such memory itself.
+ * Compiled against UCX's and libibverbs' headers, and not tried on a device.
+ */
+#define ASYMREG_KIND(kind) ((kind) << 8)
+
+/**
  * @brief Make memory reachable for peers, from now on.
  *
  * If it lies in a segment (asymreg_segment_add(), asymreg_segment_alloc(), or with a transport that
@@ -210,7 +219,7 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  * @param addr     first byte, not NULL; need not be aligned
  * @param bytes    length, more than 0
  * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: what peers may do
- * @param flags    ASYMREG_SHARE, ASYMREG_ALONE, ASYMREG_REMAPPED
+ * @param flags    ASYMREG_SHARE, ASYMREG_ALONE, ASYMREG_REMAPPED, ASYMREG_KIND()
  * @param id       names this registration; may be NULL
  * @param err      detail on failure, or NULL
  * @return 0; -EINVAL (no bytes, NULL, unknown bits); -EPERM (in a child); ASYMREG_EOVERFLOW;
@@ -577,7 +586,7 @@ ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymre
  * @param context     the context
  * @param addr,bytes  the memory; must not overlap another segment of this kind or a region
  * @param prot        the most that regions in it may permit
- * @param flags       0 or ASYMREG_TRUSTED
+ * @param flags       0, or ASYMREG_TRUSTED, or ASYMREG_KIND()
  * @param fd          descriptor that the memory is a MAP_SHARED mapping of (a file, a memfd,
  *                    /dev/shm), or -1. Not kept: duplicated
  * @param fd_offset   where in it `addr` is, bytes

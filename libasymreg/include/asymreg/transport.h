@@ -129,6 +129,17 @@ extern "C" {
 #define ASYMREG_AMO_ALL          0x1ffu /**< every one of them, as bits */
 /** @} */
 
+/**
+ * @name Kinds of memory
+ * Numbers for asymreg_mem_desc.kind; bit 1 << number in asymreg_transport_caps.kinds.
+ * @{
+ */
+#define ASYMREG_KIND_HOST   0u /**< what a processor loads and stores */
+#define ASYMREG_KIND_CUDA   1u /**< of an NVIDIA device, by its address in this process */
+#define ASYMREG_KIND_ROCM   2u /**< of an AMD device, likewise */
+#define ASYMREG_KIND_DMABUF 3u /**< of any device (Level Zero, CUDA, ROCm): a dma-buf descriptor */
+/** @} */
+
 /** What a transport can do, and its limits. */
 struct asymreg_transport_caps {
     size_t size;    /**< sizeof(struct asymreg_transport_caps), set by the caller: fill no more than
@@ -140,7 +151,8 @@ struct asymreg_transport_caps {
                                   ASYMREG_MAX_HANDLE_BYTES; may be 0 */
     uint32_t
         max_address_bytes; /**< longest result of `address`; at most ASYMREG_MAX_ADDRESS_BYTES */
-    uint32_t reserved;     /**< 0 */
+    uint32_t kinds;        /**< of memory that it can register, bits 1 << ASYMREG_KIND_*; 0: a
+                              processor's alone */
     uint64_t
         max_op_bytes; /**< longest single put or get; the core cuts what is longer; 0: no limit */
 };
@@ -155,7 +167,8 @@ struct asymreg_mem_desc {
     uint32_t flags; /**< ASYMREG_MEM_* */
     int32_t fd;     /**< descriptor whose mapping this memory is, or -1; stays open as long as the
                        registration */
-    uint32_t reserved;  /**< 0 */
+    uint32_t kind;  /**< ASYMREG_KIND_*, never one that `kinds` lacks. With
+                           ASYMREG_KIND_DMABUF `fd` is the dma-buf */
     uint64_t fd_offset; /**< where in it `addr` lies, bytes; any multiple of 1 */
 };
 

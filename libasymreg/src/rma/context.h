@@ -151,6 +151,14 @@ void asymreg__guard_wait(struct asymreg_context *c);
 void asymreg__guard_close(struct asymreg_context *c);
 
 /* segment.c: under the context's lock. */
+#define ASYMREG__KIND_MASK ASYMREG_KIND(7u)
+static inline uint32_t asymreg__kind(uint32_t flags)
+{
+    return (flags & ASYMREG__KIND_MASK) / ASYMREG_KIND(1u);
+}
+/* Can the transport use memory of this kind? -EINVAL (there is no such), ASYMREG_ENOTSUP. */
+int asymreg__kind_check(const struct asymreg_context *c, uint32_t kind, int fd,
+                        struct asymreg_error *err);
 /* Registers with the transport and publishes that. */
 int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                          uint64_t *value, struct asymreg_error *err);

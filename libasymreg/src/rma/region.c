@@ -47,11 +47,11 @@ int asymreg_register(struct asymreg_context *context, const void *addr, size_t b
         if (rc == -EPERM)
             asymreg__fail(&why, rc, "the context is of another process, which has forked this one");
     } else if (!addr || !bytes || !prot || (prot & ~ASYMREG_ALL) ||
-               (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED))) {
+               (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED | ASYMREG__KIND_MASK))) {
         rc = -EINVAL;
     } else if (start + bytes - 1 < start) {
         rc = ASYMREG_EOVERFLOW;
-    } else {
+    } else if ((rc = asymreg__kind_check(context, asymreg__kind(flags), -1, &why)) == 0) {
         pthread_mutex_lock(&context->lock);
         rc = do_register(context, start, bytes, prot, flags, &mine, err ? &why : NULL);
         pthread_mutex_unlock(&context->lock);

@@ -106,7 +106,7 @@ struct ucx_transport {
     uint32_t n_places, max_places, free_place; /* the last: + 1 */
     struct answer *answers, *free_answers;
     struct asymreg_guard guard; /* its functions may be NULL */
-    uint64_t memory_types;      /* that UCX knows, as its bits */
+    uint32_t kinds;             /* of memory, as bits */
     bool rdma;                  /* UCX has an adapter that reaches memory by itself */
     struct asymreg_ep *eps;
     uint32_t n_pidfds; /* kept */

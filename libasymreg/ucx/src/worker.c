@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define KIND_SHIFT      8           /* of the kind of memory, in a handle's permissions */
 #define KEY_SLACK_BYTES 48u         /* some memory may have a longer key than other */
 #define HANDLE_MAGIC    0x41755868u /* "AuXh" */
 /* UCX reads a packed key without being told its length; behind it there are zeros, for as far as
@@ -62,11 +63,12 @@ static int query(struct asymreg_transport *base, struct asymreg_transport_caps *
         .size = caps->size,
         .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_FD |
                  ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE |
-                 (ucx_of(base)->rdma ? 0 : ASYMREG_CAP_REVOKE),
+                 (ucx_of(base)->max_key_bytes ? 0 : ASYMREG_CAP_REVOKE),
         .amo4_ops = ASYMREG_AMO_ALL,
         .amo8_ops = ASYMREG_AMO_ALL,
         .max_handle_bytes = HEADER_BYTES + ucx_of(base)->max_key_bytes,
         .max_address_bytes = ASYMREG_MAX_ADDRESS_BYTES,
+        .kinds = ucx_of(base)->kinds,
         .max_op_bytes = MAX_MESSAGE_BYTES,
     };
 
@@ -86,7 +88,9 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
     case ASYMREG_CAP_ONE_SIDED:
         return "UCX moves most memory by messages that the target has to take in";
     case ASYMREG_CAP_REVOKE:
-        return t->rdma ? "UCX keeps registrations with the adapter after their end" : NULL;
+        return t->max_key_bytes
+                   ? "UCX keeps registrations with an adapter or device after their end"
+                   : NULL;
     case ASYMREG_CAP_WHOLE_SPACE: return "UCX registers memory that exists";
     case ASYMREG_CAP_MAP: return "UCX maps only memory that it has allocated";
     case ASYMREG_CAP_THREADS:
@@ -142,6 +146,11 @@ static ucs_status_t map(struct ucx_transport *t, const struct asymreg_mem_desc *
                                    .length = (size_t)desc->bytes};
     ucs_status_t status;
 
+    if (desc->kind) {
+        params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+        params.memory_type =
+            desc->kind == ASYMREG_KIND_CUDA ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_ROCM;
+    }
     params.prot = UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_REMOTE_READ;
     if (desc->prot & (ASYMREG_WRITE | ASYMREG_ATOMIC))
         params.prot |= UCP_MEM_MAP_PROT_LOCAL_WRITE | UCP_MEM_MAP_PROT_REMOTE_WRITE;
@@ -164,7 +173,7 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
     struct ucx_transport *t = ucx_of(base);
     struct handle h = {.magic = HANDLE_MAGIC,
                        .version = WIRE_VERSION,
-                       .prot = (uint16_t)desc->prot,
+                       .prot = (uint16_t)(desc->prot | desc->kind << KIND_SHIFT),
                        .addr = desc->addr,
                        .bytes = desc->bytes};
     struct asymreg_mem *m;
@@ -179,6 +188,8 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
         return ASYMREG_EOVERFLOW;
     if (desc->bytes > SIZE_MAX || desc->addr > UINTPTR_MAX)
         return -EINVAL;
+    if (desc->kind && !(t->kinds >> desc->kind & 1))
+        return ASYMREG_ENOTSUP;
     m = calloc(1, sizeof(*m));
     if (!m)
         return -ENOMEM;
@@ -244,8 +255,9 @@ static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, co
     checksum = h.checksum;
     h.checksum = 0;
     memcpy(copy, &h, sizeof(h));
-    if (h.magic != HANDLE_MAGIC || h.version != WIRE_VERSION || h.prot & ~KNOWN_PROT ||
-        h.addr != addr || h.bytes != bytes || h.key_bytes != handle_bytes - sizeof(h) ||
+    if (h.magic != HANDLE_MAGIC || h.version != WIRE_VERSION ||
+        h.prot & ~(KNOWN_PROT | 3u << KIND_SHIFT) || h.addr != addr || h.bytes != bytes ||
+        h.key_bytes != handle_bytes - sizeof(h) ||
         checksum != asymreg_ucx__checksum(copy, handle_bytes))
         return ASYMREG_ETABLE;
     if (ep->dead)
@@ -253,10 +265,11 @@ static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, co
     k = calloc(1, sizeof(*k));
     if (!k)
         return -ENOMEM;
-    k->prot = h.prot;
+    k->prot = h.prot & KNOWN_PROT;
+    k->kind = h.prot >> KIND_SHIFT;
     k->seq = h.seq;
     k->place = h.place;
-    if (h.key_bytes && ep->rdma) {
+    if (h.key_bytes && (ep->rdma || k->kind)) {
         memcpy(padded, copy + sizeof(h), h.key_bytes);
         ucx_lock(t);
         status = ucp_ep_rkey_unpack(ep->ep, padded, &k->rkey);
@@ -408,6 +421,20 @@ static const struct asymreg_transport_ops ops = {
     .guard = guard,
 };
 
+/* Devices whose memory UCX can use. */
+static void find_kinds(struct ucx_transport *t)
+{
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+
+    t->kinds = 1u << ASYMREG_KIND_HOST;
+    if (ucp_context_query(t->context, &attr) != UCS_OK)
+        return;
+    if (attr.memory_types >> UCS_MEMORY_TYPE_CUDA & 1)
+        t->kinds |= 1u << ASYMREG_KIND_CUDA;
+    if (attr.memory_types >> UCS_MEMORY_TYPE_ROCM & 1)
+        t->kinds |= 1u << ASYMREG_KIND_ROCM;
+}
+
 static int open_worker(struct ucx_transport *t)
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
@@ -432,6 +459,7 @@ static int open_worker(struct ucx_transport *t)
     if (status != UCS_OK)
         return status == UCS_ERR_NO_MEMORY ? -ENOMEM : status == UCS_ERR_NO_DEVICE ? -ENODEV : -EIO;
     asymreg_ucx__find_ways(t);
+    find_kinds(t);
     return asymreg_ucx__listen(t);
 }
 
@@ -515,7 +543,7 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
         rc = asymreg_ucx__address(&t->base, buf, &bytes, NULL);
     if (rc == ASYMREG_ENOTSUP)
         rc = -ENOTSUP;
-    if (rc == 0 && t->rdma)
+    if (rc == 0 && (t->rdma || t->kinds != 1u << ASYMREG_KIND_HOST))
         rc = measure_keys(t);
     if (rc == 0 && t->threaded)
         rc = start_thread(t);
