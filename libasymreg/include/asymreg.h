@@ -27,6 +27,7 @@
  *
  * examples/asymreg.c is the whole program. The headers, in the order in which to read them:
  *   - asymreg/rma.h        contexts, registering, peers, put, get, atomics
+ *   - asymreg/bound.h      handles that have found their region: put, get, atomics in a few ns
  *   - asymreg/coll.h       barrier, broadcast, all-gather made of puts
  *   - asymreg/transport.h  what moves the bytes; write your own
  *   - asymreg/base.h       errors, permissions, identifiers, limits
@@ -43,6 +44,7 @@
 #include <asymreg/base.h>
 #include <asymreg/transport.h>
 #include <asymreg/rma.h>
+#include <asymreg/bound.h>
 #include <asymreg/coll.h>
 
 #endif /* ASYMREG_H */

@@ -297,12 +297,12 @@ static void case_amo(struct side *s)
         uint64_t all = bytes == 4 ? UINT32_MAX : UINT64_MAX, old = 77,
                  offset = bytes == 4 ? 68 : 128;
 
-        for (uint32_t amo = 0; amo < 4; amo++) {
+        for (uint32_t amo = 0; ASYMREG_AMO_ALL >> amo; amo++) {
             if (!(mask & 1u << amo))
                 CHECK(amo8(s, offset, amo, bytes, 1, 0, &old) == ASYMREG_ENOTSUP,
                       "atomic %u of %u bytes", amo, bytes);
         }
-        if (mask != ASYMREG_AMO_ALL)
+        if ((mask & 15u) != 15u)
             continue;
         CHECK(amo8(s, offset, ASYMREG_AMO_ADD, bytes, all, 0, NULL) == 0, "add");
         CHECK(amo8(s, offset, ASYMREG_AMO_FETCH_ADD, bytes, 3, 0, &old) == 0 && old == all,
@@ -315,6 +315,17 @@ static void case_amo(struct side *s)
               "compare-swap that succeeds");
         CHECK(amo8(s, offset, ASYMREG_AMO_FETCH_ADD, bytes, 0, 0, &old) == 0 && old == 5,
               "in the end: %llu", (unsigned long long)old);
+        if (mask == ASYMREG_AMO_ALL) {
+            CHECK(amo8(s, offset, ASYMREG_AMO_OR, bytes, 0xf0, 0, &old) == 0 && old == 5, "or");
+            CHECK(amo8(s, offset, ASYMREG_AMO_AND, bytes, all ^ 0x11, 0, &old) == 0 && old == 0xf5,
+                  "and");
+            CHECK(amo8(s, offset, ASYMREG_AMO_XOR, bytes, all, 0, NULL) == 0, "xor");
+            CHECK(amo8(s, offset, ASYMREG_AMO_FETCH, bytes, 7, 0, &old) == 0 && old == (all ^ 0xe4),
+                  "fetch: %llx", (unsigned long long)old);
+            CHECK(amo8(s, offset, ASYMREG_AMO_SET, bytes, 8, 0, NULL) == 0 &&
+                      amo8(s, offset, ASYMREG_AMO_FETCH, bytes, 0, 0, &old) == 0 && old == 8,
+                  "set");
+        }
         /* Its neighbours have not changed. */
         old = 1;
         CHECK(get_from(s, COUNTERS, offset + bytes, &old, 4, NULL) == 0 && (uint32_t)old == 0,

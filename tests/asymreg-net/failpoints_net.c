@@ -100,10 +100,12 @@ WRAP(ucs_status_ptr_t, ucp_put_nbx, BAD_PTR, ENOMEM,
 WRAP(ucs_status_ptr_t, ucp_get_nbx, BAD_PTR, ENOMEM,
      (ucp_ep_h e, void *b, size_t n, uint64_t a, ucp_rkey_h k, const ucp_request_param_t *p),
      (e, b, n, a, k, p))
-WRAP(ucs_status_ptr_t, ucp_atomic_op_nbx, BAD_PTR, ENOMEM,
-     (ucp_ep_h e, ucp_atomic_op_t o, const void *b, size_t n, uint64_t a, ucp_rkey_h k,
+WRAP(ucs_status_ptr_t, ucp_am_send_nbx, BAD_PTR, ENOMEM,
+     (ucp_ep_h e, unsigned id, const void *h, size_t hn, const void *b, size_t n,
       const ucp_request_param_t *p),
-     (e, o, b, n, a, k, p))
+     (e, id, h, hn, b, n, p))
+WRAP(ucs_status_t, ucp_worker_set_am_recv_handler, BAD, ENOMEM,
+     (ucp_worker_h w, const ucp_am_handler_param_t *p), (w, p))
 WRAP(ucs_status_ptr_t, ucp_ep_flush_nbx, BAD_PTR, ENOMEM,
      (ucp_ep_h e, const ucp_request_param_t *p), (e, p))
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts, regions and peers over a network transport: regions TRANSPORT [coalesce] (ucx,
+/* Contexts, regions and peers over a network transport: regions TRANSPORT [coalesce|living] (ucx,
  * ucx-thread, ibv). What test_semantics.c of tests/asymreg says of one node, as far as a network
  * can keep it: the table is read through the transport, so that what has changed since is found by
- * a refresh or, where the transport revokes, by the refusal.
+ * a refresh or, where the transport revokes, by the refusal. living: the owner is not killed.
  *
  * The owner is another process, which obeys one-letter orders. Over UCX it makes calls while it
  * waits. */
@@ -52,8 +52,8 @@ const char *__lsan_default_suppressions(void)
 }
 
 struct news {
-    uint64_t base, file, read_only, counter, big;
-    asymreg_id big_id;
+    uint64_t base, file, read_only, counter, big, gone;
+    asymreg_id big_id, gone_ids[2];
     asymreg_id ids[N_REGIONS];
     ssize_t blob_bytes;
     char blob[ASYMREG_MAX_BLOB_BYTES];
@@ -61,6 +61,7 @@ struct news {
 
 static const char *transport_name;
 static bool coalesce; /* the owner has few segments, of 64 KiB */
+static bool living;   /* the owner is not killed */
 
 static struct asymreg_context *open_context(void)
 {
@@ -109,12 +110,17 @@ static asymreg_id drain(struct asymreg_context *ctx, const struct news *news)
     struct asymreg_error err = {0};
     const unsigned char *big =
         (const unsigned char *)(uintptr_t)news->big; // NOLINT: an address of this process
-    int rc = asymreg_unregister_drain(ctx, news->ids[1], 1000, &err);
+    int rc = asymreg_unregister_drain(ctx, news->ids[2], 1000, &err);
+    const bool guarded = strncmp(transport_name, "ucx", 3) == 0;
 
-    CHECK(rc == ASYMREG_ENOTSUP && err.code == rc && err.text[0], "in a segment: %s",
-          asymreg_strerror(rc));
+    if (guarded) /* each operation of a peer asks, whatever the region shares with others */
+        CHECK(rc == 0, "in a segment: %s", asymreg_strerror(rc));
+    else
+        CHECK(rc == ASYMREG_ENOTSUP && err.code == rc && err.text[0], "in a segment: %s",
+              asymreg_strerror(rc));
     err.code = 0;
-    CHECK(asymreg_unregister_drain(ctx, ASYMREG_ANY, 1000, NULL) == ASYMREG_ENOTSUP, "drain");
+    CHECK(asymreg_unregister_drain(ctx, ASYMREG_ANY, 1000, NULL) == (guarded ? 0 : ASYMREG_ENOTSUP),
+          "drain");
     CHECK(asymreg_context_query(ctx, &info) == 0, "query");
     rc = asymreg_unregister_drain(ctx, news->big_id, 1000, &err);
     if (!(info.caps.flags & ASYMREG_CAP_REVOKE)) {
@@ -141,7 +147,8 @@ static void owner(int sock)
     uint32_t prot[3] = {ASYMREG_RW, ASYMREG_READ, ASYMREG_ALL};
     int fd = memfd_create("regions", MFD_CLOEXEC);
     char *memory = calloc(N_REGIONS, STRIDE), *file, *others = calloc(2, 4096),
-         *big = calloc(1, BIG_BYTES), order;
+         *big = calloc(1, BIG_BYTES), order,
+         *gone = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct pollfd p = {.fd = sock, .events = POLLIN};
 
     CHECK(asymreg_worker_create(ctx, &worker) == 0, "worker");
@@ -163,6 +170,15 @@ static void owner(int sock)
           "register a counter");
     CHECK(asymreg_register(ctx, big, BIG_BYTES, prot[0], ASYMREG_ALONE, &news.big_id, NULL) == 0,
           "register much");
+    CHECK(gone != MAP_FAILED, "mmap");
+    CHECK(asymreg_segment_add(ctx, gone, 32768, ASYMREG_ALL, 0, -1, 0, NULL) == 0 &&
+              asymreg_register(ctx, gone, 8, ASYMREG_ALL, 0, NULL, NULL) == 0 &&
+              asymreg_register(ctx, gone + 16384, 4096, ASYMREG_ALL, 0, &news.gone_ids[0], NULL) ==
+                  0 &&
+              asymreg_register(ctx, gone + 49152, 4096, ASYMREG_ALL, ASYMREG_ALONE,
+                               &news.gone_ids[1], NULL) == 0,
+          "register what will go");
+    news.gone = (uintptr_t)gone;
     CHECK(asymreg_context_stats(ctx, &stats) == 0 &&
               (coalesce ? stats.n_segments < 15 : stats.n_segments > N_REGIONS / 2),
           "%llu segments", (unsigned long long)stats.n_segments);
@@ -197,6 +213,11 @@ static void owner(int sock)
                                    ASYMREG_ALONE, &news.ids[last], NULL) == 0,
                   "register again");
             id = news.ids[last];
+            break;
+        case 'm': /* memory goes, of a registration of its own and of a shared one */
+            CHECK(asymreg_unregister(ctx, news.gone_ids[0]) == 0 &&
+                      asymreg_unregister(ctx, news.gone_ids[1]) == 0 && munmap(gone, 65536) == 0,
+                  "unregister and unmap");
             break;
         case 'd': id = drain(ctx, &news); break;
         case 'f': CHECK(pread(fd, &id, 8, 100) == 8, "pread"); break;
@@ -265,6 +286,31 @@ static void moves(int sock)
     CHECK(asymreg_amo(w, OWNER, news.counter + 4, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) ==
               ASYMREG_EALIGN,
           "misaligned");
+}
+
+/* Signals and strides. */
+static void signals(void)
+{
+    const struct asymreg_strides apart = {.element_bytes = 4, .n = 50, .here = 1, .there = 3};
+    struct asymreg_signal s = {.addr = news.counter + 8, .value = 7, .what = ASYMREG_AMO_ADD};
+    uint32_t out[50], in[50], all[150];
+    uint64_t got = 0;
+
+    for (uint32_t i = 0; i < 50; i++)
+        out[i] = i * 17;
+    memset(all, 0xff, sizeof(all));
+    CHECK(put(news.base, ASYMREG_ANY, all, sizeof(all)) == 0, "put");
+    CHECK(asymreg_put_strided(w, OWNER, news.base, ASYMREG_ANY, out, &apart) == 0, "put apart");
+    CHECK(asymreg_get_strided(w, OWNER, news.base, ASYMREG_ANY, in, &apart) == 0 &&
+              memcmp(in, out, sizeof(in)) == 0,
+          "get apart");
+    CHECK(asymreg_get(w, OWNER, news.base, ASYMREG_ANY, all, sizeof(all)) == 0 && all[3] == 17 &&
+              all[4] == UINT32_MAX,
+          "what is between");
+    for (uint64_t i = 1; i <= 2; i++)
+        CHECK(asymreg_put_signal(w, OWNER, news.base, ASYMREG_ANY, "data", 4, &s) == 0 &&
+                  asymreg_get(w, OWNER, s.addr, ASYMREG_ANY, &got, 8) == 0 && got == 7 * i,
+              "signal");
 }
 
 static void refusals(void)
@@ -339,6 +385,38 @@ static void drained(int sock)
     free(buf);
 }
 
+/*
+ * The owner unregisters and unmaps; this side's copy of its table is old. Nothing is reached, and
+ * the owner lives: where the transport revokes, at once; elsewhere after a refresh.
+ */
+static void goes_away(struct asymreg_context *ctx, int sock)
+{
+    static const uint64_t at[2] = {16384, 49152};
+    struct asymreg_info info = {.size = sizeof(info)};
+    uint64_t word = 1;
+
+    CHECK(asymreg_context_query(ctx, &info) == 0, "query");
+    for (int i = 0; i < 2; i++)
+        CHECK(put(news.gone + at[i], news.gone_ids[i], &word, 8) == 0, "put before");
+    tell(sock, 'm');
+    if (strncmp(transport_name, "ucx", 3) != 0)
+        CHECK(asymreg_refresh(ctx, OWNER) >= 0, "refresh");
+    for (int i = 0; i < 2; i++) {
+        CHECK(asymreg_put_nb(w, OWNER, news.gone + at[i], news.gone_ids[i], &word, 8) <= 0 &&
+                  asymreg_flush(w, OWNER) <= 0,
+              "put without waiting");
+        CHECK(put(news.gone + at[i], news.gone_ids[i], &word, 8) == ASYMREG_ESTALE, "put");
+        CHECK(asymreg_get(w, OWNER, news.gone + at[i], news.gone_ids[i], &word, 8) ==
+                  ASYMREG_ESTALE,
+              "get");
+        if (info.caps.amo8_ops)
+            CHECK(asymreg_amo(w, OWNER, news.gone + at[i], news.gone_ids[i], ASYMREG_AMO_ADD, 8, 1,
+                              0, NULL) == ASYMREG_ESTALE,
+                  "add");
+    }
+    CHECK(put(news.base + STRIDE, news.ids[1], &word, 8) == 0, "the owner lives");
+}
+
 static void dies(int sock)
 {
     unsigned char buf[BYTES];
@@ -370,10 +448,13 @@ static void user(int sock)
     rc = asymreg_import(ctx, OWNER, news.blob, (size_t)news.blob_bytes, &err);
     CHECK(rc == 0, "import: %s", err.text);
     moves(sock);
+    signals();
     refusals();
     comes_and_goes(ctx, sock);
     drained(sock);
-    dies(sock);
+    goes_away(ctx, sock);
+    if (!living)
+        dies(sock);
     CHECK(asymreg_forget(ctx, OWNER) == 0, "forget");
     asymreg_worker_destroy(w);
     asymreg_close(ctx);
@@ -385,9 +466,9 @@ int main(int argc, char **argv)
     int pair[2], status;
     pid_t pids[2];
 
-    CHECK(argc == 2 || (argc == 3 && strcmp(argv[2], "coalesce") == 0),
-          "usage: regions ucx|ucx-thread|ibv [coalesce]");
-    coalesce = argc == 3;
+    coalesce = argc == 3 && strcmp(argv[2], "coalesce") == 0;
+    living = argc == 3 && strcmp(argv[2], "living") == 0;
+    CHECK(argc == 2 || coalesce || living, "usage: regions ucx|ucx-thread|ibv [coalesce|living]");
     transport_name = argv[1];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     for (int i = 0; i < 2; i++) {

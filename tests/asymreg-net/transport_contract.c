@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The contract of asymreg/transport.h, the same test for every transport: contract TRANSPORT
- * [--no-pidfd] [CASE]...
+ * [--no-pidfd] [--living | --dying] [CASE]...
  *
  * Each case runs in two processes of its own. The target registers memory and obeys orders that
  * arrive on a socket; but for `ucx`, which needs its help, it sleeps in read() meanwhile, so that
@@ -9,6 +9,9 @@
  * --connect ADDRESS PORT` runs.
  *
  * --no-pidfd: without descriptors of processes, as in sandboxes that refuse them.
+ *
+ * --living, --dying: the cases in which the target lives, or in which it is killed. A network may
+ * print an error when that happens, of the connection that it had.
  *
  * For ibv: CONTRACT_DEVICE0 and CONTRACT_DEVICE1 name the adapters of the target and the initiator.
  * */
@@ -494,12 +497,12 @@ static bool refuse_pidfds(void)
 
 int main(int argc, char **argv)
 {
-    const char *address = NULL, *port = NULL;
+    const char *address = NULL, *port = NULL, *only = NULL;
     int first = 2, n = 0;
 
     if (argc < 2) {
         fprintf(stderr, "usage: contract local|ucx|ucx-thread|ibv [--listen PORT | --connect "
-                        "ADDRESS PORT | --no-pidfd] [CASE]...\n");
+                        "ADDRESS PORT | --no-pidfd] [--living | --dying] [CASE]...\n");
         return 2;
     }
     transport_name = argv[1];
@@ -518,8 +521,12 @@ int main(int argc, char **argv)
         first = 5;
         elsewhere = true;
     }
+    if (first < argc &&
+        (strcmp(argv[first], "--living") == 0 || strcmp(argv[first], "--dying") == 0))
+        only = argv[first++];
     for (const struct contract_case *c = contract_cases; c->name; c++) {
-        bool wanted = first >= argc && strcmp(c->name, "machine") != 0;
+        bool wanted = first >= argc && strcmp(c->name, "machine") != 0 &&
+                      (!only || c->dying == (strcmp(only, "--dying") == 0));
         uint64_t begin = now_ms();
         int rc;
 

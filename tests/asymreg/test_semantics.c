@@ -116,6 +116,11 @@ static void zero_length(struct world *w)
     CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, NULL, 0), 0);
     CHECK_EQ(asymreg_get(w->me, PE, 12345, 0, NULL, 0), 0);
     CHECK_EQ(asymreg_get(w->me, PE + 1, 12345, 0, NULL, 0), ASYMREG_ENOPEER);
+    a = reg(w, w->kind, 0, 100, ASYMREG_RW); /* and some from nowhere */
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, NULL, 8), -EINVAL);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr, 0, NULL, 100), -EINVAL);
+    CHECK_EQ(asymreg_put_nb(w->me, PE, a.addr, a.id, NULL, 1), -EINVAL);
+    CHECK_EQ(asymreg_register(w->ctx, NULL, 10, ASYMREG_RW, 0, NULL, NULL), -EINVAL);
 }
 
 static void permissions(struct world *w)
@@ -508,7 +513,8 @@ static void atomics(struct world *w)
         CHECK_EQ(asymreg_amo(w->me, PE, a.addr + off, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL),
                  ASYMREG_EALIGN);
     CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 2, 0, ASYMREG_AMO_ADD, 4, 1, 0, NULL), ASYMREG_EALIGN);
-    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, 4, 8, 1, 0, NULL), -EINVAL);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, 9, 8, 1, 0, NULL), -EINVAL);
+    CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, UINT32_MAX, 8, 1, 0, NULL), -EINVAL);
     CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, 0, 2, 1, 0, NULL), -EINVAL);
     CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 4096, 0, 0, 8, 1, 0, NULL), ASYMREG_ENOREGION);
     CHECK_EQ(asymreg_amo(w->me, PE, a.addr + 4088, 0, 0, 8, 1, 0, NULL), 0);

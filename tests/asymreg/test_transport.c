@@ -80,7 +80,8 @@ static int query(struct asymreg_transport *t, struct asymreg_transport_caps *cap
     (void)t;
     caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_PRIVATE |
                   ASYMREG_CAP_REVOKE | ASYMREG_CAP_WANT_LOCAL;
-    caps->amo8_ops = 1u << ASYMREG_AMO_FETCH_ADD;
+    caps->amo8_ops = 1u << ASYMREG_AMO_FETCH_ADD | 1u << ASYMREG_AMO_COMPARE_SWAP;
+    caps->kinds = 1u << ASYMREG_KIND_CUDA | 1u << ASYMREG_KIND_DMABUF;
     caps->max_handle_bytes = 128;
     caps->max_address_bytes = 256;
     caps->max_op_bytes = PIECE;
@@ -99,6 +100,8 @@ static struct {
     uint64_t addr, bytes;
 } own[2];
 static int n_own;
+static uint32_t last_kind; /* of memory registered */
+static int last_fd;
 
 static void destroy(struct asymreg_transport *t)
 {
@@ -122,7 +125,10 @@ static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *d
     ENTER();
     struct asymreg_mem_desc d = *desc;
     struct asymreg_mem *m = calloc(1, sizeof(*m));
+    last_kind = desc->kind;
+    last_fd = desc->fd;
     d.fd = -1;
+    d.kind = 0;
     if (n_own < 2) {
         own[n_own].addr = desc->addr;
         own[n_own++].bytes = desc->bytes;
@@ -244,7 +250,7 @@ static int amo(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymre
                uint64_t addr, uint32_t which, uint32_t bytes, uint64_t operand, uint64_t compare,
                uint64_t *result, struct asymreg_op *op)
 {
-    assert_int_equal(which, ASYMREG_AMO_FETCH_ADD);
+    assert_true(which == ASYMREG_AMO_FETCH_ADD || which == ASYMREG_AMO_COMPARE_SWAP);
     return enqueue(t, (struct job){.ep = ep,
                                    .rkey = rkey,
                                    .op = op,
@@ -276,7 +282,7 @@ static int carry_out(struct late *l, const struct job *j)
         return lower->get(l->under, j->ep, j->rkey->under, j->addr, j->here, j->bytes, NULL, NULL);
     memcpy(&old, (void *)(uintptr_t)j->addr, 8); /* this process's own memory */
     *j->result = old;
-    old += j->operand;
+    old = j->amo == ASYMREG_AMO_FETCH_ADD ? old + j->operand : old == j->compare ? j->operand : old;
     memcpy((void *)(uintptr_t)j->addr, &old, 8);
     return 0;
 }
@@ -423,8 +429,23 @@ static void some_atomics(void **state)
     assert_int_equal(word, 42);
     assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_FETCH_ADD, 4, 2, 0, &old),
                      ASYMREG_ENOTSUP);
-    assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_SWAP, 8, 2, 0, &old),
-                     ASYMREG_ENOTSUP);
+    /* The others are made of compare-and-swap. */
+    static const struct {
+        uint32_t which;
+        uint64_t operand, then;
+    } steps[] = {{ASYMREG_AMO_SWAP, 5, 5},      {ASYMREG_AMO_OR, 0xf0, 0xf5},
+                 {ASYMREG_AMO_AND, 0x3c, 0x34}, {ASYMREG_AMO_XOR, 0xff, 0xcb},
+                 {ASYMREG_AMO_FETCH, 99, 0xcb}, {ASYMREG_AMO_SET, 0, 0},
+                 {ASYMREG_AMO_ADD, 1, 1},       {ASYMREG_AMO_SET, UINT64_MAX, UINT64_MAX}};
+    uint64_t before = 42;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+        assert_int_equal(
+            asymreg_amo(w, 5, (uintptr_t)&word, 0, steps[i].which, 8, steps[i].operand, 0, &old),
+            0);
+        assert_int_equal(old, before);
+        assert_int_equal(word, steps[i].then);
+        before = word;
+    }
 }
 
 /* Registered again at the same address, with another handle: the old one fails, the table is
@@ -491,6 +512,49 @@ static void a_peer_that_dies(void **state)
     assert_int_equal(memory[0], '1');
 }
 
+/* Kinds of memory reach the transport, or are refused. */
+static void kinds_of_memory(void **state)
+{
+    static char device[3][4096];
+    struct asymreg_error err = {0};
+    struct asymreg_context *x;
+
+    (void)state;
+    assert_int_equal(asymreg_register(c, device[0], 100, ASYMREG_RW,
+                                      ASYMREG_KIND(ASYMREG_KIND_CUDA), NULL, NULL),
+                     0);
+    assert_int_equal(last_kind, ASYMREG_KIND_CUDA);
+    assert_int_equal(asymreg_segment_add(c, device[1], 4096, ASYMREG_RW,
+                                         ASYMREG_KIND(ASYMREG_KIND_DMABUF), 0, 0, NULL),
+                     0);
+    assert_int_equal(last_kind, ASYMREG_KIND_DMABUF);
+    assert_true(last_fd >= 0);
+    assert_int_equal(asymreg_register(c, device[2], 100, ASYMREG_RW, 0, NULL, NULL), 0);
+    assert_int_equal(last_kind, ASYMREG_KIND_HOST);
+    assert_int_equal(asymreg_register(c, device[2] + 200, 100, ASYMREG_RW,
+                                      ASYMREG_KIND(ASYMREG_KIND_ROCM), NULL, &err),
+                     ASYMREG_ENOTSUP);
+    assert_non_null(strstr(err.text, "late cannot use ROCm memory"));
+    assert_int_equal(asymreg_register(c, device[2] + 200, 100, ASYMREG_RW,
+                                      ASYMREG_KIND(ASYMREG_KIND_DMABUF), NULL, NULL),
+                     -EINVAL); /* which has a descriptor */
+    assert_int_equal(
+        asymreg_register(c, device[2] + 200, 100, ASYMREG_RW, ASYMREG_KIND(4u), NULL, NULL),
+        -EINVAL);
+    assert_int_equal(asymreg_segment_add(c, device[2] + 200, 100, ASYMREG_RW,
+                                         ASYMREG_KIND(ASYMREG_KIND_CUDA), 0, 0, NULL),
+                     -EINVAL);
+    assert_int_equal(asymreg_open(NULL, &x, NULL), 0);
+    for (uint32_t kind = ASYMREG_KIND_CUDA; kind <= ASYMREG_KIND_DMABUF; kind++) {
+        int fd = kind == ASYMREG_KIND_DMABUF ? 0 : -1;
+        assert_int_equal(
+            asymreg_segment_add(x, device[0], 4096, ASYMREG_RW, ASYMREG_KIND(kind), fd, 0, &err),
+            ASYMREG_ENOTSUP);
+        assert_non_null(strstr(err.text, "local cannot use"));
+    }
+    asymreg_close(x);
+}
+
 static void bad_tables_of_operations(void **state)
 {
     struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000};
@@ -501,10 +565,14 @@ static void bad_tables_of_operations(void **state)
     o.transport = late_create();
     assert_int_equal(asymreg_open(&o, &x, NULL), ASYMREG_EVERSION);
     late_ops.version = ASYMREG_TRANSPORT_VERSION;
+    late_ops.size = offsetof(struct asymreg_transport_ops, guard); /* as before there were guards */
+    o.transport = late_create();
+    assert_int_equal(asymreg_open(&o, &x, NULL), 0);
+    asymreg_close(x);
     late_ops.size--;
     o.transport = late_create();
     assert_int_equal(asymreg_open(&o, &x, NULL), ASYMREG_EVERSION);
-    late_ops.size++;
+    late_ops.size = sizeof(late_ops);
     late_ops.get = NULL;
     o.transport = late_create();
     assert_int_equal(asymreg_open(&o, &x, NULL), -EINVAL);
@@ -717,6 +785,7 @@ int main(void)
         TEST(pieces_and_patience),
         TEST(own_memory_is_made_known),
         TEST(some_atomics),
+        TEST(kinds_of_memory),
         TEST(stale_handles_are_replaced),
         TEST(replaced_keys_are_released),
         TEST(a_peer_that_dies),

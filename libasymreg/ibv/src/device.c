@@ -33,9 +33,10 @@ static int query(struct asymreg_transport *base, struct asymreg_transport_caps *
         .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_ONE_SIDED | ASYMREG_CAP_REVOKE |
                  ASYMREG_CAP_FD | ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE |
                  ASYMREG_CAP_WANT_LOCAL | (t->atomics ? ASYMREG_CAP_AMO : 0),
-        .amo8_ops = t->atomics ? ASYMREG_AMO_ALL : 0,
+        .amo8_ops = t->atomics ? (2u << ASYMREG_AMO_COMPARE_SWAP) - 1 : 0,
         .max_handle_bytes = HANDLE_BYTES,
         .max_address_bytes = ADDRESS_BYTES,
+        .kinds = 1u << ASYMREG_KIND_HOST | 1u << ASYMREG_KIND_DMABUF,
         .max_op_bytes = ASYMREG_IBV_MAX_OP_BYTES,
     };
 
@@ -114,8 +115,12 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
     m = calloc(1, sizeof(*m));
     if (!m)
         return -ENOMEM;
-    m->mr = ibv_reg_mr(t->pd, (void *)(uintptr_t)desc->addr, (size_t)desc->bytes,
-                       access); // NOLINT: the memory's own address
+    if (desc->kind == ASYMREG_KIND_DMABUF)
+        m->mr = ibv_reg_dmabuf_mr(t->pd, desc->fd_offset, (size_t)desc->bytes, desc->addr, desc->fd,
+                                  access);
+    else
+        m->mr = ibv_reg_mr(t->pd, (void *)(uintptr_t)desc->addr, (size_t)desc->bytes,
+                           access); // NOLINT: the memory's own address
     if (!m->mr) {
         int error = errno;
 

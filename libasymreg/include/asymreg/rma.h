@@ -37,8 +37,14 @@
  * transport.
  *
  * **fork()**: a child must not use its parent's context: the published table is in memory that both
- * have. It opens its own. In a child, closing the parent's context or freeing its workers is a
- * no-op.
+ * have. It opens its own. In a child, what would change the parent's context (registering,
+ * unregistering, segments, importing, forgetting, making a worker) is -EPERM, and closing it or
+ * freeing its workers is a no-op.
+ *
+ * **exec()**: for its peers, a process that calls it has gone: ASYMREG_EPEER. CMA asks in the
+ * system call that copies, and so never reaches the new program. Memory that peers have mapped
+ * outlives the old one, and harms nobody; they ask every 20 ms (if they may trace the process: see
+ * asymreg_local_create()).
  *
  * **Coalescing.** A transport without ASYMREG_CAP_WHOLE_SPACE registers memory itself: that pins
  * pages, or costs a microsecond, a key in every peer that uses it and one of max_segments. With
@@ -155,7 +161,7 @@ ASYMREG_API void asymreg_close(struct asymreg_context *context);
  * @brief Make a worker.
  * @param context  its context
  * @param worker   the new worker
- * @return 0, -EINVAL, -ENOMEM
+ * @return 0, -EINVAL, -EPERM (in a child), -ENOMEM
  *
  * MT-Safe. Allocates.
  */
@@ -193,6 +199,15 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 #define ASYMREG_REMAPPED 8u
 
 /**
+ * asymreg_register() and asymreg_segment_add(), among the flags: memory of a device, by its
+ * ASYMREG_KIND_*. It has a registration of its own, and a transport that cannot use it refuses:
+ * ASYMREG_ENOTSUP (shared memory and CMA; libasymreg-ucx where UCX was built without that device).
+ * A dma-buf has a descriptor: asymreg_segment_add(). The library never touches such memory itself.
+ * Compiled against UCX's and libibverbs' headers, and not tried on a device.
+ */
+#define ASYMREG_KIND(kind) ((kind) << 8)
+
+/**
  * @brief Make memory reachable for peers, from now on.
  *
  * If it lies in a segment (asymreg_segment_add(), asymreg_segment_alloc(), or with a transport that
@@ -201,15 +216,16 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  * mapped file.
  *
  * @param context  the context
- * @param addr     first byte; need not be aligned
+ * @param addr     first byte, not NULL; need not be aligned
  * @param bytes    length, more than 0
  * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: what peers may do
- * @param flags    ASYMREG_SHARE, ASYMREG_ALONE, ASYMREG_REMAPPED
+ * @param flags    ASYMREG_SHARE, ASYMREG_ALONE, ASYMREG_REMAPPED, ASYMREG_KIND()
  * @param id       names this registration; may be NULL
  * @param err      detail on failure, or NULL
- * @return 0; -EINVAL (no bytes, unknown bits); ASYMREG_EOVERFLOW; ASYMREG_EOVERLAP; ASYMREG_EFULL;
- *         ASYMREG_EACCES (more than its segment permits); ASYMREG_ERANGE (begins in a segment of
- *         asymreg_segment_add() and runs past its end); -ENOMEM, or what the transport returned
+ * @return 0; -EINVAL (no bytes, NULL, unknown bits); -EPERM (in a child); ASYMREG_EOVERFLOW;
+ *         ASYMREG_EOVERLAP; ASYMREG_EFULL; ASYMREG_EACCES (more than its segment permits);
+ *         ASYMREG_ERANGE (begins in a segment of asymreg_segment_add() and runs past its end);
+ *         -ENOMEM, or what the transport returned
  *
  * Cost: about a microsecond, however many there are; and the transport's registration if it needs
  * one.
@@ -222,7 +238,7 @@ ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *ad
  * @brief End a registration (or one user of a shared one).
  * @param context  the context
  * @param id       from asymreg_register()
- * @return 0, -EINVAL, ASYMREG_ESTALE
+ * @return 0, -EINVAL, -EPERM (in a child), ASYMREG_ESTALE
  *
  * Operations that peers begin after this returns are refused; for those already begun see the head
  * of this file. The memory itself is not touched.
@@ -270,7 +286,7 @@ ASYMREG_API int asymreg_import(struct asymreg_context *context, uint32_t pe, con
  * @brief Drop a peer, dead or alive. No thread may be using it.
  * @param context  the context
  * @param pe       its number, free again
- * @return 0, ASYMREG_ENOPEER
+ * @return 0, ASYMREG_ENOPEER, ASYMREG_EBUSY (a handle is bound, see bound.h), -EPERM (in a child)
  */
 ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
 /** @} */
@@ -282,6 +298,7 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  *
  * `id` is the registration that must be meant, or ASYMREG_ANY. An operation of 0 bytes checks the
  * peer and succeeds, whatever the address. Each operation returns 0 or:
+ *   - -EINVAL: bytes to or from NULL
  *   - ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EUNREACH
  *   - ASYMREG_ENOREGION: nothing is registered there
  *   - ASYMREG_ERANGE: runs past the region, or begins outside of the one that `id` names
@@ -292,6 +309,12 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  *     refreshed; or another error of the transport
  *
  * asymreg_resolve() says why in a sentence.
+ *
+ * In OpenSHMEM's words: put, get, put_nbi and get_nbi are asymreg_put() and its siblings; quiet is
+ * asymreg_flush() with ASYMREG_ALL_PEERS, and a fence one for each peer; iput and iget are
+ * asymreg_put_strided() and asymreg_get_strided(); atomics of 4 and 8 bytes, with and without a
+ * fetch, are asymreg_amo(); put_signal, wait_until and test are asymreg_put_signal() and
+ * asymreg_wait_until(); shmem_ptr() is asymreg_bound_ptr().
  * @{
  */
 
@@ -359,16 +382,102 @@ ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
  * @param pe       the peer
  * @param raddr    address there, a multiple of `bytes`
  * @param id       registration meant, or ASYMREG_ANY; it must permit ASYMREG_ATOMIC
- * @param amo      ASYMREG_AMO_*
+ * @param which    ASYMREG_AMO_*
  * @param bytes    4 or 8
- * @param operand  what to add or store
+ * @param operand  what to add, store or combine with
  * @param compare  for ASYMREG_AMO_COMPARE_SWAP
  * @param result   the value before; may be NULL
  * @return see above; ASYMREG_EALIGN; -EINVAL (another size or operation)
+ *
+ * What the transport lacks is made of its compare-and-swap, if it has that: several round trips.
  */
 ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
-                            asymreg_id id, uint32_t amo, uint32_t bytes, uint64_t operand,
+                            asymreg_id id, uint32_t which, uint32_t bytes, uint64_t operand,
                             uint64_t compare, uint64_t *result);
+
+/** What asymreg_put_signal() does when the data are there. */
+struct asymreg_signal {
+    uint64_t addr;     /**< of 8 bytes at the peer, aligned */
+    asymreg_id id;     /**< registration meant, or ASYMREG_ANY; with ASYMREG_ATOMIC, or, for
+                          ASYMREG_AMO_SET on a transport without atomics, ASYMREG_WRITE */
+    uint64_t value;    /**< operand */
+    uint32_t what;     /**< ASYMREG_AMO_SET or ASYMREG_AMO_ADD */
+    uint32_t reserved; /**< 0 */
+};
+
+/**
+ * @brief As asymreg_put(), and then a signal: who sees the signal at the peer sees the data.
+ * @param worker  this thread's worker
+ * @param pe      the peer
+ * @param raddr   address there
+ * @param id      registration meant, or ASYMREG_ANY
+ * @param src     bytes to copy
+ * @param bytes   how many
+ * @param signal  where and what
+ * @return as asymreg_put() and asymreg_amo(); after an error the signal was not given
+ *
+ * Cost: a put, a flush and an atomic.
+ */
+ASYMREG_API int asymreg_put_signal(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
+                                   asymreg_id id, const void *src, size_t bytes,
+                                   const struct asymreg_signal *signal);
+
+#define ASYMREG_CMP_EQ     0u  /**< asymreg_wait_until(): equal */
+#define ASYMREG_CMP_NE     1u  /**< not equal */
+#define ASYMREG_CMP_LT     2u  /**< less */
+#define ASYMREG_CMP_LE     3u  /**< less or equal */
+#define ASYMREG_CMP_GT     4u  /**< greater */
+#define ASYMREG_CMP_GE     5u  /**< greater or equal */
+#define ASYMREG_CMP_SIGNED 16u /**< with one of them: as signed numbers */
+
+/** asymreg_wait_until(): without an end. */
+#define ASYMREG_FOREVER UINT32_MAX
+
+/**
+ * @brief Wait until memory of this process, which peers write, compares as wanted; the worker's
+ *        operations progress meanwhile.
+ * @param worker      this thread's worker
+ * @param addr        4 or 8 aligned bytes
+ * @param bytes       4 or 8
+ * @param compare     ASYMREG_CMP_*: what is there, compared with `value`
+ * @param value       what it is compared with
+ * @param timeout_ms  how long, milliseconds; 0: only a look; ASYMREG_FOREVER: also for a peer that
+ *                    has died, which only an operation on it shows
+ * @return 0; ASYMREG_ETIMEDOUT; -EINVAL; ASYMREG_EALIGN; or an error of the transport
+ *
+ * After 0, data that were put before the signal are there.
+ */
+ASYMREG_API int asymreg_wait_until(struct asymreg_worker *worker, const void *addr, uint32_t bytes,
+                                   uint32_t compare, uint64_t value, uint32_t timeout_ms);
+
+/** Elements that are apart: asymreg_put_strided(), asymreg_get_strided(). */
+struct asymreg_strides {
+    size_t element_bytes; /**< length of an element */
+    size_t n;             /**< how many; 0: nothing is done */
+    size_t here;          /**< from one to the next in this process, elements; 1: adjacent */
+    size_t there;         /**< the same at the peer */
+};
+
+/**
+ * @brief Copy elements that are apart to a peer. When it returns 0, they have arrived.
+ * @param worker   this thread's worker
+ * @param pe       the peer
+ * @param raddr    address of the first there
+ * @param id       registration meant, or ASYMREG_ANY
+ * @param src      the first here
+ * @param strides  length, number and distances
+ * @return as asymreg_put(), ASYMREG_EOVERFLOW; after an error some may have been copied
+ *
+ * Cost: an operation for each element, all under way at once, and a flush.
+ */
+ASYMREG_API int asymreg_put_strided(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
+                                    asymreg_id id, const void *src,
+                                    const struct asymreg_strides *strides);
+
+/** @brief As asymreg_put_strided(), from a peer. */
+ASYMREG_API int asymreg_get_strided(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
+                                    asymreg_id id, void *dst,
+                                    const struct asymreg_strides *strides);
 
 /**
  * @brief Move pending operations on, without waiting.
@@ -452,7 +561,9 @@ ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const 
  *     registration of its own: the adapter ends what is under way and refuses the rest, no peer is
  *     waited for. ASYMREG_ENOTSUP in a segment, while others share the registration, and for
  *     ASYMREG_ANY.
- *   - others (libasymreg-ucx): ASYMREG_ENOTSUP. Tell the peers, and wait for them to flush.
+ *   - libasymreg-ucx without an RDMA adapter: all of it, for any region, at once: the target checks
+ *     each operation of a peer when it arrives.
+ *   - others: ASYMREG_ENOTSUP. Notify the peers, and wait for them to flush.
  *
  * Cost: one system call (a barrier in all peers) and a look at each of their workers.
  */
@@ -475,7 +586,7 @@ ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymre
  * @param context     the context
  * @param addr,bytes  the memory; must not overlap another segment of this kind or a region
  * @param prot        the most that regions in it may permit
- * @param flags       0 or ASYMREG_TRUSTED
+ * @param flags       0, or ASYMREG_TRUSTED, or ASYMREG_KIND()
  * @param fd          descriptor that the memory is a MAP_SHARED mapping of (a file, a memfd,
  *                    /dev/shm), or -1. Not kept: duplicated
  * @param fd_offset   where in it `addr` is, bytes

@@ -121,7 +121,23 @@ extern "C" {
 #define ASYMREG_AMO_SWAP      2u /**< result = target, target = operand */
 /** result = target; if that equals compare, target = operand */
 #define ASYMREG_AMO_COMPARE_SWAP 3u
-#define ASYMREG_AMO_ALL          15u /**< every one of them, as bits */
+#define ASYMREG_AMO_AND          4u     /**< result = target, target &= operand */
+#define ASYMREG_AMO_OR           5u     /**< result = target, target |= operand */
+#define ASYMREG_AMO_XOR          6u     /**< result = target, target ^= operand */
+#define ASYMREG_AMO_FETCH        7u     /**< result = target */
+#define ASYMREG_AMO_SET          8u     /**< target = operand; nothing is fetched */
+#define ASYMREG_AMO_ALL          0x1ffu /**< every one of them, as bits */
+/** @} */
+
+/**
+ * @name Kinds of memory
+ * Numbers for asymreg_mem_desc.kind; bit 1 << number in asymreg_transport_caps.kinds.
+ * @{
+ */
+#define ASYMREG_KIND_HOST   0u /**< what a processor loads and stores */
+#define ASYMREG_KIND_CUDA   1u /**< of an NVIDIA device, by its address in this process */
+#define ASYMREG_KIND_ROCM   2u /**< of an AMD device, likewise */
+#define ASYMREG_KIND_DMABUF 3u /**< of any device (Level Zero, CUDA, ROCm): a dma-buf descriptor */
 /** @} */
 
 /** What a transport can do, and its limits. */
@@ -135,7 +151,8 @@ struct asymreg_transport_caps {
                                   ASYMREG_MAX_HANDLE_BYTES; may be 0 */
     uint32_t
         max_address_bytes; /**< longest result of `address`; at most ASYMREG_MAX_ADDRESS_BYTES */
-    uint32_t reserved;     /**< 0 */
+    uint32_t kinds;        /**< of memory that it can register, bits 1 << ASYMREG_KIND_*; 0: a
+                              processor's alone */
     uint64_t
         max_op_bytes; /**< longest single put or get; the core cuts what is longer; 0: no limit */
 };
@@ -150,7 +167,8 @@ struct asymreg_mem_desc {
     uint32_t flags; /**< ASYMREG_MEM_* */
     int32_t fd;     /**< descriptor whose mapping this memory is, or -1; stays open as long as the
                        registration */
-    uint32_t reserved;  /**< 0 */
+    uint32_t kind;  /**< ASYMREG_KIND_*, never one that `kinds` lacks. With
+                           ASYMREG_KIND_DMABUF `fd` is the dma-buf */
     uint64_t fd_offset; /**< where in it `addr` lies, bytes; any multiple of 1 */
 };
 
@@ -185,12 +203,27 @@ struct asymreg_op {
 struct asymreg_transport;
 
 /**
+ * What a transport whose operations run in the target asks there before it touches memory for a
+ * peer: so a peer whose copy of the table is old reaches nothing that is no longer registered. Both
+ * functions are called by one thread at a time, outside of mem_reg() and mem_dereg().
+ */
+struct asymreg_guard {
+    /**
+     * May a peer do this (ASYMREG_READ and so on) with [addr, addr + bytes) now? 0: yes, and until
+     * `leave` the region stays registered; or the error to answer with.
+     */
+    int (*enter)(void *ctx, uint64_t addr, uint64_t bytes, uint32_t need);
+    void (*leave)(void *ctx); /**< after `enter` has returned 0 */
+    void *ctx;                /**< first argument of both */
+};
+
+/**
  * The operations. `size` and `version` first; the core refuses a table without the ones marked
  * required. `t` is the transport, `ep` one of its endpoints, `rkey` one of that endpoint's keys.
  * Addresses of the target are those of the process that registered.
  */
 struct asymreg_transport_ops {
-    size_t size;       /**< sizeof(struct asymreg_transport_ops) */
+    size_t size;       /**< sizeof(struct asymreg_transport_ops), or up to `guard` */
     uint32_t version;  /**< ASYMREG_TRANSPORT_VERSION */
     uint32_t reserved; /**< 0 */
     const char *name;  /**< at most 15 letters, digits and `-`; both sides of a connection must have
@@ -304,6 +337,12 @@ struct asymreg_transport_ops {
      * error of the transport as a whole.
      */
     int (*progress)(struct asymreg_transport *t);
+    /**
+     * Optional: takes a copy of `guard`, which serves until `destroy`. Called once, before a peer
+     * can know of this process. With ASYMREG_CAP_REVOKE it says that every operation of a peer asks
+     * the guard.
+     */
+    void (*guard)(struct asymreg_transport *t, const struct asymreg_guard *guard);
 };
 
 /** What every transport begins with. */
@@ -344,8 +383,11 @@ struct asymreg_local_opts {
  * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP). Both
  * need the right to trace the peer (same user; Yama's ptrace_scope at 0; no seccomp filter in the
  * way), except for descriptors received with asymreg_fds_recv(). Both find the peer by its process
- * id and the time of its start; a peer that calls exec() has gone, but is not known to have until
- * it ends.
+ * id and the time of its start, and by a canary: a word in a page at a random address, which goes
+ * with the address space when the peer calls exec(). Each copy of CMA begins with the canary, in
+ * one system call (a quarter more time for 8 bytes); for mapped memory it is looked at together
+ * with the process, which takes the right to trace the peer: without that right an exec() is
+ * noticed when the process ends.
  *
  * @param opts       NULL: both ways
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its

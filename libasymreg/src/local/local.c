@@ -60,6 +60,7 @@ static void destroy(struct asymreg_transport *t)
         asymreg__free(l->allocator, r);
     }
     pthread_mutex_destroy(&l->lock);
+    asymreg__canary_destroy(&l->self.canary);
     asymreg__free(l->allocator, l);
 }
 
@@ -217,6 +218,11 @@ int asymreg_local_create(const struct asymreg_local_opts *opts,
     if ((rc = identify(&l->self)) < 0) {
         asymreg__free(l->allocator, l);
         return asymreg__fail(err, rc, "/proc does not say who this process is: %s",
+                             asymreg_strerror(rc));
+    }
+    if ((rc = asymreg__canary_create(&l->self.canary)) < 0) {
+        asymreg__free(l->allocator, l);
+        return asymreg__fail(err, rc, "no page at a random address for the canary: %s",
                              asymreg_strerror(rc));
     }
     pthread_mutex_init(&l->lock, NULL);

@@ -6,56 +6,77 @@
 #endif
 #include "local_internal.h"
 
+#include <asymreg/bound.h>
+
 #include <errno.h>
-#include <string.h>
 #include <sys/uio.h>
 
 #define MAX_ONE_CALL ((size_t)1 << 30) /* the kernel moves a little less than 2 GiB in one call */
 
-/* Copies between this process and another (or itself, where a fault is an error and not a signal).
- * */
-static int vm_copy(struct asymreg__local *l, struct asymreg_ep *ep, pid_t pid, uint64_t remote,
-                   char *here, size_t bytes, int write)
+static ssize_t move(pid_t pid, const struct iovec *mine, const struct iovec *theirs, int n,
+                    int write)
+{
+    return write ? process_vm_writev(pid, mine, (unsigned long)n, theirs, (unsigned long)n, 0)
+                 : process_vm_readv(pid, mine, (unsigned long)n, theirs, (unsigned long)n, 0);
+}
+
+/* Copies within this process, where a fault is an error and not a signal. */
+static int own_copy(struct asymreg__local *l, char *mapped, char *here, size_t bytes, int write)
 {
     while (bytes) {
-        struct iovec mine = {.iov_base = here,
-                             .iov_len = bytes < MAX_ONE_CALL ? bytes : MAX_ONE_CALL};
-        struct iovec theirs = {.iov_base = (void *)(uintptr_t)remote, .iov_len = mine.iov_len};
-        ssize_t n = write ? process_vm_writev(pid, &mine, 1, &theirs, 1, 0)
-                          : process_vm_readv(pid, &mine, 1, &theirs, 1, 0);
-        if (n < 0) {
-            switch (errno) {
-            case EFAULT:
-                /* A dying process loses its memory before it is a zombie. */
-                return asymreg__local_alive(&l->base, ep) < 0 ? ASYMREG_EPEER : ASYMREG_EFAULT;
-            case ESRCH: __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED); return ASYMREG_EPEER;
-            case EPERM: return ASYMREG_EUNREACH; /* no right to trace the peer */
-            case EINTR: continue;
-            default: return -errno;
-            }
-        }
-        remote += (uint64_t)n;
+        struct iovec mine = {here, bytes < MAX_ONE_CALL ? bytes : MAX_ONE_CALL},
+                     theirs = {mapped, mine.iov_len};
+        ssize_t n = move(l->pid, &mine, &theirs, 1, write);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno == EFAULT ? ASYMREG_EFAULT : -errno;
+        mapped += n;
         here += n;
         bytes -= (size_t)n;
     }
     return 0;
 }
 
-/* Plain copies, in which aligned words are written whole: what waits for a flag sees all of it or
- * nothing. */
-static inline void copy_words(char *to, const char *from, size_t bytes)
+static int gone(struct asymreg_ep *ep)
 {
-    if (bytes == 8 && (uintptr_t)to % 8 == 0) {
-        uint64_t word;
-        memcpy(&word, from, 8);
-        __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
-    } else if (bytes == 4 && (uintptr_t)to % 4 == 0) {
-        uint32_t word;
-        memcpy(&word, from, 4);
-        __atomic_store_n((uint32_t *)(void *)to, word, __ATOMIC_RELEASE);
-    } else {
-        memcpy(to, from, bytes);
+    __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED);
+    return ASYMREG_EPEER;
+}
+
+/*
+ * Copies between this process and a peer. One call of the kernel pins one address space and goes
+ * through its pieces in order: if the canary, which is the first, is not there, then this is
+ * another program, or one that ends, and nothing behind it is touched.
+ */
+static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t remote, char *here,
+                     size_t bytes, int write)
+{
+    const struct canary *canary = &ep->peer.canary;
+
+    while (bytes) {
+        uint64_t word = canary->value;
+        size_t most = bytes < MAX_ONE_CALL ? bytes : MAX_ONE_CALL;
+        struct iovec mine[] = {{&word, sizeof(word)}, {here, most}},
+                     theirs[] = {{(void *)(uintptr_t)canary->at, sizeof(word)},
+                                 {(void *)(uintptr_t)remote, most}};
+        ssize_t n = move((pid_t)ep->peer.pid, mine, theirs, 2, write);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EPERM)
+            return ASYMREG_EUNREACH; /* no right to trace the peer */
+        if (n < 0 && errno != EFAULT && errno != ESRCH)
+            return -errno;
+        if (n < (ssize_t)sizeof(word) || word != canary->value)
+            return gone(ep);
+        if (n == sizeof(word)) /* a dying process loses its memory before it is a zombie */
+            return asymreg__local_alive(&l->base, ep) < 0 ? ASYMREG_EPEER : ASYMREG_EFAULT;
+        n -= (ssize_t)sizeof(word);
+        remote += (uint64_t)n;
+        here += n;
+        bytes -= (size_t)n;
     }
+    return 0;
 }
 
 static inline int outside(const struct asymreg_rkey *key, uint64_t addr, size_t bytes)
@@ -76,15 +97,14 @@ __attribute__((noinline)) static int put_with_care(struct asymreg_transport *t,
     if (outside(rkey, addr, bytes))
         return ASYMREG_ERANGE;
     if (rkey->kind == KEY_CMA)
-        return vm_copy(l, ep, (pid_t)ep->peer.pid, addr, (char *)(uintptr_t)src, bytes, 1);
+        return peer_copy(l, ep, addr, (char *)(uintptr_t)src, bytes, 1);
     if (!rkey->writable)
         return ASYMREG_EACCES;
     if ((rc = asymreg__alive_lately(t, ep)) < 0)
         return rc;
     if (rkey->kind == KEY_GUARDED)
-        return vm_copy(l, ep, l->pid, (uintptr_t)rkey->ptr + (addr - rkey->addr),
-                       (char *)(uintptr_t)src, bytes, 1);
-    copy_words(rkey->ptr + (addr - rkey->addr), src, bytes);
+        return own_copy(l, rkey->ptr + (addr - rkey->addr), (char *)(uintptr_t)src, bytes, 1);
+    asymreg__store(rkey->ptr + (addr - rkey->addr), src, bytes);
     return 0;
 }
 
@@ -96,7 +116,7 @@ int asymreg__local_put(struct asymreg_transport *t, struct asymreg_ep *ep,
     if (addr - rkey->addr > rkey->put_bytes || bytes > rkey->put_bytes - (addr - rkey->addr) ||
         !asymreg__known_alive(ep))
         return put_with_care(t, ep, rkey, addr, src, bytes);
-    copy_words(rkey->ptr + (addr - rkey->addr), src, bytes);
+    asymreg__store(rkey->ptr + (addr - rkey->addr), src, bytes);
     return 0;
 }
 
@@ -110,12 +130,12 @@ __attribute__((noinline)) static int get_with_care(struct asymreg_transport *t,
     if (outside(rkey, addr, bytes))
         return ASYMREG_ERANGE;
     if (rkey->kind == KEY_CMA)
-        return vm_copy(l, ep, (pid_t)ep->peer.pid, addr, dst, bytes, 0);
+        return peer_copy(l, ep, addr, dst, bytes, 0);
     if ((rc = asymreg__alive_lately(t, ep)) < 0)
         return rc;
     if (rkey->kind == KEY_GUARDED)
-        return vm_copy(l, ep, l->pid, (uintptr_t)rkey->ptr + (addr - rkey->addr), dst, bytes, 0);
-    memcpy(dst, rkey->ptr + (addr - rkey->addr), bytes);
+        return own_copy(l, rkey->ptr + (addr - rkey->addr), dst, bytes, 0);
+    asymreg__load(dst, rkey->ptr + (addr - rkey->addr), bytes);
     return 0;
 }
 
@@ -127,33 +147,8 @@ int asymreg__local_get(struct asymreg_transport *t, struct asymreg_ep *ep,
     if (addr - rkey->addr > rkey->get_bytes || bytes > rkey->get_bytes - (addr - rkey->addr) ||
         !asymreg__known_alive(ep))
         return get_with_care(t, ep, rkey, addr, dst, bytes);
-    if (bytes == 8)
-        memcpy(dst, rkey->ptr + (addr - rkey->addr), 8);
-    else
-        memcpy(dst, rkey->ptr + (addr - rkey->addr), bytes);
+    asymreg__load(dst, rkey->ptr + (addr - rkey->addr), bytes);
     return 0;
-}
-
-static uint32_t amo4(uint32_t *p, uint32_t which, uint32_t operand, uint32_t compare)
-{
-    switch (which) {
-    case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_COMPARE_SWAP:
-        __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        return compare;
-    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
-    }
-}
-
-static uint64_t amo8(uint64_t *p, uint32_t which, uint64_t operand, uint64_t compare)
-{
-    switch (which) {
-    case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
-    case ASYMREG_AMO_COMPARE_SWAP:
-        __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        return compare;
-    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
-    }
 }
 
 int asymreg__local_amo(struct asymreg_transport *t, struct asymreg_ep *ep,
@@ -176,8 +171,9 @@ int asymreg__local_amo(struct asymreg_transport *t, struct asymreg_ep *ep,
     p = rkey->ptr + (addr - rkey->addr);
     if ((uintptr_t)p % bytes)
         return ASYMREG_EALIGN; /* mapped at an odd offset in its file */
-    old = bytes == 4 ? amo4((uint32_t *)(void *)p, which, (uint32_t)operand, (uint32_t)compare)
-                     : amo8((uint64_t *)(void *)p, which, operand, compare);
+    old = bytes == 4
+              ? asymreg__amo4((uint32_t *)(void *)p, which, (uint32_t)operand, (uint32_t)compare)
+              : asymreg__amo8((uint64_t *)(void *)p, which, operand, compare);
     if (result)
         *result = old;
     return 0;

@@ -6,6 +6,7 @@
  *   local.c        life, capabilities, registrations, the table of operations
  *   local_peer.c   endpoints, whether a peer lives, keys of its memory
  *   local_copy.c   put, get, atomics, flush
+ *   canary.c       whether a process still runs the program that it ran
  *   local_fds.c    descriptors by message
  */
 #ifndef ASYMREG_SRC_LOCAL_INTERNAL_H
@@ -17,10 +18,18 @@
 
 #include "local.h"
 
-#define ADDRESS_MAGIC 0x4c4d5341u
+#define ADDRESS_MAGIC 0x324d5341u
 /* also without ASYMREG_LOCAL_SHM */
 #define MAPPED_ALWAYS  (ASYMREG_MEM_TABLE | ASYMREG_MEM_ACTIVITY)
 #define ALIVE_EVERY_NS 20000000
+
+/*
+ * A word in a page at a random address of a process: a call of the kernel that finds it there finds
+ * the program that put it there. After exec() it has gone with the rest of the address space.
+ */
+struct canary {
+    uint64_t at, value;
+};
 
 /* What connect() is given. */
 struct address {
@@ -30,6 +39,7 @@ struct address {
     uint64_t pid_ns;
     uint64_t start_time; /* of the process, clock ticks since boot: tells a recycled pid */
     uint64_t pid;
+    struct canary canary;
 };
 
 /* What mem_reg() publishes. */
@@ -101,6 +111,13 @@ static inline int64_t asymreg__coarse_ns(void)
     clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
+
+/* canary.c */
+/* Maps the page. -ENOMEM; -EIO (the kernel gives no random bytes). */
+int asymreg__canary_create(struct canary *c);
+void asymreg__canary_destroy(struct canary *c);
+/* Has the peer's program gone? 0: no, or this process may not look. */
+int asymreg__canary_gone(const struct address *peer);
 
 /* local_peer.c: see struct asymreg_transport_ops. */
 int asymreg__local_connect(struct asymreg_transport *t, const void *bytes, size_t n,

@@ -77,6 +77,8 @@ __attribute__((noinline)) int asymreg__local_alive(struct asymreg_transport *t,
             rc = ASYMREG_EPEER;
         process_put(ep, p.fd);
     }
+    if (rc != ASYMREG_EPEER && asymreg__canary_gone(&ep->peer)) /* by exec() */
+        rc = ASYMREG_EPEER;
     if (rc == ASYMREG_EPEER) {
         __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED);
         return ASYMREG_EPEER;
@@ -106,7 +108,7 @@ int asymreg__local_connect(struct asymreg_transport *t, const void *bytes, size_
     if (n != sizeof(a))
         return ASYMREG_EBLOB;
     memcpy(&a, bytes, sizeof(a));
-    if (a.magic != ADDRESS_MAGIC || a.pid == 0 || a.pid > INT_MAX)
+    if (!a.canary.at || a.magic != ADDRESS_MAGIC || a.pid == 0 || a.pid > INT_MAX)
         return ASYMREG_EBLOB;
     if (memcmp(a.boot_id, l->self.boot_id, sizeof(a.boot_id)) != 0)
         return asymreg__fail(err, ASYMREG_EUNREACH, "the peer is on another node");

@@ -86,7 +86,8 @@ static int check_transport(const struct asymreg_transport *t)
 {
     const struct asymreg_transport_ops *o = t->ops;
 
-    if (!o || o->size < sizeof(*o) || o->version != ASYMREG_TRANSPORT_VERSION)
+    if (!o || o->size < offsetof(struct asymreg_transport_ops, guard) ||
+        o->version != ASYMREG_TRANSPORT_VERSION)
         return ASYMREG_EVERSION;
     return o->name && strlen(o->name) < 16 && o->query && o->reason && o->destroy && o->mem_reg &&
                    o->mem_dereg && o->address && o->connect && o->disconnect && o->peer_alive &&
@@ -138,7 +139,8 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o,
                              "no memory of %llu bytes for the published table: %s; lower "
                              "max_regions or max_segments, or raise RLIMIT_FSIZE",
                              (unsigned long long)c->bytes, strerror(errno));
-    if ((rc = asymreg__table_create(&t, c->memory, c->incarnation, &c->table)) < 0)
+    if ((rc = asymreg__table_create(&t, c->memory, c->incarnation, &c->table)) < 0 ||
+        (rc = asymreg__guard_open(c)) < 0)
         return rc;
     desc.addr = (uintptr_t)c->memory;
     desc.bytes = c->bytes;
@@ -255,6 +257,7 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
     c->table_fd = c->activity_fd = -1;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->t_lock, NULL);
+    pthread_mutex_init(&c->guard_lock, NULL);
     if ((rc = open_all(c, &o, &why)) < 0) {
         asymreg_close(c);
         return asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, 0, 0);
@@ -271,6 +274,7 @@ void asymreg_close(struct asymreg_context *context)
                         getpid()) /* a child would tell its parent's peers that they have lost it */
         return;
     ops = context->t->ops;
+    asymreg__guard_close(context);
     asymreg__table_destroy(context->table); /* first of all, peers learn of it */
     for (uint32_t pe = 0; pe < context->end_pe; pe++)
         if (asymreg__peer_at(context, pe))
@@ -303,6 +307,7 @@ void asymreg_close(struct asymreg_context *context)
     asymreg__unreserve(context->segs, context->max_segments * sizeof(*context->segs));
     pthread_mutex_destroy(&context->lock);
     pthread_mutex_destroy(&context->t_lock);
+    pthread_mutex_destroy(&context->guard_lock);
     asymreg__free(context->allocator, context);
 }
 

@@ -5,8 +5,10 @@
 
 #include <asymreg/rma.h>
 
+#include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "../table/table.h"
 #include "activity.h"
@@ -29,6 +31,7 @@ struct asymreg__key {
     uint64_t base, last;
     struct asymreg_rkey *rkey;
     const char *mapped; /* where `base` is in this process, or NULL: to ask for memory ahead */
+    uint32_t bound;     /* handles that use it; under the peer's lock */
     struct asymreg__key *next; /* while it waits to be freed */
     uint64_t epoch;
 };
@@ -45,6 +48,7 @@ struct asymreg__peer {
 
     pthread_mutex_t lock; /* of what follows, and of refreshing */
     struct asymreg__key *retired;
+    uint64_t n_bound; /* handles */
     struct asymreg_rkey *table_key, *activity_key;
     struct asymreg__activity *activity; /* the peer's, mapped; or NULL */
     uint64_t table_addr, table_bytes, incarnation;
@@ -79,6 +83,9 @@ struct asymreg_context {
     unsigned char activity_handle[ASYMREG_MAX_HANDLE_BYTES];
     size_t activity_handle_bytes;
     int activity_fd, activity_fence;
+    pthread_mutex_t guard_lock;           /* while a transport touches memory for a peer */
+    struct asymreg__reader *guard_reader; /* NULL: the transport asks nobody */
+    int guard_closed;
     uint32_t max_regions;
     uint32_t *shares; /* users of each slot beyond the first */
     struct asymreg__index *seg_index;
@@ -114,6 +121,12 @@ static inline void asymreg__t_unlock(struct asymreg_context *c)
         pthread_mutex_unlock(&c->t_lock);
 }
 
+/* A child of the process that opened the context must not change what peers see. */
+static inline int asymreg__may_change(const struct asymreg_context *c)
+{
+    return !c ? -EINVAL : c->owner == getpid() ? 0 : -EPERM;
+}
+
 /* The transport's reason why a capability is off. */
 const char *asymreg__reason(struct asymreg_context *c, uint32_t cap);
 
@@ -130,7 +143,22 @@ static inline int asymreg__first_in(struct asymreg__index *ix, uint64_t start, u
     return asymreg__index_next(ix, start, r) && r->start <= last;
 }
 
+/* guard.c: what operations of peers that run in this process ask. */
+int asymreg__guard_open(struct asymreg_context *c);
+/* Every operation that was let in has ended. */
+void asymreg__guard_wait(struct asymreg_context *c);
+/* Nobody is let in any more, but to read the table. */
+void asymreg__guard_close(struct asymreg_context *c);
+
 /* segment.c: under the context's lock. */
+#define ASYMREG__KIND_MASK ASYMREG_KIND(7u)
+static inline uint32_t asymreg__kind(uint32_t flags)
+{
+    return (flags & ASYMREG__KIND_MASK) / ASYMREG_KIND(1u);
+}
+/* Can the transport use memory of this kind? -EINVAL (there is no such), ASYMREG_ENOTSUP. */
+int asymreg__kind_check(const struct asymreg_context *c, uint32_t kind, int fd,
+                        struct asymreg_error *err);
 /* Registers with the transport and publishes that. */
 int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                          uint64_t *value, struct asymreg_error *err);

@@ -277,7 +277,7 @@ static void release_retired(struct asymreg__peer *p)
     if ((rc = asymreg__peer_flush(p)) < 0 && !p->late)
         p->late = rc;
     while ((k = *link)) {
-        if (!asymreg__epoch_passed(asymreg__cache_index(p->cache), k->epoch)) {
+        if (k->bound || !asymreg__epoch_passed(asymreg__cache_index(p->cache), k->epoch)) {
             link = &k->next;
             continue;
         }
@@ -435,7 +435,7 @@ int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blo
 {
     struct asymreg_error why = {.code = 0};
     struct blob b;
-    int rc = context && blob && pe < ASYMREG_MAX_PEERS ? 0 : -EINVAL;
+    int rc = blob && pe < ASYMREG_MAX_PEERS ? asymreg__may_change(context) : -EINVAL;
 
     if (rc == 0 && (rc = blob_parse(context, blob, bytes, &b, &why)) == 0) {
         pthread_mutex_lock(&context->lock);
@@ -451,8 +451,14 @@ int asymreg_forget(struct asymreg_context *context, uint32_t pe)
 
     if (!context || pe >= ASYMREG_MAX_PEERS)
         return ASYMREG_ENOPEER;
+    if (asymreg__may_change(context) < 0)
+        return -EPERM;
     pthread_mutex_lock(&context->lock);
-    if ((p = asymreg__peer_at(context, pe))) {
+    if ((p = asymreg__peer_at(context, pe)) && p->n_bound) {
+        pthread_mutex_unlock(&context->lock);
+        return ASYMREG_EBUSY;
+    }
+    if (p) {
         __atomic_store_n(&context->peers[pe / PEER_CHUNK][pe % PEER_CHUNK], NULL, __ATOMIC_RELEASE);
         __atomic_store_n(&context->forgets, context->forgets + 1, __ATOMIC_RELEASE);
         asymreg__peer_free(context, p);

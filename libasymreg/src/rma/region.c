@@ -42,15 +42,18 @@ int asymreg_register(struct asymreg_context *context, const void *addr, size_t b
     uint64_t start = (uintptr_t)addr;
     struct asymreg_error why;
     asymreg_id mine;
-    int rc;
+    int rc = asymreg__may_change(context);
 
     why.code = 0;
-    if (!context || !bytes || !prot || (prot & ~ASYMREG_ALL) ||
-        (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED))) {
+    if (rc < 0) {
+        if (rc == -EPERM)
+            asymreg__fail(&why, rc, "the context is of another process, which has forked this one");
+    } else if (!addr || !bytes || !prot || (prot & ~ASYMREG_ALL) ||
+               (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED | ASYMREG__KIND_MASK))) {
         rc = -EINVAL;
     } else if (start + bytes - 1 < start) {
         rc = ASYMREG_EOVERFLOW;
-    } else {
+    } else if ((rc = asymreg__kind_check(context, asymreg__kind(flags), -1, &why)) == 0) {
         pthread_mutex_lock(&context->lock);
         rc = do_register(context, start, bytes, prot, flags, &mine, err ? &why : NULL);
         pthread_mutex_unlock(&context->lock);
@@ -76,17 +79,21 @@ static int do_unregister(struct asymreg_context *c, asymreg_id id)
         return 0;
     }
     value = ix->slots[slot].value;
-    if ((rc = asymreg__table_remove(c->table, id)) == 0 && c->segs[(uint32_t)value].automatic)
+    c->dereg_rc = 0;
+    if ((rc = asymreg__table_remove(c->table, id)) < 0)
+        return rc;
+    asymreg__guard_wait(c);
+    if (c->segs[(uint32_t)value].automatic)
         asymreg__segment_remove(c, value); /* unless others lie in it */
-    return rc;
+    return 0;
 }
 
 int asymreg_unregister(struct asymreg_context *context, asymreg_id id)
 {
-    int rc;
+    int rc = asymreg__may_change(context);
 
-    if (!context)
-        return -EINVAL;
+    if (rc < 0)
+        return rc;
     pthread_mutex_lock(&context->lock);
     rc = do_unregister(context, id);
     pthread_mutex_unlock(&context->lock);
@@ -105,7 +112,7 @@ static int can_drain(struct asymreg_context *c, asymreg_id id, struct asymreg_er
         return ASYMREG_ESTALE;
     if (c->shares[slot])
         return ASYMREG_EBUSY;
-    if (c->activity)
+    if (c->activity || (c->guard_reader && (c->caps.flags & ASYMREG_CAP_REVOKE)))
         return 0;
     value = ix->slots[slot].value;
     if (c->caps.flags & ASYMREG_CAP_REVOKE) {
@@ -124,7 +131,7 @@ int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uin
                              struct asymreg_error *err)
 {
     struct asymreg_error why = {.code = 0};
-    int rc = context ? 0 : -EINVAL;
+    int rc = asymreg__may_change(context);
 
     if (rc == 0 && id != ASYMREG_ANY) {
         pthread_mutex_lock(&context->lock);
@@ -132,6 +139,8 @@ int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uin
             !context->activity)
             rc = context->dereg_rc;
         pthread_mutex_unlock(&context->lock);
+    } else if (rc == 0 && context->guard_reader && (context->caps.flags & ASYMREG_CAP_REVOKE)) {
+        asymreg__guard_wait(context);
     } else if (rc == 0 && !context->activity) {
         rc = asymreg__fail(&why, ASYMREG_ENOTSUP,
                            context->flags & ASYMREG_DRAIN
@@ -147,9 +156,11 @@ int asymreg_unregister_range(struct asymreg_context *context, const void *addr, 
 {
     uint64_t start = (uintptr_t)addr;
     struct asymreg_region r;
-    int rc;
+    int rc = asymreg__may_change(context);
 
-    if (!context || !bytes)
+    if (rc < 0)
+        return rc;
+    if (!bytes)
         return -EINVAL;
     if (start + bytes - 1 < start)
         return ASYMREG_EOVERFLOW;

@@ -44,6 +44,24 @@ int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_des
     return 0;
 }
 
+int asymreg__kind_check(const struct asymreg_context *c, uint32_t kind, int fd,
+                        struct asymreg_error *err)
+{
+    static const char *const names[] = {"host", "CUDA", "ROCm", "dma-buf"};
+
+    if (kind == ASYMREG_KIND_HOST)
+        return 0;
+    if (kind >= sizeof(names) / sizeof(*names) || (kind == ASYMREG_KIND_DMABUF) != (fd >= 0))
+        return asymreg__fail(err, -EINVAL,
+                             "no such kind of memory, or a descriptor too many or "
+                             "too few (a dma-buf has one): %u",
+                             kind);
+    if (!(c->caps.kinds >> kind & 1))
+        return asymreg__fail(err, ASYMREG_ENOTSUP, "the transport %s cannot use %s memory here",
+                             c->t->ops->name, names[kind]);
+    return 0;
+}
+
 /* Has a segment found for regions in it. ASYMREG_EOVERLAP: another is found there. */
 static int index_segment(struct asymreg_context *c, uint64_t value, uint64_t base, uint64_t bytes)
 {
@@ -149,7 +167,8 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
                                     .addr = start,
                                     .bytes = bytes,
                                     .prot = prot,
-                                    .fd = -1},
+                                    .fd = -1,
+                                    .kind = asymreg__kind(flags)},
                             wide = desc;
     const struct asymreg_region *at = asymreg__index_lookup(c->seg_reader, start);
     uint64_t last = start + bytes - 1;
@@ -164,11 +183,11 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
     }
     if (next_segment(c, start, last, 1, &place))
         return ASYMREG_EOVERLAP;
-    if (c->whole) {
+    if (c->whole && !desc.kind) {
         *value = c->whole;
         return 0;
     }
-    if (c->coalesce_bytes && !(flags & ASYMREG_ALONE)) {
+    if (c->coalesce_bytes && !(flags & ASYMREG_ALONE) && !desc.kind) {
         if (at && at->last >= last && !(prot & ~c->segs[(uint32_t)at->value].prot)) {
             *value = at->value;
             return 0;
@@ -218,13 +237,17 @@ static int add(struct asymreg_context *c, const struct asymreg_mem_desc *desc, v
     uint32_t cap = desc->fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD;
     struct asymreg_error why = {.code = 0};
     uint64_t value;
-    int rc;
+    int rc = asymreg__may_change(c);
 
-    if (!desc->bytes || !desc->prot || (desc->prot & ~ASYMREG_ALL)) {
+    if (rc < 0) {
+        ;
+    } else if (!desc->bytes || !desc->prot || (desc->prot & ~ASYMREG_ALL)) {
         rc = -EINVAL;
     } else if (desc->addr + desc->bytes - 1 < desc->addr ||
                desc->fd_offset + desc->bytes < desc->fd_offset) {
         rc = ASYMREG_EOVERFLOW;
+    } else if ((rc = asymreg__kind_check(c, desc->kind, desc->fd, &why)) < 0) {
+        ;
     } else if (!(c->caps.flags & (cap | ASYMREG_CAP_PRIVATE))) {
         rc = asymreg__fail(&why, ASYMREG_ENOTSUP, "%s", asymreg__reason(c, cap));
     } else {
@@ -248,9 +271,10 @@ int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t byte
                                     .prot = prot,
                                     .fd = fd < 0 ? -1 : fd,
                                     .flags = flags & ASYMREG_TRUSTED ? ASYMREG_MEM_TRUSTED : 0,
+                                    .kind = asymreg__kind(flags),
                                     .fd_offset = fd_offset};
 
-    if (!context || (flags & ~ASYMREG_TRUSTED))
+    if (!context || (flags & ~(ASYMREG_TRUSTED | ASYMREG__KIND_MASK)))
         return asymreg__fail(err, -EINVAL, "no context, or unknown flags %#x", flags);
     return add(context, &desc, NULL, err);
 }
@@ -287,10 +311,11 @@ int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **
 int asymreg_segment_remove(struct asymreg_context *context, const void *addr)
 {
     const struct asymreg_region *place;
-    int rc = ASYMREG_ENOREGION;
+    int rc = asymreg__may_change(context);
 
-    if (!context)
-        return -EINVAL;
+    if (rc < 0)
+        return rc;
+    rc = ASYMREG_ENOREGION;
     pthread_mutex_lock(&context->lock);
     if ((place = asymreg__index_lookup(context->seg_reader, (uintptr_t)addr)) &&
         place->start == (uintptr_t)addr && !context->segs[(uint32_t)place->value].automatic)

@@ -5,11 +5,21 @@
 #endif
 #include "context.h"
 
+#include <asymreg/bound.h>
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MAX_TRIES 16
+
+/* What an operation through a bound handle seldom needs. */
+struct binding {
+    uint64_t addr, bytes;
+    asymreg_id id;
+    struct asymreg__key *key; /* NULL: free */
+    uint32_t next;            /* of a free one: the next one + 1 */
+};
 
 /* A worker's way to one peer. */
 struct link {
@@ -30,7 +40,10 @@ struct link {
     struct asymreg__activity_slot *slot; /* with a peer that drains */
     uint64_t number;                     /* of operations announced there */
     uint32_t fence;
-    uint32_t pending; /* operations may go on until a flush */
+    uint32_t pending;           /* operations may go on until a flush */
+    struct asymreg_watch watch; /* of the handles bound, and what else is known of them */
+    struct binding *bindings;
+    uint32_t n_bindings, max_bindings, free_binding; /* the last: + 1 */
 };
 
 struct asymreg_worker {
@@ -49,10 +62,10 @@ struct asymreg_worker {
 int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **worker)
 {
     struct asymreg_worker *w;
-    int rc = 0;
+    int rc = asymreg__may_change(context);
 
-    if (!context || !worker)
-        return -EINVAL;
+    if (rc < 0 || !worker)
+        return rc < 0 ? rc : -EINVAL;
     if (!(w = asymreg__alloc(context->allocator, sizeof(*w))))
         return -ENOMEM;
     w->context = context;
@@ -93,6 +106,8 @@ void asymreg_worker_destroy(struct asymreg_worker *worker)
         }
     pthread_mutex_unlock(&c->lock);
     asymreg__reader_destroy(worker->own);
+    for (struct link *l = worker->used; l; l = l->next)
+        asymreg__free(c->allocator, l->bindings);
     for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
         asymreg__free(c->allocator, worker->chunks[i]);
     asymreg__free(c->allocator, worker);
@@ -132,6 +147,7 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
     l->peer = p;
     l->plain = (w->context->caps.flags & ASYMREG_CAP_THREADS) && !w->context->caps.max_op_bytes &&
                !w->own && !l->slot && !p->ask;
+    l->watch = (struct asymreg_watch){.retired = l->fresh.retired, .worker = w};
     l->serial = p->serial;
     l->pe = pe;
     if (!l->listed) {
@@ -444,6 +460,8 @@ static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, as
         asymreg__t_unlock(c);
         return gone(l, rc);
     }
+    if (x->what < ATOMIC && !x->here)
+        return -EINVAL;
     announce(l);
     if (raddr - l->guess_base <= l->guess_span)
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
@@ -478,7 +496,7 @@ ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t ra
     struct asymreg__key *key;
     int rc = 1;
 
-    if (!l->plain || !bytes || raddr + bytes - 1 < raddr)
+    if (!l->plain || !bytes || !here || raddr + bytes - 1 < raddr)
         return 1;
     if (raddr - l->guess_base <= l->guess_span) /* asked for before the search leads to it */
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
@@ -544,28 +562,96 @@ int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, a
     return put_or_get(worker, pe, raddr, id, bytes, GET, 0, dst);
 }
 
+/* One that the transport has. */
+static int amo(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
+               uint32_t which, uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *old)
+{
+    struct transfer x = {.what = (int)(ATOMIC + which),
+                         .blocking = 1,
+                         .operand = operand,
+                         .compare = compare,
+                         .result = old};
+    struct asymreg__key *key;
+    struct asymreg_op op;
+    int rc = 1;
+
+    if (l->plain) { /* as try_fast() */
+        if (raddr - l->guess_base <= l->guess_span)
+            __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
+        asymreg__reader_enter(l->reader);
+        if (look_up(l, raddr, bytes, id, ASYMREG_ATOMIC, &key, NULL) == 0 && key &&
+            !asymreg__stale(&l->fresh)) {
+            op.status = 0;
+            rc = w->ops->amo(w->t, l->peer->ep, key->rkey, raddr, which, bytes, operand, compare,
+                             old, &op);
+            if (rc) {
+                struct target found = {.key = key};
+                rc = rc == ASYMREG_ESTALE
+                         ? 1
+                         : gone(l, carry_on(w, l, &found, raddr, bytes, NULL, &x, &op, rc));
+            } else {
+                l->known_alive = 1;
+            }
+        }
+        asymreg__reader_exit(l->reader);
+        if (rc <= 0)
+            return rc;
+    }
+    return transfer(w, l, raddr, id, ASYMREG_ATOMIC, bytes, &x);
+}
+
+static uint64_t after_amo(uint32_t which, uint64_t old, uint64_t operand)
+{
+    switch (which) {
+    case ASYMREG_AMO_ADD:
+    case ASYMREG_AMO_FETCH_ADD: return old + operand;
+    case ASYMREG_AMO_AND: return old & operand;
+    case ASYMREG_AMO_OR: return old | operand;
+    case ASYMREG_AMO_XOR: return old ^ operand;
+    case ASYMREG_AMO_FETCH: return old;
+    default: return operand;
+    }
+}
+
+/* One that it has not, made of those that it has. */
+static int amo_by_compare(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
+                          uint32_t which, uint32_t bytes, uint64_t operand, uint64_t *old)
+{
+    uint64_t mask = bytes == 4 ? UINT32_MAX : UINT64_MAX, guess = 0;
+    int rc;
+
+    for (;;) { /* a first guess that is wrong brings the right one */
+        rc = amo(w, l, raddr, id, ASYMREG_AMO_COMPARE_SWAP, bytes,
+                 after_amo(which, guess, operand) & mask, guess, old);
+        if (rc < 0 || *old == guess)
+            return rc;
+        guess = *old;
+    }
+}
+
 int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
-                uint32_t amo, uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result)
+                uint32_t which, uint32_t bytes, uint64_t operand, uint64_t compare,
+                uint64_t *result)
 {
     struct asymreg_context *c = worker->context;
     uint64_t old = 0, mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
-    struct transfer x = {.what = (int)(ATOMIC + amo),
-                         .blocking = 1,
-                         .operand = operand & mask,
-                         .compare = compare & mask,
-                         .result = &old};
+    uint32_t has = bytes == 4 ? c->caps.amo4_ops : c->caps.amo8_ops;
     struct link *l;
     int rc;
 
-    if (amo > ASYMREG_AMO_COMPARE_SWAP || (bytes != 4 && bytes != 8))
+    if (which > 31 || !(ASYMREG_AMO_ALL >> which & 1) || (bytes != 4 && bytes != 8))
         return -EINVAL;
     if (raddr % bytes)
         return ASYMREG_EALIGN;
     if (!(c->caps.flags & ASYMREG_CAP_AMO) || !c->t->ops->amo ||
-        !((bytes == 4 ? c->caps.amo4_ops : c->caps.amo8_ops) >> amo & 1))
+        !(has & (1u << which | 1u << ASYMREG_AMO_COMPARE_SWAP)))
         return ASYMREG_ENOTSUP;
-    if ((rc = link_get(worker, pe, &l)) == 0)
-        rc = transfer(worker, l, raddr, id, ASYMREG_ATOMIC, bytes, &x);
+    if ((rc = link_get(worker, pe, &l)) < 0)
+        return rc;
+    if (has >> which & 1)
+        rc = amo(worker, l, raddr, id, which, bytes, operand & mask, compare & mask, &old);
+    else
+        rc = amo_by_compare(worker, l, raddr, id, which, bytes, operand & mask, &old);
     if (rc == 0 && result)
         *result = old;
     return rc;
@@ -691,4 +777,199 @@ int asymreg_progress(struct asymreg_worker *worker)
     rc = c->t->ops->progress(c->t);
     asymreg__t_unlock(c);
     return rc;
+}
+
+/* ---- bound handles ---- */
+
+#define ASK_EVERY 256u /* operations */
+#define PROT_BITS 3
+_Static_assert(ASYMREG_ALL >> PROT_BITS == 0, "permissions are the lower bits of a tag");
+_Static_assert(sizeof(struct asymreg_bound) == 32 || sizeof(void *) != 8, "two on a cache line");
+
+static struct link *link_of(const struct asymreg_watch *watch)
+{
+    return (struct link *)(void *)((char *)(uintptr_t)watch - offsetof(struct link, watch));
+}
+
+static struct binding *binding_of(const struct asymreg_bound *bound)
+{
+    return &link_of(bound->watch)->bindings[bound->tag >> PROT_BITS];
+}
+
+/* A number for a handle, with room for what is said of it. -ENOMEM; ASYMREG_EFULL. */
+static int take_binding(struct link *l, const struct asymreg_allocator *allocator, uint32_t *number)
+{
+    uint32_t max = l->max_bindings ? 2 * l->max_bindings : 8;
+    struct binding *more;
+
+    if (l->free_binding) {
+        *number = l->free_binding - 1;
+        l->free_binding = l->bindings[*number].next;
+        return 0;
+    }
+    if (l->n_bindings == l->max_bindings) {
+        if (max > UINT32_MAX >> PROT_BITS)
+            return ASYMREG_EFULL;
+        if (!(more = asymreg__alloc(allocator, max * sizeof(*more))))
+            return -ENOMEM;
+        if (l->n_bindings)
+            memcpy(more, l->bindings, l->n_bindings * sizeof(*more));
+        asymreg__free(allocator, l->bindings);
+        l->bindings = more;
+        l->max_bindings = max;
+    }
+    *number = l->n_bindings++;
+    return 0;
+}
+
+static void leave_binding(struct link *l, uint32_t number)
+{
+    l->bindings[number].key = NULL;
+    l->bindings[number].next = l->free_binding;
+    l->free_binding = number + 1;
+}
+
+/* The memory of a region whose key is found, if loads and stores reach it: and which. */
+static void bind_directly(struct asymreg_worker *w, struct link *l, const struct target *t,
+                          const struct binding *x, struct asymreg_bound *b)
+{
+    const struct asymreg_transport_ops *ops = w->ops;
+    const void *at = NULL, *writable;
+    uint32_t prot = t->region.prot;
+
+    if (!l->plain || !l->watch.retired || !t->key->mapped ||
+        ops->map(w->t, l->peer->ep, t->key->rkey, x->addr, x->bytes, 0, &at) < 0)
+        return;
+    b->at = (char *)(uintptr_t)at;
+    if (ops->map(w->t, l->peer->ep, t->key->rkey, x->addr, x->bytes, 1, &writable) < 0)
+        prot &= ASYMREG_READ;
+    if ((uintptr_t)at % 8 != x->addr % 8) /* mapped at an odd offset in its file */
+        prot &= ~ASYMREG_ATOMIC;
+    b->bytes = x->bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)x->bytes;
+    b->tag |= prot;
+}
+
+int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, uint64_t bytes,
+                 asymreg_id id, struct asymreg_bound *bound)
+{
+    struct asymreg_bound b = {.at = NULL};
+    struct binding *x;
+    struct target t;
+    struct link *l;
+    uint32_t number;
+    int rc;
+
+    if (!worker || !bound || !bytes || bytes > SIZE_MAX)
+        return -EINVAL;
+    if ((rc = link_get(worker, pe, &l)) < 0 ||
+        (rc = take_binding(l, worker->context->allocator, &number)) < 0)
+        return rc;
+    b.seen = l->watch.retired ? __atomic_load_n(l->watch.retired, __ATOMIC_ACQUIRE) : 0;
+    if ((rc = begin(l, raddr, (size_t)bytes, id, 0, 0, &t)) < 0) {
+        leave_binding(l, number);
+        return gone(l, rc);
+    }
+    x = &l->bindings[number];
+    *x = (struct binding){.id = t.region.id, .addr = raddr, .bytes = bytes, .key = t.key};
+    pthread_mutex_lock(&l->peer->lock); /* the section keeps the key until it is counted */
+    t.key->bound++;
+    l->peer->n_bound++;
+    pthread_mutex_unlock(&l->peer->lock);
+    b.watch = &l->watch;
+    b.tag = number << PROT_BITS;
+    bind_directly(worker, l, &t, x, &b);
+    asymreg__reader_exit(l->reader);
+    *bound = b;
+    return 0;
+}
+
+void asymreg_unbind(struct asymreg_bound *bound)
+{
+    struct asymreg__peer *p;
+
+    if (!bound || !bound->watch)
+        return;
+    p = link_of(bound->watch)->peer;
+    pthread_mutex_lock(&p->lock);
+    binding_of(bound)->key->bound--;
+    p->n_bound--;
+    pthread_mutex_unlock(&p->lock);
+    leave_binding(link_of(bound->watch), bound->tag >> PROT_BITS);
+    *bound = (struct asymreg_bound){.at = NULL};
+}
+
+int asymreg_bound_check(struct asymreg_bound *bound)
+{
+    struct link *l = link_of(bound->watch);
+    struct asymreg_worker *w = bound->watch->worker;
+    uint64_t now = l->watch.retired ? __atomic_load_n(l->watch.retired, __ATOMIC_ACQUIRE) : 0;
+    int rc;
+
+    if (__atomic_load_n(&l->peer->dead, __ATOMIC_RELAXED))
+        return ASYMREG_EPEER;
+    asymreg__t_lock(w->context);
+    rc = bound->at ? w->ops->flush(w->t, l->peer->ep) : w->ops->peer_alive(w->t, l->peer->ep);
+    asymreg__t_unlock(w->context);
+    if (rc < 0)
+        return gone(l, rc);
+    if (bound->seen != now || !bound->at) {
+        if ((asymreg__stale(&l->fresh) || !bound->at) && (rc = asymreg__peer_refresh(l->peer)) < 0)
+            return rc;
+        if (!asymreg__index_lives(l->reader, binding_of(bound)->id))
+            return ASYMREG_ESTALE;
+        bound->seen = now;
+    }
+    l->watch.left = ASK_EVERY;
+    return 0;
+}
+
+/* Before an operation by address in place of one of a handle: it is inside of what is bound; and if
+ * that is mapped, it lives, so that the next one may be direct. */
+static int bound_prepare(struct asymreg_bound *bound, uint64_t offset, size_t bytes)
+{
+    const struct binding *x = binding_of(bound);
+
+    if (bytes > x->bytes || offset > x->bytes - bytes)
+        return ASYMREG_ERANGE;
+    return bound->at ? asymreg_bound_check(bound) : 0;
+}
+
+int asymreg_bound_put_rest(struct asymreg_bound *bound, uint64_t offset, const void *src,
+                           size_t bytes)
+{
+    const struct binding *x = binding_of(bound);
+    int rc = bound_prepare(bound, offset, bytes);
+
+    if (rc == 0 && src && asymreg__bound_begin(bound, offset, bytes, ASYMREG_WRITE)) {
+        asymreg__store(bound->at + offset, src, bytes);
+        return asymreg__bound_end(bound);
+    }
+    return rc < 0 ? rc
+                  : asymreg_put(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
+                                x->id, src, bytes);
+}
+
+int asymreg_bound_get_rest(struct asymreg_bound *bound, uint64_t offset, void *dst, size_t bytes)
+{
+    const struct binding *x = binding_of(bound);
+    int rc = bound_prepare(bound, offset, bytes);
+
+    if (rc == 0 && dst && asymreg__bound_begin(bound, offset, bytes, ASYMREG_READ)) {
+        asymreg__load(dst, bound->at + offset, bytes);
+        return asymreg__bound_end(bound);
+    }
+    return rc < 0 ? rc
+                  : asymreg_get(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
+                                x->id, dst, bytes);
+}
+
+int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
+                           uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result)
+{
+    const struct binding *x = binding_of(bound);
+    int rc = bound_prepare(bound, offset, bytes);
+
+    return rc < 0 ? rc
+                  : asymreg_amo(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
+                                x->id, which, bytes, operand, compare, result);
 }

@@ -422,7 +422,8 @@ struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *
 {
     const struct asymreg__header *h = cache->opts.mapped;
 
-    return (struct asymreg__freshness){h ? &h->log : NULL, &cache->synced};
+    return (struct asymreg__freshness){h ? &h->log : NULL, &cache->synced,
+                                       h ? &h->n_retired : NULL};
 }
 
 int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,

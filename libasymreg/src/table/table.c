@@ -105,11 +105,17 @@ int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
     return 0;
 }
 
+static void retire(struct asymreg__table *t)
+{
+    __atomic_store_n(&t->header->n_retired, t->header->n_retired + 1, __ATOMIC_RELEASE);
+}
+
 void asymreg__table_destroy(struct asymreg__table *table)
 {
     if (!table)
         return;
     __atomic_store_n(&table->header->log.state, TABLE_CLOSED, __ATOMIC_RELEASE);
+    retire(table);
     asymreg__index_destroy(table->index);
     asymreg__unreserve(table->users, table->h.max_segments * sizeof(*table->users));
     asymreg__unreserve(table->seg_next, table->h.max_segments * sizeof(*table->seg_next));
@@ -222,6 +228,9 @@ static void publish(void *ctx, struct asymreg__index *ix, uint32_t slot,
     __atomic_store_n(&r->content.prot, content->prot, __ATOMIC_RELEASE);
     __atomic_store_n(&r->content.value, content->value, __ATOMIC_RELEASE);
     __atomic_store_n(&log->log_tail, ++t->tail, __ATOMIC_RELEASE);
+    /* Last: who sees the new number finds the region gone. */
+    if (!(content->generation & 1))
+        retire(t);
 }
 
 int asymreg__table_insert(struct asymreg__table *table, uint64_t start, uint64_t bytes,

@@ -39,7 +39,7 @@
 #define ASYMREG__MAX_HANDLE_BYTES 1024u     /* longest handle of a segment */
 
 #define TABLE_MAGIC   UINT64_C(0x3147455259534121) /* "!ASYREG1" in little-endian order */
-#define TABLE_VERSION 1u
+#define TABLE_VERSION 2u
 #define TABLE_ORDER   0x01020304u
 #define TABLE_OPEN    1u
 #define TABLE_CLOSED  2u
@@ -70,8 +70,11 @@ struct asymreg__header {
     uint64_t segment_bytes; /* from one to the next */
     uint64_t reserved[5];
     struct asymreg__log_state log;
+    uint64_t unused[4];
+    uint64_t n_retired; /* regions unregistered so far, and 1 when closed: on a line of its own */
 };
 _Static_assert(offsetof(struct asymreg__header, log) == 128, "published layout");
+_Static_assert(offsetof(struct asymreg__header, n_retired) == 192, "published layout");
 _Static_assert(sizeof(struct asymreg__log_state) == 32, "published layout");
 
 struct asymreg__record {
@@ -207,6 +210,7 @@ int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
 struct asymreg__freshness {
     const struct asymreg__log_state *log;
     const uint64_t *synced;
+    const uint64_t *retired; /* what bound handles look at, mapped too */
 };
 
 struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *cache);

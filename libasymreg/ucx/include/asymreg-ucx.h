@@ -5,17 +5,21 @@
  *        asymreg_open().
  *
  * UCX chooses the ways by which bytes go, as its environment variables say (UCX_TLS,
- * UCX_NET_DEVICES). Over RDMA put and get are the adapter's; over shared memory, for memory that
- * UCX has not allocated itself, and over TCP UCX makes them of messages that the target has to take
- * in. So:
+ * UCX_NET_DEVICES). Over RDMA put and get are the adapter's; over shared memory and TCP they are
+ * messages of this library (UCX's active messages) that the target takes in, and so are atomics
+ * everywhere. So:
  *
  * **The target must progress**: call asymreg_progress() now and then, or give ASYMREG_UCX_THREAD,
  * upon which a thread of the transport does it. Without either, operations on such a target wait.
  *
- * **Unregistering is not revocation.** UCX's messages carry an address that the target's UCX
- * believes. A peer whose copy of the table is old reaches memory after asymreg_unregister(), and if
- * nothing is there any more the *target* dies of SIGSEGV. Tell the peers, and wait for them, before
- * memory is unmapped; or use a transport with ASYMREG_CAP_REVOKE.
+ * **Unregistering revokes** where UCX has no RDMA adapter (ASYMREG_CAP_REVOKE). The target looks at
+ * its registered regions when a message arrives, and refuses what they do not hold any more: after
+ * asymreg_unregister() memory may be unmapped or used for something else, whatever peers still
+ * believe, and asymreg_unregister_drain() need not wait for them. With an adapter UCX keeps its
+ * registrations for a while: there, notify the peers and wait for them first.
+ *
+ * **Put and get** complete with the target's answer: one round trip each. Use asymreg_put_nb() and
+ * asymreg_get_nb() to have several under way.
  *
  * **Death.** On one node the kernel tells of a peer's death (a pidfd; `/proc` where the kernel or a
  * sandbox has none), elsewhere UCX does. A transport keeps the descriptors of 64 processes; about

@@ -1,43 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations. UCX completes most of them at once; for what goes on there is a struct req, which
  * UCX's callback finds. */
+#define _GNU_SOURCE
 #include "ucx.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define SLAB_REQS 256
-/* without anything moving, and the kernel is asked whether the peers live */
-#define IDLE_CALLS 512
+#define SLAB_REQS 256u
+/* operations of an endpoint under way at once; more wait for these */
+#define MAX_PENDING 1024
+/* how often the kernel is asked whether peers live that have something under way */
+#define CHECK_EVERY_NS 20000000
 
 struct slab {
-    struct slab *next;
     struct req reqs[SLAB_REQS];
 };
 
+static struct slab *new_slab(struct ucx_transport *t)
+{
+    struct slab *slab = calloc(1, sizeof(*slab));
+    struct slab **more = slab ? realloc(t->slabs, (t->n_slabs + 1) * sizeof(*more)) : NULL;
+
+    if (!more) {
+        free(slab);
+        return NULL;
+    }
+    t->slabs = more;
+    t->slabs[t->n_slabs] = slab;
+    for (uint32_t i = 0; i < SLAB_REQS; i++) {
+        slab->reqs[i].number = t->n_slabs * SLAB_REQS + i;
+        slab->reqs[i].t = t;
+        slab->reqs[i].next = t->free_reqs;
+        t->free_reqs = &slab->reqs[i];
+    }
+    t->n_slabs++;
+    return slab;
+}
+
 static struct req *new_req(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op)
 {
-    struct req *r = t->free_reqs;
+    struct req *r;
 
-    if (!r) {
-        struct slab *slab = calloc(1, sizeof(*slab));
-
-        if (!slab)
-            return NULL;
-        slab->next = t->slabs;
-        t->slabs = slab;
-        for (int i = 0; i < SLAB_REQS; i++) {
-            slab->reqs[i].next = t->free_reqs;
-            t->free_reqs = &slab->reqs[i];
-        }
-        r = t->free_reqs;
-    }
+    if (!t->free_reqs && !new_slab(t))
+        return NULL;
+    r = t->free_reqs;
     t->free_reqs = r->next;
-    r->t = t;
     r->ep = ep;
     r->op = op;
-    r->result = NULL;
-    r->bytes = 0;
+    r->to = r->copy = NULL;
+    r->sending = false;
+    r->lives++;
     r->next = ep->pending;
     r->back = &ep->pending;
     if (r->next)
@@ -47,27 +60,32 @@ static struct req *new_req(struct ucx_transport *t, struct asymreg_ep *ep, struc
     return r;
 }
 
-void asymreg_ucx__free_reqs(struct ucx_transport *t)
+/* The operation that an answer is for; NULL: it has been given up. */
+struct req *asymreg_ucx__req_at(struct ucx_transport *t, uint64_t cookie)
 {
-    while (t->slabs) {
-        struct slab *slab = t->slabs;
+    uint32_t number = (uint32_t)cookie;
+    struct req *r;
 
-        t->slabs = slab->next;
-        free(slab);
-    }
+    if (number / SLAB_REQS >= t->n_slabs)
+        return NULL;
+    r = &t->slabs[number / SLAB_REQS]->reqs[number % SLAB_REQS];
+    return r->ep && r->lives == cookie >> 32 ? r : NULL;
 }
 
-/* Ends what the user knows of it. */
-static void detach(struct req *r, int status)
+void asymreg_ucx__free_reqs(struct ucx_transport *t)
+{
+    for (uint32_t i = 0; i < t->n_slabs; i++) {
+        for (uint32_t k = 0; k < SLAB_REQS; k++)
+            free(t->slabs[i]->reqs[k].copy);
+        free(t->slabs[i]);
+    }
+    free(t->slabs);
+}
+
+void asymreg_ucx__detach(struct req *r, int status)
 {
     struct asymreg_ep *ep = r->ep;
 
-    if (status == 0 && r->result) {
-        uint32_t low;
-
-        memcpy(&low, &r->reply, sizeof(low));
-        *r->result = r->bytes == 4 ? low : r->reply;
-    }
     if (r->op)
         __atomic_store_n(&r->op->status, status, __ATOMIC_RELEASE);
     else if (status < 0 && ep->first_error == 0)
@@ -79,10 +97,14 @@ static void detach(struct req *r, int status)
     r->ep = NULL;
 }
 
-static void release(struct req *r)
+void asymreg_ucx__release(struct req *r)
 {
     struct ucx_transport *t = r->t;
 
+    if (r->ep || r->sending)
+        return;
+    free(r->copy);
+    r->copy = NULL;
     r->next = t->free_reqs;
     t->free_reqs = r;
 }
@@ -92,11 +114,12 @@ static void on_complete(void *request, ucs_status_t status, void *arg)
     struct req *r = arg;
 
     ucp_request_free(request);
+    r->sending = false;
     if (r->ep) {
-        detach(r, asymreg_ucx__error(status));
+        asymreg_ucx__detach(r, asymreg_ucx__error(status));
         r->t->done++;
     }
-    release(r);
+    asymreg_ucx__release(r);
 }
 
 void asymreg_ucx__give_up(struct ucx_transport *t, struct asymreg_ep *ep, int error)
@@ -104,7 +127,10 @@ void asymreg_ucx__give_up(struct ucx_transport *t, struct asymreg_ep *ep, int er
     if (!ep->dead)
         ep->dead = error;
     while (ep->pending) {
-        detach(ep->pending, error);
+        struct req *r = ep->pending;
+
+        asymreg_ucx__detach(r, error);
+        asymreg_ucx__release(r);
         t->done++;
     }
 }
@@ -115,23 +141,26 @@ static int begun(struct asymreg_ep *ep, struct req *r, void *request)
     int rc;
 
     ep->begun++;
-    if (UCS_PTR_IS_PTR(request))
+    if (UCS_PTR_IS_PTR(request)) {
+        r->sending = r->ep != NULL;
         return ASYMREG_PENDING; /* or completed in the meantime, in which case op->status says so */
+    }
     rc = asymreg_ucx__error(UCS_PTR_STATUS(request));
     r->op = NULL; /* the caller gets it from here */
-    detach(r, 0);
-    release(r);
+    asymreg_ucx__detach(r, 0);
+    asymreg_ucx__release(r);
     return rc;
 }
 
-/* Before an operation: room for it, on an endpoint that is alive. */
-static int begin(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
-                 struct req **r)
+int asymreg_ucx__begin(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
+                       struct req **r)
 {
     if (ep->dead) {
         asymreg_ucx__give_up(t, ep, ep->dead);
         return ep->dead;
     }
+    if (ep->n_pending >= MAX_PENDING)
+        return -EAGAIN;
     *r = new_req(t, ep, op);
     if (!*r)
         return -ENOMEM;
@@ -149,6 +178,22 @@ static ucp_request_param_t params_for(struct req *r)
     return param;
 }
 
+/* Does UCX reach this memory itself? Else a message asks the target to move the bytes. */
+static bool by_ucx(const struct asymreg_ep *ep, const struct asymreg_rkey *rkey)
+{
+    return rkey->rkey && (ep->rdma || rkey->kind);
+}
+
+static struct request request_for(const struct asymreg_rkey *rkey, uint32_t kind, uint64_t addr,
+                                  size_t bytes)
+{
+    return (struct request){.kind = kind,
+                            .addr = addr,
+                            .bytes = (uint32_t)bytes,
+                            .seq = rkey->seq,
+                            .place = rkey->place};
+}
+
 int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep,
                      struct asymreg_rkey *rkey, uint64_t addr, const void *src, size_t bytes,
                      struct asymreg_mem *local, struct asymreg_op *op)
@@ -161,8 +206,11 @@ int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep,
     if (!(rkey->prot & ASYMREG_WRITE))
         return ASYMREG_EACCES;
     ucx_lock(t);
-    rc = begin(t, ep, op, &r);
-    if (rc == 0) {
+    if (!by_ucx(ep, rkey)) {
+        struct request message = request_for(rkey, MESSAGE_PUT, addr, bytes);
+
+        rc = asymreg_ucx__send(t, ep, &message, src, NULL, op);
+    } else if ((rc = asymreg_ucx__begin(t, ep, op, &r)) == 0) {
         ucp_request_param_t param = params_for(r);
 
         rc = begun(ep, r, ucp_put_nbx(ep->ep, src, bytes, addr, rkey->rkey, &param));
@@ -183,8 +231,11 @@ int asymreg_ucx__get(struct asymreg_transport *base, struct asymreg_ep *ep,
     if (!(rkey->prot & ASYMREG_READ))
         return ASYMREG_EACCES;
     ucx_lock(t);
-    rc = begin(t, ep, op, &r);
-    if (rc == 0) {
+    if (!by_ucx(ep, rkey)) {
+        struct request message = request_for(rkey, MESSAGE_GET, addr, bytes);
+
+        rc = asymreg_ucx__send(t, ep, &message, NULL, dst, op);
+    } else if ((rc = asymreg_ucx__begin(t, ep, op, &r)) == 0) {
         ucp_request_param_t param = params_for(r);
 
         rc = begun(ep, r, ucp_get_nbx(ep->ep, dst, bytes, addr, rkey->rkey, &param));
@@ -197,45 +248,21 @@ int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
                      struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo, uint32_t bytes,
                      uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
 {
-    static const ucp_atomic_op_t kinds[] = {UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_ADD,
-                                            UCP_ATOMIC_OP_SWAP, UCP_ATOMIC_OP_CSWAP};
     struct ucx_transport *t = ucx_of(base);
-    struct req *r;
+    struct request message = request_for(rkey, MESSAGE_AMO, addr, bytes);
     int rc;
 
-    if (amo > ASYMREG_AMO_COMPARE_SWAP || (bytes != 4 && bytes != 8))
+    if (!(ASYMREG_AMO_ALL >> amo & 1) || (bytes != 4 && bytes != 8) || rkey->kind)
         return ASYMREG_ENOTSUP;
     if (!(rkey->prot & ASYMREG_ATOMIC))
         return ASYMREG_EACCES;
     if (addr % bytes != 0)
         return ASYMREG_EALIGN;
+    message.amo = amo;
+    message.operand = operand;
+    message.compare = compare;
     ucx_lock(t);
-    rc = begin(t, ep, op, &r);
-    if (rc == 0) {
-        ucp_request_param_t param = params_for(r);
-        uint32_t low;
-        void *request;
-
-        /* Always one that fetches: its answer says that it has been done. UCX wants the new value
-         * of a compare-and-swap in the reply. */
-        param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-        param.datatype = ucp_dt_make_contig(bytes);
-        param.reply_buffer = &r->reply;
-        r->operand = amo == ASYMREG_AMO_COMPARE_SWAP ? compare : operand;
-        r->reply = amo == ASYMREG_AMO_COMPARE_SWAP ? operand : 0;
-        r->bytes = bytes;
-        r->result = result;
-        if (bytes == 4) { /* the low bytes first, whatever the byte order */
-            low = (uint32_t)r->operand;
-            memcpy(&r->operand, &low, sizeof(low));
-            low = (uint32_t)r->reply;
-            memcpy(&r->reply, &low, sizeof(low));
-        }
-        request = ucp_atomic_op_nbx(ep->ep, kinds[amo], &r->operand, 1, addr, rkey->rkey, &param);
-        if (UCS_PTR_IS_ERR(request))
-            r->result = NULL;
-        rc = begun(ep, r, request);
-    }
+    rc = asymreg_ucx__send(t, ep, &message, NULL, result, op);
     ucx_unlock(t);
     return rc;
 }
@@ -308,13 +335,13 @@ int asymreg_ucx__flush(struct asymreg_transport *base, struct asymreg_ep *ep)
 int asymreg_ucx__progress(struct asymreg_transport *base)
 {
     struct ucx_transport *t = ucx_of(base);
+    int64_t now = ucx_coarse_ns();
     int done;
 
     ucx_lock(t);
-    if (ucp_worker_progress(t->worker)) {
-        t->idle = 0;
-    } else if (++t->idle >= IDLE_CALLS) {
-        t->idle = 0;
+    ucp_worker_progress(t->worker);
+    if (now - t->checked_ns >= CHECK_EVERY_NS) {
+        t->checked_ns = now;
         asymreg_ucx__check_peers(t);
         asymreg_ucx__reap(t);
     }

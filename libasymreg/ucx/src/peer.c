@@ -207,8 +207,9 @@ static ucs_status_t create_ep(struct ucx_transport *t, struct asymreg_ep *ep, co
     return ucp_ep_create(t->worker, &params, &ep->ep);
 }
 
-/* Which memory of this node UCX may use at all; it tells only in prose. Not known: some. */
-void asymreg_ucx__find_shared_memory(struct ucx_transport *t)
+/* Which memory of this node UCX may use at all, and whether it has adapters that reach memory by
+ * themselves; it tells only in prose. Not known: some, and none. */
+void asymreg_ucx__find_ways(struct ucx_transport *t)
 {
     static const char *const shared[] = {" posix/", " sysv/", " xpmem/"};
     char *text = NULL;
@@ -224,8 +225,25 @@ void asymreg_ucx__find_shared_memory(struct ucx_transport *t)
         for (size_t i = 0; i < sizeof(shared) / sizeof(*shared); i++)
             t->within_node = t->within_node || strstr(text, shared[i]);
         t->within_process = t->within_node || strstr(text, " self/");
+        t->rdma = strstr(text, " rc_") || strstr(text, " dc_");
     }
     free(text);
+}
+
+/* Whether the endpoint uses an adapter that reaches the peer's memory. */
+static bool has_rdma(struct asymreg_ep *ep)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    bool has;
+
+    if (!f)
+        return false;
+    ucp_ep_print_info(ep->ep, f);
+    has = fclose(f) == 0 && text && (strstr(text, "/rc_") || strstr(text, "/dc_"));
+    free(text);
+    return has;
 }
 
 /* Whether all that the endpoint uses is memory of this node; UCX 1.13 tells only in prose. */
@@ -364,6 +382,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     status = open_ep(t, ep, copy + sizeof(a),
                      a.pid == (uint32_t)getpid() ? t->within_process : t->within_node);
     if (status == UCS_OK) {
+        ep->rdma = t->rdma && has_rdma(ep);
         ep->next = t->eps;
         t->eps = ep;
     } else {

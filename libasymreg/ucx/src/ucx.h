@@ -3,7 +3,8 @@
  *
  *   worker.c  opening UCX, registrations, keys, the thread, the table of operations
  *   peer.c    addresses, endpoints, life and death of peers
- *   op.c      put, get, amo, flush, progress
+ *   op.c      put, get, flush, progress; operations under way
+ *   message.c put, get and amo as messages, which the target checks
  */
 #ifndef ASYMREG_UCX_SRC_UCX_H
 #define ASYMREG_UCX_SRC_UCX_H
@@ -14,28 +15,51 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 #include <ucp/api/ucp.h>
 
 #define HEADER_BYTES  48u
 #define MAX_KEY_BYTES (ASYMREG_MAX_HANDLE_BYTES - HEADER_BYTES)
-#define WIRE_VERSION  1u
+#define WIRE_VERSION  2u
 #define KNOWN_PROT    (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
 
+/* Longest put or get that goes as one message. */
+#define MAX_MESSAGE_BYTES ((size_t)131072)
+
 struct asymreg_mem {
-    ucp_mem_h memh;
+    ucp_mem_h memh; /* NULL: what arrives are messages, and UCX need not know of the memory */
+    uint32_t place;
+};
+
+/* A registration, as messages name it: by its place and the number that no other has. */
+struct place {
+    uint64_t seq; /* 0: free */
+    uint64_t addr, bytes;
+    uint32_t prot;
+    uint32_t next; /* of a free one: the next one + 1 */
 };
 
 struct asymreg_rkey {
-    ucp_rkey_h rkey;
-    uint32_t prot;
+    ucp_rkey_h rkey; /* or NULL: messages */
+    uint64_t seq;
+    uint32_t place, prot, kind; /* kind: of memory, 0: a processor's */
 };
 
 struct req;
+
+/* What the initiator asks for; behind it the bytes of a put. In host order. */
+struct request {
+    uint64_t cookie; /* names the operation at the initiator */
+    uint64_t addr, seq, operand, compare;
+    uint32_t kind, amo, place, bytes;
+};
+_Static_assert(sizeof(struct request) == 56, "no padding");
 
 struct asymreg_ep {
     struct asymreg_ep *next;
     ucp_ep_h ep;
     bool force;       /* UCX closes it at once, without the peer */
+    bool rdma;        /* an adapter reaches the peer's memory */
     _Atomic int dead; /* 0, or the error that every operation gets */
     bool here;        /* the peer is on this node: the kernel tells of its end */
     uint32_t pid;
@@ -59,12 +83,16 @@ struct req {
     struct req *next, **back;
     struct asymreg_ep *ep;
     struct asymreg_op *op;
-    uint64_t *result;
-    uint32_t bytes; /* of an atomic; else 0 */
-    uint64_t operand, reply;
+    bool sending;           /* UCX has it */
+    uint32_t number, lives; /* its own, and how often it has been used */
+    struct request message;
+    void *to;                /* of a get, or the result of an atomic */
+    unsigned char small[64]; /* what a put copies: here, or there */
+    void *copy;
 };
 
 struct slab;
+struct answer;
 
 struct ucx_transport {
     struct asymreg_transport base;
@@ -74,14 +102,21 @@ struct ucx_transport {
     size_t address_bytes;
     uint32_t max_key_bytes;
     uint64_t next_seq; /* of registrations */
+    struct place *places;
+    uint32_t n_places, max_places, free_place; /* the last: + 1 */
+    struct answer *answers, *free_answers;
+    struct asymreg_guard guard; /* its functions may be NULL */
+    uint32_t kinds;             /* of memory, as bits */
+    bool rdma;                  /* UCX has an adapter that reaches memory by itself */
     struct asymreg_ep *eps;
     uint32_t n_pidfds; /* kept */
     struct req *free_reqs;
-    struct slab *slabs;
+    struct slab **slabs;
+    uint32_t n_slabs;
     void **closing; /* UCX's requests of endpoints that are being closed */
     size_t n_closing, max_closing;
-    unsigned int idle; /* calls of progress in a row that moved nothing */
-    unsigned int done; /* operations completed since progress was called */
+    int64_t checked_ns; /* when the kernel was last asked whether peers live */
+    unsigned int done;  /* operations completed since progress was called */
     bool within_node,
         within_process; /* UCX has shared memory; or at least a way within the process */
     bool threaded, stop;
@@ -115,6 +150,14 @@ static inline void ucx_unlock(struct ucx_transport *t)
 int asymreg_ucx__error(ucs_status_t status);
 uint64_t asymreg_ucx__checksum(const void *bytes, size_t n);
 
+static inline int64_t ucx_coarse_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 /* peer.c */
 /* Writes code and sentence, if err is not NULL. Returns the code. */
 int asymreg_ucx__fail(struct asymreg_error *err, int code, const char *format, ...)
@@ -125,7 +168,7 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
 int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes,
                          struct asymreg_ep **out, struct asymreg_error *err);
 void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *ep);
-void asymreg_ucx__find_shared_memory(struct ucx_transport *t);
+void asymreg_ucx__find_ways(struct ucx_transport *t);
 int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
 /* Asks the kernel about each peer with something under way, if that is due. With the lock held. */
 void asymreg_ucx__check_peers(struct ucx_transport *t);
@@ -135,6 +178,14 @@ void asymreg_ucx__reap(struct ucx_transport *t);
 /* op.c */
 void asymreg_ucx__give_up(struct ucx_transport *t, struct asymreg_ep *ep, int error);
 void asymreg_ucx__free_reqs(struct ucx_transport *t);
+/* A new operation on an endpoint: an error; -EAGAIN (as many are under way as may be). */
+int asymreg_ucx__begin(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
+                       struct req **r);
+/* Ends what the user knows of it. */
+void asymreg_ucx__detach(struct req *r, int status);
+/* Frees it, if nobody has it any more. */
+void asymreg_ucx__release(struct req *r);
+struct req *asymreg_ucx__req_at(struct ucx_transport *t, uint64_t cookie);
 int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep,
                      struct asymreg_rkey *rkey, uint64_t addr, const void *src, size_t bytes,
                      struct asymreg_mem *local, struct asymreg_op *op);
@@ -144,6 +195,15 @@ int asymreg_ucx__get(struct asymreg_transport *base, struct asymreg_ep *ep,
 int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
                      struct asymreg_rkey *rkey, uint64_t addr, uint32_t amo, uint32_t bytes,
                      uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
+
+/* message.c */
+int asymreg_ucx__listen(struct ucx_transport *t);
+int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const struct request *message,
+                      const void *data, void *to, struct asymreg_op *op);
+/* After the worker's end. */
+void asymreg_ucx__free_answers(struct ucx_transport *t);
+enum { MESSAGE_PUT, MESSAGE_GET, MESSAGE_AMO };
+
 int asymreg_ucx__flush(struct asymreg_transport *base, struct asymreg_ep *ep);
 int asymreg_ucx__progress(struct asymreg_transport *base);
 

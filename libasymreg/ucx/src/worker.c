@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define KIND_SHIFT      8           /* of the kind of memory, in a handle's permissions */
 #define KEY_SLACK_BYTES 48u         /* some memory may have a longer key than other */
 #define HANDLE_MAGIC    0x41755868u /* "AuXh" */
 /* UCX reads a packed key without being told its length; behind it there are zeros, for as far as
@@ -26,7 +27,8 @@ struct handle {
     uint32_t magic; /* in host order, which UCX's own bytes inside are in as well */
     uint16_t version, prot;
     uint64_t addr, bytes, seq;
-    uint32_t key_bytes, reserved;
+    uint32_t key_bytes; /* 0: UCX does not know of the memory, messages reach it */
+    uint32_t place;
     uint64_t checksum; /* of all the rest */
 };
 _Static_assert(sizeof(struct handle) == HEADER_BYTES, "no padding");
@@ -62,11 +64,14 @@ static int query(struct asymreg_transport *base, struct asymreg_transport_caps *
     struct asymreg_transport_caps full = {
         .size = caps->size,
         .flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_FD |
-                 ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE,
+                 ASYMREG_CAP_PRIVATE | ASYMREG_CAP_REMOTE_NODE |
+                 (ucx_of(base)->max_key_bytes ? 0 : ASYMREG_CAP_REVOKE),
         .amo4_ops = ASYMREG_AMO_ALL,
         .amo8_ops = ASYMREG_AMO_ALL,
         .max_handle_bytes = HEADER_BYTES + ucx_of(base)->max_key_bytes,
         .max_address_bytes = ASYMREG_MAX_ADDRESS_BYTES,
+        .kinds = ucx_of(base)->kinds,
+        .max_op_bytes = MAX_MESSAGE_BYTES,
     };
 
     if (caps->size < sizeof(caps->size))
@@ -84,7 +89,10 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
     switch (cap) {
     case ASYMREG_CAP_ONE_SIDED:
         return "UCX moves most memory by messages that the target has to take in";
-    case ASYMREG_CAP_REVOKE: return "UCX does not check at the target what it is asked for";
+    case ASYMREG_CAP_REVOKE:
+        return t->max_key_bytes
+                   ? "UCX keeps registrations with an adapter or device after their end"
+                   : NULL;
     case ASYMREG_CAP_WHOLE_SPACE: return "UCX registers memory that exists";
     case ASYMREG_CAP_MAP: return "UCX maps only memory that it has allocated";
     case ASYMREG_CAP_THREADS:
@@ -97,23 +105,84 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
 
 /* Registrations and keys. */
 
+/* A place for a registration. -ENOMEM. */
+static int take_place(struct ucx_transport *t, const struct asymreg_mem_desc *desc, uint32_t *place)
+{
+    uint32_t n = t->n_places;
+
+    if (t->free_place) {
+        n = t->free_place - 1;
+        t->free_place = t->places[n].next;
+    } else {
+        if (n == t->max_places) {
+            uint32_t max = t->max_places ? 2 * t->max_places : 64;
+            struct place *more = realloc(t->places, max * sizeof(*more));
+
+            if (!more)
+                return -ENOMEM;
+            t->places = more;
+            t->max_places = max;
+        }
+        t->n_places++;
+    }
+    t->places[n] = (struct place){
+        .seq = ++t->next_seq, .addr = desc->addr, .bytes = desc->bytes, .prot = desc->prot};
+    *place = n;
+    return 0;
+}
+
+static void leave_place(struct ucx_transport *t, uint32_t place)
+{
+    t->places[place] = (struct place){.next = t->free_place};
+    t->free_place = place + 1;
+}
+
+/* Lets UCX register memory, and packs its key. */
+static ucs_status_t map(struct ucx_transport *t, const struct asymreg_mem_desc *desc,
+                        struct asymreg_mem *m, void **key, size_t *key_bytes)
+{
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                 UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                 UCP_MEM_MAP_PARAM_FIELD_PROT,
+                                   .address = (void *)(uintptr_t)desc->addr, // NOLINT
+                                   .length = (size_t)desc->bytes};
+    ucs_status_t status;
+
+    if (desc->kind) {
+        params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+        params.memory_type =
+            desc->kind == ASYMREG_KIND_CUDA ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_ROCM;
+    }
+    params.prot = UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_REMOTE_READ;
+    if (desc->prot & (ASYMREG_WRITE | ASYMREG_ATOMIC))
+        params.prot |= UCP_MEM_MAP_PROT_LOCAL_WRITE | UCP_MEM_MAP_PROT_REMOTE_WRITE;
+    if ((status = ucp_mem_map(t->context, &params, &m->memh)) != UCS_OK)
+        return status;
+    status = ucp_rkey_pack(t->context, m->memh, key, key_bytes);
+    if (status == UCS_OK && *key_bytes > t->max_key_bytes) {
+        ucp_rkey_buffer_release(*key);
+        status = UCS_ERR_EXCEEDS_LIMIT;
+    }
+    if (status != UCS_OK)
+        ucp_mem_unmap(t->context, m->memh);
+    return status;
+}
+
 static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc *desc,
                    struct asymreg_mem **mem, void *handle, size_t *handle_bytes,
                    struct asymreg_error *err)
 {
     struct ucx_transport *t = ucx_of(base);
-    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
-                                                 UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                                                 UCP_MEM_MAP_PARAM_FIELD_PROT};
     struct handle h = {.magic = HANDLE_MAGIC,
                        .version = WIRE_VERSION,
-                       .prot = (uint16_t)desc->prot,
+                       .prot = (uint16_t)(desc->prot | desc->kind << KIND_SHIFT),
                        .addr = desc->addr,
                        .bytes = desc->bytes};
     struct asymreg_mem *m;
     void *key = NULL;
     size_t key_bytes = 0;
-    ucs_status_t status;
+    ucs_status_t status = UCS_OK;
+    int rc;
 
     if (desc->size < sizeof(*desc) || desc->bytes == 0 || desc->prot & ~KNOWN_PROT)
         return -EINVAL;
@@ -121,37 +190,32 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
         return ASYMREG_EOVERFLOW;
     if (desc->bytes > SIZE_MAX || desc->addr > UINTPTR_MAX)
         return -EINVAL;
+    if (desc->kind && !(t->kinds >> desc->kind & 1))
+        return ASYMREG_ENOTSUP;
     m = calloc(1, sizeof(*m));
     if (!m)
         return -ENOMEM;
-    params.address = (void *)(uintptr_t)desc->addr; // NOLINT: the memory's own address
-    params.length = (size_t)desc->bytes;
-    params.prot = UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_REMOTE_READ;
-    if (desc->prot & (ASYMREG_WRITE | ASYMREG_ATOMIC))
-        params.prot |= UCP_MEM_MAP_PROT_LOCAL_WRITE | UCP_MEM_MAP_PROT_REMOTE_WRITE;
     ucx_lock(t);
-    status = ucp_mem_map(t->context, &params, &m->memh);
-    if (status == UCS_OK) {
-        status = ucp_rkey_pack(t->context, m->memh, &key, &key_bytes);
-        if (status != UCS_OK || key_bytes > t->max_key_bytes) {
-            ucp_mem_unmap(t->context, m->memh);
-            if (status == UCS_OK) {
-                ucp_rkey_buffer_release(key);
-                status = UCS_ERR_EXCEEDS_LIMIT;
-            }
-        }
-    }
-    h.seq = ++t->next_seq;
+    rc = take_place(t, desc, &m->place);
+    if (rc == 0 && t->max_key_bytes && (status = map(t, desc, m, &key, &key_bytes)) != UCS_OK)
+        leave_place(t, m->place);
+    if (rc == 0 && status == UCS_OK)
+        h.seq = t->places[m->place].seq;
     ucx_unlock(t);
-    if (status != UCS_OK) {
+    if (status != UCS_OK)
+        rc = asymreg_ucx__fail(err, status == UCS_ERR_NO_MEMORY ? -ENOMEM : ASYMREG_ETRANSPORT,
+                               "ucp_mem_map or ucp_rkey_pack: %s", ucs_status_string(status));
+    if (rc < 0) {
         free(m);
-        return asymreg_ucx__fail(err, status == UCS_ERR_NO_MEMORY ? -ENOMEM : ASYMREG_ETRANSPORT,
-                                 "ucp_mem_map or ucp_rkey_pack: %s", ucs_status_string(status));
+        return rc;
     }
+    h.place = m->place;
     h.key_bytes = (uint32_t)key_bytes;
     memcpy(handle, &h, sizeof(h));
-    memcpy((char *)handle + sizeof(h), key, key_bytes);
-    ucp_rkey_buffer_release(key);
+    if (key) {
+        memcpy((char *)handle + sizeof(h), key, key_bytes);
+        ucp_rkey_buffer_release(key);
+    }
     *handle_bytes = sizeof(h) + key_bytes;
     h.checksum = asymreg_ucx__checksum(handle, *handle_bytes);
     memcpy(handle, &h, sizeof(h));
@@ -162,10 +226,12 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
 static int mem_dereg(struct asymreg_transport *base, struct asymreg_mem *mem)
 {
     struct ucx_transport *t = ucx_of(base);
-    ucs_status_t status;
+    ucs_status_t status = UCS_OK;
 
-    ucx_lock(t);
-    status = ucp_mem_unmap(t->context, mem->memh);
+    ucx_lock(t); /* no message of a peer is being carried out */
+    leave_place(t, mem->place);
+    if (mem->memh)
+        status = ucp_mem_unmap(t->context, mem->memh);
     ucx_unlock(t);
     free(mem);
     return asymreg_ucx__error(status);
@@ -182,29 +248,35 @@ static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, co
     struct asymreg_rkey *k;
     struct handle h;
     uint64_t checksum;
-    ucs_status_t status;
+    ucs_status_t status = UCS_OK;
 
-    if (handle_bytes <= sizeof(h) || handle_bytes > sizeof(copy))
+    if (handle_bytes < sizeof(h) || handle_bytes > sizeof(copy))
         return ASYMREG_ETABLE;
     memcpy(copy, handle, handle_bytes);
     memcpy(&h, copy, sizeof(h));
     checksum = h.checksum;
     h.checksum = 0;
     memcpy(copy, &h, sizeof(h));
-    if (h.magic != HANDLE_MAGIC || h.version != WIRE_VERSION || h.prot & ~KNOWN_PROT ||
-        h.addr != addr || h.bytes != bytes || h.key_bytes != handle_bytes - sizeof(h) ||
-        h.reserved || checksum != asymreg_ucx__checksum(copy, handle_bytes))
+    if (h.magic != HANDLE_MAGIC || h.version != WIRE_VERSION ||
+        h.prot & ~(KNOWN_PROT | 3u << KIND_SHIFT) || h.addr != addr || h.bytes != bytes ||
+        h.key_bytes != handle_bytes - sizeof(h) ||
+        checksum != asymreg_ucx__checksum(copy, handle_bytes))
         return ASYMREG_ETABLE;
     if (ep->dead)
         return ep->dead;
-    k = malloc(sizeof(*k));
+    k = calloc(1, sizeof(*k));
     if (!k)
         return -ENOMEM;
-    memcpy(padded, copy + sizeof(h), h.key_bytes);
-    k->prot = h.prot;
-    ucx_lock(t);
-    status = ucp_ep_rkey_unpack(ep->ep, padded, &k->rkey);
-    ucx_unlock(t);
+    k->prot = h.prot & KNOWN_PROT;
+    k->kind = h.prot >> KIND_SHIFT;
+    k->seq = h.seq;
+    k->place = h.place;
+    if (h.key_bytes && (ep->rdma || k->kind)) {
+        memcpy(padded, copy + sizeof(h), h.key_bytes);
+        ucx_lock(t);
+        status = ucp_ep_rkey_unpack(ep->ep, padded, &k->rkey);
+        ucx_unlock(t);
+    }
     if (status != UCS_OK) {
         free(k);
         return asymreg_ucx__error(status);
@@ -219,9 +291,11 @@ static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep,
     struct ucx_transport *t = ucx_of(base);
 
     (void)ep;
-    ucx_lock(t);
-    ucp_rkey_destroy(rkey->rkey);
-    ucx_unlock(t);
+    if (rkey->rkey) {
+        ucx_lock(t);
+        ucp_rkey_destroy(rkey->rkey);
+        ucx_unlock(t);
+    }
     free(rkey);
 }
 
@@ -287,6 +361,13 @@ static void stop_thread(struct ucx_transport *t)
 
 /* Opening. */
 
+static void guard(struct asymreg_transport *base, const struct asymreg_guard *guard)
+{
+    ucx_lock(ucx_of(base));
+    ucx_of(base)->guard = *guard;
+    ucx_unlock(ucx_of(base));
+}
+
 static void destroy(struct asymreg_transport *base)
 {
     struct ucx_transport *t = ucx_of(base);
@@ -312,6 +393,8 @@ static void destroy(struct asymreg_transport *base)
     if (t->context)
         ucp_cleanup(t->context);
     asymreg_ucx__free_reqs(t);
+    asymreg_ucx__free_answers(t);
+    free(t->places);
     free(t->closing);
     pthread_mutex_destroy(&t->lock);
     free(t);
@@ -337,12 +420,27 @@ static const struct asymreg_transport_ops ops = {
     .amo = asymreg_ucx__amo,
     .flush = asymreg_ucx__flush,
     .progress = asymreg_ucx__progress,
+    .guard = guard,
 };
+
+/* Devices whose memory UCX can use. */
+static void find_kinds(struct ucx_transport *t)
+{
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+
+    t->kinds = 1u << ASYMREG_KIND_HOST;
+    if (ucp_context_query(t->context, &attr) != UCS_OK)
+        return;
+    if (attr.memory_types >> UCS_MEMORY_TYPE_CUDA & 1)
+        t->kinds |= 1u << ASYMREG_KIND_CUDA;
+    if (attr.memory_types >> UCS_MEMORY_TYPE_ROCM & 1)
+        t->kinds |= 1u << ASYMREG_KIND_ROCM;
+}
 
 static int open_worker(struct ucx_transport *t)
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                           .features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 |
+                           .features = UCP_FEATURE_RMA | UCP_FEATURE_AM |
                                        (t->threaded ? UCP_FEATURE_WAKEUP : 0)};
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
@@ -362,8 +460,9 @@ static int open_worker(struct ucx_transport *t)
         status = ucp_worker_get_address(t->worker, &t->address, &t->address_bytes);
     if (status != UCS_OK)
         return status == UCS_ERR_NO_MEMORY ? -ENOMEM : status == UCS_ERR_NO_DEVICE ? -ENODEV : -EIO;
-    asymreg_ucx__find_shared_memory(t);
-    return 0;
+    asymreg_ucx__find_ways(t);
+    find_kinds(t);
+    return asymreg_ucx__listen(t);
 }
 
 /* How long keys are: it depends on the networks that UCX has found. Every entry of a published
@@ -446,7 +545,7 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
         rc = asymreg_ucx__address(&t->base, buf, &bytes, NULL);
     if (rc == ASYMREG_ENOTSUP)
         rc = -ENOTSUP;
-    if (rc == 0)
+    if (rc == 0 && (t->rdma || t->kinds != 1u << ASYMREG_KIND_HOST))
         rc = measure_keys(t);
     if (rc == 0 && t->threaded)
         rc = start_thread(t);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Address to handle: the index beside the paper's binary search, UCX's page table, a red-black tree
- * (glibc's tsearch), std::map and absl::btree_map. Cases: regions spread evenly over the address
- * space, or in clusters; looked up at random, or 16 times in a row (repeated). Everything is filled
- * in the same random order; slices of the contestants are interleaved; thread CPU time.
+ * Address to handle: the index beside the paper's binary search, the same without branches over an
+ * array of keys, UCX's page table, a red-black tree (glibc's tsearch), std::map and
+ * absl::btree_map. Cases: regions spread evenly over the address space (uniform), one behind the
+ * other as malloc() packs them (packed), in clusters of 64 or of 1,000 that are far apart
+ * (clustered, clusters_1000); looked up at random, or 16 times in a row (repeated). Everything is
+ * filled in the same random order; slices of the contestants are interleaved; thread CPU time.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
@@ -116,6 +118,47 @@ static void sorted_destroy(void *opaque)
     struct sorted *self = opaque;
 
     free(self->items);
+    free(self);
+}
+
+/* The same without branches, over the starts alone: what a careful hand makes of it. */
+struct flat {
+    uint64_t *starts;
+    struct sorted *sorted;
+};
+
+static void *flat_create(const struct item *items, size_t n)
+{
+    struct flat *self = malloc(sizeof(*self));
+
+    self->sorted = sorted_create(items, n);
+    self->starts = malloc(n * sizeof(*self->starts));
+    for (size_t i = 0; i < n; i++)
+        self->starts[i] = self->sorted->items[i].start;
+    return self;
+}
+
+static inline uint64_t flat_find(const struct flat *self, uint64_t addr)
+{
+    const uint64_t *at = self->starts;
+    const struct item *it;
+
+    for (size_t n = self->sorted->n; n > 1;) {
+        size_t half = n / 2;
+        at += half & -(size_t)(at[half] <= addr);
+        n -= half;
+    }
+    it = &self->sorted->items[at - self->starts];
+    return addr - it->start < it->bytes ? it->handle : 0;
+}
+DEFINE_RUNS(flat, const struct flat, flat_find(self, addr))
+
+static void flat_destroy(void *opaque)
+{
+    struct flat *self = opaque;
+
+    sorted_destroy(self->sorted);
+    free(self->starts);
     free(self);
 }
 
@@ -236,13 +279,15 @@ static const struct peer ours_plain = {"ours (plain C)", ours_create_plain, ours
                                        ours_destroy};
 static const struct peer sorted = {"binary search", sorted_create, sorted_run, sorted_chain,
                                    sorted_destroy};
+static const struct peer flat = {"binary search, branch-free", flat_create, flat_run, flat_chain,
+                                 flat_destroy};
 static const struct peer tree = {"red-black tree", tree_create, tree_run, tree_chain, tree_destroy};
 #if HAVE_UCS
 static const struct peer pgt = {"pgtable", pgt_create, pgt_run, pgt_chain, pgt_destroy};
 #endif
 
 static const struct peer *const peers[] = {
-    &ours,         &sorted,
+    &ours,         &sorted, &flat,
 #if HAVE_UCS
     &pgt,
 #endif
@@ -257,18 +302,24 @@ static const struct peer *const peers[] = {
 };
 enum { N_PEERS = sizeof(peers) / sizeof(*peers) };
 
+enum layout { EVEN, PACKED, CLUSTERS_64, CLUSTERS_1000 };
+
 /* Regions of 16-byte granularity (UCX's), in random order. */
-static void make_items(struct bench *b, struct item *items, size_t n, int clustered)
+static void make_items(struct bench *b, struct item *items, size_t n, enum layout layout)
 {
     uint64_t at = UINT64_C(0x7f0000000000);
 
     for (size_t i = 0; i < n; i++) {
         items[i].bytes = 16 * (1 + (uint64_t)bench_random(b, 64));
-        if (clustered && i % 64 == 0)
+        if (layout == CLUSTERS_64 && i % 64 == 0)
             at += UINT64_C(4096) << bench_random(b, 14);
-        items[i].start = at + (clustered ? 0 : 16 * (uint64_t)bench_random(b, 64));
-        at = clustered ? items[i].start + items[i].bytes + 16 * (uint64_t)bench_random(b, 4)
-                       : at + 2048;
+        if (layout == CLUSTERS_1000 && i % 1000 == 0)
+            at += UINT64_C(4096) << (10 + bench_random(b, 14));
+        items[i].start = at + (layout == EVEN ? 16 * (uint64_t)bench_random(b, 64) : 0);
+        at = layout == EVEN ? at + 2048
+             : layout == PACKED
+                 ? items[i].start + items[i].bytes + 16
+                 : items[i].start + items[i].bytes + 16 * (uint64_t)bench_random(b, 4);
         items[i].handle = i + 1;
     }
     for (size_t i = n; i > 1; i--) {
@@ -290,7 +341,7 @@ static void make_addrs(struct bench *b, const struct item *items, size_t n, int 
     }
 }
 
-static void run_case(struct bench *b, const char *name, size_t n, int clustered, int run)
+static void run_case(struct bench *b, const char *name, size_t n, enum layout layout, int run)
 {
     unsigned trials = b->quick ? 3 : 15;
     static double ns[N_PEERS][2][BENCH_MAX_TRIALS];
@@ -299,7 +350,7 @@ static void run_case(struct bench *b, const char *name, size_t n, int clustered,
     void *self[N_PEERS];
     uint64_t want = 0;
 
-    make_items(b, items, n, clustered);
+    make_items(b, items, n, layout);
     for (int p = 0; p < N_PEERS; p++)
         self[p] = peers[p]->create(items, n);
     for (unsigned t = 0; t < trials + 1; t++) { /* the first is for warming up */
@@ -345,9 +396,11 @@ int main(int argc, char **argv)
 
     bench_init(&b, "asym_lookup", argc, argv);
     for (size_t n = 1; n <= (b.quick ? 10000u : 1000000u); n *= 10) {
-        run_case(&b, "uniform", n, 0, 1);
-        run_case(&b, "clustered", n, 1, 1);
-        run_case(&b, "repeated", n, 0, 16);
+        run_case(&b, "uniform", n, EVEN, 1);
+        run_case(&b, "packed", n, PACKED, 1);
+        run_case(&b, "clustered", n, CLUSTERS_64, 1);
+        run_case(&b, "clusters_1000", n, CLUSTERS_1000, 1);
+        run_case(&b, "repeated", n, EVEN, 16);
     }
     return 0;
 }

@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             (n = asymreg_export(c, good, sizeof(good), NULL)) < 0)
             abort();
         n_good = (size_t)n;
-        pid_at = n_good - 8; /* the last word of the transport's address */
+        pid_at = n_good - 24; /* the last words of the transport's address: process, canary */
         if (memcmp(good + pid_at, &pid, 8) != 0)
             abort();
         try_blob(c, w, good, n_good);

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file bound.h
+ * @brief Handles that have found their region already: put, get and atomics without a lookup.
+ *
+ * asymreg_bind() does once what each operation by address does: it finds the region, checks range
+ * and permissions, and makes the key. Where the peer's memory is mapped here (a segment that is
+ * shared memory, on one node) an operation through the handle is a check, a load or store, and a
+ * check again, inlined; asymreg_bound_ptr() is the memory itself, for what shmem_ptr() and
+ * MPI_Win_shared_query() promise. Elsewhere (CMA, networks, a peer that drains) it is the operation
+ * by address and identifier.
+ *
+ *     asymreg_bind(worker, 7, raddr, 64, id, &b);    // once
+ *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // 8 bytes behind raddr
+ *     asymreg_flush(worker, 7);
+ *     asymreg_unbind(&b);                            // before the worker and the peer go
+ *
+ * **The check.** A peer's table counts what was unregistered. While that number is the one that the
+ * handle knows, every region that lived still lives: one load of one line that all handles of the
+ * peer share. When it has changed, the next operation of each handle looks whether its own region
+ * lives. A region that has gone is ASYMREG_ESTALE, for good, also if the same memory is registered
+ * again. As with operations by address, a check is not a lock: see the head of rma.h.
+ *
+ * **Death.** The memory of a peer that dies stays mapped. A handle's operation asks for the peer
+ * each 256th time that a worker uses such handles of that peer, and then not more often than every
+ * 20 ms; asymreg_flush() asks too. So puts that are followed by a flush fail within 20 ms.
+ *
+ * Threads: as the worker that it was bound with. Nothing here allocates but asymreg_bind(), which
+ * may when a segment is used for the first time. A handle is 32 bytes: many of them are best laid
+ * on a multiple of that (aligned_alloc()), and in huge pages.
+ *
+ * Source: ours; "Asymmetric Memory Extension for OpenSHMEM", section 3, searches for every
+ * operation.
+ */
+#ifndef ASYMREG_BOUND_H
+#define ASYMREG_BOUND_H
+
+#include <string.h>
+
+#include <asymreg/rma.h>
+
+#ifdef __cplusplus
+extern "C" {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* what is inline here is C */
+#endif
+
+/** What a worker's handles of one peer share. Of the library. */
+struct asymreg_watch {
+    const uint64_t *retired;       /**< the peer's count of what was unregistered */
+    uint32_t left;                 /**< operations until the peer is asked for */
+    uint32_t reserved;             /**< 0 */
+    struct asymreg_worker *worker; /**< whose it is */
+};
+
+/** A handle. Its members are for the functions below. */
+struct asymreg_bound {
+    char *at;                    /**< where the memory is in this process; NULL: it is not mapped */
+    uint64_t seen;               /**< the peer's count when the region was known to live */
+    struct asymreg_watch *watch; /**< shared by the handles of a worker and peer; NULL: not bound */
+    uint32_t bytes;              /**< how much is reached directly */
+    uint32_t tag; /**< what may be done directly, and above these bits the handle's number */
+};
+
+/**
+ * @brief Bind a stretch of a peer's region.
+ * @param worker  this thread's worker; every operation of the handle is one of it
+ * @param pe      the peer
+ * @param raddr   address there
+ * @param bytes   length, more than 0
+ * @param id      registration meant, or ASYMREG_ANY: the one that is there now
+ * @param bound   the handle
+ * @return 0, -EINVAL, or as asymreg_put() without permissions
+ *
+ * Cost: one lookup; the first time that a segment is used, its mapping. asymreg_forget() of the
+ * peer is ASYMREG_EBUSY until asymreg_unbind().
+ */
+ASYMREG_API int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
+                             uint64_t bytes, asymreg_id id, struct asymreg_bound *bound);
+
+/** @brief End a handle: before its worker is destroyed. One of zeros is allowed. */
+ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
+
+/**
+ * @brief Look whether a handle's region lives, and its peer.
+ * @param bound  the handle
+ * @return 0, ASYMREG_ESTALE, ASYMREG_EPEER, or as asymreg_refresh()
+ */
+ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
+
+/**
+ * @brief The memory itself, for loads and stores; NULL: there is no direct way.
+ *
+ * Nothing is checked when it is used: the owner may unregister meanwhile. It stays mapped until
+ * asymreg_unbind(). Memory that may not be written here must not be written.
+ */
+static inline void *asymreg_bound_ptr(const struct asymreg_bound *bound)
+{
+    return bound->at;
+}
+
+/** What asymreg_bound_put() does to memory: aligned words are written whole. */
+static inline void asymreg__store(char *to, const void *from, size_t bytes)
+{
+    uint64_t word;
+    uint32_t half;
+
+    if (bytes == 8 && (uintptr_t)to % 8 == 0) {
+        memcpy(&word, from, 8);
+        __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+    } else if (bytes == 4 && (uintptr_t)to % 4 == 0) {
+        memcpy(&half, from, 4);
+        __atomic_store_n((uint32_t *)(void *)to, half, __ATOMIC_RELEASE);
+    } else {
+        memcpy(to, from, bytes);
+    }
+}
+
+/** And asymreg_bound_get(). */
+static inline void asymreg__load(void *to, const char *from, size_t bytes)
+{
+    uint64_t word;
+    uint32_t half;
+
+    if (bytes == 8 && (uintptr_t)from % 8 == 0) {
+        word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
+        memcpy(to, &word, 8);
+    } else if (bytes == 4 && (uintptr_t)from % 4 == 0) {
+        half = __atomic_load_n((const uint32_t *)(const void *)from, __ATOMIC_ACQUIRE);
+        memcpy(to, &half, 4);
+    } else {
+        memcpy(to, from, bytes);
+    }
+}
+
+/** May this be done directly now? For the functions below. */
+static inline int asymreg__bound_begin(struct asymreg_bound *bound, uint64_t offset, uint64_t bytes,
+                                       uint32_t need)
+{
+    struct asymreg_watch *watch = bound->watch;
+
+    if (__builtin_expect(bytes - 1 >= bound->bytes || offset > bound->bytes - bytes ||
+                             !(bound->tag & need) || !watch->left ||
+                             __atomic_load_n(watch->retired, __ATOMIC_ACQUIRE) != bound->seen,
+                         0))
+        return 0;
+    watch->left--;
+    return 1;
+}
+
+/** And was the region there all the while? For the functions below. */
+static inline int asymreg__bound_end(struct asymreg_bound *bound)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (__builtin_expect(__atomic_load_n(bound->watch->retired, __ATOMIC_RELAXED) == bound->seen,
+                         1))
+        return 0;
+    return asymreg_bound_check(bound);
+}
+
+/** The rest of asymreg_bound_put(): whatever is not a store of a few bytes. */
+ASYMREG_API int asymreg_bound_put_rest(struct asymreg_bound *bound, uint64_t offset,
+                                       const void *src, size_t bytes);
+/** The rest of asymreg_bound_get(). */
+ASYMREG_API int asymreg_bound_get_rest(struct asymreg_bound *bound, uint64_t offset, void *dst,
+                                       size_t bytes);
+/** The rest of asymreg_bound_amo(). */
+ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
+                                       uint32_t bytes, uint64_t operand, uint64_t compare,
+                                       uint64_t *result);
+
+/**
+ * @brief As asymreg_put(), through a handle.
+ * @param bound   the handle
+ * @param offset  where in it
+ * @param src     bytes to copy; 4 or 8 aligned ones are stored at once
+ * @param bytes   how many
+ * @return 0; ASYMREG_ERANGE (outside of what is bound); -EINVAL (from NULL); or as asymreg_put()
+ *
+ * Cost: some loads of lines that all handles share, one of the handle's own, and the store.
+ */
+static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset, const void *src,
+                                    size_t bytes)
+{
+    if (!src || !asymreg__bound_begin(bound, offset, bytes, ASYMREG_WRITE))
+        return asymreg_bound_put_rest(bound, offset, src, bytes);
+    asymreg__store(bound->at + offset, src, bytes);
+    return asymreg__bound_end(bound);
+}
+
+/**
+ * @brief As asymreg_get(), through a handle.
+ * @param bound   the handle
+ * @param offset  where in it
+ * @param dst     where to; 4 or 8 aligned bytes of the peer's are loaded at once
+ * @param bytes   how many
+ * @return as asymreg_bound_put(); `dst` may be written on failure
+ */
+static inline int asymreg_bound_get(struct asymreg_bound *bound, uint64_t offset, void *dst,
+                                    size_t bytes)
+{
+    if (!dst || !asymreg__bound_begin(bound, offset, bytes, ASYMREG_READ))
+        return asymreg_bound_get_rest(bound, offset, dst, bytes);
+    asymreg__load(dst, bound->at + offset, bytes);
+    return asymreg__bound_end(bound);
+}
+
+/** What asymreg_bound_amo() does to 8 bytes. */
+static inline uint64_t asymreg__amo8(uint64_t *p, uint32_t which, uint64_t operand,
+                                     uint64_t compare)
+{
+    switch (which) {
+    case ASYMREG_AMO_SET:
+    case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_COMPARE_SWAP:
+        __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return compare;
+    case ASYMREG_AMO_AND: return __atomic_fetch_and(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_OR: return __atomic_fetch_or(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_XOR: return __atomic_fetch_xor(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_FETCH: return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
+    }
+}
+
+/** And to 4. */
+static inline uint32_t asymreg__amo4(uint32_t *p, uint32_t which, uint32_t operand,
+                                     uint32_t compare)
+{
+    switch (which) {
+    case ASYMREG_AMO_SET:
+    case ASYMREG_AMO_SWAP: return __atomic_exchange_n(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_COMPARE_SWAP:
+        __atomic_compare_exchange_n(p, &compare, operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return compare;
+    case ASYMREG_AMO_AND: return __atomic_fetch_and(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_OR: return __atomic_fetch_or(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_XOR: return __atomic_fetch_xor(p, operand, __ATOMIC_SEQ_CST);
+    case ASYMREG_AMO_FETCH: return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+    default: return __atomic_fetch_add(p, operand, __ATOMIC_SEQ_CST);
+    }
+}
+
+/**
+ * @brief As asymreg_amo(), through a handle.
+ * @param bound    the handle
+ * @param offset   where in it; the address is a multiple of `bytes`
+ * @param which    ASYMREG_AMO_*
+ * @param bytes    4 or 8
+ * @param operand  what to add, store or combine with
+ * @param compare  for ASYMREG_AMO_COMPARE_SWAP
+ * @param result   the value before; may be NULL
+ * @return as asymreg_bound_put(); as asymreg_amo(). With ASYMREG_ESTALE, when the region went at
+ *         the same time, it may have been done
+ */
+static inline int asymreg_bound_amo(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
+                                    uint32_t bytes, uint64_t operand, uint64_t compare,
+                                    uint64_t *result)
+{
+    char *at = bound->at + offset;
+    uint64_t old;
+    int rc;
+
+    if ((bytes != 4 && bytes != 8) || which > ASYMREG_AMO_SET || (uintptr_t)at % bytes ||
+        !asymreg__bound_begin(bound, offset, bytes, ASYMREG_ATOMIC))
+        return asymreg_bound_amo_rest(bound, offset, which, bytes, operand, compare, result);
+    old = bytes == 8
+              ? asymreg__amo8((uint64_t *)(void *)at, which, operand, compare)
+              : asymreg__amo4((uint32_t *)(void *)at, which, (uint32_t)operand, (uint32_t)compare);
+    if ((rc = asymreg__bound_end(bound)) < 0)
+        return rc;
+    if (result)
+        *result = old;
+    return 0;
+}
+
+#ifdef __cplusplus
+#pragma GCC diagnostic pop
+}
+#endif
+#endif /* ASYMREG_BOUND_H */

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a transport whose operations run in the target asks before it touches memory for a peer: see
+ * struct asymreg_guard. */
+#define _GNU_SOURCE
+#include "context.h"
+
+/* Whatever differs from what the peer has seen makes it look at the table again. */
+static int look(struct asymreg_context *c, uint64_t addr, uint64_t bytes, uint32_t need)
+{
+    const struct asymreg_region *r;
+
+    if (addr >= (uintptr_t)c->memory && addr - (uintptr_t)c->memory < c->bytes)
+        return need == ASYMREG_READ && bytes <= c->bytes - (addr - (uintptr_t)c->memory)
+                   ? 0
+                   : ASYMREG_EACCES;
+    if (c->guard_closed || !(r = asymreg__index_lookup(c->guard_reader, addr)) ||
+        r->last - addr < bytes - 1 || (need & ~r->prot))
+        return ASYMREG_ESTALE;
+    return 0;
+}
+
+static int enter(void *ctx, uint64_t addr, uint64_t bytes, uint32_t need)
+{
+    struct asymreg_context *c = ctx;
+    int rc;
+
+    pthread_mutex_lock(&c->guard_lock);
+    if ((rc = look(c, addr, bytes, need)) < 0)
+        pthread_mutex_unlock(&c->guard_lock);
+    return rc;
+}
+
+static void leave(void *ctx)
+{
+    pthread_mutex_unlock(&((struct asymreg_context *)ctx)->guard_lock);
+}
+
+int asymreg__guard_open(struct asymreg_context *c)
+{
+    const struct asymreg_guard guard = {enter, leave, c};
+    int rc;
+
+    if (c->t->ops->size < sizeof(*c->t->ops) || !c->t->ops->guard)
+        return 0;
+    if ((rc = asymreg__reader_create(asymreg__table_index(c->table), &c->guard_reader)) == 0)
+        c->t->ops->guard(c->t, &guard);
+    return rc;
+}
+
+void asymreg__guard_wait(struct asymreg_context *c)
+{
+    if (!c->guard_reader)
+        return;
+    pthread_mutex_lock(&c->guard_lock);
+    pthread_mutex_unlock(&c->guard_lock);
+}
+
+void asymreg__guard_close(struct asymreg_context *c)
+{
+    pthread_mutex_lock(&c->guard_lock);
+    c->guard_closed = 1;
+    asymreg__reader_destroy(c->guard_reader);
+    c->guard_reader = NULL;
+    pthread_mutex_unlock(&c->guard_lock);
+}

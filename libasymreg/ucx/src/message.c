@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Put, get and atomics as active messages. UCX would make them of messages of its own wherever no
+ * adapter reaches the target's memory, and its handlers believe every address. These look at the
+ * target's registrations first, and answer: so memory that is no longer registered is refused, and
+ * not touched.
+ *
+ * A request names its operation by a cookie, and the answer repeats that. Bytes of a put are copied
+ * before they are sent: when an operation is given up, UCX may still have them.
+ */
+#define _GNU_SOURCE
+#include "ucx.h"
+
+#include <asymreg/bound.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum { AM_REQUEST = 1, AM_ANSWER };
+
+/* What goes back; behind it the bytes of a get. */
+struct answer_head {
+    uint64_t cookie, value;
+    int32_t status;
+    uint32_t bytes;
+};
+_Static_assert(sizeof(struct answer_head) == 24, "no padding");
+
+/* An answer until UCX has sent it. */
+struct answer {
+    struct answer *next, **back;
+    struct ucx_transport *t;
+    uint32_t room; /* for data; 0: of those made beforehand */
+    struct answer_head head;
+    unsigned char data[];
+};
+#define SPARE_ANSWERS 64 /* of puts and atomics: without an allocation */
+
+static struct answer *take_answer(struct ucx_transport *t, uint32_t room)
+{
+    struct answer *a = room ? NULL : t->free_answers;
+
+    if (a)
+        t->free_answers = a->next;
+    else if (!(a = malloc(sizeof(*a) + room)))
+        return NULL;
+    a->t = t;
+    a->room = room;
+    a->next = t->answers;
+    a->back = &t->answers;
+    if (a->next)
+        a->next->back = &a->next;
+    t->answers = a;
+    return a;
+}
+
+static void put_answer(struct answer *a)
+{
+    *a->back = a->next;
+    if (a->next)
+        a->next->back = a->back;
+    if (a->room) {
+        free(a);
+        return;
+    }
+    a->next = a->t->free_answers;
+    a->t->free_answers = a;
+}
+
+static void on_answered(void *request, ucs_status_t status, void *arg)
+{
+    (void)status;
+    ucp_request_free(request);
+    put_answer(arg);
+}
+
+static void send_answer(ucp_ep_h to, struct answer *a)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                 UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_FLAGS,
+                                 .flags = UCP_AM_SEND_FLAG_EAGER,
+                                 .user_data = a};
+    ucs_status_ptr_t sent;
+    int tries = 0;
+
+    param.cb.send = on_answered;
+    do /* without an answer the peer waits for ever */
+        sent = ucp_am_send_nbx(to, AM_ANSWER, &a->head, sizeof(a->head), a->data, a->head.bytes,
+                               &param);
+    while (UCS_PTR_STATUS(sent) == UCS_ERR_NO_MEMORY && ++tries < 10);
+    if (!UCS_PTR_IS_PTR(sent))
+        put_answer(a);
+}
+
+/* Is this memory registered, for this, now? */
+static int check(struct ucx_transport *t, const struct request *q, size_t bytes, uint32_t *need)
+{
+    static const uint32_t needs[] = {ASYMREG_WRITE, ASYMREG_READ, ASYMREG_ATOMIC};
+    const struct place *p;
+
+    if (q->kind > MESSAGE_AMO || q->bytes > MAX_MESSAGE_BYTES || q->bytes == 0 ||
+        bytes != (q->kind == MESSAGE_PUT ? q->bytes : 0) ||
+        (q->kind == MESSAGE_AMO && ((q->bytes != 4 && q->bytes != 8) || q->addr % q->bytes ||
+                                    q->amo > 31 || !(ASYMREG_AMO_ALL >> q->amo & 1))))
+        return ASYMREG_ETRANSPORT;
+    *need = needs[q->kind];
+    if (q->place >= t->n_places || !(p = &t->places[q->place])->seq || p->seq != q->seq)
+        return ASYMREG_ESTALE;
+    if (q->addr < p->addr || q->bytes > p->bytes || q->addr - p->addr > p->bytes - q->bytes)
+        return ASYMREG_ERANGE;
+    return *need & ~p->prot ? ASYMREG_EACCES : 0;
+}
+
+/* Does what a peer asks for; the bytes of a get go into the answer. */
+static void carry_out(const struct request *q, const void *data, struct answer *a)
+{
+    void *here = (void *)(uintptr_t)q->addr; // NOLINT: an address of this process
+
+    if (q->kind == MESSAGE_PUT)
+        asymreg__store(here, data, q->bytes);
+    else if (q->kind == MESSAGE_GET)
+        asymreg__load(a->data, here, q->bytes);
+    else
+        a->head.value =
+            q->bytes == 4 ? asymreg__amo4(here, q->amo, (uint32_t)q->operand, (uint32_t)q->compare)
+                          : asymreg__amo8(here, q->amo, q->operand, q->compare);
+}
+
+static ucs_status_t on_request(void *arg, const void *header, size_t header_bytes, void *data,
+                               size_t bytes, const ucp_am_recv_param_t *param)
+{
+    struct ucx_transport *t = arg;
+    struct request q;
+    struct answer *a = NULL;
+    uint32_t need = 0, room;
+    int rc;
+
+    if (header_bytes != sizeof(q) || !(param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) ||
+        (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV))
+        return UCS_OK; /* nothing of this library's */
+    memcpy(&q, header, sizeof(q));
+    rc = check(t, &q, bytes, &need);
+    room = rc == 0 && q.kind == MESSAGE_GET ? q.bytes : 0;
+    if (!(a = take_answer(t, room))) {
+        rc = -ENOMEM;
+        room = 0;
+        a = take_answer(t, 0);
+    }
+    if (!a)
+        return UCS_OK;
+    a->head = (struct answer_head){.cookie = q.cookie, .bytes = room};
+    if (rc == 0 && t->guard.enter)
+        rc = t->guard.enter(t->guard.ctx, q.addr, q.bytes, need);
+    if (rc == 0) {
+        carry_out(&q, data, a);
+        if (t->guard.leave)
+            t->guard.leave(t->guard.ctx);
+    } else {
+        a->head.bytes = 0;
+    }
+    a->head.status = rc;
+    send_answer(param->reply_ep, a);
+    return UCS_OK;
+}
+
+/* What an operation has come to. */
+static ucs_status_t on_answer(void *arg, const void *header, size_t header_bytes, void *data,
+                              size_t bytes, const ucp_am_recv_param_t *param)
+{
+    struct ucx_transport *t = arg;
+    struct answer_head head;
+    struct req *r;
+
+    if (header_bytes != sizeof(head) || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV))
+        return UCS_OK;
+    memcpy(&head, header, sizeof(head));
+    if (!(r = asymreg_ucx__req_at(t, head.cookie)))
+        return UCS_OK; /* it has been given up */
+    if (head.status == 0 && r->message.kind == MESSAGE_GET) {
+        if (bytes == r->message.bytes)
+            memcpy(r->to, data, bytes);
+        else
+            head.status = ASYMREG_ETRANSPORT;
+    } else if (head.status == 0 && r->message.kind == MESSAGE_AMO && r->to) {
+        *(uint64_t *)r->to = head.value;
+    }
+    asymreg_ucx__detach(r, head.status < 0 ? head.status : 0);
+    asymreg_ucx__release(r);
+    t->done++;
+    return UCS_OK;
+}
+
+static void on_sent(void *request, ucs_status_t status, void *arg)
+{
+    struct req *r = arg;
+
+    ucp_request_free(request);
+    r->sending = false;
+    if (status != UCS_OK && r->ep) { /* then no answer comes */
+        asymreg_ucx__detach(r, asymreg_ucx__error(status));
+        r->t->done++;
+    }
+    asymreg_ucx__release(r);
+}
+
+int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const struct request *message,
+                      const void *data, void *to, struct asymreg_op *op)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                 UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_FLAGS,
+                                 .flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY};
+    size_t bytes = data ? message->bytes : 0;
+    ucs_status_ptr_t sent;
+    void *copy = NULL;
+    struct req *r;
+    int rc;
+
+    if (bytes > sizeof(r->small) && !(copy = malloc(bytes)))
+        return -ENOMEM;
+    if ((rc = asymreg_ucx__begin(t, ep, op, &r)) < 0) {
+        free(copy);
+        return rc;
+    }
+    r->message = *message;
+    r->message.cookie = (uint64_t)r->lives << 32 | r->number;
+    r->to = to;
+    r->copy = copy;
+    if (bytes)
+        memcpy(copy ? copy : r->small, data, bytes);
+    param.user_data = r;
+    param.cb.send = on_sent;
+    r->sending = true; /* it may be answered before the call returns */
+    sent = ucp_am_send_nbx(ep->ep, AM_REQUEST, &r->message, sizeof(r->message),
+                           copy ? copy : r->small, bytes, &param);
+    if (UCS_PTR_IS_PTR(sent))
+        return ASYMREG_PENDING;
+    r->sending = false;
+    if (UCS_PTR_IS_ERR(sent)) {
+        r->op = NULL;
+        asymreg_ucx__detach(r, 0);
+    }
+    asymreg_ucx__release(r);
+    return UCS_PTR_IS_ERR(sent) ? asymreg_ucx__error(UCS_PTR_STATUS(sent)) : ASYMREG_PENDING;
+}
+
+static int handle(struct ucx_transport *t, unsigned id, ucp_am_recv_callback_t cb)
+{
+    ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                  UCP_AM_HANDLER_PARAM_FIELD_CB |
+                                                  UCP_AM_HANDLER_PARAM_FIELD_ARG,
+                                    .id = id,
+                                    .cb = cb,
+                                    .arg = t};
+
+    switch (ucp_worker_set_am_recv_handler(t->worker, &param)) {
+    case UCS_OK: return 0;
+    case UCS_ERR_NO_MEMORY: return -ENOMEM;
+    default: return -EIO;
+    }
+}
+
+int asymreg_ucx__listen(struct ucx_transport *t)
+{
+    int rc;
+
+    for (int i = 0; i < SPARE_ANSWERS; i++) {
+        struct answer *a = malloc(sizeof(*a));
+
+        if (!a)
+            return -ENOMEM;
+        a->next = t->free_answers;
+        t->free_answers = a;
+    }
+    rc = handle(t, AM_REQUEST, on_request);
+    return rc < 0 ? rc : handle(t, AM_ANSWER, on_answer);
+}
+
+void asymreg_ucx__free_answers(struct ucx_transport *t)
+{
+    while (t->answers)
+        put_answer(t->answers);
+    while (t->free_answers) {
+        struct answer *a = t->free_answers;
+
+        t->free_answers = a->next;
+        free(a);
+    }
+}
