@@ -495,12 +495,12 @@ static int set_word(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t 
     uint64_t mask = av->tag_mask, word = addr | deposit(tag, mask);
     int rc;
 
-    if (extract(deposit(tag, mask), mask) != tag || (mask != 0 && deposit(tag, mask) == mask))
+    if (extract(deposit(tag, mask), mask) != tag)
         return RANKMAP_ETAG;
-    if (addr & mask) {
+    if (addr & mask || rankmap_av_word_escaped(word, mask)) {
         if ((rc = escape_set(av, id, addr, tag)) < 0)
             return rc;
-        word = mask;
+        word = UINT64_MAX;
     }
     __atomic_store_n((uint64_t *)(void *)(av->entries + id * 8), word, __ATOMIC_RELEASE);
     return 0;

@@ -2,22 +2,60 @@
 /*
  * From an array to its map.
  *
- * The regular detector: with p = 1, take s = a[p] − a[0] and continue while a[i + p] − a[i] = s;
- * where this first fails, at L = i + p, a level of L / p steps of s has ended, and the next one has
- * p = L. Each element is compared once, whatever the number of levels. L that is no multiple of p
- * is irregular, or the first block is cut (φ ≠ 0): then the first two runs tell the block, the
- * starts of the blocks are a shorter sequence that is detected the same way, and the guess is
- * compared with every element.
- *
+ * The quick detector finds shapes whose phase is 0: with p = 1, take s = a[p] − a[0] and continue
+ * while a[i + p] − a[i] = s; where this first fails, at L = i + p, a level of L / p steps of s has
+ * ended, and the next one has p = L. Each element is compared once, whatever the number of levels.
  * Differences are taken modulo 2^32 (2^64), since nothing is known of the ids yet; the bounds of
  * the shape, computed in integers, tell whether it is real.
+ *
+ * The other one finds every shape, level by level. Of a shape whose neighbouring levels cannot be
+ * merged, with blocks of c at the lowest level:
+ *
+ *   - All steps a[i + 1] − a[i] are the block's stride, but for every c-th, the boundaries. A
+ *     boundary may have that stride too, if a level above the second begins there; then the
+ *     boundaries before and after it have the same other step. So the ones that can be seen are c
+ *     or 2c apart; and where all are 2c apart, they have one step, and blocks of 2c give the same
+ *     ids with two levels.
+ *   - Where c > 2, two of the first three steps are the block's stride, which leaves one choice.
+ *     Where c = 2, every second step is.
+ *
+ * So one stride, size and head of the blocks is tried at each level, and the starts of the blocks
+ * are a sequence with one level less. Each level compares all its steps, as integers.
  */
 #include <errno.h>
 
 #include "internal.h"
 
-/* The array itself, or the starts of its blocks: `first`, then every step-th element from `start`
- * on. */
+/* Phase 0: whole blocks from rank 0 on, the last one possibly cut. */
+static bool detect_aligned(const struct ids *ids, struct shape *shape)
+{
+    size_t lag = 1, n = ids->n;
+
+    shape->n_levels = 0;
+    shape->phi = 0;
+    shape->o = (int64_t)ids_get(ids, 0);
+    shape->n = (uint32_t)n;
+    while (lag < n) {
+        uint64_t stride = ids_get(ids, lag) - ids_get(ids, 0);
+        size_t end = lag;
+
+        if (shape->n_levels == RANKMAP_MAX_LEVELS)
+            return false;
+        end += ids->a32 ? rankmap__lag32(ids->a32, n - lag, lag, (uint32_t)stride)
+                        : rankmap__lag64(ids->a64, n - lag, lag, stride);
+        if (end < n && end % lag)
+            return false;
+        shape->level[shape->n_levels].stride = (int64_t)stride;
+        shape->level[shape->n_levels++].count = end < n ? end / lag : 1;
+        lag = end;
+    }
+    if (shape->n_levels == 0)
+        shape->level[shape->n_levels++] = (struct rankmap_level){1, 0};
+    return true;
+}
+
+/* The array itself, or the starts of its blocks: `first`, which need not be in the array, then
+ * every step-th element from `start` on. */
 struct sequence {
     const struct ids *ids;
     int64_t first;
@@ -31,152 +69,158 @@ static int64_t sequence_at(const struct sequence *q, size_t i)
     return i == 0 ? q->first : (int64_t)ids_get(q->ids, q->start + (i - 1) * q->step);
 }
 
-static int64_t sequence_step(const struct sequence *q, size_t i, size_t lag)
+static int64_t sequence_step(const struct sequence *q, size_t i)
 {
-    return (int64_t)((uint64_t)sequence_at(q, i + lag) - (uint64_t)sequence_at(q, i));
+    return (int64_t)((uint64_t)sequence_at(q, i + 1) - (uint64_t)sequence_at(q, i));
 }
 
-/* First i below n - lag with at(i + lag) - at(i) ≠ stride. */
-static size_t sequence_lag(const struct sequence *q, size_t from, size_t lag, int64_t stride)
+/* The first step from i on that is not `stride`; n - 1, the number of steps, where there is none.
+ */
+static size_t next_break(const struct sequence *q, size_t i, int64_t stride)
 {
-    size_t i = from;
+    if (q->step == 1) { /* the array itself */
+        const uint32_t *a32 = q->ids->a32;
+        const uint64_t *a64 = q->ids->a64;
 
-    if (q->step == 1 && q->start == 1 && from == 0) /* the whole array */
-        return q->ids->a32 ? rankmap__lag32(q->ids->a32, q->n - lag, lag, (uint32_t)stride)
-                           : rankmap__lag64(q->ids->a64, q->n - lag, lag, (uint64_t)stride);
-    while (i + lag < q->n && sequence_step(q, i, lag) == stride)
+        if (a32)
+            while (i + 1 < q->n && (int64_t)a32[i + 1] - (int64_t)a32[i] == stride)
+                i++;
+        else
+            while (i + 1 < q->n && a64[i + 1] - a64[i] == (uint64_t)stride)
+                i++;
+        return i;
+    }
+    while (i + 1 < q->n && sequence_step(q, i) == stride)
         i++;
     return i;
 }
 
-/* Whole blocks from rank 0 on, the last one possibly cut. Levels are added to shape. */
-static bool detect_aligned(const struct sequence *q, struct shape *shape)
-{
-    size_t lag = 1;
-
-    shape->n_levels = 0;
-    shape->phi = 0;
-    shape->o = q->first;
-    while (lag < q->n) {
-        int64_t stride = sequence_step(q, 0, lag);
-        size_t end;
-
-        if (shape->n_levels == RANKMAP_MAX_LEVELS)
-            return false;
-        end = sequence_lag(q, 0, lag, stride) + lag;
-        if (end < q->n && end % lag)
-            return false;
-        shape->level[shape->n_levels].stride = stride;
-        shape->level[shape->n_levels++].count = end < q->n ? end / lag : 1;
-        lag = end;
-    }
-    if (shape->n_levels == 0)
-        shape->level[shape->n_levels++] = (struct rankmap_level){1, 0};
-    return true;
-}
-
-static bool detect_sequence(const struct sequence *q, struct shape *shape, uint32_t max_levels);
-
-/* The first block has `head` elements, the ones after it `count`, with `stride` inside. */
-static bool detect_blocks(const struct sequence *q, size_t head, size_t count, int64_t stride,
-                          struct shape *shape, uint32_t max_levels)
-{
-    size_t missing = count - head;
-    struct sequence starts = {
-        .ids = q->ids, .step = count * q->step, .start = q->start + (head - 1) * q->step};
-    struct shape upper;
-
-    starts.first = (int64_t)((uint64_t)q->first - missing * (uint64_t)stride);
-    starts.n = 1 + (q->n - head + count - 1) / count;
-    if (!detect_sequence(&starts, &upper, max_levels - 1) || upper.n_levels == RANKMAP_MAX_LEVELS)
-        return false;
-    shape->o = upper.o;
-    shape->phi = upper.phi * count + missing;
-    shape->n_levels = upper.n_levels + 1;
-    shape->level[0] = (struct rankmap_level){stride, count};
-    memcpy(&shape->level[1], upper.level, upper.n_levels * sizeof(upper.level[0]));
-    return true;
-}
-
-/* The first block is cut: its head has fewer elements than the block after it; or as many, when the
- * blocks of blocks are. */
-static bool detect_cut(const struct sequence *q, struct shape *shape, uint32_t max_levels,
-                       bool or_whole)
-{
-    size_t head, count;
+/* The lowest level of a sequence. */
+struct blocks {
     int64_t stride;
+    size_t count; /* elements of a block; 0: all is one progression */
+    size_t head;  /* elements of the first block */
+};
 
-    if (max_levels < 2 || q->n < 3)
-        return false;
-    /* A head of two elements and more has the stride of the block… */
-    stride = sequence_step(q, 0, 1);
-    head = sequence_lag(q, 0, 1, stride) + 1;
-    if (head >= 2 && head < q->n) {
-        count = sequence_lag(q, head, 1, stride) + 1 - head;
-        if (count + or_whole > head && detect_blocks(q, head, count, stride, shape, max_levels))
+/* Blocks whose steps inside are `stride`, if all breaks are the least distance of two apart, or
+ * twice that. */
+static bool blocks_of(const struct sequence *q, int64_t stride, struct blocks *b)
+{
+    size_t first = next_break(q, 0, stride), at = first, least = 0, n_steps = q->n - 1;
+
+    *b = (struct blocks){.stride = stride};
+    if (first == n_steps)
+        return true;
+    for (;;) {
+        size_t next = next_break(q, at + 1, stride), gap = next - at;
+
+        if (next >= n_steps)
+            break;
+        if (least == 0 || 2 * gap == least)
+            least = gap;
+        else if (gap != least && gap != 2 * least)
+            return false;
+        if (least == 1)
+            return false;
+        at = next;
+    }
+    b->count = least > 0 ? least : first + 1 > n_steps - first ? first + 1 : n_steps - first;
+    b->head = first % b->count + 1;
+    return true;
+}
+
+/* Blocks of two, the first of `head`, 1 or 2: every second step is the stride. */
+static bool pairs_of(const struct sequence *q, size_t head, struct blocks *b)
+{
+    size_t i = 2 - head;
+
+    *b = (struct blocks){.stride = sequence_step(q, i), .count = 2, .head = head};
+    while (i + 1 < q->n && sequence_step(q, i) == b->stride)
+        i += 2;
+    return i + 1 >= q->n;
+}
+
+static bool find_blocks(const struct sequence *q, struct blocks *b)
+{
+    int64_t steps[3];
+
+    if (q->n <= 2) {
+        *b = (struct blocks){.stride = q->n == 2 ? sequence_step(q, 0) : 1};
+        return true;
+    }
+    for (size_t i = 0; i < 3; i++)
+        steps[i] = sequence_step(q, i + 1 < q->n ? i : 0);
+    if (steps[0] == steps[1] || steps[0] == steps[2] || steps[1] == steps[2])
+        if (blocks_of(q, steps[1] == steps[2] ? steps[1] : steps[0], b))
             return true;
-    }
-    /* … one of a single element has not. */
-    stride = sequence_step(q, 1, 1);
-    count = sequence_lag(q, 1, 1, stride);
-    return count >= 2 && detect_blocks(q, 1, count, stride, shape, max_levels);
+    return pairs_of(q, 2, b) || pairs_of(q, 1, b);
 }
 
-static bool detect_sequence(const struct sequence *q, struct shape *shape, uint32_t max_levels)
-{
-    return max_levels > 0 && ((detect_aligned(q, shape) && shape->n_levels <= max_levels) ||
-                              detect_cut(q, shape, max_levels, true));
-}
-
-/*
- * Compares a shape with every element: those of the first period by the formula, the others with
- * the element a period before, from which they differ by the stride of the last level.
- */
-static bool verify(const struct ids *ids, const struct shape *shape)
-{
-    uint64_t period = rankmap__shape_period(shape), count = shape->level[0].count, x = shape->phi;
-    int64_t top = shape->level[shape->n_levels - 1].stride;
-    size_t head = min_u64(period, ids->n), rest = ids->n - head;
-
-    for (size_t i = 0; i < head;) { /* a run of the lowest digit at a time */
-        uint64_t run = shape->n_levels > 1 ? min_u64(head - i, count - x % count) : head;
-        uint64_t id = (uint64_t)rankmap__shape_at(shape, x);
-
-        for (uint64_t k = 0; k < run; k++, id += (uint64_t)shape->level[0].stride)
-            if (ids_get(ids, i + k) != id)
-                return false;
-        i += run;
-        x += run;
-    }
-    return (ids->a32 ? rankmap__lag32(ids->a32, rest, head, (uint32_t)top)
-                     : rankmap__lag64(ids->a64, rest, head, (uint64_t)top)) == rest;
-}
-
-/* 1 with a normalized shape that gives exactly these ids, at least one. */
-static int detect_shape(const struct ids *ids, struct shape *shape)
+static bool detect_any(const struct ids *ids, struct shape *shape)
 {
     struct sequence q = {
         .ids = ids, .first = (int64_t)ids_get(ids, 0), .start = 1, .step = 1, .n = ids->n};
+    uint64_t weight = 1;
+    struct blocks b;
+
+    *shape = (struct shape){.n = (uint32_t)ids->n};
+    for (;;) {
+        size_t missing;
+
+        if (shape->n_levels == RANKMAP_MAX_LEVELS || !find_blocks(&q, &b))
+            return false;
+        shape->level[shape->n_levels++] = (struct rankmap_level){b.stride, b.count};
+        if (b.count == 0)
+            break;
+        missing = b.count - b.head;
+        shape->phi += missing * weight;
+        weight *= b.count;
+        q.first = (int64_t)((uint64_t)q.first - missing * (uint64_t)b.stride);
+        q.start += (b.head - 1) * q.step;
+        q.step *= b.count;
+        q.n = 1 + (q.n - b.head + b.count - 1) / b.count;
+    }
+    shape->o = q.first;
+    return true;
+}
+
+/* Whether the first id of a digit of some level follows the one before by what a digit two levels
+ * and more below adds. Only then can a phase save a level: see the head of this file. */
+static bool hides_boundary(const struct shape *shape)
+{
+    for (uint32_t i = 0; i + 2 < shape->n_levels; i++) {
+        int64_t below = 0;
+
+        for (uint32_t j = i + 1; j < shape->n_levels; j++) {
+            below += (int64_t)(shape->level[j - 1].count - 1) * shape->level[j - 1].stride;
+            if (j >= i + 2 && shape->level[j].stride - below == shape->level[i].stride)
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool is_real(struct shape *shape, uint64_t limit)
+{
+    return rankmap__shape_normalize(shape, limit) == 0 && rankmap__shape_storable(shape);
+}
+
+/* Whether a normalized shape, then in *shape, gives exactly these ids, at least one. */
+static bool detect_shape(const struct ids *ids, struct shape *shape)
+{
     uint64_t limit = ids->a32 ? UINT64_C(1) << 32 : RANKMAP_ID_LIMIT;
-    struct shape cut;
-    int found = 0;
+    struct shape any;
+    bool found;
 
     if (ids_get(ids, 0) >= limit)
-        return 0;
-    if (detect_aligned(&q, shape)) {
-        shape->n = (uint32_t)ids->n;
-        found = rankmap__shape_normalize(shape, limit) == 0 && rankmap__shape_storable(shape);
-    }
-    /* Three levels may be two whose first block is cut. */
-    if (found && shape->n_levels < 3)
-        return 1;
-    if (detect_cut(&q, &cut, found ? shape->n_levels - 1 : RANKMAP_MAX_LEVELS, !found)) {
-        cut.n = (uint32_t)ids->n;
-        if (rankmap__shape_normalize(&cut, limit) == 0 && rankmap__shape_storable(&cut) &&
-            verify(ids, &cut)) {
-            *shape = cut;
-            return 1;
-        }
+        return false;
+    found = detect_aligned(ids, shape) && is_real(shape, limit);
+    if (found && !(shape->n_levels >= 3 && hides_boundary(shape)))
+        return true;
+    if (detect_any(ids, &any) && is_real(&any, limit) &&
+        !(found && any.n_levels >= shape->n_levels)) {
+        *shape = any;
+        return true;
     }
     return found;
 }

@@ -96,6 +96,28 @@ static int contains(const struct rankmap *a, const struct rankmap *b)
     return rc;
 }
 
+static uint64_t *sorted_ids(const struct rankmap *map, uint64_t *ids, uint64_t *scratch)
+{
+    rankmap__expand(map, 0, map->n, ids);
+    rankmap__sort(ids, scratch, map->n, 0, rankmap__bit_length(RANKMAP_ID_LIMIT - 1));
+    return ids;
+}
+
+/* Whether two maps of one size, with equal ids among theirs, have each id equally often. */
+static int same_multiset(const struct rankmap *a, const struct rankmap *b)
+{
+    size_t n = a->n;
+    uint64_t *ids = rankmap__alloc(&rankmap__libc, 3 * n, sizeof(*ids)), *scratch = ids + 2 * n;
+    int same;
+
+    if (!ids)
+        return -ENOMEM;
+    same =
+        memcmp(sorted_ids(a, ids, scratch), sorted_ids(b, ids + n, scratch), n * sizeof(*ids)) == 0;
+    rankmap__free(&rankmap__libc, ids);
+    return same;
+}
+
 int rankmap_compare(const struct rankmap *a, const struct rankmap *b)
 {
     uint64_t min_a, max_a, min_b, max_b;
@@ -128,9 +150,9 @@ int rankmap_compare(const struct rankmap *a, const struct rankmap *b)
     }
     if (same_ids(a, b))
         return RANKMAP_IDENT;
-    if (!(a->flags & b->flags & MAP_DISTINCT))
+    if ((a->flags ^ b->flags) & MAP_DISTINCT)
         return RANKMAP_UNEQUAL;
-    rc = contains(a, b);
+    rc = a->flags & MAP_DISTINCT ? contains(a, b) : same_multiset(a, b);
     return rc < 0 ? rc : rc ? RANKMAP_SIMILAR : RANKMAP_UNEQUAL;
 }
 

@@ -19,9 +19,14 @@ static int keep_or_pack(const struct make *mk, struct rankmap *map, struct rankm
     int rc;
 
     made.distinct = map->flags & MAP_DISTINCT;
-    if (map->n_levels >= 3 && map->n <= BLOCK && !(mk->flags & RANKMAP_FAST)) {
+    if (map->n_levels >= 3 && map->n <= BLOCK) {
+        unsigned bits;
+
         rankmap__bounds(map, &min, &max);
-        if (bytes > rankmap__packed_bytes(map->n, rankmap__bit_length(max - min))) {
+        bits = rankmap__bit_length(max - min);
+        if (mk->flags & RANKMAP_FAST && bits < 32)
+            bits = 32;
+        if (bytes > rankmap__packed_bytes(map->n, bits)) {
             rankmap__expand(map, 0, map->n, scratch);
             rc = rankmap__from_table(&made, &ids, min, max, false, SIZE_MAX, &packed);
             rankmap_unref(map);

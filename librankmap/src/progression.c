@@ -43,20 +43,14 @@ static uint64_t index_from(int64_t first, uint64_t stride, int64_t bound)
     return bound <= first ? 0 : ((uint64_t)(bound - first) + stride - 1) / stride;
 }
 
-/*
- * Which elements of a are in b: indices of a, themselves a progression with a positive stride. Ids
- * are within ±2^45, strides below 2^40 and not 0 where there are two elements. Returns false where
- * there are none.
- */
-bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a)
+/* rankmap__piece_meet() of pieces that have elements, none of them twice. */
+static bool pieces_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a)
 {
     uint64_t sa = a->n > 1 ? abs_i64(a->stride) : 1, sb = b->n > 1 ? abs_i64(b->stride) : 1;
     bool down = a->n > 1 && a->stride < 0;
     int64_t a_low, b_low, b_high, inverse, delta;
     uint64_t g, period, from, to, start;
 
-    if (a->n == 0 || b->n == 0)
-        return false;
     a_low = down ? a->first + a->stride * (int64_t)(a->n - 1) : a->first;
     b_low = b->n > 1 && b->stride < 0 ? b->first + b->stride * (int64_t)(b->n - 1) : b->first;
     b_high = b_low + (int64_t)(sb * (b->n - 1));
@@ -83,5 +77,25 @@ bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct pi
     index_of_a->n = (to - start) / period + 1;
     index_of_a->stride = (int64_t)period;
     index_of_a->first = (int64_t)(down ? a->n - 1 - (start + (index_of_a->n - 1) * period) : start);
+    return true;
+}
+
+/*
+ * Which elements of a are in b: indices of a, themselves a progression with a positive stride. Ids
+ * are within ±2^45, strides below 2^40. Returns false where there are none.
+ */
+bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a)
+{
+    struct piece one_a = {a->first, 1, 1}, one_b = {b->first, 1, 1};
+
+    if (a->n == 0 || b->n == 0)
+        return false;
+    if (b->stride == 0)
+        b = &one_b;
+    if (a->stride != 0)
+        return pieces_meet(a, b, index_of_a);
+    if (!pieces_meet(&one_a, b, index_of_a))
+        return false;
+    *index_of_a = (struct piece){0, 1, a->n}; /* one id, so all of them or none */
     return true;
 }

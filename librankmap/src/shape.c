@@ -168,6 +168,7 @@ static int check_strides(const struct shape *shape)
  */
 int rankmap__shape_normalize(struct shape *shape, uint64_t id_limit)
 {
+    struct shape untrimmed;
     int64_t min, max;
     int rc;
 
@@ -182,9 +183,14 @@ int rankmap__shape_normalize(struct shape *shape, uint64_t id_limit)
         return rc;
     reduce_phase(shape);
     if (shape->n_levels > 1) {
+        untrimmed = *shape;
         trim_two_blocks(shape);
         merge_levels(shape);
         reduce_phase(shape);
+        /* what nests is known to be distinct without a look at the ranks */
+        if (shape->n_levels >= 3 && !rankmap__shape_nests(shape) &&
+            rankmap__shape_nests(&untrimmed))
+            *shape = untrimmed;
     }
     if (shape->n_levels > 1 && shape->n == 2) {
         int64_t first = rankmap__shape_at(shape, shape->phi);

@@ -2,6 +2,7 @@
 /* The address vector: entries of each width, tags and their escape, groups that come, grow and go,
  * flat ids in maps. */
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "rankmap_tools.h"
 
@@ -107,19 +108,21 @@ static void tags_and_escapes(void **state)
 
     (void)state;
     group_add(av, 5000);
-    assert_int_equal(rankmap_av_set(av, 3, 0x1000, 7), RANKMAP_ETAG); /* all ones is the escape */
     assert_int_equal(rankmap_av_set(av, 3, 0x1000, 8), RANKMAP_ETAG);
+    assert_int_equal(rankmap_av_set(av, 3, 0x1000, 7), 0); /* all ones is a tag as any other */
+    assert_int_equal(words[3], TOP_BIT | 6 | 0x1000);
+    has(av, 3, 0x1000, 7);
     assert_int_equal(rankmap_av_set(av, 3, 0x1000, 5), 0);
     assert_int_equal(words[3], TOP_BIT | 2 | 0x1000);
     assert_int_equal(rankmap_av_word_addr(words[3], TOP_BIT | 6), 0x1000);
     assert_false(rankmap_av_word_escaped(words[3], TOP_BIT | 6));
     unescaped = info_of(av).bytes;
     for (uint64_t id = 0; id < 5000; id += 2) /* these addresses use the bits of the tag */
-        assert_int_equal(rankmap_av_set(av, id, UINT64_MAX - id, id % 7), 0);
+        assert_int_equal(rankmap_av_set(av, id, UINT64_MAX - id, id % 8), 0);
     assert_true(rankmap_av_word_escaped(words[2], TOP_BIT | 6));
     assert_true(info_of(av).bytes > unescaped + 2500 * 24);
     for (uint64_t id = 0; id < 5000; id += 2)
-        has(av, id, UINT64_MAX - id, id % 7);
+        has(av, id, UINT64_MAX - id, id % 8);
     has(av, 3, 0x1000, 5);
     has(av, 1, 0, 0);                                    /* never set */
     assert_int_equal(rankmap_av_set(av, 2, 0x40, 1), 0); /* and back */
@@ -132,6 +135,29 @@ static void tags_and_escapes(void **state)
     assert_int_equal(rankmap_av_set(av, 0, UINT64_MAX, 0), 0);
     has(av, 0, UINT64_MAX, 0);
     assert_int_equal(rankmap_av_set(av, 0, 1, 1), RANKMAP_ETAG);
+    rankmap_av_destroy(av);
+}
+
+/* The paper's own case: one bit, two transports. */
+static void one_tag_bit(void **state)
+{
+    const uint64_t addrs[] = {0, 0x1000, TOP_BIT - 1, TOP_BIT, TOP_BIT | 5, UINT64_MAX};
+    struct rankmap_av *av = av_new(8, 100, TOP_BIT);
+    const uint64_t *words = info_of(av).base;
+
+    (void)state;
+    group_add(av, 100);
+    for (uint64_t tag = 0; tag < 2; tag++)
+        for (uint64_t i = 0; i < 6; i++) {
+            bool escaped = addrs[i] >= TOP_BIT || (tag == 1 && addrs[i] == TOP_BIT - 1);
+
+            assert_int_equal(rankmap_av_set(av, i, addrs[i], tag), 0);
+            has(av, i, addrs[i], tag);
+            assert_int_equal(rankmap_av_word_escaped(words[i], TOP_BIT), escaped);
+            if (!escaped)
+                assert_int_equal(rankmap_av_word_addr(words[i], TOP_BIT), addrs[i]);
+        }
+    assert_int_equal(rankmap_av_set(av, 0, 1, 2), RANKMAP_ETAG);
     rankmap_av_destroy(av);
 }
 
@@ -359,10 +385,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_options),      cmocka_unit_test(widths),
-        cmocka_unit_test(tags_and_escapes), cmocka_unit_test(implicit),
-        cmocka_unit_test(groups),           cmocka_unit_test(many_groups),
-        cmocka_unit_test(flat_ids),         cmocka_unit_test(readers),
-        cmocka_unit_test(size_of_info),
+        cmocka_unit_test(tags_and_escapes), cmocka_unit_test(one_tag_bit),
+        cmocka_unit_test(implicit),         cmocka_unit_test(groups),
+        cmocka_unit_test(many_groups),      cmocka_unit_test(flat_ids),
+        cmocka_unit_test(readers),          cmocka_unit_test(size_of_info),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,10 +51,73 @@ static void node_maps_are_no_groups(void **state)
     assert_null(map);
     assert_int_equal(reverse_ranks(nodes, NULL, &map), 0); /* but it can be composed */
     HAS_IDS(map, 1, 1, 1, 1, 0, 0, 0, 0);
-    assert_int_equal(rankmap_compare(map, nodes), RANKMAP_UNEQUAL);
+    assert_int_equal(rankmap_compare(map, nodes), RANKMAP_SIMILAR);
     rankmap_unref(map);
     rankmap_unref(world);
     rankmap_unref(nodes);
+}
+
+/* A child of equal ids on runs; the same ids as often, and not as often, in another order. */
+static void equal_ids(void **state)
+{
+    struct rankmap_opts dup = {.size = sizeof(dup), .flags = RANKMAP_ALLOW_DUPLICATES};
+    const struct rankmap_range ranges[] = {{0, 99, 1}, {200, 299, 1}, {500, 520, 1}};
+    struct rankmap *runs, *map = NULL, *other;
+
+    (void)state;
+    assert_int_equal(rankmap_from_ranges(ranges, 3, NULL, &runs, NULL), 0);
+    assert_int_equal(kind_of(runs), RANKMAP_RUNS);
+    assert_int_equal(include_ranks(runs, IDS(105, 105), 2, &dup, &map), 0);
+    HAS_IDS(map, 205, 205);
+    rankmap_unref(map);
+    map = NULL;
+    assert_int_equal(include_ranks(runs, IDS(105, 105), 2, NULL, &map), RANKMAP_EDUP);
+    assert_null(map);
+    rankmap_unref(runs);
+    assert_int_equal(rankmap_from_ids(IDS(0, 0, 1), 4, 3, &dup, &map, NULL), 0);
+    assert_int_equal(rankmap_from_ids(IDS(1, 0, 0), 4, 3, &dup, &other, NULL), 0);
+    assert_int_equal(rankmap_compare(map, other), RANKMAP_SIMILAR);
+    rankmap_unref(other);
+    assert_int_equal(rankmap_from_ids(IDS(1, 1, 0), 4, 3, &dup, &other, NULL), 0);
+    assert_int_equal(rankmap_compare(map, other), RANKMAP_UNEQUAL);
+    rankmap_unref(other);
+    rankmap_unref(map);
+}
+
+/* MPI_Comm_split() by rows, columns and a key that reverses; members of other colors are not
+ * needed. */
+static void splits(void **state)
+{
+    enum { N = 12 };
+    struct rankmap_member all[N], mine[4], twice[2] = {{5, 0, 0}, {5, 0, 1}};
+    struct rankmap *world = affine(100, 1, N), *map = NULL;
+    struct rankmap_error err;
+
+    (void)state;
+    for (uint32_t r = 0; r < N; r++)
+        all[r] = (struct rankmap_member){r, (int32_t)(r % 3), -(int32_t)r};
+    assert_int_equal(rankmap_split(world, all, N, 1, NULL, &map, NULL), 0);
+    HAS_IDS(map, 110, 107, 104, 101);
+    assert_int_equal(kind_of(map), RANKMAP_STRIDE);
+    rankmap_unref(map);
+    for (uint32_t i = 0; i < 4; i++)
+        mine[i] = (struct rankmap_member){.rank = 11 - i, .color = 2};
+    assert_int_equal(rankmap_split(world, mine, 4, 2, NULL, &map, NULL), 0);
+    HAS_IDS(map, 108, 109, 110, 111);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_split(world, all, N, 7, NULL, &map, NULL), 0);
+    assert_int_equal(rankmap_size(map), 0);
+    rankmap_unref(map);
+    map = NULL;
+    assert_int_equal(rankmap_split(world, twice, 2, 0, NULL, &map, &err), RANKMAP_EDUP);
+    assert_string_equal(err.text, "two members are rank 5");
+    all[4].rank = N;
+    assert_int_equal(rankmap_split(world, all, N, 1, NULL, &map, &err), RANKMAP_ERANGE);
+    assert_string_equal(err.text, "member 4 is rank 12, and the parent has 12 ranks");
+    assert_int_equal(rankmap_split(world, NULL, 1, 1, NULL, &map, &err), -EINVAL);
+    assert_int_equal(rankmap_split(NULL, all, N, 1, NULL, &map, NULL), -EINVAL);
+    assert_null(map);
+    rankmap_unref(world);
 }
 
 /* A node map that is irregular and one rank of each of its nodes: a group again, as a view and as a
@@ -425,6 +488,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peers_get_these_wrong),
         cmocka_unit_test(node_maps_are_no_groups),
+        cmocka_unit_test(equal_ids),
+        cmocka_unit_test(splits),
         cmocka_unit_test(blocks_of_even_splits),
         cmocka_unit_test(bricks),
         cmocka_unit_test(children_out_of_range),

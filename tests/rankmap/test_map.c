@@ -579,6 +579,32 @@ static void size_of_info(void **state)
     rankmap_unref(map);
 }
 
+/* Grids of four levels whose first block is cut, by steps that hide a boundary too. */
+static void phased_grids(void **state)
+{
+    const struct rankmap_level cases[][4] = {
+        {{-1, 2}, {6, 9}, {162, 3}, {2430, 0}},
+        {{1, 3}, {7, 2}, {10, 5}, {100, 0}}, /* the step into a third level is that of the first */
+        {{2, 5}, {100, 2}, {10, 2}, {1000, 0}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        for (uint64_t phi = 0; phi < 20; phi++) {
+            struct rankmap *map, *found = NULL;
+            uint64_t ids[400];
+
+            assert_int_equal(make_layout(1000, cases[i], 4, phi, 400, NULL, &map), 0);
+            assert_int_equal(rankmap_ids(map, 0, 400, sizeof(ids[0]), ids), 0);
+            assert_int_equal(rankmap_from_ids(ids, sizeof(ids[0]), 400, NULL, &found, NULL), 0);
+            assert_int_equal(rankmap_compare(map, found), RANKMAP_IDENT);
+            assert_true(kind_of(found) <= RANKMAP_MD);
+            assert_true(query(found).model_bytes <= 72);
+            rankmap_unref(found);
+            rankmap_unref(map);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -590,7 +616,8 @@ int main(void)
         cmocka_unit_test(duplicates),     cmocka_unit_test(edges),
         cmocka_unit_test(described),      cmocka_unit_test(explained),
         cmocka_unit_test(bulk),           cmocka_unit_test(every_form_at_every_base),
-        cmocka_unit_test(far_blocks),     cmocka_unit_test(size_of_info),
+        cmocka_unit_test(phased_grids),   cmocka_unit_test(far_blocks),
+        cmocka_unit_test(size_of_info),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,8 +12,9 @@
  *
  *   - implicit, 0 bytes: address = first + step·lpid for each group, as with FI_AV_TABLE;
  *   - 8 bytes: the address with a tag (which transport, which rail) in bits that the caller knows
- *     to be spare. Every insert is checked: an address that uses these bits goes to a side table,
- *     and its entry carries the **escape**, a tag of all ones, which no caller may use. Without tag
+ *     to be spare; one bit suffices for two transports. Every insert is checked: an address that
+ *     uses these bits goes to a side table, and its entry is the **escape**, 64 bits of 1. The one
+ *     address whose entry would be 64 bits of 1 by itself goes to the side table too. Without tag
  *     bits, there is no escape;
  *   - 12 or 16 bytes: the address and 32 or 64 bits of tag.
  *
@@ -68,7 +69,7 @@ struct rankmap_av_opts {
 /** What rankmap_av_get() returns. */
 struct rankmap_av_entry {
     uint64_t addr;
-    uint64_t tag; /**< right-aligned: 0 to 2^(bits of tag_mask) - 2, 2^32 - 1, 2^64 - 1 */
+    uint64_t tag; /**< right-aligned: 0 to 2^(bits of tag_mask) - 1, 2^32 - 1, 2^64 - 1 */
 };
 
 /** A process group. */
@@ -143,7 +144,7 @@ static inline uint64_t rankmap_av_word_addr(uint64_t word, uint64_t tag_mask)
 /** @brief 1 when an 8-byte entry is escaped: ask rankmap_av_get(). */
 static inline int rankmap_av_word_escaped(uint64_t word, uint64_t tag_mask)
 {
-    return tag_mask != 0 && (word & tag_mask) == tag_mask;
+    return tag_mask != 0 && word == UINT64_MAX;
 }
 
 /**

@@ -7,7 +7,8 @@
  *
  * | MPI | here |
  * |---|---|
- * | MPI_Group_incl, MPI_Comm_split | rankmap_from_ids() of the ranks, rankmap_compose() |
+ * | MPI_Group_incl | rankmap_from_ids() of the ranks, rankmap_compose() |
+ * | MPI_Comm_split | rankmap_split() |
  * | MPI_Group_range_incl | rankmap_from_ranges(), rankmap_compose() |
  * | MPI_Group_excl, _range_excl | the same, with rankmap_exclude() |
  * | ranks in reverse | rankmap_compose() with rankmap_affine(n - 1, -1, n) |
@@ -44,7 +45,7 @@ extern "C" {
 
 /** The same ids in the same order: MPI_IDENT. */
 #define RANKMAP_IDENT 0
-/** The same ids in another order: MPI_SIMILAR. */
+/** The same ids, each equally often, in another order: MPI_SIMILAR. */
 #define RANKMAP_SIMILAR 1
 /** Other ids: MPI_UNEQUAL. */
 #define RANKMAP_UNEQUAL 2
@@ -82,6 +83,41 @@ extern "C" {
  */
 RANKMAP_API int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
                                 const struct rankmap_opts *opts, struct rankmap **out);
+
+/** What a rank gives to MPI_Comm_split(). */
+struct rankmap_member {
+    uint32_t rank; /**< in the parent */
+    int32_t color; /**< which new communicator it joins; another's color otherwise */
+    int32_t key; /**< ranks of the new one are in the order of keys, equal keys in that of ranks */
+};
+
+/**
+ * @brief MPI_Comm_split(): the map of one color.
+ *
+ * Only members of that color are looked at, so that only they need be gathered, in any order:
+ *
+ *   - colors and keys of all ranks, from an all-gather: pass them all, each process its own color
+ *   - members of the own color alone, from a runtime that brings together equal colors (a key-value
+ *     store, a sort over the processes): pass those
+ *   - keys that are all alike, as most programs have them: they need not travel; leave them 0
+ *   - colors that every process can compute (nodes, rows, halves): nothing is gathered at all
+ *
+ * @param parent     any map; a view keeps a reference to it
+ * @param members    array of n_members; each rank of the color once
+ * @param n_members  how many
+ * @param color      the own color. A process with MPI_UNDEFINED does not call
+ * @param opts       or NULL
+ * @param out        the map; the empty one if no member has the color
+ * @param err        the member that the parent does not have, or the rank that comes twice; or NULL
+ * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP, -ENOMEM, -EINVAL
+ *
+ * @cost O(n_members), then that of rankmap_from_ids() and rankmap_compose(); 16 bytes a member of
+ * scratch. Keys in order are not sorted
+ * @source ours
+ */
+RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_member *members,
+                              size_t n_members, int32_t color, const struct rankmap_opts *opts,
+                              struct rankmap **out, struct rankmap_error *err);
 
 /**
  * @brief All ranks of a map but the given ones.
@@ -156,7 +192,8 @@ RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ra
  * @brief MPI_Group_compare().
  * @param a,b  maps
  * @return RANKMAP_IDENT, RANKMAP_SIMILAR or RANKMAP_UNEQUAL, or -ENOMEM
- * @cost O(1) for affine maps and for maps of equal parameters; otherwise O(n)
+ * @cost O(1) for affine maps and for maps of equal parameters; otherwise O(n), with 24 bytes a rank
+ * of scratch where both have equal ids
  */
 RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b);
 

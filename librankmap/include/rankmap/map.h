@@ -66,9 +66,10 @@ struct rankmap;
 struct rankmap_opts {
     size_t size;                               /**< sizeof(struct rankmap_opts) */
     const struct rankmap_allocator *allocator; /**< NULL: libc's */
-    uint64_t id_limit;                         /**< ids must be below this; 0: RANKMAP_ID_LIMIT */
-    uint32_t flags;                            /**< RANKMAP_ALLOW_DUPLICATES and so on */
-    uint32_t reserved;                         /**< 0 */
+    uint64_t id_limit; /**< ids must be below this; 0: RANKMAP_ID_LIMIT. Above that:
+                          RANKMAP_ERANGE */
+    uint32_t flags;    /**< RANKMAP_ALLOW_DUPLICATES and so on */
+    uint32_t reserved; /**< 0 */
 };
 
 /**
@@ -106,8 +107,9 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
 /**
  * @brief The map of an array of ids: detects its model.
  *
- *   - One pass over the array finds a regular model, about as fast as memory delivers. It compares
- *     every element: no regular array is missed and none is invented.
+ *   - One pass over the array finds a regular model without phase, about as fast as memory
+ *     delivers; two find one with a phase. Every element is compared: no regular array of up to
+ *     RANKMAP_MAX_LEVELS levels is missed, and none is invented.
  *   - Equal ids are found by the model (regular), or with a scratch of one bit an id of the range,
  *     or 16 bytes a rank where that is much less.
  *   - 64-bit ids are flat ids over several process groups (the paper's mlut).

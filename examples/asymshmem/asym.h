@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the interposed calls are made of: is an address symmetric, and the operations on one that is
+ * not. Each takes the call's name for its message and ends the job if it fails. */
+#ifndef ASYMSHMEM_ASYM_H
+#define ASYMSHMEM_ASYM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Between pshmem_init() and pshmem_finalize(), by all PEs. */
+void asym_begin(void);
+void asym_end(void);
+
+/* Whether the OpenSHMEM itself reaches an address. */
+bool is_symmetric(const void *addr, int pe);
+
+/* Whether bytes of a PE are registered; false for all of another PE that has gone. */
+bool asym_accessible(const void *addr, int pe);
+
+/* n elements of `size` bytes each, strides in elements. Complete at the PE when they return. */
+void asym_put(const char *call, void *to, const void *from, ptrdiff_t to_stride,
+              ptrdiff_t from_stride, size_t n, size_t size, int pe);
+void asym_get(const char *call, void *to, const void *from, ptrdiff_t to_stride,
+              ptrdiff_t from_stride, size_t n, size_t size, int pe);
+
+enum asym_op { OP_FETCH, OP_SET, OP_COMPARE_SWAP, OP_ADD, OP_AND, OP_OR, OP_XOR };
+
+/* An atomic on 4 or 8 bytes. value, compare and before point to as many; compare is NULL but for
+ * OP_COMPARE_SWAP, before may be NULL. */
+void asym_atomic(const char *call, enum asym_op op, const void *addr, size_t size,
+                 const void *value, const void *compare, void *before, int pe);
+
+#endif

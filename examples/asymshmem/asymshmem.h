@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Asymmetric memory for OpenSHMEM programs: the two calls of "Asymmetric Memory Extension for
+ * OpenSHMEM", section 2, that the standard has no name for. libasymshmem, linked before the
+ * OpenSHMEM or preloaded, then lets every put, get, atomic, wait and test of <shmem.h> take
+ * addresses of registered memory: an address means memory of the PE that is named beside it.
+ *
+ *   - Not collective: a PE registers what it has, when it has it, and tells others the address.
+ *   - Memory that is symmetric is used as before. An address that is symmetric in the calling PE is
+ *     never looked for among registered memory.
+ *   - All PEs are on one node.
+ *   - Atomics on registered memory are atomic with each other, not with those on symmetric memory
+ *     and not with loads and stores.
+ *   - A call that fails ends the job, as one with a bad symmetric address does, with a line that
+ *     names the call, the address, the PE and the reason.
+ */
+#ifndef ASYMSHMEM_H
+#define ASYMSHMEM_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Registers memory of any kind: malloc'd, mapped, static, of the stack. It may not overlap what is
+ * registered. 0, or a negative code of asymreg_register(). */
+int shmemx_register(void *addr, size_t bytes);
+
+/* Ends the registration that begins at addr. Accesses that others begin afterwards fail; the caller
+ * sees to it that none is under way. 0, or a negative code of libasymreg. */
+int shmemx_unregister(void *addr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The calls of <shmem.h> that take the address of another PE's memory, each as the OpenSHMEM's own
+ * (pshmem_...) if the address is symmetric, else by asym.c. A list of types makes the calls of a
+ * class; each exists with a context and without. The compiler holds them against the declarations
+ * of shmem.h.
+ *
+ * Wait and test need nothing here: they look at memory of the calling PE.
+ */
+#include <pshmem.h>
+#include <shmem.h>
+
+#include "asym.h"
+
+#define BARE(...) __VA_ARGS__
+
+/* shmem_NAME and shmem_ctx_NAME: PARAMS and ARGS in parentheses; REMOTE is the address that counts,
+ * ASYM what is done where it is not symmetric. `call` is the name there. */
+#define CALL(NAME, PARAMS, ARGS, REMOTE, ASYM)                                                     \
+    void shmem_##NAME(BARE PARAMS)                                                                 \
+    {                                                                                              \
+        static const char call[] = "shmem_" #NAME;                                                 \
+                                                                                                   \
+        if (is_symmetric(REMOTE, pe))                                                              \
+            pshmem_##NAME(BARE ARGS);                                                              \
+        else                                                                                       \
+            ASYM;                                                                                  \
+    }
+#define CALL_OF(T, NAME, PARAMS, ARGS, REMOTE, ASYM)                                               \
+    T shmem_##NAME(BARE PARAMS)                                                                    \
+    {                                                                                              \
+        static const char call[] = "shmem_" #NAME;                                                 \
+        T result;                                                                                  \
+                                                                                                   \
+        if (is_symmetric(REMOTE, pe))                                                              \
+            return pshmem_##NAME(BARE ARGS);                                                       \
+        ASYM;                                                                                      \
+        return result;                                                                             \
+    }
+#define BOTH(NAME, PARAMS, ARGS, REMOTE, ASYM)                                                     \
+    CALL(NAME, PARAMS, ARGS, REMOTE, ASYM)                                                         \
+    CALL(ctx_##NAME, (shmem_ctx_t ctx, BARE PARAMS), (ctx, BARE ARGS), REMOTE, ASYM)
+#define BOTH_OF(T, NAME, PARAMS, ARGS, REMOTE, ASYM)                                               \
+    CALL_OF(T, NAME, PARAMS, ARGS, REMOTE, ASYM)                                                   \
+    CALL_OF(T, ctx_##NAME, (shmem_ctx_t ctx, BARE PARAMS), (ctx, BARE ARGS), REMOTE, ASYM)
+
+/* ---- Puts and gets ---- */
+
+/* Blocks of elements of type T, or void, and of `size` bytes. */
+#define BLOCKS(T, PUT, GET, size)                                                                  \
+    BOTH(PUT, (T * to, const T *from, size_t n, int pe), (to, from, n, pe), to,                    \
+         asym_put(call, to, from, 1, 1, n, size, pe))                                              \
+    BOTH(PUT##_nbi, (T * to, const T *from, size_t n, int pe), (to, from, n, pe), to,              \
+         asym_put(call, to, from, 1, 1, n, size, pe))                                              \
+    BOTH(GET, (T * to, const T *from, size_t n, int pe), (to, from, n, pe), from,                  \
+         asym_get(call, to, from, 1, 1, n, size, pe))                                              \
+    BOTH(GET##_nbi, (T * to, const T *from, size_t n, int pe), (to, from, n, pe), from,            \
+         asym_get(call, to, from, 1, 1, n, size, pe))
+
+#define STRIDED(T, PUT, GET, size)                                                                 \
+    BOTH(PUT,                                                                                      \
+         (T * to, const T *from, ptrdiff_t to_stride, ptrdiff_t from_stride, size_t n, int pe),    \
+         (to, from, to_stride, from_stride, n, pe), to,                                            \
+         asym_put(call, to, from, to_stride, from_stride, n, size, pe))                            \
+    BOTH(GET,                                                                                      \
+         (T * to, const T *from, ptrdiff_t to_stride, ptrdiff_t from_stride, size_t n, int pe),    \
+         (to, from, to_stride, from_stride, n, pe), from,                                          \
+         asym_get(call, to, from, to_stride, from_stride, n, size, pe))
+
+#define RMA(NAME, T)                                                                               \
+    BOTH(NAME##_p, (T * to, T value, int pe), (to, value, pe), to,                                 \
+         asym_put(call, to, &value, 1, 1, 1, sizeof(T), pe))                                       \
+    BOTH_OF(T, NAME##_g, (const T *from, int pe), (from, pe), from,                                \
+            asym_get(call, &result, from, 1, 1, 1, sizeof(T), pe))                                 \
+    BLOCKS(T, NAME##_put, NAME##_get, sizeof(T))                                                   \
+    STRIDED(T, NAME##_iput, NAME##_iget, sizeof(T))
+
+#define RMA_TYPES(X)                                                                               \
+    X(char, char)                                                                                  \
+    X(schar, signed char)                                                                          \
+    X(uchar, unsigned char)                                                                        \
+    X(short, short)                                                                                \
+    X(ushort, unsigned short)                                                                      \
+    X(int, int)                                                                                    \
+    X(uint, unsigned int)                                                                          \
+    X(long, long)                                                                                  \
+    X(ulong, unsigned long)                                                                        \
+    X(longlong, long long)                                                                         \
+    X(ulonglong, unsigned long long)                                                               \
+    X(float, float)                                                                                \
+    X(double, double)                                                                              \
+    X(longdouble, long double)                                                                     \
+    X(int8, int8_t)                                                                                \
+    X(int16, int16_t)                                                                              \
+    X(int32, int32_t)                                                                              \
+    X(int64, int64_t)                                                                              \
+    X(uint8, uint8_t)                                                                              \
+    X(uint16, uint16_t)                                                                            \
+    X(uint32, uint32_t)                                                                            \
+    X(uint64, uint64_t)                                                                            \
+    X(size, size_t)                                                                                \
+    X(ptrdiff, ptrdiff_t)
+
+RMA_TYPES(RMA)
+
+#define RMA_SIZE(BITS)                                                                             \
+    BLOCKS(void, put##BITS, get##BITS, BITS / 8)                                                   \
+    STRIDED(void, iput##BITS, iget##BITS, BITS / 8)
+
+RMA_SIZE(8)
+RMA_SIZE(16)
+RMA_SIZE(32)
+RMA_SIZE(64)
+RMA_SIZE(128)
+BLOCKS(void, putmem, getmem, 1)
+
+/* ---- Atomics ---- */
+
+#define AMO(OP, value, compare, before)                                                            \
+    asym_atomic(call, OP, addr, sizeof(*addr), value, compare, before, pe)
+
+/* The calls of a class; DEFINE is BOTH and BOTH_OF, or CALL and CALL_OF for names of before
+ * OpenSHMEM 1.4, which know no context. */
+#define FETCHES(DEFINE, T, FETCH, SET, SWAP)                                                       \
+    DEFINE##_OF(T, FETCH, (const T *addr, int pe), (addr, pe), addr,                               \
+                AMO(OP_FETCH, NULL, NULL, &result))                                                \
+        DEFINE(SET, (T * addr, T value, int pe), (addr, value, pe), addr,                          \
+               AMO(OP_SET, &value, NULL, NULL))                                                    \
+            DEFINE##_OF(T, SWAP, (T * addr, T value, int pe), (addr, value, pe), addr,             \
+                        AMO(OP_SET, &value, NULL, &result))
+#define ARITHMETIC(DEFINE, T, ADD, FETCH_ADD, INC, FETCH_INC, COMPARE_SWAP)                        \
+    DEFINE(ADD, (T * addr, T value, int pe), (addr, value, pe), addr,                              \
+           AMO(OP_ADD, &value, NULL, NULL))                                                        \
+    DEFINE##_OF(T, FETCH_ADD, (T * addr, T value, int pe), (addr, value, pe), addr,                \
+                AMO(OP_ADD, &value, NULL, &result))                                                \
+        DEFINE(INC, (T * addr, int pe), (addr, pe), addr, AMO(OP_ADD, &(T){1}, NULL, NULL))        \
+            DEFINE##_OF(T, FETCH_INC, (T * addr, int pe), (addr, pe), addr,                        \
+                        AMO(OP_ADD, &(T){1}, NULL, &result))                                       \
+                DEFINE##_OF(T, COMPARE_SWAP, (T * addr, T compare, T value, int pe),               \
+                            (addr, compare, value, pe), addr,                                      \
+                            AMO(OP_COMPARE_SWAP, &value, &compare, &result))
+#define BITWISE(T, PLAIN, FETCHING, OP)                                                            \
+    BOTH(PLAIN, (T * addr, T value, int pe), (addr, value, pe), addr, AMO(OP, &value, NULL, NULL)) \
+    BOTH_OF(T, FETCHING, (T * addr, T value, int pe), (addr, value, pe), addr,                     \
+            AMO(OP, &value, NULL, &result))
+
+#define ATOMIC_FETCHES(NAME, T)                                                                    \
+    FETCHES(BOTH, T, NAME##_atomic_fetch, NAME##_atomic_set, NAME##_atomic_swap)
+#define ATOMIC_ARITHMETIC(NAME, T)                                                                 \
+    ATOMIC_FETCHES(NAME, T)                                                                        \
+    ARITHMETIC(BOTH, T, NAME##_atomic_add, NAME##_atomic_fetch_add, NAME##_atomic_inc,             \
+               NAME##_atomic_fetch_inc, NAME##_atomic_compare_swap)
+#define ATOMIC_BITWISE(NAME, T)                                                                    \
+    BITWISE(T, NAME##_atomic_and, NAME##_atomic_fetch_and, OP_AND)                                 \
+    BITWISE(T, NAME##_atomic_or, NAME##_atomic_fetch_or, OP_OR)                                    \
+    BITWISE(T, NAME##_atomic_xor, NAME##_atomic_fetch_xor, OP_XOR)
+#define OLD_FETCHES(NAME, T) FETCHES(CALL, T, NAME##_fetch, NAME##_set, NAME##_swap)
+#define OLD_ARITHMETIC(NAME, T)                                                                    \
+    OLD_FETCHES(NAME, T)                                                                           \
+    ARITHMETIC(CALL, T, NAME##_add, NAME##_fadd, NAME##_inc, NAME##_finc, NAME##_cswap)
+
+#define SIGNED_TYPES(X)                                                                            \
+    X(int, int)                                                                                    \
+    X(long, long)                                                                                  \
+    X(longlong, long long)
+#define UNSIGNED_TYPES(X)                                                                          \
+    X(uint, unsigned int)                                                                          \
+    X(ulong, unsigned long)                                                                        \
+    X(ulonglong, unsigned long long)
+#define FLOAT_TYPES(X)                                                                             \
+    X(float, float)                                                                                \
+    X(double, double)
+#define WIDTH_TYPES(X)                                                                             \
+    X(int32, int32_t)                                                                              \
+    X(int64, int64_t)                                                                              \
+    X(uint32, uint32_t)                                                                            \
+    X(uint64, uint64_t)
+
+SIGNED_TYPES(ATOMIC_ARITHMETIC)
+UNSIGNED_TYPES(ATOMIC_ARITHMETIC)
+FLOAT_TYPES(ATOMIC_FETCHES)
+SIGNED_TYPES(ATOMIC_BITWISE)
+UNSIGNED_TYPES(ATOMIC_BITWISE)
+WIDTH_TYPES(ATOMIC_BITWISE)
+SIGNED_TYPES(OLD_ARITHMETIC)
+FLOAT_TYPES(OLD_FETCHES)
+
+/* ---- Life, order, addresses ---- */
+
+void shmem_init(void)
+{
+    pshmem_init();
+    asym_begin();
+}
+
+int shmem_init_thread(int requested, int *provided)
+{
+    int rc = pshmem_init_thread(requested, provided);
+
+    if (rc == 0)
+        asym_begin();
+    return rc;
+}
+
+void start_pes(int npes)
+{
+    (void)npes; /* the standard: ignored */
+    shmem_init();
+}
+
+void shmem_finalize(void)
+{
+    asym_end();
+    pshmem_finalize();
+}
+
+/* Operations on registered memory are complete when they return, and may follow at once: what is to
+ * come before them must be complete too. */
+void shmem_fence(void)
+{
+    pshmem_quiet();
+}
+
+void shmem_ctx_fence(shmem_ctx_t ctx)
+{
+    pshmem_ctx_quiet(ctx);
+}
+
+/* No PE's registered memory but the own can be loaded from and stored to. */
+void *shmem_ptr(const void *addr, int pe)
+{
+    if (is_symmetric(addr, pe))
+        return pshmem_ptr(addr, pe);
+    return pe == pshmem_my_pe() && asym_accessible(addr, pe) ? (void *)(uintptr_t)addr : NULL;
+}
+
+int shmem_addr_accessible(const void *addr, int pe)
+{
+    return is_symmetric(addr, pe) ? pshmem_addr_accessible(addr, pe) : asym_accessible(addr, pe);
+}

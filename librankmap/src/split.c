@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI_Comm_split(): the ranks of one color in the order of their keys. */
+#include <errno.h>
+
+#include "internal.h"
+
+/* A rank and its key, so that numbers have the order that ranks shall have. */
+static uint64_t sort_key(const struct rankmap_member *m)
+{
+    return (uint64_t)((uint32_t)m->key ^ UINT32_C(0x80000000)) << 32 | m->rank;
+}
+
+/* The keys of the group, in order; *n of them. */
+static int collect(const struct rankmap *parent, const struct rankmap_member *members,
+                   size_t n_members, int32_t color, uint64_t *keys, size_t *n,
+                   struct rankmap_error *err)
+{
+    bool ascending = true;
+
+    *n = 0;
+    for (size_t i = 0; i < n_members; i++) {
+        const struct rankmap_member *m = &members[i];
+
+        if (m->color != color)
+            continue;
+        if (m->rank >= parent->n)
+            return rankmap__fail(err, RANKMAP_ERANGE, i, m->rank,
+                                 "member %zu is rank %u, and the parent has %u ranks", i,
+                                 (unsigned)m->rank, (unsigned)parent->n);
+        keys[*n] = sort_key(m);
+        ascending = ascending && (*n == 0 || keys[*n] > keys[*n - 1]);
+        ++*n;
+    }
+    if (!ascending)
+        rankmap__sort(keys, keys + n_members, *n, 0, 64);
+    return 0;
+}
+
+/* Names a rank that comes twice among n. */
+static void explain_twin(uint64_t *ranks, uint64_t *scratch, size_t n, struct rankmap_error *err)
+{
+    size_t i = 1;
+
+    rankmap__sort(ranks, scratch, n, 0, 32);
+    while (i < n && ranks[i] != ranks[i - 1])
+        i++;
+    if (i < n)
+        rankmap__fail(err, RANKMAP_EDUP, NOWHERE, ranks[i], "two members are rank %u",
+                      (unsigned)ranks[i]);
+}
+
+static int split(const struct make *mk, struct rankmap *parent,
+                 const struct rankmap_member *members, size_t n_members, int32_t color,
+                 const struct rankmap_opts *opts, struct rankmap **out, struct rankmap_error *err)
+{
+    struct make of_ranks = {.alloc = mk->alloc, .id_limit = parent->n, .max_check = UINT64_MAX};
+    uint64_t *keys = rankmap__alloc(mk->alloc, 2 * n_members, sizeof(*keys));
+    struct ids ids = {.a64 = keys};
+    struct rankmap *ranks = NULL;
+    int rc;
+
+    if (!keys)
+        return -ENOMEM;
+    rc = collect(parent, members, n_members, color, keys, &ids.n, err);
+    for (size_t i = 0; i < ids.n && rc == 0; i++)
+        keys[i] &= UINT32_MAX;
+    if (rc == 0)
+        rc = rankmap__from_ids(&of_ranks, &ids, &ranks);
+    if (rc == RANKMAP_EDUP)
+        explain_twin(keys, keys + n_members, ids.n, err);
+    rankmap__free(mk->alloc, keys);
+    if (rc < 0)
+        return rc;
+    rc = rankmap_compose(parent, ranks, opts, out);
+    rankmap_unref(ranks);
+    return rc;
+}
+
+int rankmap_split(struct rankmap *parent, const struct rankmap_member *members, size_t n_members,
+                  int32_t color, const struct rankmap_opts *opts, struct rankmap **out,
+                  struct rankmap_error *err)
+{
+    struct rankmap_error detail = {.code = 0};
+    struct make mk;
+    int rc = rankmap__make_init(&mk, opts);
+
+    if (rc == 0 && (!parent || !out || (!members && n_members > 0)))
+        rc = -EINVAL;
+    if (rc == 0 && n_members > SIZE_MAX / 2)
+        rc = -ENOMEM;
+    if (rc == 0)
+        rc = split(&mk, parent, members, n_members, color, opts, out, &detail);
+    return rankmap__report(rc, &detail, err);
+}

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An OpenSHMEM program that makes every call of libasymshmem's, of each class and type, to its
+ * neighbours, and whose PE 0 prints what all PEs found, so that the output is the same whatever the
+ * memory is. With MEMORY=asymmetric the memory is malloc'd, of another size and address in each PE,
+ * and registered; else it is symmetric, and then the program needs no libasymshmem.
+ *
+ * MEMORY=missing: a put to memory that is not registered, which must end the job.
+ */
+#include <shmem.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_PES     16
+#define MAX_RESULTS 160
+#define CELLS       64
+#define ROUNDS      100
+
+#pragma weak shmemx_register
+#pragma weak shmemx_unregister
+int shmemx_register(void *addr, size_t bytes);
+int shmemx_unregister(void *addr);
+
+struct result {
+    char name[24];
+    double sum;
+};
+
+static struct result results[MAX_PES][MAX_RESULTS]; /* symmetric; at PE 0 those of all */
+static uint64_t where[MAX_PES];                     /* symmetric: each PE's block */
+static long total;                                  /* symmetric */
+static int me, n_pes, next, n_results;
+static bool asymmetric;
+static shmem_ctx_t ctx;
+static char *mine;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "PE %d: not so: %s\n", me, what);
+    shmem_global_exit(3);
+    abort();
+}
+
+static void *block_of(int pe)
+{
+    return (char *)(uintptr_t)where[pe];
+}
+
+static void result(const char *class, const char *name, double sum)
+{
+    struct result *r = &results[me][n_results++];
+
+    if (n_results > MAX_RESULTS)
+        fail("there is room for results");
+    snprintf(r->name, sizeof(r->name), "%s %s", class, name);
+    r->sum = sum;
+}
+
+static void clear(void)
+{
+    shmem_barrier_all();
+    memset(mine, 0, CELLS * 16);
+    shmem_barrier_all();
+}
+
+/* Every cell counts, by its place. */
+#define SUM(T, cells, sum)                                                                         \
+    for (int i = 0; i < CELLS; i++)                                                                \
+    sum = sum * 0.875 + (double)((const T *)(cells))[i]
+
+#define RMA(NAME, T)                                                                               \
+    static void rma_##NAME(void)                                                                   \
+    {                                                                                              \
+        T *to = block_of(next), from[CELLS], got[CELLS] = {0};                                     \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        for (int i = 0; i < CELLS; i++)                                                            \
+            from[i] = (T)(i + 1 + 3 * me);                                                         \
+        clear();                                                                                   \
+        shmem_##NAME##_p(to, from[0], next);                                                       \
+        shmem_ctx_##NAME##_p(ctx, to + 1, from[1], next);                                          \
+        shmem_##NAME##_put(to + 2, from + 2, 5, next);                                             \
+        shmem_ctx_##NAME##_put(ctx, to + 8, from + 8, 5, next);                                    \
+        shmem_##NAME##_iput(to + 16, from, 2, 3, 5, next);                                         \
+        shmem_ctx_##NAME##_iput(ctx, to + 28, from, 3, 2, 5, next);                                \
+        shmem_##NAME##_put_nbi(to + 44, from, 5, next);                                            \
+        shmem_ctx_##NAME##_put_nbi(ctx, to + 50, from + 7, 5, next);                               \
+        shmem_##NAME##_put(to + 60, from, 0, next);                                                \
+        shmem_ctx_quiet(ctx);                                                                      \
+        shmem_barrier_all();                                                                       \
+        SUM(T, mine, sum);                                                                         \
+        result("put", #NAME, sum);                                                                 \
+        got[0] = shmem_##NAME##_g(to, next);                                                       \
+        got[1] = shmem_ctx_##NAME##_g(ctx, to + 1, next);                                          \
+        shmem_##NAME##_get(got + 2, to + 2, 5, next);                                              \
+        shmem_ctx_##NAME##_get(ctx, got + 8, to + 8, 5, next);                                     \
+        shmem_##NAME##_iget(got + 16, to, 2, 3, 5, next);                                          \
+        shmem_ctx_##NAME##_iget(ctx, got + 28, to, 3, 2, 5, next);                                 \
+        shmem_##NAME##_get_nbi(got + 44, to + 16, 5, next);                                        \
+        shmem_ctx_##NAME##_get_nbi(ctx, got + 50, to + 28, 5, next);                               \
+        shmem_quiet();                                                                             \
+        shmem_ctx_quiet(ctx);                                                                      \
+        sum = 0;                                                                                   \
+        SUM(T, got, sum);                                                                          \
+        result("get", #NAME, sum);                                                                 \
+    }
+
+#define RMA_TYPES(X)                                                                               \
+    X(char, char)                                                                                  \
+    X(schar, signed char)                                                                          \
+    X(uchar, unsigned char)                                                                        \
+    X(short, short)                                                                                \
+    X(ushort, unsigned short)                                                                      \
+    X(int, int)                                                                                    \
+    X(uint, unsigned int)                                                                          \
+    X(long, long)                                                                                  \
+    X(ulong, unsigned long)                                                                        \
+    X(longlong, long long)                                                                         \
+    X(ulonglong, unsigned long long)                                                               \
+    X(float, float)                                                                                \
+    X(double, double)                                                                              \
+    X(longdouble, long double)                                                                     \
+    X(int8, int8_t)                                                                                \
+    X(int16, int16_t)                                                                              \
+    X(int32, int32_t)                                                                              \
+    X(int64, int64_t)                                                                              \
+    X(uint8, uint8_t)                                                                              \
+    X(uint16, uint16_t)                                                                            \
+    X(uint32, uint32_t)                                                                            \
+    X(uint64, uint64_t)                                                                            \
+    X(size, size_t)                                                                                \
+    X(ptrdiff, ptrdiff_t)
+
+RMA_TYPES(RMA)
+
+#define BLOCKS(NAME, SUFFIX, bytes)                                                                \
+    static void blocks_##NAME(void)                                                                \
+    {                                                                                              \
+        char *to = block_of(next), from[CELLS * 16], got[CELLS * 16] = {0};                        \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        for (int i = 0; i < CELLS * 16; i++)                                                       \
+            from[i] = (char)((i + 5 * me) % 100);                                                  \
+        clear();                                                                                   \
+        shmem_put##SUFFIX(to, from, 3, next);                                                      \
+        shmem_ctx_put##SUFFIX(ctx, to + 4 * (bytes), from + 9, 3, next);                           \
+        shmem_put##SUFFIX##_nbi(to + 8 * (bytes), from + 2, 3, next);                              \
+        shmem_ctx_put##SUFFIX##_nbi(ctx, to + 12 * (bytes), from + 7, 3, next);                    \
+        shmem_ctx_quiet(ctx);                                                                      \
+        shmem_barrier_all();                                                                       \
+        shmem_get##SUFFIX(got, to, 3, next);                                                       \
+        shmem_ctx_get##SUFFIX(ctx, got + 4 * (bytes), to + 4 * (bytes), 3, next);                  \
+        shmem_get##SUFFIX##_nbi(got + 8 * (bytes), to + 8 * (bytes), 3, next);                     \
+        shmem_ctx_get##SUFFIX##_nbi(ctx, got + 12 * (bytes), to + 12 * (bytes), 3, next);          \
+        shmem_quiet();                                                                             \
+        shmem_ctx_quiet(ctx);                                                                      \
+        SUM(char, mine, sum);                                                                      \
+        SUM(char, got, sum);                                                                       \
+        result("blocks", #NAME, sum);                                                              \
+    }
+#define STRIDED(BITS)                                                                              \
+    static void strided_##BITS(void)                                                               \
+    {                                                                                              \
+        char *to = block_of(next), from[CELLS * 16], got[CELLS * 16] = {0};                        \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        for (int i = 0; i < CELLS * 16; i++)                                                       \
+            from[i] = (char)((i + 7 * me) % 100);                                                  \
+        clear();                                                                                   \
+        shmem_iput##BITS(to, from, 2, 3, 4, next);                                                 \
+        shmem_ctx_iput##BITS(ctx, to + 256, from + 32, 3, 2, 4, next);                             \
+        shmem_ctx_quiet(ctx);                                                                      \
+        shmem_barrier_all();                                                                       \
+        shmem_iget##BITS(got, to, 3, 2, 4, next);                                                  \
+        shmem_ctx_iget##BITS(ctx, got + 256, to + 256, 2, 3, 4, next);                             \
+        for (int i = 0; i < CELLS * 16; i++)                                                       \
+            sum = sum * 0.99 + mine[i] + 3 * got[i];                                               \
+        result("strided", #BITS, sum);                                                             \
+    }
+
+BLOCKS(mem, mem, 1)
+BLOCKS(8, 8, 1)
+BLOCKS(16, 16, 2)
+BLOCKS(32, 32, 4)
+BLOCKS(64, 64, 8)
+BLOCKS(128, 128, 16)
+STRIDED(8)
+STRIDED(16)
+STRIDED(32)
+STRIDED(64)
+STRIDED(128)
+
+/* Debian 12's OpenSHMEM (Open MPI 4.1.4) writes 8 bytes for what a compare-swap of 4 bytes fetches,
+ * and the stack protector ends it; and what its fetch_and, fetch_or and fetch_xor compute
+ * depends on what was in memory before. There, other calls do what these should. */
+static bool swaps(size_t bytes)
+{
+    return bytes == 8 || asymmetric;
+}
+
+/* Each PE has a cell of its neighbour's for itself, which tells what is fetched; and all have one
+ * of PE 0's. */
+#define FETCHES(NAME, T)                                                                           \
+    static void fetches_##NAME(void)                                                               \
+    {                                                                                              \
+        T *cell = (T *)block_of(next) + 1 + me, value = (T)(me + 5);                               \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        clear();                                                                                   \
+        shmem_##NAME##_atomic_set(cell, value, next);                                              \
+        sum += (double)shmem_##NAME##_atomic_fetch(cell, next);                                    \
+        sum = 3 * sum + (double)shmem_ctx_##NAME##_atomic_swap(ctx, cell, (T)11, next);            \
+        sum = 3 * sum + (double)shmem_##NAME##_atomic_swap(cell, (T)12, next);                     \
+        shmem_ctx_##NAME##_atomic_set(ctx, cell, (T)13, next);                                     \
+        shmem_ctx_quiet(ctx);                                                                      \
+        sum = 3 * sum + (double)shmem_ctx_##NAME##_atomic_fetch(ctx, cell, next);                  \
+        shmem_barrier_all();                                                                       \
+        SUM(T, mine, sum);                                                                         \
+        result("fetch", #NAME, sum);                                                               \
+    }
+#define ARITHMETIC(NAME, T)                                                                        \
+    FETCHES(NAME, T)                                                                               \
+    static void arithmetic_##NAME(void)                                                            \
+    {                                                                                              \
+        T *cell = (T *)block_of(next) + 1 + me, *all = block_of(0);                                \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        clear();                                                                                   \
+        shmem_##NAME##_atomic_add(cell, (T)40, next);                                              \
+        shmem_ctx_##NAME##_atomic_add(ctx, cell, (T)2, next);                                      \
+        shmem_##NAME##_atomic_inc(cell, next);                                                     \
+        shmem_ctx_##NAME##_atomic_inc(ctx, cell, next);                                            \
+        shmem_quiet();                                                                             \
+        shmem_ctx_quiet(ctx);                                                                      \
+        sum = 3 * sum + (double)shmem_##NAME##_atomic_fetch_add(cell, (T)9, next);                 \
+        sum = 3 * sum + (double)shmem_ctx_##NAME##_atomic_fetch_add(ctx, cell, (T)-3, next);       \
+        sum = 3 * sum + (double)shmem_##NAME##_atomic_fetch_inc(cell, next);                       \
+        sum = 3 * sum + (double)shmem_ctx_##NAME##_atomic_fetch_inc(ctx, cell, next);              \
+        if (swaps(sizeof(T))) {                                                                    \
+            sum = 3 * sum + (double)shmem_##NAME##_atomic_compare_swap(cell, (T)52, (T)7, next);   \
+            sum = 3 * sum +                                                                        \
+                  (double)shmem_ctx_##NAME##_atomic_compare_swap(ctx, cell, (T)1, (T)8, next);     \
+        } else {                                                                                   \
+            shmem_##NAME##_atomic_set(cell, (T)7, next);                                           \
+            sum = 3 * (3 * sum + 52) + 7;                                                          \
+        }                                                                                          \
+        for (int i = 0; i < ROUNDS; i++)                                                           \
+            shmem_long_atomic_add(&total, (long)shmem_##NAME##_atomic_fetch_inc(all, 0), 0);       \
+        shmem_barrier_all();                                                                       \
+        SUM(T, mine, sum);                                                                         \
+        result("arithmetic", #NAME, sum);                                                          \
+    }
+#define FETCHING(NAME, T, OP)                                                                      \
+    static double fetch_##OP##_##NAME(T *cell, T value, bool with_context)                         \
+    {                                                                                              \
+        T got;                                                                                     \
+                                                                                                   \
+        if (asymmetric)                                                                            \
+            return (double)(with_context                                                           \
+                                ? shmem_ctx_##NAME##_atomic_fetch_##OP(ctx, cell, value, next)     \
+                                : shmem_##NAME##_atomic_fetch_##OP(cell, value, next));            \
+        got = shmem_##NAME##_g(cell, next);                                                        \
+        shmem_##NAME##_atomic_##OP(cell, value, next);                                             \
+        shmem_quiet();                                                                             \
+        return (double)got;                                                                        \
+    }
+#define BITWISE(NAME, T)                                                                           \
+    FETCHING(NAME, T, and)                                                                         \
+    FETCHING(NAME, T, or)                                                                          \
+    FETCHING(NAME, T, xor)                                                                         \
+    static void bitwise_##NAME(void)                                                               \
+    {                                                                                              \
+        T *cell = (T *)block_of(next) + 1 + me;                                                    \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        clear();                                                                                   \
+        shmem_##NAME##_atomic_or(cell, (T)0x55, next);                                             \
+        shmem_quiet();                                                                             \
+        shmem_ctx_##NAME##_atomic_and(ctx, cell, (T)0x1f, next);                                   \
+        shmem_ctx_quiet(ctx);                                                                      \
+        sum = 3 * sum + fetch_xor_##NAME(cell, (T)0x33, false);                                    \
+        sum = 3 * sum + fetch_or_##NAME(cell, (T)0x80, true);                                      \
+        sum = 3 * sum + fetch_and_##NAME(cell, (T)0xee, false);                                    \
+        shmem_ctx_##NAME##_atomic_or(ctx, cell, (T)0x41, next);                                    \
+        shmem_ctx_quiet(ctx);                                                                      \
+        shmem_##NAME##_atomic_and(cell, (T)0xf7, next);                                            \
+        shmem_quiet();                                                                             \
+        shmem_##NAME##_atomic_xor(cell, (T)0x101, next);                                           \
+        shmem_quiet();                                                                             \
+        shmem_ctx_##NAME##_atomic_xor(ctx, cell, (T)0x600, next);                                  \
+        shmem_ctx_quiet(ctx);                                                                      \
+        sum = 3 * sum + fetch_and_##NAME(cell, (T)0xfef, true);                                    \
+        sum = 3 * sum + fetch_or_##NAME(cell, (T)0x2000, false);                                   \
+        sum = 3 * sum + fetch_xor_##NAME(cell, (T)0x77, true);                                     \
+        shmem_barrier_all();                                                                       \
+        SUM(T, mine, sum);                                                                         \
+        result("bitwise", #NAME, sum);                                                             \
+    }
+/* Names of before OpenSHMEM 1.4. */
+#define OLD_FETCHES(NAME, T)                                                                       \
+    static void old_fetches_##NAME(void)                                                           \
+    {                                                                                              \
+        T *cell = (T *)block_of(next) + 1 + me;                                                    \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        clear();                                                                                   \
+        shmem_##NAME##_set(cell, (T)(me + 3), next);                                               \
+        sum = 3 * sum + (double)shmem_##NAME##_fetch(cell, next);                                  \
+        sum = 3 * sum + (double)shmem_##NAME##_swap(cell, (T)21, next);                            \
+        shmem_barrier_all();                                                                       \
+        SUM(T, mine, sum);                                                                         \
+        result("old fetch", #NAME, sum);                                                           \
+    }
+#define OLD_ARITHMETIC(NAME, T)                                                                    \
+    OLD_FETCHES(NAME, T)                                                                           \
+    static void old_arithmetic_##NAME(void)                                                        \
+    {                                                                                              \
+        T *cell = (T *)block_of(next) + 1 + me;                                                    \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        clear();                                                                                   \
+        shmem_##NAME##_add(cell, (T)6, next);                                                      \
+        shmem_##NAME##_inc(cell, next);                                                            \
+        shmem_quiet();                                                                             \
+        sum = 3 * sum + (double)shmem_##NAME##_fadd(cell, (T)5, next);                             \
+        sum = 3 * sum + (double)shmem_##NAME##_finc(cell, next);                                   \
+        if (swaps(sizeof(T))) {                                                                    \
+            sum = 3 * sum + (double)shmem_##NAME##_cswap(cell, (T)13, (T)me, next);                \
+        } else {                                                                                   \
+            shmem_##NAME##_set(cell, (T)me, next);                                                 \
+            sum = 3 * sum + 13;                                                                    \
+        }                                                                                          \
+        shmem_barrier_all();                                                                       \
+        SUM(T, mine, sum);                                                                         \
+        result("old arithmetic", #NAME, sum);                                                      \
+    }
+
+#define SIGNED_TYPES(X)                                                                            \
+    X(int, int)                                                                                    \
+    X(long, long)                                                                                  \
+    X(longlong, long long)
+#define UNSIGNED_TYPES(X)                                                                          \
+    X(uint, unsigned int)                                                                          \
+    X(ulong, unsigned long)                                                                        \
+    X(ulonglong, unsigned long long)
+#define FLOAT_TYPES(X)                                                                             \
+    X(float, float)                                                                                \
+    X(double, double)
+#define WIDTH_TYPES(X)                                                                             \
+    X(int32, int32_t)                                                                              \
+    X(int64, int64_t)                                                                              \
+    X(uint32, uint32_t)                                                                            \
+    X(uint64, uint64_t)
+
+SIGNED_TYPES(ARITHMETIC)
+UNSIGNED_TYPES(ARITHMETIC)
+FLOAT_TYPES(FETCHES)
+SIGNED_TYPES(BITWISE)
+UNSIGNED_TYPES(BITWISE)
+WIDTH_TYPES(BITWISE)
+SIGNED_TYPES(OLD_ARITHMETIC)
+FLOAT_TYPES(OLD_FETCHES)
+
+/* A number goes around the PEs once: each waits for it in its own memory, and puts it into the
+ * next's, behind data that a fence keeps before it. */
+#define WAITS(NAME, T)                                                                             \
+    static void waits_##NAME(void)                                                                 \
+    {                                                                                              \
+        volatile T *flag = (volatile T *)(void *)mine;                                             \
+        T *to = block_of(next), data[4] = {1, 2, 3, 4}, go = (T)9;                                 \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        clear();                                                                                   \
+        if (me == 0) {                                                                             \
+            shmem_putmem(to + 4, data, sizeof(data), next);                                        \
+            shmem_fence();                                                                         \
+            shmem_putmem(to, &go, sizeof(go), next);                                               \
+        }                                                                                          \
+        shmem_##NAME##_wait_until(flag, SHMEM_CMP_EQ, (T)9);                                       \
+        SUM(T, mine, sum);                                                                         \
+        sum += shmem_##NAME##_test(flag, SHMEM_CMP_GT, (T)8);                                      \
+        sum += 2 * shmem_##NAME##_test(flag, SHMEM_CMP_NE, (T)9);                                  \
+        if (me != 0) {                                                                             \
+            shmem_putmem(to + 4, (T *)(void *)mine + 4, sizeof(data), next);                       \
+            shmem_ctx_fence(SHMEM_CTX_DEFAULT);                                                    \
+            shmem_putmem(to, &go, sizeof(go), next);                                               \
+        }                                                                                          \
+        shmem_barrier_all();                                                                       \
+        result("wait", #NAME, sum);                                                                \
+    }
+#define WAIT_TYPES(X)                                                                              \
+    X(short, short)                                                                                \
+    X(ushort, unsigned short)                                                                      \
+    X(size, size_t)                                                                                \
+    X(ptrdiff, ptrdiff_t)                                                                          \
+    SIGNED_TYPES(X)                                                                                \
+    UNSIGNED_TYPES(X)                                                                              \
+    WIDTH_TYPES(X)
+
+WAIT_TYPES(WAITS)
+
+static void run_all(void)
+{
+#define RUN_RMA(NAME, T)            rma_##NAME();
+#define RUN_FETCHES(NAME, T)        fetches_##NAME();
+#define RUN_ARITHMETIC(NAME, T)     arithmetic_##NAME();
+#define RUN_BITWISE(NAME, T)        bitwise_##NAME();
+#define RUN_OLD_FETCHES(NAME, T)    old_fetches_##NAME();
+#define RUN_OLD_ARITHMETIC(NAME, T) old_arithmetic_##NAME();
+#define RUN_WAITS(NAME, T)          waits_##NAME();
+    RMA_TYPES(RUN_RMA)
+    blocks_mem();
+    blocks_8();
+    blocks_16();
+    blocks_32();
+    blocks_64();
+    blocks_128();
+    strided_8();
+    strided_16();
+    strided_32();
+    strided_64();
+    strided_128();
+    SIGNED_TYPES(RUN_FETCHES)
+    UNSIGNED_TYPES(RUN_FETCHES)
+    FLOAT_TYPES(RUN_FETCHES)
+    SIGNED_TYPES(RUN_ARITHMETIC)
+    UNSIGNED_TYPES(RUN_ARITHMETIC)
+    SIGNED_TYPES(RUN_BITWISE)
+    UNSIGNED_TYPES(RUN_BITWISE)
+    WIDTH_TYPES(RUN_BITWISE)
+    SIGNED_TYPES(RUN_OLD_FETCHES)
+    FLOAT_TYPES(RUN_OLD_FETCHES)
+    SIGNED_TYPES(RUN_OLD_ARITHMETIC)
+    WAIT_TYPES(RUN_WAITS)
+}
+
+/* Addresses: what is accessible, where a pointer is, and by the type-generic names. */
+static void addresses(void)
+{
+    long *to = block_of(next), here, value = 31 + me;
+
+    clear();
+    shmem_put(to, &value, 1, next);
+    shmem_barrier_all();
+    here = shmem_g((long *)block_of(me), me);
+    result("addresses", "generic", (double)here);
+    result("addresses", "accessible", shmem_addr_accessible(to, next) != 0);
+    result("addresses", "inaccessible", shmem_addr_accessible(&here, next) != 0);
+    result("addresses", "pointer", shmem_ptr(mine, me) == (void *)mine);
+}
+
+static void allocate(const char *memory)
+{
+    size_t bytes = CELLS * 16;
+    uint64_t address;
+
+    if (strcmp(memory, "symmetric") == 0) {
+        mine = shmem_malloc(bytes);
+    } else {
+        bytes += 4096 * (size_t)me;
+        mine = malloc(bytes + 64 * (size_t)me);
+        mine += 64 * (size_t)me; /* no two at one address, however malloc gives them */
+        if (asymmetric && (shmemx_register(mine, bytes) != 0 || shmemx_register(mine, bytes) == 0))
+            fail("memory can be registered once");
+    }
+    address = (uintptr_t)mine;
+    for (int pe = 0; pe < n_pes; pe++)
+        shmem_uint64_p(&where[me], address, pe);
+    shmem_barrier_all();
+}
+
+static void print_all(void)
+{
+    if (me != 0)
+        shmem_putmem(results[me], results[me], sizeof(results[me]), 0);
+    shmem_barrier_all();
+    if (me != 0)
+        return;
+    for (int i = 0; i < n_results; i++) {
+        printf("%-24s", results[0][i].name);
+        for (int pe = 0; pe < n_pes; pe++)
+            printf(" %.17g", results[pe][i].sum);
+        printf("\n");
+    }
+    printf("total %ld\n", total);
+}
+
+int main(void)
+{
+    const char *memory = getenv("MEMORY") ? getenv("MEMORY") : "symmetric";
+
+    shmem_init();
+    me = shmem_my_pe();
+    n_pes = shmem_n_pes();
+    next = (me + 1) % n_pes;
+    if (n_pes > MAX_PES || shmem_ctx_create(0, &ctx) != 0)
+        fail("there are up to 16 PEs, and a context");
+    asymmetric = strcmp(memory, "asymmetric") == 0;
+    allocate(memory);
+    run_all();
+    addresses();
+    shmem_ctx_destroy(ctx);
+    print_all();
+    if (asymmetric) {
+        shmem_barrier_all();
+        if (shmemx_unregister(mine + 8) == 0 || shmemx_unregister(mine) != 0 ||
+            shmemx_unregister(mine) == 0)
+            fail("memory can be unregistered once");
+        shmem_barrier_all();
+        if (shmem_addr_accessible(block_of(next), next))
+            fail("what was unregistered is not accessible");
+        shmem_barrier_all();
+    }
+    shmem_finalize();
+    return 0;
+}
