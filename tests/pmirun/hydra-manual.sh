@@ -88,6 +88,8 @@ typed '-launcher fork -f slots -n 14 ./app'
 typed '-launcher fork -machinefile slots -n 3 ./app'
 typed '-launcher fork -hosts donner,foo -n 2 ./app'
 typed '-launcher fork -hosts donner:2,foo:1 -n 3 ./app'
+typed '-launcher fork -hosts donner,foo -n 4 ./app' \
+    "$(printf 'rank %s here;' '0 of 4, 0 of 2' '1 of 4, 1 of 2' '2 of 4, 0 of 2' '3 of 4, 1 of 2')status 0|the same numbers on other hosts"
 typed '-launcher fork -host donner -n 2 ./app'
 typed '-launcher fork -hosts donner,foo -ppn 2 -n 4 ./app'
 typed '-launcher fork -f hosts -ppn 2 -n 8 ./app'
