@@ -5,7 +5,7 @@
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
 #     cmocka  c++  pkg-config  mpich  openmpi  openshmem  slurm  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
-#     gnuplot  perl  manlint  debhelper  lintian  chromium  clang-format  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
+#     gnuplot  perl  manlint  debhelper  lintian  rpm  chromium  clang-format  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
     find_library(CMOCKA_LIBRARY cmocka)
@@ -89,6 +89,8 @@ function(fencepost_find_features)
     fencepost_feature(debhelper "Debian packages" "debhelper dpkg-dev" FENCEPOST_DH FENCEPOST_DPKG_BUILDPACKAGE)
     find_program(FENCEPOST_LINTIAN lintian)
     fencepost_feature(lintian "checking Debian packages" "lintian" FENCEPOST_LINTIAN)
+    find_program(FENCEPOST_RPMBUILD rpmbuild)
+    fencepost_feature(rpm "rpm packages" "rpm" FENCEPOST_RPMBUILD)
     find_program(FENCEPOST_CHROMIUM NAMES chromium chromium-browser google-chrome)
     fencepost_feature(chromium "a look at the report" "chromium" FENCEPOST_CHROMIUM)
 

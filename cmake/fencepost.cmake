@@ -7,6 +7,8 @@
 #   programs.cmake  fencepost_program() _test() _fuzz() _bench()         what is built on top of the libraries
 #   features.cmake  fencepost_find_features() _missing() _summary()     what this machine has, and the table at the end
 
+# Paths to libraries of the build tree are relative: what is built does not depend on where it is built.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 option(FENCEPOST_WERROR "Treat compiler warnings as errors" OFF)
 option(FENCEPOST_EXAMPLES "Build the programs in examples/" ${PROJECT_IS_TOP_LEVEL}) # another project wants the libraries alone
 option(FENCEPOST_TESTS "Build tests, fuzz targets and benchmarks" ${PROJECT_IS_TOP_LEVEL})

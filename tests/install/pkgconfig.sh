@@ -8,6 +8,7 @@ cp "$here/consumer/consumer.c" "$scratch/consumer.cc"
 # use <pc directory> <directory of the libraries>
 use() {
     export PKG_CONFIG_PATH=$1
+    "$PKG_CONFIG" --validate "$NAME" || fail "$PKG_CONFIG --validate"
     [ "$("$PKG_CONFIG" --modversion "$NAME")" = "$VERSION" ] || fail "$NAME.pc is not version $VERSION"
     local cflags libs libs_static language
     cflags=$("$PKG_CONFIG" --cflags "$NAME")
