@@ -61,4 +61,12 @@ done
 mkdir "$scratch/examples"
 dpkg-deb -x "$out"/fencepost-examples_[0-9]*.deb "$scratch/examples"
 (cd / && env -i PATH=/usr/bin:/bin "$scratch/examples/usr/bin/pmirun" -n 2 /bin/true) || fail "pmirun of fencepost-examples"
+# As mpirun and mpiexec, and taken back.
+dpkg-deb -e "$out"/fencepost-examples_[0-9]*.deb "$scratch/control"
+mkdir -p "$scratch/examples/etc/alternatives" "$scratch/examples/var/lib/dpkg/alternatives"
+DPKG_ROOT=$scratch/examples sh "$scratch/control/postinst" configure > "$scratch/log" 2>&1 || { cat "$scratch/log"; fail "postinst"; }
+[ "$(readlink "$scratch/examples/etc/alternatives/mpiexec")" = /usr/bin/mpiexec.fencepost ] || fail "mpiexec.fencepost is no alternative of mpiexec"
+[ -L "$scratch/examples/usr/bin/mpirun" ] || fail "no mpirun"
+DPKG_ROOT=$scratch/examples sh "$scratch/control/prerm" remove > "$scratch/log" 2>&1 || { cat "$scratch/log"; fail "prerm"; }
+[ ! -L "$scratch/examples/usr/bin/mpirun" ] || fail "prerm leaves mpirun"
 if dpkg-deb -f "$out"/fencepost-examples_[0-9]*.deb Depends | grep -E 'libpmi|mpich|openmpi'; then fail "fencepost-examples needs an MPI"; fi

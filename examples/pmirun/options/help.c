@@ -225,7 +225,7 @@ static void print_table(void)
 
 /* ---- completion ---- */
 
-/* A line for each option, with tabs between: its names; what becomes of it; its argument; values. */
+/* A line for each option, with tabs between: names, what becomes of it, argument, values. */
 static void print_rows(void)
 {
     static const char *const scopes[] = {"", "group", "job", "nothing", "elsewhere"};
