@@ -3,31 +3,9 @@
 # bind.sh PMIRUN PROBE RAWPMI FAKE GROUP [CLIENT]: ranks run where pmirun says. PROBE prints where it is bound, RAWPMI spawns, FAKE is a libhwloc that goes
 # wrong, CLIENT a PMIx client. Groups: policies, limits, imagined, nodes, faults, spawn, pmix, others.
 set -u
-export LC_ALL=C
 pmirun=$1 probe=$2 rawpmi=$3 fake=$4 group=$5 client=${6-}
 export PROBE=$probe CLIENT=$client # of shells that ranks run
-for name in ${!HWLOC_*} PMIRUN_CPUSET; do unset "$name"; done
-dir=$(mktemp -d) || exit 1
-mkdir "$dir/tmp" && export TMPDIR=$dir/tmp
-cpuset=
-cleanup() {
-    for ((i = 0; i < 50; i++)); do # while a process of it is about to end
-        [ -n "$cpuset" ] && ! rmdir "$cpuset" 2> /dev/null || break
-        sleep 0.1
-    done
-    rm -rf "$dir"
-}
-trap cleanup EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-ulimit -c 0
-
-fail() {
-    echo "FAIL: $*"
-    sed 's/^/    out: /' "$dir/out"
-    sed 's/^/    err: /' "$dir/err"
-    failed=1
-}
+. "$(dirname "$0")/hwloc.bash"
 
 # run [argument of pmirun...]: it ends with status $want; its output goes to $dir/out and $dir/err
 run() {
@@ -37,7 +15,6 @@ run() {
     [ "$got" = "${want:-0}" ] || fail "pmirun $*: status $got, not ${want:-0}"
 }
 
-out_has() { [ "$(grep -c -e "$1" "$dir/out")" = "$2" ] || fail "stdout has not $2 times \"$1\""; }
 err_has() { [ "$(grep -c -e "$1" "$dir/err")" = "$2" ] || fail "stderr has not $2 times \"$1\""; }
 
 # The processors that we may use: all, as a list of ranges, and one by one.
@@ -141,23 +118,9 @@ by_group() {
 }
 
 test_limits() {
-    local last=${cpus[-1]} controllers=
+    local last=${cpus[-1]}
     limited by_taskset
-    if [ -w /sys/fs/cgroup/cpuset/tasks ]; then
-        controllers=/sys/fs/cgroup/cpuset
-    elif grep -qsw cpuset /sys/fs/cgroup/cgroup.subtree_control; then
-        controllers=/sys/fs/cgroup
-    fi
-    if [ "$(id -u)" != 0 ] || [ -z "$controllers" ] || ! mkdir "$controllers/fencepost-bind-$$" 2> "$dir/err"; then
-        echo "not tried in a control group of fewer processors: none can be made here"
-        return
-    fi
-    cpuset=$controllers/fencepost-bind-$$
-    if ! { cat "$controllers"/cpuset.mems* | head -1 > "$cpuset/cpuset.mems" && echo "$last" > "$cpuset/cpuset.cpus"; } 2> "$dir/err"; then
-        echo "not tried in a control group of fewer processors: $(cat "$dir/err")"
-        return
-    fi
-    limited by_group
+    make_cpuset "$last" && limited by_group
 }
 
 # line RANK TEXT: what the report says of a rank on an imagined node

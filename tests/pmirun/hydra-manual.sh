@@ -34,7 +34,8 @@ ask 'cmd=get_universe_size\n'
 echo "${answer##* }"
 ask 'cmd=finalize\n'
 END
-chmod +x app vars size
+printf '#!/bin/sh\necho "$PMI_RANK: $(sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status)"\n' > cpus
+chmod +x app vars size cpus
 mkdir sub
 printf '%s\n' donner foo shakey terra > hosts
 printf '%s\n' '# processes a host' donner:2 foo:3 shakey:2 > slots
@@ -93,6 +94,14 @@ typed '-launcher fork -hosts donner,foo -n 4 ./app' \
 typed '-launcher fork -host donner -n 2 ./app'
 typed '-launcher fork -hosts donner,foo -ppn 2 -n 4 ./app'
 typed '-launcher fork -f hosts -ppn 2 -n 8 ./app'
+# Processors.
+if [ "$(nproc)" -gt 1 ] && "$pmirun" --bind-to core -n 1 true 2> err; then
+    typed '-bind-to hwthread -n 2 ./cpus'
+    typed '-bind-to core -n 1 ./cpus'
+    typed '-bind-to numa -map-by numa -n 2 ./cpus'
+    typed '-map-by node -n 2 ./cpus'
+    typed "-bind-to user:$(sed -n 's/^Cpus_allowed_list:\t*\([0-9]*\).*/\1/p' /proc/self/status) -n 1 ./cpus"
+fi
 # Environment.
 typed '-env A 1 -n 2 ./vars'
 typed '-genv A 1 -n 1 ./vars : -n 1 ./vars'

@@ -3,28 +3,9 @@
 # topology.sh PMIRUN PROBE FAKE GROUP [CLIENT]: hwloc's topology, found once a node. PROBE is linked with hwloc, FAKE a libhwloc that goes wrong,
 # CLIENT is a PMIx client. Groups: vars, allowed, faults, pmix.
 set -u
-export LC_ALL=C
 pmirun=$1 probe=$2 fake=$3 group=$4 client=${5-}
 export PROBE=$probe CLIENT=$client # of shells that ranks run
-for name in ${!HWLOC_*}; do unset "$name"; done
-dir=$(mktemp -d) || exit 1
-mkdir "$dir/tmp" && export TMPDIR=$dir/tmp
-cpuset=
-cleanup() {
-    [ -z "$cpuset" ] || rmdir "$cpuset"
-    rm -rf "$dir"
-}
-trap cleanup EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-ulimit -c 0
-
-fail() {
-    echo "FAIL: $*"
-    sed 's/^/    out: /' "$dir/out"
-    sed 's/^/    err: /' "$dir/err"
-    failed=1
-}
+. "$(dirname "$0")/hwloc.bash"
 
 # run [argument of pmirun...]: it ends well and leaves nothing behind; its output goes to $dir/out and $dir/err
 run() {
@@ -35,7 +16,6 @@ run() {
     [ -z "$(ls -A "$TMPDIR")" ] || fail "pmirun $* has left $(ls -A "$TMPDIR")"
 }
 
-out_has() { [ "$(grep -c -e "$1" "$dir/out")" = "$2" ] || fail "stdout has not $2 times \"$1\""; }
 err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
 show='echo "${HWLOC_XMLFILE-none} ${HWLOC_THISSYSTEM-none} ${HWLOC_THISSYSTEM_ALLOWED_RESOURCES-none}"'
 
@@ -84,24 +64,11 @@ same() {
 }
 
 test_allowed() {
-    local last controllers
+    local last
     last=$(sed -n 's/^Cpus_allowed_list:\t*//p' /proc/self/status | grep -o '[0-9]*$')
     same taskset -c "$last" "$probe"
     # A control group for the ranks alone, of less than pmirun has: the file has more, they see less.
-    if [ -w /sys/fs/cgroup/cpuset/tasks ]; then
-        controllers=/sys/fs/cgroup/cpuset
-    elif grep -qsw cpuset /sys/fs/cgroup/cgroup.subtree_control; then
-        controllers=/sys/fs/cgroup
-    fi
-    if [ "$(id -u)" != 0 ] || [ -z "${controllers-}" ] || ! mkdir "$controllers/fencepost-$$" 2> "$dir/err"; then
-        echo "not tried with a control group of fewer processors: none can be made here"
-        return
-    fi
-    cpuset=$controllers/fencepost-$$
-    if ! { cat "$controllers"/cpuset.mems* | head -1 > "$cpuset/cpuset.mems" && echo "$last" > "$cpuset/cpuset.cpus"; } 2> "$dir/err"; then
-        echo "not tried with a control group of fewer processors: $(cat "$dir/err")"
-        return
-    fi
+    make_cpuset "$last" || return 0
     same sh -c "echo \$\$ > $cpuset/cgroup.procs && exec \"\$PROBE\""
     out_has "^allowed=$last pus=1 .*bound=$last\$" 2
     # pmirun has less, which is why the file has all.

@@ -267,7 +267,7 @@ const struct option_row option_rows[] = {
             "not bound.",
      .hydra = "HWLOC_SYNTHETIC",
      .mpirun = "hwloc_base_topo_file"},
-    {.names = "--launch",
+    {.names = "--launch --launcher",
      .arg = "HOW",
      .scope = SCOPE_JOB,
      .set = set_launch,
