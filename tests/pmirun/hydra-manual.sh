@@ -55,10 +55,13 @@ result() {
 }
 # typed ARGUMENTS [DIFFERENCE]: as a shell reads them. DIFFERENCE: what pmirun prints instead, which is so for the reason that follows: "lines|reason"
 typed() {
-    local theirs ours verdict known=${2-}
+    local theirs ours verdict known=${2-} i
     n=$((n + 1))
-    theirs=$(eval "result '$hydra' $1")
     ours=$(eval "result '$pmirun' $1")
+    for ((i = 0; i < 8; i++)); do # hydra 4.0.2 itself dies of SIGPIPE now and then on a busy machine, once in some 200 runs
+        theirs=$(eval "result '$hydra' $1")
+        [ "$theirs" != "$ours" ] && [ -z "$known" ] || break
+    done
     if [ "$theirs" = "$ours" ]; then
         verdict=same
         [ -z "$known" ] || { echo "FAIL: no difference any more: $1"; failed=1; }
@@ -85,6 +88,8 @@ typed '-launcher fork -f slots -n 14 ./app'
 typed '-launcher fork -machinefile slots -n 3 ./app'
 typed '-launcher fork -hosts donner,foo -n 2 ./app'
 typed '-launcher fork -hosts donner:2,foo:1 -n 3 ./app'
+typed '-launcher fork -hosts donner,foo -n 4 ./app' \
+    "$(printf 'rank %s here;' '0 of 4, 0 of 2' '1 of 4, 1 of 2' '2 of 4, 0 of 2' '3 of 4, 1 of 2')status 0|the same numbers on other hosts"
 typed '-launcher fork -host donner -n 2 ./app'
 typed '-launcher fork -hosts donner,foo -ppn 2 -n 4 ./app'
 typed '-launcher fork -f hosts -ppn 2 -n 8 ./app'

@@ -163,7 +163,7 @@ test_auto() {
 test_options() {
     sources
     run 2 --mpi nonsense -n 1 true
-    err_has 'wants auto, pmi, openmpi or pmix, not "nonsense"'
+    err_has 'wants auto, pmi, openmpi, pmix or pmi2, not "nonsense"'
     run 2 --mpi
     run 2 -n 1 true : --mpi pmi true
     for m in auto pmi openmpi; do run 0 --mpi $m -n 1 true; done
