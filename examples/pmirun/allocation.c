@@ -169,17 +169,22 @@ static char *expand(struct allocation *a, char *name, size_t len, const char *p,
     return expand_ranges(a, name, len, p + 1, close, end);
 }
 
-static char *slurm_names(struct allocation *a, const char *text)
+char *host_ranges(struct allocation *a, const char *text, size_t n)
 {
     char name[HOST_NAME_BYTES + 1];
 
+    return expand(a, name, 0, text, text + n);
+}
+
+static char *slurm_names(struct allocation *a, const char *text)
+{
     for (const char *p = text;; p++) {
         const char *end = p;
         char *why;
 
         for (bool inside = false; *end && (inside || *end != ','); end++)
             inside = *end == '[' || (inside && *end != ']');
-        why = expand(a, name, 0, p, end);
+        why = host_ranges(a, p, (size_t)(end - p));
         if (why || !*end)
             return why;
         p = end;

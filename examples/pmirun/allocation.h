@@ -32,6 +32,8 @@ struct allocation {
  * is in *a. */
 char *allocation_find(struct allocation *a);
 void allocation_free(struct allocation *a);
+/* Adds the hosts that n[0-2,07]x stands for, n bytes, with 0 slots. NULL, or what is wrong. */
+char *host_ranges(struct allocation *a, const char *text, size_t n);
 
 /* Letters, digits and ._-@%: without a - at the beginning, of what follows @ too. */
 bool host_is_name(const char *name, size_t n);

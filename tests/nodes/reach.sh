@@ -246,8 +246,8 @@ test_salloc() {
     run 0 -N 2 --launch fork -n 2 "$RAWPMI" pgf
     # One task of several of a step stays on its node.
     n=$((n + 1))
-    timeout 100 srun -N 2 -n 2 "$PMIRUN" -n 2 sh -c 'echo $SLURMD_NODENAME' > "$dir/out" 2> "$dir/err" || fail "two tasks of a step: status $?"
-    [ "$(sorted | tr '\n' ' ')" = "n0 n0 n1 n1 " ] || fail "a task of a step starts ranks elsewhere"
+    timeout 100 srun -N 2 -n 2 "$PMIRUN" -n 3 sh -c 'echo $SLURMD_NODENAME' > "$dir/out" 2> "$dir/err" || fail "two tasks of a step: status $?"
+    [ "$(sorted | tr '\n' ' ')" = "n0 n0 n0 n1 n1 n1 " ] || fail "a task of a step starts ranks elsewhere"
     nothing_left
 }
 

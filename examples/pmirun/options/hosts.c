@@ -72,41 +72,22 @@ static size_t take_number(const char *text, size_t n, uint32_t *v)
     return i;
 }
 
-/* One name, or as many as its ranges make: n[01-04,12]. */
+/* One name, or as many as its ranges make: n[01-04,7]. */
 static void add_range(const struct place *at, const char *item, size_t n, uint32_t slots)
 {
-    const char *open = memchr(item, '[', n), *end = item + n, *close, *t;
+    struct allocation a = {0};
+    char *why;
 
-    if (!open || memchr(item, ':', n)) {
+    if (!memchr(item, '[', n) || memchr(item, ':', n)) {
         add_host(at, item, n, slots);
         return;
     }
-    close = memchr(open, ']', (size_t)(end - open));
-    if (!close)
-        bad_host(at, item, n, "has no ]");
-    for (t = open; t < close;) {
-        uint32_t first, last, v;
-        size_t width, digits;
-
-        t++;
-        digits = width = take_number(t, (size_t)(close - t), &first);
-        t += width;
-        last = first;
-        if (*t == '-') {
-            t++;
-            digits = take_number(t, (size_t)(close - t), &last);
-            t += digits;
-        }
-        if (!width || !digits || (*t != ',' && t != close) || last < first)
-            bad_host(at, item, n, "has a range that is not like [1-4,7]");
-        for (v = first; v <= last; v++) {
-            char *name = xprintf("%.*s%0*u%.*s", (int)(open - item), item, (int)width, v,
-                                 (int)(end - close - 1), close + 1);
-
-            add_range(at, name, strlen(name), slots);
-            free(name);
-        }
-    }
+    why = host_ranges(&a, item, n);
+    if (why)
+        bad_host(at, item, n, xprintf("is no list: %s", why));
+    for (uint32_t i = 0; i < a.n_hosts; i++)
+        add_host(at, a.hosts[i], strlen(a.hosts[i]), slots);
+    allocation_free(&a);
 }
 
 /* `a`, `a:2`: a name, or a range of names, perhaps with slots. More: those of `slots=`. */

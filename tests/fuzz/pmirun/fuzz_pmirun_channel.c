@@ -586,8 +586,13 @@ static void begin_head(struct world *w, bool with_prelude)
     net_init(pr, &head_net_ops);
     pr->opt.labels = pr->timeline.on = with_prelude;
     w->nodes.head.nodes = calloc(LINKS, sizeof(*w->nodes.head.nodes));
-    check(w->nodes.head.nodes != NULL);
+    w->nodes.head.starters = calloc(LINKS, sizeof(*w->nodes.head.starters));
+    w->nodes.head.n_starters = LINKS;
+    check(w->nodes.head.nodes != NULL && w->nodes.head.starters != NULL);
     for (uint32_t i = 0; i < LINKS; i++) {
+        struct starter *s = &w->nodes.head.starters[i];
+
+        *s = (struct starter){.src.fd = -1, .in = -1, .state = STARTER_EXITED, .first = i, .n = 1};
         w->nodes.head.nodes[i].id = i;
         w->nodes.head.nodes[i].name = xprintf("node%u", i);
     }
@@ -717,6 +722,7 @@ static void end_world(struct world *w)
         free(w->nodes.head.nodes[i].ucx);
     }
     free(w->nodes.head.nodes);
+    free(w->nodes.head.starters);
     for (int i = 0; i < LINKS; i++) {
         channel_fini(&w->peers[i].ch);
         channel_fini(&w->peers[i].nc->ch);
