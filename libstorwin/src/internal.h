@@ -6,8 +6,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#ifndef _FILE_OFFSET_BITS
-#define _FILE_OFFSET_BITS 64 /* files of more than 2 GiB where a long has 32 bits */
+#if !defined(_FILE_OFFSET_BITS) && __SIZEOF_LONG__ == 4
+#define _FILE_OFFSET_BITS 64 /* files of more than 2 GiB */
 #endif
 #include <pthread.h>
 #include <stdatomic.h>

@@ -106,6 +106,14 @@ static int give(struct world *w, uint32_t to, uint32_t from, const void *p, size
     return rc;
 }
 
+/* In a word at `word`, of this machine's byte order: the byte of this weight, 0 the least. */
+static size_t byte_at(size_t word, size_t weight)
+{
+    const uint32_t one = 1;
+
+    return word + (*(const char *)&one ? weight : 3 - weight);
+}
+
 static void bad_variants(struct world *w, uint32_t from, uint32_t to, const struct msg *m)
 {
     struct pmiwire_stats_exchange before = w_stats(w, to), after;
@@ -127,12 +135,12 @@ static void bad_variants(struct world *w, uint32_t from, uint32_t to, const stru
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[4] = 0);
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[4] = PMIWIRE_FRAME_COUNT_);
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[5] = (char)(copy[5] ^ 0x80));
-    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[8]++);       /* another job */
-    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[12]++);      /* another node than the link's */
-    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[19] = 0x7f); /* a number far ahead */
-    REFUSED(PMIWIRE_EVERSION, m->bytes, copy[3] = '1');
-    REFUSED(PMIWIRE_EVERSION, m->bytes, memcpy(copy, "1XFP", 4));
-    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[0] = 0);
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[8]++);  /* another job */
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[12]++); /* another node than the link's */
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[byte_at(16, 3)] = 0x7f); /* a number far ahead */
+    REFUSED(PMIWIRE_EVERSION, m->bytes, copy[byte_at(0, 3)] = '1');
+    REFUSED(PMIWIRE_EVERSION, m->bytes, memcpy(copy, byte_at(0, 0) == 0 ? "1XFP" : "PFX1", 4));
+    REFUSED(PMIWIRE_EPROTO, m->bytes, copy[byte_at(0, 0)] = 0);
     /* Its last word is cut off, and the header says so. Of a COLL that may leave a whole one only
      * where there is nothing to cut. */
     if (m->bytes > HEADER + 4) {
@@ -435,11 +443,21 @@ static void a_limit_that_lies(void **state)
 }
 
 /* An answer changes what is here only where it was asked for. */
+/* Two bytes as a frame has them, in a word of this machine's. */
+static uint32_t two(char a, char b)
+{
+    const char bytes[4] = {a, b};
+    uint32_t word;
+
+    memcpy(&word, bytes, sizeof(word));
+    return word;
+}
+
 static void answers_nobody_asked_for(void **state)
 {
     struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
-    const uint32_t put[] = {1u << 18 | 1, 'k' | 'v' << 8},
-                   answer[] = {1u << 18 | 1, 'k' | 'x' << 8}, missing[] = {1u << 18, 'k'};
+    const uint32_t put[] = {1u << 18 | 1, two('k', 'v')};
+    const uint32_t answer[] = {1u << 18 | 1, two('k', 'x')}, missing[] = {1u << 18, two('k', 0)};
     struct world w;
 
     (void)state;
@@ -461,10 +479,12 @@ static void answers_nobody_asked_for(void **state)
 static void an_allgather_that_lies(void **state)
 {
     struct pmiwire_exchange_opts o = {.arity = 2};
-    const uint8_t twice[] = {1, 8, 2, 4, 0, 0, 2, 0, 0, 0};
+    uint8_t twice[] = {1, 8, 2, 4, 0, 0, 2, 0, 0, 0};
+    const uint32_t rank = 2;
     struct world w;
 
     (void)state;
+    memcpy(twice + 6, &rank, sizeof(rank));
     w_init(&w, 2, 4, BLOCK, 1);
     w_start(&w, &o);
     assert_int_equal(pmiwire_exchange_allgather(w.nodes[0].x, 0, str("a")), 0);

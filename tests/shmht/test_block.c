@@ -82,7 +82,8 @@ static void test_hostile(void **state)
     }
     struct shmht_writer *w = make(1 << 20, SHMHT_DUP_REPLACE);
     memcpy(bad, good, n);
-    bad[8] = 1, bad[9] = 2, bad[10] = 3, bad[11] = 4; /* the other byte order */
+    for (int k = 0; k < 4; k++) /* the other byte order */
+        bad[8 + k] = good[11 - k];
     assert_int_equal(shmht_writer_merge(w, bad, n, NULL), SHMHT_EORDER);
     memcpy(bad, good, n);
     bad[12] ^= 2;

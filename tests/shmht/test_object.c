@@ -187,10 +187,14 @@ static int unsealed_image(const struct shmht_writer *w, size_t bytes)
 static int image(const struct shmht_writer *w, size_t bytes, size_t at, uint64_t value,
                  size_t value_bytes)
 {
+    const uint16_t one = 1;
+    const char *low = (const char *)&value; /* its lower bytes, in this machine's order */
     int fd = unsealed_image(w, bytes);
 
+    if (!*(const char *)&one)
+        low += sizeof(value) - value_bytes;
     if (value_bytes)
-        assert_int_equal(pwrite(fd, &value, value_bytes, (off_t)at), value_bytes);
+        assert_int_equal(pwrite(fd, low, value_bytes, (off_t)at), value_bytes);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     return fd;
 }

@@ -27,8 +27,16 @@ static size_t make_key(uint64_t i, unsigned char *key)
     size_t len = i % 5 == 0 ? 3 + i % 38 : 16;
 
     memset(key, 'k', 40);
-    memcpy(key, &i, 3);
+    for (int b = 0; b < 3; b++)
+        key[b] = (unsigned char)(i >> 8 * b);
     return len;
+}
+
+static uint64_t number_of(const void *key)
+{
+    const unsigned char *k = key;
+
+    return k[0] | (uint64_t)k[1] << 8 | (uint64_t)k[2] << 16;
 }
 
 static size_t make_value(uint64_t seed, unsigned char *value)
@@ -87,8 +95,7 @@ static void check_all(const struct shmht_reader *r, const struct naive *m)
 
     check_gets(r, m);
     while (shmht_reader_next(r, &it, &key, &value) == 1) {
-        i = 0;
-        memcpy(&i, key.ptr, 3);
+        i = number_of(key.ptr);
         assert_true(i < N_KEYS && m->value[i] != 0 && m->order[i] > last);
         last = m->order[i];
         check_value(&value, m->value[i]);

@@ -74,7 +74,7 @@ int __wrap_openat(int dir, const char *path, int flags, ...)
     mode_t mode;
 
     va_start(args, flags);
-    mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;
+    mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(args, mode_t) : 0;
     va_end(args);
     return hit(EMFILE) ? -1 : __real_openat(dir, path, flags, mode);
 }

@@ -32,8 +32,8 @@ static const char *const phrases[] = {
     "timed out",
 };
 
-/* The C locale's words, in no static buffer: glibc 2.32 has a function for them, and others have them
- * in strerror(), for the numbers that Linux gives. NULL: unknown. */
+/* The C locale's words, in no static buffer: by a function of glibc 2.32, elsewhere by strerror(),
+ * which has one for unknown numbers alone. NULL: unknown. */
 static const char *errno_text(int number)
 {
 #if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
