@@ -23,7 +23,6 @@ static const unsigned withouts[] = {0, STORWIN__NO_SCAN, STORWIN__NO_SCAN | STOR
 static void (*before_flush)(void);
 static unsigned failing_flush; /* counts down to the one that fails; 0: none does */
 
-int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
 int __wrap_fdatasync(int fd)
 {
@@ -36,7 +35,8 @@ int __wrap_fdatasync(int fd)
         errno = EIO;
         return -1;
     }
-    return __real_fdatasync(fd);
+    (void)fd; /* a process that is not killed needs none, and disks are slow */
+    return 0;
 }
 
 static struct storwin_opts commit_opts(uint32_t atomic)
