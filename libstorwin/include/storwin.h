@@ -445,9 +445,9 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *     commit after that discards the newer ones.
  *   - A file has room for two copies of the window, and for a journal as long unless
  *     STORWIN_ATOMIC_SLOTS is set. LAYOUT.md describes it.
- *   - The file is locked as long as the window lives, or a child of fork() that has its descriptors.
- *     storwin_alloc() waits up to 10 s for the lock: a killed process keeps it until its writes have
- *     ended.
+ *   - The file is locked as long as the window lives, or a child of fork() that has its
+ *     descriptors. storwin_alloc() waits up to 10 s for the lock: a killed process keeps it until
+ *     its writes have ended.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL

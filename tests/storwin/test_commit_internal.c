@@ -116,7 +116,7 @@ static void random_commits(uint32_t atomic, unsigned without)
     atomic_store(&storwin__without, without);
     win = alloc_window(&opts, BYTES);
     assert_int_equal(window_info(win).recovery, STORWIN_RECOVERY_NONE);
-    for (unsigned round = 0; round < 30; round++) {
+    for (unsigned round = 0; round < 20; round++) {
         const unsigned n = round % 10 == 7 ? 4000 : round % 4 * 2;
 
         base = storwin_base(win);
@@ -476,8 +476,8 @@ static void arguments(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
-/* Two windows under one number: the first decides. Everything stops after `steps` commits; both come
- * back as of the last number that the first has. */
+/* Two windows under one number: the first decides. Everything stops after `steps` commits; both
+ * come back as of the last number that the first has. */
 static void stop_after(unsigned steps, unsigned unchanged)
 {
     struct storwin_opts opts[2] = {commit_opts(STORWIN_ATOMIC_AUTO),
