@@ -23,7 +23,6 @@ static const unsigned withouts[] = {0, STORWIN__NO_SCAN, STORWIN__NO_SCAN | STOR
 static void (*before_flush)(void);
 static unsigned failing_flush; /* counts down to the one that fails; 0: none does */
 
-int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
 int __wrap_fdatasync(int fd)
 {
@@ -36,7 +35,8 @@ int __wrap_fdatasync(int fd)
         errno = EIO;
         return -1;
     }
-    return __real_fdatasync(fd);
+    (void)fd; /* a process that is not killed needs none, and disks are slow */
+    return 0;
 }
 
 static struct storwin_opts commit_opts(uint32_t atomic)
@@ -116,7 +116,7 @@ static void random_commits(uint32_t atomic, unsigned without)
     atomic_store(&storwin__without, without);
     win = alloc_window(&opts, BYTES);
     assert_int_equal(window_info(win).recovery, STORWIN_RECOVERY_NONE);
-    for (unsigned round = 0; round < 30; round++) {
+    for (unsigned round = 0; round < 20; round++) {
         const unsigned n = round % 10 == 7 ? 4000 : round % 4 * 2;
 
         base = storwin_base(win);
@@ -158,7 +158,7 @@ static void commits(void **state)
     for (unsigned a = 0; a < 3; a++)
         for (unsigned w = 0; w < 5; w++)
             random_commits(atomics[a], withouts[w]);
-    atomic_store(&storwin__without, 0);
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
 /* A journal that fills up many times; single pages. */
@@ -228,7 +228,7 @@ static void races(void **state)
             discard(win);
             unlink(opts.filename);
         }
-    atomic_store(&storwin__without, 0);
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
 /* A copy of the file with one bit different: what comes back is whole, or nothing does and the text
@@ -356,7 +356,17 @@ static void lengths(void **state)
             discard(win);
             if (i > 0)
                 assert_int_equal(open_fails(&opts, bytes[i] - 1, &err), STORWIN_EFORMAT);
-            win = alloc_window(&opts, i < 5 ? bytes[i + 1] : bytes[i]);
+            for (unsigned tries = 0; tries < 2;
+                 tries++) { /* a commit that is cut off costs nothing */
+                win = alloc_window(&opts, i < 5 ? bytes[i + 1] : bytes[i]);
+                assert_int_equal(((uint8_t *)storwin_base(win))[9], 2);
+                if (tries == 0) {
+                    memset(storwin_base(win), 'x', bytes[i]);
+                    failing_flush = 1;
+                    assert_int_equal(storwin_commit(win, &err), -EIO);
+                    discard(win);
+                }
+            }
             assert_int_equal(((uint8_t *)storwin_base(win))[9], 2);
             ((uint8_t *)storwin_base(win))[9] = (uint8_t)(9 * 31 / 7 + i * 13);
             assert_true(holds(storwin_base(win), bytes[i], i));
@@ -401,6 +411,7 @@ static void other_files(void **state)
     win = alloc_window(&opts, BYTES); /* waits */
     pthread_join(thread, NULL);
     discard(win);
+    atomic_store(&storwin__lock_ms, 1000);
     unlink(opts.filename);
 }
 
@@ -465,8 +476,8 @@ static void arguments(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
-/* Two windows under one number: the first decides. Everything stops after `steps` commits; both come
- * back as of the last number that the first has. */
+/* Two windows under one number: the first decides. Everything stops after `steps` commits; both
+ * come back as of the last number that the first has. */
 static void stop_after(unsigned steps, unsigned unchanged)
 {
     struct storwin_opts opts[2] = {commit_opts(STORWIN_ATOMIC_AUTO),
@@ -653,5 +664,7 @@ int main(void)
     };
 
     test_begin();
+    atomic_store(&storwin__lock_ms, 1000); /* a test that fails leaves its file locked */
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT); /* most need no disk */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
