@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* swmpi_sync=all: MPI_Win_sync makes durable what the window's other ranks have in the page cache
- * too, through descriptors of their files. So the ranks are on one node, and have the pager kernel. */
+ * too, through descriptors of their files. So the ranks are on one node, and have the pager
+ * kernel. */
 #include "swmpi.h"
 #include <errno.h>
 #include <fcntl.h>

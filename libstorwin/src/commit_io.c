@@ -40,27 +40,6 @@ int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigne
     return 0;
 }
 
-/* Fills `to`; behind the end of the file are zeros. */
-static int read_all(int fd, uint8_t *to, uint64_t bytes, uint64_t offset)
-{
-    while (bytes > 0) {
-        ssize_t n = pread(fd, to, (size_t)bytes, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0) {
-            memset(to, 0, (size_t)bytes);
-            return 0;
-        }
-        to += n;
-        bytes -= (uint64_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
 /* `to` and `bytes` suit direct I/O. */
 int storwin__commit_read(const struct storwin_window *win, void *to, uint64_t bytes,
                          uint64_t offset)
@@ -69,8 +48,8 @@ int storwin__commit_read(const struct storwin_window *win, void *to, uint64_t by
     int rc = -EINVAL;
 
     if (f->direct_fd >= 0)
-        rc = read_all(f->direct_fd, to, bytes, offset);
-    return rc == -EINVAL ? read_all(f->fd, to, bytes, offset) : rc;
+        rc = storwin__read_all(f->direct_fd, to, bytes, offset);
+    return rc == -EINVAL ? storwin__read_all(f->fd, to, bytes, offset) : rc;
 }
 
 /* Looks at all four copies; of each place the better one counts. */
@@ -84,8 +63,9 @@ int storwin__records_read(int fd, uint64_t offset, struct storwin__records *foun
 
         for (uint32_t copy = 0; copy < 2; copy++) {
             struct storwin__record r;
-            int rc = read_all(fd, raw, sizeof(raw),
-                              offset + place * STORWIN__PLACE_BYTES + copy * STORWIN__COPY_BYTES);
+            int rc = storwin__read_all(fd, raw, sizeof(raw),
+                                       offset + place * STORWIN__PLACE_BYTES +
+                                           copy * STORWIN__COPY_BYTES);
 
             if (rc < 0)
                 return rc;

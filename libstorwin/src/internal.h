@@ -213,6 +213,7 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
                          struct storwin__failure *fail);
 int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint64_t page,
                            uint64_t n_pages, struct storwin__failure *fail);
+int storwin__read_all(int fd, uint8_t *to, uint64_t bytes, uint64_t offset);
 int storwin__read_span(struct storwin_window *win, struct storwin_error *err);
 unsigned storwin__threads(const struct storwin_window *win);
 

@@ -5,8 +5,8 @@
  * room free, oldest blocks first.
  *
  * A page is write-protected until it is stored into; that store faults, and marks the page as
- * touched and its block dirty. Where stores follow each other, some pages ahead are touched with it.
- * Only touched pages are written.
+ * touched and its block dirty. Where stores follow each other, some pages ahead are touched with
+ * it. Only touched pages are written.
  *
  * To evict, the block is BUSY (faults on it wait until it is not), moved to a place that only the
  * evictor knows, written if it was dirty, and dropped. The kernel does not move pages that

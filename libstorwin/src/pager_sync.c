@@ -69,8 +69,8 @@ static void set_bits(struct storwin__pager *p, uint64_t page, uint64_t end)
 }
 
 /*
- * Sets the bits of the touched pages in the blocks of [first, end), and of no others. With `pin` these
- * blocks count as clean from now on and stay present until storwin__pager_release().
+ * Sets the bits of the touched pages in the blocks of [first, end), and of no others. With `pin`
+ * these blocks count as clean from now on and stay present until storwin__pager_release().
  */
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin)
 {

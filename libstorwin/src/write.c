@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 /* density is measured over these; longest request of the ring */
@@ -355,7 +356,8 @@ int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint
     return none.code;
 }
 
-static int get(int fd, uint8_t *to, uint64_t bytes, uint64_t offset)
+/* Fills `to`; behind the end of the file, which somebody has cut, are zeros. */
+int storwin__read_all(int fd, uint8_t *to, uint64_t bytes, uint64_t offset)
 {
     while (bytes > 0) {
         ssize_t n = pread(fd, to, (size_t)bytes, (off_t)offset);
@@ -364,8 +366,10 @@ static int get(int fd, uint8_t *to, uint64_t bytes, uint64_t offset)
             continue;
         if (n < 0)
             return -errno;
-        if (n == 0) /* somebody has cut the file: zeros */
+        if (n == 0) {
+            memset(to, 0, (size_t)bytes);
             return 0;
+        }
         to += n;
         bytes -= (uint64_t)n;
         offset += (uint64_t)n;
@@ -400,9 +404,10 @@ static int read_region(const struct storwin_window *win, uint64_t first, uint64_
         }
         if (f->direct_fd >= 0)
             direct = (limit - at) / ALIGNMENT * ALIGNMENT;
-        if (direct > 0 && get(f->direct_fd, to + at, direct, win->file_base + at) < 0)
+        if (direct > 0 && storwin__read_all(f->direct_fd, to + at, direct, win->file_base + at) < 0)
             direct = 0;
-        rc = get(f->fd, to + at + direct, limit - at - direct, win->file_base + at + direct);
+        rc = storwin__read_all(f->fd, to + at + direct, limit - at - direct,
+                               win->file_base + at + direct);
         at = limit;
     }
     return rc;

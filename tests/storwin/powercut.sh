@@ -94,7 +94,7 @@ for ((round = 1; round <= rounds; round++)); do
         args+=",log.driver=file,log.filename=$name.log,log-sector-size=512 -device virtio-blk-pci,drive=$name,discard=off,write-zeroes=off"
     done
     : > said
-    "$@" -d -n none -t 300 -b "$here" -a "$args" -- bash "$here/powercut.sh" --guest "$powercut" > said 2>&1 &
+    "$@" -d -n none -t 600 -b "$here" -a "$args" -- bash "$here/powercut.sh" --guest "$powercut" > said 2>&1 &
     guest=$!
     for ((tick = 0; ; tick++)); do
         told=$(awk '/^[a-z0-9-]+ [0-9]+\r?$/ && !seen[$1]++ { n++ } END { print n + 0 }' said)
@@ -104,7 +104,7 @@ for ((round = 1; round <= rounds; round++)); do
             [ $? -ne 77 ] || { tail -n 1 said; exit 77; }
             fail "the guest ended"
         fi
-        [ $tick -lt 800 ] || fail "no checkpoint on every disk"
+        [ $tick -lt 1600 ] || fail "no checkpoint on every disk"
         sleep 0.3
     done
     sleep $((RANDOM % 3)).$((RANDOM % 10))

@@ -48,8 +48,8 @@ void program_init(struct program *p, const char *name, int *argc, char ***argv,
                   const struct program_option *options);
 int program_end(struct program *p);
 
-/* A case and a trial at a time, the cases in turns: for (i = -1; program_next(&p, &i, &trial);). The
- * first comes in every trial, also where its hints have no effect: what is measured beside the
+/* A case and a trial at a time, the cases in turns: for (i = -1; program_next(&p, &i, &trial);).
+ * The first comes in every trial, also where its hints have no effect: what is measured beside the
  * windows is measured with it. */
 int program_next(struct program *p, int *which, uint64_t *trial);
 
