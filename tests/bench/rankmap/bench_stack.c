@@ -115,7 +115,7 @@ static inline void post(uint64_t address, uint32_t rank, uint64_t value)
     atomic_store_explicit(&stack.queue->sent, ++stack.sent, memory_order_release);
 }
 
-/* `puts` puts, round robin over the ranks. Warm ones have a name that callgrind is not asked for. */
+/* `puts` puts, round robin over the ranks. Warm ones have another name than those that count. */
 #define WALK(kind, name, comm, address_of)                                                         \
     void kind##__##name(uint32_t puts);                                                            \
     ICOUNT_FUNCTION void kind##__##name(uint32_t puts)                                             \
