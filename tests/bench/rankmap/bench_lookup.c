@@ -532,7 +532,7 @@ static int count_main(void)
     return 0;
 }
 
-static void count_found(const char *function, uint64_t instructions, void *context)
+static void count_found(const char *function, const struct icount *seen, void *context)
 {
     static const char *const names[] = {"known",
 #define NAME(name, field, function, label) #name,
@@ -545,7 +545,7 @@ static void count_found(const char *function, uint64_t instructions, void *conte
 
             snprintf(name, sizeof(name), "count__%s__%u", names[w], k);
             if (strcmp(name, function) == 0)
-                counts[w][k] = (double)instructions / N_COUNTED;
+                counts[w][k] = (double)seen->instructions / N_COUNTED;
         }
     }
 }
@@ -554,7 +554,7 @@ static void run_counts(const struct bench *b)
 {
     static double counts[N_WHO][N_CASES];
 
-    if (icount_run("--count", "count__", count_found, counts) != 0)
+    if (icount_run("--count", "count__", NULL, count_found, counts) != 0)
         return;
     fprintf(stderr, "instructions                          |");
     for (unsigned w = 0; w < N_WHO; w++)

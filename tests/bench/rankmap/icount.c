@@ -12,21 +12,28 @@
 
 #define MAX_FUNCTIONS 256
 
+/* "events: Ir" or, with caches, "events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw". */
+enum { IR, D1MR = 4, D1MW, DLMR = 7, DLMW, N_EVENTS };
+
 struct counted {
     char name[96];
-    uint64_t instructions;
+    struct icount counts;
 };
 
 extern char **environ;
 
-static int run_valgrind(const char *argument, const char *file)
+static int run_valgrind(const char *argument, const char *last_cache, const char *file)
 {
-    char out[128], program[4096], arg[64];
+    char out[128], program[4096], arg[64], last[64];
     char *argv[] = {(char[]){"valgrind"},
                     (char[]){"--tool=callgrind"},
                     out,
                     (char[]){"--compress-strings=no"},
                     (char[]){"--compress-pos=no"},
+                    last_cache ? (char[]){"--cache-sim=yes"} : (char[]){"--cache-sim=no"},
+                    (char[]){"--I1=32768,8,64"},
+                    (char[]){"--D1=32768,8,64"},
+                    last,
                     program,
                     arg,
                     NULL};
@@ -40,6 +47,7 @@ static int run_valgrind(const char *argument, const char *file)
     program[len] = '\0';
     snprintf(out, sizeof(out), "--callgrind-out-file=%s", file);
     snprintf(arg, sizeof(arg), "%s", argument);
+    snprintf(last, sizeof(last), "--LL=%s", last_cache ? last_cache : "262144,8,64");
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
@@ -63,6 +71,18 @@ static int run_valgrind(const char *argument, const char *file)
 
 /* "fn=NAME", then "LINE COST" lines; "calls=..." says that the next line's cost is that of what was
  * called. Both count. */
+static void add_line(struct icount *counts, const char *line)
+{
+    uint64_t event[N_EVENTS] = {0};
+    char *at = strchr(line, ' '); /* behind the number of the source's line */
+
+    for (unsigned i = 0; i < N_EVENTS && at && *at && *at != '\n'; i++)
+        event[i] = strtoull(at, &at, 10);
+    counts->instructions += event[IR];
+    counts->d1_misses += event[D1MR] + event[D1MW];
+    counts->ll_misses += event[DLMR] + event[DLMW];
+}
+
 static unsigned read_counts(FILE *f, const char *prefix, struct counted *counted)
 {
     struct counted *at = NULL;
@@ -82,20 +102,17 @@ static unsigned read_counts(FILE *f, const char *prefix, struct counted *counted
             if (!at && n < MAX_FUNCTIONS) {
                 at = &counted[n++];
                 strcpy(at->name, line + 3);
-                at->instructions = 0;
+                at->counts = (struct icount){0};
             }
         } else if (at && line[0] >= '0' && line[0] <= '9') {
-            const char *cost = strchr(line, ' ');
-
-            if (cost)
-                at->instructions += strtoull(cost, NULL, 10);
+            add_line(&at->counts, line);
         }
     }
     return n;
 }
 
-int icount_run(const char *argument, const char *prefix,
-               void (*found)(const char *function, uint64_t instructions, void *context),
+int icount_run(const char *argument, const char *prefix, const char *last_cache,
+               void (*found)(const char *function, const struct icount *counts, void *context),
                void *context)
 {
     static struct counted counted[MAX_FUNCTIONS];
@@ -108,12 +125,12 @@ int icount_run(const char *argument, const char *prefix,
         return -1;
     }
     close(fd);
-    if (run_valgrind(argument, file) == 0 && (f = fopen(file, "r"))) {
+    if (run_valgrind(argument, last_cache, file) == 0 && (f = fopen(file, "r"))) {
         unsigned n = read_counts(f, prefix, counted);
 
         fclose(f);
         for (unsigned i = 0; i < n; i++)
-            found(counted[i].name, counted[i].instructions, context);
+            found(counted[i].name, &counted[i].counts, context);
         result = 0;
     }
     unlink(file);

@@ -13,13 +13,20 @@
 #define ICOUNT_FUNCTION __attribute__((noinline, noclone, no_icf, used))
 #endif
 
+/* What a function and all that it called did over the whole run. */
+struct icount {
+    uint64_t instructions;
+    uint64_t d1_misses, ll_misses; /* of data, in the first and the last cache; 0 without caches */
+};
+
 /*
  * Runs this program with one argument under callgrind and calls `found` for each function whose
- * name begins with `prefix`, with the instructions executed in it and in all that it called, over
- * the whole run. 0, or -1 with a note on stderr when there is no valgrind or it failed.
+ * name begins with `prefix`. With `last_cache`, "BYTES,WAYS,LINE", callgrind simulates that cache
+ * behind one of 32 KiB for data; NULL: no caches. 0, or -1 with a note on stderr when there is no
+ * valgrind or it failed.
  */
-int icount_run(const char *argument, const char *prefix,
-               void (*found)(const char *function, uint64_t instructions, void *context),
+int icount_run(const char *argument, const char *prefix, const char *last_cache,
+               void (*found)(const char *function, const struct icount *counts, void *context),
                void *context);
 
 #endif
