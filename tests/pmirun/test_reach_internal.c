@@ -21,7 +21,13 @@
 #include "../../examples/pmirun/allocation.h"
 #include "../../examples/pmirun/local/util.h"
 #include "../../examples/pmirun/local/output.h"
+#include "../../examples/pmirun/local/progress.h"
 #include "../../examples/pmirun/template.h"
+
+/* Nothing is drawn here. */
+void progress_clear(void)
+{
+}
 
 static const char *const variables[] = {
     "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_STEP_ID",     "SLURM_STEP_NUM_TASKS",

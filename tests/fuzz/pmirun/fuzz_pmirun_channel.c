@@ -24,6 +24,7 @@
 
 #include "../../../examples/pmirun/local/launch.h"
 #include "../../../examples/pmirun/local/spawn.h"
+#include "../../../examples/pmirun/local/bind.h"
 #include "../../../examples/pmirun/local/folder.h"
 #include "../../../examples/pmirun/local/way.h"
 #include "../../../examples/pmirun/multinode/nodes.h"
@@ -158,6 +159,11 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
     far_ready(pr); /* as the host does */
     pr->agent->chose(pr, job);
     return 0;
+}
+
+void bind_free(struct binding *b)
+{
+    free(b);
 }
 
 void launch_init(struct pmirun *pr)
@@ -616,6 +622,10 @@ static void tell_agent(struct world *w)
     msg_u32(&m, 0);
     msg_u32(&m, 0);
     msg_u32(&m, MPI_AUTO);
+    msg_u32(&m, 0);
+    msg_string(&m, "");
+    msg_string(&m, "");
+    msg_string(&m, "");
     msg_u32(&m, 8);
     msg_u64(&m, 0);
     msg_u64(&m, 0);
