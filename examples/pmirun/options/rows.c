@@ -664,6 +664,7 @@ const struct option_row option_rows[] = {
     {.names = "--gpus-per-proc",
      .scope = SCOPE_ELSEWHERE,
      .help = "set CUDA_VISIBLE_DEVICES by a script, from MPI_LOCALRANKID"},
+    {.names = "--cpu-bind", .scope = SCOPE_ELSEWHERE, .help = "use --bind-to WHAT"},
     {.names = "--membind",
      .scope = SCOPE_ELSEWHERE,
      .help = "use numactl as the program: -n 4 numactl --membind 0 ./a.out"},

@@ -69,7 +69,7 @@ struct pmiwire_exchange; /**< one node's part in one job */
  * - DIRECT: the home is the node of the source rank, which the Get must name. A Put sends nothing,
  *   a Get that misses 1 request, and has 1 answer.
  * - TREE: the home is the tree's root, node 0. A Put sends 1 frame to each ancestor, and all keep
- *   it; a Get's requests go up to the first node that knows, which answers all on the way.
+ *   it. A Get asks one ancestor after the other; the first that knows answers all on the way.
  * @{ */
 #define PMIWIRE_DESIGN_DKVS   0u
 #define PMIWIRE_DESIGN_DIRECT 1u
