@@ -74,12 +74,12 @@ struct asymreg_transport *make_transport(int role, bool dying)
 #endif
 #ifdef HAVE_IBV
     } else if (strcmp(transport_name, "ibv") == 0) {
-        /* An emulated machine that is busy may be silent for long; only where death is the subject
-         * the usual limit holds. */
+        /* An emulated machine that is busy may be silent for longer than the default second: also
+         * a target that is to be killed has to live until then. */
         struct asymreg_ibv_opts o = {.size = sizeof(o),
                                      .device =
                                          getenv(role ? "CONTRACT_DEVICE1" : "CONTRACT_DEVICE0"),
-                                     .timeout_ms = dying ? 0 : 20000};
+                                     .timeout_ms = dying ? 5000 : 20000};
 
         rc = asymreg_ibv_create(&o, &t, NULL);
         if (rc == -ENODEV) {

@@ -68,7 +68,7 @@ struct side {
     struct asymreg_ep *ep;                /* initiator */
     struct hello hello;                   /* the target's */
     struct asymreg_rkey *keys[N_REGIONS]; /* NULL: none */
-    bool dying; /* the case lets the target die: the time limit is the default one */
+    bool dying; /* the case lets the target die: its time limit is a short one */
 };
 
 struct contract_case {
