@@ -463,7 +463,7 @@ const char *asymreg_ibv_strerror(int code)
         return "no such verbs adapter, or none with an active port";
     if (code == -ENOMEM)
         return "no memory, or more pinned than RLIMIT_MEMLOCK allows";
-    return asymreg_strerror(code);
+    return code > -4096 ? strerror(-code) : "unknown error";
 }
 
 const char *asymreg_ibv_version(void)

@@ -565,7 +565,7 @@ const char *asymreg_ucx_strerror(int code)
     case -ENODEV: return "UCX has no usable device";
     case -ENOTSUP: return "UCX's address is too long: name fewer devices in UCX_NET_DEVICES";
     case -EIO: return "UCX failed; UCX_LOG_LEVEL=info says more";
-    default: return asymreg_strerror(code);
+    default: return code > -4096 ? strerror(-code) : "unknown error";
     }
 }
 
