@@ -115,6 +115,7 @@ static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
     struct pollfd p = {.fd = sock, .events = POLLIN};
     int fd = memfd_create("bench", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     char *one, *many, end;
+    asymreg_id whole;
 
     m.bytes = ((uint64_t)n * REGION + 4095) / 4096 * 4096;
     DIE_IF(fd < 0 || ftruncate(fd, (off_t)m.bytes) < 0 ||
@@ -133,6 +134,8 @@ static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
     desc.prot = cma ? ASYMREG_ALL : ASYMREG_RW;
     desc.fd = cma ? -1 : fd;
     DIE_IF(t->ops->mem_reg(t, &desc, &mem, m.handle, &m.handle_bytes, NULL) < 0);
+    if (k->helped) /* whose target looks for the region of each put */
+        DIE_IF(asymreg_register(ctx, one, m.bytes, ASYMREG_RW, 0, &whole, NULL) < 0);
     DIE_IF(t->ops->address(t, m.address, &m.address_bytes, NULL) < 0);
     m.handle_addr = desc.addr;
     m.handle_len = desc.bytes;
