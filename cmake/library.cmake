@@ -76,6 +76,7 @@ function(fencepost_library name)
     file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/man/*.[1-9])
     fencepost_install_man(lib${name}-dev ${pages})
     fencepost_generate_docs()
+    fencepost_amalgamate()
     fencepost_install_pkgconfig()
     fencepost_install_cmake_package()
     set_property(GLOBAL APPEND PROPERTY FENCEPOST_LIBRARIES ${name})
@@ -123,6 +124,28 @@ macro(fencepost_generate_docs)
         add_custom_target(${name}_man ALL DEPENDS ${man_out}/made)
         install(DIRECTORY ${man_out}/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT lib${name}-dev OPTIONAL
             FILES_MATCHING PATTERN "*.[37]")
+    endif()
+endmacro()
+
+# The two files of fencepost_library(), whose variables it sees: amalgamation/<name>.c and <name>.h of the build tree, made by the
+# target `amalgamation`. A back-end has none, and without perl there is no such target.
+macro(fencepost_amalgamate)
+    if(FENCEPOST_IS_TOP_LEVEL AND FENCEPOST_PERL AND NOT arg_BACK_END_OF)
+        set(two_script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/amalgamation.pl)
+        set(two_license ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../LICENSE)
+        set(two_out ${CMAKE_BINARY_DIR}/amalgamation)
+        file(GLOB_RECURSE two_headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/include/*.h ${CMAKE_CURRENT_SOURCE_DIR}/src/*.h)
+        add_custom_command(OUTPUT ${two_out}/${name}.c ${two_out}/${name}.h VERBATIM
+            DEPENDS ${two_script} ${two_license} ${sources} ${two_headers}
+            COMMAND ${CMAKE_COMMAND} -E make_directory ${two_out}
+            COMMAND ${FENCEPOST_PERL} ${two_script} --name ${name} --version ${arg_VERSION} --folder ${CMAKE_CURRENT_SOURCE_DIR}
+                --license ${two_license} --out ${two_out}
+            COMMENT "lib${name} as two files")
+        add_custom_target(${name}_amalgamation DEPENDS ${two_out}/${name}.c ${two_out}/${name}.h)
+        if(NOT TARGET amalgamation)
+            add_custom_target(amalgamation)
+        endif()
+        add_dependencies(amalgamation ${name}_amalgamation)
     endif()
 endmacro()
 
