@@ -15,6 +15,7 @@ if(NOT DEFINED FENCEPOST_IS_TOP_LEVEL)
     string(COMPARE EQUAL "${PROJECT_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}" is_top_level)
     set(FENCEPOST_IS_TOP_LEVEL ${is_top_level} CACHE INTERNAL "")
 endif()
+set(FENCEPOST_RULES ${CMAKE_CURRENT_LIST_DIR} CACHE INTERNAL "") # where the functions find the files beside this one
 option(FENCEPOST_EXAMPLES "Build the programs in examples/" ${FENCEPOST_IS_TOP_LEVEL}) # another project wants the libraries alone
 option(FENCEPOST_TESTS "Build tests, fuzz targets and benchmarks" ${FENCEPOST_IS_TOP_LEVEL})
 option(FENCEPOST_FUZZ "Link fuzz targets with libFuzzer (clang only); otherwise they replay their corpus" OFF)
