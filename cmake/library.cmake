@@ -19,6 +19,8 @@ include(CMakePackageConfigHelpers)
 #     lib<name>-runtime   lib<name>.so.<n>*
 #     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, the package for find_package(<name>), and, where
 #                         doxygen and perl are, the manual pages that are made from the headers
+#
+#   The target `amalgamation` writes amalgamation/<name>.c and <name>.h of the build tree, the library as two files.
 function(fencepost_library name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SOVERSION;DESCRIPTION;BACK_END_OF" "LINK;REQUIRES;REQUIRES_PRIVATE")
     if(NOT arg_VERSION OR NOT DEFINED arg_SOVERSION OR arg_UNPARSED_ARGUMENTS)
