@@ -10,17 +10,23 @@
 # Paths to libraries of the build tree are relative: what is built does not depend on where it is built.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 option(FENCEPOST_WERROR "Treat compiler warnings as errors" OFF)
-option(FENCEPOST_EXAMPLES "Build the programs in examples/" ${PROJECT_IS_TOP_LEVEL}) # another project wants the libraries alone
-option(FENCEPOST_TESTS "Build tests, fuzz targets and benchmarks" ${PROJECT_IS_TOP_LEVEL})
+# Whether the outermost project is ours: the first that includes this file. (PROJECT_IS_TOP_LEVEL is newer than CMake 3.16.)
+if(NOT DEFINED FENCEPOST_IS_TOP_LEVEL)
+    string(COMPARE EQUAL "${PROJECT_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}" is_top_level)
+    set(FENCEPOST_IS_TOP_LEVEL ${is_top_level} CACHE INTERNAL "")
+endif()
+set(FENCEPOST_RULES ${CMAKE_CURRENT_LIST_DIR} CACHE INTERNAL "") # where the functions find the files beside this one
+option(FENCEPOST_EXAMPLES "Build the programs in examples/" ${FENCEPOST_IS_TOP_LEVEL}) # another project wants the libraries alone
+option(FENCEPOST_TESTS "Build tests, fuzz targets and benchmarks" ${FENCEPOST_IS_TOP_LEVEL})
 option(FENCEPOST_FUZZ "Link fuzz targets with libFuzzer (clang only); otherwise they replay their corpus" OFF)
 set(FENCEPOST_FUZZ_SECONDS 10 CACHE STRING "How long the smoke run of each libFuzzer target lasts")
 set(FENCEPOST_SANITIZE "" CACHE STRING "Argument of -fsanitize=, such as address,undefined or thread")
 
-if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+if(FENCEPOST_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
 endif()
 
-if(PROJECT_IS_TOP_LEVEL AND NOT TARGET uninstall)
+if(FENCEPOST_IS_TOP_LEVEL AND NOT TARGET uninstall)
     add_custom_target(uninstall VERBATIM
         COMMAND ${CMAKE_COMMAND} -DMANIFESTS=${CMAKE_BINARY_DIR} -P ${CMAKE_CURRENT_LIST_DIR}/uninstall.cmake)
 endif()

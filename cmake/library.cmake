@@ -19,6 +19,8 @@ include(CMakePackageConfigHelpers)
 #     lib<name>-runtime   lib<name>.so.<n>*
 #     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, the package for find_package(<name>), and, where
 #                         doxygen and perl are, the manual pages that are made from the headers
+#
+#   The target `amalgamation` writes amalgamation/<name>.c and <name>.h of the build tree, the library as two files.
 function(fencepost_library name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SOVERSION;DESCRIPTION;BACK_END_OF" "LINK;REQUIRES;REQUIRES_PRIVATE")
     if(NOT arg_VERSION OR NOT DEFINED arg_SOVERSION OR arg_UNPARSED_ARGUMENTS)
@@ -76,6 +78,7 @@ function(fencepost_library name)
     file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/man/*.[1-9])
     fencepost_install_man(lib${name}-dev ${pages})
     fencepost_generate_docs()
+    fencepost_amalgamate()
     fencepost_install_pkgconfig()
     fencepost_install_cmake_package()
     set_property(GLOBAL APPEND PROPERTY FENCEPOST_LIBRARIES ${name})
@@ -102,10 +105,10 @@ macro(fencepost_generate_docs)
     set(doc_out ${CMAKE_CURRENT_BINARY_DIR}/doc)
     string(MAKE_C_IDENTIFIER ${name} doc_upper)
     string(TOUPPER ${doc_upper} doc_upper)
-    configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/Doxyfile.in ${doc_out}/Doxyfile @ONLY)
+    configure_file(${FENCEPOST_RULES}/Doxyfile.in ${doc_out}/Doxyfile @ONLY)
     set_property(GLOBAL PROPERTY FENCEPOST_${name}_DOXYFILE ${doc_out}/Doxyfile)
     if(FENCEPOST_DOXYGEN AND FENCEPOST_PERL)
-        set(man_script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/manpages.pl)
+        set(man_script ${FENCEPOST_RULES}/manpages.pl)
         set(man_out ${CMAKE_CURRENT_BINARY_DIR}/man)
         set(man_readme ${CMAKE_CURRENT_SOURCE_DIR}/README.md)
         file(GLOB_RECURSE man_headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/include/*.h)
@@ -114,7 +117,7 @@ macro(fencepost_generate_docs)
             set(man_core --core ${arg_BACK_END_OF})
         endif()
         add_custom_command(OUTPUT ${man_out}/made DEPENDS ${man_script} ${doc_out}/Doxyfile ${man_headers} ${man_readme} VERBATIM
-            COMMAND ${CMAKE_COMMAND} -E rm -rf ${doc_out}/xml
+            COMMAND ${CMAKE_COMMAND} -E remove_directory ${doc_out}/xml
             COMMAND ${FENCEPOST_DOXYGEN} ${doc_out}/Doxyfile
             COMMAND ${FENCEPOST_PERL} ${man_script} --name ${name} --version ${arg_VERSION} ${man_core} --readme ${man_readme}
                 --include ${CMAKE_CURRENT_SOURCE_DIR}/include --xml ${doc_out}/xml --out ${man_out}
@@ -123,6 +126,28 @@ macro(fencepost_generate_docs)
         add_custom_target(${name}_man ALL DEPENDS ${man_out}/made)
         install(DIRECTORY ${man_out}/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT lib${name}-dev OPTIONAL
             FILES_MATCHING PATTERN "*.[37]")
+    endif()
+endmacro()
+
+# The two files of fencepost_library(), whose variables it sees: amalgamation/<name>.c and <name>.h of the build tree, made by the
+# target `amalgamation`. A back-end has none, and without perl there is no such target.
+macro(fencepost_amalgamate)
+    if(FENCEPOST_IS_TOP_LEVEL AND FENCEPOST_PERL AND NOT arg_BACK_END_OF)
+        set(two_script ${FENCEPOST_RULES}/amalgamation.pl)
+        set(two_license ${FENCEPOST_RULES}/../LICENSE)
+        set(two_out ${CMAKE_BINARY_DIR}/amalgamation)
+        file(GLOB_RECURSE two_headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/include/*.h ${CMAKE_CURRENT_SOURCE_DIR}/src/*.h)
+        add_custom_command(OUTPUT ${two_out}/${name}.c ${two_out}/${name}.h VERBATIM
+            DEPENDS ${two_script} ${two_license} ${sources} ${two_headers}
+            COMMAND ${CMAKE_COMMAND} -E make_directory ${two_out}
+            COMMAND ${FENCEPOST_PERL} ${two_script} --name ${name} --version ${arg_VERSION} --folder ${CMAKE_CURRENT_SOURCE_DIR}
+                --license ${two_license} --out ${two_out}
+            COMMENT "lib${name} as two files")
+        add_custom_target(${name}_amalgamation DEPENDS ${two_out}/${name}.c ${two_out}/${name}.h)
+        if(NOT TARGET amalgamation)
+            add_custom_target(amalgamation)
+        endif()
+        add_dependencies(amalgamation ${name}_amalgamation)
     endif()
 endmacro()
 
@@ -142,7 +167,7 @@ macro(fencepost_install_pkgconfig)
     list(TRANSFORM arg_LINK PREPEND "-l" OUTPUT_VARIABLE pc_libs_private)
     string(JOIN " " pc_libs_private ${pc_libs_private})
     set(pc_prefix "@pc_prefix@") # left for the second pass
-    configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/library.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc.in @ONLY)
+    configure_file(${FENCEPOST_RULES}/library.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc.in @ONLY)
     set(pc_destination ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     if(NOT IS_ABSOLUTE ${pc_destination})
         set(pc_destination "\${CMAKE_INSTALL_PREFIX}/${pc_destination}")
@@ -162,7 +187,7 @@ macro(fencepost_install_cmake_package)
     set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/${name})
     set(package_modules ${arg_REQUIRES} ${arg_REQUIRES_PRIVATE})
     set(package_core ${arg_BACK_END_OF})
-    configure_package_config_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/library-config.cmake.in
+    configure_package_config_file(${FENCEPOST_RULES}/library-config.cmake.in
         ${CMAKE_CURRENT_BINARY_DIR}/${name}-config.cmake INSTALL_DESTINATION ${package_dir}
         NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
     write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/${name}-config-version.cmake

@@ -57,8 +57,8 @@ endfunction()
 #   Inputs that fail are left in fuzz/ of the build tree.
 function(fencepost_fuzz name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS;DICT;MAX_LEN" "SOURCES;LIBS;INCLUDES;DEFINES")
-    cmake_path(ABSOLUTE_PATH arg_CORPUS)
-    set(house ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
+    get_filename_component(arg_CORPUS ${arg_CORPUS} ABSOLUTE)
+    set(house ${FENCEPOST_RULES}/..)
     set(out ${CMAKE_BINARY_DIR}/fuzz)
     list(APPEND arg_INCLUDES ${house}/tests/fuzz)
     if(NOT FENCEPOST_FUZZ)
@@ -74,7 +74,7 @@ function(fencepost_fuzz name)
     # libFuzzer would leave with 77 after a finding, which is a skip here.
     set(flags -error_exitcode=1 -timeout=10 -rss_limit_mb=2048 -artifact_prefix=${out}/${name}-)
     if(arg_DICT)
-        cmake_path(ABSOLUTE_PATH arg_DICT)
+        get_filename_component(arg_DICT ${arg_DICT} ABSOLUTE)
         list(APPEND flags -dict=${arg_DICT})
     endif()
     if(arg_MAX_LEN)
@@ -102,9 +102,9 @@ function(fencepost_bench name)
     endif()
     fencepost_report(${name} "${missing}" ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS})
     fencepost_test(${name} NEEDS ${arg_NEEDS} LABELS bench TIMEOUT ${arg_TIMEOUT} SERIAL
-        COMMAND sh ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check-bench.sh ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS} --quick)
+        COMMAND sh ${FENCEPOST_RULES}/check-bench.sh ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS} --quick)
     fencepost_test(${name}_full NEEDS ${arg_NEEDS} LABELS full TIMEOUT 1800 SERIAL
-        COMMAND sh ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check-bench.sh -o ${CMAKE_BINARY_DIR}/figures/${name}.json
+        COMMAND sh ${FENCEPOST_RULES}/check-bench.sh -o ${CMAKE_BINARY_DIR}/figures/${name}.json
             ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS})
 endfunction()
 
@@ -118,7 +118,7 @@ endfunction()
 # The executable of the functions above, whose variables it sees. These may use what POSIX and Linux offer: gnu11.
 macro(fencepost_executable)
     if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "${CMAKE_CURRENT_FUNCTION}(${name}): SOURCES is needed; unknown: ${arg_UNPARSED_ARGUMENTS}")
+        message(FATAL_ERROR "${name}: SOURCES is needed; unknown: ${arg_UNPARSED_ARGUMENTS}")
     endif()
     add_executable(${name} ${arg_SOURCES})
     fencepost_compile_options(${name})

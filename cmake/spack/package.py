@@ -27,7 +27,7 @@ class Fencepost(CMakePackage):
     variant("hwloc", default=True, when="+tools", description="pmirun finds the topology once a node")
 
     depends_on("c", type="build")
-    depends_on("cmake@3.25:", type="build")
+    depends_on("cmake@3.16:", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("doxygen", type="build")
     depends_on("perl", type="build")

@@ -104,7 +104,7 @@ int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array *
                        struct shmht_error *err)
 {
     struct shmht_array_opts o;
-    struct shmht_array *a;
+    struct shmht_array *a = NULL;
     int rc = out ? take_opts(opts, &o, err) : shmht__refused(err, -EINVAL, "out", 0);
 
     if (rc == 0)
@@ -125,8 +125,8 @@ int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array *
 int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht_reader_opts *opts,
                        struct shmht_array **out, struct shmht_error *err)
 {
-    struct shmht_reader_opts o;
-    struct shmht_array *a;
+    struct shmht_reader_opts o = {0};
+    struct shmht_array *a = NULL;
     uint64_t n_ranks, stride, bytes;
     int rc = out ? shmht__reader_take_opts(opts, &o, err) : shmht__refused(err, -EINVAL, "out", 0);
 

@@ -37,7 +37,7 @@ mkdir -p "$scratch/project/third_party"
 cp -R "$FOLDER" "$scratch/project/third_party/lib$NAME"
 cp "$here/consumer/consumer.c" "$scratch/project"
 cat > "$scratch/project/CMakeLists.txt" << END
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.16...3.25)
 project(other LANGUAGES C)
 add_subdirectory(third_party/lib$NAME)
 add_executable(consumer consumer.c)

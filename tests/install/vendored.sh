@@ -6,7 +6,7 @@ mkdir "$scratch/project"
 cp "$here/consumer/consumer.c" "$scratch/project/consumer.c"
 cp "$here/consumer/consumer.c" "$scratch/project/consumer.cc"
 cat > "$scratch/project/CMakeLists.txt" << END
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.16...3.25)
 project(other VERSION 9.8.7 LANGUAGES C CXX)
 include(FetchContent)
 FetchContent_Declare(fencepost SOURCE_DIR "$ROOT")

@@ -9,16 +9,14 @@
 /* Who waits in one that cannot complete is told why. */
 static void answer_gone(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind)
 {
-    static const char *const whats[] = {
-        [PMIWIRE_COLL_FENCE] = "this fence cannot complete",
-        [PMIWIRE_COLL_ALLGATHER] = "this Allgather cannot complete",
-        [PMIWIRE_COLL_RING] = "this ring cannot complete",
-    };
+    const char *what = kind == PMIWIRE_COLL_FENCE       ? "this fence cannot complete"
+                       : kind == PMIWIRE_COLL_ALLGATHER ? "this Allgather cannot complete"
+                                                        : "this ring cannot complete";
     char text[PMIWIRE__GONE_TEXT];
     uint32_t why = 0;
     const int32_t rank = pmiwire_exchange_culprit(c->job->x, kind, &why);
 
-    pmiwire__gone_text(text, rank, why, whats[kind]);
+    pmiwire__gone_text(text, rank, why, what);
     pmiwire__stuck(c, kind, rank, why, text);
     pmiwire__reply_error(c, cmd, PMIWIRE_EGONE, text);
 }
