@@ -325,12 +325,6 @@ static void edges(void **state)
     rankmap_unref(empty);
 }
 
-#ifdef __i386__ /* aligns 64-bit words to 4 */
-#define OBJECT "20"
-#else
-#define OBJECT "24"
-#endif
-
 static void described(void **state)
 {
     char text[200], cut[8];
@@ -340,23 +334,24 @@ static void described(void **state)
     assert_int_equal(make_block(100, 8, 64, 1, 3, 4096, NULL, &map), 0);
     assert_true(rankmap_describe(map, text, sizeof(text)) < (ssize_t)sizeof(text));
     assert_string_equal(
-        text,
-        "blockstride, 4096 ranks: 100 + ((r + 3) % 8) + 64*((r + 3) / 8); 40 + " OBJECT " bytes");
+        text, "blockstride, 4096 ranks: 100 + ((r + 3) % 8) + 64*((r + 3) / 8); 40 + " OBJECT_TEXT
+              " bytes");
     assert_int_equal(rankmap_describe(map, cut, sizeof(cut)), strlen(text));
     assert_string_equal(cut, "blockst");
     assert_int_equal(rankmap_describe(map, NULL, 0), strlen(text));
     rankmap_unref(map);
     map = affine(99, -1, 100);
     rankmap_describe(map, text, sizeof(text));
-    assert_string_equal(text, "stride, 100 ranks: 99 - r; 16 + " OBJECT " bytes");
+    assert_string_equal(text, "stride, 100 ranks: 99 - r; 16 + " OBJECT_TEXT " bytes");
     rankmap_unref(map);
     map = affine(0, 1, 1);
     rankmap_describe(map, text, sizeof(text));
-    assert_string_equal(text, "direct, 1 rank: r; 16 + " OBJECT " bytes");
+    assert_string_equal(text, "direct, 1 rank: r; 16 + " OBJECT_TEXT " bytes");
     rankmap_unref(map);
     assert_int_equal(rankmap_from_text("0-999,1001-2000", 15, NULL, &map, NULL), 0);
     rankmap_describe(map, text, sizeof(text));
-    assert_string_equal(text, "runs, 2000 ranks: ids 0 to 2000 in 2 runs; 24 + " OBJECT " bytes");
+    assert_string_equal(text,
+                        "runs, 2000 ranks: ids 0 to 2000 in 2 runs; 24 + " OBJECT_TEXT " bytes");
     rankmap_unref(map);
 }
 
