@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Another architecture, by Debian's cross compilers and qemu-user: -DFENCEPOST_ARCH=aarch64, riscv64, s390x, i686 or musl (x86-64 with musl).
+# Another architecture, by Debian's cross compilers: -DFENCEPOST_ARCH=aarch64, riscv64, s390x (under qemu-user), i686 or musl (x86-64 with musl).
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES FENCEPOST_ARCH)
 set(CMAKE_SYSTEM_NAME Linux)
 if(FENCEPOST_ARCH STREQUAL "musl")

@@ -592,7 +592,7 @@ static void numbers_of_peers(struct world *w)
  * noticed. */
 static void many_peers(struct world *w)
 {
-    enum { PEERS = 300, FIRST = 1000 };
+    enum { PEERS = UINTPTR_MAX > UINT32_MAX ? 300 : 70, FIRST = 1000 }; /* each reserves 36 MiB */
     struct rlimit before, few;
     struct answer a = reg(w, w->kind, 0, 10, ASYMREG_RW);
     char c;
