@@ -212,7 +212,7 @@ static void overlap(struct world *w)
 static void at_the_top(struct world *w)
 {
     struct order o = {
-        .what = REGISTER, .addr = UINT64_MAX - 999, .bytes = 1000, .prot = ASYMREG_RW};
+        .what = REGISTER, .addr = UINTPTR_MAX - 999, .bytes = 1000, .prot = ASYMREG_RW};
     struct asymreg_region r;
     char buf[1000];
 
@@ -220,13 +220,14 @@ static void at_the_top(struct world *w)
         return;
     CHECK_EQ(tell(&w->t, o).rc, 0);
     CHECK_EQ(asymreg_resolve(w->me, PE, o.addr, 1000, ASYMREG_READ, &r, NULL), 0);
-    CHECK(r.start == o.addr && r.last == UINT64_MAX);
+    CHECK(r.start == o.addr && r.last == UINTPTR_MAX);
     CHECK_EQ(asymreg_get(w->me, PE, o.addr, r.id, buf, 1000), ASYMREG_EFAULT);
-    CHECK_EQ(asymreg_put(w->me, PE, UINT64_MAX, 0, "x", 1), ASYMREG_EFAULT);
-    CHECK_EQ(asymreg_get(w->me, PE, o.addr, r.id, buf, 1001), ASYMREG_EOVERFLOW);
+    CHECK_EQ(asymreg_put(w->me, PE, UINTPTR_MAX, 0, "x", 1), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_get(w->me, PE, o.addr, r.id, buf, 1001),
+             UINTPTR_MAX == UINT64_MAX ? ASYMREG_EOVERFLOW : ASYMREG_ERANGE);
     o.what = UNREGISTER;
     CHECK_EQ(tell(&w->t, o).rc, 0);
-    CHECK_EQ(asymreg_get(w->me, PE, UINT64_MAX, 0, buf, 1), ASYMREG_ESTALE);
+    CHECK_EQ(asymreg_get(w->me, PE, UINTPTR_MAX, 0, buf, 1), ASYMREG_ESTALE);
 }
 
 static void sub_range(struct world *w)
@@ -592,7 +593,8 @@ static void numbers_of_peers(struct world *w)
  * noticed. */
 static void many_peers(struct world *w)
 {
-    enum { PEERS = UINTPTR_MAX > UINT32_MAX ? 300 : 70, FIRST = 1000 }; /* each reserves 36 MiB */
+    /* Each reserves 73 MiB of address space. */
+    enum { PEERS = UINTPTR_MAX > UINT32_MAX ? 300 : 30, FIRST = 1000 };
     struct rlimit before, few;
     struct answer a = reg(w, w->kind, 0, 10, ASYMREG_RW);
     char c;
