@@ -158,8 +158,7 @@ int rankmap_av_create(const struct rankmap_av_opts *given, struct rankmap_av **o
         (opts.tag_mask != 0 && (opts.entry_bytes != 8 || opts.tag_mask == UINT64_MAX)))
         return -EINVAL;
     if (opts.capacity == 0 || opts.capacity > RANKMAP_ID_LIMIT ||
-        __builtin_mul_overflow((size_t)opts.capacity, (size_t)opts.entry_bytes, &bytes) ||
-        bytes > SIZE_MAX - page)
+        __builtin_mul_overflow(opts.capacity, opts.entry_bytes, &bytes) || bytes > SIZE_MAX - page)
         return RANKMAP_ERANGE;
     av = rankmap__alloc(alloc, 1, sizeof(*av));
     if (!av)

@@ -273,6 +273,8 @@ static inline int shmht__hit(const struct shmht_reader *r, const unsigned char *
 
     if (UNLIKELY(p > atomic_load_explicit(&r->guard, memory_order_relaxed)))
         return 0;
+    if (sizeof(p) < sizeof(uint64_t) && UNLIKELY(p < r->base)) /* base + place has wrapped */
+        return 0;
     value_len =
         atomic_load_explicit((const _Atomic uint32_t *)(const void *)p, memory_order_relaxed) -
         ((uint32_t)len << SHORT_VALUE_BITS);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Another architecture, by Debian's cross compilers and qemu-user: -DFENCEPOST_ARCH=aarch64, riscv64, s390x, i686 or musl (x86-64 with musl).
+# Another architecture, by Debian's cross compilers: -DFENCEPOST_ARCH=aarch64, riscv64, s390x (under qemu-user), i686 or musl (x86-64 with musl).
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES FENCEPOST_ARCH)
 set(CMAKE_SYSTEM_NAME Linux)
 if(FENCEPOST_ARCH STREQUAL "musl")
@@ -11,11 +11,12 @@ else()
     set(CMAKE_SYSTEM_PROCESSOR ${FENCEPOST_ARCH})
     set(CMAKE_C_COMPILER ${FENCEPOST_ARCH}-linux-gnu-gcc)
     set(CMAKE_FIND_ROOT_PATH /usr/${FENCEPOST_ARCH}-linux-gnu)
-    string(REPLACE i686 i386 qemu ${FENCEPOST_ARCH})
-    set(CMAKE_CROSSCOMPILING_EMULATOR qemu-${qemu} -L /usr/${FENCEPOST_ARCH}-linux-gnu)
 endif()
-if(FENCEPOST_ARCH STREQUAL "i686") # a note about GCC 11's alignment of 64-bit atomics in structs
-    set(CMAKE_C_FLAGS_INIT -Wno-psabi)
+if(FENCEPOST_ARCH STREQUAL "i686") # programs run as they are, with the loader and the libraries of the cross compiler
+    set(CMAKE_C_FLAGS_INIT -Wno-psabi) # a note about GCC 11's alignment of 64-bit atomics in structs
+    set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,--dynamic-linker=/usr/i686-linux-gnu/lib/ld-linux.so.2,-rpath,/usr/i686-linux-gnu/lib")
+elseif(NOT FENCEPOST_ARCH STREQUAL "musl")
+    set(CMAKE_CROSSCOMPILING_EMULATOR qemu-${FENCEPOST_ARCH} -L /usr/${FENCEPOST_ARCH}-linux-gnu)
 endif()
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

@@ -9,9 +9,14 @@
 
 #include <poll.h>
 
-#define BYTES   65536u
-#define SECRET  "SECRET OF ANOTHER PROGRAM"
-#define ADDRESS 0x7ea000000000u /* where no program has its own memory */
+#define BYTES  65536u
+#define SECRET "SECRET OF ANOTHER PROGRAM"
+/* Where no program has its own memory. */
+#if UINTPTR_MAX > UINT32_MAX
+#define ADDRESS 0x7ea000000000u
+#else
+#define ADDRESS 0x7ea00000u
+#endif
 
 static const char *self;
 

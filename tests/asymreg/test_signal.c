@@ -159,7 +159,9 @@ static void strides(void)
                          want + 100 + i * s.there * s.element_bytes, s.element_bytes) == 0);
     }
     struct asymreg_strides s = {.element_bytes = 8, .n = 4, .here = 1, .there = SIZE_MAX / 16};
+#if SIZE_MAX > UINT32_MAX
     CHECK_EQ(asymreg_put_strided(w, PE, there(0), ASYMREG_ANY, out, &s), ASYMREG_EOVERFLOW);
+#endif
     s.there = 1000;
     CHECK_EQ(asymreg_put_strided(w, PE, there(0), ASYMREG_ANY, out, &s), ASYMREG_ENOREGION);
     s.there = 1;

@@ -16,6 +16,15 @@
 
 #include "rankmap_calls.h"
 
+/* What a map takes besides its model. */
+#ifdef __i386__ /* aligns 64-bit words to 4 */
+#define OBJECT_BYTES 20
+#define OBJECT_TEXT  "20"
+#else
+#define OBJECT_BYTES 24
+#define OBJECT_TEXT  "24"
+#endif
+
 static inline void *xmalloc(size_t bytes)
 {
     void *p = malloc(bytes ? bytes : 1);

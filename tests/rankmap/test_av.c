@@ -58,6 +58,10 @@ static void bad_options(void **state)
         {12, 10, 1, -EINVAL},
         {8, 0, 0, RANKMAP_ERANGE},
         {8, RANKMAP_ID_LIMIT + 1, 0, RANKMAP_ERANGE},
+#if SIZE_MAX == UINT32_MAX /* no such address space */
+        {8, UINT64_C(1) << 29, 0, RANKMAP_ERANGE},
+        {8, UINT64_C(1) << 33, 0, RANKMAP_ERANGE},
+#endif
     };
     struct rankmap_av *av = NULL;
 
@@ -276,7 +280,7 @@ static void many_groups(void **state)
 /* mlut: a map over two groups, by flat ids, and the way back. */
 static void flat_ids(void **state)
 {
-    struct rankmap_av *av = av_new(8, UINT64_C(1) << 33, 0);
+    struct rankmap_av *av = av_new(8, SIZE_MAX > UINT32_MAX ? UINT64_C(1) << 33 : 1 << 24, 0);
     static const uint32_t pgids[4] = {1, 0, 1, 0};
     static const uint64_t lpids[4] = {7, 3, 2, 0};
     uint64_t flat[4] = {0}, lpid;

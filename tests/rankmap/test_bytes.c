@@ -149,7 +149,7 @@ static void many_communicators(void **state)
         rankmap_unref(child);
         rankmap_unref(half);
     }
-    assert_int_equal(bytes, 100 * 40);
+    assert_int_equal(bytes, 100 * (OBJECT_BYTES + 16));
     assert_int_equal(models, 1600);
     rankmap_unref(world);
 }

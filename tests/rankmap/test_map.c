@@ -158,9 +158,11 @@ static void too_many_ranks(void **state)
     assert_int_equal(rankmap_union(a, b, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(rankmap_from_ranges(ranges, 1, NULL, &map, NULL),
                      RANKMAP_ERANGE); /* 2^32 ranks */
+#if SIZE_MAX > UINT32_MAX
     assert_int_equal(rankmap_from_ids((const uint32_t[]){0}, sizeof(uint32_t),
                                       (size_t)RANKMAP_MAX_RANKS + 1, NULL, &map, NULL),
                      RANKMAP_ERANGE);
+#endif
     assert_null(map);
     rankmap_unref(b);
     rankmap_unref(a);
@@ -332,22 +334,24 @@ static void described(void **state)
     assert_int_equal(make_block(100, 8, 64, 1, 3, 4096, NULL, &map), 0);
     assert_true(rankmap_describe(map, text, sizeof(text)) < (ssize_t)sizeof(text));
     assert_string_equal(
-        text, "blockstride, 4096 ranks: 100 + ((r + 3) % 8) + 64*((r + 3) / 8); 40 + 24 bytes");
+        text, "blockstride, 4096 ranks: 100 + ((r + 3) % 8) + 64*((r + 3) / 8); 40 + " OBJECT_TEXT
+              " bytes");
     assert_int_equal(rankmap_describe(map, cut, sizeof(cut)), strlen(text));
     assert_string_equal(cut, "blockst");
     assert_int_equal(rankmap_describe(map, NULL, 0), strlen(text));
     rankmap_unref(map);
     map = affine(99, -1, 100);
     rankmap_describe(map, text, sizeof(text));
-    assert_string_equal(text, "stride, 100 ranks: 99 - r; 16 + 24 bytes");
+    assert_string_equal(text, "stride, 100 ranks: 99 - r; 16 + " OBJECT_TEXT " bytes");
     rankmap_unref(map);
     map = affine(0, 1, 1);
     rankmap_describe(map, text, sizeof(text));
-    assert_string_equal(text, "direct, 1 rank: r; 16 + 24 bytes");
+    assert_string_equal(text, "direct, 1 rank: r; 16 + " OBJECT_TEXT " bytes");
     rankmap_unref(map);
     assert_int_equal(rankmap_from_text("0-999,1001-2000", 15, NULL, &map, NULL), 0);
     rankmap_describe(map, text, sizeof(text));
-    assert_string_equal(text, "runs, 2000 ranks: ids 0 to 2000 in 2 runs; 24 + 24 bytes");
+    assert_string_equal(text,
+                        "runs, 2000 ranks: ids 0 to 2000 in 2 runs; 24 + " OBJECT_TEXT " bytes");
     rankmap_unref(map);
 }
 
@@ -466,7 +470,8 @@ static void bulk(void **state)
     assert_int_equal(rankmap_lookup_init(&l, maps[0], 0, 0), -EINVAL);
     assert_int_equal(rankmap_lookup_init(&l, maps[0], 0, RANKMAP_MAX_WIDTH + 1), -EINVAL);
     assert_int_equal(rankmap_lookup_init(&l, NULL, 0, 8), -EINVAL);
-    assert_int_equal(sizeof(struct rankmap_lookup), 64);
+    assert_true(sizeof(struct rankmap_lookup) == 64 || sizeof(void *) != 8);
+    assert_true(sizeof(struct rankmap_lookup) <= 64);
     for (int m = 0; m < 5; m++)
         rankmap_unref(maps[m]);
     free(ids);

@@ -294,14 +294,16 @@ static void larger_than_memory(void **state)
     struct storwin_opts opts = storage_opts(path);
     struct storwin_window *win;
     struct stat st;
-    void *room = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *room = bytes > SIZE_MAX ? MAP_FAILED
+                                  : mmap(NULL, (size_t)bytes, PROT_NONE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     (void)state;
     if (room == MAP_FAILED) {
         print_message("skip: no address space of 1 TiB (a limit, or valgrind)\n");
         skip();
     }
-    munmap(room, bytes);
+    munmap(room, (size_t)bytes);
     for (uint32_t pager = 0; pager < test_pagers; pager += 2) {
         uint8_t byte;
 

@@ -17,11 +17,13 @@
 #define RECLAIM_EVERY 256u
 #define FIRST_RETIRED 16u
 
+/* Nodes follow it, and a node's address leaves its low bits to the depth: see root. */
 struct asymreg__slab {
     struct asymreg__slab *next;
     size_t bytes;
-    char pad[48];
-};
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct asymreg__leaf) % 64 == 0 && sizeof(struct asymreg__inner) % 64 == 0,
+               "nodes are aligned to 64");
 
 void asymreg__slots_grow(struct asymreg__index *ix)
 {

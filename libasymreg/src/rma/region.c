@@ -51,7 +51,7 @@ int asymreg_register(struct asymreg_context *context, const void *addr, size_t b
     } else if (!addr || !bytes || !prot || (prot & ~ASYMREG_ALL) ||
                (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED | ASYMREG__KIND_MASK))) {
         rc = -EINVAL;
-    } else if (start + bytes - 1 < start) {
+    } else if (start + bytes - 1 < start || start + bytes - 1 > UINTPTR_MAX) {
         rc = ASYMREG_EOVERFLOW;
     } else if ((rc = asymreg__kind_check(context, asymreg__kind(flags), -1, &why)) == 0) {
         pthread_mutex_lock(&context->lock);
@@ -162,7 +162,7 @@ int asymreg_unregister_range(struct asymreg_context *context, const void *addr, 
         return rc;
     if (!bytes)
         return -EINVAL;
-    if (start + bytes - 1 < start)
+    if (start + bytes - 1 < start || start + bytes - 1 > UINTPTR_MAX)
         return ASYMREG_EOVERFLOW;
     pthread_mutex_lock(&context->lock);
     if (!asymreg__first_in(asymreg__table_index(context->table), start, start + bytes - 1, &r))

@@ -244,6 +244,7 @@ static int add(struct asymreg_context *c, const struct asymreg_mem_desc *desc, v
     } else if (!desc->bytes || !desc->prot || (desc->prot & ~ASYMREG_ALL)) {
         rc = -EINVAL;
     } else if (desc->addr + desc->bytes - 1 < desc->addr ||
+               desc->addr + desc->bytes - 1 > UINTPTR_MAX ||
                desc->fd_offset + desc->bytes < desc->fd_offset) {
         rc = ASYMREG_EOVERFLOW;
     } else if ((rc = asymreg__kind_check(c, desc->kind, desc->fd, &why)) < 0) {

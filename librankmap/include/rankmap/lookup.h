@@ -97,7 +97,7 @@ struct rankmap_lookup {
  * Any base will do, but entries at 2^63 and above, which no process has, go the longer way through
  * rankmap_at(). Blocks whose step times the number of ranks passes 2^62 are RANKMAP_FORM_SLOW.
  *
- * @param lookup  filled in; 64 bytes, best aligned to 64
+ * @param lookup  filled in; 64 bytes (i386: 60), best aligned to 64
  * @param map     not kept: must outlive the lookup (affine and two-level ones do not read it again)
  * @param base    address of the entry of id 0, or 0
  * @param width   bytes an entry, 1 to RANKMAP_MAX_WIDTH
