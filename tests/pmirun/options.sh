@@ -327,6 +327,21 @@ try_time() {
     esac
 }
 
+# late OPTION RANKS BYTES DESCRIPTOR ARGUMENT...: so many ranks write this much each to the descriptor and so to a FIFO, which is read late.
+late() {
+    local option=$1 ranks=$2 bytes=$3 to=$4 reader
+    shift 4
+    rm -f fifo read
+    mkfifo fifo
+    (exec < fifo; sleep 2.5; exec wc -c) > read &
+    reader=$!
+    exec 9> fifo # waits for the reader
+    run 0 "$option" fifo -n "$ranks" "$@" sh -c "head -c $bytes /dev/zero >&$to"
+    exec 9>&-
+    wait $reader
+    [ "$(cat read)" = $((ranks * bytes)) ] || fail "$(cat read) bytes, not $((ranks * bytes))"
+}
+
 try_output() {
     case $1 in
     -l) ok '[0] x;[1] x;' "$name" -n 2 echo x ;;
@@ -338,6 +353,7 @@ try_output() {
         [ "$(sort f."$(hostname)")" = $'[0] x\n[1] x' ] || fail "not what was written: $(cat f.*)"
         several && ok '' "$name" f.%h.%r -N 2 --launch fork -n 2 sh -c 'head -c 300000 /dev/zero' && cmp f.node0.0 f.node1.1 &&
             [ "$(wc -c < f.node1.1)" != 300000 ] && fail "not 300000 bytes"
+        late "$name" 20 65536 1
         ok '' "$name" same --errfile-pattern same -n 1 sh -c 'echo x; echo y >&2'
         [ "$(sort same)" = $'x\ny' ] || fail "not both in one file"
         run 252 "$name" /no/such -n 1 echo x
@@ -352,6 +368,7 @@ try_output() {
     --errfile-pattern)
         with f.%r 'x;' -n 1 sh -c 'echo x; echo y >&2'
         [ "$(cat f.0)" = y ] || fail "not what was written"
+        several && late "$name" 2 2000000 2 -N 2 --launch fork
         bad %q
         ;;
     -s)
