@@ -461,6 +461,7 @@ try_pmi() {
         several && run 0 "$name" hydra -N 2 --launch fork -n 2 "$raw" exit 0 inited
         several && ok 'child;child;' "$name" hydra -N 2 --launch fork -n 2 sh -c '(sleep 0.3; echo child) & exit 0'
         for ends in strict hydra; do # ignored, as by a shell for what it starts with &
+            : > out
             (trap '' INT; exec "$pmirun" $name $ends -n 1 sh -c "echo up; sleep $([ $ends = hydra ] && echo 60 || echo 1)") > out 2> err &
             for ((i = 0; i < 300; i++)); do grep -q up out && break || sleep 0.1; done
             kill -INT $!
