@@ -489,6 +489,8 @@ test_unlinked() {
 # What stands in for ssh here keeps what agents are told in boot.NAME, and has a rogue between b and the head when $dir/mode says so.
 test_hostile() {
     local address port job port_b mode
+    printf 'pmirun-agent 1\nend\n' | "$PMIRUN" --agent > "$dir/out" 2> "$dir/err"
+    err_has 'of another version than the head (which says 1, not '
     cat > "$dir/ssh" << END
 #!/bin/sh
 [ "\$2" = b ] && [ -s $dir/mode ] && exec $ROGUE proxy "\$(cat $dir/mode)" $dir/record "\$3"
