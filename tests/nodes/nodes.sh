@@ -549,7 +549,7 @@ END
     err_has "node 1 (b) is lost: a frame was altered on its way"
     echo truncate > "$dir/mode"
     run 253 -n 8 "$RAWPMI" pgf
-    err_has "node 1 (b) is lost: .*it closed the connection" # the head, or another agent, sees it first
+    err_has "node 1 (b) is lost: .*\(it closed the connection\|it is gone\)" # the head, or another agent, sees it first
     # Yesterday's conversation, today.
     cp "$dir/record" "$dir/yesterday"
     : > "$dir/mode"
