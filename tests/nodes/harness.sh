@@ -45,7 +45,10 @@ begin() {
     timeout -k 5 100 "$PMIRUN" "${nodes[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
     limit=$!
     head=
-    until [ -n "$head" ]; do head=$(tr -d ' ' < "/proc/$limit/task/$limit/children"); done
+    while [ -z "$head" ] && kill -0 "$limit" 2> /dev/null; do
+        sleep 0.01
+        head=$(tr -d ' ' < "/proc/$limit/task/$limit/children")
+    done 2> /dev/null
 }
 end() {
     wait "$limit"

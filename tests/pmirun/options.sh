@@ -327,6 +327,21 @@ try_time() {
     esac
 }
 
+# late OPTION RANKS BYTES DESCRIPTOR ARGUMENT...: so many ranks write this much each to the descriptor and so to a FIFO, which is read late.
+late() {
+    local option=$1 ranks=$2 bytes=$3 to=$4 reader
+    shift 4
+    rm -f fifo read
+    mkfifo fifo
+    (exec < fifo; sleep 2.5; exec wc -c) > read &
+    reader=$!
+    exec 9> fifo # waits for the reader
+    run 0 "$option" fifo -n "$ranks" "$@" sh -c "head -c $bytes /dev/zero >&$to"
+    exec 9>&-
+    wait $reader
+    [ "$(cat read)" = $((ranks * bytes)) ] || fail "$(cat read) bytes, not $((ranks * bytes))"
+}
+
 try_output() {
     case $1 in
     -l) ok '[0] x;[1] x;' "$name" -n 2 echo x ;;
@@ -338,6 +353,7 @@ try_output() {
         [ "$(sort f."$(hostname)")" = $'[0] x\n[1] x' ] || fail "not what was written: $(cat f.*)"
         several && ok '' "$name" f.%h.%r -N 2 --launch fork -n 2 sh -c 'head -c 300000 /dev/zero' && cmp f.node0.0 f.node1.1 &&
             [ "$(wc -c < f.node1.1)" != 300000 ] && fail "not 300000 bytes"
+        late "$name" 20 65536 1
         ok '' "$name" same --errfile-pattern same -n 1 sh -c 'echo x; echo y >&2'
         [ "$(sort same)" = $'x\ny' ] || fail "not both in one file"
         run 252 "$name" /no/such -n 1 echo x
@@ -352,6 +368,7 @@ try_output() {
     --errfile-pattern)
         with f.%r 'x;' -n 1 sh -c 'echo x; echo y >&2'
         [ "$(cat f.0)" = y ] || fail "not what was written"
+        several && late "$name" 2 2000000 2 -N 2 --launch fork
         bad %q
         ;;
     -s)
@@ -377,8 +394,8 @@ try_output() {
         done
         ;;
     --print-all-exitcodes)
-        run 1 "$name" -n 3 sh -c 'exit $PMI_RANK'
-        err_has "exit codes: [$(hostname)] 0,1,2"
+        run 3 "$name" -n 3 sh -c '[ $PMI_RANK != 1 ] || exit 3' # of two that fail, either may be first
+        err_has "exit codes: [$(hostname)] 0,3,0"
         several && run 2 "$name" -N 2 --launch fork -n 3 sh -c '[ $PMI_RANK = 0 ] || exit 2' && err_has "exit codes: [node0] 0,2"
         ;;
     --stats)
@@ -444,6 +461,7 @@ try_pmi() {
         several && run 0 "$name" hydra -N 2 --launch fork -n 2 "$raw" exit 0 inited
         several && ok 'child;child;' "$name" hydra -N 2 --launch fork -n 2 sh -c '(sleep 0.3; echo child) & exit 0'
         for ends in strict hydra; do # ignored, as by a shell for what it starts with &
+            : > out
             (trap '' INT; exec "$pmirun" $name $ends -n 1 sh -c "echo up; sleep $([ $ends = hydra ] && echo 60 || echo 1)") > out 2> err &
             for ((i = 0; i < 300; i++)); do grep -q up out && break || sleep 0.1; done
             kill -INT $!

@@ -120,13 +120,12 @@ static bool finished(struct pmirun *pr)
         return false;
     if (!job_sweep(pr))
         return false;
-    if (!pr->drain_ns)
-        pr->drain_ns = pr->now_ns + LAST_WORDS_NS;
+    if (!pr->drain_ns || (!pr->stopping && (pr->output.n_full[0] || pr->output.n_full[1])))
+        pr->drain_ns = pr->now_ns + LAST_WORDS_NS; /* what waits behind a full sink is not lost */
     if (passed(pr, pr->drain_ns)) {
         if (pr->stopping)
             return true; /* whoever reads our output had time enough */
-        if (!pr->output.out.full && !pr->output.err.full)
-            close_streams(pr);
+        close_streams(pr);
     }
     return pr->output.n_streams == 0 && !output_pending(pr);
 }

@@ -48,7 +48,7 @@ enum {
  */
 static void on_room(struct pmirun *pr, struct source *src, uint32_t events);
 
-static void sink_init(struct sink *sk, int fd, const char *name)
+static void sink_init(struct sink *sk, int fd, const char *name, unsigned kinds)
 {
     struct stat st;
     char path[32];
@@ -57,6 +57,7 @@ static void sink_init(struct sink *sk, int fd, const char *name)
     sk->src = (struct source){on_room, fd};
     sk->how = HOW_POLL;
     sk->name = name;
+    sk->kinds = kinds;
     if (fstat(fd, &st) != 0) {
         sk->dead = errno == EBADF; /* closed */
         return;
@@ -81,9 +82,8 @@ static void sink_init(struct sink *sk, int fd, const char *name)
 void output_init(struct pmirun *pr)
 {
     pr->output.out.room = pr->output.err.room = AGENT_ROOM;
-    sink_init(&pr->output.out, STDOUT_FILENO, "stdout");
-    sink_init(&pr->output.err, STDERR_FILENO, "stderr");
-    pr->output.err.is_err = true;
+    sink_init(&pr->output.out, STDOUT_FILENO, "stdout", 1);
+    sink_init(&pr->output.err, STDERR_FILENO, "stderr", 2);
 }
 
 static size_t sink_waiting(const struct sink *sk)
@@ -107,11 +107,20 @@ static ssize_t sink_write(const struct sink *sk, const char *p, size_t n)
     }
 }
 
+static void set_full(struct pmirun *pr, struct sink *sk, bool full)
+{
+    for (unsigned which = 0; which < 2 && full != sk->full; which++)
+        if (sk->kinds >> which & 1)
+            pr->output.n_full[which] += full ? 1 : UINT32_MAX;
+    sk->full = full;
+}
+
 static void resume_streams(struct pmirun *pr, struct sink *sk)
 {
-    sk->full = false;
-    if (pr->head)
-        pr->head->room(pr, sk->is_err);
+    set_full(pr, sk, false);
+    for (unsigned which = 0; which < 2 && pr->head; which++)
+        if (pr->output.n_full[which] == 0)
+            pr->head->room(pr, which);
     while (sk->paused) {
         struct stream *st = sk->paused;
 
@@ -209,7 +218,7 @@ static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_
     memcpy(sk->buf + sk->len, p, n);
     sk->len += n;
     if (sink_waiting(sk) > SINK_HIGH)
-        sk->full = true;
+        set_full(pr, sk, true);
 }
 
 void output_text(struct pmirun *pr, const char *text, size_t len)
@@ -271,13 +280,14 @@ static struct sink *file_open(struct pmirun *pr, char *name)
         return NULL;
     sk = xrealloc(NULL, sizeof(*sk));
     memset(sk, 0, sizeof(*sk));
-    sink_init(sk, fd, name);
+    sink_init(sk, fd, name, 0);
     o->files = xrealloc(o->files, (o->n_files + 1) * sizeof(struct sink *));
     return o->files[o->n_files++] = sk;
 }
 
 static bool begin_stream(struct pmirun *pr, struct stream *st, const char *pattern)
 {
+    const unsigned kind = st == &st->rank->err ? 2 : 1;
     char *name, text[RANK_NAME_BYTES];
     struct sink *sk;
 
@@ -291,6 +301,9 @@ static bool begin_stream(struct pmirun *pr, struct stream *st, const char *patte
         free(name);
         return false;
     }
+    if (sk->full && !(sk->kinds & kind))
+        pr->output.n_full[kind - 1]++;
+    sk->kinds |= kind;
     st->sink = sk;
     return true;
 }
@@ -417,7 +430,7 @@ static void pass_on(struct pmirun *pr, const struct stream *st, const char *p, s
     if (!pr->agent->output(pr, st, p, n))
         return;
     st->sink->room -= (uint32_t)n;
-    st->sink->full = st->sink->room == 0;
+    set_full(pr, st->sink, st->sink->room == 0);
 }
 
 static void on_output(struct pmirun *pr, struct source *src, uint32_t events)

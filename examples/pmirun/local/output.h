@@ -17,7 +17,7 @@ struct sink {
     char *buf;     /* bytes that wait: from head to len */
     size_t head, len, cap;
     const char *name; /* for messages */
-    bool is_err;      /* the ranks' stderr goes there */
+    unsigned kinds;   /* what goes there: bit 0 ranks' stdout, bit 1 their stderr */
     bool armed;       /* in epoll, waiting for room */
     bool dead;        /* nobody reads it any more: bytes are dropped */
     bool full;        /* too much waits: streams that feed it are paused */
@@ -42,6 +42,7 @@ struct output {
     struct sink out, err;
     struct sink **files; /* --outfile-pattern, --errfile-pattern */
     size_t n_files;
+    uint32_t n_full[2]; /* sinks that are full, of each kind */
     uint64_t part_ns;   /* when to look at unfinished lines; 0: none waits */
     uint64_t n_streams; /* open ones */
 };

@@ -36,7 +36,7 @@ static bool concerns(const struct pmirun *pr, const struct sink *sk)
 
 bool progress_hide(struct pmirun *pr, const struct sink *sk)
 {
-    if (!stands || !concerns(pr, sk))
+    if (!stands || pr->output.err.dead || !concerns(pr, sk))
         return true;
     stands = !output_raw(pr, CLEAR, strlen(CLEAR));
     return !stands;
@@ -120,8 +120,12 @@ void progress_draw(struct pmirun *pr)
     size_t n = strlen(CLEAR);
 
     p->draw_ns = 0;
-    if (!p->on || p->mid_line || output_pending(pr) || in_background())
+    if (!p->on || p->mid_line)
         return;
+    if (output_pending(pr) || in_background()) {
+        p->draw_ns = pr->now_ns + QUIET_NS;
+        return;
+    }
     n += compose(pr, line + n, sizeof(line) - n);
     stands = output_raw(pr, line, n) || stands;
 }

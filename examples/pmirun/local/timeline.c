@@ -194,26 +194,38 @@ static uint32_t get_number32(struct msg_in *in)
     return (uint32_t)v;
 }
 
+/* A node's clock says sent_ns, ours now_ns or less. A faster clock than ours gets ahead of us: then
+ * it began as early as it can have. */
+static void hear_clock(struct timeline_clock *c, uint64_t sent_ns, uint64_t now_ns)
+{
+    const uint64_t to = sent_ns < now_ns ? now_ns - sent_ns : 0;
+
+    if (to < c->to)
+        c->to = to > c->from ? to : c->from;
+}
+
 bool timeline_heard(struct pmirun *pr, uint32_t node, struct msg_in *in)
 {
     struct timeline *tl = &pr->timeline;
-    const uint64_t sent_ns = get_u64(in), now_ns = clock_ns() - pr->start_ns;
+    const uint64_t sent_ns = get_u64(in);
     const uint32_t n = get_u32(in);
     struct timeline_event e = {.node = node & 0xffffff};
 
-    if (!tl->clocks || in->bad || sent_ns > now_ns - tl->clocks[node].from)
+    if (!tl->clocks || in->bad)
         return false;
-    if (now_ns - sent_ns < tl->clocks[node].to)
-        tl->clocks[node].to = now_ns - sent_ns;
+    hear_clock(&tl->clocks[node], sent_ns, clock_ns() - pr->start_ns);
     for (uint32_t i = 0; i < n; i++) {
         const uint8_t head = get_byte(in);
+        const uint64_t since_last = get_number(in);
 
+        if (since_last > sent_ns - e.ns)
+            return false;
         e.what = head & WHAT_MASK;
-        e.ns += get_number(in);
+        e.ns += since_last;
         e.rank = get_number32(in);
         e.job = head & HAS_JOB ? get_number32(in) : 0;
         e.arg = head & HAS_ARG ? get_number32(in) : 0;
-        if (in->bad || e.what > TIMELINE_LEAVE || e.rank == TIMELINE_NODE || e.ns > sent_ns)
+        if (in->bad || e.what > TIMELINE_LEAVE || e.rank == TIMELINE_NODE)
             return false;
         keep(pr, &e);
     }
@@ -248,15 +260,18 @@ static void describe(const struct pmirun *pr, bool early, uint64_t end, char *te
         snprintf(text + k, n - (size_t)k, "; %u events are left out", pr->timeline.n_lost);
 }
 
-/* Times of all nodes by the head's clock. */
-static void one_clock(struct timeline *tl)
+/* Times of all nodes by the head's clock, none after the end. */
+static void one_clock(struct timeline *tl, uint64_t end)
 {
     for (uint32_t i = 0; i < tl->n && tl->clocks; i++) {
         struct timeline_event *e = &tl->events[i];
         const struct timeline_clock *c = &tl->clocks[e->node];
 
-        if (e->rank != TIMELINE_NODE)
-            e->ns += c->from + (c->to - c->from) / 2;
+        if (e->rank != TIMELINE_NODE) {
+            const uint64_t zero = c->from + (c->to - c->from) / 2;
+
+            e->ns = e->ns < end - zero ? e->ns + zero : end;
+        }
     }
 }
 
@@ -272,7 +287,7 @@ int timeline_write(struct pmirun *pr, bool early)
         return 0;
     tl->on = false;
     describe(pr, early, end, text.about, sizeof(text.about));
-    one_clock(tl);
+    one_clock(tl, end);
     timeline_sort(tl);
     f = fopen(tl->path, "we");
     if (!f)

@@ -9,7 +9,8 @@
  * to the head twice a second, when 16 KiB wait, and before it ends. Clocks: an agent's begins when
  * it reads its set-up, which is after the head has sent it; and each message leaves the agent
  * before the head reads it. The head takes the middle of what both allow, so that an agent's times
- * are off by half a round trip at most.
+ * are off by half a round trip at first, and later by what its host's clock gains or loses against
+ * the head's as well: some 10 ms an hour are usual. None is drawn after the job's end.
  *
  * Memory: 24 bytes an event. Beyond TIMELINE_MAX events no collective is recorded, beyond twice as
  * many nothing is; both are reported.

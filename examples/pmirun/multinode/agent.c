@@ -105,6 +105,15 @@ static bool split_addresses(const char *text, struct agent *a)
     return n > 0;
 }
 
+static void check_version(const char *version)
+{
+    if (strcmp(version, BOOT_VERSION) != 0)
+        die(STATUS_NODE,
+            "agent: it is of another version than the head (which says %.20s, not %s): install the "
+            "same pmirun on all hosts",
+            version, BOOT_VERSION);
+}
+
 static void parse_boot(struct pmirun *pr, char *text)
 {
     struct channel_self *self = &pr->nodes->net.self;
@@ -122,7 +131,7 @@ static void parse_boot(struct pmirun *pr, char *text)
             continue;
         *value++ = '\0';
         if (strcmp(line, "pmirun-agent") == 0)
-            ok = strcmp(value, "1") == 0, seen |= 1;
+            check_version(value), seen |= 1;
         else if (strcmp(line, "job") == 0)
             ok = parse_hex(value, self->job, sizeof(self->job)), seen |= 2;
         else if (strcmp(line, "secret") == 0)

@@ -170,7 +170,7 @@ static bool on_output(struct pmirun *pr, struct node *node, struct rank *r, stru
         return false;
     output_remote(pr, st, p, n);
     node->owed[which] += (uint32_t)n;
-    if (!st->sink->full)
+    if (pr->output.n_full[which] == 0) /* a node's ranks share what it may send */
         nodes_room(pr, which);
     return true;
 }

@@ -10,6 +10,7 @@
 #include "../local/fields.h"
 
 /* of the lines that an agent reads from its stdin, at most: what an empty pipe takes */
+#define BOOT_VERSION       "2" /* in their first: to be raised with each change of messages */
 #define BOOT_BYTES         65536u
 #define UCX_SETTINGS_BYTES 32768u /* of them, those about UCX */
 

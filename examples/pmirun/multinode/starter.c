@@ -152,7 +152,8 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
         snprintf(node, sizeof(node), "srun");
     else
         snprintf(node, sizeof(node), "%u", s->first);
-    text = xprintf("pmirun-agent 1\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence "
+    text = xprintf("pmirun-agent " BOOT_VERSION
+                   "\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence "
                    "%.0f\nport %u\nhead %s\n%send\n",
                    job, secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3,
                    pr->nodes->head.port, addresses, pr->nodes->head.sets);

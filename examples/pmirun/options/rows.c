@@ -458,8 +458,9 @@ const struct option_row option_rows[] = {
             "init to finalize, in which fence, Allgather, Ring or barrier of a group, and how it "
             "exited, by node and rank. NAME.svg is a picture, NAME.json a trace for Perfetto or "
             "chrome://tracing. On several nodes their agents report it, and their times are off "
-            "by half a round trip at most. Fences by PMIx begin when all ranks of the node have "
-            "entered; libpmix does not report those of a single node. After 1048576 events no "
+            "by half a round trip, and by what the hosts' clocks gain or lose against each other "
+            "during the job. Fences by PMIx begin when all ranks of the node have entered; libpmix "
+            "does not report those of a single node. After 1048576 events no "
             "more collectives are recorded, after twice as many nothing is, which `pmirun` "
             "reports; a picture has 2048 rows. A `pmirun` that dies of SIGKILL leaves an empty "
             "file."},
