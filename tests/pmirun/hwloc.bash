@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What tests of pmirun about processors share; they source it. A folder $dir, which goes with the script, $TMPDIR in it, and a control group.
+. "$(dirname "$0")/no-batch.bash"
 export LC_ALL=C
 for name in ${!HWLOC_*} PMIRUN_CPUSET; do unset "$name"; done
 dir=$(mktemp -d) || exit 1

@@ -3,6 +3,7 @@
 # hydra-manual.sh PMIRUN MPIEXEC RAWPMI [--table]: what hydra's manual and its --help give as examples, typed under MPIEXEC (hydra's) and PMIRUN: the same
 # lines (in any order) and the same status, or a difference that is known and named here. --table prints what was typed and what came, in Markdown.
 set -u
+. "$(dirname "$0")/no-batch.bash"
 pmirun=$1
 hydra=$2
 export RAW=$3
@@ -148,7 +149,7 @@ typed '-n 1 $RAW exit 7 inited'
 typed '-n 1 $RAW exit 0 inited' 'status 251|an end without finalize; --ends hydra: 0'
 typed '-n 1 $RAW abort 33'
 typed '-n 1 sh -c "kill -9 \$\$"' 'status 137|128 + the signal, as a shell has it; hydra: the signal'
-typed '-n 1 sh -c "(sleep 0.5; echo child) & exit 0"' 'status 0|processes that outlive their rank are ended; --ends hydra waits'
+typed '-n 1 sh -c "(sleep 5; echo child) & exit 0"' 'status 0|processes that outlive their rank are ended; --ends hydra waits'
 
 [ $failed = 0 ] && [ -z "$table" ] && echo "$n examples, $n_differ that differ, each for its reason"
 exit $failed

@@ -3,6 +3,7 @@
 # options.sh PMIRUN RAWPMI PART PARTS: every option of the table (pmirun --help=names) by each of its names, for real, with good values and bad ones. A bad one ends
 # with status 2 and a sentence that names option and value. An option without a case here is a failure. Of PARTS parts of the table this is PART, from 0 on.
 set -u
+. "$(dirname "$0")/no-batch.bash"
 pmirun=$1
 raw=$2
 part=$3
@@ -219,6 +220,8 @@ try_hosts() {
             run 2 "$name" "$list" -n 1 true
             err_has "$name: "
         done
+        run 2 "$name" a:600000,b,a:600000 -n 1 true
+        err_has 'host a is named more than once, and has more than 1000000 slots'
         run 2 "$name" '' -n 1 true
         err_has "$name wants names"
         ;;
@@ -457,7 +460,7 @@ try_pmi() {
         run 0 "$name" hydra -n 1 "$raw" exit 0 inited
         run 7 "$name" hydra -n 1 "$raw" exit 7 inited
         ok 'child;' "$name" hydra -n 1 sh -c '(sleep 0.3; echo child) & exit 0'
-        ok '' "$name" strict -n 1 sh -c '(sleep 0.3; echo child) & exit 0'
+        ok '' "$name" strict -n 1 sh -c '(sleep 30; echo child) & exit 0'
         several && run 0 "$name" hydra -N 2 --launch fork -n 2 "$raw" exit 0 inited
         several && ok 'child;child;' "$name" hydra -N 2 --launch fork -n 2 sh -c '(sleep 0.3; echo child) & exit 0'
         for ends in strict hydra; do # ignored, as by a shell for what it starts with &

@@ -23,6 +23,9 @@ except ImportError as missing:
     sys.exit(77)
 
 PMIRUN, RAW, GROUP = sys.argv[1:4]
+for name in list(os.environ):  # as no-batch.bash
+    if name.startswith("SLURM_") or name in ("PBS_NODEFILE", "LSB_MCPU_HOSTS", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"):
+        del os.environ[name]
 LIMIT = 100  # seconds until something is taken for hung
 NODES = ["-N", "2", "--launch", "fork"]
 failed = False

@@ -278,7 +278,8 @@ static void wrong_texts(void **state)
 /* What is right alone, and not together. */
 static void wrong_together(void **state)
 {
-    static const char *const pairs[][2] = {{"socket", "list:0"}, {"slot:PE=2", "none"}};
+    static const char *const pairs[][2] = {
+        {"socket", "list:0"}, {"slot:PE=2", "none"}, {"slot:PE=2", "core:3"}};
     struct place_policy p = {0};
 
     (void)state;
@@ -288,8 +289,30 @@ static void wrong_together(void **state)
         assert_non_null(place_settle(&p));
         place_policy_free(&p);
     }
+}
+
+/* The last of each option counts alone: agents get that one only. */
+static void given_twice(void **state)
+{
+    struct place_policy p = {0};
+
+    (void)state;
     assert_null(place_parse_map(&p, "slot:PE=2"));
-    assert_non_null(place_parse_bind(&p, "core:3"));
+    assert_null(place_parse_map(&p, "socket"));
+    assert_null(place_parse_bind(&p, "core:3"));
+    assert_null(place_parse_bind(&p, "core"));
+    assert_null(place_settle(&p));
+    assert_int_equal(p.each, 1);
+    place_policy_free(&p);
+    assert_null(place_parse_bind(&p, "core:3"));
+    assert_null(place_parse_bind(&p, "core:2"));
+    assert_null(place_parse_map(&p, "slot:PE=2"));
+    assert_null(place_settle(&p));
+    assert_int_equal(p.each, 2);
+    place_policy_free(&p);
+    assert_null(place_parse_bind(&p, "core:2"));
+    assert_null(place_parse_bind(&p, "list:0"));
+    assert_null(place_settle(&p));
     place_policy_free(&p);
 }
 
@@ -339,6 +362,7 @@ int main(void)
         cmocka_unit_test(large),       cmocka_unit_test(texts),
         cmocka_unit_test(wrong_texts), cmocka_unit_test(wrong_together),
         cmocka_unit_test(lists),       cmocka_unit_test(orders_of_nodes),
+        cmocka_unit_test(given_twice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,7 +180,8 @@ bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd)
 {
     struct input *in = &pr->input;
     const bool all = pr->opt.stdin_rank == STDIN_ALL;
-    int p[2];
+    int p[2] = {-1, -1};
+    bool has_pipe;
 
     if (r->job->number != 0 || (!all && r->number != pr->opt.stdin_rank))
         return false;
@@ -189,18 +190,22 @@ bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd)
         return true;
     if (!in->feeds) {
         in->n_feeds = all ? r->job->n_local : 1;
-        in->feeds = calloc(in->n_feeds, sizeof(*in->feeds));
+        in->feeds = xrealloc(NULL, in->n_feeds * sizeof(*in->feeds));
+        memset(in->feeds, 0, in->n_feeds * sizeof(*in->feeds));
     }
     if (!in->buf)
-        in->buf = malloc(INPUT_WINDOW_BYTES);
-    if (!in->feeds || !in->buf || pipe2(p, O_CLOEXEC) != 0)
-        return false;
-    fcntl(p[1], F_SETFL, O_NONBLOCK);
-    in->feeds[in->n_joined++].src = (struct source){on_room, p[1]};
+        in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
+    has_pipe = pipe2(p, O_CLOEXEC) == 0;
+    if (has_pipe)
+        fcntl(p[1], F_SETFL, O_NONBLOCK);
+    else
+        say(pr, "rank %u gets no standard input: %s", r->number, strerror(errno));
+    /* Without a pipe too: the others' input begins when all feeds have joined. */
+    in->feeds[in->n_joined++].src = (struct source){on_room, has_pipe ? p[1] : -1};
     *child_fd = p[0];
     if (in->n_joined == in->n_feeds)
         start(pr);
-    return true;
+    return has_pipe;
 }
 
 void input_given(struct pmirun *pr, const char *p, size_t n)
@@ -208,11 +213,11 @@ void input_given(struct pmirun *pr, const char *p, size_t n)
     struct input *in = &pr->input;
 
     if (!in->buf)
-        in->buf = malloc(INPUT_WINDOW_BYTES);
+        in->buf = xrealloc(NULL, INPUT_WINDOW_BYTES);
     in->ends |= p && n == 0;
     if (n > INPUT_WINDOW_BYTES - in->len)
         n = INPUT_WINDOW_BYTES - in->len; /* the head does not send more */
-    if (n && in->buf) {
+    if (n) {
         memcpy(in->buf + in->len, p, n);
         in->len += n;
     }

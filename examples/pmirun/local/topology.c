@@ -210,6 +210,8 @@ static void child(const struct task *task, int to, pid_t parent)
 
 /* ---- in pmirun ---- */
 
+static const char no_file[] = "its file cannot be written";
+
 /* Set beside HWLOC_XMLFILE. */
 static const char *const flags[] = {"HWLOC_THISSYSTEM", "HWLOC_THISSYSTEM_ALLOWED_RESOURCES"};
 
@@ -255,7 +257,7 @@ static const char *await(struct topology *t, const struct task *task, pid_t pid,
     static const char *const why[] = {
         [NO_LIBRARY] = LIBRARY " cannot be loaded (apt install libhwloc15)",
         [NO_TOPOLOGY] = "hwloc does not find it",
-        [NO_FILE] = "its file cannot be written",
+        [NO_FILE] = no_file,
         [NO_SUCH_TOPOLOGY] = "hwloc does not understand it",
         [TOO_LARGE] = "it has more than 8192 processors",
     };
@@ -288,7 +290,7 @@ static const char *make(struct topology *t, const struct task *task)
     close(p[1]);
     why = pid < 0 ? strerror(errno) : await(t, task, pid, p[0]);
     close(p[0]);
-    if (task->table) {
+    if (task->table && why != no_file) { /* else topology_table() asks without a file */
         t->table_tried = true;
         t->no_table = why;
     }

@@ -9,8 +9,9 @@
 
 #include "../local/fields.h"
 
-/* of the lines that an agent reads from its stdin, at most: what an empty pipe takes */
-#define BOOT_VERSION       "2" /* in their first: to be raised with each change of messages */
+#define BOOT_VERSION "2" /* in their first: to be raised with each change of messages */
+/* of the lines that an agent reads from its stdin, at most: what an empty pipe takes,
+ * unless its user has too many */
 #define BOOT_BYTES         65536u
 #define UCX_SETTINGS_BYTES 32768u /* of them, those about UCX */
 

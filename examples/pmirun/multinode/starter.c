@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -29,7 +30,8 @@
 #include "../allocation.h"
 #include "../template.h"
 
-#define AGAIN_NS NS_PER_S /* between two tries to reach a host */
+#define AGAIN_NS NS_PER_S        /* between two tries to reach a host */
+#define FULL_NS  (10 * NS_PER_S) /* that we wait for an agent to read: no others are served */
 
 extern char **environ;
 
@@ -104,14 +106,23 @@ static char *ucx_settings(struct pmirun *pr)
     return all;
 }
 
-/* To a pipe that is empty, and has room for all of it: it need not wait. False with errno. */
-static bool write_all(int fd, const char *text, size_t n)
+/* To a pipe that is empty and mostly has room for all of it. A user who has many pipes gets small
+ * ones (fs.pipe-user-pages-soft): then this waits until they are read. False with errno. */
+static bool write_all(const struct pmirun *pr, int fd, const char *text, size_t n)
 {
+    const uint64_t start_ns = pr->nodes->head.start_ns, now = clock_ns();
+    const uint64_t end = start_ns < now + FULL_NS ? start_ns : now + FULL_NS;
+
     while (n > 0) {
         ssize_t w = write(fd, text, n);
+        struct pollfd room = {.fd = fd, .events = POLLOUT};
 
         if (w < 0 && errno == EINTR)
             continue;
+        if (w < 0 && errno == EAGAIN && clock_ns() < end) {
+            poll(&room, 1, 100);
+            continue;
+        }
         if (w < 0)
             return false;
         text += w;
@@ -158,7 +169,7 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
                    job, secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3,
                    pr->nodes->head.port, addresses, pr->nodes->head.sets);
     n = strlen(text);
-    if (!write_all(s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
+    if (!write_all(pr, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
         for (uint32_t i = s->first; i < s->first + s->n; i++)
             nodes_lost(pr, &pr->nodes->head.nodes[i], why);

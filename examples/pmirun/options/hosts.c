@@ -213,12 +213,12 @@ static int by_name(const void *a, const void *b, void *ctx)
     return c ? c : (*i > *k) - (*i < *k);
 }
 
-void hosts_merge(struct options *opt)
+const char *hosts_merge(struct options *opt)
 {
     uint32_t *order, n = 0, i, k;
 
     if (opt->n_hosts < 2)
-        return;
+        return NULL;
     order = xrealloc(NULL, opt->n_hosts * sizeof(*order));
     for (i = 0; i < opt->n_hosts; i++)
         order[i] = i;
@@ -228,10 +228,18 @@ void hosts_merge(struct options *opt)
 
         for (k = i + 1; k < opt->n_hosts; k++) {
             char *again = opt->hosts[order[k]];
+            uint64_t sum;
 
             if (strcmp(again, opt->hosts[order[i]]) != 0)
                 break;
-            *slots = (*slots ? *slots : 1) + (opt->slots[order[k]] ? opt->slots[order[k]] : 1);
+            sum =
+                (uint64_t)(*slots ? *slots : 1) + (opt->slots[order[k]] ? opt->slots[order[k]] : 1);
+            if (sum > MAX_PROCS) {
+                free(order);
+                return xprintf("host %s is named more than once, and has more than %u slots", again,
+                               MAX_PROCS);
+            }
+            *slots = (uint32_t)sum;
             free(again);
             opt->hosts[order[k]] = NULL;
         }
@@ -244,4 +252,5 @@ void hosts_merge(struct options *opt)
     }
     opt->n_hosts = n;
     free(order);
+    return NULL;
 }

@@ -237,22 +237,23 @@ static uint32_t count_nodes(struct options *opt)
     return n;
 }
 
-/* Where one host has slots, each has. Where none has, `slots` is NULL, or all are 0. */
-static void settle_slots(struct options *opt)
-{
-    bool some = opt->per_host > 0;
-
-    hosts_merge(opt);
-    for (uint32_t i = 0; i < opt->n_hosts; i++)
-        some = some || opt->slots[i];
-    for (uint32_t i = 0; i < opt->n_hosts && some; i++)
-        opt->slots[i] = opt->per_host ? opt->per_host : opt->slots[i] ? opt->slots[i] : 1;
-}
-
 static void check(const struct parse *p, const char *why)
 {
     if (why)
         usage_error(p, "%s", why);
+}
+
+/* Where one host has slots, each has. Where none has, `slots` is NULL, or all are 0. */
+static void settle_slots(const struct parse *p)
+{
+    struct options *opt = p->opt;
+    bool some = opt->per_host > 0;
+
+    check(p, hosts_merge(opt));
+    for (uint32_t i = 0; i < opt->n_hosts; i++)
+        some = some || opt->slots[i];
+    for (uint32_t i = 0; i < opt->n_hosts && some; i++)
+        opt->slots[i] = opt->per_host ? opt->per_host : opt->slots[i] ? opt->slots[i] : 1;
 }
 
 /* How many nodes, and how to get there. */
@@ -261,7 +262,7 @@ static void settle_nodes(const struct parse *p)
     struct options *opt = p->opt;
 
     check(p, reach_allocation(opt));
-    settle_slots(opt);
+    settle_slots(p);
     if (opt->n_nodes == 0)
         opt->n_nodes = count_nodes(opt);
     else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))

@@ -78,7 +78,9 @@ struct place_policy {
     bool block;
     bool nodes_cyclic;      /* ranks go round the nodes: --map-by node */
     enum place_level bind;  /* PLACE_NODE: nothing is bound */
-    uint32_t each;          /* bind objects for each rank; 0: has not been said, 1 */
+    uint32_t map_each;      /* what PE=N says; 0: nothing */
+    uint32_t bind_each;     /* what --bind-to says, likewise */
+    uint32_t each;          /* bind objects for each rank, once settled */
     struct place_set *list; /* --bind-to list: instead of all this, a set for each rank */
     uint32_t n_list;
 };

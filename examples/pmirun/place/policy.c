@@ -62,16 +62,14 @@ static bool number(const char **text, uint32_t min, uint32_t max, uint32_t *v)
     return true;
 }
 
-static const char *set_each(struct place_policy *p, const char *text)
+static const char *set_each(uint32_t *v, const char *text)
 {
     static const char wrong[] = "wants 1 to 8192 objects for a rank";
     uint32_t each;
 
     if (!number(&text, 1, MAX_EACH, &each) || *text)
         return wrong;
-    if (p->each && p->each != each)
-        return "wants another number of objects for a rank than the option before";
-    p->each = each;
+    *v = each;
     return NULL;
 }
 
@@ -84,7 +82,7 @@ static const char *parse_modifier(struct place_policy *p, const char *text, size
         len = 0; /* not one of ours */
     memcpy(word, text, len);
     if (strncasecmp(word, "pe=", 3) == 0)
-        return set_each(p, word + 3);
+        return set_each(&p->map_each, word + 3);
     if (strcasecmp(word, "block") != 0 && strcasecmp(word, "cyclic") != 0)
         return "wants block, cyclic or PE=N behind the object";
     *order = true;
@@ -98,6 +96,7 @@ const char *place_parse_map(struct place_policy *p, const char *text)
     const char *why = NULL;
     bool slot = is(text, len, "slot"), order = false;
 
+    p->map_each = 0; /* the last --map-by counts */
     p->map_given = true;
     p->map = PLACE_NODE;
     if (!slot && !find_level(text, len, &p->map))
@@ -157,6 +156,7 @@ const char *place_parse_bind(struct place_policy *p, const char *text)
     for (uint32_t i = 0; i < p->n_list; i++)
         place_set_free(&p->list[i]);
     p->n_list = 0; /* the last --bind-to counts */
+    p->bind_each = 0;
     p->bind_given = true;
     p->bind = PLACE_NODE;
     if (is(text, len, "list") || is(text, len, "user"))
@@ -166,11 +166,14 @@ const char *place_parse_bind(struct place_policy *p, const char *text)
     if (!find_level(text, len, &p->bind) || p->bind == PLACE_NODE)
         return "wants none, socket, numa, l1cache, l2cache, l3cache, core, hwthread or "
                "list:PROCESSORS,...";
-    return text[len] ? set_each(p, text + len + 1) : NULL;
+    return text[len] ? set_each(&p->bind_each, text + len + 1) : NULL;
 }
 
 const char *place_settle(struct place_policy *p)
 {
+    if (p->map_each && p->bind_each && p->map_each != p->bind_each)
+        return "--map-by and --bind-to give different numbers of objects for each rank";
+    p->each = p->map_each ? p->map_each : p->bind_each;
     if (p->n_list && (p->each || p->map != PLACE_NODE))
         return "--bind-to list says itself where each rank goes: leave out --map-by";
     if (!p->bind_given)
