@@ -550,23 +550,28 @@ static void device_races(void **state)
 /* No free descriptor: a commit needs none. */
 static void no_descriptors(void **state)
 {
-    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
-    struct storwin_window *win = alloc_window(&opts, BYTES);
-    struct rlimit was, none;
-
     (void)state;
-    fill(storwin_base(win), BYTES, 1);
-    commit_window(win);
-    ((uint8_t *)storwin_base(win))[9] ^= 1;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
-    none = was;
-    none.rlim_cur = 3;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    commit_window(win);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
-    assert_int_equal(window_info(win).generation, 2);
-    discard(win);
-    unlink(opts.filename);
+    for (unsigned w = 0; w < 3; w++) {
+        struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
+        struct storwin_window *win;
+        struct rlimit was, none;
+
+        atomic_store(&storwin__without, withouts[w] | STORWIN__NO_DIRECT);
+        win = alloc_window(&opts, BYTES);
+        fill(storwin_base(win), BYTES, 1);
+        commit_window(win);
+        ((uint8_t *)storwin_base(win))[9] ^= 1;
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+        none = was;
+        none.rlim_cur = 3;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        commit_window(win);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+        assert_int_equal(window_info(win).generation, 2);
+        discard(win);
+        unlink(opts.filename);
+    }
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
 static void *free_later(void *win)
