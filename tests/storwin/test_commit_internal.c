@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define BYTES (UINT64_C(300000)) /* no multiple of anything */
@@ -338,6 +339,14 @@ static void lost(void **state)
     unlink(opts.filename);
 }
 
+static uint64_t file_space(const char *path)
+{
+    struct stat st;
+
+    assert_int_equal(stat(path, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
 static void lengths(void **state)
 {
     const uint64_t bytes[] = {BYTES, BYTES + 1, 4 * 65536 + 65536, 5 * 65536 + 1, 3000000, 3000001};
@@ -347,6 +356,7 @@ static void lengths(void **state)
         struct storwin_opts opts = commit_opts(atomics[a]);
         struct storwin_window *win = alloc_window(&opts, BYTES);
         struct storwin_error err;
+        uint64_t before;
 
         for (unsigned i = 0; i < 6; i++) {
             for (unsigned round = 0; round < 3; round++) {
@@ -355,11 +365,14 @@ static void lengths(void **state)
                 commit_window(win);
             }
             discard(win);
+            before = file_space(opts.filename);
             if (i > 0)
                 assert_int_equal(open_fails(&opts, bytes[i] - 1, &err), STORWIN_EFORMAT);
             for (unsigned tries = 0; tries < 2;
                  tries++) { /* a commit that is cut off costs nothing */
                 win = alloc_window(&opts, i < 5 ? bytes[i + 1] : bytes[i]);
+                if (i >= 4) /* what was given back, more than 1 MB, is not taken again */
+                    assert_true(file_space(opts.filename) < before + 1000000);
                 assert_int_equal(((uint8_t *)storwin_base(win))[9], 2);
                 if (tries == 0) {
                     memset(storwin_base(win), 'x', bytes[i]);
