@@ -444,7 +444,8 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *     storwin_query() tells it. Without changes nothing is written.
  *   - Nobody stores into the window during the call. A store that comes all the same is detected,
  *     STORWIN_ERACE, and nothing is committed; call again. (With STORWIN_CHANGES_DECLARED or
- *     _COMPARED a store that is undone before the call returns is not.)
+ *     _COMPARED one that is undone meanwhile is not; with _TRACKED a device's only in pages that
+ *     storwin_touched() has ever named.)
  *   - After a failure everything that changed counts as changed; the next commit writes all of it
  *     again.
  *   - storwin_sync() of any range of such a window, also in the background, and storwin_free() do
@@ -454,13 +455,14 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *     is STORWIN_EFORMAT, and the text says the stored length.
  *   - A record or block that is damaged is detected. STORWIN_EDAMAGED names the newest generation
  *     that is whole, and the hint storage_alloc_generation opens it. One generation before the
- *     newest can be opened that way always, older ones as far as the journal holds them. The first
- *     commit after that discards the newer ones.
+ *     newest can be opened that way unless a commit after the newest failed or was cut off; older
+ *     ones as far as the journal holds them. The first commit after that discards the newer ones.
+ *   - The next commit writes all of a file that was shortened; a crash before may lose everything.
  *   - A file has room for two copies of the window, and for a journal as long unless
- *     STORWIN_ATOMIC_SLOTS is set. LAYOUT.md describes it.
- *   - The file is locked as long as the window lives, or a child of fork() that has its
- *     descriptors. storwin_alloc() waits up to 10 s for the lock: a killed process keeps it until
- *     its writes have ended.
+ *     STORWIN_ATOMIC_SLOTS is set. LAYOUT.md describes it. A window that is longer than the state
+ *     was puts those of its length behind three of the old length, and overwrites what is there.
+ *   - The file is locked as long as the window lives, or a child of fork() with its descriptors.
+ *     storwin_alloc() waits up to 10 s for that: a killed process keeps it until its writes end.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
@@ -485,7 +487,8 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  * As storwin_commit(), but a generation is made even if nothing changed. Windows of one process or
  * of several are committed together so:
  *
- *   1. Choose a number above every window's storwin_info.newest_generation.
+ *   1. Choose a number above every window's storwin_info.newest_generation. If both
+ *      copies of the newest record are damaged, that is only one above the generation before.
  *   2. Commit all windows but one under it. Go on when every call has returned 0. (With MPI: each
  *      rank its own, then a reduction of the results.)
  *   3. Commit the last one, which *decides*: when that returns 0, the number counts for all.

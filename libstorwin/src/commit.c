@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SLICE        1024u /* pages that a thread sums at a time */
@@ -144,8 +145,14 @@ static int stored_meanwhile(struct storwin_window *win, int flip)
 {
     struct storwin__commit *c = win->commit;
 
-    if (tracked(win))
-        return harvest(win);
+    if (tracked(win)) {
+        const int any = harvest(win);
+
+        /* Page tables do not show a device's stores: pages that it stored into once are summed. */
+        if (!atomic_load(&c->any_declared))
+            return any;
+        return storwin__compare(win, flip ? c->declared : c->changed, NULL) || any;
+    }
     return storwin__compare(win, flip || win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed,
                             NULL);
 }
@@ -231,15 +238,63 @@ static int write_changes(struct storwin_window *win, uint64_t n_changed, int fli
     return storwin__journal_append(win, generation, next);
 }
 
+/* Whether the file has been shortened: then all of it is written again, into a file as long as it
+ * was. */
+static int restore_length(struct storwin_window *win, struct storwin_error *err)
+{
+    const struct storwin__file *f = &win->files[0];
+    struct storwin__commit *c = win->commit;
+    const uint64_t end =
+        win->opts.offset_bytes + c->base + 2 * c->cap + c->journal_cap; /* two areas, journal */
+    struct stat st;
+    int rc = 0;
+
+    if (f->device || fstat(f->fd, &st) < 0 || (uint64_t)st.st_size >= end)
+        return 0;
+    if (!(win->opts.flags & STORWIN_SPARSE))
+        rc = storwin__reserve_space(f->allocator, f->fd, win->opts.offset_bytes + c->base,
+                                    end - win->opts.offset_bytes - c->base);
+    if (rc == 0 && ftruncate(f->fd, (off_t)end) < 0)
+        rc = -errno;
+    if (rc < 0)
+        return storwin__fail(err, rc, "storage_alloc_filename",
+                             "\"%.80s\" was shortened, and cannot be made longer: %s", win->path,
+                             storwin_strerror(rc));
+    c->whole = 1;
+    storwin__set_add(c->since, 0, storwin__pages(win));
+    return 0;
+}
+
+/* An older record was opened, and the first commit overwrites what the newest one needs: from here
+ * on a crash leaves the older one. */
+static int discard_newer(struct storwin_window *win, struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+    int rc;
+
+    if (c->discard.seq == 0)
+        return 0;
+    c->discard.seq = c->newest_seq + 1;
+    rc = storwin__record_write(win, &c->discard);
+    if (rc < 0)
+        return storwin__fail(err, rc, "storage_alloc_filename",
+                             "the record of generation %" PRIu64 " in \"%.80s\": %s",
+                             c->discard.generation, win->path, storwin_strerror(rc));
+    c->newest_seq++;
+    c->place = 1 - c->place;
+    memset(&c->discard, 0, sizeof(c->discard));
+    return 0;
+}
+
 /* As this generation; 0: as the next one, if anything changed. */
 int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     struct storwin__record next;
     uint64_t n_changed;
-    int flip, rc = finish(win, err);
+    int flip, rc = restore_length(win, err);
 
-    if (rc < 0)
+    if (rc < 0 || (rc = finish(win, err)) < 0)
         return rc;
     find_changes(win);
     n_changed = storwin__set_count(c->changed, storwin__pages(win));
@@ -248,6 +303,9 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
         return storwin__sync_names(win, err);
     if (generation == 0)
         generation = c->newest_generation + 1;
+    rc = discard_newer(win, err);
+    if (rc < 0)
+        return rc;
     flip = flips(win, n_changed);
     rc = write_changes(win, n_changed, flip, generation, &next);
     if (rc < 0)
@@ -267,8 +325,14 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
  * number nothing newer can be committed. */
 static int commit_again(struct storwin_window *win, struct storwin_error *err)
 {
-    int rc = finish(win, err);
+    int rc = restore_length(win, err);
 
+    if (rc < 0)
+        return rc;
+    if (win->commit->whole)
+        return storwin__fail(err, STORWIN_ESHORT, "storage_alloc_filename",
+                             "\"%.80s\" was shortened; commit under another number", win->path);
+    rc = finish(win, err);
     if (rc < 0)
         return rc;
     find_changes(win);
@@ -332,8 +396,13 @@ int storwin_touched(struct storwin_window *win, uint64_t offset, uint64_t bytes)
     lo = offset > win->stor_offset ? offset - win->stor_offset : 0;
     hi = offset + bytes > win->stor_offset ? offset + bytes - win->stor_offset : 0;
     hi = storwin__min(hi, win->stor_bytes);
-    if (lo < hi)
-        storwin__set_add(win->commit->touched, lo / win->page_bytes,
-                         storwin__round_up(hi, win->page_bytes) / win->page_bytes);
+    if (lo < hi) {
+        const uint64_t first = lo / win->page_bytes,
+                       end = storwin__round_up(hi, win->page_bytes) / win->page_bytes;
+
+        storwin__set_add(win->commit->declared, first, end);
+        storwin__set_add(win->commit->touched, first, end);
+        atomic_store(&win->commit->any_declared, 1);
+    }
     return 0;
 }

@@ -90,9 +90,13 @@ struct storwin__commit {
     uint64_t newest_seq, newest_generation; /* of all ever found or written */
     uint32_t place;                         /* where the next record goes */
     int whole;                              /* everything must be written: there is no home yet */
+    atomic_int any_declared;                /* storwin_touched() was called */
+    struct storwin__record discard; /* an older record was opened: goes above the newer one before
+                                       anything that the newer one needs is written; seq 0: none */
     /* Sets of pages. changed: since the last commit; behind: what the other area lacks of the last
-     * commit; since: what the home area lacks of it; touched: declared since. */
-    atomic_uint_least64_t *changed, *behind, *since, *touched;
+     * commit; since: what the home area lacks of it; touched: declared since; declared: ever.
+     */
+    atomic_uint_least64_t *changed, *behind, *since, *touched, *declared;
     uint64_t old_base, old_bytes; /* areas of a shorter state, to be given back; 0 bytes: none */
     uint32_t recovery;
     uint64_t replayed_bytes;
@@ -120,7 +124,7 @@ void *storwin__blocks_alloc(const struct storwin_window *win, uint64_t bytes, vo
 
 /* commit_open.c */
 uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic);
-int storwin__commit_precheck(const struct storwin_opts *opts, const char *path,
+int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, uint64_t *space,
                              struct storwin_error *err);
 int storwin__commit_open(struct storwin_window *win, struct storwin_error *err);
 void storwin__commit_close(struct storwin_window *win);

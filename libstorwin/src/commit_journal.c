@@ -151,7 +151,8 @@ static int replay_blocks(struct storwin_window *win, const struct storwin__recor
 
     for (uint64_t i = 0; i < b->n_blocks; i++) {
         const uint64_t left = storwin__min(per_read, b->n_blocks - i);
-        const uint64_t block = entries[i].block, bytes = storwin__block_bytes(win, block);
+        const uint64_t block = entries[i].block,
+                       bytes = block < c->n_blocks ? storwin__block_bytes(win, block) : 0;
         const uint8_t *from = buffer + i % per_read * STORWIN__BLOCK;
         int rc = i % per_read ? 0
                               : storwin__commit_read(win, buffer, left * STORWIN__BLOCK,

@@ -43,8 +43,9 @@ static int foreign(struct storwin_error *err, const char *path)
                          path);
 }
 
-/* A file that exists is looked at before anything could change it. */
-int storwin__commit_precheck(const struct storwin_opts *opts, const char *path,
+/* A file that exists is looked at before anything could change it. Where the areas have moved,
+ * *space becomes what lies before the first: reserve() sees to the others. */
+int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, uint64_t *space,
                              struct storwin_error *err)
 {
     struct storwin__records found;
@@ -54,9 +55,13 @@ int storwin__commit_precheck(const struct storwin_opts *opts, const char *path,
     if (fd < 0) /* new, or opening it for writing will say why not */
         return 0;
     if (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) &&
-        storwin__records_read(fd, opts->offset_bytes, &found) == 0 && found.at[0].seq == 0 &&
-        found.at[1].seq == 0 && !found.ours && !all_zero(fd, opts->offset_bytes))
-        rc = foreign(err, path);
+        storwin__records_read(fd, opts->offset_bytes, &found) == 0) {
+        if (found.at[found.at[1].seq > found.at[0].seq].base > STORWIN__FIRST_AREA)
+            *space = STORWIN__FIRST_AREA;
+        if (found.at[0].seq == 0 && found.at[1].seq == 0 && !found.ours &&
+            !all_zero(fd, opts->offset_bytes))
+            rc = foreign(err, path);
+    }
     close(fd);
     return rc;
 }
@@ -66,7 +71,7 @@ int storwin__commit_precheck(const struct storwin_opts *opts, const char *path,
  * process may still be under way; they hold the descriptor that they go through, and with it this
  * lock, which is therefore waited for.
  */
-static int lock(struct storwin_window *win, struct storwin_error *err)
+static int lock(struct storwin_window *win, uint64_t space, struct storwin_error *err)
 {
     const struct storwin__file *f = &win->files[0];
     struct flock what = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1};
@@ -74,7 +79,7 @@ static int lock(struct storwin_window *win, struct storwin_error *err)
 
     if (f->device) {
         what.l_start = (off_t)win->opts.offset_bytes;
-        what.l_len = (off_t)storwin__commit_space(win->stor_bytes, win->opts.atomic);
+        what.l_len = (off_t)space;
     }
     for (unsigned waited = 0;; waited++) {
         const struct timespec pause = {0, 1000000};
@@ -95,7 +100,7 @@ static int make(struct storwin_window *win, struct storwin_error *err)
 {
     const struct storwin_allocator *a = win->opts.allocator;
     struct storwin__commit *c = storwin__calloc(a, 1, sizeof(*c));
-    atomic_uint_least64_t **sets[] = {NULL, NULL, NULL, NULL};
+    atomic_uint_least64_t **sets[] = {NULL, NULL, NULL, NULL, NULL};
 
     if (!c)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
@@ -109,7 +114,8 @@ static int make(struct storwin_window *win, struct storwin_error *err)
     sets[1] = &c->behind;
     sets[2] = &c->since;
     sets[3] = &c->touched;
-    for (unsigned i = 0; i < 4; i++)
+    sets[4] = &c->declared;
+    for (unsigned i = 0; i < 5; i++)
         if (!(*sets[i] = storwin__calloc(a, (size_t)c->n_words, sizeof(**sets[i]))))
             return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     storwin__set_add(c->behind, 0, storwin__pages(win));
@@ -128,6 +134,7 @@ void storwin__commit_close(struct storwin_window *win)
     storwin__free(a, c->behind);
     storwin__free(a, c->since);
     storwin__free(a, c->touched);
+    storwin__free(a, c->declared);
     storwin__free(a, c);
     win->commit = NULL;
 }
@@ -147,7 +154,7 @@ static int reserve(struct storwin_window *win, struct storwin_error *err)
     if (c->base == STORWIN__FIRST_AREA)
         return 0; /* the file was opened with it */
     if (f->device)
-        return end <= f->size ? 0
+        return end <= f->size ? lock(win, end - win->opts.offset_bytes, err)
                               : storwin__fail(err, STORWIN_ESHORT, NAME,
                                               "device \"%.80s\" has %" PRIu64
                                               " bytes; for the longer state it would need %" PRIu64,
@@ -187,6 +194,11 @@ static int load(struct storwin_window *win, const struct storwin__record *r, uin
     uint64_t sum = 0;
     int rc;
 
+    if (r->bytes > bytes) /* the newest record has been looked at, but not the other one */
+        return storwin__fail(err, STORWIN_EFORMAT, NAME,
+                             "generation %" PRIu64 " has %" PRIu64
+                             " bytes, and the window has room for %" PRIu64,
+                             r->generation, r->bytes, bytes);
     c->replayed_bytes = 0;
     for (uint64_t i = 0; i < c->n_words; i++)
         atomic_store_explicit(&c->since[i], 0, memory_order_relaxed);
@@ -294,6 +306,19 @@ static int adapt(struct storwin_window *win, const struct storwin__record *r,
     return reserve(win, err);
 }
 
+/* Gives back the space before the areas that both records use. */
+static void give_back(const struct storwin_window *win, const struct storwin__records *found)
+{
+    const struct storwin__file *f = &win->files[0];
+    const uint64_t base = found->at[0].base;
+
+    if (found->at[0].seq > 0 && found->at[1].seq > 0 && base == found->at[1].base &&
+        base > STORWIN__FIRST_AREA && !f->device)
+        (void)fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        (off_t)(win->opts.offset_bytes + STORWIN__FIRST_AREA),
+                        (off_t)(base - STORWIN__FIRST_AREA));
+}
+
 static int take_up(struct storwin_window *win, const struct storwin__records *found,
                    struct storwin_error *err)
 {
@@ -316,16 +341,21 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
         c->newest_seq++;
         c->newest_generation++;
     }
+    if (place != newest || found->n_torn > 0) {
+        c->discard = found->at[place];
+        c->discard.place = c->place;
+    }
     c->recovery = found->n_damaged      ? STORWIN_RECOVERY_REPAIRED
                   : found->n_unfinished ? STORWIN_RECOVERY_UNFINISHED
                                         : STORWIN_RECOVERY_CLEAN;
     if (win->opts.generation > 0 && win->opts.generation < c->newest_generation) {
         c->recovery = STORWIN_RECOVERY_OLDER;
-        c->last.generation = win->opts.generation;
+        c->last.generation = storwin__min(win->opts.generation, c->last.generation);
         c->whole = 1;
     }
     if (c->whole)
         storwin__set_add(c->since, 0, storwin__pages(win));
+    give_back(win, found);
     if (c->recovery == STORWIN_RECOVERY_OLDER)
         return 0; /* nothing changes before a commit */
     /* A killed process may have left its record in the page cache only, or after a failed flush
@@ -343,7 +373,9 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
     struct storwin__records found;
     int rc = make(win, err);
 
-    if (rc < 0 || (rc = lock(win, err)) < 0)
+    if (rc == 0)
+        rc = lock(win, storwin__commit_space(win->stor_bytes, win->opts.atomic), err);
+    if (rc < 0)
         return rc;
     /* What a killed process left in the page cache is durable before it is believed. */
     rc = fdatasync(f->fd) < 0 ? -errno

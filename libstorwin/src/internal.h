@@ -127,7 +127,7 @@ struct storwin_window {
     uint32_t n_parts, n_files;
     struct storwin__file *files;
     uint32_t track, huge;
-    int track_fd;
+    int track_fd, pagemap_fd;
     atomic_uint_least64_t *dirty; /* a bit for each page of the storage span: to be written */
     struct storwin__pager *pager;
     struct storwin__failure unmended;  /* kernel pager: what a sync could not write */

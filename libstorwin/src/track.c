@@ -27,18 +27,6 @@ struct region {
 _Static_assert(sizeof(struct scan) == 96 && sizeof(struct region) == 24, "the kernel's layout");
 #define SCAN _IOWR('f', 16, struct scan)
 
-static int scan(struct scan *s)
-{
-    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    int rc;
-
-    if (fd < 0)
-        return -1;
-    rc = ioctl(fd, SCAN, s);
-    close(fd);
-    return rc;
-}
-
 /*
  * From where to where addresses are tracked: whole pages. In the first and the last page of adopted
  * memory something else may lie, whose stores are none of the window's: storwin__edges().
@@ -82,7 +70,7 @@ int storwin__track_open(struct storwin_window *win)
                          .return_mask = WRITTEN};
     uint32_t user_faults_only; /* no matter: the kernel itself serves the faults */
     struct region one = {0};
-    int fd;
+    int fd, pagemap;
 
     win->track = STORWIN_TRACK_ALL;
     if (start >= start + len) /* adopted, and not a page long */
@@ -92,15 +80,20 @@ int storwin__track_open(struct storwin_window *win)
     fd = storwin__uffd_create(&user_faults_only);
     if (fd < 0)
         return -1;
+    /* Open as long as the window: a sync must not depend on a free descriptor. */
+    pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     probe.vec = (uint64_t)(uintptr_t)&one;
     probe.vec_len = 1;
     probe.max_pages = 1;
-    if (ioctl(fd, UFFDIO_API, &api) < 0 || storwin__uffd_register(fd, start, len, 0) < 0 ||
-        scan(&probe) < 0) {
+    if (pagemap < 0 || ioctl(fd, UFFDIO_API, &api) < 0 ||
+        storwin__uffd_register(fd, start, len, 0) < 0 || ioctl(pagemap, SCAN, &probe) < 0) {
+        if (pagemap >= 0)
+            close(pagemap);
         close(fd);
         return -1;
     }
     win->track_fd = fd;
+    win->pagemap_fd = pagemap;
     win->track = STORWIN_TRACK_SCAN;
     storwin__track_harvest(win, 0, storwin__pages(win));
     storwin__bits_clear(win, 0, storwin__pages(win));
@@ -111,7 +104,9 @@ void storwin__track_close(struct storwin_window *win)
 {
     if (win->track_fd >= 0)
         close(win->track_fd);
-    win->track_fd = -1;
+    if (win->pagemap_fd >= 0)
+        close(win->pagemap_fd);
+    win->track_fd = win->pagemap_fd = -1;
 }
 
 /* Sets the bits of the window's pages that have a byte in a range of addresses. */
@@ -136,8 +131,7 @@ void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t
                      .vec_len = 256,
                      .category_mask = WRITTEN,
                      .return_mask = WRITTEN};
-    int fd =
-        win->track == STORWIN_TRACK_SCAN ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
+    const int fd = win->pagemap_fd;
 
     s.vec = (uint64_t)(uintptr_t)found;
     s.start = (base + first * page) / page * page;
@@ -155,6 +149,4 @@ void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t
     }
     if (fd < 0 || s.start < s.end)
         mark(win, s.start, s.end);
-    if (fd >= 0)
-        close(fd);
 }

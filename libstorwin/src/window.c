@@ -110,16 +110,16 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
     for (uint32_t i = 0; i < win->n_parts; i++) {
         const struct storwin__part *part = &win->parts[i];
         const uint32_t atomic = win->opts.atomic;
+        uint64_t space = atomic ? storwin__commit_space(part->bytes, atomic) : part->bytes;
         int rc = 0;
 
         if (part->kind != STORWIN_STORAGE)
             continue;
         if (atomic)
-            rc = storwin__commit_precheck(plan->opts, plan->paths[part->file], err);
+            rc = storwin__commit_precheck(plan->opts, plan->paths[part->file], &space, err);
         if (rc == 0)
-            rc = storwin__file_open(
-                &win->files[part->file], plan->opts, plan->paths[part->file], plan->attach,
-                atomic ? storwin__commit_space(part->bytes, atomic) : part->bytes, err);
+            rc = storwin__file_open(&win->files[part->file], plan->opts, plan->paths[part->file],
+                                    plan->attach, space, err);
         if (rc < 0)
             return rc;
         if (win->opts.pager != STORWIN_PAGER_KERNEL)
@@ -417,7 +417,7 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     win->file_base = win->opts.offset_bytes;
     win->bytes = plan->bytes;
     win->map_bytes = storwin__round_up(plan->bytes, page);
-    win->track_fd = win->shm_fd = -1;
+    win->track_fd = win->pagemap_fd = win->shm_fd = -1;
     win->owner = getpid();
     if (plan->opts->alloc_type == STORWIN_STORAGE &&
         !(win->path = storwin__strndup(win->opts.allocator, plan->opts->filename,

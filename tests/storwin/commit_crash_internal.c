@@ -122,18 +122,20 @@ static void forget(void)
     n_events = 0;
 }
 
-static struct storwin_window *open_window(uint32_t atomic, unsigned without)
+/* NULL: there is no such generation. The newest, which 0 is, has to be there. */
+static struct storwin_window *open_window(uint32_t atomic, unsigned without, uint64_t generation)
 {
     struct storwin_opts opts = storage_opts(test_path("crash"));
-    struct storwin_window *win;
+    struct storwin_window *win = NULL;
     struct storwin_error err;
 
+    opts.generation = generation;
     opts.pager = STORWIN_PAGER_RESIDENT;
     opts.atomic = atomic;
     opts.flags = STORWIN_DISCARD;
     opts.n_threads = 1;
     atomic_store(&storwin__without, STORWIN__NO_RING | without);
-    if (storwin_alloc(&opts, BYTES, &win, &err) < 0) {
+    if (storwin_alloc(&opts, BYTES, &win, &err) < 0 && generation == 0) {
         fprintf(stderr, "%s\n", err.text);
         CHECK(!"opens");
     }
@@ -149,22 +151,37 @@ static void store_some(uint8_t *base)
         base[test_random(&rng) % BYTES] = (uint8_t)test_random(&rng);
 }
 
+/* Opens the newest generation, or now and then the one before it if that is still there: from the
+ * first commit on a crash may leave that. */
+static struct storwin_window *begin(uint32_t atomic, unsigned without)
+{
+    struct storwin_window *win = open_window(atomic, without, 0), *older = NULL;
+    struct storwin_info info = {.size = sizeof(info)};
+
+    record(ACK, 0, storwin_base(win), BYTES);
+    CHECK(storwin_query(win, &info) == 0);
+    if (info.generation < 2 || test_random(&rng) % 3)
+        return win;
+    CHECK(storwin_free(win, NULL) == 0);
+    older = open_window(atomic, without, info.generation - 1);
+    if (!older)
+        return open_window(atomic, without, 0);
+    record(TRY, 0, storwin_base(older), BYTES);
+    return older;
+}
+
 /* Some commits in one process's life. */
 static void live(uint32_t atomic, unsigned without, unsigned commits)
 {
+    const unsigned some = faults;
     struct storwin_window *win;
     uint8_t *base;
 
     recording = 1;
-    {
-        const unsigned none = faults;
-
-        faults = 0;
-        win = open_window(atomic, without);
-        faults = none;
-    }
+    faults = 0;
+    win = begin(atomic, without);
+    faults = some;
     base = storwin_base(win);
-    record(ACK, 0, base, BYTES);
     for (unsigned i = 0; i < commits; i++) {
         store_some(base);
         record(TRY, 0, base, BYTES);
@@ -206,7 +223,7 @@ static void check_state(const uint8_t *image, size_t n, uint32_t atomic)
     int found = 0;
 
     write_file(test_path("crash"), 0, image, IMAGE);
-    win = open_window(atomic, 0);
+    win = open_window(atomic, 0, 0);
     do {
         i--;
         if (events[i].kind == ACK || events[i].kind == TRY)

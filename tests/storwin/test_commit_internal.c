@@ -10,6 +10,8 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define BYTES (UINT64_C(300000)) /* no multiple of anything */
@@ -337,6 +339,14 @@ static void lost(void **state)
     unlink(opts.filename);
 }
 
+static uint64_t file_space(const char *path)
+{
+    struct stat st;
+
+    assert_int_equal(stat(path, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
 static void lengths(void **state)
 {
     const uint64_t bytes[] = {BYTES, BYTES + 1, 4 * 65536 + 65536, 5 * 65536 + 1, 3000000, 3000001};
@@ -346,6 +356,7 @@ static void lengths(void **state)
         struct storwin_opts opts = commit_opts(atomics[a]);
         struct storwin_window *win = alloc_window(&opts, BYTES);
         struct storwin_error err;
+        uint64_t before;
 
         for (unsigned i = 0; i < 6; i++) {
             for (unsigned round = 0; round < 3; round++) {
@@ -354,11 +365,14 @@ static void lengths(void **state)
                 commit_window(win);
             }
             discard(win);
+            before = file_space(opts.filename);
             if (i > 0)
                 assert_int_equal(open_fails(&opts, bytes[i] - 1, &err), STORWIN_EFORMAT);
             for (unsigned tries = 0; tries < 2;
                  tries++) { /* a commit that is cut off costs nothing */
                 win = alloc_window(&opts, i < 5 ? bytes[i + 1] : bytes[i]);
+                if (i >= 4) /* what was given back, more than 1 MB, is not taken again */
+                    assert_true(file_space(opts.filename) < before + 1000000);
                 assert_int_equal(((uint8_t *)storwin_base(win))[9], 2);
                 if (tries == 0) {
                     memset(storwin_base(win), 'x', bytes[i]);
@@ -376,6 +390,201 @@ static void lengths(void **state)
         discard(win);
         unlink(opts.filename);
     }
+}
+
+/* A file of ours whose older record is of a longer state, and whose journal names a block far
+ * behind the end: refused, and nothing outside the window is written. */
+static void malformed(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_JOURNAL);
+    struct storwin__records found;
+    struct storwin_window *win;
+    struct storwin_error err;
+    struct {
+        struct storwin__batch head;
+        struct storwin__entry entry;
+    } batch;
+    int fd;
+
+    (void)state;
+    for (unsigned what = 0; what < 2; what++) {
+        opts.atomic = what == 0 ? STORWIN_ATOMIC_SLOTS : STORWIN_ATOMIC_JOURNAL;
+        win = alloc_window(&opts, BYTES);
+        fill(storwin_base(win), BYTES, 1);
+        commit_window(win);
+        ((uint8_t *)storwin_base(win))[5] ^= 1;
+        commit_window(win);
+        discard(win);
+        fd = open(opts.filename, O_RDONLY | O_CLOEXEC);
+        assert_int_equal(storwin__records_read(fd, 0, &found), 0);
+        close(fd);
+        for (uint32_t copy = 0; copy < 2; copy++) {
+            struct storwin__record r = found.at[what]; /* the first commit's is at 0 */
+
+            if (what == 0) {
+                r.bytes = r.cap = UINT64_C(64) << 20;
+            } else {
+                const uint64_t at = r.base + 2 * r.cap;
+
+                read_file(opts.filename, at, &batch, sizeof(batch));
+                assert_int_equal(batch.head.n_blocks, 1);
+                batch.entry.block = UINT64_C(1) << 52;
+                storwin__batch_seal(&batch.head, &batch.entry);
+                write_file(opts.filename, at, &batch, sizeof(batch));
+                r.journal_sum = batch.head.sum;
+            }
+            storwin__record_seal(&r, what, copy);
+            write_file(opts.filename, what * 65536 + copy * 32768, &r, sizeof(r));
+        }
+        opts.generation = 1 + what;
+        assert_int_equal(open_fails(&opts, BYTES, &err),
+                         what == 0 ? STORWIN_EFORMAT : STORWIN_EDAMAGED);
+        opts.generation = 0;
+        unlink(opts.filename);
+    }
+}
+
+/* Somebody shortens the file under the window: the next commit writes all of it again. */
+static void shortened(void **state)
+{
+    (void)state;
+    for (unsigned a = 0; a < 3; a++)
+        for (unsigned to = 0; to < 3; to++) {
+            struct storwin_opts opts = commit_opts(atomics[a]);
+            struct storwin_window *win = alloc_window(&opts, BYTES);
+            uint64_t size;
+
+            for (unsigned g = 1; g <= 3; g++) {
+                if (g == 1)
+                    fill(storwin_base(win), BYTES, 1);
+                else
+                    ((uint8_t *)storwin_base(win))[70000] ^= 1;
+                commit_window(win);
+            }
+            if (atomics[a] == STORWIN_ATOMIC_JOURNAL) /* nothing was written twice so far */
+                assert_int_equal(win->commit->last.home_generation, 1);
+            size = file_size(opts.filename);
+            assert_int_equal(truncate(opts.filename, to == 0 ? 0 : to == 1 ? 140000 : 300000), 0);
+            if (to == 0)
+                ((uint8_t *)storwin_base(win))[BYTES - 1] ^= 2;
+            commit_window(win);
+            assert_int_equal(file_size(opts.filename), size);
+            assert_int_equal(window_info(win).generation, 4);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            if (to == 0)
+                ((uint8_t *)storwin_base(win))[BYTES - 1] ^= 2;
+            assert_true(holds(storwin_base(win), BYTES, 1));
+            assert_int_equal(window_info(win).generation, 4);
+            discard(win);
+            unlink(opts.filename);
+        }
+}
+
+/* The first commit after an older generation was opened is cut off, at either flush of it. */
+static void older_cut_off(void **state)
+{
+    (void)state;
+    for (unsigned a = 0; a < 3; a++)
+        for (unsigned flush = 1; flush < 4; flush++) {
+            struct storwin_opts opts = commit_opts(atomics[a]);
+            struct storwin_window *win = alloc_window(&opts, BYTES);
+
+            for (unsigned g = 1; g <= 3; g++) {
+                fill(storwin_base(win), BYTES, g);
+                commit_window(win);
+            }
+            discard(win);
+            opts.generation = 2;
+            win = alloc_window(&opts, BYTES);
+            fill(storwin_base(win), BYTES, 7);
+            failing_flush = flush;
+            assert_int_equal(storwin_commit(win, NULL), -EIO);
+            discard(win);
+            opts.generation = 0;
+            win = alloc_window(&opts, BYTES);
+            assert_true(holds(storwin_base(win), BYTES, flush == 3 ? 7 : 2));
+            fill(storwin_base(win), BYTES, 8);
+            commit_window(win);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            assert_true(holds(storwin_base(win), BYTES, 8));
+            discard(win);
+            unlink(opts.filename);
+        }
+}
+
+static struct storwin_window *device_of;
+
+/* As a device would: page tables do not show it. */
+static void store_as_device(void)
+{
+    const off_t at = (off_t)(uintptr_t)(racing + BYTES / 2);
+    int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    uint8_t byte = (uint8_t)~racing[BYTES / 2];
+
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+    storwin__track_harvest(device_of, 0,
+                           storwin__pages(device_of)); /* as if it had not been seen */
+    storwin__bits_clear(device_of, 0, storwin__pages(device_of));
+}
+
+/* A store that page tables do not show, during a commit, into what was declared before. */
+static void device_races(void **state)
+{
+    (void)state;
+    for (unsigned a = 0; a < 3; a++) {
+        struct storwin_opts opts = commit_opts(atomics[a]);
+        struct storwin_window *win = alloc_window(&opts, BYTES);
+
+        racing = storwin_base(win);
+        device_of = win;
+        fill(racing, BYTES, 1);
+        commit_window(win);
+        if (window_info(win).track == STORWIN_TRACK_SCAN) {
+            racing[BYTES / 2]++;
+            assert_int_equal(storwin_touched(win, BYTES / 2, 1), 0);
+            before_flush = store_as_device;
+            assert_int_equal(storwin_commit(win, NULL), STORWIN_ERACE);
+            assert_int_equal(storwin_touched(win, BYTES / 2, 1), 0);
+            commit_window(win);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            racing = storwin_base(win);
+            racing[BYTES / 2] = (uint8_t)(BYTES / 2 * 31 / 7 + 13);
+            assert_true(holds(racing, BYTES, 1));
+        }
+        discard(win);
+        unlink(opts.filename);
+    }
+}
+
+/* No free descriptor: a commit needs none. */
+static void no_descriptors(void **state)
+{
+    (void)state;
+    for (unsigned w = 0; w < 3; w++) {
+        struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
+        struct storwin_window *win;
+        struct rlimit was, none;
+
+        atomic_store(&storwin__without, withouts[w] | STORWIN__NO_DIRECT);
+        win = alloc_window(&opts, BYTES);
+        fill(storwin_base(win), BYTES, 1);
+        commit_window(win);
+        ((uint8_t *)storwin_base(win))[9] ^= 1;
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+        none = was;
+        none.rlim_cur = 3;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        commit_window(win);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+        assert_int_equal(window_info(win).generation, 2);
+        discard(win);
+        unlink(opts.filename);
+    }
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
 static void *free_later(void *win)
@@ -657,10 +866,15 @@ static void shared_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commits),       cmocka_unit_test(journal_wraps), cmocka_unit_test(races),
-        cmocka_unit_test(damage),        cmocka_unit_test(lost),          cmocka_unit_test(lengths),
-        cmocka_unit_test(other_files),   cmocka_unit_test(arguments),     cmocka_unit_test(adopted),
-        cmocka_unit_test(shared_memory), cmocka_unit_test(together),      cmocka_unit_test(again),
+        cmocka_unit_test(commits),        cmocka_unit_test(journal_wraps),
+        cmocka_unit_test(races),          cmocka_unit_test(damage),
+        cmocka_unit_test(lost),           cmocka_unit_test(lengths),
+        cmocka_unit_test(other_files),    cmocka_unit_test(arguments),
+        cmocka_unit_test(adopted),        cmocka_unit_test(shared_memory),
+        cmocka_unit_test(together),       cmocka_unit_test(again),
+        cmocka_unit_test(malformed),      cmocka_unit_test(shortened),
+        cmocka_unit_test(older_cut_off),  cmocka_unit_test(device_races),
+        cmocka_unit_test(no_descriptors),
     };
 
     test_begin();
