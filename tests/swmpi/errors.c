@@ -343,7 +343,7 @@ static void test_dynamic_sync_all(void)
  * on pages. No file may be mapped over that. */
 static void test_shared_alone(void)
 {
-    enum { N = 300 };
+    enum { N = 100 };
     char text[4096];
     MPI_Info info = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/"
                                          "alone.%%r.%%w;storage_alloc_unlink=true"));
@@ -351,8 +351,10 @@ static void test_shared_alone(void)
     extern char end; /* of the program; the heap follows it */
     MPI_Win win[N];
 
-    for (int i = 0; i < N; i++) {
-        MPI_Win_allocate_shared(16 * (i % 37 + 1), 1, info, MPI_COMM_SELF, &base, &win[i]);
+    for (int i = 0; i < 400; i++) {
+        if (i >= N)
+            MPI_Win_free(&win[i % N]);
+        MPI_Win_allocate_shared(16 * (i % 251 + 1), 1, info, MPI_COMM_SELF, &base, &win[i % N]);
         CHECK((char *)base < &end || (char *)base >= (char *)sbrk(0), "window %d: %p is the heap's",
               i, (void *)base);
         memset(base, i, 16);
