@@ -15,9 +15,10 @@
  * syncs), or in private memory of a bounded size (user: for windows many times larger than memory).
  *
  * Random accesses out of core are faster with the pager kernel and STORWIN_ACCESS_RANDOM in a
- * control group: user does 0.4 to 0.7 of their rate, since each fault wakes a thread; it does 16 to
- * 60 times the rate of the kernel's paging without advice. It is for a bound on memory where there
- * is no control group, and for syncs that write what changed and no more.
+ * control group: user does 0.2 to 0.7 of their rate in most runs, since each fault wakes a thread,
+ * and each first store into a page faults once more. It does 16 to 60 times the rate of the
+ * kernel's paging without advice. It is for a bound on memory where there is no control group, and
+ * for syncs that write what changed and no more.
  *
  *     storwin_opts_init(&opts);
  *     opts.alloc_type = STORWIN_STORAGE;
