@@ -123,6 +123,9 @@ SWMPI_EXPORT int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *w
     int rc, all = 0;
 
     swmpi_hints_read(&h, info, SWMPI_ALLOC_MEM, &e);
+    if (!e.code && h.sync == SWMPI_SYNC_ALL)
+        swmpi_say(&e, MPI_ERR_INFO_VALUE,
+                  "swmpi_sync: 'all' is not for dynamic windows: each rank syncs what it attached");
     if (!e.code && (w = swmpi_window_new(MPI_WIN_FLAVOR_DYNAMIC, &e)) &&
         storwin_dynamic_create(NULL, &w->dynamic) < 0)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");

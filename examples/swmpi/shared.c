@@ -33,8 +33,9 @@ struct request {
     struct swmpi_names names;
     struct swmpi_hints hints; /* rank 0's on all */
     char shm_name[64];
-    uint64_t *lengths; /* of all segments */
-    char **files;      /* one for each, or NULL */
+    uint64_t *lengths;           /* of all segments */
+    char **files;                /* one for each, or NULL */
+    struct swmpi_before *before; /* rank 0: of each file; else NULL */
 };
 
 static const char *name_of(const struct request *q)
@@ -140,23 +141,36 @@ static struct swmpi_window *make(struct request *q, const struct swmpi_segment *
     return NULL;
 }
 
-/* Rank 0 creates the files, then the others map them; nobody keeps anything if one fails. */
-static int make_all(struct request *q, const struct swmpi_segment *segments,
-                    struct swmpi_window **w, struct swmpi_error *e)
+/* Frees this rank's part. Rank 0 puts the files back: new ones go, grown ones shrink. */
+static void undo(const struct request *q, struct swmpi_window *w)
 {
     struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
     struct storwin_info info = {.size = sizeof(info)};
-    struct swmpi_before *before = q->rank == 0 ? calloc((size_t)q->size, sizeof(*before)) : NULL;
+    int n_files = q->files ? q->size : 1;
+
+    if (!w)
+        return;
+    storwin_query(w->storage, &info);
+    swmpi_window_delete(w, &ignored);
+    for (int i = 0; q->before && info.target == STORWIN_TARGET_FILE && i < n_files; i++)
+        swmpi_put_back(&q->before[i], q->files ? q->files[i] : q->hints.path,
+                       !q->before[i].existed);
+}
+
+/* Rank 0 creates the files, then the others map them. */
+static int make_all(struct request *q, const struct swmpi_segment *segments,
+                    struct swmpi_window **w, struct swmpi_error *e)
+{
     int n_files = q->files ? q->size : 1, rc;
     struct swmpi_hints *h = &q->hints;
 
     *w = NULL;
-    if (q->rank == 0 && !before)
+    if (q->rank == 0 && !(q->before = calloc((size_t)q->size, sizeof(*q->before))))
         swmpi_say(e, MPI_ERR_NO_MEM, "no memory for a window");
-    for (int i = 0; before && i < n_files; i++) {
+    for (int i = 0; q->before && i < n_files; i++) {
         struct storwin_opts o = {.filename = q->files ? q->files[i] : h->opts.filename};
 
-        swmpi_before(&before[i], &o);
+        swmpi_before(&q->before[i], &o);
     }
     if (q->rank == 0)
         *w = make(q, segments, e);
@@ -167,13 +181,6 @@ static int make_all(struct request *q, const struct swmpi_segment *segments,
     }
     if (rc == MPI_SUCCESS && !e->code && q->rank == 0)
         storwin_shared_settle((*w)->storage, NULL);
-    if ((rc != MPI_SUCCESS || e->code) && *w) {
-        storwin_query((*w)->storage, &info);
-        swmpi_window_delete(*w, &ignored);
-        for (int i = 0; before && info.target == STORWIN_TARGET_FILE && i < n_files; i++)
-            swmpi_put_back(&before[i], q->files ? q->files[i] : h->path, !before[i].existed);
-    }
-    free(before);
     return rc;
 }
 
@@ -216,26 +223,46 @@ static unsigned char *place_of(const struct swmpi_window *w, MPI_Win win, int ra
     return base;
 }
 
+/* Whether every page of [lo, hi) is a shared mapping: what else lies there, such as the heap, is
+ * not the segment's alone. */
+static int all_shared(uintptr_t lo, uintptr_t hi)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long begin, end;
+    size_t room = 0;
+    char *line = NULL, kind;
+
+    while (lo < hi && maps && getline(&line, &room, maps) > 0)
+        if (sscanf(line, "%lx-%lx %*3c%c", &begin, &end, &kind) == 3 && begin <= lo && lo < end &&
+            kind == 's')
+            lo = end;
+    free(line);
+    if (maps)
+        fclose(maps);
+    return lo >= hi;
+}
+
 /* Whether MPI's segments can be replaced page by page: without gaps the first begins on a page and
- * the others follow as ours do, else each begins on one. */
+ * the others follow as ours do, else each begins on one; and they are shared memory. */
 static int fits(const struct request *q, const struct swmpi_window *w, MPI_Win win)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t begin = 0;
-    uint64_t offset;
+    uintptr_t begin = 0, at = 0;
+    uint64_t offset, all = 0;
 
     for (int i = 0, first = 1; i < q->size; i++) {
-        uintptr_t at = q->lengths[i] ? (uintptr_t)place_of(w, win, i, &offset) : 0;
-
+        all += q->lengths[i];
         if (!q->lengths[i])
             continue;
+        at = (uintptr_t)place_of(w, win, i, &offset);
         if (first)
             begin = at - offset;
         first = 0;
-        if (q->hints.noncontig ? at % page != 0 : begin % page != 0 || at - offset != begin)
+        if (q->hints.noncontig ? at % page != 0 || !all_shared(at, at + q->lengths[i])
+                               : begin % page != 0 || at - offset != begin)
             return 0;
     }
-    return 1;
+    return q->hints.noncontig || all_shared(begin, begin + all);
 }
 
 static void map_all(const struct request *q, const struct swmpi_window *w, MPI_Win win,
@@ -285,7 +312,8 @@ static int over_native(const struct request *q, struct swmpi_window *w, void *ba
     enum { FAILED, UNFIT, FIT };
     int mine = FAILED, all, rc;
 
-    if (MAY_FIT && native_quietly(q, baseptr, win) == MPI_SUCCESS)
+    /* The only rank's segment is not shared memory: MPICH takes it from the heap. */
+    if (MAY_FIT && q->size > 1 && native_quietly(q, baseptr, win) == MPI_SUCCESS)
         mine = fits(q, w, *win) ? FIT : UNFIT;
     if ((rc = PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, q->comm)) != MPI_SUCCESS)
         return rc;
@@ -299,10 +327,10 @@ static int over_native(const struct request *q, struct swmpi_window *w, void *ba
 
 static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
 {
-    struct swmpi_error e = {.code = MPI_SUCCESS}, ignored = {.code = MPI_ERR_OTHER};
+    struct swmpi_error e = {.code = MPI_SUCCESS};
     struct swmpi_segment mine = {q->bytes, q->disp_unit, q->names.rank};
     struct swmpi_segment *segments = calloc((size_t)q->size, sizeof(*segments));
-    struct swmpi_window *w;
+    struct swmpi_window *w = NULL;
     void *base = NULL;
     int rc;
 
@@ -317,9 +345,8 @@ static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
     for (int i = 0; i < q->size; i++)
         q->lengths[i] = (uint64_t)segments[i].bytes;
     name_files(q, segments, &e);
-    if ((rc = make_all(q, segments, &w, &e)) != MPI_SUCCESS || e.code)
-        goto out;
-    rc = over_native(q, w, &base, win, &e);
+    if ((rc = make_all(q, segments, &w, &e)) == MPI_SUCCESS && !e.code)
+        rc = over_native(q, w, &base, win, &e);
     if (rc == MPI_SUCCESS && !e.code && !w->native) {
         base = storwin_base(w->storage);
         rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win);
@@ -330,12 +357,13 @@ static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
         swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, base,
                     q->hints.path);
     } else {
-        swmpi_window_delete(w, &ignored);
+        undo(q, w);
     }
 out:
     for (int i = 0; q->files && i < q->size; i++)
         free(q->files[i]);
     free(q->files);
+    free(q->before);
     free(q->lengths);
     free(segments);
     return rc == MPI_SUCCESS && e.code ? swmpi_raise_comm(q->comm, name_of(q), &e) : rc;

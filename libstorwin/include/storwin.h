@@ -15,9 +15,10 @@
  * syncs), or in private memory of a bounded size (user: for windows many times larger than memory).
  *
  * Random accesses out of core are faster with the pager kernel and STORWIN_ACCESS_RANDOM in a
- * control group: user does 0.4 to 0.7 of their rate, since each fault wakes a thread; it does 16 to
- * 60 times the rate of the kernel's paging without advice. It is for a bound on memory where there
- * is no control group, and for syncs that write what changed and no more.
+ * control group: user does 0.2 to 0.7 of their rate in most runs, since each fault wakes a thread,
+ * and each first store into a page faults once more. It does 16 to 60 times the rate of the
+ * kernel's paging without advice. It is for a bound on memory where there is no control group, and
+ * for syncs that write what changed and no more.
  *
  *     storwin_opts_init(&opts);
  *     opts.alloc_type = STORWIN_STORAGE;
@@ -183,8 +184,11 @@ STORWIN_API void *storwin_base(const struct storwin_window *win);
  *   - that range counts as changed, and the next sync writes it again; with the pagers kernel and
  *     user, as far as it is still in memory
  *   - with kernel, a failure that does not come again concerns the whole range asked for
- *   - with kernel on ext4, the next sync writes that range past the page cache, since ext4 itself
- *     would lose it: nobody loads from it or stores into it meanwhile
+ *   - with kernel on ext4, the next sync of any of that range writes it past the page cache, since
+ *     ext4 itself would lose it. From that call until its return, nothing may be stored into the
+ *     4 MiB of the file, aligned to 4 MiB, that hold any byte of the range: neither by a thread of
+ *     any process nor by a system call or a device. Such a store may be lost with no error. Stores
+ *     during the sync that fails, and before the next one, are safe
  *
  * @param win     a window; nothing is done for its memory
  * @param offset  first byte, relative to the window

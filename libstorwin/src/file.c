@@ -303,6 +303,11 @@ static int lock_size(int fd, short type)
     return rc < 0 && errno != ENOLCK && errno != EOPNOTSUPP && errno != EINVAL ? -errno : 0;
 }
 
+int storwin__file_lock_size(int fd, int on)
+{
+    return lock_size(fd, on ? F_WRLCK : F_UNLCK);
+}
+
 /*
  * Direct writes of io_uring outlive a killed process: the kernel reaps it without waiting for them.
  * But each of them holds the descriptor that it goes through until it has ended, and the descriptor

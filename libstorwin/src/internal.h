@@ -84,6 +84,7 @@ int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t o
 int storwin__within_limit(uint64_t bytes, uint64_t *most);
 void storwin__file_undo(struct storwin__file *f);
 void storwin__file_settled(struct storwin__file *f);
+int storwin__file_lock_size(int fd, int on);
 void storwin__file_want_direct(struct storwin__file *f);
 void storwin__file_writing(const struct storwin__file *f, uint64_t offset, uint64_t bytes, int on);
 int storwin__file_unlink(const struct storwin__file *f);

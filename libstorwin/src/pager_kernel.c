@@ -58,6 +58,20 @@ static uint64_t extent(int fd, uint64_t at, uint64_t end, int *unwritten)
     return storwin__min(e->fe_logical + e->fe_length, end) - at;
 }
 
+/* Window offsets [lo, hi) of one file, as offsets of the file: whether any of it is unwritten. */
+static int any_unwritten(const struct storwin_window *win, const struct storwin__part *part,
+                         uint64_t lo, uint64_t hi)
+{
+    const uint64_t end = part->file_offset + (hi - part->offset);
+    int any = 0;
+
+    if (win->files[part->file].device)
+        return 0;
+    for (uint64_t at = part->file_offset + (lo - part->offset); at < end && !any;)
+        at += extent(win->files[part->file].fd, at, end, &any);
+    return any;
+}
+
 /* Writes what is unwritten of [at, end), at most a piece, past the page cache, from which it comes.
  * All is read first: a direct write drops the folios that it touches, with what lies beside it. */
 static int write_piece(int fd, int direct_fd, uint8_t *piece, uint64_t at, uint64_t end)
@@ -81,18 +95,19 @@ static int write_pieces(int fd, int direct_fd, uint64_t at, uint64_t end)
 {
     uint8_t *piece;
     struct stat st;
-    int rc = fstat(fd, &st) < 0 ? -errno : -posix_memalign((void **)&piece, 4096, CHUNK_BYTES);
+    int rc = -posix_memalign((void **)&piece, 4096, CHUNK_BYTES);
 
     if (rc < 0)
         return rc;
+    rc = fstat(fd, &st) < 0 ? -errno : 0;
     for (uint64_t next; rc == 0 && at < end; at = next) {
         next = storwin__min(end, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
         errno = 0;
         rc = write_piece(fd, direct_fd, piece, at, next);
+        if (next > (uint64_t)st.st_size && ftruncate(fd, st.st_size) < 0 && rc == 0)
+            rc = -errno; /* the last block was written whole */
     }
     free(piece);
-    if (end > (uint64_t)st.st_size && ftruncate(fd, st.st_size) < 0 && rc == 0)
-        rc = -errno; /* the last block was written whole */
     return rc == 0 && fdatasync(fd) < 0 ? -errno : rc;
 }
 
@@ -100,7 +115,9 @@ static int write_pieces(int fd, int direct_fd, uint64_t at, uint64_t end)
  * Window offsets [lo, hi) of one file, of which a write had failed, and then succeeded. ext4
  * forgets in that case that the reserved blocks that it wrote are still to be marked written: they
  * read as zeros once their pages have left memory. Direct writes mark them. Of no use where nothing
- * counts as unwritten: on other file systems, and on devices.
+ * counts as unwritten: on other file systems, and on devices. A store between the read of a piece
+ * and its direct write is lost, so the sync that fails does not come here, but the next one, whose
+ * caller knows.
  */
 static int mend(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
                 uint64_t hi)
@@ -109,23 +126,23 @@ static int mend(struct storwin_window *win, const struct storwin__part *part, ui
                    last = first + storwin__round_up(part->bytes, win->page_bytes);
     const int fd = win->files[part->file].fd;
     uint64_t at = first + (lo - part->offset), end = first + (hi - part->offset);
-    int direct_fd, rc, any = 0;
+    int direct_fd, rc;
     char self[40];
 
     at = at / CHUNK_BYTES * CHUNK_BYTES; /* folios are no longer, and lie on their own multiples */
     at = at > first ? at : first;
     end = storwin__min(storwin__round_up(end, CHUNK_BYTES), last);
-    if (win->files[part->file].device)
-        return 0;
-    for (uint64_t i = at; i < end && !any;)
-        i += extent(fd, i, end, &any);
-    if (!any)
+    if (!any_unwritten(win, part, part->offset + (at - first), part->offset + (end - first)))
         return 0;
     snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
     direct_fd = open(self, O_RDWR | O_DIRECT | O_CLOEXEC);
     if (direct_fd < 0)
         return -errno;
-    rc = write_pieces(fd, direct_fd, at, end);
+    /* Nobody who allocates may grow the file between its fstat and its ftruncate. */
+    if ((rc = storwin__file_lock_size(fd, 1)) == 0) {
+        rc = write_pieces(fd, direct_fd, at, end);
+        (void)storwin__file_lock_size(fd, 0);
+    }
     close(direct_fd);
     return rc;
 }
@@ -142,7 +159,6 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     const int fd = win->files[part->file].fd;
     struct storwin__failure here = {0, 0, 0};
-    int rc;
 
     /* What is still under way ends; errors so far are told as `code`. */
     (void)sync_file_range(fd, (off_t)(part->file_offset + lo - part->offset), (off_t)(hi - lo),
@@ -153,8 +169,8 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
         if (sync_file_range(fd, (off_t)(part->file_offset + at - part->offset), (off_t)(next - at),
                             all) < 0)
             storwin__failure_add(&here, -errno, at, next);
-        else if ((rc = mend(win, part, at, next)) < 0)
-            storwin__failure_add(&here, rc, at, next);
+        else if (any_unwritten(win, part, at, next)) /* only mend() makes sure of these */
+            storwin__failure_add(&here, code, at, next);
     }
     if (here.code ==
         0) /* this time nothing failed, but what was lost before may have left memory */

@@ -326,6 +326,44 @@ static void test_alloc_mem(void)
     MPI_Info_free(&info);
 }
 
+/* No other rank can have a dynamic window's memory synced: a request for it is refused. */
+static void test_dynamic_sync_all(void)
+{
+    MPI_Info info = info_of("swmpi_sync=all");
+    int calls = handler_calls;
+    MPI_Win win = MPI_WIN_NULL;
+
+    CHECK(MPI_Win_create_dynamic(info, MPI_COMM_WORLD, &win) != MPI_SUCCESS, "no error");
+    CHECK(handler_calls == calls + 1 && handler_class == MPI_ERR_INFO_VALUE, "class %d, %d calls",
+          handler_class, handler_calls - calls);
+    MPI_Info_free(&info);
+}
+
+/* The only rank of a shared window: MPICH takes its segment from the heap, where some of many lie
+ * on pages. No file may be mapped over that. */
+static void test_shared_alone(void)
+{
+    enum { N = 100 };
+    char text[4096];
+    MPI_Info info = info_of(format(text, "alloc_type=storage;storage_alloc_filename=%s/"
+                                         "alone.%%r.%%w;storage_alloc_unlink=true"));
+    unsigned char *base;
+    extern char end; /* of the program; the heap follows it */
+    MPI_Win win[N];
+
+    for (int i = 0; i < 400; i++) {
+        if (i >= N)
+            MPI_Win_free(&win[i % N]);
+        MPI_Win_allocate_shared(16 * (i % 251 + 1), 1, info, MPI_COMM_SELF, &base, &win[i % N]);
+        CHECK((char *)base < &end || (char *)base >= (char *)sbrk(0), "window %d: %p is the heap's",
+              i, (void *)base);
+        memset(base, i, 16);
+    }
+    for (int i = 0; i < N; i++)
+        MPI_Win_free(&win[i]);
+    MPI_Info_free(&info);
+}
+
 /* A window that is never freed: the script that runs this finds its bytes in the file, and no other
  * file. */
 static void leave_open(void)
@@ -377,6 +415,8 @@ int main(int argc, char **argv)
     test_free_is_last();
     test_mixed_and_split();
     test_alloc_mem();
+    test_dynamic_sync_all();
+    test_shared_alone();
     MPI_Errhandler_free(&ours);
     leave_open();
     return world_end(&w, "errors");
