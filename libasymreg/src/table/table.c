@@ -108,7 +108,7 @@ int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
 static void retire(struct asymreg__table *t)
 {
     __atomic_store_n(&t->header->n_retired, t->header->n_retired + 1, __ATOMIC_RELEASE);
-    /* What the owner does next with the memory comes after, for who loads from it and then looks. */
+    /* Before what the owner does next with the memory, for who loads from that and then looks. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 

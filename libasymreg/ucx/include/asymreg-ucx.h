@@ -36,7 +36,8 @@
  * of the two ends.
  *
  * **Hostile peers.** Addresses and handles carry a checksum, so damage is noticed; UCX itself
- * believes what is inside them. An answer counts only from the peer that was asked. Connect only to processes that you would give a debugger.
+ * believes what is inside them. An answer counts only from the peer that was asked. Connect only to
+ * processes that you would give a debugger.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
  */

@@ -9,8 +9,8 @@
  * token. Bytes of a put are copied before they are sent: when an operation is given up, UCX may
  * still have them.
  *
- * Over shared memory UCX does not tell of a worker's end, and the kernel only of the process's. So a
- * new endpoint says hello, with its token, and the target repeats that when it closes.
+ * Over shared memory UCX does not tell of a worker's end, and the kernel only of the process's. So
+ * a new endpoint says hello, with its token, and the target repeats that when it closes.
  */
 #define _GNU_SOURCE
 #include "ucx.h"

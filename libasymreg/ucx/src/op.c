@@ -10,7 +10,7 @@
 #define SLAB_REQS 256u
 /* operations of an endpoint under way at once; more wait for these */
 #define MAX_PENDING 1024
-/* and bytes of messages: they, or the answers, lie in memory on both sides until UCX has sent them */
+/* and bytes of messages: they, or the answers, lie in memory until UCX has sent them */
 #define MAX_PENDING_BYTES ((uint64_t)4 << 20)
 /* how often the kernel is asked whether peers live that have something under way */
 #define CHECK_EVERY_NS 20000000
