@@ -62,6 +62,7 @@ struct news {
 static const char *transport_name;
 static bool coalesce; /* the owner has few segments, of 64 KiB */
 static bool living;   /* the owner is not killed */
+static bool closing;  /* it closes its context, and lives */
 
 static struct asymreg_context *open_context(void)
 {
@@ -198,7 +199,7 @@ static void owner(int sock)
             asymreg_progress(worker);
             sched_yield();
         }
-        if (read(sock, &order, 1) != 1)
+        if (read(sock, &order, 1) != 1 || order == 'c')
             break;
         switch (order) {
         case 'u': /* unregister the first, which shares a segment, and the last */
@@ -228,6 +229,9 @@ static void owner(int sock)
     }
     asymreg_worker_destroy(worker);
     asymreg_close(ctx);
+    if (order == 'c') /* it lives on, until it is killed */
+        for (;;)
+            pause();
     exit(0);
 }
 
@@ -358,6 +362,26 @@ static void comes_and_goes(struct asymreg_context *ctx, int sock)
     CHECK(put(last, ASYMREG_ANY, buf, 8) == 0 && put(last, id, buf, 8) == 0, "registered again");
     CHECK(put(last, news.ids[N_REGIONS - 1], buf, 8) == ASYMREG_ESTALE, "the old name");
     CHECK(put(first, ASYMREG_ANY, buf, 8) == 0, "registered again, in the segment");
+    if (!(info.caps.flags & ASYMREG_CAP_REVOKE))
+        return;
+    /* Anew, and this side's copy of the table is old: one try finds that out, the next succeeds. */
+    for (int strided = 0; strided < 2; strided++) {
+        const struct asymreg_strides one = {.element_bytes = 8, .n = 1};
+        tell(sock, 'u');
+        tell(sock, 'r');
+        if (strided) {
+            rc = asymreg_put_strided(w, OWNER, last, ASYMREG_ANY, buf, &one);
+        } else {
+            rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8);
+            CHECK(rc == 0, "begun: %s", asymreg_strerror(rc));
+            rc = asymreg_flush(w, OWNER);
+            CHECK(rc == ASYMREG_ESTALE, "by an old copy: %s", asymreg_strerror(rc));
+            rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8);
+            CHECK(rc == 0, "begun again: %s", asymreg_strerror(rc));
+            rc = asymreg_flush(w, OWNER);
+        }
+        CHECK(rc == 0, "after a refresh: %s", asymreg_strerror(rc));
+    }
 }
 
 static void drained(int sock)
@@ -402,9 +426,10 @@ static void goes_away(struct asymreg_context *ctx, int sock)
     if (strncmp(transport_name, "ucx", 3) != 0)
         CHECK(asymreg_refresh(ctx, OWNER) >= 0, "refresh");
     for (int i = 0; i < 2; i++) {
-        CHECK(asymreg_put_nb(w, OWNER, news.gone + at[i], news.gone_ids[i], &word, 8) <= 0 &&
-                  asymreg_flush(w, OWNER) <= 0,
-              "put without waiting");
+        int begun = asymreg_put_nb(w, OWNER, news.gone + at[i], news.gone_ids[i], &word, 8),
+            flushed = asymreg_flush(w, OWNER);
+        CHECK(begun == ASYMREG_ESTALE || flushed == ASYMREG_ESTALE, "put without waiting: %s, %s",
+              asymreg_strerror(begun), asymreg_strerror(flushed));
         CHECK(put(news.gone + at[i], news.gone_ids[i], &word, 8) == ASYMREG_ESTALE, "put");
         CHECK(asymreg_get(w, OWNER, news.gone + at[i], news.gone_ids[i], &word, 8) ==
                   ASYMREG_ESTALE,
@@ -431,6 +456,21 @@ static void dies(int sock)
     CHECK(put(news.base + STRIDE, ASYMREG_ANY, buf, 1) == ASYMREG_EPEER, "put to the dead");
 }
 
+/* The owner closes its context, and its process lives: only it can tell. */
+static void closes(int sock)
+{
+    unsigned char buf[BYTES];
+    char order = 'c';
+    int rc;
+
+    CHECK(send(sock, &order, 1, 0) == 1, "send");
+    do {
+        rc = asymreg_get(w, OWNER, news.base + STRIDE, ASYMREG_ANY, buf, BYTES);
+    } while (rc == 0);
+    CHECK(rc == ASYMREG_EPEER, "closed: %s", asymreg_strerror(rc));
+    CHECK(put(news.base + STRIDE, ASYMREG_ANY, buf, 1) == ASYMREG_EPEER, "put to the closed");
+}
+
 static void user(int sock)
 {
     struct asymreg_context *ctx = open_context();
@@ -453,7 +493,9 @@ static void user(int sock)
     comes_and_goes(ctx, sock);
     drained(sock);
     goes_away(ctx, sock);
-    if (!living)
+    if (closing)
+        closes(sock);
+    else if (!living)
         dies(sock);
     CHECK(asymreg_forget(ctx, OWNER) == 0, "forget");
     asymreg_worker_destroy(w);
@@ -468,7 +510,9 @@ int main(int argc, char **argv)
 
     coalesce = argc == 3 && strcmp(argv[2], "coalesce") == 0;
     living = argc == 3 && strcmp(argv[2], "living") == 0;
-    CHECK(argc == 2 || coalesce || living, "usage: regions ucx|ucx-thread|ibv [coalesce|living]");
+    closing = argc == 3 && strcmp(argv[2], "closing") == 0;
+    CHECK(argc == 2 || coalesce || living || closing,
+          "usage: regions ucx|ucx-thread|ibv [coalesce|living|closing]");
     transport_name = argv[1];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     for (int i = 0; i < 2; i++) {

@@ -130,6 +130,23 @@ static void by_cma(void)
     teardown();
 }
 
+/* An address of this side that the kernel refuses is this side's error: the peer lives. */
+static void from_nowhere(void)
+{
+    static char memory[4096] __attribute__((aligned(64)));
+    static volatile uintptr_t nowhere = UINTPTR_MAX - 4095;
+    char c;
+
+    setup(ASYMREG_LOCAL_CMA, 0);
+    asymreg_id id = reg(memory, 4096, ASYMREG_ALL);
+    uint64_t at = (uintptr_t)memory;
+    CHECK_EQ(asymreg_get(w, PE, at, id, &c, 1), 0);
+    CHECK_EQ(asymreg_get(w, PE, at, id, (void *)nowhere, 8), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_put(w, PE, at, id, (void *)nowhere, 8), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_get(w, PE, at, id, &c, 1), 0);
+    teardown();
+}
+
 /* With a peer that drains an operation must be announced: no direct way. */
 static void of_a_peer_that_drains(void)
 {
@@ -154,7 +171,7 @@ static void of_a_peer_that_drains(void)
 static void what_cannot_be_bound(void)
 {
     struct asymreg_bound b = {.at = NULL};
-    char *p;
+    char *p, byte;
 
     setup(ASYMREG_LOCAL_SHM, 0);
     p = segment(4096);
@@ -168,6 +185,14 @@ static void what_cannot_be_bound(void)
     CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 1, id + ((asymreg_id)2 << 32), &b), ASYMREG_ESTALE);
     CHECK_EQ(asymreg_bind(w, PE, UINT64_MAX, 2, 0, &b), ASYMREG_EOVERFLOW);
     CHECK(b.watch == NULL);
+    memset(&b, 0x55, sizeof(b));
+    CHECK_EQ(asymreg_bind(w, PE + 1, (uintptr_t)p, 1, 0, &b), ASYMREG_ENOPEER);
+    CHECK(b.watch == NULL && b.at == NULL);
+    CHECK_EQ(asymreg_bound_put(&b, 0, "x", 1), -EINVAL);
+    CHECK_EQ(asymreg_bound_get(&b, 0, &byte, 1), -EINVAL);
+    CHECK_EQ(asymreg_bound_amo(&b, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), -EINVAL);
+    CHECK_EQ(asymreg_bound_check(&b), -EINVAL);
+    asymreg_unbind(&b);
     /* Permissions are those of the region. */
     CHECK_EQ(asymreg_bind(w, PE, (uintptr_t)p, 100, id, &b), 0);
     CHECK_EQ(asymreg_bound_put(&b, 0, "x", 1), ASYMREG_EACCES);
@@ -380,10 +405,12 @@ static void of_a_peer_that_lies(void)
     }
 }
 
-/* Regions come and go while threads use their handles: a word of a region holds what was put under
- * its own name, or nothing. */
+/* Regions come and go while threads use their handles. Between two registrations the owner writes a
+ * greater stamp into the memory: what a handle gets is never newer than its own registration. */
 #define CHURN_REGIONS 32
-static asymreg_id names[CHURN_REGIONS];
+static asymreg_id names[CHURN_REGIONS]; /* 0: in between */
+static uint64_t stamps[CHURN_REGIONS];  /* when it was registered; in its memory at STAMP_AT */
+#define STAMP_AT 8
 static char *churned;
 static int stop;
 
@@ -391,6 +418,7 @@ static void *uses_handles(void *arg)
 {
     struct asymreg_bound b[CHURN_REGIONS];
     asymreg_id of[CHURN_REGIONS] = {0};
+    uint64_t newest[CHURN_REGIONS] = {0}, stamp;
     struct asymreg_worker *mine;
     unsigned seed = (unsigned)(uintptr_t)arg;
     uint64_t x;
@@ -401,6 +429,9 @@ static void *uses_handles(void *arg)
     while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
         int i = rand_r(&seed) % CHURN_REGIONS;
         asymreg_id id = __atomic_load_n(&names[i], __ATOMIC_ACQUIRE);
+        stamp = __atomic_load_n(&stamps[i], __ATOMIC_ACQUIRE);
+        if (!id || __atomic_load_n(&names[i], __ATOMIC_ACQUIRE) != id)
+            continue; /* the stamp is another registration's */
         if (of[i] != id) {
             asymreg_unbind(&b[i]);
             of[i] = 0;
@@ -409,11 +440,13 @@ static void *uses_handles(void *arg)
             if (rc < 0)
                 continue;
             of[i] = id;
+            newest[i] = stamp;
         }
         rc = asymreg_bound_put(&b[i], 0, &id, 8);
         CHECK(rc == 0 || rc == ASYMREG_ESTALE || rc == ASYMREG_EBUSY);
-        rc = asymreg_bound_get(&b[i], 0, &x, 8);
+        rc = asymreg_bound_get(&b[i], STAMP_AT, &x, 8);
         CHECK(rc == 0 || rc == ASYMREG_ESTALE || rc == ASYMREG_EBUSY);
+        CHECK(rc < 0 || x <= newest[i]);
     }
     for (int i = 0; i < CHURN_REGIONS; i++)
         asymreg_unbind(&b[i]);
@@ -437,6 +470,10 @@ static void beside_a_writer(void)
     for (int k = 0; k < TIMES; k++) {
         int i = rand_r(&seed) % CHURN_REGIONS;
         CHECK_EQ(asymreg_unregister(owner, names[i]), 0);
+        __atomic_store_n((uint64_t *)(void *)(churned + (size_t)i * 64 + STAMP_AT), (uint64_t)k + 1,
+                         __ATOMIC_RELEASE);
+        __atomic_store_n(&names[i], 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&stamps[i], (uint64_t)k + 1, __ATOMIC_RELEASE);
         __atomic_store_n(&names[i], reg(churned + i * 64, 64, ASYMREG_RW), __ATOMIC_RELEASE);
     }
     __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
@@ -451,6 +488,7 @@ static const struct {
 } cases[] = {
     {"on_shared_memory", on_shared_memory},
     {"by_cma", by_cma},
+    {"from_nowhere", from_nowhere},
     {"of_a_peer_that_drains", of_a_peer_that_drains},
     {"what_cannot_be_bound", what_cannot_be_bound},
     {"after_unregister", after_unregister},

@@ -19,7 +19,9 @@
  * handle knows, every region that lived still lives: one load of one line that all handles of the
  * peer share. When it has changed, the next operation of each handle looks whether its own region
  * lives. A region that has gone is ASYMREG_ESTALE, for good, also if the same memory is registered
- * again. As with operations by address, a check is not a lock: see the head of rma.h.
+ * again. As with operations by address, a check is not a lock: see the head of rma.h. The check
+ * after a get comes after its loads. The check after a put may come before other processors see its
+ * stores: a put that returns 0 may still write memory that was unregistered at the same time.
  *
  * **Death.** The memory of a peer that dies stays mapped. A handle's operation asks for the peer
  * each 256th time that a worker uses such handles of that peer, and then not more often than every
@@ -69,7 +71,7 @@ struct asymreg_bound {
  * @param raddr   address there
  * @param bytes   length, more than 0
  * @param id      registration meant, or ASYMREG_ANY: the one that is there now
- * @param bound   the handle
+ * @param bound   the handle; zeros on failure, with which every operation is -EINVAL
  * @return 0, -EINVAL, or as asymreg_put() without permissions
  *
  * Cost: one lookup; the first time that a segment is used, its mapping. asymreg_forget() of the
@@ -84,7 +86,7 @@ ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 /**
  * @brief Look whether a handle's region lives, and its peer.
  * @param bound  the handle
- * @return 0, ASYMREG_ESTALE, ASYMREG_EPEER, or as asymreg_refresh()
+ * @return 0, -EINVAL (not bound), ASYMREG_ESTALE, ASYMREG_EPEER, or as asymreg_refresh()
  */
 ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
 
@@ -175,7 +177,8 @@ ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t off
  * @param offset  where in it
  * @param src     bytes to copy; 4 or 8 aligned ones are stored at once
  * @param bytes   how many
- * @return 0; ASYMREG_ERANGE (outside of what is bound); -EINVAL (from NULL); or as asymreg_put()
+ * @return 0; ASYMREG_ERANGE (outside of what is bound); -EINVAL (from NULL, or not bound); or as
+ *         asymreg_put()
  *
  * Cost: some loads of lines that all handles share, one of the handle's own, and the store.
  */

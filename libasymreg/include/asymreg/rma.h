@@ -330,7 +330,8 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  * @return see above
  *
  * Cost: one lookup and the transport's put. No allocation and no lock once the segment has been
- * used.
+ * used; over UCX a put of more than 64 bytes as a message allocates a copy of them, and
+ * ASYMREG_UCX_THREAD is a lock.
  */
 ASYMREG_API int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, const void *src, size_t bytes);
@@ -369,7 +370,8 @@ ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint6
  * @brief Wait until everything begun on a peer is complete there.
  * @param worker  this thread's worker
  * @param pe      the peer, or ASYMREG_ALL_PEERS
- * @return 0; the first error of what was begun without waiting; ASYMREG_EPEER; ASYMREG_ENOPEER
+ * @return 0; the first error of what was begun without waiting (after ASYMREG_ESTALE this side's
+ *         copy of the peer's table is new: do it again); ASYMREG_EPEER; ASYMREG_ENOPEER
  *
  * After it, whoever sees something that this thread does later (a store, a message) sees the data
  * too.

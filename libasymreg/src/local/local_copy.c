@@ -44,6 +44,18 @@ static int gone(struct asymreg_ep *ep)
     return ASYMREG_EPEER;
 }
 
+/* Is the canary where it was? */
+static int has_canary(struct asymreg_ep *ep)
+{
+    const struct canary *canary = &ep->peer.canary;
+    uint64_t word = 0;
+    struct iovec mine = {&word, sizeof(word)},
+                 theirs = {(void *)(uintptr_t)canary->at, sizeof(word)};
+
+    return move((pid_t)ep->peer.pid, &mine, &theirs, 1, 0) == (ssize_t)sizeof(word) &&
+           word == canary->value;
+}
+
 /*
  * Copies between this process and a peer. One call of the kernel pins one address space and goes
  * through its pieces in order: if the canary, which is the first, is not there, then this is
@@ -67,6 +79,8 @@ static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t r
             return ASYMREG_EUNREACH; /* no right to trace the peer */
         if (n < 0 && errno != EFAULT && errno != ESRCH)
             return -errno;
+        if (n < 0 && errno == EFAULT && has_canary(ep)) /* the kernel takes no such address here */
+            return asymreg__local_alive(&l->base, ep) < 0 ? ASYMREG_EPEER : ASYMREG_EFAULT;
         if (n < (ssize_t)sizeof(word) || word != canary->value)
             return gone(ep);
         if (n == sizeof(word)) /* a dying process loses its memory before it is a zombie */

@@ -96,8 +96,8 @@ static int spans(uint64_t addr, uint64_t stride, size_t element_bytes, size_t n)
 
 enum { PUT, GET };
 
-static int strided(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
-                   char *here, const struct asymreg_strides *s, int what)
+static int strided_once(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                        char *here, const struct asymreg_strides *s, int what)
 {
     int rc = 0, flushed;
 
@@ -114,6 +114,17 @@ static int strided(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, a
     }
     flushed = asymreg_flush(worker, pe); /* the buffer is the caller's again */
     return rc < 0 ? rc : flushed;
+}
+
+static int strided(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
+                   char *here, const struct asymreg_strides *s, int what)
+{
+    int rc = strided_once(worker, pe, raddr, id, here, s, what);
+
+    /* The flush has refreshed an old copy of the table. */
+    return rc == ASYMREG_ESTALE && id == ASYMREG_ANY
+               ? strided_once(worker, pe, raddr, id, here, s, what)
+               : rc;
 }
 
 int asymreg_put_strided(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,

@@ -733,6 +733,8 @@ __attribute__((noinline)) static int flush_link(struct link *l)
     if (__atomic_load_n(&p->late, __ATOMIC_RELAXED) &&
         (late = __atomic_exchange_n(&p->late, 0, __ATOMIC_ACQ_REL)) && rc == 0)
         rc = late;
+    if (rc == ASYMREG_ESTALE) /* the copy of the table is old: the next operation finds a new one */
+        (void)gone(l, asymreg__peer_refresh(p));
     return gone(l, rc);
 }
 
@@ -758,8 +760,8 @@ int asymreg_flush(struct asymreg_worker *worker, uint32_t pe)
     if (rc < 0)
         return pe == ASYMREG_ALL_PEERS ? flush_all(worker) : rc;
     /* A transport of loads and stores has nothing under way, and has just seen that the peer
-     * lives. */
-    if (l->known_alive && l->plain && !l->pending &&
+     * lives; a bound handle's operation has not. */
+    if (l->known_alive && l->plain && !l->pending && !l->n_bindings &&
         (worker->context->caps.flags & ASYMREG_CAP_DIRECT)) {
         l->known_alive = 0;
         __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -859,6 +861,8 @@ int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, uin
     uint32_t number;
     int rc;
 
+    if (bound)
+        *bound = b;
     if (!worker || !bound || !bytes || bytes > SIZE_MAX)
         return -EINVAL;
     if ((rc = link_get(worker, pe, &l)) < 0 ||
@@ -900,11 +904,16 @@ void asymreg_unbind(struct asymreg_bound *bound)
 
 int asymreg_bound_check(struct asymreg_bound *bound)
 {
-    struct link *l = link_of(bound->watch);
-    struct asymreg_worker *w = bound->watch->worker;
-    uint64_t now = l->watch.retired ? __atomic_load_n(l->watch.retired, __ATOMIC_ACQUIRE) : 0;
+    struct asymreg_worker *w;
+    struct link *l;
+    uint64_t now;
     int rc;
 
+    if (!bound->watch)
+        return -EINVAL;
+    w = bound->watch->worker;
+    l = link_of(bound->watch);
+    now = l->watch.retired ? __atomic_load_n(l->watch.retired, __ATOMIC_ACQUIRE) : 0;
     if (__atomic_load_n(&l->peer->dead, __ATOMIC_RELAXED))
         return ASYMREG_EPEER;
     asymreg__t_lock(w->context);
@@ -927,8 +936,11 @@ int asymreg_bound_check(struct asymreg_bound *bound)
  * that is mapped, it lives, so that the next one may be direct. */
 static int bound_prepare(struct asymreg_bound *bound, uint64_t offset, size_t bytes)
 {
-    const struct binding *x = binding_of(bound);
+    const struct binding *x;
 
+    if (!bound->watch) /* asymreg_bind() has failed, or asymreg_unbind() was called */
+        return -EINVAL;
+    x = binding_of(bound);
     if (bytes > x->bytes || offset > x->bytes - bytes)
         return ASYMREG_ERANGE;
     return bound->at ? asymreg_bound_check(bound) : 0;
@@ -937,39 +949,46 @@ static int bound_prepare(struct asymreg_bound *bound, uint64_t offset, size_t by
 int asymreg_bound_put_rest(struct asymreg_bound *bound, uint64_t offset, const void *src,
                            size_t bytes)
 {
-    const struct binding *x = binding_of(bound);
+    const struct binding *x;
     int rc = bound_prepare(bound, offset, bytes);
 
     if (rc == 0 && src && asymreg__bound_begin(bound, offset, bytes, ASYMREG_WRITE)) {
         asymreg__store(bound->at + offset, src, bytes);
         return asymreg__bound_end(bound);
     }
-    return rc < 0 ? rc
-                  : asymreg_put(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
-                                x->id, src, bytes);
+    if (rc < 0)
+        return rc;
+    x = binding_of(bound);
+    return asymreg_put(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset, x->id,
+                       src, bytes);
 }
 
 int asymreg_bound_get_rest(struct asymreg_bound *bound, uint64_t offset, void *dst, size_t bytes)
 {
-    const struct binding *x = binding_of(bound);
+    const struct binding *x;
     int rc = bound_prepare(bound, offset, bytes);
 
     if (rc == 0 && dst && asymreg__bound_begin(bound, offset, bytes, ASYMREG_READ)) {
         asymreg__load(dst, bound->at + offset, bytes);
         return asymreg__bound_end(bound);
     }
-    return rc < 0 ? rc
-                  : asymreg_get(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
-                                x->id, dst, bytes);
+    if (rc < 0)
+        return rc;
+    x = binding_of(bound);
+    rc = asymreg_get(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset, x->id, dst,
+                     bytes);
+    return rc == 0 && bound->at ? asymreg__bound_end(bound) : rc;
 }
 
 int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
                            uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *result)
 {
-    const struct binding *x = binding_of(bound);
+    const struct binding *x;
     int rc = bound_prepare(bound, offset, bytes);
 
-    return rc < 0 ? rc
-                  : asymreg_amo(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset,
-                                x->id, which, bytes, operand, compare, result);
+    if (rc < 0)
+        return rc;
+    x = binding_of(bound);
+    return asymreg_amo(bound->watch->worker, link_of(bound->watch)->pe, x->addr + offset, x->id,
+                       which, bytes, operand, compare, result);
 }

@@ -108,6 +108,8 @@ int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
 static void retire(struct asymreg__table *t)
 {
     __atomic_store_n(&t->header->n_retired, t->header->n_retired + 1, __ATOMIC_RELEASE);
+    /* Before what the owner does next with the memory, for who loads from that and then looks. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 void asymreg__table_destroy(struct asymreg__table *table)

@@ -25,10 +25,19 @@
  * sandbox has none), elsewhere UCX does. A transport keeps the descriptors of 64 processes; about
  * others, and without descriptors, it asks every 20 ms. On one node shared memory is used where UCX
  * has it; what is under way then to a peer that dies is given up with ASYMREG_EPEER, and its
- * buffers are no longer touched.
+ * buffers are no longer touched. A peer there that closes its context and lives on says so itself:
+ * operations fail with ASYMREG_EPEER once this side progresses. One that closes before it has taken
+ * in that this side imported it, or when it has no memory for that message, is not noticed until
+ * its process ends.
+ *
+ * **Memory.** A peer has at most 4 MiB of messages under way to a target, and the operation that
+ * would exceed that waits. The target keeps each answer until UCX has sent it, for each peer that
+ * asks. An answer that UCX cannot take for want of memory is lost: its operation waits until one
+ * of the two ends.
  *
  * **Hostile peers.** Addresses and handles carry a checksum, so damage is noticed; UCX itself
- * believes what is inside them. Connect only to processes that you would give a debugger.
+ * believes what is inside them. An answer counts only from the peer that was asked. Connect only to
+ * processes that you would give a debugger.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
  */

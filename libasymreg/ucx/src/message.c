@@ -5,8 +5,12 @@
  * target's registrations first, and answer: so memory that is no longer registered is refused, and
  * not touched.
  *
- * A request names its operation by a cookie, and the answer repeats that. Bytes of a put are copied
- * before they are sent: when an operation is given up, UCX may still have them.
+ * A request names its operation by a cookie, and the answer repeats that, and the endpoint's random
+ * token. Bytes of a put are copied before they are sent: when an operation is given up, UCX may
+ * still have them.
+ *
+ * Over shared memory UCX does not tell of a worker's end, and the kernel only of the process's. So
+ * a new endpoint says hello, with its token, and the target repeats that when it closes.
  */
 #define _GNU_SOURCE
 #include "ucx.h"
@@ -15,15 +19,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { AM_REQUEST = 1, AM_ANSWER };
+enum { AM_REQUEST = 1, AM_ANSWER, AM_HELLO, AM_BYE };
 
 /* What goes back; behind it the bytes of a get. */
 struct answer_head {
-    uint64_t cookie, value;
+    uint64_t cookie, token, value;
     int32_t status;
     uint32_t bytes;
 };
-_Static_assert(sizeof(struct answer_head) == 24, "no padding");
+_Static_assert(sizeof(struct answer_head) == 32, "no padding");
 
 /* An answer until UCX has sent it. */
 struct answer {
@@ -33,6 +37,12 @@ struct answer {
     struct answer_head head;
     unsigned char data[];
 };
+/* Who has said hello: UCX's way to it, which it ends with the worker, and what it wants to hear. */
+struct caller {
+    ucp_ep_h ep;
+    uint64_t token;
+};
+#define MAX_CALLERS   65536u
 #define SPARE_ANSWERS 64 /* of puts and atomics: without an allocation */
 
 static struct answer *take_answer(struct ucx_transport *t, uint32_t room)
@@ -73,20 +83,21 @@ static void on_answered(void *request, ucs_status_t status, void *arg)
     put_answer(arg);
 }
 
-static void send_answer(ucp_ep_h to, struct answer *a)
+/* An answer that UCX cannot take for want of memory is lost, and its operation waits until one of
+ * the processes ends. */
+static void send_answer(ucp_ep_h to, unsigned id, uint32_t flags, struct answer *a)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
                                                  UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_FLAGS,
-                                 .flags = UCP_AM_SEND_FLAG_EAGER,
+                                 .flags = UCP_AM_SEND_FLAG_EAGER | flags,
                                  .user_data = a};
     ucs_status_ptr_t sent;
     int tries = 0;
 
     param.cb.send = on_answered;
     do /* without an answer the peer waits for ever */
-        sent = ucp_am_send_nbx(to, AM_ANSWER, &a->head, sizeof(a->head), a->data, a->head.bytes,
-                               &param);
+        sent = ucp_am_send_nbx(to, id, &a->head, sizeof(a->head), a->data, a->head.bytes, &param);
     while (UCS_PTR_STATUS(sent) == UCS_ERR_NO_MEMORY && ++tries < 10);
     if (!UCS_PTR_IS_PTR(sent))
         put_answer(a);
@@ -108,6 +119,8 @@ static int check(struct ucx_transport *t, const struct request *q, size_t bytes,
         return ASYMREG_ESTALE;
     if (q->addr < p->addr || q->bytes > p->bytes || q->addr - p->addr > p->bytes - q->bytes)
         return ASYMREG_ERANGE;
+    if (p->kind) /* of a device: UCX moves those bytes, and messages cannot */
+        return ASYMREG_ENOTSUP;
     return *need & ~p->prot ? ASYMREG_EACCES : 0;
 }
 
@@ -148,7 +161,7 @@ static ucs_status_t on_request(void *arg, const void *header, size_t header_byte
     }
     if (!a)
         return UCS_OK;
-    a->head = (struct answer_head){.cookie = q.cookie, .bytes = room};
+    a->head = (struct answer_head){.cookie = q.cookie, .token = q.token, .bytes = room};
     if (rc == 0 && t->guard.enter)
         rc = t->guard.enter(t->guard.ctx, q.addr, q.bytes, need);
     if (rc == 0) {
@@ -159,7 +172,84 @@ static ucs_status_t on_request(void *arg, const void *header, size_t header_byte
         a->head.bytes = 0;
     }
     a->head.status = rc;
-    send_answer(param->reply_ep, a);
+    send_answer(param->reply_ep, AM_ANSWER, 0, a);
+    return UCS_OK;
+}
+
+/* A message without an operation. */
+static void say(struct ucx_transport *t, ucp_ep_h to, unsigned id, uint32_t flags, uint64_t token)
+{
+    struct answer *a = take_answer(t, 0);
+
+    if (!a)
+        return;
+    a->head = (struct answer_head){.token = token};
+    send_answer(to, id, flags, a);
+}
+
+void asymreg_ucx__say_hello(struct ucx_transport *t, struct asymreg_ep *ep)
+{
+    if (!ep->force)
+        say(t, ep->ep, AM_HELLO, UCP_AM_SEND_FLAG_REPLY, ep->token);
+}
+
+void asymreg_ucx__say_bye(struct ucx_transport *t)
+{
+    for (int i = 0; i < 100; i++) /* hellos that have arrived */
+        ucp_worker_progress(t->worker);
+    for (uint32_t i = 0; i < t->n_callers; i++)
+        say(t, t->callers[i].ep, AM_BYE, 0, t->callers[i].token);
+    for (int i = 0; i < 1000 && t->answers; i++)
+        ucp_worker_progress(t->worker);
+}
+
+void asymreg_ucx__forget_caller(struct ucx_transport *t, ucp_ep_h ep)
+{
+    for (uint32_t i = 0; i < t->n_callers;)
+        if (t->callers[i].ep == ep)
+            t->callers[i] = t->callers[--t->n_callers];
+        else
+            i++;
+}
+
+static ucs_status_t on_hello(void *arg, const void *header, size_t header_bytes, void *data,
+                             size_t bytes, const ucp_am_recv_param_t *param)
+{
+    struct ucx_transport *t = arg;
+    struct answer_head head;
+    uint32_t max = t->max_callers ? 2 * t->max_callers : 16;
+    struct caller *more;
+
+    (void)data, (void)bytes;
+    /* UCX may end an endpoint of another kind before the worker. */
+    if (header_bytes != sizeof(head) || !(param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) ||
+        (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) || t->n_callers == MAX_CALLERS ||
+        !asymreg_ucx__is_shared_memory(param->reply_ep))
+        return UCS_OK;
+    if (t->n_callers == t->max_callers) {
+        if (!(more = realloc(t->callers, max * sizeof(*more))))
+            return UCS_OK;
+        t->callers = more;
+        t->max_callers = max;
+    }
+    memcpy(&head, header, sizeof(head));
+    t->callers[t->n_callers++] = (struct caller){param->reply_ep, head.token};
+    return UCS_OK;
+}
+
+static ucs_status_t on_bye(void *arg, const void *header, size_t header_bytes, void *data,
+                           size_t bytes, const ucp_am_recv_param_t *param)
+{
+    struct ucx_transport *t = arg;
+    struct answer_head head;
+
+    (void)data, (void)bytes, (void)param;
+    if (header_bytes != sizeof(head))
+        return UCS_OK;
+    memcpy(&head, header, sizeof(head));
+    for (struct asymreg_ep *ep = t->eps; ep; ep = ep->next)
+        if (ep->token == head.token)
+            asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);
     return UCS_OK;
 }
 
@@ -174,8 +264,11 @@ static ucs_status_t on_answer(void *arg, const void *header, size_t header_bytes
     if (header_bytes != sizeof(head) || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV))
         return UCS_OK;
     memcpy(&head, header, sizeof(head));
-    if (!(r = asymreg_ucx__req_at(t, head.cookie)))
-        return UCS_OK; /* it has been given up */
+    if (!(r = asymreg_ucx__req_at(t, head.cookie)) || r->message.token == 0 ||
+        r->message.token != head.token)
+        return UCS_OK; /* it has been given up; or another peer made the answer up */
+    if (head.status > 0)
+        head.status = ASYMREG_ETRANSPORT;
     if (head.status == 0 && r->message.kind == MESSAGE_GET) {
         if (bytes == r->message.bytes)
             memcpy(r->to, data, bytes);
@@ -184,7 +277,7 @@ static ucs_status_t on_answer(void *arg, const void *header, size_t header_bytes
     } else if (head.status == 0 && r->message.kind == MESSAGE_AMO && r->to) {
         *(uint64_t *)r->to = head.value;
     }
-    asymreg_ucx__detach(r, head.status < 0 ? head.status : 0);
+    asymreg_ucx__detach(r, head.status);
     asymreg_ucx__release(r);
     t->done++;
     return UCS_OK;
@@ -224,6 +317,9 @@ int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const stru
     }
     r->message = *message;
     r->message.cookie = (uint64_t)r->lives << 32 | r->number;
+    r->message.token = ep->token;
+    r->bytes = message->bytes;
+    ep->pending_bytes += r->bytes;
     r->to = to;
     r->copy = copy;
     if (bytes)
@@ -272,8 +368,10 @@ int asymreg_ucx__listen(struct ucx_transport *t)
         a->next = t->free_answers;
         t->free_answers = a;
     }
-    rc = handle(t, AM_REQUEST, on_request);
-    return rc < 0 ? rc : handle(t, AM_ANSWER, on_answer);
+    if ((rc = handle(t, AM_REQUEST, on_request)) < 0 ||
+        (rc = handle(t, AM_ANSWER, on_answer)) < 0 || (rc = handle(t, AM_HELLO, on_hello)) < 0)
+        return rc;
+    return handle(t, AM_BYE, on_bye);
 }
 
 void asymreg_ucx__free_answers(struct ucx_transport *t)

@@ -10,6 +10,8 @@
 #define SLAB_REQS 256u
 /* operations of an endpoint under way at once; more wait for these */
 #define MAX_PENDING 1024
+/* and bytes of messages: they, or the answers, lie in memory until UCX has sent them */
+#define MAX_PENDING_BYTES ((uint64_t)4 << 20)
 /* how often the kernel is asked whether peers live that have something under way */
 #define CHECK_EVERY_NS 20000000
 
@@ -50,6 +52,8 @@ static struct req *new_req(struct ucx_transport *t, struct asymreg_ep *ep, struc
     r->op = op;
     r->to = r->copy = NULL;
     r->sending = false;
+    r->bytes = 0;
+    r->message.token = 0; /* no answer is expected */
     r->lives++;
     r->next = ep->pending;
     r->back = &ep->pending;
@@ -94,6 +98,7 @@ void asymreg_ucx__detach(struct req *r, int status)
     if (r->next)
         r->next->back = r->back;
     ep->n_pending--;
+    ep->pending_bytes -= r->bytes;
     r->ep = NULL;
 }
 
@@ -159,7 +164,7 @@ int asymreg_ucx__begin(struct ucx_transport *t, struct asymreg_ep *ep, struct as
         asymreg_ucx__give_up(t, ep, ep->dead);
         return ep->dead;
     }
-    if (ep->n_pending >= MAX_PENDING)
+    if (ep->n_pending >= MAX_PENDING || ep->pending_bytes >= MAX_PENDING_BYTES)
         return -EAGAIN;
     *r = new_req(t, ep, op);
     if (!*r)

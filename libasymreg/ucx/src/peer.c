@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -247,7 +248,7 @@ static bool has_rdma(struct asymreg_ep *ep)
 }
 
 /* Whether all that the endpoint uses is memory of this node; UCX 1.13 tells only in prose. */
-static bool is_shared_memory(struct asymreg_ep *ep)
+bool asymreg_ucx__is_shared_memory(ucp_ep_h ep)
 {
     static const char *const local[] = {"/self/",  "/posix/", "/sysv/",
                                         "/xpmem/", "/cma/",   "/knem/"};
@@ -258,7 +259,7 @@ static bool is_shared_memory(struct asymreg_ep *ep)
 
     if (!f)
         return false;
-    ucp_ep_print_info(ep->ep, f);
+    ucp_ep_print_info(ep, f);
     if (fclose(f) != 0 || !text)
         return false;
     for (char *line = strtok_r(text, "\n", &save); line && all;
@@ -281,6 +282,7 @@ static void close_ep(struct ucx_transport *t, struct asymreg_ep *ep)
 
     if (!ep->ep)
         return;
+    asymreg_ucx__forget_caller(t, ep->ep); /* it may be the one that UCX answers by, too */
     if (!ep->force &&
         ep->dead) /* it would wait for the dead; the worker's end is this endpoint's */
         return;
@@ -330,7 +332,7 @@ static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, cons
         return status == UCS_OK ? status : create_ep(t, ep, address, false);
     }
     status = create_ep(t, ep, address, false);
-    if (status == UCS_OK && !is_shared_memory(ep)) {
+    if (status == UCS_OK && !asymreg_ucx__is_shared_memory(ep->ep)) {
         close_ep(t, ep);
         status = create_ep(t, ep, address, true);
         if (status != UCS_OK)
@@ -348,6 +350,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     struct address a;
     uint64_t checksum;
     ucs_status_t status;
+    uint64_t token = 0;
     bool here;
     int rc, fd;
 
@@ -365,6 +368,9 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     if (a.ucx_bytes != bytes - sizeof(a) || a.reserved ||
         checksum != asymreg_ucx__checksum(copy, bytes))
         return ASYMREG_EBLOB;
+    while (token == 0)
+        if (getrandom(&token, sizeof(token), 0) != sizeof(token) && errno != EINTR)
+            return -errno;
     rc = watch(&a, &here, &fd);
     if (rc < 0)
         return rc;
@@ -377,6 +383,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     ep->here = here;
     ep->pid = a.pid;
     ep->started = a.started;
+    ep->token = token;
     ucx_lock(t);
     keep(t, ep, fd);
     status = open_ep(t, ep, copy + sizeof(a),
@@ -385,6 +392,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
         ep->rdma = t->rdma && has_rdma(ep);
         ep->next = t->eps;
         t->eps = ep;
+        asymreg_ucx__say_hello(t, ep);
     } else {
         let_go(t, ep);
     }

@@ -20,7 +20,7 @@
 
 #define HEADER_BYTES  48u
 #define MAX_KEY_BYTES (ASYMREG_MAX_HANDLE_BYTES - HEADER_BYTES)
-#define WIRE_VERSION  2u
+#define WIRE_VERSION  3u
 #define KNOWN_PROT    (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
 
 /* Longest put or get that goes as one message. */
@@ -35,7 +35,7 @@ struct asymreg_mem {
 struct place {
     uint64_t seq; /* 0: free */
     uint64_t addr, bytes;
-    uint32_t prot;
+    uint32_t prot, kind;
     uint32_t next; /* of a free one: the next one + 1 */
 };
 
@@ -50,14 +50,16 @@ struct req;
 /* What the initiator asks for; behind it the bytes of a put. In host order. */
 struct request {
     uint64_t cookie; /* names the operation at the initiator */
+    uint64_t token;  /* of its endpoint, which the answer repeats: no other peer knows it */
     uint64_t addr, seq, operand, compare;
     uint32_t kind, amo, place, bytes;
 };
-_Static_assert(sizeof(struct request) == 56, "no padding");
+_Static_assert(sizeof(struct request) == 64, "no padding");
 
 struct asymreg_ep {
     struct asymreg_ep *next;
     ucp_ep_h ep;
+    uint64_t token;   /* random, not 0 */
     bool force;       /* UCX closes it at once, without the peer */
     bool rdma;        /* an adapter reaches the peer's memory */
     _Atomic int dead; /* 0, or the error that every operation gets */
@@ -67,6 +69,7 @@ struct asymreg_ep {
     int pidfd;        /* of a peer on this node, or -1: none is kept */
     int64_t asked_ns; /* where none is kept: when the kernel was last asked */
     struct req *pending;
+    uint64_t pending_bytes; /* of messages */
     uint64_t n_pending, begun,
         flushed;     /* operations; `flushed` of those begun are complete at the peer */
     int first_error; /* of implicit operations */
@@ -85,6 +88,7 @@ struct req {
     struct asymreg_op *op;
     bool sending;           /* UCX has it */
     uint32_t number, lives; /* its own, and how often it has been used */
+    uint32_t bytes;         /* of pending_bytes */
     struct request message;
     void *to;                /* of a get, or the result of an atomic */
     unsigned char small[64]; /* what a put copies: here, or there */
@@ -93,6 +97,7 @@ struct req {
 
 struct slab;
 struct answer;
+struct caller;
 
 struct ucx_transport {
     struct asymreg_transport base;
@@ -105,6 +110,8 @@ struct ucx_transport {
     struct place *places;
     uint32_t n_places, max_places, free_place; /* the last: + 1 */
     struct answer *answers, *free_answers;
+    struct caller *callers; /* endpoints over shared memory that are told of the end */
+    uint32_t n_callers, max_callers;
     struct asymreg_guard guard; /* its functions may be NULL */
     uint32_t kinds;             /* of memory, as bits */
     bool rdma;                  /* UCX has an adapter that reaches memory by itself */
@@ -200,6 +207,15 @@ int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
 int asymreg_ucx__listen(struct ucx_transport *t);
 int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const struct request *message,
                       const void *data, void *to, struct asymreg_op *op);
+/* Lets a peer that the kernel alone watches know this side, so that it hears of this worker's end
+ * when the process lives on. With the lock held. */
+void asymreg_ucx__say_hello(struct ucx_transport *t, struct asymreg_ep *ep);
+/* Tells all of them that it ends; and waits for none. */
+void asymreg_ucx__say_bye(struct ucx_transport *t);
+/* Before UCX closes an endpoint. */
+void asymreg_ucx__forget_caller(struct ucx_transport *t, ucp_ep_h ep);
+/* Whether all that an endpoint uses is memory of this node. */
+bool asymreg_ucx__is_shared_memory(ucp_ep_h ep);
 /* After the worker's end. */
 void asymreg_ucx__free_answers(struct ucx_transport *t);
 enum { MESSAGE_PUT, MESSAGE_GET, MESSAGE_AMO };

@@ -125,8 +125,11 @@ static int take_place(struct ucx_transport *t, const struct asymreg_mem_desc *de
         }
         t->n_places++;
     }
-    t->places[n] = (struct place){
-        .seq = ++t->next_seq, .addr = desc->addr, .bytes = desc->bytes, .prot = desc->prot};
+    t->places[n] = (struct place){.seq = ++t->next_seq,
+                                  .addr = desc->addr,
+                                  .bytes = desc->bytes,
+                                  .prot = desc->prot,
+                                  .kind = desc->kind};
     *place = n;
     return 0;
 }
@@ -374,6 +377,8 @@ static void destroy(struct asymreg_transport *base)
 
     if (t->wake_fd >= 0)
         stop_thread(t);
+    if (t->worker)
+        asymreg_ucx__say_bye(t);
     while (t->eps)
         asymreg_ucx__disconnect(base, t->eps);
     if (t->worker) {
@@ -395,6 +400,7 @@ static void destroy(struct asymreg_transport *base)
     asymreg_ucx__free_reqs(t);
     asymreg_ucx__free_answers(t);
     free(t->places);
+    free(t->callers);
     free(t->closing);
     pthread_mutex_destroy(&t->lock);
     free(t);
