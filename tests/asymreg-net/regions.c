@@ -466,8 +466,7 @@ static void closes(int sock)
     CHECK(send(sock, &order, 1, 0) == 1, "send");
     do {
         rc = asymreg_get(w, OWNER, news.base + STRIDE, ASYMREG_ANY, buf, BYTES);
-    } while (rc == 0);
-    CHECK(rc == ASYMREG_EPEER, "closed: %s", asymreg_strerror(rc));
+    } while (rc != ASYMREG_EPEER); /* before that perhaps ASYMREG_ESTALE: regions go first */
     CHECK(put(news.base + STRIDE, ASYMREG_ANY, buf, 1) == ASYMREG_EPEER, "put to the closed");
 }
 
