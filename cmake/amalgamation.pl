@@ -7,13 +7,14 @@
 use strict;
 use warnings;
 use File::Basename qw(basename dirname);
+use File::Glob qw(bsd_glob);
 use Getopt::Long;
 
 my %opt;
 GetOptions(\%opt, map { "$_=s" } qw(name version folder license out)) or die;
 my ($name, $folder, $out) = @opt{qw(name folder out)};
 my $public = "$folder/include";
-my @sources = sort glob("$folder/src/*.c $folder/src/*/*.c");
+my @sources = sort map { bsd_glob("$folder/src/$_") } "*.c", "*/*.c";
 @sources or die "$folder/src: no sources\n";
 
 sub text_of {
@@ -110,10 +111,10 @@ sub write_file {
 
 $expanded{"$public/$name.h"} = 1;
 my $header = expand("$public/$name.h", 0);
-for (glob("$public/*.h $public/*/*.h")) {
+for (map { bsd_glob("$public/$_") } "*.h", "*/*.h") {
     $expanded{$_} or die "$_: $name.h does not include it\n";
 }
-my $gnu = grep { text_of($_) =~ /^\s*#\s*define\s+_GNU_SOURCE\b/m } @sources, glob("$folder/src/*.h $folder/src/*/*.h");
+my $gnu = grep { text_of($_) =~ /^\s*#\s*define\s+_GNU_SOURCE\b/m } @sources, map { bsd_glob("$folder/src/$_") } "*.h", "*/*.h";
 my $code = $gnu ? "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n" : '';
 $code .= "#include \"$name.h\"\n";
 for my $source (@sources) {
