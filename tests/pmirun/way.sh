@@ -132,6 +132,7 @@ test_auto() {
     out_has "^FLUX_PMI_LIBRARY_PATH=$(realpath "$libpmi")$"
     out_has "^OMPI_MCA_orte_tmpdir_base=$TMPDIR/pmirun-[0-9a-f]*-[0-9a-f]*$"
     out_has '^OMPI_MCA_btl_vader_backing_directory=/dev/shm/pmirun-[0-9a-f]*-[0-9a-f]*$'
+    out_has '^OMPI_MCA_shmem=mmap$'
     way openmpi "$dir/behind_program" # a library of it needs Open MPI, and Debian's folder of components
     way pmi sh -c "exec $dir/plain"
     way openmpi "$dir/plain" : -n 1 "$dir/v4_program"
