@@ -105,7 +105,7 @@ limited() {
 by_taskset() {
     local whole=$pmirun
     pmirun=$dir/limited
-    printf '#!/bin/sh\nexec taskset -c %s %s "$@"\n' "$last" "$whole" > "$pmirun" && chmod +x "$pmirun"
+    printf '#!/bin/sh\nexec taskset -c %s "%s" "$@"\n' "$last" "$whole" > "$pmirun" && chmod +x "$pmirun"
     "$@"
     pmirun=$whole
 }

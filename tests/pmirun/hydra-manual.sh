@@ -6,7 +6,7 @@ set -u
 . "$(dirname "$0")/no-batch.bash"
 pmirun=$1
 hydra=$2
-export RAW=$3
+raw=$3
 table=${4-}
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -37,6 +37,7 @@ ask 'cmd=finalize\n'
 END
 printf '#!/bin/sh\necho "$PMI_RANK: $(sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status)"\n' > cpus
 chmod +x app vars size cpus
+ln -s "$raw" raw
 mkdir sub
 printf '%s\n' donner foo shakey terra > hosts
 printf '%s\n' '# processes a host' donner:2 foo:3 shakey:2 > slots
@@ -145,9 +146,9 @@ typed '-n 2 true'
 typed '-n 1 sh -c "exit 3"'
 typed '-n 1 sh -c "exit 5" : -n 1 sh -c "exit 5"'
 typed '-n 1 no-such-program' 'status 127|hydra: 255'
-typed '-n 1 $RAW exit 7 inited'
-typed '-n 1 $RAW exit 0 inited' 'status 251|an end without finalize; --ends hydra: 0'
-typed '-n 1 $RAW abort 33'
+typed '-n 1 ./raw exit 7 inited'
+typed '-n 1 ./raw exit 0 inited' 'status 251|an end without finalize; --ends hydra: 0'
+typed '-n 1 ./raw abort 33'
 typed '-n 1 sh -c "kill -9 \$\$"' 'status 137|128 + the signal, as a shell has it; hydra: the signal'
 typed '-n 1 sh -c "(sleep 5; echo child) & exit 0"' 'status 0|processes that outlive their rank are ended; --ends hydra waits'
 
