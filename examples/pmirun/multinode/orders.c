@@ -62,6 +62,9 @@ static bool get_place(struct options *opt, struct msg_in *in)
 
     opt->report_bindings = flags & 1;
     opt->one_host = flags & 2;
+    free(opt->map_by); /* a head that says it twice is refused, after this */
+    free(opt->bind_to);
+    free(opt->topology);
     opt->map_by = get_option(in);
     opt->bind_to = get_option(in);
     opt->topology = get_option(in);

@@ -745,6 +745,10 @@ static void end_world(struct world *w)
     input_close(pr);
     free(pr->input.feeds);
     free(pr->input.buf);
+    free(pr->opt.map_by);
+    free(pr->opt.bind_to);
+    free(pr->opt.topology);
+    place_policy_free(&pr->opt.place);
     free(pr->timeline.events);
     free(pr->timeline.clocks);
     msg_free(&pr->timeline.packed);
