@@ -324,7 +324,7 @@ static int set_openmpi(struct pmirun *pr, struct job *job, char **why)
     job_var(job, xprintf("OMPI_MCA_btl_sm_backing_directory=%s", shm)); /* vader's name in 5 */
     job_var(job, xprintf("OMPI_MCA_osc_sm_backing_directory=%s", shm));
     job_var(job, xprintf("OMPI_MCA_osc_rdma_backing_directory=%s", shm));
-    /* Open MPI looks whether there is System V's by making a segment, which a kill leaves behind. */
+    /* Open MPI looks for System V's by making a segment, which a kill leaves behind. */
     job_var(job, xprintf("OMPI_MCA_shmem=mmap"));
     job->yields = is_crowded(pr, job);
     if (job->yields)
