@@ -61,7 +61,7 @@ struct child {
     struct hello hello;
 };
 
-/* Registers memory, and becomes another program when it is told to. */
+/* Registers memory, and becomes another program on request. */
 static void target(struct child *ch, uint32_t mode)
 {
     char address[32], ready[16], go[16], c;

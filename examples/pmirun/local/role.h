@@ -54,7 +54,7 @@ struct agent_ops {
     void (*took)(struct pmirun *pr, uint32_t n);   /* bytes of stdin that all have been given */
     void (*fatal)(struct pmirun *pr, int status);  /* the job must be stopped */
     void (*failed)(struct pmirun *pr, int status); /* the job fails, and continues */
-    void (*signalled)(struct pmirun *pr, int sig); /* we are told to end */
+    void (*signalled)(struct pmirun *pr, int sig); /* a signal asks us to end */
     void (*spawn)(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
                   uint64_t token);
     /* A collective cannot complete, since this rank is gone. */

@@ -411,7 +411,7 @@ static char *explain(const struct pmirun *pr, const struct starter *s, const cha
     return all;
 }
 
-/* A login that prints is no failure, and it is told how to be silent: once. */
+/* A login that prints is no failure: one line says how to silence it. */
 static void note_login(struct pmirun *pr, const struct starter *s)
 {
     if (pr->opt.launch != LAUNCH_SSH || !s->login_printed || pr->stopping ||

@@ -110,7 +110,7 @@ struct ucx_transport {
     struct place *places;
     uint32_t n_places, max_places, free_place; /* the last: + 1 */
     struct answer *answers, *free_answers;
-    struct caller *callers; /* endpoints over shared memory that are told of the end */
+    struct caller *callers; /* endpoints over shared memory, notified at the end */
     uint32_t n_callers, max_callers;
     struct asymreg_guard guard; /* its functions may be NULL */
     uint32_t kinds;             /* of memory, as bits */
