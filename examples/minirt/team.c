@@ -46,11 +46,11 @@ int minirt_barrier(struct minirt_team *team)
 }
 
 /*
- * asymreg_reduce() wants an array of every member's memory, which a large team does not have. So, by
- * dissemination: in round k rank r publishes what it knows and reads what rank r + 2^k publishes.
- * After the last round every rank has every value, some of them twice: the operation must be
- * idempotent. A rank that completes the next agreement knows that all ranks completed this one.
- * Reads poll remote memory; barriers are more frequent and wait for local flags.
+ * asymreg_reduce() wants an array of every member's memory, which a large team does not have. So,
+ * by dissemination: in round k rank r publishes what it knows and reads what rank r + 2^k
+ * publishes. After the last round every rank has every value, some of them twice: the operation
+ * must be idempotent. A rank that completes the next agreement knows that all ranks completed this
+ * one. Reads poll remote memory; barriers are more frequent and wait for local flags.
  */
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads that search while others register: recorded histories are checked for linearizability;
- * readers of a copy that is being refreshed; workers of one context at once, with as many regions as
- * the argument says. Run under ThreadSanitizer too.
+ * readers of a copy that is being refreshed; workers of one context at once, alone and with as many
+ * regions as the argument says, if there is one. Run under ThreadSanitizer too.
  */
 #define _GNU_SOURCE
 #include "targets.h"
