@@ -354,6 +354,9 @@ static void moves(struct self *s)
         for (size_t k = 0; k < bytes; k++)
             CHECK_EQ(s->buf[k], 'a' + (int)i % 26);
     }
+    CHECK_EQ(asymreg_broadcast(s->g, n - 1, NULL, NULL, 0, NULL), 0); /* nothing has no address */
+    CHECK_EQ(asymreg_allgather(s->g, NULL, NULL, NULL, 0, NULL), 0);
+    CHECK_EQ(asymreg_reduce(s->g, 0, 0, NULL, NULL, NULL, 0, NULL), 0);
     for (uint32_t i = 0; i < 15; i++) {
         char mine[BLOCK];
         size_t bytes = i % 5 * 200 + i % 3;

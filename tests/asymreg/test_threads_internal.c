@@ -362,7 +362,7 @@ static void *user(void *arg)
     uint64_t ok = 0, refused = 0;
 
     CHECK_EQ(asymreg_worker_create(ctx, &me), 0);
-    for (uint32_t i = 0; i < 30000 + places || ok == 0; i++) {
+    for (uint32_t i = 0; i < 30000 + places / 4 || ok == 0; i++) {
         uint64_t k = rnd(&rng) % places, addr = (uintptr_t)(arena + k * PLACE_BYTES), value;
         asymreg_id id = __atomic_load_n(&place_id[k], __ATOMIC_ACQUIRE);
         int rc = asymreg_get(me, 0, addr + VALUE_AT, id, &value, 8);

@@ -33,15 +33,16 @@
  *
  * **When a buffer is touched.** Nobody's `buf` is read or written before that member has called.
  *
- * **Failure.** A call that cannot be completed ends at every member. The member that notices tells
- * the others it talks to, and so do they: each returns the same error, and `err->member` is the
- * number of the member concerned: ASYMREG_EPEER, which member has died; ASYMREG_ENOREGION and the
- * like, whose memory is not as `where` says; ASYMREG_ETIMEDOUT, for whom a member has waited. A
- * member that has returned before learns of it in its next call. Then the group is of no use, nor
- * is its channel; a call on it returns the error again. Operations may still be under way on the
- * buffers of the call until asymreg_flush() of the members; the group's own memory is kept until
- * the worker goes. Wrong arguments (-EINVAL, ASYMREG_EALIGN) are told before anybody is involved:
- * the group is as it was, and the call can be made again.
+ * **Failure.** A call that cannot be completed ends at every member. The member that finds out
+ * notifies those it talks to, and they do the same: each returns the same error, and `err->member`
+ * is the number of the member concerned: ASYMREG_EPEER, which member has died; ASYMREG_ENOREGION
+ * and the like, whose memory is not as `where` says; ASYMREG_ETIMEDOUT, for whom a member has
+ * waited. `err->pe` is that member's PE where this member knows it: from `where`, or if they talk
+ * to each other. A member that has returned before learns of it in its next call. Then the group is
+ * of no use, nor is its channel; a call on it returns the error again. Operations may still be
+ * under way on the buffers of the call until asymreg_flush() of the members; the group's own memory
+ * is kept until the worker goes. Wrong arguments (-EINVAL, ASYMREG_EALIGN) are refused before
+ * another member is involved: the group is as it was, and the call can be made again.
  *
  * A member that waits for others progresses its worker. Over UCX without an adapter, where puts run
  * in the target, others may learn of a failure from a member only if that calls asymreg_progress()
@@ -128,7 +129,7 @@ ASYMREG_API int asymreg_group_create(struct asymreg_worker *worker,
                                      const struct asymreg_group_opts *opts,
                                      struct asymreg_group **group, struct asymreg_error *err);
 
-/** @brief Free a group. NULL is allowed. */
+/** @brief Free a group, before its worker. NULL is allowed. */
 ASYMREG_API void asymreg_group_destroy(struct asymreg_group *group);
 
 /**

@@ -429,7 +429,7 @@ static int spread(struct asymreg_group *g, uint32_t root, void *buf,
         if (step >= g->n - relative)
             continue;
         g->with = to;
-        if ((rc = put(g, &where[to], 0, buf, bytes)) < 0 ||
+        if ((bytes && (rc = put(g, &where[to], 0, buf, bytes)) < 0) ||
             (rc = raise_flag(g, step, AT(broadcast), g->operations)) < 0)
             return rc;
     }
@@ -657,7 +657,7 @@ static int reduce(struct asymreg_group *g, const struct reduction *r,
         if (step > g->me)
             continue;
         if ((rc = await_flag(g, step, &g->mine->round[round], number)) < 0 ||
-            (rc = combine_with(g, &where[g->me - step], r)) < 0)
+            (r->bytes && (rc = combine_with(g, &where[g->me - step], r)) < 0))
             return rc;
     }
     if (relative && (rc = raise_flag(g, step, AT(round) + round * sizeof(uint64_t), number)) < 0)
