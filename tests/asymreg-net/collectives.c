@@ -589,7 +589,11 @@ static void reduces(struct self *s)
                  {double_reduces, 4},        {long_double_reduces, 4}, {complex_float_reduces, 2},
                  {complex_double_reduces, 2}};
 
-    for (uint32_t type = 0; type < sizeof(types) / sizeof(*types); type++)
+    /* What is combined does not depend on the transport: over networks some, but in one group. */
+    uint32_t by =
+        strcmp(transport, "shm") == 0 || strcmp(transport, "cma") == 0 || s->n == 5 ? 1 : 4;
+
+    for (uint32_t type = 0; type < sizeof(types) / sizeof(*types); type += by)
         for (uint32_t op = 0; op < types[type].n_ops; op++) {
             types[type].run(s, type, op, ELEMENTS, op & 1);
             if (op == 0)
