@@ -9,8 +9,8 @@
 
 /* ---- waiting for all, and agreeing ---- */
 
-/* libasymreg does not say which peer has gone: of those that this process knows, the nearest before
- * it, for which its barriers wait. */
+/* A flush does not say which peer has gone: of those that this process knows, the nearest before
+ * it. */
 static uint32_t who_has_gone(const struct minirt *rt)
 {
     uint32_t id = rt->rank;
@@ -22,12 +22,15 @@ static uint32_t who_has_gone(const struct minirt *rt)
     return id;
 }
 
-/* What libasymreg returned; or locate(), through it: that is a code of minirt.h, and noted. */
-static int all_done(struct minirt_team *team, int rc)
+/* What libasymreg returned, and of which member of the team; or locate(), through it: that is a
+ * code of minirt.h, and noted. */
+static int all_done(struct minirt_team *team, int rc, uint32_t member)
 {
     if (rc == ASYMREG_EPEER)
         return minirt__fail(team->rt, MINIRT_EPEER, asymreg_strerror(rc),
-                            "barrier of %u ranks (process %u)", team->n, who_has_gone(team->rt));
+                            "barrier of %u ranks (process %u)", team->n,
+                            member < team->n ? (uint32_t)rankmap_id(team->map, member)
+                                             : who_has_gone(team->rt));
     return rc == 0 || (rc <= MINIRT_EINVAL && rc >= MINIRT_ESYSTEM)
                ? rc
                : minirt__fail(team->rt, minirt__remote_code(rc), asymreg_strerror(rc),
@@ -36,22 +39,23 @@ static int all_done(struct minirt_team *team, int rc)
 
 int minirt_barrier(struct minirt_team *team)
 {
-    int rc = asymreg_flush(team->rt->worker, ASYMREG_ALL_PEERS);
+    struct asymreg_error err = {.member = UINT32_MAX};
+    int rc = asymreg_barrier(team->group, &err);
 
-    return all_done(team, rc == 0 ? asymreg_barrier(team->group) : rc);
+    return all_done(team, rc, err.member);
 }
 
 /*
- * libasymreg's groups have nothing that combines values. So, by dissemination: in round k rank r
- * publishes what it knows and reads what rank r + 2^k publishes. After the last round every rank
- * has every value, some of them twice: the operation must be idempotent. A rank that completes the
- * next agreement knows that all ranks completed this one. Reads poll remote memory; barriers are
- * more frequent and wait for local flags.
+ * asymreg_reduce() wants an array of every member's memory, which a large team does not have. So,
+ * by dissemination: in round k rank r publishes what it knows and reads what rank r + 2^k
+ * publishes. After the last round every rank has every value, some of them twice: the operation
+ * must be idempotent. A rank that completes the next agreement knows that all ranks completed this
+ * one. Reads poll remote memory; barriers are more frequent and wait for local flags.
  */
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least)
 {
     struct word *said = team->rt->service->team[team->slot].said[++team->agreements % 2];
-    int rc = all_done(team, asymreg_flush(team->rt->worker, ASYMREG_ALL_PEERS));
+    int rc = all_done(team, asymreg_flush(team->rt->worker, ASYMREG_ALL_PEERS), UINT32_MAX);
     uint64_t heard, step = 1;
 
     for (; rc == 0 && step < team->n; said++, step *= 2) {

@@ -198,7 +198,7 @@ static void life(void)
     struct asymreg_group *g;
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     struct asymreg_member self = {.pe = 1};
-    char *base = memory, scratch[4096] __attribute__((aligned(64)));
+    char *base = memory, scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
     struct asymreg_group_opts group_opts = {
         .size = sizeof(group_opts), .n = 1, .scratch = scratch, .members = &self};
     asymreg_id one;

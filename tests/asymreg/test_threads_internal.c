@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads that search while others register: recorded histories are checked for linearizability;
- * readers of a copy that is being refreshed; workers of one context at once. Run under
- * ThreadSanitizer too.
+ * readers of a copy that is being refreshed; workers of one context at once, alone and with as many
+ * regions as the argument says, if there is one. Run under ThreadSanitizer too.
  */
 #define _GNU_SOURCE
 #include "targets.h"
@@ -329,17 +329,18 @@ static void copies(uint32_t ring)
 
 /* Threads of one process that register and unregister, and others that reach it as a peer of
  * itself. */
-enum { PLACES = 64, PLACE_BYTES = 256 };
+enum { PLACE_BYTES = 32, VALUE_AT = 24 };
 static struct asymreg_context *ctx;
 static char *arena;
-static asymreg_id place_id[PLACES];
+static uint32_t places;
+static asymreg_id *place_id;
 
 static void *registrar(void *arg)
 {
     struct rng rng = {(uintptr_t)arg * 31 + 7};
 
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-        uint64_t k = rnd(&rng) % (PLACES / 2) * 2 + (uintptr_t)arg;
+        uint64_t k = rnd(&rng) % (places / 2) * 2 + (uintptr_t)arg;
         asymreg_id id = __atomic_load_n(&place_id[k], __ATOMIC_ACQUIRE);
         if (id) {
             __atomic_store_n(&place_id[k], 0, __ATOMIC_RELEASE);
@@ -361,10 +362,10 @@ static void *user(void *arg)
     uint64_t ok = 0, refused = 0;
 
     CHECK_EQ(asymreg_worker_create(ctx, &me), 0);
-    for (int i = 0; i < 30000 || ok == 0; i++) {
-        uint64_t k = rnd(&rng) % PLACES, addr = (uintptr_t)(arena + k * PLACE_BYTES), value;
+    for (uint32_t i = 0; i < 30000 + places / 4 || ok == 0; i++) {
+        uint64_t k = rnd(&rng) % places, addr = (uintptr_t)(arena + k * PLACE_BYTES), value;
         asymreg_id id = __atomic_load_n(&place_id[k], __ATOMIC_ACQUIRE);
-        int rc = asymreg_get(me, 0, addr + 128, id, &value, 8);
+        int rc = asymreg_get(me, 0, addr + VALUE_AT, id, &value, 8);
         if (rc == 0)
             CHECK_EQ(value, k * 1000003);
         else
@@ -382,43 +383,55 @@ static void *user(void *arg)
     return NULL;
 }
 
-static void workers(void)
+static void workers(uint32_t n_places, uintptr_t n_users)
 {
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     pthread_t registrars[2], users[READERS];
     void *p;
     ssize_t n;
 
-    ctx = open_context(0, 0, 1000);
-    CHECK_EQ(asymreg_segment_alloc(ctx, PLACES * PLACE_BYTES, &p, NULL), 0);
+    places = n_places;
+    CHECK((place_id = calloc(places, sizeof(*place_id))) != NULL);
+    ctx = open_context(0, 0, places + 1000);
+    CHECK_EQ(asymreg_segment_alloc(ctx, (size_t)places * PLACE_BYTES, &p, NULL), 0);
     arena = p;
-    for (uint64_t k = 0; k < PLACES; k++)
-        *(uint64_t *)(void *)(arena + k * PLACE_BYTES + 128) = k * 1000003;
+    for (uint64_t k = 0; k < places; k++) {
+        *(uint64_t *)(void *)(arena + k * PLACE_BYTES + VALUE_AT) = k * 1000003;
+        CHECK_EQ(asymreg_register(ctx, arena + k * PLACE_BYTES, PLACE_BYTES, ASYMREG_ALL, 0,
+                                  &place_id[k], NULL),
+                 0);
+    }
     CHECK((n = asymreg_export(ctx, blob, sizeof(blob), NULL)) > 0);
     CHECK_EQ(asymreg_import(ctx, 0, blob, (size_t)n, NULL), 0);
     stop = 0;
     for (uintptr_t i = 0; i < 2; i++)
         CHECK(pthread_create(&registrars[i], NULL, registrar, (void *)i) == 0);
-    for (uintptr_t i = 0; i < READERS; i++)
+    for (uintptr_t i = 0; i < n_users; i++)
         CHECK(pthread_create(&users[i], NULL, user, (void *)i) == 0);
-    for (int i = 0; i < READERS; i++)
+    for (uintptr_t i = 0; i < n_users; i++)
         pthread_join(users[i], NULL);
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < 2; i++)
         pthread_join(registrars[i], NULL);
     asymreg_close(ctx);
-    puts("workers");
+    free(place_id);
+    printf("workers: %u regions\n", places);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     uint64_t seed = (uint64_t)time(NULL);
+
+    if (argc == 2) {
+        workers((uint32_t)strtoul(argv[1], NULL, 10), 2);
+        return 0;
+    }
 
     fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 4; i++)
         history(i / 2, i % 2 ? 2000 : 40, seed + (uint64_t)i);
     copies(16);
     copies(4096);
-    workers();
+    workers(64, READERS);
     return 0;
 }

@@ -70,7 +70,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct asymreg_error *err,
 
     if (!err)
         return code;
-    *err = (struct asymreg_error){.code = code, .pe = UINT32_MAX};
+    *err = (struct asymreg_error){.code = code, .pe = UINT32_MAX, .member = UINT32_MAX};
     va_start(args, format);
     vsnprintf(err->text, sizeof(err->text), format, args);
     va_end(args);

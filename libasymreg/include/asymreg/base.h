@@ -116,11 +116,12 @@ struct asymreg_allocator {
  * is allowed.
  */
 struct asymreg_error {
-    int32_t code;   /**< what the function returned */
-    uint32_t pe;    /**< the peer concerned; UINT32_MAX: none */
-    uint64_t addr;  /**< address of the memory concerned */
-    uint64_t bytes; /**< its length; 0: no memory is concerned */
-    char text[232]; /**< one English sentence without a newline, for a person */
+    int32_t code;    /**< what the function returned */
+    uint32_t pe;     /**< the peer concerned; UINT32_MAX: none */
+    uint64_t addr;   /**< address of the memory concerned */
+    uint64_t bytes;  /**< its length; 0: no memory is concerned */
+    uint32_t member; /**< of a failed collective (coll.h): the member concerned; UINT32_MAX: none */
+    char text[228];  /**< one English sentence without a newline, for a person */
 };
 
 /**

@@ -567,7 +567,14 @@ ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const 
  *     each operation of a peer when it arrives.
  *   - others: ASYMREG_ENOTSUP. Notify the peers, and wait for them to flush.
  *
- * Cost: one system call (a barrier in all peers) and a look at each of their workers.
+ * Cost over shared memory and CMA: a system call, a look at each worker of a peer, and
+ *   - half a microsecond where no peer runs;
+ *   - where peers run: membarrier(), which interrupts each processor that runs one, and the rest of
+ *     the operation that each is inside: 17 to 48 µs with one peer and two processors of a busy
+ *     virtual machine (bench_asym_register, case drain);
+ *   - where a peer has lost its processor in the middle of an operation: until it runs again, which
+ *     is the scheduler's choice: milliseconds where more threads want to run than there are
+ *     processors. After several asymreg_unregister(), ASYMREG_ANY waits once for all.
  */
 ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id,
                                          uint32_t timeout_ms, struct asymreg_error *err);

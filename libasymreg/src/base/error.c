@@ -63,7 +63,7 @@ int asymreg__fail(struct asymreg_error *err, int code, const char *format, ...)
 
     if (!err)
         return code;
-    *err = (struct asymreg_error){.code = code, .pe = ASYMREG__NO_PE};
+    *err = (struct asymreg_error){.code = code, .pe = ASYMREG__NO_PE, .member = ASYMREG__NO_PE};
     va_start(args, format);
     vsnprintf(err->text, sizeof(err->text), format, args);
     va_end(args);
@@ -83,6 +83,7 @@ int asymreg__fail_at(struct asymreg_error *err, int code, const struct asymreg_e
     err->pe = pe;
     err->addr = addr;
     err->bytes = bytes;
+    err->member = ASYMREG__NO_PE;
     return code;
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives made of puts and of flags in the members' scratch regions. */
+/* Collectives: flags in the members' scratch regions. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "coll.h"
+
 #include <asymreg/coll.h>
 
 #include <errno.h>
@@ -10,37 +12,50 @@
 #include <string.h>
 #include <time.h>
 
-#include "context.h"
+#include "worker.h"
 
-#define ROUNDS 24u
-#define SPINS  2000u
+#define ROUNDS       24u
+#define SPINS        2000u
+#define PIECE_BYTES  ((size_t)1 << 20) /* of a put: after each the wait can end */
+#define BOUNCE_BYTES 8192u
+#define FAREWELL_NS  100000000 /* how long a failed call waits for its last words to leave */
 
 /* What each member registers: every flag has one writer at a time, and holds the number of the last
  * operation that reached it. */
 struct scratch {
-    uint64_t barrier[ROUNDS];
-    uint64_t gather[ROUNDS];
+    uint64_t sync[ROUNDS];
+    uint64_t round[ROUNDS];
+    uint64_t window[ROUNDS]; /* lengths of the members up to the writer, added up */
     uint64_t broadcast;
+    uint64_t failure; /* any member that knows of one writes it: see pack() */
 };
 #define CHANNEL_BYTES (ASYMREG_GROUP_SCRATCH_BYTES / ASYMREG_GROUP_CHANNELS)
 _Static_assert(sizeof(struct scratch) <= CHANNEL_BYTES, "scratch region");
+#define AT(field) offsetof(struct scratch, field)
 
 /* Everything goes to members a power of two after this one, and comes from those a power of two
  * before it. */
 enum { AFTER, BEFORE };
 
 struct asymreg_group {
+    struct asymreg__kept kept; /* once it has failed: operations may be under way on what follows */
     const struct asymreg_allocator *allocator;
     struct asymreg_worker *worker;
     struct scratch *mine;
     uint32_t n, me;
     int64_t timeout_ns;
-    uint64_t barriers, operations; /* so far, from the serial on */
+    uint64_t syncs, operations; /* so far, from the serial on */
+    uint64_t serial;            /* in the upper half */
     uint64_t channel_at;
     int (*member)(void *ctx, uint32_t number, struct asymreg_member *where);
     void *ctx;
     uint32_t known[2]; /* bit: which of the partners are */
+    uint32_t with;     /* the member that is dealt with */
     struct asymreg_member partner[2][ROUNDS];
+    int rc; /* of the call that failed */
+    uint64_t failure;
+    uint64_t flag, window; /* on their way to a member */
+    _Alignas(max_align_t) char bounce[BOUNCE_BYTES];
 };
 
 /* The member `step`, a power of two, away. */
@@ -52,6 +67,7 @@ static int partner(struct asymreg_group *g, int which, uint32_t step,
     int rc;
 
     *m = &g->partner[which][k];
+    g->with = number;
     if (g->known[which] >> k & 1)
         return 0;
     if ((rc = g->member(g->ctx, number, &g->partner[which][k])) != 0)
@@ -83,7 +99,7 @@ int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_gro
         return asymreg__fail(err, -EINVAL,
                              "a scratch region aligned to 64 bytes, and either `members` or "
                              "`member`, are needed");
-    allocator = asymreg__worker_allocator(worker);
+    allocator = worker->context->allocator;
     if (!(g = asymreg__alloc(allocator, sizeof(*g))))
         return asymreg__fail(err, -ENOMEM, "no memory for a group");
     g->allocator = allocator;
@@ -93,7 +109,7 @@ int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_gro
     g->n = o.n;
     g->me = o.me;
     g->timeout_ns = (int64_t)o.timeout_ms * 1000000;
-    g->barriers = g->operations = (uint64_t)o.serial << 32;
+    g->serial = g->syncs = g->operations = (uint64_t)o.serial << 32;
     g->member = o.members ? from_array : o.member;
     g->ctx = o.members ? (void *)(uintptr_t)o.members : o.ctx;
     for (uint32_t step = 1; o.members && step < o.n; step *= 2) { /* the array may go */
@@ -106,8 +122,41 @@ int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_gro
 
 void asymreg_group_destroy(struct asymreg_group *group)
 {
-    if (group)
+    if (!group)
+        return;
+    if (!group->rc) {
         asymreg__free(group->allocator, group);
+        return;
+    }
+    group->kept.next = group->worker->kept;
+    group->worker->kept = &group->kept;
+}
+
+/* ---- failing together ---- */
+
+/* What members tell each other of a failure: the serial of the group in the upper half, the code
+ * and the number of the member concerned in the lower. */
+static uint64_t pack(const struct asymreg_group *g, int rc, uint32_t member)
+{
+    int code = rc <= ASYMREG_ENOREGION && rc > ASYMREG_ENOREGION - 64 ? ASYMREG_ENOREGION + 1 - rc
+               : rc < 0 && rc > -192                                  ? 64 - rc
+                                                                      : 0;
+
+    if (!code)
+        code = ASYMREG_ENOREGION + 1 - ASYMREG_ETRANSPORT;
+    return g->serial | (uint64_t)code << 24 | member;
+}
+
+/* Has another member told of a failure? */
+static int heard(struct asymreg_group *g)
+{
+    uint64_t word = __atomic_load_n(&g->mine->failure, __ATOMIC_ACQUIRE);
+    int code = (int)(word >> 24 & 255);
+
+    if ((word ^ g->serial) >> 32 || !code)
+        return 0;
+    g->failure = word;
+    return code < 65 ? ASYMREG_ENOREGION + 1 - code : 64 - code;
 }
 
 static int64_t now_ns(void)
@@ -118,94 +167,292 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Everything put to the member `step` after this one has arrived, then the flag. */
-static int raise_flag(struct asymreg_group *g, uint32_t step, size_t offset, uint64_t value)
+/* Tells the members after this one, waiting for nobody. */
+static void tell(struct asymreg_group *g)
+{
+    uint32_t pending = g->known[AFTER];
+    int64_t end = now_ns() + FAREWELL_NS;
+    const struct asymreg_member *m;
+
+    for (uint32_t k = 0; k < ROUNDS; k++) {
+        m = &g->partner[AFTER][k];
+        if ((pending >> k & 1) &&
+            asymreg_put_nb(g->worker, m->pe, m->addr + g->channel_at + AT(failure), m->id,
+                           &g->failure, sizeof(g->failure)) < 0)
+            pending &= ~(1u << k);
+    }
+    do
+        for (uint32_t k = 0; k < ROUNDS; k++)
+            if ((pending >> k & 1) &&
+                asymreg__try_flush(g->worker, g->partner[AFTER][k].pe) != ASYMREG_PENDING)
+                pending &= ~(1u << k);
+    while (pending && now_ns() < end);
+}
+
+/* The PE of a member, as far as it is known here. */
+static uint32_t pe_of(const struct asymreg_group *g, uint32_t member,
+                      const struct asymreg_member *where)
+{
+    if (where && member < g->n)
+        return where[member].pe;
+    for (uint32_t k = 0; k < ROUNDS; k++)
+        for (int which = 0; which < 2; which++)
+            if ((g->known[which] >> k & 1) &&
+                member == (which == AFTER ? g->me + (1u << k) : g->me + g->n - (1u << k)) % g->n)
+                return g->partner[which][k].pe;
+    return ASYMREG__NO_PE;
+}
+
+/* The end of a call. */
+static int leave(struct asymreg_group *g, int rc, const struct asymreg_member *where,
+                 struct asymreg_error *err)
+{
+    uint32_t member;
+    int known;
+
+    if (rc >= 0)
+        return 0;
+    if (!g->rc) {
+        if (!g->failure && (known = heard(g)) < 0) /* why the other one has gone */
+            rc = known;
+        if (!g->failure)
+            g->failure = pack(g, rc, g->with);
+        g->rc = rc;
+        tell(g);
+    }
+    if (!err)
+        return g->rc;
+    member = (uint32_t)(g->failure & 0xffffff);
+    asymreg__fail(err, g->rc, "member %u of %u: %s", member, g->n, asymreg_strerror(g->rc));
+    err->member = member;
+    err->pe = pe_of(g, member, where);
+    return g->rc;
+}
+
+/* The beginning of a call: whom to tell of a failure must be known before there is one. */
+static int enter(struct asymreg_group *g)
+{
+    const struct asymreg_member *m;
+    int rc = g->rc ? g->rc : heard(g);
+
+    for (uint32_t step = 1; rc == 0 && step < g->n; step *= 2)
+        rc = partner(g, AFTER, step, &m);
+    return rc;
+}
+
+/* ---- waiting ---- */
+
+struct wait {
+    uint32_t turns;
+    int64_t begin;
+};
+
+/* Another turn of a wait for a member: 0, or why it ends. */
+static int turn(struct asymreg_group *g, struct wait *w)
+{
+    int rc = heard(g);
+
+    if (rc < 0 || ++w->turns < SPINS || !g->timeout_ns)
+        return rc;
+    if (!w->begin)
+        w->begin = now_ns();
+    return now_ns() - w->begin > g->timeout_ns ? ASYMREG_ETIMEDOUT : 0;
+}
+
+/* Everything begun on this member is complete. */
+static int settle(struct asymreg_group *g, const struct asymreg_member *m)
+{
+    struct wait w = {0};
+    int rc, ends;
+
+    while ((rc = asymreg__try_flush(g->worker, m->pe)) == ASYMREG_PENDING)
+        if ((ends = turn(g, &w)) < 0)
+            return ends;
+    return rc;
+}
+
+/* Begins a put; longer ones are complete but for their last piece. */
+static int begin_put(struct asymreg_group *g, const struct asymreg_member *m, uint64_t at,
+                     const char *src, size_t bytes)
+{
+    size_t n;
+    int rc = 0;
+
+    for (; bytes && rc == 0; at += n, src += n, bytes -= n) {
+        n = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+        rc = asymreg_put_nb(g->worker, m->pe, m->addr + at, m->id, src, n);
+        if (rc == 0 && n < bytes)
+            rc = settle(g, m);
+    }
+    return rc;
+}
+
+/* Does an operation that this error has ended deserve another try? After a flush that returns it,
+ * this side's copy of the peer's table is new. */
+static int again(const struct asymreg_member *m, int rc)
+{
+    return rc == ASYMREG_ESTALE && m->id == ASYMREG_ANY;
+}
+
+static int put(struct asymreg_group *g, const struct asymreg_member *m, uint64_t at,
+               const void *src, size_t bytes)
+{
+    int rc;
+
+    for (int tries = 0;; tries++) {
+        if ((rc = begin_put(g, m, at, src, bytes)) == 0)
+            rc = settle(g, m);
+        if (tries || !again(m, rc))
+            return rc;
+    }
+}
+
+static int get(struct asymreg_group *g, const struct asymreg_member *m, uint64_t at, void *dst,
+               size_t bytes)
+{
+    int rc;
+
+    for (int tries = 0;; tries++) {
+        if ((rc = asymreg_get_nb(g->worker, m->pe, m->addr + at, m->id, dst, bytes)) == 0)
+            rc = settle(g, m);
+        if (tries || !again(m, rc))
+            return rc;
+    }
+}
+
+/* A word in the scratch region of the member `step` after this one. */
+static int tell_after(struct asymreg_group *g, uint32_t step, size_t offset, const uint64_t *word)
 {
     const struct asymreg_member *m;
     int rc = partner(g, AFTER, step, &m);
 
-    if (rc == 0)
-        rc = asymreg_flush(g->worker, m->pe);
-    if (rc == 0)
-        rc = asymreg_put(g->worker, m->pe, m->addr + g->channel_at + offset, m->id, &value,
-                         sizeof(value));
-    return rc == 0 ? asymreg_flush(g->worker, m->pe) : rc;
+    return rc < 0 ? rc : put(g, m, g->channel_at + offset, word, sizeof(*word));
+}
+
+static int raise_flag(struct asymreg_group *g, uint32_t step, size_t offset, uint64_t value)
+{
+    g->flag = value;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    return tell_after(g, step, offset, &g->flag);
 }
 
 /* Until the flag, which the member `step` before this one raises, is at least this. */
 static int await_flag(struct asymreg_group *g, uint32_t step, const uint64_t *flag, uint64_t value)
 {
-    int64_t begin = g->timeout_ns ? now_ns() : 0;
     const struct asymreg_member *m;
+    struct wait w = {0};
     int rc = partner(g, BEFORE, step, &m);
 
-    if (rc < 0)
-        return rc;
-
-    for (uint32_t spins = 0; __atomic_load_n(flag, __ATOMIC_ACQUIRE) < value; spins++) {
-        if (spins < SPINS)
+    while (rc == 0 && __atomic_load_n(flag, __ATOMIC_ACQUIRE) < value) {
+        if ((rc = turn(g, &w)) < 0 || w.turns < SPINS)
             continue;
         if ((rc = asymreg_progress(g->worker)) < 0)
             return rc;
         /* A put of nothing asks whether the peer lives; its last act may have been to raise the
          * flag. */
-        if (spins % 64 == 0 && (rc = asymreg_put(g->worker, m->pe, 0, ASYMREG_ANY, NULL, 0)) < 0 &&
+        if (w.turns % 64 == 0 &&
+            (rc = asymreg_put(g->worker, m->pe, 0, ASYMREG_ANY, NULL, 0)) < 0 &&
             __atomic_load_n(flag, __ATOMIC_ACQUIRE) < value)
             return rc;
-        if (g->timeout_ns && now_ns() - begin > g->timeout_ns)
-            return ASYMREG_ETIMEDOUT;
+        rc = 0;
         sched_yield();
     }
-    return 0;
+    return rc;
 }
 
-int asymreg_barrier(struct asymreg_group *group)
+/* ---- sync and barrier ---- */
+
+static uint64_t add_lengths(uint64_t a, uint64_t b)
 {
-    struct asymreg_group *g = group;
-    uint64_t number;
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* With a length, *sum becomes that of all members up to this one; UINT64_MAX: too much. */
+static int sync_members(struct asymreg_group *g, uint64_t *sum)
+{
+    uint64_t number = ++g->syncs;
     int rc;
 
-    if (!g)
-        return -EINVAL;
-    number = ++g->barriers;
     for (uint32_t round = 0, step = 1; step < g->n; round++, step *= 2) {
-        size_t offset = offsetof(struct scratch, barrier) + round * sizeof(uint64_t);
-        if ((rc = raise_flag(g, step, offset, number)) < 0 ||
-            (rc = await_flag(g, step, &g->mine->barrier[round], number)) < 0)
+        size_t at = round * sizeof(uint64_t);
+        if (sum) {
+            g->window = *sum;
+            if ((rc = tell_after(g, step, AT(window) + at, &g->window)) < 0)
+                return rc;
+        }
+        if ((rc = raise_flag(g, step, AT(sync) + at, number)) < 0 ||
+            (rc = await_flag(g, step, &g->mine->sync[round], number)) < 0)
             return rc;
+        if (sum && g->me >= step)
+            *sum = add_lengths(*sum, g->mine->window[round]);
     }
     return 0;
 }
 
-int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf,
-                      const struct asymreg_member *where, size_t bytes)
+int asymreg_sync(struct asymreg_group *group, struct asymreg_error *err)
 {
-    struct asymreg_group *g = group;
-    uint32_t relative, step;
     int rc;
 
-    if (!g || root >= g->n || (bytes && (!buf || !where)))
-        return -EINVAL;
-    if ((rc = asymreg_barrier(g)) < 0)
+    if (!group)
+        return asymreg__fail(err, -EINVAL, "no group");
+    if ((rc = enter(group)) == 0)
+        rc = sync_members(group, NULL);
+    return leave(group, rc, NULL, err);
+}
+
+int asymreg_barrier(struct asymreg_group *group, struct asymreg_error *err)
+{
+    int flushed = group && !group->rc ? asymreg_flush(group->worker, ASYMREG_ALL_PEERS) : 0,
+        rc = asymreg_sync(group, err);
+
+    if (rc < 0 || flushed == 0)
         return rc;
-    g->operations++;
-    relative = (g->me + g->n - root) % g->n;
-    /* From the member without my lowest bit, to those with one more bit below it. */
-    step = relative ? relative & -relative : 1u << ROUNDS;
+    return asymreg__fail(err, flushed, "operations begun before the barrier: %s",
+                         asymreg_strerror(flushed));
+}
+
+/* ---- broadcast ---- */
+
+/* Down a binomial tree: from the member without my lowest bit, to those with one more bit below it.
+ */
+static int spread(struct asymreg_group *g, uint32_t root, void *buf,
+                  const struct asymreg_member *where, size_t bytes)
+{
+    uint32_t relative = (g->me + g->n - root) % g->n;
+    uint32_t step = relative ? relative & -relative : 1u << ROUNDS;
+    int rc;
+
     if (relative && (rc = await_flag(g, step, &g->mine->broadcast, g->operations)) < 0)
         return rc;
     for (step /= 2; step; step /= 2) {
         uint32_t to = (g->me + step) % g->n;
         if (step >= g->n - relative)
             continue;
-        if (bytes && (rc = asymreg_put(g->worker, where[to].pe, where[to].addr, where[to].id, buf,
-                                       bytes)) < 0)
-            return rc;
-        if ((rc = raise_flag(g, step, offsetof(struct scratch, broadcast), g->operations)) < 0)
+        g->with = to;
+        if ((bytes && (rc = put(g, &where[to], 0, buf, bytes)) < 0) ||
+            (rc = raise_flag(g, step, AT(broadcast), g->operations)) < 0)
             return rc;
     }
     return 0;
 }
+
+int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf,
+                      const struct asymreg_member *where, size_t bytes, struct asymreg_error *err)
+{
+    int rc;
+
+    if (!group || (bytes && (!buf || !where)))
+        return asymreg__fail(err, -EINVAL, "no group, or nowhere to write");
+    if (root >= group->n)
+        return asymreg__fail(err, -EINVAL, "root %u of %u members", root, group->n);
+    if ((rc = enter(group)) == 0 && (rc = sync_members(group, NULL)) == 0) {
+        group->operations++;
+        rc = spread(group, root, buf, where, bytes);
+    }
+    return leave(group, rc, where, err);
+}
+
+/* ---- all-gather ---- */
 
 /* Puts blocks [first, first + count) of `buf`, counted around the end, to the same place of another
  * member. */
@@ -213,37 +460,233 @@ static int put_blocks(struct asymreg_group *g, const struct asymreg_member *to, 
                       uint32_t first, uint32_t count, size_t bytes)
 {
     uint32_t head = count < g->n - first ? count : g->n - first;
-    int rc = asymreg_put(g->worker, to->pe, to->addr + first * bytes, to->id, buf + first * bytes,
-                         head * bytes);
+    int rc = put(g, to, first * bytes, buf + first * bytes, head * bytes);
 
-    return rc == 0 && count > head
-               ? asymreg_put(g->worker, to->pe, to->addr, to->id, buf, (count - head) * bytes)
-               : rc;
+    return rc == 0 && count > head ? put(g, to, 0, buf, (count - head) * bytes) : rc;
 }
 
-int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf,
-                      const struct asymreg_member *where, size_t bytes)
+static int gather(struct asymreg_group *g, char *buf, const struct asymreg_member *where,
+                  size_t bytes)
 {
-    struct asymreg_group *g = group;
     int rc;
 
-    if (!g || (bytes && (!src || !buf || !where || bytes > SIZE_MAX / g->n)))
-        return -EINVAL;
-    if ((rc = asymreg_barrier(g)) < 0)
-        return rc;
-    g->operations++;
-    if (bytes)
-        memmove((char *)buf + g->me * bytes, src, bytes);
     /* Before each round a member has the blocks of itself and of the step - 1 members before it. */
     for (uint32_t round = 0, step = 1; step < g->n; round++, step *= 2) {
         uint32_t to = (g->me + step) % g->n, count = step < g->n - step ? step : g->n - step;
         uint32_t first = (g->me + g->n - (count - 1)) % g->n;
-        if (bytes && (rc = put_blocks(g, &where[to], buf, first, count, bytes)) < 0)
-            return rc;
-        if ((rc = raise_flag(g, step, offsetof(struct scratch, gather) + round * sizeof(uint64_t),
-                             g->operations)) < 0 ||
-            (rc = await_flag(g, step, &g->mine->gather[round], g->operations)) < 0)
+        g->with = to;
+        if ((bytes && (rc = put_blocks(g, &where[to], buf, first, count, bytes)) < 0) ||
+            (rc = raise_flag(g, step, AT(round) + round * sizeof(uint64_t), g->operations)) < 0 ||
+            (rc = await_flag(g, step, &g->mine->round[round], g->operations)) < 0)
             return rc;
     }
     return 0;
+}
+
+int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf,
+                      const struct asymreg_member *where, size_t bytes, struct asymreg_error *err)
+{
+    int rc;
+
+    if (!group || (bytes && (!src || !buf || !where)))
+        return asymreg__fail(err, -EINVAL, "no group, no block, or nowhere to write");
+    if (bytes > SIZE_MAX / group->n)
+        return asymreg__fail(err, -EINVAL, "%u blocks of %zu bytes", group->n, bytes);
+    if ((rc = enter(group)) == 0 && (rc = sync_members(group, NULL)) == 0) {
+        group->operations++;
+        if (bytes)
+            memmove((char *)buf + group->me * bytes, src, bytes);
+        rc = gather(group, buf, where, bytes);
+    }
+    return leave(group, rc, where, err);
+}
+
+/* ---- a block from each to each ---- */
+
+struct blocks {
+    const char *src;
+    size_t apart; /* from the block for one member to that for the next */
+    uint64_t at;  /* where in the others' buffers */
+    const struct asymreg_strides *strides;
+};
+
+static int begin_block(struct asymreg_group *g, uint32_t to, const struct asymreg_member *m,
+                       const struct blocks *b)
+{
+    const struct asymreg_strides *s = b->strides;
+    const char *src = b->src + to * b->apart;
+    int rc = 0;
+
+    g->with = to;
+    if (s->here == 1 && s->there == 1)
+        return begin_put(g, m, b->at, src, s->n * s->element_bytes);
+    for (size_t i = 0; i < s->n && rc == 0; i++) {
+        rc = begin_put(g, m, b->at + i * s->there * s->element_bytes,
+                       src + i * s->here * s->element_bytes, s->element_bytes);
+        if (rc == 0 && i % 256 == 255)
+            rc = settle(g, m);
+    }
+    return rc;
+}
+
+/* Everything is begun before anything is waited for, with another member first at each. */
+static int exchange(struct asymreg_group *g, const struct asymreg_member *where,
+                    const struct blocks *b)
+{
+    int rc;
+
+    for (uint32_t i = 1; i < g->n; i++) {
+        uint32_t to = (g->me + i) % g->n;
+        if (again(&where[to], rc = begin_block(g, to, &where[to], b)))
+            rc = begin_block(g, to, &where[to], b);
+        if (rc < 0)
+            return rc;
+    }
+    for (uint32_t i = 1; i < g->n; i++) {
+        uint32_t to = (g->me + i) % g->n;
+        g->with = to;
+        if (again(&where[to], rc = settle(g, &where[to])) &&
+            (rc = begin_block(g, to, &where[to], b)) == 0)
+            rc = settle(g, &where[to]);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int collect(struct asymreg_group *g, const void *src, size_t bytes, char *buf, size_t room,
+                   const struct asymreg_member *where)
+{
+    const struct asymreg_strides whole = {.element_bytes = bytes, .n = 1, .here = 1, .there = 1};
+    struct blocks b = {.src = src, .strides = &whole};
+    uint64_t sum = bytes;
+    int rc = sync_members(g, &sum);
+
+    if (rc < 0)
+        return rc;
+    g->with = g->me;
+    if (sum == UINT64_MAX || sum > room)
+        return sum == UINT64_MAX ? ASYMREG_EOVERFLOW : ASYMREG_ERANGE;
+    b.at = sum - bytes;
+    if (bytes)
+        memcpy(buf + b.at, src, bytes);
+    return bytes && (rc = exchange(g, where, &b)) < 0 ? rc : sync_members(g, NULL);
+}
+
+int asymreg_collect(struct asymreg_group *group, const void *src, size_t bytes, void *buf,
+                    size_t room, const struct asymreg_member *where, struct asymreg_error *err)
+{
+    int rc;
+
+    if (!group || (bytes && !src) || (room && !buf) || !where)
+        return asymreg__fail(err, -EINVAL, "no group, no block, or nowhere to write");
+    if ((rc = enter(group)) == 0)
+        rc = collect(group, src, bytes, buf, room, where);
+    return leave(group, rc, where, err);
+}
+
+int asymreg_alltoall(struct asymreg_group *group, const void *src, void *buf,
+                     const struct asymreg_member *where, const struct asymreg_strides *strides,
+                     struct asymreg_error *err)
+{
+    struct blocks b = {.src = src, .strides = strides};
+    size_t all, step, there;
+    int rc;
+
+    if (!group || !strides || !strides->element_bytes)
+        return asymreg__fail(err, -EINVAL, "no group, no strides, or elements of no bytes");
+    if (strides->n && (!src || !buf || !where))
+        return asymreg__fail(err, -EINVAL, "no blocks, or nowhere to write");
+    if (__builtin_mul_overflow(strides->n, strides->element_bytes, &step) ||
+        __builtin_mul_overflow(step, strides->here, &b.apart) ||
+        __builtin_mul_overflow(step, strides->there, &there) ||
+        __builtin_mul_overflow(b.apart, group->n, &all) ||
+        __builtin_mul_overflow(there, group->n, &all))
+        return asymreg__fail(err, ASYMREG_EOVERFLOW,
+                             "%u blocks of %zu elements of %zu bytes, %zu and %zu apart", group->n,
+                             strides->n, strides->element_bytes, strides->here, strides->there);
+    b.at = group->me * there;
+    if ((rc = enter(group)) == 0 && (rc = sync_members(group, NULL)) == 0) {
+        for (size_t i = 0; i < strides->n; i++)
+            memcpy((char *)buf + b.at + i * strides->there * strides->element_bytes,
+                   b.src + group->me * b.apart + i * strides->here * strides->element_bytes,
+                   strides->element_bytes);
+        if (!strides->n || (rc = exchange(group, where, &b)) == 0)
+            rc = sync_members(group, NULL);
+    }
+    return leave(group, rc, where, err);
+}
+
+/* ---- reduction ---- */
+
+struct reduction {
+    asymreg__combine_fn *combine;
+    char *buf;
+    size_t bytes, element_bytes;
+};
+
+/* Combines what a lower member has with what is here. */
+static int combine_with(struct asymreg_group *g, const struct asymreg_member *lower,
+                        const struct reduction *r)
+{
+    size_t most = BOUNCE_BYTES / r->element_bytes * r->element_bytes, n;
+    int rc;
+
+    for (size_t at = 0; at < r->bytes; at += n) {
+        n = r->bytes - at < most ? r->bytes - at : most;
+        if ((rc = get(g, lower, at, g->bounce, n)) < 0)
+            return rc;
+        r->combine(r->buf + at, g->bounce, n / r->element_bytes);
+    }
+    return 0;
+}
+
+/*
+ * Up a binomial tree to the last member: so a parent's elements come from higher members than those
+ * of its children, and flags go to members after this one. All have called when the last one has
+ * everything: nobody's buffer is written before.
+ */
+static int reduce(struct asymreg_group *g, const struct reduction *r,
+                  const struct asymreg_member *where)
+{
+    uint32_t relative = g->n - 1 - g->me, round = 0, step = 1;
+    uint64_t number = ++g->operations;
+    int rc;
+
+    for (; step < g->n && !(relative & step); round++, step *= 2) {
+        if (step > g->me)
+            continue;
+        if ((rc = await_flag(g, step, &g->mine->round[round], number)) < 0 ||
+            (r->bytes && (rc = combine_with(g, &where[g->me - step], r)) < 0))
+            return rc;
+    }
+    if (relative && (rc = raise_flag(g, step, AT(round) + round * sizeof(uint64_t), number)) < 0)
+        return rc;
+    return spread(g, g->n - 1, r->buf, where, r->bytes);
+}
+
+int asymreg_reduce(struct asymreg_group *group, uint32_t op, uint32_t type, const void *src,
+                   void *buf, const struct asymreg_member *where, size_t n,
+                   struct asymreg_error *err)
+{
+    struct reduction r = {.buf = buf};
+    size_t align;
+    int rc;
+
+    if (!group || (n && (!src || !buf || !where)))
+        return asymreg__fail(err, -EINVAL, "no group, no elements, or nowhere to write");
+    if (!(r.combine = asymreg__combine(op, type, &r.element_bytes, &align)))
+        return asymreg__fail(err, -EINVAL, "no operation %u on elements of type %u", op, type);
+    if ((uintptr_t)buf % align)
+        return asymreg__fail(err, ASYMREG_EALIGN,
+                             "the result of type %u needs %zu bytes' alignment", type, align);
+    if (__builtin_mul_overflow(n, r.element_bytes, &r.bytes))
+        return asymreg__fail(err, ASYMREG_EOVERFLOW, "%zu elements of %zu bytes", n,
+                             r.element_bytes);
+    if ((rc = enter(group)) == 0) {
+        if (n)
+            memmove(buf, src, r.bytes);
+        rc = reduce(group, &r, where);
+    }
+    return leave(group, rc, where, err);
 }

@@ -193,8 +193,7 @@ int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
                       struct asymreg_error *err);
 /* Calls the transport's flush until it is done. */
 int asymreg__peer_flush(struct asymreg__peer *p);
-
-/* worker.c: its context's. */
-const struct asymreg_allocator *asymreg__worker_allocator(const struct asymreg_worker *worker);
+/* Once, and progress: ASYMREG_PENDING. */
+int asymreg__peer_try_flush(struct asymreg__peer *p);
 
 #endif

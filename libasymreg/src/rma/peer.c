@@ -248,21 +248,29 @@ int asymreg__peer_refresh(struct asymreg__peer *p)
     return rc;
 }
 
-int asymreg__peer_flush(struct asymreg__peer *p)
+int asymreg__peer_try_flush(struct asymreg__peer *p)
 {
     struct asymreg_context *c = p->context;
+    int rc, moved = 1;
+
+    asymreg__t_lock(c);
+    rc = c->t->ops->flush(c->t, p->ep);
+    if (rc == ASYMREG_PENDING)
+        moved = c->t->ops->progress(c->t);
+    asymreg__t_unlock(c);
+    if (moved == 0)
+        sched_yield();
+    return rc == -EAGAIN ? ASYMREG_PENDING : rc;
+}
+
+int asymreg__peer_flush(struct asymreg__peer *p)
+{
     int rc;
 
-    for (;;) {
-        asymreg__t_lock(c);
-        rc = c->t->ops->flush(c->t, p->ep);
-        int moved = rc == ASYMREG_PENDING ? c->t->ops->progress(c->t) : 1;
-        asymreg__t_unlock(c);
-        if (rc != ASYMREG_PENDING && rc != -EAGAIN)
-            return rc;
-        if (moved == 0)
-            sched_yield();
-    }
+    do
+        rc = asymreg__peer_try_flush(p);
+    while (rc == ASYMREG_PENDING);
+    return rc;
 }
 
 /* Frees the retired keys that nobody can be using. */

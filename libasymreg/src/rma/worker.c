@@ -3,61 +3,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "context.h"
+#include "worker.h"
 
-#include <asymreg/bound.h>
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #define MAX_TRIES 16
-
-/* What an operation through a bound handle seldom needs. */
-struct binding {
-    uint64_t addr, bytes;
-    asymreg_id id;
-    struct asymreg__key *key; /* NULL: free */
-    uint32_t next;            /* of a free one: the next one + 1 */
-};
-
-/* A worker's way to one peer. */
-struct link {
-    struct asymreg__peer *peer;
-    uint64_t serial; /* of the peer that the rest belongs to */
-    struct asymreg__reader *reader;
-    struct link *next; /* of those in use */
-    uint32_t pe;
-    int listed;
-    int known_alive; /* an operation has succeeded since the last flush */
-    int plain; /* no lock, pieces, announcement or look at the table stands between an operation and
-                  the transport */
-    /* The segment used last, if it is mapped (if not: an empty one): a guess, which may have gone.
-     * */
-    uint64_t guess_base, guess_span;
-    const char *guess;
-    struct asymreg__freshness fresh;     /* of the peer's table */
-    struct asymreg__activity_slot *slot; /* with a peer that drains */
-    uint64_t number;                     /* of operations announced there */
-    uint32_t fence;
-    uint32_t pending;           /* operations may go on until a flush */
-    struct asymreg_watch watch; /* of the handles bound, and what else is known of them */
-    struct binding *bindings;
-    uint32_t n_bindings, max_bindings, free_binding; /* the last: + 1 */
-};
-
-struct asymreg_worker {
-    struct asymreg_context *context;
-    const struct asymreg_transport_ops *ops;
-    struct asymreg_transport *t;
-    struct link
-        *last; /* the link that was wanted last, when the context had forgotten this many peers */
-    uint64_t last_forgets;
-    uint32_t last_pe;
-    struct link *used;
-    struct asymreg__reader *own; /* of the own table; made when the transport wants it */
-    struct link *chunks[ASYMREG_MAX_PEERS / PEER_CHUNK];
-};
 
 int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker **worker)
 {
@@ -82,11 +35,6 @@ int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker
     return 0;
 }
 
-const struct asymreg_allocator *asymreg__worker_allocator(const struct asymreg_worker *worker)
-{
-    return worker->context->allocator;
-}
-
 void asymreg_worker_destroy(struct asymreg_worker *worker)
 {
     struct asymreg_context *c;
@@ -108,6 +56,10 @@ void asymreg_worker_destroy(struct asymreg_worker *worker)
     asymreg__reader_destroy(worker->own);
     for (struct link *l = worker->used; l; l = l->next)
         asymreg__free(c->allocator, l->bindings);
+    for (struct asymreg__kept *k = worker->kept, *next; k; k = next) {
+        next = k->next;
+        asymreg__free(c->allocator, k);
+    }
     for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
         asymreg__free(c->allocator, worker->chunks[i]);
     asymreg__free(c->allocator, worker);
@@ -720,14 +672,15 @@ int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, 
     return 0;
 }
 
-__attribute__((noinline)) static int flush_link(struct link *l)
+__attribute__((noinline)) static int flush_link(struct link *l, int wait)
 {
     struct asymreg__peer *p = l->peer;
     int rc, late;
 
     if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
         return ASYMREG_EPEER;
-    rc = asymreg__peer_flush(p);
+    if ((rc = wait ? asymreg__peer_flush(p) : asymreg__peer_try_flush(p)) == ASYMREG_PENDING)
+        return rc;
     l->pending = 0;
     retract(l);
     if (__atomic_load_n(&p->late, __ATOMIC_RELAXED) &&
@@ -746,13 +699,13 @@ __attribute__((noinline)) static int flush_all(struct asymreg_worker *worker)
         struct asymreg__peer *p = asymreg__peer_at(worker->context, l->pe);
         if (!p || p->serial != l->serial)
             continue; /* forgotten */
-        if ((rc = flush_link(l)) < 0 && !first)
+        if ((rc = flush_link(l, 1)) < 0 && !first)
             first = rc;
     }
     return first;
 }
 
-int asymreg_flush(struct asymreg_worker *worker, uint32_t pe)
+ALWAYS_INLINE int flush(struct asymreg_worker *worker, uint32_t pe, int wait)
 {
     struct link *l;
     int rc = link_get(worker, pe, &l);
@@ -767,7 +720,17 @@ int asymreg_flush(struct asymreg_worker *worker, uint32_t pe)
         __atomic_thread_fence(__ATOMIC_RELEASE);
         return 0;
     }
-    return flush_link(l);
+    return flush_link(l, wait);
+}
+
+int asymreg_flush(struct asymreg_worker *worker, uint32_t pe)
+{
+    return flush(worker, pe, 1);
+}
+
+int asymreg__try_flush(struct asymreg_worker *worker, uint32_t pe)
+{
+    return flush(worker, pe, 0);
 }
 
 int asymreg_progress(struct asymreg_worker *worker)

@@ -521,7 +521,7 @@ int asymreg_ucx__fail(struct asymreg_error *err, int code, const char *format, .
 
     if (!err)
         return code;
-    *err = (struct asymreg_error){.code = code, .pe = UINT32_MAX};
+    *err = (struct asymreg_error){.code = code, .pe = UINT32_MAX, .member = UINT32_MAX};
     va_start(args, format);
     vsnprintf(err->text, sizeof(err->text), format, args);
     va_end(args);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registering and publishing, with n regions registered already; what readers pay while a writer
- * runs at full speed; memory a region. Beside: UCX's page table and a sorted array (the paper's),
- * both local only, without publication and without readers.
+ * runs at full speed; memory a region; unregistering with a drain while n peers put without a pause
+ * (drain). Beside: UCX's page table and a sorted array (the paper's), both local only, without
+ * publication and without readers.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "../../../libasymreg/src/table/table.h"
 #include "../bench.h"
@@ -267,11 +272,100 @@ static void readers(struct bench *b, uint32_t n, unsigned trials)
     free(order);
 }
 
+/* What a process that drains and its peers share. */
+#define MAX_PUTTERS 4u
+struct drained {
+    uint64_t addr;
+    ssize_t n;
+    uint32_t ready;
+    int stop;
+    uint64_t puts[MAX_PUTTERS]; /* by each peer */
+    char blob[ASYMREG_MAX_BLOB_BYTES];
+};
+
+/* Puts 8 bytes again and again. */
+static void putter(struct drained *d, uint64_t *puts)
+{
+    struct asymreg_context *c;
+    struct asymreg_worker *w;
+    uint64_t word = 0;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (asymreg_open(NULL, &c, NULL) < 0 || asymreg_import(c, 0, d->blob, (size_t)d->n, NULL) < 0 ||
+        asymreg_worker_create(c, &w) < 0)
+        _exit(1);
+    __atomic_fetch_add(&d->ready, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&d->stop, __ATOMIC_RELAXED))
+        if (asymreg_put(w, 0, d->addr, ASYMREG_ANY, &word, 8) < 0)
+            _exit(1);
+        else
+            __atomic_store_n(puts, *puts + 1, __ATOMIC_RELAXED);
+    _exit(0);
+}
+
+/* Until every peer has put: it runs now. */
+static void see_all_run(const struct drained *d, uint32_t n_peers)
+{
+    for (uint32_t i = 0; i < n_peers; i++) {
+        uint64_t before = __atomic_load_n(&d->puts[i], __ATOMIC_RELAXED);
+        while (__atomic_load_n(&d->puts[i], __ATOMIC_RELAXED) == before)
+            ;
+    }
+}
+
+/* Of many, the median and the slowest but one in ten: a peer that loses its processor in the middle
+ * of an operation is waited for until it runs again. */
+static void drain(struct bench *b, uint32_t n_peers)
+{
+    struct drained *d =
+        mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct asymreg_opts o = {.size = sizeof(o), .flags = ASYMREG_DRAIN};
+    uint32_t n = b->quick ? 50 : 5000;
+    double *us = malloc(n * sizeof(*us));
+    struct asymreg_context *c;
+    asymreg_id id;
+    void *p;
+
+    if (d == MAP_FAILED || asymreg_open(&o, &c, NULL) < 0 ||
+        asymreg_segment_alloc(c, 8192, &p, NULL) < 0 ||
+        asymreg_register(c, p, 4096, ASYMREG_RW, 0, NULL, NULL) < 0)
+        exit(1);
+    d->addr = (uintptr_t)p;
+    d->n = asymreg_export(c, d->blob, sizeof(d->blob), NULL);
+    fflush(stdout);
+    for (uint32_t i = 0; i < n_peers; i++)
+        if (fork() == 0)
+            putter(d, &d->puts[i]);
+    while (__atomic_load_n(&d->ready, __ATOMIC_SEQ_CST) < n_peers)
+        usleep(100);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t begin;
+        if (asymreg_register(c, (char *)p + 4096, 64, ASYMREG_RW, 0, &id, NULL) < 0)
+            exit(1);
+        see_all_run(d, n_peers);
+        begin = bench_ns(CLOCK_MONOTONIC);
+        if (asymreg_unregister_drain(c, id, 60000, NULL) < 0)
+            exit(1);
+        us[i] = (double)(bench_ns(CLOCK_MONOTONIC) - begin) / 1e3;
+    }
+    __atomic_store_n(&d->stop, 1, __ATOMIC_RELAXED);
+    while (wait(NULL) > 0)
+        ;
+    qsort(us, n, sizeof(*us), bench_compare);
+    bench_figure(b, "drain", n_peers, "ours", "us_median", us[n / 2], "us");
+    bench_figure(b, "drain", n_peers, "ours", "us_of_9_in_10", us[n * 9 / 10], "us");
+    asymreg_close(c);
+    munmap(d, sizeof(*d));
+    free(us);
+}
+
 int main(int argc, char **argv)
 {
     struct bench b;
 
     bench_init(&b, "asym_register", argc, argv);
+    for (uint32_t i = 0; i <= MAX_PUTTERS && i < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN); i++)
+        drain(&b, i);
     for (uint32_t n = 100; n <= (b.quick ? 10000u : 1000000u); n *= 10) {
         unsigned trials = b.quick ? 3 : 15;
         uint32_t batch = b.quick ? 1000 : 10000;

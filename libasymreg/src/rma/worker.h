@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker from inside, and what collectives need of it. */
+#ifndef ASYMREG_SRC_WORKER_H
+#define ASYMREG_SRC_WORKER_H
+
+#include <asymreg/bound.h>
+
+#include "context.h"
+
+/* What an operation through a bound handle seldom needs. */
+struct binding {
+    uint64_t addr, bytes;
+    asymreg_id id;
+    struct asymreg__key *key; /* NULL: free */
+    uint32_t next;            /* of a free one: the next one + 1 */
+};
+
+/* A worker's way to one peer. */
+struct link {
+    struct asymreg__peer *peer;
+    uint64_t serial; /* of the peer that the rest belongs to */
+    struct asymreg__reader *reader;
+    struct link *next; /* of those in use */
+    uint32_t pe;
+    int listed;
+    int known_alive; /* an operation has succeeded since the last flush */
+    int plain; /* no lock, pieces, announcement or look at the table stands between an operation and
+                  the transport */
+    /* The segment used last, if it is mapped (if not: an empty one): a guess, which may have gone.
+     * */
+    uint64_t guess_base, guess_span;
+    const char *guess;
+    struct asymreg__freshness fresh;     /* of the peer's table */
+    struct asymreg__activity_slot *slot; /* with a peer that drains */
+    uint64_t number;                     /* of operations announced there */
+    uint32_t fence;
+    uint32_t pending;           /* operations may go on until a flush */
+    struct asymreg_watch watch; /* of the handles bound, and what else is known of them */
+    struct binding *bindings;
+    uint32_t n_bindings, max_bindings, free_binding; /* the last: + 1 */
+};
+
+struct asymreg_worker {
+    struct asymreg_context *context;
+    const struct asymreg_transport_ops *ops;
+    struct asymreg_transport *t;
+    struct link
+        *last; /* the link that was wanted last, when the context had forgotten this many peers */
+    uint64_t last_forgets;
+    uint32_t last_pe;
+    struct link *used;
+    struct asymreg__reader *own; /* of the own table; made when the transport wants it */
+    struct asymreg__kept *kept;  /* memory that transports may still use, until the worker goes */
+    struct link *chunks[ASYMREG_MAX_PEERS / PEER_CHUNK];
+};
+
+/* What memory that is given to a worker to keep begins with. */
+struct asymreg__kept {
+    struct asymreg__kept *next;
+};
+
+/* As asymreg_flush() of a peer, without waiting: ASYMREG_PENDING. Progresses. */
+int asymreg__try_flush(struct asymreg_worker *worker, uint32_t pe);
+
+#endif
