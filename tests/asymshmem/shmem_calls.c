@@ -1,62 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * An OpenSHMEM program that makes every call of libasymshmem's, of each class and type, to its
- * neighbours, and whose PE 0 prints what all PEs found, so that the output is the same whatever the
- * memory is. With MEMORY=asymmetric the memory is malloc'd, of another size and address in each PE,
- * and registered; else it is symmetric, and then the program needs no libasymshmem.
- *
- * MEMORY=missing: a put to memory that is not registered, which must end the job.
- */
-#include <shmem.h>
-#include <stdbool.h>
-#include <stdint.h>
+/* Every call of libasymshmem's, of each class and type, to the neighbour. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define MAX_PES     16
-#define MAX_RESULTS 160
-#define CELLS       64
-#define ROUNDS      100
+#include "shmem_test.h"
+#include "types.h"
 
-#pragma weak shmemx_register
-#pragma weak shmemx_unregister
-int shmemx_register(void *addr, size_t bytes);
-int shmemx_unregister(void *addr);
+#define CELLS  64
+#define ROUNDS 100
 
-struct result {
-    char name[24];
-    double sum;
-};
-
-static struct result results[MAX_PES][MAX_RESULTS]; /* symmetric; at PE 0 those of all */
-static uint64_t where[MAX_PES];                     /* symmetric: each PE's block */
-static long total;                                  /* symmetric */
-static int me, n_pes, next, n_results;
-static bool asymmetric;
-static shmem_ctx_t ctx;
+static long total; /* symmetric */
+static struct block block;
 static char *mine;
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "PE %d: not so: %s\n", me, what);
-    shmem_global_exit(3);
-    abort();
-}
 
 static void *block_of(int pe)
 {
-    return (char *)(uintptr_t)where[pe];
-}
-
-static void result(const char *class, const char *name, double sum)
-{
-    struct result *r = &results[me][n_results++];
-
-    if (n_results > MAX_RESULTS)
-        fail("there is room for results");
-    snprintf(r->name, sizeof(r->name), "%s %s", class, name);
-    r->sum = sum;
+    return block_at(&block, pe);
 }
 
 static void clear(void)
@@ -108,32 +67,6 @@ static void clear(void)
         result("get", #NAME, sum);                                                                 \
     }
 
-#define RMA_TYPES(X)                                                                               \
-    X(char, char)                                                                                  \
-    X(schar, signed char)                                                                          \
-    X(uchar, unsigned char)                                                                        \
-    X(short, short)                                                                                \
-    X(ushort, unsigned short)                                                                      \
-    X(int, int)                                                                                    \
-    X(uint, unsigned int)                                                                          \
-    X(long, long)                                                                                  \
-    X(ulong, unsigned long)                                                                        \
-    X(longlong, long long)                                                                         \
-    X(ulonglong, unsigned long long)                                                               \
-    X(float, float)                                                                                \
-    X(double, double)                                                                              \
-    X(longdouble, long double)                                                                     \
-    X(int8, int8_t)                                                                                \
-    X(int16, int16_t)                                                                              \
-    X(int32, int32_t)                                                                              \
-    X(int64, int64_t)                                                                              \
-    X(uint8, uint8_t)                                                                              \
-    X(uint16, uint16_t)                                                                            \
-    X(uint32, uint32_t)                                                                            \
-    X(uint64, uint64_t)                                                                            \
-    X(size, size_t)                                                                                \
-    X(ptrdiff, ptrdiff_t)
-
 RMA_TYPES(RMA)
 
 #define BLOCKS(NAME, SUFFIX, bytes)                                                                \
@@ -181,17 +114,12 @@ RMA_TYPES(RMA)
         result("strided", #BITS, sum);                                                             \
     }
 
+#define SIZES(BITS)                                                                                \
+    BLOCKS(BITS, BITS, (BITS) / 8)                                                                 \
+    STRIDED(BITS)
+
 BLOCKS(mem, mem, 1)
-BLOCKS(8, 8, 1)
-BLOCKS(16, 16, 2)
-BLOCKS(32, 32, 4)
-BLOCKS(64, 64, 8)
-BLOCKS(128, 128, 16)
-STRIDED(8)
-STRIDED(16)
-STRIDED(32)
-STRIDED(64)
-STRIDED(128)
+RMA_SIZES(SIZES)
 
 /* Debian 12's OpenSHMEM (Open MPI 4.1.4) writes 8 bytes for what a compare-swap of 4 bytes fetches,
  * and the stack protector ends it; and what its fetch_and, fetch_or and fetch_xor compute
@@ -338,23 +266,6 @@ static bool swaps(size_t bytes)
         result("old arithmetic", #NAME, sum);                                                      \
     }
 
-#define SIGNED_TYPES(X)                                                                            \
-    X(int, int)                                                                                    \
-    X(long, long)                                                                                  \
-    X(longlong, long long)
-#define UNSIGNED_TYPES(X)                                                                          \
-    X(uint, unsigned int)                                                                          \
-    X(ulong, unsigned long)                                                                        \
-    X(ulonglong, unsigned long long)
-#define FLOAT_TYPES(X)                                                                             \
-    X(float, float)                                                                                \
-    X(double, double)
-#define WIDTH_TYPES(X)                                                                             \
-    X(int32, int32_t)                                                                              \
-    X(int64, int64_t)                                                                              \
-    X(uint32, uint32_t)                                                                            \
-    X(uint64, uint64_t)
-
 SIGNED_TYPES(ARITHMETIC)
 UNSIGNED_TYPES(ARITHMETIC)
 FLOAT_TYPES(FETCHES)
@@ -391,20 +302,15 @@ FLOAT_TYPES(OLD_FETCHES)
         shmem_barrier_all();                                                                       \
         result("wait", #NAME, sum);                                                                \
     }
-#define WAIT_TYPES(X)                                                                              \
-    X(short, short)                                                                                \
-    X(ushort, unsigned short)                                                                      \
-    X(size, size_t)                                                                                \
-    X(ptrdiff, ptrdiff_t)                                                                          \
-    SIGNED_TYPES(X)                                                                                \
-    UNSIGNED_TYPES(X)                                                                              \
-    WIDTH_TYPES(X)
 
 WAIT_TYPES(WAITS)
 
 static void run_all(void)
 {
-#define RUN_RMA(NAME, T)            rma_##NAME();
+#define RUN_RMA(NAME, T) rma_##NAME();
+#define RUN_SIZES(BITS)                                                                            \
+    blocks_##BITS();                                                                               \
+    strided_##BITS();
 #define RUN_FETCHES(NAME, T)        fetches_##NAME();
 #define RUN_ARITHMETIC(NAME, T)     arithmetic_##NAME();
 #define RUN_BITWISE(NAME, T)        bitwise_##NAME();
@@ -413,16 +319,7 @@ static void run_all(void)
 #define RUN_WAITS(NAME, T)          waits_##NAME();
     RMA_TYPES(RUN_RMA)
     blocks_mem();
-    blocks_8();
-    blocks_16();
-    blocks_32();
-    blocks_64();
-    blocks_128();
-    strided_8();
-    strided_16();
-    strided_32();
-    strided_64();
-    strided_128();
+    RMA_SIZES(RUN_SIZES)
     SIGNED_TYPES(RUN_FETCHES)
     UNSIGNED_TYPES(RUN_FETCHES)
     FLOAT_TYPES(RUN_FETCHES)
@@ -452,68 +349,15 @@ static void addresses(void)
     result("addresses", "pointer", shmem_ptr(mine, me) == (void *)mine);
 }
 
-static void allocate(const char *memory)
+void run_calls(void)
 {
-    size_t bytes = CELLS * 16;
-    uint64_t address;
-
-    if (strcmp(memory, "symmetric") == 0) {
-        mine = shmem_malloc(bytes);
-    } else {
-        bytes += 4096 * (size_t)me;
-        mine = malloc(bytes + 64 * (size_t)me);
-        mine += 64 * (size_t)me; /* no two at one address, however malloc gives them */
-        if (asymmetric && (shmemx_register(mine, bytes) != 0 || shmemx_register(mine, bytes) == 0))
-            fail("memory can be registered once");
-    }
-    address = (uintptr_t)mine;
-    for (int pe = 0; pe < n_pes; pe++)
-        shmem_uint64_p(&where[me], address, pe);
-    shmem_barrier_all();
-}
-
-static void print_all(void)
-{
-    if (me != 0)
-        shmem_putmem(results[me], results[me], sizeof(results[me]), 0);
-    shmem_barrier_all();
-    if (me != 0)
-        return;
-    for (int i = 0; i < n_results; i++) {
-        printf("%-24s", results[0][i].name);
-        for (int pe = 0; pe < n_pes; pe++)
-            printf(" %.17g", results[pe][i].sum);
-        printf("\n");
-    }
-    printf("total %ld\n", total);
-}
-
-int main(void)
-{
-    const char *memory = getenv("MEMORY") ? getenv("MEMORY") : "symmetric";
-
-    shmem_init();
-    me = shmem_my_pe();
-    n_pes = shmem_n_pes();
-    next = (me + 1) % n_pes;
-    if (n_pes > MAX_PES || shmem_ctx_create(0, &ctx) != 0)
-        fail("there are up to 16 PEs, and a context");
-    asymmetric = strcmp(memory, "asymmetric") == 0;
-    allocate(memory);
+    block = block_alloc(CELLS * 16);
+    mine = block.mine;
     run_all();
     addresses();
-    shmem_ctx_destroy(ctx);
-    print_all();
-    if (asymmetric) {
-        shmem_barrier_all();
-        if (shmemx_unregister(mine + 8) == 0 || shmemx_unregister(mine) != 0 ||
-            shmemx_unregister(mine) == 0)
-            fail("memory can be unregistered once");
-        shmem_barrier_all();
-        if (shmem_addr_accessible(block_of(next), next))
-            fail("what was unregistered is not accessible");
-        shmem_barrier_all();
-    }
-    shmem_finalize();
-    return 0;
+    if (me == 0)
+        result_of_all("total", (double)total);
+    if (asymmetric && shmemx_unregister(mine + 8) == 0)
+        fail("only from its beginning a registration ends");
+    block_free(&block);
 }
