@@ -23,8 +23,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_RESULTS 160
-
 struct result {
     char name[24];
     double value;

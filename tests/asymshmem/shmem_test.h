@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAX_PES 16
+#define MAX_PES     16
+#define MAX_RESULTS 160
 
 #pragma weak shmemx_register
 #pragma weak shmemx_unregister
