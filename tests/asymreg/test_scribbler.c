@@ -24,7 +24,7 @@ static struct board {
         size_t bytes;
         uint64_t private, shared; /* addresses of regions of BYTES */
     } at[N];
-    int published, ready, stop;
+    int published, ready, done, stop;
     uint64_t written, of_others; /* by the scribbler: words; blocks of others that it maps */
     uint64_t refused[N];         /* by the others: operations on the scribbler's memory */
     uint64_t contradicted[N];    /* of these: its table contradicted itself */
@@ -155,13 +155,14 @@ static void scribble(void)
     wait_for(&board->ready, SCRIBBLER);
     while (!__atomic_load_n(&board->stop, __ATOMIC_ACQUIRE)) {
         const struct block *b = &blocks[random_number() % (uint64_t)n_blocks];
-        if (board->written % 512 == 0) /* now and then all is well again, for a while */
-            memcpy(b->words, b->were, b->n * sizeof(*b->words));
+        for (int i = 0; i < n_blocks && board->written % 512 == 0; i++) /* all is well again */
+            memcpy(blocks[i].words, blocks[i].were, blocks[i].n * sizeof(*blocks[i].words));
         /* Half of it at the beginning, where most of what counts is. */
         size_t most = random_number() % 2 && b->n > 512 ? 512 : b->n;
         uint64_t *word = &b->words[random_number() % most];
         __atomic_store_n(word, nonsense(b, *word), __ATOMIC_RELAXED);
-        if (__atomic_add_fetch(&board->written, 1, __ATOMIC_RELAXED) % WORDS_A_ROUND == 0)
+        __atomic_fetch_add(&board->written, 1, __ATOMIC_RELAXED);
+        if (random_number() % 128 == 0)
             sched_yield();
     }
     _exit(0);
@@ -199,11 +200,14 @@ static void judge(int rc, uint64_t addr)
     }
 }
 
-static void import(int pe)
+/* Anew, or where the last import has failed. */
+static void import(int pe, int anew)
 {
     struct asymreg_error err = {.code = 0};
-    int rc = asymreg_import(ctx, (uint32_t)pe, board->at[pe].blob, board->at[pe].bytes, &err);
+    int rc = anew ? asymreg_forget(ctx, (uint32_t)pe) : 0;
 
+    CHECK(rc == 0 || rc == ASYMREG_ENOPEER);
+    rc = asymreg_import(ctx, (uint32_t)pe, board->at[pe].blob, board->at[pe].bytes, &err);
     CHECK(is_defined(rc));
     if (rc < 0) {
         CHECK_EQ(err.code, rc);
@@ -237,11 +241,6 @@ static void with_the_scribbler(uint64_t round)
         }
     }
     judge(asymreg_refresh(ctx, SCRIBBLER), addr[0]);
-    if (round % 8 == 0) {
-        int rc = asymreg_forget(ctx, SCRIBBLER);
-        CHECK(rc == 0 || rc == ASYMREG_ENOPEER);
-        import(SCRIBBLER);
-    }
 }
 
 /* What is put into the other's private memory comes back. Its slots for who works there may all be
@@ -274,8 +273,8 @@ static void work(uint64_t rounds)
 
     ctx = publish(me);
     CHECK_EQ(asymreg_worker_create(ctx, &worker), 0);
-    import(1 - me);
-    import(SCRIBBLER);
+    import(1 - me, 0);
+    import(SCRIBBLER, 0);
     CHECK_EQ(with_the_other(0), 1);
     __atomic_fetch_add(&board->ready, 1, __ATOMIC_ACQ_REL);
     for (uint64_t round = 0; round < rounds; round++) {
@@ -287,14 +286,12 @@ static void work(uint64_t rounds)
         worked += with_the_other(round);
         rc = round % 4 ? asymreg_unregister(ctx, id) : asymreg_unregister_drain(ctx, id, 20, NULL);
         CHECK(rc == 0 || rc == ASYMREG_ETIMEDOUT);
-        if (round % 32 == 31) {
-            rc = asymreg_forget(ctx, (uint32_t)(1 - me));
-            CHECK(rc == 0 || rc == ASYMREG_ENOPEER);
-            import(1 - me);
-        }
+        import(SCRIBBLER, round % 4 == 0);
+        import(1 - me, round % 16 == 0);
     }
-    alarm(60);
     CHECK(worked > 0);
+    __atomic_fetch_add(&board->done, 1, __ATOMIC_ACQ_REL);
+    wait_for(&board->done, SCRIBBLER); /* the other needs this one until then */
     asymreg_worker_destroy(worker);
     asymreg_close(ctx);
     _exit(0);
