@@ -284,7 +284,7 @@ FLOAT_TYPES(OLD_FETCHES)
             shmem_fence();                                                                         \
             shmem_putmem(to, &go, sizeof(go), next);                                               \
         }                                                                                          \
-        while (!shmem_##NAME##_test(flag, SHMEM_CMP_GE, (T)9))                                     \
+        for (int i = 0; i < 100 && !shmem_##NAME##_test(flag, SHMEM_CMP_GE, (T)9); i++)            \
             sched_yield(); /* which a wait of Debian 12's does not */                              \
         shmem_##NAME##_wait_until(flag, SHMEM_CMP_EQ, (T)9);                                       \
         SUM(T, mine, sum);                                                                         \

@@ -10,10 +10,10 @@
 static int before; /* the PE whose neighbour this one is */
 
 /* Until *word, which others write, is at least this. A wait of Debian 12's OpenSHMEM does not yield
- * the processor: it comes last. */
+ * the processor, and a test makes no progress. */
 static void await(long *word, long value)
 {
-    while (!shmem_long_test(word, SHMEM_CMP_GE, value))
+    for (int i = 0; i < 100 && !shmem_long_test(word, SHMEM_CMP_GE, value); i++)
         sched_yield();
     shmem_long_wait_until(word, SHMEM_CMP_GE, value);
 }
