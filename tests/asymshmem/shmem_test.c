@@ -8,6 +8,9 @@
  * With CONTEXT=default there is no other context: over TCP, Debian 12's OpenSHMEM waits for ever at
  * its end, and in barriers, once there has been one.
  *
+ * With NO_CMA=1 the kernel refuses process_vm_readv() and process_vm_writev(): what works then is
+ * not CMA.
+ *
  * MEMORY=missing: puts to memory that is not registered, the first of which must end the job.
  *
  * A signal inside the OpenSHMEM's own shmem_finalize(), of which the tests here say nothing, is
@@ -17,10 +20,15 @@
 #include "shmem_test.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct result {
@@ -143,11 +151,29 @@ void pshmem_finalize(void)
     theirs();
 }
 
+static void refuse_cma(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        fprintf(stderr, "no filter of system calls here: CMA is not ruled out\n");
+}
+
 int main(void)
 {
     const char *memory = getenv("MEMORY") ? getenv("MEMORY") : "symmetric";
     bool own_context;
 
+    if (getenv("NO_CMA"))
+        refuse_cma();
     shmem_init();
     me = shmem_my_pe();
     n_pes = shmem_n_pes();

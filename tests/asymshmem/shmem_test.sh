@@ -8,7 +8,7 @@
 set -eu
 place=$1 n=$4 oshrun=$5 pmirun=${6-}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_opal_common_ucx_opal_mem_hooks=0 OMPI_MCA_mpi_yield_when_idle=1
-export UCX_LOG_FILE=stderr
+export OMPI_MCA_btl_vader_single_copy_mechanism=none UCX_LOG_FILE=stderr
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
@@ -52,12 +52,12 @@ case $place in
 node)
     same by_oshrun symmetric $preload
     same by_oshrun asymmetric $preload -x MEMORY=asymmetric
-    same by_oshrun over_ucx $preload -x MEMORY=asymmetric -x ASYMSHMEM_TRANSPORT=ucx
+    same by_oshrun over_ucx $preload -x MEMORY=asymmetric -x ASYMSHMEM_TRANSPORT=ucx -x NO_CMA=1
     ends by_oshrun
     ;;
 nodes)
     [ "$n" -gt 2 ] || same by_pmirun symmetric $preload
-    same by_pmirun asymmetric $preload -x MEMORY=asymmetric
+    same by_pmirun asymmetric $preload -x MEMORY=asymmetric -x NO_CMA=1
     ends by_pmirun
     ;;
 esac
