@@ -14,6 +14,9 @@
 #include <sched.h>
 #include <sys/stat.h>
 
+#include "../../libasymreg/src/rma/activity.h"
+#include "../../libasymreg/src/table/table.h"
+
 enum { N = 3, SCRIBBLER = 2, BYTES = 8192, MAX_BLOCKS = 64, WORDS_A_ROUND = 200 };
 
 /* What the processes share. */
@@ -25,7 +28,7 @@ static struct board {
         uint64_t private, shared; /* addresses of regions of BYTES */
     } at[N];
     int published, ready, done, stop;
-    uint64_t written, of_others; /* by the scribbler: words; blocks of others that it maps */
+    uint64_t written, of_others; /* by the scribbler: times; blocks of others that it maps */
     uint64_t refused[N];         /* by the others: operations on the scribbler's memory */
     uint64_t contradicted[N];    /* of these: its table contradicted itself */
 } * board;
@@ -145,6 +148,89 @@ static uint64_t nonsense(const struct block *b, uint64_t was)
     }
 }
 
+static void write_words(void)
+{
+    const struct block *b = &blocks[random_number() % (uint64_t)n_blocks];
+    /* Half of it at the beginning, where most of what counts is. */
+    size_t most = random_number() % 2 && b->n > 512 ? 512 : b->n;
+    uint64_t *word = &b->words[random_number() % most];
+
+    __atomic_store_n(word, nonsense(b, *word), __ATOMIC_RELAXED);
+}
+
+/* A number that should be below `end`, and is at its edge, or beyond, or anything. */
+static uint32_t number_below(uint32_t end)
+{
+    const uint32_t some[] = {0, 1, 2, end / 2, end - 1, end, end + 1, (uint32_t)random_number()};
+
+    return some[random_number() % 8];
+}
+
+/* A slot of the own table that may be a good one. */
+static struct asymreg__slot some_slot(const struct asymreg__header *h)
+{
+    static uint32_t generation = 100;
+    const uint64_t where[] = {board->at[SCRIBBLER].private, board->at[SCRIBBLER].shared,
+                              random_number(), UINT64_MAX - random_number() % 4};
+    const uint64_t lengths[] = {BYTES, random_number() % BYTES, random_number(), 0};
+    struct asymreg__slot s = {.start = where[random_number() % 4],
+                              .generation = generation += 1 + (uint32_t)(random_number() % 2),
+                              .prot = random_number() % 4 ? ASYMREG_ALL
+                                                          : (uint32_t)(random_number() % 16)};
+
+    s.last = s.start + lengths[random_number() % 4] - 1;
+    s.value = (random_number() % 4 ? UINT64_C(1) << 32 : random_number() << 32) |
+              number_below(random_number() % 2 ? 3 : h->max_segments);
+    return s;
+}
+
+/* Changes of the own table that peers take in as its owner's: their counters are right. */
+static void lie(struct asymreg__header *h)
+{
+    struct asymreg__slot s = some_slot(h);
+    uint64_t tail = h->log.log_tail;
+    uint32_t slot = number_below(h->max_regions), n = number_below(h->max_regions);
+    char *base = (char *)h;
+
+    switch (random_number() % 8) {
+    default: { /* by the log */
+        struct asymreg__record *r =
+            (struct asymreg__record *)(void *)(base + h->ring_at) + (tail & (h->ring - 1));
+        r->slot = random_number() % 2 ? slot : (uint32_t)(random_number() % 64);
+        r->content = s;
+        r->sequence = tail + 1;
+        __atomic_store_n(&h->log.log_tail, tail + 1, __ATOMIC_RELEASE);
+        break;
+    }
+    case 0: /* by a leaf, which peers must read since the log has run past them */
+        slot %= h->max_regions;
+        ((struct asymreg__slot *)(void *)(base + h->slots_at))[slot] = s;
+        ((uint64_t *)(void *)(base + h->leaves_at))[slot / ASYMREG__LEAF_SLOTS] +=
+            random_number() % 4 ? 2 : 1;
+        __atomic_store_n(&h->log.log_tail, tail + h->ring + 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&h->log.log_head, tail + h->ring + 1, __ATOMIC_RELEASE);
+        break;
+    case 1: __atomic_store_n(&h->log.n_slots, n, __ATOMIC_RELAXED); break;
+    case 2: { /* a segment */
+        uint64_t *segment =
+            (uint64_t *)(void *)(base + h->segments_at + random_number() % 3 * h->segment_bytes);
+        segment[random_number() % 8] = random_number() % 2 ? s.start : nonsense(&blocks[0], s.last);
+        break;
+    }
+    }
+}
+
+/* Of who is inside an operation of an owner's. */
+static void lie_of_activity(struct asymreg__activity *a)
+{
+    struct asymreg__activity_slot *s = &a->slots[random_number() % 8];
+
+    if (random_number() % 4 == 0)
+        __atomic_store_n(&a->n_used, number_below(ASYMREG__ACTIVITY_SLOTS), __ATOMIC_RELAXED);
+    s->process = (uint64_t)board->pids[random_number() % N] << 32;
+    s->busy = random_number() % 4;
+}
+
 static void scribble(void)
 {
     publish(SCRIBBLER);
@@ -153,14 +239,19 @@ static void scribble(void)
     for (int i = 0; i < SCRIBBLER; i++)
         find_others(board->pids[i]);
     wait_for(&board->ready, SCRIBBLER);
-    while (!__atomic_load_n(&board->stop, __ATOMIC_ACQUIRE)) {
-        const struct block *b = &blocks[random_number() % (uint64_t)n_blocks];
-        for (int i = 0; i < n_blocks && board->written % 512 == 0; i++) /* all is well again */
+    for (int lies = 0; !__atomic_load_n(&board->stop, __ATOMIC_ACQUIRE);) {
+        for (int i = 0; i < n_blocks && board->written % 1024 == 0; i++) /* all is well again */
             memcpy(blocks[i].words, blocks[i].were, blocks[i].n * sizeof(*blocks[i].words));
-        /* Half of it at the beginning, where most of what counts is. */
-        size_t most = random_number() % 2 && b->n > 512 ? 512 : b->n;
-        uint64_t *word = &b->words[random_number() % most];
-        __atomic_store_n(word, nonsense(b, *word), __ATOMIC_RELAXED);
+        if (board->written % 1024 == 0)
+            lies = random_number() % 4 != 0;
+        if (!lies)
+            write_words();
+        for (int i = 0; lies && i < n_blocks; i++) {
+            if (*blocks[i].were == TABLE_MAGIC)
+                lie((struct asymreg__header *)(void *)blocks[i].words);
+            else if (blocks[i].n * 8 >= sizeof(struct asymreg__activity))
+                lie_of_activity((struct asymreg__activity *)(void *)blocks[i].words);
+        }
         __atomic_fetch_add(&board->written, 1, __ATOMIC_RELAXED);
         if (random_number() % 128 == 0)
             sched_yield();
@@ -326,7 +417,7 @@ int main(int argc, char **argv)
     board->stop = 1;
     CHECK(waitpid(board->pids[SCRIBBLER], &status, 0) > 0);
     CHECK_EQ(status, 0);
-    printf("%llu words into its own and %llu blocks of others'; refused %llu and %llu operations, "
+    printf("%llu writes into its own and %llu blocks of others'; refused %llu and %llu operations, "
            "%llu and %llu for a table that contradicts itself\n",
            (unsigned long long)board->written, (unsigned long long)board->of_others,
            (unsigned long long)board->refused[0], (unsigned long long)board->refused[1],
