@@ -5,27 +5,10 @@
  * test of its output besides looks for one.
  */
 #define _GNU_SOURCE
+#include "../asymreg/targets.h"
+
 #include <asymreg-ucx.h>
-#include <asymreg.h>
-
-#include <errno.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#define CHECK(cond)                                                                                \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond);                   \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { N = 4 };
 
@@ -38,7 +21,7 @@ static struct board {
     int published, done;
 } * board;
 
-static struct asymreg_context *open_context(void)
+static struct asymreg_context *open_over_ucx(void)
 {
     struct asymreg_ucx_opts ucx = {.size = sizeof(ucx), .flags = ASYMREG_UCX_THREAD};
     struct asymreg_opts opts = {.size = sizeof(opts)};
@@ -61,7 +44,7 @@ static void meet(int *counter)
 static void work(int me)
 {
     static uint64_t memory[N];
-    struct asymreg_context *c = open_context();
+    struct asymreg_context *c = open_over_ucx();
     struct asymreg_worker *w;
     uint64_t number = 100 + (uint64_t)me, back;
     ssize_t n;

@@ -99,7 +99,7 @@ static void transposition(void)
     block_free(&b);
 }
 
-/* Puts to every other PE that run together, and one quiet; then all are told that theirs is there. */
+/* Puts to all PEs that run together, and one quiet; then each is told that its own is there. */
 static void scattering(void)
 {
     struct block data = block_alloc(MAX_PES * sizeof(long)), told = block_alloc(sizeof(long));
