@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(hidden) /* a program may have such names */
+
 /* Between pshmem_init() and pshmem_finalize(), by all PEs. */
 void asym_begin(void);
 void asym_end(void);
@@ -30,5 +32,7 @@ enum asym_op { OP_FETCH, OP_SET, OP_COMPARE_SWAP, OP_ADD, OP_AND, OP_OR, OP_XOR 
  * OP_COMPARE_SWAP, before may be NULL. */
 void asym_atomic(const char *call, enum asym_op op, const void *addr, size_t size,
                  const void *value, const void *compare, void *before, int pe);
+
+#pragma GCC visibility pop
 
 #endif

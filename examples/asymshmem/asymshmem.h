@@ -8,7 +8,7 @@
  *   - Not collective: a PE registers what it has, when it has it, and tells others the address.
  *   - Memory that is symmetric is used as before. An address that is symmetric in the calling PE is
  *     never looked for among registered memory.
- *   - All PEs are on one node.
+ *   - PEs on one node use shared memory and CMA; on several, UCX.
  *   - Atomics on registered memory are atomic with each other, not with those on symmetric memory
  *     and not with loads and stores.
  *   - A call that fails ends the job, as one with a bad symmetric address does, with a line that

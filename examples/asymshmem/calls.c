@@ -11,6 +11,7 @@
 #include <shmem.h>
 
 #include "asym.h"
+#include "types.h"
 
 #define BARE(...) __VA_ARGS__
 
@@ -75,43 +76,13 @@
     BLOCKS(T, NAME##_put, NAME##_get, sizeof(T))                                                   \
     STRIDED(T, NAME##_iput, NAME##_iget, sizeof(T))
 
-#define RMA_TYPES(X)                                                                               \
-    X(char, char)                                                                                  \
-    X(schar, signed char)                                                                          \
-    X(uchar, unsigned char)                                                                        \
-    X(short, short)                                                                                \
-    X(ushort, unsigned short)                                                                      \
-    X(int, int)                                                                                    \
-    X(uint, unsigned int)                                                                          \
-    X(long, long)                                                                                  \
-    X(ulong, unsigned long)                                                                        \
-    X(longlong, long long)                                                                         \
-    X(ulonglong, unsigned long long)                                                               \
-    X(float, float)                                                                                \
-    X(double, double)                                                                              \
-    X(longdouble, long double)                                                                     \
-    X(int8, int8_t)                                                                                \
-    X(int16, int16_t)                                                                              \
-    X(int32, int32_t)                                                                              \
-    X(int64, int64_t)                                                                              \
-    X(uint8, uint8_t)                                                                              \
-    X(uint16, uint16_t)                                                                            \
-    X(uint32, uint32_t)                                                                            \
-    X(uint64, uint64_t)                                                                            \
-    X(size, size_t)                                                                                \
-    X(ptrdiff, ptrdiff_t)
-
 RMA_TYPES(RMA)
 
 #define RMA_SIZE(BITS)                                                                             \
     BLOCKS(void, put##BITS, get##BITS, BITS / 8)                                                   \
     STRIDED(void, iput##BITS, iget##BITS, BITS / 8)
 
-RMA_SIZE(8)
-RMA_SIZE(16)
-RMA_SIZE(32)
-RMA_SIZE(64)
-RMA_SIZE(128)
+RMA_SIZES(RMA_SIZE)
 BLOCKS(void, putmem, getmem, 1)
 
 /* ---- Atomics ---- */
@@ -158,23 +129,6 @@ BLOCKS(void, putmem, getmem, 1)
 #define OLD_ARITHMETIC(NAME, T)                                                                    \
     OLD_FETCHES(NAME, T)                                                                           \
     ARITHMETIC(CALL, T, NAME##_add, NAME##_fadd, NAME##_inc, NAME##_finc, NAME##_cswap)
-
-#define SIGNED_TYPES(X)                                                                            \
-    X(int, int)                                                                                    \
-    X(long, long)                                                                                  \
-    X(longlong, long long)
-#define UNSIGNED_TYPES(X)                                                                          \
-    X(uint, unsigned int)                                                                          \
-    X(ulong, unsigned long)                                                                        \
-    X(ulonglong, unsigned long long)
-#define FLOAT_TYPES(X)                                                                             \
-    X(float, float)                                                                                \
-    X(double, double)
-#define WIDTH_TYPES(X)                                                                             \
-    X(int32, int32_t)                                                                              \
-    X(int64, int64_t)                                                                              \
-    X(uint32, uint32_t)                                                                            \
-    X(uint64, uint64_t)
 
 SIGNED_TYPES(ATOMIC_ARITHMETIC)
 UNSIGNED_TYPES(ATOMIC_ARITHMETIC)

@@ -1,69 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * An OpenSHMEM program that makes every call of libasymshmem's, of each class and type, to its
- * neighbours, and whose PE 0 prints what all PEs found, so that the output is the same whatever the
- * memory is. With MEMORY=asymmetric the memory is malloc'd, of another size and address in each PE,
- * and registered; else it is symmetric, and then the program needs no libasymshmem.
- *
- * MEMORY=missing: a put to memory that is not registered, which must end the job.
- */
-#include <shmem.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* Every call of libasymshmem's, of each class and type, to the neighbour. */
+#define _GNU_SOURCE
+#include <sched.h>
 
-#define MAX_PES     16
-#define MAX_RESULTS 160
-#define CELLS       64
-#define ROUNDS      100
+#include "shmem_test.h"
+#include "types.h"
 
-#pragma weak shmemx_register
-#pragma weak shmemx_unregister
-int shmemx_register(void *addr, size_t bytes);
-int shmemx_unregister(void *addr);
+#define CELLS  64
+#define ROUNDS (120 / n_pes) /* of all PEs on one counter */
 
-struct result {
-    char name[24];
-    double sum;
-};
-
-static struct result results[MAX_PES][MAX_RESULTS]; /* symmetric; at PE 0 those of all */
-static uint64_t where[MAX_PES];                     /* symmetric: each PE's block */
-static long total;                                  /* symmetric */
-static int me, n_pes, next, n_results;
-static bool asymmetric;
-static shmem_ctx_t ctx;
-static char *mine;
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "PE %d: not so: %s\n", me, what);
-    shmem_global_exit(3);
-    abort();
-}
+static long total; /* symmetric */
+static struct block block;
+static char *mine; /* of the block, what the class of calls at hand uses */
+static size_t area;
 
 static void *block_of(int pe)
 {
-    return (char *)(uintptr_t)where[pe];
+    return (char *)block_at(&block, pe) + area;
 }
 
-static void result(const char *class, const char *name, double sum)
+/* Another class of calls: another part of the block, so that PEs need not wait for each other. */
+static void go_on(void)
 {
-    struct result *r = &results[me][n_results++];
-
-    if (n_results > MAX_RESULTS)
-        fail("there is room for results");
-    snprintf(r->name, sizeof(r->name), "%s %s", class, name);
-    r->sum = sum;
-}
-
-static void clear(void)
-{
-    shmem_barrier_all();
-    memset(mine, 0, CELLS * 16);
-    shmem_barrier_all();
+    area += CELLS * 16;
+    if (area == MAX_RESULTS * CELLS * 16)
+        fail("there is room in the block");
+    mine = block.mine + area;
 }
 
 /* Every cell counts, by its place. */
@@ -79,7 +41,6 @@ static void clear(void)
                                                                                                    \
         for (int i = 0; i < CELLS; i++)                                                            \
             from[i] = (T)(i + 1 + 3 * me);                                                         \
-        clear();                                                                                   \
         shmem_##NAME##_p(to, from[0], next);                                                       \
         shmem_ctx_##NAME##_p(ctx, to + 1, from[1], next);                                          \
         shmem_##NAME##_put(to + 2, from + 2, 5, next);                                             \
@@ -108,32 +69,6 @@ static void clear(void)
         result("get", #NAME, sum);                                                                 \
     }
 
-#define RMA_TYPES(X)                                                                               \
-    X(char, char)                                                                                  \
-    X(schar, signed char)                                                                          \
-    X(uchar, unsigned char)                                                                        \
-    X(short, short)                                                                                \
-    X(ushort, unsigned short)                                                                      \
-    X(int, int)                                                                                    \
-    X(uint, unsigned int)                                                                          \
-    X(long, long)                                                                                  \
-    X(ulong, unsigned long)                                                                        \
-    X(longlong, long long)                                                                         \
-    X(ulonglong, unsigned long long)                                                               \
-    X(float, float)                                                                                \
-    X(double, double)                                                                              \
-    X(longdouble, long double)                                                                     \
-    X(int8, int8_t)                                                                                \
-    X(int16, int16_t)                                                                              \
-    X(int32, int32_t)                                                                              \
-    X(int64, int64_t)                                                                              \
-    X(uint8, uint8_t)                                                                              \
-    X(uint16, uint16_t)                                                                            \
-    X(uint32, uint32_t)                                                                            \
-    X(uint64, uint64_t)                                                                            \
-    X(size, size_t)                                                                                \
-    X(ptrdiff, ptrdiff_t)
-
 RMA_TYPES(RMA)
 
 #define BLOCKS(NAME, SUFFIX, bytes)                                                                \
@@ -144,7 +79,6 @@ RMA_TYPES(RMA)
                                                                                                    \
         for (int i = 0; i < CELLS * 16; i++)                                                       \
             from[i] = (char)((i + 5 * me) % 100);                                                  \
-        clear();                                                                                   \
         shmem_put##SUFFIX(to, from, 3, next);                                                      \
         shmem_ctx_put##SUFFIX(ctx, to + 4 * (bytes), from + 9, 3, next);                           \
         shmem_put##SUFFIX##_nbi(to + 8 * (bytes), from + 2, 3, next);                              \
@@ -169,7 +103,6 @@ RMA_TYPES(RMA)
                                                                                                    \
         for (int i = 0; i < CELLS * 16; i++)                                                       \
             from[i] = (char)((i + 7 * me) % 100);                                                  \
-        clear();                                                                                   \
         shmem_iput##BITS(to, from, 2, 3, 4, next);                                                 \
         shmem_ctx_iput##BITS(ctx, to + 256, from + 32, 3, 2, 4, next);                             \
         shmem_ctx_quiet(ctx);                                                                      \
@@ -181,17 +114,12 @@ RMA_TYPES(RMA)
         result("strided", #BITS, sum);                                                             \
     }
 
+#define SIZES(BITS)                                                                                \
+    BLOCKS(BITS, BITS, (BITS) / 8)                                                                 \
+    STRIDED(BITS)
+
 BLOCKS(mem, mem, 1)
-BLOCKS(8, 8, 1)
-BLOCKS(16, 16, 2)
-BLOCKS(32, 32, 4)
-BLOCKS(64, 64, 8)
-BLOCKS(128, 128, 16)
-STRIDED(8)
-STRIDED(16)
-STRIDED(32)
-STRIDED(64)
-STRIDED(128)
+RMA_SIZES(SIZES)
 
 /* Debian 12's OpenSHMEM (Open MPI 4.1.4) writes 8 bytes for what a compare-swap of 4 bytes fetches,
  * and the stack protector ends it; and what its fetch_and, fetch_or and fetch_xor compute
@@ -209,7 +137,6 @@ static bool swaps(size_t bytes)
         T *cell = (T *)block_of(next) + 1 + me, value = (T)(me + 5);                               \
         double sum = 0;                                                                            \
                                                                                                    \
-        clear();                                                                                   \
         shmem_##NAME##_atomic_set(cell, value, next);                                              \
         sum += (double)shmem_##NAME##_atomic_fetch(cell, next);                                    \
         sum = 3 * sum + (double)shmem_ctx_##NAME##_atomic_swap(ctx, cell, (T)11, next);            \
@@ -228,7 +155,6 @@ static bool swaps(size_t bytes)
         T *cell = (T *)block_of(next) + 1 + me, *all = block_of(0);                                \
         double sum = 0;                                                                            \
                                                                                                    \
-        clear();                                                                                   \
         shmem_##NAME##_atomic_add(cell, (T)40, next);                                              \
         shmem_ctx_##NAME##_atomic_add(ctx, cell, (T)2, next);                                      \
         shmem_##NAME##_atomic_inc(cell, next);                                                     \
@@ -276,7 +202,6 @@ static bool swaps(size_t bytes)
         T *cell = (T *)block_of(next) + 1 + me;                                                    \
         double sum = 0;                                                                            \
                                                                                                    \
-        clear();                                                                                   \
         shmem_##NAME##_atomic_or(cell, (T)0x55, next);                                             \
         shmem_quiet();                                                                             \
         shmem_ctx_##NAME##_atomic_and(ctx, cell, (T)0x1f, next);                                   \
@@ -306,7 +231,6 @@ static bool swaps(size_t bytes)
         T *cell = (T *)block_of(next) + 1 + me;                                                    \
         double sum = 0;                                                                            \
                                                                                                    \
-        clear();                                                                                   \
         shmem_##NAME##_set(cell, (T)(me + 3), next);                                               \
         sum = 3 * sum + (double)shmem_##NAME##_fetch(cell, next);                                  \
         sum = 3 * sum + (double)shmem_##NAME##_swap(cell, (T)21, next);                            \
@@ -321,7 +245,6 @@ static bool swaps(size_t bytes)
         T *cell = (T *)block_of(next) + 1 + me;                                                    \
         double sum = 0;                                                                            \
                                                                                                    \
-        clear();                                                                                   \
         shmem_##NAME##_add(cell, (T)6, next);                                                      \
         shmem_##NAME##_inc(cell, next);                                                            \
         shmem_quiet();                                                                             \
@@ -337,23 +260,6 @@ static bool swaps(size_t bytes)
         SUM(T, mine, sum);                                                                         \
         result("old arithmetic", #NAME, sum);                                                      \
     }
-
-#define SIGNED_TYPES(X)                                                                            \
-    X(int, int)                                                                                    \
-    X(long, long)                                                                                  \
-    X(longlong, long long)
-#define UNSIGNED_TYPES(X)                                                                          \
-    X(uint, unsigned int)                                                                          \
-    X(ulong, unsigned long)                                                                        \
-    X(ulonglong, unsigned long long)
-#define FLOAT_TYPES(X)                                                                             \
-    X(float, float)                                                                                \
-    X(double, double)
-#define WIDTH_TYPES(X)                                                                             \
-    X(int32, int32_t)                                                                              \
-    X(int64, int64_t)                                                                              \
-    X(uint32, uint32_t)                                                                            \
-    X(uint64, uint64_t)
 
 SIGNED_TYPES(ARITHMETIC)
 UNSIGNED_TYPES(ARITHMETIC)
@@ -373,12 +279,13 @@ FLOAT_TYPES(OLD_FETCHES)
         T *to = block_of(next), data[4] = {1, 2, 3, 4}, go = (T)9;                                 \
         double sum = 0;                                                                            \
                                                                                                    \
-        clear();                                                                                   \
         if (me == 0) {                                                                             \
             shmem_putmem(to + 4, data, sizeof(data), next);                                        \
             shmem_fence();                                                                         \
             shmem_putmem(to, &go, sizeof(go), next);                                               \
         }                                                                                          \
+        for (int i = 0; i < 100 && !shmem_##NAME##_test(flag, SHMEM_CMP_GE, (T)9); i++)            \
+            sched_yield(); /* which a wait of Debian 12's does not */                              \
         shmem_##NAME##_wait_until(flag, SHMEM_CMP_EQ, (T)9);                                       \
         SUM(T, mine, sum);                                                                         \
         sum += shmem_##NAME##_test(flag, SHMEM_CMP_GT, (T)8);                                      \
@@ -388,41 +295,42 @@ FLOAT_TYPES(OLD_FETCHES)
             shmem_ctx_fence(SHMEM_CTX_DEFAULT);                                                    \
             shmem_putmem(to, &go, sizeof(go), next);                                               \
         }                                                                                          \
-        shmem_barrier_all();                                                                       \
         result("wait", #NAME, sum);                                                                \
     }
-#define WAIT_TYPES(X)                                                                              \
-    X(short, short)                                                                                \
-    X(ushort, unsigned short)                                                                      \
-    X(size, size_t)                                                                                \
-    X(ptrdiff, ptrdiff_t)                                                                          \
-    SIGNED_TYPES(X)                                                                                \
-    UNSIGNED_TYPES(X)                                                                              \
-    WIDTH_TYPES(X)
 
 WAIT_TYPES(WAITS)
 
+/* Addresses: what is accessible, where a pointer is, and by the type-generic names. */
+static void addresses(void)
+{
+    long *to = block_of(next), here, value = 31 + me;
+
+    shmem_put(to, &value, 1, next);
+    shmem_barrier_all();
+    here = shmem_g((long *)block_of(me), me);
+    result("addresses", "generic", (double)here);
+    result("addresses", "accessible", shmem_addr_accessible(to, next) != 0);
+    result("addresses", "inaccessible", shmem_addr_accessible(&here, next) != 0);
+    result("addresses", "pointer", shmem_ptr(mine, me) == (void *)mine);
+}
+
+#define RUN(NAME)                                                                                  \
+    go_on();                                                                                       \
+    NAME();
+
 static void run_all(void)
 {
-#define RUN_RMA(NAME, T)            rma_##NAME();
-#define RUN_FETCHES(NAME, T)        fetches_##NAME();
-#define RUN_ARITHMETIC(NAME, T)     arithmetic_##NAME();
-#define RUN_BITWISE(NAME, T)        bitwise_##NAME();
-#define RUN_OLD_FETCHES(NAME, T)    old_fetches_##NAME();
-#define RUN_OLD_ARITHMETIC(NAME, T) old_arithmetic_##NAME();
-#define RUN_WAITS(NAME, T)          waits_##NAME();
+#define RUN_RMA(NAME, T)            RUN(rma_##NAME)
+#define RUN_SIZES(BITS)             RUN(blocks_##BITS) RUN(strided_##BITS)
+#define RUN_FETCHES(NAME, T)        RUN(fetches_##NAME)
+#define RUN_ARITHMETIC(NAME, T)     RUN(arithmetic_##NAME)
+#define RUN_BITWISE(NAME, T)        RUN(bitwise_##NAME)
+#define RUN_OLD_FETCHES(NAME, T)    RUN(old_fetches_##NAME)
+#define RUN_OLD_ARITHMETIC(NAME, T) RUN(old_arithmetic_##NAME)
+#define RUN_WAITS(NAME, T)          RUN(waits_##NAME)
     RMA_TYPES(RUN_RMA)
-    blocks_mem();
-    blocks_8();
-    blocks_16();
-    blocks_32();
-    blocks_64();
-    blocks_128();
-    strided_8();
-    strided_16();
-    strided_32();
-    strided_64();
-    strided_128();
+    RUN(blocks_mem)
+    RMA_SIZES(RUN_SIZES)
     SIGNED_TYPES(RUN_FETCHES)
     UNSIGNED_TYPES(RUN_FETCHES)
     FLOAT_TYPES(RUN_FETCHES)
@@ -435,85 +343,17 @@ static void run_all(void)
     FLOAT_TYPES(RUN_OLD_FETCHES)
     SIGNED_TYPES(RUN_OLD_ARITHMETIC)
     WAIT_TYPES(RUN_WAITS)
+    RUN(addresses)
 }
 
-/* Addresses: what is accessible, where a pointer is, and by the type-generic names. */
-static void addresses(void)
+void run_calls(void)
 {
-    long *to = block_of(next), here, value = 31 + me;
-
-    clear();
-    shmem_put(to, &value, 1, next);
-    shmem_barrier_all();
-    here = shmem_g((long *)block_of(me), me);
-    result("addresses", "generic", (double)here);
-    result("addresses", "accessible", shmem_addr_accessible(to, next) != 0);
-    result("addresses", "inaccessible", shmem_addr_accessible(&here, next) != 0);
-    result("addresses", "pointer", shmem_ptr(mine, me) == (void *)mine);
-}
-
-static void allocate(const char *memory)
-{
-    size_t bytes = CELLS * 16;
-    uint64_t address;
-
-    if (strcmp(memory, "symmetric") == 0) {
-        mine = shmem_malloc(bytes);
-    } else {
-        bytes += 4096 * (size_t)me;
-        mine = malloc(bytes + 64 * (size_t)me);
-        mine += 64 * (size_t)me; /* no two at one address, however malloc gives them */
-        if (asymmetric && (shmemx_register(mine, bytes) != 0 || shmemx_register(mine, bytes) == 0))
-            fail("memory can be registered once");
-    }
-    address = (uintptr_t)mine;
-    for (int pe = 0; pe < n_pes; pe++)
-        shmem_uint64_p(&where[me], address, pe);
-    shmem_barrier_all();
-}
-
-static void print_all(void)
-{
-    if (me != 0)
-        shmem_putmem(results[me], results[me], sizeof(results[me]), 0);
-    shmem_barrier_all();
-    if (me != 0)
-        return;
-    for (int i = 0; i < n_results; i++) {
-        printf("%-24s", results[0][i].name);
-        for (int pe = 0; pe < n_pes; pe++)
-            printf(" %.17g", results[pe][i].sum);
-        printf("\n");
-    }
-    printf("total %ld\n", total);
-}
-
-int main(void)
-{
-    const char *memory = getenv("MEMORY") ? getenv("MEMORY") : "symmetric";
-
-    shmem_init();
-    me = shmem_my_pe();
-    n_pes = shmem_n_pes();
-    next = (me + 1) % n_pes;
-    if (n_pes > MAX_PES || shmem_ctx_create(0, &ctx) != 0)
-        fail("there are up to 16 PEs, and a context");
-    asymmetric = strcmp(memory, "asymmetric") == 0;
-    allocate(memory);
+    block = block_alloc(MAX_RESULTS * CELLS * 16);
     run_all();
-    addresses();
-    shmem_ctx_destroy(ctx);
-    print_all();
-    if (asymmetric) {
-        shmem_barrier_all();
-        if (shmemx_unregister(mine + 8) == 0 || shmemx_unregister(mine) != 0 ||
-            shmemx_unregister(mine) == 0)
-            fail("memory can be unregistered once");
-        shmem_barrier_all();
-        if (shmem_addr_accessible(block_of(next), next))
-            fail("what was unregistered is not accessible");
-        shmem_barrier_all();
-    }
-    shmem_finalize();
-    return 0;
+    shmem_barrier_all();
+    if (me == 0)
+        result_of_all("total", (double)total);
+    if (asymmetric && shmemx_unregister(block.mine + 8) == 0)
+        fail("only from its beginning a registration ends");
+    block_free(&block);
 }

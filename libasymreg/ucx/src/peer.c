@@ -29,7 +29,7 @@ struct address {
     uint32_t magic;
     uint16_t version, reserved;
     char boot[40];      /* the node: its boot id */
-    uint64_t namespace; /* of process ids */
+    uint32_t pids, ipc; /* its namespaces of process ids and of shared memory */
     uint64_t started;   /* in the kernel's ticks since boot */
     uint32_t pid, ucx_bytes;
     uint64_t checksum;
@@ -66,10 +66,17 @@ static int process_stat(uint32_t pid, uint64_t *started, bool *ended)
     return 0;
 }
 
+/* 0 where there is no /proc. */
+static uint32_t namespace_of(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 ? (uint32_t)st.st_ino : 0;
+}
+
 /* The start is 0 where there is no /proc. */
 static int this_process(struct address *a)
 {
-    struct stat st;
     bool ended;
     int rc, fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
@@ -80,7 +87,8 @@ static int this_process(struct address *a)
             a->boot[0] = 0;
         close(fd);
     }
-    a->namespace = stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+    a->pids = namespace_of("/proc/self/ns/pid");
+    a->ipc = namespace_of("/proc/self/ns/ipc");
     a->pid = (uint32_t)getpid();
     rc = process_stat(a->pid, &a->started, &ended);
     return rc == -ENOENT ? 0 : rc;
@@ -141,22 +149,24 @@ static int process_open(uint32_t pid, uint64_t started, int *fd)
     return rc;
 }
 
-/* Whether the peer is on this node, where the kernel tells of its end: then process_open().
- * ASYMREG_EPEER if it has gone; -errno. */
-static int watch(const struct address *a, bool *here, int *fd)
+/* Whether the peer is on this node, where the kernel tells of its end: then process_open(); and
+ * whether it may share memory there, or is in another container. ASYMREG_EPEER if it has gone;
+ * -errno. */
+static int watch(const struct address *a, bool *here, bool *shares, int *fd)
 {
     struct address us;
     int rc;
 
-    *here = false;
+    *here = *shares = false;
     *fd = -1;
     memset(&us, 0, sizeof(us));
     rc = this_process(&us);
     if (rc < 0)
         return rc;
-    if (!us.boot[0] || memcmp(us.boot, a->boot, sizeof(us.boot)) != 0 ||
-        us.namespace != a->namespace || us.namespace == 0)
+    if (!us.boot[0] || memcmp(us.boot, a->boot, sizeof(us.boot)) != 0 || us.pids != a->pids ||
+        us.pids == 0)
         return 0;
+    *shares = us.ipc == a->ipc;
     rc = process_open(a->pid, a->started, fd);
     *here = rc == 0;
     return rc;
@@ -351,7 +361,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     uint64_t checksum;
     ucs_status_t status;
     uint64_t token = 0;
-    bool here;
+    bool here, shares;
     int rc, fd;
 
     if (bytes <= sizeof(a) || bytes > ASYMREG_MAX_ADDRESS_BYTES)
@@ -371,7 +381,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     while (token == 0)
         if (getrandom(&token, sizeof(token), 0) != sizeof(token) && errno != EINTR)
             return -errno;
-    rc = watch(&a, &here, &fd);
+    rc = watch(&a, &here, &shares, &fd);
     if (rc < 0)
         return rc;
     ep = calloc(1, sizeof(*ep));
@@ -386,8 +396,9 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     ep->token = token;
     ucx_lock(t);
     keep(t, ep, fd);
-    status = open_ep(t, ep, copy + sizeof(a),
-                     a.pid == (uint32_t)getpid() ? t->within_process : t->within_node);
+    if (shares)
+        shares = a.pid == (uint32_t)getpid() ? t->within_process : t->within_node;
+    status = open_ep(t, ep, copy + sizeof(a), shares);
     if (status == UCS_OK) {
         ep->rdma = t->rdma && has_rdma(ep);
         ep->next = t->eps;

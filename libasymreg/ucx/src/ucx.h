@@ -20,7 +20,7 @@
 
 #define HEADER_BYTES  48u
 #define MAX_KEY_BYTES (ASYMREG_MAX_HANDLE_BYTES - HEADER_BYTES)
-#define WIRE_VERSION  3u
+#define WIRE_VERSION  4u
 #define KNOWN_PROT    (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
 
 /* Longest put or get that goes as one message. */
