@@ -297,8 +297,11 @@ const struct option_row option_rows[] = {
      AT(wait_s),
      .help = "try again for S seconds to reach a node that cannot be reached (0)",
      .man = "When the command that brings a node ends before the node has answered, run it again a "
-            "second later, for S seconds; 0, the default, is not again. --start-timeout begins "
-            "after that."},
+            "second later, for S seconds; 0, the default, is not again. A command that neither "
+            "ends nor answers is ended (SIGTERM, two seconds later SIGKILL, to its process group) "
+            "after 10 seconds, or a quarter of S where that is less, and run again with twice the "
+            "time; the last one has all the time that is left. An srun that waits is not ended. "
+            "--start-timeout begins after that."},
     {.names = "--launch-agent --launcher-exec",
      .arg = "PROG",
      .scope = SCOPE_JOB,
