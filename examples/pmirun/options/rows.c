@@ -462,8 +462,8 @@ const struct option_row option_rows[] = {
             "exited, by node and rank. NAME.svg is a picture, NAME.json a trace for Perfetto or "
             "chrome://tracing. On several nodes their agents report it, and their times are off "
             "by half a round trip, and by what the hosts' clocks gain or lose against each other "
-            "during the job. Fences by PMIx begin when all ranks of the node have entered; libpmix "
-            "does not report those of a single node. After 1048576 events no "
+            "during the job. Fences by PMIx begin when all ranks of the node have entered: libpmix "
+            "does not report when each does. After 1048576 events no "
             "more collectives are recorded, after twice as many nothing is, which `pmirun` "
             "reports; a picture has 2048 rows. A `pmirun` that dies of SIGKILL leaves an empty "
             "file."},
