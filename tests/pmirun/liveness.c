@@ -8,8 +8,8 @@
  *                   the others print what they are told. WIRE: 1, 2, or mixed: odd ranks 2. COLL:
  *                   fence, gather, ring. DEED: finalize; close its connection; cut: be cut off;
  *                   stall: half a message; early: exit with 0 before init; kill; exit with 7;
- *                   dying: close, and a little later kill. Those that can live on do. THEN:
- *                   leave, finalize once told; fail, exit with 1; stay, live on.
+ *                   dying: close, and kill when the others are told. Those that can live on do.
+ *                   THEN: leave, finalize once told; fail, exit with 1; stay, live on.
  *     liveness begin BOARD
  *                   Makes the board.
  *     liveness check BOARD SECONDS
@@ -58,7 +58,7 @@ struct board {
     struct {
         _Atomic uint64_t since_ns; /* it waits since then; 0: it does not */
         _Atomic uint64_t worst_ns; /* longest wait that ended, of it what was after the deed */
-        _Atomic uint32_t told;     /* that a collective cannot complete */
+        _Atomic uint32_t told;     /* that a collective cannot complete; 2: and has printed that */
         _Atomic uint32_t done;     /* it needed nothing of who is gone */
         _Atomic uint32_t over;     /* chain: it has done the whole row */
     } rank[MAX_RANKS];
@@ -269,6 +269,14 @@ static void live_on_while_needed(void)
     _exit(0);
 }
 
+static bool all_others_printed(void)
+{
+    for (int i = 0; i < size; i++)
+        if (i != rank && board->rank[i].told != 2)
+            return false;
+    return true;
+}
+
 /* What can be done at any moment, in a signal handler too. */
 static void do_deed(int deed)
 {
@@ -292,7 +300,9 @@ static void do_deed(int deed)
     case STALL: send(fd, wire == 2 ? "    20cmd=" : "cmd=put", 7, MSG_NOSIGNAL); break;
     case DYING:
         close(fd);
-        nap(0.2); /* pmirun's grace, in which it looks for a better cause, is 1 s */
+        /* pmirun's grace, in which it looks for a better cause, is 1 s. */
+        for (int i = 0; i < 160 && !all_others_printed(); i++)
+            nap(0.005);
         raise(SIGKILL);
         break;
     case KILL: raise(SIGKILL); break;
@@ -365,6 +375,8 @@ static int run_rank(char **argv, bool late)
         printf("rank %d: complete\n", rank);
     } else {
         printf("rank %d: %s\n", rank, text);
+        fflush(stdout);
+        board->rank[rank].told = 2;
     }
     fflush(stdout);
     if (strcmp(argv[7], "stay") == 0)
