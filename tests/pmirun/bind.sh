@@ -241,7 +241,7 @@ test_pmix() {
 # What Open MPI 4 makes of where its peers are bound is the same by each way, and what mpirun tells it.
 test_openmpi() {
     export OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    local one="list:${cpus[0]}" way
+    local one="list:${cpus[0]}" way shm
     for way in openmpi pmix; do
         run --mpi $way --bind-to "$one" -n 2 "$client"
         out_has '^rank [01] shares hwthread=2 core=2 .* node=2$' 2
@@ -250,8 +250,11 @@ test_openmpi() {
         run --mpi $way -N 2 --launch fork --bind-to "$one" -n 4 "$client"
         out_has '^rank [0-3] shares hwthread=2 core=2 .* node=2$' 4
     done
-    run --mpi openmpi --no-shm --bind-to "$one" -n 2 "$client"
-    out_has '^rank [01] shares hwthread=2 core=2 .* node=2$' 2
+    # One that comes when the other has put all that it has to say; without shared memory, too.
+    for shm in --shm-max=64 --no-shm; do
+        run --mpi openmpi $shm --bind-to "$one" -n 2 sh -c 'sleep "$PMI_RANK"; exec "$CLIENT"'
+        out_has '^rank [01] shares hwthread=2 core=2 .* node=2$' 2
+    done
     [ ${#cpus[@]} -gt 1 ] || return 0
     timeout -k 5 60 "$mpirun" --use-hwthread-cpus --bind-to hwthread -n 2 "$client" > "$dir/out" 2> "$dir/err" < /dev/null || fail "mpirun: status $?"
     out_has '^rank [01] shares hwthread=1 .* node=2$' 2
