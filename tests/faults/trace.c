@@ -29,7 +29,7 @@
 #include <linux/userfaultfd.h>
 
 #define MAX_TASKS 512
-#define GRACE_S   3.0 /* for what outlives the command */
+#define GRACE_S   20.0 /* for what outlives the command, on a busy machine */
 
 struct task {
     pid_t tid, pid;

@@ -10,24 +10,15 @@ hosts)
     ;;
 esac
 [ -z "${LINKS:-}" ] || nodes+=(--links "$LINKS")
-dir=$(mktemp -d) || exit 1
-trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
+. "${0%/*}/../pmirun/jobs.bash"
 # Where texts for a shell and LD_PRELOAD name them, which take no blanks: links.
 for name in RAWPMI ROGUE SLOW_PEERS NO_PEERS BIG LD_PRELOAD_MPI; do
     [ -n "${!name:-}" ] || continue
     ln -s "${!name}" "$dir/$name"
     printf -v "$name" %s "$dir/$name"
 done
-failed=0 n=0
 mark=$(($$ + 100000)).25 # sleeps of a length that nobody else uses
 
-fail() {
-    echo "FAIL: $*"
-    sed 's/^/    out: /' "$dir/out" 2> /dev/null | cut -c1-200 | head -20
-    sed 's/^/    err: /' "$dir/err" 2> /dev/null | cut -c1-200 | head -20
-    failed=1
-}
 # run STATUS [argument of pmirun...]: its output goes to $dir/out and $dir/err
 run() {
     local want=$1 got
@@ -55,29 +46,8 @@ end() {
     got=$?
     [ "$got" = "$1" ] || fail "status $got, not $1"
 }
-soon() { # COMMAND...: whether it succeeds within a minute
-    local i
-    for ((i = 0; i < 600; i++)); do
-        "$@" && return
-        sleep 0.1
-    done
-    return 1
-}
 has_lines() { [ "$(grep -c -e "$2" "$dir/$3")" -ge "$1" ]; } # COUNT PATTERN out|err
 await() { soon has_lines "$1" "$2" "${3:-out}" || fail "not $1 lines \"$2\""; } # COUNT PATTERN [err]
-steady() { # COMMAND...: waits until it says the same twice, a moment apart
-    local now before= i
-    for ((i = 0; i < 600; i++)); do
-        now=$("$@")
-        [ "$now" != "$before" ] || return
-        before=$now
-        sleep 0.1
-    done
-}
-rss_of() { awk '/VmRSS/ { print $2 }' "/proc/$1/status" 2> /dev/null; } # KiB of PID
-state_is() { [ "$(ps -o state= -p "$2" | tr -d ' ')" = "$1" ]; } # LETTER PID
-out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
-err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
 # But for what others print: UCX of a link between nodes, all of which are going, that the other end was quicker; srun that nodes have not quite let go
 # of the job before.
 err_empty() {
@@ -98,11 +68,14 @@ nothing_left() {
     done
 }
 our_agents() { comm -12 <(pids_of "$PMIRUN --agent" | sort) <(marked | sort); } # other tests have some too
-our_agent() { # of node $1
-    local p
-    for p in $(our_agents); do
-        grep -qzxF "PMI_RANK=$1" "/proc/$(first_child "$p")/environ" && echo "$p"
-    done 2> /dev/null
+our_agent() { # of node $1; a rank in the middle of execve() shows no environment
+    local p i
+    for ((i = 0; i < 100; i++)); do
+        for p in $(our_agents); do
+            grep -qzxF "PMI_RANK=$1" "/proc/$(first_child "$p")/environ" && echo "$p" && return
+        done 2> /dev/null
+        sleep 0.1
+    done
 }
 ranks_wait() { # asleep, all
     local p r

@@ -117,8 +117,19 @@ test_wait() {
     # One that does not answer: it is named, as are others; what was started for them is gone.
     command mute '[ "$1" != b ] && [ "$1" != d ] || sleep '"$mark" 'shift' 'exec "$@"'
     nodes=(--hosts a,b,c,d --launch "mute %h %c")
-    run 253 --start-timeout 15 -n 4 true
-    err_has 'node 1 (b) is lost: no answer within 15 s, nor from d; stopping the job'
+    run 253 --wait-hosts 4 --start-timeout 11 -n 4 true
+    err_has 'node 1 (b) cannot be reached yet: mute has brought no agent in .* s, and was ended; trying for 4 s'
+    err_has 'node 1 (b) is lost: no answer within 15 s, nor from d, and mute still runs, in try [2-9]: does "mute b true" work by hand?; stopping the job'
+    nothing_left
+    # Its command hangs, and takes no SIGTERM; the next one brings it. The agent of the first comes too late, and leaves.
+    command hangs 'name=$1' 'shift' '[ "$name" = b ] || exec "$@"' 'cd "$REACH_DIR"' \
+        'if ! [ -e first ]; then' '    touch first' '    trap "" TERM' \
+        '    setsid sh -c '\''cat > boot; until [ -e next ]; do sleep 0.1; done; cat boot | "$@" 2> late; touch over'\'' sh "$@" <&0 &' \
+        "    exec sleep $mark" 'fi' 'touch next' 'until [ -e over ]; do sleep 0.1; done' 'exec "$@"'
+    nodes=(--hosts a,b,c --launch "hangs %h %c")
+    run 0 --wait-hosts 12 -n 3 "$RAWPMI" pgf
+    err_has 'node 1 (b) cannot be reached yet: hangs has brought no agent in .* s, and was ended; trying for 12 s'
+    grep -q 'agent: the head has given up waiting for it' "$dir/late" || fail "the late agent: $(cat "$dir/late")"
     nothing_left
     # One that answers later.
     command later 'echo "$1" >> "$REACH_DIR/tried"' '[ "$1" != b ] || [ -e "$REACH_DIR/up" ] || { echo "port 22: Connection refused"; exit 255; }' \

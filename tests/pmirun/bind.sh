@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bind.sh PMIRUN PROBE RAWPMI FAKE GROUP [CLIENT]: ranks run where pmirun says. PROBE prints where it is bound, RAWPMI spawns, FAKE is a libhwloc that goes
-# wrong, CLIENT a PMIx client. Groups: policies, limits, imagined, nodes, faults, spawn, pmix, others.
+# bind.sh PMIRUN PROBE RAWPMI FAKE GROUP [CLIENT [MPIRUN]]: ranks run where pmirun says. PROBE prints where it is bound, RAWPMI spawns, FAKE is a libhwloc
+# that goes wrong, CLIENT a PMIx client, or for the group openmpi ompi_locality. Groups: policies, limits, imagined, nodes, faults, spawn, pmix, openmpi.
 set -u
-pmirun=$1 probe=$2 rawpmi=$3 fake=$4 group=$5 client=${6-}
+pmirun=$1 probe=$2 rawpmi=$3 fake=$4 group=$5 client=${6-} mpirun=${7-}
 export PROBE=$probe CLIENT=$client # of shells that ranks run
 . "$(dirname "$0")/hwloc.bash"
 
@@ -235,7 +235,34 @@ test_pmix() {
     out_has '^rank=[01] cpuset= locality=' 2
     # A list needs no topology, and PMIx clients hear of it all the same.
     run --mpi pmix --bind-to "list:${cpus[1]}" -n 1 "$client"
-    out_has "^rank=0 cpuset=hwloc:${cpus[1]} " 1
+    out_has "^rank=0 cpuset=hwloc:${cpus[1]} locality=.*CR[0-9]*:HT[0-9]*" 1
+}
+
+# What Open MPI 4 makes of where its peers are bound is the same by each way, and what mpirun tells it.
+test_openmpi() {
+    export OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    local one="list:${cpus[0]}" way shm
+    for way in openmpi pmix; do
+        run --mpi $way --bind-to "$one" -n 2 "$client"
+        out_has '^rank [01] shares hwthread=2 core=2 .* node=2$' 2
+        run --mpi $way -n 2 "$client"
+        out_has '^rank [01] shares hwthread=1 core=1 .* node=2$' 2
+        run --mpi $way -N 2 --launch fork --bind-to "$one" -n 4 "$client"
+        out_has '^rank [0-3] shares hwthread=2 core=2 .* node=2$' 4
+    done
+    # One that comes when the other has put all that it has to say; without shared memory, too.
+    for shm in --shm-max=64 --no-shm; do
+        run --mpi openmpi $shm --bind-to "$one" -n 2 sh -c 'sleep "$PMI_RANK"; exec "$CLIENT"'
+        out_has '^rank [01] shares hwthread=2 core=2 .* node=2$' 2
+    done
+    [ ${#cpus[@]} -gt 1 ] || return 0
+    timeout -k 5 60 "$mpirun" --use-hwthread-cpus --bind-to hwthread -n 2 "$client" > "$dir/out" 2> "$dir/err" < /dev/null || fail "mpirun: status $?"
+    out_has '^rank [01] shares hwthread=1 .* node=2$' 2
+    sort "$dir/out" > "$dir/theirs"
+    for way in openmpi pmix; do
+        run --mpi $way --bind-to hwthread -n 2 "$client"
+        sort "$dir/out" | cmp -s - "$dir/theirs" || fail "--mpi $way: not what mpirun tells its ranks: $(cat "$dir/theirs")"
+    done
 }
 
 "test_$group"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# liveness.sh PMIRUN LIVENESS HOW: a rank is gone that a collective needs. All that wait are told which, pmirun says so and ends the job, within its
-# grace and 1 s. HOW: one (node); fork: four nodes here; hosts: this runs under `hosts run` of tests/nodes.
+# liveness.sh PMIRUN LIVENESS HOW: a rank is gone that a collective needs. All that wait are told which, pmirun says so and ends the job: within its
+# grace and 1 s where the machine has nothing else to do, within 20 s on any. HOW: one (node); fork: four nodes here; hosts: this runs under `hosts run` of tests/nodes.
 set -u
 pmirun=$(realpath "$1") how=$3
 top=$(mktemp -d) || exit 1
@@ -35,10 +35,10 @@ one_gone() {
     shift 2
     what=$*
     "$liveness" begin "$dir/board"
-    timeout -k 5 30 "$pmirun" "${nodes[@]}" --stall-timeout 0.5 -n $ranks "$liveness" rank "$1" "$2" "$3" 2 "$dir/board" "${@:4}" \
+    timeout -k 5 100 "$pmirun" "${nodes[@]}" --stall-timeout 0.5 -n $ranks "$liveness" rank "$1" "$2" "$3" 2 "$dir/board" "${@:4}" \
         > "$dir/out" 2> "$dir/err" < /dev/null
     got=$?
-    "$liveness" check "$dir/board" 2 > "$dir/check" || fail "$(cat "$dir/check")"
+    "$liveness" check "$dir/board" 20 > "$dir/check" || fail "$(cat "$dir/check")"
     [ $got = "$want" ] || fail "status $got, not $want"
     grep -q -e "^pmirun: rank 2 .*(pid [0-9]*, .*liveness) $text" "$dir/err" || fail "stderr has no \"rank 2 ... $text\""
     [ "$(grep -c 'stopping the job' "$dir/err")" = 1 ] || fail "not one cause"

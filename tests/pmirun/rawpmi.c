@@ -28,8 +28,9 @@
  *     rawpmi gather N [shm]
  *                          N Allgathers, and Gets of all values; with shm each is advertised in
  *                          shared memory; prints how much of that our pmirun has in the end
- *     rawpmi gone          waits for a key, and closes its connection meanwhile
- *     rawpmi late          puts that key late, and gets it
+ *     rawpmi gone DIR      waits for a key, closes its connection meanwhile, and ends when DIR/late
+ *                          is there
+ *     rawpmi late DIR      puts that key late, gets it, and makes DIR/late
  *     rawpmi ahead         rank 0 and rank 1 wait for what nobody puts, rank 0 at once for another
  *                          key too, which rank 1 puts when its Get has ended; the others are in a
  *                          barrier
@@ -548,7 +549,7 @@ static void gather(int n, int shm)
     fflush(stdout);
 }
 
-static void gone(void)
+static void gone(const char *dir)
 {
     char text[1024];
 
@@ -558,11 +559,11 @@ static void gone(void)
     send_text(text);
     usleep(200000);
     close(fd);
-    sleep(1);
+    await(dir, "late");
     _exit(0);
 }
 
-static void late(void)
+static void late(const char *dir)
 {
     char text[512];
 
@@ -573,12 +574,14 @@ static void late(void)
     ask(text, "cmd=get_result rc=0 value=late");
     puts("got what was late");
     fflush(stdout);
+    make(dir, "late");
 }
 
 static void ahead(void)
 {
     char text[1024];
 
+    ask("cmd=barrier_in\n", "cmd=barrier_out"); /* all are here */
     usleep((useconds_t)rank * 150000);
     if (rank == 0) {
         snprintf(
@@ -818,8 +821,8 @@ int main(int argc, char **argv)
         raise(SIGKILL);
     } else if (strcmp(mode, "publish") == 0) {
         publish();
-    } else if (strcmp(mode, "gone") == 0) {
-        gone();
+    } else if (strcmp(mode, "gone") == 0 && argc > 2) {
+        gone(argv[2]);
     } else if (strcmp(mode, "ahead") == 0) {
         ahead();
     } else if (strcmp(mode, "last") == 0 && argc > 2) {
@@ -828,8 +831,8 @@ int main(int argc, char **argv)
         far(argv);
     } else if (strcmp(mode, "room") == 0 && argc > 2) {
         room(argv[2]);
-    } else if (strcmp(mode, "late") == 0) {
-        late();
+    } else if (strcmp(mode, "late") == 0 && argc > 2) {
+        late(argv[2]);
     } else if (strcmp(mode, "abort") == 0 && argc > 2) {
         if (argc > 3)
             await(argv[3], "closed");

@@ -223,12 +223,17 @@ def limit():
 
 
 def pmix():
-    """PROGRAM is a PMIx client, whose fences over two nodes are seen."""
-    run(0, *NODES, "--mpi", "pmix", "--timeline", path("pmix.json"), "-n", "4", sys.argv[4], "names")
-    rows = read_trace("pmix.json")[1]
-    for i in range(4):
-        row = rows[i // 2, f"rank {i}"]
-        check(named(row, "init to finalize") and named(row, "fence"), f"rank {i}: {row}")
+    """PROGRAM is a PMIx client, whose fences are seen on one node and over two."""
+    for n_nodes, args in ((1, []), (2, NODES)):
+        job = [*args, "--mpi", "pmix", "-n", "4", sys.argv[4], "names"]
+        run(0, "--timeline", path("pmix.json"), *job)
+        rows = read_trace("pmix.json")[1]
+        for i in range(4):
+            row = rows[i * n_nodes // 4, f"rank {i}"]
+            check(named(row, "init to finalize") and named(row, "fence"), f"rank {i} of {n_nodes} nodes: {row}")
+        run(0, "--timeline", path("pmix.svg"), *job)
+        with open(path("pmix.svg"), encoding="ascii") as f:
+            check(f.read().count("<title>fence ") >= 4, f"a row of {n_nodes} nodes has no fence")
 
 
 # ---- statistics ----

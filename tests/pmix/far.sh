@@ -6,9 +6,7 @@
 set -u
 pmirun=$(realpath "$1") how=$2 group=$3
 shift 3
-dir=$(mktemp -d) || exit 1
-trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
+. "${0%/*}/../pmirun/jobs.bash"
 for program; do ln -s "$(realpath "$program")" "$dir/"; done
 mkdir "$dir/tmp"
 export TMPDIR=$dir/tmp # what is left there is seen
@@ -19,20 +17,13 @@ fork4) nodes=(-N 4 --launch fork) several=true ;;
 srun) nodes=(-N 4 --launch srun) several=true ;;
 hosts) nodes=(--hosts "$HOSTS" --launch-agent "$HOST_SSH") several=true ;;
 esac
-failed=0 n=0
-fail() {
-    echo "FAIL: $what: $*"
-    sed 's/^/    out: /' "$dir/out" | cut -c1-200 | head -20
-    sed 's/^/    err: /' "$dir/err" | cut -c1-300 | head -20
-    failed=1
-}
 # run STATUS RANKS PROGRAM [ARGUMENT...]
 run() {
     local want=$1 ranks=$2 program=$3 got
     shift 3
     what="$ranks $program $*"
     n=$((n + 1))
-    timeout -k 5 60 "$pmirun" --mpi pmix "${nodes[@]}" -n "$ranks" "$dir/$program" "$@" > "$dir/out" 2> "$dir/err" < /dev/null
+    timeout -k 5 100 "$pmirun" --mpi pmix "${nodes[@]}" -n "$ranks" "$dir/$program" "$@" > "$dir/out" 2> "$dir/err" < /dev/null
     got=$?
     [ $got = "$want" ] || fail "status $got, not $want"
     [ -z "$(ls -A "$TMPDIR")" ] || fail "left in the temporary folder: $(ls -A "$TMPDIR")"

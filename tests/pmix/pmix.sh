@@ -3,9 +3,7 @@
 # pmix.sh PMIRUN CLIENT HOW GROUP: bare PMIx clients. HOW: one (node); fork: two nodes here. GROUP: works, ends, broken (see the end).
 set -u
 pmirun=$(realpath "$1") how=$3 group=$4
-dir=$(mktemp -d) || exit 1
-trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
+. "${0%/*}/../pmirun/jobs.bash"
 ln -s "$(realpath "$2")" "$dir/client"
 client=$dir/client
 mkdir "$dir/tmp"
@@ -14,20 +12,13 @@ case $how in
 one) nodes=() ;;
 fork) nodes=(-N 2 --launch fork) ;;
 esac
-failed=0 n=0
-fail() {
-    echo "FAIL: $what: $*"
-    sed 's/^/    out: /' "$dir/out" | cut -c1-200 | head -20
-    sed 's/^/    err: /' "$dir/err" | cut -c1-300 | head -20
-    failed=1
-}
 # run STATUS RANKS WHAT...
 run() {
     local want=$1 ranks=$2 got
     shift 2
     what="$*"
     n=$((n + 1))
-    timeout -k 5 30 "$pmirun" --mpi pmix "${nodes[@]}" -n "$ranks" "$client" "$@" > "$dir/out" 2> "$dir/err" < /dev/null
+    timeout -k 5 100 "$pmirun" --mpi pmix "${nodes[@]}" -n "$ranks" "$client" "$@" > "$dir/out" 2> "$dir/err" < /dev/null
     got=$?
     [ $got = "$want" ] || fail "status $got, not $want"
     [ -z "$(ls -A "$TMPDIR")" ] || fail "left in the temporary folder: $(ls -A "$TMPDIR")"
@@ -39,7 +30,6 @@ works() {
     [ "$(grep -c ' ok$' "$dir/out")" = "$1" ] || fail "not all ranks say ok"
     [ ! -s "$dir/err" ] || fail "standard error is not empty"
 }
-err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
 
 # maps WANT [option of pmirun...]: is libpmix in the process that starts ranks, yes or no?
 maps() {
@@ -47,7 +37,7 @@ maps() {
     shift
     what="libpmix $*"
     n=$((n + 1))
-    timeout -k 5 30 "$pmirun" "$@" "${nodes[@]}" -n 1 sh -c 'grep -q libpmix /proc/$PPID/maps && echo yes || echo no' > "$dir/out" 2> "$dir/err"
+    timeout -k 5 100 "$pmirun" "$@" "${nodes[@]}" -n 1 sh -c 'grep -q libpmix /proc/$PPID/maps && echo yes || echo no' > "$dir/out" 2> "$dir/err"
     [ "$(cat "$dir/out")" = "$want" ] || fail "it is there: $(cat "$dir/out")"
 }
 

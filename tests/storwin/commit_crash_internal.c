@@ -4,8 +4,8 @@
  * flush of the file is recorded; a crash state is everything before some flush, and of the writes
  * after it a random part, torn between sectors. Writes and flushes also fail now and then, short
  * or whole, and what a failed flush was to make durable may be lost although later flushes succeed.
- * Each state opens as the last acknowledged commit or one that was begun after it, whole; and from
- * one of them the next round goes on.
+ * Each state opens as the last acknowledged commit or one that was begun after it, whole. The next
+ * round begins with one of these states.
  */
 #include <stdarg.h>
 #include <stdlib.h>

@@ -208,7 +208,7 @@ static int describe(struct pmirun *pr, const struct job *job, const struct place
         if (!cpus)
             return STATUS_RESOURCES;
         b->vars[i] = xprintf(VARIABLE "%s", cpus);
-        if (t && job->way == MPI_PMIX)
+        if (t && job->way != MPI_PMI)
             b->localities[i] = place_locality(t, &b->sets[i]);
         if (t && pr->opt.report_bindings)
             drawn = place_draw(t, &b->sets[i]);
@@ -232,14 +232,14 @@ static void report_unbound(struct pmirun *pr, const struct job *job, const struc
 /* ---- a job ---- */
 
 /* The topology, if it is needed, and which of its processors ranks may use. 0, or a STATUS_*. */
-static int find_table(struct pmirun *pr, const struct place_set *own,
+static int find_table(struct pmirun *pr, const struct job *job, const struct place_set *own,
                       const struct place_topology **t, char **why)
 {
     const struct place_policy *p = &pr->opt.place;
     const char *no_table;
 
     *t = NULL;
-    if (p->n_list && !pr->opt.report_bindings && !pr->opt.topology)
+    if (p->n_list && !pr->opt.report_bindings && !pr->opt.topology && job->way == MPI_PMI)
         return 0;
     *t = topology_table(pr, &no_table);
     if (!*t && pr->opt.topology)
@@ -258,7 +258,7 @@ static int decide(struct pmirun *pr, struct job *job, const struct place_set *ow
     const struct place_topology *t;
     struct binding *b;
     bool full = false;
-    int status = find_table(pr, own, &t, why);
+    int status = find_table(pr, job, own, &t, why);
 
     if (status)
         return status;

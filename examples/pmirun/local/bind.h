@@ -17,7 +17,7 @@ struct binding {
     uint32_t n;
     struct place_set *sets;
     char **vars;       /* PMIRUN_CPUSET=0-3,8 */
-    char **localities; /* PMIx's PMIX_LOCALITY_STRING; an entry may be NULL */
+    char **localities; /* for PMIx and Open MPI: PMIX_LOCALITY_STRING; an entry may be NULL */
 };
 
 /* Before the first rank of the job is launched here: sets job->bound, and reports. 0, or a

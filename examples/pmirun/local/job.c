@@ -4,6 +4,7 @@
 #include "job.h"
 
 #include "bind.h"
+#include "early.h"
 #include "gather.h"
 #include "host.h"
 #include "launch.h"
@@ -162,6 +163,7 @@ void job_free(struct pmirun *pr, struct job *job)
         free(*p);
     free(job->vars);
     bind_free(job->bound);
+    early_free(job);
     free(job->way_why);
     if (job->spawned) /* else they are of the command line, or stay as long as it */
         spawn_free_apps(job->apps, job->n_apps);

@@ -74,6 +74,7 @@ struct job {
     bool yields;           /* its ranks yield their processor while they wait */
     struct binding *bound; /* processors of its ranks here; NULL: any that we may use */
     char **vars;           /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
+    struct early *early;   /* what its ranks find of each other before they put; NULL: nothing */
     struct table *table;   /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather; /* its Allgathers; NULL: none yet */
     struct app *apps;

@@ -10,7 +10,9 @@
  */
 #include "table.h"
 
+#include "early.h"
 #include "gather.h"
+#include "pmi.h"
 #include "pmirun.h"
 #include "shmname.h"
 
@@ -119,7 +121,7 @@ static void end(struct pmirun *pr, struct job *job, int rc)
         job->number, table_why(rc));
 }
 
-static void table_publish(struct pmirun *pr, struct job *job)
+void table_publish(struct pmirun *pr, struct job *job)
 {
     struct table *t = job->table;
     struct shmht_stats s;
@@ -188,7 +190,11 @@ int table_on_merge(void *ctx, const struct pmiwire_peer *peer, const void *block
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                  struct pmiwire_str value)
 {
-    return table_put(ctx, who->job_cookie, key, value);
+    const struct conn *c = who->cookie;
+    struct job *job = who->job_cookie;
+    int held = c && c->rank ? early_hold(job, (uint32_t)(c->rank - job->ranks), key, value) : 0;
+
+    return held ? (held < 0 ? held : 0) : table_put(ctx, job, key, value);
 }
 
 int table_on_find(void *ctx, const struct pmiwire_peer *peer, struct pmiwire_str key,
@@ -217,6 +223,7 @@ void table_on_fenced(void *ctx, const struct pmiwire_peer *peer)
     struct job *job = peer->job_cookie;
     struct table *t = job->table;
 
+    early_release(pr, job);
     table_publish(pr, job);
     gather_settled(pr, job);
     if (!t || !t->name[0])

@@ -9,6 +9,7 @@
 #include "way.h"
 
 #include "bind.h"
+#include "early.h"
 #include "host.h"
 #include "launch.h"
 #include "needs.h"
@@ -347,6 +348,17 @@ static int set_flux(struct job *job, char **why)
     return 0;
 }
 
+/* Where ranks are bound, for peers of this node. */
+static int put_places(struct pmirun *pr, struct job *job, char **why)
+{
+    int err = early_put(pr, job, job_number(job));
+
+    if (err == 0)
+        return 0;
+    *why = xprintf("cannot put where ranks are bound: %s", any_strerror(err));
+    return STATUS_RESOURCES;
+}
+
 /* ---- the choice ---- */
 
 const char *way_name(const struct job *job)
@@ -426,6 +438,8 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
         topology_vars(pr, job);
     if (status == 0)
         status = bind_job(pr, job, why);
+    if (status == 0 && job->way == MPI_OPENMPI)
+        status = put_places(pr, job, why);
     if (status == 0 && job->way == MPI_PMIX)
         status = host_job(pr, job, why);
     if (status)

@@ -12,6 +12,7 @@
 #include "nodes.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,15 @@ static void next_address(struct pmirun *pr, const char *why)
 
 static void on_boot(struct pmirun *pr, struct source *src, uint32_t events);
 
+/* Has the other end of this pipe or socket been closed? Nothing more is expected from it. */
+static bool is_at_end(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    char c;
+
+    return poll(&p, 1, 0) == 1 && read(fd, &c, 1) == 0;
+}
+
 static void start(struct pmirun *pr)
 {
     struct agent *a = &pr->nodes->agent;
@@ -199,6 +209,8 @@ static void start(struct pmirun *pr)
     a->boot = (struct source){on_boot, STDIN_FILENO};
     if (loop_add(pr, &a->boot, EPOLLIN) != 0)
         a->boot.fd = -1; /* a file: it cannot say that the head is gone, the connection does */
+    else if (is_at_end(STDIN_FILENO))
+        die(STATUS_NODE, "agent: the head has given up waiting for it");
     next_address(pr, NULL);
 }
 

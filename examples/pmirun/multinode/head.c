@@ -22,10 +22,10 @@ static bool on_opened(struct pmirun *pr, struct netconn *nc)
 {
     struct node *node = node_of(pr, nc);
 
-    if (!node || node->link || node->done || node->lost || pr->nodes->head.ending)
+    if (!node || node->link || node->done || node->lost || pr->nodes->head.ending ||
+        !starters_came(pr, node->id))
         return false;
     node->link = nc;
-    starters_came(pr, node->id);
     net_address(nc, false, node->address, sizeof(node->address));
     return true;
 }

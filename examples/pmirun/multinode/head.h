@@ -47,11 +47,13 @@ struct starter {
     int in;            /* its stdin, -1: closed. Its end is the agents' end */
     pid_t pid;
     enum starter_state state;
-    bool under_way;     /* it runs, and none of its agents has come */
-    bool here;          /* its node is this host: it is the agent itself */
-    uint32_t first, n;  /* nodes */
-    uint32_t n_tries;   /* so far */
-    uint64_t again_ns;  /* when the next is due */
+    bool under_way;                /* it runs, and none of its agents has come */
+    bool here;                     /* its node is this host: it is the agent itself */
+    uint32_t first, n;             /* nodes */
+    uint32_t n_tries;              /* so far */
+    uint64_t again_ns;             /* when the next is due */
+    uint64_t started_ns, limit_ns; /* of this one; when it is ended, or ended harder; 0: never */
+    bool hung;                     /* it was ended, for a try after it */
     unsigned advice;    /* what to do about what it printed, a row of starter.c; 0: nothing known */
     bool login_printed; /* something that is not pmirun's */
     char line[1024];
@@ -71,6 +73,7 @@ struct head {
     char *sets;        /* lines for agents about UCX */
     uint64_t wait_ns;  /* until then hosts that cannot be reached are tried again */
     uint64_t again_ns; /* when the next try is due; 0: none */
+    uint64_t limit_ns; /* when the next command that hangs is to be ended; 0: none */
     bool login_told;   /* that a login prints */
     uint32_t n_ready;
     uint16_t port;
@@ -89,7 +92,9 @@ extern const struct net_ops head_net_ops;
 /* starter.c: how agents get to their nodes */
 void starters_init(struct pmirun *pr, const char *self); /* self: where this program is */
 void starters_more(struct pmirun *pr);                   /* starts those whose turn it is */
-void starters_came(struct pmirun *pr, uint32_t node);    /* an agent of it has come */
+bool starters_came(struct pmirun *pr, uint32_t node);    /* an agent; false: too late, not wanted */
+/* Nothing has come from that node: `how`, and what to do about it; to be freed. */
+char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how);
 void starters_reaped(struct pmirun *pr, const siginfo_t *si);
 bool starters_end(struct pmirun *pr);  /* closes their stdin; false: some run */
 void starters_stop(struct pmirun *pr); /* those that have brought no agent */

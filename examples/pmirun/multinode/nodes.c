@@ -556,14 +556,16 @@ static bool may_end(struct pmirun *pr)
 static uint64_t own_deadline(const struct pmirun *pr)
 {
     const struct head *h = &pr->nodes->head;
+    uint64_t next;
 
     if (h->reap_ns > pr->now_ns)
         return h->reap_ns;
     if (h->ending)
         return h->end_ns > pr->now_ns ? h->end_ns : 0;
-    if (h->start_ns)
-        return h->again_ns && h->again_ns < h->start_ns ? h->again_ns : h->start_ns;
-    return h->ask_ns;
+    if (!h->start_ns)
+        return h->ask_ns;
+    next = h->again_ns && h->again_ns < h->start_ns ? h->again_ns : h->start_ns;
+    return h->limit_ns && h->limit_ns < next ? h->limit_ns : next;
 }
 
 static uint64_t deadline(const struct pmirun *pr)
@@ -580,14 +582,21 @@ static uint64_t deadline(const struct pmirun *pr)
 static void lose_silent(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
-    char *why = xprintf("no answer within %g s", pr->opt.start_s + pr->opt.wait_s);
-    uint32_t n = 0;
+    char *how = xprintf("no answer within %g s", pr->opt.start_s + pr->opt.wait_s), *why;
+    uint32_t n = 0, first = 0;
 
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
-        if (!h->nodes[i].ready && ++n > 1 && n <= 1 + NAMED)
-            why = xappend(why, "%s %s", n == 2 ? ", nor from" : ",", h->nodes[i].name);
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+        if (h->nodes[i].ready)
+            continue;
+        if (n++ == 0)
+            first = i;
+        else if (n <= 1 + NAMED)
+            how = xappend(how, "%s %s", n == 2 ? ", nor from" : ",", h->nodes[i].name);
+    }
     if (n > 1 + NAMED)
-        why = xappend(why, " and %u more", n - 1 - NAMED);
+        how = xappend(how, " and %u more", n - 1 - NAMED);
+    why = starters_silent(pr, first, how);
+    free(how);
     for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
         if (!h->nodes[i].ready)
             nodes_lost(pr, &h->nodes[i], why);

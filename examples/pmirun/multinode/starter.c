@@ -4,12 +4,12 @@
  *
  * An agent is started by a command made from a template (one for each node; ssh is such a command),
  * by one srun for all, or here (--launch fork, and by ssh's template for this host itself). Of the
- * commands --fanout are under way at a time; an agent that has come frees a place, and a command
- * that ends without one is tried again while --wait-hosts lasts. The agent
- * reads from its stdin a few lines: the job's name and secret, its number, and where we listen. The
- * secret is nowhere else: not among arguments, not in an environment, not in what anybody prints.
- * The agent connects to us and proves that it has it, as we do (channel.c). Its stdin stays open:
- * its end says that we are gone.
+ * commands --fanout are under way at a time; an agent that has come frees a place. While
+ * --wait-hosts lasts, a command that ends without an agent is run again, and one that hangs is
+ * ended for that. The agent reads from its stdin a few lines: the job's name and secret, its
+ * number, and where we listen. The secret is nowhere else: not among arguments, not in an
+ * environment, not in what anybody prints. The agent connects to us and proves that it has it, as
+ * we do (channel.c). Its stdin stays open: its end says that we are gone.
  */
 #define _GNU_SOURCE
 #include "nodes.h"
@@ -31,6 +31,8 @@
 #include "../template.h"
 
 #define AGAIN_NS NS_PER_S        /* between two tries to reach a host */
+#define TRY_S    10              /* for the first try, at most; each later one has twice as long */
+#define TERM_NS  (2 * NS_PER_S)  /* between SIGTERM and SIGKILL for a command that hangs */
 #define FULL_NS  (10 * NS_PER_S) /* that we wait for an agent to read: no others are served */
 
 extern char **environ;
@@ -291,6 +293,25 @@ static void on_starter(struct pmirun *pr, struct source *src, uint32_t events)
     loop_close(pr, src);
 }
 
+/* When this try is given up; 0: never, since there is no time for another, or since srun may wait
+ * for its nodes. */
+static uint64_t try_limit(const struct pmirun *pr, const struct starter *s)
+{
+    const double quarter = pr->opt.wait_s / 4, first_s = quarter < TRY_S ? quarter : TRY_S;
+    uint64_t limit = (uint64_t)(first_s * 1e9);
+
+    for (uint32_t i = 1; i < s->n_tries && limit < pr->nodes->head.wait_ns; i++)
+        limit *= 2;
+    limit += pr->now_ns;
+    return limit < pr->nodes->head.wait_ns && pr->opt.launch != LAUNCH_SRUN ? limit : 0;
+}
+
+static void sooner(uint64_t *next, uint64_t ns)
+{
+    if (ns && (!*next || ns < *next))
+        *next = ns;
+}
+
 static void start_one(struct pmirun *pr, struct starter *s)
 {
     const char *what = s->here ? pr->nodes->head.self : starter_program(pr, s);
@@ -323,12 +344,46 @@ static void start_one(struct pmirun *pr, struct starter *s)
     s->under_way = true;
     s->n_tries++;
     s->advice = 0;
+    s->hung = false;
+    s->started_ns = pr->now_ns;
+    s->limit_ns = try_limit(pr, s);
+    sooner(&pr->nodes->head.limit_ns, s->limit_ns);
     pr->nodes->head.n_under_way++;
     if (loop_add(pr, &s->src, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "cannot start %s: out of memory", what);
     write_bootstrap(pr, s);
     trace(pr, "pid %d: %s brings node %u%s", (int)s->pid, what, s->first,
           s->n > 1 ? " and following" : "");
+}
+
+static void close_stdin(struct starter *s)
+{
+    if (s->in >= 0)
+        close(s->in);
+    s->in = -1;
+}
+
+/* Ends commands whose time is over, each with its process group; they are reaped, and run again. */
+static void end_hung(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+
+    if (!h->limit_ns || pr->now_ns < h->limit_ns)
+        return;
+    h->limit_ns = 0;
+    for (uint32_t i = 0; i < h->n_starters; i++) {
+        struct starter *s = &h->starters[i];
+
+        if (s->state != STARTER_RUNS || !s->under_way || !s->limit_ns)
+            continue;
+        if (pr->now_ns >= s->limit_ns) {
+            kill(-s->pid, s->hung ? SIGKILL : SIGTERM);
+            s->hung = true;
+            close_stdin(s);
+            s->limit_ns = pr->now_ns + TERM_NS;
+        }
+        sooner(&h->limit_ns, s->limit_ns);
+    }
 }
 
 void starters_more(struct pmirun *pr)
@@ -338,13 +393,14 @@ void starters_more(struct pmirun *pr)
     h->again_ns = 0;
     if (h->ending || pr->stopping)
         return;
+    end_hung(pr);
     for (uint32_t i = h->first_waiting; i < h->n_starters && h->n_under_way < pr->opt.fanout; i++) {
         struct starter *s = &h->starters[i];
 
         if (s->state == STARTER_WAITS && pr->now_ns >= s->again_ns)
             start_one(pr, s);
-        else if (s->state == STARTER_WAITS && (!h->again_ns || s->again_ns < h->again_ns))
-            h->again_ns = s->again_ns;
+        else if (s->state == STARTER_WAITS)
+            sooner(&h->again_ns, s->again_ns);
         if (s->state != STARTER_WAITS && i == h->first_waiting)
             h->first_waiting++;
     }
@@ -356,28 +412,30 @@ static void free_place(struct pmirun *pr, struct starter *s)
     s->under_way = false;
 }
 
-void starters_came(struct pmirun *pr, uint32_t node)
+static struct starter *starter_of(const struct pmirun *pr, uint32_t node)
 {
-    const bool one = pr->opt.launch == LAUNCH_SRUN;
+    return &pr->nodes->head.starters[pr->opt.launch == LAUNCH_SRUN ? 0 : node];
+}
 
-    free_place(pr, &pr->nodes->head.starters[one ? 0 : node]);
+bool starters_came(struct pmirun *pr, uint32_t node)
+{
+    struct starter *s = starter_of(pr, node);
+
+    if (s->hung)
+        return false;
+    free_place(pr, s);
+    return true;
 }
 
 /* ---- how they end ---- */
 
-static void close_stdin(struct starter *s)
-{
-    if (s->in >= 0)
-        close(s->in);
-    s->in = -1;
-}
-
-/* It has ended and brought no agent: is there time for another try? */
+/* It has ended and brought no agent: is there time for another try? For one that was ended for
+ * another there is. */
 static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
 {
     struct head *h = &pr->nodes->head;
 
-    if (h->ending || pr->stopping || pr->now_ns >= h->wait_ns)
+    if (h->ending || pr->stopping || (pr->now_ns >= h->wait_ns && !s->hung))
         return false;
     if (s->n_tries == 1)
         say(pr, "node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
@@ -391,14 +449,12 @@ static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
     return true;
 }
 
-/* What its end means, and what to do about it; to be freed. */
-static char *explain(const struct pmirun *pr, const struct starter *s, const char *how)
+/* Appends what a user can do about it. */
+static char *advise(const struct pmirun *pr, const struct starter *s, char *all)
 {
     const char *host = nodes_name(pr, s->first);
-    char *all = xprintf("%s", how), advice[512], *trial;
+    char advice[512], *trial;
 
-    if (s->n_tries > 1)
-        all = xappend(all, ", %u times in %g s", s->n_tries, pr->opt.wait_s);
     if (s->advice) {
         snprintf(advice, sizeof(advice), advices[s->advice].advice, host);
         return advice[0] ? xappend(all, ": %s", advice) : all;
@@ -409,6 +465,28 @@ static char *explain(const struct pmirun *pr, const struct starter *s, const cha
     all = xappend(all, ": does \"%s\" work by hand?", trial);
     free(trial);
     return all;
+}
+
+/* What its end means, and what to do about it; to be freed. */
+static char *explain(const struct pmirun *pr, const struct starter *s, const char *how)
+{
+    char *all = xprintf("%s", how);
+
+    if (s->n_tries > 1)
+        all = xappend(all, ", %u times in %g s", s->n_tries, pr->opt.wait_s);
+    return advise(pr, s, all);
+}
+
+char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how)
+{
+    const struct starter *s = starter_of(pr, node);
+    char *all = xprintf("%s", how);
+
+    if (s->state == STARTER_RUNS && s->under_way)
+        all = xappend(all, ", and %.160s still runs", starter_program(pr, s));
+    if (s->n_tries > 1)
+        all = xappend(all, ", in try %u", s->n_tries);
+    return advise(pr, s, all);
 }
 
 /* A login that prints is no failure: one line says how to silence it. */
@@ -431,8 +509,13 @@ static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *
 
     for (uint32_t i = s->first; i < s->first + s->n; i++)
         none = none && !pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done;
-    snprintf(how, sizeof(how), "%.160s %s %d before the agent was there", starter_program(pr, s),
-             si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
+    if (s->hung)
+        snprintf(how, sizeof(how), "%.160s has brought no agent in %.3g s, and was ended",
+                 starter_program(pr, s), (double)(pr->now_ns - s->started_ns) / 1e9);
+    else
+        snprintf(
+            how, sizeof(how), "%.160s %s %d before the agent was there", starter_program(pr, s),
+            si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
     if (none && try_again(pr, s, how))
         return;
     why = explain(pr, s, how);

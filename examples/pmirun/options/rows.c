@@ -297,8 +297,11 @@ const struct option_row option_rows[] = {
      AT(wait_s),
      .help = "try again for S seconds to reach a node that cannot be reached (0)",
      .man = "When the command that brings a node ends before the node has answered, run it again a "
-            "second later, for S seconds; 0, the default, is not again. --start-timeout begins "
-            "after that."},
+            "second later, for S seconds; 0, the default, is not again. A command that neither "
+            "ends nor answers is ended (SIGTERM, two seconds later SIGKILL, to its process group) "
+            "after 10 seconds, or a quarter of S where that is less, and run again with twice the "
+            "time; the last one has all the time that is left. An srun that waits is not ended. "
+            "--start-timeout begins after that."},
     {.names = "--launch-agent --launcher-exec",
      .arg = "PROG",
      .scope = SCOPE_JOB,
@@ -459,8 +462,8 @@ const struct option_row option_rows[] = {
             "exited, by node and rank. NAME.svg is a picture, NAME.json a trace for Perfetto or "
             "chrome://tracing. On several nodes their agents report it, and their times are off "
             "by half a round trip, and by what the hosts' clocks gain or lose against each other "
-            "during the job. Fences by PMIx begin when all ranks of the node have entered; libpmix "
-            "does not report those of a single node. After 1048576 events no "
+            "during the job. Fences by PMIx begin when all ranks of the node have entered: libpmix "
+            "does not report when each does. After 1048576 events no "
             "more collectives are recorded, after twice as many nothing is, which `pmirun` "
             "reports; a picture has 2048 rows. A `pmirun` that dies of SIGKILL leaves an empty "
             "file."},

@@ -174,6 +174,15 @@ static uint32_t own_node(struct pmirun *pr)
     return pr->agent ? pr->agent->node(pr) : 0;
 }
 
+#define FENCE_VARIABLE "PMIX_MCA_pmix_server_fence_localonly_opt"
+
+/* For a timeline libpmix hands to us also those fences that it could end itself, on one node. It
+ * reads that as it starts; what the user says counts. True: the variable is to be removed again. */
+static bool want_fences(const struct pmirun *pr)
+{
+    return pr->timeline.on && !getenv(FENCE_VARIABLE) && setenv(FENCE_VARIABLE, "0", 1) == 0;
+}
+
 /* The server's own name, folder, and node. 0, or libpmix's error. */
 static pmix_status_t init_server(struct pmirun *pr)
 {
@@ -182,6 +191,7 @@ static pmix_status_t init_server(struct pmirun *pr)
     pmix_info_t info[6] = {0};
     sigset_t all, before;
     pmix_status_t rc;
+    bool wanted;
 
     own_name(pr, name, sizeof(name));
     set_string(&info[0], PMIX_SERVER_TMPDIR, host.folder);
@@ -197,6 +207,7 @@ static pmix_status_t init_server(struct pmirun *pr)
     info[5].value.data.flag = true;
     drop_stale();
     topology_use(pr, true);
+    wanted = want_fences(pr);
     bounds_begin();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -205,6 +216,8 @@ static pmix_status_t init_server(struct pmirun *pr)
         lib.PMIx_Register_event_handler(&code, 1, NULL, 0, upcalls_on_event, NULL, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     bounds_end();
+    if (wanted)
+        unsetenv(FENCE_VARIABLE);
     topology_use(pr, false);
     free(nspace);
     return rc;

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What tests of jobs share; they source it: a folder $dir, which goes with the script and with what it has started and not ended, and helpers.
+dir=$(mktemp -d) || exit 1
+trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0 n=0
+
+fail() {
+    echo "FAIL: ${what:+$what: }$*"
+    sed 's/^/    out: /' "$dir/out" 2> /dev/null | cut -c1-300 | head -20
+    sed 's/^/    err: /' "$dir/err" 2> /dev/null | cut -c1-300 | head -20
+    failed=1
+}
+soon() { # COMMAND...: whether it succeeds within a minute
+    local i
+    for ((i = 0; i < 600; i++)); do
+        "$@" && return
+        sleep 0.1
+    done
+    return 1
+}
+steady() { # COMMAND...: waits until it says the same twice, a moment apart
+    local now before= i
+    for ((i = 0; i < 600; i++)); do
+        now=$("$@")
+        [ "$now" != "$before" ] || return
+        before=$now
+        sleep 0.1
+    done
+}
+out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
+err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
+rss_of() { awk '/VmRSS/ { print $2 }' "/proc/$1/status" 2> /dev/null; } # KiB of PID
+state_is() { [ "$(ps -o state= -p "$2" | tr -d ' ')" = "$1" ]; }     # LETTER PID
