@@ -29,6 +29,7 @@
 
 #include "../allocation.h"
 #include "../template.h"
+#include "step.h"
 
 #define AGAIN_NS NS_PER_S        /* between two tries to reach a host */
 #define FULL_NS  (10 * NS_PER_S) /* that we wait for an agent to read: no others are served */
@@ -147,27 +148,37 @@ static bool has_ended(const struct starter *s)
     return false;
 }
 
-/* The lines that an agent reads. A node's number, or that srun tells it. */
-static void write_bootstrap(struct pmirun *pr, struct starter *s)
+/* The lines that an agent reads. `node`: its number, or who tells it. */
+static char *bootstrap(const struct pmirun *pr, const char *node)
 {
     const struct channel_self *self = &pr->nodes->net.self;
     char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
          *text;
-    char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1], node[16], why[160];
+    char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1];
     static const char *const links[] = {"any", "tcp", "ucx"};
-    size_t n;
 
     sodium_bin2hex(secret, sizeof(secret), self->secret, CHANNEL_SECRET_BYTES);
     sodium_bin2hex(job, sizeof(job), self->job, CHANNEL_JOB_BYTES);
-    if (pr->opt.launch == LAUNCH_SRUN)
-        snprintf(node, sizeof(node), "srun");
-    else
-        snprintf(node, sizeof(node), "%u", s->first);
     text = xprintf("pmirun-agent " BOOT_VERSION
                    "\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence "
                    "%.0f\nport %u\nhead %s\n%send\n",
                    job, secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3,
                    pr->nodes->head.port, addresses, pr->nodes->head.sets);
+    sodium_memzero(secret, sizeof(secret));
+    free(addresses);
+    return text;
+}
+
+static void write_bootstrap(struct pmirun *pr, struct starter *s)
+{
+    char node[16], why[160], *text;
+    size_t n;
+
+    if (pr->opt.launch == LAUNCH_SRUN)
+        snprintf(node, sizeof(node), "srun");
+    else
+        snprintf(node, sizeof(node), "%u", s->first);
+    text = bootstrap(pr, node);
     n = strlen(text);
     if (!write_all(pr, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
@@ -175,9 +186,7 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
             nodes_lost(pr, &pr->nodes->head.nodes[i], why);
     }
     sodium_memzero(text, n);
-    sodium_memzero(secret, sizeof(secret));
     free(text);
-    free(addresses);
 }
 
 static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, const int in[2],
@@ -360,7 +369,8 @@ void starters_came(struct pmirun *pr, uint32_t node)
 {
     const bool one = pr->opt.launch == LAUNCH_SRUN;
 
-    free_place(pr, &pr->nodes->head.starters[one ? 0 : node]);
+    if (pr->opt.launch != LAUNCH_STEP)
+        free_place(pr, &pr->nodes->head.starters[one ? 0 : node]);
 }
 
 /* ---- how they end ---- */
@@ -506,6 +516,10 @@ void starters_init(struct pmirun *pr, const char *self)
 
     h->self = self;
     h->sets = ucx_settings(pr);
+    if (pr->opt.launch == LAUNCH_STEP) {
+        step_begin(pr, bootstrap(pr, "step"));
+        return;
+    }
     h->wait_ns = pr->now_ns + (uint64_t)(pr->opt.wait_s * 1e9);
     h->n_starters = one ? 1 : pr->opt.n_nodes;
     h->starters = xrealloc(NULL, h->n_starters * sizeof(*h->starters));
