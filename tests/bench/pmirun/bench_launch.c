@@ -4,7 +4,8 @@
  *
  *     bench_launch PMIRUN CLIENT [--quick]
  *
- * For each size n, trials alternate between the launchers. Two cases:
+ * For each size n, trials alternate between the launchers and the floor, a bare loop of
+ * posix_spawn() that starts as many processes which return at once, and waits for them. Two cases:
  *
  *     job          init, one put, barrier, two gets, finalize: time from the
  *                  start of the launcher to its end, and the phases of the slowest rank
@@ -123,6 +124,31 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/* Start n processes that return at once, and wait for them all; returns the wall time in ms. */
+static double spawn_loop(char *client, int n)
+{
+    char *argv[] = {client, NULL};
+    double start = now_ms();
+    int status, failed = 0;
+
+    for (int i = 0; i < n; i++) {
+        pid_t pid;
+        int rc = posix_spawn(&pid, client, NULL, NULL, argv, environ);
+
+        if (rc != 0) {
+            errno = rc;
+            die("posix_spawn");
+        }
+    }
+    for (int i = 0; i < n; i++)
+        failed |= wait(&status) < 0 || status != 0;
+    if (failed) {
+        errno = ECHILD;
+        die("a process of the floor");
+    }
+    return now_ms() - start;
+}
+
 /* One job of n ranks; phases are those of the slowest rank. */
 static struct sample job(const struct launcher *l, char *client, int n, int rounds)
 {
@@ -184,9 +210,10 @@ static void compare_at(const struct bench *b, const struct launcher *l, size_t n
                        char *client, int n, size_t trials)
 {
     static struct sample whole[2][MAX_TRIALS], rounds[2][MAX_TRIALS];
-    double job_ms[2], round_ms[2];
+    double job_ms[2], round_ms[2], floor_ms[MAX_TRIALS], floor;
 
     for (size_t t = 0; t < trials; t++) {
+        floor_ms[t] = spawn_loop(client, n);
         for (size_t i = 0; i < n_launchers; i++) {
             size_t k = (i + t) % n_launchers; /* who goes first changes */
 
@@ -194,6 +221,8 @@ static void compare_at(const struct bench *b, const struct launcher *l, size_t n
             rounds[k][t] = job(&l[k], client, n, ROUNDS);
         }
     }
+    floor = bench_median(floor_ms, trials);
+    bench_figure(b, "job", (uint64_t)n, "posix_spawn loop", "whole_job", floor, "ms");
     for (size_t k = 0; k < n_launchers; k++) {
         job_ms[k] = over_trials(whole[k], trials, offsetof(struct sample, whole));
         round_ms[k] = over_trials(rounds[k], trials, offsetof(struct sample, barrier_round));
@@ -210,6 +239,8 @@ static void compare_at(const struct bench *b, const struct launcher *l, size_t n
                      over_trials(whole[k], trials, offsetof(struct sample, finalize)), "ms");
         bench_figure(b, "put+barrier", (uint64_t)n, l[k].who, "round", round_ms[k], "ms");
     }
+    fprintf(stderr, "n=%-5d posix_spawn loop %8.1f ms: a job takes %.2f times that\n", n, floor,
+            job_ms[0] / floor);
     if (n_launchers == 2)
         fprintf(stderr,
                 "n=%-5d whole job %8.1f ms, %s %8.1f ms: %.2fx   put+barrier %7.2f ms, %s %7.2f "

@@ -7,7 +7,8 @@
  *
  * init, then ROUNDS times: put one pair and enter the barrier; then get the two neighbours' values
  * of the last round, check them, and finalize. Its times go into FILE, a record of doubles for each
- * rank: see struct record.
+ * rank: see struct record. Without arguments it returns at once: the floor that a launch is held
+ * against.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -74,6 +75,8 @@ int main(int argc, char **argv)
     int rank, size, rounds, out;
     double t;
 
+    if (argc == 1)
+        return 0;
     r.started = now_ms();
     if (argc != 3)
         return 2;
