@@ -156,6 +156,19 @@ refuses() {
     sed -i 's/$/ wrong=1/' "$plugstack"
     step bad -n 1 true
     err_has 'plugstack.conf: "wrong=1" is none of'
+    # What the plugin alone calls, called by hand.
+    for value in 'x 0:0' '0 0' '0 0:99' '0 0:0,' '0 :0' '0 0:0x' '0 -1:0' '0 99999999999:0'; do
+        "$dir/pmirun" --agent $value > "$dir/out" 2> "$dir/err" < /dev/null
+        [ $? = 2 ] || fail "pmirun --agent $value"
+        err_has 'its arguments are not NODE RANK:DESCRIPTOR'
+    done
+    for value in '-n 1' '--launch fork --hosts a -n 1' '--launch fork --pmi-port -n 1' '--launch fork -n 1 true :'; do
+        "$dir/pmirun" --step $value true > "$dir/out" 2> "$dir/err" < /dev/null
+        [ $? = 2 ] || fail "pmirun --step $value"
+        err_has 'srun starts the ranks: no option can say how'
+    done
+    true | timeout 60 "$dir/pmirun" --step --launch fork -n 2 true > "$dir/out" 2> "$dir/err" # srun is gone
+    [ $? = 129 ] || fail "pmirun --step without srun"
     nothing_left refuses
 }
 
