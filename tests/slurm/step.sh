@@ -124,10 +124,12 @@ refuses() {
         step bad -n 2 "--fencepost=$value" "$dir/rawpmi" pgf
         err_has '^srun: error: --fencepost takes nothing, shm or no-shm, not "'
     done
-    for value in '--hosts a,b' '--' 'a.out' '--unknown' '--stall-timeout x' '-n' "$(printf 'x %.0s' {1..100})"; do
+    for value in '--hosts a,b' '--' 'a.out' '--unknown' '--stall-timeout x' '-n' "$(printf -- '-v %.0s' {1..65})"; do
         FENCEPOST_OPTIONS=$value step bad -n 2 --fencepost "$dir/rawpmi" pgf
         err_has 'pmirun: \|FENCEPOST_OPTIONS has more than'
     done
+    FENCEPOST_OPTIONS="$(printf -- '-l %.0s' {1..62}) --timeline $dir/job.json" step 0 -n 2 --fencepost=no-shm "$dir/rawpmi" pgf
+    grep -q '"fence' "$dir/job.json" || fail "no timeline"
     MPIEXEC_TIMEOUT=abc step bad -n 2 --fencepost "$dir/rawpmi" pgf
     err_has 'pmirun: MPIEXEC_TIMEOUT'
     SLURM_FENCEPOST=$(printf '%200000s' x | head -c 100000) step 0 -n 2 --fencepost "$dir/rawpmi" pgf # it is srun's to set
@@ -136,6 +138,9 @@ refuses() {
     plug /nonexistent/pmirun
     step bad -n 2 --fencepost "$dir/rawpmi" pgf
     err_has 'cannot start /nonexistent/pmirun'
+    sed -i 's/required/optional/' "$plugstack"
+    step bad -n 2 --fencepost "$dir/rawpmi" pgf
+    err_has 'fencepost: node 0: no SLURM_FENCEPOST from srun'
     plug /bin/true
     step bad -n 2 --fencepost "$dir/rawpmi" pgf
     err_has '/bin/true does not begin'

@@ -35,7 +35,6 @@ struct step {
     uint32_t n_tasks;
     char line[64]; /* that has not come whole */
     size_t len;
-    bool left; /* slurmstepd has ended */
 };
 
 static void set_null(int fd)
@@ -131,6 +130,7 @@ static void begin_rank(struct pmirun *pr, struct task *t)
     r->job->n_live++;
     pr->n_live++;
     guard_add(pr, r->pid);
+    timeline_rank(pr, r, TIMELINE_LAUNCH, 0);
     pr->agent->started(pr, r);
     if (r->job->n_launched == r->job->n_local)
         pr->agent->launched(pr, r->job);
@@ -215,7 +215,6 @@ void step_left(struct pmirun *pr)
     struct step *s = pr->nodes->agent.step;
     uint32_t n = 0;
 
-    s->left = true;
     for (uint32_t i = 0; i < s->n_tasks; i++) {
         struct task *t = &s->tasks[i];
 
@@ -289,7 +288,8 @@ void step_begin(struct pmirun *pr, char *lines)
     struct job *job = pr->jobs;
     size_t n = strlen(lines);
 
-    job->way = MPI_PMI; /* theirs is what Slurm starts them with */
+    job->way = MPI_PMI;
+    job->way_why = xprintf("srun starts the ranks");
     for (uint32_t i = 0; i < job->n_ranks; i++)
         job->node_of[i] = NOWHERE;
     if (write(STDOUT_FILENO, lines, n) != (ssize_t)n)
@@ -319,13 +319,13 @@ bool step_ranks(struct pmirun *pr, const struct node *node, struct msg_in *in)
     return !in->left;
 }
 
-bool step_is_whole(const struct pmirun *pr)
+bool step_is_whole(struct pmirun *pr)
 {
     const struct job *job = pr->jobs;
 
     for (uint32_t i = 0; i < job->n_ranks; i++)
         if (job->node_of[i] == NOWHERE) {
-            say((struct pmirun *)(uintptr_t)pr, "no node has rank %u of the step", i);
+            say(pr, "no node has rank %u of the step", i);
             return false;
         }
     return true;

@@ -35,6 +35,6 @@ void step_adopt(struct pmirun *pr, struct job *job);           /* serves its ran
 /* In the head: takes `lines`. And: MSG_RANKS of a node. */
 void step_begin(struct pmirun *pr, char *lines);
 bool step_ranks(struct pmirun *pr, const struct node *node, struct msg_in *in);
-bool step_is_whole(const struct pmirun *pr); /* has each rank its node? */
+bool step_is_whole(struct pmirun *pr); /* has each rank its node? */
 
 #endif
