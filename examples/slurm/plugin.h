@@ -15,8 +15,8 @@
  * Which of Slurm's callbacks runs where, in Slurm 22.05:
  *
  *     local_user_init  srun, as the user     starts the head; puts a MUNGE credential that holds
- *                                            what agents must know into the step's environment
- *     exit             srun, as the user     ends the head
+ *                                            what agents must know into the step's environment;
+ *                                            an on_exit() handler ends the head
  *     user_init        slurmstepd, its effective ids the user's: makes each rank's pair of sockets
  *                                            and forks the agent
  *     task_init        a task, as the user   leaves the rank its own socket: PMI_FD
@@ -56,7 +56,6 @@ char *credential_open(const char *credential, const char **why);
 
 /* srun.c: 0, or -1, which ends srun. `no_shm`: --fencepost=no-shm. */
 int srun_begin(spank_t spank, bool no_shm);
-int srun_end(void);
 
 /* stepd.c: 0 in any case. Where there is no agent the tasks say so, and end. */
 int stepd_begin(spank_t spank);

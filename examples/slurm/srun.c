@@ -24,7 +24,8 @@
 
 #define HEAD_MS   10000  /* for it to say where it listens */
 #define LINES     65536u /* which takes no more bytes */
-#define END_S     2      /* for the step to end when the head has, and the other way round */
+#define END_S     4      /* for the step to end when the head has */
+#define LAST_S    10     /* and the other way round */
 #define STOP_S    15     /* for a head that is told to stop */
 #define MAX_WORDS 64u    /* of FENCEPOST_OPTIONS */
 
@@ -37,6 +38,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool has_ended; /* the head */
+    int status;     /* and how, as a shell has it */
     bool leaving;   /* srun */
 } head = {.in = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -56,25 +58,57 @@ static void wait_for(const bool *flag, time_t seconds)
 static void *watch(void *arg)
 {
     int status = 0;
-    pid_t pid;
 
-    do
-        pid = waitpid(head.pid, &status, 0);
-    while (pid < 0 && errno == EINTR);
+    while (waitpid(head.pid, &status, 0) < 0 && errno == EINTR)
+        ;
     pthread_mutex_lock(&head.lock);
     head.has_ended = true;
+    head.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     pthread_cond_broadcast(&head.changed);
-    if (pid > 0 && WIFSIGNALED(status))
+    if (WIFSIGNALED(status))
         slurm_error("--fencepost: its PMI server died of signal %d", WTERMSIG(status));
     /* Most often the ranks have ended, and srun is about to see that. */
-    if (pid > 0 && status != 0)
+    if (status != 0)
         wait_for(&head.leaving, END_S);
-    if (pid > 0 && status != 0 && !head.leaving) {
+    if (status != 0 && !head.leaving) {
         slurm_error("--fencepost: its PMI server has ended: ending the step");
         kill(getpid(), SIGTERM);
     }
     pthread_mutex_unlock(&head.lock);
     return arg;
+}
+
+static void stop_head(void)
+{
+    if (head.in >= 0)
+        close(head.in); /* it stops the ranks, and ends */
+    head.in = -1;
+}
+
+/* srun's last act, once its status is known. Where it knows of no failure and the head does, as
+ * when Slurm has not heard of killed tasks in time, the head's counts. */
+static void on_srun_exit(int status, void *arg)
+{
+    int failed = 0;
+
+    (void)arg;
+    if (!head.pid)
+        return;
+    pthread_mutex_lock(&head.lock);
+    head.leaving = true;
+    pthread_cond_broadcast(&head.changed);
+    wait_for(&head.has_ended, LAST_S);
+    if (head.has_ended)
+        failed = head.status;
+    stop_head();
+    wait_for(&head.has_ended, STOP_S);
+    if (!head.has_ended)
+        kill(head.pid, SIGKILL);
+    pthread_mutex_unlock(&head.lock);
+    pthread_join(head.thread, NULL);
+    head.pid = 0;
+    if (status == 0 && failed)
+        exit(failed);
 }
 
 /* 0 or an errno; then there is no head any more. */
@@ -85,7 +119,9 @@ static int start_watch(void)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for srun's own threads */
-    rc = pthread_create(&head.thread, NULL, watch, NULL);
+    rc = on_exit(on_srun_exit, NULL);
+    if (rc == 0)
+        rc = pthread_create(&head.thread, NULL, watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc) {
         kill(head.pid, SIGKILL);
@@ -93,31 +129,6 @@ static int start_watch(void)
         head.pid = 0;
     }
     return rc;
-}
-
-static void stop_head(void)
-{
-    if (head.in >= 0)
-        close(head.in); /* it stops the ranks, and ends */
-    head.in = -1;
-}
-
-int srun_end(void)
-{
-    if (!head.pid)
-        return 0;
-    pthread_mutex_lock(&head.lock);
-    head.leaving = true;
-    pthread_cond_broadcast(&head.changed);
-    wait_for(&head.has_ended, END_S);
-    stop_head();
-    wait_for(&head.has_ended, STOP_S);
-    if (!head.has_ended)
-        kill(head.pid, SIGKILL);
-    pthread_mutex_unlock(&head.lock);
-    pthread_join(head.thread, NULL);
-    head.pid = 0;
-    return 0;
 }
 
 /* ---- and its beginning ---- */
@@ -196,7 +207,7 @@ static int begin_head(bool no_shm, uint32_t n_nodes, uint32_t n_tasks, char *pro
 {
     const char *user = getenv("FENCEPOST_OPTIONS");
     char *pmirun = strdup(settings.pmirun), *options = NULL, *save = NULL, *argv[MAX_WORDS + 12];
-    char *word = NULL;
+    char *word;
     size_t n = 0;
     int rc = -1;
 
@@ -204,8 +215,7 @@ static int begin_head(bool no_shm, uint32_t n_nodes, uint32_t n_tasks, char *pro
     if (pmirun && asprintf(&options, "--step %s --launch%s -N %u -n %u --", user ? user : "",
                            no_shm ? "=fork --no-shm" : " fork", n_nodes, n_tasks) < 0)
         options = NULL;
-    if (options)
-        word = strtok_r(options, " \t\n", &save);
+    word = options ? strtok_r(options, " \t\n", &save) : NULL;
     for (; word && n < MAX_WORDS + 9; word = strtok_r(NULL, " \t\n", &save))
         argv[n++] = word;
     argv[n++] = program;

@@ -194,6 +194,7 @@ ends() {
     # What a rank does.
     step 3 -N 4 -n 4 --fencepost "$dir/rawpmi" exit 3 early
     err_has 'exited with status 3'
+    step 251 -n 1 --fencepost "$dir/rawpmi" exit 0 inited # srun's own would be 0
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 2 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' exit 5 inited"
     err_has 'rank 2 .* exited with status 5 after PMI init, without finalize'
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 1 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' die 9 inited"
