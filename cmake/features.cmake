@@ -4,7 +4,7 @@
 
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
-#     cmocka  python3  c++  pkg-config  mpich  openmpi  openshmem  slurm  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
+#     cmocka  python3  c++  pkg-config  mpich  openmpi  openshmem  slurm  spank  sodium  pmix  hwloc  ucx  ibverbs  qemu  fuse  abigail  doxygen  spin  callgrind
 #     gnuplot  perl  manlint  debhelper  lintian  rpm  chromium  clang-format  libfuzzer, and the peers of benchmarks: glib  uthash  absl  ck  lmdb  tinycdb  xxhash
 function(fencepost_find_features)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
@@ -35,6 +35,11 @@ function(fencepost_find_features)
     find_path(FENCEPOST_SLURM_PMI_H slurm/pmi.h)
     fencepost_feature(slurm "Slurm interop" "slurm-wlm munge libpmi2-0-dev libpmi0-dev" FENCEPOST_SRUN
         FENCEPOST_SLURMCTLD FENCEPOST_SLURMD FENCEPOST_MUNGED FENCEPOST_SLURM_PMI2_H FENCEPOST_SLURM_PMI_H)
+
+    find_path(FENCEPOST_SPANK_H slurm/spank.h)
+    find_path(FENCEPOST_MUNGE_H munge.h)
+    find_library(FENCEPOST_LIBMUNGE munge)
+    fencepost_feature(spank "srun --fencepost" "libslurm-dev libmunge-dev" FENCEPOST_SPANK_H FENCEPOST_MUNGE_H FENCEPOST_LIBMUNGE)
 
     find_program(FENCEPOST_MPICC_OPENMPI mpicc.openmpi)
     find_program(FENCEPOST_MPIEXEC_OPENMPI mpiexec.openmpi)

@@ -55,6 +55,7 @@ class Fencepost(CMakePackage):
             # MPI programs are built by the tests and by their users, not here.
             self.define("FENCEPOST_MPICC_MPICH", False),
             self.define("FENCEPOST_MPICC_OPENMPI", False),
+            self.define("FENCEPOST_SPANK_H", False),
             self.define("FENCEPOST_OSHCC", False),
         ]
         for variant, variable in self.found_by.items():

@@ -91,6 +91,20 @@ static void print_exit_codes(struct pmirun *pr)
     free(text);
 }
 
+/* --step, first, is for examples/slurm alone: srun starts the ranks. */
+static void parse(struct options *opt, int argc, char **argv)
+{
+    const bool step = argc > 1 && strcmp(argv[1], "--step") == 0;
+
+    options_parse(opt, argc - step, argv + step);
+    if (!step)
+        return;
+    if (opt->launch != LAUNCH_FORK || opt->n_hosts || opt->use_port || opt->n_apps != 1)
+        die(STATUS_USAGE, "srun starts the ranks: no option can say how, or on which hosts");
+    opt->launch = LAUNCH_STEP;
+    opt->stdin_rank = STDIN_NONE;
+}
+
 static struct pmirun run; /* large; every function is handed a pointer to it */
 
 /* However we end, by die() too: what has a name would outlive us. */
@@ -121,10 +135,10 @@ int main(int argc, char **argv)
     pr->by_pid.key = job_pid_of;
     pr->launch_tail = &pr->launch;
     pr->port.listener.fd = pr->input.src.fd = pr->port.diag_fd = -1;
-    if (argc == 2 && strcmp(argv[1], "--agent") == 0) {
-        agent_set_up(pr);
+    if ((argc == 2 || argc == 4) && strcmp(argv[1], "--agent") == 0) {
+        agent_set_up(pr, argv + 2);
     } else {
-        options_parse(&pr->opt, argc, argv);
+        parse(&pr->opt, argc, argv);
         if (pr->opt.as_hydra)
             signal(SIGINT, SIG_DFL); /* a shell has it ignored by what it starts with & */
         if (pr->opt.timeline)

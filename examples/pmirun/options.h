@@ -13,8 +13,16 @@
 #endif
 #define MAX_SPAWNED 1024u /* unless --max-procs says something else, a node */
 
-/* LAUNCH_SSH: by a template of ours (reach.c); LAUNCH_TEMPLATE: by the user's. */
-enum launch_kind { LAUNCH_HERE, LAUNCH_FORK, LAUNCH_SSH, LAUNCH_SRUN, LAUNCH_TEMPLATE };
+/* LAUNCH_SSH: by a template of ours (reach.c); LAUNCH_TEMPLATE: by the user's; LAUNCH_STEP: by
+ * Slurm, which starts the ranks too (multinode/step.h). */
+enum launch_kind {
+    LAUNCH_HERE,
+    LAUNCH_FORK,
+    LAUNCH_SSH,
+    LAUNCH_SRUN,
+    LAUNCH_TEMPLATE,
+    LAUNCH_STEP
+};
 enum link_kind { LINKS_ANY, LINKS_TCP, LINKS_UCX };
 /* What ranks use to find each other; local/way.h. */
 enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };

@@ -61,11 +61,18 @@ void guard_remove(struct pmirun *pr, pid_t rank)
 
 /* ---- in the guard ---- */
 
+/* Its group; a rank that Slurm has started may lead none. */
+static void kill_rank(pid_t pid)
+{
+    if (kill(-pid, SIGKILL) != 0)
+        kill(pid, SIGKILL);
+}
+
 static void kill_groups(const struct guard *g)
 {
     for (uint32_t i = 0; i < MAX_PID / 64; i++)
         for (uint64_t left = g->ranks[i]; left; left &= left - 1)
-            kill(-(pid_t)(64 * i + (uint32_t)__builtin_ctzll(left)), SIGKILL);
+            kill_rank((pid_t)(64 * i + (uint32_t)__builtin_ctzll(left)));
 }
 
 /* Is the variable in that process's environment? */

@@ -93,6 +93,6 @@ struct head_ops {
 
 /* multinode/: what main() calls. Exit when it cannot be done. */
 void head_set_up(struct pmirun *pr);
-void agent_set_up(struct pmirun *pr);
+void agent_set_up(struct pmirun *pr, char **args); /* args: see multinode/step.h */
 
 #endif

@@ -236,6 +236,11 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
         n_procs += req->cmds[i].maxprocs;
     if (pr->stopping || n_procs == 0)
         return -EINVAL;
+    if (pr->opt.launch == LAUNCH_STEP) {
+        say(pr, "spawn by %s: a step of Slurm starts no more processes; use pmirun --launch srun",
+            rank_name(pr, by, name));
+        return -ENOTSUP;
+    }
     err = check_number(pr, by, n_procs);
     if (err)
         return err;

@@ -12,6 +12,7 @@
 #include "nodes.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 #include "../local/launch.h"
 #include "../pmix/far.h"
 #include "links.h"
+#include "step.h"
 
 #define EARLY_BYTES (256u << 20) /* of frames for jobs that we do not know yet */
 
@@ -78,10 +80,14 @@ static bool parse_u32(const char *text, uint32_t *v)
     return !errno && end != text && !*end && x < UINT32_MAX;
 }
 
-static bool parse_node(const char *text, uint32_t *v)
+static bool parse_node(const struct agent *a, const char *text, uint32_t *v)
 {
     const char *id = strcmp(text, "srun") == 0 ? getenv("SLURM_PROCID") : text;
 
+    if (a->step) {
+        *v = step_node(a->step);
+        return strcmp(text, "step") == 0;
+    }
     return id && parse_u32(id, v);
 }
 
@@ -138,7 +144,7 @@ static void parse_boot(struct pmirun *pr, char *text)
         else if (strcmp(line, "secret") == 0)
             ok = parse_hex(value, self->secret, sizeof(self->secret)), seen |= 4;
         else if (strcmp(line, "node") == 0)
-            ok = parse_node(value, &a->node), seen |= 8;
+            ok = parse_node(a, value, &a->node), seen |= 8;
         else if (strcmp(line, "nodes") == 0)
             ok = parse_u32(value, &a->n_nodes), seen |= 16;
         else if (strcmp(line, "port") == 0)
@@ -194,9 +200,12 @@ static void start(struct pmirun *pr)
 {
     struct agent *a = &pr->nodes->agent;
     char *text = xrealloc(NULL, BOOT_BYTES);
-    const char *slurm = getenv("SLURMD_NODENAME");
+    const char *slurm = getenv("SLURMD_NODENAME"), *more;
 
     read_boot(text, BOOT_BYTES);
+    more = strstr(text, "\nend\n") + 5;
+    if (a->step)
+        step_told(pr, more, strlen(more));
     parse_boot(pr, text);
     sodium_memzero(text, BOOT_BYTES);
     free(text);
@@ -232,11 +241,15 @@ static void on_boot(struct pmirun *pr, struct source *src, uint32_t events)
     ssize_t n = read(src->fd, text, sizeof(text));
 
     (void)events;
+    if (n > 0 && pr->nodes->agent.step)
+        step_told(pr, text, (size_t)n);
     if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return;        /* nothing more is expected, and nothing of it is used */
     loop_del(pr, src); /* and it stays open: it is stdin */
     src->fd = -1;
-    if (!pr->nodes->agent.ending)
+    if (pr->nodes->agent.step)
+        step_left(pr);
+    else if (!pr->nodes->agent.ending)
         head_gone(pr);
 }
 
@@ -396,6 +409,8 @@ static void tell_ready(struct pmirun *pr)
     if (rc)
         die(STATUS_NODE, "agent: cannot listen at %s: %s", address, strerror(-rc));
     a->told = true;
+    if (a->step)
+        step_tell_ranks(pr);
     if (a->links != LINKS_TCP && ucx_start(pr) == 0)
         ucx = ucx_address(&ucx_len);
     m = agent_msg(pr, MSG_READY);
@@ -788,16 +803,21 @@ const struct agent_ops agent_ops = {
     .pmix = send_pmix,
 };
 
-void agent_set_up(struct pmirun *pr)
+void agent_set_up(struct pmirun *pr, char **args)
 {
     static struct nodes nodes;
 
     pr->nodes = &nodes;
+    if (args[0])
+        nodes.agent.step = step_join(args[0], args[1] ? args[1] : "");
     pr->node = &agent_node_ops;
     pr->agent = &agent_ops;
     net_init(pr, &agent_net_ops);
     job_note_inherited(pr);
-    launch_init(pr);
+    if (nodes.agent.step)
+        guard_start(pr);
+    else
+        launch_init(pr);
     loop_init(pr);
     start(pr);
 }

@@ -56,8 +56,9 @@ struct agent {
     struct early *early, **early_tail;
     size_t early_bytes;
     bool any_broken;
-    struct msg msg;   /* to the head, see agent_msg() */
-    struct msg frame; /* to another agent */
+    struct step *step; /* of Slurm, which starts our ranks; NULL: we do */
+    struct msg msg;    /* to the head, see agent_msg() */
+    struct msg frame;  /* to another agent */
 };
 
 /* orders.c: what the head tells it; false when it makes no sense */

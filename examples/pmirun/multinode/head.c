@@ -12,6 +12,7 @@
 #include "../local/spawn.h"
 #include "../local/way.h"
 #include "../pmix/far.h"
+#include "step.h"
 
 static struct node *node_of(struct pmirun *pr, const struct netconn *nc)
 {
@@ -54,7 +55,7 @@ static bool on_ready(struct pmirun *pr, struct node *node, struct msg_in *in)
         free(name);
         return false;
     }
-    if (pr->opt.launch == LAUNCH_SRUN && name[0]) {
+    if ((pr->opt.launch == LAUNCH_SRUN || pr->opt.launch == LAUNCH_STEP) && name[0]) {
         free(node->name);
         node->name = name;
     } else {
@@ -97,10 +98,12 @@ static bool on_started(struct pmirun *pr, struct rank *r, struct msg_in *in)
     r->job->n_live++;
     pr->n_live++;
     progress_count(pr, PROGRESS_STARTED);
-    r->out.remote = r->err.remote = true;
-    pr->output.n_streams += 2;
-    if (!output_begin(pr, r))
-        job_stop(pr, STATUS_OUTPUT);
+    if (pr->opt.launch != LAUNCH_STEP) { /* whose output is Slurm's */
+        r->out.remote = r->err.remote = true;
+        pr->output.n_streams += 2;
+        if (!output_begin(pr, r))
+            job_stop(pr, STATUS_OUTPUT);
+    }
     trace(pr, "%u:%u pid %u started on %s", r->job->number, r->number, pid,
           nodes_name(pr, r->node));
     return true;
@@ -312,7 +315,8 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     struct node *node = node_of(pr, nc);
     uint8_t what = n ? *(const uint8_t *)p : 0;
 
-    if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL)
+    if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL &&
+        !(what == MSG_RANKS && pr->opt.launch == LAUNCH_STEP))
         return false;
     node->heard = true;
     switch (what) {
@@ -332,6 +336,7 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_TIMES: return timeline_heard(pr, node->id, &in);
     case MSG_STUCK: return on_stuck(pr, &in);
     case MSG_SPAWN: return on_spawn(pr, node, &in);
+    case MSG_RANKS: return step_ranks(pr, node, &in);
     case MSG_HERE: return true;
     case MSG_FATAL:
     case MSG_STATUS: return on_status(pr, what, &in);

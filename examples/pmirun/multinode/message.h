@@ -9,7 +9,7 @@
 
 #include "../local/fields.h"
 
-#define BOOT_VERSION "2" /* in their first: to be raised with each change of messages */
+#define BOOT_VERSION "3" /* in their first: to be raised with each change of messages */
 /* of the lines that an agent reads from its stdin, at most: what an empty pipe takes,
  * unless its user has too many */
 #define BOOT_BYTES         65536u
@@ -37,6 +37,7 @@ enum message {
     MSG_STATUS,    /* u32 status: the job fails, and goes on */
     MSG_CHOSE,     /* u32 job, u32 MPI_*, text why, u32 1: not what its program needs */
     MSG_PMIX,      /* either way, and agent to agent: a piece of a message (pmix/far_nodes.c) */
+    MSG_RANKS,     /* u32 n, n u32: ranks that Slurm starts there (step.c) */
     MSG_TIMES,     /* u64 its clock, u32 n, n events (local/timeline.c) */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */

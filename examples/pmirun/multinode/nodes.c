@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "../pmix/far.h"
+#include "step.h"
 
 #define END_NS   (8 * NS_PER_S) /* for agents to end what is left of their ranks */
 #define REAP_NS  (2 * NS_PER_S) /* for ssh and srun to leave after their agents */
@@ -461,7 +462,7 @@ void nodes_ready(struct pmirun *pr, struct node *node)
     pr->nodes->head.start_ns = 0;
     pr->nodes->head.ask_ns = ask_next(pr);
     tell_setup(pr);
-    if (!tell_peers(pr)) {
+    if (!tell_peers(pr) || (pr->opt.launch == LAUNCH_STEP && !step_is_whole(pr))) {
         job_stop(pr, STATUS_NODE);
         return;
     }

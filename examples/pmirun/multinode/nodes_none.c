@@ -18,8 +18,8 @@ void head_set_up(struct pmirun *pr)
     refuse();
 }
 
-void agent_set_up(struct pmirun *pr)
+void agent_set_up(struct pmirun *pr, char **args)
 {
-    (void)pr;
+    (void)pr, (void)args;
     refuse();
 }

@@ -18,6 +18,7 @@
 #include "../local/way.h"
 #include "../pmix/far.h"
 #include "links.h"
+#include "step.h"
 
 static char **get_strings(struct msg_in *in, uint32_t *n)
 {
@@ -106,7 +107,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
         free(vars[i]);
     }
     free(vars);
-    if (ok && chdir(cwd) != 0) {
+    if (ok && !pr->nodes->agent.step && chdir(cwd) != 0) {
         say(pr, "%s: %s; stopping the job", cwd, strerror(errno));
         job_stop(pr, STATUS_NOEXEC);
     }
@@ -279,6 +280,11 @@ static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in 
         say(pr, "cannot start the job: %s; stopping", any_strerror(err));
         spawn_free_apps(plan->apps, plan->n_apps);
         job_stop(pr, STATUS_RESOURCES);
+        return;
+    }
+    if (pr->nodes->agent.step) {
+        step_adopt(pr, job);
+        agent_begin_exchange(pr, job);
         return;
     }
     err = put_all(pr, job, in);

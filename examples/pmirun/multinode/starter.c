@@ -29,6 +29,7 @@
 
 #include "../allocation.h"
 #include "../template.h"
+#include "step.h"
 
 #define AGAIN_NS NS_PER_S        /* between two tries to reach a host */
 #define TRY_S    10              /* for the first try, at most; each later one has twice as long */
@@ -149,27 +150,37 @@ static bool has_ended(const struct starter *s)
     return false;
 }
 
-/* The lines that an agent reads. A node's number, or that srun tells it. */
-static void write_bootstrap(struct pmirun *pr, struct starter *s)
+/* The lines that an agent reads. `node`: its number, or who tells it. */
+static char *bootstrap(const struct pmirun *pr, const char *node)
 {
     const struct channel_self *self = &pr->nodes->net.self;
     char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
          *text;
-    char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1], node[16], why[160];
+    char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1];
     static const char *const links[] = {"any", "tcp", "ucx"};
-    size_t n;
 
     sodium_bin2hex(secret, sizeof(secret), self->secret, CHANNEL_SECRET_BYTES);
     sodium_bin2hex(job, sizeof(job), self->job, CHANNEL_JOB_BYTES);
-    if (pr->opt.launch == LAUNCH_SRUN)
-        snprintf(node, sizeof(node), "srun");
-    else
-        snprintf(node, sizeof(node), "%u", s->first);
     text = xprintf("pmirun-agent " BOOT_VERSION
                    "\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence "
                    "%.0f\nport %u\nhead %s\n%send\n",
                    job, secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3,
                    pr->nodes->head.port, addresses, pr->nodes->head.sets);
+    sodium_memzero(secret, sizeof(secret));
+    free(addresses);
+    return text;
+}
+
+static void write_bootstrap(struct pmirun *pr, struct starter *s)
+{
+    char node[16], why[160], *text;
+    size_t n;
+
+    if (pr->opt.launch == LAUNCH_SRUN)
+        snprintf(node, sizeof(node), "srun");
+    else
+        snprintf(node, sizeof(node), "%u", s->first);
+    text = bootstrap(pr, node);
     n = strlen(text);
     if (!write_all(pr, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
@@ -177,9 +188,7 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
             nodes_lost(pr, &pr->nodes->head.nodes[i], why);
     }
     sodium_memzero(text, n);
-    sodium_memzero(secret, sizeof(secret));
     free(text);
-    free(addresses);
 }
 
 static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, const int in[2],
@@ -419,8 +428,11 @@ static struct starter *starter_of(const struct pmirun *pr, uint32_t node)
 
 bool starters_came(struct pmirun *pr, uint32_t node)
 {
-    struct starter *s = starter_of(pr, node);
+    struct starter *s;
 
+    if (pr->opt.launch == LAUNCH_STEP) /* slurmstepd has started it */
+        return true;
+    s = starter_of(pr, node);
     if (s->hung)
         return false;
     free_place(pr, s);
@@ -589,6 +601,10 @@ void starters_init(struct pmirun *pr, const char *self)
 
     h->self = self;
     h->sets = ucx_settings(pr);
+    if (pr->opt.launch == LAUNCH_STEP) {
+        step_begin(pr, bootstrap(pr, "step"));
+        return;
+    }
     h->wait_ns = pr->now_ns + (uint64_t)(pr->opt.wait_s * 1e9);
     h->n_starters = one ? 1 : pr->opt.n_nodes;
     h->starters = xrealloc(NULL, h->n_starters * sizeof(*h->starters));

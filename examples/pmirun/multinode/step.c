@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A step of Slurm, whose ranks others start; step.h. */
+#define _GNU_SOURCE
+#include "step.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nodes.h"
+
+#define NOWHERE UINT32_MAX /* the node of a rank that no agent has named */
+
+/* A rank that slurmstepd starts. */
+struct task {
+    struct source src; /* a pidfd, once slurmstepd has gone */
+    struct rank *rank; /* NULL: its job has not been told */
+    uint32_t number;
+    int fd; /* its PMI connection, until it is adopted */
+    pid_t pid;
+    bool exited;
+    int status; /* as waitpid() has it */
+};
+
+struct step {
+    uint32_t node;
+    struct task *tasks;
+    uint32_t n_tasks;
+    char line[64]; /* that has not come whole */
+    size_t len;
+};
+
+static void set_null(int fd)
+{
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null_fd >= 0)
+        dup2(null_fd, fd);
+    close(null_fd);
+}
+
+/* ---- an agent's ranks ---- */
+
+/* slurmstepd's own is that the kernel shall not end it when memory runs out. */
+static void be_mortal(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd >= 0 && write(fd, "0", 1) != 1)
+        errno = 0; /* it is not slurmstepd's child, then */
+    close(fd);
+}
+
+static bool parse_number(const char **text, uint32_t *v)
+{
+    char *end;
+    unsigned long x;
+
+    if (**text < '0' || **text > '9')
+        return false;
+    errno = 0;
+    x = strtoul(*text, &end, 10);
+    *text = end;
+    *v = (uint32_t)x;
+    return !errno && x < INT32_MAX;
+}
+
+static void add_task(struct step *s, uint32_t number, uint32_t fd)
+{
+    s->tasks = xrealloc(s->tasks, (s->n_tasks + 1) * sizeof(*s->tasks));
+    s->tasks[s->n_tasks++] = (struct task){.src.fd = -1, .number = number, .fd = (int)fd};
+}
+
+struct step *step_join(const char *node, const char *ranks)
+{
+    struct step *s = xrealloc(NULL, sizeof(*s));
+    uint32_t number, fd;
+    bool ok;
+
+    be_mortal();
+    memset(s, 0, sizeof(*s));
+    ok = parse_number(&node, &s->node) && !*node;
+    do {
+        ok = ok && parse_number(&ranks, &number) && *ranks++ == ':' && parse_number(&ranks, &fd) &&
+             fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0;
+        if (ok)
+            add_task(s, number, fd);
+    } while (ok && *ranks == ',' && ranks++);
+    if (!ok || *ranks)
+        die(STATUS_USAGE, "agent: its arguments are not NODE RANK:DESCRIPTOR,...: it is started by "
+                          "the plugin for Slurm, not by hand");
+    return s;
+}
+
+uint32_t step_node(const struct step *s)
+{
+    return s->node;
+}
+
+void step_tell_ranks(struct pmirun *pr)
+{
+    const struct step *s = pr->nodes->agent.step;
+    struct msg *m = agent_msg(pr, MSG_RANKS);
+
+    msg_u32(m, s->n_tasks);
+    for (uint32_t i = 0; i < s->n_tasks; i++)
+        msg_u32(m, s->tasks[i].number);
+    agent_tell(pr);
+    set_null(STDERR_FILENO); /* slurmstepd waits for its end, and the head hears what we say */
+}
+
+/* ---- what becomes of them ---- */
+
+static void begin_rank(struct pmirun *pr, struct task *t)
+{
+    struct rank *r = t->rank;
+
+    if (!r || !t->pid || r->state != RANK_WAITING)
+        return;
+    r->pid = t->pid;
+    r->state = RANK_RUNNING;
+    r->job->n_launched++;
+    r->job->n_live++;
+    pr->n_live++;
+    guard_add(pr, r->pid);
+    timeline_rank(pr, r, TIMELINE_LAUNCH, 0);
+    pr->agent->started(pr, r);
+    if (r->job->n_launched == r->job->n_local)
+        pr->agent->launched(pr, r->job);
+}
+
+static void end_rank(struct pmirun *pr, struct task *t)
+{
+    siginfo_t si = {0};
+
+    loop_close(pr, &t->src);
+    if (!t->rank || !t->exited || t->rank->state != RANK_RUNNING)
+        return;
+    si.si_code = WIFEXITED(t->status) ? CLD_EXITED : WCOREDUMP(t->status) ? CLD_DUMPED : CLD_KILLED;
+    si.si_status = WIFEXITED(t->status) ? WEXITSTATUS(t->status) : WTERMSIG(t->status);
+    job_rank_exited(pr, t->rank, &si);
+}
+
+static void heard(struct pmirun *pr, struct step *s, const char *line)
+{
+    bool begins = strncmp(line, "task ", 5) == 0;
+    uint32_t number, value;
+    struct task *t = NULL;
+    const char *p = line + 5;
+
+    if ((begins || strncmp(line, "exit ", 5) == 0) && parse_number(&p, &number) && *p++ == ' ' &&
+        parse_number(&p, &value) && !*p)
+        for (uint32_t i = 0; i < s->n_tasks && !t; i++)
+            if (s->tasks[i].number == number)
+                t = &s->tasks[i];
+    if (!t || (begins ? t->pid || !value : !t->pid || t->exited)) {
+        trace(pr, "slurmstepd says \"%s\"", line);
+        return;
+    }
+    if (begins) {
+        t->pid = (pid_t)value;
+        begin_rank(pr, t);
+    } else {
+        t->exited = true;
+        t->status = (int)value;
+        end_rank(pr, t);
+    }
+}
+
+void step_told(struct pmirun *pr, const char *text, size_t n)
+{
+    struct step *s = pr->nodes->agent.step;
+
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '\n') {
+            s->line[s->len] = '\0';
+            s->len = 0;
+            heard(pr, s, s->line);
+        } else if (s->len < sizeof(s->line) - 1) {
+            s->line[s->len++] = text[i];
+        }
+    }
+}
+
+/* It has ended, and nobody says how. */
+static void on_ended(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    struct task *t = (struct task *)src;
+
+    (void)events;
+    t->exited = true;
+    t->status = SIGKILL;
+    end_rank(pr, t);
+}
+
+/* Nobody reaps it for us any more. */
+static void watch(struct pmirun *pr, struct task *t)
+{
+    int fd = (int)syscall(SYS_pidfd_open, t->pid, 0);
+
+    t->src = (struct source){on_ended, fd};
+    if (fd < 0 || loop_add(pr, &t->src, EPOLLIN) != 0)
+        on_ended(pr, &t->src, 0);
+}
+
+void step_left(struct pmirun *pr)
+{
+    struct step *s = pr->nodes->agent.step;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_tasks; i++) {
+        struct task *t = &s->tasks[i];
+
+        if (t->exited)
+            continue;
+        n++;
+        if (t->pid)
+            watch(pr, t);
+    }
+    if (n == 0 || pr->nodes->agent.ending)
+        return;
+    if (!pr->nodes->agent.told)
+        die(STATUS_NODE, "agent: slurmstepd has ended before its tasks");
+    say(pr, "slurmstepd has ended before %u of its %u tasks; stopping the job", n, s->n_tasks);
+    job_stop(pr, STATUS_NODE);
+}
+
+static struct rank *find_rank(struct job *job, uint32_t number)
+{
+    for (uint32_t i = 0; i < job->n_local; i++)
+        if (job->ranks[i].number == number)
+            return &job->ranks[i];
+    return NULL;
+}
+
+void step_adopt(struct pmirun *pr, struct job *job)
+{
+    struct step *s = pr->nodes->agent.step;
+    int err = 0;
+
+    for (uint32_t i = 0; i < s->n_tasks && !err; i++) {
+        struct task *t = &s->tasks[i];
+
+        t->rank = find_rank(job, t->number);
+        if (!t->rank || t->rank->conn)
+            err = -EPROTO;
+        else
+            err = pmi_attach(pr, t->rank, t->fd);
+    }
+    if (err) {
+        say(pr, "cannot serve the step's ranks: %s; stopping the job", any_strerror(err));
+        job_stop(pr, STATUS_RESOURCES);
+        return;
+    }
+    for (uint32_t i = 0; i < s->n_tasks; i++) {
+        begin_rank(pr, &s->tasks[i]);
+        end_rank(pr, &s->tasks[i]);
+    }
+}
+
+/* ---- the head ---- */
+
+static void on_srun(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    char text[64];
+    ssize_t n = read(src->fd, text, sizeof(text));
+
+    (void)events;
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return;
+    loop_close(pr, src);
+    if (pr->nodes->head.ending)
+        return;
+    trace(pr, "srun has ended");
+    job_stop(pr, STATUS_SIGNAL + SIGHUP);
+}
+
+void step_begin(struct pmirun *pr, char *lines)
+{
+    static struct source srun;
+    struct job *job = pr->jobs;
+    size_t n = strlen(lines);
+
+    job->way = MPI_PMI;
+    job->way_why = xprintf("srun starts the ranks");
+    for (uint32_t i = 0; i < job->n_ranks; i++)
+        job->node_of[i] = NOWHERE;
+    if (write(STDOUT_FILENO, lines, n) != (ssize_t)n)
+        die(STATUS_OUTPUT, "cannot tell srun's plugin what agents need: %s", strerror(errno));
+    set_null(STDOUT_FILENO);
+    sodium_memzero(lines, n);
+    free(lines);
+    srun = (struct source){on_srun, STDIN_FILENO};
+    if (loop_add(pr, &srun, EPOLLIN) != 0)
+        die(STATUS_RESOURCES, "its stdin is to be a connection to srun");
+}
+
+bool step_ranks(struct pmirun *pr, const struct node *node, struct msg_in *in)
+{
+    struct job *job = pr->jobs;
+    uint32_t n = get_count(in, 4);
+
+    if (!job->node_of || node->ready || n == 0)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t rank = get_u32(in);
+
+        if (in->bad || rank >= job->n_ranks || job->node_of[rank] != NOWHERE)
+            return false;
+        job->node_of[rank] = job->ranks[rank].node = node->id;
+    }
+    return !in->left;
+}
+
+bool step_is_whole(struct pmirun *pr)
+{
+    const struct job *job = pr->jobs;
+
+    for (uint32_t i = 0; i < job->n_ranks; i++)
+        if (job->node_of[i] == NOWHERE) {
+            say(pr, "no node has rank %u of the step", i);
+            return false;
+        }
+    return true;
+}

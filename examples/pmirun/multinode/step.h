@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A step of Slurm: srun and slurmstepd start the ranks, we serve them. The plugin of
+ * examples/slurm starts a head beside srun (`pmirun --step OPTION... PROGRAM`) and on each node an
+ * agent (`pmirun --agent NODE RANK:FD,...`), which has its ranks' PMI connections from before they
+ * were forked.
+ *
+ * The head prints the lines that agents read to its stdout, for the plugin to carry them there. Its
+ * stdin ends with srun. An agent reads them from its stdin, and behind them what slurmstepd sees of
+ * the ranks, until slurmstepd ends:
+ *     task RANK PID         it has been forked
+ *     exit RANK STATUS      and has ended, with waitpid()'s status
+ */
+#ifndef PMIRUN_STEP_H
+#define PMIRUN_STEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct job;
+struct msg_in;
+struct node;
+struct pmirun;
+struct step;
+
+/* In an agent. step_join() exits when the arguments make no sense. */
+struct step *step_join(const char *node, const char *ranks);
+uint32_t step_node(const struct step *s);
+void step_told(struct pmirun *pr, const char *text, size_t n); /* by slurmstepd */
+void step_left(struct pmirun *pr);                             /* slurmstepd has ended */
+void step_tell_ranks(struct pmirun *pr);                       /* the head, which are here */
+void step_adopt(struct pmirun *pr, struct job *job);           /* serves its ranks */
+
+/* In the head: takes `lines`. And: MSG_RANKS of a node. */
+void step_begin(struct pmirun *pr, char *lines);
+bool step_ranks(struct pmirun *pr, const struct node *node, struct msg_in *in);
+bool step_is_whole(struct pmirun *pr); /* has each rank its node? */
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * slurmstepd's side: the agent of a node. Its parent ends at once, so that it belongs to nobody:
+ * slurmstepd ends what it finds below itself when its own tasks have ended, and other nodes may
+ * need this agent then. It ends when the head says so, or is gone; or, with its ranks, when
+ * slurmstepd is.
+ *
+ * The agent has its stdin from us: first what the head has printed, written there by the child
+ * before it becomes the agent; then a line for each task that begins or ends.
+ */
+#define _GNU_SOURCE
+#include "plugin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/close_range.h>
+
+#define AGENT_MS 15000 /* for the child to become the agent */
+
+/* What could not be done, for who reads srun's output. */
+enum stage { FINE, RESOURCES, USER, VARIABLE, CREDENTIAL, EXEC, STAGES };
+
+struct failure {
+    int stage, err;
+};
+
+struct rank_ends {
+    uint32_t number;
+    int task, agent;
+};
+
+static struct {
+    struct failure failure;
+    struct rank_ends *ranks;
+    uint32_t n_ranks, n_tasks; /* of this node, and of all */
+    uint32_t node;
+    int control; /* the other end of the agent's stdin */
+} step = {.control = -1};
+
+/* ---- the child ---- */
+
+static void fail(int to, int stage, int err) __attribute__((noreturn));
+
+static void fail(int to, int stage, int err)
+{
+    const struct failure f = {stage, err};
+
+    if (write(to, &f, sizeof(f)) != sizeof(f))
+        _exit(2);
+    _exit(1);
+}
+
+/* For good: no id of ours is root's any more, unless the user is. */
+static bool become_user(void)
+{
+    const uid_t uid = geteuid();
+    const gid_t gid = getegid();
+
+    prctl(PR_SET_DUMPABLE, 0); /* the user shall not look into slurmstepd's memory */
+    return setresgid(gid, gid, gid) == 0 && setresuid(uid, uid, uid) == 0 &&
+           (uid == 0 || setuid(0) != 0);
+}
+
+/* As a program finds them that a shell starts. */
+static void reset_signals(void)
+{
+    sigset_t none;
+
+    for (int sig = 1; sig < NSIG; sig++)
+        signal(sig, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* "RANK:DESCRIPTOR,..." of all ranks here. */
+static char *list_ranks(void)
+{
+    char *list = malloc(24 * (size_t)step.n_ranks + 1), *p = list;
+
+    for (uint32_t i = 0; list && i < step.n_ranks; i++)
+        p += sprintf(p, "%s%u:%d", i ? "," : "", step.ranks[i].number, step.ranks[i].agent);
+    return list;
+}
+
+/* Becomes the agent. Whatever it reads that the user has written, it reads as the user. */
+static void be_agent(spank_t spank, int in, int say) __attribute__((noreturn));
+
+static void be_agent(spank_t spank, int in, int say)
+{
+    char *credential, *text, *list = list_ranks(), node[16], flag[] = "--agent",
+                             path[] = "PATH=/usr/local/bin:/usr/bin:/bin",
+                             *pmirun = strdup(settings.pmirun);
+    char *argv[] = {pmirun, flag, node, list, NULL}, *env[] = {path, NULL};
+    const char *why;
+    int null_fd;
+
+    if (!become_user())
+        fail(say, USER, errno);
+    reset_signals();
+    credential = malloc(CREDENTIAL_BYTES);
+    if (!credential || !list || !pmirun)
+        fail(say, RESOURCES, ENOMEM);
+    if (spank_getenv(spank, CREDENTIAL_VARIABLE, credential, CREDENTIAL_BYTES) != ESPANK_SUCCESS)
+        fail(say, VARIABLE, ENOENT);
+    text = credential_open(credential, &why);
+    if (!text) {
+        dprintf(STDERR_FILENO, "fencepost: MUNGE: %s\n", why);
+        fail(say, CREDENTIAL, EACCES);
+    }
+    if (send(step.control, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+        (ssize_t)strlen(text))
+        fail(say, RESOURCES, errno);
+    snprintf(node, sizeof(node), "%u", step.node);
+    null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null_fd < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(null_fd, STDOUT_FILENO) < 0 ||
+        syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) != 0 || chdir("/") != 0)
+        fail(say, RESOURCES, errno);
+    for (uint32_t i = 0; i < step.n_ranks; i++)
+        if (fcntl(step.ranks[i].agent, F_SETFD, 0) != 0)
+            fail(say, RESOURCES, errno);
+    execve(pmirun, argv, env);
+    fail(say, EXEC, errno);
+}
+
+/* ---- slurmstepd, before it forks its tasks ---- */
+
+static int make_sockets(spank_t spank)
+{
+    int p[2];
+
+    step.ranks = calloc(step.n_ranks, sizeof(*step.ranks));
+    if (!step.ranks)
+        return ENOMEM;
+    for (uint32_t i = 0; i < step.n_ranks; i++)
+        step.ranks[i] = (struct rank_ends){.task = -1, .agent = -1};
+    for (uint32_t i = 0; i < step.n_ranks; i++) {
+        struct rank_ends *r = &step.ranks[i];
+
+        if (spank_get_item(spank, S_JOB_LOCAL_TO_GLOBAL_ID, i, &r->number) != ESPANK_SUCCESS)
+            return EINVAL;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p) != 0)
+            return errno;
+        r->task = p[0];
+        r->agent = p[1];
+    }
+    return 0;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Forks it, and waits until it has become pmirun. */
+static struct failure fork_agent(spank_t spank)
+{
+    int control[2] = {-1, -1}, say[2] = {-1, -1};
+    struct failure f = {FINE, 0};
+    pid_t pid = -1;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) == 0 &&
+        pipe2(say, O_CLOEXEC) == 0) {
+        step.control = control[0];
+        pid = fork();
+    }
+    if (pid == 0) {
+        setsid();
+        pid = fork();
+        if (pid == 0)
+            be_agent(spank, control[1], say[1]);
+        if (pid < 0)
+            fail(say[1], RESOURCES, errno);
+        _exit(0);
+    }
+    if (pid < 0)
+        f = (struct failure){RESOURCES, errno};
+    close_fd(&control[1]);
+    close_fd(&say[1]);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (pid > 0 && poll(&(struct pollfd){.fd = say[0], .events = POLLIN}, 1, AGENT_MS) <= 0)
+        f = (struct failure){EXEC, ETIMEDOUT};
+    else if (pid > 0 && read(say[0], &f, sizeof(f)) != sizeof(f))
+        f = (struct failure){FINE, 0}; /* its end was closed by execve() */
+    close_fd(&say[0]);
+    return f;
+}
+
+int stepd_begin(spank_t spank)
+{
+    int err;
+
+    (void)spank_get_item(spank, S_JOB_NODEID, &step.node);
+    (void)spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &step.n_ranks);
+    (void)spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &step.n_tasks);
+    err = make_sockets(spank);
+    step.failure = err ? (struct failure){RESOURCES, err} : fork_agent(spank);
+    for (uint32_t i = 0; step.ranks && i < step.n_ranks; i++)
+        close_fd(&step.ranks[i].agent);
+    if (step.failure.stage != FINE)
+        close_fd(&step.control);
+    (void)spank_unsetenv(spank, CREDENTIAL_VARIABLE);
+    return 0;
+}
+
+/* ---- in a task ---- */
+
+static void explain(void)
+{
+    static const char *const stages[STAGES] = {
+        [RESOURCES] = "no descriptors or process for the agent",
+        [USER] = "the agent cannot become the user",
+        [VARIABLE] = "no " CREDENTIAL_VARIABLE " from srun: has plugstack.conf there our line?",
+        [CREDENTIAL] = "MUNGE refuses the step's secret",
+        [EXEC] = "the agent cannot be executed",
+    };
+    const struct failure *f = &step.failure;
+    const char *what = f->stage > 0 && f->stage < STAGES ? stages[f->stage] : "no agent";
+
+    dprintf(STDERR_FILENO, "fencepost: node %u: %s: %s: %s\n", step.node, what, settings.pmirun,
+            strerror(f->err));
+}
+
+static void set_number(spank_t spank, const char *name, uint32_t v)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", v);
+    (void)spank_setenv(spank, name, text, 1);
+}
+
+/* Open MPI 4 comes to our libpmi by its component for Flux; it takes the job's number as its own,
+ * but for two bits. */
+static void set_openmpi(spank_t spank)
+{
+    uint32_t job = 0, id = 0;
+
+    (void)spank_get_item(spank, S_JOB_ID, &job);
+    (void)spank_get_item(spank, S_JOB_STEPID, &id);
+    set_number(spank, "FLUX_JOB_ID", (job * 2654435761u + id) & 0x7fff7fff);
+    (void)spank_setenv(spank, "FLUX_PMI_LIBRARY_PATH", settings.libpmi, 1);
+}
+
+int stepd_task(spank_t spank)
+{
+    static const char *const stale[] = {"PMI_PORT", "PMI_ID", "PMI_JOBID", "PMI_SPAWNED",
+                                        CREDENTIAL_VARIABLE};
+    int local = -1;
+
+    (void)spank_get_item(spank, S_TASK_ID, &local);
+    if (step.failure.stage == FINE && (local < 0 || (uint32_t)local >= step.n_ranks))
+        step.failure = (struct failure){RESOURCES, EINVAL};
+    if (step.failure.stage == FINE && fcntl(step.ranks[local].task, F_SETFD, 0) != 0)
+        step.failure = (struct failure){RESOURCES, errno};
+    if (step.failure.stage != FINE) {
+        if (local <= 0) /* once a node */
+            explain();
+        _exit(1);
+    }
+    for (size_t i = 0; i < sizeof(stale) / sizeof(stale[0]); i++)
+        (void)spank_unsetenv(spank, stale[i]);
+    set_number(spank, "PMI_FD", (uint32_t)step.ranks[local].task);
+    set_number(spank, "PMI_RANK", step.ranks[local].number);
+    set_number(spank, "PMI_SIZE", step.n_tasks);
+    set_number(spank, "MPI_LOCALRANKID", (uint32_t)local);
+    set_number(spank, "MPI_LOCALNRANKS", step.n_ranks);
+    set_openmpi(spank);
+    return 0;
+}
+
+/* ---- slurmstepd, as root ---- */
+
+/* A line for the agent: two numbers of Slurm's. One that does not read, or is gone, is not waited
+ * for. */
+static void tell(const char *what, uint32_t rank, int value)
+{
+    char line[64];
+    int n = snprintf(line, sizeof(line), "%s %u %d\n", what, rank, value);
+
+    if (step.control >= 0)
+        (void)!send(step.control, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Of the task that a callback is about; NULL: there is no agent. */
+static struct rank_ends *ends_of(spank_t spank)
+{
+    int local = -1;
+
+    (void)spank_get_item(spank, S_TASK_ID, &local);
+    return step.control >= 0 && local >= 0 && (uint32_t)local < step.n_ranks ? &step.ranks[local]
+                                                                             : NULL;
+}
+
+int stepd_forked(spank_t spank)
+{
+    struct rank_ends *r = ends_of(spank);
+    pid_t pid = 0;
+
+    if (!r || spank_get_item(spank, S_TASK_PID, &pid) != ESPANK_SUCCESS)
+        return 0;
+    close_fd(&r->task); /* all tasks have been forked */
+    tell("task", r->number, pid);
+    return 0;
+}
+
+int stepd_exited(spank_t spank)
+{
+    const struct rank_ends *r = ends_of(spank);
+    int status = 0;
+
+    if (r && spank_get_item(spank, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS)
+        tell("exit", r->number, status);
+    return 0;
+}
+
+int stepd_end(void)
+{
+    close_fd(&step.control); /* by which the agent sees that we have ended */
+    return 0;
+}

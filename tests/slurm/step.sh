@@ -1,0 +1,241 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# step.sh serves|refuses|ends PLUGIN PMIRUN RAWPMI LIBRARIES PROGRAMS
+#
+# Steps of `srun --fencepost` on a cluster of four nodes on loopback.
+#   serves   clients of PMI-1, PMI-2 and MPI; without the option nothing of ours runs; the agent is the user's
+#   refuses  values of the option and of the environment; a plugin that cannot start its pmirun
+#   ends     ranks, srun, head, agent and slurmstepd that end badly: the step ends, and nothing is left
+set -u
+export LC_ALL=C
+[ $# = 6 ] || { sed -n 's/^# \(step.sh .*\)/usage: \1/p' "$0" >&2; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -z "${STEP_DIR-}" ]; then # plugstack.conf takes no blanks in a path, and other users must get there
+    dir=$(mktemp -d) || exit 1
+    trap 'rm -rf "$dir"' EXIT
+    trap 'exit 1' HUP INT TERM
+    chmod 755 "$dir"
+    STEP_DIR=$dir "$here/../interop/slurm/cluster" run -N 4 "$dir/cluster" -- \
+        salloc -Q -N 4 --ntasks-per-node=8 bash "$0" "$@" &
+    trap 'kill -TERM $!; wait; exit 1' HUP INT TERM
+    wait $!
+    exit $?
+fi
+unset SLURM_NTASKS_PER_NODE # of the allocation, not of steps
+dir=$STEP_DIR group=$1 programs=$6
+cp "$2" "$dir/fencepost.so" && cp "$3" "$dir/pmirun" && cp "$4" "$dir/rawpmi" && cp -L "$5"/lib*.so.0 "$dir" || exit 1
+plugstack=$(dirname "$SLURM_CONF")/plugstack.conf
+failed=0 n=0
+mark=$(($$ + 100000)).25 # a sleep of a length that nobody else uses
+
+plug() { # [pmirun]
+    echo "required $dir/fencepost.so pmirun=${1-$dir/pmirun} libpmi=$dir/libpmi.so.0 munge=$(dirname "$SLURM_CONF")/munge/run/socket" > "$plugstack"
+}
+fail() {
+    echo "FAIL: $*"
+    sed 's/^/    out: /' "$dir/out" 2> /dev/null | cut -c1-200 | head -20
+    sed 's/^/    err: /' "$dir/err" 2> /dev/null | cut -c1-200 | head -20
+    failed=1
+}
+# step STATUS ARGUMENT...: of srun; its output goes to $dir/out and $dir/err
+step() {
+    local want=$1 got
+    shift
+    n=$((n + 1))
+    timeout -k 5 100 "${as[@]}" srun --overlap "$@" > "$dir/out" 2> "$dir/err" < /dev/null
+    got=$?
+    is_status "$got" "$want" || fail "srun $*: status $got, not $want"
+    [ -z "${STEP_TIMES-}" ] || echo "$SECONDS s: $*" | cut -c1-150
+}
+is_status() { [ "$1" = "$2" ] || { [ "$2" = bad ] && [ "$1" != 0 ] && [ "$1" != 124 ]; }; } # bad: none of the ranks', and no limit of time
+as=()
+begin() { # ARGUMENT...: in the background; done_with STATUS
+    n=$((n + 1))
+    timeout -k 5 100 srun --overlap "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
+    limit=$!
+}
+done_with() {
+    local got
+    wait "$limit"
+    got=$?
+    is_status "$got" "$1" || fail "$what: status $got, not $1"
+}
+out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
+err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
+err_empty() { [ ! -s "$dir/err" ] || fail "stderr is not empty"; }
+soon() { # COMMAND...: whether it succeeds within a minute
+    local i
+    for ((i = 0; i < 600; i++)); do
+        "$@" && return
+        sleep 0.1
+    done
+    return 1
+}
+no_process() { ! pgrep -f "^($dir/(pmirun|rawpmi)|sleep $mark)" > /dev/null; }
+nothing_left() {
+    soon no_process || fail "$1: left behind: $(pgrep -af "^$dir/|^sleep $mark")"
+}
+
+serves() {
+    local value
+    # Not asked: srun has no such option, and a rank no PMI.
+    : > "$plugstack"
+    step bad --fencepost -n 1 true
+    plug
+    step 0 -N 4 -n 4 sh -c "echo fd=\${PMI_FD-none}; pgrep -f '^$dir/pmirun'; true"
+    [ "$(sort -u "$dir/out")" = fd=none ] || fail "without the option"
+    err_empty
+
+    # The drop-ins, Gets from the table and by socket.
+    for value in "" =shm =no-shm; do
+        for wire in 1 2; do
+            LD_LIBRARY_PATH=$dir step 0 -N 4 -n 8 --fencepost$value "$programs/who_answers" $wire
+            case $value in =no-shm) out_has '^answered by socket$' ;; *) out_has '^answered by shm$' ;; esac
+            err_empty
+        done
+    done
+    # Both wires, names, hints, Ring; ranks by turns on the nodes; on one node; through a list of variables.
+    step 0 -N 4 -n 8 -m cyclic --fencepost "$programs/client_session" --wire 1 --names --pipeline
+    step 0 -N 4 -n 8 --fencepost "$programs/client_session" --wire 2 --names --node --ring --pipeline
+    step 0 -N 4 -n 8 --fencepost "$dir/rawpmi" hints
+    LD_LIBRARY_PATH=$dir step 0 -N 1 -n 3 --fencepost --export=LD_LIBRARY_PATH "$programs/who_answers" 2
+    out_has '^answered by shm$'
+    # MPICH and Open MPI.
+    step 0 -N 2 -n 4 --fencepost "$programs/hello" 4
+    out_has '^hello ok size=4$'
+    step 0 -N 2 -n 4 -m cyclic --fencepost=no-shm "$programs/ring"
+    out_has '^ring ok size=4$'
+    step 0 -N 1 -n 2 --fencepost "$programs/hello_openmpi" 2
+    out_has '^hello ok size=2$'
+    OMPI_MCA_btl=self,tcp step 0 -N 2 -n 2 --fencepost "$programs/hello_openmpi" 2 # names of its shared memory are a host's, where one is all nodes
+    out_has '^hello ok size=2$'
+    # The secret is nowhere in a rank, and the agent is the user's: its ids, its groups.
+    as=(env -i "PATH=$PATH" "SLURM_CONF=$SLURM_CONF" setpriv --reuid=65534 --regid=65534 --clear-groups) # outside our allocation
+    step 0 -D / -N 2 -n 2 --fencepost sh -c "env | grep SLURM_FENCEPOST; for p in \$(pgrep -f '^$dir/pmirun --agent'); do
+        grep -h -e '^Uid' -e '^Gid' -e '^Groups' /proc/\$p/status; done; sleep 1"
+    as=()
+    ! grep -q -v -e '^Uid:.65534.65534.65534.65534$' -e '^Gid:.65534.65534.65534.65534$' -e '^Groups:.65534 $' "$dir/out" && out_has '^Uid' || fail "agents of nobody"
+    nothing_left serves
+}
+
+refuses() {
+    plug
+    for value in bad shm,no-shm SHM "shm no-shm" "$(printf '%1000s' x)"; do
+        step bad -n 2 "--fencepost=$value" "$dir/rawpmi" pgf
+        err_has '^srun: error: --fencepost takes nothing, shm or no-shm, not "'
+    done
+    for value in '--hosts a,b' '--' 'a.out' '--unknown' '--stall-timeout x' '-n' "$(printf -- '-v %.0s' {1..65})"; do
+        FENCEPOST_OPTIONS=$value step bad -n 2 --fencepost "$dir/rawpmi" pgf
+        err_has 'pmirun: \|FENCEPOST_OPTIONS has more than'
+    done
+    FENCEPOST_OPTIONS="$(printf -- '-l %.0s' {1..62}) --timeline $dir/job.json" step 0 -n 2 --fencepost=no-shm "$dir/rawpmi" pgf
+    grep -q '"fence' "$dir/job.json" || fail "no timeline"
+    MPIEXEC_TIMEOUT=abc step bad -n 2 --fencepost "$dir/rawpmi" pgf
+    err_has 'pmirun: MPIEXEC_TIMEOUT'
+    SLURM_FENCEPOST=$(printf '%200000s' x | head -c 100000) step 0 -n 2 --fencepost "$dir/rawpmi" pgf # it is srun's to set
+    step 0 -n 2 --export=ALL,SLURM_FENCEPOST=MUNGE:nonsense: --fencepost "$dir/rawpmi" pgf
+    # A pmirun that is not there, is none, is missing on the nodes, or ends there; a munged that is not there.
+    plug /nonexistent/pmirun
+    step bad -n 2 --fencepost "$dir/rawpmi" pgf
+    err_has 'cannot start /nonexistent/pmirun'
+    sed -i 's/required/optional/' "$plugstack"
+    step bad -n 2 --fencepost "$dir/rawpmi" pgf
+    err_has 'fencepost: node 0: no SLURM_FENCEPOST from srun'
+    plug /bin/true
+    step bad -n 2 --fencepost "$dir/rawpmi" pgf
+    err_has '/bin/true does not begin'
+    printf '#!/bin/sh\n[ "$1" = --step ] || exit 3\n[ ! -e "%s/once" ] || rm "$0"\nexec "%s/pmirun" "$@"\n' "$dir" "$dir" > "$dir/shim"
+    chmod 755 "$dir/shim"
+    plug "$dir/shim"
+    FENCEPOST_OPTIONS='--start-timeout 1' step bad -N 2 -n 2 --fencepost sleep "$mark"
+    err_has 'no answer within 1 s'
+    err_has 'its PMI server has ended: ending the step'
+    touch "$dir/once"
+    FENCEPOST_OPTIONS='--start-timeout 1' step bad -N 2 -n 2 --fencepost sleep "$mark"
+    err_has 'fencepost: node 1: the agent cannot be executed: .*/shim: No such file or directory'
+    plug
+    sed -i 's/munge=.*/munge=\/nonexistent/' "$plugstack"
+    step bad -n 2 --fencepost "$dir/rawpmi" pgf
+    err_has 'MUNGE does not take'
+    plug
+    sed -i 's/$/ wrong=1/' "$plugstack"
+    step bad -n 1 true
+    err_has 'plugstack.conf: "wrong=1" is none of'
+    # What the plugin alone calls, called by hand.
+    for value in 'x 0:0' '0 0' '0 0:99' '0 0:0,' '0 :0' '0 0:0x' '0 -1:0' '0 99999999999:0'; do
+        "$dir/pmirun" --agent $value > "$dir/out" 2> "$dir/err" < /dev/null
+        [ $? = 2 ] || fail "pmirun --agent $value"
+        err_has 'its arguments are not NODE RANK:DESCRIPTOR'
+    done
+    for value in '-n 1' '--launch fork --hosts a -n 1' '--launch fork --pmi-port -n 1' '--launch fork -n 1 true :'; do
+        "$dir/pmirun" --step $value true > "$dir/out" 2> "$dir/err" < /dev/null
+        [ $? = 2 ] || fail "pmirun --step $value"
+        err_has 'srun starts the ranks: no option can say how'
+    done
+    true | timeout 60 "$dir/pmirun" --step --launch fork -n 2 true > "$dir/out" 2> "$dir/err" # srun is gone
+    [ $? = 129 ] || fail "pmirun --step without srun"
+    nothing_left refuses
+}
+
+stepds() { # of our steps
+    local p
+    for p in $(pgrep -f "^slurmstepd: \\[$SLURM_JOB_ID\\.[0-9]*\\]"); do
+        grep -qzxF "SLURM_CONF=$SLURM_CONF" "/proc/$p/environ" 2> /dev/null && echo "$p"
+    done
+}
+run_all() { # 8 ranks, and their servers
+    [ "$(pgrep -fc "^$dir/rawpmi")" = 8 ] && [ "$(pgrep -fc "^$dir/pmirun --agent")" = 4 ] && [ "$(stepds | wc -l)" = 4 ]
+}
+first() { head -n 1; }
+
+ends() {
+    local victim
+    plug
+    # What a rank does.
+    step 3 -N 4 -n 4 --fencepost "$dir/rawpmi" exit 3 early
+    err_has 'exited with status 3'
+    step 251 -n 1 --fencepost "$dir/rawpmi" exit 0 inited # srun's own would be 0
+    step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 2 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' exit 5 inited"
+    err_has 'rank 2 .* exited with status 5 after PMI init, without finalize'
+    step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 1 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' die 9 inited"
+    err_has 'rank 1 .* died of signal 9'
+    step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 3 ] || exec '$dir/rawpmi' pgf; exit 0" # never asks: the others wait for it
+    err_has 'rank 3 .* has ended without PMI init'
+    step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 0 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' abort 7"
+    err_has 'rank 0 .* aborted with code 7'
+    step 0 -N 1 -n 2 --fencepost "$dir/rawpmi" spawn 1 /bin/true
+    err_has 'a step of Slurm starts no more processes'
+    step 0 -N 4 -n 4 --fencepost true
+    nothing_left ranks
+    # What is done to the step, while ranks that have finalized sleep.
+    for victim in scancel srun head agent slurmstepd; do
+        what=$victim
+        begin -N 4 -n 8 --fencepost "$dir/rawpmi" sleep
+        if ! soon run_all; then
+            fail "$victim: $(pgrep -af "^$dir/")"
+            kill "$limit"
+            return
+        fi
+        case $victim in
+        scancel) scancel "$(tr '\0' ' ' < "/proc/$(stepds | first)/cmdline" | sed 's/.*\[\(.*\)\].*/\1/')" ;;
+        srun) kill -9 "$(pgrep -P "$limit" -x srun)" ;;
+        head) kill -9 "$(pgrep -f "^$dir/pmirun --step")" ;;
+        agent) kill -9 "$(pgrep -f "^$dir/pmirun --agent" | first)" ;;
+        slurmstepd) kill -9 "$(stepds | first)" ;;
+        esac
+        done_with bad
+        case $victim in
+        head) err_has 'its PMI server died of signal 9' ;;
+        agent) err_has 'is lost: ' ;;
+        slurmstepd) err_has 'slurmstepd has ended before 2 of its 2 tasks' ;;
+        esac
+        nothing_left "$victim"
+    done
+    # And the next step finds all as it was.
+    step 0 -N 4 -n 8 --fencepost "$dir/rawpmi" pgf
+    err_empty
+}
+
+$group
+[ $failed = 0 ] && echo "$group: $n steps"
+exit $failed
