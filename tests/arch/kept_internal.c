@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -290,12 +289,12 @@ static void frame_check(uint8_t *kept, size_t n, int ours)
 
 /* ------------------------------------------------------------------ librankmap */
 
-enum { N_MAPS = 5, MAX_RANKS = 256 };
+enum { N_MAPS = 5, MAX_RANKS = 1024 };
 
 /* The ids of a map that is packed in the form 1 + which of LAYOUT.md. */
 static uint32_t map_ids(int which, uint64_t *ids)
 {
-    static const uint64_t first[] = {1000, 1111, 5007, 9001};
+    static const uint64_t first[] = {1000, 2111, 5007, 9001};
     uint64_t at = 1000;
     uint32_t random = 12345;
 
@@ -305,11 +304,11 @@ static uint32_t map_ids(int which, uint64_t *ids)
         random = random * 1103515245u + 12345u;
         other = (random >> 16) % (r + 1);
         switch (which) {
-        case 0: ids[r] = 100 + 3 * r; break;                           /* regular */
-        case 1: ids[r] = first[r / 64] + r % 64 * (1 + r / 64); break; /* runs */
-        case 2: ids[r] = ids[other], ids[other] = r; break;            /* packed: shuffled */
-        case 3: ids[r] = at += 1 + (random >> 16) % 3; break;          /* bitmap */
-        default: ids[r] = at += 1 + (random >> 16) % 20;               /* elias-fano */
+        case 0: ids[r] = 100 + 3 * r; break;                              /* regular */
+        case 1: ids[r] = first[r / 256] + r % 256 * (1 + r / 256); break; /* runs */
+        case 2: ids[r] = ids[other], ids[other] = r; break;               /* packed: shuffled */
+        case 3: ids[r] = at += 1 + (random >> 16) % 3; break;             /* bitmap */
+        default: ids[r] = at += 1 + (random >> 16) % 20;                  /* elias-fano */
         }
     }
     return MAX_RANKS;
@@ -361,23 +360,31 @@ static void maps_check(uint8_t *kept, size_t n, int ours)
 
 enum { STATE = 600 };
 
-/* A file in memory, and its path. */
-static int file_open(char path[64])
-{
-    int fd = memfd_create("kept", MFD_CLOEXEC);
+static char file_path[] = "kept-XXXXXX"; /* in the working directory, which is that of the build */
 
-    assert_true(fd >= 0);
-    snprintf(path, 64, "/proc/self/fd/%d", fd);
+static void file_remove(void)
+{
+    (void)unlink(file_path);
+}
+
+static int file_open(void)
+{
+    int fd;
+
+    strcpy(file_path, "kept-XXXXXX");
+    fd = mkstemp(file_path);
+    if (fd < 0)
+        fail_msg("%s: %s", file_path, strerror(errno));
     return fd;
 }
 
-static int window_open(const char *path, struct storwin_window **win, struct storwin_error *err)
+static int window_open(struct storwin_window **win, struct storwin_error *err)
 {
     struct storwin_opts opts;
 
     storwin_opts_init(&opts);
     opts.alloc_type = STORWIN_STORAGE;
-    opts.filename = path;
+    opts.filename = file_path;
     opts.pager = STORWIN_PAGER_RESIDENT;
     opts.atomic = STORWIN_ATOMIC_JOURNAL;
     return storwin_alloc(&opts, STATE, win, err);
@@ -388,11 +395,10 @@ static size_t commits_make(uint8_t *to)
 {
     struct storwin_window *win;
     struct storwin_error err;
-    char path[64];
-    int fd = file_open(path);
+    int fd = file_open();
     ssize_t n;
 
-    if (window_open(path, &win, &err) < 0)
+    if (window_open(&win, &err) < 0)
         fail_msg("%s: %s", err.hint, err.text);
     for (int commit = 1; commit <= 2; commit++) {
         memset((char *)storwin_base(win) + 100 * commit, '0' + commit, 200);
@@ -403,6 +409,7 @@ static size_t commits_make(uint8_t *to)
     n = pread(fd, to, CAP, 0);
     assert_true(n > 0 && n < CAP);
     close(fd);
+    file_remove();
     return (size_t)n;
 }
 
@@ -411,11 +418,10 @@ static void commits_check(uint8_t *kept, size_t n, int ours)
     static uint8_t after[CAP];
     struct storwin_window *win;
     struct storwin_error err;
-    char path[64];
-    int fd = file_open(path), rc;
+    int fd = file_open(), rc;
 
     assert_int_equal(pwrite(fd, kept, n, 0), n);
-    rc = window_open(path, &win, &err);
+    rc = window_open(&win, &err);
     if (ours) {
         const char *state;
 
@@ -432,6 +438,7 @@ static void commits_check(uint8_t *kept, size_t n, int ours)
         assert_memory_equal(after, kept, n);
     }
     close(fd);
+    file_remove();
 }
 
 /* ------------------------------------------------------------------ libasymreg */
@@ -557,6 +564,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(other_order_is_refused)};
     const struct CMUnitTest writes[] = {cmocka_unit_test(write_all)};
 
+    atexit(file_remove);
     if (argc == 3 && strcmp(argv[1], "write") == 0) {
         folder = argv[2];
         return cmocka_run_group_tests(writes, NULL, NULL);
