@@ -407,7 +407,7 @@ static size_t commits_make(uint8_t *to)
     }
     assert_int_equal(storwin_free(win, NULL), 0);
     n = pread(fd, to, CAP, 0);
-    assert_true(n > 0 && n < CAP);
+    assert_true(n > 0 && n < (ssize_t)CAP);
     close(fd);
     file_remove();
     return (size_t)n;
