@@ -162,7 +162,7 @@ static struct {
     struct view view;
     const struct thread *by;
 } memory[MAX_LOCATIONS][MAX_STORES];
-static int n_stores[MAX_LOCATIONS];
+static int n_stores[MAX_LOCATIONS], n_locations;
 static struct view sc_view; /* of the last seq_cst fence */
 
 struct thread {
@@ -172,10 +172,11 @@ struct thread {
 
 static struct thread owner, peer;
 
-/* All locations are 0. */
-static void forget(void)
+/* So many locations, all 0. */
+static void forget(int n)
 {
-    for (int i = 0; i < MAX_LOCATIONS; i++)
+    n_locations = n;
+    for (int i = 0; i < n; i++)
         n_stores[i] = 1;
     memset(&sc_view, 0, sizeof(sc_view));
     memset(&owner, 0, sizeof(owner));
@@ -184,7 +185,7 @@ static void forget(void)
 
 static void join(struct view *to, const struct view *from)
 {
-    for (int i = 0; i < MAX_LOCATIONS; i++)
+    for (int i = 0; i < n_locations; i++)
         if (to->at[i] < from->at[i])
             to->at[i] = from->at[i];
 }
@@ -399,7 +400,7 @@ static void withdraw(int n)
  * there, empty, when others look. */
 static void own(int n, int is_published)
 {
-    forget();
+    forget(N_OWNED);
     published = is_published;
     memset(slots, 0, sizeof(slots));
     memset(linked, 0, sizeof(linked));
@@ -687,7 +688,7 @@ static void barrier(int step, int omitted)
 /* ---- epochs: nodes.c. Node 1 is replaced by node 2, and filled anew when no reader is in it */
 
 /* E_READ: how often node 1 has been read */
-enum { E_ROOT, E_EPOCH, E_READER, E_NODE, E_READ = E_NODE + 3 };
+enum { E_ROOT, E_EPOCH, E_READER, E_NODE, E_READ = E_NODE + 3, N_EPOCH_LOCATIONS };
 
 static int reclaims(void)
 {
@@ -739,7 +740,7 @@ static void step_searcher(void)
 
 static void check_epochs(void)
 {
-    forget();
+    forget(N_EPOCH_LOCATIONS);
     store(&owner, E_ROOT, 1, RELAXED);
     store(&owner, E_EPOCH, 1, RELAXED);
     store(&owner, E_NODE + 1, BEFORE, RELAXED);
@@ -750,7 +751,7 @@ static void check_epochs(void)
 
 /* ---- drain: activity.c. The peer's store must not come after the owner's */
 
-enum { D_TAIL, D_BUSY, D_USER };
+enum { D_TAIL, D_BUSY, D_USER, N_DRAIN_LOCATIONS };
 
 static int drained(void)
 {
@@ -805,7 +806,7 @@ static void step_operation(void)
 
 static void check_drain(void)
 {
-    forget();
+    forget(N_DRAIN_LOCATIONS);
     interleave(step_drainer, step_operation, drained);
 }
 
