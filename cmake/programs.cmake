@@ -23,7 +23,7 @@ endfunction()
 #   LIBS      `cmocka` may be among them, and is then also a NEEDS; a test of internals links pmiwire::pmiwire_static
 #   NEEDS     features of fencepost_find_features(): when one is missing, nothing is built and the test reports a skip
 #   LABELS    unit (the default), fuzz, interop, install (and consumer), docs, bench; `full` for what only tests/run --full runs
-#   TIMEOUT   seconds, 60 unless given
+#   TIMEOUT   seconds, 60 unless given; ten times as many for another architecture (tests/arch)
 #   ENV       VAR=value for its environment
 #   SERIAL    run it while no other test runs
 function(fencepost_test name)
@@ -43,6 +43,9 @@ function(fencepost_test name)
     endif()
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 60)
+    endif()
+    if(CMAKE_CROSSCOMPILING)
+        math(EXPR arg_TIMEOUT "10 * ${arg_TIMEOUT}")
     endif()
     add_test(NAME ${name} COMMAND ${arg_COMMAND})
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}"

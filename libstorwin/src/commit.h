@@ -78,6 +78,7 @@ struct storwin__records {
     unsigned n_unfinished;        /* places where only one copy was, and is not whole */
     int ours;                     /* some copy has the magic */
     int foreign;                  /* some copy is of another layout or machine, or not a record */
+    int swapped;                  /* some copy is of a machine of the other byte order */
 };
 
 struct storwin__commit {

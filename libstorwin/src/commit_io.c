@@ -72,6 +72,7 @@ int storwin__records_read(int fd, uint64_t offset, struct storwin__records *foun
             rc = storwin__record_check(raw, place, copy, &r);
             found->ours |= rc == 0 || rc == STORWIN_EDAMAGED;
             found->foreign |= rc == STORWIN_EFORMAT;
+            found->swapped |= r.magic == __builtin_bswap64(STORWIN__RECORD_MAGIC);
             bad += rc == STORWIN_EDAMAGED || rc == STORWIN_EFORMAT;
             empty += rc == STORWIN_ENONE;
             if (rc == 0 && r.seq > found->at[place].seq)

@@ -37,10 +37,12 @@ static int all_zero(int fd, uint64_t offset)
     return 1;
 }
 
-static int foreign(struct storwin_error *err, const char *path)
+static int foreign(const struct storwin__records *found, struct storwin_error *err,
+                   const char *path)
 {
-    return storwin__fail(err, STORWIN_EFORMAT, NAME, "\"%.80s\" holds something else than commits",
-                         path);
+    return storwin__fail(err, STORWIN_EFORMAT, NAME, "\"%.80s\" holds %s", path,
+                         found->swapped ? "commits of a machine of the other byte order"
+                                        : "something else than commits");
 }
 
 /* A file that exists is looked at before anything could change it. Where the areas have moved,
@@ -60,7 +62,7 @@ int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, 
             *space = STORWIN__FIRST_AREA;
         if (found.at[0].seq == 0 && found.at[1].seq == 0 && !found.ours &&
             !all_zero(fd, opts->offset_bytes))
-            rc = foreign(err, path);
+            rc = foreign(&found, err, path);
     }
     close(fd);
     return rc;
@@ -388,7 +390,7 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
     if (found.n_torn > 0 || found.foreign)
         return found.ours ? storwin__fail(err, STORWIN_EDAMAGED, NAME,
                                           "no record in \"%.80s\" is whole", win->path)
-                          : foreign(err, win->path);
+                          : foreign(&found, err, win->path);
     if (win->opts.generation > 0)
         return storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
                              "\"%.80s\" holds no commit", win->path);

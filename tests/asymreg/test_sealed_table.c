@@ -27,11 +27,12 @@ static int receive(int sock)
 /* Whether it is the table's, which see LAYOUT.md. */
 static int look(int fd)
 {
+    const char *magic = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "!ASYREG1" : "1GERYSA!";
     char *p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
     int table;
 
     CHECK(p != MAP_FAILED);
-    table = memcmp(p, "!ASYREG1", 8) == 0;
+    table = memcmp(p, magic, 8) == 0;
     CHECK_EQ(mprotect(p, 4096, PROT_READ | PROT_WRITE) == 0, !table);
     CHECK_EQ(munmap(p, 4096), 0);
     p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -519,11 +519,11 @@ static struct storwin_window *device_of;
 /* As a device would: page tables do not show it. */
 static void store_as_device(void)
 {
-    const off_t at = (off_t)(uintptr_t)(racing + BYTES / 2);
+    const uintptr_t at = (uintptr_t)(racing + BYTES / 2);
     int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
     uint8_t byte = (uint8_t)~racing[BYTES / 2];
 
-    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    assert_int_equal(pwrite64(fd, &byte, 1, (off64_t)at), 1); /* beyond off_t */
     close(fd);
     storwin__track_harvest(device_of, 0,
                            storwin__pages(device_of)); /* as if it had not been seen */

@@ -491,9 +491,12 @@ static char *explain(const struct pmirun *pr, const struct starter *s, const cha
 
 char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how)
 {
-    const struct starter *s = starter_of(pr, node);
+    const struct starter *s;
     char *all = xprintf("%s", how);
 
+    if (pr->opt.launch == LAUNCH_STEP)
+        return all;
+    s = starter_of(pr, node);
     if (s->state == STARTER_RUNS && s->under_way)
         all = xappend(all, ", and %.160s still runs", starter_program(pr, s));
     if (s->n_tries > 1)

@@ -164,13 +164,12 @@ static inline void asymreg__reader_enter(struct asymreg__reader *r)
 {
     if (r->nested++)
         return;
+    __atomic_store_n(&r->epoch, __atomic_load_n(&r->index->epoch, __ATOMIC_ACQUIRE),
+                     __ATOMIC_RELAXED);
     if (r->index->fence)
-        (void)__atomic_exchange_n(&r->epoch, __atomic_load_n(&r->index->epoch, __ATOMIC_ACQUIRE),
-                                  __ATOMIC_SEQ_CST);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else
-        __atomic_store_n(&r->epoch, __atomic_load_n(&r->index->epoch, __ATOMIC_ACQUIRE),
-                         __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 static inline void asymreg__reader_exit(struct asymreg__reader *r)

@@ -126,8 +126,10 @@ static void pool_fini(struct asymreg__pool *pool)
  */
 static int barrier(const struct asymreg__index *ix)
 {
-    if (ix->fence)
+    if (ix->fence) {
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
         return 0;
+    }
     if (syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
         return 0;
     if (errno == EPERM &&
@@ -164,8 +166,7 @@ static uint64_t oldest_reader(struct asymreg__index *ix)
 
     pthread_mutex_lock(&ix->readers_lock);
     for (struct asymreg__reader *r = ix->readers; r; r = r->next) {
-        uint64_t e = ix->fence ? __atomic_load_n(&r->epoch, __ATOMIC_SEQ_CST)
-                               : __atomic_load_n(&r->epoch, __ATOMIC_ACQUIRE);
+        uint64_t e = __atomic_load_n(&r->epoch, __ATOMIC_ACQUIRE);
         if (e && e < oldest)
             oldest = e;
     }
@@ -177,7 +178,7 @@ static void reclaim(struct asymreg__index *ix)
 {
     uint64_t oldest;
 
-    __atomic_store_n(&ix->epoch, ix->epoch + 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ix->epoch, ix->epoch + 1, __ATOMIC_RELEASE);
     if (barrier(ix) == 0) {
         oldest = oldest_reader(ix);
         while (ix->n_retired) {

@@ -95,7 +95,7 @@ int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t tim
     for (uint32_t i = 0; i < n && i < ASYMREG__ACTIVITY_SLOTS; i++) {
         struct asymreg__activity_slot *s = &a->slots[i];
         uint64_t process = __atomic_load_n(&s->process, __ATOMIC_ACQUIRE),
-                 busy = __atomic_load_n(&s->busy, __ATOMIC_SEQ_CST);
+                 busy = __atomic_load_n(&s->busy, __ATOMIC_ACQUIRE);
         if (!process || !busy)
             continue;
         while (__atomic_load_n(&s->busy, __ATOMIC_ACQUIRE) == busy &&

@@ -50,11 +50,11 @@ void asymreg__activity_release_all(struct asymreg__activity *a, uint64_t tag);
 static inline void asymreg__activity_enter(struct asymreg__activity_slot *slot, uint64_t number,
                                            uint32_t fence)
 {
+    __atomic_store_n(&slot->busy, number, __ATOMIC_RELAXED);
     if (fence)
-        (void)__atomic_exchange_n(&slot->busy, number, __ATOMIC_SEQ_CST);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else
-        __atomic_store_n(&slot->busy, number, __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 static inline void asymreg__activity_exit(struct asymreg__activity_slot *slot)

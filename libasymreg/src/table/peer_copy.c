@@ -97,7 +97,7 @@ int asymreg__cache_create(const struct asymreg__cache_opts *opts, struct asymreg
     c->synced = UINT64_MAX;
     if ((rc = read_block(c, 0, &c->h, sizeof(c->h))) < 0)
         goto fail;
-    rc = ASYMREG_ETABLE;
+    rc = c->h.magic == __builtin_bswap64(TABLE_MAGIC) ? ASYMREG_EVERSION : ASYMREG_ETABLE;
     if (c->h.magic != TABLE_MAGIC)
         goto fail;
     rc = ASYMREG_EVERSION;

@@ -72,10 +72,12 @@ int pmiwire_block_next(const void *block, size_t bytes, size_t *pos, struct pmiw
     if (bytes < sizeof(h))
         return PMIWIRE_EPROTO;
     memcpy(&h, block, sizeof(h));
-    if (memcmp(h.magic, block_magic, sizeof(h.magic)) != 0 || h.bytes != bytes)
+    if (memcmp(h.magic, block_magic, sizeof(h.magic)) != 0)
         return PMIWIRE_EPROTO;
     if (h.byte_order != BYTE_ORDER_MARK || h.layout != BLOCK_LAYOUT)
         return PMIWIRE_EVERSION;
+    if (h.bytes != bytes)
+        return PMIWIRE_EPROTO;
     if (*pos == 0)
         *pos = sizeof(h);
     if (*pos == bytes)
