@@ -3,7 +3,7 @@
 #
 # powercut.sh POWERCUT ROUNDS CUTS CUTS-EXT4 GUEST...
 #
-# Power cuts: a QEMU guest commits checkpoints without pause on five disks, with the pagers kernel and resident, on the bare disk and in a file of
+# Power cuts: a QEMU guest commits without pause on five disks, with a journal and with slots, on the bare disk and in a file of
 # ext4, and once without ever flushing. It tells each generation on its serial line; at a random moment QEMU is killed. Then
 #
 #   - what was told must be on the disks as QEMU left them, which takes the guest's page cache from them;
@@ -16,7 +16,7 @@
 set -u
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 MIB=1048576
-disks=(raw-kernel raw-resident ext4-kernel ext4-resident careless)
+disks=(raw-journal raw-slots ext4-journal ext4-slots careless)
 
 if [ "$1" = --guest ]; then # POWERCUT: the guest's part
     powercut=$2
@@ -104,7 +104,7 @@ for ((round = 1; round <= rounds; round++)); do
             [ $? -ne 77 ] || { tail -n 1 said; exit 77; }
             fail "the guest ended"
         fi
-        [ $tick -lt 1600 ] || fail "no checkpoint on every disk"
+        [ $tick -lt 1600 ] || fail "no commit on every disk"
         sleep 0.3
     done
     sleep $((RANDOM % 3)).$((RANDOM % 10))
@@ -129,4 +129,4 @@ for ((round = 1; round <= rounds; round++)); do
         generations=$((generations + told))
     done
 done
-echo "$kills guests killed; no checkpoint that was acknowledged is lost"
+echo "$kills guests killed; no commit that was acknowledged is lost"
