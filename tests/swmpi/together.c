@@ -91,7 +91,6 @@ int main(int argc, char **argv)
     if (dies < 0) {
         const struct itimerval t = {.it_value = {-dies / 1000, -dies % 1000 * 1000}};
 
-        MPI_Barrier(MPI_COMM_WORLD);
         setitimer(ITIMER_REAL, &t, NULL);
     }
     for (uint64_t step = mine + 1; step <= steps; step++) {
