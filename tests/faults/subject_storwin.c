@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* subject_storwin kernel|resident|user|commit|shared: a window whose stores must be in the file when
- * a sync says so, one with commits. */
+/* subject_storwin kernel|resident|user|commit|shared: a window whose stores must be in the file
+ * when a sync says so, one with commits. */
 #define _GNU_SOURCE
 #include "subject.h"
 
