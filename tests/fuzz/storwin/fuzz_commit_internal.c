@@ -98,7 +98,7 @@ static uint32_t take(struct input *in)
 /* Returns how many faults. */
 static unsigned damage(uint8_t *image, uint64_t *bytes, struct input *in)
 {
-    unsigned n;
+    unsigned n, cuts = 0;
 
     for (n = 0; in->at < in->end && n < 8; n++) {
         static uint8_t block[4096];
@@ -120,9 +120,10 @@ static unsigned damage(uint8_t *image, uint64_t *bytes, struct input *in)
         if (what % 251 == 250 && *bytes > a % N_BLOCKS * 4096) {
             *bytes = a % N_BLOCKS * 4096;
             memset(image + *bytes, 0, IMAGE_BYTES - *bytes);
+            cuts++;
         }
     }
-    return n;
+    return n + cuts;
 }
 
 /* Opens it; the generation of what it gives, or the error. */
