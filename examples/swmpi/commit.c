@@ -83,13 +83,10 @@ static int vote(struct swmpi_window *w, int votes, struct swmpi_error *e)
     return rc;
 }
 
-int swmpi_commit_all(struct swmpi_window *w, int wanted, struct swmpi_error *e)
+static int commit_all(struct swmpi_window *w, struct swmpi_error *e)
 {
-    int rank, all, rc = PMPI_Allreduce(&wanted, &all, 1, MPI_INT, MPI_MIN, w->group);
+    int rank, rc;
 
-    e->code = MPI_SUCCESS;
-    if (rc != MPI_SUCCESS || !all)
-        return rc;
     PMPI_Comm_rank(w->group, &rank);
     w->newest++;
     rc = vote(w, rank != w->decider, e);
@@ -98,6 +95,13 @@ int swmpi_commit_all(struct swmpi_window *w, int wanted, struct swmpi_error *e)
     /* Some have this number and some have not: another one would cost these what was decided. */
     w->broken = rc != MPI_SUCCESS || e->code;
     return rc;
+}
+
+int swmpi_commit_last(struct swmpi_window *w, int wanted, struct swmpi_error *e)
+{
+    int all, rc = PMPI_Allreduce(&wanted, &all, 1, MPI_INT, MPI_MIN, w->group);
+
+    return rc == MPI_SUCCESS && all ? commit_all(w, e) : rc;
 }
 
 SWMPI_EXPORT int swmpi_commit(MPI_Win win)
@@ -114,6 +118,6 @@ SWMPI_EXPORT int swmpi_commit(MPI_Win win)
         swmpi_say(&e, MPI_ERR_OTHER,
                   "a commit of the window has failed: free it and allocate it again");
     else
-        rc = swmpi_commit_all(w, 1, &e);
+        rc = commit_all(w, &e);
     return e.code ? swmpi_raise_win(win, "swmpi_commit", &e) : rc;
 }

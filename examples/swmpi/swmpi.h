@@ -157,8 +157,9 @@ void swmpi_peers_close(struct swmpi_window *w);
 /* commit.c; both are collective */
 int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints *h,
                       struct swmpi_error *e);
-int swmpi_commit_all(struct swmpi_window *w, int wanted, struct swmpi_error *e); /* by each rank */
-int swmpi_commit(MPI_Win win);                                                   /* the program's */
+int swmpi_commit_last(struct swmpi_window *w, int wanted,
+                      struct swmpi_error *e); /* before the window goes, if all want it */
+int swmpi_commit(MPI_Win win);                /* the program's */
 
 /* memory.c */
 void swmpi_memory_finish(void); /* what was not freed before MPI_Finalize */

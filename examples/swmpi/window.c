@@ -144,7 +144,7 @@ static int free_window(struct swmpi_window *w, MPI_Win *win)
     if (w->storage) {
         settle(*win);
         if (w->group != MPI_COMM_NULL)
-            (void)swmpi_commit_all(w, !w->discard && !w->unlink && !w->broken, &e);
+            (void)swmpi_commit_last(w, !w->discard && !w->unlink && !w->broken, &e);
         else if (!w->discard && !w->unlink)
             (void)sync_storage(w, &e);
         if (e.code)
