@@ -4,9 +4,9 @@
  * its row's and its column's team. It puts its edges into their halos. Each rank has two halos that
  * alternate, so that one barrier an iteration is enough.
  *
- * With --checkpoint DIR every rank commits its block every --every iterations to a checkpoint of
- * libstorwin, and begins with the newest state that *all* ranks have. Ranks are at most one commit
- * apart, and a checkpoint file holds two states.
+ * With --checkpoint DIR every rank commits its block every --every iterations to a window of
+ * libstorwin, and begins with the newest state that *all* ranks have. A commit has the same number
+ * on all ranks, ranks are at most one commit apart, and a file holds the last two.
  */
 #include <math.h>
 #include <sys/stat.h>
@@ -23,12 +23,11 @@ struct plate {
     uint64_t x0, y0, w, h;        /* of this rank's block */
     double *halo, *u, *next, *edge;
     uint64_t iteration;
-    struct storwin_ckpt *ckpt;
-    uint64_t committed; /* iteration of the newest state in it */
-    void *slot;         /* begun, not committed */
+    struct storwin_window *saved; /* struct state */
+    uint64_t commit;              /* number of the next one */
 };
 
-/* What a checkpoint holds: the iteration and the block. */
+/* What a commit holds: the iteration and the block. */
 struct state {
     uint64_t iteration, nx, ny, n_ranks;
     double u[];
@@ -96,64 +95,71 @@ static void step(struct plate *p)
     p->iteration++;
 }
 
-static void open_checkpoint(struct plate *p, const char *dir)
+/* Opens this rank's file with one commit, 0: the newest. Returns which. */
+static uint64_t open_state(struct plate *p, const char *path, uint64_t commit, uint64_t *highest)
 {
-    uint64_t bytes = sizeof(struct state) + p->w * p->h * sizeof(double), common;
-    struct storwin_info_ckpt info = {.size = sizeof(info)};
-    const struct state *state = NULL;
+    const uint64_t bytes = sizeof(struct state) + p->w * p->h * sizeof(double);
+    struct storwin_info info = {.size = sizeof(info)};
     struct storwin_opts opts;
     struct storwin_error err;
+
+    storwin_opts_init(&opts);
+    opts.alloc_type = STORWIN_STORAGE;
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = STORWIN_ATOMIC_SLOTS; /* every number changes from commit to commit */
+    opts.filename = path;
+    opts.flags = STORWIN_DISCARD; /* the end of the program is no commit */
+    opts.app_version = 1;
+    opts.generation = commit;
+    if (storwin_alloc(&opts, bytes, &p->saved, &err) < 0)
+        program_die(p->rt, path, err.text);
+    storwin_query(p->saved, &info);
+    *highest = info.newest_generation;
+    return info.generation;
+}
+
+static void open_checkpoint(struct plate *p, const char *dir)
+{
+    uint64_t mine, common, highest, lowest, iteration;
+    const struct state *state;
     char path[4096];
 
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         program_die(p->rt, dir, strerror(errno));
     snprintf(path, sizeof(path), "%s/heat.%u", dir, minirt_rank(p->world));
-    storwin_opts_init(&opts);
-    opts.filename = path;
-    if (storwin_ckpt_open(&opts, bytes, 1, &p->ckpt, &err) < 0)
-        program_die(p->rt, path, err.text);
-    if (storwin_ckpt_query(p->ckpt, &info) == 0) {
-        state = info.data;
-        if (state->nx != p->nx || state->ny != p->ny || state->n_ranks != minirt_size(p->world))
-            program_die(p->rt, path, "a checkpoint of another plate");
-        p->committed = state->iteration;
-    }
-    common = p->committed;
+    mine = common = open_state(p, path, 0, &highest);
+    lowest = ~highest; /* the least of these is of the highest */
+    MUST(p->rt, minirt_min(p->world, &lowest));
+    p->commit = ~lowest + 1;
     MUST(p->rt, minirt_min(p->world, &common));
     if (common == 0)
-        return;                  /* somebody has none: from the beginning */
-    if (p->committed > common) { /* the state before the newest, which is read and left as it is
-                                    until the next commit */
-        if (info.n_valid < 2 || storwin_ckpt_begin(p->ckpt, 0, &p->slot, NULL) < 0)
-            program_die(p->rt, path, "the state before the newest is gone");
-        state = p->slot;
+        return; /* somebody has none: from the beginning */
+    if (mine > common) {
+        (void)storwin_free(p->saved, NULL);
+        (void)open_state(p, path, common, &highest); /* which changes nothing in the file */
     }
-    if (state->iteration != common)
-        program_die(p->rt, path, "the ranks' checkpoints are too far apart");
+    state = storwin_base(p->saved);
+    iteration = state->iteration;
+    MUST(p->rt, minirt_min(p->world, &iteration));
+    if (state->nx != p->nx || state->ny != p->ny || state->n_ranks != minirt_size(p->world) ||
+        state->iteration != iteration)
+        program_die(p->rt, path, "a checkpoint of another plate");
     memcpy(p->u, state->u, p->w * p->h * sizeof(double));
-    p->iteration = common;
+    p->iteration = iteration;
     if (minirt_rank(p->world) == 0)
-        printf("heat: restarted at iteration %" PRIu64 "\n", common);
+        printf("heat: restarted at iteration %" PRIu64 "\n", iteration);
 }
 
-/* No rank continues before all have committed. A rank that is ahead after a restart has this state
- * already. */
+/* No rank continues before all have committed. */
 static void checkpoint(struct plate *p)
 {
+    struct state *state = storwin_base(p->saved);
     struct storwin_error err;
-    struct state *state;
 
-    if (p->committed < p->iteration) {
-        if (!p->slot && storwin_ckpt_begin(p->ckpt, 0, &p->slot, &err) < 0)
-            program_die(p->rt, "checkpoint", err.text);
-        state = p->slot;
-        *state = (struct state){p->iteration, p->nx, p->ny, minirt_size(p->world)};
-        memcpy(state->u, p->u, p->w * p->h * sizeof(double));
-        if (storwin_ckpt_commit(p->ckpt, &err) < 0)
-            program_die(p->rt, "checkpoint", err.text);
-        p->slot = NULL;
-        p->committed = p->iteration;
-    }
+    *state = (struct state){p->iteration, p->nx, p->ny, minirt_size(p->world)};
+    memcpy(state->u, p->u, p->w * p->h * sizeof(double));
+    if (storwin_commit_as(p->saved, p->commit++, &err) < 0)
+        program_die(p->rt, "checkpoint", err.text);
     MUST(p->rt, minirt_barrier(p->world));
     if (minirt_rank(p->world) == 0) {
         printf("heat: checkpoint %" PRIu64 "\n", p->iteration);
@@ -263,7 +269,7 @@ int main(int argc, char **argv)
         write_plate(&p, out);
     if (minirt_rank(p.world) == 0)
         printf("heat: %u ranks, %" PRIu64 " iterations\n", minirt_size(p.world), p.iteration);
-    storwin_ckpt_close(p.ckpt);
+    (void)storwin_free(p.saved, NULL);
     MUST(p.rt, minirt_window_free(p.window));
     MUST(p.rt, minirt_team_free(p.row));
     MUST(p.rt, minirt_team_free(p.column));

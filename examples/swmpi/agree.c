@@ -71,21 +71,22 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *
 {
     struct {
         int value, rank;
-    } mine[5] = {{e->code, 0}}, all[5];
+    } mine[6] = {{e->code, 0}}, all[6];
     char text[MPI_MAX_ERROR_STRING] = "";
     int rank, rc, length;
 
     if ((rc = PMPI_Comm_rank(comm, &rank)) != MPI_SUCCESS)
         return rc;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         mine[i].rank = rank;
     if (agreed) {
         mine[1].value = agreed->storage;
         mine[2].value = agreed->one_file;
         mine[3].value = offer();
         mine[4].value = agreed->sync_all;
+        mine[5].value = agreed->commit;
     }
-    if ((rc = PMPI_Allreduce(mine, all, 5, MPI_2INT, MPI_MAXLOC, comm)) != MPI_SUCCESS)
+    if ((rc = PMPI_Allreduce(mine, all, 6, MPI_2INT, MPI_MAXLOC, comm)) != MPI_SUCCESS)
         return rc;
     if (all[0].value && !e->code) {
         PMPI_Error_string(all[0].value, text, &length);
@@ -95,7 +96,8 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *
         *agreed = (struct swmpi_agreed){.storage = all[1].value,
                                         .one_file = all[2].value,
                                         .number = all[3].value,
-                                        .sync_all = all[4].value};
+                                        .sync_all = all[4].value,
+                                        .commit = all[5].value};
     return MPI_SUCCESS;
 }
 

@@ -133,7 +133,8 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
     agreed = (struct swmpi_agreed){.storage = q->hints.opts.alloc_type == STORWIN_STORAGE,
                                    .one_file = q->hints.one_file,
-                                   .sync_all = q->hints.sync == SWMPI_SYNC_ALL};
+                                   .sync_all = q->hints.sync == SWMPI_SYNC_ALL,
+                                   .commit = q->hints.commit};
     if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
         return rc;
     if (e.code)
@@ -148,6 +149,8 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         return rc;
     w = make(q, &e);
     if (agreed.sync_all && (rc = swmpi_peers_open(w, q->comm, &q->hints, &e)) != MPI_SUCCESS)
+        return rc;
+    if (agreed.commit && (rc = swmpi_commit_open(w, q->comm, &q->hints, &e)) != MPI_SUCCESS)
         return rc;
     if ((rc = swmpi_agree(q->comm, NULL, &e)) == MPI_SUCCESS && e.code)
         rc = -1;

@@ -60,6 +60,10 @@ static int own_hint(struct swmpi_hints *h, const char *key, const char *value,
          {"memory", "storage", "all"},
          "'memory', 'storage' or 'all'",
          offsetof(struct swmpi_hints, sync)},
+        {"swmpi_commit",
+         {"each", "all", NULL},
+         "'each' or 'all'",
+         offsetof(struct swmpi_hints, commit)},
         {"swmpi_file",
          {"each", "shared", NULL},
          "'each' or 'shared'",
@@ -124,7 +128,8 @@ static void make_differ(struct swmpi_hints *h, int by_rank, int by_window, struc
 
 static void take_info(struct swmpi_hints *h, MPI_Info info, struct swmpi_error *e)
 {
-    static const char *const own[] = {"swmpi_sync", "swmpi_file", "alloc_shared_noncontig"};
+    static const char *const own[] = {"swmpi_sync", "swmpi_commit", "swmpi_file",
+                                      "alloc_shared_noncontig"};
     char value[MPI_MAX_INFO_VAL + 1];
     size_t n_own = sizeof(own) / sizeof(own[0]);
     const char *key;
@@ -177,6 +182,8 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
     }
     if (!e->code)
         take_info(h, info, e);
+    if (!e->code && h->commit && where != SWMPI_ALLOCATE && h->opts.alloc_type == STORWIN_STORAGE)
+        swmpi_say(e, MPI_ERR_INFO_VALUE, "swmpi_commit: 'all' is for windows of MPI_Win_allocate");
     if (!e->code && where != SWMPI_SHARED)
         begin_on_page(h, e);
     if (!e->code && h->name[0] && h->one_file &&
@@ -231,6 +238,9 @@ int swmpi_hints_change(struct swmpi_window *w, MPI_Info info, struct swmpi_error
     }
     if (!e->code && h.sync == SWMPI_SYNC_ALL && w->sync != h.sync && !w->peers)
         swmpi_say(e, MPI_ERR_INFO_VALUE, "swmpi_sync: 'all' must be asked for at the allocation");
+    if (!e->code && h.sync != SWMPI_SYNC_MEMORY && w->group != MPI_COMM_NULL)
+        swmpi_say(e, MPI_ERR_INFO_VALUE,
+                  "swmpi_sync: the window has swmpi_commit=all, and only swmpi_commit() stores it");
     if (e->code)
         return e->code;
     w->sync = h.sync;
@@ -263,5 +273,7 @@ int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
         value[MPI_MAX_INFO_VAL - 1] = 0; /* a longer path than an info may hold is cut */
         rc = PMPI_Info_set(info, (char *)(uintptr_t)key, value);
     }
+    if (rc == MPI_SUCCESS && w->group != MPI_COMM_NULL)
+        rc = PMPI_Info_set(info, "swmpi_commit", "all");
     return rc != MPI_SUCCESS ? rc : PMPI_Info_set(info, "swmpi_sync", sync[w->sync]);
 }

@@ -30,6 +30,7 @@ struct swmpi_hints {
     struct storwin_opts opts;
     int sync;      /* what MPI_Win_sync reaches (swmpi_sync): SWMPI_SYNC_ */
     int one_file;  /* ranks one after the other in one file (swmpi_file=shared) */
+    int commit;    /* swmpi_commit=all */
     int noncontig; /* alloc_shared_noncontig */
     int discard;   /* storage_alloc_discard: ours to do, because MPI_Win_set_info may change it */
     uint64_t lead; /* bytes between the page that the window begins in and its beginning */
@@ -89,6 +90,9 @@ struct swmpi_window {
     int n_segments;                 /* of a shared window, else 0 */
     struct swmpi_segment *segments;
     int n_peers, *peers;             /* swmpi_sync=all: descriptors of the other ranks' files */
+    MPI_Comm group;                  /* swmpi_commit=all: the window's ranks; else MPI_COMM_NULL */
+    int decider, broken;             /* of them, the one that decides; a commit has failed */
+    uint64_t newest;                 /* number of the last commit begun by any of them */
     int native;                      /* shared: the segments lie where MPI allocated them */
     struct storwin_dynamic *dynamic; /* of a dynamic window: what is attached to it; of one over
                                         memory of MPI_Alloc_mem: that */
@@ -127,6 +131,7 @@ struct swmpi_agreed {
     int storage;  /* somebody wants storage */
     int one_file; /* somebody has swmpi_file=shared */
     int sync_all; /* somebody has swmpi_sync=all */
+    int commit;   /* somebody has swmpi_commit=all */
     int number;   /* for the window, to be claimed */
 };
 int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed,
@@ -148,6 +153,13 @@ int swmpi_peers_open(struct swmpi_window *w, MPI_Comm comm, const struct swmpi_h
                      struct swmpi_error *e);
 int swmpi_peers_sync(const struct swmpi_window *w, struct swmpi_error *e);
 void swmpi_peers_close(struct swmpi_window *w);
+
+/* commit.c; both are collective */
+int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints *h,
+                      struct swmpi_error *e);
+int swmpi_commit_last(struct swmpi_window *w, int wanted,
+                      struct swmpi_error *e); /* before the window goes, if all want it */
+int swmpi_commit(MPI_Win win);                /* the program's */
 
 /* memory.c */
 void swmpi_memory_finish(void); /* what was not freed before MPI_Finalize */

@@ -18,6 +18,7 @@ struct swmpi_window *swmpi_window_new(int flavor, struct swmpi_error *e)
         return NULL;
     }
     w->flavor = flavor;
+    w->group = MPI_COMM_NULL;
     return w;
 }
 
@@ -50,6 +51,8 @@ void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e)
         free(r);
     }
     swmpi_peers_close(w);
+    if (w->group != MPI_COMM_NULL)
+        PMPI_Comm_free(&w->group);
     free(w->segments);
     pthread_mutex_destroy(&w->lock);
     free(w);
@@ -140,7 +143,11 @@ static int free_window(struct swmpi_window *w, MPI_Win *win)
 
     if (w->storage) {
         settle(*win);
-        if (!w->discard && !w->unlink && sync_storage(w, &e))
+        if (w->group != MPI_COMM_NULL)
+            (void)swmpi_commit_last(w, !w->discard && !w->unlink && !w->broken, &e);
+        else if (!w->discard && !w->unlink)
+            (void)sync_storage(w, &e);
+        if (e.code)
             raised = swmpi_raise_win(*win, "MPI_Win_free", &e);
     }
     if ((rc = PMPI_Win_free(win)) != MPI_SUCCESS)

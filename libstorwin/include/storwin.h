@@ -2,7 +2,7 @@
 /**
  * @file storwin.h
  * @brief Windows over memory and storage: one address range in memory, on a file or block device,
- *        or both; selective sync; checkpoints; a pager.
+ *        or both; selective sync; atomic commits, which are checkpoints too; a pager.
  *
  * A *window* is a range of addresses that a program reads and writes with plain loads and stores,
  * or exposes to others with one-sided communication. Options, or the string hints of MPI storage
@@ -10,9 +10,10 @@
  * is reserved at allocation, so that a full disk, a short device, a limit or a permission is an
  * error of storwin_alloc() and not a SIGBUS later. A *sync* makes durable what was written; nothing
  * before it does. A *commit* is a sync of all or nothing: whenever the program or the machine
- * stops, the file holds the last commit or the one before, whole. The *pager* holds the storage
- * part: in the page cache (kernel, the default), all in private memory (resident: exact and fast
- * syncs), or in private memory of a bounded size (user: for windows many times larger than memory).
+ * stops, the file holds the last commit or the one before, whole. A checkpoint is a commit, at the
+ * cost of what changed. The *pager* holds the storage part: in the page cache (kernel, the
+ * default), all in private memory (resident: exact and fast syncs), or in private memory of a
+ * bounded size (user: for windows many times larger than memory).
  *
  * Random accesses out of core are faster with the pager kernel and STORWIN_ACCESS_RANDOM in a
  * control group: user does 0.2 to 0.7 of their rate in most runs, since each fault wakes a thread,
@@ -101,6 +102,8 @@ struct storwin_opts {
     uint64_t block_bytes; /**< STORWIN_PAGER_USER: what it reads and evicts at a time: a power of 2
                              from 4,096 to 1,048,576; rounded up to a page, and down to a sixteenth
                              of the budget; 0: by access_style */
+    uint64_t app_version; /**< with `atomic`: the caller's number for the form of the state, stored
+                             with the first commit; 0: that of the file */
 };
 
 /**
@@ -153,6 +156,8 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - STORWIN_ESHORT, STORWIN_ETYPE, STORWIN_EOWNER: the target
  *   - STORWIN_EPAGER: no userfaultfd here
  *   - STORWIN_EBUSY: direct writes of another process to the range do not end
+ *   - STORWIN_EDAMAGED, STORWIN_EFORMAT, STORWIN_EVERSION, STORWIN_ENONE, STORWIN_EBUSY: with
+ *     storage_alloc_atomic, the file; see storwin_commit()
  *   - -ENOSPC: full; -EFBIG: over the limit of the process (RLIMIT_FSIZE) or the file system
  *   - -ENOMEM; -EINVAL; whatever open() gives
  *
@@ -329,12 +334,12 @@ struct storwin_error {
 #define STORWIN_EPAGER  (-24007)
 #define STORWIN_ERANGE  (-24008) /**< offset and length do not lie within the window */
 #define STORWIN_ESYNTAX (-24009) /**< a hint string that is not `key=value;key=value` */
-/** the file holds something else than checkpoints of this kind and size */
+/** the file holds something else than commits, or a state that is longer than the window */
 #define STORWIN_EFORMAT  (-24010)
-#define STORWIN_ENONE    (-24011) /**< no complete checkpoint */
-#define STORWIN_EVERSION (-24012) /**< the checkpoint is of another version of the application */
-/** not allowed now (a commit without begin, a sync while one is under way), or not in a child of
- *  the process */
+#define STORWIN_ENONE    (-24011) /**< the file holds no commit, or not the one asked for */
+#define STORWIN_EVERSION (-24012) /**< the state is of another version of the application */
+/** not allowed now (a commit of a window without commits, a sync while one is under way), or not in
+ *  a child of the process */
 #define STORWIN_ESTATE (-24013)
 #define STORWIN_EBUSY  (-24014) /**< in use: still attached, or opened by another process */
 #define STORWIN_ENOWIN (-24015) /**< the window is not attached */
@@ -456,11 +461,15 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *     the same.
  *   - storwin_alloc() or storwin_adopt() on the file brings the newest generation back. The window
  *     may be longer than the state was: what is behind it stays as the memory is. A shorter window
- *     is STORWIN_EFORMAT, and the text says the stored length.
+ *     is STORWIN_EFORMAT; storwin_file_query() gives the stored length.
+ *   - A file keeps the app_version of its first commit. A window that is opened with another one is
+ *     STORWIN_EVERSION, and the file stays as it is.
  *   - A record or block that is damaged is detected. STORWIN_EDAMAGED names the newest generation
  *     that is whole, and the hint storage_alloc_generation opens it. One generation before the
  *     newest can be opened that way unless a commit after the newest failed or was cut off; older
  *     ones as far as the journal holds them. The first commit after that discards the newer ones.
+ *     With STORWIN_ATOMIC_SLOTS the two share no byte, so that damage of one leaves the other; with
+ *     a journal a damaged block of a copy damages all generations that build on it.
  *   - The next commit writes all of a file that was shortened; a crash before may lose everything.
  *   - A file has room for two copies of the window, and for a journal as long unless
  *     STORWIN_ATOMIC_SLOTS is set. LAYOUT.md describes it. A window that is longer than the state
@@ -538,8 +547,6 @@ STORWIN_API int storwin_commit_as(struct storwin_window *win, uint64_t generatio
  *   - 0
  *   - -EFAULT: the memory is not all there and writable
  *   - -EOPNOTSUPP: changes of it cannot be found in the way that was asked for
- *   - STORWIN_EDAMAGED, STORWIN_EFORMAT, STORWIN_ENONE, STORWIN_EBUSY: the file; see
- *     storwin_commit()
  *   - or as storwin_alloc()
  *
  * @threads   MT-Safe; nobody stores into the memory during the call.
@@ -562,107 +569,42 @@ STORWIN_API int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_op
  */
 STORWIN_API int storwin_touched(struct storwin_window *win, uint64_t offset, uint64_t bytes);
 
-/* ---------- checkpoints */
-
-/**
- * @brief A checkpoint file: two slots that take turns, laid out as LAYOUT.md says.
- *
- * One slot holds the newest committed state; the other is written, synced, and only then given its
- * header, which is synced too. Whenever the process or the machine stops, one slot is whole. A slot
- * whose checksum does not fit is never restored.
- *
- * Source: section 4, "Transparent checkpoint support" (swap of two windows, header); format and
- * checksums are ours.
- */
-struct storwin_ckpt;
-
-/** begin with the newest state: pages that differ are copied */
-#define STORWIN_CKPT_COPY (1u << 0)
-
-/**
- * @brief Open or create a checkpoint file and find the newest valid state.
- *
- * As long as it is open it is locked, also against this process: a file as a whole, of a device the
- * part that is used.
- *
- * @param opts         filename, offset, access_style, file_perm, striping, pager (kernel or
- *                     resident), flags, allocator; the window is wholly on storage. STORWIN_UNLINK
- *                     removes the file on close.
- * @param bytes        length of a state, 1 to STORWIN_MAX_BYTES / 4
- * @param app_version  the caller's, stored with each commit; 0 accepts any, and goes on with that
- *                     of the newest state
- * @param ckpt         receives the checkpoint, untouched on failure
- * @param err          detail on failure, or NULL; then a file that was not there before is not
- *                     there afterwards
- * @return
- *   - 0, also when there is no state yet
- *   - STORWIN_EFORMAT: the file holds something else, or another length, and is left as it is
- *   - STORWIN_EVERSION: the newest state is of another version, and app_version is not 0
- *   - STORWIN_EBUSY: open elsewhere
- *   - or as storwin_alloc()
- *
- * @threads MT-Safe.
- * @cost    reads both slots once; a flush, so that the newest state is durable before the other can
- *          be overwritten.
- */
-STORWIN_API int storwin_ckpt_open(const struct storwin_opts *opts, uint64_t bytes,
-                                  uint64_t app_version, struct storwin_ckpt **ckpt,
-                                  struct storwin_error *err);
-
-/**
- * @brief Begin a state: gives the slot that is not the newest.
- * @param ckpt   a checkpoint
- * @param flags  STORWIN_CKPT_COPY, or 0: the slot holds what was begun or committed before the
- *               newest, or zeros
- * @param data   receives its address: `bytes` writable bytes, page-aligned, until commit
- * @param err    detail on failure, or NULL
- * @return 0; STORWIN_ESTATE: begun already, or another process's; -EINVAL
- * @threads One writer.
- */
-STORWIN_API int storwin_ckpt_begin(struct storwin_ckpt *ckpt, uint32_t flags, void **data,
-                                   struct storwin_error *err);
-
-/**
- * @brief Commit the state begun. When this returns 0 it survives power loss.
- * @param ckpt         a checkpoint
- * @param err          detail on failure, or NULL; offsets are relative to the state
- * @return
- *   - 0
- *   - STORWIN_ESTATE: not begun, or another process's
- *   - -EOVERFLOW: the newest is of generation 2^64 - 1, which no commit has made
- *   - or as storwin_sync(): then the state is still begun, the newest is the old one, and the
- *     commit can be tried again
- * @threads One writer; nobody stores into the slot meanwhile.
- * @cost    the changed pages: their checksum, their write; two flushes of the device.
- */
-STORWIN_API int storwin_ckpt_commit(struct storwin_ckpt *ckpt, struct storwin_error *err);
-
-/**
- * @brief Close a checkpoint file. A state begun and not committed is lost.
- * @param ckpt  a checkpoint, or NULL, that no other thread is using
- */
-STORWIN_API void storwin_ckpt_close(struct storwin_ckpt *ckpt);
-
-/** What a checkpoint file holds. */
-struct storwin_info_ckpt {
-    size_t size;      /**< sizeof(struct storwin_info_ckpt), set by the caller */
-    const void *data; /**< the newest committed state, read only; NULL: none. Valid until the next
-                         begin but one */
-    uint64_t bytes;   /**< length of a state */
-    uint64_t generation;  /**< of that state: 1 for the first commit; 0: none */
-    uint64_t app_version; /**< the one that was committed with it */
-    uint32_t n_valid;     /**< slots that were whole when the file was opened: 0, 1 or 2 */
-    uint32_t open;        /**< 1: between begin and commit */
+/** What a file of commits holds, by its records alone: the data are verified when it is opened. */
+struct storwin_info_file {
+    size_t size;         /**< sizeof(struct storwin_info_file), set by the caller */
+    uint64_t bytes;      /**< length of the newest state; a window for it is as long or longer */
+    uint64_t generation; /**< of the newest commit */
+    /** one that storage_alloc_generation opens: the commit before, or an older one; 0: none */
+    uint64_t older_generation;
+    uint64_t app_version; /**< as committed; 0: none was set */
+    /** 1: both copies of another record are damaged, perhaps of a newer commit: storwin_alloc() is
+     *  STORWIN_EDAMAGED unless storage_alloc_generation is set */
+    uint32_t damaged;
+    uint32_t reserved; /**< 0 */
 };
 
 /**
- * @brief What is committed.
- * @param ckpt  a checkpoint
- * @param info  its `size` is set: no more than that is filled; a smaller one is -EINVAL
- * @return 0; STORWIN_ENONE: nothing is, `info` says so too; -EINVAL
- * @threads One thread at a time with those that write. Allocates nothing.
+ * @brief Ask what a file of commits holds, without opening it. Nothing is written or locked.
+ *
+ * @param opts  filename and offset; the others count only for being valid
+ * @param info  its `size` is set: no more than that is filled; a smaller one is -EINVAL. Untouched
+ *              on failure.
+ * @param err   detail on failure, or NULL
+ * @return
+ *   - 0
+ *   - STORWIN_ENONE: no commit: an empty file, or one whose first commit was cut off
+ *   - STORWIN_EFORMAT: the file holds something else
+ *   - STORWIN_EDAMAGED: no record is whole
+ *   - STORWIN_ETYPE: neither a regular file nor a block device
+ *   - STORWIN_EVALUE, STORWIN_EMISSING, STORWIN_ECONFLICT: the options
+ *   - -ENOENT, -EACCES, -EIO, …: from open() and reading
+ *
+ * @threads   MT-Safe. While a process commits, the answer is of one of its last two commits.
+ * @allocates Nothing.
+ * @cost      four small reads; of a file without commits, 32.
  */
-STORWIN_API int storwin_ckpt_query(const struct storwin_ckpt *ckpt, struct storwin_info_ckpt *info);
+STORWIN_API int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file *info,
+                                   struct storwin_error *err);
 
 /* ---------- windows that processes share */
 
@@ -856,6 +798,7 @@ struct storwin_info {
     uint32_t atomic;            /**< STORWIN_ATOMIC_ */
     uint32_t recovery;          /**< STORWIN_RECOVERY_ : what was found when it was opened */
     uint64_t block_bytes;       /**< user pager: what it reads and evicts at a time */
+    uint64_t app_version;       /**< of the state; 0: none was set */
 };
 
 /**

@@ -208,6 +208,7 @@ static void conclude(struct storwin_window *win, const struct storwin__record *n
     c->pending = *next;
     c->pending.seq = ++c->newest_seq;
     c->pending.place = c->place;
+    c->pending.app_version = c->app_version;
     c->newest_generation = next->generation;
     if (flip)
         storwin__commit_flipped(c);

@@ -44,7 +44,7 @@ struct storwin__record {
     uint64_t home_generation, home_sum;  /* without it */
     uint64_t epoch;                      /* seq of the record that made this area home */
     uint64_t journal_bytes, journal_sum; /* how much of it counts; the sum of its last batch */
-    uint64_t reserved;                   /* 0 */
+    uint64_t app_version;                /* the caller's; 0: none */
     uint64_t sum;                        /* of all before */
 };
 _Static_assert(offsetof(struct storwin__record, place) == 16 &&
@@ -89,6 +89,7 @@ struct storwin__commit {
     uint64_t *sums;                         /* of each block, as last summed */
     atomic_uint_least64_t total;            /* of them all */
     uint64_t newest_seq, newest_generation; /* of all ever found or written */
+    uint64_t app_version;                   /* of each record to be written */
     uint32_t place;                         /* where the next record goes */
     int whole;                              /* everything must be written: there is no home yet */
     atomic_int any_declared;                /* storwin_touched() was called */

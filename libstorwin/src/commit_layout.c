@@ -20,7 +20,6 @@ void storwin__record_seal(struct storwin__record *r, uint32_t place, uint32_t co
     r->block_bytes = (uint32_t)STORWIN__BLOCK;
     r->place = place;
     r->copy = copy;
-    r->reserved = 0;
     r->sum = record_sum(r);
 }
 
@@ -34,7 +33,7 @@ static int plausible(const struct storwin__record *r)
            r->bytes <= r->cap && r->cap <= most && r->cap % STORWIN__AREA_UNIT == 0 &&
            r->base >= STORWIN__FIRST_AREA && r->base <= 16 * most &&
            r->base % STORWIN__AREA_UNIT == 0 && r->journal_bytes <= r->cap &&
-           r->journal_bytes % STORWIN__BLOCK == 0 && r->reserved == 0;
+           r->journal_bytes % STORWIN__BLOCK == 0;
 }
 
 /*

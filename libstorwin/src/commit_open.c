@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_BYTE (INT64_MAX - 8) /* that of checkpoints too */
+#define LOCK_BYTE (INT64_MAX - 8)
 #define NAME      "storage_alloc_filename"
 
 atomic_uint storwin__lock_ms = 10000; /* how long a lock is waited for */
@@ -45,27 +45,93 @@ static int foreign(const struct storwin__records *found, struct storwin_error *e
                                         : "something else than commits");
 }
 
+static int damaged(struct storwin_error *err, const char *path)
+{
+    return storwin__fail(err, STORWIN_EDAMAGED, NAME, "no record in \"%.80s\" is whole", path);
+}
+
+static uint32_t newest_of(const struct storwin__records *found)
+{
+    return found->at[1].seq > found->at[0].seq;
+}
+
+/* Reads the records of a file that may not be ours, and changes nothing. */
+static int look(const struct storwin_opts *opts, const char *path, struct storwin__records *found,
+                struct storwin_error *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = fd < 0 ? -errno : 0;
+
+    if (rc == 0 && fstat(fd, &st) < 0)
+        rc = -errno;
+    if (rc == 0 && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+        rc = STORWIN_ETYPE;
+    if (rc == 0)
+        rc = storwin__records_read(fd, opts->offset_bytes, found);
+    if (rc < 0)
+        rc = storwin__fail(err, rc, NAME, "\"%.80s\": %s", path, storwin_strerror(rc));
+    else if (found->at[0].seq == 0 && found->at[1].seq == 0 && !found->ours &&
+             !all_zero(fd, opts->offset_bytes))
+        rc = foreign(found, err, path);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
 /* A file that exists is looked at before anything could change it. Where the areas have moved,
  * *space becomes what lies before the first: reserve() sees to the others. */
 int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, uint64_t *space,
                              struct storwin_error *err)
 {
     struct storwin__records found;
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = 0;
+    struct storwin_error why;
+    int rc = look(opts, path, &found, &why);
 
-    if (fd < 0) /* new, or opening it for writing will say why not */
+    if (rc == 0 && found.at[newest_of(&found)].base > STORWIN__FIRST_AREA)
+        *space = STORWIN__FIRST_AREA;
+    if (rc != STORWIN_EFORMAT) /* new, or opening it for writing will say why not */
         return 0;
-    if (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) &&
-        storwin__records_read(fd, opts->offset_bytes, &found) == 0) {
-        if (found.at[found.at[1].seq > found.at[0].seq].base > STORWIN__FIRST_AREA)
-            *space = STORWIN__FIRST_AREA;
-        if (found.at[0].seq == 0 && found.at[1].seq == 0 && !found.ours &&
-            !all_zero(fd, opts->offset_bytes))
-            rc = foreign(&found, err, path);
-    }
-    close(fd);
+    if (err)
+        *err = why;
     return rc;
+}
+
+int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file *info,
+                       struct storwin_error *err)
+{
+    struct storwin_info_file full = {0};
+    const struct storwin__record *new, *old;
+    struct storwin__records found;
+    struct storwin_opts own;
+    int rc = opts ? storwin__opts_or_defaults(&own, opts, err)
+                  : storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+
+    if (rc < 0)
+        return rc;
+    own.alloc_type = STORWIN_STORAGE;
+    own.pager = STORWIN_PAGER_RESIDENT;
+    rc = storwin__opts_check(&own, (uint64_t)sysconf(_SC_PAGESIZE), err);
+    if (rc == 0)
+        rc = look(&own, own.filename, &found, err);
+    if (rc < 0)
+        return rc;
+    new = &found.at[newest_of(&found)];
+    old = &found.at[1 - newest_of(&found)];
+    if (new->seq == 0)
+        return found.n_torn > 0 || found.foreign
+                   ? damaged(err, own.filename)
+                   : storwin__fail(err, STORWIN_ENONE, NAME, "\"%.80s\" holds no commit",
+                                   own.filename);
+    full.bytes = new->bytes;
+    full.generation = new->generation;
+    full.older_generation = old->seq > 0 && old->generation < new->generation ? old->generation
+                            : new->home_generation < new->generation          ? new->home_generation
+                                                                              : 0;
+    full.app_version = new->app_version;
+    full.damaged = found.n_torn > 0;
+    return storwin__give(info, &full, sizeof(full)) < 0
+               ? storwin__fail(err, -EINVAL, NULL, "the struct for the answer has no size")
+               : 0;
 }
 
 /*
@@ -111,6 +177,7 @@ static int make(struct storwin_window *win, struct storwin_error *err)
     c->n_words = storwin__pages(win) / 64 + 1;
     c->base = STORWIN__FIRST_AREA;
     c->cap = storwin__round_up(win->stor_bytes, STORWIN__AREA_UNIT);
+    c->app_version = win->opts.app_version;
     c->sums = storwin__calloc(a, (size_t)c->n_blocks, sizeof(*c->sums));
     sets[0] = &c->changed;
     sets[1] = &c->behind;
@@ -252,7 +319,7 @@ static int load_asked(struct storwin_window *win, const struct storwin__record *
 static int choose(struct storwin_window *win, const struct storwin__records *found, uint32_t *place,
                   struct storwin_error *err)
 {
-    const uint32_t newest = found->at[1].seq > found->at[0].seq;
+    const uint32_t newest = newest_of(found);
     const struct storwin__record *new = &found->at[newest], *old = &found->at[1 - newest];
     struct storwin_error why;
     int rc = STORWIN_ENONE;
@@ -321,14 +388,29 @@ static void give_back(const struct storwin_window *win, const struct storwin__re
                         (off_t)(base - STORWIN__FIRST_AREA));
 }
 
+static int check_version(struct storwin_window *win, const struct storwin__record *r,
+                         struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+
+    c->app_version = r->app_version;
+    return win->opts.app_version == 0 || win->opts.app_version == r->app_version
+               ? 0
+               : storwin__fail(err, STORWIN_EVERSION, "storage_alloc_version",
+                               "\"%.80s\" holds a state of version %" PRIu64 ", not %" PRIu64,
+                               win->path, r->app_version, win->opts.app_version);
+}
+
 static int take_up(struct storwin_window *win, const struct storwin__records *found,
                    struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
-    const uint32_t newest = found->at[1].seq > found->at[0].seq;
+    const uint32_t newest = newest_of(found);
     uint32_t place = newest;
-    int rc = adapt(win, &found->at[newest], err);
+    int rc = check_version(win, &found->at[newest], err);
 
+    if (rc == 0)
+        rc = adapt(win, &found->at[newest], err);
     if (rc == 0)
         rc = choose(win, found, &place, err);
     if (rc < 0)
@@ -357,15 +439,16 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
     }
     if (c->whole)
         storwin__set_add(c->since, 0, storwin__pages(win));
-    give_back(win, found);
     if (c->recovery == STORWIN_RECOVERY_OLDER)
         return 0; /* nothing changes before a commit */
     /* A killed process may have left its record in the page cache only, or after a failed flush
      * not even marked there as to be written. */
     rc = storwin__record_write(win, &found->at[place]);
-    return rc == 0 ? 0
-                   : storwin__fail(err, rc, NAME, "record in \"%.80s\": %s", win->path,
-                                   storwin_strerror(rc));
+    if (rc < 0)
+        return storwin__fail(err, rc, NAME, "record in \"%.80s\": %s", win->path,
+                             storwin_strerror(rc));
+    give_back(win, found);
+    return 0;
 }
 
 /* Fills the window from the newest generation in its file, if there is one. */
@@ -388,9 +471,7 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
     if (found.at[0].seq > 0 || found.at[1].seq > 0)
         return take_up(win, &found, err);
     if (found.n_torn > 0 || found.foreign)
-        return found.ours ? storwin__fail(err, STORWIN_EDAMAGED, NAME,
-                                          "no record in \"%.80s\" is whole", win->path)
-                          : foreign(&found, err, win->path);
+        return found.ours ? damaged(err, win->path) : foreign(&found, err, win->path);
     if (win->opts.generation > 0)
         return storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
                              "\"%.80s\" holds no commit", win->path);

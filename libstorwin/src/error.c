@@ -41,9 +41,9 @@ const char *storwin_strerror(int code)
     case STORWIN_EPAGER: return "the user-level pager is not allowed here";
     case STORWIN_ERANGE: return "the range does not lie within the window";
     case STORWIN_ESYNTAX: return "not a list of key=value";
-    case STORWIN_EFORMAT: return "the file holds something else than these checkpoints";
-    case STORWIN_ENONE: return "no complete checkpoint";
-    case STORWIN_EVERSION: return "the checkpoint is of another version of the application";
+    case STORWIN_EFORMAT: return "the file holds something else than commits of this length";
+    case STORWIN_ENONE: return "the file holds no such commit";
+    case STORWIN_EVERSION: return "the state is of another version of the application";
     case STORWIN_ESTATE: return "not allowed in this state";
     case STORWIN_EBUSY: return "in use";
     case STORWIN_EDAMAGED: return "what was committed is damaged";

@@ -22,7 +22,7 @@
 #define ioctl(fd, request, arg) (ioctl)((fd), (int)(request), (arg))
 #endif
 
-#define STORWIN__HINTS 21 /* keys of the table in opts.c */
+#define STORWIN__HINTS 22 /* keys of the table in opts.c */
 
 /*
  * Facilities of the system that the library does without when their bit is set, so that tests reach

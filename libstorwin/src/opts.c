@@ -85,6 +85,8 @@ static const struct hint table[STORWIN__HINTS] = {
      "tracked, declared or compared"},
     {"storage_alloc_generation", NUMBER64, FIELD(generation), NULL, 1, INT64_MAX, 1,
      "a number from 1 to 2^63 - 1"},
+    {"storage_alloc_version", NUMBER64, FIELD(app_version), NULL, 1, UINT64_MAX, 1,
+     "a number from 1 to 2^64 - 1"},
     {"storage_alloc_threads", NUMBER32, FIELD(n_threads), NULL, 1, 64, 1, "a number from 1 to 64"},
 };
 

@@ -66,6 +66,7 @@ int storwin_query(const struct storwin_window *win, struct storwin_info *info)
     if (win->commit) {
         full.newest_generation = win->commit->newest_generation;
         full.generation = win->commit->last.seq ? win->commit->last.generation : 0;
+        full.app_version = win->commit->app_version;
         full.recovery = win->commit->recovery;
         full.replayed_bytes = win->commit->replayed_bytes;
     }
@@ -122,7 +123,7 @@ static int in_effect(const struct storwin_window *win, const char *key)
         return win->opts.pager == STORWIN_PAGER_USER;
     if (strcmp(key, "storage_alloc_memory") == 0)
         return win->opts.factor_ppb == STORWIN_FACTOR_AUTO;
-    if (strcmp(key, "storage_alloc_changes") == 0)
+    if (strcmp(key, "storage_alloc_changes") == 0 || strcmp(key, "storage_alloc_version") == 0)
         return win->opts.atomic != STORWIN_ATOMIC_NONE;
     return 1;
 }
@@ -147,6 +148,7 @@ int storwin_hint_query(const struct storwin_window *win, const char *key, char *
         became.factor_ppb =
             pages ? (uint32_t)((storage * STORWIN_FACTOR_ONE + pages / 2) / pages) : 0;
     }
+    became.app_version = info.app_version;
     if (win->opts.pager == STORWIN_PAGER_USER) {
         became.budget_bytes = info.budget_bytes;
         became.block_bytes = info.block_bytes;

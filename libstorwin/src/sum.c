@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checksum of checkpoints and commits. */
+/* The checksum of commits. */
 #include "sum.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* subject_storwin kernel|resident|user|ckpt|shared: a window whose stores must be in the file when
- * a sync says so, a checkpoint. */
+/* subject_storwin kernel|resident|user|commit|shared: a window whose stores must be in the file
+ * when a sync says so, one with commits. */
 #define _GNU_SOURCE
 #include "subject.h"
 
@@ -127,9 +127,9 @@ static int window(void)
     return rc ? rc : rc2;
 }
 
-static int state_is(const struct storwin_info_ckpt *info, int round)
+static int state_is(struct storwin_window *win, int round)
 {
-    const char *data = info->data;
+    const char *data = storwin_base(win);
 
     for (size_t i = 0; i < BYTES / 4; i++)
         if (data[i] != pattern(i, round))
@@ -138,56 +138,51 @@ static int state_is(const struct storwin_info_ckpt *info, int round)
 }
 
 /* Commits a state, in two attempts if need be. */
-static int commit(struct storwin_ckpt *ckpt, int round, int *newest)
+static int commit_round(struct storwin_window *win, int round, int *newest)
 {
-    struct storwin_info_ckpt info = {.size = sizeof(info)};
     struct storwin_error err;
-    void *data;
-    int rc = storwin_ckpt_begin(ckpt, 0, &data, NULL), again;
+    char *data = storwin_base(win);
+    int rc, again;
 
-    if (rc < 0)
-        return failed("begin", rc, NULL);
     for (size_t i = 0; i < BYTES / 4; i++)
-        ((char *)data)[i] = pattern(i, round);
-    rc = again = storwin_ckpt_commit(ckpt, &err);
+        data[i] = pattern(i, round);
+    rc = again = storwin_commit(win, &err);
     if (rc < 0) {
         failed("commit", rc, &err);
-        if (storwin_ckpt_query(ckpt, &info) == 0)
-            MUST(*newest && state_is(&info, *newest));
-        again = storwin_ckpt_commit(ckpt, &err);
+        again = storwin_commit(win, &err);
         if (again < 0)
             failed("commit", again, &err);
     }
-    if (again == 0) {
+    if (again == 0)
         *newest = round;
-        MUST(storwin_ckpt_query(ckpt, &info) == 0 && state_is(&info, round));
-    }
     return rc;
 }
 
-static int checkpoint(void)
+static int commits(void)
 {
-    struct storwin_info_ckpt info = {.size = sizeof(info)};
-    struct storwin_ckpt *ckpt = NULL;
+    struct storwin_window *win = NULL;
     struct storwin_error err;
     struct storwin_opts opts;
-    int rc, newest = 0;
+    int rc, newest = 0, round = 0;
 
     unlink(FILE_NAME);
     storwin_opts_init(&opts);
     opts.alloc_type = STORWIN_STORAGE;
     opts.filename = FILE_NAME;
-    rc = storwin_ckpt_open(&opts, BYTES / 4, 5, &ckpt, &err);
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = STORWIN_ATOMIC_AUTO;
+    opts.flags = STORWIN_DISCARD;
+    rc = storwin_alloc(&opts, BYTES / 4, &win, &err);
     if (rc < 0) {
-        MUST(!ckpt);
+        MUST(!win);
         return failed("open", rc, &err);
     }
-    for (int round = 1; round <= 3 && rc == 0; round++)
-        rc = commit(ckpt, round, &newest);
-    storwin_ckpt_close(ckpt);
-    ckpt = NULL;
+    while (rc == 0 && round < 3)
+        rc = commit_round(win, ++round, &newest);
+    MUST(storwin_free(win, NULL) == 0);
+    win = NULL;
     for (int i = 0; i < 2; i++) { /* what was committed is there, whatever has failed */
-        int rc2 = storwin_ckpt_open(&opts, BYTES / 4, 5, &ckpt, &err);
+        int rc2 = storwin_alloc(&opts, BYTES / 4, &win, &err);
 
         if (rc2 < 0) {
             failed("open again", rc2, &err);
@@ -195,8 +190,8 @@ static int checkpoint(void)
             continue;
         }
         if (newest)
-            MUST(storwin_ckpt_query(ckpt, &info) == 0 && state_is(&info, newest));
-        storwin_ckpt_close(ckpt);
+            MUST(state_is(win, newest) || state_is(win, round));
+        MUST(storwin_free(win, NULL) == 0);
         break;
     }
     return rc;
@@ -246,7 +241,7 @@ int main(int argc, char **argv)
     pager = strcmp(what, "resident") == 0 ? STORWIN_PAGER_RESIDENT
             : strcmp(what, "user") == 0   ? STORWIN_PAGER_USER
                                           : STORWIN_PAGER_KERNEL;
-    return subject_run(strcmp(what, "ckpt") == 0     ? checkpoint
+    return subject_run(strcmp(what, "commit") == 0   ? commits
                        : strcmp(what, "shared") == 0 ? shared
                                                      : window,
                        0);

@@ -3,6 +3,9 @@
  * main() of a fuzz target that is built without libFuzzer: runs each file named on the command
  * line, and each file of each directory named there, through the target once. Each input lies in a
  * heap block of exactly its size, so that a sanitizer sees a read past its end.
+ *
+ * --random N BYTES [SEED]: instead N inputs of random bytes, one after the other BYTES long and of
+ * a random length below that.
  */
 #include "fuzz.h"
 
@@ -12,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static unsigned long n_run;
 
@@ -75,10 +79,42 @@ static int run_path(const char *path)
     return run_file(path, (size_t)st.st_size);
 }
 
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state * UINT64_C(0x2545f4914f6cdd1d) >> 32;
+}
+
+static int run_random(unsigned long n, size_t bytes, uint64_t seed)
+{
+    uint64_t state = seed | 1;
+
+    printf("seed %llu\n", (unsigned long long)seed);
+    fflush(stdout); /* a finding aborts */
+    for (; n_run < n; n_run++) {
+        const size_t size = n_run % 2 ? bytes : next_random(&state) % bytes;
+        uint8_t *data = malloc(size ? size : 1);
+
+        if (!data)
+            return 1;
+        for (size_t i = 0; i < size; i++)
+            data[i] = (uint8_t)next_random(&state);
+        LLVMFuzzerTestOneInput(size ? data : data + 1, size);
+        free(data);
+    }
+    printf("%lu inputs\n", n_run);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int status = 0;
 
+    if (argc >= 4 && strcmp(argv[1], "--random") == 0)
+        return run_random(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10),
+                          argc > 4 ? strtoull(argv[4], NULL, 10) : (uint64_t)time(NULL));
     for (int i = 1; i < argc; i++)
         if (run_path(argv[i]) != 0)
             status = 1;

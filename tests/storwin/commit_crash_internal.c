@@ -5,7 +5,7 @@
  * after it a random part, torn between sectors. Writes and flushes also fail now and then, short
  * or whole, and what a failed flush was to make durable may be lost although later flushes succeed.
  * Each state opens as the last acknowledged commit or one that was begun after it, whole. The next
- * round begins with one of these states.
+ * round begins with one of these states. In some rounds the window has grown, and the areas move.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,8 +15,9 @@
 #include "../../libstorwin/src/commit.h"
 #include "storwin_test.h"
 
-#define BYTES  ((UINT64_C(1) << 18) + 100)
-#define IMAGE  (2 * 65536 + 3 * (5 * 65536))
+#define SHORT  ((UINT64_C(1) << 17) + 100)
+#define LONG   (4 * UINT64_C(65536) - 50)
+#define IMAGE  (2 * 65536 + 3 * (3 * 65536) + 3 * (4 * 65536))
 #define SECTOR 512u
 
 enum kind { WRITE, FLUSH, ACK, TRY };
@@ -32,7 +33,7 @@ static struct event *events;
 static size_t n_events, cap_events;
 static int recording;
 static unsigned faults; /* one call in so many fails; 0: none */
-static uint64_t rng;
+static uint64_t rng, window_length = SHORT;
 
 static void record(enum kind kind, uint64_t at, const void *data, uint64_t bytes)
 {
@@ -115,6 +116,22 @@ int __wrap_fdatasync(int fd)
     return 0;
 }
 
+int __real_fallocate(int fd, int mode, off_t at, off_t bytes);
+int __wrap_fallocate(int fd, int mode, off_t at, off_t bytes);
+int __wrap_fallocate(int fd, int mode, off_t at, off_t bytes)
+{
+    int rc = __real_fallocate(fd, mode, at, bytes);
+
+    if (rc == 0 && mode & FALLOC_FL_PUNCH_HOLE) { /* zeros, some time */
+        void *zeros = calloc(1, (size_t)bytes);
+
+        CHECK(zeros != NULL);
+        record(WRITE, (uint64_t)at, zeros, (uint64_t)bytes);
+        free(zeros);
+    }
+    return rc;
+}
+
 static void forget(void)
 {
     for (size_t i = 0; i < n_events; i++)
@@ -123,7 +140,8 @@ static void forget(void)
 }
 
 /* NULL: there is no such generation. The newest, which 0 is, has to be there. */
-static struct storwin_window *open_window(uint32_t atomic, unsigned without, uint64_t generation)
+static struct storwin_window *open_window(uint32_t atomic, unsigned without, uint64_t generation,
+                                          uint64_t bytes)
 {
     struct storwin_opts opts = storage_opts(test_path("crash"));
     struct storwin_window *win = NULL;
@@ -135,7 +153,7 @@ static struct storwin_window *open_window(uint32_t atomic, unsigned without, uin
     opts.flags = STORWIN_DISCARD;
     opts.n_threads = 1;
     atomic_store(&storwin__without, STORWIN__NO_RING | without);
-    if (storwin_alloc(&opts, BYTES, &win, &err) < 0 && generation == 0) {
+    if (storwin_alloc(&opts, bytes, &win, &err) < 0 && generation == 0) {
         fprintf(stderr, "%s\n", err.text);
         CHECK(!"opens");
     }
@@ -148,25 +166,25 @@ static void store_some(uint8_t *base)
     const unsigned n = 1 + (unsigned)(test_random(&rng) % most[test_random(&rng) % 5]);
 
     for (unsigned i = 0; i < n; i++)
-        base[test_random(&rng) % BYTES] = (uint8_t)test_random(&rng);
+        base[test_random(&rng) % window_length] = (uint8_t)test_random(&rng);
 }
 
 /* Opens the newest generation, or now and then the one before it if that is still there: from the
  * first commit on a crash may leave that. */
 static struct storwin_window *begin(uint32_t atomic, unsigned without)
 {
-    struct storwin_window *win = open_window(atomic, without, 0), *older = NULL;
+    struct storwin_window *win = open_window(atomic, without, 0, window_length), *older = NULL;
     struct storwin_info info = {.size = sizeof(info)};
 
-    record(ACK, 0, storwin_base(win), BYTES);
+    record(ACK, 0, storwin_base(win), window_length);
     CHECK(storwin_query(win, &info) == 0);
     if (info.generation < 2 || test_random(&rng) % 3)
         return win;
     CHECK(storwin_free(win, NULL) == 0);
-    older = open_window(atomic, without, info.generation - 1);
+    older = open_window(atomic, without, info.generation - 1, window_length);
     if (!older)
-        return open_window(atomic, without, 0);
-    record(TRY, 0, storwin_base(older), BYTES);
+        return open_window(atomic, without, 0, window_length);
+    record(TRY, 0, storwin_base(older), window_length);
     return older;
 }
 
@@ -184,9 +202,9 @@ static void live(uint32_t atomic, unsigned without, unsigned commits)
     base = storwin_base(win);
     for (unsigned i = 0; i < commits; i++) {
         store_some(base);
-        record(TRY, 0, base, BYTES);
+        record(TRY, 0, base, window_length);
         if (storwin_commit(win, NULL) == 0)
-            record(ACK, 0, base, BYTES);
+            record(ACK, 0, base, window_length);
     }
     recording = 0;
     CHECK(storwin_free(win, NULL) == 0);
@@ -216,6 +234,15 @@ static void crash(uint8_t *image, size_t n)
     }
 }
 
+/* What an event has, and zeros behind it. */
+static int matches(const struct event *e, const uint8_t *base)
+{
+    static const uint8_t zeros[LONG];
+
+    return memcmp(e->data, base, e->bytes) == 0 &&
+           memcmp(base + e->bytes, zeros, LONG - e->bytes) == 0;
+}
+
 static void check_state(const uint8_t *image, size_t n, uint32_t atomic)
 {
     struct storwin_window *win;
@@ -223,11 +250,11 @@ static void check_state(const uint8_t *image, size_t n, uint32_t atomic)
     int found = 0;
 
     write_file(test_path("crash"), 0, image, IMAGE);
-    win = open_window(atomic, 0, 0);
+    win = open_window(atomic, 0, 0, LONG);
     do {
         i--;
         if (events[i].kind == ACK || events[i].kind == TRY)
-            found = memcmp(events[i].data, storwin_base(win), BYTES) == 0;
+            found = matches(&events[i], storwin_base(win));
     } while (!found && i > 0 && events[i].kind != ACK);
     CHECK(found);
     CHECK(storwin_free(win, NULL) == 0);
@@ -251,6 +278,9 @@ int main(int argc, char **argv)
         const uint32_t atomic = atomics[test_random(&rng) % 3];
         const unsigned without = withouts[test_random(&rng) % 4];
 
+        if (round % 8 == 0) /* a new file; it grows half way */
+            memset(start, 0, IMAGE);
+        window_length = round % 8 < 4 ? SHORT : LONG;
         write_file(test_path("crash"), 0, start, IMAGE);
         faults = round % 2 ? 12 : 0;
         live(atomic, without, 1 + (unsigned)(test_random(&rng) % 12));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * powercut: checkpoints on a disk whose power is cut. powercut.sh runs it on both sides of a QEMU
+ * powercut: commits on a disk whose power is cut. powercut.sh runs it on both sides of a QEMU
  * guest.
  *
- *   powercut write NAME PAGER DEVICE [FILE]
+ *   powercut write NAME HOW DEVICE [FILE]
  *       in the guest: restores what is there, which must be no older than what the disk's mark says
  *       was acknowledged, and then commits without end, on the device or in FILE of the file system
  *       on it. After each commit it puts the generation into the mark and prints "NAME GENERATION".
- *       Every now and then it is killed, before a sync or anywhere, and restores again. PAGER:
- *       kernel, resident, or careless: resident, but nothing is ever flushed.
+ *       Every now and then it is killed, before a sync or anywhere, and restores again. HOW:
+ *       journal, slots, or careless: a journal, but nothing is ever flushed.
  *   powercut sweep KIND IMAGE LOG OUT CUTS SEED
  *       on the host: IMAGE is the disk as it was before, LOG what the guest wrote and flushed
  *       since, as QEMU's blklogwrites gives it. For CUTS random points of it, and the end, it makes
@@ -21,7 +21,7 @@
  *
  * The mark is written like data, past the page cache and without a flush, so that in the log it
  * comes after the flush that its generation waited for. It is in the last MARK_BYTES of a disk, the
- * checkpoint at the beginning.
+ * commits are at the beginning.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -65,14 +65,6 @@ int __wrap_fdatasync(int fd)
     return careless ? 0 : __real_fdatasync(fd);
 }
 
-int __real_msync(void *addr, size_t bytes, int how);
-int __wrap_msync(void *addr, size_t bytes, int how);
-int __wrap_msync(void *addr, size_t bytes, int how)
-{
-    sync_begins();
-    return __real_msync(addr, bytes, how);
-}
-
 static uint64_t end_of(int fd)
 {
     off_t end = lseek(fd, 0, SEEK_END);
@@ -82,50 +74,46 @@ static uint64_t end_of(int fd)
 }
 
 /* The generation that comes back, whole; 0 if there is none. */
-static uint64_t restored(struct storwin_ckpt *ckpt)
+static uint64_t restored(const struct storwin_window *win)
 {
     static uint8_t want[STATE];
-    struct storwin_info_ckpt info = {.size = sizeof(info)};
+    const uint64_t generation = window_generation(win);
 
-    storwin_ckpt_query(ckpt, &info);
-    if (info.generation > 0) {
-        test_state(info.generation, want, STATE);
-        CHECK(memcmp(info.data, want, STATE) == 0);
+    if (generation > 0) {
+        test_state(generation, want, STATE);
+        CHECK(memcmp(storwin_base(win), want, STATE) == 0);
     }
-    return info.generation;
+    return generation;
 }
 
 /* Commits until it is killed. */
-static void writer(const char *name, const char *pager, const char *device, const char *file)
+static void writer(const char *name, const char *how, const char *device, const char *file)
 {
     static union {
         struct mark mark;
         uint8_t block[4096];
     } m __attribute__((aligned(4096)));
     const int fd = open(device, O_RDWR | O_DIRECT | O_CLOEXEC);
-    struct storwin_ckpt *ckpt;
+    struct storwin_window *win;
     uint64_t at, g;
     char line[64];
 
     CHECK(fd >= 0);
-    careless = strcmp(pager, "careless") == 0;
+    careless = strcmp(how, "careless") == 0;
     at = end_of(fd) - MARK_BYTES;
     CHECK(pread(fd, &m, sizeof(m), (off_t)at) == (ssize_t)sizeof(m));
-    ckpt = test_ckpt_open(
+    win = test_commit_open(
         file ? file : device,
-        strcmp(pager, "kernel") == 0 ? STORWIN_PAGER_KERNEL : STORWIN_PAGER_RESIDENT, STATE);
-    CHECK(ckpt != NULL);
-    g = restored(ckpt);
+        strcmp(how, "slots") == 0 ? STORWIN_ATOMIC_SLOTS : STORWIN_ATOMIC_JOURNAL, 0, STATE);
+    CHECK(win != NULL);
+    g = restored(win);
     CHECK(m.mark.magic != MARK_MAGIC || g == m.mark.generation || g == m.mark.generation + 1);
     for (int first = 1;; first = 0) {
-        void *data;
         int n;
 
         if (!first) {
-            g++;
-            CHECK(storwin_ckpt_begin(ckpt, g % 2 ? STORWIN_CKPT_COPY : 0, &data, NULL) == 0);
-            test_state(g, data, STATE);
-            CHECK(storwin_ckpt_commit(ckpt, NULL) == 0);
+            test_state(++g, storwin_base(win), STATE);
+            CHECK(storwin_commit(win, NULL) == 0);
         }
         m.mark.magic = MARK_MAGIC; /* what was restored counts as what is committed: the program
                                       goes on from it */
@@ -139,7 +127,7 @@ static void writer(const char *name, const char *pager, const char *device, cons
 
 /* The writer is killed now and then, or dies when what it wrote last is in the page cache alone;
  * then there is another. */
-static int write_ckpts(char **argv)
+static int write_commits(char **argv)
 {
     rng = (uint64_t)getpid() * 2654435761u | 1;
     for (;;) {
@@ -164,12 +152,13 @@ static int write_ckpts(char **argv)
     }
 }
 
-/* Writes the image, and gets the checkpoint out of it. 0: nothing, or not what was acknowledged. */
+/* Writes the image, and gets the newest commit out of it. False: none, or not what was
+ * acknowledged. */
 static bool survives(const char *kind, const uint8_t *image, uint64_t bytes, uint64_t acknowledged,
                      unsigned round)
 {
     const bool ext4 = strcmp(kind, "ext4") == 0;
-    struct storwin_ckpt *ckpt;
+    struct storwin_window *win;
     uint64_t g;
 
     (void)unlink("cut.img");
@@ -188,12 +177,12 @@ static bool survives(const char *kind, const uint8_t *image, uint64_t bytes, uin
         if (access("cut.state", R_OK) < 0)
             return acknowledged == 0;
     }
-    ckpt = test_ckpt_open(ext4 ? "cut.state" : "cut.img",
-                          round % 2 ? STORWIN_PAGER_RESIDENT : STORWIN_PAGER_KERNEL, STATE);
-    if (!ckpt)
+    win = test_commit_open(ext4 ? "cut.state" : "cut.img", STORWIN_ATOMIC_JOURNAL + round % 3, 0,
+                           STATE);
+    if (!win)
         return false;
-    g = restored(ckpt);
-    storwin_ckpt_close(ckpt);
+    g = restored(win);
+    CHECK(storwin_free(win, NULL) == 0);
     return g == acknowledged || g == acknowledged + 1;
 }
 
@@ -329,7 +318,7 @@ int main(int argc, char **argv)
     uint64_t bytes;
 
     if (argc >= 5 && strcmp(argv[1], "write") == 0)
-        return write_ckpts(argv);
+        return write_commits(argv);
     if (argc == 8 && strcmp(argv[1], "sweep") == 0) {
         rng = strtoull(argv[7], NULL, 10) * 2654435761u | 1;
         return sweep(argv[2], argv[3], argv[4], argv[5], (unsigned)atoi(argv[6]));

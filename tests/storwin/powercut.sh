@@ -3,7 +3,7 @@
 #
 # powercut.sh POWERCUT ROUNDS CUTS CUTS-EXT4 GUEST...
 #
-# Power cuts: a QEMU guest commits checkpoints without pause on five disks, with the pagers kernel and resident, on the bare disk and in a file of
+# Power cuts: a QEMU guest commits without pause on five disks, with a journal and with slots, on the bare disk and in a file of
 # ext4, and once without ever flushing. It tells each generation on its serial line; at a random moment QEMU is killed. Then
 #
 #   - what was told must be on the disks as QEMU left them, which takes the guest's page cache from them;
@@ -16,7 +16,7 @@
 set -u
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 MIB=1048576
-disks=(raw-kernel raw-resident ext4-kernel ext4-resident careless)
+disks=(raw-journal raw-slots ext4-journal ext4-slots careless)
 
 if [ "$1" = --guest ]; then # POWERCUT: the guest's part
     powercut=$2
@@ -63,8 +63,11 @@ kind_of() {
     *) echo "${1%-*}" ;;
     esac
 }
-last_of() { # the newest generation that a disk's writer told, in a whole line
-    sed '$d' said | tr -d '\r' | sed -n "s/^$1 \([0-9]*\)$/\1/p" | tail -n 1
+whole_lines() { # of what was said: the last one may have no end yet
+    if [ -z "$(tail -c 1 said)" ]; then cat said; else sed '$d' said; fi | tr -d '\r'
+}
+last_of() { # the newest generation that a disk's writer told, as committed or as restored: it may die each time before it tells a commit
+    whole_lines | sed -n "s/^$1 \(restored \)\{0,1\}\([0-9][0-9]*\)$/\2/p" | tail -n 1
 }
 new_disk() {
     case $1 in
@@ -97,14 +100,14 @@ for ((round = 1; round <= rounds; round++)); do
     "$@" -d -n none -t 600 -b "$here" -a "$args" -- bash "$here/powercut.sh" --guest "$powercut" > said 2>&1 &
     guest=$!
     for ((tick = 0; ; tick++)); do
-        told=$(awk '/^[a-z0-9-]+ [0-9]+\r?$/ && !seen[$1]++ { n++ } END { print n + 0 }' said)
+        told=$(whole_lines | awk '/^[a-z0-9-]+ [0-9]+$/ && !seen[$1]++ { n++ } END { print n + 0 }')
         [ "$told" -lt ${#disks[@]} ] || break
         if ! kill -0 $guest 2> /dev/null; then
             wait $guest
             [ $? -ne 77 ] || { tail -n 1 said; exit 77; }
             fail "the guest ended"
         fi
-        [ $tick -lt 1600 ] || fail "no checkpoint on every disk"
+        [ $tick -lt 1600 ] || fail "no commit on every disk"
         sleep 0.3
     done
     sleep $((RANDOM % 3)).$((RANDOM % 10))
@@ -129,4 +132,4 @@ for ((round = 1; round <= rounds; round++)); do
         generations=$((generations + told))
     done
 done
-echo "$kills guests killed; no checkpoint that was acknowledged is lost"
+echo "$kills guests killed; no commit that was acknowledged is lost"

@@ -132,16 +132,22 @@ static inline uint64_t test_random(uint64_t *state)
     return *state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-/* The checkpointed state of a generation, different from all others; n_bytes is a multiple of 512.
- * */
+/* Makes n_bytes, whole blocks of 4,096, the state of a generation. Each differs from the one before
+ * in its first block and a quarter of the others, in every sector of these; what is right already
+ * is not stored into. */
 static inline void test_state(uint64_t generation, uint8_t *data, uint32_t n_bytes)
 {
-    uint64_t rng = generation * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    for (uint32_t block = 0; block < n_bytes / 4096; block++) {
+        const uint64_t since = block == 0 ? 0 : (generation - block) % 4;
+        const uint64_t g = generation > since ? generation - since : 0; /* that changed it */
+        uint64_t rng = (g * UINT64_C(0x9e3779b97f4a7c15) + block) | 1;
 
-    for (uint32_t i = 0; i < n_bytes / 8; i++) {
-        uint64_t word = i % 64 == generation % 64 ? test_random(&rng) : generation / 64 * 64 + i;
+        for (uint64_t i = 0; i < 512; i++, data += 8) {
+            const uint64_t word = i % 64 == g % 64 ? test_random(&rng) : g / 64 * 64 + i;
 
-        memcpy(data + 8 * (size_t)i, &word, 8);
+            if (memcmp(data, &word, 8) != 0)
+                memcpy(data, &word, 8);
+        }
     }
 }
 
@@ -178,25 +184,31 @@ static inline void test_begin(void)
         printf("left out: the user-level pager: %s\n", err.text);
 }
 
-/* NULL, and what is wrong on stderr. Waits for a killed process whose files the kernel is still
- * closing. */
-static inline struct storwin_ckpt *test_ckpt_open(const char *path, uint32_t pager, uint64_t bytes)
+/* A window of the newest commit in a file, whose end commits nothing. NULL, and what is wrong on
+ * stderr. */
+static inline struct storwin_window *test_commit_open(const char *path, uint32_t atomic,
+                                                      uint32_t flags, uint64_t bytes)
 {
     struct storwin_opts opts = storage_opts(path);
-    struct storwin_ckpt *ckpt;
+    struct storwin_window *win;
     struct storwin_error err;
-    int rc = STORWIN_EBUSY;
 
-    opts.pager = pager;
-    for (int tries = 0; rc == STORWIN_EBUSY && tries < 10000; tries++) {
-        if (tries > 0)
-            usleep(1000);
-        rc = storwin_ckpt_open(&opts, bytes, 1, &ckpt, &err);
-    }
-    if (rc == 0)
-        return ckpt;
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = atomic;
+    opts.flags = STORWIN_DISCARD | flags;
+    opts.app_version = 1;
+    if (storwin_alloc(&opts, bytes, &win, &err) == 0)
+        return win;
     fprintf(stderr, "%s: %s\n", path, err.text);
     return NULL;
+}
+
+static inline uint64_t window_generation(const struct storwin_window *win)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+
+    CHECK(storwin_query(win, &info) == 0);
+    return info.generation;
 }
 
 static inline uint64_t window_bytes(const struct storwin_window *win)

@@ -415,46 +415,6 @@ static void bad_sector_at_allocation(void **state)
     unlink(path);
 }
 
-/* A commit that fails can be tried again, and until then the old state is the newest. */
-static void commit(void **state)
-{
-    struct storwin_opts opts = storage_opts(test_path("commit"));
-    struct storwin_info_ckpt info = {.size = sizeof(info)};
-    struct storwin_ckpt *ckpt;
-    struct storwin_error err;
-    void *data;
-
-    (void)state;
-    for (uint32_t pager = 0; pager < STORWIN_PAGER_USER; pager++) {
-        opts.pager = pager;
-        assert_int_equal(storwin_ckpt_open(&opts, 100 * page, 1, &ckpt, &err), 0);
-        for (unsigned g = 1; g < 4; g++) {
-            assert_int_equal(storwin_ckpt_begin(ckpt, 0, &data, NULL), 0);
-            watched = data; /* near enough: every offset is bad */
-            memset(data, (int)g, 100 * page);
-            for (int flushes = 0; flushes < 2; flushes++) {
-                if (flushes)
-                    atomic_store(&flush_fails, 1);
-                else
-                    fail_at(0, INT64_MAX, 1, EIO);
-                assert_int_equal(storwin_ckpt_commit(ckpt, &err), -EIO);
-                (void)storwin_ckpt_query(ckpt, &info);
-                assert_int_equal(info.generation, g - 1);
-                assert_int_equal(info.open, 1);
-            }
-            fail_at(0, 0, 0, 0);
-            assert_int_equal(storwin_ckpt_commit(ckpt, &err), 0);
-            storwin_ckpt_close(ckpt);
-            assert_int_equal(storwin_ckpt_open(&opts, 100 * page, 1, &ckpt, &err), 0);
-            assert_int_equal(storwin_ckpt_query(ckpt, &info), 0);
-            assert_int_equal(info.generation, g);
-            assert_int_equal(((const uint8_t *)info.data)[100 * page - 1], g);
-        }
-        storwin_ckpt_close(ckpt);
-        unlink(opts.filename);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,7 +425,6 @@ int main(void)
         cmocka_unit_test(eviction),
         cmocka_unit_test(bad_sector),
         cmocka_unit_test(bad_sector_at_allocation),
-        cmocka_unit_test(commit),
     };
 
     page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -27,6 +27,11 @@ static const struct row rows[] = {
     {"storage_alloc_generation", "9223372036854775807", 0, NULL},
     {"storage_alloc_generation", "0", STORWIN_EVALUE, NULL},
     {"storage_alloc_generation", "newest", STORWIN_EVALUE, NULL},
+    {"storage_alloc_version", "1", 0, NULL},
+    {"storage_alloc_version", "18446744073709551615", 0, NULL},
+    {"storage_alloc_version", "18446744073709551616", STORWIN_EVALUE, NULL},
+    {"storage_alloc_version", "0", STORWIN_EVALUE, NULL},
+    {"storage_alloc_version", "v2", STORWIN_EVALUE, NULL},
     {"alloc_type", "memory", 0, NULL},
     {"alloc_type", "storage", 0, NULL},
     {"alloc_type", "Storage", STORWIN_EVALUE, NULL},
@@ -233,6 +238,7 @@ static void every_field(void **state)
     SETS("storage_alloc_changes", "declared", changes, STORWIN_CHANGES_DECLARED);
     SETS("storage_alloc_changes", "compared", changes, STORWIN_CHANGES_COMPARED);
     SETS("storage_alloc_generation", "7", generation, 7);
+    SETS("storage_alloc_version", "8", app_version, 8);
 }
 
 /* Every key of the table is tried above, and is listed. */

@@ -30,14 +30,12 @@ static int set(void *opts, void *ctx)
     return rc;
 }
 
-static int checkpoint(void *opts, void *ctx)
+static int query(void *opts, void *ctx)
 {
-    struct storwin_ckpt *c = NULL;
-    int rc = storwin_ckpt_open(opts, 10000, 1, &c, NULL);
+    struct storwin_info_file info = {.size = sizeof(info)};
 
     (void)ctx;
-    storwin_ckpt_close(c);
-    return rc;
+    return storwin_file_query(opts, &info, NULL);
 }
 
 static int shared(void *shared, void *ctx)
@@ -74,8 +72,12 @@ static void every_struct(void **state)
     assert_int_equal(
         opts_sizes("storwin_opts, alloc on storage", &opts, sizeof(opts), window, NULL), 0);
     assert_int_equal(opts_sizes("storwin_opts, set", &opts, sizeof(opts), set, NULL), 0);
-    opts.filename = test_path("checkpoints");
-    assert_int_equal(opts_sizes("storwin_opts, ckpt", &opts, sizeof(opts), checkpoint, NULL), 0);
+    opts.filename = test_path("commits");
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = STORWIN_ATOMIC_AUTO;
+    assert_int_equal(
+        opts_sizes("storwin_opts, alloc with commits", &opts, sizeof(opts), window, NULL), 0);
+    assert_int_equal(opts_sizes("storwin_opts, file_query", &opts, sizeof(opts), query, NULL), 0);
 }
 
 int main(void)

@@ -6,7 +6,8 @@
  * known; the rest is a list of faults: bits that flip, blocks that are swapped, copied over others
  * or zeroed, an end that is cut off. What the file gives is a state that was committed, under its
  * number. After a single fault it is the newest, or an error says that something is damaged; and
- * the generation that the error calls whole opens.
+ * the generation that the error calls whole opens. What storwin_file_query() says of the file fits
+ * what it gives.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +98,7 @@ static uint32_t take(struct input *in)
 /* Returns how many faults. */
 static unsigned damage(uint8_t *image, uint64_t *bytes, struct input *in)
 {
-    unsigned n;
+    unsigned n, cuts = 0;
 
     for (n = 0; in->at < in->end && n < 8; n++) {
         static uint8_t block[4096];
@@ -119,9 +120,10 @@ static unsigned damage(uint8_t *image, uint64_t *bytes, struct input *in)
         if (what % 251 == 250 && *bytes > a % N_BLOCKS * 4096) {
             *bytes = a % N_BLOCKS * 4096;
             memset(image + *bytes, 0, IMAGE_BYTES - *bytes);
+            cuts++;
         }
     }
-    return n;
+    return n + cuts;
 }
 
 /* Opens it; the generation of what it gives, or the error. */
@@ -142,17 +144,30 @@ static int64_t open_it(uint32_t atomic, uint64_t generation, struct storwin_erro
     return (int64_t)info.generation;
 }
 
+static int query(uint32_t atomic, struct storwin_info_file *file)
+{
+    const struct storwin_opts opts = options(atomic, 0);
+    struct storwin_error err;
+    int rc;
+
+    file->size = sizeof(*file);
+    rc = storwin_file_query(&opts, file, &err);
+    check(rc == 0 || (err.code == rc && err.text[0]));
+    return rc;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static uint8_t image[IMAGE_BYTES];
     struct input in = {data + 1, data + bytes};
     const uint32_t kind = bytes ? data[0] % 3 : 0, atomic = STORWIN_ATOMIC_JOURNAL + kind;
     struct storwin_error err;
+    struct storwin_info_file file;
     const char *whole;
     uint64_t length;
     unsigned faults;
     int64_t got;
-    int fd;
+    int fd, rc;
 
     if (!path[0])
         prepare();
@@ -164,10 +179,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     check(fd >= 0 && pwrite(fd, image, length, 0) == (ssize_t)length);
     close(fd);
+    rc = query(atomic, &file);
     got = open_it(atomic, 0, &err);
     check(got >= 0 || got == STORWIN_EDAMAGED || got == STORWIN_EFORMAT);
     if (faults <= 1 && length > 0) /* an empty file is a new one */
         check(got == COMMITS || (faults && got == STORWIN_EDAMAGED));
+    if (got > 0)
+        check(rc == 0 && file.generation == (uint64_t)got && file.bytes == BYTES && !file.damaged);
+    else
+        check(rc == (got == 0 ? STORWIN_ENONE : got) || (got == STORWIN_EDAMAGED && rc == 0));
+    if (rc == 0 && faults == 0)
+        check(open_it(atomic, file.older_generation, &err) == COMMITS - 1);
     whole = got == STORWIN_EDAMAGED ? strstr(err.text, "; generation ") : NULL;
     if (whole) {
         const uint64_t generation = strtoull(whole + strlen("; generation "), NULL, 10);

@@ -1,68 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device: windows on block devices, through loop devices; and devices that stop taking writes in
- * earnest, since the file behind them is on a file system that is full. Needs root.
+ * device_internal: windows on block devices, through loop devices; and devices that stop taking
+ * writes in earnest, since the file behind them is on a file system that is full. Needs root.
  */
-#include <linux/loop.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/ioctl.h>
 
+#include "../../libstorwin/src/internal.h"
+#include "loop_device.h"
 #include "storwin_test.h"
 
 #define SIZE (UINT64_C(8) << 20)
 
 static uint64_t page;
-static char dev_path[32];
-
-static void skip(const char *why)
-{
-    printf("skip: needs loop devices and mount(): %s: %s\n", why, strerror(errno));
-    exit(77);
-}
-
-/* A loop device on the file; it goes away when both descriptors are closed, however this process
- * ends. */
-static int attach(const char *file)
-{
-    struct loop_info64 info;
-    int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC),
-        back = open(file, O_RDWR | O_CLOEXEC), dev = -1;
-
-    if (control < 0)
-        skip("/dev/loop-control");
-    CHECK(back >= 0);
-    for (int tries = 0; tries < 10000; tries++) {
-        int n = ioctl(control, LOOP_CTL_GET_FREE);
-
-        if (n < 0)
-            skip("LOOP_CTL_GET_FREE");
-        snprintf(dev_path, sizeof(dev_path), "/dev/loop%d", n);
-        dev = open(dev_path, O_RDWR | O_CLOEXEC);
-        if (dev < 0 && errno == ENXIO) { /* another process's is just going */
-            usleep(1000);
-            continue;
-        }
-        if (dev < 0)
-            skip(dev_path);
-        if (ioctl(dev, LOOP_SET_FD, back) == 0)
-            break;
-        close(dev);
-        dev = -1;
-        CHECK(errno == EBUSY); /* another process was quicker */
-    }
-    CHECK(dev >= 0);
-    memset(&info, 0, sizeof(info));
-    info.lo_flags = LO_FLAGS_AUTOCLEAR;
-    CHECK(ioctl(dev, LOOP_SET_STATUS64, &info) == 0);
-    close(back);
-    close(control);
-    return dev;
-}
 
 static struct storwin_opts dev_opts(uint32_t pager, uint64_t offset)
 {
-    struct storwin_opts opts = storage_opts(dev_path);
+    struct storwin_opts opts = storage_opts(loop_path);
 
     opts.pager = pager;
     opts.offset_bytes = offset;
@@ -91,11 +45,11 @@ static void windows(void)
         memset(storwin_base(wb), 'k' + (int)pager, SIZE / 2);
         CHECK(storwin_sync(wa, 0, STORWIN_TO_END, &err) == 0 &&
               storwin_sync(wb, 0, STORWIN_TO_END, &err) == 0);
-        read_file(dev_path, 0, copy, SIZE);
+        read_file(loop_path, 0, copy, SIZE);
         for (uint64_t i = 0; i < SIZE; i++)
             CHECK(copy[i] == (i < SIZE / 2 ? 'a' : 'k') + (int)pager);
         CHECK(storwin_free(wa, &err) == 0 && storwin_free(wb, &err) == 0);
-        CHECK(stat(dev_path, &st) == 0 && S_ISBLK(st.st_mode));
+        CHECK(stat(loop_path, &st) == 0 && S_ISBLK(st.st_mode));
         free(copy);
     }
 }
@@ -126,43 +80,40 @@ static void refusals(void)
     }
 }
 
-static void checkpoints(void)
+static void commits(void)
 {
-    struct storwin_opts opts = dev_opts(STORWIN_PAGER_KERNEL, page);
-    struct storwin_info_ckpt info = {.size = sizeof(info)};
-    struct storwin_ckpt *ckpt;
-    struct storwin_error err;
-    void *data;
     static const char zeros[4096];
+    const uint64_t bytes = 1 << 20, used = 2 * 65536 + 3 * bytes;
+    struct storwin_opts opts = dev_opts(STORWIN_PAGER_RESIDENT, page);
+    struct storwin_info_file file = {.size = sizeof(file)};
+    struct storwin_window *win, *other;
+    struct storwin_error err;
 
-    for (uint64_t at = 0; at < SIZE; at += sizeof(zeros)) /* nobody's checkpoints so far */
-        write_file(dev_path, at, zeros, sizeof(zeros));
+    opts.atomic = STORWIN_ATOMIC_JOURNAL;
+    opts.flags = STORWIN_DISCARD;
+    CHECK(storwin_file_query(&opts, &file, &err) == STORWIN_EFORMAT);
+    for (uint64_t at = 0; at < SIZE; at += sizeof(zeros)) /* nobody's commits so far */
+        write_file(loop_path, at, zeros, sizeof(zeros));
+    CHECK(storwin_file_query(&opts, &file, &err) == STORWIN_ENONE);
     for (uint64_t g = 1; g < 5; g++) {
-        CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &ckpt, &err) == 0);
-        CHECK(storwin_ckpt_begin(ckpt, 0, &data, NULL) == 0);
-        memset(data, (int)g, 1 << 20);
-        CHECK(storwin_ckpt_commit(ckpt, &err) == 0);
-        storwin_ckpt_close(ckpt);
-        CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &ckpt, &err) == 0);
-        CHECK(storwin_ckpt_query(ckpt, &info) == 0 && info.generation == g);
-        CHECK(((const uint8_t *)info.data)[12345] == g);
-        storwin_ckpt_close(ckpt);
+        CHECK(storwin_alloc(&opts, bytes, &win, &err) == 0);
+        CHECK(window_generation(win) == g - 1);
+        CHECK(((uint8_t *)storwin_base(win))[12345] == g - 1);
+        memset(storwin_base(win), (int)g, bytes);
+        CHECK(storwin_commit(win, &err) == 0);
+        CHECK(storwin_free(win, &err) == 0);
+        CHECK(storwin_file_query(&opts, &file, &err) == 0);
+        CHECK(file.bytes == bytes && file.generation == g && file.older_generation == g - 1);
     }
-    CHECK(storwin_ckpt_open(&opts, 4 << 20, 3, &ckpt, &err) == STORWIN_EFORMAT); /* other lengths */
-    for (uint32_t pager = 0; pager <= STORWIN_PAGER_RESIDENT;
-         pager++) { /* what is open elsewhere, and what lies behind it */
-        const uint64_t used = 2 * (65536 + (UINT64_C(1) << 20));
-        struct storwin_ckpt *other;
-
-        opts.pager = pager;
-        opts.offset_bytes = page;
-        CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &ckpt, &err) == 0);
-        CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &other, &err) == STORWIN_EBUSY);
-        opts.offset_bytes = page + used;
-        CHECK(storwin_ckpt_open(&opts, 1 << 20, 3, &other, &err) == 0);
-        storwin_ckpt_close(other);
-        storwin_ckpt_close(ckpt);
-    }
+    CHECK(storwin_alloc(&opts, bytes - 1, &win, &err) == STORWIN_EFORMAT);
+    CHECK(storwin_alloc(&opts, 2 * bytes, &win, &err) == STORWIN_ESHORT); /* behind the old areas */
+    CHECK(storwin_alloc(&opts, bytes, &win, &err) == 0);
+    atomic_store(&storwin__lock_ms, 20);
+    CHECK(storwin_alloc(&opts, bytes, &other, &err) == STORWIN_EBUSY);
+    opts.offset_bytes = page + used; /* what lies behind it is not locked */
+    CHECK(storwin_alloc(&opts, bytes, &other, &err) == 0);
+    atomic_store(&storwin__lock_ms, 10000);
+    CHECK(storwin_free(other, &err) == 0 && storwin_free(win, &err) == 0);
 }
 
 static atomic_int flusher_stop;
@@ -247,8 +198,8 @@ static void reserved_blocks(void)
              "mke2fs -q -F -t ext4 -O ^has_journal -N 64 -E nodiscard %s > %s 2>&1",
              test_path("full/image"), test_path("mke2fs.out"));
     status = system(command);
-    dev = attach(test_path("full/image"));
-    if (status != 0 || mount(dev_path, test_path("ext4"), "ext4", 0, "errors=continue") < 0) {
+    dev = loop_attach(test_path("full/image"));
+    if (status != 0 || mount(loop_path, test_path("ext4"), "ext4", 0, "errors=continue") < 0) {
         printf("left out: ext4 without room: needs e2fsprogs and a kernel with ext4\n");
         close(dev);
         free(copy);
@@ -265,7 +216,7 @@ static void reserved_blocks(void)
     CHECK(storwin_free(win, &err) == 0);
     CHECK(file_size(test_path("ext4/file")) == bytes);
     CHECK(umount(test_path("ext4")) == 0 &&
-          mount(dev_path, test_path("ext4"), "ext4", 0, "errors=continue") == 0);
+          mount(loop_path, test_path("ext4"), "ext4", 0, "errors=continue") == 0);
     read_file(test_path("ext4/file"), 0, copy, bytes);
     for (uint64_t i = 0; i < bytes; i++)
         CHECK(copy[i] == 5);
@@ -284,22 +235,22 @@ int main(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     errno = EPERM;
     if (geteuid() != 0 || private_mounts() < 0)
-        skip("mounts of its own");
+        loop_skip("mounts of its own");
     test_begin();
     write_file(test_path("back"), SIZE - 1, "", 1);
-    dev = attach(test_path("back"));
+    dev = loop_attach(test_path("back"));
     windows();
     refusals();
-    checkpoints();
+    commits();
     close(dev);
 
     CHECK(mkdir(test_path("full"), 0700) == 0);
     snprintf(options, sizeof(options), "size=%llu", (unsigned long long)(SIZE * 5 / 8));
     for (uint32_t pager = 0; pager < test_pagers; pager++) {
         if (mount("none", test_path("full"), "tmpfs", 0, options) < 0)
-            skip("mount");
+            loop_skip("mount");
         write_file(test_path("full/back"), SIZE - 1, "", 1);
-        dev = attach(test_path("full/back"));
+        dev = loop_attach(test_path("full/back"));
         failing(pager, dev);
         close(dev);
         umount2(test_path("full"), MNT_DETACH); /* the device goes a little later */

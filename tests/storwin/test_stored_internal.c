@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Checkpoints by commits: what one costs, what a file says of its states without being opened,
+ * which of them open, and how damage is told from a commit that was cut off. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <sys/wait.h>
+
+#include "../../libstorwin/src/commit.h"
+#include "../../libstorwin/src/sum.h"
+#include "storwin_test.h"
+
+#define BYTES (UINT64_C(1) << 20)
+
+static const uint32_t atomics[] = {STORWIN_ATOMIC_JOURNAL, STORWIN_ATOMIC_SLOTS,
+                                   STORWIN_ATOMIC_AUTO};
+
+int __wrap_fdatasync(int fd);
+int __wrap_fdatasync(int fd)
+{
+    (void)fd; /* a process that is not killed needs none, and disks are slow */
+    return 0;
+}
+
+static struct storwin_opts stored_opts(uint32_t atomic)
+{
+    struct storwin_opts opts = storage_opts(test_path("stored"));
+
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = atomic;
+    opts.flags = STORWIN_DISCARD;
+    return opts;
+}
+
+static struct storwin_window *open_state(const struct storwin_opts *opts, uint64_t bytes)
+{
+    struct storwin_window *win;
+    struct storwin_error err;
+
+    if (storwin_alloc(opts, bytes, &win, &err) < 0)
+        fail_msg("%s: %s", err.hint, err.text);
+    return win;
+}
+
+static void close_state(struct storwin_window *win)
+{
+    assert_int_equal(storwin_free(win, NULL), 0);
+}
+
+static int refused(const struct storwin_opts *opts, uint64_t bytes)
+{
+    struct storwin_window *win = NULL;
+    struct storwin_error err;
+    int rc = storwin_alloc(opts, bytes, &win, &err);
+
+    assert_null(win);
+    assert_int_equal(rc, err.code);
+    assert_true(err.text[0] != 0);
+    return rc;
+}
+
+static struct storwin_info_file file_info(const struct storwin_opts *opts)
+{
+    struct storwin_info_file info = {.size = sizeof(info)};
+    struct storwin_error err;
+
+    if (storwin_file_query(opts, &info, &err) < 0)
+        fail_msg("%s: %s", err.hint, err.text);
+    return info;
+}
+
+/* Nothing is told, and nothing written. */
+static int no_info(const struct storwin_opts *opts)
+{
+    struct storwin_info_file info = {.size = sizeof(info), .generation = 77};
+    struct storwin_error err = {.code = 0};
+    int rc = storwin_file_query(opts, &info, &err);
+
+    assert_int_equal(info.generation, 77);
+    assert_int_equal(rc, err.code);
+    assert_true(rc < 0 && err.text[0] != 0);
+    return rc;
+}
+
+static void commit_state(struct storwin_window *win, uint64_t generation)
+{
+    test_state(generation, storwin_base(win), BYTES);
+    assert_int_equal(storwin_commit(win, NULL), 0);
+    assert_int_equal(window_generation(win), generation);
+}
+
+static int holds(const struct storwin_window *win, uint64_t generation)
+{
+    static uint8_t want[BYTES];
+
+    test_state(generation, want, BYTES);
+    return memcmp(storwin_base(win), want, BYTES) == 0;
+}
+
+/* Of 16 MiB one page in a hundred changes: what is written follows that, and no address changes. */
+static void cost(void **state)
+{
+    const uint64_t bytes = 16 << 20, page = (uint64_t)sysconf(_SC_PAGESIZE), n = bytes / page / 100;
+
+    (void)state;
+    for (unsigned a = 0; a < 3; a++) {
+        const struct storwin_opts opts = stored_opts(atomics[a]);
+        struct storwin_window *win = open_state(&opts, bytes);
+        uint8_t *base = storwin_base(win);
+        uint64_t before;
+
+        memset(base, 1, bytes);
+        assert_int_equal(storwin_commit(win, NULL), 0);
+        base[0] = 2;
+        assert_int_equal(storwin_commit(win, NULL), 0); /* with slots the other copy, whole */
+        before = window_stats(win).written_bytes;
+        for (unsigned round = 0; round < 5; round++) {
+            for (uint64_t i = 0; i < n; i++)
+                base[(i * 97 + round) * page % bytes]++;
+            assert_int_equal(storwin_commit(win, NULL), 0);
+        }
+        assert_ptr_equal(base, storwin_base(win));
+        if (window_stats(win).written_bytes - before > 5 * (2 * n * page + 10 * page))
+            fail_msg("%u: %llu bytes for 5 commits of %llu pages", atomics[a],
+                     (unsigned long long)(window_stats(win).written_bytes - before),
+                     (unsigned long long)n);
+        close_state(win);
+        unlink(opts.filename);
+    }
+}
+
+/* A state that grew opens in a longer window; a file says how long it is. */
+static void grown(void **state)
+{
+    (void)state;
+    for (unsigned a = 0; a < 3; a++) {
+        const struct storwin_opts opts = stored_opts(atomics[a]);
+        struct storwin_window *win = open_state(&opts, BYTES);
+
+        assert_int_equal(no_info(&opts), STORWIN_ENONE); /* nothing is committed yet */
+        for (uint64_t g = 1; g < 4; g++)
+            commit_state(win, g);
+        assert_int_equal(file_info(&opts).bytes, BYTES); /* also of one that is open */
+        close_state(win);
+        assert_int_equal(refused(&opts, BYTES - 1), STORWIN_EFORMAT);
+        win = open_state(&opts, 3 * BYTES + 5);
+        assert_true(holds(win, 3));
+        for (uint64_t i = BYTES; i < 3 * BYTES + 5; i += 1001)
+            assert_int_equal(((uint8_t *)storwin_base(win))[i], 0);
+        assert_int_equal(file_info(&opts).bytes, BYTES); /* so far */
+        ((uint8_t *)storwin_base(win))[3 * BYTES + 4] = 9;
+        commit_state(win, 4);
+        close_state(win);
+        assert_int_equal(file_info(&opts).bytes, 3 * BYTES + 5);
+        assert_int_equal(file_info(&opts).generation, 4);
+        win = open_state(&opts, file_info(&opts).bytes);
+        assert_true(holds(win, 4));
+        assert_int_equal(((uint8_t *)storwin_base(win))[3 * BYTES + 4], 9);
+        close_state(win);
+        unlink(opts.filename);
+    }
+}
+
+/* The generation before the newest opens, and reading it changes nothing. */
+static void older(void **state)
+{
+    (void)state;
+    for (unsigned a = 0; a < 3; a++) {
+        struct storwin_opts opts = stored_opts(atomics[a]);
+
+        for (uint64_t g = 1; g < 12; g++) {
+            struct storwin_window *win = open_state(&opts, BYTES);
+            struct storwin_info_file file;
+
+            commit_state(win, g);
+            close_state(win);
+            file = file_info(&opts);
+            assert_int_equal(file.generation, g);
+            assert_int_equal(file.older_generation, g - 1);
+            assert_int_equal(file.damaged, 0);
+            for (opts.generation = g - 1; opts.generation > 0; opts.generation = 0) {
+                win = open_state(&opts, BYTES);
+                assert_true(holds(win, g - 1));
+                close_state(win);
+                assert_int_equal(file_info(&opts).generation, g);
+            }
+            opts.generation = 0;
+        }
+        opts.generation = 50;
+        assert_int_equal(refused(&opts, BYTES), STORWIN_ENONE);
+        unlink(opts.filename);
+    }
+}
+
+static void versions(void **state)
+{
+    struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *win;
+    uint64_t size;
+    char text[32];
+
+    (void)state;
+    assert_int_equal(storwin_opts_set(&opts, "storage_alloc_version", "7", NULL), 0);
+    win = open_state(&opts, BYTES);
+    for (uint64_t g = 1; g < 4; g++)
+        commit_state(win, g);
+    assert_int_equal(storwin_hint_query(win, "storage_alloc_version", text, sizeof(text)), 1);
+    assert_string_equal(text, "7");
+    close_state(win);
+    size = file_size(opts.filename);
+    assert_int_equal(file_info(&opts).app_version, 7);
+    opts.app_version = 8;
+    assert_int_equal(refused(&opts, BYTES), STORWIN_EVERSION);
+    assert_int_equal(refused(&opts, 5 * BYTES), STORWIN_EVERSION);
+    assert_int_equal(file_size(opts.filename), size);
+    assert_int_equal(file_info(&opts).app_version, 7);
+    opts.app_version = 0; /* any, and it stays */
+    win = open_state(&opts, BYTES);
+    assert_true(holds(win, 3));
+    for (uint64_t g = 4; g < 7; g++)
+        commit_state(win, g);
+    assert_int_equal(storwin_query(win, &info), 0);
+    assert_int_equal(info.app_version, 7);
+    close_state(win);
+    opts.app_version = 7;
+    opts.generation = 5;
+    win = open_state(&opts, BYTES);
+    assert_true(holds(win, 5));
+    close_state(win);
+    unlink(opts.filename);
+}
+
+/* Where the copies of a record are. */
+static uint64_t copy_at(unsigned place, unsigned copy)
+{
+    return place * STORWIN__PLACE_BYTES + copy * STORWIN__COPY_BYTES;
+}
+
+static void spoil(const char *path, uint64_t at)
+{
+    uint8_t byte;
+
+    read_file(path, at, &byte, 1);
+    byte ^= 0x10;
+    write_file(path, at, &byte, 1);
+}
+
+/* What is damaged is said to be; a commit that was cut off is not. */
+static void damage(void **state)
+{
+    struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_SLOTS);
+    struct storwin_window *win = open_state(&opts, BYTES);
+    static const uint8_t zeros[4096];
+
+    (void)state;
+    for (uint64_t g = 1; g < 4; g++) /* the third is in place 0, as the first was, and in area 0 */
+        commit_state(win, g);
+    close_state(win);
+    spoil(opts.filename, copy_at(0, 1) + 64);
+    assert_int_equal(file_info(&opts).generation, 3); /* one copy does not matter */
+    assert_int_equal(file_info(&opts).damaged, 0);
+    spoil(opts.filename, copy_at(0, 0) + 64);
+    assert_int_equal(file_info(&opts).generation, 2);
+    assert_int_equal(file_info(&opts).damaged, 1);
+    assert_int_equal(refused(&opts, BYTES), STORWIN_EDAMAGED);
+    for (unsigned copy = 0; copy < 2; copy++)
+        write_file(opts.filename, copy_at(0, copy), zeros, sizeof(zeros));
+    spoil(opts.filename,
+          copy_at(0, 0) + 5); /* as if the third had been cut off in its first copy */
+    assert_int_equal(file_info(&opts).generation, 2);
+    assert_int_equal(file_info(&opts).damaged, 0);
+    win = open_state(&opts, BYTES);
+    assert_true(holds(win, 2));
+    commit_state(win, 3);
+    close_state(win);
+    spoil(opts.filename, STORWIN__FIRST_AREA + 12345);
+    assert_int_equal(file_info(&opts).damaged, 0); /* the records are whole, and the data are not */
+    assert_int_equal(refused(&opts, BYTES), STORWIN_EDAMAGED);
+    opts.generation = file_info(&opts).older_generation;
+    assert_int_equal(opts.generation, 2);
+    win = open_state(&opts, BYTES); /* which shares nothing with it */
+    assert_true(holds(win, 2));
+    close_state(win);
+    for (unsigned i = 0; i < 4; i++)
+        spoil(opts.filename, copy_at(i / 2, i % 2) + 64);
+    assert_int_equal(no_info(&opts), STORWIN_EDAMAGED);
+    unlink(opts.filename);
+}
+
+static void other_files(void **state)
+{
+    struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
+    struct storwin_info_file info = {.size = sizeof(info) - 1};
+    struct storwin_window *win;
+    struct storwin_error err;
+
+    (void)state;
+    assert_int_equal(no_info(&opts), -ENOENT);
+    assert_int_equal(file_size(opts.filename), UINT64_MAX);
+    write_file(opts.filename, 0, "", 0);
+    assert_int_equal(no_info(&opts), STORWIN_ENONE);
+    write_file(opts.filename, 70000, "prose", 5);
+    assert_int_equal(no_info(&opts), STORWIN_EFORMAT);
+    unlink(opts.filename);
+    opts.filename = test_dir;
+    assert_int_equal(no_info(&opts), STORWIN_ETYPE);
+    opts.filename = NULL;
+    assert_int_equal(no_info(&opts), STORWIN_EMISSING);
+    opts.filename = test_path("stored");
+    opts.offset_bytes = 1;
+    assert_int_equal(no_info(&opts), STORWIN_EVALUE);
+    opts.offset_bytes = 0;
+    assert_int_equal(storwin_file_query(NULL, &info, &err), -EINVAL);
+    win = open_state(&opts, BYTES);
+    commit_state(win, 1);
+    close_state(win);
+    assert_int_equal(storwin_file_query(&opts, &info, &err), -EINVAL);
+    assert_int_equal(storwin_file_query(&opts, NULL, &err), -EINVAL);
+}
+
+/* A process is killed; the file that it had open is waited for. */
+static void killed_owner(void **state)
+{
+    const struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
+    int ends[2], status;
+    char byte;
+    pid_t pid;
+
+    (void)state;
+    unlink(opts.filename);
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    if (pid == 0) {
+        struct storwin_window *win = NULL;
+
+        alarm(100);
+        if (storwin_alloc(&opts, BYTES, &win, NULL) < 0)
+            _exit(1);
+        test_state(1, storwin_base(win), BYTES);
+        if (storwin_commit(win, NULL) < 0 || write(ends[1], "", 1) != 1)
+            _exit(1);
+        usleep(200000); /* the parent is waiting, most likely */
+        raise(SIGKILL);
+    }
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    {
+        struct storwin_window *win = open_state(&opts, BYTES);
+
+        assert_true(holds(win, 1));
+        close_state(win);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    close(ends[0]);
+    close(ends[1]);
+    unlink(opts.filename);
+}
+
+/* Every bit of a block and its place count. */
+static void sums(void **state)
+{
+    uint8_t block[100] = {0};
+
+    (void)state;
+    for (size_t len = 0; len <= sizeof(block); len++) {
+        uint64_t sum = storwin__sum(block, len, 5);
+
+        assert_true(storwin__sum(block, len, 6) != sum);
+        assert_true(len == 0 || storwin__sum(block, len - 1, 5) != sum);
+        for (size_t bit = 0; bit < len * 8; bit++) {
+            block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            assert_true(storwin__sum(block, len, 5) != sum);
+            block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cost),        cmocka_unit_test(grown),  cmocka_unit_test(older),
+        cmocka_unit_test(versions),    cmocka_unit_test(damage), cmocka_unit_test(killed_owner),
+        cmocka_unit_test(other_files), cmocka_unit_test(sums),
+    };
+
+    test_begin();
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT); /* most need no disk */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * together DIR ATOMIC STEPS [RANK STEP | RANK -MILLISECONDS]: each step puts into the next rank's
+ * part and commits all parts, by swmpi_commit(). It begins where the files in DIR are, which must
+ * be one step on all ranks, and whole. RANK dies before it commits STEP, or after MILLISECONDS.
+ */
+#include "check.h"
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/time.h>
+
+#define WORDS 40000
+
+static struct world w;
+
+/* Word i of a rank's part after a step: a quarter of them changes in each. */
+static uint64_t word(uint64_t i, uint64_t step, int rank)
+{
+    const uint64_t since = i == 0 ? 0 : (step - i) % 4;
+    const uint64_t last = step > since ? step - since : 0;
+
+    return i == 0 ? step : last * 1000000 + last * i % 977 + (last ? (uint64_t)rank : 0);
+}
+
+static MPI_Win allocate(const char *dir, const char *atomic, uint64_t **base)
+{
+    char name[4096];
+    MPI_Info info;
+    MPI_Win win;
+
+    snprintf(name, sizeof(name), "%s/part.%%r", dir);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "alloc_type", "storage");
+    MPI_Info_set(info, "storage_alloc_filename", name);
+    MPI_Info_set(info, "storage_alloc_pager", "resident");
+    MPI_Info_set(info, "storage_alloc_atomic", atomic);
+    MPI_Info_set(info, "swmpi_commit", "all");
+    MPI_Win_allocate(WORDS * 8, 8, info, MPI_COMM_WORLD, base, &win);
+    MPI_Info_free(&info);
+    return win;
+}
+
+/* Puts what changes into the next rank's part. */
+static void put(MPI_Win win, uint64_t step)
+{
+    static uint64_t from[WORDS / 4];
+    const int to = (w.rank + 1) % w.size;
+    const uint64_t first = step % 4;
+    MPI_Datatype each_fourth;
+
+    for (uint64_t k = 0; k < WORDS / 4; k++)
+        from[k] = word(first + 4 * k, step, to);
+    MPI_Type_vector(WORDS / 4, 1, 4, MPI_UINT64_T, &each_fourth);
+    MPI_Type_commit(&each_fourth);
+    MPI_Win_fence(0, win);
+    MPI_Put(from, WORDS / 4, MPI_UINT64_T, to, (MPI_Aint)first, 1, each_fourth, win);
+    if (first != 0)
+        MPI_Put(&step, 1, MPI_UINT64_T, to, 0, 1, MPI_UINT64_T, win);
+    MPI_Win_fence(0, win);
+    MPI_Type_free(&each_fourth);
+}
+
+int main(int argc, char **argv)
+{
+    int (*commit)(MPI_Win);
+    uint64_t *base, mine, least, most, steps;
+    long dies = argc > 5 ? atol(argv[5]) : 0;
+    MPI_Win win;
+
+    w = world_start(&argc, &argv);
+    CHECK(argc >= 4, "arguments");
+    *(void **)&commit = dlsym(RTLD_DEFAULT, "swmpi_commit");
+    CHECK(commit, "without libswmpi.so");
+    steps = strtoull(argv[3], NULL, 10);
+    if (dies != 0 && atoi(argv[4]) != w.rank)
+        dies = 0;
+    win = allocate(argv[1], argv[2], &base);
+    mine = base[0];
+    MPI_Allreduce(&mine, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(&mine, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    CHECK(least == most, "restored %llu to %llu", (unsigned long long)least,
+          (unsigned long long)most);
+    for (uint64_t i = 0; i < WORDS; i++)
+        CHECK(base[i] == word(i, mine, w.rank), "word %llu of step %llu is %llu",
+              (unsigned long long)i, (unsigned long long)mine, (unsigned long long)base[i]);
+    if (w.rank == 0) {
+        printf("restored %llu\n", (unsigned long long)mine);
+        fflush(stdout);
+    }
+    if (dies < 0) {
+        const struct itimerval t = {.it_value = {-dies / 1000, -dies % 1000 * 1000}};
+
+        setitimer(ITIMER_REAL, &t, NULL);
+    }
+    for (uint64_t step = mine + 1; step <= steps; step++) {
+        put(win, step);
+        if (dies > 0 && step == (uint64_t)dies) {
+            usleep(300000); /* the others commit, as far as they can */
+            raise(SIGKILL);
+        }
+        CHECK(commit(win) == MPI_SUCCESS, "commit");
+        if (w.rank == 0) {
+            printf("committed %llu\n", (unsigned long long)step);
+            fflush(stdout);
+        }
+    }
+    MPI_Win_free(&win);
+    return world_end(&w, "together");
+}
