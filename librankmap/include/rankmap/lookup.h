@@ -204,7 +204,7 @@ static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t
  * @param l     a lookup
  * @param rank  below the size of its map
  * @return base + width·id
- * @cost 6 instructions for affine maps with the caller's load and return; see the README
+ * @cost 6 instructions for affine maps with the caller's load and return; see MODELS.md
  */
 static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
 {
