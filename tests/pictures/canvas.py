@@ -15,7 +15,7 @@ COLORS = {  # name: light, dark; tints fill boxes, the others draw lines and wor
     "blue-tint": ("#ddf4ff", "#12304f"), "orange-tint": ("#fff1e5", "#4a2a10"), "green-tint": ("#dafbe1", "#14391f"),
     "purple-tint": ("#fbefff", "#35204f"), "gray-tint": ("#f6f8fa", "#1c2128"),
 }
-OURS = ("blue", "green")  # the same in each chart, so that a reader finds ours at once
+OURS = ("blue", "green")  # the same in each chart, so that a reader finds ours at once; the last named is blue
 PEERS = ("orange", "purple", "soft", "red")
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
@@ -130,7 +130,8 @@ def lines(picture, area, figures, series, x_title, y_title):
     ns = sorted({n for found in points.values() for n, _ in found})
     values = [v for found in points.values() for _, v in found]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(0.98 * max(values)))
-    ours, peers = iter(OURS), iter(PEERS)
+    is_ours = [who.startswith(("ours", "pmirun")) for who, _ in series]
+    ours, peers = reversed(OURS[:sum(is_ours)]), iter(PEERS)
 
     def at(n, value):
         across = math.log(n / ns[0]) / math.log(ns[-1] / ns[0])
@@ -147,8 +148,8 @@ def lines(picture, area, figures, series, x_title, y_title):
     picture.text((x0 + x1) / 2, y1 + 38, x_title, 13, "middle", "soft")
     picture.text(x0 - 40, y0 - 12, y_title, 13, "start", "soft")
     ends = spread([at(*points[who][-1])[1] for who, _ in series], 17)
-    for (who, name), y in zip(series, ends):
-        color = next(ours if who.startswith(("ours", "pmirun")) else peers)
+    for (who, name), y, mine in zip(series, ends, is_ours):
+        color = next(ours if mine else peers)
         path = [at(n, v) for n, v in points[who]]
         picture.line([(round(px, 1), round(py, 1)) for px, py in path], color, 2)
         for px, py in path:
