@@ -40,7 +40,7 @@ def get():
 
 
 def launch():
-    return curves("launch", "A whole PMI job, milliseconds, by ranks", "A job under pmirun takes 0.5 to 0.8 of mpiexec.hydra's time.",
+    return curves("launch", "A whole PMI job, milliseconds, by ranks", "A job under pmirun takes 0.6 to 0.8 of mpiexec.hydra's time.",
                   LAUNCH, "ranks", "ms, both axes logarithmic")
 
 
