@@ -25,7 +25,7 @@ static int writer(int sock)
     }
     if (rc >= 0)
         rc = shmht_fd_send(sock, shmht_writer_share(w, &desc), &desc);
-    shmht_writer_destroy(w); /* or go on writing: the readers see it */
+    shmht_writer_destroy(w); /* or continue: the readers see it */
     return rc < 0 ? fprintf(stderr, "writer: %s\n", shmht_strerror(rc)) : 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations that have been begun and go on while other calls are made: Fences, Allgathers, and the
+ * Operations that have been begun and continue during other calls: Fences, Allgathers, and the
  * puts behind them. All with core's lock held; what returns int returns 0, -errno or PMIWIRE_E*.
  */
 #ifndef FENCEPOST_LIBPMI2_OPS_H

@@ -2,7 +2,7 @@
 /*
  * libpmi.so.0: PMI-1's interface (pmi.h) over libpmiwire, for programs linked with Slurm's library
  * of that name. Slurm's own speaks Slurm's RPC to srun and so works under srun alone; this one
- * speaks PMI-1 to whoever gave it PMI_FD or PMI_PORT.
+ * speaks PMI-1 to the server that set PMI_FD or PMI_PORT.
  *
  * A put goes out at once; PMI_KVS_Commit() has nothing left to do. Started without a launcher, a
  * program is alone: rank 0 of 1.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The job's pairs in shared memory, where the server offers them (pmiwire/extension.h): a Get that
- * asks nobody. */
+ * asks no server. */
 #ifndef FENCEPOST_LIBPMI2_TABLE_H
 #define FENCEPOST_LIBPMI2_TABLE_H
 

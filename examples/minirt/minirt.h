@@ -108,7 +108,7 @@ int minirt_min(struct minirt_team *team, uint64_t *value);
 /* ---- windows: collective over the team ---- */
 
 /*
- * `hints` is NULL (memory) or "key=value; key=value" as libstorwin's README lists them; "%r" in it
+ * `hints` is NULL (memory) or "key=value; key=value" as libstorwin's HINTS.md has them; "%r" in it
  * stands for the job rank. Lengths may differ. With shm, memory windows and files under the
  * kernel's pager are mapped by peers: loads, stores and atomics. With the pager resident they are
  * reached by CMA. The pager user is refused. storage_alloc_unlink=true takes a file's name away at

@@ -15,7 +15,7 @@
 
 struct subject {
     const char *name;
-    unsigned count;      /* so many like this one in a process */
+    unsigned count;      /* communicators like this one in a process */
     const uint64_t *ids; /* what it was made of */
     struct rankmap *map;
     struct peer_group group;

@@ -31,7 +31,7 @@ static const char usage_text[] =
     "  -n, --ranks N       ranks of the job, for a mapping (as many as its blocks hold)\n"
     "      --json          JSON instead of text\n"
     "      --no-picture    text without pictures\n"
-    "      --picture CxR   pictures of so many columns and rows (64x16)\n"
+    "      --picture CxR   size of the picture: columns and rows (64x16)\n"
     "      --list          the generators\n"
     "  -h, --help          this\n";
 

@@ -21,7 +21,7 @@
 
 struct workload_comm {
     char name[72];
-    unsigned count;      /* so many like this one in a process */
+    unsigned count;      /* communicators like this one in a process */
     int parent;          /* index of the parent; -1: of_parent holds ids */
     int merged;          /* made by a union of groups, not out of one parent */
     const char *model;   /* what it should come out as, with the generator's own sizes; smaller ones

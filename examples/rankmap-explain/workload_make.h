@@ -30,7 +30,7 @@ uint32_t maker_number(struct maker *m, const char *what, uint32_t usual, uint32_
 /* The next argument as AxB or AxBxC; *product, when not NULL, must be at most WORKLOAD_MAX_RANKS in
  * any case. */
 void maker_grid(struct maker *m, const char *what, unsigned n_dims, uint32_t *dims);
-/* The number of processes, the usual last argument of an application; makes group 0 of so many. */
+/* The number of processes, the usual last argument of an application; makes group 0 of them. */
 uint32_t maker_processes(struct maker *m, uint32_t usual);
 /* Adds a process group behind the others, which begins at the flat id `base`. */
 void maker_group(struct maker *m, uint32_t base, uint32_t n);
@@ -48,7 +48,7 @@ uint32_t *maker_child(struct maker *m, uint32_t parent, const char *model, uint3
 void maker_affine(struct maker *m, const char *model, unsigned count, uint32_t first, uint32_t step,
                   uint32_t n, const char *name);
 
-/* Adds so many percent of the ranks 0 to n - 1, drawn at random, in ascending order. */
+/* Adds this percentage of the ranks 0 to n - 1, drawn at random, in ascending order. */
 void maker_subset(struct maker *m, uint32_t n, uint32_t percent, uint64_t *random);
 
 __attribute__((format(printf, 2, 3))) void maker_fail(struct maker *m, const char *format, ...);

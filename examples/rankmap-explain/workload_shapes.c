@@ -270,7 +270,7 @@ static void hilbert(struct maker *m)
 const struct generator workload_shapes[] = {
     {"dup", "[PROCESSES]", "a duplicate", dup},
     {"split", "[COMMUNICATORS] [PROCESSES]",
-     "even ranks of the world, so many times (the paper's Figure 3)", split},
+     "even ranks of the world, repeatedly (the paper's Figure 3)", split},
     {"odd-even", "[GENERATIONS] [PROCESSES]",
      "odd ranks of the odd ranks of ... (the paper's Table VI)", odd_even},
     {"row-column", "[ROWSxCOLUMNS]", "a row and a column of a grid", row_column},

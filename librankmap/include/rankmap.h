@@ -17,7 +17,7 @@
  *   - A child's map is **composed** of its parent's and of the ranks that were chosen: formula of
  *     formula is a formula again.
  *
- * A communicator is made and looked up so:
+ * To make a communicator and look a rank up:
  *
  *     struct rankmap *world, *even, *child;
  *     struct rankmap_lookup lookup;
@@ -50,10 +50,10 @@
  *
  * Caveats:
  *
- *   - A map refuses an id that comes twice, unless it is asked to take it (ranks to nodes).
- *   - Hot functions do not check that a rank is below the size of its map. Functions that return
- *     a number or an id of a map pass NULL on to a fault; those that return a code say -EINVAL.
- *   - Nothing communicates: every process makes its own maps.
+ *   - A map refuses an id that comes twice, except with RANKMAP_ALLOW_DUPLICATES (ranks to nodes).
+ *   - Hot functions do not check that a rank is below the size of its map. With NULL for a map,
+ *     functions that return a number or an id fault; those that return a code return -EINVAL.
+ *   - The library does not communicate: every process makes its own maps.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI" (IPDPS 2017),
  * sections III-B and III-C. Negative strides, inner strides and phases, the closed forms of

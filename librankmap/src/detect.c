@@ -225,7 +225,7 @@ static bool detect_shape(const struct ids *ids, struct shape *shape)
     return found;
 }
 
-/* What one pass tells of irregular ids. */
+/* What one pass finds out about irregular ids. */
 struct stats {
     uint64_t min, max;
     size_t n_unit_breaks; /* ids that do not follow the one before by 1 */

@@ -106,7 +106,7 @@ struct make {
     uint64_t id_limit;
     uint32_t flags;
     bool distinct;      /* already known: nothing to check */
-    uint64_t max_check; /* ranks that may be expanded to check what the parameters do not tell */
+    uint64_t max_check; /* ranks that may be expanded to check what the parameters do not show */
 };
 
 /* opts.c */

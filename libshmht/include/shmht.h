@@ -6,16 +6,17 @@
  *
  * A *table* is one memory object: a sealed memfd, or a named file where descriptors cannot travel.
  * One *writer* puts pairs of bytes; any number of *readers*, in any process, map the object
- * read-only. A Get takes no lock, makes no system call, copies nothing and never waits for the
- * writer, who puts, updates, merges and grows the table meanwhile. What a Get finds points into the
- * mapping and stays as it is until the reader detaches. Readers trust nothing: a hostile region is
- * an error, never a crash. A killed writer leaves nothing to repair. There is no delete. A *Fence*
- * between servers is a merge of blocks of pairs. An *array* is the same for values indexed by rank.
+ * read-only. A Get is wait-free, takes no lock, makes no system call and copies nothing, while the
+ * writer puts, updates, merges and grows the table. A value that a Get finds points into the
+ * mapping and does not change until the reader detaches. A region is untrusted memory: a hostile
+ * one is an error, never a crash. A killed writer leaves nothing to repair. Pairs cannot be
+ * deleted. A *Fence* between servers is a merge of blocks of pairs. An *array* is a table of values
+ * indexed by rank.
  *
  *     struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 64 << 20};
  *     shmht_writer_create(&opts, &writer, NULL);                    // a launcher, a PMI server
  *     shmht_put(writer, "mpi-addr-7", 10, "lid 0001 qp 0007", 17);
- *     fd = shmht_writer_share(writer, &desc);                       // what a reader needs
+ *     fd = shmht_writer_share(writer, &desc);                       // a reader needs both
  *     shmht_fd_send(sock, fd, &desc);
  *
  *     fd = shmht_fd_recv(sock, &desc);                              // a process of the job
@@ -63,7 +64,7 @@ struct shmht_array;  /**< an array, as its writer or as a reader */
 struct shmht_allocator;
 struct shmht_error;
 
-/** Bytes that somebody else owns. Absent is `{NULL, 0}`; present and empty has a pointer. */
+/** Borrowed bytes. Absent is `{NULL, 0}`; present and empty has a pointer. */
 struct shmht_bytes {
     const void *ptr;
     size_t len; /**< bytes */
@@ -130,7 +131,7 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
  * @param value      value_len bytes, any bytes; copied. NULL if value_len is 0. A reader finds a
  *                   NUL behind it only if it is part of the value
  * @param value_len  bytes, 0 … SHMHT_MAX_VALUE_BYTES
- * A value that the key has already is not stored again.
+ * A value equal to the key's present one is not stored again.
  * @return SHMHT_PUT_NEW, SHMHT_PUT_REPLACED or SHMHT_PUT_KEPT; SHMHT_EEXIST, SHMHT_EKEYLEN,
  *         SHMHT_EVALLEN, SHMHT_EFULL, SHMHT_EPROBE, -ENOSPC, -ENOMEM, -EFBIG (RLIMIT_FSIZE). After
  *         an error the table is as it was.
@@ -144,8 +145,8 @@ SHMHT_API int shmht_put(struct shmht_writer *w, const void *key, size_t key_len,
 #define SHMHT_MAX_NAME_BYTES 192u /**< path of a named object, with its NUL */
 
 /**
- * What a reader must know besides the file descriptor. It travels as text (shmht_desc_format()), or
- * with the file descriptor (shmht_fd_send()).
+ * Describes a table or an array to its readers, beside the file descriptor. It travels as text
+ * (shmht_desc_format()), or with the file descriptor (shmht_fd_send()).
  */
 struct shmht_desc {
     uint32_t kind;       /**< SHMHT_KIND_* */
@@ -161,7 +162,7 @@ struct shmht_desc {
 };
 
 /**
- * @brief What to give to the table's readers.
+ * @brief Get the descriptor and the description that readers attach with.
  * @param w  the writer
  * @param[out] desc  describes the table; NULL is allowed
  * @return the read-only file descriptor of the object, close-on-exec, which belongs to the writer:
@@ -172,11 +173,11 @@ struct shmht_desc {
 SHMHT_API int shmht_writer_share(const struct shmht_writer *w, struct shmht_desc *desc);
 
 /**
- * @brief Stop writing: unmap, close, unlink the name (unless SHMHT_KEEP_NAME). Readers keep what
- *        they have.
+ * @brief Stop writing: unmap, close, unlink the name (unless SHMHT_KEEP_NAME). Attached readers
+ *        continue.
  * @param w  NULL is allowed
- * @threads one thread, of the process that created the table. In a forked child only the child's
- *          descriptors and handle go; the name is still the parent's
+ * @threads one thread, of the process that created the table. In a forked child the call frees the
+ *          child's descriptors and handle alone, and leaves the name to the parent
  */
 SHMHT_API void shmht_writer_destroy(struct shmht_writer *w);
 
@@ -201,7 +202,7 @@ struct shmht_reader_opts {
  *
  * Checks seals (of a descriptor) or owner and mode (of a name), size, magic, version, byte order,
  * bounds, and that this process computes the writer's hash. Then maps the object read-only up to
- * its byte cap: growth needs no new mapping.
+ * its byte cap, so that growth needs no new mapping.
  * @param desc  from the writer; NULL: fd alone, and nothing to compare id and generation with
  * @param fd    the object; -1: open desc->name. Stays the caller's: the reader has a duplicate
  * @param opts  NULL: defaults. With opts->region, desc is NULL and fd is -1
@@ -238,12 +239,11 @@ SHMHT_API int shmht_get(const struct shmht_reader *r, const void *key, size_t ke
  * @param r       the reader
  * @param keys    array of n keys
  * @param n       any number
- * @param[out] values  array of n: the value of each key in its place, `{NULL, 0}` for an absent one
+ * @param[out] values  array of n, in the order of the keys; `{NULL, 0}` for an absent key
  * @return how many were found; SHMHT_EKEYLEN if any key has a bad length, SHMHT_ECORRUPT if any
  *         look-up met corruption: those keys are `{NULL, 0}`, all others are answered
  * @threads as shmht_get()
- * @cost at 1e6 entries and more a fraction of single Gets; of a table that the cache holds, about
- *       the same
+ * @cost from 1e6 entries on a fraction of single Gets'; in a table that fits the cache about theirs
  */
 SHMHT_API ssize_t shmht_get_many(const struct shmht_reader *r, const struct shmht_bytes *keys,
                                  size_t n, struct shmht_bytes *values);
@@ -267,9 +267,9 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  *  4. A writer killed at any point leaves a table in which everything put before is found. The put
  *     that was cut off is found or not; of a merge, each pair on its own. Nothing needs repair for
  *     reading; shmht_writer_resume() continues writing.
- *  5. Readers trust nothing. A truncated, altered or hostile region gives SHMHT_ECORRUPT or a wrong
- *     value of its choice, never an access outside the mapping and never an endless loop. Offsets
- *     and lengths are checked on every Get.
+ *  5. A region is untrusted memory: every Get checks offsets and lengths. A truncated, altered or
+ *     hostile region gives SHMHT_ECORRUPT or a wrong value, never an access outside the mapping and
+ *     never an endless loop.
  *
  * Caveats:
  *  - Nobody can write to a sealed memfd through the descriptor that readers get. A process with the
@@ -277,7 +277,7 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  *  - A process with the uid of a *named* object can change its mode and then do anything,
  *    truncation included, which is SIGBUS for its readers.
  *  - Data is in the byte order of its writer; a region or block of the other order is refused.
- *  - Space that updates and old tables leave behind is given back by shmht_writer_compact() alone.
+ *  - Only shmht_writer_compact() gives back the space of replaced values and old tables.
  * @{
  */
 /** table lines, of 64 bytes, that a Get looks at in the worst case */
@@ -300,9 +300,9 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
 SHMHT_API int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc);
 
 /**
- * @brief Receive what shmht_fd_send() sent.
+ * @brief Receive a descriptor from shmht_fd_send().
  * @param sock  the other end
- * @param[out] desc  what describes it
+ * @param[out] desc  its description
  * @return a file descriptor, the caller's, close-on-exec; -EPIPE: the other end is closed; as
  *         shmht_desc_parse(), SHMHT_EMAGIC also for a message without a descriptor; -errno
  * @threads MT-Safe.
@@ -345,14 +345,14 @@ SHMHT_API int shmht_desc_parse(const char *text, size_t len, struct shmht_desc *
 SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
 
 /**
- * @brief Continue where a writer that died left off.
+ * @brief Continue the table of a writer that died.
  *
- *  - A named object is taken over in place: its log is checked and replayed, what was half done is
- *    completed or undone, generation and descriptor stay, and readers notice nothing. So is a table
- *    in the caller's memory (opts->region).
- *  - A sealed memfd can never again be mapped for writing: its pairs are copied into a fresh object
- *    with the next generation, and readers must be sent the new descriptor.
- *  - Pairs of a merge that was cut off are in or not, each on its own: merge the block again.
+ *  - A named object, and a table in the caller's memory (opts->region), is taken over in place: the
+ *    call checks and replays the log and completes or undoes the last put. Generation and
+ *    descriptor stay; readers notice nothing.
+ *  - A sealed memfd can never again be mapped for writing: the call copies its pairs into a new
+ *    object with the next generation. Send readers the new descriptor.
+ *  - After a merge that was cut off, some of its pairs are in the table: merge the block again.
  * @param desc  the table's descriptor; may be NULL when fd is given
  * @param fd    the memfd (a read-only descriptor will do), or -1 to open desc->name; stays the
  *              caller's
@@ -373,15 +373,15 @@ SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd,
                                   struct shmht_error *err);
 
 /**
- * @brief Copy what is live into a fresh table of the next generation, without garbage and with a
- *        table of its final size.
+ * @brief Copy all pairs into a new table of the next generation and of its final size, without
+ *        garbage.
  *
  * The old table stays as it is, for its readers and for you, and names its successor
  * (`superseded` in its statistics); destroy its writer when the new descriptor has been sent.
- * @param w     the old table; not to be written any more after success
+ * @param w     the old table; do not write to it after success
  * @param opts  as for shmht_writer_create(); NULL: as the old one was created. hash, seed and
- *              policy are the old table's whatever opts says; generation 0 is the next one;
- *              expected_entries 0: just what is there
+ *              policy are always the old table's; generation 0 is the next one; expected_entries
+ *              0: the present number
  * @param[out] out  the writer of the new table
  * @param[out] err  NULL, or what failed
  * @return 0, or as shmht_writer_create(); -EINVAL also if the new table would lie in the old one's
@@ -396,32 +396,33 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
  * @name Growth that waits
  *
  * A table that grows while it is filled leaves each smaller one behind, and the last may be twice
- * as large as is needed: of a million small pairs, a third of all memory. A writer with SHMHT_DEFER
- * does not grow the table when it is full, but keeps a private one from then on. Records go into
- * the log as ever. shmht_writer_publish(), at the end of a Fence say, makes one table of the right
- * size in the object and frees the private one.
+ * the size needed: with a million small pairs, a third of all memory. A writer with SHMHT_DEFER
+ * does not grow a full table; it indexes further pairs in a private one, while their records go
+ * into the log. shmht_writer_publish(), for example at the end of a Fence, makes one table of the
+ * right size in the object and frees the private one.
  *
- *  - Until then readers, and the writer's view, find what is in the present table, and updates of
- *    it. shmht_writer_get() finds everything.
- *  - shmht_reader_next() and the counters know also what is not published.
- *  - A writer that is killed before has not put what only the private table has.
- *  - A private table takes 9 to 12 bytes an entry, and while it grows those of the one before.
+ *  - Until then readers, and the writer's view, find the pairs of the present table, and updates of
+ *    them. shmht_writer_get() finds all pairs.
+ *  - shmht_reader_next() and the counters include unpublished pairs.
+ *  - If the writer is killed before it publishes, the pairs of the private table are lost.
+ *  - A private table takes 9 to 12 bytes an entry; while it grows, its predecessor's too.
  * @{
  */
 /**
- * @brief Let readers find everything that has been put.
+ * @brief Publish all pairs to the readers.
  *
- * The new table has room for a seventh more. If the last one was already half as large, it is twice
- * as large as that.
- * @param w  the writer; without SHMHT_DEFER, or where nothing waits, nothing is done
- * @return 0; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE: as before; try again if you like
+ * The new table has room for a seventh more pairs. If the last one was already half as large, the
+ * new one has twice the last one's size.
+ * @param w  the writer; a no-op without SHMHT_DEFER, or without unpublished pairs
+ * @return 0; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE: nothing changed, and the call may
+ *         be repeated
  * @threads one writer, any readers. A killed writer leaves the old table or the new one.
  * @cost O(entries), if anything waits
  */
 SHMHT_API int shmht_writer_publish(struct shmht_writer *w);
 
 /**
- * @brief Look a key up among all that has been put, published or not.
+ * @brief Look a key up among all pairs, published or not.
  * @param w        the writer
  * @param key      key_len bytes
  * @param key_len  bytes
@@ -432,17 +433,16 @@ SHMHT_API int shmht_writer_publish(struct shmht_writer *w);
 SHMHT_API int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_len,
                                struct shmht_bytes *value);
 
-/** @brief Is there anything that readers cannot find yet? 1 or 0. The writer's thread. */
+/** @brief 1 if there are pairs that readers cannot find yet, else 0. The writer's thread. */
 SHMHT_API int shmht_writer_defers(const struct shmht_writer *w);
 /** @} */
 
 /**
- * @brief Make the table as large as so many entries need, at once: a private one of a writer with
- *        SHMHT_DEFER.
+ * @brief Grow the table for n_entries at once; with SHMHT_DEFER, the private table.
  * @param w          the writer
- * @param n_entries  in all, those that are there included
+ * @param n_entries  in all, present entries included
  * @return 0, also if the table is large enough; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG,
- *         SHMHT_EPROBE: as before
+ *         SHMHT_EPROBE: nothing changed
  * @threads one writer, any readers
  */
 SHMHT_API int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries);
@@ -459,9 +459,9 @@ struct shmht_iter {
 /**
  * @brief Make a block of the pairs from a place of the log on.
  *
- * A block is pairs in the log's own form behind a header of SHMHT_BLOCK_HEADER_BYTES, in the byte
- * order of who made it, at any address. In a Fence each server exports what is new, exchanges
- * blocks, and merges.
+ * A block is a header of SHMHT_BLOCK_HEADER_BYTES and pairs in the log's own form, in its maker's
+ * byte order, at any address. In a Fence each server exports its new pairs, exchanges blocks with
+ * the others, and merges theirs.
  * @param r    a reader, or the writer's view
  * @param it   where to begin; moved behind the last pair taken. Keep it: the next Fence continues
  *             from there
@@ -474,7 +474,7 @@ struct shmht_iter {
 SHMHT_API ssize_t shmht_reader_export(const struct shmht_reader *r, struct shmht_iter *it,
                                       void *buf, size_t cap);
 
-/** What a merge did. */
+/** Counts of a merge. */
 struct shmht_merged {
     uint64_t n_new;      /**< keys added */
     uint64_t n_replaced; /**< keys given the block's value */
@@ -484,12 +484,12 @@ struct shmht_merged {
 /**
  * @brief Put all pairs of a block, in its order, as shmht_put() would.
  *
- * The block is checked whole and room for all of it is made before anything is published.
+ * The call checks the whole block and reserves room for all of it before it publishes a pair.
  * @param w      the writer
  * @param block  from shmht_reader_export() or shmht_block_end() of any server, any alignment; not
  *               trusted
- * @param bytes  what was received: the block and nothing behind it
- * @param[out] merged  what was done; may be NULL
+ * @param bytes  bytes received: the block and nothing behind it
+ * @param[out] merged  counts of pairs; may be NULL
  * @return 0; SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_ETRUNC, SHMHT_ECORRUPT, SHMHT_EFULL,
  *         -ENOSPC, -ENOMEM, -EFBIG: the table is as it was; SHMHT_EPROBE: pairs before the one in
  *         question are in. Under SHMHT_DUP_REJECT, pairs whose keys exist are left out and counted.
@@ -535,17 +535,17 @@ SHMHT_API int shmht_block_add(struct shmht_block *b, const void *key, size_t key
                               const void *value, size_t value_len);
 
 /**
- * @brief Finish: the block's header is written.
- * @param b  the builder; more may be added, and end called again
+ * @brief Finish the block: write its header.
+ * @param b  the builder; more pairs may be added, and end called again
  * @return bytes of the block
  * @threads MT-Safe on distinct builders.
  */
 SHMHT_API size_t shmht_block_end(struct shmht_block *b);
 
 /**
- * @brief Walk through a block that came from anywhere, without merging it.
+ * @brief Walk through an untrusted block without merging it.
  * @param block  the block
- * @param bytes  what was received
+ * @param bytes  bytes received
  * @param it     begin with `{0}`
  * @param[out] key    points into the block
  * @param[out] value  points into the block
@@ -571,7 +571,7 @@ struct shmht_array_opts {
 };
 
 /**
- * @brief Create an array, of which no rank is set.
+ * @brief Create an array without values.
  * @param opts  n_ranks and stride_bytes must be set; together at most SHMHT_MAX_REGION_BYTES
  * @param[out] out  the array, for writing
  * @param[out] err  NULL, or what failed
@@ -596,7 +596,7 @@ SHMHT_API int shmht_array_create(const struct shmht_array_opts *opts, struct shm
 SHMHT_API int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, size_t len);
 
 /**
- * @brief What to give to the array's readers.
+ * @brief Get the descriptor and the description that the array's readers attach with.
  * @param a  of shmht_array_create()
  * @param[out] desc  describes the array; NULL is allowed
  * @return as shmht_writer_share(); -EINVAL for a reader
@@ -637,7 +637,7 @@ SHMHT_API int shmht_array_attach(const struct shmht_desc *desc, int fd,
 SHMHT_API int shmht_array_get(const struct shmht_array *a, uint64_t rank,
                               struct shmht_bytes *value);
 
-/** What an array is, and how full. */
+/** An array's place, size and number of values. */
 struct shmht_info_array {
     const void *values; /**< n_ranks * stride_bytes bytes, aligned to 4096: where all ranks are set,
                            index them directly */
@@ -652,7 +652,7 @@ struct shmht_info_array {
 };
 
 /**
- * @brief What an array is, and where its values are.
+ * @brief Report an array's place, size and number of values.
  * @param a  the array
  * @param[out] info  filled in
  * @return 0
@@ -710,7 +710,7 @@ struct shmht_stats {
 };
 
 /**
- * @brief Count and weigh.
+ * @brief Report a table's counts and bytes.
  * @param r  the reader, or the writer's view
  * @param[out] stats  filled in
  * @return 0
@@ -762,7 +762,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 #define SHMHT_KIND_ARRAY 2u
 /** @} */
 
-/** @name Notes in statistics: what was asked for and not had; nothing is wrong
+/** @name Notes in statistics: requests that the kernel did not grant; not errors
  * @{ */
 #define SHMHT_NOTE_NO_HUGE 1u /**< 2 MB pages refused; huge_errno says why */
 /** kernel without F_SEAL_FUTURE_WRITE: read-only descriptors and file mode alone protect it */
@@ -782,7 +782,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 /** @} */
 
 /**
- * Where handles get their memory, one block each. It outlives what was made with it. Blocks are
+ * Memory of handles, one block each. The allocator outlives the handles made with it. Blocks are
  * aligned as malloc() aligns them.
  */
 struct shmht_allocator {
@@ -818,8 +818,8 @@ SHMHT_API const char *shmht_version(void);
  * @name Error codes
  *  - Functions return 0 or more on success, `-errno` for a system cause, or one of these.
  *  - The values never change.
- *  - An option struct shorter than this release's is -EINVAL, and so is a longer one if anything is
- *    set that this release does not know, or if it claims more than 4,096 bytes.
+ *  - An option struct is -EINVAL if its size is below this release's or above 4,096 bytes, or if a
+ *    byte that this release does not know is not 0.
  * @{
  */
 #define SHMHT_ENOENT (-22001) /**< no such key, or no value at this rank yet */
@@ -843,7 +843,7 @@ SHMHT_API const char *shmht_version(void);
 #define SHMHT_EPROBE (-22013)
 /** descriptor without F_SEAL_SHRINK: its owner could truncate it under us */
 #define SHMHT_EUNSEALED (-22014)
-/** named object belongs to somebody else, or others may write it */
+/** named object belongs to another user, or others may write it */
 #define SHMHT_EOWNER (-22015)
 /** region is not the one that the descriptor describes (its id or generation) */
 #define SHMHT_ESTALE (-22016)

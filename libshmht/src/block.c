@@ -73,7 +73,7 @@ size_t shmht_block_end(struct shmht_block *b)
     return b->used;
 }
 
-/* The header of a block of which so many bytes were received. */
+/* The header of a received block of `bytes` bytes. */
 int shmht__block_check(const void *block, size_t bytes, uint32_t *n_pairs)
 {
     struct block_header h;

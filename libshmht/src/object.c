@@ -5,7 +5,7 @@
  *
  * A memfd is mapped for writing first and sealed then: F_SEAL_FUTURE_WRITE refuses every later
  * mapping for writing, write() and hole punching, by anybody, and F_SEAL_SHRINK truncation, while
- * the mapping that exists goes on, and grows with the file. Memory is taken with fallocate(), a
+ * the existing mapping stays writable, and grows with the file. Memory is taken with fallocate(), a
  * step at a time, so that the lack of it is an error here and never SIGBUS at a store.
  */
 #ifndef _GNU_SOURCE

@@ -52,7 +52,7 @@ static int defers(const struct shmht_writer *w)
     return (w->opts.flags & SHMHT_DEFER) != 0;
 }
 
-/* Entries of a table in the object of so many lines. */
+/* Entries that fit a table of n lines in the object. */
 static uint64_t table_limit(const struct shmht_writer *w, uint64_t n_lines)
 {
     uint32_t load = w->max_load_percent + (defers(w) ? DEFER_PERCENT : 0);
@@ -146,7 +146,7 @@ static int replace_table(struct shmht_writer *w, uint64_t n_lines)
     return 0;
 }
 
-/* The same in private memory, for so many entries. */
+/* The same in private memory. */
 static int own_table(struct shmht_writer *w, uint64_t entries)
 {
     uint64_t n_lines = table_lines(entries, MAX_LOAD_PERCENT);
@@ -174,13 +174,13 @@ static int own_table(struct shmht_writer *w, uint64_t entries)
     return 0;
 }
 
-/* Bytes of the object that publishing so many entries will take. */
+/* Bytes of the object that publishing these entries will take. */
 static uint64_t publish_bytes(const struct shmht_writer *w, uint64_t entries)
 {
     return table_lines(entries, w->max_load_percent) * LINE_BYTES + 2 * LINE_BYTES;
 }
 
-/* Replaces the table by one for so many entries, of n lines if it is not deferred. */
+/* Replaces the table by one for these entries: of n_lines, or deferred. */
 static int grow_table(struct shmht_writer *w, uint64_t n_lines, uint64_t entries)
 {
     return defers(w) ? own_table(w, entries + entries / 4) : replace_table(w, n_lines);
@@ -225,8 +225,8 @@ int shmht_writer_publish(struct shmht_writer *w)
     return 0;
 }
 
-/* Makes room for so many more entries, whose records take so many bytes, so that putting them
- * cannot fail for want of it. */
+/* Makes room for n_entries more and log_bytes of their records, so that putting them cannot fail
+ * for lack of it. */
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)
 {
     uint64_t lines = w->n_lines, end, most = lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
@@ -528,7 +528,7 @@ void shmht__writer_view_init(struct shmht_writer *w)
     shmht__reader_set_bytes(&w->view, w->object.bytes);
 }
 
-/* The region with its first table, of n_lines lines, and room for so many bytes of records. */
+/* The region with its first table, of n_lines lines, and room for the bytes of records. */
 static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t n_lines,
                        uint64_t log_bytes, struct shmht_error *err)
 {
@@ -585,7 +585,7 @@ int shmht__writer_alloc(const struct shmht_writer_opts *opts, struct shmht_write
     return 0;
 }
 
-/* shmht_writer_create() with room for so many bytes of records from the start. */
+/* shmht_writer_create() with room for log_bytes of records from the start. */
 int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t log_bytes,
                        struct shmht_writer **out, struct shmht_error *err)
 {
@@ -618,7 +618,7 @@ void shmht_writer_destroy(struct shmht_writer *w)
     if (!w)
         return;
     if (w->own && (w->object.flags & SHMHT_KEEP_NAME))
-        (void)shmht_writer_publish(w); /* somebody is to find all of it */
+        (void)shmht_writer_publish(w); /* readers are to find all of it */
     shmht__object_close(&w->object, !(w->object.flags & SHMHT_KEEP_NAME));
     if (w->own)
         shmht__handle_free(w->opts.allocator, (void *)(uintptr_t)w->own);

@@ -116,7 +116,7 @@ STORWIN_API void storwin_opts_init(struct storwin_opts *opts);
 /**
  * @brief Set the option that one hint names.
  *
- * Keys and values are those of the table in README.md, case counts. A later call for the same key
+ * Keys and values are those of the table in HINTS.md, case counts. A later call for the same key
  * replaces the earlier value, as MPI_Info_set() does.
  *
  * @param opts   options to change; unchanged unless the result is 0

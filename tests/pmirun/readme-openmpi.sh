@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# readme-openmpi.sh <README.md> <pmirun>: runs the commands of README's section "Open MPI and OpenSHMEM", as they stand there.
+# readme-openmpi.sh <root> <pmirun>: runs the commands of the section "Open MPI and OpenSHMEM" of pmirun's README, as they stand there.
 set -u
-readme=$1 pmirun=$2
+root=$1 pmirun=$2
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-cp -r "$(dirname "$readme")/examples/mpi" "$dir/mpi" && mkdir "$dir/examples" && mv "$dir/mpi" "$dir/examples/" && cd "$dir" || exit 1
+cp -r "$root/examples/mpi" "$dir/mpi" && mkdir "$dir/examples" && mv "$dir/mpi" "$dir/examples/" && cd "$dir" || exit 1
 ln -s "$pmirun" pmirun
-mapfile -t commands < <(sed -n '/^## Open MPI and OpenSHMEM/,/^| /p' "$readme" | sed -n '/^```/,/^```/p' | grep -v '^```' | sed 's/ *#.*//')
+mapfile -t commands < <(sed -n '/^## Open MPI and OpenSHMEM/,/^| /p' "$root/examples/pmirun/README.md" | sed -n '/^```/,/^```/p' | grep -v '^```' | sed 's/ *#.*//')
 [ "${#commands[@]}" -ge 4 ] || { echo "FAILED: README's section has ${#commands[@]} commands"; exit 1; }
 failed=0
 for command in "${commands[@]}"; do

@@ -3,33 +3,33 @@
  * @file bound.h
  * @brief Handles that have found their region already: put, get and atomics without a lookup.
  *
- * asymreg_bind() does once what each operation by address does: it finds the region, checks range
- * and permissions, and makes the key. Where the peer's memory is mapped here (a segment that is
- * shared memory, on one node) an operation through the handle is a check, a load or store, and a
- * check again, inlined; asymreg_bound_ptr() is the memory itself, for what shmem_ptr() and
- * MPI_Win_shared_query() promise. Elsewhere (CMA, networks, a peer that drains) it is the operation
- * by address and identifier.
+ * asymreg_bind() finds the region, checks range and permissions, and makes the key: once, instead
+ * of in each operation by address. Where the peer's memory is mapped here (a segment of shared
+ * memory, on one node) an operation through the handle is a check, a load or store, and a second
+ * check, inlined; asymreg_bound_ptr() returns the memory itself, as shmem_ptr() and
+ * MPI_Win_shared_query() do. Elsewhere (CMA, networks, a peer that drains) it is the operation by
+ * address and identifier.
  *
  *     asymreg_bind(worker, 7, raddr, 64, id, &b);    // once
  *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // 8 bytes behind raddr
  *     asymreg_flush(worker, 7);
  *     asymreg_unbind(&b);                            // before the worker and the peer go
  *
- * **The check.** A peer's table counts what was unregistered. While that number is the one that the
- * handle knows, every region that lived still lives: one load of one line that all handles of the
- * peer share. When it has changed, the next operation of each handle looks whether its own region
- * lives. A region that has gone is ASYMREG_ESTALE, for good, also if the same memory is registered
- * again. As with operations by address, a check is not a lock: see the head of rma.h. The check
+ * **The check.** A peer's table counts its unregistrations. While that number is the one in the
+ * handle, the handle's region is still registered: one load of one line that all handles of the
+ * peer share. When the number has changed, the next operation of each handle looks whether its own
+ * region is. For an unregistered region the handle is ASYMREG_ESTALE for good, also if the same
+ * memory is registered again. A check is not a lock: see the head of rma.h. The check
  * after a get comes after its loads. The check after a put may come before other processors see its
  * stores: a put that returns 0 may still write memory that was unregistered at the same time.
  *
- * **Death.** The memory of a peer that dies stays mapped. A handle's operation asks for the peer
- * each 256th time that a worker uses such handles of that peer, and then not more often than every
- * 20 ms; asymreg_flush() asks too. So puts that are followed by a flush fail within 20 ms.
+ * **Death.** The memory of a peer that dies stays mapped. Each 256th operation of a worker through
+ * handles of that peer looks whether the peer lives, at most every 20 ms; asymreg_flush() looks
+ * too. So puts that are followed by a flush fail within 20 ms.
  *
- * Threads: as the worker that it was bound with. Nothing here allocates but asymreg_bind(), which
- * may when a segment is used for the first time. A handle is 32 bytes: many of them are best laid
- * on a multiple of that (aligned_alloc()), and in huge pages.
+ * Threads: as the worker that it was bound with. Only asymreg_bind() may allocate, when a segment
+ * is used for the first time. A handle has 32 bytes: align arrays of them to that
+ * (aligned_alloc()), best in huge pages.
  *
  * Source: ours; "Asymmetric Memory Extension for OpenSHMEM", section 3, searches for every
  * operation.
@@ -47,10 +47,10 @@ extern "C" {
 #pragma GCC diagnostic ignored "-Wold-style-cast" /* what is inline here is C */
 #endif
 
-/** What a worker's handles of one peer share. Of the library. */
+/** Shared by a worker's handles of one peer. Of the library. */
 struct asymreg_watch {
-    const uint64_t *retired;       /**< the peer's count of what was unregistered */
-    uint32_t left;                 /**< operations until the peer is asked for */
+    const uint64_t *retired;       /**< the peer's count of unregistrations */
+    uint32_t left;                 /**< operations until the next look at the peer */
     uint32_t reserved;             /**< 0 */
     struct asymreg_worker *worker; /**< whose it is */
 };
@@ -58,10 +58,10 @@ struct asymreg_watch {
 /** A handle. Its members are for the functions below. */
 struct asymreg_bound {
     char *at;                    /**< where the memory is in this process; NULL: it is not mapped */
-    uint64_t seen;               /**< the peer's count when the region was known to live */
+    uint64_t seen;               /**< the peer's count when the region was last looked at */
     struct asymreg_watch *watch; /**< shared by the handles of a worker and peer; NULL: not bound */
-    uint32_t bytes;              /**< how much is reached directly */
-    uint32_t tag; /**< what may be done directly, and above these bits the handle's number */
+    uint32_t bytes;              /**< bytes reached directly */
+    uint32_t tag; /**< permissions for direct access; above these bits the handle's number */
 };
 
 /**
@@ -84,7 +84,7 @@ ASYMREG_API int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_
 ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 
 /**
- * @brief Look whether a handle's region lives, and its peer.
+ * @brief Check that a handle's region is registered and its peer alive.
  * @param bound  the handle
  * @return 0, -EINVAL (not bound), ASYMREG_ESTALE, ASYMREG_EPEER, or as asymreg_refresh()
  */
@@ -93,8 +93,8 @@ ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
 /**
  * @brief The memory itself, for loads and stores; NULL: there is no direct way.
  *
- * Nothing is checked when it is used: the owner may unregister meanwhile. It stays mapped until
- * asymreg_unbind(). Memory that may not be written here must not be written.
+ * Loads and stores through it are unchecked: the owner may unregister meanwhile. It stays mapped
+ * until asymreg_unbind(). Do not write memory that is registered for reading alone.
  */
 static inline void *asymreg_bound_ptr(const struct asymreg_bound *bound)
 {

@@ -27,8 +27,8 @@
  *      disconnected.
  *
  * **Completion.** An operation returns 0 when it is complete (for a put: the source may be reused;
- * see `flush`), 1 (ASYMREG_PENDING) when it goes on, negative when it was not begun. With an `op`
- * (explicit), the transport sets op->status from ASYMREG_PENDING to 0 or an error when it
+ * see `flush`), 1 (ASYMREG_PENDING) while it is in flight, negative when it was not begun. With an
+ * `op` (explicit), the transport sets op->status from ASYMREG_PENDING to 0 or an error when it
  * completes, from inside `progress` or `flush` or any other call on the transport; the memory
  * belongs to the caller and stays valid until then. Without (op is NULL, implicit), the transport
  * keeps the first error itself, per endpoint, and the next `flush` of that endpoint returns it
@@ -70,19 +70,19 @@ extern "C" {
 #define ASYMREG_TRANSPORT_VERSION 1u
 
 /**
- * Longest handle of one registration, bytes: what struct asymreg_transport_caps may say at most.
+ * Longest handle of one registration, bytes: the limit of asymreg_transport_caps.max_handle_bytes.
  */
 #define ASYMREG_MAX_HANDLE_BYTES 1024u
 /** Longest address of an endpoint, bytes. */
 #define ASYMREG_MAX_ADDRESS_BYTES 4096u
 
-/** An operation that goes on. */
+/** An operation in flight. */
 #define ASYMREG_PENDING 1
 
 /**
  * @name Capabilities
- * Each is one bit of asymreg_transport_caps.flags; asymreg_transport_ops.reason says of one that is
- * off why it is.
+ * Each is one bit of asymreg_transport_caps.flags; asymreg_transport_ops.reason explains a bit that
+ * is off.
  * @{
  */
 #define ASYMREG_CAP_PUT (1u << 0)
@@ -103,8 +103,8 @@ extern "C" {
 #define ASYMREG_CAP_THREADS     (1u << 9)  /**< may be called by several threads at once */
 #define ASYMREG_CAP_REMOTE_NODE (1u << 10) /**< reaches peers on other nodes */
 /**
- * a put or get that has returned 0 is complete at the target, and the peer was alive then: what
- * flush would find out
+ * a put or get that has returned 0 is complete at the target, and the peer was alive then, as after
+ * a flush
  */
 #define ASYMREG_CAP_DIRECT (1u << 12)
 /** not an ability: look up `local` for put and get (a search of the own table each time) */
@@ -203,9 +203,9 @@ struct asymreg_op {
 struct asymreg_transport;
 
 /**
- * What a transport whose operations run in the target asks there before it touches memory for a
- * peer: so a peer whose copy of the table is old reaches nothing that is no longer registered. Both
- * functions are called by one thread at a time, outside of mem_reg() and mem_dereg().
+ * For a transport whose operations run in the target: it calls these there before it touches memory
+ * for a peer, so that a peer with an old copy of the table reaches no unregistered memory. One
+ * thread at a time calls them, outside of mem_reg() and mem_dereg().
  */
 struct asymreg_guard {
     /**
@@ -251,16 +251,16 @@ struct asymreg_transport_ops {
     int (*mem_dereg)(struct asymreg_transport *t, struct asymreg_mem *mem);
 
     /**
-     * Required. Writes what a peer's `connect` needs to `buf` (`max_address_bytes` long), its
+     * Required. Writes the address for a peer's `connect` to `buf` (`max_address_bytes` long), its
      * length to *bytes.
      */
     int (*address)(struct asymreg_transport *t, void *buf, size_t *bytes,
                    struct asymreg_error *err);
     /**
      * Required. Connects to the process whose `address` these bytes are; they need not stay. It
-     * must not wait for the peer to make any call: what needs an exchange is completed by later
-     * calls (`progress`, or the first operation), here and, if it must be, at the peer, whose user
-     * calls asymreg_progress(). May be this process itself.
+     * must not wait for a call of the peer: later calls (`progress`, or the first operation)
+     * complete an exchange, here and, if need be, at the peer, whose user calls asymreg_progress().
+     * May be this process itself.
      */
     int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes,
                    struct asymreg_ep **ep, struct asymreg_error *err);
@@ -277,7 +277,7 @@ struct asymreg_transport_ops {
 
     /**
      * Required. Makes a key of the handle that the peer's mem_reg() gave for [addr, addr+bytes).
-     * What the handle itself says must agree with these, where it says anything.
+     * Address and bytes in the handle, if it has them, must agree with these.
      */
     int (*rkey_unpack)(struct asymreg_transport *t, struct asymreg_ep *ep, const void *handle,
                        size_t handle_bytes, uint64_t addr, uint64_t bytes,

@@ -4,16 +4,17 @@
  * @brief The client's side of a PMI conversation, on either wire, without I/O.
  *
  * One session is one process's connection to its server. You make requests, move the bytes, and
- * take events. Every accepted request is answered by exactly one event, in order; when the session
- * dies, by an event with the reason. The first event is INIT's. Requests queue up; each is sent
- * when the one before it has been answered, because Slurm's PMI-1 server takes what one read()
- * returns for one command and loses the rest, and Hydra answers a put behind a barrier before the
- * returns for one command and loses the rest, and Hydra answers a put behind a barrier before the
- * barrier. A server of this project answers in order: with PMIWIRE_CLIENT_PIPELINE_KNOWN requests
- * go out to it at once, as far as the window reaches. Values that the server's wire cannot carry
- * are refused when you ask, before a byte is sent; to a server that has advertised
- * PMIWIRE_EXT_BYTES, and with PMIWIRE_CLIENT_EXTENSIONS, any bytes are carried. Views in an event
- * live until the next call on the session.
+ * take events. Each accepted request gets exactly one event, in order; when the session dies, an
+ * event with the reason. The first event is INIT's.
+ *
+ * Requests queue up. The session sends each when the one before it has been answered, because
+ * Slurm's PMI-1 server takes the bytes of one read() for one command and loses the rest, and Hydra
+ * answers a put behind a barrier before the barrier. A server of this project answers in order:
+ * with PMIWIRE_CLIENT_PIPELINE_KNOWN the session sends it requests at once, within a window.
+ *
+ * A request fails at once, before a byte is sent, if the server's wire cannot carry its values. To
+ * a server that has advertised PMIWIRE_EXT_BYTES, and with PMIWIRE_CLIENT_EXTENSIONS, values may
+ * hold any bytes. Views in an event live until the next call on the session.
  *
  *     pmiwire_client_create(&opts, &c);                            // queues init
  *     for (;;) {
@@ -48,33 +49,32 @@ extern "C" {
 struct pmiwire_client;
 
 /**
- * Send requests without waiting for the answers before them: to a server that is known to answer in
- * order.
+ * Send requests without waiting for earlier answers, to a server that is known to answer in order.
  *
- * The window: whole requests of at most max_msg_bytes go out behind the one that the server has to
- * answer next; more of them when it has. A server of this project cuts off a client that sends more
- * than twice its own max_msg_bytes behind a request whose answer is delayed.
+ * The window: at most max_msg_bytes of whole requests are in flight behind the one that the server
+ * answers next. A server of this project cuts off a client that sends more than twice the server's
+ * max_msg_bytes behind a request whose answer is delayed.
  */
 #define PMIWIRE_CLIENT_PIPELINE 1u
 /**
- * Say PMIWIRE_EXT_CLIENT at init: a server of this project then answers in full (extension.h).
- * Others have been seen to skip it.
+ * Send PMIWIRE_EXT_CLIENT at init: a server of this project then answers in full (extension.h).
+ * Other servers skip it, as far as measured.
  */
 #define PMIWIRE_CLIENT_EXTENSIONS 2u
 /** PMIWIRE_CLIENT_PIPELINE from the answer on that advertises PMIWIRE_EXT_SERVER, if one does. */
 #define PMIWIRE_CLIENT_PIPELINE_KNOWN 4u
 
-/** Most requests that may wait for an answer at a time; one more is refused with -EAGAIN. */
+/** Requests that may be in flight; one more is refused with -EAGAIN. */
 #define PMIWIRE_CLIENT_MAX_PENDING 64u
 
-/** How a session is set up. Zero all, set `size`, then what differs. */
+/** Options of a session. Zero all, set `size`, then what differs. */
 struct pmiwire_client_opts {
     size_t size;       /**< sizeof(struct pmiwire_client_opts) */
     uint32_t wire;     /**< PMIWIRE_V1 (default) or PMIWIRE_V2 */
     uint32_t flags;    /**< PMIWIRE_CLIENT_* */
-    int32_t rank;      /**< PMI_RANK; must be right on PMI-1 over PMI_FD, which does not tell it */
+    int32_t rank;      /**< PMI_RANK; must be right on PMI-1 over PMI_FD, which does not carry it */
     int32_t n_ranks;   /**< PMI_SIZE; likewise */
-    int32_t has_pmiid; /**< nonzero: PMI_PORT mode, first say who we are (`initack`, or PMI-2's
+    int32_t has_pmiid; /**< nonzero: PMI_PORT mode, first send our id (`initack`, or PMI-2's
                           `pmirank`) */
     int32_t pmiid;     /**< PMI_ID */
     const char *jobid; /**< PMI_JOBID, sent in PMI-2's fullinit; may be NULL. Not kept */
@@ -106,13 +106,14 @@ PMIWIRE_API void pmiwire_client_destroy(struct pmiwire_client *c);
 /**
  * @name Requests
  *
- * Each queues one request, and copies its strings. `cookie` comes back in the event. Each returns
+ * Each call queues one request and copies its strings. `cookie` comes back in the event. It returns
  *   - 0;
  *   - PMIWIRE_ESTATE: before the INIT event, or after finalize;
  *   - -EAGAIN: PMIWIRE_CLIENT_MAX_PENDING or the output buffer of max_msg_bytes is full, take
  *     events first;
  *   - PMIWIRE_EVERSION: this wire or this server has no such command;
- *   - PMIWIRE_E*, -EINVAL: the request cannot be carried. Nothing is queued, the session continues;
+ *   - PMIWIRE_E*, -EINVAL: the wire cannot carry the request. Nothing is queued, the session
+ *     continues;
  *   - the reason why a dead session died.
  * @{
  */
@@ -122,7 +123,7 @@ PMIWIRE_API void pmiwire_client_destroy(struct pmiwire_client *c);
  * @param key     its key, 1 byte or more
  * @param value   its value; the server's limit counts its bytes, however the wire writes them
  * @param hint    who will read it, PMIWIRE_HINT_*; sent only to a server that has advertised
- *                PMIWIRE_EXT_EXCHANGE, for others it is a plain put
+ *                PMIWIRE_EXT_EXCHANGE. To others this is a plain put
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key,
@@ -134,7 +135,7 @@ PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str 
  *
  * @param c       the session
  * @param jobid   a key-value space; absent: our own
- * @param srcid   the rank that puts it, -1 unknown: PMI-2's hint; PMI-1 tells it with `how` alone
+ * @param srcid   the rank that puts it, -1 unknown: PMI-2's hint; PMI-1 carries it with `how` only
  * @param key     its key
  * @param how     PMIWIRE_GET_*. Other than LOCAL: for our own space only, else -EINVAL, and
  *                PMIWIRE_EVERSION where the server has not advertised PMIWIRE_EXT_EXCHANGE
@@ -144,20 +145,20 @@ PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str 
                                    int32_t srcid, struct pmiwire_str key, uint32_t how,
                                    uint64_t cookie);
 /**
- * @brief Enter a barrier (`barrier_in`, `kvs-fence`); answered when every rank has.
+ * @brief Enter a barrier (`barrier_in`, `kvs-fence`); the answer comes when every rank has entered.
  * @param c       the session
  * @param group   absent: the whole job. PMI 1.2's group, `WORLD:tag`, `NODE:tag` or `r,r,…:tag`:
- *                PMIWIRE_EVERSION on PMI-2, and where the server has not said 1.2
+ *                PMIWIRE_EVERSION on PMI-2, and where the server has not announced 1.2
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group,
                                      uint64_t cookie);
 /**
- * @brief Enter an Allgather; answered when every rank has.
+ * @brief Enter an Allgather; the answer comes when every rank has entered.
  *
  * The answer, an event of PMIWIRE_OP_GATHER, has PMIWIRE_EXT_ARRAY where the values lie in shared
  * memory. Otherwise get `-allgather-K-R`, the value of rank R in Allgather K (all ranks count them
- * from 0): the server keeps those of the last one that is complete.
+ * from 0): the server keeps the values of the last complete Allgather.
  *
  * @param c       the session
  * @param value   this rank's, any bytes (percent-encoded on the wire), not empty
@@ -167,7 +168,7 @@ PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_st
  */
 PMIWIRE_API int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value,
                                       uint64_t cookie);
-/** @brief Say goodbye. The session ends with the answer. */
+/** @brief Finalize. The session ends with the answer. */
 PMIWIRE_API int pmiwire_client_finalize(struct pmiwire_client *c, uint64_t cookie);
 /** @} */
 
@@ -201,28 +202,28 @@ PMIWIRE_API int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_eve
  * @brief Bytes to write now.
  * @param c     the session
  * @param data  points to them, within the session, until the next call
- * @return how many, 0 when none
+ * @return their number, 0 when none
  */
 PMIWIRE_API size_t pmiwire_client_output(struct pmiwire_client *c, const void **data);
 
-/** @brief Of those, n were written. */
+/** @brief Report that n of those bytes were written. */
 PMIWIRE_API void pmiwire_client_sent(struct pmiwire_client *c, size_t n);
 
 /**
- * @brief Bytes that were read, split anywhere.
+ * @brief Hand over bytes that were read, split anywhere.
  * @return 0, or the reason why the session is dead (the remaining events have it too)
  *
- * Takes all of them. There is room for two messages of max_msg_bytes, so that a read of up to
- * max_msg_bytes fits whenever all events have been taken. Without room the session dies with
+ * Takes all bytes. The session has room for two messages of max_msg_bytes, so that a read of up to
+ * max_msg_bytes fits after all events have been taken. Without room the session dies with
  * PMIWIRE_ETOOBIG: take events first.
  */
 PMIWIRE_API int pmiwire_client_input(struct pmiwire_client *c, const void *data, size_t n);
 
-/** @brief The server has gone. What was asked is answered with PMIWIRE_EEOF. */
+/** @brief Report that the server has gone. Pending requests are answered with PMIWIRE_EEOF. */
 PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 
 /**
- * @name What an event answers
+ * @name Operations that events answer
  * @{
  */
 /** rank, n_ranks, appnum, debugged and (PMI-2) spawner jobid in value are known */
@@ -241,11 +242,11 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 #define PMIWIRE_OP_PUBLISH      11u
 #define PMIWIRE_OP_UNPUBLISH    12u /**< ask: withdraw a service name */
 #define PMIWIRE_OP_LOOKUP       13u /**< ask: a service's port, in value */
-/** value: child's jobid where the server tells; msg has errcodes */
+/** value: child's jobid where the server sends it; msg has errcodes */
 #define PMIWIRE_OP_SPAWN 14u
 /** number: place in the ring; value, value2: left and right neighbour's value */
 #define PMIWIRE_OP_RING 15u
-/** ask, PMI-2 only: connect to a job (no server is known to do more than say yes) */
+/** ask, PMI-2 only: connect to a job (each known server just answers yes) */
 #define PMIWIRE_OP_JOB_CONNECT    16u
 #define PMIWIRE_OP_JOB_DISCONNECT 17u /**< ask, PMI-2 only */
 #define PMIWIRE_OP_ABORT          18u /**< the request has been sent; a server does not answer it */
@@ -260,9 +261,9 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
  * @{
  */
 /**
- * @brief Ask one thing.
+ * @brief Make a request without a value.
  * @param c       the session
- * @param op      a PMIWIRE_OP_* that says "ask"; others are -EINVAL
+ * @param op      a PMIWIRE_OP_* marked "ask"; others are -EINVAL
  * @param about   the attribute's key, service name or job id; absent where there is none
  * @param cookie  for the event
  */
@@ -292,8 +293,8 @@ PMIWIRE_API int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str
 /**
  * @brief End the whole job.
  *
- * It is sent before every request that has not begun to go out, so that it gets past a fence that
- * is never answered. Its event comes in order, when it has been sent.
+ * The session sends it before all requests that it has not begun to send, past a fence that is
+ * never answered. Its event comes in order, after the request was sent.
  *
  * @param c         the session
  * @param exitcode  what the launcher should exit with; Slurm and PMI-2 under Hydra 4.0 exit with
@@ -306,7 +307,7 @@ PMIWIRE_API int pmiwire_client_abort(struct pmiwire_client *c, int32_t exitcode,
 /** @} */
 
 /**
- * What the server told at init; zeros before the INIT event. Strings live as long as the session.
+ * The server's answers at init; zeros before the INIT event. Strings live as long as the session.
  */
 struct pmiwire_info_client {
     int32_t rank;
@@ -314,20 +315,20 @@ struct pmiwire_info_client {
     int32_t appnum;  /**< -1 unknown */
     int32_t version; /**< PMI version the server speaks */
     int32_t subversion;
-    int32_t kvsname_max; /**< advertised, bytes with NUL; 0 when the wire does not tell */
+    int32_t kvsname_max; /**< advertised, bytes with NUL; 0 when the wire has no such field */
     int32_t keylen_max;
     int32_t vallen_max;
     int32_t debugged;
     int32_t spawned;            /**< nonzero: another job started this one */
     struct pmiwire_str kvsname; /**< own key-value space (PMI-1); PMI-2: absent until asked */
     /**
-     * by PMIWIRE_EXT_*: what the server advertised, absent if it did not. A server that advertises
-     * PMIWIRE_EXT_SERVER is from then on held to the profile "fencepost", whatever opts.server says
+     * by PMIWIRE_EXT_*: the server's values, absent if it has not advertised the extension. For a
+     * server that advertises PMIWIRE_EXT_SERVER the profile "fencepost" replaces opts.server
      */
     struct pmiwire_str ext[PMIWIRE_EXT_COUNT_];
 };
 
-/** @brief What is known of the job. @param c the session @param info filled in */
+/** @brief Report the server's answers at init. @param c the session @param info filled in */
 PMIWIRE_API void pmiwire_client_query(const struct pmiwire_client *c,
                                       struct pmiwire_info_client *info);
 

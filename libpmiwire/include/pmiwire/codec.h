@@ -5,14 +5,14 @@
  *
  * PMI-1 is a line of words, `cmd=put kvsname=k key=a value=b`, or for spawn a field a line (mcmd);
  * PMI-2 is a decimal length and fields, `    22cmd=kvs-get;key=alpha;`. The first bytes of a
- * message tell which. libpmiwire/WIRE.md has the grammar.
+ * message show the wire. libpmiwire/WIRE.md has the grammar.
  *
  * **Decoding** splits a message into fields that point into your buffer. It takes any split and any
- * pipelining: call it with what you have, from the start of the message. It remembers how far it
- * looked, so that a long message fed byte by byte costs time linear in its length.
+ * pipelining: call it with the bytes received, from the start of the message. The decoder keeps its
+ * place, so that a long message fed byte by byte costs time linear in its length.
  *
- * **Encoding** writes into your buffer and refuses whatever the framing cannot carry. Given a
- * profile it also refuses what that peer would truncate, misread or die of.
+ * **Encoding** writes into your buffer and refuses values that the framing cannot carry. Given a
+ * profile it also refuses values that would make that peer truncate, misread or crash.
  *
  *     pmiwire_decoder_init(&d, 0, 0);
  *     msg.fields = fields, msg.cap_fields = PMIWIRE_USUAL_FIELDS;
@@ -87,8 +87,8 @@ struct pmiwire_decoder {
     uint32_t flags;       /**< PMIWIRE_DECODE_* */
     uint32_t need_fields; /**< after PMIWIRE_EFIELDS: an array of this length is long enough */
     size_t err_offset;    /**< after an error: where in the buffer */
-    size_t err_bytes;  /**< after an error: length of the bad message when its end is known, so that
-                          you may skip it and go on; 0 when the stream cannot be trusted any more */
+    size_t err_bytes;  /**< after an error: length of the bad message if its end is known, so that
+                          you may skip it and continue; 0 if the stream cannot be trusted */
     size_t need_bytes; /**< after "need more": the buffer must hold at least this many */
     /** @private */
     size_t scanned;
@@ -113,18 +113,18 @@ PMIWIRE_API void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_
  * @param d    decoder; keeps its place between calls while a message is incomplete
  * @param buf  received bytes, from the start of a message. While the answer is
  *             "need more", call again with the same bytes and more behind them
- *             (the buffer may have moved)
+ *             (the buffer may have moved meanwhile)
  * @param len  bytes there
  * @param msg  filled in; `fields` and `cap_fields` are yours. After an error
- *             it holds what was understood before the error: in particular
- *             `cmd`, `id` and `wire` when the name was readable, so that a
- *             server can answer by name
+ *             it holds the parts before the error: in particular `cmd`, `id`
+ *             and `wire` when the name was readable, so that a server can
+ *             answer by name
  * @return bytes consumed (> 0), 0 when more are needed, or an error:
  *         PMIWIRE_EBADLEN, PMIWIRE_ETOOBIG, PMIWIRE_ENUL, PMIWIRE_ENOCMD,
  *         PMIWIRE_ENOEQ, PMIWIRE_EEMPTY (an empty key), PMIWIRE_EUNTERM,
  *         PMIWIRE_EFIELDS (decode again with d->need_fields).
- *         Empty values, duplicate and unknown fields are not the decoder's
- *         business: pmiwire_msg_check() judges them
+ *         Empty values, duplicate and unknown fields pass:
+ *         pmiwire_msg_check() finds them
  *
  * MT-Safe on distinct objects. Allocates nothing, calls no system.
  * Cost: two passes over the message, 10 to 100 ns for usual ones.
@@ -213,11 +213,12 @@ PMIWIRE_API void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, 
                                      struct pmiwire_str value);
 
 /**
- * @brief Add a compatible extra field, one that peers who do not know it skip.
+ * @brief Add an extra field that peers who do not know it skip.
  *
- * Held to the grammar that every measured peer survives: key of 1 to 31 letters, digits, `-`, `_`
- * or `.`; value of bytes from 33 to 126 without `;` and `\`; not a name that a peer gives a meaning
- * (PMIWIRE_ERESERVED); at most 16 of them (PMIWIRE_EPEERFIELDS); before `value` in a PMI-1 message.
+ * It must keep to the grammar that every measured peer survives: key of 1 to 31 letters, digits,
+ * `-`, `_` or `.`; value of bytes from 33 to 126 without `;` and `\`; not a name to which a peer
+ * gives a meaning (PMIWIRE_ERESERVED); at most 16 of them (PMIWIRE_EPEERFIELDS); before `value` in
+ * a PMI-1 message.
  * Unless the profile has PMIWIRE_PEER_LONG_EXTRA, the value has at most 900 bytes and the whole
  * message 1,000 (PMIWIRE_EVALLEN, PMIWIRE_ELINE).
  */
@@ -227,8 +228,8 @@ PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
 /**
  * @brief End a message.
  * @param e    the encoder
- * @param err  what was refused: code, command, field and text, which names the byte of a key or
- *             value and whose limit it is; may be NULL
+ * @param err  the refusal: code, command, field and a text that names the byte of a key or value
+ *             and the peer whose limit it is; may be NULL
  * @return its length in bytes, or the first error met: PMIWIRE_ENOBUF, PMIWIRE_ECHARS,
  *         PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS,
  *         PMIWIRE_ERESERVED, PMIWIRE_ETOOBIG (over PMI-2's six digits), PMIWIRE_ESTATE (an extra

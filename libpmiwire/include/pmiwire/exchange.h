@@ -5,15 +5,15 @@
  *        without I/O.
  *
  * The model. A job runs on `n_nodes` nodes, each with one server; an *exchange* is one node's part
- * in one job. You report to it what the ranks of your node do, the frames that come from other
- * nodes, and nodes and ranks that are gone. It gives out frames through ops->send() and results
- * through the other callbacks. It owns no link, thread, clock or file; the same code runs in pmirun
- * and, 65,536 times, in a simulator. DENSE keys are read by most nodes: a Fence brings them to all.
- * SPARSE keys are read by few: they stay at a *home*, one node that `opts.design` chooses, and are
- * fetched by who asks. A Get looks here, asks the home, or waits there for the Put.
+ * in one job. You report the operations of your node's ranks, the frames of other nodes, and nodes
+ * and ranks that are gone. It gives out frames through ops->send() and results through the other
+ * callbacks. It owns no link, thread, clock or file; the same code runs in pmirun and, 65,536
+ * times, in a simulator. Most nodes read a DENSE key: a Fence brings it to all. Few nodes read a
+ * SPARSE key: it stays at a *home*, one node that `opts.design` chooses, and the readers fetch it.
+ * A Get looks on this node, asks the home, or waits there for the Put.
  *
- * Liveness. You report the ranks of your node that are *gone*: such a rank enters no collective and
- * puts nothing any more.
+ * Liveness. You report the ranks of your node that are *gone*: such a rank enters no further
+ * collective and puts no further pair.
  *
  * - A collective that it has not entered cannot complete. It ends with PMIWIRE_EGONE for the ranks
  *   in it: on this node at once, on the others after one tick and the time that frames take. Ranks
@@ -32,7 +32,7 @@
  *     pmiwire_exchange_fence(x, rank);               // done() when all ranks of all nodes are in
  *     pmiwire_exchange_input(x, node, frame, bytes); // a frame has come
  *     pmiwire_exchange_get(x, rank, key, -1, PMIWIRE_GET_WAIT, token, &value); // 0, or got() later
- *     pmiwire_exchange_gone(x, rank, PMIWIRE_GONE_FINALIZED); // it does nothing here any more
+ *     pmiwire_exchange_gone(x, rank, PMIWIRE_GONE_FINALIZED); // it takes no further part
  *     pmiwire_exchange_tick(x, now_ns);              // twice a second
  *     pmiwire_exchange_fail(x, PMIWIRE_ELOST, node); // a link has broken
  *
@@ -115,7 +115,7 @@ struct pmiwire_exchange; /**< one node's part in one job */
 #define PMIWIRE_RANK_ALL (-2)
 
 /**
- * What you do for an exchange. `ctx` is opts.ctx. Views in arguments live until the callback
+ * The callbacks of an exchange. `ctx` is opts.ctx. Views in arguments live until the callback
  * returns or calls the exchange: copy what you hand back to it.
  */
 struct pmiwire_exchange_ops {
@@ -125,12 +125,11 @@ struct pmiwire_exchange_ops {
      * Send a frame: queue or copy its bytes, which are valid during the call alone. Must not call
      * the exchange: report a dead link later. Needed where there are two nodes or more.
      *
-     * Between two nodes frames must arrive whole, once and in order; nothing is assumed about
-     * different pairs of nodes. A frame does not delimit itself: the link does. Links must have
-     * authenticated their peer and refuse replays.
+     * Between two nodes frames must arrive whole, once and in order; different pairs of nodes are
+     * independent. The link delimits frames, authenticates its peer and refuses replays.
      * Back-pressure: return 1 where much is queued. The frame counts as sent; Fences and Allgathers
      * then send nothing to this node until you call pmiwire_exchange_ready(). They keep the pairs
-     * until they complete in any case, so waiting costs no memory. Frames of other types still
+     * until they complete in any case, so that waiting costs no memory. Frames of other types still
      * come.
      * @param node   never this one
      * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
@@ -165,12 +164,11 @@ struct pmiwire_exchange_ops {
     void (*done)(void *ctx, uint32_t kind, uint32_t number, int rc);
 
     /**
-     * Pairs that a collective has brought, those of this node among them; several times where there
-     * are many. A Fence's: put them in order into what `find` looks at, later ones replacing
-     * earlier ones. With `find`, what this node has put for the next Fence comes last, once more,
-     * so that it stays the latest. An Allgather's: the key is the rank, 4 bytes as in memory
-     * (uint32_t), each rank once, in no order of ranks; pmiwire_exchange_longest() says how long
-     * values are.
+     * Pairs that a collective has brought, this node's included; several calls where there are
+     * many. A Fence's: put them in order into the store of `find`, later ones replacing earlier
+     * ones. With `find`, pairs that this node has put for the next Fence come last, once more, so
+     * that they stay the latest. An Allgather's: the key is the rank, 4 bytes as in memory
+     * (uint32_t), each rank once, in any order; pmiwire_exchange_longest() is the longest value.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
      * @return 0, or an error, which ends the exchange with it. Must not call the exchange
      */
@@ -180,9 +178,9 @@ struct pmiwire_exchange_ops {
      * Look a key up in your own store. NULL: the exchange has a store of its own. With `find` it
      * keeps no DENSE pair beyond its Fence, and `pairs` must be set.
      *
-     * - It finds what `pairs` has brought.
-     * - It finds what this node puts as DENSE: store the pair, then call pmiwire_exchange_put().
-     * - It does not find what this node puts as SPARSE.
+     * - It finds the pairs of `pairs`.
+     * - It finds this node's DENSE Puts: store the pair, then call pmiwire_exchange_put().
+     * - It does not find this node's SPARSE Puts.
      * - With n_nodes 1 it finds every pair, whatever its hint. The exchange then keeps nothing of a
      *   Put, and Fences do not call `pairs`.
      * - It must not call the exchange.
@@ -196,29 +194,29 @@ struct pmiwire_exchange_ops {
      * @param rc     0; PMIWIRE_EGONE: it cannot complete, nor can any after it; or why the exchange
      *               failed
      * @param place  its place in the ring, from 0
-     * @param left   what the left neighbour gave for its right
-     * @param right  what the right one gave for its left
+     * @param left   the left neighbour's value for its right
+     * @param right  the right neighbour's value for its left
      */
     void (*ringed)(void *ctx, uint32_t rank, int rc, uint32_t place, struct pmiwire_str left,
                    struct pmiwire_str right);
 
     /**
-     * The exchange has failed, once, after all completions. May be NULL.
-     * @param node  the lost node where rc is PMIWIRE_ELOST, otherwise where it failed
+     * The exchange has failed. Called once, after all completions. May be NULL.
+     * @param node  the lost node where rc is PMIWIRE_ELOST, otherwise the node where it failed
      */
     void (*failed)(void *ctx, int rc, uint32_t node);
 };
 
 /**
- * How an exchange is set up. Zero all, set `size`, then what differs. All nodes must give the same
- * where not said otherwise.
+ * Options of an exchange. Zero all, set `size`, then what differs. All nodes must give the same
+ * values, except where a member is "of this node".
  */
 struct pmiwire_exchange_opts {
     size_t size;                               /**< sizeof(struct pmiwire_exchange_opts) */
     const struct pmiwire_exchange_ops *ops;    /**< copied. Of this node */
     void *ctx;                                 /**< handed to every callback. Of this node */
     const struct pmiwire_allocator *allocator; /**< NULL: libc. Of this node */
-    uint32_t job;     /**< stands in every frame, so that links can serve several jobs */
+    uint32_t job;     /**< part of every frame, so that links can serve several jobs */
     uint32_t node;    /**< this one, below n_nodes */
     uint32_t n_nodes; /**< 1 to 2^31-1: those that have ranks of the job, numbered from 0 */
     uint32_t n_ranks; /**< of the whole job, n_nodes to 2^31-1 */
@@ -235,17 +233,17 @@ struct pmiwire_exchange_opts {
                           WAIT: a LOCAL one does not find other nodes' SPARSE keys */
     uint32_t flags;    /**< PMIWIRE_EXCHANGE_* */
     uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
-    size_t max_bytes;         /**< memory held above which what ranks ask for is refused; 0:
-                         PMIWIRE_EXCHANGE_MAX_BYTES. A Fence or an Allgather may exceed it: what it
-                         brings was accepted where it was put. Of this node */
-    uint64_t wait_ns; /**< a Get not answered for so long ends with PMIWIRE_ETIME; 0: never. Of this
+    size_t max_bytes;         /**< memory held above which requests of ranks are refused; 0:
+                         PMIWIRE_EXCHANGE_MAX_BYTES. A Fence or an Allgather may exceed it: the
+                         nodes that put its pairs accepted them. Of this node */
+    uint64_t wait_ns; /**< a Get not answered within it ends with PMIWIRE_ETIME; 0: never. Of this
                          node */
 };
 
 /**
  * @brief Create one node's part in a job.
  *
- * A frame of another node may come before this has been called: the link keeps it until then.
+ * A frame of another node may come before this call: the link keeps it until then.
  * @return 0, -ENOMEM, -EINVAL
  * @threads MT-Safe. Allocates about 1,500 bytes and 5 1/4 a local rank.
  */
@@ -253,23 +251,23 @@ PMIWIRE_API int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts
                                         struct pmiwire_exchange **x);
 
 /**
- * @brief Free it; nothing is completed and no callback called. NULL is allowed. Not from a
- *        callback.
+ * @brief Free an exchange without completing anything and without a callback. NULL is allowed. Not
+ *        from a callback.
  */
 PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
 
 /**
- * @name What ranks do
+ * @name Operations of ranks
  *
- * Each returns an error without having changed anything: -ENOMEM (max_bytes too), the errors named,
- * or why the exchange has failed. Collectives return PMIWIRE_EGONE where it is known that they
- * cannot complete. MT-Safe on distinct exchanges. Allocates only where a buffer has to grow.
+ * An error means that nothing changed: -ENOMEM (max_bytes too), the errors named, or why the
+ * exchange has failed. Collectives return PMIWIRE_EGONE if they are known not to complete. MT-Safe
+ * on distinct exchanges. Allocate only to grow a buffer.
  * @{
  */
 /**
  * @brief Put a pair.
  *
- * - A Get after a Fence finds what was put before it; of several Puts of a key the latest.
+ * - A Get after a Fence finds every pair put before it; of several Puts of a key the latest.
  * - Puts of one key by two nodes between the same two Fences have no order, but every node agrees
  *   on one of them after the Fence.
  * - A key that a Fence has once brought, or will, or that ops->find() finds, is DENSE, whatever
@@ -294,13 +292,13 @@ PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
 /**
  * @brief Get a value.
  *
- * - PMIWIRE_GET_LOCAL looks at what is on this node.
- * - PMIWIRE_GET_REMOTE asks the home where that fails, which answers at once.
- * - PMIWIRE_GET_WAIT waits there for the Put, or for the Fence that brings a DENSE key. It ends
- *   without a value when the rank that could put the key is gone: if it names another rank as its
- *   source, that rank; otherwise all ranks but its own. Or after opts.wait_ns.
- * - A node has at most one request for a key under way, of each of the last two kinds: further Gets
- *   queue up behind that.
+ * - PMIWIRE_GET_LOCAL looks on this node.
+ * - PMIWIRE_GET_REMOTE looks on this node, then asks the home, which answers at once.
+ * - PMIWIRE_GET_WAIT waits at the home for the Put, or for the Fence that brings a DENSE key. It
+ *   ends without a value after opts.wait_ns, or when the rank that could put the key is gone: the
+ *   source that it names, or without another rank as source all ranks but its own.
+ * - A node has at most one request for a key in flight, of each of the last two kinds; further Gets
+ *   queue up behind it.
  * - With DKVS and FENCE_FREE, ranks of other nodes that are gone end no Get.
  * @param rank   local, the one that wants it, or PMIWIRE_RANK_NONE
  * @param key    as it was put
@@ -319,24 +317,24 @@ PMIWIRE_API int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank,
                                      uint64_t token, struct pmiwire_str *value);
 
 /**
- * @brief A local rank enters the Fence. When all ranks of all nodes have, ops->done() is called,
- *        perhaps before this returns.
+ * @brief A local rank enters the Fence. When all ranks of all nodes have entered, the exchange
+ *        calls ops->done(), possibly within this call.
  * @param rank  local, or PMIWIRE_RANK_ALL
  * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already; with RANK_ALL: some rank is), PMIWIRE_EGONE
  */
 PMIWIRE_API int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank);
 
 /**
- * @brief A local rank gives its value to the Allgather. When all have, ops->pairs() and ops->done()
- *        are called.
+ * @brief A local rank gives its value to the Allgather. When all have, the exchange calls
+ *        ops->pairs() and ops->done().
  * @return 0, -EINVAL, PMIWIRE_ESTATE (has done so already), PMIWIRE_EVALLEN, PMIWIRE_EGONE
  */
 PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank,
                                            struct pmiwire_str value);
 
 /**
- * @brief During ops->pairs(): how many pairs the collective has brought, in all calls together,
- *        this node's own among them. To make room for them at once.
+ * @brief During ops->pairs(): the number of pairs that the collective brings in all calls, this
+ *        node's own included, to make room for them at once.
  */
 PMIWIRE_API uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x);
 
@@ -347,18 +345,18 @@ PMIWIRE_API uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x);
 PMIWIRE_API uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x);
 
 /**
- * @brief A local rank enters the Ring. ops->ringed() is called for each.
+ * @brief A local rank enters the Ring. The exchange calls ops->ringed() for each rank.
  *
- * The ring's order is that of nodes, and within a node that of ranks.
- * @param left   for the left neighbour, who gets it as its `right`
- * @param right  for the right neighbour, who gets it as its `left`
+ * The ring has the order of nodes, and within a node the order of ranks.
+ * @param left   for the left neighbour, which gets it as its `right`
+ * @param right  for the right neighbour, which gets it as its `left`
  * @return 0, -EINVAL, PMIWIRE_ESTATE (is in it already), PMIWIRE_EVALLEN, PMIWIRE_EGONE
  */
 PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
                                       struct pmiwire_str left, struct pmiwire_str right);
 
 /**
- * @brief A local rank is gone: it does nothing here any more.
+ * @brief Report that a local rank is gone.
  *
  * - Collectives that it has not entered end with PMIWIRE_EGONE: on this node at once, on the others
  *   after the next tick here.
@@ -377,8 +375,8 @@ PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, 
  * @brief The rank because of which collectives of a kind end with PMIWIRE_EGONE.
  * @param coll  PMIWIRE_COLL_*
  * @param[out] why  PMIWIRE_GONE_*
- * @return a rank of any node, where several are gone one of them, not the same on every node; -1:
- *         the collective under way, or the next, can complete
+ * @return a rank of any node; if several are gone one of them, not the same on every node. -1: the
+ *         collective in progress, or the next one, can complete
  */
 PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, uint32_t coll,
                                              uint32_t *why);
@@ -395,12 +393,12 @@ PMIWIRE_API int32_t pmiwire_exchange_get_culprit(const struct pmiwire_exchange *
 /** @} */
 
 /**
- * @name What links and clocks do
+ * @name Links and clocks
  * @{
  */
 /**
- * @brief A frame has come. It is checked whole before anything of it is used.
- * @param node  from which link: who the peer was proved to be
+ * @brief Hand over a frame. The call checks all of it before it uses a part.
+ * @param node  the link's authenticated peer
  * @param data  the frame, any alignment; not kept
  * @return 0; PMIWIRE_EPROTO (not in order, of another node or job: refused, nothing has changed;
  *         report it, and drop it or the link), PMIWIRE_EVERSION (of another byte order or version);
@@ -410,27 +408,28 @@ PMIWIRE_API int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node
                                        size_t n);
 
 /**
- * @brief The queue to a node has room again, after ops->send() returned 1. Otherwise: no-op.
+ * @brief Report that the queue to a node has room again, after ops->send() returned 1. Otherwise a
+ *        no-op.
  * @return 0, -EINVAL (no other node), or why the exchange has failed
  */
 PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node);
 
 /**
- * @brief End the exchange: a node is lost, or a reason of your own. Again: ignored.
+ * @brief End the exchange: a node is lost, or a reason of your own. A second call is ignored.
  *
- * Every token and collective under way is completed with rc, later calls return it, and the tree's
- * neighbours are notified, who pass it on. So every node learns of a loss if each reports losing
- * its neighbours in the tree: the parent, (node - 1) / arity, and the children, arity * node + 1 to
+ * Completes every pending token and collective with rc, which later calls return, and notifies the
+ * neighbours in the tree, which pass it on. So every node learns of a loss if each reports the loss
+ * of its neighbours: the parent, (node - 1) / arity, and the children, arity * node + 1 to
  * arity * node + arity. Keep links to those, and set opts.arity.
  * @param rc    negative; PMIWIRE_ELOST: `node` is lost
- * @param node  that; with another rc ignored
+ * @param node  the lost node; ignored with another rc
  * @return 0, -EINVAL
  */
 PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node);
 
 /**
- * @brief Set the time, twice a second perhaps: for opts.wait_ns, to tell the other nodes which
- *        ranks are gone, and for Gets that wait for ranks of other nodes.
+ * @brief Set the time, for example twice a second: for opts.wait_ns, to notify other nodes of ranks
+ *        that are gone, and for Gets that wait for ranks of other nodes.
  * @param now_ns  any monotonic clock
  * @cost A pass over the keys that are waited for. Once a rank of the job is gone, a Get that has
  *       waited since an earlier tick sends one frame to its source's node, by the tree.
@@ -439,7 +438,7 @@ PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_
 /** @} */
 
 /**
- * @brief The arity of the tree of so many nodes where opts.arity is 0: to know a node's neighbours.
+ * @brief The arity of the tree of n_nodes where opts.arity is 0: to know a node's neighbours.
  * @return 2 to 4
  * @threads MT-Safe.
  */
@@ -499,11 +498,11 @@ struct pmiwire_frame_count {
     uint64_t n_received, bytes_received;
 };
 
-/** What has been done, and what is held. The first never go back. */
+/** Counters, which only grow, and present values. */
 struct pmiwire_stats_exchange {
     struct pmiwire_frame_count frames[PMIWIRE_FRAME_COUNT_]; /**< by type */
     uint64_t n_refused;                                      /**< frames refused */
-    uint64_t n_puts;                                         /**< by local ranks, as what follows */
+    uint64_t n_puts;                                         /**< by local ranks, as those below */
     uint64_t n_gets;
     uint64_t n_local;       /**< Gets answered at once */
     uint64_t n_requests;    /**< GET frames that began here */

@@ -4,12 +4,11 @@
  * @brief The server's side of PMI for any number of clients and jobs, both wires, without I/O.
  *
  * The model. A *server* holds *jobs*: a job is a key-value space with a name, a size, attributes
- * and collectives. A *connection* is one client: you say which job and rank it is, or let the
- * client say it (PMI_PORT). You hand over what you read and take away replies. The engine calls
- * you back for what only you can do: start processes, end the job, carry frames to other nodes. The
- * rest it does by itself: key-value store, name service, attributes, collectives. An operation of
- * yours that takes time (a spawn, a lookup) returns PMIWIRE_PENDING and is completed later by its
- * token.
+ * and collectives. A *connection* is one client: you name its job and rank, or the client names
+ * itself (PMI_PORT). You hand over the bytes that you read and take away replies. The engine keeps
+ * pairs, names and attributes and carries out collectives. It calls you back to start processes, to
+ * end the job and to carry frames to other nodes. A callback that takes time (a spawn, a lookup)
+ * returns PMIWIRE_PENDING, and you complete it later by its token.
  *
  *     struct pmiwire_server_ops ops = {.size = sizeof(ops), .ready = look_at, .abort = end_job};
  *     struct pmiwire_server_opts o = {.size = sizeof(o), .ops = &ops, .ctx = me};
@@ -24,59 +23,58 @@
  *            (n_sent = write(fd, data, n)) > 0)
  *         pmiwire_conn_sent(conn, n_sent);
  *     pmiwire_conn_close(conn);                               // at the end of the input
- *     pmiwire_server_rank_ended(s, job, rank);                // waitpid() has told so
+ *     pmiwire_server_rank_ended(s, job, rank);                // waitpid() has returned it
  *     pmiwire_server_tick(s, now_ns);                         // twice a second
  *
  * Order.
- * - Requests of a connection are served one after the other: while one waits for its answer, those
- *   behind it are not looked at.
- * - Names are published for all jobs of the server; only the job that published one may take it
- *   back, and pmiwire_server_job_remove() drops what is left.
+ * - The server serves the requests of a connection one after the other: while one waits for its
+ *   answer, those behind it wait too.
+ * - A published name is visible to all jobs of the server. Only the job that published it may
+ *   unpublish it; pmiwire_server_job_remove() drops the job's names.
  *
  * Liveness. A rank is *gone* when it has finalized, its process has ended, or its connection has
  * ended or was cut off after init (before init too, where pmiwire_server_accept() named the rank).
- * - A Fence, Ring, Allgather or barrier of a group cannot complete when a rank is gone that has not
- *   entered it: all who wait in it, and who enter later, are answered with rc != 0 and a text such
- *   as "rank 3 has finalized: this fence cannot complete". A rank that is gone after it has entered
- *   hinders nobody.
- * - A Get or a node attribute that is waited for ends so when nobody is left who could put it: the
- *   rank that the Get names, otherwise every rank but the one that waits.
- * - You learn of the first of each kind by ops->stuck(); whether the job ends is yours to say.
- * - What a client has put stays. A rank that is gone may connect again, but takes part in no
- *   collective.
+ * - A Fence, Ring, Allgather or group barrier cannot complete when a rank is gone that has not
+ *   entered it. The server answers all ranks that wait in it, and those that enter later, with
+ *   rc != 0 and a text such as "rank 3 has finalized: this fence cannot complete". A rank that is
+ *   gone after it has entered does not matter.
+ * - A waiting Get, or a wait for a node attribute, ends in the same way when every rank that could
+ *   put the key is gone: the rank that the Get names, otherwise all ranks but the waiting one.
+ * - ops->stuck() reports the first failure of each kind; you decide whether the job ends.
+ * - Pairs of a rank that is gone stay. It may connect again, but takes part in no collective.
  *
  * Hostile clients. Nothing a client sends can crash the server, make it allocate without bound,
  * delay other clients or lose their pairs.
- * - What can be answered is answered with rc != 0 and a text; where the framing is lost the
- *   connection is closed; both are reported to ops->diag with rank and cause.
- * - Cut off is a client that leaves max_out_bytes of replies unread, sends more than
+ * - The server answers a bad request with rc != 0 and a text, and closes a connection whose framing
+ *   is lost. ops->diag receives rank and cause of both.
+ * - The server cuts a client off that leaves max_out_bytes of replies unread, sends more than
  *   2 * max_msg_bytes behind a request whose answer is delayed, sends 64 malformed or unknown
  *   messages in all, or (pmiwire_server_tick()) stops in mid-message.
- * - A client that goes away makes the tokens of its requests stale, which is harmless.
+ * - When a client closes its connection, tokens of its requests become stale, which is harmless.
  *
- * Versions. A client is never answered with a higher subversion than it asked for, unless
+ * Versions. The server never answers with a higher subversion than the client's, unless
  * PMIWIRE_SERVER_PMI_1_2 is set.
  *
  * Several nodes. Each has a server with a job for its own ranks, and the engine of exchange.h in it
  * joins them. Give job_opts.node_of, .node and .number and ops->send(), and hand over frames with
- * pmiwire_server_frame(). Nodes are numbered as in node_of, whatever these numbers are. Nobody
- * leaves a Fence before it is complete on all nodes; a Get goes to other nodes only for a client
- * that has asked for that (`fp-get`). Group barriers that span nodes are refused.
+ * pmiwire_server_frame(). The numbers in node_of are yours. No rank leaves a Fence before it is
+ * complete on all nodes; a Get goes to other nodes only if the client asks for that (`fp-get`). The
+ * server refuses group barriers that span nodes.
  *
- * Replies. A PMI-2 client whose lengths are padded on the right is taken for Slurm's and answered
- * within what that one reads (`;;`), any other PMI-2 client within what MPICH's reads. PMI-1
- * replies are held to the framing's rules alone, since nothing tells the clients apart. An answer
- * that cannot be carried becomes an error reply that names the byte and whose limit it is, and is
- * reported to diag. A PMI-2 client that puts bytes that it could not read back is refused.
+ * Replies. A PMI-2 client that pads its lengths on the right is taken for Slurm's, and replies hold
+ * to what Slurm's reads (`;;`); replies to any other PMI-2 client hold to what MPICH's reads. PMI-1
+ * replies hold to the framing's rules alone, since PMI-1 clients cannot be told apart. An answer
+ * that the wire cannot carry becomes an error reply that names the byte and the limit, and a report
+ * to diag. A PMI-2 client's put of bytes that it could not read back is refused.
  *
- * Bytes. Keys and values may hold any, NUL too, once you advertise PMIWIRE_EXT_BYTES: clients of
- * this project then say and read all of them on both wires. What else clients can read is in
- * libpmiwire/WIRE.md.
+ * Bytes. Keys and values may hold any byte, NUL too, once you advertise PMIWIRE_EXT_BYTES: this
+ * project's clients then write and read all of them on both wires. libpmiwire/WIRE.md says what
+ * other clients can read.
  *
  * Threads: one server, one thread at a time. Callbacks may call any function of this header on the
- * same server except pmiwire_server_destroy(). What they cause is queued where it could disturb:
- * input given within a callback is served, and ready() called, before the outermost call returns; a
- * connection closed within a callback takes part in nothing more.
+ * same server except pmiwire_server_destroy(). The engine serves input given within a callback, and
+ * calls ready() for it, before the outermost call returns. A connection closed within a callback
+ * takes part in nothing more.
  */
 #ifndef PMIWIRE_SERVER_H
 #define PMIWIRE_SERVER_H
@@ -107,12 +105,12 @@ extern "C" {
  */
 #define PMIWIRE_CONN_NEW       0u /**< has not completed init: perhaps no PMI program at all */
 #define PMIWIRE_CONN_INITED    1u /**< between init and finalize: must not vanish */
-#define PMIWIRE_CONN_FINALIZED 2u /**< said finalize and was answered */
-#define PMIWIRE_CONN_FAILED    3u /**< to be closed: send what output is left, then close */
+#define PMIWIRE_CONN_FINALIZED 2u /**< sent finalize and was answered */
+#define PMIWIRE_CONN_FAILED    3u /**< to be closed: send the remaining output, then close */
 /** @} */
 
 /**
- * @name What ops->name() is asked for
+ * @name Requests to ops->name()
  * @{
  */
 #define PMIWIRE_NAME_PUBLISH   0u
@@ -136,26 +134,26 @@ struct pmiwire_peer {
 };
 
 /**
- * What you do for the engine. Every member may be NULL. `ctx` is opts.ctx.
+ * The engine's callbacks. Every member may be NULL. `ctx` is opts.ctx.
  * Views in arguments live until the callback returns.
  */
 struct pmiwire_server_ops {
     size_t size; /**< sizeof(struct pmiwire_server_ops) */
 
     /**
-     * Output has appeared on a connection that had none, or it has to be closed: look at it soon.
+     * A connection has its first output, or must be closed: call pmiwire_conn_output() soon.
      */
     void (*ready)(void *ctx, struct pmiwire_conn *conn, void *cookie);
 
     /**
-     * A client did something wrong, or cannot be served.
+     * A client broke the protocol, or cannot be served.
      * @param code  PMIWIRE_E* or -ENOMEM
-     * @param text  one line that names rank and cause, printable whatever the client sent
+     * @param text  one line that names rank and cause, always printable
      */
     void (*diag)(void *ctx, const struct pmiwire_peer *who, int code, const char *text);
 
     /**
-     * A connection without rank says its id (PMI_PORT). Fill in job and rank; nonzero refuses.
+     * A connection without rank sends its id (PMI_PORT). Fill in job and rank; nonzero refuses.
      * NULL: the id is the rank, in the first job.
      */
     int (*identify)(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid,
@@ -179,53 +177,53 @@ struct pmiwire_server_ops {
                  uint64_t token);
 
     /**
-     * Store a pair elsewhere than in the engine: put and find, with several nodes merge as well; or
-     * none of them. SPARSE keys (`fp-hint`) of a job of several nodes do not come here: the
-     * exchange keeps them.
-     * @return 0: `find` finds it from now on; or PMIWIRE_E* or -errno, with which the client is
-     *         answered
+     * Store a pair in a store of yours instead of the engine's: set put and find, with several
+     * nodes merge as well; or none of them. The exchange keeps SPARSE keys (`fp-hint`) of a job of
+     * several nodes: they do not come here.
+     * @return 0: `find` finds it from now on; or PMIWIRE_E* or -errno, which answers the client
      */
     int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                struct pmiwire_str value);
     /**
-     * Find a pair. Of the server it may call pmiwire_server_get() and pmiwire_server_advertise(),
-     * and nothing else.
-     * @param job    whose space is asked: job and job_cookie are set alone
-     * @param value  filled in with 0; valid until the next call into the server, and followed by a
-     *               NUL that can be read
+     * Find a pair. May call pmiwire_server_get() and pmiwire_server_advertise(), and no other
+     * function of the server.
+     * @param job    its key-value space; only job and job_cookie are set
+     * @param value  filled in on success; valid until the next call into the server, with a
+     *               readable NUL behind it
      * @return 0, PMIWIRE_ENOENT
      */
     int (*find)(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
                 struct pmiwire_str *value);
     /**
-     * Store what a Fence has brought, of all nodes, in this order. What it may call is as with
-     * find.
+     * Store the pairs that a Fence has brought, of all nodes, in this order. May call what find
+     * may call.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it. Each value has a NUL
      *               behind it that its length counts
      * @return 0; 1: the engine puts the block into its own store, where pmiwire_server_get() finds
-     *         it; or an error, with which the job's exchange fails
+     *         it; or an error, which fails the job's exchange
      */
     int (*merge)(void *ctx, const struct pmiwire_peer *job, const void *block, size_t bytes);
 
     /**
-     * An Allgather's values, before anybody is answered: several calls, and one with block NULL at
-     * the end, which may advertise PMIWIRE_EXT_ARRAY. NULL: the engine keeps the values of the last
-     * Allgather, and answers Gets of `-allgather-K-R` from there; otherwise `find` is asked.
+     * An Allgather's values, before any rank is answered: several calls, and one with block NULL at
+     * the end, which may advertise PMIWIRE_EXT_ARRAY. If this member is NULL, the engine keeps the
+     * values of the last Allgather and answers Gets of `-allgather-K-R` from them; otherwise it
+     * calls `find` for those keys.
      * @param number   of this Allgather, from 0
      * @param longest  bytes of the longest value of all, the same in every call
      * @param block    the keys are ranks, 4 bytes as in memory; the values have no NUL
-     * @return 0; 1: the engine keeps the block's values, as with NULL; or an error, with which the
-     *         job's exchange fails
+     * @return 0; 1: the engine keeps the block's values, as with NULL; or an error, which fails the
+     *         job's exchange
      */
     int (*gather)(void *ctx, const struct pmiwire_peer *job, uint32_t number, uint32_t longest,
                   const void *block, size_t bytes);
 
-    /** A Fence is complete on all nodes, and nobody has been answered: the time to advertise. */
+    /** A Fence is complete on all nodes, and no rank has been answered: the time to advertise. */
     void (*fenced)(void *ctx, const struct pmiwire_peer *job);
 
     /**
-     * A collective cannot complete. Called once for each kind and job, before those who wait in it
-     * are answered. NULL: diag tells it.
+     * A collective cannot complete. Called once for each kind and job, before the server answers
+     * the ranks that wait in it. NULL: diag reports it.
      * @param who   the rank that is gone; conn and cookie are NULL if it is not connected here
      * @param coll  PMIWIRE_COLL_* or PMIWIRE_STUCK_GROUP
      * @param why   PMIWIRE_GONE_*
@@ -233,42 +231,42 @@ struct pmiwire_server_ops {
     void (*stuck)(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why);
 
     /**
-     * Several nodes: send a frame, as pmiwire_exchange_ops.send says. Must not call the server.
+     * Several nodes: send a frame, as pmiwire_exchange_ops.send does. Must not call the server.
      * NULL: all ranks of every job are here.
      * @param node  as in job_opts.node_of
-     * @return 0, or 1: enough for now, pmiwire_server_link_ready() follows; taken in both cases
+     * @return 0: taken; 1: taken, and the link is full until pmiwire_server_link_ready()
      */
     int (*send)(void *ctx, const struct pmiwire_peer *job, uint32_t node, const struct iovec *iov,
                 uint32_t n_iov, size_t bytes);
 
     /**
-     * A job's exchange has failed, once: from now on its collectives end with rc.
-     * @param node  as in job_opts.node_of: the lost one where rc is PMIWIRE_ELOST, otherwise where
-     *              it failed
+     * A job's exchange has failed: from now on its collectives end with rc. Called once.
+     * @param node  as in job_opts.node_of: the lost node where rc is PMIWIRE_ELOST, otherwise the
+     *              node where the exchange failed
      */
     void (*failed)(void *ctx, const struct pmiwire_peer *job, int rc, uint32_t node);
 
     /**
-     * Name service elsewhere than in the engine.
+     * Name service of your own instead of the engine's.
      * @param what  PMIWIRE_NAME_*
      * @param port  of PUBLISH
-     * @return PMIWIRE_PENDING and pmiwire_server_name_done() (at once or later), or PMIWIRE_E*; 0
-     *         for what is no lookup
+     * @return PMIWIRE_PENDING and pmiwire_server_name_done() (at once or later), or PMIWIRE_E*; 0:
+     *         done, except for a lookup
      */
     int (*name)(void *ctx, const struct pmiwire_peer *who, uint32_t what,
                 struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
 
     /**
-     * A rank enters a collective and waits in it, or its wait is over: for statistics and pictures.
-     * Must not call the server.
+     * A rank begins or ends to wait in a collective: for statistics and pictures. Must not call the
+     * server.
      * @param coll    PMIWIRE_COLL_* or PMIWIRE_STUCK_GROUP
-     * @param begins  1: from now on; 0: it is answered, or its connection has ended. Each 1 is
-     *                followed by one 0
+     * @param begins  1: it waits from now on; 0: it is answered, or its connection has ended. One 0
+     *                follows each 1
      */
     void (*waits)(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t begins);
 };
 
-/** How a server is set up. Zero all, set `size`, then what differs. */
+/** Options of a server. Zero all, set `size`, then what differs. */
 struct pmiwire_server_opts {
     size_t size;                                  /**< sizeof(struct pmiwire_server_opts) */
     const struct pmiwire_server_ops *ops;         /**< copied; NULL: none */
@@ -286,7 +284,7 @@ struct pmiwire_server_opts {
     size_t max_spawn_bytes; /**< 0: PMIWIRE_DEFAULT_MAX_SPAWN_BYTES */
     size_t max_kvs_bytes;   /**< 0: PMIWIRE_DEFAULT_MAX_KVS_BYTES */
     uint64_t stall_ns;      /**< for pmiwire_server_tick(); 0: never */
-    uint64_t wait_ns;       /**< a Get that waits so long ends with PMIWIRE_ETIME; 0: never */
+    uint64_t wait_ns;       /**< a Get that waits this long ends with PMIWIRE_ETIME; 0: never */
 };
 
 /** A job. Zero all, set `size`, then what differs. */
@@ -295,14 +293,14 @@ struct pmiwire_job_opts {
     const char *kvsname; /**< name of its key-value space and PMI-2 job id: 1 to kvsname_max-1 bytes
                             from 33 to 126 without `;` and `\` */
     uint32_t n_ranks;    /**< 1 to 2^31-1 */
-    int32_t universe_size; /**< -1: unknown, as Hydra says */
+    int32_t universe_size; /**< -1: unknown, Hydra's value */
     uint32_t debugged;
     const uint32_t *appnum;    /**< array of n_ranks: program each rank runs, copied; NULL: 0 */
     const uint32_t *node_of;   /**< array of n_ranks: node of each rank; NULL: all on one. Copied */
     const char *spawner_jobid; /**< job that spawned this one; NULL: none */
     void *cookie;              /**< yours, handed to callbacks in pmiwire_peer */
     /* With ops->send(): */
-    uint32_t number; /**< of the job, the same on all nodes; stands in every frame */
+    uint32_t number; /**< of the job, the same on all nodes; part of every frame */
     uint32_t node; /**< this server's, which has a rank at least. Without ops->send() all are here,
                         whatever node_of says */
     uint32_t design, fence, arity, max_frame_bytes; /**< as in pmiwire_exchange_opts */
@@ -311,8 +309,8 @@ struct pmiwire_job_opts {
 
 /**
  * @brief Create a server.
- * @return 0, -ENOMEM, -EINVAL (a flag or limit, or callbacks of which one needs another that is not
- *         there). Allocates.
+ * @return 0, -ENOMEM, -EINVAL (a flag or limit, or a callback without another one that it needs).
+ *         Allocates.
  */
 PMIWIRE_API int pmiwire_server_create(const struct pmiwire_server_opts *opts,
                                       struct pmiwire_server **s);
@@ -334,9 +332,9 @@ PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s,
                                        const struct pmiwire_job_opts *opts, uint32_t *job);
 
 /**
- * @brief Forget a job that has no connection left, and its exchange, without a word to other nodes.
+ * @brief Remove a job that has no connection left, and its exchange, without notice to other nodes.
  *
- * Clients of other jobs that wait for one of its keys get none.
+ * Clients of other jobs that wait for one of its keys are answered without a value.
  * @return 0, PMIWIRE_ESTATE, PMIWIRE_ENOENT
  */
 PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job);
@@ -351,8 +349,8 @@ PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job,
                                         struct pmiwire_str key, struct pmiwire_str value);
 
 /**
- * @brief Advertise an extension to the clients of a job: from now on every answer that can carries
- *        its field (extension.h).
+ * @brief Advertise an extension to the clients of a job: from now on its field is in every answer
+ *        that can carry it (extension.h).
  * @param ext    PMIWIRE_EXT_*
  * @param value  within the grammar of pmiwire_enc_extra(), copied; absent: no longer
  * @return 0, -ENOMEM, -EINVAL (no such extension; PMIWIRE_EXT_BYTES where opts.max_msg_bytes is
@@ -373,8 +371,8 @@ PMIWIRE_API int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struc
                                    struct pmiwire_str value);
 
 /**
- * @brief Look into the engine's own store. *value is valid until the next call, and followed by a
- *        NUL that can be read. @return 0, PMIWIRE_ENOENT
+ * @brief Get a value from the engine's own store. *value is valid until the next call, with a
+ *        readable NUL behind it. @return 0, PMIWIRE_ENOENT
  */
 PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struct pmiwire_str key,
                                    struct pmiwire_str *value);
@@ -385,8 +383,9 @@ PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struc
  * @{
  */
 /**
- * @brief A client has connected.
- * @param job,rank  who it is; rank PMIWIRE_RANK_UNKNOWN: it says so itself (job is ignored)
+ * @brief Add the connection of a client.
+ * @param job,rank  who it is; with rank PMIWIRE_RANK_UNKNOWN the client names itself (job is
+ *                  ignored)
  * @param cookie    yours, handed to callbacks
  * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here, or conn NULL),
  *         PMIWIRE_EEXIST (rank is connected)
@@ -395,36 +394,36 @@ PMIWIRE_API int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, in
                                       void *cookie, struct pmiwire_conn **conn);
 
 /**
- * @brief Bytes that were read from a client: every complete message is served before it returns.
+ * @brief Hand over bytes read from a client; the call serves every complete message.
  * @return 0, or PMIWIRE_E* or -ENOMEM once the connection has FAILED (input is then ignored)
  *
- * Any split and any pipelining. Cost: one decode and one callback a message; memory is
- * allocated only for the part of a message that is left over.
+ * Any split and any pipelining. Cost: one decode and one callback a message; the engine allocates
+ * only for the incomplete message at the end.
  */
 PMIWIRE_API int pmiwire_conn_input(struct pmiwire_conn *conn, const void *data, size_t n);
 
-/** @brief Bytes to write. @return how many; *data valid until the next call on the server */
+/** @brief Get bytes to write. @return their number; *data valid until the next call */
 PMIWIRE_API size_t pmiwire_conn_output(struct pmiwire_conn *conn, const void **data);
 
-/** @brief Of those, n were written. */
+/** @brief Report that n of those bytes were written. */
 PMIWIRE_API void pmiwire_conn_sent(struct pmiwire_conn *conn, size_t n);
 
 /**
- * @brief The connection has ended or is to be forgotten; conn is invalid afterwards.
+ * @brief Remove a connection; conn is invalid afterwards.
  *
- * If the client stood between init and finalize, or in mid-message, that is reported to diag
- * (PMIWIRE_EEOF). What it had put stays; tokens of its requests become stale; its rank is gone.
+ * If the client was between init and finalize, or in mid-message, diag gets a report
+ * (PMIWIRE_EEOF). Its pairs stay; tokens of its requests become stale; its rank is gone.
  */
 PMIWIRE_API void pmiwire_conn_close(struct pmiwire_conn *conn);
-/** What a connection is. */
+/** A connection's client, state and error. */
 struct pmiwire_info_conn {
     struct pmiwire_peer who;
     uint32_t state;          /**< PMIWIRE_CONN_* */
     int error;               /**< why it FAILED, PMIWIRE_E* or -ENOMEM; 0 otherwise */
-    uint32_t has_extensions; /**< 1: the client has said PMIWIRE_EXT_CLIENT, it knows ours */
+    uint32_t has_extensions; /**< 1: the client has sent PMIWIRE_EXT_CLIENT and knows ours */
 };
 
-/** @brief Read it. */
+/** @brief Report a connection's client, state and error. */
 PMIWIRE_API void pmiwire_conn_query(const struct pmiwire_conn *conn,
                                     struct pmiwire_info_conn *info);
 /** @} */
@@ -435,8 +434,7 @@ PMIWIRE_API void pmiwire_conn_query(const struct pmiwire_conn *conn,
  */
 /**
  * @brief Answer a spawn.
- * @param rc        0 or PMIWIRE_E* / -errno: all failed; the clients' libraries then look at
- *                  nothing else
+ * @param rc        0 or PMIWIRE_E* / -errno: all failed; clients' libraries then ignore the rest
  * @param jobid     the children's job; may be NULL on failure
  * @param errcodes  with rc 0, array of n: 0 or an error code for each process asked for; NULL: no
  *                  process failed
@@ -446,8 +444,8 @@ PMIWIRE_API int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t tok
                                           const char *jobid, const int32_t *errcodes, uint32_t n);
 
 /**
- * @brief Answer what ops->name() was asked. @param rc 0, PMIWIRE_EEXIST, PMIWIRE_ENOENT or another
- *        error; @param port of a lookup that has found it. @return 0 or PMIWIRE_ESTALE
+ * @brief Answer a request to ops->name(). @param rc 0, PMIWIRE_EEXIST, PMIWIRE_ENOENT or another
+ *        error; @param port of a successful lookup. @return 0 or PMIWIRE_ESTALE
  */
 PMIWIRE_API int pmiwire_server_name_done(struct pmiwire_server *s, uint64_t token, int rc,
                                          struct pmiwire_str port);
@@ -458,14 +456,14 @@ PMIWIRE_API int pmiwire_server_name_done(struct pmiwire_server *s, uint64_t toke
  * @{
  */
 /**
- * @brief A rank's process has ended, and what it sent has been read: nobody waits for it any more.
- *        Again: ignored.
+ * @brief Report that a rank's process has ended and that all its bytes have been handed over: no
+ *        collective waits for it any more. A second call is ignored.
  * @return 0, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here)
  */
 PMIWIRE_API int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t rank);
 
 /**
- * @brief A frame has come from a node, which the link has authenticated.
+ * @brief Hand over a frame from a node that the link has authenticated.
  * @return as pmiwire_exchange_input(); PMIWIRE_ENOENT: no such job (any more), PMIWIRE_EPROTO also:
  *         that node has no rank of it
  */
@@ -473,19 +471,19 @@ PMIWIRE_API int pmiwire_server_frame(struct pmiwire_server *s, uint32_t job, uin
                                      const void *data, size_t n);
 
 /**
- * @brief The way to this node, of which ops->send() has said 1, has room again.
+ * @brief Report that the link to this node, for which ops->send() returned 1, has room again.
  * @return 0, PMIWIRE_ENOENT, -EINVAL
  */
 PMIWIRE_API int pmiwire_server_link_ready(struct pmiwire_server *s, uint32_t job, uint32_t node);
 
 /**
- * @brief A node is lost: the job's exchange fails, on all nodes. @return 0, PMIWIRE_ENOENT (no such
- *        job), -EINVAL (none of its ranks is there)
+ * @brief Report that a node is lost: the job's exchange fails, on all nodes. @return 0,
+ *        PMIWIRE_ENOENT (no such job), -EINVAL (none of its ranks is there)
  */
 PMIWIRE_API int pmiwire_server_node_lost(struct pmiwire_server *s, uint32_t job, uint32_t node);
 
 /**
- * @brief Read the key `-allgather-K-R`, for which ops->find() is asked where ops->gather() is set.
+ * @brief Parse the key `-allgather-K-R`, which ops->find() receives where ops->gather() is set.
  * @param[out] number  K, of the Allgather
  * @param[out] rank    R, whose value it is; not checked against a job's size
  * @return 0, or PMIWIRE_ENOENT: another key
@@ -501,9 +499,9 @@ PMIWIRE_API const struct pmiwire_exchange *pmiwire_server_exchange(const struct 
 /**
  * @name The engine's name store
  *
- * What clients publish belongs to their job: its number here owns it, counts it, and takes it along
- * when the job is removed. These calls serve names for others, such as all nodes of a launcher.
- * Their owners are numbers that no job has: 2^31 and above, or any in a server without jobs.
+ * A name that a client publishes belongs to its job, and goes when the job is removed. These calls
+ * keep names for other owners, such as all nodes of a launcher: numbers that no job has, 2^31 and
+ * above, or any in a server without jobs.
  * @{
  */
 /**
@@ -513,7 +511,7 @@ PMIWIRE_API const struct pmiwire_exchange *pmiwire_server_exchange(const struct 
 PMIWIRE_API int pmiwire_server_publish(struct pmiwire_server *s, uint32_t owner,
                                        struct pmiwire_str service, struct pmiwire_str port);
 
-/** @brief Take one's own name back. @return 0, PMIWIRE_ENOENT */
+/** @brief Unpublish a name of this owner. @return 0, PMIWIRE_ENOENT */
 PMIWIRE_API int pmiwire_server_unpublish(struct pmiwire_server *s, uint32_t owner,
                                          struct pmiwire_str service);
 
@@ -526,14 +524,15 @@ PMIWIRE_API int pmiwire_server_names_drop(struct pmiwire_server *s, uint32_t own
 /** @} */
 
 /**
- * @brief Set the time, twice a second perhaps: clients silent in mid-message or not reading for
- *        opts.stall_ns are cut off, and every job's pmiwire_exchange_tick() is called.
+ * @brief Set the time, for example twice a second: cuts off clients that have been silent in
+ *        mid-message or have not read for opts.stall_ns, and calls every job's
+ *        pmiwire_exchange_tick().
  * @param now_ns  any monotonic clock. Cost: one pass over the connections, and one over the jobs
  */
 PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 
 /**
- * @name Limits that are advertised, bytes with NUL (Hydra's, which every client copes with)
+ * @name Limits that are advertised, bytes with NUL (Hydra's, which every client accepts)
  * @{
  */
 #define PMIWIRE_DEFAULT_KVSNAME_MAX 256u
@@ -549,12 +548,12 @@ PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 #define PMIWIRE_DEFAULT_MAX_SPAWN_BYTES 4194304u
 /**
  * Default limit on what one job may store: pairs, attributes and names, bytes, and 64 more for
- * each. Puts beyond it are refused with a text that names it; what Fences bring is kept: it was
- * accepted where it was put.
+ * each. A Put beyond it is refused with a text that names the limit; pairs that Fences bring are
+ * kept, since their own node accepted them.
  */
 #define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
 
-/** What has been served. Counters never go back. */
+/** Counters of a server, which only grow, and present values. */
 struct pmiwire_stats_server {
     uint64_t n_messages; /**< complete messages decoded */
     uint64_t n_bad;      /**< of those, answered with an error for their form */

@@ -367,7 +367,7 @@ static size_t long_period(const uint32_t *x, size_t n, size_t from)
             continue;
         while (end < n && x[end] == x[0])
             end++;
-        if (end == n) /* the last run: the first one may go on past the end */
+        if (end == n) /* the last run: the first one may continue past the end */
             return end - p <= first_run ? p : end - first_run;
         if (end - p < first_run)
             continue;

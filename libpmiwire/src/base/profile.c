@@ -157,7 +157,7 @@ const struct pmiwire_profile *pmiwire_profile_find(const char *name)
     return NULL;
 }
 
-/* Bytes that end a value in this framing, whoever reads it. */
+/* Bytes that end a value in this framing, for every reader. */
 static int framing_allows(uint16_t wire, unsigned char c)
 {
     if (c == '\0')
@@ -235,7 +235,7 @@ static int is_plain(struct pmiwire_str s)
 }
 #endif
 
-/* Bytes that end a key, whoever reads it. */
+/* Bytes that end a key, for every reader. */
 static int ends_key(unsigned char c)
 {
     return c == '=' || c == ';' || c == '\n' || c == ' ';

@@ -49,7 +49,7 @@ static int check_opts(const struct pmiwire_client_opts *o)
         return -EINVAL;
     if (!(o->server->flags & speaks))
         return -EINVAL;
-    /* The wire tells the rank, or we must know it. */
+    /* The wire carries the rank, or we must know it. */
     if (o->wire == PMIWIRE_V1 && !o->has_pmiid && (o->rank < 0 || o->rank >= o->n_ranks))
         return -EINVAL;
     if (o->has_pmiid && o->pmiid < 0)

@@ -76,7 +76,7 @@ struct pmiwire_client {
     size_t out_tail;
     uint64_t sent;      /* position of out[out_head] */
     uint64_t answered;  /* position where the last answered request ended */
-    uint64_t abort_end; /* position where the last abort, which waits for nobody, ends */
+    uint64_t abort_end; /* position where the last abort, which waits for no answer, ends */
 
     /* Bytes received: in[in_head, in_tail); the message that the last event shows is its first
      * `shown` bytes. */

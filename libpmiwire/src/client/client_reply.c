@@ -177,7 +177,7 @@ static int32_t not_negative(int32_t n)
     return n < 0 ? 0 : n;
 }
 
-/* One answer of the exchange. Returns 1 when init is complete, 0 when it goes on, or why it failed.
+/* One answer of the exchange. Returns 1 when init is complete, 0 while it is not, or why it failed.
  * */
 static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
@@ -220,7 +220,7 @@ static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
 }
 
 /*
- * An answer while init is pending. Returns 1 with the event, 0 to go on, or why
+ * An answer while init is pending. Returns 1 with the event, 0 to continue, or why
  * the session dies. A server that refuses is heard: its answer is in the event.
  */
 static int during_init(struct pmiwire_client *c, struct pmiwire_event *ev)
@@ -271,7 +271,7 @@ static int name_refused(const struct pmiwire_client *c)
     return pmiwire_msg_str(&c->msg, PMIWIRE_F_INFO, &info) == 0 && !pmiwire__is(info, "ok");
 }
 
-/* PMI-1 tells a miss by rc; these are the codes that servers use for it. All others say what was
+/* PMI-1 reports a miss by rc; these are the codes that servers use for it. All others say what was
  * wrong. */
 static int is_miss(int32_t rc)
 {

@@ -36,7 +36,7 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
         } else if (step == PMIWIRE__STEP_FULLINIT) {
             if (c->jobid)
                 pmiwire_enc_str(&e, PMIWIRE_F_PMIJOBID, pmiwire_strz(c->jobid));
-            /* A client that connects tells its id here. Not as srcid, Slurm's word: Hydra insists
+            /* A client that connects sends its id here. Not as srcid, Slurm's word: Hydra insists
              * on pmirank, and a server that hands out ids other than ranks would take the two for
              * two claims. */
             if (c->has_pmiid || c->info.rank >= 0)

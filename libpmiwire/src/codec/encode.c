@@ -347,7 +347,7 @@ void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, uint32_t ind
     add(e, field, (struct pmiwire_str){p, (size_t)(end - p)}, value);
 }
 
-/* Names that some peer gives a meaning in any message: see the safe grammar in the README. */
+/* Names that some peer gives a meaning in any message: see the grammar in WIRE.md. */
 static int is_reserved(struct pmiwire_str key)
 {
     static const char *const prefixes[] = {"arg", "info_", "infokey", "infoval", "pp", "preput_"};

@@ -113,7 +113,7 @@ struct pmiwire__waiter {
     int32_t rc;
     bool remote, wait;
     bool named; /* no other rank but `needs` may put it */
-    bool fresh; /* nobody is left to put the key: the home must be asked once more */
+    bool fresh; /* no rank is left to put the key: the home must be asked once more */
     bool stale; /* the request in flight was sent too early for that */
 };
 
@@ -277,19 +277,19 @@ void pmiwire__send_bytes(struct pmiwire_exchange *x, uint32_t node, struct pmiwi
 /* A frame with one pair as a record. */
 void pmiwire__send_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__frame *f,
                         struct pmiwire_str key, struct pmiwire_str value);
-/* The header of a block of so many pairs and bytes, its own among them. */
+/* The header of a block of n_pairs; `bytes` includes the header. */
 void pmiwire__block_header(char *to, uint32_t n_pairs, size_t bytes);
 
 /* ---- runs.c ---- */
 
-/* Most bytes that a segment's pairs are as records. */
+/* Most bytes that a segment's pairs take as records. */
 static inline size_t pmiwire__segment_most(const struct pmiwire_exchange *x)
 {
     return x->max_frame - sizeof(struct pmiwire__frame) - 40;
 }
 /* Read one of at most n bytes. 0, or PMIWIRE_EPROTO; its runs have not been looked at. */
 int pmiwire__segment_read(const char *p, size_t n, struct pmiwire__segment *s);
-/* Bytes that its pairs are as records. 0, or PMIWIRE_EPROTO: a run is not in order. */
+/* Bytes that its pairs take as records. 0, or PMIWIRE_EPROTO: a bad run. */
 int pmiwire__segment_records(const struct pmiwire__segment *s, uint64_t *bytes);
 /* Write them. */
 void pmiwire__segment_to_records(const struct pmiwire__segment *s, char *to);
@@ -297,8 +297,8 @@ void pmiwire__segment_to_records(const struct pmiwire__segment *s, char *to);
 int pmiwire__run_read(const char **p, const char *end, struct pmiwire__run *run);
 /* The key of its i-th pair: shared + rest bytes. */
 void pmiwire__run_key(const struct pmiwire__run *run, uint32_t i, char *key);
-/* The segment of the first of this node's records, of which it takes so many bytes; to: NULL,
- * count. Its bytes. */
+/* Writes a segment of the first of this node's records, *took bytes of them; `to` NULL: counts.
+ * Returns the segment's bytes. */
 size_t pmiwire__segment_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *records,
                               char *to, size_t *took);
 
@@ -306,8 +306,8 @@ size_t pmiwire__segment_write(const struct pmiwire_exchange *x, const struct pmi
 
 void pmiwire__keys_init(struct pmiwire_exchange *x);
 void pmiwire__keys_fini(struct pmiwire_exchange *x);
-/* Room for so many new entries, and for new records of so many bytes together: no step of either
- * fails afterwards. */
+/* Room for n_entries new entries and record_bytes of new records: adding them cannot fail
+ * afterwards. */
 int pmiwire__keys_reserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t record_bytes);
 int pmiwire__waiters_reserve(struct pmiwire_exchange *x, uint32_t n);
 /* Index or PMIWIRE__NONE. */
@@ -318,7 +318,7 @@ uint32_t pmiwire__key_make(struct pmiwire_exchange *x, uint32_t home, struct pmi
 void pmiwire__key_set(struct pmiwire_exchange *x, uint32_t e, struct pmiwire_str value,
                       uint32_t stamp);
 void pmiwire__key_remove(struct pmiwire_exchange *x, uint32_t e);
-/* Remove it if it holds nothing and nobody needs it. */
+/* Remove it if it holds nothing and nothing refers to it. */
 void pmiwire__key_tidy(struct pmiwire_exchange *x, uint32_t e);
 /* It is a copy: a Fence drops it. */
 void pmiwire__key_is_copy(struct pmiwire_exchange *x, uint32_t e);
@@ -378,7 +378,7 @@ int pmiwire__fenced_keep(struct pmiwire_exchange *x, const struct pmiwire__recor
                          uint32_t number);
 /* Send requests for those who wait at an entry, where none is in flight. */
 void pmiwire__ask_again(struct pmiwire_exchange *x, uint32_t e);
-/* Gets at an entry have ended in vain: if nobody waits there any more, the home is told. */
+/* Gets at an entry have ended without a value: if none waits any more, notify the home. */
 void pmiwire__ask_no_more(struct pmiwire_exchange *x, uint32_t e);
 /* A Fence is complete: answer those who waited for what it has brought. 0 or -ENOMEM. */
 int pmiwire__after_fence(struct pmiwire_exchange *x);
@@ -395,7 +395,7 @@ int pmiwire__colls_init(struct pmiwire_exchange *x);
 void pmiwire__colls_fini(struct pmiwire_exchange *x);
 int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                      size_t n);
-/* All Puts are acknowledged: the Fence may go on. */
+/* All Puts are acknowledged: the Fence may continue. */
 void pmiwire__puts_acked(struct pmiwire_exchange *x);
 /* Room for a record of this node's part in the collective under way, or in the next if this node is
  * in that. 0 or -ENOMEM. */

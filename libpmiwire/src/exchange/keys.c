@@ -84,7 +84,7 @@ static int more_entries(struct pmiwire_exchange *x, uint32_t need)
     return 0;
 }
 
-/* Move all records to a fresh arena of at least so many bytes more. */
+/* Move all records to a fresh arena that is at least this many bytes larger. */
 static int pack(struct pmiwire_exchange *x, size_t more)
 {
     struct pmiwire__keys *s = &x->store;

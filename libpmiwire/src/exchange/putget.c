@@ -408,7 +408,7 @@ int pmiwire__on_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, 
 
 /* ---- Get ---- */
 
-/* Queue up for a key of this home, and ask if nobody has. */
+/* Queue up for a key of this home, and ask if no Get has asked. */
 static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
                      const struct pmiwire__waiter *waiter)
 {
@@ -435,7 +435,7 @@ static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_s
     return PMIWIRE_PENDING;
 }
 
-/* Nobody is left to put its key: who has gone? */
+/* No rank is left to put its key: which one has gone? */
 static void find_lost(const struct pmiwire_exchange *x, struct pmiwire__waiter *waiter, int32_t src)
 {
     uint32_t i, rank;
@@ -651,7 +651,7 @@ int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *
         return rc;
     e = pmiwire__key_find(x, home, rec.key);
     if (e == PMIWIRE__NONE || !(pmiwire__key_at(x, e)->flags & asked_bit(f->flags)))
-        return 0; /* nobody asks any more */
+        return 0; /* no Get waits any more */
     if (f->flags & PMIWIRE__FRAME_FOUND) {
         if (pmiwire__keys_reserve(x, 0, rec.bytes) != 0)
             return -ENOMEM;

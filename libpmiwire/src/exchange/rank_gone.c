@@ -13,7 +13,7 @@
  * them. An answer may overtake a Fence that brings the key. So it carries the number of Fences that
  * have completed at the rank's node; where fewer have it is dropped, and the next tick asks again.
  *
- * A Get that has nobody left asks the home once more, this time without waiting: a Put may have
+ * A Get whose ranks are all gone asks the home once more, this time without waiting: a Put may have
  * reached it. The answer to a request that was sent before does not count (`stale`), nor does one
  * that a node on the way up the tree has in flight (PMIWIRE__FRAME_FRESH).
  */

@@ -154,8 +154,8 @@ static uint32_t alike(const char *a, const char *b, uint32_t most)
 }
 
 /*
- * The run that begins with the first record at p, of so many bytes of records at most if one is not
- * more. It goes on as long as a shorter common beginning does not cost more than another run.
+ * The run that begins with the first record at p, of at most `most` bytes of records, or of one
+ * record. It continues while a shorter common beginning costs less than another run.
  */
 static struct draft find_run(const char *p, size_t n, size_t most)
 {

@@ -6,7 +6,7 @@
 
 #include "server_internal.h"
 
-/* Who waits in one that cannot complete is told why. */
+/* Ranks that wait in one that cannot complete are notified why. */
 static void answer_gone(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind)
 {
     const char *what = kind == PMIWIRE_COLL_FENCE       ? "this fence cannot complete"
@@ -47,7 +47,7 @@ void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc)
             s->ops.fenced(s->opts.ctx, &who);
         }
     }
-    /* Those who come again while this goes on wait for the next one. */
+    /* Ranks that come again meanwhile wait for the next one. */
     pmiwire__take_all(&j->waiting[kind], &list);
     ext_bytes = pmiwire__ext_bytes(j, PMIWIRE__AT_FENCE, but);
     while (pmiwire__linked(&list)) {

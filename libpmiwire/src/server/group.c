@@ -179,7 +179,7 @@ static struct pmiwire__group *find_group(struct pmiwire_server *s, struct pmiwir
     return g;
 }
 
-/* Off the job's lists, so that nobody finds it any more. */
+/* Off the job's lists, so that it cannot be found any more. */
 static void take_group(struct pmiwire__job *j, struct pmiwire__group *g)
 {
     pmiwire__kvs_remove(&j->groups, g->key);
@@ -197,7 +197,7 @@ void pmiwire__groups_free(struct pmiwire__job *j)
     pmiwire__kvs_fini(&j->groups);
 }
 
-/* One that has arrived still counts: whoever else comes finds the barrier complete. */
+/* One that has arrived still counts: a later rank finds the barrier complete. */
 static void leave_group(struct pmiwire_conn *c)
 {
     c->group = NULL;

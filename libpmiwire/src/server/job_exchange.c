@@ -294,7 +294,7 @@ static int check_frame(const struct pmiwire__job *j, struct pmiwire_str key,
                : 0;
 }
 
-/* Nobody but this node's store takes a DENSE pair. */
+/* Only this node's store takes a DENSE pair. */
 static bool exchange_needs_none(const struct pmiwire__job *j)
 {
     return j->all_here && j->n_gets == 0;

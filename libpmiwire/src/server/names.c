@@ -149,7 +149,7 @@ void pmiwire__do_name(const struct pmiwire__req *q, uint32_t what)
                           &service);
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_PORT, &port);
     /* A port is held to the limit on values. A service may be as long as a value too: MPI's
-     * programs choose the name, and no client is told a maximum for it. */
+     * programs choose the name, and the wire has no maximum for it. */
     if (what == PMIWIRE_NAME_PUBLISH &&
         (service.len >= s->opts.vallen_max || port.len >= s->opts.vallen_max)) {
         pmiwire__refuse(q->c, q->cmd, PMIWIRE_EVALLEN, NULL);

@@ -5,7 +5,7 @@
 
 #include "server_internal.h"
 
-/* Nobody is left to put what this one waits for. */
+/* No rank is left to put the attribute that this one waits for. */
 static void in_vain(struct pmiwire_conn *c, uint16_t cmd, int32_t rank, uint32_t why)
 {
     static const char what[] = "nobody is left to put this attribute";
@@ -50,7 +50,7 @@ void pmiwire__do_getnodeattr(const struct pmiwire__req *q)
         pmiwire__reply_value(c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
         return;
     }
-    if (key.len >= q->s->opts.keylen_max) { /* nobody could ever put it */
+    if (key.len >= q->s->opts.keylen_max) { /* no rank could put it */
         pmiwire__refuse(c, q->cmd, PMIWIRE_EKEYLEN, NULL);
         return;
     }

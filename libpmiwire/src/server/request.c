@@ -379,7 +379,7 @@ static void get_far(const struct pmiwire__req *q, struct pmiwire__job *j, struct
     int rc;
 
     rc = word_of(q, PMIWIRE_EXT_GET, words, &how);
-    if (rc == 0 && how != PMIWIRE_GET_WAIT && j->all_here) { /* there is nobody else to ask */
+    if (rc == 0 && how != PMIWIRE_GET_WAIT && j->all_here) { /* no other node to ask */
         pmiwire__reply_value(c, q->cmd, PMIWIRE_ENOENT, value);
         return;
     }
@@ -458,7 +458,7 @@ static void do_abort(const struct pmiwire__req *q)
     int32_t exitcode = 1;
     size_t i;
 
-    if (!q->c->job) { /* anybody may connect to a port, but not everybody may end a job */
+    if (!q->c->job) { /* any process may connect to a port, but not end a job */
         pmiwire__refuse(q->c, q->cmd, PMIWIRE_ESTATE, "abort before the rank is known");
         return;
     }

@@ -297,7 +297,7 @@ struct pmiwire_server {
     struct pmiwire__conn_slot *slots;
     uint32_t n_slots, free_slot; /* free_slot: UINT32_MAX none */
     struct pmiwire__link conns, work, graves, job_graves;
-    bool ending;     /* being destroyed: nobody is told anything */
+    bool ending;     /* being destroyed: no callback, no notification */
     uint64_t serial; /* of the last token */
     unsigned depth;  /* public calls under way */
 
@@ -417,7 +417,7 @@ uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd,
                        void (*end)(struct pmiwire_conn *c));
 /* The wait is over, answered or not: leave all lists. */
 void pmiwire__unpend(struct pmiwire_conn *c);
-/* The wait is over and the answer queued: go on with the connection's input. */
+/* The wait is over and the answer queued: continue with the connection's input. */
 void pmiwire__resume(struct pmiwire_conn *c);
 /* The connection that waits for this token, NULL when stale. */
 struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token);
@@ -499,7 +499,7 @@ void pmiwire__do_name(const struct pmiwire__req *q, uint32_t what);
 /* nodeattr.c */
 void pmiwire__do_getnodeattr(const struct pmiwire__req *q);
 void pmiwire__do_putnodeattr(const struct pmiwire__req *q);
-/* Answer those who wait for an attribute that nobody is left to put: `rank` is gone too. */
+/* Answer waits for an attribute that no rank is left to put: `rank` is gone too. */
 void pmiwire__nodeattr_gone(struct pmiwire__job *j, int32_t rank, uint32_t why);
 
 /* collective.c */

@@ -359,7 +359,7 @@ static void finish_v1(const struct pmiwire__req *q)
     pmiwire__buf_free(&s->mem, &acc.bytes);
 }
 
-/* Does this message go on with the request under way, or begin one? */
+/* Does this message continue the request in progress, or begin one? */
 static bool fits(const struct pmiwire__req *q, int32_t total, int32_t sofar)
 {
     const struct pmiwire__spawn_part *acc = &q->c->spawn;

@@ -3,19 +3,18 @@
  * @file av.h
  * @brief The address vector: network addresses of all processes, by flat id.
  *
- * One address range is reserved at the start, as large as the job may ever become; it costs no
- * memory until it is used. Each process group (a world, a spawned or connected job) gets a stretch
- * of consecutive flat ids in it, so that entries never move, growing disturbs no thread that looks
- * up, and one map can hold processes of several groups.
+ * The vector reserves one address range at its start, for the largest job to come; the range costs
+ * no memory until it is used. Each process group (a world, a spawned or connected job) gets
+ * consecutive flat ids in it: entries never move, growth disturbs no reader, and one map can hold
+ * processes of several groups.
  *
  * An entry is
  *
  *   - implicit, 0 bytes: address = first + step·lpid for each group, as with FI_AV_TABLE;
  *   - 8 bytes: the address with a tag (which transport, which rail) in bits that the caller knows
- *     to be spare; one bit suffices for two transports. Every insert is checked: an address that
- *     uses these bits goes to a side table, and its entry is the **escape**, 64 bits of 1. The one
- *     address whose entry would be 64 bits of 1 by itself goes to the side table too. Without tag
- *     bits, there is no escape;
+ *     to be spare; one bit suffices for two transports. rankmap_av_set() checks each address: one
+ *     that uses these bits goes to a side table, and its entry is the **escape**, 64 bits of 1. So
+ *     does the one address whose entry would be 64 bits of 1. Without tag bits there is no escape;
  *   - 12 or 16 bytes: the address and 32 or 64 bits of tag.
  *
  * A world of n processes, and a communicator bound to its addresses:
@@ -31,13 +30,13 @@
  *     rankmap_av_query(av, &info);
  *     rankmap_lookup_init(&lookup, map, (uintptr_t)info.base, info.entry_bytes);
  *
- * Retired groups give their memory back to the system, and their flat ids to later groups: the
- * caller must have dropped all maps that hold them. Group numbers are never used again.
+ * A retired group gives its memory back to the system and its flat ids to later groups; before that
+ * the caller drops all maps that hold them. Group numbers are never used again.
  *
- * @threads One thread changes (add, grow, retire, set). Any threads may meanwhile query, ask for
- * groups, and read entries whose set happens-before the read. Reading takes no lock. What a change
- * replaces (tables of groups, a side table that grew) is kept for such readers until
- * rankmap_av_reclaim() or the end.
+ * @threads One thread changes the vector (add, grow, retire, set). Meanwhile any thread may query,
+ * get groups, and read entries whose set happens-before the read; reading takes no lock. Tables
+ * that a change replaces stay for such readers until rankmap_av_reclaim() or
+ * rankmap_av_destroy().
  *
  * Source: the paper, section III-B: 12-byte entries with one tag bit, and one vector per group. One
  * flat range for all groups, checked tags, the escape and implicit entries are ours.
@@ -85,14 +84,14 @@ struct rankmap_av_group {
  * @param opts  all members count
  * @param out   the vector
  * @return 0, -ENOMEM (also when the address space cannot be reserved), -EINVAL (NULL, entry_bytes,
- *         a tag_mask with entries of another width than 8, or of all 64 bits), RANKMAP_ERANGE
+ *         a tag_mask with entries that have not 8 bytes, or of all 64 bits), RANKMAP_ERANGE
  *         (capacity)
  *
  * One mmap() without commitment. Destroy with rankmap_av_destroy().
  */
 RANKMAP_API int rankmap_av_create(const struct rankmap_av_opts *opts, struct rankmap_av **out);
 
-/** @brief Give everything back. NULL is allowed. */
+/** @brief Destroy a vector and free its memory. NULL is allowed. */
 RANKMAP_API void rankmap_av_destroy(struct rankmap_av *av);
 
 /**
@@ -161,7 +160,7 @@ RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t
                                     uint64_t step, uint64_t tag);
 
 /**
- * @brief Let a group's process count grow, in place.
+ * @brief Grow a group in place.
  * @param av       the vector
  * @param id       its pgid
  * @param n_procs  as many as it has, or more
@@ -171,8 +170,8 @@ RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t
 RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs);
 
 /**
- * @brief Retire a group: its entries are forgotten, whole pages go back to the system, its ids may
- *        be given again.
+ * @brief Retire a group: drop its entries, give whole pages back to the system, and free its ids
+ *        for later groups.
  * @param av  the vector
  * @param id  its pgid
  * @return 0, RANKMAP_ENOENT or -ENOMEM (nothing has changed)
@@ -189,7 +188,7 @@ RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
                                      struct rankmap_av_group *group);
 
 /**
- * @brief Which process a flat id is: (pgid, lpid).
+ * @brief Find the process of a flat id: (pgid, lpid).
  * @param av     the vector
  * @param id     flat id
  * @param group  its group
@@ -200,7 +199,7 @@ RANKMAP_API int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id,
 RANKMAP_API int rankmap_av_locate(const struct rankmap_av *av, uint64_t id,
                                   struct rankmap_av_group *group, uint64_t *lpid);
 
-/** What an address vector is: rankmap_av_query(). */
+/** An address vector's base, size and bytes: rankmap_av_query(). */
 struct rankmap_info_av {
     size_t size; /**< sizeof(struct rankmap_info_av), set by the caller */
     /**
@@ -222,9 +221,10 @@ struct rankmap_info_av {
 };
 
 /**
- * @brief Tell all about an address vector.
+ * @brief Report an address vector's base, size and bytes.
  * @param av    the vector
- * @param info  its `size` is set: no more than that is filled; a smaller one is -EINVAL
+ * @param info  the caller sets `size`, and the call fills in no more bytes than that; below the
+ *              first release's it is -EINVAL
  * @return 0 or -EINVAL
  * @cost O(groups)
  */

@@ -43,16 +43,16 @@ extern "C" {
  * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM` and `-EINVAL`
  * occur), or one of these. The values never change.
  *
- * An option struct is -EINVAL if it is shorter than this release's, if it is longer and anything is
- * set that this release does not know, or if its size is above 4,096 bytes.
+ * An option struct is -EINVAL if its size is below this release's or above 4,096 bytes, or if a
+ * byte that this release does not know is not 0.
  * @{
  */
 #define RANKMAP_EDUP (-23001) /**< an id, or a rank in a list, comes twice */
 /** a rank, id, count or parameter is out of range, or a sum would be */
 #define RANKMAP_ERANGE (-23002)
-/** text that is no list of ranks, task map or process mapping */
+/** text that is not a list of ranks, a task map or a process mapping */
 #define RANKMAP_ESYNTAX (-23003)
-#define RANKMAP_EFORMAT (-23004) /**< bytes that are no packed map */
+#define RANKMAP_EFORMAT (-23004) /**< bytes that are not a packed map */
 #define RANKMAP_ENOENT  (-23005) /**< no rank of this map has that id; no such group or entry */
 #define RANKMAP_ENOBUF  (-23006) /**< the caller's buffer is too small */
 #define RANKMAP_ELEVELS (-23007) /**< more than RANKMAP_MAX_LEVELS levels */

@@ -3,7 +3,7 @@
  * @file group.h
  * @brief Maps as groups: composition, inverse, translation, set operations.
  *
- * A list of ranks is a map too, so that MPI's calls on groups are these:
+ * A list of ranks is a map too. MPI's calls on groups are:
  *
  * | MPI | here |
  * |---|---|
@@ -21,16 +21,16 @@
  *
  *     rankmap_from_ids(failed, sizeof(failed[0]), n_failed, NULL, &list, &err);
  *     rankmap_exclude(world, list, NULL, &survivors);       // a shrunk communicator: a few runs
- *     rankmap_translate(survivors, NULL, n, world, ranks);  // who they were
+ *     rankmap_translate(survivors, NULL, n, world, ranks);  // their ranks before
  *
- * Results are in the order that MPI gives them. Where both sides are regular or runs, results are
- * computed from the parameters; otherwise every function takes time linear in the sizes, by way of
- * a scratch index of the other side.
+ * Results have MPI's order. Where both sides are regular or runs, the functions compute from the
+ * parameters; otherwise each takes time linear in the sizes, with a scratch index of the other
+ * side.
  *
- * Maps that were made with RANKMAP_ALLOW_DUPLICATES are no groups: except in rankmap_compose() and
- * rankmap_compare() they are RANKMAP_ENOTINJECTIVE, unless all their ids differ.
+ * A map made with RANKMAP_ALLOW_DUPLICATES whose ids do not all differ is no group: it is
+ * RANKMAP_ENOTINJECTIVE in all functions but rankmap_compose() and rankmap_compare().
  *
- * A result that is equal to a map that was given may be that map, with one more reference.
+ * A result that equals an argument may be that map, with one more reference.
  *
  * @threads All functions are MT-Safe.
  */
@@ -54,8 +54,8 @@ extern "C" {
  * @brief parent∘child: the child's ids are ranks of the parent, the result's ids are those of the
  *        parent.
  *
- * This is how a communicator is made from another one. No table is expanded where the result is
- * regular by one of these rules (P the product of the counts of all levels but the last):
+ * Makes a communicator from another one. These rules give a regular result without expanding a
+ * table (P is the product of the counts of all levels but the last):
  *
  *   - affine ∘ regular, for every parent of one level: all strides are scaled;
  *   - regular ∘ affine, for child strides k·P + c and k·P − c where c, in the parent's mixed radix,
@@ -64,9 +64,9 @@ extern "C" {
  *   - regular ∘ regular, when no digit of the parent carries: bricks of grids, blocks of blocks.
  *
  * A regular child of a table becomes a view of that table, with a reference to it, unless the table
- * is more than 8 times what the child's own would take: then the child gets its own. Views of views
- * are views of the first table, so that the tenth generation costs what the first does. Everything
- * else is expanded, detected and reduced.
+ * takes more than 8 times the bytes of the child's own: then the child gets its own. A view of a
+ * view is a view of the first table: the tenth generation costs what the first does. Any other
+ * child is expanded, detected and reduced.
  *
  * @param parent  any map; a view keeps a reference to it
  * @param child   its ids must be below the size of parent: else RANKMAP_ERANGE
@@ -75,16 +75,15 @@ extern "C" {
  * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP (a child with equal ids, without
  *         RANKMAP_ALLOW_DUPLICATES), -ENOMEM, -EINVAL
  *
- * @cost O(1) for the rules and for views, those of node maps excepted; otherwise O(n) time and 4 or
- *       8 bytes a rank of scratch
- * @source the paper, Table II, of which it closes the combinations of offset, stride and
- * blockstride that became tables there; the divisibility conditions are those of layout algebra
- * (CuTe)
+ * @cost O(1) for the rules and for views, except views of node maps; otherwise O(n) time and 4 or 8
+ *       bytes a rank of scratch
+ * @source the paper, Table II, whose combinations of offset, stride and blockstride that became
+ * tables are closed here; the divisibility conditions are those of layout algebra (CuTe)
  */
 RANKMAP_API int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
                                 const struct rankmap_opts *opts, struct rankmap **out);
 
-/** What a rank gives to MPI_Comm_split(). */
+/** A rank's arguments to MPI_Comm_split(). */
 struct rankmap_member {
     uint32_t rank; /**< in the parent */
     int32_t color; /**< which new communicator it joins; another's color otherwise */
@@ -94,18 +93,18 @@ struct rankmap_member {
 /**
  * @brief MPI_Comm_split(): the map of one color.
  *
- * Only members of that color are looked at, so that only they need be gathered, in any order:
+ * Reads members of that color alone, in any order, so that only they need be gathered:
  *
  *   - colors and keys of all ranks, from an all-gather: pass them all, each process its own color
  *   - members of the own color alone, from a runtime that brings together equal colors (a key-value
  *     store, a sort over the processes): pass those
- *   - keys that are all alike, as most programs have them: they need not travel; leave them 0
+ *   - keys that are all equal, as in most programs: they need not travel; leave them 0
  *   - colors that every process can compute (nodes, rows, halves): nothing is gathered at all
  *
  * @param parent     any map; a view keeps a reference to it
  * @param members    array of n_members; each rank of the color once
- * @param n_members  how many
- * @param color      the own color. A process with MPI_UNDEFINED does not call
+ * @param n_members  their number
+ * @param color      the caller's color. A process with MPI_UNDEFINED does not call
  * @param opts       or NULL
  * @param out        the map; the empty one if no member has the color
  * @param err        the member that the parent does not have, or the rank that comes twice; or NULL
@@ -146,16 +145,15 @@ RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ra
  */
 RANKMAP_API int64_t rankmap_rank(const struct rankmap *map, uint64_t id);
 
-/** The inverse of a map, for many questions. Opaque. */
+/** The inverse of a map, for many queries. Opaque. */
 struct rankmap_index;
 
 /**
  * @brief Make the inverse of a map.
  *
- * Nothing is stored for maps whose rankmap_rank() is quick. For the others: 4 bytes an id of the
- * range where that is at most 4 times the size, else a hash table of 12 to 16 bytes a rank. Ids
- * that were chosen to fall into one bucket make a search in it of what is one step otherwise, and
- * no more.
+ * Stores nothing for a map whose rankmap_rank() is quick; for any other map 4 bytes an id of the
+ * range where the range is at most 4 times the size, else a hash table of 12 to 16 bytes a rank.
+ * Ids chosen to fall into one bucket cost a binary search in it instead of one step.
  *
  * @param map        a group; a reference is kept
  * @param allocator  or NULL

@@ -21,9 +21,9 @@
  *   - rankmap_at_nobranch() computes all three and adds them. Best where one call site meets many
  *     communicators of different models in no order: no branch to mispredict.
  *
- * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for callers whose entries are of
- * a width that the compiler knows. rankmap_at_form() is for callers that have already branched on
- * the form: with a constant form, only that form's instructions remain.
+ * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for entries whose width the
+ * compiler knows. rankmap_at_form() is for callers that have already branched on the form: with a
+ * constant form, only that form's instructions remain.
  *
  * No function here checks that the rank is below the size of the map. Affine and two-level lookups
  * touch nothing but the 64 bytes (and rankmap_at_nobranch() a constant of the library); the others
@@ -94,7 +94,7 @@ struct rankmap_lookup {
 /**
  * @brief Bind a map to an array of entries.
  *
- * Any base will do, but entries at 2^63 and above, which no process has, go the longer way through
+ * Any base is allowed; entries at 2^63 and above, which no process has, take the slower path of
  * rankmap_at(). Blocks whose step times the number of ranks passes 2^62 are RANKMAP_FORM_SLOW.
  *
  * @param lookup  filled in; 64 bytes (i386: 60), best aligned to 64
@@ -204,7 +204,7 @@ static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t
  * @param l     a lookup
  * @param rank  below the size of its map
  * @return base + width·id
- * @cost 6 instructions for affine maps with the caller's load and return; see the README
+ * @cost 6 instructions for affine maps with the caller's load and return; see MODELS.md
  */
 static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
 {

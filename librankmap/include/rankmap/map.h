@@ -32,9 +32,9 @@
  *
  * direct, offset, stride, blockstride and md-blockstride are the **regular** models; they take 16
  * to 8 + 16·levels bytes beside the object's header of 24. An irregular map gets a bit-packed
- * table, or one of the others that is so much smaller as it is slower: runs, bitmap and elias-fano
- * of at most half of its bytes, frames of three quarters; never more than ⌈log2 range⌉ bits a rank
- * + 64 bytes in all, unless RANKMAP_FAST asks for 32 bits a rank.
+ * table, or a slower model that is much smaller: runs, bitmap or elias-fano at half of the table's
+ * bytes or less, frames at three quarters or less. In all it takes at most ⌈log2 range⌉ bits a rank
+ * + 64 bytes; with RANKMAP_FAST, 32 bits a rank.
  *
  * @threads Maps are immutable and may be shared between threads; rankmap_ref() and rankmap_unref()
  * are atomic. The functions here are MT-Safe.
@@ -75,19 +75,18 @@ struct rankmap_opts {
 /**
  * @name Making maps
  *
- * All functions that make a map return 0 and a map with one reference in `*out`, or a negative code
- * and leave `*out` alone:
+ * Each function that makes a map returns 0 and stores a map with one reference in `*out`, or
+ * returns a negative code and leaves `*out` untouched:
  *
  *   - -ENOMEM
  *   - -EINVAL: a NULL that is not allowed, unknown flags, opts->size
  *   - RANKMAP_ERANGE: too many ranks; an id not below the limit; any sum that would pass it or fall
  *     below 0
  *   - RANKMAP_EDUP: an id twice
- *   - what the function adds
+ *   - the codes that the function's own comment adds
  *
- * RANKMAP_ERANGE may also refuse a formula whose ids are in range, if one of its digits alone could
- * move an id by 2^40, its offset is beyond ±2^45, or its blocks are of more than 2^31 ranks and cut
- * by rank 0.
+ * A formula whose ids are in range is RANKMAP_ERANGE too if one of its digits alone could move an
+ * id by 2^40, if its offset is beyond ±2^45, or if rank 0 cuts blocks of more than 2^31 ranks.
  * @{
  */
 
@@ -107,11 +106,11 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
 /**
  * @brief The map of an array of ids: detects its model.
  *
- *   - One pass over the array finds a regular model without phase, about as fast as memory
- *     delivers; two find one with a phase. Every element is compared: no regular array of up to
- *     RANKMAP_MAX_LEVELS levels is missed, and none is invented.
- *   - Equal ids are found by the model (regular), or with a scratch of one bit an id of the range,
- *     or 16 bytes a rank where that is much less.
+ *   - One pass over the array finds a regular model without phase, at about the rate of memory;
+ *     two passes find one with a phase. Every element is compared: the detector misses no regular
+ *     array of up to RANKMAP_MAX_LEVELS levels, and invents none.
+ *   - A regular model shows equal ids by itself. Otherwise the search takes scratch: one bit an id
+ *     of the range, or 16 bytes a rank where that is much less.
  *   - 64-bit ids are flat ids over several process groups (the paper's mlut).
  *   - An array of int may be passed when opts->id_limit is at most 2^31: its negative values are
  *     then RANKMAP_ERANGE.
@@ -124,7 +123,7 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
  * @param err       the rank whose id is out of range, or the two that share one; or NULL
  * @return as described above
  *
- * @cost O(n). The detector reads the array once when it is regular; details of an error cost a sort
+ * @cost O(n). A regular array is read once; the details of an error cost a sort
  * @source the paper, section III-C1, detects stride; the linear detector of n levels is ours
  */
 RANKMAP_API int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n,
@@ -158,7 +157,7 @@ RANKMAP_API uint64_t rankmap_id(const struct rankmap *map, uint32_t rank);
  * @param out       n ids of id_bytes each
  * @return 0; RANKMAP_ERANGE when first + n is above the size, or ids of 32 bits are wanted and the
  *         map has one above 2^32 - 1; -EINVAL (id_bytes). On failure out is untouched
- * @cost O(n), and cheaper a rank than rankmap_id()
+ * @cost O(n); a rank costs less than by rankmap_id()
  */
 RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, size_t id_bytes,
                             void *out);
@@ -211,11 +210,11 @@ struct rankmap_range {
 /**
  * @brief Ranges of ids, one after the other, as in MPI_Group_range_incl() of the world.
  * @param ranges    array of n_ranges
- * @param n_ranges  how many; 0 gives the empty map
+ * @param n_ranges  0 gives the empty map
  * @param opts      or NULL
  * @param out       the map
- * @param err       the range that is wrong, or the second of two that share an id (looked for among
- *                  up to 1,024 ranges); or NULL
+ * @param err       the range that is wrong, or the second of two that share an id (searched among
+ *                  at most 1,024 ranges); or NULL
  * @return as described above
  * @cost O(n_ranges · log n_ranges) for strides of ±1 and where ranges do not overlap; otherwise
  *       O(n)
@@ -230,8 +229,8 @@ RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n
  * `first`, `first-last` or `first-last:stride` in decimal digits, with no blank inside. Ranges are
  * separated by blanks (space, tab, CR, LF), or by one comma with or without blanks around it; no
  * comma comes before the first or after the last. Text of blanks alone is the empty map. A range
- * whose last is below its first counts downwards, and its stride may have a minus before it;
- * upwards that is RANKMAP_ERANGE, as is a stride of 0.
+ * whose last is below its first counts downwards, and its stride may have a minus sign. A negative
+ * stride upwards is RANKMAP_ERANGE, and so is a stride of 0.
  *
  * @param text  not terminated
  * @param len   bytes
@@ -259,7 +258,7 @@ RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct ran
  * @param out   a map from rank to node: no group, but the two functions below take it
  * @param err   the byte and what is missing there; or NULL
  * @return as described above, or RANKMAP_ESYNTAX
- * @cost O(blocks) for one block; otherwise O(n), since what comes out is detected
+ * @cost O(blocks) for one block; otherwise O(n), for the detection of the result
  */
 RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
                                         const struct rankmap_opts *opts, struct rankmap **out,
@@ -280,7 +279,7 @@ RANKMAP_API int rankmap_ranks_by_node(const struct rankmap *nodes, const struct 
 /**
  * @brief The ranks on one node, ascending.
  * @param nodes  as in rankmap_ranks_by_node()
- * @param node   which; one without ranks gives the empty map
+ * @param node   a node without ranks gives the empty map
  * @param opts   or NULL
  * @param out    the ranks
  * @return as described above
@@ -314,7 +313,7 @@ enum rankmap_kind {
     RANKMAP_LUT_BLOCKSTRIDE = 13, /**< view of a parent's table, two levels and more */
 };
 
-/** All that is known of a map: rankmap_query(). */
+/** A map's model, parameters and bytes: rankmap_query(). */
 struct rankmap_info {
     size_t size;   /**< sizeof(struct rankmap_info), set by the caller */
     uint32_t kind; /**< enum rankmap_kind */
@@ -335,9 +334,10 @@ struct rankmap_info {
 };
 
 /**
- * @brief Tell all about a map.
+ * @brief Report a map's model, parameters and bytes.
  * @param map   any
- * @param info  its `size` is set: no more than that is filled; a smaller one is -EINVAL
+ * @param info  the caller sets `size`, and the call fills in no more bytes than that; below the
+ *              first release's it is -EINVAL
  * @return 0 or -EINVAL
  */
 RANKMAP_API int rankmap_query(const struct rankmap *map, struct rankmap_info *info);
@@ -364,7 +364,7 @@ RANKMAP_API ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_
 /**
  * @brief Write a map.
  * @param map  any
- * @param buf  where; NULL with cap 0: only the bytes that it takes are returned
+ * @param buf  where; NULL with cap 0 asks for the size alone
  * @param cap  bytes there
  * @return bytes of the packed map, RANKMAP_ENOBUF or -EINVAL (NULL); buf is untouched then
  *
@@ -376,8 +376,8 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
 /**
  * @brief Read a map from untrusted bytes.
  *
- * Every parameter is checked as if it came from the functions above, every id of a table
- * against its range and for duplicates.
+ * Checks every parameter as the functions above do, and every id of a table against its range and
+ * for duplicates.
  *
  * @param buf   packed map, at its beginning; more may follow
  * @param len   bytes there
@@ -385,9 +385,9 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
  *              with it
  * @param out   the map
  * @return bytes consumed, RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM
- *         or -EINVAL. Memory is asked for in proportion to len. A map that is small as bytes and
- *         whose equal ids only a look at each rank would show (three levels or more whose strides
- *         do not nest) is RANKMAP_ERANGE above 65,536 ranks
+ *         or -EINVAL. Memory is allocated in proportion to len. To find equal ids where three
+ *         levels or more do not nest takes a look at each rank: such a map is RANKMAP_ERANGE above
+ *         65,536 ranks, so that few bytes cannot cost much time
  *
  * MT-Safe.
  * @cost O(n) for tables, O(1) for regular maps

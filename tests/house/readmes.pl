@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# readmes.pl <root>: the READMEs of the five libraries have one shape, a picture before the first heading and then the headings below, in this
+# order; and they are short, as is the root's. Words in programs, in links and in what a picture is called do not count.
+use strict;
+use warnings;
+
+my $root = shift or die "usage: readmes.pl ROOT\n";
+my @order = ('Contract', 'Cost and memory', 'Limits', 'Figures', 'Beside others', 'Source');
+my $wrong = 0;
+sub fail { print "FAILED: @_\n"; $wrong = 1; }
+sub slurp { open my $f, '<', $_[0] or die "$_[0]: $!\n"; local $/; return scalar <$f>; }
+
+# check_words <name> <text> <most>
+sub check_words {
+    my ($name, $text, $most) = @_;
+    $text =~ s/^```.*?^```//gms;
+    $text =~ s/!\[[^\]]*\]\([^)]*\)//g;
+    $text =~ s/\]\([^)]*\)/]/g;
+    my $words = grep { /\w/ } split ' ', $text;
+    print "$words words in $name\n";
+    fail("$name has more than $most words") if $words > $most;
+}
+
+for my $library (qw(libshmht libpmiwire librankmap libstorwin libasymreg)) {
+    my $name = "$library/README.md";
+    my $text = slurp("$root/$name");
+    check_words($name, $text, 1100);
+    my ($head) = $text =~ /\A(.*?)^## /ms or fail("$name has no heading");
+    fail("$name has no picture at its head") if $head !~ /^!\[/m;
+    (my $prose = $text) =~ s/^```.*?^```//gms;
+    my @found = $prose =~ /^## (.*)$/mg;
+    shift @found; # the example
+    fail("$name: headings are \"@found\", not an example and \"@order\"") if "@found" ne "@order";
+}
+check_words('README.md', slurp("$root/README.md"), 850);
+exit $wrong;
