@@ -40,6 +40,7 @@ static struct {
     bool has_ended; /* the head */
     int status;     /* and how, as a shell has it */
     bool leaving;   /* srun */
+    bool begun;     /* a component of the step has come */
 } head = {.in = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 /* ---- the head's end ---- */
@@ -247,13 +248,25 @@ static int publish(char *text)
     return rc;
 }
 
+/* Components of a step may come here at the same time. */
+static bool is_first(void)
+{
+    bool first;
+
+    pthread_mutex_lock(&head.lock);
+    first = !head.begun;
+    head.begun = true;
+    pthread_mutex_unlock(&head.lock);
+    return first;
+}
+
 int srun_begin(spank_t spank, bool no_shm)
 {
     char *text = calloc(1, LINES), **argv, program[] = "step";
     uint32_t n_nodes = 0, n_tasks = 0;
     int argc, rc;
 
-    if (head.pid || !text) {
+    if (!text || !is_first()) {
         slurm_error("--fencepost: %s",
                     text ? "a step of several components cannot be served" : "out of memory");
         free(text);

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "plugin.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -25,11 +26,13 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <linux/close_range.h>
 
-#define AGENT_MS 15000 /* for the child to become the agent */
+#define AGENT_MS   15000     /* for the child to become the agent */
+#define PIPE_BYTES (1 << 18) /* where the user may: else 65,536, which hold 3,000 lines */
 
 /* What could not be done, for who reads srun's output. */
 enum stage { FINE, RESOURCES, USER, VARIABLE, CREDENTIAL, EXEC, STAGES };
@@ -48,8 +51,9 @@ static struct {
     struct rank_ends *ranks;
     uint32_t n_ranks, n_tasks; /* of this node, and of all */
     uint32_t node;
-    int control; /* the other end of the agent's stdin */
-} step = {.control = -1};
+    int control;   /* the agent's stdin is a pipe: its end that is written */
+    int stdin_end; /* and the other one, so that a write is never SIGPIPE */
+} step = {.control = -1, .stdin_end = -1};
 
 /* ---- the child ---- */
 
@@ -96,10 +100,34 @@ static char *list_ranks(void)
     return list;
 }
 
-/* Becomes the agent. Whatever it reads that the user has written, it reads as the user. */
-static void be_agent(spank_t spank, int in, int say) __attribute__((noreturn));
+/* Above stderr. Linux before 5.11 has no CLOSE_RANGE_CLOEXEC. */
+static bool close_at_exec(void)
+{
+    const struct dirent *e;
+    DIR *d;
 
-static void be_agent(spank_t spank, int in, int say)
+    if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+        return true;
+    d = opendir("/proc/self/fd");
+    while (d && (e = readdir(d)))
+        if (atoi(e->d_name) > STDERR_FILENO)
+            (void)fcntl(atoi(e->d_name), F_SETFD, FD_CLOEXEC);
+    return d && closedir(d) == 0;
+}
+
+/* What the head has printed, whole, to the agent that we become. */
+static void write_boot(const char *text, int say)
+{
+    const ssize_t n = write(step.control, text, strlen(text));
+
+    if (n != (ssize_t)strlen(text))
+        fail(say, RESOURCES, n < 0 ? errno : ENOBUFS);
+}
+
+/* Becomes the agent. Whatever it reads that the user has written, it reads as the user. */
+static void be_agent(spank_t spank, int say) __attribute__((noreturn));
+
+static void be_agent(spank_t spank, int say)
 {
     char *credential, *text, *list = list_ranks(), node[16], flag[] = "--agent",
                              path[] = "PATH=/usr/local/bin:/usr/bin:/bin",
@@ -121,13 +149,11 @@ static void be_agent(spank_t spank, int in, int say)
         dprintf(STDERR_FILENO, "fencepost: MUNGE: %s\n", why);
         fail(say, CREDENTIAL, EACCES);
     }
-    if (send(step.control, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) !=
-        (ssize_t)strlen(text))
-        fail(say, RESOURCES, errno);
+    write_boot(text, say);
     snprintf(node, sizeof(node), "%u", step.node);
     null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null_fd < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(null_fd, STDOUT_FILENO) < 0 ||
-        syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) != 0 || chdir("/") != 0)
+    if (null_fd < 0 || dup2(step.stdin_end, STDIN_FILENO) < 0 || dup2(null_fd, STDOUT_FILENO) < 0 ||
+        !close_at_exec() || chdir("/") != 0)
         fail(say, RESOURCES, errno);
     for (uint32_t i = 0; i < step.n_ranks; i++)
         if (fcntl(step.ranks[i].agent, F_SETFD, 0) != 0)
@@ -167,34 +193,67 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
+/* A pipe packs small lines, where a socket counts each as some 800 bytes. Nothing here waits for
+ * the agent to read. */
+static bool make_control(void)
+{
+    int p[2];
+
+    if (pipe2(p, O_CLOEXEC) != 0)
+        return false;
+    step.stdin_end = p[0];
+    step.control = p[1];
+    (void)fcntl(p[1], F_SETPIPE_SZ, PIPE_BYTES);
+    return fcntl(p[1], F_SETFL, O_NONBLOCK) == 0;
+}
+
+static long long now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* Whether there is something to read, or the end, within `ms`. */
+static bool comes(int fd, int ms)
+{
+    const long long until = now_ms() + ms;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int ready;
+
+    do {
+        const long long left = until - now_ms();
+
+        ready = poll(&p, 1, left > 0 ? (int)left : 0);
+    } while (ready < 0 && errno == EINTR);
+    return ready > 0;
+}
+
 /* Forks it, and waits until it has become pmirun. */
 static struct failure fork_agent(spank_t spank)
 {
-    int control[2] = {-1, -1}, say[2] = {-1, -1};
+    int say[2] = {-1, -1};
     struct failure f = {FINE, 0};
     pid_t pid = -1;
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) == 0 &&
-        pipe2(say, O_CLOEXEC) == 0) {
-        step.control = control[0];
+    if (make_control() && pipe2(say, O_CLOEXEC) == 0)
         pid = fork();
-    }
     if (pid == 0) {
         setsid();
         pid = fork();
         if (pid == 0)
-            be_agent(spank, control[1], say[1]);
+            be_agent(spank, say[1]);
         if (pid < 0)
             fail(say[1], RESOURCES, errno);
         _exit(0);
     }
     if (pid < 0)
         f = (struct failure){RESOURCES, errno};
-    close_fd(&control[1]);
     close_fd(&say[1]);
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    if (pid > 0 && poll(&(struct pollfd){.fd = say[0], .events = POLLIN}, 1, AGENT_MS) <= 0)
+    if (pid > 0 && !comes(say[0], AGENT_MS))
         f = (struct failure){EXEC, ETIMEDOUT};
     else if (pid > 0 && read(say[0], &f, sizeof(f)) != sizeof(f))
         f = (struct failure){FINE, 0}; /* its end was closed by execve() */
@@ -214,7 +273,7 @@ int stepd_begin(spank_t spank)
     for (uint32_t i = 0; step.ranks && i < step.n_ranks; i++)
         close_fd(&step.ranks[i].agent);
     if (step.failure.stage != FINE)
-        close_fd(&step.control);
+        stepd_end();
     (void)spank_unsetenv(spank, CREDENTIAL_VARIABLE);
     return 0;
 }
@@ -286,15 +345,15 @@ int stepd_task(spank_t spank)
 
 /* ---- slurmstepd, as root ---- */
 
-/* A line for the agent: two numbers of Slurm's. One that does not read, or is gone, is not waited
- * for. */
+/* A line for the agent: two numbers of Slurm's. One that does not read is not waited for: it finds
+ * that we have ended, and ends the step. */
 static void tell(const char *what, uint32_t rank, int value)
 {
     char line[64];
     int n = snprintf(line, sizeof(line), "%s %u %d\n", what, rank, value);
 
-    if (step.control >= 0)
-        (void)!send(step.control, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (step.control >= 0 && write(step.control, line, (size_t)n) != n)
+        stepd_end();
 }
 
 /* Of the task that a callback is about; NULL: there is no agent. */
@@ -332,5 +391,6 @@ int stepd_exited(spank_t spank)
 int stepd_end(void)
 {
     close_fd(&step.control); /* by which the agent sees that we have ended */
+    close_fd(&step.stdin_end);
     return 0;
 }
