@@ -32,25 +32,19 @@ struct spank_option spank_options[] = {
 /* In plugstack.conf, which is the administrator's: a mistake there ends any srun. */
 int slurm_spank_init(spank_t spank, int argc, char *argv[])
 {
-    static const struct {
-        const char *name;
-        const char **value;
-    } known[] = {
-        {"pmirun=", &settings.pmirun}, {"libpmi=", &settings.libpmi}, {"munge=", &settings.munge}};
-    const size_t n = sizeof(known) / sizeof(known[0]);
-
     (void)spank;
     for (int i = 0; i < argc; i++) {
-        size_t k = 0;
-
-        while (k < n && strncmp(argv[i], known[k].name, strlen(known[k].name)) != 0)
-            k++;
-        if (k == n) {
+        if (strncmp(argv[i], "pmirun=", 7) == 0)
+            settings.pmirun = argv[i] + 7;
+        else if (strncmp(argv[i], "libpmi=", 7) == 0)
+            settings.libpmi = argv[i] + 7;
+        else if (strncmp(argv[i], "munge=", 6) == 0)
+            settings.munge = argv[i] + 6;
+        else {
             slurm_error("fencepost: plugstack.conf: \"%s\" is none of pmirun=, libpmi=, munge=",
                         argv[i]);
             return -1;
         }
-        *known[k].value = argv[i] + strlen(known[k].name);
     }
     return 0;
 }
@@ -59,10 +53,8 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
 #define CALLBACK(name, call)                                                                       \
     int slurm_spank_##name(spank_t spank, int argc, char *argv[])                                  \
     {                                                                                              \
-        (void)argc, (void)argv;                                                                    \
-        if (wanted)                                                                                \
-            return call;                                                                           \
-        return 0;                                                                                  \
+        (void)spank, (void)argc, (void)argv;                                                       \
+        return wanted ? (call) : 0;                                                                \
     }
 
 CALLBACK(local_user_init, srun_begin(spank, no_shm))
@@ -70,4 +62,4 @@ CALLBACK(user_init, stepd_begin(spank))
 CALLBACK(task_init, stepd_task(spank))
 CALLBACK(task_post_fork, stepd_forked(spank))
 CALLBACK(task_exit, stepd_exited(spank))
-CALLBACK(exit, ((void)spank, stepd_end()))
+CALLBACK(exit, stepd_end())
