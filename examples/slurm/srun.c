@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,6 @@ static struct {
     bool has_ended; /* the head */
     int status;     /* and how, as a shell has it */
     bool leaving;   /* srun */
-    bool begun;     /* a component of the step has come */
 } head = {.in = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 /* ---- the head's end ---- */
@@ -90,7 +90,7 @@ static void stop_head(void)
  * when Slurm has not heard of killed tasks in time, the head's counts. */
 static void on_srun_exit(int status, void *arg)
 {
-    int failed = 0;
+    int failed;
 
     (void)arg;
     if (!head.pid)
@@ -99,8 +99,7 @@ static void on_srun_exit(int status, void *arg)
     head.leaving = true;
     pthread_cond_broadcast(&head.changed);
     wait_for(&head.has_ended, LAST_S);
-    if (head.has_ended)
-        failed = head.status;
+    failed = head.status; /* 0 when it has not */
     stop_head();
     wait_for(&head.has_ended, STOP_S);
     if (!head.has_ended)
@@ -248,25 +247,14 @@ static int publish(char *text)
     return rc;
 }
 
-/* Components of a step may come here at the same time. */
-static bool is_first(void)
-{
-    bool first;
-
-    pthread_mutex_lock(&head.lock);
-    first = !head.begun;
-    head.begun = true;
-    pthread_mutex_unlock(&head.lock);
-    return first;
-}
-
 int srun_begin(spank_t spank, bool no_shm)
 {
+    static atomic_flag begun = ATOMIC_FLAG_INIT; /* components may come at the same time */
     char *text = calloc(1, LINES), **argv, program[] = "step";
     uint32_t n_nodes = 0, n_tasks = 0;
     int argc, rc;
 
-    if (!text || !is_first()) {
+    if (!text || atomic_flag_test_and_set(&begun)) {
         slurm_error("--fencepost: %s",
                     text ? "a step of several components cannot be served" : "out of memory");
         free(text);
