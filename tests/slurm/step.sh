@@ -63,13 +63,12 @@ done_with() {
 out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
 err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
 err_empty() { [ ! -s "$dir/err" ] || fail "stderr is not empty"; }
-soon() { # COMMAND...: whether it succeeds within a minute
-    local i
-    for ((i = 0; i < 600; i++)); do
-        "$@" && return
+soon() { # COMMAND...: whether it succeeds within 80 seconds, which are less than a step's limit
+    local end=$((SECONDS + 80))
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return
         sleep 0.1
     done
-    return 1
 }
 no_process() { ! pgrep -f "^($dir/(pmirun|rawpmi)|sleep $mark)" > /dev/null; }
 nothing_left() {
@@ -229,12 +228,11 @@ ends() {
     for victim in scancel srun head agent slurmstepd; do
         what=$victim
         begin -N 4 -n 8 --fencepost "$dir/rawpmi" sleep
-        if ! soon run_all; then
-            fail "$victim: $(pgrep -af "^$dir/")"
+        if ! soon run_all || ! soon no_shared_pipe; then
+            fail "$victim: $(pgrep -af "^$dir/"); pipes of slurmstepd that agents hold: $(shared_pipes)"
             kill "$limit"
             return
         fi
-        soon no_shared_pipe || fail "$victim: agents hold pipes of slurmstepd: $(shared_pipes)"
         case $victim in
         scancel) scancel "$(tr '\0' ' ' < "/proc/$(stepds | first)/cmdline" | sed 's/.*\[\(.*\)\].*/\1/')" ;;
         srun) kill -9 "$(pgrep -P "$limit" -x srun)" ;;
