@@ -25,8 +25,7 @@
  *     exit             slurmstepd, as root   closes the descriptor by which it does that
  *
  * So what runs as root makes descriptors, forks, and writes numbers that Slurm gave it. It reads
- * nothing that a user has written: the option's value is looked at in srun, and the credential in
- * the forked child once that is the user for good.
+ * nothing that a user has written: srun looks at the option's value, the child at the credential.
  */
 #ifndef FENCEPOST_SLURM_PLUGIN_H
 #define FENCEPOST_SLURM_PLUGIN_H
@@ -41,13 +40,11 @@
 #define CREDENTIAL_BYTES    131072u /* at most */
 
 /* What the administrator writes behind the plugin's name in plugstack.conf, NAME=VALUE. */
-struct settings {
+extern struct settings {
     const char *pmirun; /* the program */
     const char *libpmi; /* our libpmi.so.0, for Open MPI */
     const char *munge;  /* munged's socket; NULL: MUNGE's default */
-};
-
-extern struct settings settings;
+} settings;
 
 /* credential.c: a text that this user's processes alone can read, on any node of the cluster. Both
  * return NULL, and *why; else a string to be freed. */

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ static void stop_head(void)
  * when Slurm has not heard of killed tasks in time, the head's counts. */
 static void on_srun_exit(int status, void *arg)
 {
-    int failed = 0;
+    int failed;
 
     (void)arg;
     if (!head.pid)
@@ -98,8 +99,7 @@ static void on_srun_exit(int status, void *arg)
     head.leaving = true;
     pthread_cond_broadcast(&head.changed);
     wait_for(&head.has_ended, LAST_S);
-    if (head.has_ended)
-        failed = head.status;
+    failed = head.status; /* 0 when it has not */
     stop_head();
     wait_for(&head.has_ended, STOP_S);
     if (!head.has_ended)
@@ -249,11 +249,12 @@ static int publish(char *text)
 
 int srun_begin(spank_t spank, bool no_shm)
 {
+    static atomic_flag begun = ATOMIC_FLAG_INIT; /* components may come at the same time */
     char *text = calloc(1, LINES), **argv, program[] = "step";
     uint32_t n_nodes = 0, n_tasks = 0;
     int argc, rc;
 
-    if (head.pid || !text) {
+    if (!text || atomic_flag_test_and_set(&begun)) {
         slurm_error("--fencepost: %s",
                     text ? "a step of several components cannot be served" : "out of memory");
         free(text);

@@ -2,8 +2,7 @@
 /*
  * slurmstepd's side: the agent of a node. Its parent ends at once, so that it belongs to nobody:
  * slurmstepd ends what it finds below itself when its own tasks have ended, and other nodes may
- * need this agent then. It ends when the head says so, or is gone; or, with its ranks, when
- * slurmstepd is.
+ * need this agent then. It ends when the head does or says so; with its ranks, when we do.
  *
  * The agent has its stdin from us: first what the head has printed, written there by the child
  * before it becomes the agent; then a line for each task that begins or ends.
@@ -11,6 +10,7 @@
 #define _GNU_SOURCE
 #include "plugin.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,14 +21,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <linux/close_range.h>
-
-#define AGENT_MS 15000 /* for the child to become the agent */
+#define AGENT_S 15 /* for the child to become the agent */
 
 /* What could not be done, for who reads srun's output. */
 enum stage { FINE, RESOURCES, USER, VARIABLE, CREDENTIAL, EXEC, STAGES };
@@ -47,14 +44,12 @@ static struct {
     struct rank_ends *ranks;
     uint32_t n_ranks, n_tasks; /* of this node, and of all */
     uint32_t node;
-    int control; /* the other end of the agent's stdin */
-} step = {.control = -1};
+    int control[2]; /* a pipe, the agent's stdin; both ends, so that a write is never SIGPIPE */
+} step = {.control = {-1, -1}};
 
 /* ---- the child ---- */
 
-static void fail(int to, int stage, int err) __attribute__((noreturn));
-
-static void fail(int to, int stage, int err)
+static _Noreturn void fail(int to, int stage, int err)
 {
     const struct failure f = {stage, err};
 
@@ -95,10 +90,19 @@ static char *list_ranks(void)
     return list;
 }
 
-/* Becomes the agent. Whatever it reads that the user has written, it reads as the user. */
-static void be_agent(spank_t spank, int in, int say) __attribute__((noreturn));
+/* Above stderr; Linux has a call for that from 5.11 on. */
+static bool close_at_exec(void)
+{
+    DIR *d = opendir("/proc/self/fd");
 
-static void be_agent(spank_t spank, int in, int say)
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (atoi(e->d_name) > STDERR_FILENO)
+            (void)fcntl(atoi(e->d_name), F_SETFD, FD_CLOEXEC);
+    return d != NULL;
+}
+
+/* Becomes the agent. Whatever it reads that the user has written, it reads as the user. */
+static _Noreturn void be_agent(spank_t spank, int say)
 {
     char *credential, *text, *list = list_ranks(), node[16], flag[] = "--agent",
                              path[] = "PATH=/usr/local/bin:/usr/bin:/bin",
@@ -120,13 +124,13 @@ static void be_agent(spank_t spank, int in, int say)
         dprintf(STDERR_FILENO, "fencepost: MUNGE: %s\n", why);
         fail(say, CREDENTIAL, EACCES);
     }
-    if (send(step.control, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) !=
-        (ssize_t)strlen(text))
+    errno = ENOBUFS; /* of a write that is short */
+    if (write(step.control[1], text, strlen(text)) != (ssize_t)strlen(text))
         fail(say, RESOURCES, errno);
     snprintf(node, sizeof(node), "%u", step.node);
     null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null_fd < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(null_fd, STDOUT_FILENO) < 0 ||
-        syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) != 0 || chdir("/") != 0)
+    if (null_fd < 0 || dup2(step.control[0], STDIN_FILENO) < 0 ||
+        dup2(null_fd, STDOUT_FILENO) < 0 || !close_at_exec() || chdir("/") != 0)
         fail(say, RESOURCES, errno);
     for (uint32_t i = 0; i < step.n_ranks; i++)
         if (fcntl(step.ranks[i].agent, F_SETFD, 0) != 0)
@@ -166,34 +170,34 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Forks it, and waits until it has become pmirun. */
+/* Forks it, and waits until it is pmirun. A pipe packs small lines; a socket would hold 280. */
 static struct failure fork_agent(spank_t spank)
 {
-    int control[2] = {-1, -1}, say[2] = {-1, -1};
+    int say[2] = {-1, -1};
     struct failure f = {FINE, 0};
+    sigset_t all;
     pid_t pid = -1;
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) == 0 &&
-        pipe2(say, O_CLOEXEC) == 0) {
-        step.control = control[0];
+    if (pipe2(step.control, O_CLOEXEC) == 0 && pipe2(say, O_CLOEXEC) == 0 &&
+        fcntl(step.control[1], F_SETFL, O_NONBLOCK) == 0)
         pid = fork();
-    }
     if (pid == 0) {
         setsid();
         pid = fork();
         if (pid == 0)
-            be_agent(spank, control[1], say[1]);
+            be_agent(spank, say[1]);
         if (pid < 0)
             fail(say[1], RESOURCES, errno);
         _exit(0);
     }
     if (pid < 0)
         f = (struct failure){RESOURCES, errno};
-    close_fd(&control[1]);
     close_fd(&say[1]);
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    if (pid > 0 && poll(&(struct pollfd){.fd = say[0], .events = POLLIN}, 1, AGENT_MS) <= 0)
+    sigfillset(&all); /* no signal ends the wait */
+    if (pid > 0 && ppoll(&(struct pollfd){.fd = say[0], .events = POLLIN}, 1,
+                         &(struct timespec){.tv_sec = AGENT_S}, &all) <= 0)
         f = (struct failure){EXEC, ETIMEDOUT};
     else if (pid > 0 && read(say[0], &f, sizeof(f)) != sizeof(f))
         f = (struct failure){FINE, 0}; /* its end was closed by execve() */
@@ -213,7 +217,7 @@ int stepd_begin(spank_t spank)
     for (uint32_t i = 0; step.ranks && i < step.n_ranks; i++)
         close_fd(&step.ranks[i].agent);
     if (step.failure.stage != FINE)
-        close_fd(&step.control);
+        stepd_end();
     (void)spank_unsetenv(spank, CREDENTIAL_VARIABLE);
     return 0;
 }
@@ -244,8 +248,7 @@ static void set_number(spank_t spank, const char *name, uint32_t v)
     (void)spank_setenv(spank, name, text, 1);
 }
 
-/* Open MPI 4 comes to our libpmi by its component for Flux; it takes the job's number as its own,
- * but for two bits. */
+/* Open MPI 4 finds our libpmi by its component for Flux, and uses the job's number but two bits. */
 static void set_openmpi(spank_t spank)
 {
     uint32_t job = 0, id = 0;
@@ -285,25 +288,23 @@ int stepd_task(spank_t spank)
 
 /* ---- slurmstepd, as root ---- */
 
-/* A line for the agent: two numbers of Slurm's. One that does not read, or is gone, is not waited
- * for. */
+/* A line for the agent, two numbers of Slurm's. Where it does not fit, we have ended for it. */
 static void tell(const char *what, uint32_t rank, int value)
 {
     char line[64];
     int n = snprintf(line, sizeof(line), "%s %u %d\n", what, rank, value);
 
-    if (step.control >= 0)
-        (void)!send(step.control, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (step.control[1] >= 0 && write(step.control[1], line, (size_t)n) != n)
+        stepd_end();
 }
 
-/* Of the task that a callback is about; NULL: there is no agent. */
+/* Of the task that a callback is about; NULL: there are none. */
 static struct rank_ends *ends_of(spank_t spank)
 {
     int local = -1;
 
     (void)spank_get_item(spank, S_TASK_ID, &local);
-    return step.control >= 0 && local >= 0 && (uint32_t)local < step.n_ranks ? &step.ranks[local]
-                                                                             : NULL;
+    return step.ranks && local >= 0 && (uint32_t)local < step.n_ranks ? &step.ranks[local] : NULL;
 }
 
 int stepd_forked(spank_t spank)
@@ -330,6 +331,7 @@ int stepd_exited(spank_t spank)
 
 int stepd_end(void)
 {
-    close_fd(&step.control); /* by which the agent sees that we have ended */
+    close_fd(&step.control[1]); /* by which the agent sees that we have ended */
+    close_fd(&step.control[0]);
     return 0;
 }

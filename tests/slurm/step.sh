@@ -63,13 +63,12 @@ done_with() {
 out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
 err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
 err_empty() { [ ! -s "$dir/err" ] || fail "stderr is not empty"; }
-soon() { # COMMAND...: whether it succeeds within a minute
-    local i
-    for ((i = 0; i < 600; i++)); do
-        "$@" && return
+soon() { # COMMAND...: whether it succeeds within 80 seconds, which are less than a step's limit
+    local end=$((SECONDS + 80))
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return
         sleep 0.1
     done
-    return 1
 }
 no_process() { ! pgrep -f "^($dir/(pmirun|rawpmi)|sleep $mark)" > /dev/null; }
 nothing_left() {
@@ -112,7 +111,7 @@ serves() {
     # The secret is nowhere in a rank, and the agent is the user's: its ids, its groups.
     as=(env -i "PATH=$PATH" "SLURM_CONF=$SLURM_CONF" setpriv --reuid=65534 --regid=65534 --clear-groups) # outside our allocation
     step 0 -D / -N 2 -n 2 --fencepost sh -c "env | grep SLURM_FENCEPOST; for p in \$(pgrep -f '^$dir/pmirun --agent'); do
-        grep -h -e '^Uid' -e '^Gid' -e '^Groups' /proc/\$p/status; done; sleep 1"
+        grep -h -e '^Uid' -e '^Gid' -e '^Groups' /proc/\$p/status; [ ! -r /proc/\$p/environ ] || echo \$p: can be traced; done; sleep 1"
     as=()
     ! grep -q -v -e '^Uid:.65534.65534.65534.65534$' -e '^Gid:.65534.65534.65534.65534$' -e '^Groups:.65534 $' "$dir/out" && out_has '^Uid' || fail "agents of nobody"
     nothing_left serves
@@ -151,7 +150,7 @@ refuses() {
     err_has 'no answer within 1 s'
     err_has 'its PMI server has ended: ending the step'
     touch "$dir/once"
-    FENCEPOST_OPTIONS='--start-timeout 1' step bad -N 2 -n 2 --fencepost sleep "$mark"
+    step bad -N 2 -n 2 --fencepost sleep "$mark"
     err_has 'fencepost: node 1: the agent cannot be executed: .*/shim: No such file or directory'
     plug
     sed -i 's/munge=.*/munge=\/nonexistent/' "$plugstack"
@@ -187,6 +186,16 @@ run_all() { # 8 ranks, and their servers
     [ "$(pgrep -fc "^$dir/rawpmi")" = 8 ] && [ "$(pgrep -fc "^$dir/pmirun --agent")" = 4 ] && [ "$(stepds | wc -l)" = 4 ]
 }
 first() { head -n 1; }
+pipes() { # GLOB: of the processes read from stdin
+    local p
+    while read -r p; do
+        readlink /proc/$p/fd/$1 # splits no word, expands the pattern
+    done | grep '^pipe:' | sort -u
+}
+shared_pipes() { # beside the agents' stdin
+    comm -12 <(pgrep -f "^$dir/pmirun --agent" | pipes '[1-9]*') <(stepds | pipes '*')
+}
+no_shared_pipe() { [ -z "$(shared_pipes)" ]; }
 
 ends() {
     local victim
@@ -206,13 +215,21 @@ ends() {
     step 0 -N 1 -n 2 --fencepost "$dir/rawpmi" spawn 1 /bin/true
     err_has 'a step of Slurm starts no more processes'
     step 0 -N 4 -n 4 --fencepost true
+    # More than a socket's buffer would hold lines about; output that is read long after the ranks have ended.
+    step 0 -N 1 -n 320 -O --fencepost true
+    err_empty
+    n=$((n + 1))
+    timeout -k 5 100 srun --overlap -N 1 -n 1 --fencepost sh -c "head -c 1000000 /dev/zero; exit 3" 2> "$dir/err" < /dev/null | (sleep 8; wc -c) > "$dir/out"
+    is_status "${PIPESTATUS[0]}" 3 || fail "a slow reader: not status 3"
+    out_has '^1000000$'
+    ! grep -q 'ending the step' "$dir/err" || fail "a slow reader"
     nothing_left ranks
     # What is done to the step, while ranks that have finalized sleep.
     for victim in scancel srun head agent slurmstepd; do
         what=$victim
         begin -N 4 -n 8 --fencepost "$dir/rawpmi" sleep
-        if ! soon run_all; then
-            fail "$victim: $(pgrep -af "^$dir/")"
+        if ! soon run_all || ! soon no_shared_pipe; then
+            fail "$victim: $(pgrep -af "^$dir/"); pipes of slurmstepd that agents hold: $(shared_pipes)"
             kill "$limit"
             return
         fi

@@ -186,6 +186,17 @@ static void sink_flush(struct pmirun *pr, struct sink *sk)
         resume_streams(pr, sk);
 }
 
+void output_drop_stderr(struct pmirun *pr)
+{
+    struct sink *sk = &pr->output.err;
+
+    sink_flush(pr, sk);
+    sink_died(pr, sk, 0);
+    if (sk->src.fd != STDERR_FILENO)
+        close(sk->src.fd);
+    sk->src.fd = STDERR_FILENO;
+}
+
 static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_t n)
 {
     if (sk->dead)

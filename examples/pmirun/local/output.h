@@ -48,6 +48,7 @@ struct output {
 };
 
 void output_init(struct pmirun *pr);
+void output_drop_stderr(struct pmirun *pr); /* agent: closes what was opened for it */
 /* A rank starts: its stdout and stderr go where the options say. False: a file cannot be opened,
  * which was said. Head and alone. */
 bool output_begin(struct pmirun *pr, struct rank *r);

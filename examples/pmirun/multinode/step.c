@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,6 +57,9 @@ static void be_mortal(void)
     if (fd >= 0 && write(fd, "0", 1) != 1)
         errno = 0; /* it is not slurmstepd's child, then */
     close(fd);
+    /* Nor shall what the user starts look into it, as slurmstepd's memory. At the end: what is in
+     * /proc of such a process is root's. */
+    prctl(PR_SET_DUMPABLE, 0);
 }
 
 static bool parse_number(const char **text, uint32_t *v)
@@ -113,7 +117,8 @@ void step_tell_ranks(struct pmirun *pr)
     for (uint32_t i = 0; i < s->n_tasks; i++)
         msg_u32(m, s->tasks[i].number);
     agent_tell(pr);
-    set_null(STDERR_FILENO); /* slurmstepd waits for its end, and the head hears what we say */
+    output_drop_stderr(pr); /* slurmstepd waits for its end, and the head hears what we say */
+    set_null(STDERR_FILENO);
 }
 
 /* ---- what becomes of them ---- */
@@ -205,6 +210,8 @@ static void watch(struct pmirun *pr, struct task *t)
 {
     int fd = (int)syscall(SYS_pidfd_open, t->pid, 0);
 
+    if (fd < 0 && errno != ESRCH) /* Linux before 5.3: the step ends, and it with that */
+        kill(t->pid, SIGKILL);
     t->src = (struct source){on_ended, fd};
     if (fd < 0 || loop_add(pr, &t->src, EPOLLIN) != 0)
         on_ended(pr, &t->src, 0);
