@@ -97,7 +97,8 @@ for ((round = 1; round <= rounds; round++)); do
     "$@" -d -n none -t 600 -b "$here" -a "$args" -- bash "$here/powercut.sh" --guest "$powercut" > said 2>&1 &
     guest=$!
     for ((tick = 0; ; tick++)); do
-        told=$(awk '/^[a-z0-9-]+ [0-9]+\r?$/ && !seen[$1]++ { n++ } END { print n + 0 }' said)
+        # Not the last line, which last_of leaves out too: it may be half a line.
+        told=$(sed '$d' said | awk '/^[a-z0-9-]+ [0-9]+\r?$/ && !seen[$1]++ { n++ } END { print n + 0 }')
         [ "$told" -lt ${#disks[@]} ] || break
         if ! kill -0 $guest 2> /dev/null; then
             wait $guest
