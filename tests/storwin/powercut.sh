@@ -63,8 +63,11 @@ kind_of() {
     *) echo "${1%-*}" ;;
     esac
 }
-last_of() { # the newest generation that a disk's writer told, in a whole line
-    sed '$d' said | tr -d '\r' | sed -n "s/^$1 \([0-9]*\)$/\1/p" | tail -n 1
+whole_lines() { # of what was said: the last one may have no end yet
+    if [ -z "$(tail -c 1 said)" ]; then cat said; else sed '$d' said; fi | tr -d '\r'
+}
+last_of() { # the newest generation that a disk's writer told, as committed or as restored: it may die each time before it tells a commit
+    whole_lines | sed -n "s/^$1 \(restored \)\{0,1\}\([0-9][0-9]*\)$/\2/p" | tail -n 1
 }
 new_disk() {
     case $1 in
@@ -97,8 +100,7 @@ for ((round = 1; round <= rounds; round++)); do
     "$@" -d -n none -t 600 -b "$here" -a "$args" -- bash "$here/powercut.sh" --guest "$powercut" > said 2>&1 &
     guest=$!
     for ((tick = 0; ; tick++)); do
-        # Not the last line, which last_of leaves out too: it may be half a line.
-        told=$(sed '$d' said | awk '/^[a-z0-9-]+ [0-9]+\r?$/ && !seen[$1]++ { n++ } END { print n + 0 }')
+        told=$(whole_lines | awk '/^[a-z0-9-]+ [0-9]+$/ && !seen[$1]++ { n++ } END { print n + 0 }')
         [ "$told" -lt ${#disks[@]} ] || break
         if ! kill -0 $guest 2> /dev/null; then
             wait $guest
