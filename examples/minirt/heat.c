@@ -128,6 +128,10 @@ static void open_checkpoint(struct plate *p, const char *dir)
         program_die(p->rt, dir, strerror(errno));
     snprintf(path, sizeof(path), "%s/heat.%u", dir, minirt_rank(p->world));
     mine = common = open_state(p, path, 0, &highest);
+    state = storwin_base(p->saved);
+    if (mine > 0 && (state->nx != p->nx || state->ny != p->ny ||
+                     state->n_ranks != minirt_size(p->world))) /* also if another rank has none */
+        program_die(p->rt, path, "a checkpoint of another plate");
     lowest = ~highest; /* the least of these is of the highest */
     MUST(p->rt, minirt_min(p->world, &lowest));
     p->commit = ~lowest + 1;
@@ -141,9 +145,8 @@ static void open_checkpoint(struct plate *p, const char *dir)
     state = storwin_base(p->saved);
     iteration = state->iteration;
     MUST(p->rt, minirt_min(p->world, &iteration));
-    if (state->nx != p->nx || state->ny != p->ny || state->n_ranks != minirt_size(p->world) ||
-        state->iteration != iteration)
-        program_die(p->rt, path, "a checkpoint of another plate");
+    if (state->iteration != iteration)
+        program_die(p->rt, path, "a checkpoint of another run");
     memcpy(p->u, state->u, p->w * p->h * sizeof(double));
     p->iteration = iteration;
     if (minirt_rank(p->world) == 0)

@@ -64,6 +64,7 @@ static int place_in_file(struct request *q, struct swmpi_error *e)
 /* This rank's memory. Without hints it is storwin's all the same, because others have storage. */
 static struct swmpi_window *make(struct request *q, struct swmpi_error *e)
 {
+    struct storwin_info info = {.size = sizeof(info)};
     struct swmpi_window *w;
     struct storwin_error cause;
     int rc;
@@ -74,7 +75,9 @@ static struct swmpi_window *make(struct request *q, struct swmpi_error *e)
     w->lead = q->hints.lead;
     w->discard = q->hints.discard;
     w->unlink = q->hints.opts.flags & STORWIN_UNLINK ? 1 : 0;
-    q->hints.opts.flags |= STORWIN_DISCARD; /* MPI_Win_free syncs by itself */
+    /* MPI_Win_free syncs and removes; what fails before it leaves files that were there. */
+    q->hints.opts.flags |= STORWIN_DISCARD;
+    q->hints.opts.flags &= ~STORWIN_UNLINK;
     rc = storwin_alloc(&q->hints.opts, q->bytes ? (uint64_t)q->bytes + w->lead : 0, &w->storage,
                        &cause);
     if (rc < 0) {
@@ -83,6 +86,11 @@ static struct swmpi_window *make(struct request *q, struct swmpi_error *e)
         swmpi_window_delete(w, e);
         return NULL;
     }
+    storwin_query(w->storage, &info);
+    w->created = (int)info.created;
+    w->on_file = info.target == STORWIN_TARGET_FILE;
+    if (w->unlink && w->on_file)
+        swmpi_unlink_later(w, q->hints.path, e);
     return w;
 }
 
@@ -90,17 +98,15 @@ static struct swmpi_window *make(struct request *q, struct swmpi_error *e)
 static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_before *before,
                  int all)
 {
-    struct storwin_info info = {.size = sizeof(info)};
     struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
+    const int on_file = w && w->on_file, created = w && w->created;
 
-    if (w) {
-        storwin_query(w->storage, &info);
+    if (w)
         swmpi_window_delete(w, &ignored);
-    }
     if (all)
         PMPI_Barrier(q->comm);
-    if (w && info.target == STORWIN_TARGET_FILE)
-        swmpi_put_back(before, q->hints.path, (int)info.created);
+    if (on_file)
+        swmpi_put_back(before, q->hints.path, created);
 }
 
 /* Names the file and looks at it, until the window has a number of its own; after that all have
@@ -142,6 +148,11 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     if (!agreed.storage)
         return native(q, baseptr, win);
 
+    if (agreed.one_file && agreed.commit) {
+        swmpi_say(&e, MPI_ERR_INFO_VALUE,
+                  "swmpi_commit: 'all' needs a file of each rank's, not swmpi_file=shared");
+        return swmpi_raise_comm(q->comm, name_of(q), &e);
+    }
     q->names.number = agreed.number;
     if (agreed.one_file && (rc = place_in_file(q, &e)) != MPI_SUCCESS)
         return rc;

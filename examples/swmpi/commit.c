@@ -2,37 +2,67 @@
 /*
  * swmpi_commit(): the parts of all ranks of a window in one commit. Each rank commits its part
  * under the same number; one of them, which decides, does so when all others have. After a crash
- * all open the number that this one holds.
+ * all open the least number that any of them holds: nobody began the next before all had it.
  */
 #include "swmpi.h"
 #include <string.h>
 
 #define TRIES 3 /* of a commit that fails, with nothing stored in between */
 
-/* Opens what the ranks decided on; 0: they never did, and the window begins empty. */
-static void reopen(struct swmpi_window *w, struct swmpi_hints *h, uint64_t decided, uint64_t bytes,
+/* What the ranks' files hold, in one reduction by minimum; signed, as MPICH 4.0 compares. The least
+ * generation is one that all ranks have committed, since none begins the next before. */
+struct held {
+    int64_t least, minus_most, minus_newest;
+    int64_t no_new; /* 0: some file is new */
+};
+
+/* A file without a commit, beside others that have some: it was lost, or is another job's. */
+static void check_held(const struct held *held, struct swmpi_error *e)
+{
+    const int64_t most = -held->minus_most;
+
+    if (held->least == 0 && (most > 1 || (most == 1 && !held->no_new)))
+        swmpi_say(e, MPI_ERR_FILE,
+                  "swmpi_commit: some rank's file holds up to commit %lld, and some rank's none: "
+                  "bring back the missing file, or remove all of them to begin anew",
+                  (long long)most);
+}
+
+/* Opens the commit that all ranks hold; 0: there is none, and the window begins empty. */
+static void reopen(struct swmpi_window *w, struct swmpi_hints *h, uint64_t common, uint64_t bytes,
                    struct swmpi_error *e)
 {
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *storage = NULL;
     struct storwin_error cause;
     int rc = 0;
 
-    if (decided == 0) {
+    if (common == 0) {
         memset(storwin_base(w->storage), 0, bytes);
         return;
     }
-    h->opts.generation = decided;
-    (void)storwin_free(w->storage, NULL);
+    h->opts.generation = common;
+    (void)storwin_free(w->storage, NULL); /* it locks the file */
     w->storage = NULL;
-    rc = storwin_alloc(&h->opts, bytes, &w->storage, &cause);
-    if (rc < 0)
+    rc = storwin_alloc(&h->opts, bytes, &storage, &cause);
+    if (rc < 0) {
         swmpi_say_storwin(e, "swmpi_commit: what the other ranks hold", rc, &cause);
+        return;
+    }
+    w->storage = storage;
+    storwin_query(storage, &info);
+    if (info.generation != common)
+        swmpi_say(e, MPI_ERR_FILE,
+                  "swmpi_commit: this rank's file holds commit %llu, and some rank's no other than "
+                  "%llu: set storage_alloc_generation to one that all hold",
+                  (unsigned long long)info.generation, (unsigned long long)common);
 }
 
 int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints *h,
                       struct swmpi_error *e)
 {
     struct storwin_info info = {.size = sizeof(info)};
-    uint64_t decided;
+    struct held mine = {INT64_MAX, 0, 0, 1}, all;
     int rank, size, first, rc;
 
     if (!e->code) {
@@ -45,25 +75,27 @@ int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints 
         return rc;
     PMPI_Comm_rank(comm, &rank);
     PMPI_Comm_size(comm, &size);
-    first = info.storage_bytes > 0 ? rank : size - 1;
+    w->votes = info.storage_bytes > 0;
+    first = w->votes ? rank : size - 1;
+    if (w->votes)
+        mine = (struct held){(int64_t)info.generation, -(int64_t)info.generation,
+                             -(int64_t)info.newest_generation, !info.created};
     if ((rc = PMPI_Comm_dup(comm, &w->group)) != MPI_SUCCESS ||
         (rc = PMPI_Allreduce(&first, &w->decider, 1, MPI_INT, MPI_MIN, comm)) != MPI_SUCCESS ||
-        (rc = PMPI_Allreduce(&info.newest_generation, &w->newest, 1, MPI_UINT64_T, MPI_MAX,
-                             comm)) != MPI_SUCCESS)
+        (rc = PMPI_Allreduce(&mine, &all, 4, MPI_INT64_T, MPI_MIN, comm)) != MPI_SUCCESS)
         return rc;
-    decided = info.generation;
-    if ((rc = PMPI_Bcast(&decided, 1, MPI_UINT64_T, w->decider, comm)) != MPI_SUCCESS)
-        return rc;
+    w->newest = (uint64_t)-all.minus_newest;
     w->sync = SWMPI_SYNC_MEMORY; /* a commit of one rank would be one of its own */
-    if (info.storage_bytes > 0 && info.generation != decided)
-        reopen(w, h, decided, info.bytes, e);
+    check_held(&all, e);
+    if (w->votes && !e->code && info.generation != (uint64_t)all.least)
+        reopen(w, h, (uint64_t)all.least, info.bytes, e);
     return MPI_SUCCESS;
 }
 
 /* Those who vote commit; then all know whether all have. */
 static int vote(struct swmpi_window *w, int votes, struct swmpi_error *e)
 {
-    int done = !votes, rc = MPI_SUCCESS;
+    int done = !votes || !w->votes, rc = MPI_SUCCESS;
 
     for (int i = 0; i < TRIES && rc == MPI_SUCCESS && (i == 0 || e->code); i++) {
         struct storwin_error cause;

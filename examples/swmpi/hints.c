@@ -266,6 +266,8 @@ int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info)
     for (size_t i = 0; rc == MPI_SUCCESS && (key = storwin_hint_key(i)); i++) {
         if (strcmp(key, "storage_alloc_discard") == 0)
             snprintf(value, sizeof(value), "%s", w->discard ? "true" : "false");
+        else if (w->unlink && strcmp(key, "storage_alloc_unlink") == 0)
+            snprintf(value, sizeof(value), "true");
         else if (w->lead > 0 && strcmp(key, "storage_alloc_offset") == 0)
             snprintf(value, sizeof(value), "%llu", (unsigned long long)(offset_of(w) + w->lead));
         else if (storwin_hint_query(w->storage, key, value, sizeof(value)) < 0)

@@ -86,12 +86,16 @@ struct swmpi_window {
                                        MPI_Alloc_mem */
     int flavor;                     /* what MPI_WIN_CREATE_FLAVOR shall say */
     int sync, discard, unlink;      /* as the hints say */
-    uint64_t lead;                  /* bytes of `storage` before the program's */
-    int n_segments;                 /* of a shared window, else 0 */
+    char *unlink_path;              /* of MPI_Win_allocate: what MPI_Win_free removes, or NULL */
+    uint64_t unlink_dev, unlink_ino;
+    int created, on_file; /* what the allocation found, for its undoing */
+    uint64_t lead;        /* bytes of `storage` before the program's */
+    int n_segments;       /* of a shared window, else 0 */
     struct swmpi_segment *segments;
     int n_peers, *peers;             /* swmpi_sync=all: descriptors of the other ranks' files */
     MPI_Comm group;                  /* swmpi_commit=all: the window's ranks; else MPI_COMM_NULL */
     int decider, broken;             /* of them, the one that decides; a commit has failed */
+    int votes;                       /* whether this rank has a part on storage to commit */
     uint64_t newest;                 /* number of the last commit begun by any of them */
     int native;                      /* shared: the segments lie where MPI allocated them */
     struct storwin_dynamic *dynamic; /* of a dynamic window: what is attached to it; of one over
@@ -123,6 +127,8 @@ int swmpi_hints_echo(const struct swmpi_window *w, MPI_Info info); /* MPI_Win_ge
 struct swmpi_window *swmpi_window_new(int flavor, struct swmpi_error *e);
 void swmpi_window_delete(struct swmpi_window *w,
                          struct swmpi_error *e); /* and its storage, without a sync */
+void swmpi_unlink_later(struct swmpi_window *w, const char *path,
+                        struct swmpi_error *e); /* by MPI_Win_free */
 int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number);
 struct swmpi_window *swmpi_window_of(MPI_Win win); /* NULL: none of ours */
 

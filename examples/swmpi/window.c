@@ -2,7 +2,11 @@
 /* Windows of ours: bound to MPI's by an attribute, and listed for the end. MPI_Win_free, _sync,
  * MPI_Finalize. */
 #include "swmpi.h"
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the key and the list */
 static int keyval = MPI_KEYVAL_INVALID;
@@ -54,8 +58,33 @@ void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e)
     if (w->group != MPI_COMM_NULL)
         PMPI_Comm_free(&w->group);
     free(w->segments);
+    free(w->unlink_path);
     pthread_mutex_destroy(&w->lock);
     free(w);
+}
+
+/* The directory that the program is in may change, and so may what has the name. */
+void swmpi_unlink_later(struct swmpi_window *w, const char *path, struct swmpi_error *e)
+{
+    struct stat st;
+
+    w->unlink_path = realpath(path, NULL);
+    if (!w->unlink_path || stat(w->unlink_path, &st) < 0) {
+        swmpi_say(e, MPI_ERR_FILE, "storage_alloc_unlink: \"%.200s\": %s", path, strerror(errno));
+        return;
+    }
+    w->unlink_dev = st.st_dev;
+    w->unlink_ino = st.st_ino;
+}
+
+static void unlink_now(const struct swmpi_window *w, struct swmpi_error *e)
+{
+    struct stat st;
+
+    if (w->unlink_path && lstat(w->unlink_path, &st) == 0 && st.st_dev == w->unlink_dev &&
+        st.st_ino == w->unlink_ino && unlink(w->unlink_path) < 0 && errno != ENOENT)
+        swmpi_say(e, MPI_ERR_FILE, "storage_alloc_unlink: remove \"%.200s\": %s", w->unlink_path,
+                  strerror(errno));
 }
 
 int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number)
@@ -143,16 +172,20 @@ static int free_window(struct swmpi_window *w, MPI_Win *win)
 
     if (w->storage) {
         settle(*win);
-        if (w->group != MPI_COMM_NULL)
-            (void)swmpi_commit_last(w, !w->discard && !w->unlink && !w->broken, &e);
-        else if (!w->discard && !w->unlink)
+        if (w->group != MPI_COMM_NULL) {
+            rc = swmpi_commit_last(w, !w->discard && !w->unlink && !w->broken, &e);
+            if (rc != MPI_SUCCESS && !e.code)
+                swmpi_say(&e, MPI_ERR_OTHER, "the last commit: MPI error %d", rc);
+        } else if (!w->discard && !w->unlink) {
             (void)sync_storage(w, &e);
+        }
         if (e.code)
             raised = swmpi_raise_win(*win, "MPI_Win_free", &e);
     }
     if ((rc = PMPI_Win_free(win)) != MPI_SUCCESS)
         return rc;
     e.code = MPI_SUCCESS;
+    unlink_now(w, &e);
     swmpi_window_delete(w, &e);
     if (e.code)
         raised = swmpi_raise_comm(MPI_COMM_SELF, "MPI_Win_free", &e);

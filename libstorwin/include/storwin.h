@@ -510,8 +510,15 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  * fails for good, free the windows with STORWIN_DISCARD set and open them as after a crash: who
  * begins another number before the last was decided may lose the one before.
  *
- * After a crash open the deciding window first, and the others with storage_alloc_generation set to
- * its generation: each holds that one, since nobody begins the next before the last has decided.
+ * After a crash open every window, and take the least of their generations. All windows hold it,
+ * since nobody begins the next before the last has decided: open those that came with another one
+ * again, with storage_alloc_generation set to it. Two cases are errors of the caller's:
+ *
+ *   - A window that then has another generation (storwin_query()): storage_alloc_generation had
+ *     gone back to an older one, and a crash came before all had committed after that. Open all
+ *     with that older one.
+ *   - A window without a commit beside one with several: its file was lost. Taking 0 for the least
+ *     would give up everything.
  *
  * @param win         a window
  * @param generation  above all that the file has seen, below 2^63
@@ -596,11 +603,12 @@ struct storwin_info_file {
  *   - STORWIN_EFORMAT: the file holds something else
  *   - STORWIN_EDAMAGED: no record is whole
  *   - STORWIN_ETYPE: neither a regular file nor a block device
+ *   - STORWIN_EOWNER: another user's link or file, as storwin_alloc() refuses it
  *   - STORWIN_EVALUE, STORWIN_EMISSING, STORWIN_ECONFLICT: the options
  *   - -ENOENT, -EACCES, -EIO, …: from open() and reading
  *
  * @threads   MT-Safe. While a process commits, the answer is of one of its last two commits.
- * @allocates Nothing.
+ * @allocates The name, during the call.
  * @cost      four small reads; of a file without commits, 32.
  */
 STORWIN_API int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file *info,

@@ -197,7 +197,7 @@ static int finish(struct storwin_window *win, struct storwin_error *err)
     c->last = c->pending;
     memset(&c->pending, 0, sizeof(c->pending));
     c->place = 1 - c->place;
-    return storwin__sync_names(win, err);
+    return 0;
 }
 
 /* The data of a generation are durable: it counts with its record. */
@@ -301,7 +301,7 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
     n_changed = storwin__set_count(c->changed, storwin__pages(win));
     atomic_fetch_add(&win->n_syncs, 1);
     if (n_changed == 0 && !c->whole && generation == 0)
-        return storwin__sync_names(win, err);
+        return 0;
     if (generation == 0)
         generation = c->newest_generation + 1;
     rc = discard_newer(win, err);

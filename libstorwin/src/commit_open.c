@@ -22,17 +22,17 @@ uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic)
            (atomic == STORWIN_ATOMIC_SLOTS ? 2 : 3) * storwin__round_up(bytes, STORWIN__AREA_UNIT);
 }
 
-/* Whether everything before the areas is zero, or there is no file so long. */
+/* 1: everything before the areas is zero, or there is no file so long; 0: not; or an error. */
 static int all_zero(int fd, uint64_t offset)
 {
     static const uint8_t zeros[STORWIN__BLOCK];
     uint8_t raw[STORWIN__BLOCK];
 
     for (uint64_t at = 0; at < STORWIN__FIRST_AREA; at += sizeof(raw)) {
-        const ssize_t n = pread(fd, raw, sizeof(raw), (off_t)(offset + at));
+        const int rc = storwin__read_all(fd, raw, sizeof(raw), offset + at);
 
-        if (n > 0 && memcmp(raw, zeros, (size_t)n) != 0)
-            return 0;
+        if (rc < 0 || memcmp(raw, zeros, sizeof(raw)) != 0)
+            return rc;
     }
     return 1;
 }
@@ -55,26 +55,25 @@ static uint32_t newest_of(const struct storwin__records *found)
     return found->at[1].seq > found->at[0].seq;
 }
 
-/* Reads the records of a file that may not be ours, and changes nothing. */
+/* Reads the records of a file that may not be ours, and changes nothing. *opened: that far. */
 static int look(const struct storwin_opts *opts, const char *path, struct storwin__records *found,
-                struct storwin_error *err)
+                int *opened, struct storwin_error *err)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = fd < 0 ? -errno : 0;
+    struct storwin__file f;
+    int zero = 1, rc = storwin__file_look(&f, opts, path, err);
 
-    if (rc == 0 && fstat(fd, &st) < 0)
-        rc = -errno;
-    if (rc == 0 && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
-        rc = STORWIN_ETYPE;
-    if (rc == 0)
-        rc = storwin__records_read(fd, opts->offset_bytes, found);
-    if (rc < 0)
-        rc = storwin__fail(err, rc, NAME, "\"%.80s\": %s", path, storwin_strerror(rc));
-    else if (found->at[0].seq == 0 && found->at[1].seq == 0 && !found->ours &&
-             !all_zero(fd, opts->offset_bytes))
-        rc = foreign(found, err, path);
-    if (fd >= 0)
-        close(fd);
+    *opened = rc == 0;
+    if (rc == 0) {
+        rc = storwin__records_read(f.fd, opts->offset_bytes, found);
+        if (rc == 0 && found->at[0].seq == 0 && found->at[1].seq == 0 && !found->ours)
+            zero = all_zero(f.fd, opts->offset_bytes);
+        if (rc < 0 || zero < 0)
+            rc = storwin__fail(err, rc < 0 ? rc : zero, NAME, "\"%.80s\": %s", path,
+                               storwin_strerror(rc < 0 ? rc : zero));
+        else if (zero == 0)
+            rc = foreign(found, err, path);
+    }
+    storwin__file_close(&f);
     return rc;
 }
 
@@ -85,15 +84,18 @@ int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, 
 {
     struct storwin__records found;
     struct storwin_error why;
-    int rc = look(opts, path, &found, &why);
+    int opened, rc = look(opts, path, &found, &opened, &why);
 
-    if (rc == 0 && found.at[newest_of(&found)].base > STORWIN__FIRST_AREA)
-        *space = STORWIN__FIRST_AREA;
-    if (rc != STORWIN_EFORMAT) /* new, or opening it for writing will say why not */
+    if (!opened && rc != -ENOMEM) /* new, or opening it for writing will say why not */
         return 0;
-    if (err)
-        *err = why;
-    return rc;
+    if (rc < 0) {
+        if (err)
+            *err = why;
+        return rc;
+    }
+    if (found.at[newest_of(&found)].base > STORWIN__FIRST_AREA)
+        *space = STORWIN__FIRST_AREA;
+    return 0;
 }
 
 int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file *info,
@@ -103,8 +105,8 @@ int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file
     const struct storwin__record *new, *old;
     struct storwin__records found;
     struct storwin_opts own;
-    int rc = opts ? storwin__opts_or_defaults(&own, opts, err)
-                  : storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    int opened, rc = opts ? storwin__opts_or_defaults(&own, opts, err)
+                          : storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
 
     if (rc < 0)
         return rc;
@@ -112,7 +114,7 @@ int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file
     own.pager = STORWIN_PAGER_RESIDENT;
     rc = storwin__opts_check(&own, (uint64_t)sysconf(_SC_PAGESIZE), err);
     if (rc == 0)
-        rc = look(&own, own.filename, &found, err);
+        rc = look(&own, own.filename, &found, &opened, err);
     if (rc < 0)
         return rc;
     new = &found.at[newest_of(&found)];
@@ -479,5 +481,8 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
         found.n_unfinished ? STORWIN_RECOVERY_UNFINISHED : STORWIN_RECOVERY_NONE;
     win->commit->whole = 1;
     storwin__set_add(win->commit->since, 0, storwin__pages(win));
-    return reserve(win, err);
+    rc = reserve(win, err);
+    /* Before any commit counts, also where a process that made the file was killed before this. */
+    win->files[0].named = 0;
+    return rc < 0 ? rc : storwin__sync_names(win, err);
 }

@@ -130,6 +130,8 @@ static int device_size(struct storwin__file *f, const char *path, struct storwin
 static int open_existing(struct storwin__file *f, const char *path, const struct stat *seen,
                          struct storwin_error *err)
 {
+    const int flags =
+        (f->read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     struct stat st;
     int rc;
 
@@ -139,7 +141,7 @@ static int open_existing(struct storwin__file *f, const char *path, const struct
                                                     : "no regular file and no block device");
     if (S_ISREG(seen->st_mode) && (rc = check_owner(f, path, seen, err)) < 0)
         return rc;
-    f->fd = openat(f->dir_fd, f->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    f->fd = openat(f->dir_fd, f->name, flags);
     if (f->fd < 0)
         return errno == ENOENT || errno == ELOOP
                    ? AGAIN
@@ -448,9 +450,40 @@ static int try_open(struct storwin__file *f, const struct storwin_opts *opts, co
         return storwin__fail(err, -errno, NAME, "\"%.100s\": %s", path, storwin_strerror(-errno));
     f->dev = st.st_dev;
     f->ino = st.st_ino;
+    f->named = !f->created;
     if (!f->created && (opts->striping_factor || opts->striping_unit))
         f->striping = STORWIN_STRIPING_EXISTING;
     return 0;
+}
+
+static void clear(struct storwin__file *f, const struct storwin_allocator *a)
+{
+    memset(f, 0, sizeof(*f));
+    f->fd = f->direct_fd = f->dir_fd = -1;
+    f->allocator = a;
+}
+
+static int comes_and_goes(const char *path, struct storwin_error *err)
+{
+    return storwin__fail(err, -EAGAIN, NAME, "\"%.100s\" comes and goes", path);
+}
+
+/* Opens a path that exists for reading alone, by the same rules. storwin__file_close() also after a
+ * failure. */
+int storwin__file_look(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
+                       struct storwin_error *err)
+{
+    int rc = AGAIN;
+
+    clear(f, opts->allocator);
+    for (int tries = 0; rc == AGAIN && tries < MAX_RACES; tries++) {
+        storwin__file_close(f);
+        f->read_only = 1;
+        rc = open_dir(f->allocator, AT_FDCWD, path, &f->dir_fd, &f->name, err);
+        if (rc == 0)
+            rc = open_once(f, opts, path, 1, err);
+    }
+    return rc == AGAIN ? comes_and_goes(path, err) : rc;
 }
 
 /*
@@ -464,17 +497,13 @@ int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts,
     int rc = AGAIN;
 
     for (int tries = 0; rc == AGAIN && tries < MAX_RACES; tries++) {
-        memset(f, 0, sizeof(*f));
-        f->fd = f->direct_fd = f->dir_fd = -1;
-        f->allocator = opts->allocator;
+        clear(f, opts->allocator);
         rc = try_open(f, opts, path, must_exist, bytes, err);
         if (rc == 0)
             return 0;
         storwin__file_undo(f);
     }
-    if (rc == AGAIN)
-        rc = storwin__fail(err, -EAGAIN, NAME, "\"%.100s\" comes and goes", path);
-    return rc;
+    return rc == AGAIN ? comes_and_goes(path, err) : rc;
 }
 
 /* Removes the name, if it still is that of this file. */
@@ -491,13 +520,15 @@ int storwin__file_unlink(const struct storwin__file *f)
     return unlinkat(f->dir_fd, f->name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-/* Makes the name of a new file durable, once. What cannot be asked to do that, a file system or a
+/* Makes the name of a file durable, once. What cannot be asked to do that, a file system or a
  * directory that may not be read, is not. */
 int storwin__file_sync_name(struct storwin__file *f)
 {
     int dir, rc;
 
-    if (!f->created || f->named)
+    if (f->device)
+        f->named = 1;
+    if (f->named)
         return 0;
     dir = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     rc = fsync(dir >= 0 ? dir : f->fd) < 0 && errno != EINVAL ? -errno : 0;

@@ -71,14 +71,17 @@ struct storwin__file {
     char *name;    /* within dir_fd */
     uint64_t size; /* of a device; of a file before it was grown */
     uint32_t created, device, striping;
-    uint32_t nameless;     /* created without a name so far */
-    uint32_t grown, named; /* named: the name of a created one is durable */
+    uint32_t nameless; /* created without a name so far */
+    uint32_t read_only;
+    uint32_t grown, named; /* named: its name is durable, or not ours to make so */
     dev_t dev;
     ino_t ino;
     const struct storwin_allocator *allocator;
 };
 int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
                        int must_exist, uint64_t bytes, struct storwin_error *err);
+int storwin__file_look(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
+                       struct storwin_error *err);
 int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t offset,
                            uint64_t bytes);
 int storwin__within_limit(uint64_t bytes, uint64_t *most);

@@ -353,7 +353,7 @@ static void settle(struct storwin_window *win)
         if (f->fd < 0)
             continue;
         storwin__file_settled(f);
-        if (!(win->opts.flags & STORWIN_UNLINK) && (!f->created || f->named)) {
+        if (!(win->opts.flags & STORWIN_UNLINK) && f->named) {
             close(f->dir_fd);
             f->dir_fd = -1;
         }

@@ -25,6 +25,28 @@ int __wrap_fdatasync(int fd)
     return 0;
 }
 
+static unsigned names_synced, name_fails;
+static off_t bad_sector = -1;
+
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd) /* the library calls it for names alone */
+{
+    (void)fd;
+    names_synced++;
+    return name_fails > 0 && name_fails-- > 0 ? (errno = EIO, -1) : 0;
+}
+
+ssize_t __real_pread(int fd, void *to, size_t bytes, off_t offset);
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t offset);
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t offset)
+{
+    if (offset <= bad_sector && bad_sector < offset + (off_t)bytes) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_pread(fd, to, bytes, offset);
+}
+
 static struct storwin_opts stored_opts(uint32_t atomic)
 {
     struct storwin_opts opts = storage_opts(test_path("stored"));
@@ -320,6 +342,70 @@ static void other_files(void **state)
     close_state(win);
     assert_int_equal(storwin_file_query(&opts, &info, &err), -EINVAL);
     assert_int_equal(storwin_file_query(&opts, NULL, &err), -EINVAL);
+    unlink(opts.filename);
+}
+
+/* A sector that cannot be read is not taken for zeros, nor the file for a new one. */
+static void unreadable(void **state)
+{
+    const struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
+
+    (void)state;
+    write_file(opts.filename, STORWIN__FIRST_AREA, "", 1);
+    assert_int_equal(no_info(&opts), STORWIN_ENONE);
+    bad_sector = STORWIN__PLACE_BYTES - 512; /* behind the copies of a record */
+    assert_int_equal(no_info(&opts), -EIO);
+    assert_int_equal(refused(&opts, BYTES), -EIO);
+    bad_sector = -1;
+    assert_int_equal(file_size(opts.filename), STORWIN__FIRST_AREA + 1);
+    unlink(opts.filename);
+}
+
+/* The name of a file is durable before its first commit, whatever process made it. */
+static void names(void **state)
+{
+    const struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
+    struct storwin_window *win;
+
+    (void)state;
+    name_fails = 1;
+    assert_int_equal(refused(&opts, BYTES), -EIO);
+    assert_int_equal(file_size(opts.filename), UINT64_MAX);
+    for (unsigned made = 0; made < 2; made++) { /* 1: by a process that was killed meanwhile */
+        if (made)
+            write_file(opts.filename, 0, "", 0);
+        names_synced = 0;
+        win = open_state(&opts, BYTES);
+        assert_int_equal(names_synced, 1);
+        name_fails = 1;
+        test_state(1, storwin_base(win), BYTES);
+        assert_int_equal(storwin_commit_as(win, 1, NULL), 0);
+        assert_int_equal(names_synced, 1);
+        name_fails = 0;
+        close_state(win);
+        win = open_state(&opts, BYTES);
+        assert_int_equal(names_synced, 1);
+        close_state(win);
+        unlink(opts.filename);
+    }
+}
+
+/* Other users' links are not followed. */
+static void links(void **state)
+{
+    struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
+    struct storwin_window *win = open_state(&opts, BYTES);
+
+    (void)state;
+    commit_state(win, 1);
+    close_state(win);
+    opts.filename = test_path("link");
+    assert_int_equal(symlink("stored", opts.filename), 0);
+    assert_int_equal(file_info(&opts).generation, 1);
+    if (lchown(opts.filename, 65534, 65534) == 0) /* only root may */
+        assert_int_equal(no_info(&opts), STORWIN_EOWNER);
+    unlink(opts.filename);
+    unlink(test_path("stored"));
 }
 
 /* A process is killed; the file that it had open is waited for. */
@@ -346,6 +432,7 @@ static void killed_owner(void **state)
         usleep(200000); /* the parent is waiting, most likely */
         raise(SIGKILL);
     }
+    close(ends[1]);
     assert_int_equal(read(ends[0], &byte, 1), 1);
     {
         struct storwin_window *win = open_state(&opts, BYTES);
@@ -356,7 +443,6 @@ static void killed_owner(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     close(ends[0]);
-    close(ends[1]);
     unlink(opts.filename);
 }
 
@@ -384,7 +470,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cost),        cmocka_unit_test(grown),  cmocka_unit_test(older),
         cmocka_unit_test(versions),    cmocka_unit_test(damage), cmocka_unit_test(killed_owner),
-        cmocka_unit_test(other_files), cmocka_unit_test(sums),
+        cmocka_unit_test(other_files), cmocka_unit_test(sums),   cmocka_unit_test(unreadable),
+        cmocka_unit_test(names),       cmocka_unit_test(links),
     };
 
     test_begin();

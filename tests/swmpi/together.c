@@ -3,6 +3,7 @@
  * together DIR ATOMIC STEPS [RANK STEP | RANK -MILLISECONDS]: each step puts into the next rank's
  * part and commits all parts, by swmpi_commit(). It begins where the files in DIR are, which must
  * be one step on all ranks, and whole. RANK dies before it commits STEP, or after MILLISECONDS.
+ * With 0 STEPS it commits a window that has a rank without bytes, too.
  */
 #include "check.h"
 #include <dlfcn.h>
@@ -23,6 +24,41 @@ static uint64_t word(uint64_t i, uint64_t step, int rank)
     return i == 0 ? step : last * 1000000 + last * i % 977 + (last ? (uint64_t)rank : 0);
 }
 
+static MPI_Info hints(const char *name, const char *atomic)
+{
+    MPI_Info info;
+
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "alloc_type", "storage");
+    MPI_Info_set(info, "storage_alloc_filename", name);
+    MPI_Info_set(info, "storage_alloc_pager", "resident");
+    MPI_Info_set(info, "storage_alloc_atomic", atomic);
+    MPI_Info_set(info, "swmpi_commit", "all");
+    return info;
+}
+
+/* A rank without bytes and hints takes part in the commits of the others. */
+static void with_empty(const char *dir, const char *atomic, int (*commit)(MPI_Win))
+{
+    const int empty = w.rank == w.size - 1;
+    char name[4096];
+    uint64_t *base;
+    MPI_Info info;
+    MPI_Win win;
+
+    snprintf(name, sizeof(name), "%s/empty.%%r", dir);
+    info = hints(name, atomic);
+    MPI_Info_set(info, "storage_alloc_unlink", "true");
+    MPI_Win_allocate(empty ? 0 : 8000, 8, empty ? MPI_INFO_NULL : info, MPI_COMM_WORLD, &base,
+                     &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    if (!empty)
+        base[5] = 7;
+    CHECK(commit(win) == MPI_SUCCESS, "commit with an empty rank");
+    MPI_Win_free(&win);
+    MPI_Info_free(&info);
+}
+
 static MPI_Win allocate(const char *dir, const char *atomic, uint64_t **base)
 {
     char name[4096];
@@ -30,12 +66,7 @@ static MPI_Win allocate(const char *dir, const char *atomic, uint64_t **base)
     MPI_Win win;
 
     snprintf(name, sizeof(name), "%s/part.%%r", dir);
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "alloc_type", "storage");
-    MPI_Info_set(info, "storage_alloc_filename", name);
-    MPI_Info_set(info, "storage_alloc_pager", "resident");
-    MPI_Info_set(info, "storage_alloc_atomic", atomic);
-    MPI_Info_set(info, "swmpi_commit", "all");
+    info = hints(name, atomic);
     MPI_Win_allocate(WORDS * 8, 8, info, MPI_COMM_WORLD, base, &win);
     MPI_Info_free(&info);
     return win;
@@ -106,5 +137,7 @@ int main(int argc, char **argv)
         }
     }
     MPI_Win_free(&win);
+    if (steps == 0)
+        with_empty(argv[1], argv[2], commit);
     return world_end(&w, "together");
 }
