@@ -80,9 +80,11 @@ void swmpi_unlink_later(struct swmpi_window *w, const char *path, struct swmpi_e
 static void unlink_now(const struct swmpi_window *w, struct swmpi_error *e)
 {
     struct stat st;
+    int rc = w->unlink_path ? lstat(w->unlink_path, &st) : 0;
 
-    if (w->unlink_path && lstat(w->unlink_path, &st) == 0 && st.st_dev == w->unlink_dev &&
-        st.st_ino == w->unlink_ino && unlink(w->unlink_path) < 0 && errno != ENOENT)
+    if (w->unlink_path && rc == 0 && st.st_dev == w->unlink_dev && st.st_ino == w->unlink_ino)
+        rc = unlink(w->unlink_path);
+    if (rc < 0 && errno != ENOENT)
         swmpi_say(e, MPI_ERR_FILE, "storage_alloc_unlink: remove \"%.200s\": %s", w->unlink_path,
                   strerror(errno));
 }
