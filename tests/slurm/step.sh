@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# step.sh serves|refuses|ends PLUGIN PMIRUN RAWPMI LIBRARIES PROGRAMS
+# step.sh serves|refuses|ends|killed PLUGIN PMIRUN RAWPMI LIBRARIES PROGRAMS
 #
 # Steps of `srun --fencepost` on a cluster of four nodes on loopback.
 #   serves   clients of PMI-1, PMI-2 and MPI; without the option nothing of ours runs; the agent is the user's
 #   refuses  values of the option and of the environment; a plugin that cannot start its pmirun
-#   ends     ranks, srun, head, agent and slurmstepd that end badly: the step ends, and nothing is left
+#   ends     ranks that end badly: the step ends, and nothing is left
+#   killed   a step that is cancelled, and srun, head, agent and slurmstepd that are killed: as before
 set -u
 export LC_ALL=C
 [ $# = 6 ] || { sed -n 's/^# \(step.sh .*\)/usage: \1/p' "$0" >&2; exit 2; }
@@ -198,9 +199,7 @@ shared_pipes() { # beside the agents' stdin
 no_shared_pipe() { [ -z "$(shared_pipes)" ]; }
 
 ends() {
-    local victim
     plug
-    # What a rank does.
     step 3 -N 4 -n 4 --fencepost "$dir/rawpmi" exit 3 early
     err_has 'exited with status 3'
     step 251 -n 1 --fencepost "$dir/rawpmi" exit 0 inited # srun's own would be 0
@@ -224,7 +223,11 @@ ends() {
     out_has '^1000000$'
     ! grep -q 'ending the step' "$dir/err" || fail "a slow reader"
     nothing_left ranks
-    # What is done to the step, while ranks that have finalized sleep.
+}
+
+killed() { # while ranks that have finalized sleep
+    local victim
+    plug
     for victim in scancel srun head agent slurmstepd; do
         what=$victim
         begin -N 4 -n 8 --fencepost "$dir/rawpmi" sleep
