@@ -124,7 +124,7 @@ test_wait() {
     # Its command hangs, and takes no SIGTERM; the next one brings it. The agent of the first comes too late, and leaves.
     command hangs 'name=$1' 'shift' '[ "$name" = b ] || exec "$@"' 'cd "$REACH_DIR"' \
         'if ! [ -e first ]; then' '    touch first' '    trap "" TERM' \
-        '    setsid sh -c '\''cat > boot; until [ -e next ]; do sleep 0.1; done; cat boot | "$@" 2> late; touch over'\'' sh "$@" <&0 &' \
+        '    setsid sh -c '\''cat > boot; until [ -e next ]; do sleep 0.1; done; cat boot | { sleep 1; exec "$@" 2> late; }; touch over'\'' sh "$@" <&0 &' \
         "    exec sleep $mark" 'fi' 'touch next' 'until [ -e over ]; do sleep 0.1; done' 'exec "$@"'
     nodes=(--hosts a,b,c --launch "hangs %h %c")
     run 0 --wait-hosts 12 -n 3 "$RAWPMI" pgf

@@ -301,7 +301,7 @@ static void do_deed(int deed)
     case DYING:
         close(fd);
         /* pmirun's grace, in which it looks for a better cause, is 1 s. */
-        for (int i = 0; i < 160 && !all_others_printed(); i++)
+        while (!all_others_printed() && now_ns() < board->deed_ns + 700000000)
             nap(0.005);
         raise(SIGKILL);
         break;

@@ -218,7 +218,7 @@ static void start(struct pmirun *pr)
     a->boot = (struct source){on_boot, STDIN_FILENO};
     if (loop_add(pr, &a->boot, EPOLLIN) != 0)
         a->boot.fd = -1; /* a file: it cannot say that the head is gone, the connection does */
-    else if (is_at_end(STDIN_FILENO))
+    else if (!a->step && is_at_end(STDIN_FILENO)) /* of a step slurmstepd says more there */
         die(STATUS_NODE, "agent: the head has given up waiting for it");
     next_address(pr, NULL);
 }

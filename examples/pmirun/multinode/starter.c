@@ -31,10 +31,11 @@
 #include "../template.h"
 #include "step.h"
 
-#define AGAIN_NS NS_PER_S        /* between two tries to reach a host */
-#define TRY_S    10              /* for the first try, at most; each later one has twice as long */
-#define TERM_NS  (2 * NS_PER_S)  /* between SIGTERM and SIGKILL for a command that hangs */
-#define FULL_NS  (10 * NS_PER_S) /* that we wait for an agent to read: no others are served */
+#define AGAIN_NS  NS_PER_S        /* between two tries to reach a host */
+#define TRY_S     10              /* for the first try, at most; each later one has twice as long */
+#define MIN_TRY_S 1               /* a login that is slow is not one that hangs */
+#define TERM_NS   (2 * NS_PER_S)  /* between SIGTERM and SIGKILL for a command that hangs */
+#define FULL_NS   (10 * NS_PER_S) /* that we wait for an agent to read: no others are served */
 
 extern char **environ;
 
@@ -309,6 +310,8 @@ static uint64_t try_limit(const struct pmirun *pr, const struct starter *s)
     const double quarter = pr->opt.wait_s / 4, first_s = quarter < TRY_S ? quarter : TRY_S;
     uint64_t limit = (uint64_t)(first_s * 1e9);
 
+    if (first_s < MIN_TRY_S)
+        return 0;
     for (uint32_t i = 1; i < s->n_tries && limit < pr->nodes->head.wait_ns; i++)
         limit *= 2;
     limit += pr->now_ns;

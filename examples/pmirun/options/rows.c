@@ -300,7 +300,8 @@ const struct option_row option_rows[] = {
             "second later, for S seconds; 0, the default, is not again. A command that neither "
             "ends nor answers is ended (SIGTERM, two seconds later SIGKILL, to its process group) "
             "after 10 seconds, or a quarter of S where that is less, and run again with twice the "
-            "time; the last one has all the time that is left. An srun that waits is not ended. "
+            "time; the last one has all the time that is left. Below S of 4 none is ended, nor an "
+            "srun that waits. "
             "--start-timeout begins after that."},
     {.names = "--launch-agent --launcher-exec",
      .arg = "PROG",
