@@ -368,7 +368,7 @@ static void accuse(struct pmirun *pr, struct rank *r, int status, const char *te
 {
     struct cause *c = &pr->cause;
 
-    if (c->by)
+    if (c->by && r != pr->stuck.gone) /* whom the others' collective waits for outweighs them */
         return;
     *c = (struct cause){.by = r, .status = status, .since_ns = pr->now_ns};
     snprintf(c->text, sizeof(c->text), "%s", text);
