@@ -655,6 +655,8 @@ static void failures(struct self *s)
     rc = asymreg_sync(g, &err);
     if (s->me)
         meet(s);
+    else if (rc == 0) /* its flags were there before the word of the failure: the next call fails */
+        rc = asymreg_sync(g, &err);
     all_fail(s, g, rc, ASYMREG_ETIMEDOUT, &err, s->n == 2 ? 0 : MAX);
 }
 
