@@ -35,7 +35,7 @@ struct board {
     } member[MAX];
     uint32_t entered, met[16];
     uint32_t victim; /* who is killed; MAX: nobody */
-    int killed;
+    int killed, closed;
 };
 static struct board *board;
 static const char *transport;
@@ -74,11 +74,55 @@ static void meet(struct self *s)
     }
 }
 
+/* Over shared memory or CMA, with a flush that ends when the other member has closed. */
+enum { NONE, SYNC, BROADCAST, ALLGATHER };
+static int late_call;         /* in which it happens */
+static uint32_t flushes_left; /* until then */
+static const struct asymreg_transport_ops *plain_ops;
+static struct asymreg_transport_ops late_ops;
+
+static int query_without_direct(struct asymreg_transport *t, struct asymreg_transport_caps *caps)
+{
+    int rc = plain_ops->query(t, caps);
+
+    caps->flags &= ~ASYMREG_CAP_DIRECT; /* so that each flush comes here */
+    return rc;
+}
+
+static int late_flush(struct asymreg_transport *t, struct asymreg_ep *ep)
+{
+    if (flushes_left && --flushes_left == 0) {
+        while (!__atomic_load_n(&board->closed, __ATOMIC_SEQ_CST))
+            usleep(1000);
+        usleep(50000); /* this side looks every 20 ms */
+        CHECK_EQ(plain_ops->flush(t, ep), ASYMREG_EPEER);
+    }
+    return plain_ops->flush(t, ep);
+}
+
+static struct asymreg_context *open_late(uint32_t local_flags)
+{
+    struct asymreg_local_opts local = {.size = sizeof(local), .flags = local_flags};
+    struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 1000};
+    struct asymreg_context *c;
+
+    CHECK_EQ(asymreg_local_create(&local, &opts.transport, NULL), 0);
+    plain_ops = opts.transport->ops;
+    late_ops = *plain_ops;
+    late_ops.query = query_without_direct;
+    late_ops.flush = late_flush;
+    opts.transport->ops = &late_ops;
+    CHECK_EQ(asymreg_open(&opts, &c, NULL), 0);
+    return c;
+}
+
 static struct asymreg_context *open_over(const char *name)
 {
     struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 1000};
     struct asymreg_context *c;
 
+    if (late_call)
+        return open_late(*name == 's' ? ASYMREG_LOCAL_SHM : ASYMREG_LOCAL_CMA);
     if (strcmp(name, "shm") == 0 || strcmp(name, "cma") == 0)
         return open_context(*name == 's' ? ASYMREG_LOCAL_SHM : ASYMREG_LOCAL_CMA, 0, 1000);
 #ifdef HAVE_UCX
@@ -695,6 +739,27 @@ static void survive(struct self *s)
     free(src);
 }
 
+/* ---- a member that returns and closes while another still flushes ---- */
+
+/* Member 0's last flush is late: its flag has arrived, and member 1 has returned and closed. */
+static void returns_first(struct self *s)
+{
+    uint64_t src = s->me;
+    int rc;
+
+    flushes_left = s->me ? 0 : late_call == SYNC ? 1 : 3; /* the sync's, the data's, the flag's */
+    rc = late_call == SYNC        ? asymreg_sync(s->g, NULL)
+         : late_call == BROADCAST ? asymreg_broadcast(s->g, 0, s->buf, s->bufs, 8, NULL)
+                                  : asymreg_allgather(s->g, &src, s->buf, s->bufs, 8, NULL);
+    CHECK_EQ(rc, 0);
+    CHECK_EQ(flushes_left, 0);
+    asymreg_group_destroy(s->g);
+    asymreg_worker_destroy(s->w);
+    asymreg_close(s->context);
+    __atomic_store_n(&board->closed, 1, __ATOMIC_SEQ_CST);
+    exit(0);
+}
+
 /* ---- processes ---- */
 
 static void member(uint32_t me, uint32_t n)
@@ -708,6 +773,8 @@ static void member(uint32_t me, uint32_t n)
     CHECK_EQ(of_array(s, n, n, s->scratch, 0, 0, &s->g), -EINVAL);
     CHECK_EQ(of_array(s, n, me, (char *)s->scratch + 8, 0, 0, &s->g), -EINVAL);
     CHECK_EQ(of_array(s, n, me, s->scratch, 0, 60000, &s->g), 0);
+    if (late_call)
+        returns_first(s);
     if (board->victim < MAX)
         survive(s);
     if (board->victim == MAX) {
@@ -773,6 +840,10 @@ int main(int argc, char **argv)
     many = strcmp(transport, "shm") == 0;
     for (uint32_t i = 0; !kills && i < (many ? 6 : 4); i++)
         group(all[i], MAX, 0);
+    if (!kills && (many || strcmp(transport, "cma") == 0))
+        for (late_call = SYNC; late_call <= ALLGATHER; late_call++)
+            group(2, MAX, 0);
+    late_call = NONE;
     for (uint32_t i = 0; kills && i < (many ? 24 : 9); i++) {
         uint32_t n = all[i % 3];
         group(n, next_random(&random) % n, next_random(&random) % 20000);

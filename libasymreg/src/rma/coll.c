@@ -329,11 +329,16 @@ static int tell_after(struct asymreg_group *g, uint32_t step, size_t offset, con
     return rc < 0 ? rc : put(g, m, g->channel_at + offset, word, sizeof(*word));
 }
 
+/* A member that is gone is no error here: it may have seen the flag, returned and closed before
+ * this side noticed that the flag had arrived. If it has died, the members that await it notice. */
 static int raise_flag(struct asymreg_group *g, uint32_t step, size_t offset, uint64_t value)
 {
+    int rc;
+
     g->flag = value;
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    return tell_after(g, step, offset, &g->flag);
+    rc = tell_after(g, step, offset, &g->flag);
+    return rc == ASYMREG_EPEER ? 0 : rc;
 }
 
 /* Until the flag, which the member `step` before this one raises, is at least this. */
