@@ -300,7 +300,9 @@ static void teams(struct self *s)
 
 static void rejects_groups(struct self *s)
 {
+    const size_t bytes = ASYMREG_GROUP_SCRATCH_BYTES / ASYMREG_GROUP_CHANNELS;
     struct directory d = {.all = s->scratches, .n = 1};
+    struct asymreg_error err;
     struct asymreg_group_opts good = {.size = sizeof(good),
                                       .n = 1,
                                       .scratch = s->scratch,
@@ -329,6 +331,17 @@ static void rejects_groups(struct self *s)
     o.channel = ASYMREG_GROUP_CHANNELS - 1;
     CHECK_EQ(asymreg_group_create(s->w, &o, &g, NULL), 0);
     asymreg_group_destroy(g);
+
+    uint64_t *channel = (uint64_t *)s->scratch + bytes / sizeof(uint64_t) * 5;
+    o = good;
+    o.channel = 5;
+    for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
+        channel[i] = 0x1ffffff; /* a failure that concerns a member that there isn't */
+    CHECK_EQ(asymreg_group_create(s->w, &o, &g, NULL), 0);
+    CHECK_EQ(asymreg_sync(g, &err), ASYMREG_ENOREGION);
+    CHECK_EQ(err.member, 0);
+    asymreg_group_destroy(g);
+    memset(channel, 0, bytes);
 }
 
 static void rejects(struct self *s)

@@ -136,6 +136,7 @@ void asymreg_group_destroy(struct asymreg_group *group)
 
 /* What members tell each other of a failure: the serial of the group in the upper half, the code
  * and the number of the member concerned in the lower. */
+#define MEMBER UINT64_C(0xffffff)
 static uint64_t pack(const struct asymreg_group *g, int rc, uint32_t member)
 {
     int code = rc <= ASYMREG_ENOREGION && rc > ASYMREG_ENOREGION - 64 ? ASYMREG_ENOREGION + 1 - rc
@@ -155,6 +156,8 @@ static int heard(struct asymreg_group *g)
 
     if ((word ^ g->serial) >> 32 || !code)
         return 0;
+    if ((word & MEMBER) >= g->n) /* from a broken member */
+        word = (word & ~MEMBER) | g->with;
     g->failure = word;
     return code < 65 ? ASYMREG_ENOREGION + 1 - code : 64 - code;
 }
@@ -222,7 +225,7 @@ static int leave(struct asymreg_group *g, int rc, const struct asymreg_member *w
     }
     if (!err)
         return g->rc;
-    member = (uint32_t)(g->failure & 0xffffff);
+    member = (uint32_t)(g->failure & MEMBER);
     asymreg__fail(err, g->rc, "member %u of %u: %s", member, g->n, asymreg_strerror(g->rc));
     err->member = member;
     err->pe = pe_of(g, member, where);
