@@ -392,7 +392,7 @@ static int sync_members(struct asymreg_group *g, uint64_t *sum)
             (rc = await_flag(g, step, &g->mine->sync[round], number)) < 0)
             return rc;
         if (sum && g->me >= step)
-            *sum = add_lengths(*sum, g->mine->window[round]);
+            *sum = add_lengths(*sum, __atomic_load_n(&g->mine->window[round], __ATOMIC_RELAXED));
     }
     return 0;
 }
