@@ -169,7 +169,7 @@ ASYMREG_API int asymreg_broadcast(struct asymreg_group *group, uint32_t root, vo
 /**
  * @brief Gather a block of every member, all of one length, at every member.
  * @param group  the group
- * @param src    this member's block, `bytes` long
+ * @param src    this member's block, `bytes` long; its place in `buf`, or no part of `buf`
  * @param buf    n blocks, in the order of members; registered ASYMREG_WRITE
  * @param where  array of n: each member's `buf`, as peers reach it
  * @param bytes  length of a block, the same at each member
