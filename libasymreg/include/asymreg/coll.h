@@ -44,6 +44,10 @@
  * is kept until the worker goes. Wrong arguments (-EINVAL, ASYMREG_EALIGN) are refused before
  * another member is involved: the group is as it was, and the call can be made again.
  *
+ * Two exceptions. If two members find different failures at a time, members may differ in which of
+ * the two they return. An error of `member` that is neither one of asymreg's nor an errno up to 191
+ * is ASYMREG_ETRANSPORT at the other members.
+ *
  * A member that waits for others progresses its worker. Over UCX without an adapter, where puts run
  * in the target, others may learn of a failure from a member only if that calls asymreg_progress()
  * or closes (or has ASYMREG_UCX_THREAD).
