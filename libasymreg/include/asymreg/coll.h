@@ -52,6 +52,10 @@
  * in the target, others may learn of a failure from a member only if that calls asymreg_progress()
  * or closes (or has ASYMREG_UCX_THREAD).
  *
+ * `timeout_ms` does not bound the flush of asymreg_barrier(), nor, over UCX and verbs, the first
+ * access to a member, which reads its table. A member that is stopped (SIGSTOP) may hold up others
+ * there until it continues or dies.
+ *
  * Operations that the worker began without waiting are flushed before a call: their late errors
  * would end it.
  *
@@ -97,7 +101,7 @@ struct asymreg_group_opts {
     uint32_t me;         /**< which of them is the caller */
     void *scratch;       /**< the caller's own scratch region; groups that it is in share it */
     uint32_t timeout_ms; /**< how long a round of a call waits for the member that it needs; 0:
-                            without limit, until a member has died */
+                            without limit, until a member has died. See Failure */
     uint32_t channel;    /**< below ASYMREG_GROUP_CHANNELS, the same at each member. Groups with a
                             member in common: each its own, unless every call on the one has
                             returned, everywhere, before the first on the other begins */
