@@ -44,9 +44,14 @@
  * is kept until the worker goes. Wrong arguments (-EINVAL, ASYMREG_EALIGN) are refused before
  * another member is involved: the group is as it was, and the call can be made again.
  *
- * Two exceptions. If two members find different failures at a time, members may differ in which of
- * the two they return. An error of `member` that is neither one of asymreg's nor an errno up to 191
- * is ASYMREG_ETRANSPORT at the other members.
+ * A member may close as soon as a call has returned an error: it has notified those that it talks
+ * to, so they do not name it. But it may be named by members that put to it in asymreg_collect() or
+ * asymreg_alltoall() and do not talk to it otherwise; and, over UCX and verbs, by a member that it
+ * has neither put to nor waited for yet.
+ *
+ * Errors differ in two cases. If two members find different failures at a time, members may return
+ * either. An error of `member` that is neither one of asymreg's nor an errno up to 191 is
+ * ASYMREG_ETRANSPORT at the other members.
  *
  * A member that waits for others progresses its worker. Over UCX without an adapter, where puts run
  * in the target, others may learn of a failure from a member only if that calls asymreg_progress()

@@ -170,25 +170,39 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Tells the members after this one, waiting for nobody. */
+/* May a failed call write to this partner? The first operation on a peer may wait for the peer's
+ * table, so members that this one only waits for are left out until the table is here. */
+static int reachable(const struct asymreg_group *g, int which, uint32_t k)
+{
+    struct asymreg__peer *p;
+    uint32_t pe = g->partner[which][k].pe;
+
+    if (!(g->known[which] >> k & 1) || pe >= ASYMREG_MAX_PEERS)
+        return 0;
+    p = asymreg__peer_at(g->worker->context, pe);
+    return which == AFTER || (p && __atomic_load_n(&p->cache, __ATOMIC_ACQUIRE));
+}
+
+/* Tells the partners, waiting for nobody: those before this one as well, as they would otherwise
+ * take this member, which may close now, for the cause. */
 static void tell(struct asymreg_group *g)
 {
-    uint32_t pending = g->known[AFTER];
     int64_t end = now_ns() + FAREWELL_NS;
     const struct asymreg_member *m;
+    uint64_t pending = 0; /* bit: 2 x number of the partner + AFTER or BEFORE */
 
-    for (uint32_t k = 0; k < ROUNDS; k++) {
-        m = &g->partner[AFTER][k];
-        if ((pending >> k & 1) &&
+    for (uint32_t i = 0; i < 2 * ROUNDS; i++) {
+        m = &g->partner[i % 2][i / 2];
+        if (reachable(g, (int)(i % 2), i / 2) &&
             asymreg_put_nb(g->worker, m->pe, m->addr + g->channel_at + AT(failure), m->id,
-                           &g->failure, sizeof(g->failure)) < 0)
-            pending &= ~(1u << k);
+                           &g->failure, sizeof(g->failure)) == 0)
+            pending |= UINT64_C(1) << i;
     }
     do
-        for (uint32_t k = 0; k < ROUNDS; k++)
-            if ((pending >> k & 1) &&
-                asymreg__try_flush(g->worker, g->partner[AFTER][k].pe) != ASYMREG_PENDING)
-                pending &= ~(1u << k);
+        for (uint32_t i = 0; i < 2 * ROUNDS; i++)
+            if ((pending >> i & 1) &&
+                asymreg__try_flush(g->worker, g->partner[i % 2][i / 2].pe) != ASYMREG_PENDING)
+                pending &= ~(UINT64_C(1) << i);
     while (pending && now_ns() < end);
 }
 
@@ -239,7 +253,8 @@ static int enter(struct asymreg_group *g)
     int rc = g->rc ? g->rc : heard(g);
 
     for (uint32_t step = 1; rc == 0 && step < g->n; step *= 2)
-        rc = partner(g, AFTER, step, &m);
+        if ((rc = partner(g, AFTER, step, &m)) == 0)
+            rc = partner(g, BEFORE, step, &m);
     return rc;
 }
 
