@@ -61,6 +61,9 @@
  * access to a member, which reads its table. A member that is stopped (SIGSTOP) may hold up others
  * there until it continues or dies.
  *
+ * ASYMREG_EBUSY, which asymreg_put() may return while its peer registers and unregisters memory,
+ * ends a call as other errors do.
+ *
  * Operations that the worker began without waiting are flushed before a call: their late errors
  * would end it.
  *
