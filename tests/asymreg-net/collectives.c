@@ -35,6 +35,7 @@ struct board {
     } member[MAX];
     uint32_t entered, met[16];
     uint32_t victim; /* who is killed; MAX: nobody */
+    int leave;       /* survivors close at once */
     int killed;
 };
 static struct board *board;
@@ -74,11 +75,52 @@ static void meet(struct self *s)
     }
 }
 
+/* Over shared memory or CMA, with a flush that ends when the other member has gone. */
+enum { NONE, SYNC, BROADCAST, ALLGATHER };
+static int late_call;         /* in which it happens */
+static uint32_t flushes_left; /* until then */
+static const struct asymreg_transport_ops *plain_ops;
+static struct asymreg_transport_ops late_ops;
+
+static int query_without_direct(struct asymreg_transport *t, struct asymreg_transport_caps *caps)
+{
+    int rc = plain_ops->query(t, caps);
+
+    caps->flags &= ~ASYMREG_CAP_DIRECT; /* so that each flush comes here */
+    return rc;
+}
+
+static int late_flush(struct asymreg_transport *t, struct asymreg_ep *ep)
+{
+    if (flushes_left && --flushes_left == 0)
+        while (plain_ops->flush(t, ep) != ASYMREG_EPEER)
+            usleep(1000);
+    return plain_ops->flush(t, ep);
+}
+
+static struct asymreg_context *open_late(uint32_t local_flags)
+{
+    struct asymreg_local_opts local = {.size = sizeof(local), .flags = local_flags};
+    struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 1000};
+    struct asymreg_context *c;
+
+    CHECK_EQ(asymreg_local_create(&local, &opts.transport, NULL), 0);
+    plain_ops = opts.transport->ops;
+    late_ops = *plain_ops;
+    late_ops.query = query_without_direct;
+    late_ops.flush = late_flush;
+    opts.transport->ops = &late_ops;
+    CHECK_EQ(asymreg_open(&opts, &c, NULL), 0);
+    return c;
+}
+
 static struct asymreg_context *open_over(const char *name)
 {
     struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 1000};
     struct asymreg_context *c;
 
+    if (late_call)
+        return open_late(*name == 's' ? ASYMREG_LOCAL_SHM : ASYMREG_LOCAL_CMA);
     if (strcmp(name, "shm") == 0 || strcmp(name, "cma") == 0)
         return open_context(*name == 's' ? ASYMREG_LOCAL_SHM : ASYMREG_LOCAL_CMA, 0, 1000);
 #ifdef HAVE_UCX
@@ -150,12 +192,17 @@ static void begin_member(struct self *s, uint32_t me, uint32_t n)
     meet(s);
 }
 
-static void end_member(struct self *s)
+static void close_member(struct self *s)
 {
-    meet(s); /* nobody closes while another may still be at work on it */
     asymreg_group_destroy(s->g);
     asymreg_worker_destroy(s->w);
     asymreg_close(s->context);
+}
+
+static void end_member(struct self *s)
+{
+    meet(s); /* nobody closes while another may still be at work on it */
+    close_member(s);
     exit(0);
 }
 
@@ -256,7 +303,9 @@ static void teams(struct self *s)
 
 static void rejects_groups(struct self *s)
 {
+    const size_t bytes = ASYMREG_GROUP_SCRATCH_BYTES / ASYMREG_GROUP_CHANNELS;
     struct directory d = {.all = s->scratches, .n = 1};
+    struct asymreg_error err;
     struct asymreg_group_opts good = {.size = sizeof(good),
                                       .n = 1,
                                       .scratch = s->scratch,
@@ -285,6 +334,17 @@ static void rejects_groups(struct self *s)
     o.channel = ASYMREG_GROUP_CHANNELS - 1;
     CHECK_EQ(asymreg_group_create(s->w, &o, &g, NULL), 0);
     asymreg_group_destroy(g);
+
+    uint64_t *channel = (uint64_t *)s->scratch + bytes / sizeof(uint64_t) * 5;
+    o = good;
+    o.channel = 5;
+    for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
+        channel[i] = 0x1ffffff; /* a failure that concerns a member that there isn't */
+    CHECK_EQ(asymreg_group_create(s->w, &o, &g, NULL), 0);
+    CHECK_EQ(asymreg_sync(g, &err), ASYMREG_ENOREGION);
+    CHECK_EQ(err.member, 0);
+    asymreg_group_destroy(g);
+    memset(channel, 0, bytes);
 }
 
 static void rejects(struct self *s)
@@ -655,6 +715,8 @@ static void failures(struct self *s)
     rc = asymreg_sync(g, &err);
     if (s->me)
         meet(s);
+    else if (rc == 0) /* its flags were there before the word of the failure: the next call fails */
+        rc = asymreg_sync(g, &err);
     all_fail(s, g, rc, ASYMREG_ETIMEDOUT, &err, s->n == 2 ? 0 : MAX);
 }
 
@@ -665,6 +727,8 @@ static int any_call(struct self *s, char *src, struct asymreg_error *err)
     size_t n = r / 7 % 5000;
     const struct asymreg_strides strides = {8, n / 8, 1 + n % 2, 1};
 
+    if (board->leave && (what == 4 || what == 5)) /* these put to members that are not notified */
+        what = 3;
     switch (what) {
     case 0: return asymreg_sync(s->g, err);
     case 1: return asymreg_barrier(s->g, err);
@@ -685,12 +749,35 @@ static void survive(struct self *s)
 
     CHECK(src != NULL);
     s->random = s->n * 31 + board->victim;
-    while ((rc = any_call(s, src, &err)) == 0)
-        ;
+    do /* a barrier that everybody entered reports the death by its flush, which names no member */
+        rc = any_call(s, src, &err);
+    while (rc == 0 || (rc == ASYMREG_EPEER && err.member == UINT32_MAX));
     CHECK_EQ(rc, ASYMREG_EPEER);
     CHECK_EQ(err.member, board->victim);
-    CHECK_EQ(err.pe, PE + board->victim);
+    CHECK(err.pe == PE + board->victim || board->leave); /* a sync knows the partners' alone */
     free(src);
+    if (!board->leave)
+        return;
+    close_member(s);
+    exit(0);
+}
+
+/* ---- a member that returns and closes while another still flushes ---- */
+
+/* Member 0's last flush is late: its flag has arrived, and member 1 has returned and gone. */
+static void returns_first(struct self *s)
+{
+    uint64_t src = s->me;
+    int rc;
+
+    flushes_left = s->me ? 0 : late_call == SYNC ? 1 : 3; /* the sync's, the data's, the flag's */
+    rc = late_call == SYNC        ? asymreg_sync(s->g, NULL)
+         : late_call == BROADCAST ? asymreg_broadcast(s->g, 0, s->buf, s->bufs, 8, NULL)
+                                  : asymreg_allgather(s->g, &src, s->buf, s->bufs, 8, NULL);
+    CHECK_EQ(rc, 0);
+    CHECK_EQ(flushes_left, 0);
+    close_member(s);
+    exit(0);
 }
 
 /* ---- processes ---- */
@@ -706,6 +793,8 @@ static void member(uint32_t me, uint32_t n)
     CHECK_EQ(of_array(s, n, n, s->scratch, 0, 0, &s->g), -EINVAL);
     CHECK_EQ(of_array(s, n, me, (char *)s->scratch + 8, 0, 0, &s->g), -EINVAL);
     CHECK_EQ(of_array(s, n, me, s->scratch, 0, 60000, &s->g), 0);
+    if (late_call)
+        returns_first(s);
     if (board->victim < MAX)
         survive(s);
     if (board->victim == MAX) {
@@ -723,7 +812,7 @@ static void member(uint32_t me, uint32_t n)
 }
 
 /* Of n members one is killed in the middle, unless victim is MAX. */
-static void group(uint32_t n, uint32_t victim, uint32_t after_us)
+static void group(uint32_t n, uint32_t victim, uint32_t after_us, int leave)
 {
     pid_t pids[MAX];
     siginfo_t ended = {.si_pid = 0};
@@ -731,6 +820,7 @@ static void group(uint32_t n, uint32_t victim, uint32_t after_us)
 
     memset(board, 0, sizeof(*board));
     board->victim = victim;
+    board->leave = leave;
     fflush(stdout);
     for (uint32_t i = 0; i < n; i++) {
         CHECK((pids[i] = fork()) >= 0);
@@ -770,11 +860,17 @@ int main(int argc, char **argv)
     CHECK(board != MAP_FAILED);
     many = strcmp(transport, "shm") == 0;
     for (uint32_t i = 0; !kills && i < (many ? 6 : 4); i++)
-        group(all[i], MAX, 0);
+        group(all[i], MAX, 0, 0);
+    if (!kills && (many || strcmp(transport, "cma") == 0))
+        for (late_call = SYNC; late_call <= ALLGATHER; late_call++)
+            group(2, MAX, 0, 0);
+    late_call = NONE;
     for (uint32_t i = 0; kills && i < (many ? 24 : 9); i++) {
         uint32_t n = all[i % 3];
-        group(n, next_random(&random) % n, next_random(&random) % 20000);
+        group(n, next_random(&random) % n, next_random(&random) % 20000, 0);
     }
+    for (int i = 0; kills && many && i < 12; i++)
+        group(MAX, next_random(&random) % MAX, next_random(&random) % 20000, 1);
     printf("%s%s: done\n", transport, kills ? ", members killed" : "");
     return 0;
 }

@@ -44,9 +44,25 @@
  * is kept until the worker goes. Wrong arguments (-EINVAL, ASYMREG_EALIGN) are refused before
  * another member is involved: the group is as it was, and the call can be made again.
  *
+ * A member may close as soon as a call has returned an error: it has notified those that it talks
+ * to, so they do not name it. But it may be named by members that put to it in asymreg_collect() or
+ * asymreg_alltoall() and do not talk to it otherwise; and, over UCX and verbs, by a member that it
+ * has neither put to nor waited for yet.
+ *
+ * Errors differ in two cases. If two members find different failures at a time, members may return
+ * either. An error of `member` that is neither one of asymreg's nor an errno up to 191 is
+ * ASYMREG_ETRANSPORT at the other members.
+ *
  * A member that waits for others progresses its worker. Over UCX without an adapter, where puts run
  * in the target, others may learn of a failure from a member only if that calls asymreg_progress()
  * or closes (or has ASYMREG_UCX_THREAD).
+ *
+ * `timeout_ms` does not bound the flush of asymreg_barrier(), nor, over UCX and verbs, the first
+ * access to a member, which reads its table. A member that is stopped (SIGSTOP) may hold up others
+ * there until it continues or dies.
+ *
+ * ASYMREG_EBUSY, which asymreg_put() may return while its peer registers and unregisters memory,
+ * ends a call as other errors do.
  *
  * Operations that the worker began without waiting are flushed before a call: their late errors
  * would end it.
@@ -93,7 +109,7 @@ struct asymreg_group_opts {
     uint32_t me;         /**< which of them is the caller */
     void *scratch;       /**< the caller's own scratch region; groups that it is in share it */
     uint32_t timeout_ms; /**< how long a round of a call waits for the member that it needs; 0:
-                            without limit, until a member has died */
+                            without limit, until a member has died. See Failure */
     uint32_t channel;    /**< below ASYMREG_GROUP_CHANNELS, the same at each member. Groups with a
                             member in common: each its own, unless every call on the one has
                             returned, everywhere, before the first on the other begins */
@@ -169,7 +185,7 @@ ASYMREG_API int asymreg_broadcast(struct asymreg_group *group, uint32_t root, vo
 /**
  * @brief Gather a block of every member, all of one length, at every member.
  * @param group  the group
- * @param src    this member's block, `bytes` long
+ * @param src    this member's block, `bytes` long; its place in `buf`, or no part of `buf`
  * @param buf    n blocks, in the order of members; registered ASYMREG_WRITE
  * @param where  array of n: each member's `buf`, as peers reach it
  * @param bytes  length of a block, the same at each member

@@ -136,6 +136,7 @@ void asymreg_group_destroy(struct asymreg_group *group)
 
 /* What members tell each other of a failure: the serial of the group in the upper half, the code
  * and the number of the member concerned in the lower. */
+#define MEMBER UINT64_C(0xffffff)
 static uint64_t pack(const struct asymreg_group *g, int rc, uint32_t member)
 {
     int code = rc <= ASYMREG_ENOREGION && rc > ASYMREG_ENOREGION - 64 ? ASYMREG_ENOREGION + 1 - rc
@@ -155,6 +156,8 @@ static int heard(struct asymreg_group *g)
 
     if ((word ^ g->serial) >> 32 || !code)
         return 0;
+    if ((word & MEMBER) >= g->n) /* from a broken member */
+        word = (word & ~MEMBER) | g->with;
     g->failure = word;
     return code < 65 ? ASYMREG_ENOREGION + 1 - code : 64 - code;
 }
@@ -167,25 +170,39 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Tells the members after this one, waiting for nobody. */
+/* May a failed call write to this partner? The first operation on a peer may wait for the peer's
+ * table, so members that this one only waits for are left out until the table is here. */
+static int reachable(const struct asymreg_group *g, int which, uint32_t k)
+{
+    struct asymreg__peer *p;
+    uint32_t pe = g->partner[which][k].pe;
+
+    if (!(g->known[which] >> k & 1) || pe >= ASYMREG_MAX_PEERS)
+        return 0;
+    p = asymreg__peer_at(g->worker->context, pe);
+    return which == AFTER || (p && __atomic_load_n(&p->cache, __ATOMIC_ACQUIRE));
+}
+
+/* Tells the partners, waiting for nobody: those before this one as well, as they would otherwise
+ * take this member, which may close now, for the cause. */
 static void tell(struct asymreg_group *g)
 {
-    uint32_t pending = g->known[AFTER];
     int64_t end = now_ns() + FAREWELL_NS;
     const struct asymreg_member *m;
+    uint64_t pending = 0; /* bit: 2 x number of the partner + AFTER or BEFORE */
 
-    for (uint32_t k = 0; k < ROUNDS; k++) {
-        m = &g->partner[AFTER][k];
-        if ((pending >> k & 1) &&
+    for (uint32_t i = 0; i < 2 * ROUNDS; i++) {
+        m = &g->partner[i % 2][i / 2];
+        if (reachable(g, (int)(i % 2), i / 2) &&
             asymreg_put_nb(g->worker, m->pe, m->addr + g->channel_at + AT(failure), m->id,
-                           &g->failure, sizeof(g->failure)) < 0)
-            pending &= ~(1u << k);
+                           &g->failure, sizeof(g->failure)) == 0)
+            pending |= UINT64_C(1) << i;
     }
     do
-        for (uint32_t k = 0; k < ROUNDS; k++)
-            if ((pending >> k & 1) &&
-                asymreg__try_flush(g->worker, g->partner[AFTER][k].pe) != ASYMREG_PENDING)
-                pending &= ~(1u << k);
+        for (uint32_t i = 0; i < 2 * ROUNDS; i++)
+            if ((pending >> i & 1) &&
+                asymreg__try_flush(g->worker, g->partner[i % 2][i / 2].pe) != ASYMREG_PENDING)
+                pending &= ~(UINT64_C(1) << i);
     while (pending && now_ns() < end);
 }
 
@@ -222,7 +239,7 @@ static int leave(struct asymreg_group *g, int rc, const struct asymreg_member *w
     }
     if (!err)
         return g->rc;
-    member = (uint32_t)(g->failure & 0xffffff);
+    member = (uint32_t)(g->failure & MEMBER);
     asymreg__fail(err, g->rc, "member %u of %u: %s", member, g->n, asymreg_strerror(g->rc));
     err->member = member;
     err->pe = pe_of(g, member, where);
@@ -236,7 +253,8 @@ static int enter(struct asymreg_group *g)
     int rc = g->rc ? g->rc : heard(g);
 
     for (uint32_t step = 1; rc == 0 && step < g->n; step *= 2)
-        rc = partner(g, AFTER, step, &m);
+        if ((rc = partner(g, AFTER, step, &m)) == 0)
+            rc = partner(g, BEFORE, step, &m);
     return rc;
 }
 
@@ -329,11 +347,16 @@ static int tell_after(struct asymreg_group *g, uint32_t step, size_t offset, con
     return rc < 0 ? rc : put(g, m, g->channel_at + offset, word, sizeof(*word));
 }
 
+/* A member that is gone is no error here: it may have seen the flag, returned and closed before
+ * this side noticed that the flag had arrived. If it has died, the members that await it notice. */
 static int raise_flag(struct asymreg_group *g, uint32_t step, size_t offset, uint64_t value)
 {
+    int rc;
+
     g->flag = value;
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    return tell_after(g, step, offset, &g->flag);
+    rc = tell_after(g, step, offset, &g->flag);
+    return rc == ASYMREG_EPEER ? 0 : rc;
 }
 
 /* Until the flag, which the member `step` before this one raises, is at least this. */
@@ -384,7 +407,7 @@ static int sync_members(struct asymreg_group *g, uint64_t *sum)
             (rc = await_flag(g, step, &g->mine->sync[round], number)) < 0)
             return rc;
         if (sum && g->me >= step)
-            *sum = add_lengths(*sum, g->mine->window[round]);
+            *sum = add_lengths(*sum, __atomic_load_n(&g->mine->window[round], __ATOMIC_RELAXED));
     }
     return 0;
 }
