@@ -27,7 +27,7 @@
 #define LINES     65536u /* which takes no more bytes */
 #define END_S     4      /* for the step to end when the head has */
 #define LAST_S    10     /* and the other way round */
-#define STOP_S    15     /* for a head that is told to stop */
+#define STOP_S    15     /* for a head to stop when asked */
 #define MAX_WORDS 64u    /* of FENCEPOST_OPTIONS */
 
 extern char **environ;

@@ -259,7 +259,7 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
 
 /** factor_ppb of a window wholly on storage */
 #define STORWIN_FACTOR_ONE UINT32_C(1000000000)
-/** factor_ppb: memory as far as it goes, the rest on storage */
+/** factor_ppb: as much in memory as is available, the rest on storage */
 #define STORWIN_FACTOR_AUTO UINT32_MAX
 
 /** access_style bits, the words of the MPI standard */

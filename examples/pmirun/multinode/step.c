@@ -194,7 +194,7 @@ void step_told(struct pmirun *pr, const char *text, size_t n)
     }
 }
 
-/* It has ended, and nobody says how. */
+/* It has ended; its status is not known, since slurmstepd was to report it. */
 static void on_ended(struct pmirun *pr, struct source *src, uint32_t events)
 {
     struct task *t = (struct task *)src;
