@@ -29,7 +29,7 @@ void rankmap__shape_store(uint64_t *w, const struct shape *shape)
 {
     uint64_t weight = 1;
 
-    w[0] = (uint64_t)(shape->o + (int64_t)shape->phi * shape->level[0].stride);
+    w[0] = (uint64_t)shape->o + shape->phi * (uint64_t)shape->level[0].stride; /* modulo 2^64 */
     w[1] = (uint64_t)shape->level[0].stride;
     if (shape->n_levels == 1)
         return;
@@ -56,7 +56,7 @@ void rankmap__shape_of(const struct rankmap *map, struct shape *shape)
     if (map->n_levels == 1)
         return;
     shape->phi = w[2];
-    shape->o -= (int64_t)shape->phi * shape->level[0].stride;
+    shape->o = word_i64(w[0] - shape->phi * w[1]);
     for (uint32_t i = 1; i < map->n_levels; i++) {
         struct rankmap_level *below = &shape->level[i - 1];
         uint64_t next = weight_of(w[1 + 2 * i]);

@@ -581,7 +581,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stuck_reader_stops_nobody),
     };
 
-    rng = argc > 1 ? strtoull(argv[1], NULL, 0) : rng ^ (uint64_t)time(NULL) << 20;
+    if (argc > 1) /* a seed; 0: one of the time of day */
+        rng = strtoull(argv[1], NULL, 0);
+    if (!rng)
+        rng = (uint64_t)time(NULL) << 20 | 1;
     fprintf(stderr, "seed %llu\n", (unsigned long long)rng);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -468,9 +468,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_read_failing),    cmocka_unit_test(hostile_words),
     };
 
-    rng = argc > 1 ? strtoull(argv[1], NULL, 0) : rng ^ (uint64_t)time(NULL) << 20;
+    if (argc > 1) /* a seed; 0: one of the time of day */
+        rng = strtoull(argv[1], NULL, 0);
     if (!rng)
-        rng = 1;
+        rng = (uint64_t)time(NULL) << 20 | 1;
     fprintf(stderr, "seed %llu (an argument repeats it)\n", (unsigned long long)rng);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

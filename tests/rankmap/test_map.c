@@ -565,6 +565,32 @@ static void far_blocks(void **state)
     rankmap_unref(map);
 }
 
+/* φ times the lowest stride is stored modulo 2^64: here it is above 2^63, and below -2^63. */
+static void far_phase(void **state)
+{
+    const uint32_t n = RANKMAP_MAX_RANKS;
+    const uint64_t count[] = {200, 1u << 24}, phi = count[0] * count[1] - 1;
+
+    (void)state;
+    for (int sign = 1; sign >= -1; sign -= 2) {
+        const struct rankmap_level levels[] = {
+            {sign * (INT64_C(1) << 32), count[0]}, {1, count[1]}, {1 << 25, 0}};
+        const int64_t offset = sign > 0 ? 0 : 199 * (INT64_C(1) << 32);
+        struct rankmap *map;
+
+        assert_int_equal(make_layout(offset, levels, 3, phi, n, NULL, &map), 0);
+        for (uint64_t r = 0; r < n; r += n / 5) {
+            uint64_t x = r + phi, digits[] = {x % 200, x / 200 % count[1], x / 200 / count[1]};
+            int64_t id = offset + levels[0].stride * (int64_t)digits[0] + (int64_t)digits[1] +
+                         (int64_t)digits[2] * (1 << 25);
+
+            assert_int_equal(rankmap_id(map, (uint32_t)r), id);
+        }
+        assert_int_equal(query(map).phase, phi);
+        rankmap_unref(map);
+    }
+}
+
 /* No more than `size` is filled, and a smaller one is refused. */
 static void size_of_info(void **state)
 {
@@ -622,7 +648,7 @@ int main(void)
         cmocka_unit_test(described),      cmocka_unit_test(explained),
         cmocka_unit_test(bulk),           cmocka_unit_test(every_form_at_every_base),
         cmocka_unit_test(phased_grids),   cmocka_unit_test(far_blocks),
-        cmocka_unit_test(size_of_info),
+        cmocka_unit_test(size_of_info),   cmocka_unit_test(far_phase),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
