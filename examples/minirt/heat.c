@@ -10,6 +10,7 @@
  */
 #include <math.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -95,8 +96,8 @@ static void step(struct plate *p)
     p->iteration++;
 }
 
-/* Opens this rank's file with one commit, 0: the newest. Returns which. */
-static uint64_t open_state(struct plate *p, const char *path, uint64_t commit, uint64_t *highest)
+/* Opens this rank's file with one commit, 0: the newest. */
+static struct storwin_info open_state(struct plate *p, const char *path, uint64_t commit)
 {
     const uint64_t bytes = sizeof(struct state) + p->w * p->h * sizeof(double);
     struct storwin_info info = {.size = sizeof(info)};
@@ -114,33 +115,56 @@ static uint64_t open_state(struct plate *p, const char *path, uint64_t commit, u
     if (storwin_alloc(&opts, bytes, &p->saved, &err) < 0)
         program_die(p->rt, path, err.text);
     storwin_query(p->saved, &info);
-    *highest = info.newest_generation;
-    return info.generation;
+    return info;
+}
+
+/* No file has a commit before all files are there. So beside one that has, a file without a commit
+ * is of a job that ended in its first checkpoint, or was lost: to begin anew would give up the
+ * others' state. */
+static void check_lost(struct plate *p, const char *path, const struct storwin_info *mine)
+{
+    uint64_t all_old = !mine->created, newest = p->commit - 1;
+
+    MUST(p->rt, minirt_min(p->world, &all_old));
+    if (newest == 0 || (newest == 1 && all_old))
+        return;
+    if (mine->created)
+        (void)unlink(path);
+    MUST(p->rt, minirt_barrier(p->world)); /* the first that dies ends all */
+    program_die(p->rt, path,
+                mine->generation > 0
+                    ? "another rank has no checkpoint: bring its file back, or remove all of them"
+                    : "no checkpoint, and others have one: bring this file back, or remove all of "
+                      "them");
 }
 
 static void open_checkpoint(struct plate *p, const char *dir)
 {
-    uint64_t mine, common, highest, lowest, iteration;
+    uint64_t common, lowest, iteration;
     const struct state *state;
+    struct storwin_info mine;
     char path[4096];
 
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         program_die(p->rt, dir, strerror(errno));
     snprintf(path, sizeof(path), "%s/heat.%u", dir, minirt_rank(p->world));
-    mine = common = open_state(p, path, 0, &highest);
+    mine = open_state(p, path, 0);
+    common = mine.generation;
     state = storwin_base(p->saved);
-    if (mine > 0 && (state->nx != p->nx || state->ny != p->ny ||
-                     state->n_ranks != minirt_size(p->world))) /* also if another rank has none */
+    if (common > 0 && (state->nx != p->nx || state->ny != p->ny ||
+                       state->n_ranks != minirt_size(p->world))) /* also if another rank has none */
         program_die(p->rt, path, "a checkpoint of another plate");
-    lowest = ~highest; /* the least of these is of the highest */
+    lowest = ~mine.newest_generation; /* the least of these is of the highest */
     MUST(p->rt, minirt_min(p->world, &lowest));
     p->commit = ~lowest + 1;
     MUST(p->rt, minirt_min(p->world, &common));
-    if (common == 0)
-        return; /* somebody has none: from the beginning */
-    if (mine > common) {
+    if (common == 0) { /* somebody has none: from the beginning */
+        check_lost(p, path, &mine);
+        return;
+    }
+    if (mine.generation > common) {
         (void)storwin_free(p->saved, NULL);
-        (void)open_state(p, path, common, &highest); /* which changes nothing in the file */
+        (void)open_state(p, path, common); /* which changes nothing in the file */
     }
     state = storwin_base(p->saved);
     iteration = state->iteration;

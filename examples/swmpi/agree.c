@@ -71,13 +71,13 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *
 {
     struct {
         int value, rank;
-    } mine[6] = {{e->code, 0}}, all[6];
+    } mine[7] = {{e->code, 0}}, all[7];
     char text[MPI_MAX_ERROR_STRING] = "";
     int rank, rc, length;
 
     if ((rc = PMPI_Comm_rank(comm, &rank)) != MPI_SUCCESS)
         return rc;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         mine[i].rank = rank;
     if (agreed) {
         mine[1].value = agreed->storage;
@@ -85,8 +85,9 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *
         mine[3].value = offer();
         mine[4].value = agreed->sync_all;
         mine[5].value = agreed->commit;
+        mine[6].value = agreed->mapped;
     }
-    if ((rc = PMPI_Allreduce(mine, all, 6, MPI_2INT, MPI_MAXLOC, comm)) != MPI_SUCCESS)
+    if ((rc = PMPI_Allreduce(mine, all, 7, MPI_2INT, MPI_MAXLOC, comm)) != MPI_SUCCESS)
         return rc;
     if (all[0].value && !e->code) {
         PMPI_Error_string(all[0].value, text, &length);
@@ -97,7 +98,8 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *
                                         .one_file = all[2].value,
                                         .number = all[3].value,
                                         .sync_all = all[4].value,
-                                        .commit = all[5].value};
+                                        .commit = all[5].value,
+                                        .mapped = all[6].value};
     return MPI_SUCCESS;
 }
 

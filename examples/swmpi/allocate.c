@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Win_allocate: where hints ask for storage, a window that MPI creates over memory of
- * libstorwin's. */
+/*
+ * MPI_Win_allocate: where hints ask for storage, a window that MPI creates over memory of
+ * libstorwin's.
+ *
+ * Open MPI's operations through shared memory are for memory that it allocated itself. Commits that
+ * compare find the stores of other processes too: so such a window is MPI's own, and adopted.
+ */
 #include "swmpi.h"
 #include <string.h>
+
+#ifdef OPEN_MPI
+#define OWN_MEMORY_IS_FASTER 1
+#else
+#define OWN_MEMORY_IS_FASTER 0
+#endif
 
 /* What one call was asked for. */
 struct request {
@@ -61,8 +72,28 @@ static int place_in_file(struct request *q, struct swmpi_error *e)
     return MPI_SUCCESS;
 }
 
-/* This rank's memory. Without hints it is storwin's all the same, because others have storage. */
-static struct swmpi_window *make(struct request *q, struct swmpi_error *e)
+/* Whether this rank's part cannot be memory of MPI's. */
+static int must_map(const struct request *q)
+{
+    const struct storwin_opts *o = &q->hints.opts;
+
+    return !OWN_MEMORY_IS_FASTER ||
+           (q->bytes > 0 &&
+            (o->alloc_type != STORWIN_STORAGE || o->factor_ppb != STORWIN_FACTOR_ONE ||
+             o->pager != STORWIN_PAGER_RESIDENT || o->atomic == STORWIN_ATOMIC_NONE ||
+             o->changes != STORWIN_CHANGES_COMPARED || o->flags & STORWIN_MEMFD));
+}
+
+int swmpi_storage(struct swmpi_window *w, const struct storwin_opts *opts, uint64_t bytes,
+                  struct storwin_error *cause)
+{
+    return w->adopted ? storwin_adopt(w->adopted, bytes, opts, &w->storage, cause)
+                      : storwin_alloc(opts, bytes, &w->storage, cause);
+}
+
+/* This rank's memory, unless it is MPI's. Without hints it is storwin's all the same, because
+ * others have storage. */
+static struct swmpi_window *make(struct request *q, void *adopted, struct swmpi_error *e)
 {
     struct storwin_info info = {.size = sizeof(info)};
     struct swmpi_window *w;
@@ -73,13 +104,13 @@ static struct swmpi_window *make(struct request *q, struct swmpi_error *e)
         return NULL;
     w->sync = q->hints.sync;
     w->lead = q->hints.lead;
+    w->adopted = adopted;
     w->discard = q->hints.discard;
     w->unlink = q->hints.opts.flags & STORWIN_UNLINK ? 1 : 0;
     /* MPI_Win_free syncs and removes; what fails before it leaves files that were there. */
     q->hints.opts.flags |= STORWIN_DISCARD;
     q->hints.opts.flags &= ~STORWIN_UNLINK;
-    rc = storwin_alloc(&q->hints.opts, q->bytes ? (uint64_t)q->bytes + w->lead : 0, &w->storage,
-                       &cause);
+    rc = swmpi_storage(w, &q->hints.opts, q->bytes ? (uint64_t)q->bytes + w->lead : 0, &cause);
     if (rc < 0) {
         w->storage = NULL;
         swmpi_say_storwin(e, "allocation", rc, &cause);
@@ -129,7 +160,7 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     struct swmpi_before before = {.bytes = -1};
     struct swmpi_agreed agreed;
     struct swmpi_window *w;
-    unsigned char *base;
+    unsigned char *base = NULL;
     int rc;
 
     swmpi_hints_read(&q->hints, q->info, SWMPI_ALLOCATE, &e);
@@ -140,7 +171,8 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     agreed = (struct swmpi_agreed){.storage = q->hints.opts.alloc_type == STORWIN_STORAGE,
                                    .one_file = q->hints.one_file,
                                    .sync_all = q->hints.sync == SWMPI_SYNC_ALL,
-                                   .commit = q->hints.commit};
+                                   .commit = q->hints.commit,
+                                   .mapped = must_map(q)};
     if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
         return rc;
     if (e.code)
@@ -158,24 +190,31 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         return rc;
     if ((rc = name_file(q, &before, &e)) != MPI_SUCCESS)
         return rc;
-    w = make(q, &e);
+    if (!agreed.mapped && (rc = native(q, &base, win)) != MPI_SUCCESS)
+        return rc;
+    if (base)
+        memset(base, 0, (size_t)q->bytes); /* as a new file reads */
+    w = make(q, q->bytes > 0 ? base : NULL, &e);
     if (agreed.sync_all && (rc = swmpi_peers_open(w, q->comm, &q->hints, &e)) != MPI_SUCCESS)
         return rc;
     if (agreed.commit && (rc = swmpi_commit_open(w, q->comm, &q->hints, &e)) != MPI_SUCCESS)
         return rc;
     if ((rc = swmpi_agree(q->comm, NULL, &e)) == MPI_SUCCESS && e.code)
         rc = -1;
-    if (rc == MPI_SUCCESS) {
+    if (rc == MPI_SUCCESS && agreed.mapped) {
         base = storwin_base(w->storage);
         base = base ? base + w->lead : NULL;
         rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win);
     }
     if (rc != MPI_SUCCESS) {
         undo(q, w, &before, rc == -1);
+        if (!agreed.mapped)
+            PMPI_Win_free(win);
         return rc == -1 ? swmpi_raise_comm(q->comm, name_of(q), &e) : rc;
     }
     memcpy(baseptr, &base, sizeof(base));
-    swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, (void *)base,
+    swmpi_trace(2, "%s: %lld bytes%s at %p: %s", name_of(q), (long long)q->bytes,
+                w->adopted ? " of MPI's own" : "", (void *)base,
                 q->hints.opts.alloc_type == STORWIN_STORAGE ? q->hints.path : "memory");
     return swmpi_window_bind(w, *win, q->names.number);
 }

@@ -33,7 +33,6 @@ static void reopen(struct swmpi_window *w, struct swmpi_hints *h, uint64_t commo
                    struct swmpi_error *e)
 {
     struct storwin_info info = {.size = sizeof(info)};
-    struct storwin_window *storage = NULL;
     struct storwin_error cause;
     int rc = 0;
 
@@ -44,13 +43,12 @@ static void reopen(struct swmpi_window *w, struct swmpi_hints *h, uint64_t commo
     h->opts.generation = common;
     (void)storwin_free(w->storage, NULL); /* it locks the file */
     w->storage = NULL;
-    rc = storwin_alloc(&h->opts, bytes, &storage, &cause);
+    rc = swmpi_storage(w, &h->opts, bytes, &cause);
     if (rc < 0) {
         swmpi_say_storwin(e, "swmpi_commit: what the other ranks hold", rc, &cause);
         return;
     }
-    w->storage = storage;
-    storwin_query(storage, &info);
+    storwin_query(w->storage, &info);
     if (info.generation != common)
         swmpi_say(e, MPI_ERR_FILE,
                   "swmpi_commit: this rank's file holds commit %llu, and some rank's no other than "

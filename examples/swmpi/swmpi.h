@@ -84,6 +84,7 @@ struct swmpi_window {
     pthread_mutex_t lock;           /* one sync at a time; the regions */
     struct storwin_window *storage; /* NULL in a dynamic window, and in one over memory of
                                        MPI_Alloc_mem */
+    void *adopted;                  /* the program's memory, if MPI allocated it; else NULL */
     int flavor;                     /* what MPI_WIN_CREATE_FLAVOR shall say */
     int sync, discard, unlink;      /* as the hints say */
     char *unlink_path;              /* of MPI_Win_allocate: what MPI_Win_free removes, or NULL */
@@ -138,6 +139,7 @@ struct swmpi_agreed {
     int one_file; /* somebody has swmpi_file=shared */
     int sync_all; /* somebody has swmpi_sync=all */
     int commit;   /* somebody has swmpi_commit=all */
+    int mapped;   /* somebody's part cannot be memory of MPI's */
     int number;   /* for the window, to be claimed */
 };
 int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed,
@@ -151,6 +153,8 @@ void swmpi_before(struct swmpi_before *b, const struct storwin_opts *opts);
 void swmpi_put_back(const struct swmpi_before *b, const char *path, int created);
 
 /* allocate.c */
+int swmpi_storage(struct swmpi_window *w, const struct storwin_opts *opts, uint64_t bytes,
+                  struct storwin_error *cause); /* its storage; as storwin_alloc() */
 int swmpi_win_create(void *base, MPI_Aint bytes, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                      MPI_Win *win);
 

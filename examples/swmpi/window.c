@@ -183,6 +183,12 @@ static int free_window(struct swmpi_window *w, MPI_Win *win)
         }
         if (e.code)
             raised = swmpi_raise_win(*win, "MPI_Win_free", &e);
+        if (w->adopted) { /* its memory goes with MPI's window, and is not committed after this */
+            (void)storwin_free(w->storage, NULL);
+            w->storage = NULL;
+            w->sync = SWMPI_SYNC_MEMORY;
+            w->broken = 1;
+        }
     }
     if ((rc = PMPI_Win_free(win)) != MPI_SUCCESS)
         return rc;

@@ -449,6 +449,10 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  * 0, a crash at any moment leaves the file at this commit or a later one, whole. Any other result
  * leaves it at the commit before or at this one, whole. The addresses of the window never change.
  *
+ *   - With another pager storage_alloc_atomic is STORWIN_ECONFLICT. kernel and user write pages to
+ *     their places in the file between commits, as memory runs short, and a commit needs the last
+ *     state whole there. A pager that evicts elsewhere has to know for each page where it is, and a
+ *     window opens only after all of it was read and compared with its checksum: user does neither.
  *   - A commit has a *generation*: 1 for the first, one more for each that found a change.
  *     storwin_query() tells it. Without changes nothing is written.
  *   - Nobody stores into the window during the call. A store that comes all the same is detected,

@@ -399,7 +399,9 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
         return bad(err, FIELD(block_bytes));
     if (opts->atomic && opts->pager != STORWIN_PAGER_RESIDENT)
         return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_atomic",
-                             "storage_alloc_atomic needs storage_alloc_pager=resident");
+                             "storage_alloc_atomic needs storage_alloc_pager=resident: the pager "
+                             "%s writes pages to their places between commits",
+                             opts->pager == STORWIN_PAGER_USER ? "user" : "kernel");
     if ((opts->access_style & STORWIN_ACCESS_RANDOM) &&
         (opts->access_style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE)))
         return storwin__fail(err, STORWIN_ECONFLICT, "access_style",

@@ -9,13 +9,13 @@
  *       on it. After each commit it puts the generation into the mark and prints "NAME GENERATION".
  *       Every now and then it is killed, before a sync or anywhere, and restores again. HOW:
  *       journal, slots, or careless: a journal, but nothing is ever flushed.
- *   powercut sweep KIND IMAGE LOG OUT CUTS SEED
+ *   powercut sweep KIND IMAGE LOG OUT CUTS NTH SEED
  *       on the host: IMAGE is the disk as it was before, LOG what the guest wrote and flushed
- *       since, as QEMU's blklogwrites gives it. For CUTS random points of it, and the end, it makes
- *       the disk that a power cut there may leave: everything before the last flush is on it, any
- *       part of what came later. What the mark before the cut acknowledges must restore bit for
- *       bit. KIND: raw, ext4, or careless: raw, and something must be lost. OUT receives the disk
- *       cut at the end, with its mark.
+ *       since, as QEMU's blklogwrites gives it. For CUTS random points of it, before and behind
+ *       each NTH flush (0: none), and the end, it makes the disk that a power cut there may leave:
+ *       everything before the last flush is on it, any part of what came later. What the mark
+ *       before the cut acknowledges must restore bit for bit. KIND: raw, ext4, or careless: raw,
+ *       and something must be lost. OUT receives the disk cut at the end, with its mark.
  *   powercut check KIND IMAGE ACKNOWLEDGED
  *       on the host: the same for one disk as it is.
  *
@@ -257,8 +257,28 @@ static uint64_t acknowledged_by(const uint8_t *image, uint64_t bytes)
     return m.magic == MARK_MAGIC ? m.generation : 0;
 }
 
+/* How many of the log's entries are on their way to the disk at each cut, the last one its end. */
+static uint64_t *choose_cuts(const struct entry *entries, uint64_t n, unsigned n_random,
+                             uint64_t nth, uint64_t *n_cuts)
+{
+    uint64_t *cuts = calloc(n_random + 2 * n + 1, sizeof(*cuts)), n_flushes = 0, k = 0;
+
+    CHECK(cuts != NULL);
+    while (k < n_random)
+        cuts[k++] = test_random(&rng) % n;
+    for (uint64_t i = 0; i < n; i++)
+        if (entries[i].flags & LOG_FLUSH && nth > 0 && n_flushes++ % nth == 0) {
+            cuts[k++] = i;
+            cuts[k++] = i + 1;
+        }
+    cuts[k++] = n;
+    qsort(cuts, k, sizeof(*cuts), by_position);
+    *n_cuts = k;
+    return cuts;
+}
+
 static int sweep(const char *kind, const char *before, const char *log, const char *out,
-                 unsigned n_cuts)
+                 unsigned n_random, uint64_t nth)
 {
     /* A file system's blocks are never torn, as on disks with sectors of 4 KiB, which ext4 relies
      * on; the library does not. */
@@ -266,16 +286,13 @@ static int sweep(const char *kind, const char *before, const char *log, const ch
     uint64_t bytes, n, done = 0, flushed = 0, n_flushes = 0, in_doubt = 0, lost = 0, acknowledged;
     uint8_t *durable = load(before, &bytes), *image = malloc(bytes), *latest = malloc(MARK_BYTES);
     struct entry *entries = load_log(log, bytes, &n);
-    uint64_t *cuts = calloc(n_cuts + 1, sizeof(*cuts));
+    uint64_t *cuts, n_cuts;
 
-    CHECK(image && latest && cuts);
+    CHECK(image && latest);
     CHECK(n > 0);
-    for (unsigned i = 0; i < n_cuts; i++)
-        cuts[i] = test_random(&rng) % n;
-    cuts[n_cuts] = n;
-    qsort(cuts, n_cuts, sizeof(*cuts), by_position);
+    cuts = choose_cuts(entries, n, n_random, nth, &n_cuts);
     memcpy(latest, durable + bytes - MARK_BYTES, MARK_BYTES);
-    for (unsigned i = 0; i <= n_cuts; i++) {
+    for (uint64_t i = 0; i < n_cuts; i++) {
         for (; done < cuts[i]; done++) { /* what is durable at the cut: all before the last flush */
             const struct entry *e = &entries[done];
 
@@ -294,7 +311,7 @@ static int sweep(const char *kind, const char *before, const char *log, const ch
         in_doubt += done - flushed;
         memcpy(image + bytes - MARK_BYTES, latest, MARK_BYTES); /* it is not the library's */
         acknowledged = acknowledged_by(image, bytes);
-        if (!survives(kind, image, bytes, acknowledged, i)) {
+        if (!survives(kind, image, bytes, acknowledged, (unsigned)i)) {
             lost++;
             if (strcmp(kind, "careless") != 0)
                 fprintf(stderr,
@@ -305,10 +322,11 @@ static int sweep(const char *kind, const char *before, const char *log, const ch
     }
     (void)unlink(out);
     write_file(out, 0, image, bytes);
-    printf("%-8s %u cuts among %llu writes and %llu flushes, %.1f writes in doubt at each: %llu "
-           "lost something; %llu generations\n",
-           kind, n_cuts + 1, (unsigned long long)(n - n_flushes), (unsigned long long)n_flushes,
-           (double)in_doubt / (n_cuts + 1), (unsigned long long)lost,
+    printf("%-8s %u random cuts and %llu at flushes, among %llu writes and %llu flushes, %.1f "
+           "writes in doubt at each: %llu lost something; %llu generations\n",
+           kind, n_random, (unsigned long long)(n_cuts - n_random - 1),
+           (unsigned long long)(n - n_flushes), (unsigned long long)n_flushes,
+           (double)in_doubt / (double)n_cuts, (unsigned long long)lost,
            (unsigned long long)acknowledged_by(image, bytes));
     return strcmp(kind, "careless") == 0 ? lost == 0 : lost > 0;
 }
@@ -319,9 +337,10 @@ int main(int argc, char **argv)
 
     if (argc >= 5 && strcmp(argv[1], "write") == 0)
         return write_commits(argv);
-    if (argc == 8 && strcmp(argv[1], "sweep") == 0) {
-        rng = strtoull(argv[7], NULL, 10) * 2654435761u | 1;
-        return sweep(argv[2], argv[3], argv[4], argv[5], (unsigned)atoi(argv[6]));
+    if (argc == 9 && strcmp(argv[1], "sweep") == 0) {
+        rng = strtoull(argv[8], NULL, 10) * 2654435761u | 1;
+        return sweep(argv[2], argv[3], argv[4], argv[5], (unsigned)atoi(argv[6]),
+                     strtoull(argv[7], NULL, 10));
     }
     if (argc == 5 && strcmp(argv[1], "check") == 0) {
         const uint8_t *image = load(argv[3], &bytes);

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# powercut.sh POWERCUT ROUNDS CUTS CUTS-EXT4 GUEST...
+# powercut.sh POWERCUT ROUNDS CUTS NTH CUTS-EXT4 NTH-EXT4 GUEST...
 #
 # Power cuts: a QEMU guest commits without pause on five disks, with a journal and with slots, on the bare disk and in a file of
 # ext4, and once without ever flushing. It tells each generation on its serial line; at a random moment QEMU is killed. Then
 #
 #   - what was told must be on the disks as QEMU left them, which takes the guest's page cache from them;
-#   - QEMU keeps a log of the guest's writes and flushes: at CUTS random points of it and the end the disk is made that has all before the last flush
-#     and any part of what came later, as a disk with a cache of its own leaves it. What was acknowledged there must restore
-#     bit for bit; where nothing was flushed, this has to find a loss;
+#   - QEMU keeps a log of the guest's writes and flushes: at CUTS random points of it, before and behind each NTH flush (0: none), and at the end
+#     the disk is made that has all before the last flush and any part of what came later, as a disk with a cache of its own leaves it.
+#     What was acknowledged there must restore bit for bit; where nothing was flushed, this has to find a loss;
 #   - of these the one at the end is the disk of the next guest, which restores before it goes on; ROUNDS in all.
 #
 # File systems are repaired by e2fsck and read by debugfs, on the host, and by the kernel of the next guest.
@@ -36,8 +36,8 @@ if [ "$1" = --guest ]; then # POWERCUT: the guest's part
     exit 1
 fi
 
-powercut=$1 rounds=$2 cuts=$3 cuts_ext4=$4
-shift 4
+powercut=$1 rounds=$2 cuts_raw=$3 nth_raw=$4 cuts_ext4=$5 nth_ext4=$6
+shift 6
 here=$(cd "$(dirname "$0")" && pwd)
 for need in mke2fs:e2fsprogs e2fsck:e2fsprogs debugfs:e2fsprogs; do
     command -v "${need%:*}" > /dev/null || { echo "skip: needs ${need#*:}"; exit 77; }
@@ -80,7 +80,7 @@ new_disk() {
     esac
 }
 
-seed=${POWERCUT_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')} kills=0 generations=0
+seed=${POWERCUT_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')} kills=0 random=0 flushes=0
 RANDOM=$seed
 echo "seed $seed"
 for name in "${disks[@]}"; do
@@ -118,18 +118,20 @@ for ((round = 1; round <= rounds; round++)); do
     kills=$((kills + 1))
     ! grep -aq 'a writer ended\|failed:' said || fail "a writer failed"
     for name in "${disks[@]}"; do
-        kind=$(kind_of "$name") told=$(last_of "$name") n=$cuts
-        [ "$kind" != ext4 ] || n=$cuts_ext4
+        kind=$(kind_of "$name") told=$(last_of "$name") cuts=$cuts_raw nth=$nth_raw
+        [ "$kind" != ext4 ] || cuts=$cuts_ext4 nth=$nth_ext4
         if [ "$kind" != careless ]; then
             [ $round -eq 1 ] || grep -aq "^$name restored" said || fail "$name: nothing was restored in round $round"
             # One more may have been acknowledged, and not told any more.
             "$powercut" check "$kind" "$name.img" "$told" || "$powercut" check "$kind" "$name.img" $((told + 1)) ||
                 fail "$name: generation $told is lost"
         fi
-        printf '%-14s ' "$name"
-        "$powercut" sweep "$kind" "$name.before" "$name.log" "$name.next" "$n" $((RANDOM * 32768 + RANDOM)) || fail "$name"
+        "$powercut" sweep "$kind" "$name.before" "$name.log" "$name.next" "$cuts" "$nth" $((RANDOM * 32768 + RANDOM)) > swept || fail "$name"
+        printf '%-14s %s\n' "$name" "$(cat swept)"
         mv "$name.next" "$name.img"
-        generations=$((generations + told))
+        [ "$kind" != careless ] || continue
+        random=$((random + cuts))
+        flushes=$((flushes + $(sed -n 's/.* cuts and \([0-9]*\) at flushes,.*/\1/p' swept)))
     done
 done
-echo "$kills guests killed; no commit that was acknowledged is lost"
+echo "$kills guests killed, $random cuts at random places and $flushes at flushes: no commit that was acknowledged is lost"

@@ -192,12 +192,18 @@ static inline struct storwin_window *test_commit_open(const char *path, uint32_t
     struct storwin_opts opts = storage_opts(path);
     struct storwin_window *win;
     struct storwin_error err;
+    int rc = -ENOMEM;
 
     opts.pager = STORWIN_PAGER_RESIDENT;
     opts.atomic = atomic;
     opts.flags = STORWIN_DISCARD | flags;
     opts.app_version = 1;
-    if (storwin_alloc(&opts, bytes, &win, &err) == 0)
+    for (int tries = 0; rc == -ENOMEM && tries < 60; tries++) {
+        if (tries > 0) /* others may have taken all memory for a moment */
+            sleep(1);
+        rc = storwin_alloc(&opts, bytes, &win, &err);
+    }
+    if (rc == 0)
         return win;
     fprintf(stderr, "%s: %s\n", path, err.text);
     return NULL;

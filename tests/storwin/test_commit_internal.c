@@ -637,6 +637,10 @@ static void arguments(void **state)
     opts.pager = STORWIN_PAGER_KERNEL;
     assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_ECONFLICT);
     assert_string_equal(err.hint, "storage_alloc_atomic");
+    assert_non_null(strstr(err.text, "the pager kernel writes"));
+    opts.pager = STORWIN_PAGER_USER;
+    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_ECONFLICT);
+    assert_non_null(strstr(err.text, "the pager user writes"));
     opts.pager = STORWIN_PAGER_RESIDENT;
     opts.atomic = 4;
     assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EVALUE);

@@ -102,6 +102,10 @@ static void test_classes(void)
         fails("size", shared, "alloc_type=storage;storage_alloc_filename=%s/f.%%r", -1,
               MPI_ERR_SIZE);
     }
+    fails("commits of a shared window", 1,
+          "alloc_type=storage;storage_alloc_filename=%s/f.%%r;storage_alloc_pager=resident;"
+          "storage_alloc_atomic=auto",
+          PAGE, MPI_ERR_INFO_VALUE);
     fails("one rank", 0, bad, 3 * PAGE, MPI_ERR_NO_SUCH_FILE);
     fails("one rank's hint", 0,
           w.rank == 0 ? "alloc_type=storage;storage_alloc_filename=%s/f.%%r;file_perm=rw"
