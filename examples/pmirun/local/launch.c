@@ -111,6 +111,7 @@ static int init(struct pmirun *pr)
     rlim_t limit;
     int fd;
 
+    guard_start(pr); /* first: it is a copy of us, and of what we have by then */
     l = calloc(1, sizeof(*l));
     if (!l)
         return -ENOMEM;
@@ -151,13 +152,7 @@ static int init(struct pmirun *pr)
         f->l = l;
         f->fd = FD_SLOTS + SLOTS * i;
         f->report = -1;
-        f->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-        if (f->stack == MAP_FAILED ||
-            mprotect(f->stack, GUARD_BYTES, PROT_NONE) != 0) /* the caller gives up */
-            return -ENOMEM;
     }
-    guard_start(pr);
     l->parent = getpid();
     l->pr = pr;
     pr->launcher = l;
@@ -641,10 +636,28 @@ static pid_t start_copy(struct flight *f)
     return pid;
 }
 
+/* Made when a flight is first used: a job of few ranks needs few. */
+static bool make_stack(struct flight *f)
+{
+    char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+    if (stack == MAP_FAILED)
+        return false;
+    if (mprotect(stack, GUARD_BYTES, PROT_NONE) != 0) {
+        munmap(stack, STACK_BYTES);
+        return false;
+    }
+    f->stack = stack;
+    return true;
+}
+
 static pid_t start(struct flight *f)
 {
     pid_t pid;
 
+    if (!f->stack && !make_stack(f))
+        return -1;
     f->tid = 1;
     pid = clone(child_main, f->stack + STACK_BYTES,
                 CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID | (FLIGHTS == 1 ? CLONE_VFORK : 0) |

@@ -157,8 +157,10 @@ static void parse_boot(struct pmirun *pr, char *text)
             ok = parse_links(value, &a->links), seen |= 128;
         else if (strcmp(line, "silence") == 0)
             ok = parse_u32(value, &silence_ms), seen |= 256;
+        else if (strcmp(line, "try") == 0)
+            ok = parse_u32(value, &a->try), seen |= 512;
     }
-    if (!ok || seen != 511 || a->node >= a->n_nodes)
+    if (!ok || seen != 1023 || a->node >= a->n_nodes)
         die(STATUS_NODE, "agent: stdin does not say what it should: does something that the login "
                          "runs read it, as in ~/.bashrc?");
     a->head_port = (uint16_t)port;
@@ -404,11 +406,15 @@ static void tell_ready(struct pmirun *pr)
     uint16_t port;
     int rc;
 
+    agent_tell_number(pr, MSG_TRY, a->try);
+    a->told = true;
     net_address(a->head, true, address, sizeof(address));
     rc = net_listen(pr, address, &port);
-    if (rc)
-        die(STATUS_NODE, "agent: cannot listen at %s: %s", address, strerror(-rc));
-    a->told = true;
+    if (rc) {
+        say(pr, "agent: cannot listen at %s: %s", address, strerror(-rc));
+        tell_fatal(pr, STATUS_NODE);
+        return;
+    }
     if (a->step)
         step_tell_ranks(pr);
     if (a->links != LINKS_TCP && ucx_start(pr) == 0)

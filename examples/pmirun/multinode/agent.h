@@ -39,6 +39,7 @@ struct agent {
     struct source boot; /* stdin: its end is the head's */
     struct netconn *head;
     uint32_t node, n_nodes;
+    uint32_t try; /* of the head to start an agent here; 0: Slurm has */
     uint16_t head_port;
     char **addresses; /* of the head, NULL-terminated */
     uint32_t next;    /* address to try */

@@ -23,9 +23,21 @@ static bool on_opened(struct pmirun *pr, struct netconn *nc)
 {
     struct node *node = node_of(pr, nc);
 
-    if (!node || node->link || node->done || node->lost || pr->nodes->head.ending ||
-        !starters_came(pr, node->id))
+    return node && !node->link && !node->done && !node->lost && !pr->nodes->head.ending;
+}
+
+/* A connection becomes its node's link by its first message: an agent of a try that was given up
+ * may come late, and must not be taken for that of the next. */
+static bool on_try(struct pmirun *pr, struct netconn *nc, struct node *node, struct msg_in *in)
+{
+    const uint32_t try = get_u32(in);
+
+    if (in->bad || node->link || node->done || node->lost || pr->nodes->head.ending)
         return false;
+    if (!starters_came(pr, node->id, try)) {
+        trace(pr, "node %u (%s): the agent of try %u comes too late", node->id, node->name, try);
+        return false;
+    }
     node->link = nc;
     net_address(nc, false, node->address, sizeof(node->address));
     return true;
@@ -315,6 +327,8 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     struct node *node = node_of(pr, nc);
     uint8_t what = n ? *(const uint8_t *)p : 0;
 
+    if (node->link != nc)
+        return what == MSG_TRY && on_try(pr, nc, node, &in);
     if (!node->ready && what != MSG_READY && what != MSG_SAY && what != MSG_FATAL &&
         !(what == MSG_RANKS && pr->opt.launch == LAUNCH_STEP))
         return false;

@@ -22,7 +22,7 @@ struct rank;
 struct node {
     uint32_t id;
     char *name;
-    struct netconn *link; /* NULL: has not come yet, or is gone */
+    struct netconn *link; /* NULL: its agent has not come yet, or is gone */
     bool ready;           /* said how it can be reached */
     bool done, lost;
     bool heard; /* since it was asked last whether it is there */
@@ -92,7 +92,8 @@ extern const struct net_ops head_net_ops;
 /* starter.c: how agents get to their nodes */
 void starters_init(struct pmirun *pr, const char *self); /* self: where this program is */
 void starters_more(struct pmirun *pr);                   /* starts those whose turn it is */
-bool starters_came(struct pmirun *pr, uint32_t node);    /* an agent; false: too late, not wanted */
+/* An agent has come, of that try. False: the try has ended, another agent comes in its place. */
+bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try);
 /* Nothing has come from that node: `how`, and what to do about it; to be freed. */
 char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how);
 void starters_reaped(struct pmirun *pr, const siginfo_t *si);

@@ -9,7 +9,7 @@
 
 #include "../local/fields.h"
 
-#define BOOT_VERSION "3" /* in their first: to be raised with each change of messages */
+#define BOOT_VERSION "4" /* in their first: to be raised with each change of messages */
 /* of the lines that an agent reads from its stdin, at most: what an empty pipe takes,
  * unless its user has too many */
 #define BOOT_BYTES         65536u
@@ -39,6 +39,7 @@ enum message {
     MSG_PMIX,      /* either way, and agent to agent: a piece of a message (pmix/far_nodes.c) */
     MSG_RANKS,     /* u32 n, n u32: ranks that Slurm starts there (step.c) */
     MSG_TIMES,     /* u64 its clock, u32 n, n events (local/timeline.c) */
+    MSG_TRY,       /* u32 the try that started it, as its boot lines have it: its first message */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */

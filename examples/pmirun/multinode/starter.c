@@ -151,8 +151,9 @@ static bool has_ended(const struct starter *s)
     return false;
 }
 
-/* The lines that an agent reads. `node`: its number, or who tells it. */
-static char *bootstrap(const struct pmirun *pr, const char *node)
+/* The lines that an agent reads. `node`: its number, or who tells it. `try`: of its command, from 1
+ * on; 0 where no command of ours starts it. */
+static char *bootstrap(const struct pmirun *pr, const char *node, uint32_t try)
 {
     const struct channel_self *self = &pr->nodes->net.self;
     char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
@@ -163,10 +164,10 @@ static char *bootstrap(const struct pmirun *pr, const char *node)
     sodium_bin2hex(secret, sizeof(secret), self->secret, CHANNEL_SECRET_BYTES);
     sodium_bin2hex(job, sizeof(job), self->job, CHANNEL_JOB_BYTES);
     text = xprintf("pmirun-agent " BOOT_VERSION
-                   "\njob %s\nsecret %s\nnode %s\nnodes %u\nlinks %s\nsilence "
+                   "\njob %s\nsecret %s\nnode %s\ntry %u\nnodes %u\nlinks %s\nsilence "
                    "%.0f\nport %u\nhead %s\n%send\n",
-                   job, secret, node, pr->opt.n_nodes, links[pr->opt.links], pr->opt.node_s * 1e3,
-                   pr->nodes->head.port, addresses, pr->nodes->head.sets);
+                   job, secret, node, try, pr->opt.n_nodes, links[pr->opt.links],
+                   pr->opt.node_s * 1e3, pr->nodes->head.port, addresses, pr->nodes->head.sets);
     sodium_memzero(secret, sizeof(secret));
     free(addresses);
     return text;
@@ -181,7 +182,7 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
         snprintf(node, sizeof(node), "srun");
     else
         snprintf(node, sizeof(node), "%u", s->first);
-    text = bootstrap(pr, node);
+    text = bootstrap(pr, node, s->n_tries);
     n = strlen(text);
     if (!write_all(pr, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
@@ -429,14 +430,14 @@ static struct starter *starter_of(const struct pmirun *pr, uint32_t node)
     return &pr->nodes->head.starters[pr->opt.launch == LAUNCH_SRUN ? 0 : node];
 }
 
-bool starters_came(struct pmirun *pr, uint32_t node)
+bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try)
 {
     struct starter *s;
 
     if (pr->opt.launch == LAUNCH_STEP) /* slurmstepd has started it */
         return true;
     s = starter_of(pr, node);
-    if (s->hung)
+    if (try != s->n_tries || s->state == STARTER_WAITS || s->hung)
         return false;
     free_place(pr, s);
     return true;
@@ -608,7 +609,7 @@ void starters_init(struct pmirun *pr, const char *self)
     h->self = self;
     h->sets = ucx_settings(pr);
     if (pr->opt.launch == LAUNCH_STEP) {
-        step_begin(pr, bootstrap(pr, "step"));
+        step_begin(pr, bootstrap(pr, "step", 0));
         return;
     }
     h->wait_ns = pr->now_ns + (uint64_t)(pr->opt.wait_s * 1e9);

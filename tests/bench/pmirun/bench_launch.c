@@ -2,10 +2,11 @@
 /*
  * Whole jobs under our launcher and its peers, side by side.
  *
- *     bench_launch PMIRUN CLIENT [--quick]
+ *     bench_launch PMIRUN CLIENT BARE [--quick]
  *
  * For each size n, trials alternate between the launchers and the floor, a bare loop of
- * posix_spawn() that starts as many processes which return at once, and waits for them. Two cases:
+ * posix_spawn() that starts as many processes which return at once, and waits for them. BARE is
+ * launch_bare, the least that a launcher can do. Two cases:
  *
  *     job          init, one put, barrier, two gets, finalize: time from the
  *                  start of the launcher to its end, and the phases of the slowest rank
@@ -39,6 +40,7 @@
 #define JOB_SECONDS 120
 #define ROUNDS      13
 #define WARM_UP     2
+#define LAUNCHERS   3
 
 extern char **environ;
 
@@ -209,8 +211,8 @@ static double over_trials(const struct sample *s, size_t n, size_t member)
 static void compare_at(const struct bench *b, const struct launcher *l, size_t n_launchers,
                        char *client, int n, size_t trials)
 {
-    static struct sample whole[2][MAX_TRIALS], rounds[2][MAX_TRIALS];
-    double job_ms[2], round_ms[2], floor_ms[MAX_TRIALS], floor;
+    static struct sample whole[LAUNCHERS][MAX_TRIALS], rounds[LAUNCHERS][MAX_TRIALS];
+    double job_ms[LAUNCHERS], round_ms[LAUNCHERS], floor_ms[MAX_TRIALS], floor;
 
     for (size_t t = 0; t < trials; t++) {
         floor_ms[t] = spawn_loop(client, n);
@@ -241,31 +243,33 @@ static void compare_at(const struct bench *b, const struct launcher *l, size_t n
     }
     fprintf(stderr, "n=%-5d posix_spawn loop %8.1f ms: a job takes %.2f times that\n", n, floor,
             job_ms[0] / floor);
-    if (n_launchers == 2)
+    for (size_t k = 1; k < n_launchers; k++)
         fprintf(stderr,
                 "n=%-5d whole job %8.1f ms, %s %8.1f ms: %.2fx   put+barrier %7.2f ms, %s %7.2f "
                 "ms: %.2fx\n",
-                n, job_ms[0], l[1].who, job_ms[1], job_ms[1] / job_ms[0], round_ms[0], l[1].who,
-                round_ms[1], round_ms[1] / round_ms[0]);
+                n, job_ms[0], l[k].who, job_ms[k], job_ms[k] / job_ms[0], round_ms[0], l[k].who,
+                round_ms[k], round_ms[k] / round_ms[0]);
 }
 
 int main(int argc, char **argv)
 {
     static const int sizes[] = {16, 64, 256, 1024};
-    struct launcher launchers[2] = {{"ours", NULL}, {"mpiexec.hydra", "mpiexec.hydra"}};
+    struct launcher launchers[LAUNCHERS] = {
+        {"ours", NULL}, {"bare server", NULL}, {"mpiexec.hydra", "mpiexec.hydra"}};
     struct bench b;
-    size_t n_launchers = 2;
+    size_t n_launchers = LAUNCHERS;
     int fd;
 
-    if (argc < 3) {
-        fprintf(stderr, "usage: bench_launch PMIRUN CLIENT [--quick]\n");
+    if (argc < 4) {
+        fprintf(stderr, "usage: bench_launch PMIRUN CLIENT BARE [--quick]\n");
         return 2;
     }
-    bench_init(&b, "launch", argc - 2, argv + 2);
+    bench_init(&b, "launch", argc - 3, argv + 3);
     launchers[0].path = argv[1];
+    launchers[1].path = argv[3];
     if (system("command -v mpiexec.hydra > /dev/null 2>&1") != 0) {
-        fprintf(stderr, "bench_launch: no mpiexec.hydra (apt install mpich): ours alone\n");
-        n_launchers = 1;
+        fprintf(stderr, "bench_launch: no mpiexec.hydra (apt install mpich): it is left out\n");
+        n_launchers--;
     }
     signal(SIGINT, interrupted);
     signal(SIGTERM, interrupted);

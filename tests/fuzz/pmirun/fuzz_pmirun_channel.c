@@ -569,6 +569,16 @@ static struct app *one_app(uint32_t n_procs)
     return app;
 }
 
+/* As an agent's first message; no command has brought it. */
+static void come(struct world *w, int i)
+{
+    struct msg m = {0};
+
+    msg_begin(&m, MSG_TRY);
+    msg_u32(&m, 0);
+    say_msg(w, &w->peers[i], &m);
+}
+
 static void ready(struct world *w, int i)
 {
     struct msg m = {0};
@@ -609,6 +619,8 @@ static void begin_head(struct world *w, bool with_prelude)
     check(job_create(pr, &plan, &err) != NULL && names_init(pr) == 0);
     for (int i = 0; i < LINKS; i++)
         connect_link(w, i, (uint32_t)i, false);
+    for (int i = 0; i < LINKS; i++)
+        come(w, i);
     for (int i = 0; i < LINKS && with_prelude; i++)
         ready(w, i);
 }
