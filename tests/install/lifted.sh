@@ -28,6 +28,7 @@ if [ -n "$CORE" ]; then
     modules=$(sed -n 's/^Requires.private: //p' "$scratch/alone/$NAME.pc.in")
     "$CC" -std=c11 -O2 -Wall -Wextra -Werror "$FOLDER"/src/*.c "${includes[@]}" "${defines[@]}" "$here/consumer/consumer.c" \
         -o "$scratch/one_line" $("$PKG_CONFIG" --cflags --libs $modules)
+    "$CC" -std=c11 -D_GNU_SOURCE -E -Werror "$FOLDER"/src/*.c "${includes[@]}" $("$PKG_CONFIG" --cflags $modules) > "$scratch/preprocessed"
     "$scratch/one_line"
     exit
 fi
@@ -59,5 +60,7 @@ printf '#define %s %s\n' CONSUMER_HEADER "<$NAME.h>" CONSUMER_STRERROR "${NAME}_
     echo "cc ${sources[0]%/*.c} … -Ilib$NAME/include"
     "$CC" "${sources[@]}" -I"lib$NAME/include" "${defines[@]}" ../consumer.c -o ../one_line
     "$CC" -std=c11 -O2 -Wall -Wextra -Werror "${sources[@]}" -I"lib$NAME/include" "${defines[@]}" ../consumer.c -o ../one_line
+    echo "-D_GNU_SOURCE on the command line"
+    "$CC" -std=c11 -D_GNU_SOURCE -E -Werror "${sources[@]}" -I"lib$NAME/include" > ../preprocessed
 )
 "$scratch/project/one_line"

@@ -28,7 +28,7 @@ static inline int loop_attach(const char *file)
         loop_skip("/dev/loop-control");
     CHECK(back >= 0);
     for (int tries = 0; tries < 10000; tries++) {
-        int n = ioctl(control, LOOP_CTL_GET_FREE);
+        int n = ioctl(control, LOOP_CTL_GET_FREE, 0);
 
         if (n < 0)
             loop_skip("LOOP_CTL_GET_FREE");

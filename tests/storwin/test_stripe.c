@@ -67,8 +67,12 @@ static uint32_t outcome(const char *path, char *hint)
 
 static void applied(void **state)
 {
-    static const uint8_t layout[32] = {
-        0xd0, 0x0b, 0xd1, 0x0b, 1, 0, 0, 0, [24] = 0, 0, 0x30, 0, 7, 0, 0xff, 0xff};
+    static const struct {
+        uint32_t magic, pattern;
+        uint64_t object[2];
+        uint32_t unit;
+        uint16_t factor, first;
+    } layout = {.magic = 0x0BD10BD0, .pattern = 1, .unit = 3 << 20, .factor = 7, .first = 0xffff};
     char hint[32];
 
     (void)state;
@@ -76,7 +80,8 @@ static void applied(void **state)
     assert_int_equal(outcome(test_path("a"), hint), STORWIN_STRIPING_APPLIED);
     assert_string_equal(hint, "3145728");
     assert_int_equal(calls, 1);
-    assert_memory_equal(sent, layout, sizeof(layout)); /* lov_user_md_v1, little endian */
+    assert_int_equal(sizeof(layout), sizeof(sent));
+    assert_memory_equal(sent, &layout, sizeof(layout)); /* lov_user_md_v1 */
     assert_int_equal(outcome(test_path("a"), hint), STORWIN_STRIPING_EXISTING);
     assert_string_equal(hint, "none");
     assert_int_equal(calls, 1);

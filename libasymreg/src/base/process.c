@@ -18,7 +18,9 @@ int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended)
     ssize_t n;
     int fd, e, n_threads = 0;
 
-    snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
+    /* Its first thread's entry says the same as /proc/PID/stat, which qemu-user makes up. */
+    snprintf(path, sizeof(path), "/proc/%llu/task/%llu/stat", (unsigned long long)pid,
+             (unsigned long long)pid);
     if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
         return -errno;
     n = read(fd, text, sizeof(text) - 1);

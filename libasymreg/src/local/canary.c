@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether a process still runs the program that it ran: number and start of a process survive
  * exec(), its address space does not. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "local_internal.h"
 
 #include <errno.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a transport whose operations run in the target asks before it touches memory for a peer: see
  * struct asymreg_guard. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "context.h"
 
 /* Whatever differs from what the peer has seen makes it look at the table again. */

@@ -12,7 +12,9 @@
  * Over shared memory UCX does not tell of a worker's end, and the kernel only of the process's. So
  * a new endpoint says hello, with its token, and the target repeats that when it closes.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "ucx.h"
 
 #include <asymreg/bound.h>

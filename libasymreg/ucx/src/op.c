@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations. UCX completes most of them at once; for what goes on there is a struct req, which
  * UCX's callback finds. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "ucx.h"
 
 #include <errno.h>
