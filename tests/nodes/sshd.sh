@@ -131,7 +131,7 @@ nodes=(--hosts alpha,talks)
 run 0 -n 4 "$RAWPMI" pgf
 err_has '^pmirun: talks: Welcome to talks$'
 err_has '^pmirun: talks: You have mail$'
-err_has '^pmirun: the login on talks prints, which does no harm; .*: \[ -t 1 \] || return, at the beginning of ~/.bashrc there$'
+err_has '^pmirun: the login on talks prints: harmless; to silence it, put \[ -t 1 \] || return at the top of ~/.bashrc there$'
 
 # ---- what goes wrong ----
 # wrong HOST MESSAGE: of two hosts this is the one that cannot be reached
@@ -149,7 +149,7 @@ wrong closed "$ended nothing answers there: is closed up? --wait-hosts SECONDS w
 wrong shut "$ended does \"ssh -x shut exec true\" work by hand?"
 err_has '^pmirun: shut: This account is currently not available.$'
 wrong reads "${ended%:}; stopping the job\$"
-err_has '^pmirun: reads: pmirun: agent: stdin does not say what it should: does something that the login runs read it, as in ~/.bashrc?'
+err_has '^pmirun: reads: pmirun: agent: the job on stdin is damaged: see whether a command that the login runs reads stdin (~/.bashrc)'
 mkdir "$dir/here"
 cp "$PMIRUN" "$dir/here/pmirun"
 PMIRUN=$dir/here/pmirun

@@ -194,7 +194,7 @@ try_environment() {
         run 2 "$name" "$dir"
         err_has "$name $dir: Is a directory"
         run 2 "$name" config true
-        err_has 'nothing may follow it, not "true"'
+        err_has 'must be the last option, "true" follows it'
         ;;
     *) return 1 ;;
     esac

@@ -153,7 +153,7 @@ static void test_identity(void **state)
     h_accept(&h, 2, 0, PMIWIRE_RANK_UNKNOWN);
     ask(&h, 2, INIT2, INIT2_OK);
     ask(&h, 2, v2("cmd=fullinit;"),
-        v2("cmd=fullinit-response;rc=-1;errmsg=fullinit does not tell the rank;"));
+        v2("cmd=fullinit-response;rc=-1;errmsg=fullinit without a rank;"));
     assert_int_equal(say(&h, 2, v2r("cmd=fullinit;srcid=1;threaded=FALSE;")), 0);
     assert_non_null(strstr(hear(&h, 2), "rank=1;size=3"));
     /* a rank that was told at accept cannot be changed */
@@ -174,8 +174,7 @@ static void test_identity(void **state)
     h_accept(&h, 0, 0, PMIWIRE_RANK_UNKNOWN);
     h.identify_rc = -1;
     ask(&h, 0, "cmd=initack pmiid=100\n", "cmd=initack rc=-1 msg=client's_id_was_refused\n");
-    assert_string_equal(h.diag,
-                        "client that has not said who it is: initack: client's id was refused");
+    assert_string_equal(h.diag, "unidentified client: initack: client's id was refused");
     h.identify_rc = 0;
     assert_int_equal(say(&h, 0, "cmd=initack pmiid=100\n"), 0);
     assert_non_null(strstr(hear(&h, 0), "cmd=set rank=0\n"));

@@ -132,9 +132,8 @@ static int bind_list(const struct pmirun *pr, const struct job *job, const struc
 static void say_full(struct pmirun *pr, const struct seats *s, uint32_t room)
 {
     if (s->says && !pr->full_said)
-        say(pr,
-            "warning: %u ranks on this host, and room for %u with --bind-to %s: they are not bound",
-            s->n, room, place_level_name(pr->opt.place.bind));
+        say(pr, "warning: ranks are not bound: %u on this host, --bind-to %s has room for %u", s->n,
+            place_level_name(pr->opt.place.bind), room);
     pr->full_said = true;
 }
 

@@ -112,7 +112,8 @@ void early_release(struct pmirun *pr, struct job *job)
     }
     early_free(job);
     if (err) {
-        say(pr, "cannot put what Open MPI's ranks have put: %s", any_strerror(err));
+        say(pr, "cannot store the pairs that Open MPI's ranks put: %s; stopping the job",
+            any_strerror(err));
         job_stop(pr, STATUS_RESOURCES);
     }
 }

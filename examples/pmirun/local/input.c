@@ -102,7 +102,7 @@ static bool read_piece(struct pmirun *pr)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n < 0 && errno != EIO) /* a terminal that has hung up */
-        say(pr, "cannot read standard input: %s; it ends here", strerror(errno));
+        say(pr, "cannot read standard input: %s; ranks see its end", strerror(errno));
     in->len = n > 0 ? (size_t)n : 0;
     if (n > 0 && push(pr) > 0)
         return true;
@@ -199,7 +199,7 @@ bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd)
     if (has_pipe)
         fcntl(p[1], F_SETFL, O_NONBLOCK);
     else
-        say(pr, "rank %u gets no standard input: %s", r->number, strerror(errno));
+        say(pr, "cannot pass standard input to rank %u: %s", r->number, strerror(errno));
     /* Without a pipe too: the others' input begins when all feeds have joined. */
     in->feeds[in->n_joined++].src = (struct source){on_room, has_pipe ? p[1] : -1};
     *child_fd = p[0];

@@ -28,11 +28,11 @@ void loop_init(struct pmirun *pr)
     pr->scratch = xrealloc(NULL, SCRATCH_BYTES);
     pr->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (pr->epoll < 0)
-        die(STATUS_RESOURCES, "epoll_create1: %s", strerror(errno));
+        die(STATUS_RESOURCES, "cannot start: epoll_create1(): %s", strerror(errno));
     output_init(pr);
     err = signals_init(pr);
     if (err)
-        die(STATUS_RESOURCES, "signalfd: %s", strerror(-err));
+        die(STATUS_RESOURCES, "cannot start: signalfd(): %s", strerror(-err));
 }
 
 int loop_add(struct pmirun *pr, struct source *src, uint32_t events)

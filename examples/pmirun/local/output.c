@@ -307,7 +307,7 @@ static bool begin_stream(struct pmirun *pr, struct stream *st, const char *patte
     name = file_name(pr, pattern, st->rank);
     sk = file_open(pr, name);
     if (!sk) {
-        say(pr, "cannot open %s for what %s prints: %s; stopping the job", name,
+        say(pr, "cannot open %s for the output of %s: %s; stopping the job", name,
             rank_name(pr, st->rank, text), strerror(errno));
         free(name);
         return false;
@@ -465,7 +465,7 @@ static void on_output(struct pmirun *pr, struct source *src, uint32_t events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n < 0) { /* what is lost is not passed over */
-        say(pr, "cannot read what rank %u prints: %s", st->rank->number, strerror(errno));
+        say(pr, "cannot read the output of rank %u: %s", st->rank->number, strerror(errno));
         job_set_status(pr, STATUS_OUTPUT);
     }
     if (n <= 0) {

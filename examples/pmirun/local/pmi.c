@@ -46,7 +46,7 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
     if (c && !c->rank && !port_may_complain(pr))
         return;
     if (c && c->n_diags++ == MAX_DIAGS)
-        say(pr, "rank %d: further complaints are not shown", (int)who->rank);
+        say(pr, "rank %d: its further PMI errors are not shown", (int)who->rank);
     else
         say(pr, "%s", text);
 }

@@ -99,8 +99,9 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
     (void)conn;
     if (!r || r->token_used || r->state != RANK_RUNNING) {
         if (!c->is_ours && ++pr->port.n_bad_ids == MAX_BAD_IDS && pr->port.listener.fd >= 0) {
-            say(pr, "too many connections with a wrong PMI_ID, and the kernel does not tell whose "
-                    "they are: the port is closed");
+            say(pr,
+                "closing the PMI port: too many connections with a wrong PMI_ID, and the kernel "
+                "does not say whose they are");
             loop_close(pr, &pr->port.listener);
         }
         return PMIWIRE_ENOENT;
@@ -121,13 +122,11 @@ bool port_may_complain(struct pmirun *pr)
     if (n <= MAX_COMPLAINTS)
         return true;
     if (n == MAX_COMPLAINTS + 1)
-        say(pr,
-            "further complaints about clients that have not said who they are are only counted");
+        say(pr, "further errors of unidentified clients are only counted");
     while (shown < n)
         shown *= 10;
     if (shown == n)
-        say(pr, "%llu complaints about clients that have not said who they are",
-            (unsigned long long)n);
+        say(pr, "%llu errors of unidentified clients", (unsigned long long)n);
     return false;
 }
 

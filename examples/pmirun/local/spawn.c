@@ -185,7 +185,7 @@ static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct ap
     for (uint32_t i = 0; i < n_apps; i++) {
         if (!pr->head->place(pr, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
-            say(pr, "spawn by %s: %s: no such nodes in this job: %s", rank_name(pr, by, name),
+            say(pr, "spawn by %s: %s: this job has no such nodes: %s", rank_name(pr, by, name),
                 apps[i].argv[0], apps[i].hosts);
         }
         next += apps[i].n_procs;
@@ -214,7 +214,7 @@ static int check_number(struct pmirun *pr, const struct rank *by, uint64_t n)
     if (now + n <= pr->opt.max_spawned)
         return 0;
     say(pr,
-        "spawn by %s: %llu processes beside %llu that were spawned are more than %u "
+        "spawn by %s: cannot start %llu processes beside %llu spawned ones: the limit is %u "
         "(--max-procs)",
         rank_name(pr, by, name), (unsigned long long)n, (unsigned long long)now,
         pr->opt.max_spawned);
@@ -237,7 +237,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     if (pr->stopping || n_procs == 0)
         return -EINVAL;
     if (pr->opt.launch == LAUNCH_STEP) {
-        say(pr, "spawn by %s: a step of Slurm starts no more processes; use pmirun --launch srun",
+        say(pr, "spawn by %s: not possible in a step of Slurm; use pmirun --launch srun",
             rank_name(pr, by, name));
         return -ENOTSUP;
     }

@@ -88,7 +88,7 @@ void table_create(struct pmirun *pr, struct job *job)
     if (rc == 0)
         rc = advertise(pr, job, t);
     if (rc != 0) {
-        say(pr, "no shared memory for the key-value space, ranks ask instead: %s", table_why(rc));
+        say(pr, "cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
         if (t)
             table_free(t);
         return;
@@ -117,7 +117,7 @@ static void end(struct pmirun *pr, struct job *job, int rc)
     if (pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) !=
         0)
         job_stop(pr, STATUS_RESOURCES); /* they would go on reading what may be out of date */
-    say(pr, "the key-value space of job %u outgrows its shared memory, ranks ask from now on: %s",
+    say(pr, "cannot grow the shared table of job %u: %s; ranks get pairs by socket from now on",
         job->number, table_why(rc));
 }
 

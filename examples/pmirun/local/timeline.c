@@ -64,7 +64,7 @@ static bool is_too_many(struct pmirun *pr, enum timeline_what what)
     if (tl->n_lost++ == 0)
         tl->cut_ns = clock_ns() - pr->start_ns;
     if (!pr->agent && !tl->reported[coll])
-        say(pr, "--timeline: %u events are recorded: %s from now on are not", max,
+        say(pr, "--timeline: %u events recorded, the limit: later %s are left out", max,
             coll ? "collectives" : "events");
     tl->reported[coll] = true;
     return true;

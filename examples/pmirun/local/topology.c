@@ -324,7 +324,7 @@ const char *topology_file(struct pmirun *pr)
                                      .table = place_binds(&pr->opt.place) && !pr->opt.topology});
     }
     if (why) {
-        trace(pr, "each rank looks for the node's topology itself: %s", why);
+        trace(pr, "each rank detects the node's topology itself: %s", why);
         free(t->file);
         t->file = NULL;
     } else {
@@ -356,7 +356,7 @@ void topology_vars(struct pmirun *pr, struct job *job)
     const char *file;
 
     if (user_sets(job)) {
-        trace(pr, "each rank looks for the node's topology itself: a variable HWLOC_* is set");
+        trace(pr, "each rank detects the node's topology itself: a variable HWLOC_* is set");
         return;
     }
     if (job->n_local < 2 && !pr->topology.tried) /* it finds it sooner than we do it for it */

@@ -188,8 +188,8 @@ static void note_list(struct pmirun *pr, const struct app *app, char *interp, st
             note_line(f, line);
         if (!all)
             say(pr,
-                "warning: %s --list %s does not end, or says too much: %s is started without "
-                "regard to its libraries; --mpi says how",
+                "warning: %s --list %s does not end or prints too much: the libraries of %s are "
+                "ignored; choose with --mpi",
                 interp, app->path, app->path);
     } else {
         trace(pr, "%s, which loads %s, cannot be started: %s", interp, app->path, strerror(rc));
@@ -238,8 +238,8 @@ static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
     }
     if (f->n_unasked)
         say(pr,
-            "warning: the %u s to find a job's libraries are over, and programs are started "
-            "without regard to theirs: %u; --mpi says how",
+            "warning: %u s were not enough to find the job's libraries: those of %u programs are "
+            "ignored; choose with --mpi",
             limit_s, f->n_unasked);
 }
 
@@ -460,7 +460,7 @@ void way_report(struct pmirun *pr, const struct job *job)
     trace(pr, "job %u: --mpi %s: %s", job->number, way_name(job), job->way_why);
     if (job->misled && job->number == 0)
         say(pr, "warning: a program is linked with Open MPI, which speaks no PMI by itself: each "
-                "process will start as rank 0 of 1; leave out --mpi pmi");
+                "process starts as rank 0 of 1; remove --mpi pmi");
 }
 
 /* ---- an MPI that a script hides ---- */
@@ -521,8 +521,8 @@ void way_look(struct pmirun *pr)
             found = mapped_below(job->ranks[i].pid, &n);
     if (found)
         say(pr,
-            "warning: %s has loaded %s, but no rank has asked for PMI in %u s: each process may "
-            "run as rank 0 of 1; a script hides what it starts: use --mpi openmpi (Open MPI 4) or "
-            "--mpi pmix",
+            "warning: %s has loaded %s, but no rank has used PMI in %u s: each process may run as "
+            "rank 0 of 1, as a script hides the program from pmirun; use --mpi openmpi (Open MPI "
+            "4) or --mpi pmix",
             rank_name(pr, &job->ranks[i - 1], name), found, LOOK_S);
 }

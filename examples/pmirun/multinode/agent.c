@@ -54,13 +54,13 @@ static void read_boot(char *text, size_t cap)
             continue;
         if (n <= 0)
             die(STATUS_NODE,
-                "agent: stdin says nothing about the job: it is started by pmirun, not by hand");
+                "agent: no job on stdin: pmirun starts agents, they cannot be started by hand");
         len += (size_t)n;
         text[len] = '\0';
         if (strstr(text, "\nend\n"))
             return;
         if (len == cap - 1)
-            die(STATUS_NODE, "agent: what stdin says is too long");
+            die(STATUS_NODE, "agent: the job on stdin is too long");
     }
 }
 
@@ -159,8 +159,9 @@ static void parse_boot(struct pmirun *pr, char *text)
             ok = parse_u32(value, &silence_ms), seen |= 256;
     }
     if (!ok || seen != 511 || a->node >= a->n_nodes)
-        die(STATUS_NODE, "agent: stdin does not say what it should: does something that the login "
-                         "runs read it, as in ~/.bashrc?");
+        die(STATUS_NODE,
+            "agent: the job on stdin is damaged: see whether a command that the login runs "
+            "reads stdin (~/.bashrc)");
     a->head_port = (uint16_t)port;
     pr->opt.node_s = silence_ms / 1e3;
     self->id = a->node;

@@ -156,7 +156,7 @@ static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
 
     sodium_memzero(c->key, sizeof(c->key));
     if (rc != 0)
-        return fail(c, "its public key is not one");
+        return fail(c, "its public key is invalid");
     bind_key(c, rx);
     bind_key(c, tx);
     return 0;
@@ -187,14 +187,15 @@ static int check_hello(struct channel *c, const uint8_t *h)
     if (memcmp(h, "FPNL", 4) != 0)
         return fail(c, "it does not speak our protocol");
     if (h[4] != VERSION || h[5] || h[6] || h[7])
-        return fail(c, "another version of the protocol");
+        return fail(c,
+                    "its version of the protocol is another: install the same pmirun on all nodes");
     if (sodium_memcmp(h + 8, c->self->job, CHANNEL_JOB_BYTES) != 0)
-        return fail(c, "another job's");
+        return fail(c, "it belongs to another job");
     if (get_u32(h + 28) != c->self->id)
         return fail(c, "it wants another node");
     c->peer = get_u32(h + 24);
     if (c->peer == c->self->id || c->peer == CHANNEL_NOBODY)
-        return fail(c, "it has no number that it may have");
+        return fail(c, "its node number is not allowed");
     return 0;
 }
 

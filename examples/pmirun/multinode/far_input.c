@@ -24,7 +24,7 @@ static void read_some(struct pmirun *pr, bool once)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n < 0 && errno != EIO) /* a terminal that has hung up */
-            say(pr, "cannot read standard input: %s; it ends here", strerror(errno));
+            say(pr, "cannot read standard input: %s; ranks see its end", strerror(errno));
         if (!nodes_send_input(pr, pr->input.buf, n > 0 ? (size_t)n : 0) || n <= 0) {
             input_close(pr);
             return;

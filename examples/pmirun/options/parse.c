@@ -268,7 +268,7 @@ static void settle_nodes(const struct parse *p)
     else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
         opt->n_nodes = opt->n_nodes < count_nodes(opt) ? opt->n_nodes : count_nodes(opt);
     if (opt->launch == LAUNCH_HERE && !opt->n_hosts && opt->n_nodes > 1)
-        usage_error(p, "-N %u: how to get there? Give --hosts, or --launch srun or fork",
+        usage_error(p, "-N %u: no hosts are known: give --hosts, or --launch srun or fork",
                     opt->n_nodes);
     if (opt->n_hosts && opt->n_hosts < opt->n_nodes)
         usage_error(p, "%u hosts for %u nodes%s%s", opt->n_hosts, opt->n_nodes,
@@ -310,8 +310,8 @@ void options_parse(struct options *opt, int argc, char **argv)
         parse_group(&p);
     while (p.at < p.argc && ++p.at <= p.argc);
     if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
-        usage_error(&p, "%s %u: there are %u ranks, from 0 on", p.stdin_word, opt->stdin_rank,
-                    opt->n_procs);
+        usage_error(&p, "%s %u: no such rank: there are %u, numbered from 0", p.stdin_word,
+                    opt->stdin_rank, opt->n_procs);
     settle_placing(&p);
     settle_nodes(&p);
     if (opt->universe_size == UNIVERSE_SLOTS)
