@@ -17,7 +17,7 @@
 
 #define BATCH   256
 #define TICK_NS (NS_PER_S / 2)
-/* for output that somebody else holds open after the last process */
+/* for output that another process holds open after the last rank */
 #define LAST_WORDS_NS NS_PER_S
 
 void loop_init(struct pmirun *pr)
@@ -109,7 +109,7 @@ static void close_streams(struct pmirun *pr)
     }
 }
 
-/* All processes have ended: are their leftovers gone and their last words said? */
+/* All processes have ended: are their leftovers gone and their output written? */
 static bool finished(struct pmirun *pr)
 {
     if (pr->n_live || pr->launch || job_is_accused(pr))

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PMI_PORT: ranks connect to a TCP port of the loopback interface and say who they are by PMI_ID.
+ * PMI_PORT: ranks connect to a TCP port of the loopback interface and identify themselves by
+ * PMI_ID.
  *
  * Any user of this machine can connect to the port, so two things are checked: that the peer's
  * socket belongs to our user (or root), and that its id is one that we gave out. An id is a random
- * number of 31 bits, told to its rank through the environment alone, good for one connection.
+ * number of 31 bits, passed to its rank in the environment alone, valid for one connection.
  *
- * A wrong id is refused and its connection closed. From our own user's processes, which could do
- * worse, any number may come: the job continues. Where the kernel does not tell whose a connection
- * is, MAX_BAD_IDS close the port: an id must not be found by trying.
+ * A wrong id is refused and its connection closed. Our own user's processes may try any number of
+ * ids, since they could do worse: the job continues. Where the kernel does not say who owns a
+ * connection, MAX_BAD_IDS wrong ids close the port, so that no id can be found by trying.
  */
 #define _GNU_SOURCE
 #include "port.h"
@@ -171,7 +172,7 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
     return m->idiag_inode ? (int64_t)m->idiag_uid : OWNER_GONE;
 }
 
-/* is_ours: the kernel says so. When it does not tell, the id alone decides. */
+/* is_ours: by the kernel. Where it does not say, the id alone decides. */
 static bool admit(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ours)
 {
     int64_t owner;

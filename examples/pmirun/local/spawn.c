@@ -10,7 +10,7 @@
  * likewise.
  *
  * On several nodes an agent passes the request on to its head, which places the processes and has
- * the agents look for the programs.
+ * the agents find the programs.
  */
 #define _GNU_SOURCE
 #include "spawn.h"
@@ -48,7 +48,7 @@ static bool is_this_node(const char *host)
            strcmp(host, own) == 0 || (strlen(host) == n && strncmp(host, own, n) == 0);
 }
 
-/* One more variable for the program: NAME=value. The last of a name counts. */
+/* Adds a variable for the program: NAME=value. The last of a name counts. */
 static void add_set(struct app *app, char *assignment)
 {
     app->sets = xrealloc(app->sets, (app->n_sets + 2) * sizeof(*app->sets));
@@ -56,8 +56,8 @@ static void add_set(struct app *app, char *assignment)
     app->sets[app->n_sets] = NULL;
 }
 
-/* One info key. NULL, or why it cannot be satisfied. Keys that we do not know are ignored, as MPI
- * demands. */
+/* Applies one info key. NULL, or why it cannot be satisfied. MPI demands that unknown keys are
+ * ignored. */
 static const char *apply_info(const struct pmirun *pr, struct app *app,
                               const struct pmiwire_keyval *kv)
 {
@@ -86,7 +86,7 @@ static const char *apply_info(const struct pmirun *pr, struct app *app,
     return ok ? NULL : "processes can be started on this node only";
 }
 
-/* Which of our variables: the same as its spawner. */
+/* The program gets the same of our variables as its spawner. */
 static void copy_env(struct env *env, const struct env *from)
 {
     env->what = from->what;
@@ -205,7 +205,7 @@ static uint64_t n_spawned(const struct pmirun *pr)
     return n;
 }
 
-/* May there be n more? 0 or -EDQUOT. */
+/* Checks --max-procs for n more. 0 or -EDQUOT. */
 static int check_number(struct pmirun *pr, const struct rank *by, uint64_t n)
 {
     char name[RANK_NAME_BYTES];

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which way a job's ranks go. With --mpi auto that follows from the libraries of its programs,
- * without running them. Most programs show it by themselves (needs.c): they name MPICH, or nothing
- * but what belongs to a compiler, and are started at once. For others the program that would load
- * them is asked which libraries that takes in all (`ld.so --list`).
+ * Chooses how a job's ranks find each other. --mpi auto decides by the libraries of its programs,
+ * without running them. For most the ELF file suffices (needs.c): it names MPICH, or only libraries
+ * of a compiler. For the others pmirun asks the loader for the whole list (`ld.so --list`).
  */
 #define _GNU_SOURCE
 #include "way.h"
@@ -28,8 +27,8 @@
 #include <unistd.h>
 
 #define LIST_BYTES (256u << 10) /* of a list of libraries, at most */
-/* For the lists of all programs of a job. Meanwhile no rank is served, and an agent does not answer
- * its head: they stay well below --node-timeout's 25 s. */
+/* For the lists of all programs of a job. Meanwhile pmirun serves no rank and an agent does not
+ * answer its head, so both limits are well below --node-timeout's 25 s. */
 #define LIST_S         10u /* the first job */
 #define LIST_SPAWNED_S 1u  /* a spawned one: ranks of others run */
 #define LOOK_S         3u  /* without a word from any rank, until we look */
@@ -146,7 +145,7 @@ static int start_list(const struct app *app, char *interp, pid_t *pid, int *out)
     return rc;
 }
 
-/* All that comes, with a NUL. False: it took too long, or is too much. */
+/* Reads to the end, and adds a NUL. False: it took too long, or is too much. */
 static bool read_list(int fd, char *text, size_t cap, uint64_t end)
 {
     size_t len = 0;
@@ -169,7 +168,7 @@ static bool read_list(int fd, char *text, size_t cap, uint64_t end)
     }
 }
 
-/* What the program needs in all. */
+/* All libraries of the program. */
 static void note_list(struct pmirun *pr, const struct app *app, char *interp, struct found *f)
 {
     char *text = xrealloc(NULL, LIST_BYTES), *save = NULL;
@@ -223,8 +222,8 @@ static void note_program(struct pmirun *pr, const struct app *app, struct found 
         snprintf(f->openmpi_path, sizeof(f->openmpi_path), "%s", own.openmpi_path);
 }
 
-/* Of all programs of the job. In an agent also of those that have no rank here, if they are: nodes
- * are to find the same. */
+/* The libraries of all programs of the job. An agent looks at programs without a rank here too,
+ * where they exist: all nodes should find the same. */
 static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
 {
     const uint32_t limit_s = job->spawned ? LIST_SPAWNED_S : LIST_S;
