@@ -50,7 +50,7 @@ bool host_is_own(const char *name)
 
 /* ---- the list ---- */
 
-/* Each of the following returns NULL, or what is wrong, to be freed. */
+/* Each of the following returns NULL, or an error text to be freed. */
 
 static char *add_host(struct allocation *a, const char *name, uint32_t slots)
 {
@@ -330,7 +330,7 @@ static char *find_file(struct allocation *a, const char *path, bool with_slots)
 
 /* ---- all of them ---- */
 
-/* One of several tasks of a Slurm step is not whom the allocation's nodes wait for. */
+/* Is pmirun one of several tasks of a Slurm step? Then the allocation is not for it. */
 static bool is_one_task_of_many(void)
 {
     const char *tasks = set("SLURM_STEP_NUM_TASKS");

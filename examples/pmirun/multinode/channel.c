@@ -130,7 +130,7 @@ void channel_fini(struct channel *c)
     sodium_memzero(c, sizeof(*c));
 }
 
-/* The key of one direction's frames: of the key exchange, all that was said, and the secret. */
+/* The key of one direction's frames: from the key exchange, the whole handshake and the secret. */
 static void bind_key(const struct channel *c, uint8_t key[crypto_kx_SESSIONKEYBYTES])
 {
     static const char label[] = "fencepost frames";
@@ -145,7 +145,7 @@ static void bind_key(const struct channel *c, uint8_t key[crypto_kx_SESSIONKEYBY
     sodium_memzero(&hash, sizeof(hash));
 }
 
-/* Both directions' keys, of both public keys and our private one, which is then forgotten. */
+/* Both directions' keys, from both public keys and our private one, which is then erased. */
 static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
                      uint8_t tx[crypto_kx_SESSIONKEYBYTES])
 {
@@ -252,7 +252,7 @@ static int on_proof(struct channel *c)
 
 static int flush_unsent(struct channel *c);
 
-/* Takes what belongs to the handshake; how much it was, or an error. */
+/* Takes the bytes of the handshake; returns how many, or an error. */
 static ssize_t shake(struct channel *c, const uint8_t *p, size_t n, const struct channel_ops *ops,
                      void *ctx)
 {
@@ -323,7 +323,7 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
         return -EMSGSIZE;
     if (c->state == CHANNEL_FAILED)
         return -EPIPE;
-    /* All that it needs first: what is queued is never lost for want of memory. */
+    /* Allocates everything first: a queued frame is never lost for lack of memory. */
     if (reserve(&c->unsent, sizeof(head) + len) != 0 ||
         (c->state == CHANNEL_OPEN && reserve(&c->out, CHANNEL_FRAME_BYTES + len) != 0))
         return -ENOMEM;
@@ -334,7 +334,7 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
     return c->state == CHANNEL_OPEN ? flush_unsent(c) : 0;
 }
 
-/* A whole frame at p. 0, or the channel FAILED. */
+/* Handles the whole frame at p. 0, or the channel FAILED. */
 static int take_frame(struct channel *c, const uint8_t *p, size_t len,
                       const struct channel_ops *ops, void *ctx)
 {

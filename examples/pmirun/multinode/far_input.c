@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Standard input on its way to ranks on other nodes than the head. The head reads, up to
- * INPUT_WINDOW_BYTES ahead of what has been written into their pipes there, which the agents do
- * (local/input.c). Of several agents the slowest one counts.
+ * Carries standard input to ranks on nodes other than the head. The agents write it to the ranks'
+ * pipes (local/input.c). The head reads up to INPUT_WINDOW_BYTES ahead of the slowest agent.
  */
 #define _GNU_SOURCE
 #include "nodes.h"
@@ -14,7 +13,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* Reads and sends while there is room; a file is always ready, and epoll does not take it. */
+/* Reads and sends while there is room. A file is always ready, and epoll does not take it. */
 static void read_some(struct pmirun *pr, bool once)
 {
     while (pr->input.src.fd >= 0 && pr->input.room > 0) {

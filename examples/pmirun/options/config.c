@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files that options name, and --configfile: a file in the place of the command line's rest. Each
- * of its lines is a group: options, program, arguments. Words are split at blanks; '...' and "..."
- * keep blanks, \ keeps the next character, at the end of a line it continues the line; what follows
- * a # that begins a word is a comment.
+ * Files that options name, and --configfile: a file that replaces the rest of the command line.
+ * Each of its lines is a group: options, program, arguments. Words are split at blanks; '...' and
+ * "..." keep blanks, \ keeps the next character, at the end of a line it continues the line; what
+ * follows a # that begins a word is a comment.
  */
 #define _GNU_SOURCE
 #include "config.h"

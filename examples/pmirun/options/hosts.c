@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names of hosts: lists, as --hosts takes them and allocations have them, and files. They are
- * parsed here, by no shell, and each is checked before it becomes an argument of ssh or srun.
+ * parsed without a shell, and each is checked before it becomes an argument of ssh or srun.
  *
  *     list:  a,b:2,n[01-04,12],user@c,[::1]:2      behind the colon: slots, processes that it takes
  *     file:  a line a host: `a`, `a:2`, `a slots=2`; what follows # is a comment

@@ -179,7 +179,7 @@ static void parse_environment(struct parse *p)
 
 /* ---- groups ---- */
 
-/* What holds for all groups holds for this one where it does not say otherwise. */
+/* A group takes over the settings for all groups that it does not override. */
 static void settle_group(const struct options *opt, struct app *app)
 {
     const char *path = getenv("PATH");
@@ -220,7 +220,7 @@ static void parse_group(struct parse *p)
         usage_error(p, "more than %u processes", MAX_PROCS);
 }
 
-/* As many as the ranks reach when each takes as many as it has slots for, or all. */
+/* The number of nodes that the ranks fill, when each takes as many as it has slots, or all. */
 static uint32_t count_nodes(struct options *opt)
 {
     uint64_t room = 0;
@@ -256,7 +256,7 @@ static void settle_slots(const struct parse *p)
         opt->slots[i] = opt->per_host ? opt->per_host : opt->slots[i] ? opt->slots[i] : 1;
 }
 
-/* How many nodes, and how to get there. */
+/* Settles the number of nodes and the way there. */
 static void settle_nodes(const struct parse *p)
 {
     struct options *opt = p->opt;

@@ -343,7 +343,7 @@ static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_loca
 
 #define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */
 
-/* libpmix needs a descriptor for each client; without one a client would wait for ever. */
+/* libpmix needs a descriptor for each client; without one a client would hang. */
 static int check_descriptors(struct pmirun *pr, const struct job *job, char **why)
 {
     uint64_t need, have;
