@@ -66,21 +66,27 @@ def octets(n):
 
 
 def scaled(unit, values):
-    """The largest unit in which the smallest value is at least 0.01, and what to divide by."""
+    """The largest unit in which the values' geometric middle is at least 1, and what to divide by."""
     unit = {"bytes": "B"}.get(unit, unit)
     for scale in (TIMES, SIZES):
         base = dict(scale).get(unit)
         if base:
-            least = min((abs(v) for v in values if v), default=1)
-            unit, size = next((entry for entry in reversed(scale) if least * base / entry[1] >= 0.01), scale[0])
+            sizes = [abs(v) for v in values if v] or [1]
+            middle = math.sqrt(min(sizes)) * math.sqrt(max(sizes)) * base
+            unit, size = next((entry for entry in reversed(scale) if middle >= entry[1]), scale[0])
             return unit.replace("us", "µs"), size / base
     return unit, 1
 
 
 def said(value, unit):
     """A value in the unit that suits it alone."""
-    best, scale = scaled(unit, (value / 100,))
+    best, scale = scaled(unit, (value,))
     return f"{number(value / scale)} {best}"
+
+
+def room_of(words, size=13):
+    """The room that words may take in the widest of the usual fonts."""
+    return 1.15 * width_of(words, size)
 
 
 class Series:
@@ -181,7 +187,7 @@ class Chart:
     @staticmethod
     def text(x, y, words, anchor="start", color="ink", room=None, small=False):
         size = 12 if small else 13
-        while room and len(words) > 4 and width_of(words, size) > room:
+        while room and len(words) > 4 and room_of(words, size) > room:
             words = words.rstrip("…")[:-1] + "…"
         return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" style="fill:var(--{color})">'
                 f"{escape(words)}</text>")
@@ -206,7 +212,7 @@ class Chart:
 
     def lines(self):
         ends = [f"{s.label}: {number(s.points[max(s.points)])}" for s in self.series]
-        room = min(max(width_of(e, 13) for e in ends), 270) + 14
+        room = min(max(room_of(e) for e in ends), 280) + 14
         self.height = max(320, 60 + 18 * len(ends))
         x0, y0, x1, y1 = 62, 30, WIDTH - room, self.height - 44
         values = [v for s in self.series for v in s.points.values()]
@@ -235,7 +241,7 @@ class Chart:
             out.append(f'<path fill="none" stroke-width="{3 if s.color == "blue" and not s.dash else 2}" {s.stroke()} '
                        f'd="M{"L".join(f"{x:.1f} {y:.1f}" for x, y in path)}"/>')
             out += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" style="fill:var(--{s.color})"/>' for x, y in path]
-            out.append(self.text(x1 + 10, y + 4 - over, words, color=s.color, room=room - 12))
+            out.append(self.text(x1 + 10, y + 4 - over, words, color=s.color, room=room - 13))
         return out
 
     @staticmethod
@@ -250,8 +256,8 @@ class Chart:
             mine = [(s.label, s.points[case, n], s) for s in self.series if (case, n) in s.points]
             head = words or (self.size(n) if self.spec.get("x") else "")
             rows += ([(head, None, None)] if head else []) + mine
-        x0 = min(max(width_of(label, 13) for label, value, s in rows if s), 230) + 14
-        x1 = WIDTH - 76
+        x0 = min(max(room_of(label) for label, value, s in rows if s), 240) + 14
+        x1 = WIDTH - 16 - max(room_of(number(value)) for _, value, s in rows if s)
         top = max(value for _, value, s in rows if s) or 1
         low = min(0, min(value for _, value, s in rows if s))
         out, y = [self.text(4, 14, self.unit, color="soft", small=True)], 22

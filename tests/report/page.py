@@ -169,8 +169,8 @@ header { position: relative; padding-right: 6rem; } #form { position: absolute; 
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); gap: .7rem; margin: 1rem 0; }
 .tile { display: flex; flex-direction: column; gap: .1rem; padding: .7rem .9rem; border: 1px solid var(--rule); border-radius: 8px; color: var(--ink); text-decoration: none; }
 .tile:hover { border-color: var(--blue); } .tile b { font-size: 1.5rem; line-height: 1.2; color: var(--blue); } .tile span { font-weight: 600; } .tile small { line-height: 1.35; }
-.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 34rem), 1fr)); gap: 1rem; align-items: start; }
-figure { margin: 0; border: 1px solid var(--rule); border-radius: 8px; padding: .8rem 1rem; overflow-x: auto; } figcaption { font-size: .88rem; margin-top: .4rem; } figcaption b { color: var(--blue); }
+.figures { columns: 34rem; column-gap: 1rem; }
+figure { margin: 0 0 1rem; break-inside: avoid; border: 1px solid var(--rule); border-radius: 8px; padding: .8rem 1rem; overflow-x: auto; } figcaption { font-size: .88rem; margin-top: .4rem; } figcaption b { color: var(--blue); }
 svg { display: block; width: 100%; min-width: 30rem; height: auto; font-family: 'Liberation Sans', Arial, Helvetica, sans-serif; }
 .legend { list-style: none; padding: 0; margin: .4rem 0; display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: .3rem 1.5rem; }
 .legend li { display: flex; gap: .6rem; font-size: .92rem; } .swatch { flex: none; width: 1.6rem; height: .35rem; border-radius: 2px; margin-top: .6rem; }
@@ -183,7 +183,7 @@ tbody th, thead th:first-child { text-align: left; font-weight: 500; } thead th 
 .none, .skipped { color: var(--soft); font-weight: 400; } .quick { border: 1px solid var(--orange); border-radius: 6px; color: var(--orange); padding: .4rem .8rem; }
 @media (max-width: 40rem) { tbody th { white-space: normal; min-width: 8rem; } th, td { padding: .18rem .35rem; } }
 @media print { body { max-width: none; font-size: 10pt; padding: 0; } #form { display: none; } section { break-before: page; } figure, tr, .tile { break-inside: avoid; }
-    .wide { overflow: visible; } table { font-size: 7.5pt; } th, td { white-space: normal; padding: .1rem .3rem; } .figures { grid-template-columns: 1fr 1fr; } svg { min-width: 0; } }
+    .wide { overflow: visible; } table { font-size: 7.5pt; } th, td { white-space: normal; padding: .1rem .3rem; } .figures { columns: 2; } svg { min-width: 0; } }
 """
 # The button turns to the other form than the one that is seen; ?form=dark in the address does so from the start.
 SCRIPT = """

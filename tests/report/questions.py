@@ -10,7 +10,7 @@ TABLES = {"ours": "libshmht", "SHMEM-2/XXH3": "the paper's table", "SHMEM-1/XXH3
           "std::unordered_map": "std::unordered_map", "uthash": "uthash", "LMDB": "LMDB"}
 RANKS = {"ours": "librankmap", "ours, model known": "librankmap, model known", "VC-VCRT": "VC-VCRT", "switch": "the paper's switch", "MPICH main": "MPICH main",
          "UCC": "UCC", "Open MPI sparse": "Open MPI, sparse"}
-SHAPES = {"stride": "stride", "blockstride": "stride of blocks", "lut": "irregular, in rank order", "lut, random order": "irregular, random order"}
+SHAPES = {"stride": "stride", "blockstride": "stride of blocks", "lut": "irregular"}
 REGIONS = {"ours": "libasymreg", "ours (batches)": "libasymreg, in batches", "pgtable": "UCX pgtable", "absl::btree_map": "absl::btree_map", "std::map": "std::map",
            "binary search, branch-free": "binary search, branch-free"}
 COMMITS = {"ours-journal": "libstorwin, journal", "ours-slots": "libstorwin, slots", "LMDB": "LMDB", "msync": "msync(), not atomic",
