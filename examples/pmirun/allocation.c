@@ -134,7 +134,7 @@ static char *expand_ranges(struct allocation *a, char *name, size_t len, const c
             return xprintf("'%c' in a range", *p);
         if (high < low || high > MAX_ORDINAL || high - low >= MAX_HOSTS ||
             width > (int)HOST_NAME_BYTES)
-            return xprintf("the range %.*s is none, or too long", (int)(p - first), first);
+            return xprintf("the range %.*s is invalid or too long", (int)(p - first), first);
         for (uint64_t v = low; v <= high; v++) {
             const int n = snprintf(name + len, HOST_NAME_BYTES + 1 - len, "%0*llu", width,
                                    (unsigned long long)v);

@@ -97,7 +97,7 @@ test_status() {
     err_has "the directory's name is empty"
     nodes=()
     run 2 --launch ssh -n 4 true
-    err_has 'to which hosts'
+    err_has 'no hosts are known'
     # What ssh says ends with CR LF.
     printf '#!/bin/sh\nprintf "no route to %%s\\r\\n" "$2"\nexit 255\n' > "$dir/noroute"
     chmod +x "$dir/noroute"
@@ -524,7 +524,7 @@ END
     touch "$dir/go"
     end 0
     for who in pmirun: "pmirun on .*:"; do
-        err_has "^$who a connection from .* is refused: it does not speak our protocol"
+        err_has "^$who a connection from .* is refused: it does not speak pmirun's protocol"
         err_has "^$who a connection from .* is refused: it left without having said who it is"
         err_has "^$who a connection from .* is refused: it does not know the job's secret"
         err_has "^$who a connection from .* is refused: it belongs to another job"

@@ -87,7 +87,7 @@ group_ends() {
 # A pmirun whose jobs lack a key that clients need says so, at once.
 group_broken() {
     run 250 2 keys
-    err_has '^pmirun: PMIx clients would wait in vain: .*lacks the key .*Open MPI'
+    err_has '^pmirun: PMIx clients would hang: .*lacks the key .*Open MPI'
 }
 
 "group_$group"

@@ -296,6 +296,6 @@ int bind_job(struct pmirun *pr, struct job *job, char **why)
     if (*why && !status)
         status = STATUS_RESOURCES;
     if (status && !*why)
-        *why = xprintf("out of memory for where ranks are bound");
+        *why = xprintf("out of memory for the bindings of ranks");
     return status;
 }

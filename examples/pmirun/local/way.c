@@ -354,7 +354,7 @@ static int put_places(struct pmirun *pr, struct job *job, char **why)
 
     if (err == 0)
         return 0;
-    *why = xprintf("cannot put where ranks are bound: %s", any_strerror(err));
+    *why = xprintf("cannot store the bindings of ranks: %s", any_strerror(err));
     return STATUS_RESOURCES;
 }
 

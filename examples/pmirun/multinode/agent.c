@@ -687,7 +687,7 @@ void agent_begin_exchange(struct pmirun *pr, struct job *job)
             a->early_tail = p;
         a->early_bytes -= e->n;
         if (!exchange_frame(pr, job, e->from, e->bytes, e->n))
-            agent_lost(pr, e->from, "what it says makes no sense");
+            agent_lost(pr, e->from, "its message is invalid");
         free(e);
     }
 }

@@ -185,7 +185,7 @@ static int verify(struct channel *c, const uint8_t *key, const uint8_t proof[CHA
 static int check_hello(struct channel *c, const uint8_t *h)
 {
     if (memcmp(h, "FPNL", 4) != 0)
-        return fail(c, "it does not speak our protocol");
+        return fail(c, "it does not speak pmirun's protocol");
     if (h[4] != VERSION || h[5] || h[6] || h[7])
         return fail(c,
                     "its version of the protocol is another: install the same pmirun on all nodes");
@@ -229,7 +229,7 @@ static int on_answer(struct channel *c)
     int rc;
 
     if (memcmp(a, "FPNA", 4) != 0 || a[4] != VERSION || a[5] || a[6] || a[7])
-        return fail(c, "it does not speak our protocol");
+        return fail(c, "it does not speak pmirun's protocol");
     rc = make_keys(c, rx, tx);
     if (rc == 0)
         rc = verify(c, rx, a + PROOF_AT);
@@ -356,7 +356,7 @@ static int take_frame(struct channel *c, const uint8_t *p, size_t len,
                                                    p, CHANNEL_HEAD_BYTES) != 0)
         return fail(c, "a frame was altered on its way");
     c->in_seq++;
-    rc = ops->frame(ctx, c, c->unsealed.p, len) ? 0 : fail(c, "what it says makes no sense");
+    rc = ops->frame(ctx, c, c->unsealed.p, len) ? 0 : fail(c, "its message is invalid");
     consume(&c->unsealed, 0);
     return rc;
 }

@@ -115,7 +115,7 @@ static void deliver(struct ucx *u, uint32_t from, const void *p, size_t n)
     u->peers[from].in_seq++;
     u->turn_bytes += n;
     if (!agent_heard(u->pr, from, p, n))
-        agent_lost(u->pr, from, "what it says makes no sense");
+        agent_lost(u->pr, from, "its message is invalid");
 }
 
 /* Opens a sealed message. NULL: it is refused. */

@@ -330,7 +330,7 @@ static void drop_oldest_stranger(struct pmirun *pr)
             (!oldest || nc->deadline_ns <= oldest->deadline_ns))
             oldest = nc;
     if (oldest)
-        broken(pr, oldest, "too many at once that have not said who they are");
+        broken(pr, oldest, "too many unauthenticated connections");
 }
 
 static void on_connection(struct pmirun *pr, struct source *src, uint32_t events)

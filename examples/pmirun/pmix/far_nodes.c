@@ -689,7 +689,7 @@ void far_known(struct pmirun *pr, uint32_t number)
         struct early *next = e->next;
 
         if (!on_message(pr, e->from, e->p, e->n) && e->from < n_nodes(pr))
-            pr->agent->lost(pr, e->from, "what it says about PMIx makes no sense");
+            pr->agent->lost(pr, e->from, "its message about PMIx is invalid");
         free(e);
         e = next;
     }

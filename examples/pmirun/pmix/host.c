@@ -321,11 +321,11 @@ static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_loca
         *why = xprintf("cannot describe the job to PMIx: %s",
                        err == -EINVAL ? "libpmix cannot write its maps" : strerror(-err));
     } else if (key && rank == UINT32_MAX) {
-        *why = xprintf("PMIx clients would wait in vain: the job's description lacks the key %s, "
+        *why = xprintf("PMIx clients would hang: the job's description lacks the key %s, "
                        "which %s ask for; this pmirun is broken",
                        key, who);
     } else if (key) {
-        *why = xprintf("PMIx clients would wait in vain: the description of rank %u lacks the key "
+        *why = xprintf("PMIx clients would hang: the description of rank %u lacks the key "
                        "%s, which %s ask for; this pmirun is broken",
                        rank, key, who);
     } else {
