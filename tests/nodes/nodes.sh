@@ -530,7 +530,7 @@ END
         err_has "^$who a connection from .* is refused: it belongs to another job"
         err_has "^$who a connection from .* is refused: it has not said in time who it is"
     done
-    err_has "is refused: too many at once"
+    err_has "is refused: too many unauthenticated"
     err_has "further connections are refused silently"
     grep -q "secret .*[0-9a-f]\{64\}" "$dir/err" && fail "the secret was printed"
     # Somebody between an agent and the head.

@@ -223,7 +223,7 @@ try_hosts() {
         run 2 "$name" a:600000,b,a:600000 -n 1 true
         err_has 'host a is named more than once, and has more than 1000000 slots'
         run 2 "$name" '' -n 1 true
-        err_has "$name wants names"
+        err_has "$name wants host names"
         ;;
     --hostfile)
         if several; then

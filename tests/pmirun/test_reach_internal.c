@@ -168,7 +168,7 @@ static void test_slurm(void **state)
                 "SLURM_JOB_NODELIST=n[0-65536]: the range 0-65536 is invalid or too long");
     check_slurm("n[99999999999999999999]", NULL,
                 "SLURM_JOB_NODELIST=n[99999999999999999999]: the range 99999999999999999999 is "
-                "none, or too long");
+                "invalid or too long");
     check_slurm("a[0-299][0-299]", NULL,
                 "SLURM_JOB_NODELIST=a[0-299][0-299]: more than 65536 hosts");
     check_slurm("a,,b", NULL, "SLURM_JOB_NODELIST=a,,b: \"\" is no host's name");

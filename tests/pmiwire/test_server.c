@@ -122,7 +122,7 @@ static void test_versions(void **state)
     h_start(&h, 1);
     ask(&h, 0, "cmd=init pmi_version=3 pmi_subversion=0\n",
         "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 "
-        "msg=PMI_version_not_spoken_here,_only_1_and_2\n");
+        "msg=unsupported_PMI_version:_not_1_or_2\n");
     assert_int_equal(h.diag_code, PMIWIRE_EVERSION);
     ask(&h, 0, INIT1, INIT1_OK); /* it may think again */
     h_stop(&h);
@@ -892,7 +892,7 @@ static void test_spawn_v1_refused(void **state)
     h.ops.spawn = NULL;
     h_start(&h, 1);
     init1(&h, 0);
-    ask(&h, 0, BLOCK(OK_BLOCK), "cmd=spawn_result rc=-1 msg=spawn_is_not_served_here\n");
+    ask(&h, 0, BLOCK(OK_BLOCK), "cmd=spawn_result rc=-1 msg=this_server_does_not_spawn\n");
     h_stop(&h);
 }
 

@@ -74,7 +74,7 @@ static void do_init(const struct pmiwire__req *q)
         return;
     }
     if ((major != 1 && major != 2) || minor < 0) {
-        pmiwire__refuse(c, q->cmd, PMIWIRE_EVERSION, "unsupported PMI version: only 1 and 2 are");
+        pmiwire__refuse(c, q->cmd, PMIWIRE_EVERSION, "unsupported PMI version: not 1 or 2");
         return;
     }
     if (major == 1 && !c->job) {
