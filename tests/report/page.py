@@ -228,23 +228,25 @@ def page(run, goals_path, missing):
     return "".join(out) + "</body></html>\n"
 
 
-def main():
-    if len(sys.argv) != 3:
+def main(arguments):
+    if len(arguments) != 2:
         print("usage: page.py FOLDER GOALS", file=sys.stderr)
         return 2
-    run = Run(sys.argv[1])
+    folder, goals_path = arguments
+    run = Run(folder)
     if not run.all:
-        print(f"page.py: no figures in {sys.argv[1]}/data: run `make`, or name another folder", file=sys.stderr)
+        print(f"page.py: no figures in {folder}/data: run `make`, or name another folder", file=sys.stderr)
         return 1
     missing = []
-    text = page(run, sys.argv[2], missing)
-    new = os.path.join(sys.argv[1], "index.html.new")
+    text = page(run, goals_path, missing)
+    new = os.path.join(folder, "index.html.new")
     with open(new, "w", encoding="utf-8") as file:
         file.write(text)
-    os.rename(new, os.path.join(sys.argv[1], "index.html"))
+    os.rename(new, os.path.join(folder, "index.html"))
     for words in missing:
         print("no figures for", words)
     return 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """test_page.py: makes pages of small runs and reads them: sections, tiles, goals, colours, charts inside their frame, hostile names, states."""
+import contextlib
 import html.parser
+import io
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import xml.dom.minidom
 
 sys.dont_write_bytecode = True
 import chart  # noqa: E402
+import page as report  # noqa: E402
 from questions import QUESTIONS  # noqa: E402
 
-here = os.path.dirname(os.path.abspath(__file__))
 VOID = ("meta", "br")
 
 
@@ -53,12 +54,12 @@ def make(files, status=0, machine="processor\tA & B\ncores\t2 of 2\nrun\tfull si
                 file.write(text)
         with open(folder + "/goals", "w", encoding="utf-8") as file:
             file.write("# none\nshmht_get|hit|1000000|ns_per_get|ours|LMDB|<= 0.5\nshmht_get|hit|1000|ns_per_get|ours||<= 3\nother|x|1|y|ours||>= 1\n")
-        done = subprocess.run([sys.executable, here + "/page.py", folder, folder + "/goals"], capture_output=True, text=True, timeout=60)
-        assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+        with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(io.StringIO()) as error:
+            assert report.main([folder, folder + "/goals"]) == status, (said.getvalue(), error.getvalue())
         if status:
-            return done.stderr, ""
+            return error.getvalue(), ""
         with open(folder + "/index.html", encoding="utf-8") as file:
-            return file.read(), done.stdout
+            return file.read(), said.getvalue()
 
 
 def check_charts(page):
