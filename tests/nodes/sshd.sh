@@ -149,7 +149,7 @@ wrong closed "$ended nothing answers there: is closed up? --wait-hosts SECONDS w
 wrong shut "$ended does \"ssh -x shut exec true\" work by hand?"
 err_has '^pmirun: shut: This account is currently not available.$'
 wrong reads "${ended%:}; stopping the job\$"
-err_has '^pmirun: reads: pmirun: agent: the job on stdin is damaged: see whether a command that the login runs reads stdin (~/.bashrc)'
+err_has '^pmirun: reads: pmirun: agent: stdin does not say what it should: does something that the login runs read it, as in ~/.bashrc?'
 mkdir "$dir/here"
 cp "$PMIRUN" "$dir/here/pmirun"
 PMIRUN=$dir/here/pmirun

@@ -159,9 +159,8 @@ static void parse_boot(struct pmirun *pr, char *text)
             ok = parse_u32(value, &silence_ms), seen |= 256;
     }
     if (!ok || seen != 511 || a->node >= a->n_nodes)
-        die(STATUS_NODE,
-            "agent: the job on stdin is damaged: see whether a command that the login runs "
-            "reads stdin (~/.bashrc)");
+        die(STATUS_NODE, "agent: stdin does not say what it should: does something that the login "
+                         "runs read it, as in ~/.bashrc?");
     a->head_port = (uint16_t)port;
     pr->opt.node_s = silence_ms / 1e3;
     self->id = a->node;
