@@ -50,7 +50,7 @@ bool host_is_own(const char *name)
 
 /* ---- the list ---- */
 
-/* Each of the following returns NULL, or what is wrong, to be freed. */
+/* Each of the following returns NULL, or an error text to be freed. */
 
 static char *add_host(struct allocation *a, const char *name, uint32_t slots)
 {
@@ -134,7 +134,7 @@ static char *expand_ranges(struct allocation *a, char *name, size_t len, const c
             return xprintf("'%c' in a range", *p);
         if (high < low || high > MAX_ORDINAL || high - low >= MAX_HOSTS ||
             width > (int)HOST_NAME_BYTES)
-            return xprintf("the range %.*s is none, or too long", (int)(p - first), first);
+            return xprintf("the range %.*s is invalid or too long", (int)(p - first), first);
         for (uint64_t v = low; v <= high; v++) {
             const int n = snprintf(name + len, HOST_NAME_BYTES + 1 - len, "%0*llu", width,
                                    (unsigned long long)v);
@@ -330,7 +330,7 @@ static char *find_file(struct allocation *a, const char *path, bool with_slots)
 
 /* ---- all of them ---- */
 
-/* One of several tasks of a Slurm step is not whom the allocation's nodes wait for. */
+/* Is pmirun one of several tasks of a Slurm step? Then the allocation is not for it. */
 static bool is_one_task_of_many(void)
 {
     const char *tasks = set("SLURM_STEP_NUM_TASKS");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The nodes that a batch system has given us, as its environment names them, and what names of
- * hosts are. What the environment and its files say is not trusted: names become arguments of ssh,
- * numbers are counts of processes.
+ * The nodes of a batch system's allocation, from its environment, and the syntax of host names. The
+ * environment and its files are untrusted: names become arguments of ssh, numbers are counts of
+ * processes.
  *
  *     Slurm  SLURM_JOB_NODELIST "n[0-2],m07", SLURM_TASKS_PER_NODE "2(x3),1"
  *     PBS    PBS_NODEFILE: a file with a line for each process that a host takes
@@ -28,16 +28,15 @@ struct allocation {
     uint32_t *index; /* of hosts by name, while a file is read; else NULL */
 };
 
-/* Looks into the environment. NULL, or what is wrong with what is there, to be freed; then nothing
- * is in *a. */
+/* Reads the environment. NULL, or an error text to be freed, and *a is empty. */
 char *allocation_find(struct allocation *a);
 void allocation_free(struct allocation *a);
-/* Adds the hosts that n[0-2,07]x stands for, n bytes, with 0 slots. NULL, or what is wrong. */
+/* Adds the hosts that n[0-2,07]x stands for, n bytes, with 0 slots. NULL, or an error text. */
 char *host_ranges(struct allocation *a, const char *text, size_t n);
 
 /* Letters, digits and ._-@%: without a - at the beginning, of what follows @ too. */
 bool host_is_name(const char *name, size_t n);
-/* "localhost", or a name of this host: as gethostname() says it, or that up to its first dot. */
+/* "localhost", or a name of this host: gethostname()'s, whole or up to its first dot. */
 bool host_is_own(const char *name);
 
 #endif

@@ -100,7 +100,8 @@ static void parse(struct options *opt, int argc, char **argv)
     if (!step)
         return;
     if (opt->launch != LAUNCH_FORK || opt->n_hosts || opt->use_port || opt->n_apps != 1)
-        die(STATUS_USAGE, "srun starts the ranks: no option can say how, or on which hosts");
+        die(STATUS_USAGE,
+            "srun starts the ranks of a step: options that start or place ranks are srun's");
     opt->launch = LAUNCH_STEP;
     opt->stdin_rank = STDIN_NONE;
 }

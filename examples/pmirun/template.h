@@ -2,8 +2,8 @@
 /*
  * The command that brings an agent to a host, as the user writes it: `kubectl exec -i %h -- %c`.
  *
- * It is split into words here, by no shell: blanks separate words; '...' keeps what is in it as it
- * is; in "..." a backslash keeps a quote or a backslash; elsewhere a backslash keeps any character.
+ * pmirun splits it into words itself, without a shell: blanks separate words; '...' is literal; in
+ * "..." a backslash keeps a quote or a backslash; elsewhere a backslash keeps any character.
  * In a word %h is the host, %c the agent's command and %% a percent sign. A word that is %c alone
  * becomes the command's words, program and argument; in quotes, or within a longer word, %c is the
  * same as a text for a shell.
@@ -23,13 +23,13 @@ struct template
     bool has_host; /* %h is in it; %c always is */
 };
 
-/* NULL, or what is wrong with `text`, to be freed. */
+/* NULL, or an error text to be freed. */
 char *template_parse(struct template *t, const char *text);
 void template_free(struct template *t);
 const char *template_name(const struct template *t); /* for messages: its program */
 /* The words for a host and a program (pmirun), NULL-terminated; to be freed with its strings. */
 char **template_argv(const struct template *t, const char *host, const char *program);
-/* The same in one line, with `true` in the place of the agent: for a user to try by hand. */
+/* The same as one line, with `true` instead of the agent: for a user to try by hand. */
 char *template_trial(const struct template *t, const char *host);
 
 #endif

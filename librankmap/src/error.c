@@ -16,8 +16,8 @@ const char *rankmap_strerror(int code)
     case 0: return "success";
     case RANKMAP_EDUP: return "an id or rank comes twice";
     case RANKMAP_ERANGE: return "a rank, id, count or parameter is out of range";
-    case RANKMAP_ESYNTAX: return "text is no list of ranks, task map or process mapping";
-    case RANKMAP_EFORMAT: return "bytes are no packed map";
+    case RANKMAP_ESYNTAX: return "text is not a list of ranks, task map or process mapping";
+    case RANKMAP_EFORMAT: return "bytes are not a packed map";
     case RANKMAP_ENOENT: return "no such rank, id, group or entry";
     case RANKMAP_ENOBUF: return "buffer is too small";
     case RANKMAP_ELEVELS: return "too many levels";

@@ -352,7 +352,8 @@ static int check_commit(const struct storwin_window *win, struct storwin_error *
     if (storwin__owned(win, err) < 0)
         return STORWIN_ESTATE;
     if (atomic_load(&win->async) != STORWIN__IDLE)
-        return storwin__fail(err, STORWIN_ESTATE, NULL, "an asynchronous sync was not waited for");
+        return storwin__fail(err, STORWIN_ESTATE, NULL,
+                             "an asynchronous sync is in flight: wait for it first");
     return win->opts.atomic ? 0
                             : storwin__fail(err, STORWIN_ESTATE, "storage_alloc_atomic",
                                             "the window has no storage_alloc_atomic");

@@ -42,12 +42,13 @@ static int foreign(const struct storwin__records *found, struct storwin_error *e
 {
     return storwin__fail(err, STORWIN_EFORMAT, NAME, "\"%.80s\" holds %s", path,
                          found->swapped ? "commits of a machine of the other byte order"
-                                        : "something else than commits");
+                                        : "no commits: another program wrote it");
 }
 
 static int damaged(struct storwin_error *err, const char *path)
 {
-    return storwin__fail(err, STORWIN_EDAMAGED, NAME, "no record in \"%.80s\" is whole", path);
+    return storwin__fail(err, STORWIN_EDAMAGED, NAME, "\"%.80s\" is damaged: no record is intact",
+                         path);
 }
 
 static uint32_t newest_of(const struct storwin__records *found)
@@ -350,8 +351,7 @@ static int choose(struct storwin_window *win, const struct storwin__records *fou
                              "%.120s; generation %" PRIu64
                              " is whole: storage_alloc_generation opens it",
                              why.text, old->generation);
-    return storwin__fail(err, rc, NAME, "%.120s; the generation before is not whole either",
-                         why.text);
+    return storwin__fail(err, rc, NAME, "%.120s; the generation before is damaged too", why.text);
 }
 
 /* How the record that was found fits the window. */

@@ -37,17 +37,17 @@ const char *storwin_strerror(int code)
     case STORWIN_ECONFLICT: return "two hints exclude each other";
     case STORWIN_ESHORT: return "the device or file ends before the window does";
     case STORWIN_ETYPE: return "neither a regular file nor a block device";
-    case STORWIN_EOWNER: return "a link or file that belongs to somebody else";
+    case STORWIN_EOWNER: return "a link, or a file of another user";
     case STORWIN_EPAGER: return "the user-level pager is not allowed here";
     case STORWIN_ERANGE: return "the range does not lie within the window";
     case STORWIN_ESYNTAX: return "not a list of key=value";
-    case STORWIN_EFORMAT: return "the file holds something else than commits of this length";
+    case STORWIN_EFORMAT: return "the file holds no commits, or a state longer than the window";
     case STORWIN_ENONE: return "the file holds no such commit";
     case STORWIN_EVERSION: return "the state is of another version of the application";
     case STORWIN_ESTATE: return "not allowed in this state";
     case STORWIN_EBUSY: return "in use";
-    case STORWIN_EDAMAGED: return "what was committed is damaged";
-    case STORWIN_ERACE: return "stores came during a commit";
+    case STORWIN_EDAMAGED: return "the committed data is damaged";
+    case STORWIN_ERACE: return "the program stored into the window during a commit";
     case STORWIN_ENOWIN: return "the window is not attached";
     default: break;
     }

@@ -186,7 +186,8 @@ int storwin_sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
     if (rc < 0)
         return rc;
     if (atomic_load(&win->async) != STORWIN__IDLE)
-        return storwin__fail(err, STORWIN_ESTATE, NULL, "an asynchronous sync was not waited for");
+        return storwin__fail(err, STORWIN_ESTATE, NULL,
+                             "an asynchronous sync is in flight: wait for it first");
     return storwin__sync(win, offset, bytes, err);
 }
 
@@ -207,7 +208,8 @@ int storwin_sync_start(struct storwin_window *win, uint64_t offset, uint64_t byt
     if (rc < 0)
         return rc;
     if (!atomic_compare_exchange_strong(&win->async, &idle, STORWIN__RUNNING))
-        return storwin__fail(err, STORWIN_ESTATE, NULL, "an asynchronous sync was not waited for");
+        return storwin__fail(err, STORWIN_ESTATE, NULL,
+                             "an asynchronous sync is in flight: wait for it first");
     win->async_offset = offset;
     win->async_bytes = bytes;
     rc = storwin__thread(&win->thread, async_main, win);

@@ -478,7 +478,7 @@ int storwin_free(struct storwin_window *win, struct storwin_error *err)
         return rc;
     if (atomic_load(&win->attached) > 0 || atomic_load(&win->async) != STORWIN__IDLE)
         return storwin__fail(err, STORWIN_EBUSY, NULL,
-                             "the window is attached, or its sync was not waited for");
+                             "the window is attached, or its asynchronous sync is in flight");
     if (!(win->opts.flags & (STORWIN_DISCARD | STORWIN_UNLINK)))
         rc = storwin__sync(win, 0, win->bytes, err);
     unlinked = remove_names(win, rc < 0 ? NULL : err);

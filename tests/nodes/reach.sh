@@ -62,7 +62,7 @@ test_words() {
     run 2 --hosts a,b --launch 'env %c' -n 2 true
     err_has 'lacks %h, which stands for the host'
     run 2 --launch 'env X=%h %c' -n 2 true
-    err_has 'to which hosts'
+    err_has 'no hosts are known'
     run 2 --hosts a --launch 'env X=%h %c' --launch-agent env -n 1 true
     err_has 'launch names the program already'
     for bad in -oProxyCommand=x $'a\nb' 'a;reboot' 'a b' '$(id)' "a'" ''; do

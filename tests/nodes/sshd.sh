@@ -131,7 +131,7 @@ nodes=(--hosts alpha,talks)
 run 0 -n 4 "$RAWPMI" pgf
 err_has '^pmirun: talks: Welcome to talks$'
 err_has '^pmirun: talks: You have mail$'
-err_has '^pmirun: the login on talks prints, which does no harm; .*: \[ -t 1 \] || return, at the beginning of ~/.bashrc there$'
+err_has '^pmirun: the login on talks prints: harmless; to silence it, put \[ -t 1 \] || return at the top of ~/.bashrc there$'
 
 # ---- what goes wrong ----
 # wrong HOST MESSAGE: of two hosts this is the one that cannot be reached

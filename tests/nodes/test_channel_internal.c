@@ -185,13 +185,13 @@ static void test_strangers(void **state)
     refuse(&p, "it does not know the job's secret");
     set_up(&p);
     p.d.self.job[0] ^= 1;
-    refuse(&p, "another job's");
+    refuse(&p, "it belongs to another job");
     set_up(&p);
     p.d.self.id = 9;
-    refuse(&p, "it has no number that it may have");
+    refuse(&p, "its node number is not allowed");
     set_up(&p);
     p.d.self.id = CHANNEL_NOBODY;
-    refuse(&p, "it has no number that it may have");
+    refuse(&p, "its node number is not allowed");
     set_up(&p);
     begin(&p);
     p.a.self.id = 8; /* dialled for another node */
@@ -278,7 +278,7 @@ static void test_bad_public_key(void **state)
     n = take(&p, &p.d.c);
     memset(p.kept + 32, 0, 32);
     assert_int_equal(channel_input(&p.a.c, p.kept, n, &ops, NULL), -EPROTO);
-    assert_string_equal(p.a.c.why, "its public key is not one");
+    assert_string_equal(p.a.c.why, "its public key is invalid");
     tear_down(&p);
 }
 

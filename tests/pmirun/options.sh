@@ -194,7 +194,7 @@ try_environment() {
         run 2 "$name" "$dir"
         err_has "$name $dir: Is a directory"
         run 2 "$name" config true
-        err_has 'nothing may follow it, not "true"'
+        err_has 'must be the last option, "true" follows it'
         ;;
     *) return 1 ;;
     esac
@@ -223,7 +223,7 @@ try_hosts() {
         run 2 "$name" a:600000,b,a:600000 -n 1 true
         err_has 'host a is named more than once, and has more than 1000000 slots'
         run 2 "$name" '' -n 1 true
-        err_has "$name wants names"
+        err_has "$name wants host names"
         ;;
     --hostfile)
         if several; then

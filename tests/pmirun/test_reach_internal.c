@@ -163,12 +163,12 @@ static void test_slurm(void **state)
     check_slurm("n[]", NULL, "SLURM_JOB_NODELIST=n[]: a range does not begin with a number");
     check_slurm("n[1,]", NULL, "SLURM_JOB_NODELIST=n[1,]: a range does not begin with a number");
     check_slurm("n[1;2]", NULL, "SLURM_JOB_NODELIST=n[1;2]: ';' in a range");
-    check_slurm("n[3-1]", NULL, "SLURM_JOB_NODELIST=n[3-1]: the range 3-1 is none, or too long");
+    check_slurm("n[3-1]", NULL, "SLURM_JOB_NODELIST=n[3-1]: the range 3-1 is invalid or too long");
     check_slurm("n[0-65536]", NULL,
-                "SLURM_JOB_NODELIST=n[0-65536]: the range 0-65536 is none, or too long");
+                "SLURM_JOB_NODELIST=n[0-65536]: the range 0-65536 is invalid or too long");
     check_slurm("n[99999999999999999999]", NULL,
                 "SLURM_JOB_NODELIST=n[99999999999999999999]: the range 99999999999999999999 is "
-                "none, or too long");
+                "invalid or too long");
     check_slurm("a[0-299][0-299]", NULL,
                 "SLURM_JOB_NODELIST=a[0-299][0-299]: more than 65536 hosts");
     check_slurm("a,,b", NULL, "SLURM_JOB_NODELIST=a,,b: \"\" is no host's name");

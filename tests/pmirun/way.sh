@@ -193,7 +193,7 @@ test_hidden() {
         soon err_is_there || fail "no warning"
         kill "$pid"
         wait "$pid"
-        err_times 1 'warning: rank [0-3].* has loaded libmpi.so.40, but no rank has asked for PMI'
+        err_times 1 'warning: rank [0-3].* has loaded libmpi.so.40, but no rank has used PMI'
     }
     err_is_there() { [ -s "$dir/err" ]; }
     warned -n 2
@@ -215,18 +215,18 @@ test_loader() {
         chmod +x "$dir/loader"
         program odd_program tool/libtool.so.1 "-Wl,--dynamic-linker=$dir/loader"
         run 126 -n 2 "$dir/odd_program" # the kernel wants another loader too
-        err_times 1 'warning: .*/loader --list .*/odd_program does not end, or says too much'
+        err_times 1 'warning: .*/loader --list .*/odd_program does not end or prints too much'
     done
     ! pgrep -f 'sleep 1000.25' > /dev/null || fail "the loader still runs"
     # All programs of a job share one limit: here the first takes it all. That of a spawned job is shorter.
     printf '#!/bin/sh\necho asked >> "%s"\nexec sleep 1000.25\n' "$dir/asked" > "$dir/loader"
     run 126 -n 1 "$dir/odd_program" : -n 1 "$dir/odd_program" : -n 1 "$dir/odd_program"
     [ "$(wc -l < "$dir/asked")" = 1 ] || fail "the loader was asked $(wc -l < "$dir/asked") times"
-    err_times 1 'does not end, or says too much'
-    err_times 1 'warning: the 10 s .* without regard to theirs: 2;'
+    err_times 1 'does not end or prints too much'
+    err_times 1 'warning: 10 s were not enough .*: those of 2 programs are ignored;'
     printf '#!/bin/sh\nexec sleep 5\n' > "$dir/loader"
     run 0 -n 1 "$RAWPMI" spawn 1 "$dir/odd_program"
-    err_times 1 'does not end, or says too much'
+    err_times 1 'does not end or prints too much'
 }
 
 is_gone() { [ ! -e "$1" ] && [ ! -e "/dev/shm/${1##*/}" ]; }

@@ -378,8 +378,8 @@ static void single_checks(void **state)
     assert_int_equal(check_text("cmd=put value=1\n", 0, &diag, &m), PMIWIRE_EMISSING);
     assert_string_equal(diag.text, "put: a mandatory field is missing: field \"key\"");
     assert_int_equal(check_text("mcmd=spawn\nnprocs=x\nendcmd\n", 0, &diag, &m), PMIWIRE_ETYPE);
-    assert_string_equal(diag.text,
-                        "spawn: a field does not hold what it should: field \"nprocs\" at byte 11");
+    assert_string_equal(
+        diag.text, "spawn: a field has a value of the wrong form: field \"nprocs\" at byte 11");
     /* A required field is missing only when rc says success; an rc that is none is an error of its
      * own. */
     assert_int_equal(check_text("cmd=get_result rc=-3\n", 0, NULL, &m), 0);

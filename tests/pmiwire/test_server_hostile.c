@@ -43,7 +43,7 @@ static void test_states(void **state)
     assert_int_equal(h.n_abort, 1);
     init1(&h, 0);
     ask(&h, 0, INIT1,
-        "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=init_came_twice\n");
+        "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=second_init\n");
     ask(&h, 0, "cmd=initack pmiid=0\n", "cmd=initack rc=-1 msg=initack_after_init\n");
     assert_int_equal(say(&h, 0, v2("cmd=fullinit;")), 0);
     assert_non_null(strstr(hear(&h, 0), "cmd=fullinit-response;rc=-1;"));
@@ -52,7 +52,7 @@ static void test_states(void **state)
     ask(&h, 1, v2("cmd=kvs-fence;"),
         v2("cmd=kvs-fence-response;rc=-1;errmsg=command before init;"));
     ask(&h, 1, INIT2,
-        "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=init_came_twice\n");
+        "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 msg=second_init\n");
     ask(&h, 0, "cmd=finalize\ncmd=get_appnum\n",
         "cmd=finalize_ack rc=0\ncmd=appnum rc=-1 msg=command_after_finalize\n");
     ask(&h, 0, "cmd=finalize\n", "cmd=finalize_ack rc=-1 msg=command_after_finalize\n");

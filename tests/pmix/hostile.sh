@@ -72,7 +72,7 @@ test_limits() {
     out_has '^spawn none: BAD-PARAM'
     out_has '^spawn fewer than none: BAD-PARAM'
     out_has '^spawn few: SUCCESS'
-    err_has '1000000 processes .* are more than 8 (--max-procs)'
+    err_has '1000000 processes .* the limit is 8 (--max-procs)'
 }
 
 test_others() {

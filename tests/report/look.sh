@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# look.sh <build> <folder> <chromium> [--page]: makes a quick report in <folder> and looks at it with a browser without a window, as wide as a desk's screen,
-# as a telephone's, and printed. The page has every section and benchmark, asks for nothing from elsewhere, and neither picture nor print is
-# blank. --page: takes the page that is there. The pictures stay in <folder>: desk.png, phone.png, print.pdf.
+# look.sh <build> <folder> <chromium> [--page]: makes a quick report in <folder> and looks at it with a browser without a window: as wide as a
+# desk's screen, in its light and its dark form, as wide as a telephone's, and printed. The page has every question, chart and benchmark, asks
+# for nothing from elsewhere, and is blank nowhere. --page: takes the data that are there. The pictures stay in <folder>: desk.png, dark.png,
+# phone.png, print.pdf.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1 out=$2 chromium=$3
@@ -39,13 +40,15 @@ fi
 if [ "${4-}" != --page ]; then
     bash "$here/make" "$build" "$out" --quick
 fi
+python3 "$here/page.py" "$out" "$here/goals" > "$scratch/said"
+if grep '^no figures for' "$scratch/said"; then fail "a benchmark's names are not those of questions.py"; fi
 out=$(cd "$out" && pwd)
 page=$out/index.html
 [ -s "$page" ] || fail "no $page"
 
 # The text, as the file has it and as the browser has understood it.
 browse --dump-dom "file://$page" > "$scratch/dom" || fail "the browser does not read the page"
-for id in machine goals pmi shmht rankmap storwin asymreg; do
+for id in get start fence memory table codec rank region storage mpi colours goals machine figures; do
     grep -q "<section id=\"$id\">" "$scratch/dom" || fail "no section $id"
 done
 while IFS=$'\t' read -r name needs _; do
@@ -56,33 +59,31 @@ done < "$build/report-benches.tsv"
 for name in $(ctest --test-dir "$build" -N -R '^bench_.*_full$' | sed -n 's/.*: \(bench_[a-z0-9_]*\)_full$/\1/p'); do
     grep -q "^$name	" "$build/report-benches.tsv" || fail "$name is a benchmark, and not in the report"
 done
-for name in rma mstream dht haccio mapreduce; do # drawn by a script of their own
-    [ ! -s "$out/data/bench_swmpi_$name.json" ] || grep -q "<img alt=\"swmpi_$name\"" "$page" || fail "no picture of swmpi's $name"
-done
 for what in processor cores governor kernel 'load at the start' commit date; do
     grep -qE "<tr><th>$what</th><td>[^<]" "$scratch/dom" || fail "the machine has no $what"
 done
-images=$(grep -c '<img alt="[^"]*" src="data:image/svg+xml,' "$page") || fail "no figures"
-[ "$images" -ge 20 ] || fail "$images figures only"
+charts=$(grep -o '<svg ' "$page" | wc -l)
+[ "$charts" -ge 30 ] || fail "$charts charts only"
 if grep -oE '(src|href|action|url)[=(] *"?(https?:)?//[^" )]*' "$page" | grep .; then fail "the page asks for something elsewhere"; fi
 if grep -oE '<(link|iframe|object)[ >]' "$page" | grep .; then fail "the page has parts elsewhere"; fi
 
 # The pictures. A blank one, or one whose lower half is, has hardly any bytes once compressed; each row of the PNG is compared after decoding.
-browse --window-size=1200,6000 --screenshot="$out/desk.png" "file://$page" || fail "no picture"
+browse --window-size=1300,6000 --screenshot="$out/desk.png" "file://$page?form=light" || fail "no picture"
+browse --window-size=1300,6000 --screenshot="$out/dark.png" "file://$page?form=dark" || fail "no picture in the dark form"
 browse --window-size=420,4000 --screenshot="$out/phone.png" "file://$page" || fail "no picture as on a telephone"
 browse --no-pdf-header-footer --print-to-pdf="$out/print.pdf" "file://$page" || fail "no print"
-for picture in desk phone; do
-    perl "$here/not_blank.pl" "$out/$picture.png" || fail "$picture.png is blank"
+for picture in 'desk light' 'dark dark' 'phone light'; do
+    perl "$here/not_blank.pl" "$out/${picture% *}.png" "${picture#* }" || fail "$picture"
 done
 pages=$(grep -ac '/Type */Page\b' "$out/print.pdf") || fail "nothing printed"
 [ "$pages" -ge 5 ] || fail "$pages pages printed only"
 
 # On a telephone nothing but tables is wider than the screen: the browser says so itself.
-sed 's|</body>|<script>document.title = "width " + document.documentElement.scrollWidth + " broken " + [...document.images].filter(i => !i.naturalWidth).length</script></body>|' \
+sed 's|</body>|<script>document.title = "width " + document.documentElement.scrollWidth + " broken " + [...document.querySelectorAll("svg")].filter(s => !s.getBoundingClientRect().height).length</script></body>|' \
     "$page" > "$scratch/measured.html"
 sed -i 's|document.title = |addEventListener("load", () => document.title = |; s|\.length</script>|.length)</script>|' "$scratch/measured.html"
 browse --window-size=600,4000 --virtual-time-budget=10000 --dump-dom "file://$scratch/measured.html" | grep -o '<title>[^<]*' > "$scratch/title" || fail "not measured"
 read -r _ width _ broken < "$scratch/title"
 [ "$width" -le 600 ] || fail "the page is $width pixels wide on a screen of 600"
-[ "$broken" -eq 0 ] || fail "$broken figures are broken"
-echo "$images figures, $pages printed pages; $out/desk.png, phone.png, print.pdf"
+[ "$broken" -eq 0 ] || fail "$broken charts have no height"
+echo "$charts charts, $pages printed pages; $out/desk.png, dark.png, phone.png, print.pdf"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# not_blank.pl <file.png>: status 0 when the picture, of 8-bit RGB or RGBA, has content in each tenth of its height and several colours.
+# not_blank.pl <file.png> light|dark: status 0 when the picture, of 8-bit RGB or RGBA, has content in each tenth of its height and several
+# colours, and its first pixel is light or dark.
 use strict;
 use warnings;
 use Compress::Zlib;
@@ -20,6 +21,8 @@ while ($at < length $png) {
 $data = uncompress($data) or die "damaged\n";
 my $row = $width * $bytes + 1;
 length $data == $row * $height or die "of another size\n";
+my ($red, $green, $blue) = unpack 'x C3', $data; # no filter changes it
+(($red + $green + $blue > 384) ? 'light' : 'dark') eq $ARGV[1] or die "$ARGV[0]: its paper is not $ARGV[1]\n";
 # A row that is filtered (byte 0) and otherwise zero repeats the one above or the pixel at its left: nothing is drawn in it.
 my (@drawn, %values);
 for my $y (0 .. $height - 1) {

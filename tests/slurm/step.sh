@@ -170,7 +170,7 @@ refuses() {
     for value in '-n 1' '--launch fork --hosts a -n 1' '--launch fork --pmi-port -n 1' '--launch fork -n 1 true :'; do
         "$dir/pmirun" --step $value true > "$dir/out" 2> "$dir/err" < /dev/null
         [ $? = 2 ] || fail "pmirun --step $value"
-        err_has 'srun starts the ranks: no option can say how'
+        err_has 'srun starts the ranks of a step: options that start or place ranks'
     done
     true | timeout 60 "$dir/pmirun" --step --launch fork -n 2 true > "$dir/out" 2> "$dir/err" # srun is gone
     [ $? = 129 ] || fail "pmirun --step without srun"
@@ -212,7 +212,7 @@ ends() {
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 0 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' abort 7"
     err_has 'rank 0 .* aborted with code 7'
     step 0 -N 1 -n 2 --fencepost "$dir/rawpmi" spawn 1 /bin/true
-    err_has 'a step of Slurm starts no more processes'
+    err_has 'not possible in a step of Slurm'
     step 0 -N 4 -n 4 --fencepost true
     # More than a socket's buffer would hold lines about; output that is read long after the ranks have ended.
     step 0 -N 1 -n 320 -O --fencepost true

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Binding ranks to processors. Unless an option asks for it nothing here is done, and hwloc is not
- * loaded. place/ decides; here is what it needs to know, which is the node's topology, the
- * processors that pmirun itself may use (its control group's, taskset's), and how many ranks there
- * are; and here it is said what was decided. launch.c's child binds itself before its execve().
+ * Binds ranks to processors. Without an option that asks for it, this file does nothing and hwloc
+ * is not loaded. place/ decides. This file gives it the node's topology, the processors that pmirun
+ * may use (by its control group, by taskset) and the number of ranks, and reports the decision.
+ * launch.c's child binds itself before its execve().
  */
 #define _GNU_SOURCE
 #include "bind.h"
@@ -17,7 +17,7 @@
 
 #define VARIABLE "PMIRUN_CPUSET="
 
-/* What a decision is made for. */
+/* The ranks that are placed together. */
 struct seats {
     uint32_t first, n; /* of all ranks on this host: where the job's here begin, and how many */
     bool says;         /* this pmirun speaks for the host */
@@ -87,7 +87,7 @@ static struct seats count_seats(const struct pmirun *pr, const struct job *job)
 
 /* ---- the decision ---- */
 
-/* A processor of the list that is not there; PLACE_NONE: all are. */
+/* A processor of the list that the node lacks; PLACE_NONE: it has all. */
 static uint32_t missing_of(const struct pmirun *pr, const struct place_topology *t,
                            const struct place_set *set, const struct place_set *own)
 {
@@ -132,9 +132,8 @@ static int bind_list(const struct pmirun *pr, const struct job *job, const struc
 static void say_full(struct pmirun *pr, const struct seats *s, uint32_t room)
 {
     if (s->says && !pr->full_said)
-        say(pr,
-            "warning: %u ranks on this host, and room for %u with --bind-to %s: they are not bound",
-            s->n, room, place_level_name(pr->opt.place.bind));
+        say(pr, "warning: ranks are not bound: %u on this host, --bind-to %s has room for %u", s->n,
+            place_level_name(pr->opt.place.bind), room);
     pr->full_said = true;
 }
 
@@ -181,7 +180,7 @@ static int bind_objects(struct pmirun *pr, const struct place_topology *t, const
 
 /* ---- telling ---- */
 
-/* A line may be long: longer than say() has them. */
+/* say() cuts lines that are this long. */
 static void report(struct pmirun *pr, const struct job *job, uint32_t i, const char *what,
                    const char *drawn, const char *cpus)
 {
@@ -196,7 +195,7 @@ static void report(struct pmirun *pr, const struct job *job, uint32_t i, const c
     free(line);
 }
 
-/* The texts of what was decided, and the report. */
+/* Turns the decision into texts, and reports it. */
 static int describe(struct pmirun *pr, const struct job *job, const struct place_topology *t,
                     struct binding *b)
 {
@@ -297,6 +296,6 @@ int bind_job(struct pmirun *pr, struct job *job, char **why)
     if (*why && !status)
         status = STATUS_RESOURCES;
     if (status && !*why)
-        *why = xprintf("out of memory for where ranks are bound");
+        *why = xprintf("out of memory for the bindings of ranks");
     return status;
 }

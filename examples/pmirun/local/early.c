@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where ranks are bound, as Open MPI 4 hears of it by PMI-1. */
+/* The binding of ranks, as Open MPI 4 reads it by PMI-1. */
 #define _GNU_SOURCE
 #include "early.h"
 
@@ -46,7 +46,7 @@ static char *pack_string(const char *name, const char *value)
     return text;
 }
 
-/* False, which -v shows: it is too long for a value, and nobody hears of any rank. */
+/* False, and -v says so: too long for a value, so no rank's binding is stored. */
 static bool are_short(struct pmirun *pr, const struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
@@ -112,7 +112,8 @@ void early_release(struct pmirun *pr, struct job *job)
     }
     early_free(job);
     if (err) {
-        say(pr, "cannot put what Open MPI's ranks have put: %s", any_strerror(err));
+        say(pr, "cannot store the pairs that Open MPI's ranks put: %s; stopping the job",
+            any_strerror(err));
         job_stop(pr, STATUS_RESOURCES);
     }
 }

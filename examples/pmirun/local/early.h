@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What Open MPI 4 finds, by PMI-1, of its peers' places before they have put anything.
+ * The binding of each rank as its peers of Open MPI 4 read it by PMI-1, before any of them has put.
  *
- * In MPI_Init each rank looks where its peers on the node are bound, among what they put, and does
- * so once: what it has not found by then it takes for unknown. Two ranks must not find different
- * things of each other, or their collectives do not match. So each rank here has a value from the
- * beginning, which we make; its own Put of that key is held back until the first Fence, which no
- * rank enters before it has looked.
+ * In MPI_Init each rank reads once where its peers on the node are bound. A peer that has not put
+ * its binding yet counts as unknown, for good. If two ranks read different bindings, their
+ * collectives do not match. So pmirun stores a value for each rank before the ranks start, and
+ * holds back the rank's own Put of that key until the first Fence: every rank has read by then.
  */
 #ifndef PMIRUN_EARLY_H
 #define PMIRUN_EARLY_H
@@ -18,12 +17,12 @@
 struct job;
 struct pmirun;
 
-/* Puts where the ranks here are bound; `number` is what Open MPI takes for the job's. 0, or an
+/* Stores the bindings of the ranks here; `number` is the job's as Open MPI sees it. 0, or an
  * -errno or error of libpmiwire's. A no-op for ranks that are not bound. */
 int early_put(struct pmirun *pr, struct job *job, uint32_t number);
-/* A rank here puts: is that held back? 0: no; 1: it is; -ENOMEM. */
+/* A rank here puts this pair. 1: it is held back; 0: the caller stores it; -ENOMEM. */
 int early_hold(struct job *job, uint32_t rank, struct pmiwire_str key, struct pmiwire_str value);
-/* A Fence is complete: what was held back is put. */
+/* A Fence is complete: stores the pairs that were held back. */
 void early_release(struct pmirun *pr, struct job *job);
 void early_free(struct job *job);
 

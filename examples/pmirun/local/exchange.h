@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job's server engines on several nodes talk to each other: the way between them and the agents'
- * links. */
+/* Carries frames between a job's server engines on several nodes, over the agents' links. */
 #ifndef PMIRUN_EXCHANGE_H
 #define PMIRUN_EXCHANGE_H
 
@@ -18,9 +17,9 @@ struct pmirun;
 int exchange_on_send(void *ctx, const struct pmiwire_peer *peer, uint32_t node,
                      const struct iovec *iov, uint32_t n_iov, size_t bytes);
 void exchange_on_failed(void *ctx, const struct pmiwire_peer *peer, int rc, uint32_t node);
-/* A frame of node `from`; false when it makes no sense. */
+/* Delivers a frame of node `from`; false: the frame is invalid. */
 bool exchange_frame(struct pmirun *pr, struct job *job, uint32_t from, const void *p, size_t n);
-/* There is room again on the way to a node; it is lost. */
+/* The link to a node has room again; the node is lost. */
 void exchange_room(struct pmirun *pr, uint32_t node);
 void exchange_lost(struct pmirun *pr, uint32_t node);
 

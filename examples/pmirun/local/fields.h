@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between servers: a byte that says what, then fields: numbers of 4 or 8 bytes,
- * little-endian, and texts: a length of 4 bytes, then its bytes.
+ * Messages between servers: a byte with the type, then fields. A number has 4 or 8 bytes,
+ * little-endian; a text is a length of 4 bytes and its bytes.
  */
 #ifndef PMIRUN_FIELDS_H
 #define PMIRUN_FIELDS_H
@@ -26,7 +26,7 @@ void msg_text(struct msg *m, const void *p, size_t n);
 void msg_string(struct msg *m, const char *s); /* NULL: empty */
 void msg_free(struct msg *m);
 
-/* One that is being read, after its first byte. What is not there reads as 0 and sets `bad`. */
+/* A message that is being read, behind its type. A missing field reads as 0 and sets `bad`. */
 struct msg_in {
     const char *p;
     size_t left;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Temporary folders of a job: what its MPI would leave behind when it is killed lies in them
- * (shared memory of Open MPI, files of a PMIx server), and goes with them. A pmirun removes them
- * when it ends; when it is killed with SIGKILL, its guard does (guard.c); when both are killed, the
- * next pmirun of the same user on this host that makes a folder in the same place.
+ * Temporary folders of a job. They hold what its MPI leaves behind when it is killed: shared memory
+ * of Open MPI, files of a PMIx server. A pmirun removes its folders when it ends. After SIGKILL its
+ * guard does (guard.c). If both are killed, the next pmirun of the same user on this host that
+ * makes a folder in the same place does.
  *
- * That one knows by a lock whether a folder's owner lives: the owner holds flock() on the folder
- * itself, which ends with it. Between mkdir() and flock() a folder looks like a dead one's: an
- * owner that has got the lock looks whether the folder is still there. The name has a hash of the
- * host's name, so that nobody judges a lock of another host, which a network file system may not
- * show.
+ * A lock tells whether a folder's owner lives: the owner holds flock() on the folder, and the
+ * kernel releases it when the owner dies. Between mkdir() and flock() a new folder looks abandoned,
+ * so an owner that has the lock checks that the folder still exists. The name has a hash of the
+ * host's name: a pmirun never judges a folder of another host, whose lock a network file system may
+ * hide.
  *
  * Removal follows no symbolic link, opens no folder of another user, stays on the folder's file
  * system, and ends after MAX_ENTRIES.
@@ -32,7 +32,7 @@
 #define PREFIX     "pmirun-"
 #define NAME_BYTES 64
 #define KEY_DIGITS (sizeof(((struct guard *)0)->key) - 1)
-/* of making a folder: somebody may take it for a dead one's and remove it */
+/* of making a folder: another pmirun may take it for an abandoned one and remove it */
 #define MAX_TRIES 100u
 /* of a folder that is removed, each counted as often as it is seen: an end to one that is being
  * filled */
@@ -58,9 +58,9 @@ static void folder_name(const char *key, char name[NAME_BYTES])
 
 /* ---- removal: at exit and in the guard, where nothing may call die() ---- */
 
-/* This user's folder in `parent`; -1 with errno: it is none, another user's, or on another file
- * system. What was looked at is what is opened: another user may put a link in its place at any
- * time. */
+/* Opens this user's folder in `parent`; -1 with errno: no folder, another user's, or on another
+ * file system. The checks are made on the open descriptor: another user may replace the name by a
+ * link at any time. */
 static int open_folder(int parent, const char *name, const dev_t *dev)
 {
     const int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -107,7 +107,8 @@ static bool remove_entry(int folder, const char *name)
 }
 
 /* Empties `sub`, a folder in `folder`: folders that are not empty move up into `folder`, so that
- * depth takes neither stack nor descriptors. Closes sub. True when something has gone or moved. */
+ * depth takes neither stack nor descriptors. Closes sub. True when an entry was removed or moved.
+ * */
 static bool empty_sub(int folder, int sub, unsigned *left)
 {
     DIR *d = fdopendir(sub);
@@ -234,7 +235,7 @@ static void sweep(struct pmirun *pr, const char *place)
 
 /* ---- our own ---- */
 
-/* Is `path` what is open as fd? */
+/* Does `path` name the file that is open as fd? */
 static bool is_same(const char *path, int fd)
 {
     struct stat a, b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* This pmirun's own temporary folders, and their end. */
+/* This pmirun's own temporary folders, and their removal. */
 #ifndef PMIRUN_FOLDER_H
 #define PMIRUN_FOLDER_H
 
@@ -15,8 +15,8 @@ struct folders {
 };
 
 const char *folder_where(enum folder_place place); /* in which folder */
-/* A folder that this user alone can enter, made at the first call; NULL and errno. Not in a head,
- * which has no ranks. */
+/* The folder, which only this user can enter; the first call makes it. NULL and errno on failure.
+ * Not for a head, which has no ranks. */
 const char *folder_get(struct pmirun *pr, enum folder_place place);
 bool folder_remove_all(struct pmirun *pr); /* with all that is in them; false: something is left */
 /* The same, for those of the pmirun whose guard has this key. */

@@ -2,8 +2,8 @@
 /*
  * Allgathers in shared memory. The server engine collects the values; here they become an array
  * with one place a rank, as wide as the longest of them. Ranks map it and read it in place; Gets of
- * `-allgather-K-R` (pmiwire/extension.h) are answered from it. There is one at a time: when the
- * values of the next one come, every rank has been told where the last one is.
+ * `-allgather-K-R` (pmiwire/extension.h) are answered from it. One array at a time is enough:
+ * before values of the next Allgather arrive, each rank has learnt where the last array lies.
  */
 #include "gather.h"
 
@@ -66,7 +66,7 @@ void gather_settled(struct pmirun *pr, struct job *job)
     g->advertised = false;
 }
 
-/* The array of all values, of which none is there. 0, or why there is none. */
+/* Makes the array, without values. 0, or an error. */
 static int make_array(struct gather *g, const struct pmirun *pr, const struct job *job,
                       uint32_t longest)
 {
@@ -85,7 +85,7 @@ static int make_array(struct gather *g, const struct pmirun *pr, const struct jo
     return shmht_array_create(&opts, &g->array, NULL);
 }
 
-/* The values of an Allgather begin to come. */
+/* The values of an Allgather begin to arrive. */
 static int begin(struct pmirun *pr, struct job *job, uint32_t number, uint32_t longest)
 {
     struct gather *g = job->gather;
@@ -109,7 +109,7 @@ static int begin(struct pmirun *pr, struct job *job, uint32_t number, uint32_t l
 
 static int add(struct pmirun *pr, struct job *job, uint32_t rank, struct pmiwire_str value);
 
-/* The array holds C strings, and a value with a NUL is none: its values become pairs. */
+/* The array holds C strings. If a value has a NUL, all values become pairs instead. */
 static int leave_array(struct pmirun *pr, struct job *job)
 {
     struct shmht_array *array = job->gather->array;
@@ -138,7 +138,7 @@ static int add(struct pmirun *pr, struct job *job, uint32_t rank, struct pmiwire
     return table_put(pr, job, pmiwire_strz(key), value);
 }
 
-/* 0, or an error; 1: there is no more room for pairs, and the engine keeps this block's values. */
+/* 0, or an error; 1: no room for pairs, the engine keeps this block's values. */
 static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t bytes)
 {
     struct pmiwire_keyval pair;
@@ -158,7 +158,7 @@ static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t
     return rc;
 }
 
-/* All are there: tell ranks where. Those that are not told ask. */
+/* All values have arrived: advertises the array. A rank that misses this asks the server. */
 static void advertise(struct pmirun *pr, struct job *job)
 {
     struct gather *g = job->gather;

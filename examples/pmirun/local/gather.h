@@ -12,12 +12,12 @@ struct job;
 struct pmirun;
 
 void gather_destroy(struct job *job);
-/* For the server: values of an Allgather, see pmiwire/server.h. */
+/* The server's callbacks for an Allgather, see pmiwire/server.h. */
 int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number, uint32_t longest,
                      const void *block, size_t bytes);
-/* A rank's value, by its key. 0, or -1: it is none of the last Allgather's. */
+/* Finds a rank's value by its key. 0, or -1: no value of the last Allgather has this key. */
 int gather_find(const struct job *job, struct pmiwire_str key, struct pmiwire_str *value);
-/* Every rank has been told where the last one is. */
+/* Each rank knows now where the last Allgather lies. */
 void gather_settled(struct pmirun *pr, struct job *job);
 /* The descriptor of the last Allgather, -1: none, and how many there have been. */
 int gather_fd(const struct job *job, uint32_t *n_arrays);

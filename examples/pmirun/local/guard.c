@@ -10,8 +10,8 @@
  *   - every process with pmirun's variable in its environment, until looks at all of /proc find
  *     none. Daemons have left their rank's group, but rarely have another environment. Each pmirun
  *     has a variable of its own, so that a pmirun under a pmirun keeps both;
- * and then takes back the names of shared memory (shmname.c) and removes the folders (folder.c). A
- * pmirun that ends otherwise has done all that itself, and kills the guard.
+ * and then unlinks the names of shared memory (shmname.c) and removes the folders (folder.c). A
+ * pmirun that ends in any other way does all that itself, and kills the guard.
  */
 #define _GNU_SOURCE
 #include "guard.h"
@@ -61,7 +61,7 @@ void guard_remove(struct pmirun *pr, pid_t rank)
 
 /* ---- in the guard ---- */
 
-/* Its group; a rank that Slurm has started may lead none. */
+/* Kills its process group; a rank that Slurm started may lead none. */
 static void kill_rank(pid_t pid)
 {
     if (kill(-pid, SIGKILL) != 0)
@@ -134,7 +134,7 @@ static void clean_up(const struct guard *g)
     folder_remove(g->key); /* nobody writes there any more */
 }
 
-/* Our own name, also in the command line: what kills processes of the name pmirun leaves us. */
+/* Renames the process, so that a kill by the name pmirun spares the guard. */
 static void take_name(pid_t parent)
 {
     static char text[4096];
@@ -151,7 +151,7 @@ static void take_name(pid_t parent)
     snprintf(program_invocation_name, all, NAME " %d", (int)parent);
 }
 
-/* Everything is blocked but what cannot be. */
+/* All signals are blocked that can be. */
 static void watch(const struct guard *g, pid_t parent) __attribute__((noreturn));
 
 static void watch(const struct guard *g, pid_t parent)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a pmirun that is killed with SIGKILL leaves to clean up. */
+/* A process that cleans up when this pmirun is killed with SIGKILL. */
 #ifndef PMIRUN_GUARD_H
 #define PMIRUN_GUARD_H
 
@@ -17,10 +17,10 @@ struct guard {
 
 /* Starts the guard. If fork() fails, the job runs without one. */
 void guard_start(struct pmirun *pr);
-/* A rank begins; or it has been reaped. */
+/* A rank has started; a rank was reaped. */
 void guard_add(struct pmirun *pr, pid_t rank);
 void guard_remove(struct pmirun *pr, pid_t rank);
-/* Some child has been reaped. */
+/* A child that is no rank was reaped. */
 void guard_reaped(struct pmirun *pr, pid_t pid);
 /* Nothing is left to clean up. */
 void guard_end(struct pmirun *pr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The PMIx host: what local/ and multinode/ know of pmix/, where these functions are. The first job
- * that goes by PMIx loads libpmix and starts its server; before that nothing of it is there.
+ * The PMIx host: all that local/ and multinode/ see of pmix/, which has these functions. The first
+ * job that uses PMIx loads libpmix and starts its server.
  *
  * All functions are called in the loop's thread. Where libpmix's headers were missing at build
  * time, pmix/host_none.c is built: host_available() says so, and the others are never called.
@@ -33,11 +33,11 @@ bool host_available(const char **why);
  */
 int host_job(struct pmirun *pr, struct job *job, char **why);
 void host_job_over(struct pmirun *pr, struct job *job);
-/* Its process has ended so: clients that have asked for such events are told. */
+/* The rank's process has ended: notifies the clients that asked for such events. */
 void host_rank_gone(struct pmirun *pr, struct rank *r, const siginfo_t *si);
 void host_tick(struct pmirun *pr); /* every half second */
-/* Before ranks are killed, and at our end: nothing of libpmix runs from then on. It crashes when
- * several clients die at once. */
+/* Before ranks are killed, and before pmirun ends: stops libpmix for good, since its server
+ * crashes when several clients die at once. */
 void host_stop(struct pmirun *pr);
 
 /* A spawn that a PMIx client asked for, whose token has HOST_TOKEN, is done: rc is 0, an -errno or
@@ -47,14 +47,14 @@ void host_spawned(struct pmirun *pr, uint64_t token, int rc, const char *nspace)
 
 /* ---- for pmix/far.c ---- */
 
-/* What a client here has put, as libpmix packs it. done: PMIX_ERR_NOT_FOUND when it is gone and has
- * put nothing. */
+/* The pairs that a client here has put, packed by libpmix. done() gets PMIX_ERR_NOT_FOUND when
+ * the client is gone and has put nothing. */
 void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx);
-/* A namespace that has no client here: what is said of its ranks is enough to connect to them.
- * False: it could not be registered. */
+/* Registers a namespace without clients here, with what a client needs to connect to its ranks.
+ * False: libpmix refused it. */
 bool host_space(struct pmirun *pr, const struct space *s);
 void host_space_over(struct pmirun *pr, const char *nspace);
-/* Tells the clients here that have asked for events of this code: it befell that rank. */
+/* Notifies the clients here that asked for events of this code; the event concerns that rank. */
 void host_event(struct pmirun *pr, int code, const char *nspace, uint32_t rank, int status);
 
 #endif

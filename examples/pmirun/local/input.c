@@ -2,12 +2,11 @@
 /*
  * Standard input of the rank, or the ranks, that get it.
  *
- * One rank on this node simply inherits a file or a pipe: nothing is copied, and nothing is read
- * that it does not read. A terminal cannot be inherited: ranks are in background process groups and
- * would be stopped by SIGTTIN, so what is typed is handed on through a pipe, as long as we are in
- * the foreground. So is all that goes to all ranks, or comes from a head: each rank is a `feed`,
- * and the next piece is read when all feeds have been given the last. A feed that a rank has closed
- * holds up nobody.
+ * One rank on this node inherits a file or a pipe: pmirun copies nothing and reads nothing. A
+ * terminal cannot be inherited: ranks are in background process groups, and SIGTTIN would stop
+ * them. So pmirun reads the terminal, while it is in the foreground, and writes to a pipe. Input
+ * for all ranks, and input from a head, takes pipes too: each rank is a `feed`, and pmirun reads
+ * the next piece when all feeds have the last one. A feed that its rank has closed delays no other.
  */
 #define _GNU_SOURCE
 #include "input.h"
@@ -44,7 +43,7 @@ static void feed_close(struct pmirun *pr, struct feed *f)
     loop_close(pr, &f->src);
 }
 
-/* Gives one what it takes. */
+/* Writes to one feed as much as it takes. */
 static void feed_push(struct pmirun *pr, struct feed *f)
 {
     const struct input *in = &pr->input;
@@ -65,7 +64,7 @@ static void feed_push(struct pmirun *pr, struct feed *f)
         feed_arm(pr, f, false);
 }
 
-/* Gives all what they take; forgets what all have. How many feeds are left. */
+/* Writes to all feeds, and drops bytes that all have. Returns how many feeds are left. */
 static uint32_t push(struct pmirun *pr)
 {
     struct input *in = &pr->input;
@@ -93,7 +92,7 @@ static uint32_t push(struct pmirun *pr)
 
 /* ---- from standard input ---- */
 
-/* One piece. False: nothing has come, or no more will. */
+/* Reads one piece. False: nothing has arrived, or it was the end. */
 static bool read_piece(struct pmirun *pr)
 {
     struct input *in = &pr->input;
@@ -102,7 +101,7 @@ static bool read_piece(struct pmirun *pr)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n < 0 && errno != EIO) /* a terminal that has hung up */
-        say(pr, "cannot read standard input: %s; it ends here", strerror(errno));
+        say(pr, "cannot read standard input: %s; ranks see its end", strerror(errno));
     in->len = n > 0 ? (size_t)n : 0;
     if (n > 0 && push(pr) > 0)
         return true;
@@ -150,7 +149,7 @@ static void on_room(struct pmirun *pr, struct source *src, uint32_t events)
     }
 }
 
-/* All feeds are there. */
+/* All feeds have joined. */
 static void start(struct pmirun *pr)
 {
     struct input *in = &pr->input;
@@ -199,7 +198,7 @@ bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd)
     if (has_pipe)
         fcntl(p[1], F_SETFL, O_NONBLOCK);
     else
-        say(pr, "rank %u gets no standard input: %s", r->number, strerror(errno));
+        say(pr, "cannot pass standard input to rank %u: %s", r->number, strerror(errno));
     /* Without a pipe too: the others' input begins when all feeds have joined. */
     in->feeds[in->n_joined++].src = (struct source){on_room, has_pipe ? p[1] : -1};
     *child_fd = p[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Standard input belongs to one rank, to all, or to none (-s). input.c has it where the ranks are;
- * multinode/far_input.c brings it there.
+ * Standard input belongs to one rank, to all, or to none (-s). input.c hands it to the ranks of
+ * this node; multinode/far_input.c carries it to other nodes.
  */
 #ifndef PMIRUN_INPUT_H
 #define PMIRUN_INPUT_H
@@ -39,14 +39,14 @@ struct input {
     uint32_t room;     /* head: bytes that they still take */
 };
 
-/* Does this rank get standard input? Then as which descriptor: STDIN_FILENO, our own, or one end of
- * a pipe, which the caller closes. False also when that cannot be. */
+/* Does this rank get standard input? If so, sets the descriptor: STDIN_FILENO, our own, or one end
+ * of a pipe, which the caller closes. False also when no pipe can be made. */
 bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd);
-/* Agent: n bytes of it have come; 0: its end. */
+/* Agent: n bytes of standard input arrived; 0: its end. */
 void input_given(struct pmirun *pr, const char *p, size_t n);
 void input_retry(struct pmirun *pr); /* at retry_ns */
 void input_close(struct pmirun *pr);
-/* Is what is typed now for somebody else? Then it is looked at again later. */
+/* Is pmirun in the background, so that the terminal is not its own? It checks again later. */
 bool input_in_background(struct pmirun *pr);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs and ranks: their beginning, their end, and what the end of one means for all. */
+/* Jobs and ranks: their start, their end, and what a rank's end means for its job. */
 #define _GNU_SOURCE
 #include "job.h"
 
@@ -25,7 +25,7 @@
 /* how long an abort waits for the end of a rank that has hung up */
 #define DYING_NS NS_PER_S
 #define NODES_NS (50 * NS_PER_MS) /* and for what other nodes may have to say */
-/* that processes have to end by themselves when a collective cannot complete */
+/* for processes to end by themselves when a collective cannot complete */
 #define STUCK_NS NS_PER_S
 
 /* ---- creation ---- */
@@ -35,7 +35,7 @@ uint32_t job_pid_of(const struct rank *r)
     return (uint32_t)r->pid;
 }
 
-/* Unique among jobs now and later, and of characters that every peer can carry. */
+/* Unique among jobs, later ones too, and of characters that every peer can carry. */
 static void make_kvsname(const struct pmirun *pr, struct job *job)
 {
     char host[33] = "";
@@ -358,11 +358,11 @@ static const char *program(const struct rank *r)
 /* ---- what stops the job ---- */
 
 /*
- * Ranks that lose a peer abort, or end, and then the peer's end is the cause to be told, not
- * theirs. Its descriptors are closed before it can be reaped, its PMI connection, the lowest,
- * before those that peers look at. So such an end is judged at the end of a batch of events, after
- * all that have died are reaped; and while somebody has hung up whose end is still to come, not
- * before that, or DYING_NS.
+ * Ranks that lose a peer abort or end; then the peer's end is the cause to report, not theirs. The
+ * kernel closes a dying process's descriptors before it can be reaped: first the lowest, its PMI
+ * connection, then those that peers watch. So an abort is judged at the end of a batch of events,
+ * after all dead processes are reaped. While a rank has hung up but not ended, judgement waits for
+ * its end, at most DYING_NS.
  */
 static void accuse(struct pmirun *pr, struct rank *r, int status, const char *text)
 {
@@ -387,7 +387,7 @@ static bool somebody_is_dying(const struct pmirun *pr)
 /* The end of a rank that stops the job. */
 static void ended_badly(struct pmirun *pr, struct rank *r, int status, const char *text)
 {
-    /* perhaps for another one's sake */
+    /* another rank may be the cause */
     if ((pr->stuck.gone && pr->stuck.gone != r) || somebody_is_dying(pr)) {
         accuse(pr, r, status, text);
         return;
@@ -424,7 +424,7 @@ uint64_t job_judgement(const struct pmirun *pr)
     return at;
 }
 
-/* Of a process that ends, its connection is often seen to end first. */
+/* When a process ends, its connection is often seen to end first. */
 static const char *how_it_is_gone(const struct stuck *s)
 {
     if (s->why == PMIWIRE_GONE_FINALIZED)
@@ -574,8 +574,8 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
 
 /* ---- the end of a job ---- */
 
-/* Nobody asks for its pairs any more. No connection is left that would keep the server's job: a
- * rank's is closed as the rank ends. */
+/* No process can ask for its pairs any more, and no connection is left that would keep the server's
+ * job: a rank's is closed when the rank ends. */
 static void forget_pairs(struct pmirun *pr, struct job *job)
 {
     if (job->way == MPI_PMIX)
@@ -585,7 +585,7 @@ static void forget_pairs(struct pmirun *pr, struct job *job)
     gather_destroy(job);
 }
 
-/* Its last rank here has. */
+/* Its last rank here has ended. */
 static void job_ended(struct pmirun *pr, struct job *job)
 {
     if (job->ended)
@@ -597,7 +597,8 @@ static void job_ended(struct pmirun *pr, struct job *job)
         forget_pairs(pr, job);
 }
 
-/* Has all of it been started, or given up, wherever it is? An agent hears that from its head. */
+/* Has the start of all its ranks, on all nodes, succeeded or failed? An agent learns it from its
+ * head. */
 static bool is_settled(const struct pmirun *pr, const struct job *job)
 {
     if (pr->agent)
@@ -607,7 +608,7 @@ static bool is_settled(const struct pmirun *pr, const struct job *job)
     return job->abandoned || job->n_launched == job->n_local;
 }
 
-/* Will nobody speak of this job any more? */
+/* Can no message about this job arrive any more? */
 static bool is_over(const struct pmirun *pr, const struct job *job)
 {
     if (job->n_live || (pr->cause.by && pr->cause.by->job == job) ||
@@ -655,7 +656,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     r->exit_code = si->si_status + (si->si_code == CLD_EXITED ? 0 : STATUS_SIGNAL);
     rank_index_remove(&pr->by_pid, r);
     guard_remove(pr, r->pid);
-    /* What it said last may still wait in the socket: finalize, or an abort. */
+    /* Its last message may still be in the socket: finalize, or an abort. */
     pmi_drain(pr, r);
     if (!pr->head)
         pmiwire_server_rank_ended(pr->server, job->id, r->number);

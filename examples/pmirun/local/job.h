@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs, ranks and jobs: how they begin, how they end, what the end of one means for all. */
+/* Programs, ranks and jobs: their start, their end, and what a rank's end means for its job. */
 #ifndef PMIRUN_JOB_H
 #define PMIRUN_JOB_H
 
@@ -84,7 +84,7 @@ struct job {
     struct job *next_launch; /* jobs with processes to start */
 };
 
-/* How a job is to be: what job_create() is told. */
+/* The parameters of job_create(). */
 struct job_plan {
     struct app *apps;
     uint32_t n_apps;
@@ -96,8 +96,8 @@ struct job_plan {
     enum mpi_way way;    /* MPI_AUTO: to be chosen */
 };
 
-/* A rank that asked for the end of all, or ended badly while something was stuck, until that is
- * judged: it may have done so for another one's sake. */
+/* The rank that may have caused the job to fail: it called abort, or ended badly while a collective
+ * was stuck. pmirun waits a moment before it judges, since another rank may be the real cause. */
 struct cause {
     struct rank *by; /* NULL: none, or it has been judged */
     int status;
@@ -105,8 +105,8 @@ struct cause {
     uint64_t since_ns;
 };
 
-/* A collective that cannot complete, until that is judged: how the rank that it lacks ends may say
- * more. */
+/* A collective that cannot complete. pmirun waits a moment before it judges, since the end of the
+ * missing rank may say more. */
 struct stuck {
     struct rank *gone;  /* NULL: none, or it has been judged */
     uint32_t coll, why; /* PMIWIRE_COLL_*, PMIWIRE_GONE_* */
@@ -128,38 +128,38 @@ struct job *job_create_first(struct pmirun *pr, uint32_t *node_of);
 struct job *job_by_number(const struct pmirun *pr, uint32_t number);
 struct job *job_by_id(const struct pmirun *pr, uint32_t id);
 uint32_t job_others(const struct pmirun *pr, const struct job *job); /* ranks here of other jobs */
-/* Has there been a job of this number, which is forgotten now? */
+/* Did a job of this number exist, and is it freed now? */
 bool job_was(const struct pmirun *pr, uint32_t number);
-/* Frees spawned jobs that are over. Not while anything of this batch of events may point to one. */
+/* Frees spawned jobs that are over. Call it between batches of events, which may point to a job. */
 void job_bury(struct pmirun *pr);
 void job_free(struct pmirun *pr, struct job *job); /* not in pr->jobs */
-/* One more variable for its ranks here, NAME=value, of malloc(), which becomes the job's. What the
- * user sets wins over it, in our environment (but for PMIX_*) and by -x. */
+/* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
+ * our environment (other than PMIX_*) win over it. */
 void job_var(struct job *job, char *owned);
 void job_queue(struct pmirun *pr, struct job *job);
 void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si);
-/* A spawn failed with -errno: ends what was started of it and tells the spawner. */
+/* A spawn failed with -errno: ends the processes it started and notifies the spawner. */
 void job_abandon(struct pmirun *pr, struct job *job, int err);
-/* A rank reached or left init ... finalize, or asked for the end of all. */
+/* A rank entered or left init ... finalize, or called abort. */
 void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state);
 void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const char *message);
-/* A collective cannot complete, since a rank is gone. */
+/* A collective cannot complete: a rank is gone. */
 void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll, uint32_t why);
-/* Acts on an abort and the like, unless another rank is about to die, of what it may come from; and
- * on what is stuck, after a while. */
+/* Judges an abort and the like, unless another rank is about to die, which may be its cause; and a
+ * stuck collective, after a while. */
 void job_judge(struct pmirun *pr);
 bool job_is_accused(const struct pmirun *pr);    /* is there something to judge? */
 uint64_t job_judgement(const struct pmirun *pr); /* when, 0: there is not */
 /* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
 void job_stop(struct pmirun *pr, int status);
-/* Its second half, without a verdict. */
+/* Ends everything in the same way, without setting a status. */
 void job_stop_all(struct pmirun *pr);
 void job_set_status(struct pmirun *pr, int status);
 void job_kill_all(struct pmirun *pr, int sig);
 uint32_t job_pid_of(const struct rank *r); /* the key of pmirun.by_pid */
 void job_reap(struct pmirun *pr);
 void job_note_inherited(struct pmirun *pr);
-/* Descendants that outlived their rank: told to end. True when none is left. */
+/* Ends descendants that outlived their rank. True when none is left. */
 bool job_sweep(struct pmirun *pr);
 
 #endif

@@ -17,7 +17,7 @@
 
 #define BATCH   256
 #define TICK_NS (NS_PER_S / 2)
-/* for output that somebody else holds open after the last process */
+/* for output that another process holds open after the last rank */
 #define LAST_WORDS_NS NS_PER_S
 
 void loop_init(struct pmirun *pr)
@@ -28,11 +28,11 @@ void loop_init(struct pmirun *pr)
     pr->scratch = xrealloc(NULL, SCRATCH_BYTES);
     pr->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (pr->epoll < 0)
-        die(STATUS_RESOURCES, "epoll_create1: %s", strerror(errno));
+        die(STATUS_RESOURCES, "cannot start: epoll_create1(): %s", strerror(errno));
     output_init(pr);
     err = signals_init(pr);
     if (err)
-        die(STATUS_RESOURCES, "signalfd: %s", strerror(-err));
+        die(STATUS_RESOURCES, "cannot start: signalfd(): %s", strerror(-err));
 }
 
 int loop_add(struct pmirun *pr, struct source *src, uint32_t events)
@@ -109,7 +109,7 @@ static void close_streams(struct pmirun *pr)
     }
 }
 
-/* All processes have ended: are their leftovers gone and their last words said? */
+/* All processes have ended: are their leftovers gone and their output written? */
 static bool finished(struct pmirun *pr)
 {
     if (pr->n_live || pr->launch || job_is_accused(pr))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one epoll loop, and what is polled in it. */
+/* The one epoll loop, and the descriptors that it polls. */
 #ifndef PMIRUN_LOOP_H
 #define PMIRUN_LOOP_H
 
@@ -17,11 +17,11 @@ void loop_init(struct pmirun *pr); /* with output and signals; exits on failure 
 /* 0 or -errno. events: EPOLL*. */
 int loop_add(struct pmirun *pr, struct source *src, uint32_t events);
 void loop_mod(struct pmirun *pr, struct source *src, uint32_t events);
-/* Before close(): a child in flight may hold a copy, and what it has open would stay in epoll. */
+/* Call it before close(): a child in flight may hold a copy, which would stay in epoll. */
 void loop_del(struct pmirun *pr, struct source *src);
-/* loop_del(), close(), and fd is -1; nothing when it is -1. */
+/* loop_del() and close(); sets fd to -1. A no-op when fd is -1. */
 void loop_close(struct pmirun *pr, struct source *src);
-/* Until all processes have ended and what they said is written. 0 or -errno. */
+/* Runs until all processes have ended and their output is written. 0 or -errno. */
 int loop_run(struct pmirun *pr);
 
 #endif

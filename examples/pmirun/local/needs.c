@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading an ELF file: its header, its program headers, the dynamic section that one of them shows,
- * the names in the string table that this one shows. Positions come from the file, and may be
- * anything: nothing is read but by pread() into buffers of a fixed size.
+ * Reads an ELF file: its header, its program headers, the dynamic section that one of them locates,
+ * and the names in the string table that this section locates. Offsets come from the file and are
+ * untrusted: pread() into buffers of a fixed size is the only access.
  */
 #define _GNU_SOURCE
 #include "needs.h"
@@ -43,7 +43,7 @@ static bool read_headers(int fd, struct headers *h)
     return read_at(fd, h->at, h->n * sizeof(h->at[0]), e.e_phoff) == h->n * sizeof(h->at[0]);
 }
 
-/* Where in the file an address of the program is. False: nowhere. */
+/* The offset in the file of an address of the program. False: the file has none. */
 static bool find(const struct headers *h, uint64_t address, uint64_t *offset)
 {
     for (size_t i = 0; i < h->n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program needs, found without running it: the dynamic libraries that its ELF file names,
- * and the program that loads them. Any file may be given: all that is read from it is checked.
+ * Finds the dynamic libraries that a program's ELF file names, and its loader, without running it.
+ * The file is untrusted: every field is checked.
  */
 #ifndef PMIRUN_NEEDS_H
 #define PMIRUN_NEEDS_H
@@ -12,8 +12,8 @@
 #define NEEDS_MAX        1024u /* libraries, and other entries beside them; more are not read */
 
 struct needs {
-    char interp[256];                             /* what loads it (PT_INTERP), "": nothing does */
-    void (*library)(void *ctx, const char *name); /* is called for each that the file names */
+    char interp[256];                             /* its loader (PT_INTERP), "": none */
+    void (*library)(void *ctx, const char *name); /* called for each */
     void *ctx;
 };
 

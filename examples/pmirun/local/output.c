@@ -6,10 +6,9 @@
  * beyond LINE_MAX_BYTES, or whose end does not come within PART_NS (a prompt), is passed on in
  * pieces.
  *
- * Whoever reads our output may be slow (a pager) and must not hold up the PMI service: nothing here
- * blocks. What cannot be written waits in the sink; when that holds more than SINK_HIGH, streams
- * that have more for it are not read until it has drained: each such rank then waits in its own
- * write().
+ * The reader of our output may be slow (a pager) and must not delay the PMI service: nothing here
+ * blocks. Bytes that cannot be written wait in the sink. While it holds more than SINK_HIGH, the
+ * streams that feed it are not read (back-pressure): each such rank waits in its own write().
  */
 #define _GNU_SOURCE
 #include "output.h"
@@ -42,9 +41,8 @@ enum {
 };
 
 /*
- * O_NONBLOCK belongs to the open file description, which we share with our parent shell and others:
- * setting it on fd 1 would make their writes fail. Opening it anew through /proc gives one of our
- * own.
+ * O_NONBLOCK belongs to the open file description, which we share with our parent shell: setting it
+ * on fd 1 would make the shell's writes fail. A new open() through /proc gives one of our own.
  */
 static void on_room(struct pmirun *pr, struct source *src, uint32_t events);
 
@@ -131,7 +129,7 @@ static void resume_streams(struct pmirun *pr, struct sink *sk)
     }
 }
 
-/* Nobody will read this: go on without, and end the job if it was stdout, as SIGPIPE would. */
+/* The reader is gone: drops the bytes, and ends the job if it was stdout, as SIGPIPE would. */
 static void sink_died(struct pmirun *pr, struct sink *sk, int err)
 {
     sk->dead = true;
@@ -273,7 +271,8 @@ static char *file_name(const struct pmirun *pr, const char *pattern, const struc
     return name;
 }
 
-/* The file of this name, which becomes ours; opened when no rank had it before. NULL with errno. */
+/* The file of this name, opened for the first rank that writes to it. Takes `name`. NULL with
+ * errno. */
 static struct sink *file_open(struct pmirun *pr, char *name)
 {
     struct output *o = &pr->output;
@@ -307,7 +306,7 @@ static bool begin_stream(struct pmirun *pr, struct stream *st, const char *patte
     name = file_name(pr, pattern, st->rank);
     sk = file_open(pr, name);
     if (!sk) {
-        say(pr, "cannot open %s for what %s prints: %s; stopping the job", name,
+        say(pr, "cannot open %s for the output of %s: %s; stopping the job", name,
             rank_name(pr, st->rank, text), strerror(errno));
         free(name);
         return false;
@@ -435,7 +434,7 @@ void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n)
         resume_streams(pr, sk);
 }
 
-/* To the head, as it is: lines are made there. */
+/* Sends the bytes to the head unchanged: it makes the lines. */
 static void pass_on(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
 {
     if (!pr->agent->output(pr, st, p, n))
@@ -464,8 +463,8 @@ static void on_output(struct pmirun *pr, struct source *src, uint32_t events)
     n = read(st->src.fd, pr->scratch, most);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n < 0) { /* what is lost is not passed over */
-        say(pr, "cannot read what rank %u prints: %s", st->rank->number, strerror(errno));
+    if (n < 0) { /* lost output is an error */
+        say(pr, "cannot read the output of rank %u: %s", st->rank->number, strerror(errno));
         job_set_status(pr, STATUS_OUTPUT);
     }
     if (n <= 0) {

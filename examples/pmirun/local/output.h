@@ -19,7 +19,7 @@ struct sink {
     const char *name; /* for messages */
     unsigned kinds;   /* what goes there: bit 0 ranks' stdout, bit 1 their stderr */
     bool armed;       /* in epoll, waiting for room */
-    bool dead;        /* nobody reads it any more: bytes are dropped */
+    bool dead;        /* its reader is gone: bytes are dropped */
     bool full;        /* too much waits: streams that feed it are paused */
     struct stream *paused;
 };
@@ -33,7 +33,7 @@ struct stream {
     char *part; /* a line without its end, yet */
     size_t part_len, part_cap;
     uint64_t part_ns; /* when it last grew */
-    bool mid_line;    /* what was passed on last did not end a line */
+    bool mid_line;    /* the last byte passed on ended no line */
     bool paused;
     struct stream *next_paused;
 };
@@ -49,21 +49,21 @@ struct output {
 
 void output_init(struct pmirun *pr);
 void output_drop_stderr(struct pmirun *pr); /* agent: closes what was opened for it */
-/* A rank starts: its stdout and stderr go where the options say. False: a file cannot be opened,
- * which was said. Head and alone. */
+/* A rank starts: connects its stdout and stderr to the sinks that the options name. False: a file
+ * cannot be opened, which is reported. Head and alone. */
 bool output_begin(struct pmirun *pr, struct rank *r);
 int output_attach(struct pmirun *pr, struct stream *st, int fd); /* takes fd */
 void output_flush(struct pmirun *pr);
-void output_parts(struct pmirun *pr); /* passes on lines that have waited for their end */
+void output_parts(struct pmirun *pr); /* passes on unfinished lines that have waited long enough */
 bool output_pending(const struct pmirun *pr);
-/* To stderr at once, past what waits. False: it takes none now. */
+/* Writes to stderr at once, ahead of the queue. False: stderr takes no bytes now. */
 bool output_raw(struct pmirun *pr, const char *text, size_t len);
 void output_text(struct pmirun *pr, const char *text, size_t len); /* to stderr */
 void output_close(struct pmirun *pr, struct stream *st);
 bool output_is_open(const struct stream *st);
 /* Several nodes. */
 void output_remote(struct pmirun *pr, struct stream *st, const char *p,
-                   size_t n); /* head: n bytes of it have come; 0: its end */
+                   size_t n); /* head: n bytes have arrived; 0: end of file */
 void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n); /* agent */
 
 #endif

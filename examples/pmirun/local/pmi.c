@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks' PMI connections: bytes between sockets and the server engine, and what the engine
- * tells us. */
+/* The ranks' PMI connections: moves bytes between sockets and the server engine, and handles the
+ * engine's callbacks. */
 #define _GNU_SOURCE
 #include "pmi.h"
 
@@ -46,7 +46,7 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
     if (c && !c->rank && !port_may_complain(pr))
         return;
     if (c && c->n_diags++ == MAX_DIAGS)
-        say(pr, "rank %d: further complaints are not shown", (int)who->rank);
+        say(pr, "rank %d: its further PMI errors are not shown", (int)who->rank);
     else
         say(pr, "%s", text);
 }
@@ -216,8 +216,7 @@ static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
     return sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* A descriptor that this client should have and has not been sent, and what to note when it has;
- * -1: none. */
+/* The next descriptor to send to this client, and the flag to set when it is sent; -1: none. */
 static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *table_sent,
                           uint32_t *n_arrays)
 {
@@ -248,15 +247,15 @@ static ssize_t send_some(const struct pmirun *pr, struct conn *c, const void *p,
         w = send_descriptor(c->src.fd, p, n, fd);
         if (w < 0 && (errno == EAGAIN || errno == EINTR))
             return w;
-        /* Another error: too many descriptors on their way, perhaps. This client will ask instead.
-         * */
+        /* Another error, too many descriptors in flight for example: this client gets pairs by
+         * socket. */
     }
     c->table_sent = table_sent;
     c->n_arrays = n_arrays;
     return w > 0 ? w : send(c->src.fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Writes what there is. How much could not be written yet. */
+/* Writes the queued bytes. Returns how many remain. */
 static size_t conn_write(struct pmirun *pr, struct conn *c)
 {
     const void *p;
@@ -270,8 +269,8 @@ static size_t conn_write(struct pmirun *pr, struct conn *c)
         } else if (w < 0 && errno == EINTR) {
             continue;
         } else if (w < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
-            /* Gone. What it has sent before is still to be read, and then the end. Should it be
-             * there, it must not wait for an answer. */
+            /* The client is gone; its earlier bytes are still read, then the end. If it lives all
+             * the same, it must not wait for an answer. */
             if (errno != EPIPE && errno != ECONNRESET)
                 say(pr, "cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1,
                     strerror(errno));
@@ -291,7 +290,7 @@ void pmi_send_answers(struct pmirun *pr, const struct job *job)
             conn_write(pr, job->ranks[i].conn);
 }
 
-/* Writes what there is; closes a connection that has FAILED once that is done or cannot be. */
+/* Writes the queued bytes; closes a FAILED connection when they are written or cannot be. */
 static void conn_flush(struct pmirun *pr, struct conn *c)
 {
     const size_t n = conn_write(pr, c);
@@ -308,7 +307,7 @@ static void conn_flush(struct pmirun *pr, struct conn *c)
     }
 }
 
-/* False at the end of what there is to read now; then the connection may have been closed. */
+/* False: nothing more to read now, and the connection may have been closed. */
 static bool conn_read(struct pmirun *pr, struct conn *c)
 {
     ssize_t n = recv(c->src.fd, pr->scratch, SCRATCH_BYTES, MSG_DONTWAIT);

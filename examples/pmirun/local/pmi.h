@@ -16,8 +16,8 @@ struct rank;
 struct conn {
     struct source src;
     struct pmiwire_conn *pmi;
-    struct rank *rank; /* NULL: has not said yet who it is (PMI_PORT) */
-    bool is_ours;      /* PMI_PORT: the kernel says that its owner is our user, or root */
+    struct rank *rank; /* NULL: not identified yet (PMI_PORT) */
+    bool is_ours;      /* PMI_PORT: by the kernel its owner is our user, or root */
     bool armed;        /* waits for room to write */
     bool queued;       /* in conns.ready */
     bool table_sent;   /* the descriptor of its job's table, or there is none to be sent */
@@ -35,9 +35,9 @@ struct conns {
 int pmi_init(struct pmirun *pr);
 int pmi_attach(struct pmirun *pr, struct rank *r, int fd); /* takes fd */
 struct conn *pmi_new_conn(struct pmirun *pr, int fd, uint32_t job, int32_t rank, int *err);
-void pmi_drain(struct pmirun *pr, struct rank *r); /* reads what an exited rank has left */
+void pmi_drain(struct pmirun *pr, struct rank *r); /* reads the last bytes of an exited rank */
 void pmi_flush_ready(struct pmirun *pr);
-/* Writes what a job's ranks can be told now; their connections stay as they are. */
+/* Writes the answers that are ready for a job's ranks, without closing a connection. */
 void pmi_send_answers(struct pmirun *pr, const struct job *job);
 void pmi_bury(struct pmirun *pr); /* frees what was closed in this batch */
 

@@ -5,8 +5,8 @@
  *
  * The shape. One process, one thread, one epoll loop (loop.c) that looks at: the ranks' PMI
  * connections (pmi.c), their stdout and stderr (output.c), signals (signals.c), a listening socket
- * (port.c) and the terminal (input.c). libpmiwire's server engine knows the protocol; what it
- * leaves to us is to start processes (launch.c, spawn.c) and to end them (job.c).
+ * (port.c) and the terminal (input.c). libpmiwire's server engine does the protocol; pmirun
+ * starts processes (launch.c, spawn.c) and ends them (job.c).
  *
  * On several nodes the same program runs once more on each, as an *agent*, and the pmirun of the
  * command line is their *head* (role.h, multinode/):
@@ -46,7 +46,7 @@
 
 #define SCRATCH_BYTES 65536u
 
-/* When things happened, ns since the start; 0: has not. */
+/* Times of events, ns since the start; 0: has not happened. */
 struct phases {
     uint64_t launch_begin, launch_end, first_init, last_init, first_finalize, last_finalize,
         last_exit;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PMI_PORT: ranks connect to a TCP port of the loopback interface and say who they are by PMI_ID.
+ * PMI_PORT: ranks connect to a TCP port of the loopback interface and identify themselves by
+ * PMI_ID.
  *
  * Any user of this machine can connect to the port, so two things are checked: that the peer's
  * socket belongs to our user (or root), and that its id is one that we gave out. An id is a random
- * number of 31 bits, told to its rank through the environment alone, good for one connection.
+ * number of 31 bits, passed to its rank in the environment alone, valid for one connection.
  *
- * A wrong id is refused and its connection closed. From our own user's processes, which could do
- * worse, any number may come: the job continues. Where the kernel does not tell whose a connection
- * is, MAX_BAD_IDS close the port: an id must not be found by trying.
+ * A wrong id is refused and its connection closed. Our own user's processes may try any number of
+ * ids, since they could do worse: the job continues. Where the kernel does not say who owns a
+ * connection, MAX_BAD_IDS wrong ids close the port, so that no id can be found by trying.
  */
 #define _GNU_SOURCE
 #include "port.h"
@@ -99,8 +100,9 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
     (void)conn;
     if (!r || r->token_used || r->state != RANK_RUNNING) {
         if (!c->is_ours && ++pr->port.n_bad_ids == MAX_BAD_IDS && pr->port.listener.fd >= 0) {
-            say(pr, "too many connections with a wrong PMI_ID, and the kernel does not tell whose "
-                    "they are: the port is closed");
+            say(pr,
+                "closing the PMI port: too many connections with a wrong PMI_ID, and the kernel "
+                "does not say whose they are");
             loop_close(pr, &pr->port.listener);
         }
         return PMIWIRE_ENOENT;
@@ -121,13 +123,11 @@ bool port_may_complain(struct pmirun *pr)
     if (n <= MAX_COMPLAINTS)
         return true;
     if (n == MAX_COMPLAINTS + 1)
-        say(pr,
-            "further complaints about clients that have not said who they are are only counted");
+        say(pr, "further errors of unidentified clients are only counted");
     while (shown < n)
         shown *= 10;
     if (shown == n)
-        say(pr, "%llu complaints about clients that have not said who they are",
-            (unsigned long long)n);
+        say(pr, "%llu errors of unidentified clients", (unsigned long long)n);
     return false;
 }
 
@@ -172,7 +172,7 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
     return m->idiag_inode ? (int64_t)m->idiag_uid : OWNER_GONE;
 }
 
-/* is_ours: the kernel says so. When it does not tell, the id alone decides. */
+/* is_ours: by the kernel. Where it does not say, the id alone decides. */
 static bool admit(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ours)
 {
     int64_t owner;

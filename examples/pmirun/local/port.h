@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* PMI_PORT: ranks that connect over TCP, and who may. */
+/* PMI_PORT: ranks that connect over TCP, and their identification. */
 #ifndef PMIRUN_PORT_H
 #define PMIRUN_PORT_H
 
@@ -27,8 +27,8 @@ struct port {
 int port_init(struct pmirun *pr);
 int port_assign(struct pmirun *pr, struct rank *r);        /* gives it a token */
 void port_forget(struct pmirun *pr, const struct rank *r); /* takes it back */
-/* Before a line about a client that has not said who it is, which may come again and again: false,
- * count it only. */
+/* Call it before printing an error of an unidentified client. False: only count it, so that a
+ * hostile client cannot fill the log. */
 bool port_may_complain(struct pmirun *pr);
 int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
                   int32_t *rank);

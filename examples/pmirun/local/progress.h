@@ -3,9 +3,9 @@
  * --progress: a line at the bottom of the terminal says how many ranks have been started, are
  * initialized and have finalized. Without a terminal at stderr it shows nothing.
  *
- * It never mixes with what is printed: before other bytes go to the terminal the line is cleared,
- * and it is drawn again once nothing has come for a quarter of a second and the cursor stands at
- * the beginning of a line.
+ * It never mixes with output: pmirun clears the line before it writes other bytes to the terminal,
+ * and draws it again after a quarter of a second without output, if the cursor is at the start of
+ * a line.
  */
 #ifndef PMIRUN_PROGRESS_H
 #define PMIRUN_PROGRESS_H
@@ -22,7 +22,7 @@ enum progress_step { PROGRESS_STARTED, PROGRESS_INITED, PROGRESS_FINALIZED, PROG
 struct progress {
     bool on;
     bool with_stdout; /* that is a terminal too */
-    bool mid_line;    /* what was written last does not end a line */
+    bool mid_line;    /* the last byte written ended no line */
     uint64_t draw_ns; /* when to draw; 0: no need */
     uint64_t n[PROGRESS_STEPS];
 };
@@ -30,10 +30,10 @@ struct progress {
 void progress_init(struct pmirun *pr);
 void progress_count(struct pmirun *pr, enum progress_step step); /* one more rank */
 void progress_draw(struct pmirun *pr);
-/* Bytes will be written to this sink; false: the terminal takes none now. And: they were. */
+/* Call them before and after bytes are written to this sink. False: the terminal takes none now. */
 bool progress_hide(struct pmirun *pr, const struct sink *sk);
 void progress_wrote(struct pmirun *pr, const struct sink *sk, const char *p, size_t n);
-/* The line is cleared, for what is written past the sinks, and our end. */
+/* Clears the line: before bytes that bypass the sinks, and at the end. */
 void progress_clear(void);
 
 #endif

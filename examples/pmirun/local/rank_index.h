@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks by a number that each has for itself: a pid, a token. Open addressing, linear probing. */
+/* Ranks by a number unique to each: a pid, a token. Open addressing, linear probing. */
 #ifndef PMIRUN_RANK_INDEX_H
 #define PMIRUN_RANK_INDEX_H
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What this pmirun is: alone, or with others on several nodes a head or an agent. This is all that
- * the code of one node (local/) knows of the code of several (multinode/).
+ * The role of this pmirun: alone, or on several nodes a head or an agent. The code of one node
+ * (local/) sees nothing else of the code of several (multinode/).
  *
  * An agent starts its ranks, serves them PMI and reports to its head what happens to them; it makes
- * no decisions. The head has a `struct rank` for each, to which it applies what is reported just as
- * a pmirun of one node applies what it sees: job.c decides what an exit means, output.c makes lines
- * and labels. What the head does to ranks (signals, their end) it has the agents do. So the role
- * matters only where it matters whether a rank is here: to start it, to send it a signal, to take
- * its bytes.
+ * no decisions. The head has a `struct rank` for each and handles a report as a pmirun of one node
+ * handles an event of its own: job.c decides what an exit means, output.c makes lines and labels.
+ * The head orders its agents to signal and end ranks. So the role matters only where code touches a
+ * process: to start it, to signal it, to read its bytes.
  */
 #ifndef PMIRUN_ROLE_H
 #define PMIRUN_ROLE_H
@@ -27,16 +26,16 @@ struct pmirun;
 struct rank;
 struct stream;
 
-/* The connections that a head and an agent have: for the loop. */
+/* What the loop calls for the connections of a head or an agent. */
 struct node_ops {
     void (*run_deadlines)(struct pmirun *pr);
     uint64_t (*deadline)(const struct pmirun *pr); /* the next, 0: none */
-    void (*progress)(struct pmirun *pr);           /* takes what has come; ranks may get answers */
-    void (*flush)(struct pmirun *pr);              /* sends what waits */
+    void (*progress)(struct pmirun *pr);           /* handles messages; ranks may get answers */
+    void (*flush)(struct pmirun *pr);              /* sends queued bytes */
     void (*bury)(struct pmirun *pr);               /* frees what was closed in this batch */
     bool (*may_end)(struct pmirun *pr); /* all ranks known here have ended: have the others'? */
     bool (*ended)(struct pmirun *pr);   /* and all has been said, here: there too? */
-    void (*stop)(struct pmirun *pr);    /* we leave: free what there is */
+    void (*stop)(struct pmirun *pr);    /* frees everything before the exit */
 };
 
 /* What an agent reports to its head. */
@@ -57,27 +56,27 @@ struct agent_ops {
     void (*signalled)(struct pmirun *pr, int sig); /* a signal asks us to end */
     void (*spawn)(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
                   uint64_t token);
-    /* A collective cannot complete, since this rank is gone. */
+    /* A collective cannot complete: this rank is gone. */
     void (*stuck)(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
                   uint32_t why);
     void (*chose)(struct pmirun *pr, const struct job *job); /* which way its ranks here go */
     /* The server's, see pmiwire/server.h. */
     int (*name)(void *ctx, const struct pmiwire_peer *who, uint32_t what,
                 struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
-    /* A frame for another node, as the server's op: 0, or 1: enough for now, exchange_room()
-     * follows. And: it cannot be reached any more. */
+    /* Sends a frame to another node, as the server's op. 0, or 1: the queue is full,
+     * exchange_room() follows. lost(): the node is out of reach. */
     int (*send)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
                 uint32_t n_iov);
     void (*lost)(struct pmirun *pr, uint32_t node, const char *why);
-    /* A piece of a message of pmix/ for another node, or for the head, whose number is n_nodes.
-     * False: enough for now, far_room() follows. */
+    /* Sends a piece of a message of pmix/ to another node, or to the head, whose number is n_nodes.
+     * False: the queue is full, far_room() follows. */
     bool (*pmix)(struct pmirun *pr, uint32_t node, const void *p, size_t n);
 };
 
-/* What a head has its agents do. */
+/* Orders of a head to its agents. */
 struct head_ops {
     const char *(*name)(const struct pmirun *pr, uint32_t node);
-    /* The nodes of n ranks, on those named in `hosts` (NULL: all). False: one is none of ours. */
+    /* Places n ranks on the nodes named in `hosts` (NULL: all). False: a name is not in the job. */
     bool (*place)(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of);
     void (*launch)(struct pmirun *pr, struct job *job, const struct msg_in *preputs);
     void (*signal)(struct pmirun *pr, int sig);
@@ -91,7 +90,7 @@ struct head_ops {
     bool (*pmix)(struct pmirun *pr, uint32_t node, const void *p, size_t n); /* as an agent's */
 };
 
-/* multinode/: what main() calls. Exit when it cannot be done. */
+/* For main(); in multinode/. Both exit on failure. */
 void head_set_up(struct pmirun *pr);
 void agent_set_up(struct pmirun *pr, char **args); /* args: see multinode/step.h */
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of shared memory, for --pmi-port, where no descriptor can be handed over. A name is taken
- * back as soon as every rank has opened it. When pmirun is killed with SIGKILL before, its guard
- * removes it (guard.c). When both are killed, the name stays, and the memory with it. So the next
- * pmirun with --pmi-port looks for such names and removes those whose writer is gone: libshmht's
- * writer holds a lock on its object that dies with it, and nobody else can take it, since a client
- * cannot open the object for writing.
+ * Names of shared memory, for --pmi-port, where no descriptor can be handed over. A name is
+ * unlinked as soon as every rank has opened it. When pmirun is killed with SIGKILL before, its
+ * guard removes it (guard.c). When both are killed, the name stays, and the memory with it. So the
+ * next pmirun with --pmi-port looks for such names and removes those whose writer is gone:
+ * libshmht's writer holds a lock on its object that ends with it, and no client can take the lock,
+ * since clients cannot open the object for writing.
  *
- * What was made or has grown within FRESH_S stays: between open() and the lock it looks like a dead
- * one's.
+ * An object that was made or has grown within FRESH_S stays: between open() and the lock it looks
+ * abandoned.
  */
 #define _GNU_SOURCE
 #include "shmname.h"
@@ -47,7 +47,7 @@ void shm_remove(const char *key)
         closedir(d);
 }
 
-/* A regular file of ours that nobody writes, and has not just been made. */
+/* A regular file of ours, without a writer, and not new. */
 static bool is_left_behind(int folder, const char *name)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};

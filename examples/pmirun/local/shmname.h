@@ -6,9 +6,9 @@
 struct pmirun;
 
 #define SHM_NAME_BYTES 64
-/* A new one, that nobody can guess. */
+/* Makes a new name that others cannot guess. */
 void shm_name(const struct pmirun *pr, char name[SHM_NAME_BYTES]);
 void shm_remove(const char *key);  /* all names of the pmirun whose guard has this key */
-void shm_sweep(struct pmirun *pr); /* removes what a pmirun that was killed has left behind */
+void shm_sweep(struct pmirun *pr); /* removes the names that a killed pmirun left behind */
 
 #endif

@@ -11,7 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* What was ignored when we were started (nohup) stays ignored, by us and by the ranks. */
+/* A signal that was ignored at our start (nohup) stays ignored, by us and by the ranks. */
 static bool was_ignored(int sig)
 {
     struct sigaction sa;

@@ -10,7 +10,7 @@
  * likewise.
  *
  * On several nodes an agent passes the request on to its head, which places the processes and has
- * the agents look for the programs.
+ * the agents find the programs.
  */
 #define _GNU_SOURCE
 #include "spawn.h"
@@ -48,7 +48,7 @@ static bool is_this_node(const char *host)
            strcmp(host, own) == 0 || (strlen(host) == n && strncmp(host, own, n) == 0);
 }
 
-/* One more variable for the program: NAME=value. The last of a name counts. */
+/* Adds a variable for the program: NAME=value. The last of a name counts. */
 static void add_set(struct app *app, char *assignment)
 {
     app->sets = xrealloc(app->sets, (app->n_sets + 2) * sizeof(*app->sets));
@@ -56,8 +56,8 @@ static void add_set(struct app *app, char *assignment)
     app->sets[app->n_sets] = NULL;
 }
 
-/* One info key. NULL, or why it cannot be satisfied. Keys that we do not know are ignored, as MPI
- * demands. */
+/* Applies one info key. NULL, or why it cannot be satisfied. MPI demands that unknown keys are
+ * ignored. */
 static const char *apply_info(const struct pmirun *pr, struct app *app,
                               const struct pmiwire_keyval *kv)
 {
@@ -86,7 +86,7 @@ static const char *apply_info(const struct pmirun *pr, struct app *app,
     return ok ? NULL : "processes can be started on this node only";
 }
 
-/* Which of our variables: the same as its spawner. */
+/* The program gets the same of our variables as its spawner. */
 static void copy_env(struct env *env, const struct env *from)
 {
     env->what = from->what;
@@ -185,7 +185,7 @@ static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct ap
     for (uint32_t i = 0; i < n_apps; i++) {
         if (!pr->head->place(pr, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
-            say(pr, "spawn by %s: %s: no such nodes in this job: %s", rank_name(pr, by, name),
+            say(pr, "spawn by %s: %s: this job has no such nodes: %s", rank_name(pr, by, name),
                 apps[i].argv[0], apps[i].hosts);
         }
         next += apps[i].n_procs;
@@ -205,7 +205,7 @@ static uint64_t n_spawned(const struct pmirun *pr)
     return n;
 }
 
-/* May there be n more? 0 or -EDQUOT. */
+/* Checks --max-procs for n more. 0 or -EDQUOT. */
 static int check_number(struct pmirun *pr, const struct rank *by, uint64_t n)
 {
     char name[RANK_NAME_BYTES];
@@ -214,7 +214,7 @@ static int check_number(struct pmirun *pr, const struct rank *by, uint64_t n)
     if (now + n <= pr->opt.max_spawned)
         return 0;
     say(pr,
-        "spawn by %s: %llu processes beside %llu that were spawned are more than %u "
+        "spawn by %s: cannot start %llu processes beside %llu spawned ones: the limit is %u "
         "(--max-procs)",
         rank_name(pr, by, name), (unsigned long long)n, (unsigned long long)now,
         pr->opt.max_spawned);
@@ -237,7 +237,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     if (pr->stopping || n_procs == 0)
         return -EINVAL;
     if (pr->opt.launch == LAUNCH_STEP) {
-        say(pr, "spawn by %s: a step of Slurm starts no more processes; use pmirun --launch srun",
+        say(pr, "spawn by %s: not possible in a step of Slurm; use pmirun --launch srun",
             rank_name(pr, by, name));
         return -ENOTSUP;
     }

@@ -7,8 +7,8 @@
 
 #include <pmiwire/server.h>
 
-/* An info key of ours, which may come often: NAME=value, a variable for the program. PMIx clients
- * ask for such. */
+/* An info key of ours, allowed several times: NAME=value, a variable for the program. PMIx clients
+ * set variables by it. */
 #define SPAWN_ENV "pmirun.env"
 
 struct app;
@@ -20,10 +20,10 @@ struct rank;
 void spawn_free_apps(struct app *apps, uint32_t n);
 int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwire_spawn *req,
                   uint64_t token);
-/* The same, for a rank: here, or by way of the head. PMIWIRE_PENDING, or why not. */
+/* As spawn_request(), for a rank: here, or through the head. PMIWIRE_PENDING, or an error. */
 int spawn_for(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token);
-/* Starts what is asked for. PMIWIRE_PENDING, or why not. preputs: of a head, its pairs as they go
- * to the agents. */
+/* Starts the processes of the request. PMIWIRE_PENDING, or an error. preputs: in a head, the
+ * request's pairs as they travel to the agents. */
 int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *req, uint64_t token,
                 const struct msg_in *preputs);
 /* All processes have been started, or err. */

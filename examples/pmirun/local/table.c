@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job's pairs in shared memory: put there as they come, once for the whole node, and read there
- * by ranks that know how; the others are answered from it. Where there is no shared memory, or no
- * more of it, the engine's own store goes on.
+ * A job's pairs in shared memory, stored once for the node. Ranks with our client read them there;
+ * the server answers the others from it. Without shared memory, or when it runs out, the engine's
+ * own store takes over.
  *
- * A Fence makes the table as large as it has to be: until then pairs that do not fit into the
- * present one are found by the server alone (SHMHT_DEFER). A job that has no Fences and asks for
- * such pairs gets them into the table as well, after MANY_ASKED.
+ * A Fence makes the table large enough for all pairs. Until then only the server finds those that
+ * do not fit (SHMHT_DEFER). In a job without Fences MANY_ASKED Gets of such pairs make the table
+ * grow too.
  */
 #include "table.h"
 
@@ -88,7 +88,7 @@ void table_create(struct pmirun *pr, struct job *job)
     if (rc == 0)
         rc = advertise(pr, job, t);
     if (rc != 0) {
-        say(pr, "no shared memory for the key-value space, ranks ask instead: %s", table_why(rc));
+        say(pr, "cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
         if (t)
             table_free(t);
         return;
@@ -108,16 +108,16 @@ int table_fd(const struct job *job)
     return job->table && !job->table->ended ? shmht_writer_share(job->table->writer, NULL) : -1;
 }
 
-/* Out of room: everybody is told in the answer to the next fence, until when what can be read there
- * is as good as before. */
+/* Out of room. The answer to the next Fence notifies the clients; until then the table is as valid
+ * as before. */
 static void end(struct pmirun *pr, struct job *job, int rc)
 {
     job->table->ended = true;
     pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
     if (pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE_END, pmiwire_strz("1")) !=
         0)
-        job_stop(pr, STATUS_RESOURCES); /* they would go on reading what may be out of date */
-    say(pr, "the key-value space of job %u outgrows its shared memory, ranks ask from now on: %s",
+        job_stop(pr, STATUS_RESOURCES); /* else they would read stale values */
+    say(pr, "cannot grow the shared table of job %u: %s; ranks get pairs by socket from now on",
         job->number, table_why(rc));
 }
 

@@ -17,8 +17,9 @@ void table_create(struct pmirun *pr,
 void table_destroy(struct job *job);
 int table_fd(const struct job *job); /* what readers get, -1: none */
 int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct pmiwire_str value);
-void table_publish(struct pmirun *pr, struct job *job); /* readers find what has been put */
-/* For the server, see pmiwire/server.h. A block's values have a NUL behind them. */
+void table_publish(struct pmirun *pr,
+                   struct job *job); /* makes the pairs put so far visible to readers */
+/* The server's callbacks, see pmiwire/server.h. Values of a block end with a NUL. */
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                  struct pmiwire_str value);
 int table_on_find(void *ctx, const struct pmiwire_peer *peer, struct pmiwire_str key,

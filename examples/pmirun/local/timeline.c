@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens when: collected here, packed by agents for their head. */
+/* Collects events with their times; an agent packs them for its head. */
 #define _GNU_SOURCE
 #include "timeline.h"
 
@@ -64,7 +64,7 @@ static bool is_too_many(struct pmirun *pr, enum timeline_what what)
     if (tl->n_lost++ == 0)
         tl->cut_ns = clock_ns() - pr->start_ns;
     if (!pr->agent && !tl->reported[coll])
-        say(pr, "--timeline: %u events are recorded: %s from now on are not", max,
+        say(pr, "--timeline: %u events recorded, the limit: later %s are left out", max,
             coll ? "collectives" : "events");
     tl->reported[coll] = true;
     return true;
@@ -194,8 +194,8 @@ static uint32_t get_number32(struct msg_in *in)
     return (uint32_t)v;
 }
 
-/* A node's clock says sent_ns, ours now_ns or less. A faster clock than ours gets ahead of us: then
- * it began as early as it can have. */
+/* A node's clock says sent_ns, ours now_ns or less. If its clock runs faster than ours the bounds
+ * cross: then the earliest possible zero counts. */
 static void hear_clock(struct timeline_clock *c, uint64_t sent_ns, uint64_t now_ns)
 {
     const uint64_t to = sent_ns < now_ns ? now_ns - sent_ns : 0;

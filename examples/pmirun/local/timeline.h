@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * --timeline FILE: where each rank was when, as a picture (FILE.svg) or as a trace for Perfetto and
+ * --timeline FILE: what each rank did when, as a picture (FILE.svg) or as a trace for Perfetto and
  * chrome://tracing (FILE.json). Events are collected while the job runs and written at its end,
  * also for a job that does not start, is stopped or killed; a pmirun that dies of SIGKILL leaves an
  * empty file.
  *
  * On several nodes each agent packs the events of its ranks (some 5 bytes an event) and sends them
- * to the head twice a second, when 16 KiB wait, and before it ends. Clocks: an agent's begins when
- * it reads its set-up, which is after the head has sent it; and each message leaves the agent
- * before the head reads it. The head takes the middle of what both allow, so that an agent's times
- * are off by half a round trip at first, and later by what its host's clock gains or loses against
- * the head's as well: some 10 ms an hour are usual. None is drawn after the job's end.
+ * to the head twice a second, when 16 KiB wait, and before it ends. Clocks: an agent's starts when
+ * it reads its set-up, so after the head has sent it; and each message leaves the agent before the
+ * head reads it. The head takes the middle of these two bounds. So an agent's times are off by half
+ * a round trip at first, and later by the drift between the two clocks too: some 10 ms an hour are
+ * usual. No event is drawn after the job's end.
  *
- * Memory: 24 bytes an event. Beyond TIMELINE_MAX events no collective is recorded, beyond twice as
- * many nothing is; both are reported.
+ * Memory: 24 bytes an event. Beyond TIMELINE_MAX events it records no collectives, beyond twice as
+ * many nothing; pmirun reports both.
  */
 #ifndef PMIRUN_TIMELINE_H
 #define PMIRUN_TIMELINE_H
@@ -52,7 +52,7 @@ struct timeline_event {
     uint32_t node : 24, what : 8;
 };
 
-/* Between which two a node's clock began, in ns since the head's start. */
+/* The bounds of a node's clock zero, in ns since the head's start. */
 struct timeline_clock {
     uint64_t from, to;
 };
@@ -75,18 +75,18 @@ struct timeline {
 
 /* Makes the file, which is empty until the end. Exits when that fails. */
 void timeline_open(struct pmirun *pr);
-/* An agent's, which the head has asked for. */
+/* Starts recording in an agent, which the head has asked for it. */
 void timeline_begin(struct pmirun *pr);
 /* The head sends its agents their set-up. */
 void timeline_asked(struct pmirun *pr);
-/* Something happens to a rank of this node, or to a node. No-ops unless --timeline was given, and
- * for a head's ranks: their agents report it. */
+/* Record an event of a rank of this node, or of a node. No-ops without --timeline, and for a head's
+ * ranks, whose agents report theirs. */
 void timeline_rank(struct pmirun *pr, const struct rank *r, enum timeline_what what, uint32_t arg);
 void timeline_node(struct pmirun *pr, uint32_t node, enum timeline_what what);
-/* An agent's: is it time to send what waits? */
+/* Agent: is it time to send the events? */
 bool timeline_is_due(const struct pmirun *pr);
 void timeline_take(struct pmirun *pr, struct msg *m); /* puts it into a message */
-/* A head's: what a node has sent; false when it makes no sense. */
+/* Head: takes a node's events. False: the message is invalid. */
 bool timeline_heard(struct pmirun *pr, uint32_t node, struct msg_in *in);
 /* Writes the file, once. `early`: pmirun gives up. 0, or an errno. */
 int timeline_write(struct pmirun *pr, bool early);

@@ -2,19 +2,19 @@
 /*
  * The node's topology: processors, caches, memory, devices.
  *
- * An MPI asks hwloc for it, which reads small files of /sys, some hundred on two processors and a
- * dozen more with each further one. Where every rank does so, all read the same at the same time.
- * Here pmirun does it once, and hwloc in the ranks reads the result from a file of XML
+ * An MPI asks hwloc for it, which reads small files of /sys: some hundred on two processors and a
+ * dozen more with each further one. Without this file every rank would read them at the same time.
+ * So pmirun reads them once, and hwloc in the ranks reads the result from a file of XML
  * (HWLOC_XMLFILE). With HWLOC_THISSYSTEM=1 binding still works, and with
- * HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1 each rank still takes what its own control group allows out
- * of the file, which has what is disallowed too.
+ * HWLOC_THISSYSTEM_ALLOWED_RESOURCES=1 each rank still sees only what its own control group
+ * allows; the file has all processors.
  *
  * A child of ours calls hwloc: to find devices hwloc loads their drivers' libraries, which may be
  * slow, start threads, or crash. Without an answer within FIND_S each rank finds its topology
  * itself, as it does when libhwloc is not on this node: loaded, not linked, since few jobs want it.
  *
- * To bind ranks pmirun wants to know itself which processors there are: the child sends a table of
- * them (place/place.h).
+ * To bind ranks, pmirun itself needs the list of processors: the child sends it as a table
+ * (place/place.h).
  */
 #define _GNU_SOURCE
 #include "topology.h"
@@ -41,7 +41,7 @@
 
 extern char **environ;
 
-/* What the child says, in one byte, when it is done. The table follows, if it is wanted. */
+/* The child's answer, one byte. The table follows if it was asked for. */
 enum answer { FOUND, NO_LIBRARY, NO_TOPOLOGY, NO_FILE, NO_SUCH_TOPOLOGY, TOO_LARGE };
 
 /* What the child is to do. */
@@ -163,8 +163,8 @@ static struct place_pu *make_table(hwloc_topology_t topology, struct table_head 
     return pus;
 }
 
-/* Devices are kept in the file: what a rank does not want, or may not have, its own hwloc leaves
- * out. */
+/* The file keeps devices: each rank's own hwloc filters those that it does not want or may not use.
+ */
 static enum answer find(const struct task *task, struct table_head *head, struct place_pu **pus)
 {
     hwloc_topology_t topology;
@@ -324,7 +324,7 @@ const char *topology_file(struct pmirun *pr)
                                      .table = place_binds(&pr->opt.place) && !pr->opt.topology});
     }
     if (why) {
-        trace(pr, "each rank looks for the node's topology itself: %s", why);
+        trace(pr, "each rank detects the node's topology itself: %s", why);
         free(t->file);
         t->file = NULL;
     } else {
@@ -338,7 +338,7 @@ static bool is_hwlocs(const char *assignment)
     return strncmp(assignment, "HWLOC_", 6) == 0;
 }
 
-/* A user who sets one of hwloc's variables is left alone: it may change what ours do. */
+/* If the user sets a variable of hwloc, ours are left out: the two might contradict. */
 static bool user_sets(const struct job *job)
 {
     for (char **e = environ; *e; e++)
@@ -356,7 +356,7 @@ void topology_vars(struct pmirun *pr, struct job *job)
     const char *file;
 
     if (user_sets(job)) {
-        trace(pr, "each rank looks for the node's topology itself: a variable HWLOC_* is set");
+        trace(pr, "each rank detects the node's topology itself: a variable HWLOC_* is set");
         return;
     }
     if (job->n_local < 2 && !pr->topology.tried) /* it finds it sooner than we do it for it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The node's topology, found once for all ranks of it that use hwloc. */
+/* The node's topology, detected once for all its ranks that use hwloc. */
 #ifndef PMIRUN_TOPOLOGY_H
 #define PMIRUN_TOPOLOGY_H
 
@@ -19,16 +19,17 @@ struct topology {
     bool elsewhere;       /* the table is not of this node: --topology, or a variable HWLOC_* */
 };
 
-/* A file with the topology of this node as XML, version 2, made at the first call in our folder of
- * temporary files. NULL: there is none, which -v explains. */
+/* The file with this node's topology, XML of version 2; the first call makes it, in our temporary
+ * folder. NULL: none, and -v says why. */
 const char *topology_file(struct pmirun *pr);
 /* The node's processors, or those of --topology, found at the first call; all are usable. NULL, and
  * *why. */
 const struct place_topology *topology_table(struct pmirun *pr, const char **why);
-/* Adds to job->vars what has hwloc read that file, unless the user sets a variable of hwloc. */
+/* Adds variables to job->vars that make hwloc read that file, unless the user sets one of hwloc's
+ * own. */
 void topology_vars(struct pmirun *pr, struct job *job);
-/* From true to false, hwloc in this process reads that file, if there is one: libpmix's server
- * looks for the topology when it starts. */
+/* Makes hwloc in this process read that file until it is called with false: libpmix's server
+ * detects the topology when it starts. */
 void topology_use(const struct pmirun *pr, bool use);
 
 #endif

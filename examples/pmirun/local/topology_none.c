@@ -6,7 +6,7 @@
 const char *topology_file(struct pmirun *pr)
 {
     if (!pr->topology.tried)
-        trace(pr, "each rank looks for the node's topology itself: built without hwloc (apt "
+        trace(pr, "each rank detects the node's topology itself: built without hwloc (apt "
                   "install libhwloc-dev)");
     pr->topology.tried = true;
     return NULL;

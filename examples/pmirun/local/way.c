@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which way a job's ranks go. With --mpi auto that follows from the libraries of its programs,
- * without running them. Most programs show it by themselves (needs.c): they name MPICH, or nothing
- * but what belongs to a compiler, and are started at once. For others the program that would load
- * them is asked which libraries that takes in all (`ld.so --list`).
+ * Chooses how a job's ranks find each other. --mpi auto decides by the libraries of its programs,
+ * without running them. For most the ELF file suffices (needs.c): it names MPICH, or only libraries
+ * of a compiler. For the others pmirun asks the loader for the whole list (`ld.so --list`).
  */
 #define _GNU_SOURCE
 #include "way.h"
@@ -28,8 +27,8 @@
 #include <unistd.h>
 
 #define LIST_BYTES (256u << 10) /* of a list of libraries, at most */
-/* For the lists of all programs of a job. Meanwhile no rank is served, and an agent does not answer
- * its head: they stay well below --node-timeout's 25 s. */
+/* For the lists of all programs of a job. Meanwhile pmirun serves no rank and an agent does not
+ * answer its head, so both limits are well below --node-timeout's 25 s. */
 #define LIST_S         10u /* the first job */
 #define LIST_SPAWNED_S 1u  /* a spawned one: ranks of others run */
 #define LOOK_S         3u  /* without a word from any rank, until we look */
@@ -146,7 +145,7 @@ static int start_list(const struct app *app, char *interp, pid_t *pid, int *out)
     return rc;
 }
 
-/* All that comes, with a NUL. False: it took too long, or is too much. */
+/* Reads to the end, and adds a NUL. False: it took too long, or is too much. */
 static bool read_list(int fd, char *text, size_t cap, uint64_t end)
 {
     size_t len = 0;
@@ -169,7 +168,7 @@ static bool read_list(int fd, char *text, size_t cap, uint64_t end)
     }
 }
 
-/* What the program needs in all. */
+/* All libraries of the program. */
 static void note_list(struct pmirun *pr, const struct app *app, char *interp, struct found *f)
 {
     char *text = xrealloc(NULL, LIST_BYTES), *save = NULL;
@@ -188,8 +187,8 @@ static void note_list(struct pmirun *pr, const struct app *app, char *interp, st
             note_line(f, line);
         if (!all)
             say(pr,
-                "warning: %s --list %s does not end, or says too much: %s is started without "
-                "regard to its libraries; --mpi says how",
+                "warning: %s --list %s does not end or prints too much: the libraries of %s are "
+                "ignored; choose with --mpi",
                 interp, app->path, app->path);
     } else {
         trace(pr, "%s, which loads %s, cannot be started: %s", interp, app->path, strerror(rc));
@@ -223,8 +222,8 @@ static void note_program(struct pmirun *pr, const struct app *app, struct found 
         snprintf(f->openmpi_path, sizeof(f->openmpi_path), "%s", own.openmpi_path);
 }
 
-/* Of all programs of the job. In an agent also of those that have no rank here, if they are: nodes
- * are to find the same. */
+/* The libraries of all programs of the job. An agent looks at programs without a rank here too,
+ * where they exist: all nodes should find the same. */
 static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
 {
     const uint32_t limit_s = job->spawned ? LIST_SPAWNED_S : LIST_S;
@@ -238,8 +237,8 @@ static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
     }
     if (f->n_unasked)
         say(pr,
-            "warning: the %u s to find a job's libraries are over, and programs are started "
-            "without regard to theirs: %u; --mpi says how",
+            "warning: %u s were not enough to find the job's libraries: those of %u programs are "
+            "ignored; choose with --mpi",
             limit_s, f->n_unasked);
 }
 
@@ -355,7 +354,7 @@ static int put_places(struct pmirun *pr, struct job *job, char **why)
 
     if (err == 0)
         return 0;
-    *why = xprintf("cannot put where ranks are bound: %s", any_strerror(err));
+    *why = xprintf("cannot store the bindings of ranks: %s", any_strerror(err));
     return STATUS_RESOURCES;
 }
 
@@ -460,7 +459,7 @@ void way_report(struct pmirun *pr, const struct job *job)
     trace(pr, "job %u: --mpi %s: %s", job->number, way_name(job), job->way_why);
     if (job->misled && job->number == 0)
         say(pr, "warning: a program is linked with Open MPI, which speaks no PMI by itself: each "
-                "process will start as rank 0 of 1; leave out --mpi pmi");
+                "process starts as rank 0 of 1; remove --mpi pmi");
 }
 
 /* ---- an MPI that a script hides ---- */
@@ -521,8 +520,8 @@ void way_look(struct pmirun *pr)
             found = mapped_below(job->ranks[i].pid, &n);
     if (found)
         say(pr,
-            "warning: %s has loaded %s, but no rank has asked for PMI in %u s: each process may "
-            "run as rank 0 of 1; a script hides what it starts: use --mpi openmpi (Open MPI 4) or "
-            "--mpi pmix",
+            "warning: %s has loaded %s, but no rank has used PMI in %u s: each process may run as "
+            "rank 0 of 1, as a script hides the program from pmirun; use --mpi openmpi (Open MPI "
+            "4) or --mpi pmix",
             rank_name(pr, &job->ranks[i - 1], name), found, LOOK_S);
 }

@@ -54,13 +54,13 @@ static void read_boot(char *text, size_t cap)
             continue;
         if (n <= 0)
             die(STATUS_NODE,
-                "agent: stdin says nothing about the job: it is started by pmirun, not by hand");
+                "agent: no job on stdin: pmirun starts agents, they cannot be started by hand");
         len += (size_t)n;
         text[len] = '\0';
         if (strstr(text, "\nend\n"))
             return;
         if (len == cap - 1)
-            die(STATUS_NODE, "agent: what stdin says is too long");
+            die(STATUS_NODE, "agent: the job on stdin is too long");
     }
 }
 
@@ -692,7 +692,7 @@ void agent_begin_exchange(struct pmirun *pr, struct job *job)
             a->early_tail = p;
         a->early_bytes -= e->n;
         if (!exchange_frame(pr, job, e->from, e->bytes, e->n))
-            agent_lost(pr, e->from, "what it says makes no sense");
+            agent_lost(pr, e->from, "its message is invalid");
         free(e);
     }
 }

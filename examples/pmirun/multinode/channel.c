@@ -130,7 +130,7 @@ void channel_fini(struct channel *c)
     sodium_memzero(c, sizeof(*c));
 }
 
-/* The key of one direction's frames: of the key exchange, all that was said, and the secret. */
+/* The key of one direction's frames: from the key exchange, the whole handshake and the secret. */
 static void bind_key(const struct channel *c, uint8_t key[crypto_kx_SESSIONKEYBYTES])
 {
     static const char label[] = "fencepost frames";
@@ -145,7 +145,7 @@ static void bind_key(const struct channel *c, uint8_t key[crypto_kx_SESSIONKEYBY
     sodium_memzero(&hash, sizeof(hash));
 }
 
-/* Both directions' keys, of both public keys and our private one, which is then forgotten. */
+/* Both directions' keys, from both public keys and our private one, which is then erased. */
 static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
                      uint8_t tx[crypto_kx_SESSIONKEYBYTES])
 {
@@ -156,7 +156,7 @@ static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
 
     sodium_memzero(c->key, sizeof(c->key));
     if (rc != 0)
-        return fail(c, "its public key is not one");
+        return fail(c, "its public key is invalid");
     bind_key(c, rx);
     bind_key(c, tx);
     return 0;
@@ -185,16 +185,17 @@ static int verify(struct channel *c, const uint8_t *key, const uint8_t proof[CHA
 static int check_hello(struct channel *c, const uint8_t *h)
 {
     if (memcmp(h, "FPNL", 4) != 0)
-        return fail(c, "it does not speak our protocol");
+        return fail(c, "it does not speak pmirun's protocol");
     if (h[4] != VERSION || h[5] || h[6] || h[7])
-        return fail(c, "another version of the protocol");
+        return fail(c,
+                    "its version of the protocol is another: install the same pmirun on all nodes");
     if (sodium_memcmp(h + 8, c->self->job, CHANNEL_JOB_BYTES) != 0)
-        return fail(c, "another job's");
+        return fail(c, "it belongs to another job");
     if (get_u32(h + 28) != c->self->id)
         return fail(c, "it wants another node");
     c->peer = get_u32(h + 24);
     if (c->peer == c->self->id || c->peer == CHANNEL_NOBODY)
-        return fail(c, "it has no number that it may have");
+        return fail(c, "its node number is not allowed");
     return 0;
 }
 
@@ -228,7 +229,7 @@ static int on_answer(struct channel *c)
     int rc;
 
     if (memcmp(a, "FPNA", 4) != 0 || a[4] != VERSION || a[5] || a[6] || a[7])
-        return fail(c, "it does not speak our protocol");
+        return fail(c, "it does not speak pmirun's protocol");
     rc = make_keys(c, rx, tx);
     if (rc == 0)
         rc = verify(c, rx, a + PROOF_AT);
@@ -251,7 +252,7 @@ static int on_proof(struct channel *c)
 
 static int flush_unsent(struct channel *c);
 
-/* Takes what belongs to the handshake; how much it was, or an error. */
+/* Takes the bytes of the handshake; returns how many, or an error. */
 static ssize_t shake(struct channel *c, const uint8_t *p, size_t n, const struct channel_ops *ops,
                      void *ctx)
 {
@@ -322,7 +323,7 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
         return -EMSGSIZE;
     if (c->state == CHANNEL_FAILED)
         return -EPIPE;
-    /* All that it needs first: what is queued is never lost for want of memory. */
+    /* Allocates everything first: a queued frame is never lost for lack of memory. */
     if (reserve(&c->unsent, sizeof(head) + len) != 0 ||
         (c->state == CHANNEL_OPEN && reserve(&c->out, CHANNEL_FRAME_BYTES + len) != 0))
         return -ENOMEM;
@@ -333,7 +334,7 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
     return c->state == CHANNEL_OPEN ? flush_unsent(c) : 0;
 }
 
-/* A whole frame at p. 0, or the channel FAILED. */
+/* Handles the whole frame at p. 0, or the channel FAILED. */
 static int take_frame(struct channel *c, const uint8_t *p, size_t len,
                       const struct channel_ops *ops, void *ctx)
 {
@@ -355,7 +356,7 @@ static int take_frame(struct channel *c, const uint8_t *p, size_t len,
                                                    p, CHANNEL_HEAD_BYTES) != 0)
         return fail(c, "a frame was altered on its way");
     c->in_seq++;
-    rc = ops->frame(ctx, c, c->unsealed.p, len) ? 0 : fail(c, "what it says makes no sense");
+    rc = ops->frame(ctx, c, c->unsealed.p, len) ? 0 : fail(c, "its message is invalid");
     consume(&c->unsealed, 0);
     return rc;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Standard input on its way to ranks on other nodes than the head. The head reads, up to
- * INPUT_WINDOW_BYTES ahead of what has been written into their pipes there, which the agents do
- * (local/input.c). Of several agents the slowest one counts.
+ * Carries standard input to ranks on nodes other than the head. The agents write it to the ranks'
+ * pipes (local/input.c). The head reads up to INPUT_WINDOW_BYTES ahead of the slowest agent.
  */
 #define _GNU_SOURCE
 #include "nodes.h"
@@ -14,7 +13,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* Reads and sends while there is room; a file is always ready, and epoll does not take it. */
+/* Reads and sends while there is room. A file is always ready, and epoll does not take it. */
 static void read_some(struct pmirun *pr, bool once)
 {
     while (pr->input.src.fd >= 0 && pr->input.room > 0) {
@@ -24,7 +23,7 @@ static void read_some(struct pmirun *pr, bool once)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n < 0 && errno != EIO) /* a terminal that has hung up */
-            say(pr, "cannot read standard input: %s; it ends here", strerror(errno));
+            say(pr, "cannot read standard input: %s; ranks see its end", strerror(errno));
         if (!nodes_send_input(pr, pr->input.buf, n > 0 ? (size_t)n : 0) || n <= 0) {
             input_close(pr);
             return;

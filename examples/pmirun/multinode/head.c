@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What agents tell their head. Each message is about the agent's own ranks; one about another's, or
- * one that does not hold what it should, is refused with its connection, and the node is lost.
+ * The head's handlers for messages of agents. A message must concern the agent's own ranks. An
+ * invalid one ends its connection, and the node is lost.
  */
 #include "nodes.h"
 
@@ -279,7 +279,7 @@ static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
     return true;
 }
 
-/* All nodes must choose alike: ranks find those of their own way alone. */
+/* All nodes must choose the same way: ranks of different ways do not find each other. */
 static bool on_chose(struct pmirun *pr, const struct node *node, struct msg_in *in)
 {
     struct job *job = get_job(pr, in);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages between agents over UCX; links_none.c where that is not built in. */
+/* Messages between agents over UCX; links_none.c in builds without UCX. */
 #ifndef PMIRUN_LINKS_H
 #define PMIRUN_LINKS_H
 

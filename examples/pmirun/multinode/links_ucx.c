@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between agents as UCX active messages. The connections to the head bring each agent the
- * others' worker addresses, and tell that one is gone; UCX carries what the exchange sends.
+ * Messages between agents as UCX active messages. Over the connection to the head each agent learns
+ * the others' worker addresses, and that one is gone; UCX carries the exchange's frames.
  *
  * UCX authenticates nobody and encrypts nothing, so each message is a datagram (channel.h) sealed
- * with the key of its pair and direction, behind a header with its sender, receiver and number. One
- * that is not authentic, or replayed, is refused and reported; one that overtook another waits for
- * that. Nobody sends a message again: where one cannot be kept, its sender is lost.
+ * with the key of its pair and direction, behind a header with its sender, receiver and number. A
+ * message that is not authentic, or replayed, is refused and reported; one that overtook another
+ * waits for it. No message is sent twice: if one cannot be kept, its sender counts as lost.
  *
- * libucp is loaded when an agent wants it: linked, it would cost every pmirun 10 ms at its start,
- * and be needed on each node.
+ * libucp is loaded when an agent needs it. If it were linked, every pmirun would start 10 ms later
+ * and every node would need it.
  */
 #define _GNU_SOURCE
 #include "links.h"
@@ -115,7 +115,7 @@ static void deliver(struct ucx *u, uint32_t from, const void *p, size_t n)
     u->peers[from].in_seq++;
     u->turn_bytes += n;
     if (!agent_heard(u->pr, from, p, n))
-        agent_lost(u->pr, from, "what it says makes no sense");
+        agent_lost(u->pr, from, "its message is invalid");
 }
 
 /* Opens a sealed message. NULL: it is refused. */
@@ -434,8 +434,8 @@ int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     return UCS_PTR_IS_ERR(request) ? -ECONNABORTED : 0;
 }
 
-/* Progress until there is none to make, and epoll will tell of more: true. Or until this turn has
- * had its share. */
+/* Makes progress until UCX is idle and epoll will report more (true), or this turn's share is used
+ * up (false). */
 static bool progress(struct ucx *u)
 {
     u->turn_bytes = 0;
@@ -447,7 +447,7 @@ static bool progress(struct ucx *u)
     return true;
 }
 
-/* Not before ucx_join(): what others, who were told of us sooner, have sent waits in UCX. */
+/* Not before ucx_join(): until then messages of agents that learnt of us earlier wait in UCX. */
 void ucx_progress(void)
 {
     if (!ucx.peers)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Published names on several nodes. The head keeps them, in a server engine of its own; an agent
- * asks it what its ranks ask, and answers when the head has answered. So a name is known everywhere
- * once its publisher has been told that it is published. A name is its job's.
+ * Published names on several nodes. The head keeps them in a server engine of its own. An agent
+ * passes its ranks' requests to the head, and answers when the head has answered. So a name is
+ * known everywhere when its publisher gets the answer. A name belongs to its job.
  */
 #include "nodes.h"
 

@@ -110,10 +110,10 @@ static void later(struct pmirun *pr, uint64_t deadline)
 }
 
 /*
- * A link that is cut without a word is missed after --node-timeout: when nothing is said, by the
- * kernel's keep-alive; else because nothing is acknowledged, which find_silence() sees.
- * TCP_USER_TIMEOUT would also end a link whose other end is stopped and has its buffer full, and a
- * head may be stopped.
+ * A link that is cut without a FIN is detected after --node-timeout: on an idle link by the
+ * kernel's keep-alive, on a busy one by find_silence(), since nothing is acknowledged.
+ * TCP_USER_TIMEOUT would also end a link whose other end is stopped with a full buffer, and a head
+ * may be stopped.
  */
 static void set_options(const struct pmirun *pr, int fd)
 {
@@ -147,8 +147,8 @@ bool net_shaking(const struct pmirun *pr)
     return false;
 }
 
-/* Time to connect, or for the handshake. A fifth of it comes when it has passed: the other side may
- * have answered while we were stopped or busy, and what it said must be read first. */
+/* Time to connect, or for the handshake. When it has passed, a fifth of it is added: the other side
+ * may have answered while we were stopped or busy, and its answer must be read first. */
 static void give_time(struct pmirun *pr, struct netconn *nc, uint64_t ns)
 {
     nc->patience_ns = ns;
@@ -330,7 +330,7 @@ static void drop_oldest_stranger(struct pmirun *pr)
             (!oldest || nc->deadline_ns <= oldest->deadline_ns))
             oldest = nc;
     if (oldest)
-        broken(pr, oldest, "too many at once that have not said who they are");
+        broken(pr, oldest, "too many unauthenticated connections");
 }
 
 static void on_connection(struct pmirun *pr, struct source *src, uint32_t events)
@@ -371,7 +371,7 @@ bool net_full(struct netconn *nc)
     return nc->full;
 }
 
-/* To be called when the socket takes more: for bytes that wait, or to say that there is room. */
+/* Polls for room in the socket: to write queued bytes, or to report the room. */
 static void arm(struct pmirun *pr, struct netconn *nc, bool out)
 {
     if (out != nc->armed)
@@ -487,7 +487,7 @@ static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
         conn_read(pr, nc);
 }
 
-/* Links on which something was said, and nothing has been acknowledged for long. */
+/* Finds links with bytes that nobody has acknowledged for too long. */
 static void find_silence(struct pmirun *pr)
 {
     char why[64];

@@ -2,15 +2,14 @@
 /*
  * TCP connections between head and agents, and between agents: sockets under channels (channel.h).
  * All are served from the one event loop and nothing here waits. A connection between agents is
- * used one way, by the one that dialled it, so that two who want each other at once have nothing to
- * settle.
+ * used one way, by its dialler: two agents that dial each other at once need no agreement.
  *
- * Anybody may connect to the listener. Who has not proven within --node-timeout that it belongs to
- * the job is dropped, and when more than NET_MAX_STRANGERS and the nodes of the job are at it, the
- * oldest of them.
+ * Any process may connect to the listener. A connection that has not proven within --node-timeout
+ * that it belongs to the job is dropped. With more than NET_MAX_STRANGERS, and one for each node,
+ * in the handshake, the oldest is dropped.
  *
- * A queue of bytes to send has no limit of its own: who sends much asks net_full(), and continues
- * when ops->room() is called. One event reads at most SCRATCH_BYTES of a connection.
+ * A queue of bytes to send has no limit of its own: a sender of much data asks net_full(), and
+ * continues when ops->room() is called. One event reads at most SCRATCH_BYTES of a connection.
  */
 #ifndef PMIRUN_NET_H
 #define PMIRUN_NET_H
@@ -37,7 +36,7 @@ struct netconn {
     struct netconn *next, *next_dirty;
 };
 
-/* What head and agent make of their connections. */
+/* Callbacks of a head or an agent. */
 struct net_ops {
     bool (*opened)(struct pmirun *pr, struct netconn *nc); /* false: not welcome */
     bool (*frame)(struct pmirun *pr, struct netconn *nc, const void *p, size_t n);
@@ -61,8 +60,8 @@ struct net {
 void net_init(struct pmirun *pr, const struct net_ops *ops);
 /* Listens at `address` (a number; NULL: everywhere). 0 or -errno, and the port. */
 int net_listen(struct pmirun *pr, const char *address, uint16_t *port);
-/* NULL when that is no address, or memory or descriptors ran out; *err says why. Else opened() or
- * closed() follows. `hasty`: there is another address to try, should nobody answer soon. */
+/* NULL: no valid address, or out of memory or descriptors; *err says which. Else opened() or
+ * closed() follows. `hasty`: give up soon, since there is another address to try. */
 struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
                          bool hasty, int *err);
 int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n);

@@ -324,11 +324,11 @@ static void start(struct pmirun *pr)
     int rc;
 
     if (n < 0)
-        die(STATUS_RESOURCES, "cannot tell nodes where pmirun is: /proc/self/exe: %s",
+        die(STATUS_RESOURCES, "cannot find pmirun for the nodes: /proc/self/exe: %s",
             strerror(errno));
     self[n] = '\0';
     if (!cwd)
-        die(STATUS_NOEXEC, "cannot tell nodes the working directory: %s", strerror(errno));
+        die(STATUS_NOEXEC, "cannot find the working directory for the nodes: %s", strerror(errno));
     free(cwd);
     check_limit(&pr->opt);
     net_init(pr, &head_net_ops);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All that a head or an agent has besides what a pmirun of one node has. */
+/* The state of a head or an agent beyond that of a pmirun of one node. */
 #ifndef PMIRUN_NODES_H
 #define PMIRUN_NODES_H
 

@@ -516,8 +516,8 @@ static void note_login(struct pmirun *pr, const struct starter *s)
         return;
     pr->nodes->head.login_told = true;
     say(pr,
-        "the login on %s prints, which does no harm; to be rid of it, have its shell print to "
-        "terminals only: [ -t 1 ] || return, at the beginning of ~/.bashrc there",
+        "the login on %s prints: harmless; to silence it, put [ -t 1 ] || return at the top of "
+        "~/.bashrc there",
         nodes_name(pr, s->first));
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files that options name, and --configfile: a file in the place of the command line's rest. Each
- * of its lines is a group: options, program, arguments. Words are split at blanks; '...' and "..."
- * keep blanks, \ keeps the next character, at the end of a line it continues the line; what follows
- * a # that begins a word is a comment.
+ * Files that options name, and --configfile: a file that replaces the rest of the command line.
+ * Each of its lines is a group: options, program, arguments. Words are split at blanks; '...' and
+ * "..." keep blanks, \ keeps the next character, at the end of a line it continues the line; what
+ * follows a # that begins a word is a comment.
  */
 #define _GNU_SOURCE
 #include "config.h"
@@ -93,8 +93,7 @@ static char take_word(struct words *w, char **at)
         *to++ = *t;
     }
     if (quote)
-        usage_error(w->p, "%s %s, line %u: a %c without its end", w->p->word, w->path, w->line,
-                    quote);
+        usage_error(w->p, "%s %s, line %u: no closing %c", w->p->word, w->path, w->line, quote);
     end = *t;
     *at = t + (end != '\0');
     *to = '\0';
@@ -135,15 +134,15 @@ void set_configfile(struct parse *p, const struct option_row *row, char **value)
 
     (void)row;
     if (p->in_file)
-        usage_error(p, "%s %s: stands in such a file itself", p->word, value[0]);
+        usage_error(p, "%s %s: not allowed inside such a file", p->word, value[0]);
     if (p->at < p->argc)
-        usage_error(p, "%s %s: nothing may follow it, not \"%s\"", p->word, value[0],
+        usage_error(p, "%s %s: must be the last option, \"%s\" follows it", p->word, value[0],
                     p->argv[p->at]);
     text = read_file(p, value[0], MAX_FILE_BYTES, &n);
     for (char *t = text; *t; w.line++)
         t = take_line(&w, t);
     if (w.n == 0)
-        usage_error(p, "%s %s: has no group of processes", p->word, value[0]);
+        usage_error(p, "%s %s: the file starts no program", p->word, value[0]);
     p->in_file = value[0];
     p->argv = w.v;
     p->argc = (int)w.n;

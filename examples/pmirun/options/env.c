@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks' environment: what is set, and what is passed on of ours. */
+/* The ranks' environment: variables that options set, and those of ours that are passed on. */
 #define _GNU_SOURCE
 #include "env.h"
 
@@ -67,7 +67,7 @@ void set_mca(struct parse *p, const struct option_row *row, char **value)
     add(&p->opt->sets, &p->opt->n_sets, xprintf("OMPI_MCA_%s=%s", value[0], value[1]));
 }
 
-/* Names with commas between them: these alone are passed on. */
+/* Names, separated by commas: only these are passed on. */
 static void pass_list(const struct parse *p, struct env *env, char *list)
 {
     char *copy = xprintf("%s", list), *comma;

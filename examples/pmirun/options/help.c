@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is printed of the options: --help, the lists of the manual, completion. */
+/* Prints the options: --help, the lists of the manual, completion. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -193,7 +193,7 @@ static void print_manual(void)
     }
 }
 
-/* What another launcher calls it: by a name of ours, or by another. */
+/* The name in another launcher: one of ours, or another. */
 static void put_cell(const struct option_row *row, const char *text)
 {
     putchar('\t');
@@ -203,7 +203,7 @@ static void put_cell(const struct option_row *row, const char *text)
         put_roff(text, strlen(text));
 }
 
-/* Ours beside what three other launchers call the same. */
+/* Our options beside the names of three other launchers. */
 static void print_table(void)
 {
     printf(".TS\nl1 l1 l1 l.\n\\fBpmirun\\fR\t\\fBhydra\\fR\t\\fBsrun\\fR\t\\fBmpirun\\fR\n_\n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names of hosts: lists, as --hosts takes them and allocations have them, and files. They are
- * parsed here, by no shell, and each is checked before it becomes an argument of ssh or srun.
+ * parsed without a shell, and each is checked before it becomes an argument of ssh or srun.
  *
  *     list:  a,b:2,n[01-04,12],user@c,[::1]:2      behind the colon: slots, processes that it takes
  *     file:  a line a host: `a`, `a:2`, `a slots=2`; what follows # is a comment
@@ -84,7 +84,7 @@ static void add_range(const struct place *at, const char *item, size_t n, uint32
     }
     why = host_ranges(&a, item, n);
     if (why)
-        bad_host(at, item, n, xprintf("is no list: %s", why));
+        bad_host(at, item, n, xprintf("is not a valid list: %s", why));
     for (uint32_t i = 0; i < a.n_hosts; i++)
         add_host(at, a.hosts[i], strlen(a.hosts[i]), slots);
     allocation_free(&a);
@@ -117,7 +117,7 @@ void set_hosts(struct parse *p, const struct option_row *row, char **value)
 
     (void)row;
     if (!*t)
-        usage_error(p, "%s wants names with commas between them", p->word);
+        usage_error(p, "%s wants host names, separated by commas", p->word);
     for (uint32_t i = 1; t; i++) {
         const char *end = t;
         bool inside = false; /* of brackets */
@@ -150,7 +150,7 @@ static void take_attribute(const struct place *at, const char *word, size_t n, u
             *slots = v;
         return;
     }
-    bad_host(at, word, n, "is not known: slots=N is");
+    bad_host(at, word, n, "is unknown: use slots=N");
 }
 
 static void add_line(const struct place *at, const char *line, size_t n)

@@ -7,8 +7,8 @@
 
 /* Handlers: a list, a file. They add to opt->hosts. */
 option_fn set_hosts, set_hostfile;
-/* Of hosts that were named more than once, one entry with all slots. NULL, or what is wrong: a host
- * has more than MAX_PROCS. */
+/* Merges the entries of a host that is named more than once. NULL, or an error text: a host has
+ * more than MAX_PROCS slots. */
 const char *hosts_merge(struct options *opt);
 
 #endif

@@ -179,7 +179,7 @@ static void parse_environment(struct parse *p)
 
 /* ---- groups ---- */
 
-/* What holds for all groups holds for this one where it does not say otherwise. */
+/* A group takes over the settings for all groups that it does not override. */
 static void settle_group(const struct options *opt, struct app *app)
 {
     const char *path = getenv("PATH");
@@ -220,7 +220,7 @@ static void parse_group(struct parse *p)
         usage_error(p, "more than %u processes", MAX_PROCS);
 }
 
-/* As many as the ranks reach when each takes as many as it has slots for, or all. */
+/* The number of nodes that the ranks fill, when each takes as many as it has slots, or all. */
 static uint32_t count_nodes(struct options *opt)
 {
     uint64_t room = 0;
@@ -256,7 +256,7 @@ static void settle_slots(const struct parse *p)
         opt->slots[i] = opt->per_host ? opt->per_host : opt->slots[i] ? opt->slots[i] : 1;
 }
 
-/* How many nodes, and how to get there. */
+/* Settles the number of nodes and the way there. */
 static void settle_nodes(const struct parse *p)
 {
     struct options *opt = p->opt;
@@ -268,7 +268,7 @@ static void settle_nodes(const struct parse *p)
     else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
         opt->n_nodes = opt->n_nodes < count_nodes(opt) ? opt->n_nodes : count_nodes(opt);
     if (opt->launch == LAUNCH_HERE && !opt->n_hosts && opt->n_nodes > 1)
-        usage_error(p, "-N %u: how to get there? Give --hosts, or --launch srun or fork",
+        usage_error(p, "-N %u: no hosts are known: give --hosts, or --launch srun or fork",
                     opt->n_nodes);
     if (opt->n_hosts && opt->n_hosts < opt->n_nodes)
         usage_error(p, "%u hosts for %u nodes%s%s", opt->n_hosts, opt->n_nodes,
@@ -310,8 +310,8 @@ void options_parse(struct options *opt, int argc, char **argv)
         parse_group(&p);
     while (p.at < p.argc && ++p.at <= p.argc);
     if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
-        usage_error(&p, "%s %u: there are %u ranks, from 0 on", p.stdin_word, opt->stdin_rank,
-                    opt->n_procs);
+        usage_error(&p, "%s %u: no such rank: there are %u, numbered from 0", p.stdin_word,
+                    opt->stdin_rank, opt->n_procs);
     settle_placing(&p);
     settle_nodes(&p);
     if (opt->universe_size == UNIVERSE_SLOTS)

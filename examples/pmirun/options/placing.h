@@ -6,7 +6,7 @@
 #include "row.h"
 
 option_fn set_map_by, set_bind_to;
-/* When all options have been read: defaults, and what does not go together. */
+/* After all options are read: sets defaults and refuses contradictions. */
 void settle_placing(const struct parse *p);
 
 #endif

@@ -21,7 +21,7 @@ enum option_scope {
     SCOPE_SECTION,  /* no option: `help` is the heading of those that follow */
     SCOPE_GROUP,    /* for a group of processes, before its program */
     SCOPE_JOB,      /* for the whole job, before the first program */
-    SCOPE_NOTHING,  /* of another launcher: taken, since what it asks for is so anyway */
+    SCOPE_NOTHING,  /* of another launcher: accepted, pmirun does so anyway */
     SCOPE_ELSEWHERE /* of another launcher: refused; `help` names the option that is meant */
 };
 

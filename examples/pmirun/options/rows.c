@@ -2,8 +2,8 @@
 /*
  * All options. row.h says what a row is, and what else an option needs.
  *
- * The columns .hydra, .srun and .mpirun say by which name one gets the same there; they make a
- * table of the manual. Left out: not there.
+ * The columns .hydra, .srun and .mpirun have the same option's name there, for a table of the
+ * manual. Left out: that launcher has none.
  */
 #include <stddef.h>
 
@@ -341,7 +341,7 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_seconds,
      AT(start_s),
-     .help = "for the nodes to answer (60; 0: for ever)",
+     .help = "for the nodes to answer (60; 0: no limit)",
      .man = "For all nodes to answer; 60 when not given, 0 for never giving up."},
     {.names = "--node-timeout",
      .arg = "S",
@@ -368,7 +368,7 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_seconds,
      AT(get_s),
-     .help = "for a Get that waits for its key (60; 0: for ever)",
+     .help = "for a Get that waits for its key (60; 0: no limit)",
      .man = "A Get that waits for its key (see GETS THAT WAIT) ends without a value after S "
             "seconds, give or take half a second; 60 when not given, 0 for never."},
     {.names = "--stall-timeout",

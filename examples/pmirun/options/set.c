@@ -164,7 +164,7 @@ void set_universe_size(struct parse *p, const struct option_row *row, char **val
         p->opt->universe_size = (int32_t)parse_number(p, value[0], row->min, row->max);
 }
 
-/* Whether there is such a rank is known when all groups are. */
+/* The number of ranks is known only after all groups: the rank is checked then. */
 void set_stdin(struct parse *p, const struct option_row *row, char **value)
 {
     p->stdin_word = p->word;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options about what is shown of a job besides its output. */
+/* Options for what pmirun shows of a job besides its output. */
 #include "row.h"
 
 #include <string.h>

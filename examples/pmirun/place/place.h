@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which processors each rank of a node runs on: a table of the processors and a policy in, a set of
- * processors for each rank out. No I/O, and no hwloc: topology.c copies into the table what hwloc
- * has found, tests write it by hand.
+ * Chooses the processors of each rank of a node: a table of the processors and a policy go in, a
+ * set of processors for each rank comes out. No I/O, and no hwloc: topology.c fills the table from
+ * hwloc, tests write it by hand.
  *
  * A processor is what the kernel schedules on: a hardware thread. An *object* is a socket, a NUMA
  * node, a cache, a core or a processor; its *level* says which. Two objects of a policy matter:
@@ -85,10 +85,10 @@ struct place_policy {
     uint32_t n_list;
 };
 
-/* Of --map-by and --bind-to. NULL, or what is wrong with the text. */
+/* Parse --map-by and --bind-to. NULL, or an error text. */
 const char *place_parse_map(struct place_policy *p, const char *text);
 const char *place_parse_bind(struct place_policy *p, const char *text);
-/* When both have been read: defaults, and what does not go together. The same. */
+/* After both are read: sets defaults and refuses contradictions. NULL, or an error text. */
 const char *place_settle(struct place_policy *p);
 bool place_binds(const struct place_policy *p);
 void place_policy_free(struct place_policy *p);

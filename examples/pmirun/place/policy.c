@@ -123,7 +123,7 @@ static const char *parse_set(struct place_set *set, const char **text)
             return "wants processors from 0 to 8191, such as list:0-3,4+6";
         last = first;
         if (**text == '-' && (++*text, !number(text, first, PLACE_MAX_PUS - 1, &last)))
-            return "wants ranges that end behind their beginning";
+            return "wants ranges whose end is not below their start";
         for (uint32_t cpu = first; cpu <= last; cpu++)
             if (!place_set_add(set, cpu))
                 return "wants more memory than there is";
@@ -175,7 +175,7 @@ const char *place_settle(struct place_policy *p)
         return "--map-by and --bind-to give different numbers of objects for each rank";
     p->each = p->map_each ? p->map_each : p->bind_each;
     if (p->n_list && (p->each || p->map != PLACE_NODE))
-        return "--bind-to list says itself where each rank goes: leave out --map-by";
+        return "--bind-to list places each rank itself: remove --map-by";
     if (!p->bind_given)
         p->bind = p->each && p->map != PLACE_HWTHREAD ? PLACE_CORE : p->map;
     if (p->each && !place_binds(p))

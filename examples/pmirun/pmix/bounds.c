@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults of libpmix 4.2 by which one client stops the server, and with it all jobs.
+ * Works around faults of libpmix 4.2 by which one client stops the server, and with it all jobs.
  *
- * A value that does not fit into a segment of its shared store (gds/ds21: 4 MiB) is more than an
- * error: on the way out the server frees what it must not, and aborts. So a client's message may
- * be no larger than a segment. Both sides of the store read its size in their environment.
+ * A value that does not fit into a segment of its shared store (gds/ds21: 4 MiB) makes the server
+ * free a foreign block on its error path, and abort. So a client's message may be no larger than a
+ * segment. Both sides of the store read the segment's size in their environment.
  *
- * The server reads a newcomer's greeting in its only thread, and waits for all of it without end.
- * Who connects and says nothing, which any user of the node can, stops it. Accepted sockets inherit
- * the time limit of the one that listens; libpmix takes what exceeds it for a lost connection.
+ * The server reads a new client's greeting in its only thread, without a time limit. Any user of
+ * the node can connect, send nothing, and so stop it. Accepted sockets inherit the time limit of
+ * the listening one; libpmix treats a greeting that exceeds it as a lost connection.
  *
- * Several such connections, or a fault of its own, still stop it. So every half second it is asked
- * for a sign of life; without one for half a minute the job is stopped with a message.
+ * Several such connections, or another fault, still stop it. So pmirun sends it a request every
+ * half second; without an answer for half a minute it stops the job with a message.
  *
  * Not bounded: a rank that has changed its user id. libpmix refuses its connection, and then may
- * crash. Whoever is not told the namespace's name, which is random, cannot get there.
+ * crash. A process that does not know the namespace's name, which is random, cannot cause this.
  */
 #define _GNU_SOURCE
 #include "bounds.h"
@@ -46,7 +46,8 @@ void bounds_begin(void)
     setenv(MESSAGE, text, 0);
 }
 
-/* All sockets of this process that listen. Ours never block, for which no limit matters. */
+/* Sets the limit on all listening sockets of this process. Ours never block: it does not matter
+ * there. */
 static void limit_greetings(void)
 {
     const struct timeval limit = {BOUNDS_GREETING_S, 0};

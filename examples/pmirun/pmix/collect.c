@@ -148,7 +148,7 @@ static struct entry *entry_new(struct collect *c, const struct collect_sig *sig,
     return e;
 }
 
-/* Has this member joined? Of another than the root, we know of ourselves alone. */
+/* Has this member joined? A member other than the root knows this of itself alone. */
 static bool has_joined(const struct entry *e, uint32_t member)
 {
     return e->parts ? e->parts[member].joined : e->entered;
@@ -266,7 +266,7 @@ static void keep(struct collect *c, struct entry *e, struct part *part, const vo
     c->bytes += len;
 }
 
-/* A member has joined, or we have. False: the entry is no more. */
+/* A member has joined, perhaps this node. False: the entry was freed. */
 static bool join(struct collect *c, struct entry *e, uint32_t member, const void *data, size_t len)
 {
     const uint32_t node = e->sig.members[member];
@@ -289,7 +289,7 @@ static bool join(struct collect *c, struct entry *e, uint32_t member, const void
     return false;
 }
 
-/* Can we still join, where others wait for us? */
+/* Can this node still join a collective in which others wait for it? */
 static void check_entry(struct collect *c, struct entry *e)
 {
     const bool waited_for = e->parts || e->asked;
@@ -432,8 +432,8 @@ void collect_drop(struct collect *c, bool (*is_over)(void *ctx, const struct col
     }
 }
 
-/* Has it no earlier one of its signature that can still complete? A member that waits in that would
- * take the question for one about it. */
+/* Is it the first of its signature that can still complete? A member that waits in an earlier one
+ * would take the question to be about that one. */
 static bool is_next(const struct collect *c, const struct entry *e)
 {
     const struct entry *first = c->entries;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives over nodes, gathered by signature. Sans-I/O: what a node's participants bring goes
- * in, and what other nodes say; messages and results come out.
+ * Collectives over nodes, matched by signature. Sans-I/O: data of a node's participants and
+ * messages of other nodes go in; messages and results come out.
  *
  * A signature is a string of bytes, the same on all nodes: the kind and the sorted list of
  * processes (far.c makes it). Its *members* are the nodes that have some of these processes, in
  * ascending order. The first is the root:
  *
- *   JOIN    member to root    all my participants have entered; their data, or a status: too much
- *   RESULT  root to members   all have: the data of all, in the order of nodes; or a status
- *   ASK     root to member    others wait for you: say so if you cannot join
- *   FAIL    member to root    I cannot: one of my participants is gone
+ *   JOIN    member to root    all my participants have entered: their data, or an error status
+ *   RESULT  root to members   all have entered: the data of all, in the order of nodes; or a status
+ *   ASK     root to member    others wait for you: answer FAIL if you cannot join
+ *   FAIL    member to root    I cannot join: one of my participants is gone
  *
- * The same signature may come again, also before the last one has ended everywhere. Its number is
- * not sent: links keep the order, so that a member's k-th JOIN is for the k-th collective of this
- * signature that it takes part in. One that has failed stays at its root until all members have
- * joined: each gets the status as it does, and the numbers stay right.
+ * A signature may be used again, even before the last collective has ended everywhere. No number is
+ * sent: links keep the order, so a member's k-th JOIN belongs to its k-th collective of this
+ * signature. A failed one stays at its root until all members have joined; each gets the status
+ * when it joins, and the count stays right.
  */
 #ifndef PMIRUN_COLLECT_H
 #define PMIRUN_COLLECT_H
@@ -49,7 +49,7 @@ struct collect_ops {
     /* A message to each of these nodes. */
     void (*send)(void *ctx, const uint32_t *nodes, uint32_t n, enum collect_frame what,
                  const struct collect_sig *sig, int status, const void *data, size_t len);
-    /* Can our participants not all enter any more, since one is gone? */
+    /* Is a participant of ours gone that has not entered? */
     bool (*gone)(void *ctx, const struct collect_sig *sig);
     /* Others wait in this one, which cannot complete: one of ours is gone. */
     void (*stuck)(void *ctx, const struct collect_sig *sig);
@@ -61,16 +61,17 @@ struct collect;
 struct collect *collect_create(uint32_t me, const struct collect_limits *limits,
                                const struct collect_ops *ops, void *ctx);
 void collect_destroy(struct collect *c); /* calls nobody back */
-/* All participants of ours have entered; we are one of several members. */
+/* All participants of this node have entered, and it is one of several members. */
 void collect_enter(struct collect *c, const struct collect_sig *sig, const void *data, size_t len,
                    host_done_fn done, void *done_ctx);
-/* A message of another node has come. FAR_OK; FAR_EINVAL: it makes no sense; FAR_ELIMIT,
- * FAR_ENOMEM: it cannot be kept, and the job cannot continue. */
+/* A message of another node. FAR_OK; FAR_EINVAL: it is invalid; FAR_ELIMIT, FAR_ENOMEM: it cannot
+ * be kept, and the job cannot continue. */
 int collect_heard(struct collect *c, uint32_t from, enum collect_frame what,
                   const struct collect_sig *sig, int status, const void *data, size_t len);
-/* A process is gone: ops->gone() is asked about those that others wait in. */
+/* A process is gone: calls ops->gone() for each collective in which others wait. */
 void collect_check(struct collect *c);
-/* Ends those for which `is_over` says so, with FAR_EGONE. Others do the same, nobody is told. */
+/* Ends the collectives for which is_over() is true, with FAR_EGONE. Every node does so by itself.
+ * */
 void collect_drop(struct collect *c, bool (*is_over)(void *ctx, const struct collect_sig *sig),
                   void *ctx);
 void collect_tick(struct collect *c); /* asks the members that are missing */

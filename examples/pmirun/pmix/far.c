@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What PMIx clients ask for beyond their own node: on one node, and what is common. */
+/* Requests of PMIx clients that concern other nodes: the part for one node, and the common part. */
 #define _GNU_SOURCE
 #include "far.h"
 

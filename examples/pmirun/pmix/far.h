@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What PMIx clients ask for beyond their own node: collectives, data of ranks elsewhere, published
- * values, events. With one node everything here completes at once, but for a lookup that waits.
+ * Requests of PMIx clients that concern other nodes: collectives, data of ranks elsewhere,
+ * published values, events. On one node all of them complete at once, except a lookup that waits.
  *
  * The functions are called in the loop's thread. `done` is called exactly once for each request,
  * perhaps before the function returns, and not after far_stop(); its data is valid during the call,
  * and it calls nothing of this file.
  *
  * Over nodes (far.c has the messages):
- *   - a collective is a star: each node that takes part sends what its clients have brought to the
- *     lowest of these nodes, which sends all of it to each of them (collect.h). With n nodes and B
- *     bytes in all that node sends (n - 1) B; the exchange of PMI's pairs is a tree and does not.
+ *   - a collective is a star: each member node sends its clients' data to the lowest member, which
+ *     sends all of it to each of them (collect.h). With n nodes and B bytes in all that node sends
+ *     (n - 1) B. The exchange of PMI's pairs is a tree instead;
  *   - a modex asks the node of the rank;
  *   - published values are kept by the head (store.h), or here on one node. PMI's published names
- *     are others: each side sees its own only;
+ *     are separate: PMI and PMIx clients do not see each other's;
  *   - each node knows every job, so that libpmix knows each namespace that a client may name.
  *
  * Status codes are libpmix's numbers under names of our own: a head may have no libpmix.
@@ -69,8 +69,8 @@ enum far_kind { FAR_FENCE = 1, FAR_CONNECT, FAR_DISCONNECT };
 void far_collect(struct pmirun *pr, enum far_kind kind, const struct proc_name *procs, size_t n,
                  const void *data, size_t len, host_done_fn done, void *ctx);
 
-/* What a rank on another node has put. done: FAR_ENOENT when there is no such rank, or it is gone
- * and has put nothing. */
+/* The data that a rank on another node has put. done: FAR_ENOENT when there is no such rank, or it
+ * is gone and has put nothing. */
 void far_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx);
 
 /* ---- published values ---- */
@@ -135,27 +135,27 @@ bool far_names_next(const char **data, size_t *left, struct names_item *item);
 
 /* ---- what happens ---- */
 
-/* Tells the hosts of other nodes, each of which calls host_event(). */
+/* Notifies the other nodes, which call host_event(). */
 void far_event(struct pmirun *pr, int code, const struct rank *r, int status);
-/* A rank here has finalized, or has ended: what needs it and has not had it fails, and job_stuck()
- * is called for a collective that others wait in. Calling it twice is harmless. */
+/* A rank here has finalized or ended: requests that still need it fail, and job_stuck() is called
+ * for a collective in which others wait. A second call is a no-op. */
 void far_rank_gone(struct pmirun *pr, const struct rank *r);
 void far_job_over(struct pmirun *pr, const struct job *job);
-/* The server runs: calls host_space() for each namespace that has no rank here, from now on too. */
+/* The server runs: calls host_space() for each namespace without a rank here, later ones too. */
 void far_ready(struct pmirun *pr);
 void far_tick(struct pmirun *pr); /* every half second */
-/* Frees everything. What waits is not called back. */
+/* Frees everything. Requests that wait get no callback. */
 void far_stop(struct pmirun *pr);
 
 /* ---- for multinode/; a head calls far_rank_gone(), far_job_over(), far_tick() too ---- */
 
-/* A piece of a message has come from a node, or from the head: number n_nodes. False: it makes no
- * sense. And: there is room again on the way there. */
+/* A piece of a message of a node, or of the head, whose number is n_nodes. False: it is invalid.
+ * far_room(): the link there has room again. */
 bool far_heard(struct pmirun *pr, uint32_t from, const void *p, size_t n);
 void far_room(struct pmirun *pr, uint32_t node);
-/* An agent: a job begins here; takes what has come early. */
+/* Agent: a job begins here; handles messages about it that came early. */
 void far_known(struct pmirun *pr, uint32_t number);
-/* One begins that has no rank here; false: its number makes no sense. And: it is over. */
+/* A job without a rank here begins (false: its number is invalid); it is over. */
 bool far_space(struct pmirun *pr, uint32_t number, const struct space *s);
 void far_space_over(struct pmirun *pr, uint32_t number);
 

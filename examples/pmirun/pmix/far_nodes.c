@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What PMIx clients ask for beyond their own node, over several: messages between agents, and
- * between an agent and its head. They travel over the TCP links of agents, by --links ucx too,
- * since they must stay in order; parcel.h cuts them into pieces. A message: a byte that says what,
- * then its fields (local/fields.h). Jobs go by their numbers, which are the same on all nodes.
+ * Requests of PMIx clients over several nodes: messages between agents, and between an agent and
+ * its head. They must stay in order, so they use the agents' TCP links even with --links ucx;
+ * parcel.h cuts them into pieces. A message is a byte with its type and fields (local/fields.h). It
+ * names jobs by their numbers, which are the same on all nodes.
  *
- * What another node says is checked: that it makes sense, that ranks exist, that a rank is where
- * the sender or we are. A message that makes none is refused, and its node is lost. One about a job
- * that we have not heard of yet waits for that; one about a job that is over is left unanswered
- * where its sender hears of the end too.
+ * Every message is checked: its form, that ranks exist, that a rank is on the sender's node or
+ * ours. An invalid one is refused, and its node counts as lost. A message about a job that this
+ * node does not know yet waits for the job; one about a job that is over gets no answer where its
+ * sender learns of the end too.
  */
 #define _GNU_SOURCE
 #include "far_nodes.h"
@@ -244,7 +244,7 @@ static void mark(const struct far_place *place, uint32_t first, uint32_t n, bool
         has[node_of(place, i)] = true;
 }
 
-/* Reads one that another node has made, or we; `has` says which nodes are members. */
+/* Reads a signature, made by another node or here; `has` marks the member nodes. */
 static enum verdict read_sig(const struct pmirun *pr, const char *p, size_t n, bool *has)
 {
     struct msg_in in = {p + 1, n - 1, false};
@@ -278,7 +278,7 @@ static enum verdict read_sig(const struct pmirun *pr, const char *p, size_t n, b
     return in.bad || in.left || jobs == 0 ? WRONG : GOOD;
 }
 
-/* The first rank here that is gone and takes part; NULL: there is none. */
+/* The first member rank here that is gone; NULL: none. */
 static const struct rank *find_gone(const struct pmirun *pr, const struct collect_sig *sig)
 {
     struct msg_in in = {(const char *)sig->p + 1, sig->len - 1, false};
@@ -585,7 +585,7 @@ void far_nodes_event(struct pmirun *pr, int code, const struct rank *r, int stat
     post(pr, head_of(pr), &m);
 }
 
-/* The head passes it on to the other nodes; an agent tells its clients. */
+/* The head passes it on to the other nodes; an agent notifies its clients. */
 static bool on_event(struct pmirun *pr, uint32_t from, struct msg_in *in, enum verdict *v)
 {
     const uint32_t number = get_u32(in), rank = get_u32(in), code = get_u32(in),
@@ -620,7 +620,7 @@ static bool on_event(struct pmirun *pr, uint32_t from, struct msg_in *in, enum v
 
 /* ---- what comes ---- */
 
-/* Kept until we hear of the job: its head has told the sender first. */
+/* Kept until this node learns of the job: the head notified the sender first. */
 static bool keep_early(struct far *f, uint32_t from, const void *p, size_t n)
 {
     struct early *e;
@@ -689,7 +689,7 @@ void far_known(struct pmirun *pr, uint32_t number)
         struct early *next = e->next;
 
         if (!on_message(pr, e->from, e->p, e->n) && e->from < n_nodes(pr))
-            pr->agent->lost(pr, e->from, "what it says about PMIx makes no sense");
+            pr->agent->lost(pr, e->from, "its message about PMIx is invalid");
         free(e);
         e = next;
     }

@@ -49,7 +49,7 @@ struct far_place {
 /* far.c */
 struct far *far_get(struct pmirun *pr);
 struct request *far_request(struct far *f, host_done_fn done, void *ctx);
-/* Its answer has come. False: there is no such request. */
+/* The answer to a request. False: no such request. */
 bool far_answer(struct pmirun *pr, uint64_t id, int status, const char *data, size_t len);
 
 /* far_nodes.c; of an agent unless it says head */
@@ -59,7 +59,7 @@ void far_nodes_modex(struct pmirun *pr, const struct far_place *place, uint32_t 
                      host_done_fn done, void *ctx);
 void far_nodes_names(struct pmirun *pr, const struct far_place *by, const struct names_req *req,
                      host_done_fn done, void *ctx);
-/* The head: the answer to what a node has asked. */
+/* Head: answers a node's request. */
 void far_nodes_named(struct pmirun *pr, const struct request *r, int status, const char *data,
                      size_t len);
 void far_nodes_event(struct pmirun *pr, int code, const struct rank *r, int status);

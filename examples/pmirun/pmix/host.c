@@ -2,9 +2,9 @@
 /*
  * The PMIx host: libpmix's server in this process, and the jobs that it knows.
  *
- * libpmix has threads of its own. They take none of our signals: all are blocked where they begin.
- * A rank on its way to execve() shares our memory with them too (launch.c), which is safe: it makes
- * raw system calls, changes nothing but its flight, and leaves behind what descriptors they open.
+ * libpmix has threads of its own. They take none of our signals: all are blocked when they start. A
+ * rank on its way to execve() shares our memory with them too (launch.c). That is safe: it makes
+ * raw system calls, changes only its flight, and drops the descriptors that they open.
  */
 #define _GNU_SOURCE
 #include "../local/host.h"
@@ -33,7 +33,7 @@
 
 extern char **environ;
 
-/* We have asked libpmix for what a client here has put. */
+/* A request to libpmix for the data that a client here has put. */
 struct modex {
     struct modex *next;
     uint64_t id;
@@ -139,7 +139,7 @@ static void set_string(pmix_info_t *info, const char *key, char *s)
     info->value.data.string = s;
 }
 
-/* What another launcher told us about ourselves is not for our server; settings of libpmix are. */
+/* Removes variables of another launcher, which are not for our server; keeps libpmix's settings. */
 static void drop_stale(void)
 {
     for (size_t i = 0; environ[i];) {
@@ -176,8 +176,8 @@ static uint32_t own_node(struct pmirun *pr)
 
 #define FENCE_VARIABLE "PMIX_MCA_pmix_server_fence_localonly_opt"
 
-/* For a timeline libpmix hands to us also those fences that it could end itself, on one node. It
- * reads that as it starts; what the user says counts. True: the variable is to be removed again. */
+/* For a timeline, makes libpmix hand us the fences of one node too, which it would end itself. It
+ * reads the variable when it starts; the user's setting wins. True: remove the variable again. */
 static bool want_fences(const struct pmirun *pr)
 {
     return pr->timeline.on && !getenv(FENCE_VARIABLE) && setenv(FENCE_VARIABLE, "0", 1) == 0;
@@ -296,7 +296,7 @@ static char *anl_map(const struct keys_job *k)
     return text;
 }
 
-/* Makes what libpmix is to know, checks and registers it. 0, or a STATUS_* and *why. */
+/* Builds the job's description, checks and registers it. 0, or a STATUS_* and *why. */
 static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_local, char **why)
 {
     const char *without = HOST_WITHOUT, *key, *who = "";
@@ -321,11 +321,11 @@ static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_loca
         *why = xprintf("cannot describe the job to PMIx: %s",
                        err == -EINVAL ? "libpmix cannot write its maps" : strerror(-err));
     } else if (key && rank == UINT32_MAX) {
-        *why = xprintf("PMIx clients would wait in vain: the job's description lacks the key %s, "
+        *why = xprintf("PMIx clients would hang: the job's description lacks the key %s, "
                        "which %s ask for; this pmirun is broken",
                        key, who);
     } else if (key) {
-        *why = xprintf("PMIx clients would wait in vain: the description of rank %u lacks the key "
+        *why = xprintf("PMIx clients would hang: the description of rank %u lacks the key "
                        "%s, which %s ask for; this pmirun is broken",
                        rank, key, who);
     } else {
@@ -343,7 +343,7 @@ static int register_space(struct pmirun *pr, struct keys_job *k, uint32_t n_loca
 
 #define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */
 
-/* libpmix has a descriptor for each client; were there none left, a client would wait for it. */
+/* libpmix needs a descriptor for each client; without one a client would hang. */
 static int check_descriptors(struct pmirun *pr, const struct job *job, char **why)
 {
     uint64_t need, have;
@@ -356,7 +356,7 @@ static int check_descriptors(struct pmirun *pr, const struct job *job, char **wh
     return STATUS_RESOURCES;
 }
 
-/* Its ranks here may connect, and as nobody else. */
+/* Lets its ranks here connect, each as itself only. */
 static int register_clients(const struct job *job, char **why)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
@@ -508,8 +508,8 @@ bool hosted_is_gone(const struct rank *r)
 
 /*
  * When all ranks of a job have entered a fence, libpmix hands it to us, or ends it itself if they
- * are all here. It would wait for a rank that is gone: with the number of those that are left it
- * hands the fence to us once they have entered, and we know.
+ * are all here. For a rank that is gone it would wait without end. So pmirun lowers the number of
+ * ranks: libpmix then hands over the fence once the others have entered.
  */
 void hosted_recount(struct hosted *h)
 {
@@ -566,7 +566,7 @@ void hosted_given(struct upcall *u)
         given(p, u->status, u->data, u->len);
 }
 
-/* libpmix waits without end for what a client will not put any more. */
+/* libpmix would wait without end for data of a client that is gone. */
 static void give_up_modexes(void)
 {
     for (struct modex **p = &host.modexes; *p;) {
@@ -614,7 +614,7 @@ void host_event(struct pmirun *pr, int code, const char *nspace, uint32_t rank, 
     snprintf(info[1].key, sizeof(info[1].key), "%s", PMIX_EXIT_CODE);
     info[1].value.type = PMIX_INT;
     info[1].value.data.integer = status;
-    /* Those alone that have asked for this code: others would take it for an order to end. */
+    /* Only to clients that asked for this code: others would take it as an order to end. */
     snprintf(info[2].key, sizeof(info[2].key), "%s", PMIX_EVENT_NON_DEFAULT);
     info[2].value.type = PMIX_BOOL;
     info[2].value.data.flag = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libpmix is told of a namespace. */
+/* Describes a namespace for libpmix. */
 #define _GNU_SOURCE
 #include "keys.h"
 
@@ -18,7 +18,7 @@ struct list {
     bool failed; /* out of memory */
 };
 
-/* The next pair's value. Never NULL: what is written after a failure is lost. */
+/* The next pair's value. Never NULL: after a failure, writes go to a dummy. */
 static pmix_value_t *add(struct list *l, const char *key, pmix_data_type_t type)
 {
     static pmix_info_t nowhere;
@@ -79,8 +79,8 @@ static void add_string(struct list *l, const char *key, const char *s)
     add_owned(l, key, strdup(s));
 }
 
-/* A map, as libpmix takes a list that it is not to shorten. PMIx_generate_regex() puts names of one
- * beginning together, so that those behind are no longer in the order of the map of ranks. */
+/* A map in the form that libpmix takes for an uncompressed list. PMIx_generate_regex() groups names
+ * by prefix, which breaks the order that the map of ranks needs. */
 static void add_map(struct list *l, const char *key, const char *text)
 {
     pmix_value_t *v = add(l, key, PMIX_REGEX);

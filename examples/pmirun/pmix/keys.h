@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libpmix is told of a namespace: job, programs, ranks. libpmix hands it to the clients.
+ * Describes a namespace for libpmix: job, programs, ranks. libpmix hands the keys to the clients.
  *
- * A client that asks for a key that is missing waits for it, or takes itself for a singleton:
- * without a message either way. So keys_missing() knows which keys Open MPI 4, Open MPI main and
+ * A client that asks for a missing key waits for it, or continues as a singleton, both without a
+ * message. So keys_missing() knows which keys Open MPI 4, Open MPI main and
  * MPICH main ask for, and a namespace without one of them is not registered.
  */
 #ifndef PMIRUN_KEYS_H

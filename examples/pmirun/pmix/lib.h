@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libpmix, loaded when the first job goes by PMIx. Linked, it would cost every pmirun 10 ms at its
- * start, and be needed on each node.
+ * Loads libpmix when the first job uses PMIx. If it were linked, every pmirun would start 10 ms
+ * later and every node would need it.
  *
- * Its headers are included here alone. Of what they declare only types, constants and the functions
- * below may be used: most of their macros call functions of the library by name.
+ * Only this header includes libpmix's. Use their types and constants, and the functions below, but
+ * not their macros: most call functions of the library by name.
  */
 #ifndef PMIRUN_LIB_H
 #define PMIRUN_LIB_H
@@ -44,12 +44,12 @@ int lib_load(const char **why);
  */
 #define LIB_WAIT_S 22            /* two newcomers that say nothing hold it up for 20 (bounds.h) */
 struct lib_wait *lib_wait(void); /* exits when out of memory */
-/* rc: what the call has returned. Its status then, or PMIX_ERR_TIMEOUT: libpmix does not answer,
- * and what it was given must stay. PMIX_OPERATION_SUCCEEDED becomes PMIX_SUCCESS. */
+/* Waits for the status of a call that returned rc. PMIX_ERR_TIMEOUT: libpmix does not answer, and
+ * its arguments must stay valid. PMIX_OPERATION_SUCCEEDED becomes PMIX_SUCCESS. */
 pmix_status_t lib_waited(struct lib_wait *w, pmix_status_t rc);
 void lib_on_done(pmix_status_t status, void *w);
-/* Has libpmix's thread sleep from now on. PMIx_server_finalize() is no end: it hangs, or crashes,
- * when a client has died in its PMIx_Init() (4.2.2). False: it did not answer within a second. */
+/* Makes libpmix's thread sleep for good. PMIx_server_finalize() cannot be used: it hangs or crashes
+ * when a client has died in its PMIx_Init() (4.2.2). False: no answer within a second. */
 bool lib_park(void);
 
 #endif

@@ -17,9 +17,10 @@
 #define PARCEL_MAX_BYTES   (257u << 20) /* a message: COLLECT_BYTES, and what says whose they are */
 
 struct parcel_ops {
-    /* A piece to a node. False: enough for now, parcels_room() follows; it has been taken. */
+    /* Sends a piece to a node. False: it was taken, but the link is full now; parcels_room()
+     * follows. */
     bool (*piece)(void *ctx, uint32_t node, const void *p, size_t n);
-    /* A message has come. False: it makes no sense. */
+    /* Delivers a message. False: it is invalid. */
     bool (*message)(void *ctx, uint32_t from, const void *p, size_t n);
 };
 
@@ -31,7 +32,7 @@ void parcels_destroy(struct parcels *ps);
 /* To each of these nodes. Takes `p`, of n bytes from malloc(), at most PARCEL_MAX_BYTES, not 0. */
 void parcels_send(struct parcels *ps, const uint32_t *nodes, uint32_t n_nodes, void *p, size_t n);
 void parcels_room(struct parcels *ps, uint32_t node);
-/* A piece has come. False: it makes no sense, or its message does not. */
+/* Takes a piece. False: it, or its message, is invalid. */
 bool parcels_input(struct parcels *ps, uint32_t from, const void *p, size_t n);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libpmix calls us for, on its way from libpmix's thread to the loop. That thread touches
- * nothing else of ours.
+ * Carries libpmix's upcalls from its thread to the loop. That thread touches no other data of ours.
  */
 #ifndef PMIRUN_QUEUE_H
 #define PMIRUN_QUEUE_H

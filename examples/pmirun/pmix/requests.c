@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What clients ask for, in the loop's thread: who may, and who knows. */
+/* Clients' requests, in the loop's thread: checks rights, finds who can answer. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -128,7 +128,7 @@ static bool resolve(const struct upcall *u, struct proc_name *names)
     return here;
 }
 
-/* Its ranks here wait from now on, or no more. libpmix says so once all of them have entered. */
+/* Its ranks here begin or stop waiting. libpmix reports it when all of them have entered. */
 static void note_collective(struct pmirun *pr, const struct upcall *u, enum timeline_what what)
 {
     const uint32_t coll = u->kind == UP_FENCE ? PMIWIRE_COLL_FENCE : PMIWIRE_STUCK_GROUP;
@@ -207,8 +207,8 @@ static bool is_job_var(const struct job *job, struct pmiwire_str value)
     return false;
 }
 
-/* A client hands its environment on to what it spawns. What we had set in there is no wish of the
- * user's: the new job has its own, folders of another node among them. */
+/* A client passes its environment to the processes that it spawns. Variables that pmirun set there
+ * are left out: the new job has its own, with folders of its own node for example. */
 static void drop_job_vars(struct pmiwire_spawn *req, const struct job *job)
 {
     for (uint32_t i = 0; i < req->n_cmds; i++) {

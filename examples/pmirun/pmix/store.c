@@ -103,7 +103,7 @@ static struct quota *quota_get(struct store *st, uint32_t job, uint32_t rank)
     return q;
 }
 
-/* One that counts nothing any more is forgotten. */
+/* Frees an entry that counts nothing. */
 static void quota_release(struct store *st, struct quota *q)
 {
     struct quota **p;
@@ -171,7 +171,7 @@ static bool within(uint8_t range, const struct value *v, const struct store_who 
     }
 }
 
-/* Where the value of a key is that this process may see; NULL: nowhere. */
+/* The value of a key that this process may see; NULL: none. */
 static struct value **value_find(struct store *st, const struct store_who *who, uint32_t uid,
                                  uint8_t range, const char *key)
 {
@@ -374,7 +374,7 @@ bool far_names_next(const char **data, size_t *left, struct names_item *item)
     return true;
 }
 
-/* False: not enough of the keys are there, and it has not been answered. */
+/* False: too few keys are published yet; no answer was given. */
 static bool answer_lookup(struct store *st, const struct store_who *who,
                           const struct names_req *req, uint32_t least, int otherwise, uint64_t id)
 {

@@ -69,7 +69,7 @@ static struct upcall *begin(enum upcall_kind kind, const pmix_proc_t *who, void 
     return u;
 }
 
-/* Takes u. What libpmix is told: the answer follows, or why not. */
+/* Takes u. Returns libpmix's status: the answer follows, or an error. */
 static pmix_status_t end(struct upcall *u, bool ok)
 {
     if (ok && queue_put(queue, &u->queued, u->kind == UP_FINALIZED || u->kind == UP_LOST))
@@ -479,7 +479,7 @@ static pmix_status_t on_deregister(pmix_status_t *codes, size_t n, pmix_op_cbfun
     return on_register(codes, n, NULL, 0, done, cbdata);
 }
 
-/* A client tells others of an event. libpmix has told those on this node. */
+/* A client notifies others of an event. libpmix has notified those on this node. */
 static pmix_status_t on_notify(pmix_status_t code, const pmix_proc_t *source,
                                pmix_data_range_t range, pmix_info_t info[], size_t n,
                                pmix_op_cbfunc_t done, void *cbdata)
@@ -523,8 +523,8 @@ static void on_log(const pmix_proc_t *client, const pmix_info_t data[], size_t n
 }
 
 /*
- * What is not here is answered by libpmix itself: not supported. Above all job_control, by which a
- * client could have files removed when it ends.
+ * libpmix answers every upcall that is missing here with "not supported". job_control is missing on
+ * purpose: a client could have files removed when it ends.
  */
 pmix_server_module_t *upcalls_module(struct queue *q)
 {

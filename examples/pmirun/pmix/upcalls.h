@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libpmix asks of its host on behalf of clients. It calls us in its own thread, where a copy
- * of what it says is queued; the answer, whenever the loop has one, goes back in that thread too,
- * since some of libpmix's own callbacks may not be called in another.
+ * Requests of libpmix to its host on behalf of clients. libpmix calls us in its own thread, which
+ * queues a copy of the arguments. The loop's answer goes back through that thread too, since some
+ * of libpmix's callbacks may not be called in another.
  */
 #ifndef PMIRUN_UPCALLS_H
 #define PMIRUN_UPCALLS_H

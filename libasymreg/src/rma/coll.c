@@ -465,7 +465,7 @@ int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf,
     int rc;
 
     if (!group || (bytes && (!buf || !where)))
-        return asymreg__fail(err, -EINVAL, "no group, or nowhere to write");
+        return asymreg__fail(err, -EINVAL, "group, buf or where is NULL");
     if (root >= group->n)
         return asymreg__fail(err, -EINVAL, "root %u of %u members", root, group->n);
     if ((rc = enter(group)) == 0 && (rc = sync_members(group, NULL)) == 0) {
@@ -512,7 +512,7 @@ int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf,
     int rc;
 
     if (!group || (bytes && (!src || !buf || !where)))
-        return asymreg__fail(err, -EINVAL, "no group, no block, or nowhere to write");
+        return asymreg__fail(err, -EINVAL, "group, src, buf or where is NULL");
     if (bytes > SIZE_MAX / group->n)
         return asymreg__fail(err, -EINVAL, "%u blocks of %zu bytes", group->n, bytes);
     if ((rc = enter(group)) == 0 && (rc = sync_members(group, NULL)) == 0) {
@@ -602,7 +602,7 @@ int asymreg_collect(struct asymreg_group *group, const void *src, size_t bytes, 
     int rc;
 
     if (!group || (bytes && !src) || (room && !buf) || !where)
-        return asymreg__fail(err, -EINVAL, "no group, no block, or nowhere to write");
+        return asymreg__fail(err, -EINVAL, "group, src, buf or where is NULL");
     if ((rc = enter(group)) == 0)
         rc = collect(group, src, bytes, buf, room, where);
     return leave(group, rc, where, err);
@@ -617,9 +617,9 @@ int asymreg_alltoall(struct asymreg_group *group, const void *src, void *buf,
     int rc;
 
     if (!group || !strides || !strides->element_bytes)
-        return asymreg__fail(err, -EINVAL, "no group, no strides, or elements of no bytes");
+        return asymreg__fail(err, -EINVAL, "group or strides is NULL, or element_bytes is 0");
     if (strides->n && (!src || !buf || !where))
-        return asymreg__fail(err, -EINVAL, "no blocks, or nowhere to write");
+        return asymreg__fail(err, -EINVAL, "src, buf or where is NULL");
     if (__builtin_mul_overflow(strides->n, strides->element_bytes, &step) ||
         __builtin_mul_overflow(step, strides->here, &b.apart) ||
         __builtin_mul_overflow(step, strides->there, &there) ||
@@ -697,7 +697,7 @@ int asymreg_reduce(struct asymreg_group *group, uint32_t op, uint32_t type, cons
     int rc;
 
     if (!group || (n && (!src || !buf || !where)))
-        return asymreg__fail(err, -EINVAL, "no group, no elements, or nowhere to write");
+        return asymreg__fail(err, -EINVAL, "group, src, buf or where is NULL");
     if (!(r.combine = asymreg__combine(op, type, &r.element_bytes, &align)))
         return asymreg__fail(err, -EINVAL, "no operation %u on elements of type %u", op, type);
     if ((uintptr_t)buf % align)

@@ -53,7 +53,7 @@ ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap,
     int rc;
 
     if (!context || (!buf && cap))
-        return asymreg__fail(err, -EINVAL, "no context, or nowhere to write");
+        return asymreg__fail(err, -EINVAL, "context or buf is NULL");
     asymreg__t_lock(context);
     rc = context->t->ops->address(context->t, address, &n, &why);
     asymreg__t_unlock(context);

@@ -276,7 +276,7 @@ int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t byte
                                     .fd_offset = fd_offset};
 
     if (!context || (flags & ~(ASYMREG_TRUSTED | ASYMREG__KIND_MASK)))
-        return asymreg__fail(err, -EINVAL, "no context, or unknown flags %#x", flags);
+        return asymreg__fail(err, -EINVAL, "context is NULL, or unknown flags %#x", flags);
     return add(context, &desc, NULL, err);
 }
 
@@ -289,7 +289,7 @@ int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **
     int fd, rc;
 
     if (!context || !bytes || !addr)
-        return asymreg__fail(err, -EINVAL, "no context, no bytes, or nowhere to say the address");
+        return asymreg__fail(err, -EINVAL, "context or addr is NULL, or bytes is 0");
     if (bytes > PTRDIFF_MAX - page)
         return asymreg__fail(err, -ENOMEM, "%zu bytes are more than an address space", bytes);
     bytes = (bytes + page - 1) & ~(page - 1);

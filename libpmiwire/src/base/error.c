@@ -25,8 +25,8 @@ const char *pmiwire_strerror(int code)
     case PMIWIRE_EFIELDS: return "message has too many fields";
     case PMIWIRE_EUNKNOWN: return "unknown command";
     case PMIWIRE_EMISSING: return "a mandatory field is missing";
-    case PMIWIRE_EDUP: return "a field came twice";
-    case PMIWIRE_ETYPE: return "a field does not hold what it should";
+    case PMIWIRE_EDUP: return "a field occurs twice";
+    case PMIWIRE_ETYPE: return "a field has a value of the wrong form";
     case PMIWIRE_EKEYLEN: return "key is too long";
     case PMIWIRE_EVALLEN: return "value is too long";
     case PMIWIRE_ECHARS: return "a byte that the wire or the peer cannot carry";
@@ -35,8 +35,8 @@ const char *pmiwire_strerror(int code)
     case PMIWIRE_ERESERVED: return "extra field has a reserved or malformed name";
     case PMIWIRE_ENOBUF: return "buffer is too small";
     case PMIWIRE_ESTATE: return "not allowed in this state";
-    case PMIWIRE_EPROTO: return "the peer answered something else than was asked";
-    case PMIWIRE_EVERSION: return "protocol version not spoken by the other side";
+    case PMIWIRE_EPROTO: return "the peer's answer does not match the request";
+    case PMIWIRE_EVERSION: return "the other side does not support this protocol version";
     case PMIWIRE_EMAPPING: return "syntax error in a process mapping";
     case PMIWIRE_EMAPSIZE: return "process mapping is too long or its numbers are too large";
     case PMIWIRE_ENOENT: return "no such key, name, job or attribute";
@@ -44,7 +44,7 @@ const char *pmiwire_strerror(int code)
     case PMIWIRE_ESLOW: return "client does not read its replies";
     case PMIWIRE_ESTALL: return "client is silent in the middle of a message";
     case PMIWIRE_EEOF: return "connection ended in the middle of a conversation";
-    case PMIWIRE_ESTALE: return "the request has gone";
+    case PMIWIRE_ESTALE: return "the request no longer exists";
     case PMIWIRE_EPEER: return "the peer refused";
     case PMIWIRE_ELOST: return "a node of the job is lost";
     case PMIWIRE_ETIME: return "no answer within the time given";

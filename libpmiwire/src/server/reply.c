@@ -48,7 +48,7 @@ void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text)
     if (c->job)
         snprintf(line, sizeof(line), "%.300s rank %d: %.400s", c->job->kvsname, (int)c->rank, text);
     else
-        snprintf(line, sizeof(line), "client that has not said who it is: %.400s", text);
+        snprintf(line, sizeof(line), "unidentified client: %.400s", text);
     for (i = 0; line[i]; i++)
         if (line[i] < 32 || line[i] > 126)
             line[i] = '?';

@@ -70,15 +70,15 @@ static void do_init(const struct pmiwire__req *q)
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_PMI_VERSION, &major);
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_PMI_SUBVERSION, &minor);
     if (c->major != 0) {
-        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, "init came twice");
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, "second init");
         return;
     }
     if ((major != 1 && major != 2) || minor < 0) {
-        pmiwire__refuse(c, q->cmd, PMIWIRE_EVERSION, "PMI version not spoken here, only 1 and 2");
+        pmiwire__refuse(c, q->cmd, PMIWIRE_EVERSION, "unsupported PMI version: not 1 or 2");
         return;
     }
     if (major == 1 && !c->job) {
-        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, "init before initack told the rank");
+        pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, "init before an initack with the rank");
         return;
     }
     if (major == 2)
@@ -148,7 +148,7 @@ static void do_singinit(const struct pmiwire__req *q)
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_PMI_VERSION, &major);
     if (c->major != 0 || !c->job) {
         pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE,
-                        c->job ? "singinit after init" : "rank is not known");
+                        c->job ? "singinit after init" : "singinit from an unknown rank");
         return;
     }
     if (!pmiwire__reply_begin(&r, c, q->cmd, c->job->name.len))
@@ -177,7 +177,7 @@ static void do_fullinit(const struct pmiwire__req *q)
 
     if (c->state != PMIWIRE_CONN_NEW || c->major != 2) {
         pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE,
-                        c->major ? "fullinit came twice, or after PMI-1's init"
+                        c->major ? "second fullinit, or one after PMI-1's init"
                                  : "fullinit before the init line of version 2");
         return;
     }
@@ -185,7 +185,7 @@ static void do_fullinit(const struct pmiwire__req *q)
         if (pmiwire_msg_int(q->msg, ids[i], &id) == 0 && !identify(q, id))
             return;
     if (!c->job) {
-        pmiwire__refuse(c, q->cmd, PMIWIRE_EMISSING, "fullinit does not tell the rank");
+        pmiwire__refuse(c, q->cmd, PMIWIRE_EMISSING, "fullinit without a rank");
         return;
     }
     take_client(q);

@@ -196,7 +196,7 @@ static void ask(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_spawn
         return;
     }
     if (!s->ops.spawn) {
-        pmiwire__reply_error(c, cmd, PMIWIRE_EUNKNOWN, "spawn is not served here");
+        pmiwire__reply_error(c, cmd, PMIWIRE_EUNKNOWN, "this server does not spawn");
         return;
     }
     pmiwire__peer(c, &who);
