@@ -91,12 +91,12 @@ stepds() { # of our steps
         grep -qzxF "SLURM_CONF=$SLURM_CONF" "/proc/$p/environ" 2> /dev/null && echo "$p"
     done
 }
-step_cgroups() { [ "${CLUSTER_CGROUP-}" != 2 ] || find /sys/fs/cgroup -name 'step_[0-9]*'; }
-no_step() { [ -z "$(stepds)$(step_cgroups)" ]; }
+in_cgroups() { [ "${CLUSTER_CGROUP-}" != 2 ] || find /sys/fs/cgroup -path '*/step_[0-9]*/cgroup.procs' -exec cat {} + 2> /dev/null; } # processes
+no_step() { [ -z "$(stepds)$(in_cgroups)" ]; }
 no_process() { ! pgrep -f "^($dir/(pmirun|rawpmi)|sleep $mark)" > /dev/null; }
 nothing_left() {
     soon no_process || fail "$1: left behind: $(pgrep -af "^$dir/|^sleep $mark")"
-    soon no_step || fail "$1: left behind: slurmstepd $(stepds), $(step_cgroups)"
+    soon no_step || fail "$1: left behind: slurmstepd $(stepds), in cgroups $(in_cgroups)"
 }
 
 serves() {
