@@ -27,7 +27,7 @@ if [ -z "${STEP_DIR-}" ]; then # plugstack.conf takes no blanks in a path, and o
     asan=$(ldd "$2" | sed -n 's/.*libasan.* => \([^ ]*\) .*/\1/p')
     if [ -n "$asan" ]; then
         mkdir -m 1777 "$dir/asan" || exit 1
-        export LD_PRELOAD=$asan ASAN_OPTIONS="detect_leaks=0:log_path=$dir/asan/log"
+        export CLUSTER_PRELOAD=$asan STEP_ASAN=$asan ASAN_OPTIONS="detect_leaks=0:log_path=$dir/asan/log"
     fi
     STEP_DIR=$dir "${inside[@]}" "$here/../interop/slurm/cluster" run -N $nodes "$dir/cluster" -- \
         salloc -Q -w 'n[0-3]' -N 4 --ntasks-per-node=8 bash "$0" "$@" &
@@ -37,7 +37,8 @@ if [ -z "${STEP_DIR-}" ]; then # plugstack.conf takes no blanks in a path, and o
 fi
 unset SLURM_NTASKS_PER_NODE # of the allocation, not of steps
 dir=$STEP_DIR group=${1%.cgroup} programs=$6
-outside=(env -i "PATH=$PATH" "SLURM_CONF=$SLURM_CONF" ${ASAN_OPTIONS:+"LD_PRELOAD=$LD_PRELOAD" "ASAN_OPTIONS=$ASAN_OPTIONS"}) # our allocation
+outside=(env -i "PATH=$PATH" "SLURM_CONF=$SLURM_CONF" ${ASAN_OPTIONS:+"ASAN_OPTIONS=$ASAN_OPTIONS"}) # our allocation
+srun=(env ${STEP_ASAN:+"LD_PRELOAD=$STEP_ASAN"} srun --overlap)
 cp "$2" "$dir/fencepost.so" && cp "$3" "$dir/pmirun" && cp "$4" "$dir/rawpmi" && cp -L "$5"/lib*.so.0 "$dir" || exit 1
 plugstack=$(dirname "$SLURM_CONF")/plugstack.conf
 failed=0 n=0
@@ -57,7 +58,7 @@ step() {
     local want=$1 got
     shift
     n=$((n + 1))
-    timeout -k 5 100 "${as[@]}" srun --overlap "$@" > "$dir/out" 2> "$dir/err" < /dev/null
+    timeout -k 5 100 "${as[@]}" "${srun[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null
     got=$?
     is_status "$got" "$want" || fail "srun $*: status $got, not $want"
     [ -z "${STEP_TIMES-}" ] || echo "$SECONDS s: $*" | cut -c1-150
@@ -66,7 +67,7 @@ is_status() { [ "$1" = "$2" ] || { [ "$2" = bad ] && [ "$1" != 0 ] && [ "$1" != 
 as=()
 begin() { # ARGUMENT...: in the background; done_with STATUS
     n=$((n + 1))
-    timeout -k 5 100 "${as[@]}" srun --overlap "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
+    timeout -k 5 100 "${as[@]}" "${srun[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
     limit=$!
 }
 done_with() {
@@ -245,7 +246,7 @@ ends() {
     step 0 -N 1 -n 320 -O --fencepost true
     err_empty
     n=$((n + 1))
-    timeout -k 5 100 srun --overlap -N 1 -n 1 --fencepost sh -c "head -c 1000000 /dev/zero; exit 3" 2> "$dir/err" < /dev/null | (sleep 8; wc -c) > "$dir/out"
+    timeout -k 5 100 "${srun[@]}" -N 1 -n 1 --fencepost sh -c "head -c 1000000 /dev/zero; exit 3" 2> "$dir/err" < /dev/null | (sleep 8; wc -c) > "$dir/out"
     is_status "${PIPESTATUS[0]}" 3 || fail "a slow reader: not status 3"
     out_has '^1000000$'
     ! grep -q 'ending the step' "$dir/err" || fail "a slow reader"
