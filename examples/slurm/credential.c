@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The step's secret on its way from srun to its nodes, as a MUNGE credential: encrypted under the
- * cluster's key, and decoded by munged for one user alone. Slurm itself trusts no less: it sends
- * its own credentials so. The variable that holds it travels in the step's launch message, which
- * Slurm 22.05 does not encrypt, and is in srun's environment.
+ * cluster's key, as Slurm's own credentials, and decoded by munged for one user alone.
  */
 #include "plugin.h"
 

@@ -49,6 +49,20 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
     return 0;
 }
 
+/* Once for each component of a step, before srun asks for an allocation. Only the first one's
+ * environment would have the credential, and no node learns where its component's ranks begin. */
+int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
+{
+    static int n_components;
+
+    (void)spank, (void)argc, (void)argv;
+    if (spank_context() != S_CTX_LOCAL || ++n_components == 1 || !wanted)
+        return 0;
+    slurm_error("--fencepost cannot serve a step of several components (\":\", --het-group): use "
+                "--mpi=pmi2, or an srun for each");
+    return -1;
+}
+
 /* What has nothing to do without the option. */
 #define CALLBACK(name, call)                                                                       \
     int slurm_spank_##name(spank_t spank, int argc, char *argv[])                                  \

@@ -21,17 +21,17 @@
  *                                            and forks the agent
  *     task_init        a task, as the user   leaves the rank its own socket: PMI_FD
  *     task_post_fork   slurmstepd, as root   tells the agent the task's pid
- *     task_exit        slurmstepd, as root   and how it ended
+ *     task_exit        slurmstepd, as root   and how it ended; the last one may await the agent
  *     exit             slurmstepd, as root   closes the descriptor by which it does that
  *
- * So what runs as root makes descriptors, forks, and writes numbers that Slurm gave it. It reads
- * nothing that a user has written: srun looks at the option's value, the child at the credential.
+ * What runs as root makes descriptors, forks, and writes numbers that Slurm gave it. It reads
+ * nothing that a user has written.
  */
 #ifndef FENCEPOST_SLURM_PLUGIN_H
 #define FENCEPOST_SLURM_PLUGIN_H
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdint.h>
 
 #include <slurm/spank.h>
 

@@ -13,8 +13,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +162,7 @@ static bool read_lines(int fd, char *text)
 {
     size_t n = 0;
 
-    for (;;) {
+    while (n < 5 || memcmp(text + n - 5, "\nend\n", 5) != 0) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         int ready = poll(&p, 1, HEAD_MS);
         ssize_t r;
@@ -175,10 +173,8 @@ static bool read_lines(int fd, char *text)
         if (r <= 0)
             return false;
         n += (size_t)r;
-        text[n] = '\0';
-        if (n >= 5 && strcmp(text + n - 5, "\nend\n") == 0)
-            return true;
     }
+    return true;
 }
 
 /* Starts it and reads its lines. 0, or -1 after a message. */
@@ -249,17 +245,11 @@ static int publish(char *text)
 
 int srun_begin(spank_t spank, bool no_shm)
 {
-    static atomic_flag begun = ATOMIC_FLAG_INIT; /* components may come at the same time */
-    char *text = calloc(1, LINES), **argv, program[] = "step";
+    static char text[LINES];
+    char **argv, program[] = "step";
     uint32_t n_nodes = 0, n_tasks = 0;
     int argc, rc;
 
-    if (!text || atomic_flag_test_and_set(&begun)) {
-        slurm_error("--fencepost: %s",
-                    text ? "a step of several components cannot be served" : "out of memory");
-        free(text);
-        return -1;
-    }
     (void)spank_get_item(spank, S_JOB_NNODES, &n_nodes);
     (void)spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &n_tasks);
     if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc == 0)
@@ -267,7 +257,6 @@ int srun_begin(spank_t spank, bool no_shm)
     rc = begin_head(no_shm, n_nodes, n_tasks, argv ? argv[0] : program, text);
     if (rc == 0)
         rc = publish(text);
-    free(text);
     if (rc)
         stop_head();
     return rc;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slurmstepd's side: the agent of a node. Its parent ends at once, so that it belongs to nobody:
- * slurmstepd ends what it finds below itself when its own tasks have ended, and other nodes may
- * need this agent then. It ends when the head does or says so; with its ranks, when we do.
- *
- * The agent has its stdin from us: first what the head has printed, written there by the child
- * before it becomes the agent; then a line for each task that begins or ends.
+ * slurmstepd's side: the agent of a node. Its parent ends at once: slurmstepd kills what is below
+ * it when its own tasks have ended, and other nodes may still need the agent. It ends when the head
+ * does or says so; with its ranks, when we do. Its stdin is from us: first what the head has
+ * printed, by the child before it becomes the agent; then a line for each task's begin and end.
  */
 #define _GNU_SOURCE
 #include "plugin.h"
@@ -15,13 +13,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,8 +38,8 @@ struct rank_ends {
 static struct {
     struct failure failure;
     struct rank_ends *ranks;
-    uint32_t n_ranks, n_tasks; /* of this node, and of all */
-    uint32_t node;
+    uint32_t node, n_ranks, n_ended; /* of them, here */
+    uint32_t n_tasks;                /* on all nodes */
     int control[2]; /* a pipe, the agent's stdin; both ends, so that a write is never SIGPIPE */
 } step = {.control = {-1, -1}};
 
@@ -53,9 +49,7 @@ static _Noreturn void fail(int to, int stage, int err)
 {
     const struct failure f = {stage, err};
 
-    if (write(to, &f, sizeof(f)) != sizeof(f))
-        _exit(2);
-    _exit(1);
+    _exit(write(to, &f, sizeof(f)) == sizeof(f) ? 1 : 2);
 }
 
 /* For good: no id of ours is root's any more, unless the user is. */
@@ -67,17 +61,6 @@ static bool become_user(void)
     prctl(PR_SET_DUMPABLE, 0); /* the user shall not look into slurmstepd's memory */
     return setresgid(gid, gid, gid) == 0 && setresuid(uid, uid, uid) == 0 &&
            (uid == 0 || setuid(0) != 0);
-}
-
-/* As a program finds them that a shell starts. */
-static void reset_signals(void)
-{
-    sigset_t none;
-
-    for (int sig = 1; sig < NSIG; sig++)
-        signal(sig, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* "RANK:DESCRIPTOR,..." of all ranks here. */
@@ -109,11 +92,9 @@ static _Noreturn void be_agent(spank_t spank, int say)
                              *pmirun = strdup(settings.pmirun);
     char *argv[] = {pmirun, flag, node, list, NULL}, *env[] = {path, NULL};
     const char *why;
-    int null_fd;
 
     if (!become_user())
         fail(say, USER, errno);
-    reset_signals();
     credential = malloc(CREDENTIAL_BYTES);
     if (!credential || !list || !pmirun)
         fail(say, RESOURCES, ENOMEM);
@@ -128,9 +109,8 @@ static _Noreturn void be_agent(spank_t spank, int say)
     if (write(step.control[1], text, strlen(text)) != (ssize_t)strlen(text))
         fail(say, RESOURCES, errno);
     snprintf(node, sizeof(node), "%u", step.node);
-    null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null_fd < 0 || dup2(step.control[0], STDIN_FILENO) < 0 ||
-        dup2(null_fd, STDOUT_FILENO) < 0 || !close_at_exec() || chdir("/") != 0)
+    if (dup2(step.control[0], STDIN_FILENO) < 0 || dup2(step.control[0], STDOUT_FILENO) < 0 ||
+        !close_at_exec() || chdir("/") != 0)
         fail(say, RESOURCES, errno);
     for (uint32_t i = 0; i < step.n_ranks; i++)
         if (fcntl(step.ranks[i].agent, F_SETFD, 0) != 0)
@@ -266,10 +246,9 @@ int stepd_task(spank_t spank)
     int local = -1;
 
     (void)spank_get_item(spank, S_TASK_ID, &local);
-    if (step.failure.stage == FINE && (local < 0 || (uint32_t)local >= step.n_ranks))
+    if (step.failure.stage == FINE && (local < 0 || (uint32_t)local >= step.n_ranks ||
+                                       fcntl(step.ranks[local].task, F_SETFD, 0) != 0))
         step.failure = (struct failure){RESOURCES, EINVAL};
-    if (step.failure.stage == FINE && fcntl(step.ranks[local].task, F_SETFD, 0) != 0)
-        step.failure = (struct failure){RESOURCES, errno};
     if (step.failure.stage != FINE) {
         if (local <= 0) /* once a node */
             explain();
@@ -319,6 +298,24 @@ int stepd_forked(spank_t spank)
     return 0;
 }
 
+/* With cgroup/v2 the agent is in the step's cgroup, as we are, and Slurm kills all there once the
+ * tasks have ended. Other nodes may need it: waits for its end, which a kill of the step is too. */
+static void await_agent(void)
+{
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    char line[4096];
+    bool in_step = false;
+
+    while (f && !in_step && fgets(line, sizeof(line), f))
+        in_step =
+            strncmp(line, "0::/", 4) == 0 && strstr(line, "/step_") && strstr(line, "/slurm\n");
+    if (f)
+        fclose(f);
+    close_fd(&step.control[0]); /* the other reader is the agent */
+    while (in_step && poll(&(struct pollfd){.fd = step.control[1]}, 1, -1) < 0 && errno == EINTR)
+        ;
+}
+
 int stepd_exited(spank_t spank)
 {
     const struct rank_ends *r = ends_of(spank);
@@ -326,6 +323,8 @@ int stepd_exited(spank_t spank)
 
     if (r && spank_get_item(spank, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS)
         tell("exit", r->number, status);
+    if (r && ++step.n_ended == step.n_ranks && step.control[1] >= 0)
+        await_agent();
     return 0;
 }
 

@@ -69,4 +69,14 @@ DPKG_ROOT=$scratch/examples sh "$scratch/control/postinst" configure > "$scratch
 [ -L "$scratch/examples/usr/bin/mpirun" ] || fail "no mpirun"
 DPKG_ROOT=$scratch/examples sh "$scratch/control/prerm" remove > "$scratch/log" 2>&1 || { cat "$scratch/log"; fail "prerm"; }
 [ ! -L "$scratch/examples/usr/bin/mpirun" ] || fail "prerm leaves mpirun"
+# The plugin for Slurm is a package of its own, which wants Slurm's release and the programs; it is nowhere else.
+dpkg-deb -x "$out"/fencepost-slurm_[0-9]*.deb "$scratch/slurm"
+plugin=$scratch/slurm/usr/lib/$triplet/fencepost/slurm/fencepost.so
+for name in "/usr/bin/pmirun" "/usr/lib/$triplet/fencepost/libpmi.so.0"; do
+    grep -qF "$name" "$plugin" || fail "the plugin does not know $name"
+    [ -e "$scratch/examples$name" ] || fail "fencepost-examples has no $name"
+done
+[ ! -e "$scratch/examples/usr/lib/$triplet/fencepost/slurm" ] || fail "fencepost-examples has the plugin"
+dpkg-deb -f "$out"/fencepost-slurm_[0-9]*.deb Depends | grep -E 'fencepost-examples \(=.*slurm-client \(>= [0-9.]+\), slurm-client \(<< .*libmunge2' ||
+    fail "fencepost-slurm depends on $(dpkg-deb -f "$out"/fencepost-slurm_[0-9]*.deb Depends)"
 if dpkg-deb -f "$out"/fencepost-examples_[0-9]*.deb Depends | grep -E 'libpmi|mpich|openmpi'; then fail "fencepost-examples needs an MPI"; fi

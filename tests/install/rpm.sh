@@ -31,5 +31,6 @@ for library in "$@"; do
         $(pkg-config --libs "$library" "${library%%-*}") || fail "a program with lib$library"
     LD_LIBRARY_PATH=${pc%/pkgconfig} "$scratch/example" true || fail "the program with lib$library"
 done
+[ "$(rpm -qlp "$scratch"/top/RPMS/*/fencepost-slurm-*.rpm | grep -c '/fencepost/slurm/fencepost\.so$')" = 1 ] || fail "fencepost-slurm has no plugin"
 (cd / && "$scratch/root/usr/bin/pmirun" -n 2 /bin/true) || fail "pmirun of fencepost-tools"
 echo "$(ls "$scratch"/top/RPMS/*/*.rpm | wc -l) packages; the programs of $# READMEs run from them"

@@ -1,29 +1,44 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# step.sh serves|refuses|ends|killed PLUGIN PMIRUN RAWPMI LIBRARIES PROGRAMS
+# step.sh serves|refuses|ends|drained|early[.cgroup]|killed[.cgroup] PLUGIN PMIRUN RAWPMI LIBRARIES PROGRAMS ONE_HIERARCHY
 #
 # Steps of `srun --fencepost` on a cluster of four nodes on loopback.
 #   serves   clients of PMI-1, PMI-2 and MPI; without the option nothing of ours runs; the agent is the user's
 #   refuses  values of the option and of the environment; a plugin that cannot start its pmirun
 #   ends     ranks that end badly: the step ends, and nothing is left
+#   early    ranks of some nodes that end long before the others
+#   drained  a node that is drained, and one that goes down
 #   killed   a step that is cancelled, and srun, head, agent and slurmstepd that are killed: as before
+# .cgroup: with proctrack/cgroup and cgroup/v2. Where the plugin has AddressSanitizer, so have srun, slurmd and slurmstepd.
 set -u
 export LC_ALL=C
-[ $# = 6 ] || { sed -n 's/^# \(step.sh .*\)/usage: \1/p' "$0" >&2; exit 2; }
+[ $# = 7 ] || { sed -n 's/^# \(step.sh .*\)/usage: \1/p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${STEP_DIR-}" ]; then # plugstack.conf takes no blanks in a path, and other users must get there
     dir=$(mktemp -d) || exit 1
     trap 'rm -rf "$dir"' EXIT
     trap 'exit 1' HUP INT TERM
     chmod 755 "$dir"
-    STEP_DIR=$dir "$here/../interop/slurm/cluster" run -N 4 "$dir/cluster" -- \
-        salloc -Q -N 4 --ntasks-per-node=8 bash "$0" "$@" &
+    nodes=4 inside=()
+    case $1 in
+    drained) nodes=6 ;;
+    *.cgroup) inside=(env CLUSTER_CGROUP=2 "$here/in_cgroup" "$dir/one_hierarchy.so") && cp "$7" "$dir/one_hierarchy.so" ;; # LD_PRELOAD takes no blanks
+    esac
+    asan=$(ldd "$2" | sed -n 's/.*libasan.* => \([^ ]*\) .*/\1/p')
+    if [ -n "$asan" ]; then
+        mkdir -m 1777 "$dir/asan" || exit 1
+        export CLUSTER_PRELOAD=$asan STEP_ASAN=$asan ASAN_OPTIONS="detect_leaks=0:log_path=$dir/asan/log"
+    fi
+    STEP_DIR=$dir "${inside[@]}" "$here/../interop/slurm/cluster" run -N $nodes "$dir/cluster" -- \
+        salloc -Q -w 'n[0-3]' -N 4 --ntasks-per-node=8 bash "$0" "$@" &
     trap 'kill -TERM $!; wait; exit 1' HUP INT TERM
     wait $!
     exit $?
 fi
 unset SLURM_NTASKS_PER_NODE # of the allocation, not of steps
-dir=$STEP_DIR group=$1 programs=$6
+dir=$STEP_DIR group=${1%.cgroup} programs=$6
+outside=(env -i "PATH=$PATH" "SLURM_CONF=$SLURM_CONF" ${ASAN_OPTIONS:+"ASAN_OPTIONS=$ASAN_OPTIONS"}) # our allocation
+srun=(env ${STEP_ASAN:+"LD_PRELOAD=$STEP_ASAN"} srun --overlap)
 cp "$2" "$dir/fencepost.so" && cp "$3" "$dir/pmirun" && cp "$4" "$dir/rawpmi" && cp -L "$5"/lib*.so.0 "$dir" || exit 1
 plugstack=$(dirname "$SLURM_CONF")/plugstack.conf
 failed=0 n=0
@@ -43,7 +58,7 @@ step() {
     local want=$1 got
     shift
     n=$((n + 1))
-    timeout -k 5 100 "${as[@]}" srun --overlap "$@" > "$dir/out" 2> "$dir/err" < /dev/null
+    timeout -k 5 100 "${as[@]}" "${srun[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null
     got=$?
     is_status "$got" "$want" || fail "srun $*: status $got, not $want"
     [ -z "${STEP_TIMES-}" ] || echo "$SECONDS s: $*" | cut -c1-150
@@ -52,7 +67,7 @@ is_status() { [ "$1" = "$2" ] || { [ "$2" = bad ] && [ "$1" != 0 ] && [ "$1" != 
 as=()
 begin() { # ARGUMENT...: in the background; done_with STATUS
     n=$((n + 1))
-    timeout -k 5 100 srun --overlap "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
+    timeout -k 5 100 "${as[@]}" "${srun[@]}" "$@" > "$dir/out" 2> "$dir/err" < /dev/null &
     limit=$!
 }
 done_with() {
@@ -71,9 +86,18 @@ soon() { # COMMAND...: whether it succeeds within 80 seconds, which are less tha
         sleep 0.1
     done
 }
+stepds() { # of our steps
+    local p
+    for p in $(pgrep -f '^slurmstepd: \[[0-9]*\.[0-9]*\]'); do
+        grep -qzxF "SLURM_CONF=$SLURM_CONF" "/proc/$p/environ" 2> /dev/null && echo "$p"
+    done
+}
+in_cgroups() { [ "${CLUSTER_CGROUP-}" != 2 ] || find /sys/fs/cgroup -path '*/step_[0-9]*/cgroup.procs' -exec cat {} + 2> /dev/null; } # processes
+no_step() { [ -z "$(stepds)$(in_cgroups)" ]; }
 no_process() { ! pgrep -f "^($dir/(pmirun|rawpmi)|sleep $mark)" > /dev/null; }
 nothing_left() {
     soon no_process || fail "$1: left behind: $(pgrep -af "^$dir/|^sleep $mark")"
+    soon no_step || fail "$1: left behind: slurmstepd $(stepds), in cgroups $(in_cgroups)"
 }
 
 serves() {
@@ -110,7 +134,7 @@ serves() {
     OMPI_MCA_btl=self,tcp step 0 -N 2 -n 2 --fencepost "$programs/hello_openmpi" 2 # names of its shared memory are a host's, where one is all nodes
     out_has '^hello ok size=2$'
     # The secret is nowhere in a rank, and the agent is the user's: its ids, its groups.
-    as=(env -i "PATH=$PATH" "SLURM_CONF=$SLURM_CONF" setpriv --reuid=65534 --regid=65534 --clear-groups) # outside our allocation
+    as=("${outside[@]}" setpriv --reuid=65534 --regid=65534 --clear-groups)
     step 0 -D / -N 2 -n 2 --fencepost sh -c "env | grep SLURM_FENCEPOST; for p in \$(pgrep -f '^$dir/pmirun --agent'); do
         grep -h -e '^Uid' -e '^Gid' -e '^Groups' /proc/\$p/status; [ ! -r /proc/\$p/environ ] || echo \$p: can be traced; done; sleep 1"
     as=()
@@ -128,6 +152,15 @@ refuses() {
         FENCEPOST_OPTIONS=$value step bad -n 2 --fencepost "$dir/rawpmi" pgf
         err_has 'pmirun: \|FENCEPOST_OPTIONS has more than'
     done
+    # Several components: two of this allocation, of a new one, and one command for both.
+    for value in '-n 1 --fencepost true : -n 1 true' '-n 1 true : -n 1 --fencepost true' '--fencepost --het-group=0,1 -n 1 true'; do
+        step bad $value # is a list of words
+        err_has 'error: --fencepost cannot serve a step of several components'
+    done
+    as=("${outside[@]}")
+    step bad -n 1 --fencepost true : -n 1 true
+    err_has 'error: --fencepost cannot serve a step of several components'
+    as=()
     FENCEPOST_OPTIONS="$(printf -- '-l %.0s' {1..62}) --timeline $dir/job.json" step 0 -n 2 --fencepost=no-shm "$dir/rawpmi" pgf
     grep -q '"fence' "$dir/job.json" || fail "no timeline"
     MPIEXEC_TIMEOUT=abc step bad -n 2 --fencepost "$dir/rawpmi" pgf
@@ -177,16 +210,11 @@ refuses() {
     nothing_left refuses
 }
 
-stepds() { # of our steps
-    local p
-    for p in $(pgrep -f "^slurmstepd: \\[$SLURM_JOB_ID\\.[0-9]*\\]"); do
-        grep -qzxF "SLURM_CONF=$SLURM_CONF" "/proc/$p/environ" 2> /dev/null && echo "$p"
-    done
-}
 run_all() { # 8 ranks, and their servers
     [ "$(pgrep -fc "^$dir/rawpmi")" = 8 ] && [ "$(pgrep -fc "^$dir/pmirun --agent")" = 4 ] && [ "$(stepds | wc -l)" = 4 ]
 }
 first() { head -n 1; }
+step_of() { tr '\0' ' ' < "/proc/$(first)/cmdline" | sed 's/.*\[\(.*\)\].*/\1/'; } # JOB.STEP of the first of these processes
 pipes() { # GLOB: of the processes read from stdin
     local p
     while read -r p; do
@@ -218,11 +246,63 @@ ends() {
     step 0 -N 1 -n 320 -O --fencepost true
     err_empty
     n=$((n + 1))
-    timeout -k 5 100 srun --overlap -N 1 -n 1 --fencepost sh -c "head -c 1000000 /dev/zero; exit 3" 2> "$dir/err" < /dev/null | (sleep 8; wc -c) > "$dir/out"
+    timeout -k 5 100 "${srun[@]}" -N 1 -n 1 --fencepost sh -c "head -c 1000000 /dev/zero; exit 3" 2> "$dir/err" < /dev/null | (sleep 8; wc -c) > "$dir/out"
     is_status "${PIPESTATUS[0]}" 3 || fail "a slow reader: not status 3"
     out_has '^1000000$'
     ! grep -q 'ending the step' "$dir/err" || fail "a slow reader"
     nothing_left ranks
+}
+
+one_rank() { # the others have ended, but not all of their agents
+    [ "$(pgrep -fc "^sleep $mark")" = 1 ] && ! pgrep -f "^$dir/rawpmi" > /dev/null
+}
+early() {
+    plug
+    step 0 -N 4 -n 8 --fencepost sh -c "'$dir/rawpmi' pgf && { [ \$PMI_RANK != 0 ] || sleep 3; }"
+    err_empty
+    nothing_left early
+    step 0 -N 2 -n 2 --fencepost sh -c "sed 's/^/agent:/' \$(pgrep -f '^$dir/pmirun --agent' | sed 's,.*,/proc/&/cgroup,')"
+    [ "${CLUSTER_CGROUP-}" != 2 ] || out_has '^agent:0::/.*/job_[0-9]*/step_[0-9]*/slurm$'
+    # A failure is not hidden, nor is a rank that others wait for; a cancelled step ends.
+    step 5 -N 4 -n 4 --fencepost sh -c "'$dir/rawpmi' pgf; [ \$PMI_RANK = 3 ] && sleep 1 && exit 5; exit 0"
+    step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 2 ] || exit 0; sleep 1; exec '$dir/rawpmi' pgf"
+    err_has ' has ended without PMI init'
+    what='early, cancelled'
+    begin -N 4 -n 4 --fencepost sh -c "'$dir/rawpmi' pgf && { [ \$PMI_RANK != 1 ] || exec sleep $mark; }"
+    soon one_rank || fail "$what: $(pgrep -af "^$dir/|^sleep $mark")"
+    sleep 1 # for slurmstepd to hear of the others' ends
+    [ -z "$(stepds)" ] || scancel "$(stepds | step_of)"
+    done_with bad
+    nothing_left "$what"
+}
+
+agents() { [ "$(pgrep -fc "^$dir/pmirun --agent")" = "$1" ]; }
+is_state() { sinfo -h -n "$1" -o %T | grep -qx "$2"; }
+drained() { # in jobs of their own, on two nodes that our allocation has not
+    plug
+    as=("${outside[@]}") what=drained
+    begin -w 'n[4-5]' -N 2 -n 4 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
+    soon agents 2 || fail "$what: $(pgrep -af "^$dir/")"
+    scontrol update nodename='n[4-5]' state=drain reason=test || fail scontrol
+    touch "$dir/go"
+    done_with 0 # a step that runs goes on
+    err_empty
+    nothing_left $what
+    soon is_state n4 drained && soon is_state n5 drained || fail "states: $(sinfo -N)"
+    step bad -w n4 -n 1 --immediate=1 --fencepost true
+    nothing_left 'on a drained node'
+    scontrol update nodename='n[4-5]' state=resume 2> /dev/null # if it has not come back by itself
+    soon is_state n4 idle && soon is_state n5 idle || fail "states: $(sinfo -N)"
+    what=down
+    begin -w 'n[4-5]' -N 2 -n 4 --fencepost "$dir/rawpmi" sleep
+    soon agents 2 || fail "$what: $(pgrep -af "^$dir/")"
+    scontrol update nodename=n5 state=down reason=test || fail scontrol
+    done_with bad
+    nothing_left $what
+    scontrol update nodename=n5 state=resume 2> /dev/null # if it has not come back by itself
+    soon is_state n4 idle && soon is_state n5 idle || fail "states: $(sinfo -N)"
+    step 0 -w 'n[4-5]' -N 2 -n 4 --fencepost "$dir/rawpmi" pgf
+    err_empty
 }
 
 killed() { # while ranks that have finalized sleep
@@ -237,7 +317,7 @@ killed() { # while ranks that have finalized sleep
             return
         fi
         case $victim in
-        scancel) scancel "$(tr '\0' ' ' < "/proc/$(stepds | first)/cmdline" | sed 's/.*\[\(.*\)\].*/\1/')" ;;
+        scancel) scancel "$(stepds | step_of)" ;;
         srun) kill -9 "$(pgrep -P "$limit" -x srun)" ;;
         head) kill -9 "$(pgrep -f "^$dir/pmirun --step")" ;;
         agent) kill -9 "$(pgrep -f "^$dir/pmirun --agent" | first)" ;;
@@ -257,5 +337,8 @@ killed() { # while ranks that have finalized sleep
 }
 
 $group
+for log in "$dir"/asan/*; do
+    [ ! -e "$log" ] || { failed=1 && head -n 40 "$log"; }
+done
 [ $failed = 0 ] && echo "$group: $n steps"
 exit $failed

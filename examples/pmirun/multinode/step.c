@@ -49,6 +49,17 @@ static void set_null(int fd)
 
 /* ---- an agent's ranks ---- */
 
+/* slurmstepd has its own: as a program finds them that a shell starts. */
+static void reset_signals(void)
+{
+    sigset_t none;
+
+    for (int sig = 1; sig < NSIG; sig++)
+        signal(sig, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 /* slurmstepd's own is that the kernel shall not end it when memory runs out. */
 static void be_mortal(void)
 {
@@ -88,6 +99,8 @@ struct step *step_join(const char *node, const char *ranks)
     uint32_t number, fd;
     bool ok;
 
+    set_null(STDOUT_FILENO);
+    reset_signals();
     be_mortal();
     memset(s, 0, sizeof(*s));
     ok = parse_number(&node, &s->node) && !*node;
