@@ -817,11 +817,11 @@ struct storwin_info {
     uint32_t striping;         /**< STORWIN_STRIPING_ */
     uint32_t huge;             /**< 1: huge pages were requested */
     uint32_t user_faults_only; /**< 1: the pager may not serve faults of system calls: pass no
-                                     pointer into the window to one */
+                                  pointer into the window to one */
     uint32_t keeps_pinned; /**< 1: the user pager evicts no pinned page (Linux 6.8 reports them) */
     uint64_t generation;   /**< of the last commit; 0: none */
     uint64_t newest_generation; /**< the largest that its file has seen; above `generation` if an
-                                     older one was opened */
+                                   older one was opened */
     uint64_t replayed_bytes;    /**< journal bytes replayed when the window was opened */
     uint32_t atomic;            /**< STORWIN_ATOMIC_ */
     uint32_t recovery;          /**< STORWIN_RECOVERY_ : what opening the file found */
