@@ -455,8 +455,7 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  * 0, a crash at any moment leaves the file at this commit or a later one, whole. Any other result
  * leaves it at the previous commit or at this one, whole. The window's addresses never change.
  *
- * The call:
- *   - Each commit that finds a change has a *generation*: 1 for the first, then one more each time.
+ *   - A commit has a *generation*: 1 for the first, one more for each that found a change.
  *     storwin_query() returns it. Without changes nothing is written.
  *   - No thread may store into the window during the call. Such a store is detected: STORWIN_ERACE,
  *     and nothing is committed; call again. Not detected are, with STORWIN_CHANGES_DECLARED or

@@ -75,9 +75,9 @@
  * Operations that the worker began without waiting are flushed before a call: their late errors
  * would end it.
  *
- * Threads: a group belongs to its worker, and so to one thread at a time; groups of distinct
- * workers are independent. After its creation a group allocates nothing; the transport may, for its
- * operations.
+ * Threads: a group is its worker's, and so one thread's at a time; groups of distinct workers are
+ * independent. Once it is made it allocates nothing of its own; its operations are as the transport
+ * makes them.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 5, names collectives as future work;
  * the algorithms are common knowledge.
@@ -115,15 +115,15 @@ struct asymreg_group_opts {
     size_t size;         /**< sizeof(struct asymreg_group_opts) */
     uint32_t n;          /**< members, 1 at least */
     uint32_t me;         /**< number of the calling member */
-    void *scratch;       /**< the caller's own scratch region; all its groups share it */
+    void *scratch;       /**< the caller's own scratch region; groups that it is in share it */
     uint32_t timeout_ms; /**< how long a round of a call waits for the member that it needs; 0:
                             without limit, until a member has died. See Failure */
     uint32_t channel;    /**< below ASYMREG_GROUP_CHANNELS, the same at each member. Groups with a
-                            member in common need different channels, unless every call on the one
-                            has returned, everywhere, before the first on the other begins */
-    uint32_t serial;     /**< the same at each member, and larger than that of each group that used
-                          the channel before, at any of its members */
-    uint32_t reserved;   /**< 0 */
+                            member in common: each its own, unless every call on the one has
+                            returned, everywhere, before the first on the other begins */
+    uint32_t serial;   /**< the same at each member, and larger than that of each group that had the
+                          channel before, at any of its members */
+    uint32_t reserved; /**< 0 */
     /** array of n: the scratch regions, in the same order everywhere; the group copies those that
      * it needs. NULL: it calls `member` for them */
     const struct asymreg_member *members;
@@ -171,8 +171,8 @@ ASYMREG_API int asymreg_sync(struct asymreg_group *group, struct asymreg_error *
  * @brief As asymreg_sync(), after a flush of every peer that the group's worker has used: puts of
  *        members before the call have arrived after it.
  *
- * If the sync succeeds, an error of that flush is returned without `err->member`, and the group
- * remains usable.
+ * An error of that flush is returned, without `err->member`, if the sync succeeds; the group can be
+ * used.
  */
 ASYMREG_API int asymreg_barrier(struct asymreg_group *group, struct asymreg_error *err);
 
