@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a process still runs the program that it ran: number and start of a process survive
- * exec(), its address space does not. */
+/* Whether a process still runs the same program: its number and start time survive exec(), its
+ * address space does not. */
 #define _GNU_SOURCE
 #include "local_internal.h"
 
@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000 /* of Linux 4.17; before, the address is a hint */
+#define MAP_FIXED_NOREPLACE 0x100000 /* from Linux 4.17; before, the address is a hint */
 #endif
 
 #define TRIES  16
-#define LOWEST 0x100000 /* not where the kernel or NULL would be */
+#define LOWEST 0x100000 /* above the kernel's minimum and NULL */
 
-/* A page at an address that nothing else would choose, of at most so many bits. */
+/* A page at a random address of at most `bits` bits, unlikely to be chosen otherwise. */
 static void *random_page(int bits, size_t page)
 {
     uint64_t number;
@@ -40,7 +40,7 @@ static void *random_page(int bits, size_t page)
 
 int asymreg__canary_create(struct canary *c)
 {
-    /* What processors and kernels leave; ThreadSanitizer ends a program that asks for more. */
+    /* Bits of user addresses; ThreadSanitizer ends a program that asks for more than 37. */
     static const int bits[] = {ASYMREG__TSAN ? 37 : 46, 37, 30};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint64_t value;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a transport whose operations run in the target asks before it touches memory for a peer: see
- * struct asymreg_guard. */
+/* What a transport whose operations run in the target asks before it accesses memory for a peer:
+ * see struct asymreg_guard. */
 #define _GNU_SOURCE
 #include "context.h"
 
-/* Whatever differs from what the peer has seen makes it look at the table again. */
+/* Any difference from what the peer has seen makes the peer read the table again. */
 static int look(struct asymreg_context *c, uint64_t addr, uint64_t bytes, uint32_t need)
 {
     const struct asymreg_region *r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put with signal, waiting for one, and strided transfers: made of the operations of worker.c. */
+/* Put with signal, wait for a signal, strided transfers: built from the operations of worker.c. */
 #define _GNU_SOURCE
 #include "context.h"
 
@@ -81,7 +81,7 @@ int asymreg_wait_until(struct asymreg_worker *worker, const void *addr, uint32_t
         if (!end)
             end = now_ms() + timeout_ms;
         else if (now_ms() >= end)
-            timeout_ms = 0; /* one more look */
+            timeout_ms = 0; /* one last look */
     }
 }
 
@@ -112,7 +112,7 @@ static int strided_once(struct asymreg_worker *worker, uint32_t pe, uint64_t rad
         rc = what == PUT ? asymreg_put_nb(worker, pe, at, id, p, s->element_bytes)
                          : asymreg_get_nb(worker, pe, at, id, p, s->element_bytes);
     }
-    flushed = asymreg_flush(worker, pe); /* the buffer is the caller's again */
+    flushed = asymreg_flush(worker, pe); /* afterwards the caller may reuse the buffer */
     return rc < 0 ? rc : flushed;
 }
 
