@@ -308,7 +308,7 @@ int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id);
 int asymreg__reader_create(struct asymreg__index *index, struct asymreg__reader **reader);
 void asymreg__reader_destroy(struct asymreg__reader *reader);
 
-/* asymreg__index_lookup() that ignores the last hit. */
+/* asymreg__index_lookup() without a look at the last hit. */
 const struct asymreg_region *asymreg__index_search(struct asymreg__reader *reader, uint64_t addr);
 
 /* The region that holds an address: a copy, valid until the next call with this reader; NULL: none.

@@ -288,8 +288,7 @@ void asymreg_close(struct asymreg_context *context)
         ops->mem_dereg(context->t, context->table_mem);
     if (context->activity_mem)
         ops->mem_dereg(context->t, context->activity_mem);
-    /* A transport may have a thread that serves peers until its end, so memory is freed after it.
-     * */
+    /* A transport's thread may serve peers until its end: memory is freed after it. */
     ops->destroy(context->t);
     for (uint32_t i = 0; context->segs && i < context->max_segments; i++)
         if (context->segs[i].value && context->segs[i].alloc)
