@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a process still runs the same program: its number and start time survive exec(), its
- * address space does not. */
+/* Whether a process still runs the program that it ran: number and start of a process survive
+ * exec(), its address space does not. */
 #define _GNU_SOURCE
 #include "local_internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a transport whose operations run in the target asks before it accesses memory for a peer:
- * see struct asymreg_guard. */
+/* What a transport whose operations run in the target asks before it touches memory for a peer: see
+ * struct asymreg_guard. */
 #define _GNU_SOURCE
 #include "context.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put with signal, wait for a signal, strided transfers: built from the operations of worker.c. */
+/* Put with signal, waiting for one, and strided transfers: made of the operations of worker.c. */
 #define _GNU_SOURCE
 #include "context.h"
 
