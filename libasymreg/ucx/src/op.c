@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations. UCX completes most of them at once; for the others there is a struct req, which UCX's
- * callback finds. */
+/* Operations. UCX completes most of them at once; for what goes on there is a struct req, which
+ * UCX's callback finds. */
 #define _GNU_SOURCE
 #include "ucx.h"
 
