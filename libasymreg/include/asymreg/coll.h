@@ -178,8 +178,8 @@ ASYMREG_API int asymreg_barrier(struct asymreg_group *group, struct asymreg_erro
 
 /**
  * @brief Copy bytes from one member to all.
+ * @param group  the group
  * @param root   the member whose bytes are copied
- * @param root   the member that has them
  * @param buf    here: the source at the root, the destination elsewhere, registered ASYMREG_WRITE
  * @param where  array of n: each member's `buf`, as peers reach it
  * @param bytes  how many
