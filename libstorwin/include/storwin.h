@@ -76,8 +76,8 @@ struct storwin_error;
 /** Options of a window. Begin with storwin_opts_init(): some defaults are not 0. */
 struct storwin_opts {
     size_t size;          /**< sizeof(struct storwin_opts), set by storwin_opts_init() */
-    uint32_t alloc_type;  /**< STORWIN_MEMORY (default) or STORWIN_STORAGE. With STORWIN_MEMORY the
-                             library uses only STORWIN_MEMFD and the allocator of what follows */
+    uint32_t alloc_type;  /**< STORWIN_MEMORY (default) or STORWIN_STORAGE. With STORWIN_MEMORY only
+                             STORWIN_MEMFD and the allocator of the following have an effect */
     uint32_t order;       /**< STORWIN_MEMORY_FIRST (default) or STORWIN_STORAGE_FIRST */
     const char *filename; /**< path of a file or block device, not NULL for storage; read during the
                              call only */
