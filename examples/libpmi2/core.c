@@ -111,7 +111,7 @@ int core_init(uint32_t wire, const char *name_alone, int (*code)(int rc))
     pthread_mutex_lock(&core.lock);
     if (core.initialized)
         return CORE_OK;
-    /* PMI_FD is closed once we have finalized, and its number may be the program's own by now. */
+    /* PMI_FD is closed after finalize, and its number may be the program's own by now. */
     if (core.finalized || environment_read(&env) < 0)
         return core_leave(CORE_FAIL);
     core.alone = env.fd < 0;
@@ -145,8 +145,8 @@ int core_end(void)
     return rc;
 }
 
-/* Behind a request that is not answered the server may not hear of it: then the end of the process
- * tells it. */
+/* An abort behind an unanswered request may not reach the server; then the end of the process
+ * notifies it. */
 void core_abort(int exitcode, const char *message)
 {
     struct pmiwire_event ev;
@@ -159,7 +159,7 @@ void core_abort(int exitcode, const char *message)
     }
     while (session_progress(&core.session, 0))
         ;
-    core.initialized = 0; /* who finalizes at exit would wait */
+    core.initialized = 0; /* otherwise finalize during exit would wait */
     core.finalized = 1;
 }
 
@@ -175,7 +175,7 @@ int core_number(const int *value, int *to)
 
 /* ---- pairs ---- */
 
-/* The memory for a pair that is to be kept is there before the server stores it. */
+/* The memory for a kept pair is allocated before the server stores the pair. */
 int core_put(const char *key, const char *value, int hint)
 {
     struct pair *pair = NULL;

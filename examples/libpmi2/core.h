@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What both drop-in libraries are: one process's PMI behind one lock, under a launcher or alone.
- * PMI-1's and PMI-2's functions check their arguments, enter, do one thing, and leave with its
- * code.
+ * The core of both drop-in libraries: one process's PMI behind one lock, under a launcher or
+ * without. PMI-1's and PMI-2's functions check their arguments, enter, do one thing, and leave with
+ * its code.
  */
 #ifndef FENCEPOST_LIBPMI2_CORE_H
 #define FENCEPOST_LIBPMI2_CORE_H
@@ -17,7 +17,7 @@
 struct core {
     pthread_mutex_t lock;
     int initialized;
-    int finalized; /* also when init has failed on a connection, which is then closed */
+    int finalized; /* also after init has failed on a connection, which is then closed */
     int alone;     /* no launcher: rank 0 of 1 */
     struct session session;
     char name[CORE_NAME_BYTES]; /* of our own key-value space, or the job's id */
@@ -27,7 +27,7 @@ struct core {
 
 extern struct core core;
 
-/* The numbers that PMI-1 and PMI-2 share; the rest are libpmiwire's. */
+/* The codes that PMI-1 and PMI-2 share; the rest are libpmiwire's. */
 enum { CORE_OK = 0, CORE_FAIL = -1, CORE_NOT_INITIALIZED = 1 };
 
 /* Take the lock. CORE_NOT_INITIALIZED, without it, before init. */
@@ -37,14 +37,14 @@ int core_enter_job(void);
 /* Release the lock; returns its argument. */
 int core_leave(int code);
 
-/* PMI's number for what libpmiwire returned. */
+/* PMI's code for libpmiwire's result. */
 int core_code(int rc);
 
 /* Take the lock and connect, unless that has been done. CORE_OK with the lock held, or a code
- * without it. name_alone: the name of the key-value space of a process that is alone; code: the
- * interface's number for what libpmiwire returned. */
+ * without it. name_alone: the name of the key-value space without a launcher; code: the interface's
+ * code for libpmiwire's result. */
 int core_init(uint32_t wire, const char *name_alone, int (*code)(int rc));
-/* Say goodbye, and forget everything but that. 0 or why the server was not reached. */
+/* Finalize, and free everything else. 0, or why the server was not reached. */
 int core_end(void);
 
 /* With the lock held, and before the process ends: end the job. */
@@ -54,12 +54,12 @@ void core_abort(int exitcode, const char *message);
 
 /* Wait for the answer to a request that has been queued, or could not be. */
 int core_ask(int queued, struct pmiwire_event *ev);
-/* Ask one thing: PMIWIRE_OP_*. */
+/* Send one request: PMIWIRE_OP_*. */
 int core_ask_about(uint32_t op, const char *about, struct pmiwire_event *ev);
 
-/* Does not wait for outstanding operations (ops.h): the next Fence reports a refusal. */
+/* Does not wait for pending operations (ops.h): the next Fence reports a refusal. */
 int core_put(const char *key, const char *value, int hint);
-/* What this process has put. */
+/* The pairs that this process has put. */
 int core_own(const char *key, struct pmiwire_str *value);
 /* space: NULL is our own. The view lives until the next request. */
 int core_get(const char *space, int source, const char *key, struct pmiwire_str *value);
@@ -71,13 +71,13 @@ int core_publish(const char *service, const char *port);
 int core_unpublish(const char *service);
 int core_lookup(const char *service, char port[], int bytes);
 
-/* Without the lock: copy a number that init has told. A code. */
+/* Without the lock: copy a number from the answer to init. A code. */
 int core_number(const int *value, int *to);
 
-/* PMIWIRE_ECHARS instead of a rc of 0 where the value is no string: it holds a NUL. */
+/* PMIWIRE_ECHARS instead of an rc of 0 if the value is not a string: it contains a NUL. */
 int check_string(int rc, const struct pmiwire_str *value);
 
-/* Copy a view to a string of `length` bytes, NUL included. 0, or -1 and nothing done when it is too
+/* Copy a view to a string of `length` bytes, NUL included. 0, or -1 and nothing done if it is too
  * long. */
 int give(struct pmiwire_str from, char *to, int length);
 

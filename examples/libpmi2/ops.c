@@ -12,9 +12,9 @@ struct put {
     struct request request;
     uint64_t place;
     struct op *gather; /* it is this Allgather's, or NULL */
-    struct pair *pair; /* to be kept if it is not refused, or NULL */
+    struct pair *pair; /* kept unless it is refused, or NULL */
     int hint;
-    int rc, peer_rc;   /* of one that is refused */
+    int rc, peer_rc;   /* of a refused one */
     const char *value; /* in text, behind the key */
     char text[];
 };
@@ -31,7 +31,7 @@ static struct {
     int n;                     /* of them, without those whose caller waits */
     unsigned n_gathers;        /* so far */
     uint64_t n_begun;          /* places given */
-    struct put *refused;       /* the first that no Fence has reported yet */
+    struct put *refused;       /* the first refused one that no Fence has reported */
     struct put *told;          /* the one that the last Fence has reported */
     struct shmht_array *array; /* the last Allgather's values, */
     char *own;                 /* where they are */
@@ -66,7 +66,7 @@ static struct op *add(int what, const char *value)
     return op;
 }
 
-/* Take it off the list and free it, but for its values. */
+/* Take it off the list and free it, except its values. */
 static void drop(struct op *op)
 {
     struct op **at = &ops.first;
@@ -91,7 +91,7 @@ struct op *op_oldest(int what)
     return op;
 }
 
-/* A request of an operation is over; the first that fails says why the whole one has. */
+/* A request of an operation is over; the first failure is that of the operation. */
 static void request_over(struct op *op, int rc, const struct pmiwire_event *ev)
 {
     op->n_open--;
@@ -176,7 +176,7 @@ static int fence_send(struct session *s, struct request *r, uint64_t cookie)
     return pmiwire_client_fence(s->client, pmiwire_strz(NULL), cookie);
 }
 
-/* A Fence fails with the first put before it that was refused. */
+/* A Fence fails with the first refused put before it. */
 static void report_refused(struct op *op)
 {
     if (!ops.refused || ops.refused->place > op->place)
@@ -200,13 +200,13 @@ static void fence_done(struct session *s, struct request *r, int rc, const struc
     report_refused(op);
 }
 
-/* May one more be begun? */
+/* Whether another one may be begun. */
 static int may_begin(int waits)
 {
     return !waits && ops.n == PMI2_MAX_OUTSTANDING ? -EAGAIN : 0;
 }
 
-/* Its requests have been begun, or rc says why one has not. What is under way has to end. */
+/* Its requests have been begun, or rc says why one has not. What is in flight must end first. */
 static int begun(struct op *op, int waits, int rc)
 {
     if (rc < 0 && op->n_open == 0) {
@@ -271,15 +271,14 @@ int op_refused(char key[], int bytes, int *why)
 
 /* ---- Allgathers ---- */
 
-/* One request, where the server knows it; a put, a Fence and a get of each rank's value everywhere.
- */
+/* One request if the server knows it; otherwise a put, a Fence and a get of each rank's value. */
 static int has_gather(void)
 {
     return session_offers(&core.session, PMIWIRE_EXT_EXCHANGE);
 }
 
-/* Are the values expected in shared memory? Otherwise they are asked for right behind the
- * Allgather, before what is begun later. */
+/* Whether the values are expected in shared memory. Otherwise they are requested right after the
+ * Allgather, before later operations. */
 static int is_shared(void)
 {
     return core.session.table.reader != NULL;
@@ -290,7 +289,7 @@ static void gather_key(char *key, size_t cap, unsigned gather, int rank)
     snprintf(key, cap, "-allgather-%u-%d", gather, rank);
 }
 
-/* Where values are to lie that come one by one: by rank, PMI2_MAX_VALLEN bytes each. */
+/* The buffer for values that come one by one: by rank, PMI2_MAX_VALLEN bytes each. */
 static char *values_of(struct op *op)
 {
     if (!op->to && !op->own)
@@ -345,8 +344,8 @@ static int make_gets(struct op *op)
     return op->gets ? 0 : -ENOMEM;
 }
 
-/* An Allgather that should have been in shared memory is not: its values are asked for before
- * anything that has not been sent. */
+/* An Allgather did not arrive in shared memory as expected: request its values before anything that
+ * has not been sent. */
 static void get_after_all(struct session *s, struct op *op)
 {
     int rc = make_gets(op);
@@ -360,8 +359,8 @@ static void get_after_all(struct session *s, struct op *op)
 }
 
 /*
- * The server keeps the values of the last Allgather alone, and one descriptor may be on its way. So
- * another waits here where an answer is to bring shared memory, in case it does not.
+ * The server keeps only the values of the last Allgather, and only one descriptor may be in flight.
+ * So if an answer may bring shared memory, another Allgather waits here, in case it does not.
  */
 static int gather_send(struct session *s, struct request *r, uint64_t cookie)
 {
@@ -472,7 +471,7 @@ static int end_gather(struct op *op, char *to)
     return rc;
 }
 
-/* Is it over? Moves on what has been begun; with `wait`, until it is. */
+/* Whether it is over. Progresses pending operations; with `wait`, until it is. */
 static int is_over(const struct op *op, int wait)
 {
     while (op->n_open && session_progress(&core.session, wait))
@@ -489,7 +488,7 @@ int op_complete(struct op *op, char *to, int *done)
         *done = over;
     if (!over)
         return op ? 0 : PMIWIRE_ESTATE;
-    while (session_progress(&core.session, 0)) /* what has waited for it here goes out now */
+    while (session_progress(&core.session, 0)) /* sends what has waited for it */
         ;
     core.session.peer_rc = op->peer_rc;
     rc = op->rc;

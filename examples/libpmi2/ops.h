@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations that have been begun and continue during other calls: Fences, Allgathers, and the
- * puts behind them. All with core's lock held; what returns int returns 0, -errno or PMIWIRE_E*.
+ * Operations that continue during other calls: Fences, Allgathers, and the puts behind them. All
+ * with core's lock held; functions that return int return 0, -errno or PMIWIRE_E*.
  */
 #ifndef FENCEPOST_LIBPMI2_OPS_H
 #define FENCEPOST_LIBPMI2_OPS_H
@@ -16,21 +16,21 @@ struct op {
     int what;
     int is_counted;      /* its caller does not wait for it */
     int rc;              /* once it has been answered */
-    int n_open;          /* requests of it that are not over */
+    int n_open;          /* its requests that are not over */
     int peer_rc;         /* the server's own rc */
-    uint64_t place;      /* among all that has been begun */
-    struct put *refused; /* a Fence: the first before it that was, or NULL */
+    uint64_t place;      /* among all operations begun */
+    struct put *refused; /* a Fence: the first refused put before it, or NULL */
     /* An Allgather. */
     unsigned number;           /* from 0 */
     char *to;                  /* the caller's buffer, or NULL */
     struct shmht_array *array; /* its values in shared memory, */
     char *own;                 /* or in this process's */
-    struct get_value *gets;    /* what is asked for, where there is no array */
+    struct get_value *gets;    /* pending requests, if there is no array */
     char value[];              /* this rank's */
 };
 
-/* Begin one. -EAGAIN: PMI2_MAX_OUTSTANDING are outstanding; `waits`, the caller completes this one
- * before it returns, and is not counted. to: NULL, or n_ranks * PMI2_MAX_VALLEN bytes. */
+/* Begin one. -EAGAIN: PMI2_MAX_OUTSTANDING are pending. `waits`: the caller completes this one
+ * before it returns, so it does not count. to: NULL, or n_ranks * PMI2_MAX_VALLEN bytes. */
 int op_fence(int waits, struct op **op);
 int op_gather(int waits, const char *value, char *to, struct op **op);
 
@@ -44,20 +44,20 @@ struct op *op_oldest(int what);
  */
 int op_complete(struct op *op, char *to, int *done);
 
-/* The values of the Allgather that was ended last. PMIWIRE_ENOENT: it has left none here. */
+/* The values of the last completed Allgather. PMIWIRE_ENOENT: it has left none here. */
 int op_gathered(const void **values, int *stride);
 
-/* The key of the put that made the Fence that was completed last fail, and why. PMIWIRE_ENOENT: no
- * put has. */
+/* The key of the put that made the last completed Fence fail, and why. PMIWIRE_ENOENT: no put
+ * did. */
 int op_refused(char key[], int bytes, int *why);
 
-/* Put behind what has been begun, without waiting. 1: nothing has been, and this is not put. */
+/* Put behind pending operations, without waiting. 1: nothing is pending, and this was not put. */
 int op_put(const char *key, const char *value, int hint, struct pair *pair);
 
-/* Why the first put failed that no Fence has reported, as op_complete() says it; 0: none has. */
+/* The error of the first failed put that no Fence has reported, as in op_complete(); 0: none. */
 int ops_unreported(void);
 
-/* Forget everything; nothing may be under way. */
+/* Free everything; no operation may be in flight. */
 void ops_free(void);
 
 #endif

@@ -38,7 +38,7 @@ static void link_pair(struct pairs *pairs, struct pair *p)
     *head = p;
 }
 
-/* Make room for one pair more. */
+/* Make room for one more pair. */
 static int grow(struct pairs *pairs)
 {
     size_t n = pairs->n_buckets ? 2 * pairs->n_buckets : 64;

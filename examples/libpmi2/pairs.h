@@ -19,7 +19,7 @@ struct pairs {
 };
 
 struct pair *pairs_find(const struct pairs *pairs, const char *key);
-/* Allocate all that it takes to add this pair; copies both. 0 or -ENOMEM. */
+/* Allocate everything needed to add this pair; copies key and value. 0 or -ENOMEM. */
 int pairs_prepare(struct pairs *pairs, const char *key, const char *value, struct pair **pair);
 /* Add a pair that was prepared, or give its value to the key's pair. Cannot fail. */
 void pairs_add(struct pairs *pairs, struct pair *pair);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libpmi.so.0: PMI-1's interface (pmi.h) over libpmiwire, for programs linked with Slurm's library
- * of that name. Slurm's own speaks Slurm's RPC to srun and so works under srun alone; this one
- * speaks PMI-1 to the server that set PMI_FD or PMI_PORT.
+ * of that name. Slurm's own uses Slurm's RPC to srun, and so works under srun only; this one speaks
+ * PMI-1 to the server that set PMI_FD or PMI_PORT.
  *
- * A put goes out at once; PMI_KVS_Commit() has nothing left to do. Started without a launcher, a
- * program is alone: rank 0 of 1.
+ * A put is sent at once; PMI_KVS_Commit() does nothing. Without a launcher, a program is rank 0 of
+ * 1.
  *
- * What the wire has no request for: PMI_KVS_Create() and PMI_KVS_Destroy() fail with PMI_FAIL, and
+ * Calls without a request on the wire: PMI_KVS_Create() and PMI_KVS_Destroy() fail with PMI_FAIL;
  * the iterator yields the pairs that this process itself has put.
  *
  * Calls from several threads are served one at a time.
@@ -92,13 +92,13 @@ int PMI_Abort(int exit_code, const char error_msg[])
     char text[256] = "";
 
     if (core_enter_job() == PMI_SUCCESS) {
-        /* PMI-1 cannot write a space, and a launcher has little use for more than a line. */
+        /* PMI-1 cannot write a space, and launchers print one line only. */
         snprintf(text, sizeof(text), "%s", error_msg ? error_msg : "");
         for (char *p = text; *p; p++)
             if (*p <= ' ' || *p > '~' || *p == '=')
                 *p = '_';
         core_abort(exit_code, text);
-        core_leave(0); /* what runs at exit may finalize */
+        core_leave(0); /* exit handlers may finalize */
     }
     if (error_msg)
         fprintf(stderr, "PMI_Abort: %s\n", error_msg);
@@ -186,7 +186,7 @@ int PMI_Test(int *done)
 
 /* ---- the ranks of this node, from PMI_process_mapping ---- */
 
-/* Node of each rank, malloced. Without a mapping every rank is taken to be on a node of its own. 0,
+/* Node of each rank, malloced. Without a mapping every rank counts as on a node of its own. 0,
  * -ENOMEM or PMIWIRE_E*. */
 static int nodes(uint32_t **nodes_of)
 {
@@ -285,7 +285,7 @@ int PMI_KVS_Get_my_name(char kvsname[], int length)
                                                                           : PMI_ERR_INVALID_LENGTH);
 }
 
-/* Advertised by the server; alone, the usual. */
+/* Advertised by the server; without a launcher, the usual ones. */
 static int give_max(const int *advertised, int usual, int *to)
 {
     int rc = core_number(advertised, to);
@@ -327,7 +327,7 @@ int PMI_KVS_Put(const char kvsname[], const char key[], const char value[])
     return PMI_KVS_Put_hinted(kvsname, key, value, PMI_HINT_NONE);
 }
 
-/* PMI_SUCCESS, with the lock held, where the space is our own. */
+/* PMI_SUCCESS, with the lock held, if the space is our own. */
 static int enter_space(const char *kvsname)
 {
     int rc = kvsname ? core_enter() : PMI_ERR_INVALID_KVS;
@@ -337,7 +337,7 @@ static int enter_space(const char *kvsname)
     return rc;
 }
 
-/* What puts and gets insist on. */
+/* Argument checks of puts and gets. */
 static int check(const char *kvsname, const char *key, const char *value)
 {
     if (!kvsname)
@@ -548,7 +548,7 @@ int PMI_Free_keyvals(PMI_keyval_t keyvalp[], int size)
 {
     if (size < 0 || (size > 0 && !keyvalp))
         return PMI_ERR_INVALID_ARG;
-    return PMI_SUCCESS; /* nothing here ever hands any out */
+    return PMI_SUCCESS; /* this implementation never allocates any */
 }
 
 int PMI_Get_options(char *str, int *length)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The PMI-1 interface that a program is compiled against, as libpmi.so.0 of this folder implements
- * it. The names, values and signatures are PMI's own (those of Slurm's slurm/pmi.h), so that a
- * program built with either header runs with either library.
+ * The PMI-1 interface that libpmi.so.0 of this folder implements, for programs to compile against.
+ * The names, values and signatures are PMI's own (those of Slurm's slurm/pmi.h): a program built
+ * with either header runs with either library.
  */
 #ifndef PMI_H
 #define PMI_H
@@ -27,7 +27,7 @@ extern "C" {
 #define PMI_ERR_INVALID_KEYVALP    12
 #define PMI_ERR_INVALID_SIZE       13
 #define PMI_ERR_INVALID_KVS        14
-#define PMI_ERR_OTHER              15 /* an extension: this server does not do that */
+#define PMI_ERR_OTHER              15 /* an extension: this server cannot do that */
 
 typedef int PMI_BOOL;
 #define PMI_TRUE  1
@@ -78,9 +78,9 @@ int PMI_Get_options(char *str, int *length);
 
 /*
  * Extensions: pmi2.h describes them under the same names. kvsname must be this job's own.
- * PMI_KVS_Get_wait() returns PMI_ERR_OTHER where the server does not wait, and PMI_FAIL when the
- * key will not come; source is the rank that puts it, or -1. What is given to PMI_Ring() are 1 to
- * PMI_RING_MAX printable bytes without blanks, `;` and `\`.
+ * PMI_KVS_Get_wait() returns PMI_ERR_OTHER if the server cannot wait, and PMI_FAIL if the key will
+ * not come; source is the rank that puts it, or -1. PMI_Ring() takes 1 to PMI_RING_MAX printable
+ * bytes without blanks, `;` and `\`.
  */
 #define PMI_HINT_NONE   0
 #define PMI_HINT_SPARSE 1
@@ -101,8 +101,7 @@ int PMI_Wait(void);
 int PMI_Test(int *done);
 int PMI_KVS_Put_refused(char key[], int keylen, int *error);
 
-/* An extension: how many Gets of this process were answered from shared memory, and how many by the
- * server. */
+/* An extension: number of this process's Gets answered from shared memory, and by the server. */
 int PMI_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked);
 
 #ifdef __cplusplus

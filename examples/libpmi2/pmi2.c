@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libpmi2.so.0: PMI-2's interface (pmi2.h) over libpmiwire. Started without a launcher, a program
- * is alone: rank 0 of 1.
+ * libpmi2.so.0: PMI-2's interface (pmi2.h) over libpmiwire. Without a launcher, a program is rank 0
+ * of 1.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -21,13 +21,13 @@ static const struct pmiwire_info_client *info(void)
     return &core.session.info;
 }
 
-/* To ask of, and wait for the answer. */
+/* Send a request and wait for the answer. */
 static struct pmiwire_client *client(void)
 {
     return session_ready(&core.session);
 }
 
-/* Leave with PMI's number for what libpmiwire returned. OTHER: this server has no such thing. */
+/* Leave with PMI's code for libpmiwire's result. OTHER: this server lacks the feature. */
 static int code(int rc)
 {
     return rc == PMIWIRE_EPEER || rc == PMIWIRE_EVERSION ? PMI2_ERR_OTHER : core_code(rc);
@@ -73,12 +73,12 @@ int PMI2_Finalize(void)
 
 int PMI2_Abort(int flag, const char msg[])
 {
-    (void)flag; /* no launcher ends one process alone */
+    (void)flag; /* no launcher can end a single process */
     if (msg)
         fprintf(stderr, "PMI2_Abort: %s\n", msg);
     if (core_enter_job() == PMI2_SUCCESS) {
         core_abort(EXIT_ABORT, msg ? msg : "");
-        core_leave(0); /* what runs at exit may finalize */
+        core_leave(0); /* exit handlers may finalize */
     }
     exit(EXIT_ABORT);
 }
@@ -279,7 +279,7 @@ int PMI2_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked)
     return core_leave(PMI2_SUCCESS);
 }
 
-/* ---- Fences and Allgathers, waited for or not ---- */
+/* ---- Fences and Allgathers, blocking or not ---- */
 
 int PMI2_KVS_Fence(void)
 {
@@ -331,7 +331,7 @@ int PMIX_KVS_Ifence(void)
     return PMI2_KVS_Ifence();
 }
 
-/* With the lock held: the value that a process may give to an Allgather. */
+/* With the lock held: whether a process may give this value to an Allgather. */
 static int enter_gather(const char *value)
 {
     int rc = check_value(value, PMI2_MAX_VALLEN - 1);
@@ -368,7 +368,7 @@ int PMI2_SHMEM_Iallgather(const char value[])
     return PMI2_Iallgather(value);
 }
 
-/* Complete an Allgather where its values are. */
+/* Complete an Allgather and leave its values in place. */
 static int complete_in_place(void **values, int *stride, int *done)
 {
     const void *where;
@@ -477,7 +477,7 @@ int PMIX_Ring_offered(void)
 
 /* ---- attributes ---- */
 
-/* What both kinds of attributes have in common: not found is no error. */
+/* The common part of both kinds of attributes: not found is no error. */
 static int attribute(int rc, struct pmiwire_str text, char value[], int valuelen, int *found)
 {
     rc = check_string(rc, &text);
@@ -591,7 +591,7 @@ int PMI2_Info_GetJobAttrIntArray(const char name[], int array[], int arraylen, i
 
 /* ---- names ---- */
 
-/* In all three no key of info_ptr has a meaning. */
+/* All three ignore info_ptr: no key has a meaning. */
 
 int PMI2_Nameserv_publish(const char service_name[], const struct MPID_Info *info_ptr,
                           const char port[])

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * PMI-2's interface as libpmi2.so.0 has it: the functions of Slurm's library of that name, with its
- * binary interface, and extensions. Programs built with Slurm's <slurm/pmi2.h> need only its place
- * for the library to be found; this header is for those built without, and for the extensions.
+ * binary interface, and extensions. Programs built with Slurm's <slurm/pmi2.h> only need this
+ * library in the loader's path. This header is for programs without Slurm's, and for the
+ * extensions.
  *
  * All functions return PMI2_SUCCESS or PMI2_ERR_*. Calls from several threads are served one at a
  * time.
@@ -75,7 +76,7 @@ int PMI2_Job_Disconnect(const char jobid[]);
 
 int PMI2_KVS_Put(const char key[], const char value[]);
 int PMI2_KVS_Fence(void);
-/* A value longer than maxvalue - 1 is cut, and *vallen is its negative length. */
+/* A value longer than maxvalue - 1 is truncated, and *vallen is its negative length. */
 int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value[], int maxvalue,
                  int *vallen);
 
@@ -94,46 +95,46 @@ int PMI2_Nameserv_lookup(const char service_name[], const struct MPID_Info *info
 int PMI2_Nameserv_unpublish(const char service_name[], const struct MPID_Info *info_ptr);
 
 /*
- * A ring of all processes, under Slurm's name and its papers' name, with Slurm's arguments: each
- * gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes and gets what its neighbours gave, in left and
- * right of maxvalue bytes, NUL included (PMI2_ERR_INVALID_VAL_LENGTH: too few). *rank of *ranks is
- * the place in the ring, which need not be the rank in the job. Source: "PMI Extensions for
- * Scalable MPI Startup", section 4.1, where size comes before rank and there is no maxvalue. A
- * server without it (mpiexec.hydra) serves a Put, a Fence and two Gets instead, and the place is
- * the rank.
+ * A ring of all processes, under Slurm's name and its papers' name, with Slurm's arguments. Each
+ * process gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes, and gets its neighbours' strings in
+ * left and right of maxvalue bytes, NUL included (PMI2_ERR_INVALID_VAL_LENGTH: too short). *rank of
+ * *ranks is the place in the ring, which may differ from the rank in the job. Source: "PMI
+ * Extensions for Scalable MPI Startup", section 4.1, where size comes before rank and there is no
+ * maxvalue. With a server that has no ring (mpiexec.hydra) the library uses a Put, a Fence and two
+ * Gets instead, and the place is the rank.
  */
 int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
 int PMI2_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue);
-/* 1 if the server said at init that it has rings, else 0; the same for all processes of a job.
- * Slurm's has them and does not say so. */
+/* 1 if the server announced rings at init, else 0; the same for all processes of a job. Slurm's has
+ * rings without announcing them. */
 int PMIX_Ring_offered(void);
 
 /* ---- extensions: non-blocking Fences and Allgathers, on any server ---- */
 
 /*
- * A call with an I begins an operation and returns at once; a Wait completes the oldest operation
+ * A call with an I begins an operation and returns at once. A Wait completes the oldest operation
  * of its kind. A Test completes it too if it is over: then *done is 1 and the code is the
- * operation's; otherwise *done is 0. Neither can be completed twice, and without one that has been
- * begun a Wait or a Test is PMI2_FAIL. To the other ranks a rank that has begun an operation is in
- * it.
+ * operation's; otherwise *done is 0. No operation can be completed twice; a Wait or a Test without
+ * a pending one returns PMI2_FAIL. To the other ranks, a rank that has begun an operation has
+ * entered it.
  *
- * PMI2_MAX_OUTSTANDING operations may be begun and not yet completed; one more is PMI2_FAIL. The
- * blocking forms are not counted, and may be called meanwhile. Every rank begins them in one order.
+ * At most PMI2_MAX_OUTSTANDING operations may be pending; one more returns PMI2_FAIL. The blocking
+ * forms do not count, and may be called meanwhile. Every rank begins operations in the same order.
  *
- * Meanwhile:
- *   - A Put returns at once and belongs to the next Fence: the first that is begun after it. If the
- *     server refuses it, that Fence fails with the reason, and PMI2_KVS_Put_refused() tells the
- *     key. A Put that the wire cannot carry is refused at once, unless many are waiting before it.
- *     Each takes its own length of memory until it has been sent.
+ * While operations are pending:
+ *   - A Put returns at once and belongs to the next Fence that is begun. If the server refuses it,
+ *     that Fence fails with the reason, and PMI2_KVS_Put_refused() returns the key. A Put that the
+ *     wire cannot carry is refused at once, unless many wait before it. Each Put takes its own
+ *     length of memory until it has been sent.
  *   - A Get from shared memory is answered at once.
- *   - Whatever else asks the server waits for all that has been begun.
+ *   - Any other request to the server waits for all pending operations.
  *
- * Progress: under pmirun, outstanding operations progress while the program computes. The library
- * sends up to 48 requests and 64 KiB ahead of the server's answers. Later calls send the rest; Gets
- * from shared memory do not. Two operations are always sent later: an Allgather begun behind
- * another one, where values come in shared memory; over PMI_PORT, everything begun behind an
- * Allgather. Other servers may answer out of order (mpiexec.hydra) or lose requests (srun, PMI-1):
- * they get one request at a time.
+ * Progress: under pmirun, pending operations progress while the program computes. The library sends
+ * up to 48 requests and 64 KiB ahead of the server's answers. Later calls send the rest, except
+ * Gets from shared memory. Two operations are always sent later: an Allgather begun after another
+ * one, if values come in shared memory; over PMI_PORT, everything begun after an Allgather. Other
+ * servers may answer out of order (mpiexec.hydra) or lose requests (srun, PMI-1): they get one
+ * request at a time.
  *
  * The Tests, PMI2_KVS_Put_refused() and PMI2_SHMEM_Iallgather_wait_stride() are ours alone; the
  * other names are those of "Non-blocking PMI Extensions for Fast MPI Startup" and of MVAPICH2.
@@ -145,18 +146,18 @@ int PMI2_KVS_Wait(void);
 int PMI2_KVS_Test(int *done);
 int PMIX_KVS_Ifence(void); /* the same as PMI2_KVS_Ifence() */
 
-/* The key of the Put that made the Fence that was completed last fail, into keylen bytes, and why,
- * PMI2_ERR_*. PMI2_FAIL: no Put has. */
+/* The key of the Put that made the last completed Fence fail, into keylen bytes, and the reason,
+ * PMI2_ERR_*. PMI2_FAIL: no Put did. */
 int PMI2_KVS_Put_refused(char key[], int keylen, int *error);
 
 /*
- * Each process gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes; buffer is of n_ranks *
- * PMI2_MAX_VALLEN bytes, and rank r's string is put at r * PMI2_MAX_VALLEN. That of
+ * Each process gives a string of 1 to PMI2_MAX_VALLEN - 1 bytes; buffer has n_ranks *
+ * PMI2_MAX_VALLEN bytes and receives rank r's string at r * PMI2_MAX_VALLEN. The buffer of
  * PMIX_Iallgather() belongs to the library until the operation is complete.
  */
 int PMIX_Allgather(const char value[], void *buffer);
 int PMIX_Iallgather(const char value[], void *buffer);
-/* Complete the oldest operation of all, a Fence or an Allgather of PMIX_Iallgather(). */
+/* Completes the oldest of all Fences and Allgathers of PMIX_Iallgather(). */
 int PMIX_Wait(void);
 int PMIX_Test(int *done);
 int PMI2_Iallgather(const char value[]);
@@ -166,11 +167,11 @@ int PMI2_Iallgather_test(void *buffer, int *done);
 /* ---- extensions: pairs without a Fence, where the server offers it (pmirun) ---- */
 
 /*
- * Put, saying who will read the key: SPARSE, few ranks; DENSE, most. Between nodes a Fence does not
- * carry SPARSE keys: they are got by PMI2_KVS_Get_wait(), and PMI2_KVS_Get() does not find those of
- * other nodes. DENSE is what PMI2_KVS_Put() does under pmirun. On one node, and where the server
- * does not know hints, this is PMI2_KVS_Put(), whatever the hint. A key that has once been put as
- * DENSE, or by PMI2_KVS_Put(), remains so. PMI2_ERR_INVALID_ARG: no such hint.
+ * Put with a hint about the key's readers: SPARSE, few ranks; DENSE, most. Between nodes a Fence
+ * does not carry SPARSE keys: PMI2_KVS_Get_wait() gets them, and PMI2_KVS_Get() does not find those
+ * of other nodes. Under pmirun PMI2_KVS_Put() is DENSE. On one node, and if the server does not
+ * know hints, this is PMI2_KVS_Put(), whatever the hint. A key that was once put as DENSE, or by
+ * PMI2_KVS_Put(), remains so. PMI2_ERR_INVALID_ARG: no such hint.
  */
 #define PMI2_HINT_NONE   0
 #define PMI2_HINT_SPARSE 1
@@ -178,23 +179,21 @@ int PMI2_Iallgather_test(void *buffer, int *done);
 int PMI2_KVS_Put_hinted(const char key[], const char value[], int hint);
 
 /*
- * Get a key of this job, and wait until it has been put if it has not: no Fence is needed between
- * the two. Put as SPARSE what is waited for: a key that another node puts otherwise comes with a
- * Fence, which the rank that waits cannot enter, and so not before it has given up. src_pmi_id says
- * which rank puts the key, for servers that keep keys where they were put, or is PMI2_ID_NULL. The
- * value is as PMI2_KVS_Get()'s.
+ * Get a key of this job, and wait until it is put: no Fence is needed between the two. Put such
+ * keys as SPARSE: any other key of another node comes with a Fence, which a waiting rank cannot
+ * enter before it has given up. src_pmi_id is the rank that puts the key, for servers that keep
+ * keys where they were put, or PMI2_ID_NULL. The value is as PMI2_KVS_Get()'s.
  *
  *     PMI2_ERR_INVALID_ARG   no such rank
- *     PMI2_ERR_OTHER         this server does not wait (mpiexec.hydra, srun), and has not been
- *                            asked: so it is for every rank and at every call, whether the key is
- *                            there or not. Go on with PMI2_KVS_Fence() and PMI2_KVS_Get().
- *     PMI2_FAIL              the key will not come: the rank that src_pmi_id names has finalized or
- *                            ended (with PMI2_ID_NULL or one's own: every other rank has); or
- *                            pmirun's --get-timeout has passed (60 s unless set), or a node or the
- *                            server is lost
+ *     PMI2_ERR_OTHER         this server cannot wait (mpiexec.hydra, srun), and was not asked: the
+ *                            same for every rank and every call, whether the key exists or not.
+ *                            Continue with PMI2_KVS_Fence() and PMI2_KVS_Get().
+ *     PMI2_FAIL              the key will not come: the rank src_pmi_id has finalized or ended
+ *     (with PMI2_ID_NULL or one's own: every other rank has); or pmirun's --get-timeout has passed
+ *     (default: 60 s), or a node or the server is lost
  *
  * Meanwhile other threads' calls wait for this one: do not wait for a key that another thread of
- * this process puts. Behind PMI2_KVS_Ifence() it waits for that first.
+ * this process puts. After PMI2_KVS_Ifence() it waits for that Fence first.
  *
  * Source of both: the same paper, sections 4.2 and 4.3, which gives them no names.
  */
@@ -205,26 +204,26 @@ int PMI2_KVS_Get_wait(int src_pmi_id, const char key[], char value[], int maxval
 
 /*
  * The value itself: a string in the server's memory, the same for every process of the node. It
- * stays valid and unchanged until PMI2_Finalize(), also after a later Put of the key.
- * PMI2_ERR_OTHER: not there; PMI2_KVS_Get() may still know it. PMI2_ERR_INVALID_VAL, of that too:
- * the value holds a NUL, which a client of libpmiwire can put.
+ * stays valid and unchanged until PMI2_Finalize(), even after a later Put of the key.
+ * PMI2_ERR_OTHER: not in there; PMI2_KVS_Get() may still find it. PMI2_ERR_INVALID_VAL, also of
+ * PMI2_KVS_Get(): the value contains a NUL, which a client of libpmiwire can put.
  */
 int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen);
 
 /*
- * The same for n keys with their memory accesses overlapped. values[i] is NULL where key i is not
- * there, or its value is no string; *found counts the others.
+ * The same for n keys with overlapping memory accesses. values[i] is NULL if key i is not in there,
+ * or its value is not a string; *found counts the others.
  */
 int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[], int vallens[],
                             int *found);
 
 /*
- * An Allgather whose values are read where they are: the string of rank r begins at r * *stride.
- * From shared memory they are the same for every process of the node; where the server offers none,
- * in memory of this process's own. They stay valid until the next Allgather of any kind is
- * complete, or PMI2_Finalize(). PMI2_SHMEM_Iallgather_wait() has MVAPICH2's arguments, which tell
- * no stride. PMI2_SHMEM_Allgathered() tells it, and shows the values of the last one that has been
- * completed, also of PMIX_Allgather() if they are in shared memory (else PMI2_ERR_OTHER).
+ * An Allgather whose values are read in place: the string of rank r begins at r * *stride. If the
+ * server offers shared memory, the values are in there, the same for every process of the node;
+ * otherwise they are in this process's memory. They stay valid until the next Allgather of any kind
+ * is complete, or PMI2_Finalize(). PMI2_SHMEM_Iallgather_wait() has MVAPICH2's arguments, without
+ * the stride. PMI2_SHMEM_Allgathered() returns the stride, and the values of the last completed
+ * Allgather; those of PMIX_Allgather() too if they are in shared memory (else PMI2_ERR_OTHER).
  */
 int PMI2_SHMEM_Iallgather(const char value[]);
 int PMI2_SHMEM_Iallgather_wait(void **values);
@@ -232,7 +231,7 @@ int PMI2_SHMEM_Iallgather_wait_stride(void **values, int *stride);
 int PMI2_SHMEM_Iallgather_test(void **values, int *stride, int *done);
 int PMI2_SHMEM_Allgathered(const void **values, int *stride);
 
-/* How many Gets of this process were answered from shared memory, and how many by the server. */
+/* Number of this process's Gets answered from shared memory, and by the server. */
 int PMI2_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked);
 
 #ifdef __cplusplus

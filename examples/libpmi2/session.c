@@ -69,7 +69,7 @@ int environment_read(struct environment *env)
     return env->fd < 0 ? env->fd : 0;
 }
 
-/* Can this be written or read now? For what is no socket. */
+/* Whether this can be written or read now. For descriptors other than sockets. */
 static int is_ready(int fd, short events)
 {
     struct pollfd pfd = {.fd = fd, .events = events};
@@ -78,8 +78,8 @@ static int is_ready(int fd, short events)
 }
 
 /*
- * What the session wants to write, as far as the socket takes it now. A Unix socket takes a short
- * message whole or not at all. Where TCP's is full, the rest of a message waits for the next call.
+ * Sends the session's output, as much as the socket accepts now. A Unix socket accepts a short
+ * message whole or not at all. If TCP's is full, the rest of a message waits for the next call.
  */
 static void write_out(struct session *s)
 {
@@ -99,7 +99,7 @@ static void write_out(struct session *s)
         if (n < 0 && (errno == EAGAIN || errno == ENOBUFS))
             return;
         if (n < 0 && errno == EPIPE)
-            return; /* what it has said before is still to be read, and then the end */
+            return; /* its last messages can still be read, and then the end */
         if (n < 0) {
             pmiwire_client_eof(s->client);
             return;
@@ -108,7 +108,7 @@ static void write_out(struct session *s)
     }
 }
 
-/* Whoever uses what was passed has a descriptor of its own. */
+/* A user of the passed descriptor has duplicated it. */
 static void close_passed(struct session *s)
 {
     if (s->passed_fd >= 0)
@@ -116,7 +116,7 @@ static void close_passed(struct session *s)
     s->passed_fd = -1;
 }
 
-/* A descriptor that came with bytes: of shared memory that they speak of. */
+/* A descriptor that came with bytes: that of shared memory which they announce. */
 static void take_descriptor(struct session *s, struct msghdr *msg)
 {
     for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
@@ -134,7 +134,7 @@ static void take_descriptor(struct session *s, struct msghdr *msg)
     }
 }
 
-/* Take what the server has said; with `wait`, wait for it. 0: nothing has come. */
+/* Read what the server has sent; with `wait`, wait for it. 0: nothing has come. */
 static int read_in(struct session *s, int wait)
 {
     union {
@@ -169,8 +169,8 @@ static int read_in(struct session *s, int wait)
     return 1;
 }
 
-/* Wait until there is something to read, or room for what is to be written. The descriptor may be
- * non-blocking: O_NONBLOCK belongs to the open file, and any process that shares it can set it. */
+/* Wait until there is something to read, or room to write. The descriptor may be non-blocking:
+ * O_NONBLOCK belongs to the open file, and any process that shares it can set it. */
 static void await(struct session *s)
 {
     const void *out;
@@ -187,11 +187,11 @@ static void await(struct session *s)
 
 /* ---- non-blocking requests ---- */
 
-/* Most that are sent ahead of their answers: there stays room for an abort. */
+/* Cap of the requests sent ahead of their answers: leaves room for an abort. */
 #define MAX_AHEAD (PMIWIRE_CLIENT_MAX_PENDING - 16u)
 
-/* The name of an array is gone when the next collective is complete: who gets one by its name lets
- * no other begin before. */
+/* The name of an array disappears when the next collective completes: until a process has opened
+ * one by name, it begins no other collective. */
 static int is_full(const struct session *s)
 {
     return s->n_ahead == MAX_AHEAD || (s->table.by_name && s->n_arrays_due > 0);
@@ -206,7 +206,7 @@ static int send_request(struct session *s, struct request *r)
     return rc;
 }
 
-/* Make the requests that can be made. How many of them are over by that. */
+/* Make the requests that can be made. Returns how many of them completed at once. */
 static int hand_over(struct session *s)
 {
     int n_over = 0;
@@ -234,8 +234,8 @@ static void answered(struct session *s, const struct pmiwire_event *ev)
     r->done(s, r, ev->rc, ev);
 }
 
-/* What comes of one step: the answer to SESSION_ASK; something; nothing. Negative: the session is
- * over, and so is all that was begun. */
+/* The result of one step: the answer to SESSION_ASK; something; nothing. Negative: the session is
+ * over, and with it every pending operation. */
 enum { NOTHING, SOMETHING, ANSWER };
 
 static int step(struct session *s, int wait, struct pmiwire_event *ev)
@@ -246,7 +246,7 @@ static int step(struct session *s, int wait, struct pmiwire_event *ev)
         if (hand_over(s) > 0)
             return SOMETHING;
         write_out(s);
-        rc = pmiwire_client_next(s->client, ev, NULL); /* it may have died */
+        rc = pmiwire_client_next(s->client, ev, NULL); /* the session may have ended */
     }
     if (rc == 0 && wait) {
         await(s);
@@ -324,15 +324,15 @@ int session_wait(struct session *s, struct pmiwire_event *ev)
     return rc < 0 ? rc : ev->rc;
 }
 
-/* Is slurmstepd our server? A mpiexec.hydra that srun has started leaves Slurm's variables to its
- * ranks, and adds its own. */
+/* Whether slurmstepd is our server. A mpiexec.hydra that srun has started leaves Slurm's variables
+ * to its ranks, and adds its own. */
 static int is_slurm(void)
 {
     return getenv("SLURM_STEP_ID") && !getenv("MPI_LOCALRANKID");
 }
 
-/* Who serves us? slurmstepd loses longer PMI-1 lines than other servers; pmirun and Hydra read all
- * that a client may put. */
+/* Which server is it? slurmstepd loses longer PMI-1 lines than other servers; pmirun and Hydra read
+ * everything that a client may put. */
 static const struct pmiwire_profile *server_profile(void)
 {
     return pmiwire_profile_find(is_slurm() ? "slurmstepd" : "hydra-4.0");
@@ -376,7 +376,7 @@ int session_open(struct session *s, const struct environment *env, uint32_t wire
     return rc;
 }
 
-/* Is it in shared memory? */
+/* Whether the key is in shared memory. */
 static int read_key(struct session *s, struct pmiwire_str key, struct pmiwire_str *value)
 {
     if (table_get(&s->table, key, value) != 0)
@@ -434,7 +434,7 @@ int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str va
 
 /* ---- ring ---- */
 
-/* PMI-2's is Slurm's and ours, PMI-1's an extension. To another server it would be the end of the
+/* PMI-2's ring is Slurm's and ours, PMI-1's an extension. With another server it would end the
  * job. */
 static int has_ring(const struct session *s)
 {
@@ -442,7 +442,7 @@ static int has_ring(const struct session *s)
                                  : session_offers(s, PMIWIRE_EXT_SERVER) || is_slurm();
 }
 
-/* What a neighbour gave. */
+/* A neighbour's value. */
 static int keep(struct pmiwire_str value, char to[SESSION_RING_MAX_BYTES + 1])
 {
     int rc = check_string(0, &value);

@@ -19,21 +19,21 @@ struct request {
     /* Make the request of the client session, with this cookie: 0; -EAGAIN, it cannot be made yet;
      * or why it cannot be made. */
     int (*send)(struct session *s, struct request *r, uint64_t cookie);
-    /* It is over: answered (*ev), or it could not be made (ev is NULL). Frees it, if anybody. Makes
-     * no call of the session but session_begin_first(). */
+    /* It is over: answered (*ev), or it could not be made (ev is NULL). Frees it, if necessary.
+     * Calls nothing of the session except session_begin_first(). */
     void (*done)(struct session *s, struct request *r, int rc, const struct pmiwire_event *ev);
 };
 
 struct session {
     struct pmiwire_client *client;
-    struct pmiwire_info_client info; /* what the server told at init */
+    struct pmiwire_info_client info; /* the server's answers to init */
     uint32_t wire;
     int fd;
     struct request *first, *last; /* begun and not yet sent */
     unsigned n_ahead;             /* sent and not yet answered, */
     unsigned n_arrays_due;        /* of them, those whose answer may bring an array */
     struct table table;
-    struct shmht_array *array; /* what the answer in hand brings; who takes it sets this to NULL */
+    struct shmht_array *array; /* brought by the present answer; its taker sets this to NULL */
     int passed_fd; /* the last descriptor that came with the server's bytes, until it is used; -1:
                       none */
     unsigned long n_read, n_asked; /* Gets answered by the table, and by the server */
@@ -41,10 +41,10 @@ struct session {
     int peer_rc;                   /* of the last answer */
 };
 
-/* The cookie of a request that session_wait() waits for; those of others are their addresses. */
+/* The cookie of a request that session_wait() waits for; other requests have their addresses. */
 enum { SESSION_ASK };
 
-/* What the launcher put into the environment. */
+/* The launcher's environment variables. */
 struct environment {
     int fd; /* PMI_FD, or a connection to PMI_PORT; -1: none, a program started without a launcher
              */

@@ -4,7 +4,7 @@
 
 #include "shm_table.h"
 
-/* What an extension says of a shared memory object. -1: nothing that can be attached to. */
+/* The shared memory object that an extension describes. -1: nothing that can be attached. */
 static int describe(int rc, struct pmiwire_str text, int fd, struct shmht_desc *desc)
 {
     if (rc != 0 || shmht_desc_parse(text.ptr, text.len, desc) != 0)

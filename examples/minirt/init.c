@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Life cycle: each library is opened, in the order in which they need one another, and closed.
- * libpmi2 (libpmiwire, libshmht) tells who is there; librankmap which node everybody is on; then
- * libasymreg opens a transport, librankmap an address vector, and libstorwin allocates the memory
- * that others reach.
+ * Life cycle: opens each library, in the order of their dependencies, and closes it. libpmi2
+ * (libpmiwire, libshmht) gives rank and size, librankmap the node of every rank. Then libasymreg
+ * opens a transport, librankmap an address vector, and libstorwin allocates the memory that others
+ * access.
  */
 #include "internal.h"
 
@@ -77,7 +77,7 @@ static int map_nodes(struct minirt *rt)
            PMI2_Info_GetJobAttr("PMI_process_mapping", mapping, sizeof(mapping), &found));
     if (rc != PMI2_SUCCESS || !found)
         snprintf(mapping, sizeof(mapping), "(vector,(0,1,%u))",
-                 rt->n); /* a server that does not tell: all together */
+                 rt->n); /* without a mapping from the server: all on one node */
     if ((rc = rankmap_nodes_from_text(mapping, strlen(mapping), rt->n, NULL, &rt->nodes, NULL)) <
             0 ||
         (rc = rankmap_query(rt->nodes, &info)) < 0)
@@ -87,7 +87,7 @@ static int map_nodes(struct minirt *rt)
     return 0;
 }
 
-/* What MINIRT_TRANSPORT says, or else what reaches everybody. */
+/* MINIRT_TRANSPORT, or else a transport that reaches every process. */
 static int choose_transport(struct minirt *rt)
 {
     const char *name = getenv("MINIRT_TRANSPORT");
@@ -161,7 +161,7 @@ int minirt_init(struct minirt **out)
 {
     static const struct {
         int (*run)(struct minirt *rt);
-        int part; /* whose time and memory that is */
+        int part; /* that time and memory are charged to */
     } steps[] = {
         {start_pmi, MINIRT_PMI},         {map_nodes, MINIRT_MAPS},
         {choose_transport, MINIRT_MAPS}, {open_registry, MINIRT_REGISTRY},
@@ -174,10 +174,10 @@ int minirt_init(struct minirt **out)
     if (!rt)
         return MINIRT_ENOMEM;
     rt->part = MINIRT_N_PARTS;
-    minirt__charge(rt, MINIRT_N_PARTS); /* the stopwatch runs: for nobody */
+    minirt__charge(rt, MINIRT_N_PARTS); /* the stopwatch runs for no part */
     for (size_t i = 0; rc == 0 && i < sizeof(steps) / sizeof(steps[0]); i++)
         CHARGE(rt, steps[i].part, rc, steps[i].run(rt));
-    /* What follows is nobody's: most of it is waiting. */
+    /* The rest is charged to no part: most of it is waiting. */
     rt->ready = rc == 0;
     return rc == 0 ? minirt_barrier(rt->world) : rc;
 }
@@ -188,8 +188,8 @@ int minirt_fini(struct minirt *rt)
 
     if (!rt)
         return 0;
-    /* Nobody's memory goes while others use it, be it to find out whether one that they wait for in
-     * this very barrier lives. */
+    /* No memory is freed while others use it, even if only to find out whether a peer that they
+     * wait for in this barrier is alive. */
     rt->ready &= !rt->broken;
     if (rt->ready && (rc = minirt_barrier(rt->world)) == 0 && PMI2_KVS_Fence() != PMI2_SUCCESS)
         rc = MINIRT_EPMI;
@@ -201,8 +201,8 @@ int minirt_fini(struct minirt *rt)
         minirt__team_drop(rt->teams[i]);
     }
     asymreg_worker_destroy(rt->worker);
-    /* After a peer has gone, others may still get from this process: libasymreg serves them until
-     * it is closed, so memory goes after that. */
+    /* After a peer is gone, others may still get from this process: libasymreg serves them until it
+     * is closed, so memory is freed after that. */
     asymreg_close(rt->ctx);
     rt->ctx = NULL;
     for (uint32_t i = 0; i < MINIRT_SLOTS; i++)

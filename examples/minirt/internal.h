@@ -29,12 +29,11 @@
 _Static_assert(MINIRT_MAX_TEAMS == MINIRT_SLOTS && MINIRT_MAX_WINDOWS == MINIRT_SLOTS,
                "a slot each");
 
-/* Something that others wait for: it is there when the number is the one they want, or a larger
- * one. */
+/* A value that others wait for: valid once the number is at least the one that they want. */
 struct word {
     uint64_t number, value;
 };
-struct finger { /* the card of rank + 2^k, as PMI brought it to somebody */
+struct finger { /* the card of rank + 2^k, as PMI brought it to some process */
     uint64_t number;
     char card[CARD_TEXT];
 };
@@ -42,8 +41,8 @@ struct part {
     uint64_t base, bytes;
 };
 
-/* Memory of every process that all others reach: the entry of the address vector is its address. A
- * page of it is touched when it is used. */
+/* Memory of every process that all others access: the entry of the address vector is its address.
+ * Pages are touched only when used. */
 struct service {
     struct team_slot {
         _Alignas(64) char scratch[ASYMREG_GROUP_SCRATCH_BYTES]; /* libasymreg's, for barriers */
@@ -54,7 +53,7 @@ struct service {
     struct finger finger[ROUNDS];
 };
 
-/* What a process tells the others of itself. */
+/* What a process publishes about itself. */
 struct card {
     uint32_t magic, blob_bytes;
     uint64_t service;
@@ -77,7 +76,7 @@ struct minirt_window {
     struct storwin_window *storage;
     uint32_t slot;        /* if it has a team: the service window has none */
     asymreg_id region[2]; /* of its parts; 0: none */
-    void *segment[2];     /* where a part is a segment of its own; NULL: it is not */
+    void *segment[2];     /* where a part is a segment of its own; else NULL */
     char *created;        /* a new file's name, for a window that another rank could not open */
     struct part *where; /* at each process, base 0: not asked yet; only touched pages are memory */
 };
@@ -91,7 +90,7 @@ struct wireup {
 
 struct minirt {
     uint32_t rank, n, n_nodes;
-    int ready, broken; /* processes know each other; a peer has gone */
+    int ready, broken; /* processes know each other; a peer is gone */
     enum { SHM, CMA, UCX } transport;
     const struct wireup *wireup;
     struct asymreg_context *ctx;
@@ -107,17 +106,17 @@ struct minirt {
     void *teams[MINIRT_SLOTS], *windows[MINIRT_SLOTS]; /* NULL: a slot is free */
     const void *gathered;                              /* Allgather: the first value */
     int gathered_stride;
-    struct minirt_cost cost[MINIRT_N_PARTS + 1], since; /* the last is nobody's */
-    int part;                                           /* whose time runs */
+    struct minirt_cost cost[MINIRT_N_PARTS + 1], since; /* the last belongs to no part */
+    int part;                                           /* that is charged now */
     char why[640];
 };
 
 extern const char *const minirt__transports[];
 
-/* Notes what failed, and the reason if there is one (NULL). Returns the code, one of minirt.h. */
+/* Records what failed, and the reason if there is one (NULL). Returns the code, one of minirt.h. */
 int minirt__fail(struct minirt *rt, int code, const char *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The code of minirt.h for what librankmap or libasymreg returned, which may be the system's. */
+/* The code of minirt.h for an error of librankmap or libasymreg, which may be the system's. */
 int minirt__map_code(int rc);
 int minirt__remote_code(int rc);
 
@@ -126,10 +125,10 @@ int minirt__wire_up(struct minirt *rt);
 int minirt__connect(struct minirt *rt, uint32_t id);
 /* The process that a rank of a team is, connected. */
 int minirt__reach(struct minirt_team *team, uint32_t rank, uint32_t *id);
-/* Where a known process has what is at this place of the own struct service. */
+/* The address, at a known process, of this place of the own struct service. */
 uint64_t minirt__there(const struct minirt *rt, uint32_t id, const void *place);
-/* Gets that; waits, as long as that process lives, until the number before it is at least this, and
- * gets what follows. */
+/* Gets it: waits while that process lives until the number before it is at least this, then gets
+ * what follows. */
 int minirt__read(struct minirt *rt, uint32_t id, const void *place, void *dst, size_t bytes);
 int minirt__await(struct minirt *rt, uint32_t id, const void *place, uint64_t number, void *dst,
                   size_t bytes);
@@ -138,15 +137,15 @@ int minirt__world(struct minirt *rt);
 void minirt__team_drop(struct minirt_team *team);
 /* A barrier that combines values: by and, or their minimum. */
 int minirt__agree(struct minirt_team *team, uint64_t *value, int least);
-/* The same for the lowest slot that is free in everybody's table. A negative rc makes it fail
+/* The same for the lowest slot that is free in every process's table. A negative rc makes it fail
  * everywhere. */
 int minirt__agree_on_slot(struct minirt_team *team, void *const table[], int rc, uint32_t *slot);
 int minirt__service_window(struct minirt *rt);
 int minirt__window_drop(struct minirt_window *w);
 
-/* From now on time and memory are this part's; returns whose they were. */
+/* Charges time and memory to this part from now on; returns the previous part. */
 int minirt__charge(struct minirt *rt, int part);
-/* rc = call, whose time and memory are this part's. */
+/* rc = call, charged to this part. */
 #define CHARGE(rt, part, rc, call)                                                                 \
     do {                                                                                           \
         int outer_part = minirt__charge(rt, part);                                                 \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations by (team, rank, address): librankmap goes from rank to the entry of the address
- * vector, which says whether the process is known yet, and whose place in it is libasymreg's number
- * of the peer; libasymreg does the rest.
+ * Operations by (team, rank, address): librankmap maps the rank to its entry of the address vector,
+ * which shows whether the process is known yet; its place there is libasymreg's number of the peer.
+ * libasymreg does the rest.
  */
 #include "internal.h"
 
@@ -18,7 +18,7 @@ int minirt__reach(struct minirt_team *team, uint32_t rank, uint32_t *id)
     return *entry != 0 ? 0 : minirt__connect(team->rt, *id);
 }
 
-/* libasymreg says why in a sentence when it is asked afterwards. */
+/* libasymreg explains a failure in a sentence when it is asked afterwards. */
 static int failed(struct minirt_team *team, int rc, const char *what, uint32_t need, size_t bytes,
                   uint32_t rank, uint32_t id, uint64_t addr)
 {

@@ -2,15 +2,15 @@
 /*
  * Teams: a map from librankmap, bound to the address vector; a group of libasymreg, which looks
  * members up when it first needs them, for barriers; and a slot in every member's struct service.
- * What a team is, every member computes for itself; its members need to agree on the slot alone,
- * the lowest that is free at all members of the parent.
+ * Every member computes by itself what the team is; members agree only on the slot, the lowest that
+ * is free at all members of the parent.
  */
 #include "internal.h"
 
 /* ---- waiting for all, and agreeing ---- */
 
-/* A flush does not say which peer has gone: of those that this process knows, the nearest before
- * it. */
+/* A flush does not report which peer is gone: takes, of those that this process knows, the nearest
+ * before it. */
 static uint32_t who_has_gone(const struct minirt *rt)
 {
     uint32_t id = rt->rank;
@@ -22,8 +22,8 @@ static uint32_t who_has_gone(const struct minirt *rt)
     return id;
 }
 
-/* What libasymreg returned, and of which member of the team; or locate(), through it: that is a
- * code of minirt.h, and noted. */
+/* The error of libasymreg, and the member concerned; or that of locate(), which is a code of
+ * minirt.h and recorded already. */
 static int all_done(struct minirt_team *team, int rc, uint32_t member)
 {
     if (rc == ASYMREG_EPEER)
@@ -46,9 +46,9 @@ int minirt_barrier(struct minirt_team *team)
 }
 
 /*
- * asymreg_reduce() wants an array of every member's memory, which a large team does not have. So,
- * by dissemination: in round k rank r publishes what it knows and reads what rank r + 2^k
- * publishes. After the last round every rank has every value, some of them twice: the operation
+ * asymreg_reduce() needs an array of every member's memory, which a large team does not have. So
+ * this works by dissemination: in round k rank r publishes what it knows and reads what rank r +
+ * 2^k publishes. After the last round every rank has every value, some of them twice: the operation
  * must be idempotent. A rank that completes the next agreement knows that all ranks completed this
  * one. Reads poll remote memory; barriers are more frequent and wait for local flags.
  */
@@ -97,7 +97,7 @@ int minirt_min(struct minirt_team *team, uint64_t *value)
 
 /* ---- making teams ---- */
 
-/* Where a member's scratch memory is: asked by libasymreg when it first needs that member. */
+/* Where a member's scratch memory is; libasymreg calls it when it first needs that member. */
 static int locate(void *ctx, uint32_t rank, struct asymreg_member *where)
 {
     struct minirt_team *t = ctx;
@@ -109,7 +109,7 @@ static int locate(void *ctx, uint32_t rank, struct asymreg_member *where)
     return rc;
 }
 
-/* A team of a map of processes, whose reference it takes over. */
+/* A team from a map of processes; takes over the reference to the map. */
 static int create(struct minirt *rt, struct rankmap *map, uint32_t slot, struct minirt_team **out)
 {
     struct minirt_team *t = aligned_alloc(64, sizeof(*t));
@@ -265,7 +265,7 @@ int minirt_team_free(struct minirt_team *team)
     return rc;
 }
 
-/* No rank writes to the team's slot or waits on it any more: clear it for the next team. */
+/* No rank writes to the team's slot or waits for it any more: clear it for the next team. */
 void minirt__team_drop(struct minirt_team *team)
 {
     if (!team)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_part_query()
- * says what lies behind each part of a window: one that has a descriptor with the same bytes behind
- * it (a file under the kernel's pager; memory, which is asked to be a memfd: that has no name that
- * a killed process could leave behind) becomes a segment, which peers map; the others are for CMA
- * and UCX.
+ * returns what backs each part of a window. A part whose descriptor has the same bytes (a file
+ * under the kernel pager; memory, requested as a memfd, which has no name that a killed process
+ * could leave behind) becomes a segment, which peers map; the others are for CMA and UCX.
  */
 #include "internal.h"
 
@@ -38,8 +37,8 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
     return rc < 0 ? minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %s: %s", err.hint, err.text) : 0;
 }
 
-/* A transport may pin the pages that it writes, or have the kernel do so; what the user-level pager
- * evicts meanwhile is lost. */
+/* A transport may pin the pages that it writes, or have the kernel do so; stores into pages that
+ * the user pager evicts meanwhile are lost. */
 static int allocate(struct minirt_window *w, uint64_t bytes, struct storwin_opts *opts)
 {
     struct storwin_info info = {.size = sizeof(info)};
@@ -88,7 +87,7 @@ static int expose(struct minirt_window *w, uint64_t bytes)
                   : 0;
 }
 
-/* This process's part of a window, without telling anybody. */
+/* This process's part of a window, without communication. */
 static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct minirt_window **out)
 {
     struct minirt_window *w = *out = calloc(1, sizeof(*w));
@@ -107,7 +106,7 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
     return rc;
 }
 
-/* Registrations first: nobody gets in any more. Closing libasymreg has ended them all. */
+/* Registrations first: no peer is admitted any more. Closing libasymreg has ended them all. */
 int minirt__window_drop(struct minirt_window *w)
 {
     struct storwin_error err = {0};
@@ -143,7 +142,7 @@ int minirt__service_window(struct minirt *rt)
     return rc;
 }
 
-/* Collective. A failure of one is a failure of all, and leaves nothing. */
+/* Collective. If one process fails, all fail, and nothing is left. */
 int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *hints,
                          struct minirt_window **window)
 {
@@ -174,7 +173,7 @@ int minirt_window_free(struct minirt_window *w)
 
     if (!w)
         return 0;
-    rc = minirt_barrier(w->team); /* all are done with it */
+    rc = minirt_barrier(w->team); /* every member has finished with it */
     dropped = minirt__window_drop(w);
     return rc < 0 ? rc : dropped;
 }

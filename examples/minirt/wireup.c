@@ -11,9 +11,9 @@
  *              jobs, where the server says that it has Ring and ranks fill node after node
  *   fence      Put, Fence, and a Get when a card is needed. For larger jobs under other servers
  *
- * In none of them does a process touch a card that it does not need. Where a card is longer than a
- * PMI value (UCX's are, on a machine with several networks), the ranks spread its beginning. They
- * put the rest as pairs; a rank that needs the card gets them.
+ * In none of them does a process read a card that it does not need. If a card is longer than a PMI
+ * value (UCX's are, on a machine with several networks), the ranks spread its beginning. They put
+ * the rest as pairs; a rank that needs the card gets them.
  */
 #include "internal.h"
 
@@ -37,7 +37,7 @@ static void to_text(const struct minirt *rt, size_t at, char *text)
         text += snprintf(text, 3, "%02x", byte[i]);
 }
 
-/* Returns how many bytes: up to what is no digit of to_text(), `cap` at most. */
+/* Returns the number of bytes: up to the first non-digit of to_text(), at most `cap`. */
 static size_t from_text(const char *text, unsigned char *bytes, size_t cap)
 {
     const char *high, *low;
@@ -91,7 +91,7 @@ static int write_card(struct minirt *rt)
     return rc;
 }
 
-/* libasymreg learns of the peer, the address vector of its struct service. */
+/* Imports the peer into libasymreg, and its struct service into the address vector. */
 static int know(struct minirt *rt, uint32_t id, const struct card *c)
 {
     struct asymreg_error err;
@@ -218,7 +218,7 @@ static int ring_find(struct minirt *rt, uint32_t id, char *text)
     }
 }
 
-/* The ring's order is that of nodes: it is that of ranks unless they were dealt out in turn. */
+/* The ring is in the order of nodes: that of ranks, unless they were dealt out to the nodes. */
 static int ring_of_ranks(const struct minirt *rt)
 {
     uint32_t r = 1;
@@ -264,7 +264,7 @@ int minirt__connect(struct minirt *rt, uint32_t id)
     return admit(rt, id, text);
 }
 
-/* ---- what a process shows all others: its struct service ---- */
+/* ---- the memory that a process shows to all others: its struct service ---- */
 
 uint64_t minirt__there(const struct minirt *rt, uint32_t id, const void *place)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows over memory that exists already. */
+/* Windows over existing memory. */
 #include "internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-/* What /proc/self/maps says of a range. */
+/* What /proc/self/maps reports about a range. */
 struct range {
     uint64_t lo, hi;
-    int writable, shared; /* all of it is; some of it is */
+    int writable, shared; /* every page is writable; some page is shared */
 };
 
 static int look(struct range *r)
@@ -36,7 +36,7 @@ static int look(struct range *r)
     return 0;
 }
 
-/* Whether changes of this memory can be found in the way that was asked for. */
+/* Whether opts->changes can find changes of this memory. */
 static int check_memory(const void *ptr, uint64_t bytes, uint32_t changes,
                         struct storwin_error *err)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Before its first use. */
+/* Called before the allocator is first used. */
 int storwin__allocator_check(const struct storwin_allocator *a, struct storwin_error *err)
 {
     return !a || (a->realloc && a->free)
@@ -19,7 +19,7 @@ void *storwin__realloc(const struct storwin_allocator *a, void *ptr, size_t byte
     return a ? a->realloc(a->ctx, ptr, bytes) : realloc(ptr, bytes);
 }
 
-/* Zeroed. libc's own does not touch what it knows to be zero. */
+/* Zeroed. libc's calloc() does not touch pages that it knows to be zero. */
 void *storwin__calloc(const struct storwin_allocator *a, size_t n, size_t bytes)
 {
     void *ptr;

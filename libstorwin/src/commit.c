@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic commits: what changed is found, written in the way that suits, and made to count. */
+/* Atomic commits: find what changed, write it to the journal or to an area, write the record. */
 #include "commit.h"
 #include "sum.h"
 
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define SLICE        1024u /* pages that a thread sums at a time */
-#define FLIP_PERCENT 40 /* STORWIN_ATOMIC_AUTO: from here on an area is cheaper than the journal */
+#define FLIP_PERCENT 40 /* STORWIN_ATOMIC_AUTO: from here on the area is cheaper than the journal */
 
 uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block)
 {
@@ -20,7 +20,7 @@ uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block)
     return at < win->stor_bytes ? storwin__min(STORWIN__BLOCK, win->stor_bytes - at) : 0;
 }
 
-/* Sums the blocks of a page anew; whether that changes anything. */
+/* Recomputes the sums of a page's blocks. Returns whether any changed. */
 int storwin__resum(struct storwin_window *win, uint64_t page)
 {
     struct storwin__commit *c = win->commit;
@@ -39,7 +39,7 @@ int storwin__resum(struct storwin_window *win, uint64_t page)
     return differs;
 }
 
-/* Moves one set into another; whether there was anything. */
+/* Moves one set into another. Returns whether it had any member. */
 static int set_move(atomic_uint_least64_t *to, atomic_uint_least64_t *from, uint64_t n_words)
 {
     uint64_t any = 0;
@@ -54,7 +54,8 @@ static int set_move(atomic_uint_least64_t *to, atomic_uint_least64_t *from, uint
     return any != 0;
 }
 
-/* Adds to the changed pages those of [first, end) whose sum differs; whether any does. */
+/* Adds the pages of [first, end) whose sum differs to the changed pages. Returns whether any
+ * does. */
 static int compare(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     int any = 0;
@@ -91,7 +92,7 @@ static void compare_slices(void *ctx)
     }
 }
 
-/* The same of all pages, or of a set, but for those in another. */
+/* compare() in parallel, over all pages or over `set`, without the pages in `but`. */
 int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
                      const atomic_uint_least64_t *but)
 {
@@ -103,8 +104,8 @@ int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *se
     return atomic_load(&job.any);
 }
 
-/* Adds to the changed pages what this process's page tables say was stored into since the last
- * call; whether anything was. */
+/* Adds the pages that this process's page tables report as stored into since the last call to the
+ * changed pages. Returns whether there are any. */
 static int harvest(struct storwin_window *win)
 {
     const uint64_t pages = storwin__pages(win);
@@ -129,7 +130,7 @@ static int tracked(const struct storwin_window *win)
     return win->track == STORWIN_TRACK_SCAN || win->track == STORWIN_TRACK_FAULTS;
 }
 
-/* Brings the set of changed pages and their sums up to date. */
+/* Updates the set of changed pages and their sums. */
 static void find_changes(struct storwin_window *win)
 {
     struct storwin__commit *c = win->commit;
@@ -140,7 +141,7 @@ static void find_changes(struct storwin_window *win)
     (void)storwin__compare(win, win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed, NULL);
 }
 
-/* Whether anything was stored since find_changes(), and so may be in what was written or not. */
+/* Whether a store came after find_changes(): what was written may contain it or not. */
 static int stored_meanwhile(struct storwin_window *win, int flip)
 {
     struct storwin__commit *c = win->commit;
@@ -148,7 +149,7 @@ static int stored_meanwhile(struct storwin_window *win, int flip)
     if (tracked(win)) {
         const int any = harvest(win);
 
-        /* Page tables do not show a device's stores: pages that it stored into once are summed. */
+        /* Page tables do not show a device's stores: pages that were ever declared are compared. */
         if (!atomic_load(&c->any_declared))
             return any;
         return storwin__compare(win, flip ? c->declared : c->changed, NULL) || any;
@@ -167,7 +168,7 @@ static int flips(const struct storwin_window *win, uint64_t n_changed)
             n_changed * 100 >= storwin__pages(win) * FLIP_PERCENT);
 }
 
-/* Gives back the space of areas that no record needs any more. */
+/* Frees the space of areas that no record needs. */
 static void give_back(struct storwin_window *win)
 {
     struct storwin__commit *c = win->commit;
@@ -179,8 +180,8 @@ static void give_back(struct storwin_window *win)
     c->old_bytes = 0;
 }
 
-/* Writes the record of data that are durable. If that fails it may be there or not: nothing that it
- * needs is touched before it has been written again. */
+/* Writes the record of durable data. After a failure the record may be in the file or not: what it
+ * needs is not touched before it has been written again. */
 static int finish(struct storwin_window *win, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
@@ -200,7 +201,7 @@ static int finish(struct storwin_window *win, struct storwin_error *err)
     return 0;
 }
 
-/* The data of a generation are durable: it counts with its record. */
+/* The data of a generation are durable: prepares the record that makes it valid. */
 static void conclude(struct storwin_window *win, const struct storwin__record *next, int flip)
 {
     struct storwin__commit *c = win->commit;
@@ -222,7 +223,7 @@ static void conclude(struct storwin_window *win, const struct storwin__record *n
     }
 }
 
-/* Writes what changed in the way that suits; *next is the record that makes it count. */
+/* Writes what changed to the journal or to an area; *next is the record that makes it valid. */
 static int write_changes(struct storwin_window *win, uint64_t n_changed, int flip,
                          uint64_t generation, struct storwin__record *next)
 {
@@ -230,7 +231,7 @@ static int write_changes(struct storwin_window *win, uint64_t n_changed, int fli
 
     if (flip)
         return storwin__commit_flip(win, generation, next, &fail);
-    if (n_changed == 0) { /* the number alone */
+    if (n_changed == 0) { /* a generation without changes */
         *next = win->commit->last;
         next->generation = generation;
         return 0;
@@ -239,8 +240,8 @@ static int write_changes(struct storwin_window *win, uint64_t n_changed, int fli
     return storwin__journal_append(win, generation, next);
 }
 
-/* Whether the file has been shortened: then all of it is written again, into a file as long as it
- * was. */
+/* Whether the file has been shortened. If so, makes it as long as before, and all of the window is
+ * written again. */
 static int restore_length(struct storwin_window *win, struct storwin_error *err)
 {
     const struct storwin__file *f = &win->files[0];
@@ -266,8 +267,8 @@ static int restore_length(struct storwin_window *win, struct storwin_error *err)
     return 0;
 }
 
-/* An older record was opened, and the first commit overwrites what the newest one needs: from here
- * on a crash leaves the older one. */
+/* An older record was opened, and the first commit overwrites what the newest one needs. Makes the
+ * older one the newest: from here on a crash leaves that. */
 static int discard_newer(struct storwin_window *win, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
@@ -287,7 +288,7 @@ static int discard_newer(struct storwin_window *win, struct storwin_error *err)
     return 0;
 }
 
-/* As this generation; 0: as the next one, if anything changed. */
+/* Commits under this generation; 0: under the next one, if anything changed. */
 int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
@@ -322,8 +323,8 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
     return finish(win, err);
 }
 
-/* The last commit failed when all but its record was there. With that it is complete; under its
- * number nothing newer can be committed. */
+/* The last commit failed after all but its record was written. Writes the record: no newer data can
+ * be committed under its number. */
 static int commit_again(struct storwin_window *win, struct storwin_error *err)
 {
     int rc = restore_length(win, err);
@@ -364,7 +365,7 @@ int storwin_commit(struct storwin_window *win, struct storwin_error *err)
     int rc = check_commit(win, err);
 
     return rc == 0 && win->commit ? storwin__commit(win, 0, err)
-                                  : rc; /* else all of it is memory */
+                                  : rc; /* else it is wholly memory */
 }
 
 int storwin_commit_as(struct storwin_window *win, uint64_t generation, struct storwin_error *err)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic commits: what a file of them looks like, as LAYOUT.md says, and what the parts share.
+ * Atomic commits: the layout of a file, as in LAYOUT.md, and what the sources share.
  *
- * A file has two areas for the whole state, which take turns as *home*, and a journal. A commit
- * either appends what changed to the journal, or writes the other area and makes that home, with an
- * empty journal. Neither overwrites anything that the last record needs, and only then the next
- * record is written: so every crash leaves the state of one of these two records.
+ * A file has two areas, each for the whole state, which take turns as *home*, and a journal. A
+ * commit either appends what changed to the journal, or writes the other area and makes it home,
+ * with an empty journal. Neither overwrites anything that the last record needs, and the next
+ * record is written last: every crash leaves the state of one of these two records.
  *
  *     append   changed blocks behind the end of the journal    flush    record    flush
  *     flip     what the other area lacks, into that area       flush    record    flush
  *
- * A record stands in one of two places that take turns, twice in each. After a failure nothing that
- * was handed to the kernel counts as written: the next commit writes it again.
+ * Two places for records take turns; each holds its record twice. After a failure nothing that was
+ * handed to the kernel counts as written: the next commit writes it again.
  */
 #ifndef STORWIN_COMMIT_H
 #define STORWIN_COMMIT_H
@@ -30,22 +30,22 @@
 #define STORWIN__FIRST_AREA    (2 * STORWIN__PLACE_BYTES)
 #define STORWIN__AREA_UNIT     UINT64_C(65536) /* areas are a multiple of this */
 
-/* In the byte order of the machine, which `order` tells. Fits one sector. */
+/* In the machine's byte order, which `order` shows. Fits one sector. */
 struct storwin__record {
     uint64_t magic;
     uint32_t order, layout;
-    uint32_t place, copy; /* where it stands */
+    uint32_t place, copy; /* where this copy is stored */
     uint32_t block_bytes;
     uint32_t home;                       /* area 0 or 1 */
     uint64_t seq;                        /* of records, from 1 */
     uint64_t bytes;                      /* length of the state */
     uint64_t base, cap;                  /* the areas: where they begin, bytes of one */
-    uint64_t generation, data_sum;       /* with the journal */
-    uint64_t home_generation, home_sum;  /* without it */
+    uint64_t generation, data_sum;       /* of the area with the journal */
+    uint64_t home_generation, home_sum;  /* of the area alone */
     uint64_t epoch;                      /* seq of the record that made this area home */
-    uint64_t journal_bytes, journal_sum; /* how much of it counts; the sum of its last batch */
+    uint64_t journal_bytes, journal_sum; /* its valid length; the sum of its last batch */
     uint64_t app_version;                /* the caller's; 0: none */
-    uint64_t sum;                        /* of all before */
+    uint64_t sum;                        /* of all the fields above */
 };
 _Static_assert(offsetof(struct storwin__record, place) == 16 &&
                    offsetof(struct storwin__record, seq) == 32 &&
@@ -55,14 +55,14 @@ _Static_assert(offsetof(struct storwin__record, place) == 16 &&
                    sizeof(struct storwin__record) == 136,
                "the layout on storage");
 
-/* What one commit adds to the journal: this, n_blocks entries, zeros up to a whole block, and the
- * blocks in the order of the entries; a short last one has zeros behind it. */
+/* What one commit appends to the journal: this head, n_blocks entries, zeros up to a whole block,
+ * and the blocks in the order of the entries; zeros follow a short last one. */
 struct storwin__batch {
     uint64_t magic, epoch, generation, n_blocks;
     uint64_t data_sum; /* of the state with this batch */
     uint64_t prev;     /* sum of the batch before; of the first, home_sum */
     uint64_t reserved; /* 0 */
-    uint64_t sum;      /* of all before, and the entries */
+    uint64_t sum;      /* of the fields above and the entries */
 };
 struct storwin__entry {
     uint64_t block, sum; /* storwin__sum(block, its length, its number) */
@@ -73,9 +73,9 @@ _Static_assert(sizeof(struct storwin__batch) == 64 && sizeof(struct storwin__ent
 /* What the places of records hold. */
 struct storwin__records {
     struct storwin__record at[2]; /* seq 0: no valid copy */
-    unsigned n_damaged;           /* copies that are not whole, beside one that is */
-    unsigned n_torn;              /* places without a whole copy, both of which were written */
-    unsigned n_unfinished;        /* places where only one copy was, and is not whole */
+    unsigned n_damaged;           /* copies that are damaged, while the other one is whole */
+    unsigned n_torn;              /* places where both copies were written, and neither is whole */
+    unsigned n_unfinished;        /* places where only one copy was written, and is not whole */
     int ours;                     /* some copy has the magic */
     int foreign;                  /* some copy is of another layout or machine, or not a record */
     int swapped;                  /* some copy is of a machine of the other byte order */
@@ -83,23 +83,23 @@ struct storwin__records {
 
 struct storwin__commit {
     struct storwin__record last;    /* of the newest commit; seq 0: none */
-    struct storwin__record pending; /* its data are durable, its record may not be; seq 0: none */
+    struct storwin__record pending; /* its data are durable, it itself may not be; seq 0: none */
     uint64_t base, cap, journal_cap;
     uint64_t n_blocks, n_words;
     uint64_t *sums;                         /* of each block, as last summed */
-    atomic_uint_least64_t total;            /* of them all */
+    atomic_uint_least64_t total;            /* of all of these */
     uint64_t newest_seq, newest_generation; /* of all ever found or written */
-    uint64_t app_version;                   /* of each record to be written */
+    uint64_t app_version;                   /* for every record written */
     uint32_t place;                         /* where the next record goes */
     int whole;                              /* everything must be written: there is no home yet */
     atomic_int any_declared;                /* storwin_touched() was called */
-    struct storwin__record discard; /* an older record was opened: goes above the newer one before
-                                       anything that the newer one needs is written; seq 0: none */
+    struct storwin__record discard; /* an older record was opened: is written above the newer one
+                                       before anything that that one needs; seq 0: none */
     /* Sets of pages. changed: since the last commit; behind: what the other area lacks of the last
      * commit; since: what the home area lacks of it; touched: declared since; declared: ever.
      */
     atomic_uint_least64_t *changed, *behind, *since, *touched, *declared;
-    uint64_t old_base, old_bytes; /* areas of a shorter state, to be given back; 0 bytes: none */
+    uint64_t old_base, old_bytes; /* areas of a shorter state, to be freed; 0 bytes: none */
     uint32_t recovery;
     uint64_t replayed_bytes;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The areas of atomic commits: the one that is not home is brought up to date and becomes it. */
+/* The two areas of atomic commits: bring the one that is not home up to date, and make it home. */
 #include "commit.h"
 
 #include <string.h>
@@ -26,11 +26,11 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     const uint32_t area = c->last.seq > 0 && c->last.base == c->base ? 1 - c->last.home : 0;
 
     set_or(c->behind, c->changed, c->n_words);
-    /* Where most is to be written, one piece is quicker than many. */
+    /* Where most pages must be written, one large write is faster than many small ones. */
     if (c->whole || storwin__set_count(c->behind, pages) >= pages - pages / 4)
         set_fill(c->behind, pages);
-    /* What is about to be written is summed anew, all of it: a store that nothing has reported
-     * shall not make the whole area useless. */
+    /* Recompute the sum of everything that will be written: an unreported store must not invalidate
+     * the whole area. */
     if (win->track != STORWIN_TRACK_COMPARED)
         (void)storwin__compare(win, win->track == STORWIN_TRACK_DECLARED ? NULL : c->behind,
                                c->changed);
@@ -44,15 +44,15 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     next->data_sum = next->home_sum = c->total;
     next->epoch = c->newest_seq + 1;
     win->file_base = win->opts.offset_bytes + storwin__area_at(next, area);
-    win->dirty = c->behind; /* the bits go as pages are written */
+    win->dirty = c->behind; /* writing a page clears its bit */
     (void)storwin__write_pages(win, 0, pages, 0, fail);
     win->dirty = dirty;
-    if (fail->code < 0) /* nothing of it counts */
+    if (fail->code < 0) /* the area is not valid: all of it is written next time */
         set_fill(c->behind, pages);
     return fail->code;
 }
 
-/* The area that was home is the other one now. */
+/* Swaps the roles of the two areas. */
 void storwin__commit_flipped(struct storwin__commit *c)
 {
     set_or(c->since, c->changed, c->n_words);

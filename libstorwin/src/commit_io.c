@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic commits: reading and writing, past the page cache where that can be had. Offsets are those
- * of the file. */
+/* Atomic commits: reads and writes, past the page cache where possible. Offsets are offsets in the
+ * file. */
 #include "commit.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #define MOST_IOV 1024u /* IOV_MAX of Linux */
 
-/* Writes everything, or says why not; *iov is used up. Nothing is durable before a flush. */
+/* Writes everything or returns why not; consumes *iov. Nothing is durable before a flush. */
 int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigned n,
                           uint64_t offset)
 {
@@ -21,7 +21,7 @@ int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigne
 
         if (done < 0 && errno == EINTR)
             continue;
-        if (done < 0 && errno == EINVAL && fd != f->fd) { /* another alignment, or none of it */
+        if (done < 0 && errno == EINVAL && fd != f->fd) { /* direct I/O refuses the alignment */
             fd = f->fd;
             continue;
         }
@@ -40,7 +40,7 @@ int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigne
     return 0;
 }
 
-/* `to` and `bytes` suit direct I/O. */
+/* `to` and `bytes` are aligned for direct I/O. */
 int storwin__commit_read(const struct storwin_window *win, void *to, uint64_t bytes,
                          uint64_t offset)
 {
@@ -52,7 +52,7 @@ int storwin__commit_read(const struct storwin_window *win, void *to, uint64_t by
     return rc == -EINVAL ? storwin__read_all(f->fd, to, bytes, offset) : rc;
 }
 
-/* Looks at all four copies; of each place the better one counts. */
+/* Reads all four copies; of each place the newer whole one is used. */
 int storwin__records_read(int fd, uint64_t offset, struct storwin__records *found)
 {
     _Alignas(4096) uint8_t raw[STORWIN__BLOCK];
@@ -88,7 +88,7 @@ int storwin__records_read(int fd, uint64_t offset, struct storwin__records *foun
     return 0;
 }
 
-/* Puts a record into its place, twice, and flushes. */
+/* Writes both copies of a record, and flushes. */
 int storwin__record_write(struct storwin_window *win, const struct storwin__record *r)
 {
     _Alignas(4096) uint8_t raw[STORWIN__BLOCK] = {0};
@@ -110,7 +110,7 @@ int storwin__record_write(struct storwin_window *win, const struct storwin__reco
     return fdatasync(win->files[0].fd) < 0 ? -errno : 0;
 }
 
-/* Zeroed memory for whole blocks, as direct I/O wants it; *whole is what is to be freed. */
+/* Zeroed whole blocks, aligned for direct I/O; *whole is the pointer to free. */
 void *storwin__blocks_alloc(const struct storwin_window *win, uint64_t bytes, void **whole)
 {
     uint8_t *at = storwin__calloc(win->opts.allocator, (size_t)(bytes + STORWIN__BLOCK), 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The journal of atomic commits: a batch of changed blocks for each commit, one after the other. */
+/* The journal of atomic commits: one batch of changed blocks for each commit, in commit order. */
 #include "commit.h"
 #include "sum.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define IOV_PART   1024u /* requests are made of so many pieces */
+#define IOV_PART   1024u /* pieces of a request */
 #define READ_BYTES (UINT64_C(1) << 20)
 
 static uint64_t journal_at(const struct storwin_window *win, const struct storwin__record *r)
@@ -16,7 +16,7 @@ static uint64_t journal_at(const struct storwin_window *win, const struct storwi
     return win->opts.offset_bytes + storwin__area_at(r, 2);
 }
 
-/* Whether a batch of so many pages has room behind what counts. */
+/* Whether a batch of n_pages fits behind the valid batches. */
 int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages)
 {
     const struct storwin__commit *c = win->commit;
@@ -27,7 +27,7 @@ int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages)
            bytes <= c->journal_cap - c->last.journal_bytes;
 }
 
-/* Blocks on their way: pieces are joined where they follow each other in memory. */
+/* Blocks to write; pieces that are adjacent in memory are joined. */
 struct stream {
     struct storwin_window *win;
     struct iovec iov[IOV_PART];
@@ -61,7 +61,7 @@ static int stream_put(struct stream *s, uint8_t *at, uint64_t bytes)
     return rc;
 }
 
-/* The index of a batch of all changed pages. Returns how many blocks. */
+/* Fills the index of a batch of all changed pages. Returns the number of blocks. */
 static uint64_t fill_index(const struct storwin_window *win, struct storwin__entry *entries)
 {
     const struct storwin__commit *c = win->commit;
@@ -86,7 +86,7 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
         const uint64_t block = entries[i].block, bytes = storwin__block_bytes(win, block);
         uint8_t *at = win->map + win->stor_offset + block * STORWIN__BLOCK;
 
-        if (bytes < STORWIN__BLOCK) /* what lies behind it may be somebody else's */
+        if (bytes < STORWIN__BLOCK) /* bytes behind it may not be the window's */
             at = memcpy(tail, at, (size_t)bytes);
         rc = stream_put(&s, at, STORWIN__BLOCK);
     }
@@ -98,7 +98,7 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
 }
 
 /* Appends the changed pages, whose sums are up to date, and flushes; *next is the record that makes
- * them count. */
+ * them valid. */
 int storwin__journal_append(struct storwin_window *win, uint64_t generation,
                             struct storwin__record *next)
 {
@@ -140,7 +140,7 @@ static int damaged(struct storwin_error *err, uint64_t at, uint64_t generation)
                          at, generation);
 }
 
-/* Puts the blocks of one batch, `at` bytes into the journal, into their places. */
+/* Copies the blocks of one batch, `at` bytes into the journal, to their places in memory. */
 static int replay_blocks(struct storwin_window *win, const struct storwin__record *r, uint64_t at,
                          const struct storwin__batch *b, const struct storwin__entry *entries,
                          uint8_t *buffer, struct storwin_error *err)
@@ -170,8 +170,8 @@ static int replay_blocks(struct storwin_window *win, const struct storwin__recor
     return 0;
 }
 
-/* One batch, if it is what has to come at *at; moves *at and *prev behind it. 1: it is of a later
- * generation than `last`. */
+/* Replays the batch at *at if it is the expected one, and moves *at and *prev behind it. Returns 1
+ * if it is of a later generation than `last`. */
 static int replay_batch(struct storwin_window *win, const struct storwin__record *r, uint64_t *at,
                         uint64_t *prev, uint64_t last, struct storwin__batch *head,
                         struct storwin_error *err)
@@ -214,8 +214,8 @@ done:
     return rc;
 }
 
-/* Brings the home area, which is in memory, to a generation that the record covers: all batches up
- * to that. *data_sum is what all of it sums to then. */
+/* Brings the home area, which is in memory, to a generation that the record covers, by replaying
+ * all batches up to it. *data_sum is the sum of the result. */
 int storwin__journal_replay(struct storwin_window *win, const struct storwin__record *r,
                             uint64_t generation, uint64_t *data_sum, struct storwin_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records and batches of the journal: made, and told from anything else. */
+/* Records and batches of the journal: write them, and recognize them among arbitrary bytes. */
 #include "commit.h"
 #include "sum.h"
 
@@ -11,7 +11,7 @@ static uint64_t record_sum(const struct storwin__record *r)
     return storwin__sum(r, offsetof(struct storwin__record, sum), STORWIN__RECORD_MAGIC);
 }
 
-/* Gives a record the fields that all have, and its sum. */
+/* Sets the fields common to all records, and the sum. */
 void storwin__record_seal(struct storwin__record *r, uint32_t place, uint32_t copy)
 {
     r->magic = STORWIN__RECORD_MAGIC;
@@ -23,7 +23,7 @@ void storwin__record_seal(struct storwin__record *r, uint32_t place, uint32_t co
     r->sum = record_sum(r);
 }
 
-/* Whether the numbers of a record make sense together. */
+/* Whether the numbers of a record are consistent. */
 static int plausible(const struct storwin__record *r)
 {
     const uint64_t most = STORWIN_MAX_BYTES;
@@ -37,9 +37,9 @@ static int plausible(const struct storwin__record *r)
 }
 
 /*
- * 0: a whole record of this place. STORWIN_ENONE: zeros, nothing was ever written here.
- * STORWIN_EDAMAGED: it has the magic, and is not whole. STORWIN_EFORMAT: something else, or of
- * another layout or machine. `raw` need not be aligned.
+ * 0: a whole record of this place. STORWIN_ENONE: zeros, never written. STORWIN_EDAMAGED: it has
+ * the magic but is not whole. STORWIN_EFORMAT: something else, or another layout or machine. `raw`
+ * need not be aligned.
  */
 int storwin__record_check(const void *raw, uint32_t place, uint32_t copy, struct storwin__record *r)
 {
@@ -79,8 +79,8 @@ uint64_t storwin__batch_index_bytes(uint64_t n_blocks)
         sizeof(struct storwin__batch) + n_blocks * sizeof(struct storwin__entry), STORWIN__BLOCK);
 }
 
-/* Whether the head can be that of the next batch, behind one with the sum `prev`, in what is left
- * of the journal. Its sum is still to be compared. */
+/* Whether the head may be that of the next batch: it follows one with the sum `prev`, and fits the
+ * rest of the journal. The caller still compares its sum. */
 int storwin__batch_check(const struct storwin__batch *b, const struct storwin__record *r,
                          uint64_t prev, uint64_t room)
 {
@@ -90,7 +90,7 @@ int storwin__batch_check(const struct storwin__batch *b, const struct storwin__r
            storwin__batch_index_bytes(b->n_blocks) + b->n_blocks * STORWIN__BLOCK <= room;
 }
 
-/* Where an area begins, from the beginning of the window's place in the file; 2: the journal. */
+/* Where an area begins, relative to the window's place in the file; area 2 is the journal. */
 uint64_t storwin__area_at(const struct storwin__record *r, uint32_t area)
 {
     return r->base + area * r->cap;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic commits: the file is locked, the newest generation found, verified and put into memory. */
+/* Atomic commits: lock the file, find the newest generation, verify it and load it into memory. */
 #include "commit.h"
 
 #include <errno.h>
@@ -13,16 +13,16 @@
 #define LOCK_BYTE (INT64_MAX - 8)
 #define NAME      "storage_alloc_filename"
 
-atomic_uint storwin__lock_ms = 10000; /* how long a lock is waited for */
+atomic_uint storwin__lock_ms = 10000; /* how long to wait for a lock */
 
-/* From the beginning of the window's place in the file to its end, when it is new. */
+/* Length of a new file, from the window's place in it. */
 uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic)
 {
     return STORWIN__FIRST_AREA +
            (atomic == STORWIN_ATOMIC_SLOTS ? 2 : 3) * storwin__round_up(bytes, STORWIN__AREA_UNIT);
 }
 
-/* 1: everything before the areas is zero, or there is no file so long; 0: not; or an error. */
+/* 1: the file is zero, or absent, before the areas; 0: it holds something; or an error. */
 static int all_zero(int fd, uint64_t offset)
 {
     static const uint8_t zeros[STORWIN__BLOCK];
@@ -56,7 +56,8 @@ static uint32_t newest_of(const struct storwin__records *found)
     return found->at[1].seq > found->at[0].seq;
 }
 
-/* Reads the records of a file that may not be ours, and changes nothing. *opened: that far. */
+/* Reads the records of a file that may not be ours, and changes nothing. *opened: it could be
+ * opened. */
 static int look(const struct storwin_opts *opts, const char *path, struct storwin__records *found,
                 int *opened, struct storwin_error *err)
 {
@@ -78,8 +79,8 @@ static int look(const struct storwin_opts *opts, const char *path, struct storwi
     return rc;
 }
 
-/* A file that exists is looked at before anything could change it. Where the areas have moved,
- * *space becomes what lies before the first: reserve() sees to the others. */
+/* Reads an existing file before anything could change it. If the areas have moved, *space becomes
+ * the length before the first one: reserve() handles the areas. */
 int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, uint64_t *space,
                              struct storwin_error *err)
 {
@@ -87,7 +88,7 @@ int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, 
     struct storwin_error why;
     int opened, rc = look(opts, path, &found, &opened, &why);
 
-    if (!opened && rc != -ENOMEM) /* new, or opening it for writing will say why not */
+    if (!opened && rc != -ENOMEM) /* it is new, or the open for writing reports the error */
         return 0;
     if (rc < 0) {
         if (err)
@@ -138,9 +139,9 @@ int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file
 }
 
 /*
- * One process at a time: the whole file, but of a device only what is used. Writes of a killed
- * process may still be under way; they hold the descriptor that they go through, and with it this
- * lock, which is therefore waited for.
+ * One process at a time locks the whole file, or of a device only the range in use. Writes of a
+ * killed process may still be in flight: they hold their descriptor, and with it this lock. Hence
+ * the wait.
  */
 static int lock(struct storwin_window *win, uint64_t space, struct storwin_error *err)
 {
@@ -211,7 +212,7 @@ void storwin__commit_close(struct storwin_window *win)
     win->commit = NULL;
 }
 
-/* Space for the areas where they are now. */
+/* Reserves space for the areas at their present place. */
 static int reserve(struct storwin_window *win, struct storwin_error *err)
 {
     struct storwin__file *f = &win->files[0];
@@ -224,7 +225,7 @@ static int reserve(struct storwin_window *win, struct storwin_error *err)
 
     c->journal_cap = n == 3 ? c->cap : 0;
     if (c->base == STORWIN__FIRST_AREA)
-        return 0; /* the file was opened with it */
+        return 0; /* reserved when the file was opened */
     if (f->device)
         return end <= f->size ? lock(win, end - win->opts.offset_bytes, err)
                               : storwin__fail(err, STORWIN_ESHORT, NAME,
@@ -257,7 +258,7 @@ static void resum_all(struct storwin_window *win)
         atomic_store_explicit(&c->changed[i], 0, memory_order_relaxed);
 }
 
-/* Puts a generation that a record covers into memory, and verifies it. */
+/* Loads a generation that a record covers into memory, and verifies it. */
 static int load(struct storwin_window *win, const struct storwin__record *r, uint64_t generation,
                 struct storwin_error *err)
 {
@@ -266,7 +267,7 @@ static int load(struct storwin_window *win, const struct storwin__record *r, uin
     uint64_t sum = 0;
     int rc;
 
-    if (r->bytes > bytes) /* the newest record has been looked at, but not the other one */
+    if (r->bytes > bytes) /* only the newest record was compared with the window before */
         return storwin__fail(err, STORWIN_EFORMAT, NAME,
                              "generation %" PRIu64 " has %" PRIu64
                              " bytes, and the window has room for %" PRIu64,
@@ -274,7 +275,7 @@ static int load(struct storwin_window *win, const struct storwin__record *r, uin
     c->replayed_bytes = 0;
     for (uint64_t i = 0; i < c->n_words; i++)
         atomic_store_explicit(&c->since[i], 0, memory_order_relaxed);
-    win->stor_bytes = r->bytes; /* it may have grown */
+    win->stor_bytes = r->bytes; /* the window may have grown since */
     c->n_blocks = storwin__round_up(r->bytes, STORWIN__BLOCK) / STORWIN__BLOCK;
     win->file_base = win->opts.offset_bytes + storwin__area_at(r, r->home);
     rc = storwin__read_span(win, err);
@@ -299,7 +300,7 @@ static int covers(const struct storwin__record *r, uint64_t generation)
     return r->seq > 0 && r->home_generation <= generation && generation <= r->generation;
 }
 
-/* The generation that was asked for, or the one before it that was the newest then. */
+/* Loads the newest generation that is not above the requested one. */
 static int load_asked(struct storwin_window *win, const struct storwin__record *new,
                       const struct storwin__record *old, int *from_old, struct storwin_error *err)
 {
@@ -317,8 +318,8 @@ static int load_asked(struct storwin_window *win, const struct storwin__record *
     return rc;
 }
 
-/* Loads the newest generation, or the one that was asked for. *place is that of the newest record,
- * and becomes that of the one that was used. */
+/* Loads the newest generation, or the requested one. *place is the place of the newest record on
+ * entry, and of the record used on return. */
 static int choose(struct storwin_window *win, const struct storwin__records *found, uint32_t *place,
                   struct storwin_error *err)
 {
@@ -354,7 +355,7 @@ static int choose(struct storwin_window *win, const struct storwin__records *fou
     return storwin__fail(err, rc, NAME, "%.120s; the generation before is damaged too", why.text);
 }
 
-/* How the record that was found fits the window. */
+/* Adopts the layout of the record found, and fits it to the window's length. */
 static int adapt(struct storwin_window *win, const struct storwin__record *r,
                  struct storwin_error *err)
 {
@@ -366,7 +367,7 @@ static int adapt(struct storwin_window *win, const struct storwin__record *r,
                              " bytes, and the window has room for %" PRIu64,
                              win->path, r->bytes, win->stor_bytes);
     c->base = r->base;
-    if (c->cap > r->cap) { /* behind everything that is there */
+    if (c->cap > r->cap) { /* behind everything in the file */
         c->base = r->base + 3 * r->cap;
         c->old_base = r->base;
         c->old_bytes = 3 * r->cap;
@@ -377,7 +378,7 @@ static int adapt(struct storwin_window *win, const struct storwin__record *r,
     return reserve(win, err);
 }
 
-/* Gives back the space before the areas that both records use. */
+/* Frees the space before the areas that both records use. */
 static void give_back(const struct storwin_window *win, const struct storwin__records *found)
 {
     const struct storwin__file *f = &win->files[0];
@@ -423,7 +424,7 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
     c->newest_generation = found->at[newest].generation;
     if (found->at[1 - newest].generation > c->newest_generation)
         c->newest_generation = found->at[1 - newest].generation;
-    if (found->n_torn > 0) { /* what it was is not to be used again */
+    if (found->n_torn > 0) { /* never use the number of the torn record again */
         c->newest_seq++;
         c->newest_generation++;
     }
@@ -442,9 +443,9 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
     if (c->whole)
         storwin__set_add(c->since, 0, storwin__pages(win));
     if (c->recovery == STORWIN_RECOVERY_OLDER)
-        return 0; /* nothing changes before a commit */
-    /* A killed process may have left its record in the page cache only, or after a failed flush
-     * not even marked there as to be written. */
+        return 0; /* the file stays as it is until the first commit */
+    /* The record of a killed process may be in the page cache only, and after a failed flush not
+     * even marked dirty there. */
     rc = storwin__record_write(win, &found->at[place]);
     if (rc < 0)
         return storwin__fail(err, rc, NAME, "record in \"%.80s\": %s", win->path,
@@ -453,7 +454,7 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
     return 0;
 }
 
-/* Fills the window from the newest generation in its file, if there is one. */
+/* Loads the newest generation of the file into the window, if there is one. */
 int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
 {
     const struct storwin__file *f = &win->files[0];
@@ -464,7 +465,7 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
         rc = lock(win, storwin__commit_space(win->stor_bytes, win->opts.atomic), err);
     if (rc < 0)
         return rc;
-    /* What a killed process left in the page cache is durable before it is believed. */
+    /* Flush what a killed process left in the page cache before trusting it. */
     rc = fdatasync(f->fd) < 0 ? -errno
                               : storwin__records_read(f->fd, win->opts.offset_bytes, &found);
     if (rc < 0)
@@ -482,7 +483,7 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
     win->commit->whole = 1;
     storwin__set_add(win->commit->since, 0, storwin__pages(win));
     rc = reserve(win, err);
-    /* Before any commit counts, also where a process that made the file was killed before this. */
+    /* The name must be durable before any commit, even if a killed process created the file. */
     win->files[0].named = 0;
     return rc < 0 ? rc : storwin__sync_names(win, err);
 }

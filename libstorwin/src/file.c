@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file or device of a window: opened without following somebody else's links, created whole or
+ * The file or device of a window: opened without following another user's links, created whole or
  * not at all, with its space reserved.
  *
- * A new file has no name while it is being made (O_TMPFILE) where the file system can do that; it
- * is named when it has its size and space. A file that exists is grown under a lock on a byte far
- * behind any data, held until the window is mapped, so that undoing a failed allocation cannot cut
+ * A new file has no name while it is being made (O_TMPFILE), where the file system supports that;
+ * it gets its name once it has its size and space. An existing file is grown under a lock on a byte
+ * far behind any data, held until the window is mapped: undoing a failed allocation then cannot cut
  * off what another process has just mapped.
  */
 #include "internal.h"
@@ -22,13 +22,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_LINKS   8                  /* of a chain of links */
-#define MAX_RACES   64                 /* times that a name changed under us */
+#define MAX_LINKS   8                  /* in a chain of links */
+#define MAX_RACES   64                 /* changes of the name during an open */
 #define SIZE_LOCK   (INT64_MAX - 16)   /* byte of the lock on the size */
 #define MIN_PIECE   65536u             /* of one fallocate() */
 #define AGAIN       1                  /* open_once(): the name changed meanwhile */
 #define WRITES      (INT64_C(1) << 62) /* where the locks of direct writes begin ... */
-#define LOCK_UNIT   4096u              /* ... with a byte for as many of the file */
+#define LOCK_UNIT   4096u              /* ... one byte for each unit of the file */
 #define MAX_WAIT_MS 120000u            /* for the writes of another process */
 
 static const char NAME[] = "storage_alloc_filename";
@@ -40,7 +40,7 @@ static int without(unsigned what)
     return (atomic_load_explicit(&storwin__without, memory_order_relaxed) & what) != 0;
 }
 
-/* Cuts a path into a directory, opened below dir_fd, and the name in it. */
+/* Splits a path into a directory, opened below dir_fd, and the name in it. */
 static int open_dir(const struct storwin_allocator *a, int dir_fd, const char *path, int *fd,
                     char **name, struct storwin_error *err)
 {
@@ -71,7 +71,7 @@ static int open_dir(const struct storwin_allocator *a, int dir_fd, const char *p
     return rc;
 }
 
-/* Goes on at the target of a link: another directory and name. */
+/* Continues at the target of a link: another directory and name. */
 static int follow(struct storwin__file *f, const char *path, const struct stat *st,
                   struct storwin_error *err)
 {
@@ -98,7 +98,7 @@ static int follow(struct storwin__file *f, const char *path, const struct stat *
     return 0;
 }
 
-/* A file that somebody else put into a directory where everybody may is not taken over. */
+/* Refuses a file of another user in a directory that everybody can write to. */
 static int check_owner(const struct storwin__file *f, const char *path, const struct stat *st,
                        struct storwin_error *err)
 {
@@ -175,7 +175,7 @@ static int create(struct storwin__file *f, const struct storwin_opts *opts, cons
         return 0;
     }
     if (!without(STORWIN__NO_TMPFILE) &&
-        access("/proc/self/fd", F_OK) == 0) { /* by which it gets its name */
+        access("/proc/self/fd", F_OK) == 0) { /* which gives it its name later */
         f->fd = openat(f->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, perm);
         f->nameless = f->fd >= 0;
     }
@@ -223,7 +223,7 @@ static int no_room(struct storwin_error *err, int code, const char *path, uint64
                          bytes, offset, path, storwin_strerror(code));
 }
 
-/* Where the file system cannot reserve, zeros are written into what has no blocks yet. */
+/* Where the file system cannot reserve, fills the holes with zeros. */
 static int fill_holes(const struct storwin_allocator *a, int fd, uint64_t offset, uint64_t end)
 {
     const size_t chunk = (size_t)1 << 18;
@@ -259,8 +259,8 @@ static int fill_holes(const struct storwin_allocator *a, int fd, uint64_t offset
     return rc;
 }
 
-/* A signal undoes what one fallocate() has done on tmpfs: where they come often, only shorter ones
- * come to an end. */
+/* On tmpfs a signal undoes the whole fallocate() that it interrupts: under frequent signals only
+ * short ones complete. */
 int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t offset,
                            uint64_t bytes)
 {
@@ -283,7 +283,7 @@ int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t o
     return bytes > 0 ? fill_holes(a, fd, offset, offset + bytes) : 0;
 }
 
-/* May this process's files be so large? If not, the kernel would send SIGXFSZ. */
+/* Whether this process may have files of this length. If not, the kernel would send SIGXFSZ. */
 int storwin__within_limit(uint64_t bytes, uint64_t *most)
 {
     struct rlimit limit;
@@ -312,10 +312,10 @@ int storwin__file_lock_size(int fd, int on)
 
 /*
  * Direct writes of io_uring outlive a killed process: the kernel reaps it without waiting for them.
- * But each of them holds the descriptor that it goes through until it has ended, and the descriptor
- * holds its locks. So a sync locks its range while it writes, as a reader: such locks never meet
- * each other. Who opens the range looks for them, and waits: what lands later would overwrite what
- * the successor has synced.
+ * But each write holds its descriptor until it has completed, and the descriptor holds its locks.
+ * So a sync holds a read lock on its range while it writes; read locks do not conflict. A process
+ * that opens the range tests for them, and waits: a late write would overwrite what this process
+ * syncs.
  */
 static struct flock writes_lock(short type, uint64_t offset, uint64_t bytes)
 {
@@ -327,7 +327,7 @@ static struct flock writes_lock(short type, uint64_t offset, uint64_t bytes)
                           .l_len = (off_t)((offset + bytes - 1) / LOCK_UNIT - first + 1)};
 }
 
-/* Where locks are not to be had, nothing is kept from anybody. */
+/* Best effort: on a file system without locks no other process waits. */
 void storwin__file_writing(const struct storwin__file *f, uint64_t offset, uint64_t bytes, int on)
 {
     struct flock lock = writes_lock(on ? F_RDLCK : F_UNLCK, offset, bytes);
@@ -353,7 +353,7 @@ static int wait_for_writes(int fd, const char *path, uint64_t offset, uint64_t b
     }
 }
 
-/* Takes back what reserve() did to a file that existed. The lock is held. */
+/* Undoes what reserve() did to an existing file. The lock is held. */
 static void shrink(struct storwin__file *f)
 {
     struct stat st;
@@ -361,7 +361,7 @@ static void shrink(struct storwin__file *f)
     if (!f->created && !f->device && f->grown && fstat(f->fd, &st) == 0 &&
         (uint64_t)st.st_size >= f->size) {
         if (ftruncate(f->fd, (off_t)f->size) < 0)
-            return; /* it keeps room that nobody asked for; nothing can be done */
+            return; /* the file keeps its reserved space; nothing can be done */
     }
     f->grown = 0;
 }
@@ -468,8 +468,8 @@ static int comes_and_goes(const char *path, struct storwin_error *err)
     return storwin__fail(err, -EAGAIN, NAME, "\"%.100s\" comes and goes", path);
 }
 
-/* Opens a path that exists for reading alone, by the same rules. storwin__file_close() also after a
- * failure. */
+/* Opens an existing path for reading only, by the same rules. Call storwin__file_close() also after
+ * a failure. */
 int storwin__file_look(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
                        struct storwin_error *err)
 {
@@ -487,9 +487,9 @@ int storwin__file_look(struct storwin__file *f, const struct storwin_opts *opts,
 }
 
 /*
- * Opens or creates path with room for `bytes` at opts->offset_bytes. must_exist: neither creates
- * nor grows. On success the lock on the size is held until storwin__file_settled(), or given back
- * with everything else by storwin__file_undo().
+ * Opens or creates path with room for `bytes` at opts->offset_bytes. With must_exist it neither
+ * creates nor grows. On success the lock on the size is held until storwin__file_settled();
+ * storwin__file_undo() releases it together with everything else.
  */
 int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
                        int must_exist, uint64_t bytes, struct storwin_error *err)
@@ -506,7 +506,7 @@ int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts,
     return rc == AGAIN ? comes_and_goes(path, err) : rc;
 }
 
-/* Removes the name, if it still is that of this file. */
+/* Removes the name if it still names this file. */
 int storwin__file_unlink(const struct storwin__file *f)
 {
     struct stat st;
@@ -520,8 +520,8 @@ int storwin__file_unlink(const struct storwin__file *f)
     return unlinkat(f->dir_fd, f->name, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-/* Makes the name of a file durable, once. What cannot be asked to do that, a file system or a
- * directory that may not be read, is not. */
+/* Makes the name of a file durable, once. If the directory cannot be read, it syncs the file
+ * instead. A file system that can sync neither (EINVAL) is accepted. */
 int storwin__file_sync_name(struct storwin__file *f)
 {
     int dir, rc;
@@ -538,7 +538,7 @@ int storwin__file_sync_name(struct storwin__file *f)
     return rc;
 }
 
-/* The allocation failed: as if it had not been tried. */
+/* Undoes everything after a failed allocation. */
 void storwin__file_undo(struct storwin__file *f)
 {
     struct stat st;
@@ -559,7 +559,7 @@ void storwin__file_settled(struct storwin__file *f)
         (void)lock_size(f->fd, F_UNLCK);
 }
 
-/* A second descriptor, for direct I/O; without one the first serves. */
+/* Opens a second descriptor for direct I/O; if that fails the first one is used. */
 void storwin__file_want_direct(struct storwin__file *f)
 {
     struct stat st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of the library share. */
+/* What the sources of the library share. */
 #ifndef STORWIN_INTERNAL_H
 #define STORWIN_INTERNAL_H
 
@@ -18,15 +18,15 @@
 
 #include <storwin.h>
 
-#ifndef __GLIBC__ /* musl's takes an int, which has no room for what goes in */
+#ifndef __GLIBC__ /* musl's takes an int, too narrow for these requests */
 #define ioctl(fd, request, arg) (ioctl)((fd), (int)(request), (arg))
 #endif
 
 #define STORWIN__HINTS 22 /* keys of the table in opts.c */
 
 /*
- * Facilities of the system that the library does without when their bit is set, so that tests reach
- * the paths for older kernels and poorer file systems on any machine.
+ * Each bit makes the library do without one facility of the system: tests reach the paths for older
+ * kernels and simpler file systems on any machine.
  */
 #define STORWIN__NO_SCAN      1u
 #define STORWIN__NO_UFFD      2u
@@ -58,10 +58,10 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
 ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value,
                            size_t cap);
 
-/* memory.c: where to look; NULL: the real ones */
+/* memory.c: files to read; NULL: the real ones */
 struct storwin__memory_source {
     const char *meminfo, *cgroup, *mountinfo;
-    const char *root; /* put before the mount points of mountinfo */
+    const char *root; /* prefix of the mount points of mountinfo */
 };
 uint64_t storwin__memory_available(const struct storwin__memory_source *src);
 
@@ -71,9 +71,9 @@ struct storwin__file {
     char *name;    /* within dir_fd */
     uint64_t size; /* of a device; of a file before it was grown */
     uint32_t created, device, striping;
-    uint32_t nameless; /* created without a name so far */
+    uint32_t nameless; /* created, and without a name so far */
     uint32_t read_only;
-    uint32_t grown, named; /* named: its name is durable, or not ours to make so */
+    uint32_t grown, named; /* named: its name is durable, or not ours to make durable */
     dev_t dev;
     ino_t ino;
     const struct storwin_allocator *allocator;
@@ -108,7 +108,7 @@ struct storwin__segment {
     uint64_t offset, bytes;
 };
 
-/* Some range failed; ranges are joined to the span that holds them all. Offsets in the window. */
+/* A failed range; several are joined to the span that covers them. Offsets in the window. */
 struct storwin__failure {
     int code; /* 0: none */
     uint64_t lo, hi;
@@ -132,17 +132,17 @@ struct storwin_window {
     struct storwin__file *files;
     uint32_t track, huge;
     int track_fd, pagemap_fd;
-    atomic_uint_least64_t *dirty; /* a bit for each page of the storage span: to be written */
+    atomic_uint_least64_t *dirty; /* a bit for each page of the storage span: must be written */
     struct storwin__pager *pager;
     struct storwin__failure unmended;  /* kernel pager: what a sync could not write */
     struct storwin__segment *segments; /* shared: n_ranks */
     uint32_t n_ranks, rank;
     char *shm_name;
-    int shm_fd; /* of the memory part: while it is being made, or with STORWIN_MEMFD as long as the
+    int shm_fd; /* of the memory part: during the allocation, or with STORWIN_MEMFD as long as the
                    window */
     atomic_uint attached, wrote;
     atomic_uint_least64_t n_syncs, dirty_bytes, written_bytes, n_requests;
-    pid_t owner;      /* who allocated it */
+    pid_t owner;      /* the process that allocated it */
     pthread_t thread; /* of the asynchronous sync */
     atomic_int async; /* STORWIN__IDLE ... */
     int async_rc;
@@ -180,13 +180,13 @@ struct storwin__plan {
     const char *shm_name;        /* the memory part is shared */
     void *adopt;                 /* memory of the caller's; NULL: new memory */
     int attach;                  /* everything exists already */
-    int sync_names;              /* of new files, at once */
+    int sync_names;              /* make the names of new files durable at once */
 };
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
 int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win,
                            struct storwin_error *err);
 
-/* dirty.c: sets of pages, and that of the pages to be written */
+/* dirty.c: sets of pages, and win->dirty */
 void storwin__set_add(atomic_uint_least64_t *set, uint64_t first, uint64_t end);
 uint64_t storwin__set_next(const atomic_uint_least64_t *set, uint64_t first, uint64_t end,
                            int value);
@@ -203,8 +203,8 @@ void storwin__track_close(struct storwin_window *win);
 void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t *last);
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end);
 
-/* parallel.c: runs work(ctx) in up to n threads, of which the caller is one, and returns when all
- * have */
+/* parallel.c: runs work(ctx) in up to n threads, including the caller, and returns when all have
+ * returned */
 void storwin__parallel(unsigned n, void (*work)(void *ctx), void *ctx);
 int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx);
 
@@ -246,8 +246,9 @@ void storwin__pager_failure(struct storwin_window *win, struct storwin__failure 
 uint64_t storwin__pager_slice(const struct storwin_window *win);
 
 /*
- * Stores into a page what is there. Not by an atomic "or 0": clang makes a load of that. If
- * somebody stores at the same time, that is as good. A word: RISC-V has no instruction for a byte.
+ * Stores a page's own content into it, so that it counts as changed. An atomic "or 0" does not
+ * work: clang turns it into a load. A concurrent store has the same effect. It stores a word:
+ * RISC-V has no such instruction for a byte.
  */
 static inline void storwin__store_same(unsigned char *at)
 {

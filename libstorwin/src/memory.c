@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much memory a window may take without pushing this process, or its control group, out of
- * memory. */
+/* How much memory a window may take before the system, or this process's control group, runs out of
+ * it. */
 #include "internal.h"
 
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 #define NO_LIMIT UINT64_MAX
 
-/* The number after `word` in a file of lines `word number [unit]`; the number alone when word is
- * "". */
+/* The number behind `word` in a file of lines `word number [unit]`; with word "" the number
+ * alone. */
 static int read_number(const char *path, const char *word, uint64_t *value)
 {
     FILE *file = fopen(path, "re");
@@ -56,7 +56,7 @@ static int member(const char *dir, const char *name, const char *word, uint64_t 
     return len < 0 || (size_t)len >= sizeof(path) ? -1 : read_number(path, word, value);
 }
 
-/* What one group has left; inactive pages of files count as free. */
+/* What one group has left; inactive file pages count as free. */
 static uint64_t group_left(const char *dir, const struct names *names)
 {
     uint64_t limit, usage, reclaimable;
@@ -91,8 +91,8 @@ static uint64_t groups_left(const char *top, const char *group, const struct nam
     }
 }
 
-/* Fields of a line of mountinfo: the root of the mount, its place, and what follows the lone "-".
- * */
+/* Fields of a line of mountinfo: root of the mount, mount point, and what follows the separator
+ * "-". */
 static int mount_line(char *line, char **root, char **place, char **type, char **options)
 {
     char *save = NULL, *word;
@@ -115,7 +115,7 @@ static int mount_line(char *line, char **root, char **place, char **type, char *
     return *type && *options ? 0 : -1;
 }
 
-/* Whether a list with commas holds the word. */
+/* Whether a comma-separated list holds the word. */
 static int listed(const char *list, const char *word)
 {
     size_t len = strlen(word);
@@ -126,8 +126,7 @@ static int listed(const char *list, const char *word)
     return 0;
 }
 
-/* The group of this process in the hierarchy of `controller` ("" for v2), as /proc/self/cgroup
- * says. */
+/* The group of this process in the hierarchy of `controller` ("" for v2), by /proc/self/cgroup. */
 static int own_group(const char *path, const char *controller, char *group, size_t cap)
 {
     FILE *file = fopen(path, "re");

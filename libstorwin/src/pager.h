@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The user-level pager: private memory of which a bounded number of blocks is present. Handler
- * threads take the faults of userfaultfd and fill blocks from the file; evictor threads keep some
- * room free, oldest blocks first.
+ * The user pager: private memory with a bounded number of present blocks. Handler threads serve the
+ * faults of userfaultfd and fill blocks from the file; evictor threads keep some room free, oldest
+ * blocks first.
  *
- * A page is write-protected until it is stored into; that store faults, and marks the page as
- * touched and its block dirty. Where stores follow each other, some pages ahead are touched with
- * it. Only touched pages are written.
+ * A page is write-protected until the first store. That store faults, and marks the page touched
+ * and its block dirty. Sequential stores touch some pages ahead. Only touched pages are written.
  *
- * To evict, the block is BUSY (faults on it wait until it is not), moved to a place that only the
- * evictor knows, written if it was dirty, and dropped. The kernel does not move pages that
- * something has pinned to store into them past the page tables: such a block stays, and counts as
- * dirty. Before Linux 6.8 a block cannot be moved; it is protected again, written in its place and
- * dropped, and such stores are lost. A sync protects dirty blocks, and keeps them (PINNED) while
- * they are written: stores go on, and mark the block dirty anew. Whoever ends a BUSY state wakes
- * those who wait for the block, which then fault again; so a fault on a BUSY block may be
- * forgotten.
+ * Eviction makes the block BUSY (faults on it wait until it is not), moves it to a place that only
+ * the evictor knows, writes it if it was dirty, and drops it. The kernel refuses to move pinned
+ * pages, which a device or system call may store into past the page tables: such a block stays, and
+ * counts as dirty. Before Linux 6.8 a block cannot be moved; it is protected again, written in its
+ * place and dropped, and such stores are lost.
+ *
+ * A sync protects dirty blocks, and keeps them (PINNED) while they are written: stores continue,
+ * and mark the block dirty again.
+ *
+ * The thread that ends a BUSY state wakes the threads that wait for the block, which then fault
+ * again; hence a handler may drop a fault on a BUSY block.
  *
  * The resident pager on kernels without PAGEMAP_SCAN uses the part of this that tracks stores:
  * every block is present, none is evicted.
@@ -26,16 +28,16 @@
 #include "internal.h"
 #include "uffd.h"
 
-/* States of a block, and what happens to it. */
+/* States of a block. */
 #define PRESENT  1u  /* filled */
 #define BUSY     2u  /* being filled or evicted */
 #define DIRTY    4u  /* may differ from the file */
 #define PINNED   8u  /* being written by a sync: stays */
-#define POISONED 16u /* could not be read */
+#define POISONED 16u /* unreadable */
 
-#define STORWIN__AHEAD_BYTES (UINT64_C(1) << 20) /* most that is read for one fault */
+#define STORWIN__AHEAD_BYTES (UINT64_C(1) << 20) /* cap of what is read for one fault */
 #define STORWIN__EVICT_BATCH 64u                 /* blocks that one evictor takes at a time */
-#define STORWIN__STREAMS     8u                  /* sequential readers told apart */
+#define STORWIN__STREAMS     8u                  /* sequential readers that it distinguishes */
 #define STORWIN__MAX_WORKERS 64u
 
 struct storwin__pager {
@@ -45,27 +47,27 @@ struct storwin__pager {
     uint64_t max, keep_free; /* blocks */
     int uffd, stop_fd;
     uint32_t user_faults_only, can_poison, can_move;
-    uint8_t *stash; /* where blocks are moved to: of the sync, then of each evictor; NULL: they
+    uint8_t *stash; /* where blocks are moved: the sync's place, then each evictor's; NULL: they
                        cannot be moved */
     size_t sync_stash, evictor_stash, all_stash; /* bytes */
-    uint8_t *bounces; /* where blocks are read to: of each handler; NULL where nothing is read */
+    uint8_t *bounces;           /* where each handler reads blocks to; NULL where nothing is read */
     size_t bounce, all_bounces; /* bytes of one, of all */
     atomic_uint n_evictors, n_handlers;
     pthread_t workers[STORWIN__MAX_WORKERS];
     unsigned n_workers;
-    pthread_mutex_t lock; /* of everything below */
+    pthread_mutex_t lock; /* protects everything below */
     pthread_cond_t room, pressure,
-        idle;       /* a block was evicted; room is short; some block is BUSY or PINNED no more */
+        idle;       /* a block was evicted; room is short; a block is no longer BUSY or PINNED */
     uint8_t *state; /* n_blocks */
     atomic_uint_least64_t *touched; /* a bit for each page: set only in dirty blocks; evictors read
                                        those of their blocks without the lock */
     uint32_t *ring;                 /* present blocks, oldest first */
     uint64_t ring_cap, ring_head, ring_len;
     uint64_t resident;   /* blocks present or being filled */
-    int stopping, stuck; /* stuck: evictions fail, so the bound gives way */
-    uint64_t fruitless;  /* blocks that could not be evicted since the last that could */
+    int stopping, stuck; /* stuck: evictions fail, so the budget is exceeded */
+    uint64_t fruitless;  /* blocks that could not be evicted since the last one that could */
     struct storwin__failure fail;
-    uint64_t evicted_lo, evicted_hi; /* span of pages that were written by evictions and not flushed
+    uint64_t evicted_lo, evicted_hi; /* span of pages that evictions wrote and nothing has flushed
                                         since; hi 0: none */
     uint64_t expect[STORWIN__STREAMS], ahead[STORWIN__STREAMS];
     unsigned stream;
@@ -98,7 +100,7 @@ static inline int storwin__blocks_protect(const struct storwin__pager *p, uint64
                                  storwin__blocks_bytes(p, block, n), on);
 }
 
-/* Pages [first, end) may differ from the file; or they do not. */
+/* Marks pages [first, end) as touched or untouched: touched ones may differ from the file. */
 static inline void storwin__pages_touch(struct storwin__pager *p, uint64_t first, uint64_t end,
                                         int touched)
 {
@@ -123,7 +125,7 @@ static inline uint64_t storwin__block_end(const struct storwin__pager *p, uint64
     return storwin__min((block + 1) * p->block_pages, storwin__pages(p->win));
 }
 
-/* The block is dirty, all of it. */
+/* Marks the whole block dirty. */
 static inline void storwin__block_dirty(struct storwin__pager *p, uint64_t block)
 {
     p->state[block] |= DIRTY;

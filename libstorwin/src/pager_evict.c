@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Eviction by the user-level pager: the oldest blocks are moved away, written if they are dirty,
- * and dropped. */
+/* Eviction by the user pager: moves the oldest blocks away, writes them if they are dirty, and
+ * drops them. */
 #include "pager.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 
-/* The ring has room for every present block, also beyond the bound: it grows then, or the block is
- * never evicted. */
+/* The ring has room for every present block, beyond the budget too: it grows if necessary. If it
+ * cannot grow, the block is never evicted. */
 void storwin__pager_push(struct storwin__pager *p, uint64_t block)
 {
     if (p->ring_len == p->ring_cap) {
@@ -41,7 +41,7 @@ struct victim {
     unsigned dirty, failed; /* failed: stays, and counts as dirty */
 };
 
-/* Neighbouring victims go to the stash, each to its place there. A pinned one stays where it is. */
+/* Moves neighbouring victims to their places in the stash. A pinned one stays. */
 static void move_away(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ static unsigned choose(struct storwin__pager *p, struct victim *victims)
     return n;
 }
 
-/* How many victims from i on are neighbours; with `alike` those of the same kind. */
+/* Number of neighbouring victims from i on; with `alike`, of the same kind only. */
 static unsigned run_length(const struct victim *victims, unsigned i, unsigned n, int alike)
 {
     unsigned len = 1;
@@ -103,8 +103,8 @@ static unsigned run_length(const struct victim *victims, unsigned i, unsigned n,
     return len;
 }
 
-/* A write behind the end of a file that somebody has shortened makes it longer again, and the next
- * sync could not see any more what is gone. */
+/* Notes what was cut off a shortened file: a write behind its end makes it longer again, and hides
+ * the cut from the next sync. */
 static void note_cut(struct storwin_window *win, struct storwin__failure *fail)
 {
     struct storwin__failure cut = {0, 0, 0};
@@ -114,7 +114,7 @@ static void note_cut(struct storwin_window *win, struct storwin__failure *fail)
         storwin__failure_add(fail, cut.code, cut.lo, cut.hi);
 }
 
-/* The touched pages of n blocks, which are at `at`: all at once if that is most of them. */
+/* Writes the touched pages of n blocks, whose content is at `at`: all pages if most are touched. */
 static int write_touched(struct storwin__pager *p, const uint8_t *at, uint64_t block, unsigned n,
                          struct storwin__failure *fail)
 {
@@ -136,7 +136,8 @@ static int write_touched(struct storwin__pager *p, const uint8_t *at, uint64_t b
     return rc;
 }
 
-/* Neighbours of the same kind, which are in their place or, if it is not NULL, in the stash. */
+/* Evicts neighbours of the same kind, which are in their place or, if it is not NULL, in the
+ * stash. */
 static void evict_run(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n,
                       struct storwin__failure *fail)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Faults of the user-level pager: blocks are filled from the file, or become dirty. */
+/* Faults of the user pager: fill blocks from the file, or mark them dirty. */
 #include "pager.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* How many blocks to read for a fault: more where faults follow each other. *stream says who
- * asked. */
+/* How many blocks to read for a fault: more when faults are sequential. *stream is the sequence
+ * that the fault belongs to. */
 static uint64_t read_ahead(struct storwin__pager *p, uint64_t block, unsigned *stream)
 {
     const uint64_t most = storwin__min(STORWIN__AHEAD_BYTES / p->block_bytes, p->max / 4);
@@ -32,7 +32,8 @@ static uint64_t read_ahead(struct storwin__pager *p, uint64_t block, unsigned *s
     return 1;
 }
 
-/* Takes `block` and free neighbours for this thread; *first and the result say which. */
+/* Claims `block` and free neighbours for this thread: the result is their number, from *first on.
+ * */
 static uint64_t claim(struct storwin__pager *p, uint64_t block, uint64_t *first)
 {
     const int back = (p->win->opts.access_style & STORWIN_ACCESS_REVERSE) != 0;
@@ -76,7 +77,7 @@ static int read_blocks(struct storwin__pager *p, uint8_t *to, uint64_t block, ui
     int fd = f->direct_fd >= 0 ? f->direct_fd : f->fd;
 
     while (done < want) {
-        /* Direct reads want whole sectors; at the end of the file they come back short. */
+        /* Direct reads need whole sectors; at the end of the file they return less. */
         uint64_t ask =
             fd == f->fd ? want - done : storwin__round_up(want - done, p->win->page_bytes);
         ssize_t got =
@@ -102,7 +103,7 @@ static int read_blocks(struct storwin__pager *p, uint8_t *to, uint64_t block, ui
     return 0;
 }
 
-/* Pages [first, end), of which the first comes from `from`. */
+/* Copies pages [first, end) in; `from` is the content of the first. */
 static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_t first,
                     uint64_t end, int protect)
 {
@@ -113,7 +114,7 @@ static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_
                            (end - first) * page, protect, page);
 }
 
-/* An unreadable block gives SIGBUS, as it would in a mapping. */
+/* An unreadable block raises SIGBUS, as in a mapping. */
 static void poison(struct storwin__pager *p, uint64_t block)
 {
     const uint64_t at = storwin__block_addr(p, block), bytes = storwin__blocks_bytes(p, block, 1);
@@ -122,7 +123,8 @@ static void poison(struct storwin__pager *p, uint64_t block)
         (void)mprotect((void *)(uintptr_t)at, (size_t)bytes, PROT_NONE);
 }
 
-/* Blocks [first, first + n), of which pages [lo, hi) are about to be stored into, if any are. */
+/* Copies blocks [first, first + n) in, unprotected where a store is about to hit: pages [lo, hi).
+ * */
 static void copy_all(const struct storwin__pager *p, const uint8_t *from, uint64_t first,
                      uint64_t n, uint64_t lo, uint64_t hi)
 {
@@ -136,8 +138,8 @@ static void copy_all(const struct storwin__pager *p, const uint8_t *from, uint64
     copy_in(p, from + (hi - begin) * page, hi, end, 1);
 }
 
-/* How far a store into `page` counts: with as many pages after it as were touched just before it,
- * since each page that is touched alone costs a fault. */
+/* End of the pages that a store into `page` touches: as many after it as were touched just before
+ * it, because each page that is touched alone costs a fault. */
 static uint64_t touch_end(const struct storwin__pager *p, uint64_t page)
 {
     const uint64_t begin = page / p->block_pages * p->block_pages,
@@ -151,7 +153,7 @@ static uint64_t touch_end(const struct storwin__pager *p, uint64_t page)
     return storwin__min(end, page + (page > before ? page - before : 1));
 }
 
-/* The lock is held, and is again at the end. */
+/* The caller holds the lock; it is released during I/O. */
 static void fill(struct storwin__pager *p, uint64_t page, int store, uint8_t *bounce)
 {
     const uint64_t block = page / p->block_pages, stored_end = store ? touch_end(p, page) : page;
@@ -160,7 +162,7 @@ static void fill(struct storwin__pager *p, uint64_t page, int store, uint8_t *bo
 
     pthread_mutex_unlock(&p->lock);
     rc = read_blocks(p, bounce, first, n);
-    if (rc < 0 && n > 1) { /* perhaps only what was read ahead is bad */
+    if (rc < 0 && n > 1) { /* perhaps only the read-ahead failed */
         good = block;
         n_good = 1;
         rc = read_blocks(p, bounce, block, 1);
@@ -204,7 +206,7 @@ static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t 
     pthread_mutex_lock(&p->lock);
     state = p->state[block];
     if (state & BUSY) {
-        /* Whoever is busy with it wakes the thread. */
+        /* The thread that is busy with the block wakes the faulting one. */
     } else if (state & PRESENT) {
         if (flags & UFFD_PAGEFAULT_FLAG_WP) {
             const uint64_t end = touch_end(p, page), at = msg->arg.pagefault.address;
@@ -213,7 +215,7 @@ static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t 
             storwin__pages_touch(p, page, end, 1);
             if (storwin__uffd_protect(p->uffd, at - at % p->win->page_bytes,
                                       (end - page) * p->win->page_bytes, 0) < 0)
-                storwin__blocks_wake(p, block, 1); /* to try again */
+                storwin__blocks_wake(p, block, 1); /* the access is retried */
         } else {
             storwin__blocks_wake(p, block, 1);
         }

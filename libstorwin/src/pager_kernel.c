@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernel pager: shared mappings. The page cache knows what is to be written. */
+/* The kernel pager: shared mappings. The page cache tracks what must be written. */
 #include "internal.h"
 
 #include <errno.h>
@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHUNK_BYTES (UINT64_C(4) << 20) /* unit in which errors are told apart */
+#define CHUNK_BYTES (UINT64_C(4) << 20) /* unit in which errors are located */
 
 /*
- * Marks the pages that are still in memory changed again, whatever they hold, so that they are
- * written once more. Others are not touched: to read them again could end in SIGBUS.
+ * Marks the pages that are still in memory as changed, whatever they hold, so that they are written
+ * again. Other pages are not touched: reading them again could raise SIGBUS.
  */
 static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
 {
@@ -35,8 +35,8 @@ static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
     }
 }
 
-/* How many bytes from `at` on, up to `end`, are all written or all unwritten, as *unwritten says;
- * where the file system does not tell, nothing is unwritten. */
+/* Length of the extent at `at`, up to `end`, that is all written or all unwritten (*unwritten). If
+ * the file system does not report extents, everything counts as written. */
 static uint64_t extent(int fd, uint64_t at, uint64_t end, int *unwritten)
 {
     union {
@@ -58,7 +58,7 @@ static uint64_t extent(int fd, uint64_t at, uint64_t end, int *unwritten)
     return storwin__min(e->fe_logical + e->fe_length, end) - at;
 }
 
-/* Window offsets [lo, hi) of one file, as offsets of the file: whether any of it is unwritten. */
+/* Whether any of the window offsets [lo, hi), all in one file, is an unwritten extent. */
 static int any_unwritten(const struct storwin_window *win, const struct storwin__part *part,
                          uint64_t lo, uint64_t hi)
 {
@@ -72,8 +72,8 @@ static int any_unwritten(const struct storwin_window *win, const struct storwin_
     return any;
 }
 
-/* Writes what is unwritten of [at, end), at most a piece, past the page cache, from which it comes.
- * All is read first: a direct write drops the folios that it touches, with what lies beside it. */
+/* Writes the unwritten extents of [at, end), at most one piece, past the page cache, from which it
+ * reads all of it first: a direct write drops the folios that it touches, neighbours included. */
 static int write_piece(int fd, int direct_fd, uint8_t *piece, uint64_t at, uint64_t end)
 {
     const uint64_t begin = at;
@@ -112,12 +112,12 @@ static int write_pieces(int fd, int direct_fd, uint64_t at, uint64_t end)
 }
 
 /*
- * Window offsets [lo, hi) of one file, of which a write had failed, and then succeeded. ext4
- * forgets in that case that the reserved blocks that it wrote are still to be marked written: they
- * read as zeros once their pages have left memory. Direct writes mark them. Of no use where nothing
- * counts as unwritten: on other file systems, and on devices. A store between the read of a piece
- * and its direct write is lost, so the sync that fails does not come here, but the next one, whose
- * caller knows.
+ * Repairs window offsets [lo, hi) of one file after a write had failed and a later one succeeded.
+ * In that case ext4 forgets to mark the reserved blocks that it wrote as written: they read as
+ * zeros once their pages have left memory. A direct write marks them. Where no extent counts as
+ * unwritten (other file systems, devices) there is nothing to repair. A store between the read of a
+ * piece and its direct write is lost: hence the sync that fails does not repair, but the next one,
+ * whose caller knows of it.
  */
 static int mend(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
                 uint64_t hi)
@@ -129,7 +129,7 @@ static int mend(struct storwin_window *win, const struct storwin__part *part, ui
     int direct_fd, rc;
     char self[40];
 
-    at = at / CHUNK_BYTES * CHUNK_BYTES; /* folios are no longer, and lie on their own multiples */
+    at = at / CHUNK_BYTES * CHUNK_BYTES; /* no folio is larger, and each is aligned to its size */
     at = at > first ? at : first;
     end = storwin__min(storwin__round_up(end, CHUNK_BYTES), last);
     if (!any_unwritten(win, part, part->offset + (at - first), part->offset + (end - first)))
@@ -138,7 +138,8 @@ static int mend(struct storwin_window *win, const struct storwin__part *part, ui
     direct_fd = open(self, O_RDWR | O_DIRECT | O_CLOEXEC);
     if (direct_fd < 0)
         return -errno;
-    /* Nobody who allocates may grow the file between its fstat and its ftruncate. */
+    /* An allocation must not grow the file between the fstat and the ftruncate of write_pieces().
+     * */
     if ((rc = storwin__file_lock_size(fd, 1)) == 0) {
         rc = write_pieces(fd, direct_fd, at, end);
         (void)storwin__file_lock_size(fd, 0);
@@ -148,9 +149,10 @@ static int mend(struct storwin_window *win, const struct storwin__part *part, ui
 }
 
 /*
- * msync() has failed and does not say where: everything is written again, chunk by chunk. The
- * kernel keeps errors by file, and writes of its own accord too: a chunk is marked only when its
- * turn has come, or a failure of one would be told of another, and its pages be taken for written.
+ * msync() has failed without saying where: writes everything again, chunk by chunk. The kernel
+ * keeps one error a file, and also writes on its own. Each chunk is marked only in its turn;
+ * otherwise the failure of one would be reported for another, and its own pages would count as
+ * written.
  */
 static void find_failure(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
                          uint64_t hi, int code, struct storwin__failure *fail)
@@ -160,7 +162,7 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
     const int fd = win->files[part->file].fd;
     struct storwin__failure here = {0, 0, 0};
 
-    /* What is still under way ends; errors so far are told as `code`. */
+    /* Waits for writes in flight; errors up to here are covered by `code`. */
     (void)sync_file_range(fd, (off_t)(part->file_offset + lo - part->offset), (off_t)(hi - lo),
                           SYNC_FILE_RANGE_WAIT_BEFORE);
     for (uint64_t at = lo, next; at < hi; at = next) {
@@ -169,11 +171,10 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
         if (sync_file_range(fd, (off_t)(part->file_offset + at - part->offset), (off_t)(next - at),
                             all) < 0)
             storwin__failure_add(&here, -errno, at, next);
-        else if (any_unwritten(win, part, at, next)) /* only mend() makes sure of these */
+        else if (any_unwritten(win, part, at, next)) /* only mend() can repair these */
             storwin__failure_add(&here, code, at, next);
     }
-    if (here.code ==
-        0) /* this time nothing failed, but what was lost before may have left memory */
+    if (here.code == 0) /* nothing failed this time, but lost pages may have left memory */
         storwin__failure_add(&here, code, lo, hi);
     else
         touch(win, here.lo, here.hi); /* for the next sync */
@@ -181,7 +182,7 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
     storwin__failure_add(&win->unmended, code, here.lo, here.hi);
 }
 
-/* The part of what failed before, or its rest, that [lo, hi) has: it is written by now. */
+/* Repairs what [lo, hi) has of the range that failed before; its pages have been written again. */
 static void mend_failed(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
                         uint64_t hi, struct storwin__failure *fail)
 {
@@ -205,8 +206,8 @@ static void sync_part(struct storwin_window *win, const struct storwin__part *pa
         mend_failed(win, part, lo, hi, fail);
 }
 
-/* Syncs window offsets [lo, hi), which begins on a page of the storage span and ends on one or at
- * the span's end. */
+/* Syncs window offsets [lo, hi): lo is on a page boundary of the storage span, and so is hi, unless
+ * it is the span's end. */
 int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
                         struct storwin__failure *fail)
 {

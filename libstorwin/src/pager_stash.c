@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the user-level pager moves blocks to, out of the program's reach, while it writes them. */
+/* The stash: where the user pager moves blocks, out of the program's reach, while it writes them.
+ * */
 #include "pager.h"
 
 #include <sys/mman.h>
 
-/* most that a sync moves at a time, and at least one block */
+/* cap of what a sync moves at a time, and at least one block */
 #define STASH_BYTES 262144u
 
-/* What was moved to the stash comes back; if need be as a copy. */
+/* Moves content of the stash back, or copies it if it cannot be moved. */
 void storwin__stash_return(const struct storwin__pager *p, uint64_t to, uint8_t *stash,
                            uint64_t bytes)
 {
@@ -19,7 +20,7 @@ void storwin__stash_return(const struct storwin__pager *p, uint64_t to, uint8_t 
     (void)madvise(stash + done, (size_t)(bytes - done), MADV_DONTNEED);
 }
 
-/* Addresses that blocks can be moved to. */
+/* Reserves addresses for the stash. */
 void storwin__stash_open(struct storwin__pager *p, unsigned evictors)
 {
     uint8_t *stash;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sync of the user-level pager: blocks are taken, written by write.c, and released. */
+/* Sync of the user pager: takes blocks, has write.c write them, and releases them. */
 #include "pager.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-/* Pages that one slice of a sync covers: whole blocks, at most a quarter of the bound. */
+/* Pages that one slice of a sync covers: whole blocks, at most a quarter of the budget. */
 uint64_t storwin__pager_slice(const struct storwin_window *win)
 {
     const struct storwin__pager *p = win->pager;
@@ -14,7 +14,7 @@ uint64_t storwin__pager_slice(const struct storwin_window *win)
     return (blocks ? blocks : 1) * p->block_pages;
 }
 
-/* Stores into this page cannot be seen: it is written now and by the next sync. */
+/* Stores into this page cannot be seen: this sync and the next one write it. */
 static void stays_dirty(struct storwin__pager *p, uint64_t page)
 {
     storwin__bits_set(p->win, page, page + 1);
@@ -23,10 +23,10 @@ static void stays_dirty(struct storwin__pager *p, uint64_t page)
 }
 
 /*
- * Pages that a sync is about to write: stores count anew from here on. Protection alone would not
- * do where pages are pinned: what pins them does not fault. So they are moved to the stash, which
- * the kernel refuses for these, and come back as protected copies; a page that stays stays dirty,
- * and is written now and again by the next sync.
+ * Protects pages before a sync writes them: later stores count for the next sync. Protection alone
+ * is not enough for pinned pages: what pinned them stores without a fault. So pages are moved to
+ * the stash, which the kernel refuses for pinned ones, and come back as protected copies. A page
+ * that cannot be moved remains dirty: this sync and the next one write it.
  */
 static void copy_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
 {
@@ -60,7 +60,7 @@ static void protect_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
             stays_dirty(p, i);
 }
 
-/* Bits of what is to be written, from those of what was touched. */
+/* Sets the bits of touched pages: these will be written. */
 static void set_bits(struct storwin__pager *p, uint64_t page, uint64_t end)
 {
     for (; page < end; page++)
@@ -69,7 +69,7 @@ static void set_bits(struct storwin__pager *p, uint64_t page, uint64_t end)
 }
 
 /*
- * Sets the bits of the touched pages in the blocks of [first, end), and of no others. With `pin`
+ * Sets the bits of the touched pages in the blocks of [first, end), and no others. With `pin`,
  * these blocks count as clean from now on and stay present until storwin__pager_release().
  */
 void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin)
@@ -77,7 +77,7 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
     struct storwin__pager *p = win->pager;
     const uint64_t stop = storwin__round_up(end, p->block_pages) / p->block_pages;
     const uint64_t most = p->stash ? p->sync_stash / p->block_bytes : UINT64_MAX;
-    uint64_t run = 0; /* blocks before b that wait for their protection */
+    uint64_t run = 0; /* blocks before b that still need protection */
 
     pthread_mutex_lock(&p->lock);
     for (uint64_t b = first / p->block_pages; b < stop; b++) {
@@ -85,7 +85,7 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
         int dirty = (p->state[b] & (DIRTY | BUSY)) == DIRTY;
 
         if (run > 0 && (!dirty || run == most)) {
-            /* before the lock is let go, since stores into these no longer count */
+            /* before the lock is released: stores into these no longer count */
             protect_taken(p, b - run, run);
             run = 0;
             if (p->stash) { /* faults have waited */
@@ -110,7 +110,7 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The pages whose bits are still set were not written: their blocks are dirty again. */
+/* Pages whose bits are still set were not written: marks their blocks dirty again. */
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     struct storwin__pager *p = win->pager;
@@ -134,8 +134,8 @@ void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The span of pages that evictions wrote since the last call, and that are still to be flushed; 0:
- * there are none. */
+/* Returns the span of pages that evictions have written since the last call and nothing has
+ * flushed; 0: none. */
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end)
 {
     struct storwin__pager *p = win->pager;
@@ -148,7 +148,7 @@ int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t
     return *end > 0;
 }
 
-/* What evictions could not write since the last sync. */
+/* Adds what evictions could not write since the last sync. */
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail)
 {
     struct storwin__pager *p = win->pager;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The user-level pager is opened and closed: sizes, tables, threads. What it is: pager.h. */
+/* Opens and closes the user pager: sizes, tables, threads. pager.h describes how it works. */
 #include "pager.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ static int start_workers(struct storwin__pager *p, int resident)
     return 0;
 }
 
-/* Every page must be there before protection means anything. */
+/* Populates the span: protection applies only to pages that are present. */
 static int protect_all(struct storwin__pager *p)
 {
     const struct storwin_window *win = p->win;
@@ -97,7 +97,7 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
                              "vm.unprivileged_userfaultfd and /dev/userfaultfd",
                              storwin_strerror(-errno));
     choose_sizes(p, resident);
-    /* A bound may be far beyond the window. */
+    /* The budget may be far larger than the window. */
     p->ring_cap = resident ? 1 : storwin__min(p->max, p->n_blocks) * 2;
     p->stop_fd = eventfd(0, EFD_CLOEXEC);
     if (p->stop_fd < 0)
@@ -129,7 +129,7 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
     return 0;
 }
 
-/* Pages the storage span, or with `resident` only tracks the stores into it. */
+/* Pages the storage span; with `resident` it only tracks the stores into it. */
 int storwin__pager_open(struct storwin_window *win, int resident, struct storwin_error *err)
 {
     struct storwin__pager *p = storwin__calloc(win->opts.allocator, 1, sizeof(*p));
@@ -167,8 +167,8 @@ void storwin__pager_close(struct storwin_window *win)
     pthread_cond_broadcast(&p->idle);
     pthread_mutex_unlock(&p->lock);
     if (p->stop_fd >= 0 && write(p->stop_fd, &one, sizeof(one)) < 0)
-        return; /* cannot be: an eventfd takes its first write; leaking beats waiting for threads
-                   that do not end */
+        return; /* impossible: an eventfd takes its first write. Leaking is better than waiting for
+                   threads that do not end */
     while (p->n_workers > 0)
         pthread_join(p->workers[--p->n_workers], NULL);
     if (p->stash)

@@ -3,7 +3,7 @@
 
 #include <signal.h>
 
-/* A thread of the library's own: it takes no signals. */
+/* Starts a thread with all signals blocked. */
 int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx)
 {
     sigset_t all, old;
@@ -37,7 +37,7 @@ void storwin__parallel(unsigned n, void (*work)(void *ctx), void *ctx)
 
     while (started + 1 < n && started < 64 && storwin__thread(&threads[started], run, &job) == 0)
         started++;
-    work(ctx); /* fewer threads, or none, do it too */
+    work(ctx); /* does it all if no thread could be started */
     while (started > 0)
         pthread_join(threads[--started], NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a window became. */
+/* Properties and statistics of a window. */
 #include "commit.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static uint64_t load(const atomic_uint_least64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* Fills a struct whose first member is its size: what this release knows of it. */
+/* Fills a struct whose first member is its size, with what this release knows and no more. */
 int storwin__give(void *to, const void *full, size_t bytes)
 {
     size_t size = 0;
@@ -110,7 +110,7 @@ int storwin_part_query(const struct storwin_window *win, uint32_t i, struct stor
     return storwin__give(part, &full, sizeof(full));
 }
 
-/* Options that say nothing about a window in memory. */
+/* Options that do not apply to a window in memory. */
 static int in_effect(const struct storwin_window *win, const char *key)
 {
     if (strcmp(key, "alloc_type") == 0)
@@ -144,7 +144,7 @@ int storwin_hint_query(const struct storwin_window *win, const char *key, char *
     if (became.factor_ppb == STORWIN_FACTOR_AUTO) {
         uint64_t pages = win->map_bytes / win->page_bytes, storage = storwin__pages(win);
 
-        /* In billionths, so that the window is that part of its pages; both are below 2^34. */
+        /* In billionths of the window's pages; both numbers are below 2^34. */
         became.factor_ppb =
             pages ? (uint32_t)((storage * STORWIN_FACTOR_ONE + pages / 2) / pages) : 0;
     }

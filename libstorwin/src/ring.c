@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many writes under way at once from one thread: io_uring by its system calls, no more of it than
- * that needs. One thread owns a ring.
+ * Many writes in flight from one thread: the part of io_uring that this needs, by system calls. One
+ * thread owns a ring.
  */
 #include "internal.h"
 #include "ring.h"
@@ -21,7 +21,7 @@ static void *map(int fd, size_t bytes, uint64_t what)
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* 0, or -errno where io_uring is not there or not allowed. */
+/* 0, or -errno if io_uring is missing or not allowed. */
 int storwin__ring_open(struct storwin__ring *r)
 {
     struct io_uring_params p;
@@ -74,7 +74,7 @@ void storwin__ring_close(struct storwin__ring *r)
     r->fd = -1;
 }
 
-/* Queues a write; the caller sees to it that fewer than STORWIN__RING_DEPTH are under way. */
+/* Queues a write; the caller keeps fewer than STORWIN__RING_DEPTH in flight. */
 void storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes,
                          uint64_t offset, uint64_t tag)
 {
@@ -94,7 +94,7 @@ void storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint
     r->under_way++;
 }
 
-/* The next write that has ended, if any: its tag, and bytes or -errno. */
+/* The next completed write, if any: its tag, and bytes or -errno. */
 static int next_end(struct storwin__ring *r, uint64_t *tag, int *result)
 {
     const uint32_t head = atomic_load_explicit(r->cq_head, memory_order_relaxed);
@@ -111,9 +111,9 @@ static int next_end(struct storwin__ring *r, uint64_t *tag, int *result)
 }
 
 /*
- * Sends what is queued and waits for a write to end; when it has to sleep, until half of them have,
- * so that it wakes seldom. When the kernel takes no more, what it has not taken comes back one by
- * one with -EAGAIN, to be done otherwise; what it has taken is waited for.
+ * Submits what is queued and waits for a write to complete. If it must sleep, it sleeps until half
+ * of them have, to wake seldom. When the kernel refuses more, the refused writes complete with
+ * -EAGAIN, for the caller to do otherwise; accepted ones are waited for.
  */
 void storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result)
 {

@@ -10,7 +10,7 @@
 
 struct storwin__ring {
     int fd, broken;
-    uint32_t under_way; /* queued or sent, and not come back */
+    uint32_t under_way; /* queued or submitted, and not completed */
     void *rings, *sqes, *cqes;
     size_t rings_bytes, sqes_bytes;
     _Atomic uint32_t *sq_head, *sq_tail, *cq_head, *cq_tail;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Windows whose segments several processes share: where each segment lies, and what each process
- * makes or finds. */
+ * creates or attaches. */
 #include "internal.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static int check(const struct storwin_opts *opts, const struct storwin_shared *s
     return 0;
 }
 
-/* Fills segments and the window's length. */
+/* Sets the segments and the window's length. */
 static int lay_out(const struct storwin_shared *s, uint64_t page, int own_files,
                    struct storwin__segment *segments, uint64_t *bytes, struct storwin_error *err)
 {
@@ -80,7 +80,7 @@ static int create(const struct storwin_opts *opts, const struct storwin_shared *
     int rc;
 
     plan.sync_names =
-        s->rank == 0; /* other ranks store and sync, but do not know that the files are new */
+        s->rank == 0; /* other ranks store and sync, but cannot know which files are new */
     if (own_files) {
         starts = storwin__calloc(opts->allocator, s->n_ranks, 2 * sizeof(*starts));
         if (!starts)

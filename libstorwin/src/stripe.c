@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Striping of new files on Lustre, by the interface of its kernel module: the file is opened
- * without a layout and given one by ioctl. Structures and numbers as in lustre_user.h.
+ * Striping of new files on Lustre by the interface of its kernel module: the file is opened without
+ * a layout, then an ioctl sets one. Structures and numbers as in lustre_user.h.
  */
 #include "internal.h"
 
@@ -25,8 +25,8 @@ struct lov_user_md {
 };
 _Static_assert(sizeof(struct lov_user_md) == 32, "the layout that Lustre reads");
 
-/* Creates the striped file and returns its descriptor; or says in *outcome that there is no
- * striping and returns 0; -EEXIST. */
+/* Creates the striped file and returns its descriptor. Without striping: sets *outcome and returns
+ * 0. -EEXIST if the name is taken. */
 int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts,
                     uint32_t *outcome)
 {

@@ -13,8 +13,7 @@ static inline uint64_t mix(uint64_t lane, const uint8_t *at, uint64_t k)
     return lane ^ lane >> 29;
 }
 
-/* Position and content both count; four independent products keep the processor's multipliers
- * busy. */
+/* Covers position and content. Four independent products keep the processor's multipliers busy. */
 uint64_t storwin__sum(const void *data, size_t bytes, uint64_t seed)
 {
     static const uint64_t k[4] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u,
@@ -23,7 +22,7 @@ uint64_t storwin__sum(const void *data, size_t bytes, uint64_t seed)
     const uint8_t *at = data;
     uint64_t sum, a, b, c, d;
 
-    a = lane[0], b = lane[1], c = lane[2], d = lane[3]; /* in registers, which an array is not */
+    a = lane[0], b = lane[1], c = lane[2], d = lane[3]; /* in registers: an array would not be */
     for (; bytes >= 32; bytes -= 32, at += 32) {
         a = mix(a, at, k[0]);
         b = mix(b, at + 8, k[1]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sync: of a range or of all, now or by a thread. */
+/* Sync: of a range or of the whole window, by the caller or by a thread. */
 #include "commit.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Brings the bits of the pages [first, end) of private memory up to date. */
+/* Updates the bits of pages [first, end) of private memory. */
 void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     if (win->track == STORWIN_TRACK_FAULTS)
@@ -19,8 +19,8 @@ void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t en
 }
 
 /*
- * Makes durable what evictions have written. They may be the only ones that wrote. Whoever flushes
- * first is told of an error: one of this sync concerns them as well.
+ * Flushes what evictions have written, even if this sync writes nothing itself. The kernel reports
+ * an error to the first flush only: hence a failure of this sync covers the evicted pages too.
  */
 static int flush_evicted(struct storwin_window *win, struct storwin__failure *fail)
 {
@@ -53,7 +53,7 @@ static int sync_faults(struct storwin_window *win, uint64_t first, uint64_t end,
         storwin__pager_release(win, first, next);
         wrote = how > wrote ? how : wrote;
     }
-    late = flush_evicted(win, fail); /* meanwhile */
+    late = flush_evicted(win, fail); /* evictions during this sync */
     return late > wrote ? late : wrote;
 }
 
@@ -80,7 +80,7 @@ static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi,
     return storwin__write_pages(win, first, end, 1, fail);
 }
 
-/* Makes the names of new files durable that are meant to last. */
+/* Makes the names of new files durable, unless STORWIN_UNLINK is set. */
 int storwin__sync_names(struct storwin_window *win, struct storwin_error *err)
 {
     for (uint32_t i = 0; i < win->n_files && !(win->opts.flags & STORWIN_UNLINK); i++) {
@@ -95,8 +95,8 @@ int storwin__sync_names(struct storwin_window *win, struct storwin_error *err)
 }
 
 /*
- * A file that somebody has shortened: what was stored behind its end has gone, and no later write
- * says so. A resident window has all of it, and writes it again.
+ * Finds what a shortened file has lost: the bytes behind its end are gone, and no later write
+ * reports it. A resident window has all of them, and writes them again.
  */
 void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
                        struct storwin__failure *cut)
@@ -120,7 +120,7 @@ void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
             storwin__failure_add(cut, STORWIN_ESHORT, from, to);
         for (from -= from % win->page_bytes; win->opts.pager == STORWIN_PAGER_RESIDENT && from < to;
              from += win->page_bytes)
-            storwin__store_same(win->map + from); /* changed, however that is tracked */
+            storwin__store_same(win->map + from); /* a change, for any kind of tracking */
     }
 }
 
@@ -158,13 +158,13 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
     return fail.code;
 }
 
-/* Whether the range lies within the window; STORWIN_TO_END becomes a length. */
+/* Whether the range lies within the window; replaces STORWIN_TO_END by the length. */
 static int check_range(const struct storwin_window *win, uint64_t offset, uint64_t *bytes,
                        struct storwin_error *err)
 {
     if (!win) {
         (void)storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-        return -EINVAL; /* so that who inlines this knows that it goes no further */
+        return -EINVAL; /* explicit, so that the compiler knows it after inlining */
     }
     if (storwin__owned(win, err) < 0)
         return STORWIN_ESTATE;

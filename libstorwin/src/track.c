@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which pages of private memory have changed: asynchronous write protection (userfaultfd) read and
- * reset in one step by PAGEMAP_SCAN, so that no store between the two is lost. Soft-dirty bits are
- * not used: resetting them is not one step with reading them, and concerns the whole process.
+ * Tracks which pages of private memory have changed: asynchronous write protection (userfaultfd),
+ * read and reset in one step by PAGEMAP_SCAN, so that no store in between is lost. Soft-dirty bits
+ * are unsuitable: reading and resetting them are two steps, and the reset affects the whole
+ * process.
  */
 #include "uffd.h"
 
@@ -11,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Of Linux 6.7, which the headers of the build may not know. */
+/* From Linux 6.7, newer than the headers of the build may be. */
 #define WP_ASYNC      (UINT64_C(1) << 15)
 #define WRITTEN       (UINT64_C(1) << 1)
 #define WP_MATCHING   (UINT64_C(1) << 0)
@@ -28,8 +29,8 @@ _Static_assert(sizeof(struct scan) == 96 && sizeof(struct region) == 24, "the ke
 #define SCAN _IOWR('f', 16, struct scan)
 
 /*
- * From where to where addresses are tracked: whole pages. In the first and the last page of adopted
- * memory something else may lie, whose stores are none of the window's: storwin__edges().
+ * Bounds of the tracked addresses: whole pages. The first and the last page of adopted memory may
+ * hold other data, whose stores must not count: storwin__edges().
  */
 static uint64_t track_start(const struct storwin_window *win)
 {
@@ -44,8 +45,8 @@ static uint64_t track_end(const struct storwin_window *win)
     return win->adopted ? end / page * page : storwin__round_up(end, page);
 }
 
-/* Pages of the window that lie partly in pages of memory that are not tracked: [0, *first) and
- * [*last, the end). */
+/* Pages of the window that lie partly in untracked pages of memory: [0, *first) and [*last, the
+ * end). */
 void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t *last)
 {
     const uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset);
@@ -56,8 +57,8 @@ void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t 
                                                     : storwin__pages(win);
 }
 
-/* Tracks the storage span from now on; says how, in win->track. Everything counts as unchanged at
- * first. */
+/* Tracks the storage span from now on, and sets win->track. At first everything counts as
+ * unchanged. */
 int storwin__track_open(struct storwin_window *win)
 {
     const uint64_t start = track_start(win), len = track_end(win) - start;
@@ -68,12 +69,12 @@ int storwin__track_open(struct storwin_window *win)
                          .flags = CHECK_WPASYNC | WP_MATCHING,
                          .category_mask = WRITTEN,
                          .return_mask = WRITTEN};
-    uint32_t user_faults_only; /* no matter: the kernel itself serves the faults */
+    uint32_t user_faults_only; /* irrelevant: the kernel itself serves the faults */
     struct region one = {0};
     int fd, pagemap;
 
     win->track = STORWIN_TRACK_ALL;
-    if (start >= start + len) /* adopted, and not a page long */
+    if (start >= start + len) /* adopted memory of less than a page */
         return -1;
     if (atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_SCAN)
         return -1;
@@ -120,12 +121,12 @@ static void mark(struct storwin_window *win, uint64_t start, uint64_t end)
         storwin__min(storwin__round_up(end - base, page) / page, storwin__pages(win)));
 }
 
-/* Sets the bits of the pages that changed since the last call. What cannot be asked about has
+/* Sets the bits of the pages that changed since the last call. What cannot be scanned counts as
  * changed. */
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset), page = win->page_bytes;
-    struct region found[256] = {{0}}; /* checkers of memory do not know that the kernel fills it */
+    struct region found[256] = {{0}}; /* memory checkers do not know that the kernel fills it */
     struct scan s = {.size = sizeof(s),
                      .flags = CHECK_WPASYNC | WP_MATCHING,
                      .vec_len = 256,

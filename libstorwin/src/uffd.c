@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* userfaultfd, by its calls. */
+/* userfaultfd, by its system calls. */
 #include "uffd.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #define FEATURE_POISON (UINT64_C(1) << 14)
 #define FEATURE_MOVE   (UINT64_C(1) << 16)
 
-/* Of Linux 6.6. */
+/* From Linux 6.6. */
 struct poison {
     struct uffdio_range range;
     uint64_t mode;
@@ -21,7 +21,7 @@ struct poison {
 };
 #define UFFDIO_POISON_ _IOWR(UFFDIO, 0x08, struct poison)
 
-/* Of Linux 6.8. */
+/* From Linux 6.8. */
 struct move {
     uint64_t to, from, bytes, mode;
     int64_t moved;
@@ -29,8 +29,8 @@ struct move {
 #define MOVE_DONTWAKE UINT64_C(1)
 #define UFFDIO_MOVE_  _IOWR(UFFDIO, 0x05, struct move)
 
-/* A new userfaultfd, by the system call or by /dev/userfaultfd, whichever is allowed. -1: errno
- * says why. */
+/* A new userfaultfd, by the system call or by /dev/userfaultfd, whichever is allowed. -1: see
+ * errno. */
 int storwin__uffd_create(uint32_t *user_faults_only)
 {
     int fd, device;
@@ -58,7 +58,7 @@ int storwin__uffd_create(uint32_t *user_faults_only)
     return (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 }
 
-/* A descriptor with the features that are there: these can be asked for once for each. */
+/* A descriptor with the features that the kernel has: one descriptor can ask for them only once. */
 int storwin__uffd_open(uint32_t *user_faults_only, uint32_t *can_poison, uint32_t *can_move)
 {
     struct uffdio_api api = {.api = UFFD_API};
@@ -85,7 +85,7 @@ fail:
     return -1;
 }
 
-/* Stores into the range fault from now on; with `missing` also whatever is not there. */
+/* From now on, stores into the range fault; with `missing`, accesses to absent pages too. */
 int storwin__uffd_register(int fd, uint64_t at, uint64_t bytes, int missing)
 {
     struct uffdio_register reg = {.range = {at, bytes},
@@ -102,7 +102,7 @@ void storwin__uffd_wake(int fd, uint64_t at, uint64_t bytes)
     (void)ioctl(fd, UFFDIO_WAKE, &range);
 }
 
-/* Protects pages, or takes the protection away and wakes those who wait to store. */
+/* Protects pages, or removes the protection and wakes the threads that wait to store. */
 int storwin__uffd_protect(int fd, uint64_t at, uint64_t bytes, int on)
 {
     struct uffdio_writeprotect wp = {.range = {at, bytes},
@@ -116,8 +116,8 @@ int storwin__uffd_protect(int fd, uint64_t at, uint64_t bytes, int on)
     return 0;
 }
 
-/* Copies pages in, protected or not, and wakes nobody. When there is no memory it waits for some,
- * as a fault in the kernel does. */
+/* Copies pages in, protected or not, and wakes no thread. Without memory it waits for some, as a
+ * fault in the kernel does. */
 void storwin__uffd_copy(int fd, const uint8_t *from, uint64_t to, uint64_t bytes, int protect,
                         uint64_t page_bytes)
 {
@@ -139,7 +139,7 @@ void storwin__uffd_copy(int fd, const uint8_t *from, uint64_t to, uint64_t bytes
     }
 }
 
-/* Moves pages, as far as none is pinned. Returns how many bytes have moved. */
+/* Moves pages up to the first pinned one. Returns the number of bytes moved. */
 uint64_t storwin__uffd_move(int fd, uint64_t to, uint64_t from, uint64_t bytes)
 {
     uint64_t done = 0;
@@ -159,7 +159,7 @@ uint64_t storwin__uffd_move(int fd, uint64_t to, uint64_t from, uint64_t bytes)
     return done;
 }
 
-/* Whoever touches these pages gets a SIGBUS. */
+/* An access to these pages raises SIGBUS from now on. */
 int storwin__uffd_poison(int fd, uint64_t at, uint64_t bytes)
 {
     struct poison what = {.range = {at, bytes}, .mode = 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* userfaultfd, by its calls, where headers of the build may be older than the kernel. */
+/* userfaultfd, by its system calls: the build's headers may be older than the kernel. */
 #ifndef STORWIN_UFFD_H
 #define STORWIN_UFFD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows come and go. Addresses are reserved for the whole window first; then each part is mapped
+/* Creates and frees windows. Reserves addresses for the whole window first; then maps each part
  * into its place. */
 #include "commit.h"
 
@@ -16,8 +16,8 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* factor × pages to the nearest page, a half up; exact, since the remainder's product stays below
- * 2^60. */
+/* factor × pages to the nearest page, a half up; exact, since the product with the remainder stays
+ * below 2^60. */
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb)
 {
     const uint64_t one = STORWIN_FACTOR_ONE;
@@ -30,7 +30,7 @@ static int has_storage(const struct storwin_window *win)
     return win->stor_bytes > 0;
 }
 
-/* Where the storage span begins and how long it is. */
+/* Begin and length of the storage span. */
 static void divide(struct storwin_window *win)
 {
     const struct storwin_opts *opts = &win->opts;
@@ -72,7 +72,7 @@ static void add_part(struct storwin_window *win, uint64_t lo, uint64_t hi, uint3
     win->n_parts++;
 }
 
-/* The parts in the order of their addresses. */
+/* The parts in address order. */
 static int plan_parts(struct storwin_window *win, const struct storwin__plan *plan)
 {
     const uint64_t lo = win->stor_offset, hi = lo + win->stor_bytes;
@@ -128,8 +128,8 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
     return 0;
 }
 
-/* Memory that others can map. It takes no more room than private memory does: pages come when they
- * are touched. */
+/* Memory that others can map. It uses no more memory than private memory does: pages are allocated
+ * on first touch. */
 static int open_memfd(struct storwin_window *win, uint64_t bytes, struct storwin_error *err)
 {
     uint64_t most;
@@ -148,7 +148,7 @@ static int open_memfd(struct storwin_window *win, uint64_t bytes, struct storwin
     return 0;
 }
 
-/* The object of the memory part, with its space. */
+/* The object of the memory part, with its space reserved. */
 static int open_shm(struct storwin_window *win, const struct storwin__plan *plan,
                     struct storwin_error *err)
 {
@@ -198,7 +198,7 @@ static int open_shm(struct storwin_window *win, const struct storwin__plan *plan
     return 0;
 }
 
-/* Addresses for the whole, on a boundary of huge pages if it has room for one. */
+/* Addresses for the whole window, aligned to a huge page if it is as long as one. */
 static int reserve_addresses(struct storwin_window *win, struct storwin_error *err)
 {
     const uint64_t slack = win->map_bytes >= HUGE_BYTES ? HUGE_BYTES : 0;
@@ -259,7 +259,7 @@ static int map_part(struct storwin_window *win, const struct storwin__part *part
     return 0;
 }
 
-/* By the page tables, if that is what is wanted and can be had. */
+/* Tracks by page tables if the options allow it and the kernel can. */
 static void start_tracking(struct storwin_window *win)
 {
     win->track = STORWIN_TRACK_ALL;
@@ -292,9 +292,9 @@ static int start_resident(struct storwin_window *win, struct storwin_error *err)
     if (rc < 0)
         return rc;
     /*
-     * To track pages that are not there yet gives them page tables of their own, and none of them
-     * becomes part of a huge page any more: requests of many small pages take twice as long. Old
-     * kernels do not know how; it costs time then.
+     * Tracking a page that is not present gives it a page table of its own, and it never becomes
+     * part of a huge page: requests of many small pages take twice as long. Hence all pages are
+     * populated first. Old kernels cannot, which costs time only.
      */
     if (win->huge)
         (void)madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes),
@@ -344,7 +344,7 @@ static int build(struct storwin_window *win, const struct storwin__plan *plan,
     return rc < 0 ? rc : start_pager(win, err);
 }
 
-/* Descriptors that only the making of the window needed. */
+/* Closes descriptors that only the allocation needed. */
 static void settle(struct storwin_window *win)
 {
     for (uint32_t i = 0; i < win->n_files; i++) {

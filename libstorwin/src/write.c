@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between private memory and the file. Runs of changed pages become direct requests, of which many
- * are under way at once: by io_uring from one thread; where that is not to be had, by several
- * threads, to which the span is dealt out in regions, and then short ones go through the page
- * cache, where the kernel sorts and queues them better than waiting threads would. Where changed
- * pages lie close together a few large requests are quicker than many small ones, though they write
- * what had not changed: a request costs about as much as GAP pages.
+ * Transfers between private memory and the file. Runs of changed pages become direct requests, many
+ * of them in flight: by io_uring from one thread. Without io_uring, several threads each take
+ * regions of the span; short requests then go through the page cache, where the kernel sorts and
+ * queues them better than blocked threads would. Where changed pages are dense, a few large
+ * requests are faster than many small ones, although they write unchanged pages too: a request
+ * costs about as much as GAP pages.
  */
 #include "internal.h"
 #include "ring.h"
@@ -19,10 +19,10 @@
 #define BLOCK_BYTES (UINT64_C(4) << 20)
 /* longest region, and so the longest request of a thread */
 #define REGION_BYTES (UINT64_C(16) << 20)
-#define LONG_BYTES   65536u /* requests of threads are direct from here on */
+#define LONG_BYTES   65536u /* threads: requests are direct from this length on */
 /* unchanged pages worth writing to save a request ... */
 #define GAP       15u
-#define DENSE     12u   /* ... where at least one page in so many changed */
+#define DENSE     12u   /* ... where at least one page in this many changed */
 #define ALIGNMENT 4096u /* of direct I/O; pages are no smaller */
 
 struct job {
@@ -34,15 +34,15 @@ struct job {
     uint16_t idle_tags[STORWIN__RING_DEPTH];
     unsigned n_idle;
     uint64_t first, end, per_region;
-    int merge, through;  /* through: never leave data in the page cache if that can be helped */
-    const uint8_t *data; /* where the bytes of data_page and the pages after it are: in the window,
-                            or in a stash */
+    int merge, through;  /* through: leave no data in the page cache if possible */
+    const uint8_t *data; /* content of data_page and the pages after it: in the window, or in a
+                            stash */
     uint64_t data_page;
     atomic_uint_least64_t next;
     atomic_uint direct;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects what follows */
     struct storwin__failure *fail;
-    uint64_t lo, hi; /* pages that all requests so far span */
+    uint64_t lo, hi; /* pages that all requests together span */
     int read_rc;
     uint64_t read_at;
 };
@@ -53,7 +53,7 @@ unsigned storwin__threads(const struct storwin_window *win)
 }
 
 /*
- * The program may store into what is being written, and its earlier stores are ordered before by
+ * The program may store into pages that are being written. Its earlier stores happen-before through
  * faults, which a race detector does not see.
  */
 #if defined(__SANITIZE_THREAD__)
@@ -74,7 +74,7 @@ static ssize_t write_once(int fd, const uint8_t *from, uint64_t bytes, uint64_t 
     return n;
 }
 
-/* Adds to *done what was written, also on failure. */
+/* Adds what was written to *done, also on failure. */
 static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset, uint64_t *done)
 {
     while (bytes > 0) {
@@ -128,7 +128,7 @@ static void request(struct job *job, uint64_t page, uint64_t end)
             count(win, done);
             atomic_store_explicit(&job->direct, 1, memory_order_relaxed);
         }
-        if (rc == -EINVAL) /* this file system wants another alignment, or none of it */
+        if (rc == -EINVAL) /* this file system has another alignment, or no direct I/O */
             rc = 0;
     }
     if (rc == 0 && done < bytes) {
@@ -146,8 +146,8 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     }
 }
 
-/* One request of the ring has ended. What it did not write whole is tried in the ordinary way,
- * which tells why. */
+/* A request of the ring has completed. What it did not write is written in the ordinary way, which
+ * returns the cause. */
 static void collect(struct job *job)
 {
     struct storwin_window *win = job->win;
@@ -174,8 +174,8 @@ static void collect(struct job *job)
     }
 }
 
-/* Pages [page, end), at most a block, are on their way; the odd bytes at the end of the span are
- * written at once. */
+/* Starts writing pages [page, end), at most a block; the odd bytes at the end of the span are
+ * written immediately. */
 static void ring_request(struct job *job, uint64_t page, uint64_t end)
 {
     struct storwin_window *win = job->win;
@@ -200,7 +200,7 @@ static void ring_request(struct job *job, uint64_t page, uint64_t end)
                         (uint32_t)((end - page) * win->page_bytes), win->file_base + at, tag);
 }
 
-/* Pages [page, end) in requests that suit. */
+/* Writes pages [page, end) in requests of suitable length. */
 static void write_run(struct job *job, uint64_t page, uint64_t end)
 {
     const uint64_t most = BLOCK_BYTES / job->win->page_bytes;
@@ -215,7 +215,7 @@ static void write_run(struct job *job, uint64_t page, uint64_t end)
     }
 }
 
-/* Unchanged pages that are worth writing before `page`; one block is looked at once. */
+/* Number of unchanged pages before `page` that are worth writing; examines one block. */
 static uint64_t gap_before(const struct job *job, uint64_t page, uint64_t end, uint64_t *block,
                            uint64_t *gap)
 {
@@ -270,7 +270,7 @@ static void write_regions(void *ctx)
         write_region(job, first, end);
 }
 
-/* For `pages` of data between first and end; returns how many threads are worth their start. */
+/* For `pages` changed pages between first and end. Returns how many threads are worth starting. */
 static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t first, uint64_t end,
                          uint64_t pages)
 {
@@ -283,7 +283,7 @@ static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t f
     job->data = win->map + win->stor_offset;
     job->first = first;
     job->end = end;
-    first = first / block * block; /* threads never meet in one word of the bits */
+    first = first / block * block; /* no two threads share a word of the bits */
     blocks = storwin__min(most, (end - first) / threads / block + 1);
     job->per_region = blocks * block;
     atomic_store(&job->next, first);
@@ -294,7 +294,7 @@ static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t f
 
 /*
  * Writes the pages of [first, end) whose bits are set, and waits until they are durable. Pages that
- * failed have their bits again. Returns how they were written, STORWIN_WROTE_.
+ * failed get their bits back. Returns how they were written, STORWIN_WROTE_.
  */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
                          struct storwin__failure *fail)
@@ -336,8 +336,8 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
     return atomic_load(&job.direct) ? STORWIN_WROTE_DIRECT : STORWIN_WROTE_BUFFERED;
 }
 
-/* Writes n_pages, which lie at `from` and belong to `page` and the next ones, past the page cache,
- * for an eviction: made durable by the next sync. */
+/* Writes n_pages, which lie at `from` and belong at `page`, past the page cache, for an eviction.
+ * The next sync makes them durable. */
 int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint64_t page,
                            uint64_t n_pages, struct storwin__failure *fail)
 {
@@ -356,7 +356,7 @@ int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint
     return none.code;
 }
 
-/* Fills `to`; behind the end of the file, which somebody has cut, are zeros. */
+/* Reads into `to`; fills it with zeros behind the end of a shortened file. */
 int storwin__read_all(int fd, uint8_t *to, uint64_t bytes, uint64_t offset)
 {
     while (bytes > 0) {
@@ -385,7 +385,7 @@ static int read_region(const struct storwin_window *win, uint64_t first, uint64_
     uint8_t *to = win->map + win->stor_offset;
     int rc = 0;
 
-    while (rc == 0 && at < stop) { /* holes stay what new memory is */
+    while (rc == 0 && at < stop) { /* new memory is zero: skips holes */
         off_t data = -1, hole;
         uint64_t limit = stop, direct = 0;
 
@@ -430,7 +430,7 @@ static void read_regions(void *ctx)
     }
 }
 
-/* Fills the span from the file. */
+/* Reads the span from the file. */
 int storwin__read_span(struct storwin_window *win, struct storwin_error *err)
 {
     struct job job = {.merge = 0};

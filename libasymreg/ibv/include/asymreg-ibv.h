@@ -4,33 +4,31 @@
  * @brief A transport of libasymreg over verbs: InfiniBand, RoCE, soft-RoCE. Give it to
  *        asymreg_open().
  *
- * Put is an RDMA write, get an RDMA read, atomics are the adapter's; the target's processor takes
- * no part in them. Memory is registered with the adapter (ibv_reg_mr), which pins it; mem_dereg is
- * ibv_dereg_mr, after which the adapter refuses what peers still send (ASYMREG_ESTALE): nobody
- * reaches memory that its owner has unregistered.
+ * Put is an RDMA write, get an RDMA read, and atomics are the adapter's; the target's processor
+ * takes no part. Memory is registered with the adapter (ibv_reg_mr), which pins it. mem_dereg is
+ * ibv_dereg_mr: afterwards the adapter refuses what peers still send (ASYMREG_ESTALE), so no peer
+ * accesses memory that its owner has unregistered.
  *
- * **Connections.** A reliable connection needs both sides, and peers make no calls here. So each
- * transport has one thread, asleep but for connecting and reconnecting, that answers requests
- * arriving as datagrams (UD) on the same adapter; no other network is used. `connect` returns at
- * once; operations wait until the connection stands. A refused operation breaks a reliable
- * connection: it is made anew, and what was queued behind the refused one, which the adapter has
- * not begun, goes out again in order.
+ * **Connections.** A reliable connection needs both sides, but a target makes no calls. So each
+ * transport has one thread, which sleeps except to connect and reconnect. It answers requests that
+ * arrive as datagrams (UD) on the same adapter; no other network is used. `connect` returns at
+ * once; operations wait for the connection. A refused operation breaks a reliable connection. Then
+ * the transport reconnects, and sends again, in order, what was queued behind the refused
+ * operation: the adapter has not begun that.
  *
- * **Death.** A peer that answers nothing for opts.timeout_ms is dead (ASYMREG_EPEER); `peer_alive`
- * probes with an empty write when nothing else is under way. A stopped process is not dead: its
- * adapter answers. But it cannot take new connections.
+ * **Death.** A peer that does not answer for opts.timeout_ms is dead (ASYMREG_EPEER); `peer_alive`
+ * probes with an empty write when nothing else is in flight. A stopped process is not dead: its
+ * adapter answers. But it cannot accept new connections.
  *
- * **Limits.** Atomics are on 8 bytes; ASYMREG_AMO_SWAP is a loop of compare-and-swap. A single
- * operation is at most ASYMREG_IBV_MAX_OP_BYTES; the core cuts what is longer. Pinned memory counts
+ * **Limits.** Atomics have 8 bytes; ASYMREG_AMO_SWAP is a loop of compare-and-swap. A single
+ * operation has at most ASYMREG_IBV_MAX_OP_BYTES; the core splits longer ones. Pinned memory counts
  * towards RLIMIT_MEMLOCK: open the context with no more max_regions than needed, as its table is
  * registered whole. Linux 6.12 refuses to register shared mappings of files on some file systems
- * for writing: ASYMREG_EFAULT. Addresses of two processes can be exchanged between machines of
- * either byte order, data are not converted.
+ * for writing: ASYMREG_EFAULT. Two processes can exchange addresses between machines of either byte
+ * order; data are not converted.
  *
- * Caveat: the adapter says only that it refused. That the peer has another registration now and
- * that the memory is unmapped look the same.
- *
- * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3 (remote handles, refresh upon
+ * Caveat: the adapter reports only that it refused. A peer with a new registration and unmapped
+ * memory look the same.
  * failure); the rest is ours.
  */
 #ifndef ASYMREG_IBV_H

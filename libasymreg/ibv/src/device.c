@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The adapter: opening it, registering memory, handles and keys, and the table of operations. */
+/* The adapter: opens it, registers memory, makes handles and keys; the table of operations. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -128,7 +128,7 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
         return reg_failed(err, error);
     }
     m->local_write = access & IBV_ACCESS_LOCAL_WRITE;
-    /* The adapter's keys come round some day; handles do not. */
+    /* The adapter reuses its keys some day; handles are never reused. */
     asymreg_ibv__handle_pack(&(struct wire_handle){.prot = desc->prot,
                                                    .seq = ++t->next_seq,
                                                    .addr = desc->addr,
@@ -288,7 +288,7 @@ static const struct asymreg_transport_ops ops = {
     .progress = asymreg_ibv__progress,
 };
 
-/* The port asked for, or the first that is active. */
+/* The requested port, or the first active one. */
 static int choose_port(struct ibv_transport *t, uint32_t wanted, uint32_t n_ports)
 {
     for (uint32_t port = wanted ? wanted : 1;
@@ -306,7 +306,7 @@ static int choose_port(struct ibv_transport *t, uint32_t wanted, uint32_t n_port
     return -ENODEV;
 }
 
-/* The GID asked for; else, on Ethernet, that of RoCE v2 with an IPv4 address; else the first. */
+/* The requested GID; else, on Ethernet, that of RoCE v2 with an IPv4 address; else the first. */
 static int choose_gid(struct ibv_transport *t, const struct asymreg_ibv_opts *o, int n_gids)
 {
     static const unsigned char v4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -331,7 +331,7 @@ static int choose_gid(struct ibv_transport *t, const struct asymreg_ibv_opts *o,
     return ibv_query_gid(t->context, t->port, (int)found, &t->self.gid) == 0 ? 0 : -ENODEV;
 }
 
-/* Opens the adapter asked for, or the first with an active port. */
+/* Opens the requested adapter, or the first with an active port. */
 static int open_device(struct ibv_transport *t, const struct asymreg_ibv_opts *o)
 {
     struct ibv_device_attr attr;
@@ -387,14 +387,14 @@ static int open_queues(struct ibv_transport *t)
     return t->bounce_mr ? 0 : -errno;
 }
 
-/* Copies the options, if their size is allowed, and puts in the defaults. -EINVAL: it is not, or
- * something is set that this release does not know or allow. */
+/* Copies the options if their size is allowed, and fills in the defaults. -EINVAL: the size is not
+ * allowed, or something is set that this release does not know or allow. */
 static int opts_take(struct asymreg_ibv_opts *mine, const struct asymreg_ibv_opts *opts)
 {
     const unsigned char *bytes = (const unsigned char *)opts;
 
     if (opts) {
-        if (opts->size < sizeof(*mine) || opts->size > 4096) /* none is near that: it was not set */
+        if (opts->size < sizeof(*mine) || opts->size > 4096) /* larger: it was never set */
             return -EINVAL;
         *mine = *opts;
         for (size_t i = sizeof(*mine); i < opts->size; i++)
@@ -427,8 +427,8 @@ int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_trans
     t->wake_fd = -1;
     t->timeout_ms = o.timeout_ms;
     t->max_passive = o.max_peers;
-    /* An adapter tries seven times, each for 4096 ns * 2^rc_timeout; half the time given is left
-     * for what is slow besides. */
+    /* An adapter tries seven times, each for 4096 ns * 2^rc_timeout; half of the timeout is left
+     * for other delays. */
     for (t->rc_timeout = 8;
          (UINT64_C(4096) << (t->rc_timeout + 1)) * 7 <= (uint64_t)o.timeout_ms * 500000;
          t->rc_timeout++)

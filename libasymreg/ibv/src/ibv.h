@@ -6,9 +6,9 @@
  *   wireup.c   the thread that connects: datagrams, the targets' ends of connections
  *   op.c       put, get, amo, flush, progress
  *
- * Two threads: the caller's (the core lets one in at a time) and the wire-up thread. What they
- * share is below `lock`: the endpoints' list, their state and connection data, the passive
- * connections. Everything else is the caller's. */
+ * Two threads: the caller's (the core lets one in at a time) and the wire-up thread. They share
+ * what is below `lock`: the list of endpoints, their state and connection data, the passive
+ * connections. Everything else belongs to the caller's thread. */
 #ifndef ASYMREG_IBV_SRC_IBV_H
 #define ASYMREG_IBV_SRC_IBV_H
 
@@ -20,9 +20,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define N_REQS     256u /* operations under way, all endpoints together */
+#define N_REQS     256u /* operations in flight, all endpoints together */
 #define N_CHUNKS   24u  /* bounce buffers of ASYMREG_IBV_MAX_OP_BYTES */
-#define SLOT_BYTES 256u /* each operation's own bounce buffer, for what is small */
+#define SLOT_BYTES 256u /* each operation's own bounce buffer, for small data */
 #define SQ_DEPTH   128u
 #define UD_DEPTH   64u
 #define UD_BYTES   128u /* of a datagram, without the 40 that verbs puts before it */
@@ -31,12 +31,12 @@
 #define NO_REQ   UINT32_MAX
 #define NO_CHUNK UINT32_MAX
 
-/* How to reach a port. */
+/* The address of a port. */
 struct port_address {
     union ibv_gid gid;
     uint16_t lid;
     uint8_t mtu;       /* enum ibv_mtu */
-    uint8_t rd_atomic; /* reads and atomics that it takes at once */
+    uint8_t rd_atomic; /* reads and atomics that it accepts in flight */
 };
 
 struct asymreg_mem {
@@ -50,9 +50,9 @@ struct asymreg_rkey {
 };
 
 enum ep_state {
-    EP_CONNECTING, /* asked; the wire-up thread repeats it. Operations wait */
+    EP_CONNECTING, /* requested; the wire-up thread repeats the request. Operations wait */
     EP_READY,
-    EP_BROKEN, /* an operation was refused; what the adapter has given back waits for the next
+    EP_BROKEN, /* an operation was refused; what the adapter returned waits for the next
                   connection */
     EP_DEAD
 };
@@ -86,8 +86,8 @@ struct req {
     struct asymreg_ep *ep;
     struct asymreg_op *op;
     uint32_t next;
-    uint32_t generation; /* upper half of wr_id: completions of an operation that was given up mean
-                            nobody */
+    uint32_t generation; /* upper half of wr_id: completions of an operation that was abandoned are
+                            ignored */
     uint32_t chunk;
     uint32_t bytes;
     enum req_kind kind;
@@ -124,7 +124,7 @@ struct ibv_transport {
     struct req reqs[N_REQS];
     uint32_t free_req;
     uint32_t chunks[N_CHUNKS], n_chunks; /* free ones */
-    atomic_uint changed;                 /* an endpoint's state: the caller's thread has to look */
+    atomic_uint changed;                 /* an endpoint's state changed: for the caller's thread */
 
     pthread_mutex_t lock;
     struct asymreg_ep *eps;
@@ -154,7 +154,7 @@ static inline struct ibv_transport *ibv_of(struct asymreg_transport *t)
 
 uint64_t asymreg_ibv__now_ns(void);
 
-/* wire.c: what comes from another process is checked as far as its bytes can be. */
+/* wire.c: checks what comes from another process, as far as the bytes allow. */
 #define HANDLE_BYTES  40u
 #define ADDRESS_BYTES 48u
 #define MESSAGE_BYTES 68u
@@ -194,14 +194,14 @@ bool asymreg_ibv__message_unpack(const unsigned char *p, size_t bytes, struct me
 /* wireup.c */
 int asymreg_ibv__wireup_start(struct ibv_transport *t);
 void asymreg_ibv__wireup_stop(struct ibv_transport *t);
-/* A new queue pair for the endpoint, and the wire-up thread set to work. With the lock held. */
+/* Makes a new queue pair for the endpoint and wakes the wire-up thread. With the lock held. */
 int asymreg_ibv__ep_begin(struct ibv_transport *t, struct asymreg_ep *ep);
-/* Takes the endpoint from the list and tells the peer. With the lock held. */
+/* Removes the endpoint from the list and notifies the peer. With the lock held. */
 void asymreg_ibv__ep_end(struct ibv_transport *t, struct asymreg_ep *ep);
 
 /* op.c */
 void asymreg_ibv__ops_init(struct ibv_transport *t);
-/* The peer has gone: everything under way ends with `error`. */
+/* The peer is gone: ends every operation in flight with `error`. */
 void asymreg_ibv__ep_dead(struct ibv_transport *t, struct asymreg_ep *ep, int error);
 int asymreg_ibv__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
 int asymreg_ibv__put(struct asymreg_transport *base, struct asymreg_ep *ep,

@@ -32,8 +32,8 @@ static uint32_t pop(struct ibv_transport *t, struct queue *q)
     return i;
 }
 
-/* Takes `i` out, wherever it is: completions come in the order of posting, so it is the first but
- * for failures. */
+/* Removes `i` from a queue. Completions come in the order of posting, so it is the first one unless
+ * an operation failed. */
 static void unlink_req(struct ibv_transport *t, struct queue *q, uint32_t i)
 {
     uint32_t before = NO_REQ, at = q->head;
@@ -85,7 +85,7 @@ static void release(struct ibv_transport *t, uint32_t i)
     t->free_req = i;
 }
 
-/* Tells whoever began the operation, and forgets it. */
+/* Reports the result to the caller of the operation, and frees it. */
 static void finish(struct ibv_transport *t, uint32_t i, int status)
 {
     struct req *r = &t->reqs[i];
@@ -129,7 +129,7 @@ static int post(struct ibv_transport *t, uint32_t i)
     return ibv_post_send(r->ep->qp, &wr, &bad);
 }
 
-/* Hands waiting requests to the adapter while there is room. */
+/* Posts waiting requests while the adapter has room. */
 static void post_waiting(struct ibv_transport *t, struct asymreg_ep *ep)
 {
     while (ep->waiting.n > 0 && ep->posted.n < SQ_DEPTH && atomic_load(&ep->state) == EP_READY) {
@@ -137,7 +137,7 @@ static void post_waiting(struct ibv_transport *t, struct asymreg_ep *ep)
         int rc = post(t, i);
 
         if (rc == ENOMEM && ep->posted.n > 0)
-            return; /* the driver's queue is shorter than it said */
+            return; /* the driver's queue is shorter than it reported */
         pop(t, &ep->waiting);
         if (rc == 0)
             push(t, &ep->posted, i);
@@ -159,14 +159,14 @@ void asymreg_ibv__ep_dead(struct ibv_transport *t, struct asymreg_ep *ep, int er
     ep->qp = NULL;
     pthread_mutex_unlock(&t->lock);
     if (qp)
-        ibv_destroy_qp(qp); /* from here on nothing reads or fills the users' memory */
+        ibv_destroy_qp(qp); /* from here on the adapter accesses no user memory */
     while (ep->posted.n > 0)
         finish(t, pop(t, &ep->posted), error);
     while (ep->waiting.n > 0)
         finish(t, pop(t, &ep->waiting), error);
 }
 
-/* All that the adapter had of a broken connection has come back: connect again. */
+/* The adapter has returned everything of a broken connection: reconnects. */
 static void reconnect(struct ibv_transport *t, struct asymreg_ep *ep)
 {
     int rc;
@@ -194,7 +194,7 @@ static int error_of(enum ibv_wc_status status)
     }
 }
 
-/* One completion of the adapter. Returns 1 if an operation of the user's is complete with it. */
+/* Handles one completion of the adapter. Returns 1 if it completes an operation of the user's. */
 static int complete(struct ibv_transport *t, const struct ibv_wc *wc)
 {
     uint32_t i = (uint32_t)wc->wr_id;
@@ -203,16 +203,16 @@ static int complete(struct ibv_transport *t, const struct ibv_wc *wc)
     int error;
 
     if (!r || !r->busy || r->generation != (uint32_t)(wc->wr_id >> 32))
-        return 0; /* given up meanwhile */
+        return 0; /* abandoned meanwhile */
     ep = r->ep;
     unlink_req(t, &ep->posted, i);
     if (wc->status == IBV_WC_SUCCESS) {
         uint64_t old;
 
-        ep->proof_ns = 0; /* the next question for its life begins a new interval */
+        ep->proof_ns = 0; /* the next probe begins a new interval */
         if (r->kind == REQ_SWAP) {
             memcpy(&old, r->local, sizeof(old));
-            if (old != r->compare) { /* another value than guessed: guess this one */
+            if (old != r->compare) { /* not the value that was guessed: guess this one */
                 r->compare = old;
                 push(t, &ep->waiting, i);
                 return 0;
@@ -223,7 +223,7 @@ static int complete(struct ibv_transport *t, const struct ibv_wc *wc)
         return !error;
     }
     if (wc->status ==
-        IBV_WC_WR_FLUSH_ERR) { /* stood behind the one that was refused, and has not been begun */
+        IBV_WC_WR_FLUSH_ERR) { /* was queued behind the refused one, and has not begun */
         push(t, &ep->waiting, i);
         atomic_store(&ep->state, EP_BROKEN);
         error = 0;
@@ -431,7 +431,7 @@ int asymreg_ibv__peer_alive(struct asymreg_transport *base, struct asymreg_ep *e
     if (atomic_load(&ep->state) == EP_DEAD)
         return ep->why;
     if (ep->posted.n > 0 || ep->waiting.n > 0 || atomic_load(&ep->state) != EP_READY)
-        return 0; /* what is under way tells */
+        return 0; /* operations in flight will show it */
     now = asymreg_ibv__now_ns();
     if (ep->proof_ns == 0)
         ep->proof_ns = now;

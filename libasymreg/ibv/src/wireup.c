@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connecting, without either side's callers. Each transport has an unreliable-datagram queue pair
- * and a thread that sleeps until one arrives, or until a request has to be repeated. An endpoint
- * asks (REQUEST) with the number of its own queue pair; the peer's thread makes the other end,
- * which only answers, and says its number (REPLY). Both may be lost and are then repeated: the pair
- * of sender and endpoint number names the connection, the attempt says which of several tries is
- * meant. BYE ends it. */
+/* Connects without calls on the target's side. Each transport has an unreliable-datagram queue pair
+ * and a thread that sleeps until a datagram arrives or a request must be repeated. An endpoint
+ * sends REQUEST with the number of its own queue pair; the peer's thread makes the other end, which
+ * only answers, and sends that number in REPLY. Both may be lost and are then repeated: the pair of
+ * sender and endpoint number names the connection, the attempt distinguishes repeated connections.
+ * BYE ends it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -33,7 +33,7 @@ struct passive {
     uint32_t psn;
 };
 
-/* A datagram to be sent. */
+/* A datagram to send. */
 struct letter {
     struct letter *next;
     struct message message;
@@ -55,7 +55,7 @@ static void wake(struct ibv_transport *t)
     uint64_t one = 1;
 
     if (write(t->wake_fd, &one, sizeof(one)) < 0)
-        return; /* full: awake already */
+        return; /* full: the thread is awake already */
 }
 
 static struct ibv_ah_attr path_to(const struct ibv_transport *t, const struct port_address *a)
@@ -70,7 +70,7 @@ static struct ibv_ah_attr path_to(const struct ibv_transport *t, const struct po
     return attr;
 }
 
-/* Has one datagram sent, or not: whoever wants it will ask again. With the lock held. */
+/* Queues one datagram, or drops it: the other side will ask again. With the lock held. */
 static void send_message(struct ibv_transport *t, const struct message *m,
                          const struct port_address *to, uint32_t qpn, uint32_t qkey)
 {
@@ -83,7 +83,7 @@ static void send_message(struct ibv_transport *t, const struct message *m,
     t->letters = letter;
 }
 
-/* Without the lock, as the kernel may take a second to resolve an address on Ethernet. */
+/* Without the lock: the kernel may need a second to resolve an address on Ethernet. */
 static void post_letter(struct ibv_transport *t, const struct letter *letter)
 {
     unsigned char *buf;
@@ -185,7 +185,7 @@ static int to_rts(struct ibv_transport *t, struct ibv_qp *qp, const struct port_
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS,
         .timeout = t->rc_timeout,
-        .retry_cnt = 6, /* 7 is for ever on soft-RoCE */
+        .retry_cnt = 6, /* 7 means without limit on soft-RoCE */
         .rnr_retry = 6,
         .sq_psn = psn,
         .max_rd_atomic = peer->rd_atomic < t->self.rd_atomic ? peer->rd_atomic : t->self.rd_atomic,
@@ -257,7 +257,7 @@ static void free_passive(struct ibv_transport *t, struct passive **p)
     t->n_passive--;
 }
 
-/* The end that answers m's sender; NULL if it cannot be had. */
+/* The end that answers m's sender; NULL if it cannot be made. */
 static struct passive *accept_request(struct ibv_transport *t, const struct message *m)
 {
     struct passive **p = find_passive(t, m->from, m->number), *new;
@@ -350,8 +350,8 @@ static void take_message(struct ibv_transport *t, const unsigned char *p, size_t
 
 /* The thread. */
 
-/* Asks, again, for every connection that does not stand; returns how long it may sleep,
- * milliseconds. */
+/* Repeats the request of every connection that is not established. Returns how long the thread may
+ * sleep, milliseconds. */
 static int ask(struct ibv_transport *t)
 {
     uint64_t now = asymreg_ibv__now_ns(), next = UINT64_MAX;
@@ -449,8 +449,8 @@ static void *wireup_main(void *arg)
             continue;
         if (fds[1].revents && read(t->wake_fd, &drain, sizeof(drain)) < 0)
             continue;
-        /* A connection that breaks is told here too; its own completions say it better. But unread
-         * ones would pile up. */
+        /* Broken connections are reported here too. Their own completions say more, but unread
+         * events would pile up. */
         while (fds[2].revents && ibv_get_async_event(t->context, &event) == 0)
             ibv_ack_async_event(&event);
     }

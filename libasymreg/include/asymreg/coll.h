@@ -4,15 +4,17 @@
  * @brief Collectives over registered regions, made of puts and gets: sync, barrier, broadcast,
  *        all-gather, collect, all-to-all and reduction.
  *
- * A group is n members that know the address of a scratch region of each, exchanged by any means.
- * Members are numbered 0 to n-1; every member makes the same calls in the same order. The regions
- * that data go to are ordinary ones, anywhere. A member talks to the 2 ⌈log2 n⌉ others that are a
- * power of two away from it: asymreg_group_create() asks for each when it is first needed, which is
- * the time to import it. asymreg_collect() and asymreg_alltoall() put to every member, which is
- * imported by then. Making a group involves nobody else, so a team of some members costs them
- * nothing to set up, and teams share the scratch regions: each has a channel of eight.
+ * A group is n members. Each registers a scratch region, and the members exchange the addresses of
+ * these by any means. Members are numbered 0 to n-1; every member makes the same calls in the same
+ * order. Data go to ordinary regions, anywhere.
  *
- * Any transport will do that writes 8 aligned bytes at once: shared memory, CMA, UCX and verbs do.
+ * A member communicates with the 2 ⌈log2 n⌉ members that are a power of two away from it. The group
+ * asks for each when it first needs it, through the callback of asymreg_group_create(), which may
+ * import it then. asymreg_collect() and asymreg_alltoall() put to every member: all must be
+ * imported before. Making a group involves no other member, so a team of some members costs nothing
+ * to set up. Teams share the scratch regions: each uses one of eight channels.
+ *
+ * The transport must write 8 aligned bytes at once; shared memory, CMA, UCX and verbs do.
  *
  * | OpenSHMEM            | here                                                                 |
  * |----------------------|----------------------------------------------------------------------|
@@ -25,37 +27,43 @@
  * | and, or, xor, min, max, sum, prod _reduce | asymreg_reduce()                                |
  *
  * **Algorithms.** Sync: dissemination, ⌈log2 n⌉ rounds. Broadcast: a binomial tree. All-gather: by
- * doubling, ⌈log2 n⌉ rounds, each a put of what is known so far (two where it wraps around) and of
- * a flag. Collect: the sync that begins it adds up the lengths, then each member puts its block to
- * every other. All-to-all: a put to every other member. Reduction: a binomial tree that ends at the
- * last member, in which each parent gets its children's results, and a broadcast of the result.
- * Flags are 8-byte counters in the scratch regions that only grow.
+ * doubling, ⌈log2 n⌉ rounds, each a put of the blocks known so far (two where they wrap around) and
+ * of a flag. Collect: a sync that adds up the lengths, then each member puts its block to every
+ * other. All-to-all: a put to every other member. Reduction: a binomial tree that ends at the last
+ * member, in which each parent gets its children's results, then a broadcast of the result. Flags
+ * are 8-byte counters in the scratch regions that only grow.
  *
- * **When a buffer is touched.** Nobody's `buf` is read or written before that member has called.
+ * **When a buffer is accessed.** A member's `buf` is read or written only after that member has
+ * called.
  *
- * **Failure.** A call that cannot be completed ends at every member. The member that finds out
- * notifies those it talks to, and they do the same: each returns the same error, and `err->member`
- * is the number of the member concerned: ASYMREG_EPEER, which member has died; ASYMREG_ENOREGION
- * and the like, whose memory is not as `where` says; ASYMREG_ETIMEDOUT, for whom a member has
- * waited. `err->pe` is that member's PE where this member knows it: from `where`, or if they talk
- * to each other. A member that has returned before learns of it in its next call. Then the group is
- * of no use, nor is its channel; a call on it returns the error again. Operations may still be
- * under way on the buffers of the call until asymreg_flush() of the members; the group's own memory
- * is kept until the worker goes. Wrong arguments (-EINVAL, ASYMREG_EALIGN) are refused before
- * another member is involved: the group is as it was, and the call can be made again.
+ * **Failure.** A call that cannot complete ends at every member with the same error. The member
+ * that detects the failure notifies those that it communicates with, and they notify theirs.
+ * `err->member` is the number of the member concerned:
+ *   - ASYMREG_EPEER: the member that has died
+ *   - ASYMREG_ENOREGION and the like: the member whose memory is not as `where` says
+ *   - ASYMREG_ETIMEDOUT: the member that another one has waited for
  *
- * A member may close as soon as a call has returned an error: it has notified those that it talks
- * to, so they do not name it. But it may be named by members that put to it in asymreg_collect() or
- * asymreg_alltoall() and do not talk to it otherwise; and, over UCX and verbs, by a member that it
- * has neither put to nor waited for yet.
+ * `err->pe` is that member's PE where this member knows it: from `where`, or if they communicate. A
+ * member that has returned already gets the error from its next call. Afterwards the group and its
+ * channel are unusable; a call on the group returns the error again. Operations on the buffers of
+ * the call may be in flight until asymreg_flush() of the members; the group's own memory is kept
+ * until the worker is freed.
  *
- * Errors differ in two cases. If two members find different failures at a time, members may return
- * either. An error of `member` that is neither one of asymreg's nor an errno up to 191 is
- * ASYMREG_ETRANSPORT at the other members.
+ * Wrong arguments (-EINVAL, ASYMREG_EALIGN) are refused before another member is involved: the
+ * group is unchanged, and the call can be repeated.
  *
- * A member that waits for others progresses its worker. Over UCX without an adapter, where puts run
- * in the target, others may learn of a failure from a member only if that calls asymreg_progress()
- * or closes (or has ASYMREG_UCX_THREAD).
+ * A member may close as soon as a call has returned an error. Members that it communicates with do
+ * not name it then, since it has notified them. Others may name it: those that put to it in
+ * asymreg_collect() or asymreg_alltoall() only; and, over UCX and verbs, a member that has neither
+ * put to it nor waited for it yet.
+ *
+ * Errors differ in two cases. If two members detect different failures at the same time, members
+ * may return either. An error of `member` that is neither one of asymreg's nor an errno up to 191
+ * becomes ASYMREG_ETRANSPORT at the other members.
+ *
+ * A member that waits for others progresses its worker. Over UCX without an adapter, puts run in
+ * the target: there, others may learn of a failure from a member only while it calls
+ * asymreg_progress(), when it closes, or if it has ASYMREG_UCX_THREAD.
  *
  * `timeout_ms` does not bound the flush of asymreg_barrier(), nor, over UCX and verbs, the first
  * access to a member, which reads its table. A member that is stopped (SIGSTOP) may hold up others
@@ -84,14 +92,14 @@ extern "C" {
 #endif
 
 /**
- * Bytes of scratch that each member registers (ASYMREG_RW), zeroed, aligned to 64: enough for 2^24
- * members.
+ * Length of the scratch region that each member registers (ASYMREG_RW): zeroed, aligned to 64,
+ * enough for 2^24 members.
  */
 #define ASYMREG_GROUP_SCRATCH_BYTES 8192u
 /** Channels of a scratch region. */
 #define ASYMREG_GROUP_CHANNELS 8u
 
-/** Where a member's memory is. */
+/** Address of a member's memory. */
 struct asymreg_member {
     uint32_t pe;       /**< its number in asymreg_import() */
     uint32_t reserved; /**< 0 */
@@ -102,11 +110,11 @@ struct asymreg_member {
 /** A group. */
 struct asymreg_group;
 
-/** Options of a group. Zero all, set `size`, then what differs. */
+/** Options of a group. Zero the struct, set `size`, then what differs from the default. */
 struct asymreg_group_opts {
     size_t size;         /**< sizeof(struct asymreg_group_opts) */
     uint32_t n;          /**< members, 1 at least */
-    uint32_t me;         /**< which of them is the caller */
+    uint32_t me;         /**< number of the calling member */
     void *scratch;       /**< the caller's own scratch region; groups that it is in share it */
     uint32_t timeout_ms; /**< how long a round of a call waits for the member that it needs; 0:
                             without limit, until a member has died. See Failure */
@@ -116,13 +124,13 @@ struct asymreg_group_opts {
     uint32_t serial;   /**< the same at each member, and larger than that of each group that had the
                           channel before, at any of its members */
     uint32_t reserved; /**< 0 */
-    /** array of n: the scratch regions, in the same order everywhere; those needed are copied.
-     * NULL: `member` says where they are */
+    /** array of n: the scratch regions, in the same order everywhere; the group copies those that
+     * it needs. NULL: it calls `member` for them */
     const struct asymreg_member *members;
     /**
-     * Where the scratch region of a member begins (not its channel); called once for each member
-     * that is needed, from inside the first call on the group that needs it, and may import that
-     * peer. Returns 0, or an error, which that call then returns.
+     * Returns where the scratch region (not the channel) of a member begins. Called once for each
+     * member that is needed, from inside the first call on the group that needs it; it may import
+     * that peer. Returns 0, or an error, which the call on the group then returns.
      */
     int (*member)(void *ctx, uint32_t number, struct asymreg_member *where);
     void *ctx; /**< first argument of `member` */
@@ -136,10 +144,10 @@ struct asymreg_group_opts {
  * @param err     detail on failure, or NULL
  * @return 0, -EINVAL, -ENOMEM
  *
- * Talks to nobody: a member may call this, and begin its first call on the group, before others
- * have. It takes 10 KB, however many members there are. A group ends as silently, with
- * asymreg_group_destroy(), when its last call has returned. After 2^32 calls a group runs into the
- * next serial's numbers.
+ * Local: a member may call this, and begin its first call on the group, before others have. It
+ * takes 10 KB, independent of the number of members. asymreg_group_destroy() is local too, once the
+ * last call on the group has returned. After 2^32 calls a group's numbers reach those of the next
+ * serial.
  */
 ASYMREG_API int asymreg_group_create(struct asymreg_worker *worker,
                                      const struct asymreg_group_opts *opts,
@@ -154,14 +162,14 @@ ASYMREG_API void asymreg_group_destroy(struct asymreg_group *group);
  * @param err    detail on failure, or NULL
  * @return 0, -EINVAL, ASYMREG_EPEER, ASYMREG_ETIMEDOUT, or as asymreg_put()
  *
- * What a member stored into its own memory before is visible to the others after. Puts may still be
- * under way.
+ * What a member stored into its own memory before happens-before what others do after. Puts may
+ * still be in flight.
  */
 ASYMREG_API int asymreg_sync(struct asymreg_group *group, struct asymreg_error *err);
 
 /**
- * @brief As asymreg_sync(), after a flush of every peer that the group's worker has used: what
- *        members put before has arrived after.
+ * @brief As asymreg_sync(), after a flush of every peer that the group's worker has used: puts of
+ *        members before the call have arrived after it.
  *
  * An error of that flush is returned, without `err->member`, if the sync succeeds; the group can be
  * used.
@@ -171,65 +179,65 @@ ASYMREG_API int asymreg_barrier(struct asymreg_group *group, struct asymreg_erro
 /**
  * @brief Copy bytes from one member to all.
  * @param group  the group
- * @param root   the member that has them
+ * @param root   the member whose bytes are copied
  * @param buf    here: the source at the root, the destination elsewhere, registered ASYMREG_WRITE
  * @param where  array of n: each member's `buf`, as peers reach it
  * @param bytes  how many
  * @param err    detail on failure, or NULL
- * @return as asymreg_sync(). When it returns, `buf` is filled here; others may still be at work
+ * @return as asymreg_sync(). On return `buf` is filled here; other members may not be done
  */
 ASYMREG_API int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf,
                                   const struct asymreg_member *where, size_t bytes,
                                   struct asymreg_error *err);
 
 /**
- * @brief Gather a block of every member, all of one length, at every member.
+ * @brief Gather a block from every member, all of one length, at every member.
  * @param group  the group
- * @param src    this member's block, `bytes` long; its place in `buf`, or no part of `buf`
+ * @param src    this member's block, `bytes` long: its place in `buf`, or outside of `buf`
  * @param buf    n blocks, in the order of members; registered ASYMREG_WRITE
  * @param where  array of n: each member's `buf`, as peers reach it
  * @param bytes  length of a block, the same at each member
  * @param err    detail on failure, or NULL
- * @return as asymreg_sync(). When it returns, all n blocks are here
+ * @return as asymreg_sync(). On return all n blocks are here
  */
 ASYMREG_API int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf,
                                   const struct asymreg_member *where, size_t bytes,
                                   struct asymreg_error *err);
 
 /**
- * @brief Gather a block of every member, each of its own length, at every member: one behind the
+ * @brief Gather a block from every member, each of its own length, at every member: one behind the
  *        other, in the order of members.
  * @param group  the group
- * @param src    this member's block, `bytes` long; no part of `buf`
+ * @param src    this member's block, `bytes` long, outside of `buf`
  * @param bytes  its length; may be 0
- * @param buf    all blocks; registered ASYMREG_WRITE
- * @param room   bytes there, the same at each member
+ * @param buf    receives all blocks; registered ASYMREG_WRITE
+ * @param room   length of `buf`, the same at each member
  * @param where  array of n: each member's `buf`, as peers reach it; all are imported
  * @param err    detail on failure, or NULL
- * @return as asymreg_sync(); ASYMREG_ERANGE: the blocks take more than `room`, and
+ * @return as asymreg_sync(); ASYMREG_ERANGE: the blocks need more than `room`, and
  *         ASYMREG_EOVERFLOW: more than 2^64 bytes (some may have been copied)
  *
- * Cost: two syncs, and a put to each other member; all-gather of blocks of one length takes fewer.
+ * Cost: two syncs, and a put to each other member. For blocks of one length, all-gather needs
+ * fewer.
  */
 ASYMREG_API int asymreg_collect(struct asymreg_group *group, const void *src, size_t bytes,
                                 void *buf, size_t room, const struct asymreg_member *where,
                                 struct asymreg_error *err);
 
 /**
- * @brief Send a block of its own to every member: block i of `src` becomes block `me` of member i's
+ * @brief Send a different block to every member: block i of `src` becomes block `me` of member i's
  *        `buf`.
  * @param group    the group
- * @param src      n blocks, in the order of members; no part of `buf`
+ * @param src      n blocks, in the order of members, outside of `buf`
  * @param buf      n blocks, in the order of members; registered ASYMREG_WRITE
  * @param where    array of n: each member's `buf`, as peers reach it; all are imported
- * @param strides  length and number of a block's elements, and how far apart they lie in `src`
- *                 (`here`) and in `buf` (`there`); block i begins i x n x stride elements behind
- *                 the first. For blocks without gaps: {bytes, 1, 1, 1}. The same at each member,
- *                 but for `here`
+ * @param strides  length and number of a block's elements, and their stride in `src` (`here`) and
+ * in `buf` (`there`); block i begins i x n x stride elements behind the first. For contiguous
+ * blocks: {bytes, 1, 1, 1}. The same at each member, except `here`
  * @param err      detail on failure, or NULL
- * @return as asymreg_sync(); ASYMREG_EOVERFLOW: n blocks take more than an address can hold
+ * @return as asymreg_sync(); ASYMREG_EOVERFLOW: n blocks need more than an address can hold
  *
- * Cost: two syncs, and a put to each other member: one for each element if they lie apart.
+ * Cost: two syncs, and a put to each other member, or one for each element if they are strided.
  */
 ASYMREG_API int asymreg_alltoall(struct asymreg_group *group, const void *src, void *buf,
                                  const struct asymreg_member *where,
@@ -262,7 +270,7 @@ ASYMREG_API int asymreg_alltoall(struct asymreg_group *group, const void *src, v
 #define ASYMREG_TYPE_COMPLEX_DOUBLE 12u
 
 /**
- * @brief Combine n elements of every member, each with those at the same place, for every member.
+ * @brief Combine n elements of every member, element by element, and give every member the result.
  * @param group  the group
  * @param op     ASYMREG_OP_*, the same at each member
  * @param type   ASYMREG_TYPE_*, the same at each member
@@ -271,17 +279,16 @@ ASYMREG_API int asymreg_alltoall(struct asymreg_group *group, const void *src, v
  * @param where  array of n: each member's `buf`, as peers reach it
  * @param n      how many elements, the same at each member
  * @param err    detail on failure, or NULL
- * @return as asymreg_sync(); -EINVAL: no such operation or type, or not of that type;
+ * @return as asymreg_sync(); -EINVAL: no such operation or type, or not for that type;
  *         ASYMREG_EALIGN; ASYMREG_EOVERFLOW
  *
- * **Deterministic.** Each element is combined once, and every member gets those bits. Elements are
- * combined in the order of members, x of the lower ones with y of the higher ones, in brackets that
- * depend on the number of members alone: from the last member backwards, in halves of powers of two
- * (five: m0 + ((m1 + m2) + (m3 + m4))). So a sum of floating-point numbers is the same in every run
- * and over every transport.
+ * **Deterministic.** Each element is computed once, and every member gets those bits. The order is
+ * that of the members: x of the lower ones, y of the higher ones. The brackets depend on the number
+ * of members alone: from the last member backwards, in halves of powers of two (five:
+ * m0 + ((m1 + m2) + (m3 + m4))). So a sum of floating-point numbers is the same in every run and
+ * over every transport.
  *
- * Cost: on the way up a get of the elements for each of ⌈log2 n⌉ levels, in pieces of 8 KiB; then a
- * broadcast.
+ * Cost: ⌈log2 n⌉ levels, each a get of the elements in pieces of 8 KiB; then a broadcast.
  */
 ASYMREG_API int asymreg_reduce(struct asymreg_group *group, uint32_t op, uint32_t type,
                                const void *src, void *buf, const struct asymreg_member *where,

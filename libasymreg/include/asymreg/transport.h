@@ -173,7 +173,7 @@ struct asymreg_mem_desc {
 };
 
 /**
- * This is the published table: peers read it, nobody writes to it, and it lives as long as the
+ * This is the published table: peers read it, no peer writes to it, and it lives as long as the
  * context.
  */
 #define ASYMREG_MEM_TABLE 1u
@@ -328,8 +328,8 @@ struct asymreg_transport_ops {
                uint64_t *result, struct asymreg_op *op);
     /**
      * Required. Begins completing, at the target, everything begun on `ep` (on all endpoints:
-     * NULL). 0: done; ASYMREG_PENDING: call `progress`, then `flush` again, until it says 0 or an
-     * error: the first one of the implicit operations, told once.
+     * NULL). 0: done; ASYMREG_PENDING: call `progress`, then `flush` again, until it returns 0 or
+     * an error: the first one of the implicit operations, reported once.
      */
     int (*flush)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every part of the library needs: memory, options, details of errors, other processes. */
+/* What every part of the library needs: memory, options, error details, other processes. */
 #ifndef ASYMREG_SRC_BASE_H
 #define ASYMREG_SRC_BASE_H
 
@@ -23,28 +23,28 @@
 /* Zeroed memory of an allocator (NULL: libc), or NULL; asymreg__free() takes NULL too. */
 void *asymreg__alloc(const struct asymreg_allocator *a, size_t bytes);
 void asymreg__free(const struct asymreg_allocator *a, void *p);
-/* The same on cache lines of its own. */
+/* The same, aligned to a cache line. */
 void *asymreg__alloc_lines(const struct asymreg_allocator *a, size_t bytes);
 void asymreg__free_lines(const struct asymreg_allocator *a, void *p);
-/* Address space for n bytes that cost nothing until touched; NULL. */
+/* Address space for n bytes that cost nothing until first access; NULL on failure. */
 void *asymreg__reserve(size_t bytes);
 void asymreg__unreserve(void *p, size_t bytes);
 
-/* opts.c: copies an option struct, if its size is allowed; NULL leaves `mine` as it is. -EINVAL:
+/* opts.c: copies an option struct if its size is allowed; NULL leaves `mine` unchanged. -EINVAL:
  * the size is not allowed, or something is set that this release does not know. */
 int asymreg__opts_take(void *mine, const void *opts, size_t bytes);
-/* Is it NULL, or does it have both functions? */
+/* Whether it is NULL or has both functions. */
 int asymreg__allocator_ok(const struct asymreg_allocator *a);
 
 /* error.c */
 #define ASYMREG__NO_PE UINT32_MAX
-/* Writes code and sentence, if err is not NULL. Returns the code. */
+/* Writes code and sentence if err is not NULL. Returns the code. */
 int asymreg__fail(struct asymreg_error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 /*
- * The end of a public call that failed with `code`: hands the detail to the caller, if the caller
- * wants it: what asymreg__fail() wrote into `inner` (code 0: nothing) or asymreg_strerror(), and
- * where it was. Returns the code.
+ * The end of a public call that failed with `code`. If the caller wants the detail, copies what
+ * asymreg__fail() wrote into `inner` (code 0: nothing) or asymreg_strerror(), and the place.
+ * Returns the code.
  */
 int asymreg__fail_at(struct asymreg_error *err, int code, const struct asymreg_error *inner,
                      uint32_t pe, uint64_t addr, uint64_t bytes) __attribute__((cold));

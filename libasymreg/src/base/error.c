@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Error phrases, details of errors, and the version. */
+/* Error phrases, error details, and the version. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* strerrordesc_np */
 #endif
@@ -32,8 +32,8 @@ static const char *const phrases[] = {
     "timed out",
 };
 
-/* The C locale's words, in no static buffer: by a function of glibc 2.32, elsewhere by strerror(),
- * which has one for unknown numbers alone. NULL: unknown. */
+/* The error's name in the C locale, without a static buffer: glibc 2.32 has a function for it,
+ * elsewhere strerror() uses a static buffer for unknown numbers only. NULL: unknown. */
 static const char *errno_text(int number)
 {
 #if defined(__GLIBC__) && defined(__GLIBC_PREREQ)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory: the allocator's, and address space of the kernel's. */
+/* Memory from the allocator, and address space from the kernel. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,7 +16,7 @@ void *asymreg__alloc(const struct asymreg_allocator *a, size_t bytes)
     void *p;
 
     if (!a)
-        return calloc(1, bytes); /* which need not touch large blocks */
+        return calloc(1, bytes); /* it does not touch large fresh blocks */
     if ((p = a->realloc(a->ctx, NULL, bytes)))
         memset(p, 0, bytes);
     return p;
@@ -30,8 +30,8 @@ void asymreg__free(const struct asymreg_allocator *a, void *p)
         a->free(a->ctx, p);
 }
 
-/* The block that was allocated is noted right before the first line, where alignment leaves 16
- * bytes at least. */
+/* The pointer to the allocated block is stored right before the first line, where alignment leaves
+ * at least 16 bytes. */
 void *asymreg__alloc_lines(const struct asymreg_allocator *a, size_t bytes)
 {
     char *block = asymreg__alloc(a, (bytes + LINE - 1) / LINE * LINE + LINE), *line;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define MAX_OPTS_BYTES 4096u /* none is near that: the size was not set */
+#define MAX_OPTS_BYTES 4096u /* no struct comes near: a larger size was never set */
 
 int asymreg__opts_take(void *mine, const void *opts, size_t bytes)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hints: where a region probably is, without a search. One word for each granule of the address
- * space that regions lie in, found by hashing the granule's number: a slot that lay there when the
- * word was written. A reader believes none of it: it reads that slot, as a search does in the end,
- * and searches if the address is not in there. So a word may be old, another granule's, or missing,
- * and words are plain stores beside readers; what they cost is memory, and where they do not help
- * they are given up.
+ * Hints: where a region probably is, without a search. The address space of regions is cut into
+ * granules; a table has one word for each, found by hashing the granule's number: a slot whose
+ * region lay there when the word was written. A reader does not trust the word: it reads that slot,
+ * as a search does in the end, and searches if the address is not in there. So a word may be stale,
+ * missing, or another granule's, and plain stores suffice beside readers. Hints cost memory only,
+ * and are abandoned where they do not help.
  *
- * The granule is about as long as regions are apart, so that most addresses are of a granule with
- * one region. It is halved when that serves too few; regions that are much longer than the others
- * have words for their first granules only.
+ * A granule is about as long as the distance between regions, so that most addresses are of a
+ * granule with one region. It is halved when hints serve too few lookups; regions that are much
+ * longer than the others have words for their first granules only.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,7 +18,7 @@
 
 #include <sys/mman.h>
 
-#define LEAST_REGIONS 64u /* fewer are searched as quickly */
+#define LEAST_REGIONS 64u /* a search is as fast with fewer */
 #define MOST_GRANULES 8u  /* of one region */
 #define SAMPLES       33u
 #define MIN_SHIFT     3u
@@ -30,7 +30,7 @@ static uint32_t log2_of(uint64_t n)
     return n ? 63 - (uint32_t)__builtin_clzll(n) : 0;
 }
 
-/* Words that there is room for: four to eight for each region that there may be. */
+/* Number of words: four to eight for each of max_regions. */
 static uint32_t max_bits(const struct asymreg__index *ix)
 {
     return log2_of(ix->max_regions) + 3;
@@ -41,7 +41,7 @@ static uint64_t reserved_bytes(const struct asymreg__index *ix)
     return (sizeof(*ix->hints) << max_bits(ix)) + HUGE_PAGE;
 }
 
-/* The typical distance from one region to the next: the median of what some leaves show. */
+/* The typical distance from one region to the next: the median over some leaves. */
 static uint64_t spacing(const struct asymreg__index *ix)
 {
     uint64_t found[SAMPLES];
@@ -70,7 +70,7 @@ static uint64_t spacing(const struct asymreg__index *ix)
     return n ? found[n / 2] : 0;
 }
 
-/* How much of a granule a slot's region fills. */
+/* How much of a granule a slot's region covers. */
 static uint64_t share(const struct asymreg__slot *s, uint64_t granule, uint32_t shift)
 {
     uint64_t first = granule << shift, last = first + ((UINT64_C(1) << shift) - 1);
@@ -99,7 +99,7 @@ static void hint(struct asymreg__index *ix, uint32_t slot)
             if (!theirs && (o->generation & 1) &&
                 asymreg__hint_place(o->start >> shift, ix->hint_bits) ==
                     (uint32_t)(word - ix->hints))
-                theirs = UINT64_MAX; /* of another granule: the first stays */
+                theirs = UINT64_MAX; /* of another granule: the first one keeps the word */
         }
         if (theirs > mine) {
             ix->hint_lost += mine;
@@ -125,7 +125,7 @@ static void fill(struct asymreg__index *ix, uint32_t shift, uint32_t bits)
             hint(ix, i);
 }
 
-/* Anew, for what is there now. */
+/* Rebuilds the hints for the present regions. */
 static void rebuild(struct asymreg__index *ix)
 {
     uint32_t shift, bits = log2_of(ix->n_regions) + 2; /* two to four words for each region */
@@ -153,7 +153,7 @@ void asymreg__hint(struct asymreg__index *ix, uint32_t slot)
         return;
     if (ix->hints_on)
         hint(ix, slot);
-    /* A quarter more regions must have come since, so that this costs each of them a constant. */
+    /* Waits for a quarter more regions, so that rebuilding costs each of them a constant. */
     if (ix->n_regions >= 2 * ix->hints_at || (ix->hints_on && ix->hint_lost > ix->hint_limit &&
                                               ix->n_regions - ix->n_regions / 5 >= ix->hints_at))
         rebuild(ix);

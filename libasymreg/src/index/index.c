@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The writer's side of the index: a B+ tree whose changed nodes are copied, and linked by one
- * store. */
+/* The writer's side of the index: a B+ tree. A change copies the nodes that it changes, and one
+ * store links the copies. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define MERGE_BELOW     11u /* two neighbours with fewer entries than this together become one */
+#define MERGE_BELOW     11u /* two neighbours with fewer entries than this together are merged */
 #define LAST_GENERATION 0xfffffffeu
 
-/* The way down to a leaf: node[i] is left through its child at[i]; the leaf is node[depth - 1]. */
+/* The path to a leaf: it leaves node[i] through child at[i]; the leaf is node[depth - 1]. */
 struct path {
     uint32_t depth;
     uint32_t at[MAX_DEPTH];
@@ -48,7 +48,7 @@ static inline struct asymreg__leaf *leaf_of(const struct path *p)
     return p->node[p->depth - 1];
 }
 
-/* The level from which the next leaf to the right is reached, or -1: there is none. */
+/* The level at which the path to the next leaf branches off, or -1: there is none. */
 static int right_turn(const struct path *p)
 {
     for (int i = (int)p->depth - 2; i >= 0; i--)
@@ -78,7 +78,7 @@ static int leftmost(const struct path *p)
     return 1;
 }
 
-/* New nodes from n entries; what is left is filled with KEY_NONE. */
+/* New nodes from n entries; unused keys are KEY_NONE. */
 static struct asymreg__leaf *make_leaf(struct asymreg__index *ix, const int64_t *keys,
                                        const uint32_t *slots, uint32_t n)
 {
@@ -112,7 +112,7 @@ static struct asymreg__inner *make_inner(struct asymreg__index *ix, const int64_
 
 static void set_root(struct asymreg__index *ix, void *node, uint32_t depth)
 {
-    /* A root with a single child is of no use. */
+    /* A root with a single child is redundant. */
     while (depth > 1 && ((struct asymreg__inner *)node)->keys[1] == KEY_NONE) {
         void *child = ((struct asymreg__inner *)node)->child[0];
         asymreg__node_retire(ix, INNER, node);
@@ -122,7 +122,7 @@ static void set_root(struct asymreg__index *ix, void *node, uint32_t depth)
     __atomic_store_n(&ix->root, (uintptr_t)node | depth, __ATOMIC_RELEASE);
 }
 
-/* Entries of an inner node being rewritten: one more than fits. */
+/* Entries of an inner node during a rewrite: one more than fits. */
 struct wide {
     uint32_t n;
     int64_t keys[2 * FANOUT];
@@ -140,8 +140,8 @@ static void wide_append(struct wide *w, const struct asymreg__inner *from, uint3
 
 /*
  * Replaces children [at, at + k) of the inner node at `level` by m new ones (0 to 2), whose lower
- * separators are sep[]; level -1 is the root pointer. Goes up until a node need not change its
- * keys: there one store links everything new.
+ * separators are sep[]; level -1 is the root pointer. Continues upwards until the keys of a node do
+ * not change: there one store links everything new.
  */
 static void replace(struct asymreg__index *ix, const struct path *p, int level, uint32_t at,
                     uint32_t k, uint32_t m, void *const *child, const int64_t *sep)
@@ -214,7 +214,7 @@ static void replace(struct asymreg__index *ix, const struct path *p, int level, 
         void *node = make_inner(ix, w.keys, w.child, w.n);
         replace(ix, p, level - 1, my_at, 1, 1, &node, &my_sep);
     } else {
-        /* Growth at the right or left end of everything leaves full nodes behind. */
+        /* Appending at the right or left end of the tree leaves full nodes behind. */
         uint32_t half = at + 2 == w.n && right_turn(p) < 0 ? FANOUT
                         : at == 0 && leftmost(p)           ? 1
                                                            : w.n / 2;
@@ -226,9 +226,9 @@ static void replace(struct asymreg__index *ix, const struct path *p, int level, 
 }
 
 /*
- * Where a region would go: path and position in the leaf. ASYMREG_EOVERLAP when another is there,
- * whose slot is *conflict. *beyond: the separator to the right must grow first, since the region
- * would reach past it.
+ * Where a region would go: path and position in the leaf. ASYMREG_EOVERLAP if another region is
+ * there, whose slot is *conflict. *beyond: the region would reach past the separator to the right,
+ * which must grow first.
  */
 static int find_place(const struct asymreg__index *ix, uint64_t start, uint64_t last,
                       struct path *p, uint32_t *pos, int *beyond, uint32_t *conflict)
@@ -264,9 +264,9 @@ static int find_place(const struct asymreg__index *ix, uint64_t start, uint64_t 
 }
 
 /*
- * Links a slot that will have this content. Nodes have been reserved. A region begins to be there
- * when its slot is written after this: were it before, readers with a hint would find it while
- * others, who search, do not yet.
+ * Links a slot that will have this content. Nodes have been reserved. The slot is written after
+ * this, and only then the region exists: otherwise readers with a hint would find it while others,
+ * which search, do not yet.
  */
 static void link_slot(struct asymreg__index *ix, const struct path *p, uint32_t pos, int beyond,
                       uint32_t slot, const struct asymreg__slot *content)
@@ -306,7 +306,7 @@ static void link_slot(struct asymreg__index *ix, const struct path *p, uint32_t 
     ix->n_regions++;
 }
 
-/* Takes a region out of the tree. Nodes have been reserved. */
+/* Removes a region from the tree. Nodes have been reserved. */
 static void unlink_slot(struct asymreg__index *ix, uint32_t slot)
 {
     struct path p;
@@ -337,7 +337,7 @@ static void unlink_slot(struct asymreg__index *ix, uint32_t slot)
         replace(ix, &p, level, at, 1, 0, NULL, NULL);
         return;
     }
-    /* With a neighbour under the same node, if both are small. */
+    /* Merges with a neighbour under the same node, if both are small. */
     struct asymreg__inner *up = inner_of(&p, (uint32_t)level);
     uint32_t n_up = count(up->keys), k = 1, n2;
     struct asymreg__leaf *other;
@@ -361,8 +361,8 @@ static void unlink_slot(struct asymreg__index *ix, uint32_t slot)
 
 void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot *content)
 {
-    /* The generation first, if it ends a region; last, if it begins one: a reader that sees any of
-     * the new content sees that. */
+    /* The generation is stored first if it ends a region, and last if it begins one: a reader that
+     * sees any of the new content also sees that. */
     if (!(content->generation & 1)) {
         __atomic_store_n(&slot->generation, content->generation, __ATOMIC_RELEASE);
         return;
@@ -442,7 +442,7 @@ int asymreg__index_remove_with(struct asymreg__index *ix, asymreg_id id, asymreg
     c.generation = generation + 1;
     write_slot(ix, slot, &c, write, ctx);
     unlink_slot(ix, slot);
-    if (c.generation != LAST_GENERATION) { /* otherwise the slot has had all its lives */
+    if (c.generation != LAST_GENERATION) { /* otherwise the slot is used up */
         ix->free_next[slot] = ix->free_head;
         ix->free_head = slot + 1;
     }

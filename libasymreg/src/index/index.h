@@ -3,15 +3,15 @@
  * Which region holds this address? No I/O, no threads of its own, no other process.
  *
  * An ordered set of disjoint regions, each with a permission word and a 64-bit value. One thread at
- * a time changes it; any number of threads search it meanwhile and never wait, retry or write to
- * shared memory. A lookup is linearizable: it answers as of one moment between its call and its
- * return.
+ * a time changes it. Any number of threads search it at the same time, wait-free and without
+ * writing to shared memory. A lookup is linearizable: its answer holds at some moment between call
+ * and return.
  *
  *   index.c   changes: a B+ tree of 16 keys a node over an array of 32-byte slots; a change copies
  *             one leaf and swaps one pointer
- *   nodes.c   memory of nodes, and epochs: a node that was taken out is used again when no reader
- *             can be in it any more. Where the kernel has membarrier(), a reader pays no fence
- *   search.c  lookups. Each reader remembers its last hit: one comparison and one load to use again
+ *   nodes.c   memory of nodes, and epochs: an unlinked node is reused once no reader can be in it.
+ *             Where the kernel has membarrier(), readers need no fence
+ *   search.c  lookups. Each reader remembers its last hit: reusing it costs a comparison and a load
  *   hint.c    where a region probably is, without a search: a word for each stretch of addresses
  *
  * Source: sorted table and search of "Asymmetric Memory Extension for OpenSHMEM", section 3, with
@@ -25,15 +25,15 @@
 #include "../base/base.h"
 
 #define FANOUT 16u /* keys of a node */
-/* Neighbours under a node with fewer than 11 entries together become one, so that 2^26 regions need
- * some 11 levels: this is room to spare. */
+/* Neighbours under a node with fewer than 11 entries together are merged, so that 2^26 regions need
+ * some 11 levels: this leaves room. */
 #define MAX_DEPTH 24u
 #define KEY_NONE  INT64_MAX
 
 /*
  * A region at rest, also on a published leaf. generation is odd while it is registered. Readers in
- * this process may look while it is rewritten: they check the generation before and after, so the
- * writer makes it even first and stores what follows with release.
+ * this process may read it during a rewrite: they compare the generation before and after, so the
+ * writer makes it even first and stores the rest with release.
  */
 struct asymreg__slot {
     uint64_t start;
@@ -45,10 +45,10 @@ struct asymreg__slot {
 _Static_assert(sizeof(struct asymreg__slot) == 32, "slots are 32 bytes in published tables");
 
 /*
- * Keys are start addresses with the top bit flipped, so that signed comparison orders them; those
- * not in use are KEY_NONE, which no region has. A leaf does not change once it is linked. In an
- * inner node child pointers change, and a separator may grow while no region lies between its old
- * and new value; keys[0] is INT64_MIN.
+ * Keys are start addresses with the top bit flipped, so that signed comparison orders them; unused
+ * ones are KEY_NONE, which no region has. A linked leaf never changes. In an inner node child
+ * pointers change, and a separator may grow while no region lies between its old and new value;
+ * keys[0] is INT64_MIN.
  */
 struct asymreg__leaf {
     int64_t keys[FANOUT];
@@ -87,11 +87,11 @@ struct asymreg__index {
     uint32_t *hints_on; /* or NULL */
     uint64_t epoch;
     uint32_t fence;                 /* readers must fence: the kernel has no membarrier() */
-    uint32_t hint_shift, hint_bits; /* of a granule's length and of the number of words; readers may
-                                       see one old and one new */
+    uint32_t hint_shift, hint_bits; /* of a granule's length and of the number of words; a reader
+                                       may see one old and one new */
     uint32_t max_regions;
 
-    /* the writer's */
+    /* the writer's own */
     uint32_t n_used __attribute__((aligned(64))); /* slots below this have been used */
     uint32_t free_head;                           /* slot + 1 */
     uint32_t n_regions;
@@ -100,24 +100,24 @@ struct asymreg__index {
     int own_slots, huge, no_hints;
     uint32_t *hints;
     void *hint_memory;
-    uint32_t hints_at; /* regions when they were made anew */
+    uint32_t hints_at; /* number of regions when the hints were built */
     uint64_t hint_bytes, hint_lost,
-        hint_limit; /* in granules with a word; of those, not found by it; when to make them anew */
+        hint_limit; /* in granules with a word; of those, not found by it; when to rebuild */
     struct asymreg__pool pools[N_CLASSES];
     struct asymreg__retired *retired; /* a ring in order of epochs */
     size_t retired_cap, retired_at, n_retired;
-    size_t reclaim_at; /* try again when there are so many */
+    size_t reclaim_at; /* reclaim when this many are retired */
 
     pthread_mutex_t readers_lock;
     struct asymreg__reader *readers;
 };
 
-/* One thread's way of searching one index. */
+/* One thread's state for searching one index. */
 struct asymreg__reader {
     struct asymreg_region hit;  /* the last region found */
     uint64_t hit_span;          /* its last - start */
-    const uint32_t *generation; /* of its slot, now */
-    uint32_t hit_generation;    /* and when it was found */
+    const uint32_t *generation; /* of its slot, as it is now */
+    uint32_t hit_generation;    /* the generation when it was found */
     uint32_t nested;            /* sections entered */
     uint64_t epoch;             /* announced while searching; 0 outside */
     struct asymreg__index *index;
@@ -134,32 +134,31 @@ static inline asymreg_id asymreg__id(uint32_t slot, uint32_t generation)
     return (uint64_t)generation << 32 | slot;
 }
 
-/* search.c: chooses how nodes are searched: plain C if asked for, or on a processor without
- * AVX2. */
+/* search.c: chooses how to search nodes: plain C if asked for, or on a processor without AVX2. */
 void asymreg__search_pick(struct asymreg__index *ix, int plain);
-/* How many of the keys are at most `key`; keys as a leaf or inner node has them. For the writer. */
+/* Number of keys at most `key`; keys in the order of a leaf or inner node. For the writer. */
 uint32_t asymreg__rank(const int64_t *keys, int64_t key);
 
 /* nodes.c */
 int asymreg__mem_init(struct asymreg__index *ix);
 void asymreg__mem_fini(struct asymreg__index *ix);
-/* Makes sure that the next n nodes of each class can be had, and n nodes be retired. */
+/* Reserves n nodes of each class, and room to retire n nodes. */
 int asymreg__mem_reserve(struct asymreg__index *ix, size_t n);
 void *asymreg__node_get(struct asymreg__index *ix, int cls);
 void asymreg__node_retire(struct asymreg__index *ix, int cls, void *node);
 /*
- * For other things that readers may hold: the epoch to mark one with after it was unlinked, and
- * whether every section that may hold things of that epoch has ended. For the writer's thread.
+ * For other objects that readers may hold: the epoch to mark an unlinked one with, and whether
+ * every section that may hold objects of that epoch has ended. For the writer's thread.
  */
 uint64_t asymreg__epoch_now(const struct asymreg__index *ix);
 int asymreg__epoch_passed(struct asymreg__index *ix, uint64_t epoch);
 /*
- * Scattered searches of large tables miss the TLB at every step: once there are many slots, the
- * pages of those to come are huge ones.
+ * Scattered searches of large tables miss the TLB at every step. Once there are many slots, the
+ * pages of future ones are huge pages.
  */
 void asymreg__slots_grow(struct asymreg__index *ix);
 
-/* A section in which nothing that was reachable at its beginning is freed. Sections nest. */
+/* A section: nothing that is reachable at its beginning is freed before its end. Sections nest. */
 static inline void asymreg__reader_enter(struct asymreg__reader *r)
 {
     if (r->nested++)
@@ -179,20 +178,20 @@ static inline void asymreg__reader_exit(struct asymreg__reader *r)
 }
 
 /* hint.c: for the writer. */
-/* A region is there. */
+/* A region was added. */
 void asymreg__hint(struct asymreg__index *ix, uint32_t slot);
-/* Many are. */
+/* Many regions were added. */
 void asymreg__hints_anew(struct asymreg__index *ix);
 uint64_t asymreg__hint_memory(const struct asymreg__index *ix);
 void asymreg__hints_fini(struct asymreg__index *ix);
 
-/* Neighbouring granules have neighbouring words, as far as there are words. */
+/* Neighbouring granules have neighbouring words, until the words run out. */
 static inline uint32_t asymreg__hint_place(uint64_t granule, uint32_t bits)
 {
     return (uint32_t)(granule ^ granule >> bits) & (((uint32_t)1 << bits) - 1);
 }
 
-/* What the hints say of an address: a slot + 1, or 0. */
+/* The hint for an address: a slot + 1, or 0. */
 static inline uint32_t asymreg__hint_word(const struct asymreg__index *ix, const uint32_t *hints,
                                           uint64_t addr)
 {
@@ -203,9 +202,9 @@ static inline uint32_t asymreg__hint_word(const struct asymreg__index *ix, const
 }
 
 /*
- * Reads a slot, if it holds the address all the while. If it does not: it held no such region when
- * the leaf was read, or died since; either way there was a moment without one. Returns whether it
- * does.
+ * Reads a slot if it holds the address throughout. If it does not, it held no such region when the
+ * leaf was read, or the region has ended since; either way there was a moment without one. Returns
+ * whether it does.
  */
 static inline int asymreg__slot_read(const struct asymreg__index *ix, uint32_t n, uint64_t addr,
                                      struct asymreg_region *out)
@@ -228,8 +227,8 @@ static inline int asymreg__slot_read(const struct asymreg__index *ix, uint32_t n
     return 1;
 }
 
-/* The region, if its identifier or a hint leads to it. For callers that do not mean to come back to
- * it: no last hit is set. */
+/* The region, if its identifier or a hint leads to it. For callers that do not expect to come back
+ * to it: the last hit is not set. */
 static inline int asymreg__probable(const struct asymreg__index *ix, uint64_t addr, asymreg_id id,
                                     struct asymreg_region *out)
 {
@@ -248,15 +247,15 @@ static inline int asymreg__probable(const struct asymreg__index *ix, uint64_t ad
 
 struct asymreg__index_opts {
     uint32_t max_regions;        /* 0: 1,048,576 */
-    struct asymreg__slot *slots; /* zeroed ones that somebody else keeps: then there are no hints */
+    struct asymreg__slot *slots; /* zeroed ones that the caller keeps: then there are no hints */
     const struct asymreg_allocator *allocator;
 };
 
-/* Figures of an index, as of the call. */
+/* Statistics of an index at the time of the call. */
 struct asymreg__index_stats {
     uint64_t n_regions; /* registered now */
-    uint64_t bytes;     /* memory of tree and slots, with what awaits freeing */
-    uint64_t n_retired; /* nodes and slots that await the end of a reader's search */
+    uint64_t bytes;     /* memory of tree and slots, including what waits to be freed */
+    uint64_t n_retired; /* nodes and slots that wait for the end of a reader's search */
     uint32_t depth;     /* levels of the tree; 1: a single leaf */
 };
 
@@ -272,48 +271,48 @@ void asymreg__index_stats(const struct asymreg__index *index, struct asymreg__in
  */
 int asymreg__index_insert(struct asymreg__index *index, uint64_t start, uint64_t bytes,
                           uint32_t prot, uint64_t value, asymreg_id *id);
-/* When it returns 0, no lookup that begins finds the region. ASYMREG_ESTALE; -ENOMEM. */
+/* After it returns 0, no lookup that begins finds the region. ASYMREG_ESTALE; -ENOMEM. */
 int asymreg__index_remove(struct asymreg__index *index, asymreg_id id);
-/* The first region that ends at or after an address: 1, or 0 when there is none. For the writer. */
+/* The first region that ends at or after an address: 1; 0: none. For the writer. */
 int asymreg__index_next(struct asymreg__index *index, uint64_t addr, struct asymreg_region *region);
 
-/* What the published table and the cache need beyond that. */
+/* Additions for the published table and the cache. */
 
-/* Called with a slot that is about to be rewritten and its new content; does the rewriting with
+/* Called before a slot is rewritten, with the slot and its new content; it rewrites the slot with
  * asymreg__slot_write(). */
 typedef void asymreg__write_fn(void *ctx, struct asymreg__index *ix, uint32_t slot,
                                const struct asymreg__slot *content);
 
-/* Insert and remove, with the slot written by `write` (NULL: by the index). */
+/* Insert and remove; `write` writes the slot (NULL: the index itself). */
 int asymreg__index_insert_with(struct asymreg__index *ix, const struct asymreg__slot *content,
                                asymreg__write_fn *write, void *ctx, asymreg_id *id);
 int asymreg__index_remove_with(struct asymreg__index *ix, asymreg_id id, asymreg__write_fn *write,
                                void *ctx);
 
-/* Puts a region into a given slot, which is not in the tree; *conflict is the slot of a region that
- * it overlaps (ASYMREG_EOVERLAP). */
+/* Puts a region into a given slot, which is not in the tree. ASYMREG_EOVERLAP: *conflict is the
+ * slot of the other region. */
 int asymreg__index_put(struct asymreg__index *ix, uint32_t slot,
                        const struct asymreg__slot *content, uint32_t *conflict);
-/* Takes a slot's region out of the tree, if it is in, and sets its generation, which is even. */
+/* Takes a slot's region out of the tree if it is there, and sets its generation, which is even. */
 int asymreg__index_drop(struct asymreg__index *ix, uint32_t slot, uint32_t generation);
-/* Fills an empty tree from n slots that hold their content already, in the order of their start.
- * Checked: ASYMREG_EOVERLAP, nothing done. */
+/* Fills an empty tree from n slots that already hold their content, in the order of their starts.
+ * ASYMREG_EOVERLAP: nothing was done. */
 int asymreg__index_build(struct asymreg__index *ix, const uint32_t *order, size_t n);
 
-/* Is there a registration of this name, wherever? */
+/* Whether a registration of this name exists, at any address. */
 int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id);
 
 /* ---- nodes.c, search.c: readers ---- */
 
-/* A reader is one thread's at a time. 0, -ENOMEM. */
+/* A reader belongs to one thread at a time. 0, -ENOMEM. */
 int asymreg__reader_create(struct asymreg__index *index, struct asymreg__reader **reader);
 void asymreg__reader_destroy(struct asymreg__reader *reader);
 
 /* asymreg__index_lookup() without a look at the last hit. */
 const struct asymreg_region *asymreg__index_search(struct asymreg__reader *reader, uint64_t addr);
 
-/* The region that holds an address, a copy that lives until the next call with this reader; NULL:
- * none. Never waits, allocates or enters the kernel. */
+/* The region that holds an address: a copy, valid until the next call with this reader; NULL: none.
+ * Wait-free; never allocates or enters the kernel. */
 static inline const struct asymreg_region *asymreg__index_lookup(struct asymreg__reader *reader,
                                                                  uint64_t addr)
 {
@@ -323,7 +322,7 @@ static inline const struct asymreg_region *asymreg__index_lookup(struct asymreg_
     return asymreg__index_search(reader, addr);
 }
 
-/* Rewrites a slot under the eyes of readers. */
+/* Rewrites a slot while readers may read it. */
 void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot *content);
 
 #endif

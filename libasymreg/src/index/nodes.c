@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of an index: pools of nodes, and when a node that was taken out may be used again. */
+/* Memory of an index: pools of nodes, and when an unlinked node may be reused. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -17,7 +17,8 @@
 #define RECLAIM_EVERY 256u
 #define FIRST_RETIRED 16u
 
-/* Nodes follow it, and a node's address leaves its low bits to the depth: see root. */
+/* Nodes follow it. Their alignment leaves the low bits of a node's address for the depth: see
+ * root. */
 struct asymreg__slab {
     struct asymreg__slab *next;
     size_t bytes;
@@ -43,7 +44,7 @@ static int pool_grow(struct asymreg__pool *pool)
     struct asymreg__slab *slab;
     char *p;
 
-    /* A large slab is aligned to a huge page; the excess is given back. */
+    /* A large slab is aligned to a huge page; the excess is unmapped. */
     if (bytes >= HUGE_PAGE) {
         p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -61,7 +62,7 @@ static int pool_grow(struct asymreg__pool *pool)
         if (p == MAP_FAILED)
             return -ENOMEM;
     }
-    /* What is left of the slab before goes to the free list. */
+    /* The rest of the previous slab goes to the free list. */
     while (pool->bump && pool->bump + pool->size <= pool->bump_end) {
         *(void **)(void *)pool->bump = pool->free;
         pool->free = pool->bump;
@@ -120,9 +121,9 @@ static void pool_fini(struct asymreg__pool *pool)
 }
 
 /*
- * Makes every running thread of this process execute a full barrier: either a reader's announcement
- * is visible here afterwards, or its search begins after it. Returns 0, or -1 when that cannot be
- * had.
+ * Makes every running thread of this process execute a full barrier: afterwards, either a reader's
+ * announcement is visible here, or its search begins after this. Returns 0, or -1 if the kernel
+ * cannot.
  */
 static int barrier(const struct asymreg__index *ix)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Searching. How many keys of a node are at most the one sought is found in plain C, or four keys
- * at a time with AVX2 where the processor has it: with a million regions in clusters a lookup takes
- * 179 ns so, and 277 in plain C (bench_asym_lookup, both in one process). AVX-512 gained nothing
- * over AVX2.
+ * Searching. Plain C or AVX2 (four keys at a time) counts the keys of a node that are at most the
+ * one sought. With a million regions in clusters a lookup takes 179 ns with AVX2 and 277 in plain C
+ * (bench_asym_lookup, both in one process). AVX-512 was not faster than AVX2.
  */
 #include "index.h"
 
@@ -19,7 +18,7 @@
 
 typedef uint32_t rank_fn(const int64_t *keys, int64_t key);
 
-/* A separator may grow meanwhile, hence the atomic loads; either value gives a right answer. */
+/* A separator may grow meanwhile, hence the atomic loads; both values give a correct answer. */
 static inline uint32_t rank_plain(const int64_t *keys, int64_t key)
 {
     uint32_t n = 0;
@@ -34,7 +33,7 @@ AVX2 static inline uint32_t rank_avx2(const int64_t *keys, int64_t key)
 {
     const __m256i k = _mm256_set1_epi64x(key);
     const __m256i *v = (const __m256i *)(const void *)keys;
-    /* Four sums of -1 for each key above, in each 64-bit lane. */
+    /* Each 64-bit lane sums -1 for each key above. */
     __m256i above =
         _mm256_add_epi64(_mm256_add_epi64(_mm256_cmpgt_epi64(_mm256_load_si256(v), k),
                                           _mm256_cmpgt_epi64(_mm256_load_si256(v + 1), k)),
@@ -62,7 +61,7 @@ static inline int64_t search_key(uint64_t addr)
     return asymreg__key(addr < UINT64_MAX ? addr : addr - 1);
 }
 
-/* The region that holds an address, by way of the tree. */
+/* The region that holds an address, found through the tree. */
 ALWAYS_INLINE const struct asymreg_region *tree_search(struct asymreg__reader *r, uint64_t addr,
                                                        rank_fn *rank)
 {

@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 #ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000 /* of Linux 4.17; before, the address is a hint */
+#define MAP_FIXED_NOREPLACE 0x100000 /* from Linux 4.17; before, the address is a hint */
 #endif
 
 #define TRIES  16
-#define LOWEST 0x100000 /* not where the kernel or NULL would be */
+#define LOWEST 0x100000 /* above the kernel's minimum and NULL */
 
-/* A page at an address that nothing else would choose, of at most so many bits. */
+/* A page at a random address of at most `bits` bits, unlikely to be chosen otherwise. */
 static void *random_page(int bits, size_t page)
 {
     uint64_t number;
@@ -42,7 +42,7 @@ static void *random_page(int bits, size_t page)
 
 int asymreg__canary_create(struct canary *c)
 {
-    /* What processors and kernels leave; ThreadSanitizer ends a program that asks for more. */
+    /* Bits of user addresses; ThreadSanitizer ends a program that asks for more than 37. */
     static const int bits[] = {ASYMREG__TSAN ? 37 : 46, 37, 30};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint64_t value;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transport for one node: its life, what it can do, registrations. */
+/* The transport for one node: creation and destruction, capabilities, registrations. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -170,7 +170,7 @@ static const struct asymreg_transport_ops ops = {
     .progress = progress,
 };
 
-/* Which process this is. What a system without /proc does not tell stays 0, and is then not
+/* Identifies this process. What a system without /proc does not report remains 0: it is then not
  * compared, or the same everywhere. */
 static int identify(struct address *a)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The part of the local transport that is not in its table of operations. */
+/* The part of the local transport outside of its table of operations. */
 #ifndef ASYMREG_SRC_LOCAL_H
 #define ASYMREG_SRC_LOCAL_H
 
@@ -9,7 +9,7 @@
 
 struct asymreg__local;
 
-/* NULL when it is another transport. */
+/* NULL if it is another transport. */
 struct asymreg__local *asymreg__local_of(struct asymreg_transport *t);
 
 /* See asymreg_fds_send() and asymreg_fds_recv(). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put, get and atomics: loads and stores where nobody can take the pages away, else through the
+/* Put, get and atomics: loads and stores where no process can take the pages away, else through the
  * kernel. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@ static ssize_t move(pid_t pid, const struct iovec *mine, const struct iovec *the
                  : process_vm_readv(pid, mine, (unsigned long)n, theirs, (unsigned long)n, 0);
 }
 
-/* Copies within this process, where a fault is an error and not a signal. */
+/* Copies within this process through the kernel: a fault is an error, not a signal. */
 static int own_copy(struct asymreg__local *l, char *mapped, char *here, size_t bytes, int write)
 {
     while (bytes) {
@@ -44,7 +44,7 @@ static int gone(struct asymreg_ep *ep)
     return ASYMREG_EPEER;
 }
 
-/* Is the canary where it was? */
+/* Whether the canary is where it was. */
 static int has_canary(struct asymreg_ep *ep)
 {
     const struct canary *canary = &ep->peer.canary;
@@ -57,9 +57,9 @@ static int has_canary(struct asymreg_ep *ep)
 }
 
 /*
- * Copies between this process and a peer. One call of the kernel pins one address space and goes
- * through its pieces in order: if the canary, which is the first, is not there, then this is
- * another program, or one that ends, and nothing behind it is touched.
+ * Copies between this process and a peer. One call of the kernel pins one address space and handles
+ * its pieces in order. The canary is the first piece: if it is missing, this is another program or
+ * an ending one, and no later piece is accessed.
  */
 static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t remote, char *here,
                      size_t bytes, int write)
@@ -76,10 +76,10 @@ static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t r
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EPERM)
-            return ASYMREG_EUNREACH; /* no right to trace the peer */
+            return ASYMREG_EUNREACH; /* this process may not trace the peer */
         if (n < 0 && errno != EFAULT && errno != ESRCH)
             return -errno;
-        if (n < 0 && errno == EFAULT && has_canary(ep)) /* the kernel takes no such address here */
+        if (n < 0 && errno == EFAULT && has_canary(ep)) /* the kernel refuses such an address */
             return asymreg__local_alive(&l->base, ep) < 0 ? ASYMREG_EPEER : ASYMREG_EFAULT;
         if (n < (ssize_t)sizeof(word) || word != canary->value)
             return gone(ep);
@@ -95,12 +95,12 @@ static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t r
 
 static inline int outside(const struct asymreg_rkey *key, uint64_t addr, size_t bytes)
 {
-    if (key->bytes == UINT64_MAX) /* the whole space, whose end is past what a length can say */
+    if (key->bytes == UINT64_MAX) /* the whole space: no length can express its end */
         return 0;
     return addr < key->addr || bytes > key->bytes || addr - key->addr > key->bytes - bytes;
 }
 
-/* Everything that is not a load or store of a peer known to live. */
+/* Every case except loads and stores to a peer known to be alive. */
 __attribute__((noinline)) static int put_with_care(struct asymreg_transport *t,
                                                    struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                                                    uint64_t addr, const void *src, size_t bytes)
@@ -174,7 +174,7 @@ int asymreg__local_amo(struct asymreg_transport *t, struct asymreg_ep *ep,
     int rc;
 
     (void)op;
-    if (rkey->kind != KEY_DIRECT) /* asymreg__local_check() says why */
+    if (rkey->kind != KEY_DIRECT) /* asymreg__local_check() gives the reason */
         return ASYMREG_ENOTSUP;
     if (outside(rkey, addr, bytes))
         return ASYMREG_ERANGE;

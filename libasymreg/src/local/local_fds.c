@@ -60,7 +60,7 @@ int asymreg__local_fds_send(struct asymreg__local *l, int sock)
     return rc < 0 ? rc : sent;
 }
 
-/* The descriptor of a message; -1 if it has not just one, and then none stays open. */
+/* The descriptor of a message; -1 if it has none or several, all of which are closed. */
 static int take_fd(struct msghdr *hdr)
 {
     int fd = -1, n = 0;
@@ -86,8 +86,8 @@ static int writes(int fd)
     return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 }
 
-/* Keeps a descriptor. Returns 1 if it is new, 0 if there is one that can as much, in which case
- * this one is closed, or -ENOMEM. */
+/* Keeps a descriptor. Returns 1 if it is new; 0 if there is one with the same access, in which case
+ * this one is closed; or -ENOMEM. */
 static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
 {
     struct received *r;
@@ -99,7 +99,7 @@ static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
             r->ino == msg->ino)
             break;
     if (r && !writes(r->fd) &&
-        writes(fd)) { /* the file is one that is kept: nobody else's has its number meanwhile */
+        writes(fd)) { /* the kept descriptor holds the file, so its inode number is not reused */
         old = r->fd;
         r->fd = fd;
         rc = 1;
@@ -122,8 +122,8 @@ static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
     return rc;
 }
 
-/* Receives one message and keeps its descriptor. Returns 1 if that is new, 0, or an error; and how
- * many follow. */
+/* Receives one message and keeps its descriptor. Returns 1 if the descriptor is new, 0, or an
+ * error; and how many messages follow. */
 static int receive_one(struct asymreg__local *l, int sock, uint32_t *more)
 {
     union {

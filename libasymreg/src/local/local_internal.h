@@ -4,9 +4,9 @@
  * process_vm_readv/writev for everything else.
  *
  *   local.c        life, capabilities, registrations, the table of operations
- *   local_peer.c   endpoints, whether a peer lives, keys of its memory
+ *   local_peer.c   endpoints, whether a peer is alive, keys of its memory
  *   local_copy.c   put, get, atomics, flush
- *   canary.c       whether a process still runs the program that it ran
+ *   canary.c       whether a process still runs the same program
  *   local_fds.c    descriptors by message
  */
 #ifndef ASYMREG_SRC_LOCAL_INTERNAL_H
@@ -24,20 +24,20 @@
 #define ALIVE_EVERY_NS 20000000
 
 /*
- * A word in a page at a random address of a process: a call of the kernel that finds it there finds
- * the program that put it there. After exec() it has gone with the rest of the address space.
+ * A word in a page at a random address of a process. A system call that finds it has found the
+ * program that put it there: exec() removes it with the rest of the address space.
  */
 struct canary {
     uint64_t at, value;
 };
 
-/* What connect() is given. */
+/* What connect() receives. */
 struct address {
     uint32_t magic;
     uint32_t flags; /* ASYMREG_LOCAL_* of the owner */
     char boot_id[40];
     uint64_t pid_ns;
-    uint64_t start_time; /* of the process, clock ticks since boot: tells a recycled pid */
+    uint64_t start_time; /* of the process, clock ticks since boot: distinguishes a recycled pid */
     uint64_t pid;
     struct canary canary;
 };
@@ -72,10 +72,10 @@ struct asymreg__local {
     uint32_t flags;
     pid_t pid;
     struct address self;
-    pthread_mutex_t lock; /* of the lists */
+    pthread_mutex_t lock; /* protects the lists */
     struct asymreg_mem *mems;
     struct received *received;
-    int kept; /* descriptors of processes */
+    int kept; /* number of descriptors of processes */
     const struct asymreg_allocator *allocator;
 };
 
@@ -83,14 +83,14 @@ struct asymreg_ep {
     struct address peer;
     int pidfd; /* or -1: none is kept */
     int dead;
-    int64_t checked_ns; /* when the process was last known to live */
+    int64_t checked_ns; /* when the process was last known to be alive */
 };
 
 enum { KEY_DIRECT, KEY_GUARDED, KEY_CMA };
 struct asymreg_rkey {
     int kind;
     int writable;
-    uint64_t put_bytes; /* of it, for loads and stores: all or none */
+    uint64_t put_bytes; /* how many of them loads and stores may write: all or none */
     uint64_t get_bytes;
     uint32_t flags; /* ASYMREG_MEM_* */
     uint64_t addr, bytes;
@@ -116,7 +116,7 @@ static inline int64_t asymreg__coarse_ns(void)
 /* Maps the page. -ENOMEM; -EIO (the kernel gives no random bytes). */
 int asymreg__canary_create(struct canary *c);
 void asymreg__canary_destroy(struct canary *c);
-/* Has the peer's program gone? 0: no, or this process may not look. */
+/* Whether the peer's program is gone. 0: no, or this process may not look. */
 int asymreg__canary_gone(const struct address *peer);
 
 /* local_peer.c: see struct asymreg_transport_ops. */
@@ -148,7 +148,7 @@ int asymreg__local_amo(struct asymreg_transport *t, struct asymreg_ep *ep,
                        uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
 int asymreg__local_flush(struct asymreg_transport *t, struct asymreg_ep *ep);
 
-/* For every operation: asks the kernel no more than once in 20 ms. */
+/* Before every operation: asks the kernel at most once in 20 ms. */
 static inline int asymreg__known_alive(const struct asymreg_ep *ep)
 {
     return !__atomic_load_n(&ep->dead, __ATOMIC_RELAXED) &&

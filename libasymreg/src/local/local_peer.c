@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers on the same node: the process, its descriptors, and its memory as it is mapped here. */
+/* Peers on the same node: the process, its descriptors, and its memory as mapped here. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -24,15 +24,15 @@
 #define SYS_pidfd_getfd 438
 #endif
 
-/* of a transport: the endpoints beyond open theirs each time that they need one */
+/* of a transport: further endpoints open one for each use */
 #define KEPT_PIDFDS 64
 
 /*
  * A descriptor of the peer's process: the endpoint's, or one for the caller to close.
- * ASYMREG_EPEER: it has gone, and perhaps another process or a thread has its number (ENOENT since
- * Linux 6.16, EINVAL before); -ENOSYS: it lives, as far as /proc or kill() tells, but there is no
- * such descriptor (before Linux 5.3, under filters of system calls, which may say EPERM, and tools
- * that know no such call); other -errno.
+ * ASYMREG_EPEER: it is gone, and another process or a thread may have its number (ENOENT since
+ * Linux 6.16, EINVAL before). -ENOSYS: by /proc or kill() it is alive, but there is no such
+ * descriptor (before Linux 5.3; under system call filters, which may return EPERM; under tools that
+ * do not know the call). Other -errno.
  */
 static int process_get(const struct asymreg_ep *ep, int *fd)
 {
@@ -46,8 +46,8 @@ static int process_get(const struct asymreg_ep *ep, int *fd)
         return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
     rc = ep->peer.start_time ? asymreg__process_stat(ep->peer.pid, &started, &ended) : -ENOENT;
     if (rc == -ENOENT || rc == -EPERM ||
-        rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): is there any of
-                          this number? */
+        rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): does a process
+                          with this number exist? */
         rc = kill((pid_t)ep->peer.pid, 0) < 0 && errno == ESRCH ? ASYMREG_EPEER : 0;
     else if (rc == -ESRCH || (rc == 0 && (started != ep->peer.start_time || ended)))
         rc = ASYMREG_EPEER;
@@ -77,13 +77,13 @@ __attribute__((noinline)) int asymreg__local_alive(struct asymreg_transport *t,
             rc = ASYMREG_EPEER;
         process_put(ep, p.fd);
     }
-    if (rc != ASYMREG_EPEER && asymreg__canary_gone(&ep->peer)) /* by exec() */
+    if (rc != ASYMREG_EPEER && asymreg__canary_gone(&ep->peer)) /* after exec() */
         rc = ASYMREG_EPEER;
     if (rc == ASYMREG_EPEER) {
         __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED);
         return ASYMREG_EPEER;
     }
-    /* It lives, or that cannot be told now (no descriptor left): later, then. */
+    /* It is alive, or the kernel cannot tell now (no free descriptor): ask again later. */
     __atomic_store_n(&ep->checked_ns, asymreg__coarse_ns(), __ATOMIC_RELAXED);
     return 0;
 }
@@ -165,14 +165,14 @@ static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struc
     if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0 &&
         (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
         fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) /* closed, if there is a /proc and the process in it */
+    if (fd < 0 && errno == ENOENT) /* closed, if /proc exists and shows the process */
         errno = e == ESRCH || !ep->peer.start_time       ? e
                 : asymreg__local_alive(&l->base, ep) < 0 ? ESRCH
                                                          : EBADF;
     return fd;
 }
 
-/* What it means that the peer's descriptor was not to be had. */
+/* The error to return when the peer's descriptor could not be fetched. */
 static int not_fetched(int error, struct asymreg_error *err)
 {
     switch (error) {
@@ -189,8 +189,8 @@ static int not_fetched(int error, struct asymreg_error *err)
     }
 }
 
-/* Maps [addr, addr + bytes) of the handle's file. Loads and stores are used only if nobody can take
- * the pages away. */
+/* Maps [addr, addr + bytes) of the handle's file. Loads and stores are used only if no process can
+ * take the pages away. */
 static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
                     struct asymreg_rkey *key, struct asymreg_error *err)
 {
@@ -201,7 +201,7 @@ static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
     if (fstat(fd, &st) < 0)
         return -errno;
     if (st.st_dev != h->dev || st.st_ino != h->ino)
-        return ASYMREG_ESTALE; /* the number stands for another file now */
+        return ASYMREG_ESTALE; /* the descriptor number is another file now */
     if (__builtin_add_overflow(h->fd_offset, key->bytes, &end) || end > (uint64_t)INT64_MAX)
         return ASYMREG_ETABLE;
     key->map_bytes = end - from;
@@ -259,7 +259,7 @@ int asymreg__local_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, co
         } else {
             rc = not_fetched(errno, &why);
         }
-        /* The same bytes can be had through the owner's own mapping. */
+        /* The same bytes are accessible through the owner's own mapping. */
         if (rc == ASYMREG_EUNREACH && (l->flags & ASYMREG_LOCAL_CMA))
             rc = 0;
     } else if (!(l->flags & ASYMREG_LOCAL_CMA)) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is inside an operation: memory of the owner that peers on the same node map and store into.
- * Each worker of a peer has a slot; a number other than 0 stands in it from before the peer looks
- * at the published table until its operation has ended. The owner changes the table first and then
- * looks at the slots, with a barrier between that also holds in the peers' processes: so it sees
- * the number, or the peer sees the change. What a slot holds is another process's word for it.
+ * Publishes who is inside an operation: memory of the owner that peers on the same node map and
+ * store into. Each worker of a peer has a slot. The slot holds a number other than 0 from before
+ * the peer reads the published table until its operation has ended. The owner changes the table
+ * first and then reads the slots, with a barrier in between that also covers the peers' processes:
+ * so it sees the number, or the peer sees the change. The owner trusts what peers write into their
+ * slots.
  */
 #ifndef ASYMREG_SRC_ACTIVITY_H
 #define ASYMREG_SRC_ACTIVITY_H
@@ -15,14 +16,14 @@
 
 struct asymreg__activity_slot {
     uint64_t process; /* number in the upper half, its start in the lower; 0: free */
-    uint64_t tag;     /* of the peer's, to find its places by */
+    uint64_t tag;     /* of the peer's choice, to find its slots by */
     uint64_t busy;
     uint64_t reserved[5];
 };
 
 struct asymreg__activity {
     uint64_t magic;
-    uint32_t fence;  /* peers must put a full barrier behind their announcement */
+    uint32_t fence;  /* peers must execute a full barrier after their announcement */
     uint32_t n_used; /* slots from here on have never been used */
     uint64_t reserved[6];
     struct asymreg__activity_slot slots[ASYMREG__ACTIVITY_SLOTS];
@@ -31,20 +32,18 @@ _Static_assert(sizeof(struct asymreg__activity_slot) == 64, "shared layout");
 _Static_assert(sizeof(struct asymreg__activity) == 64 * (ASYMREG__ACTIVITY_SLOTS + 1),
                "shared layout");
 
-/* The owner's: zeroed memory. Returns whether peers have to fence, for asymreg__activity_drain().
- * */
+/* For the owner: zeroed memory. Returns whether peers must fence, for asymreg__activity_drain(). */
 int asymreg__activity_init(struct asymreg__activity *a);
-/* Waits until every number that stood there at the call has gone, or its process. 0,
- * ASYMREG_ETIMEDOUT. */
+/* Waits until every number seen at the call, or its process, is gone. 0, ASYMREG_ETIMEDOUT. */
 int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t timeout_ms);
 
-/* A peer's. */
+/* For a peer. */
 int asymreg__activity_check(const struct asymreg__activity *a);
-/* Takes a slot: ASYMREG_EFULL, or -errno (/proc cannot be read). *fence: see above. */
+/* Claims a slot: ASYMREG_EFULL, or -errno (/proc cannot be read). *fence: see above. */
 int asymreg__activity_claim(struct asymreg__activity *a, uint64_t tag,
                             struct asymreg__activity_slot **slot, uint32_t *fence);
 void asymreg__activity_release(struct asymreg__activity_slot *slot);
-/* Gives back every slot that this process took under a tag. */
+/* Releases every slot that this process claimed under a tag. */
 void asymreg__activity_release_all(struct asymreg__activity *a, uint64_t tag);
 
 static inline void asymreg__activity_enter(struct asymreg__activity_slot *slot, uint64_t number,

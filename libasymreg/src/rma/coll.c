@@ -20,7 +20,7 @@
 #define BOUNCE_BYTES 8192u
 #define FAREWELL_NS  100000000 /* how long a failed call waits for its last words to leave */
 
-/* What each member registers: every flag has one writer at a time, and holds the number of the last
+/* What each member registers. Every flag has one writer at a time, and holds the number of the last
  * operation that reached it. */
 struct scratch {
     uint64_t sync[ROUNDS];
@@ -33,8 +33,8 @@ struct scratch {
 _Static_assert(sizeof(struct scratch) <= CHANNEL_BYTES, "scratch region");
 #define AT(field) offsetof(struct scratch, field)
 
-/* Everything goes to members a power of two after this one, and comes from those a power of two
- * before it. */
+/* A member sends to those a power of two after it, and receives from those a power of two before
+ * it. */
 enum { AFTER, BEFORE };
 
 struct asymreg_group {
@@ -134,8 +134,8 @@ void asymreg_group_destroy(struct asymreg_group *group)
 
 /* ---- failing together ---- */
 
-/* What members tell each other of a failure: the serial of the group in the upper half, the code
- * and the number of the member concerned in the lower. */
+/* How members report a failure: the serial of the group in the upper half, the code and the number
+ * of the member concerned in the lower. */
 #define MEMBER UINT64_C(0xffffff)
 static uint64_t pack(const struct asymreg_group *g, int rc, uint32_t member)
 {
@@ -148,7 +148,7 @@ static uint64_t pack(const struct asymreg_group *g, int rc, uint32_t member)
     return g->serial | (uint64_t)code << 24 | member;
 }
 
-/* Has another member told of a failure? */
+/* Returns the failure that another member has reported, or 0. */
 static int heard(struct asymreg_group *g)
 {
     uint64_t word = __atomic_load_n(&g->mine->failure, __ATOMIC_ACQUIRE);
@@ -206,7 +206,7 @@ static void tell(struct asymreg_group *g)
     while (pending && now_ns() < end);
 }
 
-/* The PE of a member, as far as it is known here. */
+/* The PE of a member, if it is known here. */
 static uint32_t pe_of(const struct asymreg_group *g, uint32_t member,
                       const struct asymreg_member *where)
 {
@@ -246,7 +246,7 @@ static int leave(struct asymreg_group *g, int rc, const struct asymreg_member *w
     return g->rc;
 }
 
-/* The beginning of a call: whom to tell of a failure must be known before there is one. */
+/* The beginning of a call: finds the partners, which a failure must be reported to. */
 static int enter(struct asymreg_group *g)
 {
     const struct asymreg_member *m;
@@ -436,8 +436,8 @@ int asymreg_barrier(struct asymreg_group *group, struct asymreg_error *err)
 
 /* ---- broadcast ---- */
 
-/* Down a binomial tree: from the member without my lowest bit, to those with one more bit below it.
- */
+/* Down a binomial tree: from the member without my lowest bit, to those with one more bit below
+ * it. */
 static int spread(struct asymreg_group *g, uint32_t root, void *buf,
                   const struct asymreg_member *where, size_t bytes)
 {
@@ -477,8 +477,8 @@ int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf,
 
 /* ---- all-gather ---- */
 
-/* Puts blocks [first, first + count) of `buf`, counted around the end, to the same place of another
- * member. */
+/* Puts blocks [first, first + count) of `buf`, counted around the end, to the same places at
+ * another member. */
 static int put_blocks(struct asymreg_group *g, const struct asymreg_member *to, const char *buf,
                       uint32_t first, uint32_t count, size_t bytes)
 {
@@ -552,7 +552,7 @@ static int begin_block(struct asymreg_group *g, uint32_t to, const struct asymre
     return rc;
 }
 
-/* Everything is begun before anything is waited for, with another member first at each. */
+/* Begins everything before it waits for anything; each member begins with another one. */
 static int exchange(struct asymreg_group *g, const struct asymreg_member *where,
                     const struct blocks *b)
 {
@@ -648,7 +648,7 @@ struct reduction {
     size_t bytes, element_bytes;
 };
 
-/* Combines what a lower member has with what is here. */
+/* Combines the elements of a lower member with those here. */
 static int combine_with(struct asymreg_group *g, const struct asymreg_member *lower,
                         const struct reduction *r)
 {
@@ -665,9 +665,9 @@ static int combine_with(struct asymreg_group *g, const struct asymreg_member *lo
 }
 
 /*
- * Up a binomial tree to the last member: so a parent's elements come from higher members than those
- * of its children, and flags go to members after this one. All have called when the last one has
- * everything: nobody's buffer is written before.
+ * Up a binomial tree to the last member: a parent's elements come from higher members than those of
+ * its children, and flags go to members after this one. When the last member has everything, all
+ * have called: no buffer is written before.
  */
 static int reduce(struct asymreg_group *g, const struct reduction *r,
                   const struct asymreg_member *where)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a reduction is made of, but for its messages. */
+/* The computation of a reduction, without its messages. */
 #ifndef ASYMREG_SRC_COLL_H
 #define ASYMREG_SRC_COLL_H
 
@@ -9,7 +9,7 @@
 /* upper[i] = lower[i] op upper[i]. Both are aligned. */
 typedef void asymreg__combine_fn(void *upper, const void *lower, size_t n);
 
-/* reduce.c: of an operation and a type; NULL: there is none. */
+/* reduce.c: the function for an operation and a type; NULL: there is none. */
 asymreg__combine_fn *asymreg__combine(uint32_t op, uint32_t type, size_t *bytes, size_t *align);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A context: opening, closing, and what it says of itself. */
+/* A context: opens, closes and describes it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -29,7 +29,7 @@ const char *asymreg__reason(struct asymreg_context *c, uint32_t cap)
     return why ? why : "the transport gives no reason";
 }
 
-/* A memfd counts as a file: where it may not be so large, the kernel would send SIGXFSZ. */
+/* A memfd counts as a file: above RLIMIT_FSIZE the kernel would send SIGXFSZ. */
 static int may_be_so_large(size_t bytes)
 {
     struct rlimit limit;
@@ -38,7 +38,7 @@ static int may_be_so_large(size_t bytes)
            bytes <= limit.rlim_cur;
 }
 
-/* Without what a kernel does not know (F_SEAL_FUTURE_WRITE is of Linux 5.1). */
+/* Leaves out seals that the kernel does not know (F_SEAL_FUTURE_WRITE is from Linux 5.1). */
 static int seal(int fd, int more_seals)
 {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -132,7 +132,7 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o,
     if (getrandom(&c->incarnation, sizeof(c->incarnation), 0) != sizeof(c->incarnation))
         return -EIO;
     c->incarnation |= 1;
-    /* The mapping made here stays writable, no later one is: no peer can alter what is trusted. */
+    /* This mapping stays writable, no later one is: no peer can alter what the owner trusts. */
     if (!(c->memory = asymreg__shared_pages(c, c->bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP,
                                             F_SEAL_FUTURE_WRITE, &c->table_fd)))
         return asymreg__fail(err, errno ? -errno : -ENOMEM,
@@ -171,7 +171,7 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o,
     return 0;
 }
 
-/* Fills in what the caller left to the library. -EINVAL with the reason. */
+/* Fills in the defaults. -EINVAL with the reason. */
 static int check_opts(struct asymreg_opts *o, struct asymreg_error *err)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -275,7 +275,7 @@ void asymreg_close(struct asymreg_context *context)
         return;
     ops = context->t->ops;
     asymreg__guard_close(context);
-    asymreg__table_destroy(context->table); /* first of all, peers learn of it */
+    asymreg__table_destroy(context->table); /* first: this notifies the peers */
     for (uint32_t pe = 0; pe < context->end_pe; pe++)
         if (asymreg__peer_at(context, pe))
             asymreg__peer_free(context, asymreg__peer_at(context, pe));
@@ -288,7 +288,7 @@ void asymreg_close(struct asymreg_context *context)
         ops->mem_dereg(context->t, context->table_mem);
     if (context->activity_mem)
         ops->mem_dereg(context->t, context->activity_mem);
-    /* A transport may have a thread that serves peers until its end. So memory goes after it. */
+    /* A transport's thread may serve peers until its end: memory is freed after it. */
     ops->destroy(context->t);
     for (uint32_t i = 0; context->segs && i < context->max_segments; i++)
         if (context->segs[i].value && context->segs[i].alloc)

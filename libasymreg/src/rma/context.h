@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A context from inside: own regions, peers, workers. */
+/* A context's internals: own regions, peers, workers. */
 #ifndef ASYMREG_SRC_CONTEXT_H
 #define ASYMREG_SRC_CONTEXT_H
 
@@ -19,10 +19,10 @@ struct asymreg__own_segment {
     asymreg_id place; /* in seg_index, or 0 */
     uint64_t value;   /* 0: not in use */
     uint64_t bytes;
-    void *alloc; /* what asymreg_segment_alloc() mapped */
+    void *alloc; /* memory of asymreg_segment_alloc(), or NULL */
     size_t alloc_bytes;
     uint32_t prot;
-    uint32_t automatic; /* made for regions, and goes with the last of them */
+    uint32_t automatic; /* made for regions, and ends with the last of them */
 };
 
 /* A segment of a peer, ready for use. Immutable once published. */
@@ -30,8 +30,8 @@ struct asymreg__key {
     uint64_t value;
     uint64_t base, last;
     struct asymreg_rkey *rkey;
-    const char *mapped; /* where `base` is in this process, or NULL: to ask for memory ahead */
-    uint32_t bound;     /* handles that use it; under the peer's lock */
+    const char *mapped;        /* where `base` is in this process, or NULL: to prefetch memory */
+    uint32_t bound;            /* handles that use it; under the peer's lock */
     struct asymreg__key *next; /* while it waits to be freed */
     uint64_t epoch;
 };
@@ -58,7 +58,7 @@ struct asymreg__peer {
 
 #define PEER_CHUNK 1024u
 
-/* Under which a context's workers take places with a peer. */
+/* The tag under which a context's workers claim slots with a peer. */
 uint64_t asymreg__activity_tag(const struct asymreg__peer *p);
 
 struct asymreg_context {
@@ -83,8 +83,8 @@ struct asymreg_context {
     unsigned char activity_handle[ASYMREG_MAX_HANDLE_BYTES];
     size_t activity_handle_bytes;
     int activity_fd, activity_fence;
-    pthread_mutex_t guard_lock;           /* while a transport touches memory for a peer */
-    struct asymreg__reader *guard_reader; /* NULL: the transport asks nobody */
+    pthread_mutex_t guard_lock;           /* held while a transport accesses memory for a peer */
+    struct asymreg__reader *guard_reader; /* NULL: the transport never asks */
     int guard_closed;
     uint32_t max_regions;
     uint32_t *shares; /* users of each slot beyond the first */
@@ -95,7 +95,7 @@ struct asymreg_context {
     uint64_t coalesce_bytes;
     uint64_t segment_bytes, n_registrations;
     uint32_t n_segments;
-    int dereg_rc; /* what the transport said to the last end of a registration */
+    int dereg_rc; /* the transport's result of the last mem_dereg */
 
     struct asymreg__peer **peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
     uint32_t end_pe;                                              /* none from here on */
@@ -130,8 +130,8 @@ static inline int asymreg__may_change(const struct asymreg_context *c)
 /* The transport's reason why a capability is off. */
 const char *asymreg__reason(struct asymreg_context *c, uint32_t cap);
 
-/* context.c: memory that peers can fetch by descriptor and cannot shorten, under more seals if the
- * kernel knows them; plain pages when the transport lacks one of these capabilities. NULL: errno.
+/* context.c: memory that peers can fetch by descriptor and cannot shorten, with more seals if the
+ * kernel knows them; plain pages if the transport lacks one of these capabilities. NULL: errno.
  */
 void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint32_t caps,
                             int more_seals, int *fd);
@@ -143,11 +143,11 @@ static inline int asymreg__first_in(struct asymreg__index *ix, uint64_t start, u
     return asymreg__index_next(ix, start, r) && r->start <= last;
 }
 
-/* guard.c: what operations of peers that run in this process ask. */
+/* guard.c: the checks for operations of peers that run in this process. */
 int asymreg__guard_open(struct asymreg_context *c);
-/* Every operation that was let in has ended. */
+/* Every operation that was admitted has ended. */
 void asymreg__guard_wait(struct asymreg_context *c);
-/* Nobody is let in any more, but to read the table. */
+/* No operation is admitted any more, except reads of the table. */
 void asymreg__guard_close(struct asymreg_context *c);
 
 /* segment.c: under the context's lock. */
@@ -156,25 +156,25 @@ static inline uint32_t asymreg__kind(uint32_t flags)
 {
     return (flags & ASYMREG__KIND_MASK) / ASYMREG_KIND(1u);
 }
-/* Can the transport use memory of this kind? -EINVAL (there is no such), ASYMREG_ENOTSUP. */
+/* Whether the transport can use memory of this kind. -EINVAL (no such kind), ASYMREG_ENOTSUP. */
 int asymreg__kind_check(const struct asymreg_context *c, uint32_t kind, int fd,
                         struct asymreg_error *err);
-/* Registers with the transport and publishes that. */
+/* Registers memory with the transport and publishes the segment. */
 int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                          uint64_t *value, struct asymreg_error *err);
 /* ASYMREG_EBUSY: regions lie in it. */
 int asymreg__segment_remove(struct asymreg_context *c, uint64_t value);
-/* No automatic segment in this range gets further regions. */
+/* Automatic segments in this range get no further regions. */
 int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t last);
-/* The segment for a new region: one that is there, all private memory, or a new one, around the
- * region or for it alone. */
+/* The segment for a new region: an existing one, that of all private memory, or a new one, around
+ * the region or for it alone. */
 int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
                          uint32_t flags, uint64_t *value, struct asymreg_error *err);
 
 /*
- * maps.c: cuts [*low, *high], which holds [start, last], to the adjacent mappings of one origin
- * around the latter that have these permissions. Returns 0 if [start, last] itself does not lie in
- * such.
+ * maps.c: narrows [*low, *high], which holds [start, last], to the adjacent mappings of one origin
+ * around [start, last] that have these permissions. Returns 0 if [start, last] itself is not within
+ * such mappings.
  */
 int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *low,
                         uint64_t *high);

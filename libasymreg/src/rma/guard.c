@@ -6,7 +6,7 @@
 #endif
 #include "context.h"
 
-/* Whatever differs from what the peer has seen makes it look at the table again. */
+/* Any difference from what the peer has seen makes the peer read the table again. */
 static int look(struct asymreg_context *c, uint64_t addr, uint64_t bytes, uint32_t need)
 {
     const struct asymreg_region *r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is mapped around an address, as the kernel tells. */
+/* What is mapped around an address, according to the kernel. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -37,8 +37,8 @@ static int read_line(FILE *f, struct mapping *m)
     return 0;
 }
 
-/* Memory that may be registered without anybody having asked for it: not the kernel's own, and with
- * the permissions. */
+/* Memory that may be registered without a request for it: not the kernel's own, and with the
+ * permissions. */
 static int usable(const struct mapping *m, uint32_t prot)
 {
     if (m->name[0] == '[' && strncmp(m->name, "[heap]", 6) != 0 &&

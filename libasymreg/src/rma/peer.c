@@ -84,7 +84,7 @@ ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap,
     return (ssize_t)b.total_bytes;
 }
 
-/* The blob's fixed part, with every length in it checked. */
+/* Reads the blob's fixed part, and checks every length in it. */
 static int blob_parse(const struct asymreg_context *c, const void *bytes, size_t n, struct blob *b,
                       struct asymreg_error *err)
 {
@@ -161,7 +161,7 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
 
     if (p->cache) {
         struct asymreg__index *ix = asymreg__cache_index(p->cache);
-        while (ix->readers) /* of workers, who find out by the serial number */
+        while (ix->readers) /* of workers, which notice by the serial number */
             asymreg__reader_destroy(ix->readers);
     }
     for (uint32_t i = 0; i < p->n_keys; i++) {
@@ -237,7 +237,7 @@ int asymreg__peer_refresh(struct asymreg__peer *p)
     pthread_mutex_lock(&p->lock);
     rc = asymreg__cache_refresh(p->cache);
     pthread_mutex_unlock(&p->lock);
-    if (rc == ASYMREG_EBUSY) { /* a writer killed in the middle looks like one that is busy */
+    if (rc == ASYMREG_EBUSY) { /* a writer killed half way looks like a busy one */
         asymreg__t_lock(c);
         if (c->t->ops->peer_alive(c->t, p->ep) < 0)
             rc = ASYMREG_EPEER;
@@ -273,7 +273,7 @@ int asymreg__peer_flush(struct asymreg__peer *p)
     return rc;
 }
 
-/* Frees the retired keys that nobody can be using. */
+/* Frees the retired keys that no worker can be using. */
 static void release_retired(struct asymreg__peer *p)
 {
     struct asymreg_context *c = p->context;
@@ -350,7 +350,7 @@ int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
     return rc < 0 ? rc : 0;
 }
 
-/* Maps the memory in which a peer that drains wants to see who is inside an operation. Without it
+/* Maps the memory in which a peer with ASYMREG_DRAIN wants to see operations announced. Without it
  * no operation may reach that peer. */
 static int open_activity(struct asymreg_context *c, struct asymreg__peer *p, const char *bytes,
                          uint32_t n, struct asymreg_error *err)
@@ -380,7 +380,7 @@ static int open_activity(struct asymreg_context *c, struct asymreg__peer *p, con
     return 0;
 }
 
-/* Endpoint, table and activity of a new peer. */
+/* Makes endpoint, table and activity of a new peer. */
 static int peer_connect(struct asymreg_context *c, struct asymreg__peer *p, const struct blob *b,
                         const char *blob, struct asymreg_error *err)
 {
@@ -396,19 +396,19 @@ static int peer_connect(struct asymreg_context *c, struct asymreg__peer *p, cons
                               &p->table_key, err);
     if (rc == 0 && (c->caps.flags & ASYMREG_CAP_MAP) && ops->map &&
         ops->map(c->t, p->ep, p->table_key, b->table_addr, b->table_bytes, 0, &p->mapped) < 0)
-        p->mapped = NULL; /* then it is read by get */
+        p->mapped = NULL; /* read it by get instead */
     if (rc == 0 && b->activity_bytes)
         rc = open_activity(c, p, activity, b->activity_bytes, err);
     asymreg__t_unlock(c);
     p->ask = !p->mapped && (c->flags & ASYMREG_FRESH);
-    if (rc == ASYMREG_ESTALE) /* the descriptor has gone: so has the context that had it */
+    if (rc == ASYMREG_ESTALE) /* the descriptor is gone: so is the context that had it */
         rc = ASYMREG_EPEER;
     if (rc == 0 && (p->mapped || !(c->caps.flags & ASYMREG_CAP_REMOTE_NODE)))
         rc = asymreg__peer_open_table(p);
     return rc;
 }
 
-/* Under the context's lock. */
+/* With the context's lock. */
 static int import(struct asymreg_context *c, uint32_t pe, const struct blob *b, const void *blob,
                   struct asymreg_error *err)
 {

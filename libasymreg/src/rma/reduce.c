@@ -28,7 +28,7 @@
     LOOP(NAME##_or, T, (x | y))                                                                    \
     LOOP(NAME##_xor, T, (x ^ y))
 
-/* Without a sign, and no narrower than unsigned int: these wrap. */
+/* Unsigned, and at least as wide as unsigned int: these wrap. */
 #define INTEGER(NAME, T, WIDE)                                                                     \
     ARITHMETIC(NAME, T, WIDE)                                                                      \
     ORDER(NAME, T)                                                                                 \

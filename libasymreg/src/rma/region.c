@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions of this process: registering and unregistering. */
+/* Regions of this process: register and unregister. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -100,7 +100,7 @@ int asymreg_unregister(struct asymreg_context *context, asymreg_id id)
     return rc;
 }
 
-/* Can the end of this registration be waited for? */
+/* Whether the end of this registration can be waited for. */
 static int can_drain(struct asymreg_context *c, asymreg_id id, struct asymreg_error *err)
 {
     uint32_t slot = (uint32_t)id;

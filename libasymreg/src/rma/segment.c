@@ -2,10 +2,10 @@
 /*
  * Registrations with the transport ("segments"), and which of them a new region gets.
  *
- * Segments that the user made, and automatic ones that regions may share, are in c->seg_index,
- * where they do not overlap. A segment made for one region alone is in no index; nor is an
- * automatic one that another has taken the place of: it stays for its regions, gets no more, and
- * goes with the last of them.
+ * c->seg_index has the segments that the user made and the automatic ones that regions may share;
+ * these do not overlap. Two kinds are in no index: a segment made for one region alone, and an
+ * automatic one that another has replaced. The latter stays for its regions, gets no further ones,
+ * and ends with the last of them.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -62,7 +62,7 @@ int asymreg__kind_check(const struct asymreg_context *c, uint32_t kind, int fd,
     return 0;
 }
 
-/* Has a segment found for regions in it. ASYMREG_EOVERLAP: another is found there. */
+/* Makes a segment available to new regions. ASYMREG_EOVERLAP: another segment is there. */
 static int index_segment(struct asymreg_context *c, uint64_t value, uint64_t base, uint64_t bytes)
 {
     return asymreg__index_insert(c->seg_index, base, bytes, 0, value,
@@ -92,8 +92,7 @@ int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
     return 0;
 }
 
-/* The first segment of the index in [start, last], the user's if `kept`, else the automatic ones.
- * */
+/* The first segment of the index in [start, last]: a user's if `kept`, else an automatic one. */
 static int next_segment(struct asymreg_context *c, uint64_t start, uint64_t last, int kept,
                         struct asymreg_region *place)
 {
@@ -122,8 +121,8 @@ int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t
 
 /*
  * The memory to register for a region that no segment serves: what is mapped around it in its
- * chunk, up to the next segments. Those automatic ones that hold a part of it will make way, and
- * what they permit is asked for too. Returns 0 if there is nothing but the region itself.
+ * chunk, up to the next segments. It replaces automatic segments that hold part of it, and includes
+ * their permissions. Returns 0 if there is nothing but the region itself.
  */
 static int chunk_around(struct asymreg_context *c, uint64_t start, uint64_t last,
                         struct asymreg_mem_desc *desc)
@@ -196,12 +195,12 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
             (rc = asymreg__segment_add(c, &wide, value, NULL)) != ASYMREG_EFULL) {
             if (rc == 0) {
                 c->segs[(uint32_t)*value].automatic = 1;
-                /* Without a place in the index it serves this region alone. */
+                /* Without a place in the index it serves this region only. */
                 if (asymreg__segments_retire(c, wide.addr, wide.addr + wide.bytes - 1) == 0)
                     (void)index_segment(c, *value, wide.addr, wide.bytes);
                 return 0;
             }
-            /* The transport may be able to register the region itself. */
+            /* The transport may be able to register the region alone. */
         }
     }
     if ((rc = asymreg__segment_add(c, &desc, value, err)) == 0)

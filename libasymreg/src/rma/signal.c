@@ -83,7 +83,7 @@ int asymreg_wait_until(struct asymreg_worker *worker, const void *addr, uint32_t
         if (!end)
             end = now_ms() + timeout_ms;
         else if (now_ms() >= end)
-            timeout_ms = 0; /* one more look */
+            timeout_ms = 0; /* one last look */
     }
 }
 
@@ -114,7 +114,7 @@ static int strided_once(struct asymreg_worker *worker, uint32_t pe, uint64_t rad
         rc = what == PUT ? asymreg_put_nb(worker, pe, at, id, p, s->element_bytes)
                          : asymreg_get_nb(worker, pe, at, id, p, s->element_bytes);
     }
-    flushed = asymreg_flush(worker, pe); /* the buffer is the caller's again */
+    flushed = asymreg_flush(worker, pe); /* afterwards the caller may reuse the buffer */
     return rc < 0 ? rc : flushed;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations: find the region, check, find the key, hand over to the transport. */
+/* Operations: find the region, check it, find the key, pass the operation to the transport. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -65,7 +65,7 @@ void asymreg_worker_destroy(struct asymreg_worker *worker)
     asymreg__free(c->allocator, worker);
 }
 
-/* The first use of a peer by this worker, or of another peer under the same number. */
+/* The worker's first use of a peer, or of another peer under the same number. */
 static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
 {
     struct asymreg__peer *p = asymreg__peer_at(w->context, pe);
@@ -221,7 +221,7 @@ ALWAYS_INLINE int look_up(struct link *l, uint64_t raddr, size_t bytes, asymreg_
     return rc;
 }
 
-/* The answer that look_up() gave is no, and the peer's table says nothing else. */
+/* The error of an access that look_up() refused, with an up-to-date table. */
 static int refuse(struct link *l, asymreg_id id, int had, int rc)
 {
     int elsewhere = asymreg__index_lives(l->reader, id); /* the registration named */
@@ -233,9 +233,9 @@ static int refuse(struct link *l, asymreg_id id, int had, int rc)
 }
 
 /*
- * Finds region and key for an access, whatever that takes. On success the reader's section is
- * entered, in which neither goes away. The peer's table is refreshed when it is known to have
- * changed, and when without that the answer would be no: once.
+ * Finds region and key for an access. On success the reader's section is entered, in which neither
+ * is freed. Refreshes the peer's table once: if it is known to have changed, or if the access would
+ * fail without a refresh.
  */
 static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need,
                  int refreshed, struct target *t)
@@ -279,7 +279,7 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
 
 enum { PUT, GET };
 
-/* What an operation is made of, whichever it is. */
+/* The parts of any operation. */
 struct transfer {
     int what;
     int blocking;
@@ -347,7 +347,7 @@ static int carry_out(struct asymreg_worker *w, struct link *l, const struct targ
     return carry_on(w, l, t, raddr, bytes, mem, x, use, issue(w, l, t, raddr, bytes, mem, x, use));
 }
 
-/* The own registration that holds a buffer, for transports that want to know. */
+/* The own registration that holds a buffer, for transports that need it. */
 static struct asymreg_mem *own_mem(struct asymreg_worker *w, const void *p, size_t bytes)
 {
     const struct asymreg_region *r;
@@ -565,14 +565,14 @@ static uint64_t after_amo(uint32_t which, uint64_t old, uint64_t operand)
     }
 }
 
-/* One that it has not, made of those that it has. */
+/* An operation that the transport lacks, built from those that it has. */
 static int amo_by_compare(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
                           uint32_t which, uint32_t bytes, uint64_t operand, uint64_t *old)
 {
     uint64_t mask = bytes == 4 ? UINT32_MAX : UINT64_MAX, guess = 0;
     int rc;
 
-    for (;;) { /* a first guess that is wrong brings the right one */
+    for (;;) { /* a wrong first guess returns the right value */
         rc = amo(w, l, raddr, id, ASYMREG_AMO_COMPARE_SWAP, bytes,
                  after_amo(which, guess, operand) & mask, guess, old);
         if (rc < 0 || *old == guess)
@@ -609,7 +609,7 @@ int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asym
     return rc;
 }
 
-/* Why an access of these permissions cannot be made, although the region permits it. */
+/* Why an access with these permissions fails although the region permits it. */
 static int check_access(struct asymreg_worker *w, struct link *l, struct asymreg_rkey *rkey,
                         uint64_t raddr, uint32_t need, struct asymreg_error *why)
 {
@@ -626,8 +626,8 @@ static int check_access(struct asymreg_worker *w, struct link *l, struct asymreg
     return rc;
 }
 
-/* Why a region's key could not be made, or the peer's table not be read: by trying again. `l` is
- * NULL where not even that much was possible. */
+/* Finds out, by another try, why a region's key could not be made or the peer's table not be read.
+ * `l` is NULL if not even that was possible. */
 static void explain(struct asymreg_worker *w, struct asymreg__peer *p, struct link *l,
                     uint64_t raddr, struct asymreg_error *why)
 {
@@ -794,7 +794,7 @@ static void leave_binding(struct link *l, uint32_t number)
     l->free_binding = number + 1;
 }
 
-/* The memory of a region whose key is found, if loads and stores reach it: and which. */
+/* The memory of a region whose key is found, if loads and stores reach it. */
 static void bind_directly(struct asymreg_worker *w, struct link *l, const struct target *t,
                           const struct binding *x, struct asymreg_bound *b)
 {
@@ -895,8 +895,8 @@ int asymreg_bound_check(struct asymreg_bound *bound)
     return 0;
 }
 
-/* Before an operation by address in place of one of a handle: it is inside of what is bound; and if
- * that is mapped, it lives, so that the next one may be direct. */
+/* Checks before an operation by address replaces one of a handle: that it is inside the bound
+ * range; and, if that is mapped, that the peer is alive, so that the next one may be direct. */
 static int bound_prepare(struct asymreg_bound *bound, uint64_t offset, size_t bytes)
 {
     const struct binding *x;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker from inside, and what collectives need of it. */
+/* A worker's internals, and what collectives need of it. */
 #ifndef ASYMREG_SRC_WORKER_H
 #define ASYMREG_SRC_WORKER_H
 
@@ -7,7 +7,7 @@
 
 #include "context.h"
 
-/* What an operation through a bound handle seldom needs. */
+/* Rarely used data of a bound handle. */
 struct binding {
     uint64_t addr, bytes;
     asymreg_id id;
@@ -54,7 +54,7 @@ struct asymreg_worker {
     struct link *chunks[ASYMREG_MAX_PEERS / PEER_CHUNK];
 };
 
-/* What memory that is given to a worker to keep begins with. */
+/* The head of memory that is given to a worker to keep. */
 struct asymreg__kept {
     struct asymreg__kept *next;
 };

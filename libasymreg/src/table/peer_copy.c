@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A peer's side of a published table: an index over a copy of its slots, each in the place that it
- * has there. What comes from the peer is checked before it is used. A slot's generation only grows,
- * so what is older than what is known is passed over.
+ * has there. What comes from the peer is checked before use. A slot's generation only grows, so
+ * anything older than what is known is skipped.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -36,7 +36,7 @@ struct asymreg__cache {
 _Static_assert(BATCH_RECORDS * sizeof(struct asymreg__record) <= BATCH_LEAVES * LEAF_BYTES,
                "one scratch buffer for both");
 
-/* One thread at a time counts, and any may look. */
+/* One thread at a time counts; any thread may read the counters. */
 static void count(uint64_t *figure, uint64_t n)
 {
     __atomic_store_n(figure, *figure + n, __ATOMIC_RELAXED);
@@ -69,9 +69,9 @@ static int read_log(struct asymreg__cache *c, struct asymreg__log_state *log)
         if (log->n_slots > c->h.max_regions || log->log_tail < c->position)
             return ASYMREG_ETABLE;
         if (log->log_head >
-            log->log_tail) /* read in another order than written: the one is newer than the other */
+            log->log_tail) /* the two were read in another order than they were written */
             continue;
-        if (log->log_tail - log->log_head > c->h.ring) /* the head has moved on since */
+        if (log->log_tail - log->log_head > c->h.ring) /* the head has moved since */
             log->log_head = log->log_tail - c->h.ring;
         return 0;
     }
@@ -169,8 +169,8 @@ static int check_content(const struct asymreg__cache *c, const struct asymreg__s
                : 0;
 }
 
-/* Makes the copy of a slot what the peer's was when it was read. Returns 1 if that is news, 0, or
- * an error. */
+/* Makes the copy of a slot what the peer's was when it was read. Returns 1 if that is a change, 0,
+ * or an error. */
 static int apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__slot *now)
 {
     const struct asymreg__slot *known = &c->index->slots[slot];
@@ -188,8 +188,8 @@ static int apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__
         return rc;
     /*
      * Slots read at different times may seem to overlap. Then both changed after the log position
-     * that reading began at, and the records from there on will put it right: the other one is
-     * forgotten, not declared dead.
+     * at which reading began, and the records from there on will correct it: the other slot is
+     * forgotten, and its leaf read again, rather than declared dead.
      */
     while ((rc = asymreg__index_put(c->index, slot, now, &conflict)) == ASYMREG_EOVERLAP) {
         c->leaf_gen[conflict / ASYMREG__LEAF_SLOTS] = LEAF_UNKNOWN;
@@ -200,8 +200,8 @@ static int apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__
     return rc < 0 ? rc : 1;
 }
 
-/* The records from c->position to log->log_tail. Returns changes, or ASYMREG_EBUSY when they have
- * been overwritten. */
+/* Applies the records from c->position to log->log_tail. Returns the number of changes, or
+ * ASYMREG_EBUSY if they have been overwritten. */
 static int by_delta(struct asymreg__cache *c, const struct asymreg__log_state *log)
 {
     struct asymreg__record *records = c->scratch;
@@ -237,7 +237,7 @@ static int read_generations(struct asymreg__cache *c, uint32_t leaf, uint32_t n,
     return read_block(c, c->h.leaves_at + leaf * sizeof(uint64_t), gens, n * sizeof(uint64_t));
 }
 
-/* Copies one leaf into `to`, until it held still meanwhile. */
+/* Copies one leaf into `to`, and repeats until the leaf did not change meanwhile. */
 static int read_leaf(struct asymreg__cache *c, uint32_t leaf, struct asymreg__slot *to,
                      uint64_t *gen)
 {
@@ -287,7 +287,7 @@ static int by_start(const void *a, const void *b, void *slots)
     return (x > y) - (x < y);
 }
 
-/* The first time: slots straight to their place, then a tree at once. */
+/* The first time: copies slots straight to their places, then builds the tree in one go. */
 static int build(struct asymreg__cache *c, uint32_t n_slots)
 {
     struct asymreg__slot *slots = c->index->slots, content;
@@ -308,7 +308,7 @@ static int build(struct asymreg__cache *c, uint32_t n_slots)
         qsort_r(order, n, sizeof(*order), by_start, slots);
     changes = (int)n;
     rc = asymreg__index_build(c->index, order, n);
-    if (rc == ASYMREG_EOVERLAP) { /* some leaf changed while others were read: one by one */
+    if (rc == ASYMREG_EOVERLAP) { /* some leaf changed while others were read: insert one by one */
         for (size_t i = 0; i < n; i++)
             __atomic_store_n(&slots[order[i]].generation, slots[order[i]].generation - 1,
                              __ATOMIC_RELEASE);
@@ -324,8 +324,8 @@ static int build(struct asymreg__cache *c, uint32_t n_slots)
 }
 
 /*
- * Copies the leaves whose generation is another than when they were copied last (all of them:
- * `whole`), as of some moment after `log` was read. Returns changes.
+ * Copies the leaves whose generation differs from that of the last copy (`whole`: all leaves), as
+ * of some moment after `log` was read. Returns the number of changes.
  */
 static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *log, int whole)
 {
@@ -333,7 +333,7 @@ static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *lo
              n_slots = n_leaves * ASYMREG__LEAF_SLOTS;
     int at_once = c->index->n_regions == 0, changes = 0, rc;
 
-    /* Records from here on will be applied on top of what is read now. */
+    /* The records from here on will be applied on top of what is read now. */
     c->position = log->log_tail;
     if (n_slots > c->index->n_used)
         c->index->n_used = n_slots;
@@ -351,8 +351,8 @@ static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *lo
         }
         if ((rc = read_leaves(c, leaf, n)) < 0)
             return rc;
-        /* Before the slots, since those may declare a leaf unknown again. After an error all leaves
-         * are read anew. */
+        /* Before the slots, since those may make a leaf unknown again. After an error all leaves
+         * are read again. */
         memcpy(&c->leaf_gen[leaf], &c->gen_now[leaf], n * sizeof(uint64_t));
         const struct asymreg__slot *from = c->scratch;
         for (uint32_t i = 0; i < n * ASYMREG__LEAF_SLOTS; i++) {
@@ -372,7 +372,7 @@ static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *lo
         return changes;
     if ((rc = build(c, n_slots)) >= 0)
         return rc;
-forget: /* no slot may look alive that is not in the tree */
+forget: /* no slot outside of the tree may look alive */
     for (uint32_t i = 0; i < n_slots; i++)
         asymreg__slot_write(&c->index->slots[i], &(struct asymreg__slot){.generation = 0});
     memset(c->leaf_gen, 0xff, n_leaves * sizeof(uint64_t));
@@ -391,7 +391,7 @@ int asymreg__cache_refresh(struct asymreg__cache *cache)
         if (i == 0)
             goal = log.log_tail;
         if (cache->first || log.log_head > cache->position) {
-            /* Until the end is reached, nothing says what the copy is worth. */
+            /* The copy is not usable before the end is reached. */
             int whole = cache->first;
             cache->first = 1;
             __atomic_store_n(&cache->synced, UINT64_MAX, __ATOMIC_RELAXED);
@@ -399,7 +399,7 @@ int asymreg__cache_refresh(struct asymreg__cache *cache)
                 return rc;
             cache->first = 0;
             changes += rc;
-            goal = 0; /* once more, for what came meanwhile */
+            goal = 0; /* once more, for changes since */
             if ((rc = read_log(cache, &log)) < 0)
                 return rc;
         }

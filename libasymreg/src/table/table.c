@@ -108,7 +108,7 @@ int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
 static void retire(struct asymreg__table *t)
 {
     __atomic_store_n(&t->header->n_retired, t->header->n_retired + 1, __ATOMIC_RELEASE);
-    /* Before what the owner does next with the memory, for who loads from that and then looks. */
+    /* Before the owner reuses the memory: for bound handles, which load from it and then check. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -166,12 +166,12 @@ int asymreg__table_segment_add(struct asymreg__table *table, uint64_t base, uint
     }
     s = segment_at(table, n);
     __atomic_store_n(&s->base, base, __ATOMIC_RELEASE);
-    /* No length says all of the address space: the greatest, from 0, stands for it, with its last
-     * byte. */
+    /* No length can express the whole address space: the largest one, from 0, stands for it,
+     * including the last byte. */
     __atomic_store_n(&s->last, bytes < UINT64_MAX ? base + bytes - 1 : UINT64_MAX,
                      __ATOMIC_RELEASE);
     __atomic_store_n(&s->handle_bytes, (uint32_t)handle_bytes, __ATOMIC_RELEASE);
-    for (size_t i = 0; i < handle_bytes; i += 8) { /* segments are a multiple of 8 apart */
+    for (size_t i = 0; i < handle_bytes; i += 8) { /* the size of a segment is a multiple of 8 */
         uint64_t word = 0;
         memcpy(&word, (const char *)handle + i, handle_bytes - i < 8 ? handle_bytes - i : 8);
         __atomic_store_n((uint64_t *)(void *)(s->handle + i), word, __ATOMIC_RELEASE);
@@ -203,8 +203,8 @@ uint32_t asymreg__table_users(const struct asymreg__table *table, uint64_t segme
     return table->users[(uint32_t)segment];
 }
 
-/* Rewrites a slot for this process's readers and for peers that copy its leaf, and tells those that
- * follow the log. */
+/* Rewrites a slot for readers in this process and for peers that copy its leaf, and logs the change
+ * for peers that follow the log. */
 static void publish(void *ctx, struct asymreg__index *ix, uint32_t slot,
                     const struct asymreg__slot *content)
 {
@@ -230,7 +230,7 @@ static void publish(void *ctx, struct asymreg__index *ix, uint32_t slot,
     __atomic_store_n(&r->content.prot, content->prot, __ATOMIC_RELEASE);
     __atomic_store_n(&r->content.value, content->value, __ATOMIC_RELEASE);
     __atomic_store_n(&log->log_tail, ++t->tail, __ATOMIC_RELEASE);
-    /* Last: who sees the new number finds the region gone. */
+    /* Last: a peer that sees the new number finds the region gone. */
     if (!(content->generation & 1))
         retire(t);
 }

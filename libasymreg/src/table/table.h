@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An index published in memory that peers can read, and a peer's copy of one. No I/O of their own.
+ * An index published in memory that peers can read, and a peer's copy of one. Neither does I/O.
  *
  * The owner (struct asymreg__table) keeps its regions in a block of memory that peers can read:
- * shared memory, or registered with a network. Every change is one 32-byte slot rewritten and one
- * record appended to a ring, the change log. No call of a peer is needed. ../../LAYOUT.md describes
- * the block.
+ * shared memory, or registered with a network. Every change rewrites one 32-byte slot and appends
+ * one record to a ring, the change log. Peers take no part. ../../LAYOUT.md describes the block.
  *
- * A peer (struct asymreg__cache) is given a function that reads bytes of that block, or its address
- * if it is mapped, and keeps an index of it. asymreg__cache_refresh() brings it up to date in the
- * cheapest way that works:
+ * A peer (struct asymreg__cache) keeps an index of the block. It receives a function that reads
+ * bytes of the block, or its address if it is mapped. asymreg__cache_refresh() updates the index in
+ * the cheapest way that works:
  *   - by delta: the records since last time, if the ring still has them: two reads, whatever the
  *     size of the table;
- *   - by leaf: if not, the generations of all leaves (128 slots, 4 KiB each), and only the leaves
+ *   - by leaf: otherwise the generations of all leaves (128 slots, 4 KiB each), and only the leaves
  *     that changed;
  *   - whole: the first time, and after a refresh that failed half way.
- * What is read is checked before it is used: a torn, stale or hostile table gives ASYMREG_EBUSY or
+ * What is read is checked before use: a torn, stale or hostile table gives ASYMREG_EBUSY or
  * ASYMREG_ETABLE, never a wild read.
  *
  * A region lies in a segment: one registration of a transport, with its handle. Many regions may
- * share one. A region's value is the segment's number in the lower and its generation in the upper
- * 32 bits; a peer reads the handle when it first needs it.
+ * share one. A region's value is the segment's number in the lower 32 bits and its generation in
+ * the upper; a peer reads the handle when it first needs it.
  *
  * Threads: making a table or a cache is MT-Safe. A table has one writer: one thread at a time calls
  * what changes or destroys it, while readers of its index, here and in other processes, continue.
- * So has a cache; asymreg__stale() may be called at any time.
+ * So does a cache; asymreg__stale() may be called at any time.
  *
  * Source: the copied table of "Asymmetric Memory Extension for OpenSHMEM", section 3; log, leaves
  * and generations are ours.
@@ -35,8 +34,8 @@
 #include "../index/index.h"
 
 #define ASYMREG__LEAF_SLOTS       128u      /* slots of a leaf */
-#define ASYMREG__MAX_RING         0x100000u /* most records of a log */
-#define ASYMREG__MAX_HANDLE_BYTES 1024u     /* longest handle of a segment */
+#define ASYMREG__MAX_RING         0x100000u /* cap of the records of a log */
+#define ASYMREG__MAX_HANDLE_BYTES 1024u     /* cap of a segment's handle */
 
 #define TABLE_MAGIC   UINT64_C(0x3147455259534121) /* "!ASYREG1" in little-endian order */
 #define TABLE_VERSION 2u
@@ -44,10 +43,10 @@
 #define TABLE_OPEN    1u
 #define TABLE_CLOSED  2u
 
-/* What changes, on a cache line of its own. */
+/* The part that changes, on a cache line of its own. */
 struct asymreg__log_state {
     uint64_t state;    /* TABLE_OPEN or TABLE_CLOSED */
-    uint64_t log_head; /* oldest record that is whole */
+    uint64_t log_head; /* oldest complete record */
     uint64_t log_tail; /* one past the newest: the number of changes so far */
     uint32_t n_slots;  /* slots below this have been used */
     uint32_t n_segments;
@@ -67,11 +66,11 @@ struct asymreg__header {
     uint64_t leaves_at;
     uint64_t slots_at;
     uint64_t segments_at;
-    uint64_t segment_bytes; /* from one to the next */
+    uint64_t segment_bytes; /* stride of the segments */
     uint64_t reserved[5];
     struct asymreg__log_state log;
     uint64_t unused[4];
-    uint64_t n_retired; /* regions unregistered so far, and 1 when closed: on a line of its own */
+    uint64_t n_retired; /* regions unregistered so far, plus 1 when closed: on a line of its own */
 };
 _Static_assert(offsetof(struct asymreg__header, log) == 128, "published layout");
 _Static_assert(offsetof(struct asymreg__header, n_retired) == 192, "published layout");
@@ -110,25 +109,25 @@ struct asymreg__table;
 
 /* Fills the fixed part of a header for these sizes. Returns 0, -EINVAL. */
 int asymreg__layout(const struct asymreg__table_opts *opts, struct asymreg__header *h);
-/* Bytes of memory that a table of these sizes is published in, a multiple of 4096; 0: bad sizes. */
+/* Length of the memory that a table of these sizes needs, a multiple of 4096; 0: bad sizes. */
 uint64_t asymreg__table_bytes(const struct asymreg__table_opts *opts);
 
-/* Makes an empty table in that many bytes of zeros, aligned to 64, which stay the caller's and in
+/* Makes an empty table in that many zeroed bytes, aligned to 64, which remain the caller's and in
  * use until destroy. `incarnation` is a number that no other table has had, not 0. -EINVAL,
  * -ENOMEM. */
 int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
                           uint64_t incarnation, struct asymreg__table **table);
-/* Marks the table closed, so that peers see that it has gone, and frees the owner's side. */
+/* Marks the table closed, which notifies peers, and frees the owner's side. */
 void asymreg__table_destroy(struct asymreg__table *table);
 
-/* Publishes a transport's registration of [base, base + bytes); 0 and 2^64-1 cover all of the
- * address space, with its last byte. *segment is the value for the regions inside. -EINVAL,
+/* Publishes a transport's registration of [base, base + bytes); 0 and 2^64-1 cover the whole
+ * address space, including its last byte. *segment is the value for the regions inside. -EINVAL,
  * ASYMREG_EOVERFLOW, ASYMREG_EFULL. */
 int asymreg__table_segment_add(struct asymreg__table *table, uint64_t base, uint64_t bytes,
                                const void *handle, size_t handle_bytes, uint64_t *segment);
 /* ASYMREG_ESTALE, ASYMREG_EBUSY (a region lies in it). */
 int asymreg__table_segment_remove(struct asymreg__table *table, uint64_t segment);
-/* Regions in a segment. */
+/* Number of regions in a segment. */
 uint32_t asymreg__table_users(const struct asymreg__table *table, uint64_t segment);
 
 /* Publishes a region: a peer that refreshes after this call finds it. ASYMREG_ERANGE (not inside
@@ -147,24 +146,25 @@ static inline uint32_t asymreg__n_leaves(uint32_t n_slots)
 
 /* ---- peer_copy.c: a peer's side ---- */
 
-/* Reads [offset, offset + bytes) of a peer's block. 0 or an error, which the cache passes on. Two
- * calls read in that order; one call may read its bytes in any order, and while they change. */
+/* Reads [offset, offset + bytes) of a peer's block. Returns 0 or an error, which the cache passes
+ * on. Two calls read in that order; one call may read its bytes in any order, and while they
+ * change. */
 typedef int asymreg__read_fn(void *ctx, uint64_t offset, void *dst, size_t bytes);
 
-/* How to reach a peer's table. */
+/* Access to a peer's table. */
 struct asymreg__cache_opts {
     asymreg__read_fn *read; /* may be NULL if `mapped` is given */
     void *ctx;              /* for `read` */
     const void *mapped;     /* the block as mapped here, or NULL */
     uint64_t bytes;         /* length of the block */
-    uint64_t incarnation;   /* that it must have; 0: any */
+    uint64_t incarnation;   /* the required one; 0: any */
     const struct asymreg_allocator *allocator;
 };
 
 struct asymreg__cache;
 
 struct asymreg__cache_stats {
-    uint64_t n_refreshes; /* that found something new */
+    uint64_t n_refreshes; /* refreshes that found a change */
     uint64_t n_records;   /* log records read */
     uint64_t n_leaves;    /* leaves read */
     uint64_t read_bytes;  /* bytes read of the peer's block */
@@ -179,17 +179,17 @@ int asymreg__cache_create(const struct asymreg__cache_opts *opts, struct asymreg
 void asymreg__cache_destroy(struct asymreg__cache *cache);
 
 /*
- * Brings the cache up to date with everything that was published before the call. Returns changes
- * found; or what `read` returned, ASYMREG_EPEER (closed), ASYMREG_EBUSY (overtaken again and
- * again), ASYMREG_ETABLE, -ENOMEM. After an error the cache answers as of some earlier moment; a
- * later refresh mends it.
+ * Updates the cache with everything that was published before the call. Returns the number of
+ * changes; or what `read` returned, ASYMREG_EPEER (closed), ASYMREG_EBUSY (the table changed during
+ * every try), ASYMREG_ETABLE, -ENOMEM. After an error the cache is that of some earlier moment,
+ * until a refresh succeeds.
  */
 int asymreg__cache_refresh(struct asymreg__cache *cache);
 /* The index of the peer's regions: identifiers, permissions and segments are the owner's. */
 struct asymreg__index *asymreg__cache_index(struct asymreg__cache *cache);
-/* How many segments the peer's table has room for. */
+/* Number of segments that the peer's table has room for. */
 uint32_t asymreg__cache_max_segments(const struct asymreg__cache *cache);
-/* At any time. */
+/* May be called at any time. */
 void asymreg__cache_stats(const struct asymreg__cache *cache, struct asymreg__cache_stats *stats);
 
 /* A segment as its owner published it. */
@@ -205,18 +205,18 @@ struct asymreg__segment_copy {
 int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
                            struct asymreg__segment_copy *out);
 
-/* What tells whether a cache is behind: its peer's log, mapped (NULL: that cannot be told), and
- * what it has of it. */
+/* Shows whether a cache is behind: its peer's log, mapped (NULL: unknown), and how far the cache
+ * has read it. */
 struct asymreg__freshness {
     const struct asymreg__log_state *log;
     const uint64_t *synced;
-    const uint64_t *retired; /* what bound handles look at, mapped too */
+    const uint64_t *retired; /* what bound handles compare, mapped too */
 };
 
 struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *cache);
 
-/* Has the table changed since the last refresh? 1: yes, or closed; 0: no, or not known because the
- * block is not mapped. */
+/* Whether the table has changed since the last refresh. 1: yes, or closed; 0: no, or unknown
+ * because the block is not mapped. */
 static inline int asymreg__stale(const struct asymreg__freshness *f)
 {
     return f->log && (__atomic_load_n(&f->log->log_tail, __ATOMIC_ACQUIRE) !=

@@ -1,44 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file asymreg-ucx.h
- * @brief A transport of libasymreg over UCX (UCP): whatever network UCX has. Give it to
+ * @brief A transport of libasymreg over UCX (UCP): any network that UCX supports. Give it to
  *        asymreg_open().
  *
- * UCX chooses the ways by which bytes go, as its environment variables say (UCX_TLS,
- * UCX_NET_DEVICES). Over RDMA put and get are the adapter's; over shared memory and TCP they are
- * messages of this library (UCX's active messages) that the target takes in, and so are atomics
- * everywhere. So:
+ * UCX chooses networks by its environment variables (UCX_TLS, UCX_NET_DEVICES). Over RDMA, put and
+ * get are the adapter's. Over shared memory and TCP they are messages of this library (UCX's active
+ * messages) that the target handles; atomics are messages everywhere. Consequences:
  *
- * **The target must progress**: call asymreg_progress() now and then, or give ASYMREG_UCX_THREAD,
- * upon which a thread of the transport does it. Without either, operations on such a target wait.
+ * **The target must progress**: call asymreg_progress() from time to time, or set
+ * ASYMREG_UCX_THREAD, which starts a thread of the transport for it. Without either, operations on
+ * such a target wait.
  *
- * **Unregistering revokes** where UCX has no RDMA adapter (ASYMREG_CAP_REVOKE). The target looks at
- * its registered regions when a message arrives, and refuses what they do not hold any more: after
- * asymreg_unregister() memory may be unmapped or used for something else, whatever peers still
- * believe, and asymreg_unregister_drain() need not wait for them. With an adapter UCX keeps its
- * registrations for a while: there, notify the peers and wait for them first.
+ * **Unregistering revokes** where UCX has no RDMA adapter (ASYMREG_CAP_REVOKE). The target checks
+ * its registered regions when a message arrives, and refuses an access outside of them: after
+ * asymreg_unregister() memory may be unmapped or reused, whatever peers still know, and
+ * asymreg_unregister_drain() need not wait for them. With an adapter UCX keeps its registrations
+ * for a while: there, notify the peers and wait for them first.
  *
  * **Put and get** complete with the target's answer: one round trip each. Use asymreg_put_nb() and
- * asymreg_get_nb() to have several under way.
+ * asymreg_get_nb() to have several in flight.
  *
- * **Death.** On one node the kernel tells of a peer's death (a pidfd; `/proc` where the kernel or a
- * sandbox has none), elsewhere UCX does. A transport keeps the descriptors of 64 processes; about
- * others, and without descriptors, it asks every 20 ms. On one node shared memory is used where UCX
- * has it; what is under way then to a peer that dies is given up with ASYMREG_EPEER, and its
- * buffers are no longer touched. A peer there that closes its context and lives on says so itself:
- * operations fail with ASYMREG_EPEER once this side progresses. One that closes before it has taken
- * in that this side imported it, or when it has no memory for that message, is not noticed until
- * its process ends.
+ * **Death.** On one node the kernel reports a peer's death (a pidfd; `/proc` where the kernel or a
+ * sandbox has none), elsewhere UCX does. A transport keeps the descriptors of 64 processes; for
+ * others, and without descriptors, it asks every 20 ms. On one node it uses shared memory if UCX
+ * has it. There, operations in flight to a peer that dies end with ASYMREG_EPEER, and their buffers
+ * are not accessed any more. A peer there that closes its context and lives on notifies this side:
+ * operations fail with ASYMREG_EPEER once this side progresses. The notification is missing if the
+ * peer closes before it has handled this side's import, or has no memory for the message; then only
+ * the end of its process is noticed.
  *
- * **Memory.** A peer has at most 4 MiB of messages under way to a target, and the operation that
- * would exceed that waits. The target keeps each answer until UCX has sent it, for each peer that
- * asks. An answer that UCX cannot take for want of memory is lost: its operation waits until one
- * of the two ends.
+ * **Memory.** A peer has at most 4 MiB of messages in flight to a target; an operation that would
+ * exceed that waits. The target keeps each answer until UCX has sent it, for each peer that asks.
+ * If UCX has no memory for an answer, the answer is lost, and its operation waits until one of the
+ * two processes ends.
  *
- * **Hostile peers.** Addresses and handles carry a checksum, so damage is noticed; UCX itself
- * believes what is inside them. An answer counts only from the peer that was asked. Connect only to
- * processes that you would give a debugger.
- *
+ * **Hostile peers.** Addresses and handles carry a checksum, which detects damage; UCX itself
+ * trusts their content. An answer counts only from the peer that was asked. Connect only to
+ * processes that you would let attach a debugger.
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
  */
 #ifndef ASYMREG_UCX_H

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Put, get and atomics as active messages. UCX would make them of messages of its own wherever no
- * adapter reaches the target's memory, and its handlers believe every address. These look at the
- * target's registrations first, and answer: so memory that is no longer registered is refused, and
- * not touched.
+ * Put, get and atomics as active messages. Where no adapter reaches the target's memory, UCX would
+ * use messages of its own, whose handlers trust every address. These check the target's
+ * registrations first, and answer: an access to memory that is no longer registered is refused.
  *
- * A request names its operation by a cookie, and the answer repeats that, and the endpoint's random
- * token. Bytes of a put are copied before they are sent: when an operation is given up, UCX may
- * still have them.
+ * A request names its operation by a cookie; the answer repeats the cookie and the endpoint's
+ * random token. A put's bytes are copied before they are sent: after an operation is abandoned, UCX
+ * may still hold them.
  *
- * Over shared memory UCX does not tell of a worker's end, and the kernel only of the process's. So
- * a new endpoint says hello, with its token, and the target repeats that when it closes.
+ * Over shared memory UCX does not report the end of a worker, and the kernel only that of the
+ * process. So a new endpoint sends a hello with its token, and the target repeats the token when it
+ * closes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -23,7 +23,7 @@
 
 enum { AM_REQUEST = 1, AM_ANSWER, AM_HELLO, AM_BYE };
 
-/* What goes back; behind it the bytes of a get. */
+/* An answer; the bytes of a get follow it. */
 struct answer_head {
     uint64_t cookie, token, value;
     int32_t status;
@@ -35,11 +35,11 @@ _Static_assert(sizeof(struct answer_head) == 32, "no padding");
 struct answer {
     struct answer *next, **back;
     struct ucx_transport *t;
-    uint32_t room; /* for data; 0: of those made beforehand */
+    uint32_t room; /* for data; 0: one of the preallocated answers */
     struct answer_head head;
     unsigned char data[];
 };
-/* Who has said hello: UCX's way to it, which it ends with the worker, and what it wants to hear. */
+/* A peer that has sent a hello: UCX's reply endpoint, which ends with the worker, and its token. */
 struct caller {
     ucp_ep_h ep;
     uint64_t token;
@@ -85,8 +85,8 @@ static void on_answered(void *request, ucs_status_t status, void *arg)
     put_answer(arg);
 }
 
-/* An answer that UCX cannot take for want of memory is lost, and its operation waits until one of
- * the processes ends. */
+/* If UCX has no memory for an answer, the answer is lost, and its operation waits until one of the
+ * processes ends. */
 static void send_answer(ucp_ep_h to, unsigned id, uint32_t flags, struct answer *a)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
@@ -98,14 +98,14 @@ static void send_answer(ucp_ep_h to, unsigned id, uint32_t flags, struct answer 
     int tries = 0;
 
     param.cb.send = on_answered;
-    do /* without an answer the peer waits for ever */
+    do /* without an answer the peer would wait until a process ends */
         sent = ucp_am_send_nbx(to, id, &a->head, sizeof(a->head), a->data, a->head.bytes, &param);
     while (UCS_PTR_STATUS(sent) == UCS_ERR_NO_MEMORY && ++tries < 10);
     if (!UCS_PTR_IS_PTR(sent))
         put_answer(a);
 }
 
-/* Is this memory registered, for this, now? */
+/* Whether this memory is registered now, with this permission. */
 static int check(struct ucx_transport *t, const struct request *q, size_t bytes, uint32_t *need)
 {
     static const uint32_t needs[] = {ASYMREG_WRITE, ASYMREG_READ, ASYMREG_ATOMIC};
@@ -121,12 +121,12 @@ static int check(struct ucx_transport *t, const struct request *q, size_t bytes,
         return ASYMREG_ESTALE;
     if (q->addr < p->addr || q->bytes > p->bytes || q->addr - p->addr > p->bytes - q->bytes)
         return ASYMREG_ERANGE;
-    if (p->kind) /* of a device: UCX moves those bytes, and messages cannot */
+    if (p->kind) /* device memory: only UCX can move those bytes, not these messages */
         return ASYMREG_ENOTSUP;
     return *need & ~p->prot ? ASYMREG_EACCES : 0;
 }
 
-/* Does what a peer asks for; the bytes of a get go into the answer. */
+/* Executes a peer's request; the bytes of a get go into the answer. */
 static void carry_out(const struct request *q, const void *data, struct answer *a)
 {
     void *here = (void *)(uintptr_t)q->addr; // NOLINT: an address of this process
@@ -152,7 +152,7 @@ static ucs_status_t on_request(void *arg, const void *header, size_t header_byte
 
     if (header_bytes != sizeof(q) || !(param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) ||
         (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV))
-        return UCS_OK; /* nothing of this library's */
+        return UCS_OK; /* not a message of this library */
     memcpy(&q, header, sizeof(q));
     rc = check(t, &q, bytes, &need);
     room = rc == 0 && q.kind == MESSAGE_GET ? q.bytes : 0;
@@ -197,7 +197,7 @@ void asymreg_ucx__say_hello(struct ucx_transport *t, struct asymreg_ep *ep)
 
 void asymreg_ucx__say_bye(struct ucx_transport *t)
 {
-    for (int i = 0; i < 100; i++) /* hellos that have arrived */
+    for (int i = 0; i < 100; i++) /* takes in hellos that have arrived */
         ucp_worker_progress(t->worker);
     for (uint32_t i = 0; i < t->n_callers; i++)
         say(t, t->callers[i].ep, AM_BYE, 0, t->callers[i].token);
@@ -255,7 +255,7 @@ static ucs_status_t on_bye(void *arg, const void *header, size_t header_bytes, v
     return UCS_OK;
 }
 
-/* What an operation has come to. */
+/* The answer to an operation. */
 static ucs_status_t on_answer(void *arg, const void *header, size_t header_bytes, void *data,
                               size_t bytes, const ucp_am_recv_param_t *param)
 {
@@ -268,7 +268,7 @@ static ucs_status_t on_answer(void *arg, const void *header, size_t header_bytes
     memcpy(&head, header, sizeof(head));
     if (!(r = asymreg_ucx__req_at(t, head.cookie)) || r->message.token == 0 ||
         r->message.token != head.token)
-        return UCS_OK; /* it has been given up; or another peer made the answer up */
+        return UCS_OK; /* it was abandoned; or another peer forged the answer */
     if (head.status > 0)
         head.status = ASYMREG_ETRANSPORT;
     if (head.status == 0 && r->message.kind == MESSAGE_GET) {
@@ -291,7 +291,7 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
 
     ucp_request_free(request);
     r->sending = false;
-    if (status != UCS_OK && r->ep) { /* then no answer comes */
+    if (status != UCS_OK && r->ep) { /* no answer will come */
         asymreg_ucx__detach(r, asymreg_ucx__error(status));
         r->t->done++;
     }
@@ -328,7 +328,7 @@ int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const stru
         memcpy(copy ? copy : r->small, data, bytes);
     param.user_data = r;
     param.cb.send = on_sent;
-    r->sending = true; /* it may be answered before the call returns */
+    r->sending = true; /* the answer may come before the call returns */
     sent = ucp_am_send_nbx(ep->ep, AM_REQUEST, &r->message, sizeof(r->message),
                            copy ? copy : r->small, bytes, &param);
     if (UCS_PTR_IS_PTR(sent))

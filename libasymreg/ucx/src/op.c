@@ -10,11 +10,11 @@
 #include <stdlib.h>
 
 #define SLAB_REQS 256u
-/* operations of an endpoint under way at once; more wait for these */
+/* cap of the operations of an endpoint in flight; more wait for these */
 #define MAX_PENDING 1024
-/* and bytes of messages: they, or the answers, lie in memory until UCX has sent them */
+/* and of the bytes of messages: they, or the answers, use memory until UCX has sent them */
 #define MAX_PENDING_BYTES ((uint64_t)4 << 20)
-/* how often the kernel is asked whether peers live that have something under way */
+/* how often to ask the kernel whether peers with operations in flight are alive */
 #define CHECK_EVERY_NS 20000000
 
 struct slab {
@@ -66,7 +66,7 @@ static struct req *new_req(struct ucx_transport *t, struct asymreg_ep *ep, struc
     return r;
 }
 
-/* The operation that an answer is for; NULL: it has been given up. */
+/* The operation that an answer belongs to; NULL: it was abandoned. */
 struct req *asymreg_ucx__req_at(struct ucx_transport *t, uint64_t cookie)
 {
     uint32_t number = (uint32_t)cookie;
@@ -142,7 +142,7 @@ void asymreg_ucx__give_up(struct ucx_transport *t, struct asymreg_ep *ep, int er
     }
 }
 
-/* What UCX has said to a new operation; `r` is its bookkeeping. */
+/* Handles UCX's result of a new operation; `r` is its bookkeeping. */
 static int begun(struct asymreg_ep *ep, struct req *r, void *request)
 {
     int rc;
@@ -150,10 +150,10 @@ static int begun(struct asymreg_ep *ep, struct req *r, void *request)
     ep->begun++;
     if (UCS_PTR_IS_PTR(request)) {
         r->sending = r->ep != NULL;
-        return ASYMREG_PENDING; /* or completed in the meantime, in which case op->status says so */
+        return ASYMREG_PENDING; /* or completed meanwhile: then op->status has the result */
     }
     rc = asymreg_ucx__error(UCS_PTR_STATUS(request));
-    r->op = NULL; /* the caller gets it from here */
+    r->op = NULL; /* the caller gets the result from here */
     asymreg_ucx__detach(r, 0);
     asymreg_ucx__release(r);
     return rc;
@@ -185,7 +185,7 @@ static ucp_request_param_t params_for(struct req *r)
     return param;
 }
 
-/* Does UCX reach this memory itself? Else a message asks the target to move the bytes. */
+/* Whether UCX itself reaches this memory. Else a message asks the target to move the bytes. */
 static bool by_ucx(const struct asymreg_ep *ep, const struct asymreg_rkey *rkey)
 {
     return rkey->rkey && (ep->rdma || rkey->kind);
@@ -329,7 +329,7 @@ int asymreg_ucx__flush(struct asymreg_transport *base, struct asymreg_ep *ep)
         else if (error == 0)
             error = rc;
         if (rc < 0 && rc != ep->dead && ep->first_error == 0)
-            ep->first_error = rc; /* to be told when all are done */
+            ep->first_error = rc; /* reported when all are done */
     }
     if (!pending && error) {
         for (ep = t->eps; ep; ep = ep->next)

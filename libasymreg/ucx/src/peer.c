@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses and endpoints. A peer on this node is watched through a pidfd or /proc, as UCX's shared
- * memory does not notice a death. */
+/* Addresses and endpoints. UCX's shared memory does not notice a death, so a peer on this node is
+ * watched through a pidfd or /proc. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #define ADDRESS_MAGIC 0x41755861u /* "AuXa" */
-/* As for keys: zeros behind, for UCX reads an address by what is in it. */
+/* As for keys: zeros follow, since UCX finds the end of an address by its content. */
 #define PADDED_ADDRESS_BYTES (2 * ASYMREG_MAX_ADDRESS_BYTES)
-/* of a transport: for the endpoints beyond one is opened for each look */
+/* of a transport: further endpoints open one for each look */
 #define KEPT_PIDFDS  64u
-#define ASK_EVERY_NS 20000000 /* about a peer of which none is kept */
+#define ASK_EVERY_NS 20000000 /* for a peer without a kept descriptor */
 
 struct address {
     uint32_t magic;
@@ -37,8 +37,8 @@ struct address {
 _Static_assert(sizeof(struct address) == 80, "no padding");
 
 /*
- * What /proc tells of a process: when it was started, and whether all its threads have ended,
- * waited for or not. -ENOENT, -ESRCH: no such process, or none that is shown; another -errno.
+ * What /proc reports about a process: its start, and whether all its threads have ended, reaped or
+ * not. -ENOENT, -ESRCH: no such process, or none that is visible; another -errno.
  */
 static int process_stat(uint32_t pid, uint64_t *started, bool *ended)
 {
@@ -54,7 +54,7 @@ static int process_stat(uint32_t pid, uint64_t *started, bool *ended)
     p = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
     fclose(f);
     /* The 3rd field follows the parenthesis; the 20th and the 22nd. A process that ends meanwhile
-     * has none. */
+     * has none of them. */
     if (!p ||
         sscanf(p + 1,
                " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d %*s %llu",
@@ -122,9 +122,9 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
 }
 
 /*
- * A descriptor of a process, for the caller to close; -1 where there is none of this kind (before
- * Linux 5.3, under filters of system calls) and the process lives, as far as /proc or kill() tells.
- * ASYMREG_EPEER: it has gone, and perhaps another process or a thread has its number; -errno.
+ * A descriptor of a process, for the caller to close. -1: there is no such descriptor (before Linux
+ * 5.3, under system call filters) and by /proc or kill() the process is alive. ASYMREG_EPEER: it is
+ * gone, and another process or a thread may have its number. -errno.
  */
 static int process_open(uint32_t pid, uint64_t started, int *fd)
 {
@@ -137,8 +137,8 @@ static int process_open(uint32_t pid, uint64_t started, int *fd)
         return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
     rc = started ? process_stat(pid, &when, &ended) : -ENOENT;
     if (rc == -ENOENT || rc == -EPERM ||
-        rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): is there any of
-                          this number? */
+        rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): does a process
+                          with this number exist? */
         rc = kill((pid_t)pid, 0) < 0 && errno == ESRCH ? ASYMREG_EPEER : 0;
     else if (rc == -ESRCH || (rc == 0 && (when != started || ended)))
         rc = ASYMREG_EPEER;
@@ -149,8 +149,8 @@ static int process_open(uint32_t pid, uint64_t started, int *fd)
     return rc;
 }
 
-/* Whether the peer is on this node, where the kernel tells of its end: then process_open(); and
- * whether it may share memory there, or is in another container. ASYMREG_EPEER if it has gone;
+/* Whether the peer is on this node, where the kernel reports its end: then process_open(); and
+ * whether it may share memory there, or is in another container. ASYMREG_EPEER if it is gone;
  * -errno. */
 static int watch(const struct address *a, bool *here, bool *shares, int *fd)
 {
@@ -172,7 +172,7 @@ static int watch(const struct address *a, bool *here, bool *shares, int *fd)
     return rc;
 }
 
-/* The descriptor is kept, or closed. With the lock held. */
+/* Keeps the descriptor, or closes it. With the lock held. */
 static void keep(struct ucx_transport *t, struct asymreg_ep *ep, int fd)
 {
     ep->pidfd = -1;
@@ -199,7 +199,7 @@ static void on_error(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
     int error = asymreg_ucx__error(status);
 
     (void)ucp_ep;
-    /* An endpoint with an error is of no use to UCX any more, whatever it was. */
+    /* After any error an endpoint is useless to UCX. */
     if (!ep->dead)
         ep->dead = error == ASYMREG_EUNREACH ? error : ASYMREG_EPEER;
 }
@@ -218,8 +218,8 @@ static ucs_status_t create_ep(struct ucx_transport *t, struct asymreg_ep *ep, co
     return ucp_ep_create(t->worker, &params, &ep->ep);
 }
 
-/* Which memory of this node UCX may use at all, and whether it has adapters that reach memory by
- * themselves; it tells only in prose. Not known: some, and none. */
+/* Which memory of this node UCX may use, and whether it has adapters that access memory by
+ * themselves. UCX reports this only in prose. Unknown: some memory, no adapter. */
 void asymreg_ucx__find_ways(struct ucx_transport *t)
 {
     static const char *const shared[] = {" posix/", " sysv/", " xpmem/"};
@@ -241,7 +241,7 @@ void asymreg_ucx__find_ways(struct ucx_transport *t)
     free(text);
 }
 
-/* Whether the endpoint uses an adapter that reaches the peer's memory. */
+/* Whether the endpoint uses an adapter that accesses the peer's memory. */
 static bool has_rdma(struct asymreg_ep *ep)
 {
     char *text = NULL;
@@ -257,7 +257,7 @@ static bool has_rdma(struct asymreg_ep *ep)
     return has;
 }
 
-/* Whether all that the endpoint uses is memory of this node; UCX 1.13 tells only in prose. */
+/* Whether the endpoint uses only memory of this node; UCX 1.13 reports this only in prose. */
 bool asymreg_ucx__is_shared_memory(ucp_ep_h ep)
 {
     static const char *const local[] = {"/self/",  "/posix/", "/sysv/",
@@ -292,9 +292,9 @@ static void close_ep(struct ucx_transport *t, struct asymreg_ep *ep)
 
     if (!ep->ep)
         return;
-    asymreg_ucx__forget_caller(t, ep->ep); /* it may be the one that UCX answers by, too */
+    asymreg_ucx__forget_caller(t, ep->ep); /* UCX may answer by the same endpoint */
     if (!ep->force &&
-        ep->dead) /* it would wait for the dead; the worker's end is this endpoint's */
+        ep->dead) /* a flush would wait for the dead peer; the worker's end ends this endpoint */
         return;
     request = ucp_ep_close_nbx(ep->ep, &param);
     ep->ep = NULL;
@@ -305,7 +305,7 @@ static void close_ep(struct ucx_transport *t, struct asymreg_ep *ep)
         void **more = realloc(t->closing, max * sizeof(*more));
 
         if (!more) {
-            ucp_request_free(request); /* UCX frees it when it is done */
+            ucp_request_free(request); /* UCX frees it on completion */
             return;
         }
         t->closing = more;
@@ -327,10 +327,10 @@ void asymreg_ucx__reap(struct ucx_transport *t)
 }
 
 /*
- * On this node shared memory is what one wants, which UCX will not use for an endpoint that it is
- * to watch; the kernel is asked instead. Where UCX has none, or the peer is elsewhere, UCX watches.
- * Then no endpoint is opened only to look at it: over TCP the peer's UCX takes part in the
- * connection after it was closed, and prints an error.
+ * On this node shared memory is wanted, which UCX does not use for an endpoint that it watches; so
+ * the kernel is asked instead. If UCX has no shared memory, or the peer is elsewhere, UCX watches.
+ * Then no endpoint is opened just to look: over TCP the peer's UCX would take part in the
+ * connection after it was closed, and print an error.
  */
 static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address,
                             bool maybe_shared)
@@ -438,7 +438,7 @@ void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *
     free(ep);
 }
 
-/* Asks the kernel. What it cannot tell now (no descriptor left) it is asked later. */
+/* Asks the kernel; what it cannot answer now (no free descriptor) is asked again later. */
 static bool has_ended(const struct asymreg_ep *ep)
 {
     struct pollfd p = {.fd = ep->pidfd, .events = POLLIN};
@@ -455,7 +455,7 @@ static bool has_ended(const struct asymreg_ep *ep)
     return ended;
 }
 
-/* One look at a kept descriptor is cheap; where none is kept it takes six system calls. */
+/* A look at a kept descriptor is cheap; without one it takes six system calls. */
 static bool is_due(struct asymreg_ep *ep)
 {
     struct timespec now;
@@ -473,8 +473,8 @@ static bool is_due(struct asymreg_ep *ep)
 
 static void bury(struct ucx_transport *t, struct asymreg_ep *ep)
 {
-    /* What it sent before its end is taken in first: nothing of it comes later and touches a buffer
-     * that was given back. */
+    /* Takes in first what the peer sent before its end: nothing of it may arrive later, in a buffer
+     * that was returned to the user. */
     while (ucp_worker_progress(t->worker))
         ;
     asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);
@@ -500,7 +500,7 @@ int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *e
     if (!ep->dead && has_ended(ep))
         bury(t, ep);
     else if (!ep->here)
-        ucp_worker_progress(t->worker); /* only UCX can tell */
+        ucp_worker_progress(t->worker); /* only UCX knows */
     ucx_unlock(t);
     return ep->dead;
 }

@@ -3,7 +3,7 @@
  *
  *   worker.c  opening UCX, registrations, keys, the thread, the table of operations
  *   peer.c    addresses, endpoints, life and death of peers
- *   op.c      put, get, flush, progress; operations under way
+ *   op.c      put, get, flush, progress; operations in flight
  *   message.c put, get and amo as messages, which the target checks
  */
 #ifndef ASYMREG_UCX_SRC_UCX_H
@@ -23,15 +23,15 @@
 #define WIRE_VERSION  4u
 #define KNOWN_PROT    (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
 
-/* Longest put or get that goes as one message. */
+/* Cap of a put or get as one message. */
 #define MAX_MESSAGE_BYTES ((size_t)131072)
 
 struct asymreg_mem {
-    ucp_mem_h memh; /* NULL: what arrives are messages, and UCX need not know of the memory */
+    ucp_mem_h memh; /* NULL: accesses arrive as messages, and UCX need not know the memory */
     uint32_t place;
 };
 
-/* A registration, as messages name it: by its place and the number that no other has. */
+/* A registration, as messages name it: by its place and its unique number. */
 struct place {
     uint64_t seq; /* 0: free */
     uint64_t addr, bytes;
@@ -47,10 +47,10 @@ struct asymreg_rkey {
 
 struct req;
 
-/* What the initiator asks for; behind it the bytes of a put. In host order. */
+/* The initiator's request; the bytes of a put follow it. In host order. */
 struct request {
     uint64_t cookie; /* names the operation at the initiator */
-    uint64_t token;  /* of its endpoint, which the answer repeats: no other peer knows it */
+    uint64_t token;  /* of its endpoint; the answer repeats it, and no other peer knows it */
     uint64_t addr, seq, operand, compare;
     uint32_t kind, amo, place, bytes;
 };
@@ -63,11 +63,11 @@ struct asymreg_ep {
     bool force;       /* UCX closes it at once, without the peer */
     bool rdma;        /* an adapter reaches the peer's memory */
     _Atomic int dead; /* 0, or the error that every operation gets */
-    bool here;        /* the peer is on this node: the kernel tells of its end */
+    bool here;        /* the peer is on this node: the kernel reports its end */
     uint32_t pid;
     uint64_t started;
     int pidfd;        /* of a peer on this node, or -1: none is kept */
-    int64_t asked_ns; /* where none is kept: when the kernel was last asked */
+    int64_t asked_ns; /* without a descriptor: when the kernel was last asked */
     struct req *pending;
     uint64_t pending_bytes; /* of messages */
     uint64_t n_pending, begun,
@@ -79,15 +79,15 @@ struct asymreg_ep {
 
 struct ucx_transport;
 
-/* An operation under way. It stays UCX's until the callback, even when its endpoint has been given
- * up (ep is NULL then). */
+/* An operation in flight. It belongs to UCX until the callback, even if its endpoint has been
+ * abandoned (ep is NULL then). */
 struct req {
     struct ucx_transport *t;
     struct req *next, **back;
     struct asymreg_ep *ep;
     struct asymreg_op *op;
     bool sending;           /* UCX has it */
-    uint32_t number, lives; /* its own, and how often it has been used */
+    uint32_t number, lives; /* its own, and how often it has been reused */
     uint32_t bytes;         /* of pending_bytes */
     struct request message;
     void *to;                /* of a get, or the result of an atomic */
@@ -114,7 +114,7 @@ struct ucx_transport {
     uint32_t n_callers, max_callers;
     struct asymreg_guard guard; /* its functions may be NULL */
     uint32_t kinds;             /* of memory, as bits */
-    bool rdma;                  /* UCX has an adapter that reaches memory by itself */
+    bool rdma;                  /* UCX has an adapter that accesses memory by itself */
     struct asymreg_ep *eps;
     uint32_t n_pidfds; /* kept */
     struct req *free_reqs;
@@ -122,13 +122,13 @@ struct ucx_transport {
     uint32_t n_slabs;
     void **closing; /* UCX's requests of endpoints that are being closed */
     size_t n_closing, max_closing;
-    int64_t checked_ns; /* when the kernel was last asked whether peers live */
+    int64_t checked_ns; /* when the kernel was last asked whether peers are alive */
     unsigned int done;  /* operations completed since progress was called */
     bool within_node,
-        within_process; /* UCX has shared memory; or at least a way within the process */
+        within_process; /* UCX has shared memory; or at least a transport within the process */
     bool threaded, stop;
     pthread_mutex_t lock;
-    atomic_uint waiting; /* callers that want the lock: the thread makes way */
+    atomic_uint waiting; /* callers that want the lock: the thread yields to them */
     pthread_t thread;
     int wake_fd;
 };
@@ -153,7 +153,7 @@ static inline void ucx_unlock(struct ucx_transport *t)
         pthread_mutex_unlock(&t->lock);
 }
 
-/* Ours for UCX's; what names a peer's end is ASYMREG_EPEER. */
+/* Maps UCX's status to ours; everything that means the peer's end is ASYMREG_EPEER. */
 int asymreg_ucx__error(ucs_status_t status);
 uint64_t asymreg_ucx__checksum(const void *bytes, size_t n);
 
@@ -177,20 +177,20 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
 void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *ep);
 void asymreg_ucx__find_ways(struct ucx_transport *t);
 int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
-/* Asks the kernel about each peer with something under way, if that is due. With the lock held. */
+/* Asks the kernel about each peer with operations in flight, if it is time. With the lock held. */
 void asymreg_ucx__check_peers(struct ucx_transport *t);
-/* Frees what closing endpoints have left behind, if UCX is done with it. */
+/* Frees the requests of closing endpoints that UCX has completed. */
 void asymreg_ucx__reap(struct ucx_transport *t);
 
 /* op.c */
 void asymreg_ucx__give_up(struct ucx_transport *t, struct asymreg_ep *ep, int error);
 void asymreg_ucx__free_reqs(struct ucx_transport *t);
-/* A new operation on an endpoint: an error; -EAGAIN (as many are under way as may be). */
+/* A new operation on an endpoint: an error; -EAGAIN (too many operations are in flight). */
 int asymreg_ucx__begin(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
                        struct req **r);
-/* Ends what the user knows of it. */
+/* Ends the user's part of it. */
 void asymreg_ucx__detach(struct req *r, int status);
-/* Frees it, if nobody has it any more. */
+/* Frees it, if neither UCX nor the user has it any more. */
 void asymreg_ucx__release(struct req *r);
 struct req *asymreg_ucx__req_at(struct ucx_transport *t, uint64_t cookie);
 int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep,
@@ -207,14 +207,14 @@ int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
 int asymreg_ucx__listen(struct ucx_transport *t);
 int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const struct request *message,
                       const void *data, void *to, struct asymreg_op *op);
-/* Lets a peer that the kernel alone watches know this side, so that it hears of this worker's end
- * when the process lives on. With the lock held. */
+/* Announces this side to a peer that only the kernel watches, so that the peer notifies it of its
+ * worker's end while the process lives on. With the lock held. */
 void asymreg_ucx__say_hello(struct ucx_transport *t, struct asymreg_ep *ep);
-/* Tells all of them that it ends; and waits for none. */
+/* Notifies all of them of its end, without waiting. */
 void asymreg_ucx__say_bye(struct ucx_transport *t);
 /* Before UCX closes an endpoint. */
 void asymreg_ucx__forget_caller(struct ucx_transport *t, ucp_ep_h ep);
-/* Whether all that an endpoint uses is memory of this node. */
+/* Whether an endpoint uses only memory of this node. */
 bool asymreg_ucx__is_shared_memory(ucp_ep_h ep);
 /* After the worker's end. */
 void asymreg_ucx__free_answers(struct ucx_transport *t);

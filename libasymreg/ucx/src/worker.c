@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening UCX, registering memory, keys, the thread that takes in what peers send, and the table of
+/* Opens UCX, registers memory, makes keys; the thread that progresses peers' messages; the table of
  * operations. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -17,17 +17,17 @@
 #include <unistd.h>
 
 #define KIND_SHIFT      8           /* of the kind of memory, in a handle's permissions */
-#define KEY_SLACK_BYTES 48u         /* some memory may have a longer key than other */
+#define KEY_SLACK_BYTES 48u         /* keys of some memory may be longer */
 #define HANDLE_MAGIC    0x41755868u /* "AuXh" */
-/* UCX reads a packed key without being told its length; behind it there are zeros, for as far as
- * any count in it can lead. */
+/* UCX reads a packed key without its length. Zeros follow the key, as many as any count in it can
+ * reach. */
 #define PADDED_KEY_BYTES (MAX_KEY_BYTES + 64 * 256 + 64)
 
 struct handle {
     uint32_t magic; /* in host order, which UCX's own bytes inside are in as well */
     uint16_t version, prot;
     uint64_t addr, bytes, seq;
-    uint32_t key_bytes; /* 0: UCX does not know of the memory, messages reach it */
+    uint32_t key_bytes; /* 0: UCX does not know the memory; messages reach it */
     uint32_t place;
     uint64_t checksum; /* of all the rest */
 };
@@ -140,7 +140,7 @@ static void leave_place(struct ucx_transport *t, uint32_t place)
     t->free_place = place + 1;
 }
 
-/* Lets UCX register memory, and packs its key. */
+/* Has UCX register memory, and packs its key. */
 static ucs_status_t map(struct ucx_transport *t, const struct asymreg_mem_desc *desc,
                         struct asymreg_mem *m, void **key, size_t *key_bytes)
 {
@@ -231,7 +231,7 @@ static int mem_dereg(struct asymreg_transport *base, struct asymreg_mem *mem)
     struct ucx_transport *t = ucx_of(base);
     ucs_status_t status = UCS_OK;
 
-    ucx_lock(t); /* no message of a peer is being carried out */
+    ucx_lock(t); /* no message of a peer is being executed */
     leave_place(t, mem->place);
     if (mem->memh)
         status = ucp_mem_unmap(t->context, mem->memh);
@@ -315,7 +315,7 @@ static void *thread_main(void *arg)
     while (!t->stop && status == UCS_OK) {
         unsigned int quiet = 0;
 
-        while (!t->stop && quiet < 64) { /* more often comes soon after some */
+        while (!t->stop && quiet < 64) { /* more messages often follow some */
             quiet = ucp_worker_progress(t->worker) ? 0 : quiet + 1;
             pthread_mutex_unlock(&t->lock);
             while (atomic_load(&t->waiting) > 0)
@@ -325,8 +325,8 @@ static void *thread_main(void *arg)
         if (t->stop || ucp_worker_arm(t->worker) == UCS_ERR_BUSY)
             continue;
         pthread_mutex_unlock(&t->lock);
-        /* UCX forgets to wake a thread for some of its own timers; ten times a second is often
-         * enough for them. */
+        /* UCX does not wake a thread for some of its own timers; ten times a second is often enough
+         * for them. */
         poll(fds, 2, 100);
         pthread_mutex_lock(&t->lock);
     }
@@ -382,13 +382,13 @@ static void destroy(struct asymreg_transport *base)
     while (t->eps)
         asymreg_ucx__disconnect(base, t->eps);
     if (t->worker) {
-        /* What has been begun to be closed is given a chance, but nobody is waited for. */
+        /* Endpoints that are being closed get a chance to complete, without waiting for them. */
         for (int i = 0; i < 1000 && t->n_closing > 0; i++) {
             ucp_worker_progress(t->worker);
             asymreg_ucx__reap(t);
         }
         while (t->n_closing >
-               0) /* UCX ends them with the worker, and insists on our not wanting them any more */
+               0) /* UCX ends them with the worker, and requires that we release them */
             ucp_request_free(t->closing[--t->n_closing]);
     }
     if (t->address)
@@ -455,7 +455,7 @@ static int open_worker(struct ucx_transport *t)
 
     if (status != UCS_OK)
         return status == UCS_ERR_NO_MEMORY ? -ENOMEM : -EIO;
-    /* A peer that dies on another node shows within a second, unless the user has other wishes. */
+    /* A death on another node is noticed within a second, unless the user sets this. */
     if (!getenv("UCX_KEEPALIVE_INTERVAL"))
         ucp_config_modify(config, "KEEPALIVE_INTERVAL", "0.3s");
     status = ucp_init(&params, config, &t->context);
@@ -472,7 +472,7 @@ static int open_worker(struct ucx_transport *t)
 }
 
 /* How long keys are: it depends on the networks that UCX has found. Every entry of a published
- * table is that long. */
+ * table has that length. */
 static int measure_keys(struct ucx_transport *t)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
@@ -498,15 +498,15 @@ static int measure_keys(struct ucx_transport *t)
     return status == UCS_OK ? 0 : status == UCS_ERR_NO_MEMORY ? -ENOMEM : -EIO;
 }
 
-/* Copies the options, if their size is allowed; NULL leaves `mine` as it is. -EINVAL: it is not, or
- * something is set that this release does not know. */
+/* Copies the options if their size is allowed; NULL leaves `mine` unchanged. -EINVAL: the size is
+ * not allowed, or something is set that this release does not know. */
 static int opts_take(struct asymreg_ucx_opts *mine, const struct asymreg_ucx_opts *opts)
 {
     const unsigned char *bytes = (const unsigned char *)opts;
 
     if (!opts)
         return 0;
-    if (opts->size < sizeof(*mine) || opts->size > 4096) /* none is near that: it was not set */
+    if (opts->size < sizeof(*mine) || opts->size > 4096) /* larger: it was never set */
         return -EINVAL;
     *mine = *opts;
     for (size_t i = sizeof(*mine); i < opts->size; i++)

@@ -15,7 +15,7 @@ static size_t align_up(size_t n)
     return (n + (ALIGN - 1)) & ~(size_t)(ALIGN - 1);
 }
 
-/* Take what the caller's version of the struct has, and put in the defaults. */
+/* Take the options that the caller's version of the struct has, and fill in the defaults. */
 static int take_opts(const struct pmiwire_client_opts *opts, struct pmiwire_client_opts *o)
 {
     if (!opts || pmiwire__opts_take(o, sizeof(*o), opts, opts->size) != 0)
@@ -49,7 +49,7 @@ static int check_opts(const struct pmiwire_client_opts *o)
         return -EINVAL;
     if (!(o->server->flags & speaks))
         return -EINVAL;
-    /* The wire carries the rank, or we must know it. */
+    /* The rank comes by the wire or from the caller. */
     if (o->wire == PMIWIRE_V1 && !o->has_pmiid && (o->rank < 0 || o->rank >= o->n_ranks))
         return -EINVAL;
     if (o->has_pmiid && o->pmiid < 0)
@@ -57,7 +57,7 @@ static int check_opts(const struct pmiwire_client_opts *o)
     return 0;
 }
 
-/* Room for a whole answer that has not come in full, and for one read more. */
+/* Room for a whole answer that has come in part, and for one more read. */
 static size_t in_bytes(const struct pmiwire_client_opts *o)
 {
     return 2 * o->max_msg_bytes;
@@ -107,7 +107,7 @@ static struct pmiwire_client *lay_out(void *mem, const struct pmiwire_client_opt
     c->info.rank = o->rank;
     c->info.n_ranks = o->n_ranks;
     c->info.appnum = -1;
-    /* A server that carries blanks in values sends them back bare. */
+    /* A server that accepts blanks in values sends them back unescaped. */
     if (c->server.flags & PMIWIRE_PEER_SPACES)
         decode_flags = PMIWIRE_DECODE_VALUE_TO_EOL;
     pmiwire_decoder_init(&c->decoder, o->max_msg_bytes, decode_flags);
@@ -169,8 +169,8 @@ int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e)
     return 0;
 }
 
-/* Where the last request ends that fits into the window behind the oldest. Whole ones: a server
- * takes a message whose rest does not come for a client that hangs. */
+/* End of the last request that fits into the window after the oldest one. Whole requests only: a
+ * server takes an incomplete message for a client that hangs. */
 static uint64_t window_end(const struct pmiwire_client *c)
 {
     const uint64_t oldest = c->pending[c->first].end;
@@ -185,7 +185,7 @@ static uint64_t window_end(const struct pmiwire_client *c)
     return end;
 }
 
-/* Up to which position of the stream bytes may go out now. */
+/* Position in the stream up to which bytes may be sent now. */
 static uint64_t sendable(const struct pmiwire_client *c)
 {
     uint64_t end;

@@ -10,19 +10,19 @@
 /* Longest name of a key-value space that a session keeps, bytes: four times what servers advertise.
  * */
 #define PMIWIRE__KVSNAME_BYTES 1024u
-/* What a session keeps of extensions, bytes: as much as an answer with extra fields may have. */
+/* Bytes that a session keeps of extensions: as many as an answer with extra fields may have. */
 #define PMIWIRE__EXT_BYTES 1000u
-/* Longest exchange of init apart from the job's id; a session's buffers are at least this. */
+/* Longest exchange of init without the job's id; a session's buffers are at least this. */
 #define PMIWIRE__MIN_MSG_BYTES 256u
 
 enum pmiwire__client_state {
     PMIWIRE__STARTING, /* INIT is pending */
     PMIWIRE__READY,
-    PMIWIRE__CLOSING, /* finalize is pending: nothing more can be asked */
+    PMIWIRE__CLOSING, /* finalize is pending: no further request is accepted */
     PMIWIRE__OVER     /* finalize has been answered */
 };
 
-/* Where a session stands in the exchange that INIT stands for: what it waits for. */
+/* The answer that a session waits for, in the exchange that INIT stands for. */
 enum pmiwire__step {
     PMIWIRE__STEP_INITACK,
     PMIWIRE__STEP_SET,
@@ -33,10 +33,10 @@ enum pmiwire__step {
     PMIWIRE__STEP_FULLINIT
 };
 
-/* A request that waits for its answer. */
+/* A request whose answer is pending. */
 struct pmiwire__pending {
     uint64_t cookie;
-    uint64_t end;   /* how many bytes the session must have sent until this request is out */
+    uint64_t end;   /* position in the stream where this request ends */
     uint16_t op;    /* PMIWIRE_OP_* */
     uint16_t reply; /* command id of the answer, 0: any */
     uint16_t local; /* 1: nothing is sent, the session knows the answer */
@@ -56,11 +56,11 @@ struct pmiwire_client {
     enum pmiwire__client_state state;
     enum pmiwire__step step;
     uint32_t n_set; /* `set` lines that have followed initack */
-    int has_rank;   /* initack or set has told it */
+    int has_rank;   /* initack or set contained it */
     int has_size;
     int dead; /* why, 0 while alive */
     int eof;
-    int has_bytes;            /* fp-bytes: we have said that we know it, and so has the server */
+    int has_bytes;            /* fp-bytes: both we and the server have announced it */
     struct pmiwire_error err; /* what was wrong with the server's message */
     struct pmiwire_info_client info;
 
@@ -88,11 +88,11 @@ struct pmiwire_client {
     struct pmiwire_decoder decoder;
     struct pmiwire_msg msg;
 
-    char *scratch; /* values that stand otherwise on the wire: `;;` for `;`, or encoded */
+    char *scratch; /* values with another form on the wire: `;;` for `;`, or encoded */
     size_t scratch_used;
     char *jobid; /* PMI_JOBID, NUL-terminated; NULL: none */
     char kvsname[PMIWIRE__KVSNAME_BYTES];
-    char ext_bytes[PMIWIRE__EXT_BYTES]; /* what info.ext shows */
+    char ext_bytes[PMIWIRE__EXT_BYTES]; /* the bytes of info.ext */
 };
 
 static inline uint64_t pmiwire__queued(const struct pmiwire_client *c)
@@ -105,14 +105,14 @@ static inline struct pmiwire__pending *pmiwire__head(struct pmiwire_client *c)
     return c->n_pending ? &c->pending[c->first] : NULL;
 }
 
-/* The session is over for this reason; the first one counts. */
+/* Ends the session for this reason; the first reason counts. */
 static inline void pmiwire__die(struct pmiwire_client *c, int reason)
 {
     if (!c->dead)
         c->dead = reason;
 }
 
-/* Begin a message behind what is queued, in all the room there is. */
+/* Begin a message behind the queued ones, in all the room there is. */
 void pmiwire__client_encode(struct pmiwire_client *c, struct pmiwire_encoder *e, uint16_t cmd);
 
 /* End it, and count it as queued. Returns 0 or why it cannot be: -EAGAIN when there is no room now.
@@ -122,7 +122,7 @@ int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e)
 /* Queue init's first message. */
 int pmiwire__client_start(struct pmiwire_client *c);
 
-/* Queue the next message of init. c->step says which answer it gets. */
+/* Queue the next message of init. c->step is the answer that it gets. */
 int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step);
 
 #endif /* PMIWIRE_CLIENT_INTERNAL_H */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client session hears: each answer is matched with the oldest request and becomes an event.
- * */
+/* Answers to a client session: each is matched with the oldest request and becomes an event. */
 #include "client_internal.h"
 
 /* ---- reading an answer ---- */
@@ -28,7 +27,7 @@ static int32_t number(const struct pmiwire_client *c, uint16_t field, int32_t ot
     return otherwise;
 }
 
-/* A protocol error: the session is over. */
+/* A protocol error ends the session. */
 static int broken(struct pmiwire_client *c, int code, uint16_t field)
 {
     return pmiwire__msg_error(&c->err, code, c->msg.id, field, 0);
@@ -39,7 +38,7 @@ static int missing(struct pmiwire_client *c, uint16_t field)
     return broken(c, PMIWIRE_EMISSING, field);
 }
 
-/* Keep the name of our key-value space; views of it live on, so the first one stays. */
+/* Keep the name of our key-value space. The first one stays, as views of it exist. */
 static int keep_kvsname(struct pmiwire_client *c, uint16_t field, struct pmiwire_str name)
 {
     if (c->info.kvsname.ptr)
@@ -51,7 +50,7 @@ static int keep_kvsname(struct pmiwire_client *c, uint16_t field, struct pmiwire
     return 0;
 }
 
-/* Is the message in hand this command, in this command's framing? */
+/* Whether the present message is this command, in this command's framing. */
 static int is_cmd(const struct pmiwire_client *c, uint16_t id)
 {
     return c->msg.id == id && c->msg.wire == pmiwire_command_get(id)->wire;
@@ -107,7 +106,7 @@ static void note_set(struct pmiwire_client *c)
     (void)pmiwire_msg_int(&c->msg, PMIWIRE_F_DEBUG, &c->info.debugged);
 }
 
-/* After initack and each `set`: init is next as soon as we know who we are. */
+/* After initack and each `set`: init is next as soon as the rank is known. */
 static int identified(struct pmiwire_client *c)
 {
     return pmiwire__client_send_step(c, c->has_rank && c->has_size ? PMIWIRE__STEP_INIT
@@ -121,7 +120,7 @@ static int check_rank(struct pmiwire_client *c)
     return 0;
 }
 
-/* Keep what this answer to init advertises. What does not fit is as if it had not been said. */
+/* Keep what this answer to init advertises; what does not fit is ignored. */
 static void keep_extensions(struct pmiwire_client *c)
 {
     size_t used = 0;
@@ -220,15 +219,15 @@ static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
 }
 
 /*
- * An answer while init is pending. Returns 1 with the event, 0 to continue, or why
- * the session dies. A server that refuses is heard: its answer is in the event.
+ * An answer while init is pending. Returns 1 with the event, 0 to continue, or why the session
+ * ends. The answer of a server that refuses is in the event.
  */
 static int during_init(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     struct pmiwire__pending *p = pmiwire__head(c);
     int rc;
 
-    /* What follows initack: three lines, of which the third comes when init may be out already. */
+    /* Three lines follow initack; when the third one comes, init may have been sent already. */
     if (is_cmd(c, PMIWIRE_V1_SET) && c->has_pmiid && c->step != PMIWIRE__STEP_INITACK &&
         c->step <= PMIWIRE__STEP_INIT && c->n_set < 3) {
         c->n_set++;
@@ -271,14 +270,14 @@ static int name_refused(const struct pmiwire_client *c)
     return pmiwire_msg_str(&c->msg, PMIWIRE_F_INFO, &info) == 0 && !pmiwire__is(info, "ok");
 }
 
-/* PMI-1 reports a miss by rc; these are the codes that servers use for it. All others say what was
- * wrong. */
+/* PMI-1 reports a miss by rc; these are the codes that servers use for it. All other codes are
+ * errors. */
 static int is_miss(int32_t rc)
 {
     return rc == -1 || rc == 1 || rc == 4;
 }
 
-/* An answer with a value, or the news that there is none. */
+/* An answer with a value, or without one. */
 static int on_value(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     if (ev->peer_rc) {
@@ -340,7 +339,7 @@ static int on_kvsname(struct pmiwire_client *c, struct pmiwire_event *ev)
     return keep_kvsname(c, field, ev->value);
 }
 
-/* PMI-1's ring, in a barrier's answer. A server that took it for a barrier has not told a place. */
+/* PMI-1's ring, in a barrier's answer. A server that took it for a barrier sends no place. */
 static int on_ring_v1(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     struct pmiwire_str place;
@@ -365,8 +364,8 @@ static int on_ring(struct pmiwire_client *c, struct pmiwire_event *ev)
     return 0;
 }
 
-/* The right answer has come, in good form. Returns 0 with the event complete, or why the session
- * dies. */
+/* The expected answer has come, in good form. Returns 0 with the event complete, or why the session
+ * ends. */
 static int on_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     switch (ev->op) {
@@ -390,10 +389,10 @@ static int on_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
     }
 }
 
-/* Does the message in hand answer this request? */
+/* Whether the present message answers this request. */
 static int answers(struct pmiwire_client *c, const struct pmiwire__pending *p)
 {
-    if (p->end > c->sent) /* the question is not even out */
+    if (p->end > c->sent) /* the request has not been sent completely */
         return 0;
     /* Slurm answers a PMI-1 spawn that fails in PMI-2's words. */
     if (p->op == PMIWIRE_OP_SPAWN && is_cmd(c, PMIWIRE_V2_SPAWN_RESPONSE))
@@ -401,7 +400,7 @@ static int answers(struct pmiwire_client *c, const struct pmiwire__pending *p)
     return p->reply && is_cmd(c, p->reply);
 }
 
-/* A message has come. Returns 1 with the event, 0 when it makes none, or why the session dies. */
+/* Handles a message. Returns 1 with the event, 0 without one, or why the session ends. */
 static int on_message(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     const struct pmiwire__pending *p = pmiwire__head(c);
@@ -450,7 +449,7 @@ static int without_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
     return 1;
 }
 
-/* The session is over, and every request has had its event. */
+/* The session has ended, and every request has had its event. */
 static int ended(const struct pmiwire_client *c, int rc, struct pmiwire_error *err)
 {
     if (err && c->err.code)

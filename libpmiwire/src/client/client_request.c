@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client session asks: each request becomes bytes in its queue and a note of the answer to
- * wait for. */
+/* Requests of a client session: each becomes bytes in its queue and a note of the expected
+ * answer. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -36,9 +36,8 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
         } else if (step == PMIWIRE__STEP_FULLINIT) {
             if (c->jobid)
                 pmiwire_enc_str(&e, PMIWIRE_F_PMIJOBID, pmiwire_strz(c->jobid));
-            /* A client that connects sends its id here. Not as srcid, Slurm's word: Hydra insists
-             * on pmirank, and a server that hands out ids other than ranks would take the two for
-             * two claims. */
+            /* A client that connects sends its id here. Not as srcid, Slurm's word: Hydra requires
+             * pmirank, and a server that assigns ids other than ranks would see two claims. */
             if (c->has_pmiid || c->info.rank >= 0)
                 pmiwire_enc_int(&e, PMIWIRE_F_PMIRANK, c->has_pmiid ? c->pmiid : c->info.rank);
             pmiwire_enc_int(&e, PMIWIRE_F_THREADED, c->threaded != 0);
@@ -56,7 +55,7 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
     return 0;
 }
 
-/* Enter a request that has been queued (or is local). */
+/* Record a request that has been queued (or is local). */
 static struct pmiwire__pending *push(struct pmiwire_client *c, uint16_t op, uint16_t reply,
                                      uint64_t cookie)
 {
@@ -73,7 +72,7 @@ int pmiwire__client_start(struct pmiwire_client *c)
     int rc;
 
     push(c, PMIWIRE_OP_INIT, 0, 0);
-    /* A job id that cannot be sent is refused now and not when its turn comes. */
+    /* An unsendable job id is refused now rather than when its turn comes. */
     rc = c->wire == PMIWIRE_V2 ? pmiwire__client_send_step(c, PMIWIRE__STEP_FULLINIT) : 0;
     c->out_tail = c->out_head;
     if (rc == 0)
@@ -97,14 +96,14 @@ static int is_v2(const struct pmiwire_client *c)
     return c->wire == PMIWIRE_V2;
 }
 
-/* A request under way: which of the two wires' commands it is, and its encoder. */
+/* A request being built: its command on either wire, and its encoder. */
 struct request {
     struct pmiwire_client *c;
     struct pmiwire_encoder e;
     uint16_t cmd;
 };
 
-/* Begin a request; a command of 0 is one that this wire does not have. */
+/* Begin a request; a command of 0 means that this wire has none. */
 static int begin(struct request *r, struct pmiwire_client *c, uint16_t v1, uint16_t v2)
 {
     int rc = may_ask(c);
@@ -129,7 +128,7 @@ static int finish(struct request *r, uint16_t op, uint64_t cookie)
     return 0;
 }
 
-/* The server has said how long keys and values may be, their NUL included. */
+/* The limits of keys and values that the server has announced, NUL included. */
 static int check_maxes(const struct pmiwire_client *c, struct pmiwire_str key,
                        struct pmiwire_str value)
 {
@@ -168,7 +167,7 @@ int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct 
     return finish(&r, PMIWIRE_OP_PUT, cookie);
 }
 
-/* How far a get goes. */
+/* The reach of a get: this node, remote, or waiting. */
 static void enc_how(struct pmiwire_encoder *e, uint32_t how)
 {
     if (how != PMIWIRE_GET_LOCAL)
@@ -266,7 +265,7 @@ int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value, ui
 
 /* ---- questions ---- */
 
-/* The command that asks on each wire, and the field that what it asks about goes into; 0: none. */
+/* The command on each wire, and the field that carries the subject of the question; 0: none. */
 static const struct question {
     uint16_t v1, v1_field, v2, v2_field;
 } questions[] = {
@@ -285,7 +284,7 @@ static const struct question {
     [PMIWIRE_OP_JOB_DISCONNECT] = {0, 0, PMIWIRE_V2_JOB_DISCONNECT, PMIWIRE_F_JOBID},
 };
 
-/* fullinit has told it, and PMI-2 has no command to ask again. */
+/* The answer to fullinit contained it, and PMI-2 has no command for it. */
 static int known_appnum(struct pmiwire_client *c, uint64_t cookie)
 {
     int rc = may_ask(c);
@@ -441,7 +440,7 @@ static int spawn_v2(struct pmiwire_client *c, const struct pmiwire_spawn *req)
     return pmiwire__client_encoded(c, &e);
 }
 
-/* What no server could start: some end the job over it. */
+/* What no server could start: some end the job because of it. */
 static int check_spawn(const struct pmiwire_spawn *req)
 {
     if (!req || req->n_cmds == 0 || !req->cmds || (req->n_preput && !req->preput))
@@ -509,9 +508,8 @@ static void reverse(char *p, size_t n)
 }
 
 /*
- * Let the last `bytes` of the queue overtake every request that has not begun
- * to go out: who aborts cannot wait for the answer to a fence that will not come.
- * Returns where they end.
+ * Let the last `bytes` of the queue overtake every request that has not begun to go out: an abort
+ * cannot wait for the answer to a fence that will not come. Returns where they end.
  */
 static uint64_t overtake(struct pmiwire_client *c, size_t bytes)
 {
@@ -536,7 +534,7 @@ static uint64_t overtake(struct pmiwire_client *c, size_t bytes)
         if (q->end > at)
             q->end += bytes;
     }
-    /* Of two that have not gone out, the second goes first and moves the other on. */
+    /* Of two aborts that have not gone out, the second goes first and moves the other back. */
     c->abort_end = c->abort_end > at ? c->abort_end + bytes : at + bytes;
     return at + bytes;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a Fence or an Allgather: segments become blocks, in the order of their nodes and of a
- * node's in that of their coming, which is the same everywhere. A chunk is freed as soon as its
- * last segment is in a block, so that what the caller's store gains this one loses.
+ * The end of a Fence or an Allgather: segments become blocks, in the order of their nodes, and
+ * within a node in the order of arrival, which is the same everywhere. A chunk is freed as soon as
+ * its last segment is in a block: what the caller's store gains, this one loses.
  */
 #include <errno.h>
 
@@ -23,7 +23,7 @@ struct place {
     size_t at; /* bytes in it */
 };
 
-/* How many there are, their pairs, what they are as records, and the longest value. */
+/* Their number, their pairs, their length as records, and the longest value. */
 static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *pairs, uint64_t *bytes,
                              uint32_t *longest)
 {
@@ -78,7 +78,7 @@ static int keep_block(struct pmiwire_exchange *x, const struct delivery *d)
     return rc;
 }
 
-/* The block: to the caller, and to our own store if it is that which is asked. */
+/* Hands the block to the caller, and to our own store if that answers Gets. */
 static int hand_over(struct pmiwire_exchange *x, struct delivery *d)
 {
     int rc = 0;
@@ -137,7 +137,7 @@ static int add_segment(struct pmiwire_exchange *x, struct delivery *d,
     return rc;
 }
 
-/* All n of them, and then their chunks are freed, also after a failure. */
+/* Delivers all n of them, and then frees their chunks, also after a failure. */
 static int add_segments(struct pmiwire_exchange *x, struct delivery *d, const struct place *places,
                         const uint64_t *order, size_t n)
 {
@@ -155,8 +155,8 @@ static int add_segments(struct pmiwire_exchange *x, struct delivery *d, const st
     return rc;
 }
 
-/* What this node has put for the next Fence comes once more, behind this one's: in the caller's
- * store it must stay the latest. */
+/* Delivers what this node has put for the next Fence once more, after this one's pairs: in the
+ * caller's store it must remain the latest. */
 static int add_own_again(struct pmiwire_exchange *x, struct delivery *d)
 {
     const struct pmiwire__coll *c = &x->colls[d->kind];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange: life cycle, frames that come, time. */
+/* The exchange: life cycle, incoming frames, time. */
 #include <errno.h>
 
 #include "exchange_internal.h"
@@ -14,7 +14,7 @@ static int check_shape(const struct pmiwire_exchange_opts *o)
         o->n_ranks > INT32_MAX || o->n_ranks < o->n_nodes || o->n_local == 0 ||
         o->n_local > o->n_ranks || !o->ranks || o->n_below > o->n_ranks - o->n_local)
         return -EINVAL;
-    /* Every other node has a rank at least. */
+    /* Every other node has at least one rank. */
     if (o->n_below < o->node || o->n_ranks - o->n_below - o->n_local < o->n_nodes - 1 - o->node)
         return -EINVAL;
     for (i = 0; i < o->n_local; i++)
@@ -121,7 +121,7 @@ bool pmiwire__exchange_at_max(const struct pmiwire_exchange *x, size_t *max_byte
 
 /* ---- frames ---- */
 
-/* The node that a FAIL names, and why, passed on as it is. */
+/* The node that a FAIL names, and the reason, forwarded unchanged. */
 static int on_fail(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                    size_t n)
 {

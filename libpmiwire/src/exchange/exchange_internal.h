@@ -2,18 +2,18 @@
 /*
  * What the files of the exchange share.
  *
- *   exchange.c  life cycle, frames that come, time
+ *   exchange.c  life cycle, incoming frames, time
  *   putget.c    Put and Get             fence.c   Fence and Allgather, deliver.c  their end
  *   ring.c      Ring                    rank_gone.c  ranks that are gone, Gets that need them
- *   limits.c    collectives that ranks that are gone have made impossible
+ *   limits.c    collectives that can no longer complete because a rank is gone
  *   keys.c      keys and waiters        runs.c    pairs as a Fence carries them
  *   report.c    results and failure     frame.c   the layout of records, blocks and frames
  *   tree.c      the tree of nodes
  *
- * Order of work. A call changes the state and sends; results are put aside, and reported through
- * ops->got(), done(), ringed() and failed() when the outermost call ends and the state is whole. So
- * a callback may call anything, and what that causes is reported in turn. Memory that a step needs
- * is reserved before its first change.
+ * Order of work. A call changes the state and sends. Results are queued, and reported through
+ * ops->got(), done(), ringed() and failed() when the outermost call ends and the state is
+ * consistent. So a callback may call anything; results of that call are reported in turn. Memory
+ * that a step needs is reserved before its first change.
  */
 #ifndef PMIWIRE_EXCHANGE_INTERNAL_H
 #define PMIWIRE_EXCHANGE_INTERNAL_H
@@ -28,8 +28,8 @@
 #define PMIWIRE__FRAME_MAGIC    0x34584650u /* "PFX4" on a little-endian machine */
 #define PMIWIRE__NONE           UINT32_MAX  /* no index */
 #define PMIWIRE__DENSE          UINT32_MAX  /* home of keys that Fences bring */
-#define PMIWIRE__MAX_HOPS       32u /* nodes that one request names: the depth of any tree */
-#define PMIWIRE__SEGMENT_HEADER 10u /* at most */
+#define PMIWIRE__MAX_HOPS       32u /* cap of the nodes in one request: the depth of any tree */
+#define PMIWIRE__SEGMENT_HEADER 10u /* cap of its length */
 
 /* Flags of frames. */
 #define PMIWIRE__FRAME_WAIT  1u  /* GET, ANSWER: of a Get that waits */
@@ -37,7 +37,7 @@
 #define PMIWIRE__FRAME_LAST  4u  /* COLL: the last from this neighbour for this collective */
 #define PMIWIRE__FRAME_RIGHT 8u  /* RING: goes to the node after, else to the one before */
 #define PMIWIRE__FRAME_ACK   16u /* PUT: to be acknowledged */
-#define PMIWIRE__FRAME_FRESH 32u /* GET: the answer to an earlier request does not do */
+#define PMIWIRE__FRAME_FRESH 32u /* GET: the answer to an earlier request is not sufficient */
 
 /* ---- records and frames ---- */
 
@@ -59,7 +59,7 @@ struct pmiwire__frame {
 };
 _Static_assert(sizeof(struct pmiwire__frame) == PMIWIRE_EXCHANGE_HEADER_BYTES, "layout");
 
-/* One that has been read. */
+/* A segment that has been read. */
 struct pmiwire__segment {
     uint32_t node;
     uint32_t bytes; /* of its runs */
@@ -79,10 +79,10 @@ struct pmiwire__run {
 enum { /* flags of an entry */
        PMIWIRE__KEY_USED = 1,
        PMIWIRE__KEY_VALUE = 2,
-       PMIWIRE__KEY_ASKED = 4,       /* a GET_REMOTE request is under way */
+       PMIWIRE__KEY_ASKED = 4,       /* a GET_REMOTE request is in flight */
        PMIWIRE__KEY_ASKED_WAIT = 8,  /* a GET_WAIT request is */
        PMIWIRE__KEY_COPY = 16,       /* on the list of copies, dropped at a Fence */
-       PMIWIRE__KEY_ASKED_FRESH = 32 /* the request under way has ended the GET_WAIT request */
+       PMIWIRE__KEY_ASKED_FRESH = 32 /* the request in flight has ended the GET_WAIT request */
 };
 
 struct pmiwire__key {
@@ -105,15 +105,15 @@ struct pmiwire__key_slot {
 
 struct pmiwire__waiter {
     uint64_t token; /* or a node */
-    uint64_t since; /* the first tick that has seen it, 0: none has */
+    uint64_t since; /* the first tick that has seen it; 0: none has */
     uint32_t seq, next, entry;
-    uint32_t rank;  /* that waits, PMIWIRE__NONE: unknown */
-    uint32_t needs; /* a rank that may put the key, as far as is known here; PMIWIRE__NONE: none */
-    uint32_t lost, why; /* then: the rank that has made it so, PMIWIRE__NONE: none has */
+    uint32_t rank;  /* the waiting rank, PMIWIRE__NONE: unknown */
+    uint32_t needs; /* a rank that may put the key, by what is known here; PMIWIRE__NONE: none */
+    uint32_t lost, why; /* then: the rank that ended the Get, PMIWIRE__NONE: none has */
     int32_t rc;
     bool remote, wait;
-    bool named; /* no other rank but `needs` may put it */
-    bool fresh; /* no rank is left to put the key: the home must be asked once more */
+    bool named; /* only `needs` may put it */
+    bool fresh; /* no rank is left to put the key: ask the home once more */
     bool stale; /* the request in flight was sent too early for that */
 };
 
@@ -135,7 +135,7 @@ struct pmiwire__keys {
 
 /* ---- collectives ---- */
 
-/* Segments, as they came in one frame; or one of this node's own. */
+/* Segments as they came in one frame; or one segment of this node's own. */
 struct pmiwire__chunk {
     struct pmiwire__chunk *next;
     uint32_t link; /* PMIWIRE__NONE: this node's */
@@ -149,22 +149,22 @@ struct pmiwire__cursor {
     size_t segment;               /* bytes behind which the next one begins */
 };
 
-/* What there is for one collective. */
+/* The data of one collective. */
 struct pmiwire__coll_data {
     struct pmiwire__chunk *head, *tail;
     size_t bytes;
-    uint64_t last; /* links that have said LAST */
+    uint64_t last; /* links that have sent LAST */
 };
 
 struct pmiwire__coll {
     uint32_t kind;
-    uint32_t number;   /* of the one under way */
+    uint32_t number;   /* of the one in progress */
     uint32_t reported; /* to ops->done() */
     uint32_t n_in;
     bool own_in;                       /* this node's part is in data[] */
-    bool stopped;                      /* those who were in it are to be told PMIWIRE_EGONE */
+    bool stopped;                      /* report PMIWIRE_EGONE to those who were in it */
     unsigned char *in;                 /* a bit for each local rank */
-    uint64_t sent;                     /* links to which LAST has gone */
+    uint64_t sent;                     /* links that LAST was sent to */
     struct pmiwire__cursor *cursors;   /* by link: what has been sent; NULL: there are no links */
     struct pmiwire__coll_data data[2]; /* by parity of the number: dissemination may be one ahead */
     struct pmiwire__buf own; /* records for the next segment of this node, at most one's */
@@ -209,14 +209,14 @@ struct pmiwire_exchange {
     uint64_t wait_ns, now_ns;
     uint32_t *ranks;
     unsigned char *gone; /* for each local rank: 0, or PMIWIRE_GONE_* */
-    /* By kind: of the ranks known to be gone one that has entered the fewest, PMIWIRE__NONE: none
-     * is known. Collectives that it has not entered cannot complete. */
+    /* By kind: the rank known to be gone that has entered the fewest, PMIWIRE__NONE: none is known.
+     * Collectives that it has not entered cannot complete. */
     struct pmiwire__end ends[PMIWIRE_COLL_COUNT_];
-    uint32_t unsaid; /* kinds whose end is this node's, to be said with the next tick */
+    uint32_t unsaid; /* kinds whose limit this node has lowered, to be sent with the next tick */
     uint32_t vain_rank, vain_why; /* of the last Get that has ended because a rank is gone */
 
     unsigned depth;
-    int err; /* why it has failed */
+    int err; /* why the exchange has failed */
     uint32_t err_node;
     bool err_reported;
 
@@ -233,7 +233,7 @@ struct pmiwire_exchange {
     uint32_t longest;              /* value of the last Allgather */
 
     uint32_t ring_number;
-    struct pmiwire__ring *ring;               /* under way, NULL: nobody is in */
+    struct pmiwire__ring *ring;               /* in progress, NULL: no rank is in */
     struct pmiwire__ring *rings, **rings_end; /* to be reported */
     struct pmiwire__ring_side sides[2];       /* from the node before, from the node after */
 
@@ -255,7 +255,7 @@ static inline uint32_t pmiwire__tree_parent(const struct pmiwire_exchange *x, ui
 }
 /* The i-th neighbour: the parent where there is one, then the children. False: there is none. */
 bool pmiwire__tree_neighbour(const struct pmiwire_exchange *x, uint32_t i, uint32_t *node);
-/* Is `node` in the subtree of `top`? */
+/* Whether `node` is in the subtree of `top`. */
 bool pmiwire__tree_under(const struct pmiwire_exchange *x, uint32_t node, uint32_t top);
 /* The neighbour that is on the way to another node. */
 uint32_t pmiwire__tree_hop(const struct pmiwire_exchange *x, uint32_t node);
@@ -397,15 +397,15 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                      size_t n);
 /* All Puts are acknowledged: the Fence may continue. */
 void pmiwire__puts_acked(struct pmiwire_exchange *x);
-/* Room for a record of this node's part in the collective under way, or in the next if this node is
- * in that. 0 or -ENOMEM. */
+/* Room for a record of this node's part in the collective in progress, or in the next if this node
+ * has entered that. 0 or -ENOMEM. */
 int pmiwire__own_reserve(struct pmiwire_exchange *x, uint32_t kind, size_t bytes);
 void pmiwire__own_add(struct pmiwire_exchange *x, uint32_t kind, struct pmiwire_str key,
                       struct pmiwire_str value);
 void pmiwire__chunk_free(struct pmiwire_exchange *x, struct pmiwire__chunk *ch);
-/* ops->send() has said enough of what goes to this node. */
+/* ops->send() has reported that the queue to this node is full. */
 void pmiwire__link_full(struct pmiwire_exchange *x, uint32_t node);
-/* The one under way cannot complete, nor any after it. */
+/* The collective in progress cannot complete, nor any after it. */
 void pmiwire__coll_stop(struct pmiwire_exchange *x, uint32_t kind);
 
 /* ---- ring.c ---- */
@@ -422,28 +422,28 @@ void pmiwire__rings_fini(struct pmiwire_exchange *x);
 /* A local rank's place among the local ones, PMIWIRE__NONE. */
 uint32_t pmiwire__local_rank(const struct pmiwire_exchange *x, int32_t rank);
 /* The first rank that may put the key of a Get of `rank` (PMIWIRE__NONE: of no rank of the job),
- * which has named `src` (PMIWIRE__NONE: nobody). PMIWIRE__NONE: all of them are gone. */
+ * which has named `src` (PMIWIRE__NONE: none). PMIWIRE__NONE: all of them are gone. */
 uint32_t pmiwire__rank_needed(const struct pmiwire_exchange *x, uint32_t rank, uint32_t src);
 /* Why a local rank is gone, PMIWIRE_GONE_*; 0: it is not, or not local. */
 uint32_t pmiwire__why_gone(const struct pmiwire_exchange *x, uint32_t rank);
 int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                      size_t n);
-/* Ask whether the ranks are gone that Gets have waited for since an earlier tick. */
+/* Ask whether the ranks that Gets have waited for since an earlier tick are gone. */
 void pmiwire__gone_ask(struct pmiwire_exchange *x);
 
 /* ---- limits.c ---- */
 
 void pmiwire__limits_init(struct pmiwire_exchange *x);
-/* Can the collective of this kind that is under way, or would be the next, no longer complete? */
+/* Whether the present or next collective of this kind cannot complete. */
 bool pmiwire__is_stopped(const struct pmiwire_exchange *x, uint32_t kind);
-/* A local rank is gone: what it was in is stopped, and the other nodes hear of it. */
+/* A local rank is gone: stop what it was in, and notify the other nodes. */
 void pmiwire__limits_rank_gone(struct pmiwire_exchange *x, uint32_t rank, uint32_t why);
-/* Say what is unsaid. */
+/* Send the limits that have not been sent. */
 void pmiwire__limits_say(struct pmiwire_exchange *x);
 int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                       size_t n);
 
-/* With ops->find one node alone needs to keep nothing of a Put. */
+/* With ops->find, a single node need not keep anything of a Put. */
 static inline bool pmiwire__keeps_nothing(const struct pmiwire_exchange *x)
 {
     return x->n_nodes == 1 && x->ops.find;

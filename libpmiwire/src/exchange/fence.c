@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fence and Allgather. What comes is kept as it came, each frame's segments in a chunk with the
- * link that it came by; this node's own part is made into segments, a chunk each, as it is put. On
- * the tree the links are the parent (where
- * there is one) and the children, and to each goes what came by all others. In dissemination link r
- * is round r, from the node 2^r before this one, and to the node 2^r after goes what came in the
- * rounds before, but in the last round only what that node has not. A link that is full waits where
- * its cursor is. When all is here and all has been sent, it is delivered (deliver.c).
+ * Fence and Allgather. Incoming segments are kept as they came: a chunk holds those of one frame
+ * and the link that it came by. This node's own part is made into segments, a chunk each, as it is
+ * put. On the tree the links are the parent, if there is one, and the children; each gets what came
+ * by all others. In dissemination link r is round r: it receives from the node 2^r before this one,
+ * and sends to the node 2^r after it what came in earlier rounds; in the last round only what that
+ * node lacks. A full link waits at its cursor. When everything has come and has been sent, it is
+ * delivered (deliver.c).
  */
 #include <errno.h>
 
@@ -35,13 +35,13 @@ static uint32_t before(const struct pmiwire_exchange *x, uint32_t distance)
     return x->me >= distance ? x->me - distance : x->n_nodes - (distance - x->me);
 }
 
-/* How far this node is behind another, going up around. */
+/* How far this node is behind another, counted upwards around the ring. */
 static uint32_t distance_from(const struct pmiwire_exchange *x, uint32_t node)
 {
     return x->me >= node ? x->me - node : x->n_nodes - (node - x->me);
 }
 
-/* Where a link's frames go to. */
+/* The node that a link's frames go to. */
 static uint32_t link_to(const struct pmiwire_exchange *x, uint32_t link)
 {
     uint32_t node = 0;
@@ -52,7 +52,7 @@ static uint32_t link_to(const struct pmiwire_exchange *x, uint32_t link)
     return node;
 }
 
-/* By which link a frame has come, OWN: by none that there is. */
+/* The link that a frame came by; OWN: by none. */
 static uint32_t link_from(const struct pmiwire_exchange *x, uint32_t node, uint32_t round)
 {
     if (!is_tree(x))
@@ -66,7 +66,7 @@ static uint32_t link_from(const struct pmiwire_exchange *x, uint32_t node, uint3
     return node - x->arity * x->me - 1 + (x->me > 0);
 }
 
-/* May this node's segment come by that link? */
+/* Whether this node's segment may come by that link. */
 static bool comes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t from, uint32_t node)
 {
     if (node >= x->n_nodes)
@@ -78,7 +78,7 @@ static bool comes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t f
     return pmiwire__tree_under(x, node, from);
 }
 
-/* Does it go out by that link? Of the last round: only what is not there yet. */
+/* Whether it goes out by that link. In the last round: only what the other node lacks. */
 static bool goes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t node)
 {
     return is_tree(x) || distance_from(x, node) < x->n_nodes - ((uint32_t)1 << link);
@@ -171,7 +171,7 @@ void pmiwire__colls_fini(struct pmiwire_exchange *x)
 
 /* ---- out ---- */
 
-/* A frame being put together from runs of segments. */
+/* A frame under construction, from runs of segments. */
 struct out {
     struct pmiwire__frame f;
     struct iovec iov[PMIWIRE_EXCHANGE_MAX_IOV];
@@ -226,14 +226,14 @@ static bool is_full(const struct pmiwire_exchange *x, uint32_t link)
     return x->full >> link & 1;
 }
 
-/* Does what is in a chunk go out by a link? By rounds not what came in later ones. */
+/* Whether a chunk goes out by a link. In rounds, not what came in later ones. */
 static bool takes(const struct pmiwire_exchange *x, uint32_t link, const struct pmiwire__chunk *ch)
 {
     return ch->link != link && (is_tree(x) || ch->link == OWN || ch->link < link);
 }
 
-/* Send by a link what has not gone there yet, as long as there is room: whole frames alone, or,
- * with `last`, all. The place of what has is kept in the cursor. Whether LAST has gone. */
+/* Send by a link what has not been sent there, while it has room: whole frames only, or, with
+ * `last`, everything. The cursor keeps the position. Returns whether LAST has been sent. */
 static bool flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t link, bool last)
 {
     struct pmiwire__cursor *at = &c->cursors[link];
@@ -277,7 +277,7 @@ static bool flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t 
     return last;
 }
 
-/* On the tree a large set is passed on while it still comes. */
+/* On the tree a large set is forwarded while it is still arriving. */
 static void flush_early(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     uint32_t link;
@@ -325,7 +325,7 @@ static int complete(struct pmiwire_exchange *x, struct pmiwire__coll *c)
     return 0;
 }
 
-/* `last` stays: what still comes is checked as ever. */
+/* `last` stays: later frames are checked as before. */
 void pmiwire__coll_stop(struct pmiwire_exchange *x, uint32_t kind)
 {
     struct pmiwire__coll *c = &x->colls[kind];
@@ -342,7 +342,7 @@ void pmiwire__coll_stop(struct pmiwire_exchange *x, uint32_t kind)
 
 /* ---- progress ---- */
 
-/* May LAST go out by this link? */
+/* Whether LAST may go out by this link. */
 static bool ready(const struct pmiwire_exchange *x, const struct pmiwire__coll *c, uint32_t link)
 {
     uint64_t last = c->data[c->number & 1].last, need;
@@ -415,8 +415,8 @@ static bool waits_for_acks(const struct pmiwire_exchange *x, const struct pmiwir
     return c->kind == PMIWIRE_COLL_FENCE && x->n_unacked > 0;
 }
 
-/* The last local rank has come. What fails from here on is no longer the rank's own fault, but the
- * whole exchange's. */
+/* The last local rank has entered. A failure from here on is not the rank's own, but the whole
+ * exchange's. */
 static int all_here(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     int rc;
@@ -549,7 +549,7 @@ static int check_ranks(const struct pmiwire_exchange *x, const struct pmiwire__s
     return 0;
 }
 
-/* What it says may be many times as long as it is, so there is a limit to that. */
+/* Its pairs may take many times its length, so there is a limit on them. */
 static int check_segment(const struct pmiwire_exchange *x, uint32_t kind,
                          const struct pmiwire__segment *s)
 {
@@ -616,5 +616,5 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     flush_early(x, c);
     rc = advance(x, c);
     return rc == PMIWIRE_EPROTO ? -EINVAL
-                                : rc; /* the frame is in order; what all of them make is not */
+                                : rc; /* the frame is valid; all of them together exceed a limit */
 }

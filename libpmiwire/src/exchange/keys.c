@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys and who waits for them. Entries are found by (home, key) in a table of open addressing;
- * their pairs are records in one arena, ready to be sent. An update that needs more room than the
- * record has goes to the arena's end; when half of the arena is garbage it is packed instead of
- * grown.
+ * Keys and their waiters. An open-addressing table finds entries by (home, key). Their pairs are
+ * records in one arena, ready to be sent. An update that does not fit into the record's place goes
+ * to the end of the arena; when half of the arena is garbage it is compacted instead of grown.
  */
 #include <errno.h>
 
@@ -252,7 +251,7 @@ static void remove_slot(struct pmiwire__keys *s, uint32_t i)
 
     for (;;) {
         s->slots[i].entry = 0;
-        do { /* what a probe would no longer reach moves back */
+        do { /* moves back what a probe would no longer reach */
             j = (j + 1) & mask;
             if (!s->slots[j].entry)
                 return;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives that cannot complete. A rank that is gone enters none any more, so that those of a
- * kind that it has not entered never complete, nor does any after them. Each node keeps for each
- * kind the rank that has entered the fewest (`ends`): that is the limit.
+ * Collectives that cannot complete. A rank that is gone enters no further collective. So those of a
+ * kind that it has not entered never complete, nor do any after them. Each node keeps, for each
+ * kind, the rank that has entered the fewest (`ends`): that is the limit.
  *
- * A node learns of its own ranks from pmiwire_exchange_gone(), and floods what has lowered a limit
- * over the tree with the next tick. Who gets such a frame passes it on if it lowers one of its own
- * limits, and not otherwise. As limits of a Fence or an Allgather differ by one at most, that is a
- * few frames a node for the end of a job. Before the first tick behind a rank's end it is none.
+ * pmiwire_exchange_gone() reports this node's own ranks. With the next tick the node floods what
+ * has lowered a limit over the tree. A node forwards such a frame only if it lowers one of its own
+ * limits. Limits of a Fence or an Allgather differ by at most one, so the end of a job costs a few
+ * frames a node. Before the first tick after a rank's end it costs none.
  *
  * A LIMIT frame may overtake a collective's frames, or come after them: what the limit allows
  * completes, however late, and what it forbids never could.
@@ -20,7 +20,7 @@ void pmiwire__limits_init(struct pmiwire_exchange *x)
     x->vain_rank = PMIWIRE__NONE;
 }
 
-/* Of the one under way, or the next. */
+/* Of the one in progress, or the next. */
 static uint32_t number_of(const struct pmiwire_exchange *x, uint32_t kind)
 {
     return kind == PMIWIRE_COLL_RING ? x->ring_number : x->colls[kind].number;
@@ -109,8 +109,8 @@ int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f
     node = x->ops.node_of(x->ctx, end.rank);
     if (node == x->me || pmiwire__tree_hop(x, node) != f->from)
         return PMIWIRE_EPROTO;
-    /* It has entered what has completed here, and of what follows no more than we have let it. Of
-     * Rings that does not hold: they are no barrier. */
+    /* It has entered what has completed here, and later ones only as far as this node has let it.
+     * That does not hold for Rings, which are no barrier. */
     for (kind = 0; kind < PMIWIRE_COLL_RING; kind++)
         if (end.entered[kind] < x->colls[kind].number - 1 ||
             end.entered[kind] > x->colls[kind].number + x->colls[kind].own_in)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Put and Get. A SPARSE key is kept under its home; a DENSE one that no Fence has taken yet (and,
- * without ops->find, every one that a Fence has brought) under PMIWIRE__DENSE, where all look
- * first.
+ * Put and Get. A SPARSE key is kept under its home. PMIWIRE__DENSE, where every lookup begins,
+ * holds DENSE keys that no Fence has taken yet and, without ops->find, all that a Fence has
+ * brought.
  */
 #include <errno.h>
 
@@ -13,7 +13,7 @@ static uint32_t owner_of(const struct pmiwire_exchange *x, struct pmiwire_str ke
     return (uint32_t)(pmiwire__hash(x->owner_key, key) % x->n_nodes);
 }
 
-/* The home of what is put here. */
+/* The home of a key that is put here. */
 static uint32_t home_of(const struct pmiwire_exchange *x, struct pmiwire_str key)
 {
     switch (x->design) {
@@ -23,7 +23,7 @@ static uint32_t home_of(const struct pmiwire_exchange *x, struct pmiwire_str key
     }
 }
 
-/* Which entry, if any, has a value that is good at the count `seq`. */
+/* The entry whose value is good at the count `seq`, if any. */
 static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
                      uint32_t seq)
 {
@@ -35,7 +35,7 @@ static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmi
     return e;
 }
 
-/* Among DENSE keys: this node's before the Fence, then those that Fences have brought. */
+/* Looks among DENSE keys: this node's before the Fence, then those that Fences have brought. */
 static bool dense(const struct pmiwire_exchange *x, struct pmiwire_str key,
                   struct pmiwire_str *value)
 {
@@ -55,7 +55,7 @@ static uint16_t asked_bit(uint8_t flags)
     return flags & PMIWIRE__FRAME_WAIT ? PMIWIRE__KEY_ASKED_WAIT : PMIWIRE__KEY_ASKED;
 }
 
-/* Ask for an entry's value, on behalf of those nodes and this one. @param flags WAIT or FRESH */
+/* Ask for an entry's value for those nodes and this one. @param flags WAIT or FRESH */
 static void ask(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n_nodes,
                 uint32_t seq, uint8_t flags)
 {
@@ -87,8 +87,8 @@ static void answer(struct pmiwire_exchange *x, uint32_t node, struct pmiwire_str
     pmiwire__send_pair(x, node, &f, key, value ? *value : none);
 }
 
-/* What an answer from here is good for: at its home, everything that has been put before any Fence
- * that is complete here. */
+/* The count at which an answer from here is good. At its home it includes everything that was put
+ * before any Fence that is complete here. */
 static uint32_t stamp_of(const struct pmiwire_exchange *x, uint32_t e, uint32_t seq)
 {
     const struct pmiwire__key *entry = pmiwire__key_at(x, e);
@@ -128,7 +128,7 @@ void pmiwire__ask_no_more(struct pmiwire_exchange *x, uint32_t e)
         ask(x, e, NULL, 0, x->seq, PMIWIRE__FRAME_FRESH);
 }
 
-/* The entry has a new value: serve those who wait for it, as far as it is good enough for them. */
+/* The entry has a new value: serve the waiters for which it is new enough. */
 static void serve(struct pmiwire_exchange *x, uint32_t e)
 {
     struct pmiwire__keys *s = &x->store;
@@ -154,7 +154,7 @@ static void serve(struct pmiwire_exchange *x, uint32_t e)
     pmiwire__ask_again(x, e);
 }
 
-/* The home has no value, as it knew at the count `stamp`. */
+/* The home had no value at the count `stamp`. */
 static void serve_missing(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp)
 {
     struct pmiwire__keys *s = &x->store;
@@ -213,7 +213,7 @@ static uint32_t waited_for(const struct pmiwire_exchange *x, struct pmiwire_str 
     return e != PMIWIRE__NONE && pmiwire__key_at(x, e)->head != PMIWIRE__NONE ? e : PMIWIRE__NONE;
 }
 
-/* Only those who wait learn of it. */
+/* Serves only waiters. */
 static int put_nowhere(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
 {
     uint32_t e = waited_for(x, key);
@@ -435,7 +435,7 @@ static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_s
     return PMIWIRE_PENDING;
 }
 
-/* No rank is left to put its key: which one has gone? */
+/* No rank is left to put its key: which one is gone? */
 static void find_lost(const struct pmiwire_exchange *x, struct pmiwire__waiter *waiter, int32_t src)
 {
     uint32_t i, rank;
@@ -539,7 +539,8 @@ static uint32_t node_at(const char *nodes, uint32_t i)
     return node;
 }
 
-/* What these nodes have asked for with a FRESH request they wait for no more, or will ask anew. */
+/* These nodes do not wait any more for what they have asked with a FRESH request, or will ask
+ * again. */
 static void wait_no_more(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n)
 {
     uint32_t w = pmiwire__waiters_take(x, e), next, i;
@@ -558,7 +559,7 @@ static void wait_no_more(struct pmiwire_exchange *x, uint32_t e, const char *nod
     pmiwire__key_tidy(x, e);
 }
 
-/* Not here, or not good enough: wait for it here, or pass the request on. */
+/* Absent, or too old: wait for it here, or forward the request. */
 static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                        const char *nodes, struct pmiwire_str key, uint32_t home)
 {

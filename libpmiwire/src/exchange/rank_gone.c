@@ -4,18 +4,19 @@
  * source needs that rank; any other needs one rank besides the waiter's own. Each waiter holds one
  * rank that it `needs`: the source, or the first of all ranks that is not known to be gone.
  *
- * A node learns of its own ranks from pmiwire_exchange_gone(). Of other nodes' ranks it asks, with
- * each tick while a Get waits for one: a GONE frame goes up and down the tree to the rank's node.
- * As long as no rank of the job is known to be gone (limits.c) it asks nothing. That node answers
- * by the same way once the rank is gone and its Puts have reached their homes. In DKVS they are
- * acknowledged; in TREE they went the way that the answer goes, before it; in DIRECT the node is
+ * pmiwire_exchange_gone() reports this node's own ranks. For other nodes' ranks, the exchange asks
+ * with each tick while a Get waits for one: a GONE frame goes along the tree to the rank's node. As
+ * long as no rank of the job is known to be gone (limits.c) it asks nothing. That node answers by
+ * the same way once the rank is gone and its Puts have reached their homes. In DKVS they are
+ * acknowledged; in TREE they travelled before the answer, by the same way; in DIRECT the node is
  * their home. A question about a rank that is not gone is dropped, so that no node keeps a list of
  * them. An answer may overtake a Fence that brings the key. So it carries the number of Fences that
- * have completed at the rank's node; where fewer have it is dropped, and the next tick asks again.
+ * have completed at the rank's node; a node that has completed fewer drops it, and the next tick
+ * asks again.
  *
  * A Get whose ranks are all gone asks the home once more, this time without waiting: a Put may have
- * reached it. The answer to a request that was sent before does not count (`stale`), nor does one
- * that a node on the way up the tree has in flight (PMIWIRE__FRAME_FRESH).
+ * reached it. An answer to an earlier request does not count (`stale`), nor does one that a node on
+ * the way up the tree has in flight (PMIWIRE__FRAME_FRESH).
  */
 #include <errno.h>
 
@@ -67,7 +68,7 @@ uint32_t pmiwire__rank_needed(const struct pmiwire_exchange *x, uint32_t rank, u
 
 /* ---- out ---- */
 
-/* A question, or with `why` an answer: the rank is gone, and its node has `fences` behind it. */
+/* A question; or with `why` an answer: the rank is gone, and its node has completed `fences`. */
 static void send_gone(struct pmiwire_exchange *x, uint32_t to, const struct question *q,
                       uint32_t why, uint32_t fences)
 {
@@ -107,8 +108,8 @@ void pmiwire__gone_ask(struct pmiwire_exchange *x)
 
 /* ---- a rank is gone ---- */
 
-/* End the rank's own Gets at an entry. Take it from what the others need, and end those who need no
- * other rank. *next_rank is one that the rest need now. */
+/* End the rank's own Gets at an entry. Remove the rank from what the other Gets need, and end those
+ * that need no other rank. *next_rank is one that the rest need now. */
 static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32_t why,
                    uint32_t *next_rank)
 {
@@ -155,7 +156,7 @@ static void is_gone(struct pmiwire_exchange *x, uint32_t rank, uint32_t why)
         review(x, e, rank, why, &next_rank);
     }
     if (next_rank != PMIWIRE__NONE)
-        ask(x, next_rank); /* not with the next tick: there may be many */
+        ask(x, next_rank); /* now, and not with the next tick: many ranks may go */
 }
 
 int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why)
@@ -186,7 +187,7 @@ int32_t pmiwire_exchange_get_culprit(const struct pmiwire_exchange *x, uint32_t 
 
 /* ---- in ---- */
 
-/* Are the Puts of this node's ranks where Gets look for them? */
+/* Whether the Puts of this node's ranks are where Gets look for them. */
 static bool puts_have_arrived(const struct pmiwire_exchange *x)
 {
     return x->n_unacked == 0 &&

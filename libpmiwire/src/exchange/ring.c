@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ring: a node's first value goes to the node before, its last one to the node after, and what is
- * within the node stays there. */
+/* Ring: a node's first value goes to the node before, its last one to the node after; values
+ * between ranks of the node stay there. */
 #include <errno.h>
 
 #include "exchange_internal.h"
@@ -66,7 +66,7 @@ static void send_side(struct pmiwire_exchange *x, int side, struct pmiwire_str v
     pmiwire__send(x, node_at(x, side), &f, iov, value.len ? 3 : 2);
 }
 
-/* All are here and both neighbours' values are: the ring is to be reported. */
+/* All ranks and both neighbours' values are here: queue the ring's result. */
 static void try_complete(struct pmiwire_exchange *x)
 {
     struct pmiwire__ring *r = x->ring;
@@ -96,7 +96,7 @@ static struct pmiwire_str view(const struct pmiwire__buf *b)
     return (struct pmiwire_str){b->ptr, b->len};
 }
 
-/* Report the first ring that is to be. */
+/* Report the first queued ring. */
 void pmiwire__ring_report(struct pmiwire_exchange *x)
 {
     struct pmiwire__ring *r = x->rings;
@@ -224,7 +224,7 @@ int pmiwire__on_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     if (rc != 0)
         return rc;
     if (pmiwire__is_stopped(x, PMIWIRE_COLL_RING)) {
-        side->here[f->seq & 1] = true; /* for nobody */
+        side->here[f->seq & 1] = true; /* no rank waits for it */
         return 0;
     }
     b = &side->value[f->seq & 1];

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pairs as collectives carry them. A node's part comes in segments, and a segment's pairs in runs:
- * following ones whose keys are of one length and whose values are, with what their keys have in
- * common at their beginning said once. Four bytes go in front of a run, and none of a pair, so that
- * what a Fence costs is its payload, or less. Records are made of them where they are put into a
- * block.
+ * consecutive pairs whose keys have one length and whose values have one length. The common prefix
+ * of the keys is sent once. A run has four bytes of header, a pair has none, so a Fence costs its
+ * payload or less. Records are made of runs when they are put into a block.
  */
 #include "exchange_internal.h"
 
 #define MAX_SHARED 255u
-#define RUN_HEADER 4u /* of most */
+#define RUN_HEADER 4u /* of most runs */
 
-/* ---- numbers: 7 bits a byte, the lowest first, the last byte without 128; as short as can be ----
- * */
+/* ---- numbers: 7 bits a byte, the lowest first, no 128 in the last byte; shortest form only ----
+ */
 
 static size_t number_bytes(uint32_t v)
 {
@@ -155,7 +154,7 @@ static uint32_t alike(const char *a, const char *b, uint32_t most)
 
 /*
  * The run that begins with the first record at p, of at most `most` bytes of records, or of one
- * record. It continues while a shorter common beginning costs less than another run.
+ * record. It continues while a shorter common prefix costs less than another run.
  */
 static struct draft find_run(const char *p, size_t n, size_t most)
 {

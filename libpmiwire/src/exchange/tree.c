@@ -16,9 +16,9 @@ static uint32_t depth(uint32_t n, uint32_t arity)
     return levels;
 }
 
-/* By default the arity is, of 2 to 4, the one of least depth * (8 + arity). A large set goes to
- * each child whole, so that more than four cost more than their tree's fewer levels save. A hop
- * costs about as much as sending 8 small frames. */
+/* The default arity, of 2 to 4, is the one with the least depth * (8 + arity). A large set goes to
+ * each child whole, so more than four children cost more than the fewer levels save. A hop costs
+ * about as much as sending 8 small frames. */
 #define MOST_BY_DEFAULT 4u
 
 uint32_t pmiwire_exchange_arity(uint32_t n_nodes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The values of the last Allgather, where ops->gather does not take them: kept until the next one
- * is complete, by when every rank has done with them.
+ * The values of the last Allgather, if ops->gather does not take them. They are kept until the next
+ * one is complete: by then every rank has used them.
  */
 #include <errno.h>
 #include <string.h>

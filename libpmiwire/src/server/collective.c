@@ -6,7 +6,7 @@
 
 #include "server_internal.h"
 
-/* Ranks that wait in one that cannot complete are notified why. */
+/* Notifies ranks that wait in a collective that cannot complete of the reason. */
 static void answer_gone(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind)
 {
     const char *what = kind == PMIWIRE_COLL_FENCE       ? "this fence cannot complete"
@@ -47,7 +47,7 @@ void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc)
             s->ops.fenced(s->opts.ctx, &who);
         }
     }
-    /* Ranks that come again meanwhile wait for the next one. */
+    /* Ranks that enter again meanwhile wait for the next one. */
     pmiwire__take_all(&j->waiting[kind], &list);
     ext_bytes = pmiwire__ext_bytes(j, PMIWIRE__AT_FENCE, but);
     while (pmiwire__linked(&list)) {
@@ -163,7 +163,7 @@ void pmiwire__ring_done(struct pmiwire__job *j, uint32_t rank, int rc, uint32_t 
     struct pmiwire_conn *c = pmiwire__conn_of(j, rank);
 
     if (!c || c->pend != PMIWIRE__PEND_RING)
-        return; /* it has gone since */
+        return; /* it is gone */
     pmiwire__resume(c);
     if (rc == 0)
         send_place(c, c->pend_cmd, place, left, right);

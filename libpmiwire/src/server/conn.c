@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: bytes in, bytes out, and who is served when. */
+/* Connections: bytes in, bytes out, and the order of service. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -113,7 +113,7 @@ static void unbind(struct pmiwire_conn *c)
     c->job = NULL;
 }
 
-/* Does the end of this connection mean that its rank is gone? A client of a port that has not
+/* Whether the end of this connection means that its rank is gone. A client of a port that has not
  * completed init may come again. */
 static bool ends_rank(const struct pmiwire_conn *c)
 {
@@ -195,7 +195,7 @@ void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text)
         return;
     gone = ends_rank(c);
     c->err = code;
-    c->state = PMIWIRE_CONN_FAILED; /* before any callback, so that none finds it half alive */
+    c->state = PMIWIRE_CONN_FAILED; /* before any callback, which must not find it half alive */
     s->stats.n_failed++;
     pmiwire__unpend(c);
     pmiwire__buf_free(&s->mem, &c->in);
@@ -342,7 +342,7 @@ static size_t serve(struct pmiwire_conn *c, const char *p, size_t n)
     return pmiwire__alive(c) ? used : n;
 }
 
-/* Keep what serve() left of bytes that came before those in c->in. */
+/* Keep what serve() left of new bytes, behind those in c->in. */
 static void keep_front(struct pmiwire_conn *c, const char *p, size_t n)
 {
     struct pmiwire__buf whole = {0};
@@ -365,8 +365,8 @@ static void keep_front(struct pmiwire_conn *c, const char *p, size_t n)
     c->in = whole;
 }
 
-/* Serve from the connection's own buffer. It is taken off the connection meanwhile, because
- * a callback may bring more input. */
+/* Serve from the connection's own buffer. The buffer is detached meanwhile, because a callback may
+ * bring more input. */
 static void serve_buffered(struct pmiwire_conn *c)
 {
     struct pmiwire_server *s = c->s;
@@ -388,7 +388,7 @@ static void serve_buffered(struct pmiwire_conn *c)
     pmiwire__buf_free(&s->mem, &b);
 }
 
-/* What a client may send behind a request that has not been answered. */
+/* What a client may send after a request that has not been answered. */
 static void check_backlog(struct pmiwire_conn *c)
 {
     if (pmiwire__alive(c) && c->pend != PMIWIRE__PEND_NONE &&
@@ -495,7 +495,7 @@ void pmiwire_conn_query(const struct pmiwire_conn *c, struct pmiwire_info_conn *
 
 /* ---- time ---- */
 
-/* One side of a connection: has it stood still for too long? */
+/* Whether one side of a connection has made no progress for too long. */
 static bool stalled(bool busy, bool *moved, uint64_t *stamp, uint64_t now, uint64_t limit)
 {
     if (!busy || *moved || *stamp == 0) {
@@ -506,7 +506,7 @@ static bool stalled(bool busy, bool *moved, uint64_t *stamp, uint64_t now, uint6
     return now - *stamp >= limit;
 }
 
-/* Cut off who has stood still for too long. */
+/* Cut off connections without progress. */
 static void check_stalls(struct pmiwire_server *s, uint64_t now_ns)
 {
     struct pmiwire__link seen;

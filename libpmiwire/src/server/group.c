@@ -39,7 +39,7 @@ static void name_node(struct group_name *g, const struct pmiwire__job *j, int32_
     g->n_words = 2;
 }
 
-/* All members on one node? */
+/* Whether all members are on one node. */
 static bool on_one_node(const struct pmiwire__job *j, const uint32_t *ranks, uint32_t n)
 {
     uint32_t i;
@@ -179,7 +179,7 @@ static struct pmiwire__group *find_group(struct pmiwire_server *s, struct pmiwir
     return g;
 }
 
-/* Off the job's lists, so that it cannot be found any more. */
+/* Removes it from the job's lists, so that it cannot be found any more. */
 static void take_group(struct pmiwire__job *j, struct pmiwire__group *g)
 {
     pmiwire__kvs_remove(&j->groups, g->key);
@@ -230,7 +230,7 @@ static void answer_gone(struct pmiwire_conn *c, uint16_t cmd, int32_t rank, uint
     pmiwire__reply_error(c, cmd, PMIWIRE_EGONE, text);
 }
 
-/* It is on no list any more: answer those who wait. @param why 0: it is complete */
+/* It is on no list any more: answer its waiters. @param why 0: it is complete */
 static void release_group(struct pmiwire_server *s, struct pmiwire__group *g, int32_t rank,
                           uint32_t why)
 {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A hash store of byte strings: open addressing, linear probing, 64-bit hashes
- * kept beside the pointers, so that a probe touches an entry only when all 64 bits agree.
+ * A hash store of byte strings: open addressing, linear probing, 64-bit hashes kept beside the
+ * pointers, so that a probe reads an entry only when all 64 bits agree.
  *
- * Keys come from clients who may wish us ill. The hash is SipHash-1-3 under a key
- * made from addresses (of the store, of a stack variable, of a function), since an
- * engine without I/O has no source of randomness: with address space
- * randomisation a client cannot compute collisions beforehand, and it sees no hash
- * in any reply. If a probe nevertheless gets long, the store is hashed again under
- * another key, at most once for each size of the table; so even a client that knew
- * the first key is thrown off, and the cost stays a constant factor.
+ * Clients that choose keys may be hostile. The hash is SipHash-1-3. An engine without I/O has no
+ * source of randomness, so its key is made from addresses (of the store, of a stack variable, of a
+ * function): with address space randomisation a client cannot compute collisions in advance, and no
+ * reply contains a hash. If a probe gets long nevertheless, the store is hashed again under another
+ * key, at most once for each size of the table. So even a client that knew the first key gains
+ * nothing, and the cost stays within a constant factor.
  */
 #include <errno.h>
 #include <limits.h>
@@ -17,7 +16,7 @@
 
 #include "server_internal.h"
 
-/* The probe length that no fair set of keys reaches at the load allowed. */
+/* A probe length that no random set of keys reaches at the allowed load. */
 #define LONG_PROBE  192u
 #define FIRST_SLOTS 8u
 
@@ -142,7 +141,7 @@ int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiw
     if (k->n + 1 > k->n_slots / 8 * 5) {
         int rc = rebuild(k, k->n_slots ? k->n_slots * 2 : FIRST_SLOTS, false);
 
-        /* A table that can still take one more is good enough when memory is short. */
+        /* If memory is short, a table with room for one more is sufficient. */
         if (rc != 0 && k->n + 1 >= k->n_slots)
             return rc;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs: life cycle, stores, what is advertised. */
+/* Jobs: life cycle, stores, advertised values. */
 #include <errno.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ void pmiwire__job_free(struct pmiwire__job *j)
     pmiwire__free(s, j);
 }
 
-/* A job id is sent to every client there is, so it is held to what all of them read. */
+/* A job id is sent to every client, so it must be readable for all kinds of them. */
 static int check_name(const char *name, uint32_t max)
 {
     size_t i;
@@ -186,7 +186,7 @@ int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job)
         return PMIWIRE_ESTATE;
     pmiwire__enter(s);
     pmiwire__kvs_remove(&s->job_names, j->name);
-    pmiwire__kvs_remove_owner(&s->names, job); /* nobody could unpublish them any more */
+    pmiwire__kvs_remove_owner(&s->names, job); /* no rank could unpublish them any more */
     s->jobs[job] = NULL;
     j->removed = true;
     (void)pmiwire_exchange_fail(j->x, PMIWIRE_ENOENT, 0); /* what Gets from other jobs end with */

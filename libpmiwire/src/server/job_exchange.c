@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job's exchange: its nodes, and what goes between the exchange and the rest of the server.
+ * A job's exchange: its nodes, and the calls between the exchange and the rest of the server.
  *
- * A pair is stored first, by ops->put() or in job->kvs, and goes into the exchange then: with one
- * node it wakes Gets that wait, with several a Fence takes it along. So the exchange's `find` finds
- * what this node has put. SPARSE keys of a job of several nodes are the exchange's alone. Values
- * travel with a NUL behind them, so that a block can be merged into a table of C strings as it is.
+ * A pair is stored first, by ops->put() or in job->kvs, and enters the exchange then: with one node
+ * that wakes waiting Gets, with several a Fence takes it along. So the exchange's `find` finds what
+ * this node has put. SPARSE keys of a job of several nodes belong to the exchange alone. Values
+ * travel with a NUL behind them, so that a block can be merged into a table of C strings unchanged.
  *
  * The exchange numbers the nodes that have ranks from 0; job->nodes[] has the caller's numbers.
  */
@@ -106,7 +106,7 @@ bool pmiwire__find(const struct pmiwire__job *j, struct pmiwire_str key, struct 
     return e != NULL;
 }
 
-/* A copy with a NUL, in the server's buffer, takes the value's place. */
+/* Replaces the value by a copy with a NUL, in the server's buffer. */
 static int terminate(struct pmiwire_server *s, struct pmiwire_str *value)
 {
     struct pmiwire__buf *b = &s->value;
@@ -137,7 +137,7 @@ static int merge(struct pmiwire__job *j, const void *block, size_t bytes)
     size_t pos = 0;
     int rc;
 
-    /* The node that sent it may be another program: who reads these values relies on the NUL. */
+    /* The sending node may be another program, and readers of these values rely on the NUL. */
     while ((rc = pmiwire_block_next(block, bytes, &pos, &kv)) == 1)
         if (kv.value.len == 0 || kv.value.ptr[kv.value.len - 1] != '\0')
             return -EINVAL;
@@ -150,7 +150,7 @@ static int merge(struct pmiwire__job *j, const void *block, size_t bytes)
         if (rc <= 0)
             return rc;
     }
-    /* Not held to max_kvs_bytes: these pairs were accepted where they were put. */
+    /* max_kvs_bytes does not apply: these pairs were accepted where they were put. */
     while ((rc = pmiwire_block_next(block, bytes, &pos, &kv)) == 1) {
         rc = pmiwire__kvs_put(&j->kvs, kv.key, pmiwire__bare(kv.value), j->number);
         if (rc != 0)
@@ -280,7 +280,7 @@ int pmiwire__job_place(struct pmiwire__job *j, const struct pmiwire_job_opts *o)
 
 /* ---- to the exchange ---- */
 
-/* Can frames carry it? */
+/* Whether frames can carry it. */
 static int check_frame(const struct pmiwire__job *j, struct pmiwire_str key,
                        struct pmiwire_str value)
 {

@@ -24,7 +24,7 @@ int pmiwire_server_publish(struct pmiwire_server *s, uint32_t owner, struct pmiw
     return rc;
 }
 
-/* Only who published a name may take it back. */
+/* Only the publisher of a name may unpublish it. */
 int pmiwire_server_unpublish(struct pmiwire_server *s, uint32_t owner, struct pmiwire_str service)
 {
     const struct pmiwire__entry *e = pmiwire__kvs_find(&s->names, service);

@@ -73,7 +73,7 @@ void pmiwire__do_getnodeattr(const struct pmiwire__req *q)
     pmiwire__append(&j->attr_waiters, &c->wait);
 }
 
-/* Answer those who wait for this attribute. The rest is put back in its order. */
+/* Answers the waiters for this attribute. The others are put back in order. */
 static void wake(struct pmiwire__job *j, struct pmiwire_str key)
 {
     const struct pmiwire__entry *e = pmiwire__kvs_find(&j->nodeattrs, key);

@@ -12,18 +12,17 @@
  *   spawn.c       spawn: collecting and checking    reply.c   replies and diagnostics
  *   hash_store.c  hash store
  *
- * Order of work. A public call that may do something "enters" the server and
- * "leaves" it. Only the outermost call serves messages: it decodes, runs a
- * handler, appends the reply to the connection's output, and puts every
- * connection that has news on the work list. On leaving, the list is drained:
- * ready() is called, and input that waited behind a delayed answer is
- * served. So a barrier that releases 10,000 clients with the next barrier already
- * in their buffers runs in a loop, not in a recursion; and a callback that calls
- * back into the server finds no half-done state: what it causes is queued.
+ * Order of work. A public call that may do something "enters" the server and "leaves" it. Only the
+ * outermost call serves messages: it decodes, runs a handler, appends the reply to the connection's
+ * output, and puts every connection that has news on the work list. On leaving, the list is
+ * drained: ready() is called, and input that waited behind a delayed answer is served. So a barrier
+ * that releases 10,000 clients with the next barrier already in their buffers runs in a loop, not
+ * in a recursion; and a callback that calls back into the server finds a consistent state: its
+ * effects are queued.
  *
- * Connections closed and jobs removed meanwhile become unlinked zombies, freed on leaving. Every
- * call of an exchange is made between entering and leaving, so none is destroyed within its own
- * callback.
+ * Connections that are closed and jobs that are removed meanwhile become unlinked zombies, freed on
+ * leaving. Every call of an exchange is made between entering and leaving, so no exchange is
+ * destroyed within its own callback.
  */
 #ifndef PMIWIRE_SERVER_INTERNAL_H
 #define PMIWIRE_SERVER_INTERNAL_H
@@ -34,12 +33,12 @@
 
 #include "../codec/codec_internal.h"
 
-/* Badly formed messages that one connection may send before it is cut off. */
+/* Malformed messages that one connection may send before it is cut off. */
 #define PMIWIRE__PATIENCE 64u
 /* Longest PMI-2 thread id that is echoed, bytes; MPICH's and Slurm's are pointers in hexadecimal.
  * */
 #define PMIWIRE__THRID_MAX 32u
-/* Room in a put for everything but kvsname, key and value. */
+/* Room in a put for everything except kvsname, key and value. */
 #define PMIWIRE__PUT_ROOM 256u
 /* What a pair costs besides its bytes, for the limit on a job's store. */
 #define PMIWIRE__PAIR_COST 64u
@@ -91,7 +90,7 @@ static inline void pmiwire__take_all(struct pmiwire__link *from, struct pmiwire_
     pmiwire__link_init(from);
 }
 
-/* The struct of which *l is member `member`. */
+/* The struct whose member `member` is *l. */
 #define PMIWIRE__OF(type, member, l) ((type *)(void *)((char *)(l)-offsetof(type, member)))
 
 /* ---- hash_store.c ---- */
