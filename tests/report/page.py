@@ -216,7 +216,7 @@ def page(run, goals_path, missing):
            f"{len(run.figures)} benchmarks, {count(len(run.all))} figures. Goals: <a href=\"#goals\">{goals_words}</a>.</p>\n"]
     if run.quick:
         out.append('<p class="quick">A quick run: it shows that everything runs. Its figures are not to be trusted.</p>\n')
-    out.append('<nav class="tiles">' + "".join(tile for _, tile in sections) + "</nav></header>\n")
+    out.append('</header>\n<nav class="tiles">' + "".join(tile for _, tile in sections) + "</nav>\n")
     out += [section for section, _ in sections]
     out.append(legend())
     out.append(f'<section id="goals"><h2>Are the goals met?</h2>\n<p>{goals_words}.</p>\n<details><summary>Each goal</summary>\n{goals_table}</details></section>\n')
