@@ -129,10 +129,12 @@ serves() {
     out_has '^hello ok size=4$'
     step 0 -N 2 -n 4 -m cyclic --fencepost=no-shm "$programs/ring"
     out_has '^ring ok size=4$'
-    step 0 -N 1 -n 2 --fencepost "$programs/hello_openmpi" 2
-    out_has '^hello ok size=2$'
-    OMPI_MCA_btl=self,tcp step 0 -N 2 -n 2 --fencepost "$programs/hello_openmpi" 2 # names of its shared memory are a host's, where one is all nodes
-    out_has '^hello ok size=2$'
+    if [ -z "${STEP_ASAN-}" ]; then # Open MPI would load our libpmi, and has no sanitizer
+        step 0 -N 1 -n 2 --fencepost "$programs/hello_openmpi" 2
+        out_has '^hello ok size=2$'
+        OMPI_MCA_btl=self,tcp step 0 -N 2 -n 2 --fencepost "$programs/hello_openmpi" 2 # names of its shared memory are a host's, where one is all nodes
+        out_has '^hello ok size=2$'
+    fi
     # The secret is nowhere in a rank, and the agent is the user's: its ids, its groups.
     as=("${outside[@]}" setpriv --reuid=65534 --regid=65534 --clear-groups)
     step 0 -D / -N 2 -n 2 --fencepost sh -c "env | grep SLURM_FENCEPOST; for p in \$(pgrep -f '^$dir/pmirun --agent'); do
