@@ -66,6 +66,21 @@ static uint64_t cell_at(uint32_t cell)
     return 1000000 + (uint64_t)cell * CELL_BYTES;
 }
 
+/* As one of a batch. */
+static const struct asymreg_region *look_up_in_batch(struct asymreg__reader *r, uint64_t addr,
+                                                     struct asymreg_region *region)
+{
+    uint64_t addrs[3] = {addr, cell_at(0), cell_at(CELLS - 1)};
+    uint32_t words[3];
+    int found;
+
+    asymreg__reader_enter(r);
+    asymreg__index_search_many(r->index, addrs, 3, words);
+    found = words[0] && asymreg__slot_read(r->index, words[0] - 1, addr, region);
+    asymreg__reader_exit(r);
+    return found ? region : NULL;
+}
+
 static void *history_reader(void *arg)
 {
     struct reader_arg *a = arg;
@@ -78,7 +93,10 @@ static void *history_reader(void *arg)
         uint32_t cell = (uint32_t)(rnd(&rng) % CELLS);
         uint64_t addr = cell_at(cell) + rnd(&rng) % CELL_BYTES;
         rd->begin = tick();
-        const struct asymreg_region *found = asymreg__index_lookup(r, addr);
+        struct asymreg_region region;
+        const struct asymreg_region *found = n_reads[a->self] % 2
+                                                 ? asymreg__index_lookup(r, addr)
+                                                 : look_up_in_batch(r, addr, &region);
         rd->saw = found ? found->value : 0;
         rd->end = tick();
         if (found)
