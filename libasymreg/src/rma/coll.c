@@ -279,10 +279,11 @@ static int turn(struct asymreg_group *g, struct wait *w)
     return asymreg__now_ns() - w->begin > g->timeout_ns ? ASYMREG_ETIMEDOUT : 0;
 }
 
-/* Everything begun on this peer, or on all of them, is complete. */
+/* Everything begun on this peer, or on all of them, is complete. A turn that moves nothing yields
+ * the processor, for milliseconds on a busy machine: the clock is soon asked. */
 static int settle(struct asymreg_group *g, uint32_t pe)
 {
-    struct wait w = {0};
+    struct wait w = {.turns = SPINS - 8};
     int rc, ends;
 
     while ((rc = asymreg__try_flush(g->worker, pe)) == ASYMREG_PENDING)
