@@ -56,7 +56,7 @@ static struct peer *peers;
 static bool over_ucx;
 static int me, n_pes;
 
-static _Noreturn void die(const char *call, const char *what, const char *why)
+_Noreturn void asym_die(const char *call, const char *what, const char *why)
 {
     fprintf(stderr, "PE %d: %s: %s: %s\n", me, call, what, why);
     pshmem_global_exit(1);
@@ -66,7 +66,7 @@ static _Noreturn void die(const char *call, const char *what, const char *why)
 static void check(int rc, const char *call, const struct asymreg_error *err)
 {
     if (rc < 0)
-        die(call, "asymmetric memory", err->code == rc ? err->text : asymreg_strerror(rc));
+        asym_die(call, "asymmetric memory", err->code == rc ? err->text : asymreg_strerror(rc));
 }
 
 /* Two PEs with the same number reach each other by shared memory and CMA: the node's name, its boot
@@ -96,7 +96,7 @@ static bool asks_for_ucx(void)
     const char *name = getenv("ASYMSHMEM_TRANSPORT");
 
     if (name && strcmp(name, "ucx") != 0)
-        die("shmem_init", "ASYMSHMEM_TRANSPORT", "can only be ucx");
+        asym_die("shmem_init", "ASYMSHMEM_TRANSPORT", "can only be ucx");
     return name;
 }
 
@@ -124,8 +124,8 @@ static void open_over_ucx(void)
     check(asymreg_ucx_create(&ucx, &opts.transport, &err), "shmem_init", &err);
     check(asymreg_open(&opts, &context, &err), "shmem_init", &err);
 #else
-    die("shmem_init", "PEs are on several nodes",
-        "this libasymshmem was built without libasymreg-ucx");
+    asym_die("shmem_init", "PEs are on several nodes",
+             "this libasymshmem was built without libasymreg-ucx");
 #endif
 }
 
@@ -151,7 +151,7 @@ void asym_begin(void)
     card = pshmem_malloc(sizeof(*card));
     peers = calloc((size_t)n_pes, sizeof(*peers));
     if (!card || !peers)
-        die("shmem_init", "asymmetric memory", "out of memory");
+        asym_die("shmem_init", "asymmetric memory", "out of memory");
     over_ucx = choose_ucx();
     if (over_ucx)
         open_over_ucx();
@@ -159,9 +159,10 @@ void asym_begin(void)
         open_on_node();
     n = asymreg_export(context, card->blob, sizeof(card->blob), &err);
     check((int)n, "shmem_init", &err);
+    collectives_begin();
     card->blob_bytes = (uint64_t)n;
     if (asymreg_worker_create(context, &worker) < 0)
-        die("shmem_init", "asymmetric memory", "out of memory");
+        asym_die("shmem_init", "asymmetric memory", "out of memory");
     pshmem_barrier_all();
 }
 
@@ -172,6 +173,7 @@ void asym_end(void)
     asymreg_close(context);
     context = NULL;
     free(peers);
+    collectives_end();
     pshmem_free(card);
 }
 
@@ -190,7 +192,7 @@ static void meet(const char *call, int pe)
         return;
     theirs = malloc(sizeof(*theirs));
     if (!theirs)
-        die(call, "asymmetric memory", "out of memory");
+        asym_die(call, "asymmetric memory", "out of memory");
     pshmem_getmem(theirs, card, sizeof(*theirs), pe);
     check(asymreg_import(context, (uint32_t)pe, theirs->blob, (size_t)theirs->blob_bytes, &err),
           call, &err);
@@ -208,7 +210,7 @@ static _Noreturn void refuse(const char *call, int pe, uintptr_t addr, size_t by
     snprintf(what, sizeof(what), "%zu bytes at %#llx of PE %d", bytes, (unsigned long long)addr,
              pe);
     asymreg_resolve(worker, (uint32_t)pe, addr, bytes, need, NULL, &err);
-    die(call, what, err.code == rc ? err.text : asymreg_strerror(rc));
+    asym_die(call, what, err.code == rc ? err.text : asymreg_strerror(rc));
 }
 
 static void move(const char *call, bool is_put, uintptr_t remote, char *local, size_t bytes, int pe)

@@ -13,6 +13,12 @@
 /* Between pshmem_init() and pshmem_finalize(), by all PEs. */
 void asym_begin(void);
 void asym_end(void);
+/* Their part of the collectives. */
+void collectives_begin(void);
+void collectives_end(void);
+
+/* Ends the job, and says why. */
+_Noreturn void asym_die(const char *call, const char *what, const char *why);
 
 /* Whether the OpenSHMEM itself reaches an address. */
 bool is_symmetric(const void *addr, int pe);

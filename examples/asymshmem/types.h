@@ -54,6 +54,14 @@
     X(float, float)                                                                                \
     X(double, double)
 
+/* All reductions; and those of numbers: sum, prod, min, max */
+#define REDUCED_INTEGERS(X)                                                                        \
+    X(short, short)                                                                                \
+    SIGNED_TYPES(X)
+#define REDUCED_REALS(X)                                                                           \
+    FLOAT_TYPES(X)                                                                                 \
+    X(longdouble, long double)
+
 /* wait_until, test */
 #define WAIT_TYPES(X)                                                                              \
     X(short, short)                                                                                \

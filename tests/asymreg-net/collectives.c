@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives among processes: collectives TRANSPORT [kills] (shm, cma, ucx, ucx-thread, ibv).
- * Every call against a plain computation; groups and teams; wrong arguments; errors that end a call
- * at every member; and members that are killed in the middle (kills), which must be named.
+ * Collectives among processes: collectives TRANSPORT [kills|stops] (shm, cma, ucx, ucx-thread,
+ * ibv). Every call against a plain computation; groups and teams; wrong arguments; errors that end
+ * a call at every member; and members that are killed (kills) or stopped (stops) in the middle,
+ * which must be named.
  */
 #define _GNU_SOURCE
-#include "../asymreg/targets.h"
+#include "collectives.h"
 
 #include <complex.h>
 #include <sched.h>
@@ -17,42 +18,14 @@
 #include <asymreg-ibv.h>
 #endif
 
-enum { MAX = 9, BLOCK = 1000, BUF_BYTES = 3 << 20, PE = 100 };
-
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libuct.so\nleak:libucp.so\n";
 }
 
-/* Shared by the processes of the test itself, to exchange addresses and to keep count. */
-struct board {
-    struct {
-        size_t n;
-        unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
-        uint64_t scratch, buf;
-        int ready;
-    } member[MAX];
-    uint32_t entered, met[16];
-    uint32_t victim; /* who is killed; MAX: nobody */
-    int leave;       /* survivors close at once */
-    int killed;
-};
-static struct board *board;
-static const char *transport;
-
-/* What a member has. */
-struct self {
-    struct asymreg_context *context;
-    struct asymreg_worker *w;
-    struct asymreg_group *g;
-    struct asymreg_member scratches[MAX], bufs[MAX];
-    void *scratch;
-    char *buf;
-    uint32_t me, n;
-    uint32_t met;
-    uint32_t random;
-};
+struct board *board;
+const char *transport;
 
 static uint32_t next_random(uint32_t *state)
 {
@@ -60,8 +33,7 @@ static uint32_t next_random(uint32_t *state)
     return *state >> 8;
 }
 
-/* Waits for the others outside of the library; they may need progress here. */
-static void meet(struct self *s)
+void meet(struct self *s)
 {
     uint32_t *count = &board->met[s->met++], all = s->n;
 
@@ -75,10 +47,12 @@ static void meet(struct self *s)
     }
 }
 
-/* Over shared memory or CMA, with a flush that ends when the other member has gone. */
-enum { NONE, SYNC, BROADCAST, ALLGATHER };
+/* Over shared memory or CMA, with a flush that ends when the other member has gone; or with puts
+ * and gets whose peer is busy. */
+enum { NONE, SYNC, BROADCAST, ALLGATHER, BUSY };
 static int late_call;         /* in which it happens */
 static uint32_t flushes_left; /* until then */
+static uint32_t busy_left;    /* puts and gets that fail */
 static const struct asymreg_transport_ops *plain_ops;
 static struct asymreg_transport_ops late_ops;
 
@@ -98,6 +72,22 @@ static int late_flush(struct asymreg_transport *t, struct asymreg_ep *ep)
     return plain_ops->flush(t, ep);
 }
 
+static int busy_put(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+                    uint64_t addr, const void *src, size_t bytes, struct asymreg_mem *local,
+                    struct asymreg_op *op)
+{
+    return busy_left && busy_left-- ? ASYMREG_EBUSY
+                                    : plain_ops->put(t, ep, rkey, addr, src, bytes, local, op);
+}
+
+static int busy_get(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
+                    uint64_t addr, void *dst, size_t bytes, struct asymreg_mem *local,
+                    struct asymreg_op *op)
+{
+    return busy_left && busy_left-- ? ASYMREG_EBUSY
+                                    : plain_ops->get(t, ep, rkey, addr, dst, bytes, local, op);
+}
+
 static struct asymreg_context *open_late(uint32_t local_flags)
 {
     struct asymreg_local_opts local = {.size = sizeof(local), .flags = local_flags};
@@ -109,6 +99,8 @@ static struct asymreg_context *open_late(uint32_t local_flags)
     late_ops = *plain_ops;
     late_ops.query = query_without_direct;
     late_ops.flush = late_flush;
+    late_ops.put = busy_put;
+    late_ops.get = busy_get;
     opts.transport->ops = &late_ops;
     CHECK_EQ(asymreg_open(&opts, &c, NULL), 0);
     return c;
@@ -141,9 +133,8 @@ static struct asymreg_context *open_over(const char *name)
     return c;
 }
 
-/* A group of members that are all known. */
-static int of_array(struct self *s, uint32_t n, uint32_t me, void *scratch, uint32_t channel,
-                    uint32_t timeout_ms, struct asymreg_group **g)
+int of_array(struct self *s, uint32_t n, uint32_t me, void *scratch, uint32_t channel,
+             uint32_t timeout_ms, struct asymreg_group **g)
 {
     struct asymreg_group_opts opts = {.size = sizeof(opts),
                                       .n = n,
@@ -156,7 +147,7 @@ static int of_array(struct self *s, uint32_t n, uint32_t me, void *scratch, uint
     return asymreg_group_create(s->w, &opts, g, NULL);
 }
 
-static void begin_member(struct self *s, uint32_t me, uint32_t n)
+void begin_member(struct self *s, uint32_t me, uint32_t n)
 {
     size_t all = ASYMREG_GROUP_SCRATCH_BYTES + BUF_BYTES;
     void *p = NULL;
@@ -199,7 +190,7 @@ static void close_member(struct self *s)
     asymreg_close(s->context);
 }
 
-static void end_member(struct self *s)
+void end_member(struct self *s)
 {
     meet(s); /* nobody closes while another may still be at work on it */
     close_member(s);
@@ -439,10 +430,13 @@ static void barriers(struct self *s)
     CHECK_EQ(asymreg_sync(s->g, NULL), 0); /* nobody looks at the buffer any more */
     for (uint32_t i = 1; i <= 5; i++) {
         memset(src, (int)(i * 16 + s->me), BYTES);
-        for (uint32_t to = 0; to < s->n; to++)
-            CHECK_EQ(asymreg_put_nb(s->w, PE + to, s->bufs[to].addr + s->me * BYTES, ASYMREG_ANY,
-                                    src, BYTES),
-                     0);
+        for (uint32_t to = 0; to < s->n; to++) {
+            uint64_t at = s->bufs[to].addr + s->me * BYTES;
+            const struct asymreg_transfer halves[] = {
+                {.raddr = at, .here = src, .bytes = BYTES / 2},
+                {.raddr = at + BYTES / 2, .here = src + BYTES / 2, .bytes = BYTES / 2}};
+            CHECK_EQ(asymreg_put_many(s->w, PE + to, halves, 2, NULL), 0);
+        }
         CHECK_EQ(asymreg_barrier(s->g, NULL), 0);
         for (uint32_t from = 0; from < s->n; from++)
             CHECK(mine[from * BYTES] == i * 16 + from &&
@@ -752,11 +746,9 @@ static void survive(struct self *s)
     do /* a barrier that everybody entered reports the death by its flush, which names no member */
         rc = any_call(s, src, &err);
     while (rc == 0 || (rc == ASYMREG_EPEER && err.member == UINT32_MAX));
-    if (rc != ASYMREG_EBUSY) { /* of one that was killed while it wrote its table */
-        CHECK_EQ(rc, ASYMREG_EPEER);
-        CHECK_EQ(err.member, board->victim);
-        CHECK(err.pe == PE + board->victim || board->leave); /* a sync knows the partners' alone */
-    }
+    CHECK_EQ(rc, ASYMREG_EPEER);
+    CHECK_EQ(err.member, board->victim);
+    CHECK(err.pe == PE + board->victim || board->leave); /* a sync knows the partners' alone */
     free(src);
     if (!board->leave)
         return;
@@ -782,6 +774,36 @@ static void returns_first(struct self *s)
     exit(0);
 }
 
+/* ---- a peer that is too busy to be read ---- */
+
+/* Puts and gets that fail with ASYMREG_EBUSY are made again, until the time is over. */
+static void meets_busy(struct self *s)
+{
+    const struct asymreg_strides strides = {8, 2, 3, 1};
+    struct asymreg_group *g;
+    uint64_t src[16] = {s->me + 1};
+    int rc;
+
+    for (int call = 0; call < 5; call++) {
+        busy_left = 7;
+        rc = call == 0   ? asymreg_sync(s->g, NULL)
+             : call == 1 ? asymreg_allgather(s->g, src, s->buf, s->bufs, 8, NULL)
+             : call == 2 ? asymreg_collect(s->g, src, 8, s->buf, 16, s->bufs, NULL)
+             : call == 3 ? asymreg_alltoall(s->g, src, s->buf, s->bufs, &strides, NULL)
+                         : asymreg_reduce(s->g, ASYMREG_OP_SUM, ASYMREG_TYPE_UINT64, src, s->buf,
+                                          s->bufs, 1, NULL);
+        CHECK_EQ(rc, 0);
+        CHECK_EQ(busy_left, 0);
+    }
+    CHECK_EQ(*(uint64_t *)(void *)s->buf, 3);
+    CHECK_EQ(of_array(s, 2, s->me, s->scratch, 1, 200, &g), 0);
+    busy_left = s->me ? 0 : UINT32_MAX;
+    CHECK_EQ(asymreg_sync(g, NULL), ASYMREG_ETIMEDOUT);
+    busy_left = 0;
+    asymreg_group_destroy(g);
+    end_member(s);
+}
+
 /* ---- processes ---- */
 
 static void member(uint32_t me, uint32_t n)
@@ -795,6 +817,8 @@ static void member(uint32_t me, uint32_t n)
     CHECK_EQ(of_array(s, n, n, s->scratch, 0, 0, &s->g), -EINVAL);
     CHECK_EQ(of_array(s, n, me, (char *)s->scratch + 8, 0, 0, &s->g), -EINVAL);
     CHECK_EQ(of_array(s, n, me, s->scratch, 0, 60000, &s->g), 0);
+    if (late_call == BUSY)
+        meets_busy(s);
     if (late_call)
         returns_first(s);
     if (board->victim < MAX)
@@ -850,21 +874,26 @@ static void group(uint32_t n, uint32_t victim, uint32_t after_us, int leave)
 int main(int argc, char **argv)
 {
     static const uint32_t all[] = {2, 4, 5, 1, 3, 9};
-    int many, kills = argc == 3 && strcmp(argv[2], "kills") == 0;
+    int many, kills = argc == 3 && strcmp(argv[2], "kills") == 0,
+              stops = argc == 3 && strcmp(argv[2], "stops") == 0;
     uint32_t random = 1;
 
-    if (argc != 2 + kills) {
-        fprintf(stderr, "usage: collectives shm|cma|ucx|ucx-thread|ibv [kills]\n");
+    if (argc != 2 + kills + stops) {
+        fprintf(stderr, "usage: collectives shm|cma|ucx|ucx-thread|ibv [kills|stops]\n");
         return 2;
     }
     transport = argv[1];
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(board != MAP_FAILED);
+    if (stops) {
+        stopped_members();
+        return 0;
+    }
     many = strcmp(transport, "shm") == 0;
     for (uint32_t i = 0; !kills && i < (many ? 6 : 4); i++)
         group(all[i], MAX, 0, 0);
     if (!kills && (many || strcmp(transport, "cma") == 0))
-        for (late_call = SYNC; late_call <= ALLGATHER; late_call++)
+        for (late_call = SYNC; late_call <= BUSY; late_call++)
             group(2, MAX, 0, 0);
     late_call = NONE;
     for (uint32_t i = 0; kills && i < (many ? 24 : 9); i++) {

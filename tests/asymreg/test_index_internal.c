@@ -189,6 +189,28 @@ struct naive {
     uint64_t bytes[SPACE];
 };
 
+/* Some addresses at once. */
+static void look_up_many(const struct asymreg__index *ix, struct asymreg__reader *r,
+                         const struct naive *t, uint64_t base)
+{
+    uint64_t addrs[ASYMREG__BATCH];
+    uint32_t words[ASYMREG__BATCH], n = (uint32_t)(rnd() % (ASYMREG__BATCH + 1));
+    struct asymreg_region found;
+
+    for (uint32_t i = 0; i < n; i++) {
+        addrs[i] = base + rnd() % SPACE;
+        words[i] = UINT32_MAX;
+    }
+    asymreg__reader_enter(r);
+    asymreg__index_search_many(ix, addrs, n, words);
+    for (uint32_t i = 0; i < n; i++)
+        if (words[i] && asymreg__slot_read(ix, words[i] - 1, addrs[i], &found))
+            assert_int_equal(found.value, t->owner[addrs[i] - base]);
+        else
+            assert_int_equal(t->owner[addrs[i] - base], 0);
+    asymreg__reader_exit(r);
+}
+
 static void random_history(int plain, unsigned steps, uint32_t max_bytes, unsigned grow,
                            int no_hints)
 {
@@ -237,6 +259,8 @@ static void random_history(int plain, unsigned steps, uint32_t max_bytes, unsign
             else
                 assert_int_equal(t->owner[a], 0);
         }
+        if (step % 16 == 0)
+            look_up_many(ix, r, t, base);
         if (step % 512 == 0)
             check_tree(ix);
     }

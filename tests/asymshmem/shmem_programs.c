@@ -3,9 +3,11 @@
  * specification: what each PE finds is the same on 2 and more PEs, in any order of events. */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "shmem_test.h"
+#include "types.h"
 
 static int before; /* the PE whose neighbour this one is */
 
@@ -361,7 +363,7 @@ static void collected(const char *name, int n)
     shmem_barrier_all();
 }
 
-/* Collectives take symmetric memory; their source is filled from blocks by gets. */
+/* On symmetric memory, filled from blocks by gets. */
 static void collectives(void)
 {
     struct block b = block_alloc(2 * MAX_PES * sizeof(long));
@@ -393,6 +395,150 @@ static void collectives(void)
     block_free(&b);
 }
 
+/* ---- collectives on blocks ---- */
+
+enum { PART = 5, CELLS = 2 * PART * MAX_PES };
+static struct {
+    int first, log_step, n_pes;
+    bool mine;
+    const char *name;
+} set;
+static struct block sources, dests;
+
+#define SET   set.first, set.log_step, set.n_pes
+#define OWN   ((void *)sources.mine)
+#define THERE ((void *)dests.mine)
+
+static void choose_set(const char *name, int first, int log_step, int n)
+{
+    set.first = first;
+    set.log_step = log_step;
+    set.n_pes = n;
+    set.name = name;
+    set.mine = me >= first && (me - first) % (1 << log_step) == 0 && (me - first) >> log_step < n;
+}
+
+/* Every PE calls both around a collective of the set. */
+static void before_it(void)
+{
+    memset(dests.mine, 0, CELLS * sizeof(long));
+    for (int i = 0; i < CELLS; i++)
+        ((int *)OWN)[i] = 1000 * me + i;
+    shmem_barrier_all();
+}
+
+static void after_it(const char *name)
+{
+    double sum = 0;
+    char text[24];
+
+    shmem_barrier_all();
+    for (int i = 0; i < CELLS; i++)
+        sum = sum * 0.875 + ((int *)THERE)[i];
+    snprintf(text, sizeof(text), "%s %s", set.name, name);
+    result("blocks", text, sum);
+}
+
+#define COLLECTIVE(name, call)                                                                     \
+    do {                                                                                           \
+        before_it();                                                                               \
+        if (set.mine)                                                                              \
+            call;                                                                                  \
+        after_it(name);                                                                            \
+    } while (0)
+
+static void block_moves(void)
+{
+    size_t n = PART, some = (size_t)me % 3;
+
+    COLLECTIVE("broadcast32", shmem_broadcast32(THERE, OWN, n, set.n_pes - 1, SET, sync_words));
+    COLLECTIVE("broadcast64", shmem_broadcast64(THERE, OWN, n, 0, SET, sync_words));
+    COLLECTIVE("collect32", shmem_collect32(THERE, OWN, some, SET, sync_words));
+    COLLECTIVE("collect64", shmem_collect64(THERE, OWN, some + 1, SET, sync_words));
+    COLLECTIVE("fcollect32", shmem_fcollect32(THERE, OWN, n, SET, sync_words));
+    COLLECTIVE("fcollect64", shmem_fcollect64(THERE, OWN, n, SET, sync_words));
+    COLLECTIVE("alltoall32", shmem_alltoall32(THERE, OWN, n, SET, sync_words));
+    COLLECTIVE("alltoall64", shmem_alltoall64(THERE, OWN, n, SET, sync_words));
+    COLLECTIVE("alltoalls32", shmem_alltoalls32(THERE, OWN, 2, 3, 2, SET, sync_words));
+    COLLECTIVE("alltoalls64", shmem_alltoalls64(THERE, OWN, 1, 2, 2, SET, sync_words));
+}
+
+/* Small numbers, of which every type has sum and product without rounding. */
+#define REDUCE(NAME, T, OP, in_place)                                                              \
+    do {                                                                                           \
+        T *source = OWN, *dest = (in_place) ? OWN : THERE;                                         \
+        static T pWrk[WORK];                                                                       \
+                                                                                                   \
+        for (int i = 0; i < PART; i++)                                                             \
+            source[i] = (T)((me + i) % 3 + 1);                                                     \
+        shmem_barrier_all();                                                                       \
+        if (set.mine)                                                                              \
+            shmem_##NAME##_##OP##_to_all(dest, source, PART, SET, pWrk, sync_words);               \
+        shmem_barrier_all();                                                                       \
+        for (int i = 0; i < PART; i++)                                                             \
+            sum = sum * 0.875 + (double)dest[i];                                                   \
+    } while (0)
+#define ARITHMETIC(NAME, T)                                                                        \
+    static void arithmetic_##NAME(void)                                                            \
+    {                                                                                              \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        REDUCE(NAME, T, sum, false);                                                               \
+        REDUCE(NAME, T, prod, true);                                                               \
+        result("sum, prod", #NAME, sum);                                                           \
+    }
+#define ORDER(NAME, T)                                                                             \
+    static void order_##NAME(void)                                                                 \
+    {                                                                                              \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        REDUCE(NAME, T, min, true);                                                                \
+        REDUCE(NAME, T, max, false);                                                               \
+        result("min, max", #NAME, sum);                                                            \
+    }
+#define BITS(NAME, T)                                                                              \
+    static void bits_##NAME(void)                                                                  \
+    {                                                                                              \
+        double sum = 0;                                                                            \
+                                                                                                   \
+        REDUCE(NAME, T, and, false);                                                               \
+        REDUCE(NAME, T, or, true);                                                                 \
+        REDUCE(NAME, T, xor, false);                                                               \
+        result("and, or, xor", #NAME, sum);                                                        \
+    }
+
+REDUCED_INTEGERS(ARITHMETIC)
+REDUCED_REALS(ARITHMETIC)
+ARITHMETIC(complexf, float complex)
+ARITHMETIC(complexd, double complex)
+REDUCED_INTEGERS(ORDER)
+REDUCED_REALS(ORDER)
+REDUCED_INTEGERS(BITS)
+
+#define RUN_ARITHMETIC(NAME, T) arithmetic_##NAME();
+#define RUN_ORDER(NAME, T)      order_##NAME();
+#define RUN_BITS(NAME, T)       bits_##NAME();
+
+static void block_collectives(void)
+{
+    sources = block_alloc(CELLS * sizeof(long));
+    dests = block_alloc(CELLS * sizeof(long));
+    choose_set("all", 0, 0, n_pes);
+    block_moves();
+    REDUCED_INTEGERS(RUN_ARITHMETIC)
+    REDUCED_REALS(RUN_ARITHMETIC)
+    RUN_ARITHMETIC(complexf, )
+    RUN_ARITHMETIC(complexd, )
+    REDUCED_INTEGERS(RUN_ORDER)
+    REDUCED_REALS(RUN_ORDER)
+    REDUCED_INTEGERS(RUN_BITS)
+    if (n_pes > 2)
+        choose_set("odd", 1, 1, n_pes / 2);
+    block_moves();
+    block_free(&dests);
+    block_free(&sources);
+}
+
 void run_programs(void)
 {
     before = (me + n_pes - 1) % n_pes;
@@ -412,4 +558,5 @@ void run_programs(void)
     locking();
     contexts();
     collectives();
+    block_collectives();
 }

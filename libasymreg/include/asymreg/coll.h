@@ -65,19 +65,19 @@
  * the target: there, others may learn of a failure from a member only while it calls
  * asymreg_progress(), when it closes, or if it has ASYMREG_UCX_THREAD.
  *
- * `timeout_ms` does not bound the flush of asymreg_barrier(), nor, over UCX and verbs, the first
- * access to a member, which reads its table. A member that is stopped (SIGSTOP) may hold up others
- * there until it continues or dies.
- *
- * ASYMREG_EBUSY, which asymreg_put() may return while its peer registers and unregisters memory,
- * ends a call as other errors do.
+ * **Waiting.** A call waits for a member in four places: for its flag; for a put or get to arrive;
+ * over UCX and verbs, for its table, at the first access and when it has changed; and, in
+ * asymreg_barrier(), for what was begun before. `timeout_ms` bounds each of them. A member that is
+ * stopped (SIGSTOP) ends the call of others after that time, and holds them up without it. A put or
+ * get that ASYMREG_EBUSY ends, as its peer registers and unregisters memory, is made again until it
+ * succeeds or the time is over.
  *
  * Operations that the worker began without waiting are flushed before a call: their late errors
  * would end it.
  *
  * Threads: a group is its worker's, and so one thread's at a time; groups of distinct workers are
- * independent. Once it is made it allocates nothing of its own; its operations are as the transport
- * makes them.
+ * independent. Once it is made it allocates nothing of its own, but, with `timeout_ms` and over a
+ * network, while it reads a member's table; its operations are as the transport makes them.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 5, names collectives as future work;
  * the algorithms are common knowledge.
@@ -116,8 +116,8 @@ struct asymreg_group_opts {
     uint32_t n;          /**< members, 1 at least */
     uint32_t me;         /**< number of the calling member */
     void *scratch;       /**< the caller's own scratch region; groups that it is in share it */
-    uint32_t timeout_ms; /**< how long a round of a call waits for the member that it needs; 0:
-                            without limit, until a member has died. See Failure */
+    uint32_t timeout_ms; /**< how long a call waits for a member, at each place (see Waiting); 0:
+                            without limit, until a member has died */
     uint32_t channel;    /**< below ASYMREG_GROUP_CHANNELS, the same at each member. Groups with a
                             member in common: each its own, unless every call on the one has
                             returned, everywhere, before the first on the other begins */
@@ -172,7 +172,7 @@ ASYMREG_API int asymreg_sync(struct asymreg_group *group, struct asymreg_error *
  *        members before the call have arrived after it.
  *
  * An error of that flush is returned, without `err->member`, if the sync succeeds; the group can be
- * used.
+ * used. ASYMREG_ETIMEDOUT is one: after `timeout_ms` some of what was begun has not arrived.
  */
 ASYMREG_API int asymreg_barrier(struct asymreg_group *group, struct asymreg_error *err);
 

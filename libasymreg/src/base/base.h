@@ -55,5 +55,7 @@ int asymreg__fail_at(struct asymreg_error *err, int code, const struct asymreg_e
  * no /proc), another -errno.
  */
 int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended);
+/* The monotonic clock. */
+int64_t asymreg__now_ns(void);
 
 #endif

@@ -79,10 +79,18 @@ struct asymreg__retired {
 };
 
 struct asymreg__reader;
+struct asymreg__index;
+
+#define ASYMREG__BATCH 32u
+/* For each of these addresses the slot + 1 that a search of the tree ends at, or 0: of those that
+ * `which` names, n at most ASYMREG__BATCH. */
+typedef void asymreg__search_many_fn(const struct asymreg__index *ix, const uint64_t *addrs,
+                                     const uint32_t *which, uint32_t n, uint32_t *words);
 
 struct asymreg__index {
     uintptr_t root; /* node | depth; depth 1: a leaf */
     const struct asymreg_region *(*search)(struct asymreg__reader *, uint64_t addr);
+    asymreg__search_many_fn *search_many;
     struct asymreg__slot *slots;
     uint32_t *hints_on; /* or NULL */
     uint64_t epoch;
@@ -307,6 +315,14 @@ int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id);
 /* A reader belongs to one thread at a time. 0, -ENOMEM. */
 int asymreg__reader_create(struct asymreg__index *index, struct asymreg__reader **reader);
 void asymreg__reader_destroy(struct asymreg__reader *reader);
+
+/*
+ * For each of n addresses, at most ASYMREG__BATCH, the slot + 1 that holds it if one does, or 0;
+ * inside a section. The searches advance together, so that their waits for memory overlap; slots
+ * are asked for, and the caller reads them by asymreg__slot_read().
+ */
+void asymreg__index_search_many(const struct asymreg__index *ix, const uint64_t *addrs, uint32_t n,
+                                uint32_t *words);
 
 /* asymreg__index_lookup() without a look at the last hit. */
 const struct asymreg_region *asymreg__index_search(struct asymreg__reader *reader, uint64_t addr);

@@ -88,6 +88,46 @@ ALWAYS_INLINE const struct asymreg_region *tree_search(struct asymreg__reader *r
     return found;
 }
 
+/* The same for many addresses, a level of the tree after the other. */
+ALWAYS_INLINE void tree_search_many(const struct asymreg__index *ix, const uint64_t *addrs,
+                                    const uint32_t *which, uint32_t n, uint32_t *words,
+                                    rank_fn *rank)
+{
+    uintptr_t root = __atomic_load_n(&ix->root, __ATOMIC_ACQUIRE);
+    const void *nodes[ASYMREG__BATCH];
+
+    for (uint32_t i = 0; i < n; i++)
+        nodes[i] = (const void *)(root & ~(uintptr_t)63);
+    for (uintptr_t depth = root & 63; depth > 1; depth--)
+        for (uint32_t i = 0; i < n; i++) {
+            const struct asymreg__inner *inner = nodes[i];
+            uint32_t k = rank(inner->keys, search_key(addrs[which[i]]));
+            const char *node = __atomic_load_n(&inner->child[k - 1], __ATOMIC_ACQUIRE);
+
+            __builtin_prefetch(node);
+            __builtin_prefetch(node + 64);
+            if (depth == 2) /* the slots of a leaf */
+                __builtin_prefetch(node + 128);
+            nodes[i] = node;
+        }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct asymreg__leaf *leaf = nodes[i];
+        uint32_t k = rank(leaf->keys, search_key(addrs[which[i]])), slot = 0;
+
+        if (k) {
+            slot = leaf->slots[k - 1] + 1;
+            __builtin_prefetch(&ix->slots[slot - 1]);
+        }
+        words[which[i]] = slot;
+    }
+}
+
+static void search_many_plain(const struct asymreg__index *ix, const uint64_t *addrs,
+                              const uint32_t *which, uint32_t n, uint32_t *words)
+{
+    tree_search_many(ix, addrs, which, n, words, rank_plain);
+}
+
 static const struct asymreg_region *search_plain(struct asymreg__reader *r, uint64_t addr)
 {
     return tree_search(r, addr, rank_plain);
@@ -99,15 +139,24 @@ AVX2 static const struct asymreg_region *search_avx2(struct asymreg__reader *r, 
     return tree_search(r, addr, rank_avx2);
 }
 
+AVX2 static void search_many_avx2(const struct asymreg__index *ix, const uint64_t *addrs,
+                                  const uint32_t *which, uint32_t n, uint32_t *words)
+{
+    tree_search_many(ix, addrs, which, n, words, rank_avx2);
+}
+
 #endif
 
 void asymreg__search_pick(struct asymreg__index *ix, int plain)
 {
     ix->search = search_plain;
+    ix->search_many = search_many_plain;
 #if HAVE_AVX2
     __builtin_cpu_init();
-    if (!plain && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt"))
+    if (!plain && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt")) {
         ix->search = search_avx2;
+        ix->search_many = search_many_avx2;
+    }
 #else
     (void)plain;
 #endif
@@ -129,6 +178,32 @@ const struct asymreg_region *asymreg__index_search(struct asymreg__reader *reade
         (found = hit(reader, ix, word - 1, addr)))
         return found;
     return ix->search(reader, addr);
+}
+
+void asymreg__index_search_many(const struct asymreg__index *ix, const uint64_t *addrs, uint32_t n,
+                                uint32_t *words)
+{
+    const uint32_t *hints = __atomic_load_n(&ix->hints_on, __ATOMIC_ACQUIRE);
+    uint32_t rest[ASYMREG__BATCH], n_rest = 0;
+    struct asymreg_region region;
+
+    if (hints) {
+        uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED),
+                 bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
+
+        for (uint32_t i = 0; i < n; i++)
+            __builtin_prefetch(&hints[asymreg__hint_place(addrs[i] >> shift, bits)]);
+        for (uint32_t i = 0; i < n; i++) {
+            words[i] = asymreg__hint_word(ix, hints, addrs[i]);
+            if (words[i])
+                __builtin_prefetch(&ix->slots[words[i] - 1]);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!hints || !words[i] || !asymreg__slot_read(ix, words[i] - 1, addrs[i], &region))
+            rest[n_rest++] = i;
+    if (n_rest)
+        ix->search_many(ix, addrs, rest, n_rest, words);
 }
 
 int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id)

@@ -20,14 +20,6 @@
 #define MAGIC UINT64_C(0x3154434159534121)
 #define SPINS 200
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Every thread of every process that asked for it passes a full barrier. */
 static int barrier_everywhere(void)
 {
@@ -82,12 +74,12 @@ int asymreg__activity_init(struct asymreg__activity *a)
 
 int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t timeout_ms)
 {
-    uint64_t deadline = now_ns() + (uint64_t)timeout_ms * 1000000u;
+    int64_t deadline = asymreg__now_ns() + (int64_t)timeout_ms * 1000000;
     uint32_t n, turns = 0;
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     while (!fence && barrier_everywhere() < 0) { /* the kernel has no memory for it just now */
-        if (now_ns() >= deadline)
+        if (asymreg__now_ns() >= deadline)
             return ASYMREG_ETIMEDOUT;
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
@@ -106,7 +98,7 @@ int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t tim
             }
             if (has_ended(process))
                 break;
-            if (now_ns() >= deadline)
+            if (asymreg__now_ns() >= deadline)
                 return ASYMREG_ETIMEDOUT;
             nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
         }

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include "worker.h"
 
@@ -162,48 +161,51 @@ static int heard(struct asymreg_group *g)
     return code < 65 ? ASYMREG_ENOREGION + 1 - code : 64 - code;
 }
 
-static int64_t now_ns(void)
+/* Is the table of this partner here? The first operation on a peer waits for it. */
+static int has_table(const struct asymreg_group *g, uint32_t pe)
 {
-    struct timespec t;
+    struct asymreg__peer *p =
+        pe < ASYMREG_MAX_PEERS ? asymreg__peer_at(g->worker->context, pe) : NULL;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return p && __atomic_load_n(&p->cache, __ATOMIC_ACQUIRE) != NULL;
 }
 
-/* May a failed call write to this partner? The first operation on a peer may wait for the peer's
- * table, so members that this one only waits for are left out until the table is here. */
-static int reachable(const struct asymreg_group *g, int which, uint32_t k)
+/* Is this partner to be told in this pass? */
+static int is_next(const struct asymreg_group *g, int which, uint32_t k, int last)
 {
-    struct asymreg__peer *p;
     uint32_t pe = g->partner[which][k].pe;
 
-    if (!(g->known[which] >> k & 1) || pe >= ASYMREG_MAX_PEERS)
+    if (!(g->known[which] >> k & 1) || has_table(g, pe) == last)
         return 0;
-    p = asymreg__peer_at(g->worker->context, pe);
-    return which == AFTER || (p && __atomic_load_n(&p->cache, __ATOMIC_ACQUIRE));
+    return !last || (which == AFTER && (g->me + (1u << k)) % g->n != g->with);
 }
 
-/* Tells the partners, waiting for nobody: those before this one as well, as they would otherwise
- * take this member, which may close now, for the cause. */
+/*
+ * Tells the partners, waiting for nobody: those before this one as well, as they would otherwise
+ * take this member, which may close now, for the cause. Last come members whose table is yet to be
+ * read; but not those that this one only waits for, nor the one that was waited for already.
+ */
 static void tell(struct asymreg_group *g)
 {
-    int64_t end = now_ns() + FAREWELL_NS;
     const struct asymreg_member *m;
     uint64_t pending = 0; /* bit: 2 x number of the partner + AFTER or BEFORE */
+    int64_t end;
 
-    for (uint32_t i = 0; i < 2 * ROUNDS; i++) {
-        m = &g->partner[i % 2][i / 2];
-        if (reachable(g, (int)(i % 2), i / 2) &&
-            asymreg_put_nb(g->worker, m->pe, m->addr + g->channel_at + AT(failure), m->id,
-                           &g->failure, sizeof(g->failure)) == 0)
-            pending |= UINT64_C(1) << i;
-    }
+    for (int last = 0; last < 2; last++)
+        for (uint32_t i = 0; i < 2 * ROUNDS; i++) {
+            m = &g->partner[i % 2][i / 2];
+            if (!(pending >> i & 1) && is_next(g, (int)(i % 2), i / 2, last) &&
+                asymreg_put_nb(g->worker, m->pe, m->addr + g->channel_at + AT(failure), m->id,
+                               &g->failure, sizeof(g->failure)) == 0)
+                pending |= UINT64_C(1) << i;
+        }
+    end = asymreg__now_ns() + FAREWELL_NS;
     do
         for (uint32_t i = 0; i < 2 * ROUNDS; i++)
             if ((pending >> i & 1) &&
                 asymreg__try_flush(g->worker, g->partner[i % 2][i / 2].pe) != ASYMREG_PENDING)
                 pending &= ~(UINT64_C(1) << i);
-    while (pending && now_ns() < end);
+    while (pending && asymreg__now_ns() < end);
 }
 
 /* The PE of a member, if it is known here. */
@@ -227,9 +229,7 @@ static int leave(struct asymreg_group *g, int rc, const struct asymreg_member *w
     uint32_t member;
     int known;
 
-    if (rc >= 0)
-        return 0;
-    if (!g->rc) {
+    if (rc < 0 && !g->rc) {
         if (!g->failure && (known = heard(g)) < 0) /* why the other one has gone */
             rc = known;
         if (!g->failure)
@@ -237,8 +237,9 @@ static int leave(struct asymreg_group *g, int rc, const struct asymreg_member *w
         g->rc = rc;
         tell(g);
     }
-    if (!err)
-        return g->rc;
+    g->worker->patience_ns = 0;
+    if (rc >= 0 || !err)
+        return rc < 0 ? g->rc : 0;
     member = (uint32_t)(g->failure & MEMBER);
     asymreg__fail(err, g->rc, "member %u of %u: %s", member, g->n, asymreg_strerror(g->rc));
     err->member = member;
@@ -252,6 +253,7 @@ static int enter(struct asymreg_group *g)
     const struct asymreg_member *m;
     int rc = g->rc ? g->rc : heard(g);
 
+    g->worker->patience_ns = g->timeout_ns;
     for (uint32_t step = 1; rc == 0 && step < g->n; step *= 2)
         if ((rc = partner(g, AFTER, step, &m)) == 0)
             rc = partner(g, BEFORE, step, &m);
@@ -273,34 +275,51 @@ static int turn(struct asymreg_group *g, struct wait *w)
     if (rc < 0 || ++w->turns < SPINS || !g->timeout_ns)
         return rc;
     if (!w->begin)
-        w->begin = now_ns();
-    return now_ns() - w->begin > g->timeout_ns ? ASYMREG_ETIMEDOUT : 0;
+        w->begin = asymreg__now_ns();
+    return asymreg__now_ns() - w->begin > g->timeout_ns ? ASYMREG_ETIMEDOUT : 0;
 }
 
-/* Everything begun on this member is complete. */
-static int settle(struct asymreg_group *g, const struct asymreg_member *m)
+/* Everything begun on this peer, or on all of them, is complete. A turn that moves nothing yields
+ * the processor, for milliseconds on a busy machine: the clock is soon asked. */
+static int settle(struct asymreg_group *g, uint32_t pe)
 {
-    struct wait w = {0};
+    struct wait w = {.turns = SPINS - 8};
     int rc, ends;
 
-    while ((rc = asymreg__try_flush(g->worker, m->pe)) == ASYMREG_PENDING)
+    while ((rc = asymreg__try_flush(g->worker, pe)) == ASYMREG_PENDING)
         if ((ends = turn(g, &w)) < 0)
             return ends;
     return rc;
+}
+
+/* Is an operation to be begun again, since its peer changes its table faster than that could be
+ * read? A turn of a wait, and a long one; otherwise *rc says why not. */
+static int was_busy(struct asymreg_group *g, struct wait *w, int *rc)
+{
+    if (*rc != ASYMREG_EBUSY)
+        return 0;
+    w->turns += SPINS;
+    if ((*rc = turn(g, w)) < 0 || (*rc = asymreg_progress(g->worker)) < 0)
+        return 0;
+    sched_yield();
+    return 1;
 }
 
 /* Begins a put; longer ones are complete but for their last piece. */
 static int begin_put(struct asymreg_group *g, const struct asymreg_member *m, uint64_t at,
                      const char *src, size_t bytes)
 {
+    struct wait w = {0};
     size_t n;
     int rc = 0;
 
     for (; bytes && rc == 0; at += n, src += n, bytes -= n) {
         n = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
-        rc = asymreg_put_nb(g->worker, m->pe, m->addr + at, m->id, src, n);
+        do
+            rc = asymreg_put_nb(g->worker, m->pe, m->addr + at, m->id, src, n);
+        while (was_busy(g, &w, &rc));
         if (rc == 0 && n < bytes)
-            rc = settle(g, m);
+            rc = settle(g, m->pe);
     }
     return rc;
 }
@@ -319,7 +338,7 @@ static int put(struct asymreg_group *g, const struct asymreg_member *m, uint64_t
 
     for (int tries = 0;; tries++) {
         if ((rc = begin_put(g, m, at, src, bytes)) == 0)
-            rc = settle(g, m);
+            rc = settle(g, m->pe);
         if (tries || !again(m, rc))
             return rc;
     }
@@ -328,11 +347,15 @@ static int put(struct asymreg_group *g, const struct asymreg_member *m, uint64_t
 static int get(struct asymreg_group *g, const struct asymreg_member *m, uint64_t at, void *dst,
                size_t bytes)
 {
+    struct wait w = {0};
     int rc;
 
     for (int tries = 0;; tries++) {
-        if ((rc = asymreg_get_nb(g->worker, m->pe, m->addr + at, m->id, dst, bytes)) == 0)
-            rc = settle(g, m);
+        do
+            rc = asymreg_get_nb(g->worker, m->pe, m->addr + at, m->id, dst, bytes);
+        while (was_busy(g, &w, &rc));
+        if (rc == 0)
+            rc = settle(g, m->pe);
         if (tries || !again(m, rc))
             return rc;
     }
@@ -375,7 +398,7 @@ static int await_flag(struct asymreg_group *g, uint32_t step, const uint64_t *fl
          * flag. */
         if (w.turns % 64 == 0 &&
             (rc = asymreg_put(g->worker, m->pe, 0, ASYMREG_ANY, NULL, 0)) < 0 &&
-            __atomic_load_n(flag, __ATOMIC_ACQUIRE) < value)
+            rc != ASYMREG_EBUSY && __atomic_load_n(flag, __ATOMIC_ACQUIRE) < value)
             return rc;
         rc = 0;
         sched_yield();
@@ -425,9 +448,13 @@ int asymreg_sync(struct asymreg_group *group, struct asymreg_error *err)
 
 int asymreg_barrier(struct asymreg_group *group, struct asymreg_error *err)
 {
-    int flushed = group && !group->rc ? asymreg_flush(group->worker, ASYMREG_ALL_PEERS) : 0,
-        rc = asymreg_sync(group, err);
+    int flushed = 0, rc;
 
+    if (group && !group->rc) {
+        group->worker->patience_ns = group->timeout_ns;
+        flushed = settle(group, ASYMREG_ALL_PEERS);
+    }
+    rc = asymreg_sync(group, err);
     if (rc < 0 || flushed == 0)
         return rc;
     return asymreg__fail(err, flushed, "operations begun before the barrier: %s",
@@ -547,7 +574,7 @@ static int begin_block(struct asymreg_group *g, uint32_t to, const struct asymre
         rc = begin_put(g, m, b->at + i * s->there * s->element_bytes,
                        src + i * s->here * s->element_bytes, s->element_bytes);
         if (rc == 0 && i % 256 == 255)
-            rc = settle(g, m);
+            rc = settle(g, m->pe);
     }
     return rc;
 }
@@ -568,9 +595,9 @@ static int exchange(struct asymreg_group *g, const struct asymreg_member *where,
     for (uint32_t i = 1; i < g->n; i++) {
         uint32_t to = (g->me + i) % g->n;
         g->with = to;
-        if (again(&where[to], rc = settle(g, &where[to])) &&
+        if (again(&where[to], rc = settle(g, where[to].pe)) &&
             (rc = begin_block(g, to, &where[to], b)) == 0)
-            rc = settle(g, &where[to]);
+            rc = settle(g, where[to].pe);
         if (rc < 0)
             return rc;
     }

@@ -36,6 +36,13 @@ struct asymreg__key {
     uint64_t epoch;
 };
 
+/* A read of a peer's table that somebody has stopped waiting for: the transport may still write. */
+struct asymreg__late_read {
+    struct asymreg__late_read *next;
+    struct asymreg_op op;
+    uint64_t bytes[];
+};
+
 struct asymreg__peer {
     struct asymreg_ep *ep;
     uint64_t serial; /* no two peers of a context have the same */
@@ -47,6 +54,8 @@ struct asymreg__peer {
     int late; /* an error of implicit operations found outside a flush */
 
     pthread_mutex_t lock; /* of what follows, and of refreshing */
+    int64_t until;        /* when who holds it stops waiting for the peer; 0: never */
+    struct asymreg__late_read *late_reads;
     struct asymreg__key *retired;
     uint64_t n_bound; /* handles */
     struct asymreg_rkey *table_key, *activity_key;
@@ -181,15 +190,17 @@ int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *
 
 /* peer.c */
 void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p);
-/* Makes the cache if there is none. Under the peer's lock or not. */
-int asymreg__peer_open_table(struct asymreg__peer *p);
-int asymreg__peer_refresh(struct asymreg__peer *p);
+/* These three read the peer's table, and wait for it no longer than `patience_ns` if that is not 0:
+ * ASYMREG_ETIMEDOUT. */
+/* Makes the cache if there is none. */
+int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns);
+int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns);
 /* Adds its figures, without waiting for a refresh. Under the context's lock. */
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats);
 /* Makes the key of a region's segment, unless there is one. ASYMREG_ESTALE: the segment has gone.
  * ASYMREG_ETABLE: the region is not inside it. Not inside a reader's section, so whoever wants the
  * key looks for it in one: another worker may replace it at once. */
-int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
+int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r, int64_t patience_ns,
                       struct asymreg_error *err);
 /* Calls the transport's flush until it is done. */
 int asymreg__peer_flush(struct asymreg__peer *p);

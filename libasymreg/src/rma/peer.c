@@ -113,35 +113,105 @@ static int blob_parse(const struct asymreg_context *c, const void *bytes, size_t
     return 0;
 }
 
+/* Takes the lock, within the time in which the holder is to be done with the peer. */
+static int peer_lock(struct asymreg__peer *p, int64_t patience_ns)
+{
+    int64_t until = patience_ns ? asymreg__now_ns() + patience_ns : 0;
+
+    if (!until)
+        pthread_mutex_lock(&p->lock);
+    else
+        while (pthread_mutex_trylock(&p->lock) != 0) { /* somebody with more time waits for it */
+            if (asymreg__now_ns() > until)
+                return ASYMREG_ETIMEDOUT;
+            sched_yield();
+        }
+    p->until = until;
+    return 0;
+}
+
+static int is_over(const struct asymreg__peer *p)
+{
+    return p->until && asymreg__now_ns() > p->until;
+}
+
+static int is_pending(const struct asymreg_op *op)
+{
+    return __atomic_load_n(&op->status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING;
+}
+
+/* A read of the peer's table, waited for. After ASYMREG_ETIMEDOUT it may still be pending. */
+static int read_piece(struct asymreg__peer *p, uint64_t offset, void *to, size_t n,
+                      struct asymreg_op *op)
+{
+    struct asymreg_context *c = p->context;
+    const struct asymreg_transport_ops *ops = c->t->ops;
+    int rc;
+
+    asymreg__t_lock(c);
+    rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, op);
+    asymreg__t_unlock(c);
+    while (rc == -EAGAIN || (rc == ASYMREG_PENDING && is_pending(op))) {
+        if (is_over(p))
+            return ASYMREG_ETIMEDOUT;
+        asymreg__t_lock(c);
+        int moved = ops->progress(c->t);
+        if (rc == -EAGAIN && (rc = ops->peer_alive(c->t, p->ep)) == 0)
+            rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, op);
+        asymreg__t_unlock(c);
+        if (moved == 0)
+            sched_yield();
+    }
+    return rc == ASYMREG_PENDING ? op->status : rc;
+}
+
+static void free_late_reads(struct asymreg__peer *p, int all)
+{
+    struct asymreg__late_read **link = &p->late_reads, *late;
+
+    while ((late = *link)) {
+        if (!all && is_pending(&late->op)) {
+            link = &late->next;
+            continue;
+        }
+        *link = late->next;
+        asymreg__free(p->context->allocator, late);
+    }
+}
+
+/* What may be given up goes into memory that is kept then: the transport may still write there. */
+static int read_within_time(struct asymreg__peer *p, uint64_t offset, void *to, size_t n)
+{
+    struct asymreg__late_read *late;
+    int rc;
+
+    free_late_reads(p, 0);
+    if (!(late = asymreg__alloc(p->context->allocator, sizeof(*late) + n)))
+        return -ENOMEM;
+    rc = read_piece(p, offset, late->bytes, n, &late->op);
+    if (rc == ASYMREG_ETIMEDOUT && is_pending(&late->op)) {
+        late->next = p->late_reads;
+        p->late_reads = late;
+        return rc;
+    }
+    if (rc >= 0)
+        memcpy(to, late->bytes, n);
+    asymreg__free(p->context->allocator, late);
+    return rc;
+}
+
 /* Reads the peer's table through the transport, and waits for it. For the cache. */
 static int read_table(void *ctx, uint64_t offset, void *dst, size_t bytes)
 {
     struct asymreg__peer *p = ctx;
-    struct asymreg_context *c = p->context;
-    const struct asymreg_transport_ops *ops = c->t->ops;
+    uint64_t most = p->context->caps.max_op_bytes;
     char *to = dst;
     int rc = 0;
 
     while (bytes && rc >= 0) {
         struct asymreg_op op = {.status = 0};
-        size_t n =
-            c->caps.max_op_bytes && bytes > c->caps.max_op_bytes ? c->caps.max_op_bytes : bytes;
-        asymreg__t_lock(c);
-        rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, &op);
-        asymreg__t_unlock(c);
-        while (rc == -EAGAIN ||
-               (rc == ASYMREG_PENDING &&
-                __atomic_load_n(&op.status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING)) {
-            asymreg__t_lock(c);
-            int moved = ops->progress(c->t);
-            if (rc == -EAGAIN && (rc = ops->peer_alive(c->t, p->ep)) == 0)
-                rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, &op);
-            asymreg__t_unlock(c);
-            if (moved == 0)
-                sched_yield();
-        }
-        if (rc == ASYMREG_PENDING)
-            rc = op.status;
+        size_t n = most && bytes > most ? most : bytes;
+        rc = p->until ? read_within_time(p, offset, to, n) : read_piece(p, offset, to, n, &op);
         offset += n;
         to += n;
         bytes -= n;
@@ -187,11 +257,12 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
     if (p->ep)
         ops->disconnect(c->t, p->ep);
     asymreg__t_unlock(c);
+    free_late_reads(p, 1);
     pthread_mutex_destroy(&p->lock);
     asymreg__free(c->allocator, p);
 }
 
-int asymreg__peer_open_table(struct asymreg__peer *p)
+int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns)
 {
     struct asymreg__cache_opts opts = {.read = read_table,
                                        .ctx = p,
@@ -204,7 +275,8 @@ int asymreg__peer_open_table(struct asymreg__peer *p)
 
     if (__atomic_load_n(&p->cache, __ATOMIC_ACQUIRE))
         return 0;
-    pthread_mutex_lock(&p->lock);
+    if ((rc = peer_lock(p, patience_ns)) < 0)
+        return rc;
     rc = p->cache ? 0 : asymreg__cache_create(&opts, &cache);
     if (rc == 0 && !p->cache) {
         p->n_keys = asymreg__cache_max_segments(cache);
@@ -225,16 +297,15 @@ int asymreg__peer_open_table(struct asymreg__peer *p)
     return rc;
 }
 
-int asymreg__peer_refresh(struct asymreg__peer *p)
+int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns)
 {
     struct asymreg_context *c = p->context;
     int rc;
 
     if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
         return ASYMREG_EPEER;
-    if ((rc = asymreg__peer_open_table(p)) < 0)
+    if ((rc = asymreg__peer_open_table(p, patience_ns)) < 0 || (rc = peer_lock(p, patience_ns)) < 0)
         return rc;
-    pthread_mutex_lock(&p->lock);
     rc = asymreg__cache_refresh(p->cache);
     pthread_mutex_unlock(&p->lock);
     if (rc == ASYMREG_EBUSY) { /* a writer killed half way looks like a busy one */
@@ -282,7 +353,10 @@ static void release_retired(struct asymreg__peer *p)
 
     if (!p->retired)
         return;
-    if ((rc = asymreg__peer_flush(p)) < 0 && !p->late)
+    while ((rc = asymreg__peer_try_flush(p)) == ASYMREG_PENDING)
+        if (is_over(p))
+            return; /* with the next one */
+    if (rc < 0 && !p->late)
         p->late = rc;
     while ((k = *link)) {
         if (k->bound || !asymreg__epoch_passed(asymreg__cache_index(p->cache), k->epoch)) {
@@ -297,7 +371,7 @@ static void release_retired(struct asymreg__peer *p)
     }
 }
 
-int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
+int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r, int64_t patience_ns,
                       struct asymreg_error *err)
 {
     struct asymreg_context *c = p->context;
@@ -308,7 +382,8 @@ int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
 
     if (n >= p->n_keys)
         return ASYMREG_ETABLE;
-    pthread_mutex_lock(&p->lock);
+    if ((rc = peer_lock(p, patience_ns)) < 0)
+        return rc;
     old = p->keys[n];
     if (old && old->value == r->value) {
         rc = r->start >= old->base && r->last <= old->last ? 0 : ASYMREG_ETABLE;
@@ -404,7 +479,7 @@ static int peer_connect(struct asymreg_context *c, struct asymreg__peer *p, cons
     if (rc == ASYMREG_ESTALE) /* the descriptor is gone: so is the context that had it */
         rc = ASYMREG_EPEER;
     if (rc == 0 && (p->mapped || !(c->caps.flags & ASYMREG_CAP_REMOTE_NODE)))
-        rc = asymreg__peer_open_table(p);
+        rc = asymreg__peer_open_table(p, 0);
     return rc;
 }
 
@@ -480,7 +555,7 @@ int asymreg_refresh(struct asymreg_context *context, uint32_t pe)
     struct asymreg__peer *p =
         context && pe < ASYMREG_MAX_PEERS ? asymreg__peer_at(context, pe) : NULL;
 
-    return p ? asymreg__peer_refresh(p) : ASYMREG_ENOPEER;
+    return p ? asymreg__peer_refresh(p, 0) : ASYMREG_ENOPEER;
 }
 
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats)

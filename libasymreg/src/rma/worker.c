@@ -85,7 +85,7 @@ static int link_open(struct asymreg_worker *w, uint32_t pe, struct link **out)
     l->pending = 0;
     l->guess = NULL;
     l->guess_base = l->guess_span = 0;
-    if ((rc = asymreg__peer_open_table(p)) < 0)
+    if ((rc = asymreg__peer_open_table(p, w->patience_ns)) < 0)
         return rc;
     if (p->activity && (rc = asymreg__activity_claim(p->activity, asymreg__activity_tag(p),
                                                      &l->slot, &l->fence)) < 0)
@@ -194,11 +194,12 @@ ALWAYS_INLINE struct asymreg__key *known_key(struct asymreg__peer *p,
 /*
  * The key for an access, as far as it is known here (NULL: it must be made), and the region, if
  * `seen` is not NULL (its id ASYMREG_ANY: there is none); inside a section. Returns what judge()
- * says. A caller that names a registration has named its slot, and a hint names a probable one:
- * then nothing is searched.
+ * says. A caller that names a registration has named its slot, a batch may have found one (`word`:
+ * slot + 1, or 0), and a hint names a probable one: then nothing is searched.
  */
 ALWAYS_INLINE int look_up(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id,
-                          uint32_t need, struct asymreg__key **key, struct asymreg_region *seen)
+                          uint32_t need, uint32_t word, struct asymreg__key **key,
+                          struct asymreg_region *seen)
 {
     static const struct asymreg_region none = {.id = ASYMREG_ANY};
     struct asymreg_region region;
@@ -206,7 +207,8 @@ ALWAYS_INLINE int look_up(struct link *l, uint64_t raddr, size_t bytes, asymreg_
     int rc;
 
     *key = NULL;
-    if (asymreg__probable(l->reader->index, raddr, id, &region)) {
+    if (word ? asymreg__slot_read(l->reader->index, word - 1, raddr, &region)
+             : asymreg__probable(l->reader->index, raddr, id, &region)) {
         if ((rc = judge(&region, raddr, bytes, id, need)) == 0)
             *key = known_key(l->peer, &region);
         if (seen)
@@ -241,6 +243,7 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
                  int refreshed, struct target *t)
 {
     struct asymreg__peer *p = l->peer;
+    int64_t patience_ns = l->watch.worker->patience_ns;
     int had = refreshed; /* something was known there: a caller that has refreshed had found it */
     int rc;
 
@@ -248,12 +251,12 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
         return ASYMREG_EOVERFLOW;
     for (int i = 0; i < MAX_TRIES; i++) {
         asymreg__reader_enter(l->reader);
-        rc = look_up(l, raddr, bytes, id, need, &t->key, &t->region);
+        rc = look_up(l, raddr, bytes, id, need, 0, &t->key, &t->region);
         had |= t->region.id != ASYMREG_ANY;
         if (!refreshed && (rc < 0 || asymreg__stale(&l->fresh) || p->ask)) {
             asymreg__reader_exit(l->reader);
             refreshed = 1;
-            if ((rc = asymreg__peer_refresh(p)) < 0)
+            if ((rc = asymreg__peer_refresh(p, patience_ns)) < 0)
                 return rc;
             continue;
         }
@@ -266,9 +269,9 @@ static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, ui
             return 0;
         }
         asymreg__reader_exit(l->reader);
-        rc = asymreg__peer_key(p, &t->region, NULL);
+        rc = asymreg__peer_key(p, &t->region, patience_ns, NULL);
         if (rc == ASYMREG_ESTALE) /* the segment went after the table was read */
-            rc = asymreg__peer_refresh(p);
+            rc = asymreg__peer_refresh(p, patience_ns);
         if (rc == ASYMREG_EPEER)
             __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
         if (rc < 0)
@@ -314,6 +317,7 @@ static int carry_on(struct asymreg_worker *w, struct link *l, const struct targe
                     struct asymreg_op *use, int rc)
 {
     struct asymreg_context *c = w->context;
+    int64_t until = rc == -EAGAIN && w->patience_ns ? asymreg__now_ns() + w->patience_ns : 0;
     int moved;
 
     while (rc == -EAGAIN || (rc == ASYMREG_PENDING && use &&
@@ -326,6 +330,8 @@ static int carry_on(struct asymreg_worker *w, struct link *l, const struct targe
         if (rc == -EAGAIN) {
             if (moved == ASYMREG_EPEER)
                 return moved;
+            if (until && asymreg__now_ns() > until)
+                return ASYMREG_ETIMEDOUT;
             rc = issue(w, l, t, raddr, bytes, mem, x, use);
         }
         if (moved == 0)
@@ -387,7 +393,7 @@ static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t ra
         if (rc == ASYMREG_ESTALE &&
             !again) { /* the handle has been revoked: perhaps there is a new one */
             again = 1;
-            if ((rc = asymreg__peer_refresh(l->peer)) < 0)
+            if ((rc = asymreg__peer_refresh(l->peer, w->patience_ns)) < 0)
                 return rc;
             continue;
         }
@@ -442,7 +448,7 @@ __attribute__((noinline)) static int go_on(struct asymreg_worker *w, struct link
  * it waits for memory. Returns 1 when it is another case, and nothing has been done.
  */
 ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
-                           size_t bytes, int what, int blocking, char *here)
+                           uint32_t word, size_t bytes, int what, int blocking, char *here)
 {
     struct asymreg_op op, *use = blocking ? &op : NULL;
     struct asymreg__key *key;
@@ -453,7 +459,8 @@ ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t ra
     if (raddr - l->guess_base <= l->guess_span) /* asked for before the search leads to it */
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
     asymreg__reader_enter(l->reader);
-    if (look_up(l, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, &key, NULL) == 0 &&
+    if (look_up(l, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, word, &key,
+                NULL) == 0 &&
         key && !asymreg__stale(&l->fresh)) {
         op.status = 0;
         if (what == PUT)
@@ -479,39 +486,58 @@ __attribute__((noinline)) static int transfer_slow(struct asymreg_worker *w, str
 }
 
 ALWAYS_INLINE int put_or_get(struct asymreg_worker *w, uint32_t pe, uint64_t raddr, asymreg_id id,
-                             size_t bytes, int what, int blocking, char *here)
+                             uint32_t word, size_t bytes, int what, int blocking, char *here)
 {
     struct link *l;
     int rc;
 
     if ((rc = link_get(w, pe, &l)) < 0)
         return rc;
-    rc = try_fast(w, l, raddr, id, bytes, what, blocking, here);
+    rc = try_fast(w, l, raddr, id, word, bytes, what, blocking, here);
     return rc <= 0 ? rc : transfer_slow(w, l, raddr, id, bytes, what, blocking, here);
 }
 
 int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
                 const void *src, size_t bytes)
 {
-    return put_or_get(worker, pe, raddr, id, bytes, PUT, 1, (char *)(uintptr_t)src);
+    return put_or_get(worker, pe, raddr, id, 0, bytes, PUT, 1, (char *)(uintptr_t)src);
 }
 
 int asymreg_get(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
                 void *dst, size_t bytes)
 {
-    return put_or_get(worker, pe, raddr, id, bytes, GET, 1, dst);
+    return put_or_get(worker, pe, raddr, id, 0, bytes, GET, 1, dst);
 }
 
 int asymreg_put_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
                    const void *src, size_t bytes)
 {
-    return put_or_get(worker, pe, raddr, id, bytes, PUT, 0, (char *)(uintptr_t)src);
+    return put_or_get(worker, pe, raddr, id, 0, bytes, PUT, 0, (char *)(uintptr_t)src);
 }
 
 int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asymreg_id id,
                    void *dst, size_t bytes)
 {
-    return put_or_get(worker, pe, raddr, id, bytes, GET, 0, dst);
+    return put_or_get(worker, pe, raddr, id, 0, bytes, GET, 0, dst);
+}
+
+int asymreg__put_near(struct asymreg_worker *worker, uint32_t pe, const struct asymreg_transfer *x,
+                      uint32_t word)
+{
+    return put_or_get(worker, pe, x->raddr, x->id, word, x->bytes, PUT, 0, x->here);
+}
+
+int asymreg__get_near(struct asymreg_worker *worker, uint32_t pe, const struct asymreg_transfer *x,
+                      uint32_t word)
+{
+    return put_or_get(worker, pe, x->raddr, x->id, word, x->bytes, GET, 0, x->here);
+}
+
+struct link *asymreg__plain_link(struct asymreg_worker *worker, uint32_t pe)
+{
+    struct link *l;
+
+    return link_get(worker, pe, &l) == 0 && l->plain ? l : NULL;
 }
 
 /* One that the transport has. */
@@ -531,7 +557,7 @@ static int amo(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg
         if (raddr - l->guess_base <= l->guess_span)
             __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
         asymreg__reader_enter(l->reader);
-        if (look_up(l, raddr, bytes, id, ASYMREG_ATOMIC, &key, NULL) == 0 && key &&
+        if (look_up(l, raddr, bytes, id, ASYMREG_ATOMIC, 0, &key, NULL) == 0 && key &&
             !asymreg__stale(&l->fresh)) {
             op.status = 0;
             rc = w->ops->amo(w->t, l->peer->ep, key->rkey, raddr, which, bytes, operand, compare,
@@ -642,7 +668,7 @@ static void explain(struct asymreg_worker *w, struct asymreg__peer *p, struct li
         asymreg__reader_exit(l->reader);
     }
     if (region.id != ASYMREG_ANY) {
-        (void)asymreg__peer_key(p, &region, why);
+        (void)asymreg__peer_key(p, &region, 0, why);
     } else if (c->t->ops->check) {
         asymreg__t_lock(c);
         (void)c->t->ops->check(c->t, p->ep, p->table_key, p->table_addr, ASYMREG_READ, why);
@@ -687,22 +713,28 @@ __attribute__((noinline)) static int flush_link(struct link *l, int wait)
         (late = __atomic_exchange_n(&p->late, 0, __ATOMIC_ACQ_REL)) && rc == 0)
         rc = late;
     if (rc == ASYMREG_ESTALE) /* the copy of the table is old: the next operation finds a new one */
-        (void)gone(l, asymreg__peer_refresh(p));
+        (void)gone(l, asymreg__peer_refresh(p, l->watch.worker->patience_ns));
     return gone(l, rc);
 }
 
-__attribute__((noinline)) static int flush_all(struct asymreg_worker *worker)
+__attribute__((noinline)) static int flush_all(struct asymreg_worker *worker, int wait)
 {
-    int first = 0, rc;
+    int pending = 0, rc;
 
     for (struct link *l = worker->used; l; l = l->next) {
         struct asymreg__peer *p = asymreg__peer_at(worker->context, l->pe);
         if (!p || p->serial != l->serial)
             continue; /* forgotten */
-        if ((rc = flush_link(l, 1)) < 0 && !first)
-            first = rc;
+        if ((rc = flush_link(l, wait)) == ASYMREG_PENDING)
+            pending = 1;
+        else if (rc < 0 && !worker->flush_error)
+            worker->flush_error = rc;
     }
-    return first;
+    if (pending)
+        return ASYMREG_PENDING;
+    rc = worker->flush_error;
+    worker->flush_error = 0;
+    return rc;
 }
 
 ALWAYS_INLINE int flush(struct asymreg_worker *worker, uint32_t pe, int wait)
@@ -711,7 +743,7 @@ ALWAYS_INLINE int flush(struct asymreg_worker *worker, uint32_t pe, int wait)
     int rc = link_get(worker, pe, &l);
 
     if (rc < 0)
-        return pe == ASYMREG_ALL_PEERS ? flush_all(worker) : rc;
+        return pe == ASYMREG_ALL_PEERS ? flush_all(worker, wait) : rc;
     /* A transport of loads and stores has nothing under way, and has just seen that the peer
      * lives; a bound handle's operation has not. */
     if (l->known_alive && l->plain && !l->pending && !l->n_bindings &&
@@ -885,7 +917,8 @@ int asymreg_bound_check(struct asymreg_bound *bound)
     if (rc < 0)
         return gone(l, rc);
     if (bound->seen != now || !bound->at) {
-        if ((asymreg__stale(&l->fresh) || !bound->at) && (rc = asymreg__peer_refresh(l->peer)) < 0)
+        if ((asymreg__stale(&l->fresh) || !bound->at) &&
+            (rc = asymreg__peer_refresh(l->peer, w->patience_ns)) < 0)
             return rc;
         if (!asymreg__index_lives(l->reader, binding_of(bound)->id))
             return ASYMREG_ESTALE;

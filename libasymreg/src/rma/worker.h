@@ -51,6 +51,8 @@ struct asymreg_worker {
     struct link *used;
     struct asymreg__reader *own; /* of the own table; made when the transport wants it */
     struct asymreg__kept *kept;  /* memory that transports may still use, until the worker goes */
+    int64_t patience_ns; /* for how long an operation waits for a peer's table; 0: without limit */
+    int flush_error;     /* the first one of a flush of all peers that has not ended */
     struct link *chunks[ASYMREG_MAX_PEERS / PEER_CHUNK];
 };
 
@@ -59,7 +61,16 @@ struct asymreg__kept {
     struct asymreg__kept *next;
 };
 
-/* As asymreg_flush() of a peer, without waiting: ASYMREG_PENDING. Progresses. */
+/* As asymreg_put_nb() and asymreg_get_nb(); the address is probably in the region of slot
+ * `word` - 1 of the peer's index, unless that is 0. */
+int asymreg__put_near(struct asymreg_worker *worker, uint32_t pe,
+                      const struct asymreg_transfer *transfer, uint32_t word);
+int asymreg__get_near(struct asymreg_worker *worker, uint32_t pe,
+                      const struct asymreg_transfer *transfer, uint32_t word);
+/* A worker's way to a peer whose memory it reaches without a lock or a network; NULL: another. */
+struct link *asymreg__plain_link(struct asymreg_worker *worker, uint32_t pe);
+
+/* As asymreg_flush(), without waiting: ASYMREG_PENDING. Progresses. */
 int asymreg__try_flush(struct asymreg_worker *worker, uint32_t pe);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Put, get and fetch-add of 8 bytes on one of n regions in shared memory, at random: through bound
- * handles (`ours`), by address (`ours by address`), and by plain loads, stores and atomic
- * instructions on the same mapping (`store`). CPU time of the initiating thread, one after the
- * other in each trial. A handle's array lies in huge pages, 64 bytes each, as a runtime would lay
- * it.
+ * handles (`ours`), by address, alone (`ours by address`) and 64 at once (`ours by address, many`),
+ * and by plain loads, stores and atomic instructions on the same mapping (`store`). CPU time of the
+ * initiating thread, one after the other in each trial. A handle's array lies in huge pages, 64
+ * bytes each, as a runtime would lay it.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
@@ -17,9 +17,9 @@
 #define PE        1u
 
 enum { PUT, GET, FETCH_ADD, CASES };
-enum { OURS, STORE, BY_ADDRESS, WHOS };
+enum { OURS, STORE, BY_ADDRESS, MANY, WHOS };
 static const char *const cases[CASES] = {"put", "get", "fetch_add"};
-static const char *const whos[WHOS] = {"ours", "store", "ours by address"};
+static const char *const whos[WHOS] = {"ours", "store", "ours by address", "ours by address, many"};
 
 static struct asymreg_context *owner, *user;
 static struct asymreg_worker *w;
@@ -88,9 +88,45 @@ static double run_by_address(int what)
     return (double)(bench_cpu_ns() - begin) / n_ops;
 }
 
+static double run_many(int what)
+{
+    static struct asymreg_transfer x[64];
+    static uint64_t words[64];
+    uint64_t begin = bench_cpu_ns(), sum = 0;
+    uint32_t k;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < n_ops; i += k) {
+        k = n_ops - i < 64 ? n_ops - i : 64;
+        for (uint32_t j = 0; j < k; j++)
+            x[j] = (struct asymreg_transfer){.raddr =
+                                                 (uintptr_t)there + (uint64_t)order[i + j] * STRIDE,
+                                             .here = &words[j],
+                                             .bytes = 8};
+        rc |= (what == PUT ? asymreg_put_many : asymreg_get_many)(w, PE, x, k, NULL);
+        for (uint32_t j = 0; j < k; j++)
+            sum += words[j];
+    }
+    if (rc || asymreg_flush(w, PE) < 0)
+        exit(1);
+    sink = sum;
+    return (double)(bench_cpu_ns() - begin) / n_ops;
+}
+
+/* There are no many atomics. */
+static int is_there(int who, int what)
+{
+    return who != MANY || what != FETCH_ADD;
+}
+
 static double run(int who, int what)
 {
-    return who == OURS ? run_ours(what) : who == STORE ? run_store(what) : run_by_address(what);
+    switch (who) {
+    case OURS: return run_ours(what);
+    case STORE: return run_store(what);
+    case MANY: return run_many(what);
+    default: return run_by_address(what);
+    }
 }
 
 static void open_both(uint32_t n)
@@ -143,10 +179,10 @@ static void measure(struct bench *b, uint32_t n)
         order[i] = bench_random(b, n);
     for (unsigned t = 0; t < trials + 1; t++) /* one before to warm up */
         for (int what = 0; what < CASES; what++)
-            for (int who = 0; who < WHOS; who++)
+            for (int who = 0; who < WHOS && is_there(who, what); who++)
                 ns[what][who][t ? t - 1 : 0] = run(who, what);
     for (int what = 0; what < CASES; what++)
-        for (int who = 0; who < WHOS; who++)
+        for (int who = 0; who < WHOS && is_there(who, what); who++)
             bench_figure(b, cases[what], n, whos[who], "ns_per_op",
                          bench_median(ns[what][who], trials), "ns");
     fflush(stdout);

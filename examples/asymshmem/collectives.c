@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The collectives of <shmem.h>: as the OpenSHMEM's own if source and destination are symmetric in
+ * the calling PE. Otherwise every PE of the active set says where its source is, in symmetric
+ * memory; a barrier; each fetches what it needs into its own destination; a barrier. So a source is
+ * registered, or symmetric in all PEs of the set, and a destination may be any memory.
+ *
+ * The barriers are the OpenSHMEM's, with the caller's pSync: each is free again when it returns.
+ */
+#include <pshmem.h>
+#include <shmem.h>
+
+#include <complex.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "asym.h"
+#include "types.h"
+
+/* What a PE says of its part in a collective. */
+struct part {
+    uint64_t source, n; /* address, elements */
+    int symmetric;
+};
+
+static struct part *parts; /* symmetric: the own one */
+/* One collective of a PE at a time. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void collectives_begin(void)
+{
+    parts = pshmem_malloc(sizeof(*parts));
+    if (!parts)
+        asym_die("shmem_init", "asymmetric memory", "out of memory");
+}
+
+void collectives_end(void)
+{
+    pshmem_free(parts);
+}
+
+/* A collective under way: PEs first, first + step, ... */
+struct call {
+    const char *name;
+    const void *source;
+    size_t size; /* of an element */
+    int first, log_step, n_pes;
+    long *sync;
+};
+
+static int pe_of(const struct call *c, int member)
+{
+    return c->first + (member << c->log_step);
+}
+
+static int own_number(const struct call *c)
+{
+    return (pshmem_my_pe() - c->first) >> c->log_step;
+}
+
+/* Whether the OpenSHMEM can do it. NULL is what a PE may have that takes no part. */
+static bool all_symmetric(const void *dest, const void *source)
+{
+    int me = pshmem_my_pe();
+
+    return (!dest || is_symmetric(dest, me)) && (!source || is_symmetric(source, me));
+}
+
+static void begin(const struct call *c, size_t n)
+{
+    int me = pshmem_my_pe();
+
+    if (!is_symmetric(c->sync, me))
+        asym_die(c->name, "pSync", "is not symmetric");
+    pthread_mutex_lock(&mutex);
+    *parts = (struct part){.source = (uintptr_t)c->source,
+                           .n = n,
+                           .symmetric = c->source && is_symmetric(c->source, me)};
+    pshmem_barrier(c->first, c->log_step, c->n_pes, c->sync);
+}
+
+static void end(const struct call *c)
+{
+    pshmem_barrier(c->first, c->log_step, c->n_pes, c->sync);
+    pthread_mutex_unlock(&mutex);
+}
+
+static struct part part_of(const struct call *c, int member)
+{
+    struct part p;
+
+    pshmem_getmem(&p, parts, sizeof(p), pe_of(c, member));
+    return p;
+}
+
+/* n elements of a member's source, from element `at` on, `from_step` apart, to places `to_step`
+ * apart. Symmetric memory of another PE is named by the own address of it. */
+static void fetch(const struct call *c, int member, const struct part *p, size_t at,
+                  ptrdiff_t from_step, char *to, ptrdiff_t to_step, size_t n)
+{
+    int pe = pe_of(c, member);
+    const char *from = (const char *)(p->symmetric ? (uintptr_t)c->source : (uintptr_t)p->source);
+    size_t size = c->size;
+
+    from += at * size;
+    if (!p->symmetric)
+        asym_get(c->name, to, from, to_step, from_step, n, size, pe);
+    else if (!is_symmetric(c->source, pshmem_my_pe()))
+        asym_die(c->name, "the source", "is symmetric in some PEs and not in others");
+    else if (to_step == 1 && from_step == 1)
+        pshmem_getmem(to, from, n * size, pe);
+    else
+        for (ptrdiff_t i = 0; i < (ptrdiff_t)n; i++)
+            pshmem_getmem(to + i * to_step * (ptrdiff_t)size,
+                          from + i * from_step * (ptrdiff_t)size, size, pe);
+}
+
+static void broadcast(const struct call *c, char *dest, size_t n, int root)
+{
+    begin(c, n);
+    if (own_number(c) != root && n) {
+        struct part p = part_of(c, root);
+        fetch(c, root, &p, 0, 1, dest, 1, n);
+    }
+    end(c);
+}
+
+/* Of n elements each, or of as many as each has. */
+static void collect(const struct call *c, char *dest, size_t n)
+{
+    begin(c, n);
+    for (int member = 0; member < c->n_pes; member++) {
+        struct part p = part_of(c, member);
+        if (p.n)
+            fetch(c, member, &p, 0, 1, dest, 1, p.n);
+        dest += p.n * c->size;
+    }
+    end(c);
+}
+
+static void alltoall(const struct call *c, char *dest, ptrdiff_t dest_step, ptrdiff_t source_step,
+                     size_t n)
+{
+    size_t at = (size_t)own_number(c) * n * (size_t)source_step,
+           apart = n * (size_t)dest_step * c->size;
+
+    begin(c, n);
+    for (int member = 0; n && member < c->n_pes; member++) {
+        struct part p = part_of(c, member);
+        fetch(c, member, &p, at, source_step, dest + (size_t)member * apart, dest_step, n);
+    }
+    end(c);
+}
+
+/* The result of all PEs' elements in their order, for the caller to copy when the collective has
+ * ended, and to free: a destination may be the source. */
+static void *reduce(const struct call *c, size_t n,
+                    void (*combine)(void *so_far, const void *next, size_t n))
+{
+    char *so_far = malloc(2 * n * c->size + 1), *next;
+
+    if (!so_far)
+        asym_die(c->name, "asymmetric memory", "out of memory");
+    next = so_far + n * c->size;
+    begin(c, n);
+    for (int member = 0; n && member < c->n_pes; member++) {
+        struct part p = part_of(c, member);
+        fetch(c, member, &p, 0, 1, member ? next : so_far, 1, n);
+        if (member)
+            combine(so_far, next, n);
+    }
+    end(c);
+    return so_far;
+}
+
+/* ---- The calls ---- */
+
+#define SET int first, int log_step, int n_pes, long *sync
+#define CALL(SIZE)                                                                                 \
+    {                                                                                              \
+        __func__, source, SIZE, first, log_step, n_pes, sync                                       \
+    }
+
+#define BARE(...) __VA_ARGS__
+
+#define COLLECTIVE(NAME, SIZE, PARAMS, ARGS, ASYM)                                                 \
+    void shmem_##NAME(void *dest, const void *source, BARE PARAMS, SET)                            \
+    {                                                                                              \
+        struct call c = CALL(SIZE);                                                                \
+                                                                                                   \
+        if (all_symmetric(dest, source))                                                           \
+            pshmem_##NAME(dest, source, BARE ARGS, first, log_step, n_pes, sync);                  \
+        else                                                                                       \
+            ASYM;                                                                                  \
+    }
+
+#define BLOCKS(BITS)                                                                               \
+    COLLECTIVE(broadcast##BITS, BITS / 8, (size_t n, int root), (n, root),                         \
+               broadcast(&c, dest, n, root))                                                       \
+    COLLECTIVE(collect##BITS, BITS / 8, (size_t n), (n), collect(&c, dest, n))                     \
+    COLLECTIVE(fcollect##BITS, BITS / 8, (size_t n), (n), collect(&c, dest, n))                    \
+    COLLECTIVE(alltoall##BITS, BITS / 8, (size_t n), (n), alltoall(&c, dest, 1, 1, n))             \
+    COLLECTIVE(alltoalls##BITS, BITS / 8, (ptrdiff_t dest_step, ptrdiff_t source_step, size_t n),  \
+               (dest_step, source_step, n), alltoall(&c, dest, dest_step, source_step, n))
+
+BLOCKS(32)
+BLOCKS(64)
+
+#define REDUCTION(NAME, T, OP, RESULT)                                                             \
+    static void NAME##_##OP(void *so_far, const void *next, size_t n)                              \
+    {                                                                                              \
+        const T *ys = next;                                                                        \
+        T *xs = so_far;                                                                            \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const T x = xs[i], y = ys[i];                                                          \
+            xs[i] = (T)(RESULT);                                                                   \
+        }                                                                                          \
+    }                                                                                              \
+    void shmem_##NAME##_##OP##_to_all(T *dest, const T *source, int n, SET_WITH_WORK(T))           \
+    {                                                                                              \
+        struct call c = CALL(sizeof(T));                                                           \
+        void *result;                                                                              \
+                                                                                                   \
+        if (all_symmetric(dest, source)) {                                                         \
+            pshmem_##NAME##_##OP##_to_all(dest, source, n, first, log_step, n_pes, work, sync);    \
+        } else {                                                                                   \
+            result = reduce(&c, (size_t)n, NAME##_##OP);                                           \
+            memcpy(dest, result, (size_t)n * sizeof(T));                                           \
+            free(result);                                                                          \
+        }                                                                                          \
+    }
+#define SET_WITH_WORK(T) int first, int log_step, int n_pes, T *work, long *sync
+
+#define ARITHMETIC(NAME, T)                                                                        \
+    REDUCTION(NAME, T, sum, x + y)                                                                 \
+    REDUCTION(NAME, T, prod, x *y)
+#define ORDER(NAME, T)                                                                             \
+    REDUCTION(NAME, T, min, y < x ? y : x)                                                         \
+    REDUCTION(NAME, T, max, y > x ? y : x)
+#define BITS(NAME, T)                                                                              \
+    REDUCTION(NAME, T, and, x &y)                                                                  \
+    REDUCTION(NAME, T, or, x | y)                                                                  \
+    REDUCTION(NAME, T, xor, x ^ y)
+
+REDUCED_INTEGERS(ARITHMETIC)
+REDUCED_INTEGERS(ORDER)
+REDUCED_INTEGERS(BITS)
+REDUCED_REALS(ARITHMETIC)
+REDUCED_REALS(ORDER)
+ARITHMETIC(complexf, float complex)
+ARITHMETIC(complexd, double complex)
