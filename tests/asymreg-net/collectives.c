@@ -380,7 +380,7 @@ static void rejects(struct self *s)
     REFUSED(-EINVAL, asymreg_reduce(s->g, 0, 0, src, NULL, s->bufs, 1, &err));
     REFUSED(-EINVAL, asymreg_reduce(s->g, 0, 0, src, s->buf, NULL, 1, &err));
     REFUSED(ASYMREG_EALIGN,
-            asymreg_reduce(s->g, 0, ASYMREG_TYPE_INT64, src, s->buf + 4, s->bufs, 1, &err));
+            asymreg_reduce(s->g, 0, ASYMREG_TYPE_INT64, src, s->buf + 2, s->bufs, 1, &err));
     REFUSED(ASYMREG_EOVERFLOW, asymreg_reduce(s->g, 0, ASYMREG_TYPE_INT64, src, s->buf, s->bufs,
                                               SIZE_MAX / 8 + 1, &err));
 }
