@@ -370,7 +370,7 @@ static void work(uint64_t rounds)
     __atomic_fetch_add(&board->ready, 1, __ATOMIC_ACQ_REL);
     for (uint64_t round = 0; round < rounds; round++) {
         alarm(60); /* nothing waits without end */
-        /* Counted from here: on a busy machine the scribbler would be far ahead, and then not run. */
+        /* Counted from here: on a busy machine the scribbler would be far ahead, then not run. */
         written = __atomic_load_n(&board->written, __ATOMIC_RELAXED);
         while (__atomic_load_n(&board->written, __ATOMIC_RELAXED) < written + WORDS_A_ROUND)
             sched_yield();
