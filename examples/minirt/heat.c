@@ -143,6 +143,7 @@ static void open_checkpoint(struct plate *p, const char *dir)
     uint64_t common, lowest, iteration;
     const struct state *state;
     struct storwin_info mine;
+    const char *wrong = NULL;
     char path[4096];
 
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
@@ -153,15 +154,18 @@ static void open_checkpoint(struct plate *p, const char *dir)
     state = storwin_base(p->saved);
     if (common > 0 && (state->nx != p->nx || state->ny != p->ny ||
                        state->n_ranks != minirt_size(p->world))) /* also if another rank has none */
-        program_die(p->rt, path, "a checkpoint of another plate");
-    lowest = ~mine.newest_generation; /* the least of these is of the highest */
+        wrong = "a checkpoint of another plate"; /* said when no new file can stay behind */
+    lowest = ~mine.newest_generation;            /* the least of these is of the highest */
     MUST(p->rt, minirt_min(p->world, &lowest));
     p->commit = ~lowest + 1;
     MUST(p->rt, minirt_min(p->world, &common));
     if (common == 0) { /* somebody has none: from the beginning */
         check_lost(p, path, &mine);
-        return;
+        if (!wrong)
+            return;
     }
+    if (wrong)
+        program_die(p->rt, path, wrong);
     if (mine.generation > common) {
         (void)storwin_free(p->saved, NULL);
         (void)open_state(p, path, common); /* which changes nothing in the file */

@@ -380,9 +380,6 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         swmpi_say(&e, MPI_ERR_SIZE, "size: %lld bytes", (long long)q->bytes);
     else if (!e.code && q->disp_unit <= 0)
         swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
-    else if (!e.code && q->hints.opts.alloc_type == STORWIN_STORAGE && q->hints.opts.atomic)
-        swmpi_say(&e, MPI_ERR_INFO_VALUE,
-                  "storage_alloc_atomic: a shared window has the pager kernel, and no commits");
     agreed = (struct swmpi_agreed){.storage = q->hints.opts.alloc_type == STORWIN_STORAGE};
     if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
         return rc;
@@ -401,6 +398,11 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     }
     if (q->hints.opts.alloc_type != STORWIN_STORAGE)
         return native(q, q->info, baseptr, win);
+    if (q->hints.opts.atomic) {
+        swmpi_say(&e, MPI_ERR_INFO_VALUE,
+                  "storage_alloc_atomic: a shared window has the pager kernel, and no commits");
+        return swmpi_raise_comm(q->comm, name_of(q), &e);
+    }
     q->names.number = agreed.number;
     rc = swmpi_names(q->comm, &q->names);
     while (rc == MPI_SUCCESS && !all)
