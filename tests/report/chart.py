@@ -165,6 +165,7 @@ class Chart:
         mine = ours.points[case, n]
         where = ", ".join(filter(None, (self.cases[case], self.size(n) if self.spec.get("x") else "")))
         first = said(mine * self.scale, self.raw), f"{ours.label}, {where}" if where else ours.label
+        peers = [s for s in peers if s.points[case, n] > 0]  # 0 has no ratio
         if not peers or mine <= 0:
             return first + ("",)
         peer = better(peers, key=lambda s: s.points[case, n])
@@ -258,8 +259,8 @@ class Chart:
             rows += ([(head, None, None)] if head else []) + mine
         x0 = min(max(room_of(label) for label, value, s in rows if s), 240) + 14
         x1 = WIDTH - 16 - max(room_of(number(value)) for _, value, s in rows if s)
-        top = max(value for _, value, s in rows if s) or 1
         low = min(0, min(value for _, value, s in rows if s))
+        top = max(0, max(value for _, value, s in rows if s)) or (0 if low else 1)
         out, y = [self.text(4, 14, self.unit, color="soft", small=True)], 22
         for label, value, s in rows:
             if not s:

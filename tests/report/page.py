@@ -133,11 +133,11 @@ def question_section(run, question, missing):
         answer = drawn.answer()
         name = run.source(spec)
         words = ": ".join(filter(None, answer[1:])) if answer else ""
-        caption = (f"<b>{answer[0]}</b>: {escape(answer[1])}" + (f", {escape(answer[2])}" if answer[2] else "") + ". ") if answer else ""
+        caption = (f"<b>{escape(answer[0])}</b>: {escape(answer[1])}" + (f", {escape(answer[2])}" if answer[2] else "") + ". ") if answer else ""
         parts.append(f"<figure><h3>{escape(spec['title'])}</h3>\n{drawn.svg()}\n<figcaption>{caption}{escape(spec.get('note', ''))} "
                      f'<a href="#{escape(name)}">All figures of {escape(name)}</a></figcaption></figure>\n')
         if answer and not tile:
-            tile = (f'<a class="tile" href="#{question["id"]}"><span>{escape(question["title"])}</span><b>{answer[0]}</b>'
+            tile = (f'<a class="tile" href="#{question["id"]}"><span>{escape(question["title"])}</span><b>{escape(answer[0])}</b>'
                     f"<small>{escape(words)}</small></a>\n")
     if not parts:
         return "", ""

@@ -132,8 +132,11 @@ def hostile():
     page, _ = make({"bench_launch.json": "\n".join(rows), evil.replace("/", "") + ".skipped": "x"})
     assert "alert(1)</script>" not in page and page.count("<script>") == 1
     check_charts(page)
-    for value in (0, 1):
+    for value in (0, 1, -3):
         check_charts(make({"bench_launch.json": figure("launch", "job", 4, "ours", "whole_job", value, "ms")})[0])
+        check_charts(make({"bench_launch.json": figure("launch", "job", 4, "ours", "whole_job", 5, "ms") + "\n" +
+                           figure("launch", "job", 4, "mpiexec.hydra", "whole_job", value, "ms")})[0])
+    assert "<evil>" not in make({"bench_launch.json": figure("launch", "job", 4, "ours", "whole_job", 5, "<evil>")})[0]
     assert "no figures in" in make({"empty.json": ""}, status=1)[0]
     assert "no figures in" in make({}, status=1)[0]
 
