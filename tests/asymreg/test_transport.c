@@ -30,6 +30,7 @@ static unsigned char
     live[MAX_SERIAL]; /* handles that have not been revoked: the hardware's own table */
 static uint32_t next_serial = 1;
 static int dead;   /* the peer */
+static int stuck;  /* nothing is carried out */
 static int inside; /* calls under way: must never be two */
 static int n_eagain, n_progress, n_stale;
 static const struct asymreg_transport_ops *lower;
@@ -292,7 +293,7 @@ static int progress(struct asymreg_transport *t)
 {
     ENTER();
     n_progress++;
-    if (l->n == 0 || n_progress % 3) /* lazily */
+    if (stuck || l->n == 0 || n_progress % 3) /* lazily */
         LEAVE(0);
     struct job j = l->queue[0];
     memmove(l->queue, l->queue + 1, (size_t)--l->n * sizeof(j));
@@ -510,6 +511,27 @@ static void a_peer_that_dies(void **state)
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "2", 1), ASYMREG_EPEER);
     assert_int_equal(asymreg_refresh(c, 5), ASYMREG_EPEER);
     assert_int_equal(memory[0], '1');
+}
+
+/* A read of a table that has been given up: memory and key stay, also when the peer is forgotten. */
+static void late_reads_are_kept(void **state)
+{
+    static char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
+    const struct asymreg_member members[2] = {{.pe = 5, .addr = (uintptr_t)scratch},
+                                              {.pe = 5, .addr = (uintptr_t)scratch}};
+    struct asymreg_group_opts o = {
+        .size = sizeof(o), .n = 2, .scratch = scratch, .timeout_ms = 20, .members = members};
+    struct asymreg_group *g;
+
+    (void)state;
+    assert_int_equal(asymreg_group_create(w, &o, &g, NULL), 0);
+    stuck = 1;
+    assert_int_equal(asymreg_sync(g, NULL), ASYMREG_ETIMEDOUT);
+    assert_int_equal(asymreg_forget(c, 5), 0);
+    stuck = 0;
+    for (int i = 0; i < 3 * QUEUE; i++)
+        assert_true(asymreg_progress(w) >= 0);
+    asymreg_group_destroy(g);
 }
 
 /* Kinds of memory reach the transport, or are refused. */
@@ -789,6 +811,7 @@ int main(void)
         TEST(stale_handles_are_replaced),
         TEST(replaced_keys_are_released),
         TEST(a_peer_that_dies),
+        TEST(late_reads_are_kept),
         TEST(bad_tables_of_operations),
         TEST(short_capabilities),
         cmocka_unit_test(fresh_looks_first),
