@@ -227,54 +227,27 @@ static void *reduce(const struct call *c, size_t n,
         __func__, source, SIZE, first, log_step, n_pes, sync                                       \
     }
 
-#define BLOCKS(BITS)                                                                               \
-    void shmem_broadcast##BITS(void *dest, const void *source, size_t n, int root, SET)            \
+#define BARE(...) __VA_ARGS__
+
+#define COLLECTIVE(NAME, SIZE, PARAMS, ARGS, ASYM)                                                 \
+    void shmem_##NAME(void *dest, const void *source, BARE PARAMS, SET)                            \
     {                                                                                              \
-        struct call c = CALL(BITS / 8);                                                            \
+        struct call c = CALL(SIZE);                                                                \
                                                                                                    \
         if (all_symmetric(&c, dest))                                                               \
-            pshmem_broadcast##BITS(dest, source, n, root, first, log_step, n_pes, sync);           \
+            pshmem_##NAME(dest, source, BARE ARGS, first, log_step, n_pes, sync);                  \
         else                                                                                       \
-            broadcast(&c, dest, n, root);                                                          \
-    }                                                                                              \
-    void shmem_collect##BITS(void *dest, const void *source, size_t n, SET)                        \
-    {                                                                                              \
-        struct call c = CALL(BITS / 8);                                                            \
-                                                                                                   \
-        if (all_symmetric(&c, dest))                                                               \
-            pshmem_collect##BITS(dest, source, n, first, log_step, n_pes, sync);                   \
-        else                                                                                       \
-            collect(&c, dest, n);                                                                  \
-    }                                                                                              \
-    void shmem_fcollect##BITS(void *dest, const void *source, size_t n, SET)                       \
-    {                                                                                              \
-        struct call c = CALL(BITS / 8);                                                            \
-                                                                                                   \
-        if (all_symmetric(&c, dest))                                                               \
-            pshmem_fcollect##BITS(dest, source, n, first, log_step, n_pes, sync);                  \
-        else                                                                                       \
-            collect(&c, dest, n);                                                                  \
-    }                                                                                              \
-    void shmem_alltoall##BITS(void *dest, const void *source, size_t n, SET)                       \
-    {                                                                                              \
-        struct call c = CALL(BITS / 8);                                                            \
-                                                                                                   \
-        if (all_symmetric(&c, dest))                                                               \
-            pshmem_alltoall##BITS(dest, source, n, first, log_step, n_pes, sync);                  \
-        else                                                                                       \
-            alltoall(&c, dest, 1, 1, n);                                                           \
-    }                                                                                              \
-    void shmem_alltoalls##BITS(void *dest, const void *source, ptrdiff_t dest_step,                \
-                               ptrdiff_t source_step, size_t n, SET)                               \
-    {                                                                                              \
-        struct call c = CALL(BITS / 8);                                                            \
-                                                                                                   \
-        if (all_symmetric(&c, dest))                                                               \
-            pshmem_alltoalls##BITS(dest, source, dest_step, source_step, n, first, log_step,       \
-                                   n_pes, sync);                                                   \
-        else                                                                                       \
-            alltoall(&c, dest, dest_step, source_step, n);                                         \
+            ASYM;                                                                                  \
     }
+
+#define BLOCKS(BITS)                                                                               \
+    COLLECTIVE(broadcast##BITS, BITS / 8, (size_t n, int root), (n, root),                         \
+               broadcast(&c, dest, n, root))                                                       \
+    COLLECTIVE(collect##BITS, BITS / 8, (size_t n), (n), collect(&c, dest, n))                     \
+    COLLECTIVE(fcollect##BITS, BITS / 8, (size_t n), (n), collect(&c, dest, n))                    \
+    COLLECTIVE(alltoall##BITS, BITS / 8, (size_t n), (n), alltoall(&c, dest, 1, 1, n))             \
+    COLLECTIVE(alltoalls##BITS, BITS / 8, (ptrdiff_t dest_step, ptrdiff_t source_step, size_t n),  \
+               (dest_step, source_step, n), alltoall(&c, dest, dest_step, source_step, n))
 
 BLOCKS(32)
 BLOCKS(64)
