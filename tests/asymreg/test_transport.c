@@ -534,6 +534,36 @@ static void late_reads_are_kept(void **state)
     asymreg_group_destroy(g);
 }
 
+/* A barrier whose flush ends at its limit returns the error of another peer, once. */
+static void an_error_before_the_limit(void **state)
+{
+    static char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
+    const struct asymreg_member me = {.pe = 5, .addr = (uintptr_t)scratch};
+    struct asymreg_group_opts o = {
+        .size = sizeof(o), .n = 1, .scratch = scratch, .timeout_ms = 20, .members = &me};
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    ssize_t n = asymreg_export(c, blob, sizeof(blob), NULL);
+    struct asymreg_group *g;
+
+    (void)state;
+    assert_true(n > 0);
+    assert_int_equal(asymreg_import(c, 6, blob, (size_t)n, NULL), 0);
+    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, NULL, NULL), 0);
+    for (uint32_t pe = 5; pe < 7; pe++)
+        assert_int_equal(asymreg_put(w, pe, (uintptr_t)memory, 0, "1", 1), 0);
+    dead = 1;
+    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "1", 1), ASYMREG_EPEER);
+    dead = 0;
+    stuck = 1;
+    assert_int_equal(asymreg_put_nb(w, 6, (uintptr_t)memory, 0, "1", 1), 0);
+    assert_int_equal(asymreg_group_create(w, &o, &g, NULL), 0);
+    assert_int_equal(asymreg_barrier(g, NULL), ASYMREG_EPEER);
+    stuck = 0;
+    assert_int_equal(asymreg_forget(c, 5), 0);
+    assert_int_equal(asymreg_flush(w, ASYMREG_ALL_PEERS), 0);
+    asymreg_group_destroy(g);
+}
+
 /* Kinds of memory reach the transport, or are refused. */
 static void kinds_of_memory(void **state)
 {
@@ -812,6 +842,7 @@ int main(void)
         TEST(replaced_keys_are_released),
         TEST(a_peer_that_dies),
         TEST(late_reads_are_kept),
+        TEST(an_error_before_the_limit),
         TEST(bad_tables_of_operations),
         TEST(short_capabilities),
         cmocka_unit_test(fresh_looks_first),
