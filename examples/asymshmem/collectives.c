@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The collectives of <shmem.h>: as the OpenSHMEM's own if source and destination are symmetric in
- * every PE of the active set, on which they agree first. Otherwise every PE of the active set says where its source is, in symmetric
- * memory; a barrier; each fetches what it needs into its own destination; a barrier. So a source is
- * registered, or symmetric in all PEs of the set, and a destination may be any memory.
+ * every PE of the active set, on which they agree first. Otherwise every PE says where its source
+ * is, in symmetric memory; a barrier; each fetches what it needs into its own destination; a
+ * barrier. So a source is registered, or symmetric in all PEs of the set, and a destination may be
+ * any memory.
  *
  * The barriers are the OpenSHMEM's, with the caller's pSync: each is free again when it returns.
  */

@@ -513,7 +513,7 @@ static void a_peer_that_dies(void **state)
     assert_int_equal(memory[0], '1');
 }
 
-/* A read of a table that has been given up: memory and key stay, also when the peer is forgotten. */
+/* A read of a table that has been given up: memory and key stay, also for a forgotten peer. */
 static void late_reads_are_kept(void **state)
 {
     static char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));

@@ -171,6 +171,9 @@ ASYMREG_API int asymreg_worker_create(struct asymreg_context *context,
 /**
  * @brief Free a worker, after a flush of what it began. NULL is allowed. In a child of the process
  *        that opened the context nothing is done.
+ *
+ * The flush has no limit. Over UCX it waits while a peer with something under way is stopped:
+ * asymreg_forget() that peer first.
  */
 ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 /** @} */
