@@ -374,7 +374,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    dead = 0;
+    dead = stuck = 0;
     asymreg_worker_destroy(w);
     asymreg_close(c);
     return 0;
