@@ -8,8 +8,8 @@
  *   - Not collective: a PE registers what it has, when it has it, and tells others the address.
  *   - Collectives take it too: broadcast, collect, fcollect, alltoall, alltoalls, reductions. Each
  *     PE passes the addresses of its own memory. The source is registered at every PE of the
- *     active set, or symmetric at every one; the destination may be any memory. pSync and pWrk are
- *     symmetric. A PE is in one such collective at a time.
+ *     active set, or symmetric at every one; the destination may be any memory, at each PE another
+ *     kind. pSync and pWrk are symmetric. A PE is in one collective at a time.
  *   - Memory that is symmetric is used as before. An address that is symmetric in the calling PE is
  *     never looked for among registered memory.
  *   - PEs on one node use shared memory and CMA; on several, UCX.

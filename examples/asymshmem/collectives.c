@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The collectives of <shmem.h>: as the OpenSHMEM's own if source and destination are symmetric in
- * the calling PE. Otherwise every PE of the active set says where its source is, in symmetric
- * memory; a barrier; each fetches what it needs into its own destination; a barrier. So a source is
- * registered, or symmetric in all PEs of the set, and a destination may be any memory.
+ * every PE of the active set, on which they agree first. Otherwise every PE says where its source
+ * is, in symmetric memory; a barrier; each fetches what it needs into its own destination; a
+ * barrier. So a source is registered, or symmetric in all PEs of the set, and a destination may be
+ * any memory.
  *
  * The barriers are the OpenSHMEM's, with the caller's pSync: each is free again when it returns.
  */
@@ -25,18 +26,30 @@ struct part {
 };
 
 static struct part *parts; /* symmetric: the own one */
+/* Symmetric: what each PE last said of its addresses, in two places by turns. It says more only
+ * when this PE has answered, and so has read what was there two turns ago. */
+static uint64_t *words;
+static uint64_t *turns; /* with each PE, so far */
 /* One collective of a PE at a time. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void collectives_begin(void)
 {
+    size_t n_pes = (size_t)pshmem_n_pes();
+
     parts = pshmem_malloc(sizeof(*parts));
-    if (!parts)
+    words = pshmem_malloc(2 * n_pes * sizeof(*words));
+    turns = calloc(n_pes, sizeof(*turns));
+    if (!parts || !words || !turns)
         asym_die("shmem_init", "asymmetric memory", "out of memory");
+    memset(words, 0, 2 * n_pes * sizeof(*words)); /* a barrier follows */
 }
 
 void collectives_end(void)
 {
+    free(turns);
+    pshmem_free(words);
+    words = NULL;
     pshmem_free(parts);
 }
 
@@ -59,12 +72,46 @@ static int own_number(const struct call *c)
     return (pshmem_my_pe() - c->first) >> c->log_step;
 }
 
-/* Whether the OpenSHMEM can do it. NULL is what a PE may have that takes no part. */
-static bool all_symmetric(const void *dest, const void *source)
+/* Whether all PEs of the set say so: each tells every other. */
+static bool all_say(const struct call *c, bool mine)
+{
+    int me = pshmem_my_pe(), n_pes = pshmem_n_pes();
+    bool all = mine;
+
+    for (int i = 0; i < c->n_pes; i++) {
+        int pe = pe_of(c, i);
+        if (pe == me)
+            continue;
+        turns[pe]++;
+        pshmem_uint64_p(&words[turns[pe] % 2 * (uint64_t)n_pes + (uint64_t)me],
+                        2 * turns[pe] + mine, pe);
+    }
+    for (int i = 0; i < c->n_pes; i++) {
+        int pe = pe_of(c, i);
+        uint64_t *word = &words[turns[pe] % 2 * (uint64_t)n_pes + (uint64_t)pe];
+        if (pe == me)
+            continue;
+        pshmem_uint64_wait_until(word, SHMEM_CMP_GE, 2 * turns[pe]);
+        all = all && *(volatile uint64_t *)word % 2;
+    }
+    return all;
+}
+
+/* Whether the OpenSHMEM can do it; else the mutex is held. NULL is what a PE may have that takes no
+ * part. */
+static bool all_symmetric(const struct call *c, const void *dest)
 {
     int me = pshmem_my_pe();
+    bool all;
 
-    return (!dest || is_symmetric(dest, me)) && (!source || is_symmetric(source, me));
+    if (!words) /* before shmem_init() */
+        return true;
+    pthread_mutex_lock(&mutex);
+    all = all_say(c,
+                  (!dest || is_symmetric(dest, me)) && (!c->source || is_symmetric(c->source, me)));
+    if (all)
+        pthread_mutex_unlock(&mutex);
+    return all;
 }
 
 static void begin(const struct call *c, size_t n)
@@ -73,7 +120,6 @@ static void begin(const struct call *c, size_t n)
 
     if (!is_symmetric(c->sync, me))
         asym_die(c->name, "pSync", "is not symmetric");
-    pthread_mutex_lock(&mutex);
     *parts = (struct part){.source = (uintptr_t)c->source,
                            .n = n,
                            .symmetric = c->source && is_symmetric(c->source, me)};
@@ -189,7 +235,7 @@ static void *reduce(const struct call *c, size_t n,
     {                                                                                              \
         struct call c = CALL(SIZE);                                                                \
                                                                                                    \
-        if (all_symmetric(dest, source))                                                           \
+        if (all_symmetric(&c, dest))                                                               \
             pshmem_##NAME(dest, source, BARE ARGS, first, log_step, n_pes, sync);                  \
         else                                                                                       \
             ASYM;                                                                                  \
@@ -223,7 +269,7 @@ BLOCKS(64)
         struct call c = CALL(sizeof(T));                                                           \
         void *result;                                                                              \
                                                                                                    \
-        if (all_symmetric(dest, source)) {                                                         \
+        if (all_symmetric(&c, dest)) {                                                             \
             pshmem_##NAME##_##OP##_to_all(dest, source, n, first, log_step, n_pes, work, sync);    \
         } else {                                                                                   \
             result = reduce(&c, (size_t)n, NAME##_##OP);                                           \

@@ -183,7 +183,7 @@ void begin_member(struct self *s, uint32_t me, uint32_t n)
     meet(s);
 }
 
-static void close_member(struct self *s)
+void close_member(struct self *s)
 {
     asymreg_group_destroy(s->g);
     asymreg_worker_destroy(s->w);

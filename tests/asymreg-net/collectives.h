@@ -42,6 +42,7 @@ void meet(struct self *s);
 /* A group of members that are all known. */
 int of_array(struct self *s, uint32_t n, uint32_t me, void *scratch, uint32_t channel,
              uint32_t timeout_ms, struct asymreg_group **g);
+void close_member(struct self *s);
 /* After all others; does not return. */
 void end_member(struct self *s);
 

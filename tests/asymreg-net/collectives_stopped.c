@@ -2,14 +2,15 @@
 /*
  * Collectives with a member that is stopped (SIGSTOP): timeout_ms ends the calls of the others,
  * wherever they wait for it: for its table at the first access, its flags, or a flush. After
- * SIGCONT the members have lost nothing.
+ * SIGCONT the members have lost nothing; or they forget it and leave while it is stopped.
  */
 #define _GNU_SOURCE
 #include "collectives.h"
 
-enum { N = 3, VICTIM = 2, PUT_BYTES = 1 << 18 };
+enum { N = 3, VICTIM = 2, PUT_BYTES = 1 << 18, LIMIT_MS = 4000 };
 
-static int known; /* members have read each other's tables before */
+static int known;   /* members have read each other's tables before */
+static int leaving; /* the others don't wait for the victim */
 
 /* A call on a group of this member and the victim, which comes when it is continued. */
 static void fails(struct self *s)
@@ -31,22 +32,35 @@ static void fails(struct self *s)
     asymreg_group_destroy(g);
 }
 
-/* A barrier of this member alone: what it puts to the victim doesn't arrive, where that takes part
- * in it; the group can be used again. */
+/* A barrier of the members that run: what one puts to the victim doesn't arrive, where that takes
+ * part in it; its flush takes all of the time, and the other one waits. The group can be used
+ * again. */
 static void flushes(struct self *s, const char *src)
 {
-    int one_sided = strncmp(transport, "ucx", 3) != 0;
+    int late = s->me == 0 && strncmp(transport, "ucx", 3) == 0;
     struct asymreg_error err = {.member = 0};
     struct asymreg_group *g;
 
-    CHECK_EQ(asymreg_put_nb(s->w, PE + VICTIM, s->bufs[VICTIM].addr + s->me * PUT_BYTES,
-                            ASYMREG_ANY, src, PUT_BYTES),
-             0);
-    CHECK_EQ(of_array(s, 1, 0, s->scratch, 3, 300, &g), 0);
-    CHECK_EQ(asymreg_barrier(g, &err), one_sided ? 0 : ASYMREG_ETIMEDOUT);
-    CHECK(one_sided || err.member == UINT32_MAX);
+    if (s->me == 0)
+        CHECK_EQ(
+            asymreg_put_nb(s->w, PE + VICTIM, s->bufs[VICTIM].addr, ASYMREG_ANY, src, PUT_BYTES),
+            0);
+    CHECK_EQ(of_array(s, N - 1, s->me, s->scratch, 3, LIMIT_MS, &g), 0);
+    meet(s);
+    if (s->me == 0)
+        usleep(LIMIT_MS * 1000 / 4);
+    CHECK_EQ(asymreg_barrier(g, &err), late ? ASYMREG_ETIMEDOUT : 0);
+    CHECK(!late || err.member == UINT32_MAX);
     CHECK_EQ(asymreg_sync(g, NULL), 0);
     asymreg_group_destroy(g);
+}
+
+/* While the victim is stopped. */
+static void leave(struct self *s)
+{
+    CHECK_EQ(asymreg_forget(s->context, PE + VICTIM), 0);
+    close_member(s);
+    exit(0);
 }
 
 static void member(uint32_t me)
@@ -68,14 +82,16 @@ static void member(uint32_t me)
     }
     if (me == VICTIM) {
         raise(SIGSTOP);
-        s->met++; /* the others did meanwhile */
+        s->met += known ? 2 : 1; /* the others did meanwhile */
         __atomic_store_n(&board->killed, 0, __ATOMIC_SEQ_CST);
     } else {
         while (!__atomic_load_n(&board->killed, __ATOMIC_SEQ_CST))
             usleep(1000);
+        if (known && !leaving)
+            flushes(s, src); /* first: then nothing else is under way to the victim */
         fails(s);
-        if (known)
-            flushes(s, src);
+        if (leaving)
+            leave(s);
         meet(s);
         while (__atomic_load_n(&board->killed, __ATOMIC_SEQ_CST)) {
             CHECK(asymreg_progress(s->w) >= 0);
@@ -84,9 +100,8 @@ static void member(uint32_t me)
     }
     CHECK_EQ(asymreg_sync(s->g, NULL), 0);
     CHECK_EQ(asymreg_barrier(s->g, NULL), 0);
-    for (uint32_t from = 0; from < N && me == VICTIM && known; from++)
-        for (size_t i = 0; from != VICTIM && i < PUT_BYTES; i++)
-            CHECK_EQ(s->buf[from * PUT_BYTES + i], 'a' + (int)from);
+    for (size_t i = 0; me == VICTIM && known && i < PUT_BYTES; i++)
+        CHECK_EQ(s->buf[i], 'a');
     free(src);
     end_member(s);
 }
@@ -102,7 +117,7 @@ static int wait_for_victim(pid_t victim)
 static void stop_one(void)
 {
     siginfo_t ended = {.si_pid = 0};
-    uint32_t last = known ? 2 : 1; /* their meeting after all that waits for the victim */
+    uint32_t last = known ? 3 : 1; /* their meeting after all that waits for the victim */
     pid_t pids[N];
     int status;
 
@@ -116,20 +131,25 @@ static void stop_one(void)
     }
     CHECK(!wait_for_victim(pids[VICTIM]));
     __atomic_store_n(&board->killed, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&board->met[last], __ATOMIC_SEQ_CST) < N - 1 &&
+    while (!leaving && __atomic_load_n(&board->met[last], __ATOMIC_SEQ_CST) < N - 1 &&
            waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
         usleep(1000);
     CHECK_EQ(ended.si_pid, 0);
-    CHECK(kill(pids[VICTIM], SIGCONT) == 0);
-    for (uint32_t i = 0; i < N; i++)
-        CHECK(waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) &&
-              WEXITSTATUS(status) == 0);
-    printf("%s: a member is stopped %s its table is known\n", transport,
-           known ? "after" : "before");
+    if (!leaving)
+        CHECK(kill(pids[VICTIM], SIGCONT) == 0);
+    for (uint32_t i = 0; i < N; i++) {
+        int killed = leaving && i == VICTIM;
+        CHECK(!killed || kill(pids[i], SIGKILL) == 0);
+        CHECK(waitpid(pids[i], &status, 0) == pids[i] &&
+              (killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0)));
+    }
+    printf("%s: a member is stopped %s its table is known%s\n", transport,
+           known ? "after" : "before", leaving ? "; the others leave" : "");
 }
 
 void stopped_members(void)
 {
-    for (known = 0; known < 2; known++)
-        stop_one();
+    for (leaving = 0; leaving < 2; leaving++)
+        for (known = 0; known < 2; known++)
+            stop_one();
 }

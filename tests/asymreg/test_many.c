@@ -112,7 +112,9 @@ static void stops(void)
         }
     CHECK_EQ(asymreg_put_many(w, PE, NULL, 0, &done), 0);
     CHECK_EQ(done, 0);
-    CHECK_EQ(asymreg_put_many(w, PE, NULL, 1, NULL), -EINVAL);
+    done = 99;
+    CHECK_EQ(asymreg_put_many(w, PE, NULL, 1, &done), -EINVAL);
+    CHECK_EQ(done, 0);
     CHECK_EQ(asymreg_get_many(NULL, PE, x, 1, NULL), -EINVAL);
     CHECK_EQ(asymreg_get_many(w, PE + 1, x, 1, &done), ASYMREG_ENOPEER);
     CHECK_EQ(done, 0);

@@ -448,6 +448,7 @@ int main(int argc, char **argv)
         workers((uint32_t)strtoul(argv[1], NULL, 10), (uint32_t)strtoul(argv[2], NULL, 10), 2);
         return 0;
     }
+    CHECK_EQ(argc, 1);
 
     fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 4; i++)

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shmem_test.h"
@@ -519,6 +520,27 @@ REDUCED_INTEGERS(BITS)
 #define RUN_ORDER(NAME, T)      order_##NAME();
 #define RUN_BITS(NAME, T)       bits_##NAME();
 
+/* Destinations that some PEs have in symmetric memory and, with libasymshmem, others in memory of
+ * their own. */
+static void mixed_moves(void)
+{
+    const size_t bytes = CELLS * sizeof(long);
+    char *own = malloc(bytes), *to = shmem_malloc(bytes);
+
+    sources.mine = shmem_malloc(bytes);
+    if (!own || !to || !sources.mine)
+        fail("there is memory");
+    for (int odd = 0; odd < 2; odd++) {
+        dests.mine = shmemx_register && me % 2 == odd ? own : to;
+        choose_set(odd ? "mix 1" : "mix 0", 0, 0, n_pes);
+        block_moves();
+    }
+    shmem_barrier_all();
+    shmem_free(sources.mine);
+    shmem_free(to);
+    free(own);
+}
+
 static void block_collectives(void)
 {
     sources = block_alloc(CELLS * sizeof(long));
@@ -537,6 +559,7 @@ static void block_collectives(void)
     block_moves();
     block_free(&dests);
     block_free(&sources);
+    mixed_moves();
 }
 
 void run_programs(void)

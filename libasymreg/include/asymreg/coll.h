@@ -52,6 +52,15 @@
  * Wrong arguments (-EINVAL, ASYMREG_EALIGN) are refused before another member is involved: the
  * group is unchanged, and the call can be repeated.
  *
+ * Over UCX and verbs a failed call waits for the tables of members that it has not put to yet, in
+ * order to notify them: `timeout_ms`, 5 seconds at most. A member that has not answered by then is
+ * not notified. It ends by its own `timeout_ms` and may name another member, or, with `timeout_ms`
+ * 0, waits until a member that it awaits has gone.
+ *
+ * Before asymreg_flush() or asymreg_worker_destroy() a member that is stopped must be dropped with
+ * asymreg_forget(): over UCX what was put to it arrives only when it continues, and both wait for
+ * that without limit.
+ *
  * A member may close as soon as a call has returned an error. Members that it communicates with do
  * not name it then, since it has notified them. Others may name it: those that put to it in
  * asymreg_collect() or asymreg_alltoall() only; and, over UCX and verbs, a member that has neither
@@ -67,10 +76,11 @@
  *
  * **Waiting.** A call waits for a member in four places: for its flag; for a put or get to arrive;
  * over UCX and verbs, for its table, at the first access and when it has changed; and, in
- * asymreg_barrier(), for what was begun before. `timeout_ms` bounds each of them. A member that is
- * stopped (SIGSTOP) ends the call of others after that time, and holds them up without it. A put or
- * get that ASYMREG_EBUSY ends, as its peer registers and unregisters memory, is made again until it
- * succeeds or the time is over.
+ * asymreg_barrier(), for what was begun before. `timeout_ms` bounds each of them; in a barrier
+ * members wait for each other twice as long, as the flush may take one of them all of its time. A
+ * member that is stopped (SIGSTOP) ends the call of others after that time, and holds them up
+ * without it. A put or get that ASYMREG_EBUSY ends, as its peer registers and unregisters memory,
+ * is made again until it succeeds or the time is over.
  *
  * Operations that the worker began without waiting are flushed before a call: their late errors
  * would end it.
@@ -172,7 +182,8 @@ ASYMREG_API int asymreg_sync(struct asymreg_group *group, struct asymreg_error *
  *        members before the call have arrived after it.
  *
  * An error of that flush is returned, without `err->member`, if the sync succeeds; the group can be
- * used. ASYMREG_ETIMEDOUT is one: after `timeout_ms` some of what was begun has not arrived.
+ * used. ASYMREG_ETIMEDOUT is one: after `timeout_ms` some of what was begun has not arrived. If by
+ * then another peer has gone, its ASYMREG_EPEER is returned in its place.
  */
 ASYMREG_API int asymreg_barrier(struct asymreg_group *group, struct asymreg_error *err);
 

@@ -171,6 +171,9 @@ ASYMREG_API int asymreg_worker_create(struct asymreg_context *context,
 /**
  * @brief Free a worker, after a flush of its operations. NULL is allowed. In a child of the process
  *        that opened the context this is a no-op.
+ *
+ * The flush has no limit. Over UCX it waits while a peer with operations in flight is stopped:
+ * asymreg_forget() that peer first.
  */
 ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 /** @} */

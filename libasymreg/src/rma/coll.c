@@ -17,7 +17,10 @@
 #define SPINS        2000u
 #define PIECE_BYTES  ((size_t)1 << 20) /* of a put: after each the wait can end */
 #define BOUNCE_BYTES 8192u
-#define FAREWELL_NS  100000000 /* how long a failed call waits for its last words to leave */
+/* How long a failed call waits for its last words to leave, and before, at most, for the tables of
+ * those that it has not put to yet. */
+#define FAREWELL_NS 100000000
+#define MEETING_NS  5000000000
 
 /* What each member registers. Every flag has one writer at a time, and holds the number of the last
  * operation that reached it. */
@@ -43,6 +46,7 @@ struct asymreg_group {
     struct scratch *mine;
     uint32_t n, me;
     int64_t timeout_ns;
+    int64_t limit_ns;           /* of each wait of this call; 0: none */
     uint64_t syncs, operations; /* so far, from the serial on */
     uint64_t serial;            /* in the upper half */
     uint64_t channel_at;
@@ -180,6 +184,21 @@ static int is_next(const struct asymreg_group *g, int which, uint32_t k, int las
     return !last || (which == AFTER && (g->me + (1u << k)) % g->n != g->with);
 }
 
+/* Tells one partner. */
+static int farewell(struct asymreg_group *g, const struct asymreg_member *m, int64_t end)
+{
+    int64_t left;
+    int rc;
+
+    do {
+        left = end - asymreg__now_ns();
+        g->worker->patience_ns = left > 0 ? left : 1;
+        rc = asymreg_put_nb(g->worker, m->pe, m->addr + g->channel_at + AT(failure), m->id,
+                            &g->failure, sizeof(g->failure));
+    } while (rc == ASYMREG_EBUSY && left > 0 && asymreg_progress(g->worker) >= 0);
+    return rc;
+}
+
 /*
  * Tells the partners, waiting for nobody: those before this one as well, as they would otherwise
  * take this member, which may close now, for the cause. Last come members whose table is yet to be
@@ -187,18 +206,15 @@ static int is_next(const struct asymreg_group *g, int which, uint32_t k, int las
  */
 static void tell(struct asymreg_group *g)
 {
-    const struct asymreg_member *m;
     uint64_t pending = 0; /* bit: 2 x number of the partner + AFTER or BEFORE */
-    int64_t end;
+    int64_t end = asymreg__now_ns() +
+                  (g->timeout_ns && g->timeout_ns < MEETING_NS ? g->timeout_ns : MEETING_NS);
 
     for (int last = 0; last < 2; last++)
-        for (uint32_t i = 0; i < 2 * ROUNDS; i++) {
-            m = &g->partner[i % 2][i / 2];
+        for (uint32_t i = 0; i < 2 * ROUNDS; i++)
             if (!(pending >> i & 1) && is_next(g, (int)(i % 2), i / 2, last) &&
-                asymreg_put_nb(g->worker, m->pe, m->addr + g->channel_at + AT(failure), m->id,
-                               &g->failure, sizeof(g->failure)) == 0)
+                farewell(g, &g->partner[i % 2][i / 2], end) == 0)
                 pending |= UINT64_C(1) << i;
-        }
     end = asymreg__now_ns() + FAREWELL_NS;
     do
         for (uint32_t i = 0; i < 2 * ROUNDS; i++)
@@ -248,16 +264,21 @@ static int leave(struct asymreg_group *g, int rc, const struct asymreg_member *w
 }
 
 /* The beginning of a call: finds the partners, which a failure must be reported to. */
-static int enter(struct asymreg_group *g)
+static int enter_within(struct asymreg_group *g, int64_t limit_ns)
 {
     const struct asymreg_member *m;
     int rc = g->rc ? g->rc : heard(g);
 
-    g->worker->patience_ns = g->timeout_ns;
+    g->worker->patience_ns = g->limit_ns = limit_ns;
     for (uint32_t step = 1; rc == 0 && step < g->n; step *= 2)
         if ((rc = partner(g, AFTER, step, &m)) == 0)
             rc = partner(g, BEFORE, step, &m);
     return rc;
+}
+
+static int enter(struct asymreg_group *g)
+{
+    return enter_within(g, g->timeout_ns);
 }
 
 /* ---- waiting ---- */
@@ -272,11 +293,11 @@ static int turn(struct asymreg_group *g, struct wait *w)
 {
     int rc = heard(g);
 
-    if (rc < 0 || ++w->turns < SPINS || !g->timeout_ns)
+    if (rc < 0 || ++w->turns < SPINS || !g->limit_ns)
         return rc;
     if (!w->begin)
         w->begin = asymreg__now_ns();
-    return asymreg__now_ns() - w->begin > g->timeout_ns ? ASYMREG_ETIMEDOUT : 0;
+    return asymreg__now_ns() - w->begin > g->limit_ns ? ASYMREG_ETIMEDOUT : 0;
 }
 
 /* Everything begun on this peer, or on all of them, is complete. A turn that moves nothing yields
@@ -309,11 +330,11 @@ static int was_busy(struct asymreg_group *g, struct wait *w, int *rc)
 static int begin_put(struct asymreg_group *g, const struct asymreg_member *m, uint64_t at,
                      const char *src, size_t bytes)
 {
-    struct wait w = {0};
     size_t n;
     int rc = 0;
 
     for (; bytes && rc == 0; at += n, src += n, bytes -= n) {
+        struct wait w = {0};
         n = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
         do
             rc = asymreg_put_nb(g->worker, m->pe, m->addr + at, m->id, src, n);
@@ -347,10 +368,10 @@ static int put(struct asymreg_group *g, const struct asymreg_member *m, uint64_t
 static int get(struct asymreg_group *g, const struct asymreg_member *m, uint64_t at, void *dst,
                size_t bytes)
 {
-    struct wait w = {0};
     int rc;
 
     for (int tries = 0;; tries++) {
+        struct wait w = {0};
         do
             rc = asymreg_get_nb(g->worker, m->pe, m->addr + at, m->id, dst, bytes);
         while (was_busy(g, &w, &rc));
@@ -446,15 +467,25 @@ int asymreg_sync(struct asymreg_group *group, struct asymreg_error *err)
     return leave(group, rc, NULL, err);
 }
 
+/* The members wait for each other twice as long as for the flush, which may take another member all
+ * of its time. */
 int asymreg_barrier(struct asymreg_group *group, struct asymreg_error *err)
 {
     int flushed = 0, rc;
 
-    if (group && !group->rc) {
-        group->worker->patience_ns = group->timeout_ns;
+    if (!group)
+        return asymreg__fail(err, -EINVAL, "no group");
+    if (!group->rc) {
+        group->worker->patience_ns = group->limit_ns = group->timeout_ns;
         flushed = settle(group, ASYMREG_ALL_PEERS);
+        if (flushed == ASYMREG_ETIMEDOUT && group->worker->flush_error) {
+            flushed = group->worker->flush_error;
+            group->worker->flush_error = 0;
+        }
     }
-    rc = asymreg_sync(group, err);
+    if ((rc = enter_within(group, 2 * group->timeout_ns)) == 0)
+        rc = sync_members(group, NULL);
+    rc = leave(group, rc, NULL, err);
     if (rc < 0 || flushed == 0)
         return rc;
     return asymreg__fail(err, flushed, "operations begun before the barrier: %s",

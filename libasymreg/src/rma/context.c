@@ -279,6 +279,7 @@ void asymreg_close(struct asymreg_context *context)
     for (uint32_t pe = 0; pe < context->end_pe; pe++)
         if (asymreg__peer_at(context, pe))
             asymreg__peer_free(context, asymreg__peer_at(context, pe));
+    asymreg__peers_let_go(context);
     for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
         asymreg__free(context->allocator, context->peers[i]);
     for (uint32_t i = 0; context->segs && i < context->max_segments; i++)
@@ -290,6 +291,7 @@ void asymreg_close(struct asymreg_context *context)
         ops->mem_dereg(context->t, context->activity_mem);
     /* A transport's thread may serve peers until its end: memory is freed after it. */
     ops->destroy(context->t);
+    asymreg__peers_free(context);
     for (uint32_t i = 0; context->segs && i < context->max_segments; i++)
         if (context->segs[i].value && context->segs[i].alloc)
             munmap(context->segs[i].alloc, context->segs[i].alloc_bytes);

@@ -56,6 +56,7 @@ struct asymreg__peer {
     pthread_mutex_t lock; /* of what follows, and of refreshing */
     int64_t until;        /* when who holds it stops waiting for the peer; 0: never */
     struct asymreg__late_read *late_reads;
+    struct asymreg__peer *next_left; /* see struct asymreg_context */
     struct asymreg__key *retired;
     uint64_t n_bound; /* handles */
     struct asymreg_rkey *table_key, *activity_key;
@@ -108,7 +109,8 @@ struct asymreg_context {
 
     struct asymreg__peer **peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
     uint32_t end_pe;                                              /* none from here on */
-    uint64_t serials, forgets; /* peers so far, and those forgotten */
+    struct asymreg__peer *left; /* forgotten, while the transport may still read their tables */
+    uint64_t serials, forgets;  /* peers so far, and those forgotten */
 };
 
 static inline struct asymreg__peer *asymreg__peer_at(struct asymreg_context *c, uint32_t pe)
@@ -190,6 +192,9 @@ int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *
 
 /* peer.c */
 void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p);
+/* The rest of those that a transport would not let go: before its end, and after. */
+void asymreg__peers_let_go(struct asymreg_context *c);
+void asymreg__peers_free(struct asymreg_context *c);
 /* These three read the peer's table, and wait for it no longer than `patience_ns` if that is not 0:
  * ASYMREG_ETIMEDOUT. */
 /* Makes the cache if there is none. */

@@ -46,6 +46,8 @@ static int many(struct asymreg_worker *worker, uint32_t pe, const struct asymreg
     struct link *l;
     int rc = 0;
 
+    if (done)
+        *done = 0;
     if (!worker || (n && !x))
         return -EINVAL;
     while (begun < n && rc == 0) {

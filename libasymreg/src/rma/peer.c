@@ -140,7 +140,8 @@ static int is_pending(const struct asymreg_op *op)
     return __atomic_load_n(&op->status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING;
 }
 
-/* A read of the peer's table, waited for. After ASYMREG_ETIMEDOUT it may still be pending. */
+/* A read of the peer's table, waited for. After an error the transport may still be at it, unless
+ * op->status is 0. */
 static int read_piece(struct asymreg__peer *p, uint64_t offset, void *to, size_t n,
                       struct asymreg_op *op)
 {
@@ -152,8 +153,11 @@ static int read_piece(struct asymreg__peer *p, uint64_t offset, void *to, size_t
     rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, op);
     asymreg__t_unlock(c);
     while (rc == -EAGAIN || (rc == ASYMREG_PENDING && is_pending(op))) {
-        if (is_over(p))
+        if (is_over(p)) {
+            if (rc == -EAGAIN)
+                op->status = 0;
             return ASYMREG_ETIMEDOUT;
+        }
         asymreg__t_lock(c);
         int moved = ops->progress(c->t);
         if (rc == -EAGAIN && (rc = ops->peer_alive(c->t, p->ep)) == 0)
@@ -162,15 +166,20 @@ static int read_piece(struct asymreg__peer *p, uint64_t offset, void *to, size_t
         if (moved == 0)
             sched_yield();
     }
-    return rc == ASYMREG_PENDING ? op->status : rc;
+    if (rc == ASYMREG_PENDING)
+        return op->status;
+    op->status = 0; /* nothing is under way */
+    return rc;
 }
 
+/* Those that the transport has done, or all of them. An operation of an endpoint that is given up
+ * ends with an error, but an adapter may still write. */
 static void free_late_reads(struct asymreg__peer *p, int all)
 {
     struct asymreg__late_read **link = &p->late_reads, *late;
 
     while ((late = *link)) {
-        if (!all && is_pending(&late->op)) {
+        if (!all && __atomic_load_n(&late->op.status, __ATOMIC_ACQUIRE) != 0) {
             link = &late->next;
             continue;
         }
@@ -189,7 +198,7 @@ static int read_within_time(struct asymreg__peer *p, uint64_t offset, void *to, 
     if (!(late = asymreg__alloc(p->context->allocator, sizeof(*late) + n)))
         return -ENOMEM;
     rc = read_piece(p, offset, late->bytes, n, &late->op);
-    if (rc == ASYMREG_ETIMEDOUT && is_pending(&late->op)) {
+    if (rc < 0 && __atomic_load_n(&late->op.status, __ATOMIC_ACQUIRE) != 0) {
         late->next = p->late_reads;
         p->late_reads = late;
         return rc;
@@ -224,6 +233,14 @@ uint64_t asymreg__activity_tag(const struct asymreg__peer *p)
     return p->context->incarnation + p->serial;
 }
 
+static void let_go(struct asymreg_context *c, struct asymreg__peer *p)
+{
+    if (p->table_key)
+        c->t->ops->rkey_release(c->t, p->ep, p->table_key);
+    if (p->ep)
+        c->t->ops->disconnect(c->t, p->ep);
+}
+
 void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
 {
     const struct asymreg_transport_ops *ops = c->t->ops;
@@ -252,14 +269,33 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
         asymreg__activity_release_all(p->activity, asymreg__activity_tag(p));
     if (p->activity_key)
         ops->rkey_release(c->t, p->ep, p->activity_key);
-    if (p->table_key)
-        ops->rkey_release(c->t, p->ep, p->table_key);
-    if (p->ep)
-        ops->disconnect(c->t, p->ep);
-    asymreg__t_unlock(c);
-    free_late_reads(p, 1);
     pthread_mutex_destroy(&p->lock);
-    asymreg__free(c->allocator, p);
+    free_late_reads(p, 0);
+    if (p->late_reads) { /* need the key and the endpoint */
+        p->next_left = c->left;
+        c->left = p;
+    } else {
+        let_go(c, p);
+        asymreg__free(c->allocator, p);
+    }
+    asymreg__t_unlock(c);
+}
+
+void asymreg__peers_let_go(struct asymreg_context *c)
+{
+    for (struct asymreg__peer *p = c->left; p; p = p->next_left)
+        let_go(c, p);
+}
+
+void asymreg__peers_free(struct asymreg_context *c)
+{
+    struct asymreg__peer *p;
+
+    while ((p = c->left)) {
+        c->left = p->next_left;
+        free_late_reads(p, 1);
+        asymreg__free(c->allocator, p);
+    }
 }
 
 int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns)
