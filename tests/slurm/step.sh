@@ -280,10 +280,10 @@ early() {
 
 agents() { [ "$(pgrep -fc "^$dir/pmirun --agent")" = "$1" ]; }
 is_state() { sinfo -h -n "$1" -o %T | grep -qx "$2"; }
-drained() { # in jobs of their own, on two nodes that our allocation has not
+drained() { # in jobs of their own, on two nodes that our allocation has not; -Q: srun may have to queue for them, and says so
     plug
     as=("${outside[@]}") what=drained
-    begin -w 'n[4-5]' -N 2 -n 4 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
+    begin -Q -w 'n[4-5]' -N 2 -n 4 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
     soon agents 2 || fail "$what: $(pgrep -af "^$dir/")"
     scontrol update nodename='n[4-5]' state=drain reason=test || fail scontrol
     touch "$dir/go"
@@ -303,7 +303,7 @@ drained() { # in jobs of their own, on two nodes that our allocation has not
     nothing_left $what
     scontrol update nodename=n5 state=resume 2> /dev/null # if it has not come back by itself
     soon is_state n4 idle && soon is_state n5 idle || fail "states: $(sinfo -N)"
-    step 0 -w 'n[4-5]' -N 2 -n 4 --fencepost "$dir/rawpmi" pgf
+    step 0 -Q -w 'n[4-5]' -N 2 -n 4 --fencepost "$dir/rawpmi" pgf
     err_empty
 }
 
