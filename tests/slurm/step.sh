@@ -163,6 +163,11 @@ refuses() {
     step bad -n 1 --fencepost true : -n 1 true
     err_has 'error: --fencepost cannot serve a step of several components'
     as=()
+    sed -i 's/required/optional/' "$plugstack" # then Slurm ignores the refusal
+    step bad -n 1 --fencepost sleep "$mark" : -n 1 --fencepost sleep "$mark"
+    err_has 'error: --fencepost cannot serve a step of several components'
+    err_has 'fencepost: node 0: no SLURM_FENCEPOST from srun'
+    plug
     FENCEPOST_OPTIONS="$(printf -- '-l %.0s' {1..62}) --timeline $dir/job.json" step 0 -n 2 --fencepost=no-shm "$dir/rawpmi" pgf
     grep -q '"fence' "$dir/job.json" || fail "no timeline"
     MPIEXEC_TIMEOUT=abc step bad -n 2 --fencepost "$dir/rawpmi" pgf
