@@ -274,6 +274,15 @@ early() {
     step 5 -N 4 -n 4 --fencepost sh -c "'$dir/rawpmi' pgf; [ \$PMI_RANK = 3 ] && sleep 1 && exit 5; exit 0"
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 2 ] || exit 0; sleep 1; exec '$dir/rawpmi' pgf"
     err_has ' has ended without PMI init'
+    # A process that holds the pipe of the agent keeps no slurmstepd.
+    what='early, pipe held'
+    begin -N 1 -n 2 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
+    soon agents 1 || fail "$what: $(pgrep -af "^$dir/")"
+    exec 9< "/proc/$(pgrep -f "^$dir/pmirun --agent")/fd/0" || fail "$what"
+    touch "$dir/go"
+    done_with 0
+    nothing_left "$what"
+    exec 9<&-
     what='early, cancelled'
     begin -N 4 -n 4 --fencepost sh -c "'$dir/rawpmi' pgf && { [ \$PMI_RANK != 1 ] || exec sleep $mark; }"
     soon one_rank || fail "$what: $(pgrep -af "^$dir/|^sleep $mark")"
