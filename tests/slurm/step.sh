@@ -278,7 +278,7 @@ early() {
     what='early, pipe held'
     begin -N 1 -n 2 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
     soon agents 1 || fail "$what: $(pgrep -af "^$dir/")"
-    exec 9< "/proc/$(pgrep -f "^$dir/pmirun --agent")/fd/0" || fail "$what"
+    exec 9< "/proc/$(pgrep -f "^$dir/pmirun --agent" | first)/fd/0" || fail "$what"
     touch "$dir/go"
     done_with 0
     nothing_left "$what"
