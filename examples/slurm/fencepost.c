@@ -9,6 +9,7 @@ SPANK_PLUGIN(fencepost, 1)
 struct settings settings = {FENCEPOST_PMIRUN, FENCEPOST_LIBPMI, NULL};
 
 static bool wanted, no_shm;
+static int n_components; /* of the step, in srun */
 
 /* Called in srun, and again in slurmstepd, which takes its being called for all it needs. */
 static int on_option(int val, const char *value, int remote)
@@ -53,8 +54,6 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
  * environment would have the credential, and no node learns where its component's ranks begin. */
 int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
 {
-    static int n_components;
-
     (void)spank, (void)argc, (void)argv;
     if (spank_context() != S_CTX_LOCAL || ++n_components == 1 || !wanted)
         return 0;
@@ -71,7 +70,8 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
         return wanted ? (call) : 0;                                                                \
     }
 
-CALLBACK(local_user_init, srun_begin(spank, no_shm))
+/* Where plugstack.conf says `optional`, srun ignores the refusal above. */
+CALLBACK(local_user_init, n_components > 1 ? -1 : srun_begin(spank, no_shm))
 CALLBACK(user_init, stepd_begin(spank))
 CALLBACK(task_init, stepd_task(spank))
 CALLBACK(task_post_fork, stepd_forked(spank))

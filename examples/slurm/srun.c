@@ -254,9 +254,7 @@ int srun_begin(spank_t spank, bool no_shm)
     (void)spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &n_tasks);
     if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc == 0)
         argv = NULL;
-    rc = begin_head(no_shm, n_nodes, n_tasks, argv ? argv[0] : program, text);
-    if (rc == 0)
-        rc = publish(text);
+    rc = begin_head(no_shm, n_nodes, n_tasks, argv ? argv[0] : program, text) ? -1 : publish(text);
     if (rc)
         stop_head();
     return rc;

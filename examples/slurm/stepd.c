@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,8 +41,9 @@ static struct {
     struct rank_ends *ranks;
     uint32_t node, n_ranks, n_ended; /* of them, here */
     uint32_t n_tasks;                /* on all nodes */
+    int agent;                       /* a pidfd; -1: Linux before 5.3 */
     int control[2]; /* a pipe, the agent's stdin; both ends, so that a write is never SIGPIPE */
-} step = {.control = {-1, -1}};
+} step = {.agent = -1, .control = {-1, -1}};
 
 /* ---- the child ---- */
 
@@ -91,9 +93,10 @@ static _Noreturn void be_agent(spank_t spank, int say)
                              path[] = "PATH=/usr/local/bin:/usr/bin:/bin",
                              *pmirun = strdup(settings.pmirun);
     char *argv[] = {pmirun, flag, node, list, NULL}, *env[] = {path, NULL};
+    const struct failure self = {FINE, getpid()};
     const char *why;
 
-    if (!become_user())
+    if (write(say, &self, sizeof(self)) != sizeof(self) || !become_user())
         fail(say, USER, errno);
     credential = malloc(CREDENTIAL_BYTES);
     if (!credential || !list || !pmirun)
@@ -129,7 +132,7 @@ static int make_sockets(spank_t spank)
     if (!step.ranks)
         return ENOMEM;
     for (uint32_t i = 0; i < step.n_ranks; i++)
-        step.ranks[i] = (struct rank_ends){.task = -1, .agent = -1};
+        step.ranks[i].task = step.ranks[i].agent = -1;
     for (uint32_t i = 0; i < step.n_ranks; i++) {
         struct rank_ends *r = &step.ranks[i];
 
@@ -137,8 +140,7 @@ static int make_sockets(spank_t spank)
             return EINVAL;
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p) != 0)
             return errno;
-        r->task = p[0];
-        r->agent = p[1];
+        r->task = p[0], r->agent = p[1];
     }
     return 0;
 }
@@ -176,11 +178,14 @@ static struct failure fork_agent(spank_t spank)
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
     sigfillset(&all); /* no signal ends the wait */
-    if (pid > 0 && ppoll(&(struct pollfd){.fd = say[0], .events = POLLIN}, 1,
-                         &(struct timespec){.tv_sec = AGENT_S}, &all) <= 0)
-        f = (struct failure){EXEC, ETIMEDOUT};
-    else if (pid > 0 && read(say[0], &f, sizeof(f)) != sizeof(f))
-        f = (struct failure){FINE, 0}; /* its end was closed by execve() */
+    while (pid > 0 && f.stage == FINE)
+        if (ppoll(&(struct pollfd){.fd = say[0], .events = POLLIN}, 1,
+                  &(struct timespec){.tv_sec = AGENT_S}, &all) <= 0)
+            f = (struct failure){EXEC, ETIMEDOUT};
+        else if (read(say[0], &f, sizeof(f)) != sizeof(f))
+            break; /* its end was closed by execve() */
+        else if (f.stage == FINE)
+            step.agent = (int)syscall(SYS_pidfd_open, f.err, 0);
     close_fd(&say[0]);
     return f;
 }
@@ -214,10 +219,9 @@ static void explain(void)
         [EXEC] = "the agent cannot be executed",
     };
     const struct failure *f = &step.failure;
-    const char *what = f->stage > 0 && f->stage < STAGES ? stages[f->stage] : "no agent";
 
-    dprintf(STDERR_FILENO, "fencepost: node %u: %s: %s: %s\n", step.node, what, settings.pmirun,
-            strerror(f->err));
+    dprintf(STDERR_FILENO, "fencepost: node %u: %s: %s: %s\n", step.node, stages[f->stage],
+            settings.pmirun, strerror(f->err));
 }
 
 static void set_number(spank_t spank, const char *name, uint32_t v)
@@ -270,10 +274,7 @@ int stepd_task(spank_t spank)
 /* A line for the agent, two numbers of Slurm's. Where it does not fit, we have ended for it. */
 static void tell(const char *what, uint32_t rank, int value)
 {
-    char line[64];
-    int n = snprintf(line, sizeof(line), "%s %u %d\n", what, rank, value);
-
-    if (step.control[1] >= 0 && write(step.control[1], line, (size_t)n) != n)
+    if (step.control[1] >= 0 && dprintf(step.control[1], "%s %u %d\n", what, rank, value) < 0)
         stepd_end();
 }
 
@@ -299,20 +300,21 @@ int stepd_forked(spank_t spank)
 }
 
 /* With cgroup/v2 the agent is in the step's cgroup, as we are, and Slurm kills all there once the
- * tasks have ended. Other nodes may need it: waits for its end, which a kill of the step is too. */
+ * tasks have ended. Other nodes may need it: waits for its end, which a kill of the step is too.
+ * The pidfd says so even if a process of the user holds the pipe's other end. */
 static void await_agent(void)
 {
+    struct pollfd ends[] = {{.fd = step.control[1]}, {.fd = step.agent, .events = POLLIN}};
     FILE *f = fopen("/proc/self/cgroup", "re");
     char line[4096];
     bool in_step = false;
 
     while (f && !in_step && fgets(line, sizeof(line), f))
-        in_step =
-            strncmp(line, "0::/", 4) == 0 && strstr(line, "/step_") && strstr(line, "/slurm\n");
+        in_step = !strncmp(line, "0::/", 4) && strstr(line, "/step_") && strstr(line, "/slurm\n");
     if (f)
         fclose(f);
     close_fd(&step.control[0]); /* the other reader is the agent */
-    while (in_step && poll(&(struct pollfd){.fd = step.control[1]}, 1, -1) < 0 && errno == EINTR)
+    while (in_step && poll(ends, 2, -1) < 0 && errno == EINTR)
         ;
 }
 

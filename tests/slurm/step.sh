@@ -163,6 +163,11 @@ refuses() {
     step bad -n 1 --fencepost true : -n 1 true
     err_has 'error: --fencepost cannot serve a step of several components'
     as=()
+    sed -i 's/required/optional/' "$plugstack" # then Slurm ignores the refusal
+    step bad -n 1 --fencepost sleep "$mark" : -n 1 --fencepost sleep "$mark"
+    err_has 'error: --fencepost cannot serve a step of several components'
+    err_has 'fencepost: node 0: no SLURM_FENCEPOST from srun'
+    plug
     FENCEPOST_OPTIONS="$(printf -- '-l %.0s' {1..62}) --timeline $dir/job.json" step 0 -n 2 --fencepost=no-shm "$dir/rawpmi" pgf
     grep -q '"fence' "$dir/job.json" || fail "no timeline"
     MPIEXEC_TIMEOUT=abc step bad -n 2 --fencepost "$dir/rawpmi" pgf
@@ -269,6 +274,15 @@ early() {
     step 5 -N 4 -n 4 --fencepost sh -c "'$dir/rawpmi' pgf; [ \$PMI_RANK = 3 ] && sleep 1 && exit 5; exit 0"
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 2 ] || exit 0; sleep 1; exec '$dir/rawpmi' pgf"
     err_has ' has ended without PMI init'
+    # A process that holds the pipe of the agent keeps no slurmstepd.
+    what='early, pipe held'
+    begin -N 1 -n 2 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
+    soon agents 1 || fail "$what: $(pgrep -af "^$dir/")"
+    exec 9< "/proc/$(pgrep -f "^$dir/pmirun --agent" | first)/fd/0" || fail "$what"
+    touch "$dir/go"
+    done_with 0
+    nothing_left "$what"
+    exec 9<&-
     what='early, cancelled'
     begin -N 4 -n 4 --fencepost sh -c "'$dir/rawpmi' pgf && { [ \$PMI_RANK != 1 ] || exec sleep $mark; }"
     soon one_rank || fail "$what: $(pgrep -af "^$dir/|^sleep $mark")"
@@ -280,10 +294,10 @@ early() {
 
 agents() { [ "$(pgrep -fc "^$dir/pmirun --agent")" = "$1" ]; }
 is_state() { sinfo -h -n "$1" -o %T | grep -qx "$2"; }
-drained() { # in jobs of their own, on two nodes that our allocation has not
+drained() { # in jobs of their own, on two nodes that our allocation has not; -Q: srun may have to queue for them, and says so
     plug
     as=("${outside[@]}") what=drained
-    begin -w 'n[4-5]' -N 2 -n 4 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
+    begin -Q -w 'n[4-5]' -N 2 -n 4 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
     soon agents 2 || fail "$what: $(pgrep -af "^$dir/")"
     scontrol update nodename='n[4-5]' state=drain reason=test || fail scontrol
     touch "$dir/go"
@@ -303,7 +317,7 @@ drained() { # in jobs of their own, on two nodes that our allocation has not
     nothing_left $what
     scontrol update nodename=n5 state=resume 2> /dev/null # if it has not come back by itself
     soon is_state n4 idle && soon is_state n5 idle || fail "states: $(sinfo -N)"
-    step 0 -w 'n[4-5]' -N 2 -n 4 --fencepost "$dir/rawpmi" pgf
+    step 0 -Q -w 'n[4-5]' -N 2 -n 4 --fencepost "$dir/rawpmi" pgf
     err_empty
 }
 
