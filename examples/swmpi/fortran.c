@@ -29,7 +29,7 @@
     ALIAS(name##_, name##_cptr__);                                                                 \
     ALIAS(name##_, NAME##_CPTR)
 
-/* What only the MPI's own Fortran library knows: attributes that Fortran has set. It is there when
+/* Only the MPI's own Fortran library knows the attributes that Fortran has set. It is loaded when
  * Fortran calls. */
 extern void pmpi_win_get_attr_(MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag,
                                MPI_Fint *ierror) __attribute__((weak));
