@@ -45,7 +45,7 @@ extern "C" {
 #define PMIWIRE_EFIELDS  (-21008) /**< more fields than the array given, or than the limit */
 #define PMIWIRE_EUNKNOWN (-21009) /**< unknown command */
 #define PMIWIRE_EMISSING (-21010) /**< a mandatory field is missing */
-#define PMIWIRE_EDUP     (-21011) /**< a field that may come once came twice */
+#define PMIWIRE_EDUP     (-21011) /**< repeats a field that is allowed once */
 /** not a number (or truth value) where one is needed, or out of its range */
 #define PMIWIRE_ETYPE       (-21012)
 #define PMIWIRE_EKEYLEN     (-21013) /**< key longer than the maximum */
@@ -57,8 +57,8 @@ extern "C" {
 #define PMIWIRE_ERESERVED (-21018)
 #define PMIWIRE_ENOBUF    (-21019) /**< the caller's buffer is too small */
 #define PMIWIRE_ESTATE    (-21020) /**< call or command not allowed in this state */
-#define PMIWIRE_EPROTO    (-21021) /**< the peer answered something else than was asked */
-#define PMIWIRE_EVERSION  (-21022) /**< protocol version not spoken by the other side */
+#define PMIWIRE_EPROTO    (-21021) /**< the peer's answer does not fit the request */
+#define PMIWIRE_EVERSION  (-21022) /**< the other side does not speak this version */
 #define PMIWIRE_EMAPPING  (-21023) /**< syntax error in a process mapping */
 /** a mapping that does not fit: too long, or numbers out of range */
 #define PMIWIRE_EMAPSIZE (-21024)
@@ -96,15 +96,15 @@ extern "C" {
 /** @name How far a Get goes
  * @{ */
 #define PMIWIRE_GET_LOCAL 0u /**< PMI's own Get: what this node has */
-/** ask the key's home as well, which says at once whether it has it */
+/** ask the key's home too, which answers at once */
 #define PMIWIRE_GET_REMOTE 1u
-/** and wait there for the Put, as long as somebody is left to make it */
+/** and wait there for the Put, while a rank is left that can make it */
 #define PMIWIRE_GET_WAIT 2u
 /** @} */
 
 /**
- * A view of bytes that somebody else owns: not terminated by NUL. Absent is
- * `{NULL, 0}`; present and empty has a pointer.
+ * A view of bytes with another owner, not terminated by NUL. Absent is `{NULL, 0}`; present and
+ * empty has a pointer.
  */
 struct pmiwire_str {
     const char *ptr;
@@ -141,8 +141,8 @@ struct pmiwire_allocator {
 };
 
 /**
- * What was wrong, and where. A call that takes one as its last parameter fills it in on failure
- * alone; NULL is allowed.
+ * Detail of an error. A call that takes one as its last parameter fills it in only on failure; NULL
+ * is allowed.
  */
 struct pmiwire_error {
     int32_t code;     /**< PMIWIRE_E* or -errno, as returned */

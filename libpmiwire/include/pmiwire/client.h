@@ -137,8 +137,8 @@ PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str 
  * @param jobid   a key-value space; absent: our own
  * @param srcid   the rank that puts it, -1 unknown: PMI-2's hint; PMI-1 carries it with `how` only
  * @param key     its key
- * @param how     PMIWIRE_GET_*. Other than LOCAL: for our own space only, else -EINVAL, and
- *                PMIWIRE_EVERSION where the server has not advertised PMIWIRE_EXT_EXCHANGE
+ * @param how     PMIWIRE_GET_*. REMOTE and WAIT work for our own space only, else -EINVAL; they
+ *                fail with PMIWIRE_EVERSION if the server does not advertise PMIWIRE_EXT_EXCHANGE
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid,
@@ -264,7 +264,7 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
  * @brief Make a request without a value.
  * @param c       the session
  * @param op      a PMIWIRE_OP_* marked "ask"; others are -EINVAL
- * @param about   the attribute's key, service name or job id; absent where there is none
+ * @param about   the attribute's key, service name or job id; absent for an op without one
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_ask(struct pmiwire_client *c, uint32_t op, struct pmiwire_str about,
@@ -278,8 +278,8 @@ PMIWIRE_API int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_
 /**
  * @brief Start further processes as a job of their own. PMI-1 sends one message a sub-command.
  * @param c       the session
- * @param req     each sub-command has a name (else PMIWIRE_EEMPTY) and 1 to 2^31-1 processes, and
- *                what is counted is there (else -EINVAL)
+ * @param req     each sub-command has a name (else PMIWIRE_EEMPTY), 1 to 2^31-1 processes, and no
+ *                NULL array with a count (else -EINVAL)
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req,
