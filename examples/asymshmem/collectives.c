@@ -172,7 +172,7 @@ static void broadcast(const struct call *c, char *dest, size_t n, int root)
     end(c);
 }
 
-/* Of n elements each, or of as many as each has. */
+/* Of n elements each, or of each PE's own number. */
 static void collect(const struct call *c, char *dest, size_t n)
 {
     begin(c, n);

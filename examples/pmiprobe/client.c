@@ -25,10 +25,10 @@ struct options {
 
 struct child {
     pid_t pid;
-    int out; /* what it prints */
+    int out; /* its output's pipe */
     bool ended;
     int status;
-    uint64_t hash; /* of all it printed */
+    uint64_t hash; /* of its whole output */
     size_t n_text;
     char text[2048]; /* the last of it */
 };

@@ -43,7 +43,7 @@ static void reopen(struct swmpi_window *w, struct swmpi_hints *h, uint64_t commo
     h->opts.generation = common;
     (void)storwin_free(w->storage, NULL); /* it locks the file */
     w->storage = NULL;
-    if (w->adopted) /* it holds what is newer, and may be longer */
+    if (w->adopted) /* it holds newer bytes, and may be longer */
         memset(w->adopted, 0, bytes);
     rc = swmpi_storage(w, &h->opts, bytes, &cause);
     if (rc < 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Fortran names of what is interposed, for all three bindings: mpif.h, `use mpi` and `use
+ * The Fortran names of the interposed functions, for all three bindings: mpif.h, `use mpi` and `use
  * mpi_f08`. MPICH's mpif.h calls the C functions; Open MPI's bindings, and mpi_f08 of both, call
  * PMPI. So each name is defined here, over the C functions of the other files.
  *

@@ -172,6 +172,6 @@ int swmpi_commit_last(struct swmpi_window *w, int wanted,
 int swmpi_commit(MPI_Win win);                /* the program's */
 
 /* memory.c */
-void swmpi_memory_finish(void); /* what was not freed before MPI_Finalize */
+void swmpi_memory_finish(void); /* frees the rest in MPI_Finalize */
 
 #endif

@@ -40,7 +40,7 @@ static const char *host_name(const struct pmirun *pr)
     return pr->nodes->agent.name;
 }
 
-/* ---- what is read from stdin ---- */
+/* ---- the lines on stdin ---- */
 
 /* All lines up to "end". Exits when they do not come. */
 static void read_boot(char *text, size_t cap)

@@ -20,7 +20,7 @@
 #include "../pmix/far.h"
 #include "step.h"
 
-#define END_NS   (8 * NS_PER_S) /* for agents to end what is left of their ranks */
+#define END_NS   (8 * NS_PER_S) /* for agents to end their last ranks */
 #define REAP_NS  (2 * NS_PER_S) /* for ssh and srun to leave after their agents */
 #define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to report their ranks' end */
 #define NEVER_S  1e9            /* the longest --start-timeout, which 0 stands for */
@@ -37,7 +37,7 @@ const char *nodes_name(const struct pmirun *pr, uint32_t node)
     return pr->nodes->head.nodes[node].name;
 }
 
-/* ---- telling agents ---- */
+/* ---- orders to agents ---- */
 
 void nodes_tell(struct pmirun *pr, struct node *node, const struct msg *m)
 {

@@ -507,7 +507,7 @@ char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how)
     return advise(pr, s, all);
 }
 
-/* A login that prints is no failure: one line tells the user how to silence it. */
+/* A login that prints is no failure: the head prints once how to silence it. */
 static void note_login(struct pmirun *pr, const struct starter *s)
 {
     if (pr->opt.launch != LAUNCH_SSH || !s->login_printed || pr->stopping ||

@@ -21,7 +21,7 @@
 
 /* A rank that slurmstepd starts. */
 struct task {
-    struct source src; /* a pidfd, once slurmstepd has gone */
+    struct source src; /* a pidfd, after slurmstepd's end */
     struct rank *rank; /* NULL: before MSG_JOB */
     uint32_t number;
     int fd; /* its PMI connection, until it is adopted */

@@ -112,7 +112,7 @@ static void window_to_read(const struct program *p, int which, MPI_Aint bytes, u
     MPI_Info_free(&info);
 }
 
-/* 0: the hints had no effect. A window in memory keeps nothing, so that there is no restart. */
+/* 0: the hints had no effect. A window in memory keeps nothing, so it has no restart. */
 static int window_run(struct program *p, int which, struct particles *q, struct particles *back,
                       double seconds[2])
 {

@@ -6,7 +6,7 @@
  *
  *   unidirectional, bidirectional put and get; accumulate, get-accumulate, fetch-and-op,
  *   compare-and-swap: rank 0 and
- *     rank 1, or rank 0 alone if there is no other (Figure 5)
+ *     rank 1, or rank 0 alone if it is the only rank (Figure 5)
  *   one to all put and get: rank 0 with every rank; exchange put and get: every rank with both
  *   neighbours (Figure 6) */
 #include "program.h"
