@@ -433,7 +433,7 @@ SHMHT_API int shmht_writer_publish(struct shmht_writer *w);
 SHMHT_API int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_len,
                                struct shmht_bytes *value);
 
-/** @brief 1 if there are pairs that readers cannot find yet, else 0. The writer's thread. */
+/** @brief 1 if readers cannot find some pairs yet, else 0. The writer's thread. */
 SHMHT_API int shmht_writer_defers(const struct shmht_writer *w);
 /** @} */
 
@@ -743,9 +743,9 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 
 /** @name What a put did (see shmht_put())
  * @{ */
-#define SHMHT_PUT_NEW      0 /**< the key was not there */
-#define SHMHT_PUT_REPLACED 1 /**< it was, and has the new value */
-#define SHMHT_PUT_KEPT     2 /**< it was, and keeps its value */
+#define SHMHT_PUT_NEW      0 /**< the key is new */
+#define SHMHT_PUT_REPLACED 1 /**< the key existed, and has the new value */
+#define SHMHT_PUT_KEPT     2 /**< the key existed, and keeps its value */
 /** @} */
 
 /** @name Hash functions by id: what a region's header and descriptor name
@@ -764,7 +764,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 
 /** @name Notes in statistics: requests that the kernel did not grant; not errors
  * @{ */
-#define SHMHT_NOTE_NO_HUGE 1u /**< 2 MB pages refused; huge_errno says why */
+#define SHMHT_NOTE_NO_HUGE 1u /**< 2 MB pages refused; huge_errno has the reason */
 /** kernel without F_SEAL_FUTURE_WRITE: read-only descriptors and file mode alone protect it */
 #define SHMHT_NOTE_NO_SEALS    2u
 #define SHMHT_NOTE_NO_POPULATE 4u /**< kernel without MADV_POPULATE_READ: pages come on demand */

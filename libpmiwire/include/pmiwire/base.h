@@ -67,7 +67,7 @@ extern "C" {
 #define PMIWIRE_ESLOW    (-21027) /**< a client that does not read its replies */
 #define PMIWIRE_ESTALL   (-21028) /**< a client silent in the middle of a message */
 #define PMIWIRE_EEOF     (-21029) /**< the connection ended in the middle of a conversation */
-#define PMIWIRE_ESTALE   (-21030) /**< the request that this token stands for has gone */
+#define PMIWIRE_ESTALE   (-21030) /**< the request of this token has ended */
 #define PMIWIRE_EPEER    (-21031) /**< the peer refused; its own code is in the event's rc */
 #define PMIWIRE_ELOST    (-21032) /**< a node of the job is lost */
 #define PMIWIRE_ETIME    (-21033) /**< no answer within the time given */
@@ -93,9 +93,9 @@ extern "C" {
 #define PMIWIRE_HINT_DENSE  2u /**< read by most */
 /** @} */
 
-/** @name How far a Get goes
+/** @name Where a Get looks
  * @{ */
-#define PMIWIRE_GET_LOCAL 0u /**< PMI's own Get: what this node has */
+#define PMIWIRE_GET_LOCAL 0u /**< PMI's own Get: on this node only */
 /** ask the key's home too, which answers at once */
 #define PMIWIRE_GET_REMOTE 1u
 /** and wait there for the Put, while a rank is left that can make it */
@@ -132,7 +132,7 @@ struct pmiwire_keyval {
  * Where sessions and engines get memory. `realloc` and `free` must be set, else what takes it
  * returns -EINVAL.
  *   - `realloc` of NULL allocates; blocks are aligned as malloc() aligns them.
- *   - It outlives what was made with it.
+ *   - It outlives every object that was made with it.
  */
 struct pmiwire_allocator {
     void *(*realloc)(void *ctx, void *ptr, size_t bytes);
@@ -148,7 +148,7 @@ struct pmiwire_error {
     int32_t code;     /**< PMIWIRE_E* or -errno, as returned */
     uint16_t command; /**< PMIWIRE_V1_* or PMIWIRE_V2_* (command.h), 0 none */
     uint16_t field;   /**< PMIWIRE_F_*, 0 none */
-    size_t offset;    /**< bytes from the start of what was read, when known, else 0 */
+    size_t offset;    /**< bytes from the start of the input, if known, else 0 */
     char text[160];   /**< `put: a mandatory field is missing: field "key"` */
 };
 

@@ -20,7 +20,7 @@
  *     for (;;) {
  *         int rc = pmiwire_client_next(c, &ev, NULL);              // an event, or none, or the end
  *         if (rc > 0) { …ev.op, ev.rc, ev.value; put, fence, get, finalize… continue; }
- *         if (rc < 0) break;                                       // rc says why
+ *         if (rc < 0) break;                                       // rc: why
  *         n = pmiwire_client_output(c, &p);                        // bytes to write
  *         if (n) { ssize_t w = write(fd, p, n);                    // (a loop over EINTR left out)
  *                  if (w < 0) pmiwire_client_eof(c); else pmiwire_client_sent(c, w); continue; }
@@ -183,15 +183,15 @@ struct pmiwire_event {
     struct pmiwire_str value;
     struct pmiwire_str value2;
     struct pmiwire_str text; /**< the server's msg or errmsg, if any */
-    /** the whole answer, for extra fields; NULL when there was none */
+    /** the whole answer, for extra fields; NULL: none */
     const struct pmiwire_msg *msg;
 };
 
 /**
  * @brief Take the next event.
  * @param c    the session
- * @param ev   filled in when there is one
- * @param err  on failure: what was wrong with the server's message; may be NULL
+ * @param ev   filled in if the call returns 1
+ * @param err  on failure: the error in the server's message; may be NULL
  * @return 1: *ev is filled in; 0: none now, move bytes; negative: the session is over and no events
  *         are left: PMIWIRE_ESTATE after a finalize, else the reason why it died
  */

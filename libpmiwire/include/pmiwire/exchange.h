@@ -164,8 +164,8 @@ struct pmiwire_exchange_ops {
     void (*done)(void *ctx, uint32_t kind, uint32_t number, int rc);
 
     /**
-     * Pairs that a collective has brought, this node's included; several calls where there are
-     * many. A Fence's: put them in order into the store of `find`, later ones replacing earlier
+     * Pairs that a collective has brought, this node's included; many pairs come in several calls.
+     * A Fence's: put them in order into the store of `find`, later ones replacing earlier
      * ones. With `find`, pairs that this node has put for the next Fence come last, once more, so
      * that they stay the latest. An Allgather's: the key is the rank, 4 bytes as in memory
      * (uint32_t), each rank once, in any order; pmiwire_exchange_longest() is the longest value.
