@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Asymmetric memory by libasymreg. Every PE has a card in symmetric memory: its bootstrap blob and
- * the address of its lock. A PE reads another's card when it first needs it. All operations are
- * complete when they return, so that fence and quiet have nothing to add for them.
+ * the address of its lock. A PE reads another's card when it first needs it. Every operation is
+ * complete when it returns, so fence and quiet do nothing for it.
  *
- * Transport: shared memory and CMA where all PEs are on one node, else UCX for all of them, whose
- * thread takes in what peers send while the program computes.
+ * Transport: shared memory and CMA if all PEs are on one node, else UCX for all of them. A thread
+ * of UCX's worker receives what peers send while the program computes.
  *
- * Atomics: UCX's are made by the processor of the PE whose memory it is. Shared memory and CMA
- * cannot update private memory: there an atomic takes the lock of that PE, gets, computes and puts.
- * The lock is in memory that all map, and is taken by compare-swap: it needs nothing of that PE but
- * to live.
+ * Atomics: with UCX the processor of the target PE executes them. Shared memory and CMA cannot
+ * update private memory: there the caller takes the target's lock, gets, computes and puts. The
+ * lock is in memory that all PEs map and is taken by compare-swap, so the target need not take
+ * part, only live.
  */
 #define _GNU_SOURCE
 #include "asym.h"
@@ -42,7 +42,7 @@ struct card {
     char blob[ASYMREG_MAX_BLOB_BYTES];
 };
 
-/* What is known of a PE, once its card has been read. */
+/* A PE after its card has been read. */
 struct peer {
     bool known;
     uint64_t lock;
@@ -168,7 +168,7 @@ void asym_begin(void)
 
 void asym_end(void)
 {
-    pshmem_barrier_all(); /* nobody needs the cards any more */
+    pshmem_barrier_all(); /* no PE needs the cards now */
     asymreg_worker_destroy(worker);
     asymreg_close(context);
     context = NULL;
@@ -182,7 +182,7 @@ bool is_symmetric(const void *addr, int pe)
     return !context || pe < 0 || pe >= n_pes || pshmem_addr_accessible(addr, pe);
 }
 
-/* Makes a PE known, with the mutex. */
+/* Reads a PE's card. The mutex is held. */
 static void meet(const char *call, int pe)
 {
     struct asymreg_error err = {.code = 0};
@@ -200,7 +200,7 @@ static void meet(const char *call, int pe)
     free(theirs);
 }
 
-/* Why an operation failed, in the job's last line. */
+/* Ends the job; its last line gives the reason. */
 static _Noreturn void refuse(const char *call, int pe, uintptr_t addr, size_t bytes, uint32_t need,
                              int rc)
 {
@@ -224,7 +224,7 @@ static void move(const char *call, bool is_put, uintptr_t remote, char *local, s
         refuse(call, pe, remote, bytes, is_put ? ASYMREG_WRITE : ASYMREG_READ, rc);
 }
 
-/* All elements under way at once; OpenSHMEM does not rule out strides of 0 and less. */
+/* All elements are in flight at once. OpenSHMEM allows strides of 0 and less. */
 static void move_strided(const char *call, bool is_put, uintptr_t remote, char *local,
                          ptrdiff_t remote_stride, ptrdiff_t local_stride, size_t n, size_t size,
                          int pe)
@@ -387,7 +387,7 @@ bool asym_accessible(const void *addr, int pe)
 
     pthread_mutex_lock(&mutex);
     meet("shmem_addr_accessible", pe);
-    rc = asymreg_refresh(context, (uint32_t)pe); /* what has gone is still in a copy of the table */
+    rc = asymreg_refresh(context, (uint32_t)pe); /* our copy of the table may be stale */
     if (rc >= 0)
         rc = asymreg_resolve(worker, (uint32_t)pe, (uintptr_t)addr, 1, 0, NULL, NULL);
     pthread_mutex_unlock(&mutex);

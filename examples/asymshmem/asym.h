@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the interposed calls are made of: is an address symmetric, and the operations on one that is
- * not. Each takes the call's name for its message and ends the job if it fails. */
+/* The parts of the interposed calls: a test for symmetric addresses, and the operations on other
+ * addresses. Each takes the call's name for its message and ends the job if it fails. */
 #ifndef ASYMSHMEM_ASYM_H
 #define ASYMSHMEM_ASYM_H
 
@@ -17,13 +17,13 @@ void asym_end(void);
 void collectives_begin(void);
 void collectives_end(void);
 
-/* Ends the job, and says why. */
+/* Ends the job and reports why. */
 _Noreturn void asym_die(const char *call, const char *what, const char *why);
 
 /* Whether the OpenSHMEM itself reaches an address. */
 bool is_symmetric(const void *addr, int pe);
 
-/* Whether bytes of a PE are registered; false for all of another PE that has gone. */
+/* Whether bytes of a PE are registered; false if that PE is another one and has ended. */
 bool asym_accessible(const void *addr, int pe);
 
 /* n elements of `size` bytes each, strides in elements. Complete at the PE when they return. */
@@ -34,8 +34,8 @@ void asym_get(const char *call, void *to, const void *from, ptrdiff_t to_stride,
 
 enum asym_op { OP_FETCH, OP_SET, OP_COMPARE_SWAP, OP_ADD, OP_AND, OP_OR, OP_XOR };
 
-/* An atomic on 4 or 8 bytes. value, compare and before point to as many; compare is NULL but for
- * OP_COMPARE_SWAP, before may be NULL. */
+/* An atomic on 4 or 8 bytes. value, compare and before point to that many; compare is
+ * NULL except for OP_COMPARE_SWAP; before may be NULL. */
 void asym_atomic(const char *call, enum asym_op op, const void *addr, size_t size,
                  const void *value, const void *compare, void *before, int pe);
 

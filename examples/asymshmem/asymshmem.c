@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An OpenSHMEM program with asymmetric memory: the standard calls, and one that registers.
  *
- * Each PE has what it has: a malloc'd array, whose length differs from PE to PE, and a mapped file
- * that PE 0 alone opens. It registers them when it has them; no other PE takes part. Symmetric
- * memory carries the addresses. Then any PE reaches any of it by (PE, address):
+ * Each PE has a malloc'd array, whose length differs from PE to PE; PE 0 has a mapped file too. A
+ * PE registers its memory alone, without the others. Symmetric memory carries the addresses. Then
+ * any PE reaches all of this memory by (PE, address):
  *
  *   1. every PE puts its number into its slot of its neighbour's array
  *   2. every PE adds to a counter, the last element of the last PE's array
- *   3. every PE gets its own line of PE 0's file, and the last one puts a new one, which is then in
- *      the file
- *   4. the last PE unregisters its array: nobody reaches it any more */
+ *   3. every PE gets its own line of PE 0's file, and the last PE puts a new line into the file
+ *   4. the last PE unregisters its array: accesses by other PEs now fail */
 #define _GNU_SOURCE
 #include <shmem.h>
 

@@ -5,18 +5,18 @@
  * OpenSHMEM or preloaded, then lets every put, get, atomic, wait and test of <shmem.h> take
  * addresses of registered memory: an address means memory of the PE that is named beside it.
  *
- *   - Not collective: a PE registers what it has, when it has it, and tells others the address.
- *   - Collectives take it too: broadcast, collect, fcollect, alltoall, alltoalls, reductions. Each
- *     PE passes the addresses of its own memory. The source is registered at every PE of the
- *     active set, or symmetric at every one; the destination may be any memory, at each PE another
- *     kind. pSync and pWrk are symmetric. A PE is in one collective at a time.
- *   - Memory that is symmetric is used as before. An address that is symmetric in the calling PE is
- *     never looked for among registered memory.
+ *   - Not collective: a PE registers its own memory at any time, and sends others the address.
+ *   - Collectives accept it: broadcast, collect, fcollect, alltoall, alltoalls, reductions. Each PE
+ *     passes the addresses of its own memory. The source is registered at every PE of the active
+ *     set, or symmetric at every one. The destination may be any memory, of a different kind at
+ *     each PE. pSync and pWrk are symmetric. A PE is in one collective at a time.
+ *   - Symmetric memory works as before. An address that is symmetric in the calling PE is never
+ *     looked up among registered memory.
  *   - PEs on one node use shared memory and CMA; on several, UCX.
  *   - Atomics on registered memory are atomic with each other, not with those on symmetric memory
  *     and not with loads and stores.
- *   - A call that fails ends the job, as one with a bad symmetric address does, with a line that
- *     names the call, the address, the PE and the reason.
+ *   - A call that fails ends the job, as a bad symmetric address does. The last line names the
+ *     call, the address, the PE and the reason.
  */
 #ifndef ASYMSHMEM_H
 #define ASYMSHMEM_H
@@ -27,12 +27,12 @@
 extern "C" {
 #endif
 
-/* Registers memory of any kind: malloc'd, mapped, static, of the stack. It may not overlap what is
- * registered. 0, or a negative code of asymreg_register(). */
+/* Registers memory of any kind: malloc'd, mapped, static, of the stack. It may not overlap
+ * registered memory. 0, or a negative code of asymreg_register(). */
 int shmemx_register(void *addr, size_t bytes);
 
-/* Ends the registration that begins at addr. Accesses that others begin afterwards fail; the caller
- * sees to it that none is under way. 0, or a negative code of libasymreg. */
+/* Ends the registration that begins at addr. Later accesses by others fail; the caller ensures that
+ * none is in flight. 0, or a negative code of libasymreg. */
 int shmemx_unregister(void *addr);
 
 #ifdef __cplusplus

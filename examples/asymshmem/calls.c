@@ -15,8 +15,8 @@
 
 #define BARE(...) __VA_ARGS__
 
-/* shmem_NAME and shmem_ctx_NAME: PARAMS and ARGS in parentheses; REMOTE is the address that counts,
- * ASYM what is done where it is not symmetric. `call` is the name there. */
+/* shmem_NAME and shmem_ctx_NAME: PARAMS and ARGS in parentheses; REMOTE is the address to test,
+ * ASYM the code for one that is not symmetric, with the name in `call`. */
 #define CALL(NAME, PARAMS, ARGS, REMOTE, ASYM)                                                     \
     void shmem_##NAME(BARE PARAMS)                                                                 \
     {                                                                                              \
@@ -168,8 +168,8 @@ void shmem_finalize(void)
     pshmem_finalize();
 }
 
-/* Operations on registered memory are complete when they return, and may follow at once: what is to
- * come before them must be complete too. */
+/* An operation on registered memory begins at once and is complete when it returns. So a fence must
+ * complete the OpenSHMEM's own operations, not only order them. */
 void shmem_fence(void)
 {
     pshmem_quiet();
@@ -180,7 +180,7 @@ void shmem_ctx_fence(shmem_ctx_t ctx)
     pshmem_ctx_quiet(ctx);
 }
 
-/* No PE's registered memory but the own can be loaded from and stored to. */
+/* A PE can load from and store to its own registered memory only. */
 void *shmem_ptr(const void *addr, int pe)
 {
     if (is_symmetric(addr, pe))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives of <shmem.h>: as the OpenSHMEM's own if source and destination are symmetric in
- * every PE of the active set, on which they agree first. Otherwise every PE says where its source
- * is, in symmetric memory; a barrier; each fetches what it needs into its own destination; a
- * barrier. So a source is registered, or symmetric in all PEs of the set, and a destination may be
- * any memory.
+ * The collectives of <shmem.h>. The PEs of the active set first agree whether source and
+ * destination are symmetric in all of them; if so, the OpenSHMEM's own collective runs. Otherwise
+ * every PE publishes the address of its source in symmetric memory; a barrier; each PE gets what it
+ * needs into its own destination; a barrier. So a source is registered, or symmetric in all PEs of
+ * the set, and a destination may be any memory.
  *
- * The barriers are the OpenSHMEM's, with the caller's pSync: each is free again when it returns.
+ * The barriers are the OpenSHMEM's, with the caller's pSync, which each leaves free for the next.
  */
 #include <pshmem.h>
 #include <shmem.h>
@@ -19,15 +19,15 @@
 #include "asym.h"
 #include "types.h"
 
-/* What a PE says of its part in a collective. */
+/* A PE's part in a collective, which the others read. */
 struct part {
     uint64_t source, n; /* address, elements */
     int symmetric;
 };
 
 static struct part *parts; /* symmetric: the own one */
-/* Symmetric: what each PE last said of its addresses, in two places by turns. It says more only
- * when this PE has answered, and so has read what was there two turns ago. */
+/* Symmetric: each PE's last word on its addresses, in two places by turns. A PE sends the next word
+ * only after this PE's answer, so this PE has read the word of two turns ago. */
 static uint64_t *words;
 static uint64_t *turns; /* with each PE, so far */
 /* One collective of a PE at a time. */
@@ -53,7 +53,7 @@ void collectives_end(void)
     pshmem_free(parts);
 }
 
-/* A collective under way: PEs first, first + step, ... */
+/* A collective in flight: PEs first, first + step, ... */
 struct call {
     const char *name;
     const void *source;
@@ -72,7 +72,7 @@ static int own_number(const struct call *c)
     return (pshmem_my_pe() - c->first) >> c->log_step;
 }
 
-/* Whether all PEs of the set say so: each tells every other. */
+/* Whether `mine` holds in all PEs of the set: each sends its own to every other. */
 static bool all_say(const struct call *c, bool mine)
 {
     int me = pshmem_my_pe(), n_pes = pshmem_n_pes();
@@ -97,8 +97,8 @@ static bool all_say(const struct call *c, bool mine)
     return all;
 }
 
-/* Whether the OpenSHMEM can do it; else the mutex is held. NULL is what a PE may have that takes no
- * part. */
+/* Whether the OpenSHMEM can do it; if not, returns with the mutex held. A PE that takes no part may
+ * pass NULL. */
 static bool all_symmetric(const struct call *c, const void *dest)
 {
     int me = pshmem_my_pe();
@@ -141,7 +141,7 @@ static struct part part_of(const struct call *c, int member)
 }
 
 /* n elements of a member's source, from element `at` on, `from_step` apart, to places `to_step`
- * apart. Symmetric memory of another PE is named by the own address of it. */
+ * apart. This PE's address of symmetric memory names it at every PE. */
 static void fetch(const struct call *c, int member, const struct part *p, size_t at,
                   ptrdiff_t from_step, char *to, ptrdiff_t to_step, size_t n)
 {
@@ -172,7 +172,7 @@ static void broadcast(const struct call *c, char *dest, size_t n, int root)
     end(c);
 }
 
-/* Of n elements each, or of as many as each has. */
+/* Of n elements each, or of each PE's own number. */
 static void collect(const struct call *c, char *dest, size_t n)
 {
     begin(c, n);

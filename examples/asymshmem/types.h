@@ -34,7 +34,7 @@
     X(64)                                                                                          \
     X(128)
 
-/* All atomics; those of names of before OpenSHMEM 1.4 for SIGNED_TYPES alone */
+/* All atomics; the ones with names of before OpenSHMEM 1.4 exist for SIGNED_TYPES only */
 #define SIGNED_TYPES(X)                                                                            \
     X(int, int)                                                                                    \
     X(long, long)                                                                                  \
@@ -54,7 +54,7 @@
     X(float, float)                                                                                \
     X(double, double)
 
-/* All reductions; and those of numbers: sum, prod, min, max */
+/* All reductions; the arithmetic ones: sum, prod, min, max */
 #define REDUCED_INTEGERS(X)                                                                        \
     X(short, short)                                                                                \
     SIGNED_TYPES(X)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What pmibench starts on every rank: one experiment through PMI-2's public interface, with
- * whatever libpmi2.so.0 the loader finds.
+ * The program that pmibench starts as every rank: one experiment through PMI-2's public interface,
+ * with the libpmi2.so.0 that the loader finds.
  *
  *     pmibench-client get KEYS GETS SEED    put KEYS pairs in all, fence, then GETS Gets of random
  *                                           keys
@@ -9,13 +9,13 @@
  *     pmibench-client allgather ROUNDS      PMIX_Allgather, or a put, a fence and n Gets where the
  *                                           library has none
  *     pmibench-client memory KEYS           put KEYS pairs in all, fence, look all of them up and
- *                                           keep what a runtime keeps
+ *                                           keep them as a runtime does
  *     pmibench-client hello                 put one pair, fence, Get the next rank's
  *     pmibench-client launcher KEYS         put KEYS pairs of 16 and 32 bytes in all, fence, and
  *                                           look at the process that serves each rank
  *
- * Rank 0 prints one line of figures, "name value" pairs, which it has gathered over PMI itself.
- * Every value that comes back is checked.
+ * Rank 0 prints one line of figures, "name value" pairs, which it gathers over PMI itself. Each
+ * rank checks every value that it gets.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +47,8 @@ static void need(int rc, const char *what)
         fail(what);
 }
 
-/* This rank's share of `keys` pairs, other ones each round: not every server lets the latest win.
- * */
+/* Puts this rank's share of `keys` pairs, new keys in each round: with some servers the latest Put
+ * of a key does not win. */
 static void put_share(unsigned keys, unsigned round)
 {
     char key[KEY_BYTES], value[VALUE_BYTES];
@@ -72,7 +72,7 @@ static void check_get(unsigned keys, unsigned i, unsigned round)
         fail("a Get has the wrong value");
 }
 
-/* Each rank's figures to rank 0, which prints their means and greatest. */
+/* Sends each rank's figures to rank 0, which prints their means and maxima. */
 static void report(const char *const *names, const double *figures, int n)
 {
     char key[32], value[256], *at = value;
@@ -122,8 +122,8 @@ static void time_gets(char (*keys)[KEY_BYTES], unsigned gets, double *wall, doub
     *wall = (seconds(CLOCK_MONOTONIC) - *wall) / gets * 1e6;
 }
 
-/* Twice: what the first pass takes depends on who has brought the table's lines and pages near
- * before. */
+/* Two passes: the time of the first depends on the lines and pages of the table that other ranks
+ * have loaded before. */
 static void do_get(unsigned keys, unsigned gets)
 {
     static const char *const names[] = {"wall_us", "cpu_us", "read", "asked", "again_cpu_us"};
@@ -134,7 +134,7 @@ static void do_get(unsigned keys, unsigned gets)
 
     put_share(keys, 0);
     need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
-    for (int i = 0; i < 20; i++) /* and the first ones are not those that are timed */
+    for (int i = 0; i < 20; i++) /* the timed Gets are not the first ones */
         check_get(keys, below(keys), 0);
     pick(picked_keys, picked, keys);
     need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
@@ -167,8 +167,8 @@ static void do_fence(unsigned keys, unsigned rounds)
         t = seconds(CLOCK_MONOTONIC);
         need(PMI2_KVS_Fence(), "PMI2_KVS_Fence");
         times[r] = (seconds(CLOCK_MONOTONIC) - t) * 1e6;
-        need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* what comes next takes no processor from those
-                                                     who are still waiting for the answer */
+        need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* so that the next step takes no processor from
+                                                     ranks that still wait for the answer */
         check_get(keys * (unsigned)size, below(keys * (unsigned)size), r);
     }
     figures[1] = times[0];
@@ -245,7 +245,7 @@ static double proc_kb(const char *pid, const char *file, const char *field)
     return kb;
 }
 
-/* Pss of this process, what that has grown by, and rank 0: of the server too. A runtime keeps every
+/* Pss of this process and its growth; at rank 0, Pss of the server too. A runtime keeps every
  * address: a pointer where the library gives one, else a copy. */
 static void do_memory(unsigned keys)
 {
@@ -272,16 +272,16 @@ static void do_memory(unsigned keys)
         if (!kept[i] || strcmp(kept[i], value) != 0)
             fail("a kept value is wrong");
     }
-    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* all of them stand now */
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* all ranks hold theirs now */
     figures[0] = proc_kb("self", "smaps_rollup", "Pss:");
     figures[1] = figures[0] - before;
     snprintf(parent, sizeof(parent), "%d", (int)getppid());
     figures[2] = rank == 0 ? proc_kb(parent, "smaps_rollup", "Pss:") : 0;
-    report(names, figures, 3); /* no copy is freed before everybody has looked */
+    report(names, figures, 3); /* keeps the copies until all have read Pss */
 }
 
-/* What the server of a node has after a Fence: the table that all share, what is its own, all of
- * it, and the most that it ever had. */
+/* Memory of a node's server after a Fence: the table that all share, its private memory, all of it,
+ * and the peak. */
 static void do_launcher(unsigned keys)
 {
     static const char *const names[] = {"table_kb", "private_kb", "stays_kb", "peak_kb"};
@@ -300,7 +300,7 @@ static void do_launcher(unsigned keys)
     need(PMI2_KVS_Get(NULL, PMI2_ID_NULL, key, value, sizeof(value), &n), "PMI2_KVS_Get");
     if ((unsigned)atol(value) != keys - 1)
         fail("a Get has the wrong value");
-    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* every server has done with the first */
+    need(PMI2_KVS_Fence(), "PMI2_KVS_Fence"); /* every server has completed the first */
     snprintf(parent, sizeof(parent), "%d", (int)getppid());
     for (int i = 0; i < 4; i++)
         figures[i] = proc_kb(parent, "status", fields[i]);

@@ -5,8 +5,8 @@
  *
  *     pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS | hello
  *
- * In PMIx a pair belongs to the rank that has put it, and a Get names that rank: key i is rank i %
- * n's.
+ * In PMIx a pair belongs to the rank that has put it, and a Get names that rank: rank i % n puts
+ * key i.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void put_string(const char *key, char *text)
     need(PMIx_Put(PMIX_GLOBAL, key, &v), "PMIx_Put");
 }
 
-/* All data to everybody, as a PMI fence means it. */
+/* Sends all data to all ranks, as a PMI fence does. */
 static void fence(void)
 {
     pmix_info_t info;
@@ -61,7 +61,7 @@ static void put_share(unsigned keys, unsigned round)
     }
 }
 
-/* The value of a key that key i's rank has put; the caller releases it. */
+/* The value that key i's rank has put for a key; the caller releases it. */
 static pmix_value_t *get_key(const char *key, unsigned i)
 {
     pmix_value_t *value = NULL;
@@ -82,7 +82,7 @@ static pmix_value_t *get(unsigned keys, unsigned i, unsigned round)
     return get_key(key, i);
 }
 
-/* As pmibench-client: rank 0 prints means and greatest. */
+/* As pmibench-client: rank 0 prints means and maxima. */
 static void report(const char *const *names, const double *figures, int n)
 {
     double mean[MAX_FIGURES] = {0}, most[MAX_FIGURES] = {0};

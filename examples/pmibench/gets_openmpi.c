@@ -5,9 +5,9 @@
  *     pmibench-gets pmi|pmix KEYS GETS SEED
  *
  * `pmi`: Open MPI was started by PMI-1, through the libpmi that FLUX_PMI_LIBRARY_PATH names.
- * `pmix`: by PMIx. It is an error if it was not. The ranks put KEYS pairs together, fence, and each
- * Gets one of each rank, which is timed as `first`, then random ones, GETS times, and checks them.
- * Rank 0 prints one line of figures.
+ * `pmix`: by PMIx. Any other start is an error. The ranks put KEYS pairs together and fence. Each
+ * rank Gets a pair of each rank, timed as `first`, then GETS random ones, and checks them. Rank 0
+ * prints one line of figures.
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -25,7 +25,7 @@ static void fail(const char *what, const char *why)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* What both ways have; a call that fails does not return. */
+/* The calls of both ways; a call that fails does not return. */
 struct way {
     void (*init)(void);
     void (*put)(const char *key, const char *value);

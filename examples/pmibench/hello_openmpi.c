@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shortest program of Open MPI that needs all of its ranks: what `pmibench start` starts. */
+/* The shortest program of Open MPI that needs all of its ranks: `pmibench start` starts it. */
 #include <mpi.h>
 
 #include "figures.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs one job and says what its launcher and servers cost.
+ * Runs one job and reports the cost of its launcher and servers.
  *
  *     pmibench-job [--look] [--seconds N] LAUNCHER ARGUMENT...
  *
@@ -8,16 +8,16 @@
  *
  *     wall_ms      from the start of LAUNCHER to its end
  *     cpu_ms       processor time of the servers: LAUNCHER, the process that started rank 0, and
- *                  what these two started but for the ranks
+ *                  all descendants of these two except the ranks
  *     servers_kb   with --look, while all ranks are up: memory of the servers, and of all ranks.
- *     ranks_kb     What processes share is divided among them (Pss), so that the two add up
+ *     ranks_kb     Shared memory is divided among its processes (Pss), so that the two add up
  *     shared_kb    and what the servers have in shared mappings: tables that ranks read (Rss)
  *
- * Rank 0 calls all_up() of figures.h when all ranks are: from its pid the servers are found, also
+ * Rank 0 calls all_up() of figures.h when all ranks are up. Its pid leads to the servers, also
  * where LAUNCHER is not their ancestor, as under srun. Without that call LAUNCHER alone counts.
  *
- * The clocks of processes that are not ours to wait for are read every few milliseconds: what they
- * take after the last reading is missing. LAUNCHER's is read when it has ended.
+ * We cannot wait for processes that are not our children, so we read their clocks every few
+ * milliseconds: time after the last reading is missing. We read LAUNCHER's clock after its end.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -81,7 +81,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Two pipes with names: rank 0 says `up`, and waits for a byte of `go`. */
+/* Two named pipes: rank 0 writes its pid to `up`, and waits for a byte of `go`. */
 static void make_pipes(int *up, int *go)
 {
     const char *tmp = getenv("TMPDIR");
@@ -169,7 +169,7 @@ static bool descends(pid_t pid, pid_t a, pid_t b)
     return false;
 }
 
-/* Which file a process runs; false when it has gone. */
+/* The file that a process runs; false if it has ended. */
 static bool program_of(pid_t pid, struct stat *st)
 {
     char path[64];
@@ -186,7 +186,7 @@ static FILE *open_proc(pid_t pid, const char *file)
     return fopen(path, "re");
 }
 
-/* In kilobytes; 0 when it has gone. */
+/* In kilobytes; 0 if it has ended. */
 static double pss(pid_t pid)
 {
     FILE *f = open_proc(pid, "smaps_rollup");
@@ -200,7 +200,7 @@ static double pss(pid_t pid)
     return kb;
 }
 
-/* What it has of shared mappings. */
+/* Its memory in shared mappings. */
 static double shared_rss(pid_t pid)
 {
     FILE *f = open_proc(pid, "smaps");
@@ -239,8 +239,8 @@ static void add_server(pid_t pid)
     }
 }
 
-/* Rank 0 is this one and waits for a byte of `go`, which is not held back but for a look: who are
- * the servers, and what do they and the ranks have? */
+/* Finds the servers from rank 0, which waits for a byte of `go`. With `look`, measures the memory
+ * of servers and ranks before it sends that byte. */
 static void find_servers(pid_t launcher, pid_t rank0, int go, bool look)
 {
     const pid_t server = parent_of(rank0);
@@ -273,8 +273,8 @@ static void find_servers(pid_t launcher, pid_t rank0, int go, bool look)
         printf("servers_kb %.0f ranks_kb %.0f shared_kb %.0f ", kb[0], kb[1], shared);
 }
 
-/* Until LAUNCHER has ended, which is not waited for yet: its clock can be read. False: it was told
- * to. */
+/* Returns when LAUNCHER has ended, and does not reap it: its clock can still be read. False: we
+ * have ended it. */
 static bool watch(pid_t launcher, int up, int go, bool look, double limit)
 {
     const int pidfd = (int)syscall(SYS_pidfd_open, launcher, 0);
@@ -307,7 +307,7 @@ static bool watch(pid_t launcher, int up, int go, bool look, double limit)
     return term == 0;
 }
 
-/* Servers that outlive LAUNCHER, as slurmstepd. */
+/* Samples servers that outlive LAUNCHER, such as slurmstepd. */
 static void linger(void)
 {
     const double until = seconds(CLOCK_MONOTONIC) + LINGER_S;

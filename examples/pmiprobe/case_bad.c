@@ -65,7 +65,7 @@ static char *bad_bytes(struct play *p, size_t *len)
         out[body - 1] = ';';
         n = body;
     }
-    /* The cases about the length bring their own; the rest gets a true one. */
+    /* The cases about the length have their own; the others get a correct one. */
     if (v2 && (bad < BAD_LEN_NEGATIVE || bad > BAD_LEN_HUGE))
         n = frame(PMIWIRE_V2, out, n, out, cap);
     *len = n;
@@ -82,7 +82,7 @@ void case_bad(struct play *p)
     provoke(p, bytes, len);
 }
 
-/* The request that is stopped in its middle; the rest is sent later. */
+/* The request that a case sends in two halves, the second later. */
 static size_t halved(struct play *p, char *out, size_t cap)
 {
     char body[600];
@@ -93,7 +93,7 @@ static size_t halved(struct play *p, char *out, size_t cap)
     return frame(p->wire, body, (size_t)n, out, cap);
 }
 
-/* Rank 0 is in the fence and has begun its next message; rank 1's fence must end all the same. */
+/* Rank 0 is in the fence and stops within its next message; rank 1's fence must still end. */
 void case_stall(struct play *p)
 {
     char out[640];

@@ -23,7 +23,7 @@ static int lookup(struct play *p, const char *name)
     return rc_of(p);
 }
 
-/* PMI-1 clients need an rc that is there: MPICH 4.0 takes a reply without one for a failure. */
+/* PMI-1 clients need an rc: MPICH 4.0 takes a reply without one for a failure. */
 static void name_reply(struct play *p, const char *cmd)
 {
     int32_t rc;
@@ -77,7 +77,7 @@ void case_group(struct play *p)
     p->begun = true;
     if (number_of(p, PMIWIRE_F_PMI_SUBVERSION, "pmi_subversion") < 2)
         finish(p, V_NO, "PMI 1.1 only");
-    if (p->rank == 0) { /* alone: does not wait for rank 1, who is not in it */
+    if (p->rank == 0) { /* alone: rank 1 is not in the group */
         say(p, "cmd=barrier_in group=0:7");
         hear_cmd(p, "barrier_out");
         if (rc_of(p) != 0)
@@ -228,14 +228,14 @@ void case_spawn(struct play *p)
     finish(p, p->pc->arg ? V_WRONG : V_OK, "%s", p->text);
 }
 
-/* ---- the end of a job: what the launcher does then is judged by the probe ---- */
+/* ---- the end of a job: the probe judges what the launcher does ---- */
 
 void case_abort(struct play *p)
 {
     begin(p);
     fence(p);
     if (p->rank == 0) {
-        note(p, "ending"); /* before it is said: the launcher may end us at once */
+        note(p, "ending"); /* before the abort: the launcher may end us at once */
         say(p, p->wire == PMIWIRE_V2 ? "cmd=abort;isworld=TRUE;exitcode=7;msg=probe;"
                                      : "cmd=abort exitcode=7");
     }
@@ -262,7 +262,7 @@ void case_leave(struct play *p)
 
 /* ---- a fence that can no longer complete: rank 0 is gone before it enters it ---- */
 
-/* What the server cuts a client off for: a line, or a length, beyond every limit. */
+/* Makes the server cut us off: sends a line, or a length, beyond every limit. */
 static void say_too_much(struct play *p)
 {
     static char bytes[2u << 20];

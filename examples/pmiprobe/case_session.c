@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cases: versions, what every client asks first, pairs and fences, splitting and pipelining. */
+/* Cases: versions, each client's first requests, pairs and fences, splitting and pipelining. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,7 +168,8 @@ void case_own_put(struct play *p)
     finish(p, V_OK, "visible");
 }
 
-/* A fence may answer early, but a get behind it must find what a slow rank put before its own. */
+/* A fence may answer early, but a get behind it must find the pair that a slow rank put before its
+ * fence. */
 void case_late_put(struct play *p)
 {
     int64_t start;
@@ -297,7 +298,7 @@ void case_mapping(struct play *p)
     rc = pmiwire_mapping_parse(s, blocks, 64, &n, NULL);
     if (rc < 0)
         finish(p, V_WRONG, "%s: %s", pmiwire_strerror(rc), p->text);
-    /* Only triples are classic: no '[' and a number of commas that fits. */
+    /* Only triples are classic: no '[' and the right number of commas. */
     if (memchr(s.ptr, '[', s.len) || s.len > PMIWIRE_MAPPING_MPICH40_BYTES)
         finish(p, V_WRONG, "MPICH 4.0 cannot read this: %s", p->text);
     if (s.len > 8 && s.ptr[8] != '(')

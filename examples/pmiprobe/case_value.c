@@ -11,13 +11,13 @@ static int length_for(int arg, int max)
     return arg == AT_MAX ? max - 1 : arg == OVER_MAX ? max : 3 * max;
 }
 
-/* What came back for what was put: whole, cut, changed or lost. */
+/* Compares a value with the one that was put: whole, cut, changed or lost. */
 static _Noreturn void judge(struct play *p, const char *what, const char *sent, size_t sent_len,
                             int got_rc, struct pmiwire_str got)
 {
     char a[80];
 
-    /* PMI-2 tells a miss (found=FALSE) from a refusal (rc); PMI-1 has rc for both. */
+    /* PMI-2 reports a miss by found=FALSE, a refusal by rc; PMI-1 has rc for both. */
     if (got_rc != 0 && p->wire == PMIWIRE_V2 && rc_of(p) != 0)
         finish(p, V_ERROR, "put, but refused to this reader: %s", p->text);
     if (got_rc != 0)
@@ -79,7 +79,7 @@ void case_key_len(struct play *p)
 
 void case_value_bytes(struct play *p)
 {
-    /* What is written, and what must come back. */
+    /* The bytes written, and those that must come back. */
     static const struct {
         const char *sent, *want;
     } bytes[] = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of cases: what is played, by how many ranks, and what a conforming server does. */
+/* The table of cases: the function that plays it, the number of ranks, a conforming server's
+ * reaction. */
 #include <string.h>
 
 #include "cases.h"

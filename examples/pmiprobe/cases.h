@@ -5,7 +5,7 @@
 
 #include "probe.h"
 
-/* case_session.c: versions, what every client asks first, pairs, splitting */
+/* case_session.c: versions, each client's first requests, pairs, splitting */
 void case_init(struct play *p); /* arg: major * 10 + minor */
 void case_init_unknown(struct play *p);
 void case_maxes(struct play *p);

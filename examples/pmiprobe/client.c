@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `pmiprobe client`: one run of a PMI program for each variation of a small server, and what became
- * of it. */
+/* `pmiprobe client`: runs a PMI program once for each variation of a small server, and reports how
+ * it ended. */
 #define _GNU_SOURCE /* pipe2(), sigabbrev_np() */
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -25,10 +25,10 @@ struct options {
 
 struct child {
     pid_t pid;
-    int out; /* what it prints */
+    int out; /* its output's pipe */
     bool ended;
     int status;
-    uint64_t hash; /* of all it printed */
+    uint64_t hash; /* of its whole output */
     size_t n_text;
     char text[2048]; /* the last of it */
 };
@@ -89,7 +89,7 @@ static bool start_rank(const struct options *o, struct job *j, int rank, struct 
     return c->pid > 0;
 }
 
-/* Serve all ranks until they have ended, or time is up. */
+/* Serves all ranks until they have ended, or time is up. */
 static void serve(const struct options *o, struct job *j, struct child *child)
 {
     int64_t end = now_ms() + (int64_t)(o->timeout * 1000), cut = 0;
@@ -226,7 +226,7 @@ static int run_all(const struct options *o)
     variation_at(0, &v);
     run(o, &v, &first);
     run(o, &v, &again);
-    /* A program that prints the same twice lets us see a value that arrived changed. */
+    /* If a program prints the same twice, a difference later shows that a value arrived changed. */
     steady = first.hash == again.hash;
     if (!first.survived || !first.wires) {
         fprintf(stderr, "pmiprobe: under an ordinary server the program does not work: %s\n%s\n",

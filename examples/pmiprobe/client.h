@@ -5,7 +5,7 @@
 
 #include "probe.h"
 
-/* Where something is added: bits of variation::place. */
+/* The messages that get extra fields: bits of variation::place. */
 enum {
     AT_INIT = 1,      /* response_to_init */
     AT_MAXES = 2,     /* maxes */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The probe server's answers. They are written by hand, not by the encoder: it refuses what is
- * wanted here. */
+/* The probe server's answers, written without the encoder, which refuses malformed ones. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -36,7 +35,7 @@ static void open_reply(struct reply *r, bool v2, const char *cmd)
     add(r, "cmd=%s", cmd);
 }
 
-/* What the variation adds at this place. */
+/* Adds the variation's fields at this place. */
 static void extras(struct reply *r, const struct variation *v, unsigned place)
 {
     static char text[16384];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `pmiprobe compare`: results that server --json and client --json printed, side by side. */
+/* `pmiprobe compare`: results of server --json and client --json, side by side. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct table {
     int n_rows, n_files;
 };
 
-/* The string (or word) behind "key": of one of our own lines; "" when there is none. */
+/* The string (or word) behind "key": in one of our own lines; "" if absent. */
 static void member(const char *line, const char *key, char *out, size_t cap)
 {
     char mark[40];

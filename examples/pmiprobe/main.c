@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pmiprobe: what does a PMI server, or a PMI client, do with this? The command line, and what
- * prints tables. */
+/* pmiprobe: how does a PMI server, or a PMI client, react to this? The command line and the
+ * printed tables. */
 #include <string.h>
 
 #include "probe.h"
@@ -170,7 +170,7 @@ int main(int argc, char **argv)
 {
     int rc = run(argc, argv);
 
-    if (fflush(stdout) != 0 || ferror(stdout)) { /* a verdict that reached nobody is none */
+    if (fflush(stdout) != 0 || ferror(stdout)) { /* an unprinted verdict is none */
         perror("pmiprobe: cannot write");
         return rc ? rc : 3;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The process under the launcher: says one case's messages and reports what came back. */
+/* The process under the launcher: sends one case's messages and reports the replies. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ void note(struct play *p, const char *word)
         return;
     report_path(p, p->rank, path, sizeof(path));
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0 || dprintf(fd, "%s\n", word) < 0) { /* it would be blamed on the server */
+    if (fd < 0 || dprintf(fd, "%s\n", word) < 0) { /* else the server gets the blame */
         fprintf(stderr, "pmiprobe: cannot report \"%s\": %s: %s\n", word, path, strerror(errno));
         exit(3);
     }
@@ -77,7 +77,7 @@ bool wait_note(struct play *p, int rank, const char *word, int ms)
     return false;
 }
 
-/* Say goodbye as far as the server lets us; a bad server has had its verdict already. */
+/* Finalizes if the server still answers; the verdict on a bad server is out already. */
 static void goodbye(struct play *p)
 {
     char out[64];
@@ -97,7 +97,7 @@ void finish(struct play *p, enum verdict v, const char *fmt, ...)
     va_list ap;
     int n;
 
-    if (p->setup && v > V_OK && v < V_WRONG) /* could pass for an answer to what the case sends */
+    if (p->setup && v > V_OK && v < V_WRONG) /* would look like an answer to the case's message */
         v = V_WRONG;
     n = snprintf(line, sizeof(line), "verdict %d %s", (int)v, p->setup ? "in init: " : "");
 
@@ -107,7 +107,7 @@ void finish(struct play *p, enum verdict v, const char *fmt, ...)
     for (char *s = line; *s; s++)
         if ((unsigned char)*s < 32)
             *s = ' ';
-    if (v == V_CLOSED) { /* is the whole job ended, or only we? */
+    if (v == V_CLOSED) { /* does the whole job end, or only this rank? */
         note(p, "closed");
         sleep_ms(300);
     }
@@ -142,7 +142,7 @@ void say_raw(struct play *p, const void *data, size_t len)
 {
     int rc = conn_send(&p->c, data, len, p->reply_ms, NULL);
 
-    if (rc == -EPIPE) { /* a reply may be waiting all the same */
+    if (rc == -EPIPE) { /* a reply may still be waiting */
         p->c.closed = false;
         return;
     }
@@ -236,7 +236,7 @@ void begin_version(struct play *p, int version, int subversion)
     hear_cmd(p, "response_to_init");
 }
 
-/* Slurm's server wants to hear the PMI_JOBID that it has set; MPICH's clients never say it. */
+/* Slurm's server expects the PMI_JOBID that it has set; MPICH's clients never send it. */
 void fullinit(struct play *p, bool with_jobid)
 {
     const char *jobid = getenv("PMI_JOBID");
@@ -352,13 +352,13 @@ void provoke(struct play *p, const void *data, size_t len)
     }
     if (rc_of(p) == 0)
         finish(p, V_TAKEN, "%s", first);
-    if (p->c.msg.id) /* say so if it is not served any longer */
+    if (p->c.msg.id) /* is the connection still served? */
         alive(p);
     finish(p, V_ERROR, "%s", first);
 }
 
-/* Rank 1 of a job whose rank 0 misbehaves: puts and gets until rank 0 has its verdict, and then
- * some. */
+/* Rank 1 of a job whose rank 0 misbehaves: puts and gets until rank 0 has its verdict, and once
+ * after it. */
 void witness(struct play *p)
 {
     int64_t worst = 0;
@@ -373,7 +373,7 @@ void witness(struct play *p)
         more = !wait_note(p, 0, "verdict", 0);
         if (put(p, "witness", "there", 5) != 0)
             finish(p, V_ERROR, "put of the other rank refused: %s", p->text);
-        get(p, "witness", &s); /* found or not: a fence is not possible here */
+        get(p, "witness", &s); /* found or not: rank 0 cannot fence */
         if (now_ms() - start > worst)
             worst = now_ms() - start;
         sleep_ms(15);
@@ -448,7 +448,7 @@ int play_main(int argc, char **argv)
         fprintf(stderr, "usage: LAUNCHER ... pmiprobe play CASE|FILE\n");
         return 2;
     }
-    /* Whatever happens, this process ends: the launcher may be gone, the server may hang. */
+    /* This process must end, even if the launcher is gone or the server hangs. */
     alarm(seconds && atoi(seconds) > 0 ? (unsigned)atoi(seconds) : 60);
     signal(SIGPIPE, SIG_IGN);
     p.report = getenv("PMIPROBE_REPORT");
@@ -467,7 +467,7 @@ int play_main(int argc, char **argv)
         finish(&p, V_NONE, "PMI_SIZE is %d, this case needs %d", p.size, p.pc->ranks);
     if ((p.pc->flags & CASE_WITNESS) && p.rank == 1)
         witness(&p);
-    if (p.rank >= p.pc->ranks) { /* more ranks than asked for: they only take part in fences */
+    if (p.rank >= p.pc->ranks) { /* more ranks than the case has: they only fence */
         begin(&p);
         finish(&p, V_OK, "idle");
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of pmiprobe share: verdicts, connections, the played process, child processes. */
+/* Shared by pmiprobe's files: verdicts, connections, the played process, child processes. */
 #ifndef PROBE_H
 #define PROBE_H
 
@@ -12,16 +12,16 @@
 
 #include <pmiwire.h>
 
-/* What a case found. The order is that of seriousness: of two ranks the worse one counts. */
+/* A case's result, by rising severity: of two ranks the worse one counts. */
 enum verdict {
     V_NONE,    /* nothing reported */
     V_OK,      /* as a conforming server does */
-    V_NO,      /* an optional thing that is not offered, refused in good form */
-    V_TAKEN,   /* what should have been refused was answered with rc=0 */
+    V_NO,      /* an optional feature that the server lacks, refused in good form */
+    V_TAKEN,   /* a message that should be refused was answered with rc=0 */
     V_ERROR,   /* error reply */
     V_CLOSED,  /* connection closed, the job lives */
     V_DELAYED, /* another rank was held up */
-    V_WRONG,   /* a reply that is not true, or not in the protocol */
+    V_WRONG,   /* a false reply, or one outside of the protocol */
     V_HANG,    /* no reply */
     V_KILLED,  /* the job was ended */
     V_CRASH,   /* the server or launcher died */
@@ -52,12 +52,12 @@ struct conn {
 /* Take over a socket. With `v1_value_to_eol` a PMI-1 value may hold spaces. 0 or -errno. */
 int conn_open(struct conn *c, int fd, bool v1_value_to_eol);
 void conn_close(struct conn *c);
-/* Send everything within timeout_ms: 0, -ETIMEDOUT or -EPIPE. *sent, when given, is what went out.
- * */
+/* Send everything within timeout_ms: 0, -ETIMEDOUT or -EPIPE. *sent, if given, counts the bytes
+ * sent. */
 int conn_send(struct conn *c, const void *data, size_t len, int timeout_ms, size_t *sent);
 /* The next message, in c->msg; its bytes are c->buf, c->used of them. */
 enum got conn_recv(struct conn *c, int timeout_ms);
-/* Wait for the peer to close: true if it did. Whatever arrives is thrown away. */
+/* Wait for the peer to close: true if it did. Discards all bytes that arrive. */
 bool conn_ends(struct conn *c, int timeout_ms);
 
 int64_t now_ms(void);
@@ -77,7 +77,7 @@ void proc_setup(void);
 /* Start argv in its own process group; it gets SIGTERM when we die. envp: "A=b" pairs to add.
  * out_fd becomes its stdout (and stderr), keep_fd stays open in it, when 0 or more. */
 pid_t proc_start(char *const argv[], const char *const *env, int out_fd, int keep_fd);
-/* End what is left of it: SIGTERM, grace, SIGKILL, and every orphan that came to us. */
+/* End the rest of its group: SIGTERM, grace, SIGKILL; and every orphan that we inherited. */
 void proc_end(pid_t pgid, bool running, int grace_ms);
 
 /* ---- play.c: the process under the launcher ---- */
@@ -91,18 +91,18 @@ struct play {
     int reply_ms;       /* how long to wait for a reply */
     int kvsname_max, keylen_max, vallen_max;
     bool pad_right; /* PMI-2 lengths as Slurm's client writes them */
-    bool setup;     /* in begin(): what fails now is not the case's subject */
+    bool setup;     /* in begin(): a failure now is not the case's subject */
     bool begun;     /* init is done: say finalize at the end */
-    bool spoiled;   /* nothing sensible can be said on the connection any more */
+    bool spoiled;   /* the connection is of no further use */
     char kvsname[512];
-    char text[320]; /* the reply got last, printable */
+    char text[320]; /* the last reply, printable */
 };
 
 struct probe_case {
     const char *name;
     void (*run)(struct play *p);
     const char *expect; /* what a conforming server does */
-    uint16_t accept;    /* BIT(verdict) of what conforms */
+    uint16_t accept;    /* BIT(verdict) of each that conforms */
     uint8_t wire;       /* PMIWIRE_V1 or PMIWIRE_V2 */
     uint8_t ranks;
     uint8_t flags; /* CASE_* */
@@ -110,8 +110,8 @@ struct probe_case {
     int16_t status; /* CASE_ENDS: the launcher's status, -1 any but 0, -2 any */
 };
 #define BIT(v)       (1u << (v))
-#define CASE_WITNESS 1u /* rank 1 does harmless things meanwhile and tells how it fared */
-#define CASE_ENDS    2u /* the job is to end by what rank 0 does */
+#define CASE_WITNESS 1u /* rank 1 puts and gets meanwhile and reports its verdict */
+#define CASE_ENDS    2u /* rank 0 must make the job end */
 
 const struct probe_case *case_at(int i);
 const struct probe_case *case_find(const char *name);
@@ -123,7 +123,7 @@ int play_main(int argc, char **argv);
 const char *play_connect(struct play *p);
 
 /* Each of these ends the process with a verdict when the server does not answer in form. */
-void begin(struct play *p); /* init and what every client asks first */
+void begin(struct play *p); /* init and each client's first requests */
 void fullinit(struct play *p, bool with_jobid);
 void begin_version(struct play *p, int version, int subversion);
 void say(struct play *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -145,7 +145,7 @@ void note(struct play *p, const char *word); /* a line in the report */
 /* Wait until rank's report has this word, e.g. "ready" or "verdict". */
 bool wait_note(struct play *p, int rank, const char *word, int ms);
 void witness(struct play *p);
-/* Send bytes that are bad in some way and see what comes. */
+/* Send malformed bytes and judge the reply. */
 void provoke(struct play *p, const void *data, size_t len);
 
 /* A PMI-2 message or PMI-1 line into out; returns its length. */

@@ -27,7 +27,7 @@ void proc_setup(void)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         sigaction(signals[i], &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
-    /* What a launcher leaves behind becomes our child, so that we can find and end it. */
+    /* Orphans of a launcher become our children, so that we can find and end them. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
@@ -68,7 +68,7 @@ pid_t proc_start(char *const argv[], const char *const *env, int out_fd, int kee
     _exit(127);
 }
 
-/* Kill every child we have, ours or inherited. True when there was one. */
+/* Kills every child, ours or inherited. True if we had one. */
 static bool kill_children(void)
 {
     char path[64], word[16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `pmiprobe server`: one job a case under somebody's launcher, and the table of what came of it. */
+/* `pmiprobe server`: runs a job for each case under a launcher, and prints the table of results. */
 #define _GNU_SOURCE /* pipe2() */
 #include <dirent.h>
 #include <errno.h>
@@ -33,10 +33,10 @@ struct result {
     int ms;
 };
 
-/* How the launcher ended, and the last it printed. */
+/* The launcher's end, and its last output. */
 struct launch {
-    int err; /* it could not be started, or what the ranks report could not be read: no fault of the
-                server's */
+    int err; /* the launcher could not be started, or a report could not be read: not the server's
+                fault */
     bool ended;
     int status; /* of waitpid() */
     size_t n_out;
@@ -73,7 +73,7 @@ static void run_launcher(const struct options *o, char *const argv[], const char
         l->err = errno;
         return;
     }
-    fcntl(fds[1], F_SETFL, 0); /* the other end is somebody's stdout */
+    fcntl(fds[1], F_SETFL, 0); /* the other end is the launcher's stdout */
     pid = proc_start(argv, env, fds[1], -1);
     l->err = pid < 0 ? errno : 0;
     close(fds[1]);
@@ -110,7 +110,7 @@ static bool crash_line(const char *out, char *line, size_t cap)
             start--;
         for (const char *s = start; s < at; s++)
             if (*s == '/')
-                slash = s; /* of a source file's path the name will do */
+                slash = s; /* drops the directory of a source file */
         start = slash ? slash + 1 : start;
         printable(start, strcspn(start, "\n"), line, cap);
         return true;
@@ -118,7 +118,7 @@ static bool crash_line(const char *out, char *line, size_t cap)
     return false;
 }
 
-/* What one rank reported. */
+/* Reads one rank's report. */
 static void read_report(const struct options *o, int rank, struct launch *l, struct result *r,
                         bool *started, bool *closed, bool *ending)
 {
@@ -163,7 +163,7 @@ static void status_text(const struct launch *l, char *out, size_t cap)
         snprintf(out, cap, "the launcher's status is %d", WEXITSTATUS(l->status));
 }
 
-/* The job was to end by itself: judge by how the launcher ended. */
+/* The job had to end by itself: the launcher's end decides. */
 static void judge_end(const struct probe_case *pc, const struct launch *l, struct result *r)
 {
     int code = l->ended && WIFEXITED(l->status) ? WEXITSTATUS(l->status) : -1;
@@ -210,7 +210,7 @@ static bool judge(const struct options *o, const struct probe_case *pc, struct l
             *r = other;
         else
             judge_end(pc, l, r);
-    } else if (r->v == V_NONE) { /* it was not allowed to finish */
+    } else if (r->v == V_NONE) { /* the job ended before its verdict */
         r->v = l->ended ? V_KILLED : V_HANG;
         snprintf(r->what, sizeof(r->what), "%s%s", closed ? "connection closed, then " : "", end);
     } else if (pc->ranks > 1 && other.v != V_OK) {
@@ -371,7 +371,7 @@ static int run_all(const struct options *o)
         }
         n_fail += !case_conforms(pc, r.v);
         print_result(o, pc, &r);
-        if (n_dead == 3) { /* a launcher that does not work, or a server that is gone for good */
+        if (n_dead == 3) { /* the launcher does not work, or its server is gone */
             fprintf(stderr, "pmiprobe: three jobs in a row did not start; giving up\n");
             return 3;
         }
@@ -385,7 +385,7 @@ static int run_all(const struct options *o)
     return probe_stopped ? 128 + probe_stopped : n_fail ? 1 : 0;
 }
 
-/* Remove our folder and what late ranks may have left in it. */
+/* Removes our folder and the files that late ranks may have left in it. */
 static void sweep(const char *dir)
 {
     DIR *d = opendir(dir);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recorded conversations: the client's side said to a server (`play FILE`), the server's side to a
- * client (`replay`).
+ * Recorded conversations: `play FILE` sends the client's side to a server, `replay` the server's
+ * side to a client.
  *
- * A transcript is text: `C "bytes"` is what the client sent, `S "bytes"` what the server did, one
- * record a line, with \n, \t, \r, \", \\ and \xHH; lines that begin with # are comments. Records of
- * one side in a row are one stream.
+ * A transcript is text, one record a line: `C "bytes"` came from the client, `S "bytes"` from the
+ * server, with \n, \t, \r, \", \\ and \xHH; lines that begin with # are comments. Consecutive
+ * records of one side are one stream.
  *
- * Nobody says the same twice, so that messages are compared, not bytes: the name of the command,
- * and of the fields recorded those that do not depend on the run. NOT compared are the values of
- * rank, size, kvsname, jobid, spawner-jobid, port, pmiid, msg, errmsg, appnum, ring-count and of
- * what belongs to the launcher (keys that begin with PMI_, and universeSize); a recorded value of *
- * matches anything. More fields than recorded are no difference.
+ * Bytes differ from run to run, so messages are compared: the name of the command, and the recorded
+ * fields that do not depend on the run. NOT compared are the values of rank, size, kvsname, jobid,
+ * spawner-jobid, port, pmiid, msg, errmsg, appnum, ring-count and of the launcher's keys (PMI_...
+ * and universeSize). A recorded value of * matches anything. Fields beyond the recorded ones are no
+ * difference.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int hex(int c)
                                   : -1;
 }
 
-/* Undo the quoting of one record, in place. Returns its length, -1 when it is malformed. */
+/* Undoes the quoting of one record, in place. Returns its length, -1 if malformed. */
 static ssize_t unquote(char *s)
 {
     char *out = s, *start = s;
@@ -158,7 +158,7 @@ static bool varies(uint16_t id)
     return false;
 }
 
-/* The first difference, in words; NULL when there is none. */
+/* The first difference, in words; NULL: none. */
 static const char *differs(const struct pmiwire_msg *want, const struct pmiwire_msg *got,
                            bool any_value)
 {
@@ -212,7 +212,7 @@ static void reader_open(struct reader *r, const struct block *b)
     r->msg.cap_fields = CONN_FIELDS;
 }
 
-/* The length of the next message, 0 at the end or when the rest is none. */
+/* The length of the next message; 0 at the end, or if the rest is no whole message. */
 static size_t reader_next(struct reader *r)
 {
     ssize_t n;
@@ -226,7 +226,7 @@ static size_t reader_next(struct reader *r)
     return (size_t)n;
 }
 
-/* Is the value that a request asks for one of the launcher's own? */
+/* Does a request ask for a value of the launcher's own? */
 static bool launcher_key(const struct pmiwire_msg *m)
 {
     struct pmiwire_str key = {NULL, 0};
@@ -235,8 +235,7 @@ static bool launcher_key(const struct pmiwire_msg *m)
     return (key.len > 4 && memcmp(key.ptr, "PMI_", 4) == 0) || str_is(key, "universeSize");
 }
 
-/* Send a recorded message with the name of the recorded key-value space replaced by the one that we
- * were given. */
+/* Sends a recorded message, with our key-value space's name in place of the recorded one's. */
 static void say_renamed(struct play *p, const char *data, size_t len, int wire, const char *old)
 {
     static char out[131072];
@@ -315,7 +314,7 @@ void transcript_play(struct play *p, const char *path)
             }
             at += n;
         }
-        if (b->who == 'C' && r.left) /* not a message: said as it is */
+        if (b->who == 'C' && r.left) /* not a message: sent as it is */
             say_raw(p, r.at, r.left);
     }
     transcript_free(&t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ways in which the probe server differs from an ordinary one. */
+/* The probe server's differences from an ordinary one. */
 #include <string.h>
 
 #include "client.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the ranks of a communicator must agree on before and after each has done its part of an
- * allocation. */
+/* The ranks of a communicator agree, before and after each has done its part of an allocation. */
 #include "swmpi.h"
 #include <stdio.h>
 #include <sys/stat.h>
@@ -29,8 +28,8 @@ static int offer(void)
     return number;
 }
 
-/* The number is taken unless another thread of some rank took it meanwhile, for a window of another
- * communicator. Then the largest of what the ranks offer is the next to try. */
+/* The number is claimed unless another thread of some rank took it meanwhile, for a window of
+ * another communicator. Then the next try is the largest number that any rank offers. */
 int swmpi_claim(MPI_Comm comm, int *number, int *all)
 {
     int mine[2], least[2], rc;
@@ -64,9 +63,9 @@ int swmpi_names(MPI_Comm comm, struct swmpi_names *names)
     return rc;
 }
 
-/* One reduction, since each costs all ranks' attention: the gravest error with a rank that has it,
- * what somebody wants, and a number above all that the ranks know. A rank that is well learns whose
- * error it is; e->code is set on all or on none. */
+/* One reduction for all, since each makes all ranks wait: the gravest error and a rank that has it,
+ * the wishes of any rank, and a number above all that the ranks know. A rank without an error
+ * learns which rank failed; e->code is set on all or on none. */
 int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *e)
 {
     struct {

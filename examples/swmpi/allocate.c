@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI_Win_allocate: where hints ask for storage, a window that MPI creates over memory of
- * libstorwin's.
+ * MPI_Win_allocate: where hints ask for storage, MPI creates the window over libstorwin's memory.
  *
- * Open MPI's operations through shared memory are for memory that it allocated itself. Commits that
- * compare find the stores of other processes too: so such a window is MPI's own, and adopted.
+ * Open MPI operates through shared memory only on memory that it allocated itself. Commits that
+ * compare find the stores of other processes too, so for them MPI allocates and libstorwin adopts.
  */
 #include "swmpi.h"
 #include <string.h>
@@ -15,7 +14,7 @@
 #define OWN_MEMORY_IS_FASTER 0
 #endif
 
-/* What one call was asked for. */
+/* The request of one call. */
 struct request {
     MPI_Aint bytes, disp_unit;
     MPI_Info info;
@@ -91,8 +90,8 @@ int swmpi_storage(struct swmpi_window *w, const struct storwin_opts *opts, uint6
                       : storwin_alloc(opts, bytes, &w->storage, cause);
 }
 
-/* This rank's memory, unless it is MPI's. Without hints it is storwin's all the same, because
- * others have storage. */
+/* This rank's memory, unless it is MPI's. libstorwin allocates it even without hints, because other
+ * ranks have storage. */
 static struct swmpi_window *make(struct request *q, void *adopted, struct swmpi_error *e)
 {
     struct storwin_info info = {.size = sizeof(info)};
@@ -107,7 +106,7 @@ static struct swmpi_window *make(struct request *q, void *adopted, struct swmpi_
     w->adopted = adopted;
     w->discard = q->hints.discard;
     w->unlink = q->hints.opts.flags & STORWIN_UNLINK ? 1 : 0;
-    /* MPI_Win_free syncs and removes; what fails before it leaves files that were there. */
+    /* MPI_Win_free syncs and removes; a failure before it must not remove a file of before. */
     q->hints.opts.flags |= STORWIN_DISCARD;
     q->hints.opts.flags &= ~STORWIN_UNLINK;
     rc = swmpi_storage(w, &q->hints.opts, q->bytes ? (uint64_t)q->bytes + w->lead : 0, &cause);
@@ -125,7 +124,7 @@ static struct swmpi_window *make(struct request *q, void *adopted, struct swmpi_
     return w;
 }
 
-/* Gives back what this rank made, and puts its file back when `all` have: two may share it. */
+/* Frees what this rank made, and restores its file after `all` have: two may share it. */
 static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_before *before,
                  int all)
 {
@@ -140,8 +139,8 @@ static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_b
         swmpi_put_back(before, q->hints.path, created);
 }
 
-/* Names the file and looks at it, until the window has a number of its own; after that all have
- * looked before one changes. */
+/* Names the file and looks at it, until the window has a number that no other has. All ranks have
+ * looked before one changes a file. */
 static int name_file(struct request *q, struct swmpi_before *before, struct swmpi_error *e)
 {
     int all = 0, rc = swmpi_names(q->comm, &q->names);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program learns of its window: the attributes of the function that it called, and the hints
+/* A program's queries of its window: the attributes of the function that it called, and the hints
  * that took effect.
  */
 #include "swmpi.h"

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * swmpi_commit(): the parts of all ranks of a window in one commit. Each rank commits its part
- * under the same number; one of them, which decides, does so when all others have. After a crash
- * all open the least number that any of them holds: nobody began the next before all had it.
+ * under the same number; one rank, the decider, commits after all others. After a crash all ranks
+ * open the least number that any of them holds, which all hold: no rank begins the next before.
  */
 #include "swmpi.h"
 #include <string.h>
 
 #define TRIES 3 /* of a commit that fails, with nothing stored in between */
 
-/* What the ranks' files hold, in one reduction by minimum; signed, as MPICH 4.0 compares. The least
- * generation is one that all ranks have committed, since none begins the next before. */
+/* What the ranks' files hold, in one reduction by minimum; signed, as MPICH 4.0 compares.
+ * All ranks have committed the least generation: none begins the next before. */
 struct held {
     int64_t least, minus_most, minus_newest;
     int64_t no_new; /* 0: some file is new */
 };
 
-/* A file without a commit, beside others that have some: it was lost, or is another job's. */
+/* A file without a commit beside files with one was lost, or is another job's. */
 static void check_held(const struct held *held, struct swmpi_error *e)
 {
     const int64_t most = -held->minus_most;
@@ -28,7 +28,7 @@ static void check_held(const struct held *held, struct swmpi_error *e)
                   (long long)most);
 }
 
-/* Opens the commit that all ranks hold; 0: there is none, and the window begins empty. */
+/* Opens the commit that all ranks hold. 0: they hold none, and the window begins empty. */
 static void reopen(struct swmpi_window *w, struct swmpi_hints *h, uint64_t common, uint64_t bytes,
                    struct swmpi_error *e)
 {
@@ -43,7 +43,7 @@ static void reopen(struct swmpi_window *w, struct swmpi_hints *h, uint64_t commo
     h->opts.generation = common;
     (void)storwin_free(w->storage, NULL); /* it locks the file */
     w->storage = NULL;
-    if (w->adopted) /* it holds what is newer, and may be longer */
+    if (w->adopted) /* it holds newer bytes, and may be longer */
         memset(w->adopted, 0, bytes);
     rc = swmpi_storage(w, &h->opts, bytes, &cause);
     if (rc < 0) {
@@ -85,14 +85,14 @@ int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints 
         (rc = PMPI_Allreduce(&mine, &all, 4, MPI_INT64_T, MPI_MIN, comm)) != MPI_SUCCESS)
         return rc;
     w->newest = (uint64_t)-all.minus_newest;
-    w->sync = SWMPI_SYNC_MEMORY; /* a commit of one rank would be one of its own */
+    w->sync = SWMPI_SYNC_MEMORY; /* MPI_Win_sync must not commit one rank alone */
     check_held(&all, e);
     if (w->votes && !e->code && info.generation != (uint64_t)all.least)
         reopen(w, h, (uint64_t)all.least, info.bytes, e);
     return MPI_SUCCESS;
 }
 
-/* Those who vote commit; then all know whether all have. */
+/* The ranks that vote commit; then every rank knows whether all have. */
 static int vote(struct swmpi_window *w, int votes, struct swmpi_error *e)
 {
     int done = !votes || !w->votes, rc = MPI_SUCCESS;
@@ -124,7 +124,8 @@ static int commit_all(struct swmpi_window *w, struct swmpi_error *e)
     rc = vote(w, rank != w->decider, e);
     if (rc == MPI_SUCCESS && !e->code)
         rc = vote(w, rank == w->decider, e);
-    /* Some have this number and some have not: another one would cost these what was decided. */
+    /* Some ranks have this number and some do not. The next commit would overwrite, at those that
+     * do, the last commit that all ranks hold. */
     w->broken = rc != MPI_SUCCESS || e->code;
     return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From errors of libstorwin to MPI's: classes, messages, error handlers, and what SWMPI_DEBUG
- * prints. */
+/* Translates libstorwin's errors to MPI's: classes, messages, error handlers, and SWMPI_DEBUG's
+ * output. */
 #include "swmpi.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -99,9 +99,9 @@ void swmpi_trace(int level, const char *format, ...)
     say_line(text);
 }
 
-/* The code to raise: the class, and where MPI keeps the text that a user adds, a code of its own
- * for each of the first messages, so that MPI_Error_string() gives the cause. MPICH 4.0 loses that
- * text, so there the class has to do. */
+/* The code to raise. Where MPI keeps text that a user adds, each of the first messages has its own
+ * code, so that MPI_Error_string() gives the cause. MPICH 4.0 loses that text: there the code
+ * is the class. */
 static int code_for(const struct swmpi_error *e)
 {
 #ifdef OPEN_MPI
@@ -129,7 +129,7 @@ static int code_for(const struct swmpi_error *e)
 #endif
 }
 
-/* Says it when asked, and when the handler ends the job: MPI itself names only the class. */
+/* Prints the error for SWMPI_DEBUG, and when the handler ends the job: MPI names only the class. */
 static void announce(const char *function, const struct swmpi_error *e, MPI_Errhandler handler)
 {
     char text[sizeof(e->text) + 64];

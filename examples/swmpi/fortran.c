@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Fortran names of what is interposed, for all three bindings: mpif.h, `use mpi` and `use
+ * The Fortran names of the interposed functions, for all three bindings: mpif.h, `use mpi` and `use
  * mpi_f08`. MPICH's mpif.h calls the C functions; Open MPI's bindings, and mpi_f08 of both, call
  * PMPI. So each name is defined here, over the C functions of the other files.
  *
@@ -29,7 +29,7 @@
     ALIAS(name##_, name##_cptr__);                                                                 \
     ALIAS(name##_, NAME##_CPTR)
 
-/* What only the MPI's own Fortran library knows: attributes that Fortran has set. It is there when
+/* Only the MPI's own Fortran library knows the attributes that Fortran has set. It is loaded when
  * Fortran calls. */
 extern void pmpi_win_get_attr_(MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag,
                                MPI_Fint *ierror) __attribute__((weak));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hints: of the environment, then of the info, which counts more; the names of files; what took
- * effect. */
+/* Hints: from the environment, then from the info, which overrides it; the names of files; the
+ * hints that took effect. */
 #include "swmpi.h"
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void environment_read(void)
         free(copy);
 }
 
-/* A value that is ours and not libstorwin's: 1 taken, 0 not a key of ours. */
+/* A value of a key of ours, which libstorwin does not know: 1 taken, 0 another key. */
 static int own_hint(struct swmpi_hints *h, const char *key, const char *value,
                     struct swmpi_error *e)
 {
@@ -109,7 +109,7 @@ static void take(struct swmpi_hints *h, const char *key, const char *value, stru
         snprintf(h->name, sizeof(h->name), "%s", value); /* its length was checked */
 }
 
-/* Appends to the name what makes it differ by rank, and by window, unless it does already. */
+/* Makes the name differ by rank and by window, unless it does already. */
 static void make_differ(struct swmpi_hints *h, int by_rank, int by_window, struct swmpi_error *e)
 {
     size_t length = strlen(h->name);
@@ -147,8 +147,8 @@ static void take_info(struct swmpi_hints *h, MPI_Info info, struct swmpi_error *
 }
 
 /*
- * A window of libstorwin begins on a page; that of a program may begin behind it. What lies between
- * belongs to somebody else, who may store into it: that only the page cache can bear.
+ * A window of libstorwin begins on a page; a program's may begin behind it. The bytes between are
+ * not the window's, and others may store into them: only a mapping of the page cache allows that.
  */
 static void begin_on_page(struct swmpi_hints *h, struct swmpi_error *e)
 {
@@ -177,7 +177,7 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
         for (int i = 0; i < environment.n_hints && !e->code; i++)
             take(h, environment.hints[i].key, environment.hints[i].value, e);
         if (h->name[0] &&
-            !e->code) /* one name for every rank and window of a program that knows nothing of it */
+            !e->code) /* the program did not ask: each rank and window needs its own name */
             make_differ(h, !h->one_file, 1, e);
     }
     if (!e->code)

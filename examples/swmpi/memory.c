@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Alloc_mem on storage, and the windows that are created over it or that it is attached to. */
+/* MPI_Alloc_mem on storage, and the windows that are created over it or attach it. */
 #include "swmpi.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The object whose handler hears of errors that belong to none. */
+/* The communicator whose handler gets errors that belong to no object. */
 #if MPI_VERSION >= 4
 #define NO_OBJECT MPI_COMM_SELF
 #else
@@ -158,7 +158,7 @@ static int attach_storage(struct swmpi_window *w, const void *base, struct swmpi
     struct swmpi_memory *m;
 
     e->code = MPI_SUCCESS;
-    pthread_mutex_lock(&lock); /* until it is attached nobody may free it */
+    pthread_mutex_lock(&lock); /* no free before it is attached */
     pthread_mutex_lock(&w->lock);
     m = *find(base);
     if (m &&
@@ -187,8 +187,8 @@ SWMPI_EXPORT int MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
     return swmpi_raise_win(win, "MPI_Win_attach", &e);
 }
 
-/* A window that was created over memory of MPI_Alloc_mem that is on storage: MPI_Win_sync syncs
- * that memory, all of it, and it cannot be freed before the window. Nobody else has to know. */
+/* A window over MPI_Alloc_mem's memory on storage: MPI_Win_sync syncs all of that memory, which
+ * cannot be freed before the window. The other ranks need not know. */
 static int over_storage(const void *base, MPI_Info info, const char *function, MPI_Win win)
 {
     struct swmpi_error e = {.code = MPI_SUCCESS};

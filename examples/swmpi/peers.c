@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* swmpi_sync=all: MPI_Win_sync makes durable what the window's other ranks have in the page cache
- * too, through descriptors of their files. So the ranks are on one node, and have the pager
- * kernel. */
+/* swmpi_sync=all: MPI_Win_sync makes the page cache of the other ranks' files durable too, through
+ * descriptors of these files. So the ranks must be on one node, and have the pager kernel. */
 #include "swmpi.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a rank tells the others. */
+/* What a rank sends to the others. */
 struct place {
     char path[PATH_MAX]; /* "": in memory */
     int kernel;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * MPI_Win_allocate_shared and MPI_Win_shared_query. MPI allocates the window as it would in memory,
- * and every rank maps the storage over the segments of all, so that operations cost what they cost
- * in memory. Where MPI's segments do not lie on pages (Open MPI puts its own data before them),
- * every rank has a mapping elsewhere, and MPI creates a window over its own segment: operations are
- * then carried out by their target, on the same pages that the others load and store.
+ * and every rank maps the storage over all segments: operations cost as much as in memory. Where
+ * MPI's segments do not begin on pages (Open MPI puts its own data before them), every rank maps
+ * the storage elsewhere, and MPI creates a window over the rank's own segment: then the target
+ * carries out the operations, on the same pages that the other ranks load and store.
  */
 #include "swmpi.h"
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Whether MPI's segments may lie on pages. In Open MPI 4 the first never does, and to find that out
- * anew would take room for all of them in /dev/shm. */
+/* Whether MPI's segments may begin on pages. In Open MPI 4 the first never does, and a test would
+ * take room for all of them in /dev/shm. */
 #ifdef OPEN_MPI
 #define MAY_FIT 0
 #else
@@ -52,8 +52,8 @@ static int native(const struct request *q, MPI_Info info, void *baseptr, MPI_Win
     return PMPI_Win_allocate_shared(q->bytes, (int)q->disp_unit, info, q->comm, baseptr, win);
 }
 
-/* The segments have one layout, so the hints of rank 0 count for all: the ranks are of one program
- * on one machine, and a struct is the same on each. */
+/* The segments have one layout, so the hints of rank 0 hold for all. The ranks run one program on
+ * one machine, so the bytes of a struct are valid at each. */
 static int same_hints(struct request *q)
 {
     struct timespec now;
@@ -66,7 +66,7 @@ static int same_hints(struct request *q)
     PMPI_Bcast(q->shm_name, sizeof(q->shm_name), MPI_CHAR, 0, q->comm);
     q->hints.opts.filename = NULL;
     q->hints.opts.pager =
-        STORWIN_PAGER_KERNEL; /* the only one that shares; MPI_Win_get_info tells */
+        STORWIN_PAGER_KERNEL; /* the only one that shares; MPI_Win_get_info shows it */
     return PMPI_Bcast(&q->hints, sizeof(q->hints), MPI_BYTE, 0, q->comm);
 }
 
@@ -184,7 +184,7 @@ static int make_all(struct request *q, const struct swmpi_segment *segments,
     return rc;
 }
 
-/* Window offsets [offset, offset + bytes), of which those on storage are mapped at `at`. */
+/* Maps the part of window offsets [offset, offset + bytes) that is on storage at `at`. */
 static int map_run(const struct request *q, struct storwin_window *storage, unsigned char *at,
                    uint64_t offset, uint64_t bytes, struct swmpi_error *e)
 {
@@ -223,8 +223,8 @@ static unsigned char *place_of(const struct swmpi_window *w, MPI_Win win, int ra
     return base;
 }
 
-/* Whether every page of [lo, hi) is a shared mapping: what else lies there, such as the heap, is
- * not the segment's alone. */
+/* Whether every page of [lo, hi) is a shared mapping. Any other memory, such as the heap, may hold
+ * more than the segment. */
 static int all_shared(uintptr_t lo, uintptr_t hi)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -242,8 +242,8 @@ static int all_shared(uintptr_t lo, uintptr_t hi)
     return lo >= hi;
 }
 
-/* Whether MPI's segments can be replaced page by page: without gaps the first begins on a page and
- * the others follow as ours do, else each begins on one; and they are shared memory. */
+/* Whether MPI's segments can be replaced page by page. They are shared memory; without gaps the
+ * first begins on a page and the others follow as ours do, else each begins on a page. */
 static int fits(const struct request *q, const struct swmpi_window *w, MPI_Win win)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -285,7 +285,7 @@ static void map_all(const struct request *q, const struct swmpi_window *w, MPI_W
     }
 }
 
-/* MPI's own window, or one that may fail without anybody's handler. */
+/* MPI's own window, or one that may fail without a call of an error handler. */
 static int native_quietly(const struct request *q, void *baseptr, MPI_Win *win)
 {
     MPI_Errhandler handler;

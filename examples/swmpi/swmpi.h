@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of the interposer share. Every MPI function that they define calls its PMPI_ twin
- * for what is not ours. */
+ * for objects that are not ours. */
 #ifndef SWMPI_H
 #define SWMPI_H
 
@@ -39,7 +39,7 @@ struct swmpi_hints {
     char path[STORWIN_MAX_PATH + 1]; /* and after: see swmpi_hints_expand() */
 };
 
-/* What is put into file names: %r, %c, %w. Ranks are those of MPI_COMM_WORLD, so that no two
+/* Values of %r, %c and %w in file names. Ranks are those of MPI_COMM_WORLD, so that no two
  * processes have the same.
  */
 struct swmpi_names {
@@ -85,7 +85,7 @@ struct swmpi_window {
     struct storwin_window *storage; /* NULL in a dynamic window, and in one over memory of
                                        MPI_Alloc_mem */
     void *adopted;                  /* the program's memory, if MPI allocated it; else NULL */
-    int flavor;                     /* what MPI_WIN_CREATE_FLAVOR shall say */
+    int flavor;                     /* the value of MPI_WIN_CREATE_FLAVOR */
     int sync, discard, unlink;      /* as the hints say */
     char *unlink_path;              /* of MPI_Win_allocate: what MPI_Win_free removes, or NULL */
     uint64_t unlink_dev, unlink_ino;
@@ -99,8 +99,8 @@ struct swmpi_window {
     int votes;                       /* whether this rank has a part on storage to commit */
     uint64_t newest;                 /* number of the last commit begun by any of them */
     int native;                      /* shared: the segments lie where MPI allocated them */
-    struct storwin_dynamic *dynamic; /* of a dynamic window: what is attached to it; of one over
-                                        memory of MPI_Alloc_mem: that */
+    struct storwin_dynamic *dynamic; /* a dynamic window's attached memory; for one over memory
+                                        of MPI_Alloc_mem, that memory */
     struct swmpi_region *regions;
 };
 
@@ -135,11 +135,11 @@ struct swmpi_window *swmpi_window_of(MPI_Win win); /* NULL: none of ours */
 
 /* agree.c; the first two are collective, one reduction each */
 struct swmpi_agreed {
-    int storage;  /* somebody wants storage */
-    int one_file; /* somebody has swmpi_file=shared */
-    int sync_all; /* somebody has swmpi_sync=all */
-    int commit;   /* somebody has swmpi_commit=all */
-    int mapped;   /* somebody's part cannot be memory of MPI's */
+    int storage;  /* some rank wants storage */
+    int one_file; /* some rank has swmpi_file=shared */
+    int sync_all; /* some rank has swmpi_sync=all */
+    int commit;   /* some rank has swmpi_commit=all */
+    int mapped;   /* some rank's part cannot be MPI's memory */
     int number;   /* for the window, to be claimed */
 };
 int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed,
@@ -172,6 +172,6 @@ int swmpi_commit_last(struct swmpi_window *w, int wanted,
 int swmpi_commit(MPI_Win win);                /* the program's */
 
 /* memory.c */
-void swmpi_memory_finish(void); /* what was not freed before MPI_Finalize */
+void swmpi_memory_finish(void); /* frees the rest in MPI_Finalize */
 
 #endif

@@ -63,7 +63,7 @@ void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e)
     free(w);
 }
 
-/* The directory that the program is in may change, and so may what has the name. */
+/* The working directory may change, and the file under the name. */
 void swmpi_unlink_later(struct swmpi_window *w, const char *path, struct swmpi_error *e)
 {
     struct stat st;
@@ -151,8 +151,8 @@ SWMPI_EXPORT int MPI_Win_sync(MPI_Win win)
     return MPI_SUCCESS;
 }
 
-/* Waits until no rank has operations on the window in flight, so that what is synced is what stays.
- * The handler must not hear of it: the caller asked for no fence. */
+/* Waits until no rank has operations on the window in flight, so that the sync covers all of them.
+ * An error must not reach the handler: the caller asked for no fence. */
 static void settle(MPI_Win win)
 {
     MPI_Errhandler handler;
@@ -207,9 +207,8 @@ SWMPI_EXPORT int MPI_Win_free(MPI_Win *win)
     return w ? free_window(w, win) : PMPI_Win_free(win);
 }
 
-/* Windows that were not freed are freed here, which is collective. It works because no rank of such
- * a window has freed it, and because all ranks take their windows in the order of the numbers that
- * they agreed on. */
+/* Frees the windows that are left, which is collective. It cannot hang: no rank of such a window
+ * has freed it, and all ranks free in the order of the numbers that they agreed on. */
 SWMPI_EXPORT int MPI_Finalize(void)
 {
     struct swmpi_window *w;

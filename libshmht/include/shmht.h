@@ -251,7 +251,7 @@ SHMHT_API ssize_t shmht_get_many(const struct shmht_reader *r, const struct shmh
 /**
  * @brief Detach: unmap and close. Pointers got from it become invalid.
  * @param r  from shmht_reader_attach(); NULL is allowed
- * @threads no other thread may use r any more
+ * @threads no other thread may use r during this call or later
  */
 SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
 
@@ -272,8 +272,8 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  *     never an endless loop.
  *
  * Caveats:
- *  - Nobody can write to a sealed memfd through the descriptor that readers get. A process with the
- *    writer's uid, or root, can reopen it and make the object larger.
+ *  - Readers cannot write to a sealed memfd through the descriptor that they get. A process with
+ *    the writer's uid, or root, can reopen it and make the object larger.
  *  - A process with the uid of a *named* object can change its mode and then do anything,
  *    truncation included, which is SIGBUS for its readers.
  *  - Data is in the byte order of its writer; a region or block of the other order is refused.
@@ -433,7 +433,7 @@ SHMHT_API int shmht_writer_publish(struct shmht_writer *w);
 SHMHT_API int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_len,
                                struct shmht_bytes *value);
 
-/** @brief 1 if there are pairs that readers cannot find yet, else 0. The writer's thread. */
+/** @brief 1 if readers cannot find some pairs yet, else 0. The writer's thread. */
 SHMHT_API int shmht_writer_defers(const struct shmht_writer *w);
 /** @} */
 
@@ -632,7 +632,7 @@ SHMHT_API int shmht_array_attach(const struct shmht_desc *desc, int fd,
  * @param[out] value  stride_bytes bytes
  * @return 0, SHMHT_ENOENT (not set yet), SHMHT_ERANK
  * @threads MT-Safe, beside the writer too.
- * @cost two memory accesses, of which one is a bit among 512 ranks' in a line
+ * @cost two memory accesses; one is a bit in a line that 512 ranks share
  */
 SHMHT_API int shmht_array_get(const struct shmht_array *a, uint64_t rank,
                               struct shmht_bytes *value);
@@ -663,7 +663,7 @@ SHMHT_API int shmht_array_query(const struct shmht_array *a, struct shmht_info_a
 /**
  * @brief Detach, as shmht_reader_detach(). Pointers into the array become invalid.
  * @param a  of shmht_array_attach(); NULL is allowed
- * @threads no other thread may use a any more
+ * @threads no other thread may use a during this call or later
  */
 SHMHT_API void shmht_array_detach(struct shmht_array *a);
 
@@ -694,7 +694,7 @@ struct shmht_stats {
     uint64_t slots;       /**< places in the present table; load is entries / slots */
     uint64_t generation;  /**< as it was attached to */
     uint64_t superseded;  /**< the generation that the writer compacted the table into: this one
-                             stays readable, but nothing is added to it any more. 0: none */
+                             stays readable, but the writer adds nothing to it. 0: none */
     uint64_t total_bytes; /**< the object's size: what the node pays; the sum of the next six */
     uint64_t header_bytes;
     uint64_t live_bytes;      /**< records that are found */
@@ -743,9 +743,9 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 
 /** @name What a put did (see shmht_put())
  * @{ */
-#define SHMHT_PUT_NEW      0 /**< the key was not there */
-#define SHMHT_PUT_REPLACED 1 /**< it was, and has the new value */
-#define SHMHT_PUT_KEPT     2 /**< it was, and keeps its value */
+#define SHMHT_PUT_NEW      0 /**< the key is new */
+#define SHMHT_PUT_REPLACED 1 /**< the key existed, and has the new value */
+#define SHMHT_PUT_KEPT     2 /**< the key existed, and keeps its value */
 /** @} */
 
 /** @name Hash functions by id: what a region's header and descriptor name
@@ -764,7 +764,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 
 /** @name Notes in statistics: requests that the kernel did not grant; not errors
  * @{ */
-#define SHMHT_NOTE_NO_HUGE 1u /**< 2 MB pages refused; huge_errno says why */
+#define SHMHT_NOTE_NO_HUGE 1u /**< 2 MB pages refused; huge_errno has the reason */
 /** kernel without F_SEAL_FUTURE_WRITE: read-only descriptors and file mode alone protect it */
 #define SHMHT_NOTE_NO_SEALS    2u
 #define SHMHT_NOTE_NO_POPULATE 4u /**< kernel without MADV_POPULATE_READ: pages come on demand */
@@ -836,7 +836,7 @@ SHMHT_API const char *shmht_version(void);
 #define SHMHT_EVERSION (-22008) /**< of another layout version */
 #define SHMHT_EORDER   (-22009) /**< written in the other byte order */
 #define SHMHT_EKIND    (-22010) /**< an array where a table was expected, or the reverse */
-#define SHMHT_ETRUNC   (-22011) /**< shorter than it says it is */
+#define SHMHT_ETRUNC   (-22011) /**< shorter than its header states */
 /** hash id unknown here, or this hash computes other values than the writer's */
 #define SHMHT_EHASH (-22012)
 /** too many keys with the same hash: SHMHT_MAX_PROBE lines are full */

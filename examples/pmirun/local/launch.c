@@ -13,10 +13,11 @@
  * other processors. The kernel clears flight->tid when the child has left our memory
  * (CLONE_CHILD_CLEARTID), and wakes us if we wait for it: the flight has landed. A child in flight
  * must not touch errno, which it shares with us: it makes raw system calls. And no signal may be
- * sent to one (a core dump would take us along): who signals ranks calls launch_land_all() first.
+ * sent to one (a core dump would kill us too): code that signals ranks calls launch_land_all()
+ * first.
  *
- * qemu-user cannot share memory with a child: there it is a copy of us, one at a time, and says by
- * a pipe what it could not do.
+ * qemu-user cannot share memory with a child: there the child is a copy of us, one at a time, and
+ * reports its errors through a pipe.
  *
  * 1,024 static programs that exit at once, 2 processors, median of 3: fork 429 ms, vfork (one at a
  * time) 538 ms, this 280 ms. CPU seconds of 1,000 ranks of a small PMI client and ours: 0.65; with
@@ -64,11 +65,11 @@ enum { FD_PMI = 3, FD_SLOTS = 4, SLOT_PMI = 0, SLOT_OUT, SLOT_ERR, SLOT_IN, SLOT
 
 #define STACK_BYTES  131072u
 #define GUARD_BYTES  65536u          /* at its low end; a page of any size */
-#define BUDGET_NS    (2 * NS_PER_MS) /* of launching before ranks are served again */
+#define BUDGET_NS    (2 * NS_PER_MS) /* of launching at a time; then ranks are served */
 #define SPARE_FDS    24u             /* what we need besides the ranks' own and the slots */
 #define FDS_PER_RANK 3u
 
-/* What a child could not do. */
+/* What failed in a child. */
 enum stage { STAGE_NONE, STAGE_DESCRIPTORS, STAGE_WDIR, STAGE_BIND, STAGE_EXEC };
 
 struct flight {
@@ -79,7 +80,7 @@ struct flight {
     struct rank *rank;
     const struct app *app;
     char **envp;
-    const struct place_set *cpus; /* that it binds itself to; NULL: does not */
+    const struct place_set *cpus; /* it binds itself to these; NULL: does not */
     bool take_stdin;              /* the slot's descriptor becomes stdin; else our own stays */
     volatile int err;
     volatile enum stage stage;
@@ -95,7 +96,7 @@ struct launcher {
     struct rlimit orig_nofile;
     bool nofile_raised;
     int null_fd;
-    int n_flights; /* as many as the limit on descriptors has room for: fewer as ranks need them */
+    int n_flights; /* fewer when the ranks need the descriptors of the limit */
     int fd_end;    /* one past the last slot */
     unsigned next;
     char **shell_argv;
@@ -111,7 +112,7 @@ static int init(struct pmirun *pr)
     rlim_t limit;
     int fd;
 
-    guard_start(pr); /* first: it is a copy of us, and of what we have by then */
+    guard_start(pr); /* first: it copies us, and our descriptors by then */
     l = calloc(1, sizeof(*l));
     if (!l)
         return -ENOMEM;
@@ -130,7 +131,7 @@ static int init(struct pmirun *pr)
     l->n_flights += l->n_flights == 0;
     l->fd_end = FD_SLOTS + SLOTS * l->n_flights;
 
-    /* 0, 1 and 2 must be something, or our own descriptors would become the ranks' stdout. */
+    /* 0, 1 and 2 must be open, or our own descriptors would become the ranks' stdout. */
     do {
         fd = open("/dev/null", O_RDWR);
         if (fd < 0)
@@ -176,7 +177,7 @@ static void keep_flights(struct pmirun *pr, int n)
     for (; l->n_flights > n; l->n_flights--)
         for (int i = 0; i < SLOTS; i++)
             close(l->flights[l->n_flights - 1].fd + i);
-    l->fd_end = FD_SLOTS + SLOTS * l->n_flights; /* who takes them may not close them on exec */
+    l->fd_end = FD_SLOTS + SLOTS * l->n_flights; /* their next users may lack close-on-exec */
 }
 
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)
@@ -189,7 +190,7 @@ int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint
         return 0;
     for (const struct job *job = pr->launch; job; job = job->next_launch)
         n += job->n_local - job->n_launched;
-    /* With one flight, whatever the limit: more than that make a start faster, no more. */
+    /* One flight is enough: more only make a start faster. */
     *need = SPARE_FDS + FD_SLOTS + SLOTS + n * FDS_PER_RANK + pr->output.n_streams + pr->conns.n;
     *need += n * ((pr->opt.stdin_rank == STDIN_ALL) + (pr->opt.outfile != NULL) +
                   (pr->opt.errfile != NULL));
@@ -285,9 +286,9 @@ static bool has_prefix(const char *s, const char *prefix)
 }
 
 /*
- * What another launcher told us about ourselves would mislead a rank: an MPI library that finds
- * PMIx or Slurm step variables may well take them for its own. Flux's two are how Open MPI gets to
- * PMI-1 (way.c): ours, where it does.
+ * Variables that another launcher has set for pmirun would mislead a rank: an MPI library that
+ * finds PMIx or Slurm step variables may take them for its own. Flux's two bring Open MPI to PMI-1
+ * (way.c); pmirun sets its own where a job needs them.
  */
 static bool is_stale(const struct job *job, const char *var)
 {
@@ -359,13 +360,13 @@ static bool passes(const struct app *app, const char *var)
     return false;
 }
 
-/* How many strings are each rank's own: see own_env(). */
+/* The number of strings that each rank has for itself: see own_env(). */
 static size_t own_strings(const struct pmirun *pr, const struct job *job)
 {
     return 2 + (pr->opt.use_port ? 1 : 0) + (job->way == MPI_PMIX ? 1 : 0) + (job->bound ? 1 : 0);
 }
 
-/* The strings of a program's environment. The first are each rank's own. */
+/* The strings of a program's environment. The first are different in each rank. */
 static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
 {
     struct launcher *l = pr->launcher;
@@ -443,7 +444,7 @@ static void free_env(const struct pmirun *pr, const struct job *job, struct app 
 
 /* ---- the child ---- */
 
-/* What a child can do wrong. Negative: -errno of a raw system call. */
+/* Steps of a child that can fail. Negative: -errno of a raw system call. */
 static void fail(struct flight *f, enum stage stage, long rc) __attribute__((noreturn));
 
 static void fail(struct flight *f, enum stage stage, long rc)
@@ -467,7 +468,7 @@ static void move_fd(struct flight *f, int slot, int to, int flags)
         fail(f, STAGE_DESCRIPTORS, rc);
 }
 
-/* What the program should find as we found it, not as we changed it for ourselves. */
+/* Restores for the program what we have changed for ourselves. */
 static void restore_process(const struct pmirun *pr)
 {
     static const unsigned char
@@ -483,8 +484,8 @@ static void restore_process(const struct pmirun *pr)
 }
 
 /*
- * Runs in our memory, on its own stack, while we go on: nothing but raw system calls, and nothing
- * changed but f->err and f->stage. The signals that pmirun handles are blocked.
+ * Runs in our memory, on its own stack, while we continue: it makes raw system calls only, and
+ * changes only f->err and f->stage. The signals that pmirun handles are blocked.
  */
 static int child_main(void *arg)
 {
@@ -505,11 +506,11 @@ static int child_main(void *arg)
     if (rc < 0)
         fail(f, STAGE_DESCRIPTORS, rc);
     /*
-     * A process group of its own, which signals reach whole. A session of its own too, which is a
-     * scheduling group where the kernel groups by session (sched_autogroup): ranks that poll and
-     * share one get the share of one beside other work. 64 polling ranks beside 4 busy processes:
-     * 39 s in one session, 15.5 s each in its own, as under mpiexec.hydra (15.8 s). But
-     * sched_yield() yields to nobody outside the group, so ranks that yield stay in one session.
+     * A process group of its own, so that a signal reaches all of it. A session of its own too,
+     * which is a scheduling group where the kernel groups by session (sched_autogroup): polling
+     * ranks in one session get, beside other work, the share of one. 64 polling ranks beside 4
+     * busy processes: 39 s in one session, 15.5 s each in its own, as under mpiexec.hydra (15.8 s).
+     * But sched_yield() yields only within the group, so ranks that yield stay in one session.
      */
     if (f->rank->job->yields)
         rawcall(SYS_setpgid, 0, 0, 0, 0);
@@ -587,7 +588,7 @@ static void close_ends(struct ends *e)
         close(e->err);
 }
 
-/* The slots hold a rank's ends open: let go, or its output would never end. */
+/* Closes the slots: they hold a rank's ends open, and its output would never end. */
 static void release_slots(const struct pmirun *pr, const struct flight *f)
 {
     for (int i = 0; i < SLOTS; i++)
@@ -608,7 +609,7 @@ static bool prepare_stdin(struct pmirun *pr, const struct flight *f, const struc
     return true;
 }
 
-/* A child that is a copy of us: returns when it has executed its program, or could not. */
+/* Starts a child that is a copy of us: returns once its execve() has succeeded or failed. */
 static pid_t start_copy(struct flight *f)
 {
     int p[2], report[2], err;
@@ -668,7 +669,7 @@ static pid_t start(struct flight *f)
 
 /* ---- landing ---- */
 
-/* Wait until the child has left our memory, and take note of how it went. */
+/* Waits until the child has left our memory, and records its error. */
 static void land(struct pmirun *pr, struct flight *f)
 {
     struct launcher *l = f->l;
@@ -694,7 +695,7 @@ void launch_land_all(struct pmirun *pr)
             land(pr, &pr->launcher->flights[i]);
 }
 
-/* Does the file begin like text? A broken binary must not be fed to a shell. */
+/* Does the file begin like text? A shell must not get a broken binary. */
 static bool is_text(const struct app *app)
 {
     char *full = app->path[0] == '/' || !app->wdir ? NULL : xprintf("%s/%s", app->wdir, app->path);
@@ -736,7 +737,7 @@ static struct flight *next_flight(struct pmirun *pr)
     return f;
 }
 
-/* 0 or -errno: no process. That it cannot execute its program is known when it lands. */
+/* 0 or -errno: no process. An error of its execve() is known when it lands. */
 static int launch_rank(struct pmirun *pr, struct rank *r)
 {
     struct flight *f = next_flight(pr);
@@ -747,7 +748,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     rc = make_ends(pr, f, &e);
     if (rc == 0 && pr->opt.use_port)
         rc = port_assign(pr, r);
-    if (rc == 0) /* a process that is not found later would never be reaped */
+    if (rc == 0) /* an unrecorded process would never be reaped */
         rc = rank_index_reserve(&pr->by_pid);
     if (rc) {
         release_slots(pr, f);
@@ -774,7 +775,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     r->state = RANK_RUNNING;
     r->job->n_live++;
     pr->n_live++;
-    if (!f->take_stdin) { /* nobody else reads it from here on */
+    if (!f->take_stdin) { /* only that rank reads it now */
         land(pr, f);
         dup3(pr->launcher->null_fd, STDIN_FILENO, 0);
     }
@@ -795,7 +796,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     return 0;
 }
 
-/* What could not be used, and why. For a file that is there, exec()'s ENOENT is about what runs it.
+/* The file that failed, and why. If the program exists, exec()'s ENOENT is about its interpreter.
  * */
 static const char *what_failed(const struct app *app, int err, enum stage stage, const char **why)
 {
@@ -807,7 +808,7 @@ static const char *what_failed(const struct app *app, int err, enum stage stage,
     return stage == STAGE_WDIR ? app->wdir : app->path;
 }
 
-/* Why a process could not be made, in words that help. */
+/* Why a process could not be made, and what to do. */
 static void explain_no_process(struct pmirun *pr, const struct rank *r, int err)
 {
     struct rlimit lim = {0, 0};
@@ -847,7 +848,7 @@ static void launch_failed(struct pmirun *pr, const struct rank *r, int err, enum
     job_stop(pr, err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC);
 }
 
-/* Of a spawn: the parent job lives on and hears of it. */
+/* In a spawned job: the parent job continues, and gets the error. */
 static void spawn_failed(struct pmirun *pr, struct job *job, const struct rank *r, int err,
                          enum stage stage)
 {
@@ -882,7 +883,7 @@ static void job_launched(struct pmirun *pr, struct job *job)
         spawn_launched(pr, job, 0);
 }
 
-/* The program of rank r (the last launched) needs no more: all who share its strings must have
+/* Frees the strings of rank r's program; r was launched last. All flights that share them must have
  * landed. */
 static void app_launched(struct pmirun *pr, const struct job *job, struct app *app)
 {
@@ -918,7 +919,7 @@ static void give_up(struct pmirun *pr, struct job *job, const struct rank *r, in
         launch_failed(pr, r, err, stage);
 }
 
-/* A program could not be executed: let the others land, and say so. */
+/* A program could not be executed: lets the other flights land, and reports it. */
 static void handle_failure(struct pmirun *pr)
 {
     struct launcher *l = pr->launcher;
@@ -972,7 +973,7 @@ bool launch_some(struct pmirun *pr)
     uint64_t begin, now;
 
     if (!pr->launch) {
-        launch_land_all(pr); /* when something has stopped the job half way */
+        launch_land_all(pr); /* when the job was stopped during the launch */
         return false;
     }
     begin = clock_ns();

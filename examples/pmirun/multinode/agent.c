@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An agent's life. It reads from stdin who it is and where its head listens (starter.c), connects
- * there, and says where other agents can reach it. From then on orders come over that connection
- * (orders.c), and everything that happens to its ranks goes back over it. When it breaks, or stdin
- * ends, the head is gone: the ranks are ended, and so are we.
+ * An agent's life. It reads from stdin its number and its head's addresses (starter.c), connects
+ * there, and reports its own address for other agents. From then on the head sends orders over that
+ * connection (orders.c), and the agent reports the events of its ranks. If the connection breaks,
+ * or stdin ends, the head is gone: the agent ends its ranks and exits.
  *
- * Agents connect to their neighbours in a job's tree when the job begins, to others when they have
- * something to say, each for itself.
+ * When a job begins, each agent connects to its neighbours in the job's tree; to other agents when
+ * it first sends to them.
  */
 #define _GNU_SOURCE
 #include "nodes.h"
@@ -28,7 +28,7 @@
 #include "links.h"
 #include "step.h"
 
-#define EARLY_BYTES (256u << 20) /* of frames for jobs that we do not know yet */
+#define EARLY_BYTES (256u << 20) /* of frames for jobs not announced yet */
 
 static uint32_t node_number(const struct pmirun *pr)
 {
@@ -40,7 +40,7 @@ static const char *host_name(const struct pmirun *pr)
     return pr->nodes->agent.name;
 }
 
-/* ---- what is read from stdin ---- */
+/* ---- the lines on stdin ---- */
 
 /* All lines up to "end". Exits when they do not come. */
 static void read_boot(char *text, size_t cap)
@@ -189,7 +189,7 @@ static void next_address(struct pmirun *pr, const char *why)
 
 static void on_boot(struct pmirun *pr, struct source *src, uint32_t events);
 
-/* Has the other end of this pipe or socket been closed? Nothing more is expected from it. */
+/* Has the other end of this pipe or socket been closed? It has no more data for us. */
 static bool is_at_end(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -219,13 +219,13 @@ static void start(struct pmirun *pr)
     a->early_tail = &a->early;
     a->boot = (struct source){on_boot, STDIN_FILENO};
     if (loop_add(pr, &a->boot, EPOLLIN) != 0)
-        a->boot.fd = -1; /* a file: it cannot say that the head is gone, the connection does */
-    else if (!a->step && is_at_end(STDIN_FILENO)) /* of a step slurmstepd says more there */
+        a->boot.fd = -1; /* a file: only the connection shows that the head is gone */
+    else if (!a->step && is_at_end(STDIN_FILENO)) /* in a step slurmstepd writes more there */
         die(STATUS_NODE, "agent: the head has given up waiting for it");
     next_address(pr, NULL);
 }
 
-/* Nobody will tell us what to do, nor listen. */
+/* Without a head no orders come, and no reports arrive. */
 static void head_gone(struct pmirun *pr)
 {
     if (pr->nodes->agent.over)
@@ -246,8 +246,8 @@ static void on_boot(struct pmirun *pr, struct source *src, uint32_t events)
     if (n > 0 && pr->nodes->agent.step)
         step_told(pr, text, (size_t)n);
     if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
-        return;        /* nothing more is expected, and nothing of it is used */
-    loop_del(pr, src); /* and it stays open: it is stdin */
+        return;        /* other bytes there have no meaning */
+    loop_del(pr, src); /* stays open: it is stdin */
     src->fd = -1;
     if (pr->nodes->agent.step)
         step_left(pr);
@@ -262,7 +262,7 @@ static void signalled(struct pmirun *pr, int sig)
     head_gone(pr);
 }
 
-/* ---- telling it ---- */
+/* ---- reports to it ---- */
 
 struct msg *agent_msg(struct pmirun *pr, enum message what)
 {
@@ -270,7 +270,7 @@ struct msg *agent_msg(struct pmirun *pr, enum message what)
     return &pr->nodes->agent.msg;
 }
 
-/* As xrealloc() does: a message that is not sent is a rank that is never missed. */
+/* Exits as xrealloc() does: the head must not wait for a rank whose end it never learns. */
 static void no_memory(void)
 {
     die(STATUS_RESOURCES, "agent: out of memory for what the head must be told");
@@ -437,7 +437,7 @@ static void tell_done(struct pmirun *pr)
     struct pmiwire_stats_server s = {0};
     struct msg *m = agent_msg(pr, MSG_DONE);
 
-    if (pr->server) /* else there has been nothing to serve */
+    if (pr->server) /* else it has served no rank */
         pmiwire_server_stats(pr->server, &s);
     {
         const uint64_t counters[] = {s.n_messages, s.n_bad,    s.n_puts,   s.n_gets,
@@ -458,15 +458,14 @@ static bool may_end(struct pmirun *pr)
     return pr->nodes->agent.ending || pr->nodes->agent.over;
 }
 
-/* The head closes the connection once it has heard that we are done: not before has everything
- * arrived. */
+/* The head closes the connection after MSG_DONE: only then have all reports arrived. */
 static bool ended(struct pmirun *pr)
 {
     struct agent *a = &pr->nodes->agent;
 
     if (a->over && !a->ending)
         return true;
-    if (a->over) { /* who is dialled shall not complain that we left without a word */
+    if (a->over) { /* a peer that we dialled must not report a broken handshake */
         if (!a->leave_ns)
             a->leave_ns = pr->now_ns + NS_PER_S;
         return !net_shaking(pr) || pr->now_ns >= a->leave_ns;
@@ -547,9 +546,9 @@ static void connect_to(struct pmirun *pr, uint32_t node)
 }
 
 /*
- * The nodes that a job's Fences go to and come from: parent and children in the tree of those that
- * have ranks of it. Connected as the job begins, since in a Fence there may be much to do before
- * anybody looks at a handshake again.
+ * The neighbours in a job's tree, which its Fences go by: parent and children among the nodes that
+ * have ranks of it. The agent connects to them as the job begins, since during a Fence it may take
+ * long to get to a handshake.
  */
 static void connect_neighbours(struct pmirun *pr, const struct job *job)
 {
@@ -640,7 +639,7 @@ static void check_links(struct pmirun *pr)
             agent_lost(pr, i, strerror(-a->peers[i].broken));
 }
 
-/* Kept until we are told about the job: its head has told the sender first. */
+/* Keeps a frame until MSG_JOB comes: the head has announced the job to the sender first. */
 static bool keep_early(struct agent *a, uint32_t from, uint32_t job, const char *p, size_t n)
 {
     struct early *e;
@@ -733,8 +732,8 @@ static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
     }
     if (nc->dialled && a->peers)
         a->peers[nc->ch.peer].out = NULL;
-    /* Dialled in advance and never open: no loss, it is dialled again when there is something to
-     * say. */
+    /* Dialled in advance and never open: no loss, the agent dials again when it has something to
+     * send. */
     if (nc->dialled && nc->deadline_ns && a->peers && !a->peers[nc->ch.peer].needed)
         return;
     agent_lost(pr, nc->ch.peer, why);
@@ -752,7 +751,7 @@ static void on_room(struct pmirun *pr, struct netconn *nc)
 
 const struct net_ops agent_net_ops = {on_opened, on_frame, on_closed, on_room};
 
-/* ---- what the rest of pmirun knows of all this ---- */
+/* ---- what the rest of pmirun calls (role.h) ---- */
 
 static void progress(struct pmirun *pr)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An agent: agent.c is its life and its connections, orders.c what its head tells it. */
+/* An agent: agent.c has its life and its connections, orders.c its head's orders. */
 #ifndef PMIRUN_AGENT_H
 #define PMIRUN_AGENT_H
 
@@ -22,12 +22,12 @@ struct peer {
     char *ucx; /* its UCX address */
     size_t ucx_len;
     struct netconn *out; /* we dialled it */
-    int broken;          /* why nothing could be sent to it; 0: it could */
-    bool needed;         /* something has been sent to it */
-    bool lost;           /* the head has been told */
+    int broken;          /* errno of a failed send to it; 0: none */
+    bool needed;         /* we have sent to it */
+    bool lost;           /* reported to the head */
 };
 
-/* A frame for a job that we have not been told of yet. */
+/* A frame for a job that the head has not announced here yet. */
 struct early {
     struct early *next;
     uint32_t from, job;
@@ -47,13 +47,13 @@ struct agent {
     enum link_kind links;
     bool told;     /* the head has accepted us, and knows where we are */
     bool ending;   /* all ranks of all nodes have ended */
-    bool over;     /* nobody is there any more to tell */
-    bool unserved; /* there is no PMI server, and the head has been told */
+    bool over;     /* the head is gone */
+    bool unserved; /* we have no PMI server; reported to the head */
     bool done_sent;
-    uint64_t done_ns;  /* by then the head must have seen it */
-    uint64_t leave_ns; /* handshakes under way are waited for until then; 0: not leaving */
+    uint64_t done_ns;  /* by then the head must have answered MSG_DONE */
+    uint64_t leave_ns; /* until then we wait for handshakes in flight; 0: not leaving */
     bool by_ucx;
-    struct peer *peers; /* n_nodes of them, once told */
+    struct peer *peers; /* n_nodes of them, after MSG_PEERS */
     struct early *early, **early_tail;
     size_t early_bytes;
     bool any_broken;
@@ -62,7 +62,7 @@ struct agent {
     struct msg frame;  /* to another agent */
 };
 
-/* orders.c: what the head tells it; false when it makes no sense */
+/* orders.c: an order of the head; false: malformed */
 bool orders_frame(struct pmirun *pr, const void *p, size_t n);
 
 /* agent.c */
@@ -73,10 +73,9 @@ extern const struct agent_ops agent_ops;
 struct msg *agent_msg(struct pmirun *pr, enum message what);
 void agent_tell(struct pmirun *pr);
 void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number);
-/* A job has begun: makes links to its neighbours, takes what came early. */
+/* A job has begun: makes links to its neighbours, takes the frames that came early. */
 void agent_begin_exchange(struct pmirun *pr, struct job *job);
-/* A message of another agent has come; false when it makes no sense. And: it cannot be reached any
- * more. */
+/* Handles a message of another agent; false: malformed. And: the link to that agent is lost. */
 bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);
 void agent_lost(struct pmirun *pr, uint32_t node, const char *why);
 

@@ -26,8 +26,8 @@ static bool on_opened(struct pmirun *pr, struct netconn *nc)
     return node && !node->link && !node->done && !node->lost && !pr->nodes->head.ending;
 }
 
-/* A connection becomes its node's link by its first message: an agent of a try that was given up
- * may come late, and must not be taken for that of the next. */
+/* A connection becomes its node's link by its first message, which names the try: an agent of an
+ * abandoned try may come late, and must not pass for the next one's. */
 static bool on_try(struct pmirun *pr, struct netconn *nc, struct node *node, struct msg_in *in)
 {
     const uint32_t try = get_u32(in);
@@ -185,7 +185,7 @@ static bool on_output(struct pmirun *pr, struct node *node, struct rank *r, stru
         return false;
     output_remote(pr, st, p, n);
     node->owed[which] += (uint32_t)n;
-    if (pr->output.n_full[which] == 0) /* a node's ranks share what it may send */
+    if (pr->output.n_full[which] == 0) /* a node's ranks share its credit */
         nodes_room(pr, which);
     return true;
 }
@@ -279,7 +279,7 @@ static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
     return true;
 }
 
-/* All nodes must choose the same way: ranks of different ways do not find each other. */
+/* All nodes must choose the same way: ranks of different ways cannot find each other. */
 static bool on_chose(struct pmirun *pr, const struct node *node, struct msg_in *in)
 {
     struct job *job = get_job(pr, in);
@@ -360,7 +360,7 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     }
 }
 
-/* What else agents are told has limits of its own. */
+/* Other messages to agents have limits of their own. */
 static void on_room(struct pmirun *pr, struct netconn *nc)
 {
     far_room(pr, nc->ch.peer);

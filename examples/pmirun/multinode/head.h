@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The head of several nodes: starter.c brings agents there, nodes.c has them do things and loses
- * them, head.c hears what they say.
+ * The head of several nodes: starter.c starts agents there, nodes.c sends them orders and notices
+ * their loss, head.c handles their messages.
  */
 #ifndef PMIRUN_HEAD_H
 #define PMIRUN_HEAD_H
@@ -23,16 +23,16 @@ struct node {
     uint32_t id;
     char *name;
     struct netconn *link; /* NULL: its agent has not come yet, or is gone */
-    bool ready;           /* said how it can be reached */
+    bool ready;           /* its MSG_READY has come */
     bool done, lost;
-    bool heard; /* since it was asked last whether it is there */
+    bool heard; /* since the last MSG_ASK to it */
     uint32_t n_unanswered;
     char address[64];
     uint32_t port;
     char *ucx; /* its UCX address */
     size_t ucx_len;
     uint64_t input_took; /* bytes of stdin that its ranks have been given */
-    uint32_t owed[2];    /* bytes of stdout and stderr that we took and have not told it */
+    uint32_t owed[2];    /* bytes of stdout and stderr that we took and did not report */
 };
 
 enum starter_state {
@@ -47,15 +47,15 @@ struct starter {
     int in;            /* its stdin, -1: closed. Its end is the agents' end */
     pid_t pid;
     enum starter_state state;
-    bool under_way;                /* it runs, and none of its agents has come */
+    bool under_way;                /* it runs, and no agent of it has connected */
     bool here;                     /* its node is this host: it is the agent itself */
     uint32_t first, n;             /* nodes */
     uint32_t n_tries;              /* so far */
     uint64_t again_ns;             /* when the next is due */
-    uint64_t started_ns, limit_ns; /* of this one; when it is ended, or ended harder; 0: never */
+    uint64_t started_ns, limit_ns; /* of this try; when to signal or kill it; 0: never */
     bool hung;                     /* it was ended, for a try after it */
-    unsigned advice;    /* what to do about what it printed, a row of starter.c; 0: nothing known */
-    bool login_printed; /* something that is not pmirun's */
+    unsigned advice;               /* on what it printed: a row of starter.c; 0: none */
+    bool login_printed;            /* output that is not pmirun's */
     char line[1024];
     size_t len;
 };
@@ -69,19 +69,19 @@ struct head {
     uint32_t n_starters;
     uint32_t first_waiting; /* of the starters: those before it do not wait */
     uint32_t n_under_way;
-    const char *self;  /* where this program is */
+    const char *self;  /* this program's path */
     char *sets;        /* lines for agents about UCX */
     uint64_t wait_ns;  /* until then hosts that cannot be reached are tried again */
     uint64_t again_ns; /* when the next try is due; 0: none */
     uint64_t limit_ns; /* when the next command that hangs is to be ended; 0: none */
-    bool login_told;   /* that a login prints */
+    bool login_told;   /* reported that a login prints */
     uint32_t n_ready;
     uint16_t port;
     bool ending;
     uint64_t start_ns; /* by then all must have come; 0: they have */
-    uint64_t ask_ns;   /* when to ask again whether all are there */
-    uint64_t end_ns;   /* by then all must have said that they are done */
-    uint64_t reap_ns;  /* and starters be gone */
+    uint64_t ask_ns;   /* next MSG_ASK to all */
+    uint64_t end_ns;   /* by then all must have sent MSG_DONE */
+    uint64_t reap_ns;  /* by then all starters must have ended */
     uint64_t tick_ns;  /* next tick of pmix/ */
     uint64_t counters[NODE_COUNTERS];
 };
@@ -90,11 +90,11 @@ struct head {
 extern const struct net_ops head_net_ops;
 
 /* starter.c: how agents get to their nodes */
-void starters_init(struct pmirun *pr, const char *self); /* self: where this program is */
+void starters_init(struct pmirun *pr, const char *self); /* self: this program's path */
 void starters_more(struct pmirun *pr);                   /* starts those whose turn it is */
-/* An agent has come, of that try. False: the try has ended, another agent comes in its place. */
+/* An agent of that try has connected. False: the try is abandoned, another agent comes instead. */
 bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try);
-/* Nothing has come from that node: `how`, and what to do about it; to be freed. */
+/* No agent has come from that node: `how`, and what to do about it; to be freed. */
 char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how);
 void starters_reaped(struct pmirun *pr, const siginfo_t *si);
 bool starters_end(struct pmirun *pr);  /* closes their stdin; false: some run */
@@ -113,12 +113,11 @@ void nodes_ready(struct pmirun *pr, struct node *node);
 void nodes_lost(struct pmirun *pr, struct node *node, const char *why);
 void nodes_done(struct pmirun *pr, struct node *node);
 
-/* far_spawn.c. A request: what follows token, job and rank in MSG_SPAWN; false when it makes no
- * sense. */
+/* far_spawn.c. A request: what follows token, job and rank in MSG_SPAWN; false: malformed. */
 bool head_spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in);
 void head_spawned(struct pmirun *pr, const struct job *job, int err);
 
-/* far_input.c: what is read is sent as the agents of those who get it have room for it */
+/* far_input.c: sends stdin as the agents whose ranks get it have room */
 void head_input_start(struct pmirun *pr);
 void head_input_room(struct pmirun *pr, struct node *node, uint32_t n);
 

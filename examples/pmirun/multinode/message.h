@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What head and agents say to each other, as the payload of a frame (channel.h): a byte that says
- * what, then its fields (local/fields.h). A frame that does not hold what it should is refused as a
- * whole, and its connection with it.
+ * Messages of head and agents, each the payload of a frame (channel.h): a byte for its kind, then
+ * its fields (local/fields.h). A malformed frame is refused as a whole, and its connection is
+ * closed.
  */
 #ifndef PMIRUN_MESSAGE_H
 #define PMIRUN_MESSAGE_H
@@ -10,8 +10,8 @@
 #include "../local/fields.h"
 
 #define BOOT_VERSION "4" /* in their first: to be raised with each change of messages */
-/* of the lines that an agent reads from its stdin, at most: what an empty pipe takes,
- * unless its user has too many */
+/* of the lines that an agent reads from its stdin, at most: an empty pipe has room for them,
+ * unless its user has too many pipes */
 #define BOOT_BYTES         65536u
 #define UCX_SETTINGS_BYTES 32768u /* of them, those about UCX */
 
@@ -21,7 +21,7 @@ enum message {
     MSG_SAY,       /* text, for standard error */
     MSG_STARTED,   /* u32 job, u32 rank, u32 pid */
     MSG_LAUNCHED,  /* u32 job: all of its ranks here */
-    MSG_FAILED,    /* u32 job, u32 -errno as int32: it was spawned, and could not be started */
+    MSG_FAILED,    /* u32 job, u32 -errno as int32: a spawned job could not be started */
     MSG_STATE,     /* u32 job, u32 rank, u32 PMIWIRE_CONN_* */
     MSG_EXIT,      /* u32 job, u32 rank, u32 si_code, u32 si_status */
     MSG_ABORT,     /* u32 job, u32 rank, u32 code, text */
@@ -29,12 +29,12 @@ enum message {
     MSG_TOOK,      /* u32 bytes of stdin that its ranks have been given */
     MSG_SPAWN,     /* u64 token, u32 job, u32 rank, the request (spawn.c) */
     MSG_FATAL,     /* u32 status: the job must be stopped */
-    MSG_LOST,      /* u32 node, text why: no connection to it any more */
+    MSG_LOST,      /* u32 node, text why: the connection to it is lost */
     MSG_DONE,      /* u32 n, n u64: counters */
     MSG_NAME,      /* u64 token, u32 job, u32 PMIWIRE_NAME_*, text name, text port */
     MSG_STUCK,     /* u32 job, u32 rank that is gone, u32 PMIWIRE_COLL_*, u32 PMIWIRE_GONE_* */
     MSG_HERE,      /* the answer to MSG_ASK */
-    MSG_STATUS,    /* u32 status: the job fails, and goes on */
+    MSG_STATUS,    /* u32 status: the job fails, and continues */
     MSG_CHOSE,     /* u32 job, u32 MPI_*, text why, u32 1: not what its program needs */
     MSG_PMIX,      /* either way, and agent to agent: a piece of a message (pmix/far_nodes.c) */
     MSG_RANKS,     /* u32 n, n u32: ranks that Slurm starts there (step.c) */
@@ -47,7 +47,7 @@ enum message {
     MSG_SIGNAL,     /* u32 signal, for all ranks */
     MSG_STOP,       /* the job is being stopped */
     MSG_ABANDON,    /* u32 job: end its ranks, it failed */
-    MSG_OVER,       /* u32 job: nothing of it is left on any node */
+    MSG_OVER,       /* u32 job: it has ended on all nodes */
     MSG_ROOM,       /* u32 1 or 2, u32 bytes of output that were taken */
     MSG_INPUT,      /* text for the stdin of the ranks that get it; an empty one is its end */
     MSG_SPAWNED,    /* u64 token, u32 rc as int32, text its job id */

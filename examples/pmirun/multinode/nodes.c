@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The head's nodes: what agents are told, and how they are lost. */
+/* The head's nodes: its orders to agents, and the loss of a node. */
 #define _GNU_SOURCE
 #include "nodes.h"
 
@@ -20,14 +20,14 @@
 #include "../pmix/far.h"
 #include "step.h"
 
-#define END_NS   (8 * NS_PER_S) /* for agents to end what is left of their ranks */
+#define END_NS   (8 * NS_PER_S) /* for agents to end their last ranks */
 #define REAP_NS  (2 * NS_PER_S) /* for ssh and srun to leave after their agents */
-#define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to tell of their ranks' end */
+#define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to report their ranks' end */
 #define NEVER_S  1e9            /* the longest --start-timeout, which 0 stands for */
-#define TICK_NS  (NS_PER_S / 2) /* of what PMIx clients wait for */
+#define TICK_NS  (NS_PER_S / 2) /* for requests of PMIx clients that wait */
 #define NAMED    8u             /* nodes that a message names besides the first */
 #define OWED_MIN 65536u
-/* that a node leaves without an answer; --node-timeout is one more of their intervals */
+/* to a node without an answer; --node-timeout has one interval more */
 #define ASKS 4u
 
 extern char **environ;
@@ -37,12 +37,12 @@ const char *nodes_name(const struct pmirun *pr, uint32_t node)
     return pr->nodes->head.nodes[node].name;
 }
 
-/* ---- telling agents ---- */
+/* ---- orders to agents ---- */
 
 void nodes_tell(struct pmirun *pr, struct node *node, const struct msg *m)
 {
     int rc =
-        node->link ? net_send(pr, node->link, m->p, m->len) : 0; /* a lost one is known as such */
+        node->link ? net_send(pr, node->link, m->p, m->len) : 0; /* its loss is reported already */
 
     if (rc && rc != -EPIPE)
         nodes_lost(pr, node, strerror(-rc));
@@ -126,7 +126,7 @@ bool nodes_send_input(struct pmirun *pr, const char *p, size_t n)
 
 /* ---- jobs ---- */
 
-/* The nodes named in `hosts`, in this order, or all; 0: one is none of ours. */
+/* The nodes named in `hosts`, in this order, or all; 0: a name is not a node of ours. */
 static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t *nodes)
 {
     uint32_t n = 0, i;
@@ -151,8 +151,8 @@ static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t
     return n;
 }
 
-/* Ranks fill the slots of the first node, then of the next; cyclic: each gets one at a time, as
- * long as it has slots. Behind the last it begins again. */
+/* Ranks fill the slots of the first node, then of the next. Cyclic: each node with free slots gets
+ * one rank at a time. Behind the last node it begins again. */
 static void place_by_slots(const struct pmirun *pr, uint32_t n, uint32_t *node_of)
 {
     const struct options *opt = &pr->opt;
@@ -184,7 +184,7 @@ bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_
              n_nodes = named_nodes(pr, hosts, nodes);
 
     for (uint32_t i = 0, k = 0; n_nodes && i < n_nodes;
-         i++) { /* the first ones get what does not divide */
+         i++) { /* the first ones get the remainder */
         uint32_t here = n / n_nodes + (i < n % n_nodes);
 
         for (uint32_t j = 0; j < here; j++)
@@ -232,8 +232,8 @@ static void put_placement(struct msg *m, const struct job *job)
 }
 
 /*
- * Nodes that have no rank of a job hear of it too where PMIx clients may name it, and say so before
- * its spawner hears that it runs: libpmix must know a namespace before it can be connected to.
+ * Announces a job to nodes without a rank of it, where PMIx clients may name it. They confirm
+ * before the spawner gets its answer: libpmix must know a namespace before clients connect to it.
  */
 static void tell_space(struct pmirun *pr, struct job *job, const bool *has)
 {
@@ -296,7 +296,7 @@ static void launch(struct pmirun *pr, struct job *job, const struct msg_in *prep
 
 /* ---- the beginning ---- */
 
-/* Three descriptors a node, and those of strangers. The limit is raised only where that is needed,
+/* Three descriptors a node, and some for unauthenticated peers. Raises the limit only if needed,
  * since ssh and srun inherit it. */
 static void check_limit(const struct options *opt)
 {
@@ -351,7 +351,7 @@ static void start(struct pmirun *pr)
     starters_init(pr, self);
 }
 
-/* Must a variable of ours not replace the node's own? */
+/* Does the node keep its own value of this variable? */
 static bool is_of_node(const char *var)
 {
     static const char *const names[] = {
@@ -399,8 +399,8 @@ static void tell_setup(struct pmirun *pr)
     free(cwd);
 }
 
-/* Where each is, and whether they talk UCX: they do when each can. False: they cannot, and were
- * told to. */
+/* Sends each agent's address to all, and whether they use UCX: only if all can. False: one cannot,
+ * and the user asks for UCX. */
 static bool tell_peers(struct pmirun *pr)
 {
     const struct node *nodes = pr->nodes->head.nodes;
@@ -427,9 +427,9 @@ static bool tell_peers(struct pmirun *pr)
 }
 
 /*
- * Silence. The kernel's keep-alive (net.c) notices a link that is cut, but it answers for an agent
- * that is stopped or hangs: the head asks. What is counted are questions, not time: a head that was
- * stopped itself has not asked meanwhile.
+ * Silence. The kernel's keep-alive (net.c) notices a cut link, but answers for an agent that is
+ * stopped or hangs; so the head asks. It counts questions, not time: a head that was stopped itself
+ * has not asked meanwhile.
  */
 static uint64_t ask_next(const struct pmirun *pr)
 {
@@ -515,7 +515,7 @@ void nodes_done(struct pmirun *pr, struct node *node)
 {
     node->done = true;
     forget_ranks(pr, node->id);
-    net_close(pr, node->link); /* it waits for that */
+    net_close(pr, node->link); /* the agent waits for that */
     node->link = NULL;
 }
 
@@ -579,7 +579,7 @@ static uint64_t deadline(const struct pmirun *pr)
     return tick && (!next || tick < next) ? tick : next;
 }
 
-/* Those that have not answered in time: they are all named, up to a few. */
+/* Stops the job if agents have not come in time. Names all of these nodes, up to a few. */
 static void lose_silent(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
@@ -656,7 +656,7 @@ static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     return !link || rc || !net_full(link);
 }
 
-/* ---- what the rest of pmirun knows of all this ---- */
+/* ---- what the rest of pmirun calls (role.h) ---- */
 
 static void progress(struct pmirun *pr)
 {
@@ -701,7 +701,7 @@ const struct head_ops head_ops = {
     .pmix = send_pmix,
 };
 
-/* 0, 1 and 2 must be something, or what we open would become our own stdout. */
+/* 0, 1 and 2 must be open, or the next descriptor would become our own stdout. */
 static void open_standard(void)
 {
     int fd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the head tells an agent. */
+/* The head's orders to an agent. */
 #define _GNU_SOURCE
 #include "nodes.h"
 
@@ -56,14 +56,14 @@ static void start_server(struct pmirun *pr)
     }
 }
 
-/* What nodes_tell of binding: flags, and the texts of three options. */
+/* The part of MSG_SETUP about binding: flags, and the texts of three options. */
 static bool get_place(struct options *opt, struct msg_in *in)
 {
     const uint32_t flags = get_u32(in);
 
     opt->report_bindings = flags & 1;
     opt->one_host = flags & 2;
-    free(opt->map_by); /* a head that says it twice is refused, after this */
+    free(opt->map_by); /* a second MSG_SETUP is refused, after this */
     free(opt->bind_to);
     free(opt->topology);
     opt->map_by = get_option(in);
@@ -165,7 +165,7 @@ static bool get_app(struct msg_in *in, struct app *app)
     return !in->bad && argc > 0 && what <= ENV_SOME;
 }
 
-/* Sets `bad` unless every rank has a node, and one of them is ours, or none. */
+/* Sets `bad` unless every rank has a node, and some rank is on ours (or, as asked, none is). */
 static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint64_t n_ranks,
                                bool with_ours)
 {
@@ -185,7 +185,7 @@ static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint6
     return node_of;
 }
 
-/* Finds the programs of our ranks; which could not be found is said, and its status returned. */
+/* Finds the programs of our ranks. Reports the first that is missing, and returns its status. */
 static int find_programs(struct pmirun *pr, struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
@@ -227,13 +227,13 @@ static int check_limits(struct pmirun *pr, const struct job *job)
     return err;
 }
 
-/* What a spawner is told where only a status is known. */
+/* The error for a spawner where only a status is known. */
 static int spawn_error(int status)
 {
     return status == STATUS_NOTFOUND ? -ENOENT : status == STATUS_RESOURCES ? -ENOMEM : -EACCES;
 }
 
-/* A job that cannot be started here: a status, and -errno for who has spawned it. */
+/* A job that cannot be started here: a status, and -errno for its spawner. */
 static void refuse(struct pmirun *pr, struct job *job, int status, int err)
 {
     if (job->spawned)
@@ -248,7 +248,7 @@ static void free_plan(const struct job_plan *plan)
     free(plan->node_of);
 }
 
-/* False: it makes no sense. All but the first job have been spawned, and their numbers grow. */
+/* False: malformed. All but the first job have been spawned, and their numbers grow. */
 static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan *plan)
 {
     uint64_t n_ranks = 0;
@@ -309,7 +309,7 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
     bool ok;
 
     if (pr->nodes->agent.unserved)
-        return true; /* sent before the head heard of it */
+        return true; /* sent before the head knew that */
     plan.number = get_u32(in);
     ok = get_u32(in) == (plan.number > 0);
     plan.way = (enum mpi_way)get_u32(in);
@@ -327,7 +327,7 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
     return ok && !in->bad;
 }
 
-/* A job that has no rank here: PMIx clients may speak of it. */
+/* A job that has no rank here, but that PMIx clients may name. */
 static bool on_space(struct pmirun *pr, struct msg_in *in)
 {
     const uint32_t number = get_u32(in);
@@ -348,7 +348,7 @@ static bool on_space(struct pmirun *pr, struct msg_in *in)
     s.n_ranks = (uint32_t)n_ranks;
     ok = ok && !in->bad && !in->left && far_space(pr, number, &s);
     if (ok)
-        agent_tell_number(pr, MSG_LAUNCHED, number); /* nobody hears of it before */
+        agent_tell_number(pr, MSG_LAUNCHED, number); /* the head answers the spawner after this */
     free(nspace);
     free(parent);
     free(app_procs);
@@ -363,7 +363,7 @@ static void on_stop(struct pmirun *pr)
     host_stop(pr);
     pr->launch = NULL;
     pr->launch_tail = &pr->launch;
-    pr->kill_ns = pr->now_ns + 5 * GRACE_NS; /* should it fall silent */
+    pr->kill_ns = pr->now_ns + 5 * GRACE_NS; /* in case no signal comes from it */
     pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
 }
 
@@ -404,7 +404,7 @@ static bool on_abandon(struct pmirun *pr, struct msg_in *in)
     struct job *job = job_by_number(pr, get_u32(in));
 
     if (job && job->spawned)
-        job_abandon(pr, job, -ECANCELED); /* which the head knows */
+        job_abandon(pr, job, -ECANCELED); /* the head knows already */
     return !in->bad;
 }
 
@@ -414,7 +414,7 @@ static bool on_over(struct pmirun *pr, struct msg_in *in)
     struct job *job = job_by_number(pr, number);
 
     if (job && !pr->stopping && !job->abandoned && job->n_launched < job->n_local)
-        return false; /* its ranks are still to begin */
+        return false; /* its ranks have not begun */
     if (job)
         job->over = true;
     else

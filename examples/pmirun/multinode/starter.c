@@ -2,14 +2,14 @@
 /*
  * How agents get to their nodes.
  *
- * An agent is started by a command made from a template (one for each node; ssh is such a command),
- * by one srun for all, or here (--launch fork, and by ssh's template for this host itself). Of the
- * commands --fanout are under way at a time; an agent that has come frees a place. While
- * --wait-hosts lasts, a command that ends without an agent is run again, and one that hangs is
- * ended for that. The agent reads from its stdin a few lines: the job's name and secret, its
- * number, and where we listen. The secret is nowhere else: not among arguments, not in an
- * environment, not in what anybody prints. The agent connects to us and proves that it has it, as
- * we do (channel.c). Its stdin stays open: its end says that we are gone.
+ * The head starts agents by a command made from a template (one for each node; ssh is such a
+ * command), by one srun for all, or as its children (--launch fork, and for this host itself under
+ * ssh's template). At most --fanout commands run at a time; an agent that connects frees a place.
+ * During --wait-hosts, the head runs a command that ends without an agent again, and ends one that
+ * hangs, to run it again. The agent reads from its stdin a few lines: the job's name and secret,
+ * its number, and the head's addresses. The secret is nowhere else: not among arguments, not in an
+ * environment, not in any output. Agent and head prove to each other that they have it (channel.c).
+ * The agent's stdin stays open; its end means that the head is gone.
  */
 #define _GNU_SOURCE
 #include "nodes.h"
@@ -31,11 +31,11 @@
 #include "../template.h"
 #include "step.h"
 
-#define AGAIN_NS  NS_PER_S        /* between two tries to reach a host */
-#define TRY_S     10              /* for the first try, at most; each later one has twice as long */
-#define MIN_TRY_S 1               /* a login that is slow is not one that hangs */
-#define TERM_NS   (2 * NS_PER_S)  /* between SIGTERM and SIGKILL for a command that hangs */
-#define FULL_NS   (10 * NS_PER_S) /* that we wait for an agent to read: no others are served */
+#define AGAIN_NS  NS_PER_S       /* between two tries to reach a host */
+#define TRY_S     10             /* for the first try, at most; each later one has twice the time */
+#define MIN_TRY_S 1              /* a slow login does not hang */
+#define TERM_NS   (2 * NS_PER_S) /* between SIGTERM and SIGKILL for a command that hangs */
+#define FULL_NS   (10 * NS_PER_S) /* for an agent to read: we serve no others */
 
 extern char **environ;
 
@@ -62,7 +62,7 @@ static char **srun_argv(const struct pmirun *pr, const struct starter *s)
     v[n++] = xprintf("--overlap");
     v[n++] = xprintf("--unbuffered");
     v[n++] = xprintf("--kill-on-bad-exit=0");
-    /* All nodes of an allocation need no names, which may take more bytes than an argument has. */
+    /* A whole allocation needs no names; they may take more bytes than an argument can hold. */
     if (pr->opt.n_hosts && !(pr->opt.allocation && s->n == pr->opt.n_hosts)) {
         hosts = NULL;
         for (uint32_t i = 0; i < s->n; i++)
@@ -76,7 +76,7 @@ static char **srun_argv(const struct pmirun *pr, const struct starter *s)
     return v;
 }
 
-/* What brings agents to nodes: NULL-terminated, to be freed with its strings. */
+/* The command that starts agents: NULL-terminated, to be freed with its strings. */
 static char **starter_argv(const struct pmirun *pr, const struct starter *s)
 {
     static char *command[] = {NULL};
@@ -88,8 +88,8 @@ static char **starter_argv(const struct pmirun *pr, const struct starter *s)
                          pr->nodes->head.self);
 }
 
-/* UCX's variables, which an agent that may use it wants before it is told all others: lines for it.
- * Says which are left out. */
+/* UCX's variables as lines for an agent that may use UCX, which needs them before MSG_SETUP brings
+ * the others. Reports those that it leaves out. */
 static char *ucx_settings(struct pmirun *pr)
 {
     char *all = xprintf("%s", "");
@@ -110,8 +110,8 @@ static char *ucx_settings(struct pmirun *pr)
     return all;
 }
 
-/* To a pipe that is empty and mostly has room for all of it. A user who has many pipes gets small
- * ones (fs.pipe-user-pages-soft): then this waits until they are read. False with errno. */
+/* Writes to an empty pipe, which mostly has room for all. A user with many pipes gets small ones
+ * (fs.pipe-user-pages-soft): then this waits for the reader. False with errno. */
 static bool write_all(const struct pmirun *pr, int fd, const char *text, size_t n)
 {
     const uint64_t start_ns = pr->nodes->head.start_ns, now = clock_ns();
@@ -135,8 +135,8 @@ static bool write_all(const struct pmirun *pr, int fd, const char *text, size_t 
     return true;
 }
 
-/* Nobody reads what we write to it: because it has ended, as a process has soon after its
- * descriptors are closed? How is told when it is reaped. */
+/* The reader of its stdin is gone: has the process ended? If so it ends soon after its descriptors
+ * are closed, and we report how when we reap it. */
 static bool has_ended(const struct starter *s)
 {
     const struct timespec a_while = {.tv_nsec = 5 * NS_PER_MS};
@@ -151,8 +151,8 @@ static bool has_ended(const struct starter *s)
     return false;
 }
 
-/* The lines that an agent reads. `node`: its number, or who tells it. `try`: of its command, from 1
- * on; 0 where no command of ours starts it. */
+/* The lines that an agent reads. `node`: its number, or its source ("srun", "step"). `try`: of its
+ * command, from 1 on; 0 where no command of ours starts it. */
 static char *bootstrap(const struct pmirun *pr, const char *node, uint32_t try)
 {
     const struct channel_self *self = &pr->nodes->net.self;
@@ -209,7 +209,7 @@ static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, cons
     posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&files, out[1], STDERR_FILENO);
     posix_spawnattr_init(&attr);
-    /* A session of its own: what is typed at our terminal is for us, and we tell the agents. */
+    /* A session of its own: the terminal's signals are for us, and we order the agents. */
     posix_spawnattr_setflags(&attr,
                              POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigmask(&attr, &pr->signals.orig_mask);
@@ -221,8 +221,7 @@ static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, cons
 }
 
 /*
- * What a user can do about what ssh or a login shell has said; the first that fits counts. %s is
- * the host.
+ * Advice on messages of ssh or a login shell; the first row that matches is used. %s is the host.
  */
 static const struct {
     const char *said, *advice;
@@ -256,8 +255,8 @@ static void find_advice(const struct pmirun *pr, struct starter *s)
     }
 }
 
-/* What ssh or an agent has to say, with the node in front. Of a host that is tried again and again
- * not each time. */
+/* Prints a line of ssh or an agent, with the node in front. For a host that is retried, not in each
+ * try. */
 static void starter_line(struct pmirun *pr, struct starter *s)
 {
     const char *who = s->n > 1 ? starter_program(pr, s) : nodes_name(pr, s->first);
@@ -304,8 +303,8 @@ static void on_starter(struct pmirun *pr, struct source *src, uint32_t events)
     loop_close(pr, src);
 }
 
-/* When this try is given up; 0: never, since there is no time for another, or since srun may wait
- * for its nodes. */
+/* When to end this try; 0: never, since no time is left for another, or since srun may wait for its
+ * nodes. */
 static uint64_t try_limit(const struct pmirun *pr, const struct starter *s)
 {
     const double quarter = pr->opt.wait_s / 4, first_s = quarter < TRY_S ? quarter : TRY_S;
@@ -376,7 +375,7 @@ static void close_stdin(struct starter *s)
     s->in = -1;
 }
 
-/* Ends commands whose time is over, each with its process group; they are reaped, and run again. */
+/* Ends commands whose time is over, each with its process group. They run again once reaped. */
 static void end_hung(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
@@ -445,8 +444,8 @@ bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try)
 
 /* ---- how they end ---- */
 
-/* It has ended and brought no agent: is there time for another try? For one that was ended for
- * another there is. */
+/* It has ended without an agent: is time left for another try? If we ended it for another, always.
+ */
 static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
 {
     struct head *h = &pr->nodes->head;
@@ -456,7 +455,7 @@ static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
     if (s->n_tries == 1)
         say(pr, "node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
             nodes_name(pr, s->first), how, pr->opt.wait_s);
-    loop_close(pr, &s->src); /* something may have it open still */
+    loop_close(pr, &s->src); /* another process may have it open still */
     s->len = 0;
     s->state = STARTER_WAITS;
     s->again_ns = pr->now_ns + AGAIN_NS;
@@ -465,7 +464,7 @@ static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
     return true;
 }
 
-/* Appends what a user can do about it. */
+/* Appends the advice for its output. */
 static char *advise(const struct pmirun *pr, const struct starter *s, char *all)
 {
     const char *host = nodes_name(pr, s->first);
@@ -483,7 +482,7 @@ static char *advise(const struct pmirun *pr, const struct starter *s, char *all)
     return all;
 }
 
-/* What its end means, and what to do about it; to be freed. */
+/* The reason of its end, with advice; to be freed. */
 static char *explain(const struct pmirun *pr, const struct starter *s, const char *how)
 {
     char *all = xprintf("%s", how);
@@ -508,7 +507,7 @@ char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how)
     return advise(pr, s, all);
 }
 
-/* A login that prints is no failure: one line says how to silence it. */
+/* A login that prints is no failure: the head prints once how to silence it. */
 static void note_login(struct pmirun *pr, const struct starter *s)
 {
     if (pr->opt.launch != LAUNCH_SSH || !s->login_printed || pr->stopping ||

@@ -21,8 +21,8 @@
 
 /* A rank that slurmstepd starts. */
 struct task {
-    struct source src; /* a pidfd, once slurmstepd has gone */
-    struct rank *rank; /* NULL: its job has not been told */
+    struct source src; /* a pidfd, after slurmstepd's end */
+    struct rank *rank; /* NULL: before MSG_JOB */
     uint32_t number;
     int fd; /* its PMI connection, until it is adopted */
     pid_t pid;
@@ -49,7 +49,7 @@ static void set_null(int fd)
 
 /* ---- an agent's ranks ---- */
 
-/* slurmstepd has its own: as a program finds them that a shell starts. */
+/* Restores the signals that a shell gives its programs: slurmstepd has changed them. */
 static void reset_signals(void)
 {
     sigset_t none;
@@ -60,16 +60,16 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* slurmstepd's own is that the kernel shall not end it when memory runs out. */
+/* Lets the kernel end us when memory runs out, which slurmstepd forbids for itself. */
 static void be_mortal(void)
 {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
     if (fd >= 0 && write(fd, "0", 1) != 1)
-        errno = 0; /* it is not slurmstepd's child, then */
+        errno = 0; /* not slurmstepd's child: nothing to undo */
     close(fd);
-    /* Nor shall what the user starts look into it, as slurmstepd's memory. At the end: what is in
-     * /proc of such a process is root's. */
+    /* The user's processes must not read our memory, which is a copy of slurmstepd's. Last, since
+     * this gives our files in /proc to root. */
     prctl(PR_SET_DUMPABLE, 0);
 }
 
@@ -130,11 +130,11 @@ void step_tell_ranks(struct pmirun *pr)
     for (uint32_t i = 0; i < s->n_tasks; i++)
         msg_u32(m, s->tasks[i].number);
     agent_tell(pr);
-    output_drop_stderr(pr); /* slurmstepd waits for its end, and the head hears what we say */
+    output_drop_stderr(pr); /* slurmstepd waits for its end; our messages go to the head */
     set_null(STDERR_FILENO);
 }
 
-/* ---- what becomes of them ---- */
+/* ---- their events ---- */
 
 static void begin_rank(struct pmirun *pr, struct task *t)
 {
@@ -207,7 +207,7 @@ void step_told(struct pmirun *pr, const char *text, size_t n)
     }
 }
 
-/* It has ended; its status is not known, since slurmstepd was to report it. */
+/* It has ended with an unknown status, since slurmstepd ended before its report. */
 static void on_ended(struct pmirun *pr, struct source *src, uint32_t events)
 {
     struct task *t = (struct task *)src;
@@ -218,12 +218,12 @@ static void on_ended(struct pmirun *pr, struct source *src, uint32_t events)
     end_rank(pr, t);
 }
 
-/* Nobody reaps it for us any more. */
+/* Watches a rank whose parent, slurmstepd, is gone. */
 static void watch(struct pmirun *pr, struct task *t)
 {
     int fd = (int)syscall(SYS_pidfd_open, t->pid, 0);
 
-    if (fd < 0 && errno != ESRCH) /* Linux before 5.3: the step ends, and it with that */
+    if (fd < 0 && errno != ESRCH) /* Linux before 5.3: the rank ends with the step */
         kill(t->pid, SIGKILL);
     t->src = (struct source){on_ended, fd};
     if (fd < 0 || loop_add(pr, &t->src, EPOLLIN) != 0)

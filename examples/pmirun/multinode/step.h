@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A step of Slurm: srun and slurmstepd start the ranks, we serve them. The plugin of
+ * A step of Slurm: srun and slurmstepd start the ranks, pmirun serves them. The plugin of
  * examples/slurm starts a head beside srun (`pmirun --step OPTION... PROGRAM`) and on each node an
  * agent (`pmirun --agent NODE RANK:FD,...`), which has its ranks' PMI connections from before they
  * were forked.
  *
  * The head prints the lines that agents read to its stdout, for the plugin to carry them there. Its
- * stdin ends with srun. An agent reads them from its stdin, and behind them what slurmstepd sees of
- * the ranks, until slurmstepd ends:
+ * stdin ends with srun. An agent reads them from its stdin, and then slurmstepd's reports about the
+ * ranks, until slurmstepd ends:
  *     task RANK PID         it has been forked
  *     exit RANK STATUS      and has ended, with waitpid()'s status
  */
@@ -24,12 +24,12 @@ struct node;
 struct pmirun;
 struct step;
 
-/* In an agent. step_join() exits when the arguments make no sense. */
+/* In an agent. step_join() exits when the arguments are malformed. */
 struct step *step_join(const char *node, const char *ranks);
 uint32_t step_node(const struct step *s);
 void step_told(struct pmirun *pr, const char *text, size_t n); /* by slurmstepd */
 void step_left(struct pmirun *pr);                             /* slurmstepd has ended */
-void step_tell_ranks(struct pmirun *pr);                       /* the head, which are here */
+void step_tell_ranks(struct pmirun *pr);                       /* the head: which are here */
 void step_adopt(struct pmirun *pr, struct job *job);           /* serves its ranks */
 
 /* In the head: takes `lines`. And: MSG_RANKS of a node. */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A distributed hash table ("MPI Windows on Storage for HPC Applications", sections 3.3 and 3.4):
- * each rank's window holds a local volume and, behind it, an overflow heap for what collides. Every
- * rank inserts numbers into all of them with one-sided operations alone: a compare-and-swap takes a
- * free place of the volume; else a fetch-and-add takes an element of the heap, a swap hangs it at
- * the head of the place's chain, and a put fills it. At the end each rank walks its own table:
- * every number is there once, and where it belongs. */
+ * each rank's window holds a local volume and, behind it, an overflow heap for collisions. Every
+ * rank inserts numbers into all windows with one-sided operations alone: a compare-and-swap takes a
+ * free place of the volume; else a fetch-and-add takes an element of the heap, a swap makes it the
+ * head of the place's chain, and a put fills it. At the end each rank walks its own table and
+ * checks that it holds every number once, in its place. */
 #include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* Elements of the window; place 0 counts those of the heap that are taken. */
+/* Elements of the window; place 0 counts the heap's taken elements. */
 struct element {
     uint64_t value; /* 0: free */
     uint64_t next;  /* element that hangs on this one, 0: none */
@@ -75,8 +75,8 @@ static void insert(const struct program *p, const struct table *t, uint64_t valu
     MPI_Win_flush(owner, t->win);
 }
 
-/* Walks this rank's table and counts; the sum of a mix of all numbers tells whether they are the
- * ones inserted. */
+/* Walks this rank's table and counts. The sum of a mix of all numbers proves that they are the ones
+ * inserted. */
 static void verify(const struct program *p, const struct table *t, uint64_t salt)
 {
     uint64_t mine[2] = {0, 0}, found[2], expected[2] = {0, 0}, all[2],
@@ -107,8 +107,8 @@ static void verify(const struct program *p, const struct table *t, uint64_t salt
           (unsigned long long)all[0]);
 }
 
-/* Processor time of this process: with one rank, which waits for nobody, it tells the cost on a
- * busy machine too. */
+/* Processor time of this process. One rank waits for no other, so this is its cost on a busy
+ * machine too. */
 static double processor_seconds(void)
 {
     struct timespec t;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The checkpoint and restart of HACC ("MPI Windows on Storage for HPC Applications", section
- * 3.5.1): nine arrays of particle data, 38 bytes a particle, go into one file that all ranks share,
- * and come back. With MPI I/O (individual writes and MPI_File_sync), and with a window that lies on
- * that file (stores and MPI_Win_sync). Each side opens, writes, synchronizes and closes; then
- * opens, reads and closes; the file is new each time. What came back is compared byte by byte.
+ * 3.5.1): the ranks write nine arrays of particle data, 38 bytes a particle, to one shared file,
+ * and read them back: with MPI I/O (individual writes and MPI_File_sync), and with a window on that
+ * file (stores and MPI_Win_sync). Each side opens, writes, synchronizes and closes; then opens,
+ * reads and closes; the file is new each time. Each rank compares what it read byte by byte.
  * Without storage windows the window side checkpoints into memory. */
 #include "program.h"
 #include <stdio.h>
@@ -102,7 +102,7 @@ static void mpiio_run(const struct program *p, const char *path, struct particle
     seconds[1] = program_slowest(MPI_Wtime() - start);
 }
 
-/* The window of a case for reading: what is in the file stays as it is. */
+/* The window of a case for reading, which leaves the file's contents as they are. */
 static void window_to_read(const struct program *p, int which, MPI_Aint bytes, unsigned char **base,
                            MPI_Win *win)
 {
@@ -112,7 +112,7 @@ static void window_to_read(const struct program *p, int which, MPI_Aint bytes, u
     MPI_Info_free(&info);
 }
 
-/* 0: the hints had no effect. A window in memory keeps nothing, so that there is no restart. */
+/* 0: the hints had no effect. A window in memory keeps nothing, so it has no restart. */
 static int window_run(struct program *p, int which, struct particles *q, struct particles *back,
                       double seconds[2])
 {

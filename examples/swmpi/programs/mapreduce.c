@@ -4,8 +4,8 @@
  *
  *   1S  one-sided: ranks draw tasks with a fetch-and-add, and fetch what they reduce with gets. A
  *       checkpoint is the table and the tasks that it counts, in the older of two slots in the
- *       window (section 4): what changed, a header with a sum of all, MPI_Win_sync. With --restart
- *       1 a job goes on from the newest whole slot of each rank.
+ *       window (section 4): the changed blocks, a header with a checksum, MPI_Win_sync. With
+ *       --restart 1 a job continues from the newest whole slot of each rank.
  *   2S  collective: tasks are dealt out in rounds, tables travel by MPI_Alltoall; a checkpoint
  *       writes every rank's table into one file with MPI_File_write_at_all and MPI_File_sync.
  *
@@ -35,7 +35,7 @@ struct entry {
     char word[WORD_BYTES];
 };
 
-/* A checkpoint: of which tasks the words are in the table, which follows, one slice for each rank
+/* A checkpoint: the tasks whose words the table counts. The table follows, one slice for each rank
  * that reduces. */
 struct slot {
     uint64_t magic, job, generation, sum;
@@ -154,8 +154,8 @@ static void make_input(struct job *j, const char *path)
     MPI_Allreduce(MPI_IN_PLACE, j->expected, (int)n_words, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* Counts the words of one task. MPI gets its turn now and then: others may wait for an answer of
- * this rank. */
+/* Counts the words of one task. Calls MPI now and then: other ranks may wait for an answer of this
+ * one. */
 static void map(const struct job *j, uint64_t task, struct entry *table)
 {
     int flag;
@@ -230,7 +230,7 @@ static struct entry *result_of(const struct side *s)
     return (void *)slot_of(s, 2);
 }
 
-/* One of another seed, size or number of ranks cannot go on from here. */
+/* A job of another seed, size or number of ranks cannot continue from this checkpoint. */
 static uint64_t job_id(const struct job *j)
 {
     uint64_t id = program_mix(j->p->seed) + n_words;
@@ -312,7 +312,7 @@ static uint64_t tasks_left(const struct side *s, uint64_t *left)
     return n;
 }
 
-/* This rank ends without a warning, wherever it is then. */
+/* Kills this rank without a warning, at any point of its work. */
 static void set_alarm(void)
 {
     struct itimerval in = {.it_value = {.tv_sec = (time_t)(alarm_ms / 1000),
@@ -383,7 +383,7 @@ static void reduce(struct side *s, int with_checkpoints)
     free(newest);
 }
 
-/* The same for the same words and counts, in whatever order they were found. */
+/* The same for the same words and counts in any order. */
 static void print_digest(const struct side *s)
 {
     const struct entry *e = result_of(s), *end = e + s->j->slice;
@@ -398,7 +398,7 @@ static void print_digest(const struct side *s)
                 (unsigned long long)digest);
 }
 
-/* The time of the checkpoints alone is told apart. 0: the hints had no effect. */
+/* Reports the time of the checkpoints apart. 0: the hints had no effect. */
 static int one_sided(struct job *j, int which, int with_checkpoints, double seconds[2])
 {
     struct program *p = j->p;
@@ -418,7 +418,7 @@ static int one_sided(struct job *j, int which, int with_checkpoints, double seco
     else
         memset(s.store, 0, j->bytes);
     s.store->next_task = 0;
-    if (with_checkpoints) /* the empty table is on storage: what is timed is the tasks */
+    if (with_checkpoints) /* the empty table is on storage: the clock covers the tasks */
         MPI_Win_sync(s.win);
     MPI_Win_unlock(p->rank, s.win);
     n_left = tasks_left(&s, left);

@@ -2,8 +2,8 @@
 /* mSTREAM ("MPI Windows on Storage for HPC Applications", section 3.2): large segments of a window
  * are read and written in turn, in order (SEQ), in order with gaps (PAD), at random (RND), and in
  * order and at random by turns (MIX). The last iteration of a kernel ends with a window
- * synchronization, whose time is told apart. What is read is checked, and at the end the whole
- * window is. */
+ * synchronization, timed apart. The program checks each segment that it reads, and at the end the
+ * whole window. */
 #include "program.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,9 +61,8 @@ static void check(const struct stream *s, const unsigned char *segment, uint64_t
     }
 }
 
-/* One pass: as many operations as there are segments. Reads and writes alternate, and one pass
- * reads what the other writes. Only the first page of what is read is looked at while the clock
- * runs. */
+/* One pass: one operation per segment. Reads and writes alternate, and one pass reads what the
+ * other writes. While the clock runs, only the first page of a segment is checked. */
 static void iterate(struct stream *s, enum kernel kernel, uint64_t iteration)
 {
     for (uint64_t i = 0; i < s->n_segments; i++) {

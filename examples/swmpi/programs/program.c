@@ -167,8 +167,8 @@ MPI_Info program_info(const char *hints, const char *extra)
     return info;
 }
 
-/* Whether the window has what the hints asked for, as its info tells: by a key that libswmpi.so
- * alone sets, because some MPI give back every hint that they were given. */
+/* Whether the hints took effect, by a key of the window's info that libswmpi.so alone sets: some
+ * MPIs return every hint that they were given. */
 static int in_effect(MPI_Win win, const char *hints)
 {
     char value[MPI_MAX_INFO_VAL + 1];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs share: options, windows by case, checks, and the form of a figure. They are
- * plain MPI: where their windows live is a matter of hints, which an MPI without storage windows
- * ignores. */
+/* The programs share options, windows by case, checks, and the form of a figure. They are plain
+ * MPI: hints place their windows, and an MPI without storage windows ignores these. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
@@ -24,7 +23,7 @@ struct program {
     int quick;         /* --quick: see that it runs, do not trust the figures */
     uint64_t n_trials; /* --trials: of each case, taken in turns */
     uint64_t seed;     /* --seed: another in each run, the same on all ranks */
-    const char *dir;   /* --dir: where files go; without it there is memory only */
+    const char *dir;   /* --dir: where files go; without it only memory is used */
     int n_cases;
     struct program_case cases[PROGRAM_MAX_CASES];
     int works[PROGRAM_MAX_CASES]; /* -1 not tried, 0 the hints have no effect, 1 they have */
@@ -49,12 +48,11 @@ void program_init(struct program *p, const char *name, int *argc, char ***argv,
 int program_end(struct program *p);
 
 /* A case and a trial at a time, the cases in turns: for (i = -1; program_next(&p, &i, &trial);).
- * The first comes in every trial, also where its hints have no effect: what is measured beside the
- * windows is measured with it. */
+ * The first case runs in every trial, also where its hints have no effect: the figures that need no
+ * window are measured with it. */
 int program_next(struct program *p, int *which, uint64_t *trial);
 
-/* A window of a case. 0: its hints had no effect (there is a note on stderr), and there is no
- * window. */
+/* A window of a case. 0: its hints had no effect (a note on stderr), and no window exists. */
 int program_window(struct program *p, int which, MPI_Aint bytes, int disp_unit, void *base,
                    MPI_Win *win);
 

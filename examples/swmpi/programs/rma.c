@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One-sided operations as the IMB-RMA benchmarks measure them ("MPI Windows on Storage for HPC
  * Applications", section 3.1): one operation in each passive epoch, without a sync. `bandwidth` is
- * of the bytes that the slowest active rank moved, `time` that of one operation of 8 bytes.
- * Afterwards it is looked at what arrived.
+ * of the bytes that the slowest active rank moved, `time` that of one operation of 8 bytes. The
+ * ranks check afterwards what arrived.
  *
  *   unidirectional, bidirectional put and get; accumulate, get-accumulate, fetch-and-op,
  *   compare-and-swap: rank 0 and
- *     rank 1, or rank 0 alone if there is no other (Figure 5)
+ *     rank 1, or rank 0 alone if it is the only rank (Figure 5)
  *   one to all put and get: rank 0 with every rank; exchange put and get: every rank with both
  *   neighbours (Figure 6) */
 #include "program.h"
@@ -36,7 +36,7 @@ static uint64_t n_iterations = 200, most_kib = 4096;
 struct buffers {
     struct program *p;
     MPI_Win win;
-    int64_t *base, *out, *in; /* the window has two halves of as many words as the others */
+    int64_t *base, *out, *in; /* each half of the window has as many words as the others */
     uint64_t words;           /* of the largest operation */
 };
 
@@ -56,8 +56,8 @@ static int n_targets(const struct program *p, const struct operation *op)
     return op->pattern == TO_ALL ? p->size : op->pattern == EXCHANGE ? 2 : 1;
 }
 
-/* The k-th target, and in which half of its window: to the right neighbour the first, to the left
- * one the second. */
+/* The k-th target and the half of its window: the first at the right neighbour, the second at the
+ * left one. */
 static int target_of(const struct program *p, const struct operation *op, int k, int *half)
 {
     *half = op->pattern == EXCHANGE ? k : 0;
@@ -94,7 +94,7 @@ static void operate(const struct buffers *b, const struct operation *op, uint64_
     MPI_Win_unlock(target, b->win);
 }
 
-/* Words as word_of() has them, but the first that atomic operations count in. */
+/* Words as word_of() has them, except the first, in which atomic operations count. */
 static void fill(const struct buffers *b, const struct operation *op)
 {
     const int counts = op->what == FETCH_AND_OP || op->what == COMPARE_AND_SWAP;

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file bound.h
- * @brief Handles that have found their region already: put, get and atomics without a lookup.
+ * @brief Handles bound to a region: put, get and atomics without a lookup.
  *
  * asymreg_bind() finds the region, checks range and permissions, and makes the key: once, instead
  * of in each operation by address. Where the peer's memory is mapped here (a segment of shared
- * memory, on one node) an operation through the handle is a check, a load or store, and a second
+ * memory, on one node), an operation through the handle is a check, a load or store, and a second
  * check, inlined; asymreg_bound_ptr() returns the memory itself, as shmem_ptr() and
- * MPI_Win_shared_query() do. Elsewhere (CMA, networks, a peer that drains) it is the operation by
- * address and identifier.
+ * MPI_Win_shared_query() do. Elsewhere (CMA, networks, a peer that drains) the operation is the one
+ * by address and identifier.
  *
  *     asymreg_bind(worker, 7, raddr, 64, id, &b);    // once
  *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // 8 bytes behind raddr
  *     asymreg_flush(worker, 7);
  *     asymreg_unbind(&b);                            // before the worker and the peer go
  *
- * **The check.** A peer's table counts its unregistrations. While that number is the one in the
- * handle, the handle's region is still registered: one load of one line that all handles of the
- * peer share. When the number has changed, the next operation of each handle looks whether its own
- * region is. For an unregistered region the handle is ASYMREG_ESTALE for good, also if the same
- * memory is registered again. A check is not a lock: see the head of rma.h. The check
- * after a get comes after its loads. The check after a put may come before other processors see its
- * stores: a put that returns 0 may still write memory that was unregistered at the same time.
+ * **The check.** A peer's table counts its unregistrations. While the count equals the handle's,
+ * the handle's region is still registered: one load of one line that all handles of the peer share.
+ * After a change, the next operation of each handle checks its own region. If the region has been
+ * unregistered, every operation of the handle fails with ASYMREG_ESTALE, even if the same memory is
+ * registered again. A check is not a lock: see the head of rma.h. The check after a get comes after
+ * its loads. The check after a put may come before other processors see its stores: a put that
+ * returns 0 may still write memory that is unregistered at the same time.
  *
  * **Death.** The memory of a peer that dies stays mapped. Each 256th operation of a worker through
- * handles of that peer looks whether the peer lives, at most every 20 ms; asymreg_flush() looks
- * too. So puts that are followed by a flush fail within 20 ms.
+ * handles of that peer checks that the peer lives, at most every 20 ms; asymreg_flush() checks too.
+ * So puts that are followed by a flush fail within 20 ms.
  *
  * Threads: as the worker that it was bound with. Only asymreg_bind() may allocate, when a segment
  * is used for the first time. A handle has 32 bytes: align arrays of them to that
@@ -44,7 +44,7 @@
 #ifdef __cplusplus
 extern "C" {
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wold-style-cast" /* what is inline here is C */
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* the inline functions are C */
 #endif
 
 /** Shared by a worker's handles of one peer. Of the library. */
@@ -66,11 +66,11 @@ struct asymreg_bound {
 
 /**
  * @brief Bind a stretch of a peer's region.
- * @param worker  this thread's worker; every operation of the handle is one of it
+ * @param worker  this thread's worker, which makes every operation of the handle
  * @param pe      the peer
  * @param raddr   address there
  * @param bytes   length, more than 0
- * @param id      registration meant, or ASYMREG_ANY: the one that is there now
+ * @param id      the registration, or ASYMREG_ANY: the present one
  * @param bound   the handle; zeros on failure, with which every operation is -EINVAL
  * @return 0, -EINVAL, or as asymreg_put() without permissions
  *
@@ -80,7 +80,7 @@ struct asymreg_bound {
 ASYMREG_API int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                              uint64_t bytes, asymreg_id id, struct asymreg_bound *bound);
 
-/** @brief End a handle: before its worker is destroyed. One of zeros is allowed. */
+/** @brief End a handle, before its worker is destroyed. A handle of zeros is allowed. */
 ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 
 /**
@@ -91,7 +91,7 @@ ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
 
 /**
- * @brief The memory itself, for loads and stores; NULL: there is no direct way.
+ * @brief The memory itself, for loads and stores; NULL: not mapped here.
  *
  * Loads and stores through it are unchecked: the owner may unregister meanwhile. It stays mapped
  * until asymreg_unbind(). Do not write memory that is registered for reading alone.
@@ -101,7 +101,7 @@ static inline void *asymreg_bound_ptr(const struct asymreg_bound *bound)
     return bound->at;
 }
 
-/** What asymreg_bound_put() does to memory: aligned words are written whole. */
+/** The stores of asymreg_bound_put(): aligned words are written whole. */
 static inline void asymreg__store(char *to, const void *from, size_t bytes)
 {
     uint64_t word;
@@ -118,7 +118,7 @@ static inline void asymreg__store(char *to, const void *from, size_t bytes)
     }
 }
 
-/** And asymreg_bound_get(). */
+/** The loads of asymreg_bound_get(). */
 static inline void asymreg__load(void *to, const char *from, size_t bytes)
 {
     uint64_t word;
@@ -135,7 +135,7 @@ static inline void asymreg__load(void *to, const char *from, size_t bytes)
     }
 }
 
-/** May this be done directly now? For the functions below. */
+/** May the operation access memory directly now? For the functions below. */
 static inline int asymreg__bound_begin(struct asymreg_bound *bound, uint64_t offset, uint64_t bytes,
                                        uint32_t need)
 {
@@ -150,7 +150,7 @@ static inline int asymreg__bound_begin(struct asymreg_bound *bound, uint64_t off
     return 1;
 }
 
-/** And was the region there all the while? For the functions below. */
+/** Has the region been registered throughout? For the functions below. */
 static inline int asymreg__bound_end(struct asymreg_bound *bound)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -160,7 +160,7 @@ static inline int asymreg__bound_end(struct asymreg_bound *bound)
     return asymreg_bound_check(bound);
 }
 
-/** The rest of asymreg_bound_put(): whatever is not a store of a few bytes. */
+/** The rest of asymreg_bound_put(): all but a direct store. */
 ASYMREG_API int asymreg_bound_put_rest(struct asymreg_bound *bound, uint64_t offset,
                                        const void *src, size_t bytes);
 /** The rest of asymreg_bound_get(). */
@@ -177,7 +177,7 @@ ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t off
  * @param offset  where in it
  * @param src     bytes to copy; 4 or 8 aligned ones are stored at once
  * @param bytes   how many
- * @return 0; ASYMREG_ERANGE (outside of what is bound); -EINVAL (from NULL, or not bound); or as
+ * @return 0; ASYMREG_ERANGE (outside of the handle); -EINVAL (from NULL, or not bound); or as
  *         asymreg_put()
  *
  * Cost: some loads of lines that all handles share, one of the handle's own, and the store.
@@ -208,7 +208,7 @@ static inline int asymreg_bound_get(struct asymreg_bound *bound, uint64_t offset
     return asymreg__bound_end(bound);
 }
 
-/** What asymreg_bound_amo() does to 8 bytes. */
+/** The atomic of asymreg_bound_amo() on 8 bytes. */
 static inline uint64_t asymreg__amo8(uint64_t *p, uint32_t which, uint64_t operand,
                                      uint64_t compare)
 {
@@ -226,7 +226,7 @@ static inline uint64_t asymreg__amo8(uint64_t *p, uint32_t which, uint64_t opera
     }
 }
 
-/** And to 4. */
+/** The same on 4 bytes. */
 static inline uint32_t asymreg__amo4(uint32_t *p, uint32_t which, uint32_t operand,
                                      uint32_t compare)
 {
@@ -250,11 +250,11 @@ static inline uint32_t asymreg__amo4(uint32_t *p, uint32_t which, uint32_t opera
  * @param offset   where in it; the address is a multiple of `bytes`
  * @param which    ASYMREG_AMO_*
  * @param bytes    4 or 8
- * @param operand  what to add, store or combine with
+ * @param operand  the value to add, store or combine with
  * @param compare  for ASYMREG_AMO_COMPARE_SWAP
  * @param result   the value before; may be NULL
- * @return as asymreg_bound_put(); as asymreg_amo(). With ASYMREG_ESTALE, when the region went at
- *         the same time, it may have been done
+ * @return as asymreg_bound_put(); as asymreg_amo(). With ASYMREG_ESTALE, if the region is
+ *         unregistered at the same time, the atomic may have taken effect
  */
 static inline int asymreg_bound_amo(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
                                     uint32_t bytes, uint64_t operand, uint64_t compare,

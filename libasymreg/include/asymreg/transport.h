@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file transport.h
- * @brief What moves the bytes: the table of operations that a transport implements.
+ * @brief The table of operations that a transport implements to move the bytes.
  *
  * A transport is an object that begins with struct asymreg_transport and whose `ops` point to the
  * functions below. Its own library creates it (asymreg_local_create() here, asymreg_ucx_create(),
- * asymreg_ibv_create(), yours) and a context takes it over: asymreg_open() is given the pointer,
- * and asymreg_close() calls its `destroy`.
+ * asymreg_ibv_create(), yours) and a context takes it over: asymreg_open() takes the pointer, and
+ * asymreg_close() calls its `destroy`.
  *
  * How the core uses one, in order:
  *
@@ -17,12 +17,12 @@
  *   3. `address` once: the bytes of this process's endpoint, carried inside the bootstrap blob.
  *   4. On import: `connect` with the bytes of the peer's `address`; then `rkey_unpack` with the
  *      handle bytes of its table, and `get` on that to read it. Handles of segments are unpacked
- *      when an operation first needs them, and released by `rkey_release` when the segment has
- *      gone, the peer is dropped, or the context closes; no operation uses the key then.
+ *      when an operation first needs them, and released by `rkey_release` when the segment ends,
+ *      the peer is dropped, or the context closes; no operation uses the key then.
  *   5. `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before any of them the core has
  *      checked, against the newest table it knows, that the access lies inside one region and is
- *      permitted; a transport need not check again, but if its hardware or kernel does, it reports
- *      that: see the errors.
+ *      permitted. A transport need not check again; if its hardware or kernel does, it reports the
+ *      error: see below.
  *   6. `disconnect`, then `destroy`. Every key of an endpoint is released before it is
  *      disconnected.
  *
@@ -33,22 +33,20 @@
  * belongs to the caller and stays valid until then. Without (op is NULL, implicit), the transport
  * keeps the first error itself, per endpoint, and the next `flush` of that endpoint returns it
  * once. Source and destination buffers stay valid until the operation completes, or until `flush`.
- * A full queue is not an error: progress inside the call until there is room, or return -EAGAIN,
- * upon which the core calls `progress` and tries again (until `peer_alive` says that the peer has
- * gone).
+ * A full queue is not an error: progress inside the call until it has room, or return -EAGAIN; the
+ * core then calls `progress` and retries (until `peer_alive` reports that the peer is gone).
  *
- * **Ordering.** None between operations, except through `flush`: when it returns 0 everything begun
- * before it on that endpoint is complete at the target: visible to its processor and to later
+ * **Ordering.** None between operations, except through `flush`: when it returns 0, every operation
+ * begun before it on that endpoint is complete at the target: visible to its processor and to later
  * operations of any process, and fetched values are in their place.
  *
- * **Errors.** ASYMREG_ESTALE: the handle is not valid any more (revoked, deregistered): the core
- * refreshes its table and tries once more. ASYMREG_EFAULT: registered, but no memory there.
- * ASYMREG_EACCES: refused by hardware or kernel. ASYMREG_EPEER: the peer has gone; every operation
- * pending on the endpoint then completes with this too, and no call may wait for that peer ever
- * again. ASYMREG_ENOTSUP, ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. Functions
- * that take an `err` (may be NULL) fill its `code` and `text` where they know more than the code
- * says. A peer that dies must show within one second in a pending operation, a `flush` or
- * `peer_alive`.
+ * **Errors.** ASYMREG_ESTALE: the handle is invalid (revoked, deregistered); the core refreshes its
+ * table and retries once. ASYMREG_EFAULT: registered, but no memory there. ASYMREG_EACCES: refused
+ * by hardware or kernel. ASYMREG_EPEER: the peer is gone; every operation pending on the endpoint
+ * then completes with this too, and no later call may wait for that peer. ASYMREG_ENOTSUP,
+ * ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. Functions that take an `err` (may
+ * be NULL) fill its `code` and `text` where they know more than the code. The death of a peer must
+ * show within one second in a pending operation, a `flush` or `peer_alive`.
  *
  * **Threads.** With ASYMREG_CAP_THREADS any function but `destroy` may be called by several threads
  * at once; without it the core holds a lock around each call. No function may call back into the
@@ -154,7 +152,7 @@ struct asymreg_transport_caps {
     uint32_t kinds;        /**< of memory that it can register, bits 1 << ASYMREG_KIND_*; 0: a
                               processor's alone */
     uint64_t
-        max_op_bytes; /**< longest single put or get; the core cuts what is longer; 0: no limit */
+        max_op_bytes; /**< longest single put or get; the core splits any longer one; 0: no limit */
 };
 
 /** Memory to be registered. */
@@ -236,7 +234,7 @@ struct asymreg_transport_ops {
      * `t`; NULL when it is on.
      */
     const char *(*reason)(struct asymreg_transport *t, uint32_t cap);
-    /** Required. Frees `t`, after everything made from it has gone. */
+    /** Required. Frees `t`, after every object made from it. */
     void (*destroy)(struct asymreg_transport *t);
 
     /**
@@ -247,7 +245,7 @@ struct asymreg_transport_ops {
     int (*mem_reg)(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
                    struct asymreg_mem **mem, void *handle, size_t *handle_bytes,
                    struct asymreg_error *err);
-    /** Required. Ends a registration. Peers may still hold its handle. */
+    /** Required. Ends a registration, although peers may still hold its handle. */
     int (*mem_dereg)(struct asymreg_transport *t, struct asymreg_mem *mem);
 
     /**
@@ -270,7 +268,7 @@ struct asymreg_transport_ops {
      */
     void (*disconnect)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**
-     * Required. 0, or ASYMREG_EPEER once the peer has gone. Called often (not for each operation):
+     * Required. 0, or ASYMREG_EPEER once the peer is gone. Called often (not for each operation):
      * cheap, never waits.
      */
     int (*peer_alive)(struct asymreg_transport *t, struct asymreg_ep *ep);
@@ -288,14 +286,14 @@ struct asymreg_transport_ops {
     /**
      * With ASYMREG_CAP_MAP. The address in this process at which [addr, addr+bytes) can be read
      * with plain loads, and, if `write` is not 0, written with plain stores, until rkey_release().
-     * ASYMREG_ENOTSUP for memory that cannot, whatever its handle says. The transport has made sure
-     * that the peer cannot take the memory away (no SIGBUS).
+     * ASYMREG_ENOTSUP for other memory, even if its handle claims otherwise. The transport has made
+     * sure that the peer cannot take the memory away (no SIGBUS).
      */
     int (*map)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                uint64_t addr, uint64_t bytes, int write, const void **ptr);
     /**
-     * Optional: whether operations of these permissions (ASYMREG_READ and so on) at `addr` can be
-     * made with this key, and if not, why: for asymreg_resolve(), after one has failed with
+     * Optional. Reports whether operations of these permissions (ASYMREG_READ and so on) at `addr`
+     * work with this key, and if not, why. asymreg_resolve() calls it after one has failed with
      * ASYMREG_ENOTSUP or ASYMREG_EUNREACH. It may read the memory, and must not change it.
      */
     int (*check)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
@@ -333,19 +331,18 @@ struct asymreg_transport_ops {
      */
     int (*flush)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**
-     * Required. Moves pending operations on, without waiting. Returns how many completed, or an
-     * error of the transport as a whole.
+     * Required. Makes progress on pending operations, without waiting. Returns how many completed,
+     * or an error of the transport as a whole.
      */
     int (*progress)(struct asymreg_transport *t);
     /**
      * Optional: takes a copy of `guard`, which serves until `destroy`. Called once, before a peer
-     * can know of this process. With ASYMREG_CAP_REVOKE it says that every operation of a peer asks
-     * the guard.
+     * can know of this process. With ASYMREG_CAP_REVOKE every operation of a peer asks the guard.
      */
     void (*guard)(struct asymreg_transport *t, const struct asymreg_guard *guard);
 };
 
-/** What every transport begins with. */
+/** Every transport begins with this. */
 struct asymreg_transport {
     const struct asymreg_transport_ops *ops;
 };
@@ -359,11 +356,11 @@ struct asymreg_local_opts {
 };
 
 /**
- * Shared memory: memory with a descriptor, which peers fetch (pidfd_getfd, /proc/PID/fd) or are
- * sent, and map.
+ * Shared memory: memory with a descriptor, which peers map. They fetch the descriptor (pidfd_getfd,
+ * /proc/PID/fd) or receive it.
  */
 #define ASYMREG_LOCAL_SHM 1u
-/** process_vm_readv and process_vm_writev: any memory at all, one system call an operation. */
+/** process_vm_readv and process_vm_writev: any memory, one system call an operation. */
 #define ASYMREG_LOCAL_CMA 2u
 /**
  * Believe a peer's ASYMREG_MEM_TRUSTED: access such a file by loads and stores, and die of SIGBUS
@@ -372,22 +369,21 @@ struct asymreg_local_opts {
 #define ASYMREG_LOCAL_TRUST 4u
 
 /**
- * @brief The transport that a context takes when it is given none: shared memory and CMA, on one
- *        node.
+ * @brief The default transport of a context: shared memory and CMA, on one node.
  *
  * Memory with a descriptor goes through shared memory, everything else through CMA. Sealed memory
  * (a memfd with F_SEAL_SHRINK, as asymreg_segment_alloc() makes it) and files trusted on both sides
  * are accessed by plain loads and stores; other files through the kernel, which reports a truncated
- * file as ASYMREG_EFAULT where a load would be killed by SIGBUS.
+ * file as ASYMREG_EFAULT, where a load would raise SIGBUS.
  *
  * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP). Both
  * need the right to trace the peer (same user; Yama's ptrace_scope at 0; no seccomp filter in the
- * way), except for descriptors received with asymreg_fds_recv(). Both find the peer by its process
- * id and the time of its start, and by a canary: a word in a page at a random address, which goes
+ * way), except for descriptors received with asymreg_fds_recv(). Both identify the peer by its
+ * process id, its start time and a canary: a word in a page at a random address, which disappears
  * with the address space when the peer calls exec(). Each copy of CMA begins with the canary, in
- * one system call (a quarter more time for 8 bytes); for mapped memory it is looked at together
- * with the process, which takes the right to trace the peer: without that right an exec() is
- * noticed when the process ends.
+ * one system call (a quarter more time for 8 bytes). For mapped memory the check of the process
+ * reads the canary, which needs the right to trace the peer; without that right, only the end of
+ * the process is noticed.
  *
  * @param opts       NULL: both ways
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its

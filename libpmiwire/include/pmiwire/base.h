@@ -45,7 +45,7 @@ extern "C" {
 #define PMIWIRE_EFIELDS  (-21008) /**< more fields than the array given, or than the limit */
 #define PMIWIRE_EUNKNOWN (-21009) /**< unknown command */
 #define PMIWIRE_EMISSING (-21010) /**< a mandatory field is missing */
-#define PMIWIRE_EDUP     (-21011) /**< a field that may come once came twice */
+#define PMIWIRE_EDUP     (-21011) /**< repeats a field that is allowed once */
 /** not a number (or truth value) where one is needed, or out of its range */
 #define PMIWIRE_ETYPE       (-21012)
 #define PMIWIRE_EKEYLEN     (-21013) /**< key longer than the maximum */
@@ -57,8 +57,8 @@ extern "C" {
 #define PMIWIRE_ERESERVED (-21018)
 #define PMIWIRE_ENOBUF    (-21019) /**< the caller's buffer is too small */
 #define PMIWIRE_ESTATE    (-21020) /**< call or command not allowed in this state */
-#define PMIWIRE_EPROTO    (-21021) /**< the peer answered something else than was asked */
-#define PMIWIRE_EVERSION  (-21022) /**< protocol version not spoken by the other side */
+#define PMIWIRE_EPROTO    (-21021) /**< the peer's answer does not fit the request */
+#define PMIWIRE_EVERSION  (-21022) /**< the other side does not speak this version */
 #define PMIWIRE_EMAPPING  (-21023) /**< syntax error in a process mapping */
 /** a mapping that does not fit: too long, or numbers out of range */
 #define PMIWIRE_EMAPSIZE (-21024)
@@ -67,7 +67,7 @@ extern "C" {
 #define PMIWIRE_ESLOW    (-21027) /**< a client that does not read its replies */
 #define PMIWIRE_ESTALL   (-21028) /**< a client silent in the middle of a message */
 #define PMIWIRE_EEOF     (-21029) /**< the connection ended in the middle of a conversation */
-#define PMIWIRE_ESTALE   (-21030) /**< the request that this token stands for has gone */
+#define PMIWIRE_ESTALE   (-21030) /**< the request of this token has ended */
 #define PMIWIRE_EPEER    (-21031) /**< the peer refused; its own code is in the event's rc */
 #define PMIWIRE_ELOST    (-21032) /**< a node of the job is lost */
 #define PMIWIRE_ETIME    (-21033) /**< no answer within the time given */
@@ -93,18 +93,18 @@ extern "C" {
 #define PMIWIRE_HINT_DENSE  2u /**< read by most */
 /** @} */
 
-/** @name How far a Get goes
+/** @name Where a Get looks
  * @{ */
-#define PMIWIRE_GET_LOCAL 0u /**< PMI's own Get: what this node has */
-/** ask the key's home as well, which says at once whether it has it */
+#define PMIWIRE_GET_LOCAL 0u /**< PMI's own Get: on this node only */
+/** ask the key's home too, which answers at once */
 #define PMIWIRE_GET_REMOTE 1u
-/** and wait there for the Put, as long as somebody is left to make it */
+/** and wait there for the Put, while a rank is left that can make it */
 #define PMIWIRE_GET_WAIT 2u
 /** @} */
 
 /**
- * A view of bytes that somebody else owns: not terminated by NUL. Absent is
- * `{NULL, 0}`; present and empty has a pointer.
+ * A view of bytes with another owner, not terminated by NUL. Absent is `{NULL, 0}`; present and
+ * empty has a pointer.
  */
 struct pmiwire_str {
     const char *ptr;
@@ -132,7 +132,7 @@ struct pmiwire_keyval {
  * Where sessions and engines get memory. `realloc` and `free` must be set, else what takes it
  * returns -EINVAL.
  *   - `realloc` of NULL allocates; blocks are aligned as malloc() aligns them.
- *   - It outlives what was made with it.
+ *   - It outlives every object that was made with it.
  */
 struct pmiwire_allocator {
     void *(*realloc)(void *ctx, void *ptr, size_t bytes);
@@ -141,14 +141,14 @@ struct pmiwire_allocator {
 };
 
 /**
- * What was wrong, and where. A call that takes one as its last parameter fills it in on failure
- * alone; NULL is allowed.
+ * Detail of an error. A call that takes one as its last parameter fills it in only on failure; NULL
+ * is allowed.
  */
 struct pmiwire_error {
     int32_t code;     /**< PMIWIRE_E* or -errno, as returned */
     uint16_t command; /**< PMIWIRE_V1_* or PMIWIRE_V2_* (command.h), 0 none */
     uint16_t field;   /**< PMIWIRE_F_*, 0 none */
-    size_t offset;    /**< bytes from the start of what was read, when known, else 0 */
+    size_t offset;    /**< bytes from the start of the input, if known, else 0 */
     char text[160];   /**< `put: a mandatory field is missing: field "key"` */
 };
 

@@ -20,7 +20,7 @@
  *     for (;;) {
  *         int rc = pmiwire_client_next(c, &ev, NULL);              // an event, or none, or the end
  *         if (rc > 0) { …ev.op, ev.rc, ev.value; put, fence, get, finalize… continue; }
- *         if (rc < 0) break;                                       // rc says why
+ *         if (rc < 0) break;                                       // rc: why
  *         n = pmiwire_client_output(c, &p);                        // bytes to write
  *         if (n) { ssize_t w = write(fd, p, n);                    // (a loop over EINTR left out)
  *                  if (w < 0) pmiwire_client_eof(c); else pmiwire_client_sent(c, w); continue; }
@@ -137,8 +137,8 @@ PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str 
  * @param jobid   a key-value space; absent: our own
  * @param srcid   the rank that puts it, -1 unknown: PMI-2's hint; PMI-1 carries it with `how` only
  * @param key     its key
- * @param how     PMIWIRE_GET_*. Other than LOCAL: for our own space only, else -EINVAL, and
- *                PMIWIRE_EVERSION where the server has not advertised PMIWIRE_EXT_EXCHANGE
+ * @param how     PMIWIRE_GET_*. REMOTE and WAIT work for our own space only, else -EINVAL; they
+ *                fail with PMIWIRE_EVERSION if the server does not advertise PMIWIRE_EXT_EXCHANGE
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid,
@@ -183,15 +183,15 @@ struct pmiwire_event {
     struct pmiwire_str value;
     struct pmiwire_str value2;
     struct pmiwire_str text; /**< the server's msg or errmsg, if any */
-    /** the whole answer, for extra fields; NULL when there was none */
+    /** the whole answer, for extra fields; NULL: none */
     const struct pmiwire_msg *msg;
 };
 
 /**
  * @brief Take the next event.
  * @param c    the session
- * @param ev   filled in when there is one
- * @param err  on failure: what was wrong with the server's message; may be NULL
+ * @param ev   filled in if the call returns 1
+ * @param err  on failure: the error in the server's message; may be NULL
  * @return 1: *ev is filled in; 0: none now, move bytes; negative: the session is over and no events
  *         are left: PMIWIRE_ESTATE after a finalize, else the reason why it died
  */
@@ -264,7 +264,7 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
  * @brief Make a request without a value.
  * @param c       the session
  * @param op      a PMIWIRE_OP_* marked "ask"; others are -EINVAL
- * @param about   the attribute's key, service name or job id; absent where there is none
+ * @param about   the attribute's key, service name or job id; absent for an op without one
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_ask(struct pmiwire_client *c, uint32_t op, struct pmiwire_str about,
@@ -278,8 +278,8 @@ PMIWIRE_API int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_
 /**
  * @brief Start further processes as a job of their own. PMI-1 sends one message a sub-command.
  * @param c       the session
- * @param req     each sub-command has a name (else PMIWIRE_EEMPTY) and 1 to 2^31-1 processes, and
- *                what is counted is there (else -EINVAL)
+ * @param req     each sub-command has a name (else PMIWIRE_EEMPTY), 1 to 2^31-1 processes, and no
+ *                NULL array with a count (else -EINVAL)
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req,

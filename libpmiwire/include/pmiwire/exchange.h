@@ -123,7 +123,7 @@ struct pmiwire_exchange_ops {
 
     /**
      * Send a frame: queue or copy its bytes, which are valid during the call alone. Must not call
-     * the exchange: report a dead link later. Needed where there are two nodes or more.
+     * the exchange: report a dead link later. Needed with two nodes or more.
      *
      * Between two nodes frames must arrive whole, once and in order; different pairs of nodes are
      * independent. The link delimits frames, authenticates its peer and refuses replays.
@@ -139,16 +139,16 @@ struct pmiwire_exchange_ops {
     int (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
 
     /**
-     * The node of a rank below opts.n_ranks. Must be a constant function. Needed where there are
-     * two nodes or more.
+     * The node of a rank below opts.n_ranks. Must be a constant function. Needed with two nodes or
+     * more.
      */
     uint32_t (*node_of)(void *ctx, uint32_t rank);
 
     /**
      * A Get has ended. Needed where Gets are not all local.
      * @param token  as given
-     * @param rc     0; PMIWIRE_ENOENT: there is no such key, or (PMIWIRE_GET_WAIT) the rank that
-     *               could put it is gone, which pmiwire_exchange_get_culprit() names;
+     * @param rc     0; PMIWIRE_ENOENT: no such key, or (PMIWIRE_GET_WAIT) the rank that could put
+     *               it is gone, which pmiwire_exchange_get_culprit() names;
      *               PMIWIRE_ETIME: opts.wait_ns; why the exchange failed
      * @param value  of rc 0
      */
@@ -164,8 +164,8 @@ struct pmiwire_exchange_ops {
     void (*done)(void *ctx, uint32_t kind, uint32_t number, int rc);
 
     /**
-     * Pairs that a collective has brought, this node's included; several calls where there are
-     * many. A Fence's: put them in order into the store of `find`, later ones replacing earlier
+     * Pairs that a collective has brought, this node's included; many pairs come in several calls.
+     * A Fence's: put them in order into the store of `find`, later ones replacing earlier
      * ones. With `find`, pairs that this node has put for the next Fence come last, once more, so
      * that they stay the latest. An Allgather's: the key is the rank, 4 bytes as in memory
      * (uint32_t), each rank once, in any order; pmiwire_exchange_longest() is the longest value.
@@ -270,8 +270,8 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * - A Get after a Fence finds every pair put before it; of several Puts of a key the latest.
  * - Puts of one key by two nodes between the same two Fences have no order, but every node agrees
  *   on one of them after the Fence.
- * - A key that a Fence has once brought, or will, or that ops->find() finds, is DENSE, whatever
- *   later hints say. With ops->find() have it find the new value first.
+ * - A key is DENSE, despite later hints, once a Fence has carried it, a pending Fence will carry
+ *   it, or ops->find() finds it. With ops->find(), store the new value there first.
  * - Without Fences each key must be put once.
  * @param rank   local, or PMIWIRE_RANK_NONE
  * @param key    1 to PMIWIRE_EXCHANGE_MAX_KEY_BYTES bytes, any
@@ -372,7 +372,7 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
 PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why);
 
 /**
- * @brief The rank because of which collectives of a kind end with PMIWIRE_EGONE.
+ * @brief The rank that makes collectives of a kind end with PMIWIRE_EGONE.
  * @param coll  PMIWIRE_COLL_*
  * @param[out] why  PMIWIRE_GONE_*
  * @return a rank of any node; if several are gone one of them, not the same on every node. -1: the
@@ -382,7 +382,7 @@ PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, u
                                              uint32_t *why);
 
 /**
- * @brief The rank because of which a waiting Get has ended with PMIWIRE_ENOENT. For use in
+ * @brief The rank whose end made a waiting Get end with PMIWIRE_ENOENT. For use in
  *        ops->got(), and right after pmiwire_exchange_get().
  *
  * Of a Get that names no source: the last rank that could have put the key.
