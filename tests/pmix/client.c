@@ -50,7 +50,8 @@ static void put(const char *key, const char *text)
     OK(PMIx_Commit());
 }
 
-static void expect(const pmix_proc_t *of, const char *key, const char *text)
+/* Without a fence before. */
+static pmix_value_t *get(const pmix_proc_t *of, const char *key)
 {
     pmix_value_t *value;
     pmix_status_t rc = PMIx_Get(of, key, NULL, 0, &value);
@@ -61,6 +62,13 @@ static void expect(const pmix_proc_t *of, const char *key, const char *text)
         rc = PMIx_Get(of, key, NULL, 0, &value);
     }
     CHECK(rc == PMIX_SUCCESS, "%s of rank %u: %s", key, of->rank, PMIx_Error_string(rc));
+    return value;
+}
+
+static void expect(const pmix_proc_t *of, const char *key, const char *text)
+{
+    pmix_value_t *value = get(of, key);
+
     CHECK(value->type == PMIX_STRING && strcmp(value->data.string, text) == 0, "%s of rank %u", key,
           of->rank);
     PMIX_VALUE_RELEASE(value);
@@ -259,9 +267,8 @@ static void spawn(const char *program)
         PMIX_APP_DESTRUCT(&app);
         put("spawned", nspace);
     } else {
-        pmix_value_t *v;
+        pmix_value_t *v = get(&root, "spawned");
 
-        OK(PMIx_Get(&root, "spawned", NULL, 0, &v));
         PMIX_LOAD_NSPACE(nspace, v->data.string);
         PMIX_VALUE_RELEASE(v);
     }
