@@ -35,12 +35,12 @@
  * peer closes before it has handled this side's import, or has no memory for the message; then only
  * the end of its process is noticed.
  *
- * UCX's shared memory does not survive every death. A process has one queue there for all its
- * senders; a sender takes a place in it, then fills the place. A sender killed in between (one kill
- * in a hundred on a busy machine) blocks the queue for good: nothing reaches that process any more.
- * Operations between it and living peers wait until one of the two ends; a collective ends after
- * timeout_ms. Jobs that survive deaths use TCP (UCX_TLS=tcp) or, on one node, the transport of
- * asymreg_local_create().
+ * UCX itself does not survive every death (1.13). In its shared memory a process has one queue for
+ * all its senders; a sender takes a place in it, then fills the place. A sender killed in between
+ * (one kill in a hundred on a busy machine) blocks the queue for good: nothing reaches that process
+ * any more. Operations between it and living peers wait until one of the two ends; a collective ends
+ * after timeout_ms. Over TCP, UCX may abort a process whose peer dies while they connect. A job on
+ * one node that survives deaths uses asymreg_local_create().
  *
  * **Memory.** A peer has at most 4 MiB of messages in flight to a target; an operation that would
  * exceed that waits. The target keeps each answer until UCX has sent it, for each peer that asks.
