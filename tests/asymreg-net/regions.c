@@ -59,6 +59,10 @@ struct news {
     char blob[ASYMREG_MAX_BLOB_BYTES];
 };
 
+#ifndef MADV_POPULATE_READ /* from Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#endif
+
 static const char *transport_name;
 static bool coalesce; /* the owner has few segments, of 64 KiB */
 static bool living;   /* the owner is not killed */
@@ -220,6 +224,8 @@ static void owner(int sock)
                       asymreg_unregister(ctx, news.gone_ids[1]) == 0 && munmap(gone, 65536) == 0,
                   "unregister and unmap");
             break;
+        case 't': CHECK(ftruncate(fd, 4096) == 0, "ftruncate"); break;
+        case 'p': CHECK(mprotect(file, 4096, PROT_READ) == 0, "mprotect"); break;
         case 'd': id = drain(ctx, &news); break;
         case 'f': CHECK(pread(fd, &id, 8, 100) == 8, "pread"); break;
         case 'k': raise(SIGKILL); break;
@@ -442,6 +448,40 @@ static void goes_away(struct asymreg_context *ctx, int sock)
     CHECK(put(news.base + STRIDE, news.ids[1], &word, 8) == 0, "the owner lives");
 }
 
+/* Can the kernel tell whether memory is there? */
+static bool kernel_tells(void)
+{
+    void *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+         *some = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return madvise(none, 4096, MADV_POPULATE_READ) < 0 &&
+           madvise(some, 4096, MADV_POPULATE_READ) == 0;
+}
+
+/* What the owner unmaps, shortens or write-protects without unregistering it: an error, and the
+ * owner lives. goes_away() has had its `gone` unmapped. */
+static void is_gone(int sock)
+{
+    const uint64_t at[3] = {news.gone, news.file + 4096, news.file};
+    uint64_t word = 1;
+
+    if (strncmp(transport_name, "ucx", 3) != 0 || !kernel_tells())
+        return;
+    for (int i = 1; i < 3; i++)
+        CHECK(put(at[i], ASYMREG_ANY, &word, 8) == 0, "put before");
+    tell(sock, 't');
+    tell(sock, 'p');
+    for (int i = 0; i < 3; i++) {
+        CHECK(put(at[i], ASYMREG_ANY, &word, 8) == ASYMREG_EFAULT, "put %d", i);
+        CHECK(asymreg_get(w, OWNER, at[i], ASYMREG_ANY, &word, 8) == (i == 2 ? 0 : ASYMREG_EFAULT),
+              "get %d", i);
+    }
+    CHECK(asymreg_amo(w, OWNER, at[0], ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) ==
+              ASYMREG_EFAULT,
+          "add");
+    CHECK(put(news.base + STRIDE, news.ids[1], &word, 8) == 0, "the owner lives");
+}
+
 static void dies(int sock)
 {
     unsigned char buf[BYTES];
@@ -492,6 +532,7 @@ static void user(int sock)
     comes_and_goes(ctx, sock);
     drained(sock);
     goes_away(ctx, sock);
+    is_gone(sock);
     if (closing)
         closes(sock);
     else if (!living)

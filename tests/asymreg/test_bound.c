@@ -106,7 +106,7 @@ static void operations(char *p, int atomics)
         CHECK_EQ(asymreg_bound_amo(&b, 4080, ASYMREG_AMO_ADD, bytes, 1, 0, NULL), ASYMREG_ERANGE);
     }
     if (!atomics)
-        CHECK_EQ(asymreg_bound_amo(&b, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_ENOTSUP);
+        CHECK_EQ(asymreg_bound_amo(&b, 8, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_ENOTSUP);
     CHECK_EQ(asymreg_bound_amo(&b, 0, ASYMREG_AMO_ADD, 2, 1, 0, NULL), -EINVAL);
     CHECK_EQ(asymreg_bound_amo(&b, 0, 99, 8, 1, 0, NULL), -EINVAL);
     CHECK_EQ(asymreg_bound_check(&b), 0);

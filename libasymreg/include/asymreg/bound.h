@@ -260,16 +260,15 @@ static inline int asymreg_bound_amo(struct asymreg_bound *bound, uint64_t offset
                                     uint32_t bytes, uint64_t operand, uint64_t compare,
                                     uint64_t *result)
 {
-    char *at = bound->at + offset;
+    uintptr_t at = (uintptr_t)bound->at + (uintptr_t)offset; /* NULL is no pointer to add to */
     uint64_t old;
     int rc;
 
-    if ((bytes != 4 && bytes != 8) || which > ASYMREG_AMO_SET || (uintptr_t)at % bytes ||
+    if ((bytes != 4 && bytes != 8) || which > ASYMREG_AMO_SET || at % bytes ||
         !asymreg__bound_begin(bound, offset, bytes, ASYMREG_ATOMIC))
         return asymreg_bound_amo_rest(bound, offset, which, bytes, operand, compare, result);
-    old = bytes == 8
-              ? asymreg__amo8((uint64_t *)(void *)at, which, operand, compare)
-              : asymreg__amo4((uint32_t *)(void *)at, which, (uint32_t)operand, (uint32_t)compare);
+    old = bytes == 8 ? asymreg__amo8((uint64_t *)at, which, operand, compare)
+                     : asymreg__amo4((uint32_t *)at, which, (uint32_t)operand, (uint32_t)compare);
     if ((rc = asymreg__bound_end(bound)) < 0)
         return rc;
     if (result)

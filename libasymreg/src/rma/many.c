@@ -22,7 +22,7 @@ static void search(struct link *l, const struct asymreg_transfer *x, uint32_t n,
     for (uint32_t i = 0; i < n; i++) {
         uint32_t slot = (uint32_t)x[i].id;
 
-        if (x[i].raddr - l->guess_base <= l->guess_span)
+        if (x[i].raddr - l->guess_base < l->guess_span)
             __builtin_prefetch(l->guess + (x[i].raddr - l->guess_base), 1);
         if (x[i].id == ASYMREG_ANY)
             addrs[n_sought++] = x[i].raddr;

@@ -400,7 +400,8 @@ static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t ra
         if (rc < 0)
             return gone(l, rc);
         raddr += n;
-        x->here += n;
+        if (x->here) /* an atomic has none */
+            x->here += n;
         bytes -= n;
     }
     return 0;
@@ -421,7 +422,7 @@ static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, as
     if (x->what < ATOMIC && !x->here)
         return -EINVAL;
     announce(l);
-    if (raddr - l->guess_base <= l->guess_span)
+    if (raddr - l->guess_base < l->guess_span)
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
     rc = transfer_pieces(w, l, raddr, id, need, bytes, x);
     retract(l);
@@ -456,7 +457,7 @@ ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t ra
 
     if (!l->plain || !bytes || !here || raddr + bytes - 1 < raddr)
         return 1;
-    if (raddr - l->guess_base <= l->guess_span) /* asked for before the search leads to it */
+    if (raddr - l->guess_base < l->guess_span) /* asked for before the search leads to it */
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
     asymreg__reader_enter(l->reader);
     if (look_up(l, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, word, &key,
@@ -554,7 +555,7 @@ static int amo(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg
     int rc = 1;
 
     if (l->plain) { /* as try_fast() */
-        if (raddr - l->guess_base <= l->guess_span)
+        if (raddr - l->guess_base < l->guess_span)
             __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
         asymreg__reader_enter(l->reader);
         if (look_up(l, raddr, bytes, id, ASYMREG_ATOMIC, 0, &key, NULL) == 0 && key &&

@@ -20,6 +20,13 @@
 #include <asymreg/bound.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ /* from Linux 5.14 */
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
 
 enum { AM_REQUEST = 1, AM_ANSWER, AM_HELLO, AM_BYE };
 
@@ -126,11 +133,30 @@ static int check(struct ucx_transport *t, const struct request *q, size_t bytes,
     return *need & ~p->prot ? ASYMREG_EACCES : 0;
 }
 
+/* Registered memory may be unmapped, read-only or behind the end of its file: a load or store would
+ * end this process. So the kernel is asked, which gets the pages that the access needs. */
+static int reach(const void *here, size_t bytes, bool write)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)here & ~(page - 1);
+    int rc;
+
+    do
+        rc = madvise((void *)from, (uintptr_t)here + bytes - from, // NOLINT
+                     write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+    while (rc < 0 && (errno == EINTR || errno == EAGAIN));
+    return rc < 0 ? ASYMREG_EFAULT : 0;
+}
+
 /* Executes a peer's request; the bytes of a get go into the answer. */
-static void carry_out(const struct request *q, const void *data, struct answer *a)
+static int carry_out(const struct ucx_transport *t, const struct request *q, const void *data,
+                     struct answer *a)
 {
     void *here = (void *)(uintptr_t)q->addr; // NOLINT: an address of this process
+    const bool reads =
+        q->kind == MESSAGE_GET || (q->kind == MESSAGE_AMO && q->amo == ASYMREG_AMO_FETCH);
 
+    if (t->reaches && reach(here, q->bytes, !reads) < 0)
+        return ASYMREG_EFAULT;
     if (q->kind == MESSAGE_PUT)
         asymreg__store(here, data, q->bytes);
     else if (q->kind == MESSAGE_GET)
@@ -139,6 +165,7 @@ static void carry_out(const struct request *q, const void *data, struct answer *
         a->head.value =
             q->bytes == 4 ? asymreg__amo4(here, q->amo, (uint32_t)q->operand, (uint32_t)q->compare)
                           : asymreg__amo8(here, q->amo, q->operand, q->compare);
+    return 0;
 }
 
 static ucs_status_t on_request(void *arg, const void *header, size_t header_bytes, void *data,
@@ -167,12 +194,12 @@ static ucs_status_t on_request(void *arg, const void *header, size_t header_byte
     if (rc == 0 && t->guard.enter)
         rc = t->guard.enter(t->guard.ctx, q.addr, q.bytes, need);
     if (rc == 0) {
-        carry_out(&q, data, a);
+        rc = carry_out(t, &q, data, a);
         if (t->guard.leave)
             t->guard.leave(t->guard.ctx);
-    } else {
-        a->head.bytes = 0;
     }
+    if (rc < 0)
+        a->head.bytes = 0;
     a->head.status = rc;
     send_answer(param->reply_ep, AM_ANSWER, 0, a);
     return UCS_OK;
@@ -362,6 +389,7 @@ int asymreg_ucx__listen(struct ucx_transport *t)
 {
     int rc;
 
+    t->reaches = reach(t, sizeof(*t), true) == 0;
     for (int i = 0; i < SPARE_ANSWERS; i++) {
         struct answer *a = malloc(sizeof(*a));
 

@@ -126,6 +126,7 @@ struct ucx_transport {
     unsigned int done;  /* operations completed since progress was called */
     bool within_node,
         within_process; /* UCX has shared memory; or at least a transport within the process */
+    bool reaches;       /* the kernel can tell whether memory is there */
     bool threaded, stop;
     pthread_mutex_t lock;
     atomic_uint waiting; /* callers that want the lock: the thread yields to them */

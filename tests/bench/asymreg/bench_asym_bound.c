@@ -3,8 +3,9 @@
  * Put, get and fetch-add of 8 bytes on one of n regions in shared memory, at random: through bound
  * handles (`ours`), by address, alone (`ours by address`) and 64 at once (`ours by address, many`),
  * and by plain loads, stores and atomic instructions on the same mapping (`store`). CPU time of the
- * initiating thread, one after the other in each trial. A handle's array lies in huge pages, 64
- * bytes each, as a runtime would lay it.
+ * initiating thread, one after the other in each trial, each behind a round of its own that is not
+ * counted: none finds its memory evicted, or loaded, by the one before. The handles, 32 bytes each,
+ * lie in huge pages, as a runtime would lay them.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
@@ -177,10 +178,12 @@ static void measure(struct bench *b, uint32_t n)
     open_both(n);
     for (uint32_t i = 0; i < n_ops; i++)
         order[i] = bench_random(b, n);
-    for (unsigned t = 0; t < trials + 1; t++) /* one before to warm up */
+    for (unsigned t = 0; t < trials; t++)
         for (int what = 0; what < CASES; what++)
-            for (int who = 0; who < WHOS && is_there(who, what); who++)
-                ns[what][who][t ? t - 1 : 0] = run(who, what);
+            for (int who = 0; who < WHOS && is_there(who, what); who++) {
+                run(who, what);
+                ns[what][who][t] = run(who, what);
+            }
     for (int what = 0; what < CASES; what++)
         for (int who = 0; who < WHOS && is_there(who, what); who++)
             bench_figure(b, cases[what], n, whos[who], "ns_per_op",
