@@ -865,6 +865,49 @@ static void adopted(void **state)
     free(whole);
 }
 
+/* The program maps a part of adopted memory anew, or has the kernel drop pages of it: both are
+ * changes, and so are stores into it afterwards. */
+static void mapped_anew(void **state)
+{
+    const uint64_t bytes = 64 * 4096, lo = 8 * 4096, hi = 24 * 4096;
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+    uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    for (unsigned way = 0; way < 2; way++) {
+        struct storwin_window *win;
+
+        assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+        fill(at, bytes, 1);
+        commit_window(win);
+        if (way == 0)
+            assert_ptr_equal(mmap(at + lo, hi - lo, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                             at + lo);
+        else
+            assert_int_equal(madvise(at + lo, hi - lo, MADV_DONTNEED), 0);
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 2);
+        at[lo + 1] = 5;
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 3);
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 3);
+        discard(win);
+        memset(at, 'x', bytes);
+        assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+        assert_int_equal(at[lo + 1], 5);
+        for (uint64_t i = lo; i < hi; i++) {
+            assert_int_equal(at[i], i == lo + 1 ? 5 : 0);
+            at[i] = (uint8_t)(i * 31 / 7 + 13);
+        }
+        assert_true(holds(at, bytes, 1));
+        discard(win);
+        unlink(opts.filename);
+    }
+    munmap(at, bytes);
+}
+
 /* Stores of another process: declared, or found by comparing; and refused otherwise. */
 static void shared_memory(void **state)
 {
@@ -921,6 +964,7 @@ int main(void)
         cmocka_unit_test(malformed),      cmocka_unit_test(shortened),
         cmocka_unit_test(older_cut_off),  cmocka_unit_test(device_races),
         cmocka_unit_test(no_descriptors), cmocka_unit_test(older_in_journal),
+        cmocka_unit_test(mapped_anew),
     };
 
     test_begin();
