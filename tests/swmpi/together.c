@@ -60,6 +60,8 @@ static void with_empty(const char *dir, const char *atomic, int (*commit)(MPI_Wi
         base[5] = 7;
     CHECK(commit(win) == MPI_SUCCESS, "commit with an empty rank");
     MPI_Win_free(&win);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(commit(win) != MPI_SUCCESS, "commit of MPI_WIN_NULL");
     MPI_Info_free(&info);
 }
 
