@@ -92,9 +92,11 @@ static int more_input(void)
     ssize_t n = read(0, text + have, sizeof(text) - 1 - have);
     char *line = text, *end;
 
-    if (n <= 0)
+    if (n <= 0 && have == 0)
         return 0;
-    have += (size_t)n;
+    if (n <= 0)
+        text[have] = '\n'; /* the last line has none */
+    have += n > 0 ? (size_t)n : 1;
     text[have] = '\0';
     for (; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
@@ -117,15 +119,16 @@ static long now_ms(void)
 
 int main(int argc, char **argv)
 {
-    const long pause = argc == 3 ? atol(argv[2]) : 1000;
+    char *rest = "";
+    const long pause = argc == 3 ? strtol(argv[2], &rest, 10) : 1000;
     struct pollfd input = {.fd = 0, .events = POLLIN};
     struct storwin_opts opts;
     struct storwin_window *win;
     struct storwin_error err;
     int going = 1;
 
-    if (argc < 2 || argc > 3 || pause <= 0) {
-        fprintf(stderr, "usage: kvlog FILE [MILLISECONDS]\n");
+    if (argc < 2 || argc > 3 || *rest || pause <= 0 || pause > 1000000) {
+        fprintf(stderr, "usage: kvlog FILE [MILLISECONDS, 1 to 1000000]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -178,12 +178,6 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         return swmpi_raise_comm(q->comm, name_of(q), &e);
     if (!agreed.storage)
         return native(q, baseptr, win);
-
-    if (agreed.one_file && agreed.commit) {
-        swmpi_say(&e, MPI_ERR_INFO_VALUE,
-                  "swmpi_commit: 'all' needs a file of each rank's, not swmpi_file=shared");
-        return swmpi_raise_comm(q->comm, name_of(q), &e);
-    }
     q->names.number = agreed.number;
     if (agreed.one_file && (rc = place_in_file(q, &e)) != MPI_SUCCESS)
         return rc;

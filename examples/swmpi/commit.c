@@ -143,6 +143,10 @@ SWMPI_EXPORT int swmpi_commit(MPI_Win win)
     struct swmpi_error e = {.code = MPI_SUCCESS};
     int rc = MPI_SUCCESS;
 
+    if (win == MPI_WIN_NULL) {
+        swmpi_say(&e, MPI_ERR_WIN, "the window is MPI_WIN_NULL");
+        return swmpi_raise_comm(MPI_COMM_SELF, "swmpi_commit", &e);
+    }
     if (!w)
         return MPI_SUCCESS;
     if (w->group == MPI_COMM_NULL)

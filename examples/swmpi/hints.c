@@ -17,18 +17,32 @@ static struct {
     int n_hints; /* negative: an error of storwin_hints_split() */
     struct storwin_error error;
     unsigned apply;
+    const char *bad_apply;           /* SWMPI_APPLY, if it has another word; else NULL */
     char name[STORWIN_MAX_PATH + 1]; /* with what makes it differ by rank and window */
 } environment = {.once = PTHREAD_ONCE_INIT, .apply = SWMPI_ALLOCATE | SWMPI_SHARED};
 
-/* Is `word` one of the words of a list with commas? */
-static int has_word(const char *list, const char *word)
+/* The bits of a list of words with commas; -1: another word. */
+static int apply_bits(const char *list)
 {
-    size_t length = strlen(word);
+    static const struct {
+        const char *word;
+        int bit;
+    } words[] = {
+        {"allocate", SWMPI_ALLOCATE}, {"shared", SWMPI_SHARED}, {"alloc_mem", SWMPI_ALLOC_MEM}};
+    int bits = 0;
 
-    for (const char *at = list; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, word, length) == 0 && (at[length] == 0 || at[length] == ','))
-            return 1;
-    return 0;
+    while (*list) {
+        const size_t length = strcspn(list, ",");
+        size_t i = 0;
+
+        while (i < 3 && (strlen(words[i].word) != length || strncmp(list, words[i].word, length)))
+            i++;
+        if (i == 3)
+            return -1;
+        bits |= words[i].bit;
+        list += length + (list[length] == ',');
+    }
+    return bits;
 }
 
 static void environment_read(void)
@@ -36,10 +50,10 @@ static void environment_read(void)
     const char *text = getenv("SWMPI_HINTS"), *apply = getenv("SWMPI_APPLY");
     char *copy;
 
-    if (apply)
-        environment.apply = (has_word(apply, "allocate") ? SWMPI_ALLOCATE : 0u) |
-                            (has_word(apply, "shared") ? SWMPI_SHARED : 0u) |
-                            (has_word(apply, "alloc_mem") ? SWMPI_ALLOC_MEM : 0u);
+    if (apply && apply_bits(apply) < 0)
+        environment.bad_apply = apply;
+    else if (apply)
+        environment.apply = (unsigned)apply_bits(apply);
     if (!text || !(copy = strdup(text))) /* kept: the hints point into it */
         return;
     environment.n_hints =
@@ -171,7 +185,11 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
     h->sync = 1;
     e->code = MPI_SUCCESS;
     storwin_opts_init(&h->opts);
-    if (environment.apply & where) {
+    if (environment.bad_apply)
+        swmpi_say(e, MPI_ERR_INFO_VALUE,
+                  "SWMPI_APPLY is \"%.64s\" and must be a list of allocate, shared and alloc_mem",
+                  environment.bad_apply);
+    if (!e->code && environment.apply & where) {
         if (environment.n_hints < 0)
             swmpi_say_storwin(e, "SWMPI_HINTS", environment.n_hints, &environment.error);
         for (int i = 0; i < environment.n_hints && !e->code; i++)
@@ -184,6 +202,10 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
         take_info(h, info, e);
     if (!e->code && h->commit && where != SWMPI_ALLOCATE && h->opts.alloc_type == STORWIN_STORAGE)
         swmpi_say(e, MPI_ERR_INFO_VALUE, "swmpi_commit: 'all' is for windows of MPI_Win_allocate");
+    if (!e->code && h->one_file && where == SWMPI_ALLOCATE && h->opts.atomic)
+        swmpi_say(e, MPI_ERR_INFO_VALUE,
+                  "storage_alloc_atomic: a file of commits holds the part of one rank, not with "
+                  "swmpi_file=shared");
     if (!e->code && where != SWMPI_SHARED)
         begin_on_page(h, e);
     if (!e->code && h->name[0] && h->one_file &&

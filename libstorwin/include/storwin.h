@@ -477,13 +477,17 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *     STORWIN_EVERSION, and the file is not changed.
  *   - The file is locked while the window lives, or a child of fork() holds its descriptors. A
  *     killed process keeps the lock until its writes end: storwin_alloc() waits for it up to 10 s.
+ *     Windows without storage_alloc_atomic ignore the lock, and overwrite the commits.
+ *   - Commits follow the open file and not its name: after the file was removed or replaced they
+ *     return 0, and no later call finds them.
  *
  * Damage:
  *   - A damaged record or block is detected. STORWIN_EDAMAGED names the newest generation that is
  *     whole, and the hint storage_alloc_generation opens it.
  *   - The generation before the newest can be opened in that way unless a commit after the newest
  *     failed or was cut off; older ones can while the journal holds them. The first commit after
- *     that discards the newer generations.
+ *     that discards the newer generations, even if nothing was stored. storwin_free() is such a
+ *     commit unless STORWIN_DISCARD is set.
  *   - With STORWIN_ATOMIC_SLOTS the two generations share no byte: damage of one leaves the other.
  *     With a journal, a damaged block of a copy damages every generation that builds on it.
  *   - If the file was shortened, the next commit writes all of it; a crash before may lose

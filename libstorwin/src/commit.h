@@ -136,7 +136,8 @@ int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages);
 int storwin__journal_append(struct storwin_window *win, uint64_t generation,
                             struct storwin__record *next);
 int storwin__journal_replay(struct storwin_window *win, const struct storwin__record *r,
-                            uint64_t generation, uint64_t *data_sum, struct storwin_error *err);
+                            uint64_t generation, struct storwin__record *reached,
+                            struct storwin_error *err);
 
 /* commit_home.c */
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,

@@ -215,20 +215,26 @@ done:
 }
 
 /* Brings the home area, which is in memory, to a generation that the record covers, by replaying
- * all batches up to it. *data_sum is the sum of the result. */
+ * all batches up to it. *reached becomes the record of that generation alone. */
 int storwin__journal_replay(struct storwin_window *win, const struct storwin__record *r,
-                            uint64_t generation, uint64_t *data_sum, struct storwin_error *err)
+                            uint64_t generation, struct storwin__record *reached,
+                            struct storwin_error *err)
 {
-    uint64_t at = 0, prev = r->home_sum;
+    uint64_t prev = r->home_sum;
 
-    *data_sum = r->home_sum;
-    while (at < r->journal_bytes) {
+    *reached = *r;
+    reached->generation = generation;
+    reached->data_sum = r->home_sum;
+    reached->journal_bytes = 0;
+    while (reached->journal_bytes < r->journal_bytes) {
         struct storwin__batch head;
-        int rc = replay_batch(win, r, &at, &prev, generation, &head, err);
+        int rc = replay_batch(win, r, &reached->journal_bytes, &prev, generation, &head, err);
 
         if (rc != 0)
             return rc < 0 ? rc : 0;
-        *data_sum = head.data_sum;
+        reached->journal_sum = prev;
+        reached->data_sum = head.data_sum;
     }
-    return *data_sum == r->data_sum ? 0 : damaged(err, at, r->generation);
+    return reached->data_sum == r->data_sum ? 0
+                                            : damaged(err, reached->journal_bytes, r->generation);
 }

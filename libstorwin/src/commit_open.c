@@ -258,13 +258,13 @@ static void resum_all(struct storwin_window *win)
         atomic_store_explicit(&c->changed[i], 0, memory_order_relaxed);
 }
 
-/* Loads a generation that a record covers into memory, and verifies it. */
+/* Loads a generation that a record covers into memory, and verifies it. c->last becomes the record
+ * of that generation alone. */
 static int load(struct storwin_window *win, const struct storwin__record *r, uint64_t generation,
                 struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t bytes = win->stor_bytes, n_blocks = c->n_blocks;
-    uint64_t sum = 0;
     int rc;
 
     if (r->bytes > bytes) /* only the newest record was compared with the window before */
@@ -280,10 +280,10 @@ static int load(struct storwin_window *win, const struct storwin__record *r, uin
     win->file_base = win->opts.offset_bytes + storwin__area_at(r, r->home);
     rc = storwin__read_span(win, err);
     if (rc == 0)
-        rc = storwin__journal_replay(win, r, generation, &sum, err);
+        rc = storwin__journal_replay(win, r, generation, &c->last, err);
     if (rc == 0) {
         resum_all(win);
-        if (c->total != sum)
+        if (c->total != c->last.data_sum)
             rc = storwin__fail(err, STORWIN_EDAMAGED, NAME,
                                "area %u does not match the checksum of generation %" PRIu64,
                                r->home, generation);
@@ -418,7 +418,6 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
         rc = choose(win, found, &place, err);
     if (rc < 0)
         return rc;
-    c->last = found->at[place];
     c->place = 1 - place;
     c->newest_seq = found->at[newest].seq;
     c->newest_generation = found->at[newest].generation;
@@ -429,7 +428,7 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
         c->newest_generation++;
     }
     if (place != newest || found->n_torn > 0) {
-        c->discard = found->at[place];
+        c->discard = c->last;
         c->discard.place = c->place;
     }
     c->recovery = found->n_damaged      ? STORWIN_RECOVERY_REPAIRED
@@ -437,7 +436,6 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
                                         : STORWIN_RECOVERY_CLEAN;
     if (win->opts.generation > 0 && win->opts.generation < c->newest_generation) {
         c->recovery = STORWIN_RECOVERY_OLDER;
-        c->last.generation = storwin__min(win->opts.generation, c->last.generation);
         c->whole = 1;
     }
     if (c->whole)

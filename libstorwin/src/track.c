@@ -133,6 +133,7 @@ void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t
                      .category_mask = WRITTEN,
                      .return_mask = WRITTEN};
     const int fd = win->pagemap_fd;
+    int again = 0;
 
     s.vec = (uint64_t)(uintptr_t)found;
     s.start = (base + first * page) / page * page;
@@ -142,6 +143,13 @@ void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t
     while (fd >= 0 && s.start < s.end) {
         int n = ioctl(fd, SCAN, &s);
 
+        /* The program may have mapped part of adopted memory anew: tracks that, too. */
+        if (n < 0 && !again &&
+            storwin__uffd_register(win->track_fd, s.start, s.end - s.start, 0) == 0) {
+            mark(win, s.start, s.end);
+            again = 1;
+            continue;
+        }
         if (n < 0)
             break;
         for (int i = 0; i < n; i++)

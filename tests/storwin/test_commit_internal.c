@@ -514,6 +514,48 @@ static void older_cut_off(void **state)
         }
 }
 
+/* The older record covers three generations by its journal, and the first of these is opened. When
+ * the next commit is cut off, that one is the newest, and none of the other two. */
+static void older_in_journal(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
+    struct storwin_window *win = alloc_window(&opts, BYTES);
+    uint8_t *base = storwin_base(win);
+
+    (void)state;
+    fill(base, BYTES, 0);
+    for (unsigned g = 1; g <= 4; g++) {
+        base[g] = 'x';
+        if (g == 4)
+            fill(base, BYTES, 4); /* no journal */
+        commit_window(win);
+    }
+    discard(win);
+    opts.generation = 2;
+    win = alloc_window(&opts, BYTES);
+    assert_int_equal(window_info(win).generation, 2);
+    ((uint8_t *)storwin_base(win))[5] ^= 1;
+    failing_flush = 2; /* the first is that of the older record */
+    assert_int_equal(storwin_commit(win, NULL), -EIO);
+    discard(win);
+    opts.generation = 0;
+    win = alloc_window(&opts, BYTES);
+    assert_int_equal(window_info(win).generation, 2);
+    base = storwin_base(win);
+    assert_true(base[2] == 'x' && base[3] != 'x');
+    base[6] ^= 1;
+    commit_window(win); /* behind the journal as it is now */
+    discard(win);
+    win = alloc_window(&opts, BYTES);
+    base = storwin_base(win);
+    base[6] ^= 1;
+    base[1] = (uint8_t)(1 * 31 / 7);
+    base[2] = (uint8_t)(2 * 31 / 7);
+    assert_true(holds(base, BYTES, 0));
+    discard(win);
+    unlink(opts.filename);
+}
+
 static struct storwin_window *device_of;
 
 /* As a device would: page tables do not show it. */
@@ -823,6 +865,49 @@ static void adopted(void **state)
     free(whole);
 }
 
+/* The program maps a part of adopted memory anew, or has the kernel drop pages of it: both are
+ * changes, and so are stores into it afterwards. */
+static void mapped_anew(void **state)
+{
+    const uint64_t bytes = 64 * 4096, lo = 8 * 4096, hi = 24 * 4096;
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+    uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    for (unsigned way = 0; way < 2; way++) {
+        struct storwin_window *win;
+
+        assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+        fill(at, bytes, 1);
+        commit_window(win);
+        if (way == 0)
+            assert_ptr_equal(mmap(at + lo, hi - lo, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                             at + lo);
+        else
+            assert_int_equal(madvise(at + lo, hi - lo, MADV_DONTNEED), 0);
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 2);
+        at[lo + 1] = 5;
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 3);
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 3);
+        discard(win);
+        memset(at, 'x', bytes);
+        assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+        assert_int_equal(at[lo + 1], 5);
+        for (uint64_t i = lo; i < hi; i++) {
+            assert_int_equal(at[i], i == lo + 1 ? 5 : 0);
+            at[i] = (uint8_t)(i * 31 / 7 + 13);
+        }
+        assert_true(holds(at, bytes, 1));
+        discard(win);
+        unlink(opts.filename);
+    }
+    munmap(at, bytes);
+}
+
 /* Stores of another process: declared, or found by comparing; and refused otherwise. */
 static void shared_memory(void **state)
 {
@@ -878,7 +963,8 @@ int main(void)
         cmocka_unit_test(together),       cmocka_unit_test(again),
         cmocka_unit_test(malformed),      cmocka_unit_test(shortened),
         cmocka_unit_test(older_cut_off),  cmocka_unit_test(device_races),
-        cmocka_unit_test(no_descriptors),
+        cmocka_unit_test(no_descriptors), cmocka_unit_test(older_in_journal),
+        cmocka_unit_test(mapped_anew),
     };
 
     test_begin();

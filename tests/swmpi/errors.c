@@ -106,6 +106,10 @@ static void test_classes(void)
           "alloc_type=storage;storage_alloc_filename=%s/f.%%r;storage_alloc_pager=resident;"
           "storage_alloc_atomic=auto",
           PAGE, MPI_ERR_INFO_VALUE);
+    fails("one file of commits", 0,
+          "alloc_type=storage;storage_alloc_filename=%s/f;swmpi_file=shared;"
+          "storage_alloc_pager=resident;storage_alloc_atomic=auto",
+          PAGE, MPI_ERR_INFO_VALUE);
     fails("one rank", 0, bad, 3 * PAGE, MPI_ERR_NO_SUCH_FILE);
     fails("one rank's hint", 0,
           w.rank == 0 ? "alloc_type=storage;storage_alloc_filename=%s/f.%%r;file_perm=rw"

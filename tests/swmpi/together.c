@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * together DIR ATOMIC STEPS [RANK STEP | RANK -MILLISECONDS]: each step puts into the next rank's
- * part and commits all parts, by swmpi_commit(). It begins where the files in DIR are, which must
- * be one step on all ranks, and whole. RANK dies before it commits STEP, or after MILLISECONDS.
- * With 0 STEPS it commits a window that has a rank without bytes, too.
+ * together DIR ATOMIC STEPS [RANK STEP [GROWN] | RANK -MILLISECONDS]: each step puts into the next
+ * rank's part and commits all parts, by swmpi_commit(). It begins where the files in DIR are, which
+ * must be one step on all ranks, and whole. RANK dies before it commits STEP (0: no rank does), or
+ * after MILLISECONDS. With GROWN the window is twice as long, and the steps after that one store
+ * into its second half too. With 0 STEPS it commits a window that has a rank without bytes, too.
  */
 #include "check.h"
 #include <dlfcn.h>
@@ -11,16 +12,19 @@
 #include <stdint.h>
 #include <sys/time.h>
 
-#define WORDS 40000
+#define WORDS 40000 /* of a window that has not grown */
 
 static struct world w;
+static uint64_t n_words = WORDS, grown; /* the step after which it has grown */
 
 /* Word i of a rank's part after a step: a quarter of them changes in each. */
 static uint64_t word(uint64_t i, uint64_t step, int rank)
 {
     const uint64_t since = i == 0 ? 0 : (step - i) % 4;
-    const uint64_t last = step > since ? step - since : 0;
+    uint64_t last = step > since ? step - since : 0;
 
+    if (i >= WORDS && last <= grown)
+        last = 0;
     return i == 0 ? step : last * 1000000 + last * i % 977 + (last ? (uint64_t)rank : 0);
 }
 
@@ -56,6 +60,8 @@ static void with_empty(const char *dir, const char *atomic, int (*commit)(MPI_Wi
         base[5] = 7;
     CHECK(commit(win) == MPI_SUCCESS, "commit with an empty rank");
     MPI_Win_free(&win);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(commit(win) != MPI_SUCCESS, "commit of MPI_WIN_NULL");
     MPI_Info_free(&info);
 }
 
@@ -67,7 +73,7 @@ static MPI_Win allocate(const char *dir, const char *atomic, uint64_t **base)
 
     snprintf(name, sizeof(name), "%s/part.%%r", dir);
     info = hints(name, atomic);
-    MPI_Win_allocate(WORDS * 8, 8, info, MPI_COMM_WORLD, base, &win);
+    MPI_Win_allocate((MPI_Aint)n_words * 8, 8, info, MPI_COMM_WORLD, base, &win);
     MPI_Info_free(&info);
     return win;
 }
@@ -75,17 +81,18 @@ static MPI_Win allocate(const char *dir, const char *atomic, uint64_t **base)
 /* Puts what changes into the next rank's part. */
 static void put(MPI_Win win, uint64_t step)
 {
-    static uint64_t from[WORDS / 4];
+    static uint64_t from[2 * WORDS / 4];
     const int to = (w.rank + 1) % w.size;
     const uint64_t first = step % 4;
+    const int n = (int)n_words / 4;
     MPI_Datatype each_fourth;
 
-    for (uint64_t k = 0; k < WORDS / 4; k++)
+    for (uint64_t k = 0; k < n_words / 4; k++)
         from[k] = word(first + 4 * k, step, to);
-    MPI_Type_vector(WORDS / 4, 1, 4, MPI_UINT64_T, &each_fourth);
+    MPI_Type_vector(n, 1, 4, MPI_UINT64_T, &each_fourth);
     MPI_Type_commit(&each_fourth);
     MPI_Win_fence(0, win);
-    MPI_Put(from, WORDS / 4, MPI_UINT64_T, to, (MPI_Aint)first, 1, each_fourth, win);
+    MPI_Put(from, n, MPI_UINT64_T, to, (MPI_Aint)first, 1, each_fourth, win);
     if (first != 0)
         MPI_Put(&step, 1, MPI_UINT64_T, to, 0, 1, MPI_UINT64_T, win);
     MPI_Win_fence(0, win);
@@ -106,13 +113,17 @@ int main(int argc, char **argv)
     steps = strtoull(argv[3], NULL, 10);
     if (dies != 0 && atoi(argv[4]) != w.rank)
         dies = 0;
+    if (argc > 6) {
+        n_words = 2 * WORDS;
+        grown = strtoull(argv[6], NULL, 10);
+    }
     win = allocate(argv[1], argv[2], &base);
     mine = base[0];
     MPI_Allreduce(&mine, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
     MPI_Allreduce(&mine, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
     CHECK(least == most, "restored %llu to %llu", (unsigned long long)least,
           (unsigned long long)most);
-    for (uint64_t i = 0; i < WORDS; i++)
+    for (uint64_t i = 0; i < n_words; i++)
         CHECK(base[i] == word(i, mine, w.rank), "word %llu of step %llu is %llu",
               (unsigned long long)i, (unsigned long long)mine, (unsigned long long)base[i]);
     if (w.rank == 0) {
