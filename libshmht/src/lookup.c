@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Get: find the key's line, compare 8 hashes at once, compare the key of whatever matches.
+ * Get: find the key's line, compare 8 hashes at once, compare the keys of the slots that match.
  *
- * Why it is right beside a writer. The writer (writer.c) stores a record, then `top`, then the slot
- * that refers to it, with release; a table it fills before it stores `header.table`, with release;
- * it never takes back or reuses anything. A Get loads `table` and each slot that it uses with
- * acquire, so what they refer to is there, whole. Slots of a line fill from the left and lines of a
- * search in order, so a key that was put before the Get began is found before the first empty slot.
- * An update stores another offset into the same slot: the Get has the old record or the new one,
- * and both stay. A Get that loaded `table` before the table grew misses only what was put while it
- * ran. tests/shmht/model.c checks this exhaustively, under a memory model that allows every
- * reordering that release and acquire do not forbid.
+ * Why a Get is right beside a writer. The writer (writer.c) stores a record, then `top`, then the
+ * slot that refers to the record, with release. It fills a new table before it stores
+ * `header.table`, with release. It never undoes a store and never reuses memory. A Get loads
+ * `table`, and each slot that it uses, with acquire: so it reads whole tables and whole records.
+ * The slots of a line fill from the left, and the lines of a search fill in order: so a Get meets
+ * every key that was put before it began before it meets an empty slot. An update stores another
+ * offset into the same slot: the Get finds the old record or the new one, and both stay. A Get that
+ * loaded `table` before the table grew misses only keys that were put while it ran.
+ * tests/shmht/model.c checks this exhaustively, under a memory model that allows every reordering
+ * that release and acquire do not forbid.
  */
 #include "internal.h"
 #include "line.h"

@@ -406,7 +406,7 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
         (void)table_place(w, (uint64_t)w->n_lines * 2, &end);
         end += bytes * (there == 0 && w->entries < most ? most - w->entries : 1);
         if (w->own)
-            end = 0; /* the search has been done */
+            end = 0; /* the check above covered it */
         rc = end > w->object.max_bytes ? SHMHT_EFULL
                                        : grow_table(w, (uint64_t)w->n_lines * 2, w->entries + 1);
         if (rc == SHMHT_EFULL && there == 0 && w->limit < most)

@@ -8,9 +8,9 @@
  * (`pmiprobe --commands` does) or a fuzzing dictionary (`pmiprobe --dict`).
  *
  * A message is checked against its command before its fields are trusted:
- * pmiwire_msg_check() finds missing mandatory fields, duplicates, empty
- * values and numbers that are none, and says which and where. Fields that the
- * table does not know are skipped: that is what keeps extra fields compatible.
+ * pmiwire_msg_check() finds missing mandatory fields, duplicates, empty values and malformed
+ * numbers, and reports which field and where. It skips fields that the table does not know: so
+ * extra fields stay compatible.
  *
  *     if (pmiwire_msg_check(&msg, 0, &err) != 0)       // a server; a client: CHECK_FIRST_WINS
  *         …err.code, err.text…
@@ -142,7 +142,7 @@ enum {
     PMIWIRE_F_PREPUT_KEY, /**< preput_key_0 … */
     PMIWIRE_F_PREPUT_VAL,
     PMIWIRE_F_INFO_NUM,
-    PMIWIRE_F_INFONUM, /**< what MPICH's own description calls info_num */
+    PMIWIRE_F_INFONUM, /**< info_num in MPICH's own description */
     PMIWIRE_F_INFO_KEY,
     PMIWIRE_F_INFO_VAL,
     PMIWIRE_F_ERRCODES,
@@ -220,7 +220,8 @@ struct pmiwire_command_desc {
     const char *name;
     uint16_t id;    /**< PMIWIRE_V1_* or PMIWIRE_V2_* */
     uint16_t wire;  /**< framing */
-    uint16_t reply; /**< id of the answer to a request, 0 for a reply and for what has no answer */
+    uint16_t reply; /**< id of the answer to a request; 0 for a reply, and for a request without
+                       answer */
     uint16_t is_reply;
     const struct pmiwire_command_field *fields;
     uint16_t n_fields;
@@ -237,7 +238,7 @@ PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_get(uint16_t id);
 /** @brief A field's description, NULL when there is none. MT-Safe. */
 PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
 
-/** For pmiwire_msg_check(): of duplicate fields take the first, as every PMI client does. */
+/** For pmiwire_msg_check(): accept duplicate fields and use the first, as every PMI client does. */
 #define PMIWIRE_CHECK_FIRST_WINS 1u
 
 /**
