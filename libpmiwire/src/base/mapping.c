@@ -608,12 +608,11 @@ static uint64_t count_copies(const struct window *w, uint32_t q)
 }
 
 /*
- * The group at the head of the window that saves most bytes: its length in
- * blocks and its copies, or 0 when none saves any.
+ * Returns the group at the head of the window that saves most bytes, as its length in blocks and
+ * its copies; 0 if no group saves a byte.
  *
- * Cost: a comparison that runs long means a repetition that long, and one
- * that is taken is passed over; so the whole list costs at most some GROUP_MAX
- * times its length.
+ * Cost: a long comparison finds a repetition of that length, and the encoder then skips the
+ * repetition. So the whole list costs at most about GROUP_MAX times its length.
  */
 static uint32_t best_group(const struct window *w, uint64_t *copies)
 {
