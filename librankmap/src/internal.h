@@ -13,9 +13,7 @@
 
 #define BLOCK        256u               /* ids expanded at a time, on the stack */
 #define STRIDE_LIMIT (INT64_C(1) << 40) /* most that a digit may add to an id, either sign */
-#define OFFSET_LIMIT                                                                               \
-    (INT64_C(1) << 45) /* of |o|: a block's virtual start lies outside the range of
-                                           ids */
+#define OFFSET_LIMIT (INT64_C(1) << 45) /* of |o|: virtual starts of blocks lie outside the ids */
 /* bits 32 and up of its product with an id select a bucket */
 #define INDEX_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
