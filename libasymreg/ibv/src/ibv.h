@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this library share.
+/* Types and functions that the files of this library share.
  *
  *   device.c   the adapter, registrations, keys, the table of operations
  *   wire.c     handles, addresses and datagrams as bytes

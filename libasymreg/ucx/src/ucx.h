@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this library share.
+/* Types and functions that the files of this library share.
  *
  *   worker.c  opening UCX, registrations, keys, the thread, the table of operations
  *   peer.c    addresses, endpoints, life and death of peers
