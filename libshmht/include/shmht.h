@@ -752,7 +752,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 #define SHMHT_PUT_KEPT     2 /**< the key existed, and keeps its value */
 /** @} */
 
-/** @name Hash functions by id: what a region's header and descriptor name
+/** @name Hash functions by id, as in a region's header and descriptor
  * @{ */
 #define SHMHT_HASH_XXH3 1u /**< XXH3, 64 bits, with seed: the default */
 /** FNV-1a, 64 bits, whose offset basis is XORed with the seed */

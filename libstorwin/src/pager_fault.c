@@ -137,8 +137,8 @@ static void copy_all(const struct storwin__pager *p, const uint8_t *from, uint64
     copy_in(p, from + (hi - begin) * page, hi, end, 1);
 }
 
-/* Returns the end of the pages to mark as touched for a store into `page`: as many pages after it
- * as were touched just before it, because marking each page separately costs a fault each. */
+/* Returns the end of the pages to mark as touched for a store into `page`. After `page` it takes as
+ * many pages as were touched just before, because each page that is marked alone costs a fault. */
 static uint64_t touch_end(const struct storwin__pager *p, uint64_t page)
 {
     const uint64_t begin = page / p->block_pages * p->block_pages,

@@ -231,8 +231,8 @@ struct asymreg_transport_ops {
     /** Required. Fills `caps`. Returns 0 or an error. */
     int (*query)(struct asymreg_transport *t, struct asymreg_transport_caps *caps);
     /**
-     * Required. Why a capability (one ASYMREG_CAP_* bit) is off, a phrase that lives as long as
-     * `t`; NULL when it is on.
+     * Required. Returns why a capability (one ASYMREG_CAP_* bit) is off, a phrase that is valid as
+     * long as `t`; NULL: it is on.
      */
     const char *(*reason)(struct asymreg_transport *t, uint32_t cap);
     /** Required. Frees `t`, after every object made from it. */

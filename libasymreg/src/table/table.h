@@ -112,9 +112,9 @@ int asymreg__layout(const struct asymreg__table_opts *opts, struct asymreg__head
 /* Length of the memory that a table of these sizes needs, a multiple of 4096; 0: bad sizes. */
 uint64_t asymreg__table_bytes(const struct asymreg__table_opts *opts);
 
-/* Makes an empty table in that many zeroed bytes, aligned to 64, which remain the caller's and in
- * use until destroy. `incarnation` is a number that no other table has had, not 0. -EINVAL,
- * -ENOMEM. */
+/* Makes an empty table in asymreg__table_bytes() zeroed bytes, aligned to 64. They remain the
+ * caller's, and in use until the table is destroyed. `incarnation` is not 0, and no other table has
+ * had it. -EINVAL, -ENOMEM. */
 int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
                           uint64_t incarnation, struct asymreg__table **table);
 /* Marks the table closed, which notifies peers, and frees the owner's side. */

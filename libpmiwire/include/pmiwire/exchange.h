@@ -361,15 +361,15 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
 /**
  * @brief Report that a local rank is gone.
  *
- * - Collectives that it has not entered end with PMIWIRE_EGONE: on this node at once, on the others
- *   after the next tick here.
- * - Gets of other nodes that wait for it end after that tick and one of theirs.
- * - Its own Gets end with PMIWIRE_ENOENT.
+ * - Collectives that the rank has not entered end with PMIWIRE_EGONE: on this node at once, on other
+ *   nodes after this node's next tick.
+ * - Other nodes' Gets that wait for the rank end after that tick and one of their own.
+ * - The rank's own Gets end with PMIWIRE_ENOENT.
  * - A second call for the rank is ignored.
  * @param why  PMIWIRE_GONE_*
  * @return 0, -EINVAL (not local, or why)
  *
- * Cost: a pass over the keys that are waited for. If the rank has entered fewer collectives than
+ * Cost: a pass over the keys with waiting Gets. If the rank has entered fewer collectives than
  * every rank gone before it, one frame on each link of the tree with the next tick.
  */
 PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why);
@@ -434,7 +434,7 @@ PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32
  * @brief Set the time, for example twice a second. It serves opts.wait_ns, notices to other nodes
  *        of ranks that are gone, and Gets that wait for ranks of other nodes.
  * @param now_ns  any monotonic clock
- * @cost A pass over the keys that are waited for. Once a rank of the job is gone, a Get that has
+ * @cost A pass over the keys with waiting Gets. Once a rank of the job is gone, a Get that has
  *       waited since an earlier tick sends one frame to its source's node, by the tree.
  */
 PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns);

@@ -48,8 +48,8 @@
  * delay other clients or lose their pairs.
  * - The server answers a bad request with rc != 0 and a text, and closes a connection whose framing
  *   is lost. ops->diag receives rank and cause of both.
- * - The server disconnects a client that leaves max_out_bytes of replies unread, sends more than 2
- *   * max_msg_bytes behind a request whose answer is delayed, sends 64 malformed or unknown
+ * - The server disconnects a client that leaves max_out_bytes of replies unread, sends more than
+ *   twice max_msg_bytes behind a request whose answer is delayed, sends 64 malformed or unknown
  *   messages in all, or (pmiwire_server_tick()) stops in mid-message.
  * - When a client closes its connection, tokens of its requests become stale, which is harmless.
  *

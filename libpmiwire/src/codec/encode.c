@@ -210,8 +210,8 @@ static void append_encoded(struct pmiwire_encoder *e, struct pmiwire_str key,
 }
 
 /*
- * Returns whether a PMI-1 line can carry this prose. A reader continues it over spaces up to a word
- * with '=', which begins the next field, and drops spaces at the end.
+ * Returns whether a PMI-1 line can carry this prose. A reader reads prose across spaces up to a
+ * word with '=', which begins the next field, and drops spaces at the end.
  */
 static int check_line_text(struct pmiwire_str text)
 {

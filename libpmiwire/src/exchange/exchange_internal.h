@@ -435,8 +435,7 @@ uint32_t pmiwire__rank_needed(const struct pmiwire_exchange *x, uint32_t rank, u
 uint32_t pmiwire__why_gone(const struct pmiwire_exchange *x, uint32_t rank);
 int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                      size_t n);
-/* Asks the nodes of the ranks for which Gets have waited since an earlier tick whether these are
- * gone. */
+/* Asks whether ranks are gone for which Gets have waited since an earlier tick. */
 void pmiwire__gone_ask(struct pmiwire_exchange *x);
 
 /* ---- limits.c ---- */

@@ -542,8 +542,8 @@ static uint32_t node_at(const char *nodes, uint32_t i)
     return node;
 }
 
-/* Removes these nodes' waiters at an entry: they have withdrawn their requests, by a FRESH one, or
- * will ask again. */
+/* Removes these nodes' waiters at an entry. The nodes have sent a FRESH request instead, or will
+ * ask again. */
 static void wait_no_more(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n)
 {
     uint32_t w = pmiwire__waiters_take(x, e), next, i;

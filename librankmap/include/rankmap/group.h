@@ -171,7 +171,7 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
 
 /**
  * @brief MPI_Group_translate_ranks(): ranks of one map as ranks of another.
- * @param from   map that the ranks are of
+ * @param from   map of these ranks
  * @param ranks  array of n ranks of it; NULL: 0, 1, … n-1
  * @param n      how many
  * @param to     a group

@@ -148,10 +148,10 @@ static inline uint64_t rankmap__bits_get(const void *table, uint64_t index, uint
  * @brief rankmap_at() for callers that have branched on the form: without a branch, except for
  *        RANKMAP_FORM_SLOW.
  * @param l      a lookup
- * @param form   its `form`, as a constant; RANKMAP_FORM_BLOCK serves RANKMAP_FORM_AFFINE too, and
- *               RANKMAP_FORM_PHASED both
+ * @param form   its `form`, as a constant; RANKMAP_FORM_BLOCK also works for RANKMAP_FORM_AFFINE,
+ *               and RANKMAP_FORM_PHASED for both
  * @param rank   below the size of its map
- * @param width  what rankmap_lookup_init() got: a constant saves a multiplication
+ * @param width  as in rankmap_lookup_init(): a constant saves a multiplication
  * @return base + width·id
  * @cost with the load of an address and the return: affine 5 instructions, blocks 8, phased 10,
  *       lut 6, packed 12
@@ -181,7 +181,7 @@ static inline uint64_t rankmap_at_form(const struct rankmap_lookup *l, uint32_t 
  * @brief rankmap_at() for callers that know the width.
  * @param l      a lookup
  * @param rank   below the size of its map
- * @param width  what rankmap_lookup_init() got: a constant saves a load and a multiplication with a
+ * @param width  as in rankmap_lookup_init(): a constant saves a load and a multiplication with a
  *               table
  * @return base + width·id
  */
@@ -220,7 +220,7 @@ static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
  *
  * @param l      a lookup
  * @param rank   below the size of its map
- * @param width  what rankmap_lookup_init() got: a constant saves a load and a multiplication
+ * @param width  as in rankmap_lookup_init(): a constant saves a load and a multiplication
  * @return base + width·id
  */
 static inline uint64_t rankmap_at_nobranch_sized(const struct rankmap_lookup *l, uint32_t rank,
@@ -234,7 +234,7 @@ static inline uint64_t rankmap_at_nobranch_sized(const struct rankmap_lookup *l,
            (uint64_t)((const uint32_t *)l->table)[rank & mask] * width;
 }
 
-/** @brief rankmap_at_nobranch_sized() with the width that rankmap_lookup_init() got. */
+/** @brief rankmap_at_nobranch_sized() with the width of rankmap_lookup_init(). */
 static inline uint64_t rankmap_at_nobranch(const struct rankmap_lookup *l, uint32_t rank)
 {
     return rankmap_at_nobranch_sized(l, rank, l->width);

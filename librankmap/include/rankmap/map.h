@@ -16,6 +16,7 @@
  *     frames          o + base[⌊r/2^k⌋] + low[r]                  bit-packed
  *     lut             o + T[r]                                    bit-packed, or 32-bit
  *     view            T_parent[g(r)], g regular                   lut-stride, lut-blockstride, …
+ *
  * Finding the model of an array of ids, and its bytes:
  *
  *     struct rankmap_info info = {.size = sizeof(info)};
