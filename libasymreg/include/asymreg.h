@@ -24,13 +24,13 @@
  *     asymreg_worker_create(ctx, &worker);
  *     asymreg_put(worker, 7, p_there + 8, id, "x", 1);          // or ASYMREG_ANY instead of id
  *     asymreg_get(worker, 7, p_there, id, buf, 100);
- *     asymreg_flush(worker, 7);                                 // what was put has arrived
+ *     asymreg_flush(worker, 7); // all puts have arrived
  *
  * examples/asymreg.c is the whole program. The headers, in the order in which to read them:
  *   - asymreg/rma.h        contexts, registering, peers, put, get, atomics
- *   - asymreg/bound.h handles bound to a region: put, get, atomics in a few ns
- *   - asymreg/coll.h barrier, broadcast, all-gather and others, made of puts
- *   - asymreg/transport.h the operations that move bytes; write your own
+ *   - asymreg/bound.h      handles bound to a region: put, get, atomics in a few ns
+ *   - asymreg/coll.h       barrier, broadcast, all-gather and others, made of puts
+ *   - asymreg/transport.h  the operations that move bytes; write your own
  *   - asymreg/base.h       errors, permissions, identifiers, limits
  *
  * Caveat: a check before an access is not a lock; read "Guarantees" in rma.h before you unregister

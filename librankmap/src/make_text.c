@@ -224,7 +224,7 @@ static int vector_block(struct scan *s, struct placements *all)
     return placement_add(s, all, &p);
 }
 
-/* (vector,…): what follows the parenthesis */
+/* Reads (vector,…) behind the parenthesis. */
 static int vector_list(struct scan *s, struct placements *all)
 {
     int rc;
@@ -255,7 +255,7 @@ static int vector_list(struct scan *s, struct placements *all)
     return accept(s, ')') ? 0 : expected(s, "a comma or )");
 }
 
-/* [[node,n_nodes,ppn,repeat],…]: what follows the first bracket */
+/* Reads [[node,n_nodes,ppn,repeat],…] behind the first bracket. */
 static int taskmap_list(struct scan *s, struct placements *all)
 {
     if (accept(s, ']'))
@@ -274,7 +274,7 @@ static int taskmap_list(struct scan *s, struct placements *all)
     return accept(s, ']') ? 0 : expected(s, "a comma or ]");
 }
 
-/* {"version":1,"map":[…]}, members in either order: what follows the brace */
+/* Reads {"version":1,"map":[…]}, members in either order, behind the brace. */
 static int taskmap_object(struct scan *s, struct placements *all)
 {
     bool version = false, map = false;

@@ -115,7 +115,7 @@ struct shmht_writer_opts {
  *  - The mapping is not inherited by fork(): a child that calls its parent's writer faults.
  * @param opts  max_bytes must be set: SHMHT_MIN_REGION_BYTES … SHMHT_MAX_REGION_BYTES
  * @param[out] out  the writer
- * @param[out] err  NULL, or what failed
+ * @param[out] err  NULL, or receives the failure
  * @return 0; -EINVAL (an option), SHMHT_ENAME, -EEXIST (name taken), SHMHT_EHASH, SHMHT_EFULL
  *         (expected_entries do not fit), SHMHT_EPROC, -ENOMEM, -ENOSPC or another -errno
  * @threads MT-Safe.
@@ -157,7 +157,7 @@ struct shmht_desc {
     uint64_t id;         /**< random number in the region's header: attaching to another region
                             fails with SHMHT_ESTALE */
     uint64_t generation; /**< of the table or array */
-    uint64_t max_bytes;  /**< byte cap: what a reader maps */
+    uint64_t max_bytes;  /**< byte cap, up to which a reader maps */
     char name[SHMHT_MAX_NAME_BYTES]; /**< path of a named object; empty: it comes as a file
                                         descriptor */
 };
@@ -363,7 +363,7 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
  *             its policy, hash, seed and generation. It keeps its max_bytes too, unless that is
  *             larger than opts->max_bytes
  * @param[out] out  the writer
- * @param[out] err  NULL, or what failed
+ * @param[out] err  NULL, or receives the failure
  * @return 0: taken over in place; 1: copied, a new generation; SHMHT_EBUSY: the writer is alive, or
  *         a child that it forked has not called exec yet, or, in place, a client holds a lock on
  *         the object (give fd, to copy instead); otherwise as shmht_reader_attach() and
@@ -386,7 +386,7 @@ SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd,
  *              policy are always the old table's. generation 0: the next one; expected_entries 0:
  *              the present number
  * @param[out] out  the writer of the new table
- * @param[out] err  NULL, or what failed
+ * @param[out] err  NULL, or receives the failure
  * @return 0, or as shmht_writer_create(); -EINVAL also if the new table would lie in the old one's
  *         memory (region)
  * @threads one writer, any readers. A writer killed here leaves the old table.
@@ -578,7 +578,7 @@ struct shmht_array_opts {
  * @brief Create an array without values.
  * @param opts  n_ranks and stride_bytes must be set; together at most SHMHT_MAX_REGION_BYTES
  * @param[out] out  the array, for writing
- * @param[out] err  NULL, or what failed
+ * @param[out] err  NULL, or receives the failure
  * @return 0, or as shmht_writer_create()
  * @threads MT-Safe.
  * @allocates the handle, and the object at its full size
@@ -699,7 +699,8 @@ struct shmht_stats {
     uint64_t generation;  /**< of this table, when it was attached */
     uint64_t superseded;  /**< generation of the table that the writer compacted this one into: this
                              one stays readable, and nothing is added to it. 0: none */
-    uint64_t total_bytes; /**< the object's size: what the node pays; the sum of the next six */
+    uint64_t total_bytes; /**< the object's size, which is the node's cost; the sum of the next
+                             six */
     uint64_t header_bytes;
     uint64_t live_bytes;      /**< records that Gets find */
     uint64_t garbage_bytes;   /**< records that were replaced or not kept */
@@ -738,7 +739,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 #define SHMHT_UNSEALED 16u
 /** @} */
 
-/** @name Duplicate policies: what a put of a key that exists does (PMI leaves it undefined)
+/** @name Duplicate policies: the effect of a put of an existing key (PMI leaves it undefined)
  * @{ */
 #define SHMHT_DUP_REPLACE 0u /**< latest wins */
 #define SHMHT_DUP_REJECT  1u /**< SHMHT_EEXIST */
@@ -782,7 +783,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 #define SHMHT_MIN_REGION_BYTES 8192u     /**< smallest max_bytes */
 #define SHMHT_MAX_REGION_BYTES (UINT64_C(1) << 38) /**< largest max_bytes: 256 GiB */
 #define SHMHT_MAX_STRIDE_BYTES 16777216u           /**< largest value of an array */
-/** Version of what lies in shared memory; a reader refuses every other one. */
+/** Version of the layout in shared memory; a reader refuses any other version. */
 #define SHMHT_LAYOUT_VERSION 1u
 /** @} */
 
@@ -800,7 +801,7 @@ struct shmht_allocator {
 
 /** What failed when making or attaching to something. Written on failure alone. */
 struct shmht_error {
-    int code;         /**< what the function returned */
+    int code;         /**< the function's result */
     const char *what; /**< the option, the field of the region's header or the step that failed: a
                          constant such as "max_bytes", "id" or "open" */
     char text[240];   /**< one sentence without a newline: `cannot open /dev/shm/x: no such file` */

@@ -12,11 +12,11 @@
  *     fails storwin_alloc(), and raises no SIGBUS later.
  *   - A *sync* makes earlier stores durable. A store is not durable before a sync returns.
  *   - A *commit* is a sync of all or nothing: whenever the program or the machine stops, the file
- *     holds the last commit or the one before, whole. A checkpoint is a commit, and its cost is
- *     proportional to what changed.
- *   - The *pager* decides where the storage part is held: in the page cache (kernel, the default);
- *     all of it in private memory (resident: exact and fast syncs); or in private memory of a
- *     bounded size (user: for windows many times larger than memory).
+ *     holds the last commit or the previous one, whole. A checkpoint is a commit, and its cost is
+ *     proportional to the changes.
+ *   - The *pager* keeps the storage part: in the page cache (kernel, the default); all of it in
+ *     private memory (resident: exact and fast syncs); or in private memory of a bounded size
+ *     (user: for windows many times larger than memory).
  *
  * For random accesses out of core, the kernel pager with STORWIN_ACCESS_RANDOM in a control group
  * is the fastest. The user pager reaches 0.2 to 0.7 of its rate in most runs, because each fault
@@ -313,7 +313,7 @@ struct storwin_allocator {
  * NULL is allowed.
  */
 struct storwin_error {
-    int32_t code;    /**< what the function returned */
+    int32_t code;    /**< the function's result */
     char hint[32];   /**< key of the hint that caused it, such as "storage_alloc_filename"; or "" */
     uint64_t offset; /**< failed sync: first byte of the window that may not be durable */
     uint64_t bytes;  /**< failed sync: length of that range; 0: the failure concerns no range */
@@ -666,8 +666,8 @@ struct storwin_shared {
  * @brief Allocate a window whose segments several processes of one node share.
  *
  *   1. Rank 0 calls first: it creates and reserves everything.
- *   2. After that call has returned 0, the other ranks call, and map what rank 0 created. (With
- *      MPI: rank 0, broadcast of the result, the others.)
+ *   2. After that call has returned 0, the other ranks call, and map the objects that rank 0
+ *      created. (With MPI: rank 0, broadcast of the result, the others.)
  *   3. After all have attached, storwin_shared_settle() on one of them removes the name `shm_name`.
  *
  * Every process maps all segments: one after the other without a gap, or, with
@@ -772,7 +772,7 @@ STORWIN_API int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storw
  */
 STORWIN_API int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin_error *err);
 
-/* ---------- what a window became, and statistics */
+/* ---------- properties of a window, and statistics */
 
 /**
  * @name Values of struct storwin_info
@@ -834,7 +834,7 @@ struct storwin_info {
                                    older one was opened */
     uint64_t replayed_bytes;    /**< journal bytes replayed when the window was opened */
     uint32_t atomic;            /**< STORWIN_ATOMIC_ */
-    uint32_t recovery;          /**< STORWIN_RECOVERY_ : what opening the file found */
+    uint32_t recovery;          /**< STORWIN_RECOVERY_ : result of opening the file */
     uint64_t block_bytes;       /**< user pager: unit of reading and eviction */
     uint64_t app_version;       /**< of the state; 0: none was set */
 };

@@ -97,8 +97,9 @@ struct storwin__commit {
     atomic_int any_declared;                /* storwin_touched() was called */
     struct storwin__record discard; /* the older record that was opened: it must become the newest
                                        before data of the newer one are overwritten; seq 0: none */
-    /* Sets of pages. changed: since the last commit; behind: what the other area lacks of the last
-     * commit; since: what the home area lacks of it; touched: declared since; declared: ever.
+    /* Sets of pages. changed: since the last commit; behind: pages of the last commit that the
+     * other area lacks; since: those that the home area lacks; touched: declared since then;
+     * declared: ever declared.
      */
     atomic_uint_least64_t *changed, *behind, *since, *touched, *declared;
     uint64_t old_base, old_bytes; /* areas of a shorter state, to be freed; 0 bytes: none */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernel pager: shared mappings. The page cache tracks what must be written. */
+/* The kernel pager: shared mappings. The page cache tracks dirty pages. */
 #include "internal.h"
 
 #include <errno.h>

@@ -40,7 +40,7 @@ struct job {
     uint64_t data_page;
     atomic_uint_least64_t next;
     atomic_uint direct;
-    pthread_mutex_t lock; /* protects what follows */
+    pthread_mutex_t lock; /* protects the members below */
     struct storwin__failure *fail;
     uint64_t lo, hi; /* pages that all requests together span */
     int read_rc;

@@ -60,7 +60,7 @@ extern "C" {
  * if there is one, else 0. */
 #define ASYMREG_IBV_GID_INDEX 1u
 
-/** Options. Zero all, set `size`, then what differs. */
+/** Options. Zero all, set `size`, then the members that differ. */
 struct asymreg_ibv_opts {
     size_t size;         /**< sizeof(struct asymreg_ibv_opts) */
     const char *device;  /**< name of the adapter, as ibv_devices lists it; NULL: the first with an
@@ -90,7 +90,7 @@ ASYMREG_IBV_API int asymreg_ibv_create(const struct asymreg_ibv_opts *opts,
                                        struct asymreg_error *err);
 
 /**
- * @brief Explain what asymreg_ibv_create() returned.
+ * @brief Explain a result of asymreg_ibv_create().
  * @param code  0 or a negative value
  * @return a constant English phrase, never NULL
  *

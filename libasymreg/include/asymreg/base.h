@@ -115,7 +115,7 @@ struct asymreg_allocator {
  * is allowed.
  */
 struct asymreg_error {
-    int32_t code;    /**< what the function returned */
+    int32_t code;    /**< the function's result */
     uint32_t pe;     /**< the peer concerned; UINT32_MAX: none */
     uint64_t addr;   /**< address of the memory concerned */
     uint64_t bytes;  /**< its length; 0: no memory is concerned */

@@ -119,7 +119,8 @@ struct asymreg_member {
 /** A group. */
 struct asymreg_group;
 
-/** Options of a group. Zero the struct, set `size`, then what differs from the default. */
+/** Options of a group. Zero the struct, set `size`, then the members that differ from the
+ * default. */
 struct asymreg_group_opts {
     size_t size;         /**< sizeof(struct asymreg_group_opts) */
     uint32_t n;          /**< members, 1 at least */

@@ -25,12 +25,11 @@
  * **Guarantees.** An operation accesses exactly the region that it names, or fails with a defined
  * error before it writes anything. There are two exceptions:
  *   -# The owner unregisters between the check and the access. Then the operation accesses the
- *   memory that is at that address now, or fails with ASYMREG_EFAULT. A transport with
- *   ASYMREG_CAP_REVOKE rules
- *      this out, and so does asymreg_unregister_drain(). With others, unregister, notify the peers,
- *      and wait for their answer before you reuse the memory.
+ *      memory that is at that address now, or fails with ASYMREG_EFAULT. A transport with
+ *      ASYMREG_CAP_REVOKE rules this out, and so does asymreg_unregister_drain(). With others,
+ *      unregister, notify the peers, and wait for their answer before you reuse the memory.
  *   -# An operation that fails in the middle (ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE with
- *   ASYMREG_SPLIT) may have copied a part.
+ *      ASYMREG_SPLIT) may have copied a part.
  *
  * **A peer that dies.** Every operation on it returns ASYMREG_EPEER within a second, and so do
  * those in flight. A peer that is stopped (SIGSTOP) does not delay a one-sided transport.
@@ -115,7 +114,8 @@ struct asymreg_worker;
 /** asymreg_opts.coalesce_bytes: the whole mapping around a region, without a cap. */
 #define ASYMREG_COALESCE_MAPPING UINT64_MAX
 
-/** Options of a context. Zero the struct, set `size`, then what differs from the default. */
+/** Options of a context. Zero the struct, set `size`, then the members that differ from the
+ * default. */
 struct asymreg_opts {
     size_t size;           /**< sizeof(struct asymreg_opts) */
     uint32_t flags;        /**< ASYMREG_SPLIT, ASYMREG_FRESH, ASYMREG_DRAIN */
@@ -141,7 +141,7 @@ struct asymreg_opts {
  * @param context  the new context
  * @param err      detail on failure, or NULL
  * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport), -EFBIG (the table is shared
- *         memory, larger than RLIMIT_FSIZE), another -errno, or what the transport returned
+ *         memory, larger than RLIMIT_FSIZE), another -errno, or an error of the transport
  *
  * MT-Safe. Allocates; starts no thread and installs no signal handler.
  */
@@ -231,7 +231,7 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  * @return 0; -EINVAL (no bytes, NULL, unknown bits); -EPERM (in a child); ASYMREG_EOVERFLOW;
  *         ASYMREG_EOVERLAP; ASYMREG_EFULL; ASYMREG_EACCES (more than its segment permits);
  *         ASYMREG_ERANGE (begins in a segment of asymreg_segment_add() and runs past its end);
- *         -ENOMEM, or what the transport returned
+ *         -ENOMEM, or an error of the transport
  *
  * Cost: about a microsecond, independent of the number of regions; plus the transport's
  * registration if it needs one.
@@ -607,8 +607,8 @@ ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const 
  *     each peer's current operation: 17 to 48 µs with one peer and two processors of a busy virtual
  *     machine (bench_asym_register, case drain);
  *   - if a peer was preempted inside an operation: until the scheduler runs it again, milliseconds
- *     where there are more runnable threads than processors. After several asymreg_unregister(),
- *     one call with ASYMREG_ANY waits for all.
+ *     if there are more runnable threads than processors. After several asymreg_unregister(), one
+ *     call with ASYMREG_ANY waits for all.
  */
 ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id,
                                          uint32_t timeout_ms, struct asymreg_error *err);

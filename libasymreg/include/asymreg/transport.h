@@ -45,7 +45,7 @@
  * by hardware or kernel. ASYMREG_EPEER: the peer is gone; every operation pending on the endpoint
  * then completes with this too, and no later call may wait for that peer. ASYMREG_ENOTSUP,
  * ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. Functions that take an `err` (may
- * be NULL) fill its `code` and `text` where they know more than the code. The death of a peer must
+ * be NULL) fill its `code` and `text` if they know more than the code. The death of a peer must
  * show within one second in a pending operation, a `flush` or `peer_alive`.
  *
  * **Threads.** With ASYMREG_CAP_THREADS any function but `destroy` may be called by several threads
@@ -132,7 +132,7 @@ extern "C" {
  * Numbers for asymreg_mem_desc.kind; bit 1 << number in asymreg_transport_caps.kinds.
  * @{
  */
-#define ASYMREG_KIND_HOST   0u /**< what a processor loads and stores */
+#define ASYMREG_KIND_HOST   0u /**< memory that a processor loads and stores */
 #define ASYMREG_KIND_CUDA   1u /**< of an NVIDIA device, by its address in this process */
 #define ASYMREG_KIND_ROCM   2u /**< of an AMD device, likewise */
 #define ASYMREG_KIND_DMABUF 3u /**< of any device (Level Zero, CUDA, ROCm): a dma-buf descriptor */
@@ -161,7 +161,7 @@ struct asymreg_mem_desc {
     uint64_t addr;  /**< first byte, in this process */
     uint64_t bytes; /**< more than 0; addr + bytes does not wrap, except for the whole space (0,
                        2^64-1) */
-    uint32_t prot;  /**< ASYMREG_READ and so on: what peers may do */
+    uint32_t prot;  /**< ASYMREG_READ and so on: operations allowed to peers */
     uint32_t flags; /**< ASYMREG_MEM_* */
     int32_t fd;     /**< descriptor whose mapping this memory is, or -1; stays open as long as the
                        registration */
@@ -348,7 +348,8 @@ struct asymreg_transport {
     const struct asymreg_transport_ops *ops;
 };
 
-/** Options of the transport for peers on the same node. Zero all, set `size`, then what differs. */
+/** Options of the transport for peers on the same node. Zero all, set `size`, then the members that
+ * differ. */
 struct asymreg_local_opts {
     size_t size;                               /**< sizeof(struct asymreg_local_opts) */
     uint32_t flags;                            /**< ASYMREG_LOCAL_*; neither SHM nor CMA: both */

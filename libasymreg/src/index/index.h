@@ -9,10 +9,10 @@
  *
  *   index.c   changes: a B+ tree of 16 keys a node over an array of 32-byte slots; a change copies
  *             one leaf and swaps one pointer
- *   nodes.c memory of nodes, and epochs: an unlinked node is reused once no reader can be in it. If
- *   the kernel has membarrier(), readers need no fence search.c lookups. Each reader remembers its
- *   last hit: reusing it costs a comparison and a load hint.c where a region probably is, without a
- *   search: a word for each stretch of addresses
+ *   nodes.c   memory of nodes, and epochs: an unlinked node is reused once no reader can be in it.
+ *             If the kernel has membarrier(), readers need no fence
+ *   search.c  lookups. Each reader remembers its last hit: reusing it costs a comparison and a load
+ *   hint.c    where a region probably is, without a search: a word for each stretch of addresses
  *
  * Source: sorted table and search of "Asymmetric Memory Extension for OpenSHMEM", section 3, with
  * its slowdown (Figure 1) removed; the structure is ours.

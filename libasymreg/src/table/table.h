@@ -201,7 +201,7 @@ struct asymreg__segment_copy {
 };
 
 /* Reads a segment of the peer, by two reads. ASYMREG_ESTALE (another generation: refresh),
- * ASYMREG_ETABLE, or what `read` returned. */
+ * ASYMREG_ETABLE, or the error of `read`. */
 int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
                            struct asymreg__segment_copy *out);
 
@@ -215,8 +215,8 @@ struct asymreg__freshness {
 
 struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *cache);
 
-/* Whether the table has changed since the last refresh. 1: yes, or closed; 0: no, or unknown
- * because the block is not mapped. */
+/* Returns whether the table has changed since the last refresh. 1: yes, or closed; 0: no, or
+ * unknown because the block is not mapped. */
 static inline int asymreg__stale(const struct asymreg__freshness *f)
 {
     return f->log && (__atomic_load_n(&f->log->log_tail, __ATOMIC_ACQUIRE) !=

@@ -64,7 +64,7 @@ extern "C" {
  */
 #define ASYMREG_UCX_THREAD 1u
 
-/** Options. Zero all, set `size`, then what differs. */
+/** Options. Zero all, set `size`, then the members that differ. */
 struct asymreg_ucx_opts {
     size_t size;       /**< sizeof(struct asymreg_ucx_opts) */
     uint32_t flags;    /**< ASYMREG_UCX_THREAD */
@@ -89,7 +89,7 @@ ASYMREG_UCX_API int asymreg_ucx_create(const struct asymreg_ucx_opts *opts,
                                        struct asymreg_error *err);
 
 /**
- * @brief Explain what asymreg_ucx_create() returned.
+ * @brief Explain a result of asymreg_ucx_create().
  * @param code  0 or a negative value
  * @return a constant English phrase, never NULL
  *

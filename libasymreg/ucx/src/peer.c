@@ -241,7 +241,7 @@ void asymreg_ucx__find_ways(struct ucx_transport *t)
     free(text);
 }
 
-/* Whether the endpoint uses an adapter that accesses the peer's memory. */
+/* Returns whether the endpoint uses an adapter that accesses the peer's memory. */
 static bool has_rdma(struct asymreg_ep *ep)
 {
     char *text = NULL;
@@ -257,7 +257,8 @@ static bool has_rdma(struct asymreg_ep *ep)
     return has;
 }
 
-/* Whether the endpoint uses only memory of this node; UCX 1.13 reports this only in prose. */
+/* Returns whether the endpoint uses only memory of this node; UCX 1.13 reports this only in
+ * prose. */
 bool asymreg_ucx__is_shared_memory(ucp_ep_h ep)
 {
     static const char *const local[] = {"/self/",  "/posix/", "/sysv/",

@@ -52,9 +52,9 @@ struct pmiwire_client;
 /**
  * Send requests without waiting for earlier answers, to a server that is known to answer in order.
  *
- * The window: at most max_msg_bytes of whole requests are in flight behind the one that the server
- * answers next. A server of this project cuts off a client that sends more than twice the server's
- * max_msg_bytes behind a request whose answer is delayed.
+ * The window: at most max_msg_bytes of whole requests are in flight behind the request that the
+ * server answers next. A server of this project cuts off a client that sends more than twice the
+ * server's max_msg_bytes behind a request whose answer is delayed.
  */
 #define PMIWIRE_CLIENT_PIPELINE 1u
 /**
@@ -86,7 +86,7 @@ struct pmiwire_client_opts {
                              0 means PMIWIRE_DEFAULT_MAX_MSG_BYTES */
     uint32_t max_fields;  /**< most fields of one answer, 16 to 2^20; 0 means 256 */
     uint32_t reserved;    /**< 0 */
-    const struct pmiwire_profile *server;      /**< what the server can carry; NULL: "any-server" */
+    const struct pmiwire_profile *server;      /**< the server's limits; NULL: "any-server" */
     const struct pmiwire_allocator *allocator; /**< NULL: libc */
 };
 
@@ -108,7 +108,7 @@ PMIWIRE_API void pmiwire_client_destroy(struct pmiwire_client *c);
 /**
  * @name Requests
  *
- * Each call queues one request and copies its strings. `cookie` comes back in the event. It returns
+ * Each call queues one request and copies its strings. The event has the `cookie`. It returns
  *   - 0;
  *   - PMIWIRE_ESTATE: before the INIT event, or after finalize;
  *   - -EAGAIN: PMIWIRE_CLIENT_MAX_PENDING or the output buffer of max_msg_bytes is full, take
@@ -150,7 +150,7 @@ PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str 
  * @brief Enter a barrier (`barrier_in`, `kvs-fence`); the answer comes when every rank has entered.
  * @param c       the session
  * @param group   absent: the whole job. PMI 1.2's group, `WORLD:tag`, `NODE:tag` or `r,r,…:tag`:
- *                PMIWIRE_EVERSION on PMI-2, and where the server has not announced 1.2
+ *                PMIWIRE_EVERSION on PMI-2, and if the server has not announced 1.2
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group,
@@ -244,7 +244,7 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 #define PMIWIRE_OP_PUBLISH      11u
 #define PMIWIRE_OP_UNPUBLISH    12u /**< ask: withdraw a service name */
 #define PMIWIRE_OP_LOOKUP       13u /**< ask: a service's port, in value */
-/** value: child's jobid where the server sends it; msg has errcodes */
+/** value: child's jobid if the server sends it; msg has errcodes */
 #define PMIWIRE_OP_SPAWN 14u
 /** number: place in the ring; value, value2: left and right neighbour's value */
 #define PMIWIRE_OP_RING 15u

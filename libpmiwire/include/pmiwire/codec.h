@@ -41,7 +41,7 @@ extern "C" {
 #define PMIWIRE_V2_MAX_BYTES (6u + 999999u)
 /** Default limit on one message, bytes: Slurm's and Hydra's own 64 KiB. */
 #define PMIWIRE_DEFAULT_MAX_MSG_BYTES 65536u
-/** Fields that suffice for every command but spawn. */
+/** Fields that suffice for every command except spawn. */
 #define PMIWIRE_USUAL_FIELDS 32u
 
 /**
@@ -113,7 +113,7 @@ PMIWIRE_API void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_
  * @param d    decoder; keeps its place between calls while a message is incomplete
  * @param buf  received bytes, from the start of a message. While the answer is
  *             "need more", call again with the same bytes and more behind them
- *             (the buffer may have moved meanwhile)
+ *             (the buffer may have moved)
  * @param len  bytes there
  * @param msg  filled in; `fields` and `cap_fields` are yours. After an error
  *             it holds the parts before the error: in particular `cmd`, `id`

@@ -247,7 +247,7 @@ PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
  * @param msg    decoded
  * @param flags  0, as a server should: a duplicate of a field that comes once is an error;
  *               or PMIWIRE_CHECK_FIRST_WINS, as a client should
- * @param err    what was wrong, offset from the message's start; untouched on success; may be NULL
+ * @param err    the error, offset from the message's start; untouched on success; may be NULL
  * @return 0, PMIWIRE_EUNKNOWN, PMIWIRE_EMISSING, PMIWIRE_EDUP, PMIWIRE_EEMPTY, PMIWIRE_ETYPE
  *
  * Fields unknown to the command are skipped.
@@ -268,7 +268,7 @@ PMIWIRE_API int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field,
                                 struct pmiwire_str *out);
 /** @brief A number in the range of int32_t; of a PMIWIRE_TYPE_BOOL field 0 or 1. */
 PMIWIRE_API int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out);
-/** @brief An extra field by its key: one that the table does not know. */
+/** @brief An extra field, which the table does not have, by its key. */
 PMIWIRE_API int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key,
                                   struct pmiwire_str *out);
 /** @} */

@@ -42,7 +42,7 @@
  * outermost call returns.
  *
  * Threads: one exchange, one thread at a time; MT-Safe on distinct exchanges. No global state.
- * Frames, blocks, algorithms and what they cost: EXCHANGE.md beside this library's README.
+ * EXCHANGE.md, beside this library's README, has frames, blocks, algorithms and their costs.
  *
  * @source S. Chakraborty, H. Subramoni, J. Perkins, A. Moody, M. Arnold, D. K. Panda, "PMI
  * Extensions for Scalable MPI Startup" (EuroMPI/ASIA 2014): designs (3.1 to 3.3), sequence numbers
@@ -118,7 +118,7 @@ struct pmiwire_exchange; /**< one node's part in one job */
 
 /**
  * The callbacks of an exchange. `ctx` is opts.ctx. Views in arguments live until the callback
- * returns or calls the exchange: copy what you hand back to it.
+ * returns or calls the exchange: copy views that you pass to the exchange.
  */
 struct pmiwire_exchange_ops {
     size_t size; /**< sizeof(struct pmiwire_exchange_ops) */
@@ -183,7 +183,7 @@ struct pmiwire_exchange_ops {
      * - It finds the pairs of `pairs`.
      * - It finds this node's DENSE Puts: store the pair, then call pmiwire_exchange_put().
      * - It does not find this node's SPARSE Puts.
-     * - With n_nodes 1 it finds every pair, whatever its hint. The exchange then keeps nothing of a
+     * - With n_nodes 1 it finds every pair, with any hint. The exchange then keeps nothing of a
      *   Put, and Fences do not call `pairs`.
      * - It must not call the exchange.
      * @return 0 with *value, or PMIWIRE_ENOENT
@@ -204,7 +204,7 @@ struct pmiwire_exchange_ops {
 
     /**
      * The exchange has failed. Called once, after all completions. May be NULL.
-     * @param node  the lost node where rc is PMIWIRE_ELOST, otherwise the node where it failed
+     * @param node  the lost node if rc is PMIWIRE_ELOST, otherwise the node where it failed
      */
     void (*failed)(void *ctx, int rc, uint32_t node);
 };
@@ -303,12 +303,12 @@ PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
  * - Of each of the last two kinds, a node has at most one request for a key in flight; further Gets
  *   queue behind it.
  * - With DKVS and FENCE_FREE, no Get ends because a rank of another node is gone.
- * @param rank   local, the one that wants it, or PMIWIRE_RANK_NONE
+ * @param rank   local: the rank that gets; or PMIWIRE_RANK_NONE
  * @param key    as it was put
  * @param src    the rank that puts it (PMIWIRE_DESIGN_DIRECT asks its node), or PMIWIRE_RANK_NONE:
  *               unknown
  * @param how    PMIWIRE_GET_*
- * @param token  yours, comes back in ops->got() if this returns PMIWIRE_PENDING
+ * @param token  yours, passed to ops->got() if this returns PMIWIRE_PENDING
  * @param[out] value  valid until the next call for the exchange
  * @return 0, PMIWIRE_PENDING, PMIWIRE_ENOENT, -EINVAL (how, or no such rank), PMIWIRE_EKEYLEN,
  *         PMIWIRE_EMISSING (DIRECT, not here, and src is unknown)

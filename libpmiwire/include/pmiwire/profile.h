@@ -44,7 +44,7 @@ extern "C" {
 /** A peer. Lengths are bytes, without NUL; 0 means no limit of its own. */
 struct pmiwire_profile {
     const char *name;           /**< as pmiwire_profile_find() takes it */
-    const char *peer;           /**< what was measured */
+    const char *peer;           /**< the measured program */
     uint32_t flags;             /**< PMIWIRE_PEER_* */
     uint32_t max_key_bytes;     /**< longest key of the key-value space */
     uint32_t max_value_bytes;   /**< longest value of the key-value space */

@@ -166,7 +166,7 @@ struct pmiwire_server_ops {
 
     /**
      * End the job (MPI_Abort); `who` always has a rank.
-     * @param message  prose from the client, not to be trusted
+     * @param message  prose from the client, untrusted
      */
     void (*abort)(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
                   struct pmiwire_str message);
@@ -243,8 +243,8 @@ struct pmiwire_server_ops {
 
     /**
      * A job's exchange has failed: from now on its collectives end with rc. Called once.
-     * @param node  as in job_opts.node_of: the lost node where rc is PMIWIRE_ELOST, otherwise the
-     *              node where the exchange failed
+     * @param node  as in job_opts.node_of: the lost node if rc is PMIWIRE_ELOST, otherwise the node
+     *              where the exchange failed
      */
     void (*failed)(void *ctx, const struct pmiwire_peer *job, int rc, uint32_t node);
 
@@ -304,7 +304,7 @@ struct pmiwire_job_opts {
     /* With ops->send(): */
     uint32_t number; /**< of the job, the same on all nodes; part of every frame */
     uint32_t node;   /**< this server's node, which has at least one rank. Without ops->send() all
-                      ranks are here, whatever node_of says */
+                        ranks are here, and node_of has no effect */
     uint32_t design, fence, arity, max_frame_bytes; /**< as in pmiwire_exchange_opts */
     size_t max_exchange_bytes;                      /**< its max_bytes */
 };

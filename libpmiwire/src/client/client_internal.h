@@ -61,7 +61,7 @@ struct pmiwire_client {
     int dead; /* the reason; 0 while alive */
     int eof;
     int has_bytes;            /* fp-bytes: both we and the server have announced it */
-    struct pmiwire_error err; /* what was wrong with the server's message */
+    struct pmiwire_error err; /* the error in the server's message */
     struct pmiwire_info_client info;
 
     /* Requests, oldest first: a ring. */

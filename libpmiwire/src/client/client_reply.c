@@ -50,7 +50,7 @@ static int keep_kvsname(struct pmiwire_client *c, uint16_t field, struct pmiwire
     return 0;
 }
 
-/* Whether the present message is this command, in this command's framing. */
+/* Returns whether the present message is this command, in this command's framing. */
 static int is_cmd(const struct pmiwire_client *c, uint16_t id)
 {
     return c->msg.id == id && c->msg.wire == pmiwire_command_get(id)->wire;
@@ -389,7 +389,7 @@ static int on_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
     }
 }
 
-/* Whether the present message answers this request. */
+/* Returns whether the present message answers this request. */
 static int answers(struct pmiwire_client *c, const struct pmiwire__pending *p)
 {
     if (p->end > c->sent) /* the request has not been sent completely */

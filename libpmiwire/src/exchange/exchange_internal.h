@@ -36,7 +36,7 @@
 #define PMIWIRE__FRAME_FOUND 2u  /* ANSWER: there is a value; GONE: the rank is gone */
 #define PMIWIRE__FRAME_LAST  4u  /* COLL: this neighbour's last frame for this collective */
 #define PMIWIRE__FRAME_RIGHT 8u  /* RING: for the next node, else for the previous one */
-#define PMIWIRE__FRAME_ACK   16u /* PUT: to be acknowledged */
+#define PMIWIRE__FRAME_ACK   16u /* PUT: the receiver acknowledges it */
 #define PMIWIRE__FRAME_FRESH 32u /* GET: the answer to an earlier request does not count */
 
 /* ---- records and frames ---- */
@@ -258,7 +258,7 @@ static inline uint32_t pmiwire__tree_parent(const struct pmiwire_exchange *x, ui
 /* Gets the i-th neighbour: the parent if the node has one, then the children. False: no such
  * neighbour. */
 bool pmiwire__tree_neighbour(const struct pmiwire_exchange *x, uint32_t i, uint32_t *node);
-/* Whether `node` is in the subtree of `top`. */
+/* Returns whether `node` is in the subtree of `top`. */
 bool pmiwire__tree_under(const struct pmiwire_exchange *x, uint32_t node, uint32_t top);
 /* Returns the neighbour on the way to another node. */
 uint32_t pmiwire__tree_hop(const struct pmiwire_exchange *x, uint32_t node);
@@ -441,7 +441,7 @@ void pmiwire__gone_ask(struct pmiwire_exchange *x);
 /* ---- limits.c ---- */
 
 void pmiwire__limits_init(struct pmiwire_exchange *x);
-/* Whether the present or next collective of this kind cannot complete. */
+/* Returns whether the present or next collective of this kind cannot complete. */
 bool pmiwire__is_stopped(const struct pmiwire_exchange *x, uint32_t kind);
 /* After a local rank has gone: stops the collectives that need it, and notifies the other nodes. */
 void pmiwire__limits_rank_gone(struct pmiwire_exchange *x, uint32_t rank, uint32_t why);

@@ -40,7 +40,7 @@ static void name_node(struct group_name *g, const struct pmiwire__job *j, int32_
     g->n_words = 2;
 }
 
-/* Whether all members are on one node. */
+/* Returns whether all members are on one node. */
 static bool on_one_node(const struct pmiwire__job *j, const uint32_t *ranks, uint32_t n)
 {
     uint32_t i;

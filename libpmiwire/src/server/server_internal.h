@@ -3,11 +3,14 @@
  * Types and functions that the files of the server engine share.
  *
  *   server.c      life cycle, statistics            job.c     jobs, their stores, extensions
- *   conn.c connections: bytes in, bytes out, order of service request.c requests: one handler an
- *   operation, for both wires job_exchange.c a job's exchange: nodes, frames, pairs collective.c
- *   fence, Allgather and ring group.c barriers of groups allgather.c the values of the last
- *   Allgather liveness.c ranks that are gone names.c name service nodeattr.c node attributes
- *   spawn.c spawn: collecting and checking reply.c replies and diagnostics hash_store.c hash store
+ *   conn.c        connections: bytes in, bytes out, order of service
+ *   request.c     requests: one handler an operation, for both wires
+ *   job_exchange.c  a job's exchange: nodes, frames, pairs
+ *   collective.c  fence, Allgather and ring         group.c   barriers of groups
+ *   allgather.c   the values of the last Allgather  liveness.c  ranks that are gone
+ *   names.c       name service                      nodeattr.c  node attributes
+ *   spawn.c       spawn: collecting and checking    reply.c   replies and diagnostics
+ *   hash_store.c  hash store
  *
  * Order of work. A public call that may change the server "enters" and "leaves" it. Only the
  * outermost call serves messages: it decodes, runs a handler, appends the reply to the connection's

@@ -78,7 +78,7 @@ RANKMAP_API const char *rankmap_version(void);
 
 /** What failed and where: the last parameter of functions that report more than a code. */
 struct rankmap_error {
-    int32_t code;      /**< what the function returned */
+    int32_t code;      /**< the function's result */
     uint32_t reserved; /**< 0 */
     uint64_t where;    /**< in a text: the byte where parsing stopped or a bad range begins; in an
                           array: index of the id or range; else 2^64 - 1 */

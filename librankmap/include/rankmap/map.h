@@ -168,7 +168,8 @@ RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t 
  * @{
  */
 
-/** One digit of a md-blockstride: how many values it takes, and what each step adds to the id. */
+/** One digit of a md-blockstride: its number of values, and the amount that each step adds to the
+ * id. */
 struct rankmap_level {
     int64_t stride;
     uint64_t count; /**< values of the digit; ignored in the last level, which is unbounded */
@@ -257,7 +258,7 @@ RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct ran
  * @param n     ranks of the job
  * @param opts  or NULL
  * @param out   a map from rank to node: no group, but the two functions below take it
- * @param err   the byte and what is missing there; or NULL
+ * @param err   names the byte and what is missing there; or NULL
  * @return as described above, or RANKMAP_ESYNTAX
  * @cost O(1) for one block; otherwise O(n), to detect the result's model
  */
