@@ -361,8 +361,8 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
 /**
  * @brief Report that a local rank is gone.
  *
- * - Collectives that the rank has not entered end with PMIWIRE_EGONE: on this node at once, on other
- *   nodes after this node's next tick.
+ * - Collectives that the rank has not entered end with PMIWIRE_EGONE: on this node at once, on
+ *   others after this node's next tick.
  * - Other nodes' Gets that wait for the rank end after that tick and one of their own.
  * - The rank's own Gets end with PMIWIRE_ENOENT.
  * - A second call for the rank is ignored.
