@@ -5,13 +5,14 @@
  *        million regions.
  *
  * A process opens a **context** and registers memory where and when it likes: malloc, stack, a
- * mapped file. Its **blob**, some hundred bytes, goes once to each peer, by whatever carries bytes.
- * A peer imports the blob under a number of its choice, the **PE**, makes a **worker** for each
- * thread, and puts, gets and updates memory by its ordinary address there. The library finds the
+ * mapped file. Its **blob**, some hundred bytes, goes once to each peer, by any means. A peer
+ * imports the blob under a number of its choice, the **PE**, makes a **worker** for each thread,
+ * and puts, gets and updates memory by its ordinary address there. The library finds the
  * registration and its handle in a copy of the peer's table, keeps that copy fresh, and refuses
- * what does not fit. Peers take no part in operations, and no thread is started.
+ * accesses that do not fit the registration. Peers take no part in operations, and the library
+ * starts no thread.
  *
- * What it is not: an OpenSHMEM or MPI library, a launcher, an allocator.
+ * It is not an OpenSHMEM or MPI library, nor a launcher, nor an allocator.
  *
  *     struct asymreg_error err;                                 // a sentence when something fails
  *
@@ -23,17 +24,17 @@
  *     asymreg_worker_create(ctx, &worker);
  *     asymreg_put(worker, 7, p_there + 8, id, "x", 1);          // or ASYMREG_ANY instead of id
  *     asymreg_get(worker, 7, p_there, id, buf, 100);
- *     asymreg_flush(worker, 7);                                 // what was put has arrived
+ *     asymreg_flush(worker, 7); // all puts have arrived
  *
  * examples/asymreg.c is the whole program. The headers, in the order in which to read them:
  *   - asymreg/rma.h        contexts, registering, peers, put, get, atomics
- *   - asymreg/bound.h      handles that have found their region: put, get, atomics in a few ns
- *   - asymreg/coll.h       barrier, broadcast, all-gather made of puts
- *   - asymreg/transport.h  what moves the bytes; write your own
+ *   - asymreg/bound.h      handles bound to a region: put, get, atomics in a few ns
+ *   - asymreg/coll.h       barrier, broadcast, all-gather and others, made of puts
+ *   - asymreg/transport.h  the operations that move bytes; write your own
  *   - asymreg/base.h       errors, permissions, identifiers, limits
  *
- * Caveat: a check before an access is not a lock; read "What is promised" in rma.h before you
- * unregister and reuse memory.
+ * Caveat: a check before an access is not a lock; read "Guarantees" in rma.h before you unregister
+ * and reuse memory.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM" (Ionkov and Young, LA-UR-14-27689) and its
  * future work.

@@ -23,20 +23,21 @@
  *     pmiwire_conn_close(conn);
  *     pmiwire_server_destroy(server);
  *
- * examples/pmiwire.c is the whole program; client.h begins with the same for a client. One header a
- * chapter, each usable alone and each standing on the ones before it:
+ * examples/pmiwire.c is the whole program; client.h begins with the same for a client. Each header
+ * is a chapter: it can be used alone, and builds on the ones before it:
  *
  *   - pmiwire/base.h     strings, errors, allocator
  *   - pmiwire/codec.h    messages: decode without copying, encode without allocating
  *   - pmiwire/command.h  every command of both wires and its fields; checking; typed access
  *   - pmiwire/profile.h  what each real peer can carry
- *   - pmiwire/extension.h fields that only peers of ours know, and how a server offers them
+ *   - pmiwire/extension.h fields that only this project's peers know, and how a server offers them
  *   - pmiwire/mapping.h  the PMI_process_mapping attribute
  *   - pmiwire/client.h   the client's side of a conversation
  *   - pmiwire/server.h   the server's side, for thousands of clients and several jobs
  *   - pmiwire/exchange.h between the servers of a job's nodes
  *
- * Passing NULL is undefined unless documented as allowed; what creates an object returns -EINVAL.
+ * Passing NULL is undefined unless documented as allowed; functions that create an object return
+ * -EINVAL for it.
  *
  * @threads MT-Safe on distinct objects: one server, session, decoder, encoder or exchange belongs
  * to one thread at a time. There is no global state.

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file rankmap.h
- * @brief Rank maps in tens of bytes, looked up in a handful of instructions, and the address vector
+ * @brief Rank maps that take tens of bytes and a few instructions a lookup, and the address vector
  *        that they point into.
  *
  * A communicator, team or group is a function from ranks to processes. Most runtimes store it as a
  * table, and nearly all of these tables are regular. librankmap stores the function.
  *
- *   - A process has a **flat id** of up to 40 bits: the paper's lpid; in one world its rank.
- *     Process groups share one flat range, in which the address vector gives each a base: one map
- *     can span groups (the paper's mlut models).
- *   - A **map** is an immutable, reference-counted sequence of ids, indexed by rank: a formula
- *     where the ids have one, else the smallest of several tables.
+ *   - A process has a **flat id** of up to 40 bits: the paper's lpid; in a single world, its rank.
+ *     All process groups share one flat range, in which the address vector gives each group a base.
+ *     So one map can span groups (the paper's mlut models).
+ *   - A **map** is an immutable, reference-counted sequence of ids, indexed by rank: a formula if
+ *     the ids have one, else the smallest of several tables.
  *   - A **lookup** binds a map to an array of entries: 64 bytes of the caller's that turn a rank
  *     into an entry's address without touching the map.
- *   - A child's map is **composed** of its parent's and of the ranks that were chosen: formula of
- *     formula is a formula again.
+ *   - A child's map is **composed** from its parent's map and the chosen ranks: two formulas
+ *     compose to a formula.
  *
  * To make a communicator and look a rank up:
  *
@@ -35,24 +35,24 @@
  * |---|---|
  * | rankmap_affine() | a map of a formula: the world, each k-th rank, a column |
  * | rankmap_from_ids() | a map of any array: finds its model |
- * | rankmap_compose() | a child's map of its parent's and the chosen ranks |
+ * | rankmap_compose() | a child's map, from its parent's and the chosen ranks |
  * | rankmap_lookup_init() | binds a map to the runtime's array of entries |
- * | rankmap_addr(), rankmap_at() | rank to entry, inline |
- * | rankmap_rank() | the inverse: the rank that an id has |
+ * | rankmap_addr(), rankmap_at() | from a rank to its entry, inline |
+ * | rankmap_rank() | the inverse: from an id to its rank |
  *
  * The whole program is examples/rankmap.c. The headers, in the order to read them:
  *
  *   - rankmap/base.h    limits, error codes and details, allocator
- *   - rankmap/map.h     maps: from arrays, formulas, ranges, text; what they are; pack
+ *   - rankmap/map.h     maps: from arrays, formulas, ranges, text; their models and bytes; pack
  *   - rankmap/lookup.h  rank to address, inline
  *   - rankmap/group.h   composition, and MPI's group calls
  *   - rankmap/av.h      the address vector
  *
  * Caveats:
  *
- *   - A map refuses an id that comes twice, except with RANKMAP_ALLOW_DUPLICATES (ranks to nodes).
- *   - Hot functions do not check that a rank is below the size of its map. With NULL for a map,
- *     functions that return a number or an id fault; those that return a code return -EINVAL.
+ *   - A map refuses duplicate ids, except with RANKMAP_ALLOW_DUPLICATES (ranks to nodes).
+ *   - Hot functions do not check that a rank is below the size of its map. With NULL for a map, a
+ *     function that returns a number or an id faults; one that returns a code returns -EINVAL.
  *   - The library does not communicate: every process makes its own maps.
  *
  * Source: "Memory Compression Techniques for Network Address Management in MPI" (IPDPS 2017),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The address vector. Entries lie in one mapping that is reserved without memory behind it; a group
- * makes its stretch accessible. The table of groups is replaced as a whole when it changes, except
- * that a group whose ids lie above all others is appended: readers hold the old table or the new
- * one, and both are right about groups that they may know.
+ * The address vector. Entries are in one mapping, reserved without memory; each group makes its own
+ * stretch accessible. A change of the groups replaces their table as a whole, except that a group
+ * with ids above all others is appended. A reader has the old table or the new one, and both are
+ * right about the groups that the reader may know.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -16,7 +16,7 @@
 
 #include "internal.h"
 
-/* A group, and the rule of its addresses where they are implicit. */
+/* A group, and the rule of its addresses if they are implicit. */
 struct group {
     struct rankmap_av_group public;
     uint64_t first, step, tag;
@@ -55,7 +55,7 @@ struct rankmap_av {
     _Atomic(struct escapes *) escapes;
     struct groups *old_groups;
     struct escapes *old_escapes;
-    _Atomic uint64_t table_bytes; /* of groups and escapes, old ones too */
+    _Atomic uint64_t table_bytes; /* of the tables of groups and escapes, replaced ones included */
 };
 
 static size_t groups_bytes(uint32_t cap)
@@ -100,7 +100,7 @@ static void groups_publish(struct rankmap_av *av, struct groups *g)
     av->old_groups = old;
 }
 
-/* Place of a pgid, or of where it would be. */
+/* Returns the index of a pgid, or the index where it would be. */
 static uint32_t find_id(const struct groups *g, uint32_t n, uint32_t id)
 {
     uint32_t lo = 0;
@@ -223,7 +223,8 @@ void rankmap_av_destroy(struct rankmap_av *av)
     rankmap__free(av->alloc, av);
 }
 
-/* Makes the entries of flat ids accessible: whole pages, which may be accessible already. */
+/* Makes the entries of flat ids accessible, in whole pages, some of which may be accessible
+ * already. */
 static int open_entries(struct rankmap_av *av, uint64_t base, uint64_t n)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), from, to;
@@ -235,7 +236,7 @@ static int open_entries(struct rankmap_av *av, uint64_t base, uint64_t n)
     return mprotect(av->entries + from, to - from, PROT_READ | PROT_WRITE) == 0 ? 0 : -ENOMEM;
 }
 
-/* A copy of the table with room for one more group. */
+/* Copies the table, with room for one more group. */
 static struct groups *groups_copy(struct rankmap_av *av, const struct groups *from, uint32_t extra)
 {
     uint32_t n = groups_count(from), cap = n + extra <= from->cap ? from->cap : 2 * from->cap;
@@ -274,7 +275,7 @@ int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs, struct rankmap
         return rc;
     added.public.id = av->next_id;
     added.public.base = base;
-    if (at == n && n < g->cap) { /* above all others: readers see it when n has grown */
+    if (at == n && n < g->cap) { /* above all others: readers see it once n has grown */
         g->group[n] = added;
         g->by_base[n] = n;
         atomic_store_explicit(&g->n, n + 1, memory_order_release);
@@ -293,7 +294,7 @@ int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs, struct rankmap
     return 0;
 }
 
-/* Whether first + step·lpid stays below 2^64. */
+/* Returns whether first + step·lpid stays below 2^64. */
 static bool rule_fits(uint64_t first, uint64_t step, uint64_t n_procs)
 {
     uint64_t reach;
@@ -343,7 +344,7 @@ static struct escape *escape_find(struct escapes *e, uint64_t id)
     }
 }
 
-/* A new side table with what the old one has outside of [skip, skip + n_skip), and room for one
+/* Makes a side table with the old one's entries outside [skip, skip + n_skip), and room for one
  * more. */
 static struct escapes *escapes_copy(struct rankmap_av *av, struct escapes *old, uint64_t skip,
                                     uint64_t n_skip)
@@ -433,7 +434,7 @@ int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id)
     groups_publish(av, copy);
     if (e)
         escapes_publish(av, e);
-    /* Pages that are the group's alone go back to the system; the ends of it are zeroed. */
+    /* Pages of this group alone go back to the system; the rest of its entries is zeroed. */
     from = (size_t)(gone.base * av->width);
     to = (size_t)((gone.base + gone.n_procs) * av->width);
     whole_from = (from + page - 1) / page * page;
@@ -470,7 +471,7 @@ int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_a
     return 0;
 }
 
-/* A tag spread over the bits of a mask, and back. */
+/* Spreads a tag over the bits of a mask; extract() reverses this. */
 static uint64_t deposit(uint64_t tag, uint64_t mask)
 {
     uint64_t word = 0;

@@ -4,11 +4,11 @@
 
 #include "internal.h"
 
-#define PIN_FACTOR 8u /* a view may pin a table of this many times its own */
+#define PIN_FACTOR 8u /* a view may pin a table this many times as large as its own */
 /* ranks up to which a shape that cannot be stored is expanded instead */
 #define EXPAND_LIMIT (UINT32_C(1) << 24)
 
-/* The ids of a composition in one array, then as from any array. */
+/* Expands the composition's ids into an array, and detects their model. */
 static int compose_expanded(const struct make *mk, const struct rankmap *parent,
                             const struct rankmap *child, struct rankmap **out)
 {
@@ -44,8 +44,7 @@ static int compose_expanded(const struct make *mk, const struct rankmap *parent,
     return rc;
 }
 
-/* Pieces of parent∘child where the parent is affine and the child runs, or the parent runs and the
- * child affine. */
+/* Composes pieces: the parent is affine and the child runs, or the reverse. */
 static int compose_pieces(const struct make *mk, const struct rankmap *parent,
                           const struct rankmap *child, struct rankmap **out)
 {
@@ -90,8 +89,8 @@ static int compose_pieces(const struct make *mk, const struct rankmap *parent,
     return rc;
 }
 
-/* A view of a table where that does not pin too much; 0 with *out untouched when the child should
- * have its own table. */
+/* Makes a view of a table unless that would pin too much; then returns 0 with *out untouched, and
+ * the child gets its own table. */
 static int compose_view(const struct make *mk, struct rankmap *table, const struct shape *shape,
                         struct rankmap **out)
 {
@@ -108,8 +107,7 @@ static int compose_view(const struct make *mk, struct rankmap *table, const stru
     if (rc < 0 || mk->distinct)
         return rc;
     rc = rankmap__map_distinct(
-        mk->alloc,
-        *out); /* of a table with equal ids, it may have chosen ranks of different ones */
+        mk->alloc, *out); /* from a table with duplicate ids it may have chosen distinct ones */
     if (rc < 0) {
         rankmap_unref(*out);
         *out = NULL;
@@ -178,7 +176,7 @@ static int compose_checked(struct make mk, struct rankmap *parent, const struct 
     return compose(mk, parent, child, out);
 }
 
-/* Whether the ids of a map are ranks of the parent: 0, or RANKMAP_ERANGE. */
+/* Checks that a map's ids are ranks of the parent. Returns 0 or RANKMAP_ERANGE. */
 static int check_ranks(const struct rankmap *parent, const struct rankmap *child)
 {
     uint64_t min, max;
@@ -186,7 +184,7 @@ static int check_ranks(const struct rankmap *parent, const struct rankmap *child
     if (child->n == 0)
         return 0;
     rankmap__bounds(child, &min, &max);
-    if (max >= parent->n) /* of views, these bounds are those of the table */
+    if (max >= parent->n) /* a view's bounds are those of its table */
         rankmap__exact_bounds(child, &min, &max);
     return max < parent->n ? 0 : RANKMAP_ERANGE;
 }
@@ -205,7 +203,7 @@ int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
     return rc < 0 ? rc : compose_checked(mk, parent, child, out);
 }
 
-/* The ranks below n but those of a table, by its ids in order. */
+/* Makes the map of the ranks below n that a table does not have, from the table's sorted ids. */
 static int others_sorted(const struct make *mk, uint32_t n, const struct rankmap *ranks,
                          struct rankmap **out)
 {
@@ -229,7 +227,7 @@ static int others_sorted(const struct make *mk, uint32_t n, const struct rankmap
     return rc;
 }
 
-/* The same of a progression or of runs, by their parameters. */
+/* As others_sorted(), for a progression or runs, from their parameters. */
 static int others_of_pieces(const struct make *mk, uint32_t n, const struct rankmap *ranks,
                             struct rankmap **out)
 {

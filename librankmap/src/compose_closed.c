@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Closed composition: the shape of p∘c from the shapes of p and c, without looking at a rank.
+ * Closed composition: the shape of p∘c from the shapes of p and c, without reading a rank.
  *
- * With P the product of the counts of p but the last, a child o_c + s·r is taken apart as s = k·P +
- * g with
- * |g| < P: p(x + k·P·r) = p(x) + s_L·k·r, and what is left, p∘(o_c + g·r), is closed where g is W·c
- * with W the product of some of p's lowest counts and c a divisor of the next one. Negative g is
- * the reversal of a positive one.
+ * Let P be the product of p's counts except the last. For a child o_c + s·r, split s = k·P + g with
+ * |g| < P. Then p(x + k·P·r) = p(x) + s_L·k·r. The rest, p∘(o_c + g·r), is closed if g = W·c, where
+ * W is the product of some of p's lowest counts and c divides the next count. A negative g is the
+ * reversal of a positive one.
  *
- * A child of several levels is a sum of digits times strides. p of a sum is the sum of p's, unless
- * a digit of p carries; so each child level is spread over the digits of p, and the most that each
- * digit can come to is kept.
+ * A child of several levels is a sum of digits times strides. p of that sum is the sum of p's
+ * values unless a digit of p carries. So the code spreads each child level over the digits of p,
+ * and keeps the largest value that each digit can reach.
  */
 #include "internal.h"
 
-#define MAX_WORK 24u /* levels on the way, before equal ones are merged */
+#define MAX_WORK 24u /* intermediate levels, before equal ones are merged */
 
-/* f(r) = shape(r), read from the other end: r → n−1−r. n > 0. */
+/* Reverses a shape: r → n−1−r. n > 0. */
 void rankmap__shape_reverse(struct shape *shape)
 {
     uint64_t period = rankmap__shape_period(shape), last = shape->n - 1 + shape->phi;
@@ -30,7 +29,7 @@ void rankmap__shape_reverse(struct shape *shape)
     shape->phi = period - 1 - last % period;
 }
 
-/* Adds slope·r. */
+/* Adds slope·r to a shape. */
 static bool add_slope(struct shape *shape, int64_t slope)
 {
     int64_t weight = 1, add;
@@ -47,7 +46,7 @@ static bool add_slope(struct shape *shape, int64_t slope)
            !__builtin_sub_overflow(shape->o, add, &shape->o);
 }
 
-/* p∘(x + g·r) in positions of p (φ is in x already), 0 < g < P. */
+/* Composes p∘(x + g·r) in positions of p (x includes φ), 0 < g < P. */
 static bool small_steps(const struct shape *p, uint64_t x, uint64_t g, uint32_t n,
                         struct shape *out)
 {
@@ -76,7 +75,8 @@ static bool small_steps(const struct shape *p, uint64_t x, uint64_t g, uint32_t 
     return true;
 }
 
-/* p at a position that may be negative: whole periods are taken off first. */
+/* Reduces a position, possibly negative, to p's first period; *add gets the value of the whole
+ * periods. */
 static uint64_t into_first_period(const struct shape *p, int64_t x, uint64_t period, int64_t *add)
 {
     int64_t periods = x / (int64_t)period;
@@ -87,7 +87,7 @@ static uint64_t into_first_period(const struct shape *p, int64_t x, uint64_t per
     return (uint64_t)(x - periods * (int64_t)period);
 }
 
-/* p∘(x + s·r), x a position of p. */
+/* Composes p∘(x + s·r); x is a position of p. */
 static bool affine_child(const struct shape *p, int64_t x, int64_t s, uint32_t n, struct shape *out)
 {
     uint64_t period = rankmap__shape_period(p);
@@ -114,7 +114,7 @@ static bool affine_child(const struct shape *p, int64_t x, int64_t s, uint32_t n
             return !__builtin_mul_overflow(k, p->level[p->n_levels - 1].stride, &slope) &&
                    add_slope(out, slope);
         }
-        k += g < 0 ? -1 : 1; /* the other of the two ways to write s */
+        k += g < 0 ? -1 : 1; /* the other way to write s */
         g += g < 0 ? (int64_t)period : -(int64_t)period;
     }
     return false;
@@ -124,7 +124,7 @@ static bool affine_child(const struct shape *p, int64_t x, int64_t s, uint32_t n
 struct work {
     struct rankmap_level level[MAX_WORK];
     uint32_t n_levels;
-    uint64_t used[RANKMAP_MAX_LEVELS]; /* the most that each digit of p can come to */
+    uint64_t used[RANKMAP_MAX_LEVELS]; /* the largest value that each digit of p can reach */
     int64_t o;
 };
 
@@ -139,7 +139,7 @@ static bool work_add(struct work *w, uint64_t count, int64_t stride, bool flippe
     return true;
 }
 
-/* One level of the child: `count` steps of `stride` positions of p. */
+/* Spreads one level of the child: `count` steps of `stride` positions of p. */
 static bool spread_level(const struct shape *p, struct work *w, uint64_t stride, uint64_t count,
                          bool flipped, bool is_last)
 {
@@ -199,7 +199,7 @@ static bool layered_child(const struct shape *p, const struct shape *c, struct s
     for (uint32_t i = 0; i < c->n_levels; i++) {
         bool is_last = i + 1 == c->n_levels;
 
-        if (c->level[i].stride == 0) { /* a child with equal ids */
+        if (c->level[i].stride == 0) { /* a child with duplicate ids */
             if (!work_add(&w, is_last ? c_top : c->level[i].count, 0, false))
                 return false;
         } else if (!spread_level(p, &w, abs_i64(c->level[i].stride),

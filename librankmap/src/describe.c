@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a map is, as numbers and as text. */
+/* Describes a map, in numbers and in text. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -78,7 +78,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
     t->len += n > 0 ? (size_t)n : 0;
 }
 
-/* "x" or "(r + φ)" with the parentheses that what is around it needs. */
+/* Adds "r" or "(r + φ)", with the parentheses that its context needs. */
 static void add_position(struct text *t, uint64_t phi)
 {
     if (phi)

@@ -2,31 +2,31 @@
 /*
  * From an array to its map.
  *
- * The quick detector finds shapes whose phase is 0: with p = 1, take s = a[p] − a[0] and continue
- * while a[i + p] − a[i] = s; where this first fails, at L = i + p, a level of L / p steps of s has
- * ended, and the next one has p = L. Each element is compared once, whatever the number of levels.
- * Differences are taken modulo 2^32 (2^64), since nothing is known of the ids yet; the bounds of
- * the shape, computed in integers, tell whether it is real.
+ * The quick detector finds shapes whose phase is 0. It begins with p = 1, takes s = a[p] − a[0],
+ * and continues while a[i + p] − a[i] = s. Where this first fails, at L = i + p, a level of L / p
+ * steps of s ends, and the next level has p = L. It compares each element once, for any number of
+ * levels. It computes differences modulo 2^32 (2^64), since it knows nothing of the ids yet; the
+ * bounds of the shape, computed in integers, then show whether the shape is real.
  *
- * The other one finds every shape, level by level. Of a shape whose neighbouring levels cannot be
- * merged, with blocks of c at the lowest level:
+ * The general detector finds every shape, level by level. Take a shape whose neighbouring levels
+ * cannot be merged, with blocks of c at the lowest level:
  *
- *   - All steps a[i + 1] − a[i] are the block's stride, but for every c-th, the boundaries. A
+ *   - All steps a[i + 1] − a[i] are the block's stride, except every c-th, the boundaries. A
  *     boundary may have that stride too, if a level above the second begins there; then the
- *     boundaries before and after it have the same other step. So the ones that can be seen are c
- *     or 2c apart; and where all are 2c apart, they have one step, and blocks of 2c give the same
+ *     boundaries before and after it have another step, the same for both. So visible boundaries
+ *     are c or 2c apart. If all are 2c apart, they have one step, and blocks of 2c give the same
  *     ids with two levels.
- *   - Where c > 2, two of the first three steps are the block's stride, which leaves one choice.
- *     Where c = 2, every second step is.
+ *   - If c > 2, two of the first three steps are the block's stride, which leaves one choice. If c
+ *     = 2, every second step is the stride.
  *
- * So one stride, size and head of the blocks is tried at each level, and the starts of the blocks
- * are a sequence with one level less. Each level compares all its steps, as integers.
+ * So the detector tries one stride, size and head of the blocks at each level; the starts of the
+ * blocks are a sequence with one level less. Each level compares all its steps, as integers.
  */
 #include <errno.h>
 
 #include "internal.h"
 
-/* Phase 0: whole blocks from rank 0 on, the last one possibly cut. */
+/* Detects phase 0: whole blocks from rank 0 on; the last one may be partial. */
 static bool detect_aligned(const struct ids *ids, struct shape *shape)
 {
     size_t lag = 1, n = ids->n;
@@ -54,8 +54,8 @@ static bool detect_aligned(const struct ids *ids, struct shape *shape)
     return true;
 }
 
-/* The array itself, or the starts of its blocks: `first`, which need not be in the array, then
- * every step-th element from `start` on. */
+/* The array, or the starts of its blocks: `first`, which may lie outside the array, then every
+ * step-th element from `start` on. */
 struct sequence {
     const struct ids *ids;
     int64_t first;
@@ -74,7 +74,7 @@ static int64_t sequence_step(const struct sequence *q, size_t i)
     return (int64_t)((uint64_t)sequence_at(q, i + 1) - (uint64_t)sequence_at(q, i));
 }
 
-/* The first step from i on that is not `stride`; n - 1, the number of steps, where there is none.
+/* Returns the first step, from i on, that is not `stride`; without one n - 1, the number of steps.
  */
 static size_t next_break(const struct sequence *q, size_t i, int64_t stride)
 {
@@ -98,12 +98,12 @@ static size_t next_break(const struct sequence *q, size_t i, int64_t stride)
 /* The lowest level of a sequence. */
 struct blocks {
     int64_t stride;
-    size_t count; /* elements of a block; 0: all is one progression */
+    size_t count; /* elements of a block; 0: the sequence is one progression */
     size_t head;  /* elements of the first block */
 };
 
-/* Blocks whose steps inside are `stride`, if all breaks are the least distance of two apart, or
- * twice that. */
+/* Finds blocks with steps of `stride` inside: any two neighbouring breaks must be the least
+ * distance apart, or twice that. */
 static bool blocks_of(const struct sequence *q, int64_t stride, struct blocks *b)
 {
     size_t first = next_break(q, 0, stride), at = first, least = 0, n_steps = q->n - 1;
@@ -129,7 +129,8 @@ static bool blocks_of(const struct sequence *q, int64_t stride, struct blocks *b
     return true;
 }
 
-/* Blocks of two, the first of `head`, 1 or 2: every second step is the stride. */
+/* Finds blocks of two; the first block has `head` elements, 1 or 2. Every second step is the
+ * stride. */
 static bool pairs_of(const struct sequence *q, size_t head, struct blocks *b)
 {
     size_t i = 2 - head;
@@ -184,8 +185,8 @@ static bool detect_any(const struct ids *ids, struct shape *shape)
     return true;
 }
 
-/* Whether the first id of a digit of some level follows the one before by what a digit two levels
- * and more below adds. Only then can a phase save a level: see the head of this file. */
+/* Returns whether a boundary of some level has the stride of a level two or more below it, and so
+ * cannot be seen. Only then can a phase save a level: see the head of this file. */
 static bool hides_boundary(const struct shape *shape)
 {
     for (uint32_t i = 0; i + 2 < shape->n_levels; i++) {
@@ -205,7 +206,8 @@ static bool is_real(struct shape *shape, uint64_t limit)
     return rankmap__shape_normalize(shape, limit) == 0 && rankmap__shape_storable(shape);
 }
 
-/* Whether a normalized shape, then in *shape, gives exactly these ids, at least one. */
+/* Finds the normalized shape that gives exactly these ids (at least one). Returns whether one
+ * exists. */
 static bool detect_shape(const struct ids *ids, struct shape *shape)
 {
     uint64_t limit = ids->a32 ? UINT64_C(1) << 32 : RANKMAP_ID_LIMIT;
@@ -225,11 +227,11 @@ static bool detect_shape(const struct ids *ids, struct shape *shape)
     return found;
 }
 
-/* What one pass finds out about irregular ids. */
+/* Results of one pass over irregular ids. */
 struct stats {
     uint64_t min, max;
-    size_t n_unit_breaks; /* ids that do not follow the one before by 1 */
-    size_t n_breaks;      /* differences that are not the one before */
+    size_t n_unit_breaks; /* ids that are not their predecessor + 1 */
+    size_t n_breaks;      /* differences that differ from the previous one */
     bool ascending;
 };
 
@@ -258,8 +260,8 @@ static void take_stats(const struct ids *ids, struct stats *stats)
     }
 }
 
-/* The smallest of the irregular models; runs must be half the size of a table, which is looked up
- * faster. */
+/* Makes the smallest of the irregular models. Runs must have at most half the size of a table,
+ * whose lookups are faster. */
 static int from_irregular(struct make mk, const struct ids *ids, struct rankmap **out)
 {
     struct rankmap *map = NULL;

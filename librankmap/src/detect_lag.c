@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The detector's inner loop: does a[i + lag] − a[i] stay the same? No division, no table: two
- * streams that are read in order. The body is written once with the compilers' vector types and
- * compiled for two widths; the processor is asked at each call, which is a load. (target_clones
- * would do it too, but its resolvers run before sanitizers are ready.)
+ * The detector's inner loop: does a[i + lag] − a[i] stay the same? It uses no division and no
+ * table, and reads two streams in order. The body is written once, with the compilers' vector
+ * types, and compiled for two widths; each call checks the processor's features, which is one load.
+ * (target_clones would also work, but its resolvers run before sanitizers are ready.)
  *
  * GB/s of 32-bit ids, arrays of 4 / 40 / 400 MB, on a Zen 4: one element after the other 14 / 14 /
  * 14, 16 bytes 28 / 27 / 27, 32 bytes 75 / 38 / 34. 64 bytes (AVX-512) gave 78 / 38 / 33.
@@ -19,9 +19,9 @@
 #if defined(__GNUC__)
 
 /*
- * Four vectors at a time, each into its own sum; the block where one differs is searched by the
- * scalar loop. Asking for what is read a kilobyte from now makes it a third faster on arrays that
- * no cache holds (40 MB: 26 to 35 GB/s).
+ * Compares four vectors at a time, each into its own sum; the scalar loop then searches the block
+ * that differs. Prefetching a kilobyte ahead makes this a third faster on arrays that fit no cache
+ * (40 MB: 26 to 35 GB/s).
  */
 #define AHEAD_BYTES 1024u
 #define LAG_BODY(type, bytes)                                                                      \

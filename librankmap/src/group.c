@@ -4,8 +4,8 @@
 
 #include "internal.h"
 
-#define PIECE_PAIRS 4096u /* up to this many pairs of pieces, sets are computed by the pieces */
-#define SCAN_RANKS  2u    /* up to this many are looked for in a table without an index */
+#define PIECE_PAIRS 4096u /* up to this many pairs of pieces, set operations work on the pieces */
+#define SCAN_RANKS  2u    /* up to this many ids are searched in a table without an index */
 
 static struct piece affine_piece(const struct rankmap *map)
 {
@@ -72,7 +72,7 @@ static bool same_ids(const struct rankmap *a, const struct rankmap *b)
     return true;
 }
 
-/* Whether all ids of b are in a. */
+/* Returns whether a has all ids of b. */
 static int contains(const struct rankmap *a, const struct rankmap *b)
 {
     struct members m;
@@ -103,7 +103,7 @@ static uint64_t *sorted_ids(const struct rankmap *map, uint64_t *ids, uint64_t *
     return ids;
 }
 
-/* Whether two maps of one size, with equal ids among theirs, have each id equally often. */
+/* Returns whether two maps of equal size, with duplicate ids, have each id equally often. */
 static int same_multiset(const struct rankmap *a, const struct rankmap *b)
 {
     size_t n = a->n;
@@ -132,7 +132,7 @@ int rankmap_compare(const struct rankmap *a, const struct rankmap *b)
     if (rankmap__is_affine(a) && rankmap__is_affine(b)) {
         if (a->word[0] == b->word[0] && a->word[1] == b->word[1])
             return RANKMAP_IDENT;
-        /* the same ids the other way round */
+        /* the same ids in reverse */
         return a->word[1] == -b->word[1] && a->word[0] + (a->n - 1) * a->word[1] == b->word[0]
                    ? RANKMAP_SIMILAR
                    : RANKMAP_UNEQUAL;
@@ -156,7 +156,7 @@ int rankmap_compare(const struct rankmap *a, const struct rankmap *b)
     return rc < 0 ? rc : rc ? RANKMAP_SIMILAR : RANKMAP_UNEQUAL;
 }
 
-/* A growing array of ids for what is computed id by id. */
+/* A growing array, for results that are computed id by id. */
 struct collect {
     uint64_t *ids;
     size_t n, cap;
@@ -182,7 +182,7 @@ static void collect(struct collect *c, const struct rankmap *map, const struct m
     }
 }
 
-/* Those of a that b has (wanted) or has not, id by id. Neither is empty. */
+/* Selects the ids of a that b has (wanted) or does not have, id by id. Neither map is empty. */
 static int filter(const struct make *mk, struct rankmap *a, const struct rankmap *b, bool wanted,
                   struct rankmap **out)
 {
@@ -205,8 +205,8 @@ static int filter(const struct make *mk, struct rankmap *a, const struct rankmap
     return rc;
 }
 
-/* a without every period-th of its elements, from `gone` on, as a shape; where that is true to the
- * end. */
+/* Makes the shape of a without the elements `gone`. Returns false unless these are every period-th
+ * element of a, up to its end. */
 static bool without_progression(const struct piece *a, const struct piece *gone,
                                 struct shape *shape)
 {
@@ -232,7 +232,7 @@ static struct piece part(const struct piece *a, uint64_t first, uint64_t n)
     return (struct piece){a->first + a->stride * (int64_t)first, a->stride, n};
 }
 
-/* The gaps that a progression leaves in a, one by one. */
+/* Lists the gaps that a progression leaves in a. */
 static int gaps(const struct make *mk, const struct piece *a, const struct piece *gone,
                 struct rankmap **out)
 {
@@ -252,7 +252,8 @@ static int gaps(const struct make *mk, const struct piece *a, const struct piece
     return rc;
 }
 
-/* Two arithmetic progressions: 1 when done, 0 when it takes more than that. */
+/* Set operations on two arithmetic progressions. Returns 1 when done, 0 if the result is not
+ * regular. */
 static int affine_sets(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                        bool wanted, struct rankmap **out)
 {
@@ -290,9 +291,9 @@ static int affine_sets(const struct make *mk, struct rankmap *a, const struct ra
 }
 
 /*
- * Of one piece of a: what it has in common with the pieces of b, as stretches of its indices in
- * ascending order. Returns their number, or SIZE_MAX when one is no stretch; a single progression
- * is one, if `wanted`.
+ * Finds the indices of one piece of a whose ids the pieces of b have, as ascending stretches.
+ * Returns their number, or SIZE_MAX if some are no stretch. With `wanted`, a single progression
+ * counts as a stretch.
  */
 static size_t stretches(const struct piece *a, const struct piece *b, size_t n_b, bool wanted,
                         struct piece *found)
@@ -316,7 +317,8 @@ static size_t stretches(const struct piece *a, const struct piece *b, size_t n_b
     return strided && !(wanted && n == 1) ? SIZE_MAX : n;
 }
 
-/* Runs and runs: 1 when done, 0 when it takes too many pairs or a result is no runs. */
+/* Set operations on two maps of runs. Returns 1 when done, 0 if that takes too many pairs or the
+ * result is not runs. */
 static int piece_sets(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                       bool wanted, struct rankmap **out)
 {
@@ -363,7 +365,7 @@ static int piece_sets(const struct make *mk, struct rankmap *a, const struct ran
 static int concat(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                   struct rankmap **out);
 
-/* Those of a that b has (wanted) or has not. */
+/* Selects the ids of a that b has (wanted) or does not have. */
 static int select_from(struct make mk, struct rankmap *a, const struct rankmap *b, bool wanted,
                        struct rankmap **out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of librankmap share. */
+/* Types and functions that the files of librankmap share. */
 #ifndef RANKMAP_INTERNAL_H
 #define RANKMAP_INTERNAL_H
 
@@ -11,10 +11,10 @@
 #include <rankmap/lookup.h>
 #include <rankmap/map.h>
 
-#define BLOCK        256u               /* ids that are expanded at a time, on the stack */
-#define STRIDE_LIMIT (INT64_C(1) << 40) /* what a digit may add to an id, either sign */
-#define OFFSET_LIMIT (INT64_C(1) << 45) /* |o|: virtual starts of blocks lie outside of the ids */
-/* the bits from 32 on of its product with an id choose a bucket */
+#define BLOCK        256u               /* ids expanded at a time, on the stack */
+#define STRIDE_LIMIT (INT64_C(1) << 40) /* most that a digit may add to an id, either sign */
+#define OFFSET_LIMIT (INT64_C(1) << 45) /* of |o|: virtual starts of blocks lie outside the ids */
+/* bits 32 and up of its product with an id select a bucket */
 #define INDEX_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
 enum {
@@ -71,8 +71,7 @@ static inline struct rankmap *rankmap__table_of(const struct rankmap *view)
     return (struct rankmap *)(uintptr_t)view->word[0];
 }
 
-/* A regular model as formulas have it. The last count is ignored; levels from n_levels on have no
- * value. */
+/* A regular model's formula. The last count is ignored; levels from n_levels on are undefined. */
 struct shape {
     int64_t o;
     uint64_t phi;
@@ -88,9 +87,9 @@ struct piece {
     uint64_t n;
 };
 
-/* Ids in an array of the caller's or a scratch. */
+/* Ids in the caller's array or in scratch memory. */
 struct ids {
-    const uint32_t *a32; /* one of the two */
+    const uint32_t *a32; /* this or a64; the other is NULL */
     const uint64_t *a64;
     size_t n;
 };
@@ -100,21 +99,21 @@ static inline uint64_t ids_get(const struct ids *ids, size_t i)
     return ids->a32 ? ids->a32[i] : ids->a64[i];
 }
 
-/* How a map is being made. */
+/* Settings for making a map. */
 struct make {
     const struct rankmap_allocator *alloc;
     uint64_t id_limit;
     uint32_t flags;
-    bool distinct;      /* already known: nothing to check */
-    uint64_t max_check; /* ranks that may be expanded to check what the parameters do not show */
+    bool distinct;      /* known to have no duplicate ids: no check needed */
+    uint64_t max_check; /* most ranks to expand for a check that the parameters do not decide */
 };
 
 /* opts.c */
 extern const struct rankmap_allocator rankmap__libc;
-/* The rule for option structs: copies `ours` bytes of one that is this release's, or of a longer
- * one in which nothing is set that this release does not know; else -EINVAL. */
+/* The rule for option structs: copies `ours` bytes. -EINVAL if the struct is shorter, or longer
+ * with a byte other than 0 that this release does not know. */
 int rankmap__opts_take(void *taken, const void *opts, size_t ours);
-/* The given allocator, or libc's for NULL; -EINVAL without its functions. */
+/* Takes the given allocator, or libc's for NULL. -EINVAL if one of its functions is missing. */
 int rankmap__allocator_take(const struct rankmap_allocator **taken,
                             const struct rankmap_allocator *given);
 int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts);
@@ -127,8 +126,8 @@ void rankmap__free(const struct rankmap_allocator *alloc, void *p);
 __attribute__((format(printf, 5, 6))) int rankmap__fail(struct rankmap_error *err, int code,
                                                         uint64_t where, uint64_t id,
                                                         const char *format, ...);
-/* The end of a function that has an err: of a failure without detail, the code's phrase is the
- * text. err may be NULL. Returns rc. */
+/* Ends a function that has an err: a failure without detail gets the code's phrase as its text. err
+ * may be NULL. Returns rc. */
 int rankmap__report(int rc, struct rankmap_error *detail, struct rankmap_error *err);
 
 /* map.c */
@@ -153,7 +152,7 @@ void rankmap__shape_store(uint64_t *words, const struct shape *shape);
 void rankmap__shape_of(const struct rankmap *map, struct shape *shape); /* regular maps and views */
 void rankmap__regular_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 
-/* The id of rank r, by the words of a regular model. */
+/* Returns the id of rank r from the words of a regular model. */
 static inline uint64_t rankmap__regular_id(const uint64_t *w, uint32_t n_levels, uint64_t r)
 {
     uint64_t id = w[0] + r * w[1];
@@ -173,12 +172,12 @@ void rankmap__shape_bounds(const struct shape *shape, int64_t *min, int64_t *max
 uint64_t rankmap__shape_period(const struct shape *shape); /* product of the counts but the last */
 bool rankmap__shape_storable(const struct shape *shape);
 int rankmap__shape_distinct(
-    const struct shape *shape); /* 1, 0, or -1: not known by the parameters */
+    const struct shape *shape); /* 1, 0, or -1: the parameters do not decide it */
 bool rankmap__shape_nests(
-    const struct shape *shape); /* each stride passes all that those below it come to */
+    const struct shape *shape); /* each stride exceeds the sum of all levels below it */
 int64_t rankmap__shape_rank(const struct shape *shape, int64_t id);
 
-/* compose_closed.c: 1 with the shape of p∘c in *out, which is not normalized yet, or 0 when no rule
+/* compose_closed.c: returns 1 with the shape of p∘c, not normalized yet, in *out; 0 if no rule
  * applies */
 int rankmap__closure(const struct shape *p, const struct shape *c, struct shape *out);
 void rankmap__shape_reverse(struct shape *shape);
@@ -202,7 +201,7 @@ int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankm
 /* model_table.c */
 int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max,
                         bool ascending, size_t bytes_to_beat,
-                        struct rankmap **out); /* *out untouched with 0: nothing beats it */
+                        struct rankmap **out); /* 0 with *out untouched: nothing is smaller */
 uint64_t rankmap__table_id(const struct rankmap *map, uint32_t rank);
 void rankmap__table_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__table_rank(const struct rankmap *map, uint64_t id);
@@ -235,8 +234,8 @@ uint64_t rankmap__runs_id(const struct rankmap *map, uint32_t rank);
 void rankmap__runs_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__runs_rank(const struct rankmap *map, uint64_t id);
 size_t rankmap__runs_bytes(const struct rankmap *map);
-/* The pieces of a map of one level or of runs; NULL with *n_pieces == 0 for others, or with 1 for
- * lack of memory. */
+/* Returns the pieces of a map of one level or of runs; NULL with *n_pieces == 0 for another map,
+ * with 1 without memory. */
 struct piece *rankmap__pieces_of(const struct make *mk, const struct rankmap *map,
                                  size_t *n_pieces);
 
@@ -256,12 +255,12 @@ void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids
 int rankmap__difference(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                         struct rankmap **out); /* groups */
 
-/* A set of ids for asking many times whether an id is in a map. */
+/* A set of a map's ids, for many membership tests. */
 struct members {
     const struct rankmap_allocator *alloc;
     uint64_t *bits;
     uint64_t min, max;
-    const struct rankmap *map; /* asked, where it is quick or there is an index */
+    const struct rankmap *map; /* for rankmap_rank(), if that is quick or has an index */
     struct rankmap_index *index;
 };
 int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc,

@@ -2,23 +2,22 @@
 /*
  * The inverse of tables, dense or hashed; sets for membership; equal ids.
  *
- * Hashed: ids and ranks, bucket after bucket, and where each bucket starts. Ids that were chosen to
- * fall into one bucket cost no more than a search of it: one of more than SCANNED ids is sorted, in
- * linear time.
+ * Hashed: ids and ranks, bucket after bucket, and each bucket's start. Ids chosen to fall into one
+ * bucket cost at most a binary search of it: a bucket of more than SCANNED ids is sorted, in linear
+ * time.
  */
 #include <errno.h>
 
 #include "internal.h"
 
-/* ids of the range for each rank, up to which the inverse is an array */
+/* up to this many ids of the range for each rank, the inverse is an array */
 #define DENSE_FACTOR  4u
-#define BITMAP_FACTOR 64u /* the same for a set with a bit an id */
+#define BITMAP_FACTOR 64u /* the same for a set of one bit an id */
 #define BITMAP_ALWAYS (UINT64_C(1) << 16)
 
-#define SCANNED 16u /* entries of a bucket that are looked through in no order */
+#define SCANNED 16u /* most entries of an unsorted bucket */
 
-/* An id of the map, less the least: its low half. Where the range is wider, the map has the rest.
- * */
+/* The low half of an id, less the least id. If the range is wider, the map has the high half. */
 struct entry {
     uint32_t low, rank;
 };
@@ -26,13 +25,13 @@ struct entry {
 struct rankmap_index {
     const struct rankmap_allocator *alloc;
     const struct rankmap *map;
-    struct rankmap *held; /* the same, when this has a reference */
+    struct rankmap *held; /* map, if the index owns a reference; else NULL */
     uint64_t min, range;
-    uint32_t *
-        slot; /* dense: of id − min: rank + 1, 0 for none, as one beyond the range has; else NULL */
+    uint32_t
+        *slot; /* dense: by id − min, rank + 1 or 0, with one more 0 beyond the range; else NULL */
     size_t n_slots;
     struct entry
-        *entry;       /* hashed: n of them; else NULL. Neither dense nor hashed: the map is asked */
+        *entry; /* hashed: n entries; else NULL. Without slot and entry, rankmap_rank() answers */
     uint32_t *start;  /* of each bucket, and the end of the last */
     size_t n_buckets; /* a power of two */
 };
@@ -53,7 +52,7 @@ void rankmap__sort(uint64_t *keys, uint64_t *scratch, size_t n, unsigned low_bit
         for (size_t i = 0; i < n; i++)
             at[(from[i] >> shift & 0xff) + 1]++;
         if (at[(from[0] >> shift & 0xff) + 1] == n)
-            continue; /* all alike */
+            continue; /* all digits are equal */
         for (unsigned d = 0; d < 256; d++)
             at[d + 1] += at[d];
         for (size_t i = 0; i < n; i++)
@@ -113,7 +112,7 @@ static int distinct_by_sort(const struct rankmap_allocator *alloc, const struct 
     return !twice;
 }
 
-/* 1 when no id comes twice, 0 when one does, or -ENOMEM. */
+/* Returns 1 if all ids differ, 0 if not, or -ENOMEM. */
 int rankmap__check_distinct(const struct rankmap_allocator *alloc, const struct ids *ids,
                             uint64_t min, uint64_t max)
 {
@@ -124,7 +123,7 @@ int rankmap__check_distinct(const struct rankmap_allocator *alloc, const struct 
     return distinct_by_sort(alloc, ids, min, max - min);
 }
 
-/* The same of a map whose parameters do not tell. */
+/* As rankmap__check_distinct(), for a map whose parameters do not decide it. */
 int rankmap__map_distinct(const struct rankmap_allocator *alloc, const struct rankmap *map)
 {
     uint64_t *a = rankmap__alloc(alloc, map->n, sizeof(*a)), min, max;
@@ -140,7 +139,7 @@ int rankmap__map_distinct(const struct rankmap_allocator *alloc, const struct ra
     return distinct;
 }
 
-/* Whether rankmap_rank() needs no help. */
+/* Returns whether rankmap_rank() is quick without an index. */
 static bool rank_is_quick(const struct rankmap *map)
 {
     if (rankmap__is_view(map))
@@ -177,7 +176,7 @@ static uint64_t id_of_entry(const struct rankmap_index *index, const struct entr
     return index->range <= UINT32_MAX ? e->low : rankmap_id(index->map, e->rank) - index->min;
 }
 
-/* Eight bits of an id, less the least, from bit `shift` on. */
+/* Returns eight bits, from bit `shift` on, of an id less the least id. */
 static unsigned digit(const struct rankmap_index *index, const struct entry *e, unsigned shift)
 {
     return (unsigned)((shift < 32 ? e->low : id_of_entry(index, e)) >> shift & 0xff);
@@ -285,8 +284,8 @@ static int index_fill(struct rankmap_index *index)
     return index->entry && index->start ? fill_hashed(index) : -ENOMEM;
 }
 
-/* An index that holds no reference. `many`: it will be asked so often that filling it pays even
- * where the map is quick. */
+/* Makes an index without a reference to the map. `many`: so many queries follow that filling it
+ * pays even for a quick map. */
 int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator *alloc, bool many,
                        struct rankmap_index **out)
 {
@@ -366,7 +365,7 @@ int64_t rankmap_index_rank(const struct rankmap_index *index, uint64_t id)
     return rank_in_bucket(index, bucket_of(index, id), id);
 }
 
-/* No branch depends on what is found. */
+/* No branch depends on the ids. */
 static void ranks_dense(const struct rankmap_index *index, const uint64_t *ids, size_t n,
                         uint32_t *ranks)
 {
@@ -377,8 +376,8 @@ static void ranks_dense(const struct rankmap_index *index, const uint64_t *ids, 
         ranks[i] = slot[min_u64(ids[i] - min, beyond)] - 1;
 }
 
-/* In rounds: the first entry of each bucket, then the second of those that have one and were not
- * found yet. Up to BLOCK ids. */
+/* Searches up to BLOCK ids in rounds: first every bucket's first entry, then, for ids not found
+ * yet, the second entry, and so on. */
 static void ranks_hashed(const struct rankmap_index *index, const uint64_t *ids, size_t n,
                          uint32_t *ranks)
 {
@@ -421,7 +420,7 @@ static void ranks_hashed(const struct rankmap_index *index, const uint64_t *ids,
     }
 }
 
-/* rankmap_index_rank() of many; RANKMAP_NO_RANK for none. */
+/* rankmap_index_rank() for many ids; RANKMAP_NO_RANK for an id without a rank. */
 void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids, size_t n,
                           uint32_t *ranks)
 {
@@ -438,7 +437,7 @@ void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids
     }
 }
 
-/* A set for asking about n_asked ids; map is not empty and outlives it. */
+/* Makes a set for n_asked membership tests; map is not empty and outlives the set. */
 int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc,
                           const struct rankmap *map, uint64_t n_asked)
 {
@@ -473,7 +472,7 @@ void rankmap__members_fini(struct members *m)
     rankmap_index_destroy(m->index);
 }
 
-/* Of up to BLOCK ids, which are members. */
+/* Tests up to BLOCK ids for membership. */
 void rankmap__members_have(const struct members *m, const uint64_t *ids, size_t n, bool *has)
 {
     uint32_t ranks[BLOCK];
@@ -486,7 +485,7 @@ void rankmap__members_have(const struct members *m, const uint64_t *ids, size_t 
 
         if (m->index)
             has[i] = ranks[i] != RANKMAP_NO_RANK;
-        else if (m->bits) /* one bit beyond the range is there, and 0 */
+        else if (m->bits) /* the bit vector has one more bit, 0, beyond the range */
             has[i] = m->bits[min_u64(at, range + 1) / 64] >> min_u64(at, range + 1) % 64 & 1;
         else
             has[i] = at <= range && rankmap_rank(m->map, ids[i]) >= 0;

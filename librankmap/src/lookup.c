@@ -4,14 +4,14 @@
 
 #include "internal.h"
 
-static const uint32_t no_table; /* what the branch-free form reads where there is no table */
+static const uint32_t no_table; /* the branch-free form reads this if the lookup has no table */
 
-/* guard of what is not affine: negative as an int64_t, and so is guard + r·step while r·step is
+/* guard of forms that are not affine: negative as an int64_t, and so is guard + r·step for r·step
  * within ±2^62 */
 #define BENT       (UINT64_C(3) << 62)
 #define STEP_LIMIT (UINT64_C(1) << 62)
 
-/* One or two levels. False when r·step could leave its limits. */
+/* Sets up one or two levels. Returns false if r·step could leave its limits. */
 static bool init_shape(struct rankmap_lookup *l, const struct shape *shape)
 {
     uint64_t words[5];

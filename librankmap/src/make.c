@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How maps are made: of a shape, of ranges, of an array of ids; and what was wrong with these. */
+/* Makes maps from a shape, from ranges, or from an array of ids; explains errors in these. */
 #include <errno.h>
 #include <inttypes.h>
 
 #include "internal.h"
 
-#define TWIN_RANGES 1024u /* up to this many, two that share an id are looked for and named */
+#define TWIN_RANGES 1024u /* up to this many ranges, an error names two that share an id */
 
-/* Many levels with few ranks take more than their table would: then it is the table that is kept.
- * */
+/* Keeps a table instead of a shape if that is smaller: many levels with few ranks. */
 static int keep_or_pack(const struct make *mk, struct rankmap *map, struct rankmap **out)
 {
     size_t bytes = rankmap__model_bytes(map);
@@ -89,7 +88,7 @@ int rankmap__from_shape(const struct make *mk, const struct shape *shape, struct
     return keep_or_pack(mk, map, out);
 }
 
-/* A view of a table; shape's ids are ranks of it and have been checked. Takes a reference to the
+/* Makes a view of a table, with a reference to the table. shape's ids are checked ranks of the
  * table. */
 int rankmap__view(const struct make *mk, struct rankmap *table, const struct shape *shape,
                   struct rankmap **out)
@@ -154,7 +153,7 @@ int rankmap_from_layout(const struct rankmap_layout *layout, const struct rankma
 
 /* ---- Ranges ---- */
 
-/* MPI's triplets as pieces. */
+/* Converts MPI's triplets into pieces. */
 static int pieces_of_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n,
                             struct piece *pieces, struct rankmap_error *err)
 {
@@ -241,7 +240,7 @@ static void explain_range(const struct make *mk, const struct ids *ids, struct r
     }
 }
 
-/* Names the least id that comes twice, where there is memory to find it. */
+/* Names the least duplicate id, if there is memory to find it. */
 static void explain_twins(const struct make *mk, const struct ids *ids, struct rankmap_error *err)
 {
     size_t n = ids->n, first = 0, second;
@@ -267,7 +266,7 @@ static void explain_twins(const struct make *mk, const struct ids *ids, struct r
 int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n, const struct rankmap_opts *opts,
                      struct rankmap **out, struct rankmap_error *err)
 {
-    struct rankmap_error detail; /* only a failure fills it */
+    struct rankmap_error detail; /* filled only on failure */
     struct ids source = {.a32 = id_bytes == sizeof(uint32_t) ? ids : NULL,
                          .a64 = id_bytes == sizeof(uint64_t) ? ids : NULL,
                          .n = n};

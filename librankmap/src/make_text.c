@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Maps from text: lists of ranges, PMI_process_mapping, Flux task maps; and what follows from the
- * nodes of ranks. */
+/* Maps from text: lists of ranges, PMI_process_mapping, Flux task maps; and ranks by node. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "internal.h"
 
-/* numbers stop growing here: out of range for ids and counts alike */
+/* parsed numbers are capped here, out of range for ids and counts */
 #define NUMBER_LIMIT (UINT64_C(1) << 41)
 
 /* Text that is read from left to right. */
@@ -16,7 +15,7 @@ struct scan {
     struct rankmap_error *err;
 };
 
-/* What should stand here does not. */
+/* Reports that `what` is missing here. */
 static int expected(struct scan *s, const char *what)
 {
     size_t where = (size_t)(s->at - s->begin);
@@ -29,7 +28,7 @@ static int expected(struct scan *s, const char *what)
                          "expected %s at byte %zu, not %s", what, where, found);
 }
 
-/* What ends here is out of range. */
+/* Reports that the item that ends here is out of range. */
 static int beyond(struct scan *s, const char *what)
 {
     size_t where = (size_t)(s->at - s->begin);
@@ -53,7 +52,7 @@ static bool accept(struct scan *s, char c)
     return true;
 }
 
-/* The next byte, no blank before it. */
+/* Accepts the next byte, without skipping blanks. */
 static bool accept_here(struct scan *s, char c)
 {
     if (s->at == s->end || *s->at != c)
@@ -79,8 +78,8 @@ static bool at_end(struct scan *s)
     return s->at == s->end;
 }
 
-/* A decimal number without sign, and no blank before it; huge ones come out as NUMBER_LIMIT at
- * least. */
+/* Reads a decimal number without sign or leading blanks; a huge one becomes at least
+ * NUMBER_LIMIT. */
 static bool number_here(struct scan *s, uint64_t *value)
 {
     if (s->at == s->end || *s->at < '0' || *s->at > '9')
@@ -124,7 +123,7 @@ static int range(struct scan *s, struct rankmap_range *out)
     return 0;
 }
 
-/* The ranges of a list, up to cap; *n of them have been read. */
+/* Reads the ranges of a list, up to cap; *n gets their number. */
 static int ranges_of(struct scan *s, struct rankmap_range *ranges, size_t cap, size_t *n)
 {
     int rc;
@@ -165,7 +164,7 @@ int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *o
     rc = ranges_of(&s, ranges, cap, &n);
     if (rc == 0) {
         rc = rankmap__from_ranges(&mk, ranges, n, out, &detail);
-        if (rc < 0 && detail.code == rc) { /* where the range begins in the text */
+        if (rc < 0 && detail.code == rc) { /* report the range's place in the text */
             s.at = s.begin;
             ranges_of(&s, ranges, (size_t)detail.where, &n);
             skip_blanks(&s);
@@ -180,7 +179,7 @@ int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *o
  * whole. */
 struct placement {
     uint64_t first, n_nodes, ppn, repeat;
-    size_t group_len; /* of the first of a group: its blocks; else 1 */
+    size_t group_len; /* in a group's first: its number of blocks; else 1 */
     uint64_t group_repeat;
 };
 
@@ -225,7 +224,7 @@ static int vector_block(struct scan *s, struct placements *all)
     return placement_add(s, all, &p);
 }
 
-/* (vector,…): what follows the parenthesis */
+/* Reads (vector,…) behind the parenthesis. */
 static int vector_list(struct scan *s, struct placements *all)
 {
     int rc;
@@ -256,7 +255,7 @@ static int vector_list(struct scan *s, struct placements *all)
     return accept(s, ')') ? 0 : expected(s, "a comma or )");
 }
 
-/* [[node,n_nodes,ppn,repeat],…]: what follows the first bracket */
+/* Reads [[node,n_nodes,ppn,repeat],…] behind the first bracket. */
 static int taskmap_list(struct scan *s, struct placements *all)
 {
     if (accept(s, ']'))
@@ -275,7 +274,7 @@ static int taskmap_list(struct scan *s, struct placements *all)
     return accept(s, ']') ? 0 : expected(s, "a comma or ]");
 }
 
-/* {"version":1,"map":[…]}, members in either order: what follows the brace */
+/* Reads {"version":1,"map":[…]}, members in either order, behind the brace. */
 static int taskmap_object(struct scan *s, struct placements *all)
 {
     bool version = false, map = false;
@@ -300,7 +299,7 @@ static int taskmap_object(struct scan *s, struct placements *all)
     return version && map && accept(s, '}') ? 0 : expected(s, "version, map and }");
 }
 
-/* Writes nodes of ranks from `at` on, up to n; returns how far it came. */
+/* Writes the nodes of ranks from `at` on, up to n. Returns the next rank. */
 static uint32_t place(const struct placement *p, uint32_t at, uint32_t n, uint32_t *node_of)
 {
     for (uint64_t again = 0; again < p->repeat; again++)
@@ -324,7 +323,7 @@ static uint32_t place_all(const struct placements *all, uint32_t at, uint32_t n,
     return at;
 }
 
-/* How many ranks a task map places, at most `limit`. */
+/* Returns how many ranks a task map places, at most `limit`. */
 static uint64_t placed(const struct placements *all, uint64_t limit)
 {
     uint64_t n = 0, product;
@@ -346,7 +345,7 @@ static int nodes_of(const struct make *mk, const struct placements *all, uint32_
     uint32_t *node_of, at = 0;
     int rc;
 
-    if (all->n == 1 || n == 0) { /* one block, round and round */
+    if (all->n == 1 || n == 0) { /* one block, repeated */
         if (n > 0) {
             shape.o = (int64_t)all->p[0].first;
             shape.n_levels = 3;
@@ -367,7 +366,7 @@ static int nodes_of(const struct make *mk, const struct placements *all, uint32_
     return rc;
 }
 
-/* Any of the three forms, and nothing behind it. */
+/* Parses any of the three forms, with nothing behind it. */
 static int placements_of(struct scan *s, struct placements *all, bool *exact)
 {
     int rc;

@@ -20,7 +20,7 @@ size_t rankmap__bytes(const struct rankmap *map)
     return sizeof(*map) + rankmap__model_bytes(map);
 }
 
-/* A map with one reference; its model is zero. */
+/* Makes a map with one reference; its model is zeroed. */
 struct rankmap *rankmap__new(const struct make *mk, uint32_t kind, uint32_t n, size_t model_bytes)
 {
     struct rankmap *map = rankmap__alloc(mk->alloc, 1, sizeof(*map) + model_bytes);
@@ -56,7 +56,7 @@ uint32_t rankmap_size(const struct rankmap *map)
     return map->n;
 }
 
-/* The id of a rank that the map has. */
+/* Returns the id of a rank below the size. */
 static uint64_t id_of(const struct rankmap *map, uint32_t rank)
 {
     if (rankmap__is_view(map)) {
@@ -75,7 +75,7 @@ uint64_t rankmap_id(const struct rankmap *map, uint32_t rank)
     return rank < map->n ? id_of(map, rank) : RANKMAP_NO_ID;
 }
 
-/* Ids of n ranks below the size, in any order. out may be ranks. */
+/* Gets the ids of n ranks below the size, in any order. out may be ranks. */
 void rankmap__gather(const struct rankmap *map, const uint64_t *ranks, size_t n, uint64_t *out)
 {
     if (rankmap__is_regular(map)) {
@@ -87,7 +87,7 @@ void rankmap__gather(const struct rankmap *map, const uint64_t *ranks, size_t n,
     }
 }
 
-/* Ids of consecutive ranks below the size. */
+/* Gets the ids of consecutive ranks below the size. */
 void rankmap__expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out)
 {
     if (rankmap__is_regular(map)) {
@@ -102,7 +102,7 @@ void rankmap__expand(const struct rankmap *map, uint32_t first, uint32_t n, uint
     }
 }
 
-/* Ids of a stretch of ranks as 32 bits each; all of them are below 2^32. */
+/* Gets the ids of consecutive ranks as 32 bits each; all ids are below 2^32. */
 static void expand32(const struct rankmap *map, uint32_t first, uint32_t n, uint32_t *out)
 {
     uint64_t ids[BLOCK];
@@ -142,7 +142,7 @@ int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, size_t id
     return 0;
 }
 
-/* Ids lie between these; for views they are those of the whole table. n > 0. */
+/* Gets bounds of the ids; for a view, those of the whole table. n > 0. */
 void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max)
 {
     if (rankmap__is_view(map))
@@ -172,7 +172,7 @@ void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max)
     }
 }
 
-/* The bounds of the ids that the map has, of views too, where that takes a look at each. n > 0. */
+/* Gets the exact bounds of the map's ids; for a view this reads every id. n > 0. */
 void rankmap__exact_bounds(const struct rankmap *map, uint64_t *min, uint64_t *max)
 {
     uint64_t ids[BLOCK];
@@ -214,7 +214,7 @@ int64_t rankmap_rank(const struct rankmap *map, uint64_t id)
         struct shape shape;
         int64_t rank;
 
-        if (!(table->flags & MAP_DISTINCT)) { /* the view chose ranks of different ids */
+        if (!(table->flags & MAP_DISTINCT)) { /* the view may have chosen distinct ids */
             for (uint32_t r = 0; r < map->n; r++)
                 if (id_of(map, r) == id)
                     return r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the regular models are stored, in maps and in views: see struct rankmap. */
+/* Storage of the regular models, in maps and in views: see struct rankmap. */
 #include "internal.h"
 
-/* The words of the regular part. */
+/* Returns the words of the regular part. */
 static const uint64_t *regular_words(const struct rankmap *map)
 {
     return map->word + rankmap__is_view(map);
@@ -19,7 +19,7 @@ static uint64_t magic_of(uint64_t weight)
     return -weight / weight + 1 + (-weight % weight != 0);
 }
 
-/* The weight that a magic was made of: ⌈2^64/magic⌉, exact for weights below 2^32. */
+/* Recovers the weight from its magic: ⌈2^64/magic⌉, exact for weights below 2^32. */
 static uint64_t weight_of(uint64_t magic)
 {
     return magic_of(magic);

@@ -2,20 +2,20 @@
 /*
  * Runs: pieces of constant stride, one after the other.
  *
- * In memory, after the least id of a first run's start: narrow runs are first[k], offset[k] and,
- * when MAP_STRIDED, stride[k], of 32 bits each; wide ones are 64-bit offset[k] and stride[k], then
+ * In memory, after the least start of a run: narrow runs are first[k], offset[k] and, with
+ * MAP_STRIDED, stride[k], of 32 bits each; wide runs are 64-bit offset[k] and stride[k], then
  * 32-bit first[k].
  */
 #include <errno.h>
 
 #include "internal.h"
 
-#define FEW_PIECES 4u  /* pieces that are kept whatever their size… */
-#define FEW_RANKS  32u /* …from this many ranks on, where no table is smaller */
-/* ranks a piece up to which more pieces are expanded, to detect what they are */
+#define FEW_PIECES 4u  /* up to this many pieces are kept as runs… */
+#define FEW_RANKS  32u /* …if there are more ranks than this: no table is smaller then */
+/* more pieces, with up to this many ranks each, are expanded to detect their model */
 #define PIECEWISE     64u
-#define ALWAYS_EXPAND 4096u /* ranks up to which they are in any case */
-/* overlapping pieces that are compared pair by pair, unless to look at each rank is less work */
+#define ALWAYS_EXPAND 4096u /* up to this many ranks they always are */
+/* most overlapping pieces to compare pair by pair, unless checking each rank is less work */
 #define MEET_LIMIT 4096u
 
 static size_t runs_bytes(size_t k, uint32_t flags)
@@ -85,7 +85,7 @@ struct piece rankmap__run(const struct rankmap *map, uint32_t i)
     return p;
 }
 
-/* The run that has a rank. */
+/* Returns the run of a rank. */
 static uint32_t run_find(const struct rankmap *map, uint32_t rank)
 {
     const uint64_t *w = map->word + 1;
@@ -165,7 +165,7 @@ int64_t rankmap__runs_rank(const struct rankmap *map, uint64_t id)
     return RANKMAP_ENOENT;
 }
 
-/* Makes runs of pieces that have been checked, with n ranks in all. */
+/* Makes runs of checked pieces with n ranks in all. */
 static int runs_new(const struct make *mk, const struct piece *pieces, size_t k, uint64_t n,
                     struct rankmap **out)
 {
@@ -204,7 +204,7 @@ static int runs_new(const struct make *mk, const struct piece *pieces, size_t k,
     return 0;
 }
 
-/* Joins pieces that continue each other, in place. */
+/* Joins pieces that continue each other; works in place. */
 static size_t join(struct piece *p, size_t k)
 {
     size_t n = 0;
@@ -231,7 +231,7 @@ static size_t join(struct piece *p, size_t k)
     return n;
 }
 
-/* Whether no two pieces share an id: 1, 0, or -1 when that would take too long to say. */
+/* Returns 1 if no two pieces share an id, 0 if some do, -1 if the check would take too long. */
 static int pieces_distinct(const struct make *mk, const struct piece *p, size_t k, uint64_t n)
 {
     uint64_t limit = (uint64_t)MEET_LIMIT * MEET_LIMIT / 2, n_meets = 0;
@@ -274,8 +274,8 @@ static int pieces_distinct(const struct make *mk, const struct piece *p, size_t 
     return distinct;
 }
 
-/* Pieces of one size and stride, the first and the last possibly shorter, whose starts have one
- * stride. */
+/* Finds the shape of pieces of one size and stride whose starts have one stride; the first and the
+ * last piece may be shorter. */
 static bool pieces_block(const struct piece *p, size_t k, struct shape *shape)
 {
     uint64_t count = k > 2 ? p[1].n : p[0].n > p[1].n ? p[0].n : p[1].n, missing = count - p[0].n;
@@ -298,8 +298,8 @@ static bool pieces_block(const struct piece *p, size_t k, struct shape *shape)
 }
 
 /*
- * Two blocks take less as two runs; *out is untouched, and 0 returned, where they do not. The shape
- * is normalized and has two levels.
+ * Stores two blocks as two runs if that takes fewer bytes; otherwise returns 0 with *out untouched.
+ * The shape is normalized and has two levels.
  */
 int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct rankmap **out)
 {
@@ -316,7 +316,7 @@ int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct r
     return runs_new(mk, p, 2, shape->n, out);
 }
 
-/* The shape of a regular map, and of two runs of one stride, which are two blocks. */
+/* Gets the shape of a regular map, or of two runs of one stride, which are two blocks. */
 bool rankmap__shape_if(const struct rankmap *map, struct shape *shape)
 {
     struct piece p[2];
@@ -352,7 +352,7 @@ static int expand_and_detect(const struct make *mk, const struct piece *p, size_
     return rc;
 }
 
-/* The map of pieces, which are checked and may be changed. */
+/* Makes the map of checked pieces; may change the array. */
 int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_pieces,
                          struct rankmap **out)
 {
@@ -387,8 +387,7 @@ int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_p
     if (pieces_block(pieces, k, &shape)) {
         int rc = rankmap__from_shape(mk, &shape, out);
 
-        if (rc !=
-            RANKMAP_ERANGE) /* ids are in range: it is blocks that are too large to be stored */
+        if (rc != RANKMAP_ERANGE) /* the ids are in range: the blocks are too large to store */
             return rc;
     }
     if (k <= FEW_PIECES ? n <= FEW_RANKS
@@ -405,8 +404,8 @@ int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_p
     return runs_new(&made, pieces, k, n, out);
 }
 
-/* Takes an array apart greedily: n pieces, or with `unit` pieces of stride 1. pieces may be NULL,
- * to count. */
+/* Splits an array greedily into pieces, or with `unit` into pieces of stride 1. pieces NULL: only
+ * counts. */
 static size_t cut(const struct ids *ids, bool unit, struct piece *pieces, size_t max)
 {
     size_t k = 0;
@@ -425,7 +424,7 @@ static size_t cut(const struct ids *ids, bool unit, struct piece *pieces, size_t
     return k;
 }
 
-/* Runs of an array in at most max_bytes; *out is untouched, and 0 returned, when they take more. */
+/* Makes runs of an array in at most max_bytes; if they take more, returns 0 with *out untouched. */
 int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t max_bytes,
                          struct rankmap **out)
 {
@@ -444,7 +443,7 @@ int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t ma
     cut(ids, unit, pieces, k);
     rc = runs_new(mk, pieces, k, ids->n, out);
     rankmap__free(mk->alloc, pieces);
-    if (rc == 0 && rankmap__runs_bytes(*out) > max_bytes) { /* wide ones */
+    if (rc == 0 && rankmap__runs_bytes(*out) > max_bytes) { /* wide runs */
         rankmap_unref(*out);
         *out = NULL;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ascending ids as bits. A bitmap has a bit for each id of the range; the id of rank r is the
- * position of the r-th set bit. Elias-Fano stores the low `bits` bits of each id as they are, and
- * the high part h of rank r as a set bit at position h + r: 2 bits a rank for the high parts. Both
- * select in a bit vector, with a directory of how many bits are set before each stretch of 1,024.
+ * position of the r-th set bit. Elias-Fano stores the low `bits` bits of each id directly, and the
+ * high part h of rank r as a set bit at position h + r: 2 bits a rank for the high parts. Both
+ * select in a bit vector, with a directory that counts the set bits before each stretch of 1,024.
  *
  * Source: P. Elias 1974, R. Fano 1971; the directory is plain rank/select.
  */
@@ -14,7 +14,7 @@
 /* Bit vector and directory of a map; low parts of Elias-Fano after them. */
 struct bits {
     const uint64_t *word;
-    const uint32_t *before; /* set bits before each stretch, and at the end their number */
+    const uint32_t *before; /* set bits before each stretch, and last their total */
     const unsigned char *low;
     size_t n_words, n_stretches;
 };
@@ -115,7 +115,7 @@ void rankmap__sorted_fill(struct rankmap *map, const struct ids *ids)
 #define INLINE static inline
 #endif
 
-/* Position of the k-th set bit of a word that has more than k. */
+/* Returns the position of the k-th set bit of a word with more than k set bits. */
 INLINE unsigned select_in_word(uint64_t word, unsigned k)
 {
     unsigned at = 0;
@@ -132,7 +132,8 @@ INLINE unsigned select_in_word(uint64_t word, unsigned k)
     return at;
 }
 
-/* Position of the bit of a rank; compiled with and without an instruction that counts bits. */
+/* Returns the position of a rank's bit; compiled with and without an instruction that counts
+ * bits. */
 INLINE uint64_t select_by_counts(const struct bits *b, uint32_t rank)
 {
     size_t lo = 0, n = b->n_stretches, i;
@@ -205,7 +206,7 @@ void rankmap__sorted_expand(const struct rankmap *map, uint32_t first, uint32_t 
     }
 }
 
-/* id is between the least and the greatest. */
+/* Returns the rank of an id between the least and the greatest. */
 int64_t rankmap__sorted_rank(const struct rankmap *map, uint64_t id)
 {
     struct bits b = bits_of(map);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables: bit-packed, 32-bit, and frames (bases and what lies above them, both packed); the choice
+/* Tables: bit-packed, 32-bit, and frames (bases and differences from them, both packed); the choice
  * among all tables. */
 #include <errno.h>
 
 #include "internal.h"
 
-#define PAD             8u /* bytes after a packed table: values are read eight bytes at a time */
+#define PAD             8u /* bytes after a packed table: lookups read eight bytes at a time */
 #define MIN_FRAME_SHIFT 3u
 #define MAX_FRAME_SHIFT 10u
 
@@ -29,7 +29,7 @@ size_t rankmap__packed_bytes(uint64_t n, unsigned bits)
     return 16 + packed_size(n, bits);
 }
 
-/* ORs a value into a packed table that holds 0 there. */
+/* ORs a value into a packed table whose bits there are 0. */
 void rankmap__bits_set(void *table, uint64_t index, unsigned bits, uint64_t value)
 {
     uint64_t at = index * bits, word;
@@ -142,9 +142,9 @@ int64_t rankmap__table_rank(const struct rankmap *map, uint64_t id)
 }
 
 /*
- * The frame size whose table is smallest: each frame of 2^shift ranks stores its least id, each
- * rank what it lies above that. One pass over frames of 8, which are joined in pairs as they are
- * completed.
+ * Finds the frame size with the smallest table: each frame of 2^shift ranks stores its least id,
+ * each rank its difference from that. Makes one pass over frames of 8, and joins them in pairs as
+ * they are completed.
  */
 static size_t best_frames(const struct ids *ids, uint64_t range, unsigned *shift, unsigned *bits)
 {
@@ -210,8 +210,8 @@ static void frames_fill(struct rankmap *map, const struct ids *ids)
     }
 }
 
-/* Bits are gathered in a word and written four bytes at a time, one at a time where a value is
- * wider than that. */
+/* Collects bits in a word and writes four bytes at a time; writes single values if they are wider
+ * than that. */
 static void packed_fill(struct rankmap *map, const struct ids *ids)
 {
     unsigned char *out = (unsigned char *)(map->word + 2);
@@ -243,10 +243,10 @@ static void lut32_fill(struct rankmap *map, const struct ids *ids)
 }
 
 /*
- * The smallest table of irregular ids, or 32 bits a rank with RANKMAP_FAST. A table that is slower
- * to look up must be so much smaller: bitmap and Elias-Fano half of the packed one, frames three
- * quarters. When nothing is smaller than bytes_to_beat, *out is left alone; otherwise the map that
- * is there is dropped.
+ * Makes the smallest table of irregular ids, or 32 bits a rank with RANKMAP_FAST. A table with
+ * slower lookups must be much smaller: bitmap and Elias-Fano at most half of the packed table,
+ * frames three quarters. If no table is smaller than bytes_to_beat, *out stays; otherwise the new
+ * map replaces the one in *out.
  */
 int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max,
                         bool ascending, size_t bytes_to_beat, struct rankmap **out)

@@ -8,7 +8,7 @@
 
 #define ALL_FLAGS (RANKMAP_ALLOW_DUPLICATES | RANKMAP_FAST | RANKMAP_NO_VIEW)
 
-#define MAX_OPTS_BYTES 4096u /* none is near that: the size was not set */
+#define MAX_OPTS_BYTES 4096u /* no struct is near this: a larger size was never set */
 
 static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
 {
@@ -63,7 +63,7 @@ int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts)
     return o.id_limit > RANKMAP_ID_LIMIT ? RANKMAP_ERANGE : 0;
 }
 
-/* n elements; NULL also when n · size overflows. */
+/* Allocates n elements. Returns NULL also if n · size overflows. */
 void *rankmap__alloc(const struct rankmap_allocator *alloc, size_t n, size_t size)
 {
     size_t bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Maps as bytes: LAYOUT.md has the format. Reading takes nothing on trust: regular maps and runs go
- * through the checks of their constructors, tables are decoded into an array and detected anew.
+ * Maps as bytes: LAYOUT.md has the format. Reading trusts no byte: regular maps and runs pass the
+ * checks of their constructors; tables are decoded into an array and detected again.
  */
 #include <errno.h>
 
@@ -11,7 +11,7 @@
 #define VERSION      1
 #define HEADER_BYTES 24u
 #define RUN_BYTES    20u
-/* expanded at most to check a map that is small as bytes */
+/* most ranks to expand when checking a map of few bytes */
 #define CHECK_RANKS (UINT64_C(1) << 16)
 
 enum { FORM_REGULAR = 1, FORM_RUNS, FORM_PACKED, FORM_BITMAP, FORM_ELIAS_FANO };
@@ -50,7 +50,7 @@ static uint32_t form_of(const struct rankmap *map)
     }
 }
 
-/* Bits of a packed value: 1 at least, so that bytes bound ranks. */
+/* Returns the bits of a packed value: at least 1, so that the bytes limit the ranks. */
 static unsigned value_bits(uint64_t min, uint64_t max)
 {
     return max == min ? 1 : rankmap__bit_length(max - min);
@@ -173,7 +173,7 @@ ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap)
     return (ssize_t)bytes;
 }
 
-/* What is being read. */
+/* The packed map being read. */
 struct packed {
     const unsigned char *body;
     size_t bytes;
@@ -230,7 +230,7 @@ static int unpack_runs(const struct make *mk, const struct packed *in, struct ra
     return rc;
 }
 
-/* A value of a packed table whose bytes end where they end. */
+/* Reads a value of a packed table without padding. */
 static uint64_t value_at(const unsigned char *table, size_t bytes, uint64_t index, unsigned bits)
 {
     uint64_t at = index * bits, word = 0;
@@ -250,7 +250,8 @@ static int decode_packed(const struct packed *in, uint64_t *ids)
     return 0;
 }
 
-/* Set bits of a bit vector, in order; position less rank is the high part of Elias-Fano. */
+/* Decodes the set bits of a bit vector in order; position less rank is the high part of
+ * Elias-Fano. */
 static int decode_sorted(const struct packed *in, size_t n_words, unsigned low_bits, bool ef,
                          uint64_t *ids)
 {

@@ -10,8 +10,7 @@ uint64_t rankmap__gcd(uint64_t a, uint64_t b, int64_t *x)
 
     while (r1 != 0) {
         uint64_t q = r0 / r1, r2 = r0 - q * r1;
-        int64_t x2 =
-            x0 - (int64_t)q * x1; /* |x| ≤ b / gcd throughout but for the last, unused one */
+        int64_t x2 = x0 - (int64_t)q * x1; /* |x| ≤ b / gcd, except the last, unused one */
 
         r0 = r1;
         r1 = r2;
@@ -37,13 +36,13 @@ uint64_t rankmap__mulmod(uint64_t a, uint64_t b, uint64_t modulus)
     return sum;
 }
 
-/* Least index of a progression with stride > 0 whose id is at least `bound`. */
+/* Returns the least index with an id of at least `bound`, in a progression with stride > 0. */
 static uint64_t index_from(int64_t first, uint64_t stride, int64_t bound)
 {
     return bound <= first ? 0 : ((uint64_t)(bound - first) + stride - 1) / stride;
 }
 
-/* rankmap__piece_meet() of pieces that have elements, none of them twice. */
+/* rankmap__piece_meet() for non-empty pieces without duplicates. */
 static bool pieces_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a)
 {
     uint64_t sa = a->n > 1 ? abs_i64(a->stride) : 1, sb = b->n > 1 ? abs_i64(b->stride) : 1;
@@ -81,8 +80,8 @@ static bool pieces_meet(const struct piece *a, const struct piece *b, struct pie
 }
 
 /*
- * Which elements of a are in b: indices of a, themselves a progression with a positive stride. Ids
- * are within ±2^45, strides below 2^40. Returns false where there are none.
+ * Finds the elements of a that b has. Their indices in a are a progression too, with a positive
+ * stride. Ids are within ±2^45, strides below 2^40. Returns false if there are none.
  */
 bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a)
 {
@@ -96,6 +95,6 @@ bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct pi
         return pieces_meet(a, b, index_of_a);
     if (!pieces_meet(&one_a, b, index_of_a))
         return false;
-    *index_of_a = (struct piece){0, 1, a->n}; /* one id, so all of them or none */
+    *index_of_a = (struct piece){0, 1, a->n}; /* a has one id: all its elements or none */
     return true;
 }

@@ -4,7 +4,7 @@
  * radix.
  *
  * After rankmap__shape_normalize() every digit moves an id by less than 2^40 and |o| is below 2^45,
- * so that the arithmetic of all the rest cannot overflow.
+ * so that all later arithmetic cannot overflow.
  */
 #include "internal.h"
 
@@ -35,14 +35,14 @@ static void remove_level(struct shape *shape, uint32_t i)
     shape->n_levels--;
 }
 
-/* x / y; most are 0, and a division takes longer than finding that out. */
+/* x / y. Most quotients are 0, and the comparison is faster than a division. */
 static inline uint64_t quotient(uint64_t x, uint64_t y)
 {
     return x < y ? 0 : x / y;
 }
 
 /*
- * Levels above the last digit that moves become part of o. Also bounds the counts: afterwards the
+ * Moves levels above the highest changing digit into o. Also bounds the counts: afterwards the
  * product of all but the last is at most n + φ, and φ is below it.
  */
 static int cut_constant_levels(struct shape *shape)
@@ -58,8 +58,8 @@ static int cut_constant_levels(struct shape *shape)
             break;
         weight = next;
     }
-    /* Level i is the highest that moves, from q0 on, in digits that the levels above it no longer
-     * limit. */
+    /* Level i is the highest that changes. It starts at q0, and the levels above no longer limit
+     * its digit. */
     q0 = quotient(shape->phi, weight);
     if (i + 1 < shape->n_levels) {
         uint64_t rest = quotient(q0, shape->level[i].count), back = rest * shape->level[i].count;
@@ -110,7 +110,7 @@ static void merge_levels(struct shape *shape)
     }
 }
 
-/* Whole periods of φ become part of o; the last level that was merged may have had them. */
+/* Moves whole periods of φ into o; a merged last level may have left some. */
 static void reduce_phase(struct shape *shape)
 {
     uint64_t period = rankmap__shape_period(shape);
@@ -122,8 +122,8 @@ static void reduce_phase(struct shape *shape)
 }
 
 /*
- * Where the last digit has two values only, the digit below it takes no more values than are
- * needed: φ has no more whole sub-blocks before rank 0 than the part after the boundary has.
+ * If the last digit takes only two values, shortens the digit below: removes from φ the whole
+ * sub-blocks before rank 0 that the part after the boundary does not need.
  */
 static void trim_two_blocks(struct shape *shape)
 {
@@ -145,7 +145,7 @@ static void trim_two_blocks(struct shape *shape)
     shape->level[top].stride -= (int64_t)cut * below->stride;
 }
 
-/* Every digit must move ids by less than STRIDE_LIMIT. Only levels that move are left. */
+/* Checks that every digit moves ids by less than STRIDE_LIMIT. Constant levels are gone already. */
 static int check_strides(const struct shape *shape)
 {
     uint64_t weight = 1;
@@ -187,7 +187,7 @@ int rankmap__shape_normalize(struct shape *shape, uint64_t id_limit)
         trim_two_blocks(shape);
         merge_levels(shape);
         reduce_phase(shape);
-        /* what nests is known to be distinct without a look at the ranks */
+        /* if levels nest, ids differ: no rank needs a check */
         if (shape->n_levels >= 3 && !rankmap__shape_nests(shape) &&
             rankmap__shape_nests(&untrimmed))
             *shape = untrimmed;
@@ -208,7 +208,7 @@ int rankmap__shape_normalize(struct shape *shape, uint64_t id_limit)
     return min < 0 || (uint64_t)max >= id_limit ? RANKMAP_ERANGE : 0;
 }
 
-/* Adds to [min, max] what the levels 0 … n_levels-1 contribute over all their digits. */
+/* Adds the contribution of levels 0 … n_levels-1, over all their digits, to [min, max]. */
 static void full_bounds(const struct shape *shape, uint32_t n_levels, int64_t *min, int64_t *max)
 {
     *min = *max = 0;
@@ -268,7 +268,7 @@ void rankmap__shape_bounds(const struct shape *shape, int64_t *min, int64_t *max
     *max += shape->o;
 }
 
-/* ⌊x·⌈2^64/W⌉ / 2^64⌋ is ⌊x/W⌋ for all x that come up. */
+/* Returns whether ⌊x·⌈2^64/W⌉ / 2^64⌋ is ⌊x/W⌋ for every x that lookups use. */
 bool rankmap__shape_storable(const struct shape *shape)
 {
     uint64_t weight = 1, last = shape->phi + shape->n, product;
@@ -286,7 +286,7 @@ bool rankmap__shape_storable(const struct shape *shape)
     return shape->phi <= UINT32_MAX && weight <= UINT32_MAX;
 }
 
-/* The strides in ascending order of magnitude; counts of all levels, the last one's too. */
+/* Sorts the levels by magnitude of stride; includes a count for the last level. */
 static void sort_levels(const struct shape *shape, struct rankmap_level *by_stride,
                         uint64_t *weights)
 {
@@ -309,9 +309,9 @@ static void sort_levels(const struct shape *shape, struct rankmap_level *by_stri
 }
 
 /*
- * Two levels: ids are equal for (q, m) and (q + t/g, m − s/g), g = gcd(s, t), if for any; both must
- * be among the ranks. Multiples of this step are further apart, and what lies between them is among
- * the ranks too.
+ * Two levels with digits (q, m). If any two ranks share an id, then two ranks (q, m) and (q + t/g,
+ * m − s/g) do, g = gcd(s, t): two ranks that differ by a multiple of this step are further apart,
+ * and the positions between them are ranks too. So search for one such pair.
  */
 static bool two_levels_distinct(const struct shape *shape)
 {
@@ -332,7 +332,7 @@ static bool two_levels_distinct(const struct shape *shape)
     }
     if (step == 0 || (uint64_t)step > last - shape->phi)
         return true;       /* step 0 needs |dm| ≥ b */
-    lo = dm < 0 ? -dm : 0; /* m of the first of the two */
+    lo = dm < 0 ? -dm : 0; /* bounds of m in the first of the pair */
     hi = dm < 0 ? (int64_t)b - 1 : (int64_t)b - 1 - dm;
     x0 = shape->phi;
     x1 = last - (uint64_t)step;
@@ -366,8 +366,7 @@ int rankmap__shape_distinct(const struct shape *shape)
         return 1;
     if (shape->n_levels == 1)
         return shape->level[0].stride != 0;
-    for (uint32_t i = 0; i < shape->n_levels;
-         i++) { /* a digit that changes nothing, in a block that is whole */
+    for (uint32_t i = 0; i < shape->n_levels; i++) { /* a digit without effect, in a whole block */
         weight *= i + 1 < shape->n_levels ? shape->level[i].count : 1;
         if (shape->level[i].stride == 0 && shape->n >= 2 * weight)
             return 0;
@@ -377,7 +376,7 @@ int rankmap__shape_distinct(const struct shape *shape)
     return shape->n_levels == 2 ? two_levels_distinct(shape) : -1;
 }
 
-/* What rank() searches with. */
+/* State of the search for a rank. */
 struct search {
     const struct rankmap_level *level; /* ascending strides, all positive */
     const uint64_t *weight;
@@ -386,8 +385,8 @@ struct search {
     uint64_t phi, n;
 };
 
-/* Two levels left whose strides may overlap: y = s·q + t·m. One remainder of q modulo t/g can do.
- * */
+/* Solves the last two levels, whose strides may overlap: y = s·q + t·m. Only one remainder of q
+ * modulo t/g is possible. */
 static int64_t search_two(const struct search *s, uint64_t y, uint64_t x);
 
 static uint64_t digit_weight(const struct search *s, uint32_t i, uint64_t digit)
@@ -400,7 +399,8 @@ static int64_t in_domain(const struct search *s, uint64_t x)
     return x >= s->phi && x - s->phi < s->n ? (int64_t)(x - s->phi) : RANKMAP_ENOENT;
 }
 
-/* y is what is left for the levels 0 … top, x what the levels above add to the position. */
+/* Searches levels 0 … top: y is the rest of the id for them, x the position so far from the levels
+ * above. */
 static int64_t search_down(const struct search *s, uint32_t top, uint64_t y, uint64_t x)
 {
     uint64_t stride = s->level[top].stride < 0 ? 0 : (uint64_t)s->level[top].stride, lo, hi;
@@ -446,8 +446,7 @@ static int64_t search_two(const struct search *s, uint64_t y, uint64_t x)
     return RANKMAP_ENOENT;
 }
 
-/* A level without a stride leaves ids distinct only where its digit takes other values in other
- * blocks: few ranks. */
+/* Tries every rank. A shape with a zero stride has distinct ids only if it has few ranks. */
 static int64_t scan(const struct shape *shape, int64_t id)
 {
     for (uint64_t r = 0; r < shape->n; r++)
@@ -456,7 +455,7 @@ static int64_t scan(const struct shape *shape, int64_t id)
     return RANKMAP_ENOENT;
 }
 
-/* The rank of an id of a shape with distinct ids, or RANKMAP_ENOENT. */
+/* Returns the rank of an id in a shape with distinct ids, or RANKMAP_ENOENT. */
 int64_t rankmap__shape_rank(const struct shape *shape, int64_t id)
 {
     struct rankmap_level by_stride[RANKMAP_MAX_LEVELS];

@@ -4,13 +4,13 @@
 
 #include "internal.h"
 
-/* A rank and its key, so that numbers have the order that ranks shall have. */
+/* Combines key and rank into a number whose order is that of the new ranks. */
 static uint64_t sort_key(const struct rankmap_member *m)
 {
     return (uint64_t)((uint32_t)m->key ^ UINT32_C(0x80000000)) << 32 | m->rank;
 }
 
-/* The keys of the group, in order; *n of them. */
+/* Collects the sorted keys of the group; *n gets their number. */
 static int collect(const struct rankmap *parent, const struct rankmap_member *members,
                    size_t n_members, int32_t color, uint64_t *keys, size_t *n,
                    struct rankmap_error *err)
@@ -36,7 +36,7 @@ static int collect(const struct rankmap *parent, const struct rankmap_member *me
     return 0;
 }
 
-/* Names a rank that comes twice among n. */
+/* Names a duplicate among n ranks. */
 static void explain_twin(uint64_t *ranks, uint64_t *scratch, size_t n, struct rankmap_error *err)
 {
     size_t i = 1;

@@ -6,10 +6,10 @@
  *
  * A *table* is one memory object: a sealed memfd, or a named file where descriptors cannot travel.
  * One *writer* puts pairs of bytes; any number of *readers*, in any process, map the object
- * read-only. A Get is wait-free, takes no lock, makes no system call and copies nothing, while the
- * writer puts, updates, merges and grows the table. A value that a Get finds points into the
- * mapping and does not change until the reader detaches. A region is untrusted memory: a hostile
- * one is an error, never a crash. A killed writer leaves nothing to repair. Pairs cannot be
+ * read-only. A Get is wait-free: it takes no lock, makes no system call and copies nothing, also
+ * while the writer puts, updates, merges and grows the table. A value that a Get finds points into
+ * the mapping and does not change until the reader detaches. A region is untrusted memory: a
+ * hostile one is an error, never a crash. A killed writer leaves nothing to repair. Pairs cannot be
  * deleted. A *Fence* between servers is a merge of blocks of pairs. An *array* is a table of values
  * indexed by rank.
  *
@@ -59,7 +59,7 @@ extern "C" {
 #endif
 
 struct shmht_writer; /**< the one process (and one thread at a time) that writes a table */
-struct shmht_reader; /**< a table as it is read; any number of threads may share one */
+struct shmht_reader; /**< a table, attached for reading; any number of threads may share one */
 struct shmht_array;  /**< an array, as its writer or as a reader */
 struct shmht_allocator;
 struct shmht_error;
@@ -83,7 +83,8 @@ struct shmht_writer_opts {
     size_t size;        /**< sizeof(struct shmht_writer_opts) */
     uint64_t max_bytes; /**< byte cap of the object, tables and garbage included: address space is
                            reserved, memory is not */
-    uint64_t expected_entries; /**< the first table holds that many before it is rebuilt; 0: 56 */
+    uint64_t expected_entries; /**< entries that the first table holds before it is rebuilt; 0:
+                                  56 */
     uint32_t flags;            /**< SHMHT_NAMED, SHMHT_KEEP_NAME, SHMHT_HUGE, SHMHT_DEFER */
     uint32_t duplicates;       /**< SHMHT_DUP_*; default SHMHT_DUP_REPLACE */
     const char *name; /**< path of a named object, which must not exist; NULL: /dev/shm/shmht- and
@@ -93,8 +94,8 @@ struct shmht_writer_opts {
                                   to 90; 0: 70. A table that cannot grow is filled to 90 */
     shmht_hash_fn *hash; /**< the caller's own, for ids from SHMHT_HASH_CALLER on; NULL otherwise */
     uint64_t seed;       /**< of the hash; 0: random */
-    uint64_t min_free_bytes; /**< growth, checked once a MiB, that would leave the node (or the
-                                memory cgroup) less is -ENOMEM; 0: 16 MiB */
+    uint64_t min_free_bytes; /**< a put fails with -ENOMEM if growth would leave the node, or the
+                                memory cgroup, less (checked once a MiB); 0: 16 MiB */
     uint64_t generation;     /**< of the new table; 0: 1 */
     const struct shmht_allocator *allocator; /**< of the handle; NULL: libc */
     void *region; /**< memory for the table itself instead of an object, aligned to 64 bytes, of
@@ -106,15 +107,15 @@ struct shmht_writer_opts {
  *
  *  - The object is a memfd, mode 0400, mapped and then sealed (SHRINK, FUTURE_WRITE, SEAL); with
  *    SHMHT_NAMED a file, mode 0400.
- *  - Address space of max_bytes is reserved. Memory is taken in steps of 1/64 of the present size
- *    (64 KiB to 64 MiB), each preallocated: a full node or tmpfs is an error of shmht_put(), never
- *    SIGBUS.
- *  - Above 16 GiB records are aligned to 8 bytes, above 32 GiB to 16, and so on: the table has
- *    32-bit offsets.
+ *  - The call reserves max_bytes of address space. The object grows in steps of 1/64 of its present
+ *    size (64 KiB to 64 MiB), and each step is preallocated: a full node or tmpfs is an error of
+ *    shmht_put(), never SIGBUS.
+ *  - The table has 32-bit offsets. So records are aligned to 8 bytes if max_bytes is above 16 GiB,
+ *    to 16 above 32 GiB, and so on.
  *  - The mapping is not inherited by fork(): a child that calls its parent's writer faults.
  * @param opts  max_bytes must be set: SHMHT_MIN_REGION_BYTES … SHMHT_MAX_REGION_BYTES
  * @param[out] out  the writer
- * @param[out] err  NULL, or what failed
+ * @param[out] err  NULL, or receives the failure
  * @return 0; -EINVAL (an option), SHMHT_ENAME, -EEXIST (name taken), SHMHT_EHASH, SHMHT_EFULL
  *         (expected_entries do not fit), SHMHT_EPROC, -ENOMEM, -ENOSPC or another -errno
  * @threads MT-Safe.
@@ -128,10 +129,10 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
  * @param w          the writer
  * @param key        key_len bytes, any bytes; copied
  * @param key_len    bytes, 1 … SHMHT_MAX_KEY_BYTES
- * @param value      value_len bytes, any bytes; copied. NULL if value_len is 0. A reader finds a
- *                   NUL behind it only if it is part of the value
+ * @param value      value_len bytes, any bytes; copied. NULL if value_len is 0. Readers find a NUL
+ *                   at its end only if value_len counts one
  * @param value_len  bytes, 0 … SHMHT_MAX_VALUE_BYTES
- * A value equal to the key's present one is not stored again.
+ * The call does not store a value again that equals the key's present one.
  * @return SHMHT_PUT_NEW, SHMHT_PUT_REPLACED or SHMHT_PUT_KEPT; SHMHT_EEXIST, SHMHT_EKEYLEN,
  *         SHMHT_EVALLEN, SHMHT_EFULL, SHMHT_EPROBE, -ENOSPC, -ENOMEM, -EFBIG (RLIMIT_FSIZE). After
  *         an error the table is as it was.
@@ -153,10 +154,10 @@ struct shmht_desc {
     uint32_t layout;     /**< SHMHT_LAYOUT_VERSION of the writer */
     uint32_t hash_id;    /**< SHMHT_HASH_* of a table; 0 for an array */
     uint32_t uid;        /**< who owns a named object */
-    uint64_t id;         /**< random number in the region's header: a name or descriptor mixed up is
-                            SHMHT_ESTALE */
+    uint64_t id;         /**< random number in the region's header: attaching to another region
+                            fails with SHMHT_ESTALE */
     uint64_t generation; /**< of the table or array */
-    uint64_t max_bytes;  /**< byte cap: what a reader maps */
+    uint64_t max_bytes;  /**< byte cap, up to which a reader maps */
     char name[SHMHT_MAX_NAME_BYTES]; /**< path of a named object; empty: it comes as a file
                                         descriptor */
 };
@@ -165,9 +166,9 @@ struct shmht_desc {
  * @brief Get the descriptor and the description that readers attach with.
  * @param w  the writer
  * @param[out] desc  describes the table; NULL is allowed
- * @return the read-only file descriptor of the object, close-on-exec, which belongs to the writer:
- *         let children inherit a duplicate, or send it (shmht_fd_send()). SHMHT_EFIXED: the table
- *         is in the caller's memory
+ * @return the read-only file descriptor of the object, close-on-exec. It belongs to the writer: let
+ *         children inherit a duplicate, or send it (shmht_fd_send()). SHMHT_EFIXED: the table is in
+ *         the caller's memory
  * @threads one writer, any readers
  */
 SHMHT_API int shmht_writer_share(const struct shmht_writer *w, struct shmht_desc *desc);
@@ -194,7 +195,7 @@ struct shmht_reader_opts {
     const struct shmht_allocator *allocator; /**< of the handle; NULL: libc */
     const void *region;  /**< the table's first byte, aligned to 64 bytes, in memory that the caller
                            has mapped and keeps readable; NULL: an object. Not for arrays */
-    size_t region_bytes; /**< of it: nothing outside is read */
+    size_t region_bytes; /**< bytes of `region`: the reader accesses nothing outside */
 };
 
 /**
@@ -203,7 +204,7 @@ struct shmht_reader_opts {
  * Checks seals (of a descriptor) or owner and mode (of a name), size, magic, version, byte order,
  * bounds, and that this process computes the writer's hash. Then maps the object read-only up to
  * its byte cap, so that growth needs no new mapping.
- * @param desc  from the writer; NULL: fd alone, and nothing to compare id and generation with
+ * @param desc  from the writer; NULL: fd alone; id and generation are not checked
  * @param fd    the object; -1: open desc->name. Stays the caller's: the reader has a duplicate
  * @param opts  NULL: defaults. With opts->region, desc is NULL and fd is -1
  * @param[out] out  the reader
@@ -243,13 +244,14 @@ SHMHT_API int shmht_get(const struct shmht_reader *r, const void *key, size_t ke
  * @return how many were found; SHMHT_EKEYLEN if any key has a bad length, SHMHT_ECORRUPT if any
  *         look-up met corruption: those keys are `{NULL, 0}`, all others are answered
  * @threads as shmht_get()
- * @cost from 1e6 entries on a fraction of single Gets'; in a table that fits the cache about theirs
+ * @cost from 1e6 entries on, a fraction of single Gets; in a table that fits the cache, as single
+ *       Gets
  */
 SHMHT_API ssize_t shmht_get_many(const struct shmht_reader *r, const struct shmht_bytes *keys,
                                  size_t n, struct shmht_bytes *values);
 
 /**
- * @brief Detach: unmap and close. Pointers got from it become invalid.
+ * @brief Detach: unmap and close. Pointers that this reader's Gets returned become invalid.
  * @param r  from shmht_reader_attach(); NULL is allowed
  * @threads no other thread may use r during this call or later
  */
@@ -264,9 +266,9 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  *     SHMHT_MAX_PROBE table lines.
  *  3. A pointer handed out stays valid, and its bytes stay the same, until the handle is closed:
  *     records never move or change.
- *  4. A writer killed at any point leaves a table in which everything put before is found. The put
- *     that was cut off is found or not; of a merge, each pair on its own. Nothing needs repair for
- *     reading; shmht_writer_resume() continues writing.
+ *  4. A writer may be killed at any point. Readers then find every earlier put. They find the
+ *     interrupted put whole or not at all; of an interrupted merge, this holds for each pair.
+ *     Reading needs no repair; shmht_writer_resume() continues writing.
  *  5. A region is untrusted memory: every Get checks offsets and lengths. A truncated, altered or
  *     hostile region gives SHMHT_ECORRUPT or a wrong value, never an access outside the mapping and
  *     never an endless loop.
@@ -274,13 +276,13 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  * Caveats:
  *  - Readers cannot write to a sealed memfd through the descriptor that they get. A process with
  *    the writer's uid, or root, can reopen it and make the object larger.
- *  - A process with the uid of a *named* object can change its mode and then do anything,
- *    truncation included, which is SIGBUS for its readers.
+ *  - A process with the uid of a *named* object can change its mode, and then do anything: if it
+ *    truncates the object, readers get SIGBUS.
  *  - Data is in the byte order of its writer; a region or block of the other order is refused.
  *  - Only shmht_writer_compact() gives back the space of replaced values and old tables.
  * @{
  */
-/** table lines, of 64 bytes, that a Get looks at in the worst case */
+/** table lines, of 64 bytes, that a Get reads in the worst case */
 #define SHMHT_MAX_PROBE 1024u
 /** keys that shmht_get_many() keeps in flight at once */
 #define SHMHT_BATCH 32u
@@ -289,11 +291,11 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
 /* ------------------------------------------------------------------ reaching a reader */
 
 /**
- * @brief Send a file descriptor and what describes it over a UNIX-domain socket (SCM_RIGHTS), as
- *        one message.
+ * @brief Send a file descriptor and its description over a UNIX-domain socket (SCM_RIGHTS), as one
+ *        message.
  * @param sock  stream, seqpacket or datagram; blocking
  * @param fd    of shmht_writer_share() or shmht_array_share()
- * @param desc  goes with it
+ * @param desc  describes it
  * @return 0, SHMHT_ENAME or -errno
  * @threads MT-Safe.
  */
@@ -303,8 +305,9 @@ SHMHT_API int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc);
  * @brief Receive a descriptor from shmht_fd_send().
  * @param sock  the other end
  * @param[out] desc  its description
- * @return a file descriptor, the caller's, close-on-exec; -EPIPE: the other end is closed; as
- *         shmht_desc_parse(), SHMHT_EMAGIC also for a message without a descriptor; -errno
+ * @return a file descriptor, close-on-exec, which the caller closes; -EPIPE: the other end is
+ *         closed; as shmht_desc_parse(), where SHMHT_EMAGIC may also be a message without a
+ *         descriptor; -errno
  * @threads MT-Safe.
  */
 SHMHT_API int shmht_fd_recv(int sock, struct shmht_desc *desc);
@@ -347,24 +350,24 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
 /**
  * @brief Continue the table of a writer that died.
  *
- *  - A named object, and a table in the caller's memory (opts->region), is taken over in place: the
- *    call checks and replays the log and completes or undoes the last put. Generation and
+ *  - The call takes over a named object, or a table in the caller's memory (opts->region), in
+ *    place: it checks and replays the log, and completes or undoes the last put. Generation and
  *    descriptor stay; readers notice nothing.
  *  - A sealed memfd can never again be mapped for writing: the call copies its pairs into a new
  *    object with the next generation. Send readers the new descriptor.
- *  - After a merge that was cut off, some of its pairs are in the table: merge the block again.
+ *  - After an interrupted merge some of its pairs are in the table: merge the block again.
  * @param desc  the table's descriptor; may be NULL when fd is given
  * @param fd    the memfd (a read-only descriptor will do), or -1 to open desc->name; stays the
  *              caller's
- * @param opts  as for shmht_writer_create(), max_bytes included; of a table taken over in place,
- *              policy, hash, seed and generation are the header's, and max_bytes is too when it is
- *              not larger than opts->max_bytes
+ * @param opts  as for shmht_writer_create(), max_bytes included. A table taken over in place keeps
+ *             its policy, hash, seed and generation. It keeps its max_bytes too, unless that is
+ *             larger than opts->max_bytes
  * @param[out] out  the writer
- * @param[out] err  NULL, or what failed
- * @return 0: taken over in place; 1: copied, a new generation; SHMHT_EBUSY: its writer is alive, or
- *         a child that it forked and that has not called exec yet, or, in place, a client holds a
- *         lock on the object (give fd, to copy instead); otherwise what shmht_reader_attach() and
- *         shmht_writer_create() return
+ * @param[out] err  NULL, or receives the failure
+ * @return 0: taken over in place; 1: copied, a new generation; SHMHT_EBUSY: the writer is alive, or
+ *         a child that it forked has not called exec yet, or, in place, a client holds a lock on
+ *         the object (give fd, to copy instead); otherwise as shmht_reader_attach() and
+ *         shmht_writer_create()
  * @threads MT-Safe.
  * @cost O(entries)
  */
@@ -376,14 +379,14 @@ SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd,
  * @brief Copy all pairs into a new table of the next generation and of its final size, without
  *        garbage.
  *
- * The old table stays as it is, for its readers and for you, and names its successor
- * (`superseded` in its statistics); destroy its writer when the new descriptor has been sent.
+ * The old table stays as it is, for its readers and for you. Its statistics name the successor's
+ * generation (`superseded`). Destroy its writer once you have sent the new descriptor.
  * @param w     the old table; do not write to it after success
  * @param opts  as for shmht_writer_create(); NULL: as the old one was created. hash, seed and
- *              policy are always the old table's; generation 0 is the next one; expected_entries
- *              0: the present number
+ *              policy are always the old table's. generation 0: the next one; expected_entries 0:
+ *              the present number
  * @param[out] out  the writer of the new table
- * @param[out] err  NULL, or what failed
+ * @param[out] err  NULL, or receives the failure
  * @return 0, or as shmht_writer_create(); -EINVAL also if the new table would lie in the old one's
  *         memory (region)
  * @threads one writer, any readers. A writer killed here leaves the old table.
@@ -393,7 +396,7 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
                                    struct shmht_writer **out, struct shmht_error *err);
 
 /**
- * @name Growth that waits
+ * @name Deferred growth
  *
  * A table that grows while it is filled leaves each smaller one behind, and the last may be twice
  * the size needed: with a million small pairs, a third of all memory. A writer with SHMHT_DEFER
@@ -401,8 +404,8 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
  * into the log. shmht_writer_publish(), for example at the end of a Fence, makes one table of the
  * right size in the object and frees the private one.
  *
- *  - Until then readers, and the writer's view, find the pairs of the present table, and updates of
- *    them. shmht_writer_get() finds all pairs.
+ *  - Until then readers, and the writer's view, find only the pairs of the present table, with
+ *    their latest values. shmht_writer_get() finds all pairs.
  *  - shmht_reader_next() and the counters include unpublished pairs.
  *  - If the writer is killed before it publishes, the pairs of the private table are lost.
  *  - A private table takes 9 to 12 bytes an entry; while it grows, its predecessor's too.
@@ -411,13 +414,13 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
 /**
  * @brief Publish all pairs to the readers.
  *
- * The new table has room for a seventh more pairs. If the last one was already half as large, the
- * new one has twice the last one's size.
+ * The new table has room for a seventh more pairs. If the present table is at least half as large,
+ * the new one has twice the present one's size.
  * @param w  the writer; a no-op without SHMHT_DEFER, or without unpublished pairs
  * @return 0; SHMHT_EFULL, -ENOSPC, -ENOMEM, -EFBIG, SHMHT_EPROBE: nothing changed, and the call may
  *         be repeated
  * @threads one writer, any readers. A killed writer leaves the old table or the new one.
- * @cost O(entries), if anything waits
+ * @cost O(entries); O(1) if no pair is unpublished
  */
 SHMHT_API int shmht_writer_publish(struct shmht_writer *w);
 
@@ -457,18 +460,18 @@ struct shmht_iter {
 };
 
 /**
- * @brief Make a block of the pairs from a place of the log on.
+ * @brief Make a block of the pairs that follow a place in the log.
  *
  * A block is a header of SHMHT_BLOCK_HEADER_BYTES and pairs in the log's own form, in its maker's
- * byte order, at any address. In a Fence each server exports its new pairs, exchanges blocks with
- * the others, and merges theirs.
+ * byte order. It may lie at any address. In a Fence each server exports its new pairs, exchanges
+ * blocks with the others, and merges theirs.
  * @param r    a reader, or the writer's view
  * @param it   where to begin; moved behind the last pair taken. Keep it: the next Fence continues
  *             from there
  * @param[out] buf  memory for the block
  * @param cap  its bytes
- * @return bytes of the block; 0: no pair from here on; SHMHT_ENOBUF: not even the next pair fits;
- *         SHMHT_ECORRUPT
+ * @return bytes of the block; 0: no pair from here on; SHMHT_ENOBUF: cap is too small for the next
+ *         pair; SHMHT_ECORRUPT
  * @threads MT-Safe on distinct iterators, beside the writer too.
  */
 SHMHT_API ssize_t shmht_reader_export(const struct shmht_reader *r, struct shmht_iter *it,
@@ -478,7 +481,7 @@ SHMHT_API ssize_t shmht_reader_export(const struct shmht_reader *r, struct shmht
 struct shmht_merged {
     uint64_t n_new;      /**< keys added */
     uint64_t n_replaced; /**< keys given the block's value */
-    uint64_t n_kept; /**< pairs of the block left out, because the policy is to keep or reject */
+    uint64_t n_kept;     /**< pairs of the block that the policy, keep or reject, left out */
 };
 
 /**
@@ -491,8 +494,9 @@ struct shmht_merged {
  * @param bytes  bytes received: the block and nothing behind it
  * @param[out] merged  counts of pairs; may be NULL
  * @return 0; SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_ETRUNC, SHMHT_ECORRUPT, SHMHT_EFULL,
- *         -ENOSPC, -ENOMEM, -EFBIG: the table is as it was; SHMHT_EPROBE: pairs before the one in
- *         question are in. Under SHMHT_DUP_REJECT, pairs whose keys exist are left out and counted.
+ *         -ENOSPC, -ENOMEM, -EFBIG: the table is as it was; SHMHT_EPROBE: the pairs before the one
+ *         that failed are in the table. Under SHMHT_DUP_REJECT the call leaves out pairs whose keys
+ *         exist, and counts them.
  * @threads one writer, any readers. A killed writer leaves some of the pairs.
  * @source SHMEMPMI, section IV-B: "the Fence operation is equivalent to merging multiple hash
  *         tables into one".
@@ -536,7 +540,7 @@ SHMHT_API int shmht_block_add(struct shmht_block *b, const void *key, size_t key
 
 /**
  * @brief Finish the block: write its header.
- * @param b  the builder; more pairs may be added, and end called again
+ * @param b  the builder; you may add more pairs and call this again
  * @return bytes of the block
  * @threads MT-Safe on distinct builders.
  */
@@ -574,7 +578,7 @@ struct shmht_array_opts {
  * @brief Create an array without values.
  * @param opts  n_ranks and stride_bytes must be set; together at most SHMHT_MAX_REGION_BYTES
  * @param[out] out  the array, for writing
- * @param[out] err  NULL, or what failed
+ * @param[out] err  NULL, or receives the failure
  * @return 0, or as shmht_writer_create()
  * @threads MT-Safe.
  * @allocates the handle, and the object at its full size
@@ -639,7 +643,7 @@ SHMHT_API int shmht_array_get(const struct shmht_array *a, uint64_t rank,
 
 /** An array's place, size and number of values. */
 struct shmht_info_array {
-    const void *values; /**< n_ranks * stride_bytes bytes, aligned to 4096: where all ranks are set,
+    const void *values; /**< n_ranks * stride_bytes bytes, aligned to 4096: once all ranks are set,
                            index them directly */
     uint64_t n_ranks;
     uint64_t stride_bytes;
@@ -672,8 +676,8 @@ SHMHT_API void shmht_array_detach(struct shmht_array *a);
 /**
  * @brief The next pair, in the order of insertion (a value counts from the put that stored it).
  *
- * At the end it returns 0, and continues from there when called again after more was put. A key
- * that is updated meanwhile may come twice, the later value last; it is never left out.
+ * At the end the call returns 0; after further puts it continues from there. A key that is updated
+ * during the iteration may appear twice, the later value last; no key is left out.
  * @param r   the reader
  * @param it  where it is
  * @param[out] key    in place
@@ -686,25 +690,26 @@ SHMHT_API int shmht_reader_next(const struct shmht_reader *r, struct shmht_iter 
                                 struct shmht_bytes *key, struct shmht_bytes *value);
 
 /**
- * Where a table's bytes are. Of a table that is being written, counters may be a few puts apart
- * from each other.
+ * Where a table's bytes are. While the writer puts, counters may be a few puts apart from each
+ * other.
  */
 struct shmht_stats {
     uint64_t entries;     /**< keys */
     uint64_t slots;       /**< places in the present table; load is entries / slots */
-    uint64_t generation;  /**< as it was attached to */
-    uint64_t superseded;  /**< the generation that the writer compacted the table into: this one
-                             stays readable, but the writer adds nothing to it. 0: none */
-    uint64_t total_bytes; /**< the object's size: what the node pays; the sum of the next six */
+    uint64_t generation;  /**< of this table, when it was attached */
+    uint64_t superseded;  /**< generation of the table that the writer compacted this one into: this
+                             one stays readable, and nothing is added to it. 0: none */
+    uint64_t total_bytes; /**< the object's size, which is the node's cost; the sum of the next
+                             six */
     uint64_t header_bytes;
-    uint64_t live_bytes;      /**< records that are found */
+    uint64_t live_bytes;      /**< records that Gets find */
     uint64_t garbage_bytes;   /**< records that were replaced or not kept */
     uint64_t table_bytes;     /**< the present table */
     uint64_t old_table_bytes; /**< tables left behind by growth, and padding */
     uint64_t free_bytes;      /**< preallocated, for records to come */
     uint64_t max_bytes;       /**< the cap */
     uint64_t table_grows;     /**< times the table was rebuilt */
-    uint64_t huge_bytes;      /**< of the total, asked for and had in 2 MB pages by this handle */
+    uint64_t huge_bytes;      /**< bytes of total_bytes that this handle has in 2 MB pages */
     int32_t huge_errno;       /**< why not more: an errno, or 0 */
     uint32_t notes;           /**< SHMHT_NOTE_* */
 };
@@ -724,17 +729,17 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
  * @{ */
 #define SHMHT_NAMED     1u /**< create: a named object instead of a memfd */
 #define SHMHT_KEEP_NAME 2u /**< create: do not unlink the name when the writer is destroyed */
-/** 2 MB pages where the kernel gives them; where not, a note in the statistics */
+/** 2 MB pages; where the kernel refuses them, a note in the statistics */
 #define SHMHT_HUGE 4u
 /** create: the table grows in shmht_writer_publish() alone */
 #define SHMHT_DEFER 32u
-/** attach: map all pages that are in use at once (and those of later growth on demand) */
+/** attach: map all pages in use during the call; pages of later growth are mapped on demand */
 #define SHMHT_POPULATE 8u
 /** attach: accept a descriptor without F_SEAL_SHRINK, whose owner is trusted not to truncate it */
 #define SHMHT_UNSEALED 16u
 /** @} */
 
-/** @name Duplicate policies: what a put of a key that exists does (PMI leaves it undefined)
+/** @name Duplicate policies: the effect of a put of an existing key (PMI leaves it undefined)
  * @{ */
 #define SHMHT_DUP_REPLACE 0u /**< latest wins */
 #define SHMHT_DUP_REJECT  1u /**< SHMHT_EEXIST */
@@ -748,7 +753,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 #define SHMHT_PUT_KEPT     2 /**< the key existed, and keeps its value */
 /** @} */
 
-/** @name Hash functions by id: what a region's header and descriptor name
+/** @name Hash functions by id, as in a region's header and descriptor
  * @{ */
 #define SHMHT_HASH_XXH3 1u /**< XXH3, 64 bits, with seed: the default */
 /** FNV-1a, 64 bits, whose offset basis is XORed with the seed */
@@ -765,7 +770,8 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 /** @name Notes in statistics: requests that the kernel did not grant; not errors
  * @{ */
 #define SHMHT_NOTE_NO_HUGE 1u /**< 2 MB pages refused; huge_errno has the reason */
-/** kernel without F_SEAL_FUTURE_WRITE: read-only descriptors and file mode alone protect it */
+/** kernel without F_SEAL_FUTURE_WRITE: only read-only descriptors and the file mode protect the
+ * object */
 #define SHMHT_NOTE_NO_SEALS    2u
 #define SHMHT_NOTE_NO_POPULATE 4u /**< kernel without MADV_POPULATE_READ: pages come on demand */
 /** @} */
@@ -777,7 +783,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 #define SHMHT_MIN_REGION_BYTES 8192u     /**< smallest max_bytes */
 #define SHMHT_MAX_REGION_BYTES (UINT64_C(1) << 38) /**< largest max_bytes: 256 GiB */
 #define SHMHT_MAX_STRIDE_BYTES 16777216u           /**< largest value of an array */
-/** Version of what lies in shared memory; a reader refuses every other one. */
+/** Version of the layout in shared memory; a reader refuses any other version. */
 #define SHMHT_LAYOUT_VERSION 1u
 /** @} */
 
@@ -786,7 +792,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
  * aligned as malloc() aligns them.
  */
 struct shmht_allocator {
-    void *(*realloc)(void *ctx, void *ptr, size_t bytes); /**< of NULL it allocates; NULL: none */
+    void *(*realloc)(void *ctx, void *ptr, size_t bytes); /**< of NULL it allocates; required */
     void (*free)(void *ctx, void *ptr);
     void *ctx; /**< the functions' first argument */
 };
@@ -795,7 +801,7 @@ struct shmht_allocator {
 
 /** What failed when making or attaching to something. Written on failure alone. */
 struct shmht_error {
-    int code;         /**< what the function returned */
+    int code;         /**< the function's result */
     const char *what; /**< the option, the field of the region's header or the step that failed: a
                          constant such as "max_bytes", "id" or "open" */
     char text[240];   /**< one sentence without a newline: `cannot open /dev/shm/x: no such file` */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arrays (LAYOUT.md). A value is written once, then its bit is set with release; who loads the bit
- * with acquire sees the whole value.
+ * Arrays (LAYOUT.md). The writer stores a value once, then sets its bit with release. A reader that
+ * loads the bit with acquire sees the whole value.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -137,7 +137,7 @@ int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht
     if (rc < 0)
         return rc;
     rc = shmht__attach_object(desc, fd, &o, SHMHT_KIND_ARRAY, &a->reader, err);
-    if (rc == 0) { /* the sizes once more, from copies: the header may be changing */
+    if (rc == 0) { /* checks the sizes again, from copies: a hostile writer may change the header */
         a->base = (unsigned char *)(uintptr_t)a->reader.base;
         n_ranks = header_of(a)->n_ranks;
         stride = header_of(a)->stride_bytes;

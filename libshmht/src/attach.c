@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attaching, with every check that the header promises. */
+/* Attaching, with every check that shmht.h promises. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -15,7 +15,7 @@
 #define MADV_POPULATE_READ 22
 #endif
 
-/* The writer may be growing the object: how large it is, is asked after `top` has been loaded. */
+/* Reads the file's size after `top`: the writer grows the object before it moves `top`. */
 static int check_table(const struct shmht__header *h, int fd, uint64_t *bytes,
                        struct shmht_error *err)
 {
@@ -57,8 +57,8 @@ static int check_array(const struct shmht__header *h, uint64_t bytes, struct shm
 }
 
 /*
- * A header, of which HEADER_BYTES can be read, in a region of *bytes bytes; of a file, *bytes is
- * brought up to date.
+ * Checks a header, HEADER_BYTES of which are readable, against the region's *bytes bytes. For a
+ * file, updates *bytes first.
  */
 int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind,
                         const struct shmht_desc *desc, uint64_t limit, struct shmht_error *err)
@@ -91,8 +91,8 @@ int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, 
     return kind == SHMHT_KIND_TABLE ? check_table(h, fd, bytes, err) : check_array(h, *bytes, err);
 }
 
-/* Copies what never changes from the header, once it has been checked: a hostile writer may have
- * changed it since. */
+/* Copies the constant fields of a checked header, and checks the copies: a hostile writer may have
+ * changed the header in between. */
 int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
                        uint32_t hash_id, shmht_hash_fn *hash, struct shmht_error *err)
 {
@@ -107,7 +107,7 @@ int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, ui
     r->hash_id = h->hash_id;
     r->seed = h->seed;
     r->granule_shift = h->granule_shift;
-    if (r->granule_shift < 2 || r->granule_shift > 6) /* it was in order a moment ago */
+    if (r->granule_shift < 2 || r->granule_shift > 6) /* changed since the check */
         return shmht__refused(err, SHMHT_ECORRUPT, "granule_shift", r->granule_shift);
     table = atomic_load_explicit(&h->table, memory_order_acquire);
     if (shmht__reader_table(r, table, &t) != 0)
@@ -167,7 +167,7 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
     if (st.st_size < (off_t)HEADER_BYTES)
         return shmht__refused(err, SHMHT_ETRUNC, "bytes", bytes);
     rc = shmht__map(r->fd, HEADER_BYTES, PROT_READ, &base,
-                    &r->map_bytes); /* the cap is in the header */
+                    &r->map_bytes); /* the header has the cap */
     if (rc < 0)
         return shmht__failed(err, rc, "map", name);
     r->base = base;
@@ -187,7 +187,7 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
     return shmht__reader_bind(r, shmht__header_of(r), kind, opts->hash_id, opts->hash, err);
 }
 
-/* Fills in the reader, whose handle is the caller's. On failure nothing is left open. */
+/* Fills in a reader whose handle the caller owns. On failure it leaves nothing open. */
 int shmht__attach_object(const struct shmht_desc *desc, int fd,
                          const struct shmht_reader_opts *opts, uint32_t kind,
                          struct shmht_reader *r, struct shmht_error *err)
@@ -202,7 +202,7 @@ int shmht__attach_object(const struct shmht_desc *desc, int fd,
     bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
     if (kind == SHMHT_KIND_TABLE &&
         (top = atomic_load_explicit(&shmht__header_of(r)->top, memory_order_relaxed)) < bytes)
-        bytes = top; /* what is in use */
+        bytes = top; /* the bytes in use */
     if (opts->flags & SHMHT_HUGE &&
         shmht__collapse(r->base, 0, bytes, &r->huge_bytes, &r->huge_errno) != 0)
         r->notes |= SHMHT_NOTE_NO_HUGE;
@@ -223,7 +223,7 @@ void shmht__detach_object(struct shmht_reader *r)
     r->fd = -1;
 }
 
-/* The same for a table in the caller's memory. */
+/* As shmht__attach_object(), for a table in the caller's memory. */
 static int attach_region(const struct shmht_desc *desc, int fd,
                          const struct shmht_reader_opts *opts, struct shmht_reader *r,
                          struct shmht_error *err)
@@ -241,7 +241,7 @@ static int attach_region(const struct shmht_desc *desc, int fd,
     if (rc < 0)
         return rc;
     r->max_bytes = shmht__header_max_bytes(shmht__header_of(r));
-    if (r->max_bytes < HEADER_BYTES) /* it was in order a moment ago */
+    if (r->max_bytes < HEADER_BYTES) /* changed since the check */
         return shmht__refused(err, SHMHT_ECORRUPT, "max_bytes", r->max_bytes);
     if (r->max_bytes > bytes)
         r->max_bytes = bytes;

@@ -10,7 +10,7 @@
 
 #include "internal.h"
 
-/* Reads a small file; the number in it, UINT64_MAX for "max" or none. */
+/* Reads a small file. Returns the number in it, or UINT64_MAX for "max" or no number. */
 static uint64_t read_number(const char *path, const char *after)
 {
     char text[4096];
@@ -43,9 +43,10 @@ static uint64_t group_number(const char *group, const char *file, const char *af
 }
 
 /*
- * What this process's memory cgroup (version 2) and those above it still allow, files that nobody
- * uses counted as free, as MemAvailable does: UINT64_MAX if nothing limits it. A launcher's tasks
- * are mostly in a group without a limit, below the job's that has one.
+ * Returns the bytes that this process's memory cgroup (version 2) and the groups above it still
+ * allow, or UINT64_MAX without a limit. Like MemAvailable it counts inactive files as free. It
+ * looks above because launchers put tasks into a group without a limit, below the job's group,
+ * which has one.
  */
 static uint64_t cgroup_bytes(void)
 {

@@ -13,7 +13,7 @@ struct block_header {
     uint16_t reserved;
     uint32_t n_pairs;
     uint32_t reserved2;
-    uint64_t bytes; /* with this header */
+    uint64_t bytes; /* this header included */
 };
 
 static const unsigned char block_magic[8] = {'S', 'H', 'M', 'H', 'T', 'B', 'L', 'K'};
@@ -73,7 +73,7 @@ size_t shmht_block_end(struct shmht_block *b)
     return b->used;
 }
 
-/* The header of a received block of `bytes` bytes. */
+/* Checks the header of a received block of `bytes` bytes. */
 int shmht__block_check(const void *block, size_t bytes, uint32_t *n_pairs)
 {
     struct block_header h;
@@ -95,8 +95,8 @@ int shmht__block_check(const void *block, size_t bytes, uint32_t *n_pairs)
     return 0;
 }
 
-/* One pair of a block whose header is in order; *pos moves behind it. 1, 0 at the end,
- * SHMHT_ECORRUPT. */
+/* Reads the next pair of a block whose header has been checked, and moves *pos behind it. Returns
+ * 1, 0 at the end, or SHMHT_ECORRUPT. */
 int shmht__block_pair(const unsigned char *block, uint64_t bytes, uint64_t *pos,
                       struct shmht__pair *pair)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The descriptor as text, alone and in the company of a file descriptor. */
+/* A region's description as text, alone or with its file descriptor. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -24,7 +24,7 @@ void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object 
     desc->hash_id = h->kind == SHMHT_KIND_TABLE ? h->hash_id : 0;
     desc->uid = (uint32_t)(o->fd >= 0 && fstat(o->fd, &st) == 0
                                ? st.st_uid
-                               : geteuid()); /* the process may be another user's by now */
+                               : geteuid()); /* the process may have changed its user since */
     desc->id = h->id;
     desc->generation = h->generation;
     desc->max_bytes = h->max_bytes;
@@ -53,7 +53,7 @@ static int check(const struct shmht_desc *desc)
                : 0;
 }
 
-/* LAYOUT.md has the form. */
+/* LAYOUT.md defines the text. */
 ssize_t shmht_desc_format(const struct shmht_desc *desc, char *buf, size_t cap)
 {
     char text[SHMHT_DESC_TEXT_BYTES];
@@ -72,7 +72,7 @@ ssize_t shmht_desc_format(const struct shmht_desc *desc, char *buf, size_t cap)
     return n;
 }
 
-/* One hexadecimal field that ends with a comma. Returns what follows, or NULL. */
+/* Reads a hexadecimal field that ends with a comma. Returns the text behind it, or NULL. */
 static const char *hex_field(const char *p, const char *end, unsigned digits, uint64_t *number)
 {
     uint64_t x = 0;
@@ -129,7 +129,7 @@ int shmht_desc_parse(const char *text, size_t len, struct shmht_desc *desc)
     return rc;
 }
 
-/* A message is the text in SHMHT_DESC_TEXT_BYTES, filled up with NULs, and the file descriptor. */
+/* A message is the text, padded with NULs to SHMHT_DESC_TEXT_BYTES, and the file descriptor. */
 int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc)
 {
     union {
@@ -156,8 +156,8 @@ int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc)
     do {
         n = sendmsg(sock, &msg, MSG_NOSIGNAL);
         if (n > 0 &&
-            (size_t)n <
-                iov.iov_len) { /* a stream may take a part; the descriptor went with the first */
+            (size_t)n < iov.iov_len) { /* a stream may accept a part; the first part carried the
+                                  descriptor */
             iov.iov_base = (char *)iov.iov_base + n;
             iov.iov_len -= (size_t)n;
             msg.msg_control = NULL;
@@ -169,7 +169,7 @@ int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc)
     return n < 0 ? -errno : 0;
 }
 
-/* The descriptors of a message: the first is kept in *fd, all others are closed. */
+/* Keeps the first descriptor of a message in *fd, and closes all others. */
 static void take_fds(struct msghdr *msg, int *fd)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {

@@ -9,7 +9,7 @@ const char *shmht_version(void)
     return SHMHT_VERSION;
 }
 
-/* NULL: no code that this library knows. */
+/* Returns NULL for a code that this library does not know. */
 static const char *phrase(int code)
 {
     switch (code) {

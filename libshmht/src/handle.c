@@ -5,7 +5,7 @@
 
 #include "internal.h"
 
-#define MAX_OPTS_BYTES 4096u /* none is near that: the size was not set */
+#define MAX_OPTS_BYTES 4096u /* no struct is near this: a larger size was never set */
 
 static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
 {

@@ -146,7 +146,8 @@ int shmht__hash(uint32_t hash_id, const void *key, size_t len, uint64_t seed, ui
     }
 }
 
-/* What a caller's hash must agree on: two lengths, so that it is not the length alone. */
+/* Computes the value on which two processes' hashes must agree. It hashes two lengths, so that a
+ * function that is right for one length alone does not pass. */
 int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint64_t *check)
 {
     static const char text[] = "libshmht layout 1";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The hashes by id. XXH3 (64 bits, seeded) follows the specification that comes with xxHash 0.8; up
- * to 16 bytes it is inline, since that is what keys are. A hash id on a wire must mean the same
- * everywhere, so nothing here depends on a package.
+ * to 16 bytes it is inline, as most keys are that short. A hash id on a wire must mean the same
+ * function everywhere, so this code depends on no package.
  */
 #ifndef SHMHT_SRC_HASH_H
 #define SHMHT_SRC_HASH_H
@@ -27,9 +27,9 @@
 uint64_t shmht__xxh3_long(const unsigned char *p, size_t len,
                           uint64_t seed); /* len of 17 and more, or 0 */
 uint64_t shmht__fnv1a(const unsigned char *p, size_t len, uint64_t seed);
-/* SHMHT_HASH_XXH3 or SHMHT_HASH_FNV1A; SHMHT_EHASH for others, the caller's own. */
+/* SHMHT_HASH_XXH3 or SHMHT_HASH_FNV1A; SHMHT_EHASH for any other id, also a caller's. */
 int shmht__hash(uint32_t hash_id, const void *key, size_t len, uint64_t seed, uint64_t *hash);
-/* What two processes must agree on; hash is the caller's own, or NULL. */
+/* The value on which two processes must agree; hash is the caller's own, or NULL. */
 int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint64_t *check);
 
 static inline uint32_t shmht__le32(const unsigned char *p)
@@ -58,8 +58,8 @@ static inline uint64_t shmht__le64(const unsigned char *p)
 static inline uint64_t shmht__mul_fold(uint64_t a, uint64_t b)
 {
 #if defined(__GNUC__) && defined(__x86_64__)
-    uint64_t low, high; /* as below, but gcc would put the 128 bits into a pair of registers that it
-                           has to save first */
+    uint64_t low, high; /* the product as below, without the two registers that gcc would save and
+                           restore for it */
 
     __asm__("mulq %3" : "=a"(low), "=d"(high) : "%0"(a), "rm"(b) : "cc");
     return low ^ high;
@@ -81,7 +81,7 @@ static inline uint64_t shmht__rotl(uint64_t x, int n)
     return x << n | x >> (64 - n);
 }
 
-/* Of 9 to 16 bytes, but for the last step. lo is SHMHT__XXH_FLIP_16A + seed, hi is
+/* XXH3 of 9 to 16 bytes, without the last step. lo is SHMHT__XXH_FLIP_16A + seed, hi is
  * SHMHT__XXH_FLIP_16B - seed. */
 static inline uint64_t shmht__xxh3_16(const unsigned char *p, size_t len, uint64_t lo, uint64_t hi)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the sources share: handles, the memory object, and the protocol between writer and readers.
- * */
+/* Handles, the memory object, and the protocol between writer and readers. */
 #ifndef SHMHT_SRC_INTERNAL_H
 #define SHMHT_SRC_INTERNAL_H
 
@@ -22,40 +21,40 @@
 struct shmht__object {
     unsigned char *base; /* the mapping; a reader's is read-only */
     uint64_t map_bytes;
-    uint64_t bytes; /* of the object: what may be touched; a reader keeps its own count */
+    uint64_t bytes; /* of the object that may be accessed; a reader keeps its own count */
     uint64_t max_bytes;
     uint64_t min_free_bytes;
     uint64_t huge_bytes;
-    uint64_t checked_bytes; /* size at which free memory was looked at last */
+    uint64_t checked_bytes; /* object's size when free memory was last checked */
     int fd;                 /* -1: the caller's memory */
-    int ro_fd;              /* a writer's: what clients get */
+    int ro_fd;              /* a writer's: the read-only descriptor for clients */
     int32_t huge_errno;
     uint32_t notes;
     uint32_t flags;
-    pid_t owner; /* who created or opened it */
+    pid_t owner; /* process that created or opened it */
     char name[SHMHT_MAX_NAME_BYTES];
 };
 
-/* A table whose bounds have been checked. Never changed once readers can see it: several threads
- * may share a handle. */
+/* A table whose bounds have been checked. Immutable once other threads can see it: they may share a
+ * handle. */
 struct shmht__table {
     uint64_t table; /* the value of header.table that it is for */
     const _Atomic uint64_t *lines;
     uint64_t n_lines;
 };
 
-/* growth doubles a table of 4 lines: it cannot happen more often before offsets run out */
+/* growth doubles a table of at least 4 lines: offsets run out before it happens this often */
 #define MAX_TABLES 40u
 
 struct shmht_reader {
     const unsigned char *base;
-    size_t n_usual; /* lengths from 9 on that shmht_get() has a short way for: 8, or 0 */
+    size_t n_usual; /* key lengths, from 9 on, that shmht_get() handles itself: 8, or 0 */
     const struct shmht__table *_Atomic table; /* the last one checked */
-    const unsigned char
-        *_Atomic guard; /* up to here, a record and GUARD_BYTES behind it can be read */
-    uint64_t flip_lo;   /* XXH3's constants and the seed: see shmht__xxh3_16() */
+    const unsigned char *_Atomic
+        guard; /* a record that begins before this has GUARD_BYTES readable bytes behind it */
+    uint64_t flip_lo; /* XXH3's constants and the seed: see shmht__xxh3_16() */
     uint64_t flip_hi;
-    _Atomic uint64_t bytes; /* that can be read; grows with the object */
+    _Atomic uint64_t bytes; /* readable; grows with the object */
     uint32_t granule_shift;
     uint32_t hash_id;
     uint64_t seed;
@@ -64,7 +63,7 @@ struct shmht_reader {
     uint64_t generation;
     uint64_t id;
     uint64_t max_bytes;
-    const struct shmht__object *object; /* of the writer that this is the view of; NULL */
+    const struct shmht__object *object; /* a view: its writer's object; else NULL */
     const struct shmht_allocator *allocator;
     int fd; /* -1: the caller's memory, or a view */
     int32_t huge_errno;
@@ -76,19 +75,19 @@ struct shmht_reader {
 };
 
 struct shmht_writer {
-    struct shmht_reader view;      /* the first member: its free is never called */
-    struct shmht_writer_opts opts; /* as completed; what shmht_writer_compact() starts from */
+    struct shmht_reader view;      /* first member; never freed by itself */
+    struct shmht_writer_opts opts; /* with defaults filled in, for shmht_writer_compact() */
     struct shmht__object object;
     struct shmht__header *header;
     uint64_t top; /* end of the log */
     uint64_t entries;
     uint64_t limit;          /* entries at which the table is rebuilt */
-    _Atomic uint64_t *lines; /* of the table that all entries are in: `own`, or the present one */
-    _Atomic uint64_t *own;   /* SHMHT_DEFER: a private table, while something is not published */
+    _Atomic uint64_t *lines; /* of the table with all entries: `own`, or the present one */
+    _Atomic uint64_t *own;   /* SHMHT_DEFER: the private table, while pairs are unpublished */
     uint32_t n_lines;
     uint32_t duplicates;
     uint32_t max_load_percent;
-    uint32_t zeroed; /* what is beyond top has never been written */
+    uint32_t zeroed; /* memory beyond top has never been written */
 };
 
 /* --- object.c: memory objects */
@@ -113,12 +112,12 @@ uint64_t shmht__available_bytes(void);
 
 /* --- handle.c: options, and memory of handles */
 /*
- * The rule for option structs: copies `ours` bytes to out, whose size is then `ours`; NULL gives
- * zeros. -EINVAL: shorter, or a longer one of a later release in which something is set that this
- * one does not know.
+ * The rule for option structs. Copies `ours` bytes to out and sets its size to `ours`; NULL gives
+ * zeros. -EINVAL: opts is shorter, or longer with a byte other than 0 that this release does not
+ * know.
  */
 int shmht__opts_take(const void *opts, size_t ours, void *out, struct shmht_error *err);
-/* Zeroed memory for a handle, whose address goes to *handle. allocator may be NULL: libc. */
+/* Allocates zeroed memory for a handle; its address goes to *handle. allocator NULL: libc. */
 int shmht__handle_alloc(const struct shmht_allocator *allocator, size_t bytes, void *handle,
                         struct shmht_error *err);
 void shmht__handle_free(const struct shmht_allocator *allocator, void *handle);
@@ -179,8 +178,8 @@ struct shmht__pair {
 int shmht__put_batch(struct shmht_writer *w, const struct shmht__pair *pairs, size_t n,
                      uint32_t duplicates, struct shmht_merged *merged);
 
-/* The 32 bits of a key's hash that the table stores. XXH3's upper half is good as it is; others are
- * multiplied first. */
+/* Returns the 32 bits of a key's hash that the table stores. XXH3's upper half is well mixed; other
+ * hashes are multiplied first. */
 static inline uint32_t shmht__key_hash(const struct shmht_reader *r, const void *key, size_t len)
 {
     if (LIKELY(r->hash_id == SHMHT_HASH_XXH3))
@@ -195,13 +194,13 @@ static inline const struct shmht__header *shmht__header_of(const struct shmht_re
     return (const struct shmht__header *)(const void *)r->base;
 }
 
-/* One read of the cap: a hostile writer may change it between two. */
+/* Reads the cap once: a hostile writer may change it between two reads. */
 static inline uint64_t shmht__header_max_bytes(const struct shmht__header *h)
 {
     return *(const volatile uint64_t *)&h->max_bytes;
 }
 
-/* The present table, checked against what can be read. 0, or SHMHT_ECORRUPT. */
+/* Gets the present table and checks that all of it is readable. Returns 0 or SHMHT_ECORRUPT. */
 static inline int shmht__table_of(const struct shmht_reader *r, struct shmht__table *t)
 {
     const struct shmht__table *known = atomic_load_explicit(&r->table, memory_order_acquire);
@@ -218,7 +217,7 @@ static inline uint32_t shmht__home(uint32_t hash, uint64_t n_lines)
     return (uint32_t)(hash * n_lines >> 32);
 }
 
-/* The record at a place of the log, its whole length checked against what can be read. 0, or
+/* Parses the record at a place of the log and checks that all of it is readable. Returns 0 or
  * SHMHT_ECORRUPT. */
 static inline int shmht__record_at(const struct shmht_reader *r, uint64_t pos, uint32_t *word,
                                    struct shmht__record *rec)
@@ -248,7 +247,7 @@ static inline uint64_t shmht__differ(const unsigned char *a, const unsigned char
     return x ^ y;
 }
 
-/* memcmp() == 0 without the call: most keys are of 8 to 16 bytes. */
+/* memcmp() == 0 without the call: most keys have 8 to 16 bytes. */
 static inline int shmht__same(const unsigned char *a, const unsigned char *b, size_t len)
 {
     if (LIKELY(len - 8 <= 8))
@@ -257,10 +256,11 @@ static inline int shmht__same(const unsigned char *a, const unsigned char *b, si
 }
 
 /*
- * The first record that a Get meets, in the usual case: a short record of this key, still in force,
- * with a value of at most HIT_VALUE_BYTES, not near the end of what can be read. 0 only means that
- * the matter has to be looked at more closely; *value is untouched then. Place 0, of an empty slot,
- * is no key's: there the header's magic stands, whose bits are those of a dead record.
+ * Checks the first record that a Get meets for the usual case: a short live record with this key
+ * and a value of at most HIT_VALUE_BYTES, not near the end of the readable bytes. Returns 1 with
+ * the value, or 0, which means only that the caller must search further; *value is untouched then.
+ * Place 0, of an empty slot, matches no key: the header's magic is there, and its bits are those of
+ * a dead record.
  */
 #define HIT_KEY_BYTES   16u
 #define HIT_VALUE_BYTES 1024u
@@ -273,7 +273,7 @@ static inline int shmht__hit(const struct shmht_reader *r, const unsigned char *
 
     if (UNLIKELY(p > atomic_load_explicit(&r->guard, memory_order_relaxed)))
         return 0;
-    if (sizeof(p) < sizeof(uint64_t) && UNLIKELY(p < r->base)) /* base + place has wrapped */
+    if (sizeof(p) < sizeof(uint64_t) && UNLIKELY(p < r->base)) /* base + place has wrapped around */
         return 0;
     value_len =
         atomic_load_explicit((const _Atomic uint32_t *)(const void *)p, memory_order_relaxed) -
@@ -281,8 +281,7 @@ static inline int shmht__hit(const struct shmht_reader *r, const unsigned char *
     if (UNLIKELY(value_len > HIT_VALUE_BYTES) ||
         UNLIKELY((shmht__differ(p + 4, key) | shmht__differ(p + 4 + len - 8, key + len - 8)) != 0))
         return 0;
-    value->ptr =
-        p + 4 + len; /* member by member: a copy of the struct would wait for these stores */
+    value->ptr = p + 4 + len; /* member by member: copying the struct would wait for these stores */
     value->len = value_len;
     return 1;
 }

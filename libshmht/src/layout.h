@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What lies in shared memory, layout version 1: the text is LAYOUT.md. */
+/* The contents of shared memory, layout version 1; LAYOUT.md describes them. */
 #ifndef SHMHT_SRC_LAYOUT_H
 #define SHMHT_SRC_LAYOUT_H
 
@@ -16,8 +16,8 @@
 
 static const unsigned char shmht__magic[8] = {'S', 'H', 'M', 'H', 'T', 'R', 'G', 'N'};
 
-/* The members of the first line never change after the region is published; readers copy what they
- * need of them once. */
+/* The members of the first line never change after the region is published; readers copy those that
+ * they need once. */
 struct shmht__header {
     unsigned char magic[8];
     uint32_t byte_order;
@@ -30,7 +30,7 @@ struct shmht__header {
     union {
         struct { /* a table */
             uint64_t seed;
-            uint64_t hash_check; /* hash of a text that all know: shmht__hash_check() */
+            uint64_t hash_check; /* hash of a fixed text: shmht__hash_check() */
         };
         struct { /* an array */
             uint64_t n_ranks;
@@ -42,12 +42,12 @@ struct shmht__header {
     uint8_t max_load_percent;
     uint8_t duplicates;
     uint8_t reserved;
-    /* what every Get reads: changes when the table grows */
+    /* every Get reads this line; it changes when the table grows */
     _Atomic uint64_t
         table; /* first line of the table from the region's start, and its number of lines << 32 */
-    _Atomic uint64_t superseded; /* generation that follows */
+    _Atomic uint64_t superseded; /* the successor's generation */
     uint8_t unused[48];
-    /* what the writer changes with each put */
+    /* the writer changes this line with each put */
     _Atomic uint64_t top; /* end of the log */
     union {
         _Atomic uint64_t entries; /* a table */
@@ -103,7 +103,7 @@ static inline struct shmht__record record_plan(size_t key, size_t value)
     return rec;
 }
 
-/* Reads a record's words, of which 8 bytes can be read. 0 if they make no record. */
+/* Parses a record's first words; 8 bytes are readable. Returns 0 if they are no record. */
 static inline int record_parse(uint32_t word, uint32_t second, struct shmht__record *rec)
 {
     if (word & WORD_SKIP)
@@ -130,7 +130,7 @@ static inline uint64_t align_up(uint64_t x, uint64_t to)
     return (x + to - 1) & ~(to - 1);
 }
 
-/* Where an array's bits begin, and where it ends. */
+/* Where an array's bits begin. */
 static inline uint64_t array_bits_place(uint64_t n_ranks, uint64_t stride)
 {
     return HEADER_BYTES + align_up(n_ranks * stride, 64);

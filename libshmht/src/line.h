@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which slots of a table line have a given hash, and which are empty: a mask with two bits for each
- * slot, from the lowest. On x86-64 the line is read in vectors (SSE2, which every such processor
- * has), beside a writer who may be storing into it. So the mask is a hint: every slot that it names
- * is loaded again as an atomic before it is used, and one that it misses was stored while the Get
- * ran (each 64-bit lane of an aligned vector load is one access on x86, and loads there are
- * acquires). Elsewhere, and for ThreadSanitizer, each slot is loaded as an atomic.
+ * Finds the slots of a table line with a given hash, or the empty ones: a mask of two bits a slot,
+ * from the lowest. On x86-64 vector loads (SSE2, which every x86-64 processor has) read the line
+ * while the writer may store into it. So the mask is a hint. The Get loads every slot of the mask
+ * again, as an atomic, before it uses the slot. A slot that the mask misses was stored while the
+ * Get ran: on x86 each 64-bit lane of an aligned vector load is one access, and loads are acquires.
+ * On other processors, and for ThreadSanitizer, each slot is loaded as an atomic.
  */
 #ifndef SHMHT_SRC_LINE_H
 #define SHMHT_SRC_LINE_H
@@ -20,9 +20,9 @@
 #endif
 #endif
 
-/* The slot that a mask names first. */
+/* The first slot of a mask. */
 #define line_slot(line, mask) (&(line)[(unsigned)__builtin_ctz(mask) / 2])
-/* The mask without it. */
+/* The mask without its first slot. */
 static inline unsigned line_drop(unsigned mask)
 {
     mask &= mask - 1;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Get: find the key's line, compare 8 hashes at once, compare the key of whatever matches.
+ * Get: find the key's line, compare 8 hashes at once, compare the keys of the slots that match.
  *
- * Why it is right beside a writer. The writer (writer.c) stores a record, then `top`, then the slot
- * that refers to it, with release; a table it fills before it stores `header.table`, with release;
- * it never takes back or reuses anything. A Get loads `table` and each slot that it uses with
- * acquire, so what they refer to is there, whole. Slots of a line fill from the left and lines of a
- * search in order, so a key that was put before the Get began is found before the first empty slot.
- * An update stores another offset into the same slot: the Get has the old record or the new one,
- * and both stay. A Get that loaded `table` before the table grew misses only what was put while it
- * ran. tests/shmht/model.c checks this exhaustively, under a memory model that allows every
- * reordering that release and acquire do not forbid.
+ * Why a Get is right beside a writer. The writer (writer.c) stores a record, then `top`, then the
+ * slot that refers to the record, with release. It fills a new table before it stores
+ * `header.table`, with release. It never undoes a store and never reuses memory. A Get loads
+ * `table`, and each slot that it uses, with acquire: so it reads whole tables and whole records.
+ * The slots of a line fill from the left, and the lines of a search fill in order: so a Get meets
+ * every key that was put before it began before it meets an empty slot. An update stores another
+ * offset into the same slot: the Get finds the old record or the new one, and both stay. A Get that
+ * loaded `table` before the table grew misses only keys that were put while it ran.
+ * tests/shmht/model.c checks this exhaustively, under a memory model that allows every reordering
+ * that release and acquire do not forbid.
  */
 #include "internal.h"
 #include "line.h"
@@ -18,7 +19,7 @@
 /* Behind a record's first byte: where a small record most likely has its second line. */
 #define PREFETCH_BYTES 48
 
-/* Searches from a line of the table on: every case. */
+/* Searches the table from a line on. Handles every case. */
 __attribute__((noinline)) static int search(const struct shmht_reader *r,
                                             const struct shmht__table *t, uint32_t at,
                                             uint32_t hash, const unsigned char *key, size_t len,
@@ -67,9 +68,9 @@ __attribute__((noinline)) static int get_any(const struct shmht_reader *r, const
 }
 
 /*
- * The usual case, a key of 9 to 16 bytes in a table with XXH3 and granules of 4 bytes, is here, in
- * few instructions and in registers alone: how many Gets the processor has in flight at once, and
- * so how much of their waiting for memory overlaps, depends on it.
+ * Handles the usual case itself: a key of 9 to 16 bytes in a table with XXH3 and granules of 4
+ * bytes. It is few instructions, in registers alone, because that decides how many Gets the
+ * processor has in flight at once, and so how far their cache misses overlap.
  */
 int shmht_get(const struct shmht_reader *r, const void *key, size_t len, struct shmht_bytes *value)
 {
@@ -96,17 +97,17 @@ int shmht_get(const struct shmht_reader *r, const void *key, size_t len, struct 
 }
 
 /*
- * Rounds over the keys, each of which asks for the memory that the next one reads: hash and line;
- * slot and record; for keys whose line was full of others, the next line's slot and record; key.
- * What is not the usual case is searched for in the last. n is
- * at most SHMHT_BATCH. Returns the number found, or the worst error.
+ * Makes rounds over the keys; each round prefetches the memory that the next one reads: hash and
+ * line; slot and record; for keys whose line was full, the next line's slot and record; key. The
+ * last round also searches for all keys that are not the usual case. n is at most SHMHT_BATCH.
+ * Returns the number found, or the worst error.
  */
 static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes *keys, size_t n,
                          struct shmht_bytes *values)
 {
     uint32_t hashes[SHMHT_BATCH], lines[SHMHT_BATCH];
     uint64_t places[SHMHT_BATCH];
-    unsigned char further[SHMHT_BATCH]; /* keys that are in the next line, if at all */
+    unsigned char further[SHMHT_BATCH]; /* keys that can only be in the next line */
     unsigned n_further = 0;
     struct shmht__table t;
     ssize_t found = 0, error = 0;
@@ -117,7 +118,7 @@ static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes 
     }
     for (size_t i = 0; i < n; i++) {
         if (UNLIKELY(keys[i].len - 1 >= SHMHT_MAX_KEY_BYTES)) {
-            lines[i] = UINT32_MAX; /* no table has so many: its offset would be beyond the largest
+            lines[i] = UINT32_MAX; /* no line: a table of so many would not fit the largest
                                       region */
             continue;
         }
@@ -129,7 +130,7 @@ static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes 
         const _Atomic uint64_t *line = t.lines + (size_t)lines[i] * LINE_SLOTS;
         unsigned mask;
 
-        places[i] = 0; /* no record is there */
+        places[i] = 0; /* no record has this place */
         if (UNLIKELY(lines[i] == UINT32_MAX))
             continue;
         mask = line_match(line, hashes[i]);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Merging a block: checked whole, room made for the whole, then put in batches. What makes it
- * faster than one put after the other is that the table lines of a batch come from memory together.
+ * Merging a block: check all of it, make room for all of it, then put its pairs in batches. This is
+ * faster than single puts because the table lines of a batch are fetched from memory together.
  */
 #include "internal.h"
 #include "line.h"
 
-/* Hashes n keys (at most SHMHT_BATCH) and asks for their table lines, then for the records that
- * they may meet there. */
+/* Hashes n keys (at most SHMHT_BATCH), prefetches their table lines, then the records that those
+ * lines may refer to. */
 static void look_ahead(const struct shmht_writer *w, const struct shmht__pair *pairs, size_t n,
                        uint32_t *hashes)
 {
@@ -53,7 +53,7 @@ int shmht__put_batch(struct shmht_writer *w, const struct shmht__pair *pairs, si
     return 0;
 }
 
-/* Up to SHMHT_BATCH pairs of a block that has been checked. */
+/* Reads up to SHMHT_BATCH pairs of a checked block. */
 static size_t take(const unsigned char *block, size_t bytes, uint64_t *pos,
                    struct shmht__pair *pairs)
 {
@@ -71,7 +71,7 @@ static uint64_t log_bytes(const struct shmht_writer *w, const struct shmht__pair
     return align_up(record_bytes(&rec), UINT64_C(1) << w->view.granule_shift);
 }
 
-/* Checks a whole block, and says how many pairs it has and what they would take in the log. */
+/* Checks a whole block. Counts its pairs and the bytes that they would take in the log. */
 static int survey(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
                   uint64_t *n, uint64_t *need)
 {
@@ -88,7 +88,7 @@ static int survey(const struct shmht_writer *w, const unsigned char *block, size
     return rc < 0 ? rc : *n != n_pairs ? SHMHT_ECORRUPT : 0;
 }
 
-/* The same, of the pairs whose keys are not there yet. 1 if all are there, with their values. */
+/* Counts only pairs whose keys are new. Returns 1 if the table has every pair, with its value. */
 static int survey_new(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
                       uint64_t *n, uint64_t *need)
 {
@@ -129,7 +129,7 @@ int shmht_writer_merge(struct shmht_writer *w, const void *block, size_t bytes,
     if (rc < 0)
         return rc;
     if (w->entries + n > w->limit || w->top + need > w->object.bytes) {
-        /* Before anything is made larger, see what is really new. */
+        /* Before the object grows, count the pairs that are new. */
         if (survey_new(w, block, bytes, &n_new, &need_new) || w->duplicates != SHMHT_DUP_REPLACE)
             need = need_new;
         n = n_new;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory object: created, reserved in address space up to its cap, grown in preallocated steps,
- * sealed.
+ * The memory object: creation, address space up to its cap, growth in preallocated steps, seals.
  *
- * A memfd is mapped for writing first and sealed then: F_SEAL_FUTURE_WRITE refuses every later
- * mapping for writing, write() and hole punching, by anybody, and F_SEAL_SHRINK truncation, while
- * the existing mapping stays writable, and grows with the file. Memory is taken with fallocate(), a
- * step at a time, so that the lack of it is an error here and never SIGBUS at a store.
+ * A memfd is mapped for writing and sealed afterwards. From then on F_SEAL_FUTURE_WRITE refuses
+ * every new writable mapping, write() and hole punching, from any process; F_SEAL_SHRINK refuses
+ * truncation. The existing mapping stays writable, and grows with the file. fallocate() takes
+ * memory step by step, so that a lack of memory is an error here, and never SIGBUS at a store.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -34,8 +33,8 @@
 
 #define MIN_STEP_BYTES 65536u
 #define MAX_STEP_BYTES (UINT64_C(64) << 20)
-#define PIECE_BYTES    (UINT64_C(8) << 20) /* of one fallocate(), which a signal undoes */
-/* growth between two looks at how much memory is free */
+#define PIECE_BYTES    (UINT64_C(8) << 20) /* of one fallocate(): a signal undoes the whole call */
+/* growth between two checks of free memory */
 #define CHECK_BYTES            (UINT64_C(1) << 20)
 #define DEFAULT_MIN_FREE_BYTES (UINT64_C(16) << 20)
 
@@ -58,8 +57,8 @@ int shmht__name_ok(const char *name)
     return name[0] == '/' && len < SHMHT_MAX_NAME_BYTES && strspn(name, allowed) == len;
 }
 
-/* Maps the object, readable up to `bytes` whatever its present size, at an address that 2 MB pages
- * can be used at. */
+/* Maps `bytes` bytes of the object, more than its present size if need be, at an address aligned
+ * for 2 MB pages. */
 int shmht__map(int fd, uint64_t bytes, int prot, unsigned char **base, uint64_t *map_bytes)
 {
     uint64_t map = align_up(bytes, PAGE_BYTES), slack = map >= HUGE_BYTES ? HUGE_BYTES : 0, start;
@@ -88,7 +87,7 @@ int shmht__map(int fd, uint64_t bytes, int prot, unsigned char **base, uint64_t 
     return 0;
 }
 
-/* Asks for 2 MB pages where whole ones lie between from and to. Returns 0, or -1 with the reason in
+/* Asks for 2 MB pages between from and to, whole pages only. Returns 0, or -1 with the reason in
  * *huge_errno. */
 int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes,
                     int32_t *huge_errno)
@@ -104,8 +103,8 @@ int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint6
     return 0;
 }
 
-/* Makes the object exactly so large, every byte of it backed by memory. On failure it is as it was,
- * or a few pieces larger. */
+/* Makes the object exactly `to` bytes large, all backed by memory. On failure the object has its
+ * old size, or a few pieces more. */
 static int extend(struct shmht__object *o, uint64_t to)
 {
     struct rlimit file_size;
@@ -113,7 +112,7 @@ static int extend(struct shmht__object *o, uint64_t to)
 
     if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur != RLIM_INFINITY &&
         to > file_size.rlim_cur)
-        return -EFBIG; /* where the kernel would send SIGXFSZ */
+        return -EFBIG; /* the kernel would send SIGXFSZ */
     if (to - o->checked_bytes >= CHECK_BYTES) {
         uint64_t available = shmht__available_bytes();
 
@@ -135,8 +134,8 @@ static int extend(struct shmht__object *o, uint64_t to)
 }
 
 /*
- * Makes the object at least `need` bytes large; by a step, unless `exact`. Nobody sees a difference
- * but in its size. Returns 0, SHMHT_EFULL at the cap, -ENOSPC, -ENOMEM, -EFBIG.
+ * Makes the object at least `need` bytes large; without `exact`, by a whole step. Only its size
+ * changes. Returns 0, SHMHT_EFULL at the cap, -ENOSPC, -ENOMEM, -EFBIG.
  */
 int shmht__object_grow(struct shmht__object *o, uint64_t need, int exact)
 {
@@ -156,8 +155,7 @@ int shmht__object_grow(struct shmht__object *o, uint64_t need, int exact)
         to = o->max_bytes;
     rc = extend(o, to);
     if (rc < 0 && align_up(need, PAGE_BYTES) < to)
-        rc = extend(o,
-                    align_up(need, PAGE_BYTES)); /* the step does not fit, but what is needed may */
+        rc = extend(o, align_up(need, PAGE_BYTES)); /* the step does not fit; `need` alone may */
     if (rc < 0)
         return o->bytes >= need ? 0 : rc;
     if (o->flags & SHMHT_HUGE && shmht__collapse(o->base, from - from % HUGE_BYTES, o->bytes,
@@ -183,8 +181,8 @@ static int create_memfd(void)
     return fd;
 }
 
-/* One writer: a lock that goes with the open file description, when the last process that has it
- * closes or dies. */
+/* Ensures one writer, by a lock on the open file description: the kernel releases it when the last
+ * process that holds the description closes it or dies. */
 static int lock_writer(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -215,8 +213,8 @@ static int create_named(struct shmht__object *o, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-/* Is there a process that may be writing? Clients cannot pretend: such a lock needs a descriptor
- * that can write. */
+/* Returns whether some process holds the writer's lock. A client cannot fake it: a write lock needs
+ * a writable descriptor. */
 int shmht__object_writer_alive(int fd)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -265,7 +263,7 @@ int shmht__object_create(struct shmht__object *o, const char *name, uint32_t fla
     return rc;
 }
 
-/* A descriptor of the same file with other rights. */
+/* Opens the same file again with other rights. */
 static int reopen(int fd, int how)
 {
     char path[64];
@@ -319,8 +317,9 @@ int shmht__open_name(const char *name, uint32_t uid)
 
     if (!shmht__name_ok(name))
         return SHMHT_ENAME;
-    fd = open(name,
-              O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* of a FIFO too, open must return */
+    fd =
+        open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* open() must return for a FIFO
+                                                                  too */
     if (fd < 0)
         return -errno;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != uid ||
@@ -351,8 +350,8 @@ int shmht__object_publish(struct shmht__object *o, int fixed_size)
 
 void shmht__object_close(struct shmht__object *o, int unlink_name)
 {
-    int mine = o->owner == getpid(); /* a child has its own descriptors, not the mapping, and the
-                                        name is its parent's */
+    int mine = o->owner == getpid(); /* a forked child has copies of the descriptors, no mapping,
+                                        and leaves the name to its parent */
 
     if (o->fd < 0)
         return;

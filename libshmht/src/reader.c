@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A reader once it is attached: its size and table, which grow; iteration; statistics. */
+/* An attached reader: its size and table, which grow; iteration; statistics. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,14 +11,15 @@
 int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need)
 {
     struct shmht_reader *changed =
-        (struct shmht_reader *)(uintptr_t)r; /* this member only, which is atomic */
+        (struct shmht_reader *)(uintptr_t)r; /* changes one atomic member only */
     uint64_t now = atomic_load_explicit(&r->bytes, memory_order_acquire);
     struct stat st;
 
     if (now < need && r->fd >= 0 && need <= r->max_bytes && fstat(r->fd, &st) == 0 &&
         (uint64_t)st.st_size > now) {
         now = (uint64_t)st.st_size < r->max_bytes ? (uint64_t)st.st_size : r->max_bytes;
-        shmht__reader_set_bytes(changed, now); /* of two threads, either's is true: it only grows */
+        shmht__reader_set_bytes(changed, now); /* two threads may race; either value is right, as
+                                                  the object only grows */
     }
     return now < need ? SHMHT_ECORRUPT : 0;
 }
@@ -32,10 +33,10 @@ void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes)
 }
 
 /*
- * Keeps a table that has been checked, so that the next Get need not check it. Of threads that saw
- * the same change one does so, and none goes back to a table that has been replaced meanwhile: so
- * each table of a writer of ours takes one place. When a hostile one has used up the places, tables
- * are checked each time.
+ * Keeps a checked table, so that the next Get need not check it again. If several threads see the
+ * same change, one of them stores the table, and no thread stores a table that the writer has
+ * already replaced. So each table of an honest writer takes one place in `tables`. Once a hostile
+ * writer has used all places, every Get checks the table.
  */
 static void remember(struct shmht_reader *r, const struct shmht__table *t)
 {
@@ -53,11 +54,12 @@ static void remember(struct shmht_reader *r, const struct shmht__table *t)
     atomic_store_explicit(&r->remembering, 0, memory_order_release);
 }
 
-/* The table has changed: checks that it can be read, and remembers it. */
+/* Checks a new table of the writer's, and remembers it. */
 int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t)
 {
     struct shmht_reader *changed =
-        (struct shmht_reader *)(uintptr_t)r; /* atomics only, and what they lead to */
+        (struct shmht_reader *)(uintptr_t)r; /* changes atomics, and memory that one of them
+                                                guards */
     uint64_t first = (uint32_t)table, n_lines = table >> 32, end = (first + n_lines) * LINE_BYTES;
 
     if (n_lines == 0 || (end > atomic_load_explicit(&r->bytes, memory_order_relaxed) &&
@@ -71,7 +73,7 @@ int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shm
 }
 
 /*
- * One step through the log, from *pos, below top, to what follows. Returns 1: a record; 2: a skip;
+ * Moves *pos, which is below top, past one entry of the log. Returns 1: a record; 2: a skip;
  * SHMHT_ECORRUPT.
  */
 int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
@@ -86,7 +88,7 @@ int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, u
         return SHMHT_ECORRUPT;
     if (LIKELY(shmht__record_at(r, *pos, word, rec) == 0)) {
         bytes = align_up(record_bytes(rec), granule);
-    } else if (*word & WORD_SKIP) { /* so its 8 bytes could be read */
+    } else if (*word & WORD_SKIP) { /* then its 8 bytes are readable */
         bytes = (uint64_t)atomic_load_explicit(p + 1, memory_order_relaxed) << r->granule_shift;
         kind = 2;
     } else {
@@ -99,9 +101,9 @@ int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, u
 }
 
 /*
- * The log is walked up to `top`. A record with WORD_DEAD is passed over: the one that took its
- * place was in the log, below `top`, before the bit was set (release), and the bit is read with
- * acquire; since `top` is read again at the end, that one is met later.
+ * Walks the log up to `top`, and skips records with WORD_DEAD. Their successors follow later: the
+ * writer moved `top` past the successor before it set the bit with release; this function loads the
+ * bit with acquire, and loads `top` again at the end.
  */
 int shmht_reader_next(const struct shmht_reader *r, struct shmht_iter *it, struct shmht_bytes *key,
                       struct shmht_bytes *value)
@@ -139,7 +141,7 @@ int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stats *stats)
     struct shmht_stats s;
 
     memset(&s, 0, sizeof(s));
-    (void)shmht__reader_refresh(r, r->max_bytes); /* to count what has been added */
+    (void)shmht__reader_refresh(r, r->max_bytes); /* so that free_bytes includes growth */
     s.entries = atomic_load_explicit(&h->entries, memory_order_relaxed);
     s.slots = (table >> 32) * LINE_SLOTS;
     s.generation = r->generation;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fresh tables out of old ones: compaction, and going on after a writer that died. A record of the
- * log is live if a slot refers to it. A writer marks those that no slot refers to any more; killed
- * between two stores, it leaves at most one that is not marked.
+ * New tables from old ones: compaction, and resuming after a writer died. A record of the log is
+ * live if a slot refers to it. A writer marks each record that loses its slot. If it is killed
+ * between the two stores, one such record remains unmarked.
  */
 #include <errno.h>
 #include <unistd.h>
 
 #include "internal.h"
 
-/* Is there a slot with this hash and this place? */
+/* Returns whether a slot has this hash and this place. */
 static int refers(const struct shmht_reader *r, uint32_t hash, uint64_t pos)
 {
     uint64_t wanted = SLOT(hash, pos >> r->granule_shift);
@@ -48,7 +48,7 @@ static uint64_t used_slots(const struct shmht_reader *r)
     return n;
 }
 
-/* What a record of such a pair takes in the log. */
+/* Returns the bytes that a pair with these lengths takes in the log. */
 static uint64_t bytes_of(const struct shmht_reader *r, size_t key, size_t value)
 {
     struct shmht__record rec = record_plan(key, value);
@@ -57,8 +57,8 @@ static uint64_t bytes_of(const struct shmht_reader *r, size_t key, size_t value)
 }
 
 /*
- * The next records of the log that are live, up to SHMHT_BATCH. A writer that is alive has marked
- * the others; of one that died (`orphan`), only what slots refer to counts. Returns how many, or
+ * Reads the next live records of the log, up to SHMHT_BATCH. A living writer has marked the others.
+ * If the writer died (`orphan`), looks for each record's slot instead. Returns how many, or
  * SHMHT_ECORRUPT.
  */
 static int take_live(const struct shmht_reader *r, int orphan, struct shmht_iter *it,
@@ -78,7 +78,7 @@ static int take_live(const struct shmht_reader *r, int orphan, struct shmht_iter
     return n;
 }
 
-/* Puts what is live in one table into another that is empty. */
+/* Puts all live pairs of one table into another, which is empty. */
 static int copy_live(const struct shmht_reader *from, int orphan, struct shmht_writer *to)
 {
     struct shmht__pair pairs[SHMHT_BATCH];
@@ -89,11 +89,11 @@ static int copy_live(const struct shmht_reader *from, int orphan, struct shmht_w
     while (rc == 0 && (n = take_live(from, orphan, &it, pairs)) != 0)
         rc = n < 0 ? n : shmht__put_batch(to, pairs, (size_t)n, SHMHT_DUP_REJECT, &done);
     if (rc == 0 && (done.n_kept != 0 || done.n_new != used_slots(from)))
-        rc = SHMHT_ECORRUPT; /* slots that refer to no record, or a key that is there twice */
+        rc = SHMHT_ECORRUPT; /* a slot refers to no record, or a key occurs twice */
     return rc;
 }
 
-/* The next generation of a table that is read through `from`, without garbage. */
+/* Makes the next generation of the table behind `from`, without garbage. */
 static int copy_table(const struct shmht_reader *from, int orphan,
                       const struct shmht_writer_opts *opts, struct shmht_writer **out,
                       struct shmht_error *err)
@@ -147,7 +147,8 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
     if (rc == 0 && opts)
         rc = shmht__opts_take(opts, sizeof(o), &o, err);
     if (rc == 0 && overlap(o.region, o.max_bytes, w->opts.region, w->opts.max_bytes))
-        rc = shmht__refused(err, -EINVAL, "region", (uintptr_t)o.region); /* it is in use */
+        rc = shmht__refused(err, -EINVAL, "region", (uintptr_t)o.region); /* the old table is in
+                                                                             it */
     if (!opts) {
         o.expected_entries = 0;
         o.generation = 0;
@@ -181,8 +182,8 @@ static void settle(struct shmht_writer *w, uint64_t pos, uint64_t bytes,
 }
 
 /*
- * Goes through the log: marks what no slot refers to, counts the rest. Each slot must refer to one
- * of these, and the table must lie in a skip, or this is no table that a writer of ours left.
+ * Walks the log: marks records without a slot, counts the others. Fails unless each slot refers to
+ * one of the others and the table lies in a skip: a writer of this library leaves no other table.
  */
 static int replay(struct shmht_writer *w)
 {
@@ -232,11 +233,11 @@ static int adopt(struct shmht_writer *w, const struct shmht_desc *desc,
     rc = shmht__header_check(w->header, -1, &w->object.bytes, SHMHT_KIND_TABLE, desc, o->max_bytes,
                              err);
     cap = shmht__header_max_bytes(w->header);
-    if (rc == 0 && cap < HEADER_BYTES) /* it was in order a moment ago */
+    if (rc == 0 && cap < HEADER_BYTES) /* changed since the check */
         rc = shmht__refused(err, SHMHT_ECORRUPT, "max_bytes", cap);
     if (rc == 0 && o->region && cap < w->object.max_bytes)
         w->object.bytes = w->object.max_bytes =
-            cap; /* there is more memory than the table was made for */
+            cap; /* the caller gives more memory than the table was made for */
     if (rc == 0 && cap != w->object.max_bytes)
         rc = shmht__refused(err, SHMHT_ESTALE, "max_bytes", cap);
     shmht__writer_view_init(w);

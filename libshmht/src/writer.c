@@ -2,15 +2,14 @@
 /*
  * The one writer: put, update, growth of the log and of the table.
  *
- * The order of stores is the protocol; each is a release, and none is ever taken back:
+ * The order of stores is the protocol. Each store is a release, and no store is ever undone:
  *   put      record · top · slot                      (then counters)
  *   update   record · top · slot's offset · WORD_DEAD of the old record
  *   growth   new table, filled · skip · top · header.table
- * With SHMHT_DEFER growth goes to a private table first, and publishing is growth. An update of a
- * key that the present table has changes both.
- * Wherever a writer is killed, a reader finds what was put before, and beyond `top` there is
- * nothing that it would look at. A record below `top` without a slot is the put that was cut off;
- * shmht_writer_resume() marks it.
+ * With SHMHT_DEFER a private table grows first, and publishing is the growth above. An update of a
+ * key that the present table has changes both tables. Wherever a writer is killed, a reader finds
+ * every earlier put, and reads nothing beyond `top`. A record below `top` without a slot is an
+ * interrupted put; shmht_writer_resume() marks it.
  */
 #include <errno.h>
 
@@ -21,7 +20,7 @@
 #define DEFAULT_ENTRIES      56u
 #define DEFAULT_LOAD_PERCENT 70u
 #define MAX_LOAD_PERCENT     90u
-/* what a table of a writer with SHMHT_DEFER is filled beyond its load before it is replaced */
+/* SHMHT_DEFER: a table is filled this far beyond its load before it is replaced */
 #define DEFER_PERCENT 10u
 
 static void set(_Atomic uint64_t *shared, uint64_t value, memory_order order)
@@ -52,7 +51,7 @@ static int defers(const struct shmht_writer *w)
     return (w->opts.flags & SHMHT_DEFER) != 0;
 }
 
-/* Entries that fit a table of n lines in the object. */
+/* Returns how many entries fit a table of n lines in the object. */
 static uint64_t table_limit(const struct shmht_writer *w, uint64_t n_lines)
 {
     uint32_t load = w->max_load_percent + (defers(w) ? DEFER_PERCENT : 0);
@@ -60,7 +59,7 @@ static uint64_t table_limit(const struct shmht_writer *w, uint64_t n_lines)
     return n_lines * LINE_SLOTS * (load < MAX_LOAD_PERCENT ? load : MAX_LOAD_PERCENT) / 100;
 }
 
-/* Makes a table the one that this writer works on. */
+/* Makes the writer work on this table. */
 void shmht__writer_use_table(struct shmht_writer *w, uint64_t table)
 {
     w->lines =
@@ -76,12 +75,12 @@ static int grow_log(struct shmht_writer *w, uint64_t end)
     if (LIKELY(end <= w->object.bytes))
         return 0;
     rc = shmht__object_grow(&w->object, end, 0);
-    /* Before anything that refers to the new part: other threads use the view. */
+    /* Before any store that refers to the new part: other threads use the view. */
     shmht__reader_set_bytes(&w->view, w->object.bytes);
     return rc;
 }
 
-/* Puts a hash into the first empty slot of a table. 0 or SHMHT_EPROBE. */
+/* Stores a slot in the first empty place of its search. Returns 0 or SHMHT_EPROBE. */
 static int fill(_Atomic uint64_t *lines, uint32_t n_lines, uint64_t slot)
 {
     uint32_t at = shmht__home((uint32_t)(slot >> 32), n_lines);
@@ -101,7 +100,7 @@ static int fill(_Atomic uint64_t *lines, uint32_t n_lines, uint64_t slot)
     return SHMHT_EPROBE;
 }
 
-/* Where a table of n lines goes in the log, and where it ends. */
+/* Returns where a table of n lines begins in the log, and in *end where it ends. */
 static uint64_t table_place(const struct shmht_writer *w, uint64_t n_lines, uint64_t *end)
 {
     uint64_t first = align_up(w->top + 8, LINE_BYTES);
@@ -110,8 +109,8 @@ static uint64_t table_place(const struct shmht_writer *w, uint64_t n_lines, uint
     return first;
 }
 
-/* Replaces the table by one of n lines at the end of the log; the old one's slots have all that is
- * needed. */
+/* Replaces the table by one of n lines at the end of the log. The old slots suffice to fill it:
+ * they hold the hashes. */
 static int replace_table(struct shmht_writer *w, uint64_t n_lines)
 {
     uint64_t end, first = table_place(w, n_lines, &end), skip = w->top;
@@ -146,7 +145,7 @@ static int replace_table(struct shmht_writer *w, uint64_t n_lines)
     return 0;
 }
 
-/* The same in private memory. */
+/* As replace_table(), in private memory. */
 static int own_table(struct shmht_writer *w, uint64_t entries)
 {
     uint64_t n_lines = table_lines(entries, MAX_LOAD_PERCENT);
@@ -174,7 +173,7 @@ static int own_table(struct shmht_writer *w, uint64_t entries)
     return 0;
 }
 
-/* Bytes of the object that publishing these entries will take. */
+/* Returns the bytes of the object that publishing these entries will take. */
 static uint64_t publish_bytes(const struct shmht_writer *w, uint64_t entries)
 {
     return table_lines(entries, w->max_load_percent) * LINE_BYTES + 2 * LINE_BYTES;
@@ -225,8 +224,8 @@ int shmht_writer_publish(struct shmht_writer *w)
     return 0;
 }
 
-/* Makes room for n_entries more and log_bytes of their records, so that putting them cannot fail
- * for lack of it. */
+/* Makes room for n_entries more entries and log_bytes of records, so that putting them cannot fail
+ * for lack of room. */
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes)
 {
     uint64_t lines = w->n_lines, end, most = lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
@@ -244,7 +243,7 @@ int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_
             rc = grow_log(w, (defers(w) ? w->top : end) + log_bytes);
             return rc < 0 ? rc : grow_table(w, lines, w->entries + n_entries);
         }
-        if (w->entries + n_entries > most) /* no room for a larger table: fill this one up */
+        if (w->entries + n_entries > most) /* no larger table fits: fill this one */
             return SHMHT_EFULL;
         w->limit = most;
     }
@@ -255,8 +254,8 @@ int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_
 }
 
 /*
- * Finds the slot of a key in a table: 1, and its record's place; or the slot where it would go: 0;
- * SHMHT_EPROBE if there is none.
+ * Finds a key in a table. Returns 1 with the key's slot in *found; 0 with the empty slot where it
+ * would go; SHMHT_EPROBE if no slot is left.
  */
 static int find_in(const struct shmht_writer *w, _Atomic uint64_t *lines, uint32_t n_lines,
                    uint32_t hash, const void *key, size_t len, _Atomic uint64_t **found)
@@ -297,7 +296,7 @@ static int find(const struct shmht_writer *w, uint32_t hash, const void *key, si
     return find_in(w, w->lines, w->n_lines, hash, key, len, found);
 }
 
-/* The record that a slot refers to. */
+/* Returns the place of the record that a slot refers to. */
 static uint64_t place_of(const struct shmht_writer *w, _Atomic uint64_t *slot)
 {
     return (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
@@ -323,7 +322,7 @@ int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_l
     return 0;
 }
 
-/* Has the record that a slot refers to this value? */
+/* Returns whether the slot's record has this value. */
 static int has_value(const struct shmht_writer *w, _Atomic uint64_t *slot, const void *value,
                      size_t len)
 {
@@ -335,7 +334,7 @@ static int has_value(const struct shmht_writer *w, _Atomic uint64_t *slot, const
            (len == 0 || memcmp(w->object.base + pos + rec.head + rec.key, value, len) == 0);
 }
 
-/* Where only `own` is written: an update of what readers can find is theirs too. */
+/* After an update in `own`: updates the present table too, if it has the key, for readers. */
 static void update_present(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
                            uint64_t pos)
 {
@@ -348,7 +347,7 @@ static void update_present(struct shmht_writer *w, uint32_t hash, const void *ke
         set(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
 }
 
-/* Appends a record, for which there is room, and moves top behind it. */
+/* Appends a record and moves `top` behind it. The caller has made room. */
 static uint64_t append(struct shmht_writer *w, const struct shmht__record *rec, const void *key,
                        const void *value)
 {
@@ -367,7 +366,7 @@ static uint64_t append(struct shmht_writer *w, const struct shmht__record *rec, 
     return pos;
 }
 
-/* Marks a record that its slot no longer refers to. Returns its bytes in the log. */
+/* Marks a record that has lost its slot. Returns its bytes in the log. */
 static uint64_t bury(struct shmht_writer *w, uint64_t pos)
 {
     _Atomic uint32_t *p = (_Atomic uint32_t *)(void *)(w->object.base + pos);
@@ -398,7 +397,8 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
         return SHMHT_EFULL;
     if (UNLIKELY(there < 0 &&
                  w->entries <
-                     w->limit / 4)) /* a larger table would not help: the hashes are the same */
+                     w->limit / 4)) /* a larger table would not help: equal hashes share one
+                                       search */
         return SHMHT_EPROBE;
     if (UNLIKELY(there < 0 || (there == 0 && w->entries >= w->limit))) {
         uint64_t most = (uint64_t)w->n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
@@ -406,12 +406,12 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
         (void)table_place(w, (uint64_t)w->n_lines * 2, &end);
         end += bytes * (there == 0 && w->entries < most ? most - w->entries : 1);
         if (w->own)
-            end = 0; /* has been looked at */
+            end = 0; /* the check above covered it */
         rc = end > w->object.max_bytes ? SHMHT_EFULL
                                        : grow_table(w, (uint64_t)w->n_lines * 2, w->entries + 1);
         if (rc == SHMHT_EFULL && there == 0 && w->limit < most)
-            w->limit = most; /* fill this one up: a larger one would leave room for fewer records
-                                than this one has slots for */
+            w->limit = most; /* fill this one: a larger table would leave the log less room than
+                                this table's free slots need */
         else if (rc < 0)
             return rc;
         there = find(w, hash, key, key_len, &slot);
@@ -451,7 +451,7 @@ int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const voi
 
 /* ------------------------------------------------------------------ life cycle */
 
-/* Options, checked and completed. */
+/* Checks the options and fills in the defaults. */
 int shmht__writer_take_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out,
                             struct shmht_error *err)
 {
@@ -528,7 +528,7 @@ void shmht__writer_view_init(struct shmht_writer *w)
     shmht__reader_set_bytes(&w->view, w->object.bytes);
 }
 
-/* The region with its first table, of n_lines lines, and room for the bytes of records. */
+/* Lays out the region: header, first table of n_lines lines, and room for the bytes of records. */
 static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t n_lines,
                        uint64_t log_bytes, struct shmht_error *err)
 {
@@ -571,7 +571,7 @@ static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o
     return rc < 0 ? shmht__failed(err, rc, "seal", w->object.name) : 0;
 }
 
-/* A handle that keeps the options: what shmht_writer_compact() starts from. */
+/* Allocates a handle and keeps the options in it, for shmht_writer_compact(). */
 int shmht__writer_alloc(const struct shmht_writer_opts *opts, struct shmht_writer **out,
                         struct shmht_error *err)
 {
@@ -618,7 +618,7 @@ void shmht_writer_destroy(struct shmht_writer *w)
     if (!w)
         return;
     if (w->own && (w->object.flags & SHMHT_KEEP_NAME))
-        (void)shmht_writer_publish(w); /* readers are to find all of it */
+        (void)shmht_writer_publish(w); /* so that readers find all pairs */
     shmht__object_close(&w->object, !(w->object.flags & SHMHT_KEEP_NAME));
     if (w->own)
         shmht__handle_free(w->opts.allocator, (void *)(uintptr_t)w->own);

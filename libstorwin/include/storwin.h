@@ -12,17 +12,17 @@
  *     fails storwin_alloc(), and raises no SIGBUS later.
  *   - A *sync* makes earlier stores durable. A store is not durable before a sync returns.
  *   - A *commit* is a sync of all or nothing: whenever the program or the machine stops, the file
- *     holds the last commit or the one before, whole. A checkpoint is a commit, and its cost is
- *     proportional to what changed.
- *   - The *pager* decides where the storage part is held: in the page cache (kernel, the default);
- *     all of it in private memory (resident: exact and fast syncs); or in private memory of a
- *     bounded size (user: for windows many times larger than memory).
+ *     holds the last commit or the previous one, whole. A checkpoint is a commit, and its cost is
+ *     proportional to the changes.
+ *   - The *pager* keeps the storage part: in the page cache (kernel, the default); all of it in
+ *     private memory (resident: exact and fast syncs); or in private memory of a bounded size
+ *     (user: for windows many times larger than memory).
  *
  * For random accesses out of core, the kernel pager with STORWIN_ACCESS_RANDOM in a control group
  * is the fastest. The user pager reaches 0.2 to 0.7 of its rate in most runs, because each fault
  * wakes a thread and the first store into a page faults again; it reaches 16 to 60 times the rate
- * of the kernel pager without advice. Choose it to bound memory where no control group does, and
- * for syncs that write only what changed.
+ * of the kernel pager without advice. Choose it to bound memory without a control group, and for
+ * syncs that write only the changed pages.
  *
  *     storwin_opts_init(&opts);
  *     opts.alloc_type = STORWIN_STORAGE;
@@ -76,14 +76,16 @@ struct storwin_error;
 /** Options of a window. Begin with storwin_opts_init(): some defaults are not 0. */
 struct storwin_opts {
     size_t size;          /**< sizeof(struct storwin_opts), set by storwin_opts_init() */
-    uint32_t alloc_type;  /**< STORWIN_MEMORY (default) or STORWIN_STORAGE. With STORWIN_MEMORY only
-                             STORWIN_MEMFD and the allocator of the following have an effect */
+    uint32_t alloc_type;  /**< STORWIN_MEMORY (default) or STORWIN_STORAGE. With STORWIN_MEMORY,
+                             only STORWIN_MEMFD and the allocator of the options below have an
+                             effect */
     uint32_t order;       /**< STORWIN_MEMORY_FIRST (default) or STORWIN_STORAGE_FIRST */
     const char *filename; /**< path of a file or block device, not NULL for storage; read during the
                              call only */
-    uint64_t offset_bytes; /**< where in it the window begins: a multiple of the page size */
-    uint32_t factor_ppb; /**< part on storage in billionths, rounded to the nearest page, a half up;
-                            default: all */
+    uint64_t offset_bytes; /**< offset of the window in the file or device: a multiple of the page
+                              size */
+    uint32_t factor_ppb;   /**< part on storage in billionths, rounded to the nearest page, half a
+                            page upwards; default: all */
     uint32_t access_style; /**< STORWIN_ACCESS_ bits; 0: unknown */
     uint32_t file_perm;    /**< permissions of a new file, 0 to 0777 less the umask; default 0600 */
     uint32_t striping_factor; /**< devices to stripe a new file across, up to STORWIN_MAX_STRIPES;
@@ -92,20 +94,20 @@ struct storwin_opts {
     uint32_t pager;           /**< STORWIN_PAGER_KERNEL (default), _RESIDENT or _USER */
     uint32_t flags;           /**< STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE, STORWIN_MEMFD */
     uint32_t n_threads; /**< threads that write back or page, at most 64; 0: the library chooses */
-    uint64_t memory_bytes; /**< STORWIN_FACTOR_AUTO: cap of the memory part; 0: what is available
-                              now, less an eighth */
+    uint64_t memory_bytes; /**< STORWIN_FACTOR_AUTO: most bytes of the memory part; 0: the memory
+                              available now, less an eighth */
     uint64_t budget_bytes; /**< STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0:
-                              a quarter of what is available */
+                              a quarter of the available memory */
     const struct storwin_allocator *allocator; /**< of handles and tables; NULL: libc */
-    uint32_t atomic;  /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE */
-    uint32_t changes; /**< STORWIN_CHANGES_ : how a commit finds what changed; default _TRACKED */
+    uint32_t atomic;      /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE */
+    uint32_t changes;     /**< STORWIN_CHANGES_ : how a commit finds changes; default _TRACKED */
     uint64_t generation;  /**< with `atomic`: open the newest commit whose generation is at most
                             this; 0: the newest */
     uint64_t block_bytes; /**< STORWIN_PAGER_USER: unit of reading and eviction: a power of 2
                              from 4,096 to 1,048,576; rounded up to a page, and down to a sixteenth
                              of the budget; 0: by access_style */
     uint64_t app_version; /**< with `atomic`: the caller's version number of the state's format,
-                             stored with the first commit; 0: that of the file */
+                             stored with the first commit; 0: the file's */
 };
 
 /**
@@ -144,8 +146,8 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - An existing file that ends before the window does is grown.
  *   - A relative path starts at the working directory.
  *   - Symbolic links are followed only if they belong to the caller or to root.
- *   - A killed process may leave direct writes to the range in flight. The call waits for them, at
- *     most 120 s, then fails with STORWIN_EBUSY. It waits in the same way for a sync of another
+ *   - A killed process may leave direct writes to the range in flight. The call waits for them up
+ *     to 120 s, then fails with STORWIN_EBUSY. It waits in the same way for a sync of another
  *     window on the range.
  *   - Memory and new files read as zeros. The base is page-aligned.
  *
@@ -185,15 +187,16 @@ STORWIN_API void *storwin_base(const struct storwin_window *win);
 #define STORWIN_TO_END UINT64_MAX
 
 /**
- * @brief Make earlier stores to a range durable, and the name of a file that the window created.
- *        Writes every page that the range touches.
+ * @brief Make earlier stores to a range durable, and also the name of a file that the window
+ *        created. Writes every page that overlaps the range.
  *
  * After a failure:
- *   - It is reported once. `offset` and `bytes` of the error span what may not be durable.
+ *   - The call reports it once. `offset` and `bytes` of the error span the bytes that may not be
+ *     durable.
  *   - That range counts as changed, and the next sync writes it again. With the pagers kernel and
  *     user, this holds for the pages that are still in memory.
- *   - With the kernel pager, a failure that a second attempt does not repeat is reported for the
- *     whole range of the call.
+ *   - With the kernel pager, if a second attempt does not fail again, the error spans the whole
+ *     range of the call.
  *   - With the kernel pager on ext4, the next sync of any part of that range writes it past the
  *     page cache, since ext4 itself would lose it. While that call runs, nothing may store into the
  *     4 MiB blocks of the file (aligned to 4 MiB) that the range touches: no thread of any process,
@@ -213,8 +216,8 @@ STORWIN_API void *storwin_base(const struct storwin_window *win);
  *
  * @threads   One sync of a window at a time; loads and stores may continue (see the caveats).
  * @allocates Possibly, for requests in flight; without memory it continues with fewer.
- * @cost      writing what changed; with the resident pager also a scan of the page tables, about
- *            1 ms a GiB.
+ * @cost      writing the changed pages; with the resident pager also a scan of the page tables,
+ *            about 1 ms a GiB.
  * @source    section 2.1, MPI_Win_sync; selection, parallel writing and error ranges are ours
  */
 STORWIN_API int storwin_sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
@@ -223,13 +226,13 @@ STORWIN_API int storwin_sync(struct storwin_window *win, uint64_t offset, uint64
 /**
  * @brief Free a window: sync it unless STORWIN_DISCARD was set, unmap it, and remove the file if
  *        STORWIN_UNLINK was set (which also skips the sync).
- * @param win  a window, or NULL. The window is freed whatever the call returns, except with
- *             STORWIN_EBUSY and STORWIN_ESTATE.
+ * @param win  a window, or NULL. Every result except STORWIN_EBUSY and STORWIN_ESTATE frees the
+ *             window.
  * @param err  detail on failure, or NULL
  * @return
  *   - 0
  *   - STORWIN_EBUSY: still attached to a dynamic window, or a sync is pending; nothing was done
- *   - STORWIN_ESTATE: it belongs to another process; nothing was done
+ *   - STORWIN_ESTATE: the window belongs to another process; nothing was done
  *   - any error of storwin_sync() or unlink()
  *
  * @threads No other thread uses the window during the call or afterwards.
@@ -253,18 +256,18 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
 #define STORWIN_ATOMIC_NONE    0u /**< no commits */
 #define STORWIN_ATOMIC_JOURNAL 1u /**< commits append to a journal until it is full */
 #define STORWIN_ATOMIC_SLOTS   2u /**< each commit updates the older of two copies */
-/** the journal where less than 40 % changed, else the older copy */
+/** the journal if less than 40 % changed, else the older copy */
 #define STORWIN_ATOMIC_AUTO 3u
 
 #define STORWIN_CHANGES_TRACKED 0u /**< by this process's page tables, and storwin_touched() */
-/** by storwin_touched() alone: undeclared stores are not committed */
+/** by storwin_touched() alone: a commit omits undeclared stores */
 #define STORWIN_CHANGES_DECLARED 1u
 /** by comparing checksums of the whole window, about 0.1 s a GiB */
 #define STORWIN_CHANGES_COMPARED 2u
 
 /** factor_ppb of a window wholly on storage */
 #define STORWIN_FACTOR_ONE UINT32_C(1000000000)
-/** factor_ppb: as much in memory as is available, the rest on storage */
+/** factor_ppb: as much in memory as is available, all other pages on storage */
 #define STORWIN_FACTOR_AUTO UINT32_MAX
 
 /** access_style bits, the words of the MPI standard */
@@ -276,8 +279,8 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
 #define STORWIN_ACCESS_REVERSE      (1u << 5) /**< reverse_sequential */
 #define STORWIN_ACCESS_RANDOM       (1u << 6)
 
-/** flags: remove the file when the window is freed. Of a symbolic link of the caller's, the target
- *  is removed and not the link. No effect on devices. */
+/** flags: remove the file when the window is freed. If the name is a symbolic link of the caller's,
+ * this removes the target, not the link. No effect on devices. */
 #define STORWIN_UNLINK (1u << 0)
 /** flags: do not sync when the window is freed */
 #define STORWIN_DISCARD (1u << 1)
@@ -290,8 +293,8 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
 
 /**
  * Allocates handles and tables; a window's own memory is mapped.
- *   - Both functions are set, else a call that takes the allocator returns -EINVAL.
- *   - It outlives every object made with it. The library's threads call it too.
+ *   - Both functions must be set: otherwise a call that takes the allocator returns -EINVAL.
+ *   - The allocator outlives every object made with it. The library's threads call it too.
  *   - Neither its own state nor the memory that it returns may lie in a window with the user pager:
  *     the threads that serve that window's faults call it under the pager's lock, and would
  *     deadlock.
@@ -310,7 +313,7 @@ struct storwin_allocator {
  * NULL is allowed.
  */
 struct storwin_error {
-    int32_t code;    /**< what the function returned */
+    int32_t code;    /**< the function's result */
     char hint[32];   /**< key of the hint that caused it, such as "storage_alloc_filename"; or "" */
     uint64_t offset; /**< failed sync: first byte of the window that may not be durable */
     uint64_t bytes;  /**< failed sync: length of that range; 0: the failure concerns no range */
@@ -320,9 +323,8 @@ struct storwin_error {
 /**
  * @name Results
  * Functions return 0 or more on success, `-errno` for a system cause, or one of the library's own
- * negative codes. The values never change. An option struct is refused with -EINVAL if it is
- * shorter than this release's, longer than 4,096 bytes, or sets anything that this release does not
- * know.
+ * negative codes. The values never change. An option struct is -EINVAL if it is shorter than this
+ * release's, longer than 4,096 bytes, or has a byte other than 0 that this release does not know.
  * @{
  */
 #define STORWIN_PENDING 1        /**< not an error: the sync has not completed */
@@ -340,17 +342,17 @@ struct storwin_error {
 #define STORWIN_EPAGER  (-24007)
 #define STORWIN_ERANGE  (-24008) /**< offset and length do not lie within the window */
 #define STORWIN_ESYNTAX (-24009) /**< a hint string that is not `key=value;key=value` */
-/** the file holds something other than commits, or a state longer than the window */
+/** the file has content other than commits, or a state longer than the window */
 #define STORWIN_EFORMAT  (-24010)
-#define STORWIN_ENONE    (-24011) /**< the file holds no commit, or not the one asked for */
+#define STORWIN_ENONE    (-24011) /**< the file has no commit, or not the requested one */
 #define STORWIN_EVERSION (-24012) /**< another version of the application wrote the state */
 /** not allowed now (a commit of a window without commits, a sync while one is pending), or not
  *  allowed in a child of the process */
 #define STORWIN_ESTATE (-24013)
 #define STORWIN_EBUSY  (-24014) /**< in use: still attached, or opened by another process */
 #define STORWIN_ENOWIN (-24015) /**< the window is not attached */
-/** committed data do not match their checksums; the text names the generation before if that is
- *  whole */
+/** committed data do not match their checksums; the text names the previous generation if that is
+ * whole */
 #define STORWIN_EDAMAGED (-24016)
 #define STORWIN_ERACE    (-24017) /**< stores during a commit; nothing was committed */
 /** @} */
@@ -398,7 +400,7 @@ STORWIN_API int storwin_hints_split(char *text, struct storwin_hint *hints, size
                                     struct storwin_error *err);
 
 /**
- * @brief The keys that this library knows, for callers that pass each to MPI_Info_get().
+ * @brief The hint keys of this library, for callers that pass each to MPI_Info_get().
  * @param i  from 0
  * @return the i-th key, or NULL past the last
  * MT-Safe. Allocates nothing.
@@ -420,7 +422,8 @@ STORWIN_API const char *storwin_hint_key(size_t i);
  * @return
  *   - 0
  *   - STORWIN_ERANGE
- *   - STORWIN_ESTATE: one is pending, or its result was not collected; or as storwin_sync()
+ *   - STORWIN_ESTATE: an asynchronous sync is pending, or its result was not collected; or as
+ *     storwin_sync()
  *   - -EAGAIN: the system has no thread to give
  *
  * @threads MT-Safe on distinct objects.
@@ -449,22 +452,23 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
 /* ---------- atomic commits */
 
 /**
- * @brief Commit a window: all of its storage part as it is now, or nothing.
+ * @brief Commit a window: all of its storage part as it is now, or none of it.
  *
- * For windows with storage_alloc_atomic and the pager resident, and adopted ones. When this returns
- * 0, a crash at any moment leaves the file at this commit or a later one, whole. Any other result
- * leaves it at the previous commit or at this one, whole. The window's addresses never change.
+ * It works on adopted windows, and on windows with storage_alloc_atomic and the pager resident.
+ * After it has returned 0, a crash at any moment leaves the file at this commit or a later one,
+ * whole. Any other result leaves it at the previous commit or at this one, whole. The window's
+ * addresses never change.
  *
  *   - With another pager storage_alloc_atomic is STORWIN_ECONFLICT. kernel and user write pages to
  *     their places in the file between commits, as memory runs short, and a commit needs the last
- *     state whole there. A pager that evicts elsewhere has to know for each page where it is, and a
- *     window opens only after all of it was read and compared with its checksum: user does neither.
- *   - A commit has a *generation*: 1 for the first, one more for each that found a change.
- *     storwin_query() returns it. Without changes nothing is written.
+ *     state whole there. A pager that evicts to other places would have to know each page's place,
+ *     and opening a window reads all of it and compares checksums: the pager user does neither.
+ *   - A commit has a *generation*: 1 for the first, and one more for each commit that found a
+ *     change. storwin_query() returns it. Without changes the call writes nothing.
  *   - No thread may store into the window during the call. Such a store is detected: STORWIN_ERACE,
- *     and nothing is committed; call again. Not detected are, with STORWIN_CHANGES_DECLARED or
- *     _COMPARED, a store that is undone during the call; and with _TRACKED, a device's store into a
- *     page that storwin_touched() has never named.
+ *     and nothing is committed; call again. Two kinds of stores are not detected: with
+ *     STORWIN_CHANGES_DECLARED or _COMPARED, a store that is undone during the call; with _TRACKED,
+ *     a device's store into a page that storwin_touched() has never named.
  *   - After a failure all earlier changes still count as changes; the next commit writes all of
  *     them.
  *   - storwin_sync() of any range of such a window, storwin_sync_start() and storwin_free() commit.
@@ -473,8 +477,8 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *   - storwin_alloc() or storwin_adopt() restores the newest generation. The window may be longer
  *     than the stored state: the memory behind the state keeps its content. A shorter window is
  *     STORWIN_EFORMAT; storwin_file_query() returns the stored length.
- *   - A file keeps the app_version of its first commit. A window with another one is refused with
- *     STORWIN_EVERSION, and the file is not changed.
+ *   - A file keeps the app_version of its first commit. Opening it with another version fails with
+ *     STORWIN_EVERSION, and does not change the file.
  *   - The file is locked while the window lives, or a child of fork() holds its descriptors. A
  *     killed process keeps the lock until its writes end: storwin_alloc() waits for it up to 10 s.
  *     Windows without storage_alloc_atomic ignore the lock, and overwrite the commits.
@@ -485,9 +489,9 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *   - A damaged record or block is detected. STORWIN_EDAMAGED names the newest generation that is
  *     whole, and the hint storage_alloc_generation opens it.
  *   - The generation before the newest can be opened in that way unless a commit after the newest
- *     failed or was cut off; older ones can while the journal holds them. The first commit after
- *     that discards the newer generations, even if nothing was stored. storwin_free() is such a
- *     commit unless STORWIN_DISCARD is set.
+ *     failed or was interrupted; older generations can while the journal has them. The first commit
+ *     after that discards the newer generations, even if nothing was stored. storwin_free() is such
+ *     a commit unless STORWIN_DISCARD is set.
  *   - With STORWIN_ATOMIC_SLOTS the two generations share no byte: damage of one leaves the other.
  *     With a journal, a damaged block of a copy damages every generation that builds on it.
  *   - If the file was shortened, the next commit writes all of it; a crash before may lose
@@ -495,7 +499,7 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *
  * Space: a file holds two copies of the window, and a journal of the same length unless
  * STORWIN_ATOMIC_SLOTS is set; LAYOUT.md describes it. A window longer than the stored state places
- * its copies and journal behind three times the old length, and overwrites what the file holds
+ * its copies and journal behind three times the old length, and overwrites any content of the file
  * there.
  *
  * @param win  a window
@@ -505,7 +509,7 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *   - STORWIN_ERACE: see above
  *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
  *     it belongs to another process
- *   - -ENOMEM, -EIO, -ENOSPC, …: the file still holds the commit before
+ *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit
  *
  * @threads   One commit or sync of a window at a time; no stores during the call.
  * @allocates 16 bytes for each 4,096 bytes that changed, during the call.
@@ -526,22 +530,23 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  *      newest record are damaged, that is only one above the generation before.)
  *   2. Commit all windows but one under this number. Continue when every call has returned 0. (With
  *      MPI: each rank commits its own, then reduces the results.)
- *   3. Commit the last window, which *decides*: when that returns 0, the commit holds for all.
+ *   3. Commit the last window, which *decides*: once that has returned 0, the commit is valid for
+ *      all.
  *
  * Repeat a call that failed under the same number, without a store in between. If it fails for
  * good, free the windows with STORWIN_DISCARD set and open them as after a crash: beginning another
- * number before the last window has decided may lose the commit before.
+ * number before the last window has decided may lose the previous commit.
  *
- * After a crash, open every window and take the smallest of their generations. Every window holds
- * that generation, since the next one begins only after the last window has decided. Open those
+ * After a crash, open every window and take the smallest of their generations. Every window has
+ * that generation, since the next one begins only after the last window has decided. Open windows
  * with another generation again, with storage_alloc_generation set to the smallest. Two cases are
  * the caller's errors:
  *
  *   - A window still has another generation (storwin_query()): storage_alloc_generation had opened
- *     an older one, and a crash came before every window had committed after that. Open all with
- *     that older one.
- *   - A window has no commit while another has several: its file was lost. Taking 0 for the
- *     smallest would discard everything.
+ *     an older generation, and a crash came before every window had committed after that. Open all
+ *     windows with that older generation.
+ *   - A window has no commit while another has several: its file was lost. Taking 0 as the smallest
+ *     would discard everything.
  *
  * @param win         a window
  * @param generation  above every generation that the file has seen, below 2^63
@@ -601,12 +606,13 @@ STORWIN_API int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_op
  */
 STORWIN_API int storwin_touched(struct storwin_window *win, uint64_t offset, uint64_t bytes);
 
-/** What a file of commits holds, by its records alone: opening it verifies the data. */
+/** A file of commits according to its records; only opening it verifies the data. */
 struct storwin_info_file {
     size_t size;         /**< sizeof(struct storwin_info_file), set by the caller */
     uint64_t bytes;      /**< length of the newest state; a window for it is at least as long */
     uint64_t generation; /**< of the newest commit */
-    /** one that storage_alloc_generation opens: the commit before, or an older one; 0: none */
+    /** a generation that storage_alloc_generation opens: the previous commit, or an older one; 0:
+     * none */
     uint64_t older_generation;
     uint64_t app_version; /**< as committed; 0: none was set */
     /** 1: both copies of another record are damaged, perhaps of a newer commit: storwin_alloc()
@@ -616,7 +622,7 @@ struct storwin_info_file {
 };
 
 /**
- * @brief Read what a file of commits holds, without opening a window. Writes and locks nothing.
+ * @brief Read the records of a file of commits, without opening a window. Writes and locks nothing.
  *
  * @param opts  filename and offset are used; the other options must be valid
  * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
@@ -624,15 +630,16 @@ struct storwin_info_file {
  * @param err   detail on failure, or NULL
  * @return
  *   - 0
- *   - STORWIN_ENONE: no commit: the file is empty, or its first commit was cut off
- *   - STORWIN_EFORMAT: the file holds something else
+ *   - STORWIN_ENONE: no commit: the file is empty, or its first commit was interrupted
+ *   - STORWIN_EFORMAT: the file has other content
  *   - STORWIN_EDAMAGED: every record is damaged
  *   - STORWIN_ETYPE: neither a regular file nor a block device
  *   - STORWIN_EOWNER: another user's link or file, as for storwin_alloc()
  *   - STORWIN_EVALUE, STORWIN_EMISSING, STORWIN_ECONFLICT: the options are wrong
  *   - -ENOENT, -EACCES, -EIO, …: from open() and reading
  *
- * @threads   MT-Safe. If a process commits meanwhile, the result is one of its last two commits.
+ * @threads   MT-Safe. If a process commits during the call, the result is one of its last two
+ * commits.
  * @allocates the name, during the call.
  * @cost      four small reads; 32 for a file without commits.
  */
@@ -663,8 +670,8 @@ struct storwin_shared {
  * @brief Allocate a window whose segments several processes of one node share.
  *
  *   1. Rank 0 calls first: it creates and reserves everything.
- *   2. After that call has returned 0, the other ranks call, and map what rank 0 created. (With
- *      MPI: rank 0, broadcast of the result, the others.)
+ *   2. After that call has returned 0, the other ranks call, and map the objects that rank 0
+ *      created. (With MPI: rank 0, broadcast of the result, the others.)
  *   3. After all have attached, storwin_shared_settle() on one of them removes the name `shm_name`.
  *
  * Every process maps all segments: one after the other without a gap, or, with
@@ -709,8 +716,8 @@ STORWIN_API int storwin_shared_segment(const struct storwin_window *win, uint32_
 /**
  * @brief Remove the name of the shared memory object, after all ranks have attached.
  *
- * Then nothing is left behind however the processes end. Without this call rank 0's storwin_free()
- * removes the name.
+ * Then the processes leave nothing behind, however they end. Without this call rank 0's
+ * storwin_free() removes the name.
  *
  * @param win  a shared window of any rank
  * @param err  detail on failure, or NULL
@@ -721,7 +728,7 @@ STORWIN_API int storwin_shared_settle(struct storwin_window *win, struct storwin
 
 /* ---------- dynamic windows */
 
-/** Windows that are synced together: the storage side of an MPI dynamic window. */
+/** A set of windows that are synced together: the storage side of an MPI dynamic window. */
 struct storwin_dynamic;
 
 /**
@@ -742,7 +749,7 @@ STORWIN_API int storwin_dynamic_create(const struct storwin_allocator *allocator
 STORWIN_API void storwin_dynamic_destroy(struct storwin_dynamic *dyn);
 
 /**
- * @brief Attach a window. It cannot be freed until it is detached everywhere.
+ * @brief Attach a window. It cannot be freed until it is detached from every set.
  * @param dyn  a set
  * @param win  a window of at least one byte
  * @return 0; -EEXIST: attached already; -EINVAL: 0 bytes; -ENOMEM
@@ -769,7 +776,7 @@ STORWIN_API int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storw
  */
 STORWIN_API int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin_error *err);
 
-/* ---------- what a window became, and statistics */
+/* ---------- properties of a window, and statistics */
 
 /**
  * @name Values of struct storwin_info
@@ -780,7 +787,7 @@ STORWIN_API int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin
 /** write faults, handled by a thread of this library (userfaultfd, Linux 5.7) */
 #define STORWIN_TRACK_FAULTS 2u
 #define STORWIN_TRACK_MSYNC  3u /**< the page cache's own dirty bits: the kernel pager */
-/** none: every sync writes everything; the resident pager where userfaultfd is not allowed */
+/** none: every sync writes all pages; the resident pager if userfaultfd is not allowed */
 #define STORWIN_TRACK_ALL      4u
 #define STORWIN_TRACK_DECLARED 5u /**< by storwin_touched() alone */
 /** every commit compares checksums of the whole window */
@@ -788,11 +795,11 @@ STORWIN_API int storwin_dynamic_sync(struct storwin_dynamic *dyn, struct storwin
 
 #define STORWIN_RECOVERY_NONE  0u /**< the file held no commit */
 #define STORWIN_RECOVERY_CLEAN 1u /**< the newest generation was restored */
-/** as CLEAN; a later record was unfinished: that commit had not returned success */
+/** as CLEAN; a later record was unfinished: its commit had not returned success */
 #define STORWIN_RECOVERY_UNFINISHED 2u
 /** as CLEAN; one of two copies of a record was damaged, the other was used */
 #define STORWIN_RECOVERY_REPAIRED 3u
-#define STORWIN_RECOVERY_OLDER    4u /**< the one that storage_alloc_generation asked for */
+#define STORWIN_RECOVERY_OLDER    4u /**< the generation that storage_alloc_generation requested */
 
 #define STORWIN_TARGET_NONE   0u /**< no storage part */
 #define STORWIN_TARGET_FILE   1u
@@ -812,7 +819,7 @@ struct storwin_info {
     uint64_t memory_bytes;     /**< length of its memory part */
     uint64_t storage_bytes;    /**< length of its storage part */
     uint64_t offset_bytes;     /**< where in the file the storage part begins */
-    uint64_t budget_bytes;     /**< user pager: its bound */
+    uint64_t budget_bytes;     /**< user pager: its budget */
     uint32_t page_bytes;       /**< unit of the division, of tracking and of sync */
     uint32_t alloc_type;       /**< STORWIN_MEMORY or _STORAGE */
     uint32_t order;            /**< STORWIN_MEMORY_FIRST or _STORAGE_FIRST */
@@ -831,7 +838,7 @@ struct storwin_info {
                                    older one was opened */
     uint64_t replayed_bytes;    /**< journal bytes replayed when the window was opened */
     uint32_t atomic;            /**< STORWIN_ATOMIC_ */
-    uint32_t recovery;          /**< STORWIN_RECOVERY_ : what opening the file found */
+    uint32_t recovery;          /**< STORWIN_RECOVERY_ : result of opening the file */
     uint64_t block_bytes;       /**< user pager: unit of reading and eviction */
     uint64_t app_version;       /**< of the state; 0: none was set */
 };
@@ -864,7 +871,7 @@ STORWIN_API int storwin_hint_query(const struct storwin_window *win, const char 
                                    size_t cap);
 
 /**
- * A part of a window and what backs it: what another process needs to map the same bytes.
+ * A part of a window and its backing: another process needs this to map the same bytes.
  */
 struct storwin_info_part {
     size_t size;       /**< sizeof(struct storwin_info_part), set by the caller */
@@ -884,8 +891,8 @@ struct storwin_info_part {
 /**
  * @brief The i-th part of a window, in address order, and its descriptor.
  *
- * For a process that serves its window to others of the node: it sends them the descriptors
- * (SCM_RIGHTS), and they map the parts one after another.
+ * For a process that serves its window to other processes of the node: it sends the descriptors
+ * (SCM_RIGHTS), and the others map the parts one after another.
  *   - The window owns the descriptor: it is valid until storwin_free(), and the caller must not
  *     close, lock or resize it. Duplicate it to keep it longer.
  *   - A memory part has one if STORWIN_MEMFD was set: a memfd, sealed against growing and
@@ -941,9 +948,9 @@ STORWIN_API int storwin_window_stats(const struct storwin_window *win, struct st
  * @name Limits and caveats
  *
  *   - Two windows on overlapping ranges of one file see each other's writes only if both have the
- *     kernel pager. Windows on one file should have the same pager: where direct writes of one meet
- *     stores into the page cache by another, in the same or a neighbouring page, Linux reports -EIO
- *     to both.
+ *     kernel pager. Windows on one file should have the same pager: if direct writes of one and
+ *     stores into the page cache by another touch the same or neighbouring pages, Linux reports
+ *     -EIO to both.
  *   - After fork() the child has a copy of memory parts and of resident windows, and no mapping of
  *     a user-paged one; with STORWIN_MEMFD it shares memory parts. Only the allocating process may
  *     sync and free: in a child these return STORWIN_ESTATE and do nothing.
@@ -953,18 +960,18 @@ STORWIN_API int storwin_window_stats(const struct storwin_window *win, struct st
  *     data, and writes them again.
  *   - A page that changes while a sync writes it is stored in its old form, its new form, or a mix
  *     of their sectors. It counts as changed for the next sync.
- *   - Stores that bypass this process's page tables are not seen: those of a system call or a
- *     device that has *pinned* pages, such as a read() with O_DIRECT, process_vm_writev(),
- *     io_uring's fixed buffers and memory registered with a network adapter. Plain read() and
- *     recv() copy page by page, and are safe.
+ *   - The library does not see stores that bypass this process's page tables: those of a system
+ *     call or a device that has *pinned* pages, such as a read() with O_DIRECT,
+ *     process_vm_writev(), io_uring's fixed buffers and memory registered with a network adapter.
+ *     Plain read() and recv() copy page by page, and are safe.
  *       - User pager: where the kernel reports pinned pages (Linux 6.8;
  *         storwin_info.keeps_pinned), it keeps them in memory, beyond its budget if necessary, and
  *         every sync writes them. Elsewhere, and with direct reads from NFS and FUSE, such a store
- *         is lost without an error if its page is evicted meanwhile: use a bounce buffer, or
+ *         is lost without an error if its page is evicted before it: use a bounce buffer, or
  *         another pager.
  *       - Resident pager: such a store during a sync of its page may not count as a change.
  *   - Space cannot be reserved on file systems that copy on write (btrfs), nor on those that refuse
- *     fallocate() and hold compressed data: a full disk can appear there after allocation.
+ *     fallocate() and store compressed data: there the disk can be full after allocation.
  * @{
  */
 /** bytes of one window, and of all segments of a shared one */

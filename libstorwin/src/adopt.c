@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* What /proc/self/maps reports about a range. */
+/* A range according to /proc/self/maps. */
 struct range {
     uint64_t lo, hi;
     int writable, shared; /* every page is writable; some page is shared */
@@ -36,7 +36,7 @@ static int look(struct range *r)
     return 0;
 }
 
-/* Whether opts->changes can find changes of this memory. */
+/* Checks that opts->changes can find changes of this memory. */
 static int check_memory(const void *ptr, uint64_t bytes, uint32_t changes,
                         struct storwin_error *err)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Called before the allocator is first used. */
+/* Checks an allocator before its first use. */
 int storwin__allocator_check(const struct storwin_allocator *a, struct storwin_error *err)
 {
     return !a || (a->realloc && a->free)
@@ -19,7 +19,7 @@ void *storwin__realloc(const struct storwin_allocator *a, void *ptr, size_t byte
     return a ? a->realloc(a->ctx, ptr, bytes) : realloc(ptr, bytes);
 }
 
-/* Zeroed. libc's calloc() does not touch pages that it knows to be zero. */
+/* Allocates zeroed memory. libc's calloc() does not touch pages that it knows to be zero. */
 void *storwin__calloc(const struct storwin_allocator *a, size_t n, size_t bytes)
 {
     void *ptr;

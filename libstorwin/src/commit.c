@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic commits: find what changed, write it to the journal or to an area, write the record. */
+/* Atomic commits: find the changes, write them to the journal or to an area, write the record. */
 #include "commit.h"
 #include "sum.h"
 
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SLICE        1024u /* pages that a thread sums at a time */
-#define FLIP_PERCENT 40 /* STORWIN_ATOMIC_AUTO: from here on the area is cheaper than the journal */
+#define SLICE        1024u /* pages that a thread checksums at a time */
+#define FLIP_PERCENT 40    /* STORWIN_ATOMIC_AUTO: from here on the area is cheaper */
 
 uint64_t storwin__block_bytes(const struct storwin_window *win, uint64_t block)
 {
@@ -54,8 +54,7 @@ static int set_move(atomic_uint_least64_t *to, atomic_uint_least64_t *from, uint
     return any != 0;
 }
 
-/* Adds the pages of [first, end) whose sum differs to the changed pages. Returns whether any
- * does. */
+/* Marks the pages of [first, end) whose sum differs as changed. Returns whether there are any. */
 static int compare(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     int any = 0;
@@ -104,8 +103,8 @@ int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *se
     return atomic_load(&job.any);
 }
 
-/* Adds the pages that this process's page tables report as stored into since the last call to the
- * changed pages. Returns whether there are any. */
+/* Marks pages as changed that the program has stored into since the last call, according to this
+ * process's page tables. Returns whether there are any. */
 static int harvest(struct storwin_window *win)
 {
     const uint64_t pages = storwin__pages(win);
@@ -141,7 +140,7 @@ static void find_changes(struct storwin_window *win)
     (void)storwin__compare(win, win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed, NULL);
 }
 
-/* Whether a store came after find_changes(): what was written may contain it or not. */
+/* Returns whether a store came after find_changes(): the written data may contain it or not. */
 static int stored_meanwhile(struct storwin_window *win, int flip)
 {
     struct storwin__commit *c = win->commit;
@@ -149,7 +148,8 @@ static int stored_meanwhile(struct storwin_window *win, int flip)
     if (tracked(win)) {
         const int any = harvest(win);
 
-        /* Page tables do not show a device's stores: pages that were ever declared are compared. */
+        /* Page tables do not show a device's stores, so compare all pages that were ever
+         * declared. */
         if (!atomic_load(&c->any_declared))
             return any;
         return storwin__compare(win, flip ? c->declared : c->changed, NULL) || any;
@@ -180,8 +180,8 @@ static void give_back(struct storwin_window *win)
     c->old_bytes = 0;
 }
 
-/* Writes the record of durable data. After a failure the record may be in the file or not: what it
- * needs is not touched before it has been written again. */
+/* Writes the record of durable data. After a failure the record may be in the file or not, so
+ * nothing that it needs changes before it has been written again. */
 static int finish(struct storwin_window *win, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
@@ -201,7 +201,7 @@ static int finish(struct storwin_window *win, struct storwin_error *err)
     return 0;
 }
 
-/* The data of a generation are durable: prepares the record that makes it valid. */
+/* Prepares the record that makes a generation valid; its data are durable. */
 static void conclude(struct storwin_window *win, const struct storwin__record *next, int flip)
 {
     struct storwin__commit *c = win->commit;
@@ -223,7 +223,7 @@ static void conclude(struct storwin_window *win, const struct storwin__record *n
     }
 }
 
-/* Writes what changed to the journal or to an area; *next is the record that makes it valid. */
+/* Writes the changes to the journal or to an area; *next is the record that makes them valid. */
 static int write_changes(struct storwin_window *win, uint64_t n_changed, int flip,
                          uint64_t generation, struct storwin__record *next)
 {
@@ -240,8 +240,8 @@ static int write_changes(struct storwin_window *win, uint64_t n_changed, int fli
     return storwin__journal_append(win, generation, next);
 }
 
-/* Whether the file has been shortened. If so, makes it as long as before, and all of the window is
- * written again. */
+/* Returns whether the file has been shortened. If so, extends it to its old length, and marks all
+ * of the window to be written again. */
 static int restore_length(struct storwin_window *win, struct storwin_error *err)
 {
     const struct storwin__file *f = &win->files[0];
@@ -267,8 +267,8 @@ static int restore_length(struct storwin_window *win, struct storwin_error *err)
     return 0;
 }
 
-/* An older record was opened, and the first commit overwrites what the newest one needs. Makes the
- * older one the newest: from here on a crash leaves that. */
+/* An older record was opened, and the first commit overwrites data of the newest record. Makes the
+ * older record the newest: from then on a crash leaves its state. */
 static int discard_newer(struct storwin_window *win, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
@@ -323,8 +323,8 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
     return finish(win, err);
 }
 
-/* The last commit failed after all but its record was written. Writes the record: no newer data can
- * be committed under its number. */
+/* The last commit wrote all its data and failed to write its record. Writes the record: newer data
+ * must not be committed under its number. */
 static int commit_again(struct storwin_window *win, struct storwin_error *err)
 {
     int rc = restore_length(win, err);
@@ -365,7 +365,7 @@ int storwin_commit(struct storwin_window *win, struct storwin_error *err)
     int rc = check_commit(win, err);
 
     return rc == 0 && win->commit ? storwin__commit(win, 0, err)
-                                  : rc; /* else it is wholly memory */
+                                  : rc; /* else the window is wholly in memory */
 }
 
 int storwin_commit_as(struct storwin_window *win, uint64_t generation, struct storwin_error *err)

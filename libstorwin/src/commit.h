@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic commits: the layout of a file, as in LAYOUT.md, and what the sources share.
+ * Atomic commits: the layout of a file, as in LAYOUT.md, and the sources' shared declarations.
  *
  * A file has two areas, each for the whole state, which take turns as *home*, and a journal. A
- * commit either appends what changed to the journal, or writes the other area and makes it home,
- * with an empty journal. Neither overwrites anything that the last record needs, and the next
- * record is written last: every crash leaves the state of one of these two records.
+ * commit either appends the changes to the journal, or writes the other area and makes it home,
+ * with an empty journal. Neither overwrites data of the last record, and the next record is written
+ * last: every crash leaves the state of one of these two records.
  *
  *     append   changed blocks behind the end of the journal    flush    record    flush
- *     flip     what the other area lacks, into that area       flush    record    flush
+ *     flip     the changes that the other area lacks           flush    record    flush
  *
- * Two places for records take turns; each holds its record twice. After a failure nothing that was
+ * Two places for records take turns; each has two copies of its record. After a failure no data
  * handed to the kernel counts as written: the next commit writes it again.
  */
 #ifndef STORWIN_COMMIT_H
@@ -34,12 +34,12 @@
 struct storwin__record {
     uint64_t magic;
     uint32_t order, layout;
-    uint32_t place, copy; /* where this copy is stored */
+    uint32_t place, copy; /* position of this copy */
     uint32_t block_bytes;
     uint32_t home;                       /* area 0 or 1 */
     uint64_t seq;                        /* of records, from 1 */
     uint64_t bytes;                      /* length of the state */
-    uint64_t base, cap;                  /* the areas: where they begin, bytes of one */
+    uint64_t base, cap;                  /* begin of the areas, bytes of one */
     uint64_t generation, data_sum;       /* of the area with the journal */
     uint64_t home_generation, home_sum;  /* of the area alone */
     uint64_t epoch;                      /* seq of the record that made this area home */
@@ -55,12 +55,12 @@ _Static_assert(offsetof(struct storwin__record, place) == 16 &&
                    sizeof(struct storwin__record) == 136,
                "the layout on storage");
 
-/* What one commit appends to the journal: this head, n_blocks entries, zeros up to a whole block,
- * and the blocks in the order of the entries; zeros follow a short last one. */
+/* A commit's batch in the journal: this head, n_blocks entries, zeros up to a whole block, and the
+ * blocks in the order of the entries; zeros pad a short last block. */
 struct storwin__batch {
     uint64_t magic, epoch, generation, n_blocks;
     uint64_t data_sum; /* of the state with this batch */
-    uint64_t prev;     /* sum of the batch before; of the first, home_sum */
+    uint64_t prev;     /* sum of the previous batch; in the first, home_sum */
     uint64_t reserved; /* 0 */
     uint64_t sum;      /* of the fields above and the entries */
 };
@@ -70,10 +70,10 @@ struct storwin__entry {
 _Static_assert(sizeof(struct storwin__batch) == 64 && sizeof(struct storwin__entry) == 16,
                "the layout on storage");
 
-/* What the places of records hold. */
+/* The records found in both places. */
 struct storwin__records {
     struct storwin__record at[2]; /* seq 0: no valid copy */
-    unsigned n_damaged;           /* copies that are damaged, while the other one is whole */
+    unsigned n_damaged;           /* damaged copies beside a whole one */
     unsigned n_torn;              /* places where both copies were written, and neither is whole */
     unsigned n_unfinished;        /* places where only one copy was written, and is not whole */
     int ours;                     /* some copy has the magic */
@@ -83,20 +83,23 @@ struct storwin__records {
 
 struct storwin__commit {
     struct storwin__record last;    /* of the newest commit; seq 0: none */
-    struct storwin__record pending; /* its data are durable, it itself may not be; seq 0: none */
+    struct storwin__record pending; /* with durable data, possibly not durable itself; seq 0:
+                                       none */
     uint64_t base, cap, journal_cap;
     uint64_t n_blocks, n_words;
     uint64_t *sums;                         /* of each block, as last summed */
     atomic_uint_least64_t total;            /* of all of these */
     uint64_t newest_seq, newest_generation; /* of all ever found or written */
     uint64_t app_version;                   /* for every record written */
-    uint32_t place;                         /* where the next record goes */
-    int whole;                              /* everything must be written: there is no home yet */
+    uint32_t place;                         /* place of the next record */
+    int whole;                              /* the next commit must write all blocks: there is no
+                                               home yet */
     atomic_int any_declared;                /* storwin_touched() was called */
-    struct storwin__record discard; /* an older record was opened: is written above the newer one
-                                       before anything that that one needs; seq 0: none */
-    /* Sets of pages. changed: since the last commit; behind: what the other area lacks of the last
-     * commit; since: what the home area lacks of it; touched: declared since; declared: ever.
+    struct storwin__record discard; /* the older record that was opened: it must become the newest
+                                       before data of the newer one are overwritten; seq 0: none */
+    /* Sets of pages. changed: since the last commit; behind: pages of the last commit that the
+     * other area lacks; since: those that the home area lacks; touched: declared since then;
+     * declared: ever declared.
      */
     atomic_uint_least64_t *changed, *behind, *since, *touched, *declared;
     uint64_t old_base, old_bytes; /* areas of a shorter state, to be freed; 0 bytes: none */

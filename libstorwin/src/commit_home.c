@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two areas of atomic commits: bring the one that is not home up to date, and make it home. */
+/* The two areas of atomic commits: updates the area that is not home, and makes it home. */
 #include "commit.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@ static void set_or(atomic_uint_least64_t *to, const atomic_uint_least64_t *from,
                                  memory_order_relaxed);
 }
 
-/* Writes what the other area lacks, and flushes; *next is the record that makes it home. */
+/* Writes the changes that the other area lacks, and flushes; *next is the record that makes it
+ * home. */
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
                          struct storwin__record *next, struct storwin__failure *fail)
 {
@@ -26,11 +27,11 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     const uint32_t area = c->last.seq > 0 && c->last.base == c->base ? 1 - c->last.home : 0;
 
     set_or(c->behind, c->changed, c->n_words);
-    /* Where most pages must be written, one large write is faster than many small ones. */
+    /* If most pages must be written, one large write is faster than many small ones. */
     if (c->whole || storwin__set_count(c->behind, pages) >= pages - pages / 4)
         set_fill(c->behind, pages);
-    /* Recompute the sum of everything that will be written: an unreported store must not invalidate
-     * the whole area. */
+    /* Recompute the sums of all pages to write: an unreported store must not invalidate the whole
+     * area. */
     if (win->track != STORWIN_TRACK_COMPARED)
         (void)storwin__compare(win, win->track == STORWIN_TRACK_DECLARED ? NULL : c->behind,
                                c->changed);
@@ -47,7 +48,7 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     win->dirty = c->behind; /* writing a page clears its bit */
     (void)storwin__write_pages(win, 0, pages, 0, fail);
     win->dirty = dirty;
-    if (fail->code < 0) /* the area is not valid: all of it is written next time */
+    if (fail->code < 0) /* the area is invalid: the next commit writes all of it */
         set_fill(c->behind, pages);
     return fail->code;
 }

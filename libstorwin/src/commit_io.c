@@ -9,7 +9,7 @@
 
 #define MOST_IOV 1024u /* IOV_MAX of Linux */
 
-/* Writes everything or returns why not; consumes *iov. Nothing is durable before a flush. */
+/* Writes all bytes or returns the error; consumes *iov. No byte is durable before a flush. */
 int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigned n,
                           uint64_t offset)
 {
@@ -52,7 +52,7 @@ int storwin__commit_read(const struct storwin_window *win, void *to, uint64_t by
     return rc == -EINVAL ? storwin__read_all(f->fd, to, bytes, offset) : rc;
 }
 
-/* Reads all four copies; of each place the newer whole one is used. */
+/* Reads all four copies, and uses the newer whole one of each place. */
 int storwin__records_read(int fd, uint64_t offset, struct storwin__records *found)
 {
     _Alignas(4096) uint8_t raw[STORWIN__BLOCK];
@@ -110,7 +110,7 @@ int storwin__record_write(struct storwin_window *win, const struct storwin__reco
     return fdatasync(win->files[0].fd) < 0 ? -errno : 0;
 }
 
-/* Zeroed whole blocks, aligned for direct I/O; *whole is the pointer to free. */
+/* Allocates zeroed whole blocks, aligned for direct I/O; *whole is the pointer to free. */
 void *storwin__blocks_alloc(const struct storwin_window *win, uint64_t bytes, void **whole)
 {
     uint8_t *at = storwin__calloc(win->opts.allocator, (size_t)(bytes + STORWIN__BLOCK), 1);

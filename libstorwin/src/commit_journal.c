@@ -16,7 +16,7 @@ static uint64_t journal_at(const struct storwin_window *win, const struct storwi
     return win->opts.offset_bytes + storwin__area_at(r, 2);
 }
 
-/* Whether a batch of n_pages fits behind the valid batches. */
+/* Returns whether a batch of n_pages fits behind the valid batches. */
 int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages)
 {
     const struct storwin__commit *c = win->commit;
@@ -27,7 +27,7 @@ int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages)
            bytes <= c->journal_cap - c->last.journal_bytes;
 }
 
-/* Blocks to write; pieces that are adjacent in memory are joined. */
+/* Blocks to write, with pieces that are adjacent in memory joined. */
 struct stream {
     struct storwin_window *win;
     struct iovec iov[IOV_PART];
@@ -86,7 +86,7 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
         const uint64_t block = entries[i].block, bytes = storwin__block_bytes(win, block);
         uint8_t *at = win->map + win->stor_offset + block * STORWIN__BLOCK;
 
-        if (bytes < STORWIN__BLOCK) /* bytes behind it may not be the window's */
+        if (bytes < STORWIN__BLOCK) /* the bytes behind may not be the window's */
             at = memcpy(tail, at, (size_t)bytes);
         rc = stream_put(&s, at, STORWIN__BLOCK);
     }
@@ -97,7 +97,7 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
     return rc;
 }
 
-/* Appends the changed pages, whose sums are up to date, and flushes; *next is the record that makes
+/* Appends the changed pages, whose sums are current, and flushes; *next is the record that makes
  * them valid. */
 int storwin__journal_append(struct storwin_window *win, uint64_t generation,
                             struct storwin__record *next)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records and batches of the journal: write them, and recognize them among arbitrary bytes. */
+/* Records and batches of the journal: seals them, and recognizes them among arbitrary bytes. */
 #include "commit.h"
 #include "sum.h"
 
@@ -23,7 +23,7 @@ void storwin__record_seal(struct storwin__record *r, uint32_t place, uint32_t co
     r->sum = record_sum(r);
 }
 
-/* Whether the numbers of a record are consistent. */
+/* Returns whether the numbers of a record are consistent. */
 static int plausible(const struct storwin__record *r)
 {
     const uint64_t most = STORWIN_MAX_BYTES;
@@ -37,9 +37,9 @@ static int plausible(const struct storwin__record *r)
 }
 
 /*
- * 0: a whole record of this place. STORWIN_ENONE: zeros, never written. STORWIN_EDAMAGED: it has
- * the magic but is not whole. STORWIN_EFORMAT: something else, or another layout or machine. `raw`
- * need not be aligned.
+ * Checks a copy of a record. Returns 0: a whole record of this place. STORWIN_ENONE: zeros, never
+ * written. STORWIN_EDAMAGED: it has the magic but is not whole. STORWIN_EFORMAT: other bytes, or
+ * another layout or machine. `raw` need not be aligned.
  */
 int storwin__record_check(const void *raw, uint32_t place, uint32_t copy, struct storwin__record *r)
 {
@@ -72,15 +72,15 @@ void storwin__batch_seal(struct storwin__batch *b, const struct storwin__entry *
     b->sum = storwin__batch_sum(b, entries);
 }
 
-/* Bytes of a batch before its blocks. */
+/* Returns the bytes of a batch before its blocks. */
 uint64_t storwin__batch_index_bytes(uint64_t n_blocks)
 {
     return storwin__round_up(
         sizeof(struct storwin__batch) + n_blocks * sizeof(struct storwin__entry), STORWIN__BLOCK);
 }
 
-/* Whether the head may be that of the next batch: it follows one with the sum `prev`, and fits the
- * rest of the journal. The caller still compares its sum. */
+/* Returns whether a head may be the next batch's: it follows a batch with the sum `prev`, and the
+ * batch fits the rest of the journal. The caller still compares its sum. */
 int storwin__batch_check(const struct storwin__batch *b, const struct storwin__record *r,
                          uint64_t prev, uint64_t room)
 {
@@ -90,7 +90,8 @@ int storwin__batch_check(const struct storwin__batch *b, const struct storwin__r
            storwin__batch_index_bytes(b->n_blocks) + b->n_blocks * STORWIN__BLOCK <= room;
 }
 
-/* Where an area begins, relative to the window's place in the file; area 2 is the journal. */
+/* Returns the begin of an area, relative to the window's offset in the file; area 2 is the
+ * journal. */
 uint64_t storwin__area_at(const struct storwin__record *r, uint32_t area)
 {
     return r->base + area * r->cap;

@@ -13,16 +13,17 @@
 #define LOCK_BYTE (INT64_MAX - 8)
 #define NAME      "storage_alloc_filename"
 
-atomic_uint storwin__lock_ms = 10000; /* how long to wait for a lock */
+atomic_uint storwin__lock_ms = 10000; /* longest wait for a lock */
 
-/* Length of a new file, from the window's place in it. */
+/* Returns the length of a new file, from the window's offset. */
 uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic)
 {
     return STORWIN__FIRST_AREA +
            (atomic == STORWIN_ATOMIC_SLOTS ? 2 : 3) * storwin__round_up(bytes, STORWIN__AREA_UNIT);
 }
 
-/* 1: the file is zero, or absent, before the areas; 0: it holds something; or an error. */
+/* Returns 1 if the file is zero, or absent, before the areas; 0 if it has other bytes; or an
+ * error. */
 static int all_zero(int fd, uint64_t offset)
 {
     static const uint8_t zeros[STORWIN__BLOCK];
@@ -56,8 +57,8 @@ static uint32_t newest_of(const struct storwin__records *found)
     return found->at[1].seq > found->at[0].seq;
 }
 
-/* Reads the records of a file that may not be ours, and changes nothing. *opened: it could be
- * opened. */
+/* Reads the records of a file, which may be another program's, and changes nothing. *opened: the
+ * file could be opened. */
 static int look(const struct storwin_opts *opts, const char *path, struct storwin__records *found,
                 int *opened, struct storwin_error *err)
 {
@@ -79,8 +80,8 @@ static int look(const struct storwin_opts *opts, const char *path, struct storwi
     return rc;
 }
 
-/* Reads an existing file before anything could change it. If the areas have moved, *space becomes
- * the length before the first one: reserve() handles the areas. */
+/* Reads an existing file before a change to it is possible. If the areas have moved, *space becomes
+ * the length before the first area: reserve() handles the areas. */
 int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, uint64_t *space,
                              struct storwin_error *err)
 {
@@ -88,7 +89,8 @@ int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, 
     struct storwin_error why;
     int opened, rc = look(opts, path, &found, &opened, &why);
 
-    if (!opened && rc != -ENOMEM) /* it is new, or the open for writing reports the error */
+    if (!opened && rc != -ENOMEM) /* the file is new, or the later open for writing reports the
+                                     error */
         return 0;
     if (rc < 0) {
         if (err)
@@ -139,9 +141,9 @@ int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file
 }
 
 /*
- * One process at a time locks the whole file, or of a device only the range in use. Writes of a
- * killed process may still be in flight: they hold their descriptor, and with it this lock. Hence
- * the wait.
+ * One process at a time locks the whole file, or, on a device, only the range in use. Writes of a
+ * killed process may still be in flight: they hold their descriptor, and so this lock. Hence the
+ * wait.
  */
 static int lock(struct storwin_window *win, uint64_t space, struct storwin_error *err)
 {
@@ -267,7 +269,7 @@ static int load(struct storwin_window *win, const struct storwin__record *r, uin
     const uint64_t bytes = win->stor_bytes, n_blocks = c->n_blocks;
     int rc;
 
-    if (r->bytes > bytes) /* only the newest record was compared with the window before */
+    if (r->bytes > bytes) /* before, only the newest record was compared with the window */
         return storwin__fail(err, STORWIN_EFORMAT, NAME,
                              "generation %" PRIu64 " has %" PRIu64
                              " bytes, and the window has room for %" PRIu64,
@@ -367,7 +369,7 @@ static int adapt(struct storwin_window *win, const struct storwin__record *r,
                              " bytes, and the window has room for %" PRIu64,
                              win->path, r->bytes, win->stor_bytes);
     c->base = r->base;
-    if (c->cap > r->cap) { /* behind everything in the file */
+    if (c->cap > r->cap) { /* behind all data in the file */
         c->base = r->base + 3 * r->cap;
         c->old_base = r->base;
         c->old_bytes = 3 * r->cap;
@@ -441,9 +443,9 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
     if (c->whole)
         storwin__set_add(c->since, 0, storwin__pages(win));
     if (c->recovery == STORWIN_RECOVERY_OLDER)
-        return 0; /* the file stays as it is until the first commit */
-    /* The record of a killed process may be in the page cache only, and after a failed flush not
-     * even marked dirty there. */
+        return 0; /* the file does not change before the first commit */
+    /* Write the record again: a killed process may have left it only in the page cache, and after a
+     * failed flush the kernel no longer counts it as dirty. */
     rc = storwin__record_write(win, &found->at[place]);
     if (rc < 0)
         return storwin__fail(err, rc, NAME, "record in \"%.80s\": %s", win->path,
@@ -463,7 +465,7 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
         rc = lock(win, storwin__commit_space(win->stor_bytes, win->opts.atomic), err);
     if (rc < 0)
         return rc;
-    /* Flush what a killed process left in the page cache before trusting it. */
+    /* Flush data that a killed process left in the page cache before trusting it. */
     rc = fdatasync(f->fd) < 0 ? -errno
                               : storwin__records_read(f->fd, win->opts.offset_bytes, &found);
     if (rc < 0)

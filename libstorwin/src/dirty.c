@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sets of pages, one bit each: the pages of the storage span that must be written, and others.
- * Threads change them concurrently. */
+/* Sets of pages, one bit each: the pages of the storage span that must be written, and the sets of
+ * commits. Threads change them concurrently. */
 #include "internal.h"
 
-/* The bits of [first, end) that lie in the word of `first`. */
+/* Returns the bits of [first, end) in the word of `first`. */
 static uint64_t mask(uint64_t first, uint64_t end)
 {
     uint64_t n = storwin__min(end - first, 64 - first % 64);
@@ -28,7 +28,7 @@ void storwin__bits_clear(struct storwin_window *win, uint64_t first, uint64_t en
         atomic_fetch_and_explicit(&win->dirty[first / 64], ~mask(first, end), memory_order_relaxed);
 }
 
-/* The first page from `first` on whose bit equals `value`; `end` if there is none. */
+/* Returns the first page from `first` on whose bit equals `value`; without one, `end`. */
 uint64_t storwin__set_next(const atomic_uint_least64_t *set, uint64_t first, uint64_t end,
                            int value)
 {

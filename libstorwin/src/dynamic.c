@@ -37,7 +37,7 @@ void storwin_dynamic_destroy(struct storwin_dynamic *dyn)
     storwin__free(dyn->allocator, dyn);
 }
 
-/* Index of the window in the array; dyn->n: not attached. */
+/* Returns the window's index in the array; dyn->n: not attached. */
 static size_t place_of(const struct storwin_dynamic *dyn, const struct storwin_window *win)
 {
     size_t i = 0;

@@ -12,8 +12,8 @@ const char *storwin_version(void)
     return STORWIN_VERSION;
 }
 
-/* The error's name in the C locale, without a static buffer: glibc 2.32 has a function for it,
- * elsewhere strerror() uses a static buffer for unknown numbers only. NULL: unknown. */
+/* Returns the error's text in the C locale, without a static buffer: glibc 2.32 has a function for
+ * that; elsewhere strerror() uses a static buffer only for unknown numbers. NULL: unknown. */
 static const char *errno_text(int number)
 {
 #if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
@@ -72,8 +72,8 @@ int storwin__fail(struct storwin_error *err, int code, const char *hint, const c
     return code;
 }
 
-/* In a child of fork(), its copies are as old as the fork and would overwrite what the parent has
- * synced since; and it would wait for threads that only the parent has. */
+/* Refuses calls in a child of fork(): its copies are as old as the fork and would overwrite data
+ * that the parent has synced since; and it would wait for threads that only the parent has. */
 int storwin__owned(const struct storwin_window *win, struct storwin_error *err)
 {
     if (win->owner == getpid())

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file or device of a window: opened without following another user's links, created whole or
- * not at all, with its space reserved.
+ * The file or device of a window: opens it without following another user's links, creates it whole
+ * or not at all, with its space reserved.
  *
- * A new file has no name while it is being made (O_TMPFILE), where the file system supports that;
- * it gets its name once it has its size and space. An existing file is grown under a lock on a byte
- * far behind any data, held until the window is mapped: undoing a failed allocation then cannot cut
- * off what another process has just mapped.
+ * A new file has no name while it is being made (O_TMPFILE), if the file system supports that; it
+ * gets its name once it has its size and space. An existing file grows under a lock on a byte far
+ * behind any data, held until the window is mapped: so undoing a failed allocation cannot truncate
+ * a range that another process has just mapped.
  */
 #include "internal.h"
 
@@ -26,8 +26,8 @@
 #define MAX_RACES   64                 /* changes of the name during an open */
 #define SIZE_LOCK   (INT64_MAX - 16)   /* byte of the lock on the size */
 #define MIN_PIECE   65536u             /* of one fallocate() */
-#define AGAIN       1                  /* open_once(): the name changed meanwhile */
-#define WRITES      (INT64_C(1) << 62) /* where the locks of direct writes begin ... */
+#define AGAIN       1                  /* open_once(): the name has changed during the open */
+#define WRITES      (INT64_C(1) << 62) /* offset of the locks of direct writes ... */
 #define LOCK_UNIT   4096u              /* ... one byte for each unit of the file */
 #define MAX_WAIT_MS 120000u            /* for the writes of another process */
 
@@ -98,7 +98,7 @@ static int follow(struct storwin__file *f, const char *path, const struct stat *
     return 0;
 }
 
-/* Refuses a file of another user in a directory that everybody can write to. */
+/* Refuses a file of another user in a directory that all users can write to. */
 static int check_owner(const struct storwin__file *f, const char *path, const struct stat *st,
                        struct storwin_error *err)
 {
@@ -175,7 +175,7 @@ static int create(struct storwin__file *f, const struct storwin_opts *opts, cons
         return 0;
     }
     if (!without(STORWIN__NO_TMPFILE) &&
-        access("/proc/self/fd", F_OK) == 0) { /* which gives it its name later */
+        access("/proc/self/fd", F_OK) == 0) { /* needed later to give the file its name */
         f->fd = openat(f->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, perm);
         f->nameless = f->fd >= 0;
     }
@@ -223,7 +223,7 @@ static int no_room(struct storwin_error *err, int code, const char *path, uint64
                          bytes, offset, path, storwin_strerror(code));
 }
 
-/* Where the file system cannot reserve, fills the holes with zeros. */
+/* Fills the holes with zeros, on a file system that cannot reserve. */
 static int fill_holes(const struct storwin_allocator *a, int fd, uint64_t offset, uint64_t end)
 {
     const size_t chunk = (size_t)1 << 18;
@@ -259,8 +259,8 @@ static int fill_holes(const struct storwin_allocator *a, int fd, uint64_t offset
     return rc;
 }
 
-/* On tmpfs a signal undoes the whole fallocate() that it interrupts: under frequent signals only
- * short ones complete. */
+/* Reserves space; after a signal, in shorter pieces: on tmpfs a signal undoes the whole fallocate()
+ * that it interrupts, and under frequent signals only short calls complete. */
 int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t offset,
                            uint64_t bytes)
 {
@@ -283,7 +283,8 @@ int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t o
     return bytes > 0 ? fill_holes(a, fd, offset, offset + bytes) : 0;
 }
 
-/* Whether this process may have files of this length. If not, the kernel would send SIGXFSZ. */
+/* Returns whether this process may have files of this length. If not, the kernel would send
+ * SIGXFSZ. */
 int storwin__within_limit(uint64_t bytes, uint64_t *most)
 {
     struct rlimit limit;
@@ -313,9 +314,9 @@ int storwin__file_lock_size(int fd, int on)
 /*
  * Direct writes of io_uring outlive a killed process: the kernel reaps it without waiting for them.
  * But each write holds its descriptor until it has completed, and the descriptor holds its locks.
- * So a sync holds a read lock on its range while it writes; read locks do not conflict. A process
- * that opens the range tests for them, and waits: a late write would overwrite what this process
- * syncs.
+ * So a sync holds a read lock on its range while it writes; read locks do not conflict with each
+ * other. A process that opens the range tests for them, and waits: a late write would overwrite
+ * data that this process syncs.
  */
 static struct flock writes_lock(short type, uint64_t offset, uint64_t bytes)
 {
@@ -468,7 +469,7 @@ static int comes_and_goes(const char *path, struct storwin_error *err)
     return storwin__fail(err, -EAGAIN, NAME, "\"%.100s\" comes and goes", path);
 }
 
-/* Opens an existing path for reading only, by the same rules. Call storwin__file_close() also after
+/* Opens an existing path only for reading, by the same rules. Call storwin__file_close() also after
  * a failure. */
 int storwin__file_look(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
                        struct storwin_error *err)
@@ -488,8 +489,8 @@ int storwin__file_look(struct storwin__file *f, const struct storwin_opts *opts,
 
 /*
  * Opens or creates path with room for `bytes` at opts->offset_bytes. With must_exist it neither
- * creates nor grows. On success the lock on the size is held until storwin__file_settled();
- * storwin__file_undo() releases it together with everything else.
+ * creates nor grows. On success it holds the lock on the size until storwin__file_settled();
+ * storwin__file_undo() releases the lock too.
  */
 int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
                        int must_exist, uint64_t bytes, struct storwin_error *err)

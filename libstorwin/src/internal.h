@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the sources of the library share. */
+/* Types and functions that the sources of the library share. */
 #ifndef STORWIN_INTERNAL_H
 #define STORWIN_INTERNAL_H
 
@@ -25,8 +25,8 @@
 #define STORWIN__HINTS 22 /* keys of the table in opts.c */
 
 /*
- * Each bit makes the library do without one facility of the system: tests reach the paths for older
- * kernels and simpler file systems on any machine.
+ * Each bit disables one facility of the system, so that tests reach the code for older kernels and
+ * simpler file systems on any machine.
  */
 #define STORWIN__NO_SCAN      1u
 #define STORWIN__NO_UFFD      2u
@@ -71,9 +71,10 @@ struct storwin__file {
     char *name;    /* within dir_fd */
     uint64_t size; /* of a device; of a file before it was grown */
     uint32_t created, device, striping;
-    uint32_t nameless; /* created, and without a name so far */
+    uint32_t nameless; /* created, and has no name yet */
     uint32_t read_only;
-    uint32_t grown, named; /* named: its name is durable, or not ours to make durable */
+    uint32_t grown, named; /* named: its name is durable, or this process need not make it
+                              durable */
     dev_t dev;
     ino_t ino;
     const struct storwin_allocator *allocator;
@@ -124,7 +125,7 @@ struct storwin_window {
     uint8_t *map;
     uint64_t bytes, map_bytes, page_bytes;
     uint64_t stor_offset, stor_bytes; /* the storage span */
-    uint64_t file_base;               /* where in the file it lies; with commits: its home area */
+    uint64_t file_base;               /* its offset in the file; with commits: of the home area */
     struct storwin__commit *commit;   /* NULL: without storage_alloc_atomic */
     int adopted;                      /* the memory is the caller's */
     struct storwin__part *parts;
@@ -134,12 +135,12 @@ struct storwin_window {
     int track_fd, pagemap_fd;
     atomic_uint_least64_t *dirty; /* a bit for each page of the storage span: must be written */
     struct storwin__pager *pager;
-    struct storwin__failure unmended;  /* kernel pager: what a sync could not write */
+    struct storwin__failure unmended;  /* kernel pager: range that a sync could not write */
     struct storwin__segment *segments; /* shared: n_ranks */
     uint32_t n_ranks, rank;
     char *shm_name;
-    int shm_fd; /* of the memory part: during the allocation, or with STORWIN_MEMFD as long as the
-                   window */
+    int shm_fd; /* of the memory part: open during the allocation, or with STORWIN_MEMFD as long as
+                   the window */
     atomic_uint attached, wrote;
     atomic_uint_least64_t n_syncs, dirty_bytes, written_bytes, n_requests;
     pid_t owner;      /* the process that allocated it */
@@ -174,9 +175,9 @@ struct storwin__plan {
     uint64_t bytes;           /* of the window */
     const char *const *paths; /* n_files */
     uint32_t n_files;
-    const uint64_t *file_starts; /* n_files + 1 window offsets: what each file holds, if it is
+    const uint64_t *file_starts; /* n_files + 1 window offsets: the range of each file, if on
                                     storage; NULL: one file */
-    const uint64_t *file_bytes;  /* n_files: length of each of these without gaps */
+    const uint64_t *file_bytes;  /* n_files: length of each range without gaps */
     const char *shm_name;        /* the memory part is shared */
     void *adopt;                 /* memory of the caller's; NULL: new memory */
     int attach;                  /* everything exists already */
@@ -247,8 +248,8 @@ uint64_t storwin__pager_slice(const struct storwin_window *win);
 
 /*
  * Stores a page's own content into it, so that it counts as changed. An atomic "or 0" does not
- * work: clang turns it into a load. A concurrent store has the same effect. It stores a word:
- * RISC-V has no such instruction for a byte.
+ * work: clang turns it into a load. If another store wins, the page counts as changed too. It
+ * stores a word: RISC-V has no such instruction for a byte.
  */
 static inline void storwin__store_same(unsigned char *at)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much memory a window may take before the system, or this process's control group, runs out of
+/* The memory that a window may take before the system, or this process's control group, runs out of
  * it. */
 #include "internal.h"
 
@@ -12,8 +12,8 @@
 
 #define NO_LIMIT UINT64_MAX
 
-/* The number behind `word` in a file of lines `word number [unit]`; with word "" the number
- * alone. */
+/* Reads the number behind `word` in a file of lines `word number [unit]`; with word "" the file has
+ * only the number. */
 static int read_number(const char *path, const char *word, uint64_t *value)
 {
     FILE *file = fopen(path, "re");
@@ -56,7 +56,7 @@ static int member(const char *dir, const char *name, const char *word, uint64_t 
     return len < 0 || (size_t)len >= sizeof(path) ? -1 : read_number(path, word, value);
 }
 
-/* What one group has left; inactive file pages count as free. */
+/* Returns what one group has left; counts inactive file pages as free. */
 static uint64_t group_left(const char *dir, const struct names *names)
 {
     uint64_t limit, usage, reclaimable;
@@ -70,7 +70,7 @@ static uint64_t group_left(const char *dir, const struct names *names)
     return usage < limit ? limit - usage : 0;
 }
 
-/* The group below the mount point `top`, and every group above it. */
+/* Returns what the group below the mount point `top`, and every group above it, has left. */
 static uint64_t groups_left(const char *top, const char *group, const struct names *names)
 {
     char dir[PATH_MAX];
@@ -115,7 +115,7 @@ static int mount_line(char *line, char **root, char **place, char **type, char *
     return *type && *options ? 0 : -1;
 }
 
-/* Whether a comma-separated list holds the word. */
+/* Returns whether a comma-separated list has the word. */
 static int listed(const char *list, const char *word)
 {
     size_t len = strlen(word);
@@ -126,7 +126,7 @@ static int listed(const char *list, const char *word)
     return 0;
 }
 
-/* The group of this process in the hierarchy of `controller` ("" for v2), by /proc/self/cgroup. */
+/* Gets this process's group in the hierarchy of `controller` ("" for v2) from /proc/self/cgroup. */
 static int own_group(const char *path, const char *controller, char *group, size_t cap)
 {
     FILE *file = fopen(path, "re");

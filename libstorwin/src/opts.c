@@ -47,7 +47,7 @@ struct hint {
     const struct words *words; /* of WORD and LIST */
     uint64_t min, max, unit;   /* of numbers: multiples of unit, 0: powers of 2; of FLAG the bit, in
                                   min */
-    const char *wants;         /* what is allowed, for the message */
+    const char *wants;         /* allowed values, for the message */
 };
 
 #define FIELD(name) offsetof(struct storwin_opts, name)
@@ -104,9 +104,9 @@ void storwin_opts_init(struct storwin_opts *opts)
 }
 
 /*
- * The rule for option structs, which begin with their size: refused if shorter than this release's,
- * longer than any will be, or if anything is set that this release does not know. *to receives what
- * it knows.
+ * The rule for option structs, which begin with their size: -EINVAL if shorter than this release's,
+ * longer than 4,096 bytes, or with a byte other than 0 that this release does not know. *to
+ * receives this release's members.
  */
 int storwin__opts_take(void *to, const void *opts, size_t bytes, struct storwin_error *err)
 {
@@ -155,7 +155,7 @@ static int word_value(const struct words *words, const char *text, size_t len, u
     return -1;
 }
 
-/* Digits of one base only, at most max. */
+/* Parses digits of one base only, at most max. */
 static int number(const char *text, unsigned base, uint64_t max, uint64_t *value)
 {
     uint64_t n = 0;
@@ -173,7 +173,7 @@ static int number(const char *text, unsigned base, uint64_t max, uint64_t *value
     return 0;
 }
 
-/* 0, 1, 0.5, .5, 1.000: exact, and independent of the locale's decimal point. */
+/* Parses 0, 1, 0.5, .5, 1.000 exactly, without the locale's decimal point. */
 static int factor(const char *text, uint32_t *ppb)
 {
     uint64_t n = 0;
@@ -344,7 +344,8 @@ static int bad(struct storwin_error *err, size_t field)
     return storwin__fail(err, STORWIN_EVALUE, hint->key, "%s must be %s", hint->key, hint->wants);
 }
 
-/* Limits of the struct, which need not come from strings, and options that exclude each other. */
+/* Checks the struct's limits, since options need not come from strings, and options that exclude
+ * each other. */
 int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
                         struct storwin_error *err)
 {
@@ -426,7 +427,7 @@ static int put_factor(char *text, size_t cap, uint32_t ppb)
     return keep;
 }
 
-/* The option in the hint's own form; -ENOENT where the option has no value. */
+/* Writes the option in the hint's own form; -ENOENT if the option has no value. */
 ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value,
                            size_t cap)
 {

@@ -4,23 +4,24 @@
  * faults of userfaultfd and fill blocks from the file; evictor threads keep some room free, oldest
  * blocks first.
  *
- * A page is write-protected until the first store. That store faults, and marks the page touched
- * and its block dirty. Sequential stores touch some pages ahead. Only touched pages are written.
+ * A page is write-protected until the first store. That store faults, and the handler marks the
+ * page touched and its block dirty. For sequential stores it also marks some pages ahead as
+ * touched. Syncs and evictions write only touched pages.
  *
  * Eviction makes the block BUSY (faults on it wait until it is not), moves it to a place that only
  * the evictor knows, writes it if it was dirty, and drops it. The kernel refuses to move pinned
- * pages, which a device or system call may store into past the page tables: such a block stays, and
- * counts as dirty. Before Linux 6.8 a block cannot be moved; it is protected again, written in its
- * place and dropped, and such stores are lost.
+ * pages, into which a device or system call may store past the page tables: such a block stays, and
+ * counts as dirty. Before Linux 6.8 a block cannot be moved; the evictor protects it again, writes
+ * it in place and drops it, and such stores are lost.
  *
- * A sync protects dirty blocks, and keeps them (PINNED) while they are written: stores continue,
- * and mark the block dirty again.
+ * A sync protects dirty blocks, and keeps them (PINNED) while it writes them: stores continue, and
+ * mark the block dirty again.
  *
- * The thread that ends a BUSY state wakes the threads that wait for the block, which then fault
- * again; hence a handler may drop a fault on a BUSY block.
+ * The thread that ends a BUSY state wakes the threads that wait for the block, and they fault
+ * again. So a handler may drop a fault on a BUSY block.
  *
- * The resident pager on kernels without PAGEMAP_SCAN uses the part of this that tracks stores:
- * every block is present, none is evicted.
+ * On kernels without PAGEMAP_SCAN the resident pager uses the store tracking of this pager: every
+ * block is present, and none is evicted.
  */
 #ifndef STORWIN_PAGER_H
 #define STORWIN_PAGER_H
@@ -35,7 +36,7 @@
 #define PINNED   8u  /* being written by a sync: stays */
 #define POISONED 16u /* unreadable */
 
-#define STORWIN__AHEAD_BYTES (UINT64_C(1) << 20) /* cap of what is read for one fault */
+#define STORWIN__AHEAD_BYTES (UINT64_C(1) << 20) /* most bytes to read for one fault */
 #define STORWIN__EVICT_BATCH 64u                 /* blocks that one evictor takes at a time */
 #define STORWIN__STREAMS     8u                  /* sequential readers that it distinguishes */
 #define STORWIN__MAX_WORKERS 64u
@@ -47,10 +48,11 @@ struct storwin__pager {
     uint64_t max, keep_free; /* blocks */
     int uffd, stop_fd;
     uint32_t user_faults_only, can_poison, can_move;
-    uint8_t *stash; /* where blocks are moved: the sync's place, then each evictor's; NULL: they
-                       cannot be moved */
+    uint8_t *stash; /* destination of moved blocks: the sync's place, then each evictor's; NULL:
+                       blocks cannot be moved */
     size_t sync_stash, evictor_stash, all_stash; /* bytes */
-    uint8_t *bounces;           /* where each handler reads blocks to; NULL where nothing is read */
+    uint8_t *bounces;           /* memory into which each handler reads blocks; NULL if nothing is
+                                   read */
     size_t bounce, all_bounces; /* bytes of one, of all */
     atomic_uint n_evictors, n_handlers;
     pthread_t workers[STORWIN__MAX_WORKERS];
@@ -67,8 +69,8 @@ struct storwin__pager {
     int stopping, stuck; /* stuck: evictions fail, so the budget is exceeded */
     uint64_t fruitless;  /* blocks that could not be evicted since the last one that could */
     struct storwin__failure fail;
-    uint64_t evicted_lo, evicted_hi; /* span of pages that evictions wrote and nothing has flushed
-                                        since; hi 0: none */
+    uint64_t evicted_lo, evicted_hi; /* span of pages that evictions have written and no flush has
+                                        covered; hi 0: none */
     uint64_t expect[STORWIN__STREAMS], ahead[STORWIN__STREAMS];
     unsigned stream;
     atomic_uint_least64_t n_faults, read_bytes, resident_bytes, n_pinned;

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* The ring has room for every present block, beyond the budget too: it grows if necessary. If it
- * cannot grow, the block is never evicted. */
+/* Appends a block to the ring. The ring grows to hold every present block, also beyond the budget.
+ * If it cannot grow, the block is never evicted. */
 void storwin__pager_push(struct storwin__pager *p, uint64_t block)
 {
     if (p->ring_len == p->ring_cap) {
@@ -103,8 +103,8 @@ static unsigned run_length(const struct victim *victims, unsigned i, unsigned n,
     return len;
 }
 
-/* Notes what was cut off a shortened file: a write behind its end makes it longer again, and hides
- * the cut from the next sync. */
+/* Records the lost range of a shortened file: an eviction's write behind its end makes the file
+ * longer again, and would hide the loss from the next sync. */
 static void note_cut(struct storwin_window *win, struct storwin__failure *fail)
 {
     struct storwin__failure cut = {0, 0, 0};
@@ -136,8 +136,7 @@ static int write_touched(struct storwin__pager *p, const uint8_t *at, uint64_t b
     return rc;
 }
 
-/* Evicts neighbours of the same kind, which are in their place or, if it is not NULL, in the
- * stash. */
+/* Evicts neighbours of the same kind. They are in the stash, or in place if the stash is NULL. */
 static void evict_run(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n,
                       struct storwin__failure *fail)
 {

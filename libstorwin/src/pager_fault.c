@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* How many blocks to read for a fault: more when faults are sequential. *stream is the sequence
- * that the fault belongs to. */
+/* Returns how many blocks to read for a fault: more if faults are sequential. *stream is the
+ * fault's sequence. */
 static uint64_t read_ahead(struct storwin__pager *p, uint64_t block, unsigned *stream)
 {
     const uint64_t most = storwin__min(STORWIN__AHEAD_BYTES / p->block_bytes, p->max / 4);
@@ -32,8 +32,7 @@ static uint64_t read_ahead(struct storwin__pager *p, uint64_t block, unsigned *s
     return 1;
 }
 
-/* Claims `block` and free neighbours for this thread: the result is their number, from *first on.
- * */
+/* Claims `block` and free neighbours for this thread. Returns their number, from *first on. */
 static uint64_t claim(struct storwin__pager *p, uint64_t block, uint64_t *first)
 {
     const int back = (p->win->opts.access_style & STORWIN_ACCESS_REVERSE) != 0;
@@ -123,8 +122,8 @@ static void poison(struct storwin__pager *p, uint64_t block)
         (void)mprotect((void *)(uintptr_t)at, (size_t)bytes, PROT_NONE);
 }
 
-/* Copies blocks [first, first + n) in, unprotected where a store is about to hit: pages [lo, hi).
- * */
+/* Copies blocks [first, first + n) in; leaves pages [lo, hi) unprotected, into which stores are
+ * expected. */
 static void copy_all(const struct storwin__pager *p, const uint8_t *from, uint64_t first,
                      uint64_t n, uint64_t lo, uint64_t hi)
 {
@@ -138,8 +137,8 @@ static void copy_all(const struct storwin__pager *p, const uint8_t *from, uint64
     copy_in(p, from + (hi - begin) * page, hi, end, 1);
 }
 
-/* End of the pages that a store into `page` touches: as many after it as were touched just before
- * it, because each page that is touched alone costs a fault. */
+/* Returns the end of the pages to mark as touched for a store into `page`. After `page` it takes as
+ * many pages as were touched just before, because each page that is marked alone costs a fault. */
 static uint64_t touch_end(const struct storwin__pager *p, uint64_t page)
 {
     const uint64_t begin = page / p->block_pages * p->block_pages,
@@ -153,7 +152,7 @@ static uint64_t touch_end(const struct storwin__pager *p, uint64_t page)
     return storwin__min(end, page + (page > before ? page - before : 1));
 }
 
-/* The caller holds the lock; it is released during I/O. */
+/* Fills the block of a page. The caller holds the lock; this releases it during I/O. */
 static void fill(struct storwin__pager *p, uint64_t page, int store, uint8_t *bounce)
 {
     const uint64_t block = page / p->block_pages, stored_end = store ? touch_end(p, page) : page;

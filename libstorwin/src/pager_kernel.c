@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernel pager: shared mappings. The page cache tracks what must be written. */
+/* The kernel pager: shared mappings. The page cache tracks dirty pages. */
 #include "internal.h"
 
 #include <errno.h>
@@ -17,8 +17,8 @@
 #define CHUNK_BYTES (UINT64_C(4) << 20) /* unit in which errors are located */
 
 /*
- * Marks the pages that are still in memory as changed, whatever they hold, so that they are written
- * again. Other pages are not touched: reading them again could raise SIGBUS.
+ * Marks the pages that are still in memory as changed, without regard to their content, so that
+ * they are written again. Leaves other pages alone: reading them again could raise SIGBUS.
  */
 static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
 {
@@ -35,8 +35,8 @@ static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
     }
 }
 
-/* Length of the extent at `at`, up to `end`, that is all written or all unwritten (*unwritten). If
- * the file system does not report extents, everything counts as written. */
+/* Returns the length of the extent at `at`, up to `end`, that is all written or all unwritten
+ * (*unwritten). If the file system does not report extents, all of it counts as written. */
 static uint64_t extent(int fd, uint64_t at, uint64_t end, int *unwritten)
 {
     union {
@@ -58,7 +58,7 @@ static uint64_t extent(int fd, uint64_t at, uint64_t end, int *unwritten)
     return storwin__min(e->fe_logical + e->fe_length, end) - at;
 }
 
-/* Whether any of the window offsets [lo, hi), all in one file, is an unwritten extent. */
+/* Returns whether the window offsets [lo, hi), all in one file, have an unwritten extent. */
 static int any_unwritten(const struct storwin_window *win, const struct storwin__part *part,
                          uint64_t lo, uint64_t hi)
 {
@@ -72,8 +72,9 @@ static int any_unwritten(const struct storwin_window *win, const struct storwin_
     return any;
 }
 
-/* Writes the unwritten extents of [at, end), at most one piece, past the page cache, from which it
- * reads all of it first: a direct write drops the folios that it touches, neighbours included. */
+/* Writes the unwritten extents of [at, end), at most one piece, past the page cache. Reads all of
+ * the piece from the page cache first: a direct write drops the folios that it overlaps, with their
+ * neighbouring pages. */
 static int write_piece(int fd, int direct_fd, uint8_t *piece, uint64_t at, uint64_t end)
 {
     const uint64_t begin = at;
@@ -114,10 +115,10 @@ static int write_pieces(int fd, int direct_fd, uint64_t at, uint64_t end)
 /*
  * Repairs window offsets [lo, hi) of one file after a write had failed and a later one succeeded.
  * In that case ext4 forgets to mark the reserved blocks that it wrote as written: they read as
- * zeros once their pages have left memory. A direct write marks them. Where no extent counts as
- * unwritten (other file systems, devices) there is nothing to repair. A store between the read of a
- * piece and its direct write is lost: hence the sync that fails does not repair, but the next one,
- * whose caller knows of it.
+ * zeros once their pages have left memory. A direct write marks them. If no extent is unwritten
+ * (other file systems, devices), there is nothing to repair. A store between the read of a piece
+ * and its direct write is lost. So the failed sync does not repair; the next one does, since its
+ * caller knows of the failure.
  */
 static int mend(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
                 uint64_t hi)
@@ -138,8 +139,7 @@ static int mend(struct storwin_window *win, const struct storwin__part *part, ui
     direct_fd = open(self, O_RDWR | O_DIRECT | O_CLOEXEC);
     if (direct_fd < 0)
         return -errno;
-    /* An allocation must not grow the file between the fstat and the ftruncate of write_pieces().
-     * */
+    /* No allocation may grow the file between fstat and ftruncate in write_pieces(). */
     if ((rc = storwin__file_lock_size(fd, 1)) == 0) {
         rc = write_pieces(fd, direct_fd, at, end);
         (void)storwin__file_lock_size(fd, 0);
@@ -149,10 +149,10 @@ static int mend(struct storwin_window *win, const struct storwin__part *part, ui
 }
 
 /*
- * msync() has failed without saying where: writes everything again, chunk by chunk. The kernel
- * keeps one error a file, and also writes on its own. Each chunk is marked only in its turn;
- * otherwise the failure of one would be reported for another, and its own pages would count as
- * written.
+ * Finds the failed range after msync() has failed without naming it: writes all pages again, chunk
+ * by chunk. The kernel keeps one error for each file, and writes on its own, too. So this marks
+ * each chunk only in its turn; otherwise the kernel might report one chunk's failure for another,
+ * and count the failed chunk's pages as written.
  */
 static void find_failure(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
                          uint64_t hi, int code, struct storwin__failure *fail)
@@ -174,7 +174,7 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
         else if (any_unwritten(win, part, at, next)) /* only mend() can repair these */
             storwin__failure_add(&here, code, at, next);
     }
-    if (here.code == 0) /* nothing failed this time, but lost pages may have left memory */
+    if (here.code == 0) /* no chunk failed this time, but lost pages may have left memory */
         storwin__failure_add(&here, code, lo, hi);
     else
         touch(win, here.lo, here.hi); /* for the next sync */
@@ -182,7 +182,7 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
     storwin__failure_add(&win->unmended, code, here.lo, here.hi);
 }
 
-/* Repairs what [lo, hi) has of the range that failed before; its pages have been written again. */
+/* Repairs the part of [lo, hi) that failed before and has been written again. */
 static void mend_failed(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
                         uint64_t hi, struct storwin__failure *fail)
 {
@@ -196,7 +196,7 @@ static void mend_failed(struct storwin_window *win, const struct storwin__part *
         *f = (struct storwin__failure){0, 0, 0};
 }
 
-/* The part of [lo, hi) in one file. */
+/* Syncs the part of [lo, hi) in one file. */
 static void sync_part(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
                       uint64_t hi, struct storwin__failure *fail)
 {

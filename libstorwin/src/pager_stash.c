@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The stash: where the user pager moves blocks, out of the program's reach, while it writes them.
- * */
+/* The stash: addresses to which the user pager moves blocks, out of the program's reach, while it
+ * writes them. */
 #include "pager.h"
 
 #include <sys/mman.h>
 
-/* cap of what a sync moves at a time, and at least one block */
+/* most bytes that a sync moves at a time, but at least one block */
 #define STASH_BYTES 262144u
 
 /* Moves content of the stash back, or copies it if it cannot be moved. */

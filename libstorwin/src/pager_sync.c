@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Pages that one slice of a sync covers: whole blocks, at most a quarter of the budget. */
+/* Returns the pages of one slice of a sync: whole blocks, at most a quarter of the budget. */
 uint64_t storwin__pager_slice(const struct storwin_window *win)
 {
     const struct storwin__pager *p = win->pager;
@@ -14,7 +14,7 @@ uint64_t storwin__pager_slice(const struct storwin_window *win)
     return (blocks ? blocks : 1) * p->block_pages;
 }
 
-/* Stores into this page cannot be seen: this sync and the next one write it. */
+/* Keeps a page dirty whose stores cannot be seen: this sync and the next one write it. */
 static void stays_dirty(struct storwin__pager *p, uint64_t page)
 {
     storwin__bits_set(p->win, page, page + 1);
@@ -24,9 +24,9 @@ static void stays_dirty(struct storwin__pager *p, uint64_t page)
 
 /*
  * Protects pages before a sync writes them: later stores count for the next sync. Protection alone
- * is not enough for pinned pages: what pinned them stores without a fault. So pages are moved to
- * the stash, which the kernel refuses for pinned ones, and come back as protected copies. A page
- * that cannot be moved remains dirty: this sync and the next one write it.
+ * is not enough for pinned pages: a device or system call stores into them without a fault. So this
+ * moves pages to the stash, which the kernel refuses for pinned pages, and puts protected copies in
+ * their place. A page that cannot be moved remains dirty: this sync and the next one write it.
  */
 static void copy_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
 {
@@ -50,7 +50,7 @@ static void copy_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
     }
 }
 
-/* What cannot be protected stays dirty too. */
+/* Protects blocks. A page that cannot be protected stays dirty too. */
 static void protect_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
 {
     if (p->stash)
@@ -85,7 +85,7 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
         int dirty = (p->state[b] & (DIRTY | BUSY)) == DIRTY;
 
         if (run > 0 && (!dirty || run == most)) {
-            /* before the lock is released: stores into these no longer count */
+            /* protect them before releasing the lock: stores into them no longer count */
             protect_taken(p, b - run, run);
             run = 0;
             if (p->stash) { /* faults have waited */
@@ -110,7 +110,7 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Pages whose bits are still set were not written: marks their blocks dirty again. */
+/* Marks blocks dirty again if they have pages whose bits are still set: these were not written. */
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     struct storwin__pager *p = win->pager;
@@ -134,8 +134,8 @@ void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Returns the span of pages that evictions have written since the last call and nothing has
- * flushed; 0: none. */
+/* Gets the span of pages that evictions have written since the last call and no flush has covered.
+ * Returns 0 if there is none. */
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end)
 {
     struct storwin__pager *p = win->pager;
@@ -148,7 +148,7 @@ int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t
     return *end > 0;
 }
 
-/* Adds what evictions could not write since the last sync. */
+/* Adds the ranges that evictions could not write since the last sync. */
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail)
 {
     struct storwin__pager *p = win->pager;

@@ -22,7 +22,8 @@ static uint64_t load(const atomic_uint_least64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* Fills a struct whose first member is its size, with what this release knows and no more. */
+/* Fills a struct whose first member is its size: no more than that size, and no more than this
+ * release's members. */
 int storwin__give(void *to, const void *full, size_t bytes)
 {
     size_t size = 0;
@@ -110,7 +111,7 @@ int storwin_part_query(const struct storwin_window *win, uint32_t i, struct stor
     return storwin__give(part, &full, sizeof(full));
 }
 
-/* Options that do not apply to a window in memory. */
+/* Returns whether an option has an effect on this window: some have none on a window in memory. */
 static int in_effect(const struct storwin_window *win, const char *key)
 {
     if (strcmp(key, "alloc_type") == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many writes in flight from one thread: the part of io_uring that this needs, by system calls. One
+ * Many writes in flight from one thread: the necessary part of io_uring, by system calls. One
  * thread owns a ring.
  */
 #include "internal.h"
@@ -21,7 +21,7 @@ static void *map(int fd, size_t bytes, uint64_t what)
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* 0, or -errno if io_uring is missing or not allowed. */
+/* Opens a ring. Returns 0, or -errno if io_uring is missing or not allowed. */
 int storwin__ring_open(struct storwin__ring *r)
 {
     struct io_uring_params p;
@@ -94,7 +94,7 @@ void storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint
     r->under_way++;
 }
 
-/* The next completed write, if any: its tag, and bytes or -errno. */
+/* Gets the next completed write, if any: its tag, and bytes or -errno. */
 static int next_end(struct storwin__ring *r, uint64_t *tag, int *result)
 {
     const uint32_t head = atomic_load_explicit(r->cq_head, memory_order_relaxed);
@@ -111,9 +111,10 @@ static int next_end(struct storwin__ring *r, uint64_t *tag, int *result)
 }
 
 /*
- * Submits what is queued and waits for a write to complete. If it must sleep, it sleeps until half
- * of them have, to wake seldom. When the kernel refuses more, the refused writes complete with
- * -EAGAIN, for the caller to do otherwise; accepted ones are waited for.
+ * Submits the queued writes and waits for one to complete. If it must sleep, it sleeps until half
+ * of the writes have completed, so that it wakes seldom. If the kernel refuses further writes,
+ * those complete with -EAGAIN, and the caller writes them in another way; it waits for the accepted
+ * ones.
  */
 void storwin__ring_wait(struct storwin__ring *r, uint64_t *tag, int *result)
 {

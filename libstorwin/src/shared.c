@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows whose segments several processes share: where each segment lies, and what each process
- * creates or attaches. */
+/* Windows whose segments several processes share: the place of each segment, and the objects that
+ * each process creates or attaches. */
 #include "internal.h"
 
 #include <errno.h>

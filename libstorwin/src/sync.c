@@ -19,8 +19,8 @@ void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t en
 }
 
 /*
- * Flushes what evictions have written, even if this sync writes nothing itself. The kernel reports
- * an error to the first flush only: hence a failure of this sync covers the evicted pages too.
+ * Flushes the data that evictions have written, even if this sync writes nothing itself. The kernel
+ * reports an error only to the first flush, so a failure of this sync covers the evicted pages too.
  */
 static int flush_evicted(struct storwin_window *win, struct storwin__failure *fail)
 {
@@ -57,7 +57,7 @@ static int sync_faults(struct storwin_window *win, uint64_t first, uint64_t end,
     return late > wrote ? late : wrote;
 }
 
-/* Window offsets [lo, hi), cut to whole pages of the storage span. */
+/* Syncs window offsets [lo, hi), extended to whole pages of the storage span. */
 static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi,
                      struct storwin__failure *fail)
 {
@@ -95,8 +95,8 @@ int storwin__sync_names(struct storwin_window *win, struct storwin_error *err)
 }
 
 /*
- * Finds what a shortened file has lost: the bytes behind its end are gone, and no later write
- * reports it. A resident window has all of them, and writes them again.
+ * Finds the bytes that a shortened file has lost behind its new end: no later write reports them. A
+ * resident window still has them, and writes them again.
  */
 void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
                        struct storwin__failure *cut)
@@ -145,7 +145,8 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
 
         if (rc == 0)
             return 0;
-        fail = (struct storwin__failure){rc, lo, hi}; /* without a name all of it may be lost */
+        fail = (struct storwin__failure){rc, lo, hi}; /* without a durable name the whole file may
+                                                         be lost */
     } else {
         storwin__fail(err, fail.code, "storage_alloc_filename",
                       "bytes %" PRIu64 " to %" PRIu64 " of the window may not be in \"%.80s\": %s",
@@ -158,7 +159,7 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
     return fail.code;
 }
 
-/* Whether the range lies within the window; replaces STORWIN_TO_END by the length. */
+/* Checks that the range is within the window; replaces STORWIN_TO_END by the length. */
 static int check_range(const struct storwin_window *win, uint64_t offset, uint64_t *bytes,
                        struct storwin_error *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tracks which pages of private memory have changed: asynchronous write protection (userfaultfd),
- * read and reset in one step by PAGEMAP_SCAN, so that no store in between is lost. Soft-dirty bits
- * are unsuitable: reading and resetting them are two steps, and the reset affects the whole
+ * Tracks changed pages of private memory, by asynchronous write protection (userfaultfd).
+ * PAGEMAP_SCAN reads and resets it in one step, so that no store in between is lost. Soft-dirty
+ * bits are unsuitable: reading and resetting them takes two steps, and the reset affects the whole
  * process.
  */
 #include "uffd.h"
@@ -29,8 +29,8 @@ _Static_assert(sizeof(struct scan) == 96 && sizeof(struct region) == 24, "the ke
 #define SCAN _IOWR('f', 16, struct scan)
 
 /*
- * Bounds of the tracked addresses: whole pages. The first and the last page of adopted memory may
- * hold other data, whose stores must not count: storwin__edges().
+ * The bounds of the tracked addresses, whole pages. The first and the last page of adopted memory
+ * may contain other data, and stores into those must not count: storwin__edges().
  */
 static uint64_t track_start(const struct storwin_window *win)
 {
@@ -45,7 +45,7 @@ static uint64_t track_end(const struct storwin_window *win)
     return win->adopted ? end / page * page : storwin__round_up(end, page);
 }
 
-/* Pages of the window that lie partly in untracked pages of memory: [0, *first) and [*last, the
+/* Gets the window's pages that are partly in untracked pages of memory: [0, *first) and [*last, the
  * end). */
 void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t *last)
 {
@@ -57,7 +57,7 @@ void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t 
                                                     : storwin__pages(win);
 }
 
-/* Tracks the storage span from now on, and sets win->track. At first everything counts as
+/* Tracks the storage span from now on, and sets win->track. At first all pages count as
  * unchanged. */
 int storwin__track_open(struct storwin_window *win)
 {
@@ -121,8 +121,8 @@ static void mark(struct storwin_window *win, uint64_t start, uint64_t end)
         storwin__min(storwin__round_up(end - base, page) / page, storwin__pages(win)));
 }
 
-/* Sets the bits of the pages that changed since the last call. What cannot be scanned counts as
- * changed. */
+/* Sets the bits of the pages that have changed since the last call. A page that cannot be scanned
+ * counts as changed. */
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset), page = win->page_bytes;

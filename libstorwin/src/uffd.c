@@ -29,7 +29,7 @@ struct move {
 #define MOVE_DONTWAKE UINT64_C(1)
 #define UFFDIO_MOVE_  _IOWR(UFFDIO, 0x05, struct move)
 
-/* A new userfaultfd, by the system call or by /dev/userfaultfd, whichever is allowed. -1: see
+/* Makes a userfaultfd, by the system call or by /dev/userfaultfd, as the system allows. -1: see
  * errno. */
 int storwin__uffd_create(uint32_t *user_faults_only)
 {
@@ -58,7 +58,8 @@ int storwin__uffd_create(uint32_t *user_faults_only)
     return (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 }
 
-/* A descriptor with the features that the kernel has: one descriptor can ask for them only once. */
+/* Opens a descriptor with the features that the kernel has: a descriptor can request them only
+ * once. */
 int storwin__uffd_open(uint32_t *user_faults_only, uint32_t *can_poison, uint32_t *can_move)
 {
     struct uffdio_api api = {.api = UFFD_API};
@@ -116,8 +117,8 @@ int storwin__uffd_protect(int fd, uint64_t at, uint64_t bytes, int on)
     return 0;
 }
 
-/* Copies pages in, protected or not, and wakes no thread. Without memory it waits for some, as a
- * fault in the kernel does. */
+/* Copies pages in, protected or not, and wakes no thread. If memory is short it waits for memory,
+ * as a fault in the kernel does. */
 void storwin__uffd_copy(int fd, const uint8_t *from, uint64_t to, uint64_t bytes, int protect,
                         uint64_t page_bytes)
 {
@@ -159,7 +160,7 @@ uint64_t storwin__uffd_move(int fd, uint64_t to, uint64_t from, uint64_t bytes)
     return done;
 }
 
-/* An access to these pages raises SIGBUS from now on. */
+/* Makes accesses to these pages raise SIGBUS from now on. */
 int storwin__uffd_poison(int fd, uint64_t at, uint64_t bytes)
 {
     struct poison what = {.range = {at, bytes}, .mode = 0};

@@ -16,8 +16,8 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* factor × pages to the nearest page, a half up; exact, since the product with the remainder stays
- * below 2^60. */
+/* Returns factor × pages, rounded to the nearest page, halves upwards; exact, since the product
+ * with the remainder stays below 2^60. */
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb)
 {
     const uint64_t one = STORWIN_FACTOR_ONE;
@@ -30,7 +30,7 @@ static int has_storage(const struct storwin_window *win)
     return win->stor_bytes > 0;
 }
 
-/* Begin and length of the storage span. */
+/* Computes begin and length of the storage span. */
 static void divide(struct storwin_window *win)
 {
     const struct storwin_opts *opts = &win->opts;
@@ -72,7 +72,7 @@ static void add_part(struct storwin_window *win, uint64_t lo, uint64_t hi, uint3
     win->n_parts++;
 }
 
-/* The parts in address order. */
+/* Lists the parts in address order. */
 static int plan_parts(struct storwin_window *win, const struct storwin__plan *plan)
 {
     const uint64_t lo = win->stor_offset, hi = lo + win->stor_bytes;
@@ -128,8 +128,8 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
     return 0;
 }
 
-/* Memory that others can map. It uses no more memory than private memory does: pages are allocated
- * on first touch. */
+/* Makes memory that other processes can map. It costs no more than private memory: the kernel
+ * allocates pages at first touch. */
 static int open_memfd(struct storwin_window *win, uint64_t bytes, struct storwin_error *err)
 {
     uint64_t most;
@@ -148,7 +148,7 @@ static int open_memfd(struct storwin_window *win, uint64_t bytes, struct storwin
     return 0;
 }
 
-/* The object of the memory part, with its space reserved. */
+/* Opens the object of the memory part, with its space reserved. */
 static int open_shm(struct storwin_window *win, const struct storwin__plan *plan,
                     struct storwin_error *err)
 {
@@ -198,7 +198,8 @@ static int open_shm(struct storwin_window *win, const struct storwin__plan *plan
     return 0;
 }
 
-/* Addresses for the whole window, aligned to a huge page if it is as long as one. */
+/* Reserves addresses for the whole window, aligned to a huge page if it is at least as long as
+ * one. */
 static int reserve_addresses(struct storwin_window *win, struct storwin_error *err)
 {
     const uint64_t slack = win->map_bytes >= HUGE_BYTES ? HUGE_BYTES : 0;
@@ -292,9 +293,9 @@ static int start_resident(struct storwin_window *win, struct storwin_error *err)
     if (rc < 0)
         return rc;
     /*
-     * Tracking a page that is not present gives it a page table of its own, and it never becomes
-     * part of a huge page: requests of many small pages take twice as long. Hence all pages are
-     * populated first. Old kernels cannot, which costs time only.
+     * If tracking begins before a page is present, the page never becomes part of a huge page, and
+     * requests of many small pages take twice as long. So populate all pages first. Old kernels
+     * cannot do that, which only costs time.
      */
     if (win->huge)
         (void)madvise(win->map + win->stor_offset, (size_t)(storwin__pages(win) * win->page_bytes),

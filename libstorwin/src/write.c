@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Transfers between private memory and the file. Runs of changed pages become direct requests, many
- * of them in flight: by io_uring from one thread. Without io_uring, several threads each take
- * regions of the span; short requests then go through the page cache, where the kernel sorts and
- * queues them better than blocked threads would. Where changed pages are dense, a few large
+ * of them in flight at once: by io_uring from one thread. Without io_uring, several threads each
+ * take regions of the span; short requests then go through the page cache, where the kernel sorts
+ * and queues them better than blocked threads would. Where changed pages are dense, a few large
  * requests are faster than many small ones, although they write unchanged pages too: a request
  * costs about as much as GAP pages.
  */
@@ -40,7 +40,7 @@ struct job {
     uint64_t data_page;
     atomic_uint_least64_t next;
     atomic_uint direct;
-    pthread_mutex_t lock; /* protects what follows */
+    pthread_mutex_t lock; /* protects the members below */
     struct storwin__failure *fail;
     uint64_t lo, hi; /* pages that all requests together span */
     int read_rc;
@@ -53,8 +53,8 @@ unsigned storwin__threads(const struct storwin_window *win)
 }
 
 /*
- * The program may store into pages that are being written. Its earlier stores happen-before through
- * faults, which a race detector does not see.
+ * The program may store into pages that a thread writes. Its earlier stores happen-before the
+ * write, through faults that a race detector does not see.
  */
 #if defined(__SANITIZE_THREAD__)
 void AnnotateIgnoreReadsBegin(const char *file, int line);
@@ -74,7 +74,7 @@ static ssize_t write_once(int fd, const uint8_t *from, uint64_t bytes, uint64_t 
     return n;
 }
 
-/* Adds what was written to *done, also on failure. */
+/* Writes, and adds the bytes written to *done, also on failure. */
 static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset, uint64_t *done)
 {
     while (bytes > 0) {
@@ -146,8 +146,8 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     }
 }
 
-/* A request of the ring has completed. What it did not write is written in the ordinary way, which
- * returns the cause. */
+/* Handles a completed request of the ring. If it has not written all bytes, writes the others in
+ * the ordinary way, which returns the cause. */
 static void collect(struct job *job)
 {
     struct storwin_window *win = job->win;
@@ -270,7 +270,8 @@ static void write_regions(void *ctx)
         write_region(job, first, end);
 }
 
-/* For `pages` changed pages between first and end. Returns how many threads are worth starting. */
+/* Prepares to write `pages` changed pages between first and end. Returns how many threads are worth
+ * starting. */
 static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t first, uint64_t end,
                          uint64_t pages)
 {
@@ -283,7 +284,7 @@ static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t f
     job->data = win->map + win->stor_offset;
     job->first = first;
     job->end = end;
-    first = first / block * block; /* no two threads share a word of the bits */
+    first = first / block * block; /* so that no two threads share a word of the bits */
     blocks = storwin__min(most, (end - first) / threads / block + 1);
     job->per_region = blocks * block;
     atomic_store(&job->next, first);
@@ -293,8 +294,8 @@ static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t f
 }
 
 /*
- * Writes the pages of [first, end) whose bits are set, and waits until they are durable. Pages that
- * failed get their bits back. Returns how they were written, STORWIN_WROTE_.
+ * Writes the pages of [first, end) whose bits are set, and waits until they are durable. Sets the
+ * bits of failed pages again. Returns the way of writing, STORWIN_WROTE_.
  */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
                          struct storwin__failure *fail)
@@ -336,8 +337,8 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
     return atomic_load(&job.direct) ? STORWIN_WROTE_DIRECT : STORWIN_WROTE_BUFFERED;
 }
 
-/* Writes n_pages, which lie at `from` and belong at `page`, past the page cache, for an eviction.
- * The next sync makes them durable. */
+/* Writes n_pages for an eviction past the page cache: memory at `from`, to the place of `page` in
+ * the file. The next sync makes them durable. */
 int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint64_t page,
                            uint64_t n_pages, struct storwin__failure *fail)
 {

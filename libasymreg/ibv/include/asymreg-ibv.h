@@ -5,16 +5,16 @@
  *        asymreg_open().
  *
  * Put is an RDMA write, get an RDMA read, and atomics are the adapter's; the target's processor
- * takes no part. Memory is registered with the adapter (ibv_reg_mr), which pins it. mem_dereg is
- * ibv_dereg_mr: afterwards the adapter refuses what peers still send (ASYMREG_ESTALE), so no peer
- * accesses memory that its owner has unregistered.
+ * takes no part. The transport registers memory with the adapter (ibv_reg_mr), which pins it.
+ * mem_dereg is ibv_dereg_mr: afterwards the adapter refuses operations that peers still send
+ * (ASYMREG_ESTALE), so no peer accesses memory that its owner has unregistered.
  *
  * **Connections.** A reliable connection needs both sides, but a target makes no calls. So each
  * transport has one thread, which sleeps except to connect and reconnect. It answers requests that
  * arrive as datagrams (UD) on the same adapter; no other network is used. `connect` returns at
  * once; operations wait for the connection. A refused operation breaks a reliable connection. Then
- * the transport reconnects, and sends again, in order, what was queued behind the refused
- * operation: the adapter has not begun that.
+ * the transport reconnects, and sends the operations queued behind the refused one again, in order:
+ * the adapter has not begun them.
  *
  * **Death.** A peer that does not answer for opts.timeout_ms is dead (ASYMREG_EPEER); `peer_alive`
  * probes with an empty write when nothing else is in flight. A stopped process is not dead: its
@@ -29,6 +29,8 @@
  *
  * Caveat: the adapter reports only that it refused. A peer with a new registration and unmapped
  * memory look the same.
+ *
+ * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3 (remote handles, refresh upon
  * failure); the rest is ours.
  */
 #ifndef ASYMREG_IBV_H
@@ -54,10 +56,11 @@ extern "C" {
 /** Longest timeout, milliseconds. */
 #define ASYMREG_IBV_MAX_TIMEOUT_MS 60000u
 
-/** asymreg_ibv_opts.gid_index counts; without it one is chosen: RoCE v2 over IPv4 first, else 0. */
+/** Use asymreg_ibv_opts.gid_index. Without this flag the transport chooses one: RoCE v2 over IPv4
+ * if there is one, else 0. */
 #define ASYMREG_IBV_GID_INDEX 1u
 
-/** Options. Zero all, set `size`, then what differs. */
+/** Options. Zero all, set `size`, then the members that differ. */
 struct asymreg_ibv_opts {
     size_t size;         /**< sizeof(struct asymreg_ibv_opts) */
     const char *device;  /**< name of the adapter, as ibv_devices lists it; NULL: the first with an
@@ -87,7 +90,7 @@ ASYMREG_IBV_API int asymreg_ibv_create(const struct asymreg_ibv_opts *opts,
                                        struct asymreg_error *err);
 
 /**
- * @brief Explain what asymreg_ibv_create() returned.
+ * @brief Explain a result of asymreg_ibv_create().
  * @param code  0 or a negative value
  * @return a constant English phrase, never NULL
  *

@@ -77,7 +77,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct asymreg_error *err,
     return code;
 }
 
-/* What went wrong with a registration. */
+/* Maps the error of a failed registration. */
 static int reg_failed(struct asymreg_error *err, int error)
 {
     switch (error) {
@@ -288,7 +288,7 @@ static const struct asymreg_transport_ops ops = {
     .progress = asymreg_ibv__progress,
 };
 
-/* The requested port, or the first active one. */
+/* Returns the requested port, or the first active one. */
 static int choose_port(struct ibv_transport *t, uint32_t wanted, uint32_t n_ports)
 {
     for (uint32_t port = wanted ? wanted : 1;
@@ -306,7 +306,8 @@ static int choose_port(struct ibv_transport *t, uint32_t wanted, uint32_t n_port
     return -ENODEV;
 }
 
-/* The requested GID; else, on Ethernet, that of RoCE v2 with an IPv4 address; else the first. */
+/* Returns the requested GID; else, on Ethernet, that of RoCE v2 with an IPv4 address; else the
+ * first. */
 static int choose_gid(struct ibv_transport *t, const struct asymreg_ibv_opts *o, int n_gids)
 {
     static const unsigned char v4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this library share.
+/* Types and functions that the files of this library share.
  *
  *   device.c   the adapter, registrations, keys, the table of operations
  *   wire.c     handles, addresses and datagrams as bytes
  *   wireup.c   the thread that connects: datagrams, the targets' ends of connections
  *   op.c       put, get, amo, flush, progress
  *
- * Two threads: the caller's (the core lets one in at a time) and the wire-up thread. They share
- * what is below `lock`: the list of endpoints, their state and connection data, the passive
- * connections. Everything else belongs to the caller's thread. */
+ * Two threads use a transport: the caller's (the core admits one at a time) and the wire-up thread.
+ * They share the members below `lock`: the list of endpoints, their state and connection data, the
+ * passive connections. All other members belong to the caller's thread. */
 #ifndef ASYMREG_IBV_SRC_IBV_H
 #define ASYMREG_IBV_SRC_IBV_H
 
@@ -52,8 +52,7 @@ struct asymreg_rkey {
 enum ep_state {
     EP_CONNECTING, /* requested; the wire-up thread repeats the request. Operations wait */
     EP_READY,
-    EP_BROKEN, /* an operation was refused; what the adapter returned waits for the next
-                  connection */
+    EP_BROKEN, /* an operation was refused; the returned requests wait for the next connection */
     EP_DEAD
 };
 
@@ -86,7 +85,7 @@ struct req {
     struct asymreg_ep *ep;
     struct asymreg_op *op;
     uint32_t next;
-    uint32_t generation; /* upper half of wr_id: completions of an operation that was abandoned are
+    uint32_t generation; /* upper half of wr_id: the completion of an abandoned operation is
                             ignored */
     uint32_t chunk;
     uint32_t bytes;
@@ -96,8 +95,8 @@ struct req {
     uint32_t rkey;
     uint32_t lkey;
     uint64_t raddr;
-    void *local; /* what the adapter reads or fills */
-    void *dst;   /* the user's */
+    void *local; /* memory that the adapter reads or fills */
+    void *dst;   /* the user's memory */
     uint64_t operand, compare;
     enum ibv_wr_opcode opcode;
 };
@@ -154,7 +153,7 @@ static inline struct ibv_transport *ibv_of(struct asymreg_transport *t)
 
 uint64_t asymreg_ibv__now_ns(void);
 
-/* wire.c: checks what comes from another process, as far as the bytes allow. */
+/* wire.c: checks bytes from another process, as far as the bytes themselves allow. */
 #define HANDLE_BYTES  40u
 #define ADDRESS_BYTES 48u
 #define MESSAGE_BYTES 68u

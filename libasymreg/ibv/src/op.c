@@ -32,8 +32,8 @@ static uint32_t pop(struct ibv_transport *t, struct queue *q)
     return i;
 }
 
-/* Removes `i` from a queue. Completions come in the order of posting, so it is the first one unless
- * an operation failed. */
+/* Removes `i` from a queue. Completions arrive in the order of posting, so `i` is first unless an
+ * operation failed. */
 static void unlink_req(struct ibv_transport *t, struct queue *q, uint32_t i)
 {
     uint32_t before = NO_REQ, at = q->head;
@@ -159,14 +159,14 @@ void asymreg_ibv__ep_dead(struct ibv_transport *t, struct asymreg_ep *ep, int er
     ep->qp = NULL;
     pthread_mutex_unlock(&t->lock);
     if (qp)
-        ibv_destroy_qp(qp); /* from here on the adapter accesses no user memory */
+        ibv_destroy_qp(qp); /* after this the adapter accesses no user memory */
     while (ep->posted.n > 0)
         finish(t, pop(t, &ep->posted), error);
     while (ep->waiting.n > 0)
         finish(t, pop(t, &ep->waiting), error);
 }
 
-/* The adapter has returned everything of a broken connection: reconnects. */
+/* Reconnects, after the adapter has returned all requests of a broken connection. */
 static void reconnect(struct ibv_transport *t, struct asymreg_ep *ep)
 {
     int rc;
@@ -203,7 +203,7 @@ static int complete(struct ibv_transport *t, const struct ibv_wc *wc)
     int error;
 
     if (!r || !r->busy || r->generation != (uint32_t)(wc->wr_id >> 32))
-        return 0; /* abandoned meanwhile */
+        return 0; /* the operation was abandoned */
     ep = r->ep;
     unlink_req(t, &ep->posted, i);
     if (wc->status == IBV_WC_SUCCESS) {
@@ -212,7 +212,7 @@ static int complete(struct ibv_transport *t, const struct ibv_wc *wc)
         ep->proof_ns = 0; /* the next probe begins a new interval */
         if (r->kind == REQ_SWAP) {
             memcpy(&old, r->local, sizeof(old));
-            if (old != r->compare) { /* not the value that was guessed: guess this one */
+            if (old != r->compare) { /* the guess was wrong: guess this value */
                 r->compare = old;
                 push(t, &ep->waiting, i);
                 return 0;
@@ -222,8 +222,7 @@ static int complete(struct ibv_transport *t, const struct ibv_wc *wc)
         finish(t, i, 0);
         return !error;
     }
-    if (wc->status ==
-        IBV_WC_WR_FLUSH_ERR) { /* was queued behind the refused one, and has not begun */
+    if (wc->status == IBV_WC_WR_FLUSH_ERR) { /* queued behind the refused request, and not begun */
         push(t, &ep->waiting, i);
         atomic_store(&ep->state, EP_BROKEN);
         error = 0;
@@ -273,7 +272,8 @@ int asymreg_ibv__progress(struct asymreg_transport *base)
     return done;
 }
 
-/* A request for the endpoint; NO_REQ when all are in use, or the endpoint is dead (*error). */
+/* Allocates a request for the endpoint; NO_REQ if all are in use, or the endpoint is dead
+ * (*error). */
 static uint32_t begin(struct ibv_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
                       size_t chunk_bytes, int *error)
 {

@@ -2,9 +2,9 @@
 /* Connects without calls on the target's side. Each transport has an unreliable-datagram queue pair
  * and a thread that sleeps until a datagram arrives or a request must be repeated. An endpoint
  * sends REQUEST with the number of its own queue pair; the peer's thread makes the other end, which
- * only answers, and sends that number in REPLY. Both may be lost and are then repeated: the pair of
- * sender and endpoint number names the connection, the attempt distinguishes repeated connections.
- * BYE ends it. */
+ * only answers, and sends that end's number in REPLY. A lost REQUEST or REPLY is repeated: the pair
+ * of sender and endpoint number names the connection, the attempt distinguishes repeated
+ * connections. BYE ends a connection. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -70,7 +70,7 @@ static struct ibv_ah_attr path_to(const struct ibv_transport *t, const struct po
     return attr;
 }
 
-/* Queues one datagram, or drops it: the other side will ask again. With the lock held. */
+/* Queues one datagram, or drops it: the other side repeats its request. With the lock held. */
 static void send_message(struct ibv_transport *t, const struct message *m,
                          const struct port_address *to, uint32_t qpn, uint32_t qkey)
 {
@@ -257,7 +257,7 @@ static void free_passive(struct ibv_transport *t, struct passive **p)
     t->n_passive--;
 }
 
-/* The end that answers m's sender; NULL if it cannot be made. */
+/* Finds or makes the end that answers m's sender. NULL: it cannot be made. */
 static struct passive *accept_request(struct ibv_transport *t, const struct message *m)
 {
     struct passive **p = find_passive(t, m->from, m->number), *new;

@@ -28,37 +28,37 @@ extern "C" {
 /**
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause, or one of these. The values
- * never change. An option struct shorter than this release's is -EINVAL, and so is a longer one if
- * anything is set that this release does not know, or if it says that it has more than 4,096 bytes.
+ * never change. An option struct is -EINVAL if it is shorter than this release's, if it is longer
+ * and a byte that this release does not know is not 0, or if its `size` is above 4,096.
  * @{
  */
-/** no registered region holds the address, after a look at the peer's newest table */
+/** no registered region has the address, according to the peer's newest table */
 #define ASYMREG_ENOREGION (-25001)
-/** begins inside a region and runs past its end; or is outside of the one that is named */
+/** begins inside a region and runs past its end; or is outside the region that is named */
 #define ASYMREG_ERANGE (-25002)
-/** the region meant has been unregistered (or its slot belongs to another one now) */
+/** the named region has been unregistered (another region may have its slot now) */
 #define ASYMREG_ESTALE    (-25003)
 #define ASYMREG_EACCES    (-25004) /**< the region does not permit this access */
 #define ASYMREG_EPEER     (-25005) /**< the peer has gone: closed, exited or killed */
 #define ASYMREG_EOVERLAP  (-25006) /**< overlaps a region that is registered already */
 #define ASYMREG_EOVERFLOW (-25007) /**< address plus length runs past 2^64 */
-/** registered, but no memory is there (unmapped, truncated file), or it may not be written */
+/** registered, but no memory is there (unmapped, truncated file), or the memory is not writable */
 #define ASYMREG_EFAULT (-25008)
-/** the transport cannot; struct asymreg_error and asymreg_resolve() say why */
+/** the transport cannot do this; struct asymreg_error and asymreg_resolve() give the reason */
 #define ASYMREG_ENOTSUP (-25009)
 #define ASYMREG_EFULL   (-25010) /**< max_regions or max_segments reached */
 /** an atomic on an address that is no multiple of its size */
 #define ASYMREG_EALIGN  (-25011)
 #define ASYMREG_ENOPEER (-25012) /**< no peer of this number has been imported */
 /** the transport cannot reach this peer (another node, no permission); struct asymreg_error and
- * asymreg_resolve() say why */
+ * asymreg_resolve() give the reason */
 #define ASYMREG_EUNREACH (-25013)
-/** these bytes are no bootstrap blob: damaged, cut, or of something else */
+/** these bytes are no bootstrap blob: damaged, truncated, or something else */
 #define ASYMREG_EBLOB (-25014)
 /** a blob, table or transport of a version or byte order that this library does not speak */
 #define ASYMREG_EVERSION (-25015)
 #define ASYMREG_ETABLE   (-25016) /**< the peer's published table contradicts itself */
-/** the peer's table changed faster than it could be read; or something still in use */
+/** the peer's table changed faster than it could be read; or the object is still in use */
 #define ASYMREG_EBUSY      (-25017)
 #define ASYMREG_ETRANSPORT (-25018) /**< the transport failed in a way that it could not name */
 #define ASYMREG_ETIMEDOUT  (-25019) /**< the time given has passed */
@@ -76,25 +76,24 @@ extern "C" {
 /** @} */
 
 /**
- * Names one registration for ever: the generation in the upper, the slot in the lower 32 bits. A
- * slot's generation is odd while a region lives in it and grows with each change; a slot whose
- * generations are used up is never used again. Send it along with an address to make sure that the
- * peer means this registration and not a later one of the same memory.
+ * Names one registration, and never another: the generation in the upper, the slot in the lower 32
+ * bits. A slot's generation is odd while a region is in the slot, and grows with each change; a
+ * slot whose generations are used up is never used again. Send the identifier with an address, so
+ * that the peer uses this registration and not a later one of the same memory.
  */
 typedef uint64_t asymreg_id;
 
-/** Stands for "whichever region holds the address". No region has this identifier. */
+/** Any region that has the address. No region has this identifier. */
 #define ASYMREG_ANY ((asymreg_id)0)
 
-/** What a lookup finds: a copy, which stays as it is when the region goes. */
+/** The result of a lookup: a copy, which does not change when the region is unregistered. */
 struct asymreg_region {
     uint64_t start;    /**< address of its first byte, in the process that registered it */
     uint64_t last;     /**< address of its last byte: a region may end at 2^64 */
     asymreg_id id;     /**< this registration; never ASYMREG_ANY */
     uint32_t prot;     /**< ASYMREG_READ and so on */
     uint32_t reserved; /**< 0 */
-    uint64_t value; /**< the segment that holds it: number in the lower, generation in the upper 32
-                          bits */
+    uint64_t value;    /**< its segment: number in the lower, generation in the upper 32 bits */
 };
 
 /** Most regions of a context. */
@@ -102,8 +101,8 @@ struct asymreg_region {
 /** Most segments of a context. */
 #define ASYMREG_MAX_SEGMENTS 0x4000000u
 
-/** Where a context's memory comes from: both functions, or -EINVAL. It outlives what was made with
- * it; MT-Safe. */
+/** Where a context's memory comes from. Both functions must be set (else -EINVAL) and MT-Safe. The
+ * allocator outlives every object that was made with it. */
 struct asymreg_allocator {
     /** allocates if ptr is NULL; aligned as malloc() aligns; NULL: no memory */
     void *(*realloc)(void *ctx, void *ptr, size_t bytes);
@@ -116,7 +115,7 @@ struct asymreg_allocator {
  * is allowed.
  */
 struct asymreg_error {
-    int32_t code;    /**< what the function returned */
+    int32_t code;    /**< the function's result */
     uint32_t pe;     /**< the peer concerned; UINT32_MAX: none */
     uint64_t addr;   /**< address of the memory concerned */
     uint64_t bytes;  /**< its length; 0: no memory is concerned */

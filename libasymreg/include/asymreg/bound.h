@@ -3,12 +3,12 @@
  * @file bound.h
  * @brief Handles bound to a region: put, get and atomics without a lookup.
  *
- * asymreg_bind() finds the region, checks range and permissions, and makes the key: once, instead
- * of in each operation by address. Where the peer's memory is mapped here (a segment of shared
+ * asymreg_bind() finds the region, checks range and permissions, and makes the key once, where an
+ * operation by address does so each time. If the peer's memory is mapped here (a segment of shared
  * memory, on one node), an operation through the handle is a check, a load or store, and a second
  * check, inlined; asymreg_bound_ptr() returns the memory itself, as shmem_ptr() and
- * MPI_Win_shared_query() do. Elsewhere (CMA, networks, a peer that drains) the operation is the one
- * by address and identifier.
+ * MPI_Win_shared_query() do. Otherwise (CMA, networks, a peer with ASYMREG_DRAIN) it is an
+ * operation by address and identifier.
  *
  *     asymreg_bind(worker, 7, raddr, 64, id, &b);    // once
  *     asymreg_bound_put(&b, 8, &x, sizeof(x));       // 8 bytes behind raddr
@@ -19,16 +19,16 @@
  * the handle's region is still registered: one load of one line that all handles of the peer share.
  * After a change, the next operation of each handle checks its own region. If the region has been
  * unregistered, every operation of the handle fails with ASYMREG_ESTALE, even if the same memory is
- * registered again. A check is not a lock: see the head of rma.h. The check after a get comes after
- * its loads. The check after a put may come before other processors see its stores: a put that
- * returns 0 may still write memory that is unregistered at the same time.
+ * registered again. A check is not a lock: see the head of rma.h. The second check of a get follows
+ * its loads. The second check of a put may precede its stores as other processors see them: a put
+ * that returns 0 may still write memory that is unregistered at the same time.
  *
  * **Death.** The memory of a peer that dies stays mapped. Each 256th operation of a worker through
  * handles of that peer checks that the peer lives, at most every 20 ms; asymreg_flush() checks too.
  * So puts that are followed by a flush fail within 20 ms.
  *
- * Threads: as the worker that it was bound with. Only asymreg_bind() may allocate, when a segment
- * is used for the first time. A handle has 32 bytes: align arrays of them to that
+ * Threads: a handle belongs to its worker's thread. Only asymreg_bind() may allocate, when it uses
+ * a segment for the first time. A handle has 32 bytes: align arrays of them to that
  * (aligned_alloc()), best in huge pages.
  *
  * Source: ours; "Asymmetric Memory Extension for OpenSHMEM", section 3, searches for every
@@ -47,35 +47,35 @@ extern "C" {
 #pragma GCC diagnostic ignored "-Wold-style-cast" /* the inline functions are C */
 #endif
 
-/** Shared by a worker's handles of one peer. Of the library. */
+/** Shared by a worker's handles of one peer; the library's. */
 struct asymreg_watch {
     const uint64_t *retired;       /**< the peer's count of unregistrations */
-    uint32_t left;                 /**< operations until the next look at the peer */
+    uint32_t left;                 /**< operations until the next check of the peer */
     uint32_t reserved;             /**< 0 */
-    struct asymreg_worker *worker; /**< whose it is */
+    struct asymreg_worker *worker; /**< the worker */
 };
 
 /** A handle. Its members are for the functions below. */
 struct asymreg_bound {
-    char *at;                    /**< where the memory is in this process; NULL: it is not mapped */
-    uint64_t seen;               /**< the peer's count when the region was last looked at */
+    char *at;                    /**< address of the memory in this process; NULL: not mapped */
+    uint64_t seen;               /**< the peer's count when the region was last checked */
     struct asymreg_watch *watch; /**< shared by the handles of a worker and peer; NULL: not bound */
     uint32_t bytes;              /**< bytes reached directly */
-    uint32_t tag; /**< permissions for direct access; above these bits the handle's number */
+    uint32_t tag; /**< permissions for direct access; in higher bits the handle's number */
 };
 
 /**
  * @brief Bind a stretch of a peer's region.
- * @param worker  this thread's worker, which makes every operation of the handle
+ * @param worker  this thread's worker, which all operations of the handle use
  * @param pe      the peer
  * @param raddr   address there
  * @param bytes   length, more than 0
  * @param id      the registration, or ASYMREG_ANY: the present one
- * @param bound   the handle; zeros on failure, with which every operation is -EINVAL
+ * @param bound   the handle; zeroed on failure, so that every operation returns -EINVAL
  * @return 0, -EINVAL, or as asymreg_put() without permissions
  *
- * Cost: one lookup; the first time that a segment is used, its mapping. asymreg_forget() of the
- * peer is ASYMREG_EBUSY until asymreg_unbind().
+ * Cost: one lookup, and a segment's mapping at its first use. asymreg_forget() of the peer returns
+ * ASYMREG_EBUSY until asymreg_unbind().
  */
 ASYMREG_API int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                              uint64_t bytes, asymreg_id id, struct asymreg_bound *bound);
@@ -91,10 +91,11 @@ ASYMREG_API void asymreg_unbind(struct asymreg_bound *bound);
 ASYMREG_API int asymreg_bound_check(struct asymreg_bound *bound);
 
 /**
- * @brief The memory itself, for loads and stores; NULL: not mapped here.
+ * @brief The peer's memory itself, for loads and stores; NULL: not mapped here.
  *
- * Loads and stores through it are unchecked: the owner may unregister meanwhile. It stays mapped
- * until asymreg_unbind(). Do not write memory that is registered for reading alone.
+ * Nothing checks loads and stores through this pointer: the owner may unregister at any time. The
+ * memory stays mapped until asymreg_unbind(). Do not write memory that is registered only for
+ * reading.
  */
 static inline void *asymreg_bound_ptr(const struct asymreg_bound *bound)
 {
@@ -135,7 +136,7 @@ static inline void asymreg__load(void *to, const char *from, size_t bytes)
     }
 }
 
-/** May the operation access memory directly now? For the functions below. */
+/** Whether an operation may access memory directly now. For the functions below. */
 static inline int asymreg__bound_begin(struct asymreg_bound *bound, uint64_t offset, uint64_t bytes,
                                        uint32_t need)
 {
@@ -150,7 +151,7 @@ static inline int asymreg__bound_begin(struct asymreg_bound *bound, uint64_t off
     return 1;
 }
 
-/** Has the region been registered throughout? For the functions below. */
+/** Whether the region is still the one checked before. For the functions below. */
 static inline int asymreg__bound_end(struct asymreg_bound *bound)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -160,7 +161,7 @@ static inline int asymreg__bound_end(struct asymreg_bound *bound)
     return asymreg_bound_check(bound);
 }
 
-/** The rest of asymreg_bound_put(): all but a direct store. */
+/** The rest of asymreg_bound_put(): all cases except a direct store. */
 ASYMREG_API int asymreg_bound_put_rest(struct asymreg_bound *bound, uint64_t offset,
                                        const void *src, size_t bytes);
 /** The rest of asymreg_bound_get(). */
@@ -175,10 +176,10 @@ ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t off
  * @brief As asymreg_put(), through a handle.
  * @param bound   the handle
  * @param offset  where in it
- * @param src     bytes to copy; 4 or 8 aligned ones are stored at once
+ * @param src     bytes to copy; 4 or 8 aligned bytes are stored as one access
  * @param bytes   how many
- * @return 0; ASYMREG_ERANGE (outside of the handle); -EINVAL (from NULL, or not bound); or as
- *         asymreg_put()
+ * @return 0; ASYMREG_ERANGE (outside the handle's stretch); -EINVAL (from NULL, or not bound); or
+ *         as asymreg_put()
  *
  * Cost: some loads of lines that all handles share, one of the handle's own, and the store.
  */
@@ -195,7 +196,7 @@ static inline int asymreg_bound_put(struct asymreg_bound *bound, uint64_t offset
  * @brief As asymreg_get(), through a handle.
  * @param bound   the handle
  * @param offset  where in it
- * @param dst     where to; 4 or 8 aligned bytes of the peer's are loaded at once
+ * @param dst     destination; 4 or 8 aligned bytes of the peer's are loaded as one access
  * @param bytes   how many
  * @return as asymreg_bound_put(); `dst` may be written on failure
  */
@@ -253,8 +254,8 @@ static inline uint32_t asymreg__amo4(uint32_t *p, uint32_t which, uint32_t opera
  * @param operand  the value to add, store or combine with
  * @param compare  for ASYMREG_AMO_COMPARE_SWAP
  * @param result   the value before; may be NULL
- * @return as asymreg_bound_put(); as asymreg_amo(). With ASYMREG_ESTALE, if the region is
- *         unregistered at the same time, the atomic may have taken effect
+ * @return as asymreg_bound_put(); as asymreg_amo(). If the region is unregistered at the same time,
+ *         the atomic may have taken effect although the result is ASYMREG_ESTALE
  */
 static inline int asymreg_bound_amo(struct asymreg_bound *bound, uint64_t offset, uint32_t which,
                                     uint32_t bytes, uint64_t operand, uint64_t compare,

@@ -4,17 +4,17 @@
  * @brief Collectives over registered regions, made of puts and gets: sync, barrier, broadcast,
  *        all-gather, collect, all-to-all and reduction.
  *
- * A group is n members. Each registers a scratch region, and the members exchange the addresses of
- * these by any means. Members are numbered 0 to n-1; every member makes the same calls in the same
- * order. Data go to ordinary regions, anywhere.
+ * A group has n members, numbered 0 to n-1. Each member registers a scratch region, and the members
+ * exchange the addresses of these regions by any means. Every member makes the same calls in the
+ * same order. Data go to ordinary regions, anywhere.
  *
  * A member communicates with the 2 ⌈log2 n⌉ members that are a power of two away from it. The group
- * asks for each when it first needs it, through the callback of asymreg_group_create(), which may
- * import it then. asymreg_collect() and asymreg_alltoall() put to every member: all must be
- * imported before. Making a group involves no other member, so a team of some members costs nothing
- * to set up. Teams share the scratch regions: each uses one of eight channels.
+ * calls the callback of asymreg_group_create() for each of these when it first needs it; the
+ * callback may then import the peer. asymreg_collect() and asymreg_alltoall() put to every member:
+ * import all of them before. Making a group involves no other member, so a team of some members
+ * costs nothing to set up. Teams share the scratch regions: each uses one of eight channels.
  *
- * The transport must write 8 aligned bytes at once; shared memory, CMA, UCX and verbs do.
+ * The transport must write 8 aligned bytes as one access; shared memory, CMA, UCX and verbs do.
  *
  * | OpenSHMEM            | here                                                                 |
  * |----------------------|----------------------------------------------------------------------|
@@ -27,14 +27,14 @@
  * | and, or, xor, min, max, sum, prod _reduce | asymreg_reduce()                                |
  *
  * **Algorithms.** Sync: dissemination, ⌈log2 n⌉ rounds. Broadcast: a binomial tree. All-gather: by
- * doubling, ⌈log2 n⌉ rounds, each a put of the blocks known so far (two where they wrap around) and
- * of a flag. Collect: a sync that adds up the lengths, then each member puts its block to every
- * other. All-to-all: a put to every other member. Reduction: a binomial tree that ends at the last
- * member, in which each parent gets its children's results, then a broadcast of the result. Flags
- * are 8-byte counters in the scratch regions that only grow.
+ * doubling, ⌈log2 n⌉ rounds, each a put of the blocks known so far (two puts if they wrap around)
+ * and of a flag. Collect: a sync that adds up the lengths, then each member puts its block to every
+ * other member. All-to-all: a put to every other member. Reduction: a binomial tree whose root is
+ * the last member, in which each parent gets its children's results, then a broadcast of the
+ * result. Flags are 8-byte counters in the scratch regions; they only grow.
  *
- * **When a buffer is accessed.** A member's `buf` is read or written only after that member has
- * called.
+ * **When a buffer is accessed.** Peers read or write a member's `buf` only after that member has
+ * entered the call.
  *
  * **Failure.** A call that cannot complete ends at every member with the same error. The member
  * that detects the failure notifies those that it communicates with, and they notify theirs.
@@ -43,54 +43,53 @@
  *   - ASYMREG_ENOREGION and the like: the member whose memory is not as `where` says
  *   - ASYMREG_ETIMEDOUT: the member that another one has waited for
  *
- * `err->pe` is that member's PE where this member knows it: from `where`, or if they communicate. A
- * member that has returned already gets the error from its next call. Afterwards the group and its
- * channel are unusable; a call on the group returns the error again. Operations on the buffers of
- * the call may be in flight until asymreg_flush() of the members; the group's own memory is kept
- * until the worker is freed.
+ * `err->pe` is that member's PE if this member knows it: from `where`, or because the two
+ * communicate. A member that has already returned gets the error from its next call. Afterwards the
+ * group and its channel are unusable; a call on the group returns the error again. Operations on
+ * the buffers of the call may be in flight until asymreg_flush() of the members; the group's own
+ * memory stays until the worker is freed.
  *
- * Wrong arguments (-EINVAL, ASYMREG_EALIGN) are refused before another member is involved: the
- * group is unchanged, and the call can be repeated.
+ * A call refuses wrong arguments (-EINVAL, ASYMREG_EALIGN) before it involves another member: the
+ * group is unchanged, and you can repeat the call.
  *
- * Over UCX and verbs a failed call waits for the tables of members that it has not put to yet, in
- * order to notify them: `timeout_ms`, 5 seconds at most. A member that has not answered by then is
- * not notified. It ends by its own `timeout_ms` and may name another member, or, with `timeout_ms`
- * 0, waits until a member that it awaits has gone.
+ * Over UCX and verbs a failed call must notify members that it has not put to yet. It waits for
+ * their tables up to `timeout_ms`, 5 seconds at most. It does not notify a member that has not
+ * answered by then. That member's call ends by its own `timeout_ms` and may name another member;
+ * with `timeout_ms` 0 it waits until a member that it awaits has gone.
  *
- * Before asymreg_flush() or asymreg_worker_destroy() a member that is stopped must be dropped with
- * asymreg_forget(): over UCX what was put to it arrives only when it continues, and both wait for
- * that without limit.
+ * Call asymreg_forget() for a stopped member before asymreg_flush() or asymreg_worker_destroy():
+ * over UCX, puts to it arrive only when it continues, and both calls wait for that without limit.
  *
- * A member may close as soon as a call has returned an error. Members that it communicates with do
- * not name it then, since it has notified them. Others may name it: those that put to it in
- * asymreg_collect() or asymreg_alltoall() only; and, over UCX and verbs, a member that has neither
+ * A member may close as soon as a call has returned an error. The members that it communicates with
+ * do not name it then, since it has notified them. Others may name it: members that only put to it,
+ * in asymreg_collect() or asymreg_alltoall(); and, over UCX and verbs, a member that has neither
  * put to it nor waited for it yet.
  *
- * Errors differ in two cases. If two members detect different failures at the same time, members
- * may return either. An error of `member` that is neither one of asymreg's nor an errno up to 191
- * becomes ASYMREG_ETRANSPORT at the other members.
+ * Members return different errors in two cases. If two members detect different failures at the
+ * same time, each member may return either. If the callback `member` returns an error that is
+ * neither one of asymreg's nor an errno up to 191, the other members return ASYMREG_ETRANSPORT.
  *
  * A member that waits for others progresses its worker. Over UCX without an adapter, puts run in
- * the target: there, others may learn of a failure from a member only while it calls
- * asymreg_progress(), when it closes, or if it has ASYMREG_UCX_THREAD.
+ * the target: there, a member notifies others of a failure only while it calls asymreg_progress(),
+ * when it closes, or if it has ASYMREG_UCX_THREAD.
  *
  * **Waiting.** A call waits for a member in four places: for its flag; for a put or get to arrive;
- * over UCX and verbs, for its table, at the first access and when it has changed; and, in
- * asymreg_barrier(), for what was begun before. `timeout_ms` bounds each of them; in a barrier
- * members wait for each other twice as long, as the flush may take one of them all of its time. A
- * member that is stopped (SIGSTOP) ends the call of others after that time, and holds them up
- * without it. A put or get that ASYMREG_EBUSY ends, as its peer registers and unregisters memory,
- * is made again until it succeeds or the time is over.
+ * over UCX and verbs, for its table, at the first access and after a change; and, in
+ * asymreg_barrier(), for earlier operations. `timeout_ms` bounds each of these waits. In a barrier
+ * members wait for each other twice as long, as one member's flush may take all of its time. If a
+ * member is stopped (SIGSTOP), the call of others ends after that time; without a timeout it waits.
+ * If a put or get ends with ASYMREG_EBUSY, because its peer registers and unregisters memory, the
+ * call retries it until it succeeds or the time is over.
  *
- * Operations that the worker began without waiting are flushed before a call: their late errors
- * would end it.
+ * Flush operations that the worker has begun with _nb before a call: their late errors would end
+ * it.
  *
- * Threads: a group is its worker's, and so one thread's at a time; groups of distinct workers are
- * independent. Once it is made it allocates nothing of its own, but, with `timeout_ms` and over a
- * network, while it reads a member's table; its operations are as the transport makes them.
+ * Threads: a group belongs to its worker, and so to one thread at a time; groups of distinct
+ * workers are independent. Once made, a group itself allocates nothing, except, with `timeout_ms`
+ * and over a network, while it reads a member's table; its transport may.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", section 5, names collectives as future work;
- * the algorithms are common knowledge.
+ * the algorithms are textbook ones.
  */
 #ifndef ASYMREG_COLL_H
 #define ASYMREG_COLL_H
@@ -120,27 +119,29 @@ struct asymreg_member {
 /** A group. */
 struct asymreg_group;
 
-/** Options of a group. Zero the struct, set `size`, then what differs from the default. */
+/** Options of a group. Zero the struct, set `size`, then the members that differ from the
+ * default. */
 struct asymreg_group_opts {
     size_t size;         /**< sizeof(struct asymreg_group_opts) */
     uint32_t n;          /**< members, 1 at least */
     uint32_t me;         /**< number of the calling member */
-    void *scratch;       /**< the caller's own scratch region; groups that it is in share it */
-    uint32_t timeout_ms; /**< how long a call waits for a member, at each place (see Waiting); 0:
-                            without limit, until a member has died */
-    uint32_t channel;    /**< below ASYMREG_GROUP_CHANNELS, the same at each member. Groups with a
-                            member in common: each its own, unless every call on the one has
-                            returned, everywhere, before the first on the other begins */
-    uint32_t serial;   /**< the same at each member, and larger than that of each group that had the
-                          channel before, at any of its members */
-    uint32_t reserved; /**< 0 */
-    /** array of n: the scratch regions, in the same order everywhere; the group copies those that
-     * it needs. NULL: it calls `member` for them */
+    void *scratch;       /**< the caller's own scratch region; all its groups share it */
+    uint32_t timeout_ms; /**< longest wait for a member, at each place (see Waiting); 0: without
+                            limit, until a member has died */
+    uint32_t channel;    /**< below ASYMREG_GROUP_CHANNELS, the same at each member. Two groups with
+                            a member in common need different channels, unless every call on the one
+                            has returned, at all members, before the first call on the other
+                            begins */
+    uint32_t serial;     /**< the same at each member, and larger than that of every earlier group
+                          with this channel, at any of its members */
+    uint32_t reserved;   /**< 0 */
+    /** array of n: the scratch regions, in the same order at all members; the group copies those
+     * that it needs. NULL: the group calls `member` for them */
     const struct asymreg_member *members;
     /**
-     * Returns where the scratch region (not the channel) of a member begins. Called once for each
-     * member that is needed, from inside the first call on the group that needs it; it may import
-     * that peer. Returns 0, or an error, which the call on the group then returns.
+     * Returns where the scratch region (not the channel) of a member begins. The group calls it
+     * once for each member that it needs, inside the first call that needs the member; it may
+     * import that peer. Returns 0, or an error, which the call on the group then returns.
      */
     int (*member)(void *ctx, uint32_t number, struct asymreg_member *where);
     void *ctx; /**< first argument of `member` */
@@ -154,10 +155,10 @@ struct asymreg_group_opts {
  * @param err     detail on failure, or NULL
  * @return 0, -EINVAL, -ENOMEM
  *
- * Local: a member may call this, and begin its first call on the group, before others have. It
- * takes 10 KB, independent of the number of members. asymreg_group_destroy() is local too, once the
- * last call on the group has returned. After 2^32 calls a group's numbers reach those of the next
- * serial.
+ * Local: a member may call this, and begin its first call on the group, before other members have
+ * called it. A group takes 10 KB, independent of the number of members. asymreg_group_destroy() is
+ * local too, once the last call on the group has returned. After 2^32 calls a group's numbers reach
+ * those of the next serial.
  */
 ASYMREG_API int asymreg_group_create(struct asymreg_worker *worker,
                                      const struct asymreg_group_opts *opts,
@@ -172,18 +173,19 @@ ASYMREG_API void asymreg_group_destroy(struct asymreg_group *group);
  * @param err    detail on failure, or NULL
  * @return 0, -EINVAL, ASYMREG_EPEER, ASYMREG_ETIMEDOUT, or as asymreg_put()
  *
- * What a member stored into its own memory before happens-before what others do after. Puts may
- * still be in flight.
+ * A member's stores into its own memory before the call happen-before all that other members do
+ * after it. Puts may still be in flight.
  */
 ASYMREG_API int asymreg_sync(struct asymreg_group *group, struct asymreg_error *err);
 
 /**
- * @brief As asymreg_sync(), after a flush of every peer that the group's worker has used: puts of
- *        members before the call have arrived after it.
+ * @brief As asymreg_sync(), after a flush of every peer that the group's worker has used: when it
+ *        returns, the members' earlier puts have arrived.
  *
- * An error of that flush is returned, without `err->member`, if the sync succeeds; the group can be
- * used. ASYMREG_ETIMEDOUT is one: after `timeout_ms` some of what was begun has not arrived. If by
- * then another peer has gone, its ASYMREG_EPEER is returned in its place.
+ * If the flush fails and the sync succeeds, the call returns the flush's error, without
+ * `err->member`; the group remains usable. One such error is ASYMREG_ETIMEDOUT: after `timeout_ms`
+ * some operations have not arrived. If another peer has gone by then, the call returns
+ * ASYMREG_EPEER for that peer instead.
  */
 ASYMREG_API int asymreg_barrier(struct asymreg_group *group, struct asymreg_error *err);
 
@@ -195,7 +197,7 @@ ASYMREG_API int asymreg_barrier(struct asymreg_group *group, struct asymreg_erro
  * @param where  array of n: each member's `buf`, as peers reach it
  * @param bytes  how many
  * @param err    detail on failure, or NULL
- * @return as asymreg_sync(). On return `buf` is filled here; other members may not be done
+ * @return as asymreg_sync(). On return `buf` is filled here; other members may still be in the call
  */
 ASYMREG_API int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf,
                                   const struct asymreg_member *where, size_t bytes,
@@ -204,7 +206,7 @@ ASYMREG_API int asymreg_broadcast(struct asymreg_group *group, uint32_t root, vo
 /**
  * @brief Gather a block from every member, all of one length, at every member.
  * @param group  the group
- * @param src    this member's block, `bytes` long: its place in `buf`, or outside of `buf`
+ * @param src    this member's block, `bytes` long: at its place in `buf`, or outside `buf`
  * @param buf    n blocks, in the order of members; registered ASYMREG_WRITE
  * @param where  array of n: each member's `buf`, as peers reach it
  * @param bytes  length of a block, the same at each member
@@ -216,17 +218,17 @@ ASYMREG_API int asymreg_allgather(struct asymreg_group *group, const void *src, 
                                   struct asymreg_error *err);
 
 /**
- * @brief Gather a block from every member, each of its own length, at every member: one behind the
- *        other, in the order of members.
+ * @brief Gather blocks of different lengths from all members at every member, one behind the other,
+ *        in the order of members.
  * @param group  the group
- * @param src    this member's block, `bytes` long, outside of `buf`
+ * @param src    this member's block, `bytes` long, outside `buf`
  * @param bytes  its length; may be 0
  * @param buf    receives all blocks; registered ASYMREG_WRITE
  * @param room   length of `buf`, the same at each member
  * @param where  array of n: each member's `buf`, as peers reach it; all are imported
  * @param err    detail on failure, or NULL
- * @return as asymreg_sync(); ASYMREG_ERANGE: the blocks need more than `room`, and
- *         ASYMREG_EOVERFLOW: more than 2^64 bytes (some may have been copied)
+ * @return as asymreg_sync(); ASYMREG_ERANGE: the blocks need more than `room`; ASYMREG_EOVERFLOW:
+ *         more than 2^64 bytes (some bytes may have been copied)
  *
  * Cost: two syncs, and a put to each other member. For blocks of one length, all-gather needs
  * fewer.
@@ -239,7 +241,7 @@ ASYMREG_API int asymreg_collect(struct asymreg_group *group, const void *src, si
  * @brief Send a different block to every member: block i of `src` becomes block `me` of member i's
  *        `buf`.
  * @param group    the group
- * @param src      n blocks, in the order of members, outside of `buf`
+ * @param src      n blocks, in the order of members, outside `buf`
  * @param buf      n blocks, in the order of members; registered ASYMREG_WRITE
  * @param where    array of n: each member's `buf`, as peers reach it; all are imported
  * @param strides  length and number of a block's elements, and their stride in `src` (`here`) and
@@ -293,11 +295,11 @@ ASYMREG_API int asymreg_alltoall(struct asymreg_group *group, const void *src, v
  * @return as asymreg_sync(); -EINVAL: no such operation or type, or not for that type;
  *         ASYMREG_EALIGN; ASYMREG_EOVERFLOW
  *
- * **Deterministic.** Each element is computed once, and every member gets those bits. The order is
- * that of the members: x of the lower ones, y of the higher ones. The brackets depend on the number
- * of members alone: from the last member backwards, in halves of powers of two (five:
- * m0 + ((m1 + m2) + (m3 + m4))). So a sum of floating-point numbers is the same in every run and
- * over every transport.
+ * **Deterministic.** Each element is computed once, and every member gets the same bits. The order
+ * is that of the members: x from lower ones, y from higher ones. The brackets depend only on the
+ * number of members: from the last member backwards, in halves of powers of two (five: m0 + ((m1 +
+ * m2) + (m3 + m4))). So a sum of floating-point numbers is the same in every run and over every
+ * transport.
  *
  * Cost: ⌈log2 n⌉ levels, each a get of the elements in pieces of 8 KiB; then a broadcast.
  */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file rma.h
- * @brief Register any memory, introduce yourself to peers once, and put, get and update by
- *        (PE, address).
+ * @brief Register any memory, send peers a blob once, and put, get and update by (PE, address).
  *
- * A *context* (one a process, or several) has its published regions, a transport, and the peers
- * that it has imported. A *worker* (one a thread) begins operations. A *PE* is the number that you
- * give to a peer. Nothing is collective: a process registers and unregisters at any time, and no
- * peer takes part. How the address of a region reaches a peer is up to you.
+ * A *context* (one or more in a process) has published regions, a transport, and imported peers. A
+ * *worker* (one a thread) begins operations. A *PE* is the number that you give to a peer. Nothing
+ * is collective: a process registers and unregisters at any time, and no peer takes part. How the
+ * address of a region reaches a peer is up to you.
  *
  *     asymreg_open(NULL, &ctx, &err);                             // both sides
  *     asymreg_register(ctx, p, 4096, ASYMREG_RW, 0, &id, &err);   // the target: any memory
@@ -19,17 +18,17 @@
  *
  * **Which table is used.** If the transport maps the peer's table, each operation reads the newest
  * one (one load). Otherwise it reads a copy from the last refresh. It refreshes the copy once if
- * the region is not in there, or if the transport reports a stale handle. A transport without
- * ASYMREG_CAP_REVOKE cannot report that: use ASYMREG_FRESH or asymreg_refresh() to make sure that a
- * region unregistered before is refused.
+ * the copy does not have the region, or if the transport reports a stale handle. A transport
+ * without ASYMREG_CAP_REVOKE cannot report that: use ASYMREG_FRESH or asymreg_refresh() to make
+ * sure that an access to an unregistered region is refused.
  *
  * **Guarantees.** An operation accesses exactly the region that it names, or fails with a defined
  * error before it writes anything. There are two exceptions:
- *   -# The owner unregisters between the check and the access. Then the operation accesses what is
- *      at that address now, or fails with ASYMREG_EFAULT. A transport with ASYMREG_CAP_REVOKE rules
- *      this out, and so does asymreg_unregister_drain(). With others, unregister, notify the peers,
- *      and wait for their answer before you reuse the memory.
- *   -# An operation that fails half way (ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE with
+ *   -# The owner unregisters between the check and the access. Then the operation accesses the
+ *      memory that is at that address now, or fails with ASYMREG_EFAULT. A transport with
+ *      ASYMREG_CAP_REVOKE rules this out, and so does asymreg_unregister_drain(). With others,
+ *      unregister, notify the peers, and wait for their answer before you reuse the memory.
+ *   -# An operation that fails in the middle (ASYMREG_EFAULT, ASYMREG_EPEER, ASYMREG_ERANGE with
  *      ASYMREG_SPLIT) may have copied a part.
  *
  * **A peer that dies.** Every operation on it returns ASYMREG_EPEER within a second, and so do
@@ -42,26 +41,27 @@
  *
  * **exec().** To its peers, a process that calls exec() is gone: ASYMREG_EPEER. CMA checks this in
  * the system call that copies, and so never accesses the new program. Memory that peers have mapped
- * outlives the old program, harmlessly; peers check every 20 ms (if they may trace the process: see
- * asymreg_local_create()).
+ * outlives the old program, without harm; peers check for exec() every 20 ms (if they may trace the
+ * process: see asymreg_local_create()).
  *
  * **Coalescing.** A transport without ASYMREG_CAP_WHOLE_SPACE registers memory itself. Each
- * registration pins pages or costs a microsecond, a key in every peer that uses it, and one of
- * max_segments. With asymreg_opts.coalesce_bytes set to C, a region outside of all segments is
- * registered together with what is mapped around it in the same aligned C bytes (several times C if
- * the region is longer). Later regions in there share that registration, and the last of them ends
- * it.
- *   - It stops at gaps, guard pages, memory of another file or origin, memory without the
+ * registration may pin pages, and costs a microsecond, a key in every peer that uses it, and one of
+ * max_segments. With asymreg_opts.coalesce_bytes set to C, the library registers a region outside
+ * all segments together with the memory mapped around it in the same aligned C bytes (several times
+ * C if the region is longer). Later regions in that range share the registration; it ends with the
+ * last of them.
+ *   - The range stops at gaps, guard pages, memory of another file or origin, memory without the
  *     permissions, and existing segments.
- *   - It has the permissions of the regions that it was made for. A region that needs more makes a
- *     new registration, which later regions share; earlier ones keep theirs.
- *   - If the transport refuses the larger range, the region is registered alone.
- *   - Costs: C bytes may be pinned for a few; each new registration reads /proc/self/maps (some
- *     microseconds, more with many mappings); and the initiator's check separates neighbours, not
- *     the hardware. ASYMREG_ALONE avoids all three.
- *   - One rule: if memory was unmapped, remapped or dropped (munmap, mremap, MADV_DONTNEED, and
- *     possibly free()) while a region *near* it was registered, register it with ASYMREG_REMAPPED.
- *     Otherwise a transport that pins would access the old pages.
+ *   - The registration has the permissions of the regions that it was made for. A region that needs
+ *     more permissions gets a new registration, which later regions share; earlier regions keep
+ *     theirs.
+ *   - If the transport refuses the larger range, the library registers the region alone.
+ *   - Costs: C bytes may be pinned for a region of a few bytes; each new registration reads
+ *     /proc/self/maps (some microseconds, more with many mappings); and only the initiator's check,
+ *     not the hardware, separates neighbours. ASYMREG_ALONE avoids all three.
+ *   - A rule for the caller: if memory was unmapped, remapped or dropped (munmap, mremap,
+ *     MADV_DONTNEED, and possibly free()) while a region *near* it was registered, register it with
+ *     ASYMREG_REMAPPED. Otherwise a transport that pins would access the old pages.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", sections 2 and 3 (register, unregister, put,
  * get; refresh and retry) and 5 (atomics, collectives); identifiers, permissions and errors are
@@ -79,9 +79,9 @@
 extern "C" {
 #endif
 
-/** Longest bootstrap blob, bytes. With the transport for one node it is shorter than 512. */
+/** Longest bootstrap blob, bytes. With the built-in transport a blob is shorter than 512. */
 #define ASYMREG_MAX_BLOB_BYTES 8192u
-/** Cap of the number of peers of a context: PEs are below this. */
+/** Most peers of a context: PEs are below this. */
 #define ASYMREG_MAX_PEERS 0x1000000u
 
 /** A context. */
@@ -95,13 +95,13 @@ struct asymreg_worker;
  */
 
 /**
- * asymreg_opts.flags: an operation that crosses from one region into the adjacent one is split
- * instead of refused with ASYMREG_ERANGE.
+ * asymreg_opts.flags: split an operation that crosses from one region into the adjacent one,
+ * instead of refusing it with ASYMREG_ERANGE.
  */
 #define ASYMREG_SPLIT 1u
 /**
- * asymreg_opts.flags: each operation on a peer whose table is not mapped first reads whether the
- * table has changed: one more remote read each.
+ * asymreg_opts.flags: each operation on a peer whose table is not mapped first checks whether the
+ * table has changed: one more remote read for each operation.
  */
 #define ASYMREG_FRESH 2u
 /**
@@ -114,14 +114,16 @@ struct asymreg_worker;
 /** asymreg_opts.coalesce_bytes: the whole mapping around a region, without a cap. */
 #define ASYMREG_COALESCE_MAPPING UINT64_MAX
 
-/** Options of a context. Zero the struct, set `size`, then what differs from the default. */
+/** Options of a context. Zero the struct, set `size`, then the members that differ from the
+ * default. */
 struct asymreg_opts {
     size_t size;           /**< sizeof(struct asymreg_opts) */
     uint32_t flags;        /**< ASYMREG_SPLIT, ASYMREG_FRESH, ASYMREG_DRAIN */
     uint32_t max_regions;  /**< 0: 1,048,576; at most ASYMREG_MAX_REGIONS; rounded up to a multiple
                               of 128. The published table has 32 bytes for each, and for each
-                              segment 32 and its longest handle. Unused parts are address space
-                              only, except that a transport that pins registrations pins it all */
+                              segment 32 and its longest handle. Unused parts take only
+                              address space, but a transport that pins registrations
+                              pins the whole table */
     uint32_t max_segments; /**< 0: as max_regions, at most 65,536 */
     uint32_t ring;         /**< records of the change log; 0: 4096 */
     struct asymreg_transport *transport; /**< the context owns it from now on, also after a failure,
@@ -129,8 +131,8 @@ struct asymreg_opts {
                                             asymreg_local_create() */
     uint64_t coalesce_bytes; /**< 0; a power of two (raised to a page); or ASYMREG_COALESCE_MAPPING:
                                 see "Coalescing" above */
-    const struct asymreg_allocator *allocator; /**< NULL: libc's. The published table and tables of
-                                                  its size are always mapped pages */
+    const struct asymreg_allocator *allocator; /**< NULL: libc's. The published table, and tables of
+                                                  its size, are always in mapped pages */
 };
 
 /**
@@ -139,7 +141,7 @@ struct asymreg_opts {
  * @param context  the new context
  * @param err      detail on failure, or NULL
  * @return 0, -EINVAL, -ENOMEM, ASYMREG_EVERSION (the transport), -EFBIG (the table is shared
- *         memory, larger than RLIMIT_FSIZE), another -errno, or what the transport returned
+ *         memory, larger than RLIMIT_FSIZE), another -errno, or an error of the transport
  *
  * MT-Safe. Allocates; starts no thread and installs no signal handler.
  */
@@ -150,9 +152,9 @@ ASYMREG_API int asymreg_open(const struct asymreg_opts *opts, struct asymreg_con
  * @brief Close a context, after all its workers: its peers get ASYMREG_EPEER. Never blocks. NULL is
  *        allowed.
  *
- * Registered memory remains the caller's, except that of asymreg_segment_alloc(), which is freed.
- * In a child of the process that opened the context this is a no-op. No other thread may use the
- * context meanwhile.
+ * Registered memory remains the caller's; the call frees only memory of asymreg_segment_alloc(). In
+ * a child of the process that opened the context this is a no-op. No other thread may use the
+ * context during the call.
  * @param context  the context
  */
 ASYMREG_API void asymreg_close(struct asymreg_context *context);
@@ -180,7 +182,7 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
 
 /**
  * @name Registering
- * MT-Safe; registrations of one context take turns.
+ * MT-Safe; registrations of one context are serialized.
  * @{
  */
 
@@ -190,23 +192,24 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  */
 #define ASYMREG_SHARE 1u
 /**
- * asymreg_register(): make a transport registration for this region alone, although the context
- * coalesces. No effect in a segment of asymreg_segment_add(), or where one registration serves all
+ * asymreg_register(): make a transport registration for this region alone, even if the context
+ * coalesces. No effect in a segment of asymreg_segment_add(), or if one registration serves all
  * private memory.
  */
 #define ASYMREG_ALONE 4u
 /**
  * asymreg_register(): the memory was unmapped, remapped or dropped while a region near it was
- * registered: do not share an automatic registration that was made before. See "Coalescing".
+ * registered: do not share an earlier automatic registration. See "Coalescing".
  */
 #define ASYMREG_REMAPPED 8u
 
 /**
  * asymreg_register() and asymreg_segment_add(), among the flags: memory of a device, by its
- * ASYMREG_KIND_*. It has a registration of its own. A transport that cannot use it returns
- * ASYMREG_ENOTSUP (shared memory and CMA; libasymreg-ucx where UCX was built without that device).
- * A dma-buf has a descriptor: asymreg_segment_add(). The library never accesses such memory itself.
- * This compiles against UCX's and libibverbs' headers and was not tested on a device.
+ * ASYMREG_KIND_*. Such memory gets a registration of its own. A transport that cannot use it
+ * returns ASYMREG_ENOTSUP (shared memory and CMA; libasymreg-ucx if UCX was built without that
+ * device). A dma-buf has a descriptor: asymreg_segment_add(). The library never accesses such
+ * memory itself. This compiles against UCX's and libibverbs' headers and was not tested on a
+ * device.
  */
 #define ASYMREG_KIND(kind) ((kind) << 8)
 
@@ -215,20 +218,20 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  *
  * In a segment (asymreg_segment_add(), asymreg_segment_alloc(), or with a transport that has
  * ASYMREG_CAP_WHOLE_SPACE) the region uses the segment's transport registration. Elsewhere it gets
- * one, for itself or as "Coalescing" says. The memory may be anywhere: malloc, stack, static data,
- * a mapped file.
+ * a registration, of its own or as in "Coalescing". The memory may be anywhere: malloc, stack,
+ * static data, a mapped file.
  *
  * @param context  the context
  * @param addr     first byte, not NULL; need not be aligned
  * @param bytes    length, more than 0
- * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: what peers may do
+ * @param prot     ASYMREG_READ, ASYMREG_WRITE, ASYMREG_ATOMIC: operations allowed to peers
  * @param flags    ASYMREG_SHARE, ASYMREG_ALONE, ASYMREG_REMAPPED, ASYMREG_KIND()
  * @param id       names this registration; may be NULL
  * @param err      detail on failure, or NULL
  * @return 0; -EINVAL (no bytes, NULL, unknown bits); -EPERM (in a child); ASYMREG_EOVERFLOW;
  *         ASYMREG_EOVERLAP; ASYMREG_EFULL; ASYMREG_EACCES (more than its segment permits);
  *         ASYMREG_ERANGE (begins in a segment of asymreg_segment_add() and runs past its end);
- *         -ENOMEM, or what the transport returned
+ *         -ENOMEM, or an error of the transport
  *
  * Cost: about a microsecond, independent of the number of regions; plus the transport's
  * registration if it needs one.
@@ -244,7 +247,7 @@ ASYMREG_API int asymreg_register(struct asymreg_context *context, const void *ad
  * @return 0, -EINVAL, -EPERM (in a child), ASYMREG_ESTALE
  *
  * Operations that peers begin after the return are refused; for operations in flight see the head
- * of this file. The memory itself is not accessed.
+ * of this file. The call does not access the memory itself.
  */
 ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id id);
 /** @} */
@@ -256,7 +259,7 @@ ASYMREG_API int asymreg_unregister(struct asymreg_context *context, asymreg_id i
  */
 
 /**
- * @brief Write the bootstrap blob, by which others reach this context. The bytes never change.
+ * @brief Write the bootstrap blob, with which others reach this context. The bytes never change.
  * @param context  the context
  * @param buf      receives the blob, some hundred bytes; valid as long as the context, also for
  *                 regions registered later
@@ -268,14 +271,14 @@ ASYMREG_API ssize_t asymreg_export(struct asymreg_context *context, void *buf, s
                                    struct asymreg_error *err);
 
 /**
- * @brief Import another context, or this one, under a number. The other one takes no part.
+ * @brief Import another context, or this one, under a number. The imported context takes no part.
  * @param context  the context
  * @param pe       the number, below ASYMREG_MAX_PEERS, not in use
- * @param blob     what the other's asymreg_export() wrote
+ * @param blob     the bytes that asymreg_export() of that context wrote
  * @param bytes    its length
  * @param err      detail on failure, or NULL
  * @return 0; -EINVAL; -EEXIST; ASYMREG_EBLOB; ASYMREG_EVERSION; ASYMREG_EUNREACH (also: the peer
- *         has ASYMREG_DRAIN, and the memory for that cannot be mapped); ASYMREG_EPEER (it has gone
+ *         has ASYMREG_DRAIN, and its memory for that cannot be mapped); ASYMREG_EPEER (it has gone
  *         already); ASYMREG_ETABLE; -ENOMEM
  *
  * Maps and checks the peer's table if the transport can; otherwise the first operation reads the
@@ -295,16 +298,17 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
 
 /**
  * @name Operations
- * A worker belongs to one thread at a time; distinct workers are independent. All processes
- * together have at most 4096 workers that use a peer with ASYMREG_DRAIN: ASYMREG_EFULL.
+ * A worker belongs to one thread at a time; distinct workers are independent. At most 4096 workers,
+ * of all processes together, can use a peer with ASYMREG_DRAIN; others get ASYMREG_EFULL.
  *
- * `id` is the registration that the address must belong to, or ASYMREG_ANY. An operation of 0 bytes
- * checks the peer and succeeds, whatever the address. Each operation returns 0 or:
+ * `id` is the registration to which the address must belong, or ASYMREG_ANY. An operation of 0
+ * bytes only checks the peer, for any address. Each operation returns 0 or:
  *   - -EINVAL: bytes to or from NULL
  *   - ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EUNREACH
  *   - ASYMREG_ENOREGION: nothing is registered there
- *   - ASYMREG_ERANGE: runs past the region, or begins outside of the one that `id` names
- *   - ASYMREG_ESTALE: `id` is unregistered; or the region known before is, and none replaces it
+ *   - ASYMREG_ERANGE: runs past the region, or begins outside the region that `id` names
+ *   - ASYMREG_ESTALE: `id` is unregistered; or the region known before is unregistered, and none
+ *     replaces it
  *   - ASYMREG_EACCES: not permitted, nothing was sent
  *   - ASYMREG_EOVERFLOW; ASYMREG_EFAULT; ASYMREG_ENOTSUP
  *   - ASYMREG_EBUSY, ASYMREG_ETABLE or -ENOMEM from a refresh of the copy of the peer's table; or
@@ -313,7 +317,7 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  * asymreg_resolve() explains a failure in a sentence.
  *
  * In OpenSHMEM's words: put, get, put_nbi and get_nbi are asymreg_put() and its siblings; quiet is
- * asymreg_flush() with ASYMREG_ALL_PEERS, and a fence one for each peer; iput and iget are
+ * asymreg_flush() with ASYMREG_ALL_PEERS; a fence is a flush of each peer; iput and iget are
  * asymreg_put_strided() and asymreg_get_strided(); atomics of 4 and 8 bytes, with and without a
  * fetch, are asymreg_amo(); put_signal, wait_until and test are asymreg_put_signal() and
  * asymreg_wait_until(); shmem_ptr() is asymreg_bound_ptr().
@@ -332,7 +336,7 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  *
  * Cost: one lookup and the transport's put. After the first use of the segment, no allocation and
  * no lock, with two exceptions over UCX: a put of more than 64 bytes as a message allocates a copy
- * of them, and ASYMREG_UCX_THREAD takes a lock.
+ * of the bytes, and ASYMREG_UCX_THREAD takes a lock.
  */
 ASYMREG_API int asymreg_put(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, const void *src, size_t bytes);
@@ -367,14 +371,14 @@ ASYMREG_API int asymreg_get_nb(struct asymreg_worker *worker, uint32_t pe, uint6
 #define ASYMREG_ALL_PEERS UINT32_MAX
 
 /**
- * @brief Wait until everything begun on a peer is complete there.
+ * @brief Wait until all operations begun on a peer are complete there.
  * @param worker  this thread's worker
  * @param pe      the peer, or ASYMREG_ALL_PEERS
  * @return 0; the first error of an operation begun with _nb (after ASYMREG_ESTALE this side's copy
  *         of the peer's table is new: repeat the operation); ASYMREG_EPEER; ASYMREG_ENOPEER
  *
- * The flushed operations happen-before whatever this thread does next: a process that sees a later
- * store or message of this thread also sees the data.
+ * The flushed operations happen-before all later actions of this thread: a process that sees a
+ * later store or message of this thread also sees the data.
  */
 ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
 
@@ -391,14 +395,14 @@ ASYMREG_API int asymreg_flush(struct asymreg_worker *worker, uint32_t pe);
  * @param result   the value before; may be NULL
  * @return see above; ASYMREG_EALIGN; -EINVAL (another size or operation)
  *
- * If the transport lacks the operation but has compare-and-swap, the library builds it from that:
- * several round trips.
+ * If the transport lacks the operation but has compare-and-swap, the library builds the operation
+ * from that, in several round trips.
  */
 ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                             asymreg_id id, uint32_t which, uint32_t bytes, uint64_t operand,
                             uint64_t compare, uint64_t *result);
 
-/** What asymreg_put_signal() does after the data have arrived. */
+/** The signal that asymreg_put_signal() makes after the data have arrived. */
 struct asymreg_signal {
     uint64_t addr;     /**< of 8 aligned bytes at the peer */
     asymreg_id id;     /**< registration meant, or ASYMREG_ANY; with ASYMREG_ATOMIC, or, for
@@ -417,7 +421,7 @@ struct asymreg_signal {
  * @param src     bytes to copy
  * @param bytes   how many
  * @param signal  the signal
- * @return as asymreg_put() and asymreg_amo(); after an error there was no signal
+ * @return as asymreg_put() and asymreg_amo(); after an error no signal was sent
  *
  * Cost: a put, a flush and an atomic.
  */
@@ -437,18 +441,18 @@ ASYMREG_API int asymreg_put_signal(struct asymreg_worker *worker, uint32_t pe, u
 #define ASYMREG_FOREVER UINT32_MAX
 
 /**
- * @brief Wait until memory of this process, which peers write, satisfies a comparison. Meanwhile
- *        the worker's operations progress.
+ * @brief Wait until memory of this process that peers write satisfies a comparison. The worker's
+ *        operations progress meanwhile.
  * @param worker      this thread's worker
  * @param addr        4 or 8 aligned bytes
  * @param bytes       4 or 8
  * @param compare     ASYMREG_CMP_*: how the memory must compare with `value`
  * @param value       right-hand side of the comparison
- * @param timeout_ms  milliseconds; 0: one look; ASYMREG_FOREVER: no limit, even if the peer that
- *                    should write has died, which only an operation on it reports
+ * @param timeout_ms  milliseconds; 0: check once; ASYMREG_FOREVER: no limit, even if the peer that
+ *                    should write has died: only an operation on that peer reports its death
  * @return 0; ASYMREG_ETIMEDOUT; -EINVAL; ASYMREG_EALIGN; or an error of the transport
  *
- * After 0, data that were put before the signal have arrived.
+ * When it returns 0, data that were put before the signal have arrived.
  */
 ASYMREG_API int asymreg_wait_until(struct asymreg_worker *worker, const void *addr, uint32_t bytes,
                                    uint32_t compare, uint64_t value, uint32_t timeout_ms);
@@ -469,7 +473,7 @@ struct asymreg_strides {
  * @param id       registration meant, or ASYMREG_ANY
  * @param src      the first element here
  * @param strides  length, number and strides
- * @return as asymreg_put(), ASYMREG_EOVERFLOW; after an error some may have been copied
+ * @return as asymreg_put(), ASYMREG_EOVERFLOW; after an error some elements may have been copied
  *
  * Cost: one operation for each element, all in flight together, and a flush.
  */
@@ -486,7 +490,7 @@ ASYMREG_API int asymreg_get_strided(struct asymreg_worker *worker, uint32_t pe, 
 struct asymreg_transfer {
     uint64_t raddr; /**< address at the peer, anywhere in a region */
     asymreg_id id;  /**< registration meant, or ASYMREG_ANY */
-    void *here;     /**< bytes to copy, or where to; a put only reads it */
+    void *here;     /**< the bytes to copy, or their destination; a put only reads them */
     size_t bytes;   /**< how many */
 };
 
@@ -496,14 +500,14 @@ struct asymreg_transfer {
  * @param pe         the peer
  * @param transfers  array of n
  * @param n          how many
- * @param done       NULL, or how many have been begun: n, or on failure those before the one that
- *                   failed
- * @return 0; or as asymreg_put(), for the first that fails; those behind it are not begun
+ * @param done       NULL, or receives how many were begun: n, or on failure those before the one
+ *                   that failed
+ * @return 0; or as asymreg_put(), for the first that fails; later ones are not begun
  *
- * Cost: over shared memory and CMA the searches of 32 at a time advance together, so that their
- * waits for memory overlap: a third of the time of asymreg_put() with a million regions, half of it
- * with 100,000. With few regions, where nothing waits for memory, it is somewhat slower than
- * asymreg_put_nb() of each. For runtimes that gather puts: MPI's indexed types, lists of addresses.
+ * Cost: over shared memory and CMA 32 searches advance together, so that their cache misses
+ * overlap: a third of the time of asymreg_put() with a million regions, half of it with 100,000.
+ * With few regions, where searches do not miss, it is somewhat slower than asymreg_put_nb() of
+ * each. It is for runtimes that collect puts: MPI's indexed types, lists of addresses.
  */
 ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
                                  const struct asymreg_transfer *transfers, size_t n, size_t *done);
@@ -520,19 +524,19 @@ ASYMREG_API int asymreg_get_many(struct asymreg_worker *worker, uint32_t pe,
 ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
 
 /**
- * @brief Find the region of a peer that holds [raddr, raddr + bytes), and why an operation there
- *        would fail.
+ * @brief Find the region of a peer that has [raddr, raddr + bytes), and the reason why an operation
+ *        there would fail.
  * @param worker  this thread's worker
  * @param pe      the peer
  * @param raddr   address there
  * @param bytes   length; 0: any part
  * @param need    permissions needed, or 0
- * @param region  what was found, or NULL
+ * @param region  receives the region; or NULL
  * @param err     detail on failure, or NULL
  * @return as an operation on it would, except ASYMREG_EFAULT
  *
- * Call it after an operation has failed: operations themselves spend nothing on explanations. With
- * `need` it also asks the transport, which may read a byte of the memory.
+ * Call it after an operation has failed: operations themselves spend no time on explanations. With
+ * `need` the call also asks the transport, which may read a byte of the memory.
  */
 ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
                                 size_t bytes, uint32_t need, struct asymreg_region *region,
@@ -545,9 +549,9 @@ ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint
  * @return number of changes; ASYMREG_ENOPEER; ASYMREG_EPEER (closed); ASYMREG_EBUSY (the table
  *         changed during every try); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
  *
- * After an error the copy is that of some earlier moment, until a refresh succeeds. Cost: two reads
- * (1.4 µs each with CMA, none when mapped) plus the changes, if the log reaches back to the last
- * refresh.
+ * After an error the copy shows the table at some earlier moment, until a refresh succeeds. Cost:
+ * two reads (1.4 µs each with CMA, none when mapped) plus the changes, if the log reaches back to
+ * the last refresh.
  */
 ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
 /** @} */
@@ -568,12 +572,13 @@ ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const 
                                          size_t bytes);
 
 /**
- * @brief Unregister, and return when no peer's operation on the region is in flight: the memory may
- *        then be reused.
+ * @brief Unregister, and return when no peer's operation on the region is in flight: then you may
+ *        reuse the memory.
  * @param context     the context
- * @param id          from asymreg_register(); ASYMREG_ANY: only wait for every operation of a peer
- *                    in flight at the call, once after several asymreg_unregister()
- * @param timeout_ms  how long to wait for peers, milliseconds
+ * @param id          from asymreg_register(); ASYMREG_ANY: only wait for all operations of peers
+ *                    that are in flight at the call, for example once after several
+ *                    asymreg_unregister()
+ * @param timeout_ms  longest wait for peers, milliseconds
  * @param err         detail on failure, or NULL
  * @return
  *   - 0
@@ -582,13 +587,13 @@ ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const 
  *   - ASYMREG_ENOTSUP: nothing was changed: the transport cannot guarantee this
  *   - ASYMREG_EBUSY: nothing was changed: the registration has other users (ASYMREG_SHARE)
  *   - ASYMREG_ESTALE; -EINVAL; -ENOMEM: nothing was changed
- *   - what the transport returned when it ended the registration
+ *   - or the transport's error when it ended the registration
  *
  * The call waits for operations that read the table before it changed; later ones are refused. The
  * guarantee by transport:
- *   - Shared memory and CMA: full, in a context with ASYMREG_DRAIN. A peer that dies meanwhile does
- *     not block the call. Peers are trusted: each can write to the memory in which all publish
- *     their operations.
+ *   - Shared memory and CMA: full, in a context with ASYMREG_DRAIN. A peer that dies during the
+ *     call does not block it. Peers are trusted: each can write to the memory in which all of them
+ *     publish their operations.
  *   - ASYMREG_CAP_REVOKE (libasymreg-ibv): full, for a region with a registration of its own: the
  *     adapter ends operations in flight and refuses later ones, without waiting for a peer.
  *     ASYMREG_ENOTSUP in a segment, while others share the registration, and for ASYMREG_ANY.
@@ -596,14 +601,14 @@ ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const 
  *     checks each operation of a peer when it arrives.
  *   - Others: ASYMREG_ENOTSUP. Notify the peers, and wait until they have flushed.
  *
- * Cost over shared memory and CMA: a system call, a look at each worker of a peer, and
+ * Cost over shared memory and CMA: a system call, a check of each worker of a peer, and
  *   - half a microsecond if no peer runs;
  *   - if peers run: membarrier(), which interrupts each processor that runs one, and the rest of
  *     each peer's current operation: 17 to 48 µs with one peer and two processors of a busy virtual
  *     machine (bench_asym_register, case drain);
  *   - if a peer was preempted inside an operation: until the scheduler runs it again, milliseconds
- *     where there are more runnable threads than processors. After several asymreg_unregister(),
- *     one call with ASYMREG_ANY waits for all.
+ *     if there are more runnable threads than processors. After several asymreg_unregister(), one
+ *     call with ASYMREG_ANY waits for all.
  */
 ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id,
                                          uint32_t timeout_ms, struct asymreg_error *err);
@@ -623,13 +628,13 @@ ASYMREG_API int asymreg_unregister_drain(struct asymreg_context *context, asymre
  *
  * @param context     the context
  * @param addr,bytes  the memory; must not overlap another segment of this kind or a region
- * @param prot        cap of the permissions of regions in it
+ * @param prot        most permissions of regions in it
  * @param flags       0, or ASYMREG_TRUSTED, or ASYMREG_KIND()
  * @param fd          descriptor of the file, memfd or /dev/shm object that the memory is a
  *                    MAP_SHARED mapping of, or -1. The context keeps a duplicate
  * @param fd_offset   where in it `addr` is, bytes
  * @param err         detail on failure, or NULL
- * @return 0; -EINVAL; -EBADF; ASYMREG_EACCES (`prot` has writing, the descriptor has not);
+ * @return 0; -EINVAL; -EBADF; ASYMREG_EACCES (`prot` permits writing, the descriptor does not);
  *         ASYMREG_EOVERLAP; ASYMREG_EOVERFLOW; ASYMREG_EFULL; ASYMREG_ENOTSUP (the transport cannot
  *         use a descriptor, or needs one); -ENOMEM
  *
@@ -689,10 +694,10 @@ struct asymreg_stats {
     size_t size;              /**< as in struct asymreg_info */
     uint64_t n_regions;       /**< registered now */
     uint64_t n_segments;      /**< registrations with the transport now, without the table's own */
-    uint64_t segment_bytes;   /**< their total length; a registration that serves all private memory
-                               does not count */
+    uint64_t segment_bytes;   /**< their total length, without a registration that serves all
+                                 private memory */
     uint64_t n_registrations; /**< registrations with the transport so far */
-    /* Copies of peers' tables, since the import of the peers that are imported now: */
+    /* Copies of the tables of currently imported peers, since their import: */
     uint64_t n_refreshes; /**< refreshes that found a change */
     uint64_t n_records;   /**< log records read */
     uint64_t n_leaves;    /**< leaves of 128 slots read */
@@ -706,7 +711,7 @@ struct asymreg_stats {
  * @param stats    filled; set its size first
  * @return 0, -EINVAL
  *
- * Cost: a look at each peer. Does not wait for a refresh in progress.
+ * Cost: a pass over the peers. Does not wait for a refresh in progress.
  */
 ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct asymreg_stats *stats);
 /** @} */
@@ -726,12 +731,12 @@ ASYMREG_API int asymreg_context_stats(struct asymreg_context *context, struct as
 ASYMREG_API int asymreg_fds_send(struct asymreg_context *context, int sock);
 
 /**
- * @brief Receive what asymreg_fds_send() of one peer sent, before or after asymreg_import() of its
- *        blob.
+ * @brief Receive a peer's descriptors from asymreg_fds_send(), before or after asymreg_import() of
+ *        its blob.
  * @param context  the context
  * @param sock     the other end
- * @return number of new descriptors (one received before is not kept twice), ASYMREG_ENOTSUP,
- *         ASYMREG_EBLOB (something else was sent), or -errno
+ * @return number of new descriptors (a duplicate is closed), ASYMREG_ENOTSUP, ASYMREG_EBLOB (the
+ *         peer sent something else), or -errno
  */
 ASYMREG_API int asymreg_fds_recv(struct asymreg_context *context, int sock);
 /** @} */

@@ -4,9 +4,9 @@
  * @brief The table of operations that a transport implements to move the bytes.
  *
  * A transport is an object that begins with struct asymreg_transport and whose `ops` point to the
- * functions below. Its own library creates it (asymreg_local_create() here, asymreg_ucx_create(),
- * asymreg_ibv_create(), yours) and a context takes it over: asymreg_open() takes the pointer, and
- * asymreg_close() calls its `destroy`.
+ * functions below. A function of its own library creates it (asymreg_local_create() here,
+ * asymreg_ucx_create(), asymreg_ibv_create(), yours). The context then owns it: asymreg_open()
+ * takes the pointer, and asymreg_close() calls its `destroy`.
  *
  * How the core uses one, in order:
  *
@@ -21,8 +21,8 @@
  *      the peer is dropped, or the context closes; no operation uses the key then.
  *   5. `put`, `get`, `amo`, `flush`, `progress` as the user asks. Before any of them the core has
  *      checked, against the newest table it knows, that the access lies inside one region and is
- *      permitted. A transport need not check again; if its hardware or kernel does, it reports the
- *      error: see below.
+ *      permitted. A transport need not check again; if its hardware or kernel refuses, it reports
+ *      the error: see below.
  *   6. `disconnect`, then `destroy`. Every key of an endpoint is released before it is
  *      disconnected.
  *
@@ -45,7 +45,7 @@
  * by hardware or kernel. ASYMREG_EPEER: the peer is gone; every operation pending on the endpoint
  * then completes with this too, and no later call may wait for that peer. ASYMREG_ENOTSUP,
  * ASYMREG_EALIGN, -ENOMEM, ASYMREG_ETRANSPORT for anything else. Functions that take an `err` (may
- * be NULL) fill its `code` and `text` where they know more than the code. The death of a peer must
+ * be NULL) fill its `code` and `text` if they know more than the code. The death of a peer must
  * show within one second in a pending operation, a `flush` or `peer_alive`.
  *
  * **Threads.** With ASYMREG_CAP_THREADS any function but `destroy` may be called by several threads
@@ -92,7 +92,7 @@ extern "C" {
 #define ASYMREG_CAP_REVOKE (1u << 4)
 /** one registration, of address 0 and length 2^64-1, serves all private memory, up to 2^64 */
 #define ASYMREG_CAP_WHOLE_SPACE (1u << 5)
-/** `map` works for the published table: a change is seen without asking the peer */
+/** `map` works for the published table: this side sees a change without a read from the peer */
 #define ASYMREG_CAP_MAP (1u << 6)
 /** can register memory by descriptor and offset: see asymreg_mem_desc.fd */
 #define ASYMREG_CAP_FD (1u << 7)
@@ -101,11 +101,11 @@ extern "C" {
 #define ASYMREG_CAP_THREADS     (1u << 9)  /**< may be called by several threads at once */
 #define ASYMREG_CAP_REMOTE_NODE (1u << 10) /**< reaches peers on other nodes */
 /**
- * a put or get that has returned 0 is complete at the target, and the peer was alive then, as after
- * a flush
+ * a put or get that has returned 0 is complete at the target, and the peer was alive at that time,
+ * as after a flush
  */
 #define ASYMREG_CAP_DIRECT (1u << 12)
-/** not an ability: look up `local` for put and get (a search of the own table each time) */
+/** a request, not an ability: find `local` for put and get (a search of the own table each time) */
 #define ASYMREG_CAP_WANT_LOCAL (1u << 11)
 /** @} */
 
@@ -132,7 +132,7 @@ extern "C" {
  * Numbers for asymreg_mem_desc.kind; bit 1 << number in asymreg_transport_caps.kinds.
  * @{
  */
-#define ASYMREG_KIND_HOST   0u /**< what a processor loads and stores */
+#define ASYMREG_KIND_HOST   0u /**< memory that a processor loads and stores */
 #define ASYMREG_KIND_CUDA   1u /**< of an NVIDIA device, by its address in this process */
 #define ASYMREG_KIND_ROCM   2u /**< of an AMD device, likewise */
 #define ASYMREG_KIND_DMABUF 3u /**< of any device (Level Zero, CUDA, ROCm): a dma-buf descriptor */
@@ -161,7 +161,7 @@ struct asymreg_mem_desc {
     uint64_t addr;  /**< first byte, in this process */
     uint64_t bytes; /**< more than 0; addr + bytes does not wrap, except for the whole space (0,
                        2^64-1) */
-    uint32_t prot;  /**< ASYMREG_READ and so on: what peers may do */
+    uint32_t prot;  /**< ASYMREG_READ and so on: operations allowed to peers */
     uint32_t flags; /**< ASYMREG_MEM_* */
     int32_t fd;     /**< descriptor whose mapping this memory is, or -1; stays open as long as the
                        registration */
@@ -176,11 +176,12 @@ struct asymreg_mem_desc {
  */
 #define ASYMREG_MEM_TABLE 1u
 /**
- * The owner promises never to shorten the file: peers that believe it use loads and stores, and die
- * of SIGBUS if it is broken.
+ * The owner promises never to shorten the file: peers that trust it use loads and stores, and die
+ * of SIGBUS if it breaks the promise.
  */
 #define ASYMREG_MEM_TRUSTED 2u
-/** Peers `map` this and store into it: see asymreg_unregister_drain(). With ASYMREG_CAP_MAP. */
+/** Peers `map` this memory and store into it: see asymreg_unregister_drain(). With
+ * ASYMREG_CAP_MAP. */
 #define ASYMREG_MEM_ACTIVITY 4u
 
 /** A registration, an endpoint and an unpacked handle: each transport defines them for itself. */
@@ -207,8 +208,8 @@ struct asymreg_transport;
  */
 struct asymreg_guard {
     /**
-     * May a peer do this (ASYMREG_READ and so on) with [addr, addr + bytes) now? 0: yes, and until
-     * `leave` the region stays registered; or the error to answer with.
+     * Returns 0 if a peer may access [addr, addr + bytes) in this way (ASYMREG_READ and so on) now;
+     * the region then stays registered until `leave`. Otherwise returns the error to answer with.
      */
     int (*enter)(void *ctx, uint64_t addr, uint64_t bytes, uint32_t need);
     void (*leave)(void *ctx); /**< after `enter` has returned 0 */
@@ -230,8 +231,8 @@ struct asymreg_transport_ops {
     /** Required. Fills `caps`. Returns 0 or an error. */
     int (*query)(struct asymreg_transport *t, struct asymreg_transport_caps *caps);
     /**
-     * Required. Why a capability (one ASYMREG_CAP_* bit) is off, a phrase that lives as long as
-     * `t`; NULL when it is on.
+     * Required. Returns why a capability (one ASYMREG_CAP_* bit) is off, a phrase that is valid as
+     * long as `t`; NULL: it is on.
      */
     const char *(*reason)(struct asymreg_transport *t, uint32_t cap);
     /** Required. Frees `t`, after every object made from it. */
@@ -255,10 +256,10 @@ struct asymreg_transport_ops {
     int (*address)(struct asymreg_transport *t, void *buf, size_t *bytes,
                    struct asymreg_error *err);
     /**
-     * Required. Connects to the process whose `address` these bytes are; they need not stay. It
-     * must not wait for a call of the peer: later calls (`progress`, or the first operation)
-     * complete an exchange, here and, if need be, at the peer, whose user calls asymreg_progress().
-     * May be this process itself.
+     * Required. Connects to the process whose `address` these bytes are; the caller may free them
+     * afterwards. It must not wait for a call of the peer: later calls (`progress`, or the first
+     * operation) complete an exchange, here and, if need be, at the peer, whose user calls
+     * asymreg_progress(). May be this process itself.
      */
     int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes,
                    struct asymreg_ep **ep, struct asymreg_error *err);
@@ -336,8 +337,8 @@ struct asymreg_transport_ops {
      */
     int (*progress)(struct asymreg_transport *t);
     /**
-     * Optional: takes a copy of `guard`, which serves until `destroy`. Called once, before a peer
-     * can know of this process. With ASYMREG_CAP_REVOKE every operation of a peer asks the guard.
+     * Optional. Keeps a copy of `guard` until `destroy`. Called once, before a peer can know of
+     * this process. With ASYMREG_CAP_REVOKE every operation of a peer calls the guard.
      */
     void (*guard)(struct asymreg_transport *t, const struct asymreg_guard *guard);
 };
@@ -347,7 +348,8 @@ struct asymreg_transport {
     const struct asymreg_transport_ops *ops;
 };
 
-/** Options of the transport for peers on the same node. Zero all, set `size`, then what differs. */
+/** Options of the transport for peers on the same node. Zero all, set `size`, then the members that
+ * differ. */
 struct asymreg_local_opts {
     size_t size;                               /**< sizeof(struct asymreg_local_opts) */
     uint32_t flags;                            /**< ASYMREG_LOCAL_*; neither SHM nor CMA: both */
@@ -376,14 +378,14 @@ struct asymreg_local_opts {
  * are accessed by plain loads and stores; other files through the kernel, which reports a truncated
  * file as ASYMREG_EFAULT, where a load would raise SIGBUS.
  *
- * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP). Both
- * need the right to trace the peer (same user; Yama's ptrace_scope at 0; no seccomp filter in the
- * way), except for descriptors received with asymreg_fds_recv(). Both identify the peer by its
- * process id, its start time and a canary: a word in a page at a random address, which disappears
- * with the address space when the peer calls exec(). Each copy of CMA begins with the canary, in
- * one system call (a quarter more time for 8 bytes). For mapped memory the check of the process
- * reads the canary, which needs the right to trace the peer; without that right, only the end of
- * the process is noticed.
+ * The capabilities in flags are those of the best case. CMA has no atomics (ASYMREG_ENOTSUP).
+ * Shared memory and CMA both need the right to trace the peer (same user; Yama's ptrace_scope at 0;
+ * no seccomp filter in the way); shared memory does not for descriptors received with
+ * asymreg_fds_recv(). Both identify the peer by its process id, its start time and a canary: a word
+ * in a page at a random address, which disappears with the address space when the peer calls
+ * exec(). Each copy by CMA first reads the canary, in the same system call (a quarter more time for
+ * 8 bytes). For mapped memory the check of the process reads the canary, which needs the right to
+ * trace the peer; without that right, this side notices only the end of the process.
  *
  * @param opts       NULL: both ways
  * @param transport  the new transport; give it to asymreg_open(), which takes it over, or call its

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every part of the library needs: memory, options, error details, other processes. */
+/* Functions for every part of the library: memory, options, error details, other processes. */
 #ifndef ASYMREG_SRC_BASE_H
 #define ASYMREG_SRC_BASE_H
 
@@ -20,20 +20,20 @@
 #endif
 
 /* memory.c */
-/* Zeroed memory of an allocator (NULL: libc), or NULL; asymreg__free() takes NULL too. */
+/* Returns zeroed memory of an allocator (NULL: libc), or NULL; asymreg__free() accepts NULL too. */
 void *asymreg__alloc(const struct asymreg_allocator *a, size_t bytes);
 void asymreg__free(const struct asymreg_allocator *a, void *p);
-/* The same, aligned to a cache line. */
+/* As asymreg__alloc(), aligned to a cache line. */
 void *asymreg__alloc_lines(const struct asymreg_allocator *a, size_t bytes);
 void asymreg__free_lines(const struct asymreg_allocator *a, void *p);
-/* Address space for n bytes that cost nothing until first access; NULL on failure. */
+/* Reserves address space, which takes memory only at first access; NULL on failure. */
 void *asymreg__reserve(size_t bytes);
 void asymreg__unreserve(void *p, size_t bytes);
 
 /* opts.c: copies an option struct if its size is allowed; NULL leaves `mine` unchanged. -EINVAL:
  * the size is not allowed, or something is set that this release does not know. */
 int asymreg__opts_take(void *mine, const void *opts, size_t bytes);
-/* Whether it is NULL or has both functions. */
+/* Returns whether an allocator is NULL or has both functions. */
 int asymreg__allocator_ok(const struct asymreg_allocator *a);
 
 /* error.c */
@@ -42,17 +42,16 @@ int asymreg__allocator_ok(const struct asymreg_allocator *a);
 int asymreg__fail(struct asymreg_error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 /*
- * The end of a public call that failed with `code`. If the caller wants the detail, copies what
- * asymreg__fail() wrote into `inner` (code 0: nothing) or asymreg_strerror(), and the place.
- * Returns the code.
+ * Ends a public call that failed with `code`. If the caller wants the detail, copies the sentence
+ * in `inner` (code 0: asymreg_strerror()'s), and the place. Returns the code.
  */
 int asymreg__fail_at(struct asymreg_error *err, int code, const struct asymreg_error *inner,
                      uint32_t pe, uint64_t addr, uint64_t bytes) __attribute__((cold));
 
 /*
- * process.c: what /proc/PID/stat tells of a process: when it began, in clock ticks since boot, and
- * whether all its threads have ended, waited for or not. 0, -ENOENT or -ESRCH (no such process, or
- * no /proc), another -errno.
+ * process.c: reads from /proc/PID/stat when a process began, in clock ticks since boot, and whether
+ * all its threads have ended, reaped or not. Returns 0, -ENOENT or -ESRCH (no such process, or no
+ * /proc), or another -errno.
  */
 int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended);
 /* The monotonic clock. */

@@ -30,8 +30,8 @@ void asymreg__free(const struct asymreg_allocator *a, void *p)
         a->free(a->ctx, p);
 }
 
-/* The pointer to the allocated block is stored right before the first line, where alignment leaves
- * at least 16 bytes. */
+/* The pointer to the allocated block is stored right before the first line, where the alignment
+ * leaves at least 16 bytes. */
 void *asymreg__alloc_lines(const struct asymreg_allocator *a, size_t bytes)
 {
     char *block = asymreg__alloc(a, (bytes + LINE - 1) / LINE * LINE + LINE), *line;

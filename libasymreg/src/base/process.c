@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the system tells of a process. */
+/* The system's information about a process. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -27,7 +27,7 @@ int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended)
     ssize_t n;
     int fd, e, n_threads = 0;
 
-    /* Its first thread's entry says the same as /proc/PID/stat, which qemu-user makes up. */
+    /* Reads the first thread's entry, which equals /proc/PID/stat: qemu-user invents the latter. */
     snprintf(path, sizeof(path), "/proc/%llu/task/%llu/stat", (unsigned long long)pid,
              (unsigned long long)pid);
     if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)

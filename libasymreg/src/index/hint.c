@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hints: where a region probably is, without a search. The address space of regions is cut into
- * granules; a table has one word for each, found by hashing the granule's number: a slot whose
- * region lay there when the word was written. A reader does not trust the word: it reads that slot,
- * as a search does in the end, and searches if the address is not in there. So a word may be stale,
- * missing, or another granule's, and plain stores suffice beside readers. Hints cost memory only,
- * and are abandoned where they do not help.
+ * Hints: where a region probably is, without a search. The address space of regions is divided into
+ * granules. A table has one word for each granule, found by hashing the granule's number: a slot
+ * whose region was in the granule when the word was written. A reader does not trust the word: it
+ * reads that slot, as a search does in the end, and searches if the address is not in the slot's
+ * region. So a word may be stale, missing, or another granule's, and plain stores suffice beside
+ * readers. Hints cost only memory; the index drops them if they do not help.
  *
- * A granule is about as long as the distance between regions, so that most addresses are of a
- * granule with one region. It is halved when hints serve too few lookups; regions that are much
- * longer than the others have words for their first granules only.
+ * A granule is about as long as the distance between regions, so that most addresses are in a
+ * granule with one region. The index halves it when hints serve too few lookups. Regions that are
+ * much longer than the others have words only for their first granules.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -41,7 +41,7 @@ static uint64_t reserved_bytes(const struct asymreg__index *ix)
     return (sizeof(*ix->hints) << max_bits(ix)) + HUGE_PAGE;
 }
 
-/* The typical distance from one region to the next: the median over some leaves. */
+/* Returns the typical distance between regions: the median over some leaves. */
 static uint64_t spacing(const struct asymreg__index *ix)
 {
     uint64_t found[SAMPLES];
@@ -70,7 +70,7 @@ static uint64_t spacing(const struct asymreg__index *ix)
     return n ? found[n / 2] : 0;
 }
 
-/* How much of a granule a slot's region covers. */
+/* Returns how much of a granule a slot's region covers. */
 static uint64_t share(const struct asymreg__slot *s, uint64_t granule, uint32_t shift)
 {
     uint64_t first = granule << shift, last = first + ((UINT64_C(1) << shift) - 1);

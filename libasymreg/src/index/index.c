@@ -12,7 +12,7 @@
 #define MERGE_BELOW     11u /* two neighbours with fewer entries than this together are merged */
 #define LAST_GENERATION 0xfffffffeu
 
-/* The path to a leaf: it leaves node[i] through child at[i]; the leaf is node[depth - 1]. */
+/* The path to a leaf: node[i + 1] is child at[i] of node[i]; the leaf is node[depth - 1]. */
 struct path {
     uint32_t depth;
     uint32_t at[MAX_DEPTH];
@@ -48,7 +48,7 @@ static inline struct asymreg__leaf *leaf_of(const struct path *p)
     return p->node[p->depth - 1];
 }
 
-/* The level at which the path to the next leaf branches off, or -1: there is none. */
+/* Returns the level at which the path to the next leaf branches off; -1: no next leaf. */
 static int right_turn(const struct path *p)
 {
     for (int i = (int)p->depth - 2; i >= 0; i--)
@@ -78,7 +78,7 @@ static int leftmost(const struct path *p)
     return 1;
 }
 
-/* New nodes from n entries; unused keys are KEY_NONE. */
+/* Make nodes from n entries; unused keys are KEY_NONE. */
 static struct asymreg__leaf *make_leaf(struct asymreg__index *ix, const int64_t *keys,
                                        const uint32_t *slots, uint32_t n)
 {
@@ -173,7 +173,7 @@ static void replace(struct asymreg__index *ix, const struct path *p, int level, 
     wide_append(&w, old, at + k, n_old, INT64_MIN);
     asymreg__node_retire(ix, INNER, old);
 
-    /* This node's own place, and the separators around it. */
+    /* This node's own index, and the separators around it. */
     uint32_t my_at = level ? p->at[level - 1] : 0;
     const struct asymreg__inner *up = level ? inner_of(p, (uint32_t)level - 1) : NULL;
     int64_t my_sep = up ? up->keys[my_at] : INT64_MIN;
@@ -226,9 +226,9 @@ static void replace(struct asymreg__index *ix, const struct path *p, int level, 
 }
 
 /*
- * Where a region would go: path and position in the leaf. ASYMREG_EOVERLAP if another region is
- * there, whose slot is *conflict. *beyond: the region would reach past the separator to the right,
- * which must grow first.
+ * Finds where a region would go: path and position in the leaf. ASYMREG_EOVERLAP: another region,
+ * with the slot *conflict, is there. *beyond: the region would reach past the separator on its
+ * right, which must grow first.
  */
 static int find_place(const struct asymreg__index *ix, uint64_t start, uint64_t last,
                       struct path *p, uint32_t *pos, int *beyond, uint32_t *conflict)
@@ -264,9 +264,9 @@ static int find_place(const struct asymreg__index *ix, uint64_t start, uint64_t 
 }
 
 /*
- * Links a slot that will have this content. Nodes have been reserved. The slot is written after
- * this, and only then the region exists: otherwise readers with a hint would find it while others,
- * which search, do not yet.
+ * Links a slot that will have this content. The caller has reserved nodes, and writes the slot
+ * afterwards; only then the region exists. In the other order readers with a hint would find the
+ * region before readers that search.
  */
 static void link_slot(struct asymreg__index *ix, const struct path *p, uint32_t pos, int beyond,
                       uint32_t slot, const struct asymreg__slot *content)
@@ -306,7 +306,7 @@ static void link_slot(struct asymreg__index *ix, const struct path *p, uint32_t 
     ix->n_regions++;
 }
 
-/* Removes a region from the tree. Nodes have been reserved. */
+/* Removes a region from the tree. The caller has reserved nodes. */
 static void unlink_slot(struct asymreg__index *ix, uint32_t slot)
 {
     struct path p;
@@ -361,8 +361,9 @@ static void unlink_slot(struct asymreg__index *ix, uint32_t slot)
 
 void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot *content)
 {
-    /* The generation is stored first if it ends a region, and last if it begins one: a reader that
-     * sees any of the new content also sees that. */
+    /* Stores an even generation, which ends a region, before the content, and an odd one, which
+     * begins a region, after it. So a reader that sees new content also sees that the old region
+     * has ended. */
     if (!(content->generation & 1)) {
         __atomic_store_n(&slot->generation, content->generation, __ATOMIC_RELEASE);
         return;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which region holds this address? No I/O, no threads of its own, no other process.
+ * The index: from an address to its region. No I/O, no threads of its own, no other process.
  *
  * An ordered set of disjoint regions, each with a permission word and a 64-bit value. One thread at
  * a time changes it. Any number of threads search it at the same time, wait-free and without
- * writing to shared memory. A lookup is linearizable: its answer holds at some moment between call
- * and return.
+ * writing to shared memory. A lookup is linearizable: its answer is true at some moment between
+ * call and return.
  *
  *   index.c   changes: a B+ tree of 16 keys a node over an array of 32-byte slots; a change copies
  *             one leaf and swaps one pointer
  *   nodes.c   memory of nodes, and epochs: an unlinked node is reused once no reader can be in it.
- *             Where the kernel has membarrier(), readers need no fence
+ *             If the kernel has membarrier(), readers need no fence
  *   search.c  lookups. Each reader remembers its last hit: reusing it costs a comparison and a load
  *   hint.c    where a region probably is, without a search: a word for each stretch of addresses
  *
@@ -25,15 +25,15 @@
 #include "../base/base.h"
 
 #define FANOUT 16u /* keys of a node */
-/* Neighbours under a node with fewer than 11 entries together are merged, so that 2^26 regions need
- * some 11 levels: this leaves room. */
+/* Neighbours under one node are merged if they have fewer than 11 entries together, so 2^26 regions
+ * need about 11 levels: this leaves room. */
 #define MAX_DEPTH 24u
 #define KEY_NONE  INT64_MAX
 
 /*
- * A region at rest, also on a published leaf. generation is odd while it is registered. Readers in
- * this process may read it during a rewrite: they compare the generation before and after, so the
- * writer makes it even first and stores the rest with release.
+ * A region in memory, also on a published leaf. generation is odd while the region is registered.
+ * Readers in this process may read the slot during a rewrite: they compare the generation before
+ * and after, so the writer makes it even first, and stores the rest with release.
  */
 struct asymreg__slot {
     uint64_t start;
@@ -82,8 +82,8 @@ struct asymreg__reader;
 struct asymreg__index;
 
 #define ASYMREG__BATCH 32u
-/* For each of these addresses the slot + 1 that a search of the tree ends at, or 0: of those that
- * `which` names, n at most ASYMREG__BATCH. */
+/* Searches the tree for those of n addresses (at most ASYMREG__BATCH) that `which` names. The
+ * result for each is slot + 1, or 0. */
 typedef void asymreg__search_many_fn(const struct asymreg__index *ix, const uint64_t *addrs,
                                      const uint32_t *which, uint32_t n, uint32_t *words);
 
@@ -95,8 +95,8 @@ struct asymreg__index {
     uint32_t *hints_on; /* or NULL */
     uint64_t epoch;
     uint32_t fence;                 /* readers must fence: the kernel has no membarrier() */
-    uint32_t hint_shift, hint_bits; /* of a granule's length and of the number of words; a reader
-                                       may see one old and one new */
+    uint32_t hint_shift, hint_bits; /* log2 of a granule's length and of the number of words; a
+                                       reader may see an old one beside a new one */
     uint32_t max_regions;
 
     /* the writer's own */
@@ -110,7 +110,8 @@ struct asymreg__index {
     void *hint_memory;
     uint32_t hints_at; /* number of regions when the hints were built */
     uint64_t hint_bytes, hint_lost,
-        hint_limit; /* in granules with a word; of those, not found by it; when to rebuild */
+        hint_limit; /* lookups in granules with a word; those that the word did not serve; when to
+                       rebuild */
     struct asymreg__pool pools[N_CLASSES];
     struct asymreg__retired *retired; /* a ring in order of epochs */
     size_t retired_cap, retired_at, n_retired;
@@ -124,7 +125,7 @@ struct asymreg__index {
 struct asymreg__reader {
     struct asymreg_region hit;  /* the last region found */
     uint64_t hit_span;          /* its last - start */
-    const uint32_t *generation; /* of its slot, as it is now */
+    const uint32_t *generation; /* current one of its slot */
     uint32_t hit_generation;    /* the generation when it was found */
     uint32_t nested;            /* sections entered */
     uint64_t epoch;             /* announced while searching; 0 outside */
@@ -142,9 +143,10 @@ static inline asymreg_id asymreg__id(uint32_t slot, uint32_t generation)
     return (uint64_t)generation << 32 | slot;
 }
 
-/* search.c: chooses how to search nodes: plain C if asked for, or on a processor without AVX2. */
+/* search.c: chooses how to search nodes: plain C if `plain`, or on a processor without AVX2. */
 void asymreg__search_pick(struct asymreg__index *ix, int plain);
-/* Number of keys at most `key`; keys in the order of a leaf or inner node. For the writer. */
+/* Returns how many keys are at most `key`; keys are ordered as in a leaf or inner node. For the
+ * writer. */
 uint32_t asymreg__rank(const int64_t *keys, int64_t key);
 
 /* nodes.c */
@@ -155,18 +157,19 @@ int asymreg__mem_reserve(struct asymreg__index *ix, size_t n);
 void *asymreg__node_get(struct asymreg__index *ix, int cls);
 void asymreg__node_retire(struct asymreg__index *ix, int cls, void *node);
 /*
- * For other objects that readers may hold: the epoch to mark an unlinked one with, and whether
- * every section that may hold objects of that epoch has ended. For the writer's thread.
+ * For other objects that readers may use: the epoch for marking an unlinked object, and whether
+ * every section that may use objects of that epoch has ended. For the writer's thread.
  */
 uint64_t asymreg__epoch_now(const struct asymreg__index *ix);
 int asymreg__epoch_passed(struct asymreg__index *ix, uint64_t epoch);
 /*
- * Scattered searches of large tables miss the TLB at every step. Once there are many slots, the
- * pages of future ones are huge pages.
+ * Random searches of large tables miss the TLB at every step. So once there are many slots, future
+ * slots are in huge pages.
  */
 void asymreg__slots_grow(struct asymreg__index *ix);
 
-/* A section: nothing that is reachable at its beginning is freed before its end. Sections nest. */
+/* Begins a section: no object that is reachable at its beginning is freed before its end. Sections
+ * nest. */
 static inline void asymreg__reader_enter(struct asymreg__reader *r)
 {
     if (r->nested++)
@@ -199,7 +202,7 @@ static inline uint32_t asymreg__hint_place(uint64_t granule, uint32_t bits)
     return (uint32_t)(granule ^ granule >> bits) & (((uint32_t)1 << bits) - 1);
 }
 
-/* The hint for an address: a slot + 1, or 0. */
+/* Returns the hint for an address: a slot + 1, or 0. */
 static inline uint32_t asymreg__hint_word(const struct asymreg__index *ix, const uint32_t *hints,
                                           uint64_t addr)
 {
@@ -210,9 +213,9 @@ static inline uint32_t asymreg__hint_word(const struct asymreg__index *ix, const
 }
 
 /*
- * Reads a slot if it holds the address throughout. If it does not, it held no such region when the
- * leaf was read, or the region has ended since; either way there was a moment without one. Returns
- * whether it does.
+ * Reads a slot. Returns 1 if its region had the address during the whole read. Otherwise the slot
+ * had no such region when the leaf was read, or the region has ended since; in both cases there was
+ * a moment without one.
  */
 static inline int asymreg__slot_read(const struct asymreg__index *ix, uint32_t n, uint64_t addr,
                                      struct asymreg_region *out)
@@ -235,8 +238,8 @@ static inline int asymreg__slot_read(const struct asymreg__index *ix, uint32_t n
     return 1;
 }
 
-/* The region, if its identifier or a hint leads to it. For callers that do not expect to come back
- * to it: the last hit is not set. */
+/* Gets the region if its identifier or a hint leads to it. For callers that do not expect to use
+ * the region again: it does not set the last hit. */
 static inline int asymreg__probable(const struct asymreg__index *ix, uint64_t addr, asymreg_id id,
                                     struct asymreg_region *out)
 {
@@ -255,14 +258,14 @@ static inline int asymreg__probable(const struct asymreg__index *ix, uint64_t ad
 
 struct asymreg__index_opts {
     uint32_t max_regions;        /* 0: 1,048,576 */
-    struct asymreg__slot *slots; /* zeroed ones that the caller keeps: then there are no hints */
+    struct asymreg__slot *slots; /* the caller's, zeroed: then there are no hints */
     const struct asymreg_allocator *allocator;
 };
 
 /* Statistics of an index at the time of the call. */
 struct asymreg__index_stats {
     uint64_t n_regions; /* registered now */
-    uint64_t bytes;     /* memory of tree and slots, including what waits to be freed */
+    uint64_t bytes;     /* memory of tree and slots, including retired ones */
     uint64_t n_retired; /* nodes and slots that wait for the end of a reader's search */
     uint32_t depth;     /* levels of the tree; 1: a single leaf */
 };
@@ -279,15 +282,14 @@ void asymreg__index_stats(const struct asymreg__index *index, struct asymreg__in
  */
 int asymreg__index_insert(struct asymreg__index *index, uint64_t start, uint64_t bytes,
                           uint32_t prot, uint64_t value, asymreg_id *id);
-/* After it returns 0, no lookup that begins finds the region. ASYMREG_ESTALE; -ENOMEM. */
+/* Removes a region: after it returns 0, no new lookup finds it. ASYMREG_ESTALE; -ENOMEM. */
 int asymreg__index_remove(struct asymreg__index *index, asymreg_id id);
-/* The first region that ends at or after an address: 1; 0: none. For the writer. */
+/* Gets the first region that ends at or after an address. Returns 1; 0: none. For the writer. */
 int asymreg__index_next(struct asymreg__index *index, uint64_t addr, struct asymreg_region *region);
 
 /* Additions for the published table and the cache. */
 
-/* Called before a slot is rewritten, with the slot and its new content; it rewrites the slot with
- * asymreg__slot_write(). */
+/* Receives a slot and its new content, and rewrites the slot with asymreg__slot_write(). */
 typedef void asymreg__write_fn(void *ctx, struct asymreg__index *ix, uint32_t slot,
                                const struct asymreg__slot *content);
 
@@ -301,13 +303,14 @@ int asymreg__index_remove_with(struct asymreg__index *ix, asymreg_id id, asymreg
  * slot of the other region. */
 int asymreg__index_put(struct asymreg__index *ix, uint32_t slot,
                        const struct asymreg__slot *content, uint32_t *conflict);
-/* Takes a slot's region out of the tree if it is there, and sets its generation, which is even. */
+/* Removes a slot's region from the tree if it is there, and sets the slot's generation to an even
+ * value. */
 int asymreg__index_drop(struct asymreg__index *ix, uint32_t slot, uint32_t generation);
-/* Fills an empty tree from n slots that already hold their content, in the order of their starts.
- * ASYMREG_EOVERLAP: nothing was done. */
+/* Fills an empty tree from n slots whose content is written, ordered by start. ASYMREG_EOVERLAP:
+ * nothing was done. */
 int asymreg__index_build(struct asymreg__index *ix, const uint32_t *order, size_t n);
 
-/* Whether a registration of this name exists, at any address. */
+/* Returns whether a registration with this identifier exists, at any address. */
 int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id);
 
 /* ---- nodes.c, search.c: readers ---- */
@@ -317,17 +320,17 @@ int asymreg__reader_create(struct asymreg__index *index, struct asymreg__reader 
 void asymreg__reader_destroy(struct asymreg__reader *reader);
 
 /*
- * For each of n addresses, at most ASYMREG__BATCH, the slot + 1 that holds it if one does, or 0;
- * inside a section. The searches advance together, so that their waits for memory overlap; slots
- * are asked for, and the caller reads them by asymreg__slot_read().
+ * Finds, for each of n addresses (at most ASYMREG__BATCH), slot + 1 of its region if there is one,
+ * or 0; inside a section. The searches advance together, so that their cache misses overlap. They
+ * prefetch the slots; the caller reads them with asymreg__slot_read().
  */
 void asymreg__index_search_many(const struct asymreg__index *ix, const uint64_t *addrs, uint32_t n,
                                 uint32_t *words);
 
-/* asymreg__index_lookup() without a look at the last hit. */
+/* asymreg__index_lookup() without checking the last hit. */
 const struct asymreg_region *asymreg__index_search(struct asymreg__reader *reader, uint64_t addr);
 
-/* The region that holds an address: a copy, valid until the next call with this reader; NULL: none.
+/* Returns the region of an address: a copy, valid until the next call with this reader; NULL: none.
  * Wait-free; never allocates or enters the kernel. */
 static inline const struct asymreg_region *asymreg__index_lookup(struct asymreg__reader *reader,
                                                                  uint64_t addr)

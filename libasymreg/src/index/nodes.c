@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of an index: pools of nodes, and when an unlinked node may be reused. */
+/* Memory of an index: pools of nodes, and the epochs after which an unlinked node is reused. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -17,8 +17,8 @@
 #define RECLAIM_EVERY 256u
 #define FIRST_RETIRED 16u
 
-/* Nodes follow it. Their alignment leaves the low bits of a node's address for the depth: see
- * root. */
+/* Nodes follow a slab's head. Their alignment leaves the low bits of a node's address for the
+ * depth: see root. */
 struct asymreg__slab {
     struct asymreg__slab *next;
     size_t bytes;
@@ -121,9 +121,9 @@ static void pool_fini(struct asymreg__pool *pool)
 }
 
 /*
- * Makes every running thread of this process execute a full barrier: afterwards, either a reader's
- * announcement is visible here, or its search begins after this. Returns 0, or -1 if the kernel
- * cannot.
+ * Makes every running thread of this process execute a full barrier. Afterwards either a reader's
+ * announcement is visible here, or the reader's search begins after this. Returns 0, or -1 if the
+ * kernel cannot.
  */
 static int barrier(const struct asymreg__index *ix)
 {

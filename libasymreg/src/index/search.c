@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Searching. Plain C or AVX2 (four keys at a time) counts the keys of a node that are at most the
- * one sought. With a million regions in clusters a lookup takes 179 ns with AVX2 and 277 in plain C
- * (bench_asym_lookup, both in one process). AVX-512 was not faster than AVX2.
+ * searched one. With a million regions in clusters a lookup takes 179 ns with AVX2 and 277 in plain
+ * C (bench_asym_lookup, both in one process). AVX-512 was not faster than AVX2.
  */
 #include "index.h"
 
@@ -18,7 +18,8 @@
 
 typedef uint32_t rank_fn(const int64_t *keys, int64_t key);
 
-/* A separator may grow meanwhile, hence the atomic loads; both values give a correct answer. */
+/* A separator may grow during the search, hence the atomic loads; both values give a correct
+ * answer. */
 static inline uint32_t rank_plain(const int64_t *keys, int64_t key)
 {
     uint32_t n = 0;
@@ -61,7 +62,7 @@ static inline int64_t search_key(uint64_t addr)
     return asymreg__key(addr < UINT64_MAX ? addr : addr - 1);
 }
 
-/* The region that holds an address, found through the tree. */
+/* Searches the tree for the region of an address. */
 ALWAYS_INLINE const struct asymreg_region *tree_search(struct asymreg__reader *r, uint64_t addr,
                                                        rank_fn *rank)
 {
@@ -88,7 +89,7 @@ ALWAYS_INLINE const struct asymreg_region *tree_search(struct asymreg__reader *r
     return found;
 }
 
-/* The same for many addresses, a level of the tree after the other. */
+/* Searches for many addresses at once, one level of the tree after the other. */
 ALWAYS_INLINE void tree_search_many(const struct asymreg__index *ix, const uint64_t *addrs,
                                     const uint32_t *which, uint32_t n, uint32_t *words,
                                     rank_fn *rank)

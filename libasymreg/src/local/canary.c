@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a process still runs the program that it ran: number and start of a process survive
+/* Detects whether a process still runs the same program: number and start of a process survive
  * exec(), its address space does not. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -42,7 +42,7 @@ static void *random_page(int bits, size_t page)
 
 int asymreg__canary_create(struct canary *c)
 {
-    /* Bits of user addresses; ThreadSanitizer ends a program that asks for more than 37. */
+    /* Bits of user addresses; ThreadSanitizer ends a program that requests more than 37. */
     static const int bits[] = {ASYMREG__TSAN ? 37 : 46, 37, 30};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint64_t value;

@@ -170,8 +170,8 @@ static const struct asymreg_transport_ops ops = {
     .progress = progress,
 };
 
-/* Identifies this process. What a system without /proc does not report remains 0: it is then not
- * compared, or the same everywhere. */
+/* Identifies this process. Without /proc some members remain 0: they are then not compared, or
+ * equal for all processes. */
 static int identify(struct address *a)
 {
     struct stat st;

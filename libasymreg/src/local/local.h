@@ -9,7 +9,7 @@
 
 struct asymreg__local;
 
-/* NULL if it is another transport. */
+/* Returns NULL for any other transport. */
 struct asymreg__local *asymreg__local_of(struct asymreg_transport *t);
 
 /* See asymreg_fds_send() and asymreg_fds_recv(). */

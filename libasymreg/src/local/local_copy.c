@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put, get and atomics: loads and stores where no process can take the pages away, else through the
+/* Put, get and atomics: by loads and stores if no process can take the pages away, else through the
  * kernel. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -44,7 +44,7 @@ static int gone(struct asymreg_ep *ep)
     return ASYMREG_EPEER;
 }
 
-/* Whether the canary is where it was. */
+/* Returns whether the canary is still in its place. */
 static int has_canary(struct asymreg_ep *ep)
 {
     const struct canary *canary = &ep->peer.canary;
@@ -57,9 +57,9 @@ static int has_canary(struct asymreg_ep *ep)
 }
 
 /*
- * Copies between this process and a peer. One call of the kernel pins one address space and handles
- * its pieces in order. The canary is the first piece: if it is missing, this is another program or
- * an ending one, and no later piece is accessed.
+ * Copies between this process and a peer. One system call pins one address space and handles its
+ * pieces in order. The canary is the first piece: if it is missing, the process runs another
+ * program or is ending, and the kernel accesses no later piece.
  */
 static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t remote, char *here,
                      size_t bytes, int write)
@@ -76,7 +76,7 @@ static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t r
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EPERM)
-            return ASYMREG_EUNREACH; /* this process may not trace the peer */
+            return ASYMREG_EUNREACH; /* no right to trace the peer */
         if (n < 0 && errno != EFAULT && errno != ESRCH)
             return -errno;
         if (n < 0 && errno == EFAULT && has_canary(ep)) /* the kernel refuses such an address */

@@ -60,7 +60,7 @@ int asymreg__local_fds_send(struct asymreg__local *l, int sock)
     return rc < 0 ? rc : sent;
 }
 
-/* The descriptor of a message; -1 if it has none or several, all of which are closed. */
+/* Returns a message's descriptor; -1 if it has none, or several, which are then closed. */
 static int take_fd(struct msghdr *hdr)
 {
     int fd = -1, n = 0;
@@ -86,8 +86,8 @@ static int writes(int fd)
     return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 }
 
-/* Keeps a descriptor. Returns 1 if it is new; 0 if there is one with the same access, in which case
- * this one is closed; or -ENOMEM. */
+/* Keeps a descriptor. Returns 1 if it is new; 0 if one with the same access is kept already (this
+ * one is then closed); or -ENOMEM. */
 static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
 {
     struct received *r;

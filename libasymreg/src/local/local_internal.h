@@ -24,14 +24,14 @@
 #define ALIVE_EVERY_NS 20000000
 
 /*
- * A word in a page at a random address of a process. A system call that finds it has found the
- * program that put it there: exec() removes it with the rest of the address space.
+ * A word in a page at a random address of a process. A system call that finds the word has found
+ * the program that put it there: exec() removes the word with the rest of the address space.
  */
 struct canary {
     uint64_t at, value;
 };
 
-/* What connect() receives. */
+/* The bytes that connect() receives. */
 struct address {
     uint32_t magic;
     uint32_t flags; /* ASYMREG_LOCAL_* of the owner */
@@ -42,7 +42,7 @@ struct address {
     struct canary canary;
 };
 
-/* What mem_reg() publishes. */
+/* The handle that mem_reg() publishes. */
 enum { HANDLE_CMA = 1, HANDLE_FD = 2 };
 struct handle {
     uint32_t kind;
@@ -90,11 +90,11 @@ enum { KEY_DIRECT, KEY_GUARDED, KEY_CMA };
 struct asymreg_rkey {
     int kind;
     int writable;
-    uint64_t put_bytes; /* how many of them loads and stores may write: all or none */
+    uint64_t put_bytes; /* of these, writable by stores: all or none */
     uint64_t get_bytes;
     uint32_t flags; /* ASYMREG_MEM_* */
     uint64_t addr, bytes;
-    char *ptr; /* where `addr` is mapped here */
+    char *ptr; /* address in this process at which `addr` is mapped */
     void *map;
     size_t map_bytes;
 };
@@ -116,7 +116,7 @@ static inline int64_t asymreg__coarse_ns(void)
 /* Maps the page. -ENOMEM; -EIO (the kernel gives no random bytes). */
 int asymreg__canary_create(struct canary *c);
 void asymreg__canary_destroy(struct canary *c);
-/* Whether the peer's program is gone. 0: no, or this process may not look. */
+/* Returns whether the peer's program is gone. 0: no, or this process may not read its memory. */
 int asymreg__canary_gone(const struct address *peer);
 
 /* local_peer.c: see struct asymreg_transport_ops. */

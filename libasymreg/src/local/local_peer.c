@@ -28,11 +28,11 @@
 #define KEPT_PIDFDS 64
 
 /*
- * A descriptor of the peer's process: the endpoint's, or one for the caller to close.
- * ASYMREG_EPEER: it is gone, and another process or a thread may have its number (ENOENT since
- * Linux 6.16, EINVAL before). -ENOSYS: by /proc or kill() it is alive, but there is no such
- * descriptor (before Linux 5.3; under system call filters, which may return EPERM; under tools that
- * do not know the call). Other -errno.
+ * Gets a descriptor of the peer's process: the endpoint's, or a new one for the caller to close.
+ * ASYMREG_EPEER: the process is gone; another process or a thread may have its number (ENOENT since
+ * Linux 6.16, EINVAL before). -ENOSYS: /proc or kill() shows the process alive, but the system has
+ * no such descriptors (before Linux 5.3; under system call filters, which may return EPERM; under
+ * tools that do not know the call). Else another -errno.
  */
 static int process_get(const struct asymreg_ep *ep, int *fd)
 {
@@ -83,7 +83,7 @@ __attribute__((noinline)) int asymreg__local_alive(struct asymreg_transport *t,
         __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED);
         return ASYMREG_EPEER;
     }
-    /* It is alive, or the kernel cannot tell now (no free descriptor): ask again later. */
+    /* The peer is alive, or the kernel cannot tell now (no free descriptor): ask again later. */
     __atomic_store_n(&ep->checked_ns, asymreg__coarse_ns(), __ATOMIC_RELAXED);
     return 0;
 }
@@ -137,7 +137,7 @@ int asymreg__local_connect(struct asymreg_transport *t, const void *bytes, size_
     return 0;
 }
 
-/* A descriptor of the peer's file, for this process to close; -1 with errno. */
+/* Gets a descriptor of the peer's file, which the caller closes; -1 with errno. */
 static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struct handle *h)
 {
     char path[64];
@@ -189,7 +189,7 @@ static int not_fetched(int error, struct asymreg_error *err)
     }
 }
 
-/* Maps [addr, addr + bytes) of the handle's file. Loads and stores are used only if no process can
+/* Maps [addr, addr + bytes) of the handle's file. Permits loads and stores only if no process can
  * take the pages away. */
 static int map_file(struct asymreg__local *l, int fd, const struct handle *h,
                     struct asymreg_rkey *key, struct asymreg_error *err)
@@ -294,7 +294,7 @@ int asymreg__local_map(struct asymreg_transport *t, struct asymreg_ep *ep,
     (void)t, (void)ep;
     if (rkey->kind != KEY_DIRECT || (write && !rkey->writable) || addr < rkey->addr ||
         bytes > rkey->bytes || addr - rkey->addr > rkey->bytes - bytes)
-        return ASYMREG_ENOTSUP; /* not safely */
+        return ASYMREG_ENOTSUP; /* plain loads would not be safe */
     *ptr = rkey->ptr + (addr - rkey->addr);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is inside an operation: see activity.h. */
+/* Workers inside an operation: see activity.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -20,7 +20,7 @@
 #define MAGIC UINT64_C(0x3154434159534121)
 #define SPINS 200
 
-/* Every thread of every process that asked for it passes a full barrier. */
+/* Makes every thread of every registered process execute a full barrier. */
 static int barrier_everywhere(void)
 {
     return ASYMREG__TSAN ? -1
@@ -34,7 +34,7 @@ static int ask_for_barriers(void)
                : (int)syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
 
-/* The start is 0 where there is no /proc. */
+/* Names this process. Without /proc its start is 0. */
 static int this_process(uint64_t *process)
 {
     uint64_t pid = (uint64_t)getpid(), started = 0;
@@ -44,7 +44,7 @@ static int this_process(uint64_t *process)
     return rc == -ENOENT ? 0 : rc;
 }
 
-/* It is known that no thread of it runs any more. */
+/* Returns 1 only if no thread of the process runs any more. */
 static int has_ended(uint64_t process)
 {
     uint64_t pid = process >> 32, started;
@@ -55,7 +55,7 @@ static int has_ended(uint64_t process)
         return 1;
     if ((uint32_t)process && asymreg__process_stat(pid, &started, &ended) == 0 &&
         ((uint32_t)started != (uint32_t)process || ended))
-        return 1; /* or another has its number */
+        return 1; /* or another process has its number */
     if ((p.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0)) < 0)
         return errno == ESRCH;
     ended = poll(&p, 1, 0) > 0;
@@ -78,7 +78,7 @@ int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t tim
     uint32_t n, turns = 0;
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    while (!fence && barrier_everywhere() < 0) { /* the kernel has no memory for it just now */
+    while (!fence && barrier_everywhere() < 0) { /* the kernel has no memory for the barrier now */
         if (asymreg__now_ns() >= deadline)
             return ASYMREG_ETIMEDOUT;
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);

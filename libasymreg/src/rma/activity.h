@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Publishes who is inside an operation: memory of the owner that peers on the same node map and
- * store into. Each worker of a peer has a slot. The slot holds a number other than 0 from before
- * the peer reads the published table until its operation has ended. The owner changes the table
- * first and then reads the slots, with a barrier in between that also covers the peers' processes:
- * so it sees the number, or the peer sees the change. The owner trusts what peers write into their
- * slots.
+ * Publishes which workers are inside an operation, in memory of the owner that peers on the same
+ * node map and store into. Each worker of a peer has a slot. The slot has a number other than 0
+ * from before the worker reads the published table until its operation has ended. The owner first
+ * changes the table and then reads the slots, with a barrier in between that also covers the peers'
+ * processes: so the owner sees the number, or the worker sees the change. The owner trusts the
+ * numbers that peers write.
  */
 #ifndef ASYMREG_SRC_ACTIVITY_H
 #define ASYMREG_SRC_ACTIVITY_H
@@ -16,7 +16,7 @@
 
 struct asymreg__activity_slot {
     uint64_t process; /* number in the upper half, its start in the lower; 0: free */
-    uint64_t tag;     /* of the peer's choice, to find its slots by */
+    uint64_t tag;     /* of the peer's choice, to find its slots again */
     uint64_t busy;
     uint64_t reserved[5];
 };
@@ -34,7 +34,8 @@ _Static_assert(sizeof(struct asymreg__activity) == 64 * (ASYMREG__ACTIVITY_SLOTS
 
 /* For the owner: zeroed memory. Returns whether peers must fence, for asymreg__activity_drain(). */
 int asymreg__activity_init(struct asymreg__activity *a);
-/* Waits until every number seen at the call, or its process, is gone. 0, ASYMREG_ETIMEDOUT. */
+/* Waits until each number seen at the call has changed or its process has ended. Returns 0 or
+ * ASYMREG_ETIMEDOUT. */
 int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t timeout_ms);
 
 /* For a peer. */

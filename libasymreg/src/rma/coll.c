@@ -15,53 +15,54 @@
 
 #define ROUNDS       24u
 #define SPINS        2000u
-#define PIECE_BYTES  ((size_t)1 << 20) /* of a put: after each the wait can end */
+#define PIECE_BYTES  ((size_t)1 << 20) /* of a put: the wait can end after each piece */
 #define BOUNCE_BYTES 8192u
-/* How long a failed call waits for its last words to leave, and before, at most, for the tables of
- * those that it has not put to yet. */
+/* Longest wait of a failed call for its notifications to leave; before that, longest wait for the
+ * tables of members that it has not put to yet. */
 #define FAREWELL_NS 100000000
 #define MEETING_NS  5000000000
 
-/* What each member registers. Every flag has one writer at a time, and holds the number of the last
- * operation that reached it. */
+/* The scratch region that each member registers. Every flag has one writer at a time; its value is
+ * the number of the last operation that reached it. */
 struct scratch {
     uint64_t sync[ROUNDS];
     uint64_t round[ROUNDS];
-    uint64_t window[ROUNDS]; /* lengths of the members up to the writer, added up */
+    uint64_t window[ROUNDS]; /* sum of the lengths of the members up to the writer */
     uint64_t broadcast;
-    uint64_t failure; /* any member that knows of one writes it: see pack() */
+    uint64_t failure; /* written by any member that knows of a failure: see pack() */
 };
 #define CHANNEL_BYTES (ASYMREG_GROUP_SCRATCH_BYTES / ASYMREG_GROUP_CHANNELS)
 _Static_assert(sizeof(struct scratch) <= CHANNEL_BYTES, "scratch region");
 #define AT(field) offsetof(struct scratch, field)
 
-/* A member sends to those a power of two after it, and receives from those a power of two before
- * it. */
+/* A member sends to the members a power of two after it, and receives from those a power of two
+ * before it. */
 enum { AFTER, BEFORE };
 
 struct asymreg_group {
-    struct asymreg__kept kept; /* once it has failed: operations may be under way on what follows */
+    struct asymreg__kept kept; /* after a failure: operations may still be in flight on the members
+                                  below */
     const struct asymreg_allocator *allocator;
     struct asymreg_worker *worker;
     struct scratch *mine;
     uint32_t n, me;
     int64_t timeout_ns;
     int64_t limit_ns;           /* of each wait of this call; 0: none */
-    uint64_t syncs, operations; /* so far, from the serial on */
+    uint64_t syncs, operations; /* so far, counted from the serial */
     uint64_t serial;            /* in the upper half */
     uint64_t channel_at;
     int (*member)(void *ctx, uint32_t number, struct asymreg_member *where);
     void *ctx;
-    uint32_t known[2]; /* bit: which of the partners are */
-    uint32_t with;     /* the member that is dealt with */
+    uint32_t known[2]; /* bits: partners whose address is known */
+    uint32_t with;     /* the member that the call currently works with */
     struct asymreg_member partner[2][ROUNDS];
     int rc; /* of the call that failed */
     uint64_t failure;
-    uint64_t flag, window; /* on their way to a member */
+    uint64_t flag, window; /* in flight to a member */
     _Alignas(max_align_t) char bounce[BOUNCE_BYTES];
 };
 
-/* The member `step`, a power of two, away. */
+/* Gets the member that is `step`, a power of two, away. */
 static int partner(struct asymreg_group *g, int which, uint32_t step,
                    const struct asymreg_member **m)
 {
@@ -115,7 +116,8 @@ int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_gro
     g->serial = g->syncs = g->operations = (uint64_t)o.serial << 32;
     g->member = o.members ? from_array : o.member;
     g->ctx = o.members ? (void *)(uintptr_t)o.members : o.ctx;
-    for (uint32_t step = 1; o.members && step < o.n; step *= 2) { /* the array may go */
+    for (uint32_t step = 1; o.members && step < o.n; step *= 2) { /* the caller may free the
+                                                                     array */
         partner(g, AFTER, step, &m);
         partner(g, BEFORE, step, &m);
     }
@@ -159,13 +161,14 @@ static int heard(struct asymreg_group *g)
 
     if ((word ^ g->serial) >> 32 || !code)
         return 0;
-    if ((word & MEMBER) >= g->n) /* from a broken member */
+    if ((word & MEMBER) >= g->n) /* a broken member wrote it */
         word = (word & ~MEMBER) | g->with;
     g->failure = word;
     return code < 65 ? ASYMREG_ENOREGION + 1 - code : 64 - code;
 }
 
-/* Is the table of this partner here? The first operation on a peer waits for it. */
+/* Returns whether this partner's table has been read. The first operation on a peer waits for
+ * it. */
 static int has_table(const struct asymreg_group *g, uint32_t pe)
 {
     struct asymreg__peer *p =
@@ -174,7 +177,7 @@ static int has_table(const struct asymreg_group *g, uint32_t pe)
     return p && __atomic_load_n(&p->cache, __ATOMIC_ACQUIRE) != NULL;
 }
 
-/* Is this partner to be told in this pass? */
+/* Returns whether this pass notifies this partner. */
 static int is_next(const struct asymreg_group *g, int which, uint32_t k, int last)
 {
     uint32_t pe = g->partner[which][k].pe;
@@ -184,7 +187,7 @@ static int is_next(const struct asymreg_group *g, int which, uint32_t k, int las
     return !last || (which == AFTER && (g->me + (1u << k)) % g->n != g->with);
 }
 
-/* Tells one partner. */
+/* Notifies one partner. */
 static int farewell(struct asymreg_group *g, const struct asymreg_member *m, int64_t end)
 {
     int64_t left;
@@ -200,9 +203,10 @@ static int farewell(struct asymreg_group *g, const struct asymreg_member *m, int
 }
 
 /*
- * Tells the partners, waiting for nobody: those before this one as well, as they would otherwise
- * take this member, which may close now, for the cause. Last come members whose table is yet to be
- * read; but not those that this one only waits for, nor the one that was waited for already.
+ * Notifies the partners, without waiting for a member: also the partners before this one, which
+ * would otherwise name this member, as it may close now, as the cause. Last come members whose
+ * table has not been read; but not members that this one only waits for, nor the member that it has
+ * already waited for.
  */
 static void tell(struct asymreg_group *g)
 {
@@ -224,7 +228,7 @@ static void tell(struct asymreg_group *g)
     while (pending && asymreg__now_ns() < end);
 }
 
-/* The PE of a member, if it is known here. */
+/* Returns a member's PE, if it is known here. */
 static uint32_t pe_of(const struct asymreg_group *g, uint32_t member,
                       const struct asymreg_member *where)
 {
@@ -238,7 +242,7 @@ static uint32_t pe_of(const struct asymreg_group *g, uint32_t member,
     return ASYMREG__NO_PE;
 }
 
-/* The end of a call. */
+/* Ends a call. */
 static int leave(struct asymreg_group *g, int rc, const struct asymreg_member *where,
                  struct asymreg_error *err)
 {
@@ -246,7 +250,7 @@ static int leave(struct asymreg_group *g, int rc, const struct asymreg_member *w
     int known;
 
     if (rc < 0 && !g->rc) {
-        if (!g->failure && (known = heard(g)) < 0) /* why the other one has gone */
+        if (!g->failure && (known = heard(g)) < 0) /* why the other member has gone */
             rc = known;
         if (!g->failure)
             g->failure = pack(g, rc, g->with);
@@ -263,7 +267,7 @@ static int leave(struct asymreg_group *g, int rc, const struct asymreg_member *w
     return g->rc;
 }
 
-/* The beginning of a call: finds the partners, which a failure must be reported to. */
+/* Begins a call: finds the partners, which must be notified of a failure. */
 static int enter_within(struct asymreg_group *g, int64_t limit_ns)
 {
     const struct asymreg_member *m;
@@ -288,7 +292,7 @@ struct wait {
     int64_t begin;
 };
 
-/* Another turn of a wait for a member: 0, or why it ends. */
+/* Makes another turn of a wait for a member. Returns 0, or the error that ends the wait. */
 static int turn(struct asymreg_group *g, struct wait *w)
 {
     int rc = heard(g);
@@ -300,8 +304,8 @@ static int turn(struct asymreg_group *g, struct wait *w)
     return asymreg__now_ns() - w->begin > g->limit_ns ? ASYMREG_ETIMEDOUT : 0;
 }
 
-/* Everything begun on this peer, or on all of them, is complete. A turn that moves nothing yields
- * the processor, for milliseconds on a busy machine: the clock is soon asked. */
+/* Waits until all operations begun on this peer, or on all peers, are complete. A turn without
+ * progress yields the processor, for milliseconds on a busy machine: so it reads the clock soon. */
 static int settle(struct asymreg_group *g, uint32_t pe)
 {
     struct wait w = {.turns = SPINS - 8};
@@ -313,8 +317,8 @@ static int settle(struct asymreg_group *g, uint32_t pe)
     return rc;
 }
 
-/* Is an operation to be begun again, since its peer changes its table faster than that could be
- * read? A turn of a wait, and a long one; otherwise *rc says why not. */
+/* Returns whether to begin an operation again because its peer changed the table faster than it
+ * could be read. Makes a long turn of a wait; otherwise *rc has the error. */
 static int was_busy(struct asymreg_group *g, struct wait *w, int *rc)
 {
     if (*rc != ASYMREG_EBUSY)
@@ -326,7 +330,7 @@ static int was_busy(struct asymreg_group *g, struct wait *w, int *rc)
     return 1;
 }
 
-/* Begins a put; longer ones are complete but for their last piece. */
+/* Begins a put. Of a longer put, all pieces but the last are complete on return. */
 static int begin_put(struct asymreg_group *g, const struct asymreg_member *m, uint64_t at,
                      const char *src, size_t bytes)
 {
@@ -345,8 +349,8 @@ static int begin_put(struct asymreg_group *g, const struct asymreg_member *m, ui
     return rc;
 }
 
-/* Does an operation that this error has ended deserve another try? After a flush that returns it,
- * this side's copy of the peer's table is new. */
+/* Returns whether to retry an operation that ended with this error. After a flush that returns the
+ * error, this side's copy of the peer's table is new. */
 static int again(const struct asymreg_member *m, int rc)
 {
     return rc == ASYMREG_ESTALE && m->id == ASYMREG_ANY;
@@ -382,7 +386,7 @@ static int get(struct asymreg_group *g, const struct asymreg_member *m, uint64_t
     }
 }
 
-/* A word in the scratch region of the member `step` after this one. */
+/* Stores a word in the scratch region of the member `step` after this one. */
 static int tell_after(struct asymreg_group *g, uint32_t step, size_t offset, const uint64_t *word)
 {
     const struct asymreg_member *m;
@@ -391,8 +395,9 @@ static int tell_after(struct asymreg_group *g, uint32_t step, size_t offset, con
     return rc < 0 ? rc : put(g, m, g->channel_at + offset, word, sizeof(*word));
 }
 
-/* A member that is gone is no error here: it may have seen the flag, returned and closed before
- * this side noticed that the flag had arrived. If it has died, the members that await it notice. */
+/* A member that is gone is not an error here: it may have seen the flag, returned and closed before
+ * this side learned that the flag had arrived. If it has died, the members that wait for it
+ * notice. */
 static int raise_flag(struct asymreg_group *g, uint32_t step, size_t offset, uint64_t value)
 {
     int rc;
@@ -403,7 +408,7 @@ static int raise_flag(struct asymreg_group *g, uint32_t step, size_t offset, uin
     return rc == ASYMREG_EPEER ? 0 : rc;
 }
 
-/* Until the flag, which the member `step` before this one raises, is at least this. */
+/* Waits until the flag that the member `step` before this one raises is at least `value`. */
 static int await_flag(struct asymreg_group *g, uint32_t step, const uint64_t *flag, uint64_t value)
 {
     const struct asymreg_member *m;
@@ -415,8 +420,8 @@ static int await_flag(struct asymreg_group *g, uint32_t step, const uint64_t *fl
             continue;
         if ((rc = asymreg_progress(g->worker)) < 0)
             return rc;
-        /* A put of nothing asks whether the peer lives; its last act may have been to raise the
-         * flag. */
+        /* A put of 0 bytes checks that the peer is alive; it may have raised the flag just before
+         * its end. */
         if (w.turns % 64 == 0 &&
             (rc = asymreg_put(g->worker, m->pe, 0, ASYMREG_ANY, NULL, 0)) < 0 &&
             rc != ASYMREG_EBUSY && __atomic_load_n(flag, __ATOMIC_ACQUIRE) < value)
@@ -434,7 +439,7 @@ static uint64_t add_lengths(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* With a length, *sum becomes that of all members up to this one; UINT64_MAX: too much. */
+/* Syncs. *sum, a length, becomes the sum over all members up to this one; UINT64_MAX: overflow. */
 static int sync_members(struct asymreg_group *g, uint64_t *sum)
 {
     uint64_t number = ++g->syncs;
@@ -467,8 +472,8 @@ int asymreg_sync(struct asymreg_group *group, struct asymreg_error *err)
     return leave(group, rc, NULL, err);
 }
 
-/* The members wait for each other twice as long as for the flush, which may take another member all
- * of its time. */
+/* The members wait for each other twice as long as for the flush, as another member's flush may
+ * take all of its time. */
 int asymreg_barrier(struct asymreg_group *group, struct asymreg_error *err)
 {
     int flushed = 0, rc;
@@ -494,8 +499,8 @@ int asymreg_barrier(struct asymreg_group *group, struct asymreg_error *err)
 
 /* ---- broadcast ---- */
 
-/* Down a binomial tree: from the member without my lowest bit, to those with one more bit below
- * it. */
+/* Copies down a binomial tree: from the member without this one's lowest bit, to the members with
+ * one more bit below that. */
 static int spread(struct asymreg_group *g, uint32_t root, void *buf,
                   const struct asymreg_member *where, size_t bytes)
 {
@@ -535,7 +540,7 @@ int asymreg_broadcast(struct asymreg_group *group, uint32_t root, void *buf,
 
 /* ---- all-gather ---- */
 
-/* Puts blocks [first, first + count) of `buf`, counted around the end, to the same places at
+/* Puts blocks [first, first + count) of `buf`, wrapping around at the end, to the same places at
  * another member. */
 static int put_blocks(struct asymreg_group *g, const struct asymreg_member *to, const char *buf,
                       uint32_t first, uint32_t count, size_t bytes)
@@ -582,12 +587,12 @@ int asymreg_allgather(struct asymreg_group *group, const void *src, void *buf,
     return leave(group, rc, where, err);
 }
 
-/* ---- a block from each to each ---- */
+/* ---- a block from each member to each ---- */
 
 struct blocks {
     const char *src;
-    size_t apart; /* from the block for one member to that for the next */
-    uint64_t at;  /* where in the others' buffers */
+    size_t apart; /* bytes from one member's block to the next one's */
+    uint64_t at;  /* offset in the others' buffers */
     const struct asymreg_strides *strides;
 };
 
@@ -610,7 +615,7 @@ static int begin_block(struct asymreg_group *g, uint32_t to, const struct asymre
     return rc;
 }
 
-/* Begins everything before it waits for anything; each member begins with another one. */
+/* Begins all operations before it waits for any; each member begins with a different target. */
 static int exchange(struct asymreg_group *g, const struct asymreg_member *where,
                     const struct blocks *b)
 {
@@ -723,9 +728,9 @@ static int combine_with(struct asymreg_group *g, const struct asymreg_member *lo
 }
 
 /*
- * Up a binomial tree to the last member: a parent's elements come from higher members than those of
- * its children, and flags go to members after this one. When the last member has everything, all
- * have called: no buffer is written before.
+ * Combines up a binomial tree to the last member: a parent has a higher number than its children,
+ * and flags go to members after this one. When the last member has all elements, every member has
+ * entered the call: no buffer is written before.
  */
 static int reduce(struct asymreg_group *g, const struct reduction *r,
                   const struct asymreg_member *where)

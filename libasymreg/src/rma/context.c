@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A context: opens, closes and describes it. */
+/* Opens, closes and describes a context. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -132,7 +132,8 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o,
     if (getrandom(&c->incarnation, sizeof(c->incarnation), 0) != sizeof(c->incarnation))
         return -EIO;
     c->incarnation |= 1;
-    /* This mapping stays writable, no later one is: no peer can alter what the owner trusts. */
+    /* This mapping stays writable, and no later mapping is: no peer can alter memory that the owner
+     * trusts. */
     if (!(c->memory = asymreg__shared_pages(c, c->bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP,
                                             F_SEAL_FUTURE_WRITE, &c->table_fd)))
         return asymreg__fail(err, errno ? -errno : -ENOMEM,
@@ -190,12 +191,12 @@ static int check_opts(struct asymreg_opts *o, struct asymreg_error *err)
         o->coalesce_bytes = page;
     if (!o->max_regions)
         o->max_regions = 1u << 20;
-    if (!o->max_segments) /* one more for all private memory */
+    if (!o->max_segments) /* one more, for all private memory */
         o->max_segments = o->max_regions < 65536 ? o->max_regions + 1 : 65536;
     return 0;
 }
 
-/* Everything of a context behind its transport. */
+/* Opens all of a context except its transport. */
 static int open_all(struct asymreg_context *c, const struct asymreg_opts *o,
                     struct asymreg_error *err)
 {
@@ -270,8 +271,7 @@ void asymreg_close(struct asymreg_context *context)
 {
     const struct asymreg_transport_ops *ops;
 
-    if (!context || context->owner !=
-                        getpid()) /* a child would tell its parent's peers that they have lost it */
+    if (!context || context->owner != getpid()) /* a child would close its parent's table */
         return;
     ops = context->t->ops;
     asymreg__guard_close(context);
@@ -289,7 +289,7 @@ void asymreg_close(struct asymreg_context *context)
         ops->mem_dereg(context->t, context->table_mem);
     if (context->activity_mem)
         ops->mem_dereg(context->t, context->activity_mem);
-    /* A transport's thread may serve peers until its end: memory is freed after it. */
+    /* A transport's thread may serve peers until `destroy` returns: free memory afterwards. */
     ops->destroy(context->t);
     asymreg__peers_free(context);
     for (uint32_t i = 0; context->segs && i < context->max_segments; i++)

@@ -30,13 +30,14 @@ struct asymreg__key {
     uint64_t value;
     uint64_t base, last;
     struct asymreg_rkey *rkey;
-    const char *mapped;        /* where `base` is in this process, or NULL: to prefetch memory */
+    const char *mapped;        /* address of `base` in this process, for prefetches; or NULL */
     uint32_t bound;            /* handles that use it; under the peer's lock */
-    struct asymreg__key *next; /* while it waits to be freed */
+    struct asymreg__key *next; /* in the list of retired keys */
     uint64_t epoch;
 };
 
-/* A read of a peer's table that somebody has stopped waiting for: the transport may still write. */
+/* A read of a peer's table for which a thread has stopped waiting: the transport may still
+ * write. */
 struct asymreg__late_read {
     struct asymreg__late_read *next;
     struct asymreg_op op;
@@ -45,16 +46,16 @@ struct asymreg__late_read {
 
 struct asymreg__peer {
     struct asymreg_ep *ep;
-    uint64_t serial; /* no two peers of a context have the same */
+    uint64_t serial; /* unique among the peers of a context */
     int dead;
-    struct asymreg__cache *cache; /* made when first needed */
+    struct asymreg__cache *cache; /* made at first use */
     struct asymreg__key **keys;   /* by segment number; made with the cache */
     uint32_t n_keys;
-    int ask;  /* each operation refreshes */
-    int late; /* an error of implicit operations found outside a flush */
+    int ask;  /* ASYMREG_FRESH: each operation refreshes */
+    int late; /* error of implicit operations that was found outside a flush */
 
-    pthread_mutex_t lock; /* of what follows, and of refreshing */
-    int64_t until;        /* when who holds it stops waiting for the peer; 0: never */
+    pthread_mutex_t lock; /* of the members below, and of refreshing */
+    int64_t until;        /* when the holder stops waiting for the peer; 0: never */
     struct asymreg__late_read *late_reads;
     struct asymreg__peer *next_left; /* see struct asymreg_context */
     struct asymreg__key *retired;
@@ -77,7 +78,7 @@ struct asymreg_context {
     uint32_t flags;
     const struct asymreg_allocator *allocator;
     uint32_t max_segments;
-    pid_t owner;            /* who opened it */
+    pid_t owner;            /* process that opened it */
     pthread_mutex_t t_lock; /* around each call of a transport that needs it */
 
     pthread_mutex_t lock; /* of registering, importing and forgetting */
@@ -93,8 +94,9 @@ struct asymreg_context {
     unsigned char activity_handle[ASYMREG_MAX_HANDLE_BYTES];
     size_t activity_handle_bytes;
     int activity_fd, activity_fence;
-    pthread_mutex_t guard_lock;           /* held while a transport accesses memory for a peer */
-    struct asymreg__reader *guard_reader; /* NULL: the transport never asks */
+    pthread_mutex_t guard_lock;           /* held while a transport accesses memory for a peer (see
+                                             guard.c) */
+    struct asymreg__reader *guard_reader; /* NULL: the transport never calls the guard */
     int guard_closed;
     uint32_t max_regions;
     uint32_t *shares; /* users of each slot beyond the first */
@@ -108,7 +110,7 @@ struct asymreg_context {
     int dereg_rc; /* the transport's result of the last mem_dereg */
 
     struct asymreg__peer **peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
-    uint32_t end_pe;                                              /* none from here on */
+    uint32_t end_pe;                                              /* no peer from here on */
     struct asymreg__peer *left; /* forgotten, while the transport may still read their tables */
     uint64_t serials, forgets;  /* peers so far, and those forgotten */
 };
@@ -132,7 +134,8 @@ static inline void asymreg__t_unlock(struct asymreg_context *c)
         pthread_mutex_unlock(&c->t_lock);
 }
 
-/* A child of the process that opened the context must not change what peers see. */
+/* Returns whether this process opened the context: a child must not change a table that peers
+ * read. */
 static inline int asymreg__may_change(const struct asymreg_context *c)
 {
     return !c ? -EINVAL : c->owner == getpid() ? 0 : -EPERM;
@@ -156,9 +159,9 @@ static inline int asymreg__first_in(struct asymreg__index *ix, uint64_t start, u
 
 /* guard.c: the checks for operations of peers that run in this process. */
 int asymreg__guard_open(struct asymreg_context *c);
-/* Every operation that was admitted has ended. */
+/* Waits until every admitted operation has ended. */
 void asymreg__guard_wait(struct asymreg_context *c);
-/* No operation is admitted any more, except reads of the table. */
+/* From now on admits no operation, except reads of the table. */
 void asymreg__guard_close(struct asymreg_context *c);
 
 /* segment.c: under the context's lock. */
@@ -167,18 +170,19 @@ static inline uint32_t asymreg__kind(uint32_t flags)
 {
     return (flags & ASYMREG__KIND_MASK) / ASYMREG_KIND(1u);
 }
-/* Whether the transport can use memory of this kind. -EINVAL (no such kind), ASYMREG_ENOTSUP. */
+/* Checks that the transport can use memory of this kind. -EINVAL (no such kind),
+ * ASYMREG_ENOTSUP. */
 int asymreg__kind_check(const struct asymreg_context *c, uint32_t kind, int fd,
                         struct asymreg_error *err);
 /* Registers memory with the transport and publishes the segment. */
 int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
                          uint64_t *value, struct asymreg_error *err);
-/* ASYMREG_EBUSY: regions lie in it. */
+/* ASYMREG_EBUSY: the segment has regions. */
 int asymreg__segment_remove(struct asymreg_context *c, uint64_t value);
-/* Automatic segments in this range get no further regions. */
+/* From now on, automatic segments in this range get no further regions. */
 int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t last);
-/* The segment for a new region: an existing one, that of all private memory, or a new one, around
- * the region or for it alone. */
+/* Finds the segment for a new region: an existing one, that of all private memory, or a new one
+ * around the region or for it alone. */
 int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
                          uint32_t flags, uint64_t *value, struct asymreg_error *err);
 
@@ -192,24 +196,24 @@ int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *
 
 /* peer.c */
 void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p);
-/* The rest of those that a transport would not let go: before its end, and after. */
+/* Frees the remaining peers that a transport could not release: before its end, and after. */
 void asymreg__peers_let_go(struct asymreg_context *c);
 void asymreg__peers_free(struct asymreg_context *c);
-/* These three read the peer's table, and wait for it no longer than `patience_ns` if that is not 0:
+/* These three read the peer's table. If patience_ns is not 0, they wait at most that long:
  * ASYMREG_ETIMEDOUT. */
 /* Makes the cache if there is none. */
 int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns);
 int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns);
-/* Adds its figures, without waiting for a refresh. Under the context's lock. */
+/* Adds the peer's figures, without waiting for a refresh. Under the context's lock. */
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats);
-/* Makes the key of a region's segment, unless there is one. ASYMREG_ESTALE: the segment has gone.
- * ASYMREG_ETABLE: the region is not inside it. Not inside a reader's section, so whoever wants the
- * key looks for it in one: another worker may replace it at once. */
+/* Makes the key of a region's segment, unless it exists. ASYMREG_ESTALE: the segment is gone.
+ * ASYMREG_ETABLE: the region is not inside it. Runs outside a reader's section, so the caller looks
+ * the key up again inside one: another worker may replace the key at once. */
 int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r, int64_t patience_ns,
                       struct asymreg_error *err);
-/* Calls the transport's flush until it is done. */
+/* Calls the transport's flush until the flush is complete. */
 int asymreg__peer_flush(struct asymreg__peer *p);
-/* Once, and progress: ASYMREG_PENDING. */
+/* Calls the transport's flush once, and progresses: ASYMREG_PENDING. */
 int asymreg__peer_try_flush(struct asymreg__peer *p);
 
 #endif

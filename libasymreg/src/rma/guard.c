@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a transport whose operations run in the target asks before it touches memory for a peer: see
- * struct asymreg_guard. */
+/* The checks that a transport whose operations run in the target makes before it accesses memory
+ * for a peer: see struct asymreg_guard. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "context.h"
 
-/* Any difference from what the peer has seen makes the peer read the table again. */
+/* Checks an access against this side's table. An error makes the peer read the table again. */
 static int look(struct asymreg_context *c, uint64_t addr, uint64_t bytes, uint32_t need)
 {
     const struct asymreg_region *r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many puts or gets at once. One alone waits for its hint or the tree, then for its slot; here the
- * searches of a batch advance together, and what they end at is asked for before the first of the
- * operations begins. Each operation checks what it finds, as if nothing had been searched.
+ * Many puts or gets at once. A single operation waits for its hint or the tree, then for its slot.
+ * Here the searches of a batch advance together, and prefetch the slots that they find before the
+ * first operation begins. Each operation then checks its region as usual.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -12,7 +12,7 @@
 
 #include "worker.h"
 
-/* Where a batch's regions probably are: slots + 1, or 0. */
+/* Finds where a batch's regions probably are: slots + 1, or 0. */
 static void search(struct link *l, const struct asymreg_transfer *x, uint32_t n, uint32_t *words)
 {
     const struct asymreg__index *ix = l->reader->index;
@@ -26,7 +26,7 @@ static void search(struct link *l, const struct asymreg_transfer *x, uint32_t n,
             __builtin_prefetch(l->guess + (x[i].raddr - l->guess_base), 1);
         if (x[i].id == ASYMREG_ANY)
             addrs[n_sought++] = x[i].raddr;
-        else if (slot < ix->max_regions) /* a registration that is named names its slot */
+        else if (slot < ix->max_regions) /* the identifier has the slot */
             __builtin_prefetch(&ix->slots[slot]);
     }
     if (n_sought)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is mapped around an address, according to the kernel. */
+/* The mappings around an address, according to the kernel. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -14,10 +14,10 @@ struct mapping {
     char perms[5];
     char device[16];
     uint64_t inode;
-    char name[32]; /* its beginning */
+    char name[32]; /* first bytes of the name */
 };
 
-/* The next line. 0 at the end. */
+/* Reads the next line. Returns 0 at the end. */
 static int read_line(FILE *f, struct mapping *m)
 {
     char line[256];
@@ -37,8 +37,8 @@ static int read_line(FILE *f, struct mapping *m)
     return 0;
 }
 
-/* Memory that may be registered without a request for it: not the kernel's own, and with the
- * permissions. */
+/* Returns whether memory may be registered without a request: it is not the kernel's own, and has
+ * the permissions. */
 static int usable(const struct mapping *m, uint32_t prot)
 {
     if (m->name[0] == '[' && strncmp(m->name, "[heap]", 6) != 0 &&
@@ -47,7 +47,7 @@ static int usable(const struct mapping *m, uint32_t prot)
     return m->perms[0] == 'r' && (m->perms[1] == 'w' || !(prot & (ASYMREG_WRITE | ASYMREG_ATOMIC)));
 }
 
-/* Adjacent, and of the same origin. */
+/* Returns whether two mappings are adjacent and of the same origin. */
 static int goes_on(const struct mapping *a, const struct mapping *b)
 {
     return a->last + 1 == b->start && a->perms[3] == b->perms[3] && a->inode == b->inode &&

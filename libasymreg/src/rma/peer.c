@@ -19,18 +19,18 @@ struct blob {
     uint64_t magic;
     uint32_t version;
     uint32_t byte_order;
-    uint64_t checksum; /* of everything, with 0 here */
+    uint64_t checksum; /* of the whole blob, with 0 in this field */
     uint32_t total_bytes;
     uint32_t handle_bytes;
     uint32_t address_bytes;
-    uint32_t activity_bytes; /* of its address and handle; 0: there is none */
+    uint32_t activity_bytes; /* of its address and handle; 0: no activity */
     uint64_t incarnation;
     uint64_t table_addr;
     uint64_t table_bytes;
     char transport[16];
 };
 
-/* FNV-1a: against damage, not against malice. */
+/* FNV-1a: detects damage, not malice. */
 static uint64_t checksum(const unsigned char *p, size_t n)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -113,7 +113,7 @@ static int blob_parse(const struct asymreg_context *c, const void *bytes, size_t
     return 0;
 }
 
-/* Takes the lock, within the time in which the holder is to be done with the peer. */
+/* Takes the lock. The holder must be done with the peer within this time. */
 static int peer_lock(struct asymreg__peer *p, int64_t patience_ns)
 {
     int64_t until = patience_ns ? asymreg__now_ns() + patience_ns : 0;
@@ -121,7 +121,7 @@ static int peer_lock(struct asymreg__peer *p, int64_t patience_ns)
     if (!until)
         pthread_mutex_lock(&p->lock);
     else
-        while (pthread_mutex_trylock(&p->lock) != 0) { /* somebody with more time waits for it */
+        while (pthread_mutex_trylock(&p->lock) != 0) { /* a thread with more time holds it */
             if (asymreg__now_ns() > until)
                 return ASYMREG_ETIMEDOUT;
             sched_yield();
@@ -140,7 +140,7 @@ static int is_pending(const struct asymreg_op *op)
     return __atomic_load_n(&op->status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING;
 }
 
-/* A read of the peer's table, waited for. After an error the transport may still be at it, unless
+/* Reads from the peer's table, and waits. After an error the transport may still be writing, unless
  * op->status is 0. */
 static int read_piece(struct asymreg__peer *p, uint64_t offset, void *to, size_t n,
                       struct asymreg_op *op)
@@ -168,12 +168,12 @@ static int read_piece(struct asymreg__peer *p, uint64_t offset, void *to, size_t
     }
     if (rc == ASYMREG_PENDING)
         return op->status;
-    op->status = 0; /* nothing is under way */
+    op->status = 0; /* nothing is in flight */
     return rc;
 }
 
-/* Those that the transport has done, or all of them. An operation of an endpoint that is given up
- * ends with an error, but an adapter may still write. */
+/* Frees the late reads that the transport has completed, or all of them. An operation of an
+ * abandoned endpoint ends with an error, but an adapter may still write. */
 static void free_late_reads(struct asymreg__peer *p, int all)
 {
     struct asymreg__late_read **link = &p->late_reads, *late;
@@ -188,7 +188,7 @@ static void free_late_reads(struct asymreg__peer *p, int all)
     }
 }
 
-/* What may be given up goes into memory that is kept then: the transport may still write there. */
+/* Reads into memory that is kept if the read is abandoned: the transport may still write there. */
 static int read_within_time(struct asymreg__peer *p, uint64_t offset, void *to, size_t n)
 {
     struct asymreg__late_read *late;
@@ -248,7 +248,7 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
 
     if (p->cache) {
         struct asymreg__index *ix = asymreg__cache_index(p->cache);
-        while (ix->readers) /* of workers, which notice by the serial number */
+        while (ix->readers) /* workers' readers: workers notice by the serial number */
             asymreg__reader_destroy(ix->readers);
     }
     for (uint32_t i = 0; i < p->n_keys; i++) {
@@ -271,7 +271,7 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
         ops->rkey_release(c->t, p->ep, p->activity_key);
     pthread_mutex_destroy(&p->lock);
     free_late_reads(p, 0);
-    if (p->late_reads) { /* need the key and the endpoint */
+    if (p->late_reads) { /* they need the key and the endpoint */
         p->next_left = c->left;
         c->left = p;
     } else {
@@ -344,7 +344,7 @@ int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns)
         return rc;
     rc = asymreg__cache_refresh(p->cache);
     pthread_mutex_unlock(&p->lock);
-    if (rc == ASYMREG_EBUSY) { /* a writer killed half way looks like a busy one */
+    if (rc == ASYMREG_EBUSY) { /* a writer killed during a change looks like a busy one */
         asymreg__t_lock(c);
         if (c->t->ops->peer_alive(c->t, p->ep) < 0)
             rc = ASYMREG_EPEER;
@@ -391,7 +391,7 @@ static void release_retired(struct asymreg__peer *p)
         return;
     while ((rc = asymreg__peer_try_flush(p)) == ASYMREG_PENDING)
         if (is_over(p))
-            return; /* with the next one */
+            return; /* with the next call */
     if (rc < 0 && !p->late)
         p->late = rc;
     while ((k = *link)) {
@@ -461,8 +461,8 @@ int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r, i
     return rc < 0 ? rc : 0;
 }
 
-/* Maps the memory in which a peer with ASYMREG_DRAIN wants to see operations announced. Without it
- * no operation may reach that peer. */
+/* Maps the memory in which a peer with ASYMREG_DRAIN requires workers to announce operations.
+ * Without the mapping no operation may reach that peer. */
 static int open_activity(struct asymreg_context *c, struct asymreg__peer *p, const char *bytes,
                          uint32_t n, struct asymreg_error *err)
 {
@@ -512,14 +512,14 @@ static int peer_connect(struct asymreg_context *c, struct asymreg__peer *p, cons
         rc = open_activity(c, p, activity, b->activity_bytes, err);
     asymreg__t_unlock(c);
     p->ask = !p->mapped && (c->flags & ASYMREG_FRESH);
-    if (rc == ASYMREG_ESTALE) /* the descriptor is gone: so is the context that had it */
+    if (rc == ASYMREG_ESTALE) /* the descriptor is gone, and so is its context */
         rc = ASYMREG_EPEER;
     if (rc == 0 && (p->mapped || !(c->caps.flags & ASYMREG_CAP_REMOTE_NODE)))
         rc = asymreg__peer_open_table(p, 0);
     return rc;
 }
 
-/* With the context's lock. */
+/* Under the context's lock. */
 static int import(struct asymreg_context *c, uint32_t pe, const struct blob *b, const void *blob,
                   struct asymreg_error *err)
 {

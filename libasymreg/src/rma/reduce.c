@@ -28,7 +28,7 @@
     LOOP(NAME##_or, T, (x | y))                                                                    \
     LOOP(NAME##_xor, T, (x ^ y))
 
-/* Unsigned, and at least as wide as unsigned int: these wrap. */
+/* Computes in types that are unsigned and at least as wide as unsigned int: these wrap. */
 #define INTEGER(NAME, T, WIDE)                                                                     \
     ARITHMETIC(NAME, T, WIDE)                                                                      \
     ORDER(NAME, T)                                                                                 \

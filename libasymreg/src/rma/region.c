@@ -32,7 +32,7 @@ static int do_register(struct asymreg_context *c, uint64_t start, uint64_t bytes
         return rc;
     rc = asymreg__table_insert(c->table, start, bytes, prot, value, id);
     if (rc < 0 && c->segs[(uint32_t)value].automatic)
-        asymreg__segment_remove(c, value); /* unless others lie in it */
+        asymreg__segment_remove(c, value); /* fails if it has other regions */
     return rc;
 }
 
@@ -84,7 +84,7 @@ static int do_unregister(struct asymreg_context *c, asymreg_id id)
         return rc;
     asymreg__guard_wait(c);
     if (c->segs[(uint32_t)value].automatic)
-        asymreg__segment_remove(c, value); /* unless others lie in it */
+        asymreg__segment_remove(c, value); /* fails if it has other regions */
     return 0;
 }
 
@@ -100,7 +100,7 @@ int asymreg_unregister(struct asymreg_context *context, asymreg_id id)
     return rc;
 }
 
-/* Whether the end of this registration can be waited for. */
+/* Checks that a drain can wait for the end of this registration. */
 static int can_drain(struct asymreg_context *c, asymreg_id id, struct asymreg_error *err)
 {
     uint32_t slot = (uint32_t)id;

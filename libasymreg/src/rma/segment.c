@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registrations with the transport ("segments"), and which of them a new region gets.
+ * Registrations with the transport ("segments"), and the choice of one for a new region.
  *
  * c->seg_index has the segments that the user made and the automatic ones that regions may share;
  * these do not overlap. Two kinds are in no index: a segment made for one region alone, and an
- * automatic one that another has replaced. The latter stays for its regions, gets no further ones,
- * and ends with the last of them.
+ * automatic segment that another has replaced. The latter stays for its regions, gets no further
+ * ones, and ends with the last of them.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -120,9 +120,9 @@ int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t
 }
 
 /*
- * The memory to register for a region that no segment serves: what is mapped around it in its
- * chunk, up to the next segments. It replaces automatic segments that hold part of it, and includes
- * their permissions. Returns 0 if there is nothing but the region itself.
+ * Finds the memory to register for a region without a segment: the mapped memory around it in its
+ * chunk, up to the next segments. The new segment replaces automatic segments that overlap it, and
+ * includes their permissions. Returns 0 if only the region itself is mapped there.
  */
 static int chunk_around(struct asymreg_context *c, uint64_t start, uint64_t last,
                         struct asymreg_mem_desc *desc)
@@ -195,7 +195,7 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
             (rc = asymreg__segment_add(c, &wide, value, NULL)) != ASYMREG_EFULL) {
             if (rc == 0) {
                 c->segs[(uint32_t)*value].automatic = 1;
-                /* Without a place in the index it serves this region only. */
+                /* A segment that is not in the index serves this region only. */
                 if (asymreg__segments_retire(c, wide.addr, wide.addr + wide.bytes - 1) == 0)
                     (void)index_segment(c, *value, wide.addr, wide.bytes);
                 return 0;
@@ -229,7 +229,7 @@ static int add_indexed(struct asymreg_context *c, const struct asymreg_mem_desc 
     return rc;
 }
 
-/* `alloc` is what asymreg_segment_alloc() mapped, or NULL. */
+/* Adds a user's segment. `alloc`: the memory that asymreg_segment_alloc() mapped, or NULL. */
 static int add(struct asymreg_context *c, const struct asymreg_mem_desc *desc, void *alloc,
                struct asymreg_error *err)
 {

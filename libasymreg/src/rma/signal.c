@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put with signal, waiting for one, and strided transfers: made of the operations of worker.c. */
+/* Put with signal, waiting for a signal, and strided transfers, made of the operations of
+ * worker.c. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -83,11 +84,11 @@ int asymreg_wait_until(struct asymreg_worker *worker, const void *addr, uint32_t
         if (!end)
             end = now_ms() + timeout_ms;
         else if (now_ms() >= end)
-            timeout_ms = 0; /* one last look */
+            timeout_ms = 0; /* check a last time */
     }
 }
 
-/* The distance of the last element, or an overflow. */
+/* Checks that the span from the first to the last element does not overflow. */
 static int spans(uint64_t addr, uint64_t stride, size_t element_bytes, size_t n)
 {
     uint64_t step, all;

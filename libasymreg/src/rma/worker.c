@@ -24,7 +24,7 @@ int asymreg_worker_create(struct asymreg_context *context, struct asymreg_worker
     w->context = context;
     w->t = context->t;
     w->ops = context->t->ops;
-    w->last_forgets = UINT64_MAX; /* there is no last link */
+    w->last_forgets = UINT64_MAX; /* no last link yet */
     if (context->caps.flags & ASYMREG_CAP_WANT_LOCAL)
         rc = asymreg__reader_create(asymreg__table_index(context->table), &w->own);
     if (rc < 0) {
@@ -40,12 +40,12 @@ void asymreg_worker_destroy(struct asymreg_worker *worker)
     struct asymreg_context *c;
     struct asymreg__peer *p;
 
-    if (!worker || worker->context->owner != getpid()) /* a child would take the places in which its
-                                                          parent shows peers what it does */
+    if (!worker || worker->context->owner != getpid()) /* a child would claim slots in which its
+                                                          parent announces operations */
         return;
     c = worker->context;
     asymreg_flush(worker, ASYMREG_ALL_PEERS);
-    pthread_mutex_lock(&c->lock); /* nobody is forgotten meanwhile */
+    pthread_mutex_lock(&c->lock); /* no peer is forgotten meanwhile */
     for (struct link *l = worker->used; l; l = l->next)
         if ((p = asymreg__peer_at(c, l->pe)) && p->serial == l->serial) {
             asymreg__reader_destroy(l->reader);
@@ -143,7 +143,7 @@ static inline int link_get(struct asymreg_worker *w, uint32_t pe, struct link **
     return __atomic_load_n(&w->last->peer->dead, __ATOMIC_RELAXED) ? ASYMREG_EPEER : 0;
 }
 
-/* Tells an owner that drains of an operation, before its table is looked at; and of its end. */
+/* Announces an operation to an owner that drains, before reading the owner's table; and its end. */
 static inline void announce(struct link *l)
 {
     if (l->slot && !l->pending)
@@ -158,13 +158,13 @@ static inline void retract(struct link *l)
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* What an operation needs, found. */
+/* Region and key of an operation. */
 struct target {
     struct asymreg_region region; /* id ASYMREG_ANY: none */
     struct asymreg__key *key;     /* NULL: not made yet */
 };
 
-/* Does this region serve? */
+/* Returns 0 if this region permits the access, else the error. */
 static inline int judge(const struct asymreg_region *r, uint64_t raddr, size_t bytes, asymreg_id id,
                         uint32_t need)
 {
@@ -179,7 +179,7 @@ static inline int judge(const struct asymreg_region *r, uint64_t raddr, size_t b
     return 0;
 }
 
-/* The key of a region in a segment that has been used; NULL: that must be looked into. */
+/* Returns the key of a region whose segment has been used; NULL: begin() must find out more. */
 ALWAYS_INLINE struct asymreg__key *known_key(struct asymreg__peer *p,
                                              const struct asymreg_region *r)
 {
@@ -192,10 +192,10 @@ ALWAYS_INLINE struct asymreg__key *known_key(struct asymreg__peer *p,
 }
 
 /*
- * The key for an access, as far as it is known here (NULL: it must be made), and the region, if
- * `seen` is not NULL (its id ASYMREG_ANY: there is none); inside a section. Returns what judge()
- * says. A caller that names a registration has named its slot, a batch may have found one (`word`:
- * slot + 1, or 0), and a hint names a probable one: then nothing is searched.
+ * Gets the key for an access, if it exists (NULL: it must be made), and, if `seen` is not NULL, the
+ * region (id ASYMREG_ANY: none); inside a section. Returns judge()'s result. It searches only if no
+ * slot is known: an identifier has the slot, a batch may have found one (`word`: slot + 1, or 0),
+ * and a hint names a probable one.
  */
 ALWAYS_INLINE int look_up(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id,
                           uint32_t need, uint32_t word, struct asymreg__key **key,
@@ -226,7 +226,7 @@ ALWAYS_INLINE int look_up(struct link *l, uint64_t raddr, size_t bytes, asymreg_
 /* The error of an access that look_up() refused, with an up-to-date table. */
 static int refuse(struct link *l, asymreg_id id, int had, int rc)
 {
-    int elsewhere = asymreg__index_lives(l->reader, id); /* the registration named */
+    int elsewhere = asymreg__index_lives(l->reader, id); /* the named registration exists */
 
     asymreg__reader_exit(l->reader);
     if (elsewhere && (rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE))
@@ -235,16 +235,16 @@ static int refuse(struct link *l, asymreg_id id, int had, int rc)
 }
 
 /*
- * Finds region and key for an access. On success the reader's section is entered, in which neither
- * is freed. Refreshes the peer's table once: if it is known to have changed, or if the access would
- * fail without a refresh.
+ * Finds region and key for an access. On success it has entered the reader's section, in which
+ * neither is freed. Refreshes the peer's table once, if the table has changed or if the access
+ * would fail without a refresh.
  */
 static int begin(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need,
                  int refreshed, struct target *t)
 {
     struct asymreg__peer *p = l->peer;
     int64_t patience_ns = l->watch.worker->patience_ns;
-    int had = refreshed; /* something was known there: a caller that has refreshed had found it */
+    int had = refreshed; /* a region was known there: a caller that has refreshed had found one */
     int rc;
 
     if (bytes && raddr + bytes - 1 < raddr)
@@ -287,7 +287,7 @@ struct transfer {
     int what;
     int blocking;
     char *here;
-    uint64_t operand, compare, *result; /* of an atomic: what >= ATOMIC */
+    uint64_t operand, compare, *result; /* of an atomic */
 };
 #define ATOMIC 16
 
@@ -311,7 +311,8 @@ static int issue(struct asymreg_worker *w, struct link *l, const struct target *
     return rc;
 }
 
-/* Goes on after `issue` returned rc, with patience for a full queue, and waits if asked to. */
+/* Continues after `issue` has returned rc: retries while a queue is full, and waits for completion
+ * if asked to. */
 static int carry_on(struct asymreg_worker *w, struct link *l, const struct target *t,
                     uint64_t raddr, size_t bytes, struct asymreg_mem *mem, const struct transfer *x,
                     struct asymreg_op *use, int rc)
@@ -353,7 +354,7 @@ static int carry_out(struct asymreg_worker *w, struct link *l, const struct targ
     return carry_on(w, l, t, raddr, bytes, mem, x, use, issue(w, l, t, raddr, bytes, mem, x, use));
 }
 
-/* The own registration that holds a buffer, for transports that need it. */
+/* Returns this side's registration of a buffer, for transports that need it. */
 static struct asymreg_mem *own_mem(struct asymreg_worker *w, const void *p, size_t bytes)
 {
     const struct asymreg_region *r;
@@ -390,8 +391,7 @@ static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t ra
             n = c->caps.max_op_bytes;
         rc = carry_out(w, l, &t, raddr, n, w->own ? own_mem(w, x->here, n) : NULL, x);
         asymreg__reader_exit(l->reader);
-        if (rc == ASYMREG_ESTALE &&
-            !again) { /* the handle has been revoked: perhaps there is a new one */
+        if (rc == ASYMREG_ESTALE && !again) { /* the handle has been revoked: a new one may exist */
             again = 1;
             if ((rc = asymreg__peer_refresh(l->peer, w->patience_ns)) < 0)
                 return rc;
@@ -429,7 +429,7 @@ static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, as
     return rc;
 }
 
-/* After the transport's put or get has not just returned 0. As try_fast(). */
+/* Continues when the transport's put or get has not returned 0. As try_fast(). */
 __attribute__((noinline)) static int go_on(struct asymreg_worker *w, struct link *l,
                                            struct asymreg__key *key, uint64_t raddr, size_t bytes,
                                            int what, char *here, struct asymreg_op *use, int rc)
@@ -445,8 +445,8 @@ __attribute__((noinline)) static int go_on(struct asymreg_worker *w, struct link
 }
 
 /*
- * The usual case in few instructions, of which the processor has several operations in flight while
- * it waits for memory. Returns 1 when it is another case, and nothing has been done.
+ * Handles the usual case in few instructions, so that the processor has several operations in
+ * flight while it waits for memory. Returns 1 for any other case, and has done nothing then.
  */
 ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
                            uint32_t word, size_t bytes, int what, int blocking, char *here)
@@ -457,7 +457,7 @@ ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t ra
 
     if (!l->plain || !bytes || !here || raddr + bytes - 1 < raddr)
         return 1;
-    if (raddr - l->guess_base < l->guess_span) /* asked for before the search leads to it */
+    if (raddr - l->guess_base < l->guess_span) /* prefetch before the search finds it */
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
     asymreg__reader_enter(l->reader);
     if (look_up(l, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, word, &key,
@@ -541,7 +541,7 @@ struct link *asymreg__plain_link(struct asymreg_worker *worker, uint32_t pe)
     return link_get(worker, pe, &l) == 0 && l->plain ? l : NULL;
 }
 
-/* One that the transport has. */
+/* Makes an atomic that the transport has. */
 static int amo(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
                uint32_t which, uint32_t bytes, uint64_t operand, uint64_t compare, uint64_t *old)
 {
@@ -592,7 +592,7 @@ static uint64_t after_amo(uint32_t which, uint64_t old, uint64_t operand)
     }
 }
 
-/* An operation that the transport lacks, built from those that it has. */
+/* Builds an atomic that the transport lacks from compare-and-swap. */
 static int amo_by_compare(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
                           uint32_t which, uint32_t bytes, uint64_t operand, uint64_t *old)
 {
@@ -636,7 +636,7 @@ int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, asym
     return rc;
 }
 
-/* Why an access with these permissions fails although the region permits it. */
+/* Finds out why an access fails although the region permits it. */
 static int check_access(struct asymreg_worker *w, struct link *l, struct asymreg_rkey *rkey,
                         uint64_t raddr, uint32_t need, struct asymreg_error *why)
 {
@@ -653,8 +653,8 @@ static int check_access(struct asymreg_worker *w, struct link *l, struct asymreg
     return rc;
 }
 
-/* Finds out, by another try, why a region's key could not be made or the peer's table not be read.
- * `l` is NULL if not even that was possible. */
+/* Finds out, by another try, why this side could not make a region's key or read the peer's table.
+ * `l` is NULL if the link itself could not be made. */
 static void explain(struct asymreg_worker *w, struct asymreg__peer *p, struct link *l,
                     uint64_t raddr, struct asymreg_error *why)
 {
@@ -745,8 +745,8 @@ ALWAYS_INLINE int flush(struct asymreg_worker *worker, uint32_t pe, int wait)
 
     if (rc < 0)
         return pe == ASYMREG_ALL_PEERS ? flush_all(worker, wait) : rc;
-    /* A transport of loads and stores has nothing under way, and has just seen that the peer
-     * lives; a bound handle's operation has not. */
+    /* A transport of loads and stores has nothing in flight, and has just checked that the peer is
+     * alive; an operation of a bound handle has not checked that. */
     if (l->known_alive && l->plain && !l->pending && !l->n_bindings &&
         (worker->context->caps.flags & ASYMREG_CAP_DIRECT)) {
         l->known_alive = 0;
@@ -794,7 +794,7 @@ static struct binding *binding_of(const struct asymreg_bound *bound)
     return &link_of(bound->watch)->bindings[bound->tag >> PROT_BITS];
 }
 
-/* A number for a handle, with room for what is said of it. -ENOMEM; ASYMREG_EFULL. */
+/* Allocates a number for a handle, with room for its data. -ENOMEM; ASYMREG_EFULL. */
 static int take_binding(struct link *l, const struct asymreg_allocator *allocator, uint32_t *number)
 {
     uint32_t max = l->max_bindings ? 2 * l->max_bindings : 8;
@@ -827,7 +827,7 @@ static void leave_binding(struct link *l, uint32_t number)
     l->free_binding = number + 1;
 }
 
-/* The memory of a region whose key is found, if loads and stores reach it. */
+/* Binds directly to the memory of a region with a key, if loads and stores reach it. */
 static void bind_directly(struct asymreg_worker *w, struct link *l, const struct target *t,
                           const struct binding *x, struct asymreg_bound *b)
 {
@@ -929,8 +929,8 @@ int asymreg_bound_check(struct asymreg_bound *bound)
     return 0;
 }
 
-/* Checks before an operation by address replaces one of a handle: that it is inside the bound
- * range; and, if that is mapped, that the peer is alive, so that the next one may be direct. */
+/* Checks before an operation by address stands in for a handle's: that it is inside the bound range
+ * and, if that is mapped, that the peer is alive, so that the next operation may be direct. */
 static int bound_prepare(struct asymreg_bound *bound, uint64_t offset, size_t bytes)
 {
     const struct binding *x;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker's internals, and what collectives need of it. */
+/* A worker's internals, and its functions for collectives. */
 #ifndef ASYMREG_SRC_WORKER_H
 #define ASYMREG_SRC_WORKER_H
 
@@ -18,24 +18,22 @@ struct binding {
 /* A worker's way to one peer. */
 struct link {
     struct asymreg__peer *peer;
-    uint64_t serial; /* of the peer that the rest belongs to */
+    uint64_t serial; /* of the peer to which the other members belong */
     struct asymreg__reader *reader;
     struct link *next; /* of those in use */
     uint32_t pe;
     int listed;
     int known_alive; /* an operation has succeeded since the last flush */
-    int plain; /* no lock, pieces, announcement or look at the table stands between an operation and
-                  the transport */
-    /* The segment used last, if it is mapped (if not: an empty one): a guess, which may have gone.
-     * */
+    int plain;       /* an operation needs no lock, pieces, announcement or check of the table */
+    /* The last segment used, if it is mapped (else an empty one): a guess, which may be stale. */
     uint64_t guess_base, guess_span;
     const char *guess;
     struct asymreg__freshness fresh;     /* of the peer's table */
     struct asymreg__activity_slot *slot; /* with a peer that drains */
     uint64_t number;                     /* of operations announced there */
     uint32_t fence;
-    uint32_t pending;           /* operations may go on until a flush */
-    struct asymreg_watch watch; /* of the handles bound, and what else is known of them */
+    uint32_t pending;           /* operations may be in flight until a flush */
+    struct asymreg_watch watch; /* of the bound handles; their other data: */
     struct binding *bindings;
     uint32_t n_bindings, max_bindings, free_binding; /* the last: + 1 */
 };
@@ -44,19 +42,18 @@ struct asymreg_worker {
     struct asymreg_context *context;
     const struct asymreg_transport_ops *ops;
     struct asymreg_transport *t;
-    struct link
-        *last; /* the link that was wanted last, when the context had forgotten this many peers */
+    struct link *last; /* the last link used, at this number of forgotten peers */
     uint64_t last_forgets;
     uint32_t last_pe;
     struct link *used;
-    struct asymreg__reader *own; /* of the own table; made when the transport wants it */
-    struct asymreg__kept *kept;  /* memory that transports may still use, until the worker goes */
-    int64_t patience_ns; /* for how long an operation waits for a peer's table; 0: without limit */
+    struct asymreg__reader *own; /* of the own table; made if the transport needs it */
+    struct asymreg__kept *kept;  /* memory that transports may use until the worker is destroyed */
+    int64_t patience_ns; /* longest wait of an operation for a peer's table; 0: without limit */
     int flush_error;     /* the first one of a flush of all peers that has not ended */
     struct link *chunks[ASYMREG_MAX_PEERS / PEER_CHUNK];
 };
 
-/* The head of memory that is given to a worker to keep. */
+/* The head of memory that a worker keeps. */
 struct asymreg__kept {
     struct asymreg__kept *next;
 };
@@ -67,7 +64,8 @@ int asymreg__put_near(struct asymreg_worker *worker, uint32_t pe,
                       const struct asymreg_transfer *transfer, uint32_t word);
 int asymreg__get_near(struct asymreg_worker *worker, uint32_t pe,
                       const struct asymreg_transfer *transfer, uint32_t word);
-/* A worker's way to a peer whose memory it reaches without a lock or a network; NULL: another. */
+/* Returns a worker's link to a peer whose memory it reaches without a lock or a network; else
+ * NULL. */
 struct link *asymreg__plain_link(struct asymreg_worker *worker, uint32_t pe);
 
 /* As asymreg_flush(), without waiting: ASYMREG_PENDING. Progresses. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer's side of a published table: an index over a copy of its slots, each in the place that it
- * has there. What comes from the peer is checked before use. A slot's generation only grows, so
- * anything older than what is known is skipped.
+ * A peer's side of a published table: an index over a copy of the table's slots, at the same
+ * positions. The code checks all bytes from the owner before use. A slot's generation only grows,
+ * so it skips content that is older than the copy.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -24,10 +24,10 @@ struct asymreg__cache {
     struct asymreg__header h; /* its fixed part: checked */
     struct asymreg__index *index;
     uint64_t position;  /* log records before this are in the index */
-    uint64_t synced;    /* the same, for other threads; UINT64_MAX while the copy is not whole */
+    uint64_t synced;    /* position, for other threads; UINT64_MAX while the copy is incomplete */
     int first;          /* nothing has been read yet */
     uint64_t *leaf_gen; /* of each leaf, when it was copied */
-    uint64_t *gen_now;  /* scratch: what they are now, and after copying */
+    uint64_t *gen_now;  /* scratch: the generations now, and after copying */
     uint64_t *gen_then;
     void *scratch; /* BATCH_LEAVES leaves or BATCH_RECORDS records */
     struct asymreg__cache_stats stats;
@@ -68,8 +68,7 @@ static int read_log(struct asymreg__cache *c, struct asymreg__log_state *log)
             return log->state == TABLE_CLOSED ? ASYMREG_EPEER : ASYMREG_ETABLE;
         if (log->n_slots > c->h.max_regions || log->log_tail < c->position)
             return ASYMREG_ETABLE;
-        if (log->log_head >
-            log->log_tail) /* the two were read in another order than they were written */
+        if (log->log_head > log->log_tail) /* read in another order than written */
             continue;
         if (log->log_tail - log->log_head > c->h.ring) /* the head has moved since */
             log->log_head = log->log_tail - c->h.ring;
@@ -169,8 +168,8 @@ static int check_content(const struct asymreg__cache *c, const struct asymreg__s
                : 0;
 }
 
-/* Makes the copy of a slot what the peer's was when it was read. Returns 1 if that is a change, 0,
- * or an error. */
+/* Updates the copy of a slot to the content read. Returns 1 if that is a change, 0 if not, or an
+ * error. */
 static int apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__slot *now)
 {
     const struct asymreg__slot *known = &c->index->slots[slot];
@@ -188,8 +187,8 @@ static int apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__
         return rc;
     /*
      * Slots read at different times may seem to overlap. Then both changed after the log position
-     * at which reading began, and the records from there on will correct it: the other slot is
-     * forgotten, and its leaf read again, rather than declared dead.
+     * at which reading began, and the records from there on will correct the copy. So forget the
+     * other slot and read its leaf again; do not mark it dead.
      */
     while ((rc = asymreg__index_put(c->index, slot, now, &conflict)) == ASYMREG_EOVERLAP) {
         c->leaf_gen[conflict / ASYMREG__LEAF_SLOTS] = LEAF_UNKNOWN;
@@ -237,7 +236,7 @@ static int read_generations(struct asymreg__cache *c, uint32_t leaf, uint32_t n,
     return read_block(c, c->h.leaves_at + leaf * sizeof(uint64_t), gens, n * sizeof(uint64_t));
 }
 
-/* Copies one leaf into `to`, and repeats until the leaf did not change meanwhile. */
+/* Copies one leaf into `to`, and repeats if the leaf has changed during the copy. */
 static int read_leaf(struct asymreg__cache *c, uint32_t leaf, struct asymreg__slot *to,
                      uint64_t *gen)
 {
@@ -287,7 +286,7 @@ static int by_start(const void *a, const void *b, void *slots)
     return (x > y) - (x < y);
 }
 
-/* The first time: copies slots straight to their places, then builds the tree in one go. */
+/* For the first refresh: copies slots directly to their places, then builds the tree at once. */
 static int build(struct asymreg__cache *c, uint32_t n_slots)
 {
     struct asymreg__slot *slots = c->index->slots, content;
@@ -324,8 +323,8 @@ static int build(struct asymreg__cache *c, uint32_t n_slots)
 }
 
 /*
- * Copies the leaves whose generation differs from that of the last copy (`whole`: all leaves), as
- * of some moment after `log` was read. Returns the number of changes.
+ * Copies the leaves whose generation differs from the last copy's (`whole`: all leaves), as they
+ * were at some moment after `log` was read. Returns the number of changes.
  */
 static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *log, int whole)
 {
@@ -333,7 +332,7 @@ static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *lo
              n_slots = n_leaves * ASYMREG__LEAF_SLOTS;
     int at_once = c->index->n_regions == 0, changes = 0, rc;
 
-    /* The records from here on will be applied on top of what is read now. */
+    /* Records from here on are applied on top of the leaves. */
     c->position = log->log_tail;
     if (n_slots > c->index->n_used)
         c->index->n_used = n_slots;
@@ -351,8 +350,8 @@ static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *lo
         }
         if ((rc = read_leaves(c, leaf, n)) < 0)
             return rc;
-        /* Before the slots, since those may make a leaf unknown again. After an error all leaves
-         * are read again. */
+        /* Set these before the slots, which may invalidate a leaf again. After an error the next
+         * refresh reads all leaves. */
         memcpy(&c->leaf_gen[leaf], &c->gen_now[leaf], n * sizeof(uint64_t));
         const struct asymreg__slot *from = c->scratch;
         for (uint32_t i = 0; i < n * ASYMREG__LEAF_SLOTS; i++) {
@@ -372,7 +371,7 @@ static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *lo
         return changes;
     if ((rc = build(c, n_slots)) >= 0)
         return rc;
-forget: /* no slot outside of the tree may look alive */
+forget: /* no slot outside the tree may look alive */
     for (uint32_t i = 0; i < n_slots; i++)
         asymreg__slot_write(&c->index->slots[i], &(struct asymreg__slot){.generation = 0});
     memset(c->leaf_gen, 0xff, n_leaves * sizeof(uint64_t));
@@ -391,7 +390,7 @@ int asymreg__cache_refresh(struct asymreg__cache *cache)
         if (i == 0)
             goal = log.log_tail;
         if (cache->first || log.log_head > cache->position) {
-            /* The copy is not usable before the end is reached. */
+            /* The copy is unusable until the refresh is complete. */
             int whole = cache->first;
             cache->first = 1;
             __atomic_store_n(&cache->synced, UINT64_MAX, __ATOMIC_RELAXED);
@@ -399,7 +398,7 @@ int asymreg__cache_refresh(struct asymreg__cache *cache)
                 return rc;
             cache->first = 0;
             changes += rc;
-            goal = 0; /* once more, for changes since */
+            goal = 0; /* another round, for changes since */
             if ((rc = read_log(cache, &log)) < 0)
                 return rc;
         }

@@ -108,7 +108,8 @@ int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
 static void retire(struct asymreg__table *t)
 {
     __atomic_store_n(&t->header->n_retired, t->header->n_retired + 1, __ATOMIC_RELEASE);
-    /* Before the owner reuses the memory: for bound handles, which load from it and then check. */
+    /* This fence precedes any reuse of the memory: bound handles load from the memory and then
+     * check. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -166,7 +167,7 @@ int asymreg__table_segment_add(struct asymreg__table *table, uint64_t base, uint
     }
     s = segment_at(table, n);
     __atomic_store_n(&s->base, base, __ATOMIC_RELEASE);
-    /* No length can express the whole address space: the largest one, from 0, stands for it,
+    /* No length can express the whole address space: the largest length, from 0, means all of it,
      * including the last byte. */
     __atomic_store_n(&s->last, bytes < UINT64_MAX ? base + bytes - 1 : UINT64_MAX,
                      __ATOMIC_RELEASE);
@@ -230,7 +231,7 @@ static void publish(void *ctx, struct asymreg__index *ix, uint32_t slot,
     __atomic_store_n(&r->content.prot, content->prot, __ATOMIC_RELEASE);
     __atomic_store_n(&r->content.value, content->value, __ATOMIC_RELEASE);
     __atomic_store_n(&log->log_tail, ++t->tail, __ATOMIC_RELEASE);
-    /* Last: a peer that sees the new number finds the region gone. */
+    /* Last: a peer that sees the new count finds the region unregistered. */
     if (!(content->generation & 1))
         retire(t);
 }

@@ -6,24 +6,24 @@
  * shared memory, or registered with a network. Every change rewrites one 32-byte slot and appends
  * one record to a ring, the change log. Peers take no part. ../../LAYOUT.md describes the block.
  *
- * A peer (struct asymreg__cache) keeps an index of the block. It receives a function that reads
- * bytes of the block, or its address if it is mapped. asymreg__cache_refresh() updates the index in
- * the cheapest way that works:
- *   - by delta: the records since last time, if the ring still has them: two reads, whatever the
- *     size of the table;
+ * A peer (struct asymreg__cache) keeps an index of the block. It gets a function that reads bytes
+ * of the block, or the block's address if it is mapped. asymreg__cache_refresh() updates the index
+ * in the cheapest way that works:
+ *   - by delta: the records since last time, if the ring still has them: two reads, for any size of
+ *     the table;
  *   - by leaf: otherwise the generations of all leaves (128 slots, 4 KiB each), and only the leaves
  *     that changed;
- *   - whole: the first time, and after a refresh that failed half way.
- * What is read is checked before use: a torn, stale or hostile table gives ASYMREG_EBUSY or
+ *   - whole: the first time, and after a failed refresh.
+ * The cache checks all bytes before use: a torn, stale or hostile table gives ASYMREG_EBUSY or
  * ASYMREG_ETABLE, never a wild read.
  *
- * A region lies in a segment: one registration of a transport, with its handle. Many regions may
- * share one. A region's value is the segment's number in the lower 32 bits and its generation in
- * the upper; a peer reads the handle when it first needs it.
+ * A region is in a segment: one registration of a transport, with its handle. Many regions may
+ * share a segment. A region's value is the segment's number in the lower 32 bits and its generation
+ * in the upper; a peer reads the handle when it first needs it.
  *
  * Threads: making a table or a cache is MT-Safe. A table has one writer: one thread at a time calls
- * what changes or destroys it, while readers of its index, here and in other processes, continue.
- * So does a cache; asymreg__stale() may be called at any time.
+ * functions that change or destroy it, while readers of its index, here and in other processes,
+ * continue. The same is true of a cache. asymreg__stale() may be called at any time.
  *
  * Source: the copied table of "Asymmetric Memory Extension for OpenSHMEM", section 3; log, leaves
  * and generations are ours.
@@ -112,9 +112,9 @@ int asymreg__layout(const struct asymreg__table_opts *opts, struct asymreg__head
 /* Length of the memory that a table of these sizes needs, a multiple of 4096; 0: bad sizes. */
 uint64_t asymreg__table_bytes(const struct asymreg__table_opts *opts);
 
-/* Makes an empty table in that many zeroed bytes, aligned to 64, which remain the caller's and in
- * use until destroy. `incarnation` is a number that no other table has had, not 0. -EINVAL,
- * -ENOMEM. */
+/* Makes an empty table in asymreg__table_bytes() zeroed bytes, aligned to 64. They remain the
+ * caller's, and in use until the table is destroyed. `incarnation` is not 0, and no other table has
+ * had it. -EINVAL, -ENOMEM. */
 int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
                           uint64_t incarnation, struct asymreg__table **table);
 /* Marks the table closed, which notifies peers, and frees the owner's side. */
@@ -147,7 +147,7 @@ static inline uint32_t asymreg__n_leaves(uint32_t n_slots)
 /* ---- peer_copy.c: a peer's side ---- */
 
 /* Reads [offset, offset + bytes) of a peer's block. Returns 0 or an error, which the cache passes
- * on. Two calls read in that order; one call may read its bytes in any order, and while they
+ * on. Two calls read in their order; one call may read its bytes in any order, and while they
  * change. */
 typedef int asymreg__read_fn(void *ctx, uint64_t offset, void *dst, size_t bytes);
 
@@ -172,17 +172,17 @@ struct asymreg__cache_stats {
 };
 
 /* Makes a cache and checks the header of the table. It is empty until refreshed. -EINVAL, -ENOMEM,
- * what `read` returned, ASYMREG_ETABLE, ASYMREG_EVERSION, ASYMREG_ESTALE (another incarnation),
+ * the error of `read`, ASYMREG_ETABLE, ASYMREG_EVERSION, ASYMREG_ESTALE (another incarnation),
  * ASYMREG_EPEER (closed). */
 int asymreg__cache_create(const struct asymreg__cache_opts *opts, struct asymreg__cache **cache);
 /* After the readers of its index. */
 void asymreg__cache_destroy(struct asymreg__cache *cache);
 
 /*
- * Updates the cache with everything that was published before the call. Returns the number of
- * changes; or what `read` returned, ASYMREG_EPEER (closed), ASYMREG_EBUSY (the table changed during
- * every try), ASYMREG_ETABLE, -ENOMEM. After an error the cache is that of some earlier moment,
- * until a refresh succeeds.
+ * Updates the cache to include all changes published before the call. Returns the number of
+ * changes; or the error of `read`, ASYMREG_EPEER (closed), ASYMREG_EBUSY (the table changed during
+ * every try), ASYMREG_ETABLE, -ENOMEM. After an error the cache shows the table at some earlier
+ * moment, until a refresh succeeds.
  */
 int asymreg__cache_refresh(struct asymreg__cache *cache);
 /* The index of the peer's regions: identifiers, permissions and segments are the owner's. */
@@ -201,22 +201,22 @@ struct asymreg__segment_copy {
 };
 
 /* Reads a segment of the peer, by two reads. ASYMREG_ESTALE (another generation: refresh),
- * ASYMREG_ETABLE, or what `read` returned. */
+ * ASYMREG_ETABLE, or the error of `read`. */
 int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
                            struct asymreg__segment_copy *out);
 
-/* Shows whether a cache is behind: its peer's log, mapped (NULL: unknown), and how far the cache
- * has read it. */
+/* For checking whether a cache is behind: its peer's log, mapped (NULL: not mapped), and how far
+ * the cache has read it. */
 struct asymreg__freshness {
     const struct asymreg__log_state *log;
     const uint64_t *synced;
-    const uint64_t *retired; /* what bound handles compare, mapped too */
+    const uint64_t *retired; /* the count for bound handles, mapped too */
 };
 
 struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *cache);
 
-/* Whether the table has changed since the last refresh. 1: yes, or closed; 0: no, or unknown
- * because the block is not mapped. */
+/* Returns whether the table has changed since the last refresh. 1: yes, or closed; 0: no, or
+ * unknown because the block is not mapped. */
 static inline int asymreg__stale(const struct asymreg__freshness *f)
 {
     return f->log && (__atomic_load_n(&f->log->log_tail, __ATOMIC_ACQUIRE) !=

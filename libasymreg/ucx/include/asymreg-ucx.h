@@ -13,8 +13,8 @@
  * such a target wait.
  *
  * **Unregistering revokes** where UCX has no RDMA adapter (ASYMREG_CAP_REVOKE). The target checks
- * its registered regions when a message arrives, and refuses an access outside of them: after
- * asymreg_unregister() memory may be unmapped or reused, whatever peers still know, and
+ * its registered regions when a message arrives, and refuses an access outside them: after
+ * asymreg_unregister() you may unmap or reuse the memory, even if peers have old tables, and
  * asymreg_unregister_drain() need not wait for them. With an adapter UCX keeps its registrations
  * for a while: there, notify the peers and wait for them first.
  *
@@ -28,12 +28,12 @@
  *
  * **Death.** On one node the kernel reports a peer's death (a pidfd; `/proc` where the kernel or a
  * sandbox has none), elsewhere UCX does. A transport keeps the descriptors of 64 processes; for
- * others, and without descriptors, it asks every 20 ms. On one node it uses shared memory if UCX
- * has it. There, operations in flight to a peer that dies end with ASYMREG_EPEER, and their buffers
- * are not accessed any more. A peer there that closes its context and lives on notifies this side:
+ * others, and without descriptors, it checks every 20 ms. On one node it uses shared memory if UCX
+ * has it. There, operations in flight to a peer that dies end with ASYMREG_EPEER, and UCX no longer
+ * accesses their buffers. A peer there that closes its context without exiting notifies this side:
  * operations fail with ASYMREG_EPEER once this side progresses. The notification is missing if the
- * peer closes before it has handled this side's import, or has no memory for the message; then only
- * the end of its process is noticed.
+ * peer closes before it has handled this side's import, or has no memory for the message; then this
+ * side notices only the end of its process.
  *
  * UCX itself does not survive every death (1.13). In its shared memory a process has one queue for
  * all its senders; a sender takes a place in it, then fills the place. A sender killed in between
@@ -43,14 +43,14 @@
  * one node that survives deaths uses asymreg_local_create().
  *
  * **Memory.** A peer has at most 4 MiB of messages in flight to a target; an operation that would
- * exceed that waits. The target keeps each answer until UCX has sent it, for each peer that asks.
- * If UCX has no memory for an answer, the answer is lost, and its operation waits until one of the
- * two processes ends.
+ * exceed that waits. The target keeps the answers to each peer until UCX has sent them. If UCX has
+ * no memory for one, the answer is lost, and its operation waits until one of the two processes
+ * ends.
  *
  * **Hostile peers.** Addresses and handles carry a checksum, which detects damage; UCX itself
- * trusts their content. An answer counts only from the peer that was asked. Connect only to
- * processes that you would let attach a debugger.
- * Source: "Asymmetric Memory Extension for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
+ * trusts their content. An answer counts only if it comes from the peer that was asked. Connect
+ * only to processes that you would allow to attach a debugger. Source: "Asymmetric Memory Extension
+ * for OpenSHMEM", section 3, which used UCCS, UCX's ancestor.
  */
 #ifndef ASYMREG_UCX_H
 #define ASYMREG_UCX_H
@@ -71,12 +71,12 @@ extern "C" {
 #endif
 
 /**
- * A thread, asleep while nothing arrives, takes in what peers send. Each call on the transport then
- * takes a lock.
+ * Start a thread that handles the messages of peers, and sleeps while none arrives. Each call on
+ * the transport then takes a lock.
  */
 #define ASYMREG_UCX_THREAD 1u
 
-/** Options. Zero all, set `size`, then what differs. */
+/** Options. Zero all, set `size`, then the members that differ. */
 struct asymreg_ucx_opts {
     size_t size;       /**< sizeof(struct asymreg_ucx_opts) */
     uint32_t flags;    /**< ASYMREG_UCX_THREAD */
@@ -91,7 +91,7 @@ struct asymreg_ucx_opts {
  * @param err        detail on failure, or NULL
  * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (its address
  *         is longer than ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES); -EIO
- *         (anything else that UCX said)
+ *         (any other error of UCX)
  *
  * MT-Safe. Allocates. UCX itself starts a thread, may print (UCX_LOG_LEVEL), and reads its
  * configuration from the environment.
@@ -101,7 +101,7 @@ ASYMREG_UCX_API int asymreg_ucx_create(const struct asymreg_ucx_opts *opts,
                                        struct asymreg_error *err);
 
 /**
- * @brief Explain what asymreg_ucx_create() returned.
+ * @brief Explain a result of asymreg_ucx_create().
  * @param code  0 or a negative value
  * @return a constant English phrase, never NULL
  *

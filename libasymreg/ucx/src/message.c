@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Put, get and atomics as active messages. Where no adapter reaches the target's memory, UCX would
- * use messages of its own, whose handlers trust every address. These check the target's
- * registrations first, and answer: an access to memory that is no longer registered is refused.
+ * use messages of its own, whose handlers trust every address. These messages make the target check
+ * its registrations first, and answer: it refuses an access to memory that is no longer registered.
  *
  * A request names its operation by a cookie; the answer repeats the cookie and the endpoint's
- * random token. A put's bytes are copied before they are sent: after an operation is abandoned, UCX
- * may still hold them.
+ * random token. A put copies its bytes before it sends them: UCX may still use them after the
+ * operation is abandoned.
  *
  * Over shared memory UCX does not report the end of a worker, and the kernel only that of the
- * process. So a new endpoint sends a hello with its token, and the target repeats the token when it
- * closes.
+ * process. So a new endpoint sends a hello with its token, and the target sends the token back when
+ * it closes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -105,14 +105,14 @@ static void send_answer(ucp_ep_h to, unsigned id, uint32_t flags, struct answer 
     int tries = 0;
 
     param.cb.send = on_answered;
-    do /* without an answer the peer would wait until a process ends */
+    do /* otherwise the peer would wait until a process ends */
         sent = ucp_am_send_nbx(to, id, &a->head, sizeof(a->head), a->data, a->head.bytes, &param);
     while (UCS_PTR_STATUS(sent) == UCS_ERR_NO_MEMORY && ++tries < 10);
     if (!UCS_PTR_IS_PTR(sent))
         put_answer(a);
 }
 
-/* Whether this memory is registered now, with this permission. */
+/* Checks that this memory is registered now, with this permission. */
 static int check(struct ucx_transport *t, const struct request *q, size_t bytes, uint32_t *need)
 {
     static const uint32_t needs[] = {ASYMREG_WRITE, ASYMREG_READ, ASYMREG_ATOMIC};
@@ -205,7 +205,7 @@ static ucs_status_t on_request(void *arg, const void *header, size_t header_byte
     return UCS_OK;
 }
 
-/* A message without an operation. */
+/* Sends a message without an operation. */
 static void say(struct ucx_transport *t, ucp_ep_h to, unsigned id, uint32_t flags, uint64_t token)
 {
     struct answer *a = take_answer(t, 0);
@@ -224,7 +224,7 @@ void asymreg_ucx__say_hello(struct ucx_transport *t, struct asymreg_ep *ep)
 
 void asymreg_ucx__say_bye(struct ucx_transport *t)
 {
-    for (int i = 0; i < 100; i++) /* takes in hellos that have arrived */
+    for (int i = 0; i < 100; i++) /* handles hellos that have arrived */
         ucp_worker_progress(t->worker);
     for (uint32_t i = 0; i < t->n_callers; i++)
         say(t, t->callers[i].ep, AM_BYE, 0, t->callers[i].token);
@@ -295,7 +295,7 @@ static ucs_status_t on_answer(void *arg, const void *header, size_t header_bytes
     memcpy(&head, header, sizeof(head));
     if (!(r = asymreg_ucx__req_at(t, head.cookie)) || r->message.token == 0 ||
         r->message.token != head.token)
-        return UCS_OK; /* it was abandoned; or another peer forged the answer */
+        return UCS_OK; /* the operation was abandoned; or another peer forged the answer */
     if (head.status > 0)
         head.status = ASYMREG_ETRANSPORT;
     if (head.status == 0 && r->message.kind == MESSAGE_GET) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations. UCX completes most of them at once; for what goes on there is a struct req, which
+/* Operations. UCX completes most of them at once. An operation in flight has a struct req, which
  * UCX's callback finds. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -10,9 +10,10 @@
 #include <stdlib.h>
 
 #define SLAB_REQS 256u
-/* cap of the operations of an endpoint in flight; more wait for these */
+/* most operations of an endpoint in flight; further ones wait */
 #define MAX_PENDING 1024
-/* and of the bytes of messages: they, or the answers, use memory until UCX has sent them */
+/* most bytes of its messages in flight: they, or the answers, take memory until UCX has sent
+ * them */
 #define MAX_PENDING_BYTES ((uint64_t)4 << 20)
 /* how often to ask the kernel whether peers with operations in flight are alive */
 #define CHECK_EVERY_NS 20000000
@@ -66,7 +67,7 @@ static struct req *new_req(struct ucx_transport *t, struct asymreg_ep *ep, struc
     return r;
 }
 
-/* The operation that an answer belongs to; NULL: it was abandoned. */
+/* Returns the operation of an answer; NULL: it was abandoned. */
 struct req *asymreg_ucx__req_at(struct ucx_transport *t, uint64_t cookie)
 {
     uint32_t number = (uint32_t)cookie;
@@ -150,7 +151,7 @@ static int begun(struct asymreg_ep *ep, struct req *r, void *request)
     ep->begun++;
     if (UCS_PTR_IS_PTR(request)) {
         r->sending = r->ep != NULL;
-        return ASYMREG_PENDING; /* or completed meanwhile: then op->status has the result */
+        return ASYMREG_PENDING; /* or complete by now: then op->status has the result */
     }
     rc = asymreg_ucx__error(UCS_PTR_STATUS(request));
     r->op = NULL; /* the caller gets the result from here */
@@ -185,7 +186,8 @@ static ucp_request_param_t params_for(struct req *r)
     return param;
 }
 
-/* Whether UCX itself reaches this memory. Else a message asks the target to move the bytes. */
+/* Returns whether UCX itself reaches this memory. Otherwise a message makes the target move the
+ * bytes. */
 static bool by_ucx(const struct asymreg_ep *ep, const struct asymreg_rkey *rkey)
 {
     return rkey->rkey && (ep->rdma || rkey->kind);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses and endpoints. UCX's shared memory does not notice a death, so a peer on this node is
- * watched through a pidfd or /proc. */
+/* Addresses and endpoints. UCX's shared memory does not notice a death, so this side watches a peer
+ * on its node through a pidfd or /proc. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #define ADDRESS_MAGIC 0x41755861u /* "AuXa" */
-/* As for keys: zeros follow, since UCX finds the end of an address by its content. */
+/* As for keys, zeros follow: UCX finds the end of an address by its content. */
 #define PADDED_ADDRESS_BYTES (2 * ASYMREG_MAX_ADDRESS_BYTES)
-/* of a transport: further endpoints open one for each look */
+/* of a transport: further endpoints open one for each check */
 #define KEPT_PIDFDS  64u
 #define ASK_EVERY_NS 20000000 /* for a peer without a kept descriptor */
 
@@ -37,8 +37,8 @@ struct address {
 _Static_assert(sizeof(struct address) == 80, "no padding");
 
 /*
- * What /proc reports about a process: its start, and whether all its threads have ended, reaped or
- * not. -ENOENT, -ESRCH: no such process, or none that is visible; another -errno.
+ * Reads a process's start from /proc, and whether all its threads have ended, reaped or not.
+ * -ENOENT, -ESRCH: no such process, or it is not visible; another -errno.
  */
 static int process_stat(uint32_t pid, uint64_t *started, bool *ended)
 {
@@ -53,8 +53,8 @@ static int process_stat(uint32_t pid, uint64_t *started, bool *ended)
         return -errno;
     p = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
     fclose(f);
-    /* The 3rd field follows the parenthesis; the 20th and the 22nd. A process that ends meanwhile
-     * has none of them. */
+    /* The 3rd field follows the parenthesis; the 20th and the 22nd. A process that ends during the
+     * read has none of these fields. */
     if (!p ||
         sscanf(p + 1,
                " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d %*s %llu",
@@ -66,7 +66,7 @@ static int process_stat(uint32_t pid, uint64_t *started, bool *ended)
     return 0;
 }
 
-/* 0 where there is no /proc. */
+/* Returns 0 without /proc. */
 static uint32_t namespace_of(const char *path)
 {
     struct stat st;
@@ -74,7 +74,7 @@ static uint32_t namespace_of(const char *path)
     return stat(path, &st) == 0 ? (uint32_t)st.st_ino : 0;
 }
 
-/* The start is 0 where there is no /proc. */
+/* Names this process. Without /proc its start is 0. */
 static int this_process(struct address *a)
 {
     bool ended;
@@ -122,9 +122,9 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
 }
 
 /*
- * A descriptor of a process, for the caller to close. -1: there is no such descriptor (before Linux
- * 5.3, under system call filters) and by /proc or kill() the process is alive. ASYMREG_EPEER: it is
- * gone, and another process or a thread may have its number. -errno.
+ * Opens a descriptor of a process, which the caller closes. *fd -1: the system has no such
+ * descriptors (before Linux 5.3, under system call filters), and /proc or kill() shows the process
+ * alive. ASYMREG_EPEER: it is gone; another process or a thread may have its number. Or -errno.
  */
 static int process_open(uint32_t pid, uint64_t started, int *fd)
 {
@@ -149,9 +149,9 @@ static int process_open(uint32_t pid, uint64_t started, int *fd)
     return rc;
 }
 
-/* Whether the peer is on this node, where the kernel reports its end: then process_open(); and
- * whether it may share memory there, or is in another container. ASYMREG_EPEER if it is gone;
- * -errno. */
+/* Finds out whether the peer is on this node, where the kernel reports its end (then opens a
+ * descriptor), and whether it may share memory or is in another container. ASYMREG_EPEER if it is
+ * gone; or -errno. */
 static int watch(const struct address *a, bool *here, bool *shares, int *fd)
 {
     struct address us;
@@ -218,8 +218,8 @@ static ucs_status_t create_ep(struct ucx_transport *t, struct asymreg_ep *ep, co
     return ucp_ep_create(t->worker, &params, &ep->ep);
 }
 
-/* Which memory of this node UCX may use, and whether it has adapters that access memory by
- * themselves. UCX reports this only in prose. Unknown: some memory, no adapter. */
+/* Finds out which shared memory UCX may use, and whether it has adapters that access memory by
+ * themselves. UCX reports this only in prose. If unknown: some memory, no adapter. */
 void asymreg_ucx__find_ways(struct ucx_transport *t)
 {
     static const char *const shared[] = {" posix/", " sysv/", " xpmem/"};
@@ -241,7 +241,7 @@ void asymreg_ucx__find_ways(struct ucx_transport *t)
     free(text);
 }
 
-/* Whether the endpoint uses an adapter that accesses the peer's memory. */
+/* Returns whether the endpoint uses an adapter that accesses the peer's memory. */
 static bool has_rdma(struct asymreg_ep *ep)
 {
     char *text = NULL;
@@ -257,7 +257,8 @@ static bool has_rdma(struct asymreg_ep *ep)
     return has;
 }
 
-/* Whether the endpoint uses only memory of this node; UCX 1.13 reports this only in prose. */
+/* Returns whether the endpoint uses only memory of this node; UCX 1.13 reports this only in
+ * prose. */
 bool asymreg_ucx__is_shared_memory(ucp_ep_h ep)
 {
     static const char *const local[] = {"/self/",  "/posix/", "/sysv/",
@@ -327,10 +328,11 @@ void asymreg_ucx__reap(struct ucx_transport *t)
 }
 
 /*
- * On this node shared memory is wanted, which UCX does not use for an endpoint that it watches; so
- * the kernel is asked instead. If UCX has no shared memory, or the peer is elsewhere, UCX watches.
- * Then no endpoint is opened just to look: over TCP the peer's UCX would take part in the
- * connection after it was closed, and print an error.
+ * On one node the endpoint should use shared memory, but UCX does not use it for an endpoint that
+ * UCX watches; so this side asks the kernel about the peer instead. If UCX has no shared memory, or
+ * the peer is elsewhere, UCX watches. In that case this function opens no endpoint only to find
+ * out: over TCP the peer's UCX would take part in that connection after it was closed, and print an
+ * error.
  */
 static ucs_status_t open_ep(struct ucx_transport *t, struct asymreg_ep *ep, const void *address,
                             bool maybe_shared)
@@ -438,7 +440,8 @@ void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *
     free(ep);
 }
 
-/* Asks the kernel; what it cannot answer now (no free descriptor) is asked again later. */
+/* Asks the kernel whether the peer has ended; if it cannot answer now (no free descriptor), the
+ * next check asks again. */
 static bool has_ended(const struct asymreg_ep *ep)
 {
     struct pollfd p = {.fd = ep->pidfd, .events = POLLIN};
@@ -455,7 +458,8 @@ static bool has_ended(const struct asymreg_ep *ep)
     return ended;
 }
 
-/* A look at a kept descriptor is cheap; without one it takes six system calls. */
+/* Returns whether a check is due. With a kept descriptor a check is cheap; without one it takes six
+ * system calls. */
 static bool is_due(struct asymreg_ep *ep)
 {
     struct timespec now;
@@ -473,8 +477,8 @@ static bool is_due(struct asymreg_ep *ep)
 
 static void bury(struct ucx_transport *t, struct asymreg_ep *ep)
 {
-    /* Takes in first what the peer sent before its end: nothing of it may arrive later, in a buffer
-     * that was returned to the user. */
+    /* Handle the messages that the peer sent before its end first: none may arrive later, in a
+     * buffer that was returned to the user. */
     while (ucp_worker_progress(t->worker))
         ;
     asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);

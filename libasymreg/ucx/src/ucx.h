@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this library share.
+/* Types and functions that the files of this library share.
  *
  *   worker.c  opening UCX, registrations, keys, the thread, the table of operations
  *   peer.c    addresses, endpoints, life and death of peers
@@ -23,15 +23,16 @@
 #define WIRE_VERSION  4u
 #define KNOWN_PROT    (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
 
-/* Cap of a put or get as one message. */
+/* Longest put or get as one message. */
 #define MAX_MESSAGE_BYTES ((size_t)131072)
 
 struct asymreg_mem {
-    ucp_mem_h memh; /* NULL: accesses arrive as messages, and UCX need not know the memory */
+    ucp_mem_h memh; /* NULL: accesses arrive as messages, and the memory is not registered with
+                       UCX */
     uint32_t place;
 };
 
-/* A registration, as messages name it: by its place and its unique number. */
+/* A registration's entry; messages name it by place and unique number. */
 struct place {
     uint64_t seq; /* 0: free */
     uint64_t addr, bytes;
@@ -50,7 +51,8 @@ struct req;
 /* The initiator's request; the bytes of a put follow it. In host order. */
 struct request {
     uint64_t cookie; /* names the operation at the initiator */
-    uint64_t token;  /* of its endpoint; the answer repeats it, and no other peer knows it */
+    uint64_t token;  /* of the initiator's endpoint; the answer repeats it, and no other peer knows
+                        it */
     uint64_t addr, seq, operand, compare;
     uint32_t kind, amo, place, bytes;
 };
@@ -62,7 +64,7 @@ struct asymreg_ep {
     uint64_t token;   /* random, not 0 */
     bool force;       /* UCX closes it at once, without the peer */
     bool rdma;        /* an adapter reaches the peer's memory */
-    _Atomic int dead; /* 0, or the error that every operation gets */
+    _Atomic int dead; /* 0, or the error that every operation returns */
     bool here;        /* the peer is on this node: the kernel reports its end */
     uint32_t pid;
     uint64_t started;
@@ -71,7 +73,7 @@ struct asymreg_ep {
     struct req *pending;
     uint64_t pending_bytes; /* of messages */
     uint64_t n_pending, begun,
-        flushed;     /* operations; `flushed` of those begun are complete at the peer */
+        flushed;     /* counts of operations; the first `flushed` are complete at the peer */
     int first_error; /* of implicit operations */
     void *flush;     /* UCX's request, NULL: none */
     uint64_t flush_covers;
@@ -87,11 +89,11 @@ struct req {
     struct asymreg_ep *ep;
     struct asymreg_op *op;
     bool sending;           /* UCX has it */
-    uint32_t number, lives; /* its own, and how often it has been reused */
+    uint32_t number, lives; /* index, and how often it has been reused */
     uint32_t bytes;         /* of pending_bytes */
     struct request message;
     void *to;                /* of a get, or the result of an atomic */
-    unsigned char small[64]; /* what a put copies: here, or there */
+    unsigned char small[64]; /* copy of a short put's bytes */
     void *copy;
 };
 
@@ -125,7 +127,7 @@ struct ucx_transport {
     int64_t checked_ns; /* when the kernel was last asked whether peers are alive */
     unsigned int done;  /* operations completed since progress was called */
     bool within_node,
-        within_process; /* UCX has shared memory; or at least a transport within the process */
+        within_process; /* UCX has shared memory; UCX has at least a transport within the process */
     bool reaches;       /* the kernel can tell whether memory is there */
     bool threaded, stop;
     pthread_mutex_t lock;
@@ -154,7 +156,8 @@ static inline void ucx_unlock(struct ucx_transport *t)
         pthread_mutex_unlock(&t->lock);
 }
 
-/* Maps UCX's status to ours; everything that means the peer's end is ASYMREG_EPEER. */
+/* Maps UCX's status to this library's codes; every status that means the peer's end is
+ * ASYMREG_EPEER. */
 int asymreg_ucx__error(ucs_status_t status);
 uint64_t asymreg_ucx__checksum(const void *bytes, size_t n);
 
@@ -186,12 +189,13 @@ void asymreg_ucx__reap(struct ucx_transport *t);
 /* op.c */
 void asymreg_ucx__give_up(struct ucx_transport *t, struct asymreg_ep *ep, int error);
 void asymreg_ucx__free_reqs(struct ucx_transport *t);
-/* A new operation on an endpoint: an error; -EAGAIN (too many operations are in flight). */
+/* Begins a new operation on an endpoint. Returns 0, -EAGAIN (too many operations are in flight), or
+ * an error. */
 int asymreg_ucx__begin(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
                        struct req **r);
-/* Ends the user's part of it. */
+/* Ends the user's part of an operation. */
 void asymreg_ucx__detach(struct req *r, int status);
-/* Frees it, if neither UCX nor the user has it any more. */
+/* Frees an operation if neither UCX nor the user needs it. */
 void asymreg_ucx__release(struct req *r);
 struct req *asymreg_ucx__req_at(struct ucx_transport *t, uint64_t cookie);
 int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep,
@@ -211,13 +215,13 @@ int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const stru
 /* Announces this side to a peer that only the kernel watches, so that the peer notifies it of its
  * worker's end while the process lives on. With the lock held. */
 void asymreg_ucx__say_hello(struct ucx_transport *t, struct asymreg_ep *ep);
-/* Notifies all of them of its end, without waiting. */
+/* Notifies all callers of this side's end, without waiting. */
 void asymreg_ucx__say_bye(struct ucx_transport *t);
-/* Before UCX closes an endpoint. */
+/* Called before UCX closes an endpoint. */
 void asymreg_ucx__forget_caller(struct ucx_transport *t, ucp_ep_h ep);
 /* Whether an endpoint uses only memory of this node. */
 bool asymreg_ucx__is_shared_memory(ucp_ep_h ep);
-/* After the worker's end. */
+/* Called after the worker's end. */
 void asymreg_ucx__free_answers(struct ucx_transport *t);
 enum { MESSAGE_PUT, MESSAGE_GET, MESSAGE_AMO };
 

@@ -19,17 +19,17 @@
 #define KIND_SHIFT      8           /* of the kind of memory, in a handle's permissions */
 #define KEY_SLACK_BYTES 48u         /* keys of some memory may be longer */
 #define HANDLE_MAGIC    0x41755868u /* "AuXh" */
-/* UCX reads a packed key without its length. Zeros follow the key, as many as any count in it can
- * reach. */
+/* UCX reads a packed key without knowing its length. So zeros follow the key, as many as any count
+ * in a damaged key can reach. */
 #define PADDED_KEY_BYTES (MAX_KEY_BYTES + 64 * 256 + 64)
 
 struct handle {
-    uint32_t magic; /* in host order, which UCX's own bytes inside are in as well */
+    uint32_t magic; /* in host order, like UCX's own bytes inside */
     uint16_t version, prot;
     uint64_t addr, bytes, seq;
     uint32_t key_bytes; /* 0: UCX does not know the memory; messages reach it */
     uint32_t place;
-    uint64_t checksum; /* of all the rest */
+    uint64_t checksum; /* of all other bytes */
 };
 _Static_assert(sizeof(struct handle) == HEADER_BYTES, "no padding");
 
@@ -105,7 +105,7 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
 
 /* Registrations and keys. */
 
-/* A place for a registration. -ENOMEM. */
+/* Allocates an entry for a registration. -ENOMEM. */
 static int take_place(struct ucx_transport *t, const struct asymreg_mem_desc *desc, uint32_t *place)
 {
     uint32_t n = t->n_places;
@@ -382,7 +382,7 @@ static void destroy(struct asymreg_transport *base)
     while (t->eps)
         asymreg_ucx__disconnect(base, t->eps);
     if (t->worker) {
-        /* Endpoints that are being closed get a chance to complete, without waiting for them. */
+        /* Closing endpoints get a chance to complete; this does not wait for them. */
         for (int i = 0; i < 1000 && t->n_closing > 0; i++) {
             ucp_worker_progress(t->worker);
             asymreg_ucx__reap(t);
@@ -429,7 +429,7 @@ static const struct asymreg_transport_ops ops = {
     .guard = guard,
 };
 
-/* Devices whose memory UCX can use. */
+/* Finds the devices whose memory UCX can use. */
 static void find_kinds(struct ucx_transport *t)
 {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
@@ -471,8 +471,8 @@ static int open_worker(struct ucx_transport *t)
     return asymreg_ucx__listen(t);
 }
 
-/* How long keys are: it depends on the networks that UCX has found. Every entry of a published
- * table has that length. */
+/* Measures the length of keys, which depends on the networks that UCX has found. Every entry of a
+ * published table has that length. */
 static int measure_keys(struct ucx_transport *t)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |

@@ -29,8 +29,8 @@ extern "C" {
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM`, `-EINVAL` and
  * `-EAGAIN` occur), or one of these. The values never change. An option struct or table of
- * callbacks shorter than this release's is -EINVAL, and so is a longer one if anything is set that
- * this release does not know, or if it says that it has more than 4,096 bytes.
+ * callbacks is -EINVAL if it is shorter than this release's, if it is longer and a byte that this
+ * release does not know is not 0, or if its `size` is above 4,096.
  * @{
  */
 /** PMI-2 length is not a positive decimal of at most 6 characters */
@@ -96,9 +96,9 @@ extern "C" {
 /** @name Where a Get looks
  * @{ */
 #define PMIWIRE_GET_LOCAL 0u /**< PMI's own Get: on this node only */
-/** ask the key's home too, which answers at once */
+/** also ask the key's home, which answers at once */
 #define PMIWIRE_GET_REMOTE 1u
-/** and wait there for the Put, while a rank is left that can make it */
+/** also wait at the home for the Put, while a rank is left that can make it */
 #define PMIWIRE_GET_WAIT 2u
 /** @} */
 
@@ -129,10 +129,10 @@ struct pmiwire_keyval {
 };
 
 /**
- * Where sessions and engines get memory. `realloc` and `free` must be set, else what takes it
- * returns -EINVAL.
+ * Where sessions and engines get memory. `realloc` and `free` must be set: otherwise the function
+ * that takes the allocator returns -EINVAL.
  *   - `realloc` of NULL allocates; blocks are aligned as malloc() aligns them.
- *   - It outlives every object that was made with it.
+ *   - The allocator outlives every object that was made with it.
  */
 struct pmiwire_allocator {
     void *(*realloc)(void *ctx, void *ptr, size_t bytes);

@@ -10,11 +10,12 @@
  * Requests queue up. The session sends each when the one before it has been answered, because
  * Slurm's PMI-1 server takes the bytes of one read() for one command and loses the rest, and Hydra
  * answers a put behind a barrier before the barrier. A server of this project answers in order:
- * with PMIWIRE_CLIENT_PIPELINE_KNOWN the session sends it requests at once, within a window.
+ * with PMIWIRE_CLIENT_PIPELINE_KNOWN the session sends that server requests at once, within a
+ * window.
  *
- * A request fails at once, before a byte is sent, if the server's wire cannot carry its values. To
- * a server that has advertised PMIWIRE_EXT_BYTES, and with PMIWIRE_CLIENT_EXTENSIONS, values may
- * hold any bytes. Views in an event live until the next call on the session.
+ * A request fails at once, before the session sends a byte, if the server's wire cannot carry its
+ * values. To a server that has advertised PMIWIRE_EXT_BYTES, and with PMIWIRE_CLIENT_EXTENSIONS,
+ * values may hold any bytes. Views in an event live until the next call on the session.
  *
  *     pmiwire_client_create(&opts, &c);                            // queues init
  *     for (;;) {
@@ -51,40 +52,41 @@ struct pmiwire_client;
 /**
  * Send requests without waiting for earlier answers, to a server that is known to answer in order.
  *
- * The window: at most max_msg_bytes of whole requests are in flight behind the one that the server
- * answers next. A server of this project cuts off a client that sends more than twice the server's
- * max_msg_bytes behind a request whose answer is delayed.
+ * The window: at most max_msg_bytes of whole requests are in flight behind the request that the
+ * server answers next. A server of this project cuts off a client that sends more than twice the
+ * server's max_msg_bytes behind a request whose answer is delayed.
  */
 #define PMIWIRE_CLIENT_PIPELINE 1u
 /**
  * Send PMIWIRE_EXT_CLIENT at init: a server of this project then answers in full (extension.h).
- * Other servers skip it, as far as measured.
+ * All other servers that were measured skip it.
  */
 #define PMIWIRE_CLIENT_EXTENSIONS 2u
-/** PMIWIRE_CLIENT_PIPELINE from the answer on that advertises PMIWIRE_EXT_SERVER, if one does. */
+/** As PMIWIRE_CLIENT_PIPELINE, once an answer has advertised PMIWIRE_EXT_SERVER. */
 #define PMIWIRE_CLIENT_PIPELINE_KNOWN 4u
 
-/** Requests that may be in flight; one more is refused with -EAGAIN. */
+/** Most requests in flight; one more fails with -EAGAIN. */
 #define PMIWIRE_CLIENT_MAX_PENDING 64u
 
-/** Options of a session. Zero all, set `size`, then what differs. */
+/** Options of a session. Zero all, set `size`, then the members that differ. */
 struct pmiwire_client_opts {
     size_t size;       /**< sizeof(struct pmiwire_client_opts) */
     uint32_t wire;     /**< PMIWIRE_V1 (default) or PMIWIRE_V2 */
     uint32_t flags;    /**< PMIWIRE_CLIENT_* */
-    int32_t rank;      /**< PMI_RANK; must be right on PMI-1 over PMI_FD, which does not carry it */
+    int32_t rank;      /**< PMI_RANK; must be right on PMI-1 over PMI_FD, as that wire does not
+                          carry it */
     int32_t n_ranks;   /**< PMI_SIZE; likewise */
     int32_t has_pmiid; /**< nonzero: PMI_PORT mode, first send our id (`initack`, or PMI-2's
                           `pmirank`) */
     int32_t pmiid;     /**< PMI_ID */
     const char *jobid; /**< PMI_JOBID, sent in PMI-2's fullinit; may be NULL. Not kept */
     uint32_t max_subversion; /**< PMI-1: highest 1.x asked for; 0 means 1 */
-    uint32_t threaded;       /**< PMI-2: say so in fullinit */
+    uint32_t threaded;       /**< PMI-2: sent in fullinit */
     size_t max_msg_bytes; /**< longest message either way, bytes, 256 (and jobid's length) to 2^30;
                              0 means PMIWIRE_DEFAULT_MAX_MSG_BYTES */
     uint32_t max_fields;  /**< most fields of one answer, 16 to 2^20; 0 means 256 */
     uint32_t reserved;    /**< 0 */
-    const struct pmiwire_profile *server;      /**< what the server can carry; NULL: "any-server" */
+    const struct pmiwire_profile *server;      /**< the server's limits; NULL: "any-server" */
     const struct pmiwire_allocator *allocator; /**< NULL: libc */
 };
 
@@ -95,7 +97,7 @@ struct pmiwire_client_opts {
  * @param c     the session
  * @return 0, -ENOMEM, -EINVAL, or PMIWIRE_E*: the wire cannot carry opts->jobid
  *
- * @allocates Once; no other call on a session allocates: about 4 max_msg_bytes.
+ * @allocates About 4 max_msg_bytes, once; no other call on a session allocates.
  */
 PMIWIRE_API int pmiwire_client_create(const struct pmiwire_client_opts *opts,
                                       struct pmiwire_client **c);
@@ -106,7 +108,7 @@ PMIWIRE_API void pmiwire_client_destroy(struct pmiwire_client *c);
 /**
  * @name Requests
  *
- * Each call queues one request and copies its strings. `cookie` comes back in the event. It returns
+ * Each call queues one request and copies its strings. The event has the `cookie`. It returns
  *   - 0;
  *   - PMIWIRE_ESTATE: before the INIT event, or after finalize;
  *   - -EAGAIN: PMIWIRE_CLIENT_MAX_PENDING or the output buffer of max_msg_bytes is full, take
@@ -131,7 +133,7 @@ PMIWIRE_API int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str 
 /**
  * @brief Get a value.
  *
- * On PMI-2 not before the first fence: Hydra 4.0 ends the job at such a get.
+ * On PMI-2, do not get before the first fence: Hydra 4.0 ends the job at such a get.
  *
  * @param c       the session
  * @param jobid   a key-value space; absent: our own
@@ -148,7 +150,7 @@ PMIWIRE_API int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str 
  * @brief Enter a barrier (`barrier_in`, `kvs-fence`); the answer comes when every rank has entered.
  * @param c       the session
  * @param group   absent: the whole job. PMI 1.2's group, `WORLD:tag`, `NODE:tag` or `r,r,…:tag`:
- *                PMIWIRE_EVERSION on PMI-2, and where the server has not announced 1.2
+ *                PMIWIRE_EVERSION on PMI-2, and if the server has not announced 1.2
  * @param cookie  for the event
  */
 PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group,
@@ -156,15 +158,15 @@ PMIWIRE_API int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_st
 /**
  * @brief Enter an Allgather; the answer comes when every rank has entered.
  *
- * The answer, an event of PMIWIRE_OP_GATHER, has PMIWIRE_EXT_ARRAY where the values lie in shared
+ * The answer, an event of PMIWIRE_OP_GATHER, has PMIWIRE_EXT_ARRAY if the values are in shared
  * memory. Otherwise get `-allgather-K-R`, the value of rank R in Allgather K (all ranks count them
  * from 0): the server keeps the values of the last complete Allgather.
  *
  * @param c       the session
  * @param value   this rank's, any bytes (percent-encoded on the wire), not empty
  * @param cookie  for the event
- * @return as all; PMIWIRE_EVERSION where the server has not advertised PMIWIRE_EXT_EXCHANGE: put
- *         such a key, fence and get instead. PMIWIRE_EEMPTY
+ * @return as all requests; PMIWIRE_EEMPTY; PMIWIRE_EVERSION if the server has not advertised
+ *         PMIWIRE_EXT_EXCHANGE: put a key of your own, fence and get instead
  */
 PMIWIRE_API int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value,
                                       uint64_t cookie);
@@ -242,7 +244,7 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 #define PMIWIRE_OP_PUBLISH      11u
 #define PMIWIRE_OP_UNPUBLISH    12u /**< ask: withdraw a service name */
 #define PMIWIRE_OP_LOOKUP       13u /**< ask: a service's port, in value */
-/** value: child's jobid where the server sends it; msg has errcodes */
+/** value: child's jobid if the server sends it; msg has errcodes */
 #define PMIWIRE_OP_SPAWN 14u
 /** number: place in the ring; value, value2: left and right neighbour's value */
 #define PMIWIRE_OP_RING 15u
@@ -251,13 +253,14 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 #define PMIWIRE_OP_JOB_DISCONNECT 17u /**< ask, PMI-2 only */
 #define PMIWIRE_OP_ABORT          18u /**< the request has been sent; a server does not answer it */
 #define PMIWIRE_OP_FINALIZE       19u /**< last event of a healthy session */
-/** ask, PMI-2 only: as PMIWIRE_OP_NODEATTR_GET, and the server answers when it has been put */
+/** ask, PMI-2 only: as PMIWIRE_OP_NODEATTR_GET, but the server answers once the attribute has been
+ * put */
 #define PMIWIRE_OP_NODEATTR_WAIT 20u
 #define PMIWIRE_OP_GATHER        21u /**< msg: PMIWIRE_EXT_ARRAY, if the server has an array */
 /** @} */
 
 /**
- * @name Further requests, as above
+ * @name Further requests, with the same results
  * @{
  */
 /**
@@ -285,20 +288,19 @@ PMIWIRE_API int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_
 PMIWIRE_API int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req,
                                      uint64_t cookie);
 /**
- * @brief Slurm's PMIX_Ring. On PMI-2 another server may die of it (see profile.h); on PMI-1
- *        PMIWIRE_EVERSION where PMIWIRE_EXT_EXCHANGE is not advertised.
+ * @brief Slurm's PMIX_Ring. On PMI-2 it can crash other servers (see profile.h); on PMI-1 it fails
+ *        with PMIWIRE_EVERSION unless the server advertises PMIWIRE_EXT_EXCHANGE.
  */
 PMIWIRE_API int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value,
                                     uint64_t cookie);
 /**
  * @brief End the whole job.
  *
- * The session sends it before all requests that it has not begun to send, past a fence that is
- * never answered. Its event comes in order, after the request was sent.
+ * The session sends the abort before all requests that it has not begun to send, also behind a
+ * fence that is never answered. Its event comes in order, once the request has been sent.
  *
  * @param c         the session
- * @param exitcode  what the launcher should exit with; Slurm and PMI-2 under Hydra 4.0 exit with
- *                  their own
+ * @param exitcode  exit code for the launcher; Slurm, and Hydra 4.0 with PMI-2, exit with their own
  * @param message   prose, may be absent; PMI-1 carries no blanks
  * @param cookie    for the event
  */

@@ -7,9 +7,9 @@
  * PMI-2 is a decimal length and fields, `    22cmd=kvs-get;key=alpha;`. The first bytes of a
  * message show the wire. libpmiwire/WIRE.md has the grammar.
  *
- * **Decoding** splits a message into fields that point into your buffer. It takes any split and any
- * pipelining: call it with the bytes received, from the start of the message. The decoder keeps its
- * place, so that a long message fed byte by byte costs time linear in its length.
+ * **Decoding** splits a message into fields that point into your buffer. It accepts any split and
+ * any pipelining: call it with the bytes received, from the start of the message. The decoder keeps
+ * its place, so that a long message fed byte by byte costs time linear in its length.
  *
  * **Encoding** writes into your buffer and refuses values that the framing cannot carry. Given a
  * profile it also refuses values that would make that peer truncate, misread or crash.
@@ -41,7 +41,7 @@ extern "C" {
 #define PMIWIRE_V2_MAX_BYTES (6u + 999999u)
 /** Default limit on one message, bytes: Slurm's and Hydra's own 64 KiB. */
 #define PMIWIRE_DEFAULT_MAX_MSG_BYTES 65536u
-/** Fields that suffice for every command but spawn. */
+/** Fields that suffice for every command except spawn. */
 #define PMIWIRE_USUAL_FIELDS 32u
 
 /**
@@ -113,7 +113,7 @@ PMIWIRE_API void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_
  * @param d    decoder; keeps its place between calls while a message is incomplete
  * @param buf  received bytes, from the start of a message. While the answer is
  *             "need more", call again with the same bytes and more behind them
- *             (the buffer may have moved meanwhile)
+ *             (the buffer may have moved)
  * @param len  bytes there
  * @param msg  filled in; `fields` and `cap_fields` are yours. After an error
  *             it holds the parts before the error: in particular `cmd`, `id`
@@ -122,12 +122,11 @@ PMIWIRE_API void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_
  * @return bytes consumed (> 0), 0 when more are needed, or an error:
  *         PMIWIRE_EBADLEN, PMIWIRE_ETOOBIG, PMIWIRE_ENUL, PMIWIRE_ENOCMD,
  *         PMIWIRE_ENOEQ, PMIWIRE_EEMPTY (an empty key), PMIWIRE_EUNTERM,
- *         PMIWIRE_EFIELDS (decode again with d->need_fields).
- *         Empty values, duplicate and unknown fields pass:
- *         pmiwire_msg_check() finds them
+ *         PMIWIRE_EFIELDS (decode again with d->need_fields). The decoder accepts empty values, and
+ *         duplicate and unknown fields: pmiwire_msg_check() finds them
  *
- * MT-Safe on distinct objects. Allocates nothing, calls no system.
- * Cost: two passes over the message, 10 to 100 ns for usual ones.
+ * MT-Safe on distinct objects. Allocates nothing, makes no system call. Cost: two passes over the
+ * message, 10 to 100 ns for usual ones.
  */
 PMIWIRE_API ssize_t pmiwire_decode(struct pmiwire_decoder *d, const char *buf, size_t len,
                                    struct pmiwire_msg *msg);
@@ -135,7 +134,7 @@ PMIWIRE_API ssize_t pmiwire_decode(struct pmiwire_decoder *d, const char *buf, s
 /**
  * @brief Copy a value with `;;` turned into `;`.
  * @param value  a field's value
- * @param out    at least value.len bytes; may be the place where the value lies
+ * @param out    at least value.len bytes; may be value.ptr itself
  * @return bytes written, without a NUL
  *
  * MT-Safe. Only needed for fields with PMIWIRE_FIELD_ESCAPED.
@@ -213,14 +212,14 @@ PMIWIRE_API void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, 
                                      struct pmiwire_str value);
 
 /**
- * @brief Add an extra field that peers who do not know it skip.
+ * @brief Add an extra field, which peers that do not know it skip.
  *
- * It must keep to the grammar that every measured peer survives: key of 1 to 31 letters, digits,
- * `-`, `_` or `.`; value of bytes from 33 to 126 without `;` and `\`; not a name to which a peer
- * gives a meaning (PMIWIRE_ERESERVED); at most 16 of them (PMIWIRE_EPEERFIELDS); before `value` in
- * a PMI-1 message.
- * Unless the profile has PMIWIRE_PEER_LONG_EXTRA, the value has at most 900 bytes and the whole
- * message 1,000 (PMIWIRE_EVALLEN, PMIWIRE_ELINE).
+ * The field must keep to the grammar that every measured peer reads without harm: key of 1 to 31
+ * letters, digits, `-`, `_` or `.`; value of bytes from 33 to 126 without `;` and `\`; no name to
+ * which a peer gives a meaning (PMIWIRE_ERESERVED); at most 16 extra fields in a message
+ * (PMIWIRE_EPEERFIELDS); before `value` in a PMI-1 message. Unless the profile has
+ * PMIWIRE_PEER_LONG_EXTRA, the value has at most 900 bytes and the whole message 1,000
+ * (PMIWIRE_EVALLEN, PMIWIRE_ELINE).
  */
 PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
                                    struct pmiwire_str value);
@@ -233,8 +232,8 @@ PMIWIRE_API void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *key,
  * @return its length in bytes, or the first error met: PMIWIRE_ENOBUF, PMIWIRE_ECHARS,
  *         PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN, PMIWIRE_ELINE, PMIWIRE_EPEERFIELDS,
  *         PMIWIRE_ERESERVED, PMIWIRE_ETOOBIG (over PMI-2's six digits), PMIWIRE_ESTATE (an extra
- *         field behind PMI-1's `value`, or any for a peer that takes it into the value), -EINVAL
- *         (no such command or field). On error nothing in `buf` is a message
+ *         field behind PMI-1's `value`, or any extra field for a peer that reads it as part of the
+ *         value), -EINVAL (no such command or field). On error nothing in `buf` is a message
  */
 PMIWIRE_API ssize_t pmiwire_enc_end(struct pmiwire_encoder *e, struct pmiwire_error *err);
 

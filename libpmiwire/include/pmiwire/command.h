@@ -8,9 +8,9 @@
  * (`pmiprobe --commands` does) or a fuzzing dictionary (`pmiprobe --dict`).
  *
  * A message is checked against its command before its fields are trusted:
- * pmiwire_msg_check() finds missing mandatory fields, duplicates, empty
- * values and numbers that are none, and says which and where. Fields that the
- * table does not know are skipped: that is what keeps extra fields compatible.
+ * pmiwire_msg_check() finds missing mandatory fields, duplicates, empty values and malformed
+ * numbers, and reports which field and where. It skips fields that the table does not know: so
+ * extra fields stay compatible.
  *
  *     if (pmiwire_msg_check(&msg, 0, &err) != 0)       // a server; a client: CHECK_FIRST_WINS
  *         …err.code, err.text…
@@ -142,7 +142,7 @@ enum {
     PMIWIRE_F_PREPUT_KEY, /**< preput_key_0 … */
     PMIWIRE_F_PREPUT_VAL,
     PMIWIRE_F_INFO_NUM,
-    PMIWIRE_F_INFONUM, /**< what MPICH's own description calls info_num */
+    PMIWIRE_F_INFONUM, /**< info_num in MPICH's own description */
     PMIWIRE_F_INFO_KEY,
     PMIWIRE_F_INFO_VAL,
     PMIWIRE_F_ERRCODES,
@@ -220,7 +220,8 @@ struct pmiwire_command_desc {
     const char *name;
     uint16_t id;    /**< PMIWIRE_V1_* or PMIWIRE_V2_* */
     uint16_t wire;  /**< framing */
-    uint16_t reply; /**< id of the answer to a request, 0 for a reply and for what has no answer */
+    uint16_t reply; /**< id of the answer to a request; 0 for a reply, and for a request without
+                       answer */
     uint16_t is_reply;
     const struct pmiwire_command_field *fields;
     uint16_t n_fields;
@@ -237,7 +238,7 @@ PMIWIRE_API const struct pmiwire_command_desc *pmiwire_command_get(uint16_t id);
 /** @brief A field's description, NULL when there is none. MT-Safe. */
 PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
 
-/** For pmiwire_msg_check(): of duplicate fields take the first, as every PMI client does. */
+/** For pmiwire_msg_check(): accept duplicate fields and use the first, as every PMI client does. */
 #define PMIWIRE_CHECK_FIRST_WINS 1u
 
 /**
@@ -246,7 +247,7 @@ PMIWIRE_API const struct pmiwire_field_desc *pmiwire_field_get(uint16_t id);
  * @param msg    decoded
  * @param flags  0, as a server should: a duplicate of a field that comes once is an error;
  *               or PMIWIRE_CHECK_FIRST_WINS, as a client should
- * @param err    what was wrong, offset from the message's start; untouched on success; may be NULL
+ * @param err    the error, offset from the message's start; untouched on success; may be NULL
  * @return 0, PMIWIRE_EUNKNOWN, PMIWIRE_EMISSING, PMIWIRE_EDUP, PMIWIRE_EEMPTY, PMIWIRE_ETYPE
  *
  * Fields unknown to the command are skipped.
@@ -267,7 +268,7 @@ PMIWIRE_API int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field,
                                 struct pmiwire_str *out);
 /** @brief A number in the range of int32_t; of a PMIWIRE_TYPE_BOOL field 0 or 1. */
 PMIWIRE_API int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out);
-/** @brief An extra field by its key: one that the table does not know. */
+/** @brief An extra field, which the table does not have, by its key. */
 PMIWIRE_API int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key,
                                   struct pmiwire_str *out);
 /** @} */

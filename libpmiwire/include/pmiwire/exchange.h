@@ -6,19 +6,20 @@
  *
  * The model. A job runs on `n_nodes` nodes, each with one server; an *exchange* is one node's part
  * in one job. You report the operations of your node's ranks, the frames of other nodes, and nodes
- * and ranks that are gone. It gives out frames through ops->send() and results through the other
- * callbacks. It owns no link, thread, clock or file; the same code runs in pmirun and, 65,536
- * times, in a simulator. Most nodes read a DENSE key: a Fence brings it to all. Few nodes read a
- * SPARSE key: it stays at a *home*, one node that `opts.design` chooses, and the readers fetch it.
- * A Get looks on this node, asks the home, or waits there for the Put.
+ * and ranks that are gone. The exchange sends frames through ops->send() and reports results
+ * through the other callbacks. It owns no link, thread, clock or file; the same code runs in pmirun
+ * and, 65,536 times, in a simulator. Most nodes read a DENSE key: a Fence brings it to all. Few
+ * nodes read a SPARSE key: it stays at a *home*, one node that `opts.design` chooses, and the
+ * readers fetch it. A Get looks on this node, asks the home, or waits there for the Put.
  *
  * Liveness. You report the ranks of your node that are *gone*: such a rank enters no further
  * collective and puts no further pair.
  *
- * - A collective that it has not entered cannot complete. It ends with PMIWIRE_EGONE for the ranks
- *   in it: on this node at once, on the others after one tick and the time that frames take. Ranks
- *   that come later get PMIWIRE_EGONE at once. pmiwire_exchange_culprit() names the rank and why.
- * - A collective that it has entered completes if the others enter it.
+ * - A collective that such a rank has not entered cannot complete. It ends with PMIWIRE_EGONE for
+ *   the ranks in it: on this node at once, on other nodes after one tick and the frames' latency.
+ *   Ranks that enter later get PMIWIRE_EGONE at once. pmiwire_exchange_culprit() names the rank and
+ *   why.
+ * - A collective that such a rank has entered completes if the others enter it.
  * - A Get ends when the rank that could put its key is gone.
  * - The exchange itself continues.
  *
@@ -41,7 +42,7 @@
  * outermost call returns.
  *
  * Threads: one exchange, one thread at a time; MT-Safe on distinct exchanges. No global state.
- * Frames, blocks, algorithms and what they cost: EXCHANGE.md beside this library's README.
+ * EXCHANGE.md, beside this library's README, has frames, blocks, algorithms and their costs.
  *
  * @source S. Chakraborty, H. Subramoni, J. Perkins, A. Moody, M. Arnold, D. K. Panda, "PMI
  * Extensions for Scalable MPI Startup" (EuroMPI/ASIA 2014): designs (3.1 to 3.3), sequence numbers
@@ -68,8 +69,9 @@ struct pmiwire_exchange; /**< one node's part in one job */
  *   FENCE_FREE; a Get that misses 1 request, and has 1 answer.
  * - DIRECT: the home is the node of the source rank, which the Get must name. A Put sends nothing,
  *   a Get that misses 1 request, and has 1 answer.
- * - TREE: the home is the tree's root, node 0. A Put sends 1 frame to each ancestor, and all keep
- *   it. A Get asks one ancestor after the other; the first that knows answers all on the way.
+ * - TREE: the home is the tree's root, node 0. A Put sends 1 frame to each ancestor, and each keeps
+ *   the pair. A Get asks one ancestor after the other. The first one with the pair answers, and the
+ *   nodes on the way back keep the pair.
  * @{ */
 #define PMIWIRE_DESIGN_DKVS   0u
 #define PMIWIRE_DESIGN_DIRECT 1u
@@ -80,18 +82,18 @@ struct pmiwire_exchange; /**< one node's part in one job */
  * @{ */
 /** a flood over the tree: one frame each way on each link, every node gets each byte once */
 #define PMIWIRE_FENCE_TREE 0u
-/** dissemination, ceil(log2 n) frames a node; not with PMIWIRE_DESIGN_TREE, whose Puts it could
- * overtake */
+/** dissemination, ceil(log2 n) frames a node; not with PMIWIRE_DESIGN_TREE: it could overtake
+ * Puts */
 #define PMIWIRE_FENCE_DOUBLING 1u
 /** @} */
 
 /** @name Flags of an exchange
  * @{ */
-/** every key is SPARSE and put once; a Fence is a barrier alone; Puts are not acknowledged */
+/** every key is SPARSE and put once; a Fence is only a barrier; Puts are not acknowledged */
 #define PMIWIRE_EXCHANGE_FENCE_FREE 1u
 /** @} */
 
-/** @name What collectives are
+/** @name Kinds of collectives
  * @{ */
 #define PMIWIRE_COLL_FENCE     0u
 #define PMIWIRE_COLL_ALLGATHER 1u
@@ -109,28 +111,28 @@ struct pmiwire_exchange; /**< one node's part in one job */
 #define PMIWIRE_GONE_COUNT_    6u
 /** @} */
 
-/** The rank of pairs that no rank has put: the launcher's. */
+/** The source of pairs that the launcher puts. */
 #define PMIWIRE_RANK_NONE (-1)
 /** pmiwire_exchange_fence(): all local ranks at once. */
 #define PMIWIRE_RANK_ALL (-2)
 
 /**
  * The callbacks of an exchange. `ctx` is opts.ctx. Views in arguments live until the callback
- * returns or calls the exchange: copy what you hand back to it.
+ * returns or calls the exchange: copy views that you pass to the exchange.
  */
 struct pmiwire_exchange_ops {
     size_t size; /**< sizeof(struct pmiwire_exchange_ops) */
 
     /**
-     * Send a frame: queue or copy its bytes, which are valid during the call alone. Must not call
+     * Send a frame: queue or copy its bytes, which are valid only during the call. Must not call
      * the exchange: report a dead link later. Needed with two nodes or more.
      *
      * Between two nodes frames must arrive whole, once and in order; different pairs of nodes are
      * independent. The link delimits frames, authenticates its peer and refuses replays.
-     * Back-pressure: return 1 where much is queued. The frame counts as sent; Fences and Allgathers
-     * then send nothing to this node until you call pmiwire_exchange_ready(). They keep the pairs
-     * until they complete in any case, so that waiting costs no memory. Frames of other types still
-     * come.
+     * Back-pressure: return 1 when the queue is long. The frame counts as sent. Fences and
+     * Allgathers then send nothing to this node until you call pmiwire_exchange_ready(); waiting
+     * costs no memory, because they keep their pairs until they complete anyway. Frames of other
+     * types may still follow.
      * @param node   never this one
      * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
      * @param bytes  of all together, at most opts.max_frame_bytes
@@ -149,15 +151,15 @@ struct pmiwire_exchange_ops {
      * @param token  as given
      * @param rc     0; PMIWIRE_ENOENT: no such key, or (PMIWIRE_GET_WAIT) the rank that could put
      *               it is gone, which pmiwire_exchange_get_culprit() names;
-     *               PMIWIRE_ETIME: opts.wait_ns; why the exchange failed
+     *               PMIWIRE_ETIME: opts.wait_ns has passed; or the reason why the exchange failed
      * @param value  of rc 0
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
 
     /**
-     * A collective has ended, for all local ranks that are in it. Needed for Fence and Allgather.
+     * A collective has ended for all local ranks in it. Needed for Fence and Allgather.
      * @param kind    PMIWIRE_COLL_FENCE or PMIWIRE_COLL_ALLGATHER
-     * @param number  counts those of a kind from 1
+     * @param number  counts the collectives of a kind from 1
      * @param rc      0: it is complete, and its pairs have been handed over; PMIWIRE_EGONE: it
      *                cannot complete, nor can any after it; or why the exchange failed
      */
@@ -165,9 +167,9 @@ struct pmiwire_exchange_ops {
 
     /**
      * Pairs that a collective has brought, this node's included; many pairs come in several calls.
-     * A Fence's: put them in order into the store of `find`, later ones replacing earlier
-     * ones. With `find`, pairs that this node has put for the next Fence come last, once more, so
-     * that they stay the latest. An Allgather's: the key is the rank, 4 bytes as in memory
+     * Of a Fence: put them in order into the store of `find`; later pairs replace earlier ones.
+     * With `find`, the pairs that this node has already put for the next Fence come again, last, so
+     * that they stay the latest. Of an Allgather: the key is the rank, 4 bytes as in memory
      * (uint32_t), each rank once, in any order; pmiwire_exchange_longest() is the longest value.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
      * @return 0, or an error, which ends the exchange with it. Must not call the exchange
@@ -181,7 +183,7 @@ struct pmiwire_exchange_ops {
      * - It finds the pairs of `pairs`.
      * - It finds this node's DENSE Puts: store the pair, then call pmiwire_exchange_put().
      * - It does not find this node's SPARSE Puts.
-     * - With n_nodes 1 it finds every pair, whatever its hint. The exchange then keeps nothing of a
+     * - With n_nodes 1 it finds every pair, with any hint. The exchange then keeps nothing of a
      *   Put, and Fences do not call `pairs`.
      * - It must not call the exchange.
      * @return 0 with *value, or PMIWIRE_ENOENT
@@ -189,8 +191,8 @@ struct pmiwire_exchange_ops {
     int (*find)(void *ctx, struct pmiwire_str key, struct pmiwire_str *value);
 
     /**
-     * The Ring has ended for a local rank that is in it. Needed for Ring. With rc != 0 the rest is
-     * void.
+     * The Ring has ended for a local rank in it. Needed for Ring. With rc != 0 the other arguments
+     * are void.
      * @param rc     0; PMIWIRE_EGONE: it cannot complete, nor can any after it; or why the exchange
      *               failed
      * @param place  its place in the ring, from 0
@@ -202,14 +204,14 @@ struct pmiwire_exchange_ops {
 
     /**
      * The exchange has failed. Called once, after all completions. May be NULL.
-     * @param node  the lost node where rc is PMIWIRE_ELOST, otherwise the node where it failed
+     * @param node  the lost node if rc is PMIWIRE_ELOST, otherwise the node where it failed
      */
     void (*failed)(void *ctx, int rc, uint32_t node);
 };
 
 /**
- * Options of an exchange. Zero all, set `size`, then what differs. All nodes must give the same
- * values, except where a member is "of this node".
+ * Options of an exchange. Zero all, set `size`, then the members that differ. All nodes must give
+ * the same values, except where a member is "of this node".
  */
 struct pmiwire_exchange_opts {
     size_t size;                               /**< sizeof(struct pmiwire_exchange_opts) */
@@ -229,21 +231,22 @@ struct pmiwire_exchange_opts {
     uint32_t arity;   /**< of the tree, 1 (PMIWIRE_DESIGN_TREE: 2) to PMIWIRE_EXCHANGE_MAX_ARITY; 0:
                          2 to 4 by n_nodes */
     uint32_t unhinted; /**< PMIWIRE_HINT_DENSE or _SPARSE; 0: DENSE, since PMI's programs Fence and
-                          then Get everything. SPARSE is for jobs all of whose Gets are REMOTE or
-                          WAIT: a LOCAL one does not find other nodes' SPARSE keys */
+                          then Get everything. SPARSE is for jobs whose Gets are all REMOTE or WAIT:
+                          a LOCAL Get does not find other nodes' SPARSE keys */
     uint32_t flags;    /**< PMIWIRE_EXCHANGE_* */
     uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
-    size_t max_bytes;         /**< memory held above which requests of ranks are refused; 0:
-                         PMIWIRE_EXCHANGE_MAX_BYTES. A Fence or an Allgather may exceed it: the
-                         nodes that put its pairs accepted them. Of this node */
-    uint64_t wait_ns; /**< a Get not answered within it ends with PMIWIRE_ETIME; 0: never. Of this
+    size_t max_bytes;         /**< limit on the memory held: above it, requests of ranks are
+                                 refused; 0: PMIWIRE_EXCHANGE_MAX_BYTES. A Fence or an Allgather may
+                                 exceed the limit: its pairs were accepted by the nodes that put
+                                 them. Of this node */
+    uint64_t wait_ns; /**< an unanswered Get ends with PMIWIRE_ETIME after this; 0: never. Of this
                          node */
 };
 
 /**
  * @brief Create one node's part in a job.
  *
- * A frame of another node may come before this call: the link keeps it until then.
+ * A frame from another node may arrive before this call: keep it on the link until then.
  * @return 0, -ENOMEM, -EINVAL
  * @threads MT-Safe. Allocates about 1,500 bytes and 5 1/4 a local rank.
  */
@@ -259,9 +262,9 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
 /**
  * @name Operations of ranks
  *
- * An error means that nothing changed: -ENOMEM (max_bytes too), the errors named, or why the
- * exchange has failed. Collectives return PMIWIRE_EGONE if they are known not to complete. MT-Safe
- * on distinct exchanges. Allocate only to grow a buffer.
+ * An error means that nothing changed: -ENOMEM (also for max_bytes), the errors named below, or the
+ * reason why the exchange has failed. Collectives return PMIWIRE_EGONE if the exchange knows that
+ * they cannot complete. MT-Safe on distinct exchanges. Allocate only to grow a buffer.
  * @{
  */
 /**
@@ -280,10 +283,10 @@ PMIWIRE_API void pmiwire_exchange_destroy(struct pmiwire_exchange *x);
  * @param hint   PMIWIRE_HINT_*
  * @return 0, -EINVAL (rank or hint), PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN, PMIWIRE_EVALLEN
  *
- * Cost: a lookup and a copy; once for each max_frame_bytes of DENSE pairs these are encoded.
- * Frames: see the table of designs; for DENSE keys those of the Fence, on the tree as soon as one
- * is full.
- * With one node and ops->find: a lookup, and nothing is allocated unless a Get waits for the key.
+ * Cost: a lookup and a copy; for each max_frame_bytes of DENSE pairs, encoding them. Frames: for
+ * SPARSE keys see the designs; for DENSE keys the Fence's, which on the tree leave as soon as one
+ * is full. With one node and ops->find: a lookup, and an allocation only if a Get waits for the
+ * key.
  */
 PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
                                      struct pmiwire_str key, struct pmiwire_str value,
@@ -295,17 +298,17 @@ PMIWIRE_API int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank,
  * - PMIWIRE_GET_LOCAL looks on this node.
  * - PMIWIRE_GET_REMOTE looks on this node, then asks the home, which answers at once.
  * - PMIWIRE_GET_WAIT waits at the home for the Put, or for the Fence that brings a DENSE key. It
- *   ends without a value after opts.wait_ns, or when the rank that could put the key is gone: the
- *   source that it names, or without another rank as source all ranks but its own.
- * - A node has at most one request for a key in flight, of each of the last two kinds; further Gets
- *   queue up behind it.
- * - With DKVS and FENCE_FREE, ranks of other nodes that are gone end no Get.
- * @param rank   local, the one that wants it, or PMIWIRE_RANK_NONE
+ *   ends without a value after opts.wait_ns, or when no rank is left that could put the key: the
+ *   source that the Get names is gone, or, if it names none or itself, all other ranks are.
+ * - Of each of the last two kinds, a node has at most one request for a key in flight; further Gets
+ *   queue behind it.
+ * - With DKVS and FENCE_FREE, no Get ends because a rank of another node is gone.
+ * @param rank   local: the rank that gets; or PMIWIRE_RANK_NONE
  * @param key    as it was put
  * @param src    the rank that puts it (PMIWIRE_DESIGN_DIRECT asks its node), or PMIWIRE_RANK_NONE:
  *               unknown
  * @param how    PMIWIRE_GET_*
- * @param token  yours, comes back in ops->got() if this returns PMIWIRE_PENDING
+ * @param token  yours, passed to ops->got() if this returns PMIWIRE_PENDING
  * @param[out] value  valid until the next call for the exchange
  * @return 0, PMIWIRE_PENDING, PMIWIRE_ENOENT, -EINVAL (how, or no such rank), PMIWIRE_EKEYLEN,
  *         PMIWIRE_EMISSING (DIRECT, not here, and src is unknown)
@@ -334,7 +337,7 @@ PMIWIRE_API int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t r
 
 /**
  * @brief During ops->pairs(): the number of pairs that the collective brings in all calls, this
- *        node's own included, to make room for them at once.
+ *        node's own included, so that you can make room for all of them.
  */
 PMIWIRE_API uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x);
 
@@ -358,16 +361,16 @@ PMIWIRE_API int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank,
 /**
  * @brief Report that a local rank is gone.
  *
- * - Collectives that it has not entered end with PMIWIRE_EGONE: on this node at once, on the others
- *   after the next tick here.
- * - Gets of other nodes that wait for it end after that tick and one of theirs.
- * - Its own Gets end with PMIWIRE_ENOENT.
+ * - Collectives that the rank has not entered end with PMIWIRE_EGONE: on this node at once, on
+ *   others after this node's next tick.
+ * - Other nodes' Gets that wait for the rank end after that tick and one of their own.
+ * - The rank's own Gets end with PMIWIRE_ENOENT.
  * - A second call for the rank is ignored.
  * @param why  PMIWIRE_GONE_*
  * @return 0, -EINVAL (not local, or why)
  *
- * Cost: a pass over the keys that are waited for. If the rank has entered fewer collectives than
- * all that were gone before, one frame on each link of the tree with the next tick.
+ * Cost: a pass over the keys with waiting Gets. If the rank has entered fewer collectives than
+ * every rank gone before it, one frame on each link of the tree with the next tick.
  */
 PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why);
 
@@ -375,8 +378,8 @@ PMIWIRE_API int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, 
  * @brief The rank that makes collectives of a kind end with PMIWIRE_EGONE.
  * @param coll  PMIWIRE_COLL_*
  * @param[out] why  PMIWIRE_GONE_*
- * @return a rank of any node; if several are gone one of them, not the same on every node. -1: the
- *         collective in progress, or the next one, can complete
+ * @return a rank of any node; if several are gone, one of them, which may differ between nodes. -1:
+ *         the collective in progress, or the next one, can complete
  */
 PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, uint32_t coll,
                                              uint32_t *why);
@@ -385,7 +388,7 @@ PMIWIRE_API int32_t pmiwire_exchange_culprit(const struct pmiwire_exchange *x, u
  * @brief The rank whose end made a waiting Get end with PMIWIRE_ENOENT. For use in
  *        ops->got(), and right after pmiwire_exchange_get().
  *
- * Of a Get that names no source: the last rank that could have put the key.
+ * If the Get names no source: the last rank that could have put the key.
  * @param[out] why  PMIWIRE_GONE_*
  * @return a rank; -1: no rank is the cause
  */
@@ -400,9 +403,9 @@ PMIWIRE_API int32_t pmiwire_exchange_get_culprit(const struct pmiwire_exchange *
  * @brief Hand over a frame. The call checks all of it before it uses a part.
  * @param node  the link's authenticated peer
  * @param data  the frame, any alignment; not kept
- * @return 0; PMIWIRE_EPROTO (not in order, of another node or job: refused, nothing has changed;
- *         report it, and drop it or the link), PMIWIRE_EVERSION (of another byte order or version);
- *         -ENOMEM and others: the exchange has failed with this
+ * @return 0; PMIWIRE_EPROTO (malformed, or of another node or job: nothing has changed; report it,
+ *         and drop the frame or the link), PMIWIRE_EVERSION (of another byte order or version);
+ *         -ENOMEM and others: the exchange has failed with this error
  */
 PMIWIRE_API int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void *data,
                                        size_t n);
@@ -417,10 +420,10 @@ PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node
 /**
  * @brief End the exchange: a node is lost, or a reason of your own. A second call is ignored.
  *
- * Completes every pending token and collective with rc, which later calls return, and notifies the
- * neighbours in the tree, which pass it on. So every node learns of a loss if each reports the loss
- * of its neighbours: the parent, (node - 1) / arity, and the children, arity * node + 1 to
- * arity * node + arity. Keep links to those, and set opts.arity.
+ * Completes every pending token and collective with rc, which later calls return too. Notifies the
+ * neighbours in the tree, which pass the notice on. So every node learns of a loss if each node
+ * reports the loss of its own neighbours: the parent, (node - 1) / arity, and the children, arity *
+ * node + 1 to arity * node + arity. Keep links to those, and set opts.arity.
  * @param rc    negative; PMIWIRE_ELOST: `node` is lost
  * @param node  the lost node; ignored with another rc
  * @return 0, -EINVAL
@@ -428,10 +431,10 @@ PMIWIRE_API int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node
 PMIWIRE_API int pmiwire_exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node);
 
 /**
- * @brief Set the time, for example twice a second: for opts.wait_ns, to notify other nodes of ranks
- *        that are gone, and for Gets that wait for ranks of other nodes.
+ * @brief Set the time, for example twice a second. It serves opts.wait_ns, notices to other nodes
+ *        of ranks that are gone, and Gets that wait for ranks of other nodes.
  * @param now_ns  any monotonic clock
- * @cost A pass over the keys that are waited for. Once a rank of the job is gone, a Get that has
+ * @cost A pass over the keys with waiting Gets. Once a rank of the job is gone, a Get that has
  *       waited since an earlier tick sends one frame to its source's node, by the tree.
  */
 PMIWIRE_API void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns);
@@ -463,7 +466,7 @@ PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
 #define PMIWIRE_EXCHANGE_MIN_FRAME_BYTES 4096u     /**< least that opts.max_frame_bytes may be */
 #define PMIWIRE_EXCHANGE_MAX_FRAME_BYTES 16777216u /**< most */
 /**
- * key + value of a pair, or a value of a Ring or an Allgather, are at most max_frame_bytes less
+ * key + value of a pair, or a value of a Ring or an Allgather, have at most max_frame_bytes less
  * this
  */
 #define PMIWIRE_EXCHANGE_OVERHEAD_BYTES  192u
@@ -474,7 +477,7 @@ PMIWIRE_API int pmiwire_block_next(const void *block, size_t bytes, size_t *pos,
 #define PMIWIRE_EXCHANGE_MAX_IOV         64u         /**< most pieces that send() is given */
 #define PMIWIRE_EXCHANGE_HEADER_BYTES    24u         /**< of a frame */
 #define PMIWIRE_BLOCK_HEADER_BYTES       32u         /**< of a block */
-/** a block's records are at most this, or one node's one segment */
+/** most bytes of a block's records, unless they are a single segment of one node */
 #define PMIWIRE_EXCHANGE_BLOCK_BYTES 1048576u
 /** @} */
 
@@ -502,7 +505,8 @@ struct pmiwire_frame_count {
 struct pmiwire_stats_exchange {
     struct pmiwire_frame_count frames[PMIWIRE_FRAME_COUNT_]; /**< by type */
     uint64_t n_refused;                                      /**< frames refused */
-    uint64_t n_puts;                                         /**< by local ranks, as those below */
+    uint64_t n_puts;                                         /**< by local ranks; so are the next
+                                                                four */
     uint64_t n_gets;
     uint64_t n_local;       /**< Gets answered at once */
     uint64_t n_requests;    /**< GET frames that began here */
@@ -511,7 +515,8 @@ struct pmiwire_stats_exchange {
     uint64_t n_fences;      /**< completed */
     uint64_t payload_bytes; /**< keys and values that Fences and Allgathers have brought, this
                                node's among them */
-    uint64_t n_keys;        /**< held now: own, home's and copies */
+    uint64_t n_keys;        /**< held now: own ones, those that this node is the home of, and
+                               copies */
     uint64_t n_waiting;     /**< Gets waiting now, other nodes' among them */
     uint64_t bytes;         /**< memory held now */
     uint64_t peak_bytes;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file extension.h
- * @brief Fields of ours that old peers skip: how a server offers more, and a client asks for it.
+ * @brief This project's extra fields, which other peers skip: a server offers more in them, and a
+ *        client asks for it.
  *
  * PMI's clients and servers skip fields that they do not know, within a narrow grammar
- * (pmiwire_enc_extra() holds to it). So a server advertises what it offers in answers that it sends
- * anyway: a client that knows a field may use the offer, others never notice. Requests that PMI
- * does not know go only to a server that has advertised them: others end the job, or never answer.
- * libpmiwire/WIRE.md has the table of these fields, with their values.
+ * (pmiwire_enc_extra() keeps to it). So a server advertises its extensions in answers that it sends
+ * anyway: a client that knows a field may use the extension, and other clients never notice. A
+ * request that PMI does not define goes only to a server that has advertised it: other servers end
+ * the job, or never answer. libpmiwire/WIRE.md has the table of these fields, with their values.
  *
  * The client session and the server engine use PMIWIRE_EXT_BYTES by themselves, once the server has
  * advertised it: keys and values then hold any bytes, on both wires.
@@ -53,8 +54,8 @@ extern "C" {
 /** @} */
 
 /**
- * Most bytes that all fields advertised in one answer may take together, names included: the answer
- * then stays within the grammar.
+ * Most bytes of all fields that one answer advertises, names included: the answer then stays within
+ * the grammar.
  */
 #define PMIWIRE_EXT_MAX_BYTES 500u
 

@@ -11,10 +11,10 @@
  * rank order; a bare number k is (k,1,1); `[…]xN` repeats its blocks N times.
  * The list is repeated from its first block until every rank has its node.
  *
- * Two grammars are in use. The classic one has triples only; MPICH 4.1 added
- * bare numbers and repetition, and MPICH 4.0 dies of a double free when it
- * meets them, so the encoder writes triples unless told otherwise and the
- * parser reads both. Spaces are accepted and never written.
+ * Two grammars are in use. The classic one has triples only; MPICH 4.1 added bare numbers and
+ * repetition, and MPICH 4.0 crashes with a double free when it meets them. So the encoder writes
+ * triples by default, and the parser reads both. The parser accepts spaces; the encoder writes
+ * none.
  *
  *     pmiwire_mapping_parse(text, NULL, 0, &n_blocks, NULL);           // PMIWIRE_ENOBUF: how many
  *     pmiwire_mapping_parse(text, blocks, n_blocks, &n_blocks, &err);
@@ -38,7 +38,7 @@ extern "C" {
 /** Ranks and nodes are below this. */
 #define PMIWIRE_MAPPING_MAX 0x7fffffffu
 
-/** Longest mapping that MPICH 4.0 takes when a server advertises 256/64/1024, bytes. */
+/** Longest mapping that MPICH 4.0 accepts when a server advertises 256/64/1024, bytes. */
 #define PMIWIRE_MAPPING_MPICH40_BYTES 538u
 
 /** Triples `(f,n,p)` only: every peer reads them. */
@@ -62,15 +62,15 @@ struct pmiwire_mapping_block {
  * @param blocks      filled in, in order; untouched on failure; may be NULL when cap is 0
  * @param cap         entries there
  * @param n_blocks    how many were found (also when cap is too small)
- * @param err         with PMIWIRE_EMAPPING and PMIWIRE_EMAPSIZE `offset` is where the offending
- *                    token, block or item is, bytes from text.ptr; may be NULL
+ * @param err         with PMIWIRE_EMAPPING and PMIWIRE_EMAPSIZE its `offset` is that of the
+ *                    offending token, block or item, bytes from text.ptr; may be NULL
  * @return 0, PMIWIRE_EMAPPING, PMIWIRE_EMAPSIZE (a number over
  *         PMIWIRE_MAPPING_MAX, a node not below it, or a list that covers more ranks than
  *         that), PMIWIRE_ENOBUF (n_blocks says how many are needed), or -EINVAL (a NULL
  *         that is not allowed)
  *
- * Zero n-nodes, ppn or N are syntax errors: such a list may place no rank.
- * MT-Safe. Allocates nothing. Cost: two passes over the text, one to check and one to store.
+ * A zero for n-nodes, ppn or N is a syntax error: such a list might place no rank. MT-Safe.
+ * Allocates nothing. Cost: two passes over the text, one to check and one to store.
  */
 PMIWIRE_API int pmiwire_mapping_parse(struct pmiwire_str text, struct pmiwire_mapping_block *blocks,
                                       uint32_t cap, uint32_t *n_blocks, struct pmiwire_error *err);
@@ -91,26 +91,25 @@ PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *block
 /**
  * @brief Write the mapping of a job.
  *
- * Merges equal runs on consecutive nodes into one triple, folds the whole list
- * to its smallest period (as cyclic placements have; a period above half of the job
- * may go unseen in jobs of more than 64 ranks), and in the extended grammar takes
- * bare numbers and `[…]xN` of up to 16 blocks where they are shorter.
- * The list relies on readers that repeat it and stop at the size of the job: one node is
- * `(vector,(f,1,1))` for any number of ranks, as Hydra 4.0 writes it, and the last block
- * may say more ranks than are left.
+ * Merges equal runs on consecutive nodes into one triple, folds the whole list to its smallest
+ * period, as cyclic placements have (in jobs of more than 64 ranks it may miss a period above half
+ * of the job), and in the extended grammar uses bare numbers and `[…]xN` of up to 16 blocks where
+ * they are shorter. The list relies on readers that repeat it and stop at the size of the job: one
+ * node is `(vector,(f,1,1))` for any number of ranks, as Hydra 4.0 writes it, and the last block
+ * may name more ranks than are left.
  *
  * @param node_of  array of n_ranks: node of each rank, in rank order, each below
  *                 PMIWIRE_MAPPING_MAX
  * @param n_ranks  1 to PMIWIRE_MAPPING_MAX
  * @param grammar  PMIWIRE_MAPPING_CLASSIC or PMIWIRE_MAPPING_EXTENDED
- * @param max_len  longest text that the reader takes, without NUL, bytes: for
- *                 MPICH 4.0 PMIWIRE_MAPPING_MPICH40_BYTES
+ * @param max_len  longest text that the reader accepts, without NUL, bytes: for MPICH 4.0
+ *                 PMIWIRE_MAPPING_MPICH40_BYTES
  * @param out      the text and a NUL
  * @param cap      bytes there
  * @return its length without NUL, PMIWIRE_EMAPSIZE when it is longer than
- *         max_len (then publish no mapping at all: every reader falls back to
- *         comparing host names, whereas an empty value kills MPICH 4.0),
- *         PMIWIRE_ENOBUF, or -EINVAL. `out` is untouched on failure
+ *         max_len (then publish no mapping at all: every reader falls back to comparing host names,
+ *         whereas an empty value crashes MPICH 4.0), PMIWIRE_ENOBUF, or -EINVAL. `out` is untouched
+ *         on failure
  *
  * MT-Safe. Allocates nothing. Cost: O(n_ranks) for the classic grammar, a
  * small multiple of it for the extended one.

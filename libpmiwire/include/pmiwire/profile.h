@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file profile.h
- * @brief What each real peer can carry, as measured; so that nothing is truncated in silence.
+ * @brief What each real peer can carry, as measured, so that no value is truncated silently.
  *
- * Every PMI implementation cuts, mangles or dies of something another one
- * writes: Hydra 4.0 answers rc=0 and stores 1,023 bytes of a longer value,
- * MPICH's parser drops backslashes, most PMI-2 parsers stop a value at its
- * first `;`, and a PMI-1 line over 1,023 bytes desynchronises MPICH 4.0. A profile
- * writes such limits down; an encoder given one refuses with a named error.
+ * Every PMI implementation truncates, mangles or crashes on something that another one writes:
+ * Hydra 4.0 answers rc=0 and stores 1,023 bytes of a longer value, MPICH's parser drops
+ * backslashes, most PMI-2 parsers stop a value at its first `;`, and a PMI-1 line over 1,023 bytes
+ * desynchronises MPICH 4.0. A profile lists such limits; an encoder with a profile refuses such a
+ * message, with an error that names the limit.
  */
 #ifndef PMIWIRE_PROFILE_H
 #define PMIWIRE_PROFILE_H
@@ -31,11 +31,11 @@ extern "C" {
 #define PMIWIRE_PEER_SEMICOLON_V2     32u   /**< PMI-2: reads `;;` as `;` */
 #define PMIWIRE_PEER_SEMICOLON_V1     64u   /**< PMI-1: `;` is an ordinary byte */
 #define PMIWIRE_PEER_EXTENDED_MAPPING 128u  /**< reads MPICH 4.1's mapping grammar */
-#define PMIWIRE_PEER_VALUE_LAST       256u  /**< PMI-1: takes all behind `value=` as the value */
+#define PMIWIRE_PEER_VALUE_LAST       256u  /**< PMI-1: reads all behind `value=` as the value */
 #define PMIWIRE_PEER_V1_2             512u  /**< understands PMI 1.2 (barriers of groups) */
 #define PMIWIRE_PEER_SPACES_V2        2048u /**< PMI-2 values may hold spaces */
 #define PMIWIRE_PEER_8BIT             1024u /**< bytes 128 to 255 arrive as they were sent */
-/** extra fields (pmiwire_enc_extra()) may stand in messages of any length that it reads */
+/** extra fields (pmiwire_enc_extra()) may be in messages of any length that it reads */
 #define PMIWIRE_PEER_LONG_EXTRA 4096u
 /** PMI-2: control bytes but NUL, and 127 to 255, arrive as they were sent */
 #define PMIWIRE_PEER_RAW_V2 8192u
@@ -44,7 +44,7 @@ extern "C" {
 /** A peer. Lengths are bytes, without NUL; 0 means no limit of its own. */
 struct pmiwire_profile {
     const char *name;           /**< as pmiwire_profile_find() takes it */
-    const char *peer;           /**< what was measured */
+    const char *peer;           /**< the measured program */
     uint32_t flags;             /**< PMIWIRE_PEER_* */
     uint32_t max_key_bytes;     /**< longest key of the key-value space */
     uint32_t max_value_bytes;   /**< longest value of the key-value space */
@@ -56,9 +56,8 @@ struct pmiwire_profile {
 };
 
 /**
- * @brief A profile by name: "portable" (what all of them carry),
- *        "any-server" (what every server carries), "mpich-4.0",
- *        "mpich-main", "slurm-libpmi2", "flux" (clients), "hydra-4.0",
+ * @brief Find a profile by name: "portable" (carried by all of them), "any-server" (carried by
+ *        every server), "mpich-4.0", "mpich-main", "slurm-libpmi2", "flux" (clients), "hydra-4.0",
  *        "hydra-main", "slurmstepd", "fencepost" (servers).
  * @return NULL when there is none. MT-Safe.
  */

@@ -5,7 +5,7 @@
  *
  * The model. A *server* holds *jobs*: a job is a key-value space with a name, a size, attributes
  * and collectives. A *connection* is one client: you name its job and rank, or the client names
- * itself (PMI_PORT). You hand over the bytes that you read and take away replies. The engine keeps
+ * itself (PMI_PORT). You hand over the bytes that you read, and take replies. The engine keeps
  * pairs, names and attributes and carries out collectives. It calls you back to start processes, to
  * end the job and to carry frames to other nodes. A callback that takes time (a spawn, a lookup)
  * returns PMIWIRE_PENDING, and you complete it later by its token.
@@ -34,38 +34,40 @@
  *
  * Liveness. A rank is *gone* when it has finalized, its process has ended, or its connection has
  * ended or was cut off after init (before init too, where pmiwire_server_accept() named the rank).
- * - A Fence, Ring, Allgather or group barrier cannot complete when a rank is gone that has not
- *   entered it. The server answers all ranks that wait in it, and those that enter later, with
- *   rc != 0 and a text such as "rank 3 has finalized: this fence cannot complete". A rank that is
- *   gone after it has entered does not matter.
+ * - A Fence, Ring, Allgather or group barrier cannot complete once a rank is gone without having
+ *   entered it. The server answers all ranks that wait in it, and those that enter later, with rc
+ *   != 0 and a text such as "rank 3 has finalized: this fence cannot complete". A rank that enters
+ *   first and is gone later does no harm.
  * - A waiting Get, or a wait for a node attribute, ends in the same way when every rank that could
  *   put the key is gone: the rank that the Get names, otherwise all ranks but the waiting one.
  * - ops->stuck() reports the first failure of each kind; you decide whether the job ends.
- * - Pairs of a rank that is gone stay. It may connect again, but takes part in no collective.
+ * - The server keeps the pairs of a rank that is gone. The rank may connect again, but takes part
+ *   in no collective.
  *
  * Hostile clients. Nothing a client sends can crash the server, make it allocate without bound,
  * delay other clients or lose their pairs.
  * - The server answers a bad request with rc != 0 and a text, and closes a connection whose framing
  *   is lost. ops->diag receives rank and cause of both.
- * - The server cuts a client off that leaves max_out_bytes of replies unread, sends more than
- *   2 * max_msg_bytes behind a request whose answer is delayed, sends 64 malformed or unknown
+ * - The server disconnects a client that leaves max_out_bytes of replies unread, sends more than
+ *   twice max_msg_bytes behind a request whose answer is delayed, sends 64 malformed or unknown
  *   messages in all, or (pmiwire_server_tick()) stops in mid-message.
  * - When a client closes its connection, tokens of its requests become stale, which is harmless.
  *
  * Versions. The server never answers with a higher subversion than the client's, unless
  * PMIWIRE_SERVER_PMI_1_2 is set.
  *
- * Several nodes. Each has a server with a job for its own ranks, and the engine of exchange.h in it
- * joins them. Give job_opts.node_of, .node and .number and ops->send(), and hand over frames with
- * pmiwire_server_frame(). The numbers in node_of are yours. No rank leaves a Fence before it is
- * complete on all nodes; a Get goes to other nodes only if the client asks for that (`fp-get`). The
- * server refuses group barriers that span nodes.
+ * Several nodes. Each node has a server with a job for its own ranks. The engine of exchange.h,
+ * inside each server, joins them. Give job_opts.node_of, .node and .number and ops->send(), and
+ * hand over frames with pmiwire_server_frame(). The numbers in node_of are yours. No rank leaves a
+ * Fence before it is complete on all nodes; a Get goes to other nodes only if the client asks for
+ * that (`fp-get`). The server refuses group barriers that span nodes.
  *
- * Replies. A PMI-2 client that pads its lengths on the right is taken for Slurm's, and replies hold
- * to what Slurm's reads (`;;`); replies to any other PMI-2 client hold to what MPICH's reads. PMI-1
- * replies hold to the framing's rules alone, since PMI-1 clients cannot be told apart. An answer
- * that the wire cannot carry becomes an error reply that names the byte and the limit, and a report
- * to diag. A PMI-2 client's put of bytes that it could not read back is refused.
+ * Replies. The server takes a PMI-2 client that pads its lengths on the right for Slurm's, and
+ * keeps replies within what Slurm's client reads (`;;`); for any other PMI-2 client, within what
+ * MPICH's reads. PMI-1 clients cannot be distinguished, so PMI-1 replies follow the framing's rules
+ * alone. If the wire cannot carry an answer, the client gets an error reply that names the byte and
+ * the limit, and diag a report. The server refuses a PMI-2 client's put of bytes that the client
+ * could not read back.
  *
  * Bytes. Keys and values may hold any byte, NUL too, once you advertise PMIWIRE_EXT_BYTES: this
  * project's clients then write and read all of them on both wires. libpmiwire/WIRE.md says what
@@ -73,8 +75,8 @@
  *
  * Threads: one server, one thread at a time. Callbacks may call any function of this header on the
  * same server except pmiwire_server_destroy(). The engine serves input given within a callback, and
- * calls ready() for it, before the outermost call returns. A connection closed within a callback
- * takes part in nothing more.
+ * calls ready() for it, before the outermost call returns. After a callback has closed a
+ * connection, the server does nothing more for it.
  */
 #ifndef PMIWIRE_SERVER_H
 #define PMIWIRE_SERVER_H
@@ -91,21 +93,21 @@ extern "C" {
 #endif
 
 /**
- * Answer init with PMI 1.2 whatever was asked: MPICH main then uses group barriers; Flux's client
- * refuses.
+ * Answer init with PMI 1.2, whatever version the client asked for: MPICH main then uses group
+ * barriers; Flux's client refuses.
  */
 #define PMIWIRE_SERVER_PMI_1_2 1u
 
-/** Rank of a connection that has not said yet who it is. */
+/** Rank of a connection whose client has not named itself yet. */
 #define PMIWIRE_RANK_UNKNOWN (-1)
 
 /**
  * @name States of a connection
  * @{
  */
-#define PMIWIRE_CONN_NEW       0u /**< has not completed init: perhaps no PMI program at all */
-#define PMIWIRE_CONN_INITED    1u /**< between init and finalize: must not vanish */
-#define PMIWIRE_CONN_FINALIZED 2u /**< sent finalize and was answered */
+#define PMIWIRE_CONN_NEW       0u /**< has not completed init; may not be a PMI program */
+#define PMIWIRE_CONN_INITED    1u /**< between init and finalize: its end is an error */
+#define PMIWIRE_CONN_FINALIZED 2u /**< sent finalize and got the answer */
 #define PMIWIRE_CONN_FAILED    3u /**< to be closed: send the remaining output, then close */
 /** @} */
 
@@ -146,7 +148,7 @@ struct pmiwire_server_ops {
     void (*ready)(void *ctx, struct pmiwire_conn *conn, void *cookie);
 
     /**
-     * A client broke the protocol, or cannot be served.
+     * A client broke the protocol, or the server cannot answer it.
      * @param code  PMIWIRE_E* or -ENOMEM
      * @param text  one line that names rank and cause, always printable
      */
@@ -164,7 +166,7 @@ struct pmiwire_server_ops {
 
     /**
      * End the job (MPI_Abort); `who` always has a rank.
-     * @param message  prose from the client, not to be trusted
+     * @param message  prose from the client, untrusted
      */
     void (*abort)(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
                   struct pmiwire_str message);
@@ -177,17 +179,17 @@ struct pmiwire_server_ops {
                  uint64_t token);
 
     /**
-     * Store a pair in a store of yours instead of the engine's: set put and find, with several
-     * nodes merge as well; or none of them. The exchange keeps SPARSE keys (`fp-hint`) of a job of
-     * several nodes: they do not come here.
-     * @return 0: `find` finds it from now on; or PMIWIRE_E* or -errno, which answers the client
+     * Store a pair in a store of yours instead of the engine's. Set put and find, with several
+     * nodes merge too, or none of them. In a job of several nodes the exchange keeps SPARSE keys
+     * (`fp-hint`), and does not pass them here.
+     * @return 0: `find` finds the pair from now on; or PMIWIRE_E* or -errno, which the client gets
      */
     int (*put)(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                struct pmiwire_str value);
     /**
      * Find a pair. May call pmiwire_server_get() and pmiwire_server_advertise(), and no other
      * function of the server.
-     * @param job    its key-value space; only job and job_cookie are set
+     * @param job    the key-value space; only its members job and job_cookie are set
      * @param value  filled in on success; valid until the next call into the server, with a
      *               readable NUL behind it
      * @return 0, PMIWIRE_ENOENT
@@ -195,8 +197,8 @@ struct pmiwire_server_ops {
     int (*find)(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
                 struct pmiwire_str *value);
     /**
-     * Store the pairs that a Fence has brought, of all nodes, in this order. May call what find
-     * may call.
+     * Store the pairs of all nodes that a Fence has brought, in this order. May call the functions
+     * that find may call.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it. Each value has a NUL
      *               behind it that its length counts
      * @return 0; 1: the engine puts the block into its own store, where pmiwire_server_get() finds
@@ -205,10 +207,10 @@ struct pmiwire_server_ops {
     int (*merge)(void *ctx, const struct pmiwire_peer *job, const void *block, size_t bytes);
 
     /**
-     * An Allgather's values, before any rank is answered: several calls, and one with block NULL at
-     * the end, which may advertise PMIWIRE_EXT_ARRAY. If this member is NULL, the engine keeps the
-     * values of the last Allgather and answers Gets of `-allgather-K-R` from them; otherwise it
-     * calls `find` for those keys.
+     * Take an Allgather's values, before the server answers any rank. The server calls this several
+     * times, at last with block NULL; that call may advertise PMIWIRE_EXT_ARRAY. If this member is
+     * NULL, the engine keeps the values of the last Allgather and answers Gets of `-allgather-K-R`
+     * from them; otherwise it calls `find` for those keys.
      * @param number   of this Allgather, from 0
      * @param longest  bytes of the longest value of all, the same in every call
      * @param block    the keys are ranks, 4 bytes as in memory; the values have no NUL
@@ -218,7 +220,7 @@ struct pmiwire_server_ops {
     int (*gather)(void *ctx, const struct pmiwire_peer *job, uint32_t number, uint32_t longest,
                   const void *block, size_t bytes);
 
-    /** A Fence is complete on all nodes, and no rank has been answered: the time to advertise. */
+    /** A Fence is complete on all nodes; the server has answered no rank yet. You may advertise. */
     void (*fenced)(void *ctx, const struct pmiwire_peer *job);
 
     /**
@@ -234,15 +236,15 @@ struct pmiwire_server_ops {
      * Several nodes: send a frame, as pmiwire_exchange_ops.send does. Must not call the server.
      * NULL: all ranks of every job are here.
      * @param node  as in job_opts.node_of
-     * @return 0: taken; 1: taken, and the link is full until pmiwire_server_link_ready()
+     * @return 0: accepted; 1: accepted, and the link is full until pmiwire_server_link_ready()
      */
     int (*send)(void *ctx, const struct pmiwire_peer *job, uint32_t node, const struct iovec *iov,
                 uint32_t n_iov, size_t bytes);
 
     /**
      * A job's exchange has failed: from now on its collectives end with rc. Called once.
-     * @param node  as in job_opts.node_of: the lost node where rc is PMIWIRE_ELOST, otherwise the
-     *              node where the exchange failed
+     * @param node  as in job_opts.node_of: the lost node if rc is PMIWIRE_ELOST, otherwise the node
+     *              where the exchange failed
      */
     void (*failed)(void *ctx, const struct pmiwire_peer *job, int rc, uint32_t node);
 
@@ -266,7 +268,7 @@ struct pmiwire_server_ops {
     void (*waits)(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t begins);
 };
 
-/** Options of a server. Zero all, set `size`, then what differs. */
+/** Options of a server. Zero all, set `size`, then the members that differ. */
 struct pmiwire_server_opts {
     size_t size;                                  /**< sizeof(struct pmiwire_server_opts) */
     const struct pmiwire_server_ops *ops;         /**< copied; NULL: none */
@@ -287,7 +289,7 @@ struct pmiwire_server_opts {
     uint64_t wait_ns;       /**< a Get that waits this long ends with PMIWIRE_ETIME; 0: never */
 };
 
-/** A job. Zero all, set `size`, then what differs. */
+/** A job. Zero all, set `size`, then the members that differ. */
 struct pmiwire_job_opts {
     size_t size;         /**< sizeof(struct pmiwire_job_opts) */
     const char *kvsname; /**< name of its key-value space and PMI-2 job id: 1 to kvsname_max-1 bytes
@@ -301,16 +303,15 @@ struct pmiwire_job_opts {
     void *cookie;              /**< yours, handed to callbacks in pmiwire_peer */
     /* With ops->send(): */
     uint32_t number; /**< of the job, the same on all nodes; part of every frame */
-    uint32_t node; /**< this server's, which has a rank at least. Without ops->send() all are here,
-                        whatever node_of says */
+    uint32_t node;   /**< this server's node, which has at least one rank. Without ops->send() all
+                        ranks are here, and node_of has no effect */
     uint32_t design, fence, arity, max_frame_bytes; /**< as in pmiwire_exchange_opts */
     size_t max_exchange_bytes;                      /**< its max_bytes */
 };
 
 /**
  * @brief Create a server.
- * @return 0, -ENOMEM, -EINVAL (a flag or limit, or a callback without another one that it needs).
- *         Allocates.
+ * @return 0, -ENOMEM, -EINVAL (a flag, a limit, or a callback whose partner is missing). Allocates.
  */
 PMIWIRE_API int pmiwire_server_create(const struct pmiwire_server_opts *opts,
                                       struct pmiwire_server **s);
@@ -323,8 +324,8 @@ PMIWIRE_API void pmiwire_server_destroy(struct pmiwire_server *s);
  * @{
  */
 /**
- * @brief Add a job. @param job its number, from 0 upwards. @return 0, -ENOMEM, -EINVAL (this node
- *        has none of its ranks, too), PMIWIRE_EEXIST (name in use), PMIWIRE_ECHARS
+ * @brief Add a job. @param job its number, from 0 upwards. @return 0, -ENOMEM, -EINVAL (also: this
+ *        node has none of its ranks), PMIWIRE_EEXIST (name in use), PMIWIRE_ECHARS
  *
  * Allocates about 2 KiB, 6 bytes a rank of this node, and with node_of 4 more a rank and 8 a node.
  */
@@ -334,7 +335,7 @@ PMIWIRE_API int pmiwire_server_job_add(struct pmiwire_server *s,
 /**
  * @brief Remove a job that has no connection left, and its exchange, without notice to other nodes.
  *
- * Clients of other jobs that wait for one of its keys are answered without a value.
+ * A client of another job that waits for one of its keys gets an answer without a value.
  * @return 0, PMIWIRE_ESTATE, PMIWIRE_ENOENT
  */
 PMIWIRE_API int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job);
@@ -349,10 +350,10 @@ PMIWIRE_API int pmiwire_server_job_attr(struct pmiwire_server *s, uint32_t job,
                                         struct pmiwire_str key, struct pmiwire_str value);
 
 /**
- * @brief Advertise an extension to the clients of a job: from now on its field is in every answer
- *        that can carry it (extension.h).
+ * @brief Advertise an extension to the clients of a job: from now on every answer that can carry
+ *        its field has it (extension.h).
  * @param ext    PMIWIRE_EXT_*
- * @param value  within the grammar of pmiwire_enc_extra(), copied; absent: no longer
+ * @param value  within the grammar of pmiwire_enc_extra(), copied; absent: stop advertising
  * @return 0, -ENOMEM, -EINVAL (no such extension; PMIWIRE_EXT_BYTES where opts.max_msg_bytes is
  *         less than 3 * (keylen_max + vallen_max) + kvsname_max + 256), PMIWIRE_ENOENT (no such
  *         job), PMIWIRE_EEMPTY, PMIWIRE_ECHARS, PMIWIRE_EVALLEN (more than PMIWIRE_EXT_MAX_BYTES in
@@ -384,7 +385,7 @@ PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struc
  */
 /**
  * @brief Add the connection of a client.
- * @param job,rank  who it is; with rank PMIWIRE_RANK_UNKNOWN the client names itself (job is
+ * @param job,rank  the client's; with rank PMIWIRE_RANK_UNKNOWN the client names itself (job is
  *                  ignored)
  * @param cookie    yours, handed to callbacks
  * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here, or conn NULL),
@@ -434,7 +435,8 @@ PMIWIRE_API void pmiwire_conn_query(const struct pmiwire_conn *conn,
  */
 /**
  * @brief Answer a spawn.
- * @param rc        0 or PMIWIRE_E* / -errno: all failed; clients' libraries then ignore the rest
+ * @param rc        0; or PMIWIRE_E* / -errno: no process started; clients' libraries then ignore
+ *                  the rest
  * @param jobid     the children's job; may be NULL on failure
  * @param errcodes  with rc 0, array of n: 0 or an error code for each process asked for; NULL: no
  *                  process failed
@@ -456,8 +458,8 @@ PMIWIRE_API int pmiwire_server_name_done(struct pmiwire_server *s, uint64_t toke
  * @{
  */
 /**
- * @brief Report that a rank's process has ended and that all its bytes have been handed over: no
- *        collective waits for it any more. A second call is ignored.
+ * @brief Report that a rank's process has ended and that you have handed over all its bytes:
+ *        collectives stop waiting for it. A second call is ignored.
  * @return 0, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here)
  */
 PMIWIRE_API int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t rank);
@@ -524,15 +526,15 @@ PMIWIRE_API int pmiwire_server_names_drop(struct pmiwire_server *s, uint32_t own
 /** @} */
 
 /**
- * @brief Set the time, for example twice a second: cuts off clients that have been silent in
- *        mid-message or have not read for opts.stall_ns, and calls every job's
+ * @brief Set the time, for example twice a second: disconnects clients that have been silent in
+ *        mid-message, or have not read, for opts.stall_ns, and calls every job's
  *        pmiwire_exchange_tick().
  * @param now_ns  any monotonic clock. Cost: one pass over the connections, and one over the jobs
  */
 PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 
 /**
- * @name Limits that are advertised, bytes with NUL (Hydra's, which every client accepts)
+ * @name Advertised limits, bytes with NUL: Hydra's, which every client accepts
  * @{
  */
 #define PMIWIRE_DEFAULT_KVSNAME_MAX 256u
@@ -547,16 +549,16 @@ PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 /** Default limit on the bytes of one spawn request, all its PMI-1 messages together. */
 #define PMIWIRE_DEFAULT_MAX_SPAWN_BYTES 4194304u
 /**
- * Default limit on what one job may store: pairs, attributes and names, bytes, and 64 more for
- * each. A Put beyond it is refused with a text that names the limit; pairs that Fences bring are
- * kept, since their own node accepted them.
+ * Default limit on the pairs, attributes and names of one job: their bytes, and 64 more for each.
+ * The server refuses a Put beyond it, with a text that names the limit. It keeps the pairs that
+ * Fences bring, since their own node accepted them.
  */
 #define PMIWIRE_DEFAULT_MAX_KVS_BYTES 268435456u
 
 /** Counters of a server, which only grow, and present values. */
 struct pmiwire_stats_server {
     uint64_t n_messages; /**< complete messages decoded */
-    uint64_t n_bad;      /**< of those, answered with an error for their form */
+    uint64_t n_bad;      /**< of those, malformed ones */
     uint64_t n_puts;
     uint64_t n_gets;
     uint64_t n_misses; /**< gets that found nothing */

@@ -14,7 +14,7 @@ void *pmiwire__mem_realloc(struct pmiwire__mem *m, void *ptr, size_t old_bytes, 
         m->bytes -= old_bytes;
         return NULL;
     }
-    /* While it grows both are there. */
+    /* Old and new memory count together while realloc() runs. */
     m->at_max = !m->no_max && (bytes > m->max || m->bytes > m->max - bytes);
     if (m->at_max)
         return NULL;
@@ -37,7 +37,7 @@ int pmiwire__buf_room(struct pmiwire__mem *m, struct pmiwire__buf *b, size_t byt
         return 0;
     if (bytes > SIZE_MAX / 4)
         return -ENOMEM;
-    /* Move to the front only when that frees half the buffer, so that it pays. */
+    /* Move the bytes to the front only if that frees half the buffer: less does not pay. */
     if (b->off >= live && b->cap - live >= bytes) {
         memmove(b->ptr, b->ptr + b->off, live);
         b->off = 0;

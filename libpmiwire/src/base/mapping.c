@@ -22,10 +22,10 @@
  * the array, the critical factorization theorem gives it exactly and in
  * linear time (Crochemore and Perrin, "Two-way string-matching", J. ACM 38,
  * 1991). A longer one means that the array ends with a copy of its own
- * beginning. There is one candidate for each run of equal nodes; we try them
- * under a bound on the comparisons, FOLD_BUDGET for each rank. Past it the list
- * is written unfolded, which is correct and at most twice as long. Below
- * some sixty ranks the bound cannot be met, so there the fold is exact.
+ * beginning. Each run of equal nodes gives one candidate. We try the candidates within a budget of
+ * FOLD_BUDGET comparisons a rank. Beyond it the encoder writes the list unfolded, which is correct
+ * and at most twice as long. Below about sixty ranks the bound cannot be reached, so the fold is
+ * exact there.
  */
 #include <errno.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static int accept_char(struct parser *ps, char c)
     return 1;
 }
 
-/* Decimal digits, at least one. On failure pos is at the number (or where it should be). */
+/* Parses decimal digits, at least one. On failure pos is at the number, or where one should be. */
 static int parse_number(struct parser *ps, uint32_t least, uint32_t *value)
 {
     int c = peek_token(ps);
@@ -230,9 +230,9 @@ int pmiwire_mapping_parse(struct pmiwire_str text, struct pmiwire_mapping_block 
 /* ---- Expansion ------------------------------------------------------------ */
 
 /*
- * The blocks from `at` on that repeat together: how many there are, how often,
- * and how many ranks one copy places. 0, or -EINVAL for anything that the parser
- * cannot have made: callers may fill in the structs themselves.
+ * Reads the group of blocks from `at` on that repeat together: its length, its copies, and the
+ * ranks that one copy places. Returns 0, or -EINVAL for values that the parser never makes: callers
+ * may fill in the structs themselves.
  */
 static int read_group(const struct pmiwire_mapping_block *blocks, uint32_t n_blocks, uint32_t at,
                       uint32_t *len, uint32_t *rep, uint64_t *n_ranks)
@@ -323,8 +323,9 @@ int pmiwire_mapping_expand(const struct pmiwire_mapping_block *blocks, uint32_t 
 
 /* ---- Encoder: fold -------------------------------------------------------- */
 
-/* Where the largest suffix of x[0..n) starts, nodes in rising or falling order; *period is its
-   smallest period. Constant space, at most 2n comparisons (Crochemore and Perrin, figure 17). */
+/* Returns where the largest suffix of x[0..n) starts, nodes in rising or falling order; *period is
+ * the suffix's smallest period. Constant space, at most 2n comparisons (Crochemore and Perrin,
+ * figure 17). */
 static size_t maximal_suffix(const uint32_t *x, size_t n, int falling, size_t *period)
 {
     size_t best = 0, other = 1, k = 0, p = 1;
@@ -367,7 +368,7 @@ static size_t long_period(const uint32_t *x, size_t n, size_t from)
             continue;
         while (end < n && x[end] == x[0])
             end++;
-        if (end == n) /* the last run: the first one may continue past the end */
+        if (end == n) /* the last run: its candidate may continue past the end */
             return end - p <= first_run ? p : end - first_run;
         if (end - p < first_run)
             continue;
@@ -415,7 +416,7 @@ struct cursor {
     const uint32_t *x;
     size_t n;
     size_t pos;
-    int may_overrun; /* the last block may say more ranks than are left */
+    int may_overrun; /* the last block may name more ranks than are left */
 };
 
 static size_t run_length(const struct cursor *cu, size_t from, size_t limit)
@@ -500,7 +501,7 @@ static void put_number(struct sink *sk, uint64_t v)
 
 enum form { FORM_TRIPLE, FORM_BARE, FORM_REPEAT };
 
-/* The shortest way to write b, and its length; classic always takes triples. */
+/* Returns the shortest way to write b, and its length. The classic grammar has triples only. */
 static enum form choose_form(const struct run_block *b, uint32_t grammar, int in_group,
                              uint64_t *len)
 {
@@ -590,7 +591,7 @@ static void drop_blocks(struct window *w, uint64_t n)
     fill_window(w);
 }
 
-/* How often the first q blocks in view repeat from here on, 1 or more. */
+/* Returns how often the first q blocks of the window repeat, 1 or more. */
 static uint64_t count_copies(const struct window *w, uint32_t q)
 {
     struct cursor ahead = w->rest;
@@ -607,12 +608,11 @@ static uint64_t count_copies(const struct window *w, uint32_t q)
 }
 
 /*
- * The group at the head of the window that saves most bytes: its length in
- * blocks and its copies, or 0 when none saves any.
+ * Returns the group at the head of the window that saves most bytes, as its length in blocks and
+ * its copies; 0 if no group saves a byte.
  *
- * Cost: a comparison that runs long means a repetition that long, and one
- * that is taken is passed over; so the whole list costs at most some GROUP_MAX
- * times its length.
+ * Cost: a long comparison finds a repetition of that length, and the encoder then skips the
+ * repetition. So the whole list costs at most about GROUP_MAX times its length.
  */
 static uint32_t best_group(const struct window *w, uint64_t *copies)
 {

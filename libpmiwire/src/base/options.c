@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What sessions, servers and exchanges are set up with: memory of libc, and option structs of other
+/* Setting up sessions, servers and exchanges: libc's allocator, and option structs of other
  * releases. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base_internal.h"
 
-#define MAX_STRUCT_BYTES 4096u /* none is near that: the size was not set */
+#define MAX_STRUCT_BYTES 4096u /* no struct is near this: a larger size was never set */
 
 static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
 {

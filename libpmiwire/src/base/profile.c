@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each peer can carry. Every figure was measured against the peer named, or read in its source
+/* What each peer can carry. Every figure was measured with the named peer, or read in its source
  * where noted. */
 #include <stdio.h>
 
@@ -40,7 +40,7 @@ static const struct pmiwire_profile profiles[] = {
         .max_mapping_bytes = 1023,
     },
     {
-        /* Line: it reads 1,024 bytes and takes what follows for the next line. Fields: a static
+        /* Line: MPICH reads 1,024 bytes, and takes the rest for the next line. Fields: a static
          * table of 64, unchecked. */
         .name = "mpich-4.0",
         .peer = "MPICH 4.0.2's client (Debian 12)",
@@ -115,8 +115,8 @@ static const struct pmiwire_profile profiles[] = {
         .max_fields = 1000,
     },
     {
-        /* PMI-1: one read() of at most 1,024 bytes is taken for one command. PMI-2: stops a value
-         * at its first ';', though its own client doubles them. */
+        /* PMI-1: slurmstepd takes one read() of at most 1,024 bytes for one command. PMI-2: it ends
+         * a value at the first ';', although its own client doubles them. */
         .name = "slurmstepd",
         .peer = "Slurm 22.05.8's mpi/pmi2 plugin",
         .flags =
@@ -128,7 +128,7 @@ static const struct pmiwire_profile profiles[] = {
         .max_msg_bytes = 65536,
     },
     {
-        /* Refuses with rc what is longer than it advertises. */
+        /* Answers with rc != 0 to anything longer than it advertises. */
         .name = "fencepost",
         .peer = "this library's server engine",
         .flags = V1 | V2 | PMIWIRE_PEER_BACKSLASH | PMIWIRE_PEER_SEMICOLON_V1 |
@@ -185,7 +185,7 @@ static int peer_allows(uint32_t flags, uint16_t wire, unsigned char c)
     return c > 32;
 }
 
-/* A byte that every framing and every peer takes as it is: nearly all of them are. */
+/* A byte that every framing and every peer carries unchanged; nearly all bytes are. */
 static int is_plain_byte(unsigned char c)
 {
     return c > 32 && c < 127 && c != ';' && c != '\\';
@@ -241,7 +241,7 @@ static int ends_key(unsigned char c)
     return c == '=' || c == ';' || c == '\n' || c == ' ';
 }
 
-/* Is it the framing that cannot carry this byte, whatever the peer? */
+/* Returns whether the framing itself, and not a peer, cannot carry this byte. */
 static int framing_refuses(const struct pmiwire_profile *profile, uint16_t wire, int is_key,
                            unsigned char c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client session's life, and the bytes that go in and out of it. */
+/* A client session's life, and its bytes in and out. */
 #include <errno.h>
 
 #include "client_internal.h"
@@ -15,7 +15,7 @@ static size_t align_up(size_t n)
     return (n + (ALIGN - 1)) & ~(size_t)(ALIGN - 1);
 }
 
-/* Take the options that the caller's version of the struct has, and fill in the defaults. */
+/* Copies the options and fills in the defaults. */
 static int take_opts(const struct pmiwire_client_opts *opts, struct pmiwire_client_opts *o)
 {
     if (!opts || pmiwire__opts_take(o, sizeof(*o), opts, opts->size) != 0)
@@ -49,7 +49,7 @@ static int check_opts(const struct pmiwire_client_opts *o)
         return -EINVAL;
     if (!(o->server->flags & speaks))
         return -EINVAL;
-    /* The rank comes by the wire or from the caller. */
+    /* Without the wire's rank the caller must give it. */
     if (o->wire == PMIWIRE_V1 && !o->has_pmiid && (o->rank < 0 || o->rank >= o->n_ranks))
         return -EINVAL;
     if (o->has_pmiid && o->pmiid < 0)
@@ -57,7 +57,7 @@ static int check_opts(const struct pmiwire_client_opts *o)
     return 0;
 }
 
-/* Room for a whole answer that has come in part, and for one more read. */
+/* Returns room for an incomplete answer of the longest size, and for one more read. */
 static size_t in_bytes(const struct pmiwire_client_opts *o)
 {
     return 2 * o->max_msg_bytes;
@@ -169,8 +169,8 @@ int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e)
     return 0;
 }
 
-/* End of the last request that fits into the window after the oldest one. Whole requests only: a
- * server takes an incomplete message for a client that hangs. */
+/* End of the last request that fits into the window after the oldest one. Whole requests only:
+ * after an incomplete message a server thinks that the client hangs. */
 static uint64_t window_end(const struct pmiwire_client *c)
 {
     const uint64_t oldest = c->pending[c->first].end;
@@ -247,7 +247,7 @@ void pmiwire_client_eof(struct pmiwire_client *c)
     c->eof = 1;
 }
 
-/* ---- what is known ---- */
+/* ---- the server's answers at init ---- */
 
 void pmiwire_client_query(const struct pmiwire_client *c, struct pmiwire_info_client *info)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the client session share. */
+/* Types and functions that the files of the client session share. */
 #ifndef PMIWIRE_CLIENT_INTERNAL_H
 #define PMIWIRE_CLIENT_INTERNAL_H
 
@@ -10,7 +10,7 @@
 /* Longest name of a key-value space that a session keeps, bytes: four times what servers advertise.
  * */
 #define PMIWIRE__KVSNAME_BYTES 1024u
-/* Bytes that a session keeps of extensions: as many as an answer with extra fields may have. */
+/* Bytes of extensions that a session keeps: the longest answer with extra fields. */
 #define PMIWIRE__EXT_BYTES 1000u
 /* Longest exchange of init without the job's id; a session's buffers are at least this. */
 #define PMIWIRE__MIN_MSG_BYTES 256u
@@ -39,7 +39,7 @@ struct pmiwire__pending {
     uint64_t end;   /* position in the stream where this request ends */
     uint16_t op;    /* PMIWIRE_OP_* */
     uint16_t reply; /* command id of the answer, 0: any */
-    uint16_t local; /* 1: nothing is sent, the session knows the answer */
+    uint16_t local; /* 1: not sent, as the session knows the answer */
 };
 
 struct pmiwire_client {
@@ -58,10 +58,10 @@ struct pmiwire_client {
     uint32_t n_set; /* `set` lines that have followed initack */
     int has_rank;   /* initack or set contained it */
     int has_size;
-    int dead; /* why, 0 while alive */
+    int dead; /* the reason; 0 while alive */
     int eof;
     int has_bytes;            /* fp-bytes: both we and the server have announced it */
-    struct pmiwire_error err; /* what was wrong with the server's message */
+    struct pmiwire_error err; /* the error in the server's message */
     struct pmiwire_info_client info;
 
     /* Requests, oldest first: a ring. */
@@ -112,11 +112,11 @@ static inline void pmiwire__die(struct pmiwire_client *c, int reason)
         c->dead = reason;
 }
 
-/* Begin a message behind the queued ones, in all the room there is. */
+/* Begins a message behind the queued ones, with all the free room. */
 void pmiwire__client_encode(struct pmiwire_client *c, struct pmiwire_encoder *e, uint16_t cmd);
 
-/* End it, and count it as queued. Returns 0 or why it cannot be: -EAGAIN when there is no room now.
- * */
+/* Ends the message and counts it as queued. Returns 0, -EAGAIN if there is no room now, or why the
+ * wire cannot carry it. */
 int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e);
 
 /* Queue init's first message. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers to a client session: each is matched with the oldest request and becomes an event. */
+/* Answers to a client session: each answers the oldest request and becomes an event. */
 #include "client_internal.h"
 
 /* ---- reading an answer ---- */
 
-/* A field's value as it was meant: views of the input, or of the scratch buffer where `;;` had to
- * go. */
+/* Gets a field's value. It is a view of the input, or, if `;;` had to become `;`, of the scratch
+ * buffer. */
 static int take(struct pmiwire_client *c, uint16_t field, struct pmiwire_str *out)
 {
     const struct pmiwire_field *f = pmiwire__msg_field(&c->msg, field);
@@ -50,7 +50,7 @@ static int keep_kvsname(struct pmiwire_client *c, uint16_t field, struct pmiwire
     return 0;
 }
 
-/* Whether the present message is this command, in this command's framing. */
+/* Returns whether the present message is this command, in this command's framing. */
 static int is_cmd(const struct pmiwire_client *c, uint16_t id)
 {
     return c->msg.id == id && c->msg.wire == pmiwire_command_get(id)->wire;
@@ -120,7 +120,7 @@ static int check_rank(struct pmiwire_client *c)
     return 0;
 }
 
-/* Keep what this answer to init advertises; what does not fit is ignored. */
+/* Keeps the extensions that this answer to init advertises, and ignores those that do not fit. */
 static void keep_extensions(struct pmiwire_client *c)
 {
     size_t used = 0;
@@ -176,8 +176,7 @@ static int32_t not_negative(int32_t n)
     return n < 0 ? 0 : n;
 }
 
-/* One answer of the exchange. Returns 1 when init is complete, 0 while it is not, or why it failed.
- * */
+/* Handles one answer of init. Returns 1 when init is complete, 0 before, or why it failed. */
 static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     struct pmiwire_str name;
@@ -193,10 +192,10 @@ static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
         c->info.kvsname_max = not_negative(number(c, PMIWIRE_F_KVSNAME_MAX, 0));
         c->info.keylen_max = not_negative(number(c, PMIWIRE_F_KEYLEN_MAX, 0));
         c->info.vallen_max = not_negative(number(c, PMIWIRE_F_VALLEN_MAX, 0));
-        if (c->has_bytes && c->info.keylen_max && c->info.vallen_max) /* these are its limits */
+        if (c->has_bytes && c->info.keylen_max && c->info.vallen_max) /* the server's limits */
             c->server.max_key_bytes = c->server.max_value_bytes = c->server.max_line_bytes = 0;
         return pmiwire__client_send_step(c, PMIWIRE__STEP_APPNUM);
-    case PMIWIRE__STEP_APPNUM: /* a server may not know */
+    case PMIWIRE__STEP_APPNUM: /* a server may not know it */
         c->info.appnum = rc ? -1 : number(c, PMIWIRE_F_APPNUM, -1);
         return pmiwire__client_send_step(c, PMIWIRE__STEP_KVSNAME);
     case PMIWIRE__STEP_KVSNAME:
@@ -219,8 +218,8 @@ static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
 }
 
 /*
- * An answer while init is pending. Returns 1 with the event, 0 to continue, or why the session
- * ends. The answer of a server that refuses is in the event.
+ * Handles an answer while init is pending. Returns 1 with the event, 0 to continue, or why the
+ * session ends. If the server refuses, the event has its answer.
  */
 static int during_init(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
@@ -262,7 +261,7 @@ static int during_init(struct pmiwire_client *c, struct pmiwire_event *ev)
 
 /* ---- the answers ---- */
 
-/* PMI-1's name service says `info=ok` or `info=fail`, from some servers without rc. */
+/* PMI-1's name service answers `info=ok` or `info=fail`, from some servers without rc. */
 static int name_refused(const struct pmiwire_client *c)
 {
     struct pmiwire_str info;
@@ -299,8 +298,8 @@ static int on_lookup(struct pmiwire_client *c, struct pmiwire_event *ev)
         ev->rc = PMIWIRE_ENOENT;
         return 0;
     }
-    /* MPICH's servers say `port`, Slurm's `value`, ours both. Without either, PMI-2 means "not
-     * found". */
+    /* MPICH's servers send `port`, Slurm's `value`, ours both. A PMI-2 answer with neither means
+     * "not found". */
     if (take(c, PMIWIRE_F_PORT, &ev->value) == 0 || take(c, PMIWIRE_F_VALUE, &ev->value) == 0)
         return 0;
     if (c->wire != PMIWIRE_V2)
@@ -339,7 +338,8 @@ static int on_kvsname(struct pmiwire_client *c, struct pmiwire_event *ev)
     return keep_kvsname(c, field, ev->value);
 }
 
-/* PMI-1's ring, in a barrier's answer. A server that took it for a barrier sends no place. */
+/* Reads PMI-1's Ring from a barrier's answer. A server that took the Ring for a barrier sends no
+ * place. */
 static int on_ring_v1(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     struct pmiwire_str place;
@@ -364,7 +364,7 @@ static int on_ring(struct pmiwire_client *c, struct pmiwire_event *ev)
     return 0;
 }
 
-/* The expected answer has come, in good form. Returns 0 with the event complete, or why the session
+/* Handles the expected, well-formed answer. Returns 0 with the event complete, or why the session
  * ends. */
 static int on_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
@@ -389,7 +389,7 @@ static int on_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
     }
 }
 
-/* Whether the present message answers this request. */
+/* Returns whether the present message answers this request. */
 static int answers(struct pmiwire_client *c, const struct pmiwire__pending *p)
 {
     if (p->end > c->sent) /* the request has not been sent completely */
@@ -428,7 +428,7 @@ static int on_message(struct pmiwire_client *c, struct pmiwire_event *ev)
 
 /* ---- the next event ---- */
 
-/* An event that needs no answer: returns 1 when the oldest request has one. */
+/* Makes an event for a request that no answer follows. Returns 1 if the oldest request is one. */
 static int without_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     const struct pmiwire__pending *p = pmiwire__head(c);
@@ -436,7 +436,7 @@ static int without_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
     if (!p)
         return 0;
     if (p->op == PMIWIRE_OP_ABORT && p->end <= c->sent) {
-        begin_event(c, ev, 0); /* it is out, whatever has become of the session since */
+        begin_event(c, ev, 0); /* the abort has been sent, even if the session has died since */
     } else if (c->dead) {
         begin_event(c, ev, c->dead);
     } else if (p->local) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests of a client session: each becomes bytes in its queue and a note of the expected
- * answer. */
+/* Requests of a client session: each adds bytes to the queue and records the expected answer. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -36,8 +35,9 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
         } else if (step == PMIWIRE__STEP_FULLINIT) {
             if (c->jobid)
                 pmiwire_enc_str(&e, PMIWIRE_F_PMIJOBID, pmiwire_strz(c->jobid));
-            /* A client that connects sends its id here. Not as srcid, Slurm's word: Hydra requires
-             * pmirank, and a server that assigns ids other than ranks would see two claims. */
+            /* A client that connects sends its id here. It does not send srcid, Slurm's name for
+             * it: Hydra requires pmirank, and a server whose ids are not ranks would see two
+             * claims. */
             if (c->has_pmiid || c->info.rank >= 0)
                 pmiwire_enc_int(&e, PMIWIRE_F_PMIRANK, c->has_pmiid ? c->pmiid : c->info.rank);
             pmiwire_enc_int(&e, PMIWIRE_F_THREADED, c->threaded != 0);
@@ -72,7 +72,7 @@ int pmiwire__client_start(struct pmiwire_client *c)
     int rc;
 
     push(c, PMIWIRE_OP_INIT, 0, 0);
-    /* An unsendable job id is refused now rather than when its turn comes. */
+    /* Refuse an unsendable job id now, not when fullinit's turn comes. */
     rc = c->wire == PMIWIRE_V2 ? pmiwire__client_send_step(c, PMIWIRE__STEP_FULLINIT) : 0;
     c->out_tail = c->out_head;
     if (rc == 0)
@@ -167,7 +167,7 @@ int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct 
     return finish(&r, PMIWIRE_OP_PUT, cookie);
 }
 
-/* The reach of a get: this node, remote, or waiting. */
+/* Adds how far a get looks: this node, the home, or waiting there. */
 static void enc_how(struct pmiwire_encoder *e, uint32_t how)
 {
     if (how != PMIWIRE_GET_LOCAL)
@@ -365,7 +365,7 @@ static void enc_pairs(struct pmiwire_encoder *e, uint16_t count, uint16_t key, u
     }
 }
 
-/* Before all fields of a spawn: are preputs encoded? */
+/* Must come before all fields of a spawn: says whether the preputs are encoded. */
 static void enc_preput_bytes(struct pmiwire_encoder *e, const struct pmiwire_spawn *req)
 {
     const uint16_t key = e->wire == PMIWIRE_V2 ? PMIWIRE_F_PPKEY : PMIWIRE_F_PREPUT_KEY;
@@ -378,8 +378,8 @@ static void enc_preput_bytes(struct pmiwire_encoder *e, const struct pmiwire_spa
     pmiwire__enc_bytes(e, bytes);
 }
 
-/* One message for each sub-command; servers take the preputs from the first and start all at the
- * last. */
+/* Sends one message for each sub-command. Servers take the preputs from the first message and start
+ * all processes at the last. */
 static int spawn_v1(struct pmiwire_client *c, const struct pmiwire_spawn *req)
 {
     size_t head = c->out_head, tail = c->out_tail;
@@ -390,7 +390,7 @@ static int spawn_v1(struct pmiwire_client *c, const struct pmiwire_spawn *req)
         int rc;
 
         pmiwire__client_encode(c, &e, PMIWIRE_V1_SPAWN);
-        if (i == 0) { /* that may have moved the queue */
+        if (i == 0) { /* the preputs may have moved the queue */
             tail -= head - c->out_head;
             head = c->out_head;
             enc_preput_bytes(&e, req);
@@ -408,8 +408,8 @@ static int spawn_v1(struct pmiwire_client *c, const struct pmiwire_spawn *req)
                   cmd->n_info);
         rc = pmiwire__client_encoded(c, &e);
         if (rc < 0) {
-            c->out_tail = tail; /* none of it */
-            /* Room may come only when something else was in the way. */
+            c->out_tail = tail; /* drop the messages already queued */
+            /* Retrying helps only if other requests took the room. */
             return rc == -EAGAIN && tail == head ? PMIWIRE_ETOOBIG : rc;
         }
     }
@@ -440,7 +440,7 @@ static int spawn_v2(struct pmiwire_client *c, const struct pmiwire_spawn *req)
     return pmiwire__client_encoded(c, &e);
 }
 
-/* What no server could start: some end the job because of it. */
+/* Refuses a spawn that no server can start: some servers end the job because of it. */
 static int check_spawn(const struct pmiwire_spawn *req)
 {
     if (!req || req->n_cmds == 0 || !req->cmds || (req->n_preput && !req->preput))
@@ -488,7 +488,7 @@ int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint
         pmiwire__enc_value(&r.e, PMIWIRE_EXT_RING, value);
         return finish(&r, PMIWIRE_OP_RING, cookie);
     }
-    /* One process is a chain of one, whose both ends hold its value. */
+    /* One process is a chain of one: both ends hold its value. */
     pmiwire_enc_int(&r.e, PMIWIRE_F_RING_COUNT, 1);
     pmiwire_enc_str(&r.e, PMIWIRE_F_RING_LEFT, value);
     pmiwire_enc_str(&r.e, PMIWIRE_F_RING_RIGHT, value);
@@ -508,8 +508,8 @@ static void reverse(char *p, size_t n)
 }
 
 /*
- * Let the last `bytes` of the queue overtake every request that has not begun to go out: an abort
- * cannot wait for the answer to a fence that will not come. Returns where they end.
+ * Moves the last `bytes` of the queue before every request of which no byte has been sent: an abort
+ * cannot wait behind a fence that is never answered. Returns where they end.
  */
 static uint64_t overtake(struct pmiwire_client *c, size_t bytes)
 {
@@ -534,7 +534,7 @@ static uint64_t overtake(struct pmiwire_client *c, size_t bytes)
         if (q->end > at)
             q->end += bytes;
     }
-    /* Of two aborts that have not gone out, the second goes first and moves the other back. */
+    /* If two aborts are unsent, the second goes first and moves the first one back. */
     c->abort_end = c->abort_end > at ? c->abort_end + bytes : at + bytes;
     return at + bytes;
 }

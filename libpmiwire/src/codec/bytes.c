@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fp-bytes: any bytes in keys and values, between peers that both know it. A byte that is not plain
- * is written `%` and two hexadecimal digits; the empty string, `%` alone.
+ * becomes `%` and two hexadecimal digits; the empty string becomes `%` alone.
  */
 #include <stdio.h>
 
@@ -95,7 +95,8 @@ int pmiwire__msg_bytes(struct pmiwire_msg *msg, char *memory, size_t *used,
 
     *used = 0;
     if (pmiwire_msg_ext(msg, PMIWIRE_EXT_BYTES, &text) != 0 ||
-        (pmiwire__ext_place(msg->id) & PMIWIRE__AT_INIT)) /* there it is an offer */
+        (pmiwire__ext_place(msg->id) & PMIWIRE__AT_INIT)) /* at init the field only offers
+                                                             fp-bytes */
         return 0;
     kinds = kinds_of(text);
     if (!kinds)

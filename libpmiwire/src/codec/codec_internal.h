@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the codec offers to the rest of the library besides its public functions. */
+/* The codec's internal functions for the rest of the library. */
 #ifndef PMIWIRE_CODEC_INTERNAL_H
 #define PMIWIRE_CODEC_INTERNAL_H
 
@@ -16,7 +16,8 @@ extern const struct pmiwire_field_desc pmiwire__fields[PMIWIRE_F_COUNT_];
 
 /* A command's id by name, 0 when unknown. PMIWIRE_V1 stands for mcmd too. */
 uint16_t pmiwire__command_find(uint16_t wire, struct pmiwire_str name);
-/* A field's id by its key, 0 when unknown; *index: the number at the end of an indexed one, else 0.
+/* Returns a field's id by its key, 0 when unknown. *index: the number that ends an indexed key,
+ * else 0.
  */
 uint16_t pmiwire__field_find(struct pmiwire_str key, uint32_t *index);
 
@@ -33,40 +34,41 @@ const struct pmiwire_field *pmiwire__msg_field(const struct pmiwire_msg *msg, ui
 void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
                               struct pmiwire_str name, const struct pmiwire_profile *profile);
 
-/* Which of PMIWIRE__BYTES_* this field (0: an extension's) has to be encoded for, 0 if the peer
- * reads it as it is, or does not know fp-bytes (e->can_bytes). */
+/* Returns the kind, PMIWIRE__BYTES_*, under which this field (0: an extension's) must be encoded; 0
+ * if the peer reads the value unencoded, or does not know fp-bytes (e->can_bytes). */
 uint8_t pmiwire__enc_needs(const struct pmiwire_encoder *e, uint16_t field,
                            struct pmiwire_str value);
-/* Begin the message's fields with fp-bytes, unless `bytes` is 0: the fields of these kinds that
- * follow are encoded. */
+/* Begins the message's fields with fp-bytes, unless `bytes` is 0. Following fields of these kinds
+ * are encoded. */
 void pmiwire__enc_bytes(struct pmiwire_encoder *e, uint8_t bytes);
-/* A message's last fields, a key and a value (or one of them, the other's field is 0): as they are,
- * or else behind fp-bytes. */
+/* Adds a message's last fields, a key and a value (or one of them; the other's field is 0):
+ * unencoded if possible, else encoded behind fp-bytes. */
 void pmiwire__enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
                        uint16_t value_field, struct pmiwire_str value);
 /* As pmiwire__enc_ext(), for a value of the client's, which may be encoded. */
 void pmiwire__enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
 /* As pmiwire__enc_ext(), for a value that is always encoded: fp-gather's. */
 void pmiwire__enc_encoded(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
-/* Why the message was refused: a sentence that names the byte and whose limit it is. */
+/* Writes why the message was refused: a sentence that names the byte and the peer with the
+ * limit. */
 void pmiwire__enc_why(const struct pmiwire_encoder *e, char *text, size_t cap);
 
 /* ---- bytes.c ---- */
 
 #define PMIWIRE__BYTES_KEYS   1u /* `k`: keys and names */
-#define PMIWIRE__BYTES_VALUES 2u /* `v`: values, ports, what a Ring and an Allgather carry */
+#define PMIWIRE__BYTES_VALUES 2u /* `v`: values, ports, values of a Ring or an Allgather */
 
 /* The kind of a field of the table, 0: neither. */
 uint8_t pmiwire__bytes_kind(uint16_t field);
-/* Does this byte stay as it is? */
+/* Returns whether this byte needs no encoding. */
 static inline int pmiwire__bytes_plain(unsigned char c)
 {
     return c > 32 && c < 127 && c != '%' && c != ';' && c != '\\' && c != '=';
 }
-/* Decode a value into room for as many bytes, which may be where it lies. Returns the bytes
- * written, or -1 - where a bad escape lies. */
+/* Decodes a value into s.len bytes at `out`, which may be s.ptr. Returns the bytes written, or -1
+ * minus the offset of a bad escape. */
 ssize_t pmiwire__bytes_decode(struct pmiwire_str s, char *out);
-/* Has the message a field fp-bytes? */
+/* Returns whether the message has a field fp-bytes. */
 static inline int pmiwire__msg_has_bytes(const struct pmiwire_msg *msg)
 {
     for (uint32_t i = 0; i < msg->n_fields; i++)
@@ -75,8 +77,8 @@ static inline int pmiwire__msg_has_bytes(const struct pmiwire_msg *msg)
             return 1;
     return 0;
 }
-/* Decode the fields that the message's fp-bytes names, into memory for as many bytes as the message
- * has; `*used` of it are used. 0, or what is wrong with the message. */
+/* Decodes the fields that the message's fp-bytes names into `memory`, which is as long as the
+ * message; `*used` bytes of it are used. Returns 0, or the message's error. */
 int pmiwire__msg_bytes(struct pmiwire_msg *msg, char *memory, size_t *used,
                        struct pmiwire_error *err);
 
@@ -100,9 +102,9 @@ struct pmiwire__ext {
 
 /* An extension by its id, NULL for others. */
 const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext);
-/* Where a message with this id stands: PMIWIRE__AT_*, 0: it carries none. */
+/* Returns the place, PMIWIRE__AT_*, of messages with this id; 0: they carry no extension. */
 uint16_t pmiwire__ext_place(uint16_t cmd);
-/* Add an extension's field to a message that carries it; another one is -EINVAL. */
+/* Adds an extension's field to a message. A message that may not carry it is -EINVAL. */
 void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
 
 #endif /* PMIWIRE_CODEC_INTERNAL_H */

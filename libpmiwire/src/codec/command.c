@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of commands and fields, and what is derived from it: lookup, checking, typed access. */
+/* The table of commands and fields, and its uses: lookup, checking, typed access. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -321,7 +321,7 @@ uint16_t pmiwire__field_find(struct pmiwire_str key, uint32_t *index)
         n--;
     }
     id = field_by_name(key.ptr, n, n < key.len);
-    /* One spelling a number, so that argv1 and argv01 are not two fields of one index. */
+    /* One spelling for each number, so that argv1 and argv01 are not two fields of one index. */
     if (id == 0 || (key.len - n > 1 && key.ptr[n] == '0'))
         return 0;
     if (index)
@@ -385,7 +385,7 @@ int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key, struct pmi
     return PMIWIRE_EMISSING;
 }
 
-/* Judge one field's value by its type. */
+/* Checks one field's value against its type. */
 static int check_value(const struct pmiwire_field *f, uint16_t flags)
 {
     const uint8_t type = pmiwire__fields[f->id].type;
@@ -413,7 +413,8 @@ int pmiwire__msg_error(struct pmiwire_error *err, int code, uint16_t command, ui
     return code;
 }
 
-/* Where a field lies in its message: the command's name stands at a fixed place in each framing. */
+/* Returns a field's offset in its message, from the command's name, which has a fixed place in each
+ * framing. */
 static size_t offset_of(const struct pmiwire_msg *msg, const struct pmiwire_field *f)
 {
     size_t cmd = msg->wire == PMIWIRE_V2 ? PMIWIRE_V2_HEADER_BYTES + 4 : 4;
@@ -421,7 +422,7 @@ static size_t offset_of(const struct pmiwire_msg *msg, const struct pmiwire_fiel
     return (size_t)(f->key.ptr - msg->cmd.ptr) + cmd + (msg->wire == PMIWIRE_V1_MCMD);
 }
 
-/* A reply that says rc != 0 owes nothing else. */
+/* A reply with rc != 0 needs no other field. */
 static int is_refusal(const struct pmiwire_msg *msg)
 {
     int32_t rc = 0;

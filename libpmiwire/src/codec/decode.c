@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decoding. A message is first delimited: a newline, the line "endcmd", or the length. That part
- * remembers its place between calls. Then it is split into fields, from left to right, so that the
- * first fault is the one that is reported.
+ * Decoding. The first part finds the end of a message: a newline, the line "endcmd", or the length;
+ * it keeps its place between calls. The second part splits the message into fields from left to
+ * right, and so reports the first fault.
  */
 #include "codec_internal.h"
 
@@ -13,7 +13,7 @@ void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_bytes, uint3
     d->flags = flags;
 }
 
-/* Ready for the next message; what an error leaves behind is kept. */
+/* Prepares for the next message; keeps the members that describe an error. */
 static void restart(struct pmiwire_decoder *d)
 {
     d->scanned = 0;
@@ -35,7 +35,7 @@ static ssize_t more(struct pmiwire_decoder *d, size_t need)
     return 0;
 }
 
-/* Where the text that may be split ends: at a NUL, which no message may hold, or at end. */
+/* Returns the end of the text to split: a NUL, which no message may hold, or end. */
 static const char *text_end(const char *begin, const char *end)
 {
     const char *nul = memchr(begin, '\0', (size_t)(end - begin));
@@ -51,7 +51,7 @@ static const char *key_end(const char *p, const char *end, char separator)
     return p;
 }
 
-/* Add the field `key=value`, [key, equals) and (equals, end). Without room it is counted alone.
+/* Adds the field `key=value`, [key, equals) and (equals, end). Without room, only counts it.
  * Returns its id. */
 static uint16_t add_field(struct pmiwire_msg *msg, uint32_t *total, const char *key,
                           const char *equals, const char *end, uint16_t flags)
@@ -83,8 +83,8 @@ static ssize_t finish(struct pmiwire_decoder *d, const struct pmiwire_msg *msg, 
 }
 
 /*
- * Split a PMI-1 line. `end` points to its newline. Words are separated by spaces; a word is split
- * at its first '='. A word without one continues prose.
+ * Splits a PMI-1 line; `end` points to its newline. Spaces separate words, and a word's first '='
+ * separates key and value. A word without '=' continues the prose of the field before it.
  */
 static ssize_t split_line(struct pmiwire_decoder *d, const char *buf, const char *end,
                           struct pmiwire_msg *msg)
@@ -205,7 +205,7 @@ static ssize_t decode_mcmd(struct pmiwire_decoder *d, const char *buf, size_t le
     }
 }
 
-/* The six characters: spaces, digits, spaces. Returns the length, 0 when it is none. */
+/* Parses the six characters: spaces, digits, spaces. Returns the length; 0: they are no length. */
 static size_t parse_length(const char *h, uint32_t *pad_right)
 {
     size_t i = 0, v = 0, digits = 0;
@@ -220,7 +220,7 @@ static size_t parse_length(const char *h, uint32_t *pad_right)
     return i == PMIWIRE_V2_HEADER_BYTES && digits ? v : 0;
 }
 
-/* Where a PMI-2 value ends: at a ';' that is not doubled. NULL when there is none before end. */
+/* Returns where a PMI-2 value ends, at a ';' that is not doubled; NULL without one before end. */
 static const char *value_end(const char *p, const char *end, uint16_t *flags)
 {
     *flags = 0;
@@ -272,7 +272,7 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
     return finish(d, msg, total, bytes);
 }
 
-/* Where the first of n bytes lies that cannot be part of a length; n when there is none. */
+/* Returns the offset of the first of n bytes that cannot be part of a length; n without one. */
 static size_t not_length(const char *h, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -288,7 +288,8 @@ static ssize_t decode_v2(struct pmiwire_decoder *d, const char *buf, size_t len,
 
     msg->wire = PMIWIRE_V2;
     if (len < PMIWIRE_V2_HEADER_BYTES) {
-        /* Refuse at the first byte that cannot be a length: a text client would wait for ever. */
+        /* Refuse at the first byte that cannot be a length: a client that sends text would wait
+         * without end. */
         bad = not_length(buf, len);
         if (bad < len)
             return fail(d, PMIWIRE_EBADLEN, bad, 0);
@@ -307,7 +308,7 @@ static ssize_t decode_v2(struct pmiwire_decoder *d, const char *buf, size_t len,
                       msg);
 }
 
-/* How many bytes of literal the buffer starts with; -1 when it differs before its end. */
+/* Returns how many bytes of literal the buffer starts with; -1 if the buffer differs from it. */
 static int prefix(const char *buf, size_t len, const char *literal)
 {
     size_t n = strlen(literal);

@@ -5,7 +5,7 @@
 
 #include "codec_internal.h"
 
-/* Extra fields: what every measured peer survives. */
+/* Extra fields: limits that every measured peer reads without harm. */
 #define EXTRA_MAX_FIELDS  16u
 #define EXTRA_MAX_KEY     31u
 #define EXTRA_MAX_VALUE   900u
@@ -21,7 +21,7 @@ static void refuse(struct pmiwire_encoder *e, int code, uint16_t field)
     }
 }
 
-/* Refuse a key or value, and remember what of it. */
+/* Refuses a key or value, and keeps the offending byte for the error's text. */
 static void refuse_value(struct pmiwire_encoder *e, int code, uint16_t field,
                          struct pmiwire_str value)
 {
@@ -52,7 +52,7 @@ static void append_char(struct pmiwire_encoder *e, char c)
     append(e, &c, 1);
 }
 
-/* A PMI-2 value as it goes on the wire. */
+/* Appends a PMI-2 value with `;` doubled. */
 static void append_escaped(struct pmiwire_encoder *e, struct pmiwire_str v)
 {
     for (size_t i = 0; i < v.len; i++) {
@@ -62,7 +62,7 @@ static void append_escaped(struct pmiwire_encoder *e, struct pmiwire_str v)
     }
 }
 
-/* A value that fp-bytes names: bytes.c reads it. */
+/* Appends a value percent-encoded, as bytes.c reads it. */
 static void append_percent(struct pmiwire_encoder *e, struct pmiwire_str v)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -143,7 +143,7 @@ void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, 
         begin_name(e, name);
 }
 
-/* A short copy, as nearly all are: two pieces that may overlap, and no call. */
+/* Copies without a call if short, as nearly all copies are: two pieces that may overlap. */
 static char *copy(char *to, const char *from, size_t n)
 {
     if (n > 16) {
@@ -162,7 +162,8 @@ static char *copy(char *to, const char *from, size_t n)
     return to + n;
 }
 
-/* Key (and index), '=', value, and what ends a field in this framing. All is checked already. */
+/* Appends key (and index), '=', value, and this framing's end of a field. The caller has checked
+ * them. */
 static void append_field(struct pmiwire_encoder *e, struct pmiwire_str key,
                          struct pmiwire_str index, struct pmiwire_str value)
 {
@@ -209,12 +210,12 @@ static void append_encoded(struct pmiwire_encoder *e, struct pmiwire_str key,
 }
 
 /*
- * May this prose stand in a PMI-1 line? A reader takes it over spaces, up to a word with '=', which
- * it takes for the next field; of spaces at the end nothing is left.
+ * Returns whether a PMI-1 line can carry this prose. A reader reads prose across spaces up to a
+ * word with '=', which begins the next field, and drops spaces at the end.
  */
 static int check_line_text(struct pmiwire_str text)
 {
-    int words = 0; /* a space has been passed */
+    int words = 0; /* 1 after the first space */
 
     for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] == '\n' || text.ptr[i] == '\0' || (words && text.ptr[i] == '='))
@@ -224,7 +225,7 @@ static int check_line_text(struct pmiwire_str text)
     return text.len && text.ptr[text.len - 1] == ' ' ? PMIWIRE_ECHARS : 0;
 }
 
-/* Does the framing carry this prose, and the profile's peer too? */
+/* Returns 0 if the framing and the profile's peer can carry this prose. */
 static int check_text(const struct pmiwire_encoder *e, struct pmiwire_str text)
 {
     if (e->wire == PMIWIRE_V1 && !e->profile)
@@ -246,14 +247,14 @@ static inline int check_field(const struct pmiwire_encoder *e, const struct pmiw
         return pmiwire__check_key(e->profile, e->wire, value);
     if (value.len == 0 && e->wire == PMIWIRE_V1_MCMD)
         return 0;
-    /* Peers that read spaces read them in what is last on the line. */
+    /* Peers that read spaces read them only in the line's last field. */
     if (e->wire == PMIWIRE_V1 && d->id != PMIWIRE_F_VALUE && value.len && e->profile &&
         (e->profile->flags & PMIWIRE_PEER_SPACES) && memchr(value.ptr, ' ', value.len))
         return PMIWIRE_ECHARS;
     return pmiwire__check_value(e->profile, e->wire, value);
 }
 
-/* What is left to check of a field that is encoded: its length counts before that. */
+/* Checks the length of a field that will be encoded; limits apply to its length before encoding. */
 static int check_length(const struct pmiwire_encoder *e, uint8_t kind, struct pmiwire_str value)
 {
     const struct pmiwire_profile *p = e->profile;
@@ -266,7 +267,7 @@ static int check_length(const struct pmiwire_encoder *e, uint8_t kind, struct pm
     return p && p->max_value_bytes && value.len > p->max_value_bytes ? PMIWIRE_EVALLEN : 0;
 }
 
-/* A field that fp-bytes names. */
+/* Adds a field that fp-bytes names. */
 static void add_encoded(struct pmiwire_encoder *e, const struct pmiwire_field_desc *d,
                         struct pmiwire_str index, struct pmiwire_str value)
 {
@@ -462,7 +463,7 @@ void pmiwire__enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmi
         bytes |= pmiwire__enc_needs(e, value_field, value);
     if (!bytes)
         return;
-    e->len = len; /* take back what has been written */
+    e->len = len; /* remove what has been written */
     e->n_fields = n_fields;
     e->err = 0;
     e->err_field = 0;
@@ -491,7 +492,7 @@ void pmiwire__enc_encoded(struct pmiwire_encoder *e, uint16_t ext, struct pmiwir
     enc_value(e, ext, value, 1);
 }
 
-/* PMI-2's six characters, over the spaces that pmiwire_enc_begin() left. */
+/* Writes PMI-2's six characters over the spaces that pmiwire_enc_begin() left. */
 static void write_length(struct pmiwire_encoder *e)
 {
     char text[24], *end = text + sizeof(text);
@@ -520,7 +521,7 @@ static int check_whole(const struct pmiwire_encoder *e)
     return 0;
 }
 
-/* Was a key or value refused for what it holds? */
+/* Returns whether the error is about a byte or the length of a key or value. */
 static int is_about_value(const struct pmiwire_encoder *e)
 {
     return pmiwire__bytes_kind(e->err_field) && e->cmd &&

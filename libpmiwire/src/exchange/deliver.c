@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a Fence or an Allgather: segments become blocks, in the order of their nodes, and
- * within a node in the order of arrival, which is the same everywhere. A chunk is freed as soon as
- * its last segment is in a block: what the caller's store gains, this one loses.
+ * The end of a Fence or an Allgather: segments become blocks, ordered by node, and for one node by
+ * arrival, which is the same order everywhere. A chunk is freed once its last segment is in a
+ * block, so that memory shrinks here while the caller's store grows.
  */
 #include <errno.h>
 
@@ -10,9 +10,9 @@
 
 struct delivery {
     uint32_t kind, number;
-    struct pmiwire__buf block; /* its header's place, and records */
+    struct pmiwire__buf block; /* room for its header, and records */
     uint32_t n_pairs;          /* in it */
-    uint64_t total;            /* handed over */
+    uint64_t total;            /* bytes handed over */
     unsigned char *seen;       /* Allgather: a bit for each rank */
 };
 
@@ -23,7 +23,7 @@ struct place {
     size_t at; /* bytes in it */
 };
 
-/* Their number, their pairs, their length as records, and the longest value. */
+/* Counts the segments, their pairs, their bytes as records, and finds the longest value. */
 static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *pairs, uint64_t *bytes,
                              uint32_t *longest)
 {
@@ -47,7 +47,7 @@ static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *pairs, u
     return n;
 }
 
-/* Where each is, and their order: node << 32 | place. */
+/* Lists each segment's place, and the sort key of its order: node << 32 | index. */
 static void list_segments(struct pmiwire__chunk *ch, struct place *places, uint64_t *order)
 {
     struct pmiwire__segment s;
@@ -64,7 +64,7 @@ static void list_segments(struct pmiwire__chunk *ch, struct place *places, uint6
 
 /* ---- blocks ---- */
 
-/* The pairs of a block, for a node that keeps them here. */
+/* Keeps the pairs of a block, for a node without ops->find. */
 static int keep_block(struct pmiwire_exchange *x, const struct delivery *d)
 {
     struct pmiwire__record rec;
@@ -95,7 +95,7 @@ static int hand_over(struct pmiwire_exchange *x, struct delivery *d)
     return rc;
 }
 
-/* Count the pairs of records; of an Allgather each rank may come once. */
+/* Counts the pairs of records. In an Allgather each rank may occur once. */
 static int tally(struct pmiwire_exchange *x, struct delivery *d, const char *p, size_t n)
 {
     struct pmiwire__record rec;
@@ -117,7 +117,7 @@ static int tally(struct pmiwire_exchange *x, struct delivery *d, const char *p, 
     return 0;
 }
 
-/* A segment goes into the block, or into another if that is full. */
+/* Adds a segment to the block; hands a full block over first. */
 static int add_segment(struct pmiwire_exchange *x, struct delivery *d,
                        const struct pmiwire__chunk *ch, size_t at)
 {
@@ -155,8 +155,8 @@ static int add_segments(struct pmiwire_exchange *x, struct delivery *d, const st
     return rc;
 }
 
-/* Delivers what this node has put for the next Fence once more, after this one's pairs: in the
- * caller's store it must remain the latest. */
+/* Delivers the pairs that this node has put for the next Fence again, after this Fence's pairs:
+ * they must remain the latest in the caller's store. */
 static int add_own_again(struct pmiwire_exchange *x, struct delivery *d)
 {
     const struct pmiwire__coll *c = &x->colls[d->kind];
@@ -167,7 +167,7 @@ static int add_own_again(struct pmiwire_exchange *x, struct delivery *d)
     int rc = 0;
 
     for (; ch && rc == 0; ch = ch->next)
-        if (ch->link == PMIWIRE__NONE) /* its own are a segment each */
+        if (ch->link == PMIWIRE__NONE) /* each own chunk is one segment */
             rc = add_segment(x, d, ch, 0);
     for (at = 0; at < c->own.len && rc == 0; at += rec.bytes) {
         (void)pmiwire__record_read(c->own.ptr + at, c->own.len - at, &rec);

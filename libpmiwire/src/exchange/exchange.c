@@ -30,7 +30,7 @@ static int check_opts(const struct pmiwire_exchange_opts *o, const struct pmiwir
         (o->flags & ~PMIWIRE_EXCHANGE_FENCE_FREE))
         return -EINVAL;
     if (o->design == PMIWIRE_DESIGN_TREE && (o->fence == PMIWIRE_FENCE_DOUBLING || o->arity == 1))
-        return -EINVAL; /* a chain would be deeper than a request can name its nodes */
+        return -EINVAL; /* a chain would have more nodes than a request can name */
     if (o->max_frame_bytes && (o->max_frame_bytes < PMIWIRE_EXCHANGE_MIN_FRAME_BYTES ||
                                o->max_frame_bytes > PMIWIRE_EXCHANGE_MAX_FRAME_BYTES))
         return -EINVAL;
@@ -56,7 +56,7 @@ static void take_opts(struct pmiwire_exchange *x, const struct pmiwire_exchange_
     x->flags = o->flags;
     x->max_frame = o->max_frame_bytes ? o->max_frame_bytes : PMIWIRE_EXCHANGE_FRAME_BYTES;
     x->wait_ns = o->wait_ns;
-    /* The same at all nodes of a job, so that they agree on who owns a key. */
+    /* All nodes of a job have the same key, so that they agree on a key's home. */
     x->owner_key[0] = UINT64_C(0x646d6b7673000000) + o->job;
     x->owner_key[1] = o->n_nodes;
     x->ring_number = 1;
@@ -121,7 +121,8 @@ bool pmiwire__exchange_at_max(const struct pmiwire_exchange *x, size_t *max_byte
 
 /* ---- frames ---- */
 
-/* The node that a FAIL names, and the reason, forwarded unchanged. */
+/* Fails the exchange with the node and the reason that a FAIL names; both are forwarded
+ * unchanged. */
 static int on_fail(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                    size_t n)
 {
@@ -184,7 +185,7 @@ int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void
 
 /* ---- time ---- */
 
-/* End what has waited too long. */
+/* Ends the Gets that have waited too long. */
 static void expire(struct pmiwire_exchange *x, uint32_t e)
 {
     struct pmiwire__keys *s = &x->store;
@@ -216,7 +217,8 @@ void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
     if (now_ns > x->now_ns)
         x->now_ns = now_ns;
     for (e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
-        next = x->store.entries[e].next; /* it may be taken off, or put at the front again */
+        next = x->store.entries[e].next; /* the call below may remove the entry or move it to the
+                                            front */
         expire(x, e);
     }
     pmiwire__exchange_leave(x);

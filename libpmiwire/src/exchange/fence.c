@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fence and Allgather. Incoming segments are kept as they came: a chunk holds those of one frame
- * and the link that it came by. This node's own part is made into segments, a chunk each, as it is
- * put. On the tree the links are the parent, if there is one, and the children; each gets what came
- * by all others. In dissemination link r is round r: it receives from the node 2^r before this one,
- * and sends to the node 2^r after it what came in earlier rounds; in the last round only what that
- * node lacks. A full link waits at its cursor. When everything has come and has been sent, it is
- * delivered (deliver.c).
+ * Fence and Allgather. Received segments stay as they are: a chunk holds the segments of one frame
+ * and the frame's link. This node's own pairs become segments as ranks put them, one chunk each. On
+ * the tree the links are the parent, if the node has one, and the children; the node forwards each
+ * segment to all links but its own. In dissemination link r is round r: it receives from the node
+ * 2^r before this one, and sends to the node 2^r after it the segments of earlier rounds; in the
+ * last round only those that the other node lacks. A full link waits at its cursor. Once all
+ * segments have arrived and been sent, deliver.c delivers them.
  */
 #include <errno.h>
 
@@ -35,13 +35,13 @@ static uint32_t before(const struct pmiwire_exchange *x, uint32_t distance)
     return x->me >= distance ? x->me - distance : x->n_nodes - (distance - x->me);
 }
 
-/* How far this node is behind another, counted upwards around the ring. */
+/* Returns how many nodes this one is after `node`, counted upwards around the ring. */
 static uint32_t distance_from(const struct pmiwire_exchange *x, uint32_t node)
 {
     return x->me >= node ? x->me - node : x->n_nodes - (node - x->me);
 }
 
-/* The node that a link's frames go to. */
+/* Returns the node to which a link sends. */
 static uint32_t link_to(const struct pmiwire_exchange *x, uint32_t link)
 {
     uint32_t node = 0;
@@ -52,7 +52,7 @@ static uint32_t link_to(const struct pmiwire_exchange *x, uint32_t link)
     return node;
 }
 
-/* The link that a frame came by; OWN: by none. */
+/* Returns the link of a frame from this node; OWN: no link. */
 static uint32_t link_from(const struct pmiwire_exchange *x, uint32_t node, uint32_t round)
 {
     if (!is_tree(x))
@@ -66,7 +66,7 @@ static uint32_t link_from(const struct pmiwire_exchange *x, uint32_t node, uint3
     return node - x->arity * x->me - 1 + (x->me > 0);
 }
 
-/* Whether this node's segment may come by that link. */
+/* Returns whether a segment of `node` may arrive by that link. */
 static bool comes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t from, uint32_t node)
 {
     if (node >= x->n_nodes)
@@ -78,7 +78,8 @@ static bool comes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t f
     return pmiwire__tree_under(x, node, from);
 }
 
-/* Whether it goes out by that link. In the last round: only what the other node lacks. */
+/* Returns whether a segment of `node` leaves by that link. In the last round only those leave that
+ * the other node lacks. */
 static bool goes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t node)
 {
     return is_tree(x) || distance_from(x, node) < x->n_nodes - ((uint32_t)1 << link);
@@ -226,14 +227,15 @@ static bool is_full(const struct pmiwire_exchange *x, uint32_t link)
     return x->full >> link & 1;
 }
 
-/* Whether a chunk goes out by a link. In rounds, not what came in later ones. */
+/* Returns whether a chunk leaves by a link. In dissemination a round does not send chunks of later
+ * rounds. */
 static bool takes(const struct pmiwire_exchange *x, uint32_t link, const struct pmiwire__chunk *ch)
 {
     return ch->link != link && (is_tree(x) || ch->link == OWN || ch->link < link);
 }
 
-/* Send by a link what has not been sent there, while it has room: whole frames only, or, with
- * `last`, everything. The cursor keeps the position. Returns whether LAST has been sent. */
+/* Sends unsent segments by a link while it has room: only full frames, or, with `last`, all
+ * segments. The cursor keeps the position. Returns whether LAST has been sent. */
 static bool flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t link, bool last)
 {
     struct pmiwire__cursor *at = &c->cursors[link];
@@ -277,7 +279,7 @@ static bool flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t 
     return last;
 }
 
-/* On the tree a large set is forwarded while it is still arriving. */
+/* On the tree, forwards a large set while it is still arriving. */
 static void flush_early(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     uint32_t link;
@@ -319,7 +321,7 @@ static int complete(struct pmiwire_exchange *x, struct pmiwire__coll *c)
     memset(c->in, 0, (x->n_local + 7) / 8);
     c->n_in = 0;
     c->own_in = false;
-    c->number++; /* ops->done() is called as the outermost call ends */
+    c->number++; /* ops->done() follows when the outermost call ends */
     if (pmiwire__is_stopped(x, c->kind))
         pmiwire__coll_stop(x, c->kind);
     return 0;
@@ -342,7 +344,7 @@ void pmiwire__coll_stop(struct pmiwire_exchange *x, uint32_t kind)
 
 /* ---- progress ---- */
 
-/* Whether LAST may go out by this link. */
+/* Returns whether this link may send LAST. */
 static bool ready(const struct pmiwire_exchange *x, const struct pmiwire__coll *c, uint32_t link)
 {
     uint64_t last = c->data[c->number & 1].last, need;
@@ -363,7 +365,7 @@ static int advance(struct pmiwire_exchange *x, struct pmiwire__coll *c)
     return 0;
 }
 
-/* Make a segment of the first of this node's records, for the collective that takes them. 0, or
+/* Makes a segment of this node's first records, for the collective that carries them. Returns 0, or
  * -ENOMEM with nothing changed. */
 static int make_segment(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
@@ -399,7 +401,7 @@ void pmiwire__own_add(struct pmiwire_exchange *x, uint32_t kind, struct pmiwire_
     flush_early(x, c);
 }
 
-/* All local ranks are in: this node's part joins what came from others. 0 or -ENOMEM. */
+/* All local ranks are in: adds this node's part to the received ones. Returns 0 or -ENOMEM. */
 static int enter_own(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     while (c->own.len)
@@ -423,7 +425,7 @@ static int all_here(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 
     if (c->n_in < x->n_local || c->own_in || waits_for_acks(x, c))
         return 0;
-    x->mem.no_max = true; /* the ranks' part was accepted when they put it */
+    x->mem.no_max = true; /* the limit was checked when the ranks put their pairs */
     rc = enter_own(x, c);
     x->mem.no_max = false;
     if (rc == 0) {
@@ -469,7 +471,7 @@ static bool is_in(const struct pmiwire__coll *c, uint32_t i)
     return c->in[i / 8] >> i % 8 & 1;
 }
 
-/* One rank, or with PMIWIRE__NONE all. */
+/* Marks one rank, or with PMIWIRE__NONE all, as entered. */
 static void mark(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t i)
 {
     if (i == PMIWIRE__NONE) {
@@ -530,7 +532,7 @@ int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct 
 
 /* ---- in ---- */
 
-/* An Allgather's keys are ranks of that node. */
+/* Checks that an Allgather's keys are ranks of the segment's node. */
 static int check_ranks(const struct pmiwire_exchange *x, const struct pmiwire__segment *s)
 {
     const char *p = s->runs, *end = s->runs + s->bytes;
@@ -549,7 +551,7 @@ static int check_ranks(const struct pmiwire_exchange *x, const struct pmiwire__s
     return 0;
 }
 
-/* Its pairs may take many times its length, so there is a limit on them. */
+/* Checks a segment against a limit on its pairs, which may take many times its length. */
 static int check_segment(const struct pmiwire_exchange *x, uint32_t kind,
                          const struct pmiwire__segment *s)
 {
@@ -575,7 +577,7 @@ static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__fr
     *link = link_from(x, f->from, f->arg & 0xff);
     if (*link == OWN || (c->data[f->seq & 1].last >> *link & 1) || (n == 0 && !f->flags))
         return PMIWIRE_EPROTO;
-    /* One ahead at most, since the next one needs our part in this one. */
+    /* A neighbour is one collective ahead at most: the one after needs our part in this one. */
     if (f->seq != c->number &&
         (f->seq != c->number + 1 || !(c->data[c->number & 1].last >> *link & 1)))
         return PMIWIRE_EPROTO;
@@ -601,7 +603,7 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     if (n && !pmiwire__is_stopped(x, c->kind)) {
         struct pmiwire__chunk *ch;
 
-        x->mem.no_max = true; /* accepted where it was put */
+        x->mem.no_max = true; /* the node that put the pairs has checked its limit */
         ch = new_chunk(x, link, n);
         x->mem.no_max = false;
         if (!ch)
@@ -616,5 +618,5 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     flush_early(x, c);
     rc = advance(x, c);
     return rc == PMIWIRE_EPROTO ? -EINVAL
-                                : rc; /* the frame is valid; all of them together exceed a limit */
+                                : rc; /* the frame is valid; all segments together exceed a limit */
 }

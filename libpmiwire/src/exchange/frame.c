@@ -46,7 +46,7 @@ struct block_header {
     uint32_t byte_order;
     uint16_t layout, reserved;
     uint32_t n_pairs, reserved2;
-    uint64_t bytes; /* with this header */
+    uint64_t bytes; /* header included */
 };
 _Static_assert(sizeof(struct block_header) == PMIWIRE_BLOCK_HEADER_BYTES, "layout");
 

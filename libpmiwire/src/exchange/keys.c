@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Keys and their waiters. An open-addressing table finds entries by (home, key). Their pairs are
- * records in one arena, ready to be sent. An update that does not fit into the record's place goes
- * to the end of the arena; when half of the arena is garbage it is compacted instead of grown.
+ * records in one arena, ready to be sent. If an update does not fit into the record's place, the
+ * new record goes to the end of the arena. If half of the arena is garbage, it is compacted instead
+ * of grown.
  */
 #include <errno.h>
 
@@ -112,7 +113,7 @@ int pmiwire__keys_reserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t
     struct pmiwire__keys *s = &x->store;
     uint32_t need = s->n_keys + n_entries;
 
-    /* Free entries are within n_entries, so that the keys in use are what counts. */
+    /* n_entries counts free entries too, so check the keys in use. */
     if (need < s->n_keys ||
         ((need > s->cap_entries || need > s->n_slots / 8 * 5) && more_entries(x, need) != 0))
         return -ENOMEM;
@@ -155,7 +156,7 @@ static uint32_t hash_of(const struct pmiwire_exchange *x, uint32_t home, struct 
     return (uint32_t)((h ^ h >> 32) * UINT64_C(0xbf58476d1ce4e5b9) >> 32);
 }
 
-/* The slot of a key, or the empty one where it would go. */
+/* Returns the slot of a key, or the empty slot where it would go. */
 static uint32_t probe(const struct pmiwire_exchange *x, uint32_t hash, uint32_t home,
                       struct pmiwire_str key)
 {
@@ -251,7 +252,7 @@ static void remove_slot(struct pmiwire__keys *s, uint32_t i)
 
     for (;;) {
         s->slots[i].entry = 0;
-        do { /* moves back what a probe would no longer reach */
+        do { /* moves entries back that a probe would no longer reach */
             j = (j + 1) & mask;
             if (!s->slots[j].entry)
                 return;
@@ -272,7 +273,7 @@ void pmiwire__key_remove(struct pmiwire_exchange *x, uint32_t e)
     entry->flags = 0;
     entry->next_copy = s->free_entry;
     s->free_entry = e;
-    if (s->n_keys == 0) { /* nothing is left to keep */
+    if (s->n_keys == 0) { /* no record is left */
         s->arena.len = s->garbage = 0;
         s->n_entries = 0;
         s->free_entry = PMIWIRE__NONE;
@@ -290,7 +291,7 @@ void pmiwire__key_tidy(struct pmiwire_exchange *x, uint32_t e)
     const struct pmiwire__key *entry = &x->store.entries[e];
 
     if (needed(entry) ||
-        (entry->flags & PMIWIRE__KEY_COPY)) /* one on the list of copies goes with the next Fence */
+        (entry->flags & PMIWIRE__KEY_COPY)) /* the next Fence removes a listed copy */
         return;
     if (!(entry->flags & PMIWIRE__KEY_VALUE))
         pmiwire__key_remove(x, e);

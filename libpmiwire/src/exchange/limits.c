@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives that cannot complete. A rank that is gone enters no further collective. So those of a
- * kind that it has not entered never complete, nor do any after them. Each node keeps, for each
- * kind, the rank that has entered the fewest (`ends`): that is the limit.
+ * Collectives that cannot complete. A rank that is gone enters no further collective. So a
+ * collective that it has not entered never completes, nor does a later one of that kind. Each node
+ * keeps, for each kind, the rank that is gone and has entered the fewest (`ends`): that number is
+ * the limit.
  *
- * pmiwire_exchange_gone() reports this node's own ranks. With the next tick the node floods what
- * has lowered a limit over the tree. A node forwards such a frame only if it lowers one of its own
- * limits. Limits of a Fence or an Allgather differ by at most one, so the end of a job costs a few
- * frames a node. Before the first tick after a rank's end it costs none.
+ * pmiwire_exchange_gone() reports this node's own ranks. With the next tick the node floods the
+ * ranks that have lowered a limit over the tree. A node forwards such a frame only if the frame
+ * lowers one of its own limits. Limits of a Fence or an Allgather differ by at most one, so the end
+ * of a job costs a few frames a node. Before the first tick after a rank's end it costs none.
  *
- * A LIMIT frame may overtake a collective's frames, or come after them: what the limit allows
- * completes, however late, and what it forbids never could.
+ * A LIMIT frame may overtake a collective's frames, or follow them: a collective that the limit
+ * allows completes, however late, and one that it forbids could never complete.
  */
 #include "exchange_internal.h"
 
@@ -20,7 +21,7 @@ void pmiwire__limits_init(struct pmiwire_exchange *x)
     x->vain_rank = PMIWIRE__NONE;
 }
 
-/* Of the one in progress, or the next. */
+/* Returns the number of the collective in progress, or of the next one. */
 static uint32_t number_of(const struct pmiwire_exchange *x, uint32_t kind)
 {
     return kind == PMIWIRE_COLL_RING ? x->ring_number : x->colls[kind].number;
@@ -38,7 +39,7 @@ bool pmiwire__is_stopped(const struct pmiwire_exchange *x, uint32_t kind)
     return number_of(x, kind) > x->ends[kind].entered[kind];
 }
 
-/* The kinds, as bits, whose limit this one lowers. */
+/* Lowers limits. Returns the kinds, as bits, whose limit this rank lowers. */
 static uint32_t lower(struct pmiwire_exchange *x, const struct pmiwire__end *end)
 {
     uint32_t kind, lowered = 0;
@@ -58,7 +59,7 @@ static uint32_t lower(struct pmiwire_exchange *x, const struct pmiwire__end *end
     return lowered;
 }
 
-/* To the neighbours in the tree, but for one. */
+/* Sends a limit to the neighbours in the tree except one. */
 static void flood(struct pmiwire_exchange *x, const struct pmiwire__end *end, uint32_t but)
 {
     uint32_t i, to;
@@ -89,7 +90,7 @@ void pmiwire__limits_say(struct pmiwire_exchange *x)
     for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
         if (!(x->unsaid >> kind & 1) || x->ends[kind].rank == said)
             continue;
-        said = x->ends[kind].rank; /* one frame says all of a rank */
+        said = x->ends[kind].rank; /* one frame has all kinds of a rank */
         flood(x, &x->ends[kind], x->me);
     }
     x->unsaid = 0;
@@ -109,8 +110,8 @@ int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f
     node = x->ops.node_of(x->ctx, end.rank);
     if (node == x->me || pmiwire__tree_hop(x, node) != f->from)
         return PMIWIRE_EPROTO;
-    /* It has entered what has completed here, and later ones only as far as this node has let it.
-     * That does not hold for Rings, which are no barrier. */
+    /* The rank has entered every collective that completed here, and at most the one that this
+     * node's part has allowed. This is not true of Rings, which are no barrier. */
     for (kind = 0; kind < PMIWIRE_COLL_RING; kind++)
         if (end.entered[kind] < x->colls[kind].number - 1 ||
             end.entered[kind] > x->colls[kind].number + x->colls[kind].own_in)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Put and Get. A SPARSE key is kept under its home. PMIWIRE__DENSE, where every lookup begins,
- * holds DENSE keys that no Fence has taken yet and, without ops->find, all that a Fence has
- * brought.
+ * Put and Get. A SPARSE key is stored under its home. PMIWIRE__DENSE, where every lookup begins,
+ * has the DENSE keys that no Fence has carried yet and, without ops->find, all keys that Fences
+ * have brought.
  */
 #include <errno.h>
 
@@ -13,7 +13,7 @@ static uint32_t owner_of(const struct pmiwire_exchange *x, struct pmiwire_str ke
     return (uint32_t)(pmiwire__hash(x->owner_key, key) % x->n_nodes);
 }
 
-/* The home of a key that is put here. */
+/* Returns the home of a key that a local rank puts. */
 static uint32_t home_of(const struct pmiwire_exchange *x, struct pmiwire_str key)
 {
     switch (x->design) {
@@ -23,7 +23,7 @@ static uint32_t home_of(const struct pmiwire_exchange *x, struct pmiwire_str key
     }
 }
 
-/* The entry whose value is good at the count `seq`, if any. */
+/* Returns the entry if its value is valid at `seq` Fences. */
 static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
                      uint32_t seq)
 {
@@ -35,7 +35,8 @@ static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmi
     return e;
 }
 
-/* Looks among DENSE keys: this node's before the Fence, then those that Fences have brought. */
+/* Looks among DENSE keys: first this node's before their Fence, then those that Fences have
+ * brought. */
 static bool dense(const struct pmiwire_exchange *x, struct pmiwire_str key,
                   struct pmiwire_str *value)
 {
@@ -55,7 +56,7 @@ static uint16_t asked_bit(uint8_t flags)
     return flags & PMIWIRE__FRAME_WAIT ? PMIWIRE__KEY_ASKED_WAIT : PMIWIRE__KEY_ASKED;
 }
 
-/* Ask for an entry's value for those nodes and this one. @param flags WAIT or FRESH */
+/* Asks for an entry's value on behalf of those nodes and this one. @param flags WAIT or FRESH */
 static void ask(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n_nodes,
                 uint32_t seq, uint8_t flags)
 {
@@ -87,8 +88,8 @@ static void answer(struct pmiwire_exchange *x, uint32_t node, struct pmiwire_str
     pmiwire__send_pair(x, node, &f, key, value ? *value : none);
 }
 
-/* The count at which an answer from here is good. At its home it includes everything that was put
- * before any Fence that is complete here. */
+/* Returns the number of Fences at which an answer from here is valid. The home's answer includes
+ * every pair put before any Fence that is complete here. */
 static uint32_t stamp_of(const struct pmiwire_exchange *x, uint32_t e, uint32_t seq)
 {
     const struct pmiwire__key *entry = pmiwire__key_at(x, e);
@@ -128,7 +129,7 @@ void pmiwire__ask_no_more(struct pmiwire_exchange *x, uint32_t e)
         ask(x, e, NULL, 0, x->seq, PMIWIRE__FRAME_FRESH);
 }
 
-/* The entry has a new value: serve the waiters for which it is new enough. */
+/* Serves the waiters for which the entry's new value is new enough. */
 static void serve(struct pmiwire_exchange *x, uint32_t e)
 {
     struct pmiwire__keys *s = &x->store;
@@ -154,7 +155,7 @@ static void serve(struct pmiwire_exchange *x, uint32_t e)
     pmiwire__ask_again(x, e);
 }
 
-/* The home had no value at the count `stamp`. */
+/* Serves the waiters after the home had no value at `stamp` Fences. */
 static void serve_missing(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp)
 {
     struct pmiwire__keys *s = &x->store;
@@ -202,10 +203,11 @@ static bool is_dense(const struct pmiwire_exchange *x, struct pmiwire_str key, u
     if (hint == PMIWIRE_HINT_DENSE ||
         (hint == PMIWIRE_HINT_NONE && x->unhinted == PMIWIRE_HINT_DENSE))
         return true;
-    return dense(x, key, &value); /* a Fence has brought it before, or will */
+    return dense(x, key, &value); /* a Fence has brought the key, or will */
 }
 
-/* The entry at which Gets of this node wait for a key that is put here, or PMIWIRE__NONE. */
+/* Returns the entry where this node's Gets wait for a key that a local rank puts, or
+ * PMIWIRE__NONE. */
 static uint32_t waited_for(const struct pmiwire_exchange *x, struct pmiwire_str key)
 {
     uint32_t e = pmiwire__key_find(x, home_of(x, key), key);
@@ -213,7 +215,7 @@ static uint32_t waited_for(const struct pmiwire_exchange *x, struct pmiwire_str 
     return e != PMIWIRE__NONE && pmiwire__key_at(x, e)->head != PMIWIRE__NONE ? e : PMIWIRE__NONE;
 }
 
-/* Serves only waiters. */
+/* A Put that is not stored: it only serves waiters. */
 static int put_nowhere(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
 {
     uint32_t e = waited_for(x, key);
@@ -227,7 +229,7 @@ static int put_nowhere(struct pmiwire_exchange *x, struct pmiwire_str key, struc
     return 0;
 }
 
-/* Room for it, so that put_dense() does not fail. 0 or -ENOMEM. */
+/* Reserves room, so that put_dense() does not fail. Returns 0 or -ENOMEM. */
 static int reserve_dense(struct pmiwire_exchange *x, struct pmiwire_str key, size_t value_len,
                          uint32_t waited)
 {
@@ -255,7 +257,7 @@ int pmiwire__exchange_reserve(struct pmiwire_exchange *x, struct pmiwire_str key
                : pmiwire__keys_reserve(x, 0, pmiwire__record_bytes(key.len, value_len));
 }
 
-/* For the Fence; and where there is no ops->find, which finds it, for this node's Gets. */
+/* Keeps a DENSE pair for the Fence and, without ops->find, for this node's Gets. */
 static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
 {
     const struct pmiwire__coll *fence = &x->colls[PMIWIRE_COLL_FENCE];
@@ -334,7 +336,7 @@ int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
     return rc;
 }
 
-/* All records of a PUT, and that they belong here. */
+/* Checks all records of a PUT, and that this node is to keep them. */
 static int check_put(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                      const char *p, size_t n, uint32_t *n_pairs)
 {
@@ -408,7 +410,7 @@ int pmiwire__on_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, 
 
 /* ---- Get ---- */
 
-/* Queue up for a key of this home, and ask if no Get has asked. */
+/* Queues a Get for a key of this home, and sends a request if none is in flight. */
 static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
                      const struct pmiwire__waiter *waiter)
 {
@@ -435,7 +437,7 @@ static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_s
     return PMIWIRE_PENDING;
 }
 
-/* No rank is left to put its key: which one is gone? */
+/* No rank is left to put the waiter's key: finds the one to name. */
 static void find_lost(const struct pmiwire_exchange *x, struct pmiwire__waiter *waiter, int32_t src)
 {
     uint32_t i, rank;
@@ -504,7 +506,8 @@ int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
     return get_later(x, home, key, &waiter);
 }
 
-/* A GET's nodes: on the tree each the parent of the one before, the last the one that sent it. */
+/* Checks a GET's nodes: on the tree each is the parent of the one before, and the last is the
+ * sender. */
 static int check_get(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                      const char *p, size_t n, struct pmiwire_str *key)
 {
@@ -539,8 +542,8 @@ static uint32_t node_at(const char *nodes, uint32_t i)
     return node;
 }
 
-/* These nodes do not wait any more for what they have asked with a FRESH request, or will ask
- * again. */
+/* Removes these nodes' waiters at an entry. The nodes have sent a FRESH request instead, or will
+ * ask again. */
 static void wait_no_more(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n)
 {
     uint32_t w = pmiwire__waiters_take(x, e), next, i;
@@ -559,7 +562,7 @@ static void wait_no_more(struct pmiwire_exchange *x, uint32_t e, const char *nod
     pmiwire__key_tidy(x, e);
 }
 
-/* Absent, or too old: wait for it here, or forward the request. */
+/* The value is absent or too old: queues the request here, or forwards it. */
 static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                        const char *nodes, struct pmiwire_str key, uint32_t home)
 {
@@ -633,7 +636,7 @@ static int check_answer(const struct pmiwire_exchange *x, const struct pmiwire__
     return 0;
 }
 
-/* Flags of an entry that an answer ends. */
+/* Returns the entry's flags that an answer clears. */
 static uint16_t ended_bits(const struct pmiwire_exchange *x, uint32_t e, uint8_t flags)
 {
     if ((flags & PMIWIRE__FRAME_WAIT) || !(pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_ASKED_FRESH))
@@ -679,7 +682,7 @@ int pmiwire__fenced_keep(struct pmiwire_exchange *x, const struct pmiwire__recor
     if (pmiwire__keys_reserve(x, 1, rec->bytes + pmiwire__record_bytes(rec->key.len, 0)) != 0)
         return -ENOMEM;
     e = pmiwire__key_make(x, PMIWIRE__DENSE, rec->key);
-    if (pmiwire__key_at(x, e)->stamp <= number) /* else it is a Put that the next Fence takes */
+    if (pmiwire__key_at(x, e)->stamp <= number) /* else it is a Put for the next Fence */
         pmiwire__key_set(x, e, rec->value, number);
     return 0;
 }
@@ -701,7 +704,7 @@ int pmiwire__after_fence(struct pmiwire_exchange *x)
         if (pmiwire__keys_reserve(
                 x, 0, pmiwire__record_bytes(pmiwire__key_name(x, e).len, value.len)) != 0)
             return -ENOMEM;
-        (void)dense(x, pmiwire__key_name(x, e), &value); /* it may have moved */
+        (void)dense(x, pmiwire__key_name(x, e), &value); /* the value may have moved */
         pmiwire__key_set(x, e, value, x->seq);
         pmiwire__key_is_copy(x, e);
         serve(x, e);

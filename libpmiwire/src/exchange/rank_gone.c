@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that are gone, and the end of Gets whose key no rank is left to put. A Get that names its
- * source needs that rank; any other needs one rank besides the waiter's own. Each waiter holds one
- * rank that it `needs`: the source, or the first of all ranks that is not known to be gone.
+ * Ranks that are gone, and the end of Gets whose key no remaining rank can put. A Get that names
+ * its source needs that rank; any other needs one rank besides the waiter's own. Each waiter holds
+ * one rank that it `needs`: the source, or the first of all ranks that is not known to be gone.
  *
  * pmiwire_exchange_gone() reports this node's own ranks. For other nodes' ranks, the exchange asks
- * with each tick while a Get waits for one: a GONE frame goes along the tree to the rank's node. As
- * long as no rank of the job is known to be gone (limits.c) it asks nothing. That node answers by
+ * with each tick while a Get waits for one: a GONE frame travels along the tree to the rank's node.
+ * It does not ask while no rank of the job is known to be gone (limits.c). That node answers along
  * the same way once the rank is gone and its Puts have reached their homes. In DKVS they are
  * acknowledged; in TREE they travelled before the answer, by the same way; in DIRECT the node is
- * their home. A question about a rank that is not gone is dropped, so that no node keeps a list of
- * them. An answer may overtake a Fence that brings the key. So it carries the number of Fences that
- * have completed at the rank's node; a node that has completed fewer drops it, and the next tick
- * asks again.
+ * their home. The rank's node drops a question about a rank that is not gone, so that no node keeps
+ * a list of questions. An answer may overtake a Fence that brings the key. So the answer carries
+ * the number of Fences that have completed at the rank's node; a node that has completed fewer
+ * drops the answer, and the next tick asks again.
  *
- * A Get whose ranks are all gone asks the home once more, this time without waiting: a Put may have
- * reached it. An answer to an earlier request does not count (`stale`), nor does one that a node on
- * the way up the tree has in flight (PMIWIRE__FRAME_FRESH).
+ * A Get whose ranks are all gone asks the home a last time, without waiting: a Put may have reached
+ * the home. An answer to an earlier request does not count (`stale`), nor does an answer to a
+ * request that a node further up the tree has in flight (PMIWIRE__FRAME_FRESH).
  */
 #include <errno.h>
 
@@ -51,7 +51,7 @@ uint32_t pmiwire__why_gone(const struct pmiwire_exchange *x, uint32_t rank)
     return i != PMIWIRE__NONE ? x->gone[i] : 0;
 }
 
-/* From this rank on, the first that may put a key for `rank`. */
+/* Returns the first rank, from `from` on, that may put a key for `rank`. */
 static uint32_t first_from(const struct pmiwire_exchange *x, uint32_t from, uint32_t rank)
 {
     while (from < x->n_ranks && (from == rank || pmiwire__why_gone(x, from)))
@@ -68,7 +68,8 @@ uint32_t pmiwire__rank_needed(const struct pmiwire_exchange *x, uint32_t rank, u
 
 /* ---- out ---- */
 
-/* A question; or with `why` an answer: the rank is gone, and its node has completed `fences`. */
+/* Sends a question or, with `why`, an answer: the rank is gone, and its node has completed
+ * `fences`. */
 static void send_gone(struct pmiwire_exchange *x, uint32_t to, const struct question *q,
                       uint32_t why, uint32_t fences)
 {
@@ -101,15 +102,15 @@ void pmiwire__gone_ask(struct pmiwire_exchange *x)
 
             if (waiter->remote || !waiter->wait || !waiter->since || waiter->needs == last)
                 continue;
-            last = waiter->needs; /* many wait for the same */
+            last = waiter->needs; /* many Gets wait for the same rank */
             ask(x, last);
         }
 }
 
 /* ---- a rank is gone ---- */
 
-/* End the rank's own Gets at an entry. Remove the rank from what the other Gets need, and end those
- * that need no other rank. *next_rank is one that the rest need now. */
+/* Ends the rank's own Gets at an entry. Removes the rank from the needs of the other Gets, and ends
+ * those that need no other rank. *next_rank is a rank that the remaining Gets need now. */
 static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32_t why,
                    uint32_t *next_rank)
 {
@@ -156,7 +157,7 @@ static void is_gone(struct pmiwire_exchange *x, uint32_t rank, uint32_t why)
         review(x, e, rank, why, &next_rank);
     }
     if (next_rank != PMIWIRE__NONE)
-        ask(x, next_rank); /* now, and not with the next tick: many ranks may go */
+        ask(x, next_rank); /* ask now, not with the next tick: many ranks may go */
 }
 
 int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why)
@@ -187,7 +188,7 @@ int32_t pmiwire_exchange_get_culprit(const struct pmiwire_exchange *x, uint32_t 
 
 /* ---- in ---- */
 
-/* Whether the Puts of this node's ranks are where Gets look for them. */
+/* Returns whether the Puts of this node's ranks have reached their homes. */
 static bool puts_have_arrived(const struct pmiwire_exchange *x)
 {
     return x->n_unacked == 0 &&

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is reported to the caller: results, when the outermost call ends, and the failure of all. */
+/* Reports to the caller: results when the outermost call ends, and the exchange's failure. */
 #include <errno.h>
 
 #include "exchange_internal.h"
 
 /* ---- completions ---- */
 
-/* Whether there was one. */
+/* Reports a collective's end. Returns whether one had ended. */
 static bool report_coll(struct pmiwire_exchange *x)
 {
     uint32_t kind;

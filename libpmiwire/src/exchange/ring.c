@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ring: a node's first value goes to the node before, its last one to the node after; values
- * between ranks of the node stay there. */
+/* Ring: a node sends its first rank's value to the previous node, its last rank's to the next node;
+ * values between its own ranks stay on the node. */
 #include <errno.h>
 
 #include "exchange_internal.h"
@@ -66,7 +66,7 @@ static void send_side(struct pmiwire_exchange *x, int side, struct pmiwire_str v
     pmiwire__send(x, node_at(x, side), &f, iov, value.len ? 3 : 2);
 }
 
-/* All ranks and both neighbours' values are here: queue the ring's result. */
+/* Queues the Ring's result once all local ranks and both neighbours' values are here. */
 static void try_complete(struct pmiwire_exchange *x)
 {
     struct pmiwire__ring *r = x->ring;
@@ -127,7 +127,7 @@ void pmiwire__ring_stop(struct pmiwire_exchange *x, int rc)
 {
     int i;
 
-    for (i = 0; i < 4; i++) /* that they have come is kept, so that they come once */
+    for (i = 0; i < 4; i++) /* here[] stays set: a value may arrive only once */
         pmiwire__buf_free(&x->mem, &x->sides[i / 2].value[i % 2]);
     if (!x->ring)
         return;
@@ -168,7 +168,7 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
     if (!r && !(r = new_ring(x)))
         return -ENOMEM;
     if (pmiwire__buf_room(&x->mem, &r->values, left.len + right.len + 1) !=
-        0) { /* values may be empty, but have a place */
+        0) { /* an empty value needs memory too */
         if (!x->ring)
             free_ring(x, r);
         return -ENOMEM;
@@ -200,7 +200,7 @@ static int check_ring(const struct pmiwire_exchange *x, const struct pmiwire__fr
     if ((f->flags & ~PMIWIRE__FRAME_RIGHT) || f->arg || n < sizeof(prefix) ||
         f->from != node_at(x, side))
         return PMIWIRE_EPROTO;
-    /* One ahead at most, since the next one needs our part in this one. */
+    /* A neighbour is one Ring ahead at most: the one after needs our part in this one. */
     if (f->seq != x->ring_number &&
         (f->seq != x->ring_number + 1 || !x->sides[side].here[x->ring_number & 1]))
         return PMIWIRE_EPROTO;

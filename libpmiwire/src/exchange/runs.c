@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pairs as collectives carry them. A node's part comes in segments, and a segment's pairs in runs:
- * consecutive pairs whose keys have one length and whose values have one length. The common prefix
- * of the keys is sent once. A run has four bytes of header, a pair has none, so a Fence costs its
- * payload or less. Records are made of runs when they are put into a block.
+ * Pairs in a collective's frames. A node's part is split into segments, and a segment's pairs into
+ * runs: consecutive pairs with keys of one length and values of one length. A run carries the
+ * common prefix of its keys once. It has four bytes of header and a pair has none, so a Fence costs
+ * its payload or less. The receiver expands runs into records when it makes a block.
  */
 #include "exchange_internal.h"
 
@@ -117,7 +117,7 @@ static char *write_records(const struct pmiwire__run *run, char *to)
     uint32_t i;
 
     for (i = 0; i < run->n; i++, from += run->rest + run->value, to += bytes) {
-        memset(to + bytes - 4, 0, 4); /* what of it is padding stays */
+        memset(to + bytes - 4, 0, 4); /* zeroes the padding */
         memcpy(to, &word, 4);
         memcpy(to + 4, run->begin, run->shared);
         memcpy(to + 4 + run->shared, from, run->rest + run->value);
@@ -136,7 +136,7 @@ void pmiwire__segment_to_records(const struct pmiwire__segment *s, char *to)
 
 /* ---- writing ---- */
 
-/* A run to be made of records. */
+/* A run that will be made of records. */
 struct draft {
     uint32_t n, shared, rest, value;
     size_t records; /* bytes of them */
@@ -153,8 +153,8 @@ static uint32_t alike(const char *a, const char *b, uint32_t most)
 }
 
 /*
- * The run that begins with the first record at p, of at most `most` bytes of records, or of one
- * record. It continues while a shorter common prefix costs less than another run.
+ * Finds the run that begins with the first record at p: at most `most` bytes of records, or one
+ * record. The run continues while a shorter common prefix costs less than another run.
  */
 static struct draft find_run(const char *p, size_t n, size_t most)
 {
@@ -201,8 +201,8 @@ static char *write_run(char *to, const char *p, const struct draft *d)
     return to;
 }
 
-/* The segment that begins at p: bytes of records in it, and of its runs in *bytes; to: NULL, or
- * where the runs go. */
+/* Makes the segment that begins at p. Returns the bytes of records in it; *bytes: the bytes of its
+ * runs; to: NULL, or memory for the runs. */
 static size_t make_segment(const struct pmiwire_exchange *x, const char *p, size_t n, char *to,
                            uint32_t *bytes)
 {

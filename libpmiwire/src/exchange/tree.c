@@ -16,9 +16,9 @@ static uint32_t depth(uint32_t n, uint32_t arity)
     return levels;
 }
 
-/* The default arity, of 2 to 4, is the one with the least depth * (8 + arity). A large set goes to
- * each child whole, so more than four children cost more than the fewer levels save. A hop costs
- * about as much as sending 8 small frames. */
+/* The default arity, of 2 to 4, is the one with the least depth * (8 + arity). A node sends a large
+ * set whole to each child, so more than four children cost more than the fewer levels save. A hop
+ * costs about as much as sending 8 small frames. */
 #define MOST_BY_DEFAULT 4u
 
 uint32_t pmiwire_exchange_arity(uint32_t n_nodes)

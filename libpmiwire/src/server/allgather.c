@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The values of the last Allgather, if ops->gather does not take them. They are kept until the next
- * one is complete: by then every rank has used them.
+ * The values of the last Allgather, if ops->gather does not take them. The server keeps them until
+ * the next Allgather is complete: by then every rank has used them.
  */
 #include <errno.h>
 #include <string.h>
@@ -56,7 +56,7 @@ int pmiwire__gathered(struct pmiwire__job *j, uint32_t number, const void *block
         if (rc <= 0)
             return rc;
     }
-    if (number != j->gathered.number) { /* the first block of this one */
+    if (number != j->gathered.number) { /* the first block of this Allgather */
         pmiwire__gathered_free(j);
         j->gathered.number = number;
     }
@@ -66,7 +66,7 @@ int pmiwire__gathered(struct pmiwire__job *j, uint32_t number, const void *block
     return rc;
 }
 
-/* Digits without leading zeros, up to `stop`; -1: it is none. */
+/* Parses digits without leading zeros, up to `stop`. Returns -1 if they are no such number. */
 static int64_t number_of(struct pmiwire_str *s, char stop)
 {
     int64_t v = 0;

@@ -6,7 +6,7 @@
 
 #include "server_internal.h"
 
-/* Notifies ranks that wait in a collective that cannot complete of the reason. */
+/* Answers a rank that waits in a collective which cannot complete, with the reason. */
 static void answer_gone(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind)
 {
     const char *what = kind == PMIWIRE_COLL_FENCE       ? "this fence cannot complete"
@@ -33,7 +33,7 @@ static void answer_error(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind, in
 
 void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc)
 {
-    /* fp-array is of Allgathers alone. */
+    /* Only an Allgather's answer has fp-array. */
     const uint16_t but = kind == PMIWIRE_COLL_FENCE ? PMIWIRE_EXT_ARRAY : 0;
     struct pmiwire_server *s = j->s;
     struct pmiwire__link list;
@@ -47,7 +47,7 @@ void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc)
             s->ops.fenced(s->opts.ctx, &who);
         }
     }
-    /* Ranks that enter again meanwhile wait for the next one. */
+    /* Ranks that enter again during the loop wait for the next collective. */
     pmiwire__take_all(&j->waiting[kind], &list);
     ext_bytes = pmiwire__ext_bytes(j, PMIWIRE__AT_FENCE, but);
     while (pmiwire__linked(&list)) {
@@ -67,7 +67,7 @@ void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc)
     }
 }
 
-/* Wait in a fence, or with a value in an Allgather. */
+/* Enters a fence, or with a value an Allgather, and waits. */
 static void enter(const struct pmiwire__req *q, const struct pmiwire_str *value)
 {
     const uint32_t kind = value ? PMIWIRE_COLL_ALLGATHER : PMIWIRE_COLL_FENCE;
@@ -127,7 +127,7 @@ void pmiwire__do_fence(const struct pmiwire__req *q)
 
 /* ---- ring ---- */
 
-/* PMI-2's own answer, or to a PMI-1 client the extension's fields. */
+/* Answers with PMI-2's own fields, or to a PMI-1 client with the extension's. */
 static void send_place(struct pmiwire_conn *c, uint16_t cmd, uint32_t place,
                        struct pmiwire_str left, struct pmiwire_str right)
 {
@@ -163,7 +163,7 @@ void pmiwire__ring_done(struct pmiwire__job *j, uint32_t rank, int rc, uint32_t 
     struct pmiwire_conn *c = pmiwire__conn_of(j, rank);
 
     if (!c || c->pend != PMIWIRE__PEND_RING)
-        return; /* it is gone */
+        return; /* the rank is gone */
     pmiwire__resume(c);
     if (rc == 0)
         send_place(c, c->pend_cmd, place, left, right);

@@ -113,8 +113,8 @@ static void unbind(struct pmiwire_conn *c)
     c->job = NULL;
 }
 
-/* Whether the end of this connection means that its rank is gone. A client of a port that has not
- * completed init may come again. */
+/* Returns whether the end of this connection means that its rank is gone. A client of a port that
+ * has not completed init may connect again. */
 static bool ends_rank(const struct pmiwire_conn *c)
 {
     return c->job &&
@@ -135,7 +135,7 @@ void pmiwire_conn_close(struct pmiwire_conn *c)
         pmiwire__diag(c, PMIWIRE_EEOF, "connection ended between init and finalize");
     else if (c->state != PMIWIRE_CONN_FAILED && (waiting_bytes(c) || c->skip || c->spawn.total))
         pmiwire__diag(c, PMIWIRE_EEOF, "connection ended in the middle of a message");
-    if (!c->closed) { /* the callback may have closed it as well */
+    if (!c->closed) { /* the callback may have closed it too */
         gone = ends_rank(c);
         c->closed = true;
         pmiwire__unpend(c);
@@ -195,7 +195,7 @@ void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text)
         return;
     gone = ends_rank(c);
     c->err = code;
-    c->state = PMIWIRE_CONN_FAILED; /* before any callback, which must not find it half alive */
+    c->state = PMIWIRE_CONN_FAILED; /* first, so that no callback finds it half alive */
     s->stats.n_failed++;
     pmiwire__unpend(c);
     pmiwire__buf_free(&s->mem, &c->in);
@@ -211,7 +211,7 @@ void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text)
 
 /* ---- waiting ---- */
 
-/* The collective of this PMIWIRE__PEND_*; PMIWIRE_COLL_COUNT_: none. */
+/* Returns the collective of this PMIWIRE__PEND_*; PMIWIRE_COLL_COUNT_: none. */
 static uint32_t coll_of(uint16_t pend)
 {
     switch (pend) {
@@ -241,7 +241,7 @@ uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd,
     c->pend = what;
     c->pend_cmd = cmd;
     c->pend_end = end;
-    /* 24 bits of slot and 40 of serial: a token comes back after 10^12 requests. */
+    /* 24 bits of slot and 40 of serial number: a token recurs after 10^12 requests. */
     c->s->serial = (c->s->serial + 1) & ((UINT64_C(1) << 40) - 1);
     if (c->s->serial == 0)
         c->s->serial = 1;
@@ -280,7 +280,7 @@ struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token)
 
 /* ---- serving ---- */
 
-/* Make the array of fields as long as the decoder asked for. */
+/* Makes the array of fields as long as the decoder needs. */
 static bool more_fields(struct pmiwire_server *s, uint32_t need)
 {
     struct pmiwire_field *f;
@@ -311,7 +311,7 @@ static ssize_t decode(struct pmiwire_conn *c, const char *p, size_t n, struct pm
     }
 }
 
-/* Serve messages until one has to wait or is incomplete. Returns bytes used. */
+/* Serves messages until one has to wait or is incomplete. Returns the bytes used. */
 static size_t serve(struct pmiwire_conn *c, const char *p, size_t n)
 {
     size_t used = 0;
@@ -342,7 +342,7 @@ static size_t serve(struct pmiwire_conn *c, const char *p, size_t n)
     return pmiwire__alive(c) ? used : n;
 }
 
-/* Keep what serve() left of new bytes, behind those in c->in. */
+/* Keeps the new bytes that serve() left, behind those in c->in. */
 static void keep_front(struct pmiwire_conn *c, const char *p, size_t n)
 {
     struct pmiwire__buf whole = {0};
@@ -365,8 +365,8 @@ static void keep_front(struct pmiwire_conn *c, const char *p, size_t n)
     c->in = whole;
 }
 
-/* Serve from the connection's own buffer. The buffer is detached meanwhile, because a callback may
- * bring more input. */
+/* Serves from the connection's own buffer. Detaches the buffer first, because a callback may hand
+ * over more input. */
 static void serve_buffered(struct pmiwire_conn *c)
 {
     struct pmiwire_server *s = c->s;
@@ -388,7 +388,7 @@ static void serve_buffered(struct pmiwire_conn *c)
     pmiwire__buf_free(&s->mem, &b);
 }
 
-/* What a client may send after a request that has not been answered. */
+/* Enforces the limit on the bytes behind an unanswered request. */
 static void check_backlog(struct pmiwire_conn *c)
 {
     if (pmiwire__alive(c) && c->pend != PMIWIRE__PEND_NONE &&
@@ -495,7 +495,7 @@ void pmiwire_conn_query(const struct pmiwire_conn *c, struct pmiwire_info_conn *
 
 /* ---- time ---- */
 
-/* Whether one side of a connection has made no progress for too long. */
+/* Returns whether one side of a connection has made no progress for too long. */
 static bool stalled(bool busy, bool *moved, uint64_t *stamp, uint64_t now, uint64_t limit)
 {
     if (!busy || *moved || *stamp == 0) {
@@ -506,12 +506,12 @@ static bool stalled(bool busy, bool *moved, uint64_t *stamp, uint64_t now, uint6
     return now - *stamp >= limit;
 }
 
-/* Cut off connections without progress. */
+/* Disconnects clients without progress. */
 static void check_stalls(struct pmiwire_server *s, uint64_t now_ns)
 {
     struct pmiwire__link seen;
 
-    /* A callback may close any connection: walk by moving each from one list to the other. */
+    /* A callback may close any connection: so move each from one list to the other. */
     pmiwire__take_all(&s->conns, &seen);
     while (pmiwire__linked(&seen)) {
         struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, all, seen.next);
@@ -538,7 +538,7 @@ void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns)
     pmiwire__enter(s);
     if (s->opts.stall_ns)
         check_stalls(s, now_ns);
-    for (i = 0; i < s->n_jobs; i++) /* a callback may add and remove jobs */
+    for (i = 0; i < s->n_jobs; i++) /* callbacks may add and remove jobs */
         if (s->jobs[i])
             pmiwire_exchange_tick(s->jobs[i]->x, now_ns);
     pmiwire__leave(s);

@@ -8,7 +8,8 @@
 
 /* ---- the name of a group ---- */
 
-/* A group's canonical name: equal for equal sets of ranks, however the client put it. */
+/* A group's canonical name: equal for equal sets of ranks, in whatever form the client names
+ * them. */
 struct group_name {
     uint32_t *
         words; /* in scratch: kind, count or node, ranks in ascending order; then the tag's bytes */
@@ -39,7 +40,7 @@ static void name_node(struct group_name *g, const struct pmiwire__job *j, int32_
     g->n_words = 2;
 }
 
-/* Whether all members are on one node. */
+/* Returns whether all members are on one node. */
 static bool on_one_node(const struct pmiwire__job *j, const uint32_t *ranks, uint32_t n)
 {
     uint32_t i;
@@ -52,7 +53,7 @@ static bool on_one_node(const struct pmiwire__job *j, const uint32_t *ranks, uin
     return true;
 }
 
-/* `r,r,…`: NULL or what is wrong with it. */
+/* Parses `r,r,…`. Returns NULL, or the error's text. */
 static const char *name_list(struct group_name *g, const struct pmiwire__job *j, int32_t rank,
                              struct pmiwire_str list)
 {
@@ -125,7 +126,7 @@ static bool is_member(const struct pmiwire__job *j, const struct pmiwire__group 
     return false;
 }
 
-/* The first member that is gone, PMIWIRE_RANK_NONE: none is. */
+/* Returns the first member that is gone, or PMIWIRE_RANK_NONE. */
 static int32_t gone_member(const struct pmiwire__job *j, const struct pmiwire__group *g)
 {
     uint32_t i;
@@ -148,7 +149,7 @@ static struct pmiwire_str pointer_bytes(struct pmiwire__group **g)
     return v;
 }
 
-/* The group of that name, made if it is new. NULL: out of memory. */
+/* Finds or makes the group of that name. NULL: out of memory. */
 static struct pmiwire__group *find_group(struct pmiwire_server *s, struct pmiwire__job *j,
                                          struct pmiwire_str key, size_t tag_len, bool tagged,
                                          uint32_t n_members)
@@ -179,7 +180,7 @@ static struct pmiwire__group *find_group(struct pmiwire_server *s, struct pmiwir
     return g;
 }
 
-/* Removes it from the job's lists, so that it cannot be found any more. */
+/* Removes a group from the job's lists, so that no lookup finds it. */
 static void take_group(struct pmiwire__job *j, struct pmiwire__group *g)
 {
     pmiwire__kvs_remove(&j->groups, g->key);
@@ -197,7 +198,8 @@ void pmiwire__groups_free(struct pmiwire__job *j)
     pmiwire__kvs_fini(&j->groups);
 }
 
-/* One that has arrived still counts: a later rank finds the barrier complete. */
+/* Ends a rank's wait in a barrier. Its arrival still counts: the last rank completes the
+ * barrier. */
 static void leave_group(struct pmiwire_conn *c)
 {
     c->group = NULL;
@@ -230,7 +232,7 @@ static void answer_gone(struct pmiwire_conn *c, uint16_t cmd, int32_t rank, uint
     pmiwire__reply_error(c, cmd, PMIWIRE_EGONE, text);
 }
 
-/* It is on no list any more: answer its waiters. @param why 0: it is complete */
+/* Answers the waiters of a group that is on no list. @param why 0: the barrier is complete */
 static void release_group(struct pmiwire_server *s, struct pmiwire__group *g, int32_t rank,
                           uint32_t why)
 {
@@ -283,7 +285,8 @@ void pmiwire__do_group(const struct pmiwire__req *q, struct pmiwire_str group)
 
     if (pmiwire__refuse_gone(c, q->cmd))
         return;
-    /* A rank takes two bytes of the text at least, so this holds the list, its head and the tag. */
+    /* Each rank takes at least two bytes of the text, so this is enough for the list, its head and
+     * the tag. */
     name.words = (uint32_t *)(void *)pmiwire__scratch(q->s, (group.len / 2 + 4) * sizeof(uint32_t) +
                                                                 group.len);
     if (!name.words) {

@@ -6,9 +6,9 @@
  * Clients that choose keys may be hostile. The hash is SipHash-1-3. An engine without I/O has no
  * source of randomness, so its key is made from addresses (of the store, of a stack variable, of a
  * function): with address space randomisation a client cannot compute collisions in advance, and no
- * reply contains a hash. If a probe gets long nevertheless, the store is hashed again under another
- * key, at most once for each size of the table. So even a client that knew the first key gains
- * nothing, and the cost stays within a constant factor.
+ * reply contains a hash. If a probe is long nevertheless, the store is rehashed under another key,
+ * at most once for each size of the table. So a client gains nothing even if it knows the first
+ * key, and the cost stays within a constant factor.
  */
 #include <errno.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 
 #include "server_internal.h"
 
-/* A probe length that no random set of keys reaches at the allowed load. */
+/* No random set of keys reaches this probe length at the allowed load. */
 #define LONG_PROBE  192u
 #define FIRST_SLOTS 8u
 
@@ -55,7 +55,7 @@ static struct pmiwire_str entry_key(const struct pmiwire__entry *e)
     return s;
 }
 
-/* The slot that holds the key, or the empty one where it would go. */
+/* Returns the slot of the key, or the empty slot where it would go. */
 static size_t probe(const struct pmiwire__kvs *k, uint64_t hash, struct pmiwire_str key,
                     size_t *steps)
 {
@@ -75,7 +75,7 @@ static size_t probe(const struct pmiwire__kvs *k, uint64_t hash, struct pmiwire_
     return i;
 }
 
-/* Put every entry into a new table of n_slots, hashed again if asked. */
+/* Puts every entry into a new table of n_slots; `rekey`: under a new hash key. */
 static int rebuild(struct pmiwire__kvs *k, size_t n_slots, bool rekey)
 {
     struct pmiwire__slot *old = k->slots, *fresh;
@@ -167,7 +167,7 @@ int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiw
     }
     if (steps > LONG_PROBE && k->rekeyed_at != k->n_slots)
         (void)rebuild(k, k->n_slots,
-                      true); /* if memory is short it stays as it is: slow, not wrong */
+                      true); /* without memory the old table stays: slow, not wrong */
     return 0;
 }
 
@@ -178,7 +178,7 @@ const struct pmiwire__entry *pmiwire__kvs_find(const struct pmiwire__kvs *k, str
     return k->slots[probe(k, pmiwire__hash(k->key, key), key, NULL)].entry;
 }
 
-/* Empty slot i and close the gap: move back entries that a probe would no longer reach. */
+/* Empties slot i and closes the gap: moves entries back that a probe would no longer reach. */
 static void remove_at(struct pmiwire__kvs *k, size_t i)
 {
     size_t mask = k->n_slots - 1, j = i;
@@ -218,8 +218,8 @@ void pmiwire__kvs_remove_owner(struct pmiwire__kvs *k, uint32_t owner)
     size_t i = 0;
 
     while (i < k->n_slots) {
-        /* Removal may move another entry here, or behind the end to the front: those wrap and
-         * are entries already looked at, or not of this owner. */
+        /* Removal may move another entry here, so look again. An entry that wraps from the front to
+         * the end has been seen already, or is another owner's. */
         if (k->slots[i].entry && k->slots[i].entry->owner == owner)
             remove_at(k, i);
         else

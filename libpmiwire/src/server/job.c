@@ -65,7 +65,7 @@ void pmiwire__job_free(struct pmiwire__job *j)
     pmiwire__free(s, j);
 }
 
-/* A job id is sent to every client, so it must be readable for all kinds of them. */
+/* Every client gets the job id, so every kind of client must be able to read it. */
 static int check_name(const char *name, uint32_t max)
 {
     size_t i;
@@ -186,10 +186,10 @@ int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job)
         return PMIWIRE_ESTATE;
     pmiwire__enter(s);
     pmiwire__kvs_remove(&s->job_names, j->name);
-    pmiwire__kvs_remove_owner(&s->names, job); /* no rank could unpublish them any more */
+    pmiwire__kvs_remove_owner(&s->names, job); /* no rank is left to unpublish them */
     s->jobs[job] = NULL;
     j->removed = true;
-    (void)pmiwire_exchange_fail(j->x, PMIWIRE_ENOENT, 0); /* what Gets from other jobs end with */
+    (void)pmiwire_exchange_fail(j->x, PMIWIRE_ENOENT, 0); /* Gets from other jobs end with this */
     pmiwire__append(&s->job_graves, &j->grave);
     pmiwire__leave(s);
     return 0;
@@ -197,7 +197,7 @@ int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job)
 
 /* ---- extensions ---- */
 
-/* What the field of an extension takes in an answer. */
+/* Returns the bytes that an extension's field takes in an answer. */
 static size_t ext_bytes(const struct pmiwire__ext *desc, size_t value_bytes)
 {
     return 1 + strlen(desc->name) + 1 + value_bytes;
@@ -227,7 +227,7 @@ int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ex
     if (!desc || !(desc->at & (PMIWIRE__AT_INIT | PMIWIRE__AT_FENCE)) ||
         (ext == PMIWIRE_EXT_BYTES && s->opts.max_msg_bytes < pmiwire__put_bytes(&s->opts)) ||
         (ext >= PMIWIRE_EXT_PLACE &&
-         ext <= PMIWIRE_EXT_RIGHT)) /* those differ from client to client */
+         ext <= PMIWIRE_EXT_RIGHT)) /* their values differ between clients */
         return -EINVAL;
     if (!j)
         return PMIWIRE_ENOENT;
@@ -278,7 +278,7 @@ int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pm
     size_t have = pmiwire__job_bytes(job), add = pmiwire__pair_cost(key, value);
 
     if (have + add > s->opts.max_kvs_bytes) {
-        /* Only near the limit is it worth asking whether an older value makes room. */
+        /* Near the limit, subtract the old value that this one replaces. */
         const struct pmiwire__entry *old = pmiwire__kvs_find(k, key);
 
         if (old)
@@ -335,7 +335,7 @@ int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_st
                        struct pmiwire_str value)
 {
     struct pmiwire__job *j = pmiwire__job(s, job);
-    int rc = pmiwire__check_pair(s, PMIWIRE_V2, key, value); /* as long as any client's */
+    int rc = pmiwire__check_pair(s, PMIWIRE_V2, key, value); /* the same limits as for a client */
 
     if (!j)
         return PMIWIRE_ENOENT;

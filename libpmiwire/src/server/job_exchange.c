@@ -2,10 +2,11 @@
 /*
  * A job's exchange: its nodes, and the calls between the exchange and the rest of the server.
  *
- * A pair is stored first, by ops->put() or in job->kvs, and enters the exchange then: with one node
- * that wakes waiting Gets, with several a Fence takes it along. So the exchange's `find` finds what
- * this node has put. SPARSE keys of a job of several nodes belong to the exchange alone. Values
- * travel with a NUL behind them, so that a block can be merged into a table of C strings unchanged.
+ * The server stores a pair first, by ops->put() or in job->kvs, then passes it to the exchange:
+ * with one node the exchange wakes waiting Gets, with several a Fence carries the pair. So the
+ * exchange's `find` finds the pairs that this node has put. Only the exchange has the SPARSE keys
+ * of a job of several nodes. Values travel with a NUL behind them, so that a block can be merged
+ * unchanged into a table of C strings.
  *
  * The exchange numbers the nodes that have ranks from 0; job->nodes[] has the caller's numbers.
  */
@@ -16,7 +17,7 @@
 
 /* ---- nodes ---- */
 
-/* The place of v in the ascending array, n: it is not there. */
+/* Returns the index of v in the ascending array; n: v is not in it. */
 static uint32_t place_of(const uint32_t *a, uint32_t n, uint32_t v)
 {
     uint32_t lo = 0, hi = n;
@@ -32,7 +33,7 @@ static uint32_t place_of(const uint32_t *a, uint32_t n, uint32_t v)
     return lo < n && a[lo] == v ? lo : n;
 }
 
-/* Number the nodes that have ranks. */
+/* Numbers the nodes that have ranks. */
 static int find_nodes(struct pmiwire__job *j)
 {
     struct pmiwire_server *s = j->s;
@@ -137,7 +138,7 @@ static int merge(struct pmiwire__job *j, const void *block, size_t bytes)
     size_t pos = 0;
     int rc;
 
-    /* The sending node may be another program, and readers of these values rely on the NUL. */
+    /* Check each NUL: readers rely on it, and the sender may be another program. */
     while ((rc = pmiwire_block_next(block, bytes, &pos, &kv)) == 1)
         if (kv.value.len == 0 || kv.value.ptr[kv.value.len - 1] != '\0')
             return -EINVAL;
@@ -150,7 +151,7 @@ static int merge(struct pmiwire__job *j, const void *block, size_t bytes)
         if (rc <= 0)
             return rc;
     }
-    /* max_kvs_bytes does not apply: these pairs were accepted where they were put. */
+    /* max_kvs_bytes does not apply: the nodes that put these pairs have checked it. */
     while ((rc = pmiwire_block_next(block, bytes, &pos, &kv)) == 1) {
         rc = pmiwire__kvs_put(&j->kvs, kv.key, pmiwire__bare(kv.value), j->number);
         if (rc != 0)
@@ -207,7 +208,7 @@ static void x_failed(void *ctx, int rc, uint32_t node)
 
 /* ---- life ---- */
 
-/* The ranks that are here, and how many are on the nodes below this one. */
+/* Lists this node's ranks, and counts the ranks of the nodes below it. */
 static uint32_t *list_locals(struct pmiwire__job *j, uint32_t *n_below)
 {
     uint32_t *ranks, i, n = 0;
@@ -280,7 +281,7 @@ int pmiwire__job_place(struct pmiwire__job *j, const struct pmiwire_job_opts *o)
 
 /* ---- to the exchange ---- */
 
-/* Whether frames can carry it. */
+/* Checks that frames can carry this pair. */
 static int check_frame(const struct pmiwire__job *j, struct pmiwire_str key,
                        struct pmiwire_str value)
 {
@@ -294,13 +295,13 @@ static int check_frame(const struct pmiwire__job *j, struct pmiwire_str key,
                : 0;
 }
 
-/* Only this node's store takes a DENSE pair. */
+/* Returns whether a DENSE pair goes to this node's store alone. */
 static bool exchange_needs_none(const struct pmiwire__job *j)
 {
     return j->all_here && j->n_gets == 0;
 }
 
-/* What the exchange says; if it has no room, the limit. */
+/* Returns rc. If the exchange is at its limit, keeps the limit for the error's text. */
 static int note_limit(struct pmiwire__job *j, int rc)
 {
     if (rc == -ENOMEM && pmiwire__exchange_at_max(j->x, &j->s->limit_bytes))
@@ -319,10 +320,10 @@ int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_
 
     if (rc != 0)
         return rc;
-    /* What a Fence has brought once stays DENSE. */
+    /* A key that a Fence has brought stays DENSE. */
     if (hint == PMIWIRE_HINT_SPARSE && !j->all_here && !pmiwire__find(j, key, &old))
         return pmiwire__tell_exchange(j, c->rank, key, value, hint);
-    if (!exchange_needs_none(j)) { /* so that what it refuses is not stored either */
+    if (!exchange_needs_none(j)) { /* first, so that a pair that it refuses is not stored */
         rc = note_limit(j, pmiwire__exchange_reserve(j->x, key, value.len + 1));
         if (rc != 0)
             return rc;
@@ -366,7 +367,7 @@ int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t ra
     return 0;
 }
 
-/* The exchange's number of a node; its n_nodes: it has none of the job's ranks. */
+/* Returns the exchange's number of a node; n_nodes: the node has none of the job's ranks. */
 static uint32_t exchange_node(const struct pmiwire__job *j, uint32_t node)
 {
     return j->all_here ? 1 : place_of(j->nodes, j->n_nodes, node);

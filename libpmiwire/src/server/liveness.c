@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranks that are gone: finalized, ended, without a connection, cut off. The exchange ends fences,
- * rings, Allgathers and Gets that need them. This file ends group barriers and node attributes,
- * which concern one node, and has the texts for all of them.
+ * rings, Allgathers and Gets that need them. This file ends group barriers and waits for node
+ * attributes, which concern one node, and has the error texts for all.
  */
 #include <stdio.h>
 

@@ -35,7 +35,7 @@ int pmiwire_server_unpublish(struct pmiwire_server *s, uint32_t owner, struct pm
     if (j) {
         const size_t cost = pmiwire__pair_cost(service, pmiwire__entry_value(e));
 
-        /* It may be from before the job, by a caller who gave that number. */
+        /* A caller may have published it under this number before the job existed. */
         j->names_bytes -= cost < j->names_bytes ? cost : j->names_bytes;
     }
     pmiwire__kvs_remove(&s->names, service);
@@ -103,7 +103,7 @@ static void answer(struct pmiwire_conn *c, uint16_t cmd, uint32_t what, int rc,
         pmiwire__reply_ok(c, cmd);
 }
 
-/* Elsewhere. */
+/* Passes a request on to ops->name(). */
 static void ask_outside(const struct pmiwire__req *q, uint32_t what, struct pmiwire_str service,
                         struct pmiwire_str port)
 {
@@ -117,10 +117,10 @@ static void ask_outside(const struct pmiwire__req *q, uint32_t what, struct pmiw
     c->pend_count = what;
     rc = q->s->ops.name(q->s->opts.ctx, &who, what, service, port, token);
     if (rc == PMIWIRE_PENDING || c->token != token)
-        return; /* later, or answered within the callback, or the client is gone */
+        return; /* the answer comes later, or came within the callback, or the client is gone */
     pmiwire__unpend(c);
     if (rc == 0 && what == PMIWIRE_NAME_LOOKUP)
-        rc = PMIWIRE_ENOENT; /* it has not said the port */
+        rc = PMIWIRE_ENOENT; /* the callback gave no port */
     answer(c, q->cmd, what, rc, (struct pmiwire_str){0});
 }
 
@@ -148,8 +148,8 @@ void pmiwire__do_name(const struct pmiwire__req *q, uint32_t what)
     (void)pmiwire_msg_str(q->msg, q->msg->wire == PMIWIRE_V2 ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE,
                           &service);
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_PORT, &port);
-    /* A port is held to the limit on values. A service may be as long as a value too: MPI's
-     * programs choose the name, and the wire has no maximum for it. */
+    /* The limit on values applies to a port. It applies to a service too, since MPI programs choose
+     * its name and the wire has no maximum for it. */
     if (what == PMIWIRE_NAME_PUBLISH &&
         (service.len >= s->opts.vallen_max || port.len >= s->opts.vallen_max)) {
         pmiwire__refuse(q->c, q->cmd, PMIWIRE_EVALLEN, NULL);

@@ -5,7 +5,7 @@
 
 #include "server_internal.h"
 
-/* No rank is left to put the attribute that this one waits for. */
+/* Answers a wait for an attribute that no remaining rank can put. */
 static void in_vain(struct pmiwire_conn *c, uint16_t cmd, int32_t rank, uint32_t why)
 {
     static const char what[] = "nobody is left to put this attribute";
@@ -50,7 +50,7 @@ void pmiwire__do_getnodeattr(const struct pmiwire__req *q)
         pmiwire__reply_value(c, q->cmd, e ? 0 : PMIWIRE_ENOENT, e ? pmiwire__entry_value(e) : none);
         return;
     }
-    if (key.len >= q->s->opts.keylen_max) { /* no rank could put it */
+    if (key.len >= q->s->opts.keylen_max) { /* no rank could put such a key */
         pmiwire__refuse(c, q->cmd, PMIWIRE_EKEYLEN, NULL);
         return;
     }
@@ -73,7 +73,7 @@ void pmiwire__do_getnodeattr(const struct pmiwire__req *q)
     pmiwire__append(&j->attr_waiters, &c->wait);
 }
 
-/* Answers the waiters for this attribute. The others are put back in order. */
+/* Answers the waiters for this attribute, and puts the others back in order. */
 static void wake(struct pmiwire__job *j, struct pmiwire_str key)
 {
     const struct pmiwire__entry *e = pmiwire__kvs_find(&j->nodeattrs, key);

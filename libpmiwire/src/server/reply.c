@@ -6,7 +6,7 @@
 
 #include "server_internal.h"
 
-/* Room for everything in a reply but its values. */
+/* Room for all of a reply except its values. */
 #define REPLY_ROOM 512u
 
 void pmiwire__peer(const struct pmiwire_conn *c, struct pmiwire_peer *who)
@@ -62,8 +62,8 @@ static const struct pmiwire_profile *reader(const struct pmiwire_conn *c, uint16
 {
     if (c->has_bytes)
         return &c->s->ours;
-    /* PMI-1 clients do not say who they are: they are held to the framing's rules. MPICH 4.0's
-     * short lines are no danger, since it clamps the values that it puts by itself. */
+    /* PMI-1 clients do not name their library, so only the framing's rules apply. MPICH 4.0's short
+     * lines are no danger, since it limits the values that it puts. */
     if (wire != PMIWIRE_V2)
         return NULL;
     if (c->has_extensions)
@@ -71,7 +71,7 @@ static const struct pmiwire_profile *reader(const struct pmiwire_conn *c, uint16
     return c->pad_right ? c->s->v2_slurm : c->s->v2_mpich;
 }
 
-/* Room at the end of the output, or the connection is given up. */
+/* Makes room at the end of the output, or fails the connection. */
 static bool make_room(struct pmiwire_conn *c, size_t bytes)
 {
     if (!pmiwire__alive(c))
@@ -113,7 +113,7 @@ bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint
     return true;
 }
 
-/* n more bytes are at the end of the output. */
+/* Counts n more bytes at the end of the output. */
 static void queued(struct pmiwire_conn *c, size_t n)
 {
     struct pmiwire_server *s = c->s;
@@ -126,7 +126,7 @@ static void queued(struct pmiwire_conn *c, size_t n)
     c->out.len += n;
     s->stats.bytes_out += n;
     if (was_empty) {
-        c->moved_out = true; /* its time starts now */
+        c->moved_out = true; /* the stall clock starts now */
         c->notify = true;
         pmiwire__work(c);
     }
@@ -176,7 +176,8 @@ void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd)
 
 /* ---- errors ---- */
 
-/* PMI's own codes where it has one: PMI_ERR_INVALID_KEY and so on have the same numbers in both. */
+/* Returns PMI's own code if it has one: PMI_ERR_INVALID_KEY and others have the same numbers on
+ * both wires. */
 static int32_t wire_rc(uint16_t cmd, int code, uint16_t field)
 {
     switch (code) {
@@ -187,11 +188,11 @@ static int32_t wire_rc(uint16_t cmd, int code, uint16_t field)
         if (field == PMIWIRE_F_KEY)
             return 4;
         if (field == PMIWIRE_F_VALUE || cmd == PMIWIRE_V1_PUT || cmd == PMIWIRE_V2_KVS_PUT)
-            return 6; /* a get that fails so is no miss */
+            return 6; /* not the code of a miss */
         break;
     case PMIWIRE_ELOST:
     case PMIWIRE_EGONE:
-    case PMIWIRE_ETIME: return 14; /* PMI2_ERR_OTHER: a get that fails so is no miss */
+    case PMIWIRE_ETIME: return 14; /* PMI2_ERR_OTHER: not the code of a miss */
     default: break;
     }
     switch (cmd) {
@@ -202,7 +203,7 @@ static int32_t wire_rc(uint16_t cmd, int code, uint16_t field)
     }
 }
 
-/* The text as this wire can carry it: PMI-1 has no way to write a space. */
+/* Returns the text in a form for this wire: PMI-1 cannot carry a space. */
 static struct pmiwire_str wire_text(uint16_t wire, const char *text, char *buf, size_t cap)
 {
     struct pmiwire_str out = {buf, 0};
@@ -230,7 +231,7 @@ static void error_fields(struct pmiwire__reply *r, uint16_t cmd, uint16_t wire, 
                     wire_text(wire, text, buf, sizeof(buf)));
     if (cmd == PMIWIRE_V1_GET)
         pmiwire_enc_str(&r->e, PMIWIRE_F_VALUE,
-                        pmiwire_strz("unknown")); /* some clients look for it at once */
+                        pmiwire_strz("unknown")); /* some clients read it first */
 }
 
 void pmiwire__reply_error_in(struct pmiwire_conn *c, uint16_t cmd, int code, uint16_t field,
@@ -288,7 +289,7 @@ void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd)
 
 /* ---- values ---- */
 
-/* Could this client read what it puts, however long? */
+/* Checks that this client could read the value back, without regard to length. */
 static int check_readable(const struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str value)
 {
     const struct pmiwire_profile *p = reader(c, wire);
@@ -296,7 +297,7 @@ static int check_readable(const struct pmiwire_conn *c, uint16_t wire, struct pm
 
     if (c->has_bytes)
         return 0;
-    if (wire != PMIWIRE_V2) /* MPICH's newer clients do not read `value=`; all else has come so */
+    if (wire != PMIWIRE_V2) /* a PMI-1 client can read back the bytes that its line carried */
         return value.len ? 0 : PMIWIRE_EEMPTY;
     rc = pmiwire__check_value(p, wire, value);
     if (rc != PMIWIRE_EVALLEN)
@@ -304,7 +305,7 @@ static int check_readable(const struct pmiwire_conn *c, uint16_t wire, struct pm
     return pmiwire__bad_byte(p, wire, 0, value) < value.len ? PMIWIRE_ECHARS : 0;
 }
 
-/* Answer with an error that says which value this client's wire cannot carry. */
+/* Answers with an error that names the value that this client's wire cannot carry. */
 static void refuse_value(struct pmiwire_conn *c, uint16_t cmd, uint16_t wire, int code,
                          struct pmiwire_str value)
 {
@@ -369,8 +370,8 @@ void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwir
     char buf[48];
     int err;
 
-    /* A name that is sane, but leaves no room for the suffix within what peers read, is not
-     * repeated. */
+    /* Do not repeat a name that leaves no room for the suffix within the longest name that peers
+     * read. */
     if (name.len + strlen(suffix) > 31)
         name = pmiwire_strz("unknown");
     snprintf(buf, sizeof(buf), "%.*s%s", (int)name.len, name.ptr, suffix);

@@ -13,7 +13,8 @@ static bool is_v2(const struct pmiwire__req *q)
 
 /* ---- init ---- */
 
-/* The client says who it is; where we knew, the two must agree. False: refused and answered. */
+/* Takes the rank that the client names; a rank known before must agree. Returns false after a
+ * refusal, which is answered. */
 static bool identify(const struct pmiwire__req *q, int32_t id)
 {
     struct pmiwire_server *s = q->s;
@@ -49,7 +50,7 @@ static bool identify(const struct pmiwire__req *q, int32_t id)
     return false;
 }
 
-/* What this client knows of our extensions. */
+/* Notes which extensions this client knows. */
 static void take_client(const struct pmiwire__req *q)
 {
     struct pmiwire_conn *c = q->c;
@@ -109,7 +110,7 @@ static uint32_t appnum(const struct pmiwire_conn *c)
     return c->job->appnum ? c->job->appnum[c->rank] : 0;
 }
 
-/* One of the lines that follow the answer to initack. */
+/* Sends one of the lines that follow the answer to initack. */
 static void set_line(struct pmiwire_conn *c, uint16_t field, int64_t value)
 {
     struct pmiwire__reply r;
@@ -209,7 +210,7 @@ static void do_fullinit(const struct pmiwire__req *q)
         pmiwire__set_state(c, PMIWIRE_CONN_INITED);
 }
 
-/* ---- what the job is ---- */
+/* ---- the job's properties ---- */
 
 static void do_maxes(const struct pmiwire__req *q)
 {
@@ -268,7 +269,8 @@ static void do_connect(const struct pmiwire__req *q)
 
 /* ---- key-value space ---- */
 
-/* The space that a request names; none or an empty name is the client's own. NULL: no such. */
+/* Returns the space that a request names; without a name, or with an empty one, the client's own.
+ * NULL: no such space. */
 static struct pmiwire__job *space(const struct pmiwire__req *q)
 {
     struct pmiwire_str name = {0};
@@ -279,8 +281,8 @@ static struct pmiwire__job *space(const struct pmiwire__req *q)
     return pmiwire__job_named(q->s, name);
 }
 
-/* An extension's word, as its place in the list; without the field 0. 0, or PMIWIRE_ETYPE for any
- * other word. */
+/* Reads an extension's word as its index in the list; without the field, 0. Returns 0, or
+ * PMIWIRE_ETYPE for any other word. */
 static int word_of(const struct pmiwire__req *q, uint16_t ext, const char *const words[3],
                    uint32_t *place)
 {
@@ -295,7 +297,7 @@ static int word_of(const struct pmiwire__req *q, uint16_t ext, const char *const
     return PMIWIRE_ETYPE;
 }
 
-/* A put that found no room, by the name of the limit that it would exceed. */
+/* Refuses a put for lack of room, and names the limit that it would exceed. */
 static void refuse_put(const struct pmiwire__req *q)
 {
     const struct pmiwire_server *s = q->s;
@@ -366,7 +368,7 @@ static void leave_get(struct pmiwire_conn *c)
     c->pend_job->n_gets--;
 }
 
-/* A key that is not among those that have been put here, or that Fences have brought. */
+/* Gets a key that local ranks have not put and Fences have not brought. */
 static void get_far(const struct pmiwire__req *q, struct pmiwire__job *j, struct pmiwire_str key)
 {
     static const char *const words[3] = {
@@ -391,16 +393,16 @@ static void get_far(const struct pmiwire__req *q, struct pmiwire__job *j, struct
         return;
     }
     if (how == PMIWIRE_GET_WAIT && pmiwire__refuse_gone(c, q->cmd))
-        return; /* nothing would end its wait when it goes again */
+        return; /* the rank has gone once already: nothing would end its wait */
     if (how == PMIWIRE_GET_LOCAL && (srcid < 0 || (uint32_t)srcid >= j->n_ranks))
-        srcid = PMIWIRE_RANK_NONE; /* PMI's own Get, where it is a hint */
+        srcid = PMIWIRE_RANK_NONE; /* in PMI's own Get the source is only a hint */
     token = pmiwire__pend(c, PMIWIRE__PEND_GET, q->cmd, leave_get);
     c->pend_job = j;
     j->n_gets++;
     rc = pmiwire_exchange_get(j->x, j == c->job ? c->rank : PMIWIRE_RANK_NONE, key, srcid, how,
                               token, &value);
     if (rc == PMIWIRE_PENDING || c->token != token)
-        return; /* later, or answered already */
+        return; /* the answer comes later, or has been sent */
     pmiwire__get_done(c, rc, pmiwire__bare(value));
 }
 
@@ -458,7 +460,7 @@ static void do_abort(const struct pmiwire__req *q)
     int32_t exitcode = 1;
     size_t i;
 
-    if (!q->c->job) { /* any process may connect to a port, but not end a job */
+    if (!q->c->job) { /* any process can connect to a port, but must not end a job */
         pmiwire__refuse(q->c, q->cmd, PMIWIRE_ESTATE, "abort before the rank is known");
         return;
     }
@@ -528,7 +530,7 @@ static void dispatch(const struct pmiwire__req *q)
     }
 }
 
-/* Is this command for a client that has not said init? */
+/* Returns whether a client may send this command before init. */
 static bool before_init(uint16_t cmd)
 {
     switch (cmd) {
@@ -542,8 +544,8 @@ static bool before_init(uint16_t cmd)
     }
 }
 
-/* Replace values that hold `;;` by what they mean, in the first half of 2 * raw_len bytes of the
- * server's scratch memory. */
+/* Replaces `;;` in values by `;`, in the first half of 2 * raw_len bytes of the server's scratch
+ * memory. */
 static bool unescape(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t raw_len)
 {
     char *at = NULL;
@@ -566,7 +568,7 @@ static bool unescape(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t r
     return true;
 }
 
-/* Replace what fp-bytes says is encoded by what it means. */
+/* Decodes the fields that fp-bytes names. */
 static int decode_bytes(struct pmiwire_conn *c, struct pmiwire_msg *msg, size_t raw_len,
                         struct pmiwire_error *err)
 {
@@ -581,8 +583,7 @@ static int decode_bytes(struct pmiwire_conn *c, struct pmiwire_msg *msg, size_t 
     return pmiwire__msg_bytes(msg, memory + raw_len, &used, err);
 }
 
-/* Slurm's client writes `jobid=;` where it has none: a name or rank that is empty counts as absent.
- * */
+/* Drops empty names and ranks: Slurm's client writes `jobid=;` without a job id. */
 static void drop_empty(struct pmiwire_msg *msg)
 {
     uint32_t i, n = 0;
@@ -600,7 +601,7 @@ static void drop_empty(struct pmiwire_msg *msg)
     msg->n_fields = n;
 }
 
-/* Remember the thread that asks, so that the answer finds it. */
+/* Keeps the id of the thread that asks, for the answer. */
 static bool take_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
 {
     const struct pmiwire_field *f = pmiwire__msg_field(msg, PMIWIRE_F_THRID);
@@ -615,7 +616,8 @@ static bool take_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
     return true;
 }
 
-/* A message of bad form: answered with an error as long as patience lasts. */
+/* Answers a malformed message with an error; the last one that PMIWIRE__PATIENCE allows fails the
+ * connection. */
 static void bad_form(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_msg *msg, int code,
                      uint16_t field, const char *text)
 {

@@ -49,7 +49,8 @@ size_t pmiwire__put_bytes(const struct pmiwire_server_opts *o)
     return 3 * ((size_t)o->keylen_max + o->vallen_max) + o->kvsname_max + PMIWIRE__PUT_ROOM;
 }
 
-/* As many values, every byte of them encoded, as a client of ours asks for ahead. */
+/* Room for the answers to all Gets that a client of ours pipelines, every byte of the values
+ * encoded. */
 static size_t out_bytes(const struct pmiwire_server_opts *o)
 {
     return 64 * (3 * (size_t)o->vallen_max + 512);
@@ -125,7 +126,7 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     s->ours = *pmiwire_profile_find("fencepost");
     s->ours.max_key_bytes = s->ours.max_value_bytes = 0;
     s->ours.max_line_bytes = s->ours.max_msg_bytes = 0;
-    s->ours.flags |= PMIWIRE_PEER_RAW_V2 | PMIWIRE_PEER_EMPTY; /* our codec reads them */
+    s->ours.flags |= PMIWIRE_PEER_RAW_V2 | PMIWIRE_PEER_EMPTY; /* our own codec reads such values */
     s->free_slot = UINT32_MAX;
     pmiwire__kvs_init(&s->job_names, &s->mem.a);
     pmiwire__kvs_init(&s->names, &s->mem.a);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the server engine share.
+ * Types and functions that the files of the server engine share.
  *
  *   server.c      life cycle, statistics            job.c     jobs, their stores, extensions
- *   conn.c        connections: bytes in, bytes out, who is served when
+ *   conn.c        connections: bytes in, bytes out, order of service
  *   request.c     requests: one handler an operation, for both wires
  *   job_exchange.c  a job's exchange: nodes, frames, pairs
  *   collective.c  fence, Allgather and ring         group.c   barriers of groups
@@ -12,17 +12,17 @@
  *   spawn.c       spawn: collecting and checking    reply.c   replies and diagnostics
  *   hash_store.c  hash store
  *
- * Order of work. A public call that may do something "enters" the server and "leaves" it. Only the
+ * Order of work. A public call that may change the server "enters" and "leaves" it. Only the
  * outermost call serves messages: it decodes, runs a handler, appends the reply to the connection's
- * output, and puts every connection that has news on the work list. On leaving, the list is
- * drained: ready() is called, and input that waited behind a delayed answer is served. So a barrier
- * that releases 10,000 clients with the next barrier already in their buffers runs in a loop, not
- * in a recursion; and a callback that calls back into the server finds a consistent state: its
- * effects are queued.
+ * output, and puts every connection with output or input to handle on the work list. When it
+ * leaves, it drains the list: it calls ready(), and serves input that waited behind a delayed
+ * answer. So a barrier that releases 10,000 clients, with the next barrier already in their
+ * buffers, runs in a loop and does not recurse. A callback that calls the server finds a consistent
+ * state, because effects are queued.
  *
- * Connections that are closed and jobs that are removed meanwhile become unlinked zombies, freed on
- * leaving. Every call of an exchange is made between entering and leaving, so no exchange is
- * destroyed within its own callback.
+ * Between entering and leaving, a closed connection or a removed job becomes an unlinked zombie,
+ * freed on leaving. The server calls an exchange only between entering and leaving, so no exchange
+ * is destroyed within its own callback.
  */
 #ifndef PMIWIRE_SERVER_INTERNAL_H
 #define PMIWIRE_SERVER_INTERNAL_H
@@ -33,16 +33,16 @@
 
 #include "../codec/codec_internal.h"
 
-/* Malformed messages that one connection may send before it is cut off. */
+/* Malformed messages after which the server disconnects a client. */
 #define PMIWIRE__PATIENCE 64u
-/* Longest PMI-2 thread id that is echoed, bytes; MPICH's and Slurm's are pointers in hexadecimal.
- * */
+/* Longest PMI-2 thread id that replies repeat, bytes; MPICH's and Slurm's are pointers in
+ * hexadecimal. */
 #define PMIWIRE__THRID_MAX 32u
 /* Room in a put for everything except kvsname, key and value. */
 #define PMIWIRE__PUT_ROOM 256u
-/* What a pair costs besides its bytes, for the limit on a job's store. */
+/* A pair's cost besides its bytes, for the limit on a job's store. */
 #define PMIWIRE__PAIR_COST 64u
-/* A list of errcodes longer than this is left out: MPICH 4.0 reads lines of 1,023 bytes. */
+/* A reply leaves out a list of errcodes longer than this: MPICH 4.0 reads lines of 1,023 bytes. */
 #define PMIWIRE__ERRCODES_MAX 900u
 /* No job. */
 #define PMIWIRE__NO_JOB UINT32_MAX
@@ -78,7 +78,7 @@ static inline void pmiwire__append(struct pmiwire__link *head, struct pmiwire__l
     head->prev = l;
 }
 
-/* Move everything on `from` to the empty `to`. */
+/* Moves all of `from` to the empty `to`. */
 static inline void pmiwire__take_all(struct pmiwire__link *from, struct pmiwire__link *to)
 {
     pmiwire__link_init(to);
@@ -98,7 +98,7 @@ static inline void pmiwire__take_all(struct pmiwire__link *from, struct pmiwire_
 struct pmiwire__entry {
     uint32_t key_len, value_len;
     uint32_t owner; /* a job; used by the name service */
-    char bytes[];   /* key, then value, then a NUL that no length counts */
+    char bytes[];   /* key, value, and a NUL that no length counts */
 };
 
 struct pmiwire__slot {
@@ -118,13 +118,13 @@ struct pmiwire__kvs {
 
 void pmiwire__kvs_init(struct pmiwire__kvs *k, const struct pmiwire_allocator *alloc);
 void pmiwire__kvs_fini(struct pmiwire__kvs *k);
-/* Insert or replace. 0 or -ENOMEM; then nothing has changed. */
+/* Inserts or replaces. Returns 0, or -ENOMEM with nothing changed. */
 int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiwire_str value,
                      uint32_t owner);
-/* NULL when absent. */
+/* Returns NULL for an absent key. */
 const struct pmiwire__entry *pmiwire__kvs_find(const struct pmiwire__kvs *k,
                                                struct pmiwire_str key);
-/* True if there was such an entry. */
+/* Removes an entry. Returns whether it existed. */
 bool pmiwire__kvs_remove(struct pmiwire__kvs *k, struct pmiwire_str key);
 /* Remove all entries of one owner. */
 void pmiwire__kvs_remove_owner(struct pmiwire__kvs *k, uint32_t owner);
@@ -150,35 +150,35 @@ static inline bool pmiwire__str_eq(struct pmiwire_str a, struct pmiwire_str b)
 
 /* ---- the objects ---- */
 
-/* What a connection waits for. While it does, none of its further requests is looked at. */
+/* What a connection waits for. While it waits, the server serves none of its further requests. */
 enum {
     PMIWIRE__PEND_NONE,
-    PMIWIRE__PEND_HERE, /* for what other clients do: no token is handed out; as the following */
+    PMIWIRE__PEND_HERE, /* from here on: for other clients, without a token */
     PMIWIRE__PEND_FENCE,
     PMIWIRE__PEND_GATHER,
     PMIWIRE__PEND_GROUP,
     PMIWIRE__PEND_RING,
-    PMIWIRE__PEND_GET, /* by token, as the following */
+    PMIWIRE__PEND_GET, /* from here on: by token */
     PMIWIRE__PEND_NAME,
     PMIWIRE__PEND_SPAWN
 };
 
-/* A PMI-1 spawn under way: its mcmd messages, one behind the other. */
+/* A PMI-1 spawn in progress: its mcmd messages, one behind the other. */
 struct pmiwire__spawn_part {
     struct pmiwire__buf bytes;
-    uint32_t total; /* messages that make up the request; 0: none is under way */
-    uint32_t n;     /* seen so far */
+    uint32_t total; /* messages of the request; 0: no spawn is in progress */
+    uint32_t n;     /* received so far */
     size_t n_fields;
-    int err; /* the request is refused when complete */
+    int err; /* nonzero: refuse the request when it is complete */
 };
 
-/* The values of the last Allgather, where they are kept here. */
+/* The values of the last Allgather, without ops->gather. */
 struct pmiwire__gathered {
     struct pmiwire__buf values; /* each with a NUL behind it */
     struct {
         size_t at;
         size_t len;
-    } * by_rank;     /* array of n_ranks; NULL: none is kept */
+    } * by_rank;     /* array of n_ranks; NULL: no values */
     uint32_t number; /* of this Allgather, from 1 as the exchange counts; 0: none */
 };
 
@@ -194,9 +194,9 @@ struct pmiwire__job {
     uint32_t *nodes;      /* their numbers, ascending */
     uint32_t *node_ranks; /* how many ranks each has */
     uint32_t n_nodes;     /* of these; 0 without node_of */
-    uint32_t me;          /* this one, if all_here is false */
-    bool all_here;        /* every rank is */
-    uint32_t *locals;     /* ranks that are, ascending; NULL: all */
+    uint32_t me;          /* this node's, if all_here is false */
+    bool all_here;        /* every rank is on this node */
+    uint32_t *locals;     /* this node's ranks, ascending; NULL: all */
     char *kvsname;
     struct pmiwire_str name; /* kvsname as a view */
     char *spawner;
@@ -206,9 +206,9 @@ struct pmiwire__job {
     struct pmiwire__kvs ranks; /* rank (4 bytes) to connection (a pointer) */
 
     struct pmiwire_exchange *x;
-    size_t max_pair_bytes; /* that its frames carry, with several nodes */
+    size_t max_pair_bytes; /* most that frames carry, with several nodes */
     struct pmiwire__link
-        waiting[2];  /* connections in the fence, in the Allgather: PMIWIRE_COLL_* */
+        waiting[2];  /* connections in the Fence, in the Allgather: PMIWIRE_COLL_* */
     uint32_t n_gets; /* Gets that wait */
     struct pmiwire__gathered gathered;
 
@@ -218,11 +218,11 @@ struct pmiwire__job {
 
     uint8_t *gone; /* by local rank: PMIWIRE_GONE_*, or 0 */
     uint32_t n_gone;
-    uint32_t stuck; /* a bit for each kind of collective that has been told to be */
+    uint32_t stuck; /* a bit for each kind of collective already reported stuck */
 
     bool removed;
     struct pmiwire__link grave;    /* on the server's list */
-    char *ext[PMIWIRE_EXT_COUNT_]; /* advertised, NULL: not */
+    char *ext[PMIWIRE_EXT_COUNT_]; /* advertised values; NULL: not advertised */
 };
 
 struct pmiwire__group {
@@ -230,7 +230,7 @@ struct pmiwire__group {
     struct pmiwire__link waiters;
     uint32_t n_members, n_arrived;
     struct pmiwire_str key; /* into bytes: canonical name, tag at its end */
-    struct pmiwire_str tag; /* ptr NULL: none was given */
+    struct pmiwire_str tag; /* ptr NULL: no tag */
     char bytes[];
 };
 
@@ -255,20 +255,21 @@ struct pmiwire_conn {
     uint64_t token;                           /* of the request that waits, 0 none */
     uint16_t pend;                            /* PMIWIRE__PEND_* */
     uint16_t pend_cmd;                        /* the request's command */
-    void (*pend_end)(struct pmiwire_conn *c); /* the wait is over; off all lists already. Or NULL */
+    void (*pend_end)(struct pmiwire_conn *c); /* called when the wait ends, off all lists; or
+                                                 NULL */
     uint32_t pend_count;                      /* spawn: processes asked for */
     char *pend_mem;                           /* node attribute's key */
     size_t pend_len;
-    struct pmiwire__job *pend_job; /* Get that waits: whose key */
+    struct pmiwire__job *pend_job; /* waiting Get: the key's job */
     struct pmiwire__group *group;
     struct pmiwire__spawn_part spawn;
 
     uint32_t n_bad;
     int32_t major;            /* PMI version of the init line, 0 before it */
     bool pad_right;           /* Slurm's PMI-2 client */
-    bool has_extensions;      /* it has said fp-client */
-    bool was_told;            /* its rank was known as it was accepted */
-    bool has_bytes;           /* fp-bytes: offered to it, and it knows it */
+    bool has_extensions;      /* it has sent fp-client */
+    bool was_told;            /* pmiwire_server_accept() named its rank */
+    bool has_bytes;           /* fp-bytes: we have offered it, and the client knows it */
     bool notify;              /* call ready() */
     bool closed;              /* a zombie */
     bool moved_in, moved_out; /* since the last tick */
@@ -282,7 +283,7 @@ struct pmiwire__conn_slot {
 };
 
 struct pmiwire_server {
-    struct pmiwire__mem mem; /* of which buffers alone are counted */
+    struct pmiwire__mem mem; /* counts buffers only */
     struct pmiwire_server_ops ops;
     struct pmiwire_server_opts opts; /* with the defaults filled in */
     const struct pmiwire_profile *v2_mpich, *v2_slurm;
@@ -298,14 +299,14 @@ struct pmiwire_server {
     struct pmiwire__link conns, work, graves, job_graves;
     bool ending;     /* being destroyed: no callback, no notification */
     uint64_t serial; /* of the last token */
-    unsigned depth;  /* public calls under way */
+    unsigned depth;  /* nested public calls */
 
     struct pmiwire_field *fields; /* of the message being served */
     uint32_t cap_fields;
     char *scratch; /* unescaped values, group names: for the message being served */
     size_t cap_scratch;
-    struct pmiwire__buf value; /* one that goes into an exchange, with its NUL */
-    const char *limit;         /* that the put being served would exceed; NULL: none */
+    struct pmiwire__buf value; /* a value for an exchange, with its NUL */
+    const char *limit;         /* limit that the put being served would exceed; NULL: none */
     size_t limit_bytes;
 
     struct pmiwire_stats_server stats;
@@ -313,13 +314,14 @@ struct pmiwire_server {
 
 /* ---- server.c ---- */
 
-/* The longest put: key and value within the limits, every byte of them encoded. */
+/* Returns the bytes of the longest put: key and value at their limits, every byte encoded. */
 size_t pmiwire__put_bytes(const struct pmiwire_server_opts *o);
 
 void *pmiwire__alloc(struct pmiwire_server *s, size_t bytes); /* zeroed */
 void *pmiwire__realloc(struct pmiwire_server *s, void *p, size_t bytes);
 void pmiwire__free(struct pmiwire_server *s, void *p);
-/* At least `bytes` of scratch, contents not kept; NULL when out of memory. Aligned as malloc's. */
+/* Returns at least `bytes` of scratch memory, aligned as malloc's, contents undefined; NULL: out of
+ * memory. */
 char *pmiwire__scratch(struct pmiwire_server *s, size_t bytes);
 
 /* ---- job.c ---- */
@@ -328,16 +330,16 @@ struct pmiwire__job *pmiwire__job(const struct pmiwire_server *s, uint32_t numbe
 struct pmiwire__job *pmiwire__job_named(struct pmiwire_server *s, struct pmiwire_str name);
 void pmiwire__job_free(struct pmiwire__job *j);
 struct pmiwire_conn *pmiwire__conn_of(const struct pmiwire__job *job, uint32_t rank);
-/* The job alone, without a rank. */
+/* Fills in the job alone, without a rank. */
 void pmiwire__job_peer(const struct pmiwire__job *j, struct pmiwire_peer *who);
-/* What a pair counts against a job's limit. */
+/* Returns a pair's cost against a job's limit. */
 size_t pmiwire__pair_cost(struct pmiwire_str key, struct pmiwire_str value);
-/* Put into one of a job's stores, held to the limit on what the job stores. 0 or -ENOMEM. */
+/* Puts into one of a job's stores, within the job's limit. Returns 0 or -ENOMEM. */
 int pmiwire__store(struct pmiwire_server *s, struct pmiwire__job *job, struct pmiwire__kvs *k,
                    struct pmiwire_str key, struct pmiwire_str value);
 size_t pmiwire__store_cost(const struct pmiwire__kvs *k);
 size_t pmiwire__job_bytes(const struct pmiwire__job *job);
-/* Lengths alone. */
+/* Checks lengths only. */
 int pmiwire__check_pair(const struct pmiwire_server *s, uint16_t wire, struct pmiwire_str key,
                         struct pmiwire_str value);
 /* PMI-1's maxima are lengths of buffers, NUL included; PMI-2's are lengths of strings. */
@@ -345,25 +347,26 @@ static inline bool pmiwire__too_long(uint16_t wire, size_t len, uint32_t max)
 {
     return len > max || (len == max && wire != PMIWIRE_V2);
 }
-/* What the job advertises in such an answer (PMIWIRE__AT_*), but for the extension `but`: the bytes
- * that it takes. */
+/* Returns the bytes of the job's extensions in such an answer (PMIWIRE__AT_*), without the
+ * extension `but`. */
 size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at, uint16_t but);
 
 /* ---- job_exchange.c ---- */
 
-/* The nodes of a new job, and its exchange. 0, -ENOMEM, -EINVAL. */
+/* Sets up a new job's nodes and exchange. Returns 0, -ENOMEM or -EINVAL. */
 int pmiwire__job_place(struct pmiwire__job *j, const struct pmiwire_job_opts *o);
-/* The index of a rank among those here; PMIWIRE__NOT_HERE. */
+/* Returns a rank's index among this node's ranks, or PMIWIRE__NOT_HERE. */
 uint32_t pmiwire__local_index(const struct pmiwire__job *j, int32_t rank);
-/* Is a pair here, the exchange's own apart? */
+/* Finds a pair on this node, but not in the exchange's own store. */
 bool pmiwire__find(const struct pmiwire__job *j, struct pmiwire_str key, struct pmiwire_str *value);
-/* Put a pair, as a client does. */
+/* Puts a pair on behalf of a client. */
 int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_str value,
                  uint32_t hint);
-/* A pair has been put, or, SPARSE, is only now: notify the exchange. */
+/* Passes a pair to the exchange: after the store has it, or, for a SPARSE key, as its only
+ * store. */
 int pmiwire__tell_exchange(struct pmiwire__job *j, int32_t rank, struct pmiwire_str key,
                            struct pmiwire_str value, uint32_t hint);
-/* A value as it comes from an exchange, without its NUL. */
+/* Returns an exchange's value without its NUL. */
 static inline struct pmiwire_str pmiwire__bare(struct pmiwire_str value)
 {
     if (value.len)
@@ -374,51 +377,51 @@ static inline struct pmiwire_str pmiwire__bare(struct pmiwire_str value)
 /* ---- liveness.c ---- */
 
 #define PMIWIRE__NOT_HERE UINT32_MAX
-/* Longest text that names a rank, why it is gone and what cannot be. */
+/* Longest text that names a rank, why it is gone, and the consequence. */
 #define PMIWIRE__GONE_TEXT 120u
-/* A rank of this node is gone. `entered`: the group in whose barrier it is. */
+/* Handles the end of a rank of this node. `entered`: the group whose barrier it is in. */
 void pmiwire__rank_gone(struct pmiwire__job *j, int32_t rank, uint32_t why,
                         const struct pmiwire__group *entered);
-/* PMIWIRE_GONE_*; 0: it is not, or it is not of this node. */
+/* Returns PMIWIRE_GONE_*; 0: the rank is not gone, or not of this node. */
 uint32_t pmiwire__rank_why(const struct pmiwire__job *j, int32_t rank);
-/* Is a rank of this node besides this one not gone? */
+/* Returns whether another rank of this node is not gone. */
 bool pmiwire__others_left(const struct pmiwire__job *j, int32_t rank);
-/* One of this node, but not this, that is, and why; PMIWIRE_RANK_NONE. */
+/* Returns another rank of this node that is gone, and why; or PMIWIRE_RANK_NONE. */
 int32_t pmiwire__gone_other(const struct pmiwire__job *j, int32_t rank, uint32_t *why);
-/* "rank 3 has finalized: this fence cannot complete"; `what`: what follows the colon. */
+/* "rank 3 has finalized: this fence cannot complete"; `what`: the text behind the colon. */
 const char *pmiwire__gone_text(char text[PMIWIRE__GONE_TEXT], int32_t rank, uint32_t why,
                                const char *what);
-/* A kind of collective cannot complete: report it once. `c` waits in it. */
+/* Reports, once, that a kind of collective cannot complete. `c` waits in it. */
 void pmiwire__stuck(struct pmiwire_conn *c, uint32_t coll, int32_t rank, uint32_t why,
                     const char *text);
-/* A rank that is gone has come again, and wants to enter: answered. */
+/* Answers a rank that is gone, has connected again and enters a collective. */
 bool pmiwire__refuse_gone(struct pmiwire_conn *c, uint16_t cmd);
 
 /* ---- conn.c ---- */
 
 void pmiwire__enter(struct pmiwire_server *s);
 void pmiwire__leave(struct pmiwire_server *s);
-/* Put a connection on the work list. */
+/* Puts a connection on the work list. */
 void pmiwire__work(struct pmiwire_conn *c);
-/* May the connection still be spoken to? */
+/* Returns whether the connection still gets answers. */
 static inline bool pmiwire__alive(const struct pmiwire_conn *c)
 {
     return !c->closed && c->state != PMIWIRE_CONN_FAILED;
 }
-/* Give up a connection: report to diag, forget its input. `text` NULL: that of the code. */
+/* Fails a connection: reports to diag, drops its input. `text` NULL: the code's. */
 void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text);
 void pmiwire__set_state(struct pmiwire_conn *c, uint32_t state);
-/* Tie a connection to a rank. 0, PMIWIRE_ENOENT, -EINVAL, PMIWIRE_EEXIST, -ENOMEM. */
+/* Binds a connection to a rank. Returns 0, PMIWIRE_ENOENT, -EINVAL, PMIWIRE_EEXIST, -ENOMEM. */
 int pmiwire__bind(struct pmiwire_conn *c, uint32_t job, int32_t rank);
-/* The request being served waits from now on, until the wait is over, answered or not, which calls
- * `end`, unless that is NULL. Returns its token. */
+/* Makes the request being served wait. When the wait ends, with or without an answer, `end` is
+ * called unless it is NULL. Returns the request's token. */
 uint64_t pmiwire__pend(struct pmiwire_conn *c, uint16_t what, uint16_t cmd,
                        void (*end)(struct pmiwire_conn *c));
-/* The wait is over, answered or not: leave all lists. */
+/* Ends the wait, with or without an answer: leaves all lists. */
 void pmiwire__unpend(struct pmiwire_conn *c);
-/* The wait is over and the answer queued: continue with the connection's input. */
+/* Ends the wait after the answer has been queued: continues with the connection's input. */
 void pmiwire__resume(struct pmiwire_conn *c);
-/* The connection that waits for this token, NULL when stale. */
+/* Returns the connection that waits for this token; NULL: stale. */
 struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token);
 /* ---- reply.c ---- */
 
@@ -429,44 +432,44 @@ struct pmiwire__reply {
     struct pmiwire_conn *c;
 };
 
-/* Start the answer to request `cmd` straight in the connection's output; `bytes`: of all its values
- * together. False when there is nothing to write into: then do no more. */
+/* Begins the answer to request `cmd` in the connection's output; `bytes`: of all its values
+ * together. Returns false if the output has no room: then call nothing else. */
 bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint16_t cmd,
                           size_t bytes);
-/* 0, or why the message cannot be carried: then nothing has been queued. */
+/* Returns 0, or why the wire cannot carry the message; nothing is queued then. */
 int pmiwire__reply_end(struct pmiwire__reply *r);
-/* As pmiwire__reply_end(), and on failure answer with that error instead. */
+/* As pmiwire__reply_end(), but on failure answers with that error. */
 void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd);
-/* What the job advertises in such an answer (PMIWIRE__AT_*), but for the extension `but`. */
+/* Adds the job's extensions for such an answer (PMIWIRE__AT_*), without the extension `but`. */
 void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at, uint16_t but);
-/* Before the values (of the field, 0: an extension's; absent: none): those that the client has to
- * decode are encoded. */
+/* Call before adding values (of the field, 0: an extension's; absent: none): encodes those that the
+ * wire cannot carry unencoded. */
 void pmiwire__reply_bytes(struct pmiwire__reply *r, uint16_t field, struct pmiwire_str value,
                           struct pmiwire_str another);
-/* May this client put this pair: is it within the limits, and could the client read it? 0, or the
- * error with which it has been answered. */
+/* Checks that a client's pair is within the limits and that the client could read it back. Returns
+ * 0, or the error that has been answered. */
 int pmiwire__may_put(const struct pmiwire__req *q, struct pmiwire_str key,
                      struct pmiwire_str value);
-/* rc=0 and nothing else. */
+/* Answers rc=0 and nothing else. */
 void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd);
-/* rc != 0 and a text; `text` NULL: that of the code. */
+/* Answers rc != 0 and a text; `text` NULL: the code's. */
 void pmiwire__reply_error(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text);
-/* The same, when it is known which field is wrong. */
+/* As pmiwire__reply_error(), and names the field at fault. */
 void pmiwire__reply_error_in(struct pmiwire_conn *c, uint16_t cmd, int code, uint16_t field,
                              const char *text);
-/* The answer to a command that the table does not know. */
+/* Answers a command that the table does not know. */
 void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str name);
-/* An answer with a value, found or not. */
+/* Answers with a value, found or not. */
 void pmiwire__reply_value(struct pmiwire_conn *c, uint16_t cmd, int rc, struct pmiwire_str value);
-/* Report to diag, naming the command, then answer with an error. */
+/* Reports to diag, naming the command, then answers with an error. */
 void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text);
-/* Report to diag: rank and this text. */
+/* Reports the rank and this text to diag. */
 void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text);
 void pmiwire__peer(const struct pmiwire_conn *c, struct pmiwire_peer *who);
-/* Letters, digits, - and _, at most 31: fit to be sent back. */
+/* Returns whether a reply may repeat the name: at most 31 letters, digits, - and _. */
 bool pmiwire__sane_name(struct pmiwire_str name);
 
-/* What a client has sent of a spawn is forgotten. */
+/* Drops the parts of a spawn that a client has sent. */
 static inline void pmiwire__spawn_drop(struct pmiwire_conn *c)
 {
     pmiwire__buf_free(&c->s->mem, &c->spawn.bytes);
@@ -488,7 +491,7 @@ struct pmiwire__req {
 /* request.c: serve one decoded message. */
 void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char *raw,
                      size_t raw_len);
-/* Answer one that could not be decoded. Returns the bytes to pass over, of those that are here. */
+/* Answers a message that could not be decoded. Returns how many of the received bytes to skip. */
 size_t pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmiwire_msg *msg,
                               size_t have);
 
@@ -498,35 +501,35 @@ void pmiwire__do_name(const struct pmiwire__req *q, uint32_t what);
 /* nodeattr.c */
 void pmiwire__do_getnodeattr(const struct pmiwire__req *q);
 void pmiwire__do_putnodeattr(const struct pmiwire__req *q);
-/* Answer waits for an attribute that no rank is left to put: `rank` is gone too. */
+/* Answers waits for an attribute that no remaining rank can put, now that `rank` is gone too. */
 void pmiwire__nodeattr_gone(struct pmiwire__job *j, int32_t rank, uint32_t why);
 
 /* collective.c */
 void pmiwire__do_fence(const struct pmiwire__req *q);
 void pmiwire__do_ring(const struct pmiwire__req *q);
-/* A Fence or an Allgather has ended, for all who wait in it. */
+/* Ends a Fence or an Allgather for all ranks in it. */
 void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc);
-/* A Ring has, for one. */
+/* Ends a Ring for one rank. */
 void pmiwire__ring_done(struct pmiwire__job *j, uint32_t rank, int rc, uint32_t place,
                         struct pmiwire_str left, struct pmiwire_str right);
 
 /* group.c */
 void pmiwire__do_group(const struct pmiwire__req *q, struct pmiwire_str group);
-/* End the barriers that a rank was to enter, and has not. */
+/* Ends the barriers that a rank has not entered and cannot enter now. */
 void pmiwire__groups_gone(struct pmiwire__job *j, int32_t rank, uint32_t why,
                           const struct pmiwire__group *entered);
 void pmiwire__groups_free(struct pmiwire__job *j);
 
 /* allgather.c */
-/* Take a block of an Allgather's values. 0, or an error that ends the exchange. */
+/* Takes a block of an Allgather's values. Returns 0, or an error that ends the exchange. */
 int pmiwire__gathered(struct pmiwire__job *j, uint32_t number, const void *block, size_t bytes);
-/* The value of a key `-allgather-K-R`, of the last Allgather. */
+/* Finds the value of a key `-allgather-K-R` of the last Allgather. */
 bool pmiwire__gathered_find(const struct pmiwire__job *j, struct pmiwire_str key,
                             struct pmiwire_str *value);
 void pmiwire__gathered_free(struct pmiwire__job *j);
 
 /* request.c */
-/* A Get that waited has ended. */
+/* Answers a Get that waited. */
 void pmiwire__get_done(struct pmiwire_conn *c, int rc, struct pmiwire_str value);
 
 /* spawn.c */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Spawn. In PMI-1 a request is several mcmd messages, one a sub-command, in PMI-2
- * one message in which `subcmd` opens each sub-command. Both end up as one struct
- * pmiwire_spawn. The order of fields inside a sub-command is free (MPICH 4.0 sends
- * arguments before their number, MPICH main behind it), and indices may start at
- * 0 or at 1, as descriptions and clients differ; but they must be complete.
+ * one message in which `subcmd` opens each sub-command. Both become one struct pmiwire_spawn. The
+ * order of fields inside a sub-command is free (MPICH 4.0 sends arguments before their number,
+ * MPICH main after it). Indices may start at 0 or at 1, since descriptions and clients differ, but
+ * they must be complete.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct part {
     uint32_t n;
 };
 
-/* Memory for the arrays of the request, sized beforehand. */
+/* Memory for the request's arrays, sized in advance. */
 struct arena {
     char *ptr;
     size_t left;
@@ -37,7 +37,7 @@ static void *carve(struct arena *a, size_t bytes)
     return p;
 }
 
-/* A number that may come once; `*out` stays when it is absent. */
+/* Reads a number that may occur once; `*out` stays if it is absent. */
 static int number(struct part p, uint16_t id, uint32_t *out)
 {
     bool found = false;
@@ -57,8 +57,9 @@ static int number(struct part p, uint16_t id, uint32_t *out)
     return found ? 0 : PMIWIRE_EMISSING;
 }
 
-/* All `count` fields of an indexed kind in the order of their numbers, whatever order they came in.
- * `out` points to the first of `count` views that are `stride` bytes apart and absent so far. */
+/* Collects all `count` fields of an indexed kind in the order of their numbers; they may arrive in
+ * any order. `out` points to the first of `count` views, `stride` bytes apart, that are still
+ * absent. */
 static int collect(struct part p, uint16_t id, uint32_t count, void *out, size_t stride)
 {
     uint32_t i, base = 1, seen = 0;
@@ -72,7 +73,7 @@ static int collect(struct part p, uint16_t id, uint32_t count, void *out, size_t
         if (p.f[i].id != id)
             continue;
         if (p.f[i].index - base >= count)
-            return PMIWIRE_ETYPE; /* one more than was announced */
+            return PMIWIRE_ETYPE; /* more than announced */
         at = (struct pmiwire_str *)(void *)((char *)out + (p.f[i].index - base) * stride);
         if (at->ptr)
             return PMIWIRE_EDUP;
@@ -82,7 +83,7 @@ static int collect(struct part p, uint16_t id, uint32_t count, void *out, size_t
     return seen == count ? 0 : PMIWIRE_EMISSING;
 }
 
-/* Pairs of keys and values that are numbered alike. */
+/* Collects pairs of a key and a value with the same number. */
 static int collect_pairs(struct arena *a, struct part p, uint32_t count, uint16_t key,
                          uint16_t value, const struct pmiwire_keyval **out)
 {
@@ -102,7 +103,7 @@ static int collect_pairs(struct arena *a, struct part p, uint32_t count, uint16_
     return rc;
 }
 
-/* Names of the same things on the two wires. */
+/* The two wires' names of the same fields. */
 struct names {
     uint16_t nprocs, argc, argv, info_num, info_num2, info_key, info_val, preput_num, preput_key,
         preput_val;
@@ -245,8 +246,8 @@ static int parse_v2(struct arena *a, const struct pmiwire_msg *msg, struct pmiwi
     return rc;
 }
 
-/* Each argument takes one field and 16 bytes, each pair two and 32; a field at most opens a
- * sub-command. */
+/* Each argument is one field and takes 16 bytes, each pair two fields and 32 bytes; a field opens
+ * at most one sub-command. */
 static size_t arena_size(size_t n_fields, size_t n_cmds)
 {
     return n_fields * sizeof(struct pmiwire_keyval) + n_cmds * sizeof(struct pmiwire_spawn_cmd);
@@ -274,8 +275,8 @@ void pmiwire__do_spawn_v2(const struct pmiwire__req *q)
 
 /* ---- PMI-1 ---- */
 
-/* All messages are there: decode them once more, side by side, and put them together. `bytes`: room
- * for what fp-bytes says is encoded, NULL: the client does not know it. */
+/* Decodes all messages of a request again, side by side, and joins them. `bytes`: room for decoding
+ * fp-bytes; NULL: the client does not know fp-bytes. */
 static int parse_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *acc,
                     struct pmiwire_field *fields, struct arena *a, char *bytes,
                     struct pmiwire_spawn *req)
@@ -303,13 +304,13 @@ static int parse_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *
         pmiwire_decoder_init(&d, s->opts.max_msg_bytes, 0);
         n = pmiwire_decode(&d, p, left, &msg);
         if (n <= 0)
-            return n < 0 ? (int)n : PMIWIRE_EPROTO; /* cannot be: it was decoded before */
+            return n < 0 ? (int)n : PMIWIRE_EPROTO; /* cannot happen: it was decoded before */
         if (bytes) {
             size_t used;
 
             rc = pmiwire__msg_bytes(&msg, bytes, &used, NULL);
             if (rc != 0)
-                return rc; /* cannot be: likewise */
+                return rc; /* cannot happen, for the same reason */
             bytes += used;
         }
         part.f = msg.fields;
@@ -317,7 +318,8 @@ static int parse_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *
         (void)pmiwire_msg_str(&msg, PMIWIRE_F_EXECNAME, &cmds[i].execname);
         rc = parse_cmd(a, part, &v1_names, &cmds[i]);
         if (rc == 0 && !have_preput && pmiwire__msg_field(&msg, PMIWIRE_F_PREPUT_NUM)) {
-            /* MPICH 4.0 repeats the pairs in every message, MPICH main sends them in the first. */
+            /* MPICH 4.0 repeats the pairs in every message; MPICH main sends them only in the
+             * first. */
             have_preput = true;
             rc = parse_preput(a, part, &v1_names, req);
         }
@@ -330,7 +332,7 @@ static int parse_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *
     return 0;
 }
 
-/* The last message has come. */
+/* Serves the request once its last message is here. */
 static void finish_v1(const struct pmiwire__req *q)
 {
     struct pmiwire_server *s = q->s;
@@ -342,7 +344,7 @@ static void finish_v1(const struct pmiwire__req *q)
     char *mem = NULL, *bytes;
     int rc = acc.err;
 
-    memset(&c->spawn, 0, sizeof(c->spawn)); /* it lives until the callback has returned */
+    memset(&c->spawn, 0, sizeof(c->spawn)); /* acc lives until the callback has returned */
     if (rc == 0) {
         a.left = arena_size(acc.n_fields, acc.total);
         mem = a.ptr = pmiwire__alloc(s, a.left + (c->has_bytes ? acc.bytes.len : 0));
@@ -359,7 +361,7 @@ static void finish_v1(const struct pmiwire__req *q)
     pmiwire__buf_free(&s->mem, &acc.bytes);
 }
 
-/* Does this message continue the request in progress, or begin one? */
+/* Returns whether this message continues the request in progress, or begins one. */
 static bool fits(const struct pmiwire__req *q, int32_t total, int32_t sofar)
 {
     const struct pmiwire__spawn_part *acc = &q->c->spawn;
@@ -391,7 +393,7 @@ void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
         acc->err = PMIWIRE_ETOOBIG;
     if (acc->err == 0)
         acc->err = pmiwire__buf_append(&s->mem, &acc->bytes, q->raw, q->raw_len);
-    if (acc->err != 0) /* what is refused anyway is not kept, only counted to its end */
+    if (acc->err != 0) /* count the messages of a refused request, but do not keep them */
         pmiwire__buf_free(&s->mem, &acc->bytes);
     if (acc->n == acc->total)
         finish_v1(q);
@@ -399,7 +401,7 @@ void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
 
 /* ---- the answer ---- */
 
-/* `0,0,…`, or the absent view when that would be too long to send. */
+/* Returns `0,0,…`, or the absent view if that is too long to send. */
 static struct pmiwire_str errcode_text(char *buf, size_t cap, const int32_t *errcodes, uint32_t n)
 {
     struct pmiwire_str none = {0}, text = {buf, 0};
@@ -443,7 +445,7 @@ int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t token, int rc, 
         n = c->pend_count;
     codes = errcode_text(buf, sizeof(buf), errcodes, n);
     if (rc == 0 && !codes.len)
-        rc = first_error(errcodes, n); /* no room to say which one failed: then all have */
+        rc = first_error(errcodes, n); /* no room to name the failed ones: so all fail */
     if (rc != 0) {
         pmiwire__reply_error(c, cmd, rc, rc < 0 ? NULL : "spawn failed");
     } else if (pmiwire__reply_begin(&r, c, cmd, codes.len + (jobid ? strlen(jobid) : 0))) {

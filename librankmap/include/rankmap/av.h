@@ -3,18 +3,19 @@
  * @file av.h
  * @brief The address vector: network addresses of all processes, by flat id.
  *
- * The vector reserves one address range at its start, for the largest job to come; the range costs
- * no memory until it is used. Each process group (a world, a spawned or connected job) gets
- * consecutive flat ids in it: entries never move, growth disturbs no reader, and one map can hold
- * processes of several groups.
+ * The vector reserves one address range when it is created, large enough for the largest job; the
+ * range takes no memory until it is used. Each process group (a world, a spawned or connected job)
+ * gets consecutive flat ids in the range. So entries never move, growth disturbs no reader, and one
+ * map can contain processes of several groups.
  *
  * An entry is
  *
  *   - implicit, 0 bytes: address = first + step·lpid for each group, as with FI_AV_TABLE;
  *   - 8 bytes: the address with a tag (which transport, which rail) in bits that the caller knows
- *     to be spare; one bit suffices for two transports. rankmap_av_set() checks each address: one
- *     that uses these bits goes to a side table, and its entry is the **escape**, 64 bits of 1. So
- *     does the one address whose entry would be 64 bits of 1. Without tag bits there is no escape;
+ *     to be spare; one bit suffices for two transports. rankmap_av_set() checks each address. An
+ *     address that uses these bits goes to a side table, and its entry is the **escape**, 64 bits
+ *     of 1; so does the one address whose entry would be 64 bits of 1. Without tag bits there is no
+ *     escape;
  *   - 12 or 16 bytes: the address and 32 or 64 bits of tag.
  *
  * A world of n processes, and a communicator bound to its addresses:
@@ -30,13 +31,13 @@
  *     rankmap_av_query(av, &info);
  *     rankmap_lookup_init(&lookup, map, (uintptr_t)info.base, info.entry_bytes);
  *
- * A retired group gives its memory back to the system and its flat ids to later groups; before that
- * the caller drops all maps that hold them. Group numbers are never used again.
+ * A retired group returns its memory to the system, and its flat ids become free for later groups.
+ * Before that the caller drops all maps that contain those ids. Group numbers are never used again.
  *
- * @threads One thread changes the vector (add, grow, retire, set). Meanwhile any thread may query,
- * get groups, and read entries whose set happens-before the read; reading takes no lock. Tables
- * that a change replaces stay for such readers until rankmap_av_reclaim() or
- * rankmap_av_destroy().
+ * @threads One thread at a time changes the vector (add, grow, retire, set). Any other thread may
+ * at the same time query, get groups, and read entries whose set happens-before the read; reading
+ * takes no lock. For such readers, a table that a change replaces stays until rankmap_av_reclaim()
+ * or rankmap_av_destroy().
  *
  * Source: the paper, section III-B: 12-byte entries with one tag bit, and one vector per group. One
  * flat range for all groups, checked tags, the escape and implicit entries are ours.
@@ -84,7 +85,7 @@ struct rankmap_av_group {
  * @param opts  all members count
  * @param out   the vector
  * @return 0, -ENOMEM (also when the address space cannot be reserved), -EINVAL (NULL, entry_bytes,
- *         a tag_mask with entries that have not 8 bytes, or of all 64 bits), RANKMAP_ERANGE
+ *         a tag_mask of all 64 bits, or with entries of other than 8 bytes), RANKMAP_ERANGE
  *         (capacity)
  *
  * One mmap() without commitment. Destroy with rankmap_av_destroy().
@@ -97,7 +98,7 @@ RANKMAP_API void rankmap_av_destroy(struct rankmap_av *av);
 /**
  * @brief Add a process group: the world, or processes that were spawned or connected.
  *
- * It gets the lowest free stretch of flat ids. Entries that were never set read as address 0 with
+ * The group gets the lowest free stretch of flat ids. An entry that was never set has address 0 and
  * tag 0.
  *
  * @param av       the vector
@@ -164,19 +165,21 @@ RANKMAP_API int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t
  * @param av       the vector
  * @param id       its pgid
  * @param n_procs  as many as it has, or more
- * @return 0, RANKMAP_EFULL when another group or the end is in the way, RANKMAP_ENOENT, -ENOMEM,
- *         RANKMAP_ERANGE (fewer than it has, or the rule of its addresses would pass 2^64 - 1)
+ * @return 0, RANKMAP_EFULL if another group, or the end of the range, is in the way,
+ *         RANKMAP_ENOENT, -ENOMEM, RANKMAP_ERANGE (fewer processes than the group has, or an
+ *         address of its rule would pass 2^64 - 1)
  */
 RANKMAP_API int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs);
 
 /**
- * @brief Retire a group: drop its entries, give whole pages back to the system, and free its ids
- *        for later groups.
+ * @brief Retire a group: drop its entries, return whole pages to the system, and free its ids for
+ *        later groups.
  * @param av  the vector
  * @param id  its pgid
  * @return 0, RANKMAP_ENOENT or -ENOMEM (nothing has changed)
  *
- * No thread may look up its entries any more, and no map that holds its ids may be in use.
+ * No thread may look up the group's entries any more, and no map that contains its ids may be in
+ * use.
  */
 RANKMAP_API int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id);
 
@@ -211,8 +214,8 @@ struct rankmap_info_av {
      *   - 16 bytes: a uint64_t address and a uint64_t tag
      */
     const void *base;
-    uint64_t bytes;       /**< memory: entries of all groups, group table, side table; address space
-                             that is only reserved does not count */
+    uint64_t bytes;       /**< memory: entries of all groups, group table, side table; not address
+                             space that is only reserved */
     uint64_t n_procs;     /**< of all groups */
     uint64_t capacity;    /**< flat ids, as asked for */
     uint64_t tag_mask;    /**< as asked for */

@@ -60,7 +60,7 @@ extern "C" {
 #define RANKMAP_ETAG (-23008)
 /** the flat range that the address vector reserved has no room */
 #define RANKMAP_EFULL (-23009)
-/** a map with equal ids (a node map) has no inverse and is no group */
+/** a map with duplicate ids (a node map) has no inverse and is no group */
 #define RANKMAP_ENOTINJECTIVE (-23010)
 /** @} */
 
@@ -76,13 +76,13 @@ RANKMAP_API const char *rankmap_strerror(int code);
 /** @brief Release of the library in use, such as "0.1.0". MT-Safe. */
 RANKMAP_API const char *rankmap_version(void);
 
-/** What failed and where: the last parameter of functions that can say more than a code. */
+/** What failed and where: the last parameter of functions that report more than a code. */
 struct rankmap_error {
-    int32_t code;      /**< what the function returned */
+    int32_t code;      /**< the function's result */
     uint32_t reserved; /**< 0 */
-    uint64_t where;    /**< text: the byte where reading stopped or a wrong range begins; arrays:
-                          index of the id or range; else 2^64 - 1 */
-    uint64_t id;       /**< the id in question, else #RANKMAP_NO_ID */
+    uint64_t where;    /**< in a text: the byte where parsing stopped or a bad range begins; in an
+                          array: index of the id or range; else 2^64 - 1 */
+    uint64_t id;       /**< the offending id, else #RANKMAP_NO_ID */
     char text[128];    /**< one English sentence without a newline */
 };
 
@@ -91,7 +91,7 @@ struct rankmap_error {
  *
  *   - Both functions must be set; any thread that makes or drops an object may call them.
  *   - `realloc` of NULL allocates; it returns memory aligned as malloc() does, or NULL.
- *   - Objects keep a pointer to this struct: it outlives the last of them.
+ *   - Objects keep a pointer to this struct: it must outlive the last of them.
  */
 struct rankmap_allocator {
     void *(*realloc)(void *ctx, void *ptr, size_t bytes);

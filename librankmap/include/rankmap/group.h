@@ -23,14 +23,13 @@
  *     rankmap_exclude(world, list, NULL, &survivors);       // a shrunk communicator: a few runs
  *     rankmap_translate(survivors, NULL, n, world, ranks);  // their ranks before
  *
- * Results have MPI's order. Where both sides are regular or runs, the functions compute from the
- * parameters; otherwise each takes time linear in the sizes, with a scratch index of the other
- * side.
+ * Results have MPI's order. If both maps are regular or runs, the functions compute from the
+ * parameters. Otherwise each takes time linear in the sizes, with a scratch index of the other map.
  *
- * A map made with RANKMAP_ALLOW_DUPLICATES whose ids do not all differ is no group: it is
- * RANKMAP_ENOTINJECTIVE in all functions but rankmap_compose() and rankmap_compare().
+ * A map made with RANKMAP_ALLOW_DUPLICATES that has duplicate ids is no group: all functions except
+ * rankmap_compose() and rankmap_compare() return RANKMAP_ENOTINJECTIVE for it.
  *
- * A result that equals an argument may be that map, with one more reference.
+ * If a result equals an argument, it may be that very map, with one more reference.
  *
  * @threads All functions are MT-Safe.
  */
@@ -51,34 +50,33 @@ extern "C" {
 #define RANKMAP_UNEQUAL 2
 
 /**
- * @brief parent∘child: the child's ids are ranks of the parent, the result's ids are those of the
- *        parent.
+ * @brief parent∘child: the child's ids are ranks of the parent; the result has the parent's ids of
+ *        these ranks.
  *
  * Makes a communicator from another one. These rules give a regular result without expanding a
  * table (P is the product of the counts of all levels but the last):
  *
  *   - affine ∘ regular, for every parent of one level: all strides are scaled;
- *   - regular ∘ affine, for child strides k·P + c and k·P − c where c, in the parent's mixed radix,
- *     divides: offsets, reversals and even splits are among them, partial first and last blocks
- *     included;
- *   - regular ∘ regular, when no digit of the parent carries: bricks of grids, blocks of blocks.
+ *   - regular ∘ affine, for child strides k·P + c and k·P − c if c divides in the parent's mixed
+ *     radix: among them offsets, reversals and even splits, with partial first and last blocks;
+ *   - regular ∘ regular, if no digit of the parent carries: bricks of grids, blocks of blocks.
  *
- * A regular child of a table becomes a view of that table, with a reference to it, unless the table
- * takes more than 8 times the bytes of the child's own: then the child gets its own. A view of a
- * view is a view of the first table: the tenth generation costs what the first does. Any other
- * child is expanded, detected and reduced.
+ * A regular child of a table becomes a view of that table, with a reference to it, unless that
+ * table takes more than 8 times the bytes of a table of the child's own: then the child gets its
+ * own. A view of a view is a view of the first table: the tenth generation costs no more than the
+ * first. Any other child is expanded, detected and reduced.
  *
  * @param parent  any map; a view keeps a reference to it
  * @param child   its ids must be below the size of parent: else RANKMAP_ERANGE
  * @param opts    or NULL
  * @param out     a map of child's size
- * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP (a child with equal ids, without
+ * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP (a child with duplicate ids, without
  *         RANKMAP_ALLOW_DUPLICATES), -ENOMEM, -EINVAL
  *
  * @cost O(1) for the rules and for views, except views of node maps; otherwise O(n) time and 4 or 8
  *       bytes a rank of scratch
- * @source the paper, Table II, whose combinations of offset, stride and blockstride that became
- * tables are closed here; the divisibility conditions are those of layout algebra (CuTe)
+ * @source the paper, Table II; combinations of offset, stride and blockstride that become tables
+ * there are closed here; the divisibility conditions are those of layout algebra (CuTe)
  */
 RANKMAP_API int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
                                 const struct rankmap_opts *opts, struct rankmap **out);
@@ -86,32 +84,33 @@ RANKMAP_API int rankmap_compose(struct rankmap *parent, const struct rankmap *ch
 /** A rank's arguments to MPI_Comm_split(). */
 struct rankmap_member {
     uint32_t rank; /**< in the parent */
-    int32_t color; /**< which new communicator it joins; another's color otherwise */
-    int32_t key; /**< ranks of the new one are in the order of keys, equal keys in that of ranks */
+    int32_t color; /**< the new communicator that it joins */
+    int32_t key;   /**< orders the new ranks; equal keys keep the parent's order */
 };
 
 /**
  * @brief MPI_Comm_split(): the map of one color.
  *
- * Reads members of that color alone, in any order, so that only they need be gathered:
+ * Reads only members of that color, in any order, so that only they need to be gathered:
  *
- *   - colors and keys of all ranks, from an all-gather: pass them all, each process its own color
- *   - members of the own color alone, from a runtime that brings together equal colors (a key-value
- *     store, a sort over the processes): pass those
- *   - keys that are all equal, as in most programs: they need not travel; leave them 0
- *   - colors that every process can compute (nodes, rows, halves): nothing is gathered at all
+ *   - with colors and keys of all ranks, from an all-gather: each process passes all of them, and
+ *     its own color
+ *   - with the members of its own color only, from a runtime that groups equal colors (a key-value
+ *     store, a sort over the processes): each process passes those
+ *   - if all keys are equal, as in most programs, they need not travel: leave them 0
+ *   - if every process can compute the colors (nodes, rows, halves), nothing needs to be gathered
  *
  * @param parent     any map; a view keeps a reference to it
  * @param members    array of n_members; each rank of the color once
  * @param n_members  their number
- * @param color      the caller's color. A process with MPI_UNDEFINED does not call
+ * @param color      the caller's color; a process with MPI_UNDEFINED does not call this
  * @param opts       or NULL
  * @param out        the map; the empty one if no member has the color
- * @param err        the member that the parent does not have, or the rank that comes twice; or NULL
+ * @param err        names the member that the parent does not have, or the duplicate rank; or NULL
  * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP, -ENOMEM, -EINVAL
  *
- * @cost O(n_members), then that of rankmap_from_ids() and rankmap_compose(); 16 bytes a member of
- * scratch. Keys in order are not sorted
+ * @cost O(n_members), and the cost of rankmap_from_ids() and rankmap_compose(); 16 bytes a member
+ * of scratch. Ordered keys need no sort
  * @source ours
  */
 RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_member *members,
@@ -126,20 +125,20 @@ RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_membe
  * @param opts    or NULL
  * @param out     the map
  * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
- * @cost that of the ranks, not of the parent, where the parent is direct, offset or stride: the
- *       result is runs; otherwise O(size)
+ * @cost O(number of given ranks) if the parent is direct, offset or stride: the result is runs;
+ *       otherwise O(size)
  */
 RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
                                 const struct rankmap_opts *opts, struct rankmap **out);
 
 /**
- * @brief The rank that has an id: the exact inverse of rankmap_id().
+ * @brief The rank of an id: the exact inverse of rankmap_id().
  * @param map  any group
  * @param id   any number
  * @return the rank, RANKMAP_ENOENT, or RANKMAP_ENOTINJECTIVE
  *
  * Allocates nothing.
- * @cost regular: O(levels) when strides nest, as those of sub-arrays do, at most O(n) else;
+ * @cost regular: O(levels) if strides nest, as those of sub-arrays do, else at most O(n);
  * elias-fano, bitmap: O(log); ascending runs: O(log runs), other runs: O(runs); lut, frames and
  * views of them: O(n), see rankmap_index_create()
  */
@@ -151,11 +150,11 @@ struct rankmap_index;
 /**
  * @brief Make the inverse of a map.
  *
- * Stores nothing for a map whose rankmap_rank() is quick; for any other map 4 bytes an id of the
- * range where the range is at most 4 times the size, else a hash table of 12 to 16 bytes a rank.
- * Ids chosen to fall into one bucket cost a binary search in it instead of one step.
+ * Stores nothing for a map whose rankmap_rank() is quick. Any other map costs 4 bytes for each id
+ * of its range if the range is at most 4 times the size, else a hash table of 12 to 16 bytes a
+ * rank. Ids chosen to fall into one bucket cost a binary search in it instead of one step.
  *
- * @param map        a group; a reference is kept
+ * @param map        a group; the index keeps a reference
  * @param allocator  or NULL
  * @param out        the index
  * @return 0, RANKMAP_ENOTINJECTIVE, -ENOMEM or -EINVAL
@@ -172,16 +171,16 @@ RANKMAP_API int64_t rankmap_index_rank(const struct rankmap_index *index, uint64
 
 /**
  * @brief MPI_Group_translate_ranks(): ranks of one map as ranks of another.
- * @param from   map that the ranks are of
+ * @param from   map of these ranks
  * @param ranks  array of n ranks of it; NULL: 0, 1, … n-1
  * @param n      how many
  * @param to     a group
  * @param out    n ranks of `to`, RANKMAP_NO_RANK for a process that is not in it
  * @return 0, RANKMAP_ERANGE (a rank that `from` does not have; out is untouched),
  *         RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
- * @cost O(n) where `to` is affine, and allocates nothing then; otherwise O(n + size of `to`) with
- * the scratch of rankmap_index_create(), or n times rankmap_rank() where n is below a sixteenth of
- * the size and that is quick
+ * @cost O(n), without allocation, if `to` is affine; otherwise O(n + size of `to`) with the scratch
+ * of rankmap_index_create(), or n times rankmap_rank() if n is below a sixteenth of the size and
+ * rankmap_rank() is quick
  */
 RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                                   const struct rankmap *to, uint32_t *out);
@@ -191,7 +190,7 @@ RANKMAP_API int rankmap_translate(const struct rankmap *from, const uint32_t *ra
  * @param a,b  maps
  * @return RANKMAP_IDENT, RANKMAP_SIMILAR or RANKMAP_UNEQUAL, or -ENOMEM
  * @cost O(1) for affine maps and for maps of equal parameters; otherwise O(n), with 24 bytes a rank
- * of scratch where both have equal ids
+ * of scratch if both have duplicate ids
  */
 RANKMAP_API int rankmap_compare(const struct rankmap *a, const struct rankmap *b);
 

@@ -3,8 +3,8 @@
  * @file lookup.h
  * @brief From a rank to the address of its entry, inline.
  *
- * A lookup binds a map to an array of entries: `base + width·id`. It is a cache line of the
- * caller's memory, made for the inside of a communicator. With base 0 and width 1 the result is the
+ * A lookup binds a map to an array of entries: `base + width·id`. It is one cache line of the
+ * caller's memory, meant as a member of a communicator. With base 0 and width 1 the result is the
  * id.
  *
  *     rankmap_lookup_init(&comm->lookup, map, (uintptr_t)entries, sizeof(entries[0]));
@@ -16,17 +16,17 @@
  * Two forms serve every map and give the same results:
  *
  *   - rankmap_at() tests for the affine models first, then for the 32-bit table, then for two
- *     levels. Best where one call site mostly meets one model: the branch is predicted and affine
- *     costs 6 instructions with the load of an address and the return.
- *   - rankmap_at_nobranch() computes all three and adds them. Best where one call site meets many
- *     communicators of different models in no order: no branch to mispredict.
+ *     levels. It is best if a call site mostly meets one model: the processor predicts the branch,
+ *     and an affine lookup costs 6 instructions with the load of an address and the return.
+ *   - rankmap_at_nobranch() computes all three and adds them. It is best if a call site meets many
+ *     communicators of different models in random order: there is no branch to mispredict.
  *
  * rankmap_at_sized() and rankmap_at_nobranch_sized() are the same for entries whose width the
  * compiler knows. rankmap_at_form() is for callers that have already branched on the form: with a
  * constant form, only that form's instructions remain.
  *
  * No function here checks that the rank is below the size of the map. Affine and two-level lookups
- * touch nothing but the 64 bytes (and rankmap_at_nobranch() a constant of the library); the others
+ * read only the 64 bytes (rankmap_at_nobranch() also a constant of the library); the other forms
  * read the map, which must outlive them.
  *
  * @threads All functions are MT-Safe: a lookup is not written after rankmap_lookup_init().
@@ -40,8 +40,8 @@
 
 #if defined(__GNUC__)
 #define RANKMAP__LIKELY(condition) __builtin_expect(!!(condition), 1)
-/* What follows computes with `value` anew: nothing of it is done ahead, on the path that does not
- * come here. */
+/* The compiler must compute anew with `value` from here on: so it moves no such work to before the
+ * branch, into the other path. */
 #define RANKMAP__APART(value) __asm__("" : "+r"(value))
 #else
 #define RANKMAP__LIKELY(condition) (condition)
@@ -69,7 +69,7 @@ extern "C" {
 #define RANKMAP_FORM_SLOW   5u /**< asks the map */
 /** @} */
 
-/** Mask of a lookup that rankmap_at_nobranch() leaves to rankmap_at_slow(). */
+/** Mask of a lookup for which rankmap_at_nobranch() calls rankmap_at_slow(). */
 #define RANKMAP_MASK_SLOW 1u
 
 /**
@@ -77,12 +77,12 @@ extern "C" {
  * 2^64.
  */
 struct rankmap_lookup {
-    uint64_t guard; /**< base in RANKMAP_FORM_AFFINE; else a number with which guard + r·step has
-                       its highest bit set */
+    uint64_t guard; /**< base in RANKMAP_FORM_AFFINE; else a number such that guard + r·step has its
+                       highest bit set */
     uint64_t base;  /**< address of the entry of id o */
-    uint64_t step;  /**< bytes from rank to rank; 0 where there is a table */
-    uint64_t magic; /**< ⌈2^64/b⌉, and 0 where there is one level; packed: mask of a value */
-    uint64_t jump;  /**< bytes that a new block adds; packed: bits of a value */
+    uint64_t step;  /**< bytes from rank to rank; 0 with a table */
+    uint64_t magic;    /**< ⌈2^64/b⌉; 0 with one level; packed: mask of a value */
+    uint64_t jump;     /**< bytes that each block adds; packed: bits of a value */
     const void *table; /**< ids less o, never NULL; RANKMAP_FORM_SLOW: the map */
     uint32_t width;    /**< bytes an entry */
     uint32_t mask;  /**< all ones in RANKMAP_FORM_LUT32, 0 in AFFINE and BLOCK, RANKMAP_MASK_SLOW in
@@ -94,11 +94,12 @@ struct rankmap_lookup {
 /**
  * @brief Bind a map to an array of entries.
  *
- * Any base is allowed; entries at 2^63 and above, which no process has, take the slower path of
- * rankmap_at(). Blocks whose step times the number of ranks passes 2^62 are RANKMAP_FORM_SLOW.
+ * Any base is allowed. Entries at 2^63 and above, where no process has memory, take the slower path
+ * of rankmap_at(). Blocks whose step times the number of ranks passes 2^62 are RANKMAP_FORM_SLOW.
  *
  * @param lookup  filled in; 64 bytes (i386: 60), best aligned to 64
- * @param map     not kept: must outlive the lookup (affine and two-level ones do not read it again)
+ * @param map     no reference is kept: it must outlive the lookup (affine and two-level lookups do
+ *                not read it again)
  * @param base    address of the entry of id 0, or 0
  * @param width   bytes an entry, 1 to RANKMAP_MAX_WIDTH
  * @return 0, or -EINVAL (NULL, width)
@@ -108,7 +109,7 @@ struct rankmap_lookup {
 RANKMAP_API int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map,
                                     uint64_t base, uint32_t width);
 
-/** @brief rankmap_at(), not inline: what the inline forms leave. MT-Safe. */
+/** @brief rankmap_at(), not inline: the cases that the inline forms do not handle. MT-Safe. */
 RANKMAP_API uint64_t rankmap_at_slow(const struct rankmap_lookup *lookup, uint32_t rank);
 
 /** @brief High 64 bits of a product. */
@@ -144,12 +145,13 @@ static inline uint64_t rankmap__bits_get(const void *table, uint64_t index, uint
 }
 
 /**
- * @brief rankmap_at() for callers that have branched on the form: no branch but for the last.
+ * @brief rankmap_at() for callers that have branched on the form: without a branch, except for
+ *        RANKMAP_FORM_SLOW.
  * @param l      a lookup
- * @param form   its `form`, as a constant; RANKMAP_FORM_BLOCK serves RANKMAP_FORM_AFFINE too, and
- *               RANKMAP_FORM_PHASED both
+ * @param form   its `form`, as a constant; RANKMAP_FORM_BLOCK also works for RANKMAP_FORM_AFFINE,
+ *               and RANKMAP_FORM_PHASED for both
  * @param rank   below the size of its map
- * @param width  what rankmap_lookup_init() got: a constant saves a multiplication
+ * @param width  as in rankmap_lookup_init(): a constant saves a multiplication
  * @return base + width·id
  * @cost with the load of an address and the return: affine 5 instructions, blocks 8, phased 10,
  *       lut 6, packed 12
@@ -179,8 +181,8 @@ static inline uint64_t rankmap_at_form(const struct rankmap_lookup *l, uint32_t 
  * @brief rankmap_at() for callers that know the width.
  * @param l      a lookup
  * @param rank   below the size of its map
- * @param width  what rankmap_lookup_init() got: a constant saves a load and a multiplication where
- *               there is a table
+ * @param width  as in rankmap_lookup_init(): a constant saves a load and a multiplication with a
+ *               table
  * @return base + width·id
  */
 static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t rank,
@@ -200,7 +202,7 @@ static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t
 }
 
 /**
- * @brief Where the entry of a rank is; any map.
+ * @brief Address of a rank's entry, for any map.
  * @param l     a lookup
  * @param rank  below the size of its map
  * @return base + width·id
@@ -218,7 +220,7 @@ static inline uint64_t rankmap_at(const struct rankmap_lookup *l, uint32_t rank)
  *
  * @param l      a lookup
  * @param rank   below the size of its map
- * @param width  what rankmap_lookup_init() got: a constant saves a load and a multiplication
+ * @param width  as in rankmap_lookup_init(): a constant saves a load and a multiplication
  * @return base + width·id
  */
 static inline uint64_t rankmap_at_nobranch_sized(const struct rankmap_lookup *l, uint32_t rank,
@@ -232,7 +234,7 @@ static inline uint64_t rankmap_at_nobranch_sized(const struct rankmap_lookup *l,
            (uint64_t)((const uint32_t *)l->table)[rank & mask] * width;
 }
 
-/** @brief rankmap_at_nobranch_sized() with the width that rankmap_lookup_init() got. */
+/** @brief rankmap_at_nobranch_sized() with the width of rankmap_lookup_init(). */
 static inline uint64_t rankmap_at_nobranch(const struct rankmap_lookup *l, uint32_t rank)
 {
     return rankmap_at_nobranch_sized(l, rank, l->width);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file map.h
- * @brief Maps: how they are made, what they are, what they cost, and how they travel.
+ * @brief Maps: making them, their models and costs, and their packed form.
  *
  * The models, for rank r (⌊⌋ is division without remainder, mod its remainder):
  *
@@ -17,7 +17,7 @@
  *     lut             o + T[r]                                    bit-packed, or 32-bit
  *     view            T_parent[g(r)], g regular                   lut-stride, lut-blockstride, …
  *
- * What an array of ids is, and what it takes:
+ * Finding the model of an array of ids, and its bytes:
  *
  *     struct rankmap_info info = {.size = sizeof(info)};
  *     struct rankmap_error err;
@@ -56,7 +56,7 @@ struct rankmap;
 /** Two or more ranks may have the same id: a map of ranks to nodes. Such a map is no group. */
 #define RANKMAP_ALLOW_DUPLICATES 1u
 /**
- * Irregular maps whose ids span less than 2^32 become RANKMAP_LUT32: quicker, and 4 bytes a rank.
+ * Irregular maps whose ids span less than 2^32 become RANKMAP_LUT32: faster, and 4 bytes a rank.
  */
 #define RANKMAP_FAST 2u
 /** Never make a view of the parent's table: the child gets its own. */
@@ -80,13 +80,13 @@ struct rankmap_opts {
  *
  *   - -ENOMEM
  *   - -EINVAL: a NULL that is not allowed, unknown flags, opts->size
- *   - RANKMAP_ERANGE: too many ranks; an id not below the limit; any sum that would pass it or fall
- *     below 0
+ *   - RANKMAP_ERANGE: too many ranks; an id not below the limit; a sum that would pass the limit or
+ *     fall below 0
  *   - RANKMAP_EDUP: an id twice
  *   - the codes that the function's own comment adds
  *
- * A formula whose ids are in range is RANKMAP_ERANGE too if one of its digits alone could move an
- * id by 2^40, if its offset is beyond ±2^45, or if rank 0 cuts blocks of more than 2^31 ranks.
+ * A formula with ids in range is also RANKMAP_ERANGE if one of its digits alone could move an id by
+ * 2^40, if its offset is beyond ±2^45, or if rank 0 splits a block of more than 2^31 ranks.
  * @{
  */
 
@@ -106,24 +106,25 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
 /**
  * @brief The map of an array of ids: detects its model.
  *
- *   - One pass over the array finds a regular model without phase, at about the rate of memory;
- *     two passes find one with a phase. Every element is compared: the detector misses no regular
- *     array of up to RANKMAP_MAX_LEVELS levels, and invents none.
- *   - A regular model shows equal ids by itself. Otherwise the search takes scratch: one bit an id
- *     of the range, or 16 bytes a rank where that is much less.
+ *   - One pass over the array finds a regular model without phase, at about memory bandwidth; two
+ *     passes find one with a phase. The detector compares every element: it misses no regular array
+ *     of up to RANKMAP_MAX_LEVELS levels, and invents none.
+ *   - Duplicate ids of a regular model follow from its parameters. Otherwise the search for them
+ *     takes scratch: one bit for each id of the range, or 16 bytes a rank if that is much less.
  *   - 64-bit ids are flat ids over several process groups (the paper's mlut).
- *   - An array of int may be passed when opts->id_limit is at most 2^31: its negative values are
- *     then RANKMAP_ERANGE.
+ *   - You may pass an array of int if opts->id_limit is at most 2^31: negative values are
+ *     RANKMAP_ERANGE then.
  *
  * @param ids       array of n ids in rank order, each of id_bytes; need not be kept
  * @param id_bytes  sizeof(uint32_t) or sizeof(uint64_t)
  * @param n         ranks, 0 to RANKMAP_MAX_RANKS
  * @param opts      or NULL
  * @param out       the map
- * @param err       the rank whose id is out of range, or the two that share one; or NULL
+ * @param err       names the rank whose id is out of range, or the two ranks that share an id; or
+ *                  NULL
  * @return as described above
  *
- * @cost O(n). A regular array is read once; the details of an error cost a sort
+ * @cost O(n). A regular array is read once; an error's detail costs a sort
  * @source the paper, section III-C1, detects stride; the linear detector of n levels is ours
  */
 RANKMAP_API int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n,
@@ -138,7 +139,7 @@ RANKMAP_API struct rankmap *rankmap_ref(struct rankmap *map);
 /** @brief One reference less; the last one frees the map. NULL is allowed. MT-Safe. */
 RANKMAP_API void rankmap_unref(struct rankmap *map);
 
-/** @brief How many ranks. */
+/** @brief Number of ranks. */
 RANKMAP_API uint32_t rankmap_size(const struct rankmap *map);
 
 /**
@@ -155,9 +156,9 @@ RANKMAP_API uint64_t rankmap_id(const struct rankmap *map, uint32_t rank);
  * @param n         how many
  * @param id_bytes  sizeof(uint32_t) or sizeof(uint64_t)
  * @param out       n ids of id_bytes each
- * @return 0; RANKMAP_ERANGE when first + n is above the size, or ids of 32 bits are wanted and the
- *         map has one above 2^32 - 1; -EINVAL (id_bytes). On failure out is untouched
- * @cost O(n); a rank costs less than by rankmap_id()
+ * @return 0; RANKMAP_ERANGE if first + n is above the size, or if id_bytes is 4 and the map has an
+ *         id above 2^32 - 1; -EINVAL (id_bytes). On failure out is untouched
+ * @cost O(n); each rank costs less than with rankmap_id()
  */
 RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, size_t id_bytes,
                             void *out);
@@ -167,7 +168,8 @@ RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t 
  * @{
  */
 
-/** One digit of a md-blockstride: how many values it takes, and what each step adds to the id. */
+/** One digit of a md-blockstride: its number of values, and the amount that each step adds to the
+ * id. */
 struct rankmap_level {
     int64_t stride;
     uint64_t count; /**< values of the digit; ignored in the last level, which is unbounded */
@@ -179,7 +181,7 @@ struct rankmap_level {
  * {{1, 16}, {64, 16}, {4096, 16}}.
  */
 struct rankmap_layout {
-    int64_t offset; /**< o; may be negative as long as no id is */
+    int64_t offset; /**< o; may be negative if no id is */
     uint64_t phase; /**< φ: ranks of the first block that come before rank 0; below the product of
                           all counts but the last */
     uint32_t n_ranks;                                /**< the last block may be partial */
@@ -191,10 +193,10 @@ struct rankmap_layout {
  * @brief The map of a formula: blocks, sub-arrays of a grid of ranks in any order of dimensions.
  * @param layout  the formula
  * @param opts    or NULL
- * @param out     the map, with levels merged where they can be: simpler models come out
+ * @param out     the map; levels that can be merged are, which gives simpler models
  * @return as described above, or RANKMAP_ELEVELS
- * @cost O(1); O(n) where there are three levels and more whose strides do not nest, since equal ids
- *       must be looked for
+ * @cost O(1); O(n) for three levels and more whose strides do not nest, since the call must search
+ *       for duplicate ids
  * @source the paper, section III-C: one and two levels
  */
 RANKMAP_API int rankmap_from_layout(const struct rankmap_layout *layout,
@@ -203,7 +205,8 @@ RANKMAP_API int rankmap_from_layout(const struct rankmap_layout *layout,
 /** The ids first, first + stride, … up to `last`, as in MPI_Group_range_incl(). */
 struct rankmap_range {
     uint64_t first;
-    uint64_t last;  /**< inclusive; need not be hit. Below first only with a negative stride */
+    uint64_t last;  /**< inclusive, but need not be one of the ids. Below first only with a negative
+                       stride */
     int64_t stride; /**< not 0 */
 };
 
@@ -213,11 +216,10 @@ struct rankmap_range {
  * @param n_ranges  0 gives the empty map
  * @param opts      or NULL
  * @param out       the map
- * @param err       the range that is wrong, or the second of two that share an id (searched among
- *                  at most 1,024 ranges); or NULL
+ * @param err       names the bad range, or the second of two that share an id (searched among at
+ *                  most 1,024 ranges); or NULL
  * @return as described above
- * @cost O(n_ranges · log n_ranges) for strides of ±1 and where ranges do not overlap; otherwise
- *       O(n)
+ * @cost O(n_ranges · log n_ranges) for strides of ±1, and if ranges do not overlap; otherwise O(n)
  */
 RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
                                     const struct rankmap_opts *opts, struct rankmap **out,
@@ -227,16 +229,16 @@ RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n
  * @brief A list of ranges as text: `0-99,200-300:4,7,15-8:-1`.
  *
  * `first`, `first-last` or `first-last:stride` in decimal digits, with no blank inside. Ranges are
- * separated by blanks (space, tab, CR, LF), or by one comma with or without blanks around it; no
- * comma comes before the first or after the last. Text of blanks alone is the empty map. A range
- * whose last is below its first counts downwards, and its stride may have a minus sign. A negative
- * stride upwards is RANKMAP_ERANGE, and so is a stride of 0.
+ * separated by blanks (space, tab, CR, LF), or by one comma with or without blanks around it; a
+ * comma before the first or after the last range is an error. Blanks alone are the empty map. A
+ * range whose last is below its first counts downwards, with or without a minus sign in its stride.
+ * A negative stride upwards is RANKMAP_ERANGE, and so is a stride of 0.
  *
  * @param text  not terminated
  * @param len   bytes
  * @param opts  or NULL
  * @param out   the map
- * @param err   the byte and what is missing there, or the ranges that share an id; or NULL
+ * @param err   names the byte and what is missing there, or the ranges that share an id; or NULL
  * @return as described above, or RANKMAP_ESYNTAX
  * @cost as rankmap_from_ranges()
  */
@@ -246,9 +248,9 @@ RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct ran
 /**
  * @brief Node of each rank, from a PMI_process_mapping or a task map.
  *
- * `(vector,(0,4,16))` in both grammars of PMI_process_mapping, the list repeated until every rank
- * has its node; or the task map of Flux RFC 34, `[[0,4,16,1]]` or `{"version":1,"map":[…]}`, which
- * must place exactly n ranks. Blanks may stand around numbers, words and punctuation. Nodes are
+ * The text is `(vector,(0,4,16))` in either grammar of PMI_process_mapping, repeated until every
+ * rank has its node; or a task map of Flux RFC 34, `[[0,4,16,1]]` or `{"version":1,"map":[…]}`,
+ * which must place exactly n ranks. Blanks may surround numbers, words and punctuation. Nodes are
  * below 2^31. RANKMAP_ALLOW_DUPLICATES is implied.
  *
  * @param text  not terminated
@@ -256,16 +258,16 @@ RANKMAP_API int rankmap_from_text(const char *text, size_t len, const struct ran
  * @param n     ranks of the job
  * @param opts  or NULL
  * @param out   a map from rank to node: no group, but the two functions below take it
- * @param err   the byte and what is missing there; or NULL
+ * @param err   names the byte and what is missing there; or NULL
  * @return as described above, or RANKMAP_ESYNTAX
- * @cost O(blocks) for one block; otherwise O(n), for the detection of the result
+ * @cost O(1) for one block; otherwise O(n), to detect the result's model
  */
 RANKMAP_API int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
                                         const struct rankmap_opts *opts, struct rankmap **out,
                                         struct rankmap_error *err);
 
 /**
- * @brief The ranks of a job in the order of their nodes, and within a node of their ranks.
+ * @brief The ranks of a job, ordered by node, and within a node by rank.
  * @param nodes  from rankmap_nodes_from_text(), or any map from rank to node; nodes within 2^32 of
  *               each other
  * @param opts   or NULL
@@ -291,8 +293,7 @@ RANKMAP_API int rankmap_ranks_on_node(const struct rankmap *nodes, uint64_t node
 /** @} */
 
 /**
- * @name What a map is
- * MT-Safe, allocate nothing, O(1).
+ * @name A map's model MT-Safe, allocate nothing, O(1).
  * @{
  */
 
@@ -319,17 +320,18 @@ struct rankmap_info {
     uint32_t kind; /**< enum rankmap_kind */
     uint32_t n_ranks;
     const char *kind_name; /**< such as "stride"; constant */
-    uint64_t min_id;       /**< of all ranks; of views: of the whole table; 0 in an empty map */
+    uint64_t min_id;       /**< of all ranks; of a view: of the whole table; 0 in an empty map */
     uint64_t max_id;
     int64_t offset;    /**< o */
     uint64_t phase;    /**< φ */
     uint32_t n_levels; /**< regular: 1 to RANKMAP_MAX_LEVELS; views: of g */
     uint32_t n_runs;   /**< runs only */
     uint32_t bits;     /**< lut, frames, elias-fano: bits stored for each rank */
-    uint32_t distinct; /**< 1 when no id comes twice */
+    uint32_t distinct; /**< 1 if no id occurs twice */
     struct rankmap_level levels[RANKMAP_MAX_LEVELS]; /**< of g for views */
-    uint64_t model_bytes;  /**< parameters and tables: what peers count as the map */
-    uint64_t total_bytes;  /**< the whole object, as asked from the allocator */
+    uint64_t model_bytes;  /**< parameters and tables: the figure to compare with other
+                              libraries' */
+    uint64_t total_bytes;  /**< the whole object, as requested from the allocator */
     uint64_t pinned_bytes; /**< a view's parent, kept alive by it; else 0 */
 };
 
@@ -346,7 +348,7 @@ RANKMAP_API int rankmap_query(const struct rankmap *map, struct rankmap_info *in
  * @brief Describe a map in one line: `blockstride, 4096 ranks: (r % 8) + 64*(r / 8); 40 + 24
  *        bytes`.
  * @param map  any
- * @param buf  the text and a NUL, cut when it does not fit; may be NULL when cap is 0
+ * @param buf  the text and a NUL, truncated if it does not fit; may be NULL if cap is 0
  * @param cap  bytes there
  * @return length of the whole text without NUL, as snprintf()
  */
@@ -357,14 +359,14 @@ RANKMAP_API ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_
 /**
  * @name Pack
  * Maps as bytes, the same on every machine: librankmap/LAYOUT.md. Regular maps and runs stay as
- * they are; a view packs the table that it stands for.
+ * they are; a view is packed as the table that it stands for.
  * @{
  */
 
 /**
  * @brief Write a map.
  * @param map  any
- * @param buf  where; NULL with cap 0 asks for the size alone
+ * @param buf  memory for the bytes; NULL with cap 0 returns only the size
  * @param cap  bytes there
  * @return bytes of the packed map, RANKMAP_ENOBUF or -EINVAL (NULL); buf is untouched then
  *
@@ -376,18 +378,17 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
 /**
  * @brief Read a map from untrusted bytes.
  *
- * Checks every parameter as the functions above do, and every id of a table against its range and
- * for duplicates.
+ * Checks every parameter as the functions above do, and every id of a table for its range and for
+ * duplicates.
  *
  * @param buf   packed map, at its beginning; more may follow
  * @param len   bytes there
- * @param opts  allocator and id_limit; RANKMAP_ALLOW_DUPLICATES must be set for maps that were made
- *              with it
+ * @param opts  allocator and id_limit; set RANKMAP_ALLOW_DUPLICATES for maps that were made with it
  * @param out   the map
  * @return bytes consumed, RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM
- *         or -EINVAL. Memory is allocated in proportion to len. To find equal ids where three
- *         levels or more do not nest takes a look at each rank: such a map is RANKMAP_ERANGE above
- *         65,536 ranks, so that few bytes cannot cost much time
+ *         or -EINVAL. The call allocates memory in proportion to len. If three or more levels do
+ *         not nest, it must check every rank for duplicate ids: such a map is RANKMAP_ERANGE above
+ *         65,536 ranks, so that a few bytes cannot cost much time
  *
  * MT-Safe.
  * @cost O(n) for tables, O(1) for regular maps
