@@ -14,15 +14,16 @@
 #define HELP_COLUMN 23
 
 static const char synopsis[] =
-    "usage: pmirun [option ...] [-n N] program [argument ...] [: -n M program [argument ...] ...]\n"
+    "usage: pmirun [option ...] [-n N] program [argument ...]\n"
+    "              [: [option ...] [-n M] program [argument ...] ...]\n"
     "\n"
-    "Starts processes, here or on several nodes, and serves PMI-1 and PMI-2 to them.\n";
+    "Starts a parallel job on one or several nodes and serves PMI to its processes.\n";
 
 static const char statuses[] =
     "\n"
-    "Exit status: that of the first rank that failed; 128+N when it died of signal N; of "
-    "MPI_Abort\n"
-    "its code; 124 timeout; 126, 127 program cannot be started, not found; see pmirun(1).\n";
+    "Exit status: that of the first rank that failed, or 128+N if signal N killed it;\n"
+    "the code of MPI_Abort; 124 after --timeout; 126 if a program cannot be started,\n"
+    "127 if it is not found. See pmirun(1).\n";
 
 static void end_of_output(void)
 {
