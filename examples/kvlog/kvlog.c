@@ -62,7 +62,7 @@ static void command(char *line)
         changed = 1;
     } else if (word) {
         fprintf(stderr,
-                "kvlog: want `set KEY VALUE` (31 and 95 bytes, %u keys), `get KEY` or `count`\n",
+                "kvlog: usage: `set KEY VALUE` (31 and 95 bytes, %u keys), `get KEY` or `count`\n",
                 N_SLOTS);
     }
 }
