@@ -154,8 +154,9 @@ static void open_checkpoint(struct plate *p, const char *dir)
     state = storwin_base(p->saved);
     if (common > 0 && (state->nx != p->nx || state->ny != p->ny ||
                        state->n_ranks != minirt_size(p->world))) /* also if another rank has none */
-        wrong = "a checkpoint of another plate"; /* said when no new file can stay behind */
-    lowest = ~mine.newest_generation;            /* the least of these is of the highest */
+        wrong =
+            "a checkpoint of a plate of another size"; /* said when no new file can stay behind */
+    lowest = ~mine.newest_generation;                  /* the least of these is of the highest */
     MUST(p->rt, minirt_min(p->world, &lowest));
     p->commit = ~lowest + 1;
     MUST(p->rt, minirt_min(p->world, &common));

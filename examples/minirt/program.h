@@ -58,7 +58,7 @@ static inline uint64_t program_number(int argc, char **argv, const char *name, u
             v = strtoull(argv[i + 1], &end, 10);
             if (errno || end == argv[i + 1] || *end || argv[i + 1][0] == '-' || v < least ||
                 v > most) {
-                fprintf(stderr, "--%s %s is no number from %" PRIu64 " to %" PRIu64 "\n", name,
+                fprintf(stderr, "--%s %s is not a number from %" PRIu64 " to %" PRIu64 "\n", name,
                         argv[i + 1], least, most);
                 exit(2);
             }

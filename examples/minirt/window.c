@@ -32,8 +32,7 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
     rc = n = storwin_hints_split(text, list, MAX_HINTS, &err);
     for (int i = 0; rc >= 0 && i < n; i++)
         if ((rc = storwin_opts_set(opts, list[i].key, list[i].value, &err)) == STORWIN_UNKNOWN)
-            return minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %.40s: there is none of this name",
-                                list[i].key);
+            return minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %.40s: unknown name", list[i].key);
     return rc < 0 ? minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %s: %s", err.hint, err.text) : 0;
 }
 

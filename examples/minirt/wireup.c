@@ -120,8 +120,7 @@ static int admit(struct minirt *rt, uint32_t id, const char *text)
         got = from_text(rest, card + n, sizeof(c) - n);
     }
     if (n < CARD_HEAD || c.magic != MAGIC || n != CARD_HEAD + c.blob_bytes || c.service == 0)
-        return minirt__fail(rt, MINIRT_EPMI, NULL, "what came as the card of process %u is none",
-                            id);
+        return minirt__fail(rt, MINIRT_EPMI, NULL, "the card of process %u is malformed", id);
     CHARGE(rt, MINIRT_PEERS, rc, know(rt, id, &c));
     return rc;
 }
