@@ -84,7 +84,7 @@ static int print_profiles(void)
                  {PMIWIRE_PEER_8BIT, "8 bit"},
                  {PMIWIRE_PEER_EXTENDED_MAPPING, "new mappings"},
                  {PMIWIRE_PEER_LONG_EXTRA, "extra fields in messages of any length"},
-                 {PMIWIRE_PEER_VALUE_LAST, "value goes to the end of the line"}};
+                 {PMIWIRE_PEER_VALUE_LAST, "value reaches to the end of the line"}};
     const struct pmiwire_profile *p;
 
     printf("| profile | measured | key | value | kvsname | line | message | fields | mapping | "

@@ -200,8 +200,8 @@ static bool judge(const struct options *o, const struct probe_case *pc, struct l
 
         printable(l->out + skip, l->n_out - skip, tail, sizeof(tail));
         r->v = V_NONE;
-        snprintf(r->what, sizeof(r->what), "the played process did not get as far as PMI; %s: %s",
-                 end, tail);
+        snprintf(r->what, sizeof(r->what), "the played process did not reach PMI; %s: %s", end,
+                 tail);
         return false;
     }
     if ((pc->flags & CASE_ENDS) && ending && r->v == V_NONE &&
