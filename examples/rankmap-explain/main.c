@@ -153,7 +153,8 @@ static int explain_mapping(const struct input *in)
     int r;
 
     if (n == 0) {
-        input_error(in, 0, "this is no mapping whose ranks can be counted (say how many with -n)");
+        input_error(in, 0,
+                    "the ranks of this mapping cannot be counted: give their number with -n");
         return 2;
     }
     r = rankmap_nodes_from_text(in->text, in->len, n, NULL, &s[0].map, &err);
