@@ -50,7 +50,7 @@ char *credential_open(const char *credential, const char **why)
         err = EMUNGE_SUCCESS;
     *why = munge_strerror(err);
     if (err == EMUNGE_SUCCESS && uid != geteuid())
-        *why = "it is another user's";
+        *why = "it belongs to another user";
     else if (err == EMUNGE_SUCCESS && payload && n > 0 && (text = calloc(1, (size_t)n + 1)))
         memcpy(text, payload, (size_t)n);
     free(payload);

@@ -42,7 +42,7 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
         else if (strncmp(argv[i], "munge=", 6) == 0)
             settings.munge = argv[i] + 6;
         else {
-            slurm_error("fencepost: plugstack.conf: \"%s\" is none of pmirun=, libpmi=, munge=",
+            slurm_error("fencepost: plugstack.conf: \"%s\" is not one of pmirun=, libpmi=, munge=",
                         argv[i]);
             return -1;
         }

@@ -193,7 +193,7 @@ static int start_head(char **argv, char *text)
     if (rc)
         slurm_error("--fencepost: cannot start %s: %s", argv[0], strerror(rc));
     else if (!(begins = read_lines(out[0], text)))
-        slurm_error("--fencepost: %s does not begin", argv[0]);
+        slurm_error("--fencepost: %s does not start", argv[0]);
     close(out[0]);
     return begins ? 0 : -1;
 }
@@ -239,7 +239,7 @@ static int publish(char *text)
     explicit_bzero(text, LINES);
     free(credential);
     if (rc)
-        slurm_error("--fencepost: MUNGE does not take the step's secret: %s", why);
+        slurm_error("--fencepost: MUNGE refuses the step's secret: %s", why);
     return rc;
 }
 

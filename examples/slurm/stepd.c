@@ -214,7 +214,8 @@ static void explain(void)
     static const char *const stages[STAGES] = {
         [RESOURCES] = "no descriptors or process for the agent",
         [USER] = "the agent cannot become the user",
-        [VARIABLE] = "no " CREDENTIAL_VARIABLE " from srun: has plugstack.conf there our line?",
+        [VARIABLE] = "no " CREDENTIAL_VARIABLE
+                     " from srun: does srun's plugstack.conf have the plugin's line?",
         [CREDENTIAL] = "MUNGE refuses the step's secret",
         [EXEC] = "the agent cannot be executed",
     };

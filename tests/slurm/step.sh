@@ -196,7 +196,7 @@ refuses() {
     plug
     sed -i 's/munge=.*/munge=\/nonexistent/' "$plugstack"
     step bad -n 2 --fencepost "$dir/rawpmi" pgf
-    err_has 'MUNGE does not take'
+    err_has 'MUNGE refuses'
     plug
     sed -i 's/$/ wrong=1/' "$plugstack"
     step bad -n 1 true
@@ -210,7 +210,7 @@ refuses() {
     for value in '-n 1' '--launch fork --hosts a -n 1' '--launch fork --pmi-port -n 1' '--launch fork -n 1 true :'; do
         "$dir/pmirun" --step $value true > "$dir/out" 2> "$dir/err" < /dev/null
         [ $? = 2 ] || fail "pmirun --step $value"
-        err_has 'srun starts the ranks of a step: options that start or place ranks'
+        err_has 'srun starts the ranks of a step: give options that start or place ranks'
     done
     true | timeout 60 "$dir/pmirun" --step --launch fork -n 2 true > "$dir/out" 2> "$dir/err" # srun is gone
     [ $? = 129 ] || fail "pmirun --step without srun"
