@@ -23,8 +23,8 @@ static void check_held(const struct held *held, struct swmpi_error *e)
 
     if (held->least == 0 && (most > 1 || (most == 1 && !held->no_new)))
         swmpi_say(e, MPI_ERR_FILE,
-                  "swmpi_commit: some rank's file holds up to commit %lld, and some rank's none: "
-                  "bring back the missing file, or remove all of them to begin anew",
+                  "swmpi_commit: a rank's file holds up to commit %lld, and another's none: bring "
+                  "back the missing file, or remove all of them to begin anew",
                   (long long)most);
 }
 

@@ -536,9 +536,9 @@ int main(int argc, char **argv)
         {"--task", &task_mib, 1, "MiB of text in a map task"},
         {"--tasks", &tasks_per_rank, 2, "map tasks a rank"},
         {"--restart", &restart, 0,
-         "1: one-sided alone, from the checkpoint that the windows of --case hold, if any"},
+         "1: only one-sided, from the checkpoint that the windows of --case hold, if any"},
         {"--alarm", &alarm_ms, 0,
-         "die so many milliseconds after the first task has begun; 0: do not"},
+         "die this number of milliseconds after the first task has begun; 0: never"},
         {0},
     };
     static double times[PROGRAM_MAX_CASES][2][PROGRAM_MAX_TRIALS], two[2][2][PROGRAM_MAX_TRIALS];
