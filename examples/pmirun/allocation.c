@@ -55,7 +55,7 @@ bool host_is_own(const char *name)
 static char *add_host(struct allocation *a, const char *name, uint32_t slots)
 {
     if (!host_is_name(name, strlen(name)))
-        return xprintf("\"%.*s\" is no host's name", (int)HOST_NAME_BYTES, name);
+        return xprintf("\"%.*s\" is not a valid host name", (int)HOST_NAME_BYTES, name);
     if (a->n_hosts == MAX_HOSTS)
         return xprintf("more than %u hosts", MAX_HOSTS);
     if ((a->n_hosts & (a->n_hosts - 1)) == 0) { /* room for twice as many */
@@ -131,7 +131,7 @@ static char *expand_ranges(struct allocation *a, char *name, size_t len, const c
             p = stop;
         }
         if (p != close && *p != ',')
-            return xprintf("'%c' in a range", *p);
+            return xprintf("unexpected '%c' in a range", *p);
         if (high < low || high > MAX_ORDINAL || high - low >= MAX_HOSTS ||
             width > (int)HOST_NAME_BYTES)
             return xprintf("the range %.*s is invalid or too long", (int)(p - first), first);
@@ -322,7 +322,7 @@ static char *find_file(struct allocation *a, const char *path, bool with_slots)
         all = xprintf("%s=%s, line %u: %s", a->variable, path, number, why);
     else if (ferror(f) || a->n_hosts == 0)
         all = xprintf("%s=%s: %s", a->variable, path,
-                      ferror(f) ? strerror(errno) : "no host is named there");
+                      ferror(f) ? strerror(errno) : "it names no host");
     free(why);
     fclose(f);
     return all;
@@ -363,7 +363,7 @@ char *allocation_find(struct allocation *a)
     else
         why = find_file(a, text, i == 4);
     if (!why && a->n_hosts == 0)
-        why = xprintf("%s=%.200s: no host is named there", a->variable, text);
+        why = xprintf("%s=%.200s: it names no host", a->variable, text);
     if (why)
         allocation_free(a);
     return why;

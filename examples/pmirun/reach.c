@@ -96,7 +96,7 @@ char *reach_settle(struct options *opt)
         choose_way(opt);
     if (!opt->n_hosts &&
         (opt->launch == LAUNCH_SSH || (opt->launch == LAUNCH_TEMPLATE && opt->template->has_host)))
-        return xprintf("--launch %s: no hosts are known: give --hosts",
+        return xprintf("--launch %s: no host is given: use --hosts",
                        opt->launch == LAUNCH_SSH ? "ssh" : template_name(opt->template));
     if (opt->launch == LAUNCH_TEMPLATE && opt->launch_agent)
         return xprintf("--launch-agent %s: --launch names the program already", opt->launch_agent);

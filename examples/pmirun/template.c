@@ -75,7 +75,7 @@ char *template_parse(struct template *t, const char *text)
     if (!wrong && has_command)
         return NULL;
     template_free(t);
-    return wrong ? xprintf("%%%c means nothing: %%h is the host, %%c the agent's command, "
+    return wrong ? xprintf("%%%c is unknown: %%h is the host, %%c the agent's command, "
                            "%%%% a percent sign",
                            wrong)
                  : xprintf("it lacks %%c, which stands for the agent's command");

@@ -100,7 +100,7 @@ test_status() {
     printf '#!/no/such/shell\n' > "$dir/orphan"
     chmod +x "$dir/orphan"
     run 20 127 -n 2 "$dir/orphan"
-    err_has 'orphan: the interpreter that it names is not there'
+    err_has 'orphan: the interpreter that it names does not exist'
     run 20 2 -n 1 ''
     err_has 'name is empty'
     printf 'echo "script $1"\n' > "$dir/script"

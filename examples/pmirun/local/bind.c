@@ -244,8 +244,9 @@ static int find_table(struct pmirun *pr, const struct job *job, const struct pla
     if (!*t && pr->opt.topology)
         *why = xprintf("--topology \"%s\": %s", pr->opt.topology, no_table);
     else if (!*t && !p->n_list)
-        *why = xprintf("--bind-to %s: no topology of this node: %s; use --bind-to none, or list",
-                       place_level_name(p->bind), no_table);
+        *why = xprintf(
+            "--bind-to %s: the topology of this node is unknown: %s; use --bind-to none, or list",
+            place_level_name(p->bind), no_table);
     for (uint32_t i = 0; *t && !pr->topology.elsewhere && i < (*t)->n_pus; i++)
         (*t)->pus[i].usable = place_set_has(own, (*t)->pus[i].os);
     return *why ? STATUS_USAGE : 0;

@@ -55,7 +55,9 @@ static bool are_short(struct pmirun *pr, const struct job *job)
         if (!locality)
             return false;
         if (strlen(locality) > VALUE_BYTES * 3 / 4 - 32) {
-            trace(pr, "Open MPI is not told where ranks are bound: that of rank %u takes %zu bytes",
+            trace(pr,
+                  "Open MPI gets no bindings of ranks: that of rank %u takes %zu bytes, too many "
+                  "for a value",
                   job->ranks[i].number, strlen(locality));
             return false;
         }

@@ -801,9 +801,9 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
 static const char *what_failed(const struct app *app, int err, enum stage stage, const char **why)
 {
     *why = stage == STAGE_DESCRIPTORS ? "setting up descriptors failed"
-           : stage == STAGE_BIND      ? "its processors are no longer ours (--bind-to)"
+           : stage == STAGE_BIND      ? "pmirun may no longer use its processors (--bind-to)"
            : stage == STAGE_EXEC && err == ENOENT && access(app->path, F_OK) == 0
-               ? "the interpreter that it names is not there"
+               ? "the interpreter that it names does not exist"
                : strerror(err);
     return stage == STAGE_WDIR ? app->wdir : app->path;
 }

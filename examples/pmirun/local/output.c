@@ -142,7 +142,7 @@ static void sink_died(struct pmirun *pr, struct sink *sk, int err)
     if (sk == &pr->output.err)
         return;
     if (err == EPIPE) {
-        trace(pr, "nobody reads %s any more", sk->name);
+        trace(pr, "the reader of %s has closed it", sk->name);
         job_stop(pr, STATUS_SIGNAL + SIGPIPE);
     } else {
         say(pr, "cannot write to %s: %s", sk->name, strerror(err));

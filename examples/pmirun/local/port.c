@@ -100,9 +100,8 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
     (void)conn;
     if (!r || r->token_used || r->state != RANK_RUNNING) {
         if (!c->is_ours && ++pr->port.n_bad_ids == MAX_BAD_IDS && pr->port.listener.fd >= 0) {
-            say(pr,
-                "closing the PMI port: too many connections with a wrong PMI_ID, and the kernel "
-                "does not say whose they are");
+            say(pr, "closing the PMI port: too many connections with a wrong PMI_ID, and the "
+                    "kernel does not report their owners");
             loop_close(pr, &pr->port.listener);
         }
         return PMIWIRE_ENOENT;
@@ -213,7 +212,7 @@ static void on_connection(struct pmirun *pr, struct source *src, uint32_t events
         c = pmi_new_conn(pr, fd, 0, PMIWIRE_RANK_UNKNOWN, &err);
         if (!c) {
             if (port_may_complain(pr))
-                say(pr, "cannot take a connection: %s", any_strerror(err));
+                say(pr, "cannot accept a connection: %s", any_strerror(err));
             close(fd);
             continue;
         }

@@ -388,8 +388,8 @@ static int choose_by_need(struct job *job, const struct found *f, char **why)
     if (libpmi) {
         free(libpmi);
         choose(job, MPI_OPENMPI,
-               "a program needs libmpi.so.40 with libopen-rte.so.40 (Open MPI 4), whose component "
-               "for Flux is there");
+               "a program needs libmpi.so.40 with libopen-rte.so.40 (Open MPI 4), which has its "
+               "component for Flux");
     } else if (host_available(&no_pmix)) {
         choose(job, MPI_PMIX,
                !f->openmpi    ? "a program needs libpmix or PRRTE"
@@ -398,10 +398,10 @@ static int choose_by_need(struct job *job, const struct found *f, char **why)
                               : "a program needs Open MPI 4, and its component for Flux or our "
                                 "libpmi is missing");
     } else if (job->n_ranks == 1) {
-        choose(job, MPI_PMI, "a program needs PMIx, which is missing, but is alone");
+        choose(job, MPI_PMI, "a program needs PMIx, which is missing, but the job has one process");
     } else {
         *why = xprintf("a program needs %s, and this pmirun has no PMIx: %s; --mpi pmi starts it "
-                       "all the same, each process as rank 0 of 1",
+                       "anyway, each process as rank 0 of 1",
                        f->openmpi ? "Open MPI" : "PMIx", no_pmix);
         return STATUS_NOEXEC;
     }
@@ -416,7 +416,7 @@ static int choose_as_told(struct job *job, enum mpi_way way, char **why)
         *why = xprintf("this pmirun has no PMIx: %s", no_pmix);
         return STATUS_NOEXEC;
     }
-    choose(job, way, job->way != MPI_AUTO ? "its spawner uses it" : "--mpi says so");
+    choose(job, way, job->way != MPI_AUTO ? "its spawner uses it" : "--mpi requires it");
     return 0;
 }
 
@@ -458,8 +458,9 @@ void way_report(struct pmirun *pr, const struct job *job)
 {
     trace(pr, "job %u: --mpi %s: %s", job->number, way_name(job), job->way_why);
     if (job->misled && job->number == 0)
-        say(pr, "warning: a program is linked with Open MPI, which speaks no PMI by itself: each "
-                "process starts as rank 0 of 1; remove --mpi pmi");
+        say(pr,
+            "warning: a program is linked with Open MPI, which does not speak PMI by itself: each "
+            "process starts as rank 0 of 1; remove --mpi pmi");
 }
 
 /* ---- an MPI that a script hides ---- */

@@ -116,7 +116,7 @@ static void check_version(const char *version)
 {
     if (strcmp(version, BOOT_VERSION) != 0)
         die(STATUS_NODE,
-            "agent: it is of another version than the head (which says %.20s, not %s): install the "
+            "agent: its version differs from the head's (which sent %.20s, not %s): install the "
             "same pmirun on all hosts",
             version, BOOT_VERSION);
 }
@@ -161,8 +161,8 @@ static void parse_boot(struct pmirun *pr, char *text)
             ok = parse_u32(value, &a->try), seen |= 512;
     }
     if (!ok || seen != 1023 || a->node >= a->n_nodes)
-        die(STATUS_NODE, "agent: stdin does not say what it should: does something that the login "
-                         "runs read it, as in ~/.bashrc?");
+        die(STATUS_NODE, "agent: unexpected data on stdin: does a command that the login runs read "
+                         "stdin, as in ~/.bashrc?");
     a->head_port = (uint16_t)port;
     pr->opt.node_s = silence_ms / 1e3;
     self->id = a->node;
@@ -257,7 +257,7 @@ static void on_boot(struct pmirun *pr, struct source *src, uint32_t events)
 
 static void signalled(struct pmirun *pr, int sig)
 {
-    say(pr, "the agent was told to end by signal %d (%s)", sig, strsignal(sig));
+    say(pr, "the agent received signal %d (%s)", sig, strsignal(sig));
     net_flush(pr);
     head_gone(pr);
 }
@@ -273,7 +273,7 @@ struct msg *agent_msg(struct pmirun *pr, enum message what)
 /* Exits as xrealloc() does: the head must not wait for a rank whose end it never learns. */
 static void no_memory(void)
 {
-    die(STATUS_RESOURCES, "agent: out of memory for what the head must be told");
+    die(STATUS_RESOURCES, "agent: out of memory for a message to the head");
 }
 
 void agent_tell(struct pmirun *pr)

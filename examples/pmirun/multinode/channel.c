@@ -187,12 +187,11 @@ static int check_hello(struct channel *c, const uint8_t *h)
     if (memcmp(h, "FPNL", 4) != 0)
         return fail(c, "it does not speak pmirun's protocol");
     if (h[4] != VERSION || h[5] || h[6] || h[7])
-        return fail(c,
-                    "its version of the protocol is another: install the same pmirun on all nodes");
+        return fail(c, "its protocol version differs: install the same pmirun on all nodes");
     if (sodium_memcmp(h + 8, c->self->job, CHANNEL_JOB_BYTES) != 0)
         return fail(c, "it belongs to another job");
     if (get_u32(h + 28) != c->self->id)
-        return fail(c, "it wants another node");
+        return fail(c, "it asks for another node");
     c->peer = get_u32(h + 24);
     if (c->peer == c->self->id || c->peer == CHANNEL_NOBODY)
         return fail(c, "its node number is not allowed");

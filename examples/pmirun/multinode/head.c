@@ -35,7 +35,8 @@ static bool on_try(struct pmirun *pr, struct netconn *nc, struct node *node, str
     if (in->bad || node->link || node->done || node->lost || pr->nodes->head.ending)
         return false;
     if (!starters_came(pr, node->id, try)) {
-        trace(pr, "node %u (%s): the agent of try %u comes too late", node->id, node->name, try);
+        trace(pr, "node %u (%s): the agent of try %u connected too late", node->id, node->name,
+              try);
         return false;
     }
     node->link = nc;

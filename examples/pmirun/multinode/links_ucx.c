@@ -130,7 +130,7 @@ static struct waiting *unseal(struct ucx *u, const struct header *h, const void 
     }
     w = malloc(sizeof(*w) + n);
     if (!w) {
-        agent_lost(u->pr, h->from, "no memory for its message");
+        agent_lost(u->pr, h->from, "out of memory for its message");
         return NULL;
     }
     if (!datagram_unseal(peer->in_key, h->seq, p, n, w->bytes)) {
@@ -201,13 +201,13 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_len, voi
     struct header h;
 
     if (head_len != sizeof(h) || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-        refuse(u, "not of our form");
+        refuse(u, "it is malformed");
         return UCS_OK;
     }
     memcpy(&h, head, sizeof(h));
     if (!u->peers || h.to != u->pr->nodes->agent.node || h.from >= u->pr->nodes->agent.n_nodes ||
         h.from == h.to) {
-        refuse(u, "not for this node");
+        refuse(u, "it is for another node");
         return UCS_OK;
     }
     w = unseal(u, &h, data, n);

@@ -20,7 +20,7 @@
 /* libsodium would abort(): it has been misused, or the system gives no random numbers. */
 static void misused(void)
 {
-    die(STATUS_RESOURCES, "libsodium gives up: it gets no random numbers, or was called wrongly");
+    die(STATUS_RESOURCES, "libsodium failed: it gets no random numbers, or was misused");
 }
 
 void net_init(struct pmirun *pr, const struct net_ops *ops)
@@ -353,7 +353,7 @@ static void on_connection(struct pmirun *pr, struct source *src, uint32_t events
         if (new_conn(pr, fd, false, CHANNEL_NOBODY, (struct sockaddr *)&ss, len, &err))
             pr->nodes->net.n_strangers++;
         else
-            say(pr, "cannot take a connection: %s", strerror(-err));
+            say(pr, "cannot accept a connection: %s", strerror(-err));
     }
 }
 
@@ -449,7 +449,7 @@ static void conn_read(struct pmirun *pr, struct netconn *nc)
     if (n <= 0) {
         broken(pr, nc,
                n < 0             ? strerror(errno)
-               : nc->deadline_ns ? "it left without having said who it is"
+               : nc->deadline_ns ? "it left before it identified itself"
                                  : "it closed the connection");
         return;
     }
@@ -521,7 +521,7 @@ void net_deadlines(struct pmirun *pr)
         if (nc->dead || !nc->deadline_ns)
             continue;
         if (pr->now_ns >= nc->deadline_ns && nc->warned) {
-            broken(pr, nc, nc->connecting ? "no answer" : "it has not said in time who it is");
+            broken(pr, nc, nc->connecting ? "no answer" : "it did not identify itself in time");
             continue;
         }
         if (pr->now_ns >= nc->deadline_ns) {

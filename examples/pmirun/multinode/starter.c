@@ -102,7 +102,7 @@ static char *ucx_settings(struct pmirun *pr)
         if (is_lines || strlen(all) + strlen(*e) > UCX_SETTINGS_BYTES) {
             say(pr, "%.*s does not reach the agents' UCX: %s", (int)strcspn(*e, "="), *e,
                 is_lines ? "it has more than one line"
-                         : "all such variables together take too many bytes");
+                         : "all these variables together take too many bytes");
             continue;
         }
         all = xappend(all, "set %s\n", *e);
@@ -185,7 +185,7 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
     text = bootstrap(pr, node, s->n_tries);
     n = strlen(text);
     if (!write_all(pr, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
-        snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
+        snprintf(why, sizeof(why), "the job cannot be sent to it: %s", strerror(errno));
         for (uint32_t i = s->first; i < s->first + s->n; i++)
             nodes_lost(pr, &pr->nodes->head.nodes[i], why);
     }
@@ -235,8 +235,8 @@ static const struct {
      "(ssh-keygen -R %s) and log in by hand once"},
     {"Host key verification failed", "its host key is not known here: log in by hand once "
                                      "(ssh %s), or add the key to known_hosts"},
-    {"Permission denied", "it asks who comes, which nobody can answer: put a key there "
-                          "(ssh-copy-id %s); one with a passphrase needs ssh-agent"},
+    {"Permission denied", "it asks for a password, which pmirun cannot enter: install a key there "
+                          "(ssh-copy-id %s); a key with a passphrase needs ssh-agent"},
     {"Could not resolve hostname", "no host has the name %s"},
     {"Connection refused", "nothing answers there: is %s up? --wait-hosts SECONDS waits for it"},
     {"Connection timed out", "nothing answers there: is %s up? --wait-hosts SECONDS waits for it"},
@@ -345,7 +345,8 @@ static void start_one(struct pmirun *pr, struct starter *s)
         die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s%s%s%s", what,
             strerror(rc), pr->opt.allocation ? "; the hosts are those in " : "",
             pr->opt.allocation ? pr->opt.allocation : "",
-            pr->opt.allocation ? ": --launch says another way, --hosts localhost stays here" : "");
+            pr->opt.allocation ? "; --launch chooses another way, --hosts localhost this host"
+                               : "");
     close(in[0]);
     close(out[1]);
     fcntl(in[1], F_SETFL, O_NONBLOCK);
@@ -528,11 +529,11 @@ static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *
     for (uint32_t i = s->first; i < s->first + s->n; i++)
         none = none && !pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done;
     if (s->hung)
-        snprintf(how, sizeof(how), "%.160s has brought no agent in %.3g s, and was ended",
+        snprintf(how, sizeof(how), "%.160s started no agent in %.3g s, and was killed",
                  starter_program(pr, s), (double)(pr->now_ns - s->started_ns) / 1e9);
     else
         snprintf(
-            how, sizeof(how), "%.160s %s %d before the agent was there", starter_program(pr, s),
+            how, sizeof(how), "%.160s %s %d before its agent connected", starter_program(pr, s),
             si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
     if (none && try_again(pr, s, how))
         return;

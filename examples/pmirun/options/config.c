@@ -36,7 +36,7 @@ char *read_file(const struct parse *p, const char *path, size_t max, size_t *n)
     if (len > max)
         usage_error(p, "%s %s: more than %zu bytes", p->word, path, max);
     if (memchr(text, '\0', len))
-        usage_error(p, "%s %s: has a NUL byte: it is no text", p->word, path);
+        usage_error(p, "%s %s: has a NUL byte: it is not text", p->word, path);
     text[len] = '\0';
     *n = len;
     return text;
@@ -134,7 +134,8 @@ void set_configfile(struct parse *p, const struct option_row *row, char **value)
 
     (void)row;
     if (p->in_file)
-        usage_error(p, "%s %s: not allowed inside such a file", p->word, value[0]);
+        usage_error(p, "%s %s: not allowed in such a file, which cannot read another one", p->word,
+                    value[0]);
     if (p->at < p->argc)
         usage_error(p, "%s %s: must be the last option, \"%s\" follows it", p->word, value[0],
                     p->argv[p->at]);

@@ -18,7 +18,7 @@ struct lib lib;
 
 #define MISSING "libpmix.so.2 is not on this node: apt install libpmix2"
 #define TOO_OLD                                                                                    \
-    "libpmix.so.2 on this node is older than 4.2, or says no version: install a later one"
+    "libpmix.so.2 on this node is older than 4.2, or reports no version: install a later one"
 
 /* "OpenPMIx 4.2.2 (PMIx Standard: ...". */
 static bool is_recent(const char *version)
