@@ -238,7 +238,7 @@ static void test_comes_again(void **state)
             continue;
         r_enter(&k, 1, what, 0, 0);
         assert_string_equal(r_hear(&k, 1), "cmd=barrier out rc=14 msg=rank 1 has closed its "
-                                           "connection: it takes part in nothing more\n");
+                                           "connection: it takes part in no further operation\n");
     }
     r_enter(&k, 0, FENCE, 0, 0);
     hears_of(0, FENCE, 1, CLOSES);
@@ -267,7 +267,8 @@ static void test_asks_when_gone(void **state)
             r_enter(&k, 0, i < 4 ? GET : GET_NAMED, 1, 0);
             r_run(&k);
             heard = r_hear(&k, 0);
-            snprintf(text, sizeof(text), "rank 0 %s: it takes part in nothing more", r_whys[way]);
+            snprintf(text, sizeof(text), "rank 0 %s: it takes part in no further operation",
+                     r_whys[way]);
             if (!strstr(heard, text))
                 fail_msg("rank 0 hears \"%s\", not \"%s\"", heard, text);
             r_stop(&k);
