@@ -162,7 +162,7 @@ static void test_slurm(void **state)
     check_slurm("n[0-]", NULL, "SLURM_JOB_NODELIST=n[0-]: a range has no end");
     check_slurm("n[]", NULL, "SLURM_JOB_NODELIST=n[]: a range does not begin with a number");
     check_slurm("n[1,]", NULL, "SLURM_JOB_NODELIST=n[1,]: a range does not begin with a number");
-    check_slurm("n[1;2]", NULL, "SLURM_JOB_NODELIST=n[1;2]: ';' in a range");
+    check_slurm("n[1;2]", NULL, "SLURM_JOB_NODELIST=n[1;2]: unexpected ';' in a range");
     check_slurm("n[3-1]", NULL, "SLURM_JOB_NODELIST=n[3-1]: the range 3-1 is invalid or too long");
     check_slurm("n[0-65536]", NULL,
                 "SLURM_JOB_NODELIST=n[0-65536]: the range 0-65536 is invalid or too long");

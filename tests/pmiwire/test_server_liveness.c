@@ -24,10 +24,10 @@ static const char *const ends[N_WHATS] = {
     [FENCE] = "this fence cannot complete",
     [GATHER] = "this Allgather cannot complete",
     [RING] = "this ring cannot complete",
-    [GET_NAMED] = "nobody is left to put this key",
-    [GET] = "nobody is left to put this key",
+    [GET_NAMED] = "no rank is left to put this key",
+    [GET] = "no rank is left to put this key",
     [GROUP] = "this barrier of a group cannot complete",
-    [NODEATTR] = "nobody is left to put this attribute",
+    [NODEATTR] = "no rank is left to put this attribute",
 };
 
 /* Is it one of those who wait? All do in collectives and for keys, the goer's node in the rest. */

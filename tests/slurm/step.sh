@@ -183,7 +183,7 @@ refuses() {
     err_has 'fencepost: node 0: no SLURM_FENCEPOST from srun'
     plug /bin/true
     step bad -n 2 --fencepost "$dir/rawpmi" pgf
-    err_has '/bin/true does not begin'
+    err_has '/bin/true does not start'
     printf '#!/bin/sh\n[ "$1" = --step ] || exit 3\n[ ! -e "%s/once" ] || rm "$0"\nexec "%s/pmirun" "$@"\n' "$dir" "$dir" > "$dir/shim"
     chmod 755 "$dir/shim"
     plug "$dir/shim"
@@ -200,7 +200,7 @@ refuses() {
     plug
     sed -i 's/$/ wrong=1/' "$plugstack"
     step bad -n 1 true
-    err_has 'plugstack.conf: "wrong=1" is none of'
+    err_has 'plugstack.conf: "wrong=1" is not one of'
     # What the plugin alone calls, called by hand.
     for value in 'x 0:0' '0 0' '0 0:99' '0 0:0,' '0 :0' '0 0:0x' '0 -1:0' '0 99999999999:0'; do
         "$dir/pmirun" --agent $value > "$dir/out" 2> "$dir/err" < /dev/null
