@@ -49,7 +49,7 @@ void fail(const char *what, int code)
     exit(1);
 }
 
-/* Figures that reached nobody are no result. */
+/* Figures that could not be written are not a result. */
 static void check_output(void)
 {
     if (fflush(stdout) != 0 || ferror(stdout))

@@ -2,7 +2,7 @@
 /*
  * kvlog FILE [MILLISECONDS]: a table of keys and values in memory that survives kill -9 and power
  * cuts. The table is the program's own; storwin_adopt() brings back its last commit, and every
- * second, or after so many milliseconds, storwin_commit() makes durable what changed.
+ * second, or after the given milliseconds, storwin_commit() makes durable what changed.
  *
  * Commands come on standard input: `set KEY VALUE`, `get KEY`, `count`. After a commit it prints
  * `committed GENERATION ENTRIES`: what was set before that line is never lost, and of what was set

@@ -331,8 +331,8 @@ static int is_slurm(void)
     return getenv("SLURM_STEP_ID") && !getenv("MPI_LOCALRANKID");
 }
 
-/* Which server is it? slurmstepd loses longer PMI-1 lines than other servers; pmirun and Hydra read
- * everything that a client may put. */
+/* Identifies the server. slurmstepd loses longer PMI-1 lines than other servers; pmirun and Hydra
+ * read everything that a client may put. */
 static const struct pmiwire_profile *server_profile(void)
 {
     return pmiwire_profile_find(is_slurm() ? "slurmstepd" : "hydra-4.0");

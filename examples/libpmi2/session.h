@@ -102,7 +102,7 @@ int session_get(struct session *s, struct pmiwire_str jobid, int source, struct 
 int session_get_wait(struct session *s, int source, struct pmiwire_str key,
                      struct pmiwire_str *value);
 
-/* Put and wait for the answer. The hint, PMIWIRE_HINT_*, is said to servers that know it. */
+/* Put and wait for the answer. Servers that know hints get the hint, PMIWIRE_HINT_*. */
 int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
 
 /* A ring: this rank's place in it, and what its neighbours gave. */

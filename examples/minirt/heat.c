@@ -160,7 +160,7 @@ static void open_checkpoint(struct plate *p, const char *dir)
     MUST(p->rt, minirt_min(p->world, &lowest));
     p->commit = ~lowest + 1;
     MUST(p->rt, minirt_min(p->world, &common));
-    if (common == 0) { /* somebody has none: from the beginning */
+    if (common == 0) { /* a rank has none: from the beginning */
         check_lost(p, path, &mine);
         if (!wrong)
             return;

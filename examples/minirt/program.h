@@ -31,7 +31,7 @@ static inline _Noreturn void program_die(struct minirt *rt, const char *what, co
     minirt_abort(rt, 1);
 }
 
-/* The end of main(): 0, or 1 when what was printed reached nobody, or not all have left in order.
+/* The end of main(): 0, or 1 when the output could not be written, or not all ranks left in order.
  * */
 static inline int program_end(struct minirt *rt)
 {

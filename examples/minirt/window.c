@@ -141,7 +141,7 @@ int minirt__service_window(struct minirt *rt)
     return rc;
 }
 
-/* Collective. If one process fails, all fail, and nothing is left. */
+/* Collective. If one process fails, all fail, and everything is released. */
 int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *hints,
                          struct minirt_window **window)
 {

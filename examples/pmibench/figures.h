@@ -44,7 +44,7 @@ static inline void name(char *key, unsigned i)
     snprintf(key, KEY_BYTES, "mpi-addr%07u", i % 10000000u);
 }
 
-/* Its value in a round, which says whose it is. */
+/* Its value in a round, which names its rank. */
 static inline void address(char *value, unsigned i, unsigned round)
 {
     snprintf(value, VALUE_BYTES, "%010u.%07u.%010u", i * 2654435761u, i % 10000000u, round);

@@ -168,6 +168,6 @@ int main(int argc, char **argv)
     if (err)
         die(pr->status ? pr->status : STATUS_OUTPUT, "--timeline: cannot write %s: %s",
             pr->opt.timeline, strerror(err));
-    /* A step that nobody stopped has its ranks' status from Slurm. */
+    /* Unless something stopped the step, Slurm has its ranks' status. */
     return pr->opt.launch == LAUNCH_STEP && !pr->stopping ? 0 : pr->status;
 }

@@ -68,7 +68,7 @@ char *reach_allocation(struct options *opt)
     opt->hosts = a.hosts;
     opt->slots = a.slots;
     opt->n_hosts = a.n_hosts;
-    if (opt->n_nodes) /* ranks are divided evenly among so many */
+    if (opt->n_nodes) /* ranks are divided evenly among n_nodes */
         memset(opt->slots, 0, opt->n_hosts * sizeof(*opt->slots));
     a.hosts = NULL;
     a.slots = NULL;
@@ -105,7 +105,7 @@ char *reach_settle(struct options *opt)
                        template_name(opt->template));
     if (opt->launch != LAUNCH_SSH)
         return NULL;
-    /* A template of ours: nothing is wrong with it. --launch-agent is another program for it. */
+    /* A built-in template is valid. --launch-agent replaces its program. */
     free(template_parse(&t, !said && opt->way ? opt->way : by_ssh));
     if (opt->launch_agent) {
         free(t.words[0]);

@@ -94,7 +94,7 @@ const char *template_name(const struct template *t)
     return t->words[0] ? t->words[0] : "%c";
 }
 
-/* A word with host and command in the place of %h and %c. */
+/* A word with %h and %c replaced by host and command. */
 static char *expand(const char *word, const char *host, const char *command)
 {
     char *all = xprintf("%s", "");

@@ -15,7 +15,7 @@ static munge_ctx_t make_context(void)
     munge_ctx_t ctx = munge_ctx_create();
 
     if (ctx && settings.munge)
-        (void)munge_ctx_set(ctx, MUNGE_OPT_SOCKET, settings.munge); /* else the call says so */
+        (void)munge_ctx_set(ctx, MUNGE_OPT_SOCKET, settings.munge); /* the call reports a failure */
     return ctx;
 }
 

@@ -157,7 +157,7 @@ static int spawn_head(char **argv, int in, int out)
     return rc ? rc : start_watch();
 }
 
-/* What it prints, up to the line "end". False: that does not come. */
+/* What it prints, up to the line "end". False: that line is missing. */
 static bool read_lines(int fd, char *text)
 {
     size_t n = 0;

@@ -2,8 +2,9 @@
 /*
  * slurmstepd's side: the agent of a node. Its parent ends at once: slurmstepd kills what is below
  * it when its own tasks have ended, and other nodes may still need the agent. It ends when the head
- * does or says so; with its ranks, when we do. Its stdin is from us: first what the head has
- * printed, by the child before it becomes the agent; then a line for each task's begin and end.
+ * ends or orders it to; when slurmstepd ends, it ends with its ranks. slurmstepd writes its stdin:
+ * first the head's output, by the child that becomes the agent; then a line for each task's begin
+ * and end.
  */
 #define _GNU_SOURCE
 #include "plugin.h"
@@ -300,9 +301,9 @@ int stepd_forked(spank_t spank)
     return 0;
 }
 
-/* With cgroup/v2 the agent is in the step's cgroup, as we are, and Slurm kills all there once the
- * tasks have ended. Other nodes may need it: waits for its end, which a kill of the step is too.
- * The pidfd says so even if a process of the user holds the pipe's other end. */
+/* With cgroup/v2 the agent is in the step's cgroup, as slurmstepd is, and Slurm kills every process
+ * there once the tasks have ended. Other nodes may need the agent: waits for its end, also by a kill
+ * of the step. The pidfd reports that even if a process of the user holds the pipe's other end. */
 static void await_agent(void)
 {
     struct pollfd ends[] = {{.fd = step.control[1]}, {.fd = step.agent, .events = POLLIN}};

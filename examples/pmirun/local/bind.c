@@ -128,7 +128,7 @@ static int bind_list(const struct pmirun *pr, const struct job *job, const struc
     return 0;
 }
 
-/* Says why nothing is bound, once. */
+/* Warns once why no rank is bound. */
 static void say_full(struct pmirun *pr, const struct seats *s, uint32_t room)
 {
     if (s->says && !pr->full_said)
@@ -153,7 +153,7 @@ static char *no_place(const struct place_policy *p, enum place_result rc, enum p
                    p->each, map);
 }
 
-/* 0, and *full: nothing is bound. */
+/* 0, and *full: no rank is bound. */
 static int bind_objects(struct pmirun *pr, const struct place_topology *t, const struct seats *s,
                         struct binding *b, bool *full, char **why)
 {

@@ -46,7 +46,7 @@ static char *pack_string(const char *name, const char *value)
     return text;
 }
 
-/* False, and -v says so: too long for a value, so no rank's binding is stored. */
+/* False: a binding is too long for a value, so no rank's is stored; -v reports it. */
 static bool are_short(struct pmirun *pr, const struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {

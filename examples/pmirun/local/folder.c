@@ -244,8 +244,8 @@ static bool is_same(const char *path, int fd)
            a.st_ino == b.st_ino;
 }
 
-/* Makes a folder and locks it: an open descriptor, or -1 with errno. Where the file system has no
- * locks, nobody removes the folder but us and our guard. */
+/* Makes a folder and locks it: an open descriptor, or -1 with errno. If the file system
+ * has no locks, only this pmirun and its guard remove the folder. */
 static int make(const char *path)
 {
     int fd;

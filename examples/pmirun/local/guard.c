@@ -126,12 +126,12 @@ static void clean_up(const struct guard *g)
 
     shm_remove(g->key);
     /* Two looks that find none: a process in the middle of execve() shows no environment. */
-    kill_groups(g); /* once: their ids may become somebody else's */
+    kill_groups(g); /* once: another process may get their ids */
     for (int i = 0, n_clean = 0; i < MAX_ROUNDS && n_clean < 2; i++) {
         n_clean = kill_marked(g) ? 0 : n_clean + 1;
         nanosleep(&a_while, NULL);
     }
-    folder_remove(g->key); /* nobody writes there any more */
+    folder_remove(g->key); /* no process writes there now */
 }
 
 /* Renames the process, so that a kill by the name pmirun spares the guard. */

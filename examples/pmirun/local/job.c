@@ -265,7 +265,7 @@ uint32_t job_others(const struct pmirun *pr, const struct job *job)
 bool job_was(const struct pmirun *pr, uint32_t number)
 {
     return number < pr->n_jobs &&
-           !job_by_number(pr, number); /* numbers grow, and agents are told of jobs in that order */
+           !job_by_number(pr, number); /* numbers grow, and agents learn of jobs in that order */
 }
 
 void job_queue(struct pmirun *pr, struct job *job)
@@ -704,7 +704,7 @@ void job_reap(struct pmirun *pr)
                 pr->head->reaped(pr, &si);
             continue;
         }
-        r->state = RANK_EXITED; /* reaped: its pid is nobody's */
+        r->state = RANK_EXITED; /* reaped: its pid is free */
         launch_settle(pr);      /* that it could not be executed is known now, if so */
         job_rank_exited(pr, r, &si);
     }

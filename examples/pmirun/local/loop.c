@@ -124,7 +124,7 @@ static bool finished(struct pmirun *pr)
         pr->drain_ns = pr->now_ns + LAST_WORDS_NS; /* what waits behind a full sink is not lost */
     if (passed(pr, pr->drain_ns)) {
         if (pr->stopping)
-            return true; /* whoever reads our output had time enough */
+            return true; /* the reader of the output had time enough */
         close_streams(pr);
     }
     return pr->output.n_streams == 0 && !output_pending(pr);

@@ -2,9 +2,8 @@
 /*
  * The ranks' output, line by line, to our stdout and stderr.
  *
- * A line is passed on when it is complete, so that lines of two ranks never mix. A line that grows
- * beyond LINE_MAX_BYTES, or whose end does not come within PART_NS (a prompt), is passed on in
- * pieces.
+ * pmirun forwards a line when it is complete, so that lines of two ranks never mix. It forwards a
+ * line that grows beyond LINE_MAX_BYTES, or has no end within PART_NS (a prompt), in pieces.
  *
  * The reader of our output may be slow (a pager) and must not delay the PMI service: nothing here
  * blocks. Bytes that cannot be written wait in the sink. While it holds more than SINK_HIGH, the
@@ -74,7 +73,7 @@ static void sink_init(struct sink *sk, int fd, const char *name, unsigned kinds)
     }
 }
 
-/* bytes of each kind of output that an agent may have under way to the head */
+/* bytes of each kind of output that an agent may have in flight to the head */
 #define AGENT_ROOM (256u * 1024u)
 
 void output_init(struct pmirun *pr)
@@ -211,7 +210,7 @@ static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_
         while (cap < sk->len + n)
             cap *= 2;
         q = realloc(sk->buf, cap);
-        if (!q && sk == &pr->output.err) { /* why we end is said now or never */
+        if (!q && sk == &pr->output.err) { /* stderr carries why we end: now or never */
             sink_flush(pr, sk);
             if (!sk->dead && sink_waiting(sk) == 0 && sink_write(sk, p, n) < 0)
                 sink_died(pr, sk, errno);

@@ -31,7 +31,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define MAX_BAD_IDS    64u   /* from nobody knows whom: then the port is closed */
+#define MAX_BAD_IDS    64u   /* from unknown users: then the port is closed */
 #define MAX_UNKNOWN    1024u /* connections that have not said who they are */
 #define MAX_COMPLAINTS 8u    /* lines about them */
 
@@ -133,7 +133,7 @@ bool port_may_complain(struct pmirun *pr)
 /* ---- whose socket is it? ---- */
 
 #define OWNER_UNKNOWN (-1) /* the kernel does not tell */
-#define OWNER_GONE    (-2) /* closed already: the kernel then says user 0, whoever it was */
+#define OWNER_GONE    (-2) /* closed already: the kernel then reports user 0 for any user */
 
 /* The owner of the local TCP socket addr, connected to our port: a user, or OWNER_*. */
 static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *addr)

@@ -61,7 +61,7 @@ static void on_end_signal(struct pmirun *pr, int sig)
         pr->drain_ns = pr->now_ns;
         return;
     }
-    if (pr->n_live == 0) { /* nobody to hand it to: it is for us */
+    if (pr->n_live == 0) { /* no rank to forward it to: it is for pmirun */
         job_stop(pr, STATUS_SIGNAL + sig);
         pr->drain_ns = pr->now_ns;
         return;

@@ -3,13 +3,12 @@
  * PMI spawn: a running rank asks for further processes. They become a job of their own, with its
  * own key-value space, output labelled `[job:rank]`, stdin from /dev/null.
  *
- * All or nothing, as MPI_Comm_spawn has it without a `soft` list: before anything is started, every
- * program must be found and every info key that we honour must be one that we can satisfy; else the
- * spawn is refused and standard error says which processes were the cause. Should execve() still
- * fail later (a broken binary), the processes already started are killed and the spawn fails
- * likewise.
+ * All or nothing, as for MPI_Comm_spawn without a `soft` list: before pmirun starts a process, it
+ * must find every program and be able to honour every info key that it knows; else it refuses the
+ * spawn, and standard error names the processes that caused it. If execve() fails later all the same
+ * (a broken binary), pmirun kills the processes already started, and the spawn fails too.
  *
- * On several nodes an agent passes the request on to its head, which places the processes and has
+ * On several nodes an agent forwards the request to its head, which places the processes and has
  * the agents find the programs.
  */
 #define _GNU_SOURCE

@@ -65,7 +65,7 @@ static enum timeline_span span_of(uint32_t coll)
     }
 }
 
-/* A row of which a span is open, or none: SPANS. */
+/* A row with an open span; without one: SPANS. */
 struct row {
     const struct timeline_form *form;
     void *ctx;

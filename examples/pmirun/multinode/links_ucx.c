@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages between agents as UCX active messages. Over the connection to the head each agent learns
- * the others' worker addresses, and that one is gone; UCX carries the exchange's frames.
+ * the others' worker addresses, and which agent is gone; UCX carries the exchange's frames.
  *
- * UCX authenticates nobody and encrypts nothing, so each message is a datagram (channel.h) sealed
+ * UCX neither authenticates nor encrypts, so each message is a datagram (channel.h) sealed
  * with the key of its pair and direction, behind a header with its sender, receiver and number. A
  * message that is not authentic, or replayed, is refused and reported; one that overtook another
  * waits for it. No message is sent twice: if one cannot be kept, its sender counts as lost.
@@ -363,7 +363,7 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
 {
     struct sending *s = arg;
 
-    (void)status; /* an error has been told by on_peer_error() */
+    (void)status; /* on_peer_error() has reported an error */
     ucx.peers[s->header.to].sending -= s->n;
     free(s);
     dl_ucp_request_free(request);

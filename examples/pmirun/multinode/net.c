@@ -342,7 +342,7 @@ static void on_connection(struct pmirun *pr, struct source *src, uint32_t events
         int fd = accept4(src->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK), err;
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE) &&
-            pr->nodes->net.n_strangers) { /* nobody is shut out by those who say nothing */
+            pr->nodes->net.n_strangers) { /* silent strangers shut no peer out */
             drop_oldest_stranger(pr);
             continue;
         }
@@ -487,7 +487,7 @@ static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
         conn_read(pr, nc);
 }
 
-/* Finds links with bytes that nobody has acknowledged for too long. */
+/* Finds links with bytes that the peer has not acknowledged for too long. */
 static void find_silence(struct pmirun *pr)
 {
     char why[64];

@@ -60,7 +60,7 @@ struct collect;
 /* NULL: no memory. limits NULL: those above. */
 struct collect *collect_create(uint32_t me, const struct collect_limits *limits,
                                const struct collect_ops *ops, void *ctx);
-void collect_destroy(struct collect *c); /* calls nobody back */
+void collect_destroy(struct collect *c); /* without callbacks */
 /* All participants of this node have entered, and it is one of several members. */
 void collect_enter(struct collect *c, const struct collect_sig *sig, const void *data, size_t len,
                    host_done_fn done, void *done_ctx);

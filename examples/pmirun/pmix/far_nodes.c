@@ -483,7 +483,7 @@ void far_nodes_names(struct pmirun *pr, const struct far_place *by, const struct
 
     for (uint32_t i = 0; i < req->n_values; i++)
         bytes += req->values[i].len;
-    if (req->n_values > STORE_KEYS || bytes > STORE_PROC_BYTES) { /* the head would say so */
+    if (req->n_values > STORE_KEYS || bytes > STORE_PROC_BYTES) { /* the head would refuse it */
         done(ctx, FAR_ELIMIT, NULL, 0);
         return;
     }

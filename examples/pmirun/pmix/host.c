@@ -400,7 +400,7 @@ static int set_vars(struct job *job, char **why)
     return 0;
 }
 
-/* Folders that its ranks are told of. */
+/* Folders whose names its ranks get. */
 static int make_folders(const struct job *job, const char *nsdir, char **why)
 {
     int rc = mkdir(nsdir, 0700);

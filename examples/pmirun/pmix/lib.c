@@ -95,7 +95,7 @@ static pmix_status_t waited(struct lib_wait *w, pmix_status_t rc, int seconds)
 {
     struct timespec end;
 
-    if (rc != PMIX_SUCCESS) { /* nobody will call us */
+    if (rc != PMIX_SUCCESS) { /* no callback will follow */
         let_go(w, 2);
         return rc == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : rc;
     }

@@ -141,7 +141,7 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status,
     struct upcall *u = begin(UP_ABORT, proc, cbdata);
 
     (void)object;
-    (void)procs; /* whoever is meant, all end, as by PMI */
+    (void)procs; /* the whole job ends, as by PMI */
     (void)n;
     if (!u)
         return PMIX_ERR_NOMEM;

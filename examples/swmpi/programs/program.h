@@ -37,7 +37,7 @@ struct program_option {
     const char *help;
 };
 
-/* Ends the whole job with a message: a rank that left alone would leave the others waiting. */
+/* Ends the whole job with a message: if one rank left, the others would wait for it. */
 #define CHECK(cond, ...) ((cond) ? (void)0 : program_die(__FILE__, __LINE__, #cond, __VA_ARGS__))
 void program_die(const char *file, int line, const char *what, const char *format, ...)
     __attribute__((format(printf, 4, 5), noreturn));
