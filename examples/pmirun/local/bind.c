@@ -19,7 +19,7 @@
 
 /* The ranks that are placed together. */
 struct seats {
-    uint32_t first, n; /* of all ranks on this host: where the job's here begin, and how many */
+    uint32_t first, n; /* among all ranks on this host: the first of this job's, and their number */
     bool says;         /* this pmirun speaks for the host */
 };
 
@@ -87,7 +87,7 @@ static struct seats count_seats(const struct pmirun *pr, const struct job *job)
 
 /* ---- the decision ---- */
 
-/* A processor of the list that the node lacks; PLACE_NONE: it has all. */
+/* The first processor of the list that the node lacks; PLACE_NONE: it has all. */
 static uint32_t missing_of(const struct pmirun *pr, const struct place_topology *t,
                            const struct place_set *set, const struct place_set *own)
 {

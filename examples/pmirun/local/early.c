@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUE_BYTES 1023u /* of a value, at most, as our libpmi tells Open MPI */
+#define VALUE_BYTES 1023u /* limit of a value, which libpmi reports to Open MPI */
 
 /* A rank's; by its index in job->ranks. */
 struct early {

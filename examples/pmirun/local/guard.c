@@ -37,7 +37,7 @@
 
 #define NAME       "job-guard"
 #define MAX_PID    (1u << 22) /* the kernel's own limit */
-#define MAX_ROUNDS 1000 /* looks at /proc; a process in the kernel's hands may take its time */
+#define MAX_ROUNDS 1000       /* looks at /proc; a process inside the kernel may end late */
 #define ROUND_NS   (5 * NS_PER_MS)
 
 static void set_bit(struct pmirun *pr, pid_t pid, bool on)
@@ -94,14 +94,14 @@ static bool has_variable(const char *pid, const char *variable)
         size_t all = kept + (size_t)n;
 
         found = memmem(text, all, variable, len) != NULL;
-        kept = all < len ? all : len; /* it may begin here and end in what comes next */
+        kept = all < len ? all : len; /* it may begin here and end in the next bytes */
         memmove(text, text + all - kept, kept);
     }
     close(fd);
     return found;
 }
 
-/* Kills every process that has the variable. True when there was one. */
+/* Kills every process that has the variable. True if it found one. */
 static bool kill_marked(const struct guard *g)
 {
     DIR *d = opendir("/proc");

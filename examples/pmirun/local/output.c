@@ -33,8 +33,8 @@
 
 /* How to write to a sink without ever waiting. */
 enum {
-    HOW_PLAIN,    /* regular files and the like never make us wait */
-    HOW_NONBLOCK, /* our own O_NONBLOCK description of the same pipe or terminal */
+    HOW_PLAIN,    /* a write to a regular file never waits */
+    HOW_NONBLOCK, /* a new O_NONBLOCK description of the same pipe or terminal */
     HOW_SEND,     /* a socket */
     HOW_POLL      /* ask poll() first, and write no more than a pipe takes at once */
 };
@@ -233,7 +233,7 @@ void output_text(struct pmirun *pr, const char *text, size_t len)
 {
     if (pr->agent && pr->agent->say(pr, text, len))
         return;
-    /* Our own lines are few, but a client that misbehaves can cause many. */
+    /* pmirun's own lines are few, but a client that misbehaves can cause many. */
     if (sink_waiting(&pr->output.err) < 2 * SINK_HIGH)
         sink_append(pr, &pr->output.err, text, len);
 }
@@ -283,7 +283,7 @@ static struct sink *file_open(struct pmirun *pr, char *name)
             free(name);
             return o->files[i];
         }
-    /* O_NONBLOCK: a FIFO without a reader is an error, and no wait */
+    /* O_NONBLOCK: a FIFO without a reader is an error, not a wait */
     fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     if (fd < 0)
         return NULL;
@@ -324,7 +324,7 @@ bool output_begin(struct pmirun *pr, struct rank *r)
 
 /* ---- streams ---- */
 
-/* Passes bytes on, with labels at the beginning of lines. */
+/* Forwards bytes, with labels at the beginning of lines. */
 static void stream_emit(struct pmirun *pr, struct stream *st, const char *p, size_t n)
 {
     char label[32];
@@ -407,7 +407,7 @@ static void stream_feed(struct pmirun *pr, struct stream *st, const char *p, siz
     }
 }
 
-/* A closed one has no descriptor and no agent that sends its bytes. */
+/* A closed stream has no descriptor, and no agent sends its bytes. */
 bool output_is_open(const struct stream *st)
 {
     return st->src.fd >= 0 || st->remote;

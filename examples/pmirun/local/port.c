@@ -171,7 +171,7 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
     return m->idiag_inode ? (int64_t)m->idiag_uid : OWNER_GONE;
 }
 
-/* is_ours: by the kernel. Where it does not say, the id alone decides. */
+/* is_ours: from the kernel. If the kernel does not report it, the id alone decides. */
 static bool admit(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ours)
 {
     int64_t owner;

@@ -31,7 +31,7 @@
  * answer its head, so both limits are well below --node-timeout's 25 s. */
 #define LIST_S         10u /* the first job */
 #define LIST_SPAWNED_S 1u  /* a spawned one: ranks of others run */
-#define LOOK_S         3u  /* without a word from any rank, until we look */
+#define LOOK_S         3u  /* without a request from any rank, until pmirun looks */
 #define LOOK_AT        64u /* processes, at most */
 
 extern char **environ;
@@ -43,7 +43,7 @@ struct found {
     bool pmi;                /* an MPI that speaks PMI, or a PMI client */
     bool openmpi, openmpi4;  /* Open MPI; and what 5 no longer has */
     bool pmix;               /* a PMIx client, or PRRTE */
-    bool other;              /* any that tells nothing, and may need one of the above */
+    bool other;              /* one that proves nothing, and may need one of the above */
     char openmpi_path[4096]; /* where Open MPI is, "": not known */
     uint64_t end_ns;         /* for lists, of all programs together */
     uint32_t n_unasked;      /* programs for whose lists no time was left */
@@ -145,7 +145,7 @@ static int start_list(const struct app *app, char *interp, pid_t *pid, int *out)
     return rc;
 }
 
-/* Reads to the end, and adds a NUL. False: it took too long, or is too much. */
+/* Reads to the end, and adds a NUL. False: too late, or too many bytes. */
 static bool read_list(int fd, char *text, size_t cap, uint64_t end)
 {
     size_t len = 0;
@@ -244,8 +244,7 @@ static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
 
 /* ---- Open MPI 4 by PMI-1 ---- */
 
-/* Our libpmi, beside this program in the build tree or where it is installed; NULL: it is not
- * there. */
+/* Fencepost's libpmi, in the build tree or where both are installed; NULL: missing. */
 static char *find_libpmi(void)
 {
     static const char *const places[] = {"../pmi", PMIRUN_LIBDIR};
@@ -265,8 +264,7 @@ static char *find_libpmi(void)
     return found;
 }
 
-/* Has this Open MPI its component for Flux? In the folders where it is installed upstream, and on
- * Debian. */
+/* Does this Open MPI have its component for Flux? Looks in upstream's and Debian's folders. */
 static bool has_component(const struct found *f)
 {
     static const char *const places[] = {"openmpi", "openmpi/lib/openmpi3", "openmpi3"};
@@ -347,7 +345,7 @@ static int set_flux(struct job *job, char **why)
     return 0;
 }
 
-/* Where ranks are bound, for peers of this node. */
+/* The bindings of ranks, for peers of this node. */
 static int put_places(struct pmirun *pr, struct job *job, char **why)
 {
     int err = early_put(pr, job, job_number(job));
@@ -484,7 +482,7 @@ static const char *mapped(pid_t pid)
     return found;
 }
 
-/* The same for it and what it has started, as long as *n processes are left to look at. */
+/* The same for it and its descendants, while *n processes remain to be examined. */
 static const char *mapped_below(pid_t pid, unsigned *n)
 {
     const char *found;
