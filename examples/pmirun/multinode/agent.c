@@ -42,7 +42,7 @@ static const char *host_name(const struct pmirun *pr)
 
 /* ---- the lines on stdin ---- */
 
-/* All lines up to "end". Exits when they do not come. */
+/* Reads all lines up to "end". Exits if one is missing. */
 static void read_boot(char *text, size_t cap)
 {
     size_t len = 0;
@@ -189,7 +189,7 @@ static void next_address(struct pmirun *pr, const char *why)
 
 static void on_boot(struct pmirun *pr, struct source *src, uint32_t events);
 
-/* Has the other end of this pipe or socket been closed? It has no more data for us. */
+/* True if the other end of this pipe or socket is closed; no data is left in it. */
 static bool is_at_end(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -225,7 +225,7 @@ static void start(struct pmirun *pr)
     next_address(pr, NULL);
 }
 
-/* Without a head no orders come, and no reports arrive. */
+/* Without a head, no order arrives, and no report leaves. */
 static void head_gone(struct pmirun *pr)
 {
     if (pr->nodes->agent.over)
@@ -465,7 +465,7 @@ static bool ended(struct pmirun *pr)
 
     if (a->over && !a->ending)
         return true;
-    if (a->over) { /* a peer that we dialled must not report a broken handshake */
+    if (a->over) { /* a dialled peer must not report a broken handshake */
         if (!a->leave_ns)
             a->leave_ns = pr->now_ns + NS_PER_S;
         return !net_shaking(pr) || pr->now_ns >= a->leave_ns;
@@ -513,7 +513,7 @@ void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
     exchange_lost(pr, node);
 }
 
-/* A link to another agent; NULL when it cannot be made. */
+/* A link to another agent; NULL on failure. */
 static struct netconn *link_to(struct pmirun *pr, uint32_t node, int *err)
 {
     struct peer *peer = &pr->nodes->agent.peers[node];
@@ -603,7 +603,7 @@ static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const stru
     return full;
 }
 
-/* Over TCP in any case: it must stay in order. */
+/* Always over TCP: it must stay in order. */
 static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 {
     static const uint8_t what = MSG_PMIX;
@@ -639,7 +639,7 @@ static void check_links(struct pmirun *pr)
             agent_lost(pr, i, strerror(-a->peers[i].broken));
 }
 
-/* Keeps a frame until MSG_JOB comes: the head has announced the job to the sender first. */
+/* Keeps a frame until MSG_JOB arrives: the head announced the job to the sender first. */
 static bool keep_early(struct agent *a, uint32_t from, uint32_t job, const char *p, size_t n)
 {
     struct early *e;
@@ -732,7 +732,7 @@ static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
     }
     if (nc->dialled && a->peers)
         a->peers[nc->ch.peer].out = NULL;
-    /* Dialled in advance and never open: no loss, the agent dials again when it has something to
+    /* Dialled in advance and never open: no loss; the agent dials again when it has something to
      * send. */
     if (nc->dialled && nc->deadline_ns && a->peers && !a->peers[nc->ch.peer].needed)
         return;

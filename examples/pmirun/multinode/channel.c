@@ -145,7 +145,7 @@ static void bind_key(const struct channel *c, uint8_t key[crypto_kx_SESSIONKEYBY
     sodium_memzero(&hash, sizeof(hash));
 }
 
-/* Both directions' keys, from both public keys and our private one, which is then erased. */
+/* Both directions' keys, from both public keys and the own private one, which is then erased. */
 static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
                      uint8_t tx[crypto_kx_SESSIONKEYBYTES])
 {
@@ -162,7 +162,7 @@ static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
     return 0;
 }
 
-/* The proof of the secret: the beginning of our stream, and an empty message in it. */
+/* The proof of the secret: the beginning of the own stream, and an empty message in it. */
 static void prove(struct channel *c, const uint8_t *key, uint8_t proof[CHANNEL_PROOF_BYTES])
 {
     crypto_secretstream_xchacha20poly1305_init_push(&c->out_stream, proof, key);
@@ -333,7 +333,7 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
     return c->state == CHANNEL_OPEN ? flush_unsent(c) : 0;
 }
 
-/* Handles the whole frame at p. 0, or the channel FAILED. */
+/* Handles the complete frame at p. 0, or the channel FAILED. */
 static int take_frame(struct channel *c, const uint8_t *p, size_t len,
                       const struct channel_ops *ops, void *ctx)
 {

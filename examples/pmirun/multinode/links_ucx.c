@@ -34,7 +34,7 @@ struct header {
     uint64_t seq;
 };
 
-/* One that has come; kept when it came before its turn. */
+/* A received message; kept if it arrived before its turn. */
 struct waiting {
     struct waiting *next;
     uint64_t seq;
@@ -72,7 +72,7 @@ struct ucx_peer {
 #define POINTER(name) static __typeof__(&name) dl_##name;
 FUNCTIONS(POINTER)
 
-/* 0, or -ENOENT: it is not on this node, or another. */
+/* 0, or -ENOENT: missing on this node, or another version. */
 static int load(void)
 {
     void *lib = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
@@ -97,7 +97,7 @@ struct ucx {
     struct ucx_peer *peers;
     uint32_t n_complaints, n_full;
     size_t turn_bytes; /* delivered in this turn */
-    bool more;         /* of this turn has been left for the next */
+    bool more;         /* this turn left work for the next */
 };
 
 static struct ucx ucx; /* one a process, as the library that it loads */
@@ -447,7 +447,8 @@ static bool progress(struct ucx *u)
     return true;
 }
 
-/* Not before ucx_join(): until then messages of agents that learnt of us earlier wait in UCX. */
+/* Not before ucx_join(): until then, messages of agents that learnt of this one earlier wait in
+ * UCX. */
 void ucx_progress(void)
 {
     if (!ucx.peers)

@@ -249,7 +249,7 @@ void net_close(struct pmirun *pr, struct netconn *nc)
     nc->dead = pr->nodes->net.any_dead = true;
 }
 
-/* Events of this batch may still point to what was closed in it, so it is freed afterwards. */
+/* Events of this batch may still point to connections closed in it; they are freed afterwards. */
 void net_bury(struct pmirun *pr)
 {
     struct netconn **p = &pr->nodes->net.conns;
@@ -271,7 +271,7 @@ void net_bury(struct pmirun *pr)
     }
 }
 
-/* It ends, and not because we want it to. */
+/* The connection breaks; this side has not closed it. */
 static void broken(struct pmirun *pr, struct netconn *nc, const char *why)
 {
     bool stranger = !nc->dialled && nc->deadline_ns;

@@ -35,7 +35,7 @@
 #define TRY_S     10             /* for the first try, at most; each later one has twice the time */
 #define MIN_TRY_S 1              /* a slow login does not hang */
 #define TERM_NS   (2 * NS_PER_S) /* between SIGTERM and SIGKILL for a command that hangs */
-#define FULL_NS   (10 * NS_PER_S) /* for an agent to read: we serve no others */
+#define FULL_NS   (10 * NS_PER_S) /* for an agent to read: meanwhile the head serves no others */
 
 extern char **environ;
 
@@ -209,7 +209,7 @@ static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, cons
     posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&files, out[1], STDERR_FILENO);
     posix_spawnattr_init(&attr);
-    /* A session of its own: the terminal's signals are for us, and we order the agents. */
+    /* A session of its own: the terminal's signals are for the head, which orders the agents. */
     posix_spawnattr_setflags(&attr,
                              POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigmask(&attr, &pr->signals.orig_mask);
@@ -255,8 +255,7 @@ static void find_advice(const struct pmirun *pr, struct starter *s)
     }
 }
 
-/* Prints a line of ssh or an agent, with the node in front. For a host that is retried, not in each
- * try. */
+/* Prints a line of ssh or an agent, with the node in front. For a retried host, not in each try. */
 static void starter_line(struct pmirun *pr, struct starter *s)
 {
     const char *who = s->n > 1 ? starter_program(pr, s) : nodes_name(pr, s->first);
@@ -376,7 +375,7 @@ static void close_stdin(struct starter *s)
     s->in = -1;
 }
 
-/* Ends commands whose time is over, each with its process group. They run again once reaped. */
+/* Kills commands whose time is up, each with its process group. They run again once reaped. */
 static void end_hung(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
@@ -445,8 +444,8 @@ bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try)
 
 /* ---- how they end ---- */
 
-/* It has ended without an agent: is time left for another try? If we ended it for another, always.
- */
+/* The command ended without an agent. True: it runs again, since time is left, or the head killed
+ * it to do so. */
 static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
 {
     struct head *h = &pr->nodes->head;
@@ -483,7 +482,7 @@ static char *advise(const struct pmirun *pr, const struct starter *s, char *all)
     return all;
 }
 
-/* The reason of its end, with advice; to be freed. */
+/* The reason for its end, with advice; to be freed. */
 static char *explain(const struct pmirun *pr, const struct starter *s, const char *how)
 {
     char *all = xprintf("%s", how);

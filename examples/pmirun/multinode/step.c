@@ -130,7 +130,7 @@ void step_tell_ranks(struct pmirun *pr)
     for (uint32_t i = 0; i < s->n_tasks; i++)
         msg_u32(m, s->tasks[i].number);
     agent_tell(pr);
-    output_drop_stderr(pr); /* slurmstepd waits for its end; our messages go to the head */
+    output_drop_stderr(pr); /* slurmstepd waits for its end; pmirun's messages go to the head */
     set_null(STDERR_FILENO);
 }
 
