@@ -66,8 +66,8 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* A word, put where it was read, since it is not longer there. *at: behind what ends it, which is
- * returned: a blank, a newline or a NUL. */
+/* Reads a word, unquoted in place, since it never grows. Returns the character that ends it, a
+ * blank, a newline or a NUL; *at is behind it. */
 static char take_word(struct words *w, char **at)
 {
     char *t = *at, *to = t, quote = 0, end;
@@ -100,7 +100,7 @@ static char take_word(struct words *w, char **at)
     return end;
 }
 
-/* The words of a line, behind a colon when others came before. */
+/* The words of a line, after a colon unless they are the first. */
 static char *take_line(struct words *w, char *t)
 {
     const size_t n_before = w->n;

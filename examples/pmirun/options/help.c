@@ -39,7 +39,7 @@ static bool is_ours(const struct option_row *row)
 
 /* ---- --help ---- */
 
-/* "  -n N, -np N": all names with their argument. How many characters. */
+/* "  -n N, -np N": all names with their argument. Returns the number of characters. */
 static int print_names(const struct option_row *row)
 {
     const char *names = row->names, *name;
@@ -115,7 +115,7 @@ static size_t option_in(const char *word, size_t n)
     return option_find(word, n) ? n : 0;
 }
 
-/* A word of a sentence: an option's name, and what stands between two `, is bold. */
+/* A word of a sentence: an option's name, and text between two `, is bold. */
 static void put_word(const char *word, size_t n)
 {
     const char *tick;
@@ -194,7 +194,7 @@ static void print_manual(void)
     }
 }
 
-/* The name in another launcher: one of ours, or another. */
+/* The name in another launcher; "same" if pmirun accepts it too. */
 static void put_cell(const struct option_row *row, const char *text)
 {
     putchar('\t');
@@ -226,7 +226,7 @@ static void print_table(void)
 
 /* ---- completion ---- */
 
-/* A line for each option, with tabs between: names, what becomes of it, argument, values. */
+/* A line for each option, with tabs between: names, scope, argument, values. */
 static void print_rows(void)
 {
     static const char *const scopes[] = {"", "group", "job", "nothing", "elsewhere"};

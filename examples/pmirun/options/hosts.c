@@ -72,7 +72,7 @@ static size_t take_number(const char *text, size_t n, uint32_t *v)
     return i;
 }
 
-/* One name, or as many as its ranges make: n[01-04,7]. */
+/* Adds one name, or all names of its ranges: n[01-04,7]. */
 static void add_range(const struct place *at, const char *item, size_t n, uint32_t slots)
 {
     struct allocation a = {0};
@@ -90,7 +90,7 @@ static void add_range(const struct place *at, const char *item, size_t n, uint32
     allocation_free(&a);
 }
 
-/* `a`, `a:2`: a name, or a range of names, perhaps with slots. More: those of `slots=`. */
+/* `a`, `a:2`: a name, or a range of names, perhaps with slots. more: the slots of `slots=`. */
 static void add_item(const struct place *at, const char *item, size_t n, uint32_t more)
 {
     const char *colon = memrchr(item, ':', n), *first = memchr(item, ':', n);

@@ -43,7 +43,7 @@ const char *option_next_name(const char **names, size_t *n)
     return name;
 }
 
-/* What is compared: of a name of two or more letters all but its dashes. */
+/* Names of two or more letters are compared without their dashes. */
 static void strip_dashes(const char **name, size_t *n)
 {
     size_t dashes = *n > 2 && (*name)[1] == '-' ? 2 : 1;
@@ -163,7 +163,7 @@ static void parse_group_options(struct parse *p)
     }
 }
 
-/* The options that the environment gives. The command line's come later, and win. */
+/* Options from the environment. Those of the command line come later, and win. */
 static void parse_environment(struct parse *p)
 {
     for (size_t i = 0; i < n_option_rows; i++) {
@@ -220,7 +220,7 @@ static void parse_group(struct parse *p)
         usage_error(p, "more than %u processes", MAX_PROCS);
 }
 
-/* The number of nodes that the ranks fill, when each takes as many as it has slots, or all. */
+/* The number of nodes that the ranks fill if each node takes as many as it has slots; else all. */
 static uint32_t count_nodes(struct options *opt)
 {
     uint64_t room = 0;
@@ -243,7 +243,7 @@ static void check(const struct parse *p, const char *why)
         usage_error(p, "%s", why);
 }
 
-/* Where one host has slots, each has. Where none has, `slots` is NULL, or all are 0. */
+/* If one host has slots, each gets some. If none has, `slots` is NULL, or all are 0. */
 static void settle_slots(const struct parse *p)
 {
     struct options *opt = p->opt;
