@@ -148,13 +148,13 @@ static struct entry *entry_new(struct collect *c, const struct collect_sig *sig,
     return e;
 }
 
-/* Has this member joined? A member other than the root knows this of itself alone. */
+/* Has this member joined? A member other than the root knows this only of itself. */
 static bool has_joined(const struct entry *e, uint32_t member)
 {
     return e->parts ? e->parts[member].joined : e->entered;
 }
 
-/* The first that this member has not joined, or `joined`: has. */
+/* The first that this member has not joined, or, with `joined`, has. */
 static struct entry *entry_find(struct collect *c, const struct collect_sig *sig, uint32_t member,
                                 bool joined)
 {
@@ -175,7 +175,7 @@ static void call_back(struct entry *e, int status, const void *data, size_t len)
 
 /* ---- the root ---- */
 
-/* Notifies the members that have joined, but for us. */
+/* Notifies the members that have joined, except this node. */
 static void send_result(struct collect *c, struct entry *e, int status, const void *data,
                         size_t len)
 {

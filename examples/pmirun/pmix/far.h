@@ -130,7 +130,7 @@ struct names_item {
     size_t len;
 };
 
-/* The next value that a lookup has found; false: that was all. Strings are NUL-terminated. */
+/* The next value that a lookup found; false: no more. Strings are NUL-terminated. */
 bool far_names_next(const char **data, size_t *left, struct names_item *item);
 
 /* ---- what happens ---- */
