@@ -77,8 +77,7 @@ char *reach_allocation(struct options *opt)
     return NULL;
 }
 
-/* The way to hosts when --launch says nothing. None, to this host alone where it is an
- * allocation. */
+/* Chooses the way to hosts without --launch. None, if an allocation has this host alone. */
 static void choose_way(struct options *opt)
 {
     if (!opt->allocation)

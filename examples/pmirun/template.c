@@ -34,7 +34,7 @@ static bool take_word(const char **p, char *out)
     return !quote;
 }
 
-/* Looks at the percent signs of a word: 0, or the character behind one that means nothing. */
+/* Checks the percent signs of a word: 0, or the character after one that is unknown. */
 static int check_word(const char *word, struct template *t, bool *has_command)
 {
     for (const char *c = strchr(word, '%'); c; c = strchr(c + 2, '%')) {
@@ -110,7 +110,7 @@ static char *expand(const char *word, const char *host, const char *command)
     return all;
 }
 
-/* For a shell: in single quotes, and those of its own as '\''. */
+/* Quotes a word for a shell: in single quotes, its own as '\''. */
 static char *quoted(const char *text)
 {
     char *all = xprintf("'");
