@@ -47,7 +47,7 @@ static double trial(const struct options *o, struct asymreg_worker *worker, uint
     return (double)(now_ns() - begin) / (double)o->ops;
 }
 
-/* What is put into the many is what one gets from the one, as they are the same memory. */
+/* A put into the many regions is visible to a get from the one: they are the same memory. */
 static void check(const struct options *o, struct asymreg_worker *worker, const struct reply *m,
                   uint64_t n)
 {
