@@ -30,7 +30,7 @@ static struct {
 
 static int changed; /* since the last commit */
 
-/* Where the key is, or could be; NULL: the table is full. */
+/* The place of the key, or a free one; NULL: the table is full. */
 static struct entry *find(const char *key)
 {
     uint32_t hash = 2166136261u;
@@ -84,7 +84,7 @@ static int commit(struct storwin_window *win)
     return 0;
 }
 
-/* Does the lines that have come. 0: the end of the input. */
+/* Executes the lines read so far. 0: the end of the input. */
 static int more_input(void)
 {
     static char text[4096];
