@@ -28,7 +28,7 @@ struct plate {
     uint64_t commit;              /* number of the next one */
 };
 
-/* What a commit holds: the iteration and the block. */
+/* The contents of a commit: the iteration and the block. */
 struct state {
     uint64_t iteration, nx, ny, n_ranks;
     double u[];
@@ -39,7 +39,7 @@ static double *halo(const struct plate *p, uint64_t iteration, int side)
     return p->halo + ((iteration % 2) * N_SIDES + (uint64_t)side) * p->longest;
 }
 
-/* Put an edge into a neighbour's halo, on the side from which it sees us. */
+/* Put an edge into a neighbour's halo, on the side of this rank. */
 static void put_edge(struct plate *p, struct minirt_team *team, uint32_t rank, int side,
                      const double *edge, uint64_t n)
 {
@@ -240,7 +240,7 @@ static void lay_out(struct plate *p)
                                                       (double)((p->y0 + i) * 3 % 11);
 }
 
-/* Everybody's block goes behind its halo; rank 0 gets them row by row. */
+/* Each rank stores its block behind its halo; rank 0 gets them row by row. */
 static void write_plate(struct plate *p, const char *path)
 {
     double *mine = p->halo + 2 * N_SIDES * p->longest, *line = malloc(p->nx * sizeof(double));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the programs start, and what that cost, as a table. */
+/* The start of the programs, and a table of its cost. */
 #include "program.h"
 
 void program_report(struct minirt *rt, FILE *to)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs on minirt share: how they start and fail, numbers of the command line, random
- * numbers. */
+/* Shared by the programs on minirt: start and failure, numbers of the command line, random numbers.
+ */
 #ifndef MINIRT_PROGRAM_H
 #define MINIRT_PROGRAM_H
 
@@ -19,10 +19,10 @@
             minirt_abort(rt, 1);                                                                   \
     } while (0)
 
-/* minirt_init(); with MINIRT_STATS=1 in the environment rank 0 prints on stderr what it cost. */
+/* minirt_init(); with MINIRT_STATS=1 in the environment rank 0 prints its cost on stderr. */
 struct minirt *program_start(void);
-/* Collective. Rank 0 prints of each part its time so far and that of the slowest rank, and its
- * bytes. */
+/* Collective. For each part, rank 0 prints its own time so far, the slowest rank's, and its bytes.
+ */
 void program_report(struct minirt *rt, FILE *to);
 
 static inline _Noreturn void program_die(struct minirt *rt, const char *what, const char *why)
@@ -32,7 +32,7 @@ static inline _Noreturn void program_die(struct minirt *rt, const char *what, co
 }
 
 /* The end of main(): 0, or 1 when the output could not be written, or not all ranks left in order.
- * */
+ */
 static inline int program_end(struct minirt *rt)
 {
     int unsaid = fflush(stdout) != 0 || ferror(stdout), rc;
@@ -45,7 +45,7 @@ static inline int program_end(struct minirt *rt)
     return unsaid || rc < 0;
 }
 
-/* The number behind `--name`, `otherwise` if it is not there. */
+/* The number after `--name`, `otherwise` without it. */
 static inline uint64_t program_number(int argc, char **argv, const char *name, uint64_t otherwise,
                                       uint64_t least, uint64_t most)
 {

@@ -197,7 +197,7 @@ int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t
 
     if ((rc = minirt__reach(team, rank, &id)) < 0)
         return rc;
-    if (rankmap_rank(w->team->map, id) < 0) /* what it has in this slot is another window */
+    if (rankmap_rank(w->team->map, id) < 0) /* its window in this slot is another */
         return minirt__fail(rt, MINIRT_EINVAL, NULL,
                             "rank %u (process %u) has no part of this window", rank, id);
     if (!w->where && !(w->where = calloc(rt->n, sizeof(*w->where))))
