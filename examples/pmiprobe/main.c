@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pmiprobe: how does a PMI server, or a PMI client, react to this? The command line and the
- * printed tables. */
+/* pmiprobe: tests how a PMI server or client reacts. The command line and the printed tables. */
 #include <string.h>
 
 #include "probe.h"
