@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generators by name: their arguments, and what they add communicators with. */
+/* Generators by name: their arguments, and functions that add communicators. */
 #include "workload_make.h"
 
 #include <ctype.h>
