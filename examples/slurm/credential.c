@@ -33,8 +33,8 @@ char *credential_seal(const char *text, const char **why)
     return err == EMUNGE_SUCCESS ? credential : NULL;
 }
 
-/* One that is old, or was decoded on this host before, is as good: it is not what admits anybody,
- * it hides a text. Another user's would have us serve that user's head. */
+/* An old credential, or one decoded on this host before, is accepted: it hides a text and admits no
+ * one. A credential of another user would make this agent serve that user's head. */
 char *credential_open(const char *credential, const char **why)
 {
     munge_ctx_t ctx = make_context();

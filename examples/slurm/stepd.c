@@ -25,7 +25,7 @@
 
 #define AGENT_S 15 /* for the child to become the agent */
 
-/* What could not be done, for who reads srun's output. */
+/* The failure, for the reader of srun's output. */
 enum stage { FINE, RESOURCES, USER, VARIABLE, CREDENTIAL, EXEC, STAGES };
 
 struct failure {
@@ -55,7 +55,7 @@ static _Noreturn void fail(int to, int stage, int err)
     _exit(write(to, &f, sizeof(f)) == sizeof(f) ? 1 : 2);
 }
 
-/* For good: no id of ours is root's any more, unless the user is. */
+/* For good: no id of this process stays root's, unless the user is root. */
 static bool become_user(void)
 {
     const uid_t uid = geteuid();
@@ -87,7 +87,7 @@ static bool close_at_exec(void)
     return d != NULL;
 }
 
-/* Becomes the agent. Whatever it reads that the user has written, it reads as the user. */
+/* Becomes the agent. It reads the user's data only as the user. */
 static _Noreturn void be_agent(spank_t spank, int say)
 {
     char *credential, *text, *list = list_ranks(), node[16], flag[] = "--agent",
@@ -273,14 +273,15 @@ int stepd_task(spank_t spank)
 
 /* ---- slurmstepd, as root ---- */
 
-/* A line for the agent, two numbers of Slurm's. Where it does not fit, we have ended for it. */
+/* A line for the agent: two numbers from Slurm. If it does not fit, the pipe is closed: the agent
+ * sees slurmstepd end. */
 static void tell(const char *what, uint32_t rank, int value)
 {
     if (step.control[1] >= 0 && dprintf(step.control[1], "%s %u %d\n", what, rank, value) < 0)
         stepd_end();
 }
 
-/* Of the task that a callback is about; NULL: there are none. */
+/* The rank of a callback's task; NULL: none. */
 static struct rank_ends *ends_of(spank_t spank)
 {
     int local = -1;
@@ -302,8 +303,9 @@ int stepd_forked(spank_t spank)
 }
 
 /* With cgroup/v2 the agent is in the step's cgroup, as slurmstepd is, and Slurm kills every process
- * there once the tasks have ended. Other nodes may need the agent: waits for its end, also by a kill
- * of the step. The pidfd reports that even if a process of the user holds the pipe's other end. */
+ * there once the tasks have ended. Other nodes may need the agent, so this waits for its end, also
+ * by a kill of the step. The pidfd reports it even if a process of the user holds the pipe's other
+ * end. */
 static void await_agent(void)
 {
     struct pollfd ends[] = {{.fd = step.control[1]}, {.fd = step.agent, .events = POLLIN}};
@@ -334,7 +336,7 @@ int stepd_exited(spank_t spank)
 
 int stepd_end(void)
 {
-    close_fd(&step.control[1]); /* by which the agent sees that we have ended */
+    close_fd(&step.control[1]); /* by which the agent sees that slurmstepd has ended */
     close_fd(&step.control[0]);
     return 0;
 }
