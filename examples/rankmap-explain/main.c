@@ -32,8 +32,8 @@ static const char usage_text[] =
     "      --json          JSON instead of text\n"
     "      --no-picture    text without pictures\n"
     "      --picture CxR   size of the picture: columns and rows (64x16)\n"
-    "      --list          the generators\n"
-    "  -h, --help          this\n";
+    "      --list          print the generators\n"
+    "  -h, --help          print this help\n";
 
 static int bad_usage(const char *format, const char *what)
 {
