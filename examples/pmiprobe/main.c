@@ -125,12 +125,13 @@ static int usage(FILE *f)
         "usage:\n"
         "  pmiprobe server [options] -- LAUNCHER ARGS...   test a PMI server: one job for each "
         "case\n"
-        "  pmiprobe compare FILE...                        set results of server --json side by "
+        "  pmiprobe compare FILE...                        print results of --json side by "
         "side\n"
         "  pmiprobe client [options] -- PROG ARGS...       test a PMI client: one run for each "
         "variation\n"
-        "  pmiprobe play CASE|FILE                         what the launcher runs; FILE is a "
-        "transcript\n"
+        "  pmiprobe play CASE|FILE                         the process that the launcher runs; "
+        "FILE is "
+        "a transcript\n"
         "  pmiprobe replay FILE -- PROG ARGS...            play a transcript's server to a client\n"
         "  pmiprobe cases | variations | commands | profiles | dict\n");
     return f == stdout ? 0 : 2;
