@@ -20,7 +20,7 @@ static struct {
     char name[STORWIN_MAX_PATH + 1]; /* with what makes it differ by rank and window */
 } environment = {.once = PTHREAD_ONCE_INIT, .apply = SWMPI_ALLOCATE | SWMPI_SHARED};
 
-/* Is `word` in a list of words with commas? */
+/* Is `word` one of the words of a list with commas? */
 static int has_word(const char *list, const char *word)
 {
     size_t length = strlen(word);

@@ -163,7 +163,7 @@ static void parse_group_options(struct parse *p)
     }
 }
 
-/* Options from the environment. Those of the command line come later, and win. */
+/* The options that the environment gives. The command line's come later, and win. */
 static void parse_environment(struct parse *p)
 {
     for (size_t i = 0; i < n_option_rows; i++) {
