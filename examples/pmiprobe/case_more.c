@@ -65,7 +65,7 @@ void case_lookup_unknown(struct play *p)
 {
     begin(p);
     if (lookup(p, service()) == 0)
-        finish(p, V_WRONG, "rc=0 for a name nobody published: %s", p->text);
+        finish(p, V_WRONG, "rc=0 for an unpublished name: %s", p->text);
     finish(p, V_OK, "%s", p->text);
 }
 
