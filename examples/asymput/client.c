@@ -47,7 +47,7 @@ static double trial(const struct options *o, struct asymreg_worker *worker, uint
     return (double)(now_ns() - begin) / (double)o->ops;
 }
 
-/* What is put into the many is what one gets from the one, as they are the same memory. */
+/* A put into the many regions is visible to a get from the one: they are the same memory. */
 static void check(const struct options *o, struct asymreg_worker *worker, const struct reply *m,
                   uint64_t n)
 {
@@ -71,7 +71,7 @@ static void check(const struct options *o, struct asymreg_worker *worker, const 
         if (rc < 0)
             fail("check", rc);
         if (memcmp(put, got, (size_t)o->block) != 0) {
-            fprintf(stderr, "asymput: region %llu of %llu holds something else than was put\n",
+            fprintf(stderr, "asymput: region %llu of %llu does not hold what was put\n",
                     (unsigned long long)(offset / o->block), (unsigned long long)n);
             exit(1);
         }
@@ -80,7 +80,7 @@ static void check(const struct options *o, struct asymreg_worker *worker, const 
     rc =
         asymreg_get(worker, PE_SERVER, m->many + n * o->block - 1, ASYMREG_ANY, pair, sizeof(pair));
     if (rc != ASYMREG_ERANGE) {
-        fprintf(stderr, "asymput: a get past the last region says: %s\n", asymreg_strerror(rc));
+        fprintf(stderr, "asymput: a get past the last region reports: %s\n", asymreg_strerror(rc));
         exit(1);
     }
     free(put);

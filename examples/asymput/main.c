@@ -26,19 +26,20 @@ static const char usage_text[] =
     "usage: asymput [OPTION]...\n"
     "One process registers N regions, another puts to and gets from random ones of them, and the "
     "same with one region.\n"
-    "  -t, --transport shm|cma|ucx|ibv  how the bytes go (shm)\n"
-    "  -n, --regions N[,N]...           how many regions (1,10,100,1000,10000,100000,1000000)\n"
-    "  -b, --block BYTES                of an operation and of a region (1024)\n"
+    "  -t, --transport shm|cma|ucx|ibv  transport (shm)\n"
+    "  -n, --regions N[,N]...           numbers of regions (1,10,100,1000,10000,100000,1000000)\n"
+    "  -b, --block BYTES                size of an operation and of a region (1024)\n"
     "  -o, --ops N                      operations a trial (1000000)\n"
-    "  -r, --trials N                   of which the median is printed, at most 32 (5)\n"
-    "  -p, --puts PERCENT               the rest are gets (50)\n"
-    "  -s, --seed N                     of the random addresses (the time of day)\n"
-    "  -c, --check                      also see that what is put is there\n"
+    "  -r, --trials N                   trials, at most 32; the median is printed (5)\n"
+    "  -p, --puts PERCENT               share of puts; the rest are gets (50)\n"
+    "  -s, --seed N                     seed of the random addresses (the time of day)\n"
+    "  -c, --check                      verify the bytes that were put\n"
     "  -g, --plot FILE                  draw the figure as SVG (gnuplot)\n"
     "  -d, --device NAME                verbs adapter\n"
     "  -L, --listen PORT                be the server, for one client\n"
     "  -C, --connect HOST -P, --port N  be the client\n"
-    "Without the last three both processes are started here. Status 77: the transport is not built "
+    "Without the last three asymput starts both processes here. Status 77: the transport is not "
+    "built "
     "in, or has no device.\n";
 
 void fail(const char *what, int code)
@@ -48,7 +49,7 @@ void fail(const char *what, int code)
     exit(1);
 }
 
-/* Figures that reached nobody are no result. */
+/* Figures that could not be written are not a result. */
 static void check_output(void)
 {
     if (fflush(stdout) != 0 || ferror(stdout))
@@ -214,7 +215,7 @@ static uint64_t number(const char *text, uint64_t least, uint64_t most)
     errno = 0;
     v = strtoull(text, &end, 0);
     if (errno || end == text || *end || *text == '-' || v < least || v > most) {
-        fprintf(stderr, "asymput: %s is no number from %llu to %llu\n", text,
+        fprintf(stderr, "asymput: %s is not a number from %llu to %llu\n", text,
                 (unsigned long long)least, (unsigned long long)most);
         exit(2);
     }

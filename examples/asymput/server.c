@@ -117,7 +117,7 @@ void serve(const struct options *o, int sock)
         while (helps && poll(&p, 1, 0) == 0) {
             for (int i = 0; i < 64; i++)
                 asymreg_progress(worker);
-            sched_yield(); /* the client may be waiting for this very processor */
+            sched_yield(); /* the client may need this processor */
         }
         if (!receive_all(sock, &request, sizeof(request)) || request.n == 0)
             break;

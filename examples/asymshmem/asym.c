@@ -90,7 +90,7 @@ static uint64_t node_number(void)
     return h;
 }
 
-/* Whether the environment asks for UCX where shared memory would do. */
+/* Whether the environment selects UCX where shared memory suffices. */
 static bool asks_for_ucx(void)
 {
     const char *name = getenv("ASYMSHMEM_TRANSPORT");
@@ -387,7 +387,7 @@ bool asym_accessible(const void *addr, int pe)
 
     pthread_mutex_lock(&mutex);
     meet("shmem_addr_accessible", pe);
-    rc = asymreg_refresh(context, (uint32_t)pe); /* our copy of the table may be stale */
+    rc = asymreg_refresh(context, (uint32_t)pe); /* this PE's copy of the table may be stale */
     if (rc >= 0)
         rc = asymreg_resolve(worker, (uint32_t)pe, (uintptr_t)addr, 1, 0, NULL, NULL);
     pthread_mutex_unlock(&mutex);

@@ -105,7 +105,7 @@ int main(void)
         expect(shmemx_unregister(array) == 0, "memory can be unregistered");
     shmem_barrier_all();
     expect(!shmem_addr_accessible((void *)(uintptr_t)arrays[last], last),
-           "what is gone is refused");
+           "unregistered memory is refused");
     if (me == 0)
         printf("%d PEs: asymmetric memory put, got, added to, and gone, by standard calls\n",
                n_pes);

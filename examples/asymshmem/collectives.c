@@ -97,8 +97,8 @@ static bool all_say(const struct call *c, bool mine)
     return all;
 }
 
-/* Whether the OpenSHMEM can do it; if not, returns with the mutex held. A PE that takes no part may
- * pass NULL. */
+/* Whether the OpenSHMEM's own call suffices; if not, returns with the mutex held. A PE that takes
+ * no part may pass NULL. */
 static bool all_symmetric(const struct call *c, const void *dest)
 {
     int me = pshmem_my_pe();

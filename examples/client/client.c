@@ -92,7 +92,7 @@ int main(void)
                     pmiwire_client_get(pmi, own_space, -1, pmiwire_strz(key), PMIWIRE_GET_LOCAL, 0))
                     .value;
     printf("rank %d of %d: %s is %.*s, %s\n", opts.rank, opts.n_ranks, key, (int)value.len,
-           value.ptr, value.ptr == found.ptr ? "read from shared memory" : "asked of the server");
+           value.ptr, value.ptr == found.ptr ? "read from shared memory" : "read from the server");
     complete(pmiwire_client_finalize(pmi, 0));
     shmht_reader_detach(table);
     pmiwire_client_destroy(pmi);

@@ -2,7 +2,7 @@
 /*
  * kvlog FILE [MILLISECONDS]: a table of keys and values in memory that survives kill -9 and power
  * cuts. The table is the program's own; storwin_adopt() brings back its last commit, and every
- * second, or after so many milliseconds, storwin_commit() makes durable what changed.
+ * second, or after the given milliseconds, storwin_commit() makes durable what changed.
  *
  * Commands come on standard input: `set KEY VALUE`, `get KEY`, `count`. After a commit it prints
  * `committed GENERATION ENTRIES`: what was set before that line is never lost, and of what was set
@@ -30,7 +30,7 @@ static struct {
 
 static int changed; /* since the last commit */
 
-/* Where the key is, or could be; NULL: the table is full. */
+/* The place of the key, or a free one; NULL: the table is full. */
 static struct entry *find(const char *key)
 {
     uint32_t hash = 2166136261u;
@@ -62,7 +62,7 @@ static void command(char *line)
         changed = 1;
     } else if (word) {
         fprintf(stderr,
-                "kvlog: want `set KEY VALUE` (31 and 95 bytes, %u keys), `get KEY` or `count`\n",
+                "kvlog: usage: `set KEY VALUE` (31 and 95 bytes, %u keys), `get KEY` or `count`\n",
                 N_SLOTS);
     }
 }
@@ -84,7 +84,7 @@ static int commit(struct storwin_window *win)
     return 0;
 }
 
-/* Does the lines that have come. 0: the end of the input. */
+/* Executes the lines read so far. 0: the end of the input. */
 static int more_input(void)
 {
     static char text[4096];

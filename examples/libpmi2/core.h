@@ -17,10 +17,10 @@
 struct core {
     pthread_mutex_t lock;
     int initialized;
-    int finalized; /* also after init has failed on a connection, which is then closed */
+    int finalized; /* also after a failed init, which closes the connection */
     int alone;     /* no launcher: rank 0 of 1 */
     struct session session;
-    char name[CORE_NAME_BYTES]; /* of our own key-value space, or the job's id */
+    char name[CORE_NAME_BYTES]; /* of the own key-value space, or the job's id */
     int keeps_pairs;            /* also under a launcher */
     struct pairs pairs;         /* what this process has put */
 };
@@ -32,7 +32,7 @@ enum { CORE_OK = 0, CORE_FAIL = -1, CORE_NOT_INITIALIZED = 1 };
 
 /* Take the lock. CORE_NOT_INITIALIZED, without it, before init. */
 int core_enter(void);
-/* The same for what needs a server: CORE_FAIL, without the lock, where the process is alone. */
+/* The same for calls that need a server: CORE_FAIL, without the lock, without a launcher. */
 int core_enter_job(void);
 /* Release the lock; returns its argument. */
 int core_leave(int code);
@@ -64,7 +64,7 @@ int core_own(const char *key, struct pmiwire_str *value);
 /* space: NULL is our own. The view lives until the next request. */
 int core_get(const char *space, int source, const char *key, struct pmiwire_str *value);
 int core_get_wait(int source, const char *key, struct pmiwire_str *value);
-/* Values and their NULs fit into max bytes, else PMIWIRE_EVALLEN and nothing is written. */
+/* Values and their NULs fit into max bytes, else PMIWIRE_EVALLEN and no output. */
 int core_ring(const char *value, int *rank, int *ranks, char left[], char right[], int max);
 
 int core_publish(const char *service, const char *port);
@@ -77,7 +77,7 @@ int core_number(const int *value, int *to);
 /* PMIWIRE_ECHARS instead of an rc of 0 if the value is not a string: it contains a NUL. */
 int check_string(int rc, const struct pmiwire_str *value);
 
-/* Copy a view to a string of `length` bytes, NUL included. 0, or -1 and nothing done if it is too
+/* Copy a view to a string of `length` bytes, NUL included. 0, or -1 and no output if it is too
  * long. */
 int give(struct pmiwire_str from, char *to, int length);
 

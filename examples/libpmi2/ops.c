@@ -19,7 +19,7 @@ struct put {
     char text[];
 };
 
-/* The value of one rank in an Allgather, asked for. */
+/* A requested value of one rank in an Allgather. */
 struct get_value {
     struct request request;
     struct op *op;
@@ -91,7 +91,7 @@ struct op *op_oldest(int what)
     return op;
 }
 
-/* A request of an operation is over; the first failure is that of the operation. */
+/* A request of an operation has completed; the first failure is the operation's result. */
 static void request_over(struct op *op, int rc, const struct pmiwire_event *ev)
 {
     op->n_open--;
@@ -206,7 +206,8 @@ static int may_begin(int waits)
     return !waits && ops.n == PMI2_MAX_OUTSTANDING ? -EAGAIN : 0;
 }
 
-/* Its requests have been begun, or rc says why one has not. What is in flight must end first. */
+/* Its requests have begun, or rc is the reason why one has not. Requests in flight must end first.
+ */
 static int begun(struct op *op, int waits, int rc)
 {
     if (rc < 0 && op->n_open == 0) {
@@ -471,7 +472,7 @@ static int end_gather(struct op *op, char *to)
     return rc;
 }
 
-/* Whether it is over. Progresses pending operations; with `wait`, until it is. */
+/* Whether it has completed. Makes progress on pending operations; with `wait`, until it has. */
 static int is_over(const struct op *op, int wait)
 {
     while (op->n_open && session_progress(&core.session, wait))

@@ -331,8 +331,8 @@ static int is_slurm(void)
     return getenv("SLURM_STEP_ID") && !getenv("MPI_LOCALRANKID");
 }
 
-/* Which server is it? slurmstepd loses longer PMI-1 lines than other servers; pmirun and Hydra read
- * everything that a client may put. */
+/* Identifies the server. slurmstepd loses longer PMI-1 lines than other servers; pmirun and Hydra
+ * read everything that a client may put. */
 static const struct pmiwire_profile *server_profile(void)
 {
     return pmiwire_profile_find(is_slurm() ? "slurmstepd" : "hydra-4.0");
@@ -385,7 +385,7 @@ static int read_key(struct session *s, struct pmiwire_str key, struct pmiwire_st
     return 1;
 }
 
-/* The answer to a get that has been queued, or could not be. */
+/* The answer to a get that was queued, or could not be. */
 static int asked(struct session *s, int rc, struct pmiwire_str *value)
 {
     struct pmiwire_event ev;
@@ -434,8 +434,7 @@ int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str va
 
 /* ---- ring ---- */
 
-/* PMI-2's ring is Slurm's and ours, PMI-1's an extension. With another server it would end the
- * job. */
+/* Slurm and pmirun have PMI-2's ring; PMI-1's is an extension. Another server would end the job. */
 static int has_ring(const struct session *s)
 {
     return s->wire == PMIWIRE_V1 ? session_offers(s, PMIWIRE_EXT_EXCHANGE)

@@ -33,7 +33,7 @@ struct session {
     unsigned n_ahead;             /* sent and not yet answered, */
     unsigned n_arrays_due;        /* of them, those whose answer may bring an array */
     struct table table;
-    struct shmht_array *array; /* brought by the present answer; its taker sets this to NULL */
+    struct shmht_array *array; /* an array from the present answer; its user sets this to NULL */
     int passed_fd; /* the last descriptor that came with the server's bytes, until it is used; -1:
                       none */
     unsigned long n_read, n_asked; /* Gets answered by the table, and by the server */
@@ -102,10 +102,10 @@ int session_get(struct session *s, struct pmiwire_str jobid, int source, struct 
 int session_get_wait(struct session *s, int source, struct pmiwire_str key,
                      struct pmiwire_str *value);
 
-/* Put and wait for the answer. The hint, PMIWIRE_HINT_*, is said to servers that know it. */
+/* Put and wait for the answer. Servers that know hints get the hint, PMIWIRE_HINT_*. */
 int session_put(struct session *s, struct pmiwire_str key, struct pmiwire_str value, uint32_t hint);
 
-/* A ring: this rank's place in it, and what its neighbours gave. */
+/* A ring: this rank's place in it, and its neighbours' values. */
 #define SESSION_RING_MAX_BYTES 1024
 struct ring {
     int place;
@@ -119,10 +119,10 @@ struct ring {
  */
 int session_ring(struct session *s, int rank, int n_ranks, const char *value, struct ring *ring);
 
-/* Does the server say that it knows this extension? */
+/* Has the server advertised this extension? */
 int session_offers(const struct session *s, uint16_t ext);
 
-/* Close without ceremony; finalize first if you mean it. */
+/* Close the connection without finalize; finalize first for an orderly end. */
 void session_close(struct session *s);
 
 #endif

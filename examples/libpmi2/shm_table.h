@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The job's pairs in shared memory, where the server offers them (pmiwire/extension.h): a Get that
- * asks no server. */
+/* The job's pairs in shared memory, where the server offers them (pmiwire/extension.h): a Get
+ * without the server. */
 #ifndef FENCEPOST_LIBPMI2_TABLE_H
 #define FENCEPOST_LIBPMI2_TABLE_H
 
@@ -11,11 +11,11 @@
 struct table {
     struct shmht_reader *reader; /* NULL: none */
     int by_name;                 /* not by a descriptor: so come arrays */
-    int ended; /* the server keeps it up to date no more; what was got from it stays valid */
+    int ended; /* the server no longer updates it; values got from it stay valid */
 };
 
 /* Attach to what the server advertises, if anything; fd: what came with it, or -1. Without it every
- * Get is asked. */
+ * Get asks the server. */
 void table_open(struct table *t, struct pmiwire_str advertised, int fd);
 void table_close(struct table *t);
 
@@ -35,7 +35,7 @@ const void *array_values(const struct shmht_array *array, int *stride);
 /* 0: the value, a string with a NUL behind it, valid until table_close(). Otherwise ask. */
 int table_get(struct table *t, struct pmiwire_str key, struct pmiwire_str *value);
 
-/* Many keys at once: values[i] is absent where keys[i] must be asked for. Returns how many were
+/* Many keys at once: values[i] is absent if only the server may have keys[i]. Returns the number
  * found. */
 int table_get_many(struct table *t, const struct shmht_bytes *keys, size_t n,
                    struct shmht_bytes *values);

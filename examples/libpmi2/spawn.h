@@ -13,7 +13,7 @@ struct keyvals {
     size_t stride, key_at, value_at;
 };
 
-/* How many processes a spawn asks for; -EINVAL: no such spawn, or more than an int can count. */
+/* The number of processes of a spawn; -EINVAL: invalid, or more than an int can count. */
 int spawn_count(int n_cmds, const char *const cmds[], const int maxprocs[]);
 /* A spawn in libpmiwire's form; its strings remain the caller's. Release it also after a failure.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Time and memory by part: a stopwatch and malloc()'s own figures, of which one part at a time is
- * charged; and what the libraries say of themselves. */
+ * charged; and the libraries' own reports. */
 #include "internal.h"
 
 #include <malloc.h>

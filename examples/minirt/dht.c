@@ -35,7 +35,7 @@ static int by_key(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Rank 0 reads every part, sorts it, and writes what is there. */
+/* Rank 0 reads every part, sorts it, and writes its elements. */
 static uint64_t collect(struct minirt *rt, struct minirt_window *table, uint64_t places,
                         const char *path, uint64_t *n_keys)
 {

@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     if (minirt_rank(world) == 0)
         printf("gups: %u ranks, %" PRIu64 " updates of %" PRIu64 " words, %s, %.6f GUPS\n",
                minirt_size(world), updates * minirt_size(world), total,
-               all_right ? "all as they must be" : "WRONG",
+               all_right ? "all correct" : "WRONG",
                took > 0 ? (double)(updates * minirt_size(world)) / took / 1e9 : 0.0);
     MUST(rt, minirt_window_free(table));
     return program_end(rt) || !all_right;

@@ -28,7 +28,7 @@ struct plate {
     uint64_t commit;              /* number of the next one */
 };
 
-/* What a commit holds: the iteration and the block. */
+/* The contents of a commit: the iteration and the block. */
 struct state {
     uint64_t iteration, nx, ny, n_ranks;
     double u[];
@@ -39,7 +39,7 @@ static double *halo(const struct plate *p, uint64_t iteration, int side)
     return p->halo + ((iteration % 2) * N_SIDES + (uint64_t)side) * p->longest;
 }
 
-/* Put an edge into a neighbour's halo, on the side from which it sees us. */
+/* Put an edge into a neighbour's halo, on the side of this rank. */
 static void put_edge(struct plate *p, struct minirt_team *team, uint32_t rank, int side,
                      const double *edge, uint64_t n)
 {
@@ -154,12 +154,13 @@ static void open_checkpoint(struct plate *p, const char *dir)
     state = storwin_base(p->saved);
     if (common > 0 && (state->nx != p->nx || state->ny != p->ny ||
                        state->n_ranks != minirt_size(p->world))) /* also if another rank has none */
-        wrong = "a checkpoint of another plate"; /* said when no new file can stay behind */
-    lowest = ~mine.newest_generation;            /* the least of these is of the highest */
+        wrong =
+            "a checkpoint of a plate of another size"; /* said when no new file can stay behind */
+    lowest = ~mine.newest_generation;                  /* the least of these is of the highest */
     MUST(p->rt, minirt_min(p->world, &lowest));
     p->commit = ~lowest + 1;
     MUST(p->rt, minirt_min(p->world, &common));
-    if (common == 0) { /* somebody has none: from the beginning */
+    if (common == 0) { /* a rank has none: from the beginning */
         check_lost(p, path, &mine);
         if (!wrong)
             return;
@@ -239,7 +240,7 @@ static void lay_out(struct plate *p)
                                                       (double)((p->y0 + i) * 3 % 11);
 }
 
-/* Everybody's block goes behind its halo; rank 0 gets them row by row. */
+/* Each rank stores its block behind its halo; rank 0 gets them row by row. */
 static void write_plate(struct plate *p, const char *path)
 {
     double *mine = p->halo + 2 * N_SIDES * p->longest, *line = malloc(p->nx * sizeof(double));

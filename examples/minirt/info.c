@@ -45,8 +45,8 @@ static void checked(struct minirt *rt, int rc, const char *what, const char *why
         program_die(rt, what, why);
 }
 
-/* A node's shared memory, for an Allgather: the array made for as many as there are, 65,536 at
- * most, and in proportion beyond. */
+/* A node's shared memory for an Allgather: the array of all ranks, up to 65,536; more in
+ * proportion. */
 static uint64_t array_bytes(struct minirt *rt, uint64_t n, uint64_t text)
 {
     uint64_t some = n < MEASURED_PAIRS ? n : MEASURED_PAIRS;
@@ -135,8 +135,8 @@ static uint64_t vector_bytes(struct minirt *rt, uint64_t n)
     return info.bytes;
 }
 
-/* libasymreg does not say what a context and a peer take: make one, know itself under 65 numbers,
- * get a word from each, and measure. */
+/* libasymreg does not report the memory of a context or a peer: makes a context, adds itself under
+ * 65 numbers, gets a word from each, and measures. */
 static void registry_bytes(struct minirt *rt, uint64_t *context, uint64_t *peer)
 {
     struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = 4096, .max_segments = 256};

@@ -74,9 +74,9 @@ struct minirt_window {
     struct minirt *rt;
     struct minirt_team *team;
     struct storwin_window *storage;
-    uint32_t slot;        /* if it has a team: the service window has none */
+    uint32_t slot;        /* unless it is the service window, which has no team */
     asymreg_id region[2]; /* of its parts; 0: none */
-    void *segment[2];     /* where a part is a segment of its own; else NULL */
+    void *segment[2];     /* if a part is a segment of its own; else NULL */
     char *created;        /* a new file's name, for a window that another rank could not open */
     struct part *where; /* at each process, base 0: not asked yet; only touched pages are memory */
 };
@@ -127,8 +127,8 @@ int minirt__connect(struct minirt *rt, uint32_t id);
 int minirt__reach(struct minirt_team *team, uint32_t rank, uint32_t *id);
 /* The address, at a known process, of this place of the own struct service. */
 uint64_t minirt__there(const struct minirt *rt, uint32_t id, const void *place);
-/* Gets it: waits while that process lives until the number before it is at least this, then gets
- * what follows. */
+/* Gets it: waits, while that process lives, until the number before it is at least this; then gets
+ * the bytes after it. */
 int minirt__read(struct minirt *rt, uint32_t id, const void *place, void *dst, size_t bytes);
 int minirt__await(struct minirt *rt, uint32_t id, const void *place, uint64_t number, void *dst,
                   size_t bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the programs start, and what that cost, as a table. */
+/* The start of the programs, and a table of its cost. */
 #include "program.h"
 
 void program_report(struct minirt *rt, FILE *to)
@@ -21,7 +21,7 @@ void program_report(struct minirt *rt, FILE *to)
                 "minirt: %u ranks, %u nodes, transport %s, wire-up by %s, cards of %u characters, "
                 "%u peers known\n%-16s %-22s %10s %10s %10s %10s %10s\n",
                 info.n_ranks, info.n_nodes, info.transport, info.wireup, info.card_chars,
-                info.n_peers, "part", "library", "ms", "slowest ms", "heap", "touched", "told");
+                info.n_peers, "part", "library", "ms", "slowest ms", "heap", "touched", "reported");
     for (int i = 0; i < MINIRT_N_PARTS; i++) {
         const struct minirt_cost *cost = &info.cost[i];
         uint64_t slowest = ~cost->ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs on minirt share: how they start and fail, numbers of the command line, random
- * numbers. */
+/* Shared by the programs on minirt: start and failure, numbers of the command line, random numbers.
+ */
 #ifndef MINIRT_PROGRAM_H
 #define MINIRT_PROGRAM_H
 
@@ -19,10 +19,10 @@
             minirt_abort(rt, 1);                                                                   \
     } while (0)
 
-/* minirt_init(); with MINIRT_STATS=1 in the environment rank 0 prints on stderr what it cost. */
+/* minirt_init(); with MINIRT_STATS=1 in the environment rank 0 prints its cost on stderr. */
 struct minirt *program_start(void);
-/* Collective. Rank 0 prints of each part its time so far and that of the slowest rank, and its
- * bytes. */
+/* Collective. For each part, rank 0 prints its own time so far, the slowest rank's, and its bytes.
+ */
 void program_report(struct minirt *rt, FILE *to);
 
 static inline _Noreturn void program_die(struct minirt *rt, const char *what, const char *why)
@@ -31,8 +31,8 @@ static inline _Noreturn void program_die(struct minirt *rt, const char *what, co
     minirt_abort(rt, 1);
 }
 
-/* The end of main(): 0, or 1 when what was printed reached nobody, or not all have left in order.
- * */
+/* The end of main(): 0, or 1 when the output could not be written, or not all ranks left in order.
+ */
 static inline int program_end(struct minirt *rt)
 {
     int unsaid = fflush(stdout) != 0 || ferror(stdout), rc;
@@ -45,7 +45,7 @@ static inline int program_end(struct minirt *rt)
     return unsaid || rc < 0;
 }
 
-/* The number behind `--name`, `otherwise` if it is not there. */
+/* The number after `--name`, `otherwise` without it. */
 static inline uint64_t program_number(int argc, char **argv, const char *name, uint64_t otherwise,
                                       uint64_t least, uint64_t most)
 {
@@ -58,7 +58,7 @@ static inline uint64_t program_number(int argc, char **argv, const char *name, u
             v = strtoull(argv[i + 1], &end, 10);
             if (errno || end == argv[i + 1] || *end || argv[i + 1][0] == '-' || v < least ||
                 v > most) {
-                fprintf(stderr, "--%s %s is no number from %" PRIu64 " to %" PRIu64 "\n", name,
+                fprintf(stderr, "--%s %s is not a number from %" PRIu64 " to %" PRIu64 "\n", name,
                         argv[i + 1], least, most);
                 exit(2);
             }

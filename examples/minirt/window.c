@@ -32,8 +32,7 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
     rc = n = storwin_hints_split(text, list, MAX_HINTS, &err);
     for (int i = 0; rc >= 0 && i < n; i++)
         if ((rc = storwin_opts_set(opts, list[i].key, list[i].value, &err)) == STORWIN_UNKNOWN)
-            return minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %.40s: there is none of this name",
-                                list[i].key);
+            return minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %.40s: unknown name", list[i].key);
     return rc < 0 ? minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %s: %s", err.hint, err.text) : 0;
 }
 
@@ -142,7 +141,7 @@ int minirt__service_window(struct minirt *rt)
     return rc;
 }
 
-/* Collective. If one process fails, all fail, and nothing is left. */
+/* Collective. If one process fails, all fail, and everything is released. */
 int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *hints,
                          struct minirt_window **window)
 {
@@ -198,7 +197,7 @@ int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t
 
     if ((rc = minirt__reach(team, rank, &id)) < 0)
         return rc;
-    if (rankmap_rank(w->team->map, id) < 0) /* what it has in this slot is another window */
+    if (rankmap_rank(w->team->map, id) < 0) /* its window in this slot is another */
         return minirt__fail(rt, MINIRT_EINVAL, NULL,
                             "rank %u (process %u) has no part of this window", rank, id);
     if (!w->where && !(w->where = calloc(rt->n, sizeof(*w->where))))

@@ -28,7 +28,7 @@
 
 /* ---- cards, as text that every PMI carries ---- */
 
-/* The own card from byte `at` on, as much of it as one value holds. */
+/* The own card from byte `at`, as much as one value holds. */
 static void to_text(const struct minirt *rt, size_t at, char *text)
 {
     const unsigned char *byte = (const unsigned char *)&rt->card;
@@ -76,7 +76,7 @@ static int get_piece(struct minirt *rt, uint32_t id, size_t at, char *text)
     return pmi(rt, key, PMI2_KVS_Get(NULL, (int)id, key, text, CARD_TEXT, &len));
 }
 
-/* The own card. What does not fit into its first piece becomes pairs at once. */
+/* The own card. The part beyond its first piece becomes pairs at once. */
 static int write_card(struct minirt *rt)
 {
     struct asymreg_error err;
@@ -120,8 +120,7 @@ static int admit(struct minirt *rt, uint32_t id, const char *text)
         got = from_text(rest, card + n, sizeof(c) - n);
     }
     if (n < CARD_HEAD || c.magic != MAGIC || n != CARD_HEAD + c.blob_bytes || c.service == 0)
-        return minirt__fail(rt, MINIRT_EPMI, NULL, "what came as the card of process %u is none",
-                            id);
+        return minirt__fail(rt, MINIRT_EPMI, NULL, "the card of process %u is malformed", id);
     CHARGE(rt, MINIRT_PEERS, rc, know(rt, id, &c));
     return rc;
 }

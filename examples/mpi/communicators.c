@@ -66,7 +66,7 @@ static uint32_t *world_ranks(const char *name, MPI_Group group, int n)
     return ids;
 }
 
-/* The map must be the ids, both ways. */
+/* The map must give the ids, both ways. */
 static void check_map(const char *name, const struct rankmap *map, const uint32_t *ids, uint32_t n)
 {
     struct rankmap_lookup lookup;
@@ -82,7 +82,7 @@ static void check_map(const char *name, const struct rankmap *map, const uint32_
     }
 }
 
-/* Makes and checks the map of n ids; rank 0 tells of it. */
+/* Makes and checks the map of n ids; rank 0 reports it. */
 static struct rankmap *map_of(const char *name, const uint32_t *ids, uint32_t n)
 {
     struct rankmap_info info = {.size = sizeof(info)};
@@ -308,8 +308,8 @@ static void halves(void)
 
 /* ---- Spawned processes ---- */
 
-/* Both sides: each tells its number, and which world it is of; MPI itself translates none of the
- * other world. */
+/* Both sides: each sends its number and its world; MPI itself translates no rank of the other
+ * world. */
 static void merge_worlds(MPI_Comm inter, int child, int n_parents)
 {
     int mine = child ? n_parents + world_rank : world_rank, n, *all;

@@ -189,8 +189,8 @@ int main(int argc, char **argv)
     pmix_proc_t all;
 
     if (PMIx_Init(&me, NULL, 0) != PMIX_SUCCESS) {
-        fprintf(stderr, "pmibench-client-pmix: PMIx_Init failed: it wants a launcher that serves "
-                        "PMIx, as mpiexec.openmpi, or pmirun --mpi pmix\n");
+        fprintf(stderr, "pmibench-client-pmix: PMIx_Init failed: start it with a launcher that "
+                        "serves PMIx, such as mpiexec.openmpi or pmirun --mpi pmix\n");
         return 1;
     }
     PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);

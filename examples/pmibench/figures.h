@@ -44,13 +44,13 @@ static inline void name(char *key, unsigned i)
     snprintf(key, KEY_BYTES, "mpi-addr%07u", i % 10000000u);
 }
 
-/* Its value in a round, which says whose it is. */
+/* Its value in a round, which names its rank. */
 static inline void address(char *value, unsigned i, unsigned round)
 {
     snprintf(value, VALUE_BYTES, "%010u.%07u.%010u", i * 2654435761u, i % 10000000u, round);
 }
 
-/* Random keys, written out beforehand: what is timed is a Get. */
+/* Random keys, made beforehand, so that only Gets are timed. */
 #define N_PICKED 16384u /* more than the Gets of a pass */
 
 static inline void pick(char keys[N_PICKED][KEY_BYTES], unsigned picked[N_PICKED], unsigned n)

@@ -154,7 +154,7 @@ static void read_processes(void)
     closedir(dir);
 }
 
-/* Is it one of these two, or below one? */
+/* Is it one of these two, or a descendant of one? */
 static bool descends(pid_t pid, pid_t a, pid_t b)
 {
     for (int depth = 0; depth < 64 && pid > 1; depth++) {
@@ -273,8 +273,8 @@ static void find_servers(pid_t launcher, pid_t rank0, int go, bool look)
         printf("servers_kb %.0f ranks_kb %.0f shared_kb %.0f ", kb[0], kb[1], shared);
 }
 
-/* Returns when LAUNCHER has ended, and does not reap it: its clock can still be read. False: we
- * have ended it. */
+/* Returns when LAUNCHER has ended, and does not reap it: its clock can still be read. False: this
+ * program ended it. */
 static bool watch(pid_t launcher, int up, int go, bool look, double limit)
 {
     const int pidfd = (int)syscall(SYS_pidfd_open, launcher, 0);

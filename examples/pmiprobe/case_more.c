@@ -65,7 +65,7 @@ void case_lookup_unknown(struct play *p)
 {
     begin(p);
     if (lookup(p, service()) == 0)
-        finish(p, V_WRONG, "rc=0 for a name nobody published: %s", p->text);
+        finish(p, V_WRONG, "rc=0 for an unpublished name: %s", p->text);
     finish(p, V_OK, "%s", p->text);
 }
 
@@ -235,7 +235,7 @@ void case_abort(struct play *p)
     begin(p);
     fence(p);
     if (p->rank == 0) {
-        note(p, "ending"); /* before the abort: the launcher may end us at once */
+        note(p, "ending"); /* before the abort: the launcher may kill this process at once */
         say(p, p->wire == PMIWIRE_V2 ? "cmd=abort;isworld=TRUE;exitcode=7;msg=probe;"
                                      : "cmd=abort exitcode=7");
     }
@@ -262,7 +262,7 @@ void case_leave(struct play *p)
 
 /* ---- a fence that can no longer complete: rank 0 is gone before it enters it ---- */
 
-/* Makes the server cut us off: sends a line, or a length, beyond every limit. */
+/* Makes the server close the connection: sends a line, or a length, beyond every limit. */
 static void say_too_much(struct play *p)
 {
     static char bytes[2u << 20];

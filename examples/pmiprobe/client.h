@@ -30,7 +30,7 @@ struct variation {
     unsigned n;     /* extra fields there */
     enum kind kind;
     unsigned long_bytes; /* of an X_LONG value */
-    bool must;           /* every client has to survive it: plain, or within the safe grammar */
+    bool must;           /* every client must survive it: plain, or within the safe grammar */
     bool split;          /* replies byte by byte */
     bool no_rc, rc_last;
     bool pad_right, no_final;

@@ -84,7 +84,7 @@ static bool read_file(struct table *t, const char *path)
     if (n < 0)
         fprintf(stderr, "pmiprobe: %s: more than %d cases\n", path, MAX_ROWS);
     if (n == 0)
-        fprintf(stderr, "pmiprobe: %s: no line of it is a result of --json\n", path);
+        fprintf(stderr, "pmiprobe: %s: it has no result of --json\n", path);
     t->n_files++;
     return n > 0;
 }

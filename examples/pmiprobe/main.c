@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pmiprobe: how does a PMI server, or a PMI client, react to this? The command line and the
- * printed tables. */
+/* pmiprobe: tests how a PMI server or client reacts. The command line and the printed tables. */
 #include <string.h>
 
 #include "probe.h"
@@ -84,7 +83,7 @@ static int print_profiles(void)
                  {PMIWIRE_PEER_8BIT, "8 bit"},
                  {PMIWIRE_PEER_EXTENDED_MAPPING, "new mappings"},
                  {PMIWIRE_PEER_LONG_EXTRA, "extra fields in messages of any length"},
-                 {PMIWIRE_PEER_VALUE_LAST, "value goes to the end of the line"}};
+                 {PMIWIRE_PEER_VALUE_LAST, "value reaches to the end of the line"}};
     const struct pmiwire_profile *p;
 
     printf("| profile | measured | key | value | kvsname | line | message | fields | mapping | "
@@ -126,12 +125,13 @@ static int usage(FILE *f)
         "usage:\n"
         "  pmiprobe server [options] -- LAUNCHER ARGS...   test a PMI server: one job for each "
         "case\n"
-        "  pmiprobe compare FILE...                        set results of server --json side by "
+        "  pmiprobe compare FILE...                        print results of --json side by "
         "side\n"
         "  pmiprobe client [options] -- PROG ARGS...       test a PMI client: one run for each "
         "variation\n"
-        "  pmiprobe play CASE|FILE                         what the launcher runs; FILE is a "
-        "transcript\n"
+        "  pmiprobe play CASE|FILE                         the process that the launcher runs; "
+        "FILE is "
+        "a transcript\n"
         "  pmiprobe replay FILE -- PROG ARGS...            play a transcript's server to a client\n"
         "  pmiprobe cases | variations | commands | profiles | dict\n");
     return f == stdout ? 0 : 2;

@@ -69,13 +69,13 @@ bool str_is(struct pmiwire_str s, const char *text);
 void print_json(FILE *f, const char *text);
 void print_cell(FILE *f, const char *text, int width);
 
-/* ---- proc.c: child processes that do not outlive us ---- */
+/* ---- proc.c: child processes that do not outlive the probe ---- */
 
 extern volatile sig_atomic_t probe_stopped; /* a signal asked us to end */
 
 void proc_setup(void);
-/* Start argv in its own process group; it gets SIGTERM when we die. envp: "A=b" pairs to add.
- * out_fd becomes its stdout (and stderr), keep_fd stays open in it, when 0 or more. */
+/* Start argv in its own process group; it gets SIGTERM when the probe dies. envp: "A=b" pairs to
+ * add. out_fd becomes its stdout (and stderr), keep_fd stays open in it, when 0 or more. */
 pid_t proc_start(char *const argv[], const char *const *env, int out_fd, int keep_fd);
 /* End the rest of its group: SIGTERM, grace, SIGKILL; and every orphan that we inherited. */
 void proc_end(pid_t pgid, bool running, int grace_ms);
@@ -92,7 +92,7 @@ struct play {
     int kvsname_max, keylen_max, vallen_max;
     bool pad_right; /* PMI-2 lengths as Slurm's client writes them */
     bool setup;     /* in begin(): a failure now is not the case's subject */
-    bool begun;     /* init is done: say finalize at the end */
+    bool begun;     /* init is done: send finalize at the end */
     bool spoiled;   /* the connection is of no further use */
     char kvsname[512];
     char text[320]; /* the last reply, printable */
@@ -122,7 +122,7 @@ int play_main(int argc, char **argv);
 /* Open the connection the launcher gave: PMI_FD, or PMI_PORT and PMI_ID. 0 or a message. */
 const char *play_connect(struct play *p);
 
-/* Each of these ends the process with a verdict when the server does not answer in form. */
+/* Each of these ends the process with a verdict if the server's answer is malformed or missing. */
 void begin(struct play *p); /* init and each client's first requests */
 void fullinit(struct play *p, bool with_jobid);
 void begin_version(struct play *p, int version, int subversion);
@@ -130,7 +130,7 @@ void say(struct play *p, const char *fmt, ...) __attribute__((format(printf, 2, 
 void say_raw(struct play *p, const void *data, size_t len);
 const struct pmiwire_msg *hear(struct play *p);
 void hear_cmd(struct play *p, const char *cmd); /* the next message must have this name */
-int rc_of(struct play *p);                      /* of the message heard last; absent is 0 */
+int rc_of(struct play *p);                      /* of the last message; absent is 0 */
 int put(struct play *p, const char *key, const char *value, size_t len); /* its rc */
 int get(struct play *p, const char *key, struct pmiwire_str *value);     /* 0 found, else 1 */
 void fence(struct play *p);

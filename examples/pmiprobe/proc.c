@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Child processes: started in a group of their own, watched, and ended with all they started. */
+/* Child processes: started in a group of their own, watched, and ended with all descendants. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ void proc_setup(void)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         sigaction(signals[i], &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
-    /* Orphans of a launcher become our children, so that we can find and end them. */
+    /* Orphans of a launcher become children of the probe, which can find and end them. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
@@ -99,7 +99,7 @@ void proc_end(pid_t pgid, bool running, int grace_ms)
             sleep_ms(10);
     }
     kill(-pgid, SIGKILL);
-    /* A killed process hands its own children on to us: repeat until none is left. */
+    /* The probe inherits the children of a killed process: repeat until none is left. */
     for (int i = 0; i < 100; i++) {
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;

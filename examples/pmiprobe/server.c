@@ -163,7 +163,7 @@ static void status_text(const struct launch *l, char *out, size_t cap)
         snprintf(out, cap, "the launcher's status is %d", WEXITSTATUS(l->status));
 }
 
-/* The job had to end by itself: the launcher's end decides. */
+/* The job must end by itself: the launcher's end decides. */
 static void judge_end(const struct probe_case *pc, const struct launch *l, struct result *r)
 {
     int code = l->ended && WIFEXITED(l->status) ? WEXITSTATUS(l->status) : -1;
@@ -200,8 +200,8 @@ static bool judge(const struct options *o, const struct probe_case *pc, struct l
 
         printable(l->out + skip, l->n_out - skip, tail, sizeof(tail));
         r->v = V_NONE;
-        snprintf(r->what, sizeof(r->what), "the played process did not get as far as PMI; %s: %s",
-                 end, tail);
+        snprintf(r->what, sizeof(r->what), "the played process did not reach PMI; %s: %s", end,
+                 tail);
         return false;
     }
     if ((pc->flags & CASE_ENDS) && ending && r->v == V_NONE &&
@@ -385,7 +385,7 @@ static int run_all(const struct options *o)
     return probe_stopped ? 128 + probe_stopped : n_fail ? 1 : 0;
 }
 
-/* Removes our folder and the files that late ranks may have left in it. */
+/* Removes the probe's folder and the files that late ranks may have left in it. */
 static void sweep(const char *dir)
 {
     DIR *d = opendir(dir);

@@ -55,7 +55,7 @@ bool host_is_own(const char *name)
 static char *add_host(struct allocation *a, const char *name, uint32_t slots)
 {
     if (!host_is_name(name, strlen(name)))
-        return xprintf("\"%.*s\" is no host's name", (int)HOST_NAME_BYTES, name);
+        return xprintf("\"%.*s\" is not a valid host name", (int)HOST_NAME_BYTES, name);
     if (a->n_hosts == MAX_HOSTS)
         return xprintf("more than %u hosts", MAX_HOSTS);
     if ((a->n_hosts & (a->n_hosts - 1)) == 0) { /* room for twice as many */
@@ -69,7 +69,7 @@ static char *add_host(struct allocation *a, const char *name, uint32_t slots)
     return NULL;
 }
 
-/* More slots for a host, which may have some. */
+/* Adds slots to a host, new or known. */
 static char *add_slots(struct allocation *a, const char *name, uint32_t slots)
 {
     uint32_t at = hash_text(name) % INDEX_SIZE, i;
@@ -92,7 +92,7 @@ static char *add_slots(struct allocation *a, const char *name, uint32_t slots)
     return NULL;
 }
 
-/* Digits, of a number from 1 to MAX_PROCS; *p is behind them afterwards. 0: it is none. */
+/* Reads a number from 1 to MAX_PROCS and moves *p behind it. 0: not such a number. */
 static uint32_t take_count(const char **p)
 {
     uint32_t v = 0;
@@ -109,7 +109,7 @@ static uint32_t take_count(const char **p)
 
 static char *expand(struct allocation *a, char *name, size_t len, const char *p, const char *end);
 
-/* What is between brackets, each value of it with what follows. */
+/* Expands the ranges between brackets, each value with the rest of the name. */
 static char *expand_ranges(struct allocation *a, char *name, size_t len, const char *p,
                            const char *close, const char *end)
 {
@@ -131,7 +131,7 @@ static char *expand_ranges(struct allocation *a, char *name, size_t len, const c
             p = stop;
         }
         if (p != close && *p != ',')
-            return xprintf("'%c' in a range", *p);
+            return xprintf("unexpected '%c' in a range", *p);
         if (high < low || high > MAX_ORDINAL || high - low >= MAX_HOSTS ||
             width > (int)HOST_NAME_BYTES)
             return xprintf("the range %.*s is invalid or too long", (int)(p - first), first);
@@ -149,7 +149,7 @@ static char *expand_ranges(struct allocation *a, char *name, size_t len, const c
     return NULL;
 }
 
-/* One name with its ranges, up to `end`; name[0..len) is what has been read of it. */
+/* One name with its ranges, up to `end`; name[0..len) is the part read so far. */
 static char *expand(struct allocation *a, char *name, size_t len, const char *p, const char *end)
 {
     const char *close;
@@ -216,7 +216,7 @@ static char *slurm_tasks(struct allocation *a, const char *p)
     }
     if (n == a->n_hosts)
         return NULL;
-    /* In a step they are the step's, whose nodes may be fewer. */
+    /* In a step, the counts are the step's, which may have fewer nodes. */
     memset(a->slots, 0, a->n_hosts * sizeof(*a->slots));
     return getenv("SLURM_STEP_ID") ? NULL
                                    : xprintf("it is for %llu nodes, SLURM_JOB_NODELIST names %u",
@@ -234,7 +234,7 @@ static char *about(char *why, const char *variable, const char *text)
     return all;
 }
 
-/* A variable that is set, and not to nothing. */
+/* The value of a variable; NULL if it is unset or empty. */
 static const char *set(const char *variable)
 {
     const char *text = getenv(variable);
@@ -322,7 +322,7 @@ static char *find_file(struct allocation *a, const char *path, bool with_slots)
         all = xprintf("%s=%s, line %u: %s", a->variable, path, number, why);
     else if (ferror(f) || a->n_hosts == 0)
         all = xprintf("%s=%s: %s", a->variable, path,
-                      ferror(f) ? strerror(errno) : "no host is named there");
+                      ferror(f) ? strerror(errno) : "it names no host");
     free(why);
     fclose(f);
     return all;
@@ -330,7 +330,7 @@ static char *find_file(struct allocation *a, const char *path, bool with_slots)
 
 /* ---- all of them ---- */
 
-/* Is pmirun one of several tasks of a Slurm step? Then the allocation is not for it. */
+/* Is pmirun one of several tasks of a Slurm step? Then it does not use the allocation. */
 static bool is_one_task_of_many(void)
 {
     const char *tasks = set("SLURM_STEP_NUM_TASKS");
@@ -363,7 +363,7 @@ char *allocation_find(struct allocation *a)
     else
         why = find_file(a, text, i == 4);
     if (!why && a->n_hosts == 0)
-        why = xprintf("%s=%.200s: no host is named there", a->variable, text);
+        why = xprintf("%s=%.200s: it names no host", a->variable, text);
     if (why)
         allocation_free(a);
     return why;

@@ -34,7 +34,7 @@ void allocation_free(struct allocation *a);
 /* Adds the hosts that n[0-2,07]x stands for, n bytes, with 0 slots. NULL, or an error text. */
 char *host_ranges(struct allocation *a, const char *text, size_t n);
 
-/* Letters, digits and ._-@%: without a - at the beginning, of what follows @ too. */
+/* Letters, digits and ._-@%: but no - at the start, nor after @. */
 bool host_is_name(const char *name, size_t n);
 /* "localhost", or a name of this host: gethostname()'s, whole or up to its first dot. */
 bool host_is_own(const char *name);

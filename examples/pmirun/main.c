@@ -101,7 +101,7 @@ static void parse(struct options *opt, int argc, char **argv)
         return;
     if (opt->launch != LAUNCH_FORK || opt->n_hosts || opt->use_port || opt->n_apps != 1)
         die(STATUS_USAGE,
-            "srun starts the ranks of a step: options that start or place ranks are srun's");
+            "srun starts the ranks of a step: give options that start or place ranks to srun");
     opt->launch = LAUNCH_STEP;
     opt->stdin_rank = STDIN_NONE;
 }
@@ -168,6 +168,6 @@ int main(int argc, char **argv)
     if (err)
         die(pr->status ? pr->status : STATUS_OUTPUT, "--timeline: cannot write %s: %s",
             pr->opt.timeline, strerror(err));
-    /* A step that nobody stopped has its ranks' status from Slurm. */
+    /* Unless something stopped the step, Slurm has its ranks' status. */
     return pr->opt.launch == LAUNCH_STEP && !pr->stopping ? 0 : pr->status;
 }

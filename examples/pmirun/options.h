@@ -11,9 +11,9 @@
 #ifndef MAX_PROCS
 #define MAX_PROCS 1000000u /* of a job */
 #endif
-#define MAX_SPAWNED 1024u /* unless --max-procs says something else, a node */
+#define MAX_SPAWNED 1024u /* a node, by default; see --max-procs */
 
-/* LAUNCH_SSH: by a template of ours (reach.c); LAUNCH_TEMPLATE: by the user's; LAUNCH_STEP: by
+/* LAUNCH_SSH: by a built-in template (reach.c); LAUNCH_TEMPLATE: by the user's; LAUNCH_STEP: by
  * Slurm, which starts the ranks too (multinode/step.h). */
 enum launch_kind {
     LAUNCH_HERE,
@@ -32,7 +32,7 @@ enum stats_form { STATS_NONE, STATS_JSON, STATS_TABLE };
 struct app;
 struct template;
 
-/* What of our environment a program gets: all, or what is named. */
+/* Which variables of pmirun's environment a program gets: all, or those in `pass`. */
 struct env {
     enum { ENV_UNSAID, ENV_ALL, ENV_SOME } what;
     char **pass; /* names, NULL-terminated */
@@ -59,14 +59,14 @@ struct options {
     char *timeline; /* a file; NULL: none */
     bool timeline_svg;
     struct place_policy place;
-    char *map_by, *bind_to; /* the texts of it, NULL: none */
-    char *topology;         /* in the place of the node's own; NULL: that */
+    char *map_by, *bind_to; /* their texts, NULL: not given */
+    char *topology;         /* replaces the node's own; NULL: the node's */
     bool report_bindings;
-    bool exit_codes; /* print those of all ranks at the end */
-    bool as_hydra;   /* ends of ranks and of the job, as hydra has them */
-    char *outfile;   /* where output goes, with %r and the like; NULL: to ours */
+    bool exit_codes; /* print the exit codes of all ranks at the end */
+    bool as_hydra;   /* hydra's rules for the ends of ranks and of the job */
+    char *outfile;   /* a pattern with %r and others; NULL: pmirun's stdout */
     char *errfile;
-    uint32_t stdin_rank; /* who gets our stdin: a rank, STDIN_ALL or STDIN_NONE */
+    uint32_t stdin_rank; /* the reader of stdin: a rank, STDIN_ALL or STDIN_NONE */
     /* For all groups. */
     char **sets; /* VAR=value, NULL-terminated */
     uint32_t n_sets;
@@ -80,17 +80,17 @@ struct options {
     bool cyclic;
     bool one_host; /* an agent's: all nodes are on this one */
     char **hosts;
-    uint32_t *slots; /* of each host: processes that it takes before the next one gets some */
+    uint32_t *slots; /* of each host: ranks that it gets before the next host gets some */
     uint32_t n_hosts;
-    uint32_t per_host;         /* slots of any host; 0: not said */
+    uint32_t per_host;         /* slots of every host; 0: not given */
     const char *allocation;    /* the variable that named the hosts; NULL: they were given */
     struct template *template; /* LAUNCH_SSH, LAUNCH_TEMPLATE */
-    const char *way;           /* its text, where it is another's than ssh's; NULL: ssh's */
-    char *launch_agent;        /* in the place of ssh or srun; NULL: these */
-    uint32_t fanout;           /* starters that are under way at a time */
+    const char *way;           /* the allocation's template; NULL: ssh's */
+    char *launch_agent;        /* replaces ssh or srun; NULL: these */
+    uint32_t fanout;           /* starters in flight at a time */
     double wait_s;             /* for hosts that cannot be reached yet */
-    double start_s;            /* for agents to come, after that */
-    double node_s;             /* a node that is silent for so long is lost; 0: never */
+    double start_s;            /* for agents to connect, after that */
+    double node_s;             /* a node that is silent this long is lost; 0: never */
 };
 
 /* Exits on --help, --version and errors. */

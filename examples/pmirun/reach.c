@@ -68,7 +68,7 @@ char *reach_allocation(struct options *opt)
     opt->hosts = a.hosts;
     opt->slots = a.slots;
     opt->n_hosts = a.n_hosts;
-    if (opt->n_nodes) /* ranks are divided evenly among so many */
+    if (opt->n_nodes) /* ranks are divided evenly among n_nodes */
         memset(opt->slots, 0, opt->n_hosts * sizeof(*opt->slots));
     a.hosts = NULL;
     a.slots = NULL;
@@ -77,8 +77,7 @@ char *reach_allocation(struct options *opt)
     return NULL;
 }
 
-/* The way to hosts when --launch says nothing. None, to this host alone where it is an
- * allocation. */
+/* Chooses the way to hosts without --launch. None, if an allocation has this host alone. */
 static void choose_way(struct options *opt)
 {
     if (!opt->allocation)
@@ -96,7 +95,7 @@ char *reach_settle(struct options *opt)
         choose_way(opt);
     if (!opt->n_hosts &&
         (opt->launch == LAUNCH_SSH || (opt->launch == LAUNCH_TEMPLATE && opt->template->has_host)))
-        return xprintf("--launch %s: no hosts are known: give --hosts",
+        return xprintf("--launch %s: no host is given: use --hosts",
                        opt->launch == LAUNCH_SSH ? "ssh" : template_name(opt->template));
     if (opt->launch == LAUNCH_TEMPLATE && opt->launch_agent)
         return xprintf("--launch-agent %s: --launch names the program already", opt->launch_agent);
@@ -105,7 +104,7 @@ char *reach_settle(struct options *opt)
                        template_name(opt->template));
     if (opt->launch != LAUNCH_SSH)
         return NULL;
-    /* A template of ours: nothing is wrong with it. --launch-agent is another program for it. */
+    /* A built-in template is valid. --launch-agent replaces its program. */
     free(template_parse(&t, !said && opt->way ? opt->way : by_ssh));
     if (opt->launch_agent) {
         free(t.words[0]);

@@ -34,7 +34,7 @@ static bool take_word(const char **p, char *out)
     return !quote;
 }
 
-/* Looks at the percent signs of a word: 0, or the character behind one that means nothing. */
+/* Checks the percent signs of a word: 0, or the character after one that is unknown. */
 static int check_word(const char *word, struct template *t, bool *has_command)
 {
     for (const char *c = strchr(word, '%'); c; c = strchr(c + 2, '%')) {
@@ -75,7 +75,7 @@ char *template_parse(struct template *t, const char *text)
     if (!wrong && has_command)
         return NULL;
     template_free(t);
-    return wrong ? xprintf("%%%c means nothing: %%h is the host, %%c the agent's command, "
+    return wrong ? xprintf("%%%c is unknown: %%h is the host, %%c the agent's command, "
                            "%%%% a percent sign",
                            wrong)
                  : xprintf("it lacks %%c, which stands for the agent's command");
@@ -94,7 +94,7 @@ const char *template_name(const struct template *t)
     return t->words[0] ? t->words[0] : "%c";
 }
 
-/* A word with host and command in the place of %h and %c. */
+/* A word with %h and %c replaced by host and command. */
 static char *expand(const char *word, const char *host, const char *command)
 {
     char *all = xprintf("%s", "");
@@ -110,7 +110,7 @@ static char *expand(const char *word, const char *host, const char *command)
     return all;
 }
 
-/* For a shell: in single quotes, and those of its own as '\''. */
+/* Quotes a word for a shell: in single quotes, its own as '\''. */
 static char *quoted(const char *text)
 {
     char *all = xprintf("'");

@@ -19,7 +19,7 @@ struct subject {
     const uint64_t *ids; /* what it was made of */
     struct rankmap *map;
     struct peer_group group;
-    int is_group; /* 0: ranks to nodes, which other libraries have no map for */
+    int is_group; /* 0: ranks to nodes, for which other libraries have no map */
 };
 
 /* ---- input.c ---- */
@@ -39,7 +39,7 @@ int input_list(const struct input *in, struct rankmap **map, uint64_t **ids, uin
  * when that cannot be read from it. */
 uint32_t input_mapping_ranks(const struct input *in);
 /* The whole file, "-" being stdin; malloc()ed with a NUL behind, or NULL with a message on stderr.
- * */
+ */
 char *input_read(const char *path, size_t *len);
 /* "name:line:column: message", the place being `at` bytes from the beginning. */
 __attribute__((format(printf, 3, 4))) void input_error(const struct input *in, size_t at,
@@ -55,7 +55,7 @@ void picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsig
 void report_text(FILE *out, const struct subject *s, unsigned columns, unsigned rows);
 void report_json(FILE *out, const struct subject *s);
 void report_json_string(FILE *out, const char *text);
-/* The whole of many: ours beside the others, each subject as often as a process has it. */
+/* The sum of many: librankmap beside the others, each subject as often as a process has it. */
 void report_total(FILE *out, const struct subject *subjects, unsigned n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of ranks, with errors that say where. */
+/* Lists of ranks, with errors that name the place. */
 #include "explain.h"
 
 #include <ctype.h>
@@ -198,7 +198,7 @@ static const struct piece *piece_of(const struct list *l, uint32_t rank)
     return &l->pieces[i];
 }
 
-/* The map of the list; an error stands where the range does that is to blame. */
+/* The map of the list; an error names the place of the range that causes it. */
 static int map_of(const struct list *l, const uint64_t *ids, struct rankmap **map)
 {
     struct rankmap_error err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rankmap-explain: which model does this communicator get, and what does it cost? The command line,
- * and the three kinds of input. */
+/* rankmap-explain: reports the model of a communicator and its cost. The command line, and the
+ * three kinds of input. */
 #include "explain.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ static struct {
     int json, no_picture;
     unsigned columns, rows;
     uint32_t n_ranks;  /* of a mapping; 0: as many as its blocks hold */
-    const char *title; /* of what is explained: the arguments, or a file's name */
+    const char *title; /* of the input: the arguments, or a file's name */
 } options = {.columns = 64, .rows = 16};
 
 static const char usage_text[] =
@@ -32,8 +32,8 @@ static const char usage_text[] =
     "      --json          JSON instead of text\n"
     "      --no-picture    text without pictures\n"
     "      --picture CxR   size of the picture: columns and rows (64x16)\n"
-    "      --list          the generators\n"
-    "  -h, --help          this\n";
+    "      --list          print the generators\n"
+    "  -h, --help          print this help\n";
 
 static int bad_usage(const char *format, const char *what)
 {
@@ -49,7 +49,7 @@ static int failed(const char *what, int code)
     return code == -ENOMEM ? 1 : 2;
 }
 
-/* ---- A subject's map must say what the subject is ---- */
+/* ---- A subject's map must give the subject's ids ---- */
 
 static int verify(const struct subject *s)
 {
@@ -63,7 +63,7 @@ static int verify(const struct subject *s)
     for (uint32_t r = 0; r < n && right; r++)
         right = ids[r] == s->ids[r];
     free(ids);
-    /* The inverse of a few; of all is what the library's tests do. */
+    /* Checks the inverse of a few ids; the library's tests check all. */
     for (uint32_t i = 0; i < 16 && right && s->is_group; i++) {
         uint32_t r = (uint32_t)((uint64_t)i * (n - 1) / 15);
 
@@ -127,7 +127,7 @@ static int explain_list(const struct input *in)
     return status;
 }
 
-/* The ids of a map, as what it was made of: for maps that the library makes from a text. */
+/* The ids of a map that the library made from a text. */
 static int from_map(struct subject *s, const char *name, int is_group, uint64_t range)
 {
     uint32_t n = rankmap_size(s->map);
@@ -153,7 +153,8 @@ static int explain_mapping(const struct input *in)
     int r;
 
     if (n == 0) {
-        input_error(in, 0, "this is no mapping whose ranks can be counted (say how many with -n)");
+        input_error(in, 0,
+                    "the ranks of this mapping cannot be counted: give their number with -n");
         return 2;
     }
     r = rankmap_nodes_from_text(in->text, in->len, n, NULL, &s[0].map, &err);

@@ -25,7 +25,7 @@ struct peer_bytes {
 struct peer_group {
     const uint64_t *ids; /* n flat ids */
     uint64_t n;
-    uint64_t range; /* processes that there are: the bits of a bitmap */
+    uint64_t range; /* all processes: the bits of a bitmap */
     int n_groups;   /* process groups that the ids are of: more than one is an mlut */
     int merged;     /* a union of groups, which Open MPI always makes dense */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is said about a map, as text and as JSON. */
+/* The report about a map, as text and as JSON. */
 #include "explain.h"
 
 struct row {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generators by name: their arguments, and what they add communicators with. */
+/* Generators by name: their arguments, and functions that add communicators. */
 #include "workload_make.h"
 
 #include <ctype.h>
@@ -53,7 +53,7 @@ uint32_t maker_number(struct maker *m, const char *what, uint32_t usual, uint32_
         return usual;
     text = m->args[m->used++];
     if (!parse_number(text, &end, &v) || *end) {
-        maker_fail(m, "\"%s\" is no number (%s)", text, what);
+        maker_fail(m, "\"%s\" is not a number (%s)", text, what);
         return usual;
     }
     if (v < min || v > max) {
@@ -80,7 +80,7 @@ void maker_grid(struct maker *m, const char *what, unsigned n_dims, uint32_t *di
         }
     }
     if (product == 0 || *at)
-        maker_fail(m, "\"%s\" is no %s with at most %lu ranks", text, what,
+        maker_fail(m, "\"%s\" is not a %s with at most %lu ranks", text, what,
                    (unsigned long)WORKLOAD_MAX_RANKS);
 }
 

@@ -44,7 +44,7 @@ struct workload {
 
 /*
  * Makes what `spec` names: a generator and its arguments, as "nwchem 768x1024" or "nek5000 86".
- * 0, or -1 with a message in `error`, and then nothing is to be freed.
+ * 0, or -1 with a message in `error`, and then there is nothing to free.
  */
 int workload_make(struct workload *w, const char *spec, char *error, size_t error_size);
 void workload_free(struct workload *w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the generators have in hand: arguments with defaults, and communicators to add. After a
- * failure all of it does nothing. */
+/* Functions for generators: arguments with defaults, and communicators to add. After a failure all
+ * are no-ops. */
 #ifndef RANKMAP_EXPLAIN_WORKLOAD_MAKE_H
 #define RANKMAP_EXPLAIN_WORKLOAD_MAKE_H
 

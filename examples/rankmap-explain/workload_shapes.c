@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shapes: what communicators can look like that the applications of the survey hardly stress. */
+/* Shapes of communicators that the applications of the survey hardly stress. */
 #include "workload_make.h"
 
 #define MIRA UINT32_C(786432) /* 768K: 49,152 nodes of 16 */
@@ -70,7 +70,7 @@ static void random_order(struct maker *m)
 }
 
 /* Nodes hold bricks of 2x2x4 of a grid; the grid's ranks are row-major, as MPI_Cart_create's are.
- * */
+ */
 static void cart_reorder(struct maker *m)
 {
     const uint32_t brick[3] = {2, 2, 4};
@@ -153,7 +153,7 @@ static void brick(struct maker *m)
         ranks[r] = (r / side / side * dims[1] + r / side % side) * dims[2] + r % side;
 }
 
-/* One rank is gone, or all of some nodes, evenly spaced and none of them the first or last. */
+/* One rank is gone, or all ranks of some nodes, evenly spaced, never the first or last. */
 static void shrink(struct maker *m)
 {
     uint32_t failed = maker_number(m, "failed nodes", 10, 1, 4096), ppn = spec_ppn(m),

@@ -75,7 +75,7 @@ static void on_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t what, u
     end_job(1, "ranks wait for one that has finalized or ended");
 }
 
-/* Writes what the engine has for a connection, with the table's descriptor where that is due. */
+/* Writes the engine's output for a connection, with the table's descriptor where it is due. */
 static void on_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
 {
     union {
@@ -125,7 +125,7 @@ static void receive(struct rank *r)
     close(r->fd);
 }
 
-/* Creates the engine, the table, and what clients learn at init. */
+/* Creates the engine, the table, and the announcement that clients get at init. */
 static int set_up(uint32_t *job)
 {
     struct pmiwire_server_ops ops = {

@@ -15,7 +15,7 @@ static munge_ctx_t make_context(void)
     munge_ctx_t ctx = munge_ctx_create();
 
     if (ctx && settings.munge)
-        (void)munge_ctx_set(ctx, MUNGE_OPT_SOCKET, settings.munge); /* else the call says so */
+        (void)munge_ctx_set(ctx, MUNGE_OPT_SOCKET, settings.munge); /* the call reports a failure */
     return ctx;
 }
 
@@ -33,8 +33,8 @@ char *credential_seal(const char *text, const char **why)
     return err == EMUNGE_SUCCESS ? credential : NULL;
 }
 
-/* One that is old, or was decoded on this host before, is as good: it is not what admits anybody,
- * it hides a text. Another user's would have us serve that user's head. */
+/* An old credential, or one decoded on this host before, is accepted: it hides a text and admits no
+ * one. A credential of another user would make this agent serve that user's head. */
 char *credential_open(const char *credential, const char **why)
 {
     munge_ctx_t ctx = make_context();
@@ -50,7 +50,7 @@ char *credential_open(const char *credential, const char **why)
         err = EMUNGE_SUCCESS;
     *why = munge_strerror(err);
     if (err == EMUNGE_SUCCESS && uid != geteuid())
-        *why = "it is another user's";
+        *why = "it belongs to another user";
     else if (err == EMUNGE_SUCCESS && payload && n > 0 && (text = calloc(1, (size_t)n + 1)))
         memcpy(text, payload, (size_t)n);
     free(payload);

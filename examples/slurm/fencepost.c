@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What Slurm calls, and the option; plugin.h says who runs what. */
+/* Slurm's callbacks, and the option; plugin.h shows which process runs which. */
 #include "plugin.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ struct settings settings = {FENCEPOST_PMIRUN, FENCEPOST_LIBPMI, NULL};
 static bool wanted, no_shm;
 static int n_components; /* of the step, in srun */
 
-/* Called in srun, and again in slurmstepd, which takes its being called for all it needs. */
+/* Called in srun, and again in slurmstepd, where the call alone matters, not the value. */
 static int on_option(int val, const char *value, int remote)
 {
     (void)val;
@@ -30,7 +30,8 @@ struct spank_option spank_options[] = {
      on_option},
     SPANK_OPTIONS_TABLE_END};
 
-/* In plugstack.conf, which is the administrator's: a mistake there ends any srun. */
+/* The arguments in plugstack.conf, which the administrator writes: a mistake there ends any srun.
+ */
 int slurm_spank_init(spank_t spank, int argc, char *argv[])
 {
     (void)spank;
@@ -42,7 +43,7 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
         else if (strncmp(argv[i], "munge=", 6) == 0)
             settings.munge = argv[i] + 6;
         else {
-            slurm_error("fencepost: plugstack.conf: \"%s\" is none of pmirun=, libpmi=, munge=",
+            slurm_error("fencepost: plugstack.conf: \"%s\" is not one of pmirun=, libpmi=, munge=",
                         argv[i]);
             return -1;
         }
@@ -62,7 +63,7 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
     return -1;
 }
 
-/* What has nothing to do without the option. */
+/* Callbacks that do nothing without the option. */
 #define CALLBACK(name, call)                                                                       \
     int slurm_spank_##name(spank_t spank, int argc, char *argv[])                                  \
     {                                                                                              \

@@ -54,7 +54,7 @@ char *credential_open(const char *credential, const char **why);
 /* srun.c: 0, or -1, which ends srun. `no_shm`: --fencepost=no-shm. */
 int srun_begin(spank_t spank, bool no_shm);
 
-/* stepd.c: 0 in any case. Where there is no agent the tasks say so, and end. */
+/* stepd.c: always 0. Without an agent, the tasks report that and end. */
 int stepd_begin(spank_t spank);
 int stepd_task(spank_t spank);
 int stepd_forked(spank_t spank);

@@ -23,7 +23,7 @@
 
 #define HEAD_MS   10000  /* for it to say where it listens */
 #define LINES     65536u /* which takes no more bytes */
-#define END_S     4      /* for the step to end when the head has */
+#define END_S     4      /* for the step to end after the head */
 #define LAST_S    10     /* and the other way round */
 #define STOP_S    15     /* for a head to stop when asked */
 #define MAX_WORDS 64u    /* of FENCEPOST_OPTIONS */
@@ -66,7 +66,7 @@ static void *watch(void *arg)
     pthread_cond_broadcast(&head.changed);
     if (WIFSIGNALED(status))
         slurm_error("--fencepost: its PMI server died of signal %d", WTERMSIG(status));
-    /* Most often the ranks have ended, and srun is about to see that. */
+    /* Usually the ranks have ended, and srun is about to notice. */
     if (status != 0)
         wait_for(&head.leaving, END_S);
     if (status != 0 && !head.leaving) {
@@ -109,7 +109,7 @@ static void on_srun_exit(int status, void *arg)
         exit(failed);
 }
 
-/* 0 or an errno; then there is no head any more. */
+/* 0 or an errno; then the head is gone. */
 static int start_watch(void)
 {
     sigset_t all, before;
@@ -157,7 +157,7 @@ static int spawn_head(char **argv, int in, int out)
     return rc ? rc : start_watch();
 }
 
-/* What it prints, up to the line "end". False: that does not come. */
+/* What it prints, up to the line "end". False: that line is missing. */
 static bool read_lines(int fd, char *text)
 {
     size_t n = 0;
@@ -193,12 +193,12 @@ static int start_head(char **argv, char *text)
     if (rc)
         slurm_error("--fencepost: cannot start %s: %s", argv[0], strerror(rc));
     else if (!(begins = read_lines(out[0], text)))
-        slurm_error("--fencepost: %s does not begin", argv[0]);
+        slurm_error("--fencepost: %s does not start", argv[0]);
     close(out[0]);
     return begins ? 0 : -1;
 }
 
-/* With the user's options before ours, which win. */
+/* The user's options come before the plugin's own, which win. */
 static int begin_head(bool no_shm, uint32_t n_nodes, uint32_t n_tasks, char *program, char *text)
 {
     const char *user = getenv("FENCEPOST_OPTIONS");
@@ -239,7 +239,7 @@ static int publish(char *text)
     explicit_bzero(text, LINES);
     free(credential);
     if (rc)
-        slurm_error("--fencepost: MUNGE does not take the step's secret: %s", why);
+        slurm_error("--fencepost: MUNGE refuses the step's secret: %s", why);
     return rc;
 }
 

@@ -2,8 +2,9 @@
 /*
  * slurmstepd's side: the agent of a node. Its parent ends at once: slurmstepd kills what is below
  * it when its own tasks have ended, and other nodes may still need the agent. It ends when the head
- * does or says so; with its ranks, when we do. Its stdin is from us: first what the head has
- * printed, by the child before it becomes the agent; then a line for each task's begin and end.
+ * ends or orders it to; when slurmstepd ends, it ends with its ranks. slurmstepd writes its stdin:
+ * first the head's output, by the child that becomes the agent; then a line for each task's begin
+ * and end.
  */
 #define _GNU_SOURCE
 #include "plugin.h"
@@ -24,7 +25,7 @@
 
 #define AGENT_S 15 /* for the child to become the agent */
 
-/* What could not be done, for who reads srun's output. */
+/* The failure, for the reader of srun's output. */
 enum stage { FINE, RESOURCES, USER, VARIABLE, CREDENTIAL, EXEC, STAGES };
 
 struct failure {
@@ -54,7 +55,7 @@ static _Noreturn void fail(int to, int stage, int err)
     _exit(write(to, &f, sizeof(f)) == sizeof(f) ? 1 : 2);
 }
 
-/* For good: no id of ours is root's any more, unless the user is. */
+/* For good: no id of this process stays root's, unless the user is root. */
 static bool become_user(void)
 {
     const uid_t uid = geteuid();
@@ -86,7 +87,7 @@ static bool close_at_exec(void)
     return d != NULL;
 }
 
-/* Becomes the agent. Whatever it reads that the user has written, it reads as the user. */
+/* Becomes the agent. It reads the user's data only as the user. */
 static _Noreturn void be_agent(spank_t spank, int say)
 {
     char *credential, *text, *list = list_ranks(), node[16], flag[] = "--agent",
@@ -214,7 +215,8 @@ static void explain(void)
     static const char *const stages[STAGES] = {
         [RESOURCES] = "no descriptors or process for the agent",
         [USER] = "the agent cannot become the user",
-        [VARIABLE] = "no " CREDENTIAL_VARIABLE " from srun: has plugstack.conf there our line?",
+        [VARIABLE] = "no " CREDENTIAL_VARIABLE
+                     " from srun: does srun's plugstack.conf have the plugin's line?",
         [CREDENTIAL] = "MUNGE refuses the step's secret",
         [EXEC] = "the agent cannot be executed",
     };
@@ -271,14 +273,15 @@ int stepd_task(spank_t spank)
 
 /* ---- slurmstepd, as root ---- */
 
-/* A line for the agent, two numbers of Slurm's. Where it does not fit, we have ended for it. */
+/* A line for the agent: two numbers from Slurm. If it does not fit, the pipe is closed: the agent
+ * sees slurmstepd end. */
 static void tell(const char *what, uint32_t rank, int value)
 {
     if (step.control[1] >= 0 && dprintf(step.control[1], "%s %u %d\n", what, rank, value) < 0)
         stepd_end();
 }
 
-/* Of the task that a callback is about; NULL: there are none. */
+/* The rank of a callback's task; NULL: none. */
 static struct rank_ends *ends_of(spank_t spank)
 {
     int local = -1;
@@ -299,9 +302,10 @@ int stepd_forked(spank_t spank)
     return 0;
 }
 
-/* With cgroup/v2 the agent is in the step's cgroup, as we are, and Slurm kills all there once the
- * tasks have ended. Other nodes may need it: waits for its end, which a kill of the step is too.
- * The pidfd says so even if a process of the user holds the pipe's other end. */
+/* With cgroup/v2 the agent is in the step's cgroup, as slurmstepd is, and Slurm kills every process
+ * there once the tasks have ended. Other nodes may need the agent, so this waits for its end, also
+ * by a kill of the step. The pidfd reports it even if a process of the user holds the pipe's other
+ * end. */
 static void await_agent(void)
 {
     struct pollfd ends[] = {{.fd = step.control[1]}, {.fd = step.agent, .events = POLLIN}};
@@ -332,7 +336,7 @@ int stepd_exited(spank_t spank)
 
 int stepd_end(void)
 {
-    close_fd(&step.control[1]); /* by which the agent sees that we have ended */
+    close_fd(&step.control[1]); /* by which the agent sees that slurmstepd has ended */
     close_fd(&step.control[0]);
     return 0;
 }

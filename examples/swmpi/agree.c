@@ -118,7 +118,7 @@ void swmpi_put_back(const struct swmpi_before *b, const char *path, int created)
         unlink(path);
     else if (b->bytes >= 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
              st.st_size > b->bytes && truncate(path, b->bytes) < 0)
-        swmpi_trace(1, "%s: cannot be cut back to its %lld bytes", path, (long long)b->bytes);
+        swmpi_trace(1, "%s: cannot be truncated to its %lld bytes", path, (long long)b->bytes);
 }
 
 int swmpi_one_node(MPI_Comm comm, int *yes)

@@ -71,7 +71,7 @@ static int place_in_file(struct request *q, struct swmpi_error *e)
     return MPI_SUCCESS;
 }
 
-/* Whether this rank's part cannot be memory of MPI's. */
+/* Whether this rank's part cannot be memory that MPI allocates. */
 static int must_map(const struct request *q)
 {
     const struct storwin_opts *o = &q->hints.opts;
@@ -106,7 +106,8 @@ static struct swmpi_window *make(struct request *q, void *adopted, struct swmpi_
     w->adopted = adopted;
     w->discard = q->hints.discard;
     w->unlink = q->hints.opts.flags & STORWIN_UNLINK ? 1 : 0;
-    /* MPI_Win_free syncs and removes; a failure before it must not remove a file of before. */
+    /* MPI_Win_free syncs and removes; a failure before that must not remove a file that existed
+     * before. */
     q->hints.opts.flags |= STORWIN_DISCARD;
     q->hints.opts.flags &= ~STORWIN_UNLINK;
     rc = swmpi_storage(w, &q->hints.opts, q->bytes ? (uint64_t)q->bytes + w->lead : 0, &cause);
@@ -139,8 +140,8 @@ static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_b
         swmpi_put_back(before, q->hints.path, created);
 }
 
-/* Names the file and looks at it, until the window has a number that no other has. All ranks have
- * looked before one changes a file. */
+/* Names the file and examines it, until the window has a number of its own. All ranks have examined
+ * theirs before one changes a file. */
 static int name_file(struct request *q, struct swmpi_before *before, struct swmpi_error *e)
 {
     int all = 0, rc = swmpi_names(q->comm, &q->names);

@@ -5,7 +5,7 @@
 #include "swmpi.h"
 #include <string.h>
 
-/* The others are as MPI_Win_create() set them: base, size, displacement unit and model are the
+/* The others keep the values of MPI_Win_create(): base, size, displacement unit and model are the
  * same. */
 SWMPI_EXPORT int MPI_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *flag)
 {

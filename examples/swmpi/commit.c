@@ -7,10 +7,10 @@
 #include "swmpi.h"
 #include <string.h>
 
-#define TRIES 3 /* of a commit that fails, with nothing stored in between */
+#define TRIES 3 /* of a failed commit, without stores in between */
 
-/* What the ranks' files hold, in one reduction by minimum; signed, as MPICH 4.0 compares.
- * All ranks have committed the least generation: none begins the next before. */
+/* The ranks' files, in one reduction by minimum; signed, as MPICH 4.0 compares. All ranks have
+ * committed the least generation: none begins the next before. */
 struct held {
     int64_t least, minus_most, minus_newest;
     int64_t no_new; /* 0: some file is new */
@@ -23,8 +23,8 @@ static void check_held(const struct held *held, struct swmpi_error *e)
 
     if (held->least == 0 && (most > 1 || (most == 1 && !held->no_new)))
         swmpi_say(e, MPI_ERR_FILE,
-                  "swmpi_commit: some rank's file holds up to commit %lld, and some rank's none: "
-                  "bring back the missing file, or remove all of them to begin anew",
+                  "swmpi_commit: a rank's file holds up to commit %lld, and another's none: bring "
+                  "back the missing file, or remove all of them to begin anew",
                   (long long)most);
 }
 

@@ -62,7 +62,7 @@ static void environment_read(void)
         free(copy);
 }
 
-/* A value of a key of ours, which libstorwin does not know: 1 taken, 0 another key. */
+/* The value of a libswmpi key, which libstorwin does not know: 1 accepted, 0 another key. */
 static int own_hint(struct swmpi_hints *h, const char *key, const char *value,
                     struct swmpi_error *e)
 {
@@ -209,7 +209,7 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
     if (!e->code && where != SWMPI_SHARED)
         begin_on_page(h, e);
     if (!e->code && h->name[0] && h->one_file &&
-        where == SWMPI_ALLOC_MEM) /* no rank knows how much the others take */
+        where == SWMPI_ALLOC_MEM) /* no rank knows how much the others need */
         make_differ(h, 1, 0, e);
     h->opts.filename = NULL; /* it pointed into the caller's text; swmpi_hints_expand() sets it */
     return e->code;

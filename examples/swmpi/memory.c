@@ -14,9 +14,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct swmpi_memory *memories;
 
-/* Where an address is on storage: the place in the list that points to its memory, or the list's
- * end. The lock is held.
- */
+/* Finds an address on storage: the link of the list that points to its memory, or the list's end.
+ * The lock is held. */
 static struct swmpi_memory **find(const void *address)
 {
     uintptr_t at = (uintptr_t)address;
@@ -143,7 +142,7 @@ SWMPI_EXPORT int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *w
     return rc;
 }
 
-/* Does the window know this part of a window of storage already, by another region? */
+/* Does the window have this part of a storage window already, through another region? */
 static int attached(const struct swmpi_window *w, const struct storwin_window *window)
 {
     for (const struct swmpi_region *r = w->regions; r; r = r->next)

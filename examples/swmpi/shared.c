@@ -66,7 +66,7 @@ static int same_hints(struct request *q)
     PMPI_Bcast(q->shm_name, sizeof(q->shm_name), MPI_CHAR, 0, q->comm);
     q->hints.opts.filename = NULL;
     q->hints.opts.pager =
-        STORWIN_PAGER_KERNEL; /* the only one that shares; MPI_Win_get_info shows it */
+        STORWIN_PAGER_KERNEL; /* the only rank that shares; MPI_Win_get_info shows it */
     return PMPI_Bcast(&q->hints, sizeof(q->hints), MPI_BYTE, 0, q->comm);
 }
 
@@ -210,7 +210,7 @@ static int map_run(const struct request *q, struct storwin_window *storage, unsi
     return e->code;
 }
 
-/* Where a rank's segment is in MPI's window, and its offset in ours. */
+/* The place of a rank's segment in MPI's window, and its offset in libstorwin's. */
 static unsigned char *place_of(const struct swmpi_window *w, MPI_Win win, int rank,
                                uint64_t *offset)
 {
@@ -285,7 +285,7 @@ static void map_all(const struct request *q, const struct swmpi_window *w, MPI_W
     }
 }
 
-/* MPI's own window, or one that may fail without a call of an error handler. */
+/* MPI's own window, or one whose creation may fail without a call of an error handler. */
 static int native_quietly(const struct request *q, void *baseptr, MPI_Win *win)
 {
     MPI_Errhandler handler;

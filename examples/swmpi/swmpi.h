@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the interposer share. Every MPI function that they define calls its PMPI_ twin
- * for objects that are not ours. */
+/* Shared by the files of the interposer. Every MPI function that they define calls its PMPI_ twin
+ * for objects that are not libswmpi's. */
 #ifndef SWMPI_H
 #define SWMPI_H
 
@@ -18,22 +18,21 @@
 
 enum { SWMPI_SYNC_MEMORY, SWMPI_SYNC_STORAGE, SWMPI_SYNC_ALL };
 
-/* An error on its way to an error handler: an MPI error class, and a sentence for a person. 0:
- * none. */
+/* An error for an error handler: an MPI error class, and a sentence. 0: none. */
 struct swmpi_error {
     int code;
     char text[320];
 };
 
-/* Hints as they stand after the environment and the info were read. */
+/* Hints after the environment and the info have been read. */
 struct swmpi_hints {
     struct storwin_opts opts;
     int sync;      /* what MPI_Win_sync reaches (swmpi_sync): SWMPI_SYNC_ */
     int one_file;  /* ranks one after the other in one file (swmpi_file=shared) */
     int commit;    /* swmpi_commit=all */
     int noncontig; /* alloc_shared_noncontig */
-    int discard;   /* storage_alloc_discard: ours to do, because MPI_Win_set_info may change it */
-    uint64_t lead; /* bytes between the page that the window begins in and its beginning */
+    int discard;   /* storage_alloc_discard: done here, since MPI_Win_set_info may change it */
+    uint64_t lead; /* bytes from the start of its first page to the window's start */
     char name[STORWIN_MAX_PATH +
               1]; /* storage_alloc_filename before names are put in, "" if absent */
     char path[STORWIN_MAX_PATH + 1]; /* and after: see swmpi_hints_expand() */
@@ -76,7 +75,7 @@ struct swmpi_region {
     struct storwin_window *window;
 };
 
-/* A window of ours; it hangs on the MPI window as an attribute. */
+/* A window of libswmpi, kept as an attribute of the MPI window. */
 struct swmpi_window {
     struct swmpi_window *next; /* of all, for MPI_Finalize, by falling number */
     MPI_Win win;
@@ -95,7 +94,7 @@ struct swmpi_window {
     struct swmpi_segment *segments;
     int n_peers, *peers;             /* swmpi_sync=all: descriptors of the other ranks' files */
     MPI_Comm group;                  /* swmpi_commit=all: the window's ranks; else MPI_COMM_NULL */
-    int decider, broken;             /* of them, the one that decides; a commit has failed */
+    int decider, broken;             /* the decider among them; a commit has failed */
     int votes;                       /* whether this rank has a part on storage to commit */
     uint64_t newest;                 /* number of the last commit begun by any of them */
     int native;                      /* shared: the segments lie where MPI allocated them */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows of ours: bound to MPI's by an attribute, and listed for the end. MPI_Win_free, _sync,
- * MPI_Finalize. */
+/* libswmpi's windows: bound to MPI's by an attribute, and listed for MPI_Finalize. MPI_Win_free,
+ * _sync, MPI_Finalize. */
 #include "swmpi.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -183,7 +183,7 @@ static int free_window(struct swmpi_window *w, MPI_Win *win)
         }
         if (e.code)
             raised = swmpi_raise_win(*win, "MPI_Win_free", &e);
-        if (w->adopted) { /* its memory goes with MPI's window, and is not committed after this */
+        if (w->adopted) { /* MPI frees its memory with the window, and no commit follows */
             (void)storwin_free(w->storage, NULL);
             w->storage = NULL;
             w->sync = SWMPI_SYNC_MEMORY;

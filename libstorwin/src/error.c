@@ -30,7 +30,7 @@ const char *storwin_strerror(int code)
 
     switch (code) {
     case 0: return "success";
-    case STORWIN_PENDING: return "the sync is still under way";
+    case STORWIN_PENDING: return "the sync is in flight";
     case STORWIN_UNKNOWN: return "no hint of this library has this key";
     case STORWIN_EVALUE: return "a hint has a value that is not allowed";
     case STORWIN_EMISSING: return "a hint is missing";

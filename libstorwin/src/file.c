@@ -138,7 +138,7 @@ static int open_existing(struct storwin__file *f, const char *path, const struct
     if (!S_ISREG(seen->st_mode) && !S_ISBLK(seen->st_mode))
         return storwin__fail(err, STORWIN_ETYPE, NAME, "\"%.100s\" is %s", path,
                              S_ISDIR(seen->st_mode) ? "a directory"
-                                                    : "no regular file and no block device");
+                                                    : "neither a regular file nor a block device");
     if (S_ISREG(seen->st_mode) && (rc = check_owner(f, path, seen, err)) < 0)
         return rc;
     f->fd = openat(f->dir_fd, f->name, flags);
@@ -346,10 +346,10 @@ static int wait_for_writes(int fd, const char *path, uint64_t offset, uint64_t b
         if (bytes == 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
             return 0;
         if (waited == MAX_WAIT_MS)
-            return storwin__fail(err, STORWIN_EBUSY, NAME,
-                                 "\"%.80s\": writes of another process to this range have been "
-                                 "under way for %u s",
-                                 path, MAX_WAIT_MS / 1000);
+            return storwin__fail(
+                err, STORWIN_EBUSY, NAME,
+                "\"%.80s\": writes of another process to this range have been in flight for %u s",
+                path, MAX_WAIT_MS / 1000);
         usleep(1000);
     }
 }

@@ -119,7 +119,7 @@ int storwin__opts_take(void *to, const void *opts, size_t bytes, struct storwin_
             size = 0;
     if (size < bytes || size > MAX_OPTS_BYTES)
         return storwin__fail(err, -EINVAL, NULL,
-                             "the options have no size, or want something of a later release");
+                             "the options' size is not set, or they use a later release's fields");
     memcpy(to, opts, bytes);
     memcpy(to, &bytes, sizeof(bytes));
     return 0;

@@ -14,8 +14,7 @@ static int check(const struct storwin_opts *opts, const struct storwin_shared *s
 {
     if (s->n_ranks == 0 || s->n_ranks > STORWIN_MAX_RANKS || s->rank >= s->n_ranks || !s->bytes ||
         (s->flags & ~STORWIN_SHARED_NONCONTIG) || s->reserved)
-        return storwin__fail(err, -EINVAL, NULL,
-                             "the description of the shared window makes no sense");
+        return storwin__fail(err, -EINVAL, NULL, "the description of the shared window is invalid");
     if (s->shm_name && (s->shm_name[0] != '/' || strlen(s->shm_name) < 2 ||
                         strlen(s->shm_name) > 255 || strchr(s->shm_name + 1, '/')))
         return storwin__fail(err, -EINVAL, NULL, "shm_name must be \"/\" and 1 to 254 characters");

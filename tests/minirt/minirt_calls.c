@@ -204,7 +204,7 @@ static void windows(const char *dir)
 
     /* Refused: by all if by one. */
     CHECK(minirt_window_create(world, 10, "alloc_typ=memory", &w) == MINIRT_EINVAL);
-    SAYS("alloc_typ: there is none of this name");
+    SAYS("alloc_typ: unknown name");
     CHECK(minirt_window_create(world, 10, "alloc_type=storage", &w) == MINIRT_EWINDOW);
     SAYS("storage_alloc_filename");
     CHECK(minirt_window_create(world, 10, "alloc_type=tape", &w) == MINIRT_EINVAL);

@@ -93,7 +93,7 @@ nothing_left
 # One without pmirun.
 nodes=(--hosts a,bare --launch "$way")
 run 253 -n 2 "$RAWPMI" pgf
-err_has 'node 1 (bare) is lost: unshare exited with status .* before the agent was there: pmirun must be there too, at the same path'
+err_has 'node 1 (bare) is lost: unshare exited with status .* before its agent connected: pmirun must be there too, at the same path'
 nothing_left
 [ $failed = 0 ] && echo "$kind: $n runs, all as they should be"
 exit $failed

@@ -97,7 +97,7 @@ test_status() {
     err_has "the directory's name is empty"
     nodes=()
     run 2 --launch ssh -n 4 true
-    err_has 'no hosts are known'
+    err_has 'no host is given'
     # What ssh says ends with CR LF.
     printf '#!/bin/sh\nprintf "no route to %%s\\r\\n" "$2"\nexit 255\n' > "$dir/noroute"
     chmod +x "$dir/noroute"
@@ -108,7 +108,7 @@ test_status() {
     nodes=(--hosts a --launch-agent false)
     for ((i = 0; i < 10; i++)); do
         run 253 -n 1 true
-        err_has 'node 0 (a) is lost: false exited with status 1 before the agent was there'
+        err_has 'node 0 (a) is lost: false exited with status 1 before its agent connected'
     done
     nodes=(--hosts ::1 --launch-agent "$dir/noroute")
     run 253 -n 1 true
@@ -121,7 +121,7 @@ test_status() {
         for i in $(seq 100); do export "UCX_FP_$i=$(printf '%0100d' "$i")"; done
         UCX_WARN_UNUSED_ENV_VARS=n UCX_FP_LONG=$(printf '%040000d' 1) UCX_FP_LINES=$'a\nb' run 0 -n 1 true
         [ "$(grep -c '^set UCX_FP_[0-9]*=0*[1-9][0-9]*$' "$dir/boot")" = 100 ] || fail "not all 100 variables of UCX are in what an agent is told first"
-        err_has "^pmirun: UCX_FP_LONG does not reach the agents' UCX: all such variables together take too many bytes$"
+        err_has "^pmirun: UCX_FP_LONG does not reach the agents' UCX: all these variables together take too many bytes$"
         err_has "^pmirun: UCX_FP_LINES does not reach the agents' UCX: it has more than one line$"
         exit $failed
     ) || failed=1
@@ -242,7 +242,7 @@ test_loss() {
     await 4 ready
     kill -TERM "$(our_agent 0)"
     end 253
-    err_has "the agent was told to end by signal 15"
+    err_has "the agent received signal 15"
     err_has "node 0 (${names[0]}) is lost: "
     nothing_left
     # Agents that do not come.
@@ -250,7 +250,7 @@ test_loss() {
     nodes=(--hosts "a,nowhere,c,d" --launch-agent "$HOST_SSH")
     run 253 -n 4 true
     err_has "nowhere: ssh: no host nowhere"
-    err_has "node 1 (nowhere) is lost: .* exited with status 255 before the agent was there"
+    err_has "node 1 (nowhere) is lost: .* exited with status 255 before its agent connected"
     printf '#!/bin/sh\n[ "$2" = b ] && exec sleep %s\nexec %s "$@"\n' "$mark" "$HOST_SSH" > "$dir/mute"
     chmod +x "$dir/mute"
     nodes=(--hosts "a,b,c,d" --launch-agent "$dir/mute")
@@ -492,7 +492,7 @@ test_unlinked() {
 test_hostile() {
     local address port job port_b mode
     printf 'pmirun-agent 1\nend\n' | "$PMIRUN" --agent > "$dir/out" 2> "$dir/err"
-    err_has 'of another version than the head (which says 1, not '
+    err_has "its version differs from the head's (which sent 1, not "
     cat > "$dir/ssh" << END
 #!/bin/sh
 [ "\$2" = b ] && [ -s $dir/mode ] && exec $ROGUE proxy "\$(cat $dir/mode)" $dir/record "\$3"
@@ -525,10 +525,10 @@ END
     end 0
     for who in pmirun: "pmirun on .*:"; do
         err_has "^$who a connection from .* is refused: it does not speak pmirun's protocol"
-        err_has "^$who a connection from .* is refused: it left without having said who it is"
+        err_has "^$who a connection from .* is refused: it left before it identified itself"
         err_has "^$who a connection from .* is refused: it does not know the job's secret"
         err_has "^$who a connection from .* is refused: it belongs to another job"
-        err_has "^$who a connection from .* is refused: it has not said in time who it is"
+        err_has "^$who a connection from .* is refused: it did not identify itself in time"
     done
     err_has "is refused: too many unauthenticated"
     err_has "further connections are refused silently"

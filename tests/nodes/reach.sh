@@ -41,7 +41,7 @@ test_template() {
     [ "$(sorted | tr '\n' ' ')" = "a %h b %h c %h d %h " ] || fail "a template with a shell"
     nodes=(--hosts "a,nowhere,c,d" --launch "$way")
     run 253 -n 4 true
-    err_has 'node 1 (nowhere) is lost: nsenter exited with status 1 before the agent was there: does "nsenter --net=.* true" work by hand?'
+    err_has 'node 1 (nowhere) is lost: nsenter exited with status 1 before its agent connected: does "nsenter --net=.* true" work by hand?'
     nodes=(--hosts "$HOSTS" --launch "$way")
     begin -n 4 sh -c "echo ready; exec sleep $mark"
     await 4 ready
@@ -62,7 +62,7 @@ test_words() {
     run 2 --hosts a,b --launch 'env %c' -n 2 true
     err_has 'lacks %h, which stands for the host'
     run 2 --launch 'env X=%h %c' -n 2 true
-    err_has 'no hosts are known'
+    err_has 'no host is given'
     run 2 --hosts a --launch 'env X=%h %c' --launch-agent env -n 1 true
     err_has 'launch names the program already'
     for bad in -oProxyCommand=x $'a\nb' 'a;reboot' 'a b' '$(id)' "a'" ''; do
@@ -118,7 +118,7 @@ test_wait() {
     command mute '[ "$1" != b ] && [ "$1" != d ] || sleep '"$mark" 'shift' 'exec "$@"'
     nodes=(--hosts a,b,c,d --launch "mute %h %c")
     run 253 --wait-hosts 4 --start-timeout 11 -n 4 true
-    err_has 'node 1 (b) cannot be reached yet: mute has brought no agent in .* s, and was ended; trying for 4 s'
+    err_has 'node 1 (b) cannot be reached yet: mute started no agent in .* s, and was killed; trying for 4 s'
     err_has 'node 1 (b) is lost: no answer within 15 s, nor from d, and mute still runs, in try [2-9]: does "mute b true" work by hand?; stopping the job'
     nothing_left
     # Its command hangs, and takes no SIGTERM; the next one brings it. Two agents of the first come too late: one sees that its stdin has ended, and
@@ -130,8 +130,8 @@ test_wait() {
     nodes=(--hosts a,b,c --launch "hangs %h %c")
     run 0 -v --wait-hosts 12 -n 3 sh -c 'echo "late: ${LATE-no}"; exec "$0" pgf' "$RAWPMI"
     [ "$(grep -c '^late: no$' "$dir/out")" = 3 ] || fail "a late agent has started ranks"
-    err_has 'node 1 (b): the agent of try 1 comes too late'
-    err_has 'node 1 (b) cannot be reached yet: hangs has brought no agent in .* s, and was ended; trying for 12 s'
+    err_has 'node 1 (b): the agent of try 1 connected too late'
+    err_has 'node 1 (b) cannot be reached yet: hangs started no agent in .* s, and was killed; trying for 12 s'
     grep -q 'agent: the head has given up waiting for it' "$dir/late" || fail "the late agent: $(cat "$dir/late")"
     nothing_left
     # One that answers later.
@@ -139,7 +139,7 @@ test_wait() {
         'shift' 'exec "$@"'
     nodes=(--hosts a,b,c --launch "later %h %c")
     begin --wait-hosts 100 -n 3 "$RAWPMI" pgf
-    await 1 'node 1 (b) cannot be reached yet: later exited with status 255 before the agent was there; trying for 100 s' err
+    await 1 'node 1 (b) cannot be reached yet: later exited with status 255 before its agent connected; trying for 100 s' err
     sleep "${LATE:-1}"
     touch "$dir/up"
     end 0
@@ -148,9 +148,9 @@ test_wait() {
     # It does not, ever.
     rm "$dir/up" "$dir/tried"
     run 253 --wait-hosts 5 -n 3 true
-    err_has 'node 1 (b) is lost: later exited with status 255 before the agent was there, .* times in 5 s: nothing answers there: is b up'
+    err_has 'node 1 (b) is lost: later exited with status 255 before its agent connected, .* times in 5 s: nothing answers there: is b up'
     run 253 -n 3 true
-    err_has 'node 1 (b) is lost: later exited with status 255 before the agent was there: nothing answers there: is b up? --wait-hosts'
+    err_has 'node 1 (b) is lost: later exited with status 255 before its agent connected: nothing answers there: is b up? --wait-hosts'
     # One dies while others are under way, or wait to be tried again.
     command dies 'echo $$ > "$REACH_DIR/pid.$1"' 'case $1 in c) sleep '"$mark"' ;; d) exit 255 ;; esac' 'shift' 'exec "$@"'
     nodes=(--hosts a,b,c,d --launch "dies %h %c")
@@ -205,7 +205,7 @@ test_allocation() {
     run 0 -l -N 2 -n 4 sh -c 'echo $REACHED' # evenly, where the number of nodes is said
     [ "$(places)" = "[0] x [1] x [2] y [3] y " ] || fail "PBS, -N 2: $(places)"
     run 2 -N 4 -n 4 true
-    err_has '^pmirun: 3 hosts for 4 nodes; the hosts are those in PBS_NODEFILE$'
+    err_has '^pmirun: 3 hosts are too few for 4 nodes; the hosts are those in PBS_NODEFILE$'
     run 0 -n 3 --launch 'env REACHED=%%%h %c' sh -c 'echo $REACHED' # another way to the same nodes
     [ "$(places)" = "%x %x %y " ] || fail "PBS, a template: $(places)"
     run 0 -l --hosts u,v -n 2 sh -c 'echo $REACHED' # what is said on the command line counts
@@ -219,7 +219,7 @@ test_allocation() {
     grep -q 'brings node' "$dir/err" && fail "an agent for this host alone"
     printf 'x\n-oProxyCommand=reboot\n' > "$dir/hosts"
     run 2 -n 2 true
-    err_has "^pmirun: PBS_NODEFILE=$dir/hosts, line 2: \"-oProxyCommand=reboot\" is no host's name\$"
+    err_has "^pmirun: PBS_NODEFILE=$dir/hosts, line 2: \"-oProxyCommand=reboot\" is not a valid host name\$"
     PBS_NODEFILE=$dir/none run 2 -n 2 true
     err_has '^pmirun: PBS_NODEFILE=.*/none: cannot read this file: No such file'
     unset PBS_NODEFILE
@@ -240,7 +240,7 @@ test_allocation() {
     SLURM_JOB_NODELIST='n[08-' run 2 -n 2 true
     err_has "^pmirun: SLURM_JOB_NODELIST=n\[08-: a '\[' has no '\]'"
     SLURM_JOB_NODELIST='n[08-10]' run 127 --launch-agent "$dir/absent" --launch srun -n 3 true
-    err_has 'the hosts are those in SLURM_JOB_NODELIST: --launch says another way, --hosts localhost stays here'
+    err_has 'the hosts are those in SLURM_JOB_NODELIST; --launch chooses another way, --hosts localhost this host'
     SLURM_JOB_NODELIST='n[08-10]' SLURM_STEP_NUM_TASKS=3 run 0 -n 2 "$RAWPMI" pgf # one task of several stays where it is
 }
 

@@ -141,15 +141,15 @@ wrong() {
     err_has "^pmirun: node 1 ($1) is lost: $2"
     nothing_left
 }
-ended='ssh exited with status [0-9]* before the agent was there:'
+ended='ssh exited with status [0-9]* before its agent connected:'
 wrong new "$ended its host key is not known here: log in by hand once (ssh new), or add the key to known_hosts; stopping the job\$"
 wrong changed "$ended its host key is not the one in known_hosts: if that is right, remove the old one (ssh-keygen -R changed) and log in by hand once"
-wrong locked "$ended it asks who comes, which nobody can answer: put a key there (ssh-copy-id locked); one with a passphrase needs ssh-agent"
+wrong locked "$ended it asks for a password, which pmirun cannot enter: install a key there (ssh-copy-id locked); a key with a passphrase needs ssh-agent"
 wrong closed "$ended nothing answers there: is closed up? --wait-hosts SECONDS waits for it"
 wrong shut "$ended does \"ssh -x shut exec true\" work by hand?"
 err_has '^pmirun: shut: This account is currently not available.$'
 wrong reads "${ended%:}; stopping the job\$"
-err_has '^pmirun: reads: pmirun: agent: stdin does not say what it should: does something that the login runs read it, as in ~/.bashrc?'
+err_has '^pmirun: reads: pmirun: agent: unexpected data on stdin: does a command that the login runs read stdin, as in ~/.bashrc?'
 mkdir "$dir/here"
 cp "$PMIRUN" "$dir/here/pmirun"
 PMIRUN=$dir/here/pmirun

@@ -196,7 +196,7 @@ static void test_strangers(void **state)
     begin(&p);
     p.a.self.id = 8; /* dialled for another node */
     assert_int_equal(carry(&p, 1000), -EPROTO);
-    assert_string_equal(p.a.c.why, "it wants another node");
+    assert_string_equal(p.a.c.why, "it asks for another node");
     tear_down(&p);
 }
 

@@ -85,7 +85,7 @@ test_status() {
     run 20 2 --hosts "" -n 1 true
     err_has "host names, separated by commas"
     run 20 2 --hosts a,-oX -n 1 true
-    err_has '"-oX" is no host.s name'
+    err_has '"-oX" is not a valid host name'
     run 20 0 -x MPI_LOCALNRANKS_=1 -n 1 true
     PATH=/usr/bin:/bin run 20 127 -n 2 no-such-program # of a folder that may not be searched the kernel says something else
     run 20 127 -n 2 ./no/such/program
@@ -100,7 +100,7 @@ test_status() {
     printf '#!/no/such/shell\n' > "$dir/orphan"
     chmod +x "$dir/orphan"
     run 20 127 -n 2 "$dir/orphan"
-    err_has 'orphan: the interpreter that it names is not there'
+    err_has 'orphan: the interpreter that it names does not exist'
     run 20 2 -n 1 ''
     err_has 'name is empty'
     printf 'echo "script $1"\n' > "$dir/script"

@@ -90,9 +90,9 @@ static void test_words(void **state)
     check_words("a 'b %c", "/p", "a quote in it is not closed");
     check_words("a %c \"b'", "/p", "a quote in it is not closed");
     check_words("date +%s %c", "/p",
-                "%s means nothing: %h is the host, %c the agent's command, %% a percent sign");
+                "%s is unknown: %h is the host, %c the agent's command, %% a percent sign");
     check_words("%c 5%", "/p",
-                "%  means nothing: %h is the host, %c the agent's command, %% a percent sign");
+                "%  is unknown: %h is the host, %c the agent's command, %% a percent sign");
     check_words("a\\", "/p", "it lacks %c, which stands for the agent's command");
     memset(long_one, 'a', sizeof(long_one));
     memcpy(long_one, "%c ", 3);
@@ -162,7 +162,7 @@ static void test_slurm(void **state)
     check_slurm("n[0-]", NULL, "SLURM_JOB_NODELIST=n[0-]: a range has no end");
     check_slurm("n[]", NULL, "SLURM_JOB_NODELIST=n[]: a range does not begin with a number");
     check_slurm("n[1,]", NULL, "SLURM_JOB_NODELIST=n[1,]: a range does not begin with a number");
-    check_slurm("n[1;2]", NULL, "SLURM_JOB_NODELIST=n[1;2]: ';' in a range");
+    check_slurm("n[1;2]", NULL, "SLURM_JOB_NODELIST=n[1;2]: unexpected ';' in a range");
     check_slurm("n[3-1]", NULL, "SLURM_JOB_NODELIST=n[3-1]: the range 3-1 is invalid or too long");
     check_slurm("n[0-65536]", NULL,
                 "SLURM_JOB_NODELIST=n[0-65536]: the range 0-65536 is invalid or too long");
@@ -171,11 +171,12 @@ static void test_slurm(void **state)
                 "invalid or too long");
     check_slurm("a[0-299][0-299]", NULL,
                 "SLURM_JOB_NODELIST=a[0-299][0-299]: more than 65536 hosts");
-    check_slurm("a,,b", NULL, "SLURM_JOB_NODELIST=a,,b: \"\" is no host's name");
-    check_slurm("a,-oProxyCommand=x", NULL,
-                "SLURM_JOB_NODELIST=a,-oProxyCommand=x: \"-oProxyCommand=x\" is no host's name");
-    check_slurm("a;b", NULL, "SLURM_JOB_NODELIST=a;b: \"a;b\" is no host's name");
-    check_slurm("a\nb", NULL, "SLURM_JOB_NODELIST=a\nb: \"a\nb\" is no host's name");
+    check_slurm("a,,b", NULL, "SLURM_JOB_NODELIST=a,,b: \"\" is not a valid host name");
+    check_slurm(
+        "a,-oProxyCommand=x", NULL,
+        "SLURM_JOB_NODELIST=a,-oProxyCommand=x: \"-oProxyCommand=x\" is not a valid host name");
+    check_slurm("a;b", NULL, "SLURM_JOB_NODELIST=a;b: \"a;b\" is not a valid host name");
+    check_slurm("a\nb", NULL, "SLURM_JOB_NODELIST=a\nb: \"a\nb\" is not a valid host name");
     for (const char *const *p = (const char *const[]){"0", "2(x", "2(x0)", "2(x3", "1,", "x",
                                                       "1000001", "2(y3)", NULL};
          *p; p++) {
@@ -239,10 +240,10 @@ static void test_files(void **state)
     check_file("PBS_NODEFILE", "a.x.org\r\n\n  b  \n", "a.x.org:1 b:1");
     check_file("LSB_DJOB_HOSTFILE", "a\nb", "a:1 b:1");
     check_file("PE_HOSTFILE", "a 2 all.q@a UNDEFINED\nb 1 all.q@b 0:1\n", "a:2 b:1");
-    check_file("PBS_NODEFILE", "", ": no host is named there");
-    check_file("PBS_NODEFILE", "a\n-x\n", ", line 2: \"-x\" is no host's name");
+    check_file("PBS_NODEFILE", "", ": it names no host");
+    check_file("PBS_NODEFILE", "a\n-x\n", ", line 2: \"-x\" is not a valid host name");
     check_file("PBS_NODEFILE", "a\n\nb c\n", ", line 3: more than one word");
-    check_file("PBS_NODEFILE", "a;reboot\n", ", line 1: \"a;reboot\" is no host's name");
+    check_file("PBS_NODEFILE", "a;reboot\n", ", line 1: \"a;reboot\" is not a valid host name");
     check_file("PE_HOSTFILE", "a 2\nb\n", ", line 2: \"b\" has no number of slots");
     check_file("PE_HOSTFILE", "a 0 q\n", ", line 1: \"a\" has no number of slots");
     check_file("PE_HOSTFILE", "a 2x q\n", ", line 1: \"a\" has no number of slots");
@@ -271,9 +272,9 @@ static void test_pairs(void **state)
     setenv("LSB_MCPU_HOSTS", "a 2 b x", 1);
     check_found("LSB_MCPU_HOSTS=a 2 b x: \"b\" has no number of slots");
     setenv("LSB_MCPU_HOSTS", "-a 2", 1);
-    check_found("LSB_MCPU_HOSTS=-a 2: \"-a\" is no host's name");
+    check_found("LSB_MCPU_HOSTS=-a 2: \"-a\" is not a valid host name");
     setenv("LSB_MCPU_HOSTS", "   ", 1);
-    check_found("LSB_MCPU_HOSTS=   : no host is named there");
+    check_found("LSB_MCPU_HOSTS=   : it names no host");
 }
 
 /* As many hosts as there may be, and one more; each a line, and found by name. */

@@ -24,10 +24,10 @@ static const char *const ends[N_WHATS] = {
     [FENCE] = "this fence cannot complete",
     [GATHER] = "this Allgather cannot complete",
     [RING] = "this ring cannot complete",
-    [GET_NAMED] = "nobody is left to put this key",
-    [GET] = "nobody is left to put this key",
+    [GET_NAMED] = "no rank is left to put this key",
+    [GET] = "no rank is left to put this key",
     [GROUP] = "this barrier of a group cannot complete",
-    [NODEATTR] = "nobody is left to put this attribute",
+    [NODEATTR] = "no rank is left to put this attribute",
 };
 
 /* Is it one of those who wait? All do in collectives and for keys, the goer's node in the rest. */
@@ -238,7 +238,7 @@ static void test_comes_again(void **state)
             continue;
         r_enter(&k, 1, what, 0, 0);
         assert_string_equal(r_hear(&k, 1), "cmd=barrier out rc=14 msg=rank 1 has closed its "
-                                           "connection: it takes part in nothing more\n");
+                                           "connection: it takes part in no further operation\n");
     }
     r_enter(&k, 0, FENCE, 0, 0);
     hears_of(0, FENCE, 1, CLOSES);
@@ -267,7 +267,8 @@ static void test_asks_when_gone(void **state)
             r_enter(&k, 0, i < 4 ? GET : GET_NAMED, 1, 0);
             r_run(&k);
             heard = r_hear(&k, 0);
-            snprintf(text, sizeof(text), "rank 0 %s: it takes part in nothing more", r_whys[way]);
+            snprintf(text, sizeof(text), "rank 0 %s: it takes part in no further operation",
+                     r_whys[way]);
             if (!strstr(heard, text))
                 fail_msg("rank 0 hears \"%s\", not \"%s\"", heard, text);
             r_stop(&k);

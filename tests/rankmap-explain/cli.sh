@@ -87,7 +87,7 @@ prints '^dup of the world \(86 of them\)$' nek5000 86
 prints '^  MPICH main +6291456 bytes  map$' cart-reorder
 prints '^  librankmap +104 bytes  md-blockstride,' cart-reorder
 prints '^all communicators of a process$' lsms
-says 'nek5000: "many" is no number (the number of duplicates)' 2 nek5000 many
+says 'nek5000: "many" is not a number (the number of duplicates)' 2 nek5000 many
 says 'argument: no generator "nek5001"; --list shows them' 2 nek5001 3
 "$explain" --list >"$work/list" || fail "--list"
 [ "$(wc -l <"$work/list")" -eq 41 ] || fail "--list has $(wc -l <"$work/list") lines"
@@ -103,9 +103,9 @@ prints '^  ids 3 3 4$' '(vector,3,3,4)'
 prints '^\(vector,\[\(0,49152,1\)\]x16\): 786432 processes$' --no-picture '(vector,[(0,49152,1)]x16)'
 prints '^\(vector, \[ 0 ,\(3,2,1\)\]x2 ,9\): 7 processes$' '(vector, [ 0 ,(3,2,1)]x2 ,9)'
 prints '^\{"version":1,"map":\[\[0,2,2,1\],\[2,1,3,2\]\]\}: 10 processes$' '{"version":1,"map":[[0,2,2,1],[2,1,3,2]]}'
-says 'argument:1:1: this is no mapping whose ranks can be counted (say how many with -n)' 2 '(vector,[(0,65536,1)]x65536)'
-says 'argument:1:1: this is no mapping whose ranks can be counted (say how many with -n)' 2 '(vector,(0,99999999999999999999,1))'
-says 'argument:1:1: this is no mapping whose ranks can be counted (say how many with -n)' 2 '(vector,(0,4))'
+says 'argument:1:1: the ranks of this mapping cannot be counted: give their number with -n' 2 '(vector,[(0,65536,1)]x65536)'
+says 'argument:1:1: the ranks of this mapping cannot be counted: give their number with -n' 2 '(vector,(0,99999999999999999999,1))'
+says 'argument:1:1: the ranks of this mapping cannot be counted: give their number with -n' 2 '(vector,(0,4))'
 "$explain" -n 4 '(vector,(0,4)' >"$work/out" 2>"$work/err" && fail "a mapping without its end passes"
 grep -q '^rankmap-explain: argument:1:13: expected the rest of a block ' "$work/err" || fail "a mapping without its end: $(cat "$work/err")"
 

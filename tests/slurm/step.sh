@@ -183,7 +183,7 @@ refuses() {
     err_has 'fencepost: node 0: no SLURM_FENCEPOST from srun'
     plug /bin/true
     step bad -n 2 --fencepost "$dir/rawpmi" pgf
-    err_has '/bin/true does not begin'
+    err_has '/bin/true does not start'
     printf '#!/bin/sh\n[ "$1" = --step ] || exit 3\n[ ! -e "%s/once" ] || rm "$0"\nexec "%s/pmirun" "$@"\n' "$dir" "$dir" > "$dir/shim"
     chmod 755 "$dir/shim"
     plug "$dir/shim"
@@ -196,11 +196,11 @@ refuses() {
     plug
     sed -i 's/munge=.*/munge=\/nonexistent/' "$plugstack"
     step bad -n 2 --fencepost "$dir/rawpmi" pgf
-    err_has 'MUNGE does not take'
+    err_has 'MUNGE refuses'
     plug
     sed -i 's/$/ wrong=1/' "$plugstack"
     step bad -n 1 true
-    err_has 'plugstack.conf: "wrong=1" is none of'
+    err_has 'plugstack.conf: "wrong=1" is not one of'
     # What the plugin alone calls, called by hand.
     for value in 'x 0:0' '0 0' '0 0:99' '0 0:0,' '0 :0' '0 0:0x' '0 -1:0' '0 99999999999:0'; do
         "$dir/pmirun" --agent $value > "$dir/out" 2> "$dir/err" < /dev/null
@@ -210,7 +210,7 @@ refuses() {
     for value in '-n 1' '--launch fork --hosts a -n 1' '--launch fork --pmi-port -n 1' '--launch fork -n 1 true :'; do
         "$dir/pmirun" --step $value true > "$dir/out" 2> "$dir/err" < /dev/null
         [ $? = 2 ] || fail "pmirun --step $value"
-        err_has 'srun starts the ranks of a step: options that start or place ranks'
+        err_has 'srun starts the ranks of a step: give options that start or place ranks'
     done
     true | timeout 60 "$dir/pmirun" --step --launch fork -n 2 true > "$dir/out" 2> "$dir/err" # srun is gone
     [ $? = 129 ] || fail "pmirun --step without srun"

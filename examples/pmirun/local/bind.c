@@ -19,7 +19,7 @@
 
 /* The ranks that are placed together. */
 struct seats {
-    uint32_t first, n; /* of all ranks on this host: where the job's here begin, and how many */
+    uint32_t first, n; /* among all ranks on this host: the first of this job's, and their number */
     bool says;         /* this pmirun speaks for the host */
 };
 
@@ -87,7 +87,7 @@ static struct seats count_seats(const struct pmirun *pr, const struct job *job)
 
 /* ---- the decision ---- */
 
-/* A processor of the list that the node lacks; PLACE_NONE: it has all. */
+/* The first processor of the list that the node lacks; PLACE_NONE: it has all. */
 static uint32_t missing_of(const struct pmirun *pr, const struct place_topology *t,
                            const struct place_set *set, const struct place_set *own)
 {
@@ -128,7 +128,7 @@ static int bind_list(const struct pmirun *pr, const struct job *job, const struc
     return 0;
 }
 
-/* Says why nothing is bound, once. */
+/* Warns once why no rank is bound. */
 static void say_full(struct pmirun *pr, const struct seats *s, uint32_t room)
 {
     if (s->says && !pr->full_said)
@@ -153,7 +153,7 @@ static char *no_place(const struct place_policy *p, enum place_result rc, enum p
                    p->each, map);
 }
 
-/* 0, and *full: nothing is bound. */
+/* 0, and *full: no rank is bound. */
 static int bind_objects(struct pmirun *pr, const struct place_topology *t, const struct seats *s,
                         struct binding *b, bool *full, char **why)
 {
@@ -244,8 +244,9 @@ static int find_table(struct pmirun *pr, const struct job *job, const struct pla
     if (!*t && pr->opt.topology)
         *why = xprintf("--topology \"%s\": %s", pr->opt.topology, no_table);
     else if (!*t && !p->n_list)
-        *why = xprintf("--bind-to %s: no topology of this node: %s; use --bind-to none, or list",
-                       place_level_name(p->bind), no_table);
+        *why = xprintf(
+            "--bind-to %s: the topology of this node is unknown: %s; use --bind-to none, or list",
+            place_level_name(p->bind), no_table);
     for (uint32_t i = 0; *t && !pr->topology.elsewhere && i < (*t)->n_pus; i++)
         (*t)->pus[i].usable = place_set_has(own, (*t)->pus[i].os);
     return *why ? STATUS_USAGE : 0;

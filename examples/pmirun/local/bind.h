@@ -12,7 +12,7 @@
 struct job;
 struct pmirun;
 
-/* Of a job's ranks here, by their index in job->ranks. */
+/* For a job's ranks here, by their index in job->ranks. */
 struct binding {
     uint32_t n;
     struct place_set *sets;

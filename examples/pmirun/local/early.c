@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUE_BYTES 1023u /* of a value, at most, as our libpmi tells Open MPI */
+#define VALUE_BYTES 1023u /* limit of a value, which libpmi reports to Open MPI */
 
 /* A rank's; by its index in job->ranks. */
 struct early {
@@ -46,7 +46,7 @@ static char *pack_string(const char *name, const char *value)
     return text;
 }
 
-/* False, and -v says so: too long for a value, so no rank's binding is stored. */
+/* False: a binding is too long for a value, so no rank's is stored; -v reports it. */
 static bool are_short(struct pmirun *pr, const struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
@@ -55,7 +55,9 @@ static bool are_short(struct pmirun *pr, const struct job *job)
         if (!locality)
             return false;
         if (strlen(locality) > VALUE_BYTES * 3 / 4 - 32) {
-            trace(pr, "Open MPI is not told where ranks are bound: that of rank %u takes %zu bytes",
+            trace(pr,
+                  "Open MPI gets no bindings of ranks: that of rank %u takes %zu bytes, too many "
+                  "for a value",
                   job->ranks[i].number, strlen(locality));
             return false;
         }

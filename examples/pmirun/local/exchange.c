@@ -30,8 +30,7 @@ bool exchange_frame(struct pmirun *pr, struct job *job, uint32_t from, const voi
 {
     const int rc = pmiwire_server_frame(pr->server, job->id, from, p, n);
 
-    return rc != PMIWIRE_EPROTO &&
-           rc != PMIWIRE_EVERSION; /* another error has been told by failed() */
+    return rc != PMIWIRE_EPROTO && rc != PMIWIRE_EVERSION; /* failed() has reported another error */
 }
 
 void exchange_room(struct pmirun *pr, uint32_t node)

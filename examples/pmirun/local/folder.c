@@ -32,10 +32,9 @@
 #define PREFIX     "pmirun-"
 #define NAME_BYTES 64
 #define KEY_DIGITS (sizeof(((struct guard *)0)->key) - 1)
-/* of making a folder: another pmirun may take it for an abandoned one and remove it */
+/* tries to make a folder: another pmirun may judge it abandoned and remove it */
 #define MAX_TRIES 100u
-/* of a folder that is removed, each counted as often as it is seen: an end to one that is being
- * filled */
+/* of a removal, each counted as often as it is seen: bounds the removal of a folder that grows */
 #define MAX_ENTRIES 1000000u
 
 const char *folder_where(enum folder_place place)
@@ -47,7 +46,7 @@ const char *folder_where(enum folder_place place)
     return tmp && tmp[0] == '/' ? tmp : "/tmp"; /* the guard's working directory is not ours */
 }
 
-/* With no key the first bytes of the names of this host's folders. */
+/* Without a key: the prefix of the names of this host's folders. */
 static void folder_name(const char *key, char name[NAME_BYTES])
 {
     char host[256] = "";
@@ -108,7 +107,7 @@ static bool remove_entry(int folder, const char *name)
 
 /* Empties `sub`, a folder in `folder`: folders that are not empty move up into `folder`, so that
  * depth takes neither stack nor descriptors. Closes sub. True when an entry was removed or moved.
- * */
+ */
 static bool empty_sub(int folder, int sub, unsigned *left)
 {
     DIR *d = fdopendir(sub);
@@ -244,8 +243,8 @@ static bool is_same(const char *path, int fd)
            a.st_ino == b.st_ino;
 }
 
-/* Makes a folder and locks it: an open descriptor, or -1 with errno. Where the file system has no
- * locks, nobody removes the folder but us and our guard. */
+/* Makes a folder and locks it: an open descriptor, or -1 with errno. If the file system
+ * has no locks, only this pmirun and its guard remove the folder. */
 static int make(const char *path)
 {
     int fd;

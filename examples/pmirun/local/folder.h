@@ -19,7 +19,7 @@ const char *folder_where(enum folder_place place); /* in which folder */
  * Not for a head, which has no ranks. */
 const char *folder_get(struct pmirun *pr, enum folder_place place);
 bool folder_remove_all(struct pmirun *pr); /* with all that is in them; false: something is left */
-/* The same, for those of the pmirun whose guard has this key. */
+/* The same for the folders of the pmirun whose guard has this key. */
 bool folder_remove(const char *key);
 
 #endif

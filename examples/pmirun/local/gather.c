@@ -58,7 +58,7 @@ void gather_settled(struct pmirun *pr, struct job *job)
 
     if (!g || !g->advertised)
         return;
-    pmi_send_answers(pr, job); /* with those that speak of it goes its descriptor */
+    pmi_send_answers(pr, job); /* its descriptor goes with the answers that name it */
     if (g->name[0])
         unlink(g->name);
     g->name[0] = '\0';

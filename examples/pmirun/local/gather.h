@@ -19,7 +19,7 @@ int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number
 int gather_find(const struct job *job, struct pmiwire_str key, struct pmiwire_str *value);
 /* Each rank knows now where the last Allgather lies. */
 void gather_settled(struct pmirun *pr, struct job *job);
-/* The descriptor of the last Allgather, -1: none, and how many there have been. */
+/* The descriptor of the last Allgather, -1: none; and the number of Allgathers so far. */
 int gather_fd(const struct job *job, uint32_t *n_arrays);
 
 #endif

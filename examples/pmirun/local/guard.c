@@ -37,7 +37,7 @@
 
 #define NAME       "job-guard"
 #define MAX_PID    (1u << 22) /* the kernel's own limit */
-#define MAX_ROUNDS 1000 /* looks at /proc; a process in the kernel's hands may take its time */
+#define MAX_ROUNDS 1000       /* looks at /proc; a process inside the kernel may end late */
 #define ROUND_NS   (5 * NS_PER_MS)
 
 static void set_bit(struct pmirun *pr, pid_t pid, bool on)
@@ -94,14 +94,14 @@ static bool has_variable(const char *pid, const char *variable)
         size_t all = kept + (size_t)n;
 
         found = memmem(text, all, variable, len) != NULL;
-        kept = all < len ? all : len; /* it may begin here and end in what comes next */
+        kept = all < len ? all : len; /* it may begin here and end in the next bytes */
         memmove(text, text + all - kept, kept);
     }
     close(fd);
     return found;
 }
 
-/* Kills every process that has the variable. True when there was one. */
+/* Kills every process that has the variable. True if it found one. */
 static bool kill_marked(const struct guard *g)
 {
     DIR *d = opendir("/proc");
@@ -126,12 +126,12 @@ static void clean_up(const struct guard *g)
 
     shm_remove(g->key);
     /* Two looks that find none: a process in the middle of execve() shows no environment. */
-    kill_groups(g); /* once: their ids may become somebody else's */
+    kill_groups(g); /* once: another process may get their ids */
     for (int i = 0, n_clean = 0; i < MAX_ROUNDS && n_clean < 2; i++) {
         n_clean = kill_marked(g) ? 0 : n_clean + 1;
         nanosleep(&a_while, NULL);
     }
-    folder_remove(g->key); /* nobody writes there any more */
+    folder_remove(g->key); /* no process writes there now */
 }
 
 /* Renames the process, so that a kill by the name pmirun spares the guard. */

@@ -9,9 +9,9 @@
 struct pmirun;
 
 struct guard {
-    pid_t pid;         /* of the process that watches; 0: there is none */
-    uint64_t *ranks;   /* shared with it: a bit for each process id that is a rank's */
-    char key[17];      /* 16 digits of this pmirun alone: part of names in /dev/shm */
+    pid_t pid;         /* the guard's process id; 0: none */
+    uint64_t *ranks;   /* shared with the guard: a bit for each process id of a rank */
+    char key[17];      /* 16 digits unique to this pmirun, in its names in /dev/shm */
     char variable[40]; /* in the environment of every rank */
 };
 

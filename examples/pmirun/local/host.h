@@ -4,7 +4,7 @@
  * job that uses PMIx loads libpmix and starts its server.
  *
  * All functions are called in the loop's thread. Where libpmix's headers were missing at build
- * time, pmix/host_none.c is built: host_available() says so, and the others are never called.
+ * time, pmix/host_none.c is built: host_available() returns false, and the others are never called.
  */
 #ifndef PMIRUN_HOST_H
 #define PMIRUN_HOST_H

@@ -117,7 +117,7 @@ static void read_file_pieces(struct pmirun *pr)
         if (!read_piece(pr))
             return;
     for (uint32_t i = 0; i < in->n_joined && in->len == 0; i++)
-        if (in->feeds[i].src.fd >= 0) { /* which has room: we are called again at once */
+        if (in->feeds[i].src.fd >= 0) { /* it has room: the loop calls this again at once */
             feed_arm(pr, &in->feeds[i], true);
             return;
         }

@@ -13,7 +13,7 @@
 #include "loop.h"
 
 #define INPUT_BYTES        4096u  /* that are read at a time */
-#define INPUT_WINDOW_BYTES 65536u /* that a head reads ahead of what ranks have been given */
+#define INPUT_WINDOW_BYTES 65536u /* that a head may read ahead of the ranks */
 
 struct rank;
 
@@ -25,11 +25,11 @@ struct feed {
 };
 
 struct input {
-    struct source src; /* what we read: standard input, where it is not a rank's own */
+    struct source src; /* standard input, unless a rank inherits it */
     struct feed *feeds;
     uint32_t n_feeds; /* ranks here that get it */
     uint32_t n_joined;
-    char *buf; /* what has been read and not all of them have been given */
+    char *buf; /* bytes read that some ranks have not got yet */
     size_t len;
     bool waits;        /* src is not in epoll: ranks, or a head's agents, have no room */
     uint64_t retry_ns; /* in the background: when to look again, 0: no need */

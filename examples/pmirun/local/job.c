@@ -22,9 +22,9 @@
 #include <pmiwire/mapping.h>
 
 #define SWEEP_EVERY_NS (20 * NS_PER_MS)
-/* how long an abort waits for the end of a rank that has hung up */
+/* an abort waits this long for the end of a rank that hung up */
 #define DYING_NS NS_PER_S
-#define NODES_NS (50 * NS_PER_MS) /* and for what other nodes may have to say */
+#define NODES_NS (50 * NS_PER_MS) /* and this long for reports of other nodes */
 /* for processes to end by themselves when a collective cannot complete */
 #define STUCK_NS NS_PER_S
 
@@ -111,7 +111,7 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     return rc;
 }
 
-/* Is this rank in `ranks`? An agent's holds its own only. */
+/* Is this rank in `ranks`? An agent has only its own there. */
 static bool is_known(const struct pmirun *pr, const struct job *job, uint32_t rank)
 {
     return !pr->agent || job->node_of[rank] == pr->agent->node(pr);
@@ -165,7 +165,7 @@ void job_free(struct pmirun *pr, struct job *job)
     bind_free(job->bound);
     early_free(job);
     free(job->way_why);
-    if (job->spawned) /* else they are of the command line, or stay as long as it */
+    if (job->spawned) /* else they belong to the command line, or live as long as it */
         spawn_free_apps(job->apps, job->n_apps);
     free(job->spawner);
     free(job->node_of);
@@ -265,7 +265,7 @@ uint32_t job_others(const struct pmirun *pr, const struct job *job)
 bool job_was(const struct pmirun *pr, uint32_t number)
 {
     return number < pr->n_jobs &&
-           !job_by_number(pr, number); /* numbers grow, and agents are told of jobs in that order */
+           !job_by_number(pr, number); /* numbers grow, and agents learn of jobs in that order */
 }
 
 void job_queue(struct pmirun *pr, struct job *job)
@@ -316,7 +316,7 @@ void job_stop(struct pmirun *pr, int status)
     job_set_status(pr, status);
     if (pr->stopping)
         return;
-    pr->status = status; /* what stops the job outweighs a rank that failed quietly before */
+    pr->status = status; /* the cause of the stop outweighs an earlier quiet failure of a rank */
     trace(pr, "stopping the job, status %d", status);
     job_stop_all(pr);
 }
@@ -384,7 +384,7 @@ static bool somebody_is_dying(const struct pmirun *pr)
     return false;
 }
 
-/* The end of a rank that stops the job. */
+/* Handles a rank's end that stops the job. */
 static void ended_badly(struct pmirun *pr, struct rank *r, int status, const char *text)
 {
     /* another rank may be the cause */
@@ -483,7 +483,7 @@ static void rank_died(struct pmirun *pr, struct rank *r, int sig, bool dumped)
 {
     char name[RANK_NAME_BYTES], text[512];
 
-    /* A signal that we passed on is the user's wish and needs no explanation. */
+    /* The user sent a signal that pmirun forwarded: it needs no explanation. */
     if (sig == pr->signals.last) {
         job_stop(pr, STATUS_SIGNAL + sig);
         return;
@@ -574,8 +574,8 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
 
 /* ---- the end of a job ---- */
 
-/* No process can ask for its pairs any more, and no connection is left that would keep the server's
- * job: a rank's is closed when the rank ends. */
+/* No process can ask for its pairs now, and no connection keeps the server's job: a rank's is
+ * closed when the rank ends. */
 static void forget_pairs(struct pmirun *pr, struct job *job)
 {
     if (job->way == MPI_PMIX)
@@ -608,7 +608,7 @@ static bool is_settled(const struct pmirun *pr, const struct job *job)
     return job->abandoned || job->n_launched == job->n_local;
 }
 
-/* Can no message about this job arrive any more? */
+/* True when no further message about this job can arrive. */
 static bool is_over(const struct pmirun *pr, const struct job *job)
 {
     if (job->n_live || (pr->cause.by && pr->cause.by->job == job) ||
@@ -623,7 +623,7 @@ static bool is_over(const struct pmirun *pr, const struct job *job)
     return true;
 }
 
-/* A program that spawns job after job would make us grow without end. */
+/* Else a program that spawns job after job would make pmirun grow without bound. */
 void job_bury(struct pmirun *pr)
 {
     struct job **p = &pr->jobs;
@@ -704,8 +704,8 @@ void job_reap(struct pmirun *pr)
                 pr->head->reaped(pr, &si);
             continue;
         }
-        r->state = RANK_EXITED; /* reaped: its pid is nobody's */
-        launch_settle(pr);      /* that it could not be executed is known now, if so */
+        r->state = RANK_EXITED; /* reaped: its pid is free */
+        launch_settle(pr);      /* now pmirun knows whether its execve() failed */
         job_rank_exited(pr, r, &si);
     }
 }

@@ -25,7 +25,7 @@ struct app {
     uint32_t n_sets;
     struct env env; /* which of our variables it gets */
     char *hosts;    /* head: names of the nodes to start it on; NULL: all */
-    char **envp;    /* complete environment but for the slots at its beginning; see launch.c */
+    char **envp;    /* its environment, after empty slots at the beginning; see launch.c */
 };
 
 enum rank_state { RANK_WAITING, RANK_RUNNING, RANK_EXITED };
@@ -53,14 +53,14 @@ struct job {
     uint32_t id;     /* the engine's number */
     uint32_t number; /* ours, 0 for the command line's */
     char kvsname[128];
-    uint32_t n_ranks; /* its size */
-    uint32_t n_local; /* entries of `ranks`: those that this pmirun knows: all, or an agent's own */
+    uint32_t n_ranks;            /* its size */
+    uint32_t n_local;            /* entries of `ranks`: all ranks, or an agent's own */
     uint32_t n_launched, n_live; /* of those */
     uint32_t *node_of;           /* by rank; NULL: all are here */
     uint32_t n_launching;        /* head: agents that have not started all of theirs */
     uint32_t n_members,
-        n_gave_up;  /* head: agents that have ranks of it; those that say that it failed */
-    bool abandoned; /* a spawn that failed: how its ranks end does not matter */
+        n_gave_up;  /* head: agents with ranks of it; those that report its failure */
+    bool abandoned; /* a failed spawn: the ends of its ranks do not count */
     bool ended;     /* no rank of it is left here */
     bool over;      /* agent: nor anywhere */
     bool spawned;
@@ -68,13 +68,13 @@ struct job {
     uint32_t spawn_node;   /* head: of the rank that asked */
     char *spawner;         /* kvsname of the job that spawned this one */
     uint32_t spawner_rank; /* that asked */
-    enum mpi_way way;      /* what its ranks use; MPI_AUTO: has not been chosen (way.c) */
-    char *way_why;         /* why that, a sentence; NULL: has not been chosen */
+    enum mpi_way way;      /* what its ranks use; MPI_AUTO: not chosen yet (way.c) */
+    char *way_why;         /* the reason, a sentence; NULL: not chosen yet */
     bool misled;           /* it needs another way than --mpi says */
     bool yields;           /* its ranks yield their processor while they wait */
-    struct binding *bound; /* processors of its ranks here; NULL: any that we may use */
+    struct binding *bound; /* processors of its ranks here; NULL: all that pmirun may use */
     char **vars;           /* NAME=value for all its ranks here, NULL-terminated; NULL: none */
-    struct early *early;   /* what its ranks find of each other before they put; NULL: nothing */
+    struct early *early;   /* the pairs that its ranks find before they put; NULL: none */
     struct table *table;   /* its pairs in shared memory; NULL: the engine stores them */
     struct gather *gather; /* its Allgathers; NULL: none yet */
     struct app *apps;
@@ -115,9 +115,9 @@ struct stuck {
 
 /* Processes that outlive their rank. */
 struct leftovers {
-    pid_t *inherited; /* children that we were born with, not our concern */
+    pid_t *inherited; /* children of this process before main(): not pmirun's */
     size_t n_inherited;
-    uint64_t sweep_ns; /* when to look for leftovers again, 0: have not yet */
+    uint64_t sweep_ns; /* when to look for leftovers again; 0: not looked yet */
     bool clean;        /* no process of ours is left */
 };
 
@@ -128,7 +128,7 @@ struct job *job_create_first(struct pmirun *pr, uint32_t *node_of);
 struct job *job_by_number(const struct pmirun *pr, uint32_t number);
 struct job *job_by_id(const struct pmirun *pr, uint32_t id);
 uint32_t job_others(const struct pmirun *pr, const struct job *job); /* ranks here of other jobs */
-/* Did a job of this number exist, and is it freed now? */
+/* Has a job of this number existed, and been freed? */
 bool job_was(const struct pmirun *pr, uint32_t number);
 /* Frees spawned jobs that are over. Call it between batches of events, which may point to a job. */
 void job_bury(struct pmirun *pr);

@@ -59,14 +59,14 @@ extern char **environ;
  */
 #define FLIGHTS (RAWCALL ? 32 : 1)
 
-/* Low descriptors of ours. The program finds its PMI connection at FD_PMI; each flight has SLOTS
+/* pmirun's low descriptors. The program finds its PMI connection at FD_PMI; each flight has SLOTS
  * from FD_SLOTS on. */
 enum { FD_PMI = 3, FD_SLOTS = 4, SLOT_PMI = 0, SLOT_OUT, SLOT_ERR, SLOT_IN, SLOTS };
 
 #define STACK_BYTES  131072u
 #define GUARD_BYTES  65536u          /* at its low end; a page of any size */
-#define BUDGET_NS    (2 * NS_PER_MS) /* of launching at a time; then ranks are served */
-#define SPARE_FDS    24u             /* what we need besides the ranks' own and the slots */
+#define BUDGET_NS    (2 * NS_PER_MS) /* of launching at a time; then pmirun serves ranks */
+#define SPARE_FDS    24u             /* pmirun's own descriptors besides the ranks' and the slots */
 #define FDS_PER_RANK 3u
 
 /* What failed in a child. */
@@ -85,7 +85,7 @@ struct flight {
     volatile int err;
     volatile enum stage stage;
     int fd;     /* first of its slots */
-    int report; /* where a copy of us writes err and stage; -1: it shares our memory */
+    int report; /* where a forked child writes err and stage; -1: it shares memory */
     char rank_env[32], local_env[32], id_env[32], pmix_env[32];
 };
 
@@ -262,7 +262,7 @@ int launch_resolve(struct app *app)
         free(path);
         p = colon ? colon + 1 : NULL;
     }
-    /* As other launchers do: a plain name may also be a file of the working directory. */
+    /* As under other launchers, a plain name may also be a file of the working directory. */
     app->path = xprintf("./%s", name);
     return check_program(app->wdir, app->path) == 0 ? 0 : err;
 }
@@ -347,7 +347,7 @@ static bool is_set_by(char *const *vars, const char *var)
     return false;
 }
 
-/* Does the program get this variable of ours, NAME=...? */
+/* Does the program get this variable of pmirun's, NAME=...? */
 static bool passes(const struct app *app, const char *var)
 {
     const size_t len = strcspn(var, "=");
@@ -468,7 +468,7 @@ static void move_fd(struct flight *f, int slot, int to, int flags)
         fail(f, STAGE_DESCRIPTORS, rc);
 }
 
-/* Restores for the program what we have changed for ourselves. */
+/* Restores for the program what pmirun has changed for itself. */
 static void restore_process(const struct pmirun *pr)
 {
     static const unsigned char
@@ -499,7 +499,7 @@ static int child_main(void *arg)
             rawcall(SYS_dup3, f->report, fd_end, O_CLOEXEC, 0);
         f->report = fd_end++;
     }
-    /* From here on the descriptors are our own. Everything behind the slots is gone. */
+    /* From here on the descriptors are the child's own, and those behind the slots are closed. */
     rc = rawcall(SYS_close_range, fd_end, ~0u, CLOSE_RANGE_UNSHARE, 0);
     if (rc < 0)
         rc = rawcall(SYS_unshare, CLONE_FILES, 0, 0, 0);
@@ -609,7 +609,7 @@ static bool prepare_stdin(struct pmirun *pr, const struct flight *f, const struc
     return true;
 }
 
-/* Starts a child that is a copy of us: returns once its execve() has succeeded or failed. */
+/* Forks a child; returns once its execve() has succeeded or failed. */
 static pid_t start_copy(struct flight *f)
 {
     int p[2], report[2], err;
@@ -637,7 +637,7 @@ static pid_t start_copy(struct flight *f)
     return pid;
 }
 
-/* Made when a flight is first used: a job of few ranks needs few. */
+/* Allocated when a flight is first used: a job of few ranks needs few. */
 static bool make_stack(struct flight *f)
 {
     char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -797,13 +797,13 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
 }
 
 /* The file that failed, and why. If the program exists, exec()'s ENOENT is about its interpreter.
- * */
+ */
 static const char *what_failed(const struct app *app, int err, enum stage stage, const char **why)
 {
     *why = stage == STAGE_DESCRIPTORS ? "setting up descriptors failed"
-           : stage == STAGE_BIND      ? "its processors are no longer ours (--bind-to)"
+           : stage == STAGE_BIND      ? "pmirun may no longer use its processors (--bind-to)"
            : stage == STAGE_EXEC && err == ENOENT && access(app->path, F_OK) == 0
-               ? "the interpreter that it names is not there"
+               ? "the interpreter that it names does not exist"
                : strerror(err);
     return stage == STAGE_WDIR ? app->wdir : app->path;
 }

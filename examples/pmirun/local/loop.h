@@ -17,7 +17,7 @@ void loop_init(struct pmirun *pr); /* with output and signals; exits on failure 
 /* 0 or -errno. events: EPOLL*. */
 int loop_add(struct pmirun *pr, struct source *src, uint32_t events);
 void loop_mod(struct pmirun *pr, struct source *src, uint32_t events);
-/* Call it before close(): a child in flight may hold a copy, which would stay in epoll. */
+/* Call it before close(): a child in flight may hold a copy, which would keep it in epoll. */
 void loop_del(struct pmirun *pr, struct source *src);
 /* loop_del() and close(); sets fd to -1. A no-op when fd is -1. */
 void loop_close(struct pmirun *pr, struct source *src);

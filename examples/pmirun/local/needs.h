@@ -17,7 +17,7 @@ struct needs {
     void *ctx;
 };
 
-/* False: it is no ELF file of this machine's word size and byte order, or a broken one. */
+/* False: not an ELF file of this machine's word size and byte order, or a broken one. */
 bool needs_read(int fd, struct needs *needs);
 
 #endif

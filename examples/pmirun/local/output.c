@@ -2,9 +2,8 @@
 /*
  * The ranks' output, line by line, to our stdout and stderr.
  *
- * A line is passed on when it is complete, so that lines of two ranks never mix. A line that grows
- * beyond LINE_MAX_BYTES, or whose end does not come within PART_NS (a prompt), is passed on in
- * pieces.
+ * pmirun forwards a line when it is complete, so that lines of two ranks never mix. It forwards a
+ * line that grows beyond LINE_MAX_BYTES, or has no end within PART_NS (a prompt), in pieces.
  *
  * The reader of our output may be slow (a pager) and must not delay the PMI service: nothing here
  * blocks. Bytes that cannot be written wait in the sink. While it holds more than SINK_HIGH, the
@@ -34,8 +33,8 @@
 
 /* How to write to a sink without ever waiting. */
 enum {
-    HOW_PLAIN,    /* regular files and the like never make us wait */
-    HOW_NONBLOCK, /* our own O_NONBLOCK description of the same pipe or terminal */
+    HOW_PLAIN,    /* a write to a regular file never waits */
+    HOW_NONBLOCK, /* a new O_NONBLOCK description of the same pipe or terminal */
     HOW_SEND,     /* a socket */
     HOW_POLL      /* ask poll() first, and write no more than a pipe takes at once */
 };
@@ -74,7 +73,7 @@ static void sink_init(struct sink *sk, int fd, const char *name, unsigned kinds)
     }
 }
 
-/* bytes of each kind of output that an agent may have under way to the head */
+/* bytes of each kind of output that an agent may have in flight to the head */
 #define AGENT_ROOM (256u * 1024u)
 
 void output_init(struct pmirun *pr)
@@ -142,7 +141,7 @@ static void sink_died(struct pmirun *pr, struct sink *sk, int err)
     if (sk == &pr->output.err)
         return;
     if (err == EPIPE) {
-        trace(pr, "nobody reads %s any more", sk->name);
+        trace(pr, "the reader of %s has closed it", sk->name);
         job_stop(pr, STATUS_SIGNAL + SIGPIPE);
     } else {
         say(pr, "cannot write to %s: %s", sk->name, strerror(err));
@@ -211,7 +210,7 @@ static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_
         while (cap < sk->len + n)
             cap *= 2;
         q = realloc(sk->buf, cap);
-        if (!q && sk == &pr->output.err) { /* why we end is said now or never */
+        if (!q && sk == &pr->output.err) { /* stderr carries why we end: now or never */
             sink_flush(pr, sk);
             if (!sk->dead && sink_waiting(sk) == 0 && sink_write(sk, p, n) < 0)
                 sink_died(pr, sk, errno);
@@ -234,7 +233,7 @@ void output_text(struct pmirun *pr, const char *text, size_t len)
 {
     if (pr->agent && pr->agent->say(pr, text, len))
         return;
-    /* Our own lines are few, but a client that misbehaves can cause many. */
+    /* pmirun's own lines are few, but a client that misbehaves can cause many. */
     if (sink_waiting(&pr->output.err) < 2 * SINK_HIGH)
         sink_append(pr, &pr->output.err, text, len);
 }
@@ -284,7 +283,7 @@ static struct sink *file_open(struct pmirun *pr, char *name)
             free(name);
             return o->files[i];
         }
-    /* O_NONBLOCK: a FIFO without a reader is an error, and no wait */
+    /* O_NONBLOCK: a FIFO without a reader is an error, not a wait */
     fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     if (fd < 0)
         return NULL;
@@ -325,7 +324,7 @@ bool output_begin(struct pmirun *pr, struct rank *r)
 
 /* ---- streams ---- */
 
-/* Passes bytes on, with labels at the beginning of lines. */
+/* Forwards bytes, with labels at the beginning of lines. */
 static void stream_emit(struct pmirun *pr, struct stream *st, const char *p, size_t n)
 {
     char label[32];
@@ -408,7 +407,7 @@ static void stream_feed(struct pmirun *pr, struct stream *st, const char *p, siz
     }
 }
 
-/* A closed one has no descriptor and no agent that sends its bytes. */
+/* A closed stream has no descriptor, and no agent sends its bytes. */
 bool output_is_open(const struct stream *st)
 {
     return st->src.fd >= 0 || st->remote;

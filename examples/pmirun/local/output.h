@@ -17,7 +17,7 @@ struct sink {
     char *buf;     /* bytes that wait: from head to len */
     size_t head, len, cap;
     const char *name; /* for messages */
-    unsigned kinds;   /* what goes there: bit 0 ranks' stdout, bit 1 their stderr */
+    unsigned kinds;   /* its sources: bit 0 ranks' stdout, bit 1 their stderr */
     bool armed;       /* in epoll, waiting for room */
     bool dead;        /* its reader is gone: bytes are dropped */
     bool full;        /* too much waits: streams that feed it are paused */
@@ -54,7 +54,7 @@ void output_drop_stderr(struct pmirun *pr); /* agent: closes what was opened for
 bool output_begin(struct pmirun *pr, struct rank *r);
 int output_attach(struct pmirun *pr, struct stream *st, int fd); /* takes fd */
 void output_flush(struct pmirun *pr);
-void output_parts(struct pmirun *pr); /* passes on unfinished lines that have waited long enough */
+void output_parts(struct pmirun *pr); /* forwards unfinished lines that have waited long enough */
 bool output_pending(const struct pmirun *pr);
 /* Writes to stderr at once, ahead of the queue. False: stderr takes no bytes now. */
 bool output_raw(struct pmirun *pr, const char *text, size_t len);

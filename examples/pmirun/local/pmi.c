@@ -40,7 +40,7 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
     struct pmirun *pr = ctx;
     struct conn *c = who->cookie;
 
-    /* How a connection ended is judged when the process has ended: see job.c. */
+    /* job.c judges the end of a connection when its process has ended. */
     if (code == PMIWIRE_EEOF || pr->stopping || (c && c->n_diags > MAX_DIAGS))
         return;
     if (c && !c->rank && !port_may_complain(pr))
@@ -183,7 +183,7 @@ static void close_conn(struct pmirun *pr, struct conn *c)
     }
 }
 
-/* Events of this batch may still point to what was closed in it, so it is freed afterwards. */
+/* Events of this batch may still point to connections closed in it; they are freed afterwards. */
 void pmi_bury(struct pmirun *pr)
 {
     while (pr->conns.grave) {
@@ -194,7 +194,7 @@ void pmi_bury(struct pmirun *pr)
     }
 }
 
-/* Bytes, and with them the descriptor of the shared memory that they speak of. */
+/* Sends bytes, with the descriptor of the shared memory that they announce. */
 static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
 {
     union {
@@ -247,8 +247,8 @@ static ssize_t send_some(const struct pmirun *pr, struct conn *c, const void *p,
         w = send_descriptor(c->src.fd, p, n, fd);
         if (w < 0 && (errno == EAGAIN || errno == EINTR))
             return w;
-        /* Another error, too many descriptors in flight for example: this client gets pairs by
-         * socket. */
+        /* Another error, such as too many descriptors in flight: this client gets pairs by socket.
+         */
     }
     c->table_sent = table_sent;
     c->n_arrays = n_arrays;
@@ -269,8 +269,8 @@ static size_t conn_write(struct pmirun *pr, struct conn *c)
         } else if (w < 0 && errno == EINTR) {
             continue;
         } else if (w < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
-            /* The client is gone; its earlier bytes are still read, then the end. If it lives all
-             * the same, it must not wait for an answer. */
+            /* The client is gone; pmirun still reads its earlier bytes, then the end. If the client
+             * lives all the same, it must not wait for an answer. */
             if (errno != EPIPE && errno != ECONNRESET)
                 say(pr, "cannot answer rank %d: %s", c->rank ? (int)c->rank->number : -1,
                     strerror(errno));
@@ -307,7 +307,7 @@ static void conn_flush(struct pmirun *pr, struct conn *c)
     }
 }
 
-/* False: nothing more to read now, and the connection may have been closed. */
+/* False: no more to read now, and the connection may be closed. */
 static bool conn_read(struct pmirun *pr, struct conn *c)
 {
     ssize_t n = recv(c->src.fd, pr->scratch, SCRATCH_BYTES, MSG_DONTWAIT);

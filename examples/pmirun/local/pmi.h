@@ -17,10 +17,10 @@ struct conn {
     struct source src;
     struct pmiwire_conn *pmi;
     struct rank *rank; /* NULL: not identified yet (PMI_PORT) */
-    bool is_ours;      /* PMI_PORT: by the kernel its owner is our user, or root */
+    bool is_ours;      /* PMI_PORT: the kernel reports our user or root as its owner */
     bool armed;        /* waits for room to write */
     bool queued;       /* in conns.ready */
-    bool table_sent;   /* the descriptor of its job's table, or there is none to be sent */
+    bool table_sent;   /* sent the descriptor of its job's table, or has none to send */
     uint32_t n_arrays; /* of its job's Allgathers, those whose descriptor has been sent */
     uint32_t n_diags;
     struct conn *next; /* in conns.ready, then in conns.grave */

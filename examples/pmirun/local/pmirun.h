@@ -79,16 +79,16 @@ struct pmirun {
     struct topology topology;
     struct progress progress;
     struct timeline timeline;
-    bool full_said; /* bind.c: that there is no room to bind ranks */
+    bool full_said; /* bind.c has reported that there is no room to bind ranks */
 
     int status; /* exit status so far */
     bool status_set;
     bool stopping;
     uint64_t kill_ns;     /* when SIGKILL follows, 0: not planned */
-    uint64_t drain_ns;    /* after that, do not wait for readers of our output */
+    uint64_t drain_ns;    /* after that, pmirun does not wait for readers of its output */
     uint64_t deadline_ns; /* --timeout, 0: none */
     uint64_t tick_ns;     /* next tick of the engine, 0: none */
-    uint64_t look_ns;     /* when to look for an MPI that a script hides, 0: not (way.c) */
+    uint64_t look_ns;     /* when to look for an MPI that a script hides; 0: never (way.c) */
     struct cause cause;
     struct stuck stuck;
     struct leftovers leftovers;

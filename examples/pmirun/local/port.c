@@ -31,7 +31,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define MAX_BAD_IDS    64u   /* from nobody knows whom: then the port is closed */
+#define MAX_BAD_IDS    64u   /* from unknown users: then the port is closed */
 #define MAX_UNKNOWN    1024u /* connections that have not said who they are */
 #define MAX_COMPLAINTS 8u    /* lines about them */
 
@@ -100,9 +100,8 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
     (void)conn;
     if (!r || r->token_used || r->state != RANK_RUNNING) {
         if (!c->is_ours && ++pr->port.n_bad_ids == MAX_BAD_IDS && pr->port.listener.fd >= 0) {
-            say(pr,
-                "closing the PMI port: too many connections with a wrong PMI_ID, and the kernel "
-                "does not say whose they are");
+            say(pr, "closing the PMI port: too many connections with a wrong PMI_ID, and the "
+                    "kernel does not report their owners");
             loop_close(pr, &pr->port.listener);
         }
         return PMIWIRE_ENOENT;
@@ -134,7 +133,7 @@ bool port_may_complain(struct pmirun *pr)
 /* ---- whose socket is it? ---- */
 
 #define OWNER_UNKNOWN (-1) /* the kernel does not tell */
-#define OWNER_GONE    (-2) /* closed already: the kernel then says user 0, whoever it was */
+#define OWNER_GONE    (-2) /* closed already: the kernel then reports user 0 for any user */
 
 /* The owner of the local TCP socket addr, connected to our port: a user, or OWNER_*. */
 static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *addr)
@@ -172,7 +171,7 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
     return m->idiag_inode ? (int64_t)m->idiag_uid : OWNER_GONE;
 }
 
-/* is_ours: by the kernel. Where it does not say, the id alone decides. */
+/* is_ours: from the kernel. If the kernel does not report it, the id alone decides. */
 static bool admit(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ours)
 {
     int64_t owner;
@@ -213,7 +212,7 @@ static void on_connection(struct pmirun *pr, struct source *src, uint32_t events
         c = pmi_new_conn(pr, fd, 0, PMIWIRE_RANK_UNKNOWN, &err);
         if (!c) {
             if (port_may_complain(pr))
-                say(pr, "cannot take a connection: %s", any_strerror(err));
+                say(pr, "cannot accept a connection: %s", any_strerror(err));
             close(fd);
             continue;
         }

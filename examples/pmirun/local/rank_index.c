@@ -9,7 +9,7 @@ static size_t home(const struct rank_index *ix, uint32_t key)
     return (key * 2654435761u) & (ix->cap - 1);
 }
 
-/* The slot of the rank with this key, or the one where it belongs. There are slots. */
+/* The slot of the rank with this key, or its free slot. There are slots. */
 static size_t place(const struct rank_index *ix, uint32_t key)
 {
     size_t i = home(ix, key);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * System calls that leave errno alone, for a child that runs in its parent's memory while the
- * parent goes on: errno, like all thread-local storage, is one and the same for both. RAWCALL is 0
- * where we have none; there the parent must sleep meanwhile.
+ * System calls that do not set errno, for a child that runs in its parent's memory while the parent
+ * continues: both share errno, as all thread-local storage. RAWCALL is 0 on machines without such
+ * calls here; there the parent must sleep meanwhile.
  */
 #ifndef PMIRUN_RAWCALL_H
 #define PMIRUN_RAWCALL_H

@@ -36,7 +36,7 @@ int signals_init(struct pmirun *pr)
     pr->signals.pipe_was_ignored = was_ignored(SIGPIPE);
     signal(SIGPIPE, SIG_IGN);
     pr->signals.xfsz_was_ignored = was_ignored(SIGXFSZ);
-    signal(SIGXFSZ, SIG_IGN); /* the limit on files: an error where we write, not our end */
+    signal(SIGXFSZ, SIG_IGN); /* the limit on files: write() fails; it does not end pmirun */
     if (sigprocmask(SIG_BLOCK, &pr->signals.handled, &pr->signals.orig_mask) != 0)
         return -errno;
     pr->signals.src =
@@ -61,7 +61,7 @@ static void on_end_signal(struct pmirun *pr, int sig)
         pr->drain_ns = pr->now_ns;
         return;
     }
-    if (pr->n_live == 0) { /* nobody to hand it to: it is for us */
+    if (pr->n_live == 0) { /* no rank to forward it to: it is for pmirun */
         job_stop(pr, STATUS_SIGNAL + sig);
         pr->drain_ns = pr->now_ns;
         return;
@@ -95,7 +95,7 @@ static void on_signals(struct pmirun *pr, struct source *src, uint32_t events)
             progress_clear();
             if (pr->node)
                 pr->node->flush(pr);
-            raise(SIGSTOP); /* SIGCONT will come to us in the same way */
+            raise(SIGSTOP); /* pmirun gets SIGCONT in the same way */
             break;
         default:
             if (!pr->agent) /* what is for ranks comes from the head */

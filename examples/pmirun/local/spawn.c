@@ -3,13 +3,12 @@
  * PMI spawn: a running rank asks for further processes. They become a job of their own, with its
  * own key-value space, output labelled `[job:rank]`, stdin from /dev/null.
  *
- * All or nothing, as MPI_Comm_spawn has it without a `soft` list: before anything is started, every
- * program must be found and every info key that we honour must be one that we can satisfy; else the
- * spawn is refused and standard error says which processes were the cause. Should execve() still
- * fail later (a broken binary), the processes already started are killed and the spawn fails
- * likewise.
+ * All or nothing, as for MPI_Comm_spawn without a `soft` list: before pmirun starts a process, it
+ * must find every program and be able to honour every info key that it knows; else it refuses the
+ * spawn, and standard error names the processes that caused it. If an execve() fails later (a
+ * broken binary), pmirun kills the processes already started, and the spawn fails too.
  *
- * On several nodes an agent passes the request on to its head, which places the processes and has
+ * On several nodes an agent forwards the request to its head, which places the processes and has
  * the agents find the programs.
  */
 #define _GNU_SOURCE
@@ -86,7 +85,7 @@ static const char *apply_info(const struct pmirun *pr, struct app *app,
     return ok ? NULL : "processes can be started on this node only";
 }
 
-/* The program gets the same of our variables as its spawner. */
+/* The program gets the same variables of pmirun's environment as its spawner. */
 static void copy_env(struct env *env, const struct env *from)
 {
     env->what = from->what;
@@ -150,7 +149,7 @@ void spawn_free_apps(struct app *apps, uint32_t n)
     free(apps);
 }
 
-/* The programs asked for; says which cannot be started, and sets *bad when there is one. */
+/* The requested programs; reports those that cannot be started, and sets *bad if there is one. */
 static struct app *make_apps(struct pmirun *pr, const struct rank *by,
                              const struct pmiwire_spawn *req, bool *bad)
 {
@@ -172,7 +171,7 @@ static struct app *make_apps(struct pmirun *pr, const struct rank *by,
 
 /* ---- starting them ---- */
 
-/* On which nodes. NULL: here, or not at all (*bad). */
+/* The nodes to start it on. NULL: this one, or none (*bad). */
 static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct app *apps,
                        uint32_t n_apps, uint64_t n_procs, bool *bad)
 {

@@ -32,7 +32,7 @@ struct table {
     uint64_t n_published; /* pairs */
     char *text;           /* a value with the NUL that makes it a string where it lies */
     size_t text_cap;
-    bool ended;                      /* no room: what came later is in the engine's store */
+    bool ended;                      /* no room: later pairs are in the engine's store */
     char name[SHMHT_MAX_NAME_BYTES]; /* --pmi-port: of the object, while it has one */
 };
 
@@ -184,7 +184,7 @@ int table_on_merge(void *ctx, const struct pmiwire_peer *peer, const void *block
             return 0;
         end(pr, job, rc);
     }
-    return 1; /* into the engine's store, as with Puts; there max_kvs_bytes does not hold it */
+    return 1; /* into the engine's store, as Puts, but beyond max_kvs_bytes too */
 }
 
 int table_on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,

@@ -14,7 +14,7 @@
 #define SEND_NS    (NS_PER_S / 2)
 #define SEND_BYTES 16384u
 
-/* An event of an agent begins with a byte: its kind, and what follows time and rank. */
+/* An event of an agent begins with a byte: its kind, and the fields after time and rank. */
 enum { HAS_JOB = 16, HAS_ARG = 32, WHAT_MASK = 15 };
 
 /* ---- the beginning ---- */
@@ -52,7 +52,7 @@ void timeline_asked(struct pmirun *pr)
 
 /* ---- collecting ---- */
 
-/* Is there no room for it? An agent takes one more than its head does, which reports the limit. */
+/* Is there no room for it? An agent records one more than its head, which reports the limit. */
 static bool is_too_many(struct pmirun *pr, enum timeline_what what)
 {
     struct timeline *tl = &pr->timeline;

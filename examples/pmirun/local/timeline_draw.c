@@ -65,7 +65,7 @@ static enum timeline_span span_of(uint32_t coll)
     }
 }
 
-/* A row of which a span is open, or none: SPANS. */
+/* A row with an open span; without one: SPANS. */
 struct row {
     const struct timeline_form *form;
     void *ctx;
@@ -116,7 +116,7 @@ static void collective(struct row *r, const struct timeline_event *e)
     change(r, e->ns, e->what == TIMELINE_ENTER ? span_of(e->arg) : SPANS);
 }
 
-/* Its events: phases first, since what happens inside them is drawn over them. */
+/* Its events: phases first, since later spans are drawn over them. */
 static void walk_row(const struct timeline *tl, const struct timeline_event *e, uint32_t n,
                      uint64_t end, const struct timeline_form *form, void *ctx)
 {

@@ -8,7 +8,7 @@
 #define TOP      64.0
 #define NODE_H   18.0 /* a node's name, above its ranks */
 #define MAX_ROWS 2048u
-#define NARROW   0.2 /* px: what is narrower and follows its like at once is left out */
+#define NARROW   0.2 /* px: a narrower span that follows one of its kind at once is left out */
 #define THIN     0.7 /* px: nothing is drawn narrower */
 
 static const char *const colours[SPANS] = {

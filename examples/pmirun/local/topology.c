@@ -163,7 +163,7 @@ static struct place_pu *make_table(hwloc_topology_t topology, struct table_head 
     return pus;
 }
 
-/* The file keeps devices: each rank's own hwloc filters those that it does not want or may not use.
+/* The file has all devices: each rank's hwloc filters those that it does not want or may not use.
  */
 static enum answer find(const struct task *task, struct table_head *head, struct place_pu **pus)
 {
@@ -204,7 +204,7 @@ static void child(const struct task *task, int to, pid_t parent)
     if (!write_all(fd, &answer, 1) || (pus && (!write_all(fd, &head, sizeof(head)) ||
                                                !write_all(fd, pus, head.n_pus * sizeof(*pus)))))
         _exit(1);
-    for (;;) /* it is killed: no library has anything to tidy up */
+    for (;;) /* pmirun kills it: no library may clean up */
         pause();
 }
 
@@ -338,7 +338,7 @@ static bool is_hwlocs(const char *assignment)
     return strncmp(assignment, "HWLOC_", 6) == 0;
 }
 
-/* If the user sets a variable of hwloc, ours are left out: the two might contradict. */
+/* If the user sets a variable of hwloc, pmirun sets none: they might contradict. */
 static bool user_sets(const struct job *job)
 {
     for (char **e = environ; *e; e++)
@@ -359,7 +359,7 @@ void topology_vars(struct pmirun *pr, struct job *job)
         trace(pr, "each rank detects the node's topology itself: a variable HWLOC_* is set");
         return;
     }
-    if (job->n_local < 2 && !pr->topology.tried) /* it finds it sooner than we do it for it */
+    if (job->n_local < 2 && !pr->topology.tried) /* a lone rank finds it sooner by itself */
         return;
     file = topology_file(pr);
     if (!file)

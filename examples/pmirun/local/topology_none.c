@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In the place of topology.c where hwloc's headers were missing. */
+/* Replaces topology.c in builds without hwloc's headers. */
 #include "pmirun.h"
 #include "topology.h"
 

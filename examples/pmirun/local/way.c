@@ -31,7 +31,7 @@
  * answer its head, so both limits are well below --node-timeout's 25 s. */
 #define LIST_S         10u /* the first job */
 #define LIST_SPAWNED_S 1u  /* a spawned one: ranks of others run */
-#define LOOK_S         3u  /* without a word from any rank, until we look */
+#define LOOK_S         3u  /* without a request from any rank, until pmirun looks */
 #define LOOK_AT        64u /* processes, at most */
 
 extern char **environ;
@@ -43,7 +43,7 @@ struct found {
     bool pmi;                /* an MPI that speaks PMI, or a PMI client */
     bool openmpi, openmpi4;  /* Open MPI; and what 5 no longer has */
     bool pmix;               /* a PMIx client, or PRRTE */
-    bool other;              /* any that tells nothing, and may need one of the above */
+    bool other;              /* one that proves nothing, and may need one of the above */
     char openmpi_path[4096]; /* where Open MPI is, "": not known */
     uint64_t end_ns;         /* for lists, of all programs together */
     uint32_t n_unasked;      /* programs for whose lists no time was left */
@@ -145,7 +145,7 @@ static int start_list(const struct app *app, char *interp, pid_t *pid, int *out)
     return rc;
 }
 
-/* Reads to the end, and adds a NUL. False: it took too long, or is too much. */
+/* Reads to the end, and adds a NUL. False: too late, or too many bytes. */
 static bool read_list(int fd, char *text, size_t cap, uint64_t end)
 {
     size_t len = 0;
@@ -244,8 +244,7 @@ static void note_programs(struct pmirun *pr, struct job *job, struct found *f)
 
 /* ---- Open MPI 4 by PMI-1 ---- */
 
-/* Our libpmi, beside this program in the build tree or where it is installed; NULL: it is not
- * there. */
+/* Fencepost's libpmi, in the build tree or where both are installed; NULL: missing. */
 static char *find_libpmi(void)
 {
     static const char *const places[] = {"../pmi", PMIRUN_LIBDIR};
@@ -265,8 +264,7 @@ static char *find_libpmi(void)
     return found;
 }
 
-/* Has this Open MPI its component for Flux? In the folders where it is installed upstream, and on
- * Debian. */
+/* Does this Open MPI have its component for Flux? Looks in upstream's and Debian's folders. */
 static bool has_component(const struct found *f)
 {
     static const char *const places[] = {"openmpi", "openmpi/lib/openmpi3", "openmpi3"};
@@ -347,7 +345,7 @@ static int set_flux(struct job *job, char **why)
     return 0;
 }
 
-/* Where ranks are bound, for peers of this node. */
+/* The bindings of ranks, for peers of this node. */
 static int put_places(struct pmirun *pr, struct job *job, char **why)
 {
     int err = early_put(pr, job, job_number(job));
@@ -388,8 +386,8 @@ static int choose_by_need(struct job *job, const struct found *f, char **why)
     if (libpmi) {
         free(libpmi);
         choose(job, MPI_OPENMPI,
-               "a program needs libmpi.so.40 with libopen-rte.so.40 (Open MPI 4), whose component "
-               "for Flux is there");
+               "a program needs libmpi.so.40 with libopen-rte.so.40 (Open MPI 4), which has its "
+               "component for Flux");
     } else if (host_available(&no_pmix)) {
         choose(job, MPI_PMIX,
                !f->openmpi    ? "a program needs libpmix or PRRTE"
@@ -398,10 +396,10 @@ static int choose_by_need(struct job *job, const struct found *f, char **why)
                               : "a program needs Open MPI 4, and its component for Flux or our "
                                 "libpmi is missing");
     } else if (job->n_ranks == 1) {
-        choose(job, MPI_PMI, "a program needs PMIx, which is missing, but is alone");
+        choose(job, MPI_PMI, "a program needs PMIx, which is missing, but the job has one process");
     } else {
         *why = xprintf("a program needs %s, and this pmirun has no PMIx: %s; --mpi pmi starts it "
-                       "all the same, each process as rank 0 of 1",
+                       "anyway, each process as rank 0 of 1",
                        f->openmpi ? "Open MPI" : "PMIx", no_pmix);
         return STATUS_NOEXEC;
     }
@@ -416,7 +414,7 @@ static int choose_as_told(struct job *job, enum mpi_way way, char **why)
         *why = xprintf("this pmirun has no PMIx: %s", no_pmix);
         return STATUS_NOEXEC;
     }
-    choose(job, way, job->way != MPI_AUTO ? "its spawner uses it" : "--mpi says so");
+    choose(job, way, job->way != MPI_AUTO ? "its spawner uses it" : "--mpi requires it");
     return 0;
 }
 
@@ -458,8 +456,9 @@ void way_report(struct pmirun *pr, const struct job *job)
 {
     trace(pr, "job %u: --mpi %s: %s", job->number, way_name(job), job->way_why);
     if (job->misled && job->number == 0)
-        say(pr, "warning: a program is linked with Open MPI, which speaks no PMI by itself: each "
-                "process starts as rank 0 of 1; remove --mpi pmi");
+        say(pr,
+            "warning: a program is linked with Open MPI, which does not speak PMI by itself: each "
+            "process starts as rank 0 of 1; remove --mpi pmi");
 }
 
 /* ---- an MPI that a script hides ---- */
@@ -483,7 +482,7 @@ static const char *mapped(pid_t pid)
     return found;
 }
 
-/* The same for it and what it has started, as long as *n processes are left to look at. */
+/* The same for it and its descendants, while *n processes remain to be examined. */
 static const char *mapped_below(pid_t pid, unsigned *n)
 {
     const char *found;

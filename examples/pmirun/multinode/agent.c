@@ -42,7 +42,7 @@ static const char *host_name(const struct pmirun *pr)
 
 /* ---- the lines on stdin ---- */
 
-/* All lines up to "end". Exits when they do not come. */
+/* Reads all lines up to "end". Exits if one is missing. */
 static void read_boot(char *text, size_t cap)
 {
     size_t len = 0;
@@ -116,7 +116,7 @@ static void check_version(const char *version)
 {
     if (strcmp(version, BOOT_VERSION) != 0)
         die(STATUS_NODE,
-            "agent: it is of another version than the head (which says %.20s, not %s): install the "
+            "agent: its version differs from the head's (which sent %.20s, not %s): install the "
             "same pmirun on all hosts",
             version, BOOT_VERSION);
 }
@@ -161,8 +161,8 @@ static void parse_boot(struct pmirun *pr, char *text)
             ok = parse_u32(value, &a->try), seen |= 512;
     }
     if (!ok || seen != 1023 || a->node >= a->n_nodes)
-        die(STATUS_NODE, "agent: stdin does not say what it should: does something that the login "
-                         "runs read it, as in ~/.bashrc?");
+        die(STATUS_NODE, "agent: unexpected data on stdin: does a command that the login runs read "
+                         "stdin, as in ~/.bashrc?");
     a->head_port = (uint16_t)port;
     pr->opt.node_s = silence_ms / 1e3;
     self->id = a->node;
@@ -189,7 +189,7 @@ static void next_address(struct pmirun *pr, const char *why)
 
 static void on_boot(struct pmirun *pr, struct source *src, uint32_t events);
 
-/* Has the other end of this pipe or socket been closed? It has no more data for us. */
+/* True if the other end of this pipe or socket is closed; no data is left in it. */
 static bool is_at_end(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -225,7 +225,7 @@ static void start(struct pmirun *pr)
     next_address(pr, NULL);
 }
 
-/* Without a head no orders come, and no reports arrive. */
+/* Without a head, no order arrives, and no report leaves. */
 static void head_gone(struct pmirun *pr)
 {
     if (pr->nodes->agent.over)
@@ -257,7 +257,7 @@ static void on_boot(struct pmirun *pr, struct source *src, uint32_t events)
 
 static void signalled(struct pmirun *pr, int sig)
 {
-    say(pr, "the agent was told to end by signal %d (%s)", sig, strsignal(sig));
+    say(pr, "the agent received signal %d (%s)", sig, strsignal(sig));
     net_flush(pr);
     head_gone(pr);
 }
@@ -273,7 +273,7 @@ struct msg *agent_msg(struct pmirun *pr, enum message what)
 /* Exits as xrealloc() does: the head must not wait for a rank whose end it never learns. */
 static void no_memory(void)
 {
-    die(STATUS_RESOURCES, "agent: out of memory for what the head must be told");
+    die(STATUS_RESOURCES, "agent: out of memory for a message to the head");
 }
 
 void agent_tell(struct pmirun *pr)
@@ -465,7 +465,7 @@ static bool ended(struct pmirun *pr)
 
     if (a->over && !a->ending)
         return true;
-    if (a->over) { /* a peer that we dialled must not report a broken handshake */
+    if (a->over) { /* a dialled peer must not report a broken handshake */
         if (!a->leave_ns)
             a->leave_ns = pr->now_ns + NS_PER_S;
         return !net_shaking(pr) || pr->now_ns >= a->leave_ns;
@@ -513,7 +513,7 @@ void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
     exchange_lost(pr, node);
 }
 
-/* A link to another agent; NULL when it cannot be made. */
+/* A link to another agent; NULL on failure. */
 static struct netconn *link_to(struct pmirun *pr, uint32_t node, int *err)
 {
     struct peer *peer = &pr->nodes->agent.peers[node];
@@ -603,7 +603,7 @@ static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const stru
     return full;
 }
 
-/* Over TCP in any case: it must stay in order. */
+/* Always over TCP: it must stay in order. */
 static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 {
     static const uint8_t what = MSG_PMIX;
@@ -639,7 +639,7 @@ static void check_links(struct pmirun *pr)
             agent_lost(pr, i, strerror(-a->peers[i].broken));
 }
 
-/* Keeps a frame until MSG_JOB comes: the head has announced the job to the sender first. */
+/* Keeps a frame until MSG_JOB arrives: the head announced the job to the sender first. */
 static bool keep_early(struct agent *a, uint32_t from, uint32_t job, const char *p, size_t n)
 {
     struct early *e;
@@ -732,7 +732,7 @@ static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
     }
     if (nc->dialled && a->peers)
         a->peers[nc->ch.peer].out = NULL;
-    /* Dialled in advance and never open: no loss, the agent dials again when it has something to
+    /* Dialled in advance and never open: no loss; the agent dials again when it has something to
      * send. */
     if (nc->dialled && nc->deadline_ns && a->peers && !a->peers[nc->ch.peer].needed)
         return;

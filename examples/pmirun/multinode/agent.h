@@ -22,7 +22,7 @@ struct peer {
     char *ucx; /* its UCX address */
     size_t ucx_len;
     struct netconn *out; /* we dialled it */
-    int broken;          /* errno of a failed send to it; 0: none */
+    int broken;          /* errno of a failed send to this node; 0: none */
     bool needed;         /* we have sent to it */
     bool lost;           /* reported to the head */
 };
@@ -39,25 +39,25 @@ struct agent {
     struct source boot; /* stdin: its end is the head's */
     struct netconn *head;
     uint32_t node, n_nodes;
-    uint32_t try; /* of the head to start an agent here; 0: Slurm has */
+    uint32_t try; /* the head's try that started this agent; 0: Slurm did */
     uint16_t head_port;
     char **addresses; /* of the head, NULL-terminated */
     uint32_t next;    /* address to try */
     char name[64];    /* this host's */
     enum link_kind links;
-    bool told;     /* the head has accepted us, and knows where we are */
+    bool told;     /* the head has accepted this agent and knows its address */
     bool ending;   /* all ranks of all nodes have ended */
     bool over;     /* the head is gone */
-    bool unserved; /* we have no PMI server; reported to the head */
+    bool unserved; /* no PMI server runs here; reported to the head */
     bool done_sent;
     uint64_t done_ns;  /* by then the head must have answered MSG_DONE */
-    uint64_t leave_ns; /* until then we wait for handshakes in flight; 0: not leaving */
+    uint64_t leave_ns; /* until then it waits for handshakes in flight; 0: not leaving */
     bool by_ucx;
     struct peer *peers; /* n_nodes of them, after MSG_PEERS */
     struct early *early, **early_tail;
     size_t early_bytes;
     bool any_broken;
-    struct step *step; /* of Slurm, which starts our ranks; NULL: we do */
+    struct step *step; /* the step, if Slurm starts the ranks; NULL: the agent does */
     struct msg msg;    /* to the head, see agent_msg() */
     struct msg frame;  /* to another agent */
 };

@@ -145,7 +145,7 @@ static void bind_key(const struct channel *c, uint8_t key[crypto_kx_SESSIONKEYBY
     sodium_memzero(&hash, sizeof(hash));
 }
 
-/* Both directions' keys, from both public keys and our private one, which is then erased. */
+/* Both directions' keys, from both public keys and the own private one, which is then erased. */
 static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
                      uint8_t tx[crypto_kx_SESSIONKEYBYTES])
 {
@@ -162,7 +162,7 @@ static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
     return 0;
 }
 
-/* The proof of the secret: the beginning of our stream, and an empty message in it. */
+/* The proof of the secret: the beginning of the own stream, and an empty message in it. */
 static void prove(struct channel *c, const uint8_t *key, uint8_t proof[CHANNEL_PROOF_BYTES])
 {
     crypto_secretstream_xchacha20poly1305_init_push(&c->out_stream, proof, key);
@@ -187,12 +187,11 @@ static int check_hello(struct channel *c, const uint8_t *h)
     if (memcmp(h, "FPNL", 4) != 0)
         return fail(c, "it does not speak pmirun's protocol");
     if (h[4] != VERSION || h[5] || h[6] || h[7])
-        return fail(c,
-                    "its version of the protocol is another: install the same pmirun on all nodes");
+        return fail(c, "its protocol version differs: install the same pmirun on all nodes");
     if (sodium_memcmp(h + 8, c->self->job, CHANNEL_JOB_BYTES) != 0)
         return fail(c, "it belongs to another job");
     if (get_u32(h + 28) != c->self->id)
-        return fail(c, "it wants another node");
+        return fail(c, "it asks for another node");
     c->peer = get_u32(h + 24);
     if (c->peer == c->self->id || c->peer == CHANNEL_NOBODY)
         return fail(c, "its node number is not allowed");
@@ -334,7 +333,7 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
     return c->state == CHANNEL_OPEN ? flush_unsent(c) : 0;
 }
 
-/* Handles the whole frame at p. 0, or the channel FAILED. */
+/* Handles the complete frame at p. 0, or the channel FAILED. */
 static int take_frame(struct channel *c, const uint8_t *p, size_t len,
                       const struct channel_ops *ops, void *ctx)
 {

@@ -60,7 +60,7 @@ struct channel {
     bool dials;
     uint32_t peer; /* the other side's id; proven once the channel is OPEN */
     uint8_t shake[CHANNEL_HELLO_BYTES + CHANNEL_ANSWER_BYTES + CHANNEL_PROOF_BYTES];
-    size_t step, have; /* of the handshake; bytes of the awaited message that have come */
+    size_t step, have; /* of the handshake; bytes received of the awaited message */
     uint8_t key[32]; /* until the proofs: the dialler's private key, the acceptor's for frames in */
     crypto_secretstream_xchacha20poly1305_state in_stream, out_stream;
     uint64_t in_seq, out_seq;
@@ -75,7 +75,7 @@ struct channel_ops {
     /* The other side has proven its id, c->peer. False: it is not welcome, the channel FAILED. */
     bool (*opened)(void *ctx, struct channel *c);
     /* A frame has come. `payload` is valid during the call, in which channel_send() may be called
-     * on any channel. False: it makes no sense, the channel FAILED. */
+     * on any channel. False: it is invalid, and the channel FAILED. */
     bool (*frame)(void *ctx, struct channel *c, const void *payload, size_t n);
     /* A frame was refused: its number was used before. */
     void (*replayed)(void *ctx, struct channel *c, uint64_t number);
@@ -93,7 +93,7 @@ int channel_send(struct channel *c, const struct iovec *iov, int n);
 /* Bytes to write, and how many of them were. */
 size_t channel_output(const struct channel *c, const void **data);
 void channel_sent(struct channel *c, size_t n);
-/* All that waits, frames for which there is no key yet among it. */
+/* All waiting bytes, including frames for which there is no key yet. */
 size_t channel_waiting(const struct channel *c);
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* PMI spawn on several nodes: a request on its way from an agent to the head, and the answer. */
+/* PMI spawn on several nodes: carries a request from an agent to the head, and the answer back. */
 #include "nodes.h"
 
 #include <stdlib.h>

@@ -27,7 +27,7 @@ static bool on_opened(struct pmirun *pr, struct netconn *nc)
 }
 
 /* A connection becomes its node's link by its first message, which names the try: an agent of an
- * abandoned try may come late, and must not pass for the next one's. */
+ * abandoned try may connect late, and must not pass for the next try's agent. */
 static bool on_try(struct pmirun *pr, struct netconn *nc, struct node *node, struct msg_in *in)
 {
     const uint32_t try = get_u32(in);
@@ -35,7 +35,8 @@ static bool on_try(struct pmirun *pr, struct netconn *nc, struct node *node, str
     if (in->bad || node->link || node->done || node->lost || pr->nodes->head.ending)
         return false;
     if (!starters_came(pr, node->id, try)) {
-        trace(pr, "node %u (%s): the agent of try %u comes too late", node->id, node->name, try);
+        trace(pr, "node %u (%s): the agent of try %u connected too late", node->id, node->name,
+              try);
         return false;
     }
     node->link = nc;

@@ -22,7 +22,7 @@ struct rank;
 struct node {
     uint32_t id;
     char *name;
-    struct netconn *link; /* NULL: its agent has not come yet, or is gone */
+    struct netconn *link; /* NULL: its agent has not connected yet, or is gone */
     bool ready;           /* its MSG_READY has come */
     bool done, lost;
     bool heard; /* since the last MSG_ASK to it */
@@ -31,8 +31,8 @@ struct node {
     uint32_t port;
     char *ucx; /* its UCX address */
     size_t ucx_len;
-    uint64_t input_took; /* bytes of stdin that its ranks have been given */
-    uint32_t owed[2];    /* bytes of stdout and stderr that we took and did not report */
+    uint64_t input_took; /* bytes of stdin that its ranks have got */
+    uint32_t owed[2];    /* bytes of stdout and stderr taken and not reported yet */
 };
 
 enum starter_state {
@@ -47,14 +47,14 @@ struct starter {
     int in;            /* its stdin, -1: closed. Its end is the agents' end */
     pid_t pid;
     enum starter_state state;
-    bool under_way;                /* it runs, and no agent of it has connected */
+    bool under_way;                /* it runs, and its agents have not connected */
     bool here;                     /* its node is this host: it is the agent itself */
     uint32_t first, n;             /* nodes */
     uint32_t n_tries;              /* so far */
     uint64_t again_ns;             /* when the next is due */
-    uint64_t started_ns, limit_ns; /* of this try; when to signal or kill it; 0: never */
+    uint64_t started_ns, limit_ns; /* start of this try; when to signal or kill it; 0: never */
     bool hung;                     /* it was ended, for a try after it */
-    unsigned advice;               /* on what it printed: a row of starter.c; 0: none */
+    unsigned advice;               /* row of starter.c for its output; 0: none */
     bool login_printed;            /* output that is not pmirun's */
     char line[1024];
     size_t len;
@@ -67,18 +67,18 @@ struct head {
     struct node *nodes;
     struct starter *starters;
     uint32_t n_starters;
-    uint32_t first_waiting; /* of the starters: those before it do not wait */
+    uint32_t first_waiting; /* index: starters before it do not wait */
     uint32_t n_under_way;
     const char *self;  /* this program's path */
     char *sets;        /* lines for agents about UCX */
-    uint64_t wait_ns;  /* until then hosts that cannot be reached are tried again */
+    uint64_t wait_ns;  /* until then the head retries hosts that cannot be reached */
     uint64_t again_ns; /* when the next try is due; 0: none */
-    uint64_t limit_ns; /* when the next command that hangs is to be ended; 0: none */
+    uint64_t limit_ns; /* when to kill the next command that hangs; 0: none */
     bool login_told;   /* reported that a login prints */
     uint32_t n_ready;
     uint16_t port;
     bool ending;
-    uint64_t start_ns; /* by then all must have come; 0: they have */
+    uint64_t start_ns; /* by then all agents must have connected; 0: they have */
     uint64_t ask_ns;   /* next MSG_ASK to all */
     uint64_t end_ns;   /* by then all must have sent MSG_DONE */
     uint64_t reap_ns;  /* by then all starters must have ended */
@@ -92,9 +92,9 @@ extern const struct net_ops head_net_ops;
 /* starter.c: how agents get to their nodes */
 void starters_init(struct pmirun *pr, const char *self); /* self: this program's path */
 void starters_more(struct pmirun *pr);                   /* starts those whose turn it is */
-/* An agent of that try has connected. False: the try is abandoned, another agent comes instead. */
+/* An agent of that try has connected. False: the try is abandoned; another agent replaces it. */
 bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try);
-/* No agent has come from that node: `how`, and what to do about it; to be freed. */
+/* No agent has connected from that node: `how`, with advice; to be freed. */
 char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how);
 void starters_reaped(struct pmirun *pr, const siginfo_t *si);
 bool starters_end(struct pmirun *pr);  /* closes their stdin; false: some run */
@@ -113,7 +113,7 @@ void nodes_ready(struct pmirun *pr, struct node *node);
 void nodes_lost(struct pmirun *pr, struct node *node, const char *why);
 void nodes_done(struct pmirun *pr, struct node *node);
 
-/* far_spawn.c. A request: what follows token, job and rank in MSG_SPAWN; false: malformed. */
+/* far_spawn.c. A request: the fields after token, job and rank in MSG_SPAWN; false: malformed. */
 bool head_spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in);
 void head_spawned(struct pmirun *pr, const struct job *job, int err);
 

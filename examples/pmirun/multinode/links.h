@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UCX_QUEUE_BYTES (1u << 20) /* to a node that is not full, as UCX still has them */
+#define UCX_QUEUE_BYTES (1u << 20) /* pending in UCX for a node that is not full */
 
 struct pmirun;
 
@@ -16,7 +16,7 @@ const void *ucx_address(size_t *n);
 int ucx_join(struct pmirun *pr);                   /* the other agents are known */
 int ucx_connect(struct pmirun *pr, uint32_t node); /* begins to: 0, or why it cannot */
 int ucx_send(struct pmirun *pr, uint32_t node, const void *p, size_t n);
-/* Do more than UCX_QUEUE_BYTES wait to be sent there? Then exchange_room() follows. */
+/* Do more than UCX_QUEUE_BYTES wait for that node? Then exchange_room() follows. */
 bool ucx_full(uint32_t node);
 void ucx_progress(void); /* some */
 bool ucx_more(void);     /* and there is more to make */

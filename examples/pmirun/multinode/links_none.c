@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In the place of links_ucx.c where libucp is not built in. */
+/* Replaces links_ucx.c in builds without libucp. */
 #include "links.h"
 
 #include <errno.h>

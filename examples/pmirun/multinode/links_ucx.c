@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages between agents as UCX active messages. Over the connection to the head each agent learns
- * the others' worker addresses, and that one is gone; UCX carries the exchange's frames.
+ * the others' worker addresses, and which agent is gone; UCX carries the exchange's frames.
  *
- * UCX authenticates nobody and encrypts nothing, so each message is a datagram (channel.h) sealed
+ * UCX neither authenticates nor encrypts, so each message is a datagram (channel.h) sealed
  * with the key of its pair and direction, behind a header with its sender, receiver and number. A
  * message that is not authentic, or replayed, is refused and reported; one that overtook another
  * waits for it. No message is sent twice: if one cannot be kept, its sender counts as lost.
@@ -34,7 +34,7 @@ struct header {
     uint64_t seq;
 };
 
-/* One that has come; kept when it came before its turn. */
+/* A received message; kept if it arrived before its turn. */
 struct waiting {
     struct waiting *next;
     uint64_t seq;
@@ -72,7 +72,7 @@ struct ucx_peer {
 #define POINTER(name) static __typeof__(&name) dl_##name;
 FUNCTIONS(POINTER)
 
-/* 0, or -ENOENT: it is not on this node, or another. */
+/* 0, or -ENOENT: missing on this node, or another version. */
 static int load(void)
 {
     void *lib = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
@@ -97,7 +97,7 @@ struct ucx {
     struct ucx_peer *peers;
     uint32_t n_complaints, n_full;
     size_t turn_bytes; /* delivered in this turn */
-    bool more;         /* of this turn has been left for the next */
+    bool more;         /* this turn left work for the next */
 };
 
 static struct ucx ucx; /* one a process, as the library that it loads */
@@ -130,7 +130,7 @@ static struct waiting *unseal(struct ucx *u, const struct header *h, const void 
     }
     w = malloc(sizeof(*w) + n);
     if (!w) {
-        agent_lost(u->pr, h->from, "no memory for its message");
+        agent_lost(u->pr, h->from, "out of memory for its message");
         return NULL;
     }
     if (!datagram_unseal(peer->in_key, h->seq, p, n, w->bytes)) {
@@ -201,13 +201,13 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_len, voi
     struct header h;
 
     if (head_len != sizeof(h) || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-        refuse(u, "not of our form");
+        refuse(u, "it is malformed");
         return UCS_OK;
     }
     memcpy(&h, head, sizeof(h));
     if (!u->peers || h.to != u->pr->nodes->agent.node || h.from >= u->pr->nodes->agent.n_nodes ||
         h.from == h.to) {
-        refuse(u, "not for this node");
+        refuse(u, "it is for another node");
         return UCS_OK;
     }
     w = unseal(u, &h, data, n);
@@ -363,7 +363,7 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
 {
     struct sending *s = arg;
 
-    (void)status; /* an error has been told by on_peer_error() */
+    (void)status; /* on_peer_error() has reported an error */
     ucx.peers[s->header.to].sending -= s->n;
     free(s);
     dl_ucp_request_free(request);
@@ -447,7 +447,8 @@ static bool progress(struct ucx *u)
     return true;
 }
 
-/* Not before ucx_join(): until then messages of agents that learnt of us earlier wait in UCX. */
+/* Not before ucx_join(): until then, messages of agents that learnt of this one earlier wait in
+ * UCX. */
 void ucx_progress(void)
 {
     if (!ucx.peers)

@@ -9,7 +9,7 @@
 
 #include "../local/fields.h"
 
-#define BOOT_VERSION "4" /* in their first: to be raised with each change of messages */
+#define BOOT_VERSION "4" /* in the first of them: raise it with each change of messages */
 /* of the lines that an agent reads from its stdin, at most: an empty pipe has room for them,
  * unless its user has too many pipes */
 #define BOOT_BYTES         65536u
@@ -17,7 +17,7 @@
 
 enum message {
     /* agent to head */
-    MSG_READY = 1, /* u32 port of its listener; text its UCX address, or nothing; text host name */
+    MSG_READY = 1, /* u32 port of its listener; text its UCX address, or empty; text host name */
     MSG_SAY,       /* text, for standard error */
     MSG_STARTED,   /* u32 job, u32 rank, u32 pid */
     MSG_LAUNCHED,  /* u32 job: all of its ranks here */
@@ -26,7 +26,7 @@ enum message {
     MSG_EXIT,      /* u32 job, u32 rank, u32 si_code, u32 si_status */
     MSG_ABORT,     /* u32 job, u32 rank, u32 code, text */
     MSG_OUTPUT,    /* u32 job, u32 rank, u32 1 or 2, text; an empty one is its end */
-    MSG_TOOK,      /* u32 bytes of stdin that its ranks have been given */
+    MSG_TOOK,      /* u32 bytes of stdin that its ranks have got */
     MSG_SPAWN,     /* u64 token, u32 job, u32 rank, the request (spawn.c) */
     MSG_FATAL,     /* u32 status: the job must be stopped */
     MSG_LOST,      /* u32 node, text why: the connection to it is lost */
@@ -35,11 +35,11 @@ enum message {
     MSG_STUCK,     /* u32 job, u32 rank that is gone, u32 PMIWIRE_COLL_*, u32 PMIWIRE_GONE_* */
     MSG_HERE,      /* the answer to MSG_ASK */
     MSG_STATUS,    /* u32 status: the job fails, and continues */
-    MSG_CHOSE,     /* u32 job, u32 MPI_*, text why, u32 1: not what its program needs */
+    MSG_CHOSE,     /* u32 job, u32 MPI_*, text why, u32 1: not the way that its program needs */
     MSG_PMIX,      /* either way, and agent to agent: a piece of a message (pmix/far_nodes.c) */
     MSG_RANKS,     /* u32 n, n u32: ranks that Slurm starts there (step.c) */
     MSG_TIMES,     /* u64 its clock, u32 n, n events (local/timeline.c) */
-    MSG_TRY,       /* u32 the try that started it, as its boot lines have it: its first message */
+    MSG_TRY,       /* u32 the try that started it, from its boot lines: its first message */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */
@@ -48,7 +48,7 @@ enum message {
     MSG_STOP,       /* the job is being stopped */
     MSG_ABANDON,    /* u32 job: end its ranks, it failed */
     MSG_OVER,       /* u32 job: it has ended on all nodes */
-    MSG_ROOM,       /* u32 1 or 2, u32 bytes of output that were taken */
+    MSG_ROOM,       /* u32 1 or 2, u32 bytes of output that the head took */
     MSG_INPUT,      /* text for the stdin of the ranks that get it; an empty one is its end */
     MSG_SPAWNED,    /* u64 token, u32 rc as int32, text its job id */
     MSG_NAMED,      /* u64 token, u32 rc as int32, text port: the answer to MSG_NAME */

@@ -20,7 +20,7 @@
 /* libsodium would abort(): it has been misused, or the system gives no random numbers. */
 static void misused(void)
 {
-    die(STATUS_RESOURCES, "libsodium gives up: it gets no random numbers, or was called wrongly");
+    die(STATUS_RESOURCES, "libsodium failed: it gets no random numbers, or was misused");
 }
 
 void net_init(struct pmirun *pr, const struct net_ops *ops)
@@ -249,7 +249,7 @@ void net_close(struct pmirun *pr, struct netconn *nc)
     nc->dead = pr->nodes->net.any_dead = true;
 }
 
-/* Events of this batch may still point to what was closed in it, so it is freed afterwards. */
+/* Events of this batch may still point to connections closed in it; they are freed afterwards. */
 void net_bury(struct pmirun *pr)
 {
     struct netconn **p = &pr->nodes->net.conns;
@@ -271,7 +271,7 @@ void net_bury(struct pmirun *pr)
     }
 }
 
-/* It ends, and not because we want it to. */
+/* The connection breaks; this side has not closed it. */
 static void broken(struct pmirun *pr, struct netconn *nc, const char *why)
 {
     bool stranger = !nc->dialled && nc->deadline_ns;
@@ -342,7 +342,7 @@ static void on_connection(struct pmirun *pr, struct source *src, uint32_t events
         int fd = accept4(src->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK), err;
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE) &&
-            pr->nodes->net.n_strangers) { /* nobody is shut out by those who say nothing */
+            pr->nodes->net.n_strangers) { /* silent strangers shut no peer out */
             drop_oldest_stranger(pr);
             continue;
         }
@@ -353,7 +353,7 @@ static void on_connection(struct pmirun *pr, struct source *src, uint32_t events
         if (new_conn(pr, fd, false, CHANNEL_NOBODY, (struct sockaddr *)&ss, len, &err))
             pr->nodes->net.n_strangers++;
         else
-            say(pr, "cannot take a connection: %s", strerror(-err));
+            say(pr, "cannot accept a connection: %s", strerror(-err));
     }
 }
 
@@ -449,7 +449,7 @@ static void conn_read(struct pmirun *pr, struct netconn *nc)
     if (n <= 0) {
         broken(pr, nc,
                n < 0             ? strerror(errno)
-               : nc->deadline_ns ? "it left without having said who it is"
+               : nc->deadline_ns ? "it left before it identified itself"
                                  : "it closed the connection");
         return;
     }
@@ -487,7 +487,7 @@ static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
         conn_read(pr, nc);
 }
 
-/* Finds links with bytes that nobody has acknowledged for too long. */
+/* Finds links with bytes that the peer has not acknowledged for too long. */
 static void find_silence(struct pmirun *pr)
 {
     char why[64];
@@ -521,7 +521,7 @@ void net_deadlines(struct pmirun *pr)
         if (nc->dead || !nc->deadline_ns)
             continue;
         if (pr->now_ns >= nc->deadline_ns && nc->warned) {
-            broken(pr, nc, nc->connecting ? "no answer" : "it has not said in time who it is");
+            broken(pr, nc, nc->connecting ? "no answer" : "it did not identify itself in time");
             continue;
         }
         if (pr->now_ns >= nc->deadline_ns) {

@@ -22,7 +22,7 @@
 #include "channel.h"
 
 #define NET_MAX_STRANGERS 256u       /* and one for each node */
-#define NET_QUEUE_BYTES   (1u << 20) /* that wait on a connection which is not full */
+#define NET_QUEUE_BYTES   (1u << 20) /* waiting on a connection that is not full */
 
 struct netconn {
     struct source src;
@@ -56,12 +56,12 @@ struct net {
     bool any_dead;
 };
 
-/* Before anything else: libsodium too. Exits when that fails. */
+/* Call it first: it initializes libsodium too. Exits on failure. */
 void net_init(struct pmirun *pr, const struct net_ops *ops);
 /* Listens at `address` (a number; NULL: everywhere). 0 or -errno, and the port. */
 int net_listen(struct pmirun *pr, const char *address, uint16_t *port);
-/* NULL: no valid address, or out of memory or descriptors; *err says which. Else opened() or
- * closed() follows. `hasty`: give up soon, since there is another address to try. */
+/* NULL: no valid address, or out of memory or descriptors (*err). Else opened() or closed()
+ * follows. `hasty`: give up soon, since there is another address to try. */
 struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
                          bool hasty, int *err);
 int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n);
@@ -71,7 +71,7 @@ void net_close(struct pmirun *pr, struct netconn *nc);
 /* Do more than NET_QUEUE_BYTES wait to be sent? Then ops->room() is called when half of that has
  * gone, by the loop and never from here. */
 bool net_full(struct netconn *nc);
-bool net_shaking(const struct pmirun *pr);      /* is any that we have dialled still not open? */
+bool net_shaking(const struct pmirun *pr);      /* is a dialled connection not open yet? */
 uint64_t net_patience(const struct pmirun *pr); /* --node-timeout in ns; never is very long */
 /* The numeric address of either end; empty when there is none. */
 void net_address(const struct netconn *nc, bool local, char *out, size_t n);

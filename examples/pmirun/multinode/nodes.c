@@ -27,7 +27,7 @@
 #define TICK_NS  (NS_PER_S / 2) /* for requests of PMIx clients that wait */
 #define NAMED    8u             /* nodes that a message names besides the first */
 #define OWED_MIN 65536u
-/* to a node without an answer; --node-timeout has one interval more */
+/* questions without an answer; --node-timeout has one interval more */
 #define ASKS 4u
 
 extern char **environ;
@@ -152,7 +152,7 @@ static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t
 }
 
 /* Ranks fill the slots of the first node, then of the next. Cyclic: each node with free slots gets
- * one rank at a time. Behind the last node it begins again. */
+ * one rank at a time. After the last node it begins again. */
 static void place_by_slots(const struct pmirun *pr, uint32_t n, uint32_t *node_of)
 {
     const struct options *opt = &pr->opt;
@@ -351,7 +351,7 @@ static void start(struct pmirun *pr)
     starters_init(pr, self);
 }
 
-/* Does the node keep its own value of this variable? */
+/* True for variables whose value belongs to the node. */
 static bool is_of_node(const char *var)
 {
     static const char *const names[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In the place of all else in multinode/ where libsodium was not there at build time. */
+/* Replaces the rest of multinode/ in builds without libsodium. */
 #include "../local/role.h"
 #include "../local/util.h"
 

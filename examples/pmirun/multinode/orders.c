@@ -185,7 +185,7 @@ static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint6
     return node_of;
 }
 
-/* Finds the programs of our ranks. Reports the first that is missing, and returns its status. */
+/* Finds the programs of the ranks here. Reports the first missing one, and returns its status. */
 static int find_programs(struct pmirun *pr, struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
@@ -268,7 +268,7 @@ static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan
     return !in->bad;
 }
 
-/* Begins a job whose pairs follow in the message. */
+/* Begins a job; its pairs follow in the message. */
 static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in *in)
 {
     struct job *job;
@@ -356,7 +356,7 @@ static bool on_space(struct pmirun *pr, struct msg_in *in)
     return ok;
 }
 
-/* The head is stopping the job, and sends signals for our ranks. */
+/* The head is stopping the job, and sends signals for the ranks here. */
 static void on_stop(struct pmirun *pr)
 {
     pr->stopping = true;

@@ -35,7 +35,7 @@
 #define TRY_S     10             /* for the first try, at most; each later one has twice the time */
 #define MIN_TRY_S 1              /* a slow login does not hang */
 #define TERM_NS   (2 * NS_PER_S) /* between SIGTERM and SIGKILL for a command that hangs */
-#define FULL_NS   (10 * NS_PER_S) /* for an agent to read: we serve no others */
+#define FULL_NS   (10 * NS_PER_S) /* for an agent to read: meanwhile the head serves no others */
 
 extern char **environ;
 
@@ -102,7 +102,7 @@ static char *ucx_settings(struct pmirun *pr)
         if (is_lines || strlen(all) + strlen(*e) > UCX_SETTINGS_BYTES) {
             say(pr, "%.*s does not reach the agents' UCX: %s", (int)strcspn(*e, "="), *e,
                 is_lines ? "it has more than one line"
-                         : "all such variables together take too many bytes");
+                         : "all these variables together take too many bytes");
             continue;
         }
         all = xappend(all, "set %s\n", *e);
@@ -185,7 +185,7 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
     text = bootstrap(pr, node, s->n_tries);
     n = strlen(text);
     if (!write_all(pr, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
-        snprintf(why, sizeof(why), "it cannot be told about the job: %s", strerror(errno));
+        snprintf(why, sizeof(why), "the job cannot be sent to it: %s", strerror(errno));
         for (uint32_t i = s->first; i < s->first + s->n; i++)
             nodes_lost(pr, &pr->nodes->head.nodes[i], why);
     }
@@ -209,7 +209,7 @@ static int spawn_starter(struct pmirun *pr, struct starter *s, char **argv, cons
     posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&files, out[1], STDERR_FILENO);
     posix_spawnattr_init(&attr);
-    /* A session of its own: the terminal's signals are for us, and we order the agents. */
+    /* A session of its own: the terminal's signals are for the head, which orders the agents. */
     posix_spawnattr_setflags(&attr,
                              POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigmask(&attr, &pr->signals.orig_mask);
@@ -235,8 +235,8 @@ static const struct {
      "(ssh-keygen -R %s) and log in by hand once"},
     {"Host key verification failed", "its host key is not known here: log in by hand once "
                                      "(ssh %s), or add the key to known_hosts"},
-    {"Permission denied", "it asks who comes, which nobody can answer: put a key there "
-                          "(ssh-copy-id %s); one with a passphrase needs ssh-agent"},
+    {"Permission denied", "it asks for a password, which pmirun cannot enter: install a key there "
+                          "(ssh-copy-id %s); a key with a passphrase needs ssh-agent"},
     {"Could not resolve hostname", "no host has the name %s"},
     {"Connection refused", "nothing answers there: is %s up? --wait-hosts SECONDS waits for it"},
     {"Connection timed out", "nothing answers there: is %s up? --wait-hosts SECONDS waits for it"},
@@ -255,8 +255,7 @@ static void find_advice(const struct pmirun *pr, struct starter *s)
     }
 }
 
-/* Prints a line of ssh or an agent, with the node in front. For a host that is retried, not in each
- * try. */
+/* Prints a line of ssh or an agent, with the node in front. For a retried host, not in each try. */
 static void starter_line(struct pmirun *pr, struct starter *s)
 {
     const char *who = s->n > 1 ? starter_program(pr, s) : nodes_name(pr, s->first);
@@ -345,7 +344,8 @@ static void start_one(struct pmirun *pr, struct starter *s)
         die(rc == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC, "cannot start %s: %s%s%s%s", what,
             strerror(rc), pr->opt.allocation ? "; the hosts are those in " : "",
             pr->opt.allocation ? pr->opt.allocation : "",
-            pr->opt.allocation ? ": --launch says another way, --hosts localhost stays here" : "");
+            pr->opt.allocation ? "; --launch chooses another way, --hosts localhost this host"
+                               : "");
     close(in[0]);
     close(out[1]);
     fcntl(in[1], F_SETFL, O_NONBLOCK);
@@ -375,7 +375,7 @@ static void close_stdin(struct starter *s)
     s->in = -1;
 }
 
-/* Ends commands whose time is over, each with its process group. They run again once reaped. */
+/* Kills commands whose time is up, each with its process group. They run again once reaped. */
 static void end_hung(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
@@ -444,8 +444,8 @@ bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try)
 
 /* ---- how they end ---- */
 
-/* It has ended without an agent: is time left for another try? If we ended it for another, always.
- */
+/* The command ended without an agent. True: it runs again, since time is left, or the head killed
+ * it to do so. */
 static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
 {
     struct head *h = &pr->nodes->head;
@@ -482,7 +482,7 @@ static char *advise(const struct pmirun *pr, const struct starter *s, char *all)
     return all;
 }
 
-/* The reason of its end, with advice; to be freed. */
+/* The reason for its end, with advice; to be freed. */
 static char *explain(const struct pmirun *pr, const struct starter *s, const char *how)
 {
     char *all = xprintf("%s", how);
@@ -528,11 +528,11 @@ static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *
     for (uint32_t i = s->first; i < s->first + s->n; i++)
         none = none && !pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done;
     if (s->hung)
-        snprintf(how, sizeof(how), "%.160s has brought no agent in %.3g s, and was ended",
+        snprintf(how, sizeof(how), "%.160s started no agent in %.3g s, and was killed",
                  starter_program(pr, s), (double)(pr->now_ns - s->started_ns) / 1e9);
     else
         snprintf(
-            how, sizeof(how), "%.160s %s %d before the agent was there", starter_program(pr, s),
+            how, sizeof(how), "%.160s %s %d before its agent connected", starter_program(pr, s),
             si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
     if (none && try_again(pr, s, how))
         return;

@@ -111,8 +111,8 @@ struct step *step_join(const char *node, const char *ranks)
             add_task(s, number, fd);
     } while (ok && *ranks == ',' && ranks++);
     if (!ok || *ranks)
-        die(STATUS_USAGE, "agent: its arguments are not NODE RANK:DESCRIPTOR,...: it is started by "
-                          "the plugin for Slurm, not by hand");
+        die(STATUS_USAGE, "agent: its arguments are not NODE RANK:DESCRIPTOR,...: only the plugin "
+                          "for Slurm starts it");
     return s;
 }
 
@@ -130,7 +130,7 @@ void step_tell_ranks(struct pmirun *pr)
     for (uint32_t i = 0; i < s->n_tasks; i++)
         msg_u32(m, s->tasks[i].number);
     agent_tell(pr);
-    output_drop_stderr(pr); /* slurmstepd waits for its end; our messages go to the head */
+    output_drop_stderr(pr); /* slurmstepd waits for its end; pmirun's messages go to the head */
     set_null(STDERR_FILENO);
 }
 
@@ -313,13 +313,13 @@ void step_begin(struct pmirun *pr, char *lines)
     for (uint32_t i = 0; i < job->n_ranks; i++)
         job->node_of[i] = NOWHERE;
     if (write(STDOUT_FILENO, lines, n) != (ssize_t)n)
-        die(STATUS_OUTPUT, "cannot tell srun's plugin what agents need: %s", strerror(errno));
+        die(STATUS_OUTPUT, "cannot send srun's plugin what agents need: %s", strerror(errno));
     set_null(STDOUT_FILENO);
     sodium_memzero(lines, n);
     free(lines);
     srun = (struct source){on_srun, STDIN_FILENO};
     if (loop_add(pr, &srun, EPOLLIN) != 0)
-        die(STATUS_RESOURCES, "its stdin is to be a connection to srun");
+        die(STATUS_RESOURCES, "its stdin must be a connection to srun");
 }
 
 bool step_ranks(struct pmirun *pr, const struct node *node, struct msg_in *in)

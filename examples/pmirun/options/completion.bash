@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Completion of pmirun's command line by bash. What options there are, and their values, pmirun says itself (--help=names).
+# Completion of pmirun's command line in bash. `pmirun --help=names` lists the options and their values.
 _pmirun() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} names scope argument values one words=()
 
-    if [[ $before = '=' ]]; then # bash splits words there, too
+    if [[ $before = '=' ]]; then # bash splits words at = too
         before=${COMP_WORDS[COMP_CWORD - 2]}
     elif [[ $word = '=' ]]; then
         word=

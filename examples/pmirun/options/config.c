@@ -36,7 +36,7 @@ char *read_file(const struct parse *p, const char *path, size_t max, size_t *n)
     if (len > max)
         usage_error(p, "%s %s: more than %zu bytes", p->word, path, max);
     if (memchr(text, '\0', len))
-        usage_error(p, "%s %s: has a NUL byte: it is no text", p->word, path);
+        usage_error(p, "%s %s: has a NUL byte: it is not text", p->word, path);
     text[len] = '\0';
     *n = len;
     return text;
@@ -66,8 +66,8 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* A word, put where it was read, since it is not longer there. *at: behind what ends it, which is
- * returned: a blank, a newline or a NUL. */
+/* Reads a word, unquoted in place, since it never grows. Returns the character that ends it, a
+ * blank, a newline or a NUL; *at is behind it. */
 static char take_word(struct words *w, char **at)
 {
     char *t = *at, *to = t, quote = 0, end;
@@ -100,7 +100,7 @@ static char take_word(struct words *w, char **at)
     return end;
 }
 
-/* The words of a line, behind a colon when others came before. */
+/* The words of a line, after a colon unless they are the first. */
 static char *take_line(struct words *w, char *t)
 {
     const size_t n_before = w->n;
@@ -134,7 +134,8 @@ void set_configfile(struct parse *p, const struct option_row *row, char **value)
 
     (void)row;
     if (p->in_file)
-        usage_error(p, "%s %s: not allowed inside such a file", p->word, value[0]);
+        usage_error(p, "%s %s: not allowed in such a file, which cannot read another one", p->word,
+                    value[0]);
     if (p->at < p->argc)
         usage_error(p, "%s %s: must be the last option, \"%s\" follows it", p->word, value[0],
                     p->argv[p->at]);

@@ -5,7 +5,7 @@
 
 #include "row.h"
 
-/* The text of a file of at most `max` bytes, with a NUL behind it and none in it; to be freed. */
+/* The text of a file of at most `max` bytes, without NUL bytes, NUL-terminated; to be freed. */
 char *read_file(const struct parse *p, const char *path, size_t max, size_t *n);
 option_fn set_configfile;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ranks' environment: variables that options set, and those of ours that are passed on. */
+/* The ranks' environment: variables that options set, and those passed on from pmirun's own. */
 #define _GNU_SOURCE
 #include "env.h"
 
@@ -131,7 +131,7 @@ void env_settle(const struct options *opt, struct app *app)
     }
     if (!opt->n_sets)
         return;
-    app->sets = NULL; /* the group's come behind the job's: the last of a name counts */
+    app->sets = NULL; /* the group's follow the job's: the last of a name counts */
     app->n_sets = 0;
     for (uint32_t i = 0; i < opt->n_sets; i++)
         add(&app->sets, &app->n_sets, opt->sets[i]);

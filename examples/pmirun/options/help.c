@@ -14,15 +14,16 @@
 #define HELP_COLUMN 23
 
 static const char synopsis[] =
-    "usage: pmirun [option ...] [-n N] program [argument ...] [: -n M program [argument ...] ...]\n"
+    "usage: pmirun [option ...] [-n N] program [argument ...]\n"
+    "              [: [option ...] [-n M] program [argument ...] ...]\n"
     "\n"
-    "Starts processes, here or on several nodes, and serves PMI-1 and PMI-2 to them.\n";
+    "Starts a parallel job on one or several nodes and serves PMI to its processes.\n";
 
 static const char statuses[] =
     "\n"
-    "Exit status: that of the first rank that failed; 128+N when it died of signal N; of "
-    "MPI_Abort\n"
-    "its code; 124 timeout; 126, 127 program cannot be started, not found; see pmirun(1).\n";
+    "Exit status: that of the first rank that failed, or 128+N if signal N killed it;\n"
+    "the code of MPI_Abort; 124 after --timeout; 126 if a program cannot be started,\n"
+    "127 if it is not found. See pmirun(1).\n";
 
 static void end_of_output(void)
 {
@@ -38,7 +39,7 @@ static bool is_ours(const struct option_row *row)
 
 /* ---- --help ---- */
 
-/* "  -n N, -np N": all names with their argument. How many characters. */
+/* "  -n N, -np N": all names with their argument. Returns the number of characters. */
 static int print_names(const struct option_row *row)
 {
     const char *names = row->names, *name;
@@ -114,7 +115,7 @@ static size_t option_in(const char *word, size_t n)
     return option_find(word, n) ? n : 0;
 }
 
-/* A word of a sentence: an option's name, and what stands between two `, is bold. */
+/* A word of a sentence: an option's name, and text between two `, is bold. */
 static void put_word(const char *word, size_t n)
 {
     const char *tick;
@@ -193,7 +194,7 @@ static void print_manual(void)
     }
 }
 
-/* The name in another launcher: one of ours, or another. */
+/* The name in another launcher; "same" if pmirun accepts it too. */
 static void put_cell(const struct option_row *row, const char *text)
 {
     putchar('\t');
@@ -225,7 +226,7 @@ static void print_table(void)
 
 /* ---- completion ---- */
 
-/* A line for each option, with tabs between: names, what becomes of it, argument, values. */
+/* A line for each option, with tabs between: names, scope, argument, values. */
 static void print_rows(void)
 {
     static const char *const scopes[] = {"", "group", "job", "nothing", "elsewhere"};

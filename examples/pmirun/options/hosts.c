@@ -49,7 +49,7 @@ static void add_host(const struct place *at, const char *name, size_t n, uint32_
         n -= 2;
     }
     if (!host_is_name(name, n))
-        bad_host(at, name, n, "is no host's name");
+        bad_host(at, name, n, "is not a valid host name");
     if (i == MAX_HOSTS)
         usage_error(at->p, "%s: more than %u hosts", at->p->word, MAX_HOSTS);
     if ((i & (i + 1)) == 0) { /* no room: twice as much */
@@ -72,7 +72,7 @@ static size_t take_number(const char *text, size_t n, uint32_t *v)
     return i;
 }
 
-/* One name, or as many as its ranges make: n[01-04,7]. */
+/* Adds one name, or all names of its ranges: n[01-04,7]. */
 static void add_range(const struct place *at, const char *item, size_t n, uint32_t slots)
 {
     struct allocation a = {0};
@@ -90,7 +90,7 @@ static void add_range(const struct place *at, const char *item, size_t n, uint32
     allocation_free(&a);
 }
 
-/* `a`, `a:2`: a name, or a range of names, perhaps with slots. More: those of `slots=`. */
+/* `a`, `a:2`: a name, or a range of names, perhaps with slots. more: the slots of `slots=`. */
 static void add_item(const struct place *at, const char *item, size_t n, uint32_t more)
 {
     const char *colon = memrchr(item, ':', n), *first = memchr(item, ':', n);
@@ -105,7 +105,7 @@ static void add_item(const struct place *at, const char *item, size_t n, uint32_
         if (more || digits == 0 || take_number(colon + 1, digits, &slots) != digits || !slots ||
             slots > MAX_PROCS)
             bad_host(at, item, n,
-                     more ? "has slots twice" : "wants 1 to 1000000 slots behind the colon");
+                     more ? "has slots twice" : "wants 1 to 1000000 slots after the colon");
     }
     add_range(at, item, name, slots);
 }

@@ -43,7 +43,7 @@ const char *option_next_name(const char **names, size_t *n)
     return name;
 }
 
-/* What is compared: of a name of two or more letters all but its dashes. */
+/* Names of two or more letters are compared without their dashes. */
 static void strip_dashes(const char **name, size_t *n)
 {
     size_t dashes = *n > 2 && (*name)[1] == '-' ? 2 : 1;
@@ -133,7 +133,7 @@ static void parse_option(struct parse *p)
     if (row->scope == SCOPE_ELSEWHERE)
         refuse(p, row);
     if (row->scope == SCOPE_JOB && p->opt->n_apps > 0)
-        usage_error(p, "%s is for the whole job: it belongs before the first program", p->word);
+        usage_error(p, "%s is for the whole job: put it before the first program", p->word);
     p->at++;
     n = value[0] ? 0 : n_arguments(row);
     if (p->argc - p->at < (int)n)
@@ -220,7 +220,7 @@ static void parse_group(struct parse *p)
         usage_error(p, "more than %u processes", MAX_PROCS);
 }
 
-/* The number of nodes that the ranks fill, when each takes as many as it has slots, or all. */
+/* The number of nodes that the ranks fill if each node takes as many as it has slots; else all. */
 static uint32_t count_nodes(struct options *opt)
 {
     uint64_t room = 0;
@@ -243,7 +243,7 @@ static void check(const struct parse *p, const char *why)
         usage_error(p, "%s", why);
 }
 
-/* Where one host has slots, each has. Where none has, `slots` is NULL, or all are 0. */
+/* If one host has slots, each gets some. If none has, `slots` is NULL, or all are 0. */
 static void settle_slots(const struct parse *p)
 {
     struct options *opt = p->opt;
@@ -268,10 +268,10 @@ static void settle_nodes(const struct parse *p)
     else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
         opt->n_nodes = opt->n_nodes < count_nodes(opt) ? opt->n_nodes : count_nodes(opt);
     if (opt->launch == LAUNCH_HERE && !opt->n_hosts && opt->n_nodes > 1)
-        usage_error(p, "-N %u: no hosts are known: give --hosts, or --launch srun or fork",
+        usage_error(p, "-N %u: no host is given: use --hosts, or --launch srun or fork",
                     opt->n_nodes);
     if (opt->n_hosts && opt->n_hosts < opt->n_nodes)
-        usage_error(p, "%u hosts for %u nodes%s%s", opt->n_hosts, opt->n_nodes,
+        usage_error(p, "%u hosts are too few for %u nodes%s%s", opt->n_hosts, opt->n_nodes,
                     opt->allocation ? "; the hosts are those in " : "",
                     opt->allocation ? opt->allocation : "");
     if (opt->n_nodes > opt->n_procs)
@@ -310,7 +310,7 @@ void options_parse(struct options *opt, int argc, char **argv)
         parse_group(&p);
     while (p.at < p.argc && ++p.at <= p.argc);
     if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
-        usage_error(&p, "%s %u: no such rank: there are %u, numbered from 0", p.stdin_word,
+        usage_error(&p, "%s %u: no such rank: the job has %u, numbered from 0", p.stdin_word,
                     opt->stdin_rank, opt->n_procs);
     settle_placing(&p);
     settle_nodes(&p);

@@ -61,8 +61,7 @@ void settle_placing(const struct parse *p)
     if (why)
         usage_error(p, "%s", why);
     if (p->opt->topology && !place_binds(&p->opt->place))
-        usage_error(p,
-                    "--topology \"%s\": give --bind-to too, or --map-by and an object: nothing "
-                    "is decided on it",
-                    p->opt->topology);
+        usage_error(
+            p, "--topology \"%s\": no option uses it: add --bind-to, or --map-by with an object",
+            p->opt->topology);
 }

@@ -18,11 +18,11 @@
 #include "../options.h"
 
 enum option_scope {
-    SCOPE_SECTION,  /* no option: `help` is the heading of those that follow */
+    SCOPE_SECTION,  /* not an option: `help` is the heading of the next rows */
     SCOPE_GROUP,    /* for a group of processes, before its program */
     SCOPE_JOB,      /* for the whole job, before the first program */
-    SCOPE_NOTHING,  /* of another launcher: accepted, pmirun does so anyway */
-    SCOPE_ELSEWHERE /* of another launcher: refused; `help` names the option that is meant */
+    SCOPE_NOTHING,  /* of another launcher: accepted, pmirun does this anyway */
+    SCOPE_ELSEWHERE /* of another launcher: refused; `help` names pmirun's option */
 };
 
 struct parse;
@@ -36,22 +36,22 @@ struct option_row;
 typedef void option_fn(struct parse *p, const struct option_row *row, char **value);
 
 struct option_row {
-    /* All of its names, a blank between two, the preferred first: "-n -np". A name of two or more
-     * letters is taken with one dash and with two. */
+    /* All of its names, separated by blanks, the preferred first: "-n -np". A name of two or more
+     * letters is accepted with one dash and with two. */
     const char *names;
     /* NULL: none. "N": one, as `-n 2`, `-n=2`, and `-n2` where the name is a letter. "VAR VALUE":
-     * two words. "[=FORM]": one, and only behind `=`. FILE, DIR and PROG complete as such. */
+     * two words. "[=FORM]": one, and only after `=`. FILE, DIR and PROG complete as such. */
     const char *arg;
     enum option_scope scope;
     option_fn *set;   /* NULL: SCOPE_NOTHING and SCOPE_ELSEWHERE */
     const char *help; /* a line of --help */
-    /* Sentences for the manual, in the place of `help`; NULL: `help` will do. An option's name and
-     * what stands between two ` are printed bold. */
+    /* Sentences for the manual, instead of `help`; NULL: `help`. Options' names and words between
+     * two ` are printed bold. */
     const char *man;
-    /* What the same is called there; NULL: not there. */
+    /* The option's name in other launchers; NULL: none. */
     const char *hydra, *srun, *mpirun;
-    const char *env;   /* a variable that stands for it; NULL: none */
-    const char *words; /* the values that it takes, a blank between two; NULL: any */
+    const char *env;   /* a variable that sets it; NULL: none */
+    const char *words; /* its values, separated by blanks; NULL: any */
     size_t at;         /* set_*() of set.c: where in struct options */
     int64_t min, max;  /* set_count() */
 };

@@ -16,15 +16,15 @@
 #define AT(field) .at = offsetof(struct options, field)
 
 const struct option_row option_rows[] = {
-    {.help = "For each group of processes, before its program:"},
+    {.help = "Options of a group of processes, before its program:"},
     {.names = "-n -np --n --ntasks",
      .arg = "N",
      .scope = SCOPE_GROUP,
      .set = set_procs,
      .min = 1,
      .max = MAX_PROCS,
-     .help = "number of processes (1)",
-     .man = "Start N processes; 1 when not given.",
+     .help = "number of processes (default 1)",
+     .man = "Start N processes (default 1).",
      .hydra = "-n",
      .srun = "-n",
      .mpirun = "-n"},
@@ -32,11 +32,11 @@ const struct option_row option_rows[] = {
      .arg = "VAR[=VALUE]",
      .scope = SCOPE_GROUP,
      .set = set_x,
-     .help = "set an environment variable; without a value pass ours on",
-     .man =
-         "Set a variable in the environment, or, without a value, pass on that of `pmirun`. Unless "
-         "--envnone, --envlist or the like say otherwise, the whole environment of `pmirun` is "
-         "passed on, except variables of other launchers (PMI_*, PMIX_*, Slurm's step variables).",
+     .help = "set VAR, or pass it on from pmirun's environment",
+     .man = "Set a variable in the environment of the processes, or, without a value, pass it on "
+            "from the environment of `pmirun`. By default `pmirun` passes on its whole "
+            "environment, except variables of other launchers (PMI_*, PMIX_*, Slurm's step "
+            "variables); --envnone, --envlist, --genvnone and --genvlist change that.",
      .hydra = "-env VAR VALUE",
      .srun = "--export",
      .mpirun = "-x"},
@@ -45,7 +45,7 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_GROUP,
      .set = set_env,
      .help = "set an environment variable",
-     .man = "Set a variable in the environment, as -x VAR=VALUE does.",
+     .man = "Set a variable in the environment of the processes, as -x VAR=VALUE does.",
      .hydra = "-env",
      .srun = "--export",
      .mpirun = "-x"},
@@ -53,24 +53,24 @@ const struct option_row option_rows[] = {
      .arg = "A,B,...",
      .scope = SCOPE_GROUP,
      .set = set_envlist,
-     .help = "pass on these variables of ours alone",
-     .man = "Of the environment of `pmirun` pass on these variables alone.",
+     .help = "pass on only these variables of pmirun's environment",
+     .man = "Pass on only these variables of the environment of `pmirun`.",
      .hydra = "-envlist",
      .srun = "--export=A,B"},
     {.names = "--envnone",
      .scope = SCOPE_GROUP,
      .set = set_envnone,
-     .help = "pass on none of ours but those of -x VAR",
-     .man = "Of the environment of `pmirun` pass on nothing but the variables of -x VAR. A program "
-            "is still looked for in the PATH of `pmirun`.",
+     .help = "pass on only the variables of -x VAR",
+     .man = "Pass on only those variables of the environment of `pmirun` that -x VAR names. "
+            "`pmirun` still searches its own PATH for the program.",
      .hydra = "-envnone",
      .srun = "--export=NONE"},
     {.names = "--envall",
      .scope = SCOPE_GROUP,
      .set = set_envall,
-     .help = "pass on all of ours (the default)",
-     .man = "Pass on the environment of `pmirun`: the default, unless --genvnone or --genvlist say "
-            "otherwise.",
+     .help = "pass on pmirun's whole environment (default)",
+     .man = "Pass on the whole environment of `pmirun`. This is the default; for a group, it "
+            "overrides --genvnone and --genvlist.",
      .hydra = "-envall",
      .srun = "--export=ALL"},
     {.names = "--wdir --wd --chdir",
@@ -78,7 +78,7 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_GROUP,
      .set = set_wdir,
      .help = "working directory",
-     .man = "Working directory.",
+     .man = "Start the processes in DIR (default: the working directory of `pmirun`).",
      .hydra = "-wdir",
      .srun = "--chdir",
      .mpirun = "--wdir"},
@@ -86,76 +86,76 @@ const struct option_row option_rows[] = {
      .arg = "DIR",
      .scope = SCOPE_GROUP,
      .set = set_path,
-     .help = "look for the program in DIR first, then in PATH",
-     .man = "Look for the program in DIR, or in several folders with colons between them, and then "
-            "in PATH.",
+     .help = "search DIR for the program before PATH",
+     .man = "Search for the program in DIR, or in several directories separated by colons, before "
+            "PATH.",
      .mpirun = "--path"},
 
-    {.help = "For all groups, before the first program:"},
+    {.help = "Options of all groups, before the first program:"},
     {.names = "--genv",
      .arg = "VAR VALUE",
      .scope = SCOPE_JOB,
      .set = set_genv,
-     .help = "as --env, for all groups",
-     .man = "As --env, for all groups; what a group says wins.",
+     .help = "like --env, for all groups",
+     .man = "Like --env, for all groups. A group's own value wins.",
      .hydra = "-genv"},
     {.names = "--genvlist",
      .arg = "A,B,...",
      .scope = SCOPE_JOB,
      .set = set_genvlist,
-     .help = "as --envlist, for all groups",
-     .man = "As --envlist, for all groups that do not say otherwise.",
+     .help = "like --envlist, for all groups",
+     .man = "Like --envlist, for all groups without an option of their own.",
      .hydra = "-genvlist"},
     {.names = "--genvnone",
      .scope = SCOPE_JOB,
      .set = set_genvnone,
-     .help = "as --envnone, for all groups",
-     .man = "As --envnone, for all groups that do not say otherwise.",
+     .help = "like --envnone, for all groups",
+     .man = "Like --envnone, for all groups without an option of their own.",
      .hydra = "-genvnone"},
     {.names = "--genvall",
      .scope = SCOPE_JOB,
      .set = set_genvall,
-     .help = "as --envall, for all groups (the default)",
-     .man = "As --envall, for all groups that do not say otherwise: the default.",
+     .help = "like --envall, for all groups (default)",
+     .man = "Like --envall, for all groups without an option of their own. This is the default.",
      .hydra = "-genvall"},
     {.names = "--mca",
      .arg = "NAME VALUE",
      .scope = SCOPE_JOB,
      .set = set_mca,
-     .help = "a parameter of Open MPI: OMPI_MCA_NAME=VALUE",
-     .man = "A parameter of Open MPI, which its library reads from the environment: sets "
-            "OMPI_MCA_NAME to VALUE. Parameters of mpirun itself have no effect.",
+     .help = "set a parameter of Open MPI (OMPI_MCA_NAME=VALUE)",
+     .man = "Set a parameter of Open MPI: `pmirun` sets OMPI_MCA_NAME to VALUE in the environment, "
+            "where Open MPI's library reads it. Parameters of mpirun itself have no effect.",
      .mpirun = "--mca"},
     {.names = "--gwdir",
      .arg = "DIR",
      .scope = SCOPE_JOB,
      .set = set_text,
      AT(wdir),
-     .help = "as --wdir, for all groups",
-     .man = "As --wdir, for all groups that do not say otherwise.",
+     .help = "like --wdir, for all groups",
+     .man = "Like --wdir, for all groups without one of their own.",
      .hydra = "-wdir"},
     {.names = "--gpath",
      .arg = "DIR",
      .scope = SCOPE_JOB,
      .set = set_text,
      AT(path),
-     .help = "as --path, for all groups",
-     .man = "As --path, for all groups that do not say otherwise."},
+     .help = "like --path, for all groups",
+     .man = "Like --path, for all groups without one of their own."},
     {.names = "--configfile",
      .arg = "FILE",
      .scope = SCOPE_JOB,
      .set = set_configfile,
-     .help = "read the rest of the command line from FILE, a group a line",
-     .man = "Read the rest of the command line from a file: each line is a group, its options, "
-            "program and arguments. Blanks part words; '...' and \"...\" keep them; \\ keeps the "
-            "next character, and at the end of a line continues it; what follows a # that begins a "
-            "word is a comment. Options for the whole job may stand before it, and in the first "
-            "line. The file has 1 MiB at most.",
+     .help = "read groups from FILE, one a line; must come last",
+     .man = "Read the rest of the command line from a file. Each line is a group: its options, "
+            "program and arguments. Blanks separate words; '...' and \"...\" quote blanks; \\ "
+            "quotes the next character and continues the line at its end; a # at the start of a "
+            "word begins a comment. Options for the whole job may precede --configfile, or stand "
+            "in the first line of the file. The file may have 1 MiB.",
      .hydra = "-configfile",
      .srun = "--multi-prog",
      .mpirun = "--app"},
 
-    {.help = "Where:"},
+    {.help = "Nodes and processors:"},
     {.names = "-N --nodes",
      .arg = "N",
      .scope = SCOPE_JOB,
@@ -163,21 +163,23 @@ const struct option_row option_rows[] = {
      AT(n_nodes),
      .min = 1,
      .max = 65536,
-     .help = "on N nodes",
-     .man = "On N nodes; as many as there are hosts when not given. More than there are processes "
-            "is as many as there are processes.",
+     .help = "number of nodes (default: as many as the hosts)",
+     .man = "Use N nodes (default: all hosts, or, if they have slots, as many as the processes "
+            "fill). The job uses at most as many nodes as it has processes.",
      .srun = "-N"},
     {.names = "--hosts --host --nodelist -H -w",
      .arg = "A,B:2,...",
      .scope = SCOPE_JOB,
      .set = set_hosts,
-     .help = "names of hosts, behind a colon their slots; n[1-4] are four",
-     .man = "Names of hosts, for ssh or srun. Behind a colon stand a host's slots; n[01-04,12] "
-            "stands for n01 to n04 and n12. An IPv6 address that has slots stands in brackets. A "
-            "host that is named twice has the slots of both. Without slots, the ranks are spread "
-            "over all hosts as --map says. With slots for one, each other has 1, and ranks fill "
-            "the slots of the first host, then of the next; behind the last it begins again. A "
-            "name has letters, digits and ._-@%: and begins with no -; there are 65536 at most.",
+     .help = "run on these hosts; a:2 has two slots; n[1-4] are four",
+     .man =
+         "Run on these hosts, which the command of --launch reaches. A number after a colon gives "
+         "a host's slots; n[01-04,12] stands for n01 to n04 and n12. An IPv6 address with slots is "
+         "written in brackets. A host that is named twice has the slots of both. If no host has "
+         "slots, the ranks are spread over all hosts as --map says. If one host has slots, every "
+         "other host without slots has 1; ranks fill the slots of the first host, then those of "
+         "the next, and begin again at the first host after the last. A name consists of letters, "
+         "digits and ._-@%: and does not begin with -; there may be 65536 hosts.",
      .hydra = "-hosts",
      .srun = "-w",
      .mpirun = "--host"},
@@ -185,10 +187,10 @@ const struct option_row option_rows[] = {
      .arg = "FILE",
      .scope = SCOPE_JOB,
      .set = set_hostfile,
-     .help = "a file of hosts: a line is `a`, `a:2` or `a slots=2`; # comments",
-     .man =
-         "A file with a host a line, and its slots: `a`, `a:2` or `a slots=2`; what follows # is a "
-         "comment. max_slots=N is taken and has no effect. --hosts and several files add up.",
+     .help = "read hosts from FILE, a line each: a, a:2 or a slots=2",
+     .man = "Read hosts from a file, one a line, with or without slots: `a`, `a:2` or `a` "
+            "`slots=2`. A # begins a comment. max_slots=N is accepted and ignored. Hosts of "
+            "--hosts and of several files are added together.",
      .hydra = "-f",
      .srun = "SLURM_HOSTFILE",
      .mpirun = "--hostfile"},
@@ -199,9 +201,9 @@ const struct option_row option_rows[] = {
      AT(per_host),
      .min = 1,
      .max = MAX_PROCS,
-     .help = "N slots a host",
-     .man = "N slots for each host, whatever else says how many it has. Without hosts, for "
-            "--launch srun and fork: on as many nodes as that takes.",
+     .help = "give each host N slots",
+     .man = "Give each host N slots, regardless of what else names its slots. Without hosts, "
+            "--launch srun and fork use as many nodes as the processes then need.",
      .hydra = "-ppn",
      .srun = "--ntasks-per-node",
      .mpirun = "-npernode"},
@@ -210,24 +212,22 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_map,
      .words = "block cyclic",
-     .help = "block (the default): nodes get consecutive ranks; cyclic: ranks go round",
+     .help = "block (default): consecutive ranks; cyclic: round-robin",
      .man = "`block`, the default: the first node gets the first ranks, and so on, as evenly as "
-            "can be; `cyclic`: ranks go round.",
+            "possible. `cyclic`: nodes get ranks round-robin.",
      .srun = "--distribution",
      .mpirun = "--map-by"},
     {.names = "--map-by",
      .arg = "HOW",
      .scope = SCOPE_JOB,
      .set = set_map_by,
-     .help = "slot (as --map block), node (as --map cyclic), or the objects of a node that ranks "
-             "go round: socket, numa, l1cache, l2cache, l3cache, core, hwthread; behind it "
-             ":block, :cyclic, :PE=N; or ppr:N:node (as --ppn N)",
-     .man = "How ranks are dealt out (see BINDING). `slot`: nodes get consecutive ranks, as with "
-            "--map block; `node`: ranks go round the nodes, as with --map cyclic; `ppr:N:node`: N "
-            "processes on each node, as with --ppn N. `socket`, `numa`, `l1cache`, `l2cache`, "
-            "`l3cache`, `core`, `hwthread`: in each node ranks go "
-            "round these; with `:block` behind it each gets its share of consecutive ranks. "
-            "`:PE=N`: N objects of --bind-to for each rank, cores when that is not given.",
+     .help = "slot, node, ppr:N:node, socket, numa, core, hwthread, ...",
+     .man = "How to distribute ranks (see BINDING). `slot`: nodes get consecutive ranks, as with "
+            "--map block. `node`: nodes get ranks round-robin, as with --map cyclic. `ppr:N:node`: "
+            "each node gets N processes, as with --ppn N. `socket`, `numa`, `l1cache`, `l2cache`, "
+            "`l3cache`, `core`, `hwthread`: these objects of a node get its ranks round-robin, or, "
+            "with `:block` appended, equal shares of consecutive ranks. `:PE=N` appended: each "
+            "rank gets N objects of --bind-to, or N cores without that option.",
      .hydra = "-map-by",
      .srun = "--distribution",
      .mpirun = "--map-by"},
@@ -235,13 +235,12 @@ const struct option_row option_rows[] = {
      .arg = "WHAT",
      .scope = SCOPE_JOB,
      .set = set_bind_to,
-     .help = "none (the default), socket, numa, l1cache, l2cache, l3cache, core, hwthread (core:N: "
-             "N of them for each rank), or list:0-3,4+6,...: a rank's processors, the next's, ...",
-     .man = "The processors that each rank may run on (see BINDING): `none`, the default without "
-            "--map-by: those that `pmirun` may; `socket`, `numa`, `l1cache`, `l2cache`, "
-            "`l3cache`, `core`, `hwthread`: one of these for each rank, `core:2` two; "
+     .help = "none (default), socket, numa, core:N, list:0-3,4+6, ...",
+     .man = "The processors that each rank may run on (see BINDING). `none`, the default without "
+            "--map-by: all that `pmirun` may use. `socket`, `numa`, `l1cache`, `l2cache`, "
+            "`l3cache`, `core`, `hwthread`: one such object a rank; `core:2`: two of them. "
             "`list:0-3,4+6,...`: processors 0 to 3 for the first rank of a node, 4 and 6 for the "
-            "second, and from the beginning again when the list ends.",
+            "second, and so on; after the end of the list, ranks begin again at its start.",
      .hydra = "-bind-to",
      .srun = "--cpu-bind",
      .mpirun = "--bind-to"},
@@ -249,9 +248,9 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_flag,
      AT(report_bindings),
-     .help = "print on stderr where each rank is bound",
-     .man = "Print a line on stderr for each rank: where it is bound, a picture of that, and the "
-            "numbers of its processors.",
+     .help = "print each rank's binding on stderr",
+     .man = "Print a line on stderr for each rank: what it is bound to, a picture of that, and its "
+            "processors' numbers (see BINDING).",
      .hydra = "HYDRA_TOPO_DEBUG=1",
      .srun = "--cpu-bind=verbose",
      .mpirun = "--report-bindings"},
@@ -260,11 +259,10 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_text,
      AT(topology),
-     .help =
-         "decide as on this node, in hwloc's words: \"socket:2 core:32 pu:2\"; nothing is bound",
-     .man = "Decide as on a node of this topology, which is written as hwloc's synthetic ones "
-            "are: \"socket:2 core:32 pu:2\". Ranks are placed and reported (--report-bindings), "
-            "not bound.",
+     .help = "place ranks on this hwloc topology, bind none",
+     .man = "Place ranks as on a node of this topology, in the notation of hwloc's synthetic "
+            "topologies: \"socket:2 core:32 pu:2\". `pmirun` reports the places "
+            "(--report-bindings) and binds no rank.",
      .hydra = "HWLOC_SYNTHETIC",
      .mpirun = "hwloc_base_topo_file"},
     {.names = "--launch --launcher",
@@ -272,12 +270,10 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_launch,
      .words = "fork ssh srun slurm",
-     .help = "how to get there: ssh (when there are hosts), srun, fork (all on this host), or a "
-             "command with %h for the host and %c for what to run there",
-     .man = "How to get there: `ssh` (the default when there are hosts), `srun` (`slurm` is the "
-            "same), `fork`, which "
-            "starts all nodes on this host, or a command with %h for the host and %c for what to "
-            "run there (see THE WAY TO A NODE).",
+     .help = "ssh (default with hosts), srun, fork, or a command",
+     .man = "How to start the agents on the nodes: `ssh` (the default if there are hosts), `srun` "
+            "(`slurm` is the same), `fork` (all nodes on this host), or a command in which %h "
+            "stands for the host and %c for the command to run there (see THE WAY TO A NODE).",
      .hydra = "-launcher"},
     {.names = "--fanout",
      .arg = "N",
@@ -286,31 +282,31 @@ const struct option_row option_rows[] = {
      AT(fanout),
      .min = 1,
      .max = 65536,
-     .help = "nodes that are being reached at a time (16)",
-     .man = "Have N nodes under way at a time, at most; 16 when not given. The next one begins "
-            "when an agent has come. Not for `srun`, which reaches all at once.",
+     .help = "start at most N nodes at a time (default 16)",
+     .man = "Start the agents of at most N nodes at a time (default 16). Each agent that connects "
+            "makes room for the next. `srun` starts all nodes at once.",
      .mpirun = "--mca plm_rsh_num_concurrent"},
     {.names = "--wait-hosts",
      .arg = "S",
      .scope = SCOPE_JOB,
      .set = set_seconds,
      AT(wait_s),
-     .help = "try again for S seconds to reach a node that cannot be reached (0)",
-     .man = "When the command that brings a node ends before the node has answered, run it again a "
-            "second later, for S seconds; 0, the default, is not again. A command that neither "
-            "ends nor answers is ended (SIGTERM, two seconds later SIGKILL, to its process group) "
-            "after 10 seconds, or a quarter of S where that is less, and run again with twice the "
-            "time; the last one has all the time that is left. Below S of 4 none is ended, nor an "
-            "srun that waits. "
-            "--start-timeout begins after that."},
+     .help = "retry unreachable nodes for S seconds (default 0)",
+     .man = "Retry nodes that cannot be reached, for S seconds (default 0: no retry). If a node's "
+            "launch command ends before its agent has connected, `pmirun` runs it again after a "
+            "second. If the command neither ends nor brings an agent within 10 seconds, or a "
+            "quarter of S if that is less, `pmirun` kills its process group (SIGTERM, two seconds "
+            "later SIGKILL) and runs it again with twice the time; the last try has all the time "
+            "that remains. If S is below 4, and for srun, which may wait for nodes itself, "
+            "`pmirun` kills no command. --start-timeout begins after S seconds."},
     {.names = "--launch-agent --launcher-exec",
      .arg = "PROG",
      .scope = SCOPE_JOB,
      .set = set_text,
      AT(launch_agent),
-     .help = "what to call in the place of ssh or srun",
-     .man = "What to call in the place of ssh or srun. It is given what ssh would be: -x, a host, "
-            "a command for a shell.",
+     .help = "program to run instead of ssh or srun",
+     .man = "Run PROG instead of ssh or srun, with the same arguments. Those of ssh are -x, a "
+            "host, and a command for a shell.",
      .hydra = "-launcher-exec",
      .mpirun = "plm_rsh_agent"},
     {.names = "--links",
@@ -319,46 +315,46 @@ const struct option_row option_rows[] = {
      .set = set_word,
      AT(links),
      .words = "any tcp ucx",
-     .help = "between nodes: tcp (the default), ucx, or any: ucx when every node has it",
-     .man = "How key-value pairs travel between nodes: `tcp` (the default), `ucx`, or `any`: UCX "
-            "when every node has it."},
+     .help = "between nodes: tcp (default), ucx, any (ucx if all can)",
+     .man = "Transport of key-value pairs between nodes: `tcp` (the default), `ucx`, or `any`: UCX "
+            "if every node has it, else TCP."},
     {.names = "--design",
      .arg = "HOW",
      .scope = SCOPE_JOB,
      .set = set_word,
      AT(design),
      .words = "dkvs direct tree",
-     .help = "where keys live that few ranks read: dkvs (the default), direct, tree",
-     .man = "Where a key lives that a client has put as one that few ranks read "
-            "(fp-hint=sparse), which no fence carries: `dkvs`, the default: on a node that its "
-            "name decides; `direct`: on the node of the rank that put it, which a Get must name "
-            "(srcid, fp-src) if it is to find the key from another node; `tree`: on the first "
-            "node, copies on those between."},
+     .help = "home of sparse keys: dkvs (default), direct, tree",
+     .man =
+         "Which node stores a key that a client puts with fp-hint=sparse, for keys that few ranks "
+         "read; no fence carries such a key. `dkvs`, the default: a node that depends on the key's "
+         "name. `direct`: the node of the rank that put it; a Get from another node must name that "
+         "rank (srcid, fp-src). `tree`: the first node; the nodes on the way to it keep copies."},
 
-    {.help = "Time:"},
+    {.help = "Time limits:"},
     {.names = "--start-timeout",
      .arg = "S",
      .scope = SCOPE_JOB,
      .set = set_seconds,
      AT(start_s),
-     .help = "for the nodes to answer (60; 0: no limit)",
-     .man = "For all nodes to answer; 60 when not given, 0 for never giving up."},
+     .help = "time for all nodes to answer (default 60; 0: no limit)",
+     .man = "Give up if not all nodes have answered within S seconds (default 60; 0: never)."},
     {.names = "--node-timeout",
      .arg = "S",
      .scope = SCOPE_JOB,
      .set = set_node_timeout,
-     .help = "a node that is silent for S seconds is lost (25; 0: never)",
-     .man = "A node that is silent for S seconds, because it or its network is gone or because "
-            "`pmirun` there is stopped or hangs, is lost; 25 when not given, 80000 at most, 0 for "
-            "never."},
+     .help = "stop if a node is silent for S seconds (default 25)",
+     .man = "Consider a node lost after S seconds of silence (default 25; at most 80000; 0: "
+            "never), whether the node or its network has failed or the `pmirun` there is stopped "
+            "or hangs. The job is then stopped."},
     {.names = "--timeout",
      .arg = "S",
      .scope = SCOPE_JOB,
      .set = set_seconds,
      AT(timeout_s),
      .help = "stop the job after S seconds, with status 124",
-     .man = "Stop the job after S seconds, with status 124; 0, the default, is never. The variable "
-            "MPIEXEC_TIMEOUT says the same where the option is not given.",
+     .man = "Stop the job after S seconds, with status 124 (default 0: never). The variable "
+            "MPIEXEC_TIMEOUT does the same; the option overrides it.",
      .hydra = "MPIEXEC_TIMEOUT",
      .srun = "--time",
      .mpirun = "--timeout",
@@ -368,17 +364,17 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_seconds,
      AT(get_s),
-     .help = "for a Get that waits for its key (60; 0: no limit)",
+     .help = "limit of a Get that waits (default 60; 0: no limit)",
      .man = "A Get that waits for its key (see GETS THAT WAIT) ends without a value after S "
-            "seconds, give or take half a second; 60 when not given, 0 for never."},
+            "seconds, to within half a second (default 60; 0: no limit)."},
     {.names = "--stall-timeout",
      .arg = "S",
      .scope = SCOPE_JOB,
      .set = set_seconds,
      AT(stall_s),
-     .help = "cut off clients silent in mid-message for S seconds (60; 0: never)",
-     .man = "Cut off a client that stops in the middle of a message, or does not read its "
-            "answers, for S seconds; 60 when not given, 0 for never."},
+     .help = "disconnect a client stalled for S seconds (default 60)",
+     .man = "Disconnect a client that stops in the middle of a message, or does not read its "
+            "answers, for S seconds (default 60; 0: never)."},
 
     {.help = "Input and output:"},
     {.names = "-l --label --prepend-rank --tag-output",
@@ -386,8 +382,8 @@ const struct option_row option_rows[] = {
      .set = set_flag,
      AT(labels),
      .help = "label each line of output with its rank",
-     .man = "Begin each line of output with `[`rank`]`, or `[`job:rank`]` for processes that were "
-            "spawned.",
+     .man =
+         "Begin each line of output with `[`rank`]`, or with `[`job:rank`]` for spawned processes.",
      .hydra = "-prepend-rank",
      .srun = "-l",
      .mpirun = "--tag-output"},
@@ -396,11 +392,12 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_pattern,
      AT(outfile),
-     .help = "standard output into files: %r rank, %g job, %p node, %h its name",
-     .man = "Standard output goes into a file, which is made, or emptied, when a rank starts. %r "
-            "in its name is the rank, %g the job's number (0; that of a spawned one is higher), %p "
-            "the node's number, %h the node's name, %% a %. Ranks whose names are the same share a "
-            "file, line by line. The files are on the node where `pmirun` was called.",
+     .help = "write stdout to files: %r rank, %g job, %p and %h node",
+     .man =
+         "Write standard output to files. A file is created, or truncated, when a rank starts. In "
+         "its name, %r stands for the rank, %g for the job's number (0; higher for a spawned job), "
+         "%p for the node's number, %h for the node's name, and %% for %. Ranks with the same file "
+         "name share the file, line by line. The files are on the node where `pmirun` was called.",
      .hydra = "-outfile-pattern",
      .srun = "--output",
      .mpirun = "-output-filename"},
@@ -409,8 +406,8 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_pattern,
      AT(errfile),
-     .help = "standard error likewise",
-     .man = "The same for standard error; the names may be the same.",
+     .help = "write stderr to files, in the same way",
+     .man = "Write standard error to files, in the same way; both options may give the same name.",
      .hydra = "-errfile-pattern",
      .srun = "--error",
      .mpirun = "-output-filename"},
@@ -421,9 +418,10 @@ const struct option_row option_rows[] = {
      .words = "all none",
      .min = 0,
      .max = MAX_PROCS - 1,
-     .help = "who reads standard input: a rank (0), all, none",
-     .man = "Who reads standard input: one rank, 0 when not given; `all`: every rank of the first "
-            "job gets all of it, as fast as the slowest one that has not closed it reads; `none`.",
+     .help = "who reads stdin: a rank (default 0), all, none",
+     .man = "Which ranks read standard input. A number: that rank (default 0). `all`: each rank of "
+            "the first job reads a full copy, at the speed of the slowest rank that has not closed "
+            "it. `none`: no rank.",
      .srun = "--input",
      .mpirun = "--stdin"},
     {.names = "--print-all-exitcodes",
@@ -431,49 +429,49 @@ const struct option_row option_rows[] = {
      .set = set_flag,
      AT(exit_codes),
      .help = "print the exit status of each rank at the end",
-     .man = "At the end print the exit status of each rank of the first job on standard error, by "
-            "node: `exit codes: [node] 0,0,1`; 128+N of one that died of signal N, - of one that "
-            "was not started, or whose node was lost.",
+     .man = "At the end, print the exit status of each rank of the first job on stderr, by node: "
+            "`exit` `codes:` `[node]` `0,0,1`. 128+N stands for a rank that died of signal N, and "
+            "- for one that was not started or whose node was lost.",
      .hydra = "-print-all-exitcodes"},
     {.names = "--stats",
      .scope = SCOPE_JOB,
      .arg = "[=FORM]",
      .set = set_stats,
      .words = "json table",
-     .help = "print counters and times on stderr at the end: json (the default), a line; or table",
-     .man = "At the end print counters and times on stderr: as one line of JSON (`json`, when not "
-            "given), or for the eye (`table`). Times are milliseconds since the start."},
+     .help = "print counters and times at the end: json, table",
+     .man =
+         "At the end, print counters and times on stderr: as one line of JSON (`json`, the "
+         "default), or as a table for people (`table`). Times are milliseconds since the start."},
     {.names = "--progress",
      .scope = SCOPE_JOB,
      .set = set_flag,
      AT(progress),
-     .help = "on a terminal: a line with the ranks started, initialized and finalized",
-     .man = "Show how many ranks have been started, are initialized (PMI or PMIx init) and have "
-            "finalized, in a line at the bottom of the terminal: `-`, `=` and `#` in its bar. The "
-            "line gives way to output, and is shown again when none has come for a quarter of a "
-            "second. Without a terminal at stderr nothing is shown.",
+     .help = "show on a terminal how many ranks have started and ended",
+     .man = "Show in the last line of the terminal how many ranks have started, have initialized "
+            "(PMI or PMIx init) and have finalized: `-`, `=` and `#` in its bar. Output replaces "
+            "the line, which returns after a quarter of a second without output. If stderr is no "
+            "terminal, the option has no effect.",
      .mpirun = "--show-progress"},
     {.names = "--timeline",
      .arg = "FILE",
      .scope = SCOPE_JOB,
      .set = set_timeline,
-     .help = "at the end draw who was where when: a picture (NAME.svg) or a trace (NAME.json)",
-     .man = "At the end, however the job ends, write where each rank was when: before init, from "
-            "init to finalize, in which fence, Allgather, Ring or barrier of a group, and how it "
-            "exited, by node and rank. NAME.svg is a picture, NAME.json a trace for Perfetto or "
-            "chrome://tracing. On several nodes their agents report it, and their times are off "
-            "by half a round trip, and by what the hosts' clocks gain or lose against each other "
-            "during the job. Fences by PMIx begin when all ranks of the node have entered: libpmix "
-            "does not report when each does. After 1048576 events no "
-            "more collectives are recorded, after twice as many nothing is, which `pmirun` "
-            "reports; a picture has 2048 rows. A `pmirun` that dies of SIGKILL leaves an empty "
-            "file."},
+     .help = "draw what each rank did when: NAME.svg or NAME.json",
+     .man = "At the end, however the job ends, write what each rank did when, by node and rank: "
+            "before init, from init to finalize, in each fence, Allgather, Ring or barrier of a "
+            "group, and how it exited. NAME.svg is a picture, NAME.json a trace for Perfetto or "
+            "chrome://tracing. With several nodes, the agents record their ranks' events; their "
+            "times are off by up to half a round trip, and by the drift between the hosts' clocks "
+            "during the job. A fence of PMIx begins when all ranks of the node have entered it, "
+            "since libpmix does not report each one. After 1048576 events `pmirun` records no more "
+            "collectives, after twice as many nothing more, and reports both; a picture has at "
+            "most 2048 rows. A `pmirun` that dies of SIGKILL leaves an empty file."},
     {.names = "-v --verbose",
      .scope = SCOPE_JOB,
      .set = set_flag,
      AT(verbose),
-     .help = "report on stderr what happens",
-     .man = "Report on stderr what happens, with times.",
+     .help = "report events on stderr",
+     .man = "Report events on stderr, with times.",
      .hydra = "-verbose",
      .srun = "-v",
      .mpirun = "-v"},
@@ -484,30 +482,29 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_JOB,
      .set = set_mpi,
      .words = "auto pmi openmpi pmix pmi2",
-     .help = "what ranks use: pmi; openmpi (Open MPI 4 by PMI-1); pmix; or auto (the default): "
-             "what the program's libraries ask for",
-     .man = "What the processes use to find each other: `pmi` (PMI-1 or PMI-2; `pmi2` is the "
-            "same), `openmpi` (Open MPI 4 by PMI-1), `pmix` (PMIx), or `auto`, the default: what "
-            "the programs' libraries ask for (see OPEN MPI AND PMIX).",
+     .help = "auto (default), pmi, openmpi (Open MPI 4), pmix",
+     .man = "How the processes find each other: `pmi` (PMI-1 or PMI-2; `pmi2` is the same), "
+            "`openmpi` (Open MPI 4 over PMI-1), `pmix` (PMIx), or `auto`, the default: what the "
+            "programs' libraries require (see OPEN MPI AND PMIX).",
      .srun = "--mpi"},
     {.names = "--pmi-port",
      .scope = SCOPE_JOB,
      .set = set_flag,
      AT(use_port),
-     .help = "let processes connect over TCP (PMI_PORT), not an inherited socket",
-     .man = "Serve PMI over TCP on the loopback interface (PMI_PORT, PMI_ID). A process "
-            "identifies itself by a random number that it alone gets; connections of other users "
-            "are refused, and so is a wrong number, however many come. Only where the kernel does "
-            "not tell whose a connection is (NETLINK_SOCK_DIAG) do 64 wrong numbers close the "
-            "port, so that nobody finds one by trying.",
+     .help = "serve PMI over TCP (PMI_PORT), not an inherited socket",
+     .man = "Serve PMI over TCP on the loopback interface (PMI_PORT, PMI_ID). Each process "
+            "identifies itself by a random number that only it gets. `pmirun` refuses connections "
+            "of other users, and every wrong number, without a limit on attempts. Only if the "
+            "kernel does not report the owner of a connection (NETLINK_SOCK_DIAG) do 64 wrong "
+            "numbers close the port, so that no process finds a number by trying.",
      .hydra = "-pmi-port"},
     {.names = "--pmi-1.2",
      .scope = SCOPE_JOB,
      .set = set_flag,
      AT(pmi_1_2),
-     .help = "speak PMI 1.2 to clients that ask for 1.1",
-     .man = "Answer with PMI 1.2 whatever a client asks for, so that MPICH 4.3 and later use "
-            "group barriers. Flux's client refuses it."},
+     .help = "answer PMI 1.2 to clients that ask for 1.1",
+     .man = "Answer every client with PMI 1.2, whatever it asks for, so that MPICH 4.3 and later "
+            "use group barriers. Flux's client refuses the answer."},
     {.names = "--universe-size --usize",
      .arg = "N",
      .scope = SCOPE_JOB,
@@ -515,9 +512,10 @@ const struct option_row option_rows[] = {
      .words = "SYSTEM INFINITE",
      .min = -1,
      .max = INT32_MAX,
-     .help = "what to answer to a question for the universe's size (-1: unknown)",
-     .man = "Answer to a question for the size of the universe; -1, the default, and `INFINITE` "
-            "mean unknown; `SYSTEM` the slots of all hosts, 1 for each that has none.",
+     .help = "universe size for clients (default -1: unknown)",
+     .man =
+         "The universe size that clients get when they ask. -1, the default, and `INFINITE` mean "
+         "unknown; `SYSTEM` means the slots of all hosts, where a host without slots counts 1.",
      .hydra = "-usize"},
     {.names = "--max-procs",
      .arg = "N",
@@ -526,37 +524,37 @@ const struct option_row option_rows[] = {
      AT(max_spawned),
      .min = 0,
      .max = MAX_PROCS,
-     .help = "processes that PMI spawn may have running at a time (1024 a node)",
-     .man = "Processes that PMI spawn may have running at a time, on all nodes together; 1024 for "
-            "each node when not given, 0 for none, 1000000 at most. A spawn of more fails."},
+     .help = "cap on running spawned processes (default 1024 a node)",
+     .man = "Cap on the processes of PMI spawn that run at a time, on all nodes together (default "
+            "1024 for each node; 0: none; at most 1000000). A spawn beyond the cap fails."},
     {.names = "--no-shm",
      .scope = SCOPE_JOB,
      .set = set_flag,
      AT(no_shm),
-     .help = "no shared memory: every Get is asked by socket",
-     .man = "Keep the key-value space in `pmirun`'s own memory: every Get is asked by socket."},
+     .help = "no shared memory: every Get uses the socket",
+     .man = "Keep the key-value space in the memory of `pmirun`, not in shared memory. Every Get "
+            "then uses the socket."},
     {.names = "--shm-max",
      .arg = "MIB",
      .scope = SCOPE_JOB,
      .set = set_shm_max,
      .min = 1,
      .max = 65536,
-     .help = "shared memory that a job's pairs may take (1024); then ranks ask by socket",
-     .man = "Shared memory that the pairs of one job may take (1024). What is put beyond that is "
-            "kept in `pmirun`'s own memory, up to 256 MiB a job on each node, and ranks ask for "
-            "all pairs from the next fence on. A Put beyond that is refused; what fences bring is "
-            "not."},
+     .help = "cap on a job's shared memory for pairs (default 1024)",
+     .man = "Cap on the shared memory for the pairs of one job (default 1024). `pmirun` keeps "
+            "further pairs in its own memory, up to 256 MiB a job on each node, and from the next "
+            "fence on, every Get uses the socket. A Put beyond that fails; pairs that a fence "
+            "brings are always kept."},
 
-    {.help = "The end:"},
+    {.help = "The end of the job:"},
     {.names = "--ends",
      .arg = "HOW",
      .scope = SCOPE_JOB,
      .set = set_ends,
      .words = "strict hydra",
-     .help = "strict (the default), or hydra: a rank may leave without finalize, and what it "
-             "leaves behind in peace",
-     .man = "`strict`, the default, or `hydra`, whose habits some scripts rely on; ENDS SIDE BY "
-            "SIDE has them."},
+     .help = "strict (default), or hydra: MPICH's rules for exits",
+     .man = "Rules for the end of ranks and jobs: `strict`, the default, or `hydra`, which some "
+            "scripts rely on (see ENDS SIDE BY SIDE)."},
 
     {.help = "About pmirun:"},
     {.names = "-h --help",
@@ -564,9 +562,9 @@ const struct option_row option_rows[] = {
      .scope = SCOPE_GROUP,
      .set = show_help,
      .words = "man table names",
-     .help = "print this; =man, =table: what the manual has of it; =names: for the shell",
-     .man = "Print help; with `=man` and `=table` this list and the table below in roff, with "
-            "`=names` what completion by a shell needs.",
+     .help = "print this help; =man, =table, =names: other forms",
+     .man = "Print help. `=man` prints this list and `=table` the table below, both in roff; "
+            "`=names` prints what a shell's completion needs.",
      .hydra = "-help",
      .srun = "--help",
      .mpirun = "--help"},
@@ -586,52 +584,55 @@ const struct option_row option_rows[] = {
      .hydra = "-info",
      .mpirun = "ompi_info"},
 
-    {.help = "Of other launchers, taken since it is so anyway:"},
+    {.help = "Options of other launchers, accepted because pmirun does this anyway:"},
     {.names = "--oversubscribe --overcommit -O",
      .scope = SCOPE_NOTHING,
-     .help = "There may be more processes than processors."},
+     .help = "A node may have more processes than processors."},
     {.names = "--allow-run-as-root", .scope = SCOPE_NOTHING, .help = "Root may run jobs."},
     {.names = "-q --quiet",
      .scope = SCOPE_NOTHING,
-     .help = "Nothing is printed unless something is wrong."},
+     .help = "`pmirun` prints only errors and warnings, unless another option asks for more."},
     {.names = "-u --unbuffered",
      .scope = SCOPE_NOTHING,
-     .help = "A line is passed on when it is complete, or 0.2 s old."},
-    {.names = "--disable-x", .scope = SCOPE_NOTHING, .help = "X is not forwarded."},
+     .help = "Output is forwarded when a line is complete or 0.2 s old."},
+    {.names = "--disable-x", .scope = SCOPE_NOTHING, .help = "`pmirun` does not forward X."},
     {.names = "--disable-hostname-propagation",
      .scope = SCOPE_NOTHING,
-     .help = "Host names are not propagated."},
+     .help = "`pmirun` does not propagate host names."},
     {.names = "--rmk",
      .arg = "NAME",
      .scope = SCOPE_NOTHING,
-     .help = "Hosts are named, or the launcher knows them."},
-    {.names = "--topolib", .arg = "NAME", .scope = SCOPE_NOTHING, .help = "It is hwloc."},
-    {.names = "--demux", .arg = "NAME", .scope = SCOPE_NOTHING, .help = "It is epoll."},
+     .help = "Hosts come from --hosts, --hostfile, or the allocation's variables."},
+    {.names = "--topolib",
+     .arg = "NAME",
+     .scope = SCOPE_NOTHING,
+     .help = "The topology library is hwloc."},
+    {.names = "--demux", .arg = "NAME", .scope = SCOPE_NOTHING, .help = "`pmirun` uses epoll."},
 
-    {.help = "Of other launchers, refused with the name of the option that is meant:"},
+    {.help = "Options of other launchers, refused with advice:"},
     {.names = "-c --cpus-per-task",
      .scope = SCOPE_ELSEWHERE,
-     .help = "processors for each process, or mpirun's -n; use -n for processes"},
+     .help = "use --bind-to core:N for N cores a process, or -n N for N processes"},
     {.names = "-o --output --output-filename",
      .scope = SCOPE_ELSEWHERE,
      .help = "use --outfile-pattern FILE"},
     {.names = "-e --error", .scope = SCOPE_ELSEWHERE, .help = "use --errfile-pattern FILE"},
-    {.names = "-i --input", .scope = SCOPE_ELSEWHERE, .help = "use -s and < FILE"},
+    {.names = "-i --input", .scope = SCOPE_ELSEWHERE, .help = "use -s WHO and < FILE"},
     {.names = "-t --time", .scope = SCOPE_ELSEWHERE, .help = "use --timeout S, in seconds"},
     {.names = "-D", .scope = SCOPE_ELSEWHERE, .help = "use --wdir DIR"},
     {.names = "-d --debugger-daemons",
      .scope = SCOPE_ELSEWHERE,
-     .help = "use -v, or start the debugger as the program"},
+     .help = "use -v, or run the debugger as the program"},
     {.names = "-m --distribution", .scope = SCOPE_ELSEWHERE, .help = "use --map block or cyclic"},
     {.names = "-W --wait",
      .scope = SCOPE_ELSEWHERE,
-     .help = "use --timeout S; a job ends with the last rank, see THE END OF A JOB"},
+     .help = "use --timeout S; THE END OF A JOB in pmirun(1) says when a job ends"},
     {.names = "-K --kill-on-bad-exit",
      .scope = SCOPE_ELSEWHERE,
      .help = "THE END OF A JOB in pmirun(1) says what stops a job"},
     {.names = "-p --partition -A --account -J --job-name --mem --gres --exclusive --qos",
      .scope = SCOPE_ELSEWHERE,
-     .help = "it belongs to the allocation (salloc, sbatch); then use --launch srun"},
+     .help = "give it to salloc or sbatch, and use --launch srun in the allocation"},
     {.names = "--export",
      .scope = SCOPE_ELSEWHERE,
      .help = "use -x VAR=VALUE, --envlist A,B or --envnone"},
@@ -640,39 +641,41 @@ const struct option_row option_rows[] = {
      .help = "use --configfile FILE, or groups with : between them"},
     {.names = "-r --relative --nolocal --skip-launch-node",
      .scope = SCOPE_ELSEWHERE,
-     .help = "name the hosts that are meant with --hosts"},
+     .help = "name the hosts with --hosts"},
     {.names = "--pernode", .scope = SCOPE_ELSEWHERE, .help = "use --ppn 1"},
     {.names = "--bynode", .scope = SCOPE_ELSEWHERE, .help = "use --map cyclic"},
     {.names = "--byslot", .scope = SCOPE_ELSEWHERE, .help = "use --map block"},
     {.names = "--rankfile -rf", .scope = SCOPE_ELSEWHERE, .help = "use --hosts A:2,B:1 and --map"},
     {.names = "--prefix", .scope = SCOPE_ELSEWHERE, .help = "use --launch-agent PROG"},
     {.names = "--display-map --display-allocation", .scope = SCOPE_ELSEWHERE, .help = "use -v"},
-    {.names = "--timestamp-output", .scope = SCOPE_ELSEWHERE, .help = "use -v, which has times"},
+    {.names = "--timestamp-output", .scope = SCOPE_ELSEWHERE, .help = "use -v, which prints times"},
     {.names = "--prepend-pattern",
      .scope = SCOPE_ELSEWHERE,
-     .help = "use -l, which writes [RANK] in front"},
+     .help = "use -l, which begins each line with [RANK]"},
     {.names = "--disable-auto-cleanup", .scope = SCOPE_ELSEWHERE, .help = "use --ends hydra"},
     {.names = "--iface",
      .scope = SCOPE_ELSEWHERE,
-     .help = "agents take the interface that leads to the head; see SEVERAL NODES"},
+     .help = "an agent uses the interface that routes to the head; see SEVERAL NODES"},
     {.names = "--localhost",
      .scope = SCOPE_ELSEWHERE,
      .help = "the head offers all of its addresses; see SEVERAL NODES"},
     {.names = "--nameserver",
      .scope = SCOPE_ELSEWHERE,
-     .help = "published names are the head's; see SEVERAL NODES"},
+     .help = "the head keeps published names; see SEVERAL NODES"},
     {.names = "--order-nodes",
      .scope = SCOPE_ELSEWHERE,
-     .help = "name the hosts in their order with --hosts"},
-    {.names = "--enable-x", .scope = SCOPE_ELSEWHERE, .help = "X is not forwarded; use -x DISPLAY"},
+     .help = "name the hosts in the wanted order with --hosts"},
+    {.names = "--enable-x",
+     .scope = SCOPE_ELSEWHERE,
+     .help = "pmirun does not forward X; use -x DISPLAY"},
     {.names = "--profile", .scope = SCOPE_ELSEWHERE, .help = "use --stats"},
     {.names = "--gpus-per-proc",
      .scope = SCOPE_ELSEWHERE,
-     .help = "set CUDA_VISIBLE_DEVICES by a script, from MPI_LOCALRANKID"},
+     .help = "set CUDA_VISIBLE_DEVICES in a script, from MPI_LOCALRANKID"},
     {.names = "--cpu-bind", .scope = SCOPE_ELSEWHERE, .help = "use --bind-to WHAT"},
     {.names = "--membind",
      .scope = SCOPE_ELSEWHERE,
-     .help = "use numactl as the program: -n 4 numactl --membind 0 ./a.out"},
+     .help = "run numactl as the program: -n 4 numactl --membind 0 ./a.out"},
 };
 
 const size_t n_option_rows = sizeof(option_rows) / sizeof(option_rows[0]);

@@ -136,7 +136,7 @@ void set_map(struct parse *p, const struct option_row *row, char **value)
     p->opt->cyclic = parse_word(p, value[0], row->words) == 1;
 }
 
-/* TCP's keep-alive is set by it, and takes no longer. */
+/* It sets TCP's keep-alive, whose limit is 80,000. */
 void set_node_timeout(struct parse *p, const struct option_row *row, char **value)
 {
     const double v = parse_seconds(p, value[0]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options for what pmirun shows of a job besides its output. */
+/* Options for reports about a job, besides its output. */
 #include "row.h"
 
 #include <string.h>

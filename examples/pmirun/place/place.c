@@ -110,7 +110,7 @@ static void make_groups(struct work *w)
 
 /* ---- ranks ---- */
 
-/* Deals n ranks out to the objects, round robin: into `turn` goes whose turn it was. */
+/* Deals n ranks out to the objects, round robin; `turn` gets the object of each rank. */
 static void deal(struct work *w, uint32_t n, uint32_t *turn)
 {
     for (uint32_t i = 0, k = 0; i < n; k = (k + 1) % w->n_objects) {

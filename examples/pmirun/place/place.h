@@ -77,9 +77,9 @@ struct place_policy {
     enum place_level map; /* PLACE_NODE: ranks are dealt out to bind objects alone */
     bool block;
     bool nodes_cyclic;      /* ranks go round the nodes: --map-by node */
-    enum place_level bind;  /* PLACE_NODE: nothing is bound */
+    enum place_level bind;  /* PLACE_NODE: no rank is bound */
     uint32_t map_each;      /* what PE=N says; 0: nothing */
-    uint32_t bind_each;     /* what --bind-to says, likewise */
+    uint32_t bind_each;     /* the same of --bind-to */
     uint32_t each;          /* bind objects for each rank, once settled */
     struct place_set *list; /* --bind-to list: instead of all this, a set for each rank */
     uint32_t n_list;

@@ -84,7 +84,7 @@ static const char *parse_modifier(struct place_policy *p, const char *text, size
     if (strncasecmp(word, "pe=", 3) == 0)
         return set_each(&p->map_each, word + 3);
     if (strcasecmp(word, "block") != 0 && strcasecmp(word, "cyclic") != 0)
-        return "wants block, cyclic or PE=N behind the object";
+        return "wants block, cyclic or PE=N after the object";
     *order = true;
     p->block = strcasecmp(word, "block") == 0;
     return NULL;
@@ -126,7 +126,7 @@ static const char *parse_set(struct place_set *set, const char **text)
             return "wants ranges whose end is not below their start";
         for (uint32_t cpu = first; cpu <= last; cpu++)
             if (!place_set_add(set, cpu))
-                return "wants more memory than there is";
+                return "needs more memory than pmirun can get";
     } while (**text == '+' && ++*text);
     return NULL;
 }
@@ -139,7 +139,7 @@ static const char *parse_list(struct place_policy *p, const char *text)
         struct place_set *more = realloc(p->list, (p->n_list + 1) * sizeof(*more));
 
         if (!more)
-            return "wants more memory than there is";
+            return "needs more memory than pmirun can get";
         p->list = more;
         p->list[p->n_list] = (struct place_set){0};
         why = parse_set(&p->list[p->n_list++], &text);
@@ -179,7 +179,7 @@ const char *place_settle(struct place_policy *p)
     if (!p->bind_given)
         p->bind = p->each && p->map != PLACE_HWTHREAD ? PLACE_CORE : p->map;
     if (p->each && !place_binds(p))
-        return "PE=N goes with an object of --bind-to, not with none";
+        return "PE=N needs --bind-to with an object, not with none";
     if (p->each == 0)
         p->each = 1;
     if (p->map == p->bind && p->each > 1) /* a group does not fit into one object */

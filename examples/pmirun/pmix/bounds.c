@@ -92,7 +92,7 @@ void bounds_tick(struct pmirun *pr)
     } else if (++n_ticks == BOUNDS_TICKS && !pr->stopping) {
         say(pr,
             "libpmix's server has not answered for %u s, so no PMIx client is served; a program "
-            "that connects to its port and says nothing can do that; stopping the job",
+            "that connects to its port and sends nothing can cause that; stopping the job",
             BOUNDS_TICKS / 2);
         job_stop(pr, STATUS_RESOURCES);
     }

@@ -19,7 +19,7 @@ struct entry {
     bool entered;           /* by us */
     bool asked;             /* root: the members that are missing; else: by the root */
     bool answered;          /* we have been called back */
-    bool told;              /* root: that it has failed, those who had joined */
+    bool told;              /* root: it has notified the members of the failure */
     int status;             /* why it has failed; FAR_OK: it has not, that we know of */
     host_done_fn done;
     void *done_ctx;
@@ -148,13 +148,13 @@ static struct entry *entry_new(struct collect *c, const struct collect_sig *sig,
     return e;
 }
 
-/* Has this member joined? A member other than the root knows this of itself alone. */
+/* Has this member joined? A member other than the root knows this only of itself. */
 static bool has_joined(const struct entry *e, uint32_t member)
 {
     return e->parts ? e->parts[member].joined : e->entered;
 }
 
-/* The first that this member has not joined, or `joined`: has. */
+/* The first that this member has not joined, or, with `joined`, has. */
 static struct entry *entry_find(struct collect *c, const struct collect_sig *sig, uint32_t member,
                                 bool joined)
 {
@@ -175,7 +175,7 @@ static void call_back(struct entry *e, int status, const void *data, size_t len)
 
 /* ---- the root ---- */
 
-/* Notifies the members that have joined, but for us. */
+/* Notifies the members that have joined, except this node. */
 static void send_result(struct collect *c, struct entry *e, int status, const void *data,
                         size_t len)
 {
@@ -275,7 +275,7 @@ static bool join(struct collect *c, struct entry *e, uint32_t member, const void
     e->n_joined++;
     if (!e->status)
         keep(c, e, &e->parts[member], data, len);
-    else if (e->told && member == e->mine) /* it comes too late */
+    else if (e->told && member == e->mine) /* too late */
         call_back(e, e->status, NULL, 0);
     else if (e->told)
         c->ops.send(c->ctx, &node, 1, COLLECT_RESULT, &e->sig, e->status, NULL, 0);
@@ -301,7 +301,7 @@ static void check_entry(struct collect *c, struct entry *e)
         fail(c, e, FAR_EGONE);
         return;
     }
-    e->status = FAR_EGONE; /* and it is said once */
+    e->status = FAR_EGONE; /* and reported once */
     c->ops.send(c->ctx, e->sig.members, 1, COLLECT_FAIL, &e->sig, FAR_EGONE, NULL, 0);
 }
 
@@ -393,7 +393,7 @@ static int on_fail(struct collect *c, uint32_t from, const struct collect_sig *s
 
     if (sig->members[0] != c->me)
         return FAR_EINVAL;
-    for (struct entry *e = c->entries; e; e = e->next) /* what is gone does not come back */
+    for (struct entry *e = c->entries; e; e = e->next) /* a gone rank does not come back */
         if (same_sig(&e->sig, sig) && !e->parts[member].joined)
             fail(c, e, FAR_EGONE);
     return FAR_OK;

@@ -49,9 +49,9 @@ struct collect_ops {
     /* A message to each of these nodes. */
     void (*send)(void *ctx, const uint32_t *nodes, uint32_t n, enum collect_frame what,
                  const struct collect_sig *sig, int status, const void *data, size_t len);
-    /* Is a participant of ours gone that has not entered? */
+    /* Is a participant of this node gone that has not entered? */
     bool (*gone)(void *ctx, const struct collect_sig *sig);
-    /* Others wait in this one, which cannot complete: one of ours is gone. */
+    /* Others wait in this collective, which cannot complete: a participant of this node is gone. */
     void (*stuck)(void *ctx, const struct collect_sig *sig);
 };
 
@@ -60,7 +60,7 @@ struct collect;
 /* NULL: no memory. limits NULL: those above. */
 struct collect *collect_create(uint32_t me, const struct collect_limits *limits,
                                const struct collect_ops *ops, void *ctx);
-void collect_destroy(struct collect *c); /* calls nobody back */
+void collect_destroy(struct collect *c); /* without callbacks */
 /* All participants of this node have entered, and it is one of several members. */
 void collect_enter(struct collect *c, const struct collect_sig *sig, const void *data, size_t len,
                    host_done_fn done, void *done_ctx);
@@ -71,7 +71,7 @@ int collect_heard(struct collect *c, uint32_t from, enum collect_frame what,
 /* A process is gone: calls ops->gone() for each collective in which others wait. */
 void collect_check(struct collect *c);
 /* Ends the collectives for which is_over() is true, with FAR_EGONE. Every node does so by itself.
- * */
+ */
 void collect_drop(struct collect *c, bool (*is_over)(void *ctx, const struct collect_sig *sig),
                   void *ctx);
 void collect_tick(struct collect *c); /* asks the members that are missing */

@@ -90,7 +90,7 @@ enum names_range {
 /* How long a value stays, with libpmix's numbers. */
 enum names_persist {
     NAMES_INDEF = 0,      /* until it is unpublished */
-    NAMES_FIRST_READ = 1, /* until somebody has found it */
+    NAMES_FIRST_READ = 1, /* until a lookup has found it */
     NAMES_UNTIL_PROC = 2, /* until the publisher is gone */
     NAMES_UNTIL_JOB = 3,  /* until its job is over */
     NAMES_UNTIL_END = 4   /* as INDEF: until pmirun ends */
@@ -130,7 +130,7 @@ struct names_item {
     size_t len;
 };
 
-/* The next value that a lookup has found; false: that was all. Strings are NUL-terminated. */
+/* The next value that a lookup found; false: no more. Strings are NUL-terminated. */
 bool far_names_next(const char **data, size_t *left, struct names_item *item);
 
 /* ---- what happens ---- */

@@ -23,7 +23,7 @@
 #include "parcel.h"
 #include "store.h"
 
-#define EARLY_BYTES (64u << 20) /* of messages about jobs that we do not know yet */
+#define EARLY_BYTES (64u << 20) /* of messages about jobs that this node does not know yet */
 #define MAX_SERVED  65536u      /* modexes of other nodes that wait for a rank here */
 
 enum far_message {
@@ -363,7 +363,7 @@ void far_collect(struct pmirun *pr, enum far_kind kind, const struct proc_name *
         sig.n = list_members(pr, has, members);
         status = has[own_node(pr)] ? FAR_OK : FAR_EINVAL;
     }
-    /* libpmix does not wait for a client that is gone. Where others wait for us, the root asks. */
+    /* libpmix does not wait for a gone client. If other nodes wait for this one, the root asks. */
     if (status == FAR_OK && find_gone(pr, &sig)) {
         on_collect_stuck(pr, &sig);
         status = FAR_EGONE;
@@ -425,7 +425,7 @@ void far_nodes_modex(struct pmirun *pr, const struct far_place *place, uint32_t 
     post(pr, node, &m);
 }
 
-/* What a rank here has put, for another node. */
+/* Gets the pairs that a rank here has put, for another node. */
 static void on_served(void *ctx, int status, const char *data, size_t len)
 {
     struct served *s = ctx, **p = &s->pr->far->served;
@@ -483,7 +483,7 @@ void far_nodes_names(struct pmirun *pr, const struct far_place *by, const struct
 
     for (uint32_t i = 0; i < req->n_values; i++)
         bytes += req->values[i].len;
-    if (req->n_values > STORE_KEYS || bytes > STORE_PROC_BYTES) { /* the head would say so */
+    if (req->n_values > STORE_KEYS || bytes > STORE_PROC_BYTES) { /* the head would refuse it */
         done(ctx, FAR_ELIMIT, NULL, 0);
         return;
     }

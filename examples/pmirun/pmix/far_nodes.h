@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* far.c and far_nodes.c: their state, and what one has for the other. */
+/* The state that far.c and far_nodes.c share, and their calls of each other. */
 #ifndef PMIRUN_FAR_NODES_H
 #define PMIRUN_FAR_NODES_H
 
@@ -35,7 +35,7 @@ struct far {
     struct early *early, **early_tail;
     size_t early_bytes;
     uint32_t n_served;
-    uint32_t n_known; /* numbers of namespaces that we have heard of are below */
+    uint32_t n_known; /* numbers of known namespaces are below this */
     bool ready;
 };
 

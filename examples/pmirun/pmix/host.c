@@ -395,12 +395,12 @@ static int set_vars(struct job *job, char **why)
         *why = xprintf("libpmix has no variables for the ranks: %s", lib.PMIx_Error_string(rc));
         return STATUS_RESOURCES;
     }
-    /* Without it every process of Open MPI 4 starts as rank 0 of 1. */
+    /* Without it, every process of Open MPI 4 starts as rank 0 of 1. */
     job_var(job, xprintf("OMPI_MCA_schizo=ompi"));
     return 0;
 }
 
-/* Folders that its ranks are told of. */
+/* Folders whose names its ranks get. */
 static int make_folders(const struct job *job, const char *nsdir, char **why)
 {
     int rc = mkdir(nsdir, 0700);
@@ -523,7 +523,7 @@ void hosted_recount(struct hosted *h)
         lib.PMIx_server_register_nspace(h->nspace, n, &no_data, 1, ignore, NULL);
 }
 
-/* ---- what a client here has put, for another node ---- */
+/* ---- pairs that a client here has put, for another node ---- */
 
 void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx)
 {
@@ -614,7 +614,7 @@ void host_event(struct pmirun *pr, int code, const char *nspace, uint32_t rank, 
     snprintf(info[1].key, sizeof(info[1].key), "%s", PMIX_EXIT_CODE);
     info[1].value.type = PMIX_INT;
     info[1].value.data.integer = status;
-    /* Only to clients that asked for this code: others would take it as an order to end. */
+    /* Only to clients that asked for this code: others would end. */
     snprintf(info[2].key, sizeof(info[2].key), "%s", PMIX_EVENT_NON_DEFAULT);
     info[2].value.type = PMIX_BOOL;
     info[2].value.data.flag = true;

@@ -203,7 +203,7 @@ char *keys_ranks(const struct keys_job *job)
     return by_node(job, say_ranks);
 }
 
-/* ---- what is said of a job ---- */
+/* ---- the description of a job ---- */
 
 /* Where rank `local` of this node is bound. */
 static void add_binding(struct list *l, const struct binding *b, uint32_t local)

@@ -40,10 +40,10 @@ struct keys {
 
 /* 0, or -ENOMEM, or -EINVAL: libpmix cannot write the maps. keys_free() in any case. */
 int keys_make(struct keys *k, const struct keys_job *job);
-/* Takes a key out wherever it stands: for tests. */
+/* Removes all pairs of a key: for tests. */
 void keys_remove(struct keys *k, const char *key);
-/* A key that a client would miss; NULL: none. *who: which clients; *rank: whose it is, UINT32_MAX:
- * the job's. */
+/* A key that a client would miss; NULL: none. *who: which clients; *rank: of this rank; UINT32_MAX:
+ * of the job. */
 const char *keys_missing(const struct keys *k, const struct keys_job *job, const char **who,
                          uint32_t *rank);
 void keys_free(struct keys *k);

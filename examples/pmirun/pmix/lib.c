@@ -18,7 +18,7 @@ struct lib lib;
 
 #define MISSING "libpmix.so.2 is not on this node: apt install libpmix2"
 #define TOO_OLD                                                                                    \
-    "libpmix.so.2 on this node is older than 4.2, or says no version: install a later one"
+    "libpmix.so.2 on this node is older than 4.2, or reports no version: install a later one"
 
 /* "OpenPMIx 4.2.2 (PMIx Standard: ...". */
 static bool is_recent(const char *version)
@@ -95,7 +95,7 @@ static pmix_status_t waited(struct lib_wait *w, pmix_status_t rc, int seconds)
 {
     struct timespec end;
 
-    if (rc != PMIX_SUCCESS) { /* nobody will call us */
+    if (rc != PMIX_SUCCESS) { /* no callback will follow */
         let_go(w, 2);
         return rc == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : rc;
     }

@@ -42,7 +42,7 @@ int lib_load(const char **why);
  *     struct lib_wait *w = lib_wait();
  *     rc = lib_waited(w, lib.PMIx_server_register_nspace(..., lib_on_done, w));
  */
-#define LIB_WAIT_S 22            /* two newcomers that say nothing hold it up for 20 (bounds.h) */
+#define LIB_WAIT_S 22            /* two silent newcomers stall it for 20 s (bounds.h) */
 struct lib_wait *lib_wait(void); /* exits when out of memory */
 /* Waits for the status of a call that returned rc. PMIX_ERR_TIMEOUT: libpmix does not answer, and
  * its arguments must stay valid. PMIX_OPERATION_SUCCEEDED becomes PMIX_SUCCESS. */

@@ -183,7 +183,7 @@ static struct value **value_find(struct store *st, const struct store_who *who, 
     return *p ? p : NULL;
 }
 
-/* Is this key published where `who` would publish it? */
+/* Is this key already published in the range where `who` would publish it? */
 static bool is_taken(struct store *st, const struct store_who *who, const struct names_req *req,
                      const char *key)
 {
@@ -552,7 +552,7 @@ void store_request(struct store *st, const struct store_who *who, const struct n
 static void forget(struct store *st, uint32_t job, uint32_t rank, uint8_t persist)
 {
     if (rank != UINT32_MAX && !quota_find(st, job, rank))
-        return; /* it has nothing here: so it is with most */
+        return; /* most have nothing here */
     for (uint32_t i = 0; i < BUCKETS; i++) {
         for (struct value **p = &st->buckets[i]; *p;) {
             const struct value *v = *p;

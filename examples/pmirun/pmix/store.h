@@ -46,7 +46,7 @@ typedef void (*store_answer_fn)(void *ctx, uint64_t id, int status, const char *
 /* NULL: no memory. limits NULL: those above. */
 struct store *store_create(const struct store_limits *limits, store_answer_fn answer, void *ctx);
 void store_destroy(struct store *st); /* what waits is not answered */
-/* req->by is not looked at. `id` is the caller's. Answered before it returns, unless it waits. */
+/* req->by is ignored. `id` is the caller's. Answered before it returns, unless it waits. */
 void store_request(struct store *st, const struct store_who *who, const struct names_req *req,
                    uint64_t now_ns, uint64_t id);
 /* Its values with NAMES_UNTIL_PROC go, its waiting lookups end with FAR_EGONE. */

@@ -141,7 +141,7 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status,
     struct upcall *u = begin(UP_ABORT, proc, cbdata);
 
     (void)object;
-    (void)procs; /* whoever is meant, all end, as by PMI */
+    (void)procs; /* the whole job ends, as by PMI */
     (void)n;
     if (!u)
         return PMIX_ERR_NOMEM;
@@ -151,7 +151,7 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status,
     return end(u, u->text != NULL);
 }
 
-/* ---- collectives, and what one client has put ---- */
+/* ---- collectives, and the pairs of one client ---- */
 
 static pmix_status_t on_fence(const pmix_proc_t procs[], size_t n, const pmix_info_t info[],
                               size_t n_info, char *data, size_t len, pmix_modex_cbfunc_t done,
@@ -164,7 +164,7 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t n, const pmix_in
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.modex = done;
-    u->data = data; /* libpmix has made it for us to free, unless we refuse */
+    u->data = data; /* libpmix allocated it; the host frees it unless it refuses */
     u->len = data ? len : 0;
     u->queued.bytes += u->len;
     return end(u, take_procs(u, procs, n));
@@ -405,7 +405,7 @@ static bool take_places(struct upcall *u, struct pmiwire_spawn_cmd *cmd,
     return ok;
 }
 
-/* What we and libpmix set is not a client's to set. */
+/* A client may not set the variables of pmirun and libpmix. */
 static bool is_ours(const char *var)
 {
     return strncmp(var, "PMIX_", 5) == 0 || strncmp(var, "PMI_", 4) == 0 ||
@@ -505,7 +505,7 @@ static pmix_status_t on_query(pmix_proc_t *proc, pmix_query_t *queries, size_t n
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
-/* Without it libpmix says that it has logged, and logs nothing. */
+/* Without it libpmix reports success, and logs nothing. */
 static void on_log(const pmix_proc_t *client, const pmix_info_t data[], size_t n,
                    const pmix_info_t directives[], size_t n_directives, pmix_op_cbfunc_t done,
                    void *cbdata)

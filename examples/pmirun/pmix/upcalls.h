@@ -25,7 +25,7 @@ enum upcall_kind {
     UP_FENCE, /* of procs: all that are here have entered; data is what they have put */
     UP_CONNECT,
     UP_DISCONNECT,
-    UP_MODEX, /* of procs[0]: a client here wants what it has put */
+    UP_MODEX, /* of procs[0]: a client here wants its pairs */
     UP_NAMES, /* publish, lookup, unpublish */
     UP_SPAWN,
     UP_UNSUPPORTED,
@@ -65,7 +65,7 @@ struct upcall {
     size_t answer_len;
 };
 
-/* The table that libpmix calls; what it asks goes to q. */
+/* The table that libpmix calls; its requests go to q. */
 pmix_server_module_t *upcalls_module(struct queue *q);
 /* To be registered for PMIX_ERR_LOST_CONNECTION. */
 void upcalls_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,

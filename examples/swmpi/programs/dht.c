@@ -94,7 +94,7 @@ static void verify(const struct program *p, const struct table *t, uint64_t salt
             mine[0]++;
             mine[1] += program_mix(e->value + 1);
             CHECK(mine[0] <= t->n_mine * (uint64_t)p->size,
-                  "more elements than were inserted: a chain has a circle");
+                  "more elements than were inserted: a chain has a cycle");
         }
     }
     for (uint64_t i = 0; i < t->n_mine; i++)

@@ -23,8 +23,8 @@
 #define WORD_BYTES 16 /* with a NUL */
 #define CHUNK      ((size_t)1 << 20)
 
-#define BLOCK     ((size_t)4096) /* unit in which a checkpoint is brought up to date */
-#define MAX_TASKS 24576          /* of all ranks: what the header of a slot has bits for */
+#define BLOCK     ((size_t)4096) /* unit of a checkpoint's update */
+#define MAX_TASKS 24576          /* of all ranks: limited by the bits in a slot's header */
 #define MAGIC     UINT64_C(0x6365646572706177)
 
 static uint64_t n_words = 50000, task_mib = 64, tasks_per_rank = 4, restart = 0, alarm_ms = 0;
@@ -208,7 +208,7 @@ static void verify(const struct job *j, const struct entry *slice, const char *w
           (unsigned long long)expected);
 }
 
-/* What a rank of a one-sided job holds. */
+/* The state of a rank of a one-sided job. */
 struct side {
     struct job *j;
     MPI_Win win;
@@ -536,9 +536,9 @@ int main(int argc, char **argv)
         {"--task", &task_mib, 1, "MiB of text in a map task"},
         {"--tasks", &tasks_per_rank, 2, "map tasks a rank"},
         {"--restart", &restart, 0,
-         "1: one-sided alone, from the checkpoint that the windows of --case hold, if any"},
+         "1: only one-sided, from the checkpoint that the windows of --case hold, if any"},
         {"--alarm", &alarm_ms, 0,
-         "die so many milliseconds after the first task has begun; 0: do not"},
+         "die this number of milliseconds after the first task has begun; 0: never"},
         {0},
     };
     static double times[PROGRAM_MAX_CASES][2][PROGRAM_MAX_TRIALS], two[2][2][PROGRAM_MAX_TRIALS];

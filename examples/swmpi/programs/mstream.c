@@ -18,7 +18,7 @@ struct stream {
     unsigned char *base, *segment; /* the window, and memory of one segment's length */
     size_t bytes;                  /* of a segment */
     uint64_t n_segments;
-    uint64_t *stamps; /* what each segment of the window should hold */
+    uint64_t *stamps; /* the expected stamp of each segment */
     uint64_t rng, n_ops;
 };
 

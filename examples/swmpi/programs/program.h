@@ -20,7 +20,7 @@ struct program_case {
 struct program {
     const char *name;
     int rank, size;
-    int quick;         /* --quick: see that it runs, do not trust the figures */
+    int quick;         /* --quick: only checks that it runs; its figures mean nothing */
     uint64_t n_trials; /* --trials: of each case, taken in turns */
     uint64_t seed;     /* --seed: another in each run, the same on all ranks */
     const char *dir;   /* --dir: where files go; without it only memory is used */
@@ -29,15 +29,15 @@ struct program {
     int works[PROGRAM_MAX_CASES]; /* -1 not tried, 0 the hints have no effect, 1 they have */
 };
 
-/* An option with a number that one program has beyond those above. */
+/* A further option of one program, with a number. */
 struct program_option {
     const char *name; /* "--segment" */
-    uint64_t *value;  /* holds the default, and for --quick the smaller one */
+    uint64_t *value;  /* the default; with --quick the smaller one */
     uint64_t quick;
     const char *help;
 };
 
-/* Ends the whole job with a message: a rank that left alone would leave the others waiting. */
+/* Ends the whole job with a message: if one rank left, the others would wait for it. */
 #define CHECK(cond, ...) ((cond) ? (void)0 : program_die(__FILE__, __LINE__, #cond, __VA_ARGS__))
 void program_die(const char *file, int line, const char *what, const char *format, ...)
     __attribute__((format(printf, 4, 5), noreturn));

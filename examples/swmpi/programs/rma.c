@@ -40,7 +40,7 @@ struct buffers {
     uint64_t words;           /* of the largest operation */
 };
 
-/* What a rank's window holds, and what a rank sends. */
+/* The contents of a rank's window, and of its messages. */
 static int64_t word_of(int rank, uint64_t i)
 {
     return (int64_t)(program_mix((uint64_t)rank << 32 | i) >> 20);

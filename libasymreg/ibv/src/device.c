@@ -83,8 +83,8 @@ static int reg_failed(struct asymreg_error *err, int error)
     switch (error) {
     case EFAULT:
         return fail(err, ASYMREG_EFAULT,
-                    "the kernel cannot pin this memory: nothing is there, it may not be written, "
-                    "or it is a shared file mapping that this kernel refuses to pin for writing");
+                    "the kernel cannot pin this memory: it is not mapped, not writable, or a "
+                    "shared file mapping that this kernel refuses to pin for writing");
     case ENOMEM:
         return fail(err, -ENOMEM,
                     "ibv_reg_mr: no memory, or more pinned than RLIMIT_MEMLOCK allows");

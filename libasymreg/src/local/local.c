@@ -217,7 +217,7 @@ int asymreg_local_create(const struct asymreg_local_opts *opts,
     l->self.pid = (uint64_t)l->pid;
     if ((rc = identify(&l->self)) < 0) {
         asymreg__free(l->allocator, l);
-        return asymreg__fail(err, rc, "/proc does not say who this process is: %s",
+        return asymreg__fail(err, rc, "cannot identify this process in /proc: %s",
                              asymreg_strerror(rc));
     }
     if ((rc = asymreg__canary_create(&l->self.canary)) < 0) {

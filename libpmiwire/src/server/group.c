@@ -66,9 +66,9 @@ static const char *name_list(struct group_name *g, const struct pmiwire__job *j,
         int32_t r;
 
         if (pmiwire__parse_int(word, &r) != 0 || (comma && word.len + 1 == list.len))
-            return "group is no list of ranks";
+            return "group is not a list of ranks";
         if (r < 0 || (uint32_t)r >= j->n_ranks)
-            return "group holds a rank that the job has not";
+            return "group holds a rank that the job does not have";
         self = self || r == rank;
         ranks[n++] = (uint32_t)r;
         list.ptr += word.len + (comma != NULL);

@@ -95,7 +95,8 @@ bool pmiwire__refuse_gone(struct pmiwire_conn *c, uint16_t cmd)
     char text[PMIWIRE__GONE_TEXT];
 
     if (why)
-        pmiwire__refuse(c, cmd, PMIWIRE_EGONE,
-                        pmiwire__gone_text(text, c->rank, why, "it takes part in nothing more"));
+        pmiwire__refuse(
+            c, cmd, PMIWIRE_EGONE,
+            pmiwire__gone_text(text, c->rank, why, "it takes part in no further operation"));
     return why != 0;
 }

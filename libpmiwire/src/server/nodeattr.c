@@ -8,7 +8,7 @@
 /* Answers a wait for an attribute that no remaining rank can put. */
 static void in_vain(struct pmiwire_conn *c, uint16_t cmd, int32_t rank, uint32_t why)
 {
-    static const char what[] = "nobody is left to put this attribute";
+    static const char what[] = "no rank is left to put this attribute";
     char text[PMIWIRE__GONE_TEXT];
 
     pmiwire__reply_error(c, cmd, PMIWIRE_EGONE,

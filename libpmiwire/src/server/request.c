@@ -357,8 +357,9 @@ void pmiwire__get_done(struct pmiwire_conn *c, int rc, struct pmiwire_str value)
         rank = pmiwire_exchange_get_culprit(j->x, &why);
     pmiwire__resume(c);
     if (rank != PMIWIRE_RANK_NONE)
-        pmiwire__reply_error(c, c->pend_cmd, PMIWIRE_EGONE,
-                             pmiwire__gone_text(text, rank, why, "nobody is left to put this key"));
+        pmiwire__reply_error(
+            c, c->pend_cmd, PMIWIRE_EGONE,
+            pmiwire__gone_text(text, rank, why, "no rank is left to put this key"));
     else
         pmiwire__reply_value(c, c->pend_cmd, rc, value);
 }
