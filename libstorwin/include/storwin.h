@@ -486,8 +486,8 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *   - A damaged record or block is detected. STORWIN_EDAMAGED names the newest generation that is
  *     whole, and the hint storage_alloc_generation opens it.
  *   - The generation before the newest can be opened in that way unless a commit after the newest
- *     failed or was interrupted; older generations can while the journal has them. The first commit
- *     after that discards the newer generations.
+ *     failed or was cut off; older ones can while the journal holds them. The first commit after
+ *     that discards the newer generations.
  *   - With STORWIN_ATOMIC_SLOTS the two generations share no byte: damage of one leaves the other.
  *     With a journal, a damaged block of a copy damages every generation that builds on it.
  *   - If the file was shortened, the next commit writes all of it; a crash before may lose

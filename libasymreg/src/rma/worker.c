@@ -456,7 +456,7 @@ ALWAYS_INLINE int try_fast(struct asymreg_worker *w, struct link *l, uint64_t ra
 
     if (!l->plain || !bytes || !here || raddr + bytes - 1 < raddr)
         return 1;
-    if (raddr - l->guess_base <= l->guess_span) /* prefetch before the search finds it */
+    if (raddr - l->guess_base <= l->guess_span) /* asked for before the search leads to it */
         __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
     asymreg__reader_enter(l->reader);
     if (look_up(l, raddr, bytes, id, what == PUT ? ASYMREG_WRITE : ASYMREG_READ, word, &key,

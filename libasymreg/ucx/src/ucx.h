@@ -127,7 +127,7 @@ struct ucx_transport {
     int64_t checked_ns; /* when the kernel was last asked whether peers are alive */
     unsigned int done;  /* operations completed since progress was called */
     bool within_node,
-        within_process; /* UCX has shared memory; UCX has at least a transport within the process */
+        within_process; /* UCX has shared memory; or at least a transport within the process */
     bool threaded, stop;
     pthread_mutex_t lock;
     atomic_uint waiting; /* callers that want the lock: the thread yields to them */
