@@ -31,9 +31,9 @@ static const struct variation fixed[] = {
     {"no-final-semicolon", "PMI-2 body without its final ;", WIRE_2, .no_final = true},
     {"pmiverbose-0", "pmiverbose=0 and debugged=0 in place of FALSE", WIRE_2,
      .verbose_number = true},
-    {"thrid-in-fullinit", "a thrid without a request", WIRE_2, AT_FULLINIT, .n = 1, .kind = X_THRID},
-    {"thrid-in-fence", "a thrid without a request", WIRE_2, AT_FENCE, .n = 1, .kind = X_THRID},
-    {"thrid-in-get", "a thrid without a request", WIRE_2, AT_GET, .n = 1, .kind = X_THRID},
+    {"thrid-in-fullinit", "an unrequested thrid", WIRE_2, AT_FULLINIT, .n = 1, .kind = X_THRID},
+    {"thrid-in-fence", "an unrequested thrid", WIRE_2, AT_FENCE, .n = 1, .kind = X_THRID},
+    {"thrid-in-get", "an unrequested thrid", WIRE_2, AT_GET, .n = 1, .kind = X_THRID},
     {"everywhere-pair", "an extra field in each of these replies", WIRE_1 | WIRE_2, AT_ALL, .n = 1,
      .kind = X_PAIR, SAFE},
 };

@@ -109,22 +109,22 @@ static void close_streams(struct pmirun *pr)
     }
 }
 
-/* All processes have ended. Are their leftovers gone and their output written? */
+/* All processes have ended: are their leftovers gone and their output written? */
 static bool finished(struct pmirun *pr)
 {
     if (pr->n_live || pr->launch || job_is_accused(pr))
         return false;
     if (pr->opt.as_hydra && !pr->stopping && pr->output.n_streams)
-        return false; /* a process that a rank left behind holds its output */
+        return false; /* what a rank has left behind holds its output */
     if (pr->node && !pr->node->may_end(pr))
         return false;
     if (!job_sweep(pr))
         return false;
     if (!pr->drain_ns || (!pr->stopping && (pr->output.n_full[0] || pr->output.n_full[1])))
-        pr->drain_ns = pr->now_ns + LAST_WORDS_NS; /* bytes behind a full sink are not lost */
+        pr->drain_ns = pr->now_ns + LAST_WORDS_NS; /* what waits behind a full sink is not lost */
     if (passed(pr, pr->drain_ns)) {
         if (pr->stopping)
-            return true; /* the reader of the output had time enough */
+            return true; /* whoever reads our output had time enough */
         close_streams(pr);
     }
     return pr->output.n_streams == 0 && !output_pending(pr);

@@ -85,7 +85,7 @@ struct pmirun {
     bool status_set;
     bool stopping;
     uint64_t kill_ns;     /* when SIGKILL follows, 0: not planned */
-    uint64_t drain_ns;    /* after that, pmirun does not wait for readers of its output */
+    uint64_t drain_ns;    /* after that, do not wait for readers of our output */
     uint64_t deadline_ns; /* --timeout, 0: none */
     uint64_t tick_ns;     /* next tick of the engine, 0: none */
     uint64_t look_ns;     /* when to look for an MPI that a script hides; 0: never (way.c) */
