@@ -429,16 +429,16 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
         c->newest_seq++;
         c->newest_generation++;
     }
-    if (place != newest || found->n_torn > 0) {
-        c->discard = c->last;
-        c->discard.place = c->place;
-    }
     c->recovery = found->n_damaged      ? STORWIN_RECOVERY_REPAIRED
                   : found->n_unfinished ? STORWIN_RECOVERY_UNFINISHED
                                         : STORWIN_RECOVERY_CLEAN;
     if (win->opts.generation > 0 && win->opts.generation < c->newest_generation) {
         c->recovery = STORWIN_RECOVERY_OLDER;
         c->whole = 1;
+    }
+    if (place != newest || c->recovery == STORWIN_RECOVERY_OLDER) {
+        c->discard = c->last;
+        c->discard.place = c->place;
     }
     if (c->whole)
         storwin__set_add(c->since, 0, storwin__pages(win));

@@ -556,6 +556,31 @@ static void older_in_journal(void **state)
     unlink(opts.filename);
 }
 
+/* A generation that a commit has discarded no longer opens, though its journal is still there. */
+static void older_discards(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
+    struct storwin_window *win = alloc_window(&opts, BYTES);
+
+    (void)state;
+    for (unsigned g = 1; g <= 3; g++) {
+        ((uint8_t *)storwin_base(win))[g] = 'x';
+        commit_window(win);
+    }
+    discard(win);
+    opts.generation = 2;
+    win = alloc_window(&opts, BYTES);
+    commit_window(win);
+    assert_int_equal(window_info(win).generation, 4);
+    discard(win);
+    opts.generation = 3;
+    win = alloc_window(&opts, BYTES);
+    assert_int_equal(window_info(win).generation, 2);
+    assert_memory_equal(storwin_base(win), "\0xx\0", 4);
+    discard(win);
+    unlink(opts.filename);
+}
+
 static struct storwin_window *device_of;
 
 /* As a device would: page tables do not show it. */
@@ -964,7 +989,7 @@ int main(void)
         cmocka_unit_test(malformed),      cmocka_unit_test(shortened),
         cmocka_unit_test(older_cut_off),  cmocka_unit_test(device_races),
         cmocka_unit_test(no_descriptors), cmocka_unit_test(older_in_journal),
-        cmocka_unit_test(mapped_anew),
+        cmocka_unit_test(mapped_anew),    cmocka_unit_test(older_discards),
     };
 
     test_begin();
