@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What this machine has. Nothing here is required: a test whose feature is missing is still listed, and skips with the name
-# of the package that it wants.
+# The optional packages that this machine has. A test whose feature is missing is still listed; it skips and names the package that it needs.
 
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
@@ -114,7 +113,7 @@ function(fencepost_find_features)
         check_c_source_compiles("#include <stddef.h>
             int LLVMFuzzerTestOneInput(const unsigned char *d, size_t n) { return d && n > 1 ? 0 : 0; }" FENCEPOST_LIBFUZZER)
         if(NOT FENCEPOST_LIBFUZZER)
-            unset(FENCEPOST_LIBFUZZER CACHE) # look again once it is installed
+            unset(FENCEPOST_LIBFUZZER CACHE) # not cached, so that the next configure looks again
             message(FATAL_ERROR "FENCEPOST_FUZZ needs clang with libFuzzer: apt install clang libclang-rt-14-dev, "
                 "then use the preset fuzz or CC=clang")
         endif()
