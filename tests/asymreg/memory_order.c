@@ -4,10 +4,10 @@
  * exhaustively under a weak memory model: C11's, which x86's, Arm's and RISC-V's are at least as
  * strong as.
  *
- * The model. A location has its stores in the order in which they were made. A thread has a view:
- * of each location the oldest store that it may still load. A load returns any store from there on,
- * and moves the view to it. A store carries a view: with release that of its thread, else that of
- * the thread's last release fence, and that of the store before it if that is the thread's too (a
+ * The model. A location keeps its stores in modification order. A thread has a view: for each
+ * location, the oldest store that it may still load. A load returns any store from there on, and
+ * moves the view to it. A store carries a view: with release that of its thread, else that of the
+ * thread's last release fence, and that of the store before it if that is the thread's too (a
  * release sequence). An acquire load takes over the view of the store that it returns; an acquire
  * fence those of the loads before it. A seq_cst fence does both, and all of them share one view: of
  * two threads that store, fence and load, the later one sees the other's store. A seq_cst access
@@ -15,12 +15,12 @@
  * thread, at any point of it. Every interleaving and every choice of every load are tried.
  *
  * A load never returns a store that is made later. Hardware may move a store before a load of the
- * same thread; what this could break is memory that is used again too early, and there the check
- * asks for more: that the last use happens-before the next (E_READ, D_USER).
+ * same thread. That could break only memory that is reused too early; there the check demands more:
+ * the last use happens-before the next (E_READ, D_USER).
  *
  * Then each release, acquire and fence is weakened in turn, and stores are swapped: each time the
- * check must fail. One that did not would be an order that the protocol does not need, or a model
- * that sees nothing.
+ * check must fail. A check that still passes would mean an order that the protocol does not need,
+ * or a blind model.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests with several processes: checks that end the process, and a target that does what it is
- * told over a socket. */
+/* For tests with several processes: checks that end the process, and a target that executes orders
+ * from a socket. */
 #ifndef ASYMREG_TESTS_TARGETS_H
 #define ASYMREG_TESTS_TARGETS_H
 

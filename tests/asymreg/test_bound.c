@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_bound [CASE]: handles that are bound to a region of a peer. Owner and user are two contexts
- * of this process, but where the owner dies or lies.
+ * of this process, except where the owner dies or publishes false data.
  */
 #define _GNU_SOURCE
 #include "targets.h"

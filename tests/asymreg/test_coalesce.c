@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which transport registration a region gets when the context coalesces. The transport is the one
- * for one node, made to look as if it had to register each piece of memory: it notes what it is
- * given, and refuses, as an adapter does, what it cannot read.
+ * for one node, changed to demand registration: it records each registration and, like an adapter,
+ * refuses memory that it cannot read.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A context with an allocator of the caller's: all blocks come from it and go back to it, and when
- * it has no more the call says so and leaves nothing. */
+/* A context with the caller's allocator: all blocks come from it and return to it, and when it
+ * fails the call reports that and leaks nothing. */
 #include "targets.h"
 
 struct counted {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [--no-pidfd=ENOSYS|EPERM]: descriptors that contexts send, keep and give back, other processes
- * that cannot be seen or close what is their parent's, and a context's limits.
+ * [--no-pidfd=ENOSYS|EPERM]: descriptors that contexts send, keep and close; peers that /proc
+ * hides; children that close their parent's descriptors; and a context's limits.
  */
 #define _GNU_SOURCE
 #include "targets.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [--no-pidfd=ENOSYS|EPERM]: unregistering that waits. When it has returned, peers that were in the
- * middle of a transfer have ended it, and the memory stays as its owner leaves it. Over shared
- * memory, CMA and both.
+ * [--no-pidfd=ENOSYS|EPERM]: asymreg_unregister_drain(). After its return no peer is inside a
+ * transfer, and only the owner changes the memory. Over shared memory, CMA and both.
  */
 #define _GNU_SOURCE
 #include "targets.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A target that calls exec() keeps its number and start, and becomes another program: its peers
- * neither read nor write that program's memory, and find that the target has gone. A target's child
- * is no target either. test_exec --victim ADDRESS READY GO is the other program.
+ * A target that calls exec() keeps its process id and start time but runs another program: its
+ * peers neither read nor write that program's memory, and report that the target has gone. A
+ * target's child is no target either. test_exec --victim ADDRESS READY GO is the other program.
  */
 #define _GNU_SOURCE
 #include "targets.h"

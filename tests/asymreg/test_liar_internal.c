@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An owner whose published table says that a region lies in a segment, and whose segment lies
- * elsewhere: no operation reaches it. */
+/* An owner publishes a region inside a segment that covers other memory: no operation reaches
+ * it. */
 #include "targets.h"
 
 #include "../../libasymreg/src/rma/context.h"

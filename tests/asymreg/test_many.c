@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many puts and gets at once, over shared memory and CMA: what they move, by address and by
- * registration, where they stop, and what they leave of a peer that has gone. */
+/* asymreg_put_many() and _get_many() over shared memory and CMA: the data, by address and by
+ * registration, the first failing entry, and a peer that has gone. */
 #define _GNU_SOURCE
 #include "targets.h"
 

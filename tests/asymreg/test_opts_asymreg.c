@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Option structs of other releases. Those of the transports over networks are in tests/asymreg-net.
+/* Option structs of other releases. tests/asymreg-net has those of the network transports.
  * */
 #include "../opts_size.h"
 #include "targets.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [ROUNDS [SEED]]: two peers work with each other and with a third, which all the while writes
- * nonsense into everything of the library's that it can map: its own published table, and of the
- * others what their descriptors give for writing. The two never crash and never wait without end;
- * what they move between each other's private memory is never wrong; and what they get from the
- * third is a result, or an error of the library's that names it.
+ * [ROUNDS [SEED]]: two peers exchange data with each other and with a third, which keeps writing
+ * nonsense into all memory of the library that it can map: its own published table, and the others'
+ * memory that their descriptors make writable. The two never crash or hang, data between their
+ * private memory is never wrong, and an operation on the third returns a result or an error that
+ * names it.
  */
 #define _GNU_SOURCE
 #include "targets.h"

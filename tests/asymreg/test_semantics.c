@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [--no-pidfd=ENOSYS|EPERM] [CASE]: every case of remote access that can go wrong, between two
- * processes, over shared memory, CMA and both: a defined error each.
+ * [--no-pidfd=ENOSYS|EPERM] [CASE]: every failure of remote access between two processes, over
+ * shared memory, CMA and both, gives its defined error.
  */
 #define _GNU_SOURCE
 #include "targets.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reader at every instruction of a writer: the processor traps after each, and the trap's handler
- * looks up, in each way that there is. Whatever order the writer's stores have, what one look has
- * seen done no later look sees undone, whichever way it takes; no region is seen half written; and
- * what does not change is there, or not there, at every moment. Random histories beside threads
- * (test_threads.c) seldom meet the few instructions between two stores; this meets them all, if not
- * the other orders of a weaker memory.
+ * A reader at every instruction of a writer: the processor traps after each one, and the trap's
+ * handler looks up by every method. In any order of the writer's stores, no look-up undoes an
+ * earlier look-up's result, by any method; none sees a region half written; and all see the
+ * unchanged regions at every moment. Random histories with threads (test_threads_internal.c) seldom
+ * hit the few instructions between two stores; this test hits all of them, but not a weaker
+ * memory's orders.
  */
 #define _GNU_SOURCE
 #include "targets.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Publication and a peer's copy of it, in one process: mapped, and through a read function that can
- * fail, tear and lie. */
+/* Publication and a peer's copy, in one process: mapped, and through a read function that can fail,
+ * tear, or return false data. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>

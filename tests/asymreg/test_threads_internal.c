@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads that search while others register: recorded histories are checked for linearizability;
- * readers of a copy that is being refreshed; workers of one context at once, alone and, with
- * arguments, with that many regions and passes of each worker. Run under ThreadSanitizer too.
+ * readers of a copy that is being refreshed; several workers of one context, with default counts
+ * or, by arguments, with that many regions and passes of each worker. Run under ThreadSanitizer
+ * too.
  */
 #define _GNU_SOURCE
 #include "targets.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transport by somebody else, written from transport.h alone: it completes nothing at once, has a
+ * A third party's transport, written from transport.h alone: it completes nothing at once, has a
  * short queue, takes small pieces only, does not map tables, is not thread-safe, and revokes
- * handles. What the core promises must hold on it too: the paper's "if an operation fails, update
- * the table and try again" among it.
+ * handles. The core's promises must hold on it too, among them the paper's "if an operation fails,
+ * update the table and try again".
  */
 #define _GNU_SOURCE
 #include <errno.h>
