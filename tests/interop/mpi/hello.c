@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     CHECK(pmi_size == -1 || pmi_size == w.size, "PMI_SIZE=%d, MPI says %d", pmi_size, w.size);
     if (argc > 1) /* the size that the caller asked for */
         CHECK(atoi(argv[1]) == w.size, "asked for %s ranks, MPI says %d", argv[1], w.size);
-    /* MPICH takes a universe of 0 or less as "unlimited" and then does not set the attribute. */
+    /* MPICH treats a universe of 0 or less as "unlimited" and does not set the attribute. */
     CHECK(universe == -1 || universe >= w.size, "universe of %d for %d ranks", universe, w.size);
     printf("hello from rank %d of %d universe=%d appnum=%d\n", w.rank, w.size, universe, appnum);
     fflush(stdout);
