@@ -22,8 +22,7 @@
 #include <unistd.h>
 
 #ifdef HAVE_UCX
-uint64_t asymreg_ucx__checksum(const void *bytes, size_t n); /* libasymreg's own header of an
-                                                              * address */
+uint64_t asymreg_ucx__checksum(const void *bytes, size_t n); /* libasymreg's header */
 #endif
 
 /* Waits for an explicit operation; `rc` is the return code of its put, get or amo. */
@@ -772,8 +771,7 @@ static void case_crowd(struct side *s)
               "%u with %u endpoints", pidfds(), i + 2);
     }
     for (unsigned round = 0; round < 3;
-         round++) { /* some endpoints close, others take their places, both with and without a
-                     * descriptor */
+         round++) { /* others take the places of some, with and without a descriptor */
         for (unsigned i = round; i < N; i += 9)
             s->ops->disconnect(s->t, eps[i]);
         CHECK(pidfds() < KEPT, "none is given back");

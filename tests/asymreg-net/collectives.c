@@ -394,8 +394,7 @@ static void moves(struct self *s)
     for (uint32_t i = 1; i <= 30; i++) {
         __atomic_fetch_add(&board->entered, 1, __ATOMIC_SEQ_CST);
         CHECK_EQ(asymreg_sync(s->g, NULL), 0);
-        CHECK(__atomic_load_n(&board->entered, __ATOMIC_SEQ_CST) >= i * n); /* no member is
-                                                                             * missing */
+        CHECK(__atomic_load_n(&board->entered, __ATOMIC_SEQ_CST) >= i * n); /* all entered */
     }
     for (uint32_t i = 0; i < 16; i++) {
         uint32_t root = i % n;
@@ -406,8 +405,7 @@ static void moves(struct self *s)
         for (size_t k = 0; k < bytes; k++)
             CHECK_EQ(s->buf[k], 'a' + (int)i % 26);
     }
-    CHECK_EQ(asymreg_broadcast(s->g, n - 1, NULL, NULL, 0, NULL), 0); /* a block of 0 bytes has no
-                                                                       * address */
+    CHECK_EQ(asymreg_broadcast(s->g, n - 1, NULL, NULL, 0, NULL), 0); /* 0 bytes have no address */
     CHECK_EQ(asymreg_allgather(s->g, NULL, NULL, NULL, 0, NULL), 0);
     CHECK_EQ(asymreg_reduce(s->g, 0, 0, NULL, NULL, NULL, 0, NULL), 0);
     for (uint32_t i = 0; i < 15; i++) {
@@ -723,8 +721,7 @@ static int any_call(struct self *s, char *src, struct asymreg_error *err)
     size_t n = r / 7 % 5000;
     const struct asymreg_strides strides = {8, n / 8, 1 + n % 2, 1};
 
-    if (board->leave && (what == 4 || what == 5)) /* these calls put to members that they do not
-                                                   * notify */
+    if (board->leave && (what == 4 || what == 5)) /* these notify no target */
         what = 3;
     switch (what) {
     case 0: return asymreg_sync(s->g, err);
@@ -752,8 +749,7 @@ static void survive(struct self *s)
     while (rc == 0 || (rc == ASYMREG_EPEER && err.member == UINT32_MAX));
     CHECK_EQ(rc, ASYMREG_EPEER);
     CHECK_EQ(err.member, board->victim);
-    CHECK(err.pe == PE + board->victim || board->leave); /* a sync knows only its partners'
-                                                          * deaths */
+    CHECK(err.pe == PE + board->victim || board->leave); /* a sync sees only its partners */
     free(src);
     if (!board->leave)
         return;

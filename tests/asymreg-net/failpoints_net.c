@@ -265,8 +265,7 @@ int main(int argc, char **argv)
     transport_name = argv[1];
     setenv("UCX_LOG_LEVEL", "fatal", 0);
     alarm(350);
-    for (int i = 0; i < 2; i++) /* by then the libraries below have allocated what they keep until
-                                 * exit */
+    for (int i = 0; i < 2; i++) /* then the libraries below hold what they keep until exit */
         life();
     n_failed = 0;
     do {

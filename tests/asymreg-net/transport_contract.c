@@ -554,8 +554,7 @@ int main(int argc, char **argv)
         n++;
     }
     if (address &&
-        !(first < argc && strcmp(argv[first], "machine") == 0)) /* otherwise the other machine has
-                                                                 * no process left */
+        !(first < argc && strcmp(argv[first], "machine") == 0)) /* else no target is left */
         close(dial(address, port, ""));
     CHECK(n > 0, "no such case");
     return 0;

@@ -223,8 +223,7 @@ static void do_pairs(const char *answers)
         }
         CHECK(fence() == OK);
     }
-    if (strcmp(answers, "nodes") == 0) { /* no Fence has carried them: each is only at its home
-                                          * node */
+    if (strcmp(answers, "nodes") == 0) { /* no Fence yet: each is only at its home */
         int n_found = 0;
 
         for (int who = 0; who < size; who++) {
@@ -458,8 +457,7 @@ static void do_old(void)
         CHECK(get_wait(-1, "never", value) == NOT_OFFERED);
     }
     CHECK(fence() == OK);
-    CHECK(get_wait(-1, "sparse-0", value) == NOT_OFFERED); /* for all ranks, although the key is
-                                                            * there */
+    CHECK(get_wait(-1, "sparse-0", value) == NOT_OFFERED); /* for all, although it is there */
     for (int who = 0; who < size; who++) {
         snprintf(key, sizeof(key), "sparse-%d", who);
         expect(get(key, value), value, "sparse", 1, who);

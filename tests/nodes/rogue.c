@@ -4,14 +4,14 @@
  *
  *     rogue ADDRESS PORT garbage          bytes without sense
  *     rogue ADDRESS PORT silent N         N connections that send nothing, until the server closes
- *                                         them rogue ADDRESS PORT half half of a hello, then
- *                                         nothing, until it is closed rogue ADDRESS PORT cut half
- *                                         of a hello, and it closes rogue ADDRESS PORT secret JOB
- *                                         FROM TO says hello to TO as node FROM, and proves it with
- *                                         another secret rogue ADDRESS PORT replay FILE sends FILE,
- *                                         a dialler's side of an earlier conversation rogue proxy
- *                                         MODE FILE COMMAND runs an agent, and sits between it and
- *                                         its head; records what the agent sends in FILE. MODE:
+ *                                          them
+ *     rogue ADDRESS PORT half             half of a hello, then nothing, until the server closes
+ *     rogue ADDRESS PORT cut              half of a hello, then closes
+ *     rogue ADDRESS PORT secret JOB FROM TO   says hello to TO as node FROM, and proves it with
+ *                                             another secret
+ *     rogue ADDRESS PORT replay FILE      sends FILE, a dialler's side of an earlier conversation
+ *     rogue proxy MODE FILE COMMAND       runs an agent, and sits between it and its head; records
+ *                                         what the agent sends in FILE. MODE:
  *         pass                            does nothing
  *         replay                          the agent's first frames are sent twice, and so are the
  *                                         head's

@@ -7,7 +7,7 @@ pmirun=$(realpath "$1") how=$3 group=$4
 ln -s "$(realpath "$2")" "$dir/client"
 client=$dir/client
 mkdir "$dir/tmp"
-export TMPDIR=$dir/tmp # what is left there is seen
+export TMPDIR=$dir/tmp # our own folder, to find leftovers
 case $how in
 one) nodes=() ;;
 fork) nodes=(-N 2 --launch fork) ;;
@@ -24,7 +24,7 @@ run() {
     [ -z "$(ls -A "$TMPDIR")" ] || fail "left in the temporary folder: $(ls -A "$TMPDIR")"
     pgrep -f "^$client" > "$dir/left" && fail "processes are left"
 }
-# All ranks say that it worked, and nobody says anything else.
+# All ranks report success, and there is no other output.
 works() {
     run 0 "$@"
     [ "$(grep -c ' ok$' "$dir/out")" = "$1" ] || fail "not all ranks say ok"
@@ -84,7 +84,7 @@ group_ends() {
     done
 }
 
-# A pmirun whose jobs lack a key that clients need says so, at once.
+# A pmirun whose jobs lack a key that clients need reports that at once.
 group_broken() {
     run 250 2 keys
     err_has '^pmirun: PMIx clients would hang: .*lacks the key .*Open MPI'

@@ -11,7 +11,7 @@
  *     ring     PMIX_Ring (PMI-2: Slurm's and ours)
  *     get      put as SPARSE, then two Gets that wait for the key and name its rank (ours)
  *     pgf      put, fence, two Gets
- *     fence    fence: of pairs put before the round begins; ranks do nothing after it, so that the
+ *     fence    a Fence of pairs put before the round begins; ranks do nothing after it, so that the
  *              waiting ones have the processors
  *     bulk     the same with BOARD_BULK pairs a rank
  *

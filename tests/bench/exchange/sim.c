@@ -179,8 +179,7 @@ static bool get(struct node *n, uint32_t rank)
     else if (rc == PMIWIRE_PENDING)
         return false;
     else if (sampled(sim, src) ||
-             rc != PMIWIRE_ENOENT) /* else it would be there already; its cost is that of a local
-                                  * one */
+             rc != PMIWIRE_ENOENT) /* else it would be there; it costs as a local one */
         sim->wrong = true;
     return true;
 }

@@ -314,10 +314,8 @@ static void test_pairs(void **state)
     const struct setup sampled = {.n_nodes = 4, .per_node = 2, .sample = 2};
 
     (void)state;
-    assert_us(sim(&fence, 2, 0, CONNECTED_ALL, &c).servers_us, 4 * 24 * 10); /* each server carries
-                                                                              * all */
-    assert_us(run(&fence, &sampled, &c).servers_us, 4 * 24 * 10); /* half of them, which stand for
-                                                                   * all */
+    assert_us(sim(&fence, 2, 0, CONNECTED_ALL, &c).servers_us, 4 * 24 * 10); /* each carries all */
+    assert_us(run(&fence, &sampled, &c).servers_us, 4 * 24 * 10); /* half stand for all */
 }
 
 /* With DIRECT every node dials the nodes on either side. */

@@ -273,8 +273,7 @@ static double run(int n, unsigned n_pus, struct sample *mean)
 /* As pmirun does once, into a file. */
 static void export_xml(const char *path)
 {
-    pid_t pid = fork(); /* in a child: hwloc keeps its state, and the processes must begin
-                         * without */
+    pid_t pid = fork(); /* in a child: hwloc keeps state, processes begin without */
     int status;
 
     if (pid == 0)

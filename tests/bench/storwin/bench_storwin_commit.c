@@ -185,8 +185,7 @@ int main(int argc, char **argv)
         order[i] = (uint32_t)i;
     for (unsigned i = 0; i < CONTENDERS; i++) {
         open_state(&all[i], i);
-        for (unsigned round = 0; round < 2; round++) { /* into both copies of methods that have
-                                                        * two */
+        for (unsigned round = 0; round < 2; round++) { /* into both copies */
             memset(all[i].base, 1 + (int)round, pages * page);
             commit(&all[i], i, pages);
         }
