@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A chart of the report, as SVG for the page that holds its colours, and the sentence that says what it shows.
+"""A chart of the report, as SVG whose colours the page defines, and a sentence with its result.
 
-A chart asks for the figures of one metric: curves over n where there are three sizes or more, else bars at the largest size.
-Who a figure belongs to decides the colour, so that a peer has one colour on the whole page.
+A chart has the figures of one metric: curves over n with three sizes or more, else bars at the largest size. The contestant determines the
+colour, so that a peer has one colour on the whole page.
 """
 import math
 import os
@@ -39,14 +39,14 @@ MOST_SERIES = 10
 
 
 def color_of(who, mine=None):
-    """The family's colour, or None where the page knows none."""
+    """The family's colour, or None for an unknown one."""
     if mine and re.match(mine, who):
         return "blue"
     return next((color for color, pattern, _ in FAMILIES if re.match(pattern, who)), None)
 
 
 def number(value):
-    """Three digits that matter, thousands apart."""
+    """Three significant digits, thousands separated."""
     if value == 0 or 0.001 <= abs(value) < 1e12:
         digits = 0 if value == 0 or abs(value) >= 100 else 2 - math.floor(math.log10(abs(value)))
         text = f"{value:,.{digits}f}"
@@ -79,13 +79,13 @@ def scaled(unit, values):
 
 
 def said(value, unit):
-    """A value in the unit that suits it alone."""
+    """A value in its own best unit."""
     best, scale = scaled(unit, (value,))
     return f"{number(value / scale)} {best}"
 
 
 def room_of(words, size=13):
-    """The room that words may take in the widest of the usual fonts."""
+    """The width of words in the widest usual font."""
     return 1.15 * width_of(words, size)
 
 

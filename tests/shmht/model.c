@@ -10,17 +10,17 @@
  * (synchronizes-with). Nothing else orders anything: relaxed and plain loads may return stale
  * values even through a pointer, and stores may become visible in any order. This is C11 for one
  * storing thread, whose programs cannot tell it from the axiomatic form; x86 and ARM allow less. So
- * every result that some interleaving and some reordering can give is among those that the choices
- * of the loads give, and all of them are tried.
+ * the loads' choices cover every result of every interleaving and reordering, and the check tries
+ * all of them.
  *
- * What is checked. Between the writer's operations stands floor[key], a release store of the
- * version that was put: how an application hears of it. A reader loads it with acquire, then (Get)
- * must find that version or a later one, whole, twice in a row without going back; or (walk) must
- * meet every key whose floor was set. The argument in prose is at the head of lookup.c.
+ * What is checked. Between the writer's operations is floor[key], a release store of the version
+ * that was put, as an application would publish it. A reader loads it with acquire, then (Get) must
+ * find that version or a later one, whole, and a second Get no earlier one; or (walk) must meet
+ * every key whose floor was set. The argument in prose is at the head of lookup.c.
  *
  * Then each release and acquire of the protocol is weakened in turn, and stores are swapped: each
- * time the check must fail. One that did not would be an order that the protocol does not need, or
- * a model that sees nothing.
+ * time the check must fail. A check that still passes would mean an order that the protocol does
+ * not need, or a blind model.
  */
 #include <stdio.h>
 #include <stdlib.h>
