@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errors DIR: allocations that fail, on one rank or on all, come back to every rank through the
- * communicator's handler with the right class; nothing stays behind, neither a file nor a mapping
- * nor a descriptor. Also what MPI_Win_set_info changes, and MPI_Finalize with windows that were not
- * freed. Under libswmpi.so only. */
+/* errors DIR: allocations that fail, on one rank or on all, fail on every rank through the
+ * communicator's handler with the right class, and leave no file, mapping or descriptor. Also the
+ * effect of MPI_Win_set_info, and MPI_Finalize with unfreed windows. Under libswmpi.so only. */
 #include "window.h"
 #include <dirent.h>
 #include <fcntl.h>
