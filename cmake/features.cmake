@@ -122,7 +122,7 @@ function(fencepost_find_features)
         FENCEPOST_LIBFUZZER)
 endfunction()
 
-# fencepost_feature(<name> <what it is for> <how to get it> <variable>...)
+# fencepost_feature(<name> <purpose> <how to get it> <variable>...)
 #   Records a feature, present when every variable is true.
 function(fencepost_feature name title package)
     set(found ON)
@@ -156,7 +156,7 @@ function(fencepost_missing variable)
 endfunction()
 
 # fencepost_summary()
-#   The table at the end of configure: the libraries that exist, and what is on, what is off, and how to turn it on.
+#   The table at the end of configure: the libraries that exist, and the features that are on or off, with the way to turn them on.
 function(fencepost_summary)
     set(libraries "")
     get_property(names GLOBAL PROPERTY FENCEPOST_LIBRARIES)
@@ -186,7 +186,7 @@ function(fencepost_summary)
     message("")
 endfunction()
 
-# One line of the table; the last column shows only for what is off.
+# One line of the table; the last column is only for features that are off.
 function(fencepost_summary_line title state how)
     string(LENGTH "${title}" length)
     math(EXPR length "34 - ${length}")

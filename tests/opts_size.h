@@ -17,7 +17,7 @@
 typedef int opts_try_fn(void *opts, void *ctx);
 
 /* `size` bytes of heap (so that a sanitizer sees reads past them): those of `good`, then zeros, one
- * of which may have another value. */
+ * byte of which may have another value. */
 static inline int opts_try(const void *good, size_t bytes, size_t says, size_t set_at,
                            opts_try_fn *attempt, void *ctx)
 {

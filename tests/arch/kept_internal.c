@@ -435,7 +435,7 @@ static void commits_check(uint8_t *kept, size_t n, int ours)
     } else {
         assert_int_equal(rc, STORWIN_EFORMAT);
         assert_non_null(strstr(err.text, "byte order"));
-        assert_int_equal(pread(fd, after, CAP, 0), n); /* and left as it is */
+        assert_int_equal(pread(fd, after, CAP, 0), n); /* and unchanged */
         assert_memory_equal(after, kept, n);
     }
     close(fd);
@@ -462,7 +462,7 @@ static size_t regions_make(uint8_t *to)
             0);
     assert_int_equal(asymreg__table_remove(table, id[1]), 0);
     asymreg__table_destroy(table);
-    ((struct asymreg__header *)(void *)to)->log.state = TABLE_OPEN; /* as it was before */
+    ((struct asymreg__header *)(void *)to)->log.state = TABLE_OPEN; /* as before */
     return n;
 }
 

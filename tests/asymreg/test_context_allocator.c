@@ -29,7 +29,7 @@ static void count_free(void *ctx, void *ptr)
     free(ptr);
 }
 
-/* One that lacks a function is refused before it is asked for memory. */
+/* An allocator without a function is refused before its first call. */
 static void refused(const struct asymreg_allocator *a)
 {
     struct asymreg_opts o = {.size = sizeof(o), .allocator = a};

@@ -26,7 +26,7 @@ int main(void)
     CHECK_EQ(asymreg_worker_create(c, &w), 0);
     CHECK_EQ(asymreg_register(c, a, sizeof(a), ASYMREG_RW, 0, NULL, NULL), 0);
     CHECK_EQ(asymreg_register(c, b, sizeof(b), ASYMREG_RW, 0, NULL, NULL), 0);
-    /* No key yet: none is made. */
+    /* Without a key: the operation makes none. */
     s->base = (uintptr_t)a + 1;
     s->last = (uintptr_t)a + 99;
     CHECK_EQ(asymreg_put(w, 1, (uintptr_t)a + 50, ASYMREG_ANY, "x", 1), ASYMREG_ETABLE);

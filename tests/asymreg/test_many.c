@@ -78,7 +78,7 @@ static void moves(void)
     }
 }
 
-/* One of a list cannot be done: those before it have been begun, those behind it not. */
+/* One entry of a list fails: those before it have been begun, those behind it not. */
 static void stops(void)
 {
     static const int codes[] = {ASYMREG_ENOREGION, ASYMREG_ERANGE, ASYMREG_ESTALE, -EINVAL,

@@ -133,7 +133,7 @@ static void comes_and_goes(void **state)
     assert_true(n_stores == 6 && found_one > 0 && found_other > 0);
 }
 
-/* As in the copy of a peer's table, where a slot's next region may be all that is seen. */
+/* As in a copy of a peer's table, which may show only a slot's next region. */
 static void replaced(void **state)
 {
     (void)state;

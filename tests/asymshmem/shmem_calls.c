@@ -301,7 +301,7 @@ FLOAT_TYPES(OLD_FETCHES)
 
 WAIT_TYPES(WAITS)
 
-/* Addresses: what is accessible, where a pointer is, and by the type-generic names. */
+/* Addresses: accessibility, pointers, and the type-generic names. */
 static void addresses(void)
 {
     long *to = block_of(next), here, value = 31 + me;

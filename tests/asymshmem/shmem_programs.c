@@ -256,7 +256,7 @@ static void heat(void)
     block_free(&b);
 }
 
-/* Sorting: neighbours compare what they have, odd pairs and even ones in turn. */
+/* Sorting: neighbours compare their values, odd pairs and even ones in turn. */
 static void sorting(void)
 {
     struct block b = block_alloc(2 * sizeof(int));
@@ -465,7 +465,7 @@ static void block_moves(void)
     COLLECTIVE("alltoalls64", shmem_alltoalls64(THERE, OWN, 1, 2, 2, SET, sync_words));
 }
 
-/* Small numbers, of which every type has sum and product without rounding. */
+/* Small numbers, whose sums and products are exact in every type. */
 #define REDUCE(NAME, T, OP, in_place)                                                              \
     do {                                                                                           \
         T *source = OWN, *dest = (in_place) ? OWN : THERE;                                         \

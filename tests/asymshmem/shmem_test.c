@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An OpenSHMEM program that makes every call of libasymshmem's and runs small programs, and whose
- * PE 0 prints what all PEs found, so that the output is the same whatever the memory is. With
+ * PE 0 prints all PEs' results, so that the output does not depend on the kind of memory. With
  * MEMORY=asymmetric the memory is malloc'd, has another size and address in each PE, and is
  * registered; otherwise it is symmetric, and the program needs no libasymshmem.
  *
@@ -11,7 +11,7 @@
  * With NO_CMA=1 the kernel refuses process_vm_readv() and process_vm_writev(), so that CMA cannot
  * be what works.
  *
- * MEMORY=missing: puts to memory that is not registered, the first of which must end the job.
+ * MEMORY=missing: puts to unregistered memory; the first one must end the job.
  *
  * Names on standard error a signal inside the OpenSHMEM's own shmem_finalize(), which these tests
  * do not test. libasymshmem's shmem_finalize() comes first, and calls the pshmem_finalize() below.

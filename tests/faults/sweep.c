@@ -18,7 +18,7 @@
  *   --limit S      seconds that a run may take (default 20)
  *   --hung N       the status with which the command's own time limit ends it
  *   --any-output   its output differs in each run (figures): with status 0 it must not be empty
- *   --verdict      what it prints on stdout with a status that is not 0 counts as a message
+ *   --verdict      output on stdout with a status that is not 0 counts as a message
  *   --ignore TEXT  does not compare lines of stdout that contain this
  *   --file NAME    a file in its folder that counts as output
  *   --only-files   only calls on files in its folder, so none on the files of libraries

@@ -37,7 +37,7 @@ struct task {
     bool repair; /* at the end of this call */
     bool after;  /* the fault is its result */
     int after_err;
-    unsigned long msg; /* HOW_SHORT of a struct msghdr: where it is, and what it was */
+    unsigned long msg; /* HOW_SHORT of a struct msghdr: its address and old value */
     struct msghdr was;
     struct iovec was_iov;
     char crash_at[160];

@@ -131,7 +131,7 @@ waiting)
     job 0 --timeout 20 -n 1 -- never last
     job 0 --get-timeout 0.5 -n 5 -- never time "$dir/told"
     rm -f "$dir/told"
-    job 124 --timeout 3 --get-timeout 0 -n 5 -- never time "$dir/told" # for ever
+    job 124 --timeout 3 --get-timeout 0 -n 5 -- never time "$dir/told" # without a time limit
     rm -f "$dir/told"
     job 124 --timeout 3 -n 5 -- never time "$dir/told" # 60 s
     job 142 -n 4 -- die

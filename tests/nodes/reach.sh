@@ -81,7 +81,7 @@ test_words() {
     run 0 -N 3 --launch 'env "REACHED=a  b" %c' -n 6 sh -c 'echo "$REACHED"'
     [ "$(sort "$dir/out" | uniq -c | sed 's/^ *//')" = "6 a  b" ] || fail "a template without %h"
     # A program with blanks and quotes in its name, as one word and as a text for a shell.
-    ln -s "$(realpath "$PMIRUN")" "$dir/bin/pmirun" # /proc/self/exe is what it leads to
+    ln -s "$(realpath "$PMIRUN")" "$dir/bin/pmirun" # /proc/self/exe is the link's target
     cp "$(realpath "$PMIRUN")" "$dir/it's a launcher"
     PMIRUN="$dir/it's a launcher"
     run 0 --hosts a,b --launch 'env A=%h %c' -n 2 sh -c 'echo $A'

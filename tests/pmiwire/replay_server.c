@@ -143,7 +143,7 @@ static char *recorded_mapping(const struct replay *rp, int child)
 static uint32_t n_ranks(const struct replay *rp, int child)
 {
     char *size =
-        recorded(rp, child, PMIWIRE_V1_SET, PMIWIRE_F_SIZE); /* PMI_PORT: only this tells it */
+        recorded(rp, child, PMIWIRE_V1_SET, PMIWIRE_F_SIZE); /* PMI_PORT: only this field has it */
     uint32_t n = size ? (uint32_t)strtoul(size, NULL, 10) : 0;
 
     free(size);

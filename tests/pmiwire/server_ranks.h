@@ -32,7 +32,7 @@ static void r_run(struct ranks *k)
         ;
 }
 
-/* Bytes as they are. */
+/* Raw bytes. */
 static void r_say(struct ranks *k, uint32_t r, const char *text)
 {
     (void)pmiwire_conn_input(k->conn[r], text, strlen(text));

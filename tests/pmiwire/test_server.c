@@ -444,7 +444,7 @@ static void test_groups(void **state)
     ask(&h, 0, "cmd=barrier_in group=0,2:a\n", "");
     ask(&h, 2, "cmd=barrier_in group=2,0:a\n", "cmd=barrier_out rc=0 tag=a\n");
     expect(&h, 0, "cmd=barrier_out rc=0 tag=a\n");
-    /* everybody, and alone */
+    /* all ranks, and one alone */
     ask(&h, 0, "cmd=barrier_in group=WORLD:w\n", "");
     ask(&h, 1, "cmd=barrier_in group=0,1,2,3:w\n", "");
     ask(&h, 2, "cmd=barrier_in group=WORLD:w\n", "");

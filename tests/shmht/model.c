@@ -3,10 +3,10 @@
  * The protocol of writer.c and lookup.c, checked exhaustively under a weak memory model.
  *
  * The model. The writer is a list of stores, each relaxed or release, in the order of writer.c.
- * Nobody else stores, so the modification order of a location is the order of its stores in that
- * list. A load may return any of them that is neither older than one that this thread has loaded
- * from there before (coherence), nor older than one that happens before the load: loading a release
- * store with acquire makes all stores before it in the list happen before what follows
+ * No other thread stores, so the modification order of a location is the order of its stores in
+ * that list. A load may return any of them that is neither older than one that this thread has
+ * loaded from there before (coherence), nor older than one that happens before the load: loading a
+ * release store with acquire makes all stores before it in the list happen before what follows
  * (synchronizes-with). Nothing else orders anything: relaxed and plain loads may return stale
  * values even through a pointer, and stores may become visible in any order. This is C11 for one
  * storing thread, whose programs cannot tell it from the axiomatic form; x86 and ARM allow less. So
@@ -88,8 +88,8 @@ static struct {
 static int n_stores;
 static int mutant;
 
-/* ------------------------------------------------------------------ the writer: what it stores, in
- * which order */
+/* ------------------------------------------------------------------ the writer: its stores, in
+ * order */
 
 static int top, n_tables, table_lines, record_of[N_KEYS], key_of[MAX_RECS], version_of[MAX_RECS];
 

@@ -92,7 +92,7 @@ static void commits(void)
     opts.atomic = STORWIN_ATOMIC_JOURNAL;
     opts.flags = STORWIN_DISCARD;
     CHECK(storwin_file_query(&opts, &file, &err) == STORWIN_EFORMAT);
-    for (uint64_t at = 0; at < SIZE; at += sizeof(zeros)) /* nobody's commits so far */
+    for (uint64_t at = 0; at < SIZE; at += sizeof(zeros)) /* no commits so far */
         write_file(loop_path, at, zeros, sizeof(zeros));
     CHECK(storwin_file_query(&opts, &file, &err) == STORWIN_ENONE);
     for (uint64_t g = 1; g < 5; g++) {

@@ -377,7 +377,7 @@ static void unlink_and_discard(void **state)
         assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0);
         assert_int_equal(storwin_free(win, NULL), 0);
         assert_int_equal(file_size(opts.filename), UINT64_MAX);
-        /* Somebody put another file in its place: that one stays. */
+        /* Another file has replaced it: that one stays. */
         assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0);
         unlink(opts.filename);
         write_file(opts.filename, 0, "other", 5);

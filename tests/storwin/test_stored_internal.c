@@ -94,7 +94,7 @@ static struct storwin_info_file file_info(const struct storwin_opts *opts)
     return info;
 }
 
-/* Nothing is told, and nothing written. */
+/* No report, and no write. */
 static int no_info(const struct storwin_opts *opts)
 {
     struct storwin_info_file info = {.size = sizeof(info), .generation = 77};

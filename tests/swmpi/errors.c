@@ -132,7 +132,7 @@ static void test_grown(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Failures and successes many times: the process is what it was. */
+/* Failures and successes many times: the process has the same resources afterwards. */
 static void test_leaks(void)
 {
     char text[4096];
@@ -184,7 +184,7 @@ static void sync_now(MPI_Win win)
     MPI_Win_unlock(w.rank, win);
 }
 
-/* The resident pager writes only when it is told to, so that its file shows what a sync did. */
+/* The resident pager writes only on request, so that its file shows a sync's effect. */
 static void test_sync_and_info(void)
 {
     char text[4096];

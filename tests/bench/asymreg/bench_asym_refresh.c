@@ -79,7 +79,7 @@ static double overrun(struct bench *b, int way)
     return (double)(bench_ns(CLOCK_MONOTONIC) - begin);
 }
 
-/* The paper's: the table as it is, copied by one read. */
+/* The paper's method: one read copies the whole table. */
 static double copy_all(void *to)
 {
     uint64_t begin = bench_ns(CLOCK_MONOTONIC);

@@ -36,8 +36,8 @@ struct job {
     uint64_t n;
     const uint32_t *order;
     uint64_t before[2];
-    /* One of them: a shared store, an array, a peer of which each process has its own, or a flat
-     * array with items of so many bytes. */
+    /* One of them: a shared store, an array, a peer with a copy in each process, or a flat array
+     * with items of this size. */
     const struct store_run *store;
 #ifdef HAVE_SHMHT
     struct shmht_array *array;
