@@ -55,7 +55,7 @@ static void seen(const struct asymreg_region *r, int sure, const char *how)
     must(!r || (r->start == cell_at(op.cell) && r->prot == ASYMREG_RW && (r->id >> 32 & 1)),
          "half a region was seen");
     must(bytes == op.before || bytes == op.after || !bytes,
-         "a region was seen that nobody put there");
+         "a look-up found a region that was never registered");
     stage = bytes == op.after ? 2 : bytes == op.before ? 0 : 1;
     must(stage >= op.reached, how);
     op.reached = stage;

@@ -204,7 +204,7 @@ static void check_job(const struct options *o, const struct pmiwire_info_client 
     if (ev.value.len == 0 ||
         (info->kvsname.ptr && (ev.value.len != info->kvsname.len ||
                                memcmp(ev.value.ptr, info->kvsname.ptr, ev.value.len) != 0)))
-        die("kvsname is not the one that init told");
+        die("kvsname differs from init's");
     expect(pmiwire_client_ask(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 2),
            PMIWIRE_OP_UNIVERSE_SIZE, "universe size", &ev);
     universe = ev.number;
@@ -213,7 +213,7 @@ static void check_job(const struct options *o, const struct pmiwire_info_client 
     expect(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 3), PMIWIRE_OP_APPNUM,
            "appnum", &ev);
     if (ev.number != info->appnum || ev.cookie != 3)
-        die("appnum %d, but init told %d", ev.number, info->appnum);
+        die("appnum %d, but %d in init's answer", ev.number, info->appnum);
     expect(pmiwire_client_ask(session, PMIWIRE_OP_JOBATTR, pmiwire_strz("PMI_process_mapping"), 4),
            PMIWIRE_OP_JOBATTR, "PMI_process_mapping", &ev);
     if (ev.value.len < 8 || memcmp(ev.value.ptr, "(vector,", 8) != 0)
@@ -292,7 +292,7 @@ static void miss(void)
         "get of nothing");
     wait_event(PMIWIRE_OP_GET, "get of nothing", &ev);
     if (ev.rc != PMIWIRE_ENOENT)
-        die("a key that nobody put: rc %d (%s), the server says %d", ev.rc, pmiwire_strerror(ev.rc),
+        die("a missing key: rc %d (%s), the server's rc %d", ev.rc, pmiwire_strerror(ev.rc),
             ev.peer_rc);
 }
 
@@ -354,7 +354,7 @@ static void node_attributes(void)
         "no attribute");
     wait_event(PMIWIRE_OP_NODEATTR_GET, "no attribute", &ev);
     if (ev.rc != PMIWIRE_ENOENT && ev.rc != PMIWIRE_EPEER)
-        die("an attribute that nobody put: rc %d", ev.rc);
+        die("a missing attribute: rc %d", ev.rc);
 }
 
 static void ring(const struct pmiwire_info_client *info)
@@ -493,7 +493,7 @@ int main(int argc, char **argv)
         abort_job(&info);
     expect(pmiwire_client_finalize(session, 99), PMIWIRE_OP_FINALIZE, "finalize", &ev);
     if (pmiwire_client_next(session, &ev, NULL) != PMIWIRE_ESTATE)
-        die("the session goes on after finalize");
+        die("the session continues after finalize");
     pmiwire_client_destroy(session);
     close(server_fd);
     printf("client_session ok wire=%d rank=%d size=%d%s\n", o.wire, info.rank, info.n_ranks,

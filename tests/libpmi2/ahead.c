@@ -54,7 +54,7 @@ static int hears(const char *text)
 {
     if (strcmp(hear(), text) == 0)
         return 1;
-    fprintf(stderr, "heard \"%s\"\n", heard);
+    fprintf(stderr, "the server has read \"%s\"\n", heard);
     return 0;
 }
 

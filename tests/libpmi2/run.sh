@@ -55,7 +55,7 @@ gets)
 rounds) job 0 -n 2 -- rounds "$rounds" ;;
 full)
     job 0 --shm-max 1 -n 4 -- full
-    grep -q "cannot grow the shared table" "$dir/err" || { echo "FAILED: nobody was told"; cat "$dir/err"; failed=1; }
+    grep -q "cannot grow the shared table" "$dir/err" || { echo "FAILED: no message about the table"; cat "$dir/err"; failed=1; }
     ;;
 limits)
     job 0 -n 3 -- no-descriptor

@@ -120,7 +120,7 @@ test_status() {
     (
         for i in $(seq 100); do export "UCX_FP_$i=$(printf '%0100d' "$i")"; done
         UCX_WARN_UNUSED_ENV_VARS=n UCX_FP_LONG=$(printf '%040000d' 1) UCX_FP_LINES=$'a\nb' run 0 -n 1 true
-        [ "$(grep -c '^set UCX_FP_[0-9]*=0*[1-9][0-9]*$' "$dir/boot")" = 100 ] || fail "not all 100 variables of UCX are in what an agent is told first"
+        [ "$(grep -c '^set UCX_FP_[0-9]*=0*[1-9][0-9]*$' "$dir/boot")" = 100 ] || fail "an agent's boot line lacks some of UCX's 100 variables"
         err_has "^pmirun: UCX_FP_LONG does not reach the agents' UCX: all such variables together take too many bytes$"
         err_has "^pmirun: UCX_FP_LINES does not reach the agents' UCX: it has more than one line$"
         exit $failed
@@ -343,7 +343,7 @@ test_hints() {
         end 253
         nothing_left
         # The killed agent's guard may have ended its two ranks.
-        [ "$(grep -c 'ended well' "$dir/report")" -ge 5 ] || fail "$(grep -c . "$dir/report") of 5 ranks were told that the key will not come"
+        [ "$(grep -c 'ended well' "$dir/report")" -ge 5 ] || fail "$(grep -c . "$dir/report") of 5 ranks got the error for the key"
     done
     run 0 -n 4 "${HINTS}1" ring 440 : -n 4 "${HINTS}2" ring 440
 }
@@ -637,7 +637,7 @@ test_big() {
         run 0 --shm-max 1 -n 2 "$BIG" 0 $middle 900
         err_has 'cannot grow the shared table of job 0: .*; ranks get pairs by socket from now on'
     done
-    [ "$(grep -c . "$dir/err")" = 2 ] || fail "not both nodes say so"
+    [ "$(grep -c . "$dir/err")" = 2 ] || fail "not both nodes report it"
     nothing_left
 }
 

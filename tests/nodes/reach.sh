@@ -98,9 +98,9 @@ test_fanout() {
     nodes=(--hosts h0,h1,h2,h3,h4,h5,h6,h7,h8,h9 --launch "held %h %c" --fanout 3)
     begin -v -n 10 "$RAWPMI" pgf
     for i in 3 4 5; do
-        soon begun "$i" || fail "not $i are under way"
+        soon begun "$i" || fail "not $i are starting"
         sleep 0.5
-        begun $((i + 1)) && fail "more than 3 are under way"
+        begun $((i + 1)) && fail "more than 3 are starting"
         touch "$dir/go.h$((i - 3))"
     done
     touch "$dir/go.all"

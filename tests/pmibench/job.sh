@@ -67,6 +67,6 @@ for ((i = 0; i < 100; i++)); do
 done
 kill "$pid"
 wait "$pid"
-[ $? = 1 ] || wrong "not status 1 when told to end"
+[ $? = 1 ] || wrong "not status 1 after SIGTERM"
 left "after SIGTERM"
 exit $failed

@@ -81,7 +81,7 @@ test_policies() {
     # Without an option there is no report.
     run -n 2 "$probe"
     out_has "cpus=$own variable=none\$" 2
-    [ ! -s "$dir/err" ] || fail "something is said"
+    [ ! -s "$dir/err" ] || fail "a message without an option"
     # The variable of a pmirun around this one does not reach these ranks.
     PMIRUN_CPUSET=77 run -n 1 "$probe"
     out_has ' variable=none$' 1
@@ -180,7 +180,7 @@ test_faults() {
         export FAKE_HWLOC=$what
         # Without binding, or with a list, hwloc is not loaded.
         LD_LIBRARY_PATH=$dir/lib run --map-by slot -n 1 "$probe"
-        [ ! -s "$dir/err" ] || fail "without an option something is said"
+        [ ! -s "$dir/err" ] || fail "a report without an option"
         LD_LIBRARY_PATH=$dir/lib run --bind-to "list:${cpus[0]}" -n 1 "$probe"
         out_has " cpus=${cpus[0]} variable=${cpus[0]}\$" 1
         LD_LIBRARY_PATH=$dir/lib want=2 run --bind-to core -n 1 "$probe"
@@ -262,7 +262,7 @@ test_openmpi() {
     sort "$dir/out" > "$dir/theirs"
     for way in openmpi pmix; do
         run --mpi $way --bind-to hwthread -n 2 "$client"
-        sort "$dir/out" | cmp -s - "$dir/theirs" || fail "--mpi $way: not what mpirun tells its ranks: $(cat "$dir/theirs")"
+        sort "$dir/out" | cmp -s - "$dir/theirs" || fail "--mpi $way: not the locality under mpirun: $(cat "$dir/theirs")"
     done
 }
 

@@ -576,7 +576,7 @@ static bool run_once(const char *self, const char *pmirun, unsigned i)
     if (status < 0)
         why = "it did not end";
     else if (!why && status == 0 && told)
-        why = "status 0, and ranks were told that a collective cannot complete";
+        why = "status 0, although ranks got the error of a collective";
     else if (!why && status == 99)
         why = "a rank was not served as it should be";
     if (why) {

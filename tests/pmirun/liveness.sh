@@ -47,8 +47,8 @@ one_gone() {
     [ "$how" != one ] && [ "$2" = ring ] && told=$((ranks - 3))
     case "$3 $4" in
     kill* | exit*) ;; # the job's end may kill a waiting rank before it gets the error
-    *"finalize fail") grep -q 'exited with status 1 after PMI init' "$dir/err" || fail "the status of one that was told has no cause" ;;
-    *) [ "$(grep -c '^rank [0-9]: .*rank[ _]2[ _]' "$dir/out")" = $told ] || fail "not all who wait are told that it is rank 2" ;;
+    *"finalize fail") grep -q 'exited with status 1 after PMI init' "$dir/err" || fail "the status of a rank with the error has no cause" ;;
+    *) [ "$(grep -c '^rank [0-9]: .*rank[ _]2[ _]' "$dir/out")" = $told ] || fail "not all waiting ranks got an error that names rank 2" ;;
     esac
 }
 stuck() { echo "$1: $2 that other ranks wait in cannot complete"; }

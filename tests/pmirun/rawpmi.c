@@ -695,7 +695,7 @@ static void far(char **argv)
     snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\n", space);
     ask(text, "cmd=get_result rc=");
     if (*field("rc") == '0')
-        fail("found what nobody has put");
+        fail("found a key that no rank has put");
     puts("no such key there");
     fflush(stdout);
 }

@@ -268,7 +268,7 @@ test_folders() {
     is_gone "$(folder)" || fail "a deep folder is left"
     # None for programs that need none.
     run 0 -n 1 sh -c 'ls "$TMPDIR"'
-    [ ! -s "$dir/out" ] || fail "a folder that nobody needs"
+    [ ! -s "$dir/out" ] || fail "a needless folder"
 
     # Killed: the guard removes it.
     begin --mpi openmpi -n 1 sh -c "$fill; sleep 50 & wait"

@@ -688,7 +688,7 @@ static void seeds(bool killing, bool dying)
                       (unsigned long long)seed);
         play(seed, killing, dying);
     }
-    print_message("\n%llu Gets were told that nobody is left\n", (unsigned long long)n_ended);
+    print_message("\n%llu Gets ended with \"no rank left\"\n", (unsigned long long)n_ended);
     assert_true(one || n_ended > n);
     assert_true(one || !dying || n_stopped > n);
 }

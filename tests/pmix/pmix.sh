@@ -55,9 +55,9 @@ group_works() {
     [ "$(grep -c ' ok$' "$dir/out")" = 4 ] || fail "not all ranks say ok, or not all that were spawned"
     err_has '^pmirun.* ./no/such/program: No such file'
     err_has '^pmirun: spawn by rank 0.*: cannot start 1000000 processes beside 0 .*(--max-procs)$'
-    [ "$(wc -l < "$dir/err")" = 2 ] || fail "more is said than that"
+    [ "$(wc -l < "$dir/err")" = 2 ] || fail "more output than that"
     run 3 3 event
-    [ "$(grep -c '^event ok$' "$dir/out")" = 2 ] || fail "not all that have asked were told"
+    [ "$(grep -c '^event ok$' "$dir/out")" = 2 ] || fail "not all that have registered got the event"
 }
 
 group_ends() {
@@ -72,10 +72,10 @@ group_ends() {
     err_has '^pmirun: rank 1 .*exited with status 7 after PMI init, without finalize'
     run 254 3 gone
     err_has '^pmirun: rank 1 .*has finalized: a fence that other ranks wait in cannot complete; stopping the job$'
-    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all that wait are told"
+    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all waiting ranks got the error"
     run 254 3 absent
     err_has '^pmirun: rank 1 .*has ended without PMI init: a fence that other ranks wait in cannot complete; stopping the job$'
-    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all that wait are told"
+    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all waiting ranks got the error"
     run 7 1 twice
     err_has '^pmirun: rank 0 .*exited with status 7 after PMI init, without finalize'
     for us in 1 1000 3000 5000 7000 10000 15000 20000 30000; do

@@ -117,7 +117,7 @@ static void expect_missing(const struct keys_job *job, const char *key, uint32_t
     keys_remove(&k, key);
     missing = keys_missing(&k, job, &who, &rank);
     if (!missing)
-        fail_msg("%s is missing, and nobody says so", key);
+        fail_msg("%s is missing, without an error", key);
     assert_string_equal(missing, key);
     assert_int_equal(rank, of);
     assert_true(strlen(who) > 0);

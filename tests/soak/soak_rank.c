@@ -129,7 +129,7 @@ static void meet(const char *fate)
     else if (strcmp(fate, "exit") == 0)
         _exit(7);
     else if (strcmp(fate, "abort") == 0)
-        PMI2_Abort(1, "the soak says so");
+        PMI2_Abort(1, "abort by the soak");
     else if (strcmp(fate, "segv") == 0)
         raise(SIGSEGV);
     else if (strcmp(fate, "close") == 0)

@@ -143,8 +143,7 @@ static void failing(uint32_t pager, int dev)
     CHECK(storwin_alloc(&opts, SIZE, &win, &err) == 0);
     storwin_query(win, &info);
     if (info.track == STORWIN_TRACK_ALL) {
-        printf("pager %u: not tried: nothing tells here what has changed, and all is written\n",
-               pager);
+        printf("pager %u: not tried: changes cannot be tracked here, so all is written\n", pager);
         CHECK(storwin_free(win, &err) == 0);
         free(copy);
         return;

@@ -55,7 +55,7 @@ static const struct known known[] = {
     {"hydra", "argument [endcmd]", 1,
      "takes arg3=endcmd for the end of the command, and the job ends"},
     {"hydra", "PMI_Spawn_multiple of no such program", 1,
-     "rc=0 and errcodes 0, and the new processes are missing for ever"},
+     "rc=0 and errcodes 0, but the new processes never start"},
     /* Slurm's libpmi under srun: it does not use the wire. */
     {"srun", "PMI_Get_appnum", 0, "the job step's number, or -1 on the wire"},
     {"srun", "PMI_Publish_name", 0,
