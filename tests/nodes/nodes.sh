@@ -98,7 +98,7 @@ test_status() {
     nodes=()
     run 2 --launch ssh -n 4 true
     err_has 'no hosts are known'
-    # ssh's lines end with CR LF.
+    # What ssh says ends with CR LF.
     printf '#!/bin/sh\nprintf "no route to %%s\\r\\n" "$2"\nexit 255\n' > "$dir/noroute"
     chmod +x "$dir/noroute"
     nodes=(--hosts a --launch-agent "$dir/noroute")
@@ -120,7 +120,7 @@ test_status() {
     (
         for i in $(seq 100); do export "UCX_FP_$i=$(printf '%0100d' "$i")"; done
         UCX_WARN_UNUSED_ENV_VARS=n UCX_FP_LONG=$(printf '%040000d' 1) UCX_FP_LINES=$'a\nb' run 0 -n 1 true
-        [ "$(grep -c '^set UCX_FP_[0-9]*=0*[1-9][0-9]*$' "$dir/boot")" = 100 ] || fail "an agent's boot line lacks some of UCX's 100 variables"
+        [ "$(grep -c '^set UCX_FP_[0-9]*=0*[1-9][0-9]*$' "$dir/boot")" = 100 ] || fail "not all 100 variables of UCX are in what an agent is told first"
         err_has "^pmirun: UCX_FP_LONG does not reach the agents' UCX: all such variables together take too many bytes$"
         err_has "^pmirun: UCX_FP_LINES does not reach the agents' UCX: it has more than one line$"
         exit $failed

@@ -151,7 +151,7 @@ test_wait() {
     err_has 'node 1 (b) is lost: later exited with status 255 before the agent was there, .* times in 5 s: nothing answers there: is b up'
     run 253 -n 3 true
     err_has 'node 1 (b) is lost: later exited with status 255 before the agent was there: nothing answers there: is b up? --wait-hosts'
-    # One dies while others are starting, or wait for their next try.
+    # One dies while others are under way, or wait to be tried again.
     command dies 'echo $$ > "$REACH_DIR/pid.$1"' 'case $1 in c) sleep '"$mark"' ;; d) exit 255 ;; esac' 'shift' 'exec "$@"'
     nodes=(--hosts a,b,c,d --launch "dies %h %c")
     begin -v --wait-hosts 100 -n 4 true

@@ -1,4 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by tests that choose pmirun's hosts themselves: without it, a test inside a batch system's allocation would use the allocation's
-# hosts.
+# Tests source it that choose pmirun's hosts themselves: without this, one that runs in a batch system's allocation would get the hosts of that.
 unset "${!SLURM_@}" PBS_NODEFILE LSB_MCPU_HOSTS LSB_DJOB_HOSTFILE PE_HOSTFILE

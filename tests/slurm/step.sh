@@ -201,7 +201,7 @@ refuses() {
     sed -i 's/$/ wrong=1/' "$plugstack"
     step bad -n 1 true
     err_has 'plugstack.conf: "wrong=1" is none of'
-    # The commands that only the plugin calls, called by hand.
+    # What the plugin alone calls, called by hand.
     for value in 'x 0:0' '0 0' '0 0:99' '0 0:0,' '0 :0' '0 0:0x' '0 -1:0' '0 99999999999:0'; do
         "$dir/pmirun" --agent $value > "$dir/out" 2> "$dir/err" < /dev/null
         [ $? = 2 ] || fail "pmirun --agent $value"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * together DIR ATOMIC STEPS [RANK STEP | RANK -MILLISECONDS]: each step puts into the next rank's
- * part and commits all parts, by swmpi_commit(). It begins with the state of the files in DIR,
- * which must be one step on all ranks, and whole. RANK dies before it commits STEP, or after
- * MILLISECONDS. With 0 STEPS it commits a window that has a rank without bytes, too.
+ * part and commits all parts, by swmpi_commit(). It begins where the files in DIR are, which must
+ * be one step on all ranks, and whole. RANK dies before it commits STEP, or after MILLISECONDS.
+ * With 0 STEPS it commits a window that has a rank without bytes, too.
  */
 #include "check.h"
 #include <dlfcn.h>

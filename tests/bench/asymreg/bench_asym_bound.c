@@ -3,8 +3,8 @@
  * Put, get and fetch-add of 8 bytes on one of n regions in shared memory, at random: through bound
  * handles (`ours`), by address, alone (`ours by address`) and 64 at once (`ours by address, many`),
  * and by plain loads, stores and atomic instructions on the same mapping (`store`). CPU time of the
- * initiating thread, one after the other in each trial. The array of handles, 64 bytes each, is in
- * huge pages, as a runtime would place it.
+ * initiating thread, one after the other in each trial. A handle's array lies in huge pages, 64
+ * bytes each, as a runtime would lay it.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
