@@ -17,8 +17,8 @@ include(CMakePackageConfigHelpers)
 #
 #   Installs, under GNUInstallDirs and DESTDIR, the components
 #     lib<name>-runtime   lib<name>.so.<n>*
-#     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, the package for find_package(<name>), and, where
-#                         doxygen and perl are, the manual pages that are made from the headers
+#     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, the package for find_package(<name>), and, with doxygen
+#                         and perl, the manual pages made from the headers
 #
 #   The target `amalgamation` writes amalgamation/<name>.c and <name>.h of the build tree, the library as two files.
 function(fencepost_library name)

@@ -22,8 +22,9 @@ endfunction()
 #   with 77 (and must then print what is missing), fails with any other.
 #   LIBS      `cmocka` may be among them, and is then also a NEEDS; a test of internals links pmiwire::pmiwire_static
 #   NEEDS     features of fencepost_find_features(): when one is missing, nothing is built and the test reports a skip
-#   LABELS    unit (the default), fuzz, interop, install (and consumer), docs, bench; `full` for what only tests/run --full runs
-#   TIMEOUT   seconds, 60 unless given; ten times as many for another architecture (tests/arch)
+#   LABELS    unit (the default), fuzz, interop, install (and consumer), docs, bench; `full` for tests that only tests/run
+#             --full runs
+#   TIMEOUT   seconds, default 60; ten times as many for another architecture (tests/arch)
 #   ENV       VAR=value for its environment
 #   SERIAL    run it while no other test runs
 function(fencepost_test name)

@@ -391,7 +391,7 @@ static int window_open(struct storwin_window **win, struct storwin_error *err)
     return storwin_alloc(&opts, STATE, win, err);
 }
 
-/* Two commits: a whole slot, and a batch of the journal. */
+/* Two commits: a whole area, and a batch of the journal. */
 static size_t commits_make(uint8_t *to)
 {
     struct storwin_window *win;

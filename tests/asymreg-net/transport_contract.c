@@ -6,8 +6,7 @@
  * arrive on a socket; except for `ucx`, which needs its progress, the target sleeps in read(), so
  * that the test shows which operations work without it. The initiator is the case. The socket is
  * local; on two machines, `contract TRANSPORT --listen PORT` is the target of every case that
- * `contract TRANSPORT
- * --connect ADDRESS PORT` runs.
+ * `contract TRANSPORT --connect ADDRESS PORT` runs.
  *
  * --no-pidfd: without descriptors of processes, as in sandboxes that refuse them.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared by the programs whose calls fail in turn. Each does one round of its library's operations
- * and, after a failure, a second one, which must not be hindered by the first. A failure that the
+ * and, after a failure, a second one, which the first must not disturb. A failure that the
  * library reports is printed, and the status is 1. WRONG aborts when a library does what no failure
  * excuses: it reports success for work that it has not done, loses older data, or leaks a
  * descriptor.

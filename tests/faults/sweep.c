@@ -26,7 +26,7 @@
  *   --alloc LIB    lets allocations fail too, through this preloaded library
  *   --one FAULT    this one fault only, as it is printed: PROC:CALL:N:ERRNO, PROC:alloc:N, with +
  *                  for HOW_AFTER, * for all later ones
- *   --list         prints each fault with what became of it
+ *   --list         prints each fault with its result
  *
  * A run that did not end in time, or left processes behind, is repeated if the sweep itself has
  * waited for a processor for a quarter of that time: the machine was busy.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One run of a command under ptrace, one of its system calls made to fail. */
+/* One run of a command under ptrace, in which one of its system calls fails. */
 #define _GNU_SOURCE
 #include "faults.h"
 

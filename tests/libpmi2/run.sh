@@ -100,7 +100,8 @@ nonblocking)
     for options in "-n 4" "--no-shm -n 4" "--pmi-port -n 3" "-n 6 -N 3 --launch fork"; do
         modes="old behind progress"
         [[ $ranks == *1 ]] || modes+=" mixed order"
-        # With the names' wire no request follows an Allgather; an agent is not a rank's parent, so it cannot be stopped alone.
+        # With --pmi-port memory goes by name, and no request follows an Allgather; an agent is no rank's parent, so it cannot be
+        # stopped alone.
         [[ $ranks == *1 || $options == *pmi-port* ]] || modes+=" gather-progress"
         [[ $ranks == *1 || $options == *no-shm* || $options == *-N* ]] || modes+=" stopped"
         if [[ $options == *-N* ]] && ! "$pmirun" -N 1 --launch fork -n 1 true 2> "$dir/err"; then

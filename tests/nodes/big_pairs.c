@@ -4,14 +4,13 @@
  * look some of them up.
  *
  *     big_pairs RANK N BYTES    RANK (-1: all of them together) puts N pairs, values of BYTES
- *     big_pairs full N BYTES    rank 0 puts up to N pairs, and expects a put to be refused; then
- *                               "accepted I pairs" is printed, and all continue without it; the
- *                               others put 1000 pairs each, so that a Fence brings more. After the
- *                               Fence each rank finds the first missing pair, and prints "found I
- *                               pairs"
+ *     big_pairs full N BYTES    rank 0 puts up to N pairs until a put is refused; then it prints
+ *                               "accepted I pairs" and all continue; the others put 1000 pairs
+ *                               each, so that a Fence brings more. After the Fence each rank finds
+ *                               the first missing pair, and prints "found I pairs"
  *
  * BIG_WAITS in the environment: the ranks fence once this file exists.
- * Each rank prints "server peak P private A": KiB: the peak of its server's memory, and the
+ * Each rank prints "server peak P private A" in KiB: the peak of its server's memory, and the
  * server's private memory after the Fence.
  */
 #define _DEFAULT_SOURCE

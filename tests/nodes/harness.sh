@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# harness.sh: what nodes.sh and reach.sh share; they source it. $1 is HOW, see nodes.sh; NODES_MARK marks what a test starts.
+# harness.sh: sourced by nodes.sh and reach.sh. $1 is HOW, see nodes.sh; NODES_MARK marks what a test starts.
 case $1 in
 fork) nodes=(-N 4 --launch fork) names=(node0 node1 node2 node3) ;;
 srun) nodes=(-N 4 --launch srun) names=(n0 n1 n2 n3) ;;

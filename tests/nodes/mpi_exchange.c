@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi_exchange: all-to-all, all-reduce and gather in MPI, which prints its results to the last bit,
- * to compare launchers that place ranks alike. Rank 0 prints, in the order of ranks.
+ * mpi_exchange: runs all-to-all, all-reduce and gather in MPI and prints the results to the last
+ * bit, to compare launchers that place ranks alike. Rank 0 prints, in the order of ranks.
  */
 #include <mpi.h>
 #include <stdint.h>

@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nodes.sh HOW GROUP: pmirun on four nodes. HOW is fork (all here); hosts: then this runs under `hosts run`, and the nodes are its four; or srun:
-# this runs under `cluster run -N 4` of tests/interop/slurm, and they are its four.
-# Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE, HYDRA (programs), HINTS (of tests/libpmi2, without the 1 or 2 of its wire), MPI (a
-# folder with MPI programs), BIG (big_pairs.c), LD_PRELOAD_MPI (what they need before them), LINKS (tcp or ucx), SLOW_PEERS (slow_peers.c), NO_PEERS
-# (no_peers.c), GROWTH (KiB of a server
-# that 300 spawns may leave behind).
+# nodes.sh HOW GROUP: pmirun on four nodes. HOW is fork: all nodes here; hosts: the four hosts of `hosts run`, under which this then runs; or srun:
+# the four nodes of `cluster run -N 4` of tests/interop/slurm, under which this then runs.
+# Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE, HYDRA (programs), HINTS (of tests/libpmi2, without the 1 or 2 of its wire), MPI (a folder
+# with MPI programs), BIG (big_pairs.c), LD_PRELOAD_MPI (libraries that the MPI programs preload), LINKS (tcp or ucx), SLOW_PEERS (slow_peers.c),
+# NO_PEERS (no_peers.c), GROWTH (KiB of a server that 300 spawns may leave behind).
 set -u
 . "${0%/*}/harness.sh"
 group=$2

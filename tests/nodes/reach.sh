@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # reach.sh HOW GROUP: the ways to a node. HOW as in nodes.sh: fork, on this host alone, where commands of a template stand for ssh; hosts; or salloc: this
-# runs in an allocation of `cluster run -N 4` of tests/interop/slurm. Environment: PMIRUN, RAWPMI (programs), LATE (seconds until a host
-# answers, 1 unless given).
+# runs in an allocation of `cluster run -N 4` of tests/interop/slurm. Environment: PMIRUN, RAWPMI (programs), LATE (seconds until a host answers,
+# default 1).
 set -u
 . "${0%/*}/harness.sh"
 group=$2

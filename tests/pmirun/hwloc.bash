@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What tests of pmirun about processors share; they source it. Makes a folder $dir, which the script's end removes, $TMPDIR in it, and a
+# Sourced by pmirun's tests of placement and topology. Makes a folder $dir, which the script's end removes, $TMPDIR in it, and a
 # control group.
 . "$(dirname "$0")/no-batch.bash"
 export LC_ALL=C

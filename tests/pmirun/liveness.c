@@ -15,10 +15,11 @@
  *                   Makes the board.
  *     liveness check BOARD SECONDS
  *                   All got the error within this many seconds after the deed, and the deed is no
- *                   longer ago. liveness random PMIRUN RUNS [SEED] RUNS jobs, on one node and on
- *                   four. In each, a random rank does a random deed at a random moment of a long
- *                   row of collectives: `liveness chain`. After the error some ranks leave, some
- *                   exit with 1, some stay.
+ *                   longer ago.
+ *     liveness random PMIRUN RUNS [SEED]
+ *                   RUNS jobs, on one node and on four. In each, a random rank does a random deed
+ *                   at a random moment of a long row of collectives: `liveness chain`. After the
+ *                   error some ranks leave, some exit with 1, some stay.
  *
  * The board is a file that all ranks of a job map. It holds the time of the deed and, for each
  * rank, since when it waits and how long it has waited.

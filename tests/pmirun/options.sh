@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# options.sh PMIRUN RAWPMI PART PARTS: every option of the table (pmirun --help=names) by each of its names, for real, with good values and bad ones. A bad one ends
+# options.sh PMIRUN RAWPMI PART PARTS: runs every option of the table (pmirun --help=names) by each of its names, with good values and bad ones. A bad one ends
 # with status 2 and a sentence that names option and value. An option without a case here is a failure. Of PARTS parts of the table this is PART, from 0 on.
 set -u
 . "$(dirname "$0")/no-batch.bash"

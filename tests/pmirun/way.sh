@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # way.sh PMIRUN LIBPMI LIBDIR CC GROUP: how pmirun connects ranks (--mpi), and the temporary folders of its jobs. The programs
-# are linked with empty libraries of the names that real MPIs have. LIBDIR is where an installed libpmi.so.0 is, from where pmirun is.
+# are linked with empty libraries of the names that real MPIs have. LIBDIR is the path from pmirun's folder to an installed libpmi.so.0.
 # Groups: see the end. Environment: OPENMPI, an Open MPI 4 program, for the group openmpi; RAWPMI, the program of rawpmi.c.
 set -u
 pmirun=$1 libpmi=$2 libdir=$3 cc=$4 group=$5

@@ -329,7 +329,7 @@ static void test_hashes(void **state)
 static uint64_t zero_hash(const void *key, size_t len, uint64_t seed)
 {
     (void)key, (void)len;
-    return len == 8 || len == 17 ? seed : 0; /* the check at attach needs a variable seed */
+    return len == 8 || len == 17 ? seed : 0; /* attach's check needs a seed's effect */
 }
 
 static void test_hash_zero(void **state)

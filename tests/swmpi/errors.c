@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errors DIR: allocations that fail, on one rank or on all, fail on every rank through the
- * communicator's handler with the right class, and leave no file, mapping or descriptor. Also the
+/* errors DIR: an allocation that fails on one rank or on all fails on every rank, through the
+ * communicator's handler with the right class, and leaves no file, mapping or descriptor. Also the
  * effect of MPI_Win_set_info, and MPI_Finalize with unfreed windows. Under libswmpi.so only. */
 #include "window.h"
 #include <dirent.h>

@@ -7,11 +7,10 @@
  * over the same transport with one handle for all that memory and no search, on the same physical
  * memory, mapped twice, in the same order; "raw", on shared memory alone, is plain loads and
  * stores, the cost of the memory itself. Cases: `mix` (half puts, half gets, as in the paper's
- * Figure 1) and
- * `put_flush`, where a put names an address only; `put_flush_id`, where it names the registration
- * too, for a peer that knows both; `put_flush_repeated`, 16 in a row to a region. Each with the
- * transport's name before it; metrics: cpu_ns_per_op (this thread's time on a processor, median of
- * the turns) and, of "asymreg", cpu_ratio_to_one_handle; over UCX, where the target's processor
+ * Figure 1) and `put_flush`, where a put names an address only; `put_flush_id`, where it names the
+ * registration too, for a peer that knows both; `put_flush_repeated`, 16 in a row to a region. Each
+ * has the transport's name before it; metrics: cpu_ns_per_op (this thread's processor time, median
+ * of the turns) and, for "asymreg", cpu_ratio_to_one_handle; over UCX, where the target's processor
  * takes part, also wall_ns_per_op and wall_ratio_to_one_handle, which mean nothing on a busy
  * machine.
  *

@@ -24,7 +24,7 @@ static void child(const struct children_ops *ops, void *ctx, unsigned i, pid_t p
     if (write(up[1], &byte, 1) != 1 || read(down[0], &byte, 1) != 0)
         _exit(1);
     ops->go(ctx, i, figures);
-    _exit(0); /* _exit(): the parent's buffers and handlers are not run twice */
+    _exit(0); /* no second run of the parent's exit handlers */
 }
 
 void children_run(const struct children_ops *ops, void *ctx, unsigned n,

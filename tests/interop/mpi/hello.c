@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every rank says hello. Rank and size must be what the launcher set, distinct, and complete. */
+/* Every rank prints hello. Ranks must be distinct and complete, and the size the launcher's. */
 #include "check.h"
 
 static int environment(const char *name, int absent)
