@@ -9,7 +9,7 @@
  * A file of this machine's order has the bytes that the library writes today, and opens. One of the
  * other order is refused with the code for that; a packed map is the same on both, and is read. A
  * file is text: the number of bytes, then its lines of 16 bytes that are not all zero. After a
- * change of a format, the script `keep` writes all of them anew.
+ * change of a format, the script `keep` rewrites all of them.
  */
 #define _GNU_SOURCE
 #include <errno.h>

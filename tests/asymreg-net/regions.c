@@ -364,7 +364,7 @@ static void comes_and_goes(struct asymreg_context *ctx, int sock)
     CHECK(put(first, ASYMREG_ANY, buf, 8) == 0, "registered again, in the segment");
     if (!(info.caps.flags & ASYMREG_CAP_REVOKE))
         return;
-    /* Registered anew while this side's copy of the table is old: one try finds that out, the next
+    /* Registered again while this side's copy of the table is old: one try finds that out, the next
      * succeeds. */
     for (int strided = 0; strided < 2; strided++) {
         const struct asymreg_strides one = {.element_bytes = 8, .n = 1};

@@ -384,7 +384,7 @@ static void do_dense(const char *where)
 }
 
 /* Rank 0's Fence progresses by itself, and its later puts follow that Fence: a Get of them before
- * one's own Fence ends by --get-timeout. */
+ * the rank's own Fence ends by --get-timeout. */
 static void do_ifence(void)
 {
     char value[VALUE_BYTES];

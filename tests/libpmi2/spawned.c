@@ -4,10 +4,10 @@
  * number of ranks. Each rank spawns CHILDREN processes a round, whose pairs have its own address
  * from the beginning (preput). They connect to it. It gets their addresses from their key-value
  * space, connects to each, disconnects, and connects again, to an address that the child has
- * published under a name. Siblings connect to each other. Each process checks whom it has reached:
- * a refused connection means an address that came too early, too late or from another job. told:
- * under servers where a job cannot get another job's pairs, the parent takes the address that the
- * child sends.
+ * published under a name. Siblings connect to each other. Each process checks which process it has
+ * reached: a refused connection means an address that came too early, too late or from another job.
+ * told: under servers where a job cannot get another job's pairs, the parent takes the address that
+ * the child sends.
  */
 #include <arpa/inet.h>
 #include <errno.h>

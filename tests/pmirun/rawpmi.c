@@ -23,8 +23,8 @@
  *                          has grown meanwhile
  *     rawpmi fill PROG ARG spawns until pmirun refuses, prints the number and the reason; then
  *     spawns again, when one of them may have ended, until pmirun accepts
- *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then puts anew and
- *                          fences
+ *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then more puts and
+ *                          a fence
  *     rawpmi gather N [shm]
  *                          N Allgathers, and Gets of all values; with shm each is advertised in
  *                          shared memory; prints the size of our pmirun's shared memory at the end

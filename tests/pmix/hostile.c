@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A malicious PMIx client, and others that do their work beside it.
+ * A malicious PMIx client, and other clients that work at the same time.
  *
  *     hostile ATTACK [ARGUMENT]     rank 0; see the table at the end
  *     hostile work [ROUNDS]         ranks 1 ... n - 1: put, fence, get

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# hostile.sh PMIRUN HOSTILE GROUP: a malicious PMIx client, and three others that work beside it. Groups: see the end. pmirun survives
-# every attack, and the job succeeds, or ends with a message that gives the reason; nothing is left behind.
+# hostile.sh PMIRUN HOSTILE GROUP: a malicious PMIx client, and three others that work at the same time. Groups: see the end. pmirun
+# survives every attack, and the job succeeds, or ends with a message that gives the reason; nothing is left behind.
 set -u
 export LC_ALL=C
 pmirun=$1 group=$3

@@ -116,8 +116,8 @@ def select(spec, figures):
 class Chart:
     """spec: title, bench, metric, and case, a name or a dictionary of names and what the reader reads;
     sizes, a pattern of cases that differ in a number, which then stands for n (case is their common name);
-    x, what n counts ("bytes" is shown as KiB); ours, what the reader reads for "ours"; who, a dictionary of those that are shown, in their
-    order, and what the reader reads (all where there is none); mine, a pattern of further names that are ours; bars, to draw no curves."""
+    x, what n counts ("bytes" is shown as KiB); ours, the displayed name of "ours"; who, a dictionary of the shown contestants, in order,
+    with displayed names (default: all); mine, a pattern of further names that are ours; bars, to draw no curves."""
 
     def __init__(self, spec, figures):
         self.spec = spec
@@ -154,7 +154,8 @@ class Chart:
         return octets(n) if x == "bytes" else f"{count(n)} {x}"
 
     def answer(self):
-        """Ours beside the best peer at the largest size that both have, as a value, a sentence's end and a verdict; None without a peer."""
+        """Ours against the best peer at the largest size that both have, as a value, a sentence's end and a verdict; None without a
+        peer."""
         better = max if MORE_IS_BETTER.search(self.unit) else min
         ours = next((s for s in self.series if s.color == "blue"), None)
         if not ours:

@@ -118,7 +118,7 @@ serves() {
             err_empty
         done
     done
-    # Both wires, names, hints, Ring; ranks by turns on the nodes; on one node; through a list of variables.
+    # Both wires, names, hints, Ring; ranks dealt to the nodes in turn; on one node; through a list of variables.
     step 0 -N 4 -n 8 -m cyclic --fencepost "$programs/client_session" --wire 1 --names --pipeline
     step 0 -N 4 -n 8 --fencepost "$programs/client_session" --wire 2 --names --node --ring --pipeline
     step 0 -N 4 -n 8 --fencepost "$dir/rawpmi" hints

@@ -65,8 +65,8 @@ ssize_t __wrap_pread(int fd, void *data, size_t bytes, off_t offset)
                : __real_pread(fd, data, bytes, offset);
 }
 
-/* io_uring calls nothing that could be wrapped: a write that is to fail is none, and ends with the
- * error. */
+/* io_uring makes no call that could be wrapped: a failing write is replaced by an empty request
+ * that ends with the error. */
 void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes,
                                 uint64_t offset, uint64_t tag)
 {

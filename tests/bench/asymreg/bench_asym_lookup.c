@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Address to handle: the index beside the paper's binary search, the same without branches over an
- * array of keys, UCX's page table, a red-black tree (glibc's tsearch), std::map and
+ * Address to handle: the index, compared with the paper's binary search, the same without branches
+ * over an array of keys, UCX's page table, a red-black tree (glibc's tsearch), std::map and
  * absl::btree_map. The first and the third also in batches of 32. Cases: regions spread evenly over
  * the address space (uniform), one behind the other as malloc() packs them (packed), in clusters of
  * 64 or of 1,000 that are far apart (clustered, clusters_1000); looked up at random, or 16 times in

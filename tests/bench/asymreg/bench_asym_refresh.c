@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The time until a peer knows of a change among n regions: by the change log, mapped and read with
- * process_vm_readv; by leaf, after the log has been overrun; beside a copy of the whole table, as
- * in the paper. The owner and the peer are the same process here; wall-clock time, since the
- * kernel's copying is part of it. Case `peers`: the memory of an imported and used peer.
+ * process_vm_readv; by leaf, after the log has been overrun; compared with a copy of the whole
+ * table, as in the paper. The owner and the peer are the same process here; wall-clock time, since
+ * the kernel's copying is part of it. Case `peers`: the memory of an imported and used peer.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>

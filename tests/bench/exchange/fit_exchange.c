@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fit_exchange FIGURES: fits the simulation's costs, and prints measurements beside predictions, as
- * Markdown.
+ * fit_exchange FIGURES: fits the simulation's costs, and prints measurements and predictions side
+ * by side, as Markdown.
  *
  *     fit_exchange [--busy] [--processors N] FIGURES
  *

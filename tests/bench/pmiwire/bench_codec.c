@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decoding and encoding of get- and put-sized messages on both wires, beside the usual code.
+ * Decoding and encoding of get- and put-sized messages on both wires, compared with the usual code.
  *
  *     bench_codec [--quick] [--seed N]
  *

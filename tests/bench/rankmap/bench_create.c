@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Making a child's map from its parent's and the array of its ranks, the last step of a split or of
- * MPI_Group_incl(); beside other libraries' handling of the same array, and memcpy() of it.
+ * MPI_Group_incl(); compared with other libraries' handling of the same array, and memcpy() of it.
  *
  *     bench_rankmap_create [--quick] [--seed N]
  *

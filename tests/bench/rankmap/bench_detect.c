@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding the model of an array of ids, beside memcpy() of it, a sum over it, and the detectors of
- * ch4, MPICH main and UCC.
+ * Finding the model of an array of ids, compared with memcpy() of it, a sum over it, and the
+ * detectors of ch4, MPICH main and UCC.
  *
  *     bench_rankmap_detect [--quick] [--seed N]
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Comparing, subtracting and translating groups, beside nested loops (Open MPI, and MPICH main
+ * Comparing, subtracting and translating groups, against nested loops (Open MPI, and MPICH main
  * except for strides), sorting (MPICH up to 4.3) and a dense inverse (the floor).
  *
  *     bench_rankmap_groups [--quick] [--seed N]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a rank to an address, beside the methods of MPICH 3.2, ch4 (the paper's switch), MPICH main,
- * UCC and Open MPI's sparse groups.
+ * From a rank to an address, compared with the methods of MPICH 3.2, ch4 (the paper's switch),
+ * MPICH main, UCC and Open MPI's sparse groups.
  *
  *     bench_rankmap_lookup [--quick] [--seed N]
  *

@@ -4,8 +4,8 @@
  *
  *     bench_rankmap_memory [--quick] [--seed N]
  *
- * Cases named after a generator of rankmap-explain: the map of each of its communicators, ours
- * beside the data structures of others. Ours is made, checked rank by rank, and counted twice: `map
+ * Cases named after a generator of rankmap-explain: the map of each of its communicators, ours and
+ * other libraries' data structures. Ours is made, checked rank by rank, and counted twice: `map
  * bytes`, the parameters and tables, as counted for the others, and `allocated bytes`, all bytes
  * requested from the allocator. The program fails when ours exceeds the bytes promised for a case,
  * or ceil(log2 range) bits a rank + 64 bytes.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The cost of a Get: ours beside the paper's tables, hash tables inside a process, databases, and
- * bare memory.
+ * The cost of a Get: ours compared with the paper's tables, hash tables inside a process,
+ * databases, and bare memory.
  *
  *     bench_shmht_get [--quick] [--seed N] [--n N] [--trials N] [--peer NAME]...
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The paper's two hash tables in shared memory, as published (SHMEMPMI, section IV), to measure
- * beside ours.
+ * The paper's two hash tables in shared memory, as published (SHMEMPMI, section IV), for comparison
+ * with ours.
  *
  * SHMEM-2 (IV-C): a Table of buckets {head, tail} and a KVS of entries {next, key, value}, each in
  * a region of its own. Strings end in NUL, follow each other without padding and have no lengths.

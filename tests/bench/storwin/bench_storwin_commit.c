@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The cost of a commit, when 1 %, 10 % or all pages changed, single pages at random: the three ways
- * of storwin_commit() beside LMDB's transaction, and beside non-atomic methods: msync() of a shared
- * mapping, and a write() and fsync() of everything.
+ * of storwin_commit() compared with LMDB's transaction and with non-atomic methods: msync() of a
+ * shared mapping, and a write() and fsync() of everything.
  *
  *     bench_storwin_commit [--quick] [--seed N]
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random accesses to a window of four times the memory that the process may use: the user-level
- * pager beside a plain mapping, with and without MADV_RANDOM, each in a process of its own in a
- * control group of the same limit.
+ * pager compared with a plain mapping, with and without MADV_RANDOM, each in a process of its own
+ * in a control group of the same limit.
  *
  *     bench_storwin_pager [--quick] [--seed N]
  *

@@ -144,7 +144,7 @@ static double raw_ms(int fd, const uint8_t *data)
     return wall_ms() - start;
 }
 
-/* The bandwidth of a sync of a fully written window, beside the device's own. */
+/* The bandwidth of a sync of a fully written window, and the device's own. */
 static void whole(struct bench *b, struct contender *all, unsigned n)
 {
     const unsigned trials = b->quick ? 3 : 7;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The time of a sync, and the bytes that it writes, when 1 %, 10 % or all pages changed, single or
- * in runs of 16: the pagers of libstorwin beside a plain mapping and msync().
+ * in runs of 16: the pagers of libstorwin compared with a plain mapping and msync().
  *
  *     bench_storwin_sync [--quick] [--seed N]
  *

@@ -3,7 +3,7 @@
  *   pmi2 api [PEER]    every function but the two below
  *   pmi2 spawn [PEER]  PMI2_Job_Spawn of `pmi2 child`, which reports by publishing a name
  *   pmi2 mixed         one exchange, for a job whose other ranks run `pmi1 mixed`
- *   pmi2 ring          PMIX_Ring alone, wherever ranks are
+ *   pmi2 ring          PMIX_Ring alone, for ranks on any nodes
  *   pmi2 abort         the last rank calls PMI2_Abort while the others wait in a fence
  * Prints a table, and from rank 0 "pmi2 MODE ok size=N" when every check passes; else exits with
  * 1. */
