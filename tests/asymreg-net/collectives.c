@@ -734,7 +734,7 @@ static int any_call(struct self *s, char *src, struct asymreg_error *err)
     }
 }
 
-/* Endless calls, until one of the members has been killed. */
+/* Calls without an end, until one of the members has been killed. */
 static void survive(struct self *s)
 {
     char *src = calloc(1, BUF_BYTES);
