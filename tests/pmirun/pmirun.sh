@@ -158,7 +158,7 @@ test_output() {
 o
 e
 e" ] || fail "stdout and stderr"
-    # No reader.
+    # Nobody reads.
     (timeout 20 "$pmirun" -n 2 yes; echo $? > "$dir/status") 2> "$dir/err" | head -1 > "$dir/out"
     [ "$(cat "$dir/status")" = 141 ] || fail "status after a closed pipe: $(cat "$dir/status"), not 141"
     timeout 20 "$pmirun" -n 2 sh -c 'echo x' >&- 2> "$dir/err" || fail "closed stdout"
