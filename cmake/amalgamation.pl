@@ -2,8 +2,8 @@
 # amalgamation.pl --name NAME --version X.Y.Z --folder LIBRARY --license FILE --out DIR: writes DIR/NAME.h, all public headers
 # of the library, and DIR/NAME.c, all its sources, for projects that vendor two files.
 #
-# Each of the library's own headers is expanded where it is first included. What sources share, NAME__f(), becomes static. A
-# static name, a macro or a struct that two sources define becomes <file>_<name> in each of them.
+# Each of the library's own headers is expanded where it is first included. Functions that sources share, NAME__f(), become
+# static. A static name, a macro or a struct that two sources define becomes <file>_<name> in each of them.
 use strict;
 use warnings;
 use File::Basename qw(basename dirname);
@@ -87,8 +87,8 @@ sub expand {
     return $result;
 }
 
-# The functions that the sources share and no public header names, static. Each declaration begins its line. Those that only
-# tests call stay as they are: a compiler warns of an unused static function.
+# The functions that the sources share and no public header names, static. Each declaration begins its line. Functions that
+# only tests call keep external linkage: a compiler warns of an unused static function.
 sub private {
     my ($text, $header) = @_;
     my %uses;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# check-bench.sh [-o <file>] <bench> [<arg>...]: runs a benchmark and checks that every line it prints is one figure in the house's
-# form. With -o, the figures are left in that file.
+# check-bench.sh [-o <file>] <bench> [<arg>...]: runs a benchmark and checks that every line of its output is one figure in the
+# house's form. With -o, it leaves the figures in that file.
 set -u
 kept=
 if [ "$1" = -o ]; then

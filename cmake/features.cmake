@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What this machine has. Nothing here is required: a test whose feature is missing is still listed, and skips with the name
-# of the package that it wants.
+# The optional packages that this machine has. A test whose feature is missing is still listed; it skips and names the package that it needs.
 
 # fencepost_find_features()
 #   Looks for everything optional and records each as a feature. Features, for NEEDS of fencepost_test():
@@ -114,7 +113,7 @@ function(fencepost_find_features)
         check_c_source_compiles("#include <stddef.h>
             int LLVMFuzzerTestOneInput(const unsigned char *d, size_t n) { return d && n > 1 ? 0 : 0; }" FENCEPOST_LIBFUZZER)
         if(NOT FENCEPOST_LIBFUZZER)
-            unset(FENCEPOST_LIBFUZZER CACHE) # look again once it is installed
+            unset(FENCEPOST_LIBFUZZER CACHE) # not cached, so that the next configure looks again
             message(FATAL_ERROR "FENCEPOST_FUZZ needs clang with libFuzzer: apt install clang libclang-rt-14-dev, "
                 "then use the preset fuzz or CC=clang")
         endif()
@@ -123,7 +122,7 @@ function(fencepost_find_features)
         FENCEPOST_LIBFUZZER)
 endfunction()
 
-# fencepost_feature(<name> <what it is for> <how to get it> <variable>...)
+# fencepost_feature(<name> <purpose> <how to get it> <variable>...)
 #   Records a feature, present when every variable is true.
 function(fencepost_feature name title package)
     set(found ON)
@@ -157,7 +156,7 @@ function(fencepost_missing variable)
 endfunction()
 
 # fencepost_summary()
-#   The table at the end of configure: the libraries that exist, and what is on, what is off, and how to turn it on.
+#   The table at the end of configure: the libraries that exist, and the features that are on or off, with the way to turn them on.
 function(fencepost_summary)
     set(libraries "")
     get_property(names GLOBAL PROPERTY FENCEPOST_LIBRARIES)
@@ -187,7 +186,7 @@ function(fencepost_summary)
     message("")
 endfunction()
 
-# One line of the table; the last column shows only for what is off.
+# One line of the table; the last column is only for features that are off.
 function(fencepost_summary_line title state how)
     string(LENGTH "${title}" length)
     math(EXPR length "34 - ${length}")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The build rules of Fencepost. The top level includes this file, and so does each library, which may be configured alone;
 # including it twice does no harm. It leaves no plain variables behind for others to rely on (a sibling folder would not see
-# them): what must be remembered is an option in the cache or a global property.
+# them): it keeps state in cache options and global properties.
 #
 #   library.cmake   fencepost_library()                                  a library, its packages and its install rules
 #   programs.cmake  fencepost_program() _test() _fuzz() _bench()         what is built on top of the libraries
 #   features.cmake  fencepost_find_features() _missing() _summary()     what this machine has, and the table at the end
 
-# Paths to libraries of the build tree are relative: what is built does not depend on where it is built.
+# Paths to libraries of the build tree are relative, so that the result does not depend on the folder of the build.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 option(FENCEPOST_WERROR "Treat compiler warnings as errors" OFF)
 # Whether the outermost project is ours: the first that includes this file. (PROJECT_IS_TOP_LEVEL is newer than CMake 3.16.)
@@ -16,7 +16,7 @@ if(NOT DEFINED FENCEPOST_IS_TOP_LEVEL)
     set(FENCEPOST_IS_TOP_LEVEL ${is_top_level} CACHE INTERNAL "")
 endif()
 set(FENCEPOST_RULES ${CMAKE_CURRENT_LIST_DIR} CACHE INTERNAL "") # where the functions find the files beside this one
-option(FENCEPOST_EXAMPLES "Build the programs in examples/" ${FENCEPOST_IS_TOP_LEVEL}) # another project wants the libraries alone
+option(FENCEPOST_EXAMPLES "Build the programs in examples/" ${FENCEPOST_IS_TOP_LEVEL}) # another project includes us: it gets the libraries alone
 option(FENCEPOST_TESTS "Build tests, fuzz targets and benchmarks" ${FENCEPOST_IS_TOP_LEVEL})
 option(FENCEPOST_FUZZ "Link fuzz targets with libFuzzer (clang only); otherwise they replay their corpus" OFF)
 set(FENCEPOST_FUZZ_SECONDS 10 CACHE STRING "How long the smoke run of each libFuzzer target lasts")

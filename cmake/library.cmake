@@ -13,12 +13,12 @@ include(CMakePackageConfigHelpers)
 #   LINK              libraries of the C library's own family: m, pthread, rt, dl
 #   REQUIRES          packages whose headers our header includes
 #   REQUIRES_PRIVATE  packages that only our sources use
-#   BACK_END_OF       the library of this project whose headers ours includes, and whose users give it what ours makes
+#   BACK_END_OF       the library of this project whose headers ours includes; its users pass it the objects that ours creates
 #
 #   Installs, under GNUInstallDirs and DESTDIR, the components
 #     lib<name>-runtime   lib<name>.so.<n>*
-#     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, the package for find_package(<name>), and, where
-#                         doxygen and perl are, the manual pages that are made from the headers
+#     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, the package for find_package(<name>), and, with doxygen
+#                         and perl, the manual pages made from the headers
 #
 #   The target `amalgamation` writes amalgamation/<name>.c and <name>.h of the build tree, the library as two files.
 function(fencepost_library name)
@@ -155,8 +155,8 @@ macro(fencepost_amalgamate)
 endmacro()
 
 # The <name>.pc of fencepost_library(), whose variables it sees. It is written at install time, when the prefix is final:
-# `cmake --install DIR --prefix P` then gives a file that says P. Each installation has its file in the build tree, for a moment:
-# those that run at the same time do not take each other's, also if they say the same prefix.
+# `cmake --install DIR --prefix P` then gives a file that says P. Each installation writes its own temporary file in the build tree, so
+# installations may run at the same time, also with the same prefix.
 macro(fencepost_install_pkgconfig)
     set(pc_libdir ${CMAKE_INSTALL_LIBDIR})
     set(pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
@@ -169,7 +169,7 @@ macro(fencepost_install_pkgconfig)
     string(JOIN ", " pc_requires_private ${arg_REQUIRES_PRIVATE})
     list(TRANSFORM arg_LINK PREPEND "-l" OUTPUT_VARIABLE pc_libs_private)
     string(JOIN " " pc_libs_private ${pc_libs_private})
-    set(pc_prefix "@pc_prefix@") # left for the second pass
+    set(pc_prefix "@pc_prefix@") # kept for the second pass
     configure_file(${FENCEPOST_RULES}/library.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc.in @ONLY)
     set(pc_destination ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     if(NOT IS_ABSOLUTE ${pc_destination})

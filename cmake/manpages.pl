@@ -2,12 +2,12 @@
 # manpages.pl --name <library> --version <x.y.z> --include <directory> --xml <directory> --out <directory> [--readme <file>] [--core <library>]
 #
 # Doxygen's reading of the public headers (GENERATE_XML) as manual pages: a page of section 3 for each function and each struct, and
-# <library>(7), which has the model, lists of the functions, structs and constants, and the README's program. <directory> is emptied of pages
-# first. --core names the library that this one is a back-end of.
+# <library>(7), which has the model, lists of the functions, structs and constants, and the README's program. It first removes all pages from
+# <directory>. --core names the library whose back-end this one is.
 #
-# Why not Doxygen's own pages (GENERATE_MAN): `man 3 shmht_get` is there all of shmht.h, 1,200 lines for the 35 that were asked for,
-# without what the error codes mean; there is no shmht(7); each member of a struct takes a page name, free(3) and index(3) among them;
-# and mandoc warns of every second line.
+# Why not Doxygen's own pages (GENERATE_MAN): its `man 3 shmht_get` is the whole of shmht.h, 1,200 lines where 35 answer the question, without
+# the meaning of the error codes; there is no shmht(7); each member of a struct takes a page name, free(3) and index(3) among them; and mandoc
+# warns of every second line.
 use strict;
 use warnings;
 use File::Path qw(make_path);
@@ -90,7 +90,7 @@ sub paragraph {
     return $text eq '' ? '' : "$text\n";
 }
 
-# What a description says, but for parameters, results and sections, which have places of their own in a page.
+# A description's text without parameters, results and sections, which have places of their own in a page.
 sub blocks {
     my ($node) = @_;
     my ($out, $text) = ('', '');
@@ -126,7 +126,7 @@ sub sections {
     return join ".PP\n", map { blocks({ in => [children($_, 'para')] }) } @found;
 }
 
-# ---------------------------------------------------------------- what the headers declare
+# ---------------------------------------------------------------- the headers' declarations
 
 sub brief { return child($_[0], 'briefdescription') }
 sub detailed { return child($_[0], 'detaileddescription') }

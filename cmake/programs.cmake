@@ -19,8 +19,9 @@ endfunction()
 #   with 77 (and must then print what is missing), fails with any other.
 #   LIBS      `cmocka` may be among them, and is then also a NEEDS; a test of internals links pmiwire::pmiwire_static
 #   NEEDS     features of fencepost_find_features(): when one is missing, nothing is built and the test reports a skip
-#   LABELS    unit (the default), fuzz, interop, install (and consumer), docs, bench; `full` for what only tests/run --full runs
-#   TIMEOUT   seconds, 60 unless given; ten times as many for another architecture (tests/arch)
+#   LABELS    unit (the default), fuzz, interop, install (and consumer), docs, bench; `full` for tests that only tests/run
+#             --full runs
+#   TIMEOUT   seconds, default 60; ten times as many for another architecture (tests/arch)
 #   ENV       VAR=value for its environment
 #   SERIAL    run it while no other test runs
 function(fencepost_test name)
@@ -53,7 +54,7 @@ endfunction()
 #                [DEFINES <X=1>...])
 #   A fuzz target: sources that define LLVMFuzzerTestOneInput() (tests/fuzz/fuzz.h declares it). It is built everywhere,
 #   and a test labelled `fuzz` runs every file of CORPUS through it: with tests/fuzz/driver.c as its main(), or, when
-#   FENCEPOST_FUZZ is on, with libFuzzer, where a second test <name>_smoke goes on for FENCEPOST_FUZZ_SECONDS.
+#   FENCEPOST_FUZZ is on, with libFuzzer, where a second test <name>_smoke fuzzes for FENCEPOST_FUZZ_SECONDS.
 #   Inputs that fail are left in fuzz/ of the build tree.
 function(fencepost_fuzz name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS;DICT;MAX_LEN" "SOURCES;LIBS;INCLUDES;DEFINES")
@@ -71,7 +72,7 @@ function(fencepost_fuzz name)
         return()
     endif()
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    # libFuzzer would leave with 77 after a finding, which is a skip here.
+    # libFuzzer exits with 77 after a finding, which means a skip here.
     set(flags -error_exitcode=1 -timeout=10 -rss_limit_mb=2048 -artifact_prefix=${out}/${name}-)
     if(arg_DICT)
         get_filename_component(arg_DICT ${arg_DICT} ABSOLUTE)
@@ -109,13 +110,14 @@ function(fencepost_bench name)
 endfunction()
 
 # fencepost_report(<name> <missing packages> <command>...)
-#   Has tests/report run the command, which takes --quick and prints figures as a benchmark does, or say which packages are missing.
+#   Adds the command, which takes --quick and prints figures as a benchmark does, to tests/report, or has the report name the
+#   missing packages.
 function(fencepost_report name missing)
     string(JOIN "\t" line ${name} "needs ${missing}" ${ARGN})
     set_property(GLOBAL APPEND_STRING PROPERTY FENCEPOST_REPORT "${line}\n")
 endfunction()
 
-# The executable of the functions above, whose variables it sees. These may use what POSIX and Linux offer: gnu11.
+# The executable of the functions above, whose variables it sees. Programs may use POSIX and Linux interfaces, hence gnu11.
 macro(fencepost_executable)
     if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "${name}: SOURCES is needed; unknown: ${arg_UNPARSED_ARGUMENTS}")

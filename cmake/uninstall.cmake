@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# cmake -DMANIFESTS=<build tree> -P uninstall.cmake: what the target `uninstall` does. Removes, below DESTDIR, the files that the last
-# installations from this build tree wrote, whole or by component, and then the folders of ours that are left empty. Those that a prefix
-# has anyway (lib, include, share/man/man3, ...) stay.
+# cmake -DMANIFESTS=<build tree> -P uninstall.cmake: the target `uninstall`. Removes, below DESTDIR, the files that the last
+# installations from this build tree wrote, whole or by component, and then our folders that are empty. The prefix's own folders (lib,
+# include, share/man/man3, ...) stay.
 file(GLOB manifests ${MANIFESTS}/install_manifest*.txt)
 if(NOT manifests)
     message(FATAL_ERROR "nothing was installed from ${MANIFESTS}")
@@ -24,7 +24,7 @@ foreach(manifest IN LISTS manifests)
     file(REMOVE ${manifest})
 endforeach()
 list(REMOVE_DUPLICATES folders)
-list(SORT folders ORDER DESCENDING) # those inside others first
+list(SORT folders ORDER DESCENDING) # inner folders first
 foreach(folder IN LISTS folders)
     while(folder MATCHES "/(cmake/[^/]+|include/[^/]+|fencepost|fencepost/[^/]+)$" AND IS_DIRECTORY "${folder}")
         file(GLOB left "${folder}/*")

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An allocator for engines under test: it counts, fails on request, and has a limit that must never
- * be passed. */
+/* An allocator for engines under test: it counts, fails on request, and aborts beyond a limit. */
 #ifndef FENCEPOST_TESTS_HEAP_H
 #define FENCEPOST_TESTS_HEAP_H
 
@@ -11,7 +10,7 @@
 
 struct heap {
     size_t n_live, live, peak;
-    size_t limit;     /* of `live`: to pass it ends the program; 0: none */
+    size_t limit;     /* of `live`: exceeding it ends the program; 0: none */
     size_t max_bytes; /* longer requests fail; 0: none */
     long n_calls;
     long fail_at; /* the call of this number fails, from 1; 0: none */
@@ -40,7 +39,7 @@ static inline void *heap_realloc(void *ctx, void *ptr, size_t bytes)
     if (!p)
         abort();
     p[0] = bytes;
-    memset(p + 2, 0xa5, bytes); /* nobody may rely on zeros */
+    memset(p + 2, 0xa5, bytes); /* callers must not rely on zeros */
     if (ptr) {
         size_t old = ((size_t *)ptr)[-2];
 

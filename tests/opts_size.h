@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The house's rule for option structs: refused if shorter than this release's, or if something is
- * set behind what this release knows, or if longer than 4,096 bytes. Each library's
- * test_opts_size.c applies it to every function of its library that takes such a struct.
+ * The house's rule for option structs: refused if shorter than this release's, if a byte is set
+ * behind this release's members, or if longer than 4,096 bytes. Each library's test_opts_size.c
+ * applies it to every function of its library that takes such a struct.
  */
 #ifndef FENCEPOST_TESTS_OPTS_SIZE_H
 #define FENCEPOST_TESTS_OPTS_SIZE_H
@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls the function with these options; returns what it does, having undone a success. */
+/* Calls the function with these options; returns its result, after undoing a success. */
 typedef int opts_try_fn(void *opts, void *ctx);
 
-/* `size` bytes of heap (so that a sanitizer sees what is read behind them): those of `good`, then
- * zeros, one of which may be something else. */
+/* `size` bytes of heap (so that a sanitizer sees reads past them): those of `good`, then zeros, one
+ * byte of which may have another value. */
 static inline int opts_try(const void *good, size_t bytes, size_t says, size_t set_at,
                            opts_try_fn *attempt, void *ctx)
 {
@@ -40,7 +40,8 @@ static inline int opts_try(const void *good, size_t bytes, size_t says, size_t s
     return rc;
 }
 
-/* Returns how many sizes are treated otherwise; says which. `good` is accepted as it is. */
+/* Returns the number of sizes that are treated otherwise, and prints them. `good` itself must be
+ * accepted. */
 static inline int opts_sizes(const char *what, const void *good, size_t bytes, opts_try_fn *attempt,
                              void *ctx)
 {
@@ -67,7 +68,7 @@ static inline int opts_sizes(const char *what, const void *good, size_t bytes, o
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         int rc;
 
-        if (cases[i].says > 1u << 20) { /* no such memory: it is not looked at */
+        if (cases[i].says > 1u << 20) { /* no such memory: the call must not read it */
             unsigned char *opts = malloc(bytes);
 
             if (!opts)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * As much of cmocka as our unit tests use, for architectures that Debian 12 has no cmocka for
- * without foreign packages. A test that fails, or is skipped, leaves by longjmp(), as there.
+ * The part of cmocka that our unit tests use, for architectures where Debian 12 has cmocka only as
+ * a foreign package. As in cmocka, a test that fails or skips leaves by longjmp().
  */
 #ifndef CMOCKA_H
 #define CMOCKA_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * instructions_internal WHAT N: does a thing N times, for `instructions`, which counts. What is
- * looked up comes in an order that no last hit serves, but for `again`.
+ * instructions_internal WHAT N: repeats one operation N times, for `instructions`, which counts.
+ * Except for `again`, the order of look-ups defeats the cache of the last hit.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the libraries write, kept as files: made on x86-64 (.little) and on s390x (.big).
+ * Files that the libraries wrote on x86-64 (.little) and on s390x (.big). The test fails when
+ * today's libraries write other bytes or cannot read these.
  *
  *     arch_kept_internal FOLDER         the test: opens the files of both byte orders
  *     arch_kept_internal write FOLDER   writes those of this machine's order
  *
  * A file of this machine's order has the bytes that the library writes today, and opens. One of the
  * other order is refused with the code for that; a packed map is the same on both, and is read. A
- * file is text: the number of bytes, then its lines of 16 bytes that are not all zero. The script
- * `keep` writes all of them anew, which a change of a format needs.
+ * file is text: the number of bytes, then its lines of 16 bytes that are not all zero. After a
+ * change of a format, the script `keep` rewrites all of them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -50,7 +51,7 @@ static FILE *kept_open(const char *name, int order, const char *mode)
     return file;
 }
 
-/* Into `to`, of CAP bytes. */
+/* Writes into `to`, which has CAP bytes. */
 static size_t kept_read(const char *name, int order, uint8_t *to)
 {
     FILE *file = kept_open(name, order, "r");
@@ -259,7 +260,7 @@ static void node_create(struct node *node, uint32_t me)
     assert_int_equal(pmiwire_exchange_create(&opts, &node->x), 0);
 }
 
-/* What node 1 sends to node 0 in a Fence. */
+/* The frames that node 1 sends to node 0 in a Fence. */
 static size_t frame_make(uint8_t *to)
 {
     struct node node = {.sent = to};
@@ -291,7 +292,7 @@ static void frame_check(uint8_t *kept, size_t n, int ours)
 
 enum { N_MAPS = 5, MAX_RANKS = 1024 };
 
-/* The ids of a map that is packed in the form 1 + which of LAYOUT.md. */
+/* The ids of a map that LAYOUT.md's form 1 + `which` packs. */
 static uint32_t map_ids(int which, uint64_t *ids)
 {
     static const uint64_t first[] = {1000, 2111, 5007, 9001};
@@ -339,7 +340,7 @@ static void maps_check(uint8_t *kept, size_t n, int ours)
 {
     size_t at = 0;
 
-    (void)ours; /* it is the same on all machines */
+    (void)ours; /* identical on all machines */
     for (int which = 0; which < N_MAPS; which++) {
         uint64_t ids[MAX_RANKS];
         uint32_t n_ids = map_ids(which, ids);
@@ -434,7 +435,7 @@ static void commits_check(uint8_t *kept, size_t n, int ours)
     } else {
         assert_int_equal(rc, STORWIN_EFORMAT);
         assert_non_null(strstr(err.text, "byte order"));
-        assert_int_equal(pread(fd, after, CAP, 0), n); /* and left as it is */
+        assert_int_equal(pread(fd, after, CAP, 0), n); /* and unchanged */
         assert_memory_equal(after, kept, n);
     }
     close(fd);
@@ -461,7 +462,7 @@ static size_t regions_make(uint8_t *to)
             0);
     assert_int_equal(asymreg__table_remove(table, id[1]), 0);
     asymreg__table_destroy(table);
-    ((struct asymreg__header *)(void *)to)->log.state = TABLE_OPEN; /* as it was before */
+    ((struct asymreg__header *)(void *)to)->log.state = TABLE_OPEN; /* as before */
     return n;
 }
 
@@ -547,7 +548,7 @@ static void other_order_is_refused(void **state)
         kinds[i].check(bytes, kept_read(kinds[i].name, !ORDER, bytes), 0);
 }
 
-/* Of this machine's order. */
+/* Is the file of this machine's byte order? */
 static void write_all(void **state)
 {
     (void)state;

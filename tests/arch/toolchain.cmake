@@ -12,8 +12,8 @@ else()
     set(CMAKE_C_COMPILER ${FENCEPOST_ARCH}-linux-gnu-gcc)
     set(CMAKE_FIND_ROOT_PATH /usr/${FENCEPOST_ARCH}-linux-gnu)
 endif()
-if(FENCEPOST_ARCH STREQUAL "i686") # programs run as they are, with the loader and the libraries of the cross compiler
-    set(CMAKE_C_FLAGS_INIT -Wno-psabi) # a note about GCC 11's alignment of 64-bit atomics in structs
+if(FENCEPOST_ARCH STREQUAL "i686") # programs run natively, with the loader and the libraries of the cross compiler
+    set(CMAKE_C_FLAGS_INIT -Wno-psabi) # silences GCC's note about the changed alignment of 64-bit atomics in structs
     set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,--dynamic-linker=/usr/i686-linux-gnu/lib/ld-linux.so.2,-rpath,/usr/i686-linux-gnu/lib")
 elseif(NOT FENCEPOST_ARCH STREQUAL "musl")
     set(CMAKE_CROSSCOMPILING_EMULATOR qemu-${FENCEPOST_ARCH} -L /usr/${FENCEPOST_ARCH}-linux-gnu)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of the contract test: what the initiator does in each. */
+/* The cases of the contract test: the initiator's part of each. */
 #define _GNU_SOURCE
 #include "transport_contract.h"
 
@@ -22,10 +22,10 @@
 #include <unistd.h>
 
 #ifdef HAVE_UCX
-uint64_t asymreg_ucx__checksum(const void *bytes, size_t n); /* of an address; the library's own */
+uint64_t asymreg_ucx__checksum(const void *bytes, size_t n); /* libasymreg's header */
 #endif
 
-/* Waits for an explicit operation that put, get or amo returned `rc` for. */
+/* Waits for an explicit operation; `rc` is the return code of its put, get or amo. */
 static int await(struct side *s, int rc, struct asymreg_op *op)
 {
     if (rc != ASYMREG_PENDING)
@@ -35,7 +35,7 @@ static int await(struct side *s, int rc, struct asymreg_op *op)
     return rc;
 }
 
-/* As the core does: what the transport has no room for now is tried again, while the peer is alive.
+/* Like the core, retries while the transport has no room and the peer is alive.
  * */
 #define TRY(s, rc, call)                                                                           \
     do {                                                                                           \
@@ -52,7 +52,7 @@ static uint64_t at(struct side *s, int region, uint64_t offset)
     return s->hello.regions[region].memory + offset;
 }
 
-/* Longest piece that one operation may move. */
+/* The longest piece that one operation may move. */
 static size_t piece(struct side *s, size_t bytes)
 {
     return s->caps.max_op_bytes && bytes > s->caps.max_op_bytes ? (size_t)s->caps.max_op_bytes
@@ -175,7 +175,7 @@ static int open_ibv(void *opts, void *ctx)
 }
 #endif
 
-/* Options of other releases; libasymreg's own are seen to in tests/asymreg. */
+/* Options of other releases; tests/asymreg tests libasymreg's own. */
 static void case_opts(struct side *s)
 {
 #ifdef HAVE_UCX
@@ -193,8 +193,7 @@ static void case_opts(struct side *s)
     (void)s;
 }
 
-/* Bytes arrive as they were, at any length and alignment, from memory that is registered and memory
- * that is not. */
+/* Bytes arrive unchanged, at any length and alignment, from registered and unregistered memory. */
 static void case_putget(struct side *s)
 {
     static const size_t sizes[] = {1,   2,    7,    8,    63,    64,    65,    255,   256,
@@ -250,7 +249,7 @@ static void case_putget(struct side *s)
     free(back);
 }
 
-/* More operations under way than any queue holds, with and without a status of their own. */
+/* More operations in flight than any queue holds, with and without a status of their own. */
 static void case_many(struct side *s)
 {
     enum { N = 3000, BYTES = 40 };
@@ -289,7 +288,7 @@ static void case_many(struct side *s)
     CHECK(memcmp(src, dst, sizeof(src)) == 0, "what was got is something else");
 }
 
-/* Every atomic that is claimed does what it says, every other is refused. */
+/* Every atomic that the transport claims works; every other is refused. */
 static void case_amo(struct side *s)
 {
     for (uint32_t bytes = 4; bytes <= 8; bytes += 4) {
@@ -335,7 +334,7 @@ static void case_amo(struct side *s)
     }
 }
 
-/* Two processes add to one counter at once: nothing is lost. */
+/* Two processes add to one counter concurrently: no addition is lost. */
 static void case_contend(struct side *s)
 {
     enum { N = 300 };
@@ -358,7 +357,7 @@ static void case_contend(struct side *s)
     CHECK(value == 2 * N, "%llu of %d additions arrived", (unsigned long long)value, 2 * N);
 }
 
-/* What the owner does not permit does not happen, and the endpoint serves on. */
+/* Operations without the owner's permission have no effect, and the endpoint continues to work. */
 static void case_readonly(struct side *s)
 {
     unsigned char before[100], after[100];
@@ -425,7 +424,7 @@ static void case_revoke(struct side *s)
     }
 }
 
-/* Damaged addresses and handles are refused, or of no use; nothing crashes. */
+/* Damaged addresses and handles are refused, or their operations fail; nothing crashes. */
 static void case_hostile(struct side *s)
 {
     const struct hello *h = &s->hello;
@@ -434,8 +433,7 @@ static void case_hostile(struct side *s)
     struct asymreg_rkey *key;
 
     for (size_t n = 0; n < h->address_bytes; n++) {
-        unsigned char *exact =
-            malloc(n ? n : 1); /* so that a sanitizer sees what is read past it */
+        unsigned char *exact = malloc(n ? n : 1); /* so that a sanitizer sees reads past its end */
 
         memcpy(exact, h->address, n);
         CHECK(s->ops->connect(s->t, exact, n, &ep, NULL) < 0, "connected by %zu bytes of %zu", n,
@@ -470,7 +468,7 @@ static void case_hostile(struct side *s)
     CHECK(put_in(s, DATA, 0, "still", 5, NULL) == 0 && flush(s) == 0, "put after that");
 }
 
-/* Registering what cannot be registered. */
+/* Registrations that must fail. */
 static void case_badmem(struct side *s)
 {
     static unsigned char memory[100];
@@ -481,7 +479,7 @@ static void case_badmem(struct side *s)
     size_t bytes;
 
     if (s->caps.flags & ASYMREG_CAP_WHOLE_SPACE)
-        return; /* registers nothing but its handle */
+        return; /* creates a handle and registers nothing */
     CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes, NULL) < 0,
           "registered nothing at all");
     desc.bytes = sizeof(memory);
@@ -494,7 +492,7 @@ static void case_badmem(struct side *s)
           "registered past the end of the address space");
 }
 
-/* Ends what is under way at once, without the peer. */
+/* Cancels operations in flight at once, without the peer. */
 static void case_leave(struct side *s)
 {
     enum { N = 200 };
@@ -511,7 +509,8 @@ static void case_leave(struct side *s)
         if (i != DATA)
             s->keys[i] = NULL;
     }
-    /* The contract has keys released before; pending operations use this one, so it goes with them.
+    /* The contract demands that keys are released first; pending operations use this one, so the
+     * cancellation releases it.
      * */
     while (s->ops->flush(s->t, s->ep) == ASYMREG_PENDING)
         s->ops->progress(s->t);
@@ -553,7 +552,7 @@ static void case_stopped(struct side *s)
     CHECK(s->ops->peer_alive(s->t, s->ep) == 0, "a stopped process is called dead");
 }
 
-/* The target is killed while operations are under way: an error, soon. */
+/* The target is killed while operations are in flight: they fail soon. */
 static void case_killed(struct side *s)
 {
     static unsigned char dst[16][30000];
@@ -592,7 +591,7 @@ static void case_killed(struct side *s)
     CHECK(flush(s) == ASYMREG_EPEER || flush(s) == ASYMREG_EPEER, "flush to the dead");
 }
 
-/* The same when somebody else ends the target's whole machine: only with --connect, see
+/* The same when another process ends the target's whole machine: only with --connect, see
  * tests/verbs/pair.sh. */
 static void case_machine(struct side *s)
 {
@@ -613,7 +612,7 @@ static void case_machine(struct side *s)
     CHECK(s->ops->peer_alive(s->t, s->ep) == ASYMREG_EPEER, "called alive");
 }
 
-/* The target is killed while nothing is under way. */
+/* The target is killed while no operation is in flight. */
 static void case_killed_idle(struct side *s)
 {
     unsigned char buf[10];
@@ -632,7 +631,7 @@ static void case_killed_idle(struct side *s)
     }
     CHECK(rc == ASYMREG_EPEER, "peer_alive: %d", rc);
     printf("killed_idle: noticed %llu ms later\n", (unsigned long long)(now_ms() - begin));
-    /* A newcomer cannot connect: now, or with its first operation. */
+    /* A new endpoint cannot connect: the error comes now or with its first operation. */
     for (int i = 0; i < N_REGIONS; i++) {
         if (s->keys[i])
             s->ops->rkey_release(s->t, s->ep, s->keys[i]);
@@ -707,7 +706,7 @@ static void *sleeps(void *tid)
     return NULL;
 }
 
-/* A process whose number another has now, or a thread, has gone. */
+/* A process counts as gone when another process, or a thread, has its number. */
 static void case_reused(struct side *s)
 {
     pthread_t thread;
@@ -748,9 +747,9 @@ static unsigned pidfds(void)
 }
 
 /*
- * More endpoints than a transport keeps descriptors of processes for, which are 64: each works, and
- * each notices the target's death, also in the middle of an operation. With ucx and shm that is the
- * kernel's matter, with others the adapter's.
+ * More endpoints than the 64 for which a transport keeps process descriptors: each works, and each
+ * notices the target's death, also in the middle of an operation. With ucx and shm the kernel
+ * reports the death, with others the adapter.
  */
 static void case_crowd(struct side *s)
 {
@@ -772,7 +771,7 @@ static void case_crowd(struct side *s)
               "%u with %u endpoints", pidfds(), i + 2);
     }
     for (unsigned round = 0; round < 3;
-         round++) { /* some go, others take their places: of those with one, and of those without */
+         round++) { /* others take the places of some, with and without a descriptor */
         for (unsigned i = round; i < N; i += 9)
             s->ops->disconnect(s->t, eps[i]);
         CHECK(pidfds() < KEPT, "none is given back");
@@ -796,12 +795,12 @@ static void case_crowd(struct side *s)
         CHECK(s->ops->peer_alive(s->t, s->ep) == 0, "endpoint %u calls it dead", i);
     }
     tell_only(s, (struct order){.kind = ORDER_KILL});
-    do /* on the last one, which has no descriptor; nobody but progress() asks */
+    do /* on the last one, which has no descriptor: only progress() checks it */
         rc = get_from(s, DATA, 0, back, sizeof(back), NULL);
     while (rc == 0);
     CHECK(rc == ASYMREG_EPEER, "get of the last: %d", rc);
     for (unsigned i = 0; i < N;
-         i++) /* all are asked about at once, where an answer takes its time */
+         i++) /* checks all at the same time, since an answer may take a while */
         (void)s->ops->peer_alive(s->t, eps[i]);
     for (unsigned i = 0; i < N; i++) {
         s->ep = eps[i];

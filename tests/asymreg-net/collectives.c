@@ -47,8 +47,8 @@ void meet(struct self *s)
     }
 }
 
-/* Over shared memory or CMA, with a flush that ends when the other member has gone; or with puts
- * and gets whose peer is busy. */
+/* Over shared memory or CMA, with a flush that ends only after the other member has gone; or with
+ * puts and gets whose peer is busy. */
 enum { NONE, SYNC, BROADCAST, ALLGATHER, BUSY };
 static int late_call;         /* in which it happens */
 static uint32_t flushes_left; /* until then */
@@ -60,7 +60,7 @@ static int query_without_direct(struct asymreg_transport *t, struct asymreg_tran
 {
     int rc = plain_ops->query(t, caps);
 
-    caps->flags &= ~ASYMREG_CAP_DIRECT; /* so that each flush comes here */
+    caps->flags &= ~ASYMREG_CAP_DIRECT; /* so that each flush calls our function */
     return rc;
 }
 
@@ -192,14 +192,14 @@ void close_member(struct self *s)
 
 void end_member(struct self *s)
 {
-    meet(s); /* nobody closes while another may still be at work on it */
+    meet(s); /* no member closes while another may still access it */
     close_member(s);
     exit(0);
 }
 
 /* ---- teams ---- */
 
-/* Of every member: what is told when a group asks for it, and how often that was. */
+/* For every member: the answer when a group asks for its address, and the number of questions. */
 struct directory {
     const struct asymreg_member *all;
     const uint32_t *team; /* numbers in `all` */
@@ -219,8 +219,8 @@ static int look_up(void *ctx, uint32_t number, struct asymreg_member *where)
 
 /*
  * Teams of some members, over the scratch regions that the group of all has: the even and the odd
- * ones at a time, on one channel as they have no member in common; all but the first on another, at
- * the same time; and each three times on the same channel, with a barrier of all between.
+ * ones concurrently, on one channel as they share no member; all but the first on another channel
+ * at the same time; and each three times on the same channel, with a barrier of all between.
  */
 static void teams(struct self *s)
 {
@@ -252,13 +252,13 @@ static void teams(struct self *s)
                 at[t]++;
             opts.me = at[t];
             CHECK_EQ(asymreg_group_create(s->w, &opts, &g[t], NULL), 0);
-            CHECK_EQ(d.asked, 0); /* not before it is needed */
+            CHECK_EQ(d.asked, 0); /* not before the first access */
             if (size[t] > 1 && round == 0) {
-                static const int fails[] = {ASYMREG_ENOPEER, 1}; /* no error that there is */
+                static const int fails[] = {ASYMREG_ENOPEER, 1}; /* not a valid error code */
                 for (int i = 0; i < 2; i++) {
                     d.fails = fails[i];
                     CHECK_EQ(asymreg_sync(g[t], NULL), i ? -EINVAL : ASYMREG_ENOPEER);
-                    asymreg_group_destroy(g[t]); /* nobody has been told anything: again */
+                    asymreg_group_destroy(g[t]); /* no member has heard of it: repeat */
                     CHECK_EQ(asymreg_group_create(s->w, &opts, &g[t], NULL), 0);
                 }
                 d.fails = 0;
@@ -290,7 +290,7 @@ static void teams(struct self *s)
     }
 }
 
-/* ---- what is refused before anybody is involved ---- */
+/* ---- calls refused locally ---- */
 
 static void rejects_groups(struct self *s)
 {
@@ -330,7 +330,7 @@ static void rejects_groups(struct self *s)
     o = good;
     o.channel = 5;
     for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
-        channel[i] = 0x1ffffff; /* a failure that concerns a member that there isn't */
+        channel[i] = 0x1ffffff; /* a failure of a nonexistent member */
     CHECK_EQ(asymreg_group_create(s->w, &o, &g, NULL), 0);
     CHECK_EQ(asymreg_sync(g, &err), ASYMREG_ENOREGION);
     CHECK_EQ(err.member, 0);
@@ -385,7 +385,7 @@ static void rejects(struct self *s)
                                               SIZE_MAX / 8 + 1, &err));
 }
 
-/* ---- what moves ---- */
+/* ---- data ---- */
 
 static void moves(struct self *s)
 {
@@ -394,7 +394,7 @@ static void moves(struct self *s)
     for (uint32_t i = 1; i <= 30; i++) {
         __atomic_fetch_add(&board->entered, 1, __ATOMIC_SEQ_CST);
         CHECK_EQ(asymreg_sync(s->g, NULL), 0);
-        CHECK(__atomic_load_n(&board->entered, __ATOMIC_SEQ_CST) >= i * n); /* nobody is missing */
+        CHECK(__atomic_load_n(&board->entered, __ATOMIC_SEQ_CST) >= i * n); /* all entered */
     }
     for (uint32_t i = 0; i < 16; i++) {
         uint32_t root = i % n;
@@ -405,7 +405,7 @@ static void moves(struct self *s)
         for (size_t k = 0; k < bytes; k++)
             CHECK_EQ(s->buf[k], 'a' + (int)i % 26);
     }
-    CHECK_EQ(asymreg_broadcast(s->g, n - 1, NULL, NULL, 0, NULL), 0); /* nothing has no address */
+    CHECK_EQ(asymreg_broadcast(s->g, n - 1, NULL, NULL, 0, NULL), 0); /* 0 bytes have no address */
     CHECK_EQ(asymreg_allgather(s->g, NULL, NULL, NULL, 0, NULL), 0);
     CHECK_EQ(asymreg_reduce(s->g, 0, 0, NULL, NULL, NULL, 0, NULL), 0);
     for (uint32_t i = 0; i < 15; i++) {
@@ -427,7 +427,7 @@ static void barriers(struct self *s)
     unsigned char *src = malloc(BYTES), *mine = (void *)s->buf;
 
     CHECK(src != NULL);
-    CHECK_EQ(asymreg_sync(s->g, NULL), 0); /* nobody looks at the buffer any more */
+    CHECK_EQ(asymreg_sync(s->g, NULL), 0); /* the buffer is free again */
     for (uint32_t i = 1; i <= 5; i++) {
         memset(src, (int)(i * 16 + s->me), BYTES);
         for (uint32_t to = 0; to < s->n; to++) {
@@ -446,7 +446,7 @@ static void barriers(struct self *s)
     free(src);
 }
 
-/* How long member m's block is in a round: nothing, little, or more than a put takes. */
+/* The length of member m's block in a round: 0, small, or more than a put takes. */
 static size_t length_of(uint32_t round, uint32_t m)
 {
     uint32_t state = round * 77 + m * 5 + 1;
@@ -486,7 +486,7 @@ static void collects(struct self *s)
     free(src);
 }
 
-/* Blocks of elements, near and apart; what lies between stays. */
+/* Blocks of elements, dense and strided; the bytes between are unchanged. */
 static void alltoalls(struct self *s)
 {
     static const struct asymreg_strides cases[] = {
@@ -515,14 +515,14 @@ static void alltoalls(struct self *s)
                 CHECK_EQ(s->buf[from * there + i], expected);
             }
         CHECK_EQ(s->buf[s->n * there], 0x55);
-        CHECK_EQ(asymreg_sync(s->g, NULL), 0); /* the buffer is looked at no more */
+        CHECK_EQ(asymreg_sync(s->g, NULL), 0); /* the buffer is free again */
     }
     free(src);
 }
 
 /* ---- reductions ---- */
 
-enum { ELEMENTS = 2100 }; /* several pieces of what goes at once */
+enum { ELEMENTS = 2100 }; /* several times the largest piece of a put */
 
 static uint64_t seed_of(uint32_t round, uint32_t m, size_t i)
 {
@@ -551,8 +551,8 @@ static uint64_t seed_of(uint32_t round, uint32_t m, size_t i)
 /*
  * The plain computation: every member's element is computed here, and combined in the order and
  * with the brackets that the header promises. WIDE is a type in which the operation does not
- * overflow. Complex products may be rounded in another way by another compilation. That all members
- * have the same bits is looked at in any case.
+ * overflow. Another compilation may round complex products differently; for them the test checks
+ * only that all members have the same bits.
  */
 #define TYPE(NAME, T, VALUE, DIFFER, OPS)                                                          \
     static T NAME##_one(uint32_t op, T x, T y)                                                     \
@@ -643,7 +643,7 @@ static void reduces(struct self *s)
                  {double_reduces, 4},        {long_double_reduces, 4}, {complex_float_reduces, 2},
                  {complex_double_reduces, 2}};
 
-    /* What is combined does not depend on the transport: over networks some, but in one group. */
+    /* Reductions do not depend on the transport: over networks one group runs only some of them. */
     uint32_t by =
         strcmp(transport, "shm") == 0 || strcmp(transport, "cma") == 0 || s->n == 5 ? 1 : 4;
 
@@ -655,9 +655,9 @@ static void reduces(struct self *s)
         }
 }
 
-/* ---- what ends a call, at every member ---- */
+/* ---- errors that end a call at every member ---- */
 
-/* Everybody's call has returned this, and so does the next one. */
+/* Every member's call has returned this code, and so does its next call. */
 static void all_fail(struct self *s, struct asymreg_group *g, int rc, int expected,
                      const struct asymreg_error *err, uint32_t member)
 {
@@ -672,7 +672,7 @@ static void all_fail(struct self *s, struct asymreg_group *g, int rc, int expect
     }
     CHECK_EQ(asymreg_sync(g, &next), expected);
     CHECK_EQ(next.member, err->member);
-    meet(s); /* who does not progress keeps others from hearing of it, over UCX */
+    meet(s); /* over UCX, a member without progress delays the error's way to the others */
     asymreg_group_destroy(g);
 }
 
@@ -705,11 +705,11 @@ static void failures(struct self *s)
 
     CHECK_EQ(of_array(s, s->n, s->me, s->scratch, 6, 300, &g), 0);
     if (s->me == 0)
-        meet(s); /* it comes when the others wait no more */
+        meet(s); /* it arrives when the others no longer wait */
     rc = asymreg_sync(g, &err);
     if (s->me)
         meet(s);
-    else if (rc == 0) /* its flags were there before the word of the failure: the next call fails */
+    else if (rc == 0) /* its flags arrived before the failure: the next call fails */
         rc = asymreg_sync(g, &err);
     all_fail(s, g, rc, ASYMREG_ETIMEDOUT, &err, s->n == 2 ? 0 : MAX);
 }
@@ -721,7 +721,7 @@ static int any_call(struct self *s, char *src, struct asymreg_error *err)
     size_t n = r / 7 % 5000;
     const struct asymreg_strides strides = {8, n / 8, 1 + n % 2, 1};
 
-    if (board->leave && (what == 4 || what == 5)) /* these put to members that are not notified */
+    if (board->leave && (what == 4 || what == 5)) /* these notify no target */
         what = 3;
     switch (what) {
     case 0: return asymreg_sync(s->g, err);
@@ -756,7 +756,8 @@ static void survive(struct self *s)
 
     CHECK(src != NULL);
     s->random = s->n * 31 + board->victim;
-    do /* a barrier that everybody entered reports the death by its flush, which names no member */
+    do /* a barrier that every member has entered reports the death by its flush, which names no
+        * member */
         rc = any_call(s, src, &err);
     while (rc == 0 || (rc == ASYMREG_EPEER && err.member == UINT32_MAX));
     if (rc == ASYMREG_ETIMEDOUT && over_ucx()) {
@@ -765,7 +766,7 @@ static void survive(struct self *s)
     }
     CHECK_EQ(rc, ASYMREG_EPEER);
     CHECK_EQ(err.member, board->victim);
-    CHECK(err.pe == PE + board->victim || board->leave); /* a sync knows the partners' alone */
+    CHECK(err.pe == PE + board->victim || board->leave); /* a sync sees only its partners */
     free(src);
     if (!board->leave)
         return;
@@ -775,7 +776,7 @@ static void survive(struct self *s)
 
 /* ---- a member that returns and closes while another still flushes ---- */
 
-/* Member 0's last flush is late: its flag has arrived, and member 1 has returned and gone. */
+/* Member 0's last flush is late: its flag has arrived, and member 1 has returned and closed. */
 static void returns_first(struct self *s)
 {
     uint64_t src = s->me;
@@ -793,7 +794,7 @@ static void returns_first(struct self *s)
 
 /* ---- a peer that is too busy to be read ---- */
 
-/* Puts and gets that fail with ASYMREG_EBUSY are made again, until the time is over. */
+/* Puts and gets that fail with ASYMREG_EBUSY are retried until the timeout. */
 static void meets_busy(struct self *s)
 {
     const struct asymreg_strides strides = {8, 2, 3, 1};

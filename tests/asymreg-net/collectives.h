@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of the test of collectives share: members, which are processes, and their life. */
+/* Shared by the parts of the test of collectives: members, which are processes, and their start and
+ * end. */
 #ifndef ASYMREG_TESTS_COLLECTIVES_H
 #define ASYMREG_TESTS_COLLECTIVES_H
 
@@ -7,7 +8,7 @@
 
 enum { MAX = 9, BLOCK = 1000, BUF_BYTES = 3 << 20, PE = 100 };
 
-/* Shared by the processes of the test itself, to exchange addresses and to keep count. */
+/* Memory that the test's processes share, to exchange addresses and to count. */
 struct board {
     struct {
         size_t n;
@@ -16,14 +17,14 @@ struct board {
         int ready;
     } member[MAX];
     uint32_t entered, met[16];
-    uint32_t victim; /* who is killed or stopped; MAX: nobody */
+    uint32_t victim; /* the member to kill or stop; MAX: none */
     int leave;       /* survivors close at once */
     int killed;      /* or stopped */
 };
 extern struct board *board;
 extern const char *transport;
 
-/* What a member has. */
+/* A member's state. */
 struct self {
     struct asymreg_context *context;
     struct asymreg_worker *w;
@@ -37,16 +38,16 @@ struct self {
 };
 
 void begin_member(struct self *s, uint32_t me, uint32_t n);
-/* Waits for the others outside of the library; they may need progress here. */
+/* Waits for the others outside of the library, with progress, which they may need. */
 void meet(struct self *s);
-/* A group of members that are all known. */
+/* A group whose members all know each other's addresses. */
 int of_array(struct self *s, uint32_t n, uint32_t me, void *scratch, uint32_t channel,
              uint32_t timeout_ms, struct asymreg_group **g);
 void close_member(struct self *s);
-/* After all others; does not return. */
+/* Ends after all others; does not return. */
 void end_member(struct self *s);
 
-/* collectives_stopped.c: all of it. */
+/* The whole of collectives_stopped.c. */
 void stopped_members(void);
 
 #endif

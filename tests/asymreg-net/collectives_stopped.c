@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives with a member that is stopped (SIGSTOP): timeout_ms ends the calls of the others,
- * wherever they wait for it: for its table at the first access, its flags, or a flush. After
- * SIGCONT the members have lost nothing; or they forget it and leave while it is stopped.
+ * Collectives with a member that is stopped (SIGSTOP): timeout_ms ends the others' calls, whether
+ * they wait for its table at the first access, for its flags, or in a flush. After SIGCONT no data
+ * is lost; or the others forget the member and leave while it is stopped.
  */
 #define _GNU_SOURCE
 #include "collectives.h"
@@ -12,7 +12,7 @@ enum { N = 3, VICTIM = 2, PUT_BYTES = 1 << 18, LIMIT_MS = 4000 };
 static int known;   /* members have read each other's tables before */
 static int leaving; /* the others don't wait for the victim */
 
-/* A call on a group of this member and the victim, which comes when it is continued. */
+/* A call on a group of this member and the victim, which enters after SIGCONT. */
 static void fails(struct self *s)
 {
     const struct asymreg_member pair[] = {s->scratches[s->me], s->scratches[VICTIM]};
@@ -32,9 +32,9 @@ static void fails(struct self *s)
     asymreg_group_destroy(g);
 }
 
-/* A barrier of the members that run: what one puts to the victim doesn't arrive, where that takes
- * part in it; its flush takes all of the time, and the other one waits. The group can be used
- * again. */
+/* A barrier of the running members. One's put does not arrive at the victim, over transports where
+ * the target takes part: its flush lasts until the timeout, and the other member waits. The group
+ * remains usable. */
 static void flushes(struct self *s, const char *src)
 {
     int late = s->me == 0 && strncmp(transport, "ucx", 3) == 0;
@@ -82,13 +82,13 @@ static void member(uint32_t me)
     }
     if (me == VICTIM) {
         raise(SIGSTOP);
-        s->met += known ? 2 : 1; /* the others did meanwhile */
+        s->met += known ? 2 : 1; /* the others had done so */
         __atomic_store_n(&board->killed, 0, __ATOMIC_SEQ_CST);
     } else {
         while (!__atomic_load_n(&board->killed, __ATOMIC_SEQ_CST))
             usleep(1000);
         if (known && !leaving)
-            flushes(s, src); /* first: then nothing else is under way to the victim */
+            flushes(s, src); /* first, while no other operation to the victim is in flight */
         fails(s);
         if (leaving)
             leave(s);
@@ -117,7 +117,7 @@ static int wait_for_victim(pid_t victim)
 static void stop_one(void)
 {
     siginfo_t ended = {.si_pid = 0};
-    uint32_t last = known ? 3 : 1; /* their meeting after all that waits for the victim */
+    uint32_t last = known ? 3 : 1; /* they meet after all calls that wait for the victim */
     pid_t pids[N];
     int status;
 

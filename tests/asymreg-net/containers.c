@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes on one node that have no shared memory in common, as containers have none, and see
- * each other's process ids all the same: they reach each other over TCP, and UCX prints no error. A
- * test of its output besides looks for one.
+ * Processes on one node that share no memory, like containers, but see each other's process ids:
+ * they reach each other over TCP, and UCX prints no error. The test's output must be empty of UCX's
+ * errors.
  */
 #define _GNU_SOURCE
 #include "../asymreg/targets.h"
@@ -32,7 +32,7 @@ static struct asymreg_context *open_over_ucx(void)
     return c;
 }
 
-/* All have come here. */
+/* Waits until all processes are here. */
 static void meet(int *counter)
 {
     __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL);

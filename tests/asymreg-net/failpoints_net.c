@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every allocation and call of UCX or libibverbs that the back-ends make fails in turn, by --wrap,
- * through the life of two contexts in one process: failpoints ucx|ibv. Whatever call of the library
- * that hits, it says so, and succeeds when it is made again.
+ * through the life of two contexts in one process: failpoints ucx|ibv. The call of the library in
+ * which the failure occurs reports it, and succeeds when repeated.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
@@ -43,7 +43,7 @@ static atomic_long countdown;
 static atomic_int armed, fired, error;
 static const char *_Atomic victim;
 static const char *transport_name;
-static int n_failed, shown; /* shown: the failure of this life */
+static int n_failed, shown; /* the failure of this life was reported */
 
 static int hit(const char *name, int code)
 {
@@ -145,11 +145,11 @@ static struct asymreg_worker *w;
 static unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
 static ssize_t n_blob;
 
-/* As tests/asymreg/failpoints_asymreg.c. A connection that came to nothing is made anew. */
+/* As tests/asymreg/failpoints_asymreg.c. A failed connection is opened again. */
 static void try_again(int line, const char *text, int rc, int had_fired)
 {
-    /* What fails in the other side's thread, as it answers, shows in a later call: a connection
-     * that comes to nothing. */
+    /* A failure in the other side's thread, while it answers, shows in a later call: the connection
+     * fails. */
     if (!atomic_load(&fired) || shown ||
         (had_fired && rc != ASYMREG_EUNREACH && rc != ASYMREG_EPEER)) {
         fprintf(stderr, "%s:%d: %s is %d (%s) without cause\n", __FILE__, line, text, rc,
@@ -241,7 +241,7 @@ static void life(void)
     }
     memset(memory[1], 0, 8);
     TRY(asymreg_amo(w, 1, (uintptr_t)memory[1], ids[1], ASYMREG_AMO_SWAP, 8, 5, 0,
-                    &old)); /* what failed was not begun */
+                    &old)); /* the failed operation was not begun */
     CHECK(old == 0 && memory[1][0] == 5);
     TRY(asymreg_put_nb(w, 1, (uintptr_t)memory[2], ids[2], buf, 100));
     TRY(asymreg_flush(w, ASYMREG_ALL_PEERS));
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
     transport_name = argv[1];
     setenv("UCX_LOG_LEVEL", "fatal", 0);
     alarm(350);
-    for (int i = 0; i < 2; i++) /* what the libraries below keep for good is there then */
+    for (int i = 0; i < 2; i++) /* then the libraries below hold what they keep until exit */
         life();
     n_failed = 0;
     do {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts, regions and peers over a network transport: regions TRANSPORT [coalesce|living] (ucx,
- * ucx-thread, ibv). What test_semantics.c of tests/asymreg says of one node, as far as a network
- * can keep it: the table is read through the transport, so that what has changed since is found by
- * a refresh or, where the transport revokes, by the refusal. living: the owner is not killed.
+ * ucx-thread, ibv). The cases of tests/asymreg/test_semantics.c that hold over a network: peers
+ * read the table through the transport, so a refresh finds later changes or, where the transport
+ * revokes, the refusal shows them. living: the owner is not killed.
  *
  * The owner is another process, which obeys one-letter orders. Over UCX it makes calls while it
  * waits. */
@@ -106,9 +106,9 @@ static struct asymreg_context *open_context(void)
 
 /* The owner. */
 
-/* Ends the registration of the large region while its user puts: when that has returned, the memory
- * stays as it is left. What the transport cannot promise is refused, and then nothing changes.
- * Returns 1: promised and so; 2: refused. */
+/* Unregisters the large region with drain while its user puts: after the return the memory does not
+ * change. Where the transport cannot promise that, the call is refused and changes nothing. Returns
+ * 1: promised and kept; 2: refused. */
 static asymreg_id drain(struct asymreg_context *ctx, const struct news *news)
 {
     struct asymreg_info info = {.size = sizeof(info)};
@@ -118,7 +118,7 @@ static asymreg_id drain(struct asymreg_context *ctx, const struct news *news)
     int rc = asymreg_unregister_drain(ctx, news->ids[2], 1000, &err);
     const bool guarded = strncmp(transport_name, "ucx", 3) == 0;
 
-    if (guarded) /* each operation of a peer asks, whatever the region shares with others */
+    if (guarded) /* each operation of a peer checks, also for regions that share a segment */
         CHECK(rc == 0, "in a segment: %s", asymreg_strerror(rc));
     else
         CHECK(rc == ASYMREG_ENOTSUP && err.code == rc && err.text[0], "in a segment: %s",
@@ -219,7 +219,7 @@ static void owner(int sock)
                   "register again");
             id = news.ids[last];
             break;
-        case 'm': /* memory goes, of a registration of its own and of a shared one */
+        case 'm': /* unmaps memory of a region's own registration and of a shared one */
             CHECK(asymreg_unregister(ctx, news.gone_ids[0]) == 0 &&
                       asymreg_unregister(ctx, news.gone_ids[1]) == 0 && munmap(gone, 65536) == 0,
                   "unregister and unmap");
@@ -340,8 +340,8 @@ static void refusals(void)
     CHECK(put(0, ASYMREG_ANY, buf, 0) == 0, "nothing at all");
 }
 
-/* What its owner has unregistered is refused: at once where the transport revokes, else after a
- * refresh. */
+/* Operations on an unregistered region are refused: at once where the transport revokes, else after
+ * a refresh. */
 static void comes_and_goes(struct asymreg_context *ctx, int sock)
 {
     unsigned char buf[8] = "newdata";
@@ -370,7 +370,8 @@ static void comes_and_goes(struct asymreg_context *ctx, int sock)
     CHECK(put(first, ASYMREG_ANY, buf, 8) == 0, "registered again, in the segment");
     if (!(info.caps.flags & ASYMREG_CAP_REVOKE))
         return;
-    /* Anew, and this side's copy of the table is old: one try finds that out, the next succeeds. */
+    /* Registered again while this side's copy of the table is old: one try finds that out, the next
+     * succeeds. */
     for (int strided = 0; strided < 2; strided++) {
         const struct asymreg_strides one = {.element_bytes = 8, .n = 1};
         tell(sock, 'u');
@@ -416,8 +417,8 @@ static void drained(int sock)
 }
 
 /*
- * The owner unregisters and unmaps; this side's copy of its table is old. Nothing is reached, and
- * the owner lives: where the transport revokes, at once; elsewhere after a refresh.
+ * The owner unregisters and unmaps; this side's copy of its table is old. No operation reaches the
+ * memory, and the owner survives: at once where the transport revokes, elsewhere after a refresh.
  */
 static void goes_away(struct asymreg_context *ctx, int sock)
 {
@@ -496,7 +497,7 @@ static void dies(int sock)
     CHECK(put(news.base + STRIDE, ASYMREG_ANY, buf, 1) == ASYMREG_EPEER, "put to the dead");
 }
 
-/* The owner closes its context, and its process lives: only it can tell. */
+/* The owner closes its context, and its process lives: only the owner can report it. */
 static void closes(int sock)
 {
     unsigned char buf[BYTES];
@@ -517,7 +518,7 @@ static void user(int sock)
     int rc;
 
     if (recv(sock, &news, sizeof(news), MSG_WAITALL) != (ssize_t)sizeof(news))
-        exit(77); /* the owner says why */
+        exit(77); /* the owner prints why */
     CHECK(asymreg_worker_create(ctx, &w) == 0, "worker");
     CHECK(asymreg_put(w, OWNER, news.base, ASYMREG_ANY, "x", 1) == ASYMREG_ENOPEER,
           "before import");

@@ -3,15 +3,15 @@
  * [--no-pidfd] [--living | --dying] [CASE]...
  *
  * Each case runs in two processes of its own. The target registers memory and obeys orders that
- * arrive on a socket; but for `ucx`, which needs its help, it sleeps in read() meanwhile, so that
- * what works without it is seen to. The initiator is the case. The socket is local; or, on two
- * machines, `contract TRANSPORT --listen PORT` is the target of every case that `contract TRANSPORT
- * --connect ADDRESS PORT` runs.
+ * arrive on a socket; except for `ucx`, which needs its progress, the target sleeps in read(), so
+ * that the test shows which operations work without it. The initiator is the case. The socket is
+ * local; on two machines, `contract TRANSPORT --listen PORT` is the target of every case that
+ * `contract TRANSPORT --connect ADDRESS PORT` runs.
  *
  * --no-pidfd: without descriptors of processes, as in sandboxes that refuse them.
  *
  * --living, --dying: the cases in which the target lives, or in which it is killed. A network may
- * print an error when that happens, of the connection that it had.
+ * then print an error about the lost connection.
  *
  * For ibv: CONTRACT_DEVICE0 and CONTRACT_DEVICE1 name the adapters of the target and the initiator.
  * */
@@ -51,7 +51,7 @@ static bool passive;      /* the target makes no call while it waits for orders 
 static bool elsewhere;    /* the target is on another machine */
 static int seconds = 150; /* a case that takes longer hangs */
 
-/* What UCX loses when a connection comes to nothing is not ours. */
+/* UCX leaks memory when a connection fails; the leak is not ours. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -122,7 +122,7 @@ uint64_t sum_of(const unsigned char *p, size_t bytes)
     return h;
 }
 
-/* All of it, or false at the end of the stream. */
+/* Reads all of it; false at the end of the stream. */
 static bool receive(int sock, void *buf, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
@@ -155,7 +155,7 @@ struct answer hear(struct side *s)
 {
     struct answer answer;
 
-    /* The target may need this side's help, as this side may need its. */
+    /* The target may need this side's progress, and this side the target's. */
     if (!passive) {
         struct pollfd p = {.fd = s->sock, .events = POLLIN};
 
@@ -194,8 +194,8 @@ void wait_until_stopped(pid_t pid)
 
 /* The target. */
 
-/* Counters are in shared memory where the transport can use a descriptor, as not every one has
- * atomics elsewhere. */
+/* Counters are in shared memory where the transport can use a descriptor: some transports have
+ * atomics only there. */
 static void make_memory(struct side *s)
 {
     for (int i = 0; i < N_REGIONS; i++) {
@@ -348,7 +348,7 @@ static int initiator(int sock, const struct contract_case *c)
     s.caps.size = sizeof(s.caps);
     CHECK(s.ops->query(s.t, &s.caps) == 0, "query");
     if (!receive(sock, &s.hello, sizeof(s.hello)))
-        return 77; /* the target says why */
+        return 77; /* the target prints why */
     rc = s.ops->connect(s.t, s.hello.address, s.hello.address_bytes, &s.ep, &err);
     CHECK(rc == 0, "connect: %d %s", rc, err.text);
     for (int i = 0; i < N_REGIONS; i++) {
@@ -391,8 +391,8 @@ static pid_t start(int role, int sock, int other, const struct contract_case *c)
     return pid;
 }
 
-/* Its status; one that stops itself is continued, where nobody is left who wants it stopped or
- * after a second. */
+/* Returns its status; continues a process that has stopped itself, after a second or when no
+ * process needs it stopped any longer. */
 static int wait_for(pid_t pid, bool alone)
 {
     int status;
@@ -553,7 +553,7 @@ int main(int argc, char **argv)
         n++;
     }
     if (address &&
-        !(first < argc && strcmp(argv[first], "machine") == 0)) /* else nobody is left there */
+        !(first < argc && strcmp(argv[first], "machine") == 0)) /* else no target is left */
         close(dial(address, port, ""));
     CHECK(n > 0, "no such case");
     return 0;

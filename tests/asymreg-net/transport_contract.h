@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the contract test's two files share: see contract.c. */
+/* Shared by the contract test's two files: see transport_contract.c. */
 #ifndef FENCEPOST_TESTS_CONTRACT_H
 #define FENCEPOST_TESTS_CONTRACT_H
 
@@ -25,10 +25,10 @@
 enum { DATA, READ_ONLY, COUNTERS, FILE_BACKED, N_REGIONS };
 #define REGION_BYTES (1u << 20)
 
-/* A registration as its owner tells it to the other side. */
+/* A registration as its owner sends it to the other side. */
 struct published {
     uint64_t memory;       /* its address at the target */
-    uint64_t addr, bytes;  /* what the handle is for: that, or the whole address space */
+    uint64_t addr, bytes;  /* the range of the handle: that memory, or the whole address space */
     uint64_t handle_bytes; /* 0: this transport cannot register such memory */
     unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
 };
@@ -68,7 +68,7 @@ struct side {
     struct asymreg_ep *ep;                /* initiator */
     struct hello hello;                   /* the target's */
     struct asymreg_rkey *keys[N_REGIONS]; /* NULL: none */
-    bool dying; /* the case lets the target die: its time limit is a short one */
+    bool dying;                           /* the case ends the target, so the time limit is short */
 };
 
 struct contract_case {
@@ -82,7 +82,7 @@ extern const struct contract_case contract_cases[];
 struct asymreg_transport *make_transport(int role, bool dying);
 
 struct answer tell(struct side *s, struct order order);
-/* The order alone; hear() waits for its answer, if it has one. */
+/* Sends the order alone; hear() waits for its answer, if it has one. */
 void tell_only(struct side *s, struct order order);
 struct answer hear(struct side *s);
 /* Returns when the target's process has stopped, or, on another machine, probably has. */

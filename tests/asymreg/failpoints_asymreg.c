@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * [--no-pidfd=ENOSYS|EPERM]: every allocation and system call of a context's life fails in turn, by
- * --wrap. Whatever call of the library that hits, it says so, changes nothing, and succeeds when it
- * is made again; and at the end no byte is mapped and no descriptor open that was not before.
+ * --wrap. The call of the library in which the failure occurs reports it, changes nothing, and
+ * succeeds when repeated. At the end no memory is mapped and no descriptor open that was not
+ * before.
  */
 #define _GNU_SOURCE
 #include "targets.h"
@@ -122,8 +123,8 @@ static int open_files(void)
 }
 
 /*
- * A call that may hit the failure. If it does, the code is the cause's (some causes have none: then
- * it is one of the library's), and made again it succeeds.
+ * A call in which the failure may occur. If it does, the call returns the cause's code (or, for
+ * causes without one, a code of the library), and succeeds when repeated.
  */
 #define TRY(want, call)                                                                            \
     do {                                                                                           \

@@ -4,10 +4,10 @@
  * exhaustively under a weak memory model: C11's, which x86's, Arm's and RISC-V's are at least as
  * strong as.
  *
- * The model. A location has its stores in the order in which they were made. A thread has a view:
- * of each location the oldest store that it may still load. A load returns any store from there on,
- * and moves the view to it. A store carries a view: with release that of its thread, else that of
- * the thread's last release fence, and that of the store before it if that is the thread's too (a
+ * The model. A location keeps its stores in modification order. A thread has a view: for each
+ * location, the oldest store that it may still load. A load returns any store from there on, and
+ * moves the view to it. A store carries a view: with release that of its thread, else that of the
+ * thread's last release fence, and that of the store before it if that is the thread's too (a
  * release sequence). An acquire load takes over the view of the store that it returns; an acquire
  * fence those of the loads before it. A seq_cst fence does both, and all of them share one view: of
  * two threads that store, fence and load, the later one sees the other's store. A seq_cst access
@@ -15,12 +15,12 @@
  * thread, at any point of it. Every interleaving and every choice of every load are tried.
  *
  * A load never returns a store that is made later. Hardware may move a store before a load of the
- * same thread; what this could break is memory that is used again too early, and there the check
- * asks for more: that the last use happens-before the next (E_READ, D_USER).
+ * same thread. That could break only memory that is reused too early; there the check demands more:
+ * the last use happens-before the next (E_READ, D_USER).
  *
  * Then each release, acquire and fence is weakened in turn, and stores are swapped: each time the
- * check must fail. One that did not would be an order that the protocol does not need, or a model
- * that sees nothing.
+ * check must fail. A check that still passes would mean an order that the protocol does not need,
+ * or a blind model.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,7 +172,7 @@ struct thread {
 
 static struct thread owner, peer;
 
-/* So many locations, all 0. */
+/* Adds this many locations, all 0. */
 static void forget(int n)
 {
     n_locations = n;
@@ -221,7 +221,7 @@ static int load(struct thread *t, int location, int order)
     return take(t, location, oldest + choose(n_stores[location] - oldest), order);
 }
 
-/* Loads until it is another value. Whether some store is: */
+/* Loads until the value changes. Whether some store is: */
 static int can_await(const struct thread *t, int location, int value)
 {
     for (int i = t->now.at[location]; i < n_stores[location]; i++)
@@ -260,7 +260,7 @@ enum {
     N_SLOTS = 2,
     N_NODES = 8,
     RING = 2,
-    FLOOR = 0, /* how many changes have returned, as the application says it */
+    FLOOR = 0, /* the number of returned changes, as the application publishes it */
     ROOT,
     HINT, /* slot + 1 */
     LEAF, /* its generation */
@@ -281,7 +281,7 @@ struct slot {
 
 static struct slot slots[N_SLOTS];
 static int linked[N_SLOTS];
-/* What was there after each change. */
+/* The regions after each change. */
 static struct slot history[16][N_SLOTS];
 static struct view views[16]; /* of who has seen it */
 static int n_changes, n_nodes, leaf_generation, n_retired, published;
@@ -396,8 +396,8 @@ static void withdraw(int n)
     change_ends();
 }
 
-/* A slot that is used again for another address, and the address in another slot. The table is
- * there, empty, when others look. */
+/* A slot reused for another address, and the address in another slot. Readers start with an
+ * existing, empty table. */
 static void own(int n, int is_published)
 {
     forget(N_OWNED);
@@ -459,7 +459,7 @@ static int lookup(int start, int how)
     return 0;
 }
 
-/* What a lookup would find after so many changes. */
+/* The result of a lookup after this many changes. */
 static int truth(int changes, int start)
 {
     for (int i = 0; i < N_SLOTS; i++)
@@ -468,8 +468,8 @@ static int truth(int changes, int start)
     return 0;
 }
 
-/* Two lookups, by one reader or two, answer as of two moments, in their order and after what was
- * heard of. */
+/* Two lookups, by one reader or two, return the state of two moments, in their order and not before
+ * the published changes. */
 static void check_lookups(int start, int first, int second, int readers)
 {
     int moment = 0;
@@ -594,7 +594,7 @@ static int refresh(void)
     return BUSY;
 }
 
-/* Each slot is as it was at some moment after the floor. */
+/* Each slot has its contents of some moment after the floor. */
 static void check_copy(int known)
 {
     int floor;
@@ -825,7 +825,7 @@ static void run_copy(void)
     check_copy(param[0]);
 }
 
-/* Every combination of choices of a check that begins with the memory that there is, if `keeps`. */
+/* Every combination of choices of a check, which begins with the existing memory if `keeps`. */
 static void explore(void (*check)(void), int keeps)
 {
     const struct thread start = peer;

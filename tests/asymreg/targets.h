@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests with several processes: checks that end the process, and a target that does what it is
- * told over a socket. */
+/* For tests with several processes: checks that end the process, and a target that executes orders
+ * from a socket. */
 #ifndef ASYMREG_TESTS_TARGETS_H
 #define ASYMREG_TESTS_TARGETS_H
 
@@ -31,7 +31,7 @@
         }                                                                                          \
     } while (0)
 
-/* Two numbers that must be equal; says both. */
+/* Two numbers that must be equal; prints both otherwise. */
 #define CHECK_EQ(a, b)                                                                             \
     do {                                                                                           \
         long long check_a = (long long)(a), check_b = (long long)(b);                              \
@@ -74,7 +74,7 @@ static inline int no_pidfd_asked(const char *arg)
     return 1;
 }
 
-/* What a target can be told. */
+/* A target's orders. */
 enum { REGISTER, UNREGISTER, UNMAP, TRUNCATE, LOOK, FILL, CLOSE, SEND_FDS, ALLOC_MORE };
 /* Where memory comes from. */
 enum { MALLOC, SHARED, A_FILE, ANON, READ_ONLY_FILE };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_bound [CASE]: handles that are bound to a region of a peer. Owner and user are two contexts
- * of this process, but where the owner dies or lies.
+ * of this process, except where the owner dies or publishes false data.
  */
 #define _GNU_SOURCE
 #include "targets.h"
@@ -48,7 +48,7 @@ static asymreg_id reg(void *p, size_t bytes, uint32_t prot)
     return id;
 }
 
-/* Every operation, wherever the memory is. */
+/* Every operation, on every kind of memory. */
 static void operations(char *p, int atomics)
 {
     static const size_t sizes[] = {1, 2, 3, 4, 7, 8, 9, 63, 1000};
@@ -271,7 +271,7 @@ static void of_a_peer_that_closes(void)
     teardown();
 }
 
-/* Operations on the memory of the dead: an error, soon; and a flush says so. */
+/* Operations on a dead peer's memory fail soon, and a flush reports it. */
 static void of_a_peer_that_is_killed(void)
 {
     struct asymreg_bound b;
@@ -340,7 +340,7 @@ static void liar(struct target *t, unsigned seed)
     }
 }
 
-/* Whatever it writes: no crash, no hang, a defined answer each. */
+/* For every scribble: no crash, no hang, a defined answer each. */
 static void of_a_peer_that_lies(void)
 {
     enum { OPS = 30000, N = 16 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which transport registration a region gets when the context coalesces. The transport is the one
- * for one node, made to look as if it had to register each piece of memory: it notes what it is
- * given, and refuses, as an adapter does, what it cannot read.
+ * for one node, changed to demand registration: it records each registration and, like an adapter,
+ * refuses memory that it cannot read.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -234,7 +234,7 @@ static void guard_pages_stay_out(void **state)
     reg(arena + 4 * CHUNK - 1, 1, ASYMREG_RW, 0);
     expect_newest(arena + 3 * CHUNK, CHUNK, ASYMREG_RW); /* not the guard page behind it */
     expect(4, 4);
-    /* A region that itself runs into such a page is the transport's to refuse. */
+    /* The transport refuses a region that itself includes such a page. */
     assert_int_equal(asymreg_register(c, arena + 8 * PAGE - 8, 16, ASYMREG_RW, 0, &id, NULL),
                      ASYMREG_EFAULT);
     assert_int_equal(asymreg_register(c, arena + 4 * PAGE, 16, ASYMREG_READ, 0, &id, NULL),
@@ -259,8 +259,8 @@ static void read_only_neighbours(void **state)
     assert_int_equal(asymreg_get(w, PE, (uintptr_t)arena + PAGE, ro, &byte, 1), 0);
     assert_int_equal(byte, 0);
     assert_int_equal(asymreg_put(w, PE, (uintptr_t)arena + PAGE, ro, "x", 1), ASYMREG_EACCES);
-    /* One in there that is to be written: the memory around it that may be. The other keeps what it
-     * has. */
+    /* A writable region in there gets the writable memory around it. The other one keeps its
+     * segment. */
     rw = reg(arena + 2 * PAGE, 8, ASYMREG_RW, 0);
     expect_newest(arena + 2 * PAGE, CHUNK - 2 * PAGE, ASYMREG_RW);
     expect(3, 3);
@@ -273,7 +273,7 @@ static void read_only_neighbours(void **state)
     assert_int_equal(mprotect(arena + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
 }
 
-/* A segment permits what its regions were registered for, and no more. */
+/* A segment has its regions' permissions, and no more. */
 static void permissions_grow(void **state)
 {
     asymreg_id a, b;

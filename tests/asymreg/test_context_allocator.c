@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A context with an allocator of the caller's: all blocks come from it and go back to it, and when
- * it has no more the call says so and leaves nothing. */
+/* A context with the caller's allocator: all blocks come from it and return to it, and when it
+ * fails the call reports that and leaks nothing. */
 #include "targets.h"
 
 struct counted {
@@ -29,7 +29,7 @@ static void count_free(void *ctx, void *ptr)
     free(ptr);
 }
 
-/* One that lacks a function is refused before it is asked for memory. */
+/* An allocator without a function is refused before its first call. */
 static void refused(const struct asymreg_allocator *a)
 {
     struct asymreg_opts o = {.size = sizeof(o), .allocator = a};

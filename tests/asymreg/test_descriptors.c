@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [--no-pidfd=ENOSYS|EPERM]: descriptors that contexts send, keep and give back, other processes
- * that cannot be seen or close what is their parent's, and a context's limits.
+ * [--no-pidfd=ENOSYS|EPERM]: descriptors that contexts send, keep and close; peers that /proc
+ * hides; children that close their parent's descriptors; and a context's limits.
  */
 #define _GNU_SOURCE
 #include "targets.h"
@@ -74,8 +74,8 @@ static int n_descriptors(void)
     return n;
 }
 
-/* What is received and is not kept is closed: of a message with two descriptors, and of one that
- * has been received before. */
+/* Received descriptors that are not kept are closed: of a message with two, and of one received
+ * before. */
 static void descriptors_not_kept(void)
 {
     struct asymreg_context *sender = open_context(ASYMREG_LOCAL_SHM, 0, 0),
@@ -129,7 +129,7 @@ static void descriptors_not_kept(void)
     puts("descriptors_not_kept");
 }
 
-/* A memfd counts as a file. What is too large is an error, not the end by SIGXFSZ. */
+/* A memfd counts as a file. A too large one is an error, not an end by SIGXFSZ. */
 static void limit_of_files(void)
 {
     const struct rlimit limit = {1 << 20, 1 << 20};
@@ -152,7 +152,7 @@ static void limit_of_files(void)
     puts("limit_of_files");
 }
 
-/* A child that closes what it has inherited, as destructors do at its exit, takes nothing from its
+/* A child that closes its inherited context, as destructors do at exit, does not affect its
  * parent's peers. */
 static void closed_by_a_child(void)
 {
@@ -197,7 +197,7 @@ static int hide(pid_t pid)
            mount("none", path, "tmpfs", 0, NULL) == 0;
 }
 
-/* A peer that /proc does not show (hidepid, of other users) is no dead one; and its death is
+/* A peer that /proc does not show (hidepid, other users) does not count as dead; and its death is
  * noticed. */
 static void hidden_peer(void)
 {
@@ -242,7 +242,7 @@ static void hidden_peer(void)
     puts(WEXITSTATUS(status) ? "hidden_peer: nothing could be hidden" : "hidden_peer");
 }
 
-/* What a context itself refuses, and its limits. */
+/* A context's own refusals, and its limits. */
 static void limits(void)
 {
     struct asymreg_opts o = {.size = sizeof(o), .max_regions = 200, .max_segments = 4};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [--no-pidfd=ENOSYS|EPERM]: unregistering that waits. When it has returned, peers that were in the
- * middle of a transfer have ended it, and the memory stays as its owner leaves it. Over shared
- * memory, CMA and both.
+ * [--no-pidfd=ENOSYS|EPERM]: asymreg_unregister_drain(). After its return no peer is inside a
+ * transfer, and only the owner changes the memory. Over shared memory, CMA and both.
  */
 #define _GNU_SOURCE
 #include "targets.h"
@@ -97,7 +96,7 @@ static void world_fini(struct world *w)
     asymreg_close(w->ctx);
 }
 
-/* Registers, and lets the peers at it until each has put it all once. */
+/* Registers, and waits until each peer has put the whole region once. */
 static void start_round(struct world *w)
 {
     uint64_t before[N_PEERS];
@@ -113,7 +112,7 @@ static void start_round(struct world *w)
         }
 }
 
-/* All who live have been refused, and nobody writes. */
+/* All live peers have been refused, and none writes. */
 static void end_round(struct world *w, int first)
 {
     for (int i = first; i < N_PEERS; i++)
@@ -162,8 +161,8 @@ static int is_inside(const struct world *w, pid_t pid)
     return 0;
 }
 
-/* A peer that is stopped inside is waited for until the time is up, and again; one that dies there
- * is not. */
+/* The drain waits for a peer that is stopped inside until the timeout, repeatedly; it does not wait
+ * for one that dies there. */
 static void stopped(struct world *w)
 {
     int seen = 0, dead = 0, status;
@@ -203,7 +202,7 @@ static uint32_t slots_taken(struct asymreg_context *ctx)
     return n;
 }
 
-/* Refusals, and who gives back what shows that he is inside. */
+/* Refusals, and the release of the mark that shows a peer inside. */
 static void one_process(uint32_t mode)
 {
     struct asymreg_context *ctx = open_context(mode, ASYMREG_DRAIN, 0),
@@ -262,8 +261,7 @@ static void one_process(uint32_t mode)
         free(p);
 }
 
-/* The places in which peers show that they are inside run out, and those of the dead are taken
- * again. */
+/* The slots in which peers mark their activity run out, and dead peers' slots are reused. */
 static void places(void)
 {
     struct asymreg__activity *a =
@@ -301,7 +299,7 @@ static void places(void)
     for (uint32_t i = 0; i < ASYMREG__ACTIVITY_SLOTS / 2; i++)
         CHECK_EQ(asymreg__activity_claim(a, 8, &s, &fence), 0);
     CHECK_EQ(asymreg__activity_claim(a, 8, &s, &fence), ASYMREG_EFULL);
-    /* Nonsense by a hostile peer holds nobody up for longer than was asked for. */
+    /* Nonsense by a hostile peer delays a drain only until its timeout. */
     memset(a->slots, 0x5a, sizeof(a->slots));
     a->n_used = UINT32_MAX;
     int rc = asymreg__activity_drain(a, all_fence, 1);
@@ -315,8 +313,8 @@ static void *wait_for_ever(void *arg)
     return arg;
 }
 
-/* A process whose first thread has ended may still write; one in which none is left may not,
- * whether or not it has been waited for. */
+/* A process whose first thread has ended may still write; one without threads may not, reaped or
+ * not. */
 static void last_thread(void)
 {
     struct asymreg__activity *a =
@@ -353,8 +351,8 @@ static void last_thread(void)
     munmap(a, sizeof(*a));
 }
 
-/* A child that frees its parent's worker does not free the place in which that shows a peer what it
- * does. */
+/* A child that frees its parent's worker does not free the slot in which the worker marks its
+ * activity at a peer. */
 static void worker_of_a_parent(void)
 {
     struct asymreg_context *owner = open_context(0, ASYMREG_DRAIN, 0),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A target that calls exec() keeps its number and start, and becomes another program: its peers
- * neither read nor write that program's memory, and find that the target has gone. A target's child
- * is no target either. test_exec --victim ADDRESS READY GO is the other program.
+ * A target that calls exec() keeps its process id and start time but runs another program: its
+ * peers neither read nor write that program's memory, and report that the target has gone. A
+ * target's child is no target either. test_exec --victim ADDRESS READY GO is the other program.
  */
 #define _GNU_SOURCE
 #include "targets.h"
@@ -29,7 +29,7 @@ static char *memory_at(uintptr_t address)
     return p == want ? p : NULL;
 }
 
-/* Maps the same address, waits, and says whether that is as it was. */
+/* Maps the same address, waits, and reports whether the memory is unchanged. */
 static int victim(char **argv)
 {
     char *p = memory_at((uintptr_t)strtoull(argv[2], NULL, 16)), c = 0;
@@ -117,7 +117,7 @@ static void finish(struct child *ch)
     close(ch->go[1]);
 }
 
-/* Operations before, during and after the exec: from some moment on each is ASYMREG_EPEER. */
+/* Operations before, during and after the exec: from some moment on each returns ASYMREG_EPEER. */
 static void becomes_another_program(uint32_t mode)
 {
     struct asymreg_context *ctx = open_context(mode, 0, 64);
@@ -155,7 +155,8 @@ static void becomes_another_program(uint32_t mode)
     finish(&ch);
 }
 
-/* Whatever would change what peers see is refused in a child; the parent's table is as it was. */
+/* In a child, calls that would change the published state are refused; the parent's table is
+ * unchanged. */
 static void a_child_changes_nothing(uint32_t mode)
 {
     struct asymreg_context *ctx =

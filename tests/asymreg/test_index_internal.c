@@ -401,7 +401,7 @@ static void build_at_once(void **state)
     }
 }
 
-/* Which of the regions' addresses a hint leads to, in hundredths. */
+/* The share of regions' addresses that a hint finds, in hundredths. */
 static unsigned hinted(const struct asymreg__index *ix)
 {
     uint64_t yes = 0, all = 0;
@@ -418,8 +418,8 @@ static unsigned hinted(const struct asymreg__index *ix)
     return all ? (unsigned)(yes * 100 / all) : 0;
 }
 
-/* No word is of an earlier shape of the table: right after regions have only come, each leads to a
- * region of a granule that belongs there. */
+/* No hint is of an earlier shape of the table: after insertions alone, each leads to a region of
+ * its granule. */
 static void no_old_words(const struct asymreg__index *ix)
 {
     for (uint64_t place = 0; ix->hints && place < UINT64_C(1) << ix->hint_bits; place++) {
@@ -502,7 +502,7 @@ static uint64_t large(uint64_t i)
     return i < 40 ? (UINT64_C(1) << (20 + i)) - 7 : 32;
 }
 
-/* Hints are found for the usual layouts, survive changes, and are never believed. */
+/* Hints exist for the usual layouts, survive changes, and are always verified. */
 static void hints_help_and_do_not_lie(void **state)
 {
     static const struct layout layouts[] = {
@@ -561,8 +561,8 @@ static void hints_help_and_do_not_lie(void **state)
     }
 }
 
-/* A reader that never leaves its section keeps what it may be looking at from being freed, and
- * nobody waits. */
+/* A reader that never leaves its section delays the freeing of what it may read, and no thread
+ * waits. */
 static void a_stuck_reader_stops_nobody(void **state)
 {
     struct asymreg__index *ix = make(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An owner whose published table says that a region lies in a segment, and whose segment lies
- * elsewhere: no operation reaches it. */
+/* An owner publishes a region inside a segment that covers other memory: no operation reaches
+ * it. */
 #include "targets.h"
 
 #include "../../libasymreg/src/rma/context.h"
@@ -26,7 +26,7 @@ int main(void)
     CHECK_EQ(asymreg_worker_create(c, &w), 0);
     CHECK_EQ(asymreg_register(c, a, sizeof(a), ASYMREG_RW, 0, NULL, NULL), 0);
     CHECK_EQ(asymreg_register(c, b, sizeof(b), ASYMREG_RW, 0, NULL, NULL), 0);
-    /* No key yet: none is made. */
+    /* Without a key: the operation makes none. */
     s->base = (uintptr_t)a + 1;
     s->last = (uintptr_t)a + 99;
     CHECK_EQ(asymreg_put(w, 1, (uintptr_t)a + 50, ASYMREG_ANY, "x", 1), ASYMREG_ETABLE);

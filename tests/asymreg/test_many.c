@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many puts and gets at once, over shared memory and CMA: what they move, by address and by
- * registration, where they stop, and what they leave of a peer that has gone. */
+/* asymreg_put_many() and _get_many() over shared memory and CMA: the data, by address and by
+ * registration, the first failing entry, and a peer that has gone. */
 #define _GNU_SOURCE
 #include "targets.h"
 
@@ -78,7 +78,7 @@ static void moves(void)
     }
 }
 
-/* One of a list cannot be done: those before it have been begun, those behind it not. */
+/* One entry of a list fails: those before it have been begun, those behind it not. */
 static void stops(void)
 {
     static const int codes[] = {ASYMREG_ENOREGION, ASYMREG_ERANGE, ASYMREG_ESTALE, -EINVAL,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Option structs of other releases. Those of the transports over networks are in tests/asymreg-net.
+/* Option structs of other releases. tests/asymreg-net has those of the network transports.
  * */
 #include "../opts_size.h"
 #include "targets.h"
@@ -50,8 +50,8 @@ static void count_destroy(struct asymreg_transport *t)
     n_destroyed++;
 }
 
-/* A transport is taken over also where the rest of the options is refused; not where they may not
- * even hold one. */
+/* The library takes a transport over even if it refuses other options, but not if the struct is too
+ * short to hold one. */
 static void transport_is_taken(void)
 {
     const struct asymreg_transport_ops ops = {
@@ -78,7 +78,7 @@ static void transport_is_taken(void)
     CHECK_EQ(n_destroyed, 3);
 }
 
-/* A struct that is filled: as far as its size says and this release knows; a shorter one not. */
+/* A filled struct: the call writes up to its size and this release's; a shorter one is refused. */
 static void filled(struct asymreg_context *c)
 {
     struct {
@@ -116,7 +116,7 @@ int main(void)
     CHECK_EQ(opts_sizes("asymreg_local_opts", &lo, sizeof(lo), transport, NULL), 0);
     CHECK_EQ(asymreg_worker_create(c, &w), 0);
     CHECK_EQ(opts_sizes("asymreg_group_opts", &go, sizeof(go), group, w), 0);
-    /* What is to be 0 may have a meaning one day. */
+    /* Bytes that must be 0 may get a meaning later. */
     lo.reserved = go.reserved = 1;
     co.flags = 1u << 31;
     CHECK_EQ(context(&co, NULL), -EINVAL);

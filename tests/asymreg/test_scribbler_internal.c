@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [ROUNDS [SEED]]: two peers work with each other and with a third, which all the while writes
- * nonsense into everything of the library's that it can map: its own published table, and of the
- * others what their descriptors give for writing. The two never crash and never wait without end;
- * what they move between each other's private memory is never wrong; and what they get from the
- * third is a result, or an error of the library's that names it.
+ * [ROUNDS [SEED]]: two peers exchange data with each other and with a third, which keeps writing
+ * nonsense into all memory of the library that it can map: its own published table, and the others'
+ * memory that their descriptors make writable. The two never crash or hang, data between their
+ * private memory is never wrong, and an operation on the third returns a result or an error that
+ * names it.
  */
 #define _GNU_SOURCE
 #include "targets.h"
@@ -49,7 +49,7 @@ static void wait_for(const int *what, int value)
         usleep(1000);
 }
 
-/* A context with memory of both kinds, which the board tells of. */
+/* A context with memory of both kinds, whose addresses are on the board. */
 static struct asymreg_context *publish(int me)
 {
     struct asymreg_context *c = open_context(0, ASYMREG_DRAIN, 2000);
@@ -88,7 +88,7 @@ static void add_block(void *p, size_t bytes)
     blocks[n_blocks++] = b;
 }
 
-/* What this process has mapped for writing of the library's memory. */
+/* The library's memory that this process has mapped for writing. */
 static void find_own(void)
 {
     FILE *f = fopen("/proc/self/maps", "re");
@@ -103,7 +103,7 @@ static void find_own(void)
     fclose(f);
 }
 
-/* What can be mapped for writing of another process's. */
+/* Another process's memory that can be mapped for writing. */
 static void find_others(pid_t pid)
 {
     char path[64], name[512], link[256];
@@ -133,7 +133,7 @@ static void find_others(pid_t pid)
     closedir(d);
 }
 
-/* Anything; what may look right; and what stands elsewhere. */
+/* Random words, plausible words, and words copied from elsewhere. */
 static uint64_t nonsense(const struct block *b, uint64_t was)
 {
     switch (random_number() % 8) {
@@ -151,14 +151,14 @@ static uint64_t nonsense(const struct block *b, uint64_t was)
 static void write_words(void)
 {
     const struct block *b = &blocks[random_number() % (uint64_t)n_blocks];
-    /* Half of it at the beginning, where most of what counts is. */
+    /* Half of the writes go to the beginning, where the important fields are. */
     size_t most = random_number() % 2 && b->n > 512 ? 512 : b->n;
     uint64_t *word = &b->words[random_number() % most];
 
     __atomic_store_n(word, nonsense(b, *word), __ATOMIC_RELAXED);
 }
 
-/* A number that should be below `end`, and is at its edge, or beyond, or anything. */
+/* A number that should be below `end`: at its edge, beyond it, or random. */
 static uint32_t number_below(uint32_t end)
 {
     const uint32_t some[] = {0, 1, 2, end / 2, end - 1, end, end + 1, (uint32_t)random_number()};
@@ -166,7 +166,7 @@ static uint32_t number_below(uint32_t end)
     return some[random_number() % 8];
 }
 
-/* A slot of the own table that may be a good one. */
+/* A plausible slot of our own table. */
 static struct asymreg__slot some_slot(const struct asymreg__header *h)
 {
     static uint32_t generation = 100;
@@ -184,7 +184,7 @@ static struct asymreg__slot some_slot(const struct asymreg__header *h)
     return s;
 }
 
-/* Changes of the own table that peers take in as its owner's: their counters are right. */
+/* Changes of our own table that peers accept as its owner's: their counters are right. */
 static void lie(struct asymreg__header *h)
 {
     struct asymreg__slot s = some_slot(h);
@@ -220,7 +220,7 @@ static void lie(struct asymreg__header *h)
     }
 }
 
-/* Of who is inside an operation of an owner's. */
+/* The marks of peers inside an owner's memory. */
 static void lie_of_activity(struct asymreg__activity *a)
 {
     struct asymreg__activity_slot *s = &a->slots[random_number() % 8];
@@ -307,7 +307,7 @@ static void import(int pe, int anew)
     }
 }
 
-/* Every kind of operation on what the scribbler once registered. */
+/* Every kind of operation on regions that the scribbler once registered. */
 static void with_the_scribbler(uint64_t round)
 {
     uint64_t addr[] = {board->at[SCRIBBLER].private, board->at[SCRIBBLER].shared}, value = round;
@@ -334,8 +334,8 @@ static void with_the_scribbler(uint64_t round)
     judge(asymreg_refresh(ctx, SCRIBBLER), addr[0]);
 }
 
-/* What is put into the other's private memory comes back. Its slots for who works there may all be
- * taken, or what they begin with may be gone: then the operation says so, and did nothing. */
+/* A put into the other's private memory reads back. Its activity slots may all be taken, or their
+ * header destroyed: then the operation reports that, and has no effect. */
 static uint64_t with_the_other(uint64_t round)
 {
     int other = 1 - me;

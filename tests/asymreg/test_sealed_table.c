@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who has the descriptor of a published table can read the table, and can in no way write to it;
- * what peers are to write to stays writable. */
+/* A holder of a published table's descriptor can read the table and has no way to write to it;
+ * memory for peers' writes stays writable. */
 #define _GNU_SOURCE
 #include "targets.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * [--no-pidfd=ENOSYS|EPERM] [CASE]: every case of remote access that can go wrong, between two
- * processes, over shared memory, CMA and both: a defined error each.
+ * [--no-pidfd=ENOSYS|EPERM] [CASE]: every failure of remote access between two processes, over
+ * shared memory, CMA and both, gives its defined error.
  */
 #define _GNU_SOURCE
 #include "targets.h"
@@ -156,7 +156,7 @@ static void permissions(struct world *w)
     CHECK_EQ(a.rc, ASYMREG_EACCES);
 }
 
-/* Memory that its owner may not write, registered as if: only the kernel can know. */
+/* Memory that its owner may not write, registered as writable: only the kernel can refuse. */
 static void unwritable_memory(struct world *w)
 {
     struct answer a;
@@ -194,7 +194,7 @@ static void overlap(struct world *w)
     b = tell(&w->t, o);
     CHECK_EQ(b.rc, 0);
     CHECK(b.id == a.id);
-    /* Two users: it stays until both have gone. */
+    /* Two users: it stays until both have released it. */
     CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id}).rc, 0);
     CHECK_EQ(asymreg_put(w->me, PE, a.addr, a.id, "x", 1), 0);
     CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id}).rc, 0);
@@ -322,7 +322,7 @@ static void adjacent(struct world *w)
     asymreg_close(split);
 }
 
-/* The call that explains says the same as the operation that failed, and why. */
+/* The explaining call returns the failed operation's code, and the reason. */
 static void explained(struct world *w, uint64_t addr, int code, const char *why)
 {
     struct asymreg_error err = {0};
@@ -361,7 +361,7 @@ static void truncated_file(struct world *w)
     CHECK_EQ(tell(&w->t, (struct order){.what = TRUNCATE, .bytes = 16384}).rc, 0);
     CHECK_EQ(asymreg_get(w->me, PE, a.addr + 8192, 0, buf, 1), 0);
     CHECK_EQ(buf[0], 0);
-    /* Trusted on one side only is not trusted. */
+    /* Trust from one side only is no trust. */
     a = tell(&w->t, (struct order){.what = REGISTER,
                                    .kind = A_FILE,
                                    .bytes = 8192,
@@ -402,8 +402,8 @@ static void stopped_target(struct world *w)
     CHECK_EQ(look(w, a.addr + 99999), 's');
 }
 
-/* Soon every operation says so; it may succeed until then. How soon is printed: a busy machine is
- * no failure, a hang is one. */
+/* Soon every operation reports the death; it may succeed until then. The test prints the delay: a
+ * busy machine is no failure, a hang is one. */
 static void expect_gone(struct world *w, uint64_t addr)
 {
     double start = now();
@@ -423,8 +423,8 @@ static void expect_gone(struct world *w, uint64_t addr)
     CHECK_EQ(asymreg_flush(w->me, PE), ASYMREG_EPEER);
     CHECK_EQ(asymreg_flush(w->me, ASYMREG_ALL_PEERS), ASYMREG_EPEER);
     CHECK_EQ(asymreg_refresh(w->ctx, PE), ASYMREG_EPEER);
-    /* Its memory goes before the process does: until then somebody else may still be told that it
-     * is there. */
+    /* Its memory disappears before the process: until then another peer may still see the
+     * process. */
     while ((rc = asymreg_import(w->ctx, PE + 1, w->t.blob, w->t.blob_bytes, NULL)) == 0)
         CHECK_EQ(asymreg_forget(w->ctx, PE + 1), 0);
     CHECK_EQ(rc, ASYMREG_EPEER);
@@ -589,8 +589,8 @@ static void numbers_of_peers(struct world *w)
     }
 }
 
-/* More peers than a process has descriptors: the transport keeps 64, and the death of each peer is
- * noticed. */
+/* More peers than a process has descriptors: the transport keeps 64, and notices each peer's
+ * death. */
 static void many_peers(struct world *w)
 {
     /* Each reserves 73 MiB of address space. */

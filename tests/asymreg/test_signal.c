@@ -41,7 +41,7 @@ static uint64_t there(size_t offset)
     return (uintptr_t)memory + offset;
 }
 
-/* Waits for each signal, sees the data that came before it, and says so. */
+/* Waits for each signal, checks the data that came before it, and acknowledges. */
 static void *consumer(void *arg)
 {
     struct asymreg_worker *mine = arg;
@@ -75,7 +75,7 @@ static void signals(uint32_t mode)
     }
     pthread_join(thread, NULL);
     asymreg_worker_destroy(other);
-    /* Without data: the signal alone. What cannot be: no signal. */
+    /* Without data: the signal alone. A refused put: no signal. */
     s = (struct asymreg_signal){.addr = there(64), .what = ASYMREG_AMO_SET, .value = 1};
     CHECK_EQ(asymreg_put_signal(w, PE, 0, ASYMREG_ANY, NULL, 0, &s), 0);
     s.value = 2;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A slot that is read while it is written, in every order in which the reader's loads and the
- * writer's stores can come: what is found is a region that was there, whole, or nothing. With real
- * threads the two meet within a cache line, and hardly ever in between.
+ * Reads a slot while it is written, in every interleaving of the reader's loads and the writer's
+ * stores: the reader finds a whole region that was there, or none. Real threads almost never meet
+ * between two stores to one cache line.
  *
  * The library's own code runs here, with a hook at each of its loads and stores: those of the
  * writer are recorded, and done again from inside the reader.
@@ -133,7 +133,7 @@ static void comes_and_goes(void **state)
     assert_true(n_stores == 6 && found_one > 0 && found_other > 0);
 }
 
-/* As in the copy of a peer's table, where a slot's next region may be all that is seen. */
+/* As in a copy of a peer's table, which may show only a slot's next region. */
 static void replaced(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reader at every instruction of a writer: the processor traps after each, and the trap's handler
- * looks up, in each way that there is. Whatever order the writer's stores have, what one look has
- * seen done no later look sees undone, whichever way it takes; no region is seen half written; and
- * what does not change is there, or not there, at every moment. Random histories beside threads
- * (test_threads.c) seldom meet the few instructions between two stores; this meets them all, if not
- * the other orders of a weaker memory.
+ * A reader at every instruction of a writer: the processor traps after each one, and the trap's
+ * handler looks up by every method. In any order of the writer's stores, no look-up undoes an
+ * earlier look-up's result, by any method; none sees a region half written; and all see the
+ * unchanged regions at every moment. Random histories with threads (test_threads_internal.c) seldom
+ * hit the few instructions between two stores; this test hits all of them, but not a weaker
+ * memory's orders.
  */
 #define _GNU_SOURCE
 #include "targets.h"
@@ -23,7 +23,7 @@ enum { CELLS = 100, CELL_BYTES = 64, BASE = 100000 };
 static uint64_t bytes_in[CELLS];
 static uint64_t next_bytes = 1;
 
-/* What is being stepped through. */
+/* The stepped operation. */
 static struct {
     struct asymreg__index *ix;
     struct asymreg__reader *plain, *cached;
@@ -44,7 +44,7 @@ static void must(int holds, const char *what)
         op.bad = what;
 }
 
-/* Sees the cell that changes. `sure`: that nothing was found means that nothing is there. */
+/* Looks the changing cell up. `sure`: a miss means that no region is there. */
 static void seen(const struct asymreg_region *r, int sure, const char *how)
 {
     uint64_t bytes = r ? r->last - r->start + 1 : 0;
@@ -55,7 +55,7 @@ static void seen(const struct asymreg_region *r, int sure, const char *how)
     must(!r || (r->start == cell_at(op.cell) && r->prot == ASYMREG_RW && (r->id >> 32 & 1)),
          "half a region was seen");
     must(bytes == op.before || bytes == op.after || !bytes,
-         "a region was seen that nobody put there");
+         "a look-up found a region that was never registered");
     stage = bytes == op.after ? 2 : bytes == op.before ? 0 : 1;
     must(stage >= op.reached, how);
     op.reached = stage;
@@ -66,7 +66,7 @@ static void look(void)
     uint64_t addr = cell_at(op.cell);
     struct asymreg_region found;
 
-    /* In the order in which a writer's mistakes show: what a hint tells first. */
+    /* In the order in which a writer's errors show: hints first. */
     seen(asymreg__probable(op.ix, addr, ASYMREG_ANY, &found) ? &found : NULL, 0,
          "seen done before, and undone by a hint");
     seen(op.ix->search(op.plain, addr), 1, "seen done before, and undone in the tree");
@@ -74,7 +74,7 @@ static void look(void)
          "seen done before, and undone by asymreg__index_search()");
     seen(asymreg__index_lookup(op.cached, addr), 1,
          "seen done before, and undone by asymreg__index_lookup()");
-    /* Its neighbours, which stay what they are. */
+    /* Its neighbours, which do not change. */
     for (int c = op.cell - 3; c <= op.cell + 3; c++) {
         if (c < 0 || c >= CELLS || c == op.cell)
             continue;
@@ -95,7 +95,7 @@ static void on_trap(int sig, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* Runs something that brings a cell from what it has to `after`, an instruction at a time. */
+/* Runs an operation that changes a cell to `after`, one instruction at a time. */
 static void step(int cell, uint64_t after, void (*change)(void *arg), void *arg)
 {
     uint64_t steps = op.steps;
@@ -190,8 +190,8 @@ static void no_readers(void)
     asymreg__reader_destroy(op.cached);
 }
 
-/* From empty to full, by which leaves split and hints come; changes, of which many at once undo the
- * one before, in the same slot; to empty. */
+/* From empty to full, with splits of leaves and new hints; changes, many of which undo the previous
+ * one in the same slot; back to empty. */
 static void an_index(int changes)
 {
     struct asymreg__index_opts opts = {.max_regions = CELLS};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Publication and a peer's copy of it, in one process: mapped, and through a read function that can
- * fail, tear and lie. */
+/* Publication and a peer's copy, in one process: mapped, and through a read function that can fail,
+ * tear, or return false data. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -89,7 +89,7 @@ static void world_fini(struct world *w)
     asymreg__unreserve(w->memory, w->bytes);
 }
 
-/* The copy is what the table is. */
+/* The copy equals the table. */
 static void same(struct world *w)
 {
     struct asymreg_region a, b;
@@ -124,8 +124,8 @@ static int stale(const struct asymreg__cache *cache)
     return asymreg__stale(&f);
 }
 
-/* As after more changes than the log holds: the next refresh looks at the leaves. The owner can do
- * nothing after this. */
+/* As after more changes than the log holds: the next refresh reads the leaves. The owner cannot
+ * continue after this. */
 static void overrun(struct world *w)
 {
     struct asymreg__header *h = (void *)w->memory;
@@ -392,7 +392,7 @@ static void forgotten_and_overrun(void **state)
     world_fini(&w);
 }
 
-/* Whichever read fails, the error is passed on, and the next refresh mends it. */
+/* When any read fails, the refresh returns the error, and the next one succeeds. */
 static void every_read_failing(void **state)
 {
     struct world w;
@@ -419,8 +419,8 @@ static void every_read_failing(void **state)
     }
 }
 
-/* A table that lies: each word of it, in turn, is something else. Never a crash; at most another
- * set of regions. */
+/* A corrupt table: each word in turn has another value. No crash; at most another set of
+ * regions. */
 static void hostile_words(void **state)
 {
     static const uint64_t lies[] = {

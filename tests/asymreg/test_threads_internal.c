@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads that search while others register: recorded histories are checked for linearizability;
- * readers of a copy that is being refreshed; workers of one context at once, alone and, with
- * arguments, with that many regions and passes of each worker. Run under ThreadSanitizer too.
+ * readers of a copy that is being refreshed; several workers of one context, with default counts
+ * or, by arguments, with that many regions and passes of each worker. Run under ThreadSanitizer
+ * too.
  */
 #define _GNU_SOURCE
 #include "targets.h"
@@ -232,7 +233,7 @@ static void history(int plain, unsigned fillers, uint64_t seed)
         total += n_reads[i];
     CHECK(total > 0);
     CHECK_EQ(bad, 0);
-    /* The checker can say no: a read moved to the far end of time saw something long gone. */
+    /* The checker can fail: a read moved to the end of time saw a region long removed. */
     int refused = 0;
     for (uint32_t i = 0; i < n_reads[0]; i++) {
         uint32_t cell = read_cell[0][i];
@@ -272,7 +273,7 @@ static void *copy_reader(void *arg)
             continue;
         CHECK(found->start <= addr && found->last >= addr && (found->start - 4096) / 100 == k);
         CHECK((found->id >> 32 & 1) && (found->prot == ASYMREG_RW || found->prot == ASYMREG_READ));
-        /* The permission tells how long it is: fields belong together. */
+        /* The permission encodes the length: fields of one region must match. */
         CHECK_EQ(found->last - found->start + 1, found->prot == ASYMREG_RW ? 50 : 30);
         uint32_t slot = (uint32_t)found->id;
         if (slot < 256) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transport by somebody else, written from transport.h alone: it completes nothing at once, has a
+ * A third party's transport, written from transport.h alone: it completes nothing at once, has a
  * short queue, takes small pieces only, does not map tables, is not thread-safe, and revokes
- * handles. What the core promises must hold on it too: the paper's "if an operation fails, update
- * the table and try again" among it.
+ * handles. The core's promises must hold on it too, among them the paper's "if an operation fails,
+ * update the table and try again".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,7 +31,7 @@ static unsigned char
 static uint32_t next_serial = 1;
 static int dead;   /* the peer */
 static int stuck;  /* nothing is carried out */
-static int inside; /* calls under way: must never be two */
+static int inside; /* calls in flight: never two */
 static int n_eagain, n_progress, n_stale;
 static const struct asymreg_transport_ops *lower;
 
@@ -95,8 +95,8 @@ static const char *reason(struct asymreg_transport *t, uint32_t cap)
     return cap == ASYMREG_CAP_MAP ? "late does not map" : NULL;
 }
 
-/* What the library registers of its own when it is opened: a transport may have a thread that reads
- * it for peers until its end. */
+/* The library's own registrations at open: a transport may have a thread that reads them for peers
+ * until its end. */
 static struct {
     uint64_t addr, bytes;
 } own[2];
@@ -471,7 +471,7 @@ static void stale_handles_are_replaced(void **state)
     assert_int_equal(asymreg_unregister(c, a), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "4", 1), ASYMREG_ESTALE);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, ASYMREG_ANY, "4", 1), ASYMREG_ENOREGION);
-    /* Begun without waiting: the flush tells, once. */
+    /* Begun without waiting: the flush reports the failure, once. */
     assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &a, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "5", 1), 0);
     assert_int_equal(asymreg_unregister(c, a), 0);
@@ -513,7 +513,7 @@ static void a_peer_that_dies(void **state)
     assert_int_equal(memory[0], '1');
 }
 
-/* A read of a table that has been given up: memory and key stay, also for a forgotten peer. */
+/* An abandoned read of a table: memory and key stay, also for a forgotten peer. */
 static void late_reads_are_kept(void **state)
 {
     static char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
@@ -647,7 +647,7 @@ static void bad_tables_of_operations(void **state)
     asymreg_close(x);
 }
 
-/* A caller of an earlier version, whose struct is shorter: what lies behind it is not touched. */
+/* A caller of an earlier version with a shorter struct: bytes behind it are not touched. */
 static void short_capabilities(void **state)
 {
     struct asymreg_transport_caps caps = {.size = offsetof(struct asymreg_transport_caps, amo8_ops),
@@ -665,7 +665,8 @@ static void short_capabilities(void **state)
     t->ops->destroy(t);
 }
 
-/* One that neither maps tables nor revokes: only a look at the table tells that a region has gone.
+/* A transport that neither maps tables nor revokes: only a read of the table shows a removed
+ * region.
  * */
 static struct asymreg_transport_ops blind_ops;
 static int n_gets;
@@ -734,7 +735,7 @@ static void fresh_looks_first(void **state)
         assert_int_equal(n_gets, fresh);
         assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, 100, 0, &r, NULL), 0);
         assert_int_equal(n_gets, 2 * fresh);
-        /* Registered anew: with it the first look says so, without it the old copy serves. */
+        /* Registered anew: with it the first look-up finds that, without it the old copy serves. */
         assert_int_equal(asymreg_unregister(owner, a), 0);
         assert_int_equal(asymreg_register(owner, memory, 50, ASYMREG_READ, 0, &b, NULL), 0);
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "3", 1),
@@ -761,7 +762,7 @@ static void *refresh(void *user)
     return (void *)(intptr_t)asymreg_refresh(user, 9);
 }
 
-/* A slow refresh of one peer keeps nobody from registering, nor from looking at the figures. */
+/* A slow refresh of one peer does not block registration or statistics. */
 static void figures_do_not_wait(void **state)
 {
     struct asymreg_context *owner = blind_context(0), *user = blind_context(0);
@@ -795,7 +796,7 @@ static void figures_do_not_wait(void **state)
     asymreg_close(owner);
 }
 
-/* Memory whose descriptor does not do is reached by CMA: nothing has failed, nothing says so. */
+/* Memory with an unusable descriptor is reached by CMA, without an error. */
 static void no_error_on_success(void **state)
 {
     char name[] = "/tmp/asymreg-XXXXXX", address[ASYMREG_MAX_ADDRESS_BYTES],

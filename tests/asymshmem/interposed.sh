@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# interposed.sh OSHCC LIBRARY: libasymshmem has every call of <shmem.h> that names a PE, every collective that moves data, and no name that a program could have
-# (_end is the linker's).
+# interposed.sh OSHCC LIBRARY: libasymshmem has every call of <shmem.h> that names a PE, every collective that moves data, and exports no name that a
+# program could use (_end is the linker's).
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -9,7 +9,7 @@ echo '#include <shmem.h>' | "$1" -E -P -x c - >"$dir/header"
 tr '\n;' ' \n' <"$dir/header" | grep -oE '\bshmemx?_[a-z0-9_]+ *\([^()]*\bint +pe *\)' | sed 's/ *(.*//' | sort -u |
     grep -vx shmem_pe_accessible >"$dir/of_pe" # which takes no address
 tr '\n;' ' \n' <"$dir/header" | grep -oE '\bshmem_[a-z0-9_]+ *\([^()]*\*[^()]*\blong *\* *pSync *\)' | sed 's/ *(.*//' | sort -u |
-    grep -vxE 'shmem_(barrier|sync|broadcast)' >"$dir/collective" # the last is declared, and in no library
+    grep -vxE 'shmem_(barrier|sync|broadcast)' >"$dir/collective" # the last is declared, but no library has it
 sort "$dir/of_pe" "$dir/collective" >"$dir/declared"
 [ "$(wc -l <"$dir/collective")" -ge 50 ] || { echo "only $(wc -l <"$dir/collective") collectives found in shmem.h"; exit 1; }
 nm -D --defined-only "$2" | awk '{ print $3 }' | sort -u >"$dir/defined"

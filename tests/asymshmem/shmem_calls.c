@@ -11,7 +11,7 @@
 
 static long total; /* symmetric */
 static struct block block;
-static char *mine; /* of the block, what the class of calls at hand uses */
+static char *mine; /* the part of the block that the current class of calls uses */
 static size_t area;
 
 static void *block_of(int pe)
@@ -19,7 +19,8 @@ static void *block_of(int pe)
     return (char *)block_at(&block, pe) + area;
 }
 
-/* Another class of calls: another part of the block, so that PEs need not wait for each other. */
+/* Moves to another part of the block for the next class of calls, so that PEs need not wait for
+ * each other. */
 static void go_on(void)
 {
     area += CELLS * 16;
@@ -121,16 +122,16 @@ RMA_TYPES(RMA)
 BLOCKS(mem, mem, 1)
 RMA_SIZES(SIZES)
 
-/* Debian 12's OpenSHMEM (Open MPI 4.1.4) writes 8 bytes for what a compare-swap of 4 bytes fetches,
- * and the stack protector ends it; and what its fetch_and, fetch_or and fetch_xor compute
- * depends on what was in memory before. There, other calls do what these should. */
+/* Debian 12's OpenSHMEM (Open MPI 4.1.4) writes 8 bytes for the result of a 4-byte compare-swap,
+ * and the stack protector aborts; the results of its fetch_and, fetch_or and fetch_xor depend on
+ * earlier memory. There, other calls take their place. */
 static bool swaps(size_t bytes)
 {
     return bytes == 8 || asymmetric;
 }
 
-/* Each PE has a cell of its neighbour's for itself, which tells what is fetched; and all have one
- * of PE 0's. */
+/* Each PE alone uses one cell of its neighbour, which gives the fetched value; all PEs share one
+ * cell of PE 0. */
 #define FETCHES(NAME, T)                                                                           \
     static void fetches_##NAME(void)                                                               \
     {                                                                                              \
@@ -224,7 +225,7 @@ static bool swaps(size_t bytes)
         SUM(T, mine, sum);                                                                         \
         result("bitwise", #NAME, sum);                                                             \
     }
-/* Names of before OpenSHMEM 1.4. */
+/* Names from before OpenSHMEM 1.4. */
 #define OLD_FETCHES(NAME, T)                                                                       \
     static void old_fetches_##NAME(void)                                                           \
     {                                                                                              \
@@ -285,7 +286,7 @@ FLOAT_TYPES(OLD_FETCHES)
             shmem_putmem(to, &go, sizeof(go), next);                                               \
         }                                                                                          \
         for (int i = 0; i < 100 && !shmem_##NAME##_test(flag, SHMEM_CMP_GE, (T)9); i++)            \
-            sched_yield(); /* which a wait of Debian 12's does not */                              \
+            sched_yield(); /* Debian 12's wait does not progress */                                \
         shmem_##NAME##_wait_until(flag, SHMEM_CMP_EQ, (T)9);                                       \
         SUM(T, mine, sum);                                                                         \
         sum += shmem_##NAME##_test(flag, SHMEM_CMP_GT, (T)8);                                      \
@@ -300,7 +301,7 @@ FLOAT_TYPES(OLD_FETCHES)
 
 WAIT_TYPES(WAITS)
 
-/* Addresses: what is accessible, where a pointer is, and by the type-generic names. */
+/* Addresses: accessibility, pointers, and the type-generic names. */
 static void addresses(void)
 {
     long *to = block_of(next), here, value = 31 + me;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Small programs, one for each group of calls, in the manner of the examples in OpenSHMEM's
- * specification: what each PE finds is the same on 2 and more PEs, in any order of events. */
+ * specification: each PE's result is the same on 2 or more PEs, in any order of events. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 static int before; /* the PE whose neighbour this one is */
 
-/* Until *word, which others write, is at least this. A wait of Debian 12's OpenSHMEM does not yield
- * the processor, and a test makes no progress. */
+/* Waits until *word, which others write, is at least this. A wait of Debian 12's OpenSHMEM does not
+ * yield the processor, and a test makes no progress. */
 static void await(long *word, long value)
 {
     for (int i = 0; i < 100 && !shmem_long_test(word, SHMEM_CMP_GE, value); i++)
@@ -59,7 +59,7 @@ static void distribution(void)
     block_free(&b);
 }
 
-/* Each PE has more than the one before; PE 0 collects all of it with gets that run together. */
+/* Each PE has more than the one before; PE 0 collects all of it with concurrent gets. */
 static void gathering(void)
 {
     enum { N = 40 };
@@ -81,7 +81,7 @@ static void gathering(void)
     block_free(&b);
 }
 
-/* A matrix whose rows the PEs have, a column goes to each: with strides on one side. */
+/* Transposes a matrix: each PE has a row and gets a column, with strides on one side. */
 static void transposition(void)
 {
     struct block b = block_alloc(MAX_PES * MAX_PES * sizeof(int));
@@ -102,7 +102,7 @@ static void transposition(void)
     block_free(&b);
 }
 
-/* Puts to all PEs that run together, and one quiet; then each is told that its own is there. */
+/* Concurrent puts to all PEs and one quiet; then each PE is notified that its own has arrived. */
 static void scattering(void)
 {
     struct block data = block_alloc(MAX_PES * sizeof(long)), told = block_alloc(sizeof(long));
@@ -123,7 +123,8 @@ static void scattering(void)
     block_free(&data);
 }
 
-/* Data, a fence, a signal: who sees the signal sees the data. The neighbour answers in kind. */
+/* Data, a fence, a signal: a PE that sees the signal sees the data. The neighbour answers in the
+ * same way. */
 static void signals(void)
 {
     enum { N = 50, ROUNDS = 4 };
@@ -147,7 +148,7 @@ static void signals(void)
     block_free(&data);
 }
 
-/* PE 0's counter deals out pieces of an integral; who draws which differs, the sum does not. */
+/* PE 0's counter deals out pieces of an integral; the assignment varies, the sum does not. */
 static void work_queue(void)
 {
     enum { PIECES = 60 };
@@ -166,7 +167,7 @@ static void work_queue(void)
     block_free(&b);
 }
 
-/* One PE finds the cell empty; each swaps itself in somewhere else, and nobody is lost. */
+/* One PE finds the cell empty; each swaps its number in elsewhere, and no number is lost. */
 static void race(void)
 {
     struct block b = block_alloc(3 * sizeof(long));
@@ -181,14 +182,14 @@ static void race(void)
     shmem_barrier_all();
     shmem_long_atomic_add(cell, was, 0);
     shmem_barrier_all();
-    /* What was swapped out and what is in at the end are all numbers, once each. */
+    /* The numbers swapped out and the last one in the cell are all numbers, once each. */
     result("program", "race", (double)shmem_long_g(cell + 1, 0));
     result("program", "swaps",
            (double)(shmem_long_atomic_fetch(cell, 0) + shmem_long_atomic_fetch(cell + 2, 0)));
     block_free(&b);
 }
 
-/* Each PE sets its bit in everybody's word, and waits until all have. */
+/* Each PE sets its bit in every PE's word, and waits until all have. */
 static void bits(void)
 {
     struct block b = block_alloc(sizeof(unsigned long));
@@ -255,7 +256,7 @@ static void heat(void)
     block_free(&b);
 }
 
-/* Sorting: neighbours compare what they have, odd pairs and even ones in turn. */
+/* Sorting: neighbours compare their values, odd pairs and even ones in turn. */
 static void sorting(void)
 {
     struct block b = block_alloc(2 * sizeof(int));
@@ -308,7 +309,7 @@ static void stack(void)
     block_free(&head);
 }
 
-/* A lock, which is symmetric, around what is no atomic. */
+/* A symmetric lock around a non-atomic update. */
 static void locking(void)
 {
     static long lock;
@@ -464,7 +465,7 @@ static void block_moves(void)
     COLLECTIVE("alltoalls64", shmem_alltoalls64(THERE, OWN, 1, 2, 2, SET, sync_words));
 }
 
-/* Small numbers, of which every type has sum and product without rounding. */
+/* Small numbers, whose sums and products are exact in every type. */
 #define REDUCE(NAME, T, OP, in_place)                                                              \
     do {                                                                                           \
         T *source = OWN, *dest = (in_place) ? OWN : THERE;                                         \

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An OpenSHMEM program that makes every call of libasymshmem's and runs small programs, and whose
- * PE 0 prints what all PEs found, so that the output is the same whatever the memory is. With
- * MEMORY=asymmetric that is malloc'd, of another size and address in each PE, and registered; else
- * it is symmetric, and then the program needs no libasymshmem.
+ * PE 0 prints all PEs' results, so that the output does not depend on the kind of memory. With
+ * MEMORY=asymmetric the memory is malloc'd, has another size and address in each PE, and is
+ * registered; otherwise it is symmetric, and the program needs no libasymshmem.
  *
- * With CONTEXT=default there is no other context: over TCP, Debian 12's OpenSHMEM waits for ever at
- * its end, and in barriers, once there has been one.
+ * With CONTEXT=default the program creates no other context: over TCP, Debian 12's OpenSHMEM then
+ * hangs at its end, and in barriers.
  *
- * With NO_CMA=1 the kernel refuses process_vm_readv() and process_vm_writev(): what works then is
- * not CMA.
+ * With NO_CMA=1 the kernel refuses process_vm_readv() and process_vm_writev(), so that CMA cannot
+ * be what works.
  *
- * MEMORY=missing: puts to memory that is not registered, the first of which must end the job.
+ * MEMORY=missing: puts to unregistered memory; the first one must end the job.
  *
- * A signal inside the OpenSHMEM's own shmem_finalize(), of which the tests here say nothing, is
- * named on standard error. libasymshmem's comes before it, and calls the pshmem_finalize() below.
+ * Names on standard error a signal inside the OpenSHMEM's own shmem_finalize(), which these tests
+ * do not test. libasymshmem's shmem_finalize() comes first, and calls the pshmem_finalize() below.
  */
 #define _GNU_SOURCE
 #include "shmem_test.h"
@@ -87,7 +87,7 @@ struct block block_alloc(size_t bytes)
     if (asymmetric || missing) {
         bytes += 4096 * (size_t)me;
         b.mine = malloc(bytes + 64 * (size_t)me);
-        b.mine += 64 * (size_t)me; /* no two at one address, however malloc gives them */
+        b.mine += 64 * (size_t)me; /* no two at one address, whatever malloc() returns */
     } else {
         b.mine = shmem_malloc(bytes);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of the test program share: its memory, which is symmetric or not, and its results,
- * which are the same whatever the memory is. */
+/* Shared by the parts of the test program: its memory, symmetric or not, and its results, which do
+ * not depend on the kind of memory. */
 #ifndef ASYMSHMEM_TESTS_SHMEM_TEST_H
 #define ASYMSHMEM_TESTS_SHMEM_TEST_H
 
@@ -21,7 +21,7 @@ extern int me, n_pes, next; /* next: the neighbour */
 extern bool asymmetric;     /* the memory of blocks is malloc'd and registered */
 extern shmem_ctx_t ctx;     /* the default one where CONTEXT=default */
 
-/* Memory that every PE has some of: in each at another address, unless it is symmetric. */
+/* Memory in every PE, at another address in each unless it is symmetric. */
 struct block {
     char *mine;
     uint64_t *where; /* symmetric: of each PE */
@@ -30,10 +30,10 @@ struct block {
 /* By all PEs, like shmem_malloc() and shmem_free(); zeroed. */
 struct block block_alloc(size_t bytes);
 void block_free(struct block *block);
-/* Where a PE's is, for calls that name that PE. */
+/* The address of a PE's part, for calls that name that PE. */
 void *block_at(const struct block *block, int pe);
 
-/* What this PE has found. All PEs call it in the same order; PE 0 prints what all have found. */
+/* Reports this PE's result. All PEs call it in the same order; PE 0 prints all results. */
 void result(const char *class, const char *name, double value);
 /* Printed by PE 0, which alone calls it. */
 void result_of_all(const char *name, double value);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shmem_test.sh node|nodes PROGRAM LIBRARY PES OSHRUN [PMIRUN]: the program prints the same alone, with the library on symmetric memory,
-# and on memory that is registered; on memory that is not, the job ends and says why.
+# and on memory that is registered; on memory that is not, the job ends with a message.
 #   node   all of it on one node, by oshrun; on registered memory over shared memory and CMA, and over UCX
 #   nodes  on the two nodes of `hosts run` of tests/nodes, under which this runs, by pmirun; alone as above, and on symmetric memory with 2 PEs
 #          only, since on several nodes Debian 12's OpenSHMEM spins while it waits: with 4, minutes on 2 processors
@@ -21,7 +21,7 @@ by_oshrun() { TMPDIR=$dir/tmp timeout -k 5 120 "$oshrun" --oversubscribe --host 
 by_pmirun() {
     TMPDIR=$dir/tmp timeout -k 5 120 "$pmirun" --hosts "$HOSTS" --launch-agent "$HOST_SSH" --mpi openmpi -n "$n" -x CONTEXT=default "$@" ./shmem_test
 }
-# run LAUNCH OUTPUT [OPTION...]: a signal in the OpenSHMEM's own shmem_finalize() is not this library's, and comes after all output.
+# run LAUNCH OUTPUT [OPTION...]: a signal in the OpenSHMEM's own shmem_finalize() is not this library's fault, and comes after all output.
 run() {
     launch=$1 output=$2
     shift 2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the benchmarks share: arguments, clocks, a random seed for each run, medians, and the form
+/* Shared by the benchmarks: arguments, clocks, a random seed for each run, medians, and the form
  * of a figure. */
 #ifndef FENCEPOST_TESTS_BENCH_H
 #define FENCEPOST_TESTS_BENCH_H
@@ -15,7 +15,7 @@
 
 struct bench {
     const char *name;
-    int quick;     /* --quick: see that it runs, do not trust the figures */
+    int quick;     /* --quick: checks that it runs; the figures mean nothing */
     uint64_t seed; /* --seed N, otherwise another one in each run */
     uint64_t rng;
 };
@@ -28,7 +28,7 @@ static inline uint64_t bench_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Time that this thread has been on a processor: what others do meanwhile does not count. */
+/* This thread's processor time, which other processes do not change. */
 static inline uint64_t bench_cpu_ns(void)
 {
     return bench_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Preloaded: counts the allocations of a process, and makes one of them fail. What the sweep wants
- * is in the file that FAULTS_ALLOC names. */
+/* Preloaded: counts the allocations of a process and makes one of them fail. The file that
+ * FAULTS_ALLOC names has the sweep's order. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults on purpose: one system call, or one allocation, of one process of a command fails, and
- * what becomes of the command is looked at.
+ * Injected faults: one system call or one allocation of one process of a command fails, and the
+ * sweep checks how the command ends.
  *
  * The command runs under ptrace (x86-64), so that raw system calls, statically linked programs and
- * children that share their parent's memory are reached too; a seccomp filter stops the calls of
- * the table in syscalls.c and no others. What the dynamic linker does is left alone. Processes are
- * numbered as they come: 0 is the command itself, under pmirun 1 is rank 0. Allocations fail in
- * alloc.c, which is preloaded.
+ * children that share their parent's memory are reached too; a seccomp filter stops only the calls
+ * in syscalls.c's table. The dynamic linker's calls do not fail. Processes are numbered as they
+ * come: 0 is the command itself, under pmirun 1 is rank 0. Allocations fail in alloc.c, which is
+ * preloaded.
  */
 #ifndef FAULTS_H
 #define FAULTS_H
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* numbers of processes that are told apart; later ones count as the last */
+/* processes with a number of their own; later ones share the last number */
 #define MAX_PROCS  32
 #define MAX_CALLS  160 /* kinds of system call */
 #define MAX_PATHS  512 /* files created in a run */
@@ -25,9 +25,9 @@
 /* How a call fails. */
 enum how {
     HOW_ERRNO, /* is not made; returns the errno */
-    HOW_AFTER, /* is made, and then returns the errno: close() has closed all the same */
+    HOW_AFTER, /* the call happens, then returns the errno, as a failing close() does */
     HOW_SHORT, /* moves a byte */
-    HOW_ON,    /* like HOW_ERRNO, and so do all later ones of the kind: what has run out stays so */
+    HOW_ON,    /* like HOW_ERRNO, for all later calls of the kind too: an exhausted resource */
 };
 
 struct call {
@@ -54,15 +54,15 @@ struct fault {
 /* A call that was made. */
 struct event {
     uint8_t proc, call;
-    bool waits; /* its descriptor would wait */
+    bool waits; /* its descriptor is in blocking mode */
     uint32_t n;
 };
 
 struct run {
     int status; /* of the command, as wait() has it */
-    bool hung;  /* was ended after the time limit */
-    bool hit;   /* the fault's call was made */
-    int n_left; /* processes that were still there when the command had ended a while ago */
+    bool hung;  /* killed at the time limit */
+    bool hit;   /* the fault's call was reached */
+    int n_left; /* processes that outlived the command by a grace period */
     int crash_proc, crash_signal;
     char crash_at[160], left_name[64], hit_at[256];
     char names[MAX_PROCS][32];
@@ -72,8 +72,8 @@ struct run {
     size_t n_paths;
 };
 
-/* Runs it in `dir`, output to the two descriptors; with only_there, calls that are not about a file
- * below `dir` are none. 0, or -errno: could not be traced. r->events is the caller's. */
+/* Runs it in `dir`, output to the two descriptors; with only_there, counts only calls on files
+ * below `dir`. Returns 0, or -errno if it cannot trace. r->events is the caller's. */
 int trace_run(char *const argv[], const char *dir, bool only_there, int out, int err,
               const struct fault *fault, double limit_s, struct run *r);
 void run_release(struct run *r);

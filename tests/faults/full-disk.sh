@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# full-disk.sh <folder of the programs>: output that cannot be written is an error, with a message, of every program and way to print.
+# full-disk.sh <folder of the programs>: every program, in each way that it prints, fails with a message when its output cannot be
+# written.
 set -u
 bin=$1 failed=0
 try() {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For the programs whose calls are made to fail. Each does one round of what its library can do,
- * and a second one when the first failed, which must then find nothing in its way. A failure that
- * the library reports is printed, and the status is 1. What a library must never do whatever fails
- * (report success and not have done it, lose what was there, keep a descriptor) is WRONG, which
- * aborts.
+ * Shared by the programs whose calls fail in turn. Each does one round of its library's operations
+ * and, after a failure, a second one, which the first must not disturb. A failure that the
+ * library reports is printed, and the status is 1. WRONG aborts when a library does what no failure
+ * excuses: it reports success for work that it has not done, loses older data, or leaks a
+ * descriptor.
  */
 #ifndef FAULTS_SUBJECT_H
 #define FAULTS_SUBJECT_H
@@ -30,7 +30,7 @@ static inline void subject_wrong(const char *what, int line)
     WRONG("line %d: not true: %s", line, what);
 }
 
-/* What a round must give back. */
+/* The resources that a round must give back. */
 struct holdings {
     int fds, threads, maps;
     size_t bytes; /* allocated */
@@ -74,7 +74,7 @@ static inline struct holdings subject_holdings(void)
     return h;
 }
 
-/* Counting may be what has failed: then nothing is known. */
+/* The count itself may have failed; then it is unknown. */
 static inline int subject_more(int before, int after)
 {
     return before > 2 && after > 2 && after > before;
@@ -117,8 +117,9 @@ static inline int subject_run(int (*round)(void), int check_memory)
         before = after;
         after = subject_settled(&before);
         subject_compare(&before, &after);
-        if (check_memory && after.bytes > before.bytes) /* the first round has left what stays for
-                                                           good: stdio's, the library's lists */
+        if (check_memory && after.bytes > before.bytes) /* the first round has allocated what lives
+                                                           until exit: stdio's buffers, the
+                                                           library's lists */
             WRONG("%zu bytes allocated before, %zu afterwards", before.bytes, after.bytes);
     }
     if (rc == 0 && (puts("ok") < 0 || fflush(stdout) != 0)) {

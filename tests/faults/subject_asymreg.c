@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * subject_asymreg shm|cma: a target that registers memory and an initiator that reaches it. What an
- * operation says it has done is done; a peer that could not be reached the first time can be the
- * second time.
+ * subject_asymreg shm|cma: a target that registers memory and an initiator that reaches it. An
+ * operation that reports success has taken effect; a peer that was not reachable in the first round
+ * is in the second.
  */
 #define _GNU_SOURCE
 #include "subject.h"
@@ -60,7 +60,7 @@ static int put_all(int fd, const void *from, size_t n)
     return 0;
 }
 
-/* Registers memory, says where, waits for the end of what is written to it. */
+/* Registers memory, publishes its address, waits until the initiator has written. */
 static int target(int out, int in)
 {
     struct asymreg_local_opts local = {.size = sizeof(local), .flags = way};

@@ -33,7 +33,7 @@ static void pair_of(uint32_t i, char *key, char *value)
     sprintf(value, "%0*u", (int)(10 + i % 300), i);
 }
 
-/* All of the first n are there, right, and no other. */
+/* The table has exactly the first n pairs, with the right values. */
 static void look(const struct shmht_reader *r, uint32_t n)
 {
     struct shmht_bytes found, key_found;
@@ -47,7 +47,7 @@ static void look(const struct shmht_reader *r, uint32_t n)
         pair_of(i, key, value);
         rc = shmht_get(r, key, strlen(key), &found);
         if (rc ==
-            SHMHT_ECORRUPT) /* it could not see that the object has grown: fstat() has failed */
+            SHMHT_ECORRUPT) /* fstat() has failed, so it could not see that the object has grown */
             rc = shmht_get(r, key, strlen(key), &found);
         if (i < n)
             MUST(rc == 0 && found.len == strlen(value) + 1 &&
@@ -68,7 +68,7 @@ static int fill(struct shmht_writer *w, const struct shmht_reader *r)
     for (uint32_t i = 0; i < N; i++) {
         pair_of(i, key, value);
         rc = shmht_put(w, key, strlen(key), value, strlen(value) + 1);
-        if (rc < 0) { /* as it was, and fit for another try */
+        if (rc < 0) { /* unchanged, so another try may succeed */
             look(shmht_writer_view(w), i);
             if (r)
                 look(r, i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* subject_storwin kernel|resident|user|commit|shared: a window whose stores must be in the file
- * when a sync says so, one with commits. */
+/* subject_storwin kernel|resident|user|commit|shared: a window's stores must be in the file when a
+ * sync has returned success; `commit` is a window with commits. */
 #define _GNU_SOURCE
 #include "subject.h"
 
@@ -28,8 +28,8 @@ static char pattern(size_t i, int round)
     return (char)(1 + (i / 4096 * 31 + i + (size_t)round * 7) % 250);
 }
 
-/* What is in the file, read as another process would. It may be that this itself fails: nothing is
- * known then. */
+/* Reads the file as another process would. The read itself may fail; then the contents are
+ * unknown. */
 static int file_has(size_t from, size_t n, size_t at, int round)
 {
     static char buf[BYTES];
@@ -137,7 +137,7 @@ static int state_is(struct storwin_window *win, int round)
     return 1;
 }
 
-/* Commits a state, in two attempts if need be. */
+/* Commits a state, with a second attempt if the first fails. */
 static int commit_round(struct storwin_window *win, int round, int *newest)
 {
     struct storwin_error err;
@@ -181,7 +181,7 @@ static int commits(void)
         rc = commit_round(win, ++round, &newest);
     MUST(storwin_free(win, NULL) == 0);
     win = NULL;
-    for (int i = 0; i < 2; i++) { /* what was committed is there, whatever has failed */
+    for (int i = 0; i < 2; i++) { /* the committed state survives every fault */
         int rc2 = storwin_alloc(&opts, BYTES / 4, &win, &err);
 
         if (rc2 < 0) {

@@ -2,14 +2,13 @@
 /*
  * fault_sweep [option...] -- COMMAND [ARG...]
  *
- * Runs the command once and notes its system calls and allocations, then again and again, each time
- * with another one of them failing, and checks
+ * Runs the command once and records its system calls and allocations. Then runs it once for each of
+ * them, makes that one fail, and checks
  *   - that no process of it died of SIGSEGV, SIGABRT and the like,
  *   - that it ended, in time, and left no process behind,
- *   - that its status is 0 and its output is the first run's, in any order of lines, or its status
- *     is not 0 and it said something,
- *   - that no file that it made, in /dev/shm or elsewhere, is there that was not there after the
- *     first run.
+ *   - that its status is 0 and its output has the first run's lines in any order, or its status is
+ *     not 0 and it printed a message,
+ *   - that it left no file, in /dev/shm or elsewhere, that the first run did not leave.
  *
  *   --sample N     N of the faults, chosen so that every kind comes first before a kind comes twice
  *                  (default: all)
@@ -17,25 +16,22 @@
  *   --seed N       of that choice (default 1)
  *   --only P,P     processes whose calls fail (default: all)
  *   --limit S      seconds that a run may take (default 20)
- *   --hung N       a status that means that it was not ended but by its own time limit
- *   --any-output   what it prints is another each time (figures): with status 0 it must only be
- *                  something
- *   --verdict      what it prints on stdout with a status that is not 0 counts as a message
- *   --ignore TEXT  lines of stdout that hold this are somebody else's, and not compared
+ *   --hung N       the status with which the command's own time limit ends it
+ *   --any-output   its output differs in each run (figures): with status 0 it must not be empty
+ *   --verdict      output on stdout with a status that is not 0 counts as a message
+ *   --ignore TEXT  does not compare lines of stdout that contain this
  *   --file NAME    a file in its folder that counts as output
- *   --only-files   only calls about files in its folder, not those of libraries about what is their
- *                  own
- *   --may-keep     with a status that is not 0, files that it made may stay: they are what it is
- *                  about
+ *   --only-files   only calls on files in its folder, so none on the files of libraries
+ *   --may-keep     with a status that is not 0, files that it made may stay: they are its result
  *   --alloc LIB    lets allocations fail too, through this preloaded library
  *   --one FAULT    this one fault only, as it is printed: PROC:CALL:N:ERRNO, PROC:alloc:N, with +
  *                  for HOW_AFTER, * for all later ones
- *   --list         prints each fault with what became of it
+ *   --list         prints each fault with its result
  *
- * A run that did not end in time, or left processes behind, is made again if we ourselves have
+ * A run that did not end in time, or left processes behind, is repeated if the sweep itself has
  * waited for a processor for a quarter of that time: the machine was busy.
  *
- * Status 0: as it should be; 1: not; 77: this machine cannot trace.
+ * Status 0: every run passed; 1: a run failed; 77: this machine cannot trace.
  */
 #define _GNU_SOURCE
 #include "faults.h"
@@ -75,7 +71,7 @@ struct plan {
 struct output {
     char *text; /* sorted lines of stdout */
     char *err;
-    uint64_t file; /* a hash of it; 0: not there */
+    uint64_t file; /* its hash; 0: the file is missing */
     bool starved;
 };
 
@@ -179,7 +175,7 @@ static char *slurp(int fd, bool sorted)
     qsort(lines, n_lines, sizeof(*lines), compare_lines);
     text[0] = '\0';
     for (size_t i = 0, at = 0; i < n_lines; i++)
-        at += (size_t)sprintf(text + at, "%s\n", lines[i]); /* as long as it was */
+        at += (size_t)sprintf(text + at, "%s\n", lines[i]); /* its first length */
     free(lines);
     free(copy);
     return text;
@@ -202,7 +198,7 @@ static uint64_t hash_of_file(const char *name)
     return hash;
 }
 
-/* Since we began: how long we have been ready to run, and did not. */
+/* Since we began: how long we have been ready to run and waited for a processor. */
 static uint64_t waited_ns(void)
 {
     FILE *f = fopen("/proc/self/schedstat", "re");
@@ -266,7 +262,7 @@ static bool out_of_time(const struct run *r)
     return r->hung || (opt.hung >= 0 && WIFEXITED(r->status) && WEXITSTATUS(r->status) == opt.hung);
 }
 
-/* Again where the machine had no time for it. */
+/* Repeats the run if the machine was too busy. */
 static int run_patiently(const struct fault *f, struct run *r, struct output *out, size_t *starved)
 {
     for (int i = 1;; i++) {
@@ -292,8 +288,8 @@ static void plan_add(struct plan *p, struct fault f)
     p->faults[p->n++] = f;
 }
 
-/* All faults of one kind: a process, a call, an errno; the calls that it may be are numbered 1 to
- * n, less those that would not fail so. */
+/* All faults of one kind: a process, a call, an errno; its candidate calls are numbered 1 to n,
+ * less those that cannot fail in this way. */
 static void plan_kind(struct plan *p, const struct run *good, struct fault f,
                       bool only_if_not_waiting)
 {
@@ -409,7 +405,7 @@ static bool was_kept(const struct run *good, const char *path)
     return false;
 }
 
-/* Why the run is not as it should be; "": it is. */
+/* What is wrong with the run; "": nothing. */
 static void judge(const struct fault *f, const struct run *good, const struct output *expected,
                   const struct run *r, const struct output *out, char *why, size_t size)
 {
@@ -441,7 +437,7 @@ static void judge(const struct fault *f, const struct run *good, const struct ou
     else if (WEXITSTATUS(r->status) == 0 && out->file != expected->file)
         snprintf(why, size, "status 0, but %s is not the one of a good run", opt.file);
     else if (f->err == EPIPE && WEXITSTATUS(r->status) == 128 + SIGPIPE)
-        return; /* as SIGPIPE would have it: nobody is there to be told */
+        return; /* as with SIGPIPE: no process reads the message */
     else if (WEXITSTATUS(r->status) != 0 && !(opt.verdict && out->text[0]) &&
              out->err[strspn(out->err, "\n")] == '\0')
         snprintf(why, size, "status %d without a word", WEXITSTATUS(r->status));
@@ -637,7 +633,7 @@ int main(int argc, char **argv)
         usage();
     signal(SIGINT, on_interrupt);
     signal(SIGTERM, on_interrupt);
-    unsetenv("PMI_RANK"); /* of whoever has launched us: allocations are counted by it */
+    unsetenv("PMI_RANK"); /* our own launcher's PMI_RANK: alloc.c numbers processes by it */
     unsetenv("PMI_SPAWNED");
     if (!mkdtemp(scratch)) {
         perror("fault_sweep: /tmp");

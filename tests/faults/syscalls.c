@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which system calls are made to fail, and how they plausibly do. */
+/* The system calls that fail, and the errors that each can plausibly return. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -99,7 +99,7 @@ const struct call calls[] = {
     CALL(fstatfs, 0, "EIO"),
     CALL(faccessat2, 0, "EACCES"),
     CALL(access, 0, "EACCES"),
-    CALL(unlink, 0, ""), /* seen, but not made to fail: what is one's own can be removed */
+    CALL(unlink, 0, ""), /* recorded, but never failed: a process can remove its own files */
     CALL(unlinkat, 0, ""),
     CALL(link, 0, "EEXIST ENOSPC"),
     CALL(linkat, 0, "EEXIST ENOSPC"),

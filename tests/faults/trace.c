@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One run of a command under ptrace, one of its system calls made to fail. */
+/* One run of a command under ptrace, in which one of its system calls fails. */
 #define _GNU_SOURCE
 #include "faults.h"
 
@@ -29,7 +29,7 @@
 #include <linux/userfaultfd.h>
 
 #define MAX_TASKS 512
-#define GRACE_S   20.0 /* for what outlives the command, on a busy machine */
+#define GRACE_S   20.0 /* grace for processes that outlive the command on a busy machine */
 
 struct task {
     pid_t tid, pid;
@@ -37,7 +37,7 @@ struct task {
     bool repair; /* at the end of this call */
     bool after;  /* the fault is its result */
     int after_err;
-    unsigned long msg; /* HOW_SHORT of a struct msghdr: where it is, and what it was */
+    unsigned long msg; /* HOW_SHORT of a struct msghdr: its address and old value */
     struct msghdr was;
     struct iovec was_iov;
     char crash_at[160];
@@ -105,7 +105,7 @@ static void become(char *const argv[], const char *dir, int out, int err, int go
     _exit(125);
 }
 
-/* ---- what /proc says of a task ---- */
+/* ---- a task in /proc ---- */
 
 static long proc_number(pid_t tid, const char *field)
 {
@@ -137,8 +137,8 @@ static void proc_name(pid_t tid, char *name, size_t size)
         fclose(f);
 }
 
-/* Where the dynamic linker lies in a program that has just been executed; what it asks the system
- * for is not ours to fail. */
+/* Where the dynamic linker lies in a program that has just been executed; its system calls do not
+ * fail. */
 static void find_linker(struct proc *p)
 {
     char path[64], line[512];
@@ -267,7 +267,7 @@ static void peek_string(pid_t tid, unsigned long at, char *to, size_t size)
     to[n] = '\0';
 }
 
-/* ---- what a call is about ---- */
+/* ---- a call's file ---- */
 
 static unsigned long argument(const struct user_regs_struct *regs, int i)
 {
@@ -350,7 +350,7 @@ static void describe(pid_t tid, int number, const struct user_regs_struct *regs,
     text[n > 0 ? n : 0] = '\0';
 }
 
-/* Is it about a file there? A relative path is. */
+/* Is the call's file in that folder? A relative path is. */
 static bool is_in(const char *dir, pid_t tid, int number, const struct user_regs_struct *regs)
 {
     struct user_regs_struct r = *regs;
@@ -454,7 +454,7 @@ static void shorten(struct task *task, const struct call *call, struct user_regs
                         &(struct iovec){task->was_iov.iov_base, 1}, sizeof(struct iovec));
 }
 
-/* The end of a call that was made with something changed. */
+/* The end of a call whose arguments were changed. */
 static void repair(struct task *task)
 {
     struct user_regs_struct regs;
@@ -477,7 +477,7 @@ static bool strikes(const struct fault *f, int proc, int call, uint32_t n)
            (n == f->n || (f->how == HOW_ON && n > f->n));
 }
 
-/* Calls that cannot fail: a wake-up of those who wait for a page, the first number written to an
+/* Calls that cannot fail: a wake-up of threads that wait for a page, the first number written to an
  * eventfd. */
 static bool cannot_fail(pid_t tid, int number, const struct user_regs_struct *regs)
 {

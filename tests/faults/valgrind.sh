@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # valgrind.sh <build folder> <library> [<program>...]: memcheck on the unit tests of a library (or those named): no invalid read, write, free or
-# jump that depends on nothing, no block definitely lost; and every program ends, in 20 minutes at most. What cannot run there is listed below, with
-# the reason, and so is what each program leaves out there. libasymreg takes longest: 13 minutes beside much else on two cores.
+# jump that depends on nothing, no block definitely lost; and every program ends within 20 minutes. Tests that cannot run under valgrind, and parts
+# that programs skip there, are listed below with the reason. libasymreg takes longest: 13 minutes on two busy cores.
 set -u
 export LC_ALL=C
 build=$1 library=$2
@@ -23,12 +23,13 @@ why_not() {
     esac
 }
 
-# Valgrind lets one thread run at a time, and a page fault keeps it: no user-level pager then, and no waiting for another's lock in the kernel.
+# Valgrind lets one thread run at a time, and that thread keeps running during a page fault: so no user-level pager, and no thread may wait in the
+# kernel for another thread's lock.
 without=()
 export UCX_TLS=${UCX_TLS:-posix,cma} # as ctest has it
 [ "$library" = storwin ] && without=("$build/bin/no_userfaultfd" env "LD_LIBRARY_PATH=$build/tests/faults" LD_PRELOAD=libvalgrind_locks.so)
 
-# said_by_memcheck <log>: what it found, in children too, whose status is not this one's. What valgrind itself cannot do is no finding.
+# said_by_memcheck <log>: its findings, also in children, whose status is not the program's. Valgrind's own limits are no finding.
 said_by_memcheck() {
     sed '/^==[0-9]*== Warning: noted but unhandled ioctl /,+2d' "$1" | grep '^==[0-9]*== ' | grep -v '== WARNING: valgrind '
 }
@@ -55,7 +56,7 @@ while read -r name command; do
         said_by_memcheck "$log" | head -60
         tail -5 "$log"
         failed=1
-    else # what a test finds of its own is for the test without valgrind, under which pages, limits and clocks are others
+    else # a test's own failures count without valgrind only: under it pages, limits and clocks differ
         echo "ok: $name: $took s$([ $status = 0 ] || echo ", though its own checks fail there: $(grep -m 1 'FAILED\|not true\|failed:' "$log")")"
         grep -E '^(left out|not tried|skip): ' "$log" | sort | uniq -c | sed 's/^ *\([0-9]*\) /    \1 times /'
         ran=$((ran + 1))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD under valgrind: waits for a lock of an open file description by asking again and
- * again. Valgrind lets one thread run at a time, takes this call for one that never waits (3.19),
- * and so keeps the thread that has the lock from giving it back.
+ * For LD_PRELOAD under valgrind: waits for a lock of an open file description by polling. Valgrind
+ * runs one thread at a time and treats this call as one that never waits (3.19), so the thread that
+ * holds the lock could not release it.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -4,8 +4,8 @@
  * line, and each file of each directory named there, through the target once. Each input lies in a
  * heap block of exactly its size, so that a sanitizer sees a read past its end.
  *
- * --random N BYTES [SEED]: instead N inputs of random bytes, one after the other BYTES long and of
- * a random length below that.
+ * --random N BYTES [SEED]: runs N inputs of random bytes instead, alternately BYTES long and of a
+ * random length below that.
  */
 #include "fuzz.h"
 
@@ -24,7 +24,7 @@ static int run_file(const char *path, size_t size)
 {
     FILE *file = fopen(path, "rb");
     uint8_t *data = malloc(size ? size : 1);
-    uint8_t *exact = size ? data : data + 1; /* an empty input has no readable byte either */
+    uint8_t *exact = size ? data : data + 1; /* an empty input must not have a readable byte */
     int rc = -1;
 
     if (file && data && fread(data, 1, size, file) == size) {

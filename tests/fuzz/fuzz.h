@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each fuzz target defines; libFuzzer, or driver.c where there is none, calls it. */
+/* The interface of each fuzz target; libFuzzer calls it, or driver.c without libFuzzer. */
 #ifndef FENCEPOST_TESTS_FUZZ_H
 #define FENCEPOST_TESTS_FUZZ_H
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What must hold: else it says where not, and aborts, which is a finding. */
+/* A condition that must hold: otherwise prints the place and aborts, which is a finding. */
 #define MUST(condition)                                                                            \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

@@ -3,11 +3,12 @@
 #
 # kernel.sh <directory> [<series>]
 #
-# Makes what a guest boots from Debian's own kernel package: <directory>/vmlinux and <directory>/initrd. The package is
-# downloaded and unpacked there, never installed. <series> is 6.1, the release's own kernel (the default), or another that the
-# distribution has, such as 6.12. Does nothing if both exist; several at once wait for each other.
+# Makes a guest's kernel and initrd from Debian's own kernel package: <directory>/vmlinux and <directory>/initrd. The package
+# is downloaded and unpacked there, never installed. <series> is 6.1, the release's own kernel (the default), or another that
+# the distribution has, such as 6.12. Does nothing if both exist; concurrent runs wait for each other.
 #
-# Status 77, and the reason as the last line, if something needed is not to be had. GUEST_NO_DOWNLOAD=1: download nothing.
+# Status 77, and the reason as the last line, if a needed program or package is missing. GUEST_NO_DOWNLOAD=1: download
+# nothing.
 set -u
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 out=${1:?kernel.sh <directory> [<series>]}
@@ -35,7 +36,7 @@ done
 ! ldd "$(command -v busybox)" > /dev/null 2>&1 || skip "needs busybox-static"
 
 # The newest kernel of the series, signed or not, neither cloud (no soft-RoCE) nor real-time. apt reads the machine's package
-# lists, or, where it has none, its own below <directory>.
+# lists; without them it makes its own below <directory>.
 apt=(-q -q)
 newest() {
     apt-cache "${apt[@]}" pkgnames "linux-image-$series." | grep -E '^linux-image-[0-9.+deb~bpo-]*-amd64$' | sort -V | tail -n 1
@@ -70,8 +71,8 @@ dpkg-deb --fsys-tarfile "$deb" |
 version=$(ls "$work/lib/modules")
 depmod -b "$work" "$version" 2> /dev/null # about the modules left out
 
-# QEMU enters an uncompressed kernel directly, which under emulation saves seconds. It is one of the places in vmlinuz where a
-# compressed stream seems to begin, the one that gives an ELF file; what follows the stream is no concern of ours.
+# QEMU enters an uncompressed kernel directly, which under emulation saves seconds. It is in vmlinuz, at one of the places
+# where a compressed stream seems to begin: the one that gives an ELF file. The bytes behind the stream do not matter.
 unpack_kernel() { # <vmlinuz> <magic, a Perl expression> <decompressor>...
     local image=$1 magic=$2 offset
     shift 2
@@ -88,7 +89,7 @@ unpack_kernel "$vmlinuz" '\xfd7zXZ\x00' xz -dc --single-stream ||
     unpack_kernel "$vmlinuz" '\x28\xb5\x2f\xfd' zstd -dc ||
     { echo "$vmlinuz: no kernel found in it"; exit 1; }
 
-# add_modules <set> <module>...: these and what they need, listed in the order of loading in modules/<set>.
+# add_modules <set> <module>...: these and their dependencies, listed in the order of loading in modules/<set>.
 mkdir -p "$work/root/modules" "$work/root/guest"
 add_modules() {
     local list=$work/root/modules/$1 module
@@ -110,7 +111,7 @@ add_modules() {
     done
     grep -qxF "$module.ko" "$list" || { echo "$version has no $module"; exit 1; }
 }
-# modprobe does not know that rdma_rxe and ext4 ask for a checksum by name.
+# modprobe does not see that rdma_rxe and ext4 request a checksum by name.
 add_modules base virtio_pci virtio_mmio 9pnet_virtio 9p
 add_modules rdma crc32_generic ib_uverbs rdma_ucm dummy veth virtio_net rdma_rxe
 add_modules disk virtio_blk crc32c_generic ext4

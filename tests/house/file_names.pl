@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # file_names.pl <root>: a file name occurs once below tests/ (a folder's CMakeLists.txt and README.md, corpora and transcripts aside), and
-# a test or fuzz target that includes an internal header of a library says so: its name ends in _internal.
+# the name of a test or fuzz target that includes an internal header of a library ends in _internal.
 use strict;
 use warnings;
 use File::Find;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# includes.pl <root>: where sources lie in folders, includes go one way only, as this table says. A file straight in the outer folder may
-# include any.
+# includes.pl <root>: where sources are in folders, includes go one way only, as this table has it. A file straight in the outer folder
+# may include any.
 use strict;
 use warnings;
 use File::Find;

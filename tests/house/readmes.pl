@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # readmes.pl <root>: the READMEs of the five libraries have one shape, a picture before the first heading and then the headings below, in this
-# order; and they are short, as is the root's. Words in programs, in links and in what a picture is called do not count.
+# order; and they, and the root's, stay below a number of words. Words in programs, links and pictures' names do not count.
 use strict;
 use warnings;
 

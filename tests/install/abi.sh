@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# abi.sh <root> <folder> <abidiff> <library>...: each shared library has the ABI that it had at the last tag (v1.2.3, or 1.2.3), and may have
-# functions besides; a library whose SONAME is another one is free. A change that is meant within one SONAME, such as an option struct that
-# has grown, is named in abi.suppr, beside this file and in abidiff's own form, until the next tag. The tag's libraries are built into the folder, once.
+# abi.sh <root> <folder> <abidiff> <library>...: each shared library keeps the ABI of the last tag (v1.2.3, or 1.2.3) and may add functions; a library
+# with a new SONAME may change anything. abi.suppr, beside this file and in abidiff's form, lists intended changes within one SONAME, such as an
+# option struct that has grown, until the next tag. The tag's libraries are built into the folder, once.
 export NAME='' CORE='' FOLDER=$1
 . "$(dirname "$0")/common.sh"
 root=$1 out=$2 abidiff=$3

@@ -2,7 +2,7 @@
 # The two files of the target `amalgamation`, alone in a folder: they compile without a warning, export what the library exports
 # and otherwise only names that begin with <library>__, and run the library's example and its unit tests of public calls.
 #
-# amalgamation.sh [<test>.c...]: tests that need cmocka. DEFINES are those of the library's tests.
+# amalgamation.sh [<test>.c...]: tests that need cmocka. The environment's DEFINES has the defines of the library's tests.
 . "$(dirname "$0")/common.sh"
 
 two=$scratch/two
@@ -23,7 +23,7 @@ missing=$(comm -13 "$scratch/globals" "$scratch/exported")
 others=$(comm -23 "$scratch/globals" "$scratch/exported" | grep -v "^${NAME}__" || true)
 [ -z "$others" ] || fail "global, but neither exported nor prefixed: $others"
 
-# The example and tests may name a single public header, which is then the one there is.
+# The example and tests may include a single public header: here that is the amalgamated one.
 for header in "$FOLDER/include/$NAME"/*.h; do
     [ ! -e "$header" ] || echo "#include <$NAME.h>" > "$two/$NAME/${header##*/}"
 done

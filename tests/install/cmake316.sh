@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # cmake316.sh <tree>: the tree without its tests, and each library's folder alone, are configured by a real CMake 3.16, and one library is
 # built and installed. FENCEPOST_CMAKE_3_16 names it, or cmake3.16 is in PATH.
-# cmake316.sh <tree> policies: the same with this machine's CMake and 3.16's policies, which a copy asks for; a policy that is newer and
-# would make a difference is an error.
+# cmake316.sh <tree> policies: the same with this machine's CMake in a copy that sets 3.16's policies; a newer policy that matters is an
+# error.
 set -eu
 tree=$1
 policies=${2-}

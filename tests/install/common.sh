@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the tests here. Makes $scratch, which goes away with the test, and stops at the first command that fails.
+# Sourced by the tests here. Makes $scratch, which the test's end removes, and stops at the first command that fails.
 # From the environment: NAME VERSION FOLDER (of the library) BUILD (the build tree) SHARED STATIC (the libraries built there)
 # CC CXX CMAKE CMAKE_GENERATOR PKG_CONFIG; of a back-end also CORE and CORE_FOLDER, the library that it belongs to.
 set -eu
@@ -13,7 +13,7 @@ ID=${NAME//-/_} # what its names in C begin with
 UPPER=${ID^^}
 includes=(-I"$FOLDER/include")
 [ -z "$CORE" ] || includes+=(-I"$CORE_FOLDER/include")
-# Whatever the library, the consumer is the same file: it is told the names on the command line.
+# One consumer serves all libraries: the command line defines the names.
 defines=(-DCONSUMER_HEADER="<$NAME.h>" -DCONSUMER_STRERROR="${ID}_strerror" -DCONSUMER_VERSION="${UPPER}_VERSION"
     -DCONSUMER_EXPECT="\"$VERSION\"")
 strict=(-Wall -Wextra -Wpedantic -Wundef -Werror)
@@ -44,7 +44,7 @@ needs_shared() {
     LC_ALL=C readelf -d "$1" | grep -q "NEEDED.*\[lib$NAME\.so\."
 }
 
-# lint_pages <page>...: mandoc and groff find nothing to warn of, whatis finds a name and a line in each.
+# lint_pages <page>...: mandoc and groff print no warning, whatis finds a name and a line in each.
 lint_pages() {
     "$MANDOC" -Tlint -W warning "$@" || fail "mandoc warns"
     "$GROFF" -ww -z -man -Tutf8 "$@" 2> "$scratch/groff" || fail "groff"

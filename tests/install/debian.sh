@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # debian.sh <tree> <folder>: builds the Debian packages into the folder, has lintian look at them, unpacks those of each library into an empty
-# root of their own, and builds and runs there the first program of the README that the package holds, shared and static, with nothing
-# of the tree in reach: no environment of ours, another working directory. With --packages as a third argument: takes those in the folder.
+# root of their own, and builds and runs there the first program of the README that the package holds, shared and static, without access to
+# the tree: an empty environment, another working directory. With a third argument --packages it uses the packages in the folder.
 set -eu
 root=$1 out=$2
 scratch=$(mktemp -d)
@@ -40,7 +40,7 @@ for dev in "$out"/lib*-dev_*.deb; do
         cd "$empty"
         clean=(env -i PATH=/usr/bin:/bin LC_ALL=C.UTF-8 PKG_CONFIG_LIBDIR="$empty/usr/lib/$triplet/pkgconfig:/usr/lib/$triplet/pkgconfig"
             PKG_CONFIG_SYSROOT_DIR="$empty" PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1)
-        # The flags are lists of words. Those of UCX and the like name folders that the empty root does not have.
+        # The flags are lists of words. Those of UCX and similar packages name folders that the empty root does not have.
         "${clean[@]}" cc -Wall -Wextra -Werror -O2 example.c $("${clean[@]}" pkg-config --cflags "$name") -o shared \
             $("${clean[@]}" pkg-config --libs $unpack)
         "${clean[@]}" LD_LIBRARY_PATH="$empty/usr/lib/$triplet" ldd shared | grep "lib$name\.so\.0 => $empty/" ||
@@ -61,7 +61,7 @@ done
 mkdir "$scratch/examples"
 dpkg-deb -x "$out"/fencepost-examples_[0-9]*.deb "$scratch/examples"
 (cd / && env -i PATH=/usr/bin:/bin "$scratch/examples/usr/bin/pmirun" -n 2 /bin/true) || fail "pmirun of fencepost-examples"
-# As mpirun and mpiexec, and taken back.
+# update-alternatives makes it mpirun and mpiexec, and removal undoes that.
 dpkg-deb -e "$out"/fencepost-examples_[0-9]*.deb "$scratch/control"
 mkdir -p "$scratch/examples/etc/alternatives" "$scratch/examples/var/lib/dpkg/alternatives" "$scratch/examples/var/log"
 DPKG_ROOT=$scratch/examples sh "$scratch/control/postinst" configure > "$scratch/log" 2>&1 || { cat "$scratch/log"; fail "postinst"; }
@@ -69,7 +69,7 @@ DPKG_ROOT=$scratch/examples sh "$scratch/control/postinst" configure > "$scratch
 [ -L "$scratch/examples/usr/bin/mpirun" ] || fail "no mpirun"
 DPKG_ROOT=$scratch/examples sh "$scratch/control/prerm" remove > "$scratch/log" 2>&1 || { cat "$scratch/log"; fail "prerm"; }
 [ ! -L "$scratch/examples/usr/bin/mpirun" ] || fail "prerm leaves mpirun"
-# The plugin for Slurm is a package of its own, which wants Slurm's release and the programs; it is nowhere else.
+# The plugin for Slurm is a package of its own, which depends on Slurm's release and our programs; no other package has it.
 dpkg-deb -x "$out"/fencepost-slurm_[0-9]*.deb "$scratch/slurm"
 plugin=$scratch/slurm/usr/lib/$triplet/fencepost/slurm/fencepost.so
 for name in "/usr/bin/pmirun" "/usr/lib/$triplet/fencepost/libpmi.so.0"; do

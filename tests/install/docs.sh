@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # docs.sh <include directory> <doxygen> <Doxyfile>: the public headers go through Doxygen without a warning: every function
-# and struct is documented, and what is documented is right. Fields, constants and members of an enum may leave their names to
-# speak for themselves.
+# and struct is documented, and what is documented is right. Fields, constants and members of an enum may have no comment.
 set -eu
 include=$1 doxygen=$2 doxyfile=$3
-# Doxygen passes over a header without @file in silence.
+# Doxygen silently ignores a header without @file.
 if find "$include" -name '*.h' -exec grep -L '[@\\]file' {} + | grep .; then
     echo "FAILED: the headers above have no @file" >&2
     exit 1

@@ -7,7 +7,7 @@ prefix=$scratch/stage$(configured_prefix)
 "$CMAKE" -S "$here/consumer" -B "$scratch/build" -DPACKAGE="$NAME" -DVERSION="$VERSION" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_C_FLAGS="${strict[*]}" -DCMAKE_CXX_FLAGS="${strict[*]}"
 "$CMAKE" --build "$scratch/build"
-# A back-end's core is found where a staged tree is not installed to.
+# A back-end's core comes from another folder than the staged tree.
 export LD_LIBRARY_PATH=${prefix}/lib:$(dirname "$(find "$prefix" -name "lib$NAME.so.*" | head -n 1)")
 for language in c cc; do
     "$scratch/build/${NAME}_$language"

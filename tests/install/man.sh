@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The manual pages that the development component installs: one for every function of the library and every public inline, one for the
-# library; mandoc and groff find nothing to warn of, whatis finds a name and a line in each, and no mark of the headers is left in them.
+# library; mandoc and groff print no warning, whatis finds a name and a line in each, and no markup of the headers is left in them.
 . "$(dirname "$0")/common.sh"
 export LC_ALL=C.UTF-8
 install_library "$scratch/stage"

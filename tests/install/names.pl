@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# names.pl <root>: what the documents (*.md and the programs' manual pages) name is there: files and headings that links lead to, paths below
-# tests/, examples/, cmake/ and lib*/, and identifiers of the libraries, minirt and libpmi2, which must stand in code and not in comments alone.
+# names.pl <root>: names in the documents (*.md and the programs' manual pages) exist: files and headings behind links, paths below tests/,
+# examples/, cmake/ and lib*/, and identifiers of the libraries, minirt and libpmi2, which code must have, not only comments.
 use strict;
 use warnings;
 

@@ -15,11 +15,11 @@ ar=$(command -v gcc-ar || command -v ar) ranlib=$(command -v gcc-ranlib || comma
 case $CC in *clang*) ar=$(command -v llvm-ar llvm-ar-14 ar | head -n 1) ranlib=$(command -v llvm-ranlib llvm-ranlib-14 ranlib | head -n 1) ;; esac
 "$CMAKE" -S "$root" -B "$build" -DCMAKE_C_COMPILER="$CC" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="$* -Werror" -DCMAKE_AR="$ar" \
     -DCMAKE_RANLIB="$ranlib" -DFENCEPOST_WERROR=ON
-# The unit tests that are programs: each is a target of its name. Those of the programs in examples/ are for the other builds.
+# The unit tests that are programs: each is a target of its name. Other builds test the programs of examples/.
 ctest --test-dir "$build" -N -L '^unit$' -LE '^full$' | sed -n 's/^ *Test *#[0-9]*: //p' | grep -E '^(shmht|pmiwire|rankmap|storwin|asymreg)_' |
     sort > "$build/tests.txt"
 "$CMAKE" --build "$build" --target help | sed -n -e 's/^\([A-Za-z0-9_-]*\): phony$/\1/p' -e 's/^\.\.\. //p' | sort > "$build/targets.txt"
-# Faults that come by --wrap of the library's own functions do not when these are compiled into their callers.
+# --wrap cannot inject faults into functions that the compiler has inlined.
 case " $* " in *" -flto"*) sed -i '/^storwin_test_errors_internal$/d' "$build/tests.txt" ;; esac
 comm -12 "$build/tests.txt" "$build/targets.txt" > "$build/chosen.txt"
 [ "$(wc -l < "$build/chosen.txt")" -ge 20 ] || { echo "FAILED: $(wc -l < "$build/chosen.txt") unit tests were found" >&2; exit 1; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Every program that is installed has a manual page, whose options are those that the program itself names; nothing in a page is wrong by
-# mandoc, groff and whatis, and the pages that they refer to are installed too.
+# Every program that is installed has a manual page, whose options are those that the program itself names; mandoc, groff and whatis
+# accept each page, and the pages that it refers to are installed too.
 . "$(dirname "$0")/common.sh"
 export LC_ALL=C.UTF-8
 DESTDIR=$scratch/stage "$CMAKE" --install "$BUILD" --component fencepost-tools > "$scratch/log" || { cat "$scratch/log"; fail "cmake --install"; }
@@ -18,7 +18,7 @@ for program in "$bin"/*; do
         grep -qxF ".SH $section" "$page" || fail "$name.1 has no section $section"
     done
     sed 's/\\-/-/g' "$page" > "$scratch/page"
-    timeout 20 "$program" --help > "$scratch/help" 2>&1 < /dev/null || true # not all of them know it
+    timeout 20 "$program" --help > "$scratch/help" 2>&1 < /dev/null || true # not every program has this option
     for option in $(grep -oE -- '(^ *|\[|-[A-Za-z], *)--[a-z][a-z0-9.-]+' "$scratch/help" | sed 's/.*--/--/' | sort -u); do
         grep -qF -- "$option" "$scratch/page" || fail "$name.1 does not know $option"
     done
@@ -27,12 +27,12 @@ done
 pages=("$man"/man[1-9]/*)
 for page in "${pages[@]}"; do
     while read -r name section; do
-        [ "$section" = 7 ] && [ -d "$FOLDER/../lib$name" ] && continue # the component of that library brings it
+        [ "$section" = 7 ] && [ -d "$FOLDER/../lib$name" ] && continue # that library's component installs it
         [ -s "$man/man$section/$name.$section" ] || fail "${page##*/} refers to $name($section), which is not there"
     done < <(sed -n 's/^\.BR \([^ ]*\) (\([1-9]\)).*/\1 \2/p' "$page" | sed 's/\\-/-/g')
 done
 [ "$n" -gt 3 ] || fail "$n programs"
-# Scripts that the documents name say how they are called, and take no option for a folder or a command.
+# Scripts that the documents name print their usage, and do not take an option for a folder or a command.
 for script in examples/swmpi/programs/figures cmake/debian/build tests/interop/mpich-with-ports tests/interop/matrix tests/bench/exchange/four-hosts tests/bench/exchange/fit-hosts; do
     for arguments in "" --help; do
         timeout 20 "$FOLDER/../$script" $arguments > "$scratch/help" 2>&1 < /dev/null && fail "$script $arguments: status 0"

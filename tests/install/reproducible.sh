@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# reproducible.sh <tree>: copies the tree to two folders of different length, builds and installs it there, and compares what was installed
-# byte by byte. As in the packages: no debug information, which names folders unless -ffile-prefix-map says another, and no MPI programs.
-# From the environment: CC CMAKE CMAKE_GENERATOR.
+# reproducible.sh <tree>: copies the tree to two folders of different length, builds and installs it there, and compares the installed
+# files byte by byte. As in the packages, there is no debug information, which names folders unless -ffile-prefix-map replaces them, and no
+# MPI programs. From the environment: CC CMAKE CMAKE_GENERATOR.
 set -eu
 tree=$1
 scratch=$(mktemp -d)

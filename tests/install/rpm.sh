@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # rpm.sh <tree> <version> <library>...: builds the packages of cmake/rpm/fencepost.spec, and compiles the README's program of each library
-# against its unpacked packages. rpm's database knows nothing of Debian's packages, so what the build needs is not asked for.
+# against its unpacked packages. rpm's database does not have Debian's packages, so the test ignores BuildRequires.
 set -eu
 tree=$1 version=$2
 shift 2

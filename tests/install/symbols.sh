@@ -12,8 +12,8 @@ nm -g --defined-only "$STATIC" | awk 'NF == 3 { print $3 }' | sort -u > "$scratc
 
 [ -s "$scratch/declared" ] || fail "no declaration was found in the headers"
 bad=0
-# Not at the end of a pipe: what is set there is lost.
-report() { # <what is wrong>, names on standard input
+# Not at the end of a pipe: a subshell loses its variables.
+report() { # <fault>, names on standard input
     local names
     names=$(cat)
     if [ -n "$names" ]; then

@@ -5,22 +5,21 @@
  *     mpiexec.hydra -n 4 client_session --wire 1
  *     srun -n 4 --mpi=pmi2 client_session --wire 2 --ring
  *
- * It goes through everything that the session offers and checks every answer; the first thing that
- * is wrong ends it with status 1 and a line that says what. At the end it prints "client_session ok
- * wire=W rank=R size=N".
+ * It uses every call of the session and checks every answer; the first wrong answer ends it with
+ * status 1 and a line that names it. At the end it prints "client_session ok wire=W rank=R size=N".
  *
  *     --wire 1|2    PMI-1 (the default) or PMI-2
- *     --rounds N    fences of put, fence, get-all; 3 unless given
- *     --any-wins    the server does not promise the latest value of a key that is put again, so
- *                   take any that was put: mpiexec.hydra 4.0 keeps the first on PMI-2, and on PMI-1
- *                   now and then serves an old one (16 ranks)
+ *     --rounds N    fences of put, fence, get-all; default 3
+ *     --any-wins    accept any value of a key that was put again, for servers that do not promise
+ *                   the latest: mpiexec.hydra 4.0 keeps the first on PMI-2, and on PMI-1 now and
+ *                   then serves an old one (16 ranks)
  *     --pipeline    send without waiting (not for slurmstepd)
  *     --names       publish, lookup and unpublish as well
  *     --node        node attributes as well (PMI-2)
  *     --ring        PMIX_Ring as well (PMI-2, Slurm)
  *     --spawn       rank 0 starts two more processes of this program
  *     --abort       rank 0 aborts the job with exit code 7 while the others are in a fence
- *     --server NAME what the server can carry: a profile's name
+ *     --server NAME the profile that names the server's limits
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -65,7 +64,7 @@ static void check_rc(int rc, const char *what)
         die("%s: %s (%d)", what, pmiwire_strerror(rc), rc);
 }
 
-/* Move bytes until the next event. One write() a request, as slurmstepd wants it. */
+/* Moves bytes until the next event. One write() a request, as slurmstepd requires. */
 static void wait_event(uint32_t op, const char *what, struct pmiwire_event *ev)
 {
     static char buf[65536];
@@ -102,7 +101,7 @@ static void wait_event(uint32_t op, const char *what, struct pmiwire_event *ev)
     }
 }
 
-/* Wait for the answer to a request that returned `rc`, and insist that all is well. */
+/* Waits for the answer to a request that returned `rc`, and checks that both succeeded. */
 static void expect(int rc, uint32_t op, const char *what, struct pmiwire_event *ev)
 {
     check_rc(rc, what);
@@ -191,7 +190,7 @@ static void init(const struct options *o, struct pmiwire_info_client *info)
         die("the server says rank %d, PMI_RANK %s", info->rank, getenv("PMI_RANK"));
     if (getenv("PMI_SIZE") && info->n_ranks != atoi(getenv("PMI_SIZE")))
         die("the server says size %d, PMI_SIZE %s", info->n_ranks, getenv("PMI_SIZE"));
-    if (info->version != o->wire || info->appnum < -1) /* Slurm says -1: it does not know */
+    if (info->version != o->wire || info->appnum < -1) /* Slurm returns -1: unknown */
         die("version %d.%d, appnum %d", info->version, info->subversion, info->appnum);
 }
 
@@ -205,7 +204,7 @@ static void check_job(const struct options *o, const struct pmiwire_info_client 
     if (ev.value.len == 0 ||
         (info->kvsname.ptr && (ev.value.len != info->kvsname.len ||
                                memcmp(ev.value.ptr, info->kvsname.ptr, ev.value.len) != 0)))
-        die("kvsname is not the one that init told");
+        die("kvsname differs from init's");
     expect(pmiwire_client_ask(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 2),
            PMIWIRE_OP_UNIVERSE_SIZE, "universe size", &ev);
     universe = ev.number;
@@ -214,7 +213,7 @@ static void check_job(const struct options *o, const struct pmiwire_info_client 
     expect(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 3), PMIWIRE_OP_APPNUM,
            "appnum", &ev);
     if (ev.number != info->appnum || ev.cookie != 3)
-        die("appnum %d, but init told %d", ev.number, info->appnum);
+        die("appnum %d, but %d in init's answer", ev.number, info->appnum);
     expect(pmiwire_client_ask(session, PMIWIRE_OP_JOBATTR, pmiwire_strz("PMI_process_mapping"), 4),
            PMIWIRE_OP_JOBATTR, "PMI_process_mapping", &ev);
     if (ev.value.len < 8 || memcmp(ev.value.ptr, "(vector,", 8) != 0)
@@ -260,11 +259,11 @@ static void rounds(const struct options *o, const struct pmiwire_info_client *in
             }
             expect_value(&ev, value, key);
         }
-        /* Nobody may put the next value while others still read this one. */
+        /* No rank may put the next value while others still read this one. */
         expect(pmiwire_client_fence(session, pmiwire_strz(NULL), 15), PMIWIRE_OP_FENCE,
                "second fence", &ev);
-        /* A server that answers the fence at once has put a wall in each get instead: let all pass
-         * one. */
+        /* A server that answers the fence at once makes the first get wait instead: let all ranks
+         * pass one. */
         if (o->wire == 2) {
             snprintf(key, sizeof(key), "passed-%d-%d", round, my_rank);
             expect(pmiwire_client_put(session, pmiwire_strz(key), pmiwire_strz("1"),
@@ -282,7 +281,7 @@ static void rounds(const struct options *o, const struct pmiwire_info_client *in
     }
 }
 
-/* After a fence: mpiexec.hydra 4.0 ends the job at a PMI-2 get that comes before the first one. */
+/* After a fence: mpiexec.hydra 4.0 ends the job at a PMI-2 get before the first fence. */
 static void miss(void)
 {
     static const struct pmiwire_str own = {NULL, 0};
@@ -293,7 +292,7 @@ static void miss(void)
         "get of nothing");
     wait_event(PMIWIRE_OP_GET, "get of nothing", &ev);
     if (ev.rc != PMIWIRE_ENOENT)
-        die("a key that nobody put: rc %d (%s), the server says %d", ev.rc, pmiwire_strerror(ev.rc),
+        die("a missing key: rc %d (%s), the server's rc %d", ev.rc, pmiwire_strerror(ev.rc),
             ev.peer_rc);
 }
 
@@ -355,7 +354,7 @@ static void node_attributes(void)
         "no attribute");
     wait_event(PMIWIRE_OP_NODEATTR_GET, "no attribute", &ev);
     if (ev.rc != PMIWIRE_ENOENT && ev.rc != PMIWIRE_EPEER)
-        die("an attribute that nobody put: rc %d", ev.rc);
+        die("a missing attribute: rc %d", ev.rc);
 }
 
 static void ring(const struct pmiwire_info_client *info)
@@ -375,8 +374,8 @@ static void ring(const struct pmiwire_info_client *info)
     expect_value(&ev, right, "ring, right");
 }
 
-/* Rank 0 starts two more of us in two sub-commands, with arguments and a pair put before they
- * start. */
+/* Rank 0 spawns two more of these programs in two sub-commands, with arguments and a preput
+ * pair. */
 static void spawn(const struct options *o)
 {
     const struct pmiwire_str argv[] = {pmiwire_strz("--child"), pmiwire_strz("--wire"),
@@ -394,7 +393,7 @@ static void spawn(const struct options *o)
         expect(pmiwire_client_spawn(session, &req, 50), PMIWIRE_OP_SPAWN, "spawn", &ev);
 }
 
-/* What a child checks: who it is, and what its parent put. */
+/* A child's checks: its rank, and its parent's pairs. */
 static void child(const struct pmiwire_info_client *info)
 {
     static const struct pmiwire_str own = {NULL, 0};
@@ -407,8 +406,7 @@ static void child(const struct pmiwire_info_client *info)
     expect_value(&ev, "hello", "preput");
 }
 
-/* The last rank stays away from the fence, which so is never answered; the abort must not wait for
- * it. */
+/* The last rank does not enter the fence, so it never completes; the abort must not wait for it. */
 static void abort_job(const struct pmiwire_info_client *info)
 {
     struct pmiwire_event ev;
@@ -495,7 +493,7 @@ int main(int argc, char **argv)
         abort_job(&info);
     expect(pmiwire_client_finalize(session, 99), PMIWIRE_OP_FINALIZE, "finalize", &ev);
     if (pmiwire_client_next(session, &ev, NULL) != PMIWIRE_ESTATE)
-        die("the session goes on after finalize");
+        die("the session continues after finalize");
     pmiwire_client_destroy(session);
     close(server_fd);
     printf("client_session ok wire=%d rank=%d size=%d%s\n", o.wire, info.rank, info.n_ranks,

@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmitap: stand between a PMI client and its server and write down what each says.
+ * pmitap: records the messages between a PMI client and its server.
  *
  *     launcher ... pmitap DIR PROG [ARG...]
  *
- * The launcher starts pmitap where it would have started PROG.  pmitap takes the server's end from
- *                                                               PMI_FD (or connects
- * to PMI_PORT), starts PROG with a connection to itself in the same place, and relays both ways.
+ * The launcher starts pmitap in place of PROG. pmitap takes the server's end from PMI_FD (or
+ * connects to PMI_PORT), starts PROG with a connection to itself instead, and relays both ways.
  * Each read becomes one record of a transcript, so the boundaries at which bytes arrived are kept;
  * transcripts/README.md has the grammar.
  *
  * Called under any other name (a symbolic link), pmitap runs the program of that name in the
- * directory $PMITAP_REAL and writes into $PMITAP_DIR. A process that a job spawns is tapped like
- * that without a word in the spawn request.
+ * directory $PMITAP_REAL and writes into $PMITAP_DIR. This taps a spawned process without a change
+ * to the spawn request.
  *
  * Environment: PMITAP_CLIENT and PMITAP_SERVER give the header's lines of those names.
  *
  * DIR/LABEL.txt is the transcript, LABEL being r<rank>, or k<pid>.<rank> in a spawned process.
- * DIR/order gets one line "LABEL C" or "LABEL S" for each record, appended before the bytes go on,
- * so that the order of the lines over all ranks is one in which a cause precedes its effect.
+ * DIR/order gets one line "LABEL C" or "LABEL S" for each record, appended before it forwards the
+ * bytes, so that the order of the lines over all ranks is one in which a cause precedes its effect.
  *
  * A chunk goes out whole before the next is read in its direction: memory is bounded and a slow
- * reader slows its writer, as it would without us. Exits with PROG's status, or dies of the signal
- * that PROG died of.
+ * reader slows its writer, as without pmitap. Exits with PROG's status, or dies of the same signal.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -45,7 +43,7 @@
 #include <unistd.h>
 
 enum {
-    CHUNK_BYTES = 65536, /* most that one read takes, and so the longest record */
+    CHUNK_BYTES = 65536, /* the most that one read takes, hence the longest record */
     LINGER_MS = 300      /* how long we wait for the server's last words once the client is dead */
 };
 
@@ -75,7 +73,7 @@ static void die(const char *fmt, ...)
     exit(125);
 }
 
-/* Written at once: the launcher may kill us at any moment and what was said until then must stay.
+/* Writes at once: the launcher may kill us at any moment, and the record until then must stay.
  * */
 static void put_all(int fd, const char *p, size_t n)
 {
@@ -206,7 +204,7 @@ static int connect_to(const char *hostport)
     return fd;
 }
 
-/* Somewhere for the client to connect to, put into PMI_PORT. */
+/* Opens a port for the client, and puts its address into PMI_PORT. */
 static int offer_port(void)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -248,7 +246,7 @@ static pid_t start(const char *prog, char **argv, int give_fd, int fd_number,
     return pid;
 }
 
-/* The sender closed, or the receiver cannot be reached: say so to the receiver, once. */
+/* The sender closed, or the receiver is unreachable: closes towards the receiver, once. */
 static void lane_end(struct lane *l)
 {
     if (l->ended) {
@@ -281,14 +279,14 @@ static void lane_write(struct lane *l)
     if (n > 0) {
         l->sent += (size_t)n;
     } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        l->sent = l->len; /* nobody to hear it; go on reading so that it is at least recorded */
+        l->sent = l->len; /* no receiver; continues to read, for the record */
     }
     if (l->sent == l->len) {
         l->len = l->sent = 0;
     }
 }
 
-/* Relay until both directions have ended, or the child has and the server has nothing more to say.
+/* Relays until both directions have ended, or the child has ended and the server sends no more.
  * */
 static int relay(int server, int client, int listener, int sigs, pid_t child)
 {
@@ -310,7 +308,7 @@ static int relay(int server, int client, int listener, int sigs, pid_t child)
         p[0].events |= (short)(down.ended || down.len || client < 0 ? 0 : POLLIN);
         p[1].events |= (short)(down.len ? POLLOUT : 0);
         if (!p[0].events) {
-            p[0].fd = -1; /* a peer that hung up would wake us for ever */
+            p[0].fd = -1; /* poll() would return at once for a peer that has hung up */
         }
         if (!p[1].events) {
             p[1].fd = -1;

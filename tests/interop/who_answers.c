@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* who_answers 1|2: puts, fences and gets with our libpmi.so.0 or libpmi2.so.0; rank 0 prints who
- * answered: "answered by shm" or "... socket". */
+/* who_answers 1|2: puts, fences and gets with our libpmi.so.0 or libpmi2.so.0; rank 0 prints the
+ * source of the answers: "answered by shm" or "... socket". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

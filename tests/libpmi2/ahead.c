@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libpmi.so.0 sends ahead of the answers, and what it does not: ahead MODE. The program is its
- * own server, at the other end of the socket: while a call that must not wait is made, nobody reads
- * and nobody answers, and one that waits is ended by a signal.
+ * Which requests libpmi.so.0 sends ahead of the answers: ahead MODE. The program is its own server,
+ * at the other end of the socket. The server neither reads nor answers during a call that must not
+ * wait, so a call that waits runs into the alarm and fails the test.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +23,7 @@ enum { WINDOW = 65536, AHEAD = 48, MANY = 3000, LONG = 1000 };
 
 static int ends[2]; /* the library's, the server's */
 static const char *inited;
-static char heard[1 << 20]; /* what the library has sent, as the server has read it */
+static char heard[1 << 20]; /* the library's bytes that the server has read */
 
 static void failed(const char *what, int line)
 {
@@ -38,7 +38,7 @@ static void say(const char *text)
     CHECK(send(ends[1], text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text));
 }
 
-/* All that has come until now. */
+/* Reads all that has arrived. */
 static const char *hear(void)
 {
     size_t have = 0;
@@ -54,7 +54,7 @@ static int hears(const char *text)
 {
     if (strcmp(hear(), text) == 0)
         return 1;
-    fprintf(stderr, "heard \"%s\"\n", heard);
+    fprintf(stderr, "the server has read \"%s\"\n", heard);
     return 0;
 }
 
@@ -86,7 +86,7 @@ static const char *answer(const char *line)
     return "cmd=finalize_ack\n";
 }
 
-/* Answers each line until the one that begins so has been answered. */
+/* Answers each line, up to and including the one that begins with this. */
 static void *serve(void *last)
 {
     char lines[65536];
@@ -169,7 +169,8 @@ static int put(int number, size_t length)
 #define BARRIER "cmd=barrier_in\n"
 #define PUT(n)  "cmd=put kvsname=space key=key-" #n " value=v\n"
 
-/* A server that is known to answer in order hears all at once, and is heard one by one. */
+/* To a server that answers in order the library sends all requests at once; it takes the answers
+ * one by one. */
 static void do_ours(void)
 {
     char key[64], value[64];
@@ -178,14 +179,14 @@ static void do_ours(void)
     init(1);
     CHECK(PMI_Ibarrier() == PMI_SUCCESS);
     CHECK(put(0, 1) == PMI_SUCCESS && put(1, 1) == PMI_SUCCESS);
-    CHECK(put(2, 1025) == PMI_ERR_INVALID_VAL_LENGTH); /* at once, and not sent */
+    CHECK(put(2, 1025) == PMI_ERR_INVALID_VAL_LENGTH); /* returns at once, and sends nothing */
     CHECK(PMI_Ibarrier() == PMI_SUCCESS);
     CHECK(put(3, 1) == PMI_SUCCESS && PMI_Ibarrier() == PMI_SUCCESS);
     CHECK(hears(BARRIER PUT(0) PUT(1) BARRIER PUT(3) BARRIER));
     CHECK(!test() && !test());
     say("cmd=barrier_out\n");
     CHECK(test() && !test());
-    /* The second put is refused: the Fence behind it says so, and only that. */
+    /* The second put is refused: the Fence behind it, and no other, reports that. */
     say("cmd=put_result rc=0\ncmd=put_result rc=7\ncmd=barrier_out\ncmd=put_result rc=0\n"
         "cmd=barrier_out\n");
     CHECK(PMI_KVS_Put_refused(key, sizeof(key), &why) == PMI_FAIL);
@@ -196,7 +197,7 @@ static void do_ours(void)
     CHECK(PMI_Wait() == PMI_SUCCESS);
     CHECK(PMI_KVS_Put_refused(key, sizeof(key), &why) == PMI_FAIL);
     CHECK(PMI_Wait() == PMI_FAIL && PMI_Test(&why) == PMI_FAIL && why == 0);
-    /* What was refused has not been put. */
+    /* The refused pair is not there. */
     CHECK(PMI_KVS_Iter_first("space", key, sizeof(key), value, sizeof(value)) == PMI_SUCCESS);
     CHECK(strcmp(key, "key-0") == 0);
     CHECK(PMI_KVS_Iter_next("space", key, sizeof(key), value, sizeof(value)) == PMI_SUCCESS);
@@ -206,7 +207,8 @@ static void do_ours(void)
     finalize();
 }
 
-/* Any other hears one request, and the next when it has answered and the library is called. */
+/* To any other server the library sends one request, and the next in the first call after the
+ * answer. */
 static void do_other(void)
 {
     init(0);
@@ -225,7 +227,8 @@ static void do_other(void)
     finalize();
 }
 
-/* As many as are said, and one more. A barrier that waits is not counted. */
+/* The library sends as many as the server announces, and one more. A waiting barrier does not
+ * count. */
 static void do_limit(void)
 {
     pthread_t thread;
@@ -250,7 +253,7 @@ static void do_limit(void)
     finalize();
 }
 
-/* Nobody reads, and the socket takes little: puts wait in the library. */
+/* The server does not read, and the socket takes little: puts wait in the library. */
 static void do_full(void)
 {
     const int little = 4096;
@@ -263,7 +266,7 @@ static void do_full(void)
     CHECK(PMI_Ibarrier() == PMI_SUCCESS);
     for (int i = 0; i < MANY; i++)
         CHECK(put(i, LONG) == PMI_SUCCESS);
-    CHECK(put(MANY, 1025) == PMI_SUCCESS); /* nobody has looked at it */
+    CHECK(put(MANY, 1025) == PMI_SUCCESS); /* the program has not looked at it */
     CHECK(PMI_Ibarrier() == PMI_SUCCESS && !test());
     n_puts = n_barriers = 0;
     thread = serving("cmd=finalize");
@@ -276,7 +279,7 @@ static void do_full(void)
     CHECK(n_puts == MANY && n_barriers == 2);
 }
 
-/* So many requests go out ahead of the answers, and with each answer one more. */
+/* This many requests go out ahead of the answers, and one more with each answer. */
 static void do_window(void)
 {
     int n = 0;
@@ -289,7 +292,7 @@ static void do_window(void)
         n++;
     CHECK(n == AHEAD && strlen(heard) <= WINDOW && heard[strlen(heard) - 1] == '\n');
     CHECK(!test() && hears(""));
-    /* All these answers are read at once, and for each of them one more goes out. */
+    /* The library reads all these answers at once, and sends one more request for each. */
     say("cmd=barrier_out\ncmd=put_result rc=0\ncmd=put_result rc=0\ncmd=put_result rc=0\n");
     CHECK(test() && strncmp(hear(), "cmd=put ", 8) == 0);
     n = 0;
@@ -299,8 +302,8 @@ static void do_window(void)
     CHECK(close(ends[1]) == 0 && PMI_Finalize() != PMI_SUCCESS);
 }
 
-/* A put that cannot be carried is found out when its turn comes, before two Fences that were begun
- * before it are over: the third is its. */
+/* A put that the wire cannot carry fails at its turn, before two Fences begun earlier are complete:
+ * the third Fence reports it. */
 static void do_refused(void)
 {
     char key[64];
@@ -325,7 +328,7 @@ static void do_refused(void)
     finalize();
 }
 
-/* The server goes: what is outstanding ends, and so does what comes after. */
+/* The server closes: operations in flight fail, and so do later ones. */
 static void do_death(void)
 {
     init(1);
@@ -341,7 +344,7 @@ static void do_death(void)
     CHECK(PMI_Finalize() != PMI_SUCCESS);
 }
 
-/* A put is refused behind the last Fence: the end reports it. */
+/* A put behind the last Fence is refused: finalize reports it. */
 static void do_unreported(void)
 {
     pthread_t thread;
@@ -356,8 +359,8 @@ static void do_unreported(void)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* The server has answered and closed: what it has said is read, though nothing can be written to it
- * any more. */
+/* The server has answered and closed: the library reads its answers, although it can no longer
+ * write. */
 static void do_left(void)
 {
     init(1);
@@ -370,7 +373,7 @@ static void do_left(void)
     CHECK(PMI_Finalize() != PMI_SUCCESS);
 }
 
-/* The server hears of an abort, whatever it has answered that nobody has looked at. */
+/* An abort reaches the server, also while answers wait unread. */
 static void do_abort(void)
 {
     int status;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Keys and values of any bytes: anybytes MODE, built with our libpmi.so.0 (TEST_PMI1), with our
- * libpmi2.so.0, and with Slurm's libpmi2 (TEST_SLURM), for jobs of all three. A rank exits with
- * 1, and says why, when something is wrong; rank 0 prints "ok MODE".
+ * libpmi2.so.0, and with Slurm's libpmi2 (TEST_SLURM), for jobs of all three. A rank that finds a
+ * fault prints it and exits with 1; rank 0 prints "ok MODE".
  *
  *     values   every rank puts every value, and gets every rank's
- *     keys     the same with keys that only our libraries can say
- *     cards    what Open MPI 4's flux component does with libpmi: long base64 text in pieces, the
+ *     keys     the same with keys that only our libraries can express
+ *     cards    as Open MPI 4's flux component uses libpmi: long base64 text in pieces, the
  *              last one padded with blanks
  *     nul      rank 0 is a client of libpmiwire that has put "nul" with a NUL in it: no C string
  *              can hold that, so a Get of it is an error
- *     refused  under a server that is not ours: what its wire cannot carry is refused at the Put
+ *     refused  under another server: Put refuses what its wire cannot carry
  */
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ static const char *value_number(int i)
             all[c - 1] = (char)c;
         return all;
     }
-    if (i == N_VALUES - 1) { /* as long as can be, and thrice that on the wire */
+    if (i == N_VALUES - 1) { /* the longest value, three times as long on the wire */
         memset(longest, ' ', 1023);
         return longest;
     }

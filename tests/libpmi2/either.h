@@ -92,7 +92,7 @@ static inline int finalize(void)
 #endif
 
 #ifndef TEST_SLURM
-/* Gets read from shared memory, and asked for. */
+/* Numbers of Gets read from shared memory, and asked of the server. */
 static inline int counts(unsigned long *n_read, unsigned long *n_asked)
 {
 #ifdef TEST_PMI1

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hinted puts, Gets that wait, and rings: hints MODE [ARGUMENT], built with libpmi.so.0
- * (TEST_PMI1) and with libpmi2.so.0, whose servers hear of them on different wires. A rank exits
- * with 1, and says why, when something is wrong; rank 0 prints "ok MODE".
+ * (TEST_PMI1) and with libpmi2.so.0, which send them over different wires. A rank that finds a
+ * fault prints it and exits with 1; rank 0 prints "ok MODE".
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static int put(const char *key, const char *value, int hint)
     return hint == NONE ? put_plain(key, value) : PMI_KVS_Put_hinted(space, key, value, hint);
 }
 
-/* PMI-1 has none that goes on by itself. */
+/* PMI-1 has none that progresses by itself. */
 static int fence_begin(void)
 {
     return fence();
@@ -164,8 +164,8 @@ static void wait_for(const char *what, int round, int who, int source)
     expect(rc, value, what, round, who);
 }
 
-/* The same with a --get-timeout that may be over before the rank that puts gets its turn, on a
- * machine that has other things to do: then it asks again. */
+/* The same with a --get-timeout that a busy machine may exceed before the putting rank runs: then
+ * the Get is repeated. */
 static int get_wait_again(int source, const char *key, char value[VALUE_BYTES])
 {
     int rc = FAIL;
@@ -175,7 +175,7 @@ static int get_wait_again(int source, const char *key, char value[VALUE_BYTES])
     return rc;
 }
 
-/* Whatever the server, these are refused before it is asked. */
+/* The library refuses these before it asks any server. */
 static void arguments(void)
 {
     char value[VALUE_BYTES];
@@ -191,8 +191,8 @@ static void arguments(void)
     CHECK(ring("v", &place, &places, value, value, 0) == BAD_ARGUMENT);
 }
 
-/* Without a Fence, from whoever puts late; then Fence after Fence, where the latest counts. PMI's
- * own get never waits. */
+/* First without a Fence, from ranks that put late; then with a Fence each round, where the latest
+ * value counts. PMI's own get never waits. */
 static void do_pairs(const char *answers)
 {
     const int next = (rank + 1) % size, before = (rank + size - 1) % size;
@@ -202,7 +202,7 @@ static void do_pairs(const char *answers)
     arguments();
     CHECK(get("absent", value) == FAIL);
     if (rank % 2)
-        usleep(300000); /* the others ask meanwhile */
+        usleep(300000); /* the others ask in the meantime */
     put_round("sparse", 1, SPARSE);
     wait_for("sparse", 1, next, next);
     wait_for("sparse", 1, before, -1);
@@ -223,7 +223,7 @@ static void do_pairs(const char *answers)
         }
         CHECK(fence() == OK);
     }
-    if (strcmp(answers, "nodes") == 0) { /* no Fence has carried them: each is at its home alone */
+    if (strcmp(answers, "nodes") == 0) { /* no Fence yet: each is only at its home */
         int n_found = 0;
 
         for (int who = 0; who < size; who++) {
@@ -244,7 +244,7 @@ static void do_pairs(const char *answers)
     CHECK(get("absent", value) == FAIL);
 }
 
-/* All wait for one key; and a value as long as can be. */
+/* All wait for one key; its value has the maximal length. */
 static void do_one(void)
 {
     char value[VALUE_BYTES], want[VALUE_BYTES];
@@ -261,7 +261,7 @@ static void do_one(void)
     CHECK(get_wait(size - 1, "back", value) == OK && strcmp(value, "and-forth") == 0);
 }
 
-/* Each waits for the one before, who puts what it got: one after the other. */
+/* Each rank waits for its predecessor's value and then puts it: a chain. */
 static void do_chain(void)
 {
     char key[64], value[VALUE_BYTES] = "0";
@@ -295,14 +295,14 @@ static void add_line(const char *path)
     CHECK(f && fputs("told\n", f) >= 0 && fclose(f) == 0);
 }
 
-/* The last rank puts a key and leaves; the others have not, and wait for that key and for one that
- * it has not put. */
+/* The last rank puts a key and leaves; the others wait for that key and for one that it has not
+ * put. */
 static void do_source(void)
 {
     char value[VALUE_BYTES];
 
     if (rank == size - 1) {
-        usleep(200000); /* the others wait by now */
+        usleep(200000); /* the others are waiting by now */
         put_round("source", 1, SPARSE);
         return;
     }
@@ -313,9 +313,9 @@ static void do_source(void)
 
 /*
  * A key that nobody puts: `last`, the others have left; `all`, they wait too; `fenced`, half of
- * them are in a Fence; `time`, rank 0 is in its own program, until all others have noted in
- * `report` that their Get has ended. All but the first end by --get-timeout alone. After that the
- * session goes on.
+ * them are in a Fence; `time`, rank 0 is outside PMI, until all others have recorded in `report`
+ * that their Get has ended. All but the first end by --get-timeout alone. The session continues
+ * afterwards.
  */
 static void do_never(const char *how, const char *report)
 {
@@ -325,7 +325,7 @@ static void do_never(const char *how, const char *report)
 
     if (strcmp(how, "last") == 0) {
         if (rank > 0 && rank % 2)
-            _exit(finalize()); /* some exit, some have said finalize */
+            _exit(finalize()); /* some exit, some have finalized */
         if (rank > 0)
             return;
     }
@@ -351,9 +351,9 @@ static void do_never(const char *how, const char *report)
 }
 
 /*
- * The last rank puts, and says nothing or DENSE, and goes to the Fence; the others wait for that,
- * and so the Fence for them, until --get-timeout. On its node they get it, elsewhere (`nodes`) not
- * before the Fence, unless the key's home is there.
+ * The last rank puts, and says nothing or DENSE, and enters the Fence; the others wait for the key,
+ * so the Fence waits for them, until --get-timeout. Ranks of its node get the key; those elsewhere
+ * (`nodes`) get it only after the Fence, unless their node is the key's home.
  */
 static void do_dense(const char *where)
 {
@@ -383,8 +383,8 @@ static void do_dense(const char *where)
     CHECK(fence() == OK);
 }
 
-/* Rank 0's Fence goes on by itself, and what it puts meanwhile comes after that: a Get of it before
- * one's own Fence ends by --get-timeout. */
+/* Rank 0's Fence progresses by itself, and its later puts follow that Fence: a Get of them before
+ * the rank's own Fence ends by --get-timeout. */
 static void do_ifence(void)
 {
     char value[VALUE_BYTES];
@@ -409,7 +409,7 @@ static void do_ifence(void)
 
 /* ---- rings ---- */
 
-/* Of values of up to so many bytes: a ring of both wires carries what PMI-1 does. */
+/* With values up to PMI-1's length, which a ring over both wires carries. */
 static void do_ring(int most)
 {
     char left[VALUE_BYTES], right[VALUE_BYTES], value[VALUE_BYTES + 1], key[64], got[VALUE_BYTES];
@@ -420,7 +420,7 @@ static void do_ring(int most)
     value[RING_MAX + 1] = '\0';
     CHECK(ring(value, &place, &places, left, right, sizeof(left)) == TOO_LONG);
     for (int round = 0; round < 4; round++) {
-        /* Lengths of 1 to the most; the ring's order is not known before. */
+        /* Lengths from 1 to the maximum; the ring's order is not known beforehand. */
         const int length = round == 0   ? most
                            : round == 1 ? 30
                                         : 30 + (rank * 7 + round) % (most - 30);
@@ -443,7 +443,7 @@ static void do_ring(int most)
           strlen(right) == 5);
 }
 
-/* ---- a server that does not know any of this ---- */
+/* ---- a server without hints ---- */
 
 static void do_old(void)
 {
@@ -451,13 +451,13 @@ static void do_old(void)
 
     arguments();
     put_round("sparse", 1, SPARSE);
-    for (int i = 0; i < 2; i++) { /* before any Fence a get would be the end of the job under
-                                     mpiexec.hydra on PMI-2 */
+    for (int i = 0; i < 2; i++) { /* before any Fence a get ends the job under mpiexec.hydra on
+                                     PMI-2 */
         CHECK(get_wait((rank + 1) % size, "sparse-0", value) == NOT_OFFERED);
         CHECK(get_wait(-1, "never", value) == NOT_OFFERED);
     }
     CHECK(fence() == OK);
-    CHECK(get_wait(-1, "sparse-0", value) == NOT_OFFERED); /* for all alike, though it is there */
+    CHECK(get_wait(-1, "sparse-0", value) == NOT_OFFERED); /* for all, although it is there */
     for (int who = 0; who < size; who++) {
         snprintf(key, sizeof(key), "sparse-%d", who);
         expect(get(key, value), value, "sparse", 1, who);
@@ -478,9 +478,9 @@ static void do_alone(void)
     do_ring(RING_MAX);
 }
 
-/* ---- the end of somebody ---- */
+/* ---- a process ends ---- */
 
-/* Rank 1 is killed while it waits, as others do. */
+/* Rank 1 is killed while it and others wait. */
 static void do_die(void)
 {
     char value[VALUE_BYTES];
@@ -492,7 +492,8 @@ static void do_die(void)
     CHECK(get_wait(-1, "never", value) == OK);
 }
 
-/* The server, or another node, goes while all wait: an error, no hang. Whoever is told so notes it.
+/* The server, or another node, dies while all wait: each rank gets an error, which it records, and
+ * none hangs.
  * */
 static void do_orphans(const char *report)
 {
@@ -505,7 +506,7 @@ static void do_orphans(const char *report)
     printf("ready\n");
     CHECK(fflush(stdout) == 0);
     if (rank == 0 && strcmp(getenv("HINTS_KILL") ? getenv("HINTS_KILL") : "", "server") == 0) {
-        usleep(300000); /* the others wait by now */
+        usleep(300000); /* the others are waiting by now */
         kill(atoi(getenv("RANKS_SERVER")), SIGKILL);
         _exit(0);
     }
@@ -523,8 +524,7 @@ static void do_orphans(const char *report)
     _exit(0);
 }
 
-/* The program has made its connection non-blocking, by mistake perhaps: answers must be waited for
- * all the same. */
+/* The program has made its connection non-blocking: the library must still wait for answers. */
 static void make_nonblocking(void)
 {
     const char *number = getenv("PMI_FD");

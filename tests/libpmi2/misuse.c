@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program gets wrong, built with libpmi.so.0 (MISUSE_PMI1) and with libpmi2.so.0: a second
+ * Misuse by a program, built with libpmi.so.0 (MISUSE_PMI1) and with libpmi2.so.0: a second
  * init after one that failed, an init that is refused, and spawns of more processes than an int
- * counts. The server says garbage or a refusal, or there is none.
+ * counts. The server sends garbage or a refusal, or there is none.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static int spawn(int n, const char *cmds[], const int maxprocs[])
 }
 #endif
 
-/* A server that says this and no more. */
+/* A server that sends this and nothing else. */
 static void serve(const char *answer, int pair[2])
 {
     char number[16];
@@ -84,8 +84,8 @@ static void init_refused(void)
     CHECK(init() == OTHER);
 }
 
-/* The connection is closed when init fails, and its number may be of a file of the program's own by
- * the next call. */
+/* init closes the connection when it fails; by the next call its number may be that of the
+ * program's own file. */
 static void init_again(void)
 {
     int pair[2], mine;
@@ -97,7 +97,7 @@ static void init_again(void)
     CHECK(mine >= 0 && dup2(mine, pair[0]) == pair[0]);
     CHECK(init() != OK);
     CHECK(lseek(mine, 0, SEEK_END) == 0); /* nothing was written there */
-    CHECK(fcntl(pair[0], F_GETFD) >= 0);  /* nor was it closed */
+    CHECK(fcntl(pair[0], F_GETFD) >= 0);  /* and it is still open */
     CHECK(finalize() != OK);
 }
 
@@ -106,8 +106,7 @@ static void spawn_too_many(void)
     const char *cmds[] = {"a", "b", "c"};
     int most[] = {INT_MAX, 1, 0}, wraps[] = {INT_MAX, INT_MAX, 2}, negative[] = {1, -1, 1};
 
-    CHECK(init() ==
-          OK); /* alone, and a spawn that is right is refused as nobody is there to do it */
+    CHECK(init() == OK); /* a singleton: a valid spawn is refused, since no server can do it */
     CHECK(spawn(1, cmds, most) != OK && spawn(1, cmds, most) != BAD_ARGUMENT);
     CHECK(spawn(2, cmds, most) == BAD_ARGUMENT);
     CHECK(spawn(3, cmds, wraps) == BAD_ARGUMENT);

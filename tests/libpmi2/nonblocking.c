@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations that go on while other calls are made: nonblocking MODE [FOLDER [socket]], built with
- * libpmi.so.0 (TEST_PMI1) and with libpmi2.so.0. What must not wait is shown by a file in
- * FOLDER: a rank that others wait for writes it when its calls have returned, or the others do
- * when it has got so far without a call. A rank exits with 1, and says why, when something is
- * wrong; rank 0 prints "ok MODE". `socket`: nothing is in shared memory.
+ * Operations that progress during other calls: nonblocking MODE [FOLDER [socket]], built with
+ * libpmi.so.0 (TEST_PMI1) and with libpmi2.so.0. A file in FOLDER proves that a call does not wait:
+ * a rank that others need writes it when its calls have returned, or the others write it when they
+ * have passed without a further call of that rank. A rank that finds a fault prints it and exits
+ * with 1; rank 0 prints "ok MODE". `socket`: without shared memory.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -67,7 +67,7 @@ static void tell(const char *folder, const char *name)
     CHECK(fd >= 0 && close(fd) == 0);
 }
 
-/* Wait for a file; run.sh ends a job in which it never comes. */
+/* Wait for a file; run.sh ends the job if it never appears. */
 static void hear(const char *folder, const char *name)
 {
     char path[4096];
@@ -103,9 +103,9 @@ static void expect_nth(int round, int who)
     CHECK(strcmp(value, want) == 0);
 }
 
-/* ---- what waits for nobody ---- */
+/* ---- calls that do not wait ---- */
 
-/* Rank 0 begins and puts while no other rank has come, and gets what is in shared memory. */
+/* Rank 0 begins and puts before any other rank has come, and gets from shared memory. */
 static void do_behind(const char *folder, int shared)
 {
     unsigned long r0, a0, r1, a1;
@@ -232,8 +232,8 @@ static void hear_as(const char *folder, const char *what, int round, int who)
     hear(folder, name);
 }
 
-/* The server finds all that the ranks have begun at once, for it has been stopped: each Allgather
- * has its own values, and all are in shared memory. */
+/* The server was stopped, so it finds all of the ranks' operations at once: each Allgather has its
+ * own values, and all are in shared memory. */
 static void do_stopped(const char *folder)
 {
     unsigned long r0, a0, r1, a1;
@@ -300,7 +300,7 @@ static int begin_one(int number, void *buffer)
     }
 }
 
-/* Some wait, and some ask until it is over. */
+/* Some wait, and some test until it is complete. */
 static void end_one(int number, char *buffer, int asks)
 {
     void *values = buffer;
@@ -354,7 +354,7 @@ static void finalize_at_exit(void)
     CHECK(finalize() != OK);
 }
 
-/* Rank 0 ends the job, although its Fence is not answered. */
+/* Rank 0 ends the job while its Fence is in flight. */
 static void do_abort(void)
 {
     if (rank == 0) {
@@ -368,7 +368,7 @@ static void do_abort(void)
         pause();
 }
 
-/* ---- what is to be had of any server ---- */
+/* ---- what any server provides ---- */
 
 static void do_old(void)
 {
@@ -382,7 +382,7 @@ static void do_old(void)
                 put_nth(round * 3 + i, rank);
         }
         CHECK(fence_begin() == FAIL);
-        CHECK(fence() == OK); /* another may wait meanwhile, and is not counted */
+        CHECK(fence() == OK); /* another may wait at the same time; it does not count */
         for (int who = 0; who < size; who++)
             expect_nth(round * 3 + 2, who);
         for (n_done = 0; n_done < OUTSTANDING; n_done += done) {

@@ -2,8 +2,8 @@
 /*
  * nulputter 1|2: a client of libpmiwire on that wire, rank 0 of a job whose other ranks are
  * anybytes. It puts a value with a NUL in it under "nul", and "a b" under "bare", and reads both
- * back from the server. nulputter 1|2 gather: all ranks are; the last one gives a value with a NUL
- * in it to an Allgather, and each reads all values.
+ * back from the server. nulputter 1|2 gather: all ranks are nulputters; the last one gives a value
+ * with a NUL to an Allgather, and each reads all values.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 static struct pmiwire_client *pmi;
 static int sock;
 
-/* Move bytes until the request that was made last is answered; rc is that of the request. */
+/* Moves bytes until the last request is answered; `rc` is the request's return code. */
 static struct pmiwire_event complete(int rc)
 {
     struct pmiwire_event event = {.rc = rc};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A put for which there is no memory is refused before the server hears of it: every allocation of
+ * A put for which malloc() fails never reaches the server: every allocation of
  * PMI_KVS_Put_hinted() fails in turn, under a server that counts puts.
  */
 #define _GNU_SOURCE

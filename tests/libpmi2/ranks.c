@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks of the drop-in library's own tests: ranks MODE [ARGUMENT]. A rank exits with 1, and says
- * why, when something is wrong; rank 0 prints "ok MODE".
+ * Ranks of the drop-in library's own tests: ranks MODE [ARGUMENT]. A rank that finds a fault prints
+ * it and exits with 1; rank 0 prints "ok MODE".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -60,7 +60,7 @@ static void expect(const char *key, const char *want)
     CHECK(n == (int)strlen(want) && strcmp(value, want) == 0);
 }
 
-/* Length 1 to the most, bytes of all kinds that a value may have. */
+/* Lengths from 1 to the maximum, with every byte that a value may have. */
 static void fill(char *value, int length, unsigned seed)
 {
     for (int i = 0; i < length; i++) {
@@ -98,7 +98,7 @@ static int n_maps(void)
 
 /* ---- put, fence, get ---- */
 
-/* Values of every length, latest wins, fence after fence: and nothing grows. */
+/* Values of every length in many fences: the latest wins, and memory does not grow. */
 static void do_rounds(int rounds)
 {
     char key[64], value[PMI2_MAX_VALLEN + 1];
@@ -116,7 +116,7 @@ static void do_rounds(int rounds)
             fill(value, 1 + (round * 37 + r) % PMI2_MAX_VALLEN, (unsigned)(round * 1000 + r));
             expect(key, value);
         }
-        fence(); /* nobody puts the next round's before all have read this one's */
+        fence(); /* no rank puts the next round's before all have read this one's */
         if (round == 10) {
             files = n_entries("/proc/self/fd");
             maps = n_maps();
@@ -126,7 +126,7 @@ static void do_rounds(int rounds)
     CHECK(n_maps() == maps);
 }
 
-/* Gets while a fence is under way, and pointers that stay. */
+/* Gets while a fence is in flight; their pointers stay valid. */
 static void do_ifence(const char *answers)
 {
     unsigned long r0, a0, r1, a1;
@@ -152,7 +152,7 @@ static void do_ifence(const char *answers)
             CHECK(r1 - r0 == (unsigned long)size && a1 == a0);
         }
         if (rank == 0)
-            usleep(2000); /* the others wait a little */
+            usleep(2000); /* the others delay a little */
         CHECK(PMI2_KVS_Wait() == PMI2_SUCCESS);
         CHECK(PMI2_KVS_Wait() != PMI2_SUCCESS);
         for (int i = 0; i < size; i++) {
@@ -272,9 +272,9 @@ static void do_allgather(const char *answers)
     free(all);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
-/* More than the table may hold: everything is found all the same, and the library asks. */
+/* More pairs than the table holds: the library asks the server, and finds all of them. */
 static void do_full(void)
 {
     unsigned long r0, a0, r1, a1;
@@ -303,7 +303,7 @@ static void do_full(void)
     expect("early", "worm");
     counts(&r1, &a1);
     CHECK(r1 == r0 && a1 > a0);
-    CHECK(strcmp(early, "bird") == 0); /* what was handed out stays */
+    CHECK(strcmp(early, "bird") == 0); /* values handed out stay */
     CHECK(PMI2_SHMEM_KVS_Get("early", &early, &n) == PMI2_ERR_OTHER);
 }
 
@@ -318,8 +318,8 @@ static void use_up_descriptors(void)
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-/* Allgathers of which one comes as an array and the next does not: it has its own values all the
- * same. A Fence between them leaves what the first has handed out. */
+/* One Allgather comes as an array and the next does not: each has its own values. A Fence between
+ * them does not change values that the first has handed out. */
 static void do_one_array(void)
 {
     char *all = calloc((size_t)size, PMI2_MAX_VALLEN), value[64];
@@ -347,7 +347,7 @@ static void do_one_array(void)
         if (round == 1)
             use_up_descriptors();
     }
-    /* Two at once, and neither comes as an array: the server keeps the values of one. */
+    /* Two at the same time, neither as an array: the server keeps the values of one. */
     for (int i = 0; i < 2; i++) {
         snprintf(value, sizeof(value), "%d at once of %d", i, rank);
         CHECK(PMI2_Iallgather(value) == PMI2_SUCCESS);
@@ -382,7 +382,7 @@ static int is_table(const char *path)
     return strstr(path, "/memfd:shmht") || strstr(path, "/dev/shm/shmht-");
 }
 
-/* Every way to write that a client could think of. */
+/* Every way in which a client could try to write. */
 static void do_write(void)
 {
     char line[512], path[64];
@@ -445,7 +445,7 @@ static void do_die(const char *where)
     CHECK(!"reached");
 }
 
-/* Shared memory that has a name in a file system, still. */
+/* Shared memory that still has a name in a file system. */
 static int n_named(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -459,8 +459,8 @@ static int n_named(void)
     return n;
 }
 
-/* The server dies while the ranks are in a fence: an error, not a hang. What was read is still
- * there. */
+/* The server dies while the ranks are in a fence: an error, not a hang. Values already read stay
+ * valid. */
 static void do_orphans(const char *report)
 {
     const char *value;
@@ -472,13 +472,13 @@ static void do_orphans(const char *report)
     CHECK(PMI2_SHMEM_KVS_Get("zero", &value, &n) == PMI2_SUCCESS);
     CHECK(prctl(PR_SET_PDEATHSIG, 0) == 0); /* pmirun's ranks would die with it */
     fence();
-    CHECK(n_named() == 0); /* nobody could take it back */
+    CHECK(n_named() == 0); /* no process could revoke it */
     if (rank == 0) {
         usleep(200000); /* the others are in the fence by now */
         kill(atoi(getenv("RANKS_SERVER")), SIGKILL);
         _exit(0);
     }
-    alarm(50); /* pmirun's limit has gone with it */
+    alarm(50); /* pmirun's limit has ended with pmirun */
     rc = PMI2_KVS_Fence();
     f = fopen(report, "a");
     if (f && rc != PMI2_SUCCESS && strcmp(value, "value") == 0 &&

@@ -37,7 +37,7 @@ agent() {
     fi
 }
 
-# A rank that outlives pmirun: what guards a killed pmirun ends its ranks' groups, and all with its variable.
+# A rank that outlives pmirun: the guard of a killed pmirun ends its ranks' groups, and every process with its variable.
 # shellcheck disable=SC2016
 outlive='for v in $(env | sed -n "s/^\(PMIRUN_[^=]*\)=.*/\1/p"); do unset "$v"; done; RANKS_SERVER=$PPID exec setsid -w "$@"'
 
@@ -55,7 +55,7 @@ gets)
 rounds) job 0 -n 2 -- rounds "$rounds" ;;
 full)
     job 0 --shm-max 1 -n 4 -- full
-    grep -q "cannot grow the shared table" "$dir/err" || { echo "FAILED: nobody was told"; cat "$dir/err"; failed=1; }
+    grep -q "cannot grow the shared table" "$dir/err" || { echo "FAILED: no message about the table"; cat "$dir/err"; failed=1; }
     ;;
 limits)
     job 0 -n 3 -- no-descriptor
@@ -100,7 +100,8 @@ nonblocking)
     for options in "-n 4" "--no-shm -n 4" "--pmi-port -n 3" "-n 6 -N 3 --launch fork"; do
         modes="old behind progress"
         [[ $ranks == *1 ]] || modes+=" mixed order"
-        # By names nothing goes behind an Allgather; an agent is not a rank's parent to be stopped alone.
+        # With --pmi-port memory goes by name, and no request follows an Allgather; an agent is no rank's parent, so it cannot be
+        # stopped alone.
         [[ $ranks == *1 || $options == *pmi-port* ]] || modes+=" gather-progress"
         [[ $ranks == *1 || $options == *no-shm* || $options == *-N* ]] || modes+=" stopped"
         if [[ $options == *-N* ]] && ! "$pmirun" -N 1 --launch fork -n 1 true 2> "$dir/err"; then
@@ -127,11 +128,11 @@ waiting)
     job 0 --stall-timeout 0 --get-timeout 0.5 -n 4 -- never fenced
     agent --get-timeout 0.5 -n 4 -- never fenced # an agent's one node
     agent --timeout 20 -n 4 -- source
-    job 0 --timeout 20 --get-timeout 0 -n 4 -- source # for ever, but the source is gone
+    job 0 --timeout 20 --get-timeout 0 -n 4 -- source # without a time limit, but the source is gone
     job 0 --timeout 20 -n 1 -- never last
     job 0 --get-timeout 0.5 -n 5 -- never time "$dir/told"
     rm -f "$dir/told"
-    job 124 --timeout 3 --get-timeout 0 -n 5 -- never time "$dir/told" # for ever
+    job 124 --timeout 3 --get-timeout 0 -n 5 -- never time "$dir/told" # without a time limit
     rm -f "$dir/told"
     job 124 --timeout 3 -n 5 -- never time "$dir/told" # 60 s
     job 142 -n 4 -- die

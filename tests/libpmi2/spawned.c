@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Jobs that are spawned and connect by TCP, as an MPI does it: spawned [ROUNDS [told]], on any
+ * Spawned jobs that connect by TCP, as an MPI does: spawned [ROUNDS [told]], on any
  * number of ranks. Each rank spawns CHILDREN processes a round, whose pairs have its own address
  * from the beginning (preput). They connect to it. It gets their addresses from their key-value
  * space, connects to each, disconnects, and connects again, to an address that the child has
- * published under a name. Siblings connect to each other. Everybody checks whom it has reached: a
- * refused connection is an address that came too early, too late or from another job. told: under
- * servers where a job cannot get what another has put, the parent takes the address that the child
- * tells.
+ * published under a name. Siblings connect to each other. Each process checks which process it has
+ * reached: a refused connection means an address that came too early, too late or from another job.
+ * told: under servers where a job cannot get another job's pairs, the parent takes the address that
+ * the child sends.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -146,7 +146,7 @@ static void look_up(const char *name, char port[TEXT])
 
 /* ---- TCP ---- */
 
-/* A port of this process's own, in words for others. */
+/* Opens a port of this process, and writes its address as text. */
 static int listen_at(char text[TEXT])
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -182,7 +182,7 @@ static void say(int fd, const char *text)
         fail("send", strerror(errno));
 }
 
-/* What the other side says until it closes. */
+/* Reads what the other side sends until it closes. */
 static void hear(int fd, char text[TEXT])
 {
     size_t n = 0;
@@ -194,7 +194,7 @@ static void hear(int fd, char text[TEXT])
     close(fd);
 }
 
-/* Says who we are to the next that connects. */
+/* Sends our name to the next process that connects. */
 static void answer(int listener, const char *who)
 {
     int fd = accept(listener, NULL, NULL);

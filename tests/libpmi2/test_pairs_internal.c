@@ -41,7 +41,7 @@ static void order_and_replacement(void **state)
     }
     assert_int_equal(i, 3);
     assert_int_equal(pairs_prepare(&pairs, "d", "5", &p), 0);
-    pairs_drop(p); /* as if it had not been */
+    pairs_drop(p); /* as before the call */
     pairs_drop(NULL);
     assert_null(pairs_find(&pairs, "d"));
     pairs_free(&pairs);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every call of minirt, in a job: teams, barriers, windows of all kinds, operations, and what is
- * refused. The scratch folder is argv[1]; argv[2] is `leave`: rank 1 goes in the middle, and all
- * others must be told. */
+/* Every call of minirt, in a job: teams, barriers, windows of all kinds, operations, and refused
+ * calls. The scratch folder is argv[1]; with `leave` in argv[2], rank 1 leaves in the middle, and
+ * all others must get an error. */
 #include <fcntl.h>
 #include <minirt.h>
 #include <sched.h>
@@ -73,7 +73,7 @@ static void teams(void)
     check_team(t, me / here * here, 1, here);
     CHECK(minirt_team_free(t) == 0);
 
-    /* Any ranks, and those that are not among them. */
+    /* A team of some ranks, with the others outside. */
     CHECK(rankmap_from_ids(n > 2 ? (uint32_t[]){2, 0} : (uint32_t[]){0}, sizeof(uint32_t),
                            n > 2 ? 2 : 1, NULL, &ranks, NULL) == 0);
     CHECK(minirt_team_from(world, ranks, &t) == 0);
@@ -83,7 +83,7 @@ static void teams(void)
     CHECK(minirt_team_free(t) == 0);
     rankmap_unref(ranks);
 
-    /* As many as there may be, one more, and again. */
+    /* The maximal number of teams, one more, and again. */
     for (i = 0; i < MINIRT_MAX_TEAMS - 1; i++)
         CHECK(minirt_team_dup(world, &many[i]) == 0);
     CHECK(minirt_team_dup(world, &t) == MINIRT_ENOMEM);
@@ -190,7 +190,7 @@ static void windows(const char *dir)
         CHECK((stat(path, &st) == 0) == (i > 0 && i < 5));
         use(w, bytes);
         CHECK(storwin_sync(minirt_window_storage(w), 0, STORWIN_TO_END, NULL) == 0);
-        if (i == 1) { /* what a neighbour put is in the file */
+        if (i == 1) { /* a neighbour's put is in the file */
             unsigned char byte = 0;
             int fd = open(path, O_RDONLY);
 
@@ -202,7 +202,7 @@ static void windows(const char *dir)
         CHECK(i == 0 || i == 5 || unlink(path) == 0);
     }
 
-    /* Refused: by all if by one. */
+    /* Refused by all ranks if by one. */
     CHECK(minirt_window_create(world, 10, "alloc_typ=memory", &w) == MINIRT_EINVAL);
     SAYS("alloc_typ: unknown name");
     CHECK(minirt_window_create(world, 10, "alloc_type=storage", &w) == MINIRT_EWINDOW);
@@ -220,29 +220,29 @@ static void windows(const char *dir)
     CHECK(minirt_window_create(world, 5000, hints, &w) == MINIRT_EWINDOW);
     SAYS(me == n - 1 ? "storage_alloc_filename" : "another rank could not open the window");
     CHECK(minirt_barrier(world) == 0 &&
-          stat(path, &st) < 0); /* where it could be made it is gone again */
+          stat(path, &st) < 0); /* where the file was created it is removed again */
 
-    /* Lengths that differ, and nothing at all. */
+    /* Different lengths, and no memory at all. */
     CHECK(minirt_window_create(world, me == 0 ? 0 : 8 * me, NULL, &w) == 0);
     CHECK(n == 1 || (minirt_window_at(w, world, n - 1, 8 * (n - 1) - 1, &at) == 0 &&
                      minirt_get(world, n - 1, at, hints, 1) == 0));
     CHECK(minirt_window_at(w, world, 0, 0, &at) == MINIRT_EINVAL);
     CHECK(minirt_window_free(w) == 0);
 
-    /* By a part of the job; its address is good by the world's ranks too. */
+    /* A window of a part of the job; the world's ranks may use its address too. */
     CHECK(minirt_team_every(world, 2, &every) == 0);
     CHECK(minirt_window_create(every, 4096, NULL, &w) == 0);
     CHECK(minirt_team_free(every) == MINIRT_EINVAL);
     *(uint64_t *)minirt_window_base(w) = me;
     CHECK(minirt_barrier(world) == 0 && minirt_window_at(w, world, me % 2, 0, &at) == 0 &&
           minirt_get(world, me % 2, at, &bytes, 8) == 0 && bytes == me % 2);
-    if (n > 1) { /* who is in the other part has another window in this slot */
+    if (n > 1) { /* a rank of the other part has another window in this slot */
         CHECK(minirt_window_at(w, world, 1 - me % 2, 0, &at) == MINIRT_EINVAL);
         SAYS("no part of this window");
     }
     CHECK(minirt_window_free(w) == 0 && minirt_team_free(every) == 0);
 
-    /* As many as there may be, and one more. */
+    /* The maximal number, and one more. */
     for (uint32_t i = 0; i < MINIRT_MAX_WINDOWS; i++)
         CHECK(minirt_window_create(world, 100, NULL, &many[i]) == 0);
     rc = minirt_window_create(world, 100, NULL, &w);
@@ -252,7 +252,7 @@ static void windows(const char *dir)
         CHECK(minirt_window_free(many[i]) == 0);
 }
 
-/* Rank 1 goes without a word to the others: an operation on it, and barriers that need it, fail
+/* Rank 1 leaves without notifying the others: an operation on it, and barriers that need it, fail
  * with its name. */
 static void leave(void)
 {
@@ -265,7 +265,7 @@ static void leave(void)
     CHECK(minirt_put(world, 1, at, &word, 8) == 0 && minirt_barrier(world) == 0);
     if (me == 1) {
         usleep(300000);  /* the others are waiting by now */
-        PMI2_Finalize(); /* the launcher thinks that all is well */
+        PMI2_Finalize(); /* the launcher sees a regular end */
         _exit(0);
     }
     if (me % 4 == 0)
@@ -278,7 +278,8 @@ static void leave(void)
     SAYS(me % 4 == 0 ? "rank 1 (process 1)"
          : me == 2
              ? "(process 1)"
-             : "process "); /* who waits in a barrier may hear of one that has been told and left */
+             : "process "); /* a rank in a barrier may get the error for a rank that left because of
+                             * the error */
     fprintf(stderr, "told: %s\n", minirt_why(rt));
     PMI2_Finalize();
     minirt_fini(rt);
@@ -303,7 +304,8 @@ int main(int argc, char **argv)
     while (1u << rounds < n)
         rounds++;
     CHECK(info.n_peers <= 2 * rounds ||
-          strcmp(info.wireup, "ring") == 0); /* who walks knows those on the way too */
+          strcmp(info.wireup, "ring") == 0); /* a rank that walks has the addresses on the way
+                                              * too */
     if (argc > 2)
         leave();
     teams();

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client with much to say, over the drop-in libpmi2: one rank, or all, put N pairs, all fence,
- * and look some of them up.
+ * A client with many pairs, over the drop-in libpmi2: one rank, or all, put N pairs, all fence and
+ * look some of them up.
  *
  *     big_pairs RANK N BYTES    RANK (-1: all of them together) puts N pairs, values of BYTES
- *     big_pairs full N BYTES    rank 0 puts up to N pairs, and expects a put to be refused; then
- *                               "accepted I pairs" is printed, and all continue without it; the
- *                               others put 1000 pairs each, so that a Fence brings more. After
- *                               the Fence each rank looks for the first that is not there, and
- *                               prints "found I pairs"
+ *     big_pairs full N BYTES    rank 0 puts up to N pairs until a put is refused; then it prints
+ *                               "accepted I pairs" and all continue; the others put 1000 pairs
+ *                               each, so that a Fence brings more. After the Fence each rank finds
+ *                               the first missing pair, and prints "found I pairs"
  *
- * BIG_WAITS in the environment: a file that must be there before they fence.
- * Each rank prints "server peak P private A": KiB that the process that serves it ever had, and
- * that it has for itself after the Fence.
+ * BIG_WAITS in the environment: the ranks fence once this file exists.
+ * Each rank prints "server peak P private A" in KiB: the peak of its server's memory, and the
+ * server's private memory after the Fence.
  */
 #define _DEFAULT_SOURCE
 #include <stdio.h>
@@ -62,7 +61,7 @@ static long server_kib(const char *field)
     return kib;
 }
 
-/* A pair by its number: mostly x, so that one look at its length and ends says that it is whole. */
+/* A pair by its number: mostly x, so that its length and ends show whether it is whole. */
 static void make(char *key, long i)
 {
     sprintf(key, "big-%010ld", i);
@@ -99,7 +98,7 @@ static void look(long i)
         fail("cannot get pair", i, rc);
 }
 
-/* How many of the pairs are there. */
+/* The number of pairs that are there. */
 static long count(void)
 {
     long low = 0, high = n_pairs;
@@ -155,7 +154,7 @@ int main(int argc, char **argv)
         look((i * 7919 + rank) % n_looks);
     for (long i = LOOKS; full && i < size * LOOKS; i++)
         look(n_pairs + i);
-    PMI2_KVS_Fence(); /* no server is in the first one any more */
+    PMI2_KVS_Fence(); /* every server has left the first one */
     printf("server peak %ld private %ld\n", server_kib("VmHWM:"), server_kib("RssAnon:"));
     PMI2_Finalize();
     printf("rank %d ended well\n", rank);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# container.sh small|debian: the manual's recipe for containers, on two roots with file systems of their own. small: of busybox and what the programs
-# need; debian: made by debootstrap. Environment: PMIRUN, RAWPMI (programs).
+# container.sh small|debian: the manual's recipe for containers, on two roots with file systems of their own. small: of busybox and the programs'
+# libraries; debian: made by debootstrap. Environment: PMIRUN, RAWPMI (programs).
 set -u
 skip() {
     echo "skip: $*"
@@ -21,7 +21,7 @@ page=$(cd "${0%/*}/../../examples/pmirun" && pwd)/pmirun.1
 PMIRUN=$(realpath "$PMIRUN") RAWPMI=$(realpath "$RAWPMI")
 
 # ---- the roots ----
-# What a program needs, at the same path.
+# Copies a program's libraries to the same paths.
 put() { # ROOT PROGRAM
     local file
     while read -r file; do
@@ -81,7 +81,7 @@ await 4 ready
 kill -9 "$head"
 wait "$limit" 2> /dev/null
 nothing_left
-# A container that is gone.
+# A container that does not exist.
 begin -n 4 sh -c "echo ready; exec sleep $mark"
 await 4 ready
 kill -9 "$(pids_of "unshare --mount --pid --fork --kill-child sh -c " | while read -r p; do

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# harness.sh: what nodes.sh and reach.sh share; they source it. $1 is HOW, see nodes.sh; NODES_MARK marks what a test starts.
+# harness.sh: sourced by nodes.sh and reach.sh. $1 is HOW, see nodes.sh; NODES_MARK marks what a test starts.
 case $1 in
 fork) nodes=(-N 4 --launch fork) names=(node0 node1 node2 node3) ;;
 srun) nodes=(-N 4 --launch srun) names=(n0 n1 n2 n3) ;;
 hosts)
     nodes=(--hosts "$HOSTS" --launch-agent "$HOST_SSH")
     IFS=, read -ra names <<< "$HOSTS"
-    export UCX_NET_DEVICES=eth0 # MPICH's: it would choose the loopback, which is each host's own
+    export UCX_NET_DEVICES=eth0 # for MPICH: it would choose the loopback, which each host has for itself
     ;;
 esac
 [ -z "${LINKS:-}" ] || nodes+=(--links "$LINKS")
 . "${0%/*}/../pmirun/jobs.bash"
-# Where texts for a shell and LD_PRELOAD name them, which take no blanks: links.
+# Links without blanks: LD_PRELOAD and texts for a shell take no blanks in a name.
 for name in RAWPMI ROGUE SLOW_PEERS NO_PEERS BIG LD_PRELOAD_MPI; do
     [ -n "${!name:-}" ] || continue
     ln -s "${!name}" "$dir/$name"
     printf -v "$name" %s "$dir/$name"
 done
-mark=$(($$ + 100000)).25 # sleeps of a length that nobody else uses
+mark=$(($$ + 100000)).25 # sleeps of a length that no other test uses
 
 # run STATUS [argument of pmirun...]: its output goes to $dir/out and $dir/err
 run() {
@@ -48,8 +48,7 @@ end() {
 }
 has_lines() { [ "$(grep -c -e "$2" "$dir/$3")" -ge "$1" ]; } # COUNT PATTERN out|err
 await() { soon has_lines "$1" "$2" "${3:-out}" || fail "not $1 lines \"$2\""; } # COUNT PATTERN [err]
-# But for what others print: UCX of a link between nodes, all of which are going, that the other end was quicker; srun that nodes have not quite let go
-# of the job before.
+# Drops lines of others: UCX reports that the other end of a closing link was quicker; srun reports that nodes have not quite released the last job.
 err_empty() {
     ! grep -v -e 'UCX  ERROR tcp_ep 0x[0-9a-f]* (state=CONNECTED): recv(-1) failed: ' \
         -e '^pmirun: srun: srun: job [0-9]* \(queued and waiting for\|has been allocated\) resources$' "$dir/err" | grep -q . ||

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi_exchange: all-to-all, all-reduce and gather in MPI, with what came out printed to the last
- * bit, for a comparison between launchers that place ranks alike. Rank 0 prints, in the order of
- * ranks.
+ * mpi_exchange: runs all-to-all, all-reduce and gather in MPI and prints the results to the last
+ * bit, to compare launchers that place ranks alike. Rank 0 prints, in the order of ranks.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -48,7 +47,7 @@ int main(int argc, char **argv)
         send[i] = number(&seed);
     MPI_Alltoall(send, N, MPI_DOUBLE, recv, N, MPI_DOUBLE, MPI_COMM_WORLD);
     for (int from = 0; from < size;
-         from++) { /* what it must be: each rank's numbers, from its seed */
+         from++) { /* the expected value: each rank's numbers, from its seed */
         seed = 7u + (uint32_t)from;
         for (int i = 0; i < N * rank; i++)
             number(&seed);

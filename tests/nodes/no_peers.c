@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded in pmirun's agents: some of their TCP connections come to nothing. The first is to the
- * head, the next ones are to other agents. NO_PEERS: refused or closed at once, to other
- * agents; mute, to other agents, of which nothing is heard; mute-head, likewise, and the first
- * alone.
+ * Preloaded in pmirun's agents: some of their TCP connections fail. The first is to the head, the
+ * next ones are to other agents. NO_PEERS: "refused" or "closed": at once, to other agents; "mute":
+ * connections to other agents carry nothing; "mute-head": only the first one carries nothing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +15,7 @@
 
 static const char *how;
 
-/* Later the agent's environment is its head's. */
+/* Read now: later the agent takes over its head's environment. */
 __attribute__((constructor)) static void begin(void)
 {
     const char *says = getenv("NO_PEERS");
@@ -24,8 +23,8 @@ __attribute__((constructor)) static void begin(void)
     how = says ? strdup(says) : NULL;
 }
 
-/* To a port of the same family of which nothing comes back, as its queue is full; or where the
- * connection is closed. */
+/* Connects to a port of the same family that never answers, as its queue is full, or that closes
+ * the connection. */
 static int connect_to_nobody(int fd, int family, int is_closed)
 {
     struct sockaddr_storage ss = {.ss_family = (sa_family_t)family};

@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nodes.sh HOW GROUP: pmirun on four nodes. HOW is fork (all here); hosts: then this runs under `hosts run`, and the nodes are its four; or srun:
-# this runs under `cluster run -N 4` of tests/interop/slurm, and they are its four.
-# Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE, HYDRA (programs), HINTS (of tests/libpmi2, without the 1 or 2 of its wire), MPI (a
-# folder with MPI programs), BIG (big_pairs.c), LD_PRELOAD_MPI (what they need before them), LINKS (tcp or ucx), SLOW_PEERS (slow_peers.c), NO_PEERS
-# (no_peers.c), GROWTH (KiB of a server
-# that 300 spawns may leave behind).
+# nodes.sh HOW GROUP: pmirun on four nodes. HOW is fork: all nodes here; hosts: the four hosts of `hosts run`, under which this then runs; or srun:
+# the four nodes of `cluster run -N 4` of tests/interop/slurm, under which this then runs.
+# Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE, HYDRA (programs), HINTS (of tests/libpmi2, without the 1 or 2 of its wire), MPI (a folder
+# with MPI programs), BIG (big_pairs.c), LD_PRELOAD_MPI (libraries that the MPI programs preload), LINKS (tcp or ucx), SLOW_PEERS (slow_peers.c),
+# NO_PEERS (no_peers.c), GROWTH (KiB of a server that 300 spawns may leave behind).
 set -u
 . "${0%/*}/harness.sh"
 group=$2
@@ -45,7 +44,7 @@ test_basic() {
     run 0 --design tree --map cyclic -n 8 "$RAWPMI" hints
     run 0 --stats -n 8 "$RAWPMI" pgf
     err_has '"puts":8,'
-    run 0 -n 8 "$RAWPMI" gather 200 shm # which leave nothing behind but the last one's values
+    run 0 -n 8 "$RAWPMI" gather 200 shm # they keep only the last one's values
     [ "$(sort -u "$dir/out" | sed 's/shared //')" -le 32768 ] || fail "shared memory has grown"
     run 0 --no-shm --map cyclic -n 10 "$RAWPMI" gather 20
     run 0 --pmi-port -n 8 "$RAWPMI" gather 20 shm
@@ -64,7 +63,7 @@ test_status() {
     run 2 --map nowhere -n 1 true
     run 2 --design nothing -n 1 true
     run 0 --start-timeout 0 -n 4 true # as long as it takes
-    PATH=/usr/bin:/bin run 127 -n 4 no-such-program # of a folder that may not be searched the kernel says something else
+    PATH=/usr/bin:/bin run 127 -n 4 no-such-program # the kernel reports another error for a folder without search permission
     err_has "cannot start no-such-program: No such file"
     run 126 -n 4 /etc/passwd
     run 126 -n 4 --wdir /no/such true
@@ -77,12 +76,12 @@ test_status() {
     run 9 -n 3 "$RAWPMI" sleep : -n 1 "$RAWPMI" exit 9 inited
     err_has "rank 3 on ${names[3]} (pid .*) exited with status 9 after PMI init, without finalize"
     run 251 -n 3 "$RAWPMI" sleep : -n 1 "$RAWPMI" exit 0 inited
-    run 6 -n 1 "$RAWPMI" exit 6 early : -n 3 "$RAWPMI" pgf # who has not begun, on another node than those who wait
+    run 6 -n 1 "$RAWPMI" exit 6 early : -n 3 "$RAWPMI" pgf # a rank that has not begun, on another node than the waiting ones
     run 139 -n 1 "$RAWPMI" die 11 inited : -n 3 "$RAWPMI" sleep
     err_has "rank 0 on ${names[0]} (pid .*) died of signal 11"
     run 33 -n 3 "$RAWPMI" sleep : -n 1 "$RAWPMI" abort 33
     err_has "rank 3 on ${names[3]} (pid .*) aborted with code 33"
-    # Who dies first is the cause, not who aborts on another node for its sake.
+    # The cause is the rank that dies first, not the rank on another node that aborts because of it.
     run 137 -n 1 "$RAWPMI" abort 33 "$dir" : -n 2 "$RAWPMI" sleep : -n 1 "$RAWPMI" victim "$dir"
     err_has "rank 3 on ${names[3]} (pid .*) died of signal 9"
     run 124 --timeout 1 -n 4 sleep "$mark"
@@ -104,7 +103,7 @@ test_status() {
     nodes=(--hosts a --launch-agent "$dir/noroute")
     run 253 -n 1 true
     err_has '^pmirun: a: no route to a$'
-    # One that reads nothing: how it ended, not that it could not be told anything.
+    # A rank that reads nothing: the message says how it ended, not that writing to it failed.
     nodes=(--hosts a --launch-agent false)
     for ((i = 0; i < 10; i++)); do
         run 253 -n 1 true
@@ -113,8 +112,8 @@ test_status() {
     nodes=(--hosts ::1 --launch-agent "$dir/noroute")
     run 253 -n 1 true
     err_has '^pmirun: ::1: no route to ::1$'
-    # What the environment says of UCX reaches an agent that may use it before it begins, long as it is; what cannot is named.
-    printf '#!/bin/sh\ntee "%s/boot" | sed -u "s/^links any/links tcp/" | sh -c "$3"\n' "$dir" > "$dir/tee" # that it does is not the point here
+    # UCX's variables, however long, reach an agent before it begins to use UCX; pmirun names those that cannot.
+    printf '#!/bin/sh\ntee "%s/boot" | sed -u "s/^links any/links tcp/" | sh -c "$3"\n' "$dir" > "$dir/tee" # its result does not matter here
     chmod +x "$dir/tee"
     nodes=(--hosts a --launch-agent "$dir/tee" --links any)
     (
@@ -126,7 +125,7 @@ test_status() {
         exit $failed
     ) || failed=1
     n=$((n + 1))
-    # Of a working directory that was removed nodes cannot be told.
+    # A removed working directory has no name that nodes could use.
     nodes=(-N 2 --launch fork)
     mkdir "$dir/gone"
     cd "$dir/gone" && rmdir "$dir/gone" && run 126 -n 2 true
@@ -146,15 +145,15 @@ test_output() {
     seq 100000 > "$dir/in"
     stdin=$dir/in run 0 -n 4 cat
     cmp -s "$dir/in" "$dir/out" || fail "stdin from a file"
-    : > "$dir/out" # what comes after rank 0 has had all that was there
+    : > "$dir/out" # input that comes after rank 0 has read all that was there
     (cat "$dir/in"; soon has_lines 100000 . out; echo last) | timeout 60 "$PMIRUN" "${nodes[@]}" -n 4 cat > "$dir/out" 2> "$dir/err"
     out_has '^last$'
-    stdin=/dev/zero run 0 -n 4 true # who does not read it
+    stdin=/dev/zero run 0 -n 4 true # a rank that does not read it
     stdin=/ run 0 -n 4 cat
     err_has "cannot read standard input: Is a directory"
     (timeout 60 "$PMIRUN" "${nodes[@]}" -n 4 yes; echo $? > "$dir/status") 2> "$dir/err" | head -1 > "$dir/out"
     [ "$(cat "$dir/status")" = 141 ] || fail "status after a closed pipe: $(cat "$dir/status"), not 141"
-    # A reader that does not read: PMI goes on, memory stays bounded, nothing is lost.
+    # A reader that does not read: PMI continues, memory stays bounded, no output is lost.
     mkfifo "$dir/pipe"
     exec 9<> "$dir/pipe"
     timeout 150 "$PMIRUN" "${nodes[@]}" -n 1 sh -c 'head -c 20000000 /dev/zero | tr "\0" "y" | fold -w 99' \
@@ -184,7 +183,7 @@ test_signals() {
     await 4 ready
     kill -TERM "$head"
     end 143
-    # The second kills what ignores the first.
+    # The second signal kills ranks that ignore the first.
     begin -n 4 sh -c 'trap "echo survived" TERM; echo ready; while :; do sleep 0.1; done'
     await 4 ready
     local term=${EPOCHREALTIME/./}
@@ -237,7 +236,7 @@ test_loss() {
     end 137
     err_has "rank 3 on ${names[3]} (pid .*) died of signal 9"
     nothing_left
-    # An agent is told to end.
+    # An agent gets SIGTERM.
     begin -n 4 sh -c "echo ready; exec sleep $mark"
     await 4 ready
     kill -TERM "$(our_agent 0)"
@@ -245,7 +244,7 @@ test_loss() {
     err_has "the agent received signal 15"
     err_has "node 0 (${names[0]}) is lost: "
     nothing_left
-    # Agents that do not come.
+    # Agents that never connect.
     [ "$1" = hosts ] || return
     nodes=(--hosts "a,nowhere,c,d" --launch-agent "$HOST_SSH")
     run 253 -n 4 true
@@ -261,7 +260,7 @@ test_loss() {
     nothing_left
 }
 
-# Nodes that are there and say nothing.
+# Nodes that are up and send nothing.
 test_silent() {
     # An agent is stopped: its kernel still answers for it.
     begin --node-timeout 2 -n 4 sh -c "echo ready; exec sleep $mark"
@@ -272,7 +271,7 @@ test_silent() {
     err_has "node 2 (${names[2]}) is lost: it has been silent for 2 s"
     kill -CONT "$victim" 2> /dev/null # it finds the link closed, and ends its ranks
     nothing_left
-    # One that comes back in time is not lost; nor is anybody when the head itself was away, with output under way.
+    # An agent that continues in time is not lost; nor is any agent when the head itself was stopped, with output in flight.
     begin --node-timeout 6 -n 4 sh -c "echo ready; until [ -e $dir/go ]; do sleep 0.1; done; head -c 3000000 /dev/zero | tr '\0' x; echo; exec $RAWPMI pgf"
     await 4 ready
     victim=$(our_agent 1)
@@ -298,8 +297,8 @@ test_silent() {
     err_has "node 1 (b) is lost: "
     link up
     nothing_left
-    # And the node itself notices, though no pipe says that the head is gone: when nothing is said, by the kernel's keep-alive; when something is
-    # under way, because nothing is acknowledged.
+    # The node itself notices too, although no pipe closes: on an idle link by the kernel's keep-alive, with data in flight because nothing
+    # acknowledges it.
     for rank in "exec sleep $mark" "while sleep 0.1; do echo still here; done"; do
         begin --node-timeout 2 -n 4 -x NODES_MARK=$mark sh -c "echo ready; $rank"
         await 4 ready
@@ -331,7 +330,7 @@ test_hints() {
         rm -f "$dir/told"
         run 0 --get-timeout 0.5 -n 8 "$HINTS$wire" never time "$dir/told"
         rm -f "$dir/told"
-        run 124 --timeout 3 --get-timeout 0 -n 8 "$HINTS$wire" never time "$dir/told" # for ever
+        run 124 --timeout 3 --get-timeout 0 -n 8 "$HINTS$wire" never time "$dir/told" # without a time limit
         run 142 -n 8 "$HINTS$wire" die
         err_has "rank 1 on ${names[0]} .* died of signal 14"
         # A node is lost while all wait.
@@ -342,13 +341,13 @@ test_hints() {
         kill -9 "$(our_agent 2)"
         end 253
         nothing_left
-        # The two of the agent that was killed may have been ended by its guard.
-        [ "$(grep -c 'ended well' "$dir/report")" -ge 5 ] || fail "$(grep -c . "$dir/report") of 5 ranks were told that the key will not come"
+        # The killed agent's guard may have ended its two ranks.
+        [ "$(grep -c 'ended well' "$dir/report")" -ge 5 ] || fail "$(grep -c . "$dir/report") of 5 ranks got the error for the key"
     done
     run 0 -n 4 "${HINTS}1" ring 440 : -n 4 "${HINTS}2" ring 440
 }
 
-# Gets that wait end when the rank that could put the key has left; else by --get-timeout: the others wait too, or are in a Fence, of which Ifence is one.
+# Waiting Gets end when the rank that could put the key has left; else by --get-timeout: the others wait too, or are in a Fence or an Ifence.
 test_waiting() {
     local wire design
     for wire in 1 2; do
@@ -366,7 +365,7 @@ test_waiting() {
     run 0 --stall-timeout 0 --get-timeout 0.5 -n 4 "${HINTS}1" never fenced : -n 5 "${HINTS}2" never fenced
 }
 
-# An agent is killed at some moment, from before it has come to after its end: the job ends, in one way or the other, and nothing is left.
+# An agent is killed at some moment, from before it connects to after its end: the job ends, in one way or the other, and nothing is left.
 test_moments() {
     local i victims
     RANDOM=${SEED:-1}
@@ -389,7 +388,7 @@ test_spawn() {
     [ "$(grep -c '^\[1:[0-5]\] child [0-5] of 6 in /: value-of' "$dir/out")" = 6 ] || fail "6 children"
     run 0 -n 4 sh -c "[ \$PMI_RANK = 1 ] && exec $RAWPMI spawn 3 sh -c 'echo on \$MPI_LOCALRANKID/\$MPI_LOCALNRANKS' -- host ${names[2]}; exec $RAWPMI chat 5"
     [ "$(grep '^on' "$dir/out" | sort | tr '\n' ,)" = "on 0/3,on 1/3,on 2/3," ] || fail "3 children on one node"
-    # One at fault: none is left, and the job goes on.
+    # One process is at fault: none is left, and the job continues.
     run 0 -n 4 sh -c "[ \$PMI_RANK = 1 ] && exec $RAWPMI spawn 8 /no/such/program; exec $RAWPMI chat 5"
     out_has 'rc=[^0]'
     err_has 'cannot start /no/such/program: No such file or directory; the spawn fails'
@@ -401,12 +400,12 @@ test_spawn() {
     run 0 -n 4 sh -c "[ \$PMI_RANK = 0 ] && exec $RAWPMI spawn 8 $dir/broken; exec $RAWPMI chat 5"
     out_has 'rc=[^0]'
     run 4 -n 4 sh -c "[ \$PMI_RANK = 2 ] && exec $RAWPMI spawn 5 sh -c 'exit 4'; exec $RAWPMI chat 5"
-    # Who waits in the children's space is told when they have gone, whether their job is on several nodes or on one.
+    # A Get that waits in the children's space ends when they have gone, whether their job is on several nodes or on one.
     for word in 8 1; do
         run 0 -n 4 sh -c "[ \$PMI_RANK = 0 ] && exec $RAWPMI far $word $dir; exec $RAWPMI chat 5"
         out_has 'no such key there'
     done
-    # Job after job: neither the agent nor the head keeps what is over.
+    # Job after job: neither the agent nor the head keeps ended jobs.
     run 0 -n 4 sh -c "[ \$PMI_RANK = 1 ] && exec $RAWPMI spawns 300 true x; exec $RAWPMI chat 5"
     read -r word agent_kib head_kib < "$dir/out"
     [ "$word" = grown ] && [ "$agent_kib" -lt "${GROWTH:-300}" ] && [ "$head_kib" -lt "${GROWTH:-300}" ] ||
@@ -414,7 +413,7 @@ test_spawn() {
     nothing_left
 }
 
-# A spawn fails on one node when, on another, ranks of it wait for one that has finalized: the spawn is what is over, not the job.
+# A spawn fails on one node while its ranks on another wait for one that has finalized: the spawn ends, not the job.
 test_abandoned() {
     local victim
     nodes=(-N 2 "${nodes[@]:2}")
@@ -436,9 +435,9 @@ END
     kill -STOP "$head"
     rm "$dir/spawned"
     touch "$dir/go"
-    sleep 1 # node 0 tells the head that a fence cannot complete
+    sleep 1 # node 0 reports to the head that a fence cannot complete
     kill -CONT "$victim"
-    sleep 1 # and node 1, that it cannot start what it was told to
+    sleep 1 # and node 1, that it cannot start its ranks
     kill -CONT "$head"
     end 0
     out_has '^cmd=spawn_result rc=-1'
@@ -446,7 +445,7 @@ END
     nothing_left
 }
 
-# An agent that is told of the others later than they of it: what they have sent it meanwhile is not lost.
+# An agent that learns of the others later than they of it: it does not lose what they have sent until then.
 test_late() {
     printf '#!/bin/sh\n[ "$2" = b ] || export LD_PRELOAD="%s" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0"\nexec sh -c "$3"\n' "$SLOW_PEERS" > "$dir/late"
     chmod +x "$dir/late"
@@ -456,14 +455,14 @@ test_late() {
     nothing_left
 }
 
-# Links between agents that cannot be made are a loss when something is to be sent, and not before; and nobody waits for them at the end.
+# Agents that cannot connect count as lost only when one must send; at the end pmirun does not wait for their links.
 test_unlinked() {
     local how
     printf '#!/bin/sh\nexport LD_PRELOAD="%s" NO_PEERS="$HOW" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0"\nexec sh -c "$3"\n' "$NO_PEERS" > "$dir/alone"
     chmod +x "$dir/alone"
     nodes=(--hosts a,b,c --launch-agent "$dir/alone")
     for how in refused closed; do
-        # Ranks that have nothing to say, not even that they have ended.
+        # Ranks that send nothing, not even their end.
         HOW=$how begin -n 3 env -u LD_PRELOAD sh -c "echo ready; exec sleep $mark"
         await 3 ready
         sleep 0.5
@@ -481,14 +480,14 @@ test_unlinked() {
     run 0 --node-timeout 200 -n 3 env -u LD_PRELOAD true
     err_empty
     [ "$(sort -u "$dir/left")" = 0 ] && has_lines 3 0 left || fail "agents were ended: $(cat "$dir/left")"
-    # The head has several addresses, and the first does not answer: however long a node may be silent, the next is tried soon.
+    # The head has several addresses, and the first does not answer: pmirun soon tries the next one, whatever --node-timeout is.
     printf '#!/bin/sh\nexport LD_PRELOAD="%s" NO_PEERS=mute-head ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0"\nsed -u "s/^head \\([^ ]*\\)/head \\1 \\1/" | sh -c "$3"\n' "$NO_PEERS" > "$dir/alone"
     seconds=60 run 0 --node-timeout 1000 --start-timeout 50 -n 3 env -u LD_PRELOAD "$RAWPMI" pgf
     err_empty
     nothing_left
 }
 
-# What stands in for ssh here keeps what agents are told in boot.NAME, and has a rogue between b and the head when $dir/mode says so.
+# The stand-in for ssh keeps the agents' boot line in boot.NAME, and puts a rogue between b and the head if $dir/mode asks for one.
 test_hostile() {
     local address port job port_b mode
     printf 'pmirun-agent 1\nend\n' | "$PMIRUN" --agent > "$dir/out" 2> "$dir/err"
@@ -501,7 +500,7 @@ END
     chmod +x "$dir/ssh"
     nodes=(--hosts a,b,c,d --launch-agent "$dir/ssh")
     rogue() { "$ROGUE" "$@" 2> "$dir/rogue.err" || { echo "rogue $*: not refused" >> "$dir/rogues"; cat "$dir/rogue.err"; }; }
-    # A job that waits while strangers come to its head and to an agent, and then goes on.
+    # A job waits while strangers connect to its head and to an agent, and then continues.
     begin -v --node-timeout 6 -n 8 sh -c "echo ready; until [ -e $dir/go ]; do sleep 0.1; done; exec $RAWPMI pgf"
     await 8 ready
     port=$(sed -n 's/^port //p' "$dir/boot.a")
@@ -533,7 +532,7 @@ END
     err_has "is refused: too many unauthenticated"
     err_has "further connections are refused silently"
     grep -q "secret .*[0-9a-f]\{64\}" "$dir/err" && fail "the secret was printed"
-    # Somebody between an agent and the head.
+    # An attacker between an agent and the head.
     for mode in pass replay forge; do
         echo $mode > "$dir/mode"
         run 0 -n 8 "$RAWPMI" pgf
@@ -552,7 +551,7 @@ END
     echo truncate > "$dir/mode"
     run 253 -n 8 "$RAWPMI" pgf
     err_has "node 1 (b) is lost: .*\(it closed the connection\|it is gone\)" # the head, or another agent, sees it first
-    # Yesterday's conversation, today.
+    # A recorded conversation, replayed.
     cp "$dir/record" "$dir/yesterday"
     : > "$dir/mode"
     rm -f "$dir/go" "$dir/boot.a"
@@ -577,7 +576,7 @@ busy_end() {
     kill "${busy[@]}"
     wait "${busy[@]}" 2> /dev/null
 }
-# Servers had at most $1 KiB, and have at most 2 MiB for themselves after the Fence; over UCX, whose pools stay, 16.
+# Servers peak at $1 KiB or less, and keep at most 2 MiB of private memory after the Fence; over UCX, whose pools stay, 16.
 memory_within() {
     local _ peak private most=2048
     [ "${LINKS:-tcp}" = tcp ] || most=16384
@@ -590,12 +589,12 @@ memory_within() {
 sockets_of() { find "/proc/$1/fd" -lname 'socket:*' | wc -l; }
 has_sockets() { [ "$(sockets_of "$1")" = "$2" ]; }
 
-# Many pairs of one rank, on a machine that has other things to do.
+# Many pairs of one rank, on a busy machine.
 test_big() {
     local victim low high middle
     nodes=(-N 4 "${nodes[@]:2}")
     if [ "${LINKS:-tcp}" = tcp ]; then
-        # Each agent listens, has its head and a rank; and links to its neighbours as the job begins: node 0 is the parent of all.
+        # Each agent has a listener, its head and a rank, and links to its neighbours as the job begins: node 0 is the parent of all.
         begin -n 4 sh -c "echo ready; exec sleep $mark"
         await 4 ready
         soon has_sockets "$(our_agent 0)" 9 || fail "node 0 has $(sockets_of "$(our_agent 0)") sockets, not 9"
@@ -624,7 +623,7 @@ test_big() {
     end 0
     err_empty
     busy_end
-    # As much as --shm-max takes, and more: then ranks ask, and are answered.
+    # As much as --shm-max takes, and more: then ranks ask the server, which answers.
     low=800 high=1300
     while ((high - low > 1)); do
         middle=$(((low + high) / 2))
@@ -637,11 +636,11 @@ test_big() {
         run 0 --shm-max 1 -n 2 "$BIG" 0 $middle 900
         err_has 'cannot grow the shared table of job 0: .*; ranks get pairs by socket from now on'
     done
-    [ "$(grep -c . "$dir/err")" = 2 ] || fail "not both nodes say so"
+    [ "$(grep -c . "$dir/err")" = 2 ] || fail "not both nodes report it"
     nothing_left
 }
 
-# More than the engine stores, on one node and on two: what is refused is refused where it is put, by the limit's name, and the job has the rest.
+# More than the engine stores, on one node and on two: the Put fails with the limit's name, and the job has the other pairs.
 test_full() {
     local where shm accepted
     seconds=200
@@ -678,16 +677,16 @@ test_huge() {
 
 test_mpi() {
     local program set=()
-    # for the ranks alone: a pmirun with a sanitizer wants no other library first
+    # for the ranks alone: in a pmirun with a sanitizer no other library may come first
     [ -z "${LD_PRELOAD_MPI:-}" ] || { set=(env "LD_PRELOAD=$LD_PRELOAD_MPI") && nodes+=(-x "LD_PRELOAD=$LD_PRELOAD_MPI"); }
     for program in hello allreduce ring; do
         run 0 -n 16 "$MPI/$program"
         out_has "^$program ok size=16\$"
-        [ "$1" = srun ] && [ $program != allreduce ] && continue # where ranks lie does not depend on who brings the agents
+        [ "$1" = srun ] && [ $program != allreduce ] && continue # ranks are placed alike, whichever program starts the agents
         run 0 -n 16 --map cyclic "$MPI/$program"
         out_has "^$program ok size=16\$"
     done
-    run 0 -n 16 "$MPI/split" 4 # as many on a host as it has
+    run 0 -n 16 "$MPI/split" 4 # on each host as many as it has slots
     out_has "^split ok size=16\$"
     run 33 -n 16 "$MPI/abort" 33
     run 0 -n 16 "$MPI/mpi_exchange"

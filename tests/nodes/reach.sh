@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # reach.sh HOW GROUP: the ways to a node. HOW as in nodes.sh: fork, on this host alone, where commands of a template stand for ssh; hosts; or salloc: this
-# runs in an allocation of `cluster run -N 4` of tests/interop/slurm. Environment: PMIRUN, RAWPMI (programs), LATE (seconds until a host
-# answers, 1 unless given).
+# runs in an allocation of `cluster run -N 4` of tests/interop/slurm. Environment: PMIRUN, RAWPMI (programs), LATE (seconds until a host answers,
+# default 1).
 set -u
 . "${0%/*}/harness.sh"
 group=$2
 [ "$1" = salloc ] || . "${0%/*}/../pmirun/no-batch.bash"
 export REACH_DIR=$dir
 
-# command NAME LINE...: a script in $dir/bin, which stands for ssh and the like
+# command NAME LINE...: a script in $dir/bin, in place of ssh and similar commands
 command() {
     local name=$1
     shift
@@ -22,7 +22,7 @@ err_count() { [ "$(grep -c -e "$2" "$dir/err")" = "$1" ] || fail "stderr does no
 
 test_template() {
     local name
-    # To namespaces without any script: the words of nsenter.
+    # Into namespaces without a script: nsenter's words as a template.
     for name in "${names[@]}"; do ln -s "/proc/$(cat "$HOST_DIR/$name.pid")/ns" "$dir/$name"; done
     mkdir "$dir/a folder"
     cd "$dir/a folder" || exit 1
@@ -81,7 +81,7 @@ test_words() {
     run 0 -N 3 --launch 'env "REACHED=a  b" %c' -n 6 sh -c 'echo "$REACHED"'
     [ "$(sort "$dir/out" | uniq -c | sed 's/^ *//')" = "6 a  b" ] || fail "a template without %h"
     # A program with blanks and quotes in its name, as one word and as a text for a shell.
-    ln -s "$(realpath "$PMIRUN")" "$dir/bin/pmirun" # /proc/self/exe is what it leads to
+    ln -s "$(realpath "$PMIRUN")" "$dir/bin/pmirun" # /proc/self/exe is the link's target
     cp "$(realpath "$PMIRUN")" "$dir/it's a launcher"
     PMIRUN="$dir/it's a launcher"
     run 0 --hosts a,b --launch 'env A=%h %c' -n 2 sh -c 'echo $A'
@@ -89,7 +89,7 @@ test_words() {
     [ "$(sorted | tr -d '\n')" = ab ] || fail "a launcher of an odd name"
 }
 
-# Of ten hosts three are under way at a time; an agent that has come makes room for one.
+# Of ten hosts pmirun starts three at a time; a connected agent makes room for the next.
 test_fanout() {
     local i
     PATH=$dir/bin:$PATH
@@ -98,9 +98,9 @@ test_fanout() {
     nodes=(--hosts h0,h1,h2,h3,h4,h5,h6,h7,h8,h9 --launch "held %h %c" --fanout 3)
     begin -v -n 10 "$RAWPMI" pgf
     for i in 3 4 5; do
-        soon begun "$i" || fail "not $i are under way"
+        soon begun "$i" || fail "not $i are starting"
         sleep 0.5
-        begun $((i + 1)) && fail "more than 3 are under way"
+        begun $((i + 1)) && fail "more than 3 are starting"
         touch "$dir/go.h$((i - 3))"
     done
     touch "$dir/go.all"
@@ -114,15 +114,15 @@ test_fanout() {
 
 test_wait() {
     PATH=$dir/bin:$PATH
-    # One that does not answer: it is named, as are others; what was started for them is gone.
+    # One that does not answer: pmirun names it, and others like it, and leaves no process of theirs behind.
     command mute '[ "$1" != b ] && [ "$1" != d ] || sleep '"$mark" 'shift' 'exec "$@"'
     nodes=(--hosts a,b,c,d --launch "mute %h %c")
     run 253 --wait-hosts 4 --start-timeout 11 -n 4 true
     err_has 'node 1 (b) cannot be reached yet: mute started no agent in .* s, and was killed; trying for 4 s'
     err_has 'node 1 (b) is lost: no answer within 15 s, nor from d, and mute still runs, in try [2-9]: does "mute b true" work by hand?; stopping the job'
     nothing_left
-    # Its command hangs, and takes no SIGTERM; the next one brings it. Two agents of the first come too late: one sees that its stdin has ended, and
-    # leaves; the other, whose stdin stays open, is refused.
+    # Its command hangs and ignores SIGTERM; the next one starts the agent. Two agents of the first command come too late: one sees the end of its
+    # stdin and leaves; the other, whose stdin stays open, is refused.
     command hangs 'name=$1' 'shift' '[ "$name" = b ] || exec "$@"' 'cd "$REACH_DIR"' \
         'if ! [ -e first ]; then' '    touch first' '    trap "" TERM' \
         '    setsid sh -c '\''cat > boot; until [ -e next ]; do sleep 0.1; done; cat boot | { sleep 1; exec "$@" 2> late; }; { cat boot; until [ -e leave ]; do sleep 0.1; done; } | { LATE=1 "$@"; touch over; }'\'' sh "$@" <&0 &' \
@@ -145,7 +145,7 @@ test_wait() {
     end 0
     err_count 1 'b: port 22: Connection refused' # and not each time
     [ "$(grep -c a "$dir/tried")" = 1 ] || fail "a host that answers was tried again"
-    # It does not, ever.
+    # It never answers.
     rm "$dir/up" "$dir/tried"
     run 253 --wait-hosts 5 -n 3 true
     err_has 'node 1 (b) is lost: later exited with status 255 before its agent connected, .* times in 5 s: nothing answers there: is b up'
@@ -161,7 +161,7 @@ test_wait() {
     end 253
     err_has 'node 1 (b) is lost: '
     nothing_left
-    # Signals while hosts are waited for.
+    # Signals while pmirun waits for hosts.
     begin --wait-hosts 100 -n 4 true
     await 1 'node 3 (d) cannot be reached yet' err
     kill -TERM "$head"
@@ -177,7 +177,7 @@ test_own() {
     run 0 -n 6 "$RAWPMI" pgf
     err_empty
     [ "$(called)" = "elsewhere " ] || fail "ssh was called for $(called)"
-    nodes=(--hosts localhost --launch 'env NAME=%h %c') # a template is the user's to choose
+    nodes=(--hosts localhost --launch 'env NAME=%h %c') # the user's template overrides that
     run 0 -n 1 sh -c 'echo $NAME'
     out_has localhost
 }
@@ -202,18 +202,18 @@ test_allocation() {
     [ "$(called)" = "ssh x ssh y " ] || fail "PBS, three ranks: called $(called)"
     run 0 -l -n 7 --map cyclic sh -c 'echo $REACHED'
     [ "$(places)" = "[0] x [1] y [2] z [3] x [4] z [5] x [6] y " ] || fail "PBS, seven ranks: $(places)"
-    run 0 -l -N 2 -n 4 sh -c 'echo $REACHED' # evenly, where the number of nodes is said
+    run 0 -l -N 2 -n 4 sh -c 'echo $REACHED' # evenly, with a given number of nodes
     [ "$(places)" = "[0] x [1] x [2] y [3] y " ] || fail "PBS, -N 2: $(places)"
     run 2 -N 4 -n 4 true
     err_has '^pmirun: 3 hosts are too few for 4 nodes; the hosts are those in PBS_NODEFILE$'
     run 0 -n 3 --launch 'env REACHED=%%%h %c' sh -c 'echo $REACHED' # another way to the same nodes
     [ "$(places)" = "%x %x %y " ] || fail "PBS, a template: $(places)"
-    run 0 -l --hosts u,v -n 2 sh -c 'echo $REACHED' # what is said on the command line counts
+    run 0 -l --hosts u,v -n 2 sh -c 'echo $REACHED' # the command line counts
     [ "$(places)" = "[0] u [1] v " ] || fail "--hosts in an allocation: $(places)"
     rm -f "$dir"/called.*
     run 0 --launch fork -N 2 -n 2 "$RAWPMI" pgf
     [ -z "$(called)" ] || fail "--launch fork in an allocation calls $(called)"
-    # One node, which is this: no agent.
+    # One node, this one: no agent.
     hostname > "$dir/hosts"
     run 0 -v -n 2 "$RAWPMI" pgf
     grep -q 'brings node' "$dir/err" && fail "an agent for this host alone"
@@ -233,7 +233,7 @@ test_allocation() {
     [ "$(places)" = "[0] x [1] x [2] y " ] && [ "$(called)" = "qrsh x qrsh y " ] || fail "SGE: $(places), called $(called)"
     PE_HOSTFILE=$dir/hosts run 0 -n 3 --launch ssh true
     [ "$(called)" = "ssh x ssh y " ] || fail "SGE by ssh: called $(called)"
-    # Slurm, by another way than srun, and where there is no srun.
+    # Slurm, by another command than srun, and where srun is missing.
     rm -f "$dir"/called.*
     SLURM_JOB_NODELIST='n[08-10],m' SLURM_TASKS_PER_NODE='1(x2),2,1' run 0 -l -n 5 --launch ssh sh -c 'echo $REACHED'
     [ "$(places)" = "[0] n08 [1] n09 [2] n10 [3] n10 [4] m " ] || fail "Slurm: $(places)"

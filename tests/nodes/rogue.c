@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whom a server must not believe.
+ * Attackers that a server must refuse.
  *
  *     rogue ADDRESS PORT garbage          bytes without sense
- *     rogue ADDRESS PORT silent N         N connections that say nothing, until they are closed
- *     rogue ADDRESS PORT half             half of a hello, then nothing, until it is closed
- *     rogue ADDRESS PORT cut              half of a hello, and it closes
+ *     rogue ADDRESS PORT silent N         N connections that send nothing, until the server closes
+ *                                          them
+ *     rogue ADDRESS PORT half             half of a hello, then nothing, until the server closes
+ *     rogue ADDRESS PORT cut              half of a hello, then closes
  *     rogue ADDRESS PORT secret JOB FROM TO   says hello to TO as node FROM, and proves it with
  *                                             another secret
- *     rogue ADDRESS PORT replay FILE      sends what is in FILE, a dialler's side of a conversation
- *                                         of before
+ *     rogue ADDRESS PORT replay FILE      sends FILE, a dialler's side of an earlier conversation
  *     rogue proxy MODE FILE COMMAND       runs an agent, and sits between it and its head; records
  *                                         what the agent sends in FILE. MODE:
  *         pass                            does nothing
  *         replay                          the agent's first frames are sent twice, and so are the
  *                                         head's
- *         forge                           a frame that nobody has sent goes between two of the
- *                                         agent's
- *         alter                           a bit of the agent's third frame is another
+ *         forge                           a forged frame between two of the agent's
+ *         alter                           flips a bit of the agent's third frame
  *         truncate                        half of its third frame, and the end
  *
- * Status 0: the server closed the connection; 1: it did not, or said more than it should.
+ * Status 0: the server closed the connection; 1: it did not, or sent more than it may.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -60,7 +59,7 @@ static void send_all(int fd, const void *p, size_t n)
         die("send");
 }
 
-/* Reads until the other side closes; 0 when it has said `most` bytes or fewer. */
+/* Reads until the other side closes; 0 when it has sent `most` bytes or fewer. */
 static int expect_end(int fd, size_t most)
 {
     char buf[4096];
@@ -177,7 +176,7 @@ struct way {
 static const char *mode;
 static FILE *record;
 
-/* Frame 0 has been; one of any other number would end the connection. */
+/* Frame 0 was sent already; a forged frame with another number ends the connection. */
 static void forge(int to)
 {
     uint8_t frame[CHANNEL_FRAME_BYTES + 4] = {4};
@@ -185,7 +184,7 @@ static void forge(int to)
     send_all(to, frame, sizeof(frame));
 }
 
-/* A whole frame. False: nothing follows. */
+/* Handles a whole frame. False: nothing follows it. */
 static bool pass_frame(struct way *w, size_t n, bool of_agent)
 {
     unsigned number = w->n_frames++;
@@ -251,7 +250,7 @@ static int listen_at(const char *address, int *port)
     return fd;
 }
 
-/* Starts the agent with what we read, our own port in the place of the head's. */
+/* Starts the agent with the boot line that we read, with our port in place of the head's. */
 static pid_t start_agent(const char *command, int *listener, int *head_port, char *head,
                          int *to_agent)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded in one of pmirun's agents: what the head says comes in small pieces, and none for a
- * second once the agent has done the first that it is told, which is to go to the job's working
- * directory. So the other agents have begun before it knows of them.
+ * Preloaded in one of pmirun's agents: the head's messages arrive in small pieces, and none for a
+ * second once the agent has obeyed the first one, which sets the job's working directory. So the
+ * other agents begin before this one knows of them.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# sshd.sh: pmirun by ssh for real. An sshd of this test's own, with keys made for it, listens on several addresses of the loopback at a free port; each
-# is a host: some are as they should be, the others have what goes wrong with ssh, and each of that is a message that says what to do.
-# Environment: PMIRUN, RAWPMI (programs).
+# sshd.sh: pmirun by ssh for real. An sshd of this test's own, with keys made for it, listens on several addresses of the loopback at a free port;
+# each is a host. Some work; each of the others has one of ssh's faults, for which pmirun prints a message with a remedy. Environment: PMIRUN, RAWPMI
+# (programs).
 set -u
 skip() {
     echo "skip: $*"
@@ -25,8 +25,8 @@ for key in host other user; do ssh-keygen -q -t ed25519 -N '' -f "$dir/$key" || 
 addresses=() number=1 port=
 : > "$dir/match"
 : > "$dir/known"
-# host NAME KEY [COMMAND]: an address of its own, whose key pmirun's user knows as KEY's. COMMAND is what a login runs there; it has the text that was
-# asked for in SSH_ORIGINAL_COMMAND.
+# host NAME KEY [COMMAND]: an address of its own, whose key pmirun's user knows as KEY's. A login runs COMMAND there, with the requested text in
+# SSH_ORIGINAL_COMMAND.
 host() {
     number=$((number + 1))
     addresses+=("127.0.0.$number")
@@ -45,7 +45,7 @@ type tcsh > /dev/null 2>&1 && host c-like host 'exec tcsh -f -c "$SSH_ORIGINAL_C
 host talks host 'echo "Welcome to talks"; echo "You have mail" >&2; exec sh -c "$SSH_ORIGINAL_COMMAND"'
 host reads host 'read -r line; exec sh -c "$SSH_ORIGINAL_COMMAND"'
 host shut host 'echo "This account is currently not available."; exit 1'
-host empty host "rm -f '$dir/here/pmirun'; exec sh -c \"\$SSH_ORIGINAL_COMMAND\"" # as where it was never installed
+host empty host "rm -f '$dir/here/pmirun'; exec sh -c \"\$SSH_ORIGINAL_COMMAND\"" # as if it was never installed
 host new none
 host changed other
 host locked host
@@ -77,7 +77,7 @@ END
 listens() { [ "$(grep -c 'Server listening on' "$dir/sshd.log")" = "${#addresses[@]}" ]; }
 refused() { grep -q -e 'Bind to port' -e 'Cannot bind' "$dir/sshd.log"; }
 ready() { listens || refused || ! kill -0 "$server" 2> /dev/null; }
-# With it ends our sshd, however this script ends.
+# Our sshd ends with it, however this script ends.
 for ((i = 0; i < 20; i++)); do
     port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
     : > "$dir/sshd.log"
@@ -104,7 +104,7 @@ printf '#!/bin/sh\nexec %s -F %s "$@"\n' "$(type -P ssh)" "$dir/config" > "$dir/
 chmod +x "$dir/bin/ssh"
 PATH=$dir/bin:$PATH
 
-# ---- as it should be ----
+# ---- hosts that work ----
 nodes=(--hosts alpha,beta,gamma)
 run 0 -n 6 "$RAWPMI" pgf
 err_empty
@@ -133,8 +133,8 @@ err_has '^pmirun: talks: Welcome to talks$'
 err_has '^pmirun: talks: You have mail$'
 err_has '^pmirun: the login on talks prints: harmless; to silence it, put \[ -t 1 \] || return at the top of ~/.bashrc there$'
 
-# ---- what goes wrong ----
-# wrong HOST MESSAGE: of two hosts this is the one that cannot be reached
+# ---- hosts that fail ----
+# wrong HOST MESSAGE: HOST is the one of two that pmirun cannot reach
 wrong() {
     nodes=(--hosts "alpha,$1")
     run 253 -n 2 true

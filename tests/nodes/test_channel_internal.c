@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels between servers: the handshake, what must be refused, and what an eavesdropper sees. */
+/* Channels between servers: the handshake, the frames that a channel must refuse, and what an
+ * eavesdropper sees. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 
 #include "../../examples/pmirun/multinode/channel.h"
 
-/* ---- two channels and what travels between them ---- */
+/* ---- two channels and the bytes between them ---- */
 
 struct end {
     struct channel_self self;
@@ -84,7 +85,7 @@ static void tear_down(struct pair *p)
     channel_fini(&p->a.c);
 }
 
-/* What `from` has to say, taken away: valid until the next call. */
+/* Takes the bytes that `from` has to send: valid until the next call. */
 static size_t take(struct pair *p, struct channel *from)
 {
     const void *out;
@@ -97,7 +98,7 @@ static size_t take(struct pair *p, struct channel *from)
     return n;
 }
 
-/* Carries bytes until nobody has any more, `piece` at a time. */
+/* Carries bytes, `piece` at a time, until neither side has more. */
 static int carry(struct pair *p, size_t piece)
 {
     int rc = 0;
@@ -213,8 +214,8 @@ static size_t half_shake(struct pair *p)
     return take(p, &p->a.c);
 }
 
-/* Without the secret nothing proves that one has it: not the acceptor's proof reflected, not a
- * dialler's with a bit of it changed. */
+/* Nothing but the secret makes a proof: not the acceptor's proof reflected, not a dialler's with a
+ * flipped bit. */
 static void test_no_proof(void **state)
 {
     struct pair p;
@@ -240,7 +241,7 @@ static void test_no_proof(void **state)
     }
 }
 
-/* Every bit of hello and answer counts: with one changed on its way nobody opens. */
+/* Every bit of hello and answer counts: with one flipped in transit neither side opens. */
 static void test_altered_shake(void **state)
 {
     struct pair p;
@@ -282,7 +283,7 @@ static void test_bad_public_key(void **state)
     tear_down(&p);
 }
 
-/* What travels does not show what was said, and the same is not the same twice. */
+/* The bytes in transit do not show the message, and equal messages give different bytes. */
 static void test_secrecy(void **state)
 {
     static const char text[] = "the value of a key, which is nobody else's";
@@ -393,7 +394,7 @@ static void test_replayed_frame(void **state)
     tear_down(&p);
 }
 
-/* A frame back to who sent it: its direction has another key. */
+/* A frame reflected to its sender: each direction has its own key. */
 static void test_reflected_frame(void **state)
 {
     struct pair p;
@@ -424,7 +425,7 @@ static void test_altered_frame(void **state)
         p.kept[byte] ^= 0x10;
         rc = channel_input(&p.a.c, p.kept, n, &ops, NULL);
         assert_int_equal(p.a.n_frames, 0);
-        if (byte < 4) /* a length that the bytes at hand do not fill, or too much */
+        if (byte < 4) /* a length larger than the available bytes, or than the limit */
             assert_true(rc == 0 || rc == -EPROTO);
         else
             assert_int_equal(rc, -EPROTO);
@@ -432,7 +433,7 @@ static void test_altered_frame(void **state)
     }
 }
 
-/* A frame that nobody sent: refused with a number that was used, else the end of the channel. */
+/* A forged frame: refused with a used number, else the end of the channel. */
 static void test_forged_frame(void **state)
 {
     struct pair p;
@@ -513,7 +514,7 @@ static void test_lengths(void **state)
     assert_int_equal(channel_send(&p.d.c, &iov, 1), -EMSGSIZE);
     assert_int_equal(channel_input(&p.a.c, huge, sizeof(huge), &ops, NULL), -EPROTO);
     assert_string_equal(p.a.c.why, "a frame that is too long");
-    assert_in_range(p.a.c.in.cap, 0, 8192); /* nothing was set aside for it */
+    assert_in_range(p.a.c.in.cap, 0, 8192); /* no memory was reserved for it */
     tear_down(&p);
 
     open_both(&p);
@@ -535,7 +536,7 @@ static void test_lengths(void **state)
     tear_down(&p);
 }
 
-/* Whoever says nothing that we understand costs little and is refused at the first whole message.
+/* A peer that sends garbage costs little memory and is refused at the first whole message.
  * */
 static void test_garbage(void **state)
 {
@@ -581,7 +582,7 @@ static void test_unwelcome(void **state)
     tear_down(&p);
 }
 
-/* A datagram opens with the key of its pair and direction and its number alone. */
+/* A datagram opens only with its number and the key of its pair and direction. */
 static void test_datagrams(void **state)
 {
     static const char text[] = "payload";

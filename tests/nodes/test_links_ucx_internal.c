@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Agents' messages over UCX, as they come: in what order they are delivered, what is refused, and
- * that a sender is lost whose message cannot be kept. No UCX is there: the test calls its callback.
+ * Agents' messages over UCX: the order of delivery, refused messages, and the loss of a sender
+ * whose message cannot be stored. The test works without UCX: it calls the callback itself.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -97,7 +97,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The peer's message of this number, which says it too. */
+/* The peer's message with this number, also in its text. */
 static void come(uint64_t seq, bool altered)
 {
     uint8_t key[DATAGRAM_KEY_BYTES], bytes[sizeof(seq) + DATAGRAM_TAG_BYTES];
@@ -131,7 +131,7 @@ static void test_order(void **state)
     assert_int_equal(w.n_refused + w.n_lost, 0);
 }
 
-/* Neither one that was delivered nor one that waits is taken twice. */
+/* A repeated message is dropped, both after delivery and while the first one waits. */
 static void test_refused(void **state)
 {
     (void)state;
@@ -168,12 +168,12 @@ static void test_no_memory(void **state)
     heard(0);
 }
 
-/* ---- what UCX is told, and how it answers ---- */
+/* ---- calls to UCX, and its answers ---- */
 
 static struct {
-    void *sent[64]; /* what it has and has not sent */
+    void *sent[64]; /* sent and unsent messages */
     ucp_send_nbx_callback_t on_sent;
-    unsigned n, n_messages; /* n_messages: that come, one each time it makes progress */
+    unsigned n, n_messages; /* n_messages: incoming, one for each call of progress */
 } fake;
 
 static ucs_status_ptr_t fake_send(ucp_ep_h ep, unsigned id, const void *header, size_t header_len,
@@ -217,7 +217,7 @@ static void fake_ucx(void)
     ucx.peers[PEER].ep = (ucp_ep_h)(void *)&fake; /* connected */
 }
 
-/* Full beyond UCX_QUEUE_BYTES on their way; room again, once, when half of them have gone. */
+/* Full beyond UCX_QUEUE_BYTES in flight; reports room once, when half of them have gone. */
 static void test_back_pressure(void **state)
 {
     static char frame[UCX_QUEUE_BYTES / 8];
@@ -239,7 +239,7 @@ static void test_back_pressure(void **state)
     fake.on_sent(&fake, UCS_OK, fake.sent[--fake.n]);
     ucx_progress();
     assert_int_equal(w.n_room, 1);
-    assert_true(ucx_more()); /* what is sent because of that */
+    assert_true(ucx_more()); /* messages sent because of that */
     ucx_progress();
     assert_int_equal(w.n_room, 1);
     assert_false(ucx_more());
@@ -248,7 +248,7 @@ static void test_back_pressure(void **state)
         fake.on_sent(&fake, UCS_OK, fake.sent[--fake.n]);
 }
 
-/* Much that comes is taken in turns. */
+/* A flood of messages is handled in turns. */
 static void test_turns(void **state)
 {
     (void)state;

@@ -2,7 +2,7 @@
 """Pictures as SVG: boxes, arrows and grids, and charts of JSON lines; each readable in light and in dark.
 
 The same input gives the same bytes, so that a test can compare. A text that does not fit its box or the picture is an
-error: nobody has to look at each picture to know that its words are whole.
+error, so pictures need no inspection for cut words.
 """
 import json
 import math
@@ -15,7 +15,7 @@ COLORS = {  # name: light, dark; tints fill boxes, the others draw lines and wor
     "blue-tint": ("#ddf4ff", "#12304f"), "orange-tint": ("#fff1e5", "#4a2a10"), "green-tint": ("#dafbe1", "#14391f"),
     "purple-tint": ("#fbefff", "#35204f"), "gray-tint": ("#f6f8fa", "#1c2128"),
 }
-OURS = ("blue", "green")  # the same in each chart, so that a reader finds ours at once; the last named is blue
+OURS = ("blue", "green")  # the same in each chart, so that a reader finds ours quickly; the last name is blue
 PEERS = ("orange", "purple", "soft", "red")
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
@@ -30,7 +30,7 @@ def style():
 
 
 def width_of(text, size):
-    """An estimate that is on the long side for Helvetica and its like."""
+    """An upper estimate for Helvetica and similar fonts."""
     narrow = sum(c in "iljtfrI.,:;'|!()[] " for c in text)
     return size * (0.36 * narrow + 0.60 * (len(text) - narrow))
 
@@ -46,7 +46,7 @@ class Picture:
         self.out.append(element)
 
     def text(self, x, y, words, size=13, anchor="start", color="ink", bold=False, room=None):
-        """One line of words. `room`: the width that it has; the picture's where nothing is said."""
+        """One line of words. `room`: its available width; default: the picture's."""
         width = width_of(words, size)
         left = {"start": x, "middle": x - width / 2, "end": x - width}[anchor]
         if left < 4 or left + width > self.width - 4 or room is not None and width > room or y > self.height - 4:
@@ -104,7 +104,7 @@ def read(path):
 
 
 def short(number):
-    """1000 as 1K, a value as a reader says it."""
+    """1000 as 1K; a value in its usual unit."""
     for size, letter in ((1e6, "M"), (1e3, "K")):
         if number >= size:
             return f"{number / size:g}{letter}"
@@ -121,7 +121,7 @@ def spread(places, gap):
 
 
 def lines(picture, area, figures, series, x_title, y_title):
-    """Values against n, both logarithmic. `series`: pairs of what the figures call it and what the reader reads."""
+    """Values against n, both logarithmic. `series`: pairs of the name in the figures and the name in the picture."""
     x0, y0, x1, y1 = area
     points = {who: sorted((f["n"], f["value"]) for f in figures if f["who"] == who) for who, _ in series}
     for who, found in points.items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The charts of the documents, from the JSON lines in figures/, and the tables that have the same figures.
 
-A file of figures/ holds what a benchmark printed in a kept run, rounded as the document's table has it.
+A file of figures/ holds a benchmark's output from a kept run, rounded as in the document's table.
 """
 import os
 import re
@@ -16,7 +16,7 @@ def figures(name):
 
 
 def curves(name, title, description, series, x_title, y_title, height=380, room=230):
-    """A picture of lines; `room` is what the names beside them have."""
+    """A picture of lines; `room` is the width of the names beside them."""
     p = Picture(820, height, title, description)
     lines(p, (74, 76, 820 - room, height - 62), figures(name), series, x_title, y_title)
     return p
@@ -123,7 +123,7 @@ def by_n(name, series, scale=1):
 
 
 def by_who(name, series):
-    """Rows of a table whose first column is who, as the picture calls it."""
+    """Rows of a table whose first column is the contestant, with the picture's name."""
     found = figures(name)
     return [(label, [f["value"] for f in sorted(found, key=lambda f: f["n"]) if f["who"] == who]) for who, label in series]
 
@@ -150,7 +150,7 @@ TABLES = (
 
 
 def rows_of(text):
-    """Each row of a document's tables: its first cell, and the numbers that follow, without the cells that are none."""
+    """Each row of a document's tables: its first cell, and the numbers that follow, without other cells."""
     for line in text.splitlines():
         if not line.startswith("|"):
             continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The drawings of the documents. Each function returns a canvas.Picture; PICTURES says where it lies."""
+"""The drawings of the documents. Each function returns a canvas.Picture; PICTURES has its path."""
 from canvas import Picture
 
 

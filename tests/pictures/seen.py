@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""seen.py CHROMIUM FOLDER: looks at each picture of the documents with a browser without a window, in its light and in its dark form.
+"""seen.py CHROMIUM FOLDER: renders each picture of the documents in a headless browser, in its light and in its dark form.
 
-Each has the size that it names and several colours, and its paper is light in the one and dark in the other. What was seen stays in
-FOLDER: light.png and dark.png.
+Each has the size that it names and several colours, and its background is light in the one and dark in the other. FOLDER keeps the
+renderings: light.png and dark.png.
 """
 import glob
 import os

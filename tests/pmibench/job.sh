@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# job.sh <pmibench-job> <pmirun> <pmibench-client> <folder of our libpmi2.so.0>: what pmibench-job prints, and what it leaves when the job fails,
-# takes too long, or it is told to end itself.
+# job.sh <pmibench-job> <pmirun> <pmibench-client> <folder of our libpmi2.so.0>: pmibench-job's output, and that it leaves nothing when the job
+# fails or takes too long, or when it is ended by a signal itself.
 set -u
 export LC_ALL=C
 job=$1 pmirun=$2 client=$3 libdir=$4
@@ -32,11 +32,11 @@ positive wall_ms cpu_ms
 [ -z "$(value servers_kb)" ] || wrong "memory without --look: $out"
 out=$("$job" --look "$pmirun" -n 4 -x LD_LIBRARY_PATH="$libdir" "$client" hello) || wrong "status $? with --look"
 positive wall_ms cpu_ms servers_kb ranks_kb shared_kb
-# The ranks are told from the servers: four of them take more than one.
+# Ranks and servers are distinguished: four ranks take more than one.
 four=$(value ranks_kb)
 out=$("$job" --look "$pmirun" -n 1 -x LD_LIBRARY_PATH="$libdir" "$client" hello)
 [ "${four:-0}" -gt "$(value ranks_kb)" ] || wrong "four ranks take $four kB, one $(value ranks_kb)"
-# A server that is not below the launcher, and counts to a million before it starts its rank: its time and memory are in.
+# A server that is no descendant of the launcher, and counts to a million before it starts its rank: its time and memory count.
 cat > "$TMPDIR/server" << EOF
 i=0
 while [ \$i -lt 1000000 ]; do i=\$((i + 1)); done
@@ -67,6 +67,6 @@ for ((i = 0; i < 100; i++)); do
 done
 kill "$pid"
 wait "$pid"
-[ $? = 1 ] || wrong "not status 1 when told to end"
+[ $? = 1 ] || wrong "not status 1 after SIGTERM"
 left "after SIGTERM"
 exit $failed

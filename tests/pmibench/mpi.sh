@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# mpi.sh <pmibench> <who>...: the smallest runs of `start` and `mpiget`. Everybody named has all figures, with values above 0; the Gets of
-# a job that pmirun started by PMI-1 come from the table alone; nothing is left in /dev/shm.
+# mpi.sh <pmibench> <who>...: the smallest runs of `start` and `mpiget`. Every named contestant has all figures, with values above 0; the
+# Gets of a job that pmirun started by PMI-1 come from the table alone; nothing is left in /dev/shm.
 set -u
 export LC_ALL=C
 pmibench=$1

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# hydra.sh PMIPROBE: the whole table against Hydra, which proves that the probe can fail and gets to the end in spite of
-# a server that dies in many cases. What Hydra 4.0 is known for must show.
+# hydra.sh PMIPROBE: the whole table against Hydra, which proves that the probe can fail, and that it finishes with a
+# server that dies in many cases. Hydra 4.0's known faults must show.
 set -u
 probe=$1
-# Cases mostly wait: those of both wires at a time.
+# Cases mostly wait, so both wires run at the same time.
 one=$(mktemp) || exit 1
 trap 'rm -f "$one"' EXIT
 "$probe" server --case 'v1-*' -- "$MPIEXEC" -n 1 > "$one" &

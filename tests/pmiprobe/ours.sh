@@ -3,12 +3,12 @@
 # ours.sh PMIPROBE PMIRUN SOURCE_DIR: our own server conforms in every case, and answers a transcript as recorded.
 set -u
 probe=$1 pmirun=$2 src=$3
-# Cases mostly wait: those of both wires at a time.
+# Cases mostly wait, so both wires run at the same time.
 "$probe" server --case 'v1-*' -- "$pmirun" -n 1 &
 "$probe" server --case 'v2-*' -- "$pmirun" -n 1 || { wait; exit 1; }
 wait $! || exit 1
 "$pmirun" -n 2 "$probe" play "$src/two-ranks.txt" || { echo "FAIL: a transcript is not answered as recorded"; exit 1; }
-# A wrong reply in a transcript must be seen.
+# The probe must report a wrong reply in a transcript.
 tmp=$(mktemp) || exit 1
 trap 'rm -f "$tmp"' EXIT
 sed 's/value=one/value=two/;t;' "$src/two-ranks.txt" | awk '/^S/ && /value=two/ {sub("two", "three")} {print}' >"$tmp"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# robust.sh PMIPROBE SOURCE_DIR: the tool ends and leaves nothing behind, whatever it runs.
+# robust.sh PMIPROBE SOURCE_DIR: the tool ends and leaves nothing behind with every kind of peer.
 set -u
 probe=$1 src=$2
 tmp=$(mktemp -d) || exit 1
@@ -28,7 +28,7 @@ one="--timeout 1 --case v1-maxes"
 }
 [ -z "$(ls "$tmp" | grep -v '^out$')" ] || fail "files are left: $(ls "$tmp")"
 
-# A server of one line: it says things that are not PMI, and then closes.
+# A one-line server: sends bytes that are not PMI, and closes.
 cat >"$tmp/odd.sh" <<'EOF'
 shift # -n or a number
 while [ "${1#/}" = "$1" ]; do shift; done
@@ -38,7 +38,7 @@ PMI_FD=${SRV[0]} PMI_RANK=0 PMI_SIZE=1 "$@"
 EOF
 expect 1 "a server that talks nonsense" "$probe" server --timeout 3 --reply 0.5 --case v1-maxes -- bash "$tmp/odd.sh" -n 1
 
-# Nothing lives on when the tool itself is killed.
+# No process survives when the tool itself is killed.
 "$probe" server --timeout 30 --case v1-maxes -- bash -c 'echo $$ >"$0/pid"; exec sleep 61.5' "$tmp" >/dev/null 2>&1 &
 tool=$!
 for _ in $(seq 600); do [ -s "$tmp/pid" ] && break; sleep 0.1; done
@@ -48,14 +48,14 @@ wait $tool 2>/dev/null
 for _ in $(seq 600); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done
 kill -0 "$child" 2>/dev/null && { kill -KILL "$child"; fail "the launcher lives on after the tool was killed"; }
 
-# Both sides of a transcript against each other, and one that does not fit.
+# Both sides of a transcript against each other, and a side of another one.
 expect 0 "a transcript played to itself" "$probe" replay "$src/two-ranks.txt" -- "$probe" play "$src/two-ranks.txt"
 sed '/^S/s/value=one/value=other/' "$src/two-ranks.txt" >"$tmp/wrong.txt"
 expect 1 "a transcript with another reply" "$probe" replay "$tmp/wrong.txt" -- "$probe" play "$src/two-ranks.txt"
 echo 'C "no end' >"$tmp/bad.txt"
 expect 2 "a malformed transcript" "$probe" replay "$tmp/bad.txt" -- true
 
-# What is no result is no empty table, and more rows than there is room for are not left out.
+# Input without results is an error, not an empty table; too many rows are an error, not cut.
 expect 2 "compare of something else" "$probe" compare "$src/two-ranks.txt"
 seq -f '{"case":"c%g","peer":"p","conforms":true,"result":"ok"}' 512 >"$tmp/many.json"
 expect 0 "compare of 512 cases" "$probe" compare "$tmp/many.json"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# slurm-client.sh PMIPROBE SOURCE_DIR: Slurm's libpmi2 under the probe server, and what it is known to die of.
+# slurm-client.sh PMIPROBE SOURCE_DIR: Slurm's libpmi2 under the probe server, and the inputs that are known
+# to crash it.
 set -u
 probe=$1 src=$2
 tmp=$(mktemp -d) || exit 1

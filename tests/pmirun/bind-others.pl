@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# bind-others.pl PMIRUN HYDRA MPIRUN: on machines that hwloc imagines, ranks are placed as mpiexec.hydra and Open MPI's mpirun place them, and where they
-# are not the manual's table (BINDING) says so.
+# bind-others.pl PMIRUN HYDRA MPIRUN: on machines that hwloc imagines, pmirun places ranks as mpiexec.hydra and Open MPI's mpirun do, except where the
+# manual's table (BINDING) names a difference.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
@@ -18,7 +18,7 @@ sub output { # of a command, stderr too
     return $text;
 }
 
-# Each returns the picture of each rank; none: nothing is bound, or it is refused.
+# Each returns the picture of each rank; none: no binding, or the launcher refuses.
 sub by_pmirun {
     my ($topology, $ranks, @options) = @_;
     my $text = output($pmirun, '--topology', $topology, '--report-bindings', @options, '-n', $ranks, 'true');
@@ -49,7 +49,7 @@ sub text {
     return join ' ', map { "$_:$placed->{$_}" } sort { $a <=> $b } keys %$placed;
 }
 
-sub compare { # are they the same, or not, as they should be?
+sub compare { # are they the same, or different, as expected?
     my ($what, $ours, $theirs, $same) = @_;
     $n++;
     return if (text($ours) eq text($theirs)) == $same;

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bind.sh PMIRUN PROBE RAWPMI FAKE GROUP [CLIENT [MPIRUN]]: ranks run where pmirun says. PROBE prints where it is bound, RAWPMI spawns, FAKE is a libhwloc
-# that goes wrong, CLIENT a PMIx client, or for the group openmpi ompi_locality. Groups: policies, limits, imagined, nodes, faults, spawn, pmix, openmpi.
+# bind.sh PMIRUN PROBE RAWPMI FAKE GROUP [CLIENT [MPIRUN]]: ranks run on the processors that pmirun reports. PROBE prints where it is bound, RAWPMI
+# spawns, FAKE is a faulty libhwloc, CLIENT a PMIx client, or for the group openmpi ompi_locality. Groups: policies, limits, imagined, nodes,
+# faults, spawn, pmix, openmpi.
 set -u
 pmirun=$1 probe=$2 rawpmi=$3 fake=$4 group=$5 client=${6-} mpirun=${7-}
 export PROBE=$probe CLIENT=$client # of shells that ranks run
@@ -25,7 +26,7 @@ for r in "${ranges[@]}"; do
     for ((i = ${r%-*}; i <= ${r#*-}; i++)); do cpus+=("$i"); done
 done
 
-# bound N [argument of pmirun...]: N ranks run where the report says, and their variable says the same where they are bound
+# bound N [argument of pmirun...]: N ranks run where the report has them, and the variable of a bound rank agrees
 bound() {
     local n=$1
     shift
@@ -70,18 +71,18 @@ test_policies() {
     err_has ' bound to .*core' 1
     bound 1 --map-by slot
     err_has ' not bound' 1
-    # More ranks than there is room for.
+    # More ranks than processors.
     for how in hwthread core; do
         bound $((${#cpus[@]} + 1)) --bind-to $how
         err_has 'warning: ranks are not bound: .* on this host, --bind-to '$how' has room for [0-9]*$' 1
     done
     bound $((${#cpus[@]} + 1)) --bind-to none
     err_has warning 0
-    # Without an option nothing is said of it.
+    # Without an option there is no report.
     run -n 2 "$probe"
     out_has "cpus=$own variable=none\$" 2
-    [ ! -s "$dir/err" ] || fail "something is said"
-    # Ours, of a pmirun around this one, is not for these ranks.
+    [ ! -s "$dir/err" ] || fail "a message without an option"
+    # The variable of a pmirun around this one does not reach these ranks.
     PMIRUN_CPUSET=77 run -n 1 "$probe"
     out_has ' variable=none$' 1
 }
@@ -123,7 +124,7 @@ test_limits() {
     make_cpuset "$last" && limited by_group
 }
 
-# line RANK TEXT: what the report says of a rank on an imagined node
+# line RANK TEXT: the report's line for a rank on an imagined node
 line() { grep -qxF -e "pmirun: rank $1 placed on $2" "$dir/err" || fail "rank $1 is not placed on $2"; }
 
 test_imagined() {
@@ -137,13 +138,13 @@ test_imagined() {
     line 0 'socket 0[core 0[hwt 1]], socket 0[core 1[hwt 0]]: [.B/B.][../..], processors 1-2'
     line 1 'socket 1[core 3[hwt 1]]: [../..][../.B], processors 7'
     line 2 'socket 0[core 0[hwt 1]], socket 0[core 1[hwt 0]]: [.B/B.][../..], processors 1-2'
-    # Caches; as many ranks as there is room for, and one more.
+    # Caches; as many ranks as fit, and one more.
     run --topology 'socket:2 l3:2 core:2 pu:1' --map-by l3cache:block --report-bindings -n 8 "$probe"
     line 7 'socket 1[core 6-7[hwt 0]]: [./././.][././B/B], processors 6-7'
     run --topology 'socket:2 core:2 pu:2' --bind-to core --report-bindings -n 5 "$probe"
     err_has 'warning: ranks are not bound: 5 on this host, --bind-to core has room for 4' 1
     err_has " not bound, processors $own\$" 5
-    # A user's own, of hwloc's variables: it is not this node either.
+    # The user's own topology, by hwloc's variables, is not this node's either.
     HWLOC_SYNTHETIC='socket:2 core:2 pu:2' run --bind-to core --report-bindings -n 4 "$probe"
     line 3 'socket 1[core 3[hwt 0-1]]: [../..][../BB], processors 6-7'
     out_has "cpus=$own variable=none\$" 4
@@ -163,7 +164,7 @@ test_nodes() {
     bound 2 -N 2 --launch fork
     want=2 run -N 2 --launch fork --bind-to core:8192 -n 2 true
     grep -q ' on .*: --map-by slot --bind-to core: 8192 of them for each rank, and this node has fewer' "$dir/err" || fail "an agent has no reason"
-    # The order of nodes, as a client hears of it.
+    # The order of nodes, as a client sees it.
     run -N 2 --launch fork --map-by slot -n 4 "$probe" mapping
     out_has ' mapping=(vector,(0,2,2))$' 4
     run -N 2 --launch fork --map-by node -n 4 "$probe" mapping
@@ -179,7 +180,7 @@ test_faults() {
         export FAKE_HWLOC=$what
         # Without binding, or with a list, hwloc is not loaded.
         LD_LIBRARY_PATH=$dir/lib run --map-by slot -n 1 "$probe"
-        [ ! -s "$dir/err" ] || fail "without an option something is said"
+        [ ! -s "$dir/err" ] || fail "a report without an option"
         LD_LIBRARY_PATH=$dir/lib run --bind-to "list:${cpus[0]}" -n 1 "$probe"
         out_has " cpus=${cpus[0]} variable=${cpus[0]}\$" 1
         LD_LIBRARY_PATH=$dir/lib want=2 run --bind-to core -n 1 "$probe"
@@ -233,12 +234,12 @@ test_pmix() {
     out_has '^rank=1 .* locality=.*CR[0-9]*:HT[0-9]*\(:NM[0-9]*\)*$' 1
     run --mpi pmix --bind-to none -n 2 "$client"
     out_has '^rank=[01] cpuset= locality=' 2
-    # A list needs no topology, and PMIx clients hear of it all the same.
+    # A list needs no topology, and PMIx clients see it too.
     run --mpi pmix --bind-to "list:${cpus[1]}" -n 1 "$client"
     out_has "^rank=0 cpuset=hwloc:${cpus[1]} locality=.*CR[0-9]*:HT[0-9]*" 1
 }
 
-# What Open MPI 4 makes of where its peers are bound is the same by each way, and what mpirun tells it.
+# Open MPI 4 derives the same locality of its peers by each way as from mpirun.
 test_openmpi() {
     export OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     local one="list:${cpus[0]}" way shm
@@ -250,7 +251,7 @@ test_openmpi() {
         run --mpi $way -N 2 --launch fork --bind-to "$one" -n 4 "$client"
         out_has '^rank [0-3] shares hwthread=2 core=2 .* node=2$' 4
     done
-    # One that comes when the other has put all that it has to say; without shared memory, too.
+    # A client that comes after the other has put all its pairs; also without shared memory.
     for shm in --shm-max=64 --no-shm; do
         run --mpi openmpi $shm --bind-to "$one" -n 2 sh -c 'sleep "$PMI_RANK"; exec "$CLIENT"'
         out_has '^rank [01] shares hwthread=2 core=2 .* node=2$' 2
@@ -261,7 +262,7 @@ test_openmpi() {
     sort "$dir/out" > "$dir/theirs"
     for way in openmpi pmix; do
         run --mpi $way --bind-to hwthread -n 2 "$client"
-        sort "$dir/out" | cmp -s - "$dir/theirs" || fail "--mpi $way: not what mpirun tells its ranks: $(cat "$dir/theirs")"
+        sort "$dir/out" | cmp -s - "$dir/theirs" || fail "--mpi $way: not the locality under mpirun: $(cat "$dir/theirs")"
     done
 }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# completion.sh PMIRUN: what bash offers for a command line that is being typed.
+# completion.sh PMIRUN: the completions that bash offers for an unfinished command line.
 set -u
 pmirun=$1
 . "$(dirname "$0")/../../examples/pmirun/options/completion.bash"
@@ -12,7 +12,7 @@ mkdir folder
 touch file
 failed=0
 
-# offers LIST WORD...: behind these words, the last of which is not complete
+# offers LIST WORD...: behind these words; the last word is incomplete
 offers() {
     local want=$1 got
     shift

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A libhwloc that goes wrong as FAKE_HWLOC says: it crashes or hangs when it is loaded, or is of
- * another version. */
+/* A faulty libhwloc: as FAKE_HWLOC selects, it crashes or hangs on load, or has another version. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

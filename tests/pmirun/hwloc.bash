@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What tests of pmirun about processors share; they source it. A folder $dir, which goes with the script, $TMPDIR in it, and a control group.
+# Sourced by pmirun's tests of placement and topology. Makes a folder $dir, which the script's end removes, $TMPDIR in it, and a
+# control group.
 . "$(dirname "$0")/no-batch.bash"
 export LC_ALL=C
 for name in ${!HWLOC_*} PMIRUN_CPUSET; do unset "$name"; done
@@ -7,7 +8,7 @@ dir=$(mktemp -d) || exit 1
 mkdir "$dir/tmp" && export TMPDIR=$dir/tmp
 cpuset=
 cleanup() {
-    for ((i = 0; i < 50; i++)); do # while a process of it is about to end
+    for ((i = 0; i < 50; i++)); do # EBUSY while one of its processes exits
         [ -n "$cpuset" ] && ! rmdir "$cpuset" 2> /dev/null || break
         sleep 0.1
     done
@@ -27,7 +28,7 @@ fail() {
 
 out_has() { [ "$(grep -c -e "$1" "$dir/out")" = "$2" ] || fail "stdout has not $2 times \"$1\""; }
 
-# make_cpuset CPU: $cpuset is a control group of this processor alone, in $controllers. False: it says why there is none.
+# make_cpuset CPU: $cpuset is a control group of this processor alone, in $controllers. Otherwise prints the reason and returns false.
 make_cpuset() {
     controllers=
     if [ -w /sys/fs/cgroup/cpuset/tasks ]; then

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# hydra-manual.sh PMIRUN MPIEXEC RAWPMI [--table]: what hydra's manual and its --help give as examples, typed under MPIEXEC (hydra's) and PMIRUN: the same
-# lines (in any order) and the same status, or a difference that is known and named here. --table prints what was typed and what came, in Markdown.
+# hydra-manual.sh PMIRUN MPIEXEC RAWPMI [--table]: runs the examples of hydra's manual and --help under MPIEXEC (hydra's) and PMIRUN: both give the
+# same lines (in any order) and status, or a known difference, named here. --table prints commands and results in Markdown.
 set -u
 . "$(dirname "$0")/no-batch.bash"
 pmirun=$1
@@ -18,7 +18,7 @@ n=0
 n_differ=0
 [ -z "$table" ] || printf '| typed | hydra | pmirun | |\n|---|---|---|---|\n'
 
-# What the examples start.
+# The programs of the examples.
 cat > app << 'END'
 #!/bin/sh
 echo "rank $PMI_RANK of $PMI_SIZE, $MPI_LOCALRANKID of $MPI_LOCALNRANKS here"
@@ -56,7 +56,7 @@ result() {
     done
     echo "status $status"
 }
-# typed ARGUMENTS [DIFFERENCE]: as a shell reads them. DIFFERENCE: what pmirun prints instead, which is so for the reason that follows: "lines|reason"
+# typed ARGUMENTS [DIFFERENCE]: as a shell reads them. DIFFERENCE: pmirun's own output and the reason, "lines|reason"
 typed() {
     local theirs ours verdict known=${2-} i
     n=$((n + 1))
@@ -135,7 +135,7 @@ typed '-usize SYSTEM -n 1 ./size'
 typed '-usize INFINITE -n 1 ./size'
 typed '-launcher fork -f slots -usize SYSTEM -n 1 ./size' 'size=7;status 0|hydra counts the slots of hosts that have a rank'
 typed '-pmi-port -n 2 true'
-# Of hydra's own, without effect here.
+# Hydra's own options, without effect here.
 typed '-rmk user -n 1 ./app'
 typed '-topolib hwloc -n 1 ./app'
 typed '-demux poll -n 1 ./app'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What tests of jobs share; they source it: a folder $dir, which goes with the script and with what it has started and not ended, and helpers.
+# Sourced by tests of jobs: helpers, and a folder $dir. The script's end removes $dir and kills the jobs that it has started.
 dir=$(mktemp -d) || exit 1
 trap 'for pid in $(jobs -p); do kill -9 "$pid" 2> /dev/null; done; rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -19,7 +19,7 @@ soon() { # COMMAND...: whether it succeeds within a minute
     done
     return 1
 }
-steady() { # COMMAND...: waits until it says the same twice, a moment apart
+steady() { # COMMAND...: waits until it prints the same twice, a moment apart
     local now before= i
     for ((i = 0; i < 600; i++)); do
         now=$("$@")

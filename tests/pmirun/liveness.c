@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives that can no longer complete, since a rank is gone: nobody waits for it without end.
- * It takes pmirun's grace of 1 s and less than another; LIMIT_S is for machines that are busy.
+ * Collectives that can no longer complete because a rank is gone: every waiting rank gets an error
+ * within pmirun's grace of 1 s and less than another; LIMIT_S allows for busy machines.
  *
  *     liveness rank WIRE COLL DEED WHO BOARD THEN [late]
  *                   Rank WHO does DEED when all others wait in COLL (late: before they enter it),
- *                   the others print what they are told. WIRE: 1, 2, or mixed: odd ranks 2. COLL:
+ *                   the others print the error. WIRE: 1, 2, or mixed: odd ranks 2. COLL:
  *                   fence, gather, ring. DEED: finalize; close its connection; cut: be cut off;
  *                   stall: half a message; early: exit with 0 before init; kill; exit with 7;
- *                   dying: close, and kill when the others are told. Those that can live on do.
- *                   THEN: leave, finalize once told; fail, exit with 1; stay, live on.
+ *                   dying: close, and kill when the others have the error. Ranks that survive the
+ *                   deed continue. THEN, after the error: leave, finalize; fail, exit with 1; stay,
+ *                   continue.
  *     liveness begin BOARD
  *                   Makes the board.
  *     liveness check BOARD SECONDS
- *                   All were told within so many seconds after the deed, and that is no longer ago.
+ *                   All got the error within this many seconds after the deed, and the deed is no
+ *                   longer ago.
  *     liveness random PMIRUN RUNS [SEED]
- *                   As many jobs, on one node and on four, in each of which some rank does some
- *                   deed at some moment of a long row of collectives: `liveness chain`. Of those
- *                   that are told, some leave, some exit with 1, some live on.
+ *                   RUNS jobs, on one node and on four. In each, a random rank does a random deed
+ *                   at a random moment of a long row of collectives: `liveness chain`. After the
+ *                   error some ranks leave, some exit with 1, some stay.
  *
- * The board is a file that all ranks of a job have mapped: when the deed was done, and since when
- * and for how long each rank has waited.
+ * The board is a file that all ranks of a job map. It holds the time of the deed and, for each
+ * rank, since when it waits and how long it has waited.
  */
 #define _GNU_SOURCE /* memfd_create() */
 #include <errno.h>
@@ -54,12 +56,12 @@ static const char *const deeds[] = {"finalize", "close", "cut",  "stall",
                                     "early",    "kill",  "exit", "dying"};
 
 struct board {
-    _Atomic uint64_t deed_ns; /* 0: not done. Of a stall, when pmirun could know */
+    _Atomic uint64_t deed_ns; /* 0: not done. For a stall, the time when pmirun could notice */
     struct {
-        _Atomic uint64_t since_ns; /* it waits since then; 0: it does not */
-        _Atomic uint64_t worst_ns; /* longest wait that ended, of it what was after the deed */
-        _Atomic uint32_t told;     /* that a collective cannot complete; 2: and has printed that */
-        _Atomic uint32_t done;     /* it needed nothing of who is gone */
+        _Atomic uint64_t since_ns; /* waits since then; 0: does not wait */
+        _Atomic uint64_t worst_ns; /* longest completed wait, its part after the deed */
+        _Atomic uint32_t told;     /* got the error; 2: and has printed it */
+        _Atomic uint32_t done;     /* it did not need the lost rank */
         _Atomic uint32_t over;     /* chain: it has done the whole row */
     } rank[MAX_RANKS];
 };
@@ -138,7 +140,7 @@ static void say(const char *body)
         fail("cannot write \"%s\": %s", body, strerror(errno));
 }
 
-/* Bytes of the first whole message in `input`, and of what is before its text; 0: not yet. */
+/* Bytes of the first whole message in `input`, and of the part before its text; 0: incomplete. */
 static size_t whole(size_t *head)
 {
     const char *nl;
@@ -214,7 +216,7 @@ static void finalize(void)
     ask(wire == 2 ? "cmd=finalize;" : "cmd=finalize");
 }
 
-/* One collective; false when it cannot complete, which is then in `text`. */
+/* One collective; false when it cannot complete, with the error in `text`. */
 static bool collective(int coll, unsigned number)
 {
     static const char *const requests[][2] = {
@@ -254,7 +256,7 @@ static void live_on(void)
         pause();
 }
 
-/* Lives on, unless nobody will ever wait for it: the deed came after the last collective. */
+/* Stays, unless no rank will ever wait for it: the deed came after the last collective. */
 static void live_on_while_needed(void) __attribute__((noreturn));
 static void live_on_while_needed(void)
 {
@@ -277,17 +279,17 @@ static bool all_others_printed(void)
     return true;
 }
 
-/* What can be done at any moment, in a signal handler too. */
+/* The deeds that are possible at any moment, also in a signal handler. */
 static void do_deed(int deed)
 {
     static char junk[300000];
     const double later = deed == STALL ? STALL_S + TICK_S : 0;
 
     board->deed_ns = now_ns() + (uint64_t)(later * 1e9);
-    board->rank[rank].since_ns = 0; /* it waits no more */
+    board->rank[rank].since_ns = 0; /* it does not wait any longer */
     switch (deed) {
     case CLOSE: close(fd); break;
-    case CUT: /* no length, and no line that ends */
+    case CUT: /* neither a length nor a complete line */
         memset(junk, 'x', sizeof(junk));
         for (size_t at = 0; at < sizeof(junk);) {
             ssize_t n = send(fd, junk + at, sizeof(junk) - at, MSG_NOSIGNAL);
@@ -360,7 +362,7 @@ static int run_rank(char **argv, bool late)
             init();
         while (!late && !all_others_wait())
             nap(0.005);
-        nap(0.05); /* what they have said is there */
+        nap(0.05); /* their output is complete */
         be_gone(deed);
     }
     init();
@@ -449,7 +451,7 @@ static int run_chain(char **argv)
     return 0;
 }
 
-/* ---- what has become of a job ---- */
+/* ---- the result of a job ---- */
 
 /* NULL, or what is wrong. `end`: when all processes had ended. */
 static const char *judge(double limit_s, uint64_t end, bool *told)
@@ -532,7 +534,7 @@ static int await(pid_t pid, double limit_s)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* One job. False: something was wrong, and has been said. */
+/* One job. False: something was wrong, and the function has printed it. */
 static bool run_once(const char *self, const char *pmirun, unsigned i)
 {
     static const char *const wires[] = {"1", "2", "mixed"};
@@ -575,7 +577,7 @@ static bool run_once(const char *self, const char *pmirun, unsigned i)
     if (status < 0)
         why = "it did not end";
     else if (!why && status == 0 && told)
-        why = "status 0, and ranks were told that a collective cannot complete";
+        why = "status 0, although ranks got the error of a collective";
     else if (!why && status == 99)
         why = "a rank was not served as it should be";
     if (why) {
@@ -599,7 +601,7 @@ static int run_random(int argc, char **argv)
     if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
         fail("/proc/self/exe: %s", strerror(errno));
     state = seed;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what is found before the end is shown */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* shows findings before the end */
     printf("seed %llu\n", seed);
     for (unsigned i = 0; i < runs; i++)
         failed += !run_once(self, argv[2], i);

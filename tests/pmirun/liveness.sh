@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# liveness.sh PMIRUN LIVENESS HOW: a rank is gone that a collective needs. All that wait are told which, pmirun says so and ends the job: within its
-# grace and 1 s where the machine has nothing else to do, within 20 s on any. HOW: one (node); fork: four nodes here; hosts: this runs under `hosts run` of tests/nodes.
+# liveness.sh PMIRUN LIVENESS HOW: a collective needs a rank that is gone. All waiting ranks get an error that names it; pmirun reports it and ends
+# the job, within its grace and 1 s on an idle machine, within 20 s on any. HOW: one (node); fork: four nodes here; hosts: this runs under `hosts run`
+# of tests/nodes.
 set -u
 pmirun=$(realpath "$1") how=$3
 top=$(mktemp -d) || exit 1
-# A case is a shell of its own, whose child is what limits its time; that passes a signal on.
+# Each case is a shell of its own, whose child limits its time and forwards signals.
 trap 'for pid in $(jobs -p); do pkill -TERM -P "$pid"; done; wait; rm -rf "$top"' EXIT
 trap 'exit 1' HUP INT TERM
-ln -s "$(realpath "$2")" "$top/liveness" # what goes through ssh takes no blanks
+ln -s "$(realpath "$2")" "$top/liveness" # paths through ssh may have no blanks
 liveness=$top/liveness
 case $how in
 one) nodes=() ranks=4 ;;
@@ -21,8 +22,8 @@ fail() {
     sed 's/^/    out: /' "$dir/out" | cut -c1-200 | head -20
     sed 's/^/    err: /' "$dir/err" | cut -c1-200 | head -20
 }
-# gone STATUS TEXT WIRE COLL DEED THEN [late]: rank 2 does it; standard error has the text about it. Cases mostly wait: three of them run at a time,
-# each in a folder of its own, where `failures` says what was wrong.
+# gone STATUS TEXT WIRE COLL DEED THEN [late]: rank 2 does DEED; standard error has TEXT. Cases mostly wait, so three run at a time, each in a folder
+# of its own, with its faults in `failures`.
 gone() {
     while [ "$(jobs -pr | wc -l)" -ge 3 ]; do wait -n; done
     n=$((n + 1))
@@ -45,9 +46,9 @@ one_gone() {
     # A Ring over nodes is complete for the ranks of a node that has its neighbours' values: 6 and 7 here.
     [ "$how" != one ] && [ "$2" = ring ] && told=$((ranks - 3))
     case "$3 $4" in
-    kill* | exit*) ;; # who waits is perhaps ended before it has been told
-    *"finalize fail") grep -q 'exited with status 1 after PMI init' "$dir/err" || fail "the status of one that was told has no cause" ;;
-    *) [ "$(grep -c '^rank [0-9]: .*rank[ _]2[ _]' "$dir/out")" = $told ] || fail "not all who wait are told that it is rank 2" ;;
+    kill* | exit*) ;; # the job's end may kill a waiting rank before it gets the error
+    *"finalize fail") grep -q 'exited with status 1 after PMI init' "$dir/err" || fail "the status of a rank with the error has no cause" ;;
+    *) [ "$(grep -c '^rank [0-9]: .*rank[ _]2[ _]' "$dir/out")" = $told ] || fail "not all waiting ranks got an error that names rank 2" ;;
     esac
 }
 stuck() { echo "$1: $2 that other ranks wait in cannot complete"; }
@@ -67,12 +68,12 @@ for wire in 1 2; do
     gone 254 "$(stuck 'has finalized' 'a Ring')" $wire ring finalize leave
     gone 254 "$(stuck 'has ended without PMI init' 'a Ring')" $wire ring early leave
 done
-# Who enters later is told at once; who lives on once told is ended.
+# A rank that enters later gets the error at once; pmirun ends a rank that stays.
 gone 254 "$(stuck 'has finalized' 'a fence')" mixed fence finalize leave late
 gone 254 "$(stuck 'has ended without PMI init' 'a Ring')" mixed ring early leave late
 gone 254 "$(stuck 'has finalized' 'a fence')" mixed fence finalize stay
 gone 254 "$(stuck 'has closed its PMI connection' 'an Allgather')" mixed gather close stay late
-# How the rank ends is the cause, not how those end who were told; where it ends well, both are told.
+# The cause is how the lost rank ends, not how ranks end after the error; where the lost rank ends well, pmirun reports both.
 gone 137 'died of signal 9' mixed fence dying fail
 gone 1 "$(stuck 'has finalized' 'a fence')" mixed fence finalize fail
 wait

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# options-man.sh PMIRUN [--write]: what pmirun.1 has between the lines `.\" begin: pmirun --help=WHAT` and `.\" end` is what that prints. With --write: puts
-# it there.
+# options-man.sh PMIRUN [--write]: in pmirun.1, the text between the lines `.\" begin: pmirun --help=WHAT` and `.\" end` equals that command's output.
+# With --write: updates the page.
 set -u
 pmirun=$1
 page=$(cd "$(dirname "$0")/../../examples/pmirun" && pwd)/pmirun.1

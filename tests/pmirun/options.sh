@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# options.sh PMIRUN RAWPMI PART PARTS: every option of the table (pmirun --help=names) by each of its names, for real, with good values and bad ones. A bad one ends
+# options.sh PMIRUN RAWPMI PART PARTS: runs every option of the table (pmirun --help=names) by each of its names, with good values and bad ones. A bad one ends
 # with status 2 and a sentence that names option and value. An option without a case here is a failure. Of PARTS parts of the table this is PART, from 0 on.
 set -u
 . "$(dirname "$0")/no-batch.bash"
@@ -51,7 +51,7 @@ with() {
     ok "$lines" "$name=$value" "$@"
     [[ $name != -? || $value != [0-9]* ]] || ok "$lines" "$name$value" "$@"
 }
-# bad VALUE...: none of them is taken
+# bad VALUE...: each is refused
 bad() {
     local value
     for value in "$@"; do
@@ -63,10 +63,10 @@ bad() {
 }
 "$pmirun" -N 1 --launch fork -n 1 true 2> err < /dev/null && nodes=yes || { nodes= && echo "left out: $(cat err)"; }
 several() { [ -n "$nodes" ]; }
-# Is there a topology, and which processor is the first that we may use?
+# Is there a topology, and which is the first processor that we may use?
 hwloc() { "$pmirun" --bind-to core -n 1 true 2> /dev/null; }
 cpu=$(sed -n 's/^Cpus_allowed_list:\t*\([0-9]*\).*/\1/p' /proc/self/status)
-# In the place of ssh: -x, a host, a command for a shell.
+# In place of ssh: takes -x, a host, a command for a shell.
 printf '#!/bin/sh\necho "$2" >> "%s/called"\nexec sh -c "$3"\n' "$dir" > agent
 chmod +x agent
 # on LIST ARGUMENT...: on which hosts, in the order of their names
@@ -330,7 +330,7 @@ try_time() {
     esac
 }
 
-# late OPTION RANKS BYTES DESCRIPTOR ARGUMENT...: so many ranks write this much each to the descriptor and so to a FIFO, which is read late.
+# late OPTION RANKS BYTES DESCRIPTOR ARGUMENT...: RANKS ranks write BYTES bytes each to the descriptor, hence to a FIFO, whose reader comes late.
 late() {
     local option=$1 ranks=$2 bytes=$3 to=$4 reader
     shift 4
@@ -389,7 +389,7 @@ try_output() {
                     [ $from = input ] && stdin=input ok "$want" "$name" $who $where -l -n 3 cat
                     [ $from = pipe ] && stdin=<(cat input) ok "$want" "$name=$who" $where -l -n 3 cat
                 done
-                # More than pipes hold; one closes it at once, one reads nothing.
+                # More than pipes hold; one reader closes it at once, one reads nothing.
                 head -c 1000000 /dev/zero > big
                 [ $from = input ] && stdin=big ok '1000000;1000000;' "$name" all $where -n 1 true : -n 2 wc -c
                 [ $from = pipe ] && stdin=<(cat big) ok '1000000;1000000;' "$name" all $where -n 1 true : -n 2 wc -c
@@ -411,7 +411,7 @@ try_output() {
         run 2 "$name=xml" -n 1 true
         err_has "$name wants json or table, not \"xml\""
         ;;
-    --progress) # without a terminal nothing is shown
+    --progress) # without a terminal there is no display
         ok 'x;' "$name" -n 1 echo x
         [ ! -s err ] || fail "stderr is not empty"
         ;;
@@ -463,7 +463,7 @@ try_pmi() {
         ok '' "$name" strict -n 1 sh -c '(sleep 30; echo child) & exit 0'
         several && run 0 "$name" hydra -N 2 --launch fork -n 2 "$raw" exit 0 inited
         several && ok 'child;child;' "$name" hydra -N 2 --launch fork -n 2 sh -c '(sleep 0.3; echo child) & exit 0'
-        for ends in strict hydra; do # ignored, as by a shell for what it starts with &
+        for ends in strict hydra; do # ignored, as a shell does for commands started with &
             : > out
             (trap '' INT; exec "$pmirun" $name $ends -n 1 sh -c "echo up; sleep $([ $ends = hydra ] && echo 60 || echo 1)") > out 2> err &
             for ((i = 0; i < 300; i++)); do grep -q up out && break || sleep 0.1; done

@@ -7,7 +7,7 @@ raw=$2
 group=$3
 . "${0%/*}/jobs.bash"
 main=$$
-ln -s "$raw" "$dir/rawpmi" # texts for a shell name it, and take no blanks
+ln -s "$raw" "$dir/rawpmi" # texts for a shell name it, so its path has no blanks
 raw=$dir/rawpmi
 
 # run SECONDS STATUS [argument of pmirun...]: its output goes to $dir/out and $dir/err. A busy machine has five times as long.
@@ -32,7 +32,7 @@ begin() {
 }
 has_lines() { [ "$(grep -c -e "$2" "$1")" -ge "$3" ]; } # FILE PATTERN COUNT
 await() { soon has_lines "$dir/$1" "$2" "${3:-1}" || fail "not ${3:-1} lines \"$2\" in $1"; } # out|err PATTERN [COUNT]
-# Is this pmirun built for several nodes? Says so where it is not.
+# Is this pmirun built for several nodes? Prints a message if not.
 several() { "$pmirun" -N 1 --launch fork -n 1 true 2> "$dir/err" || { echo "left out: $(cat "$dir/err")"; false; }; }
 
 test_basic() {
@@ -58,7 +58,7 @@ test_basic() {
     out_is "[0] line"
     run 20 0 --stats -n 2 "$raw" pgf
     err_has '"fences":1,'
-    # Allgathers leave nothing behind but the last one's values.
+    # Allgathers keep only the last one's values.
     run 20 0 -n 5 "$raw" gather 200 shm
     [ "$(sort -u "$dir/out" | sed 's/shared //')" -le 32768 ] || fail "shared memory has grown"
     run 20 0 --no-shm -n 5 "$raw" gather 20
@@ -78,7 +78,7 @@ test_status() {
     run 20 2 -n 1 true :
     run 20 2 -x PMI_RANK=1 -n 1 true
     run 20 2 -x MPI_LOCALNRANKS=1 -n 1 true
-    for hosts in a,,b:2 a,b,:3 ,a:1 ,:1; do # never dialled: nothing is started before the options are known to be right
+    for hosts in a,,b:2 a,b,:3 ,a:1 ,:1; do # never dialled: pmirun starts nothing before it has checked all options
         run 20 2 --hosts "${hosts%:*}" --launch-agent false -n 1 true
         err_has "hosts ${hosts%:*}: name ${hosts#*:} of the list is empty"
     done
@@ -87,7 +87,7 @@ test_status() {
     run 20 2 --hosts a,-oX -n 1 true
     err_has '"-oX" is not a valid host name'
     run 20 0 -x MPI_LOCALNRANKS_=1 -n 1 true
-    PATH=/usr/bin:/bin run 20 127 -n 2 no-such-program # of a folder that may not be searched the kernel says something else
+    PATH=/usr/bin:/bin run 20 127 -n 2 no-such-program # the kernel reports another error for a folder without search permission
     run 20 127 -n 2 ./no/such/program
     run 20 126 -n 2 /etc/passwd
     run 20 126 --wdir /no/such -n 1 true
@@ -117,16 +117,17 @@ test_status() {
     run 20 143 -n 1 "$raw" die 15 final : -n 2 "$raw" sleep
     run 20 139 -n 1 "$raw" die 11 inited : -n 2 "$raw" sleep
     err_has "rank 0 (pid .*) died of signal 11"
-    run 20 33 -n 2 "$raw" sleep : -n 1 "$raw" abort 33 # nobody waits in a fence for it
+    run 20 33 -n 2 "$raw" sleep : -n 1 "$raw" abort 33 # no rank waits in a fence for it
     run 20 1 -n 1 "$raw" abort 256
-    # Who dies first is the cause, not who aborts for its sake before it can be reaped; and who leaves after an abort has aborted.
+    # The cause is the rank that dies first, not one that aborts because of it before pmirun can reap it; a rank that exits after its abort
+    # counts as aborted.
     run 20 137 -n 1 "$raw" abort 33 "$dir" : -n 2 "$raw" sleep : -n 1 "$raw" victim "$dir"
     err_has "rank 3 (pid .*) died of signal 9"
     [ "$(grep -c 'stopping the job' "$dir/err")" = 1 ] || fail "two causes"
     run 20 34 -n 2 "$raw" sleep : -n 1 sh -c 'printf "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=34\n" >&3; exit 9'
     err_has "rank 2 (pid .*) aborted with code 34"
     [ "$(grep -c 'stopping the job' "$dir/err")" = 1 ] || fail "two causes"
-    # One that has hung up and lives on does not hold up an abort for ever.
+    # A rank that has closed its connection and still runs does not block an abort.
     rm -f "$dir/closed" "$dir/aborted"
     run 20 35 -n 1 "$raw" abort 35 "$dir" : -n 1 sh -c "$raw victim $dir & exec 3>&-; exec sleep 60"
     err_has "rank 0 (pid .*) aborted with code 35"
@@ -139,7 +140,7 @@ test_output() {
     # Lines of several writes stay whole.
     run 30 0 -n 8 -l sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do printf "a$PMI_RANK"; printf "b$PMI_RANK\n"; done'
     [ "$(grep -c '^\[\([0-7]\)\] a\1b\1$' "$dir/out")" = 80 ] || fail "lines were mixed"
-    # A line of 1 MB: nothing lost, one label.
+    # A line of 1 MB: complete, with one label.
     run 30 0 -n 2 -l sh -c 'head -c 1000000 /dev/zero | tr "\0" x; echo; echo end'
     [ "$(tr -cd x < "$dir/out" | wc -c)" = 2000000 ] || fail "bytes of a long line were lost"
     [ "$(tr -d x < "$dir/out" | grep -o '\[[01]\]' | wc -l)" = 4 ] || fail "not 4 labels"
@@ -168,7 +169,7 @@ e" ] || fail "stdout and stderr"
 }
 
 test_blocked() {
-    # A reader that does not read: PMI goes on, memory stays bounded, nothing is lost.
+    # A reader that does not read: PMI continues, memory stays bounded, no output is lost.
     mkfifo "$dir/pipe"
     exec 9<> "$dir/pipe"
     timeout 150 "$pmirun" --stats -n 1 sh -c 'head -c 30000000 /dev/zero | tr "\0" "y" | fold -w 99' \
@@ -186,7 +187,7 @@ test_blocked() {
     wait $pid || fail "status $? after the reader woke up"
 }
 
-# beside [argument of pmirun...]: a client that stays, beside three that get all that they ask for
+# beside [argument of pmirun...]: a client that stays, with three others that all get their answers
 beside() {
     local mode=${!#}
     begin "$@" : -n 3 sh -c "$raw chat 2000; echo done \$?"
@@ -207,22 +208,22 @@ test_hostile() {
     err_has "does not read its replies"
     run 30 251 --timeout 20 --stall-timeout 0.5 -n 1 sh -c "timeout 3 $raw silent; exit 0" : -n 1 sleep 60
     err_has "rank 0"
-    # Who waits for a key and goes away is in nobody's way.
+    # A rank that waits for a key and disconnects does not disturb the others.
     for shm in "" --no-shm; do
         rm -f "$dir/late"
         run 30 251 --timeout 20 $shm -n 3 "$raw" gone "$dir" : -n 1 "$raw" late "$dir" : -n 2 "$raw" gone "$dir"
         out_has "got what was late"
     done
-    # What a rank has put before it ended is found, also when its end is noticed first.
+    # A Get finds the pairs that a rank put before it ended, also when pmirun notices the end first.
     run 30 0 --timeout 20 -n 3 "$raw" last "$dir"
-    # A Get that is sent behind one that ends by --get-timeout has a time of its own.
+    # A Get behind one that ends by --get-timeout has its own time limit.
     run 30 0 --timeout 20 --get-timeout 1 -n 3 "$raw" ahead
     several && run 30 0 --timeout 20 --get-timeout 1 -N 3 --launch fork -n 3 "$raw" ahead
     # A wrong id is refused; the right one can be used once.
     run 30 99 --timeout 20 --pmi-port -n 1 -x RAWPMI_ID=12345 "$raw" chat 1
     run 30 99 --timeout 20 --pmi-port -n 1 sh -c "$raw pgf && $raw pgf"
-    # Further connections of a rank, and of whoever else, are refused, harm nobody and do not fill the log.
-    # 102 of them have a wrong id; who has a right one is served afterwards.
+    # Further connections, of a rank or a stranger, are refused, do no harm and do not fill the log.
+    # 102 of them have a wrong id; a rank with the right one is served afterwards.
     run 30 0 --timeout 20 --pmi-port -n 1 sh -c "$raw strangers 300; : > $dir/tried" : -n 2 "$raw" chat 2000 : \
         -n 1 sh -c "until [ -e $dir/tried ]; do sleep 0.1; done; exec $raw chat 10"
     out_has "300 were refused"
@@ -239,8 +240,9 @@ test_hostile() {
 }
 
 test_signals() {
-    mark=$((main + 100000)).125 # sleeps of a length that nobody else uses
-    # When pmirun is killed nothing is left: no daemon of a rank, nothing without its environment; also when its whole process group is killed.
+    mark=$((main + 100000)).125 # sleeps of a length that no other test uses
+    # A killed pmirun leaves no process: no daemon of a rank, also not one without its environment; also when its whole process group is
+    # killed.
     for target in '' - ; do
         : > "$dir/out"
         setsid "$pmirun" -n 2 sh -c "setsid sleep $mark & env -i sleep $mark & echo up; sleep $mark; true" > "$dir/out" 2> "$dir/err" &
@@ -252,7 +254,7 @@ test_signals() {
         soon none_of "\(setsid \|env -i \|sh -c setsid \|\)sleep $mark" || fail "still there: $(others_pids "sleep $mark")"
         soon gone "${guard:-1}" || fail "the guard is still there"
     done
-    # A pmirun under it ends too, with what is under that one.
+    # A pmirun under it ends too, with its ranks.
     begin -n 1 "$pmirun" -n 2 sh -c "setsid sleep $mark & sleep $mark; true"
     soon are "sleep $mark" 4 || fail "they do not sleep under two"
     kill -9 $pid
@@ -267,7 +269,7 @@ test_signals() {
         [ $? = 253 ] || fail "an agent that is killed"
         soon none_of "sleep $mark" || fail "left by an agent: $(others_pids "sleep $mark")"
     fi
-    # One that ends by itself takes its guard along.
+    # The guard of a pmirun that ends by itself ends too.
     begin -n 1 sh -c "echo up; exec sleep $mark"
     await out up
     guard=$(pgrep -P $pid -x job-guard)
@@ -285,7 +287,7 @@ test_signals() {
         got=$?
         [ $got = $((128 + $(kill -l $sig2))) ] || fail "status $got after SIG$sig2"
     done
-    # The second SIGINT kills what ignores the first.
+    # The second SIGINT kills ranks that ignore the first.
     command -v python3 > /dev/null || echo "without python3: the second SIGINT is not tested"
     command -v python3 > /dev/null && ! timeout 100 python3 -c '
 import atexit, signal, subprocess, sys
@@ -335,11 +337,11 @@ p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(60) == 130 else 1)' "$pmirun"
 gone() { ! kill -0 "$1" 2> /dev/null; }
 are() { [ "$(others_pids "$1" | wc -l)" = "$2" ]; } # COMMAND COUNT
 none_of() { are "$1" 0; }
-others_pids() { pgrep -f "^$1"; } # of the processes whose command line begins so
+others_pids() { pgrep -f "^$1"; } # the processes whose command line begins so
 
 test_limits() {
     local need l
-    # How many descriptors are needed does not depend on how many there are. So many do, one less does not.
+    # The number of needed descriptors does not depend on the limit: this many suffice, one less does not.
     (ulimit -n 50 && run 20 250 -n 60 true && exit $failed) || failed=1
     need=$(sed -n 's/.*60 processes need \([0-9]*\) descriptors, the limit is 50: .*/\1/p' "$dir/err")
     for l in 150 $((${need:-1000} - 1)); do
@@ -348,7 +350,7 @@ test_limits() {
     for l in $need $((need + 1)) $((need + 50)); do
         (ulimit -n $l && run 20 0 -n 60 "$raw" pgf && exit $failed) || failed=1
     done
-    # A spawn is told the same, by name.
+    # A spawn fails with the same text, and its name.
     for l in 60 80; do
         (ulimit -n $l && run 20 0 -n 1 "$raw" spawn 30 true
             out_has '^cmd=spawn_result rc=-1 .*msg=out_of_descriptors_(EMFILE)'
@@ -358,7 +360,8 @@ test_limits() {
     (ulimit -n 124 && run 20 0 -n 1 "$raw" spawn 30 true; out_has 'EMFILE'; exit $failed) || failed=1
     (ulimit -n 100 && run 20 250 -n 60 true && exit $failed) || failed=1
     (ulimit -n 100 && run 20 250 -n 60 true; err_has "descriptors"; exit $failed) || failed=1
-    # The limit on files: our output meets it, shared memory, without which pairs are asked for, and a rank as it would without us.
+    # The limit on file sizes applies to our output, to shared memory (without it, ranks ask the server for pairs), and to a rank as it would
+    # without pmirun.
     (ulimit -f 1 && run 20 252 -n 1 sh -c 'yes | head -c 5000; sleep 5'; err_has "cannot write to stdout: File too large"; exit $failed) || failed=1
     (ulimit -f 1 && run 20 0 -n 4 "$raw" pgf; err_has "cannot create the shared table: .*File too large"; exit $failed) || failed=1
     (ulimit -f 1 && run 20 153 -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
@@ -381,7 +384,7 @@ test_spawn() {
     run 20 0 -n 1 -l "$raw" spawn 3 "$raw" child -- wdir / soft 1:3
     out_has '^\[0\] cmd=spawn_result rc=0'
     [ "$(grep -c '^\[1:[0-2]\] child [0-2] of 3 in /: value-of' "$dir/out")" = 3 ] || fail "3 children"
-    run 20 0 -n 1 "$raw" far 3 "$dir" # who waits in the children's space is told when they have gone
+    run 20 0 -n 1 "$raw" far 3 "$dir" # a Get that waits in the children's space ends when they have gone
     out_has 'no such key there'
     run 20 0 -n 1 --pmi-port "$raw" spawn 2 "${raw##*/}" child -- path "${raw%/*}"
     [ "$(grep -c '^child [01] of 2' "$dir/out")" = 2 ] || fail "2 children by path"
@@ -401,7 +404,7 @@ test_spawn() {
     run 20 0 -n 1 "$raw" spawn 2 "$dir/broken"
     out_has 'rc=[^0]'
     run 20 4 -n 1 "$raw" spawn 1 sh -c 'exit 4'
-    # --max-procs: what was spawned and runs counts, on all nodes.
+    # --max-procs: running spawned processes count, on all nodes.
     for where in '' '-N 2 --launch fork'; do
         [ -z "$where" ] || several || continue
         run 20 0 $where --max-procs 3 -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 3 true"
@@ -415,7 +418,7 @@ test_spawn() {
         out_has '^5 were started: .*EDQUOT'
         out_has '^and one more'
     done
-    # A process that a spawned rank has left behind keeps its connection: the job is over when that is closed, and then its space is gone.
+    # A spawned rank leaves a process behind, which keeps the connection: the job ends when that is closed, and then its space is gone.
     cat > "$dir/mother" << END
 #!/bin/sh
 ask() {
@@ -445,7 +448,7 @@ END
     out_has '^cmd=get_result rc=-1 msg=no_such_key-value_space'
     run 20 2 --max-procs x -n 1 true
     run 20 2 --max-procs -1 -n 1 true
-    # Job after job: what is over is forgotten. 300 of them once took 400 KiB. GROWTH: what else they may leave, in KiB.
+    # Job after job: ended jobs take no memory. 300 of them once took 400 KiB. GROWTH: the KiB that they may leave.
     run 100 0 -n 1 "$raw" spawns 300 true x
     read -r word kib rest < "$dir/out"
     [ "$word" = grown ] && [ "$kib" -lt "${GROWTH:-200}" ] || fail "pmirun has grown by $kib KiB in 300 spawns"
@@ -457,7 +460,7 @@ END
 # Shared memory that has a name, and a pmirun that is killed.
 test_names() {
     local name live own
-    # pmiruns of others clear up, too: in a /dev/shm of our own they do not see ours.
+    # pmiruns of other tests clean up too: with a /dev/shm of our own they do not see our files.
     for own in -m -rm; do
         [ -z "${OWN_SHM:-}" ] && unshare $own mount -t tmpfs tmpfs /dev/shm 2> /dev/null || continue
         OWN_SHM=$own unshare $own sh -c 'mount -t tmpfs tmpfs /dev/shm && exec "$@"' sh bash "$0" "$pmirun" "$raw" names
@@ -475,13 +478,13 @@ test_names() {
     kill -9 $pid
     wait $pid 2> /dev/null
     soon gone_name "$name" || fail "the name is left behind"
-    # Its guard is killed with it: the next one clears up.
+    # Its guard is killed with it: the next pmirun cleans up.
     begin_named
     name=$(named $pid)
     kill -9 "$(pgrep -P $pid -x job-guard)" $pid
     wait $pid 2> /dev/null
     [ -e "$name" ] || fail "what was this test to be about?"
-    touch "$name" # however long that took
+    touch "$name" # after any delay
     run 20 0 --pmi-port -n 1 "$raw" pgf
     [ -e "$name" ] || fail "what has just been made was taken for left behind"
     begin_named
@@ -496,7 +499,7 @@ test_names() {
     kill $pid
     wait $pid 2> /dev/null
     [ ! -e "$live" ] || fail "a pmirun that ends leaves its name"
-    # What is not a pmirun's own, or not a file.
+    # Entries that are not a pmirun's own, or not files.
     name=/dev/shm/shmht-pmirun-$$
     mkfifo "$name"
     touch -d '1 minute ago' "$name"

@@ -21,27 +21,27 @@
  *     rawpmi spawns N PROG ARG
  *                          50 spawns, then N more; prints by how many KiB the memory of our pmirun
  *                          has grown meanwhile
- *     rawpmi fill PROG ARG spawns until that is refused, prints after how many and why; and once
- *                          more when one of them may have ended, until that is not refused
- *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then puts anew and
- *                          fences
+ *     rawpmi fill PROG ARG spawns until pmirun refuses, prints the number and the reason; then
+ *     spawns again, when one of them may have ended, until pmirun accepts
+ *     rawpmi hints         SPARSE puts, gets that wait for them without a fence, then more puts and
+ *                          a fence
  *     rawpmi gather N [shm]
  *                          N Allgathers, and Gets of all values; with shm each is advertised in
- *                          shared memory; prints how much of that our pmirun has in the end
+ *                          shared memory; prints the size of our pmirun's shared memory at the end
  *     rawpmi gone DIR      waits for a key, closes its connection meanwhile, and ends when DIR/late
  *                          is there
  *     rawpmi late DIR      puts that key late, gets it, and makes DIR/late
- *     rawpmi ahead         rank 0 and rank 1 wait for what nobody puts, rank 0 at once for another
- *                          key too, which rank 1 puts when its Get has ended; the others are in a
- *                          barrier
- *     rawpmi last DIR      rank 0 waits for two keys that rank 1 puts as the last thing that
- *                          it does, of which our pmirun learns before it reads them
+ *     rawpmi ahead         rank 0 and rank 1 wait for a key that no rank puts; rank 0 also waits
+ *                          for another key, which rank 1 puts when its Get has ended; the others
+ *                          are in a barrier
+ *     rawpmi last DIR      rank 0 waits for two keys that rank 1 puts last of all; our pmirun
+ *                          learns of rank 1's end before it reads the puts
  *     rawpmi far N DIR     spawns N processes, and waits for a key in their space that none of them
  *                          puts
- *     rawpmi room DIR      one of these: says in DIR/room which space that is, stays a little, and
+ *     rawpmi room DIR      one of these: writes its space's name to DIR/room, stays a little, and
  *                          finalizes
- *     rawpmi publish       all publish one name: one may, and the others find it at once; the job's
- *                          others may take it back
+ *     rawpmi publish       all publish one name: one succeeds, and the others find the name at
+ *                          once; other ranks of its job may unpublish it
  *     rawpmi child         a spawned process: checks its preput, puts and fences
  */
 #include <arpa/inet.h>
@@ -249,7 +249,7 @@ static void spawn(int argc, char **argv)
     fflush(stdout);
 }
 
-/* ---- how much memory a pmirun takes, while we ask it for processes ---- */
+/* ---- a pmirun's memory while we spawn processes ---- */
 
 /* A number in /proc/PID/status; -1: there is none. */
 static long status_number(int pid, const char *name)
@@ -283,7 +283,7 @@ static int count_children(int pid)
     return n;
 }
 
-/* Of our pmirun, and of its head when it is an agent; when all that it has been asked to start has
+/* The memory of our pmirun, and of its head if it is an agent, once all spawned processes have
  * ended. */
 static void measure(long kib[2], int n_before)
 {
@@ -291,7 +291,7 @@ static void measure(long kib[2], int n_before)
 
     while (count_children(parent) > n_before)
         usleep(1000);
-    usleep(200000); /* to clear up */
+    usleep(200000); /* time to clean up */
     kib[0] = status_number(parent, "RssAnon:");
     kib[1] = status_number(head, "RssAnon:");
 }
@@ -442,17 +442,17 @@ static void get_sparse(int who, int value, const char *how)
     }
 }
 
-/* What must be answered at once. */
+/* Requests that the server must answer at once. */
 static void no_waiting(void)
 {
     char text[512];
 
-    /* PMI's own get, and one that asks the other nodes, do not wait for what is not there. */
+    /* PMI's own get, and one that asks the other nodes, do not wait for a missing key. */
     snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent\n", kvsname);
     ask(text, "cmd=get_result rc=-");
     snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent fp-get=remote\n", kvsname);
     ask(text, "cmd=get_result rc=-");
-    /* Nor do those that make no sense. */
+    /* Malformed ones do not wait either. */
     for (int source = -2; source <= size; source += size + 2) {
         snprintf(text, sizeof(text), "cmd=get kvsname=%s key=absent fp-get=wait fp-src=%d\n",
                  kvsname, source);
@@ -481,7 +481,7 @@ static void hints(void)
     if (rank == 0)
         no_waiting();
     if (rank % 2)
-        usleep(300000); /* others ask for it meanwhile */
+        usleep(300000); /* others ask for it in the meantime */
     put_sparse(1);
     get_sparse((rank + 1) % size, 1, "wait");
     get_sparse((rank + size - 1) % size, 1, "wait");
@@ -542,7 +542,7 @@ static void gather(int n, int shm)
                 fail("another value than was given");
         }
     }
-    ask("cmd=barrier_in\n", "cmd=barrier_out"); /* which is none, and says nothing of an array */
+    ask("cmd=barrier_in\n", "cmd=barrier_out"); /* which is not a Fence, and announces no array */
     if (*field("fp-array"))
         fail("a fence is answered as an Allgather");
     printf("shared %ld\n", shared_bytes());
@@ -588,7 +588,7 @@ static void ahead(void)
             text, sizeof(text),
             "cmd=get kvsname=%s key=never fp-get=wait\ncmd=get kvsname=%s key=next fp-get=wait\n",
             kvsname, kvsname);
-        ask(text, "cmd=get_result rc=14"); /* in time nobody put it */
+        ask(text, "cmd=get_result rc=14"); /* no rank put it in time */
         ask("", "cmd=get_result rc=0 value=next");
     } else if (rank == 1) {
         snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\n", kvsname);
@@ -634,8 +634,8 @@ static void wait_for_zombies(int n)
         usleep(1000);
 }
 
-/* pmirun is stopped while first rank 2 ends, so that it looks for who has ended before it looks
- * into sockets, and then rank 1. */
+/* pmirun is stopped while rank 2 ends and then rank 1, so that it reaps processes before it reads
+ * sockets. */
 static void last(const char *dir)
 {
     static char text[100000];
@@ -695,7 +695,7 @@ static void far(char **argv)
     snprintf(text, sizeof(text), "cmd=get kvsname=%s key=never fp-get=wait\n", space);
     ask(text, "cmd=get_result rc=");
     if (*field("rc") == '0')
-        fail("found what nobody has put");
+        fail("found a key that no rank has put");
     puts("no such key there");
     fflush(stdout);
 }
@@ -715,7 +715,7 @@ static void room(const char *dir)
     usleep(300000);
 }
 
-/* A lookup that finds nothing, or what `publisher` has published. */
+/* A lookup that finds nothing, or the port that `publisher` has published. */
 static void look_up(int publisher)
 {
     char expect[64];
@@ -742,7 +742,7 @@ static void publish(void)
         printf("rank %d has published it\n", rank);
         fflush(stdout);
         look_up(rank);
-    } else { /* somebody has, and has perhaps not been told yet */
+    } else { /* another rank has, and perhaps does not have its answer yet */
         send_text("cmd=lookup_name service=the-name\n");
         read_line();
         if (sscanf(field("port"), "port-of-%d", &publisher) != 1 || publisher == rank)

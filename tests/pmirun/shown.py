@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""shown.py PMIRUN RAWPMI GROUP [PROGRAM]: what pmirun shows of a job besides its output: --timeline, --stats and --progress. Groups: see the end.
+"""shown.py PMIRUN RAWPMI GROUP [PROGRAM]: pmirun's --timeline, --stats and --progress. Groups: see the end.
 PROGRAM: short, a pmirun with room for few events; pmix, a PMIx client."""
 import os
 import re
@@ -26,7 +26,7 @@ PMIRUN, RAW, GROUP = sys.argv[1:4]
 for name in list(os.environ):  # as no-batch.bash
     if name.startswith("SLURM_") or name in ("PBS_NODEFILE", "LSB_MCPU_HOSTS", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"):
         del os.environ[name]
-LIMIT = 100  # seconds until something is taken for hung
+LIMIT = 100  # seconds after which the test takes a job for hung
 NODES = ["-N", "2", "--launch", "fork"]
 failed = False
 folder = tempfile.mkdtemp()
@@ -40,7 +40,7 @@ def check(ok, text):
 
 
 def run(status, *args, program=PMIRUN):
-    """A job with this exit status: what it has written to stderr."""
+    """Runs a job that ends with this exit status; returns its stderr."""
     done = subprocess.run([program, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
     check(done.returncode == status, f"{' '.join(args)}: status {done.returncode}, not {status}: {done.stderr[:500]}")
     return done.stderr
@@ -87,7 +87,7 @@ def named(row, *names):
 
 
 def check_whole(rows, key, *colls):
-    """A rank that has gone from launch to exit, and was in these collectives meanwhile."""
+    """A rank's row from launch to exit, with these collectives between."""
     row = rows.get(key)
     check(row is not None, f"no row for {key}: {sorted(rows)}")
     if row is None:
@@ -103,7 +103,7 @@ def check_whole(rows, key, *colls):
 
 
 def check_picture(name, ranks, fences, bad):
-    """The picture is XML with as many names of ranks, fences (at most) and failures."""
+    """The picture is XML with these numbers of ranks' names, fences (at most) and failures."""
     root = tree.parse(path(name)).getroot()
     space = "{http://www.w3.org/2000/svg}"
     check(root.tag == space + "svg", f"{name}: a {root.tag}")
@@ -144,7 +144,7 @@ def one():
 
 
 def nodes():
-    """The same on two nodes, whose agents send what happens to the head."""
+    """The same on two nodes, whose agents send events to the head."""
     run(0, *NODES, "--timeline", path("two.json"), "-n", "4", RAW, "pgf")
     about, rows = read_trace("two.json")
     check("4 processes on 2 nodes" in about and "status 0" in about, about)
@@ -258,7 +258,7 @@ def stats():
 
 
 class Screen:
-    """As much of a terminal as the bar and lines need: it checks that nothing is printed over what stands in a line."""
+    """The part of a terminal that the bar and lines need: it checks that no print overwrites a line's text."""
 
     def __init__(self):
         self.lines, self.line, self.bar, self.bars = [], "", "", []
@@ -280,7 +280,7 @@ class Screen:
 
 
 def on_terminal(columns, on_text, *args):
-    """pmirun on a terminal: its status, and what the screen has seen. on_text(all that has come) is called while it runs."""
+    """pmirun on a terminal: returns its status and the screen. Calls on_text(all output so far) while it runs."""
     pid, fd = pty.fork()
     if pid == 0:
         os.environ["TERM"] = "xterm"
@@ -291,7 +291,7 @@ def on_terminal(columns, on_text, *args):
         if select.select([fd], [], [], 0.1)[0]:
             try:
                 text += os.read(fd, 65536).decode("ascii")
-            except OSError:  # nobody has it open any more
+            except OSError:  # no process has it open any more
                 open_yet = False
             on_text(text)
     if open_yet:
@@ -321,16 +321,16 @@ def progress():
         bar = [b for b in screen.bars if "3 started" in b]
         check(bar and re.fullmatch(r"\[-+\] 3 started, 0 initialized, 0 finalized of 3", bar[0]), f"bars: {screen.bars[:5]}")
         os.unlink(path("seen"))
-    # A narrow terminal has no bar, and no line that wraps. Ranks that speak PMI are counted.
+    # A narrow terminal shows no bar, and no line wraps. Ranks that speak PMI are counted.
     script = f'"{RAW}" pgf; while [ ! -e "{path("seen")}" ]; do sleep 0.05; done'
     status, screen = on_terminal(48, ready_at("2 finalized"), "--progress", "-n", "2", "sh", "-c", script)
     check(status == 0, f"on a narrow terminal: status {status}")
     check("2 started, 2 initialized, 2 finalized of 2" in screen.bars, f"on a narrow terminal: {screen.bars}")
-    # A prompt, behind which the cursor waits, stays as it is.
+    # A prompt with the cursor behind it stays unchanged.
     script = "printf 'a prompt: '; sleep 1; echo; echo end"
     status, screen = on_terminal(80, lambda text: None, "--progress", "sh", "-c", script)
     check(status == 0 and screen.lines == ["a prompt: ", "end"], f"a prompt: {status} {screen.lines}")
-    # Without a terminal there is nothing of it.
+    # Without a terminal nothing is shown.
     check(run(0, "--progress", "-n", "2", RAW, "pgf") == "", "--progress without a terminal")
     status, screen = on_terminal(80, lambda text: None, "--progress", "no-such-program")
     check(status == 127 and len(screen.lines) == 1 and not screen.bars, f"no program: {status} {screen.lines}")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where ranks are placed, on machines that are larger than those that tests run on. */
+/* Placement of ranks on imagined machines, larger than those that run tests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,8 @@
 
 static struct place_pu pus[4096];
 
-/* Of a number of each object in the one before; 0 NUMA nodes: hwloc knows of none. */
+/* A machine from the number of each object in the enclosing one; 0 NUMA nodes: hwloc reports
+ * none. */
 static struct place_topology machine(uint32_t sockets, uint32_t numas, uint32_t cores,
                                      uint32_t threads)
 {
@@ -100,7 +101,8 @@ static void expect_result(const struct place_topology *t, const char *map, const
 
 /* ---- decisions ---- */
 
-/* As mpiexec.hydra 4.0.2 and mpirun 4.1.4 decide, but where a line says something else. */
+/* As mpiexec.hydra 4.0.2 and mpirun 4.1.4 decide, except where a line's comment names a
+ * difference. */
 static void as_others(void **state)
 {
     static const struct {
@@ -147,7 +149,7 @@ static void numa_in_sockets(void **state)
     expect(&t, "numa", "socket", 3, "[B/B/B/B][./././.] [B/B/B/B][./././.] [./././.][B/B/B/B]");
 }
 
-/* Processors that may not be used are left out, and so is an object that has no other. */
+/* Forbidden processors are left out, and so is an object that has no other. */
 static void allowed(void **state)
 {
     struct place_topology t = machine(2, 1, 2, 2);
@@ -275,7 +277,7 @@ static void wrong_texts(void **state)
     }
 }
 
-/* What is right alone, and not together. */
+/* Options that are valid alone, and not together. */
 static void wrong_together(void **state)
 {
     static const char *const pairs[][2] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Templates, and what batch systems say of their nodes: right and wrong lists of each kind, then
- * right ones with random bytes changed, which must be taken or refused with a reason.
+ * Templates, and batch systems' lists of nodes: valid and invalid lists of each kind, then valid
+ * ones with random changes, which must be accepted or refused with a reason.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static const char *const variables[] = {
     "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_STEP_ID",     "SLURM_STEP_NUM_TASKS",
     "PBS_NODEFILE",       "LSB_MCPU_HOSTS",       "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"};
 
-/* util.c says things by it; nothing here does. */
+/* util.c prints by it; no test here does. */
 void output_text(struct pmirun *pr, const char *text, size_t n)
 {
     (void)pr;
@@ -43,7 +43,7 @@ void output_text(struct pmirun *pr, const char *text, size_t n)
 
 /* ---- templates ---- */
 
-/* The words for host h and the program /p, joined by |; or what is wrong. To be freed. */
+/* The words for host h and the program /p, joined by |, or the error. The caller frees it. */
 static char *words_of(const char *text, const char *program)
 {
     struct template t;
@@ -110,7 +110,7 @@ static void forget(void)
         unsetenv(variables[i]);
 }
 
-/* What is found: "a:2 b:1", with slots of 0 left out; or what is wrong. To be freed. */
+/* The hosts found, "a:2 b:1", without slots of 0, or the error. The caller frees it. */
 static char *found(void)
 {
     struct allocation a;
@@ -210,7 +210,8 @@ static void put_file(const char *variable, const char *text, size_t n)
     setenv(variable, path, 1);
 }
 
-/* want: what is found, or, beginning with a comma or a colon, what follows the file's name. */
+/* want: the hosts, or, if it begins with a comma or a colon, the error's text behind the file's
+ * name. */
 static void check_file(const char *variable, const char *text, const char *want)
 {
     char all[512];
@@ -256,7 +257,7 @@ static void test_files(void **state)
     free(found());
     unlink(path);
     check_unreadable(ENOENT);
-    assert_int_equal(mkfifo(path, 0600), 0); /* which would wait for a writer */
+    assert_int_equal(mkfifo(path, 0600), 0); /* open() would wait for a writer */
     check_unreadable(EINVAL);
     unlink(path);
 }
@@ -277,7 +278,7 @@ static void test_pairs(void **state)
     check_found("LSB_MCPU_HOSTS=   : it names no host");
 }
 
-/* As many hosts as there may be, and one more; each a line, and found by name. */
+/* The maximal number of hosts, and one more; each on a line of its own, and found by name. */
 static void test_many(void **state)
 {
     char *text = NULL, *why;
@@ -316,7 +317,7 @@ static uint32_t any(uint32_t below)
     return (seed >> 8) % below;
 }
 
-/* A text with some bytes replaced, taken away or doubled, by such as matter. */
+/* A text with some bytes replaced, removed or doubled; the new bytes are syntax. */
 static void spoil(char *text, size_t room)
 {
     static const char bytes[] = "[]-,()x0129 \n\r\t;%'\"\\a.\x80\x01";

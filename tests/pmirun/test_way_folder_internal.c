@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Removal of temporary folders while somebody interferes: a link takes the place of a folder
- * between two calls, a folder is another user's, a folder is filled as fast as it is emptied.
+ * Removal of temporary folders under interference: a link replaces a folder between two calls,
+ * another user owns a folder, a thread fills a folder as fast as it is emptied.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 
 #define KEY    "0123456789abcdef"
 #define NOBODY 65534
-#define MANY   (1u << 22) /* entries: more than a removal may look at */
+#define MANY   (1u << 22) /* entries: more than a removal examines */
 
 static int test_openat(int parent, const char *name, int flags);
 static int test_fstat(int fd, struct stat *st);
@@ -75,12 +75,12 @@ char *xprintf(const char *format, ...)
     return text;
 }
 
-/* ---- who interferes ---- */
+/* ---- interference ---- */
 
 static char dir[32], folder[128], aside[64], kept[64], inside[160];
 static int n_calls, swap_at; /* at which call a link takes the folder's place; 0: never */
 static bool swapped;
-static enum { NOT_FILLED, FILES, FOLDERS } filling; /* with entries that go; that stay */
+static enum { NOT_FILLED, FILES, FOLDERS } filling; /* with entries that vanish; that stay */
 static unsigned n_seen;
 
 static int called(int rc)
@@ -103,7 +103,7 @@ static int test_fstat(int fd, struct stat *st)
     return called(fstat(fd, st));
 }
 
-/* Only an implementation that looks at a name calls it. */
+/* Only an implementation that resolves a name calls it. */
 __attribute__((unused)) static int test_fstatat(int parent, const char *name, struct stat *st,
                                                 int flags)
 {
@@ -173,7 +173,8 @@ static bool exists(const char *path)
     return lstat(path, &st) == 0;
 }
 
-/* One that nobody may enter, not even its owner; as root the test becomes somebody else. */
+/* A folder that no user may enter, not even its owner; as root the test switches to another
+ * user. */
 static void test_closed(void **state)
 {
     (void)state;
@@ -232,7 +233,7 @@ static void test_foreign(void **state)
 
     (void)state;
     if (geteuid() != 0)
-        skip(); /* nobody else gives folders away */
+        skip(); /* only root can give folders away */
     snprintf(file, sizeof(file), "%s/file", inside);
     fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program needs, read from ELF files: good ones, cut ones, ones whose every number lies. */
+/* A program's needed libraries, read from ELF files: valid ones, truncated ones, and ones with each
+ * number falsified. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

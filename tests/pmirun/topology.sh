@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# topology.sh PMIRUN PROBE FAKE GROUP [CLIENT]: hwloc's topology, found once a node. PROBE is linked with hwloc, FAKE a libhwloc that goes wrong,
-# CLIENT is a PMIx client. Groups: vars, allowed, faults, pmix.
+# topology.sh PMIRUN PROBE FAKE GROUP [CLIENT]: hwloc's topology, loaded once a node. PROBE is linked with hwloc, FAKE is a faulty libhwloc,
+# CLIENT a PMIx client. Groups: vars, allowed, faults, pmix.
 set -u
 pmirun=$1 probe=$2 fake=$3 group=$4 client=${5-}
 export PROBE=$probe CLIENT=$client # of shells that ranks run
@@ -31,12 +31,12 @@ test_vars() {
     cmp -s "$dir/out" "$dir/with" || fail "hwloc sees something else in the file: $(sort -u "$dir/with")"
     out_has 'here=1 bind=0' 4
     [ "$(grep -c '^xml=none' "$dir/err")" = 4 ] || fail "--mpi pmi sets HWLOC_XMLFILE"
-    # No rank has looked for itself.
+    # No rank has discovered the topology itself.
     local with without
     with=$(sed -n 's/^xml=.*reads=//p' "$dir/with.err" | sort -n | tail -1)
     without=$(sed -n 's/^xml=.*reads=//p' "$dir/err" | sort -n | head -1)
     [ "$with" -lt "$((without / 2))" ] || fail "$with reads with the file, $without without"
-    # A user who says anything to hwloc is left alone; one rank finds it itself.
+    # If the user sets any of hwloc's variables, pmirun makes no file; a single rank discovers the topology itself.
     HWLOC_HIDE_ERRORS=1 run --mpi openmpi -n 2 sh -c "$show"
     out_has '^none none none$' 2
     err_has 'a variable HWLOC_\* is set'
@@ -67,11 +67,11 @@ test_allowed() {
     local last
     last=$(sed -n 's/^Cpus_allowed_list:\t*//p' /proc/self/status | grep -o '[0-9]*$')
     same taskset -c "$last" "$probe"
-    # A control group for the ranks alone, of less than pmirun has: the file has more, they see less.
+    # The ranks' own control group has fewer processors than pmirun's: the file has more, the ranks see less.
     make_cpuset "$last" || return 0
     same sh -c "echo \$\$ > $cpuset/cgroup.procs && exec \"\$PROBE\""
     out_has "^allowed=$last pus=1 .*bound=$last\$" 2
-    # pmirun has less, which is why the file has all.
+    # pmirun's group has fewer, so the file has all.
     (
         echo "$BASHPID" > "$cpuset/cgroup.procs"
         run --mpi openmpi -n 2 sh -c "echo \$\$ > $controllers/cgroup.procs && exec \"\$PROBE\""
@@ -83,7 +83,7 @@ test_allowed() {
 }
 
 test_faults() {
-    # Whatever keeps pmirun from making the file, ranks find the topology themselves.
+    # When pmirun cannot make the file, for any reason, ranks discover the topology themselves.
     mkdir "$dir/lib" && cp "$fake" "$dir/lib/libhwloc.so.15"
     for what in crash old none hang; do
         LD_LIBRARY_PATH=$dir/lib FAKE_HWLOC=$what run --mpi openmpi -n 2 sh -c "$show"
@@ -109,7 +109,8 @@ test_faults() {
         out_has '^none none none$' 2
         exit $failed
     ) || failed=1
-    # A rank spoils the file: others find the topology themselves. Where hwloc has its own small reader of XML alone, that crashes (hwloc 2.9.0).
+    # A rank corrupts the file: others discover the topology themselves. Where hwloc has its own small reader of XML alone, that crashes (hwloc
+    # 2.9.0).
     if [ -e "$(ldconfig -p | sed -n 's,.* => \(.*\)/libhwloc.so.15$,\1,p' | head -1)/hwloc/hwloc_xml_libxml.so" ]; then
         run --mpi openmpi -n 2 sh -c "chmod 600 \$HWLOC_XMLFILE; head -c 2000 \$HWLOC_XMLFILE > $dir/part-\$PMI_RANK; cat $dir/part-\$PMI_RANK > \$HWLOC_XMLFILE; exec \"\$PROBE\""
         mv "$dir/out" "$dir/with"
@@ -130,12 +131,12 @@ test_faults() {
     [ -z "$(ls -A "$TMPDIR")" ] || fail "a pmirun that was killed has left $(ls -A "$TMPDIR")"
 }
 
-# PMIx clients are offered it too, and libpmix takes it; what a client starts finds the file.
+# PMIx clients are offered it too, and libpmix takes it; a client's child processes find the file.
 test_pmix() {
     run --mpi pmix -n 3 sh -c "$show; exec \"\$CLIENT\""
     out_has "^$TMPDIR/pmirun-.*/topology.xml 1 1\$" 3
     out_has 'allowed=.* here=1 shared=1 text=1$' 3
-    # Where pmirun has no file for its ranks, libpmix's server finds the topology for all.
+    # Where pmirun has no file for its ranks, libpmix's server discovers the topology for all.
     HWLOC_HIDE_ERRORS=1 run --mpi pmix -n 2 sh -c "$show; exec \"\$CLIENT\""
     out_has '^none none none$' 2
     out_has 'allowed=.* here=1 shared=1 text=1$' 2

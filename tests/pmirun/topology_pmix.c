@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a PMIx client learns of the node's topology: the shared memory and the text that it is
- * offered, what libpmix itself has loaded, and where it is bound. */
+/* The node's topology as a PMIx client sees it: the offered shared memory and text, the topology
+ * that libpmix itself has loaded, and the client's binding. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

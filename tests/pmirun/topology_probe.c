@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What hwloc tells a rank: loads the topology with devices, binds itself to the last processor that
- * it is allowed, and prints what it has seen. */
+/* A rank's view of hwloc: loads the topology with devices, binds itself to its last allowed
+ * processor, and prints both. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# way.sh PMIRUN LIBPMI LIBDIR CC GROUP: which way pmirun has ranks find each other (--mpi), and the temporary folders of its jobs. The programs
-# are linked with empty libraries of the names that real MPIs have. LIBDIR is where an installed libpmi.so.0 is, from where pmirun is.
+# way.sh PMIRUN LIBPMI LIBDIR CC GROUP: how pmirun connects ranks (--mpi), and the temporary folders of its jobs. The programs
+# are linked with empty libraries of the names that real MPIs have. LIBDIR is the path from pmirun's folder to an installed libpmi.so.0.
 # Groups: see the end. Environment: OPENMPI, an Open MPI 4 program, for the group openmpi; RAWPMI, the program of rawpmi.c.
 set -u
 pmirun=$1 libpmi=$2 libdir=$3 cc=$4 group=$5
@@ -32,7 +32,7 @@ library() {
     mkdir -p "$dir/$1"
     $cc -shared -fPIC -o "$dir/$1/$2" -Wl,-soname,"$2" -Wl,--no-as-needed "-Wl,-rpath,\$ORIGIN" "$dir/empty.c" ${3:+"$dir/$1/$3"} || exit 1
 }
-# program NAME [FOLDER/LIBRARY [OPTION...]]: linked with it; it prints what tells an MPI its way, and sleeps for $1 seconds
+# program NAME [FOLDER/LIBRARY [OPTION...]]: linked with it; it prints the variables that select an MPI's way, and sleeps for $1 seconds
 program() {
     local name=$1 lib=${2:-}
     shift
@@ -82,7 +82,7 @@ END
     program lost_program behind/libapp.so.1 "-Wl,-rpath-link,$dir/behind" # needs LD_LIBRARY_PATH
 }
 
-# way NAME PROGRAM [argument...]: two ranks of it go by that way
+# way NAME PROGRAM [argument...]: two ranks of it use that way
 way() {
     local name=$1
     shift
@@ -135,7 +135,7 @@ test_auto() {
     chmod +x "$dir/cut"
     run 126 -n 2 "$dir/cut"
     run 126 -n 2 "$dir/alien"
-    # What loads a program is asked with the rank's environment and in its folder.
+    # pmirun runs the program's loader in the rank's environment and folder.
     : > "$dir/v4/openmpi/mca_pmix_flux.so"
     LD_LIBRARY_PATH=/nowhere run 0 -v -n 2 -x LD_LIBRARY_PATH=/x -x "LD_LIBRARY_PATH=$dir/behind" "$dir/lost_program"
     err_has 'job 0: --mpi openmpi: '
@@ -150,13 +150,13 @@ test_options() {
     run 2 --mpi
     run 2 -n 1 true : --mpi pmi true
     for m in auto pmi openmpi; do run 0 --mpi $m -n 1 true; done
-    # What the user says counts.
+    # The user's choice wins.
     run 0 --mpi openmpi -n 1 -x FLUX_JOB_ID=5 "$dir/plain"
     [ "$(grep FLUX_JOB_ID "$dir/out")" = FLUX_JOB_ID=5 ] || fail "-x does not win"
     OMPI_MCA_mpi_yield_when_idle=0 OMPI_MCA_btl_vader_backing_directory=/x run 0 --mpi openmpi -n 1 "$dir/plain"
     [ "$(grep -c vader "$dir/out")" = 1 ] && out_has '^OMPI_MCA_btl_vader_backing_directory=/x$'
     out_has '^OMPI_MCA_mpi_yield_when_idle=0$'
-    # But not what a Flux around us says.
+    # The choice of a Flux around us does not.
     FLUX_PMI_LIBRARY_PATH=/x FLUX_JOB_ID=f run 0 --mpi openmpi -n 1 "$dir/plain"
     out_has "^FLUX_PMI_LIBRARY_PATH=$(realpath "$libpmi")$"
     [ "$(grep -c FLUX "$dir/out")" = 2 ] || fail "variables of Flux that are not ours"
@@ -207,7 +207,7 @@ test_hidden() {
     [ ! -s "$dir/err" ] || fail "a warning about MPICH"
 }
 
-# What is asked for a program's libraries does not end, or prints without end: it is killed, and the job continues without its answer.
+# The loader hangs, or prints without end: pmirun kills it, and the job continues without its answer.
 test_loader() {
     sources
     for what in 'exec yes' 'exec sleep 1000.25'; do
@@ -218,7 +218,7 @@ test_loader() {
         err_times 1 'warning: .*/loader --list .*/odd_program does not end or prints too much'
     done
     ! pgrep -f 'sleep 1000.25' > /dev/null || fail "the loader still runs"
-    # All programs of a job share one limit: here the first takes it all. That of a spawned job is shorter.
+    # All programs of a job share one time limit: here the first takes it all. A spawned job's limit is shorter.
     printf '#!/bin/sh\necho asked >> "%s"\nexec sleep 1000.25\n' "$dir/asked" > "$dir/loader"
     run 126 -n 1 "$dir/odd_program" : -n 1 "$dir/odd_program" : -n 1 "$dir/odd_program"
     [ "$(wc -l < "$dir/asked")" = 1 ] || fail "the loader was asked $(wc -l < "$dir/asked") times"
@@ -245,7 +245,7 @@ fill='d=$OMPI_MCA_orte_tmpdir_base; s=$OMPI_MCA_btl_vader_backing_directory
         chmod 0 "$f/closed/x/file" "$f/closed/x" "$f/closed" && chmod 500 "$f/a/b/c"
     done; echo $d'
 
-# spawn_no_folder [argument of pmirun...]: what a spawned program needs is missing, and the spawner hears that it is a resource
+# spawn_no_folder [argument of pmirun...]: a spawned program's library is missing, and the spawner gets an error about a resource
 spawn_no_folder() {
     TMPDIR=$dir/nowhere run 0 "$@" -n 1 "$RAWPMI" spawn 1 "$dir/v4_program"
     err_has "cannot make a temporary folder in $dir/nowhere: No such file"
@@ -268,7 +268,7 @@ test_folders() {
     is_gone "$(folder)" || fail "a deep folder is left"
     # None for programs that need none.
     run 0 -n 1 sh -c 'ls "$TMPDIR"'
-    [ ! -s "$dir/out" ] || fail "a folder that nobody needs"
+    [ ! -s "$dir/out" ] || fail "a needless folder"
 
     # Killed: the guard removes it.
     begin --mpi openmpi -n 1 sh -c "$fill; sleep 50 & wait"
@@ -277,7 +277,7 @@ test_folders() {
     wait "$pid" 2> /dev/null
     soon is_gone "$(folder)" || fail "a folder is left after kill -9"
 
-    # Killed with its guard: the next pmirun does, and leaves those of one that lives. A link of the right name is not followed.
+    # Killed with its guard: the next pmirun removes it, and leaves the folders of a live pmirun. It does not follow a link of the right name.
     begin --mpi openmpi -n 1 sh -c "$fill; sleep 50 & wait"
     soon grep -q '^/' "$dir/out" || fail "no folder"
     kill -STOP "$pid"
@@ -305,7 +305,7 @@ test_folders() {
     soon is_gone "$held" || fail "a folder is left after kill -9"
     [ "$(cat "$KEPT/file")" = x ] || fail "a link was followed"
 
-    # A /dev/shm where nothing can be made: all is in TMPDIR.
+    # A read-only /dev/shm: all folders are in TMPDIR.
     if unshare -m true 2> /dev/null; then
         unshare -m sh -c 'mount -t tmpfs -o ro none /dev/shm && exec "$@"' sh \
             "$pmirun" -v --mpi openmpi -n 1 sh -c 'echo $OMPI_MCA_btl_vader_backing_directory' > "$dir/out" 2> "$dir/err" || fail "status $?"
@@ -318,7 +318,7 @@ test_folders() {
     spawn_no_folder
 }
 
-# Several nodes: each has its own folders, the head says once what they have chosen, and that they differ.
+# Several nodes: each has its own folders, the head reports their choices once, and that they differ.
 test_nodes() {
     sources
     "$pmirun" -N 2 --launch fork -n 2 true 2> "$dir/err" || { echo "skip: $(cat "$dir/err")" && exit 77; }
@@ -345,7 +345,7 @@ test_nodes() {
     if "$pmirun" --mpi pmix -n 1 true 2> /dev/null; then
         err_has '^pmirun: [ab] would start its ranks as --mpi [a-z]* (.*), another node as --mpi [a-z]* (.*)'
     fi
-    # A head that is killed: its agents remove what is theirs.
+    # A killed head: its agents remove their folders.
     begin "${two[@]}" --mpi openmpi -n 2 sh -c 'echo $OMPI_MCA_orte_tmpdir_base; sleep 50 & wait'
     soon eval '[ "$(grep -c "^/" "$dir/out")" = 2 ]' || fail "not two folders"
     kill -9 "$pid"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client session against a server made of scripted bytes: what its tests share. */
+/* Shared by the tests of the client session: a server of scripted bytes. */
 #ifndef FENCEPOST_TESTS_CLIENT_SCRIPT_H
 #define FENCEPOST_TESTS_CLIENT_SCRIPT_H
 
@@ -18,7 +18,7 @@
 
 static struct pmiwire_client *session;
 static struct pmiwire_event ev;
-static size_t step_bytes; /* how many bytes go in at a time; 0: all */
+static size_t step_bytes; /* bytes fed at a time; 0: all */
 
 /* PMI-2 text with its length, in one of a few static places. */
 static const char *v2(const char *body)
@@ -31,7 +31,7 @@ static const char *v2(const char *body)
     return p;
 }
 
-/* What the session wants to write now must be exactly this. */
+/* The session's output must now be exactly this. */
 static void sends(const char *text)
 {
     const void *data;
@@ -43,7 +43,7 @@ static void sends(const char *text)
     assert_int_equal(pmiwire_client_output(session, &data), 0);
 }
 
-/* The server says this; no event may come before its last byte. */
+/* The server sends this; no event may come before its last byte. */
 static int hear(const char *text)
 {
     size_t n = strlen(text), step = step_bytes ? step_bytes : n;
@@ -64,7 +64,7 @@ __attribute__((unused)) static void is_str(struct pmiwire_str s, const char *tex
         fail_msg("\"%.*s\" is not \"%s\"", (int)s.len, s.ptr ? s.ptr : "", text);
 }
 
-/* The server says this, and that is the event. */
+/* The server sends this, and the session reports that event. */
 static void answered(const char *text, uint32_t op, int rc)
 {
     assert_int_equal(hear(text), 1);

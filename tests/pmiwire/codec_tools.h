@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of codec, command table and profiles share: a seed, memory that ends at a page
+/* Shared by the tests of codec, command table and profiles: a seed, memory that ends at a page
  * without access, views. */
 #ifndef FENCEPOST_TESTS_CODEC_TOOLS_H
 #define FENCEPOST_TESTS_CODEC_TOOLS_H
@@ -57,7 +57,7 @@ static inline char *exact_copy(const char *data, size_t len)
     return copy;
 }
 
-/* Memory whose end is the end of the accessible world. */
+/* Memory that ends at an inaccessible page. */
 struct guard {
     char *base;
     size_t bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a Fence brings goes into libshmht's table as it comes: one merge a block, and the table is
- * where the exchange looks. */
+/* A Fence's blocks go directly into libshmht's table: one merge a block, and the exchange looks
+ * keys up in that table. */
 #include <stdbool.h>
 
 #include <time.h>
@@ -71,7 +71,7 @@ static void blocks_are_merged(void **state)
                     w_expect(&w, w_get(&w, i, key, -1, PMIWIRE_GET_LOCAL), value);
                 }
         }
-        assert_int_equal(merged_new, (NODES - 1) * RANKS); /* its own each node has at once */
+        assert_int_equal(merged_new, (NODES - 1) * RANKS); /* each node has its own at once */
         assert_int_equal(merged_replaced, 2 * NODES * RANKS + RANKS);
         for (uint32_t i = 0; i < NODES; i++) {
             assert_int_equal(w_stats(&w, i).n_keys, 0);
@@ -89,7 +89,7 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* How long the call takes that completes a large Fence. FENCEPOST_PAIRS=1000000: EXCHANGE.md's. */
+/* Measures the call that completes a large Fence. FENCEPOST_PAIRS=1000000: EXCHANGE.md's. */
 static void one_call_delivers(void **state)
 {
     const char *pairs = getenv("FENCEPOST_PAIRS");
@@ -135,7 +135,7 @@ static void one_call_delivers(void **state)
         shmht_writer_destroy(writers[i]);
 }
 
-/* Both ways: what libshmht writes as a block is one here, and the other way round. */
+/* libpmiwire reads libshmht's blocks, and libshmht reads libpmiwire's. */
 static void blocks_are_the_same(void **state)
 {
     char buf[512];

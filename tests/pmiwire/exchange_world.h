@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the exchange share: all nodes of a job in one process. Frames wait in a queue
- * for each ordered pair of nodes, in order within it; which queue moves next is the test's choice.
+ * Shared by the tests of the exchange: all nodes of a job in one process. Frames wait in a queue
+ * for each ordered pair of nodes; the test chooses the queue that moves next.
  */
 #ifndef PMIWIRE_TESTS_EXCHANGE_WORLD_H
 #define PMIWIRE_TESTS_EXCHANGE_WORLD_H
@@ -34,13 +34,13 @@ struct queue {
 
 struct world;
 
-/* A Get under way, or ended. */
+/* A Get in flight, or ended. */
 struct get {
     bool pending, ended;
     int rc;
     char value[64];
     size_t len;
-    int32_t culprit; /* whose end has ended it */
+    int32_t culprit; /* the rank whose end has ended it */
     uint32_t why;
 };
 
@@ -76,9 +76,9 @@ struct world {
     struct queue *queues; /* from * n_nodes + to */
     uint64_t n_queued;
     uint64_t rng;
-    uint32_t slow; /* nonzero: some pairs of nodes are, and this says which */
-    bool choke;    /* links say now and then that they have enough */
-    bool *full;    /* by pair: they have said so */
+    uint32_t slow; /* nonzero: some pairs of nodes are slow; a seed chooses them */
+    bool choke;    /* links report now and then that they are full */
+    bool *full;    /* by pair: reported full */
     uint32_t n_full;
     struct get *gets; /* by token */
     size_t n_gets, cap_gets;
@@ -145,7 +145,7 @@ static int w_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_io
     return 1;
 }
 
-/* There is room again between one pair of nodes, chosen at random. False: there was everywhere. */
+/* Makes room between one pair of nodes, chosen at random. False: all have room. */
 static UNUSED bool w_ready(struct world *w)
 {
     uint32_t pairs = w->n_nodes * w->n_nodes, i;
@@ -271,7 +271,7 @@ static void place(struct world *w, enum placement p)
     }
 }
 
-/* Fills in what is the node's own in *o, which has the rest. */
+/* Adds the node's own options to *o, which has the rest. */
 static UNUSED int w_create(struct world *w, uint32_t node, struct pmiwire_exchange_opts *o)
 {
     struct node *n = &w->nodes[node];
@@ -369,7 +369,7 @@ static UNUSED struct msg *w_take(struct world *w, uint32_t from, uint32_t to)
     return m;
 }
 
-/* Deliver the oldest frame of a pair. */
+/* Delivers the oldest frame of a pair. */
 static UNUSED int w_deliver(struct world *w, uint32_t from, uint32_t to)
 {
     struct msg *m = w_take(w, from, to);
@@ -382,14 +382,14 @@ static UNUSED int w_deliver(struct world *w, uint32_t from, uint32_t to)
     return rc;
 }
 
-/* Frames between some pairs of nodes overtake nothing: they come when hardly anything else is left.
+/* Frames between slow pairs of nodes arrive when almost nothing else is left.
  * */
 static UNUSED bool w_is_slow(struct world *w, size_t pair)
 {
     return w->slow && (((uint32_t)pair ^ w->slow) * 2654435761u >> 28) < 4 && w_random(w, 256) != 0;
 }
 
-/* Deliver one frame of a pair chosen at random. False: there is none. */
+/* Delivers one frame of a pair chosen at random. False: there is none. */
 static UNUSED bool w_step(struct world *w, int *rc)
 {
     size_t pairs = (size_t)w->n_nodes * w->n_nodes, i, tries = 2 * pairs;
@@ -403,7 +403,7 @@ static UNUSED bool w_step(struct world *w, int *rc)
     return true;
 }
 
-/* Everything that is under way arrives, and none is refused. */
+/* Delivers all frames in flight; none may be refused. */
 static UNUSED void w_run(struct world *w)
 {
     int rc;
@@ -412,7 +412,7 @@ static UNUSED void w_run(struct world *w)
         assert_int_equal(rc, 0);
 }
 
-/* Everything arrives but what one node sends to another. */
+/* Delivers all frames except those from one node to another. */
 static UNUSED void w_run_but(struct world *w, uint32_t from, uint32_t to)
 {
     bool moved = true;
@@ -456,7 +456,7 @@ static UNUSED void w_store(struct node *n, struct pmiwire_str key, struct pmiwir
     s->n += i == s->n;
 }
 
-/* on_pairs: what Fences bring goes there. */
+/* on_pairs: takes the pairs of Fences. */
 static UNUSED int w_store_pairs(struct node *n, uint32_t kind, const void *block, size_t bytes)
 {
     struct pmiwire_keyval kv;

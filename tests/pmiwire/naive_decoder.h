@@ -32,7 +32,7 @@ static int close_guards(void **state)
     return 0;
 }
 
-/* ---- A naive reader: a byte at a time, from the words of codec.h ------------ */
+/* ---- A naive reader: a byte at a time, from codec.h's description ------------ */
 
 struct ref {
     long rc; /* as pmiwire_decode() */
@@ -252,7 +252,7 @@ static uint16_t ref_command(uint16_t wire, struct pmiwire_str name)
     return 0;
 }
 
-/* By the words of command.h: a plain name, or an indexed one and 1 to 9 digits without a needless
+/* As command.h specifies: a plain name, or an indexed one and 1 to 9 digits without a needless
  * 0. */
 static uint16_t ref_field_id(struct pmiwire_str key, uint32_t *index)
 {
@@ -277,7 +277,7 @@ static uint16_t ref_field_id(struct pmiwire_str key, uint32_t *index)
     return 0;
 }
 
-/* NULL, or what differs; `b` is where msg's views point. */
+/* NULL, or the difference; msg's views point into `b`. */
 static const char *differs(const struct ref *r, long rc, const struct pmiwire_decoder *d,
                            const struct pmiwire_msg *m)
 {
@@ -356,7 +356,7 @@ static void check_whole(const char *b, size_t len, size_t max, uint32_t flags)
             fail_msg("room for %u fields: %ld, reference %ld", cap, rc, ref_state.rc);
         }
         assert_true(m.n_fields <= cap);
-        if (ref_state.rc > 0) { /* the retry it asks for succeeds */
+        if (ref_state.rc > 0) { /* the requested retry succeeds */
             m.fields = fields;
             m.cap_fields = d.need_fields;
             assert_int_equal(pmiwire_decode(&d, copy, len, &m), ref_state.rc);

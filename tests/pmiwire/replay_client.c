@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Our client session in the place of each recorded client: it is asked for what the recorded
- * messages stand for, hears the recorded answers in the recorded chunks, and must make of them the
- * events that they mean. Its own requests are held against the recorded ones, byte for byte; of a
- * PMI-2 message what stands behind the length, which MPICH's clients pad on the left and Slurm's on
- * the right.
+ * Our client session in place of each recorded client: it makes the requests of the recorded
+ * messages, gets the recorded answers in the recorded chunks, and must report the right events. Its
+ * requests must equal the recorded ones, byte for byte; in PMI-2 only behind the length, which
+ * MPICH's clients pad on the left and Slurm's on the right.
  */
 #define _GNU_SOURCE 1 /* strdup */
 #include <inttypes.h>
@@ -18,7 +17,7 @@
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Where our session asks in other words. Looked up as "CASE.label" and "COMMAND". */
+/* Where our session's request differs by intent. Looked up as "CASE.label" and "COMMAND". */
 static struct exception exceptions[] = {
     {"libpmi2-*", "name-publish", "libpmi2 adds infokeycount=0", 0},
     {"libpmi2-*", "name-lookup", "libpmi2 adds infokeycount=0", 0},
@@ -37,8 +36,8 @@ static struct exception exceptions[] = {
 };
 
 /*
- * Servers that carry whatever was recorded, by wire: no limits but those of the framing. Blanks on
- * PMI-2 alone: on PMI-1 a server that keeps them is also one that lets nothing follow `value=`.
+ * Servers that carry all recorded values, by wire: no limits but those of the framing. Blanks on
+ * PMI-2 alone: a PMI-1 server that keeps them also lets nothing follow `value=`.
  */
 static const struct pmiwire_profile carries_v1 = {
     .name = "recorded, PMI-1",
@@ -53,7 +52,7 @@ static const struct pmiwire_profile carries_v2 = {
              PMIWIRE_PEER_SEMICOLON_V2,
 };
 
-/* A recorded request, its answer, and what became of them here. */
+/* A recorded request, its answer, and the session's results. */
 struct exchange {
     const struct kept_msg *ask;
     const struct kept_msg *answer; /* NULL: none was recorded, or there is none to an abort */
@@ -69,7 +68,7 @@ struct replay {
     char *server_bytes;
     struct exchange *x;
     size_t n, n_events, n_same, n_asked;
-    int hung_up; /* the recording ended, and the session was told */
+    int hung_up; /* the recording ended, and so did the session's input */
     struct pmiwire_client *c;
 };
 
@@ -112,7 +111,7 @@ static void pair(struct replay *rp)
 
 /* ---- bytes ---- */
 
-/* The answer's bytes, in the pieces in which they were recorded. */
+/* Feeds the answer's bytes in the recorded pieces. */
 static void server_says(struct replay *rp, const struct exchange *x)
 {
     size_t start = 0;
@@ -131,7 +130,7 @@ static void server_says(struct replay *rp, const struct exchange *x)
     }
 }
 
-/* Do two spawns hold the same fields, in whatever order? */
+/* Do two spawns hold the same fields, in any order? */
 static int same_fields(const struct pmiwire_msg *a, const struct pmiwire_msg *b)
 {
     for (uint32_t i = 0; i < a->n_fields; i++) {
@@ -171,7 +170,7 @@ static void compare_request(struct replay *rp, const struct kept_msg *theirs,
               (int)ours->len, ours->text);
 }
 
-/* Take what the session has to send. */
+/* Takes the session's output. */
 static struct kept_msgs client_says(struct replay *rp)
 {
     struct kept_msgs out;
@@ -197,8 +196,8 @@ static struct exchange *unanswered(struct replay *rp, uint16_t cmd)
 
 /*
  * The session's start-up has an order of its own, and asks for the appnum, which MPICH's bare PMI-1
- * client may do later or never: each answer is the recorded one to that question, or a made-up one
- * where nobody asked.
+ * client may do later or never: each answer is the recorded one to that request, or a made-up one
+ * where the recorded client did not ask.
  */
 static void start_up(struct replay *rp, struct pmiwire_event *ev)
 {
@@ -310,8 +309,8 @@ static struct pmiwire_str text(char **keep, const struct pmiwire_msg *msg, uint1
 
 #define MAX_SPAWN 32
 
-/* What a recorded spawn asks for. The strings are views of the recorded messages; none of them
- * holds `;;`. */
+/* A recorded spawn's request. The strings are views of the recorded messages; none of them holds
+ * `;;`. */
 struct spawn {
     struct pmiwire_spawn req;
     struct pmiwire_spawn_cmd cmds[MAX_SPAWN];
@@ -395,7 +394,7 @@ static int ask_attr_or_get(struct replay *rp, const struct pmiwire_msg *m,
     return pmiwire_client_get(rp->c, kvsname, srcid, key, PMIWIRE_GET_LOCAL, 1);
 }
 
-/* Ask our session for what a recorded message asks. The cookie is 1. */
+/* Makes a recorded message's request in our session. The cookie is 1. */
 static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
 {
     const struct pmiwire_msg *m = &x->ask->msg;
@@ -514,8 +513,8 @@ static int32_t expected_rc(const struct pmiwire_event *ev, const struct pmiwire_
 
     (void)pmiwire_msg_int(m, PMIWIRE_F_FOUND, &found);
     if (ev->op == PMIWIRE_OP_UNIVERSE_SIZE)
-        return 0;      /* who does not know it says -1 */
-    if (is_refusal(m)) /* all refusals of a look-up on record are of what is not there */
+        return 0;      /* -1 means unknown */
+    if (is_refusal(m)) /* all recorded refusals of a look-up are for missing names */
         return looks ? PMIWIRE_ENOENT : PMIWIRE_EPEER;
     return looks && !found ? PMIWIRE_ENOENT : 0;
 }
@@ -530,7 +529,7 @@ static void check_value(struct replay *rp, const struct pmiwire_event *ev,
     case PMIWIRE_OP_JOBATTR:
     case PMIWIRE_OP_NODEATTR_GET:
     case PMIWIRE_OP_NODEATTR_WAIT: expect_str(rp, "value", ev->value, m, PMIWIRE_F_VALUE); break;
-    case PMIWIRE_OP_LOOKUP: /* Slurm's PMI-2 says `value` */
+    case PMIWIRE_OP_LOOKUP: /* Slurm's PMI-2 uses `value` */
         expect_str(rp, "port", ev->value, m,
                    find_field(m, PMIWIRE_F_PORT) ? PMIWIRE_F_PORT : PMIWIRE_F_VALUE);
         break;
@@ -567,7 +566,7 @@ static void check_event(struct replay *rp, const struct exchange *x)
     int32_t peer_rc = 0;
 
     if (rc == 0 && !x->answer &&
-        !aborts) { /* nothing more was recorded: the launcher had killed somebody */
+        !aborts) { /* the recording ends here: the launcher had killed a process */
         rp->hung_up = 1;
         pmiwire_client_eof(rp->c);
         rc = pmiwire_client_next(rp->c, &ev, NULL);
@@ -597,14 +596,14 @@ static void check_event(struct replay *rp, const struct exchange *x)
         expect_str(rp, "text", ev.text, &x->answer->msg, PMIWIRE_F_ERRMSG);
 }
 
-/* A request and its answer; returns how many recorded messages it took. */
+/* Replays a request and its answer; returns the number of recorded messages used. */
 static size_t one_exchange(struct replay *rp, size_t i)
 {
     struct kept_msgs out;
     size_t blocks = 1;
     int rc;
 
-    if (!rp->x[i].ask->msg.id) /* what nobody knows a session does not ask */
+    if (!rp->x[i].ask->msg.id) /* a session does not send unknown requests */
         return blocks;
     while (rp->x[i].ask->msg.id == PMIWIRE_V1_SPAWN && !is_answered(rp->x[i + blocks - 1].ask) &&
            i + blocks < rp->n)
@@ -627,7 +626,8 @@ static size_t one_exchange(struct replay *rp, size_t i)
     return blocks;
 }
 
-/* Behind the last answer the session is over if that was the one to a goodbye, else it goes on. */
+/* Behind the last answer the session has ended if that was the one to a goodbye, else it
+ * continues. */
 static void check_end(struct replay *rp)
 {
     struct pmiwire_event ev;
@@ -649,7 +649,7 @@ static void replay_transcript(const struct recording *r, const struct transcript
     char *said = transcript_join(t, 'C', &len), *jobid = NULL;
 
     snprintf(rp.where, sizeof(rp.where), "%s.%s", r->name, t->label);
-    (void)msgs_split(said, len, &rp.said, &offset); /* judged by the codec's replay */
+    (void)msgs_split(said, len, &rp.said, &offset); /* the codec's replay checks it */
     rp.server_bytes = transcript_join(t, 'S', &len);
     (void)msgs_split(rp.server_bytes, len, &rp.heard, &offset);
     pair(&rp);

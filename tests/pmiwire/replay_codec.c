@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recorded bytes through the codec: they decode, whatever the chunks; every message passes the
- * check of the command table; and encoding what was decoded gives the very same bytes.
+ * Recorded bytes through the codec: they decode in chunks of any size, every message passes the
+ * command table's check, and the decoded message encodes to the same bytes.
  */
 #define _GNU_SOURCE 1 /* open_memstream */
 #include <stdio.h>
@@ -16,8 +16,7 @@
 #define MAX_FIELDS    256
 #define MAX_MSG_BYTES 65536
 
-/* What is wanted to deviate, looked up as "CASE.label" and "check COMMAND CODE" or "encode
- * COMMAND". */
+/* Intended deviations, looked up as "CASE.label" and "check COMMAND CODE" or "encode COMMAND". */
 static struct exception exceptions[] = {
     {"raw1-hydra-unknown.r0", "check no_such_command -21009",
      "a command that nobody knows was sent on purpose", 0},
@@ -26,7 +25,7 @@ static struct exception exceptions[] = {
     {"raw1-*", "encode put", "our encoder puts no extra field behind PMI-1's value", 0},
 };
 
-/* Every view of a message as text, so that two ways of feeding can be compared at a glance. */
+/* Every view of a message as text, so that results of two chunk sizes can be compared. */
 static void print_msg(FILE *out, const struct pmiwire_msg *msg, size_t len)
 {
     fprintf(out, "%zu bytes, wire %u, right %u, id %u, %.*s", len, msg->wire, msg->pad_right,
@@ -40,8 +39,7 @@ static void print_msg(FILE *out, const struct pmiwire_msg *msg, size_t len)
     fputc('\n', out);
 }
 
-/* A reader as a program has one: a buffer that grows by what arrives, and a decoder that keeps its
- * place. */
+/* A program's reader: a buffer that grows with the input, and a decoder that keeps its place. */
 struct feed {
     struct pmiwire_decoder decoder;
     char buf[2 * MAX_MSG_BYTES];
@@ -102,7 +100,7 @@ static char *decode_fed(const struct transcript *t, char side, size_t step)
     return text;
 }
 
-/* Encode what was decoded. */
+/* Encodes the decoded message. */
 static ssize_t encode_again(const struct pmiwire_msg *msg, char *out, size_t cap)
 {
     struct pmiwire_encoder e;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recorded clients against our server engine: what they said is fed in the order in which it was
- * recorded, and each of our answers is held against the recorded one: the same command, refused or
- * granted alike, and the same in every field that the recorded answer has. Texts (msg, errmsg) are
- * everybody's own.
+ * Recorded clients against our server engine: their messages are fed in the recorded order, and
+ * each of our answers is compared with the recorded one: the same command, the same success or
+ * refusal, and the same value in every recorded field. Texts (msg, errmsg) may differ.
  *
- * The engine must also be no later than the recorded server: where an answer stands in the
- * recording, ours is there; and it lets nobody out of a fence or ring before all have entered.
+ * The engine must also not be later than the recorded server: where the recording has an answer,
+ * ours is there; and it lets no rank out of a fence or ring before all have entered.
  */
 #define _GNU_SOURCE 1 /* strdup */
 #include <inttypes.h>
@@ -23,19 +22,20 @@
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * Where we want to answer otherwise than the recorded server. Looked up as "CASE.label" and
+ * Where our answer differs from the recorded server's by intent. Looked up as "CASE.label" and
  * "COMMAND rc", "COMMAND.FIELD", "late COMMAND", "no COMMAND", "extra COMMAND" or "diag CODE".
  */
 static struct exception exceptions[] = {
-    /* Slurm tells everybody appnum -1; ours says which program of the command line it is. */
+    /* Slurm sends appnum -1 to every rank; ours sends the number of the rank's program on the
+     * command line. */
     {"*-slurm*", "appnum.appnum", "Slurm knows no appnum", 0},
     {"*-slurm*", "fullinit-response.appnum", "Slurm knows no appnum", 0},
-    /* Slurm answers any attribute that it does not know with its network information. */
+    /* Slurm answers any unknown attribute with its network information. */
     {"libpmi2-slurm-info.*", "info-getjobattr-response.found", "Slurm finds every attribute", 0},
     {"libpmi2-slurm-info.*", "info-getjobattr-response.value", "Slurm finds every attribute", 0},
     {"raw2-slurm.*", "info-getjobattr-response.found", "Slurm finds every attribute", 0},
     {"raw2-slurm.*", "info-getjobattr-response.value", "Slurm finds every attribute", 0},
-    /* Slurm's name service: a second publish overwrites, and taking back what is not there
+    /* Slurm's name service: a second publish overwrites, and unpublishing a missing name
      * succeeds. */
     {"raw1-slurm.*", "publish_result rc", "Slurm overwrites a name; ours refuses, as Hydra does",
      0},
@@ -48,8 +48,8 @@ static struct exception exceptions[] = {
     {"libpmi2-*-kvs.*", "kvs-get-response.value", "the recorded server cuts the value at `;`", 0},
     {"libpmi2-*-info.*", "info-getnodeattr-response.value",
      "the recorded server cuts the value at `;`", 0},
-    /* ... and from a client that pads on the left, as MPICH's, which would cut it itself, it is not
-     * taken. */
+    /* ... and from a client that pads on the left, as MPICH's, which would cut it itself, it is
+     * refused. */
     {"raw2-*", "kvs-put-response rc", "MPICH's client could not read back a value with `;`", 0},
     {"raw2-*", "kvs-get-response.found", "MPICH's client could not read back a value with `;`", 0},
     {"raw2-*", "kvs-get-response.value", "MPICH's client could not read back a value with `;`", 0},
@@ -64,9 +64,9 @@ static struct exception exceptions[] = {
     {"libpmi2-hydra-abort.r1", "no kvs-fence-response",
      "Hydra's PMI-2 fence does not wait; rank 0 was killed", 0},
     {"libpmi2-hydra-abort.r1", "no abort", "it stands behind a fence that rank 0 never entered", 0},
-    /* Hydra tells how many errcodes follow, and none follow. */
+    /* Hydra announces a number of errcodes, and sends none. */
     {"libpmi2-hydra-spawn.r0", "spawn-response.nerrs", "a field of Hydra's own", 0},
-    /* What kills a job under Hydra is answered by ours, and the client goes on. */
+    /* Ours answers a request that ends the job under Hydra, and the client continues. */
     {"raw1-hydra-unknown.*", "extra no_such_command_result", "Hydra kills the job, ours refuses",
      0},
     {"raw1-hydra-unknown.*", "diag -21009", "Hydra kills the job, ours refuses", 0},
@@ -83,7 +83,7 @@ struct peer {
     const struct transcript *t;
     char where[128];
     struct pmiwire_conn *conn;
-    size_t next;            /* record that comes next */
+    size_t next;            /* the next record */
     struct kept_msgs said;  /* by the client */
     struct kept_msgs heard; /* from the recorded server */
     size_t said_bytes;      /* of the client's, fed so far */
@@ -109,7 +109,7 @@ static int known(const struct peer *p, const char *what)
     return excepted(exceptions, N_OF(exceptions), p->where, what);
 }
 
-/* The first value of a field that recorded answers of this command hold, in the parents or the
+/* The first value of a field in recorded answers of this command, in the parents or the
  * children. */
 static char *recorded(const struct replay *rp, int child, uint16_t cmd, uint16_t field)
 {
@@ -123,7 +123,7 @@ static char *recorded(const struct replay *rp, int child, uint16_t cmd, uint16_t
     return NULL;
 }
 
-/* The mapping that the recorded server told, wherever it was asked for. */
+/* The mapping that the recorded server sent, in any answer. */
 static char *recorded_mapping(const struct replay *rp, int child)
 {
     for (size_t i = 0; i < rp->r->n_transcripts; i++) {
@@ -143,7 +143,7 @@ static char *recorded_mapping(const struct replay *rp, int child)
 static uint32_t n_ranks(const struct replay *rp, int child)
 {
     char *size =
-        recorded(rp, child, PMIWIRE_V1_SET, PMIWIRE_F_SIZE); /* PMI_PORT: nothing else tells it */
+        recorded(rp, child, PMIWIRE_V1_SET, PMIWIRE_F_SIZE); /* PMI_PORT: only this field has it */
     uint32_t n = size ? (uint32_t)strtoul(size, NULL, 10) : 0;
 
     free(size);
@@ -153,7 +153,7 @@ static uint32_t n_ranks(const struct replay *rp, int child)
     return n;
 }
 
-/* A job as the recorded server had it. */
+/* The recorded server's job. */
 static void add_job(struct replay *rp, int child)
 {
     struct pmiwire_job_opts opts = {.size = sizeof(opts), .n_ranks = n_ranks(rp, child)};
@@ -165,7 +165,7 @@ static void add_job(struct replay *rp, int child)
 
     if (!name)
         name = recorded(rp, child, PMIWIRE_V2_JOB_GETID_RESPONSE, PMIWIRE_F_JOBID);
-    if (!name && child) /* who never asked for its job's name: the other job was told */
+    if (!name && child) /* this job never asked for its name: the other job got it */
         name = recorded(rp, 0, PMIWIRE_V2_SPAWN_RESPONSE, PMIWIRE_F_JOBID);
     else if (!name)
         name = recorded(rp, 1, PMIWIRE_V2_FULLINIT_RESPONSE, PMIWIRE_F_SPAWNER_JOBID);
@@ -202,7 +202,7 @@ static void add_job(struct replay *rp, int child)
     free(appnum);
 }
 
-/* ---- what the engine asks of us ---- */
+/* ---- the engine's callbacks ---- */
 
 static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const char *text)
 {
@@ -212,7 +212,7 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
 
     snprintf(what, sizeof(what), "diag %d", code);
     if (!rp->ending &&
-        !known(p, what)) /* at the end we hang up on those whom the launcher killed */
+        !known(p, what)) /* at the end we close the connections of ranks that the launcher killed */
         deviation(p->where, "%s: %s", what, text);
 }
 
@@ -227,7 +227,7 @@ static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode
     p->exitcode = exitcode;
 }
 
-/* The program and arguments of a sub-command as the recorder notes them: the last part of the path,
+/* The program and arguments of a sub-command in the recorder's form: the last part of the path,
  * one blank between. */
 static void print_program(char *out, size_t cap, const struct pmiwire_spawn_cmd *cmd)
 {
@@ -250,7 +250,8 @@ static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiw
     uint32_t rank = 0;
     char program[1024];
 
-    /* The engine read what the recorded server started: the children are here to tell. */
+    /* The engine must read the same spawn that the recorded server started: the recorded children
+     * prove it. */
     for (uint32_t i = 0; i < req->n_cmds; i++) {
         print_program(program, sizeof(program), &req->cmds[i]);
         for (uint32_t k = 0; k < req->cmds[i].maxprocs; k++, rank++)
@@ -277,7 +278,7 @@ static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiw
 
 /* ---- comparing ---- */
 
-/* Is the field told in its own words by each server, or judged elsewhere? */
+/* Is the field each server's own text, or checked elsewhere? */
 static int is_text(const struct pmiwire_field *f)
 {
     return f->id == PMIWIRE_F_RC || f->id == PMIWIRE_F_MSG || f->id == PMIWIRE_F_ERRMSG ||
@@ -324,7 +325,7 @@ static void compare(const struct peer *p, const struct kept_msg *theirs,
                       theirs->text, (int)ours->len, ours->text);
         return;
     }
-    if (!is_refusal(&theirs->msg)) /* what else a refusal holds is decoration: `value=unknown` */
+    if (!is_refusal(&theirs->msg)) /* a refusal's other fields are decoration: `value=unknown` */
         compare_fields(p, &theirs->msg, &ours->msg);
 }
 
@@ -366,7 +367,7 @@ static void client_says(struct replay *rp, struct peer *p, const struct record *
     p->said_bytes += rec->len;
 }
 
-/* Fences and rings, asked for or answered, in the first so many bytes. */
+/* The number of fences and rings, requested or answered, in the first bytes. */
 static size_t count_fences(const struct kept_msgs *m, size_t bytes)
 {
     size_t n = 0, end = 0;
@@ -384,7 +385,7 @@ static size_t count_fences(const struct kept_msgs *m, size_t bytes)
     return n;
 }
 
-/* Nobody may be let out of a fence that not every rank of the job has entered. */
+/* No rank may leave a fence that not every rank of the job has entered. */
 static void check_fences(const struct replay *rp, int child)
 {
     size_t entered = SIZE_MAX, offset;
@@ -399,7 +400,7 @@ static void check_fences(const struct replay *rp, int child)
         n++;
         entered = k < entered ? k : entered;
     }
-    if (n < n_ranks(rp, child)) /* a rank that was killed before it spoke */
+    if (n < n_ranks(rp, child)) /* a rank that was killed before its first message */
         entered = 0;
     for (size_t i = 0; i < rp->r->n_transcripts; i++) {
         const struct peer *p = &rp->peers[i];
@@ -413,7 +414,7 @@ static void check_fences(const struct replay *rp, int child)
     }
 }
 
-/* The recorded server has said so much; by now, so should we. */
+/* By now we must have sent at least the recorded server's answers. */
 static void server_says(struct replay *rp, struct peer *p, const struct record *rec)
 {
     struct kept_msgs ours;
@@ -459,7 +460,8 @@ static int said(const struct peer *p, uint16_t v1, uint16_t v2, const struct kep
     return 0;
 }
 
-/* All of our answers to one client, and where its session stands. Returns how many were compared.
+/* Compares all of our answers to one client, and the state of its session. Returns the number of
+ * comparisons.
  * */
 static size_t judge(const struct peer *p)
 {
@@ -524,7 +526,7 @@ static void replay_case(const struct recording *r, size_t step, int quiet)
             char *joined = transcript_join(p->t, side ? 'S' : 'C', &len);
 
             (void)msgs_split(joined, len, side ? &p->heard : &p->said,
-                             &offset); /* judged by the codec's replay */
+                             &offset); /* the codec's replay checks it */
             free(joined);
         }
     }

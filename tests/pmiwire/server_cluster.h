@@ -128,7 +128,7 @@ static UNUSED void cl_start(struct cluster *cl, uint32_t n_nodes, uint32_t n_ran
     }
 }
 
-/* One frame of a pair of nodes chosen at random arrives. False: there is none. */
+/* Delivers one frame of a pair of nodes chosen at random. False: there is none. */
 static UNUSED bool cl_step(struct cluster *cl)
 {
     struct world *w = &cl->w;

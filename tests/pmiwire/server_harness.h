@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the server engine share: a server with recording callbacks, and its memory. */
+/* Shared by the tests of the server engine: a server with recording callbacks, and its memory. */
 #ifndef PMIWIRE_TESTS_SERVER_HARNESS_H
 #define PMIWIRE_TESTS_SERVER_HARNESS_H
 
@@ -49,7 +49,7 @@ struct harness {
     char spawned[4096]; /* the request, written out */
     char value[256];
     int n_fenced;
-    char waits[256]; /* who has entered what (+), and left it (-) */
+    char waits[256]; /* entered (+) and left (-) collectives */
     int n_stuck;     /* and the last one: */
     int32_t stuck_rank;
     struct pmiwire_conn *stuck_conn;
@@ -186,7 +186,7 @@ static UNUSED void h_waits(void *ctx, const struct pmiwire_peer *who, uint32_t c
              coll == PMIWIRE_STUCK_GROUP ? "group" : colls[coll]);
 }
 
-/* One name, whatever it is called; there is none to take back. */
+/* One name, for any key; unpublish finds none. */
 static UNUSED int h_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
                          struct pmiwire_str service, struct pmiwire_str port, uint64_t token)
 {
@@ -290,7 +290,7 @@ static UNUSED const char *v2(const char *body)
     return b;
 }
 
-/* The same as Slurm's client pads it. */
+/* The same with the padding of Slurm's client. */
 static UNUSED const char *v2r(const char *body)
 {
     static char bufs[8][8192];
@@ -301,7 +301,7 @@ static UNUSED const char *v2r(const char *body)
     return b;
 }
 
-/* Everything that client i would read now. */
+/* All output for client i. */
 static UNUSED const char *hear(struct harness *h, int i)
 {
     static char buf[1 << 17];

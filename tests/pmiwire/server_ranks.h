@@ -7,9 +7,9 @@
 
 #include "conn_info.h"
 
-/* What a client may wait in, or for. */
+/* The kinds of a client's waits. */
 enum what { FENCE, GATHER, RING, GET_NAMED, GET, GROUP, NODEATTR, N_WHATS };
-/* How a rank may go. */
+/* The kinds of a rank's end. */
 enum way { FINALIZES, CLOSES, STALLS, TOO_BIG, ENDS, NEVER_CAME, CLOSES_EARLY, N_WAYS };
 
 enum { R_MAX_MSG = 1024 };
@@ -32,7 +32,7 @@ static void r_run(struct ranks *k)
         ;
 }
 
-/* Bytes as they are. */
+/* Raw bytes. */
 static void r_say(struct ranks *k, uint32_t r, const char *text)
 {
     (void)pmiwire_conn_input(k->conn[r], text, strlen(text));
@@ -50,7 +50,7 @@ static void r_ask(struct ranks *k, uint32_t r, const char *text)
     r_say(k, r, message);
 }
 
-/* All that a rank would read now, "" if it is nothing. PMI-1's underscores are blanks. */
+/* All output for a rank, "" if there is none. PMI-1's underscores are blanks. */
 static const char *r_hear(struct ranks *k, uint32_t r)
 {
     static char buf[4096];
@@ -109,7 +109,7 @@ static UNUSED void r_stop(struct ranks *k)
     cl_stop(&k->cl);
 }
 
-/* The request. `rank`, `number`: whose key, and which; for a group another rank that is in it. */
+/* The request. `rank`, `number`: of the key; for a group, another rank in it. */
 static void r_enter(struct ranks *k, uint32_t r, enum what what, uint32_t rank, uint32_t number)
 {
     char text[200];
@@ -158,7 +158,7 @@ static UNUSED void r_put(struct ranks *k, uint32_t r, uint32_t number, bool spar
     assert_int_equal(r_rc(r_hear(k, r)), 0);
 }
 
-/* A rank goes. */
+/* A rank ends. */
 static UNUSED void r_go(struct ranks *k, uint32_t r, enum way way)
 {
     static char much[2 * R_MAX_MSG + 2];
@@ -176,7 +176,7 @@ static UNUSED void r_go(struct ranks *k, uint32_t r, enum way way)
         cl_tick(&k->cl);
         assert_int_equal(conn_state(conn), PMIWIRE_CONN_FAILED);
         break;
-    case TOO_BIG: /* a line without end, or behind a request that waits */
+    case TOO_BIG: /* an unterminated line, or one behind a waiting request */
         memset(much, 'x', sizeof(much) - 1);
         r_say(k, r, much);
         assert_int_equal(conn_state(conn), PMIWIRE_CONN_FAILED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What two clients of a server say in a whole session. */
+/* The messages of two clients in a whole session. */
 #ifndef PMIWIRE_TESTS_SERVER_SCRIPTS_H
 #define PMIWIRE_TESTS_SERVER_SCRIPTS_H
 

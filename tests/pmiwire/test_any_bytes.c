@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any bytes in keys and values: fp-bytes between our client and server, and what other clients of
- * the same job get. */
+/* Any bytes in keys and values: fp-bytes between our client and server, and the answers to other
+ * clients of the same job. */
 #define _GNU_SOURCE
 #include "server_harness.h"
 
@@ -25,7 +25,7 @@ static int same(struct pmiwire_str a, struct pmiwire_str b)
 /* ---- clients of ours: h->c[i] is the server's end of sessions[i] ---- */
 
 static struct pmiwire_client *sessions[H_CONNS];
-static char said[1 << 20]; /* what a session has sent since forget() */
+static char said[1 << 20]; /* the session's output since forget() */
 static size_t n_said;
 
 static void forget(void)
@@ -33,8 +33,8 @@ static void forget(void)
     n_said = 0;
 }
 
-/* Carry what session i and its server have to say to each other, until there is an event or
- * silence. 1: *ev is filled in. */
+/* Carries bytes between session i and its server until an event, or until both are silent. 1: *ev
+ * is filled in. */
 static int converse(struct harness *h, int i, struct pmiwire_event *ev)
 {
     int rc;
@@ -134,7 +134,7 @@ static void stop_two(struct harness *h)
     h_stop(h);
 }
 
-/* What needs nothing is as it was; what does is named, and encoded. */
+/* Values that need no encoding are unchanged; others are marked and encoded. */
 static void test_messages(void **state)
 {
     static const struct {
@@ -185,7 +185,7 @@ static void test_messages(void **state)
     assert_int_equal(get(&h, 0, S("g"), &ev), 0);
     assert_string_equal(said, "cmd=get kvsname=kvs_0 key=g\n"
                               "cmd=get_result rc=0 fp-bytes=v value=a%20b\n");
-    /* What is offered at init stands nowhere else. */
+    /* The offer is in init's answer alone. */
     forget();
     assert_int_equal(pmiwire_client_fence(sessions[0], none, 0), 0);
     assert_int_equal(converse(&h, 0, &ev), 0);
@@ -230,7 +230,7 @@ static void test_limits(void **state)
         close_session(0);
         h_stop(&h);
     }
-    /* PMI-2 tells no limits: 1,024 bytes. A session without room for them refuses. */
+    /* PMI-2 announces no limits: 1,024 bytes. A session without room for them refuses. */
     for (size_t max = 1024; max <= 4096; max *= 2) {
         const struct pmiwire_str most = {bytes, 1024};
         struct pmiwire_event ev;
@@ -264,7 +264,7 @@ static void test_limits(void **state)
     }
 }
 
-/* Both sides must have said it; else the old rules hold, and nobody is misled. */
+/* Both sides must announce it; otherwise the old rules hold, and no value is misread. */
 static void test_negotiation(void **state)
 {
     struct pmiwire_event ev;
@@ -278,14 +278,14 @@ static void test_negotiation(void **state)
         open_session(&h, 0, wire, PMIWIRE_CLIENT_EXTENSIONS, 0); /* not offered */
         assert_int_equal(put(&h, 0, S("k"), S("a\nb")), PMIWIRE_ECHARS);
         offer(&h);
-        open_session(&h, 1, wire, 0, 0); /* the client does not say that it knows it */
+        open_session(&h, 1, wire, 0, 0); /* the client does not announce it */
         assert_int_equal(put(&h, 1, S("k"), S("a\nb")), PMIWIRE_ECHARS);
         open_session(&h, 2, wire, PMIWIRE_CLIENT_EXTENSIONS, 0);
         assert_int_equal(put(&h, 2, S("k"), S("a\nb")), 0);
         assert_int_equal(get(&h, 2, S("k"), &ev), 0);
         for (int i = 0; i < 2; i++) {
             assert_int_equal(get(&h, i, S("k"), &ev), wire == PMIWIRE_V1 ? PMIWIRE_EPEER : 0);
-            if (wire == PMIWIRE_V2) { /* whose lengths are explicit */
+            if (wire == PMIWIRE_V2) { /* its lengths are explicit */
                 assert_true(same(ev.value, S("a\nb")));
                 continue;
             }
@@ -297,7 +297,7 @@ static void test_negotiation(void **state)
             close_session(i);
         h_stop(&h);
     }
-    /* A client of an earlier build says 1: it does not decode. */
+    /* A client of an earlier build announces 1: it does not decode. */
     h_init(&h);
     h_start(&h, 2);
     offer(&h);
@@ -361,7 +361,7 @@ static void test_bad_escapes(void **state)
     h_stop(&h);
 }
 
-/* A server that says what is not so: the session is over. */
+/* A server with false announcements: the session ends. */
 static void test_bad_answer(void **state)
 {
     static const char *const answers[] = {"cmd=get_result rc=0 fp-bytes=v value=a%\n",
@@ -458,7 +458,7 @@ static void test_node_attributes(void **state)
     stop_two(&h);
 }
 
-/* A ring over both wires; values as long as can be. */
+/* A ring over both wires, with values of the maximal length. */
 static void test_rings(void **state)
 {
     static char longest[1023];
@@ -493,7 +493,7 @@ static void test_rings(void **state)
 
 /* ---- mixed jobs ---- */
 
-/* Clients of others, as they write and read: what they take a value for, or that they cannot. */
+/* Other projects' clients, as they write and read: the value that they take, or that they fail. */
 enum { OURS_1, OURS_2, MPICH_1, MPICH_2, SLURM_2, N_KINDS };
 
 static uint32_t seed;
@@ -504,7 +504,7 @@ static uint32_t next(void)
     return seed >> 8;
 }
 
-/* Write a put as this client does. -1: it has no way to. */
+/* Writes a put as this client does. -1: it cannot. */
 static int write_put(char *out, size_t *len, int kind, const char *key, struct pmiwire_str value)
 {
     char body[8192];
@@ -543,8 +543,8 @@ static const char *find(const char *p, size_t n, const char *text)
     return memmem(p, n, text, strlen(text));
 }
 
-/* Read an answer to a get as this client does. Its rc; with 0, `out` is the value that it sees. -1:
- * it cannot read that. */
+/* Reads an answer to a get as this client does. Returns its rc; with 0, `out` is the value that it
+ * sees. -1: it cannot read the answer. */
 static int read_value(const char *p, size_t n, int kind, char *out, size_t *len)
 {
     const char *rc = find(p, n, "rc="), *v = find(p, n, "value="), *end = p + n;
@@ -553,7 +553,7 @@ static int read_value(const char *p, size_t n, int kind, char *out, size_t *len)
     if (!rc)
         return -1;
     if (atoi(rc + 3) != 0) {
-        /* It says what is wrong. */
+        /* the error's text */
         assert_non_null(find(p, n, kind == MPICH_1 ? " msg=value_" : ";errmsg=value "));
         return atoi(rc + 3);
     }
@@ -572,7 +572,7 @@ static int read_value(const char *p, size_t n, int kind, char *out, size_t *len)
     return *len == 0 && kind != SLURM_2 ? -1 : 0;
 }
 
-/* Put by this client. 0: accepted. */
+/* Puts by this client. 0: accepted. */
 static int put_as(struct harness *h, int kind, const char *key, struct pmiwire_str value)
 {
     static char message[16384];
@@ -596,7 +596,7 @@ static int put_as(struct harness *h, int kind, const char *key, struct pmiwire_s
     return atoi(rc + 3);
 }
 
-/* Get by this client. 0, with the value; or an error. */
+/* Gets by this client. 0, with the value; or an error. */
 static int get_as(struct harness *h, int kind, const char *key, char *out, size_t *len)
 {
     char message[200];
@@ -620,7 +620,7 @@ static int get_as(struct harness *h, int kind, const char *key, char *out, size_
     assert_int_equal(say(h, kind, line), 0);
     n = pmiwire_conn_output(h->c[kind], &p);
     rc = read_value(p, n, kind, out, len);
-    assert_int_not_equal(rc, -1); /* silence, or nonsense */
+    assert_int_not_equal(rc, -1); /* no answer, or nonsense */
     pmiwire_conn_sent(h->c[kind], n);
     return rc;
 }
@@ -641,7 +641,7 @@ static void start_mixed(struct harness *h)
     }
 }
 
-/* Each of these by each client: who can say it, and what the others get. */
+/* Each value by each client: which clients can put it, and the others' results. */
 static void test_mixed_job(void **state)
 {
     /* by OURS_1, OURS_2, MPICH_1, MPICH_2, SLURM_2: p it can put it, g it can get it */
@@ -687,8 +687,8 @@ static void test_mixed_job(void **state)
         }
 }
 
-/* Random bytes, of mixes in which every kind of byte is frequent: what is put is got, or the put is
- * refused, or the get ends with an error; and our own clients carry everything. */
+/* Random bytes, mixed so that every kind of byte is frequent: a Get returns the put value, or the
+ * put is refused, or the get ends with an error; our own clients carry everything. */
 static void test_random(void **state)
 {
     static const char frequent[] = "aZ0%=;\\ \t\n\1\177\200\377";
@@ -740,8 +740,7 @@ static void test_random(void **state)
     assert_true(n_accepted > 100 && n_refused > 100 && n_got > 500 && n_errors > 100);
 }
 
-/* What any profile lets through comes out of the decoder as it went in; else the encoder says why
- * not. */
+/* A value that a profile allows decodes unchanged; otherwise the encoder returns the reason. */
 static void test_profiles(void **state)
 {
     static const uint16_t cmds[] = {PMIWIRE_V1_PUT, PMIWIRE_V1_GET_RESULT, PMIWIRE_V2_KVS_PUT,
@@ -796,7 +795,7 @@ static void test_profiles(void **state)
     assert_true(n_carried > 2000 && n_refused > 2000);
 }
 
-/* Whose limit it is, before a byte is sent. */
+/* The error names whose limit it is, before a byte is sent. */
 static void test_error_text(void **state)
 {
     static const struct {

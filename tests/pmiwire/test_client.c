@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client session: init, every request, and what is refused when it is asked. */
+/* The client session: init, every request, and requests that it refuses itself. */
 #include "client_script.h"
 
 /* ---- init ---- */
@@ -43,7 +43,7 @@ static void test_init(void **state)
     step_bytes = 0;
 }
 
-/* Hydra main answers 1.2 whatever was asked, and pmiverbose=0 without a version in PMI-2. */
+/* Hydra main answers 1.2 to any version, and pmiverbose=0 without a version in PMI-2. */
 static void test_init_hydra_main(void **state)
 {
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
@@ -85,7 +85,7 @@ static void test_init_hydra_main(void **state)
     assert_int_equal(info.debugged, 1);
 }
 
-/* PMI_PORT: who we are comes in initack itself, or in the three lines behind it, or both. */
+/* PMI_PORT: our rank and size come in initack itself, in the three lines behind it, or in both. */
 static void test_init_port(void **state)
 {
     static const char *const acks[] = {
@@ -127,7 +127,7 @@ static void test_init_port(void **state)
     sends("cmd=initack pmiid=17\n");
     answered("cmd=initack\ncmd=set size=4\ncmd=set rank=1\ncmd=set debug=0\ncmd=set debug=0\n",
              PMIWIRE_OP_INIT, PMIWIRE_EPROTO);
-    /* Of PMI-2 the server learns it in fullinit. */
+    /* In PMI-2 the server learns it from fullinit. */
     o.wire = PMIWIRE_V2;
     create(&o);
     sends(INIT_V2);
@@ -136,7 +136,8 @@ static void test_init_port(void **state)
     answered(v2(FULLINITED), PMIWIRE_OP_INIT, 0);
 }
 
-/* A server that says no, or another version, or nonsense, ends the session with one event. */
+/* A server that refuses, or answers another version or nonsense, ends the session with one
+ * event. */
 static void test_init_refused(void **state)
 {
     static const struct {
@@ -347,7 +348,7 @@ static void test_ops_v2(void **state)
         is_str(ev.value, "42.0");
         pmiwire_client_query(session, &info);
         is_str(info.kvsname, "42.0");
-        /* A server that changes its mind does not change what a caller holds a view of. */
+        /* A server's later answer does not change a view that the caller holds. */
         assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 0), 0);
         sends(v2("cmd=job-getid;"));
         answered(v2("cmd=job-getid-response;rc=0;jobid=9999;"), PMIWIRE_OP_KVSNAME, 0);
@@ -467,7 +468,7 @@ static void test_spawn(void **state)
     assert_true(pmiwire_client_output(session, &(const void *){NULL}) > 0);
     pmiwire_client_sent(session, 1u << 20);
     answered(v2("cmd=spawn-response;rc=14;errmsg=no;"), PMIWIRE_OP_SPAWN,
-             PMIWIRE_EPEER); /* Slurm's way */
+             PMIWIRE_EPEER); /* as in Slurm */
     idle();
 
     o.server = pmiwire_profile_find("slurmstepd");
@@ -511,7 +512,7 @@ static void test_spawn(void **state)
     idle();
 }
 
-/* ---- what is refused when it is asked: nothing is sent, and the session goes on ---- */
+/* ---- refused locally: nothing is sent, and the session continues ---- */
 
 static void test_refused(void **state)
 {
@@ -539,7 +540,7 @@ static void test_refused(void **state)
                          PMIWIRE_ECHARS);
         assert_int_equal(pmiwire_client_put(session, S("k"), S("a b"), PMIWIRE_HINT_NONE, 0),
                          PMIWIRE_ECHARS);
-        if (wire == PMIWIRE_V2) /* in PMI-1 it is a byte like any other */
+        if (wire == PMIWIRE_V2) /* in PMI-1 it is an ordinary byte */
             assert_int_equal(pmiwire_client_put(session, S("k"), S("a;b"), PMIWIRE_HINT_NONE, 0),
                              PMIWIRE_ECHARS);
         assert_int_equal(pmiwire_client_put(session, S("k"), S("a\\b"), PMIWIRE_HINT_NONE, 0),
@@ -678,7 +679,7 @@ static void test_gather(void **state)
                      0);
     sends("cmd=barrier_in fp-gather=a%20b%3Bc%5Cd%25e%0A%FF\n");
     answered("cmd=barrier_out rc=-1 msg=rank_2_is_gone\n", PMIWIRE_OP_GATHER, PMIWIRE_EPEER);
-    /* As long as a value may be, and of bytes that all need three. */
+    /* The longest value, of bytes that all need three. */
     memset(longest, ' ', sizeof(longest));
     for (size_t i = 0; i < sizeof(longest); i++)
         memcpy(encoded + 3 * i, "%20", 4);
@@ -705,7 +706,7 @@ static void test_gather(void **state)
     }
 }
 
-/* To a server that has said whose it is requests go out at once; to others, one by one. */
+/* Requests go out at once to a server of this project, one by one to others. */
 static void test_pipeline_known(void **state)
 {
     (void)state;
@@ -721,8 +722,8 @@ static void test_pipeline_known(void **state)
     sends("cmd=put kvsname=kvs_1 key=k value=v\n");
 }
 
-/* Behind a fence that is not answered go whole requests of max_msg_bytes, and no more; an abort
- * gets past. */
+/* Behind a fence in flight the session sends at most max_msg_bytes of whole requests; an abort
+ * bypasses that. */
 static void test_window(void **state)
 {
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
@@ -798,7 +799,7 @@ static void test_bad_options(void **state)
     assert_int_equal(pmiwire_client_create(NULL, &session), -EINVAL);
     assert_int_equal(pmiwire_client_create(&o, NULL), -EINVAL);
     o = options(PMIWIRE_V1);
-    /* A job id that the wire cannot carry is found at once. */
+    /* A job id that the wire cannot carry fails at once. */
     o.wire = PMIWIRE_V2;
     o.jobid = "a;b";
     assert_int_equal(pmiwire_client_create(&o, &session), PMIWIRE_ECHARS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client session: a server that breaks the protocol or goes away, many requests, memory. */
+/* The client session: a server that breaks the protocol or closes, many requests, memory. */
 #include "client_script.h"
 
 #include <sys/mman.h>
@@ -71,7 +71,7 @@ static void test_broken_server(void **state)
     assert_int_equal(ev.rc, PMIWIRE_ENUL);
 }
 
-/* Answers to nothing, and answers that come before the question is out. */
+/* Answers without a request, and answers that come before the request is sent. */
 static void test_unasked(void **state)
 {
     const void *data;
@@ -98,7 +98,7 @@ static void test_unasked(void **state)
     assert_int_equal(ev.cookie, 3);
 }
 
-/* The server goes away after each byte of a whole conversation: what was asked is answered, once.
+/* The server closes after each byte of a whole conversation: every request gets one event.
  * */
 static void test_eof_everywhere(void **state)
 {
@@ -156,7 +156,7 @@ static void test_eof_everywhere(void **state)
         assert_int_equal(n_good == 4, cut == total);
         assert_int_equal(pmiwire_client_next(session, &ev, NULL), rc);
     }
-    /* What has come before the end is heard. */
+    /* Answers that came before the end are reported. */
     fresh(PMIWIRE_V1, 0);
     assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 2), 0);
     sends("cmd=barrier_in\n");
@@ -222,7 +222,7 @@ static void test_pipelining(void **state)
     idle();
 }
 
-/* Who aborts does not wait for what is in the way, but cuts into no message that is on its way. */
+/* An abort does not wait for requests before it, but does not cut a message that is partly sent. */
 static void test_abort_overtakes(void **state)
 {
     static const char fence[] = "cmd=barrier_in\n", put[] = "cmd=put kvsname=kvs_1 key=k value=v\n",
@@ -247,7 +247,7 @@ static void test_abort_overtakes(void **state)
             got = pmiwire_client_output(session, &data);
             memcpy(stream + out, data, got);
             pmiwire_client_sent(session, got);
-            /* Nothing else waits for its turn but, without pipelining, the put. */
+            /* Only the put waits for its turn, without pipelining. */
             snprintf(expected, sizeof(expected), "%s%s%s%s%s", out ? fence : "", stop4, stop,
                      out ? "" : fence, flags ? put : "");
             assert_string_equal(stream, expected);
@@ -265,8 +265,7 @@ static void test_abort_overtakes(void **state)
             idle();
         }
     }
-    /* The usual end: the fence is never answered. An abort that is out counts, one that is not does
-     * not. */
+    /* The usual end: the fence is never answered. A sent abort counts, an unsent one does not. */
     fresh(PMIWIRE_V1, 0);
     assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 1), 0);
     sends(fence);
@@ -284,7 +283,7 @@ static void test_abort_overtakes(void **state)
 
 /* ---- memory ---- */
 
-static char *guarded; /* a block that ends before a page that cannot be touched */
+static char *guarded; /* a block that ends before an inaccessible page */
 static size_t guarded_bytes;
 
 static void *guard_realloc(void *ctx, void *ptr, size_t bytes)
@@ -311,7 +310,7 @@ static void guard_free(void *ctx, void *ptr)
     guarded = NULL;
 }
 
-/* A session keeps to the block that it asked for, once. */
+/* A session allocates one block, and stays within it. */
 static void test_one_block(void **state)
 {
     const struct pmiwire_allocator allocator = {guard_realloc, guard_free, NULL};
@@ -353,7 +352,7 @@ static void test_one_block(void **state)
     }
 }
 
-/* The longest messages go through, one byte more does not. */
+/* The longest messages pass, one byte more does not. */
 static void test_longest(void **state)
 {
     struct pmiwire_client_opts o = options(PMIWIRE_V1);

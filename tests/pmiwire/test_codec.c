@@ -3,7 +3,7 @@
  * limits on both sides. */
 #include "naive_decoder.h"
 
-/* Fed in pieces of `step` bytes, each time from a fresh block of exactly what has come. */
+/* Fed in pieces of `step` bytes, each time from a fresh block of exactly the bytes so far. */
 static void check_split(const char *b, size_t len, size_t max, uint32_t flags, uint32_t step)
 {
     struct pmiwire_field fields[REF_FIELDS];
@@ -115,7 +115,7 @@ static const struct want wants[] = {
      "put",
      2,
      {{"key", "a;b", F(KEY), 0, 0}, {"value", "c;;", F(VALUE), 0, 0}}},
-    /* Prose goes on over words without '=', in the middle and at the end; other fields do not. */
+    /* Prose includes words without '=', in the middle and at the end; other fields do not. */
     {"cmd=get_result rc=-1 msg=no such  key here value=unknown\n",
      0,
      V1,
@@ -400,7 +400,7 @@ static void errors_and_their_place(void **state)
             fail_msg("%s: the command is lost", b->text);
         if (!b->end_known)
             continue;
-        /* Skip it and go on, with the same decoder. */
+        /* Skips it and continues with the same decoder. */
         memcpy(both, b->text, len);
         memcpy(both + len, next, sizeof(next));
         assert_int_equal(pmiwire_decode(&d, both, len + sizeof(next) - 1, &m), b->code);
@@ -412,7 +412,7 @@ static void errors_and_their_place(void **state)
 
 static void text_and_value_with_little_room(void **state)
 {
-    /* Words that belong to a field for which there was no room are no error of the message. */
+    /* Words of a field that had no room are no error of the message. */
     static const char prose[] = "cmd=get_result rc=1 msg=no such key\n";
     static const char flux[] = "cmd=get_result rc=0 value=a b =c\n";
 
@@ -462,7 +462,8 @@ static void longest_messages(void **state)
     assert_int_equal(pmiwire_decode(&d, b, PMIWIRE_V2_MAX_BYTES - 1, &m), 0);
     assert_int_equal(d.need_bytes, PMIWIRE_V2_MAX_BYTES);
     pmiwire_decoder_init(&d, PMIWIRE_V2_MAX_BYTES - 1, 0);
-    assert_int_equal(pmiwire_decode(&d, b, 6, &m), PMIWIRE_ETOOBIG); /* told by the length alone */
+    assert_int_equal(pmiwire_decode(&d, b, 6, &m), PMIWIRE_ETOOBIG); /* known from the length
+                                                                      * alone */
 
     /* A line of 1 MB is refused as soon as it passes the limit. */
     b = guard_end(&text_guard, million);
@@ -477,8 +478,8 @@ static void longest_messages(void **state)
     assert_int_equal(d.err_bytes, million);
 }
 
-/* Byte by byte: a decoder that began anew each time would look at 8 * 10^12 bytes, for half an hour
- * and more. */
+/* Byte by byte: a decoder that starts again each time would read 8 * 10^12 bytes, for more than
+ * half an hour. */
 static void feeding_is_linear(void **state)
 {
     const size_t n = 4u << 20;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of commands and fields: every name is found and none beside them; every command is
+ * The table of commands and fields: every name is found and no other; every command is
  * checked with each of its fields missing, doubled, empty and of the wrong type; numbers at their
  * limits; the texts of diagnostics.
  */
@@ -24,7 +24,7 @@ static int is_command(uint16_t wire, const char *name, size_t len)
     return 0;
 }
 
-/* By the words of command.h: a plain name, or an indexed one and up to 9 digits without a needless
+/* As command.h specifies: a plain name, or an indexed one and up to 9 digits without a needless
  * 0. */
 static int is_field(const char *key, size_t len, uint32_t *index)
 {
@@ -148,7 +148,7 @@ static void names(void **state)
     look_up("a-name-that-is-longer-than-any-other-of-the-tables", 50);
 }
 
-/* A command by its own name, as a server answers what it does not know. */
+/* A command by its own name, as in a server's answer to an unknown one. */
 static void named_commands(void **state)
 {
     static const char *const names_[] = {"",
@@ -174,7 +174,7 @@ static void named_commands(void **state)
     assert_memory_equal(b, "    26cmd=x-y_9;key=a;value=a;;;", 32);
 }
 
-/* What the other tests and callers rely on. */
+/* Properties that other tests and callers rely on. */
 static void table_is_sound(void **state)
 {
     const struct pmiwire_command_desc *c;
@@ -205,8 +205,8 @@ static void table_is_sound(void **state)
 struct edit {
     int skip, twice, change; /* place of a field among the command's, -1: none */
     const char *value;       /* of the changed field */
-    int refusal;             /* rc=1, and of the other fields none */
-    int unknown;             /* fields that nobody knows, in front and behind */
+    int refusal;             /* rc=1, and none of the other fields */
+    int unknown;             /* unknown fields, in front and behind */
 };
 
 static const struct edit none = {-1, -1, -1, NULL, 0, 0};
@@ -219,8 +219,8 @@ static size_t put_field(char *b, const struct pmiwire_command_desc *c, const cha
     return (size_t)sprintf(b, forms[c->wire], key, value);
 }
 
-/* A message of the command with all its fields, but for the edit. Returns its length; *place: where
- * the edit is. */
+/* A message of the command with all its fields, except for the edit. Returns its length; *place:
+ * where the edit is. */
 static size_t write_message(char *b, const struct pmiwire_command_desc *c, const struct edit *e,
                             size_t *place)
 {
@@ -264,7 +264,7 @@ static size_t write_message(char *b, const struct pmiwire_command_desc *c, const
     return n;
 }
 
-/* Writes, decodes and checks; what is found must be this. */
+/* Writes, decodes and checks; the check must return this. */
 static void judge(const struct pmiwire_command_desc *c, struct edit e, uint32_t flags, int code,
                   uint16_t field)
 {
@@ -347,7 +347,7 @@ static void every_command(void **state)
         e = none;
         e.refusal = 1;
         if (c->is_reply)
-            judge(c, e, 0, 0, 0); /* a reply with rc != 0 owes nothing more */
+            judge(c, e, 0, 0, 0); /* a reply with rc != 0 needs no other field */
         for (uint32_t k = 0; k < c->n_fields; k++)
             judge_field(c, k);
     }
@@ -380,8 +380,8 @@ static void single_checks(void **state)
     assert_int_equal(check_text("mcmd=spawn\nnprocs=x\nendcmd\n", 0, &diag, &m), PMIWIRE_ETYPE);
     assert_string_equal(
         diag.text, "spawn: a field has a value of the wrong form: field \"nprocs\" at byte 11");
-    /* A required field is missing only when rc says success; an rc that is none is an error of its
-     * own. */
+    /* A missing required field is an error only when rc is success; an invalid rc is an error of
+     * its own. */
     assert_int_equal(check_text("cmd=get_result rc=-3\n", 0, NULL, &m), 0);
     assert_int_equal(check_text("cmd=get_result rc=0\n", 0, NULL, &m), PMIWIRE_EMISSING);
     assert_int_equal(check_text("cmd=get_result\n", 0, NULL, &m), PMIWIRE_EMISSING);

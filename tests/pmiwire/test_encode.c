@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The encoder: what it writes is read back, in buffers that end at a page without access; limits,
- * and all that it refuses. */
+/* The encoder: its output decodes to the same, in buffers that end at a page without access;
+ * limits, and everything that it refuses. */
 #include "naive_decoder.h"
 
 /* Names and values whose bytes the framing carries. */
@@ -194,7 +194,7 @@ static const struct refusal refusals[] = {
     {PUT1, "portable", STR, F(VALUE), NULL, "", 0, PMIWIRE_EEMPTY},
     {PUT2, "portable", STR, F(VALUE), NULL, "a;b", 0, PMIWIRE_ECHARS},
     {PUT1, "portable", STR, F(VALUE), NULL, "a\\b", 0, PMIWIRE_ECHARS},
-    /* Prose: spaces, but nothing that would be read as a field, or be lost. */
+    /* Prose: spaces, but no text that would decode as a field, or be lost. */
     {PMIWIRE_V1_ABORT, NULL, STR, F(MESSAGE), NULL, "out of memory", 0, 0},
     {PMIWIRE_V1_ABORT, NULL, STR, F(MESSAGE), NULL, " out  of memory", 0, 0},
     {PMIWIRE_V1_ABORT, NULL, STR, F(MESSAGE), NULL, "a=b", 0, 0},
@@ -207,7 +207,7 @@ static const struct refusal refusals[] = {
     {PMIWIRE_V2_ABORT, "portable", STR, F(MSG), NULL, "a b", 0, 0},
     {PMIWIRE_V2_ABORT, "portable", STR, F(MSG), NULL, "a;b", 0, PMIWIRE_ECHARS},
     {PMIWIRE_V2_ABORT, "slurm-libpmi2", STR, F(MSG), NULL, "a;b", 0, 0},
-    /* An index that would not come back. */
+    /* An index that would not decode. */
     {SPAWN1, NULL, INDEXED, F(ARG), NULL, "a", 0, 0},
     {PUT1, NULL, EXTRA, 0, "fp.x-Y_9", "a", 0, 0},
     {PUT1, NULL, EXTRA, 0, "1234567890123456789012345678901", "a", 0, 0},

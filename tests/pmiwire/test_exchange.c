@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange: Put and Get in each design, what frames they take, what is refused, and what a lost
- * node ends. */
+/* The exchange: Put and Get in each design, the frames that they take, refusals, and the loss of a
+ * node. */
 #include <stdbool.h>
 
 #include "exchange_world.h"
@@ -118,7 +118,7 @@ static void direct_costs_one_round_trip(void **state)
     w_fini(&w);
 }
 
-/* On the tree the answer goes to all who passed the request on, and they keep it. */
+/* On the tree the answer goes to all nodes that forwarded the request, and they keep it. */
 static void tree_answers_the_way(void **state)
 {
     struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
@@ -175,7 +175,7 @@ static void absent_and_waited_for(void **state)
         w_run(&w);
         home = 0;
         for (uint32_t n = 0; n < 7; n++) {
-            /* At most one request for the key under way, of this kind. */
+            /* At most one request of this kind for the key is in flight. */
             assert_true(w_stats(&w, n).n_requests <= 2);
             assert_int_equal(w_stats(&w, n).n_joined,
                              (n == 4 ? 4 : 2) * (w_stats(&w, n).n_requests > 0));
@@ -184,7 +184,7 @@ static void absent_and_waited_for(void **state)
                 assert_true(w.gets[wait[n][i]].pending);
         }
         assert_int_equal(home, 1);
-        asked[0] = w_get(&w, 4, "key", 3, PMIWIRE_GET_REMOTE); /* not kept by those who wait */
+        asked[0] = w_get(&w, 4, "key", 3, PMIWIRE_GET_REMOTE); /* not kept by waiting nodes */
         w_run(&w);
         assert_int_equal(w.gets[asked[0]].rc, PMIWIRE_ENOENT);
         w_put(&w, 3, "key", "late", PMIWIRE_HINT_SPARSE);
@@ -198,7 +198,7 @@ static void absent_and_waited_for(void **state)
     }
 }
 
-/* A key put again is found as it is after the Fence, by those who had it before. */
+/* After the Fence, nodes that had an older value find the new one. */
 static void never_stale(void **state)
 {
     char value[16];
@@ -238,8 +238,7 @@ static void never_stale(void **state)
         }
 }
 
-/* An answer from before a Fence that comes after it is for who asked before it, and for nobody
- * else. */
+/* A late answer from before a Fence serves only Gets from before that Fence. */
 static void a_late_answer(void **state)
 {
     struct world w;
@@ -253,7 +252,7 @@ static void a_late_answer(void **state)
         w_start(&w, &o);
         w_put(&w, 3, "key", "old", PMIWIRE_HINT_SPARSE);
         old = w_get(&w, asker, "key", 3, PMIWIRE_GET_REMOTE);
-        w_run_but(&w, 3, asker); /* the answer is on its way */
+        w_run_but(&w, 3, asker); /* the answer is in flight */
         w_put(&w, 3, "key", "young", PMIWIRE_HINT_SPARSE);
         for (uint32_t i = 0; i < 7; i++)
             assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
@@ -285,7 +284,7 @@ static void a_copy_that_outlives_a_fence(void **state)
     w_run_but(&w, 0, 5);
     w_put(&w, 5, "key", "old", PMIWIRE_HINT_SPARSE);
     w_expect(&w, t, "old");
-    w_run_but(&w, 0, 5); /* the root's answer is on its way */
+    w_run_but(&w, 0, 5); /* the root's answer is in flight */
     w_put(&w, 3, "key", "young", PMIWIRE_HINT_SPARSE);
     for (uint32_t i = 0; i < 7; i++)
         assert_int_equal(pmiwire_exchange_fence(w.nodes[i].x, PMIWIRE_RANK_ALL), 0);
@@ -298,7 +297,7 @@ static void a_copy_that_outlives_a_fence(void **state)
     w_fini(&w);
 }
 
-/* A Put that is still on its way to its home holds the Fence. */
+/* A Put in flight to its home delays the Fence. */
 static void a_slow_put(void **state)
 {
     struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_DKVS};
@@ -333,7 +332,7 @@ static void a_slow_put(void **state)
         }
 }
 
-/* What a node has fetched goes with the next Fence, what is its own stays. */
+/* The next Fence drops a node's fetched pairs and keeps its own. */
 static void copies_are_dropped(void **state)
 {
     char key[16];
@@ -356,7 +355,7 @@ static void copies_are_dropped(void **state)
             w_fence(&w);
             for (uint32_t i = 0; i < 7; i++)
                 n += w_stats(&w, i).n_keys;
-            assert_int_equal(n, 21); /* each at its home alone */
+            assert_int_equal(n, 21); /* each only at its home */
             for (uint32_t i = 0; i < 7; i++)
                 for (uint32_t r = 0; r < 21; r++) {
                     snprintf(key, sizeof(key), "k%u", r);
@@ -429,7 +428,7 @@ static void concurrent_puts_agree(void **state)
     }
 }
 
-/* Who waits for a DENSE key has it at the Fence; in design DIRECT, where the source is asked, with
+/* A Get that waits for a DENSE key ends at the Fence; in design DIRECT, which asks the source, with
  * the Put. */
 static void waiting_for_dense(void **state)
 {
@@ -461,7 +460,7 @@ static void waiting_for_dense(void **state)
 
 /* ---- the caller's store ---- */
 
-/* As the header wants it: into the store first. */
+/* As the header demands: into the store first. */
 static void store_and_put(struct world *w, uint32_t rank, const char *key, const char *value,
                           uint32_t hint)
 {
@@ -469,7 +468,8 @@ static void store_and_put(struct world *w, uint32_t rank, const char *key, const
     w_put(w, rank, key, value, hint);
 }
 
-/* With ops->find nothing is held twice, neither what Fences bring nor what is put for them. */
+/* With ops->find the exchange holds no pair twice, neither Fences' pairs nor pairs put for the next
+ * one. */
 static void the_callers_store(void **state)
 {
     struct pmiwire_exchange_ops ops = w_ops;
@@ -499,8 +499,8 @@ static void the_callers_store(void **state)
     w_fini(&w);
 }
 
-/* What is put while a Fence is under way that this node has entered, and so is for the next one, is
- * what this node finds, also when that Fence brings an earlier value. */
+/* A Put after this node has entered a Fence belongs to the next one. This node finds its value,
+ * also when the current Fence brings an earlier one. */
 static void puts_behind_a_fence(void **state)
 {
     struct pmiwire_exchange_ops ops = w_ops;
@@ -520,7 +520,8 @@ static void puts_behind_a_fence(void **state)
                 store_and_put(&w, 1, "a", "before", PMIWIRE_HINT_DENSE);
                 store_and_put(&w, 1, "b", "before", PMIWIRE_HINT_DENSE);
                 assert_int_equal(pmiwire_exchange_fence(w.nodes[1].x, 1), 0);
-                store_and_put(&w, 1, "b", "behind", PMIWIRE_HINT_DENSE); /* in a segment, of many */
+                store_and_put(&w, 1, "b", "behind", PMIWIRE_HINT_DENSE); /* in one of many
+                                                                          * segments */
                 for (uint32_t i = 0; i <= many; i++) {
                     snprintf(value, sizeof(value), "%u", i);
                     store_and_put(&w, 1, "a", value, PMIWIRE_HINT_DENSE);
@@ -540,8 +541,8 @@ static void puts_behind_a_fence(void **state)
             }
 }
 
-/* With one node and ops->find a Put is kept by the caller alone, whatever its hint; who waits for
- * it has it, and nothing is left of either. A Fence brings nothing. */
+/* With one node and ops->find a Put is kept by the caller alone, whatever its hint; a waiting Get
+ * ends, and the exchange keeps nothing of either. A Fence brings no pairs. */
 static void one_node_keeps_nothing(void **state)
 {
     struct pmiwire_exchange_ops ops = w_ops;
@@ -606,7 +607,7 @@ static void a_lost_node_ends_everything(void **state)
                 if (w_linked(2, next, dead))
                     assert_int_equal(pmiwire_exchange_fail(w.nodes[next].x, PMIWIRE_ELOST, dead),
                                      0);
-            for (int rc; w_step(&w, &rc);) /* what comes after the end is not looked at */
+            for (int rc; w_step(&w, &rc);) /* frames after the end are ignored */
                 assert_true(rc == 0 || rc == PMIWIRE_ELOST);
             for (uint32_t n = 0; n < 9; n++) {
                 struct pmiwire_str v;
@@ -691,7 +692,7 @@ static void put_again(struct node *n, uint64_t token)
     char key[16];
 
     (void)token;
-    for (int i = 0; i < 50; i++) { /* the store moves meanwhile */
+    for (int i = 0; i < 50; i++) { /* the store moves during the call */
         snprintf(key, sizeof(key), "more%d", i);
         assert_int_equal(pmiwire_exchange_put(n->x, -1, str(key),
                                               str("some longer value than before"),

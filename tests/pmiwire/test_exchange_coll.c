@@ -99,7 +99,7 @@ static void fence_takes_one_frame_a_link(void **state)
     w_fini(&w);
 }
 
-/* Nobody leaves before everybody is in, rank by rank; and who is in does not come in again. */
+/* No rank leaves before every rank has entered, and no rank enters twice. */
 static void fence_is_a_barrier(void **state)
 {
     struct pmiwire_exchange_opts o = {0};
@@ -129,8 +129,8 @@ static void fence_is_a_barrier(void **state)
         }
 }
 
-/* A Fence's payload, as bytes, comes once to every node, with 5 % on top at most: pairs of 16 bytes
- * of key and so many of value, 16 a node. */
+/* A Fence's payload, as bytes, comes once to every node, with 5 % on top at most: pairs with 16
+ * bytes of key and values of this length, 16 a node. */
 static void check_fence_bytes(uint32_t n, uint32_t fence, size_t value_bytes, const char *form,
                               bool alike)
 {
@@ -157,7 +157,7 @@ static void check_fence_bytes(uint32_t n, uint32_t fence, size_t value_bytes, co
         assert_int_equal(s.payload_bytes, payload);
         assert_true(received <= payload * 105 / 100);
         assert_true(alike ? received <= payload - pairs
-                          : received >= payload - pairs); /* its own do not come */
+                          : received >= payload - pairs); /* its own are not sent to it */
         sent += s.frames[PMIWIRE_FRAME_COLL].bytes_sent;
         if (fence)
             assert_true(s.frames[PMIWIRE_FRAME_COLL].bytes_sent <= payload * 105 / 100);
@@ -174,13 +174,13 @@ static void fence_bytes(void **state)
             check_fence_bytes(n, fence, 128, "rank-%08u-ab", true);
             check_fence_bytes(n, fence, 13, "addr-of-%08x", true);
             check_fence_bytes(n, fence, 13, "%08x-address",
-                              false); /* keys that have nothing in common */
+                              false); /* keys without a common prefix */
             check_fence_bytes(n, fence, 0, "%08x-address", false);
         }
 }
 
-/* Pairs of every length, in runs of every kind, come as they were put, in the order of nodes and in
- * that of their Puts. */
+/* Pairs of every length, in runs of every kind, arrive unchanged, in the order of nodes and of
+ * their Puts. */
 #define MANY 300u
 
 static void random_pair(struct world *w, char *key, char *value)
@@ -189,7 +189,7 @@ static void random_pair(struct world *w, char *key, char *value)
                         values[] = {0, 0, 1, 16, 16, 16, 127, 128, 700};
     static size_t n = 13, m = 16;
 
-    if (w_random(w, 4) == 0) { /* else of the lengths of the one before */
+    if (w_random(w, 4) == 0) { /* else with the lengths of the previous one */
         n = keys[w_random(w, 12)];
         m = values[w_random(w, 9)];
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange: a Get that waits ends when the rank that could put its key is gone, and not before
- * what that rank has put has been looked for; and what finding that out costs. */
+/* The exchange: a waiting Get ends when the rank that could put its key is gone, but not before a
+ * search for that rank's puts; and the frames that this costs. */
 #include "exchange_world.h"
 
 static const uint32_t designs[] = {PMIWIRE_DESIGN_DKVS, PMIWIRE_DESIGN_DIRECT, PMIWIRE_DESIGN_TREE};
@@ -31,7 +31,7 @@ static void ticks(struct world *w, uint32_t n)
     }
 }
 
-/* Nothing is left of Gets that nobody has answered, neither where they waited nor on the way. */
+/* Unanswered Gets leave no state, neither where they waited nor on the way. */
 static void expect_nothing(const struct world *w)
 {
     for (uint32_t i = 0; i < w->n_nodes; i++) {
@@ -52,7 +52,7 @@ static void expect_none(const struct world *w, uint64_t token)
     assert_int_equal(w->gets[token].rc, PMIWIRE_ENOENT);
 }
 
-/* Deliver everything but what `from` sends to the nodes of this set of bits. */
+/* Delivers everything except frames of `from` to the nodes of this bit set. */
 static void run_without(struct world *w, uint32_t from, uint64_t to)
 {
     bool moved = true;
@@ -80,8 +80,8 @@ static uint32_t distance(uint32_t a, uint32_t b)
     return n;
 }
 
-/* From every node for a rank of every node. While no rank is gone nobody asks; afterwards each tick
- * asks by the shortest way, and when it is that rank the answer comes back by that. */
+/* A Get from every node for a rank of every node. While no rank is gone no node asks; afterwards
+ * each tick asks by the shortest way, and the answer about that rank returns by the same way. */
 static void a_named_source(void **state)
 {
     struct world w;
@@ -100,7 +100,7 @@ static void a_named_source(void **state)
                 w_run(&w);
                 ticks(&w, 6);
                 assert_int_equal(count(&w, PMIWIRE_FRAME_GONE), 0);
-                /* The other one of its node, unless that is who waits. */
+                /* The other rank of its node, unless that one waits. */
                 w_gone(&w, waits == source ? (2 * source + 2) % 14 : 2 * source);
                 w_run(&w);
                 ticks(&w, 1); /* flooded: each link carries it once */
@@ -127,13 +127,13 @@ static void a_named_source(void **state)
             }
 }
 
-/* Nobody is named, or oneself: one other rank is enough, on whatever node. */
+/* The Get names no rank, or its own: one other rank is enough, on any node. */
 static void no_source(void **state)
 {
     struct world w;
 
     (void)state;
-    for (size_t d = 0; d < 3; d += 2) /* DIRECT wants a source */
+    for (size_t d = 0; d < 3; d += 2) /* DIRECT needs a source */
         for (uint32_t self = 0; self < 2; self++)
             for (uint32_t waits = 0; waits < 14; waits++) {
                 struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
@@ -161,7 +161,7 @@ static void no_source(void **state)
             }
 }
 
-/* A source that is known to be gone is not waited for; what it has put is found. */
+/* A Get does not wait for a source that is known to be gone; it finds that rank's puts. */
 static void known_to_be_gone(void **state)
 {
     struct world w;
@@ -189,7 +189,7 @@ static void known_to_be_gone(void **state)
     }
 }
 
-/* Gets that are answered before two ticks have gone by cost nothing, however many there are. */
+/* Gets that end within two ticks cost no frames, whatever their number. */
 static void no_frames_for_short_waits(void **state)
 {
     struct world w;
@@ -224,8 +224,8 @@ static void no_frames_for_short_waits(void **state)
     }
 }
 
-/* The source has put the key and gone, and one frame of those that its Put or the Get has sent is
- * late, each in turn: the key is found. */
+/* The source has put the key and ended, and one of the frames of its Put or the Get is late, each
+ * in turn: the key is found. */
 static void a_put_that_is_late(void **state)
 {
     struct world w;
@@ -243,7 +243,7 @@ static void a_put_that_is_late(void **state)
                         uint64_t t;
 
                         start(&w, 7, 7, &o);
-                        if (remote) /* one that does not wait is on its way, and comes too early */
+                        if (remote) /* one that does not wait is in flight, and arrives too early */
                             (void)w_get(&w, node, "key", (int32_t)put, PMIWIRE_GET_REMOTE);
                         t = w_get(&w, node, "key", (int32_t)put, PMIWIRE_GET_WAIT);
                         w_put(&w, put, "key", "v", PMIWIRE_HINT_SPARSE);
@@ -268,8 +268,8 @@ static void a_put_that_is_late(void **state)
                     }
 }
 
-/* The home's answer to a request that did not wait is late: it said that there is no key, before
- * there was. The rank that put it is gone, and that answer does not count. */
+/* The home's answer to a request that did not wait is late: it reports that there is no key, from
+ * before the Put. The rank that put it is gone, and that answer does not count. */
 static void an_answer_that_is_late(void **state)
 {
     struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
@@ -282,7 +282,7 @@ static void an_answer_that_is_late(void **state)
     w_run(&w);
     early = w_get(&w, 3, "key", 2, PMIWIRE_GET_REMOTE);
     w_run_but(&w, 0, 3);
-    assert_true(w.gets[early].pending); /* the answer is on its way */
+    assert_true(w.gets[early].pending); /* the answer is in flight */
     w_put(&w, 2, "key", "v", PMIWIRE_HINT_SPARSE);
     w_gone(&w, 2);
     for (uint32_t i = 0; i < 3; i++) {
@@ -295,8 +295,8 @@ static void an_answer_that_is_late(void **state)
     w_fini(&w);
 }
 
-/* The same on the way up the tree: node 3 has such an answer to come, and passes on all the same
- * what node 7 asks. */
+/* The same on the way up the tree: node 3 expects such an answer, and still forwards node 7's
+ * request. */
 static void a_late_answer_on_the_way(void **state)
 {
     struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_TREE, .arity = 2};
@@ -348,8 +348,8 @@ static void without_acknowledgements(void **state)
     w_fini(&w);
 }
 
-/* The Gets of a rank that is gone itself end, and nothing is left of them, here or at the home;
- * another rank's Get of the same key is not touched. */
+/* The Gets of a rank that is itself gone end, and leave no state, here or at the home; another
+ * rank's Get of the same key continues. */
 static void its_own(void **state)
 {
     struct world w;
@@ -411,7 +411,7 @@ static void many_wait(void **state)
     }
 }
 
-/* Who is told may wait again at once, for another rank. */
+/* After the error a rank may wait again at once, for another rank. */
 static void wait_again(struct node *n, uint64_t token)
 {
     char key[24];
@@ -438,7 +438,7 @@ static void again_and_again(void **state)
         for (uint32_t r = 0; r < 7; r++)
             w_gone(&w, r);
         ticks(&w, 20);
-        assert_in_range(w.n_gets, 20, 28); /* where all is known here a Get ends at once */
+        assert_in_range(w.n_gets, 20, 28); /* a Get that this node can decide alone ends at once */
         for (size_t t = 0; t < w.n_gets; t++)
             expect_none(&w, t);
         w_fini(&w);
@@ -446,7 +446,7 @@ static void again_and_again(void **state)
 }
 
 /* A key that another node has put as DENSE comes with the Fence; the Get ends before, as its source
- * is gone, and the job goes on. */
+ * is gone, and the job continues. */
 static void dense_elsewhere(void **state)
 {
     struct pmiwire_exchange_opts o = {.arity = 2};
@@ -470,7 +470,7 @@ static void dense_elsewhere(void **state)
     w_fini(&w);
 }
 
-/* Of several nodes that wait for a key, one by one gives up; the rest are answered. */
+/* Several nodes wait for a key and give up one by one; the rest get the answer. */
 static void some_give_up(void **state)
 {
     struct world w;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange where others misbehave, and where memory runs out: what is refused changes nothing,
- * and nothing hangs. */
+/* The exchange with misbehaving nodes, and without memory: a refusal changes nothing, and nothing
+ * hangs. */
 #include <stdbool.h>
 
 #include "../../libpmiwire/src/exchange/exchange_internal.h"
@@ -9,7 +9,7 @@
 
 enum { HEADER = PMIWIRE_EXCHANGE_HEADER_BYTES };
 
-/* Where memory fails, the call has changed nothing, and is made once more. */
+/* A call that fails for memory has changed nothing, and is repeated. */
 static int first_rc;
 #define TWICE(call) ((first_rc = (call)) == -ENOMEM ? (call) : first_rc)
 
@@ -26,7 +26,7 @@ static struct {
 } ways[4096];
 static uint32_t n_frames;
 
-/* All frames of a run, each given to `before` ere it is delivered. */
+/* Delivers all frames of a run, after a call of `before` for each. */
 static void record(struct world *w,
                    void (*before)(struct world *w, uint32_t from, uint32_t to, const struct msg *m))
 {
@@ -80,7 +80,7 @@ static void everything(struct world *w, void (*before)(struct world *w, uint32_t
     for (uint64_t t = 1; t < 6; t++) {
         w_tick(w, t);
         record(w, before);
-        if (t == 3) /* the next tick says so, and the one after it asks */
+        if (t == 3) /* the next tick marks it, and the one after it asks */
             w_gone(w, 3);
     }
     for (size_t i = 0; i < w->n_gets; i++)
@@ -93,7 +93,7 @@ static void everything(struct world *w, void (*before)(struct world *w, uint32_t
         assert_int_equal(w->rings[r].n, 2);
 }
 
-/* Bytes in memory of their very own, so that a look beyond their end is seen. */
+/* Bytes in a block of their own, so that a sanitizer sees reads past their end. */
 static int give(struct world *w, uint32_t to, uint32_t from, const void *p, size_t n)
 {
     void *copy = malloc(n ? n : 1);
@@ -129,7 +129,7 @@ static void bad_variants(struct world *w, uint32_t from, uint32_t to, const stru
         assert_int_equal(give(w, to, from, copy, n), rc);                                          \
         refused++;                                                                                 \
     } while (0)
-    for (size_t n = 0; n < m->bytes; n++) /* cut short, with and without a header that says so */
+    for (size_t n = 0; n < m->bytes; n++) /* truncated, with and without a matching header */
         REFUSED(PMIWIRE_EPROTO, n, );
     REFUSED(PMIWIRE_EPROTO, m->bytes + 4, memset(copy + m->bytes, 0, 4));
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[4] = 0);
@@ -141,8 +141,8 @@ static void bad_variants(struct world *w, uint32_t from, uint32_t to, const stru
     REFUSED(PMIWIRE_EVERSION, m->bytes, copy[byte_at(0, 3)] = '1');
     REFUSED(PMIWIRE_EVERSION, m->bytes, memcpy(copy, byte_at(0, 0) == 0 ? "1XFP" : "PFX1", 4));
     REFUSED(PMIWIRE_EPROTO, m->bytes, copy[byte_at(0, 0)] = 0);
-    /* Its last word is cut off, and the header says so. Of a COLL that may leave a whole one only
-     * where there is nothing to cut. */
+    /* Its last word is cut off, with a matching header. A COLL may still be whole only where there
+     * was nothing to cut. */
     if (m->bytes > HEADER + 4) {
         v = (uint32_t)m->bytes - 4;
         if (copy[4] != PMIWIRE_FRAME_GET && copy[4] != PMIWIRE_FRAME_RING)
@@ -178,8 +178,8 @@ static void nothing_before(struct world *w, uint32_t from, uint32_t to, const st
     (void)w, (void)from, (void)to, (void)m;
 }
 
-/* What has been delivered comes again, to the same node and to others: collectives, rings and
- * acknowledgements are refused, and no frame whatever brings a node down or makes it forget. */
+/* Delivered frames come again, to the same node and to others: collectives, rings and
+ * acknowledgements are refused, and no frame ends a node or makes it lose state. */
 static void replayed_frames(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void replayed_frames(void **state)
                 }
         }
         for (size_t i = 0; i < (size_t)w.n_nodes * w.n_nodes;
-             i++) /* acknowledgements that nobody waits for, and such */
+             i++) /* acknowledgements that no node expects, and similar */
             drop_queue(&w, &w.queues[i]);
         for (uint32_t i = 0; i < w.n_nodes; i++) {
             assert_int_equal(w.nodes[i].n_failed, 0);
@@ -218,7 +218,7 @@ static void replayed_frames(void **state)
     }
 }
 
-/* Frames that are made up. */
+/* Forged frames. */
 static int made(struct world *w, uint32_t to, uint32_t from, uint8_t type, uint8_t flags,
                 uint16_t arg, uint32_t seq, const void *body, size_t n)
 {
@@ -247,7 +247,7 @@ static void made_up_frames(void **state)
     const uint32_t high[] = {1u << 18 | 1 | 1u << 30, 'k' | 'v' << 8}, way[] = {8, 3, 'k'},
                    other_way[] = {5, 3, 'k'}, self[] = {1, 3, 'k'};
     const uint32_t two[] = {1u << 18 | 1, 'k' | 'v' << 8, 1u << 18 | 1, 'l' | 'v' << 8};
-    /* Segments: node, bytes, a run: how many, what is shared, the rest of a key, a value. */
+    /* Segments: node, bytes, a run: count, shared prefix, rest of a key, a value. */
     const uint8_t seg[] = {7, 6, 1, 0, 1, 1, 'k', 'v'}, foreign[] = {5, 6, 1, 0, 1, 1, 'k', 'v'},
                   beyond[] = {7, 7, 1, 0, 1, 1, 'k', 'v'};
     const uint8_t empty[] = {7, 0}, rank[] = {7, 8, 1, 0, 4, 0, 5, 0, 0, 0},
@@ -260,20 +260,19 @@ static void made_up_frames(void **state)
                   cut_pair[] = {7, 6, 2, 0, 1, 1, 'k', 'v'};
     const uint8_t long_key[] = {7, 7, 1, 0, 0x80, 0x10, 1, 'k', 'v'},
                   long_val[] = {7, 8, 1, 0, 1, 0x80, 0x80, 0x10, 'k', 'v'};
-    /* Keys without anything of their own: 8 bytes each as a record, of which a segment may have
-     * 65,472. */
+    /* Keys that are equal to the prefix: 8 bytes each as a record; a segment may have 65,472. */
     const uint8_t most[] = {7, 6, 0xf8, 0x3f, 1, 0, 0, 'k'},
                   more[] = {7, 6, 0xf9, 0x3f, 1, 0, 0, 'k'};
     const uint8_t bomb[] = {7,   18,   0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0, 0,
                             'k', 0xff, 0xff, 0xff, 0xff, 0x0f, 1,    0, 0, 'k'};
     const uint32_t prefix[] = {1, 0, 'v'}, wrong_prefix[] = {2, 0, 'v'}, reserved[] = {1, 1, 'v'};
     const int32_t why[] = {-12, 3}, fine[] = {0, 3}, nowhere[] = {-12, 99};
-    /* GONE: a rank, here its node's number too, and who asks. */
+    /* GONE: a rank, here its node's number too, and the asking node. */
     const uint32_t no_rank[] = {9, 3}, no_asker[] = {0, 9}, own[] = {3, 3}, back[] = {8, 4},
                    up[] = {0, 3}, here[] = {1, 3}, to_us[] = {0, 1}, answer_up[] = {4, 0},
                    astray[] = {0, 5};
     const uint32_t missing[] = {1u << 18, 'k'};
-    /* LIMIT: a rank, why, and how many of each kind it has entered. */
+    /* LIMIT: a rank, the reason, and the number of collectives of each kind that it has entered. */
     const uint32_t limit[] = {5, 1, 1, 1, 99}, lower[] = {5, 5, 0, 0, 0}, below[] = {7, 2, 0, 0, 0},
                    no_such[] = {9, 1, 0, 0, 0}, ours[] = {1, 1, 0, 0, 0},
                    no_why[] = {5, 0, 0, 0, 0}, bad_why[] = {5, 6, 0, 0, 0},
@@ -318,8 +317,8 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_ANSWER, PMIWIRE__FRAME_WAIT, 0, 0, record_, 8},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_ANSWER, PMIWIRE__FRAME_FOUND, 0, 0, two, 16},
         {0, 1, 0, PMIWIRE_FRAME_ANSWER, PMIWIRE__FRAME_FOUND, 0, 0, record_,
-         8},                                                          /* unasked for: dropped */
-        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, NULL, 0}, /* says nothing */
+         8},                                                          /* not requested: dropped */
+        {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, NULL, 0}, /* without content */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 0, 2, NULL, 0},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 0, 0, NULL, 0},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, PMIWIRE__FRAME_LAST, 1, 1, NULL, 0},
@@ -338,13 +337,13 @@ static void made_up_frames(void **state)
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, rest, 10},   /* half a run behind one */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, cut_pair, 8},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, long_node,
-         9}, /* numbers longer than they must be */
+         9}, /* numbers with needless digits */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, endless, 7},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, wide, 12}, /* of more than 32 bits */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, long_key, 9},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, long_val, 10},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, more,
-         8}, /* says more than a segment may */
+         8}, /* more than a segment may have */
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, bomb, 20},
         {0, 3, 7, PMIWIRE_FRAME_COLL, 0, 0, 1, most, 8},
         {PMIWIRE_EPROTO, 3, 7, PMIWIRE_FRAME_COLL, 0, 1 << 8, 1, seg,
@@ -366,7 +365,7 @@ static void made_up_frames(void **state)
         {0, 1, 0, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 2, prefix, 9},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_RING, PMIWIRE__FRAME_RIGHT, 0, 3, prefix, 9},
         {PMIWIRE_EPROTO, 1, 0, PMIWIRE_FRAME_ANSWER, PMIWIRE__FRAME_WAIT, 0, 1, missing,
-         8}, /* who waits is not told that there is nothing */
+         8}, /* a waiting Get never gets "not found" */
         {PMIWIRE_EPROTO, 1, 3, PMIWIRE_FRAME_GET, PMIWIRE__FRAME_FRESH | PMIWIRE__FRAME_WAIT, 2, 0,
          way, 9},
         {0, 1, 3, PMIWIRE_FRAME_GET, PMIWIRE__FRAME_FRESH, 2, 0, way, 9},
@@ -426,7 +425,7 @@ static void made_up_frames(void **state)
     w_fini(&w);
 }
 
-/* A rank cannot have missed a Fence that is complete. */
+/* A rank cannot have skipped a complete Fence. */
 static void a_limit_that_lies(void **state)
 {
     struct pmiwire_exchange_opts o = {.arity = 2};
@@ -442,8 +441,8 @@ static void a_limit_that_lies(void **state)
     w_fini(&w);
 }
 
-/* An answer changes what is here only where it was asked for. */
-/* Two bytes as a frame has them, in a word of this machine's. */
+/* An answer changes the state only if it was requested. */
+/* Two bytes in a frame's order, in a word of this machine's. */
 static uint32_t two(char a, char b)
 {
     const char bytes[4] = {a, b};
@@ -474,7 +473,7 @@ static void answers_nobody_asked_for(void **state)
     w_fini(&w);
 }
 
-/* A rank that comes twice in an Allgather, from a node that lies: the exchange ends, and says so.
+/* A lying node sends a rank twice in an Allgather: the exchange ends with an error.
  * */
 static void an_allgather_that_lies(void **state)
 {
@@ -499,8 +498,8 @@ static void an_allgather_that_lies(void **state)
 
 /* ---- memory ---- */
 
-/* One node's allocations fail, one after the other. Either it says so to who asked and goes on, or
- * it ends everywhere. */
+/* One node's allocations fail in turn. Either the caller gets the error and the node continues, or
+ * the exchange ends everywhere. */
 static bool with_a_failure(uint32_t design, uint32_t fence, long fail_at, bool *ended)
 {
     struct heap heap = {0};
@@ -648,7 +647,7 @@ static void a_limit_on_memory(void **state)
     }
 }
 
-/* A key put over and over, longer and shorter, does not grow the store. */
+/* A key put repeatedly, longer and shorter, does not grow the store. */
 static void updates_do_not_pile_up(void **state)
 {
     struct pmiwire_exchange_opts o = {.max_bytes = 210000};

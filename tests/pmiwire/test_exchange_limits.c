@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange: a collective that a rank which is gone has not entered ends with PMIWIRE_EGONE for
- * all who wait in it or come later, on every node after one tick; one that it has entered
- * completes; and what that costs. */
+/* The exchange: a collective that a lost rank has not entered ends with PMIWIRE_EGONE for all ranks
+ * that wait in it or enter later, on every node after one tick; one that it has entered completes;
+ * and the frames that this costs. */
 #include "exchange_world.h"
 
 #define KINDS PMIWIRE_COLL_COUNT_
@@ -25,7 +25,7 @@ static int enter(struct world *w, uint32_t rank, uint32_t kind)
     }
 }
 
-/* What a rank has been told of its last collective, n of this kind: 1, nothing. */
+/* The result of a rank's last collective, n of this kind: 1, none yet. */
 static int told(const struct world *w, uint32_t rank, uint32_t kind, uint32_t n)
 {
     const struct node *node = &w->nodes[w->node_of[rank]];
@@ -46,8 +46,8 @@ static void expect_culprit(const struct world *w, uint32_t node, uint32_t kind, 
     assert_int_equal(is, why);
 }
 
-/* One round of it succeeds, then all are in the next but one rank, or half of them are, when that
- * one is gone. */
+/* One round succeeds; then all ranks but one, or half of them, are in the next, when that one is
+ * lost. */
 static void never_enters(uint32_t n, uint32_t fence, uint32_t kind, uint32_t victim, uint32_t every)
 {
     struct pmiwire_exchange_opts o = {.fence = fence, .arity = 2, .max_frame_bytes = 4096};
@@ -85,7 +85,7 @@ static void never_enters(uint32_t n, uint32_t fence, uint32_t kind, uint32_t vic
         for (int i = 0; i < 2; i++)
             assert_int_equal(enter(&w, r, kind), PMIWIRE_EGONE);
     }
-    for (uint32_t i = 0; i < n; i++) { /* those who were in it are told once */
+    for (uint32_t i = 0; i < n; i++) { /* ranks in it get the error once */
         uint32_t in = 0;
 
         for (uint32_t r = i; r < ranks; r += n)
@@ -96,7 +96,7 @@ static void never_enters(uint32_t n, uint32_t fence, uint32_t kind, uint32_t vic
         assert_int_equal(w_stats(&w, i).n_refused, 0);
         assert_true(w_stats(&w, i).bytes <= held[i] + 256); /* a small buffer may be kept */
     }
-    w_put(&w, (victim + 1) % ranks, "key", "value", PMIWIRE_HINT_SPARSE); /* the rest goes on */
+    w_put(&w, (victim + 1) % ranks, "key", "value", PMIWIRE_HINT_SPARSE); /* the rest continues */
     w_run(&w);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t t = w_get(&w, i, "key", -1, PMIWIRE_GET_REMOTE);
@@ -118,8 +118,8 @@ static void a_rank_that_never_enters(void **state)
                         never_enters(n, fence, kind, victim, every);
 }
 
-/* A rank that has entered and is gone does not hinder; the next one it does, at once where that is
- * known. */
+/* A lost rank does not prevent a collective that it has entered. It prevents the next one, at once
+ * where its loss is known. */
 static void entered_and_gone(void **state)
 {
     (void)state;
@@ -156,7 +156,7 @@ static void entered_and_gone(void **state)
                 }
 }
 
-/* The other kinds are not hindered by what a rank has not entered of one. */
+/* A rank that has not entered a collective of one kind does not prevent the other kinds. */
 static void kinds_are_apart(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void kinds_are_apart(void **state)
     }
 }
 
-/* A node that is ahead has sent its part of the next one, which then cannot complete: what came is
+/* A node that is ahead has sent its part of the next one, which then cannot complete: that part is
  * freed when this one is complete. */
 static void what_came_early_is_freed(void **state)
 {
@@ -237,8 +237,8 @@ static uint64_t frames(const struct world *w, uint32_t type)
     return n;
 }
 
-/* A job that ends within a tick costs no frame; one whose ranks go one by one a flood, and another
- * where the first one has done less than the last. */
+/* A job that ends within a tick costs no frame; one whose ranks end one by one costs a flood, and
+ * another if the first one has entered less than the last. */
 static void what_the_end_costs(void **state)
 {
     struct pmiwire_exchange_opts o = {.arity = 2};
@@ -259,7 +259,7 @@ static void what_the_end_costs(void **state)
     w_start(&w, &o);
     w_fence(&w);
     for (uint32_t r = 0; r < 60; r++) {
-        if (r >= 30) /* those who go first have entered one more than these */
+        if (r >= 30) /* the first ones to end have entered one more than these */
             w_gone(&w, r);
         else
             assert_int_equal(enter(&w, r, PMIWIRE_COLL_FENCE), 0);
@@ -271,8 +271,8 @@ static void what_the_end_costs(void **state)
     w_fini(&w);
 }
 
-/* By rounds a Fence's frames go other ways than the news that a rank is gone: a Get that waits does
- * not end before the Fence that has completed at the rank's node has brought the key here. */
+/* In rounds a Fence's frames take other ways than the report of a lost rank: a waiting Get does not
+ * end before the Fence that is complete at the rank's node has brought the key here. */
 static void the_news_overtakes_a_fence(void **state)
 {
     struct pmiwire_exchange_opts o = {.fence = PMIWIRE_FENCE_DOUBLING, .arity = 2};
@@ -283,7 +283,7 @@ static void the_news_overtakes_a_fence(void **state)
     (void)state;
     w_init(&w, 7, 7, BLOCK, 1);
     w_start(&w, &o);
-    for (uint32_t i = 0;; i++) { /* one whose home is node 1: no other answers */
+    for (uint32_t i = 0;; i++) { /* one whose home is node 1: no other node answers */
         snprintf(key, sizeof(key), "key%u", i);
         t = w_get(&w, 1, key, 3, PMIWIRE_GET_WAIT);
         if (w_stats(&w, 1).n_requests == i)

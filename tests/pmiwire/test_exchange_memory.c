@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the exchange holds in a large Fence or Allgather: little more than the pairs, once, and less
- * the more it has handed over. And links that have enough.
+ * The exchange's memory in a large Fence or Allgather: little more than one copy of the pairs, less
+ * those handed over. And links that are full.
  *
- * FENCEPOST_PAIRS=N: of so many pairs, or ranks. FENCEPOST_MB=N: what one rank puts.
+ * FENCEPOST_PAIRS=N: the number of pairs, or ranks. FENCEPOST_MB=N: the size of one rank's puts.
  */
 #include "exchange_world.h"
 
@@ -22,8 +22,7 @@ static int find_nothing(void *ctx, struct pmiwire_str key, struct pmiwire_str *v
     return PMIWIRE_ENOENT;
 }
 
-/* What the caller's store has gained and what the exchange holds, together at most; how many pairs
- * are to come. */
+/* The peak of the store's growth plus the exchange's memory; the number of pairs to come. */
 static uint64_t most_together[NODES], of_a_pair, to_come;
 
 static int together(struct node *n, uint32_t kind, const void *block, size_t bytes)
@@ -147,8 +146,8 @@ static void an_allgather(void **state)
     w_fini(&w);
 }
 
-/* All pairs are one rank's. They go out as they are put, so that the last to enter does not send
- * them all. */
+/* All pairs are one rank's. They go out with their Puts, so that the last node to enter does not
+ * send all of them. */
 static void one_rank(void **state)
 {
     const uint32_t mb = number("FENCEPOST_MB", 24);
@@ -182,8 +181,8 @@ static void one_rank(void **state)
     w_fini(&w);
 }
 
-/* A link that has enough is sent no more of a Fence until it is ready, and other frames all the
- * same; the Fence is not complete before. */
+/* A full link gets no more of a Fence until it is ready, but does get other frames; the Fence does
+ * not complete before. */
 static void enough(void **state)
 {
     (void)state;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exchange under random schedules: ranks put, get, wait, ring and fence in any order, twice
- * where it pleases them, frames take any time, in order between two nodes alone. Checked against
- * what the header promises: after a Fence every Get finds what was put before, the latest; where
- * nobody puts meanwhile all nodes find the same; a Get that waits ends; and once a node is lost,
- * everything ends everywhere.
+ * The exchange under random schedules: ranks put, get, wait, ring and fence in any order, also
+ * repeatedly; frames take any time and keep their order only between two nodes. The header's
+ * promises must hold: after a Fence every Get finds the latest earlier Put; without concurrent Puts
+ * all nodes find the same value; a waiting Get ends; and once a node is lost, everything ends
+ * everywhere.
  *
- * A Get that waits is told that nobody is left only where that is so: its source is gone, or all
- * other ranks are; and not where that rank has put the key.
+ * A waiting Get ends with "no rank left" only where that is true: its source, or every other rank,
+ * is gone, and has not put the key.
  *
- * Ranks die at any moment, too, of any cause: then those who are in a collective that one of them
- * has not entered are told so, once all frames and one tick have been delivered, and those in any
- * other are not. Links say at random that they have enough.
+ * Ranks also die at any moment, of any cause. After all frames and one tick, ranks in a collective
+ * that a dead rank has not entered have the error, and ranks in other collectives do not. Links
+ * report at random that they are full.
  *
  * FENCEPOST_SEEDS=N runs N seeds of each kind, FENCEPOST_SEED=N that one alone.
  */
@@ -21,10 +21,10 @@
 
 enum { MAX_NODES = 9, MAX_RANKS = 24, EPOCHS = 4, KEYS = 6, MAX_STEPS = 1 << 20, NOBODYS = 999 };
 
-/* What has been put under one key, and when. Values are numbers from 1. */
+/* The puts of one key, by time. Values are numbers from 1. */
 struct history {
     uint32_t last[EPOCHS + 2][MAX_RANKS]; /* each rank's last value of an epoch, 0: none */
-    uint32_t agreed[EPOCHS + 2];          /* what has been found in an epoch in which nobody puts */
+    uint32_t agreed[EPOCHS + 2];          /* values found in an epoch without puts */
     bool put;
 };
 
@@ -34,7 +34,7 @@ struct actor {
     bool in_fence, gone, waited_put;
     bool in_ring, in_gather;
     uint32_t n_rings, n_gathers; /* that it has entered */
-    bool stuck;                  /* it has been told that a collective cannot complete */
+    bool stuck;                  /* it has the error of a collective */
     uint32_t waited;             /* a bit for each epoch in which it has put its waited key */
     bool blocked;                /* in a Get */
     uint64_t token;
@@ -50,9 +50,9 @@ struct play {
     struct actor actors[MAX_RANKS];
     uint32_t next_value;
     uint32_t step;
-    uint32_t n_vain;        /* Gets that were told that nobody is left */
+    uint32_t n_vain;        /* Gets that ended with "no rank left" */
     uint64_t now, limit;    /* limit: wait_ns, 0: none */
-    uint32_t quiet;         /* an epoch in which nobody puts */
+    uint32_t quiet;         /* an epoch without puts */
     uint32_t ring_before;   /* of this epoch and later ones: all enter a Ring before the Fence */
     uint32_t gather_before; /* and an Allgather */
     bool killing, killed, dying;
@@ -106,8 +106,7 @@ static bool allowed(const struct play *p, uint32_t k, uint32_t epoch, uint32_t v
     const struct history *h = &p->keys[k];
     uint32_t e = epoch + 1;
 
-    /* Any of the epochs that are not over, whatever it was; then the last ones of the latest epoch
-     * before. */
+    /* Any value of the epochs that are not over; then the last ones of the latest epoch before. */
     for (; e-- > 0;) {
         bool any = false;
 
@@ -122,21 +121,21 @@ static bool allowed(const struct play *p, uint32_t k, uint32_t epoch, uint32_t v
     return false;
 }
 
-static uint64_t n_ended; /* Gets that were told so, in all seeds */
+static uint64_t n_ended; /* Gets with that end, in all seeds */
 
-/* What each value was put under, and when. */
+/* Each value's key and epoch. */
 struct put {
     uint32_t key, epoch;
 };
 static struct put all_puts[1 << 16];
 
-/* A value of the epoch under way that has been put again since is good, too. */
+/* An overwritten value of the current epoch is valid too. */
 static bool of_this_epoch(const struct play *p, uint32_t value, uint32_t k, uint32_t epoch)
 {
     return value < p->next_value && all_puts[value].key == k && all_puts[value].epoch >= epoch;
 }
 
-/* A Get that waited has been told that nobody is left. */
+/* A waiting Get has ended with "no rank left". */
 static void check_vain(struct play *p, uint32_t rank)
 {
     const struct actor *a = &p->actors[rank];
@@ -150,7 +149,7 @@ static void check_vain(struct play *p, uint32_t rank)
             assert_true(p->actors[r].gone);
     if (a->key == NOBODYS)
         return;
-    if (a->key >= KEYS) { /* each rank puts such a one as it comes from its Fence, unless it dies */
+    if (a->key >= KEYS) { /* each rank puts one after its Fence, unless it dies */
         const struct actor *src = &p->actors[(a->key - 1000) / 10];
 
         assert_false(src->waited >> (a->key - 1000) % 10 & 1);
@@ -202,7 +201,7 @@ static void check_value(struct play *p, uint32_t rank, uint64_t token)
     }
 }
 
-/* With a store of the caller's what is DENSE goes there first; with one node all does. */
+/* With the caller's store DENSE pairs go there first; with one node all do. */
 static void put(struct play *p, uint32_t rank, const char *key, const char *value, uint32_t hint)
 {
     struct node *n = &p->w.nodes[p->w.node_of[rank]];
@@ -244,7 +243,7 @@ static void get_value(struct play *p, uint32_t rank)
              times = 1 + (w_random(&p->w, 4) == 0);
     char name[24];
 
-    if (k == KEYS + 3) { /* perhaps nobody ever puts it */
+    if (k == KEYS + 3) { /* perhaps no rank ever puts it */
         a->key = w_random(&p->w, KEYS);
         a->how = PMIWIRE_GET_WAIT;
         src = key_rank(p, a->key);
@@ -274,8 +273,8 @@ static void get_value(struct play *p, uint32_t rank)
     a->blocked = true;
 }
 
-/* After the last Fence: what ranks below have put, and what nobody has. Rank 0 leaves first, and
- * only the last may name nobody. */
+/* After the last Fence: Gets of lower ranks' keys, and of keys that no rank has put. Rank 0 leaves
+ * first, and only the last rank may name no source. */
 static void get_last(struct play *p, uint32_t rank)
 {
     struct actor *a = &p->actors[rank];
@@ -286,7 +285,7 @@ static void get_last(struct play *p, uint32_t rank)
     a->src = a->key < KEYS ? (int32_t)key_rank(p, a->key) : (int32_t)w_random(&p->w, p->w.n_ranks);
     if ((uint32_t)a->src >= rank) {
         a->src = (int32_t)w_random(&p->w, rank);
-        if (p->design == PMIWIRE_DESIGN_DIRECT) /* there one asks the rank that has put it */
+        if (p->design == PMIWIRE_DESIGN_DIRECT) /* DIRECT asks the rank that has put it */
             a->key = NOBODYS;
     }
     if (rank == p->w.n_ranks - 1 && p->design != PMIWIRE_DESIGN_DIRECT && w_random(&p->w, 2))
@@ -304,7 +303,7 @@ static bool killed_node(const struct play *p, uint32_t node)
     return p->killed && p->victim == node;
 }
 
-/* How many of a kind a rank has entered. */
+/* The number of collectives of a kind that a rank has entered. */
 static uint32_t entered(const struct actor *a, uint32_t kind)
 {
     switch (kind) {
@@ -314,7 +313,7 @@ static uint32_t entered(const struct actor *a, uint32_t kind)
     }
 }
 
-/* It is gone, from whatever it was in. */
+/* The rank is gone, from any state. */
 static void leave(struct play *p, uint32_t rank)
 {
     struct actor *a = &p->actors[rank];
@@ -328,9 +327,9 @@ static void leave(struct play *p, uint32_t rank)
                      0);
 }
 
-static uint64_t n_stopped; /* ranks that were told so, in all seeds */
+static uint64_t n_stopped; /* ranks with that error, in all seeds */
 
-/* Told that the collective which it is in, or wants to enter, cannot complete: is that so? */
+/* The rank has the error that its collective cannot complete: is that true? */
 static void stop(struct play *p, uint32_t rank, uint32_t kind, uint32_t number)
 {
     struct actor *a = &p->actors[rank];
@@ -346,7 +345,7 @@ static void stop(struct play *p, uint32_t rank, uint32_t kind, uint32_t number)
     n_stopped++;
 }
 
-/* Enter it, and what it is then. False: it cannot complete. */
+/* Enters it, and records the result. False: it cannot complete. */
 static bool enters(struct play *p, uint32_t rank, uint32_t kind, int rc, uint32_t number)
 {
     if (rc == PMIWIRE_EGONE) {
@@ -357,7 +356,7 @@ static bool enters(struct play *p, uint32_t rank, uint32_t kind, int rc, uint32_
     return true;
 }
 
-/* What a rank waits in has ended: 0 or an error; 1: it has not. */
+/* The result of a rank's wait: 0 or an error; 1: it has not ended. */
 static int coll_end(const struct play *p, uint32_t rank)
 {
     const struct actor *a = &p->actors[rank];
@@ -381,7 +380,7 @@ static uint32_t coll_kind(const struct actor *a)
                           : PMIWIRE_COLL_FENCE;
 }
 
-/* Go on from a collective. False: it has not ended. */
+/* Continues after a collective. False: it has not ended. */
 static bool come_out(struct play *p, uint32_t rank)
 {
     struct actor *a = &p->actors[rank];
@@ -482,7 +481,8 @@ static bool act(struct play *p, uint32_t rank)
     return true;
 }
 
-/* A node dies; its neighbours will be told, sooner or later, and who sends to it afterwards. */
+/* A node dies; its neighbours, and nodes that send to it afterwards, learn of it at a random
+ * time. */
 static void kill_one(struct play *p)
 {
     p->killed = true;
@@ -490,7 +490,7 @@ static void kill_one(struct play *p)
     for (uint32_t next = 0; next < p->w.n_nodes; next++)
         if (w_linked(p->arity, next, p->victim))
             p->to_tell[p->n_to_tell++] = next;
-    /* Some of what it had sent still arrives, some is lost: the end of each queue. */
+    /* Some of its frames still arrive; the end of each queue is lost. */
     for (uint32_t to = 0; to < p->w.n_nodes; to++) {
         struct queue *q = &p->w.queues[(size_t)p->victim * p->w.n_nodes + to];
         struct msg **at = &q->head;
@@ -545,8 +545,8 @@ static void tick(struct play *p, uint32_t node)
         pmiwire_exchange_tick(p->w.nodes[node].x, p->now);
 }
 
-/* A rank dies. Now and then it is looked at at once: all frames and one tick later nobody waits in
- * what cannot complete. */
+/* A rank dies. Now and then the test checks at once: after all frames and one tick no rank waits in
+ * a collective that cannot complete. */
 static void die(struct play *p)
 {
     uint32_t rank = w_random(&p->w, p->w.n_ranks);
@@ -569,7 +569,7 @@ static void die(struct play *p)
     }
 }
 
-/* Anything, as long as there is something. */
+/* Random actions, until none is possible. */
 static void run(struct play *p)
 {
     uint32_t n = p->w.n_ranks, kill_at = p->killing ? w_random(&p->w, 60 * n) : UINT32_MAX;
@@ -612,7 +612,7 @@ static void check_end(struct play *p)
         assert_int_equal(s.n_refused, 0);
         if (killed_node(p, i))
             continue;
-        if (!p->limit && !p->n_vain && !p->dying) /* a home does not know who has given up */
+        if (!p->limit && !p->n_vain && !p->dying) /* a home does not know which Gets have ended */
             assert_int_equal(s.n_waiting, 0);
         assert_int_equal(p->w.nodes[i].n_failed, p->killed);
         if (!p->killed && !p->dying)
@@ -688,7 +688,7 @@ static void seeds(bool killing, bool dying)
                       (unsigned long long)seed);
         play(seed, killing, dying);
     }
-    print_message("\n%llu Gets were told that nobody is left\n", (unsigned long long)n_ended);
+    print_message("\n%llu Gets ended with \"no rank left\"\n", (unsigned long long)n_ended);
     assert_true(one || n_ended > n);
     assert_true(one || !dying || n_stopped > n);
 }

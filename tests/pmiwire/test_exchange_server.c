@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Three nodes, each with a server, and six clients on both wires: what server.h says of several
+/* Three nodes, each with a server, and six clients on both wires: server.h's promises for several
  * nodes. */
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -35,7 +35,7 @@ static void start(uint32_t design)
     }
 }
 
-/* What is on its way between clients, servers and nodes arrives. */
+/* Delivers all bytes and frames between clients, servers and nodes. */
 static void settle(void)
 {
     bool moved = true;
@@ -162,8 +162,8 @@ static void test_put_fence_get(void **state)
     }
 }
 
-/* A hint costs a value none of its length: what is put without one, up to the last byte that the
- * server takes, is put with one too. */
+/* A hint does not shorten values: a put that fits without a hint, up to the server's last byte,
+ * fits with one. */
 static void test_hints_on_long_values(void **state)
 {
     static char value[1024];
@@ -190,7 +190,7 @@ static void test_hints_on_long_values(void **state)
     stop();
 }
 
-/* A program that probes for a key gets its answer at once; one that has asked to wait waits. */
+/* A Get that probes for a key gets its answer at once; one with a wait waits. */
 static void test_far_gets(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ static void test_far_gets(void **state)
                                                 PMIWIRE_GET_WAIT, 0),
                              0);
             waits(r);
-            if (r == 4) { /* who waits cannot put: another rank of its node does */
+            if (r == 4) { /* a waiting rank cannot put: another rank of its node does */
                 put(1, "key", "value", PMIWIRE_HINT_SPARSE);
             } else {
                 put(4, "key", "value", PMIWIRE_HINT_SPARSE);
@@ -238,8 +238,8 @@ static void finalize(uint32_t r)
     answered(r, 0);
 }
 
-/* Who named the rank that finalizes is answered, but for what it has put; who named nobody is when
- * all others have finalized. */
+/* A Get that named the finalizing rank ends, except for that rank's puts; a Get without a name ends
+ * when all others have finalized. */
 static void test_source_gone(void **state)
 {
     (void)state;
@@ -307,7 +307,7 @@ static void test_ring(void **state)
     stop();
 }
 
-/* The longest values that a PMI-1 answer carries for certain, and one that it cannot. */
+/* The longest values that a PMI-1 answer always carries, and one that it cannot. */
 static void test_ring_limits(void **state)
 {
     static char text[1000];
@@ -331,7 +331,7 @@ static void test_ring_limits(void **state)
     stop();
 }
 
-/* Servers that advertise nothing are asked for nothing. */
+/* Clients request nothing of servers that advertise nothing. */
 static void test_not_advertised(void **state)
 {
     (void)state;

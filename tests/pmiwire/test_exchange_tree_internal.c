@@ -27,7 +27,7 @@ static void the_ends(void **state)
     assert_false(pmiwire__tree_neighbour(&last, 1, &v));
 }
 
-/* Who is whose neighbour is agreed on, and there are n - 1 links. */
+/* Neighbourhood is symmetric, and there are n - 1 links. */
 static void links_go_both_ways(void **state)
 {
     (void)state;
@@ -53,7 +53,7 @@ static void links_go_both_ways(void **state)
     }
 }
 
-/* Hop by hop every node is reached, and what is under a node is where its children say. */
+/* Routing reaches every node hop by hop, and a node's subtree is the union of its children's. */
 static void every_way(void **state)
 {
     (void)state;

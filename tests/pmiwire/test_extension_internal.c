@@ -63,7 +63,7 @@ static void test_registry(void **state)
             n = pmiwire_enc_end(&e, NULL);
             if (!(desc->at & at[i])) {
                 assert_int_equal(n, -EINVAL);
-                /* Even when somebody writes it there, it is not seen. */
+                /* Ignored even when a peer writes it there. */
                 pmiwire_enc_begin(&e, buf, sizeof(buf), carriers[i], NULL);
                 pmiwire_enc_extra(&e, desc->name, S(TABLE));
                 n = pmiwire_enc_end(&e, NULL);
@@ -168,8 +168,7 @@ static void test_refused(void **state)
 
 /* ---- server and session, byte by byte ---- */
 
-/* Carry what each has to say to the other until the session has an event; at most `step` bytes at a
- * time. */
+/* Carries bytes both ways, at most `step` at a time, until the session has an event. */
 static int converse(struct harness *h, struct pmiwire_client *c, size_t step,
                     struct pmiwire_event *ev)
 {
@@ -234,7 +233,7 @@ static void test_session(void **state)
                     assert_true(is(info.ext[PMIWIRE_EXT_TABLE], TABLE));
                 assert_null(info.ext[0].ptr);
                 assert_null(info.ext[PMIWIRE_EXT_TABLE_END].ptr);
-                /* Such a server carries what others would mangle on PMI-2. */
+                /* Such a server carries values that others corrupt on PMI-2. */
                 assert_true(conn_info(h.c[0]).has_extensions);
                 carried = says || wire == PMIWIRE_V1;
                 assert_int_equal(
@@ -261,7 +260,7 @@ static void test_session(void **state)
 
 /* ---- Allgather ---- */
 
-/* Values up to what the server takes, of bytes that its wire has no words for. */
+/* Values up to the server's limit, of bytes that its wire cannot express. */
 static void test_gather(void **state)
 {
     char longest[PMIWIRE_DEFAULT_VALLEN_MAX + 1];
@@ -298,7 +297,7 @@ static void test_gather(void **state)
                 assert_int_equal(ev.rc, 0);
                 assert_true(is(ev.value, k ? "x%3By" : longest));
             }
-            /* More, and a percent sign that encodes nothing. */
+            /* Longer ones, and a percent sign that is no encoding. */
             assert_int_equal(
                 pmiwire_client_gather(c, (struct pmiwire_str){longest, sizeof(longest)}, 0),
                 wire == PMIWIRE_V1 ? PMIWIRE_EVALLEN : 0);

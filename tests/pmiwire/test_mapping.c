@@ -38,7 +38,7 @@ static uint32_t rnd(uint32_t below)
     return (uint32_t)((rng_state >> 20) % below);
 }
 
-/* Memory whose end is the end of the accessible world. */
+/* Memory that ends at an inaccessible page. */
 struct guard {
     char *base;
     size_t bytes;
@@ -106,7 +106,7 @@ static int parse_n(const char *text, size_t len, struct pmiwire_mapping_block *b
     return rc;
 }
 
-/* Parses text, which must be right, into exactly as many blocks as it needs. */
+/* Parses text, which must be valid, into exactly the needed blocks. */
 static struct pmiwire_mapping_block *parse_ok(const char *text, size_t len, uint32_t *n)
 {
     struct pmiwire_mapping_block *blocks;
@@ -119,7 +119,7 @@ static struct pmiwire_mapping_block *parse_ok(const char *text, size_t len, uint
     return blocks;
 }
 
-/* One rank at a time, straight from the words of the specification. */
+/* One rank at a time, straight from the specification. */
 static void naive_expand(const struct pmiwire_mapping_block *blocks, uint32_t n_blocks,
                          uint32_t n_ranks, uint32_t *node_of)
 {
@@ -397,7 +397,7 @@ static void test_parse_limits(void **state)
     }
 }
 
-/* The syntax of random and damaged texts, judged by POSIX regular expressions. No digit 0. */
+/* POSIX regular expressions decide the syntax of random and damaged texts. No digit 0. */
 static void test_parse_against_regex(void **state)
 {
     static const char num[] = " *[1-9]+ *";
@@ -557,7 +557,7 @@ static int put_random_block(char *at, struct pmiwire_mapping_block *b)
     return n;
 }
 
-/* Random lists, written out here: parse, expand and node_of agree with the naive expander. */
+/* Random lists, formatted here: parse, expand and node_of agree with the naive expander. */
 static void test_random_lists(void **state)
 {
     (void)state;
@@ -609,7 +609,7 @@ static void test_encode_known(void **state)
         uint32_t node_of[16];
         const char *classic, *extended;
     } cases[] = {
-        /* one node: what Hydra 4.0 writes too */
+        /* one node: as Hydra 4.0 writes it */
         {1, {0}, "(vector,(0,1,1))", "(vector,0)"},
         {2, {0, 0}, "(vector,(0,1,1))", "(vector,0)"},
         {16, {0}, "(vector,(0,1,1))", "(vector,0)"},
@@ -731,7 +731,7 @@ static void test_encode_limits(void **state)
     }
 }
 
-/* What must hold of any array: both grammars say the same as the array, the classic one
+/* Properties of any array: both grammars expand to the array, the classic one
    holds only triples, the extended is not longer, and the fold is the smallest period. */
 static void check_roundtrip(const uint32_t *x, uint32_t n)
 {
@@ -859,7 +859,7 @@ static uint32_t large_node(uint32_t kind, uint32_t i)
     case 8: return (uint32_t)__builtin_popcount(i) & 1u;              /* Thue-Morse: overlap-free */
     case 9: return i == LARGE / 3 || i == LARGE - 2 ? 5 : i % 17 * 2; /* longer than a group */
     case 10: return (i / 33 + i % 33 * 2) % 7;                        /* near repeats */
-    case 11: /* so many long false starts that the search for a long period gives up */
+    case 11: /* enough long false starts that the search for a long period gives up */
         return i == LARGE / 2 + 1 ? 2 : i == LARGE - 2 ? 1 : i % 2;
     default: return rnd(2);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Profiles: what each flag lets through, every limit from both sides, by the checks and by the
- * encoder. */
+/* Profiles: the values that each flag allows, and every limit from both sides, by the checks and by
+ * the encoder. */
 #include "codec_tools.h"
 
 #include "../../libpmiwire/src/codec/codec_internal.h"
@@ -36,7 +36,7 @@ static void found_by_name(void **state)
     assert_null(pmiwire_profile_at(UINT32_MAX));
 }
 
-/* "portable" promises that every peer carries what it lets through. */
+/* "portable" promises that every peer carries the values that it allows. */
 static void portable_is_the_least(void **state)
 {
     const struct pmiwire_profile *least = pmiwire_profile_find("portable"), *p;
@@ -59,7 +59,7 @@ static void portable_is_the_least(void **state)
     }
 }
 
-/* What the flags say of one byte of a value; the framing alone when there is no profile. */
+/* Whether the flags allow one byte of a value; without a profile, the framing alone. */
 static int carried(const struct pmiwire_profile *p, uint16_t wire, int c)
 {
     if (c == 0 || (c == '\n' && wire != V2))
@@ -116,8 +116,8 @@ static void every_flag_and_byte(void **state)
     }
 }
 
-/* A byte that is refused, at every place of values of every length over two blocks, in memory of
- * exactly that size. */
+/* A refused byte at every place of values of every length over two blocks, in memory of exactly
+ * that size. */
 static void every_place(void **state)
 {
     static const char refused[] = {' ', '\t', ';', '\\', 127, '\200', '\377'};
@@ -170,8 +170,8 @@ static void lengths(void **state)
 
 /* ---- By the encoder --------------------------------------------------------- */
 
-/* A message of exactly these bytes and fields (`cmd` and `value` among them), or what it is refused
- * with. */
+/* A message of exactly these bytes and fields (`cmd` and `value` among them), or its refusal's
+ * code. */
 static ssize_t message(const struct pmiwire_profile *p, uint16_t cmd, size_t bytes,
                        uint32_t n_fields)
 {

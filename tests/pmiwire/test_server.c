@@ -124,11 +124,11 @@ static void test_versions(void **state)
         "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1 "
         "msg=unsupported_PMI_version:_not_1_or_2\n");
     assert_int_equal(h.diag_code, PMIWIRE_EVERSION);
-    ask(&h, 0, INIT1, INIT1_OK); /* it may think again */
+    ask(&h, 0, INIT1, INIT1_OK); /* it may choose again */
     h_stop(&h);
 }
 
-/* PMI_PORT: a client says itself who it is. */
+/* PMI_PORT: a client sends its own rank. */
 static void test_identity(void **state)
 {
     struct harness h;
@@ -156,7 +156,7 @@ static void test_identity(void **state)
         v2("cmd=fullinit-response;rc=-1;errmsg=fullinit without a rank;"));
     assert_int_equal(say(&h, 2, v2r("cmd=fullinit;srcid=1;threaded=FALSE;")), 0);
     assert_non_null(strstr(hear(&h, 2), "rank=1;size=3"));
-    /* a rank that was told at accept cannot be changed */
+    /* a rank given at accept cannot change */
     ask(&h, 0, INIT2, INIT2_OK);
     ask(&h, 0, v2("cmd=fullinit;pmirank=1;"),
         v2("cmd=fullinit-response;rc=-1;errmsg=client claims another rank than its own;"));
@@ -215,7 +215,7 @@ static void test_limits_of_pairs(void **state)
     h_start(&h, 2);
     init1(&h, 0);
     init2(&h, 1);
-    /* values of 1023 bytes are the longest that go across the wires; PMI-2 alone takes 1024 */
+    /* values of 1023 bytes are the longest that pass between the wires; PMI-2 alone takes 1024 */
     ask(&h, 0, filled(buf, "cmd=put key=v1 value=", 'v', 1023, "\n"), "cmd=put_result rc=0\n");
     ask(&h, 0, "cmd=get key=v1\n", filled(buf, "cmd=get_result rc=0 value=", 'v', 1023, "\n"));
     ask(&h, 1, v2(filled(buf, "cmd=kvs-put;key=v2;value=", 'w', 1023, ";")),
@@ -322,7 +322,7 @@ static void test_nul_behind_values(void **state)
     h_stop(&h);
 }
 
-/* What one wire can say and the other cannot hear is refused, not cut. */
+/* A value that one wire can send and the other cannot is refused, not cut. */
 static void test_values_across_wires(void **state)
 {
     struct pmiwire_str v;
@@ -438,13 +438,13 @@ static void test_groups(void **state)
     ask(&h, 3, "cmd=barrier_in group=2,3:five\n", "cmd=barrier_out rc=0 tag=five\n");
     expect(&h, 2, "cmd=barrier_out rc=0 tag=five\n");
     expect(&h, 0, "");
-    /* the same set said otherwise is the same group; another tag is another */
+    /* the same set in another form is the same group; another tag is another group */
     ask(&h, 1, "cmd=barrier_in group=1,0:5\n", "cmd=barrier_out rc=0 tag=5\n");
     expect(&h, 0, "cmd=barrier_out rc=0 tag=5\n");
     ask(&h, 0, "cmd=barrier_in group=0,2:a\n", "");
     ask(&h, 2, "cmd=barrier_in group=2,0:a\n", "cmd=barrier_out rc=0 tag=a\n");
     expect(&h, 0, "cmd=barrier_out rc=0 tag=a\n");
-    /* everybody, and alone */
+    /* all ranks, and one alone */
     ask(&h, 0, "cmd=barrier_in group=WORLD:w\n", "");
     ask(&h, 1, "cmd=barrier_in group=0,1,2,3:w\n", "");
     ask(&h, 2, "cmd=barrier_in group=WORLD:w\n", "");
@@ -455,7 +455,7 @@ static void test_groups(void **state)
     expect(&h, 0, "cmd=barrier_out rc=0 tag=w\n");
     expect(&h, 1, "cmd=barrier_out rc=0 tag=w\n");
     expect(&h, 2, "cmd=barrier_out rc=0 tag=w\n");
-    /* left waiting at the end: freed with the server */
+    /* still waiting at the end: freed with the server */
     ask(&h, 1, "cmd=barrier_in group=NODE:5\n", "");
     h_stop(&h);
 }
@@ -521,7 +521,7 @@ static void test_waits(void **state)
     (void)hear(&h, 1);
     ask(&h, 0, "cmd=barrier_in group=0:t\n", "cmd=barrier_out rc=0 tag=t\n");
     waited(&h, "+0 group -0 group ");
-    /* a Get that waits is none; one that is gone while it waits has left */
+    /* a waiting Get is none; one whose client disconnects while it waits has left */
     ask(&h, 0, "cmd=get fp-get=wait key=c\n" BARRIER, "");
     waited(&h, "");
     ask(&h, 1, v2("cmd=kvs-fence;"), "");
@@ -612,7 +612,7 @@ static void test_outside_store(void **state)
     ask(&h, 1, v2("cmd=kvs-get;key=a;srcid=4;"),
         v2("cmd=kvs-get-response;rc=0;found=TRUE;value=b;"));
     ask(&h, 1, v2("cmd=kvs-get;key=c;srcid=4;"), v2("cmd=kvs-get-response;rc=0;found=FALSE;"));
-    /* one that waits, for a key that comes at once, later, and as another one waits too */
+    /* a waiting Get, for a key that comes at once, later, and while another one waits too */
     ask(&h, 0, "cmd=get fp-get=wait key=a\n", "cmd=get_result rc=0 value=b\n");
     ask(&h, 0, "cmd=get fp-get=wait key=c\ncmd=get_appnum\n", "");
     ask(&h, 1, v2("cmd=kvs-put;key=d;value=e;"), v2("cmd=kvs-put-response;rc=0;"));
@@ -624,7 +624,7 @@ static void test_outside_store(void **state)
     ask(&h, 1, v2("cmd=kvs-fence;"), v2("cmd=kvs-fence-response;rc=0;"));
     expect(&h, 0, BARRIER_OK);
     assert_int_equal(h.n_fenced, 1);
-    /* gone while it waits: the put wakes nobody */
+    /* disconnected while it waits: the put wakes no Get */
     ask(&h, 0, "cmd=get fp-get=wait key=f\n", "");
     pmiwire_conn_close(h.c[0]);
     ask(&h, 1, v2("cmd=kvs-put;key=f;value=g;"), v2("cmd=kvs-put-response;rc=0;"));
@@ -661,7 +661,7 @@ static void test_outside_names(void **state)
     h.name_rc = -ENOMEM;
     ask(&h, 0, v2("cmd=name-lookup;name=s;"),
         v2("cmd=name-lookup-response;rc=-1;errmsg=out of memory;"));
-    h.name_rc = 0; /* a lookup that has not said the port */
+    h.name_rc = 0; /* a lookup without an answer so far */
     ask(&h, 0, v2("cmd=name-lookup;name=s;"),
         v2("cmd=name-lookup-response;rc=-1;errmsg=name is not published;"));
     ask(&h, 0, v2("cmd=name-unpublish;name=s;"),
@@ -669,7 +669,7 @@ static void test_outside_names(void **state)
     h_stop(&h);
 }
 
-/* The engine's names, for somebody who serves others. */
+/* The engine's names, for a caller that serves other clients. */
 static void test_names_of_others(void **state)
 {
     const uint32_t one = UINT32_C(1) << 31, other = one + 1; /* no jobs' numbers */
@@ -711,7 +711,7 @@ static void test_names_of_others(void **state)
             i < 2 ? "cmd=publish_result rc=0\n"
                   : "cmd=publish_result rc=1 msg=no_room_for_this_name\n");
     }
-    /* They stay when a job goes, and its own go with it. */
+    /* A job's end removes the job's own names and no others. */
     assert_int_equal(pmiwire_server_names_drop(h.s, 0), 0);
     ask(&h, 0, "cmd=publish_name service=x port=y\n", "cmd=publish_result rc=0\n");
     assert_int_equal(pmiwire_server_publish(h.s, one, pmiwire_strz("a"), pmiwire_strz("1")), 0);
@@ -722,7 +722,7 @@ static void test_names_of_others(void **state)
     h_stop(&h);
 }
 
-/* Every kind of request that waits, side by side, and the end in the middle of it. */
+/* Every kind of waiting request, side by side, and the end in the middle. */
 static void test_all_waits(void **state)
 {
     struct harness h;
@@ -754,7 +754,7 @@ static void test_all_waits(void **state)
     pmiwire_conn_close(h.c[9]);
     assert_int_equal(pmiwire_server_job_remove(h.s, 1), 0);
     expect(&h, 8, v2("cmd=kvs-get-response;rc=0;found=FALSE;"));
-    /* put by the launcher: it is a put as any */
+    /* put by the launcher: an ordinary put */
     assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("c"), pmiwire_strz("own")), 0);
     expect(&h, 5, v2("cmd=kvs-get-response;rc=0;found=TRUE;value=own;"));
     h_stop(&h);
@@ -803,7 +803,7 @@ static void test_spawn_v1(void **state)
     h.done_inside = 1;
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=1\nspawnssofar=1\n") "cmd=get_appnum\n",
         "cmd=spawn_result rc=0 jobid=kid errcodes=0\ncmd=appnum rc=0 appnum=0\n");
-    h.spawn_rc = -EAGAIN; /* too late to refuse: it has been answered */
+    h.spawn_rc = -EAGAIN; /* too late to refuse: the answer has been sent */
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=1\nspawnssofar=1\n"),
         "cmd=spawn_result rc=0 jobid=kid errcodes=0\n");
     h.done_inside = 0;
@@ -862,18 +862,18 @@ static void test_spawn_v1_refused(void **state)
         assert_memory_equal(h.diag, "kvs_0 rank 0: spawn: ", 21);
         assert_int_equal(h.token, 0);
     }
-    /* a request that is wrong in its second message is answered once, at its end */
+    /* a request with an error in its second message gets one answer, at its end */
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=1\nargcnt=9\n"), "");
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=2\n"), "");
     assert_int_equal(say(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=3\n")), 0);
     assert_string_equal(
         hear(&h, 0),
         "cmd=spawn_result rc=-1 msg=an_argument,_key_or_value_that_was_announced_is_missing\n");
-    /* a message left out is noticed at once */
+    /* a missing message is an error at once */
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=1\n"), "");
     ask(&h, 0, BLOCK("nprocs=1\nexecname=c\ntotspawns=3\nspawnssofar=3\n"),
         "cmd=spawn_result rc=-1 msg=totspawns_and_spawnssofar_are_out_of_step\n");
-    /* and the connection goes on */
+    /* and the connection continues */
     h.done_inside = 1;
     ask(&h, 0, BLOCK(OK_BLOCK), "cmd=spawn_result rc=0 jobid=kid errcodes=0\n");
     h_stop(&h);

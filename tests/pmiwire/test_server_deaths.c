@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that do what they like, and go when they like, on servers joined by frames that come in any
- * order. A model knows who has entered what. Whatever is answered must be so; and once all frames
- * have come and the servers have been ticked, nobody waits for what cannot be, or for what is.
+ * Ranks with random requests and random ends, on servers whose frames arrive in any order. A model
+ * knows the collectives that each rank has entered. Every answer must be true; and once all frames
+ * have arrived and the servers have ticked, no rank waits for what is impossible, or for what has
+ * happened.
  */
 #include "server_ranks.h"
 
@@ -16,7 +17,7 @@ static struct rank {
     bool waits;
     enum what what;
     uint32_t number;           /* of the collective, from 1; of the key */
-    uint32_t other;            /* whose key, or the other one of the group */
+    uint32_t other;            /* the key's rank, or the other one of the group */
     uint32_t entered[N_COLLS]; /* the last number */
     uint32_t done[N_COLLS];    /* completed */
     uint32_t met[MOST_RANKS];  /* barriers of groups with each other rank that it has entered */
@@ -49,7 +50,7 @@ static bool is_near(uint32_t r, uint32_t q)
     return a == b || (a + 1) % n == b || (b + 1) % n == a;
 }
 
-/* What a rank waits for is here. */
+/* The rank's wait can end. */
 static bool is_complete(uint32_t r)
 {
     const struct rank *me = &ranks[r];
@@ -76,7 +77,7 @@ static bool may_be_lost(uint32_t r)
     return !sparse && k.cl.w.n_nodes > 1 && !same_node(r, ranks[r].other);
 }
 
-/* It can no longer be. */
+/* The rank's wait can never end. */
 static bool is_impossible(uint32_t r)
 {
     const struct rank *me = &ranks[r];
@@ -103,7 +104,7 @@ static void wrong(uint32_t r, const char *heard)
              k.n, k.cl.w.n_nodes, (int)ranks[r].what, ranks[r].number, ranks[r].other, heard);
 }
 
-/* Read the answers that have come, and judge them. */
+/* Reads the answers so far, and checks them. */
 static void listen(void)
 {
     for (uint32_t r = 0; r < k.n; r++) {
@@ -136,7 +137,7 @@ static void enter(uint32_t r)
 {
     struct rank *me = &ranks[r];
 
-    /* Most do what all do. */
+    /* Most ranks take part in the common collectives. */
     me->what = rnd(&k.cl.w, 5) ? common : (enum what)rnd(&k.cl.w, N_WHATS);
     me->other = (r + 1 + rnd(&k.cl.w, k.n - 1)) % k.n;
     if (me->what == GROUP && rnd(&k.cl.w, 2)) /* the same two more often */

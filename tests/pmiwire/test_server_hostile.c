@@ -110,7 +110,7 @@ static void test_malformed(void **state)
     h_stop(&h);
 }
 
-/* What makes a stream untrustworthy ends that connection, and no other. */
+/* An invalid stream ends its own connection, and no other. */
 static void test_lost_framing(void **state)
 {
     static const struct {
@@ -152,7 +152,7 @@ static void test_lost_framing(void **state)
         assert_int_equal(h.diag_code, cases[i].code);
         assert_memory_equal(h.diag, "kvs_0 rank 0: ", 14);
         assert_int_equal(say(&h, 0, "cmd=get_appnum\n"), cases[i].code);
-        expect(&h, 0, "cmd=appnum rc=0 appnum=0\n"); /* what was owed before */
+        expect(&h, 0, "cmd=appnum rc=0 appnum=0\n"); /* earlier answers */
         h.n_diag = 0;
         pmiwire_conn_close(h.c[0]);
         assert_int_equal(h.n_diag, 0);
@@ -248,7 +248,7 @@ static void test_backlog(void **state)
     assert_int_equal(rc, PMIWIRE_ETOOBIG);
     assert_string_equal(h.diag,
                         "kvs_0 rank 0: too much input behind a request that waits for its answer");
-    /* the others are not held up by it: it has entered this fence, and will enter no other */
+    /* the others continue: it has entered this fence, and will enter no other */
     ask(&h, 1, BARRIER, "");
     ask(&h, 2, BARRIER, BARRIER_OK);
     expect(&h, 1, BARRIER_OK);
@@ -278,7 +278,7 @@ static void test_slow_reader(void **state)
     assert_int_equal(n, 1000); /* whole messages only */
     pmiwire_conn_sent(h.c[0], 1000);
     ask(&h, 1, "cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n");
-    /* one that reads a little now and then is served for ever */
+    /* one that reads a little now and then is never dropped */
     for (i = 0; i < 4000; i++) {
         assert_int_equal(say(&h, 1, "cmd=get_appnum\n"), 0);
         n = pmiwire_conn_output(h.c[1], &p);
@@ -288,8 +288,7 @@ static void test_slow_reader(void **state)
     h_stop(&h);
 }
 
-/* Unless told otherwise an answer's room grows with the values: 64 of them, unread, are no slow
- * reader. */
+/* By default an answer's room grows with the values: 64 of them, unread, are no slow reader. */
 static void test_room_for_values(void **state)
 {
     enum { LONG = 100000, ASKED = 64 };
@@ -344,7 +343,7 @@ static void test_store_limit(void **state)
     ask(&h, 1, v2("cmd=kvs-put;key=00;value=y;"), v2("cmd=kvs-put-response;rc=0;"));
     pmiwire_server_stats(h.s, &st);
     assert_int_equal(st.kvs_bytes, 3 * n + 3);
-    for (i = 0; i < 30; i++) { /* what is taken back makes room */
+    for (i = 0; i < 30; i++) { /* unpublished names make room */
         ask(&h, 1, v2("cmd=name-publish;name=a;port=yy;"), v2("cmd=name-publish-response;rc=0;"));
         ask(&h, 1, v2("cmd=name-unpublish;name=a;"), v2("cmd=name-unpublish-response;rc=0;"));
     }
@@ -466,7 +465,7 @@ static void test_acting_callbacks(void **state)
     size_t k;
 
     (void)state;
-    /* everybody is closed by ready() when the barrier opens */
+    /* ready() closes all clients when the barrier opens */
     busy_start(&b, 3);
     b.close_on_ready = 1;
     for (i = 0; i < 3; i++)
@@ -474,7 +473,7 @@ static void test_acting_callbacks(void **state)
     for (i = 0; i < 3; i++)
         assert_null(b.h.c[i]);
     h_stop(&b.h);
-    /* the answers cannot be carried; diag closes everybody and removes the job in the middle of it
+    /* the answers cannot be carried; diag closes all clients and removes the job in the middle
      * */
     for (k = 0; k < 3; k++) {
         busy_start(&b, 3);
@@ -533,7 +532,7 @@ static void test_input_in_callback(void **state)
 
 /* ---- any split ---- */
 
-/* Feed both scripts in pieces of up to `piece` bytes (0: all at once) in turns; return both
+/* Feeds both scripts in pieces of up to `piece` bytes (0: all at once) in turns; returns both
  * outputs. */
 static void play(uint32_t piece, char *out0, char *out1)
 {
@@ -583,7 +582,7 @@ static void test_splits(void **state)
     }
 }
 
-/* Input that ends where memory ends: not a byte more is read. */
+/* Input that ends where memory ends: the engine reads no byte beyond. */
 static void test_guarded_input(void **state)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), i;
@@ -755,7 +754,7 @@ static void test_options(void **state)
     h_init(&h);
     h.opts.decode_flags = PMIWIRE_DECODE_VALUE_TO_EOL << 1;
     assert_int_equal(pmiwire_server_create(&h.opts, &h.s), -EINVAL);
-    for (int i = 0; i < 7; i++) { /* a limit below and above what it may be; and the largest ones */
+    for (int i = 0; i < 7; i++) { /* each limit below and above its range; and the largest ones */
         h_init(&h);
         h.opts.max_msg_bytes = SIZE_MAX / 4 + (i == 6);
         h.opts.kvsname_max = i == 0 ? 1 : i == 1 ? UINT32_C(0x80000000) : INT32_MAX;
@@ -825,7 +824,7 @@ static void test_options(void **state)
     assert_int_equal(pmiwire_server_accept(h.s, 1, 0, NULL, &c), PMIWIRE_ENOENT);
     assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz(""), pmiwire_strz("v")),
                      PMIWIRE_EEMPTY);
-    /* Any bytes; those whose wire cannot carry them get an error. */
+    /* Any bytes; clients whose wire cannot carry them get an error. */
     assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), (struct pmiwire_str){"a\0b", 3}),
                      0);
     assert_int_equal(pmiwire_server_put(h.s, 0, pmiwire_strz("k"), pmiwire_strz("")), 0);
@@ -836,7 +835,7 @@ static void test_options(void **state)
     h_stop(&h);
 }
 
-/* Whoever has not said who it is ends no job. */
+/* A client without a rank cannot end a job. */
 static void test_stranger_aborts(void **state)
 {
     struct harness h;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What can no longer complete ends, for all who wait in it, with an error that names the rank and
- * why: on one server and on three, on both wires. */
+/* A collective or Get that can no longer complete ends, for all waiting ranks, with an error that
+ * names the lost rank and the reason: on one server and on three, on both wires. */
 #include "server_ranks.h"
 
-enum { RANKS = 6 }; /* on three nodes: two each, of which the second is the first plus three */
+enum { RANKS = 6 }; /* on three nodes: two ranks each, r and r + 3 */
 
 static struct ranks k;
 
-/* Every rank connects and says init, but `goer`, if it is not to. */
+/* Every rank connects and sends init, except `goer` if it must not. */
 static void start(uint32_t n_nodes, bool v2, uint32_t goer, enum way way)
 {
     r_start(&k, n_nodes, RANKS, v2, PMIWIRE_DESIGN_DKVS);
@@ -30,7 +30,7 @@ static const char *const ends[N_WHATS] = {
     [NODEATTR] = "no rank is left to put this attribute",
 };
 
-/* Is it one of those who wait? All do in collectives and for keys, the goer's node in the rest. */
+/* Does this rank wait? All do in collectives and for keys, the goer's node in the rest. */
 static bool is_waiter(uint32_t r, enum what what, uint32_t goer)
 {
     if (r == goer || what == GET)
@@ -59,7 +59,7 @@ static void hears_of(uint32_t r, enum what what, uint32_t goer, enum way way)
     hears(r, what, goer, way, false);
 }
 
-/* How often stuck() was called, and each time of whom. */
+/* The number of calls of stuck(), and the rank of each. */
 static void check_stuck(uint32_t n_nodes, enum what what, uint32_t goer)
 {
     for (uint32_t i = 0; i < n_nodes; i++) {
@@ -75,7 +75,7 @@ static void check_stuck(uint32_t n_nodes, enum what what, uint32_t goer)
     }
 }
 
-/* All others wait, and it goes. */
+/* All others wait, and the goer ends. */
 static void one_goes(uint32_t n_nodes, bool v2, enum what what, enum way way, uint32_t goer)
 {
     start(n_nodes, v2, goer, way);
@@ -86,7 +86,7 @@ static void one_goes(uint32_t n_nodes, bool v2, enum what what, enum way way, ui
     for (uint32_t r = 0; r < RANKS; r++)
         if (is_waiter(r, what, goer))
             assert_string_equal(r_hear(&k, r), "");
-    /* Who names nobody, or waits for an attribute, needs one of several. */
+    /* A Get without a named rank, or for an attribute, needs one of several ranks. */
     for (uint32_t r = 0; r < RANKS; r++)
         if (r != goer && !is_waiter(r, what, goer) &&
             (what == GET || (what == NODEATTR && n_nodes == 1))) {
@@ -109,7 +109,7 @@ static void one_goes(uint32_t n_nodes, bool v2, enum what what, enum way way, ui
         if (is_waiter(r, what, goer))
             hears(r, what, goer, way, what == GET && n_nodes > 1);
     check_stuck(n_nodes, what, goer);
-    /* Again: at once, and nobody is told twice. */
+    /* Again: at once, and no rank gets the error twice. */
     for (uint32_t r = 0; r < RANKS; r++)
         if (is_waiter(r, what, goer)) {
             r_enter(&k, r, what, goer, 0);
@@ -135,7 +135,7 @@ static void test_one_goes(void **state)
                         one_goes(n_nodes, wire == 1, what, way, goer);
 }
 
-/* It is in already as it goes: this one completes, and no other. */
+/* The goer has entered before its end: this collective completes, and no other. */
 static void test_goes_inside(void **state)
 {
     static const enum way ways[] = {CLOSES, TOO_BIG, ENDS};
@@ -172,7 +172,7 @@ static void test_goes_inside(void **state)
         }
 }
 
-/* What a client has put stays: who waits for it gets it, or has got it. */
+/* A client's puts stay: a Get that waits for one gets it. */
 static void test_last_put(void **state)
 {
     (void)state;
@@ -202,8 +202,8 @@ static void test_last_put(void **state)
         }
 }
 
-/* A client of a port that has only said its rank may come again; one that had said init may too,
- * but is in no collective any more. */
+/* A client of a port that has only sent its rank may reconnect; one that had sent init may too, but
+ * has left all collectives. */
 static void test_comes_again(void **state)
 {
     (void)state;
@@ -246,7 +246,8 @@ static void test_comes_again(void **state)
     r_stop(&k);
 }
 
-/* Whose process has ended before its Get was read waits for nobody: nothing would end that wait. */
+/* A Get of a process that ended before the server read it does not wait: nothing would end that
+ * wait. */
 static void test_asks_when_gone(void **state)
 {
     static const enum way ways[] = {ENDS, CLOSES};
@@ -260,7 +261,7 @@ static void test_asks_when_gone(void **state)
 
             start(n_nodes, i % 2 == 1, 0, way);
             r_go(&k, 0, way);
-            if (way == CLOSES) { /* and has come again */
+            if (way == CLOSES) { /* and has reconnected */
                 r_connect(&k, 0);
                 r_init(&k, 0);
             }
@@ -275,7 +276,7 @@ static void test_asks_when_gone(void **state)
         }
 }
 
-/* A program that is alone waits for nobody. */
+/* A singleton never waits. */
 static void test_alone(void **state)
 {
     (void)state;
@@ -308,7 +309,7 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
     snprintf(last_diag, sizeof(last_diag), "%s", text);
 }
 
-/* Without stuck() it is diag that tells, once. */
+/* Without stuck() the engine reports through diag, once. */
 static void test_diag_tells(void **state)
 {
     const struct pmiwire_server_ops ops = {.size = sizeof(ops), .diag = on_diag};

@@ -102,7 +102,7 @@ static void test_failing_memory(void **state)
     }
 }
 
-/* A table that cannot grow takes pairs as long as a probe still ends, and then refuses. */
+/* A table that cannot grow accepts pairs as long as a probe still ends, and then refuses. */
 static void test_table_that_cannot_grow(void **state)
 {
     struct harness h;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a server's job gives to its exchange and takes from it: stores elsewhere, Allgathers,
- * limits, time; on one node and on several. */
+/* A server's job and its exchange: the caller's stores, Allgathers, limits, time; on one node and
+ * on several. */
 #include "server_ranks.h"
 
 #include "../heap.h"
@@ -80,7 +80,7 @@ static void test_allgather(void **state)
                         break;
                     r_run(&k);
                     assert_string_equal(r_hear(&k, r), "");
-                    if (number > 0) { /* still those of the one before */
+                    if (number > 0) { /* still those of the previous one */
                         snprintf(value, sizeof(value), "0-of-%u", number - 1);
                         hears_value(k.n - 1, number - 1, 0, value);
                     }
@@ -206,8 +206,8 @@ static void test_gather_taken(void **state)
             }
             for (uint32_t r = 0; r < k.n; r++)
                 assert_string_equal(r_hear(&k, r), "cmd=barrier out rc=0 fp-array=there\n");
-            hears_value(0, number, 1, NULL); /* find() is asked, which knows nothing of it */
-            all_enter(FENCE);                /* is no Allgather */
+            hears_value(0, number, 1, NULL); /* the engine asks find(), which does not have it */
+            all_enter(FENCE);                /* not an Allgather */
             for (uint32_t r = 0; r < k.n; r++)
                 assert_string_equal(r_hear(&k, r), "cmd=barrier out rc=0\n");
         }
@@ -261,7 +261,7 @@ static void test_gather_left(void **state)
     }
 }
 
-/* Memory runs out as the engine keeps the values: the Allgather fails, and none is found. */
+/* Memory runs out while the engine keeps the values: the Allgather fails, and no value is found. */
 static void test_gather_without_memory(void **state)
 {
     uint32_t n_failed = 0;
@@ -393,7 +393,7 @@ static void test_store(void **state)
             start_storing(n_nodes, design, &ops);
             for (uint32_t r = 0; r < k.n; r++)
                 r_put(&k, r, 0, false);
-            for (uint32_t r = 0; r < k.n; r++) /* SPARSE: on one node a pair as any */
+            for (uint32_t r = 0; r < k.n; r++) /* SPARSE: on one node an ordinary pair */
                 r_put(&k, r, 1, true);
             for (uint32_t r = 0; r < k.n; r++) /* DENSE already */
                 r_put(&k, r, 0, true);
@@ -424,8 +424,8 @@ static void test_store(void **state)
         }
 }
 
-/* What a store may do as it is asked and as it is given a Fence's pairs: it tells all clients, in
- * the next answer to a Fence, that its table is no longer complete. */
+/* A store's calls while it is asked and while it takes a Fence's pairs: it reports to all clients,
+ * in the next answer to a Fence, that its table is no longer complete. */
 static void advertise_end(const struct pmiwire_peer *job, const char *text)
 {
     assert_int_equal(pmiwire_server_advertise(k.cl.servers[cl_node(job)->id], job->job,
@@ -547,7 +547,7 @@ static void test_merge_without_nul(void **state)
     }
 }
 
-/* What frames cannot carry is refused at the put; on one node there are none. */
+/* A put that frames cannot carry is refused; on one node there are no frames. */
 static void test_long_pairs(void **state)
 {
     static char text[6000];
@@ -574,7 +574,7 @@ static void test_long_pairs(void **state)
             snprintf(text + n, sizeof(text) - (size_t)n, "\n");
             r_say(&k, 0, text);
             assert_int_equal(r_rc(r_hear(&k, 0)), n_nodes == 1 || i % 2 == 0 ? 0 : i == 1 ? 7 : 5);
-            /* What is refused is not there. */
+            /* A refused pair is not there. */
             assert_int_equal(
                 pmiwire_server_get(k.cl.servers[0], 0,
                                    (struct pmiwire_str){text + strlen("cmd=put key="), keys[i]},
@@ -612,7 +612,7 @@ static int on_merge_engine(void *ctx, const struct pmiwire_peer *job, const void
     return 1;
 }
 
-/* Puts of rank r until one is refused; how many were not. Then *heard is the answer. */
+/* Rank r puts until one is refused; returns the number of accepted puts. *heard is the refusal. */
 static uint32_t fill(uint32_t r, const char **heard)
 {
     for (uint32_t n = 0;; n++) {
@@ -647,8 +647,8 @@ static void start_limited(uint32_t n_nodes, bool v2, size_t max_kvs_bytes, bool 
     connect_all();
 }
 
-/* A Put beyond the store's limit is refused by the limit's name, and the Fence brings the rest,
- * which is more than one node may put. */
+/* A Put beyond the store's limit fails with the limit's name, and the Fence brings the accepted
+ * pairs, which are more than one node may put. */
 static void test_kvs_limit(void **state)
 {
     (void)state;
@@ -680,7 +680,8 @@ static void test_kvs_limit(void **state)
     }
 }
 
-/* Likewise what its exchange may hold for the next Fence, which brings what two nodes hold. */
+/* Likewise for the limit on the exchange's pairs for the next Fence, which brings two nodes'
+ * pairs. */
 static void test_exchange_limit(void **state)
 {
     (void)state;
@@ -713,7 +714,7 @@ static void test_exchange_limit(void **state)
     cl_exchange_bytes = 0;
 }
 
-/* A link that has enough: the Fence waits for it, and other things do not. */
+/* A full link: the Fence waits for it, and other requests do not. */
 static bool enough;
 static uint32_t n_sent;
 

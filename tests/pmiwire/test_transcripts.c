@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The golden transcripts of tests/interop/transcripts, replayed through codec, server engine and
- * client session. One line for each transcript says what was replayed; any deviation that no table
- * of exceptions explains fails.
+ * client session. Prints one line for each transcript; fails at any deviation that no table of
+ * exceptions explains.
  *
  * usage: pmiwire_test_transcripts [DIR [CASE]]
  */

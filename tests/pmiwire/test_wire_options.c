@@ -113,7 +113,7 @@ static void counted_free(void *ctx, void *ptr)
     free(ptr);
 }
 
-/* An allocator of which a function is missing is refused before it is used. */
+/* An allocator without a function is refused before its first call. */
 static void half_an_allocator(void **state)
 {
     static const uint32_t ranks[] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading recorded conversations, and what the replays share. */
+/* Reads recorded conversations; helpers of the replays. */
 #define _GNU_SOURCE 1 /* asprintf */
 #include <ctype.h>
 #include <dirent.h>

@@ -3,7 +3,7 @@
  * The recorded conversations of tests/interop/transcripts in memory. The grammar is in that
  * folder's README.
  *
- * The replays share what else they need: a place for messages, and how a deviation is reported.
+ * Also the replays' shared helpers: storage for messages, and the report of a deviation.
  */
 #ifndef FENCEPOST_TESTS_TRANSCRIPT_H
 #define FENCEPOST_TESTS_TRANSCRIPT_H
@@ -13,24 +13,24 @@
 
 #include <pmiwire/codec.h>
 
-/** One recv(): what a side said in one go. */
+/** One recv(): the bytes that a side sent at once. */
 struct record {
     char side; /* 'C' or 'S' */
     char *data;
     size_t len;
 };
 
-/** What one process and its server said. */
+/** The conversation of one process and its server. */
 struct transcript {
     char *label;  /* rN or kN */
-    char *client; /* from the comments, NULL where not told */
+    char *client; /* from the comments; NULL if missing */
     char *server;
     char *program; /* and its arguments */
     char *jobid;   /* PMI_JOBID */
     int32_t rank;
     int32_t size; /* -1 unknown */
     int spawned;  /* PMI_SPAWNED is set */
-    int port;     /* PMI_PORT: the client says who it is */
+    int port;     /* PMI_PORT: the client sends its rank */
     struct record *records;
     size_t n_records;
 };
@@ -41,7 +41,7 @@ struct order_line {
     char side;
 };
 
-/** A job: its transcripts, and in which order their records came. */
+/** A job: its transcripts, and the order of their records. */
 struct recording {
     char *name;
     struct transcript *transcripts;
@@ -80,7 +80,7 @@ struct kept_msgs {
     size_t rest; /* bytes behind the last whole message */
 };
 
-/** Split bytes into messages. 0, or the decoder's error with *offset where. */
+/** Splits bytes into messages. Returns 0, or the decoder's error with its *offset. */
 int msgs_split(const char *text, size_t len, struct kept_msgs *out, size_t *offset);
 void msgs_free(struct kept_msgs *m);
 
@@ -89,20 +89,20 @@ const struct pmiwire_field *find_field(const struct pmiwire_msg *msg, uint16_t f
 
 /** A field's value without `;;`, as a string to free; NULL when absent. */
 char *field_text(const struct pmiwire_msg *msg, uint16_t field);
-/** Does this answer say no: by rc, or in PMI-1's name service by info alone? */
+/** Is this answer a refusal: by rc, or in PMI-1's name service by info alone? */
 int is_refusal(const struct pmiwire_msg *msg);
 
 /** A deviation that is known, wanted and explained. */
 struct exception {
     const char *where; /* "CASE", "CASE.rN" or "*-hydra-*" as for fnmatch() */
-    const char *what;  /* what deviates, as for fnmatch(): the replay says what it looks up */
+    const char *what;  /* the deviation, as for fnmatch(): the replay documents its keys */
     const char *why;
     int used;
 };
 
 /** Is it in the table? Marks it used. */
 int excepted(struct exception *table, size_t n, const char *where, const char *what);
-/** Report table lines that nothing used: a table must not outlive its reasons. */
+/** Reports unused lines of the table: a line must not outlive its reason. */
 int exceptions_unused(const struct exception *table, size_t n, const char *part);
 
 /** One deviation: printed, counted. */

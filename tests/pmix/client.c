@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A PMIx client without an MPI, for pmix.sh: client WHAT [argument...]. What goes wrong is said on
- * standard error, and the status is 1. */
+/* A PMIx client without an MPI, for pmix.sh: client WHAT [argument...]. It prints faults to
+ * standard error, and exits with 1. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pmix.h>
@@ -56,7 +56,7 @@ static pmix_value_t *get(const pmix_proc_t *of, const char *key)
     pmix_value_t *value;
     pmix_status_t rc = PMIx_Get(of, key, NULL, 0, &value);
 
-    /* libpmix 4.2.2 may not find what a rank puts meanwhile, without a fence, under any host. */
+    /* Without a fence, libpmix 4.2.2 may miss a concurrent put, under any host. */
     for (int i = 0; i < 100 && rc == PMIX_ERR_NOT_FOUND; i++) {
         wait_ms(20);
         rc = PMIx_Get(of, key, NULL, 0, &value);
@@ -113,7 +113,7 @@ static void forever(void)
 
 /* ---- what must work ---- */
 
-/* What clients are told of the job; data without a fence; a fence, with data and without. */
+/* The job's data for clients; data without a fence; a fence, with data and without. */
 static void keys(void)
 {
     pmix_proc_t peer = all;
@@ -130,7 +130,7 @@ static void keys(void)
     }
     CHECK(number(&me, PMIX_NODEID) < size, "own node");
     if (me.rank == size - 1)
-        wait_ms(200); /* the others ask for what is not there yet */
+        wait_ms(200); /* the others ask before the put */
     snprintf(key, sizeof(key), "direct-%u", me.rank);
     put(key, "later");
     for (peer.rank = 0; peer.rank < size; peer.rank++) {
@@ -204,8 +204,8 @@ static void names(void)
     free(gone[0]);
 }
 
-/* The job that this one has spawned, or that has spawned it, and this one: connect, exchange,
- * disconnect. Parents wait longer than children to begin, and the other way round. */
+/* This job and the one that it has spawned, or that has spawned it: connect, exchange, disconnect.
+ * First parents begin later than children, then children later than parents. */
 static void meet(const char *other, uint32_t n_other, const char *mine, const char *theirs)
 {
     pmix_proc_t both[2], peer;
@@ -276,7 +276,7 @@ static void spawn(const char *program)
     fence(false);
 }
 
-/* ---- what is not supported, and says so ---- */
+/* ---- unsupported calls, which must fail ---- */
 
 static void unsupported(void)
 {
@@ -291,7 +291,7 @@ static void unsupported(void)
     PMIX_QUERY_FREE(query, 1);
     PMIX_INFO_LOAD(&info[0], PMIX_JOB_CTRL_KILL, &yes, PMIX_BOOL);
     GIVES(PMIx_Job_control(NULL, 0, info, 1, &results, &n), PMIX_ERR_NOT_SUPPORTED);
-    /* By which a server would remove files, of a client's choice, at its end. */
+    /* With this attribute a server would remove files of a client's choice at its end. */
     PMIX_INFO_LOAD(&info[0], PMIX_REGISTER_CLEANUP, "/tmp/pmirun-test-never", PMIX_STRING);
     GIVES(PMIx_Job_control(&me, 1, info, 1, &results, &n), PMIX_ERR_NOT_SUPPORTED);
     GIVES(PMIx_Group_construct("group", &all, 1, NULL, 0, &results, &n), PMIX_ERR_NOT_SUPPORTED);
@@ -320,7 +320,7 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
 
-/* Rank 0 ends with status 3 once it has finalized: the others hear of it if they have asked. */
+/* Rank 0 ends with status 3 after finalize: the others get the event if they have registered. */
 static void event(void)
 {
     pmix_status_t code = PMIX_ERR_EXIT_NONZERO_TERM;
@@ -344,7 +344,7 @@ static void event(void)
           "%d events, the last of rank %u with status %d", n_events, event_rank, event_status);
 }
 
-/* ---- who dies, and where the others are ---- */
+/* ---- deaths, and the others' state ---- */
 
 static void die_of(int sig) __attribute__((noreturn));
 
@@ -378,7 +378,7 @@ static void ignore_spawned(pmix_status_t status, char nspace[], void *cbdata)
     (void)status, (void)nspace, (void)cbdata;
 }
 
-/* Rank 1 dies when it has not entered, or has entered, what the others are in. */
+/* Rank 1 dies before, or after, it enters the others' collective. */
 static void die(const char *where, const char *program)
 {
     pmix_proc_t peer = all;
@@ -439,7 +439,7 @@ static void die(const char *where, const char *program)
             _exit(7);
         PMIx_Fence(&all, 1, NULL, 0);
     }
-    forever(); /* an error, or nothing: the job is ended for all that */
+    forever(); /* an error, or none: in both cases pmirun ends the job */
 }
 
 /* Rank 1 has finalized, or has ended without init, and the others enter a fence of all. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dynamic spawn N | names: an MPI program whose jobs grow together.
+ * dynamic spawn N | names: an MPI program whose jobs connect.
  *   spawn  N children, merged with their parents; twice, one after the other
- *   names  one half publishes a port, the other looks it up and connects; and again once the name
- *          is taken back
- * Prints "good" when sums over the processes that have come together are right.
+ *   names  one half publishes a port, the other looks it up and connects; and again after an
+ *          unpublish
+ * Prints "good" when sums over the connected processes are right.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void check(int ok, const char *what)
     MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
-/* Over both sides: all are there, each with its number. */
+/* Over both sides: all processes are there, each with its number. */
 static void check_both(MPI_Comm inter, int n, int high)
 {
     MPI_Comm all;
@@ -34,7 +34,7 @@ static void check_both(MPI_Comm inter, int n, int high)
     MPI_Allreduce(&one, &had, 1, MPI_INT, MPI_SUM, all);
     MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, all);
     check(had == n && sum == n * (n - 1) / 2, "a sum over both jobs");
-    MPI_Comm_free(&all); /* to disconnect it hangs, under mpirun too */
+    MPI_Comm_free(&all); /* disconnecting hangs, under mpirun too */
     MPI_Comm_disconnect(&inter);
 }
 

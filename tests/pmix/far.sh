@@ -1,15 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# far.sh PMIRUN HOW GROUP PROGRAM...: PMIx from node to node. HOW: one (node); fork2, fork4: so many here; hosts: those of tests/nodes/hosts;
-# srun: four of a Slurm cluster.
-# GROUP: client, with far_client for PROGRAM; mpi, with hello and dynamic of Open MPI.
+# far.sh PMIRUN HOW GROUP PROGRAM...: PMIx from node to node. HOW: one (node); fork2, fork4: two or four nodes here; hosts: those of
+# tests/nodes/hosts; srun: four of a Slurm cluster. GROUP: client, with far_client for PROGRAM; mpi, with hello and dynamic of Open MPI.
 set -u
 pmirun=$(realpath "$1") how=$2 group=$3
 shift 3
 . "${0%/*}/../pmirun/jobs.bash"
 for program; do ln -s "$(realpath "$program")" "$dir/"; done
 mkdir "$dir/tmp"
-export TMPDIR=$dir/tmp # what is left there is seen
+export TMPDIR=$dir/tmp # our own folder, to find leftovers
 case $how in
 one) nodes=() several=false ;;
 fork2) nodes=(-N 2 --launch fork) several=true ;;
@@ -44,7 +43,7 @@ group_client() {
     says 4 ' ok$'
     run 0 3 far_client limits
     says 3 ' ok$'
-    if $several; then # on one node it is all libpmix's
+    if $several; then # on one node libpmix does all of it
         for word in fence connect; do
             run 254 4 far_client early $word
             says 3 "^$word: LOST_CONNECTION$"

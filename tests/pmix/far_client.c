@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A PMIx client for what goes from node to node, for far.sh: far_client WHAT [argument]. What goes
- * wrong is said on standard error, and the status is 1. */
+/* A PMIx client for traffic between nodes, for far.sh: far_client WHAT [argument]. It prints faults
+ * to standard error, and exits with 1. */
 #define _GNU_SOURCE
 #include <pmix.h>
 #include <stdbool.h>
@@ -55,7 +55,7 @@ static void fence(bool data)
     OK(PMIx_Fence(&all, 1, info, 1));
 }
 
-/* ---- one that does not come ---- */
+/* ---- an absent rank ---- */
 
 static void say_status(const char *what, pmix_status_t rc)
 {
@@ -86,7 +86,7 @@ static void early(const char *where)
 
 /* ---- data ---- */
 
-/* Each rank brings so many KiB, several times; each sees those of the others. */
+/* Each rank brings this many KiB, several times; each sees the others' data. */
 static void big(size_t bytes)
 {
     for (uint32_t round = 0; round < 3; round++) {
@@ -113,7 +113,7 @@ static void big(size_t bytes)
     }
 }
 
-/* Many fences over many sets of ranks, one behind the other, in an order that differs. */
+/* Many fences over many sets of ranks, in an order that differs between ranks. */
 static void sets(void)
 {
     for (uint32_t round = 0; round < 20; round++) {
@@ -143,7 +143,7 @@ static pmix_status_t publish(const char *key, const char *text, int range, int p
     return PMIx_Publish(info, 3);
 }
 
-/* wait_s -1: does not wait; 0: without end */
+/* wait_s -1: does not wait; 0: without limit */
 static pmix_status_t look_up(const char *key, int wait_s)
 {
     pmix_pdata_t *found;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A PMIx client that does what a rank must not, and others that do their work beside it.
+ * A malicious PMIx client, and other clients that work at the same time.
  *
  *     hostile ATTACK [ARGUMENT]     rank 0; see the table at the end
  *     hostile work [ROUNDS]         ranks 1 ... n - 1: put, fence, get
  *
- * Rank 0 says on stdout how each attempt has ended; a worker says "done" when all its values were
- * right.
+ * Rank 0 prints the result of each attempt; a worker prints "done" when all its values were right.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -78,7 +77,7 @@ static void finish(void)
     must("PMIx_Finalize", PMIx_Finalize(NULL, 0));
 }
 
-/* ---- those that work ---- */
+/* ---- workers ---- */
 
 static uint32_t expected(uint32_t number, uint32_t round)
 {
@@ -127,7 +126,7 @@ static void work(const char *argument)
 
 /* ---- collectives of others ---- */
 
-/* libpmix waits for what is not there until its own time is over. */
+/* libpmix waits for a missing value until its own timeout. */
 static pmix_info_t limit(void)
 {
     pmix_info_t info;
@@ -200,7 +199,7 @@ static void publish_large(const char *argument)
     free(text);
 }
 
-/* Each may be published, all together may not. */
+/* Each alone is within the limit, all together are not. */
 static void publish_some(const char *argument)
 {
     static char text[100001];
@@ -252,7 +251,7 @@ static void lookup_flood(const char *argument)
     printf("lookups: %u refused, %u wait\n", n_refused, n - n_answers);
 }
 
-/* ---- memory of the server that is not for what is published ---- */
+/* ---- the server's other memory ---- */
 
 static void put_large(const char *argument)
 {
@@ -388,7 +387,7 @@ static void claims(const char *argument)
     printf("as a rank without a number: %d\n", impersonate("x", NULL, "nothing"));
     printf("as of a job that is not there: %d\n", impersonate(NULL, "nobody", "nothing"));
     fflush(stdout);
-    /* libpmix tells users apart, not the ranks of one. */
+    /* libpmix distinguishes users, not the ranks of one user. */
     printf("as rank 2, which comes and goes: %d\n", impersonate("2", NULL, "nothing"));
     printf("as rank 2, which crashes: %d\n", impersonate("2", NULL, "crash"));
 }
@@ -404,9 +403,9 @@ static void crash(const char *argument)
     raise(SIGKILL);
 }
 
-/* ---- what is no PMIx at all ---- */
+/* ---- input that is not PMIx ---- */
 
-/* Where the server listens: "NAME;tcp4://ADDRESS:PORT" in the environment. */
+/* The server's address: "NAME;tcp4://ADDRESS:PORT" in the environment. */
 static bool find_server(struct sockaddr_in *to)
 {
     for (char **e = environ; *e; e++) {
@@ -462,7 +461,7 @@ static void garbage(const char *argument)
         }
         if (fd < 0)
             continue;
-        (void)!write(fd, bytes, n); /* it may be cut off already */
+        (void)!write(fd, bytes, n); /* the server may have cut it off already */
         if (i % 3 == 2)
             held[n_held++] = fd;
         else
@@ -479,7 +478,7 @@ static void garbage(const char *argument)
     printf("connections: %d answered\n", n_answered);
 }
 
-/* Connections that begin to say who they are; waits until they are cut off. */
+/* Connections with half a handshake; waits until the server cuts them off. */
 static void silent(const char *argument)
 {
     const int n = argument ? atoi(argument) : 1;

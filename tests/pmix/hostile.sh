@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# hostile.sh PMIRUN HOSTILE GROUP: a PMIx client that does what a rank must not, and three others that work beside it. Groups: see the end.
-# Whatever it does, pmirun lives, and the job ends well, or with a message that says why; nothing is left behind.
+# hostile.sh PMIRUN HOSTILE GROUP: a malicious PMIx client, and three others that work at the same time. Groups: see the end. pmirun
+# survives every attack, and the job succeeds, or ends with a message that gives the reason; nothing is left behind.
 set -u
 export LC_ALL=C
 pmirun=$1 group=$3
@@ -14,7 +14,7 @@ ln -s "$2" "$dir/hostile"
 hostile=$dir/hostile
 failed=0
 ulimit -c 0
-ulimit -v $((4 << 20)) # 4 GiB: a server that takes all that it is given would need more
+ulimit -v $((4 << 20)) # 4 GiB: a server that accepts all input would need more
 
 fail() {
     echo "FAIL: $*"
@@ -41,7 +41,7 @@ attack() {
     [ -z "$(marked)" ] || fail "$1 has left processes: $(marked)"
 }
 
-# harmless NAME [ARGUMENT]: others do not notice.
+# harmless NAME [ARGUMENT]: the others are not disturbed.
 harmless() {
     attack "$@"
     [ $status = 0 ] || fail "$1: status $status, not 0"
@@ -59,7 +59,7 @@ test_limits() {
     out_has '^publish too many at once: OUT-OF-RESOURCE'
     harmless lookup 5000
     out_has '^lookups: 4984 refused, 16 wait$'
-    # libpmix's server cuts off who says more than it can store.
+    # libpmix's server disconnects a client that sends more than it can store.
     harmless put 1
     for mib in 4 64; do
         attack put $mib
@@ -81,12 +81,12 @@ test_others() {
         out_has "^$what that is not there: "
         ! grep -q "^$what that is not there: SUCCESS" "$dir/out" || fail "$what that is not there succeeds"
     done
-    attack join # libpmix counts who enters, and does not ask who it is: that may end the job
+    attack join # libpmix counts entries and does not check identities: that may end the job
     attack abort
     [ $status = 77 ] || fail "abort: status $status, not 77"
     err_has 'rank 0 .* aborted with code 77: hostile was here'
     harmless events
-    attack claims # two that say they are rank 2 disturb each other, and may end the job
+    attack claims # two clients that claim to be rank 2 disturb each other, and may end the job
     if [ $status = 0 ]; then
         for who in 'a rank that is not there' 'of a job that is not there'; do
             out_has "^as $who: 1$"

@@ -7,7 +7,7 @@ pmirun=$(realpath "$1") how=$3 group=$4
 ln -s "$(realpath "$2")" "$dir/client"
 client=$dir/client
 mkdir "$dir/tmp"
-export TMPDIR=$dir/tmp # what is left there is seen
+export TMPDIR=$dir/tmp # our own folder, to find leftovers
 case $how in
 one) nodes=() ;;
 fork) nodes=(-N 2 --launch fork) ;;
@@ -24,7 +24,7 @@ run() {
     [ -z "$(ls -A "$TMPDIR")" ] || fail "left in the temporary folder: $(ls -A "$TMPDIR")"
     pgrep -f "^$client" > "$dir/left" && fail "processes are left"
 }
-# All ranks say that it worked, and nobody says anything else.
+# All ranks report success, and there is no other output.
 works() {
     run 0 "$@"
     [ "$(grep -c ' ok$' "$dir/out")" = "$1" ] || fail "not all ranks say ok"
@@ -55,9 +55,9 @@ group_works() {
     [ "$(grep -c ' ok$' "$dir/out")" = 4 ] || fail "not all ranks say ok, or not all that were spawned"
     err_has '^pmirun.* ./no/such/program: No such file'
     err_has '^pmirun: spawn by rank 0.*: cannot start 1000000 processes beside 0 .*(--max-procs)$'
-    [ "$(wc -l < "$dir/err")" = 2 ] || fail "more is said than that"
+    [ "$(wc -l < "$dir/err")" = 2 ] || fail "more output than that"
     run 3 3 event
-    [ "$(grep -c '^event ok$' "$dir/out")" = 2 ] || fail "not all that have asked were told"
+    [ "$(grep -c '^event ok$' "$dir/out")" = 2 ] || fail "not all that have registered got the event"
 }
 
 group_ends() {
@@ -72,10 +72,10 @@ group_ends() {
     err_has '^pmirun: rank 1 .*exited with status 7 after PMI init, without finalize'
     run 254 3 gone
     err_has '^pmirun: rank 1 .*has finalized: a fence that other ranks wait in cannot complete; stopping the job$'
-    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all that wait are told"
+    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all waiting ranks got the error"
     run 254 3 absent
     err_has '^pmirun: rank 1 .*has ended without PMI init: a fence that other ranks wait in cannot complete; stopping the job$'
-    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all that wait are told"
+    [ "$(grep -c '^told$' "$dir/out")" = 2 ] || fail "not all waiting ranks got the error"
     run 7 1 twice
     err_has '^pmirun: rank 0 .*exited with status 7 after PMI init, without finalize'
     for us in 1 1000 3000 5000 7000 10000 15000 20000 30000; do
@@ -84,7 +84,7 @@ group_ends() {
     done
 }
 
-# A pmirun whose jobs lack a key that clients need says so, at once.
+# A pmirun whose jobs lack a key that clients need reports that at once.
 group_broken() {
     run 250 2 keys
     err_has '^pmirun: PMIx clients would hang: .*lacks the key .*Open MPI'

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives gathered by signature: in random orders, with ranks that go, frames that make no
- * sense, and at the limits. */
+/* Collectives gathered by signature: in random orders, with lost ranks, malformed frames, and at
+ * the limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #define NODES  5u
 #define SIGS   4u
 #define ROUNDS 12u
-#define AHEAD  3u /* rounds of one signature that a node may be in at once */
+#define AHEAD  3u /* concurrent rounds of one signature on a node */
 
 /* ---- nodes, links that keep the order, signatures ---- */
 
@@ -163,11 +163,11 @@ static void finish(struct world *w)
     }
 }
 
-/* ---- what nodes do ---- */
+/* ---- the nodes ---- */
 
 static size_t write_part(char *out, uint32_t sig, uint32_t round, uint32_t node)
 {
-    /* some bring nothing */
+    /* some bring no data */
     return (node + round) % 4 == 0 ? 0 : (size_t)sprintf(out, "%u:%u:%u;", sig, round, node);
 }
 
@@ -206,7 +206,7 @@ static void enter(struct world *w, uint32_t node, uint32_t k)
     collect_enter(nd->c, &sig, data, n, on_done, wait);
 }
 
-/* One that has come from a node; false: there is none. */
+/* Takes a message from a node; false: there is none. */
 static bool deliver(struct world *w, uint32_t from, uint32_t to)
 {
     struct frame *f = w->links[from][to];
@@ -263,7 +263,7 @@ static void random_members(struct world *w)
     }
 }
 
-/* Enters all that is left, and asks who is missing. */
+/* Enters all the rest, and checks the missing members. */
 static void run_out(struct world *w)
 {
     for (uint32_t round = 0; round < 4 * ROUNDS; round++) {
@@ -303,7 +303,8 @@ static void test_random_orders(void **state)
     }
 }
 
-/* A rank that has entered `rounds` of a signature goes: what its node has not entered fails. */
+/* A rank that has entered `rounds` of a signature ends: the rounds that its node has not entered
+ * fail. */
 static void check_gone(const struct world *w, uint32_t k, uint32_t rounds)
 {
     for (uint32_t i = 0; i < w->n_members[k]; i++) {
@@ -351,7 +352,7 @@ static void test_a_rank_goes(void **state)
     }
 }
 
-/* Nobody is asked while all come at once, and each missing member once when they do not. */
+/* No member is asked while all arrive promptly, and each missing member once otherwise. */
 static void test_asks(void **state)
 {
     static struct world w;
@@ -379,7 +380,7 @@ static void test_asks(void **state)
     finish(&w);
 }
 
-/* A member is asked about the next collective when it waits in none before it: that answer would be
+/* A member is asked about a collective only when it waits in no earlier one: its answer would be
  * for the earlier one. */
 static void test_asks_for_the_next(void **state)
 {
@@ -408,7 +409,7 @@ static void test_asks_for_the_next(void **state)
     finish(&w);
 }
 
-/* A job that is over takes its collectives along. */
+/* A job's end removes its collectives. */
 static void test_drop(void **state)
 {
     static struct world w;
@@ -430,7 +431,7 @@ static void test_drop(void **state)
 
 static void test_hostile(void **state)
 {
-    /* members: nodes 1, 2, 3. Whom it comes to, from whom, what. */
+    /* members: nodes 1, 2, 3. Receiver, sender, message. */
     static const struct {
         uint32_t to, from;
         int what;
@@ -466,10 +467,10 @@ static void test_hostile(void **state)
                          FAR_EINVAL);
     for (uint32_t i = 0; i < NODES; i++)
         assert_int_equal(collect_pending(w.nodes[i].c), 0);
-    /* asked, but not entered: there is nothing that could have a result */
+    /* asked, but not entered: no collective can have a result */
     assert_int_equal(collect_heard(w.nodes[2].c, 1, COLLECT_ASK, &sig, 0, NULL, 0), FAR_OK);
     assert_int_equal(collect_heard(w.nodes[2].c, 1, COLLECT_RESULT, &sig, 0, NULL, 0), FAR_EINVAL);
-    /* a failure of what is not there is none */
+    /* a failure of an unknown collective has no effect */
     assert_int_equal(collect_heard(w.nodes[1].c, 2, COLLECT_FAIL, &sig, 0, NULL, 0), FAR_OK);
     assert_int_equal(collect_pending(w.nodes[1].c), 0);
     enter(&w, 2, 0);
@@ -518,7 +519,7 @@ static void test_pending_limit(void **state)
     }
 }
 
-/* Does the root keep so many bytes? */
+/* Does the root keep this many bytes? */
 static bool keeps(struct world *w, const struct collect_limits *limits, const char *big, size_t n)
 {
     struct collect_sig sig;
@@ -542,13 +543,13 @@ static void test_bytes_limit(void **state)
     size_t most = 99000;
 
     (void)state;
-    assert_true(keeps(&w, &limits, big, most)); /* an entry takes some hundred itself */
+    assert_true(keeps(&w, &limits, big, most)); /* an entry itself takes some hundred bytes */
     finish(&w);
     while (keeps(&w, &limits, big, most + 1)) {
         assert_true(++most < 100000);
         finish(&w);
     }
-    for (uint32_t i = 1; i < 3; i++) { /* those who come later hear of it */
+    for (uint32_t i = 1; i < 3; i++) { /* later members get the failure */
         last_status = 1;
         collect_enter(w.nodes[i].c, &sig, NULL, 0, note, NULL);
         settle(&w);

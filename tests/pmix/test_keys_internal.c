@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libpmix is told of a job, and that nothing is missing which clients ask for. */
+/* The job's data for libpmix: complete for all requests of clients. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ static void values(void **state)
     assert_int_equal(find(k.info, k.n, PMIX_NUM_NODES, 0)->value.data.uint32, 3);
     assert_int_equal(find(k.info, k.n, PMIX_LOCAL_SIZE, 0)->value.data.uint32, 2);
     assert_int_equal(find(k.info, k.n, PMIX_NODE_SIZE, 0)->value.data.uint32, 6);
-    /* As they stand: PMIx_generate_regex() would take the names of nodes out of their order. */
+    /* In the given order: PMIx_generate_regex() would reorder the names of nodes. */
     assert_string_equal(find(k.info, k.n, PMIX_NODE_MAP, 0)->value.data.bo.bytes,
                         "raw:here,node0,node1");
     assert_string_equal(find(k.info, k.n, PMIX_PROC_MAP, 0)->value.data.bo.bytes, "raw:0,3;1,4;2");
@@ -106,7 +106,7 @@ static void values(void **state)
     keys_free(&k);
 }
 
-/* What is left out is found, and said whose it is. */
+/* The check finds a missing key, and names its owner. */
 static void expect_missing(const struct keys_job *job, const char *key, uint32_t of)
 {
     struct keys k = {0};
@@ -117,7 +117,7 @@ static void expect_missing(const struct keys_job *job, const char *key, uint32_t
     keys_remove(&k, key);
     missing = keys_missing(&k, job, &who, &rank);
     if (!missing)
-        fail_msg("%s is missing, and nobody says so", key);
+        fail_msg("%s is missing, without an error", key);
     assert_string_equal(missing, key);
     assert_int_equal(rank, of);
     assert_true(strlen(who) > 0);
@@ -149,7 +149,7 @@ static void missing(void **state)
     expect_missing(&job, PMIX_PROCDIR, 1); /* the first on node 0 */
 }
 
-/* Of a job that nobody has spawned, or that has no rank here, less is asked. */
+/* A job that was not spawned, or that has no rank here, needs fewer keys. */
 static void not_needed(void **state)
 {
     struct keys_job job = job_on(blocks);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages in pieces: order, back-pressure, several at once, pieces that make no sense. */
+/* Messages in pieces: order, back-pressure, several at the same time, malformed pieces. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,7 +119,7 @@ static void test_sizes(void **state)
     }
 }
 
-/* What waits at the end is freed. */
+/* Messages waiting at the end are freed. */
 static void test_left_over(void **state)
 {
     const uint32_t both[] = {1, 2};
@@ -150,7 +150,7 @@ static void test_hostile(void **state)
     assert_false(hears(7, 8));
     assert_false(hears(0, 1));
     assert_false(hears(PARCEL_MAX_BYTES + 1, 64));
-    assert_true(hears(PARCEL_MAX_BYTES, 64)); /* and takes no more memory than has come */
+    assert_true(hears(PARCEL_MAX_BYTES, 64)); /* and takes only as much memory as has arrived */
     assert_false(hears(PARCEL_MAX_BYTES, 64));
     assert_false(hears(PARCEL_MAX_BYTES - 63, 64));
     assert_true(hears(PARCEL_MAX_BYTES - 64, 64));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Published values: ranges, persistence, lookups that wait, limits, answers that lie. */
+/* Published values: ranges, persistence, waiting lookups, limits, false answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void on_answer(void *ctx, uint64_t id, int status, const char *data, size
     assert_int_equal(len, 0);
 }
 
-/* Of job 1 rank 0 on node 0, and so on. */
+/* Job 1's rank 0 on node 0, and so on. */
 static struct store_who who(uint32_t job, uint32_t rank, uint32_t node)
 {
     static const char *const names[] = {"a", "b", "c", "d"};
@@ -78,7 +78,7 @@ static uint64_t look_up(struct store *st, struct store_who by, const char *key, 
     return request(st, by, &req, now);
 }
 
-/* What is found; "": nothing. */
+/* The values found; "": none. */
 static const char *see(struct store *st, struct store_who by, const char *key)
 {
     const uint64_t id = look_up(st, by, key, NAMES_UNDEF, 0, 0, 0);
@@ -105,12 +105,12 @@ static struct store *make(const struct store_limits *limits)
     return st;
 }
 
-/* ---- who sees what ---- */
+/* ---- visibility ---- */
 
 static void test_ranges(void **state)
 {
-    /* what ranks of the same job and node, the same node, the same job, and neither see; the same
-     * rank sees all */
+    /* values visible to ranks of the same job and node, the same node, the same job, and neither;
+     * the same rank sees all */
     static const struct {
         uint8_t range;
         bool both, node, job, none;
@@ -200,11 +200,11 @@ static void test_unpublish(void **state)
     store_destroy(st);
 }
 
-/* ---- how long values stay ---- */
+/* ---- persistence ---- */
 
 static void test_persistence(void **state)
 {
-    /* what is left after its process, and after its job */
+    /* values left after the process, and after the job */
     static const struct {
         uint8_t persist;
         bool proc, job;
@@ -239,7 +239,7 @@ static void test_first_read(void **state)
     publish(st, who(1, 0, 0), "k", "v", NAMES_SESSION, NAMES_FIRST_READ);
     assert_string_equal(see(st, who(2, 0, 0), "k"), "b.0 k=v;");
     assert_string_equal(see(st, who(2, 0, 0), "k"), "");
-    /* of two who wait, the first gets it */
+    /* of two waiting lookups, the first gets it */
     first = look_up(st, who(2, 0, 0), "k", NAMES_UNDEF, 1, 0, 0);
     second = look_up(st, who(2, 1, 0), "k", NAMES_UNDEF, 1, 0, 0);
     publish(st, who(1, 0, 0), "k", "v", NAMES_SESSION, NAMES_FIRST_READ);
@@ -274,7 +274,7 @@ static void test_waiting(void **state)
     assert_int_equal(status_of[all], PENDING);
     store_tick(st, 4 * SECOND - 1);
     assert_int_equal(status_of[all], PENDING);
-    store_tick(st, 4 * SECOND); /* what of it is there */
+    store_tick(st, 4 * SECOND); /* the part that is there */
     assert_int_equal(status_of[all], FAR_OK);
     assert_string_equal(found[all], "d.0 p=1;d.0 r=3;");
     store_tick(st, 1000 * SECOND);
@@ -286,7 +286,7 @@ static void test_waiting(void **state)
     some = look_up(st, who(1, 0, 0), "nowhere", NAMES_UNDEF, 1, 1, 0);
     store_tick(st, SECOND);
     assert_int_equal(status_of[some], FAR_ETIME);
-    /* one that waits for what it may not see is not woken by it */
+    /* a value that a waiting lookup may not see does not wake it */
     some = look_up(st, who(1, 0, 0), "s", NAMES_UNDEF, 1, 0, 0);
     publish(st, who(2, 0, 0), "s", "v", NAMES_NSPACE, 0);
     assert_int_equal(status_of[some], PENDING);
@@ -296,7 +296,7 @@ static void test_waiting(void **state)
     store_destroy(st);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void test_wrong_requests(void **state)
 {
@@ -330,7 +330,8 @@ static void test_wrong_requests(void **state)
     store_destroy(st);
 }
 
-/* Publishes n values of 10 bytes each, key and value, by ranks in turn. How many are taken. */
+/* Publishes n values of 10 bytes each, key and value, by ranks in turn. Returns the number
+ * accepted. */
 static uint32_t fill(struct store *st, uint32_t n, uint32_t n_ranks, uint32_t n_jobs)
 {
     uint32_t taken = 0;
@@ -344,7 +345,7 @@ static uint32_t fill(struct store *st, uint32_t n, uint32_t n_ranks, uint32_t n_
     return taken;
 }
 
-/* Each limit alone: what is below and at it is taken, what is above is not. */
+/* Each limit alone: values below and at it are accepted, values above are not. */
 static void test_limits(void **state)
 {
     static const struct store_limits none = {1000,   1000,   1000,   1000,
@@ -372,7 +373,7 @@ static void test_limits(void **state)
             assert_int_equal(fill(st, n, rows[i].n_ranks, rows[i].n_jobs), n < 12 ? n : 12);
             store_destroy(st);
         }
-        st = make(&rows[i].limits); /* what is unpublished counts no more */
+        st = make(&rows[i].limits); /* unpublished values do not count */
         for (uint32_t k = 0; k < 5; k++) {
             assert_int_equal(fill(st, 12, rows[i].n_ranks, rows[i].n_jobs), 12);
             for (uint32_t job = 0; job < rows[i].n_jobs; job++)
@@ -415,7 +416,7 @@ static void test_waiting_limits(void **state)
     store_destroy(st);
 }
 
-/* ---- answers that lie ---- */
+/* ---- false answers ---- */
 
 static void test_next_on_any_bytes(void **state)
 {
@@ -425,7 +426,7 @@ static void test_next_on_any_bytes(void **state)
 
     (void)state;
     for (size_t cut = 0; cut <= n; cut++) {
-        char *copy = malloc(cut ? cut : 1); /* so that a sanitizer sees what is read behind it */
+        char *copy = malloc(cut ? cut : 1); /* so that a sanitizer sees reads past it */
         const char *p = copy;
         size_t left = cut;
 

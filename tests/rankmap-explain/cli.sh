@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# cli.sh RANKMAP_EXPLAIN JSON_CHECK: what it prints, in both forms, and what it says of wrong input.
+# cli.sh RANKMAP_EXPLAIN JSON_CHECK: its output, in both forms, and its messages for invalid input.
 set -u
 explain=$1 json=$2
 failures=0

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# communicators.sh [-L DIR] PROGRAM LAUNCHER...: examples/mpi/communicators.c under each launcher, with 1 to 16 processes. All must say the
-# same, and that all maps are what MPI has. -L: a folder with an MPI library that can spawn; then it must.
+# communicators.sh [-L DIR] PROGRAM LAUNCHER...: examples/mpi/communicators.c under each launcher, with 1 to 16 processes. All must print
+# the same, and that all maps equal MPI's ranks. -L: a folder with an MPI library that can spawn; then it must.
 set -u
 fail() {
     echo "FAIL: $*" >&2
@@ -19,7 +19,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 143' HUP INT TERM
 
-# The model that a communicator must have come out with, at a number of processes: NAME|MODEL.
+# The model that a communicator must have, at a number of processes: NAME|MODEL.
 expect() { # FILE
     while IFS='|' read -r name model; do
         grep -qE "^$name  .* bytes .*\)  $model" "$1" || fail "$1: \"$name\" is no $model: $(grep "^$name  " "$1")"

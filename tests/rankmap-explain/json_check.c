@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* json_check: is stdin one JSON text, as RFC 8259 has it? Status 0, or 1 with the offset where it
- * is not. Plain ASCII and UTF-8 pass as they are. */
+/* json_check: is stdin one JSON text by RFC 8259? Status 0, or 1 with the offset of the error.
+ * ASCII and UTF-8 pass unchanged. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

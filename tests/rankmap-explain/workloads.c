@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every generator, at its own sizes and at others: sound in itself, stored by librankmap without
- * loss, in the model that it is said to have. */
+/* Every generator, at its own sizes and at others: its ranks are consistent, and librankmap stores
+ * them without loss, in the documented model. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -85,7 +85,7 @@ static struct rankmap *child_of(struct rankmap *parent, const struct workload_co
     return child;
 }
 
-/* Through the array of ids and, where there is a parent, through its map. */
+/* From the array of ids and, where there is a parent, from the parent's map. */
 static void check_stored(const struct workload *w, int models)
 {
     struct rankmap *maps[WORKLOAD_MAX_COMMS];
@@ -245,11 +245,12 @@ static void test_errors_name_what_is_wrong(void **state)
     assert_string_equal(error, "a generator and its arguments have at most 255 bytes");
     assert_int_equal(workload_make(&w, longest + 1, error, sizeof(error)), -1);
     assert_memory_equal(error, "no generator \"aaaa", 18);
-    assert_int_equal(workload_make(&w, "nek5000 x", error, 8), -1); /* what fits of the message */
+    assert_int_equal(workload_make(&w, "nek5000 x", error, 8), -1); /* the part of the message that
+                                                                     * fits */
     assert_string_equal(error, "nek5000");
 }
 
-/* What others take, by hand. */
+/* Peers' bytes, computed by hand. */
 static void test_peers(void **state)
 {
     static const uint64_t stride[] = {3, 5, 7, 9}, back[] = {9, 7, 5, 3},

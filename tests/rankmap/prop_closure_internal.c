@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Property: the closed rules alone, on shapes that are too large for arrays: whatever they answer
- * is p(c(r)) for every rank that is tried, and what the header promises to be closed is.
+ * Property: the closed rules alone, on shapes that are too large for arrays: their answers equal
+ * p(c(r)) for every tried rank, and every shape that the header promises to be closed is closed.
  */
 #include "rankmap_random.h"
 
@@ -9,7 +9,7 @@
 
 static uint64_t n_cases, n_affine, n_layered, n_closed_affine, n_closed_layered;
 
-/* 0 when a divisor is wanted of 0. */
+/* 0 for a divisor of 0. */
 static uint64_t divisor_of(uint64_t n)
 {
     uint64_t d = 1 + below(n);
@@ -32,7 +32,7 @@ static void random_parent(struct formula *p)
     p->o += INT64_C(1) << 38;
 }
 
-/* A child whose strides are made of the parent's counts: most of these are closed. */
+/* A child whose strides derive from the parent's counts: most of these are closed. */
 static void related_child(struct formula *c, const struct formula *p, uint32_t n_levels)
 {
     memset(c, 0, sizeof(*c));
@@ -57,7 +57,7 @@ static void related_child(struct formula *c, const struct formula *p, uint32_t n
     c->n = (uint32_t)(1 + below(200));
 }
 
-/* Moves a child to where all of its ids are ranks of the parent; false when it is too large. */
+/* Moves a child so that all of its ids are ranks of the parent; false when it is too large. */
 static bool place(struct formula *c, uint32_t n_p)
 {
     int64_t min = INT64_MAX, max = INT64_MIN;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Property: parent∘child has the ids that two lookups in a row give, for parents and children of
- * every kind; the closed rules answer for what they promise, without a look at a rank; bytes stay
- * below the bound; inverses are exact.
+ * Property: parent∘child has the ids of two consecutive lookups, for parents and children of every
+ * kind; the closed rules cover what they promise, without reading a rank; bytes stay below the
+ * bound; inverses are exact.
  */
 #include "random_map.h"
 
 #include "../../librankmap/src/internal.h"
 
-/* What each rule answered. */
+/* Each rule's answers. */
 static uint64_t n_affine_any, n_any_affine, n_any_any, n_closed, n_views, n_cases;
 
 static void check_bound(const struct rankmap *map)

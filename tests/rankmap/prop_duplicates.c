@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Property: maps in which ids come twice, as RANKMAP_ALLOW_DUPLICATES makes them, go through every
- * function that takes a map. Each gives what plain arrays give, or RANKMAP_ENOTINJECTIVE exactly
- * where ids are equal; so do their packed bytes, and changed bytes are an error or a sane map.
+ * Property: maps with equal ids, as RANKMAP_ALLOW_DUPLICATES permits, go through every function
+ * that takes a map. Each gives the result of plain arrays, or RANKMAP_ENOTINJECTIVE exactly where
+ * ids are equal. The same holds after packing; changed bytes give an error or a valid map.
  */
 #include "random_map.h"
 
@@ -233,7 +233,7 @@ static void check_groups(struct rankmap *a, const int64_t *x, uint32_t n_a, stru
     }
 }
 
-/* Ranks by their node, where nodes are not too far apart. */
+/* Ranks by their node, where the range of nodes is small enough. */
 static void check_nodes(const struct rankmap *nodes, const int64_t *x, uint32_t n)
 {
     struct rankmap *order = NULL, *some = NULL;

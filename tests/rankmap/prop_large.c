@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Property: maps of 0, 1, around 2^31 and up to 2^32 - 1 ranks, which no array holds, have the ids
- * of their formula at ranks that are drawn, at both ends and around 2^31; so do their lookups,
- * inverses, reversals, children of few ranks, intersections and packed bytes.
+ * of their formula at random ranks, at both ends and around 2^31; so do their lookups, inverses,
+ * reversals, children of few ranks, intersections and packed bytes.
  */
 #include "rankmap_random.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Property: a packed map reads back with the same ids; one cut short is an error; one with bytes
- * changed is an error or a map whose ids are all below the limit, none twice.
+ * Property: a packed map reads back with the same ids; a truncated one is an error; one with
+ * changed bytes is an error or a map whose ids are distinct and below the limit.
  */
 #include "random_map.h"
 
 static uint64_t n_cases, n_refused, n_changed;
 
-/* Whatever was read must be a map: ids in range and distinct. */
+/* An accepted map must be valid: ids in range and distinct. */
 static void check_sane(const struct rankmap *map)
 {
     uint32_t n = rankmap_size(map);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Property: translate, compare, union, intersection, difference, include and exclude give what
- * naive sets of arrays give. */
+/* Property: translate, compare, union, intersection, difference, include and exclude agree with
+ * naive sets of arrays. */
 #include "random_map.h"
 
 #define MAX_ALL (2 * MAX_N)

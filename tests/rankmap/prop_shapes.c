@@ -16,7 +16,7 @@ static void check_refusal(int rc, const int64_t *ids, uint32_t n)
     CHECK(rc == RANKMAP_ERANGE ? !in_range(ids, n, RANKMAP_ID_LIMIT) : has_twins(ids, n));
 }
 
-/* Bytes of the regular model, as it was asked for. */
+/* Bytes of the requested regular model. */
 static size_t regular_bytes(const struct formula *f)
 {
     return f->n_levels == 1 ? 16 : 8 + 16 * (size_t)f->n_levels;

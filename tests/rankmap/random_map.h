@@ -12,7 +12,7 @@ static inline uint32_t least(uint64_t a, uint64_t b)
     return (uint32_t)(a < b ? a : b);
 }
 
-/* Ids below `limit`, none twice by most of the dice. */
+/* Ids below `limit`, mostly distinct. */
 static inline uint32_t irregular_ids(uint64_t *a, uint64_t limit, uint32_t how)
 {
     uint32_t n = (uint32_t)below(least(limit, MAX_N) + 1);
@@ -40,7 +40,7 @@ static inline uint32_t irregular_ids(uint64_t *a, uint64_t limit, uint32_t how)
     return n;
 }
 
-/* NULL when the dice gave ids that are refused, as they must be. */
+/* NULL when the random ids are invalid, hence refused. */
 static inline struct rankmap *random_map(int64_t *ids, uint32_t *n, uint64_t limit)
 {
     struct rankmap_opts opts = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI's calls on groups, in those of librankmap; and short forms of what tests ask often. */
+/* MPI's calls on groups, by librankmap's; and short forms of frequent checks. */
 #ifndef TESTS_RANKMAP_CALLS_H
 #define TESTS_RANKMAP_CALLS_H
 

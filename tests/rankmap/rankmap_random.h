@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the property tests share: random numbers, random shapes, and the naive reference, which
- * knows nothing but the formula and arrays.
+ * Shared by the property tests: random numbers, random shapes, and the naive reference, which has
+ * only the formula and arrays.
  */
 #ifndef TESTS_RANKMAP_RANDOM_H
 #define TESTS_RANKMAP_RANDOM_H
@@ -57,7 +57,7 @@ static inline void rng_case(uint64_t number)
     rng();
 }
 
-/* A regular model as the formula says it. */
+/* A regular model by its formula. */
 struct formula {
     int64_t o;
     struct rankmap_level level[RANKMAP_MAX_LEVELS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the unit tests share. */
+/* Shared by the unit tests. */
 #ifndef TESTS_RANKMAP_TOOLS_H
 #define TESTS_RANKMAP_TOOLS_H
 
@@ -16,7 +16,7 @@
 
 #include "rankmap_calls.h"
 
-/* What a map takes besides its model. */
+/* A map's bytes without its model. */
 #ifdef __i386__ /* aligns 64-bit words to 4 */
 #define OBJECT_BYTES 20
 #define OBJECT_TEXT  "20"

@@ -113,7 +113,7 @@ static void tags_and_escapes(void **state)
     (void)state;
     group_add(av, 5000);
     assert_int_equal(rankmap_av_set(av, 3, 0x1000, 8), RANKMAP_ETAG);
-    assert_int_equal(rankmap_av_set(av, 3, 0x1000, 7), 0); /* all ones is a tag as any other */
+    assert_int_equal(rankmap_av_set(av, 3, 0x1000, 7), 0); /* all ones is an ordinary tag */
     assert_int_equal(words[3], TOP_BIT | 6 | 0x1000);
     has(av, 3, 0x1000, 7);
     assert_int_equal(rankmap_av_set(av, 3, 0x1000, 5), 0);

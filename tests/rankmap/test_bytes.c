@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What communicators of 786,432 processes take: the shapes that applications make, and what each
- * may cost, in bytes of model and tables. The lookup of each is compared with the array that it
+ * The memory of communicators of 786,432 processes: the shapes that applications make, each with
+ * its limit in bytes of model and tables. The lookup of each is compared with the array that it
  * came from.
  */
 #include "rankmap_tools.h"
@@ -13,8 +13,7 @@ static uint64_t bits_of(uint64_t value)
     return value ? 64 - (uint64_t)__builtin_clzll(value) : 0;
 }
 
-/* Makes the map, checks that it fits in `most` bytes and that the bound holds, and that it has the
- * ids. */
+/* Makes the map, and checks its ids, the bound, and that it fits in `most` bytes. */
 static void costs(const char *what, const uint32_t *ids, uint32_t n, uint64_t most)
 {
     struct rankmap *map = from32(ids, n);
@@ -154,7 +153,7 @@ static void many_communicators(void **state)
     rankmap_unref(world);
 }
 
-/* The same communicators made by calls on groups, not from their ids: these may not cost more. */
+/* The same communicators made by calls on groups, not from their ids: these may not take more. */
 static void by_calls(void **state)
 {
     const struct rankmap_level bricks[] = {{1, 4},  {128, 2},  {12288, 2},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups: the cases that peers get wrong, composition by rule, views and what they may pin,
- * generations, translation. */
+/* Groups: cases in which peers are wrong, composition by rule, views and the tables that they may
+ * pin, generations, translation. */
 #include "rankmap_tools.h"
 
 static void peers_get_these_wrong(void **state)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inverses: dense, hashed, and hashed with ids that were chosen to fall into one bucket. One by one
- * and in bulk, as rankmap_translate() asks, they say the same.
+ * Inverses: dense, hashed, and hashed with ids chosen to fall into one bucket. Single and bulk
+ * lookups, as in rankmap_translate(), agree.
  */
 #include "rankmap_tools.h"
 
 #include "../../librankmap/src/internal.h"
 
-/* Bits from 32 on that are the same of all colliding ids: more than buckets of any size here look
- * at. */
+/* Bits from 32 on that are equal for all colliding ids: more than any bucket here uses. */
 #define COLLIDING_BITS 18u
 
 static uint64_t residue(uint64_t id)
@@ -103,7 +102,7 @@ enum { N_CHOSEN = 1 << 14 };
 enum { N_CHOSEN = 1 << 17 };
 #endif
 
-/* So many ids in one bucket would take minutes to ask for, were each compared with all others. */
+/* This many ids in one bucket would take minutes if each were compared with all others. */
 static void chosen_ids(void **state)
 {
     uint64_t *ids = xmalloc(2 * N_CHOSEN * sizeof(*ids));
@@ -133,7 +132,7 @@ static void equal_low_halves(void **state)
     free(ids);
 }
 
-/* As many ids of the range for each rank as still are dense, and one more. */
+/* The largest range for each rank that is still dense, and one more. */
 static void dense_and_not(void **state)
 {
     enum { N = 2000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models one by one, their limits at, below and above, edges, and what is told of a map. */
+/* Models one by one, at, below and above their limits, edges, and rankmap_query(). */
 #include "rankmap_tools.h"
 
 static void kinds(void **state)
@@ -202,7 +202,7 @@ static void wide_ids(void **state)
     rankmap_unref(map);
 }
 
-/* What is said beside the code, and nothing on success. */
+/* The error's text, and none on success. */
 static void details(void **state)
 {
     static const uint64_t far[3] = {5, 6, RANKMAP_ID_LIMIT};
@@ -541,7 +541,7 @@ static void every_form_at_every_base(void **state)
     free(ids);
 }
 
-/* r·step is what tells a lookup of blocks from an affine one: it must not reach around. */
+/* A lookup of blocks differs from an affine one by r·step, which must not wrap around. */
 static void far_blocks(void **state)
 {
     const uint32_t n = 1u << 26;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every function that allocates, with each allocation failing in turn: it returns -ENOMEM, leaves
- * its output alone and gives everything back.
+ * Every function that allocates, with each allocation failing in turn: it returns -ENOMEM, does not
+ * touch its output, and frees everything.
  */
 #include "rankmap_tools.h"
 
@@ -10,7 +10,7 @@ static const struct rankmap_allocator allocator = {
     .realloc = counted_realloc, .free = counted_free, .ctx = &counter};
 static const struct rankmap_opts opts = {.size = sizeof(opts), .allocator = &allocator};
 
-/* What the calls below work on; made with libc's allocator. */
+/* The calls' arguments; made with libc's allocator. */
 static struct rankmap *world, *table, *runs, *block, *nodes, *sparse;
 static uint32_t *ids, sorted_ids[4000];
 static uint64_t far_ids[2000];

@@ -105,7 +105,7 @@ static void bad_lists(void **state)
     assert_null(map);
 }
 
-/* Where a text is wrong, and what should stand there. */
+/* The place of an error in a text, and the expected syntax there. */
 static void details(void **state)
 {
     static const struct {
@@ -219,7 +219,7 @@ static void by_node(void **state)
     struct rankmap *map, *order, *some;
 
     (void)state;
-    /* one block round and round is a formula, whatever the number of ranks */
+    /* one block dealt cyclically is a formula for any number of ranks */
     assert_int_equal(
         rankmap_nodes_from_text("(vector,(0,49152,16))", 21, RANKMAP_MAX_RANKS, NULL, &map, NULL),
         0);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A chart of the report, as SVG for the page that holds its colours, and the sentence that says what it shows.
+"""A chart of the report, as SVG whose colours the page defines, and a sentence with its result.
 
-A chart asks for the figures of one metric: curves over n where there are three sizes or more, else bars at the largest size.
-Who a figure belongs to decides the colour, so that a peer has one colour on the whole page.
+A chart has the figures of one metric: curves over n with three sizes or more, else bars at the largest size. The contestant determines the
+colour, so that a peer has one colour on the whole page.
 """
 import math
 import os
@@ -39,14 +39,14 @@ MOST_SERIES = 10
 
 
 def color_of(who, mine=None):
-    """The family's colour, or None where the page knows none."""
+    """The family's colour, or None for an unknown one."""
     if mine and re.match(mine, who):
         return "blue"
     return next((color for color, pattern, _ in FAMILIES if re.match(pattern, who)), None)
 
 
 def number(value):
-    """Three digits that matter, thousands apart."""
+    """Three significant digits, thousands separated."""
     if value == 0 or 0.001 <= abs(value) < 1e12:
         digits = 0 if value == 0 or abs(value) >= 100 else 2 - math.floor(math.log10(abs(value)))
         text = f"{value:,.{digits}f}"
@@ -79,13 +79,13 @@ def scaled(unit, values):
 
 
 def said(value, unit):
-    """A value in the unit that suits it alone."""
+    """A value in its own best unit."""
     best, scale = scaled(unit, (value,))
     return f"{number(value / scale)} {best}"
 
 
 def room_of(words, size=13):
-    """The room that words may take in the widest of the usual fonts."""
+    """The width of words in the widest usual font."""
     return 1.15 * width_of(words, size)
 
 
@@ -116,8 +116,8 @@ def select(spec, figures):
 class Chart:
     """spec: title, bench, metric, and case, a name or a dictionary of names and what the reader reads;
     sizes, a pattern of cases that differ in a number, which then stands for n (case is their common name);
-    x, what n counts ("bytes" is shown as KiB); ours, what the reader reads for "ours"; who, a dictionary of those that are shown, in their
-    order, and what the reader reads (all where there is none); mine, a pattern of further names that are ours; bars, to draw no curves."""
+    x, what n counts ("bytes" is shown as KiB); ours, the displayed name of "ours"; who, a dictionary of the shown contestants, in order,
+    with displayed names (default: all); mine, a pattern of further names that are ours; bars, to draw no curves."""
 
     def __init__(self, spec, figures):
         self.spec = spec
@@ -154,7 +154,8 @@ class Chart:
         return octets(n) if x == "bytes" else f"{count(n)} {x}"
 
     def answer(self):
-        """Ours beside the best peer at the largest size that both have, as a value, a sentence's end and a verdict; None without a peer."""
+        """Ours against the best peer at the largest size that both have, as a value, a sentence's end and a verdict; None without a
+        peer."""
         better = max if MORE_IS_BETTER.search(self.unit) else min
         ours = next((s for s in self.series if s.color == "blue"), None)
         if not ours:

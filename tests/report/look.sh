@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# look.sh <build> <folder> <chromium> [--page]: makes a quick report in <folder> and looks at it with a browser without a window: as wide as a
-# desk's screen, in its light and its dark form, as wide as a telephone's, and printed. The page has every question, chart and benchmark, asks
-# for nothing from elsewhere, and is blank nowhere. --page: takes the data that are there. The pictures stay in <folder>: desk.png, dark.png,
-# phone.png, print.pdf.
+# look.sh <build> <folder> <chromium> [--page]: makes a quick report in <folder> and renders it in a headless browser: at a desktop's width,
+# light and dark, at a phone's width, and printed. The page must have every question, chart and benchmark, load nothing from other hosts, and
+# have no blank part. --page: uses the existing data. The renderings stay in <folder>: desk.png, dark.png, phone.png, print.pdf.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1 out=$2 chromium=$3
@@ -46,7 +45,7 @@ out=$(cd "$out" && pwd)
 page=$out/index.html
 [ -s "$page" ] || fail "no $page"
 
-# The text, as the file has it and as the browser has understood it.
+# The text, in the file and in the browser's document.
 browse --dump-dom "file://$page" > "$scratch/dom" || fail "the browser does not read the page"
 for id in get start fence memory table codec rank region storage mpi colours goals machine figures; do
     grep -q "<section id=\"$id\">" "$scratch/dom" || fail "no section $id"
@@ -67,7 +66,7 @@ charts=$(grep -o '<svg ' "$page" | wc -l)
 if grep -oE '(src|href|action|url)[=(] *"?(https?:)?//[^" )]*' "$page" | grep .; then fail "the page asks for something elsewhere"; fi
 if grep -oE '<(link|iframe|object)[ >]' "$page" | grep .; then fail "the page has parts elsewhere"; fi
 
-# The pictures. A blank one, or one whose lower half is, has hardly any bytes once compressed; each row of the PNG is compared after decoding.
+# The pictures. A picture that is blank, or whose lower half is, compresses to few bytes; each row of the PNG is compared after decoding.
 browse --window-size=1300,6000 --screenshot="$out/desk.png" "file://$page?form=light" || fail "no picture"
 browse --window-size=1300,6000 --screenshot="$out/dark.png" "file://$page?form=dark" || fail "no picture in the dark form"
 browse --window-size=420,4000 --screenshot="$out/phone.png" "file://$page" || fail "no picture as on a telephone"
@@ -78,7 +77,7 @@ done
 pages=$(grep -ac '/Type */Page\b' "$out/print.pdf") || fail "nothing printed"
 [ "$pages" -ge 5 ] || fail "$pages pages printed only"
 
-# On a telephone nothing but tables is wider than the screen: the browser says so itself.
+# On a phone only tables may be wider than the screen: the browser measures it.
 sed 's|</body>|<script>document.title = "width " + document.documentElement.scrollWidth + " broken " + [...document.querySelectorAll("svg")].filter(s => !s.getBoundingClientRect().height).length</script></body>|' \
     "$page" > "$scratch/measured.html"
 sed -i 's|document.title = |addEventListener("load", () => document.title = |; s|\.length</script>|.length)</script>|' "$scratch/measured.html"

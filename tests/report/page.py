@@ -3,8 +3,8 @@
 """page.py FOLDER GOALS: makes FOLDER/index.html of FOLDER/data/: *.json, figures as the benchmarks print them; *.command, *.failed and
 *.skipped beside them; and machine.tsv. `make`, whose head says more, calls it.
 
-The page has the questions of questions.py with their charts, whether the goals are met, and each figure in a table. It is one file
-that asks for nothing from elsewhere. Prints "no figures for" each chart that a benchmark of this run should have filled, status 0 all the same.
+The page has the questions of questions.py with their charts, whether the goals are met, and each figure in a table. It is one file that loads nothing
+from other hosts. Prints "no figures for" each chart that a benchmark of this run should have filled; the status is still 0.
 """
 import glob
 import json
@@ -29,7 +29,7 @@ def slurp(path):
 
 
 class Run:
-    """What a run has left in a folder."""
+    """A run's files in a folder."""
 
     def __init__(self, folder):
         data = os.path.join(folder, "data")

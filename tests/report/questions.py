@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the report asks, in the order of the page, and the charts that answer; chart.py says what a chart's entries mean."""
+"""The report's questions, in the order of the page, and the charts that answer them; chart.py documents a chart's
+entries."""
 
 GET = {"ours": "pmirun, shared table", "ours, sockets": "pmirun --no-shm", "ours, srun": "srun, our table", "hydra": "mpiexec.hydra",
        "slurm": "srun --mpi=pmi2", "openmpi pmix": "Open MPI's PMIx 4.2"}

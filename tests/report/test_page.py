@@ -142,7 +142,7 @@ def hostile():
 
 
 def colors():
-    """A peer has one colour wherever it is, and a chart's own palette has only colours that the page defines."""
+    """A peer has one colour everywhere, and a chart's own palette has only colours that the page defines."""
     assert chart.color_of("mpiexec.hydra") == chart.color_of("hydra") == "orange" != chart.color_of("srun Ring")
     assert chart.color_of("SHMEM-2/XXH3") == "red" and chart.color_of("storage") is None and chart.color_of("storage", "storage") == "blue"
     assert {color for color, _, _ in chart.FAMILIES} <= set(chart.COLORS)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # reference.sh client TEXT N CLIENT LAUNCHER [ARGUMENT…]   N clients under a launcher: each prints its neighbour's pair, and TEXT
-# reference.sh bad_ranks SERVER RAWPMI                     what the server makes of ranks that end badly
+# reference.sh bad_ranks SERVER RAWPMI                     the server's report of ranks that end badly
 # reference.sh mpich SERVER MPICC HELLO.C                  an unmodified MPI program on 4 ranks
 # reference.sh lines EXAMPLES                              the two files stay short: 200 and 100 lines
 set -u

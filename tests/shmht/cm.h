@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cmocka, and what it wants included before. */
+/* cmocka, and the headers that it needs before. */
 #ifndef TESTS_SHMHT_CM_H
 #define TESTS_SHMHT_CM_H
 

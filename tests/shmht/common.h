@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of libshmht share. */
+/* Shared by the tests of libshmht. */
 #ifndef TESTS_SHMHT_COMMON_H
 #define TESTS_SHMHT_COMMON_H
 
@@ -10,7 +10,7 @@
 
 #include <shmht.h>
 
-/* For programs without cmocka: says what is wrong, and ends this process with 1. */
+/* For programs without cmocka: prints the fault, and ends this process with 1. */
 #define CHECK(x)                                                                                   \
     do {                                                                                           \
         if (!(x)) {                                                                                \
@@ -40,7 +40,7 @@ static inline void key16(char *key, uint64_t i)
     memcpy(key, text, 16);
 }
 
-/* 32 bytes that say which key and version they belong to; torn ones are found out. */
+/* 32 bytes that name their key and version, so that a torn value is detected. */
 static inline void fill32(unsigned char *value, uint64_t i, uint64_t version)
 {
     uint64_t words[4] = {i, version, mix(i ^ version << 32), ~mix(i + version)};

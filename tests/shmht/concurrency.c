@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shmht_contract processes|threads <keys> <puts>: what readers may rely on (shmht.h). One writer
+ * shmht_contract processes|threads <keys> <puts>: the readers' contract (shmht.h). One writer
  * inserts, updates, merges and grows its table from the least size, while four readers look up
- * without pause: as processes with mappings of their own, or as threads on the writer's view (where
- * ThreadSanitizer sees what they share).
+ * without pause: as processes with their own mappings, or as threads on the writer's view (where
+ * ThreadSanitizer sees all accesses).
  *
- * The writer says how far it is in memory beside the table: floor[i] is the version of key i that
- * it has put and returned from. What a reader loads there, with acquire, is what its next Get must
- * find, or something later. Each reader checks besides that no value is torn, no version goes back,
- * no key appears that was never put, pointers keep what they point to, and a walk through the log
+ * The writer publishes its progress in memory beside the table: floor[i] is the version of key i
+ * whose put has returned. A reader's next Get must find the version that it loads there, with
+ * acquire, or a later one. Each reader also checks that no value is torn, no version goes back, no
+ * key appears that was never put, pointers keep what they point to, and a walk through the log
  * meets every key that was there when it began.
  */
 #define _GNU_SOURCE
@@ -137,7 +137,7 @@ static void *read_until_done(void *arg)
         for (int k = 0; k < 50; k++)
             get_one(me);
         get_batch(me);
-        if (me->fd >= 0) { /* attaching goes on beside growth too */
+        if (me->fd >= 0) { /* attaching also works during growth */
             struct shmht_reader *another;
 
             CHECK(shmht_reader_attach(NULL, me->fd, NULL, &another, NULL) == 0);
@@ -151,7 +151,8 @@ static void *read_until_done(void *arg)
                                   memory_order_relaxed);
     }
     walk(me, met);
-    for (uint64_t i = 0; i < me->n_keys; i++) { /* at the end everything is as the writer left it */
+    for (uint64_t i = 0; i < me->n_keys; i++) { /* at the end all values are the writer's last
+                                                 * ones */
         struct shmht_bytes value;
         char key[16];
 
@@ -165,8 +166,8 @@ static void *read_until_done(void *arg)
     return NULL;
 }
 
-/* Until each reader has been round once: from then on they read beside the writer. One that dies is
- * reported by whoever waits for it. */
+/* Waits until each reader has done one round: from then on they read concurrently with the writer.
+ * If one dies, the wait for it reports that. */
 static void wait_for_readers(struct shared *shared)
 {
     struct timespec until;
@@ -177,8 +178,8 @@ static void wait_for_readers(struct shared *shared)
         (void)sem_timedwait(&shared->reading, &until);
 }
 
-/* Puts every key once, in a growing prefix, and updates among those that are in; every so often, a
- * block of them at once. */
+/* Puts every key once, in a growing prefix, and updates among the present ones; now and then merges
+ * a block of them. */
 static void write_all(struct shmht_writer *w, struct shared *shared, uint64_t n_keys,
                       uint64_t n_puts)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients cannot write. Everything that a client might try on the descriptor that it was given, as
- * this user and, if this is root, as user 65534 too: mapping for writing, mprotect(), write(),
- * ftruncate(), fallocate() and its hole punching, MADV_REMOVE, seals, reopening through
- * /proc/self/fd. After each the table must be as it was, and the writer must still be able to grow
- * it.
+ * Clients cannot write. Tries every way to write through a client's descriptor, as this user and,
+ * if this is root, as user 65534 too: mapping for writing, mprotect(), write(), ftruncate(),
+ * fallocate() and its hole punching, MADV_REMOVE, seals, reopening through /proc/self/fd. After
+ * each the table must be unchanged, and the writer must still be able to grow it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +15,7 @@
 
 #include "common.h"
 
-/* What needs a descriptor that can write: another user must not even get one. */
+/* Attacks that need a writable descriptor: another user must not even get one. */
 static void with_writable(int fd, size_t bytes)
 {
     char byte = 'x';
@@ -56,8 +55,8 @@ static void attack(int fd, int other_user)
         CHECK(open(path, O_WRONLY) < 0);
         CHECK(open(path, O_RDONLY | O_TRUNC) < 0);
         CHECK(fchmod(fd, 0600) < 0);
-    } else if (again >= 0) { /* root may open anything, and the owner may change the mode first:
-                                seals stand all the same */
+    } else if (again >= 0) { /* root may open anything, and the owner may change the mode first: the
+                                seals still hold */
         with_writable(again, (size_t)st.st_size);
         close(again);
     }
@@ -80,7 +79,7 @@ static void in_child(int fd, uid_t uid)
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* A client of another user attaches and reads, but has no way to a named object that is another's.
+/* A client of another user attaches and reads, but cannot open a named object of another user.
  * */
 static void reads_as(int fd, const struct shmht_desc *desc, uid_t uid)
 {
@@ -101,7 +100,7 @@ static void reads_as(int fd, const struct shmht_desc *desc, uid_t uid)
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* The writer's mapping does not get into children that it forks. */
+/* The writer's forked children do not inherit its mapping. */
 static void not_inherited(struct shmht_writer *w)
 {
     unsigned char page[1];
@@ -140,7 +139,7 @@ int main(void)
     in_child(shmht_writer_share(w, NULL), 0);
     in_child(shmht_array_share(a, NULL), 0);
     not_inherited(w);
-    for (uint64_t i = 0; i < 50000; i++) /* the writer itself can write and grow as before */
+    for (uint64_t i = 0; i < 50000; i++) /* the writer itself can still write and grow */
         CHECK(shmht_put(w, &i, sizeof(i), &i, sizeof(i)) == 0);
     in_child(shmht_writer_share(w, NULL), 0);
     if (geteuid() != 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kill <trials>: SIGKILL of the writer at random points of puts, updates, merges and growth. A
- * reader that was attached before, and one that attaches after, find everything that was put; a
- * successor resumes, with everything that was put, and goes on. Odd trials use a named object,
- * which is taken over in place under the eyes of the reader; even ones a memfd, which is copied.
+ * reader attached before, and one attached afterwards, find every pair whose put returned; a
+ * successor resumes with all of them, and continues. Odd trials use a named object, which the
+ * successor takes over in place while the reader reads; even ones a memfd, which it copies.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -104,7 +104,7 @@ static void writer(int sock, struct shared *shared, int named, uint64_t seed)
     write_for_ever(w, shared, seed);
 }
 
-/* The put that was cut off, and those of a merge, may be in or not. */
+/* The interrupted put, and those of a merge, may be present or not. */
 static void check_all(const struct shmht_reader *r, struct shared *shared)
 {
     uint64_t n = 0;
@@ -186,7 +186,7 @@ static void trial(struct shared *shared, int number, uint64_t *rng, uint64_t *wr
     CHECK(stats.entries == count(view));
     CHECK(stats.total_bytes == stats.header_bytes + stats.live_bytes + stats.garbage_bytes +
                                    stats.table_bytes + stats.old_table_bytes + stats.free_bytes);
-    for (uint32_t i = 0; i < 300; i++) /* goes on, with growth */
+    for (uint32_t i = 0; i < 300; i++) /* continues, with growth */
         put_version(w, shared, i);
     CHECK(shmht_put(w, "successor", 9, &value, sizeof(value)) == SHMHT_PUT_NEW);
     check_all(view, shared);

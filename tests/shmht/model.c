@@ -3,24 +3,24 @@
  * The protocol of writer.c and lookup.c, checked exhaustively under a weak memory model.
  *
  * The model. The writer is a list of stores, each relaxed or release, in the order of writer.c.
- * Nobody else stores, so the modification order of a location is the order of its stores in that
- * list. A load may return any of them that is neither older than one that this thread has loaded
- * from there before (coherence), nor older than one that happens before the load: loading a release
- * store with acquire makes all stores before it in the list happen before what follows
+ * No other thread stores, so the modification order of a location is the order of its stores in
+ * that list. A load may return any of them that is neither older than one that this thread has
+ * loaded from there before (coherence), nor older than one that happens before the load: loading a
+ * release store with acquire makes all stores before it in the list happen before what follows
  * (synchronizes-with). Nothing else orders anything: relaxed and plain loads may return stale
  * values even through a pointer, and stores may become visible in any order. This is C11 for one
  * storing thread, whose programs cannot tell it from the axiomatic form; x86 and ARM allow less. So
- * every result that some interleaving and some reordering can give is among those that the choices
- * of the loads give, and all of them are tried.
+ * the loads' choices cover every result of every interleaving and reordering, and the check tries
+ * all of them.
  *
- * What is checked. Between the writer's operations stands floor[key], a release store of the
- * version that was put: how an application hears of it. A reader loads it with acquire, then (Get)
- * must find that version or a later one, whole, twice in a row without going back; or (walk) must
- * meet every key whose floor was set. The argument in prose is at the head of lookup.c.
+ * What is checked. Between the writer's operations is floor[key], a release store of the version
+ * that was put, as an application would publish it. A reader loads it with acquire, then (Get) must
+ * find that version or a later one, whole, and a second Get no earlier one; or (walk) must meet
+ * every key whose floor was set. The argument in prose is at the head of lookup.c.
  *
  * Then each release and acquire of the protocol is weakened in turn, and stores are swapped: each
- * time the check must fail. One that did not would be an order that the protocol does not need, or
- * a model that sees nothing.
+ * time the check must fail. A check that still passes would mean an order that the protocol does
+ * not need, or a blind model.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,8 +88,8 @@ static struct {
 static int n_stores;
 static int mutant;
 
-/* ------------------------------------------------------------------ the writer: what it stores, in
- * which order */
+/* ------------------------------------------------------------------ the writer: its stores, in
+ * order */
 
 static int top, n_tables, table_lines, record_of[N_KEYS], key_of[MAX_RECS], version_of[MAX_RECS];
 

@@ -81,7 +81,7 @@ static void test_options(void **state)
     REFUSED(stride_bytes, SHMHT_MAX_STRIDE_BYTES + 1, -EINVAL);
     REFUSED(flags, SHMHT_POPULATE, -EINVAL);
     REFUSED(name, "/dev/shm/x", -EINVAL);
-    REFUSED(min_free_bytes, UINT64_MAX / 2, 0); /* not looked at for less than a megabyte */
+    REFUSED(min_free_bytes, UINT64_MAX / 2, 0); /* not checked below a megabyte */
     shmht_array_destroy(a);
     bad.n_ranks = 2 << 20;
     assert_int_equal(shmht_array_create(&bad, &a, NULL), -ENOMEM);
@@ -100,7 +100,8 @@ static void test_options(void **state)
     shmht_array_destroy(a);
 }
 
-/* A million ranks of 32 bytes take 32 MB and an eighth of a byte each, whoever attaches. */
+/* A million ranks of 32 bytes take 32 MB and an eighth of a byte each, for any number of
+ * readers. */
 static void test_size(void **state)
 {
     struct shmht_array_opts opts = {

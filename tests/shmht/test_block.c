@@ -156,8 +156,8 @@ static void test_fence(void **state)
     shmht_writer_destroy(w[1]);
 }
 
-/* A block that does not fit: nothing of it is in. Merging the same block again needs no larger
- * table. */
+/* A block that does not fit: none of its pairs is in the table. Merging the same block again needs
+ * no larger table. */
 static void test_all_or_nothing(void **state)
 {
     static unsigned char buf[1 << 20], text[64];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Growth that waits for shmht_writer_publish(): who finds what until then, and what it costs. */
+/* Growth that waits for shmht_writer_publish(): the pairs that writer and readers find until then,
+ * and its memory. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -62,7 +63,7 @@ static struct shmht_stats stats_of(struct shmht_writer *w)
     return s;
 }
 
-/* Until the table is full nothing waits. */
+/* Until the table is full, puts are visible at once. */
 static void test_small(void **state)
 {
     struct shmht_writer *w = create(MAX_BYTES, 56, NULL);
@@ -80,7 +81,7 @@ static void test_small(void **state)
     shmht_writer_destroy(w);
 }
 
-/* Then the writer finds everything, readers what they could find before, at its latest value. */
+/* Then the writer finds all pairs, and readers find earlier pairs with their latest values. */
 static void test_who_finds_what(void **state)
 {
     struct shmht_writer *w = create(MAX_BYTES, 56, NULL);
@@ -138,7 +139,7 @@ static void test_sizes(void **state)
     shmht_writer_destroy(w);
 }
 
-/* A value that is there already takes no room again; another of the same length does. */
+/* Putting the same value again takes no room; another value of the same length does. */
 static void test_same_value(void **state)
 {
     struct shmht_writer *w = create(MAX_BYTES, 56, NULL);
@@ -161,7 +162,7 @@ static void test_same_value(void **state)
     shmht_writer_destroy(w);
 }
 
-/* At the cap a put is refused while there is still room for the table that publishing makes. */
+/* At the cap a put is refused while the table that publishing makes still has room. */
 static void test_full(void **state)
 {
     (void)state;
@@ -183,7 +184,7 @@ static void test_full(void **state)
     }
 }
 
-/* A merge of what is there already takes no room, where there is none. */
+/* A merge of pairs that are already present needs no room. */
 static void test_full_merge(void **state)
 {
     static unsigned char buf[1 << 20];
@@ -245,7 +246,7 @@ static void test_merge(void **state)
     shmht_writer_destroy(next);
 }
 
-/* A writer that leaves its name behind leaves all of its entries there. */
+/* A writer that leaves its name behind leaves all entries in the object. */
 static void test_kept_name(void **state)
 {
     struct shmht_writer_opts opts = {.size = sizeof(opts),
@@ -270,7 +271,7 @@ static void test_kept_name(void **state)
     shmht_reader_detach(r);
 }
 
-/* ---- every allocation fails in turn, and all memory is given back ---- */
+/* ---- every allocation fails in turn, and all memory is freed ---- */
 
 static struct {
     uint64_t n, fails_at;
@@ -326,7 +327,7 @@ static void test_memory(void **state)
     } while (fails_at++ < heap.n);
 }
 
-/* Room for so many at once: one private table, or one that readers see, and none after it. */
+/* Room for this many in advance: one private table, or one that readers see, and no further one. */
 static void test_reserve(void **state)
 {
     const struct shmht_allocator a = {heap_realloc, heap_free, NULL};

@@ -23,7 +23,7 @@ static struct shmht_desc sample(void)
     return d;
 }
 
-/* The longest one fits what the header promises, and every character is safe as a PMI value. */
+/* The longest one has the header's length, and every character is safe as a PMI value. */
 static void test_text(void **state)
 {
     char text[SHMHT_DESC_TEXT_BYTES];

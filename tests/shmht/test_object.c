@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory object: cap, full file systems, lack of memory, limits; what attach refuses; names;
- * successors; 2 MB pages. */
+/* The memory object: cap, full file systems, lack of memory, limits; regions that attach refuses;
+ * names; successors; 2 MB pages. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static void test_cap(void **state)
         shmht_reader_stats(r, &s);
         assert_true(s.total_bytes <= caps[i] && s.free_bytes < 3100 + 4096);
         assert_int_equal(shmht_put(w, "k", 1, "v", 1) < 0 ? SHMHT_EFULL : 0,
-                         s.free_bytes < 8 ? SHMHT_EFULL : 0); /* what fits still goes in */
+                         s.free_bytes < 8 ? SHMHT_EFULL : 0); /* a smaller pair still fits */
         shmht_reader_detach(r);
         shmht_writer_destroy(w);
     }
@@ -120,7 +120,7 @@ static void test_enospc(void **state)
     assert_int_equal(status, 0);
 }
 
-/* Growth that would leave too little: before it is tried. */
+/* Growth that would leave too little memory is refused before the attempt. */
 static void test_enomem(void **state)
 {
     struct shmht_writer_opts opts = opts_of(64 << 20);
@@ -129,8 +129,7 @@ static void test_enomem(void **state)
 
     (void)state;
     opts.min_free_bytes = UINT64_MAX / 2;
-    assert_int_equal(shmht_writer_create(&opts, &w, NULL),
-                     0); /* the first pages are not asked about */
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0); /* the first pages are not checked */
     assert_int_equal(fill_up(w, &n), -ENOMEM);
     assert_true(n > 200 && n < 400); /* a mebibyte */
     shmht_writer_destroy(w);
@@ -353,7 +352,7 @@ static void test_names(void **state)
     unlink(other);
     shmht_writer_destroy(w);
     assert_true(stat(name, &st) < 0);
-    opts.name = NULL; /* a name that nobody can guess */
+    opts.name = NULL; /* a name that cannot be guessed */
     opts.flags |= SHMHT_KEEP_NAME;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_true(shmht_writer_share(w, &desc) >= 0);
@@ -411,7 +410,7 @@ static void test_resume(void **state)
     close(fd);
 }
 
-/* Whether 2 MB pages are had or not, the table works, and the statistics say which. */
+/* With and without 2 MB pages the table works, and the statistics report which. */
 static void test_huge(void **state)
 {
     struct shmht_writer_opts opts = opts_of(32 << 20);
@@ -438,8 +437,8 @@ static void test_huge(void **state)
     shmht_writer_destroy(w);
 }
 
-/* A child that closes what it has inherited closes its descriptors: names, and whatever it has
- * mapped meanwhile, stay. */
+/* A child that destroys its inherited handles closes only its descriptors: names, and its own later
+ * mappings, stay. */
 static void test_closed_by_a_child(void **state)
 {
     struct shmht_writer_opts opts = opts_of(1 << 20);
@@ -485,7 +484,7 @@ static void test_closed_by_a_child(void **state)
     assert_int_equal(access(array_desc.name, F_OK), -1);
 }
 
-/* A descriptor names the object's owner, whoever the process has become. */
+/* A descriptor names the object's owner, even after the process has changed its user. */
 static void test_owner_in_descriptor(void **state)
 {
     struct shmht_writer_opts opts = opts_of(1 << 20);

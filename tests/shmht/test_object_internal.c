@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects in states that no caller makes: a put that was cut off, a region that turns hostile under
- * its reader, records beyond 4 GiB. */
+/* Objects in states that no caller can produce: an interrupted put, a region that turns hostile
+ * under its reader, records beyond 4 GiB. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ static void test_memory_freed(void **state)
     shmht_writer_destroy(w);
 }
 
-/* What a writer killed between two stores leaves: a record in the log that no slot refers to. */
+/* A writer killed between two stores leaves a record in the log that no slot refers to. */
 static void leave_orphan(struct shmht_writer *w)
 {
     unsigned char *p = w->object.base + w->top;
@@ -86,7 +86,7 @@ static void test_orphan(void **state)
     }
 }
 
-/* A region that turns hostile after it was attached to; behind it is a page that nobody may read.
+/* A region that turns hostile after attach; behind it is an inaccessible page.
  * */
 static void test_turns_hostile(void **state)
 {
@@ -164,7 +164,7 @@ static void test_turns_hostile(void **state)
     munmap(all, BYTES + 4096);
 }
 
-/* Another process changes the cap in the header all the time while this one attaches. */
+/* Another process keeps changing the cap in the header while this one attaches. */
 static void test_cap_flips(void **state)
 {
     enum { BYTES = 16384, ROUNDS = 500000 };

@@ -235,7 +235,7 @@ static void test_iteration(void **state)
         key16(name, i);
         assert_int_equal(shmht_put(w, name, 16, &i, sizeof(i)), 0);
     }
-    for (uint64_t i = 0; i < 500; i++) { /* goes on where it was at the end */
+    for (uint64_t i = 0; i < 500; i++) { /* continues from the former end */
         key16(name, i);
         assert_int_equal(shmht_reader_next(r, &it, &key, &value), 1);
         assert_memory_equal(key.ptr, name, 16);
@@ -294,7 +294,7 @@ static void test_hashes(void **state)
     shmht_reader_detach(r);
     shmht_writer_destroy(w);
 
-    opts.hash_id = 77; /* nobody's */
+    opts.hash_id = 77; /* of no object */
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), SHMHT_EHASH);
     opts.hash_id = SHMHT_HASH_CALLER + 3; /* the caller's, without the function */
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), SHMHT_EHASH);
@@ -325,11 +325,11 @@ static void test_hashes(void **state)
     shmht_writer_destroy(w);
 }
 
-/* Hash bits that are all zero look like empty slots to a vector. */
+/* Hash bits of zero look like empty slots to the vector code. */
 static uint64_t zero_hash(const void *key, size_t len, uint64_t seed)
 {
     (void)key, (void)len;
-    return len == 8 || len == 17 ? seed : 0; /* the check at attach wants no constant */
+    return len == 8 || len == 17 ? seed : 0; /* attach's check needs a seed's effect */
 }
 
 static void test_hash_zero(void **state)
@@ -502,7 +502,8 @@ static void test_allocators(void **state)
 }
 
 /* The whole table in the caller's memory, which is not zero. */
-/* The handles of a resume come from the allocator: the new writer's, and the old table's reader. */
+/* The handles of a resume come from the allocator: the new writer's, and that of the old table's
+ * reader. */
 static void test_resume_allocator(void **state)
 {
     struct counting c = {1, 0};
@@ -589,7 +590,7 @@ static void test_region(void **state)
     shmht_writer_destroy(w);
 }
 
-/* A table is resumed in more memory than it was made for: it stays as large as it was. */
+/* A table resumed in more memory than it was made for keeps its size. */
 static void test_region_in_more(void **state)
 {
     static _Alignas(64) unsigned char region[16384];
@@ -619,7 +620,7 @@ static void test_region_in_more(void **state)
     shmht_writer_destroy(w);
 }
 
-/* A successor may not lie in what its predecessor lies in, wherever it begins. */
+/* A successor may not overlap its predecessor's memory at any offset. */
 static void test_successor_in_the_way(void **state)
 {
     static _Alignas(64) unsigned char memory[5 * 16384];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random puts, merges, compactions against an array that remembers what
- * each key should have. Built twice: with the library as it is on this machine, and with its
- * portable look-up (SHMHT__PORTABLE).
+ * Random puts, merges and compactions against an array of the expected values. Built twice: with
+ * this machine's look-up, and with the portable one (SHMHT__PORTABLE).
  */
 #include "cm.h"
 
@@ -187,7 +186,7 @@ static void run(uint64_t seed, uint32_t policy, uint64_t max_bytes, uint32_t loa
                              0);
             shmht_reader_stats(r, &s);
             assert_true(s.superseded == s.generation + 1);
-            check_all(r, &m); /* the old one stays as it is */
+            check_all(r, &m); /* the old one stays unchanged */
             shmht_writer_destroy(w);
             check_all(r, &m);
             shmht_reader_detach(r);

@@ -24,7 +24,7 @@ static int compacted(void *opts, void *ctx)
     return rc;
 }
 
-/* The table of a writer that has gone, of which a reader is left: `ctx` is its descriptor. */
+/* The table of a destroyed writer that still has a reader: `ctx` is its descriptor. */
 static int resumed(void *opts, void *ctx)
 {
     struct shmht_writer *w = NULL;

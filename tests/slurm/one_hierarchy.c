@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded into slurmd where the kernel has hierarchies of cgroup v1 too, beside which Slurm does
- * not use cgroup2: /proc/self/cgroup has the line of cgroup2 alone, which is its last.
+ * Preloaded into slurmd on kernels that also have hierarchies of cgroup v1, where Slurm would not
+ * use cgroup2: makes /proc/self/cgroup show only its last line, that of cgroup2.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

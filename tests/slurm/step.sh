@@ -3,13 +3,13 @@
 # step.sh serves|refuses|ends|drained|early[.cgroup]|killed[.cgroup] PLUGIN PMIRUN RAWPMI LIBRARIES PROGRAMS ONE_HIERARCHY
 #
 # Steps of `srun --fencepost` on a cluster of four nodes on loopback.
-#   serves   clients of PMI-1, PMI-2 and MPI; without the option nothing of ours runs; the agent is the user's
+#   serves   clients of PMI-1, PMI-2 and MPI; without the option none of our programs runs; the agent is the user's process
 #   refuses  values of the option and of the environment; a plugin that cannot start its pmirun
-#   ends     ranks that end badly: the step ends, and nothing is left
+#   ends     ranks that end badly: the step ends, and leaves nothing
 #   early    ranks of some nodes that end long before the others
 #   drained  a node that is drained, and one that goes down
-#   killed   a step that is cancelled, and srun, head, agent and slurmstepd that are killed: as before
-# .cgroup: with proctrack/cgroup and cgroup/v2. Where the plugin has AddressSanitizer, so have srun, slurmd and slurmstepd.
+#   killed   a cancelled step; killed srun, head, agent and slurmstepd: the step ends, and leaves nothing
+# .cgroup: with proctrack/cgroup and cgroup/v2. With AddressSanitizer in the plugin, srun, slurmd and slurmstepd have it too.
 set -u
 export LC_ALL=C
 [ $# = 7 ] || { sed -n 's/^# \(step.sh .*\)/usage: \1/p' "$0" >&2; exit 2; }
@@ -42,7 +42,7 @@ srun=(env ${STEP_ASAN:+"LD_PRELOAD=$STEP_ASAN"} srun --overlap)
 cp "$2" "$dir/fencepost.so" && cp "$3" "$dir/pmirun" && cp "$4" "$dir/rawpmi" && cp -L "$5"/lib*.so.0 "$dir" || exit 1
 plugstack=$(dirname "$SLURM_CONF")/plugstack.conf
 failed=0 n=0
-mark=$(($$ + 100000)).25 # a sleep of a length that nobody else uses
+mark=$(($$ + 100000)).25 # a sleep of a length that no other test uses
 
 plug() { # [pmirun]
     echo "required $dir/fencepost.so pmirun=${1-$dir/pmirun} libpmi=$dir/libpmi.so.0 munge=$(dirname "$SLURM_CONF")/munge/run/socket" > "$plugstack"
@@ -102,7 +102,7 @@ nothing_left() {
 
 serves() {
     local value
-    # Not asked: srun has no such option, and a rank no PMI.
+    # Without the option: srun does not list it, and a rank has no PMI.
     : > "$plugstack"
     step bad --fencepost -n 1 true
     plug
@@ -118,7 +118,7 @@ serves() {
             err_empty
         done
     done
-    # Both wires, names, hints, Ring; ranks by turns on the nodes; on one node; through a list of variables.
+    # Both wires, names, hints, Ring; ranks dealt to the nodes in turn; on one node; through a list of variables.
     step 0 -N 4 -n 8 -m cyclic --fencepost "$programs/client_session" --wire 1 --names --pipeline
     step 0 -N 4 -n 8 --fencepost "$programs/client_session" --wire 2 --names --node --ring --pipeline
     step 0 -N 4 -n 8 --fencepost "$dir/rawpmi" hints
@@ -132,10 +132,10 @@ serves() {
     if [ -z "${STEP_ASAN-}" ]; then # Open MPI would load our libpmi, and has no sanitizer
         step 0 -N 1 -n 2 --fencepost "$programs/hello_openmpi" 2
         out_has '^hello ok size=2$'
-        OMPI_MCA_btl=self,tcp step 0 -N 2 -n 2 --fencepost "$programs/hello_openmpi" 2 # names of its shared memory are a host's, where one is all nodes
+        OMPI_MCA_btl=self,tcp step 0 -N 2 -n 2 --fencepost "$programs/hello_openmpi" 2 # its shared memory has names per host, and all nodes are one host
         out_has '^hello ok size=2$'
     fi
-    # The secret is nowhere in a rank, and the agent is the user's: its ids, its groups.
+    # No rank has the secret, and the agent has the user's ids and groups.
     as=("${outside[@]}" setpriv --reuid=65534 --regid=65534 --clear-groups)
     step 0 -D / -N 2 -n 2 --fencepost sh -c "env | grep SLURM_FENCEPOST; for p in \$(pgrep -f '^$dir/pmirun --agent'); do
         grep -h -e '^Uid' -e '^Gid' -e '^Groups' /proc/\$p/status; [ ! -r /proc/\$p/environ ] || echo \$p: can be traced; done; sleep 1"
@@ -172,9 +172,9 @@ refuses() {
     grep -q '"fence' "$dir/job.json" || fail "no timeline"
     MPIEXEC_TIMEOUT=abc step bad -n 2 --fencepost "$dir/rawpmi" pgf
     err_has 'pmirun: MPIEXEC_TIMEOUT'
-    SLURM_FENCEPOST=$(printf '%200000s' x | head -c 100000) step 0 -n 2 --fencepost "$dir/rawpmi" pgf # it is srun's to set
+    SLURM_FENCEPOST=$(printf '%200000s' x | head -c 100000) step 0 -n 2 --fencepost "$dir/rawpmi" pgf # srun sets it
     step 0 -n 2 --export=ALL,SLURM_FENCEPOST=MUNGE:nonsense: --fencepost "$dir/rawpmi" pgf
-    # A pmirun that is not there, is none, is missing on the nodes, or ends there; a munged that is not there.
+    # A pmirun that is missing, is another program, is missing on the nodes, or ends there; a missing munged.
     plug /nonexistent/pmirun
     step bad -n 2 --fencepost "$dir/rawpmi" pgf
     err_has 'cannot start /nonexistent/pmirun'
@@ -242,7 +242,7 @@ ends() {
     err_has 'rank 2 .* exited with status 5 after PMI init, without finalize'
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 1 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' die 9 inited"
     err_has 'rank 1 .* died of signal 9'
-    step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 3 ] || exec '$dir/rawpmi' pgf; exit 0" # never asks: the others wait for it
+    step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 3 ] || exec '$dir/rawpmi' pgf; exit 0" # never joins: the others wait for it
     err_has 'rank 3 .* has ended without PMI init'
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 0 ] || exec '$dir/rawpmi' pgf; exec '$dir/rawpmi' abort 7"
     err_has 'rank 0 .* aborted with code 7'
@@ -270,11 +270,11 @@ early() {
     nothing_left early
     step 0 -N 2 -n 2 --fencepost sh -c "sed 's/^/agent:/' \$(pgrep -f '^$dir/pmirun --agent' | sed 's,.*,/proc/&/cgroup,')"
     [ "${CLUSTER_CGROUP-}" != 2 ] || out_has '^agent:0::/.*/job_[0-9]*/step_[0-9]*/slurm$'
-    # A failure is not hidden, nor is a rank that others wait for; a cancelled step ends.
+    # A failure, or a rank that others wait for, is reported; a cancelled step ends.
     step 5 -N 4 -n 4 --fencepost sh -c "'$dir/rawpmi' pgf; [ \$PMI_RANK = 3 ] && sleep 1 && exit 5; exit 0"
     step bad -N 4 -n 4 --fencepost sh -c "[ \$PMI_RANK = 2 ] || exit 0; sleep 1; exec '$dir/rawpmi' pgf"
     err_has ' has ended without PMI init'
-    # A process that holds the pipe of the agent keeps no slurmstepd.
+    # A process that holds the agent's pipe does not delay slurmstepd.
     what='early, pipe held'
     begin -N 1 -n 2 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
     soon agents 1 || fail "$what: $(pgrep -af "^$dir/")"
@@ -286,7 +286,7 @@ early() {
     what='early, cancelled'
     begin -N 4 -n 4 --fencepost sh -c "'$dir/rawpmi' pgf && { [ \$PMI_RANK != 1 ] || exec sleep $mark; }"
     soon one_rank || fail "$what: $(pgrep -af "^$dir/|^sleep $mark")"
-    sleep 1 # for slurmstepd to hear of the others' ends
+    sleep 1 # time for slurmstepd to learn of the others' ends
     [ -z "$(stepds)" ] || scancel "$(stepds | step_of)"
     done_with bad
     nothing_left "$what"
@@ -294,20 +294,20 @@ early() {
 
 agents() { [ "$(pgrep -fc "^$dir/pmirun --agent")" = "$1" ]; }
 is_state() { sinfo -h -n "$1" -o %T | grep -qx "$2"; }
-drained() { # in jobs of their own, on two nodes that our allocation has not; -Q: srun may have to queue for them, and says so
+drained() { # in jobs of their own, on two nodes outside our allocation; -Q: srun may have to queue for them, and would print that
     plug
     as=("${outside[@]}") what=drained
     begin -Q -w 'n[4-5]' -N 2 -n 4 --fencepost sh -c "until [ -e '$dir/go' ]; do sleep 0.1; done; exec '$dir/rawpmi' pgf"
     soon agents 2 || fail "$what: $(pgrep -af "^$dir/")"
     scontrol update nodename='n[4-5]' state=drain reason=test || fail scontrol
     touch "$dir/go"
-    done_with 0 # a step that runs goes on
+    done_with 0 # a running step continues
     err_empty
     nothing_left $what
     soon is_state n4 drained && soon is_state n5 drained || fail "states: $(sinfo -N)"
     step bad -w n4 -n 1 --immediate=1 --fencepost true
     nothing_left 'on a drained node'
-    scontrol update nodename='n[4-5]' state=resume 2> /dev/null # if it has not come back by itself
+    scontrol update nodename='n[4-5]' state=resume 2> /dev/null # unless it has come back by itself
     soon is_state n4 idle && soon is_state n5 idle || fail "states: $(sinfo -N)"
     what=down
     begin -w 'n[4-5]' -N 2 -n 4 --fencepost "$dir/rawpmi" sleep
@@ -315,7 +315,7 @@ drained() { # in jobs of their own, on two nodes that our allocation has not; -Q
     scontrol update nodename=n5 state=down reason=test || fail scontrol
     done_with bad
     nothing_left $what
-    scontrol update nodename=n5 state=resume 2> /dev/null # if it has not come back by itself
+    scontrol update nodename=n5 state=resume 2> /dev/null # unless it has come back by itself
     soon is_state n4 idle && soon is_state n5 idle || fail "states: $(sinfo -N)"
     step 0 -Q -w 'n[4-5]' -N 2 -n 4 --fencepost "$dir/rawpmi" pgf
     err_empty
@@ -347,7 +347,7 @@ killed() { # while ranks that have finalized sleep
         esac
         nothing_left "$victim"
     done
-    # And the next step finds all as it was.
+    # The next step runs normally.
     step 0 -N 4 -n 8 --fencepost "$dir/rawpmi" pgf
     err_empty
 }

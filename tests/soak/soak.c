@@ -2,15 +2,15 @@
 /*
  * soak PMIRUN SOAK_RANK LIBRARY_FOLDER [MPI_PROGRAM...]
  *
- * For SOAK_SECONDS (20) it starts jobs under pmirun, several at a time, of which many end badly:
- * ranks kill themselves, are killed, hang, close what they have; pmirun is killed, terminated,
- * interrupted twice, its output is not read. Two jobs go on all the time and spawn others.
+ * For SOAK_SECONDS (20) it starts jobs under pmirun, several at a time. Many end badly: ranks kill
+ * themselves, are killed, hang, close their descriptors; pmirun is killed, terminated, interrupted
+ * twice, its output is not read. Two jobs run all the time and spawn others.
  *
- * All of it runs in a process, mount and (unless root) user namespace of its own, with its own
- * /dev/shm, so that what is there after a round is what a job has left: no process, no
- * shared-memory object, no file may be. Of the two long-lived ones, descriptors and mappings may
- * not grow with the jobs that they have spawned, nor memory by more than 4 KiB for each. SOAK_SEED
- * repeats a choice of jobs (not of times).
+ * All of it runs in its own process, mount and (unless root) user namespace, with its own /dev/shm,
+ * so that a job has left everything that is there after a round: there must be no process, no
+ * shared-memory object and no file. In the two long-lived jobs, descriptors and mappings may not
+ * grow with the number of spawned jobs, and memory by at most 4 KiB for each. SOAK_SEED repeats a
+ * choice of jobs (not of times).
  *
  * Status 0, 1, or 77: no namespaces here.
  */
@@ -35,7 +35,7 @@
 
 #define SLOTS       4
 #define FOLDER      "/dev/shm/soak" /* where jobs run */
-#define ROUND_S     2.0             /* new jobs start for so long, then all must end */
+#define ROUND_S     2.0             /* new jobs start during this time, then all must end */
 #define JOB_LIMIT_S 40.0
 
 enum { DO_NOTHING, DO_KILL, DO_TERM, DO_INT_TWICE, DO_KILL_RANK, DO_STOP_READING, N_DEEDS };
@@ -95,7 +95,7 @@ static void nap(long ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-/* ---- what /proc says ---- */
+/* ---- /proc ---- */
 
 static long count_entries(const char *folder)
 {
@@ -332,7 +332,7 @@ static void job_ended(struct job *j, int status)
     j->pid = 0;
 }
 
-/* Collects whoever has ended: jobs, and as process 1 whoever was left alone. */
+/* Reaps ended processes: jobs, and as process 1 also orphans. */
 static void reap(struct job *jobs, struct watched *w, int n_watched)
 {
     int status;
@@ -354,7 +354,7 @@ static void reap(struct job *jobs, struct watched *w, int n_watched)
     }
 }
 
-/* ---- what is left ---- */
+/* ---- leftovers ---- */
 
 static bool is_watched(pid_t pid, const struct watched *w, int n)
 {
@@ -404,7 +404,7 @@ static void check_names(void)
         for (int try = 0; try < (named_killed ? 50 : 500) && access(path, F_OK) == 0; try++)
             nap(20);
         if (unlink(path) != 0 || strncmp(seen[i], "shmht-", 6) !=
-                                     0) /* gone, or an MPI library's, whose rank was killed */
+                                     0) /* gone, or from an MPI library whose rank was killed */
             continue;
         if (named_killed)
             n_left_by_killed++;
@@ -495,7 +495,7 @@ static long spawned(const struct watched *w)
     return n;
 }
 
-/* Looks at it; the first time, once it has warmed up, is what later ones are compared with. */
+/* Samples it; the first sample after the warm-up is the reference for later ones. */
 static void watch_look(struct watched *w, bool last)
 {
     char fds[64], maps[64], text[256];
@@ -520,7 +520,7 @@ static void watch_look(struct watched *w, bool last)
              "%ld, %ld",
              w->number ? "--pmi-port" : "shared memory", w->spawned, w->fds, w->maps, w->rss_kib, n,
              n_fds, n_maps, rss);
-    /* Those that it has now come on top: a leak is one that their number does not explain. */
+    /* The current spawned jobs add to it: only growth beyond their number is a leak. */
     if (n_fds > w->fds + 100 + (n - w->spawned) / 4 ||
         n_maps > w->maps + 30 + (n - w->spawned) / 8 ||
         rss > w->rss_kib + 512 + 4 * (n - w->spawned)) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank of the soak: soak_rank SEED ROUNDS FATE. Puts, fences, gathers and gets, and checks what
- * it gets; 98 and "WRONG" when it is wrong. A server that goes away is no fault: then it ends with
- * 3.
+ * A rank of the soak: soak_rank SEED ROUNDS FATE. Puts, fences, gathers and gets, and checks the
+ * values; prints "WRONG" and exits with 98 for a wrong one. A lost server is no fault: then it
+ * exits with 3.
  *
- *     FATE   well, or what one of the ranks does in one of the rounds:
+ *     FATE   well, or the deed of one of the ranks in one of the rounds:
  *            kill exit abort segv close hang
  *            spawn     rank 0 spawns a job of its own kind in some of the rounds; ends well
- *            children  rank 0 spawns one job after the other until there is a file called "stop",
- *                      and leaves their number in a file called "spawned-SEED"
+ *            children  rank 0 spawns one job after the other until a file "stop" exists, and writes
+ *                      their number to a file "spawned-SEED"
  */
 #include <errno.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return z ^ (z >> 31);
 }
 
-/* What rank r says in a round. */
+/* Rank r's value in a round. */
 static void value_of(int round, int r, char *value, int most)
 {
     uint64_t x = mix(seed + (uint64_t)round, (uint64_t)r);
@@ -62,7 +62,7 @@ static void value_of(int round, int r, char *value, int most)
     for (int i = 0; i < n; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
         value[i] = (char)('!' + (x >> 33) % 90);
-        if (value[i] == ';') /* what PMI-2 on other servers cannot carry */
+        if (value[i] == ';') /* bytes that PMI-2 on other servers cannot carry */
             value[i] = ':';
     }
     value[n] = '\0';
@@ -129,7 +129,7 @@ static void meet(const char *fate)
     else if (strcmp(fate, "exit") == 0)
         _exit(7);
     else if (strcmp(fate, "abort") == 0)
-        PMI2_Abort(1, "the soak says so");
+        PMI2_Abort(1, "abort by the soak");
     else if (strcmp(fate, "segv") == 0)
         raise(SIGSEGV);
     else if (strcmp(fate, "close") == 0)
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
     when = (int)(mix(seed, 1) % (uint64_t)(rounds + 1));
     who = (int)(mix(seed, 2) % (uint64_t)size);
     if (strcmp(fate, "children") == 0) {
-        must(PMI2_KVS_Fence(), "fence"); /* until then the name of its shared memory stays */
+        must(PMI2_KVS_Fence(), "fence"); /* until then its shared memory keeps its name */
         children(argv[1]);
     }
     for (int round = 0; round < rounds; round++) {

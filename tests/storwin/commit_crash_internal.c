@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * commit_crash STATES [SEED]: what crashes leave of commits, without crashing. Every write and
- * flush of the file is recorded; a crash state is everything before some flush, and of the writes
- * after it a random part, torn between sectors. Writes and flushes also fail now and then, short
- * or whole, and what a failed flush was to make durable may be lost although later flushes succeed.
- * Each state opens as the last acknowledged commit or one that was begun after it, whole. The next
- * round begins with one of these states. In some rounds the window has grown, and the areas move.
+ * commit_crash STATES [SEED]: simulated crashes during commits. Records every write and flush of
+ * the file; a crash state has all writes before some flush, and a random part of the later ones,
+ * torn between sectors. Writes and flushes also fail now and then, whole or short, and data of a
+ * failed flush may be lost although later flushes succeed. Each state must open as the last
+ * acknowledged commit or a later one, whole. The next round begins with one of these states. In
+ * some rounds the window has grown, and the areas move.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static int fault(void)
     return recording && faults && test_random(&rng) % faults == 0;
 }
 
-/* What a write that may fail does first: 0: all of it; else how many bytes, or -1. */
+/* The effect of a write that may fail: 0: all of it; else the number of written bytes, or -1. */
 static ssize_t shorten(size_t bytes)
 {
     if (!fault())
@@ -139,7 +139,7 @@ static void forget(void)
     n_events = 0;
 }
 
-/* NULL: there is no such generation. The newest, which 0 is, has to be there. */
+/* NULL: there is no such generation. The newest one (0) must exist. */
 static struct storwin_window *open_window(uint32_t atomic, unsigned without, uint64_t generation,
                                           uint64_t bytes)
 {
@@ -169,8 +169,8 @@ static void store_some(uint8_t *base)
         base[test_random(&rng) % window_length] = (uint8_t)test_random(&rng);
 }
 
-/* Opens the newest generation, or now and then the one before it if that is still there: from the
- * first commit on a crash may leave that. */
+/* Opens the newest generation, or now and then the one before it if that still exists: from the
+ * first commit on a crash may leave that state. */
 static struct storwin_window *begin(uint32_t atomic, unsigned without)
 {
     struct storwin_window *win = open_window(atomic, without, 0, window_length), *older = NULL;
@@ -234,7 +234,7 @@ static void crash(uint8_t *image, size_t n)
     }
 }
 
-/* What an event has, and zeros behind it. */
+/* An event's data, and zeros behind it. */
 static int matches(const struct event *e, const uint8_t *base)
 {
     static const uint8_t zeros[LONG];

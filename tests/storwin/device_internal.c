@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device_internal: windows on block devices, through loop devices; and devices that stop taking
- * writes in earnest, since the file behind them is on a file system that is full. Needs root.
+ * device_internal: windows on block devices, through loop devices; and devices whose writes really
+ * fail, since the file behind them is on a full file system. Needs root.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -92,7 +92,7 @@ static void commits(void)
     opts.atomic = STORWIN_ATOMIC_JOURNAL;
     opts.flags = STORWIN_DISCARD;
     CHECK(storwin_file_query(&opts, &file, &err) == STORWIN_EFORMAT);
-    for (uint64_t at = 0; at < SIZE; at += sizeof(zeros)) /* nobody's commits so far */
+    for (uint64_t at = 0; at < SIZE; at += sizeof(zeros)) /* no commits so far */
         write_file(loop_path, at, zeros, sizeof(zeros));
     CHECK(storwin_file_query(&opts, &file, &err) == STORWIN_ENONE);
     for (uint64_t g = 1; g < 5; g++) {
@@ -118,8 +118,7 @@ static void commits(void)
 
 static atomic_int flusher_stop;
 
-/* What the kernel's flusher does now and then, all the time: writes what has changed, through a
- * descriptor of its own. */
+/* Acts as the kernel's flusher, without pause: writes changed pages, through its own descriptor. */
 static void *flusher(void *dev)
 {
     while (!atomic_load(&flusher_stop))
@@ -127,8 +126,8 @@ static void *flusher(void *dev)
     return NULL;
 }
 
-/* The device has SIZE bytes, for the last part of which there is no room, until the file system
- * below is given more. */
+/* The device has SIZE bytes; the file system below has no room for the last part until the test
+ * enlarges it. */
 static void failing(uint32_t pager, int dev)
 {
     struct storwin_opts opts = dev_opts(pager, 0);
@@ -144,8 +143,7 @@ static void failing(uint32_t pager, int dev)
     CHECK(storwin_alloc(&opts, SIZE, &win, &err) == 0);
     storwin_query(win, &info);
     if (info.track == STORWIN_TRACK_ALL) {
-        printf("pager %u: not tried: nothing tells here what has changed, and all is written\n",
-               pager);
+        printf("pager %u: not tried: changes cannot be tracked here, so all is written\n", pager);
         CHECK(storwin_free(win, &err) == 0);
         free(copy);
         return;
@@ -165,8 +163,9 @@ static void failing(uint32_t pager, int dev)
     CHECK(err.offset >= SIZE / 2 &&
           err.offset + err.bytes > SIZE * 3 / 4); /* what could be stored is not in doubt */
     CHECK(mount("none", test_path("full"), NULL, MS_REMOUNT, "size=64m") == 0);
-    /* Writes once more what failed, though nothing was stored since. The kernel may have tried by
-     * itself before there was room (its flusher, somebody's sync()): that failure is told first. */
+    /* Writes again what failed, without new stores. The kernel may have tried by itself before
+     * there was room (its flusher, another process's sync()): the next sync reports that failure
+     * first. */
     if (storwin_sync(win, 0, STORWIN_TO_END, &err) < 0)
         CHECK(storwin_sync(win, 0, STORWIN_TO_END, &err) == 0);
     CHECK(storwin_free(win, NULL) == 0);
@@ -177,8 +176,8 @@ static void failing(uint32_t pager, int dev)
 }
 
 /*
- * ext4 on such a device: what could not be written into reserved blocks is there after the sync
- * that says so, and not only in the page cache.
+ * ext4 on such a device: data that could not be written into reserved blocks is on the device after
+ * the sync that reports success, not only in the page cache.
  */
 static void reserved_blocks(void)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fuse_errors: a file system in user space, mounted by an ordinary user, that holds one file in
- * memory and fails writes, flushes and reads where it is told to. So the kernel itself reports
- * them, by write-back of the page cache, by direct writes and by io_uring: each error must reach
- * the caller once, with its range, and the sync after it must store everything. It also holds a
- * write back whose process is killed meanwhile.
+ * memory and fails chosen writes, flushes and reads. So the kernel itself reports the errors, from
+ * write-back of the page cache, from direct writes and from io_uring: each error must reach the
+ * caller once, with its range, and the sync after it must store everything. It also delays a write
+ * while the writer is killed.
  */
 #define FUSE_USE_VERSION 31
 #include <fuse3/fuse.h>
@@ -218,7 +218,7 @@ struct mode {
     unsigned without;
 };
 
-/* Writes of one page fail until that was told. */
+/* Writes of one page fail until a sync has reported it. */
 static void writes(const struct mode *m, const char *path)
 {
     struct storwin_opts opts = storage_opts(path);
@@ -283,7 +283,7 @@ static void writes(const struct mode *m, const char *path)
     CHECK(!atomic_load(&disk->exists));
 }
 
-/* A bad sector when a resident window is read in: an error then. */
+/* A bad sector while a resident window is read: an error at once. */
 static void reads(const char *path)
 {
     struct storwin_opts opts = storage_opts(path);
@@ -327,7 +327,7 @@ static pid_t start_writer(const char *path, uint32_t pager, uint64_t bytes, int 
     _exit(storwin_sync(win, 0, STORWIN_TO_END, NULL) < 0);
 }
 
-/* Within half a second; it can be waited for afterwards. */
+/* Ends within half a second, and can be reaped afterwards. */
 static int ends_soon(pid_t pid)
 {
     for (int i = 0; i < 500; i++) {
@@ -341,8 +341,8 @@ static int ends_soon(pid_t pid)
     return 0;
 }
 
-/* A process dies while a direct write of its sync is under way. What that writes must not land on
- * what the next process has synced. */
+/* A process dies while a direct write of its sync is in flight. That write must not overwrite data
+ * that the next process has synced. */
 static void killed_writer(const char *path, uint32_t pager)
 {
     const uint64_t bytes = 64 * page;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kill_commit ROUNDS [file|tmpfs|loop]: a writer is killed at random points between and within its
- * commits, and followed at once by another. Whatever it had acknowledged comes back bit for bit,
- * and what comes back is a state that was committed whole. Files are in the file system of the
- * working directory, whole and sparse in turn, or on a tmpfs; loop: a block device.
+ * commits, and followed at once by another. The restored state must be one that was committed
+ * whole, bit for bit, and no older than the last acknowledged one. Files are in the file system of
+ * the working directory, whole and sparse in turn, or on a tmpfs; loop: a block device.
  */
 #include <poll.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 
 static const char *path;
 
-/* A window with commits, in one way after the other; waits for a killed process by itself. */
+/* Opens a window with commits, by each method in turn; the library waits for a killed process. */
 static struct storwin_window *open_window(unsigned way)
 {
     struct storwin_window *win = test_commit_open(path, STORWIN_ATOMIC_JOURNAL + way % 3,
@@ -28,7 +28,7 @@ static struct storwin_window *open_window(unsigned way)
     return win;
 }
 
-/* Commits until it is killed; says so after each. */
+/* Commits until it is killed; reports each commit. */
 static void writer(int out, unsigned way)
 {
     struct storwin_window *win = open_window(way);
@@ -69,7 +69,7 @@ static uint64_t one_round(unsigned way, uint64_t *rng)
     return acked;
 }
 
-/* What came back; its generation. */
+/* Checks the restored state; returns its generation. */
 static uint64_t found(unsigned way, uint8_t *data)
 {
     struct storwin_window *win = open_window(way);
@@ -80,7 +80,7 @@ static uint64_t found(unsigned way, uint8_t *data)
     return generation;
 }
 
-/* Where the file is; -1, or a descriptor that keeps it there. */
+/* The place of the file; -1, or a descriptor that keeps it there. */
 static int prepare(const char *where)
 {
     path = test_path("killed");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loop devices of a test's own. Needs root. */
+/* Loop devices for one test. Needs root. */
 #ifndef LOOP_DEVICE_H
 #define LOOP_DEVICE_H
 
@@ -16,7 +16,7 @@ static inline void loop_skip(const char *why)
     exit(77);
 }
 
-/* A loop device on the file; it goes away when both descriptors are closed, however this process
+/* A loop device on the file; it disappears when both descriptors are closed, however this process
  * ends. */
 static inline int loop_attach(const char *file)
 {

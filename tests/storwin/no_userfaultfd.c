@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * no_userfaultfd COMMAND [ARGUMENT...]: runs it where userfaultfd is refused with EPERM, by the
- * system call and by /dev/userfaultfd. Sandboxes are like that; and tools that let one thread run
- * at a time, such as valgrind, hang where a thread's page fault waits for another thread.
+ * no_userfaultfd COMMAND [ARGUMENT...]: runs COMMAND with userfaultfd refused with EPERM, by the
+ * system call and by /dev/userfaultfd. Sandboxes refuse it; and tools that run one thread at a
+ * time, such as valgrind, hang when a thread's page fault waits for another thread.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -4,24 +4,24 @@
  * guest.
  *
  *   powercut write NAME HOW DEVICE [FILE]
- *       in the guest: restores what is there, which must be no older than what the disk's mark says
- *       was acknowledged, and then commits without end, on the device or in FILE of the file system
+ *       in the guest: restores the state, which must be no older than the last acknowledged one in
+ *       the disk's mark, and then commits without end, on the device or in FILE of the file system
  *       on it. After each commit it puts the generation into the mark and prints "NAME GENERATION".
- *       Every now and then it is killed, before a sync or anywhere, and restores again. HOW:
- *       journal, slots, or careless: a journal, but nothing is ever flushed.
+ *       Now and then it is killed, before a sync or anywhere, and restores again. HOW: journal,
+ *       slots, or careless: a journal without any flush.
  *   powercut sweep KIND IMAGE LOG OUT CUTS NTH SEED
- *       on the host: IMAGE is the disk as it was before, LOG what the guest wrote and flushed
- *       since, as QEMU's blklogwrites gives it. For CUTS random points of it, before and behind
- *       each NTH flush (0: none), and the end, it makes the disk that a power cut there may leave:
- *       everything before the last flush is on it, any part of what came later. What the mark
- *       before the cut acknowledges must restore bit for bit. KIND: raw, ext4, or careless: raw,
- *       and something must be lost. OUT receives the disk cut at the end, with its mark.
+ *       on the host: IMAGE is the disk's earlier state, LOG the guest's writes and flushes since,
+ *       from QEMU's blklogwrites. For CUTS random points of it, before and behind each NTH flush
+ *       (0: none), and at the end, it makes a disk that a power cut there may leave: all writes
+ *       before the last flush, any part of the later ones. The commit that the mark before the cut
+ *       acknowledges must restore bit for bit. KIND: raw, ext4, or careless: raw, and a commit must
+ *       be lost. OUT receives the disk cut at the end, with its mark.
  *   powercut check KIND IMAGE ACKNOWLEDGED
- *       on the host: the same for one disk as it is.
+ *       on the host: the same for one disk, unchanged.
  *
  * The mark is written like data, past the page cache and without a flush, so that in the log it
- * comes after the flush that its generation waited for. It is in the last MARK_BYTES of a disk, the
- * commits are at the beginning.
+ * follows its generation's flush. It is in the last MARK_BYTES of a disk, the commits are at the
+ * beginning.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -73,7 +73,7 @@ static uint64_t end_of(int fd)
     return (uint64_t)end;
 }
 
-/* The generation that comes back, whole; 0 if there is none. */
+/* Returns the restored generation, checked whole; 0 if there is none. */
 static uint64_t restored(const struct storwin_window *win)
 {
     static uint8_t want[STATE];
@@ -125,8 +125,8 @@ static void writer(const char *name, const char *how, const char *device, const 
     }
 }
 
-/* The writer is killed now and then, or dies when what it wrote last is in the page cache alone;
- * then there is another. */
+/* The writer is killed now and then, or dies while its last writes are only in the page cache; then
+ * another one starts. */
 static int write_commits(char **argv)
 {
     rng = (uint64_t)getpid() * 2654435761u | 1;
@@ -152,8 +152,8 @@ static int write_commits(char **argv)
     }
 }
 
-/* Writes the image, and gets the newest commit out of it. False: none, or not what was
- * acknowledged. */
+/* Writes the image, and restores the newest commit from it. False: none, or older than the
+ * acknowledged one. */
 static bool survives(const char *kind, const uint8_t *image, uint64_t bytes, uint64_t acknowledged,
                      unsigned round)
 {
@@ -199,7 +199,7 @@ static uint8_t *load(const char *path, uint64_t *bytes)
     return data;
 }
 
-/* The whole entries of a log; what QEMU had begun when it was killed was never acknowledged. */
+/* The complete entries of a log; an entry that QEMU's end has cut off was never acknowledged. */
 static struct entry *load_log(const char *path, uint64_t image_bytes, uint64_t *n_entries)
 {
     uint64_t bytes, n = 0, super[3], at;
@@ -232,7 +232,7 @@ static struct entry *load_log(const char *path, uint64_t image_bytes, uint64_t *
     return entries;
 }
 
-/* A write that was under way: lost, whole, or any of its units. */
+/* A write that was in flight: lost, whole, or any of its units. */
 static void apply_some(uint8_t *image, const struct entry *e, uint64_t unit)
 {
     const uint64_t how = test_random(&rng) % 4;
@@ -257,7 +257,7 @@ static uint64_t acknowledged_by(const uint8_t *image, uint64_t bytes)
     return m.magic == MARK_MAGIC ? m.generation : 0;
 }
 
-/* How many of the log's entries are on their way to the disk at each cut, the last one its end. */
+/* The number of the log's entries that have begun at each cut; the last cut is its end. */
 static uint64_t *choose_cuts(const struct entry *entries, uint64_t n, unsigned n_random,
                              uint64_t nth, uint64_t *n_cuts)
 {

@@ -4,13 +4,13 @@
 # powercut.sh POWERCUT ROUNDS CUTS NTH CUTS-EXT4 NTH-EXT4 GUEST...
 #
 # Power cuts: a QEMU guest commits without pause on five disks, with a journal and with slots, on the bare disk and in a file of
-# ext4, and once without ever flushing. It tells each generation on its serial line; at a random moment QEMU is killed. Then
+# ext4, and once without any flush. It reports each generation on its serial line; at a random moment QEMU is killed. Then
 #
-#   - what was told must be on the disks as QEMU left them, which takes the guest's page cache from them;
+#   - the reported generations must be on the disks that QEMU leaves, without the guest's page cache;
 #   - QEMU keeps a log of the guest's writes and flushes: at CUTS random points of it, before and behind each NTH flush (0: none), and at the end
-#     the disk is made that has all before the last flush and any part of what came later, as a disk with a cache of its own leaves it.
-#     What was acknowledged there must restore bit for bit; where nothing was flushed, this has to find a loss;
-#   - of these the one at the end is the disk of the next guest, which restores before it goes on; ROUNDS in all.
+#     the test makes a disk with all writes before the last flush and any part of the later ones, as a disk with a cache may leave it. The
+#     acknowledged commit there must restore bit for bit; without flushes, the test must find a loss;
+#   - the disk cut at the end is the disk of the next guest, which restores before it continues; ROUNDS in all.
 #
 # File systems are repaired by e2fsck and read by debugfs, on the host, and by the kernel of the next guest.
 set -u
@@ -63,10 +63,10 @@ kind_of() {
     *) echo "${1%-*}" ;;
     esac
 }
-whole_lines() { # of what was said: the last one may have no end yet
+whole_lines() { # complete lines only: the last one may be cut
     if [ -z "$(tail -c 1 said)" ]; then cat said; else sed '$d' said; fi | tr -d '\r'
 }
-last_of() { # the newest generation that a disk's writer told, as committed or as restored: it may die each time before it tells a commit
+last_of() { # the newest generation that a disk's writer reported, as committed or as restored: it may die each time before it reports a commit
     whole_lines | sed -n "s/^$1 \(restored \)\{0,1\}\([0-9][0-9]*\)$/\2/p" | tail -n 1
 }
 new_disk() {
@@ -87,7 +87,7 @@ for name in "${disks[@]}"; do
     new_disk "$name"
 done
 for ((round = 1; round <= rounds; round++)); do
-    args= # QEMU's, which the guest's script splits at blanks: paths are relative to $work
+    args= # QEMU's arguments, which the guest's script splits at blanks: so paths are relative to $work
     rm -f careless.img
     new_disk careless
     for name in "${disks[@]}"; do
@@ -112,7 +112,7 @@ for ((round = 1; round <= rounds; round++)); do
     done
     sleep $((RANDOM % 3)).$((RANDOM % 10))
     kill -0 $guest 2> /dev/null || fail "the guest ended"
-    kill $guest # the script, and with it QEMU, which is not asked
+    kill $guest # kills the script, and with it QEMU, without notice
     wait $guest
     guest=
     kills=$((kills + 1))
@@ -122,7 +122,7 @@ for ((round = 1; round <= rounds; round++)); do
         [ "$kind" != ext4 ] || cuts=$cuts_ext4 nth=$nth_ext4
         if [ "$kind" != careless ]; then
             [ $round -eq 1 ] || grep -aq "^$name restored" said || fail "$name: nothing was restored in round $round"
-            # One more may have been acknowledged, and not told any more.
+            # One more may have been acknowledged but not reported.
             "$powercut" check "$kind" "$name.img" "$told" || "$powercut" check "$kind" "$name.img" $((told + 1)) ||
                 fail "$name: generation $told is lost"
         fi

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shared: eight processes and the segments that they share, in every layout; what is refused. */
+/* shared: eight processes and the segments that they share, in every layout; and refused calls. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -202,8 +202,7 @@ static void receive_part(int socket, struct storwin_info_part *part)
     part->fd = fd;
 }
 
-/* The peer maps two parts under one base, as its own; it has nothing of the window but what it was
- * sent. */
+/* The peer maps two parts under one base; of the window it has only the received descriptors. */
 static void peer(int socket, uint64_t bytes)
 {
     uint8_t *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

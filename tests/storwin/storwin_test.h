@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of libstorwin share: a directory of their own, counts of what a process holds, and
+/* Shared by the tests of libstorwin: a directory of their own, counts of a process's resources, and
  * reference contents. */
 #ifndef STORWIN_TEST_H
 #define STORWIN_TEST_H
@@ -79,7 +79,7 @@ static inline unsigned count_threads(void)
     return count_entries("/proc/self/task");
 }
 
-/* Mounts of this process are its own from now on, and go with it. Needs root. */
+/* From now on this process's mounts are its own, and end with it. Needs root. */
 static inline int private_mounts(void)
 {
     return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
@@ -88,8 +88,8 @@ static inline int private_mounts(void)
                : -1;
 }
 
-/* No more than there were: the kernel's own workers for this process, of io_uring, take a moment to
- * go, and some may have been there before. */
+/* No more threads than before: the kernel's io_uring workers for this process take a moment to end,
+ * and some may have existed before. */
 static inline int threads_settle(unsigned expected)
 {
     for (int i = 0; i < 4000 && count_threads() > expected; i++)
@@ -133,8 +133,8 @@ static inline uint64_t test_random(uint64_t *state)
 }
 
 /* Makes n_bytes, whole blocks of 4,096, the state of a generation. Each differs from the one before
- * in its first block and a quarter of the others, in every sector of these; what is right already
- * is not stored into. */
+ * in its first block and a quarter of the others, in every sector of these; unchanged blocks are
+ * not stored into. */
 static inline void test_state(uint64_t generation, uint8_t *data, uint32_t n_bytes)
 {
     for (uint32_t block = 0; block < n_bytes / 4096; block++) {
@@ -161,8 +161,8 @@ static inline struct storwin_opts storage_opts(const char *path)
     return opts;
 }
 
-/* A directory below the working directory, which is that of the build; gone when the process ends.
- * And says what cannot be tested here. */
+/* Makes a directory below the working directory, which is that of the build; the process's end
+ * removes it. Also prints what cannot be tested here. */
 static inline void test_begin(void)
 {
     struct storwin_opts opts;
@@ -184,7 +184,7 @@ static inline void test_begin(void)
         printf("left out: the user-level pager: %s\n", err.text);
 }
 
-/* A window of the newest commit in a file, whose end commits nothing. NULL, and what is wrong on
+/* Opens a window of the newest commit in a file, whose end does not commit. NULL, with the error on
  * stderr. */
 static inline struct storwin_window *test_commit_open(const char *path, uint32_t atomic,
                                                       uint32_t flags, uint64_t bytes)

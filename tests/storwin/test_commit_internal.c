@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic commits and adopted memory: what comes back, what is refused, and what is noticed. */
+/* Atomic commits and adopted memory: restored states, refused calls, and detected changes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Errors of writing back and of reading. The linker puts this file's versions of the system's
- * functions before the library's calls (--wrap): they fail where the test says, for any user and on
- * any file system. fuse_errors.c has the kernel say it.
+ * functions before the library's calls (--wrap): they fail where the test chooses, for any user and
+ * on any file system. In fuse_errors_internal.c the kernel itself reports the errors.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,8 +65,8 @@ ssize_t __wrap_pread(int fd, void *data, size_t bytes, off_t offset)
                : __real_pread(fd, data, bytes, offset);
 }
 
-/* io_uring calls nothing that could be wrapped: a write that is to fail is none, and ends with the
- * error. */
+/* io_uring makes no call that could be wrapped: a failing write is replaced by an empty request
+ * that ends with the error. */
 void __wrap_storwin__ring_write(struct storwin__ring *r, int fd, const void *from, uint32_t bytes,
                                 uint64_t offset, uint64_t tag)
 {
@@ -145,7 +145,8 @@ static struct storwin_window *open_pager(const char *path, uint32_t pager, unsig
     return win;
 }
 
-/* The error comes once, with a range that holds what failed; the sync after that writes it. */
+/* The error comes once, with a range that covers the failed write; the sync after that writes
+ * it. */
 static void check_error(struct storwin_window *win, const char *path, uint32_t pager,
                         uint64_t bad_page, int async)
 {
@@ -156,7 +157,7 @@ static void check_error(struct storwin_window *win, const char *path, uint32_t p
     watched = base;
     for (unsigned round = 0; round < 4; round++) {
         const unsigned code = round % 2;
-        /* The kernel pager finds where it was if it comes again. */
+        /* The kernel pager finds the place if the error comes again. */
         const int times = pager == STORWIN_PAGER_KERNEL && round >= 2 ? 2 : 1;
 
         for (uint64_t p = bad_page % 7; p < PAGES; p += 7)
@@ -240,8 +241,8 @@ static void flush(void **state)
     }
 }
 
-/* The first sync of a file that is new, and is to stay, makes its name durable too, and fails if
- * that does. */
+/* The first sync of a new file that is to stay makes its name durable too, and fails if that
+ * fails. */
 static void name(void **state)
 {
     const char *path = test_path("named");
@@ -271,8 +272,8 @@ static void name(void **state)
     atomic_store(&name_fails, 0);
 }
 
-/* What evictions wrote is flushed by the next sync, though nothing else is to be written, and is
- * named if that fails. */
+/* The next sync flushes the data that evictions wrote, even with nothing else to write, and names
+ * the range if that fails. */
 static void flush_of_evicted(void **state)
 {
     const char *path = test_path("evicted");
@@ -303,7 +304,7 @@ static void flush_of_evicted(void **state)
     unlink(path);
 }
 
-/* An eviction cannot write: nothing is lost, nobody hangs, and the next sync says so. */
+/* An eviction cannot write: no data is lost, no thread hangs, and the next sync reports it. */
 static void eviction(void **state)
 {
     const char *path = test_path("evict");

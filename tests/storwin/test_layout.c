@@ -70,8 +70,8 @@ static struct storwin_info_part part_of(const struct storwin_window *win, uint64
     return part;
 }
 
-/* What storwin_part_query() says about each byte's page, what a store reaches, and what the file
- * holds. */
+/* storwin_part_query()'s answer for each byte's page, the memory that a store reaches, and the
+ * file's contents agree. */
 static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t pager)
 {
     const char *path = test_path("layout");
@@ -129,7 +129,7 @@ static void check_window(uint64_t bytes, uint32_t ppb, uint32_t order, uint32_t 
     assert_int_equal(file_size(path), UINT64_MAX);
 }
 
-/* A window in memory, callers of an older and of a newer header, and what is refused. */
+/* A window in memory, callers with an older and a newer header, and refused calls. */
 static void parts(void **state)
 {
     struct storwin_opts opts;
@@ -242,7 +242,7 @@ static void automatic(void **state)
         assert_int_equal(file_size(opts.filename), pages <= 5 ? UINT64_MAX : (pages - 5) * page);
         assert_int_equal(storwin_free(win, NULL), 0);
     }
-    /* A page fits for certain in what this machine has. */
+    /* A page certainly fits into this machine's memory. */
     opts.memory_bytes = 0;
     assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0);
     storwin_query(win, &info);

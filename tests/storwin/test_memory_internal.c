@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What memory is available: the kernel's estimate and the limits of control groups, read from files
+/* The available memory: the kernel's estimate and the limits of control groups, read from files
  * that this test writes. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,7 +106,7 @@ static void version_1(void **state)
     available("above", 9999);
 }
 
-/* A container mounts a part of the tree, while /proc/self/cgroup still says the whole path. */
+/* A container mounts a part of the tree, while /proc/self/cgroup still has the whole path. */
 static void container(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hints: every value at, below and above its limits; what is not known; the string form. */
+/* Hints: every value at, below and above its limits; unknown keys; the string form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -196,7 +196,7 @@ static void paths(void **state)
     assert_ptr_equal(opts.filename, long_path);
 }
 
-/* What a hint sets, and that it sets nothing else: a table that confused two of them would read and
+/* A hint sets its own field and no other: a table that confused two hints would still read and
  * print them alike. */
 static void every_field(void **state)
 {
@@ -321,7 +321,7 @@ static void split(void **state)
     assert_int_equal(storwin_hints_split(three, hints, 2, &err), -ENOBUFS);
 }
 
-/* The struct is held to the same limits as the strings. */
+/* The struct has the same limits as the strings. */
 static void struct_limits(void **state)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);

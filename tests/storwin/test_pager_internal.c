@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The user-level pager: its bound holds under several threads, nothing is lost or mixed up, and bad
- * sectors are like a mapping's. */
+/* The user-level pager: its bound holds under several threads, no data is lost or misplaced, and
+ * bad sectors act as in a mapping. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -147,7 +147,7 @@ static void threads_in_place(void **state)
     atomic_store(&storwin__without, 0);
 }
 
-/* Forward and backward through a window of many budgets; what is read ahead is used. */
+/* Forward and backward through a window of many budgets; pages read ahead are used. */
 static void streams(void **state)
 {
     static const uint32_t styles[] = {0, STORWIN_ACCESS_SEQUENTIAL, STORWIN_ACCESS_REVERSE};
@@ -170,7 +170,7 @@ static void streams(void **state)
     }
 }
 
-/* The kernel reads and writes the window too, for system calls, unless it may not. */
+/* System calls read and write the window too, except in modes without kernel faults. */
 static void system_calls(void **state)
 {
     const uint64_t bytes = UINT64_C(4) << 20;
@@ -209,8 +209,8 @@ static void refused(void **state)
 }
 
 /* A child has no mapping there: a fault, not zeros. */
-/* That descriptors ran out is not told as a pager that is not allowed; and what an allocation made
- * do without is no error of it. */
+/* Running out of descriptors is not reported as a forbidden pager; and an optional facility's
+ * absence is no error of an allocation. */
 static void few_descriptors(void **state)
 {
     const char *path = test_path("few");
@@ -264,8 +264,8 @@ static void after_fork(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
-/* Blocks are as long as was asked for, within a sixteenth of the bound; and only pages that were
- * stored into are written, by a sync and by evictions. */
+/* Blocks have the requested length, within a sixteenth of the bound; syncs and evictions write only
+ * stored pages. */
 static void exact(void **state)
 {
     const uint64_t bytes = UINT64_C(8) << 20, block = 262144;
@@ -315,8 +315,8 @@ static void exact(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
-/* A file that somebody shortens: evictions make it longer again before the next sync looks, which
- * must report all of what has gone all the same. */
+/* Another process shortens the file, and evictions extend it again before the next sync, which must
+ * still report the whole lost range. */
 static void shortened(void **state)
 {
     const uint64_t bytes = UINT64_C(8) << 20, left = UINT64_C(2) << 20;
@@ -342,7 +342,7 @@ static void shortened(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
-/* Makes the pager evict everything but what it may not. */
+/* Makes the pager evict everything that it may evict. */
 static void push_out(struct storwin_window *win, uint64_t from)
 {
     volatile uint8_t *base = storwin_base(win);
@@ -415,8 +415,8 @@ static void unpin(struct pinned *pin)
     close(pin->ring);
 }
 
-/* What comes into a page that is pinned for long is neither lost by evictions nor by a sync that
- * was before it, and afterwards the page can go. */
+/* Data that arrives in a long-term pinned page is lost neither by evictions nor by an earlier sync,
+ * and afterwards the page can be evicted. */
 static void pinned_page(void **state)
 {
     static const uint32_t styles[] = {0, STORWIN_ACCESS_RANDOM};
@@ -520,8 +520,7 @@ static void copies_meet_evictions(void **state)
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
-/* As much memory as a bound may be at most, for a small window: what the pager keeps is as the
- * window. */
+/* The maximal bound for a small window: the pager's memory follows the window's size. */
 static void bound_beyond_the_window(void **state)
 {
     struct storwin_opts opts = storage_opts(test_path("bound"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Refusals at allocation: each names its hint, and leaves nothing behind. And what a window leaves
- * behind when it is freed. */
+/* Refusals at allocation: each names its hint, and leaves nothing behind. And the files that a
+ * window leaves when it is freed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -194,7 +194,7 @@ static void memory_limit_child(void)
     CHECK(storwin_free(win, NULL) == 0);
 }
 
-/* A nameless file gets its name by /proc; where there is none, it has one from the beginning. */
+/* A nameless file gets its name through /proc; without /proc it has one from the beginning. */
 static void no_proc_child(void)
 {
     struct storwin_opts opts = storage_opts(test_path("no_proc"));
@@ -273,7 +273,7 @@ static void full_disk(void **state)
             opts.flags = 0;
             refused(&opts, 2 << 20, -ENOSPC, NAME);
             assert_int_equal(count_entries(test_path("small")), 0);
-            /* One that exists keeps its size, its content, and the rest of the disk. */
+            /* An existing file keeps its size, its content, and the rest of the disk. */
             write_file(path, 0, "keep", 4);
             refused(&opts, 2 << 20, -ENOSPC, NAME);
             assert_int_equal(file_size(path), 4);
@@ -322,7 +322,8 @@ static void permissions(void **state)
     umask(mask);
 }
 
-/* With and without what newer kernels and richer file systems have, the result is the same. */
+/* With and without the facilities of newer kernels and richer file systems, the result is the
+ * same. */
 static void reserved(void **state)
 {
     static const unsigned poor[] = {0, STORWIN__NO_TMPFILE, STORWIN__NO_FALLOCATE,
@@ -344,7 +345,7 @@ static void reserved(void **state)
             assert_int_equal(((char *)storwin_base(win))[k], 0);
         assert_int_equal(storwin_free(win, NULL), 0);
         unlink(opts.filename);
-        /* Holes of a file that exists are reserved, and its data is kept. */
+        /* Holes of an existing file are reserved, and its data is kept. */
         write_file(opts.filename, 20 * page, "data", 4);
         assert_int_equal(storwin_alloc(&opts, bytes, &win, NULL), 0);
         assert_memory_equal((char *)storwin_base(win) + 20 * page, "data", 4);
@@ -376,7 +377,7 @@ static void unlink_and_discard(void **state)
         assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0);
         assert_int_equal(storwin_free(win, NULL), 0);
         assert_int_equal(file_size(opts.filename), UINT64_MAX);
-        /* Somebody put another file in its place: that one stays. */
+        /* Another file has replaced it: that one stays. */
         assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0);
         unlink(opts.filename);
         write_file(opts.filename, 0, "other", 5);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many pages of a window are on storage: the factor, rounded, for windows of any length. */
+/* The number of a window's pages on storage: the rounded factor, for windows of any length. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

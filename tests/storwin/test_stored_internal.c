@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checkpoints by commits: what one costs, what a file says of its states without being opened,
- * which of them open, and how damage is told from a commit that was cut off. */
+/* Checkpoints by commits: their cost, storwin_file_query() on a file's states, the states that
+ * open, and the distinction between damage and an interrupted commit. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -94,7 +94,7 @@ static struct storwin_info_file file_info(const struct storwin_opts *opts)
     return info;
 }
 
-/* Nothing is told, and nothing written. */
+/* No report, and no write. */
 static int no_info(const struct storwin_opts *opts)
 {
     struct storwin_info_file info = {.size = sizeof(info), .generation = 77};
@@ -122,7 +122,8 @@ static int holds(const struct storwin_window *win, uint64_t generation)
     return memcmp(storwin_base(win), want, BYTES) == 0;
 }
 
-/* Of 16 MiB one page in a hundred changes: what is written follows that, and no address changes. */
+/* One page in a hundred of 16 MiB changes: the written bytes follow that, and no address
+ * changes. */
 static void cost(void **state)
 {
     const uint64_t bytes = 16 << 20, page = (uint64_t)sysconf(_SC_PAGESIZE), n = bytes / page / 100;
@@ -154,7 +155,7 @@ static void cost(void **state)
     }
 }
 
-/* A state that grew opens in a longer window; a file says how long it is. */
+/* A grown state opens in a longer window; a file query gives its length. */
 static void grown(void **state)
 {
     (void)state;
@@ -186,7 +187,7 @@ static void grown(void **state)
     }
 }
 
-/* The generation before the newest opens, and reading it changes nothing. */
+/* The generation before the newest opens, and reading it does not change the file. */
 static void older(void **state)
 {
     (void)state;
@@ -256,7 +257,7 @@ static void versions(void **state)
     unlink(opts.filename);
 }
 
-/* Where the copies of a record are. */
+/* The places of a record's copies. */
 static uint64_t copy_at(unsigned place, unsigned copy)
 {
     return place * STORWIN__PLACE_BYTES + copy * STORWIN__COPY_BYTES;
@@ -271,7 +272,7 @@ static void spoil(const char *path, uint64_t at)
     write_file(path, at, &byte, 1);
 }
 
-/* What is damaged is said to be; a commit that was cut off is not. */
+/* Damage is reported; an interrupted commit is not damage. */
 static void damage(void **state)
 {
     struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_SLOTS);
@@ -345,7 +346,7 @@ static void other_files(void **state)
     unlink(opts.filename);
 }
 
-/* A sector that cannot be read is not taken for zeros, nor the file for a new one. */
+/* An unreadable sector does not count as zeros, nor the file as a new one. */
 static void unreadable(void **state)
 {
     const struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
@@ -361,7 +362,7 @@ static void unreadable(void **state)
     unlink(opts.filename);
 }
 
-/* The name of a file is durable before its first commit, whatever process made it. */
+/* The name of a file is durable before its first commit, also if another process created it. */
 static void names(void **state)
 {
     const struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
@@ -408,7 +409,7 @@ static void links(void **state)
     unlink(test_path("stored"));
 }
 
-/* A process is killed; the file that it had open is waited for. */
+/* A process is killed; the open waits for its file. */
 static void killed_owner(void **state)
 {
     const struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);

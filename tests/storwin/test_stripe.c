@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Striping, with a stand-in for Lustre: --wrap lets fstatfs() name that file system and ioctl()
- * take the layout. It shows what is sent and what becomes of a refusal, not what Lustre does with
- * it.
+ * Striping, with a stand-in for Lustre: by --wrap, fstatfs() names that file system and ioctl()
+ * takes the layout. Tests the layout sent and the handling of a refusal, not Lustre itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>

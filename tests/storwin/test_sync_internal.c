@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sync, against a model: what the window should hold and what the file should. Every pager, with
+ * Sync, against a model of the window's and the file's contents. Every pager, with
  * and without the facilities of newer kernels; whole, ranges, asynchronous.
  */
 #include <setjmp.h>
@@ -167,7 +167,7 @@ static void random_steps(void **state)
     }
 }
 
-/* Pages that a sync finds changed, against those that were stored into. */
+/* Pages that a sync finds changed, against stored pages. */
 static void finds_changed(void **state)
 {
     const uint64_t bytes = 700 * page + 5;
@@ -211,7 +211,7 @@ static void finds_changed(void **state)
     }
 }
 
-/* One page in a hundred changed: no more is written than that, a fifth at most on top. */
+/* One page in a hundred changed: a sync writes these and at most a fifth more. */
 static void writes_little(void **state)
 {
     const uint64_t pages = 6400;
@@ -300,7 +300,7 @@ static int byte_at(const char *path, uint64_t at)
     return byte;
 }
 
-/* What a child may not do, and that it leaves its parent's window and file alone. */
+/* Calls that a child may not make; a child does not change its parent's window and file. */
 static int child_tries(struct storwin_window *win)
 {
     struct storwin_error err;

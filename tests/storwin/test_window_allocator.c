@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The caller's allocator: handles and tables come from it and go back, and when it has no more the
- * call fails and nothing is left. */
+/* The caller's allocator: handles and tables come from it and return to it, and when it fails the
+ * call fails and leaks nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * failpoints: every allocation and system call of a window's life fails in turn, by --wrap.
- * Whatever happens, nothing leaks, no file is left half made, and what is reported as done is done.
+ * After each failure nothing leaks, no half-made file is left, and an operation that reports
+ * success has taken effect.
  */
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -143,8 +144,8 @@ int __wrap_fcntl(int fd, int what, ...)
 
 static const char *path;
 
-/* Allocates, stores, syncs, frees. While armed only up to the end of the allocation, whose result
- * says what must hold. */
+/* Allocates, stores, syncs, frees. When armed, only until the end of the allocation, whose result
+ * decides what must hold. */
 static int life(uint32_t pager, uint32_t factor, int existing)
 {
     struct storwin_opts opts = storage_opts(path);
@@ -267,7 +268,8 @@ static int shared_life(void)
     return rc;
 }
 
-/* One commit that writes a copy, and one that appends to the journal: what returned 0 is there. */
+/* One commit that writes a copy, and one that appends to the journal: each that returned 0
+ * restores. */
 static int commit_life(void)
 {
     struct storwin_opts opts = storage_opts(path);
@@ -301,8 +303,7 @@ static int commit_life(void)
     return rc;
 }
 
-/* Where signals come more often than a long fallocate() takes, which they undo, space is reserved
- * all the same. */
+/* Signals that come faster than a long fallocate() ends undo it; the space is still reserved. */
 static void reserve_under_signals(void)
 {
     uint64_t bytes = 5 * SHORT + 100;
@@ -359,7 +360,7 @@ static void *own_id(void *arg)
     return NULL;
 }
 
-/* A thread has come and gone: what a sanitizer or the C library starts with it is there. */
+/* Runs a thread once, so that the sanitizer's and the C library's own threads and memory exist. */
 static void first_thread(void)
 {
     char task[64];

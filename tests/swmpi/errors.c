@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errors DIR: allocations that fail, on one rank or on all, come back to every rank through the
- * communicator's handler with the right class; nothing stays behind, neither a file nor a mapping
- * nor a descriptor. Also what MPI_Win_set_info changes, and MPI_Finalize with windows that were not
- * freed. Under libswmpi.so only. */
+/* errors DIR: an allocation that fails on one rank or on all fails on every rank, through the
+ * communicator's handler with the right class, and leaves no file, mapping or descriptor. Also the
+ * effect of MPI_Win_set_info, and MPI_Finalize with unfreed windows. Under libswmpi.so only. */
 #include "window.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -137,7 +136,7 @@ static void test_grown(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Failures and successes many times: the process is what it was. */
+/* Failures and successes many times: the process has the same resources afterwards. */
 static void test_leaks(void)
 {
     char text[4096];
@@ -189,7 +188,7 @@ static void sync_now(MPI_Win win)
     MPI_Win_unlock(w.rank, win);
 }
 
-/* The resident pager writes only when it is told to, so that its file shows what a sync did. */
+/* The resident pager writes only on request, so that its file shows a sync's effect. */
 static void test_sync_and_info(void)
 {
     char text[4096];

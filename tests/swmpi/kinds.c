@@ -2,9 +2,9 @@
 /*
  * kinds [FOLDER OFFSET]: every one-sided call, in every kind of epoch, on every kind of window.
  * Segments are short and of different lengths, so that those of a shared window without gaps begin
- * within a page, at no multiple of 16. What came is checked by loads, and where the window is on
- * storage, as SWMPI_HINTS and SWMPI_APPLY make it, in its file after MPI_Win_sync. Memory of
- * MPI_Alloc_mem lies once more in files of FOLDER, from OFFSET on.
+ * within a page, at no multiple of 16. Loads check the results, and where SWMPI_HINTS and
+ * SWMPI_APPLY put the window on storage, its file does after MPI_Win_sync. With FOLDER, memory of
+ * MPI_Alloc_mem is also in files there, from OFFSET on.
  */
 #include "window.h"
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static void end(enum epoch e, MPI_Win win)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* What the others have put, and what this rank stores, is one memory. */
+/* The others' puts and this rank's stores act on the same memory. */
 static void own(const struct window *v, void (*what)(const struct window *, int), int value)
 {
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, w.rank, 0, v->win);
@@ -127,7 +127,7 @@ static void check(const struct window *v, int e)
               v->kind, epochs[e], i, v->base[i], arrived(v, i, (enum epoch)e));
 }
 
-/* After MPI_Win_sync the file has what the window has. */
+/* After MPI_Win_sync the file equals the window. */
 static void check_file(const struct window *v, const char *path, long offset)
 {
     int stored[SLOTS * 64], fd;
@@ -199,7 +199,7 @@ static void shared(const char *gaps)
     MPI_Win_free(&v.win);
 }
 
-/* Memory of MPI_Alloc_mem under a window: in a file of its own, or as the environment says. */
+/* Memory of MPI_Alloc_mem under a window: in a file of its own, or as the environment chooses. */
 static void over_memory(const char *folder, int offset, int dynamic)
 {
     struct window v = {
@@ -239,8 +239,8 @@ static void over_memory(const char *folder, int offset, int dynamic)
         MPI_Info_free(&info);
 }
 
-/* Pages of a file that are in the page cache and not on their way to storage; -1: this kernel does
- * not tell. */
+/* Pages of a file that are dirty in the page cache and not under write-back; -1: this kernel has no
+ * such call. */
 static long dirty_pages(const char *path)
 {
     uint64_t range[2] = {0, 0}, stat[5];

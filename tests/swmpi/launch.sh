@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the scripts of this folder: how a job is started under each launcher, and what must be left of it: nothing.
+# Sourced by the scripts of this folder: starts jobs under each launcher, and checks that they leave nothing.
 #   launch_init KIND LAUNCHER LIBRARY   KIND: pmirun, hydra or openmpi; LIBRARY: libswmpi.so of the MPI
 #   launch SECONDS N WITH [NAME=VALUE]... -- PROGRAM [ARGUMENT]...   WITH: with or without the library; output in $work/out
 work=$(mktemp -d "${SWMPI_TEST_DIR:-.}/swmpi.XXXXXX") || exit 1
@@ -21,7 +21,7 @@ launch_init() {
         library=$links/libswmpi.so
         ;;
     esac
-    # What Open MPI 4.1 of Debian 12 needs on one node: one-sided communication over messages (osc/rdma crashes over vader, osc/ucx hangs),
+    # For Open MPI 4.1 of Debian 12 on one node: one-sided communication over messages (osc/rdma crashes over vader, osc/ucx hangs),
     # and permission to run as root with more ranks than cores.
     if [ "$kind" = openmpi ]; then
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* onesided [--odd] [HINTS]: every kind of one-sided communication on windows with these hints. Each
- * part checks what it finds, and prints a digest of all ranks' windows: the same for every place
- * where windows can live, for every launcher and every MPI. With hints for storage it also checks
- * that they took effect; without, the windows may be of any kind, and the environment decides. */
+ * part checks its results, and prints a digest of all ranks' windows: the same for every storage of
+ * windows, every launcher and every MPI. With hints for storage it also checks that they took
+ * effect; without, the environment may choose any kind of window. */
 #include "window.h"
 
 #define PAGE      4096
@@ -10,9 +10,9 @@
 #define BYTES     ((MPI_Aint)n_words * 8)
 #define ROUNDS    2 /* even */
 
-/* Five pages, so that the border in a combined window lies within; with --odd and a bit more. Not
- * without storage windows: MPICH 4.0.2 itself confuses the windows of two ranks when their length
- * is not a multiple of the page size.
+/* Five pages, so that the border of a combined window is inside; with --odd a bit more. --odd needs
+ * storage windows: MPICH 4.0.2 itself confuses the windows of two ranks when their length is not a
+ * multiple of the page size.
  */
 static int n_words = 5 * PAGE / 8;
 
@@ -348,7 +348,7 @@ static void test_shared(const char *name, const char *more, int64_t words)
     MPI_Win_free(&shared);
 }
 
-/* Memory that is attached and detached while the window lives; its addresses travel by message. */
+/* Memory that is attached and detached during the window's life; messages carry its addresses. */
 static void test_dynamic(void)
 {
     MPI_Info info = info_of(hints);
@@ -395,7 +395,7 @@ static void test_dynamic(void)
     MPI_Win_free(&dynamic);
 }
 
-/* What a program learns of its window. */
+/* The attributes and info of a window. */
 static void test_attributes(void)
 {
     void *found_base = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* threads HINTS...: for each of the hints, at MPI_THREAD_MULTIPLE, several threads of every rank
- * allocate, use, sync and free windows of their own at once, each on a communicator of its own. */
+/* threads HINTS...: for each of the hints, with MPI_THREAD_MULTIPLE, several threads of every rank
+ * concurrently allocate, use, sync and free their own windows, each on its own communicator. */
 #include "window.h"
 #include <pthread.h>
 

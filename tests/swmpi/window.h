@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows of the test programs: hints from the command line, and what became of them. */
+/* Windows of the test programs: hints from the command line, and their effect. */
 #ifndef SWMPI_TEST_WINDOW_H
 #define SWMPI_TEST_WINDOW_H
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# pair.sh <contract> <guest> [<option>...]: two guests on one cable, the target of each case in the one, the initiator in the
-# other: two kernels, two adapters. Then the target's machine is ended while the initiator gets from it.
+# pair.sh <contract> <guest> [<option>...]: two guests on one cable, with the target of each case in one and the initiator in the
+# other: two kernels, two adapters. Then the target's machine ends while the initiator gets from it.
 set -u
 contract=$1
 shift
@@ -49,10 +49,10 @@ for ((i = 0; i < 1200; i++)); do
     ! grep -q 'machine: end it' "$dir/initiator" || break
     sleep .1
 done
-kill "$target" # the script that holds it, and with it QEMU
+kill "$target" # ends the script that holds it, and QEMU with it
 wait "$target"
 target=
-# Nobody is left to be told that there are no more cases: its status does not matter, what it says does.
+# The target's machine is gone, so the initiator cannot report the last case to it: its status does not matter, its output does.
 wait "$initiator"
 cat "$dir/initiator"
 grep -q 'machine: noticed' "$dir/initiator" || fail "the initiator did not notice"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# selftest.sh <guest> [<option>...]: the guest passes on output and status, limits time, and has working verbs devices.
+# selftest.sh <guest> [<option>...]: the guest forwards output and status, limits time, and has working verbs devices.
 set -u
 guest=("$@")
 fail() {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Why libasymreg-ibv revokes by deregistering and not by memory windows: a window of type 2 serves
- * the one queue pair that it was bound on, while a published handle is for the queue pairs of all
- * peers. Two connections within one process: a window bound on the end of the first lets the first
- * write, and refuses the second, as its invalidation does the first. 77 where the adapter has no
- * such windows. */
+ * only the queue pair on which it was bound, while a published handle serves the queue pairs of all
+ * peers. Two connections within one process: a window bound on the end of the first accepts its
+ * writes and refuses those of the second; after its invalidation it refuses both. Status 77 where
+ * the adapter has no such windows. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdint.h>
@@ -71,7 +71,7 @@ static void connect_to(struct ibv_qp *qp, struct ibv_qp *other)
     CHECK(rc == 0, "RTS: %s", strerror(rc));
 }
 
-/* Posts, and returns how it ended; -errno if it cannot be posted. */
+/* Posts, and returns the completion's status; -errno if it cannot be posted. */
 static int carry_out(struct ibv_qp *qp, struct ibv_send_wr *wr)
 {
     time_t end = time(NULL) + 30;

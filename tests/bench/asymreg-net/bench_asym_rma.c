@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What finding the region costs an operation: bench_asym_rma [--quick] [--seed N] [MPI-PROGRAM...]
+/* The cost of finding the region in an operation: bench_asym_rma [--quick] [--seed N]
+ * [MPI-PROGRAM...]
  *
- * A server process registers 64-byte regions; this one puts and gets 8 bytes at random ones. Beside
- * it, in turns of some thousand operations, the same operations by the same transport with one
- * handle for all that memory and no search ("one handle"): the same physical memory, mapped twice,
- * in the same order. On shared memory also plain loads and stores there ("raw"), which is what the
- * memory itself costs. Cases: `mix` (half puts, half gets, as in the paper's Figure 1) and
- * `put_flush`, where a put names an address only; `put_flush_id`, where it names the registration
- * too, as a peer can that was told both; `put_flush_repeated`, 16 in a row to a region. Each with
- * the transport's name before it; metrics: cpu_ns_per_op (this thread's time on a processor, median
- * of the turns) and, of "asymreg", cpu_ratio_to_one_handle; over UCX, where the target's processor
- * takes part, also wall_ns_per_op and wall_ratio_to_one_handle, which say nothing on a busy
+ * A server process registers 64-byte regions; this one puts and gets 8 bytes at random ones. Two
+ * peers take turns with it, some thousand operations each: "one handle" runs the same operations
+ * over the same transport with one handle for all that memory and no search, on the same physical
+ * memory, mapped twice, in the same order; "raw", on shared memory alone, is plain loads and
+ * stores, the cost of the memory itself. Cases: `mix` (half puts, half gets, as in the paper's
+ * Figure 1) and `put_flush`, where a put names an address only; `put_flush_id`, where it names the
+ * registration too, for a peer that knows both; `put_flush_repeated`, 16 in a row to a region. Each
+ * has the transport's name before it; metrics: cpu_ns_per_op (this thread's processor time, median
+ * of the turns) and, for "asymreg", cpu_ratio_to_one_handle; over UCX, where the target's processor
+ * takes part, also wall_ns_per_op and wall_ratio_to_one_handle, which mean nothing on a busy
  * machine.
  *
  * The arguments are command lines of mpi_dynwin under each MPI, one argument each, such as
@@ -38,7 +39,7 @@
 #define REGION    64u
 #define MAX_TURNS 41
 #define MIN_TURNS 3
-/* for the turns of one case: all of them fit, unless the machine is busy */
+/* for the turns of one case; all fit on an idle machine */
 #define ENOUGH_NS UINT64_C(2500000000)
 
 #define DIE_IF(condition)                                                                          \
@@ -94,7 +95,7 @@ static struct asymreg_context *open_context(const struct kind *k, uint32_t n)
     return ctx;
 }
 
-/* Registers, says where, and waits for the end of the stream. */
+/* Registers, sends the addresses, and waits for the end of the stream. */
 static struct asymreg_transport *transport_of(struct asymreg_context *ctx)
 {
     struct asymreg_info info = {.size = sizeof(info)};
@@ -352,8 +353,8 @@ static void measure(struct bench *b, const struct kind *k, uint32_t n)
     bench_random(b, 2); /* other addresses next time */
 }
 
-/* Runs a command that prints figures, and passes them on. Returns how many: 0 when it cannot run
- * here, or not with so many regions. */
+/* Runs a command that prints figures, and passes them on. Returns their number: 0 if the command
+ * cannot run here, or not with this many regions. */
 static int run_peer(const char *command)
 {
     char line[512];
@@ -383,7 +384,7 @@ int main(int argc, char **argv)
     int n_peers = 0, kept = 1;
     struct bench b;
 
-    /* UCX prints to the standard output, and reads what it may print when it is loaded. */
+    /* UCX prints to standard output, and reads its log level on load. */
     if (!getenv("UCX_LOG_LEVEL")) {
         setenv("UCX_LOG_LEVEL", "fatal", 1);
         execv("/proc/self/exe", argv);

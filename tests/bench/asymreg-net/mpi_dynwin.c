@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mpi_dynwin WHO REGIONS OPS, on two ranks: rank 1 attaches 64-byte regions to a dynamic window,
  * rank 0 puts 8 bytes into random ones and flushes after each. Prints one figure in the form of
- * bench_asym_rma. Where the implementation refuses so many regions: no figure. */
+ * bench_asym_rma. Where the implementation refuses this many regions: no figure. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdint.h>

@@ -114,7 +114,7 @@ static double run_many(int what)
     return (double)(bench_cpu_ns() - begin) / n_ops;
 }
 
-/* There are no many atomics. */
+/* Atomics have no _many() call. */
 static int is_there(int who, int what)
 {
     return who != MANY || what != FETCH_ADD;

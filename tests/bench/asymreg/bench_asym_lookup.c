@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Address to handle: the index beside the paper's binary search, the same without branches over an
- * array of keys, UCX's page table, a red-black tree (glibc's tsearch), std::map and
+ * Address to handle: the index, compared with the paper's binary search, the same without branches
+ * over an array of keys, UCX's page table, a red-black tree (glibc's tsearch), std::map and
  * absl::btree_map. The first and the third also in batches of 32. Cases: regions spread evenly over
  * the address space (uniform), one behind the other as malloc() packs them (packed), in clusters of
  * 64 or of 1,000 that are far apart (clustered, clusters_1000); looked up at random, or 16 times in
@@ -142,7 +142,7 @@ static void sorted_destroy(void *opaque)
     free(self);
 }
 
-/* The same without branches, over the starts alone: what a careful hand makes of it. */
+/* The same without branches, over the starts alone: a hand-tuned binary search. */
 struct flat {
     uint64_t *starts;
     struct sorted *sorted;
@@ -174,7 +174,7 @@ static inline uint64_t flat_find(const struct flat *self, uint64_t addr)
 }
 DEFINE_RUNS(flat, const struct flat, flat_find(self, addr))
 
-/* A step of each after the other, so that their waits for memory overlap. */
+/* One step of each search in turn, so that their waits for memory overlap. */
 static uint64_t flat_many(void *opaque, const uint64_t *addrs, size_t n)
 {
     const struct flat *self = opaque;
@@ -415,8 +415,7 @@ static void run_case(struct bench *b, const char *name, size_t n, enum layout la
             uint64_t begin, sum;
             if (!self[p] || (k % 2 && !peers[p]->chain))
                 continue;
-            peers[p]->run(self[p], others,
-                          slice); /* in the caches is what this contestant would have there */
+            peers[p]->run(self[p], others, slice); /* the caches hold this contestant's own data */
             begin = bench_cpu_ns();
             sum = (k % 2 ? peers[p]->chain : peers[p]->run)(self[p], addrs, slice);
             if (t)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long until a change among n regions is known to a peer: by the change log, mapped and read
- * with process_vm_readv; by leaf, after the log has been overrun; against copying the whole table,
- * as the paper does. The owner and the peer are the same process here; wall-clock time, since the
- * kernel's copying is part of it. And what a peer costs that has been imported, and used: case
- * `peers`.
+ * The time until a peer knows of a change among n regions: by the change log, mapped and read with
+ * process_vm_readv; by leaf, after the log has been overrun; compared with a copy of the whole
+ * table, as in the paper. The owner and the peer are the same process here; wall-clock time, since
+ * the kernel's copying is part of it. Case `peers`: the memory of an imported and used peer.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
@@ -51,8 +50,8 @@ static void change(struct bench *b, uint32_t count)
             exit(1);
 }
 
-/* One region comes; the peer refreshes and finds it. Nanoseconds from after the registration to the
- * successful lookup. */
+/* Registers a region; the peer refreshes and finds it. Returns the nanoseconds from the end of the
+ * registration to the successful lookup. */
 static double one_change(struct bench *b, int way)
 {
     uint64_t addr = BASE + bench_random(b, w.n) * UINT64_C(4096) + 2048, begin, ns;
@@ -80,7 +79,7 @@ static double overrun(struct bench *b, int way)
     return (double)(bench_ns(CLOCK_MONOTONIC) - begin);
 }
 
-/* The paper's: the table as it is, copied by one read. */
+/* The paper's method: one read copies the whole table. */
 static double copy_all(void *to)
 {
     uint64_t begin = bench_ns(CLOCK_MONOTONIC);
@@ -181,7 +180,7 @@ static struct taken taken(void)
                           (double)pages * (double)sysconf(_SC_PAGESIZE), fd};
 }
 
-/* Itself, as n peers that have one region in one segment. */
+/* Imports itself as n peers that have one region in one segment. */
 static void peers(struct bench *b, uint32_t n)
 {
     struct asymreg_opts o = {.size = sizeof(o), .max_segments = 256};
@@ -197,7 +196,7 @@ static void peers(struct bench *b, uint32_t n)
         (bytes = asymreg_export(c, blob, sizeof(blob), NULL)) < 0 ||
         asymreg_worker_create(c, &worker) < 0)
         exit(1);
-    for (uint32_t i = 0; i <= n; i++) { /* the first also makes what all share */
+    for (uint32_t i = 0; i <= n; i++) { /* the first also creates what all share */
         if (i == 1)
             before = taken();
         if (asymreg_import(c, i, blob, (size_t)bytes, NULL) < 0 ||

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registering and publishing, with n regions registered already; what readers pay while a writer
- * runs at full speed; memory a region; unregistering with a drain while n peers put without a pause
- * (drain). Beside: UCX's page table and a sorted array (the paper's), both local only, without
- * publication and without readers.
+ * Registering and publishing with n regions registered; the readers' cost while a writer runs at
+ * full speed; memory a region; unregistering with a drain while n peers put without a pause
+ * (drain). Peers: UCX's page table and a sorted array (the paper's), both local, without
+ * publication and readers.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
@@ -44,7 +44,7 @@ static void *at(uint32_t place)
 }
 
 /* asymreg_register() and asymreg_unregister() of a context: index, published slot, log record,
- * lock. Nothing is touched at the address. */
+ * lock. The memory at the address is not accessed. */
 static void ours(struct bench *b, uint32_t n, uint32_t batch, unsigned trials)
 {
     struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1200000};
@@ -272,7 +272,7 @@ static void readers(struct bench *b, uint32_t n, unsigned trials)
     free(order);
 }
 
-/* What a process that drains and its peers share. */
+/* Memory that a draining process and its peers share. */
 #define MAX_PUTTERS 4u
 struct drained {
     uint64_t addr;
@@ -303,7 +303,7 @@ static void putter(struct drained *d, uint64_t *puts)
     _exit(0);
 }
 
-/* Until every peer has put: it runs now. */
+/* Waits until every peer has put, hence runs. */
 static void see_all_run(const struct drained *d, uint32_t n_peers)
 {
     for (uint32_t i = 0; i < n_peers; i++) {
@@ -313,8 +313,8 @@ static void see_all_run(const struct drained *d, uint32_t n_peers)
     }
 }
 
-/* Of many, the median and the slowest but one in ten: a peer that loses its processor in the middle
- * of an operation is waited for until it runs again. */
+/* The median and the 90th percentile of many: a drain waits for a peer that loses its processor in
+ * the middle of an operation until it runs again. */
 static void drain(struct bench *b, uint32_t n_peers)
 {
     struct drained *d =

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What bench_asym_lookup compares: each finds the handle of the region that holds an address. */
+/* The contestants of bench_asym_lookup: each finds the handle of the region that holds an
+ * address. */
 #ifndef FENCEPOST_BENCH_ASYM_PEERS_H
 #define FENCEPOST_BENCH_ASYM_PEERS_H
 

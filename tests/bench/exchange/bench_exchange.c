@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exchange between neighbours in the ring of ranks, on four hosts, by every way that there is:
+ * The exchange between neighbours in the ring of ranks, on four hosts, by every way:
  *
  *     four-hosts bench_exchange PMIRUN CLIENT [--ranks N [--trials N]] [--quick]
  *     hosts run -n NAMES -- bench_exchange PMIRUN CLIENT --cpu [--ranks N [--trials N]] [--quick]
  *
- * four-hosts has made the hosts: network namespaces of this machine, and a Slurm cluster of four
- * nodes. Each trial runs every launcher once, one after the other, and who is first changes; in a
- * job the ways take turns. Cases, by number of ranks (4 to 64 a host):
+ * four-hosts makes the hosts: network namespaces of this machine, and a Slurm cluster of four
+ * nodes. Each trial runs every launcher once, one after the other, in a changing order; in a job
+ * the ways take turns. Cases, by number of ranks (4 to 64 a host):
  *
- *     neighbours   every rank brings both neighbours a value and has theirs: by Ring; by Put and
- *                  waiting Get in the designs DIRECT, DKVS, TREE; by Put, Fence, Get. pmirun with
- *                  TCP and with UCX between the hosts, srun --mpi=pmi2 (Ring; Put, Fence, Get),
- *                  mpiexec.hydra
- *     fence        a Fence that brings a pair of each rank, with nothing behind it that takes the
- *                  processor from those who still wait
+ *     neighbours   every rank sends both neighbours a value and receives theirs: by Ring; by Put
+ *                  and waiting Get in the designs DIRECT, DKVS, TREE; by Put, Fence, Get. pmirun
+ *                  with TCP and with UCX between the hosts, srun --mpi=pmi2 (Ring; Put, Fence,
+ *                  Get), mpiexec.hydra
+ *     fence        a Fence that brings a pair of each rank; ranks do nothing after it, so that the
+ *                  waiting ones have the processors
  *     job          a job of one Put, Fence, Get: from the launcher's start to its end; and until
  *                  the last rank's PMI init is complete
  *
- * A round takes from the moment at which all ranks begin to the one at which the last of them is
- * done. "first" is a job's first round, in which connections are made; "time" the median of those
- * that follow. Figures are medians over the trials. Peers that are not there are left out, as are
- * those of whom a job has failed at that size (mpiexec.hydra 4.0 now and then never ends one of 256
- * ranks of PMI-2); stderr says so.
+ * A round lasts from the moment at which all ranks begin to the end of the last one. "first" is a
+ * job's first round, in which connections are made; "time" the median of the later ones. Figures
+ * are medians over the trials. A peer that is missing, or one of whose jobs fails at that size
+ * (mpiexec.hydra 4.0 sometimes hangs with 256 ranks of PMI-2), is left out, with a note on stderr.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +73,7 @@ static void interrupted(int sig)
 
 enum kind { PMIRUN, SRUN, HYDRA };
 
-/* What one job does, and what its ways are called in the figures. */
+/* A job's work, and the names of its ways in the figures. */
 struct experiment {
     enum kind kind;
     const char *links, *design; /* of pmirun */
@@ -187,7 +186,7 @@ static void add(struct command *c, const char *const *words)
 
 #define ADD(c, ...) add(c, (const char *const[]){__VA_ARGS__, NULL})
 
-/* Up to the program that is to be started. */
+/* The command line up to the program. */
 static void launcher(struct command *c, const struct experiment *e, int n)
 {
     char *count = c->text[0], *per_host = c->text[1];
@@ -210,7 +209,7 @@ static void launcher(struct command *c, const struct experiment *e, int n)
     }
 }
 
-/* To its end within JOB_SECONDS. The status, -1: none. */
+/* Waits for its end within JOB_SECONDS. Returns the status; -1: none. */
 static int run(const struct command *c, int64_t *took_ns)
 {
     posix_spawn_file_actions_t actions;
@@ -236,7 +235,7 @@ static int run(const struct command *c, int64_t *took_ns)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Whether such jobs can be run: one of `true`, which says nothing where it cannot. */
+/* Whether such jobs can run: tries a job of `true`, without a message if it fails. */
 static bool is_there(const struct experiment *e)
 {
     struct command c = {.n = 0};
@@ -267,7 +266,7 @@ static void after_first(double *rounds, int n, double *first, double *rest)
     *rest = n > 1 ? bench_median(rounds + 1, (size_t)n - 1) : rounds[0];
 }
 
-/* Of another launcher it may fail. */
+/* Another launcher's job may fail. */
 static void job(struct experiment *e, int n, int rounds, size_t trial)
 {
     struct command c = {.n = 0};
@@ -459,7 +458,7 @@ int main(int argc, char **argv)
     host_ssh = need("HOST_SSH");
     outer = getenv("OUTER");
     setenv("UCX_NET_DEVICES", "eth0",
-           0); /* it would choose the loopback, which is each host's own */
+           0); /* it would choose the loopback, which each host has for itself */
     signal(SIGINT, interrupted);
     signal(SIGTERM, interrupted);
     fd = mkstemp(board_path);

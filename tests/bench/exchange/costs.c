@@ -15,9 +15,9 @@
      "fitted to times at 4 nodes", from, to}
 
 /*
- * fit_exchange prints what it and wire_costs have found as lines for this table. The hosts' L and G
- * are 0: what a frame takes from namespace to namespace is its sender's processor time, and is in
- * `packet` and `copy_byte`.
+ * fit_exchange prints its results and those of wire_costs as lines for this table. The hosts' L and
+ * G are 0: a frame's way from namespace to namespace is its sender's processor time, which `packet`
+ * and `copy_byte` have.
  */
 const struct cost cost_table[N_COSTS] = {
     GIVEN(skew, "ns", 0, 50000, "hosts: all wait for one moment; own: a guess"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What things cost in the simulation: one table, with where each figure comes from. */
+/* The simulation's costs: one table, with the source of each figure. */
 #ifndef FENCEPOST_BENCH_COSTS_H
 #define FENCEPOST_BENCH_COSTS_H
 
@@ -9,12 +9,12 @@ struct costs { /* ns; of bytes, ns a byte */
     /* a rank's process */
     double skew;   /* ranks begin at moments spread evenly over this time */
     double arrive; /* until it makes its first request */
-    double cold;   /* besides, in a job's first exchange: its pages and symbols are not there yet */
+    double cold;   /* in addition, in a job's first exchange: page faults and symbol binding */
     double rank;   /* a request: half until it is sent, half until its answer is taken */
     /* a node's server; "both ends": each of the two servers pays it */
-    double turn;       /* fixed: to ask what has come */
+    double turn;       /* fixed: asking for input */
     double request;    /* of a rank: half to take it, half to answer it */
-    double packet;     /* what one send() or recv() between nodes carries; both ends */
+    double packet;     /* the data of one send() or recv() between nodes; both ends */
     double frame;      /* the exchange's, sealed or unsealed; both ends */
     double copy_byte;  /* of a frame, through sockets and buffers; both ends */
     double crypt_byte; /* of a frame, sealed or unsealed; both ends */
@@ -33,7 +33,7 @@ enum cost_kind {
     COST_GIVEN,
     COST_MEASURED, /* by wire_costs */
     COST_FITTED,   /* to processor times, by fit_exchange */
-    COST_IDLE,     /* to times: nobody's processor time shows it */
+    COST_IDLE,     /* to times: no processor time shows it */
 };
 
 struct cost {
@@ -43,7 +43,7 @@ struct cost {
     double hosts; /* network namespaces that share this machine's two processors */
     double own;   /* a cluster whose processes have a processor each */
     const char *source;
-    double from, to; /* where the fit may put it */
+    double from, to; /* the fit's limits */
 };
 
 #define N_COSTS 17

@@ -5,17 +5,17 @@
  *
  *     exchange_client BOARD WIRE ROUNDS WAY...
  *
- * In each round, for each way, every rank brings its two neighbours in the ring of ranks a value of
- * 16 bytes and has theirs:
+ * In each round, for each way, every rank sends its two neighbours in the ring of ranks a value of
+ * 16 bytes and receives theirs:
  *
  *     ring     PMIX_Ring (PMI-2: Slurm's and ours)
  *     get      put as SPARSE, then two Gets that wait for the key and name its rank (ours)
  *     pgf      put, fence, two Gets
- *     fence    fence: what was put before the round begins, with nothing behind it that takes the
- *              processor from those who still wait
+ *     fence    a Fence of pairs put before the round begins; ranks do nothing after it, so that the
+ *              waiting ones have the processors
  *     bulk     the same with BOARD_BULK pairs a rank
  *
- * All begin at one moment, for which they wait asleep. Every value is checked. Times go into BOARD
+ * All begin at one moment, until which they sleep. Every value is checked. Times go into BOARD
  * (board.h).
  */
 #include <errno.h>
@@ -70,7 +70,7 @@ static int64_t now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Time that our server has been on a processor; of a node's first rank, else 0. */
+/* Our server's processor time, on a node's first rank; else 0. */
 static int64_t server_cpu_ns(void)
 {
     clockid_t clock;
@@ -83,7 +83,7 @@ static int64_t server_cpu_ns(void)
 
 /* ---- PMI ---- */
 
-/* The answer to a request, which returned `rc`. */
+/* Waits for the answer to a request, whose call returned `rc`. */
 static void answer(int rc, const char *what, struct pmiwire_event *ev)
 {
     static char buf[65536];
@@ -211,7 +211,7 @@ static long futex(atomic_uint *word, int op, unsigned value)
 
 static unsigned n_meetings;
 
-/* Until all ranks are here. The last one says when the round begins: once all are awake again. */
+/* Waits until all ranks are here. The last one sets the round's begin: once all are awake again. */
 static void meet(void)
 {
     const unsigned number = n_meetings++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fit_exchange FIGURES: fits the simulation's costs, and shows what was measured beside what it
- * predicts, as Markdown.
+ * fit_exchange FIGURES: fits the simulation's costs, and prints measurements and predictions side
+ * by side, as Markdown.
  *
  *     fit_exchange [--busy] [--processors N] FIGURES
  *
@@ -9,14 +9,14 @@
  * on 4, 8, 16 hosts or some of these. All hosts share the machine's processors, and so do the
  * simulated nodes.
  *
- * The fit looks at 4 hosts alone, at all sizes and ways; of the Gets, which come first in their
- * jobs, also at the first round. It makes the mean of |log(predicted / measured)| least: first of
- * the processor times of ranks and of servers, by the costs that costs.c calls FITTED; then of the
- * time, by those that it calls IDLE. It goes down along one cost after the other, by factors of 2
- * to 1.01.
+ * The fit uses 4 hosts alone, with all sizes and ways; for the Gets, which come first in their
+ * jobs, also the first round. It minimizes the mean of |log(predicted / measured)|: first of the
+ * processor times of ranks and of servers, by the costs that costs.c calls FITTED; then of the
+ * time, by those that it calls IDLE. It descends along one cost after the other, by factors of 2 to
+ * 1.01.
  *
- * --busy: other work shares the processors, and what took how long says nothing: the IDLE costs
- * stay as they are in the table.
+ * --busy: other processes use the processors too, so elapsed times mean nothing: the IDLE costs
+ * keep their values in the table.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -41,7 +41,7 @@ static const char *const metrics[N_METRICS] = {"time",       "ranks",       "ser
     .how = PMIWIRE_GET_WAIT, .put_every = 1
 #define FENCED .hint = PMIWIRE_HINT_DENSE, .how = PMIWIRE_GET_LOCAL, .put_every = 1
 
-/* As exchange_client does it. */
+/* As in exchange_client. */
 static const struct script ways[] = {
     {.who = "Ring", .ops = {OP_RING}},
     {.who = "Direct", .design = PMIWIRE_DESIGN_DIRECT, WAITING},
@@ -73,7 +73,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* ---- what was measured ---- */
+/* ---- measurements ---- */
 
 static struct measured *case_of(uint32_t n_hosts, uint32_t n_ranks, const struct script *way)
 {
@@ -119,7 +119,7 @@ static void read_figures(const char *path, struct costs *c)
     fclose(f);
 }
 
-/* ---- what is predicted ---- */
+/* ---- predictions ---- */
 
 static void run(struct measured *m, const struct costs *c, bool first)
 {
@@ -210,7 +210,7 @@ static double fit(struct costs *c, bool of_time)
     return exp(least);
 }
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 static void show_costs(const struct costs *fitted)
 {

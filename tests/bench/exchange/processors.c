@@ -8,7 +8,7 @@
 enum state { ASLEEP, READY, RUNNING };
 
 struct process {
-    struct item *first, *last; /* that it has been given and not taken */
+    struct item *first, *last; /* given and not yet taken */
     uint32_t next;             /* of those that wait for a processor */
     enum state state;
 };

@@ -2,10 +2,10 @@
 /*
  * Processes on processors, in virtual time.
  *
- * A process sleeps until it is given an item. It then waits for a processor, takes all items that
- * it has been given until then, and works on them for one turn, whose length its owner decides. If
- * more items have come meanwhile, it begins another turn; else it sleeps, and gives its processor
- * to the process that has waited longest. Nothing preempts a turn.
+ * A process sleeps until it gets an item. It then waits for a processor, takes all items that have
+ * come until then, and works on them for one turn, whose length its owner decides. If more items
+ * have come by then, it begins another turn; else it sleeps, and its processor goes to the process
+ * that has waited longest. Nothing preempts a turn.
  *
  * Either every process has a processor of its own, or all share a number of them. A process that
  * finds a processor idle begins `wake_ns` later; one that has waited for it begins `switch_ns`
@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct item { /* the first member of what a process is given */
+struct item { /* the first member of a process's item */
     struct item *next;
 };
 
@@ -56,10 +56,10 @@ struct processors {
 int processors_init(struct processors *p, const struct processors_opts *o);
 void processors_fini(struct processors *p);
 
-/* The process has the item at that moment, which has not passed. */
+/* Gives the process the item at that moment, which must not be in the past. */
 void processors_give(struct processors *p, uint32_t process, uint64_t when, struct item *item);
 
-/* Until nobody has anything left to do. 0 or -1: out of memory. */
+/* Runs until no process has work left. 0 or -1: out of memory. */
 int processors_run(struct processors *p);
 
 #endif

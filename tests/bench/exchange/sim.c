@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Payload of a Fence that is there at once on all nodes, bytes. */
+/* Payload of a Fence that all nodes hold at the same time, bytes. */
 #define PAYLOAD_LIMIT 800e6
 #define PAIR_BYTES    29.0
 #define VALUE_BYTES   16
@@ -17,12 +17,12 @@ enum kind {
     BEGIN,   /* a rank */
     REQUEST, /* of a rank; its answer */
     FRAMES,
-    CONNECTED, /* and then a handshake of three messages, the last of which comes with frames */
+    CONNECTED, /* followed by a handshake of three messages; the last one comes with frames */
     HELLO,
     WELCOME,
 };
 
-/* What a process is given. A rank has one, which goes to its server and comes back. */
+/* A process's item. A rank has one, which travels to its server and back. */
 struct work {
     struct item item; /* the first */
     enum kind kind;
@@ -68,7 +68,7 @@ struct sim {
     struct work *requests; /* by rank */
     unsigned char *step;   /* by rank: place in the script */
     uint64_t *since;       /* by rank: when that began */
-    struct outgoing *out;  /* of the turn that is under way */
+    struct outgoing *out;  /* of the current turn */
     size_t n_out, cap_out;
     struct link *links; /* by hash; of those that were not there at the start */
     size_t n_links, cap_links;
@@ -92,7 +92,7 @@ static uint32_t node_number(const struct node *n)
     return (uint32_t)(n - n->sim->nodes);
 }
 
-/* ---- what is put and got ---- */
+/* ---- pairs ---- */
 
 #define SCATTER 2654435761u
 #define GATHER  244002641u /* times SCATTER is 1 */
@@ -128,7 +128,7 @@ static uint32_t keys_a_rank(const struct sim *sim)
     return sim->s->put_before ? sim->s->put_before : 1;
 }
 
-/* Whose value a rank's present request asks for. */
+/* The rank whose value a rank's current request asks for. */
 static uint32_t source(const struct sim *sim, uint32_t rank)
 {
     switch (sim->s->ops[sim->step[rank]]) {
@@ -138,8 +138,8 @@ static uint32_t source(const struct sim *sim, uint32_t rank)
     }
 }
 
-/* Is this rank's pair in the sample? Of a Fence alone, which is what costs memory: whole nodes are,
- * so that segments are as long as ever. */
+/* Is this rank's pair in the sample? Only Fences are sampled, as they need the memory; whole nodes
+ * are taken, so that segments keep their length. */
 static bool sampled(const struct sim *sim, uint32_t rank)
 {
     return node_of(sim, rank) % sim->sample == 0;
@@ -163,7 +163,7 @@ static void put(struct node *n, uint32_t rank)
     }
 }
 
-/* Whether it is answered at once. */
+/* Whether the server answers at once. */
 static bool get(struct node *n, uint32_t rank)
 {
     struct sim *sim = n->sim;
@@ -179,22 +179,21 @@ static bool get(struct node *n, uint32_t rank)
     else if (rc == PMIWIRE_PENDING)
         return false;
     else if (sampled(sim, src) ||
-             rc !=
-                 PMIWIRE_ENOENT) /* else it would have been there, and is as local as the others */
+             rc != PMIWIRE_ENOENT) /* else it would be there; it costs as a local one */
         sim->wrong = true;
     return true;
 }
 
 /* ---- frames ---- */
 
-/* What a sampled Fence carries stands for `sample` times as much. */
+/* A sampled Fence's payload stands for `sample` times as much. */
 static double charged_bytes(const struct sim *sim, size_t bytes)
 {
     return (double)(bytes - PMIWIRE_EXCHANGE_HEADER_BYTES) * sim->sample +
            PMIWIRE_EXCHANGE_HEADER_BYTES;
 }
 
-/* What a frame costs its sender, and its receiver. */
+/* A frame's cost for its sender and its receiver. */
 static void work_on_frame(struct node *n, size_t bytes)
 {
     const struct costs *c = n->sim->c;
@@ -239,7 +238,7 @@ static void drop(void *ctx, struct item *item)
     free(w);
 }
 
-/* To another node; or to this one, once a connection is there. */
+/* Sends to another node; or to this one, once a connection exists. */
 static void send_packet(struct node *n, uint32_t to, enum kind kind, double bytes,
                         struct frame *frames)
 {
@@ -297,7 +296,8 @@ static bool more_links(struct sim *sim)
     return true;
 }
 
-/* NULL: frames can be sent. Otherwise they wait there; it is dialled if it has not been. */
+/* NULL: frames can be sent. Otherwise they wait in the returned link, which is dialled if
+ * necessary. */
 static struct link *link_that_opens(struct node *n, uint32_t to)
 {
     struct sim *sim = n->sim;
@@ -331,7 +331,7 @@ static int by_node(const void *a, const void *b)
                           : (x->order > y->order) - (x->order < y->order);
 }
 
-/* What the turn has to send: to each node one packet. */
+/* Sends the turn's frames: one packet to each node. */
 static void flush(struct node *n)
 {
     struct sim *sim = n->sim;
@@ -360,7 +360,7 @@ static void flush(struct node *n)
     sim->n_out = 0;
 }
 
-/* What waited until the link is open. */
+/* Sends the frames that waited for the link. */
 static void open_link(struct node *n, uint32_t to)
 {
     struct link *l = place_of(n->sim, node_number(n), to);
@@ -577,7 +577,7 @@ static int on_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block
     return 0;
 }
 
-/* What Fences have brought is the same on all nodes, and known. */
+/* The result of Fences is the same on all nodes, and known. */
 static int on_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
 {
     static char text[32];
@@ -614,7 +614,7 @@ static void on_ringed(void *ctx, uint32_t rank, int rc, uint32_t place, struct p
 
 /* ---- the run ---- */
 
-/* Moments at which ranks begin are spread evenly, and neighbours' have nothing in common. */
+/* Ranks begin at moments that are spread evenly and not correlated between neighbours. */
 static void begin(struct sim *sim, uint32_t node, uint32_t rank)
 {
     const double part = (double)(rank * SCATTER) / 4294967296.0;
@@ -658,7 +658,7 @@ static int start(struct sim *sim)
         o.fence = sim->s->fence;
         o.flags = sim->s->flags;
         o.arity = sim->arity;
-        if (sim->sample > 1) /* shorter frames, so that sets still are passed on in several */
+        if (sim->sample > 1) /* shorter frames, so that sets still need several */
             o.max_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
         if (pmiwire_exchange_create(&o, &sim->nodes[i].x) != 0)
             return -1;
@@ -725,8 +725,8 @@ static void sum_up(struct sim *sim, struct result *r)
     r->right = !sim->wrong && done == sim->n_ranks;
 }
 
-/* One of how many nodes' pairs are really in a Fence: a power of two, and so a divisor of the sizes
- * that are run. */
+/* The Fence really carries the pairs of one in this many nodes: a power of two, hence a divisor of
+ * the simulated sizes. */
 static uint32_t sample_for(const struct script *s, uint32_t n_nodes, uint32_t n_ranks)
 {
     const double whole = s->put_every ? (double)n_ranks / s->put_every * PAIR_BYTES * n_nodes : 0;

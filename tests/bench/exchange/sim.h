@@ -2,12 +2,12 @@
 /*
  * A job of many nodes in virtual time: the library's own exchange on each, a network between them,
  * and ranks that follow a script. Servers and ranks are processes that need a processor
- * (processors.h); what they do costs what costs.h says.
+ * (processors.h); costs.h has the costs of their work.
  *
- * A rank's request costs the rank and its server, and both have to be woken. A server takes in one
- * turn all that has come, answers ranks one by one, and at the turn's end sends what it has for
- * each other node as one packet. A node dials another when it first has something for it, if that
- * link was not there at the start: its frames wait until both have shaken hands.
+ * A rank's request costs the rank and its server, and both must be woken. In one turn a server
+ * takes all its input, answers ranks one by one, and at the end sends each other node one packet. A
+ * node dials another when it first has something for it, unless the link exists from the start: its
+ * frames wait for the end of the handshake.
  */
 #ifndef FENCEPOST_BENCH_SIM_H
 #define FENCEPOST_BENCH_SIM_H
@@ -19,7 +19,7 @@
 
 #include "costs.h"
 
-/* What ranks do, one after the other. */
+/* The ranks' script, one operation after the other. */
 enum op { OP_END, OP_PUT, OP_FENCE, OP_GET_LEFT, OP_GET_RIGHT, OP_GET_ONE, OP_RING, OP_MAX_ };
 
 struct script {
@@ -28,13 +28,13 @@ struct script {
     uint32_t design, fence, flags;
     uint32_t hint;
     uint32_t how;        /* PMIWIRE_GET_* */
-    uint32_t put_every;  /* every so many ranks put: 1 all, 2 half, 0: rank 0 alone */
+    uint32_t put_every;  /* one in this many ranks puts: 1 all, 2 half, 0: rank 0 alone */
     uint32_t put_before; /* DENSE pairs that each rank has put before it begins, at no cost */
     bool cyclic;         /* ranks are dealt to the nodes one by one; else node after node */
-    bool scattered;      /* keys have nothing in common; else they are rank after rank */
+    bool scattered;      /* keys are scattered; else they follow the ranks */
 };
 
-/* Links that are there at the start, and cost nothing. The others are made when they are needed. */
+/* Links that exist at the start, at no cost. Others are opened on demand. */
 enum connected {
     CONNECTED_TREE, /* parents and children: as pmirun has it */
     CONNECTED_ALL,
@@ -45,7 +45,7 @@ struct setup {
     uint32_t n_nodes, per_node;
     uint32_t n_processors; /* that all nodes share; 0: a processor for each process */
     enum connected connected;
-    bool cold;       /* it is what a job's ranks do first */
+    bool cold;       /* the script is the job's first exchange */
     uint32_t sample; /* 0: as memory allows */
     uint32_t arity;  /* of the tree, 0: the library's choice */
 };
@@ -68,7 +68,7 @@ struct result {
                          among them, as the whole set would be */
     uint32_t
         sample; /* one node's pairs in `sample` are in the Fence, and are charged `sample` times */
-    bool right; /* every rank has found what it should */
+    bool right; /* every rank has found the right values */
 };
 
 /* 0, or 1 when memory runs out. */

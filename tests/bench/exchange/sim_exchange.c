@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sim_exchange: Fence, the three designs and Ring on up to 65,536 nodes in virtual time, by the
- * library's own exchange (costs.h says what things cost). One JSON line a figure; "n" is the number
- * of ranks, and the case names the mode: every process has a processor of its own, or all nodes
- * share a number of them (--processors). What must hold at every size is counted as well, and the
- * program fails where it does not: two frames a node in a Ring, a constant number of frames and
- * keys a node for SPARSE keys in design DIRECT, no more than 5 % on top of the pairs themselves in
- * what a Fence brings to a node.
+ * library's own exchange (costs.h has the costs). One JSON line a figure; "n" is the number of
+ * ranks, and the case names the mode: every process has a processor of its own, or all nodes share
+ * a number of them (--processors). The program also checks bounds, and fails if one does not hold
+ * at every size: two frames a node in a Ring; a constant number of frames and keys a node for
+ * SPARSE keys in design DIRECT; in a Fence, at most 5 % of traffic to a node beyond the pairs
+ * themselves.
  *
- * The tree's links are there at the start, as in pmirun, and others are made when they are needed.
- * What makes any, Fences aside, is run once more with all links there ("WHO, connected").
+ * The tree's links exist at the start, as in pmirun; others are opened on demand. Each operation
+ * that opens links, except Fences, runs a second time with all links open ("WHO, connected").
  */
 #include <math.h>
 #include <stdio.h>
@@ -91,7 +91,7 @@ static const struct script dense[N_DENSE] = {
     {.who = "direct", .ops = {OP_PUT, OP_GET_ONE}, .design = PMIWIRE_DESIGN_DIRECT, FREE},
 };
 
-/* Figure 2: what each operation takes, with all ranks' pairs, half of them, and none. */
+/* Figure 2: the time of each operation with all ranks' pairs, half of them, and none. */
 static const struct script ops[N_OPS] = {
     {.who = "fence-tree with PUT",
      .ops = {OP_PUT, OP_FENCE, OP_GET_LEFT, OP_GET_RIGHT},
@@ -145,7 +145,7 @@ static void must(struct args *a, bool holds, const char *what, const char *who, 
     a->bad = true;
 }
 
-/* What does not depend on the size of the job. */
+/* Bounds that do not depend on the size of the job. */
 static void check(struct args *a, const struct script *s, uint32_t nodes, const struct result *r)
 {
     must(a, r->right, "not every rank has found what was put", s->who, nodes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The simulation's arithmetic: all costs but one are nothing, and what that one adds up to is known
+/* The simulation's arithmetic: all costs but one are 0, and the sum of that one is known
  * beforehand. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,8 @@
 
 #define TURN 100u
 
-/* Each process notes when its last turn ended, how many it had, and how many items it took. */
+/* Each process records the end of its last turn, the number of its turns, and the number of its
+ * items. */
 struct notes {
     uint64_t ended[8];
     unsigned turns[8], items[8];
@@ -107,8 +108,8 @@ static void test_turns(void **state)
     processors_fini(&p);
 }
 
-/* Items come in the order of their moments, those of one moment in that in which they were given;
- * half of them are given in turns. */
+/* Items come in the order of their moments, those of one moment in the order of the calls; half of
+ * them are given within turns. */
 #define N_TIMED 20000u
 
 struct timed {
@@ -288,7 +289,7 @@ static void test_frames(void **state)
     assert_us(r.time_us, r.mean_bytes / 2);
 }
 
-/* What a server has for another node goes as one packet. */
+/* A server's frames for another node travel as one packet. */
 static void test_packets(void **state)
 {
     const struct costs c = {.request = 100};
@@ -313,11 +314,11 @@ static void test_pairs(void **state)
     const struct setup sampled = {.n_nodes = 4, .per_node = 2, .sample = 2};
 
     (void)state;
-    assert_us(sim(&fence, 2, 0, CONNECTED_ALL, &c).servers_us, 4 * 24 * 10); /* each server all */
-    assert_us(run(&fence, &sampled, &c).servers_us, 4 * 24 * 10); /* half, which stand for all */
+    assert_us(sim(&fence, 2, 0, CONNECTED_ALL, &c).servers_us, 4 * 24 * 10); /* each carries all */
+    assert_us(run(&fence, &sampled, &c).servers_us, 4 * 24 * 10); /* half stand for all */
 }
 
-/* Of DIRECT every node dials the nodes on either side. */
+/* With DIRECT every node dials the nodes on either side. */
 static void test_connections(void **state)
 {
     const struct costs L = {.L = 700}, connect = {.connect = 100}, shake = {.shake = 100};
@@ -331,8 +332,8 @@ static void test_connections(void **state)
     assert_us(sim(&direct, 1, 0, CONNECTED_ALL, &shake).servers_us, 0);
     /* All other nodes are the root's children; between nodes 1, 2 and 3 are four. */
     assert_int_equal(sim(&direct, 1, 0, CONNECTED_TREE, &shake).n_connections, 4);
-    /* Two Gets, there and back. Else the first finds no link there, nor back: each takes one way
-     * and one back for TCP, as much for hello and welcome. */
+    /* Two Gets, there and back. Otherwise the first one finds no link in either direction: each
+     * link takes a round trip for TCP and another for hello and welcome. */
     assert_us(sim(&direct, 1, 0, CONNECTED_ALL, &L).time_us, 4 * 700);
     assert_us(sim(&direct, 1, 0, CONNECTED_NONE, &L).time_us, (4 + 2 * 4) * 700);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire_costs: what pmirun's links between nodes cost this machine's processors, for the simulation
- * (costs.h). Each is this thread's processor time for both ends, halved; the median of some runs.
+ * wire_costs: the processor time of pmirun's links between nodes on this machine, for the
+ * simulation (costs.h). Each is this thread's processor time for both ends, halved; the median of
+ * some runs.
  *
- *     frame       a channel's frame, sealed or unsealed: what is left of one of 1,000 bytes
+ *     frame       a channel's frame, sealed or unsealed: the fixed part of one of 1,000 bytes
  *     crypt_byte  a byte more of it, in frames of up to 16 KiB
- *     copy_byte   a byte through a TCP connection, in pieces of 16 KiB of more than a cache holds
+ *     copy_byte   a byte through a TCP connection, in pieces of 16 KiB, from more memory than a
+ *                 cache holds
  *     connect     a TCP connection: made, with the options that pmirun sets, and closed
  *     shake       a channel's handshake
  *

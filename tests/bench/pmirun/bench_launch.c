@@ -5,15 +5,15 @@
  *     bench_launch PMIRUN CLIENT BARE [--quick]
  *
  * For each size n, trials alternate between the launchers and the floor, a bare loop of
- * posix_spawn() that starts as many processes which return at once, and waits for them. BARE is
+ * posix_spawn() that starts n processes which return at once, and waits for them. BARE is
  * launch_bare, the least that a launcher can do. Two cases:
  *
  *     job          init, one put, barrier, two gets, finalize: time from the
  *                  start of the launcher to its end, and the phases of the slowest rank
- *     put+barrier  13 rounds in one job; a round takes as long as on its slowest rank; the
- *                  first two warm up, of the others the median counts
+ *     put+barrier  13 rounds in one job; a round's time is its slowest rank's; the first two warm
+ *                  up, the median of the others counts
  *
- * Figures are medians over the trials. A peer that is not installed is left out, and said so on
+ * Figures are medians over the trials. A peer that is not installed is left out, with a note on
  * stderr.
  */
 #include <errno.h>
@@ -217,7 +217,7 @@ static void compare_at(const struct bench *b, const struct launcher *l, size_t n
     for (size_t t = 0; t < trials; t++) {
         floor_ms[t] = spawn_loop(client, n);
         for (size_t i = 0; i < n_launchers; i++) {
-            size_t k = (i + t) % n_launchers; /* who goes first changes */
+            size_t k = (i + t) % n_launchers; /* the order changes */
 
             whole[k][t] = job(&l[k], client, n, 1);
             rounds[k][t] = job(&l[k], client, n, ROUNDS);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of a Fence and of an Allgather a process spends in calls, where it waits and where it
- * computes meanwhile: bench_overlap PMIRUN [--quick]. RANKS processes of a job on one node put
- * PAIRS pairs each; the last rank comes LATE_MS after the others, so that blocking takes them that
- * long. The others begin the operation, are away for AWAY_MS, and wait for it. To be away is to
- * sleep: the server has a processor, as it has where there are more of them than processes.
+ * The time that a process spends in calls for a Fence and an Allgather, where it waits for them and
+ * where it computes at the same time: bench_overlap PMIRUN [--quick]. RANKS processes of a job on
+ * one node put PAIRS pairs each; the last rank enters LATE_MS after the others, so that blocking
+ * takes them that long. The others begin the operation, compute for AWAY_MS, and wait for it. They
+ * "compute" asleep, so that the server has a processor, as on a node with more processors than
+ * processes.
  *
- * Each figure is a median over ROUNDS, of the rank that takes longest.
+ * Each figure is a median over ROUNDS, for the slowest rank.
  */
 #include "../bench.h"
 
@@ -128,7 +129,7 @@ static void measure(const struct bench *b, const char *which, int (*begin)(void)
     bench_figure(b, which, (uint64_t)size, "pmirun", "put_behind", put, "us");
 }
 
-/* Begin again, under pmirun. */
+/* Executes itself again, under pmirun. */
 static int start_job(char **argv)
 {
     char number[16], *args[16] = {argv[1], "-n", number, argv[0], "job"};

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What hwloc costs the ranks of a node: each finds the topology itself, or reads it from XML, as
- * under pmirun.
+ * hwloc's cost for the ranks of a node: each discovers the topology itself, or reads it from XML,
+ * as under pmirun.
  *
  *     bench_topology [--quick] [--seed N]
  *
  * N processes of this program begin at the same time and load the topology with devices, as Open
- * MPI does. Two cases: this node; and a node of 128 cores, where hwloc looks at a copy of what
- * /sys has there (HWLOC_FSROOT), in /tmp: cheaper to read than /sys, whose files the kernel
- * writes as they are read. Figures are medians over the trials: the time until the last of the
- * processes is done, the processor time of one, and its calls of read(), in the mean.
+ * MPI does. Two cases: this node; and a node of 128 cores, where hwloc reads a copy of such a
+ * node's /sys (HWLOC_FSROOT) in /tmp: cheaper than /sys itself, whose files the kernel generates
+ * for each read. Figures are medians over the trials: the time until the last process is done, and
+ * the mean processor time and number of read() calls of a process.
  */
 #define _GNU_SOURCE
 #include "../bench.h"
@@ -206,7 +206,7 @@ static void set_source(const char *variable, const char *value)
         setenv("HWLOC_THISSYSTEM", "1", 1);
 }
 
-/* In a process that ends with it. */
+/* Runs in a process of its own. */
 static void rank(int start, int to, unsigned n_pus)
 {
     struct sample s = {0, 0};
@@ -270,10 +270,10 @@ static double run(int n, unsigned n_pus, struct sample *mean)
     return (double)began * 1e-6;
 }
 
-/* What pmirun does once, into a file. */
+/* As pmirun does once, into a file. */
 static void export_xml(const char *path)
 {
-    pid_t pid = fork(); /* hwloc keeps what it has loaded, and processes are to begin without */
+    pid_t pid = fork(); /* in a child: hwloc keeps state, processes begin without */
     int status;
 
     if (pid == 0)
@@ -296,7 +296,7 @@ static void compare(const struct bench *b, const char *which, int n, const char 
     export_xml(xml);
     for (int t = 0; t < trials; t++) {
         for (int i = 0; i < 2; i++) {
-            int k = (i + t) % 2; /* which is first changes */
+            int k = (i + t) % 2; /* the order changes */
 
             if (k == 1)
                 set_source("HWLOC_XMLFILE", xml);

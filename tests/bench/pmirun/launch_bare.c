@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The least that a launcher of PMI-1 can do: posix_spawn() in a loop, a socket for each process,
- * epoll, and answers to what launch_client.c asks, from an array. No output is passed on, nothing
- * is checked, nobody is cleaned up after: bench_launch has it as a row, to tell what a launcher
- * costs from what its ranks' start and talk cost in any case.
+ * epoll, and answers to launch_client.c's requests, from an array. It forwards no output, checks
+ * nothing and cleans nothing up: a row of bench_launch that separates a launcher's own cost from
+ * the unavoidable cost of its ranks' start and requests.
  *
  *     launch_bare -n N CLIENT [ARGUMENT...]
  */

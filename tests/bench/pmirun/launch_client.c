@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The program that bench_launch starts: a bare PMI-1 client without a library, so that launchers
- * and servers are measured and not a client. Linked statically where possible.
+ * The program that bench_launch starts: a bare PMI-1 client without a library, so that the figures
+ * are the launcher's and server's, not a client's. Linked statically where possible.
  *
  *     launch_client FILE ROUNDS
  *
  * init, then ROUNDS times: put one pair and enter the barrier; then get the two neighbours' values
  * of the last round, check them, and finalize. Its times go into FILE, a record of doubles for each
- * rank: see struct record. Without arguments it returns at once: the floor that a launch is held
- * against.
+ * rank: see struct record. Without arguments it returns at once: the floor of a launch.
  */
 #include <fcntl.h>
 #include <stdio.h>

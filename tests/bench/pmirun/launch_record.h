@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each rank of launch_client tells bench_launch; all times in ms, moments on CLOCK_MONOTONIC.
+/* The record that each rank of launch_client leaves for bench_launch; all times in ms, moments on
+ * CLOCK_MONOTONIC.
  * */
 #ifndef FENCEPOST_BENCH_LAUNCH_RECORD_H
 #define FENCEPOST_BENCH_LAUNCH_RECORD_H

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decoding and encoding of get- and put-sized messages on both wires, beside the usual way to do
- * it.
+ * Decoding and encoding of get- and put-sized messages on both wires, compared with the usual code.
  *
  *     bench_codec [--quick] [--seed N]
  *
- * The usual way is what MPICH's client does, without its detours: find the end of the message, copy
+ * The usual way is that of MPICH's client, without its detours: find the end of the message, copy
  * it, cut it with strtok_r(), split each word at its '=', copy key and value into arrays of 64 and
  * 1,024 bytes, then find command and fields with strcmp(); and snprintf() to write.
- * strtok-and-strdup does the same as Hydra does, with an allocated copy of each word and value. All
- * of them do the whole job on the same stream of messages, one behind the other as a busy server
- * reads them: find the end, split, and get hold of command, key and value; and all must find the
- * same. Values are as long as business cards, 8 to 200 bytes.
+ * strtok-and-strdup is Hydra's way, with an allocated copy of each word and value. All do the whole
+ * job on the same stream of consecutive messages, as a busy server reads them: find the end, split,
+ * and extract command, key and value; all must find the same. Values are as long as business cards,
+ * 8 to 200 bytes.
  *
- * Time is that of the thread's processor; trials alternate; figures are medians over the trials.
+ * Times are the thread's processor time; trials alternate; figures are medians over the trials.
  * `decode+check` is ours with pmiwire_msg_check() behind it, which a server needs and the usual way
- * does not have.
+ * lacks.
  */
 #include "../bench.h"
 
@@ -35,7 +34,7 @@ struct pair {
     unsigned kind;
 };
 
-/* What a reader got hold of; must not depend on who read. */
+/* A reader's results, equal for all readers. */
 struct sum {
     uint64_t n, commands, bytes, mix;
 };
@@ -199,7 +198,7 @@ static const char *usual_find(const char *key)
     return NULL;
 }
 
-/* As Hydra does: every word, and then every key and value, is allocated. */
+/* As Hydra does: allocates every word, then every key and value. */
 static struct {
     char *key, *value;
 } duplicates[USUAL_FIELDS];
@@ -245,7 +244,7 @@ static void dup_free(void)
 typedef int split_fn(size_t len, const char *separators);
 typedef const char *find_fn(const char *key);
 
-/* Takes the next message apart; returns its length, 0 when there is none. */
+/* Splits the next message; returns its length, 0 at the end. */
 static inline size_t usual_message(const char *b, size_t left, split_fn *split)
 {
     size_t len;
@@ -414,7 +413,7 @@ static void run(struct bench *b, struct stream *st)
     double bytes, ratio;
     size_t len;
 
-    /* They must do the same before they are compared. */
+    /* Checks first that they give the same results. */
     make_pairs(b, st);
     encode_ours(st, &(struct sum){0, 0, 0, 0});
     len = st->len;

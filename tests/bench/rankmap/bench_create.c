@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making a child's map out of its parent's and the array of the ranks that it takes: what a split,
- * or MPI_Group_incl(), ends with. Beside what other libraries do with the same array, and memcpy()
- * of it.
+ * Making a child's map from its parent's and the array of its ranks, the last step of a split or of
+ * MPI_Group_incl(); compared with other libraries' handling of the same array, and memcpy() of it.
  *
  *     bench_rankmap_create [--quick] [--seed N]
  *
@@ -11,8 +10,8 @@
  * rankmap_compose() with a child that was not made from an array. VCRT fill: a table of pointers,
  * copied out of the parent's; with reference counts: and each VC's count goes up. ch4: detection
  * with a division a rank, and the table if it fails; MPICH main: a table of 64-bit ids is filled,
- * then looked at. A communicator is made and freed; memcpy() has its memory already. Time is that
- * of the thread's processor, medians over trials in turns.
+ * then looked at. Each repetition makes and frees a communicator; memcpy() has its memory already.
+ * Times are the thread's processor time, medians over alternating trials.
  */
 #include "../bench.h"
 
@@ -50,7 +49,7 @@ static void check(int ok, const char *what)
     }
 }
 
-/* The compiler must not take away a table that nobody reads. */
+/* The compiler must not remove an unread table. */
 static void keep(const void *p)
 {
     __asm__ volatile("" : : "r"(p) : "memory");

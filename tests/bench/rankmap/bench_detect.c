@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding the model of an array of ids, beside memcpy() of it, a sum over it, and the detectors of
- * ch4, MPICH main and UCC.
+ * Finding the model of an array of ids, compared with memcpy() of it, a sum over it, and the
+ * detectors of ch4, MPICH main and UCC.
  *
  *     bench_rankmap_detect [--quick] [--seed N]
  *
  * Arrays of 4 to 400 MB (32-bit ids): direct, stride, blockstride (16 of 24) and a brick of a grid
- * (md-blockstride). A detector that cannot find a model leaves early, and is not shown there. What
- * is found is checked. Time is that of the thread's processor, medians over trials in turns.
+ * (md-blockstride). A detector that cannot find a model returns early, and has no figure there.
+ * Found models are checked. Times are the thread's processor time, medians over alternating trials.
  */
 #include "../bench.h"
 
@@ -25,7 +25,7 @@ static const struct {
     const char *name;
     enum shape shape;
     uint32_t kind;
-    uint32_t who; /* those who find it */
+    uint32_t who; /* the detectors that find it */
 } cases[] = {
     {"direct", DIRECT, RANKMAP_DIRECT, 0x3f},
     {"stride", STRIDE, RANKMAP_STRIDE, 0x3f},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Comparing, subtracting and translating groups, beside nested loops (Open MPI, and MPICH main for
- * what is no stride), sorting (MPICH up to 4.3) and a dense inverse (the floor).
+ * Comparing, subtracting and translating groups, against nested loops (Open MPI, and MPICH main
+ * except for strides), sorting (MPICH up to 4.3) and a dense inverse (the floor).
  *
  *     bench_rankmap_groups [--quick] [--seed N]
  *
@@ -9,7 +9,7 @@
  * order (compare) or n others at random, half of them in a (difference, intersection, union,
  * translate). `affine`: a has every second of 6n processes, b every third. Ours works on maps, the
  * others on arrays of ids; `ours, 32-bit` on maps made with RANKMAP_FAST. Results are checked
- * against each other. Time is that of the thread's processor, medians over trials in turns.
+ * against each other. Times are the thread's processor time, medians over alternating trials.
  */
 #include "../bench.h"
 
@@ -55,7 +55,7 @@ static void *need(void *p)
     return p;
 }
 
-/* ---- What each does; `size` is the size of the result, or the relation ---- */
+/* ---- The operations; `size` is the size of the result, or the relation ---- */
 
 static uint32_t do_ours(struct pair *p, const struct maps *m, enum op op)
 {
@@ -95,7 +95,7 @@ static int peer_does(const struct group_ops *peer, const struct pair *p, enum op
     return p->n <= peer->max_n && op != INTERSECTION && op != UNION;
 }
 
-/* Before anything is timed: the same relation, the same ids in the same order. */
+/* Checks before the timing: the same relation, the same ids in the same order. */
 static void verify(struct pair *p, const struct maps *m)
 {
     uint32_t n_common, *ids = need(malloc(2 * (size_t)p->n * sizeof(*ids)));

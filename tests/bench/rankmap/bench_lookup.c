@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a rank to an address, beside how MPICH 3.2, ch4 (the paper's switch), MPICH main, UCC and
- * Open MPI's sparse groups do it.
+ * From a rank to an address, compared with the methods of MPICH 3.2, ch4 (the paper's switch),
+ * MPICH main, UCC and Open MPI's sparse groups.
  *
  *     bench_rankmap_lookup [--quick] [--seed N]
  *
  * Communicators of n ranks in a world of 2n: the first half (direct), the second (offset), even
- * ranks (stride), 16 of each 32 (blockstride), even ranks of which each 64 are shuffled (lut), the
+ * ranks (stride), 16 of each 32 (blockstride), even ranks, shuffled in groups of 64 (lut), the
  * same of two process groups (mlut), all shuffled (lut, random order), and four shapes that only
  * ours has models for. `ours` are maps made with RANKMAP_FAST, `ours compact` those without it,
  * where they differ. `mixed` are 64 communicators of all these models, each lookup in another one
  * at random; `mixed strides` 64 strides. `generation 1` to `4` are the odd ranks of the odd ranks
  * of ..., each composed with the one before.
  *
- * A lookup reads the address out of the entry that the library keeps for a process. Nothing is
- * known of the communicator but its pointer: all is read again for each lookup, as in a program
- * that sends a message after it. Time is that of the thread's processor over walks in rank order,
- * medians over trials in turns: `ns_per_lookup` where lookups overlap in the processor as far as it
- * can, `ns_per_dependent_lookup` where each waits for the address that the one before gave.
+ * A lookup reads the address out of the entry that the library keeps for a process. The lookup
+ * knows only the communicator's pointer and reads everything again, as in a program that sends a
+ * message after each lookup. Times are the thread's processor time over walks in rank order,
+ * medians over alternating trials: `ns_per_lookup` with lookups that may overlap in the processor,
+ * `ns_per_dependent_lookup` with each lookup waiting for the address of the one before.
  * Instructions are callgrind's for a function of one lookup, with its load and return.
  */
 #include "../bench.h"
@@ -45,7 +45,7 @@ static inline uint64_t nobranch_address(const struct rankmap_lookup *c, uint32_t
     return *(const uint64_t *)(uintptr_t)rankmap_at_nobranch_sized(c, rank, sizeof(uint64_t));
 }
 
-/* What a caller gains who has branched on the model already: no test, the width a constant. The
+/* For a caller that has branched on the model already: no test, the width a constant. The
  * model is the case's, known to the compiler. */
 static inline uint64_t affine_address(const struct rankmap_lookup *c, uint32_t rank)
 {
@@ -82,9 +82,9 @@ struct pick {
     uint32_t comm, rank;
 };
 
-/* ---- Walks and single lookups of everyone ---- */
+/* ---- Walks and single lookups of all contestants ---- */
 
-/* WHO(name, field, function, how it is called in figures) */
+/* WHO(name, field, function, name in figures) */
 #define EVERYONE(WHO)                                                                              \
     WHO(ours, ours, ours_address, "ours")                                                          \
     WHO(nobranch, ours, nobranch_address, "ours branch-free")                                      \
@@ -176,7 +176,7 @@ EVERYONE(WALK)
 EVERYONE(MIX)
 KNOWN(WALK)
 
-static uint32_t known_form; /* RANKMAP_FORM_... of the communicator that is there */
+static uint32_t known_form; /* RANKMAP_FORM_... of the current communicator */
 
 static uint64_t walk_known(uint32_t n, uint32_t rounds)
 {
@@ -294,7 +294,7 @@ static void report(const struct bench *b, const char *which, uint32_t n, const c
     fputc('\n', stderr);
 }
 
-/* The communicator that is there, walked by everyone but those in `skip`; both ways. */
+/* All contestants but those in `skip` walk the current communicator, both ways. */
 static void run_walks(struct bench *b, const char *name, uint32_t n, uint32_t lookups, uint64_t sum,
                       uint32_t skip)
 {
@@ -326,14 +326,15 @@ static void run_walks(struct bench *b, const char *name, uint32_t n, uint32_t lo
     }
 }
 
-/* Which of ours would say nothing in this case: the same as another, or no form of its own. */
+/* The variants of ours without a figure in this case: the same as another, or no form of its
+ * own. */
 static uint32_t not_in_case(unsigned k)
 {
     return (cases[k].shape < SHAPE_LUT || cases[k].shape == SHAPE_MD ? 1u << WHO_compact : 0) |
            (cases[k].shape == SHAPE_MD ? 1u << WHO_known : 0);
 }
 
-/* Half the world of a communicator of about n ranks. */
+/* Half the size of the world for a communicator of about n ranks. */
 static uint32_t half_of(unsigned k, uint32_t n)
 {
     return cases[k].shape != SHAPE_SPARSE ? n : n <= MAX_HALF / 8 ? 8 * n : MAX_HALF;
@@ -505,7 +506,7 @@ static uint64_t (*const counted[N_WHO][N_CASES])(const void *c,
 #define COUNT_ENTRY(name, field, function, label) ALL_CASES(name),
                                                                    EVERYONE(COUNT_ENTRY)};
 
-/* What runs under callgrind: each function N_COUNTED times. */
+/* The program under callgrind: each function N_COUNTED times. */
 static int count_main(void)
 {
     static uint32_t ids[8 * N_COUNTED];

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes: what the rank maps of communicators take, and what a process takes for all its
- * communicators and addresses.
+ * Bytes of the communicators' rank maps, and of all communicators and addresses of a process.
  *
  *     bench_rankmap_memory [--quick] [--seed N]
  *
- * Cases named after a generator of rankmap-explain: the map of each of its communicators, ours
- * beside the data structures of others. Ours is made, checked rank by rank, and counted twice: `map
- * bytes`, the parameters and tables, which is what is counted of the others too, and `allocated
- * bytes`, all that was asked of the allocator. The program fails when ours is above the bytes that
- * are promised for a case, or above ceil(log2 range) bits a rank + 64 bytes.
+ * Cases named after a generator of rankmap-explain: the map of each of its communicators, ours and
+ * other libraries' data structures. Ours is made, checked rank by rank, and counted twice: `map
+ * bytes`, the parameters and tables, as counted for the others, and `allocated bytes`, all bytes
+ * requested from the allocator. The program fails when ours exceeds the bytes promised for a case,
+ * or ceil(log2 range) bits a rank + 64 bytes.
  *
  * Cases named `figure ...`: the paper's Figures 3 to 5, bytes a process, of VC-VCRT (480 bytes a
  * process, a table of pointers for each communicator; `shared`: duplicates share it, as MPICH 3.2's
  * do), of AV-Rankmap as in the paper (12 bytes a process, 12 a communicator), and of ours as
  * allocated: an address vector with tagged entries of 8 bytes, or an implicit one, and one map for
- * each communicator. `paper` is what its text says.
+ * each communicator. `paper` has the figures of its text.
  */
 #include "../bench.h"
 
@@ -346,8 +345,8 @@ static void figures(const struct bench *b)
     }
     for (unsigned i = 0; i < sizeof(apps) / sizeof(apps[0]); i++)
         figure(b, apps[i].which, 0, apps[i].spec);
-    /* What the paper's text says of its figures, which are drawings; its megabytes are taken as
-     * MiB, and system memory as 1 GiB. */
+    /* The numbers that the paper's text gives for its drawn figures; megabytes are taken as MiB,
+     * and system memory as 1 GiB. */
     bench_figure(b, "figure 3, 10 splits", 786432, "paper, VC-VCRT, at least", "bytes a process",
                  0.4 * 1024 * MIB, "bytes");
     bench_figure(b, "figure 3, 100 splits", 786432, "paper, VC-VCRT, at least", "bytes a process",

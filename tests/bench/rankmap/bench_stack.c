@@ -12,11 +12,11 @@
  * reversed one as a stride.
  *
  * Misses are callgrind's, per 1,000 puts: `L1D` in 32 KiB, `L2` in 256 KiB, `L3` in 20 MiB, as the
- * paper's machine has them. The caches are warm: as many puts come before.
+ * paper's machine has them. The caches are warm: the same number of puts comes before.
  *
- * Rates are million puts a second: `bypassed`, nobody takes what is queued, as the paper's network
- * of infinite speed; `two processes`, another process takes each message from the queue in shared
- * memory, by the clock on the wall.
+ * Rates are million puts a second: `bypassed`, no process takes messages from the queue, as in the
+ * paper's network of infinite speed; `two processes`, another process takes each message from the
+ * queue in shared memory, by the clock on the wall.
  */
 #include "../bench.h"
 
@@ -97,7 +97,7 @@ static void wait_for_room(void)
     }
 }
 
-/* What is behind the lookup: the descriptor, and the doorbell. */
+/* The work behind the lookup: the descriptor, and the doorbell. */
 static inline void post(uint64_t address, uint32_t rank, uint64_t value)
 {
     struct message *m = &stack.queue->slot[stack.sent % QUEUE];
@@ -115,7 +115,7 @@ static inline void post(uint64_t address, uint32_t rank, uint64_t value)
     atomic_store_explicit(&stack.queue->sent, ++stack.sent, memory_order_release);
 }
 
-/* `puts` puts, round robin over the ranks. Warm ones have another name than those that count. */
+/* `puts` puts, round robin over the ranks. Warm-up puts have another name than counted ones. */
 #define WALK(kind, name, comm, address_of)                                                         \
     void kind##__##name(uint32_t puts);                                                            \
     ICOUNT_FUNCTION void kind##__##name(uint32_t puts)                                             \
@@ -148,7 +148,7 @@ static void (*const misses[N_SHAPES_SHOWN][N_WHO])(uint32_t puts) = {
     {miss__0_3, miss__1_3, miss__2_3},
     {miss__0_4, miss__1_4, miss__2_4}};
 
-/* A communicator as all three have it. */
+/* A communicator in all three libraries. */
 struct communicator {
     struct peers peers;
     struct rankmap *map;
@@ -207,7 +207,7 @@ static uint32_t puts_of(uint32_t n)
     return n < MAX_PUTS ? MAX_PUTS : 2 * n;
 }
 
-/* What runs under callgrind: `--misses=N`. */
+/* The program under callgrind: `--misses=N`. */
 static int misses_main(uint32_t n)
 {
     uint32_t puts = puts_of(n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How other libraries find a pattern in an array of ranks, written anew: what they find must be
- * right, the rest is their own time. */
+/* Other libraries' detection of a pattern in an array of ranks, reimplemented: the found pattern
+ * must be right. */
 #ifndef FENCEPOST_BENCH_DETECT_PEERS_H
 #define FENCEPOST_BENCH_DETECT_PEERS_H
 
@@ -16,13 +16,13 @@ struct found {
 /* ch4 of MPICH up to 4.3: the longest first run is the block, then one division an element. No
  * negative strides. */
 void detect_ch4(const int32_t *a, size_t n, struct found *found);
-/* MPICH main: offset and stride; its own ids have 64 bits, here they are given the benefit of 32.
+/* MPICH main: offset and stride; its own ids have 64 bits; here they have 32, which favours it.
  * */
 void detect_main(const int32_t *a, size_t n, struct found *found);
 /* UCC: each difference of neighbours must be the first one. */
 void detect_ucc(const int32_t *a, size_t n, struct found *found);
 
-/* Not detection: what reading the array costs at least. */
+/* No detection: the least cost of reading the array. */
 uint64_t read_sum(const int32_t *a, size_t n);
 
 #endif

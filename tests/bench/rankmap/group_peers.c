@@ -14,7 +14,7 @@ static void *need(void *p)
     return p;
 }
 
-/* ---- Every operation is a translation and a walk over what it gave ---- */
+/* ---- Every operation is a translation and a walk over its result ---- */
 
 typedef void translate_fn(const struct group *a, const struct group *b, uint32_t n_ids,
                           uint32_t *out);

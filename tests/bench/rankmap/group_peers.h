@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Group operations as other libraries do them, on arrays of ids, written anew. */
+/* Other libraries' group operations on arrays of ids, reimplemented. */
 #ifndef FENCEPOST_BENCH_GROUP_PEERS_H
 #define FENCEPOST_BENCH_GROUP_PEERS_H
 
@@ -19,7 +19,7 @@ struct group_ops {
     const char *who;
     uint32_t max_n; /* quadratic ones are not run above it */
     enum group_relation (*compare)(const struct group *a, const struct group *b, uint32_t n_ids);
-    /* The ids of a that are not in b, in the order of a; how many. */
+    /* The ids of a that are not in b, in the order of a; returns their number. */
     uint32_t (*difference)(const struct group *a, const struct group *b, uint32_t n_ids,
                            uint32_t *out);
     /* The rank in b of each rank of a, or GROUP_NONE. */

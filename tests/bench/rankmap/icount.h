@@ -13,7 +13,7 @@
 #define ICOUNT_FUNCTION __attribute__((noinline, noclone, no_icf, used))
 #endif
 
-/* What a function and all that it called did over the whole run. */
+/* The counts of a function with its callees over the whole run. */
 struct icount {
     uint64_t instructions;
     uint64_t d1_misses, ll_misses; /* of data, in the first and the last cache; 0 without caches */

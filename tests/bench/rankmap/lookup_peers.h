@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How other MPI libraries get from a rank to an address, written anew from their data structures,
- * one struct and one inline function each. All have the addresses of the same processes; each in
- * the entry that it keeps for a process.
+ * Other MPI libraries' ways from a rank to an address, reimplemented from their data structures,
+ * one struct and one inline function each. All have the addresses of the same processes, each in
+ * its own entry for a process.
  *
  *   vcrt    MPICH up to 3.2: a table of pointers to VCs of 480 bytes
  *   sw      ch4 of MPICH up to 4.3, the paper's: a switch over the models, then the entry of 12

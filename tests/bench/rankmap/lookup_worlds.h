@@ -13,7 +13,7 @@ enum shape {
     SHAPE_BLOCKSTRIDE, /* 16 of each 32 */
     SHAPE_LUT,    /* even ranks, each 64 of them shuffled: no model fits, memory is read nearly in
                      order */
-    SHAPE_MLUT,   /* the same, of two process groups by turns */
+    SHAPE_MLUT,   /* the same, of two process groups alternately */
     SHAPE_RANDOM, /* even ranks, all shuffled */
     SHAPE_MD,     /* blocks of 16 transposed, of each 32 */
     SHAPE_RUNS,   /* 16 pieces, gaps of all sizes between them */

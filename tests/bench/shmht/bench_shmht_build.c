@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The price of filling a store: what a server does in a Fence (SHMEMPMI, Figure 9a, without the
+ * The cost of filling a store: a server's work in a Fence (SHMEMPMI, Figure 9a, without the
  * network).
  *
  *     bench_shmht_build [--quick] [--seed N] [--n N] [--trials N] [--peer NAME]...
@@ -10,15 +10,15 @@
  * peer's in the same trial. Every store that was filled is checked once.
  *
  *     insert        pairs one by one into a store that starts small and grows; and bytes_per_entry
- *                   of what came of it
- *     insert-sized  the same, told beforehand how many will come
+ *                   of the result
+ *     insert-sized  the same, with the number given beforehand
  *     grow          making the table twice as large when it holds n entries: for each entry of it
  *     fence-B       n pairs in B blocks of equal size, as received from B nodes, into a store that
  *                   starts small; the peers put the pairs of a block one by one. ours-puts does
  *                   that with ours, ours merges the blocks.
- *     fence-B-sized the same, told beforehand how many will come
+ *     fence-B-sized the same, with the number given beforehand
  *
- * SHMEM-1 and SHMEM-2 take a key for new without looking (Algorithm 1); ours looks.
+ * SHMEM-1 and SHMEM-2 take a key for new without a look-up (Algorithm 1); ours looks it up.
  */
 #define _GNU_SOURCE
 #include "stores.h"

@@ -7,16 +7,15 @@
  * 1 ... 64 processes each attach to the store, warm up, start together and ask for keys drawn at
  * random.
  *
- *     clients-K  cpu_ns_per_get: processor time of a Get; wall_ns_per_get: what a client waits for
- *                it, while more clients than processors take turns. Median over the clients, then
- *                over the trials.
- *     flat       cpu_most_by_least: the dearest of the numbers of clients by the cheapest; 1 is
- *                flat. cpu_most_by_least_from_2 leaves out the client that has the machine to
- *                itself.
+ *     clients-K  cpu_ns_per_get: processor time of a Get; wall_ns_per_get: a client's wait for it,
+ *                also with more clients than processors. Median over the clients, then over the
+ *                trials.
+ *     flat       cpu_most_by_least: the highest cost over all numbers of clients divided by the
+ *                lowest; 1 is flat. cpu_most_by_least_from_2 leaves out the single client.
  *
- * socket is what the paper starts from: one server that takes requests from all clients' sockets in
- * turn. It is kinder than PMI: a request is a key and an answer a value, nothing is parsed; only
- * its time on the wall is given.
+ * socket is the paper's baseline: one server that takes requests from all clients' sockets in turn.
+ * It is cheaper than PMI: a request is a key and an answer a value, without parsing; it has only
+ * wall time.
  */
 #define _GNU_SOURCE
 #include "stores.h"

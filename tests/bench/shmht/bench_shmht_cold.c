@@ -5,7 +5,7 @@
  *
  *     bench_shmht_cold [--quick] [--seed N] [--n N] [--trials N] [--peer NAME]...
  *
- *     attach    ns: what a client does with what it was sent, up to being able to Get
+ *     attach    ns: a client's work from the receipt of its descriptor until it can Get
  *     first100  ns_per_get: its first 100 Gets; ns: attach and 100 Gets together
  *     next100   ns_per_get: the 100 after those
  *
@@ -51,7 +51,7 @@ static void ask(const struct job *job, const struct queries *q)
     sum_check(job->store->ops->name, q, &sum, 0);
 }
 
-/* The code is warm, the view that will be attached is not: these Gets go through the one inherited.
+/* The code is warm, the view to attach is not: these Gets use the inherited view.
  * */
 static void ready(void *ctx, unsigned child)
 {

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The price of a Get: ours beside the paper's tables, hash tables inside a process, databases, and
- * bare memory.
+ * The cost of a Get: ours compared with the paper's tables, hash tables inside a process,
+ * databases, and bare memory.
  *
  *     bench_shmht_get [--quick] [--seed N] [--n N] [--trials N] [--peer NAME]...
  *
- * Every store is told how many entries will come, filled in the same shuffled order, and checked
- * entry by entry. Then trials: in each, the peers follow each other in a new order; each is asked
- * for keys drawn at random, first to warm up, then on the clock, then for others. What a Get
- * returns goes into a checksum that must be right each time.
+ * Every store gets the number of entries beforehand, is filled in the same shuffled order, and is
+ * checked entry by entry. In each trial the peers follow each other in a new order; each looks up
+ * random keys, first to warm up, then on the clock. The results of Gets go into a checksum that
+ * must be right each time.
  *
  *     hit          the key is there; Gets follow each other as fast as the processor can overlap
  *                  them
  *     dependent    the same, but each Get's key depends on the value before it
  *     absent       the key is not there
- *     many8 ... many64   the key is there; batches of so many
+ *     many8 ... many64   the key is there; batches of 8 to 64
  *
  * raw has no keys: it reads one line of 64 bytes for each Get, the entry's own. Time is that of the
  * thread's processor; ns_per_get is the median over the trials, ours_ratio that of ours divided by
  * the peer's in the same trial. Peers that do not fit into memory together run in groups, each with
- * ours and SHMEM-2 in it. Then, for 48 bytes of key and value, bytes_per_entry: what is in use, and
- * allocated_per_entry: with what the store holds ready for more.
+ * ours and SHMEM-2 in it. Then, for 48 bytes of key and value, bytes_per_entry: the bytes in use,
+ * and allocated_per_entry: with the store's reserve.
  */
 #include "stores.h"
 
 #define GROUP_BYTES ((uint64_t)1700 << 20) /* of stores at a time */
-/* of everything: a store that takes more than it says ends the run */
+/* of everything: a store that takes more than it announces ends the run */
 #define MOST_BYTES    ((uint64_t)2500 << 20)
 #define MAX_QUERIES   131072u
 #define MIN_QUERIES   32768u

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The price of a Get by load factor (SHMEMPMI, Figure 8b): keys for each bucket of SHMEM-2, keys
+ * The cost of a Get by load factor (SHMEMPMI, Figure 8b): keys for each bucket of SHMEM-2, keys
  * for each slot of ours.
  *
  *     bench_shmht_load [--quick] [--seed N] [--n N] [--trials N] [--peer NAME]...
  *
  * Stores of one size and all load factors exist together; trials go through them in a new order
  * each time. Cases are hit-LOAD, absent-LOAD, many32-LOAD: ns_per_get as in bench_shmht_get; and
- * size-LOAD: bytes_per_entry. SHMEM-2's buckets here are as many as the load factor says, not a
- * power of two.
+ * size-LOAD: bytes_per_entry. SHMEM-2 has exactly the number of buckets that the load factor gives,
+ * not a power of two.
  */
 #include "stores.h"
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a node pays for the addresses of all ranks (SHMEMPMI, Figures 2 and 7): one shared copy, or
+ * A node's memory for the addresses of all ranks (SHMEMPMI, Figures 2 and 7): one shared copy, or
  * one in every process.
  *
  *     bench_shmht_memory [--quick] [--seed N] [--n N] [--peer NAME]...
  *
  * For n ranks and PPN processes on the node. Cases are fence-PPN, pairs of a 16-byte key and a
- * 32-byte value, and allgather-PPN, values of 32 bytes by rank. That many processes run at the same
- * time and read at random until they have touched all of it.
+ * 32-byte value, and allgather-PPN, values of 32 bytes by rank. PPN processes run at the same time
+ * and read at random until they have touched all of it.
  *
- *     node_bytes        the shared object as the kernel accounts it, and what each process has for
- *                       itself alone
- *     page_table_bytes  beside that: the processes' page tables, all together
- *     processes         how many were really run; when copies would not fit here, node_bytes is
- *                       reckoned from fewer
+ *     node_bytes        the shared object as the kernel accounts it, and each process's private
+ *                       memory
+ *     page_table_bytes  in addition: the processes' page tables, all together
+ *     processes         the number that really ran; when copies do not fit here, node_bytes is
+ *                       extrapolated from fewer
  *
- * copies is a flat array in each process and one in the server, the least that the paper's Default
- * can mean; GHashTable copies are what a process has that must find the pairs again by key.
+ * copies is a flat array in each process and one in the server, the least meaning of the paper's
+ * Default; GHashTable copies serve a process that looks pairs up by key.
  */
 #include "stores.h"
 
@@ -36,8 +36,8 @@ struct job {
     uint64_t n;
     const uint32_t *order;
     uint64_t before[2];
-    /* One of them: a shared store, an array, a peer of which each process has its own, or a flat
-     * array with items of so many bytes. */
+    /* One of them: a shared store, an array, a peer with a copy in each process, or a flat array
+     * with items of this size. */
     const struct store_run *store;
 #ifdef HAVE_SHMHT
     struct shmht_array *array;
@@ -85,8 +85,7 @@ static void touch_store(struct job *job, struct bench *b)
     const struct store_run *s = job->store;
     struct queries q;
 
-    /* The first Gets go through the view that was inherited: the benchmark's own memory must not
-     * count. */
+    /* The first Gets use the inherited view, so that the benchmark's own memory does not count. */
     queries_init(&q, 512);
     ask(s, b, &q);
     account(job->before);
@@ -196,7 +195,7 @@ static void go(void *ctx, unsigned child, double *figures)
         figures[i] = after[i] > job->before[i] ? (double)(after[i] - job->before[i]) : 0;
 }
 
-/* `shared_bytes` is what the node has once; `about_bytes` what a copy takes about, of which the
+/* `shared_bytes`: memory that the node has once; `about_bytes`: the approximate size of a copy; the
  * server has one too. */
 static void node(struct job *job, const char *data, unsigned ppn, const char *who,
                  uint64_t shared_bytes, uint64_t about_bytes)

@@ -24,7 +24,7 @@ static void child(const struct children_ops *ops, void *ctx, unsigned i, pid_t p
     if (write(up[1], &byte, 1) != 1 || read(down[0], &byte, 1) != 0)
         _exit(1);
     ops->go(ctx, i, figures);
-    _exit(0); /* nothing of the parent's is flushed or destroyed a second time */
+    _exit(0); /* no second run of the parent's exit handlers */
 }
 
 void children_run(const struct children_ops *ops, void *ctx, unsigned n,

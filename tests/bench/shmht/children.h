@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes that measure together: as many as asked for are forked, each gets ready, all start at
- * once, and each leaves its figures in memory that the parent sees. A child that fails fails the
+ * Processes that measure together: n children are forked, each gets ready, all start at the same
+ * time, and each leaves its figures in memory that the parent reads. A child that fails fails the
  * benchmark; children die with their parent.
  */
 #ifndef FENCEPOST_SHMHT_CHILDREN_H

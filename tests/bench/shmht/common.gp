@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What the figures share. `data` is the folder with the .tsv files: case, n, who, metric, value.
+# Shared by the figures. `data` is the folder with the .tsv files: case, n, who, metric, value.
 set datafile separator "\t"
 set encoding utf8
 set title font ",11"
@@ -25,6 +25,6 @@ pick(bench, which, who, metric) = sprintf("< awk -F'\\t' -v OFS='\\t' '$1 ~ /^(%
 # The number at the end of the case's name, and value, for one n.
 pick_by_case(bench, which, who, metric, n) = sprintf("< awk -F'\\t' -v OFS='\\t' '$1 ~ /^%s-[0-9.]+$/ && $2 == %d && $3 == \"%s\" && $4 == \"%s\" { sub(/.*-/, \"\", $1); print $1, $5 }' '%s/%s.tsv' | sort -n", \
     which, n, who, metric, data, bench)
-# The largest n of a file, and whether somebody is in it.
+# The largest n of a file, and whether a contestant is in it.
 largest(bench) = int(system(sprintf("awk -F'\\t' '$2 > n { n = $2 } END { print n + 0 }' '%s/%s.tsv'", data, bench)))
 has(bench, who) = int(system(sprintf("awk -F'\\t' '$3 == \"%s\" { n = 1 } END { print n + 0 }' '%s/%s.tsv'", who, data, bench)))

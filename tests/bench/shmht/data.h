@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The pairs that every store is filled with, and the keys it is asked for. As in the paper
+ * The pairs that fill every store, and the keys for look-ups. As in the paper
  * (SHMEMPMI, section VII-D) a key takes 16 bytes and a value 32, each with its NUL. Keys end in a
  * number: even ones are present, odd ones absent, so that the absent lie between the present in any
- * order. Pairs are inserted in a shuffled order, and asked for at random.
+ * order. Pairs are inserted in a shuffled order, and looked up at random.
  */
 #ifndef FENCEPOST_SHMHT_DATA_H
 #define FENCEPOST_SHMHT_DATA_H
@@ -33,7 +33,7 @@ struct pair {
     struct value value;
 };
 
-/* Keys to ask for, and what must come back. */
+/* Keys to look up, and the expected results. */
 struct queries {
     size_t n;
     struct key *keys;  /* n of them */
@@ -42,7 +42,7 @@ struct queries {
     uint64_t mix;      /* sum of the first 8 bytes of the values; 0 when the keys are absent */
 };
 
-/* What a reader found; must not depend on who read. */
+/* A reader's results, equal for all readers. */
 struct sum {
     uint64_t found, mix;
 };

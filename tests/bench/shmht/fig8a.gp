@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# SHMEMPMI, Figures 1 and 8a: what a Get costs while other processes Get too.
+# SHMEMPMI, Figures 1 and 8a: the cost of a Get while other processes Get too.
 load here."/common.gp"
 set terminal svg size 1100,480 font "sans,11"
 n = largest("clients")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# SHMEMPMI, Figure 8b: what a Get costs by load factor.
+# SHMEMPMI, Figure 8b: the cost of a Get by load factor.
 load here."/common.gp"
 set terminal svg size 1100,480 font "sans,11"
 n = largest("load")

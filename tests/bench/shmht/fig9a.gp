@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# SHMEMPMI, Figure 9a: what storing the pairs adds to a Fence. There it is the whole Fence, network included; here the storing alone.
+# SHMEMPMI, Figure 9a: the share of storing the pairs in a Fence. The paper has the whole Fence, network included; here only the
+# storing.
 load here."/common.gp"
 set terminal svg size 1100,480 font "sans,11"
 set multiplot layout 1,2

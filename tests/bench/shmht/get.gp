@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The price of a Get by number of entries. The paper gives one point: 250 ns, SHMEM-2, 2013's processors.
+# The cost of a Get by number of entries. The paper gives one point: 250 ns, SHMEM-2, 2013's processors.
 load here."/common.gp"
 set terminal svg size 1100,480 font "sans,11"
 all = "ours ours-2m SHMEM-2/XXH3 SHMEM-2/FNV-1a GHashTable uthash absl::flat_hash_map std::unordered_map ck_ht LMDB tinycdb raw"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A store that is measured. Each peer is a file of its own that defines one `struct peer_ops`; the
+ * A measured store. Each peer is a file of its own that defines one `struct peer_ops`; the
  * benchmark calls through it once for thousands of Gets or Puts, and the loop over them is in the
  * peer's file, where the peer's own Get is inlined or called as its users would.
  *
  * The sequence is create, insert (in chunks), finish, then get, get_dependent, get_many and find in
- * any order, destroy. A value is read in place, as far as its first 8 bytes.
+ * any order, destroy. A read takes the first 8 bytes of a value, in place.
  */
 #ifndef FENCEPOST_SHMHT_PEER_H
 #define FENCEPOST_SHMHT_PEER_H
@@ -20,12 +20,11 @@ struct peer_ops {
     const char *name;
     unsigned bytes_an_entry; /* about, at most; to plan which peers fit into memory together */
 
-    /* Makes an empty store. `expected` entries will come; 0: not known, let it grow. NULL when it
-     * cannot. */
+    /* Makes an empty store for `expected` entries; 0: unknown, the store grows. NULL on failure. */
     void *(*create)(uint64_t expected);
     /* 0, or not 0 when a pair cannot be stored. */
     int (*insert)(void *store, const struct pair *pairs, size_t n);
-    /* What must be done between the last insert and the first get; may be NULL. 0 or not 0. */
+    /* Work between the last insert and the first get; may be NULL. 0 or not 0. */
     int (*finish)(void *store);
     /* One value, or NULL: to check every entry outside the clock. */
     const void *(*find)(void *store, const struct key *key, size_t len);
@@ -33,31 +32,31 @@ struct peer_ops {
      * Either may be NULL. */
     void (*get)(void *store, const struct queries *queries, struct sum *sum);
     void (*get_dependent)(void *store, const struct queries *queries, struct sum *sum);
-    /* n Gets in batches; NULL: it has none. */
+    /* n Gets in batches; NULL: no such call. */
     void (*get_many)(void *store, const struct queries *queries, size_t batch, struct sum *sum);
-    /* What a process does that comes later: its own view of a shared store, which the Gets use from
-     * then on, instead of the one it inherited. With `populate` all pages are mapped at once. NULL:
-     * the store is not shared. 0 or not 0. */
+    /* A later process attaches: makes its own view of a shared store, which its Gets use instead of
+     * the inherited one. With `populate` all pages are mapped at once. NULL: the store is not
+     * shared. 0 or not 0. */
     int (*attach)(void *store, int populate);
-    /* What the store takes: keys, values, index, and what its allocator adds. */
+    /* The store's memory: keys, values, index, and the allocator's overhead. */
     uint64_t (*bytes)(void *store);
-    /* The same with what it has set aside for more; NULL: not known. */
+    /* The same with its reserve for growth; NULL: unknown. */
     uint64_t (*allocated)(void *store);
     void (*destroy)(void *store);
 };
 
 /* The peers that this build has, in the order of the tables; ours first. Ends with NULL. */
 extern const struct peer_ops *const peers[];
-/* What is not in this build and what it lacks, a line each, or "". */
+/* The peers that are not in this build and their missing packages, a line each, or "". */
 extern const char peers_missing[];
 
 const struct peer_ops *peer_find(const char *name);
 
-/* For stores that can choose: keys for each 100 buckets or slots at which create(expected) is full.
- * 0: as they like. */
+/* For stores with a choice: keys for each 100 buckets or slots at which create(expected) is full.
+ * 0: their own choice. */
 extern unsigned peer_load_percent;
 
-/* Always 0, which the compiler does not know: it makes the next key depend on the last value. */
+/* Always 0, unknown to the compiler: makes the next key depend on the last value. */
 extern volatile uint64_t peer_zero;
 
 /*

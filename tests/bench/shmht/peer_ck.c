@@ -22,7 +22,7 @@ static void *allocate(size_t bytes)
     return malloc(bytes);
 }
 
-/* Nobody reads while the table grows here, so that nothing need be deferred. */
+/* There are no readers while the table grows here, so frees need not be deferred. */
 static void release(void *p, size_t bytes, bool defer)
 {
     (void)bytes, (void)defer;

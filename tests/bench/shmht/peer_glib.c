@@ -14,7 +14,7 @@ static void *glib_create(uint64_t expected)
 {
     struct store *s = malloc(sizeof(*s));
 
-    (void)expected; /* it has no way to say it */
+    (void)expected; /* it cannot report it */
     if (!s)
         return NULL;
     records_init(&s->records);

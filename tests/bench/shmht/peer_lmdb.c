@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * LMDB in one read transaction, without its reader table (MDB_NOTLS, MDB_NOLOCK). Its file is a
- * memfd, opened by its name under /proc: nothing stays behind, however the benchmark ends.
+ * memfd, opened by its name under /proc: it leaves no file, however the benchmark ends.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libshmht, in pages of 4 KB and of 2 MB. A Get sees what a client would: a reader attached to the
+/* libshmht, in pages of 4 KB and of 2 MB. A Get is a client's: through a reader attached to the
  * writer's descriptor. */
 #include <stdlib.h>
 

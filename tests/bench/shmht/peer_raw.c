@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the memory allows: one line of 64 bytes for each entry in a memfd, read at random. Accesses
- * that may overlap, and accesses each of which must wait for the one before. No key is hashed or
- * compared: the entry's number says where.
+ * The memory's own limit: one line of 64 bytes for each entry in a memfd, read at random, with
+ * accesses that may overlap, and with accesses that each wait for the one before. No key is hashed
+ * or compared: the entry's number is its place.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The paper's SHMEM-1 and SHMEM-2 (shmem.h) as peers. A Get sees what a client would: a second,
- * read-only mapping; and it is what PMI2_KVS_Get() is, a call with a key of any length. -inline is
- * the lower bound that no library reaches: compiled into the caller's loop, for keys of 15
- * characters alone.
+ * The paper's SHMEM-1 and SHMEM-2 (shmem.h) as peers. A Get is a client's: through a second,
+ * read-only mapping, and, like PMI2_KVS_Get(), a call with a key of any length. -inline is a lower
+ * bound that no library reaches: compiled into the caller's loop, for keys of 15 characters alone.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -21,7 +20,7 @@ struct store1 {
     struct shmem_region server_region; /* while server.region is the client's */
 };
 
-/* What the memory object has of the node's memory. */
+/* The memory object's share of the node's memory. */
 static uint64_t allocated_bytes(int fd)
 {
     struct stat st;
@@ -29,8 +28,7 @@ static uint64_t allocated_bytes(int fd)
     return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-/* A power of two, as doubling comes to; only XXH3 can do with another number, where a load factor
- * is asked for. */
+/* A power of two, as doubling gives; with XXH3 any number, to meet a requested load factor. */
 static uint32_t first_buckets(uint64_t expected)
 {
     uint32_t n = SHMEM_FIRST_BUCKETS;

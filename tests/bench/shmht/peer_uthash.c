@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uthash as it comes: the hash handle beside the key and the value in one allocation. */
+/* uthash unchanged: the hash handle beside the key and the value in one allocation. */
 #include <malloc.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which peers this build has. */
+/* The peers in this build. */
 #include "peer.h"
 
 /* clang-format off */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of pairs for the stores that keep pointers to what they store: one record for a pair, 48
- * bytes without gap, which is kinder to them than an allocation for each string; and what such a
- * store has taken from malloc().
+ * Copies of pairs for stores that keep only pointers: one record for a pair, 48 bytes without gap,
+ * cheaper for them than an allocation for each string; and the bytes that such a store has taken
+ * from malloc().
  */
 #ifndef FENCEPOST_SHMHT_RECORDS_H
 #define FENCEPOST_SHMHT_RECORDS_H
@@ -12,7 +12,7 @@
 
 #include "data.h"
 
-/* nearly 1 MB: from 32 blocks on nothing is lost at the edges to speak of */
+/* nearly 1 MB: from 32 blocks on the loss at the edges is negligible */
 #define RECORDS_A_BLOCK 21000u
 
 struct records_block {
@@ -57,8 +57,8 @@ static inline struct pair *records_add(struct records *records, const struct pai
     return copy;
 }
 
-/* Taken from malloc() since records_init(), less what the last block has not used. Right as long as
- * nobody else allocates. */
+/* Taken from malloc() since records_init(), less what the last block has not used. Right only while
+ * no other code allocates. */
 static inline uint64_t records_bytes(const struct records *records)
 {
     size_t spare = records->last ? (RECORDS_A_BLOCK - records->last->n) * sizeof(struct pair) : 0;

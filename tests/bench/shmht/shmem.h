@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The paper's two hash tables in shared memory, as published (SHMEMPMI, section IV), to measure
- * beside ours.
+ * The paper's two hash tables in shared memory, as published (SHMEMPMI, section IV), for comparison
+ * with ours.
  *
  * SHMEM-2 (IV-C): a Table of buckets {head, tail} and a KVS of entries {next, key, value}, each in
  * a region of its own. Strings end in NUL, follow each other without padding and have no lengths.
@@ -14,13 +14,13 @@
  * no longer fit, or there are more keys than buckets, a larger region is made and all pairs move
  * into it.
  *
- * One slip is mended. The algorithms take `head <= 0` for an empty bucket, but KVS.top starts at 0,
+ * One fault is fixed. The algorithms take `head <= 0` for an empty bucket, but KVS.top starts at 0,
  * so that the first entry has offset 0: the next key of its bucket would overwrite head, and the
  * first would be lost. Here, as in the paper's text, only the invalid value -1 is empty.
  *
  * Left as published: an insert does not look for the key first; a Get checks no offset; and no Get
- * may run during an insert. The hash is not named in the paper. Whoever calls knows the length of
- * the key, which spares SHMEM-1 and SHMEM-2 a strlen() in each Get.
+ * may run during an insert. The paper does not name the hash. The caller knows the key's length,
+ * which saves SHMEM-1 and SHMEM-2 a strlen() in each Get.
  */
 #ifndef FENCEPOST_SHMHT_SHMEM_H
 #define FENCEPOST_SHMHT_SHMEM_H
@@ -172,7 +172,7 @@ SHMEM_INLINE const char *shmem_look_up(const struct shmem_bucket *bucket, const 
     return NULL;
 }
 
-/* How long the entry is: nothing but its NULs say so. */
+/* The entry's length, which only its NULs give. */
 static inline size_t shmem_entry_bytes(const char *entry, size_t *key_len)
 {
     const char *key = entry + sizeof(int32_t), *value;
@@ -282,7 +282,7 @@ static inline uint64_t shmem2_bytes(const struct shmem2 *s)
     return s->n_buckets * sizeof(struct shmem_bucket) + s->top;
 }
 
-/* What a client does with the answer to its Fence: maps both regions, to read. */
+/* A client's step after the answer to its Fence: maps both regions, to read. */
 static inline int shmem2_attach(struct shmem2 *client, const struct shmem2 *s, int flags)
 {
     int rc;
@@ -335,7 +335,7 @@ SHMEM_INLINE void shmem1_put(struct shmem1 *s, enum shmem_hash hash, const char 
     s->n_keys++;
 }
 
-/* All pairs move into a new region of n_buckets and so many bytes of entries. */
+/* Moves all pairs into a new region of n_buckets and this many bytes of entries. */
 SHMEM_INLINE int shmem1_rebuild(struct shmem1 *s, enum shmem_hash hash, uint32_t n_buckets,
                                 size_t bytes)
 {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shmht_figures.sh <folder of the benchmarks> <folder for the figures> [--quick] [--draw]: runs the benchmarks, one after another, and draws
-# what they print with gnuplot: get.svg, and the paper's Figures 7, 8a, 8b and 9a again, each beside the paper's own.
-# Leaves <bench>.json and <bench>.tsv there too; --draw takes the .json files that are there instead of running.
+# their output with gnuplot: get.svg, and the paper's Figures 7, 8a, 8b and 9a, each with the paper's own values. Leaves <bench>.json and
+# <bench>.tsv there too; --draw takes the .json files that are there instead of running.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 2 ] || { sed -n 's/^# \(shmht_figures.sh\)/usage: \1/p' "$0" >&2; exit 2; }

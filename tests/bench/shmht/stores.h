@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the benchmarks of shared tables have in common: options, stores that are filled and checked,
- * queries, samples. Everything here ends the program with a message when something is wrong: a
- * benchmark has nobody to report to.
+ * Shared by the benchmarks of shared tables: options, filling and checking stores, queries,
+ * samples. Every function here ends the program with a message on failure.
  */
 #ifndef FENCEPOST_SHMHT_STORES_H
 #define FENCEPOST_SHMHT_STORES_H
@@ -13,8 +12,7 @@
 
 #define MAX_PEERS 24
 
-/* --quick and --seed N as everywhere; and for whoever looks closer: --n N, --trials N, --peer NAME
- * (may be repeated). */
+/* --quick and --seed N as everywhere, and --n N, --trials N, --peer NAME (may be repeated). */
 struct run {
     struct bench bench;
     uint64_t n;      /* 0: the benchmark's own sizes */
@@ -65,7 +63,7 @@ void store_check(const struct store_run *s);
 
 void store_destroy(struct store_run *s);
 
-/* Ends the program when a reader did not find what is there, or found what is not. */
+/* Ends the program when a reader missed a present key or found an absent one. */
 void sum_check(const char *who, const struct queries *q, const struct sum *sum, int absent);
 
 /* ---- Gets ------------------------------------------------------------------- */
@@ -84,7 +82,7 @@ enum gets {
 extern const char *const gets_names[N_GETS];
 
 /*
- * Draws keys and warms up with them, draws others and asks for them on the clock: processor time
+ * Draws keys and warms up with them, draws others and looks them up on the clock: processor time
  * for each Get, in ns; 0 if the peer does not have this case. `warm` and `timed` are room for the
  * keys.
  */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The cost of a commit, when 1 %, 10 % or all pages changed, single pages at random: the three ways
- * of storwin_commit() beside LMDB's transaction, and beside what is not atomic: msync() of a shared
- * mapping, and a write() and fsync() of everything.
+ * of storwin_commit() compared with LMDB's transaction and with non-atomic methods: msync() of a
+ * shared mapping, and a write() and fsync() of everything.
  *
  *     bench_storwin_commit [--quick] [--seed N]
  *
- * Every contender has a state of its own in a file of its own, stored into whole and committed
- * before. Trials alternate, and the same pages change for all. `ms_per_commit` is the mean of all
- * trials, since a journal that is full costs one commit in many more; it counts neither the stores
- * nor their faults, but of LMDB the puts, which are what its user does instead of stores. `stores`
- * is the time of a first store to a page. `bytes_per_changed_byte` is what /proc/self/io counts for
- * changes and commit together. `ratio` is the mean over that of msync: below 1 is faster.
+ * Every contender has its own state in its own file, fully written and committed before. Trials
+ * alternate, and the same pages change for all. `ms_per_commit` is the mean of all trials, since a
+ * full journal makes one commit in many more expensive; it counts neither the stores nor their
+ * faults, except LMDB's puts, which replace stores. `stores` is the time of a first store to a
+ * page. `bytes_per_changed_byte` is what /proc/self/io counts for changes and commit together.
+ * `ratio` is the mean over that of msync: below 1 is faster.
  */
 #include "storwin_bench.h"
 
@@ -36,7 +36,7 @@ struct total {
 };
 
 static uint64_t page, pages;
-static uint32_t *order; /* of pages; a trial changes the first so many */
+static uint32_t *order; /* of pages; a trial changes the first ones */
 
 static void shuffle(struct bench *b, uint64_t n)
 {
@@ -154,7 +154,7 @@ static void measure(struct bench *b, struct state *all, const char *name, unsign
 
     for (unsigned t = 0; t < trials; t++) {
         shuffle(b, n);
-        for (unsigned k = 0; k < CONTENDERS; k++) /* nobody is always first */
+        for (unsigned k = 0; k < CONTENDERS; k++) /* the order changes */
             trial(&all[(k + t) % CONTENDERS], (k + t) % CONTENDERS, n,
                   &total[(k + t) % CONTENDERS]);
     }
@@ -185,12 +185,12 @@ int main(int argc, char **argv)
         order[i] = (uint32_t)i;
     for (unsigned i = 0; i < CONTENDERS; i++) {
         open_state(&all[i], i);
-        for (unsigned round = 0; round < 2; round++) { /* into both copies of those that have two */
+        for (unsigned round = 0; round < 2; round++) { /* into both copies */
             memset(all[i].base, 1 + (int)round, pages * page);
             commit(&all[i], i, pages);
         }
     }
-    /* So many that a full journal is in the mean: 100 commits of 1 % fill one. */
+    /* Enough commits that the mean includes a full journal: 100 commits of 1 % fill one. */
     measure(&b, all, "1%", 1, b.quick ? 3 : 101);
     measure(&b, all, "10%", 10, b.quick ? 3 : 21);
     measure(&b, all, "100%", 100, b.quick ? 2 : 5);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random accesses to a window of four times the memory that the process may use: the user-level
- * pager beside a plain mapping, with and without MADV_RANDOM, each in a process of its own in a
- * control group of the same limit.
+ * pager compared with a plain mapping, with and without MADV_RANDOM, each in a process of its own
+ * in a control group of the same limit.
  *
  *     bench_storwin_pager [--quick] [--seed N]
  *
- * Half of the accesses store 8 bytes, half load them; a contender does 20,000, or what it does in 3
- * s. `accesses` is the rate without, `with-sync` with the sync behind them, in wall time; medians
+ * Half of the accesses store 8 bytes, half load them; a contender does 20,000, or as many as fit in
+ * 3 s. `accesses` is the rate without, `with-sync` with the sync behind them, in wall time; medians
  * over trials that alternate. `ratio` is the rate over that of the plain mapping in the same trial.
- * Needs leave to make a memory control group (v1 or v2); without, it skips.
+ * Needs permission to make a memory control group (v1 or v2); skips without it.
  */
 #include <errno.h>
 #include <signal.h>
@@ -56,7 +56,7 @@ static void remove_group(void)
         usleep(10000);
 }
 
-/* A group with this limit, in whichever hierarchy there is. */
+/* Makes a group with this limit, in either hierarchy. */
 static int make_group(uint64_t limit)
 {
     static const struct {
@@ -127,7 +127,7 @@ static struct result run(unsigned which, uint64_t bytes, uint64_t budget, unsign
     r.ms = wall_ms() - start;
     sync_it(win, (void *)(uintptr_t)words, bytes);
     r.synced_ms = wall_ms() - start;
-    if (sum == 1) /* so that the loads are done */
+    if (sum == 1) /* so that the compiler keeps the loads */
         r.refused = 2;
     return r;
 }
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
 
         for (unsigned k = 0; k < N_CONTENDERS; k++) {
             unsigned i = (k + t) % N_CONTENDERS;
-            /* What is left is for the program itself and the pager's tables. */
+            /* The rest is for the program itself and the pager's tables. */
             struct result r = run_apart(i, bytes, limit / 4 * 3, n, b.quick ? 300 : 3000, seed);
 
             refused |= (unsigned)r.refused << i;

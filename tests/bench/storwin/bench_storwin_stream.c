@@ -8,12 +8,12 @@
  *     bench_storwin_stream [--quick] [--seed N]
  *
  * `bandwidth` is of the accesses alone, after a cold iteration that does not count; `with-sync` has
- * the sync in it; `time` is the time of the accesses alone over memory's in the same trial,
- * `cpu-time` that of the thread's processor, page faults included, which other programs disturb
- * less. Trials alternate, figures are medians, of wall time but for `cpu-time`. The contender `raw`
- * writes the same bytes to a file with direct requests of 4 MiB from two threads, one after the
- * other: what the device takes. `sync` is the bandwidth of syncing a window that was wholly stored
- * into.
+ * the sync in it; `time` is the time of the accesses alone divided by memory's in the same trial;
+ * `cpu-time` the same for the thread's processor time, page faults included, which other programs
+ * disturb less. Trials alternate, figures are medians, of wall time except for `cpu-time`. The
+ * contender `raw` writes the same bytes to a file with direct requests of 4 MiB from two threads,
+ * one after the other: the device's limit. `sync` is the bandwidth of syncing a fully written
+ * window.
  */
 #include <pthread.h>
 
@@ -144,7 +144,7 @@ static double raw_ms(int fd, const uint8_t *data)
     return wall_ms() - start;
 }
 
-/* The bandwidth of a sync after everything was stored into, beside the device's own. */
+/* The bandwidth of a sync of a fully written window, and the device's own. */
 static void whole(struct bench *b, struct contender *all, unsigned n)
 {
     const unsigned trials = b->quick ? 3 : 7;
@@ -156,7 +156,7 @@ static void whole(struct bench *b, struct contender *all, unsigned n)
     if (data == MAP_FAILED)
         die("raw", "memory");
     memset(data, 7, (size_t)4 << 20);
-    (void)raw_ms(fd, data); /* the file's blocks are written once, as those of the others are */
+    (void)raw_ms(fd, data); /* writes the file's blocks once, as for the others */
     for (unsigned t = 0; t < trials; t++) {
         mbs[0][t] = (double)bytes / 1e3 / raw_ms(fd, data);
         for (unsigned i = 1; i < n; i++) {
@@ -172,7 +172,7 @@ static void whole(struct bench *b, struct contender *all, unsigned n)
     bench_figure(b, "whole", bytes, "raw", "sync", bench_median(mbs[0], trials), "MB/s");
     for (unsigned i = 1; i < n; i++) {
         if (strcmp(all[i].name, "user") == 0)
-            continue; /* most was written by evictions before */
+            continue; /* evictions have written most of it before */
         bench_figure(b, "whole", bytes, all[i].name, "sync", bench_median(mbs[i], trials), "MB/s");
         bench_figure(b, "whole", bytes, all[i].name, "of-raw", bench_median(part[i], trials),
                      "x raw");

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The time of a sync, and how much it writes, when 1 %, 10 % or all pages changed, single or in
- * runs of 16: the pagers of libstorwin beside a plain mapping and msync().
+ * The time of a sync, and the bytes that it writes, when 1 %, 10 % or all pages changed, single or
+ * in runs of 16: the pagers of libstorwin compared with a plain mapping and msync().
  *
  *     bench_storwin_sync [--quick] [--seed N]
  *
- * Every contender has a window of its own on a file of its own, was stored into whole and synced
- * before. Trials alternate; the same pages change for all. `stores` is the time to change them,
- * with the faults that tracking costs; `time` that of the sync: wall time, since a sync waits for
- * the device; figures are medians. `written` is what /proc/self/io counts for the changes and the
- * sync together, over the bytes that changed. `ratio` is the time of msync over that of the
- * contender in the same trial: above 1 is faster.
+ * Every contender has its own window on its own file, fully written and synced before. Trials
+ * alternate; the same pages change for all. `stores` is the time to change them, with the faults
+ * that tracking costs; `time` that of the sync: wall time, since a sync waits for the device;
+ * figures are medians. `written` is what /proc/self/io counts for the changes and the sync
+ * together, over the bytes that changed. `ratio` is the time of msync over that of the contender in
+ * the same trial: above 1 is faster.
  */
 #include "storwin_bench.h"
 
@@ -73,7 +73,7 @@ static void measure(struct bench *b, struct contender *all, unsigned n, uint64_t
         uint64_t seed = (uint64_t)bench_random(b, UINT32_MAX) << 20;
 
         for (unsigned k = 0; k < n; k++) {
-            unsigned i = (k + t) % n; /* nobody is always first */
+            unsigned i = (k + t) % n; /* the order changes */
             uint64_t sent = sent_bytes(), changed;
             double start = wall_ms();
 

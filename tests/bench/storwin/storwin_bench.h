@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the benchmarks of libstorwin share. Their files are in the working directory and have no
- * name once they are open. */
+/* Shared by libstorwin's benchmarks. Their files are in the working directory and are unlinked once
+ * open. */
 #ifndef STORWIN_BENCH_H
 #define STORWIN_BENCH_H
 
@@ -23,7 +23,8 @@ static inline double wall_ms(void)
     return (double)bench_ns(CLOCK_MONOTONIC) / 1e6;
 }
 
-/* A window on a new file, whose name is gone at once: nothing is left however the process ends. */
+/* Opens a window on a new file and unlinks it at once, so that no end of the process leaves a
+ * file. */
 static inline struct storwin_window *bench_window(const char *hints_text, uint64_t bytes)
 {
     struct storwin_hint hints[16];
@@ -66,7 +67,7 @@ static inline int bench_file(uint64_t bytes, int flags)
     return fd;
 }
 
-/* Bytes that this process has caused to be sent to storage. */
+/* The bytes that this process has sent to storage. */
 static inline uint64_t sent_bytes(void)
 {
     FILE *f = fopen("/proc/self/io", "re");

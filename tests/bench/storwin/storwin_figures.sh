@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # storwin_figures.sh <folder of the benchmarks> <folder for the figures> [--quick] [--draw]: runs libstorwin's benchmarks, one after another,
-# and draws what they print: stream.svg, stream-sync.svg, sync.svg, sync-written.svg and, where control groups may be made,
-# pager.svg. Leaves <bench>.json there too; --draw takes those that are there instead of running.
+# and draws their output: stream.svg, stream-sync.svg, sync.svg, sync-written.svg and, where control groups may be made,
+# pager.svg. Leaves <bench>.json there too; --draw uses existing ones instead of running.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 2 ] || { sed -n 's/^# \(figures.sh\)/usage: \1/p' "$0" >&2; exit 2; }
@@ -23,7 +23,7 @@ for name in stream sync pager; do
     "$bench/bench_storwin_$name" $quick > "$out/$name.json" || [ $? -eq 77 ]
 done
 for name in stream sync pager; do
-    grep '^{' "$out/$name.json" || : # a benchmark that skips says why
+    grep '^{' "$out/$name.json" || : # a skipping benchmark prints the reason
 done > "$out/all.json"
 bash "$here/../../../examples/swmpi/programs/figures" "$out" "$out/all.json"
 for name in stream stream-sync sync sync-written; do

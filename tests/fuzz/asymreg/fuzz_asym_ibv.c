@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the verbs back-end takes from other processes: handles, addresses, datagrams. The first byte
- * says which, and whether the bytes are as they are or changes (offset, value) to a good one. What
- * is accepted is within its limits, and packed again gives the same bytes.
+ * Untrusted input of the verbs back-end: handles, addresses, datagrams. The first byte chooses one,
+ * and whether the rest is raw bytes or changes (offset, value) to a valid one. An accepted input is
+ * within its limits, and packed again gives the same bytes.
  */
 #include "fuzz.h"
 
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size == 0)
         return 0;
-    if (!(data[0] & 1)) { /* on the heap, where one byte too many shows */
+    if (!(data[0] & 1)) { /* on the heap, where a sanitizer sees one byte too many */
         copy = malloc(size);
         if (!copy)
             return 0;

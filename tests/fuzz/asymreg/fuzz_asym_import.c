@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bootstrap blobs. The first byte says how: as they are; or as changes (two bytes of offset, one of
- * value) to a good blob of this process, whose checksum is then made right again, so that what lies
- * behind it is reached. The process named is always this one.
+ * Bootstrap blobs. The first byte chooses raw bytes, or changes (two bytes of offset, one of value)
+ * to a valid blob of this process with a corrected checksum, so that the code behind it is reached.
+ * The blob always names this process.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer's published table that lies, and changes while it is read. The input is a list of steps:
- * change a word of the block, let the owner register or unregister, arm a change for the middle of
- * the next refresh, refresh, look up, read a segment.
+ * A peer's published table that is corrupt, and changes while it is read. The input is a list of
+ * steps: change a word of the block, let the owner register or unregister, arm a change for the
+ * middle of the next refresh, refresh, look up, read a segment.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -26,7 +26,7 @@ static int read_fn(void *ctx, uint64_t offset, void *dst, size_t bytes)
 {
     (void)ctx;
     if (offset > block_bytes || bytes > block_bytes - offset)
-        abort(); /* the cache may never ask for what is not there */
+        abort(); /* the cache may never read outside the block */
     if (armed.in && --armed.in == 0)
         memcpy(block + armed.at, &armed.value, 8);
     memcpy(dst, block + offset, bytes);
@@ -42,7 +42,7 @@ static uint64_t word(const uint8_t **p, const uint8_t *end, int n)
     return v;
 }
 
-/* Values that mean something, or any. */
+/* Meaningful values, or any. */
 static uint64_t value_of(const uint8_t **p, const uint8_t *end)
 {
     static const uint64_t some[] = {0,
@@ -109,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint32_t at = (uint32_t)(word(&p, end, 2) * 8 % block_bytes);
         switch (step % 8) {
         case 0:
-        case 1: { /* not the segments' part of the owner, who trusts itself */
+        case 1: { /* not the owner's segments, which the owner trusts */
             uint64_t v = value_of(&p, end);
             if (step & 8)
                 memcpy(block + at, &v, 8);
@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         case 3:
         case 4:
-            if (step & 16) { /* as after more changes than the log holds: leaves are looked at */
+            if (step & 16) { /* as after more changes than the log holds: the reader reads leaves */
                 struct asymreg__header *h = (void *)block;
                 h->log.log_head = ++h->log.log_tail;
             }

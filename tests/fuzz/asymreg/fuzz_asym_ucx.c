@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the UCX back-end takes from other processes: handles and addresses. The first byte says
- * which, and whether the bytes are as they are, or changes (two bytes of offset, one of value) to
- * what stands before UCX's own bytes in a good one, with the checksum made right again, or such a
- * one cut short. UCX's own bytes are UCX's to judge: it believes them, and fails an assertion of
- * its own over an address that was cut. So what is all in order but for those bytes, which takes a
- * length and a checksum made for them, is not given to it.
+ * Untrusted input of the UCX back-end: handles and addresses. The first byte chooses one, and
+ * whether the rest is raw bytes, changes (two bytes of offset, one of value) to the header before
+ * UCX's own bytes in a valid one, with a corrected checksum, or a truncated one. UCX trusts its own
+ * bytes, and aborts on a truncated address. So the target drops inputs whose only fault is in those
+ * bytes, which takes a matching length and checksum.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -16,8 +15,8 @@
 
 enum { ADDRESS_HEADER_BYTES = 80 };
 
-/* Where a header has the number of UCX's bytes behind it, and the checksum, which is counted as 0:
- * from the header's end. */
+/* Offsets from the header's end: of the number of UCX's bytes behind it, and of the checksum, which
+ * counts as 0. */
 enum { ADDRESS_LENGTH_AT = 12, HANDLE_LENGTH_AT = 16, CHECKSUM_AT = 8 };
 
 const char *__lsan_default_suppressions(void);
@@ -126,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         open_once();
     if (size == 0)
         return 0;
-    if (!(data[0] & 1)) { /* on the heap, where one byte too many shows */
+    if (!(data[0] & 1)) { /* on the heap, where a sanitizer sees one byte too many */
         if (!(raw = malloc(size)))
             return 0;
         memcpy(raw, data + 1, size - 1);
@@ -140,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 1; i + 3 <= size; i += 3)
         copy[(data[i] | data[i + 1] << 8) % head] = data[i + 2];
     if (data[0] & 4)
-        n -= data[0] >> 3; /* fewer than it says */
+        n -= data[0] >> 3; /* fewer than the header has */
     seal(copy, n, head);
     (data[0] & 2 ? try_handle : try_address)(copy, n);
     return 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: what a pmirun hears from others of its job, and from whoever else finds its
- * port. The first byte of the input says who listens: a head with three agents; an agent with its
- * head and two others; or one side of a channel whose other side has no secret. The rest is a
- * program of small steps. Those who have the secret say what the input says, sealed as it has to
- * be, so that the messages behind the channel are reached; and what they say is cut into pieces,
- * sent twice, altered or lost on its way. Checked:
+ * libFuzzer target: input that a pmirun gets from other servers of its job and from strangers who
+ * find its port. The first byte of the input chooses the listener: a head with three agents; an
+ * agent with its head and two others; or one side of a channel whose other side has no secret. The
+ * rest is a program of small steps. Peers with the secret send the input's bytes, correctly sealed,
+ * so that the fuzzer reaches the messages behind the channel; their frames are cut into pieces,
+ * sent twice, altered or lost in transit. Checked:
  *
- *   - who has no secret opens nothing, and makes the other side hold nothing but the handshake;
- *   - a frame arrives once, in its turn, as it was sent, or not at all;
- *   - a head whose link ends has lost that node, and stops; nothing that is said makes a server
+ * - a peer without the secret opens nothing, and costs the other side no more than the handshake;
+ *   - a frame arrives once, in its turn and unchanged, or not at all;
+ *   - a head whose link ends has lost that node, and stops; no input makes a server
  *     exit, signal a stranger or lose count of its ranks;
  *   - all memory is given back.
  */

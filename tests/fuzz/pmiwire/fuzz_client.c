@@ -5,13 +5,12 @@
  * The first byte chooses the session: bit 0 PMI-2, bit 1 pipelining, bit 2 PMI_PORT, bit 3 a
  * session that begins behind a good init, bit 4 values with blanks, bit 5 pipelining to a server of
  * this project, bit 6 such a server, bit 7 our extensions and a server that offers them all (6 and
- * 7: where there is a good init). The rest is a program: a byte
- * below 64 asks the request of that number; from 64 to 95 it moves some bytes out; 255 ends the
- * input; of any other its low five bits (0: the rest) tell how many bytes follow that the server
- * says, all at once.
+ * 7: where there is a good init). The rest is a program: a byte below 64 makes the request of that
+ * number; from 64 to 95 it moves some bytes out; 255 ends the input; any other byte gives in its
+ * low five bits (0: the rest) the number of following bytes that the server sends at once.
  *
- * It must hold: each request that was accepted is answered by exactly one event, in order; no event
- * comes for what was not asked; views lie in readable memory; the session ends and stays ended.
+ * It must hold: exactly one event, in order, answers each accepted request, and no event answers
+ * anything else; views lie in readable memory; the session ends and stays ended.
  */
 #include "fuzz.h"
 
@@ -28,7 +27,7 @@ struct run {
     int over;
 };
 
-static unsigned sum; /* what was read of the views, so that reading them is not optimised away */
+static unsigned sum; /* a sum of the views' bytes, so that the compiler keeps the reads */
 
 static void touch(struct pmiwire_str s)
 {
@@ -124,7 +123,8 @@ static void move_out(struct run *r, size_t most)
     pmiwire_client_sent(r->c, n);
 }
 
-/* What a good server says at init, so that the rest of the input meets a session at work. */
+/* A correct server's messages at init, so that the rest of the input meets an established
+ * session. */
 static void good_init(struct run *r, uint32_t wire, int offers, int ours)
 {
     static const char *const v1[] = {"cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n",
@@ -195,8 +195,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
             if (n == 0 || n > size)
                 n = size;
-            /* A block of exactly this size, so that reading on is seen; gone before the events are
-             * read. */
+            /* A block of exactly this size, so that a sanitizer sees reads past its end; freed
+             * before the events are read. */
             exact = malloc(n ? n : 1);
             MUST(exact);
             memcpy(exact, data, n);

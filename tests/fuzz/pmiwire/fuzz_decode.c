@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libFuzzer target: the codec. The first two bytes choose flags, the room for fields, the limit and
- * how the rest is split; the rest is a stream of messages. Decoded whole and in pieces it must come
- * to the same; views must lie in the buffer; what was decoded is checked against the table, and
- * written again must decode to the same fields. Every buffer is a heap block of exactly its size.
+ * the split of the rest, which is a stream of messages. Decoded whole and in pieces it must give
+ * the same; views must lie in the buffer; each decoded message is checked against the table, and
+ * encoded again must decode to the same fields. Every buffer is a heap block of exactly its size.
  */
 #include "fuzz.h"
 
@@ -53,7 +53,7 @@ static void look_inside(const struct outcome *o)
 
     MUST(o->rc <= (ssize_t)o->len && inside(o->m.cmd, o->buf, o->len) &&
          o->m.n_fields <= o->m.cap_fields);
-    if (o->rc < 0) /* fields that were begun hold no value yet */
+    if (o->rc < 0) /* begun fields hold no value yet */
         MUST(o->d.err_bytes <= o->len);
     if (o->rc == 0)
         MUST(o->d.need_bytes > o->len);
@@ -80,7 +80,7 @@ static void look_inside(const struct outcome *o)
     pmiwire_msg_extra(&o->m, "x", &value);
 }
 
-/* Decodes with what has come so far, in blocks of their own. The last one stays, as *o. */
+/* Decodes the bytes so far, in blocks of their own. The last one stays, as *o. */
 static void decode_in_pieces(struct outcome *o, const char *data, size_t len, size_t max,
                              uint32_t flags, uint32_t seed)
 {
@@ -100,7 +100,7 @@ static void decode_in_pieces(struct outcome *o, const char *data, size_t len, si
 
 static void compare(const struct outcome *whole, const struct outcome *pieces)
 {
-    /* Of a message over the limit the end may not have come yet. */
+    /* The end of a message over the limit may be missing. */
     if (whole->rc != pieces->rc)
         abort();
     if (whole->rc < 0) {
@@ -124,7 +124,7 @@ static void compare(const struct outcome *whole, const struct outcome *pieces)
     }
 }
 
-/* Writes the fields again; what is written must come back. */
+/* Encodes the fields again; the result must decode to the same. */
 static void encode_again(const struct pmiwire_msg *m, size_t bytes,
                          const struct pmiwire_profile *profile)
 {
@@ -143,7 +143,7 @@ static void encode_again(const struct pmiwire_msg *m, size_t bytes,
     e.pad_right = m->pad_right != 0;
     for (uint32_t i = 0; i < m->n_fields; i++) {
         const struct pmiwire_field *f = &m->fields[i];
-        char key[33]; /* a longer one is refused, and so is this one's beginning */
+        char key[33]; /* a longer one is refused, and so is a part of this one */
 
         snprintf(key, sizeof(key), "%.*s", (int)f->key.len, f->key.ptr);
         plain[i] = exact(f->value.ptr, f->value.len);
@@ -156,7 +156,7 @@ static void encode_again(const struct pmiwire_msg *m, size_t bytes,
             pmiwire_enc_str(&e, f->id, values[i]);
         else
             pmiwire_enc_extra(&e, key, values[i]);
-        /* What the encoder may refuse: extra fields, and keys that no peer could get. */
+        /* The encoder may refuse extra fields, and keys that no peer could get. */
         must = must && f->id && f->id != PMIWIRE_F_KEY;
     }
     n = pmiwire_enc_end(&e, NULL);
@@ -187,7 +187,7 @@ static void encode_again(const struct pmiwire_msg *m, size_t bytes,
     free(room);
 }
 
-/* One message at the head of data; returns how many bytes to go on after, 0 at the end. */
+/* One message at the head of data; returns its bytes, 0 at the end. */
 static size_t one_message(const char *data, size_t len, unsigned choice, unsigned seed)
 {
     static const size_t limits[] = {0, PMIWIRE_V2_MAX_BYTES, 64, 20};

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: frames between servers. A node of a job of seven does what the input says: its
- * ranks put, get, fence, ring, gather; frames come whose header is made right, so that what follows
- * it is reached, or which are the input's bytes as they are. Checked:
+ * libFuzzer target: frames between servers. The input is a program for one node of a job of seven:
+ * its ranks put, get, fence, ring, gather; frames arrive with a corrected header, so that the code
+ * behind it is reached, or as the input's raw bytes. Checked:
  *
- *   - a frame that is refused changes nothing that can be seen: the same frames go out, the same
- *     numbers stand;
- *   - what goes out is in order for the node that it goes to: fed to a node of the same job it is
- *     never of another version, job or size;
- *   - every token that is pending ends once, at the latest when a node is lost, also where the
- *     others say that nobody is left to put its key;
- *   - a collective that cannot complete ends once, with a culprit, and nobody enters another of its
- *     kind;
- *   - memory stays within its limit, and all of it is given back.
+ *   - a refused frame has no visible effect: the same frames go out, the statistics are the same;
+ *   - outgoing frames are valid for their target: a node of the same job never refuses them for
+ *     their version, job or size;
+ *   - every pending token ends once, at the latest when a node is lost, also where the others
+ *     report that no rank is left to put its key;
+ *   - a collective that cannot complete ends once, with a culprit, and no rank enters another of
+ *     its kind;
+ *   - memory stays within its limit, and all of it is freed.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -39,7 +38,7 @@ static void check(int holds)
 
 struct world {
     struct heap heap;
-    struct pmiwire_exchange *x, *peer; /* who judges what goes out to it */
+    struct pmiwire_exchange *x, *peer; /* the node that checks frames sent to it */
     uint32_t me, peer_node;
     uint64_t n_sent, sum;
     unsigned char pending[TOKENS];
@@ -110,7 +109,7 @@ static void stopped(struct world *w, uint32_t kind)
     w->stopped[kind] = true;
 }
 
-/* A rank has entered one, or not. */
+/* A rank has entered a collective, or not. */
 static void entered(struct world *w, uint32_t kind, int rc)
 {
     check(rc <= 0);
@@ -246,7 +245,7 @@ static struct pmiwire_str bytes(struct input *in, size_t most)
     return s;
 }
 
-/* Keys of one letter meet each other. */
+/* Keys of one letter collide often. */
 static struct pmiwire_str key(struct input *in)
 {
     static const char letters[] = "abcdefgh";
@@ -287,7 +286,8 @@ static void frame(struct world *w, struct input *in)
         uint32_t words[4] = {7, from, byte(in) & 7, 0}, magic = MAGIC, limit[5], i;
 
         body = bytes(in, 255);
-        if (type == PMIWIRE_FRAME_LIMIT && more < 128) { /* a rank, why, how many it has entered */
+        if (type == PMIWIRE_FRAME_LIMIT && more < 128) { /* a rank, the reason, the number of
+                                                          * collectives that it has entered */
             for (i = 0; i < 5; i++)
                 limit[i] = body.len > i ? (uint8_t)body.ptr[i] % (i == 0 ? RANKS : 6) : 1;
             body = (struct pmiwire_str){(const char *)limit, sizeof(limit)};

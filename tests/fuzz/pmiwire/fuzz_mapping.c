@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libFuzzer target: PMI_process_mapping. Any bytes go through the parser; a list
- * that parses must expand as node_of says, and what the encoder makes of the
- * expansion, in either grammar, must parse to the same expansion. The bytes are
- * also read as an array of nodes, since few texts make arrays that are hard to
- * encode. Each buffer has exactly the size it needs, so that ASan sees any excess.
+ * that parses must expand as node_of says, and the encoder's text of the expansion, in either
+ * grammar, must parse to the same expansion. The bytes are also read as an array of nodes, since
+ * few texts make arrays that are hard to encode. Each buffer has exactly the needed size, so that
+ * ASan sees any excess.
  */
 #include "fuzz.h"
 
@@ -25,7 +25,7 @@ static void *exact(size_t bytes)
     return p;
 }
 
-/* Parses into exactly as many blocks as there are; NULL when the text is refused. */
+/* Parses into an array of exactly the needed blocks; NULL when the text is refused. */
 static struct pmiwire_mapping_block *parse(struct pmiwire_str text, uint32_t *n_blocks)
 {
     struct pmiwire_mapping_block *blocks;

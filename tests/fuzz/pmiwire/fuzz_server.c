@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libFuzzer target: the server engine with several clients side by side, and perhaps a second node
- * with a server and a client. The input is a program of small steps: who sends how many of the
- * bytes that follow, who reads, who closes and comes back, whose process ends, which delayed answer
- * is given, which callbacks delay, which frame comes, and whether it is one that a server has sent.
- * Checked:
+ * with a server and a client. The input is a program of small steps: a client sends some of the
+ * following bytes, reads, closes and reconnects, its process ends, a delayed answer comes,
+ * callbacks begin to delay, a frame arrives that a server has sent or not. Checked:
  *
- *   - a connection that FAILED queues nothing more, and says so from then on;
+ *   - a FAILED connection queues nothing more, and keeps reporting FAILED;
  *   - every reply is a whole message that our own decoder and table accept;
- *   - as many replies as requests (counted by a client of our own that only sends
- *     well-formed ones, among the wild), in order, with the values it has put;
- *   - the store's bytes are those of its pairs; memory stays in bounds; all is freed.
+ *   - the number and order of replies match the requests, with the right values (for one client
+ *     that sends only well-formed requests, among the wild ones);
+ *   - the store's bytes are those of its pairs; memory stays in bounds; all of it is freed.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +25,7 @@
 enum { N_CLIENTS = 5, N_TOKENS = 8 };
 /* the client of the second node */
 #define FAR N_CLIENTS
-/* the client whose requests are ours; alone in its job, so that nobody changes its pairs */
+/* the client with well-formed requests; alone in its job, so that no other changes its pairs */
 #define TAME     0
 #define TAME_JOB 2
 #define MAX_MSG  2048u
@@ -43,11 +42,11 @@ struct client {
     struct pmiwire_conn *conn;
     int failed;
     size_t owed; /* output seen when it failed */
-    char *heard; /* bytes read and not yet taken apart */
+    char *heard; /* bytes read and not yet decoded */
     size_t n_heard;
 };
 
-/* A frame on its way. */
+/* A frame in flight. */
 struct frame {
     struct frame *next;
     size_t n;
@@ -64,8 +63,8 @@ struct world {
     unsigned n_tokens;
     unsigned delay;    /* bits: which callbacks delay */
     char found[64];    /* what on_find() found last */
-    int memory_failed; /* then a well-formed request may end in an error */
-    int tame_gone;     /* it takes part in no fence any more */
+    int memory_failed; /* if set, a well-formed request may end in an error */
+    int tame_gone;     /* it has left all fences */
     int tame_state;    /* what the tame client waits for */
     int tame_init;
     uint32_t tame_n; /* its last put that was acknowledged */
@@ -223,7 +222,7 @@ static int on_send(void *ctx, const struct pmiwire_peer *job, uint32_t node,
 
 /* ---- listening ---- */
 
-/* Take whole replies off what a client has heard, and judge them. */
+/* Takes whole replies from a client's input, and checks them. */
 static void judge(struct world *w, struct client *c)
 {
     struct pmiwire_field fields[64];
@@ -261,7 +260,7 @@ static void judge(struct world *w, struct client *c)
             MUST(pmiwire_msg_str(&msg, PMIWIRE_F_VALUE, &v) == 0);
             MUST(w->tame_open || (v.len == strlen(want) && memcmp(v.ptr, want, v.len) == 0));
         } else if (msg.id == PMIWIRE_V1_PUT_RESULT && rc == 0) {
-            w->tame_n = w->tame_next; /* acknowledged: from now on it must be there */
+            w->tame_n = w->tame_next; /* acknowledged: from now on a Get must find it */
         }
         if (msg.id == PMIWIRE_V1_RESPONSE_TO_INIT && rc == 0)
             w->tame_init = 1;
@@ -301,7 +300,7 @@ static struct pmiwire_info_conn info_of(const struct pmiwire_conn *c)
     return info;
 }
 
-/* Has it failed since we last looked? */
+/* Has it failed since the last check? */
 static void look(struct client *c)
 {
     const void *p;
@@ -326,7 +325,7 @@ static void come(struct world *w, int i)
     int32_t rank = i == 3 ? PMIWIRE_RANK_UNKNOWN : i == 4 ? 1 : i == FAR ? 2 : i - 1;
     long fail_at = w->heap.fail_at, n_calls = w->heap.n_calls;
 
-    w->heap.fail_at = 0; /* there must be somebody to talk to */
+    w->heap.fail_at = 0; /* a client must be connected */
     if (pmiwire_server_accept(s, i == TAME ? TAME_JOB : i == 4, i == TAME ? 0 : rank, c,
                               &c->conn) != 0)
         MUST(pmiwire_server_accept(s, 0, PMIWIRE_RANK_UNKNOWN, c, &c->conn) == 0);
@@ -350,7 +349,7 @@ static void leave(struct world *w, int i)
 
 static void send_bytes(struct world *w, int i, const uint8_t *data, size_t n)
 {
-    char *exact = malloc(n ? n : 1); /* so that reading past it is seen */
+    char *exact = malloc(n ? n : 1); /* so that a sanitizer sees reads past it */
 
     MUST(exact != NULL);
     memcpy(exact, data, n);
@@ -385,7 +384,7 @@ static void send_tame(struct world *w, unsigned what)
     }
     (void)pmiwire_conn_input(w->client[TAME].conn, text, strlen(text));
     hear(w, &w->client[TAME], SIZE_MAX);
-    /* all is answered by now */
+    /* every request has its answer by now */
     MUST(w->tame_state == 0 || (w->tame_state == PMIWIRE_V1_BARRIER_OUT && w->memory_failed) ||
          w->client[TAME].failed || info_of(w->client[TAME].conn).state == PMIWIRE_CONN_FAILED);
 }
@@ -418,7 +417,7 @@ static struct frame *take_frame(struct world *w, int to)
     return f;
 }
 
-/* Frames as they were sent, or not. Returns the bytes of input that it has taken. */
+/* Delivers frames, unchanged or not. Returns the bytes of input that it has used. */
 static size_t frames_come(struct world *w, unsigned arg, const uint8_t *data, size_t size)
 {
     const int to = arg & 1, all = (arg & 6) == 2;
@@ -430,7 +429,7 @@ static size_t frames_come(struct world *w, unsigned arg, const uint8_t *data, si
 
     if (!w->far)
         return 0;
-    if ((arg & 6) == 4) { /* not a frame that anybody has sent */
+    if ((arg & 6) == 4) { /* a forged frame */
         n = arg / 8 * 4u;
         n = n < size ? n : size;
         exact = malloc(n ? n : 1);
@@ -453,7 +452,7 @@ static size_t frames_come(struct world *w, unsigned arg, const uint8_t *data, si
     return n;
 }
 
-/* What a launcher learns of processes and links. */
+/* A launcher's reports of processes and links. */
 static void happens(struct world *w, unsigned what, unsigned arg)
 {
     struct pmiwire_server *s = (arg & 1) && w->far ? w->far : w->s;
@@ -481,7 +480,7 @@ static struct pmiwire_server *start_one(const struct pmiwire_server_opts *o,
     MUST(pmiwire_server_create(o, &s) == 0);
     for (i = 0; i < n; i++)
         MUST(pmiwire_server_job_add(s, &jobs[i], &job) == 0 && job == i);
-    /* Job 0 advertises, the others do not, but for fp-bytes. */
+    /* Job 0 advertises; the others advertise only fp-bytes. */
     MUST(pmiwire_server_job_attr(s, 0, pmiwire_strz("PMI_process_mapping"),
                                  pmiwire_strz("(vector,(0,1,3))")) == 0);
     MUST(pmiwire_server_advertise(s, 0, PMIWIRE_EXT_SERVER, pmiwire_strz("1")) == 0);
@@ -619,7 +618,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             look(&w.client[i]);
     }
     pmiwire_server_stats(w.s, &st);
-    /* of job 0 what both nodes have put */
+    /* in job 0, the pairs of both nodes */
     MUST(st.n_conns == N_CLIENTS && st.kvs_bytes <= 4 * MAX_KVS);
     MUST(st.n_bad <= st.n_messages + st.n_failed);
     for (i = 0; i < n_clients; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libFuzzer target: lists of ranges, process mappings and task maps. Any bytes go through both
- * parsers; what they take must have ids that were asked for and no blank inside of a range, and a
- * mapping must say for each rank what its first period says. The first byte is the number of ranks.
+ * parsers; an accepted list must have ids within the limit and no blank inside a range, and a
+ * mapping must repeat its first period for all ranks. The first byte is the number of ranks.
  */
 #include "fuzz.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: packed maps. Any bytes go through the reader. What it takes for a map must be
- * one: ids below the limit, none twice, an inverse that is exact, lookups that agree; and packed
- * again it must read as the same map. The bytes are placed so that ASan sees any excess. The first
- * byte says whether equal ids are allowed, and picks the limit, and the base and width of a lookup.
+ * libFuzzer target: packed maps. Any bytes go through the reader. An accepted map must be valid:
+ * ids below the limit, none twice, an exact inverse, lookups that agree; packed again it must read
+ * as the same map. The bytes are placed so that ASan sees any excess. The first byte says whether
+ * equal ids are allowed, and picks the limit, and the base and width of a lookup.
  */
 #include "fuzz.h"
 
@@ -16,7 +16,7 @@
 
 #define MAX_LOOKED_AT 4096u
 
-/* All ranks at once, by way of an index. */
+/* Looks up all ranks in one batch, through an index. */
 static void check_translate(const struct rankmap *map)
 {
     static uint32_t ranks[MAX_LOOKED_AT];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block from an untrusted server: walked, and merged into tables of each policy. A merge that is
- * refused must leave the table as it was; one that is not must leave every pair of the block
- * findable.
+ * A block from an untrusted server: walked, and merged into tables of each policy. A refused merge
+ * must not change the table; after an accepted one, a Get must find every pair of the block.
  */
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors from a peer: what is accepted comes out again as it went in, and holds only safe
+/* Descriptors from a peer: an accepted descriptor is written again unchanged, and holds only safe
  * characters. */
 #include "fuzz.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A reader, and a successor of its writer, given a hostile region. The region ends where a
- * PROT_NONE page begins, and begins behind another: whatever reads outside it dies. Every pointer
- * handed out is checked to lie inside.
+ * PROT_NONE page begins, and begins behind another, so that an access outside it crashes. Every
+ * returned pointer must lie inside.
  *
  * The first byte chooses: even, the rest is the region; odd, it is patches of {offset: 2 bytes,
- * length: 1, bytes} to a region that was written properly, after 2 bytes that cut it off. So the
- * fuzzer need not find a whole header first.
+ * length: 1, bytes} to a valid region, after 2 bytes that truncate it. So the fuzzer need not find
+ * a whole header first.
  */
 #include "fuzz.h"
 
@@ -18,7 +18,7 @@
 #define MAX_REGION 65536u
 #define PAGE       4096u
 
-static unsigned char *arena; /* MAX_REGION bytes between two pages that nobody may touch */
+static unsigned char *arena; /* MAX_REGION bytes between two inaccessible pages */
 static unsigned char *model;
 static size_t model_bytes;
 

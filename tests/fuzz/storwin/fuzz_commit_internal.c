@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: files of atomic commits that something has damaged.
+ * libFuzzer target: damaged files of atomic commits.
  *
  * The first byte chooses one of three files, one for each way of committing, whose commits are
- * known; the rest is a list of faults: bits that flip, blocks that are swapped, copied over others
- * or zeroed, an end that is cut off. What the file gives is a state that was committed, under its
- * number. After a single fault it is the newest, or an error says that something is damaged; and
- * the generation that the error calls whole opens. What storwin_file_query() says of the file fits
- * what it gives.
+ * known; the rest is a list of faults: flipped bits, swapped, overwritten or zeroed blocks, a
+ * truncated end. An opened file has a committed state with the right number. After a single fault
+ * that is the newest state, or an error reports the damage, and the generation that the error calls
+ * whole opens. storwin_file_query() agrees with the opened state.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +82,7 @@ static void prepare(void)
     }
 }
 
-/* What is left of the input; zeros behind its end. */
+/* The next bytes of the input; zeros behind its end. */
 struct input {
     const uint8_t *at, *end;
 };
@@ -95,7 +94,7 @@ static uint32_t take(struct input *in)
     return n | (in->at < in->end ? (uint32_t)*in->at++ : 0) << 8;
 }
 
-/* Returns how many faults. */
+/* Returns the number of faults. */
 static unsigned damage(uint8_t *image, uint64_t *bytes, struct input *in)
 {
     unsigned n, cuts = 0;
@@ -126,7 +125,7 @@ static unsigned damage(uint8_t *image, uint64_t *bytes, struct input *in)
     return n + cuts;
 }
 
-/* Opens it; the generation of what it gives, or the error. */
+/* Opens it; returns the generation of its state, or the error. */
 static int64_t open_it(uint32_t atomic, uint64_t generation, struct storwin_error *err)
 {
     const struct storwin_opts opts = options(atomic, generation);

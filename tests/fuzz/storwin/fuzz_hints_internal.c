@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libFuzzer target: a string of hints. Whatever it is, it is cut within its bounds; what is
- * accepted reads back as a value that is accepted again and means the same; what is refused changes
+ * libFuzzer target: a string of hints. The parser stays within the string's bounds; an accepted
+ * hint reads back as a value that is accepted again with the same meaning; a refused one changes
  * nothing.
  */
 #include <errno.h>

@@ -7,8 +7,8 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-/* Somewhere for the file that nobody else sees and that goes with this process however it ends;
- * else the working directory. */
+/* A private place for the file, which disappears at any end of this process; else the working
+ * directory. */
 static inline const char *fuzz_directory(void)
 {
     static char dir[40];

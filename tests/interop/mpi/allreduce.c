@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     CHECK(i_in && i_out && d_in && d_out, "out of memory");
     for (int i = 0; i < most; i++) {
         i_in[i] = w.rank * 3 + i;
-        d_in[i] = 0.5 * w.rank - i; /* exact in binary: equality may be asked for */
+        d_in[i] = 0.5 * w.rank - i; /* exact in binary: so equality must hold */
     }
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         int n = counts[c], ranks = w.size * (w.size - 1) / 2;

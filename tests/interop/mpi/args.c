@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rank 0 prints its arguments and the variables INTEROP_A, INTEROP_B and those that a launcher must
- * set or remove; every rank's arguments must be the same as rank 0's. */
+ * set or remove; every rank must have rank 0's arguments. */
 #include "check.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the MPI programs of this folder share: a check that ends the whole job with a message, and
- * the line that says "ok". */
+/* Shared by the MPI programs of this folder: a check that ends the whole job with a message, and
+ * the line "ok". */
 #ifndef INTEROP_CHECK_H
 #define INTEROP_CHECK_H
 
@@ -10,8 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A failed check ends every process with status 1: a rank that left alone would leave the others
- * waiting. */
+/* A failed check ends every process with status 1; if only one rank left, the others would wait. */
 #define CHECK(cond, ...)                                                                           \
     do {                                                                                           \
         if (!(cond)) {                                                                             \
@@ -39,7 +38,7 @@ static inline struct world world_start(int *argc, char ***argv)
     return w;
 }
 
-/* The barrier makes the line mean that every rank passed its checks. */
+/* After the barrier, the line means that every rank has passed its checks. */
 static inline int world_end(const struct world *w, const char *name)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -62,8 +61,8 @@ static inline int world_attribute(int key, int absent)
 }
 
 /* MPI_Open_port, and MPI_Comm_spawn which begins with it, are not in every MPICH: Debian 12's, over
- * UCX, says "not supported with ucx netmod" before it asks the launcher anything. Whether this one
- * can; if not, the reason is in `why`. */
+ * UCX, fails with "not supported with ucx netmod" before it asks the launcher. Returns whether this
+ * one has them; if not, the reason is in `why`. */
 static inline int world_has_ports(char *why, size_t why_bytes)
 {
     char port[MPI_MAX_PORT_NAME], text[MPI_MAX_ERROR_STRING];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The last rank is ended by a signal (SIGSEGV, or the number in the first argument) while all
- * others block. */
+/* A signal (SIGSEGV, or the number in the first argument) ends the last rank while all others
+ * block. */
 #include "check.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every rank says hello. Rank and size must be what the launcher set, distinct, and complete. */
+/* Every rank prints hello. Ranks must be distinct and complete, and the size the launcher's. */
 #include "check.h"
 
 static int environment(const char *name, int absent)
@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     CHECK(pmi_size == -1 || pmi_size == w.size, "PMI_SIZE=%d, MPI says %d", pmi_size, w.size);
     if (argc > 1) /* the size that the caller asked for */
         CHECK(atoi(argv[1]) == w.size, "asked for %s ranks, MPI says %d", argv[1], w.size);
-    /* MPICH takes a universe of 0 or less as "unlimited" and then does not set the attribute. */
+    /* MPICH treats a universe of 0 or less as "unlimited" and does not set the attribute. */
     CHECK(universe == -1 || universe >= w.size, "universe of %d for %d ranks", universe, w.size);
     printf("hello from rank %d of %d universe=%d appnum=%d\n", w.rank, w.size, universe, appnum);
     fflush(stdout);

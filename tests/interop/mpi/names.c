@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     rc = MPI_Lookup_name(theirs, MPI_INFO_NULL, port);
     CHECK(rc == MPI_SUCCESS && !strcmp(port, text), "lookup gave [%s]", port);
     MPI_Barrier(MPI_COMM_WORLD);
-#ifndef OPEN_MPI /* whose own mpirun takes the second too, and the last unpublish below */
+#ifndef OPEN_MPI /* its own mpirun accepts the second too, and the last unpublish below */
     rc = MPI_Publish_name(mine, MPI_INFO_NULL, "another");
     CHECK(rc != MPI_SUCCESS, "a name published twice");
 #endif
@@ -39,13 +39,13 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     rc = MPI_Lookup_name(theirs, MPI_INFO_NULL, port);
     CHECK(class_of(rc) == MPI_ERR_NAME, "lookup after unpublish: class %d", class_of(rc));
-    MPI_Barrier(MPI_COMM_WORLD); /* nobody publishes anew before */
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank publishes again before */
 #ifndef OPEN_MPI
     rc = MPI_Unpublish_name(mine, MPI_INFO_NULL, text);
     CHECK(class_of(rc) == MPI_ERR_SERVICE, "unpublish of an unknown name: class %d", class_of(rc));
 #endif
     rc = MPI_Publish_name(mine, MPI_INFO_NULL,
-                          "anew"); /* a name that was taken back can be given again */
+                          "anew"); /* an unpublished name can be published again */
     CHECK(rc == MPI_SUCCESS, "publish anew");
     rc = MPI_Lookup_name(mine, MPI_INFO_NULL, port);
     CHECK(rc == MPI_SUCCESS && !strcmp(port, "anew"), "lookup gave [%s]", port);

@@ -7,7 +7,7 @@
 #define ROUNDS   10
 #define CHILDREN 2
 
-/* Everybody learns the sum of the other side's ranks. */
+/* Every rank receives the sum of the other side's ranks. */
 static void talk(MPI_Comm inter, int rank)
 {
     int n, sum = -1;

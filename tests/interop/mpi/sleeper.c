@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Says "sleeper pid P" for each rank and blocks for ever: for signals and time limits. With a file
- * name as its argument, a rank that gets SIGUSR1 appends its number there, so that a forwarded
- * signal leaves a trace that no output path can lose. */
+/* Prints "sleeper pid P" on each rank and blocks: for tests of signals and time limits. With a file
+ * name as argument, a rank that gets SIGUSR1 appends its number there, so that a forwarded signal
+ * leaves a trace beside the output. */
 #include "check.h"
 
 #include <fcntl.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Comm_spawn of this program: with arguments and info, 1 and 3 children, from a part of the
- * job, twice in a row, and by a child in its turn. Parents and children merge and broadcast both
- * ways. Status 77 where MPI has no ports. */
+ * job, twice in a row, and by a child. Parents and children merge and broadcast both ways. Status
+ * 77 where MPI has no ports. */
 #include "check.h"
 
-/* What PMI-1's `argN=VALUE\n` can carry: all but a newline. MPICH splits nothing; an argument of
- * exactly "endcmd" would do no harm on the wire, yet Hydra 4.0.2 dies of it, and no peer can be
- * sent an argument with a newline. */
+/* PMI-1's `argN=VALUE\n` carries all but a newline. MPICH splits no argument; one of exactly
+ * "endcmd" is harmless on the wire, yet Hydra 4.0.2 crashes. */
 static char *sent[] = {(char[]){"child"},
                        (char[]){"two words"},
                        (char[]){"k=v"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Comm_spawn_multiple of two commands with different arguments and counts: one job, whose ranks
- * know by MPI_APPNUM which command they are. Status 77 where MPI has no ports. */
+ * find their command by MPI_APPNUM. Status 77 where MPI has no ports. */
 #include "check.h"
 
 static int child(int argc, char **argv, MPI_Comm parent)

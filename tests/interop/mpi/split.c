@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Comm_split by parity with the order reversed, and MPI_Comm_split_type, which rests on
+/* MPI_Comm_split by parity with the order reversed, and MPI_Comm_split_type, which depends on
  * PMI_process_mapping: one host must give one communicator of all ranks. */
 #include "check.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rank 0 copies its standard input to its output, each line after "in: ". The others write N_LINES
  * lines, each in two pieces, to standard output and to standard error; with the argument "long" one
- * line of LONG_BYTES without a newline. Nothing may be lost or reordered: the caller counts, and
- * looks for lines that are not of one letter. */
+ * line of LONG_BYTES without a newline. Nothing may be lost or reordered: the caller counts lines,
+ * and searches for lines of more than one letter. */
 #include "check.h"
 
 enum { N_LINES = 100, LINE_BYTES = 900, LONG_BYTES = 100000 };
@@ -55,6 +55,6 @@ int main(int argc, char **argv)
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (w.rank == 0)
-        printf("\n"); /* the line of "ok" begins afresh even where nothing ended the long ones */
+        printf("\n"); /* the line "ok" begins on a new line, also after an unterminated long one */
     return world_end(&w, "stdio");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Everybody with everybody: alltoall, alltoallv, ialltoall, scan, reduce_scatter, gatherv, and
- * messages of a MiB. Each rank prints sums of what it got; all are integers or exact in binary. */
+/* Every rank with every rank: alltoall, alltoallv, ialltoall, scan, reduce_scatter, gatherv, and
+ * messages of a MiB. Each rank prints sums of the received values; all are integers or exact in
+ * binary. */
 #include "../mpi/check.h"
 
 enum { LARGE = 131072 };
@@ -71,7 +72,7 @@ static double all_to_all_v(const struct world *w)
     return sum;
 }
 
-/* A MiB to the next, from the one before. */
+/* A MiB to the next rank, and one from the previous rank. */
 static long large(const struct world *w)
 {
     const int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;

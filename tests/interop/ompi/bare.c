@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A PMIx client without an MPI: bare SIZE [without-names]. Job keys, a fence with its data and a
- * Get of every peer's value, one without data after which values are asked for, and names that are
- * published, looked up and taken back. Rank 0 prints "bare ok size=N". */
+ * Get of every peer's value, one without data, with Gets from the server after it, and names that
+ * are published, looked up and unpublished. Rank 0 prints "bare ok size=N". */
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static void fence(bool with_data)
     PMIX_INFO_DESTRUCT(&info);
 }
 
-/* Everybody's name is there after a fence, and gone after the next. */
+/* Every rank's name is there after a fence, and gone after the next. */
 static void names(uint32_t size)
 {
     char name[64], text[64];
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
     fence(false);
     snprintf(text, sizeof(text), "asked for %u", me.rank);
     put("bare-direct", text);
-    fence(false); /* does not bring it: the server of the rank is asked */
+    fence(false); /* does not bring it: the Get asks the rank's server */
     for (uint32_t r = 0; r < size; r++) {
         snprintf(text, sizeof(text), "asked for %u", r);
         expect(r, "bare-direct", text);

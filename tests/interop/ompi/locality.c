@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many ranks share each kind of object with this one, as Open MPI has it: it knows by what its
- * launcher tells it of where its peers are bound. */
+/* The number of ranks that share each kind of object with this one, as Open MPI derives it from its
+ * launcher's data about its peers' binding. */
 #include "../mpi/check.h"
 
 static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* OpenSHMEM 1.4: put and get, strided too, atomics, a lock, waiting, and the collectives. Each PE
- * prints what it found, and "symmetric ends" before it enters shmem_finalize(): who dies there has
- * done all the rest. */
+ * prints its results, and "symmetric ends" before it enters shmem_finalize(): a PE that dies there
+ * has done all the rest. */
 #include <shmem.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void atomics(void)
     old = shmem_long_atomic_swap(&swapped, me + 10, next);
     shmem_long_atomic_inc(&flag, next);
     shmem_long_wait_until(&flag, SHMEM_CMP_EQ, 1);
-    shmem_set_lock(&lock); /* what it protects is no atomic */
+    shmem_set_lock(&lock); /* the protected update is not atomic */
     shmem_long_p(&locked, shmem_long_g(&locked, 0) + 1, 0);
     shmem_quiet();
     shmem_clear_lock(&lock);
@@ -143,7 +143,7 @@ int main(void)
     collectives();
     printf("symmetric ends PE %d of %d\n", me, n);
     fflush(stdout);
-    shmem_barrier_all(); /* everybody has said so */
+    shmem_barrier_all(); /* every PE has set it */
     shmem_finalize();
     return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One-sided communication over windows of every kind: create, allocate, dynamic on all ranks,
- * allocate_shared on those of a host. Each has put, get, accumulate, get_accumulate, fetch_and_op
- * and compare_and_swap, between fences, under locks, and between post, start, complete and wait.
- * Ranks print what they find; of what depends on who came first, the sums that do not. */
+ * allocate_shared on the ranks of a host. Each has put, get, accumulate, get_accumulate,
+ * fetch_and_op and compare_and_swap, between fences, under locks, and between post, start, complete
+ * and wait. Ranks print the results; where these depend on the order, sums that do not. */
 #include "../mpi/check.h"
 
 /* A rank's part of a window: one long for each rank, and then these. */
@@ -30,7 +30,7 @@ static double as_double(long bits)
     return d;
 }
 
-/* Everybody writes to everybody, reads it back from the next, and adds. */
+/* Every rank writes to every rank, reads back from the next, and adds. */
 static void between_fences(const struct window *w, long *checksum)
 {
     const int next = (w->rank + 1) % w->size;
@@ -67,7 +67,8 @@ static void between_fences(const struct window *w, long *checksum)
     free(in);
 }
 
-/* Rank 0 has a counter, of which each rank draws three tickets, and a place that one may claim. */
+/* Rank 0 has a counter, from which each rank draws three tickets, and a place that one may
+ * claim. */
 static void under_locks(const struct window *w, long *tickets, long *winners, long *seen)
 {
     const long one = 1, none = 0, me = w->rank + 1;
@@ -94,7 +95,7 @@ static void under_locks(const struct window *w, long *tickets, long *winners, lo
     CHECK(*winners == 1, "%s: %ld ranks have claimed the place", w->kind, *winners);
 }
 
-/* Each opens its part to the one before, and writes to the next. */
+/* Each rank exposes its part to the previous one, and writes to the next. */
 static void post_start_complete_wait(const struct window *w)
 {
     const int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;
@@ -122,7 +123,7 @@ static void exercise(const struct window *w, int print)
     under_locks(w, &tickets, &winners, &seen);
     MPI_Barrier(w->comm);
     post_start_complete_wait(w);
-    MPI_Win_fence(0, w->win); /* what locks have changed is visible too */
+    MPI_Win_fence(0, w->win); /* changes under locks are visible too */
     CHECK(w->mine[w->size + SUM] == (long)w->size * (w->size + 1) / 2, "%s: sum %ld", w->kind,
           w->mine[w->size + SUM]);
     CHECK(w->rank != 0 || w->mine[w->size + TICKETS] == 3L * w->size, "%s: counter %ld", w->kind,
@@ -193,7 +194,7 @@ static void dynamic(MPI_Comm comm)
     free(w.bases);
 }
 
-/* Loads and stores too. How many ranks a host has is not the same everywhere: only checks. */
+/* Loads and stores too. The number of ranks on a host varies, so only checks, no output. */
 static void shared(void)
 {
     struct window w;

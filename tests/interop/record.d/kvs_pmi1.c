@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPICH's PMI-1 client, taken out of libmpich.a, its API piece by piece.  pmi1 MODE.
+ * MPICH's PMI-1 client, from libmpich.a, its API call by call.  pmi1 MODE.
  *
- * Debian's MPICH is built for UCX, which cannot open a port: MPI_Comm_spawn() fails before PMI
- * hears of it, and an MPI program never sends a spawn. So the library's own PMI_Spawn_multiple() is
- * called here. (Slurm's pmi.h has the same prototypes; its libpmi is no PMI client: it asks srun by
- * Slurm's own messages.)
+ * Debian's MPICH is built for UCX, which cannot open a port: MPI_Comm_spawn() fails before it
+ * reaches PMI, and an MPI program never sends a spawn. So this program calls the library's own
+ * PMI_Spawn_multiple(). (Slurm's pmi.h has the same prototypes; its libpmi is no PMI client: it
+ * asks srun by Slurm's own messages.)
  */
 #include <slurm/pmi.h>
 #include <stdio.h>

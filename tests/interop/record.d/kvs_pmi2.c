@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slurm's PMI-2 client library, its API piece by piece.  pmi2 MODE. */
+/* Slurm's PMI-2 client library, its API call by call.  pmi2 MODE. */
 #include <slurm/pmi2.h>
 #include <stdio.h>
 #include <string.h>

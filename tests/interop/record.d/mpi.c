@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an MPI program makes its library say over PMI.  mpi MODE. */
+/* An MPI program, for its library's messages over PMI.  mpi MODE. */
 #include <mpi.h>
 #include <string.h>
 

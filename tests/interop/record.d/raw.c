@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw MESSAGE...: say exactly this on PMI_FD, and read one reply to each.  A message that begins
- *                                                                          with `2' is sent as
- * PMI-2, its length put before the rest; any other is a line.  `@' in front: no reply is awaited.
- *                                                              %J stands for the
- * job's name (a PMI-2 jobid or a PMI-1 kvsname) as the server last gave it.
+ * raw MESSAGE...: sends exactly these messages on PMI_FD, and reads one reply to each. A message
+ * that begins with `2' goes as PMI-2, its length put before the rest; any other is a line. With `@'
+ * in front, no reply is awaited. %J stands for the job's name (a PMI-2 jobid or a PMI-1 kvsname)
+ * that the server gave last.
  */
 #include <stdio.h>
 #include <stdlib.h>

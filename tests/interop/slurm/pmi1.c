@@ -3,15 +3,15 @@
  * MPICH's libmpich.a (every function that it has).
  *   pmi1 api [PEER]     every function but the two below
  *   pmi1 spawn [PEER]   PMI_Spawn_multiple of `pmi1 child`, which reports by publishing a name
- *   pmi1 mixed          one exchange, for a job of which other ranks run `pmi2 mixed`
- *   pmi1 abort [N]      the last rank calls PMI_Abort(N), 42 unless given, while the others wait in
- *                       a barrier
- * Prints a table, and from rank 0 "pmi1 MODE ok size=N" when all is right; else exits with 1.
+ *   pmi1 mixed          one exchange, for a job whose other ranks run `pmi2 mixed`
+ *   pmi1 abort [N]      the last rank calls PMI_Abort(N), default 42, while the others wait in a
+ *                       barrier
+ * Prints a table, and from rank 0 "pmi1 MODE ok size=N" when every check passes; else exits with 1.
  *
  * Slurm's libpmi never speaks PMI's wire: it asks srun, over Slurm's RPC, and so starts alone as
  * rank 0 of 1 under any other launcher. It has publish, lookup, unpublish and spawn only in name. A
- * library that does speak the wire can stand in for it (same soname, same ABI): all that its header
- * promises is asked of that one. */
+ * library that does speak the wire can replace it (same soname, same ABI); that one must keep all
+ * promises of the header. */
 #include "table.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -55,7 +55,7 @@ static const struct known known[] = {
     {"hydra", "argument [endcmd]", 1,
      "takes arg3=endcmd for the end of the command, and the job ends"},
     {"hydra", "PMI_Spawn_multiple of no such program", 1,
-     "rc=0 and errcodes 0, and the new processes are missing for ever"},
+     "rc=0 and errcodes 0, but the new processes never start"},
     /* Slurm's libpmi under srun: it does not use the wire. */
     {"srun", "PMI_Get_appnum", 0, "the job step's number, or -1 on the wire"},
     {"srun", "PMI_Publish_name", 0,
@@ -64,7 +64,7 @@ static const struct known known[] = {
     {"srun", "PMI_Unpublish_name", 0,
      "always PMI_FAIL, and on the wire there is no rc in the answer"},
     {"srun", "PMI_KVS_Iter_*", 0, "error 14 where pairs are"},
-    /* A libpmi that speaks the wire, in the place of Slurm's, to Slurm's own server. */
+    /* A libpmi that speaks the wire, in place of Slurm's, with Slurm's own server. */
     {"wire-srun", "PMI_Get_appnum", 0, "-1 on the wire"},
     {"wire-srun", "PMI_KVS_Put 1023 bytes", 0,
      "refused by our library: this server takes 1,024 bytes for a whole line"},
@@ -73,7 +73,7 @@ static const struct known known[] = {
     {"wire-srun", "PMI_Publish_name twice", 0, "the second wins"},
     {"wire-srun", "PMI_Unpublish_name absent", 0, "rc=0"},
     {"wire-srun", "PMI_KVS_Create", 0, "the wire has no request for it"},
-    /* The same to a server that has all requests. */
+    /* The same with a server that has all requests. */
     {"wire", "PMI_KVS_Create", 0, "the wire has no request for it"},
     {"wire", "PMI_KVS_Put [semi;colon]", 0, "refused: not every server could carry it"},
     {"wire", "PMI_KVS_Get [semi;colon]", 0, "refused: not every server could carry it"},
@@ -191,13 +191,13 @@ static void kvs(void)
         rc = PMI_KVS_Get(kvsname, "no-such-key", value, value_max);
         ROW(rc != PMI_SUCCESS, "PMI_KVS_Get absent", "%d", rc);
     }
-#ifndef PMI_MPICH /* whose own limit is less than the server's, and not enforced */
+#ifndef PMI_MPICH /* its own limit is below the server's, and not enforced */
     fill(expected, value_max + 1, 0);
     rc = PMI_KVS_Put(kvsname, "too-long", expected);
     ROW(rc != PMI_SUCCESS, "PMI_KVS_Put too long", "%d", rc);
 #endif
     for (int round = 0; table_try(&table, "PMI_KVS_Get many rounds") && round < 5; round++) {
-        /* "You may not put more than once with the same key", says the API: each round has its own.
+        /* "You may not put more than once with the same key", so each round has its own key.
          * */
         for (int pass = 0; pass < 2; pass++) {
             for (int i = 0; i < size; i++) {
@@ -264,7 +264,7 @@ static void key_value_spaces(void)
         rc = PMI_KVS_Get(other, "colour", val, value_max);
         ROW(rc != PMI_SUCCESS, "PMI_KVS_Get in a destroyed space", "%d", rc);
     }
-    /* The job's own space: what this rank itself has put must be among the pairs. */
+    /* The job's own space: this rank's own puts must be among the pairs. */
     snprintf(other, sizeof(other), "odd-0-%d", table.rank);
     rc = PMI_KVS_Iter_first(kvsname, key, key_max, val, value_max);
     while (rc == PMI_SUCCESS && key[0] && pairs < 100000) {
@@ -275,8 +275,7 @@ static void key_value_spaces(void)
     ROW(rc == PMI_SUCCESS && own == 1, "PMI_KVS_Iter_first, _next", "%d, %d pairs", rc, pairs);
 }
 
-/* What the library does with a launcher's command line: nothing that the test could name is right,
- * but each must return. */
+/* Calls that parse a launcher's command line: no result is specified, but each must return. */
 static void options(void)
 {
     char text[4096] = "", *args[] = {(char[]){"prog"}, (char[]){"-np"}, (char[]){"2"}, NULL},
@@ -313,8 +312,7 @@ static int try_argument(const char *argument)
 
 static void spawn(void)
 {
-    char self[4096] =
-        ""; /* a path that serves from any folder, for the children are started in another */
+    char self[4096] = ""; /* an absolute path, since the children start in another folder */
     const char *first[4 + COUNT(sent)] = {"child", table.peer[0] ? table.peer : "none", "first"};
     const char *second[4] = {"child", first[1], "second", NULL};
     const char *cmds[2] = {self, self}, **argvs[2] = {first, second};
@@ -418,7 +416,7 @@ static void child(int argc, char **argv, int spawned)
     snprintf(service, sizeof(service), "spawned.%d", table.rank);
     ok("child: PMI_Publish_name",
        PMI_Publish_name(service, table.n_failed ? "child-failed" : "child-ok"));
-    /* A server may take a job's names back when the job ends: stay until the parent has read them.
+    /* A server may unpublish a job's names at its end: stay until the parent has read them.
      * */
     for (int tries = 0; tries < 300 && PMI_Lookup_name("parent.done", folder) != PMI_SUCCESS;
          tries++)
@@ -448,8 +446,7 @@ int main(int argc, char **argv)
     ROW(rc == PMI_SUCCESS && table.rank >= 0, "PMI_Get_rank", "%d %d", rc, table.rank);
     rc = PMI_Get_size(&size);
     ROW(rc == PMI_SUCCESS && size > table.rank, "PMI_Get_size", "%d %d", rc, size);
-    if (getenv("INTEROP_SIZE")) /* a library that found no launcher says 1, and all else then goes
-                                   well */
+    if (getenv("INTEROP_SIZE")) /* a library without a launcher returns 1, and all else succeeds */
         ROW(strcmp(mode, "child") == 0 || size == atoi(getenv("INTEROP_SIZE")),
             "PMI_Get_size as started", "%d", size);
     rc = PMI_KVS_Get_my_name(kvsname, 256);

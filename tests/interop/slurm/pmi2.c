@@ -2,10 +2,11 @@
 /* Slurm's PMI-2 client library, all of its API.
  *   pmi2 api [PEER]    every function but the two below
  *   pmi2 spawn [PEER]  PMI2_Job_Spawn of `pmi2 child`, which reports by publishing a name
- *   pmi2 mixed         one exchange, for a job of which other ranks run `pmi1 mixed`
- *   pmi2 ring          PMIX_Ring alone, wherever ranks are
+ *   pmi2 mixed         one exchange, for a job whose other ranks run `pmi1 mixed`
+ *   pmi2 ring          PMIX_Ring alone, for ranks on any nodes
  *   pmi2 abort         the last rank calls PMI2_Abort while the others wait in a fence
- * Prints a table, and from rank 0 "pmi2 MODE ok size=N" when all is right; else exits with 1. */
+ * Prints a table, and from rank 0 "pmi2 MODE ok size=N" when every check passes; else exits with
+ * 1. */
 #include "table.h"
 
 #include <slurm/pmi2.h>
@@ -68,7 +69,7 @@ static void fence(void)
         ROW(0, "PMI2_KVS_Fence", "%d", rc);
 }
 
-/* A value that no other rank, key or round has: `n` bytes of what both wires can carry. */
+/* A value that no other rank, key or round has: `n` bytes that both wires can carry. */
 static void fill(char *value, int n, int seed)
 {
     for (int i = 0; i < n; i++)
@@ -209,7 +210,7 @@ static void kvs(void)
         if (table_try(&table, check))
             get_expect(check, NULL, PMI2_ID_NULL, value, odd[i]);
     }
-    /* Latest wins, fence after fence; every rank reads every rank's. */
+    /* The latest value wins in each of many fences; every rank reads every rank's. */
     for (int round = 0; round < 5; round++) {
         snprintf(key, sizeof(key), "round-%d", table.rank);
         snprintf(value, sizeof(value), "r%d-%d", round, table.rank);
@@ -237,7 +238,7 @@ static void kvs(void)
     if (table_try(&table, "PMI2_KVS_Get buffer too small")) {
         int length = 0, rc = PMI2_KVS_Get(NULL, PMI2_ID_NULL, "length-63-0", value, 10, &length);
 
-        /* The header says a negative length tells how much there is. */
+        /* By the header, a negative length gives the value's length. */
         ROW(rc != PMI2_SUCCESS || length == -63, "PMI2_KVS_Get buffer too small", "%d, %d", rc,
             length);
     }
@@ -294,8 +295,8 @@ static void ring(void)
     }
 }
 
-/* No server ever had these two commands: any answer is right but success for a job that does not
- * exist. */
+/* No server ever had these two commands: any answer is right except success for a nonexistent
+ * job. */
 static void connect_job(void)
 {
     PMI2_Connect_comm_t conn;
@@ -433,7 +434,7 @@ static void child(int argc, char **argv, int spawned, int appnum)
     snprintf(service, sizeof(service), "spawned.%d", table.rank);
     ok("child: PMI2_Nameserv_publish",
        PMI2_Nameserv_publish(service, NULL, table.n_failed ? "child-failed" : "child-ok"));
-    /* A server may take a job's names back when the job ends: stay until the parent has read them.
+    /* A server may unpublish a job's names at its end: stay until the parent has read them.
      * */
     for (int tries = 0; table_try(&table, "PMI2_Job_Spawn child's report") && tries < 300;
          tries++) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the PMI programs of this folder share: rank 0 prints a table "check  result", and every rank
- *                                                                           keeps count of what
- *                                                                           failed.
+/* Shared by the PMI programs of this folder: rank 0 prints a table of checks and results, and every
+ * rank counts its failures.
  *
- * Each check asks for what is right. A peer that is known to do otherwise is named beside the
- * program's checks in a list of struct known: with that peer's name as the second argument, the
- * failure is printed as known and not counted, or the check is left out because the peer would end
- * the job or never answer. */
+ * Each check demands the right result. A list of struct known beside the program's checks has the
+ * peers' known faults: with such a peer's name as the second argument, the program prints the
+ * failure as known and does not count it, or omits the check because the peer would end the job or
+ * never answer. */
 #ifndef INTEROP_TABLE_H
 #define INTEROP_TABLE_H
 
@@ -18,7 +17,7 @@
 
 struct known {
     const char *peer;  /* "srun" or "hydra" */
-    const char *check; /* as the check is named, all of it or how it begins when `*` ends it */
+    const char *check; /* the check's name; with `*` at the end, its beginning */
     int leave_out;     /* 1: do not even try */
     const char *why;
 };

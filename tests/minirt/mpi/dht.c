@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* examples/minirt/dht.c the plain way: keys go to their owners in messages, owners sort and count.
- * What there is must be the same. */
+/* examples/minirt/dht.c with messages: keys travel to their owners, owners sort and count. The
+ * contents must be the same. */
 #include "mpi_random.h"
 
 static int ascending(const void *a, const void *b)

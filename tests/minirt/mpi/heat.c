@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* examples/minirt/heat.c with MPI's point-to-point messages: the plate that it writes must be the
- * same, bit for bit. Each rank has rows only: the result does not depend on who computes which
+ * same, bit for bit. Each rank has rows only: the result does not depend on which rank computes a
  * point. */
 #include <mpi.h>
 #include <stdint.h>
