@@ -49,6 +49,15 @@ function(fencepost_compile_options target)
     endif()
 endfunction()
 
+# fencepost_search_path(<target> [<path>])
+#   Where an installed target finds shared libraries: <path>, the user's CMAKE_INSTALL_RPATH, and folders outside this project that it is
+#   linked with. In the build tree it searches the same: CMake pads a path that it replaces at installation with colons, and the loader
+#   searches the working directory for each empty element.
+function(fencepost_search_path target)
+    set_target_properties(${target} PROPERTIES
+        INSTALL_RPATH "${ARGN};${CMAKE_INSTALL_RPATH}" INSTALL_RPATH_USE_LINK_PATH ON BUILD_WITH_INSTALL_RPATH ON)
+endfunction()
+
 include(${CMAKE_CURRENT_LIST_DIR}/library.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/programs.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/features.cmake)

@@ -64,9 +64,7 @@ function(fencepost_library name)
     set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name})
     set_target_properties(${name} PROPERTIES VERSION ${arg_VERSION} SOVERSION ${arg_SOVERSION} LINK_DEPENDS ${map})
     target_link_options(${name} PRIVATE -Wl,--version-script=${map})
-    # A back-end needs no search path of its own: the program's finds the core. CMake ends a path that it replaces at installation with a
-    # colon, and the loader searches the working directory for an empty element.
-    set_target_properties(${name} PROPERTIES SKIP_BUILD_RPATH ON)
+    fencepost_search_path(${name}) # the program's own path finds a back-end's core
     if(NOT FENCEPOST_SANITIZE AND NOT FENCEPOST_FUZZ) # clang leaves the sanitizer's own symbols to the program
         target_link_options(${name} PRIVATE -Wl,-z,defs)
     endif()
