@@ -565,7 +565,8 @@ STORWIN_API int storwin_commit_as(struct storwin_window *win, uint64_t generatio
  *   - This process's page tables show its stores (STORWIN_CHANGES_TRACKED). They do not show stores
  *     of other processes and of devices, such as a network adapter's into registered memory:
  *     declare those with storwin_touched(), or set STORWIN_CHANGES_COMPARED. For a shared mapping
- *     STORWIN_CHANGES_TRACKED fails with -EOPNOTSUPP.
+ *     STORWIN_CHANGES_TRACKED fails with -EOPNOTSUPP; for a part that the program later maps anew
+ *     as shared, each commit fails with STORWIN_ERACE.
  *   - Where the kernel cannot track (before Linux 6.7, or private huge pages), commits compare.
  *
  * @param ptr    the memory: remains the caller's, and outlives the window
