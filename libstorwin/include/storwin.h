@@ -486,8 +486,8 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *     whole, and the hint storage_alloc_generation opens it.
  *   - The generation before the newest can be opened in that way unless a commit after the newest
  *     failed or was cut off; older ones can while the journal holds them. The first commit after
- *     that discards the newer generations, even if nothing was stored. storwin_free() is such a
- *     commit unless STORWIN_DISCARD is set.
+ *     that discards the newer generations, even if nothing was stored, and possibly if it fails.
+ *     storwin_free() is such a commit unless STORWIN_DISCARD is set.
  *   - With STORWIN_ATOMIC_SLOTS the two generations share no byte: damage of one leaves the other.
  *     With a journal, a damaged block of a copy damages every generation that builds on it.
  *   - If the file was shortened, the next commit writes all of it; a crash before may lose
@@ -505,7 +505,8 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *   - STORWIN_ERACE: see above
  *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
  *     it belongs to another process
- *   - -ENOMEM, -EIO, -ENOSPC, …: the file still holds the commit before
+ *   - -ENOMEM, -EIO, -ENOSPC, …: the file still holds the commit before (the first call after an
+ *     older generation was opened may leave that one)
  *
  * @threads   One commit or sync of a window at a time; no stores during the call.
  * @allocates 16 bytes for each 4,096 bytes that changed, during the call.
