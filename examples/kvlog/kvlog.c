@@ -8,7 +8,9 @@
  * `committed GENERATION ENTRIES`: what was set before that line is never lost, and of what was set
  * later a crash leaves nothing or all up to the commit in between.
  */
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,9 +94,13 @@ static int more_input(void)
     ssize_t n = read(0, text + have, sizeof(text) - 1 - have);
     char *line = text, *end;
 
-    if (n <= 0 && have == 0)
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return 1;
+    if (n < 0)
+        perror("kvlog: standard input"); /* and half a line is no command */
+    if (n < 0 || (n == 0 && have == 0))
         return 0;
-    if (n <= 0)
+    if (n == 0)
         text[have] = '\n'; /* the last line has none */
     have += n > 0 ? (size_t)n : 1;
     text[have] = '\0';
@@ -127,8 +133,8 @@ int main(int argc, char **argv)
     struct storwin_error err;
     int going = 1;
 
-    if (argc < 2 || argc > 3 || *rest || pause <= 0 || pause > 1000000) {
-        fprintf(stderr, "usage: kvlog FILE [MILLISECONDS, 1 to 1000000]\n");
+    if (argc < 2 || argc > 3 || *rest || pause <= 0 || pause > INT_MAX) {
+        fprintf(stderr, "usage: kvlog FILE [MILLISECONDS, 1 to %d]\n", INT_MAX);
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

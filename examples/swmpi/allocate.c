@@ -51,22 +51,29 @@ int swmpi_win_create(void *base, MPI_Aint bytes, MPI_Aint disp_unit, MPI_Info in
 
 /* swmpi_file=shared: in the one file each rank begins where the one before it ends, rounded up to
  * the largest page that Linux has, so that the layout does not depend on the machine, or for long
- * windows to what huge pages of the page cache want. */
+ * windows to what huge pages of the page cache want. A file of commits holds one part. */
 static int place_in_file(struct request *q, struct swmpi_error *e)
 {
     uint64_t page = q->bytes < 2 << 20 ? 65536 : 2 << 20;
-    uint64_t mine = ((uint64_t)q->bytes + page - 1) / page * page, before = 0;
-    int rc = PMPI_Exscan(&mine, &before, 1, MPI_UINT64_T, MPI_SUM, q->comm);
+    const int commits = q->bytes > 0 && q->hints.one_file && q->hints.opts.atomic &&
+                        q->hints.opts.alloc_type == STORWIN_STORAGE && !strstr(q->hints.name, "%r");
+    uint64_t mine[2] = {((uint64_t)q->bytes + page - 1) / page * page, (uint64_t)commits};
+    uint64_t before[2] = {0, 0};
+    int rc = PMPI_Exscan(mine, before, 2, MPI_UINT64_T, MPI_SUM, q->comm);
 
     if (rc != MPI_SUCCESS)
         return rc;
     PMPI_Comm_rank(q->comm, &q->rank);
     if (q->hints.one_file && q->rank > 0 && !e->code) {
-        if (before > STORWIN_MAX_BYTES)
+        if (commits && before[1] > 0)
+            swmpi_say(e, MPI_ERR_INFO_VALUE,
+                      "storage_alloc_atomic: a file of commits holds the part of one rank, and "
+                      "with swmpi_file=shared several have one");
+        else if (before[0] > STORWIN_MAX_BYTES)
             swmpi_say(e, MPI_ERR_SIZE,
                       "swmpi_file: the ranks before this one fill the largest file");
         else
-            q->hints.opts.offset_bytes += before;
+            q->hints.opts.offset_bytes += before[0];
     }
     return MPI_SUCCESS;
 }
@@ -179,6 +186,11 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         return swmpi_raise_comm(q->comm, name_of(q), &e);
     if (!agreed.storage)
         return native(q, baseptr, win);
+    if (agreed.one_file && agreed.commit) {
+        swmpi_say(&e, MPI_ERR_INFO_VALUE,
+                  "swmpi_commit: 'all' needs a file of each rank's, not swmpi_file=shared");
+        return swmpi_raise_comm(q->comm, name_of(q), &e);
+    }
     q->names.number = agreed.number;
     if (agreed.one_file && (rc = place_in_file(q, &e)) != MPI_SUCCESS)
         return rc;

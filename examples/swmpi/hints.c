@@ -202,10 +202,6 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
         take_info(h, info, e);
     if (!e->code && h->commit && where != SWMPI_ALLOCATE && h->opts.alloc_type == STORWIN_STORAGE)
         swmpi_say(e, MPI_ERR_INFO_VALUE, "swmpi_commit: 'all' is for windows of MPI_Win_allocate");
-    if (!e->code && h->one_file && where == SWMPI_ALLOCATE && h->opts.atomic)
-        swmpi_say(e, MPI_ERR_INFO_VALUE,
-                  "storage_alloc_atomic: a file of commits holds the part of one rank, not with "
-                  "swmpi_file=shared");
     if (!e->code && where != SWMPI_SHARED)
         begin_on_page(h, e);
     if (!e->code && h->name[0] && h->one_file &&

@@ -490,8 +490,8 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *     whole, and the hint storage_alloc_generation opens it.
  *   - The generation before the newest can be opened in that way unless a commit after the newest
  *     failed or was interrupted; older generations can while the journal has them. The first commit
- *     after that discards the newer generations, even if nothing was stored. storwin_free() is such
- *     a commit unless STORWIN_DISCARD is set.
+ *     after that discards the newer generations, even if nothing was stored, and possibly if it
+ *     fails. storwin_free() is such a commit unless STORWIN_DISCARD is set.
  *   - With STORWIN_ATOMIC_SLOTS the two generations share no byte: damage of one leaves the other.
  *     With a journal, a damaged block of a copy damages every generation that builds on it.
  *   - If the file was shortened, the next commit writes all of it; a crash before may lose
@@ -509,7 +509,8 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  *   - STORWIN_ERACE: see above
  *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
  *     it belongs to another process
- *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit
+ *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit (after the first call that
+ *     follows the opening of an older generation, it may have that generation)
  *
  * @threads   One commit or sync of a window at a time; no stores during the call.
  * @allocates 16 bytes for each 4,096 bytes that changed, during the call.
@@ -570,7 +571,8 @@ STORWIN_API int storwin_commit_as(struct storwin_window *win, uint64_t generatio
  *   - This process's page tables show its stores (STORWIN_CHANGES_TRACKED). They do not show stores
  *     of other processes and of devices, such as a network adapter's into registered memory:
  *     declare those with storwin_touched(), or set STORWIN_CHANGES_COMPARED. For a shared mapping
- *     STORWIN_CHANGES_TRACKED fails with -EOPNOTSUPP.
+ *     STORWIN_CHANGES_TRACKED fails with -EOPNOTSUPP; for a part that the program later maps anew
+ *     as shared, each commit fails with STORWIN_ERACE.
  *   - Where the kernel cannot track (before Linux 6.7, or private huge pages), commits compare.
  *
  * @param ptr    the memory: remains the caller's, and outlives the window

@@ -56,6 +56,14 @@ static int check_memory(const void *ptr, uint64_t bytes, uint32_t changes,
     return 0;
 }
 
+/* Whether a range is all writable, and no other process can store into it. */
+int storwin__memory_private(uint64_t lo, uint64_t hi)
+{
+    struct range r = {.lo = lo, .hi = hi};
+
+    return look(&r) == 0 && r.writable && !r.shared;
+}
+
 int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
                   struct storwin_window **win, struct storwin_error *err)
 {

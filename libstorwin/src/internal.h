@@ -204,6 +204,9 @@ void storwin__track_close(struct storwin_window *win);
 void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t *last);
 void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end);
 
+/* adopt.c */
+int storwin__memory_private(uint64_t lo, uint64_t hi);
+
 /* parallel.c: runs work(ctx) in up to n threads, including the caller, and returns when all have
  * returned */
 void storwin__parallel(unsigned n, void (*work)(void *ctx), void *ctx);

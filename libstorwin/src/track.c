@@ -143,9 +143,12 @@ void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t
     while (fd >= 0 && s.start < s.end) {
         int n = ioctl(fd, SCAN, &s);
 
-        /* The program may have mapped part of adopted memory anew: tracks that, too. */
-        if (n < 0 && !again &&
+        /* The program may have mapped part of adopted memory anew: tracks that, too, unless it is
+         * shared, where stores of others would be missed. */
+        if (n < 0 && !again && storwin__memory_private(s.start, s.end) &&
             storwin__uffd_register(win->track_fd, s.start, s.end - s.start, 0) == 0) {
+            /* Some kernels leave pages that mremap() moved protected: they would seem unchanged. */
+            (void)storwin__uffd_protect(win->track_fd, s.start, s.end - s.start, 0);
             mark(win, s.start, s.end);
             again = 1;
             continue;

@@ -894,7 +894,7 @@ static void adopted(void **state)
  * changes, and so are stores into it afterwards. */
 static void mapped_anew(void **state)
 {
-    const uint64_t bytes = 64 * 4096, lo = 8 * 4096, hi = 24 * 4096;
+    const uint64_t lo = 8 * (uint64_t)sysconf(_SC_PAGESIZE), hi = 3 * lo, bytes = 8 * lo;
     struct storwin_opts opts = storage_opts(test_path("commit"));
     uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -78,6 +78,36 @@ static void fails(const char *what, int shared, const char *hints, MPI_Aint byte
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Commits with swmpi_file=shared, where no two ranks have a part in one file. */
+static void test_one_file(void)
+{
+    static const char *const hints[] = {
+        "alloc_type=memory;storage_alloc_filename=%s/one;swmpi_file=shared;"
+        "storage_alloc_pager=resident;storage_alloc_atomic=auto",
+        "alloc_type=storage;storage_alloc_filename=%s/one;swmpi_file=shared;"
+        "storage_alloc_pager=resident;storage_alloc_atomic=auto",
+        "alloc_type=storage;storage_alloc_filename=%s/one.%%r;swmpi_file=shared;"
+        "storage_alloc_pager=resident;storage_alloc_atomic=auto"};
+    char text[4096];
+
+    for (int i = 0; i < 3; i++) {
+        MPI_Info info = info_of(format(text, hints[i]));
+        const MPI_Aint bytes = i == 1 && w.rank != w.size - 1 ? 0 : PAGE;
+        MPI_Win win;
+        void *base;
+
+        CHECK(MPI_Win_allocate(bytes, 1, info, MPI_COMM_WORLD, &base, &win) == MPI_SUCCESS,
+              "commits with one file, %d", i);
+        MPI_Win_free(&win);
+        MPI_Info_free(&info);
+    }
+    snprintf(text, sizeof(text), "%s/one.%d", dir, w.rank);
+    CHECK(unlink(text) == 0, "%s", text);
+    snprintf(text, sizeof(text), "%s/one", dir);
+    CHECK(w.rank != 0 || unlink(text) == 0, "%s", text);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void test_classes(void)
 {
     const char *bad = w.rank == w.size - 1
@@ -105,10 +135,11 @@ static void test_classes(void)
           "alloc_type=storage;storage_alloc_filename=%s/f.%%r;storage_alloc_pager=resident;"
           "storage_alloc_atomic=auto",
           PAGE, MPI_ERR_INFO_VALUE);
-    fails("one file of commits", 0,
-          "alloc_type=storage;storage_alloc_filename=%s/f;swmpi_file=shared;"
-          "storage_alloc_pager=resident;storage_alloc_atomic=auto",
-          PAGE, MPI_ERR_INFO_VALUE);
+    if (w.size > 1)
+        fails("one file of commits", 0,
+              "alloc_type=storage;storage_alloc_filename=%s/f;swmpi_file=shared;"
+              "storage_alloc_pager=resident;storage_alloc_atomic=auto",
+              PAGE, MPI_ERR_INFO_VALUE);
     fails("one rank", 0, bad, 3 * PAGE, MPI_ERR_NO_SUCH_FILE);
     fails("one rank's hint", 0,
           w.rank == 0 ? "alloc_type=storage;storage_alloc_filename=%s/f.%%r;file_perm=rw"
@@ -416,6 +447,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, ours);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     test_classes();
+    test_one_file();
     test_grown();
     test_leaks();
     test_sync_and_info();
