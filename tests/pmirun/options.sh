@@ -323,6 +323,7 @@ try_time() {
         bad -1 x inf
         MPIEXEC_TIMEOUT=0.2 run 124 -n 1 sleep 60
         MPIEXEC_TIMEOUT=0.2 run 0 "$name" 0 -n 1 sleep 0.5
+        MPIEXEC_TIMEOUT= run 0 -n 1 true
         MPIEXEC_TIMEOUT=x run 2 -n 1 true
         err_has 'MPIEXEC_TIMEOUT wants seconds, not "x"'
         ;;
