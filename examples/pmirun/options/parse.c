@@ -258,10 +258,12 @@ static void settle_slots(const struct parse *p)
 }
 
 /* Settles the number of nodes and the way there. */
-static void settle_nodes(const struct parse *p)
+static void settle_nodes(struct parse *p)
 {
     struct options *opt = p->opt;
 
+    if (reach_wants_hosts(opt))
+        hosts_of_hydra(p);
     check(p, reach_allocation(opt));
     settle_slots(p);
     if (opt->n_nodes == 0)

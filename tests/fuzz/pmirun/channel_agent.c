@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of fuzz_pmirun_channel: an agent with its head and two others, and the ranks that it starts. */
+/* fuzz_pmirun_channel: an agent with its head and two others, and the ranks that it starts. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of fuzz_pmirun_channel: a head with three agents. */
+/* fuzz_pmirun_channel: a head with three agents. */
 #define _GNU_SOURCE
 #include <string.h>
 

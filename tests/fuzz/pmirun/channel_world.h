@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of fuzz_pmirun_channel share: a server under test, and the links that lead to it. */
+/* Shared by the parts of fuzz_pmirun_channel: the server under test, and the links to it. */
 #ifndef FENCEPOST_TESTS_CHANNEL_WORLD_H
 #define FENCEPOST_TESTS_CHANNEL_WORLD_H
 
