@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_pmirun_channel: links to the server, and peers at their other ends, which have the secret. */
+/* fuzz_pmirun_channel: links to the server, and the peers at their other ends. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_pmirun_channel: stand-ins for the system, and for pmirun's files that own a socket, a process
- * or a descriptor. */
+/* fuzz_pmirun_channel: stand-ins for the system, and for pmirun's files that own a socket, a
+ * process or a descriptor. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
