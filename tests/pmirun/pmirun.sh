@@ -167,6 +167,33 @@ e" ] || fail "stdout and stderr"
     err_has "cannot write to stdout"
 }
 
+# Readers that take their time get everything, also of a job that is stopped. A signal, or --timeout, ends their time.
+test_slow() {
+    local status
+    mkfifo "$dir/never" "$dir/full"
+    exec 9<> "$dir/never" 8<> "$dir/full"
+    slowly stopped 6 "$pmirun" -n 1 sh -c 'head -c 300000 /dev/zero; kill -9 $$'
+    slowly ended 6 "$pmirun" -n 1 sh -c 'head -c 300000 /dev/zero'
+    "$pmirun" --stats -n 1 sh -c 'head -c 65536 /dev/zero >&2' 2> "$dir/full" & # as much as a pipe takes
+    pid=$!
+    timeout 60 "$pmirun" --timeout 0.3 -n 1 yes > "$dir/never" 2> "$dir/err"
+    status=$?
+    [ $status = 124 ] || fail "--timeout: status $status"
+    "$pmirun" -n 1 sh -c 'head -c 300000 /dev/zero; kill -9 $$' > "$dir/never" 2> "$dir/err" &
+    await err 'died of signal 9'
+    kill -TERM $!
+    wait $!
+    status=$?
+    [ $status = 137 ] || fail "a signal while the reader sleeps: status $status"
+    exec 7< "$dir/full" 8>&-
+    cat <&7 > "$dir/out"
+    wait $pid || fail "--stats: status $?"
+    out_has '"program":"pmirun"'
+    wait
+    was stopped 137 300000
+    was ended 0 300000
+}
+
 test_blocked() {
     # A reader that does not read: PMI goes on, memory stays bounded, nothing is lost.
     mkfifo "$dir/pipe"
@@ -531,7 +558,7 @@ test_many() {
 }
 
 case $group in
-basic | status | output | blocked | hostile | signals | limits | spawn | names | many) "test_$group" ;;
+basic | status | output | slow | blocked | hostile | signals | limits | spawn | names | many) "test_$group" ;;
 *)
     echo "unknown group $group"
     exit 1
