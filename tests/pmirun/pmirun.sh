@@ -157,6 +157,9 @@ test_output() {
 o
 e
 e" ] || fail "stdout and stderr"
+    # A filter that outlives its rank passes on what it has.
+    run 20 0 -n 2 bash -c 'exec > >(sleep 0.2; sed s/^/x/); seq 1 5000'
+    [ "$(grep -c ^x "$dir/out")" = 10000 ] || fail "a filter was ended with its rank"
     # Nobody reads.
     (timeout 20 "$pmirun" -n 2 yes; echo $? > "$dir/status") 2> "$dir/err" | head -1 > "$dir/out"
     [ "$(cat "$dir/status")" = 141 ] || fail "status after a closed pipe: $(cat "$dir/status"), not 141"

@@ -135,9 +135,13 @@ static bool finished(struct pmirun *pr)
         return false; /* what a rank has left behind holds its output */
     if (pr->node && !pr->node->may_end(pr))
         return false;
+    settle_drain(pr);
+    /* Who outlives a rank and has its output may be a filter that is not done, such as tee. */
+    if (pr->output.n_streams && !pr->stopping && !pr->leftovers.sweep_ns &&
+        !passed(pr, pr->drain_ns))
+        return false;
     if (!job_sweep(pr))
         return false;
-    settle_drain(pr);
     if (passed(pr, pr->drain_ns)) {
         if (is_hasty(pr))
             return true; /* whoever reads our output had time enough */
