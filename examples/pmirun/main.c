@@ -160,6 +160,8 @@ int main(int argc, char **argv)
         print_exit_codes(pr);
     if (pr->opt.stats != STATS_NONE)
         stats_print(pr);
+    if (output_pending(pr)) /* a reader has not taken these yet */
+        loop_run(pr);
     progress_clear();
     if (pr->node)
         pr->node->stop(pr);

@@ -52,13 +52,18 @@ char *reach_launch(struct options *opt, const char *how)
     return all;
 }
 
+bool reach_wants_hosts(const struct options *opt)
+{
+    return !opt->n_hosts && opt->launch != LAUNCH_FORK &&
+           (opt->launch != LAUNCH_TEMPLATE || opt->template->has_host);
+}
+
 char *reach_allocation(struct options *opt)
 {
     struct allocation a;
     char *why;
 
-    if (opt->n_hosts || opt->launch == LAUNCH_FORK ||
-        (opt->launch == LAUNCH_TEMPLATE && !opt->template->has_host))
+    if (!reach_wants_hosts(opt))
         return NULL;
     why = allocation_find(&a);
     if (why || !a.n_hosts)

@@ -5,6 +5,9 @@
 
 #include "options.h"
 
+/* Does the job need hosts that no option has named? */
+bool reach_wants_hosts(const struct options *opt);
+
 /* Each returns NULL, or an error text to be freed. */
 
 char *reach_launch(struct options *opt, const char *how); /* --launch HOW */

@@ -172,6 +172,29 @@ test_output() {
     wait $limit || fail "status $? after the reader woke up"
 }
 
+# Readers that take their time get everything: of a job that has ended but for words of its ranks that wait on their nodes, and of one that is stopped so.
+test_slow() {
+    local status
+    mkfifo "$dir/never"
+    exec 9<> "$dir/never"
+    slowly ended 10 "$PMIRUN" "${nodes[@]}" -n 60 head -c 60000 /dev/zero
+    slowly stopped 10 "$PMIRUN" "${nodes[@]}" -n 60 sh -c "head -c 60000 /dev/zero; : > $dir/wrote.\$PMI_RANK; [ \$PMI_RANK = 0 ] || exit 0
+        until set -- $dir/wrote.*; [ \$# = 60 ]; do sleep 0.1; done; kill -9 \$\$"
+    timeout 60 "$PMIRUN" "${nodes[@]}" --timeout 1 -n 4 yes > "$dir/never" 2> "$dir/err"
+    status=$?
+    [ $status = 124 ] || fail "--timeout: status $status"
+    "$PMIRUN" "${nodes[@]}" -n 4 yes > "$dir/never" 2> "$dir/err" &
+    sleep 1
+    kill -TERM $!
+    wait $!
+    status=$?
+    [ $status = 143 ] || fail "a signal while the reader sleeps: status $status"
+    wait
+    was ended 0 3600000
+    was stopped 137 3600000
+    nothing_left
+}
+
 test_signals() {
     four_sleep() { [ "$(pids_of "sleep $mark" | wc -l)" = 4 ]; }
     begin -n 4 sh -c 'trap "echo got; exit 0" USR1; echo ready; while :; do sleep 0.1; done'
@@ -703,7 +726,7 @@ test_mpi() {
 }
 
 case $group in
-basic | status | output | signals | loss | silent | moments | spawn | abandoned | late | unlinked | hostile | hints | waiting | big | full | huge | mpi) "test_$group" "$1" ;;
+basic | status | output | slow | signals | loss | silent | moments | spawn | abandoned | late | unlinked | hostile | hints | waiting | big | full | huge | mpi) "test_$group" "$1" ;;
 *)
     echo "unknown group $group"
     exit 1

@@ -125,10 +125,10 @@ test_wait() {
     # stdin and leaves; the other, whose stdin stays open, is refused.
     command hangs 'name=$1' 'shift' '[ "$name" = b ] || exec "$@"' 'cd "$REACH_DIR"' \
         'if ! [ -e first ]; then' '    touch first' '    trap "" TERM' \
-        '    setsid sh -c '\''cat > boot; until [ -e next ]; do sleep 0.1; done; cat boot | { sleep 1; exec "$@" 2> late; }; { cat boot; until [ -e leave ]; do sleep 0.1; done; } | { LATE=1 "$@"; touch over; }'\'' sh "$@" <&0 &' \
+        '    setsid sh -c '\''cat > boot; until [ -e next ]; do sleep 0.1; done; cat boot | { sleep 1; exec "$@" 2> late; }; { cat boot; until [ -e leave ]; do sleep 0.1; done; } | { FIRST_TRY=1 "$@"; touch over; }'\'' sh "$@" <&0 &' \
         "    exec sleep $mark" 'fi' 'touch next' 'until [ -e over ]; do sleep 0.1; done' 'touch leave' 'exec "$@"'
     nodes=(--hosts a,b,c --launch "hangs %h %c")
-    run 0 -v --wait-hosts 12 -n 3 sh -c 'echo "late: ${LATE-no}"; exec "$0" pgf' "$RAWPMI"
+    run 0 -v --wait-hosts 12 -n 3 sh -c 'echo "late: ${FIRST_TRY-no}"; exec "$0" pgf' "$RAWPMI"
     [ "$(grep -c '^late: no$' "$dir/out")" = 3 ] || fail "a late agent has started ranks"
     err_has 'node 1 (b): the agent of try 1 connected too late'
     err_has 'node 1 (b) cannot be reached yet: hangs started no agent in .* s, and was killed; trying for 12 s'

@@ -107,6 +107,7 @@ fi
 # Environment.
 typed '-env A 1 -n 2 ./vars'
 typed '-genv A 1 -n 1 ./vars : -n 1 ./vars'
+typed '-genv A=1 -n 1 -env B=2 ./vars'
 typed '-genv A 1 -n 1 -env A 2 ./vars : -n 1 ./vars'
 typed '-genv OMP_NUM_THREADS 4 -n 2 ./vars'
 typed '-n 1 -env A 1 -env B 2 ./vars'

@@ -32,3 +32,14 @@ out_has() { grep -q -e "$1" "$dir/out" || fail "stdout has no \"$1\""; }
 err_has() { grep -q -e "$1" "$dir/err" || fail "stderr has no \"$1\""; }
 rss_of() { awk '/VmRSS/ { print $2 }' "/proc/$1/status" 2> /dev/null; } # KiB of PID
 state_is() { [ "$(ps -o state= -p "$2" | tr -d ' ')" = "$1" ]; }     # LETTER PID
+# slowly NAME SECONDS COMMAND...: in the background, its stdout read by one who takes nothing before SECONDS have passed. was NAME STATUS BYTES: how it ended,
+# and how many bytes it has written.
+slowly() {
+    local name=$1 seconds=$2
+    shift 2
+    ("$@" 2> "$dir/$name.err" < /dev/null; echo $? > "$dir/$name.status") | (sleep "$seconds"; wc -c > "$dir/$name.bytes") &
+}
+was() {
+    [ "$(cat "$dir/$1.status")" = "$2" ] || fail "$1: status $(cat "$dir/$1.status"), not $2: $(cat "$dir/$1.err")"
+    [ "$(cat "$dir/$1.bytes")" = "$3" ] || fail "$1: $(cat "$dir/$1.bytes") bytes of $3 were read"
+}

@@ -99,8 +99,11 @@ try_group() {
     --env)
         ok '1 2;' "$name" A '1 2' -n 1 sh -c 'echo "$A"'
         ok ';' "$name" A '' -n 1 sh -c 'echo "$A"'
-        run 2 "$name" A=1 2 -n 1 true
-        err_has "$name: \"A=1\" does not"
+        ok '1 2;' "$name" "A=1 2" -n 1 sh -c 'echo "$A"'
+        run 2 "$name" =A 1 -n 1 true
+        err_has "$name: \"=A\" does not"
+        run 2 "$name" PMI_RANK=1 -n 1 true
+        err_has "$name PMI_RANK=1"
         run 2 "$name" PMI_RANK 1 -n 1 true
         err_has "$name PMI_RANK"
         run 2 "$name=A" 1 true
@@ -150,6 +153,7 @@ try_group() {
 try_environment() {
     case $1 in
     --genv)
+        ok '1;2;' "$name" A=1 -n 1 sh -c 'echo $A' : --env A=2 -n 1 sh -c 'echo $A'
         ok '1;2;' "$name" A 1 -n 1 sh -c 'echo $A' : --env A 2 -n 1 sh -c 'echo $A'
         run 2 "$name" '' 1 -n 1 true
         err_has "$name: \"\""
@@ -229,6 +233,12 @@ try_hosts() {
         if several; then
             printf '%s\n' '# hosts' 'a:2 # two' '' $'b\tslots=1 max_slots=4\r' 'n[1-2]' > hosts
             on 'a b n1 n2 ' "$name" hosts -n 5 true
+            HYDRA_HOST_FILE=hosts on 'a b n1 n2 ' -n 5 true
+            HYDRA_HOST_FILE=hosts on 'c ' --hosts c -n 2 true
+            HYDRA_HOST_FILE=hosts run 0 -N 2 --launch fork -n 2 true
+            HYDRA_HOST_FILE= run 0 -n 1 true
+            HYDRA_HOST_FILE=/no/such run 2 -n 1 true
+            err_has 'HYDRA_HOST_FILE /no/such: '
             ok '0 1;0 1;0 1;0 2;1 2;' --launch-agent ./agent "$name=hosts" -n 5 sh -c 'echo $MPI_LOCALRANKID $MPI_LOCALNRANKS'
         fi
         for line in '-oX' 'a;b' 'a $(touch ran)' '`touch ran`' 'a b' 'a slots=0' 'a slots=x' 'a:2 slots=2' 'a, b' 'a slots=1 cpus=2'; do
@@ -323,6 +333,7 @@ try_time() {
         bad -1 x inf
         MPIEXEC_TIMEOUT=0.2 run 124 -n 1 sleep 60
         MPIEXEC_TIMEOUT=0.2 run 0 "$name" 0 -n 1 sleep 0.5
+        MPIEXEC_TIMEOUT= run 0 -n 1 true
         MPIEXEC_TIMEOUT=x run 2 -n 1 true
         err_has 'MPIEXEC_TIMEOUT wants seconds, not "x"'
         ;;

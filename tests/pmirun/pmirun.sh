@@ -147,6 +147,12 @@ test_output() {
     # No newline at the end.
     run 30 0 -n 1 -l printf '%s' tail
     out_is "[0] tail"
+    # A filter that outlives its rank passes on what it has. It has a second: a busy machine has five tries.
+    for _ in 1 2 3 4 5; do
+        run 20 0 -n 2 bash -c 'exec > >(sleep 0.1; sed s/^/x/); seq 1 500'
+        ! has_lines "$dir/out" ^x 1000 || break
+    done
+    has_lines "$dir/out" ^x 1000 || fail "a filter was ended with its rank"
     # A prompt is seen while the rank still runs.
     begin -n 2 sh -c "printf prompt; until [ -e $dir/seen ]; do sleep 0.1; done"
     await out prompt
@@ -166,6 +172,33 @@ e" ] || fail "stdout and stderr"
     timeout 20 "$pmirun" -n 2 yes > /dev/full 2> "$dir/err"
     [ $? = 252 ] || fail "a full disk"
     err_has "cannot write to stdout"
+}
+
+# Readers that take their time get everything, also of a job that is stopped. A signal, or --timeout, ends their time.
+test_slow() {
+    local status
+    mkfifo "$dir/never" "$dir/full"
+    exec 9<> "$dir/never" 8<> "$dir/full"
+    slowly stopped 6 "$pmirun" -n 1 sh -c 'head -c 300000 /dev/zero; kill -9 $$'
+    slowly ended 6 "$pmirun" -n 1 sh -c 'head -c 300000 /dev/zero'
+    "$pmirun" --stats -n 1 sh -c 'head -c 65536 /dev/zero >&2' 2> "$dir/full" & # as much as a pipe takes
+    pid=$!
+    timeout 60 "$pmirun" --timeout 0.3 -n 1 yes > "$dir/never" 2> "$dir/err"
+    status=$?
+    [ $status = 124 ] || fail "--timeout: status $status"
+    "$pmirun" -n 1 sh -c 'head -c 300000 /dev/zero; kill -9 $$' > "$dir/never" 2> "$dir/err" &
+    await err 'died of signal 9'
+    kill -TERM $!
+    wait $!
+    status=$?
+    [ $status = 137 ] || fail "a signal while the reader sleeps: status $status"
+    exec 7< "$dir/full" 8>&-
+    cat <&7 > "$dir/out"
+    wait $pid || fail "--stats: status $?"
+    out_has '"program":"pmirun"'
+    wait
+    was stopped 137 300000
+    was ended 0 300000
 }
 
 test_blocked() {
@@ -534,7 +567,7 @@ test_many() {
 }
 
 case $group in
-basic | status | output | blocked | hostile | signals | limits | spawn | names | many) "test_$group" ;;
+basic | status | output | slow | blocked | hostile | signals | limits | spawn | names | many) "test_$group" ;;
 *)
     echo "unknown group $group"
     exit 1

@@ -85,6 +85,7 @@ static void run_deadlines(struct pmirun *pr)
     }
     if (passed(pr, pr->deadline_ns)) {
         pr->deadline_ns = 0;
+        pr->hasty = true;
         say(pr, "%llu of %llu processes still run after %g s; stopping the job",
             (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks, pr->opt.timeout_s);
         job_stop(pr, STATUS_TIMEOUT);
@@ -109,6 +110,22 @@ static void close_streams(struct pmirun *pr)
     }
 }
 
+/* Does its end wait for no reader of our output? */
+static bool is_hasty(const struct pmirun *pr)
+{
+    return pr->stopping && pr->hasty;
+}
+
+/* What waits behind a full sink is not lost. */
+static void settle_drain(struct pmirun *pr)
+{
+    const uint64_t last_words = pr->now_ns + LAST_WORDS_NS;
+    const bool full = pr->output.n_full[0] || pr->output.n_full[1];
+
+    if (!pr->drain_ns || (full && !is_hasty(pr) && pr->drain_ns < last_words))
+        pr->drain_ns = last_words;
+}
+
 /* All processes have ended: are their leftovers gone and their output written? */
 static bool finished(struct pmirun *pr)
 {
@@ -118,12 +135,15 @@ static bool finished(struct pmirun *pr)
         return false; /* what a rank has left behind holds its output */
     if (pr->node && !pr->node->may_end(pr))
         return false;
+    settle_drain(pr);
+    /* Who outlives a rank and has its output may be a filter that is not done, such as tee. */
+    if (pr->output.n_streams && !pr->stopping && !pr->leftovers.sweep_ns &&
+        !passed(pr, pr->drain_ns))
+        return false;
     if (!job_sweep(pr))
         return false;
-    if (!pr->drain_ns || (!pr->stopping && (pr->output.n_full[0] || pr->output.n_full[1])))
-        pr->drain_ns = pr->now_ns + LAST_WORDS_NS; /* what waits behind a full sink is not lost */
     if (passed(pr, pr->drain_ns)) {
-        if (pr->stopping)
+        if (is_hasty(pr))
             return true; /* whoever reads our output had time enough */
         close_streams(pr);
     }
@@ -187,7 +207,7 @@ int loop_run(struct pmirun *pr)
         run_deadlines(pr);
         if (!more && finished(pr)) {
             output_flush(pr);
-            if ((!output_pending(pr) || pr->stopping) && (!pr->node || pr->node->ended(pr)))
+            if ((!output_pending(pr) || is_hasty(pr)) && (!pr->node || pr->node->ended(pr)))
                 return 0;
         }
         flush(pr);

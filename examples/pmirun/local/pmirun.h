@@ -84,8 +84,9 @@ struct pmirun {
     int status; /* exit status so far */
     bool status_set;
     bool stopping;
+    bool hasty;           /* a signal or --timeout ends it: it waits for no reader after drain_ns */
     uint64_t kill_ns;     /* when SIGKILL follows, 0: not planned */
-    uint64_t drain_ns;    /* after that, do not wait for readers of our output */
+    uint64_t drain_ns;    /* when streams that are still open are closed, 0: not yet known */
     uint64_t deadline_ns; /* --timeout, 0: none */
     uint64_t tick_ns;     /* next tick of the engine, 0: none */
     uint64_t look_ns;     /* when to look for an MPI that a script hides; 0: never (way.c) */

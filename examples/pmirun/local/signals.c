@@ -54,6 +54,7 @@ static void on_end_signal(struct pmirun *pr, int sig)
         return;
     }
     pr->signals.last = sig;
+    pr->hasty = true;
     if ((sig == SIGINT || sig == SIGTERM) && ++pr->signals.n_interrupts > 1) {
         job_stop(pr, STATUS_SIGNAL + sig);
         job_kill_all(pr, SIGKILL);

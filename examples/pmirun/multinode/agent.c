@@ -231,6 +231,9 @@ static void head_gone(struct pmirun *pr)
     if (pr->nodes->agent.over)
         return;
     pr->nodes->agent.over = true;
+    pr->hasty = true;
+    output_room_given(pr, &pr->output.out, UINT32_MAX); /* nobody wants it any more */
+    output_room_given(pr, &pr->output.err, UINT32_MAX);
     if (pr->nodes->agent.head)
         net_close(pr, pr->nodes->agent.head);
     if (!pr->nodes->agent.done_sent)

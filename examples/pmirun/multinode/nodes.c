@@ -531,6 +531,19 @@ static void begin_end(struct pmirun *pr)
     starters_stop(pr);
 }
 
+/* Agents cannot end while readers of our output hold up their ranks' last words. */
+static void settle_end(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+
+    if (!pr->output.n_full[0] && !pr->output.n_full[1])
+        return;
+    if (!pr->stopping || !pr->hasty)
+        h->end_ns = pr->now_ns + END_NS;
+    else if (pr->drain_ns && pr->now_ns >= pr->drain_ns)
+        h->end_ns = pr->now_ns;
+}
+
 static bool may_end(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
@@ -542,6 +555,7 @@ static bool may_end(struct pmirun *pr)
                 return false;
         begin_end(pr);
     }
+    settle_end(pr);
     for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
         if (h->nodes[i].link && pr->now_ns >= h->end_ns)
             nodes_lost(pr, &h->nodes[i], "it does not end");

@@ -42,9 +42,16 @@ void set_x(struct parse *p, const struct option_row *row, char **value)
         add(&app->env.pass, &app->env.n_pass, value[0]);
 }
 
-static char *assignment(const struct parse *p, char **value)
+/* VAR VALUE, or, as hydra takes it too, VAR=VALUE: then the second word is not the option's. */
+static char *assignment(struct parse *p, char **value)
 {
-    check_name(p, value[0], strlen(value[0]));
+    const size_t n = strcspn(value[0], "=");
+
+    check_name(p, value[0], n);
+    if (value[0][n]) {
+        p->at--;
+        return value[0];
+    }
     return xprintf("%s=%s", value[0], value[1]);
 }
 

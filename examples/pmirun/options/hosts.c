@@ -202,6 +202,16 @@ void set_hostfile(struct parse *p, const struct option_row *row, char **value)
         usage_error(p, "%s %s: names no host", p->word, value[0]);
 }
 
+void hosts_of_hydra(struct parse *p)
+{
+    char *file = getenv("HYDRA_HOST_FILE");
+
+    if (!file || !*file)
+        return;
+    p->word = "HYDRA_HOST_FILE";
+    set_hostfile(p, NULL, &file);
+}
+
 /* ---- all of them ---- */
 
 static int by_name(const void *a, const void *b, void *ctx)

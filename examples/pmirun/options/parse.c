@@ -163,14 +163,15 @@ static void parse_group_options(struct parse *p)
     }
 }
 
-/* The options that the environment gives. The command line's come later, and win. */
+/* The options that the environment gives, an empty variable none. The command line's come later,
+ * and win. */
 static void parse_environment(struct parse *p)
 {
     for (size_t i = 0; i < n_option_rows; i++) {
         const struct option_row *row = &option_rows[i];
         char *value[MAX_ARGUMENTS] = {row->env ? getenv(row->env) : NULL, NULL};
 
-        if (!value[0])
+        if (!value[0] || !value[0][0])
             continue;
         p->word = row->env;
         row->set(p, row, value);
@@ -257,10 +258,12 @@ static void settle_slots(const struct parse *p)
 }
 
 /* Settles the number of nodes and the way there. */
-static void settle_nodes(const struct parse *p)
+static void settle_nodes(struct parse *p)
 {
     struct options *opt = p->opt;
 
+    if (reach_wants_hosts(opt))
+        hosts_of_hydra(p);
     check(p, reach_allocation(opt));
     settle_slots(p);
     if (opt->n_nodes == 0)

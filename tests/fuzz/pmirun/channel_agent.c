@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fuzz_pmirun_channel: an agent with its head and two others, and the ranks that it starts. */
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/wait.h>
+
+#include "../../../examples/pmirun/local/launch.h"
+#include "../../../examples/pmirun/pmix/far.h"
+#include "channel_world.h"
+
+/* What a head says first: how things are to be, and where the others are. */
+static void tell_agent(struct world *w)
+{
+    struct msg m = {0};
+
+    msg_begin(&m, MSG_SETUP);
+    msg_u32(&m, 0);
+    msg_u32(&m, 0);
+    msg_u32(&m, MPI_AUTO);
+    msg_u32(&m, 0);
+    msg_string(&m, "");
+    msg_string(&m, "");
+    msg_string(&m, "");
+    msg_u32(&m, 8);
+    msg_u64(&m, 0);
+    msg_u64(&m, 0);
+    msg_u64(&m, 1u << 20);
+    msg_string(&m, "/");
+    msg_u32(&m, 0);
+    say_msg(w, &w->peers[0], &m);
+    msg_begin(&m, MSG_PEERS);
+    msg_u32(&m, 0);
+    msg_u32(&m, LINKS);
+    for (uint32_t i = 0; i < LINKS; i++) {
+        msg_string(&m, "192.0.2.1");
+        msg_u32(&m, 5000 + i);
+        msg_text(&m, NULL, 0);
+    }
+    say_msg(w, &w->peers[0], &m);
+    msg_begin(&m, MSG_JOB);
+    msg_u32(&m, 0);
+    msg_u32(&m, 0);
+    msg_u32(&m, MPI_AUTO);
+    msg_string(&m, "kvs_0");
+    msg_string(&m, NULL);
+    msg_u32(&m, 0);
+    msg_u32(&m, 1);
+    msg_u32(&m, 4);
+    msg_u32(&m, 1);
+    msg_string(&m, "prog");
+    msg_string(&m, NULL);
+    msg_string(&m, NULL);
+    msg_u32(&m, 0);
+    msg_u32(&m, 0);
+    msg_u32(&m, 0);
+    msg_u32(&m, 2);
+    msg_u32(&m, 1);
+    msg_u32(&m, 2);
+    msg_u32(&m, 0);
+    msg_u32(&m, 2);
+    msg_u32(&m, 0);
+    say_msg(w, &w->peers[0], &m);
+    check(w->pr.jobs && w->pr.launch == w->pr.jobs);
+}
+
+void begin_agent(struct world *w, bool with_prelude)
+{
+    struct pmirun *pr = &w->pr;
+    struct agent *a = &w->nodes.agent;
+
+    pr->node = &agent_node_ops;
+    pr->agent = &agent_ops;
+    a->node = w->nodes.net.self.id = 1;
+    a->n_nodes = LINKS;
+    a->links = LINKS_TCP;
+    a->early_tail = &a->early;
+    a->boot.fd = -1;
+    pr->output.out.dead = pr->output.err.dead = false;
+    pr->output.out.room = pr->output.err.room = 1000;
+    net_init(pr, &agent_net_ops);
+    connect_link(w, 0, CHANNEL_HEAD, true);
+    connect_link(w, 1, 0, false);
+    connect_link(w, 2, 2, false);
+    if (with_prelude)
+        tell_agent(w);
+}
+
+void end_agent(struct agent *a)
+{
+    while (a->early) {
+        struct early *e = a->early;
+
+        a->early = e->next;
+        free(e);
+    }
+    for (uint32_t i = 0; i < a->n_nodes && a->peers; i++) {
+        free(a->peers[i].address);
+        free(a->peers[i].ucx);
+    }
+    free(a->peers);
+    msg_free(&a->msg);
+    msg_free(&a->frame);
+}
+
+/* An agent's ranks begin, as launch.c would have it. */
+void launch_all(struct pmirun *pr)
+{
+    static int next;
+
+    while (pr->launch) {
+        struct job *job = pr->launch;
+
+        launch_drop(pr, job);
+        for (; job->n_launched < job->n_local; job->n_launched++) {
+            struct rank *r = &job->ranks[job->n_launched];
+
+            r->pid = FIRST_PID + next++ % 1000000;
+            r->state = RANK_RUNNING;
+            job->n_live++;
+            pr->n_live++;
+            check(rank_index_reserve(&pr->by_pid) == 0);
+            rank_index_add(&pr->by_pid, r);
+            pr->agent->started(pr, r);
+        }
+        pr->agent->launched(pr, job);
+    }
+}
+
+/* The which-th of them that runs ends. */
+void end_rank(struct pmirun *pr, unsigned which)
+{
+    siginfo_t si = {0};
+
+    si.si_code = which & 1 ? CLD_EXITED : CLD_KILLED;
+    si.si_status = which & 1 ? 0 : 9;
+    which /= 2;
+    for (struct job *job = pr->jobs; job; job = job->next)
+        for (uint32_t i = 0; i < job->n_local; i++)
+            if (job->ranks[i].state == RANK_RUNNING && which-- == 0) {
+                job_rank_exited(pr, &job->ranks[i], &si);
+                far_rank_gone(pr, &job->ranks[i]); /* as the host does */
+                return;
+            }
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fuzz_pmirun_channel: a head with three agents. */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "../../../examples/pmirun/pmix/far.h"
+#include "channel_world.h"
+
+static struct app *one_app(uint32_t n_procs)
+{
+    struct app *app = calloc(1, sizeof(*app));
+
+    check(app != NULL);
+    app->n_procs = n_procs;
+    app->argv = calloc(2, sizeof(*app->argv));
+    check(app->argv != NULL);
+    app->argv[0] = xprintf("prog");
+    return app;
+}
+
+/* As an agent's first message; no command has brought it. */
+static void come(struct world *w, int i)
+{
+    struct msg m = {0};
+
+    msg_begin(&m, MSG_TRY);
+    msg_u32(&m, 0);
+    say_msg(w, &w->peers[i], &m);
+}
+
+static void ready(struct world *w, int i)
+{
+    struct msg m = {0};
+
+    msg_begin(&m, MSG_READY);
+    msg_u32(&m, 5000);
+    msg_text(&m, NULL, 0);
+    msg_string(&m, "name");
+    say_msg(w, &w->peers[i], &m);
+}
+
+void begin_head(struct world *w, bool with_prelude)
+{
+    struct pmirun *pr = &w->pr;
+    struct job_plan plan = {.n_apps = 1};
+    int err;
+
+    pr->node = &head_node_ops;
+    pr->head = &head_ops;
+    w->nodes.net.self.id = CHANNEL_HEAD;
+    net_init(pr, &head_net_ops);
+    pr->opt.labels = pr->timeline.on = with_prelude;
+    w->nodes.head.nodes = calloc(LINKS, sizeof(*w->nodes.head.nodes));
+    w->nodes.head.starters = calloc(LINKS, sizeof(*w->nodes.head.starters));
+    w->nodes.head.n_starters = LINKS;
+    check(w->nodes.head.nodes != NULL && w->nodes.head.starters != NULL);
+    for (uint32_t i = 0; i < LINKS; i++) {
+        struct starter *s = &w->nodes.head.starters[i];
+
+        *s = (struct starter){.src.fd = -1, .in = -1, .state = STARTER_EXITED, .first = i, .n = 1};
+        w->nodes.head.nodes[i].id = i;
+        w->nodes.head.nodes[i].name = xprintf("node%u", i);
+    }
+    plan.apps = one_app(4);
+    plan.node_of = calloc(4, sizeof(*plan.node_of));
+    check(plan.node_of != NULL);
+    nodes_place(pr, 4, NULL, plan.node_of);
+    check(job_create(pr, &plan, &err) != NULL && names_init(pr) == 0);
+    for (int i = 0; i < LINKS; i++)
+        connect_link(w, i, (uint32_t)i, false);
+    for (int i = 0; i < LINKS; i++)
+        come(w, i);
+    for (int i = 0; i < LINKS && with_prelude; i++)
+        ready(w, i);
+}
+
+void end_head(struct head *h)
+{
+    for (uint32_t i = 0; i < LINKS && h->nodes; i++) {
+        free(h->nodes[i].name);
+        free(h->nodes[i].ucx);
+    }
+    free(h->nodes);
+    free(h->starters);
+}

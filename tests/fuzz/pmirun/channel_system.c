@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fuzz_pmirun_channel: stand-ins for the system, and for pmirun's files that own a socket, a
+ * process or a descriptor. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../../examples/pmirun/local/launch.h"
+#include "../../../examples/pmirun/local/bind.h"
+#include "../../../examples/pmirun/local/folder.h"
+#include "../../../examples/pmirun/local/way.h"
+#include "../../../examples/pmirun/pmix/far.h"
+#include "channel_world.h"
+
+/* ---- the system ---- */
+
+void exit(int status)
+{
+    (void)status;
+    abort();
+}
+
+int kill(pid_t pid, int sig)
+{
+    pid = pid < 0 ? -pid : pid;
+    check(pid >= FIRST_PID && sig > 0 && sig <= 64);
+    return 0;
+}
+
+int waitid(idtype_t type, id_t id, siginfo_t *si, int options)
+{
+    (void)type, (void)id, (void)si, (void)options;
+    errno = ECHILD;
+    return -1;
+}
+
+int chdir(const char *path)
+{
+    errno = ENOENT;
+    return path[0] == '!' ? -1 : 0;
+}
+
+int setenv(const char *name, const char *value, int replace)
+{
+    check(name[0] && !strchr(name, '=') && strlen(value) < SIZE_MAX && replace);
+    return 0;
+}
+
+/* Random numbers, ours and libsodium's: the same in each run. */
+static uint32_t random_next(void)
+{
+    static uint32_t seed = 1;
+
+    return seed = seed * 1103515245u + 12345u;
+}
+
+static void random_fill(void *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((uint8_t *)p)[i] = (uint8_t)(random_next() >> 16);
+}
+
+static const char *random_name(void)
+{
+    return "fuzz";
+}
+
+struct randombytes_implementation same_numbers = {
+    .implementation_name = random_name, .random = random_next, .buf = random_fill};
+
+ssize_t getrandom(void *p, size_t n, unsigned flags)
+{
+    (void)flags;
+    random_fill(p, n);
+    return (ssize_t)n;
+}
+
+/* ---- one node's files ---- */
+
+int loop_add(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    (void)pr, (void)src, (void)events;
+    return 0;
+}
+
+void loop_mod(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    (void)pr, (void)src, (void)events;
+}
+
+void loop_del(struct pmirun *pr, struct source *src)
+{
+    (void)pr, (void)src;
+}
+
+void loop_close(struct pmirun *pr, struct source *src)
+{
+    if (src == &pr->input.src && src->fd >= 0) /* a copy of stdin: the one that is real */
+        close(src->fd);
+    src->fd = -1;
+}
+
+void loop_init(struct pmirun *pr)
+{
+    (void)pr;
+    abort();
+}
+
+bool folder_remove(const char *key)
+{
+    (void)key;
+    abort();
+}
+
+const char *way_name(const struct job *job)
+{
+    return job->way == MPI_PMIX ? "pmix" : "pmi";
+}
+
+void way_report(struct pmirun *pr, const struct job *job)
+{
+    (void)pr, (void)job;
+}
+
+/* What a program needs is not looked for; a job may be told that it goes by PMIx. */
+int way_choose(struct pmirun *pr, struct job *job, char **why)
+{
+    (void)why;
+    if (job->way == MPI_AUTO)
+        job->way = MPI_PMI;
+    job->way_why = xprintf("fuzz");
+    far_ready(pr); /* as the host does */
+    pr->agent->chose(pr, job);
+    return 0;
+}
+
+void bind_free(struct binding *b)
+{
+    free(b);
+}
+
+void launch_init(struct pmirun *pr)
+{
+    (void)pr;
+    abort();
+}
+
+int launch_resolve(struct app *app)
+{
+    free(app->path);
+    app->path = xprintf("%s", app->argv[0]);
+    return app->path[0] == '!' ? ENOENT : 0;
+}
+
+int launch_find(struct app *app, char **why)
+{
+    int err = launch_resolve(app);
+
+    if (err)
+        *why = xprintf("cannot start %s", app->argv[0]);
+    return err ? STATUS_NOTFOUND : 0;
+}
+
+int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)
+{
+    (void)pr;
+    *need = n_more;
+    *have = 40;
+    return n_more > 40 ? -EMFILE : 0;
+}
+
+void launch_land_all(struct pmirun *pr)
+{
+    (void)pr;
+}
+
+void launch_settle(struct pmirun *pr)
+{
+    (void)pr;
+}
+
+void launch_drop(struct pmirun *pr, struct job *job)
+{
+    struct job **p = &pr->launch;
+
+    while (*p && *p != job)
+        p = &(*p)->next_launch;
+    if (*p)
+        *p = job->next_launch;
+    if (!*p)
+        pr->launch_tail = p;
+}
+
+int port_init(struct pmirun *pr)
+{
+    pr->opt.use_port = false; /* or shared memory would have names, which a crash leaves behind */
+    return 0;
+}
+
+void port_forget(struct pmirun *pr, const struct rank *r)
+{
+    (void)pr, (void)r;
+}
+
+bool port_may_complain(struct pmirun *pr)
+{
+    (void)pr;
+    return true;
+}
+
+int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pmiid, uint32_t *job,
+                  int32_t *rank)
+{
+    (void)ctx, (void)conn, (void)cookie, (void)pmiid, (void)job, (void)rank;
+    return PMIWIRE_ENOENT;
+}
+
+/* ---- connections ---- */
+
+void net_close(struct pmirun *pr, struct netconn *nc)
+{
+    (void)pr;
+    nc->dead = true;
+}
+
+/* What an agent says to others goes nowhere: their links come to us. */
+static struct netconn nowhere = {.dialled = true};
+
+int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
+              const void *p, size_t n)
+{
+    struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len}, {(void *)(uintptr_t)p, n}};
+
+    (void)pr;
+    if (nc == &nowhere)
+        return 0;
+    return nc->dead ? -EPIPE : channel_send(&nc->ch, iov, n ? 2 : 1);
+}
+
+int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+{
+    return net_send2(pr, nc, p, n, NULL, 0);
+}
+
+int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
+{
+    (void)pr, (void)address;
+    *port = 4711;
+    return 0;
+}
+
+struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, uint32_t peer,
+                         bool hasty, int *err)
+{
+    (void)pr, (void)address, (void)port, (void)peer, (void)hasty, (void)err;
+    return &nowhere;
+}
+
+bool net_full(struct netconn *nc)
+{
+    (void)nc;
+    return false;
+}
+
+bool net_shaking(const struct pmirun *pr)
+{
+    (void)pr;
+    return false;
+}
+
+uint64_t net_patience(const struct pmirun *pr)
+{
+    (void)pr;
+    return NS_PER_S;
+}
+
+void net_address(const struct netconn *nc, bool local, char *out, size_t n)
+{
+    (void)nc, (void)local;
+    snprintf(out, n, "192.0.2.1");
+}
+
+char *net_own_addresses(void)
+{
+    return xprintf("192.0.2.1");
+}
+
+void net_init(struct pmirun *pr, const struct net_ops *ops)
+{
+    pr->nodes->net.ops = ops;
+}
+
+void net_flush(struct pmirun *pr)
+{
+    (void)pr;
+}
+
+void net_bury(struct pmirun *pr)
+{
+    (void)pr;
+}
+
+void net_deadlines(struct pmirun *pr)
+{
+    (void)pr;
+}
