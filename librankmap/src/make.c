@@ -153,22 +153,29 @@ int rankmap_from_layout(const struct rankmap_layout *layout, const struct rankma
 
 /* ---- Ranges ---- */
 
+static int bad_range(size_t i, const struct rankmap_range *range, const char *why, uint64_t limit,
+                     struct rankmap_error *err)
+{
+    return rankmap__fail(err, RANKMAP_ERANGE, i, RANKMAP_NO_ID,
+                         "range %zu, from %" PRIu64 " to %" PRIu64 " by %" PRId64 ", %s %" PRIu64,
+                         i, range->first, range->last, range->stride, why, limit);
+}
+
 /* Converts MPI's triplets into pieces. */
 static int pieces_of_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n,
                             struct piece *pieces, struct rankmap_error *err)
 {
     for (size_t i = 0; i < n; i++) {
-        uint64_t first = ranges[i].first, last = ranges[i].last, steps = RANKMAP_MAX_RANKS;
+        uint64_t first = ranges[i].first, last = ranges[i].last, steps;
         int64_t stride = ranges[i].stride;
 
-        if (stride != 0 && (stride > 0 ? last >= first : last <= first))
-            steps = (first < last ? last - first : first - last) / abs_i64(stride);
-        if (steps >= RANKMAP_MAX_RANKS || first >= mk->id_limit ||
-            first + steps * (uint64_t)stride >= mk->id_limit)
-            return rankmap__fail(err, RANKMAP_ERANGE, i, RANKMAP_NO_ID,
-                                 "range %zu, from %" PRIu64 " to %" PRIu64 " by %" PRId64
-                                 ", has no end or leaves the ids below %" PRIu64,
-                                 i, first, last, stride, mk->id_limit);
+        if (stride == 0 || (stride > 0 ? last < first : last > first))
+            return bad_range(i, &ranges[i], "does not reach", last, err);
+        steps = (first < last ? last - first : first - last) / abs_i64(stride);
+        if (first >= mk->id_limit || first + steps * (uint64_t)stride >= mk->id_limit)
+            return bad_range(i, &ranges[i], "leaves the ids below", mk->id_limit, err);
+        if (steps >= RANKMAP_MAX_RANKS)
+            return bad_range(i, &ranges[i], "has more ids than", RANKMAP_MAX_RANKS, err);
         pieces[i] = (struct piece){(int64_t)first, steps > 0 ? stride : 1, steps + 1};
     }
     return 0;

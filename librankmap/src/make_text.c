@@ -104,12 +104,16 @@ static int range(struct scan *s, struct rankmap_range *out)
 
     if (!number_here(s, &out->first))
         return expected(s, "a number");
+    if (out->first >= NUMBER_LIMIT)
+        return beyond(s, "an id that is too large");
     out->last = out->first;
     out->stride = 1;
     if (!accept_here(s, '-'))
         return 0;
     if (!number_here(s, &out->last))
         return expected(s, "the last number of a range");
+    if (out->last >= NUMBER_LIMIT)
+        return beyond(s, "an id that is too large");
     down = out->last < out->first;
     if (accept_here(s, ':')) {
         if (accept_here(s, '-') && !down)

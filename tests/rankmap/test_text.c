@@ -116,6 +116,13 @@ static void details(void **state)
                  {"4,", 2, "expected a number at byte 2, not the end"},
                  {"1\v2", 1, "expected a comma or a blank at byte 1, not byte 0x0b"},
                  {"1-5:0,9", 5, "a stride that is 0 or too large before byte 5"},
+                 {"4,99999999999999999999", 22, "an id that is too large before byte 22"},
+                 {"0-99999999999999999999", 22, "an id that is too large before byte 22"},
+                 {"7 1099511627776", 2,
+                  "range 1, from 1099511627776 to 1099511627776 by 1, leaves the ids below "
+                  "1099511627776"},
+                 {"0-4294967295", 0,
+                  "range 0, from 0 to 4294967295 by 1, has more ids than 4294967295"},
                  {"0-9, 12,5-20:3 ,77", 8, "ranges 0 and 2 both have id 5"}},
       mappings[] = {{"(vector,(0,2,4)", 15, "expected a comma or ) at byte 15, not the end"},
                     {"(vectr,(0,2,4))", 1, "expected the word vector at byte 1, not 'v'"},

@@ -38,9 +38,9 @@
  * UCX itself does not survive every death (1.13). In its shared memory a process has one queue for
  * all its senders; a sender takes a place in it, then fills the place. A sender killed in between
  * (one kill in a hundred on a busy machine) blocks the queue for good: nothing reaches that process
- * any more. Operations between it and living peers wait until one of the two ends; a collective ends
- * after timeout_ms. Over TCP, UCX may abort a process whose peer dies while they connect. A job on
- * one node that survives deaths uses asymreg_local_create().
+ * any more. Operations between it and living peers wait until one of the two ends; a collective
+ * ends after timeout_ms. Over TCP, UCX may abort a process whose peer dies while they connect. A
+ * job on one node that survives deaths uses asymreg_local_create().
  *
  * **Memory.** A peer has at most 4 MiB of messages in flight to a target; an operation that would
  * exceed that waits. The target keeps the answers to each peer until UCX has sent them. If UCX has
