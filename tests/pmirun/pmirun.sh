@@ -180,6 +180,10 @@ test_slow() {
     exec 9<> "$dir/never" 8<> "$dir/full"
     slowly stopped 6 "$pmirun" -n 1 sh -c 'head -c 300000 /dev/zero; kill -9 $$'
     slowly ended 6 "$pmirun" -n 1 sh -c 'head -c 300000 /dev/zero'
+    # What a rank leaves behind is ended while it writes to a slow reader.
+    : > "$dir/endless"
+    (timeout -k 5 90 "$pmirun" -n 1 sh -c 'yes & sleep 0.5' 2> "$dir/endless.err"; echo $? > "$dir/endless") |
+        while [ ! -s "$dir/endless" ]; do head -c 65536; sleep 0.02; done > /dev/null &
     "$pmirun" --stats -n 1 sh -c 'head -c 65536 /dev/zero >&2' 2> "$dir/full" & # as much as a pipe takes
     pid=$!
     timeout 60 "$pmirun" --timeout 0.3 -n 1 yes > "$dir/never" 2> "$dir/err"
@@ -198,6 +202,7 @@ test_slow() {
     wait
     was stopped 137 300000
     was ended 0 300000
+    [ "$(cat "$dir/endless")" = 0 ] || fail "a leftover that writes: status $(cat "$dir/endless"): $(cat "$dir/endless.err")"
 }
 
 test_blocked() {

@@ -117,8 +117,9 @@ struct stuck {
 struct leftovers {
     pid_t *inherited; /* children that we were born with, not our concern */
     size_t n_inherited;
-    uint64_t sweep_ns; /* when to look for leftovers again, 0: have not yet */
-    bool clean;        /* no process of ours is left */
+    uint64_t filter_ns; /* until then they may end by themselves, 0: ranks still run */
+    uint64_t sweep_ns;  /* when to look for leftovers again, 0: have not yet */
+    bool clean;         /* no process of ours is left */
 };
 
 /* NULL, and *err. Takes plan->node_of. */

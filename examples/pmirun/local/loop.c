@@ -136,9 +136,11 @@ static bool finished(struct pmirun *pr)
     if (pr->node && !pr->node->may_end(pr))
         return false;
     settle_drain(pr);
+    if (!pr->leftovers.filter_ns) /* never later: a leftover may write without end */
+        pr->leftovers.filter_ns = pr->now_ns + LAST_WORDS_NS;
     /* Who outlives a rank and has its output may be a filter that is not done, such as tee. */
     if (pr->output.n_streams && !pr->stopping && !pr->leftovers.sweep_ns &&
-        !passed(pr, pr->drain_ns))
+        !passed(pr, pr->leftovers.filter_ns))
         return false;
     if (!job_sweep(pr))
         return false;
@@ -174,6 +176,8 @@ static int wait_ms(const struct pmirun *pr)
             sooner(&next, pr->kill_ns);
     } else {
         sooner(&next, pr->leftovers.clean ? 0 : pr->leftovers.sweep_ns);
+        if (pr->now_ns < pr->leftovers.filter_ns)
+            sooner(&next, pr->leftovers.filter_ns);
         if (pr->now_ns < pr->drain_ns) /* once it has passed, only events matter */
             sooner(&next, pr->drain_ns);
     }
