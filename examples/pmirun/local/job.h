@@ -155,6 +155,8 @@ uint64_t job_judgement(const struct pmirun *pr); /* when, 0: there is not */
 void job_stop(struct pmirun *pr, int status);
 /* Ends everything in the same way, without setting a status. */
 void job_stop_all(struct pmirun *pr);
+/* Once the job is stopped, readers of our output have 2 * GRACE_NS. */
+void job_hasten(struct pmirun *pr);
 void job_set_status(struct pmirun *pr, int status);
 void job_kill_all(struct pmirun *pr, int sig);
 uint32_t job_pid_of(const struct rank *r); /* the key of pmirun.by_pid */

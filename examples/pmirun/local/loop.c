@@ -85,7 +85,7 @@ static void run_deadlines(struct pmirun *pr)
     }
     if (passed(pr, pr->deadline_ns)) {
         pr->deadline_ns = 0;
-        pr->hasty = true;
+        job_hasten(pr);
         say(pr, "%llu of %llu processes still run after %g s; stopping the job",
             (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks, pr->opt.timeout_s);
         job_stop(pr, STATUS_TIMEOUT);
@@ -135,6 +135,7 @@ static bool finished(struct pmirun *pr)
         return false; /* what a rank has left behind holds its output */
     if (pr->node && !pr->node->may_end(pr))
         return false;
+    pr->deadline_ns = 0; /* --timeout is for processes, not for readers */
     settle_drain(pr);
     if (!pr->leftovers.filter_ns) /* never later: a leftover may write without end */
         pr->leftovers.filter_ns = pr->now_ns + LAST_WORDS_NS;
