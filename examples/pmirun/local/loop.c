@@ -116,14 +116,19 @@ static bool is_hasty(const struct pmirun *pr)
     return pr->stopping && pr->hasty;
 }
 
+void loop_give_time(struct pmirun *pr)
+{
+    const uint64_t last_words = pr->now_ns + LAST_WORDS_NS;
+
+    if (!is_hasty(pr) && pr->drain_ns < last_words)
+        pr->drain_ns = last_words;
+}
+
 /* What waits behind a full sink is not lost. */
 static void settle_drain(struct pmirun *pr)
 {
-    const uint64_t last_words = pr->now_ns + LAST_WORDS_NS;
-    const bool full = pr->output.n_full[0] || pr->output.n_full[1];
-
-    if (!pr->drain_ns || (full && !is_hasty(pr) && pr->drain_ns < last_words))
-        pr->drain_ns = last_words;
+    if (!pr->drain_ns || pr->output.n_full[0] || pr->output.n_full[1])
+        loop_give_time(pr);
 }
 
 /* All processes have ended: are their leftovers gone and their output written? */
