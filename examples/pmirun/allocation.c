@@ -330,8 +330,7 @@ static char *find_file(struct allocation *a, const char *path, bool with_slots)
 
 /* ---- all of them ---- */
 
-/* Is pmirun one of several tasks of a Slurm step? Then it does not use the allocation. */
-static bool is_one_task_of_many(void)
+bool is_one_task_of_many(void)
 {
     const char *tasks = set("SLURM_STEP_NUM_TASKS");
 

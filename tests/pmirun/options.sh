@@ -239,6 +239,10 @@ try_hosts() {
             HYDRA_HOST_FILE= run 0 -n 1 true
             HYDRA_HOST_FILE=/no/such run 2 -n 1 true
             err_has 'HYDRA_HOST_FILE /no/such: '
+            echo localhost > nodes
+            HYDRA_HOST_FILE=/no/such PBS_NODEFILE=nodes run 0 -n 1 true
+            HYDRA_HOST_FILE=/no/such SLURM_STEP_NUM_TASKS=2 run 0 -n 1 true
+            HYDRA_HOST_FILE=/no/such ok 'no;' --launch fork -n 1 sh -c 'echo ${HYDRA_HOST_FILE-no}'
             ok '0 1;0 1;0 1;0 2;1 2;' --launch-agent ./agent "$name=hosts" -n 5 sh -c 'echo $MPI_LOCALRANKID $MPI_LOCALNRANKS'
         fi
         for line in '-oX' 'a;b' 'a $(touch ran)' '`touch ran`' 'a b' 'a slots=0' 'a slots=x' 'a:2 slots=2' 'a, b' 'a slots=1 cpus=2'; do

@@ -335,6 +335,13 @@ void job_stop_all(struct pmirun *pr)
     pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
 }
 
+void job_hasten(struct pmirun *pr)
+{
+    if (pr->stopping && !pr->hasty)
+        pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+    pr->hasty = true;
+}
+
 void job_abandon(struct pmirun *pr, struct job *job, int err)
 {
     if (job->abandoned)

@@ -117,8 +117,9 @@ struct stuck {
 struct leftovers {
     pid_t *inherited; /* children of this process before main(): not pmirun's */
     size_t n_inherited;
-    uint64_t sweep_ns; /* when to look for leftovers again; 0: not looked yet */
-    bool clean;        /* no process of ours is left */
+    uint64_t filter_ns; /* until then they may end by themselves; 0: ranks still run */
+    uint64_t sweep_ns;  /* when to look for leftovers again; 0: not looked yet */
+    bool clean;         /* no process of ours is left */
 };
 
 /* NULL, and *err. Takes plan->node_of. */
@@ -154,6 +155,8 @@ uint64_t job_judgement(const struct pmirun *pr); /* when, 0: there is not */
 void job_stop(struct pmirun *pr, int status);
 /* Ends everything in the same way, without setting a status. */
 void job_stop_all(struct pmirun *pr);
+/* Once the job is stopped, readers of our output have 2 * GRACE_NS. */
+void job_hasten(struct pmirun *pr);
 void job_set_status(struct pmirun *pr, int status);
 void job_kill_all(struct pmirun *pr, int sig);
 uint32_t job_pid_of(const struct rank *r); /* the key of pmirun.by_pid */

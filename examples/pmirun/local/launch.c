@@ -318,6 +318,7 @@ static bool is_stale(const struct job *job, const char *var)
         "OMPI_MCA_orte_",
         "PRTE_",
         "PMIRUN_CPUSET=",
+        "HYDRA_HOST_FILE=",
     };
 
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)

@@ -85,7 +85,7 @@ static void run_deadlines(struct pmirun *pr)
     }
     if (passed(pr, pr->deadline_ns)) {
         pr->deadline_ns = 0;
-        pr->hasty = true;
+        job_hasten(pr);
         say(pr, "%llu of %llu processes still run after %g s; stopping the job",
             (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks, pr->opt.timeout_s);
         job_stop(pr, STATUS_TIMEOUT);
@@ -116,14 +116,19 @@ static bool is_hasty(const struct pmirun *pr)
     return pr->stopping && pr->hasty;
 }
 
+void loop_give_time(struct pmirun *pr)
+{
+    const uint64_t last_words = pr->now_ns + LAST_WORDS_NS;
+
+    if (!is_hasty(pr) && pr->drain_ns < last_words)
+        pr->drain_ns = last_words;
+}
+
 /* What waits behind a full sink is not lost. */
 static void settle_drain(struct pmirun *pr)
 {
-    const uint64_t last_words = pr->now_ns + LAST_WORDS_NS;
-    const bool full = pr->output.n_full[0] || pr->output.n_full[1];
-
-    if (!pr->drain_ns || (full && !is_hasty(pr) && pr->drain_ns < last_words))
-        pr->drain_ns = last_words;
+    if (!pr->drain_ns || pr->output.n_full[0] || pr->output.n_full[1])
+        loop_give_time(pr);
 }
 
 /* All processes have ended: are their leftovers gone and their output written? */
@@ -135,10 +140,13 @@ static bool finished(struct pmirun *pr)
         return false; /* what a rank has left behind holds its output */
     if (pr->node && !pr->node->may_end(pr))
         return false;
+    pr->deadline_ns = 0; /* --timeout is for processes, not for readers */
     settle_drain(pr);
+    if (!pr->leftovers.filter_ns) /* never later: a leftover may write without end */
+        pr->leftovers.filter_ns = pr->now_ns + LAST_WORDS_NS;
     /* Who outlives a rank and has its output may be a filter that is not done, such as tee. */
     if (pr->output.n_streams && !pr->stopping && !pr->leftovers.sweep_ns &&
-        !passed(pr, pr->drain_ns))
+        !passed(pr, pr->leftovers.filter_ns))
         return false;
     if (!job_sweep(pr))
         return false;
@@ -174,6 +182,8 @@ static int wait_ms(const struct pmirun *pr)
             sooner(&next, pr->kill_ns);
     } else {
         sooner(&next, pr->leftovers.clean ? 0 : pr->leftovers.sweep_ns);
+        if (pr->now_ns < pr->leftovers.filter_ns)
+            sooner(&next, pr->leftovers.filter_ns);
         if (pr->now_ns < pr->drain_ns) /* once it has passed, only events matter */
             sooner(&next, pr->drain_ns);
     }

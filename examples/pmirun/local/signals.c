@@ -54,7 +54,7 @@ static void on_end_signal(struct pmirun *pr, int sig)
         return;
     }
     pr->signals.last = sig;
-    pr->hasty = true;
+    job_hasten(pr);
     if ((sig == SIGINT || sig == SIGTERM) && ++pr->signals.n_interrupts > 1) {
         job_stop(pr, STATUS_SIGNAL + sig);
         job_kill_all(pr, SIGKILL);
@@ -64,7 +64,6 @@ static void on_end_signal(struct pmirun *pr, int sig)
     }
     if (pr->n_live == 0) { /* no rank to forward it to: it is for pmirun */
         job_stop(pr, STATUS_SIGNAL + sig);
-        pr->drain_ns = pr->now_ns;
         return;
     }
     job_kill_all(pr, sig);

@@ -525,6 +525,7 @@ static void begin_end(struct pmirun *pr)
 
     h->ending = true;
     h->start_ns = 0;
+    pr->deadline_ns = 0; /* --timeout is for processes, not for readers */
     h->end_ns = pr->now_ns + END_NS;
     input_close(pr);
     tell_number(pr, MSG_END, 0);

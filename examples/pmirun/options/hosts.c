@@ -206,7 +206,7 @@ void hosts_of_hydra(struct parse *p)
 {
     char *file = getenv("HYDRA_HOST_FILE");
 
-    if (!file || !*file)
+    if (!file || !*file || is_one_task_of_many())
         return;
     p->word = "HYDRA_HOST_FILE";
     set_hostfile(p, NULL, &file);

@@ -7,7 +7,7 @@
 
 /* Handlers: a list, a file. They add to opt->hosts. */
 option_fn set_hosts, set_hostfile;
-/* The file that HYDRA_HOST_FILE names, if it is set. */
+/* The file that HYDRA_HOST_FILE names, if it is set, and this is not one of several tasks. */
 void hosts_of_hydra(struct parse *p);
 /* Merges the entries of a host that is named more than once. NULL, or an error text: a host has
  * more than MAX_PROCS slots. */

@@ -262,9 +262,9 @@ static void settle_nodes(struct parse *p)
 {
     struct options *opt = p->opt;
 
+    check(p, reach_allocation(opt));
     if (reach_wants_hosts(opt))
         hosts_of_hydra(p);
-    check(p, reach_allocation(opt));
     settle_slots(p);
     if (opt->n_nodes == 0)
         opt->n_nodes = count_nodes(opt);
