@@ -207,9 +207,9 @@ int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
 
 /* message.c */
 /*
- * Gets the pages that an access needs. 0, or the kernel's error: EINVAL where it may not be accessed
- * so, but also for memory of which the kernel knows less than a load or store: memfd_secret()'s, a
- * device's, and PROT_WRITE alone. Where this answers EINVAL at registration, EINVAL is no refusal.
+ * Gets the pages that an access needs. 0, or the kernel's error: EINVAL where the access is not
+ * permitted, but also for memory that only loads and stores reach: memfd_secret()'s, a device's,
+ * and PROT_WRITE alone. Where this answers EINVAL at registration, EINVAL is no refusal.
  */
 int asymreg_ucx__reach(uint64_t addr, size_t bytes, bool write);
 int asymreg_ucx__listen(struct ucx_transport *t);
