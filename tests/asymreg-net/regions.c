@@ -52,7 +52,7 @@ const char *__lsan_default_suppressions(void)
 }
 
 struct news {
-    uint64_t base, file, read_only, counter, big, gone;
+    uint64_t base, file, read_only, counter, big, gone, strange;
     asymreg_id big_id, gone_ids[2];
     asymreg_id ids[N_REGIONS];
     ssize_t blob_bytes;
@@ -63,6 +63,7 @@ struct news {
 #define MADV_POPULATE_READ 22
 #endif
 
+static size_t page; /* bytes */
 static const char *transport_name;
 static bool coalesce; /* the owner has few segments, of 64 KiB */
 static bool living;   /* the owner is not killed */
@@ -153,12 +154,13 @@ static void owner(int sock)
     int fd = memfd_create("regions", MFD_CLOEXEC);
     char *memory = calloc(N_REGIONS, STRIDE), *file, *others = calloc(2, 4096),
          *big = calloc(1, BIG_BYTES), order,
-         *gone = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+         *gone = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+         *strange = mmap(NULL, 8, PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct pollfd p = {.fd = sock, .events = POLLIN};
 
     CHECK(asymreg_worker_create(ctx, &worker) == 0, "worker");
-    CHECK(memory && others && big && fd >= 0 && ftruncate(fd, 8192) == 0, "memory");
-    file = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(memory && others && big && fd >= 0 && ftruncate(fd, 2 * (off_t)page) == 0, "memory");
+    file = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(file != MAP_FAILED, "mmap");
     /* The first half in one segment; the others have registrations of their own, or share a few of
      * them. */
@@ -169,7 +171,7 @@ static void owner(int sock)
         CHECK(asymreg_register(ctx, memory + (size_t)i * STRIDE, BYTES, prot[0],
                                i == N_REGIONS - 1 ? ASYMREG_ALONE : 0, &news.ids[i], NULL) == 0,
               "register %u", i);
-    CHECK(asymreg_register(ctx, file, 8192, prot[0], 0, NULL, NULL) == 0, "register a file");
+    CHECK(asymreg_register(ctx, file, 2 * page, prot[0], 0, NULL, NULL) == 0, "register a file");
     CHECK(asymreg_register(ctx, others, 100, prot[1], 0, NULL, NULL) == 0, "register read-only");
     CHECK(asymreg_register(ctx, others + 4096, 64, prot[2], 0, NULL, NULL) == 0,
           "register a counter");
@@ -183,7 +185,12 @@ static void owner(int sock)
               asymreg_register(ctx, gone + 49152, 4096, ASYMREG_ALL, ASYMREG_ALONE,
                                &news.gone_ids[1], NULL) == 0,
           "register what will go");
+    CHECK(strange != MAP_FAILED, "mmap");
+    if (strncmp(transport_name, "ucx", 3) == 0) /* an adapter refuses it */
+        CHECK(asymreg_register(ctx, strange, 8, ASYMREG_ALL, ASYMREG_ALONE, NULL, NULL) == 0,
+              "register what may only be written");
     news.gone = (uintptr_t)gone;
+    news.strange = (uintptr_t)strange;
     CHECK(asymreg_context_stats(ctx, &stats) == 0 &&
               (coalesce ? stats.n_segments < 15 : stats.n_segments > N_REGIONS / 2),
           "%llu segments", (unsigned long long)stats.n_segments);
@@ -221,11 +228,13 @@ static void owner(int sock)
             break;
         case 'm': /* unmaps memory of a region's own registration and of a shared one */
             CHECK(asymreg_unregister(ctx, news.gone_ids[0]) == 0 &&
-                      asymreg_unregister(ctx, news.gone_ids[1]) == 0 && munmap(gone, 65536) == 0,
+                      asymreg_unregister(ctx, news.gone_ids[1]) == 0 &&
+                      mmap(gone, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                           0) == gone, /* a hole could be filled by another mapping */
                   "unregister and unmap");
             break;
-        case 't': CHECK(ftruncate(fd, 4096) == 0, "ftruncate"); break;
-        case 'p': CHECK(mprotect(file, 4096, PROT_READ) == 0, "mprotect"); break;
+        case 't': CHECK(ftruncate(fd, (off_t)page) == 0, "ftruncate"); break;
+        case 'p': CHECK(mprotect(file, page, PROT_READ) == 0, "mprotect"); break;
         case 'd': id = drain(ctx, &news); break;
         case 'f': CHECK(pread(fd, &id, 8, 100) == 8, "pread"); break;
         case 'k': raise(SIGKILL); break;
@@ -463,8 +472,8 @@ static bool kernel_tells(void)
  * owner lives. goes_away() has had its `gone` unmapped. */
 static void is_gone(int sock)
 {
-    const uint64_t at[3] = {news.gone, news.file + 4096, news.file};
-    uint64_t word = 1;
+    const uint64_t at[3] = {news.gone, news.file + page, news.file};
+    uint64_t word = 1, got = 0;
 
     if (strncmp(transport_name, "ucx", 3) != 0 || !kernel_tells())
         return;
@@ -480,6 +489,11 @@ static void is_gone(int sock)
     CHECK(asymreg_amo(w, OWNER, at[0], ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) ==
               ASYMREG_EFAULT,
           "add");
+#if defined(__x86_64__) || defined(__aarch64__) /* memory that may be written may be read */
+    CHECK(put(news.strange, ASYMREG_ANY, &word, 8) == 0 &&
+              asymreg_get(w, OWNER, news.strange, ASYMREG_ANY, &got, 8) == 0 && got == word,
+          "what may only be written, and a load reads it");
+#endif
     CHECK(put(news.base + STRIDE, news.ids[1], &word, 8) == 0, "the owner lives");
 }
 
@@ -555,6 +569,7 @@ int main(int argc, char **argv)
     CHECK(argc == 2 || coalesce || living || closing,
           "usage: regions ucx|ucx-thread|ibv [coalesce|living|closing]");
     transport_name = argv[1];
+    page = (size_t)sysconf(_SC_PAGESIZE);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     for (int i = 0; i < 2; i++) {
         pids[i] = fork();

@@ -20,8 +20,12 @@
  *
  * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file) is
  * ASYMREG_EFAULT: before each access the target asks the kernel, which takes 0.25 µs, or 1.8 µs for
- * the longest message, 128 KiB. So is a mapping of a device's registers. A Linux before 5.14 cannot
- * tell: there such an access ends the target. Memory may not go while a message accesses it.
+ * the longest message, 128 KiB. A Linux before 5.14 cannot tell: there such an access ends the
+ * target. Memory may not go while a message accesses it. If another mapping takes the place of
+ * memory that is gone, the access reaches that mapping: unregister first. Of a device's registers,
+ * memory of memfd_secret(), and memory with PROT_WRITE alone, the kernel tells only whether it is
+ * mapped: if a registration's first page is of this kind (or PROT_NONE) when it is registered, no
+ * more is checked in that registration; elsewhere such memory is ASYMREG_EFAULT.
  *
  * **Put and get** complete with the target's answer: one round trip each. Use asymreg_put_nb() and
  * asymreg_get_nb() to have several in flight.

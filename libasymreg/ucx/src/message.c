@@ -135,16 +135,16 @@ static int check(struct ucx_transport *t, const struct request *q, size_t bytes,
 
 /* Registered memory may be unmapped, read-only or behind the end of its file: a load or store would
  * end this process. So the kernel is asked, which gets the pages that the access needs. */
-static int reach(const void *here, size_t bytes, bool write)
+int asymreg_ucx__reach(uint64_t addr, size_t bytes, bool write)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)here & ~(page - 1);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & ~(page - 1);
     int rc;
 
     do
-        rc = madvise((void *)from, (uintptr_t)here + bytes - from, // NOLINT
+        rc = madvise((void *)from, (uintptr_t)addr + bytes - from, // NOLINT
                      write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
     while (rc < 0 && (errno == EINTR || errno == EAGAIN));
-    return rc < 0 ? ASYMREG_EFAULT : 0;
+    return rc < 0 ? errno : 0;
 }
 
 /* Executes a peer's request; the bytes of a get go into the answer. */
@@ -154,8 +154,9 @@ static int carry_out(const struct ucx_transport *t, const struct request *q, con
     void *here = (void *)(uintptr_t)q->addr; // NOLINT: an address of this process
     const bool reads =
         q->kind == MESSAGE_GET || (q->kind == MESSAGE_AMO && q->amo == ASYMREG_AMO_FETCH);
+    const int error = t->reaches ? asymreg_ucx__reach(q->addr, q->bytes, !reads) : 0;
 
-    if (t->reaches && reach(here, q->bytes, !reads) < 0)
+    if (error && !(error == EINVAL && t->places[q->place].strange))
         return ASYMREG_EFAULT;
     if (q->kind == MESSAGE_PUT)
         asymreg__store(here, data, q->bytes);
@@ -389,7 +390,7 @@ int asymreg_ucx__listen(struct ucx_transport *t)
 {
     int rc;
 
-    t->reaches = reach(t, sizeof(*t), true) == 0;
+    t->reaches = asymreg_ucx__reach((uintptr_t)t, sizeof(*t), true) == 0;
     for (int i = 0; i < SPARE_ANSWERS; i++) {
         struct answer *a = malloc(sizeof(*a));
 

@@ -38,6 +38,7 @@ struct place {
     uint64_t addr, bytes;
     uint32_t prot, kind;
     uint32_t next; /* of a free one: the next one + 1 */
+    bool strange;  /* see asymreg_ucx__reach() */
 };
 
 struct asymreg_rkey {
@@ -209,6 +210,12 @@ int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
                      uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
 
 /* message.c */
+/*
+ * Gets the pages that an access needs. 0, or the kernel's error: EINVAL where the access is not
+ * permitted, but also for memory that only loads and stores reach: memfd_secret()'s, a device's,
+ * and PROT_WRITE alone. Where this answers EINVAL at registration, EINVAL is no refusal.
+ */
+int asymreg_ucx__reach(uint64_t addr, size_t bytes, bool write);
 int asymreg_ucx__listen(struct ucx_transport *t);
 int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const struct request *message,
                       const void *data, void *to, struct asymreg_op *op);

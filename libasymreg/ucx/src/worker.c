@@ -129,7 +129,9 @@ static int take_place(struct ucx_transport *t, const struct asymreg_mem_desc *de
                                   .addr = desc->addr,
                                   .bytes = desc->bytes,
                                   .prot = desc->prot,
-                                  .kind = desc->kind};
+                                  .kind = desc->kind,
+                                  .strange = t->reaches && !desc->kind &&
+                                             asymreg_ucx__reach(desc->addr, 1, false) == EINVAL};
     *place = n;
     return 0;
 }
