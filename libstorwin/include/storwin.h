@@ -98,7 +98,7 @@ struct storwin_opts {
                               available now, less an eighth */
     uint64_t budget_bytes; /**< STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0:
                               a quarter of the available memory */
-    const struct storwin_allocator *allocator; /**< of handles and tables; NULL: libc */
+    const struct storwin_allocator *allocator; /**< for handles and tables; NULL: libc */
     uint32_t atomic;      /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE */
     uint32_t changes;     /**< STORWIN_CHANGES_ : how a commit finds changes; default _TRACKED */
     uint64_t generation;  /**< with `atomic`: open the newest commit whose generation is at most
@@ -323,8 +323,9 @@ struct storwin_error {
 /**
  * @name Results
  * Functions return 0 or more on success, `-errno` for a system cause, or one of the library's own
- * negative codes. The values never change. An option struct is -EINVAL if it is shorter than this
- * release's, longer than 4,096 bytes, or has a byte other than 0 that this release does not know.
+ * negative codes. The values never change. An option struct is refused with -EINVAL if it is
+ * shorter than this release's, longer than 4,096 bytes, or has a byte other than 0 that this
+ * release does not know.
  * @{
  */
 #define STORWIN_PENDING 1        /**< not an error: the sync has not completed */
@@ -459,10 +460,11 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  * whole. Any other result leaves it at the previous commit or at this one, whole. The window's
  * addresses never change.
  *
- *   - With another pager storage_alloc_atomic is STORWIN_ECONFLICT. kernel and user write pages to
- *     their places in the file between commits, as memory runs short, and a commit needs the last
- *     state whole there. A pager that evicts to other places would have to know each page's place,
- *     and opening a window reads all of it and compares checksums: the pager user does neither.
+ *   - With another pager storage_alloc_atomic fails with STORWIN_ECONFLICT. The pagers kernel and
+ *     user write pages to their places in the file between commits, as memory runs short, and a
+ *     commit needs the last state whole there. A pager that evicts to other places would have to
+ *     know each page's place, and opening a window reads all of it and compares checksums: the
+ *     pager user does neither.
  *   - A commit has a *generation*: 1 for the first, and one more for each commit that found a
  *     change. storwin_query() returns it. Without changes the call writes nothing.
  *   - No thread may store into the window during the call. Such a store is detected: STORWIN_ERACE,
@@ -626,7 +628,7 @@ struct storwin_info_file {
  *
  * @param opts  filename and offset are used; the other options must be valid
  * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
- *              release's is -EINVAL. Untouched on failure.
+ *              release's fails with -EINVAL. Untouched on failure.
  * @param err   detail on failure, or NULL
  * @return
  *   - 0
@@ -733,7 +735,7 @@ struct storwin_dynamic;
 
 /**
  * @brief Create a dynamic window, empty.
- * @param allocator  of the set, or NULL
+ * @param allocator  for the window's handle and its list of attached windows; NULL: libc
  * @param dyn        receives it
  * @return 0; -EINVAL: an allocator without realloc or free; -ENOMEM
  * @threads MT-Safe. Allocates.
@@ -847,7 +849,7 @@ struct storwin_info {
  * @brief Return the properties of a window.
  * @param win   a window
  * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
- *              release's is -EINVAL
+ *              release's fails with -EINVAL
  * @return 0; -EINVAL
  * MT-Safe. Allocates nothing.
  */
@@ -883,7 +885,7 @@ struct storwin_info_part {
                           the state of the last sync */
     int32_t fd;    /**< the file, device or memory object, open for reading and writing; -1: private
                       memory */
-    uint32_t file; /**< of storage: number of the file; 0 unless a shared window has one for each
+    uint32_t file; /**< number of a storage part's file; 0 unless a shared window has one for each
                       segment */
     uint64_t fd_offset; /**< where in `fd` the part begins */
 };
@@ -901,7 +903,7 @@ struct storwin_info_part {
  * @param win   a window
  * @param i     from 0
  * @param part  the caller sets its `size`: the call fills no more than that; a size below the first
- *              release's is -EINVAL
+ *              release's fails with -EINVAL
  * @return 0; STORWIN_ERANGE: no such part; -EINVAL
  * MT-Safe. Allocates nothing.
  */
@@ -938,7 +940,7 @@ struct storwin_stats {
  * @brief Return the statistics of a window: the basis for choosing a pager or a budget.
  * @param win    a window
  * @param stats  the caller sets its `size`: the call fills no more than that; a size below the
- *               first release's is -EINVAL
+ *               first release's fails with -EINVAL
  * @return 0; -EINVAL
  * MT-Safe: the counters may stem from slightly different moments. Allocates nothing.
  */
