@@ -18,10 +18,11 @@
  * asymreg_unregister_drain() need not wait for them. With an adapter UCX keeps its registrations
  * for a while: there, notify the peers and wait for them first.
  *
- * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file) is
- * ASYMREG_EFAULT: before each access the target asks the kernel, which takes 0.25 µs, or 1.8 µs for
- * the longest message, 128 KiB. So is a mapping of a device's registers. A Linux before 5.14 cannot
- * tell: there such an access ends the target. Memory may not go while a message accesses it.
+ * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file):
+ * access to it, or to a mapping of device registers, fails with ASYMREG_EFAULT. Before each access
+ * the target asks the kernel, which takes 0.25 µs, or 1.8 µs for the longest message, 128 KiB.
+ * Linux before 5.14 cannot report this: there the access kills the target. The owner must not unmap
+ * memory while a message accesses it.
  *
  * **Put and get** complete with the target's answer: one round trip each. Use asymreg_put_nb() and
  * asymreg_get_nb() to have several in flight.
@@ -38,9 +39,9 @@
  * UCX itself does not survive every death (1.13). In its shared memory a process has one queue for
  * all its senders; a sender takes a place in it, then fills the place. A sender killed in between
  * (one kill in a hundred on a busy machine) blocks the queue for good: nothing reaches that process
- * any more. Operations between it and living peers wait until one of the two ends; a collective ends
- * after timeout_ms. Over TCP, UCX may abort a process whose peer dies while they connect. A job on
- * one node that survives deaths uses asymreg_local_create().
+ * any more. Operations between it and living peers wait until one of the two ends; a collective
+ * ends after timeout_ms. Over TCP, UCX may abort a process whose peer dies while they connect. A
+ * job on one node that survives deaths uses asymreg_local_create().
  *
  * **Memory.** A peer has at most 4 MiB of messages in flight to a target; an operation that would
  * exceed that waits. The target keeps the answers to each peer until UCX has sent them. If UCX has
