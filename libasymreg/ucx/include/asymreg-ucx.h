@@ -4,9 +4,9 @@
  * @brief A transport of libasymreg over UCX (UCP): any network that UCX supports. Give it to
  *        asymreg_open().
  *
- * UCX chooses networks by its environment variables (UCX_TLS, UCX_NET_DEVICES). Over RDMA, put and
- * get are the adapter's. Over shared memory and TCP they are messages of this library (UCX's active
- * messages) that the target handles; atomics are messages everywhere. Consequences:
+ * UCX chooses networks by its environment variables (UCX_TLS, UCX_NET_DEVICES). Over RDMA, the
+ * adapter does put and get. Over shared memory and TCP they are messages of this library (UCX's
+ * active messages) that the target handles; atomics are messages everywhere. Consequences:
  *
  * **The target must progress**: call asymreg_progress() from time to time, or set
  * ASYMREG_UCX_THREAD, which starts a thread of the transport for it. Without either, operations on
