@@ -730,7 +730,7 @@ STORWIN_API int storwin_shared_settle(struct storwin_window *win, struct storwin
 
 /* ---------- dynamic windows */
 
-/** A set of windows that are synced together: the storage side of an MPI dynamic window. */
+/** A dynamic window: windows that are synced together, as the storage side of MPI's. */
 struct storwin_dynamic;
 
 /**
@@ -745,24 +745,24 @@ STORWIN_API int storwin_dynamic_create(const struct storwin_allocator *allocator
                                        struct storwin_dynamic **dyn);
 
 /**
- * @brief Detach every window and free the set; the windows stay.
- * @param dyn  a set, or NULL, that no other thread is using
+ * @brief Detach every window and free the dynamic window; the others stay.
+ * @param dyn  a dynamic window that no other thread is using, or NULL
  */
 STORWIN_API void storwin_dynamic_destroy(struct storwin_dynamic *dyn);
 
 /**
- * @brief Attach a window. It cannot be freed until it is detached from every set.
- * @param dyn  a set
+ * @brief Attach a window. It cannot be freed until it is detached from every dynamic window.
+ * @param dyn  a dynamic window
  * @param win  a window of at least one byte
  * @return 0; -EEXIST: attached already; -EINVAL: 0 bytes; -ENOMEM
- * @threads The functions of one set are MT-Safe.
+ * @threads The functions of one dynamic window are MT-Safe.
  * @cost    O(windows attached).
  */
 STORWIN_API int storwin_dynamic_attach(struct storwin_dynamic *dyn, struct storwin_window *win);
 
 /**
  * @brief Detach a window.
- * @param dyn  a set
+ * @param dyn  a dynamic window
  * @param win  a window
  * @return 0; STORWIN_ENOWIN: it is not attached
  * @threads MT-Safe. @cost O(windows attached). Allocates nothing.
@@ -771,7 +771,7 @@ STORWIN_API int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storw
 
 /**
  * @brief Sync every window attached.
- * @param dyn  a set
+ * @param dyn  a dynamic window
  * @param err  detail of the first failure, or NULL
  * @return 0, or the first error; the other windows are synced nevertheless
  * @threads One sync of a window at a time; attach and detach block meanwhile.
