@@ -385,8 +385,8 @@ PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struc
  */
 /**
  * @brief Add the connection of a client.
- * @param job,rank  the client's; with rank PMIWIRE_RANK_UNKNOWN the client names itself (job is
- *                  ignored)
+ * @param job,rank  the client's job and rank; with rank PMIWIRE_RANK_UNKNOWN the client names
+ *                  itself (job is ignored)
  * @param cookie    yours, handed to callbacks
  * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here, or conn NULL),
  *         PMIWIRE_EEXIST (rank is connected)
