@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The types that OpenSHMEM has calls for, by class: each list makes X(NAME, T) of every one, where
- * NAME is the type's in names of calls. */
+/* The types that OpenSHMEM has calls for, by class: each list expands to X(NAME, T) for each type
+ * T; NAME is how call names spell it. */
 #ifndef ASYMSHMEM_TYPES_H
 #define ASYMSHMEM_TYPES_H
 

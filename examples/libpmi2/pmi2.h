@@ -185,9 +185,9 @@ int PMI2_KVS_Put_hinted(const char key[], const char value[], int hint);
  * keys where they were put, or PMI2_ID_NULL. The value is as PMI2_KVS_Get()'s.
  *
  *     PMI2_ERR_INVALID_ARG   no such rank
- *     PMI2_ERR_OTHER         this server cannot wait (mpiexec.hydra, srun), and was not asked: the
- *                            same for every rank and every call, whether the key exists or not.
- *                            Continue with PMI2_KVS_Fence() and PMI2_KVS_Get().
+ *     PMI2_ERR_OTHER         this server cannot wait (mpiexec.hydra, srun). The library does not
+ *                            ask it, so every rank and every call gets this result, whether the key
+ *                            exists or not. Continue with PMI2_KVS_Fence() and PMI2_KVS_Get().
  *     PMI2_FAIL              the key will not come: the rank src_pmi_id has finalized or ended
  *     (with PMI2_ID_NULL or one's own: every other rank has); or pmirun's --get-timeout has passed
  *     (default: 60 s), or a node or the server is lost

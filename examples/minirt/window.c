@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_part_query()
- * returns what backs each part of a window. A part whose descriptor has the same bytes (a file
- * under the kernel pager; memory, requested as a memfd, which has no name that a killed process
- * could leave behind) becomes a segment, which peers map; the others are for CMA and UCX.
+ * returns what backs each part of a window. A part whose descriptor, mapped by a peer, shows the
+ * same bytes at once (`part.coherent`: a file under the kernel pager; memory, requested as a memfd,
+ * which has no name that a killed process could leave behind) becomes a segment, which peers map;
+ * the others are for CMA and UCX.
  */
 #include "internal.h"
 

@@ -12,8 +12,8 @@
  *   fence      Put, Fence, and a Get when a card is needed. For larger jobs under other servers
  *
  * In none of them does a process read a card that it does not need. If a card is longer than a PMI
- * value (UCX's are, on a machine with several networks), the ranks spread its beginning. They put
- * the rest as pairs; a rank that needs the card gets them.
+ * value (UCX's are, on a machine with several networks), one of the three ways distributes only its
+ * first piece. The owner puts the other pieces as pairs, and a rank that needs the card gets them.
  */
 #include "internal.h"
 

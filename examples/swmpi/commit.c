@@ -2,15 +2,16 @@
 /*
  * swmpi_commit(): the parts of all ranks of a window in one commit. Each rank commits its part
  * under the same number; one rank, the decider, commits after all others. After a crash all ranks
- * open the least number that any of them holds, which all hold: no rank begins the next before.
+ * open the lowest of their newest commits. All ranks hold it, since no rank begins commit n + 1
+ * before all have finished commit n.
  */
 #include "swmpi.h"
 #include <string.h>
 
 #define TRIES 3 /* of a failed commit, without stores in between */
 
-/* The ranks' files, in one reduction by minimum; signed, as MPICH 4.0 compares. All ranks have
- * committed the least generation: none begins the next before. */
+/* The ranks' files, in one reduction by minimum; signed, as MPICH 4.0 compares. `least` is the
+ * lowest of their newest commits. */
 struct held {
     int64_t least, minus_most, minus_newest;
     int64_t no_new; /* 0: some file is new */

@@ -274,8 +274,8 @@ static int pieces_distinct(const struct make *mk, const struct piece *p, size_t 
     return distinct;
 }
 
-/* Finds the shape of pieces of one size and stride whose starts have one stride; the first and the
- * last piece may be shorter. */
+/* Finds the shape of pieces of equal length and equal stride whose starts are equally spaced; the
+ * first and the last piece may be shorter. */
 static bool pieces_block(const struct piece *p, size_t k, struct shape *shape)
 {
     uint64_t count = k > 2 ? p[1].n : p[0].n > p[1].n ? p[0].n : p[1].n, missing = count - p[0].n;

@@ -4,14 +4,14 @@
  * @brief A hash table in shared memory: one process writes, every process of the node reads in
  *        place.
  *
- * A *table* is one memory object: a sealed memfd, or a named file where descriptors cannot travel.
- * One *writer* puts pairs of bytes; any number of *readers*, in any process, map the object
+ * A *table* is one memory object: a sealed memfd, or a named file where file descriptors cannot
+ * travel. One *writer* puts pairs of bytes; any number of *readers*, in any process, map the object
  * read-only. A Get is wait-free: it takes no lock, makes no system call and copies nothing, also
  * while the writer puts, updates, merges and grows the table. A value that a Get finds points into
  * the mapping and does not change until the reader detaches. A region is untrusted memory: a
- * hostile one is an error, never a crash. A killed writer leaves nothing to repair. Pairs cannot be
- * deleted. A *Fence* between servers is a merge of blocks of pairs. An *array* is a table of values
- * indexed by rank.
+ * hostile one causes an error, never a crash. A killed writer leaves nothing to repair. Pairs
+ * cannot be deleted. A *Fence* between servers is a merge of blocks of pairs. An *array* is a table
+ * of values indexed by rank.
  *
  *     struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 64 << 20};
  *     shmht_writer_create(&opts, &writer, NULL);                    // a launcher, a PMI server
@@ -32,7 +32,7 @@
  *
  * @source S. Chakraborty, H. Subramoni, J. Perkins, D. K. Panda, "SHMEMPMI - Shared Memory based
  * PMI for Improved Performance and Scalability", CCGrid 2016: two regions, writer and readers (III,
- * IV-C), Allgather (V), descriptor in the Fence's response (VI). The table's layout, growth under
+ * IV-C), Allgather (V), description in the Fence's response (VI). The table's layout, growth under
  * readers, validation, blocks and compaction are ours.
  */
 #ifndef SHMHT_H
@@ -93,11 +93,12 @@ struct shmht_writer_opts {
     uint32_t max_load_percent; /**< entries / slots at which the table is rebuilt twice as large, 10
                                   to 90; 0: 70. A table that cannot grow is filled to 90 */
     shmht_hash_fn *hash; /**< the caller's own, for ids from SHMHT_HASH_CALLER on; NULL otherwise */
-    uint64_t seed;       /**< of the hash; 0: random */
-    uint64_t min_free_bytes; /**< a put fails with -ENOMEM if growth would leave the node, or the
-                                memory cgroup, less (checked once a MiB); 0: 16 MiB */
+    uint64_t seed;       /**< seed of the hash; 0: random */
+    uint64_t min_free_bytes; /**< memory that must stay available on the node and in the memory
+                                cgroup: a put whose growth would leave less fails with -ENOMEM
+                                (checked once per MiB of growth); 0: 16 MiB */
     uint64_t generation;     /**< of the new table; 0: 1 */
-    const struct shmht_allocator *allocator; /**< of the handle; NULL: libc */
+    const struct shmht_allocator *allocator; /**< for the handle; NULL: libc */
     void *region; /**< memory for the table itself instead of an object, aligned to 64 bytes, of
                      max_bytes bytes: shared by other means, or not at all */
 };
@@ -108,8 +109,8 @@ struct shmht_writer_opts {
  *  - The object is a memfd, mode 0400, mapped and then sealed (SHRINK, FUTURE_WRITE, SEAL); with
  *    SHMHT_NAMED a file, mode 0400.
  *  - The call reserves max_bytes of address space. The object grows in steps of 1/64 of its present
- *    size (64 KiB to 64 MiB), and each step is preallocated: a full node or tmpfs is an error of
- *    shmht_put(), never SIGBUS.
+ *    size (64 KiB to 64 MiB), and each step is preallocated: on a full node or tmpfs shmht_put()
+ *    fails, without SIGBUS.
  *  - The table has 32-bit offsets. So records are aligned to 8 bytes if max_bytes is above 16 GiB,
  *    to 16 above 32 GiB, and so on.
  *  - The mapping is not inherited by fork(): a child that calls its parent's writer faults.
@@ -146,8 +147,8 @@ SHMHT_API int shmht_put(struct shmht_writer *w, const void *key, size_t key_len,
 #define SHMHT_MAX_NAME_BYTES 192u /**< path of a named object, with its NUL */
 
 /**
- * Describes a table or an array to its readers, beside the file descriptor. It travels as text
- * (shmht_desc_format()), or with the file descriptor (shmht_fd_send()).
+ * The description of a table or an array: what a reader needs beside the file descriptor. It
+ * travels as text (shmht_desc_format()), or with the file descriptor (shmht_fd_send()).
  */
 struct shmht_desc {
     uint32_t kind;       /**< SHMHT_KIND_* */
@@ -163,9 +164,9 @@ struct shmht_desc {
 };
 
 /**
- * @brief Get the descriptor and the description that readers attach with.
+ * @brief Get what readers attach with: the object's file descriptor (returned) and its description.
  * @param w  the writer
- * @param[out] desc  describes the table; NULL is allowed
+ * @param[out] desc  the description of the table; NULL is allowed
  * @return the read-only file descriptor of the object, close-on-exec. It belongs to the writer: let
  *         children inherit a duplicate, or send it (shmht_fd_send()). SHMHT_EFIXED: the table is in
  *         the caller's memory
@@ -192,18 +193,19 @@ struct shmht_reader_opts {
     shmht_hash_fn *hash; /**< the caller's own, for a table whose id is hash_id; NULL: none */
     uint64_t max_bytes;  /**< refuse a region whose byte cap is larger (it is mapped whole); 0:
                             SHMHT_MAX_REGION_BYTES */
-    const struct shmht_allocator *allocator; /**< of the handle; NULL: libc */
+    const struct shmht_allocator *allocator; /**< for the handle; NULL: libc */
     const void *region;  /**< the table's first byte, aligned to 64 bytes, in memory that the caller
-                           has mapped and keeps readable; NULL: an object. Not for arrays */
+                           has mapped and keeps readable; NULL: the table is in a memory object,
+                           given by its file descriptor. Arrays do not support this */
     size_t region_bytes; /**< bytes of `region`: the reader accesses nothing outside */
 };
 
 /**
  * @brief Attach to a table for reading.
  *
- * Checks seals (of a descriptor) or owner and mode (of a name), size, magic, version, byte order,
- * bounds, and that this process computes the writer's hash. Then maps the object read-only up to
- * its byte cap, so that growth needs no new mapping.
+ * Checks seals (of a file descriptor) or owner and mode (of a name), size, magic, version, byte
+ * order, bounds, and that this process computes the writer's hash. Then maps the object read-only
+ * up to its byte cap, so that growth needs no new mapping.
  * @param desc  from the writer; NULL: fd alone; id and generation are not checked
  * @param fd    the object; -1: open desc->name. Stays the caller's: the reader has a duplicate
  * @param opts  NULL: defaults. With opts->region, desc is NULL and fd is -1
@@ -302,7 +304,7 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
 SHMHT_API int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc);
 
 /**
- * @brief Receive a descriptor from shmht_fd_send().
+ * @brief Receive a file descriptor and its description from shmht_fd_send().
  * @param sock  the other end
  * @param[out] desc  its description
  * @return a file descriptor, close-on-exec, which the caller closes; -EPIPE: the other end is
@@ -316,10 +318,10 @@ SHMHT_API int shmht_fd_recv(int sock, struct shmht_desc *desc);
 #define SHMHT_DESC_TEXT_BYTES 320u
 
 /**
- * @brief Write a descriptor as text that is safe as a value of `key=value` in either PMI wire.
+ * @brief Write a description as text that is safe as a value of `key=value` in either PMI wire.
  *
  * Only letters, digits and `,` `.` `_` `-` `/` occur, at most SHMHT_DESC_TEXT_BYTES - 1 of them.
- * @param desc  the descriptor
+ * @param desc  the description
  * @param[out] buf  NUL-terminated
  * @param cap   bytes of buf
  * @return length without NUL; SHMHT_ENOBUF; SHMHT_ENAME
@@ -328,11 +330,12 @@ SHMHT_API int shmht_fd_recv(int sock, struct shmht_desc *desc);
 SHMHT_API ssize_t shmht_desc_format(const struct shmht_desc *desc, char *buf, size_t cap);
 
 /**
- * @brief Read a descriptor from text.
+ * @brief Read a description from text.
  * @param text  len bytes, need not end with NUL; not trusted
  * @param len   bytes
  * @param[out] desc  filled in
- * @return 0; SHMHT_EMAGIC (not a descriptor), SHMHT_EVERSION, SHMHT_ECORRUPT (a field), SHMHT_ENAME
+ * @return 0; SHMHT_EMAGIC (not a description), SHMHT_EVERSION, SHMHT_ECORRUPT (a field),
+ *         SHMHT_ENAME
  * @threads MT-Safe.
  */
 SHMHT_API int shmht_desc_parse(const char *text, size_t len, struct shmht_desc *desc);
@@ -352,11 +355,11 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
  *
  *  - The call takes over a named object, or a table in the caller's memory (opts->region), in
  *    place: it checks and replays the log, and completes or undoes the last put. Generation and
- *    descriptor stay; readers notice nothing.
+ *    description stay; readers notice nothing.
  *  - A sealed memfd can never again be mapped for writing: the call copies its pairs into a new
- *    object with the next generation. Send readers the new descriptor.
+ *    object with the next generation. Send readers the new file descriptor and description.
  *  - After an interrupted merge some of its pairs are in the table: merge the block again.
- * @param desc  the table's descriptor; may be NULL when fd is given
+ * @param desc  the table's description; may be NULL when fd is given
  * @param fd    the memfd (a read-only descriptor will do), or -1 to open desc->name; stays the
  *              caller's
  * @param opts  as for shmht_writer_create(), max_bytes included. A table taken over in place keeps
@@ -379,8 +382,9 @@ SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd,
  * @brief Copy all pairs into a new table of the next generation and of its final size, without
  *        garbage.
  *
- * The old table stays as it is, for its readers and for you. Its statistics name the successor's
- * generation (`superseded`). Destroy its writer once you have sent the new descriptor.
+ * The old table stays as it is, for its readers and for you. Its statistics name the new table's
+ * generation (`superseded`). Destroy the old writer once you have sent the new table's file
+ * descriptor and description.
  * @param w     the old table; do not write to it after success
  * @param opts  as for shmht_writer_create(); NULL: as the old one was created. hash, seed and
  *              policy are always the old table's. generation 0: the next one; expected_entries 0:
@@ -398,17 +402,18 @@ SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_wr
 /**
  * @name Deferred growth
  *
- * A table that grows while it is filled leaves each smaller one behind, and the last may be twice
- * the size needed: with a million small pairs, a third of all memory. A writer with SHMHT_DEFER
- * does not grow a full table; it indexes further pairs in a private one, while their records go
- * into the log. shmht_writer_publish(), for example at the end of a Fence, makes one table of the
- * right size in the object and frees the private one.
+ * A table that grows while it is filled leaves every smaller one behind, and the last one may be
+ * twice as large as needed. With a million small pairs this waste is a third of the object's
+ * memory. A writer with SHMHT_DEFER does not grow a full table; it indexes further pairs in a
+ * private one, while their records go into the log. shmht_writer_publish(), for example at the end
+ * of a Fence, makes one table of the right size in the object and frees the private one.
  *
  *  - Until then readers, and the writer's view, find only the pairs of the present table, with
  *    their latest values. shmht_writer_get() finds all pairs.
  *  - shmht_reader_next() and the counters include unpublished pairs.
  *  - If the writer is killed before it publishes, the pairs of the private table are lost.
- *  - A private table takes 9 to 12 bytes an entry; while it grows, its predecessor's too.
+ *  - A private table takes 9 to 12 bytes an entry; while it grows, the previous private table is
+ *    held as well.
  * @{
  */
 /**
@@ -571,7 +576,7 @@ struct shmht_array_opts {
     const char *name;        /**< as in struct shmht_writer_opts */
     uint64_t min_free_bytes; /**< as in struct shmht_writer_opts */
     uint64_t generation;     /**< 0: 1 */
-    const struct shmht_allocator *allocator; /**< of the handle; NULL: libc */
+    const struct shmht_allocator *allocator; /**< for the handle; NULL: libc */
 };
 
 /**
@@ -600,9 +605,10 @@ SHMHT_API int shmht_array_create(const struct shmht_array_opts *opts, struct shm
 SHMHT_API int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, size_t len);
 
 /**
- * @brief Get the descriptor and the description that the array's readers attach with.
+ * @brief Get what the array's readers attach with: the object's file descriptor (returned) and its
+ *        description.
  * @param a  of shmht_array_create()
- * @param[out] desc  describes the array; NULL is allowed
+ * @param[out] desc  the description of the array; NULL is allowed
  * @return as shmht_writer_share(); -EINVAL for a reader
  * @threads MT-Safe.
  */
@@ -753,7 +759,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
 #define SHMHT_PUT_KEPT     2 /**< the key existed, and keeps its value */
 /** @} */
 
-/** @name Hash functions by id, as in a region's header and descriptor
+/** @name Hash functions by id, as in a region's header and description
  * @{ */
 #define SHMHT_HASH_XXH3 1u /**< XXH3, 64 bits, with seed: the default */
 /** FNV-1a, 64 bits, whose offset basis is XORed with the seed */
@@ -792,7 +798,7 @@ SHMHT_API int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stat
  * aligned as malloc() aligns them.
  */
 struct shmht_allocator {
-    void *(*realloc)(void *ctx, void *ptr, size_t bytes); /**< of NULL it allocates; required */
+    void *(*realloc)(void *ctx, void *ptr, size_t bytes); /**< of NULL: allocates; required */
     void (*free)(void *ctx, void *ptr);
     void *ctx; /**< the functions' first argument */
 };
@@ -824,8 +830,8 @@ SHMHT_API const char *shmht_version(void);
  * @name Error codes
  *  - Functions return 0 or more on success, `-errno` for a system cause, or one of these.
  *  - The values never change.
- *  - An option struct is -EINVAL if its size is below this release's or above 4,096 bytes, or if a
- *    byte that this release does not know is not 0.
+ *  - An option struct is refused with -EINVAL if its size is below this release's or above 4,096
+ *    bytes, or if a byte that this release does not know is not 0.
  * @{
  */
 #define SHMHT_ENOENT (-22001) /**< no such key, or no value at this rank yet */
@@ -838,8 +844,8 @@ SHMHT_API const char *shmht_version(void);
 #define SHMHT_EVALLEN (-22005)
 /** region or block contradicts itself: an offset, length or count out of its bounds */
 #define SHMHT_ECORRUPT (-22006)
-#define SHMHT_EMAGIC   (-22007) /**< not a region (or block, or descriptor) of this library */
-#define SHMHT_EVERSION (-22008) /**< of another layout version */
+#define SHMHT_EMAGIC   (-22007) /**< not a region (or block, or description) of this library */
+#define SHMHT_EVERSION (-22008) /**< the layout has another version */
 #define SHMHT_EORDER   (-22009) /**< written in the other byte order */
 #define SHMHT_EKIND    (-22010) /**< an array where a table was expected, or the reverse */
 #define SHMHT_ETRUNC   (-22011) /**< shorter than its header states */
@@ -851,7 +857,7 @@ SHMHT_API const char *shmht_version(void);
 #define SHMHT_EUNSEALED (-22014)
 /** named object belongs to another user, or others may write it */
 #define SHMHT_EOWNER (-22015)
-/** region is not the one that the descriptor describes (its id or generation) */
+/** region is not the one that is described (by id or generation) */
 #define SHMHT_ESTALE (-22016)
 #define SHMHT_EBUSY  (-22017) /**< the region's writer is alive */
 #define SHMHT_ELIMIT (-22018) /**< region is larger than the limit this reader sets */

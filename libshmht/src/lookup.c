@@ -97,10 +97,12 @@ int shmht_get(const struct shmht_reader *r, const void *key, size_t len, struct 
 }
 
 /*
- * Makes rounds over the keys; each round prefetches the memory that the next one reads: hash and
- * line; slot and record; for keys whose line was full, the next line's slot and record; key. The
- * last round also searches for all keys that are not the usual case. n is at most SHMHT_BATCH.
- * Returns the number found, or the worst error.
+ * Makes passes over the keys, each prefetching what the next one reads:
+ *   1. hash the keys, prefetch their lines
+ *   2. match the slots, prefetch the records, or the next line where a line was full
+ *   3. match in those next lines, prefetch the records
+ *   4. compare keys, and search in full for every key not settled yet
+ * n is at most SHMHT_BATCH. Returns the number found, or the worst error.
  */
 static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes *keys, size_t n,
                          struct shmht_bytes *values)

@@ -134,8 +134,9 @@ static int extend(struct shmht__object *o, uint64_t to)
 }
 
 /*
- * Makes the object at least `need` bytes large; without `exact`, by a whole step. Only its size
- * changes. Returns 0, SHMHT_EFULL at the cap, -ENOSPC, -ENOMEM, -EFBIG.
+ * Makes the object at least `need` bytes large; unless `exact`, rounds the growth up to a step if
+ * that fits. Changes the object's size, nothing in the header. Returns 0, SHMHT_EFULL at the cap,
+ * -ENOSPC, -ENOMEM, -EFBIG.
  */
 int shmht__object_grow(struct shmht__object *o, uint64_t need, int exact)
 {

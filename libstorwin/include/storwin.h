@@ -98,7 +98,7 @@ struct storwin_opts {
                               available now, less an eighth */
     uint64_t budget_bytes; /**< STORWIN_PAGER_USER: resident bytes, at least STORWIN_MIN_BUDGET; 0:
                               a quarter of the available memory */
-    const struct storwin_allocator *allocator; /**< of handles and tables; NULL: libc */
+    const struct storwin_allocator *allocator; /**< for handles and tables; NULL: libc */
     uint32_t atomic;      /**< STORWIN_ATOMIC_ : how storwin_commit() writes; default _NONE */
     uint32_t changes;     /**< STORWIN_CHANGES_ : how a commit finds changes; default _TRACKED */
     uint64_t generation;  /**< with `atomic`: open the newest commit whose generation is at most
@@ -323,8 +323,9 @@ struct storwin_error {
 /**
  * @name Results
  * Functions return 0 or more on success, `-errno` for a system cause, or one of the library's own
- * negative codes. The values never change. An option struct is -EINVAL if it is shorter than this
- * release's, longer than 4,096 bytes, or has a byte other than 0 that this release does not know.
+ * negative codes. The values never change. An option struct is refused with -EINVAL if it is
+ * shorter than this release's, longer than 4,096 bytes, or has a byte other than 0 that this
+ * release does not know.
  * @{
  */
 #define STORWIN_PENDING 1        /**< not an error: the sync has not completed */
@@ -459,10 +460,11 @@ STORWIN_API int storwin_sync_wait(struct storwin_window *win, struct storwin_err
  * whole. Any other result leaves it at the previous commit or at this one, whole. The window's
  * addresses never change.
  *
- *   - With another pager storage_alloc_atomic is STORWIN_ECONFLICT. kernel and user write pages to
- *     their places in the file between commits, as memory runs short, and a commit needs the last
- *     state whole there. A pager that evicts to other places would have to know each page's place,
- *     and opening a window reads all of it and compares checksums: the pager user does neither.
+ *   - With another pager storage_alloc_atomic fails with STORWIN_ECONFLICT. The pagers kernel and
+ *     user write pages to their places in the file between commits, as memory runs short, and a
+ *     commit needs the last state whole there. A pager that evicts to other places would have to
+ *     know each page's place, and opening a window reads all of it and compares checksums: the
+ *     pager user does neither.
  *   - A commit has a *generation*: 1 for the first, and one more for each commit that found a
  *     change. storwin_query() returns it. Without changes the call writes nothing.
  *   - No thread may store into the window during the call. Such a store is detected: STORWIN_ERACE,
@@ -628,7 +630,7 @@ struct storwin_info_file {
  *
  * @param opts  filename and offset are used; the other options must be valid
  * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
- *              release's is -EINVAL. Untouched on failure.
+ *              release's fails with -EINVAL. Untouched on failure.
  * @param err   detail on failure, or NULL
  * @return
  *   - 0
@@ -730,12 +732,12 @@ STORWIN_API int storwin_shared_settle(struct storwin_window *win, struct storwin
 
 /* ---------- dynamic windows */
 
-/** A set of windows that are synced together: the storage side of an MPI dynamic window. */
+/** A dynamic window: windows that are synced together, as the storage side of MPI's. */
 struct storwin_dynamic;
 
 /**
  * @brief Create a dynamic window, empty.
- * @param allocator  of the set, or NULL
+ * @param allocator  for the window's handle and its list of attached windows; NULL: libc
  * @param dyn        receives it
  * @return 0; -EINVAL: an allocator without realloc or free; -ENOMEM
  * @threads MT-Safe. Allocates.
@@ -745,24 +747,24 @@ STORWIN_API int storwin_dynamic_create(const struct storwin_allocator *allocator
                                        struct storwin_dynamic **dyn);
 
 /**
- * @brief Detach every window and free the set; the windows stay.
- * @param dyn  a set, or NULL, that no other thread is using
+ * @brief Detach every window and free the dynamic window; the others stay.
+ * @param dyn  a dynamic window that no other thread is using, or NULL
  */
 STORWIN_API void storwin_dynamic_destroy(struct storwin_dynamic *dyn);
 
 /**
- * @brief Attach a window. It cannot be freed until it is detached from every set.
- * @param dyn  a set
+ * @brief Attach a window. It cannot be freed until it is detached from every dynamic window.
+ * @param dyn  a dynamic window
  * @param win  a window of at least one byte
  * @return 0; -EEXIST: attached already; -EINVAL: 0 bytes; -ENOMEM
- * @threads The functions of one set are MT-Safe.
+ * @threads The functions of one dynamic window are MT-Safe.
  * @cost    O(windows attached).
  */
 STORWIN_API int storwin_dynamic_attach(struct storwin_dynamic *dyn, struct storwin_window *win);
 
 /**
  * @brief Detach a window.
- * @param dyn  a set
+ * @param dyn  a dynamic window
  * @param win  a window
  * @return 0; STORWIN_ENOWIN: it is not attached
  * @threads MT-Safe. @cost O(windows attached). Allocates nothing.
@@ -771,7 +773,7 @@ STORWIN_API int storwin_dynamic_detach(struct storwin_dynamic *dyn, struct storw
 
 /**
  * @brief Sync every window attached.
- * @param dyn  a set
+ * @param dyn  a dynamic window
  * @param err  detail of the first failure, or NULL
  * @return 0, or the first error; the other windows are synced nevertheless
  * @threads One sync of a window at a time; attach and detach block meanwhile.
@@ -849,7 +851,7 @@ struct storwin_info {
  * @brief Return the properties of a window.
  * @param win   a window
  * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
- *              release's is -EINVAL
+ *              release's fails with -EINVAL
  * @return 0; -EINVAL
  * MT-Safe. Allocates nothing.
  */
@@ -885,7 +887,7 @@ struct storwin_info_part {
                           the state of the last sync */
     int32_t fd;    /**< the file, device or memory object, open for reading and writing; -1: private
                       memory */
-    uint32_t file; /**< of storage: number of the file; 0 unless a shared window has one for each
+    uint32_t file; /**< number of a storage part's file; 0 unless a shared window has one for each
                       segment */
     uint64_t fd_offset; /**< where in `fd` the part begins */
 };
@@ -903,7 +905,7 @@ struct storwin_info_part {
  * @param win   a window
  * @param i     from 0
  * @param part  the caller sets its `size`: the call fills no more than that; a size below the first
- *              release's is -EINVAL
+ *              release's fails with -EINVAL
  * @return 0; STORWIN_ERANGE: no such part; -EINVAL
  * MT-Safe. Allocates nothing.
  */
@@ -940,7 +942,7 @@ struct storwin_stats {
  * @brief Return the statistics of a window: the basis for choosing a pager or a budget.
  * @param win    a window
  * @param stats  the caller sets its `size`: the call fills no more than that; a size below the
- *               first release's is -EINVAL
+ *               first release's fails with -EINVAL
  * @return 0; -EINVAL
  * MT-Safe: the counters may stem from slightly different moments. Allocates nothing.
  */

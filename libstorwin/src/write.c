@@ -146,8 +146,8 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     }
 }
 
-/* Handles a completed request of the ring. If it has not written all bytes, writes the others in
- * the ordinary way, which returns the cause. */
+/* Handles a completed request of the ring. If it wrote too few bytes, or failed with an error worth
+ * a retry, request() writes the whole range again synchronously and records any error. */
 static void collect(struct job *job)
 {
     struct storwin_window *win = job->win;

@@ -47,8 +47,8 @@ void meet(struct self *s)
     }
 }
 
-/* Over shared memory or CMA, with a flush that ends only after the other member has gone; or with
- * puts and gets whose peer is busy. */
+/* A wrapper around shared memory or CMA. Either its flush returns only after the other member is
+ * gone, or its puts and gets first fail with ASYMREG_EBUSY. */
 enum { NONE, SYNC, BROADCAST, ALLGATHER, BUSY };
 static int late_call;         /* in which it happens */
 static uint32_t flushes_left; /* until then */

@@ -468,8 +468,8 @@ static bool kernel_tells(void)
            madvise(some, 4096, MADV_POPULATE_READ) == 0;
 }
 
-/* What the owner unmaps, shortens or write-protects without unregistering it: an error, and the
- * owner lives. goes_away() has had its `gone` unmapped. */
+/* Access to memory that its owner unmapped, truncated or write-protected while registered fails,
+ * and the owner survives. goes_away(), which ran before, made the owner unmap `gone`. */
 static void is_gone(int sock)
 {
     const uint64_t at[3] = {news.gone, news.file + page, news.file};

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# spawned.sh RUNS LAUNCHER SPAWNED1 SPAWNED2: jobs that spawn and connect by TCP, RUNS times in each way of pmirun (or once under another launcher),
-# while two processes keep the processors busy.
+# spawned.sh RUNS LAUNCHER SPAWNED1 SPAWNED2: jobs that spawn and connect by TCP, RUNS times under each pmirun mode
+# (default, --no-shm, --pmi-port, two nodes), or under another launcher, while two processes keep the processors busy.
 set -u
 runs=$1 launcher=$2
 shift 2

@@ -36,8 +36,9 @@ static struct exception exceptions[] = {
 };
 
 /*
- * Servers that carry all recorded values, by wire: no limits but those of the framing. Blanks on
- * PMI-2 alone: a PMI-1 server that keeps them also lets nothing follow `value=`.
+ * Servers that carry all recorded values, by wire: no limits but those of the framing. Only the
+ * PMI-2 profile allows blanks: a PMI-1 server that keeps blanks reads `value=` to the end of the
+ * line, so no field may follow it.
  */
 static const struct pmiwire_profile carries_v1 = {
     .name = "recorded, PMI-1",

@@ -108,8 +108,8 @@ static int slot_at(int table, int index)
     return SLOT + 8 * table + index;
 }
 
-/* Keys 0 and 1 have the same line, key 2 another where there are two: so a line is full, and the
- * next is searched. */
+/* Keys 0 and 1 share a home line; key 2 has another if the table has two lines. So a line becomes
+ * full and the search continues in the next. */
 static int home(int key, int lines)
 {
     return lines == 1 ? 0 : key == 2 ? lines - 1 : 0;

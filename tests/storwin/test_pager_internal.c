@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The user-level pager: its bound holds under several threads, no data is lost or misplaced, and
- * bad sectors act as in a mapping. */
+/* The user-level pager: its bound holds under several threads, and no data is lost or misplaced. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

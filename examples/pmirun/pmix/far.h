@@ -116,10 +116,10 @@ struct names_req {
 };
 
 /*
- * done of a publish: FAR_EEXIST when one of the keys is published in that range: then none of them
- * has been; FAR_ELIMIT beyond a limit of store.h. Of a lookup: FAR_OK when anything was found, and
- * data for far_names_next(); FAR_ENOENT, FAR_ETIME, FAR_EGONE: the rank that asked has
- * ended.
+ * `done` of a publish gets FAR_EEXIST when one of the keys was already published in that range;
+ * then none of the new values is stored. It gets FAR_ELIMIT beyond a limit of store.h. `done` of a
+ * lookup gets FAR_OK when anything was found, and data for far_names_next(); else FAR_ENOENT,
+ * FAR_ETIME, or FAR_EGONE: the rank that asked has ended.
  */
 void far_names(struct pmirun *pr, const struct names_req *req, host_done_fn done, void *ctx);
 

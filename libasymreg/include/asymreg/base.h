@@ -28,8 +28,9 @@ extern "C" {
 /**
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause, or one of these. The values
- * never change. An option struct is -EINVAL if it is shorter than this release's, if it is longer
- * and a byte that this release does not know is not 0, or if its `size` is above 4,096.
+ * never change. An option struct is refused with -EINVAL if it is shorter than this release's, if
+ * it is longer and a byte that this release does not know is not 0, or if its `size` is above
+ * 4,096.
  * @{
  */
 /** no registered region has the address, according to the peer's newest table */
@@ -119,7 +120,7 @@ struct asymreg_error {
     uint32_t pe;     /**< the peer concerned; UINT32_MAX: none */
     uint64_t addr;   /**< address of the memory concerned */
     uint64_t bytes;  /**< its length; 0: no memory is concerned */
-    uint32_t member; /**< of a failed collective (coll.h): the member concerned; UINT32_MAX: none */
+    uint32_t member; /**< the member that a failed collective (coll.h) names; UINT32_MAX: none */
     char text[228];  /**< one English sentence without a newline, for a person */
 };
 

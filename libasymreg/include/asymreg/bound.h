@@ -65,7 +65,7 @@ struct asymreg_bound {
 };
 
 /**
- * @brief Bind a stretch of a peer's region.
+ * @brief Bind a range of a peer's region.
  * @param worker  this thread's worker, which all operations of the handle use
  * @param pe      the peer
  * @param raddr   address there
@@ -178,8 +178,8 @@ ASYMREG_API int asymreg_bound_amo_rest(struct asymreg_bound *bound, uint64_t off
  * @param offset  where in it
  * @param src     bytes to copy; 4 or 8 aligned bytes are stored as one access
  * @param bytes   how many
- * @return 0; ASYMREG_ERANGE (outside the handle's stretch); -EINVAL (from NULL, or not bound); or
- *         as asymreg_put()
+ * @return 0; ASYMREG_ERANGE (outside the bound range); -EINVAL (`src` is NULL, or the handle is not
+ *         bound); or as asymreg_put()
  *
  * Cost: some loads of lines that all handles share, one of the handle's own, and the store.
  */

@@ -207,9 +207,9 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  * asymreg_register() and asymreg_segment_add(), among the flags: memory of a device, by its
  * ASYMREG_KIND_*. Such memory gets a registration of its own. A transport that cannot use it
  * returns ASYMREG_ENOTSUP (shared memory and CMA; libasymreg-ucx if UCX was built without that
- * device). A dma-buf has a descriptor: asymreg_segment_add(). The library never accesses such
- * memory itself. This compiles against UCX's and libibverbs' headers and was not tested on a
- * device.
+ * device). Register a dma-buf with asymreg_segment_add(), which takes its file descriptor. The
+ * library never accesses such memory itself. This compiles against UCX's and libibverbs' headers
+ * and was not tested on a device.
  */
 #define ASYMREG_KIND(kind) ((kind) << 8)
 
@@ -404,7 +404,7 @@ ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t
 
 /** The signal that asymreg_put_signal() makes after the data have arrived. */
 struct asymreg_signal {
-    uint64_t addr;     /**< of 8 aligned bytes at the peer */
+    uint64_t addr;     /**< address of 8 aligned bytes at the peer */
     asymreg_id id;     /**< registration meant, or ASYMREG_ANY; with ASYMREG_ATOMIC, or, for
                           ASYMREG_AMO_SET on a transport without atomics, ASYMREG_WRITE */
     uint64_t value;    /**< operand */

@@ -133,9 +133,9 @@ extern "C" {
  * @{
  */
 #define ASYMREG_KIND_HOST   0u /**< memory that a processor loads and stores */
-#define ASYMREG_KIND_CUDA   1u /**< of an NVIDIA device, by its address in this process */
-#define ASYMREG_KIND_ROCM   2u /**< of an AMD device, likewise */
-#define ASYMREG_KIND_DMABUF 3u /**< of any device (Level Zero, CUDA, ROCm): a dma-buf descriptor */
+#define ASYMREG_KIND_CUDA   1u /**< memory of an NVIDIA device, by its address in this process */
+#define ASYMREG_KIND_ROCM   2u /**< memory of an AMD device, by its address in this process */
+#define ASYMREG_KIND_DMABUF 3u /**< memory of any device, by a dma-buf's file descriptor */
 /** @} */
 
 /** What a transport can do, and its limits. */
@@ -149,8 +149,8 @@ struct asymreg_transport_caps {
                                   ASYMREG_MAX_HANDLE_BYTES; may be 0 */
     uint32_t
         max_address_bytes; /**< longest result of `address`; at most ASYMREG_MAX_ADDRESS_BYTES */
-    uint32_t kinds;        /**< of memory that it can register, bits 1 << ASYMREG_KIND_*; 0: a
-                              processor's alone */
+    uint32_t kinds;        /**< kinds of memory that it can register, bits 1 << ASYMREG_KIND_*; 0:
+                              only a processor's */
     uint64_t
         max_op_bytes; /**< longest single put or get; the core splits any longer one; 0: no limit */
 };
@@ -256,10 +256,10 @@ struct asymreg_transport_ops {
     int (*address)(struct asymreg_transport *t, void *buf, size_t *bytes,
                    struct asymreg_error *err);
     /**
-     * Required. Connects to the process whose `address` these bytes are; the caller may free them
-     * afterwards. It must not wait for a call of the peer: later calls (`progress`, or the first
-     * operation) complete an exchange, here and, if need be, at the peer, whose user calls
-     * asymreg_progress(). May be this process itself.
+     * Required. Connects to the process that wrote these bytes with `address`; it may be this one.
+     * The caller may free the bytes afterwards. The function must not block until the peer makes a
+     * call. Later calls complete the exchange: here `progress` or the first operation; at the peer,
+     * if needed, its user's asymreg_progress().
      */
     int (*connect)(struct asymreg_transport *t, const void *address, size_t bytes,
                    struct asymreg_ep **ep, struct asymreg_error *err);

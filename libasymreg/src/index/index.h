@@ -215,7 +215,8 @@ static inline uint32_t asymreg__hint_word(const struct asymreg__index *ix, const
 /*
  * Reads a slot. Returns 1 if its region had the address during the whole read. Otherwise the slot
  * had no such region when the leaf was read, or the region has ended since; in both cases there was
- * a moment without one.
+ * a moment at which no region in this slot had the address, so the caller may act as if it had
+ * looked then.
  */
 static inline int asymreg__slot_read(const struct asymreg__index *ix, uint32_t n, uint64_t addr,
                                      struct asymreg_region *out)

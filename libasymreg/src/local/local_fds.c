@@ -122,8 +122,8 @@ static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
     return rc;
 }
 
-/* Receives one message and keeps its descriptor. Returns 1 if the descriptor is new, 0, or an
- * error; and how many messages follow. */
+/* Receives one message and keeps its descriptor. Returns 1 if the descriptor is new, 0 if it was
+ * known, or an error. *more: how many messages follow. */
 static int receive_one(struct asymreg__local *l, int sock, uint32_t *more)
 {
     union {

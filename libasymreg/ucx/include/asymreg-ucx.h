@@ -4,9 +4,9 @@
  * @brief A transport of libasymreg over UCX (UCP): any network that UCX supports. Give it to
  *        asymreg_open().
  *
- * UCX chooses networks by its environment variables (UCX_TLS, UCX_NET_DEVICES). Over RDMA, put and
- * get are the adapter's. Over shared memory and TCP they are messages of this library (UCX's active
- * messages) that the target handles; atomics are messages everywhere. Consequences:
+ * UCX chooses networks by its environment variables (UCX_TLS, UCX_NET_DEVICES). Over RDMA, the
+ * adapter does put and get. Over shared memory and TCP they are messages of this library (UCX's
+ * active messages) that the target handles; atomics are messages everywhere. Consequences:
  *
  * **The target must progress**: call asymreg_progress() from time to time, or set
  * ASYMREG_UCX_THREAD, which starts a thread of the transport for it. Without either, operations on
@@ -18,14 +18,15 @@
  * asymreg_unregister_drain() need not wait for them. With an adapter UCX keeps its registrations
  * for a while: there, notify the peers and wait for them first.
  *
- * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file) is
- * ASYMREG_EFAULT: before each access the target asks the kernel, which takes 0.25 µs, or 1.8 µs for
- * the longest message, 128 KiB. A Linux before 5.14 cannot tell: there such an access ends the
- * target. Memory may not go while a message accesses it. If another mapping takes the place of
- * memory that is gone, the access reaches that mapping: unregister first. Of a device's registers,
- * memory of memfd_secret(), and memory with PROT_WRITE alone, the kernel tells only whether it is
- * mapped: if a registration's first page is of this kind (or PROT_NONE) when it is registered, no
- * more is checked in that registration; elsewhere such memory is ASYMREG_EFAULT.
+ * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file):
+ * access to it fails with ASYMREG_EFAULT. Before each access the target asks the kernel, which takes
+ * 0.25 µs, or 1.8 µs for the longest message, 128 KiB. Linux before 5.14 cannot report this: there
+ * the access kills the target. The owner must not unmap memory while a message accesses it. If
+ * another mapping takes the place of memory that is gone, the access reaches that mapping:
+ * unregister first. For device registers, memory of memfd_secret(), and memory with PROT_WRITE
+ * alone, the kernel reports only whether it is mapped. If the first page of a registration is of
+ * this kind (or PROT_NONE) when it is registered, the target makes no further check for that
+ * registration; elsewhere access to such memory fails with ASYMREG_EFAULT.
  *
  * **Put and get** complete with the target's answer: one round trip each. Use asymreg_put_nb() and
  * asymreg_get_nb() to have several in flight.

@@ -29,8 +29,8 @@ extern "C" {
  * @name Error codes
  * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM`, `-EINVAL` and
  * `-EAGAIN` occur), or one of these. The values never change. An option struct or table of
- * callbacks is -EINVAL if it is shorter than this release's, if it is longer and a byte that this
- * release does not know is not 0, or if its `size` is above 4,096.
+ * callbacks is refused with -EINVAL if it is shorter than this release's, if it is longer and a
+ * byte that this release does not know is not 0, or if its `size` is above 4,096.
  * @{
  */
 /** PMI-2 length is not a positive decimal of at most 6 characters */

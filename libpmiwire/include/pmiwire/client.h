@@ -266,7 +266,7 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 /**
  * @brief Make a request without a value.
  * @param c       the session
- * @param op      a PMIWIRE_OP_* marked "ask"; others are -EINVAL
+ * @param op      a PMIWIRE_OP_* marked "ask"; with others the call returns -EINVAL
  * @param about   the attribute's key, service name or job id; absent for an op without one
  * @param cookie  for the event
  */

@@ -135,7 +135,7 @@ struct pmiwire_exchange_ops {
      * types may still follow.
      * @param node   never this one
      * @param iov    n_iov pieces, at most PMIWIRE_EXCHANGE_MAX_IOV, each 1 byte or more
-     * @param bytes  of all together, at most opts.max_frame_bytes
+     * @param bytes  the sum of all lengths, at most opts.max_frame_bytes
      * @return 0; 1: no more for now
      */
     int (*send)(void *ctx, uint32_t node, const struct iovec *iov, uint32_t n_iov, size_t bytes);
@@ -152,7 +152,7 @@ struct pmiwire_exchange_ops {
      * @param rc     0; PMIWIRE_ENOENT: no such key, or (PMIWIRE_GET_WAIT) the rank that could put
      *               it is gone, which pmiwire_exchange_get_culprit() names;
      *               PMIWIRE_ETIME: opts.wait_ns has passed; or the reason why the exchange failed
-     * @param value  of rc 0
+     * @param value  the value; valid only if rc is 0
      */
     void (*got)(void *ctx, uint64_t token, int rc, struct pmiwire_str value);
 
@@ -221,7 +221,7 @@ struct pmiwire_exchange_opts {
     uint32_t job;     /**< part of every frame, so that links can serve several jobs */
     uint32_t node;    /**< this one, below n_nodes */
     uint32_t n_nodes; /**< 1 to 2^31-1: those that have ranks of the job, numbered from 0 */
-    uint32_t n_ranks; /**< of the whole job, n_nodes to 2^31-1 */
+    uint32_t n_ranks; /**< ranks of the whole job, n_nodes to 2^31-1 */
     const uint32_t
         *ranks;       /**< array of n_local: those on this node, ascending. Copied. Of this node */
     uint32_t n_local; /**< 1 to n_ranks. Of this node */

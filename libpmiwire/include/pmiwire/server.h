@@ -211,7 +211,7 @@ struct pmiwire_server_ops {
      * times, at last with block NULL; that call may advertise PMIWIRE_EXT_ARRAY. If this member is
      * NULL, the engine keeps the values of the last Allgather and answers Gets of `-allgather-K-R`
      * from them; otherwise it calls `find` for those keys.
-     * @param number   of this Allgather, from 0
+     * @param number   counts the Allgathers from 0
      * @param longest  bytes of the longest value of all, the same in every call
      * @param block    the keys are ranks, 4 bytes as in memory; the values have no NUL
      * @return 0; 1: the engine keeps the block's values, as with NULL; or an error, which fails the
@@ -259,8 +259,8 @@ struct pmiwire_server_ops {
                 struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
 
     /**
-     * A rank begins or ends to wait in a collective: for statistics and pictures. Must not call the
-     * server.
+     * A rank starts or stops waiting in a collective: for statistics and pictures. Must not call
+     * the server.
      * @param coll    PMIWIRE_COLL_* or PMIWIRE_STUCK_GROUP
      * @param begins  1: it waits from now on; 0: it is answered, or its connection has ended. One 0
      *                follows each 1
@@ -385,8 +385,8 @@ PMIWIRE_API int pmiwire_server_get(struct pmiwire_server *s, uint32_t job, struc
  */
 /**
  * @brief Add the connection of a client.
- * @param job,rank  the client's; with rank PMIWIRE_RANK_UNKNOWN the client names itself (job is
- *                  ignored)
+ * @param job,rank  the client's job and rank; with rank PMIWIRE_RANK_UNKNOWN the client names
+ *                  itself (job is ignored)
  * @param cookie    yours, handed to callbacks
  * @return 0, -ENOMEM, PMIWIRE_ENOENT (no such job), -EINVAL (no such rank here, or conn NULL),
  *         PMIWIRE_EEXIST (rank is connected)
@@ -558,7 +558,7 @@ PMIWIRE_API void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns);
 /** Counters of a server, which only grow, and present values. */
 struct pmiwire_stats_server {
     uint64_t n_messages; /**< complete messages decoded */
-    uint64_t n_bad;      /**< of those, malformed ones */
+    uint64_t n_bad;      /**< malformed messages among these */
     uint64_t n_puts;
     uint64_t n_gets;
     uint64_t n_misses; /**< gets that found nothing */

@@ -34,8 +34,8 @@ const struct pmiwire_field *pmiwire__msg_field(const struct pmiwire_msg *msg, ui
 void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
                               struct pmiwire_str name, const struct pmiwire_profile *profile);
 
-/* Returns the kind, PMIWIRE__BYTES_*, under which this field (0: an extension's) must be encoded; 0
- * if the peer reads the value unencoded, or does not know fp-bytes (e->can_bytes). */
+/* Returns how the value must be encoded (PMIWIRE__BYTES_*); 0 if the peer accepts it unencoded or
+ * does not know fp-bytes (e->can_bytes). `field` is 0 for an extension's field. */
 uint8_t pmiwire__enc_needs(const struct pmiwire_encoder *e, uint16_t field,
                            struct pmiwire_str value);
 /* Begins the message's fields with fp-bytes, unless `bytes` is 0. Following fields of these kinds

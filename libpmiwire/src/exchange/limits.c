@@ -110,8 +110,10 @@ int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f
     node = x->ops.node_of(x->ctx, end.rank);
     if (node == x->me || pmiwire__tree_hop(x, node) != f->from)
         return PMIWIRE_EPROTO;
-    /* The rank has entered every collective that completed here, and at most the one that this
-     * node's part has allowed. This is not true of Rings, which are no barrier. */
+    /* The rank has entered every collective that completed here. Beyond that it has entered at most
+     * the one in progress, or the next one if this node has already contributed: no collective
+     * completes anywhere without this node's part. This does not hold for Rings, which are no
+     * barrier. */
     for (kind = 0; kind < PMIWIRE_COLL_RING; kind++)
         if (end.entered[kind] < x->colls[kind].number - 1 ||
             end.entered[kind] > x->colls[kind].number + x->colls[kind].own_in)

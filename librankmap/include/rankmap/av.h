@@ -35,9 +35,9 @@
  * Before that the caller drops all maps that contain those ids. Group numbers are never used again.
  *
  * @threads One thread at a time changes the vector (add, grow, retire, set). Any other thread may
- * at the same time query, get groups, and read entries whose set happens-before the read; reading
- * takes no lock. For such readers, a table that a change replaces stays until rankmap_av_reclaim()
- * or rankmap_av_destroy().
+ * at the same time query, get groups, and read entries whose rankmap_av_set() happens-before the
+ * read; reading takes no lock. For such readers, a table that a change replaces stays until
+ * rankmap_av_reclaim() or rankmap_av_destroy().
  *
  * Source: the paper, section III-B: 12-byte entries with one tag bit, and one vector per group. One
  * flat range for all groups, checked tags, the escape and implicit entries are ours.
@@ -153,7 +153,7 @@ static inline int rankmap_av_word_escaped(uint64_t word, uint64_t tag_mask)
  * @param id     pgid
  * @param first  address of its process 0
  * @param step   from process to process
- * @param tag    of all of them
+ * @param tag    the tag of all these entries
  * @return 0, RANKMAP_ENOENT, RANKMAP_ERANGE (an address would pass 2^64 - 1), -EINVAL (entries are
  *         stored)
  */
@@ -226,8 +226,8 @@ struct rankmap_info_av {
 /**
  * @brief Report an address vector's base, size and bytes.
  * @param av    the vector
- * @param info  the caller sets `size`, and the call fills in no more bytes than that; below the
- *              first release's it is -EINVAL
+ * @param info  the caller sets `size`, and the call fills in no more bytes than that; a size
+ *              below the first release's fails with -EINVAL
  * @return 0 or -EINVAL
  * @cost O(groups)
  */

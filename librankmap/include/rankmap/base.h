@@ -43,8 +43,8 @@ extern "C" {
  * Functions return 0 or more on success, `-errno` for a system cause (only `-ENOMEM` and `-EINVAL`
  * occur), or one of these. The values never change.
  *
- * An option struct is -EINVAL if its size is below this release's or above 4,096 bytes, or if a
- * byte that this release does not know is not 0.
+ * An option struct is refused with -EINVAL if its size is below this release's or above 4,096
+ * bytes, or if a byte that this release does not know is not 0.
  * @{
  */
 #define RANKMAP_EDUP (-23001) /**< an id, or a rank in a list, comes twice */

@@ -219,7 +219,8 @@ struct rankmap_range {
  * @param err       names the bad range, or the second of two that share an id (searched among at
  *                  most 1,024 ranges); or NULL
  * @return as described above
- * @cost O(n_ranges · log n_ranges) for strides of ±1, and if ranges do not overlap; otherwise O(n)
+ * @cost O(n_ranges · log n_ranges) if all strides are ±1, or if no two ranges overlap; otherwise
+ *       O(n)
  */
 RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
                                     const struct rankmap_opts *opts, struct rankmap **out,
@@ -232,7 +233,7 @@ RANKMAP_API int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n
  * separated by blanks (space, tab, CR, LF), or by one comma with or without blanks around it; a
  * comma before the first or after the last range is an error. Blanks alone are the empty map. A
  * range whose last is below its first counts downwards, with or without a minus sign in its stride.
- * A negative stride upwards is RANKMAP_ERANGE, and so is a stride of 0.
+ * A negative stride upwards, or a stride of 0, fails with RANKMAP_ERANGE.
  *
  * @param text  not terminated
  * @param len   bytes
@@ -338,8 +339,8 @@ struct rankmap_info {
 /**
  * @brief Report a map's model, parameters and bytes.
  * @param map   any
- * @param info  the caller sets `size`, and the call fills in no more bytes than that; below the
- *              first release's it is -EINVAL
+ * @param info  the caller sets `size`, and the call fills in no more bytes than that; a size
+ *              below the first release's fails with -EINVAL
  * @return 0 or -EINVAL
  */
 RANKMAP_API int rankmap_query(const struct rankmap *map, struct rankmap_info *info);
@@ -387,8 +388,8 @@ RANKMAP_API ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t ca
  * @param out   the map
  * @return bytes consumed, RANKMAP_EFORMAT, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ELEVELS, -ENOMEM
  *         or -EINVAL. The call allocates memory in proportion to len. If three or more levels do
- *         not nest, it must check every rank for duplicate ids: such a map is RANKMAP_ERANGE above
- *         65,536 ranks, so that a few bytes cannot cost much time
+ *         not nest, it must check every rank for duplicate ids: for such a map of more than 65,536
+ *         ranks it returns RANKMAP_ERANGE, so that a few bytes cannot cost much time
  *
  * MT-Safe.
  * @cost O(n) for tables, O(1) for regular maps

@@ -4,8 +4,8 @@
  * simulation (costs.h). Each is this thread's processor time for both ends, halved; the median of
  * some runs.
  *
- *     frame       a channel's frame, sealed or unsealed: the fixed part of one of 1,000 bytes
- *     crypt_byte  a byte more of it, in frames of up to 16 KiB
+ *     frame       the fixed cost of sealing or opening a channel's frame, from one of 1,000 bytes
+ *     crypt_byte  the cost of each further byte, in frames of up to 16 KiB
  *     copy_byte   a byte through a TCP connection, in pieces of 16 KiB, from more memory than a
  *                 cache holds
  *     connect     a TCP connection: made, with the options that pmirun sets, and closed

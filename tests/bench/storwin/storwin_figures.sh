@@ -5,7 +5,7 @@
 # pager.svg. Leaves <bench>.json there too; --draw uses existing ones instead of running.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -ge 2 ] || { sed -n 's/^# \(figures.sh\)/usage: \1/p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n 's/^# \(storwin_figures.sh [^:]*\):.*/usage: \1/p' "$0" >&2; exit 2; }
 bench=$1 out=$2
 shift 2
 quick='' run=yes
@@ -13,10 +13,10 @@ for arg in "$@"; do
     case $arg in
     --quick) quick=--quick ;;
     --draw) run=no ;;
-    *) echo "figures.sh: unknown: $arg" >&2; exit 2 ;;
+    *) echo "storwin_figures.sh: unknown: $arg" >&2; exit 2 ;;
     esac
 done
-command -v gnuplot > /dev/null || { echo "figures.sh: needs gnuplot (apt install gnuplot-nox)" >&2; exit 2; }
+command -v gnuplot > /dev/null || { echo "storwin_figures.sh: needs gnuplot (apt install gnuplot-nox)" >&2; exit 2; }
 mkdir -p "$out"
 for name in stream sync pager; do
     [ "$run" = yes ] || continue
@@ -27,5 +27,5 @@ for name in stream sync pager; do
 done > "$out/all.json"
 bash "$here/../../../examples/swmpi/programs/figures" "$out" "$out/all.json"
 for name in stream stream-sync sync sync-written; do
-    grep -q '</svg>' "$out/$name.svg" || { echo "figures.sh: no $name.svg" >&2; exit 1; }
+    grep -q '</svg>' "$out/$name.svg" || { echo "storwin_figures.sh: no $name.svg" >&2; exit 1; }
 done
