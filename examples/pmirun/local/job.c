@@ -342,6 +342,19 @@ void job_hasten(struct pmirun *pr)
     pr->hasty = true;
 }
 
+bool job_is_hasty(const struct pmirun *pr)
+{
+    return pr->stopping && pr->hasty;
+}
+
+void job_give_time(struct pmirun *pr)
+{
+    const uint64_t last_words = pr->now_ns + LAST_WORDS_NS;
+
+    if (!job_is_hasty(pr) && pr->drain_ns < last_words)
+        pr->drain_ns = last_words;
+}
+
 void job_abandon(struct pmirun *pr, struct job *job, int err)
 {
     if (job->abandoned)

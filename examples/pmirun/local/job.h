@@ -13,6 +13,8 @@
 #include "util.h"
 
 #define GRACE_NS (2 * NS_PER_S) /* between SIGTERM and SIGKILL */
+/* for output that another process holds open after the last rank */
+#define LAST_WORDS_NS NS_PER_S
 
 /* One program with its arguments: a `:` group of the command line, or a sub-command of a spawn. */
 struct app {
@@ -157,6 +159,10 @@ void job_stop(struct pmirun *pr, int status);
 void job_stop_all(struct pmirun *pr);
 /* Once the job is stopped, readers of our output have 2 * GRACE_NS. */
 void job_hasten(struct pmirun *pr);
+/* Does its end wait for no reader of our output? */
+bool job_is_hasty(const struct pmirun *pr);
+/* If it does wait: streams that are still open are read for LAST_WORDS_NS more. */
+void job_give_time(struct pmirun *pr);
 void job_set_status(struct pmirun *pr, int status);
 void job_kill_all(struct pmirun *pr, int sig);
 uint32_t job_pid_of(const struct rank *r); /* the key of pmirun.by_pid */

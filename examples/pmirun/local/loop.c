@@ -17,8 +17,6 @@
 
 #define BATCH   256
 #define TICK_NS (NS_PER_S / 2)
-/* for output that another process holds open after the last rank */
-#define LAST_WORDS_NS NS_PER_S
 
 void loop_init(struct pmirun *pr)
 {
@@ -110,25 +108,11 @@ static void close_streams(struct pmirun *pr)
     }
 }
 
-/* Does its end wait for no reader of our output? */
-static bool is_hasty(const struct pmirun *pr)
-{
-    return pr->stopping && pr->hasty;
-}
-
-void loop_give_time(struct pmirun *pr)
-{
-    const uint64_t last_words = pr->now_ns + LAST_WORDS_NS;
-
-    if (!is_hasty(pr) && pr->drain_ns < last_words)
-        pr->drain_ns = last_words;
-}
-
 /* What waits behind a full sink is not lost. */
 static void settle_drain(struct pmirun *pr)
 {
     if (!pr->drain_ns || pr->output.n_full[0] || pr->output.n_full[1])
-        loop_give_time(pr);
+        job_give_time(pr);
 }
 
 /* All processes have ended: are their leftovers gone and their output written? */
@@ -151,7 +135,7 @@ static bool finished(struct pmirun *pr)
     if (!job_sweep(pr))
         return false;
     if (passed(pr, pr->drain_ns)) {
-        if (is_hasty(pr))
+        if (job_is_hasty(pr))
             return true; /* whoever reads our output had time enough */
         close_streams(pr);
     }
@@ -217,7 +201,7 @@ int loop_run(struct pmirun *pr)
         run_deadlines(pr);
         if (!more && finished(pr)) {
             output_flush(pr);
-            if ((!output_pending(pr) || is_hasty(pr)) && (!pr->node || pr->node->ended(pr)))
+            if ((!output_pending(pr) || job_is_hasty(pr)) && (!pr->node || pr->node->ended(pr)))
                 return 0;
         }
         flush(pr);

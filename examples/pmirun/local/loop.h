@@ -21,8 +21,6 @@ void loop_mod(struct pmirun *pr, struct source *src, uint32_t events);
 void loop_del(struct pmirun *pr, struct source *src);
 /* loop_del() and close(); sets fd to -1. A no-op when fd is -1. */
 void loop_close(struct pmirun *pr, struct source *src);
-/* Unless a signal or --timeout ends the job: what is still open is read for a second more. */
-void loop_give_time(struct pmirun *pr);
 /* Runs until all processes have ended and their output is written. 0 or -errno. */
 int loop_run(struct pmirun *pr);
 

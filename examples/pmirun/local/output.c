@@ -115,7 +115,7 @@ static void set_full(struct pmirun *pr, struct sink *sk, bool full)
 static void resume_streams(struct pmirun *pr, struct sink *sk)
 {
     if (sk->full && pr->drain_ns)
-        loop_give_time(pr);
+        job_give_time(pr);
     set_full(pr, sk, false);
     for (unsigned which = 0; which < 2 && pr->head; which++)
         if (pr->output.n_full[which] == 0)
