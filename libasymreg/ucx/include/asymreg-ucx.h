@@ -19,10 +19,10 @@
  * for a while: there, notify the peers and wait for them first.
  *
  * **Registered memory that is gone** (unmapped, made read-only, or behind the end of its file):
- * access to it fails with ASYMREG_EFAULT. Before each access the target asks the kernel, which takes
- * 0.25 µs, or 1.8 µs for the longest message, 128 KiB. Linux before 5.14 cannot report this: there
- * the access kills the target. The owner must not unmap memory while a message accesses it. If
- * another mapping takes the place of memory that is gone, the access reaches that mapping:
+ * access to it fails with ASYMREG_EFAULT. Before each access the target asks the kernel, which
+ * takes 0.25 µs, or 1.8 µs for the longest message, 128 KiB. Linux before 5.14 cannot report this:
+ * there the access kills the target. The owner must not unmap memory while a message accesses it.
+ * If another mapping takes the place of memory that is gone, the access reaches that mapping:
  * unregister first. For device registers, memory of memfd_secret(), and memory with PROT_WRITE
  * alone, the kernel reports only whether it is mapped. If the first page of a registration is of
  * this kind (or PROT_NONE) when it is registered, the target makes no further check for that
