@@ -285,7 +285,7 @@ const struct option_row option_rows[] = {
      .help = "start at most N nodes at a time (default 16)",
      .man = "Start the agents of at most N nodes at a time (default 16). Each agent that connects "
             "makes room for the next. `srun` starts all nodes at once.",
-     .mpirun = "plm_rsh_num_concurrent"},
+     .mpirun = "--mca plm_rsh_num_concurrent"},
     {.names = "--wait-hosts",
      .arg = "S",
      .scope = SCOPE_JOB,
