@@ -5,9 +5,9 @@
  *        million regions.
  *
  * A process opens a **context** and registers memory where and when it likes: malloc, stack, a
- * mapped file. Its **blob**, some hundred bytes, goes once to each peer, by any means. A peer
+ * mapped file. It sends its **blob**, a few hundred bytes, to each peer once, by any means. A peer
  * imports the blob under a number of its choice, the **PE**, makes a **worker** for each thread,
- * and puts, gets and updates memory by its ordinary address there. The library finds the
+ * and puts, gets and updates memory by its address in that process. The library finds the
  * registration and its handle in a copy of the peer's table, keeps that copy fresh, and refuses
  * accesses that do not fit the registration. Peers take no part in operations, and the library
  * starts no thread.

@@ -7,8 +7,9 @@
  * PMI's clients and servers skip fields that they do not know, within a narrow grammar
  * (pmiwire_enc_extra() keeps to it). So a server advertises its extensions in answers that it sends
  * anyway: a client that knows a field may use the extension, and other clients never notice. A
- * request that PMI does not define goes only to a server that has advertised it: other servers end
- * the job, or never answer. libpmiwire/WIRE.md has the table of these fields, with their values.
+ * client sends a request that PMI does not define only to a server that has advertised it. Other
+ * servers would end the job, or never answer. libpmiwire/WIRE.md has the table of these fields, and
+ * their values.
  *
  * The client session and the server engine use PMIWIRE_EXT_BYTES by themselves, once the server has
  * advertised it: keys and values then hold any bytes, on both wires.
