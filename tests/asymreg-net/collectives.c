@@ -736,16 +736,10 @@ static int any_call(struct self *s, char *src, struct asymreg_error *err)
 
 /*
  * A member killed while it sends through UCX's shared memory may block the queue of another one
- * (asymreg-ucx.h, Death), whose call then ends by its timeout, and so do those of members that wait
- * for it. Such a member ends with this status, without a flush.
+ * (asymreg-ucx.h, Death), which then closes its connections: members may name that one, or the one
+ * that they had waited for. Such a member ends with this status.
  */
-#define BLOCKED        3
-#define UCX_TIMEOUT_MS 10000
-
-static int over_ucx(void)
-{
-    return strncmp(transport, "ucx", 3) == 0;
-}
+#define BLOCKED 3
 
 /* Calls without an end, until one of the members has been killed. */
 static void survive(struct self *s)
@@ -760,11 +754,11 @@ static void survive(struct self *s)
         * member */
         rc = any_call(s, src, &err);
     while (rc == 0 || (rc == ASYMREG_EPEER && err.member == UINT32_MAX));
-    if (rc == ASYMREG_ETIMEDOUT && over_ucx()) {
+    CHECK_EQ(rc, ASYMREG_EPEER);
+    if (err.member != board->victim && strncmp(transport, "ucx", 3) == 0) {
         meet(s);
         _exit(BLOCKED);
     }
-    CHECK_EQ(rc, ASYMREG_EPEER);
     CHECK_EQ(err.member, board->victim);
     CHECK(err.pe == PE + board->victim || board->leave); /* a sync sees only its partners */
     free(src);
@@ -834,9 +828,7 @@ static void member(uint32_t me, uint32_t n)
     CHECK_EQ(of_array(s, 0, 0, s->scratch, 0, 0, &s->g), -EINVAL);
     CHECK_EQ(of_array(s, n, n, s->scratch, 0, 0, &s->g), -EINVAL);
     CHECK_EQ(of_array(s, n, me, (char *)s->scratch + 8, 0, 0, &s->g), -EINVAL);
-    CHECK_EQ(of_array(s, n, me, s->scratch, 0,
-                      board->victim < MAX && over_ucx() ? UCX_TIMEOUT_MS : 60000, &s->g),
-             0);
+    CHECK_EQ(of_array(s, n, me, s->scratch, 0, 60000, &s->g), 0);
     if (late_call == BUSY)
         meets_busy(s);
     if (late_call)

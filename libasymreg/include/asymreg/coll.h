@@ -39,7 +39,7 @@
  * **Failure.** A call that cannot complete ends at every member with the same error. The member
  * that detects the failure notifies those that it communicates with, and they notify theirs.
  * `err->member` is the number of the member concerned:
- *   - ASYMREG_EPEER: the member that has died
+ *   - ASYMREG_EPEER: the member that has died, or has closed its connections (asymreg-ucx.h, Death)
  *   - ASYMREG_ENOREGION and the like: the member whose memory is not as `where` says
  *   - ASYMREG_ETIMEDOUT: the member that another one has waited for
  *

@@ -28,8 +28,6 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { AM_REQUEST = 1, AM_ANSWER, AM_HELLO, AM_BYE };
-
 /* An answer; the bytes of a get follow it. */
 struct answer_head {
     uint64_t cookie, token, value;
@@ -400,7 +398,8 @@ int asymreg_ucx__listen(struct ucx_transport *t)
         t->free_answers = a;
     }
     if ((rc = handle(t, AM_REQUEST, on_request)) < 0 ||
-        (rc = handle(t, AM_ANSWER, on_answer)) < 0 || (rc = handle(t, AM_HELLO, on_hello)) < 0)
+        (rc = handle(t, AM_ANSWER, on_answer)) < 0 || (rc = handle(t, AM_HELLO, on_hello)) < 0 ||
+        (rc = handle(t, AM_PROBE, asymreg_ucx__on_probe)) < 0)
         return rc;
     return handle(t, AM_BYE, on_bye);
 }

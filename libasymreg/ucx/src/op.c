@@ -15,7 +15,7 @@
 /* most bytes of its messages in flight: they, or the answers, take memory until UCX has sent
  * them */
 #define MAX_PENDING_BYTES ((uint64_t)4 << 20)
-/* how often to ask the kernel whether peers with operations in flight are alive */
+/* how often to ask the kernel whether peers are alive */
 #define CHECK_EVERY_NS 20000000
 
 struct slab {
@@ -341,19 +341,29 @@ int asymreg_ucx__flush(struct asymreg_transport *base, struct asymreg_ep *ep)
     return pending ? ASYMREG_PENDING : error;
 }
 
-int asymreg_ucx__progress(struct asymreg_transport *base)
+unsigned int asymreg_ucx__advance(struct ucx_transport *t)
 {
-    struct ucx_transport *t = ucx_of(base);
+    unsigned int n = ucp_worker_progress(t->worker);
     int64_t now = ucx_coarse_ns();
-    int done;
 
-    ucx_lock(t);
-    ucp_worker_progress(t->worker);
+    if (t->probe.worker)
+        asymreg_ucx__probe(t);
     if (now - t->checked_ns >= CHECK_EVERY_NS) {
         t->checked_ns = now;
         asymreg_ucx__check_peers(t);
+        asymreg_ucx__check_queue(t);
         asymreg_ucx__reap(t);
     }
+    return n;
+}
+
+int asymreg_ucx__progress(struct asymreg_transport *base)
+{
+    struct ucx_transport *t = ucx_of(base);
+    int done;
+
+    ucx_lock(t);
+    asymreg_ucx__advance(t);
     done = (int)t->done;
     t->done = 0;
     ucx_unlock(t);

@@ -400,7 +400,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     keep(t, ep, fd);
     if (shares)
         shares = a.pid == (uint32_t)getpid() ? t->within_process : t->within_node;
-    status = open_ep(t, ep, copy + sizeof(a), shares);
+    status = t->blocked && shares ? UCS_ERR_UNREACHABLE : open_ep(t, ep, copy + sizeof(a), shares);
     if (status == UCS_OK) {
         ep->rdma = t->rdma && has_rdma(ep);
         ep->next = t->eps;
@@ -481,13 +481,18 @@ static void bury(struct ucx_transport *t, struct asymreg_ep *ep)
      * buffer that was returned to the user. */
     while (ucp_worker_progress(t->worker))
         ;
+    t->probe.due |= !ep->dead && !ep->force; /* dead by now: it has closed, and was not killed */
     asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);
 }
 
+/* Peers without operations in flight too, if that is cheap: one that was killed may have blocked
+ * this side's queue. */
 void asymreg_ucx__check_peers(struct ucx_transport *t)
 {
     for (struct asymreg_ep *ep = t->eps; ep; ep = ep->next) {
-        if (ep->n_pending == 0 && !ep->flush)
+        bool busy = ep->n_pending > 0 || ep->flush;
+
+        if (!busy && (ep->dead || ep->pidfd < 0))
             continue;
         if (ep->dead)
             asymreg_ucx__give_up(t, ep, ep->dead);

@@ -5,6 +5,7 @@
  *   peer.c    addresses, endpoints, life and death of peers
  *   op.c      put, get, flush, progress; operations in flight
  *   message.c put, get and amo as messages, which the target checks
+ *   queue.c   whether UCX's queue in shared memory still delivers messages
  */
 #ifndef ASYMREG_UCX_SRC_UCX_H
 #define ASYMREG_UCX_SRC_UCX_H
@@ -102,6 +103,16 @@ struct slab;
 struct answer;
 struct caller;
 
+/* A message of this process to itself: see queue.c. */
+struct probe {
+    ucp_worker_h worker; /* that sends it; NULL: there is none */
+    ucp_ep_h ep;
+    void *sent;           /* UCX's request, or NULL */
+    unsigned int n_waits; /* how often it has not arrived yet */
+    bool due;             /* a peer has ended since the last one was sent */
+    bool arrived;
+};
+
 struct ucx_transport {
     struct asymreg_transport base;
     ucp_context_h context;
@@ -127,6 +138,8 @@ struct ucx_transport {
     size_t n_closing, max_closing;
     int64_t checked_ns; /* when the kernel was last asked whether peers are alive */
     unsigned int done;  /* operations completed since progress was called */
+    struct probe probe;
+    bool blocked; /* UCX's shared memory brings no messages any more */
     bool within_node,
         within_process; /* UCX has shared memory; UCX has at least a transport within the process */
     bool reaches;       /* the kernel can tell whether memory is there */
@@ -210,6 +223,7 @@ int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
                      uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op);
 
 /* message.c */
+enum { AM_REQUEST = 1, AM_ANSWER, AM_HELLO, AM_BYE, AM_PROBE };
 /*
  * Gets the pages that an access needs. 0, or the kernel's error: EINVAL where the access is not
  * permitted, but also for memory that only loads and stores reach: memfd_secret()'s, a device's,
@@ -232,7 +246,19 @@ bool asymreg_ucx__is_shared_memory(ucp_ep_h ep);
 void asymreg_ucx__free_answers(struct ucx_transport *t);
 enum { MESSAGE_PUT, MESSAGE_GET, MESSAGE_AMO };
 
+/* queue.c */
+ucs_status_t asymreg_ucx__on_probe(void *arg, const void *header, size_t header_bytes, void *data,
+                                   size_t bytes, const ucp_am_recv_param_t *param);
+/* Progresses the message. With the lock held. */
+void asymreg_ucx__probe(struct ucx_transport *t);
+/* Sends a message, if one is due, or waits for it; called every 20 ms. */
+void asymreg_ucx__check_queue(struct ucx_transport *t);
+void asymreg_ucx__end_probe(struct ucx_transport *t);
+
 int asymreg_ucx__flush(struct asymreg_transport *base, struct asymreg_ep *ep);
 int asymreg_ucx__progress(struct asymreg_transport *base);
+/* Progresses UCX and makes the checks that are due. Returns how much UCX has done. With the lock
+ * held. */
+unsigned int asymreg_ucx__advance(struct ucx_transport *t);
 
 #endif

@@ -316,9 +316,10 @@ static void *thread_main(void *arg)
     status = ucp_worker_get_efd(t->worker, &fds[0].fd);
     while (!t->stop && status == UCS_OK) {
         unsigned int quiet = 0;
+        int timeout_ms; /* nothing wakes the thread for some of UCX's timers, nor at a peer's end */
 
         while (!t->stop && quiet < 64) { /* more messages often follow some */
-            quiet = ucp_worker_progress(t->worker) ? 0 : quiet + 1;
+            quiet = asymreg_ucx__advance(t) ? 0 : quiet + 1;
             pthread_mutex_unlock(&t->lock);
             while (atomic_load(&t->waiting) > 0)
                 sched_yield();
@@ -326,10 +327,9 @@ static void *thread_main(void *arg)
         }
         if (t->stop || ucp_worker_arm(t->worker) == UCS_ERR_BUSY)
             continue;
+        timeout_ms = t->probe.worker ? 20 : 100;
         pthread_mutex_unlock(&t->lock);
-        /* UCX does not wake a thread for some of its own timers; ten times a second is often enough
-         * for them. */
-        poll(fds, 2, 100);
+        poll(fds, 2, timeout_ms);
         pthread_mutex_lock(&t->lock);
     }
     pthread_mutex_unlock(&t->lock);
@@ -383,6 +383,7 @@ static void destroy(struct asymreg_transport *base)
         asymreg_ucx__say_bye(t);
     while (t->eps)
         asymreg_ucx__disconnect(base, t->eps);
+    asymreg_ucx__end_probe(t);
     if (t->worker) {
         /* Closing endpoints get a chance to complete; this does not wait for them. */
         for (int i = 0; i < 1000 && t->n_closing > 0; i++) {
