@@ -206,7 +206,7 @@ int main(int argc, char **argv)
     for (uint32_t me = 0; me < N; me++) {
         if ((pids[me] = fork()) == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            alarm(120);
+            alarm(60);
             process(me);
             exit(0);
         }

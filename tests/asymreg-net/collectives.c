@@ -918,6 +918,8 @@ int main(int argc, char **argv)
         uint32_t n = all[i % 3];
         blocked_groups += group(n, next_random(&random) % n, next_random(&random) % 20000, 0) > 0;
     }
+    if (blocked_groups)
+        printf("%u groups with a blocked member\n", blocked_groups);
     CHECK(blocked_groups <= 4); /* of 9, where one in a hundred is to be expected */
     for (int i = 0; kills && many && i < 12; i++)
         group(MAX, next_random(&random) % MAX, next_random(&random) % 20000, 1);
