@@ -52,7 +52,7 @@
  * collectives end after timeout_ms. A job on one node that continues after deaths uses
  * asymreg_local_create().
  *
- * Over TCP, UCX may abort a process whose peer dies while they connect.
+ * Over TCP, UCX may abort a process whose peer dies or closes while they connect.
  *
  * **Memory.** A peer has at most 4 MiB of messages in flight to a target; an operation that would
  * exceed that waits. The target keeps the answers to each peer until UCX has sent them. If UCX has

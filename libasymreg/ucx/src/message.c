@@ -223,6 +223,8 @@ void asymreg_ucx__say_hello(struct ucx_transport *t, struct asymreg_ep *ep)
 
 void asymreg_ucx__say_bye(struct ucx_transport *t)
 {
+    if (!t->within_node) /* no hellos; and UCX over TCP may abort as it progresses (see Death) */
+        return;
     for (int i = 0; i < 100; i++) /* handles hellos that have arrived */
         ucp_worker_progress(t->worker);
     for (uint32_t i = 0; i < t->n_callers; i++)
