@@ -333,9 +333,21 @@ int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns)
     return rc;
 }
 
-int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns)
+int asymreg__peer_alive(struct asymreg__peer *p)
 {
     struct asymreg_context *c = p->context;
+    int rc;
+
+    asymreg__t_lock(c);
+    rc = c->t->ops->peer_alive(c->t, p->ep);
+    asymreg__t_unlock(c);
+    if (rc == ASYMREG_EPEER)
+        __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
+    return rc;
+}
+
+int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns)
+{
     int rc;
 
     if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
@@ -344,12 +356,8 @@ int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns)
         return rc;
     rc = asymreg__cache_refresh(p->cache);
     pthread_mutex_unlock(&p->lock);
-    if (rc == ASYMREG_EBUSY) { /* a writer killed during a change looks like a busy one */
-        asymreg__t_lock(c);
-        if (c->t->ops->peer_alive(c->t, p->ep) < 0)
-            rc = ASYMREG_EPEER;
-        asymreg__t_unlock(c);
-    }
+    if (rc == ASYMREG_EBUSY && asymreg__peer_alive(p) < 0)
+        rc = ASYMREG_EPEER; /* a writer killed during a change looks like a busy one */
     if (rc == ASYMREG_EPEER)
         __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
     return rc;
