@@ -264,7 +264,7 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
         asymreg__free(c->allocator, k);
     }
     asymreg__cache_destroy(p->cache);
-    asymreg__free(c->allocator, p->keys);
+    asymreg__unreserve(p->keys, p->n_keys * sizeof(*p->keys));
     if (p->activity)
         asymreg__activity_release_all(p->activity, asymreg__activity_tag(p));
     if (p->activity_key)
@@ -316,7 +316,7 @@ int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns)
     rc = p->cache ? 0 : asymreg__cache_create(&opts, &cache);
     if (rc == 0 && !p->cache) {
         p->n_keys = asymreg__cache_max_segments(cache);
-        p->keys = asymreg__alloc(p->context->allocator, p->n_keys * sizeof(*p->keys));
+        p->keys = asymreg__reserve(p->n_keys * sizeof(*p->keys));
         if (!p->keys) {
             p->n_keys = 0;
             asymreg__cache_destroy(cache);
