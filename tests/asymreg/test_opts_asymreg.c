@@ -102,6 +102,26 @@ static void filled(struct asymreg_context *c)
     CHECK(!s.stats.n_segments);
 }
 
+/* Lengths of the change log; the error names the option and its limits. */
+static void rings(void)
+{
+    static const uint32_t bad[] = {1, 8, 17, 0x100001, 0x200000, UINT32_MAX},
+                          good[] = {0, 16, 0x100000};
+    struct asymreg_opts o = {.size = sizeof(o), .max_regions = 100};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct asymreg_error err = {0};
+        struct asymreg_context *c;
+        o.ring = bad[i];
+        CHECK_EQ(asymreg_open(&o, &c, &err), -EINVAL);
+        CHECK(strstr(err.text, "ring is ") && strstr(err.text, " from 16 to 1048576"));
+    }
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+        o.ring = good[i];
+        CHECK_EQ(context(&o, NULL), 0);
+    }
+}
+
 int main(void)
 {
     static unsigned char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
@@ -123,6 +143,7 @@ int main(void)
     CHECK_EQ(transport(&lo, NULL), -EINVAL);
     CHECK_EQ(group(&go, w), -EINVAL);
     transport_is_taken();
+    rings();
     filled(c);
     asymreg_worker_destroy(w);
     asymreg_close(c);

@@ -125,7 +125,8 @@ struct asymreg_opts {
                               address space, but a transport that pins registrations
                               pins the whole table */
     uint32_t max_segments; /**< 0: as max_regions, at most 65,536 */
-    uint32_t ring;         /**< records of the change log; 0: 4096 */
+    uint32_t ring;         /**< records of the change log: a power of two from 16 to 1,048,576; 0:
+                              4096 */
     struct asymreg_transport *transport; /**< the context owns it from now on, also after a failure,
                                             unless `size` is below this or above 4,096; NULL:
                                             asymreg_local_create() */
