@@ -562,8 +562,11 @@ int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blo
 {
     struct asymreg_error why = {.code = 0};
     struct blob b;
-    int rc = blob && pe < ASYMREG_MAX_PEERS ? asymreg__may_change(context) : -EINVAL;
+    int rc = asymreg__may_change(context);
 
+    if (rc == 0 && (!blob || pe >= ASYMREG_MAX_PEERS))
+        rc = asymreg__fail(&why, -EINVAL, "blob is NULL, or the number %u is not below %u", pe,
+                           ASYMREG_MAX_PEERS);
     if (rc == 0 && (rc = blob_parse(context, blob, bytes, &b, &why)) == 0) {
         pthread_mutex_lock(&context->lock);
         rc = import(context, pe, &b, blob, &why);
