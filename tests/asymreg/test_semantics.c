@@ -456,19 +456,20 @@ static void killed_before_registering(struct world *w)
     char x = 'x';
     int rc;
 
-    for (uint32_t pe = PE + 1; pe <= PE + 5; pe++) {
+    for (uint32_t pe = PE + 1; pe <= PE + 6; pe++) {
         CHECK_EQ(asymreg_import(w->ctx, pe, w->t.blob, w->t.blob_bytes, NULL), 0);
         CHECK_EQ(asymreg_get(w->me, pe, a.addr, a.id, &x, 1), 0);
     }
     kill(w->t.pid, SIGKILL);
-    for (uint32_t call = 1; call <= 5; call++) {
+    for (uint32_t call = 1; call <= 6; call++) {
         do {
             rc = call == 1   ? asymreg_get(w->me, PE + 1, 8, ASYMREG_ANY, &x, 1)
                  : call == 2 ? asymreg_put(w->me, PE + 2, a.addr, a.id, &x, 1)
                  : call == 3 ? asymreg_get_nb(w->me, PE + 3, a.addr, a.id + 1, &x, 1)
                  : call == 4 ? asymreg_bind(w->me, PE + 4, a.addr, 65, a.id, &b)
-                             : asymreg_resolve(w->me, PE + 5, 8, 1, 0, NULL, NULL);
-        } while (rc != ASYMREG_EPEER && rc < 0 && now() - start < 30);
+                 : call == 5 ? asymreg_resolve(w->me, PE + 5, 8, 1, 0, NULL, NULL)
+                             : asymreg_refresh(w->ctx, PE + 6);
+        } while (rc != ASYMREG_EPEER && (rc < 0 || call == 6) && now() - start < 30);
         CHECK_EQ(rc, ASYMREG_EPEER);
         CHECK_EQ(asymreg_forget(w->ctx, PE + call), 0);
     }

@@ -547,12 +547,12 @@ ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint
  * @brief Update the copy of a peer's table now. MT-Safe.
  * @param context  the context
  * @param pe       the peer
- * @return number of changes; ASYMREG_ENOPEER; ASYMREG_EPEER (closed); ASYMREG_EBUSY (the table
+ * @return number of changes; ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EBUSY (the table
  *         changed during every try); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
  *
  * After an error the copy shows the table at some earlier moment, until a refresh succeeds. Cost:
  * two reads (1.4 µs each with CMA, none when mapped) plus the changes, if the log reaches back to
- * the last refresh.
+ * the last refresh; without a change, a check that the peer is alive.
  */
 ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
 /** @} */

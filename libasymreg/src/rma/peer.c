@@ -601,8 +601,9 @@ int asymreg_refresh(struct asymreg_context *context, uint32_t pe)
 {
     struct asymreg__peer *p =
         context && pe < ASYMREG_MAX_PEERS ? asymreg__peer_at(context, pe) : NULL;
+    int rc = p ? asymreg__peer_refresh(p, 0) : ASYMREG_ENOPEER;
 
-    return p ? asymreg__peer_refresh(p, 0) : ASYMREG_ENOPEER;
+    return rc == 0 ? asymreg__peer_alive(p) : rc; /* a killed peer's mapped table never changes */
 }
 
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats)
