@@ -5,6 +5,7 @@
 
 struct counted {
     int n_blocks, n_calls, fail_at; /* 0: never */
+    size_t bytes;                   /* of all blocks so far */
 };
 
 static void *count_realloc(void *ctx, void *ptr, size_t bytes)
@@ -15,6 +16,7 @@ static void *count_realloc(void *ctx, void *ptr, size_t bytes)
     if (++c->n_calls == c->fail_at)
         return NULL;
     c->n_blocks++;
+    c->bytes += bytes;
     ptr = malloc(bytes);
     CHECK(ptr != NULL);
     return memset(ptr, 0x5a, bytes); /* the library clears what it needs cleared */
@@ -83,6 +85,32 @@ static int life(const struct asymreg_allocator *a)
     return rc;
 }
 
+/* The bytes that 16 more peers with default tables take from the allocator. */
+static size_t peers(const struct asymreg_allocator *a)
+{
+    static char memory[100];
+    struct asymreg_opts o = {.size = sizeof(o), .allocator = a};
+    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
+    struct asymreg_worker *w;
+    struct asymreg_context *c;
+    size_t before = 0;
+    ssize_t n;
+
+    CHECK_EQ(asymreg_open(&o, &c, NULL), 0);
+    CHECK_EQ(asymreg_register(c, memory, sizeof(memory), ASYMREG_RW, 0, NULL, NULL), 0);
+    CHECK((n = asymreg_export(c, blob, sizeof(blob), NULL)) > 0);
+    CHECK_EQ(asymreg_worker_create(c, &w), 0);
+    for (uint32_t pe = 0; pe < 17; pe++) {
+        CHECK_EQ(asymreg_import(c, pe, blob, (size_t)n, NULL), 0);
+        CHECK_EQ(asymreg_put(w, pe, (uintptr_t)memory, ASYMREG_ANY, "x", 1), 0);
+        if (pe == 0) /* also the worker's table of peers */
+            before = ((struct counted *)a->ctx)->bytes;
+    }
+    asymreg_worker_destroy(w);
+    asymreg_close(c);
+    return ((struct counted *)a->ctx)->bytes - before;
+}
+
 int main(void)
 {
     struct counted c = {0};
@@ -103,6 +131,9 @@ int main(void)
         CHECK_EQ(c.n_blocks, 0);
     }
     CHECK_EQ(life(NULL), 0);
+    c = (struct counted){0};
+    CHECK(peers(&a) < 16 * 8192); /* tables of the peer's table's size are in mapped pages */
+    CHECK_EQ(c.n_blocks, 0);
     printf("%d blocks\n", n_calls);
     return 0;
 }

@@ -102,6 +102,46 @@ static void filled(struct asymreg_context *c)
     CHECK(!s.stats.n_segments);
 }
 
+/* Lengths of the change log; the error names the option and its limits. */
+static void rings(void)
+{
+    static const uint32_t bad[] = {1, 8, 17, 0x100001, 0x200000, UINT32_MAX},
+                          good[] = {0, 16, 0x100000};
+    struct asymreg_opts o = {.size = sizeof(o), .max_regions = 100};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct asymreg_error err = {0};
+        struct asymreg_context *c;
+        o.ring = bad[i];
+        CHECK_EQ(asymreg_open(&o, &c, &err), -EINVAL);
+        CHECK(strstr(err.text, "ring is ") && strstr(err.text, " from 16 to 1048576"));
+    }
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+        o.ring = good[i];
+        CHECK_EQ(context(&o, NULL), 0);
+    }
+}
+
+/* The error of a wrong argument has its value, and what is allowed. */
+static void arguments(struct asymreg_context *c, struct asymreg_worker *w, unsigned char *scratch)
+{
+    struct asymreg_group_opts go = {
+        .size = sizeof(go), .n = 2, .me = 2, .scratch = scratch, .member = nobody};
+    struct asymreg_error err = {0};
+    struct asymreg_group *g;
+
+    CHECK_EQ(asymreg_register(c, scratch, 0, ASYMREG_READ, 0, NULL, &err), -EINVAL);
+    CHECK(strstr(err.text, "bytes 0"));
+    CHECK_EQ(asymreg_register(c, scratch, 1, 8, 0, NULL, &err), -EINVAL);
+    CHECK(strstr(err.text, "prot 0x8"));
+    CHECK_EQ(asymreg_register(c, scratch, 1, ASYMREG_READ, 2, NULL, &err), -EINVAL);
+    CHECK(strstr(err.text, "flags 0x2"));
+    CHECK_EQ(asymreg_import(c, ASYMREG_MAX_PEERS, "", 1, &err), -EINVAL);
+    CHECK(strstr(err.text, "16777216 is not below 16777216"));
+    CHECK_EQ(asymreg_group_create(w, &go, &g, &err), -EINVAL);
+    CHECK(strstr(err.text, "member 2 of 2 on channel 0: a group has 1 to 16777216 members"));
+}
+
 int main(void)
 {
     static unsigned char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
@@ -123,6 +163,8 @@ int main(void)
     CHECK_EQ(transport(&lo, NULL), -EINVAL);
     CHECK_EQ(group(&go, w), -EINVAL);
     transport_is_taken();
+    rings();
+    arguments(c, w, scratch);
     filled(c);
     asymreg_worker_destroy(w);
     asymreg_close(c);

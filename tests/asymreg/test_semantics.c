@@ -296,15 +296,15 @@ static void registered_again(struct world *w)
 
 static void adjacent(struct world *w)
 {
-    struct answer a = reg(w, w->kind, 0, 1000, ASYMREG_RW);
+    struct answer a = reg(w, w->kind, 0, 1008, ASYMREG_RW), c;
     struct asymreg_context *split = open_context(w->mode, ASYMREG_SPLIT, 0);
     struct asymreg_worker *ws;
-    char out[1000], in[1000];
+    char out[1001], in[1001];
 
     tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id});
     a = reg(w, w->kind, a.addr, 400, ASYMREG_RW);
     struct answer b = reg(w, w->kind, a.addr + 400, 600, ASYMREG_RW);
-    memset(out, 'a', 1000);
+    memset(out, 'a', sizeof(out));
     CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, out, 401), ASYMREG_ERANGE);
     CHECK_EQ(look(w, a.addr), 0);
     CHECK_EQ(asymreg_import(split, PE, w->t.blob, w->t.blob_bytes, NULL), 0);
@@ -313,7 +313,11 @@ static void adjacent(struct world *w)
     CHECK_EQ(asymreg_get(ws, PE, a.addr, 0, in, 1000), 0);
     CHECK(memcmp(in, out, 1000) == 0);
     CHECK_EQ(asymreg_put(ws, PE, a.addr, 0, out, 1001),
-             ASYMREG_ENOREGION); /* nothing there after the second */
+             ASYMREG_ERANGE); /* nothing there after the second: a part is there */
+    c = reg(w, w->kind, a.addr + 1000, 8, ASYMREG_READ);
+    CHECK_EQ(asymreg_put(ws, PE, a.addr, 0, out, 1001), ASYMREG_ERANGE); /* "nothing was sent" */
+    CHECK_EQ(asymreg_put(ws, PE, c.addr, 0, out, 1), ASYMREG_EACCES);
+    CHECK_EQ(asymreg_get(ws, PE, a.addr, 0, in, 1001), 0);
     CHECK_EQ(asymreg_put(ws, PE, a.addr, a.id, out, 401),
              ASYMREG_ERANGE); /* the one that was meant ends here */
     CHECK_EQ(asymreg_put(ws, PE, a.addr + 399, 0, out, 2), 0);
@@ -440,6 +444,35 @@ static void killed_target(struct world *w)
     CHECK_EQ(asymreg_put(w->me, PE, a.addr, 0, "x", 1), 0);
     kill(w->t.pid, SIGKILL);
     expect_gone(w, a.addr);
+}
+
+/* Calls that the table refuses report the death too, each one alone: a process may wait for a peer
+ * to register. */
+static void killed_before_registering(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 64, ASYMREG_READ);
+    double start = now();
+    struct asymreg_bound b;
+    char x = 'x';
+    int rc;
+
+    for (uint32_t pe = PE + 1; pe <= PE + 6; pe++) {
+        CHECK_EQ(asymreg_import(w->ctx, pe, w->t.blob, w->t.blob_bytes, NULL), 0);
+        CHECK_EQ(asymreg_get(w->me, pe, a.addr, a.id, &x, 1), 0);
+    }
+    kill(w->t.pid, SIGKILL);
+    for (uint32_t call = 1; call <= 6; call++) {
+        do {
+            rc = call == 1   ? asymreg_get(w->me, PE + 1, 8, ASYMREG_ANY, &x, 1)
+                 : call == 2 ? asymreg_put(w->me, PE + 2, a.addr, a.id, &x, 1)
+                 : call == 3 ? asymreg_get_nb(w->me, PE + 3, a.addr, a.id + 1, &x, 1)
+                 : call == 4 ? asymreg_bind(w->me, PE + 4, a.addr, 65, a.id, &b)
+                 : call == 5 ? asymreg_resolve(w->me, PE + 5, 8, 1, 0, NULL, NULL)
+                             : asymreg_refresh(w->ctx, PE + 6);
+        } while (rc != ASYMREG_EPEER && (rc < 0 || call == 6) && now() - start < 30);
+        CHECK_EQ(rc, ASYMREG_EPEER);
+        CHECK_EQ(asymreg_forget(w->ctx, PE + call), 0);
+    }
 }
 
 static void closed_target(struct world *w)
@@ -722,7 +755,7 @@ static const struct {
     CASE(killed_target),  CASE(closed_target),     CASE(killed_in_the_middle),
     CASE(atomics),        CASE(atomics_at_once),   CASE(numbers_of_peers),
     CASE(oneself),        CASE(damaged_blobs),     CASE(many_share_a_segment),
-    CASE(many_peers),     CASE(at_the_top),
+    CASE(many_peers),     CASE(at_the_top),        CASE(killed_before_registering),
 };
 
 int main(int argc, char **argv)

@@ -119,8 +119,8 @@ static void use(struct minirt_window *w, uint64_t bytes)
           minirt_get(reversed, n - 1 - to, at, back, bytes - 1) == 0);
     CHECK(memcmp(back, pattern + 1, bytes - 1) == 0);
     CHECK(minirt_get(world, to, at, back, bytes) == MINIRT_EREMOTE);
-    SAYS("no registered region"); /* an operation may cross into the next part of a window: behind
-                                     the last there is none */
+    SAYS("not within the region"); /* an operation may cross into the next part of a window: behind
+                                      the last there is none */
     CHECK(minirt_team_free(reversed) == 0);
     free(pattern);
     free(back);

@@ -125,7 +125,8 @@ struct asymreg_opts {
                               address space, but a transport that pins registrations
                               pins the whole table */
     uint32_t max_segments; /**< 0: as max_regions, at most 65,536 */
-    uint32_t ring;         /**< records of the change log; 0: 4096 */
+    uint32_t ring;         /**< records of the change log: a power of two from 16 to 1,048,576; 0:
+                              4096 */
     struct asymreg_transport *transport; /**< the context owns it from now on, also after a failure,
                                             unless `size` is below this or above 4,096; NULL:
                                             asymreg_local_create() */
@@ -546,12 +547,12 @@ ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint
  * @brief Update the copy of a peer's table now. MT-Safe.
  * @param context  the context
  * @param pe       the peer
- * @return number of changes; ASYMREG_ENOPEER; ASYMREG_EPEER (closed); ASYMREG_EBUSY (the table
+ * @return number of changes; ASYMREG_ENOPEER; ASYMREG_EPEER; ASYMREG_EBUSY (the table
  *         changed during every try); ASYMREG_ETABLE; -ENOMEM; or an error of the transport
  *
  * After an error the copy shows the table at some earlier moment, until a refresh succeeds. Cost:
  * two reads (1.4 µs each with CMA, none when mapped) plus the changes, if the log reaches back to
- * the last refresh.
+ * the last refresh; without a change, a check that the peer is alive.
  */
 ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
 /** @} */

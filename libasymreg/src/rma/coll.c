@@ -98,7 +98,10 @@ int asymreg_group_create(struct asymreg_worker *worker, const struct asymreg_gro
         return asymreg__fail(err, -EINVAL,
                              "no worker, or struct asymreg_group_opts of another release");
     if (!o.n || o.n > 1u << ROUNDS || o.me >= o.n || o.channel >= ASYMREG_GROUP_CHANNELS)
-        return asymreg__fail(err, -EINVAL, "member %u of %u on channel %u", o.me, o.n, o.channel);
+        return asymreg__fail(err, -EINVAL,
+                             "member %u of %u on channel %u: a group has 1 to %u members, `me` is "
+                             "below `n`, and a channel below %u",
+                             o.me, o.n, o.channel, 1u << ROUNDS, ASYMREG_GROUP_CHANNELS);
     if (!o.scratch || (uintptr_t)o.scratch % 64 || !o.member == !o.members)
         return asymreg__fail(err, -EINVAL,
                              "a scratch region aligned to 64 bytes, and either `members` or "

@@ -184,6 +184,9 @@ static int check_opts(struct asymreg_opts *o, struct asymreg_error *err)
     if (o->max_regions > ASYMREG_MAX_REGIONS || o->max_segments > ASYMREG_MAX_SEGMENTS)
         return asymreg__fail(err, -EINVAL, "max_regions or max_segments is above %u",
                              ASYMREG_MAX_REGIONS);
+    if (o->ring && (o->ring < 16 || o->ring > ASYMREG__MAX_RING || (o->ring & (o->ring - 1))))
+        return asymreg__fail(err, -EINVAL, "ring is %u, not a power of two from 16 to %u", o->ring,
+                             ASYMREG__MAX_RING);
     if (o->coalesce_bytes != ASYMREG_COALESCE_MAPPING &&
         (o->coalesce_bytes & (o->coalesce_bytes - 1)))
         return asymreg__fail(err, -EINVAL, "coalesce_bytes is not a power of two");

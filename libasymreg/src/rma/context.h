@@ -204,6 +204,8 @@ void asymreg__peers_free(struct asymreg_context *c);
 /* Makes the cache if there is none. */
 int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns);
 int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns);
+/* Asks the transport: 0, or ASYMREG_EPEER, which it notes. */
+int asymreg__peer_alive(struct asymreg__peer *p);
 /* Adds the peer's figures, without waiting for a refresh. Under the context's lock. */
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats);
 /* Makes the key of a region's segment, unless it exists. ASYMREG_ESTALE: the segment is gone.

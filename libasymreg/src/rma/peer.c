@@ -264,7 +264,7 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
         asymreg__free(c->allocator, k);
     }
     asymreg__cache_destroy(p->cache);
-    asymreg__free(c->allocator, p->keys);
+    asymreg__unreserve(p->keys, p->n_keys * sizeof(*p->keys));
     if (p->activity)
         asymreg__activity_release_all(p->activity, asymreg__activity_tag(p));
     if (p->activity_key)
@@ -316,7 +316,7 @@ int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns)
     rc = p->cache ? 0 : asymreg__cache_create(&opts, &cache);
     if (rc == 0 && !p->cache) {
         p->n_keys = asymreg__cache_max_segments(cache);
-        p->keys = asymreg__alloc(p->context->allocator, p->n_keys * sizeof(*p->keys));
+        p->keys = asymreg__reserve(p->n_keys * sizeof(*p->keys));
         if (!p->keys) {
             p->n_keys = 0;
             asymreg__cache_destroy(cache);
@@ -333,9 +333,21 @@ int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns)
     return rc;
 }
 
-int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns)
+int asymreg__peer_alive(struct asymreg__peer *p)
 {
     struct asymreg_context *c = p->context;
+    int rc;
+
+    asymreg__t_lock(c);
+    rc = c->t->ops->peer_alive(c->t, p->ep);
+    asymreg__t_unlock(c);
+    if (rc == ASYMREG_EPEER)
+        __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
+    return rc;
+}
+
+int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns)
+{
     int rc;
 
     if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
@@ -344,12 +356,8 @@ int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns)
         return rc;
     rc = asymreg__cache_refresh(p->cache);
     pthread_mutex_unlock(&p->lock);
-    if (rc == ASYMREG_EBUSY) { /* a writer killed during a change looks like a busy one */
-        asymreg__t_lock(c);
-        if (c->t->ops->peer_alive(c->t, p->ep) < 0)
-            rc = ASYMREG_EPEER;
-        asymreg__t_unlock(c);
-    }
+    if (rc == ASYMREG_EBUSY && asymreg__peer_alive(p) < 0)
+        rc = ASYMREG_EPEER; /* a writer killed during a change looks like a busy one */
     if (rc == ASYMREG_EPEER)
         __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
     return rc;
@@ -554,8 +562,11 @@ int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blo
 {
     struct asymreg_error why = {.code = 0};
     struct blob b;
-    int rc = blob && pe < ASYMREG_MAX_PEERS ? asymreg__may_change(context) : -EINVAL;
+    int rc = asymreg__may_change(context);
 
+    if (rc == 0 && (!blob || pe >= ASYMREG_MAX_PEERS))
+        rc = asymreg__fail(&why, -EINVAL, "blob is NULL, or the number %u is not below %u", pe,
+                           ASYMREG_MAX_PEERS);
     if (rc == 0 && (rc = blob_parse(context, blob, bytes, &b, &why)) == 0) {
         pthread_mutex_lock(&context->lock);
         rc = import(context, pe, &b, blob, &why);
@@ -590,8 +601,9 @@ int asymreg_refresh(struct asymreg_context *context, uint32_t pe)
 {
     struct asymreg__peer *p =
         context && pe < ASYMREG_MAX_PEERS ? asymreg__peer_at(context, pe) : NULL;
+    int rc = p ? asymreg__peer_refresh(p, 0) : ASYMREG_ENOPEER;
 
-    return p ? asymreg__peer_refresh(p, 0) : ASYMREG_ENOPEER;
+    return rc == 0 ? asymreg__peer_alive(p) : rc; /* a killed peer's mapped table never changes */
 }
 
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats)

@@ -50,7 +50,10 @@ int asymreg_register(struct asymreg_context *context, const void *addr, size_t b
             asymreg__fail(&why, rc, "the context is of another process, which has forked this one");
     } else if (!addr || !bytes || !prot || (prot & ~ASYMREG_ALL) ||
                (flags & ~(ASYMREG_SHARE | ASYMREG_ALONE | ASYMREG_REMAPPED | ASYMREG__KIND_MASK))) {
-        rc = -EINVAL;
+        rc = asymreg__fail(&why, -EINVAL,
+                           "addr %p, bytes %zu, prot %#x, flags %#x: the first three must not be "
+                           "0, and prot and flags may have only known bits",
+                           addr, bytes, prot, flags);
     } else if (start + bytes - 1 < start || start + bytes - 1 > UINTPTR_MAX) {
         rc = ASYMREG_EOVERFLOW;
     } else if ((rc = asymreg__kind_check(context, asymreg__kind(flags), -1, &why)) == 0) {

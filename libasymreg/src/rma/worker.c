@@ -372,21 +372,32 @@ static int gone(struct link *l, int rc)
     return rc;
 }
 
+/* Result of an access that begin() refused: the mapped table of a killed peer stays as it was. */
+static int refused(struct link *l, int rc)
+{
+    return gone(l, asymreg__peer_alive(l->peer) < 0 ? ASYMREG_EPEER : rc);
+}
+
 static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
                            uint32_t need, size_t bytes, struct transfer *x)
 {
     struct asymreg_context *c = w->context;
     struct target t;
-    int rc, again = 0;
+    int rc, again = 0, crossed = 0; /* crossed: out of a region into the adjacent one */
 
     while (bytes) {
         size_t n = bytes;
         rc = begin(l, raddr, n, id, need, again, &t);
         if (rc == ASYMREG_ERANGE && (c->flags & ASYMREG_SPLIT) && id == ASYMREG_ANY &&
-            x->what < ATOMIC && (rc = begin(l, raddr, 0, id, need, 1, &t)) == 0)
+            x->what < ATOMIC && (rc = begin(l, raddr, 0, id, need, 1, &t)) == 0) {
             n = t.region.last - raddr + 1;
+            crossed = 1;
+        } else if (crossed &&
+                   (rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE || rc == ASYMREG_EACCES)) {
+            rc = ASYMREG_ERANGE; /* a part has been copied: the others promise that none was */
+        }
         if (rc < 0)
-            return gone(l, rc);
+            return refused(l, rc);
         if (c->caps.max_op_bytes && n > c->caps.max_op_bytes)
             n = c->caps.max_op_bytes;
         rc = carry_out(w, l, &t, raddr, n, w->own ? own_mem(w, x->here, n) : NULL, x);
@@ -410,15 +421,10 @@ static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t ra
 static int transfer(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
                     uint32_t need, size_t bytes, struct transfer *x)
 {
-    struct asymreg_context *c = w->context;
     int rc;
 
-    if (!bytes) {
-        asymreg__t_lock(c);
-        rc = c->t->ops->peer_alive(c->t, l->peer->ep);
-        asymreg__t_unlock(c);
-        return gone(l, rc);
-    }
+    if (!bytes)
+        return asymreg__peer_alive(l->peer);
     if (x->what < ATOMIC && !x->here)
         return -EINVAL;
     announce(l);
@@ -690,6 +696,8 @@ int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, 
         asymreg__reader_exit(l->reader);
     } else if (rc == ASYMREG_ENOTSUP || rc == ASYMREG_EUNREACH) {
         explain(worker, asymreg__peer_at(worker->context, pe), l, raddr, &why);
+    } else if (l) {
+        rc = refused(l, rc);
     }
     if (rc < 0)
         return asymreg__fail_at(err, rc, &why, pe, raddr, bytes);
@@ -867,7 +875,7 @@ int asymreg_bind(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr, uin
     b.seen = l->watch.retired ? __atomic_load_n(l->watch.retired, __ATOMIC_ACQUIRE) : 0;
     if ((rc = begin(l, raddr, (size_t)bytes, id, 0, 0, &t)) < 0) {
         leave_binding(l, number);
-        return gone(l, rc);
+        return refused(l, rc);
     }
     x = &l->bindings[number];
     *x = (struct binding){.id = t.region.id, .addr = raddr, .bytes = bytes, .key = t.key};
