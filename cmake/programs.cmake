@@ -97,8 +97,12 @@ endfunction()
 #   {"bench","case","n","who","metric","value","unit"}. A test labelled `bench` runs it with ARGS and --quick, and checks
 #   the form of each line, never a time, so it runs beside other tests. Another, <name>_full, labelled `full`, runs it
 #   whole and alone, and leaves the figures in figures/<name>.json of the build tree. tests/report puts them on a page.
+#   TIMEOUT   seconds of the quick run, default 180
 function(fencepost_bench name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBS;INCLUDES;DEFINES;ARGS;NEEDS")
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 180)
+    endif()
     fencepost_missing(missing ${arg_NEEDS})
     if(NOT missing)
         fencepost_executable()
