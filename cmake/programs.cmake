@@ -95,17 +95,21 @@ endfunction()
 #                 [NEEDS <feature>...] [TIMEOUT <seconds>])
 #   A benchmark: built as bench/<name> of the build tree. It takes --quick and prints one JSON object a line,
 #   {"bench","case","n","who","metric","value","unit"}. A test labelled `bench` runs it with ARGS and --quick, and checks
-#   the form of each line, never a time. Another, <name>_full, labelled `full`, runs it whole and leaves the figures in
-#   figures/<name>.json of the build tree. tests/report puts them on a page.
+#   the form of each line, never a time, so it runs beside other tests. Another, <name>_full, labelled `full`, runs it
+#   whole and alone, and leaves the figures in figures/<name>.json of the build tree. tests/report puts them on a page.
+#   TIMEOUT   seconds of the quick run, default 180
 function(fencepost_bench name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBS;INCLUDES;DEFINES;ARGS;NEEDS")
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 180)
+    endif()
     fencepost_missing(missing ${arg_NEEDS})
     if(NOT missing)
         fencepost_executable()
         set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
     endif()
     fencepost_report(${name} "${missing}" ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS})
-    fencepost_test(${name} NEEDS ${arg_NEEDS} LABELS bench TIMEOUT ${arg_TIMEOUT} SERIAL
+    fencepost_test(${name} NEEDS ${arg_NEEDS} LABELS bench TIMEOUT ${arg_TIMEOUT}
         COMMAND sh ${FENCEPOST_RULES}/check-bench.sh ${CMAKE_BINARY_DIR}/bench/${name} ${arg_ARGS} --quick)
     fencepost_test(${name}_full NEEDS ${arg_NEEDS} LABELS full TIMEOUT 1800 SERIAL
         COMMAND sh ${FENCEPOST_RULES}/check-bench.sh -o ${CMAKE_BINARY_DIR}/figures/${name}.json

@@ -132,7 +132,8 @@ static struct swmpi_window *make(struct request *q, void *adopted, struct swmpi_
     return w;
 }
 
-/* Frees what this rank made, and restores its file after `all` have: two may share it. */
+/* Frees what this rank made, and restores its file after `all` have: two may share it. With `all`,
+ * returns when all files are restored: then a rank may raise the error, which may end the job. */
 static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_before *before,
                  int all)
 {
@@ -145,6 +146,8 @@ static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_b
         PMPI_Barrier(q->comm);
     if (on_file)
         swmpi_put_back(before, q->hints.path, created);
+    if (all)
+        PMPI_Barrier(q->comm);
 }
 
 /* Names the file and examines it, until the window has a number of its own. All ranks have examined

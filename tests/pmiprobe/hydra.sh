@@ -4,11 +4,12 @@
 # server that dies in many cases. Hydra 4.0's known faults must show.
 set -u
 probe=$1
-# Cases mostly wait, so both wires run at the same time.
+# Cases mostly wait, so both wires run at the same time. Other tests run beside this one, so a missing reply takes longer than usual to be a hang.
+server=("$probe" server --reply 5 --timeout 40)
 one=$(mktemp) || exit 1
 trap 'rm -f "$one"' EXIT
-"$probe" server --case 'v1-*' -- "$MPIEXEC" -n 1 > "$one" &
-out=$("$probe" server --case 'v2-*' -- "$MPIEXEC" -n 1)
+"${server[@]}" --case 'v1-*' -- "$MPIEXEC" -n 1 > "$one" &
+out=$("${server[@]}" --case 'v2-*' -- "$MPIEXEC" -n 1)
 rc=$?
 wait $! || rc=$?
 out=$(cat "$one")$'\n'$out

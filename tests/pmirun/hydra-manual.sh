@@ -28,7 +28,8 @@ cat > vars << 'END'
 echo "$PMI_RANK: A=${A-} B=${B-} OMP=${OMP_NUM_THREADS-} in ${PWD##*/}"
 END
 cat > size << 'END'
-#!/bin/sh
+#!/bin/bash
+# bash, since dash takes descriptors of one digit alone
 ask() { printf "$1" >&$PMI_FD; read -r answer <&$PMI_FD; }
 ask 'cmd=init pmi_version=1 pmi_subversion=1\n'
 ask 'cmd=get_universe_size\n'
