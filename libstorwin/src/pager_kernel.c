@@ -161,6 +161,7 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     const int fd = win->files[part->file].fd;
     struct storwin__failure here = {0, 0, 0};
+    int again = 0;
 
     /* Waits for writes in flight; errors up to here are covered by `code`. */
     (void)sync_file_range(fd, (off_t)(part->file_offset + lo - part->offset), (off_t)(hi - lo),
@@ -169,17 +170,20 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
         next = storwin__min(hi, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
         touch(win, at, next);
         if (sync_file_range(fd, (off_t)(part->file_offset + at - part->offset), (off_t)(next - at),
-                            all) < 0)
+                            all) < 0) {
             storwin__failure_add(&here, -errno, at, next);
-        else if (any_unwritten(win, part, at, next)) /* only mend() can repair these */
+            again = 1;
+        } else if (any_unwritten(win, part, at, next)) { /* only mend() can repair these */
             storwin__failure_add(&here, code, at, next);
+        }
     }
     if (here.code == 0) /* no chunk failed this time, but lost pages may have left memory */
         storwin__failure_add(&here, code, lo, hi);
     else
         touch(win, here.lo, here.hi); /* for the next sync */
-    storwin__failure_add(fail, code, here.lo, here.hi);
     storwin__failure_add(&win->unmended, code, here.lo, here.hi);
+    /* An unwritten extent may never have been stored to: alone it does not locate the failure. */
+    storwin__failure_add(fail, code, again ? here.lo : lo, again ? here.hi : hi);
 }
 
 /* Repairs the part of [lo, hi) that failed before and has been written again. */

@@ -218,6 +218,29 @@ static void once_with_its_range(void **state)
     }
 }
 
+/* Nothing was ever stored to most of the file. The error does not come again: its range covers the
+ * failed write all the same. */
+static void in_a_sparse_file(void **state)
+{
+    const char *path = test_path("sparse");
+    struct storwin_window *win = open_pager(path, STORWIN_PAGER_KERNEL, 0, 0);
+    struct storwin_error err;
+
+    (void)state;
+    assert_non_null(win);
+    watched = storwin_base(win);
+    /* Readahead would bring the rest into memory, and the search for the error then writes it. */
+    assert_int_equal(madvise(watched, window_bytes(win), MADV_RANDOM), 0);
+    memset(watched, 1, 4 << 20); /* a unit in which the kernel pager finds errors */
+    fail_at(page, 2 * page, 1, EIO);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), -EIO);
+    assert_true(err.offset == 0 && err.bytes >= page);
+    assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
+    watched = NULL;
+    assert_int_equal(storwin_free(win, NULL), 0);
+    unlink(path);
+}
+
 /* The device fails to flush: everything written directly since may be lost; once. */
 static void flush(void **state)
 {
@@ -420,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(once_with_its_range),
+        cmocka_unit_test(in_a_sparse_file),
         cmocka_unit_test(flush),
         cmocka_unit_test(name),
         cmocka_unit_test(flush_of_evicted),
