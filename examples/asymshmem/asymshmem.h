@@ -9,7 +9,8 @@
  *   - Collectives accept it: broadcast, collect, fcollect, alltoall, alltoalls, reductions. Each PE
  *     passes the addresses of its own memory. The source is registered at every PE of the active
  *     set, or symmetric at every one. The destination may be any memory, of a different kind at
- *     each PE. pSync and pWrk are symmetric. A PE is in one collective at a time.
+ *     each PE; a destination that is symmetric at every PE must be the same object at each. pSync
+ *     and pWrk are symmetric. A PE is in one collective at a time.
  *   - Symmetric memory works as before. An address that is symmetric in the calling PE is never
  *     looked up among registered memory.
  *   - PEs on one node use shared memory and CMA; on several, UCX.

@@ -358,6 +358,8 @@ static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
                     q->hints.path);
     } else {
         undo(q, w);
+        if (rc == MPI_SUCCESS) /* raising the error may end the job, and rank 0 puts files back */
+            PMPI_Barrier(q->comm);
     }
 out:
     for (int i = 0; q->files && i < q->size; i++)
