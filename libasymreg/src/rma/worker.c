@@ -375,7 +375,7 @@ static int gone(struct link *l, int rc)
 /* Result of an access that begin() refused: the mapped table of a killed peer stays as it was. */
 static int refused(struct link *l, int rc)
 {
-    return gone(l, asymreg__peer_alive(l->peer) < 0 ? ASYMREG_EPEER : rc);
+    return asymreg__peer_alive(l->peer) == ASYMREG_EPEER ? ASYMREG_EPEER : gone(l, rc);
 }
 
 static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t raddr, asymreg_id id,
@@ -383,19 +383,17 @@ static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t ra
 {
     struct asymreg_context *c = w->context;
     struct target t;
-    int rc, again = 0, crossed = 0; /* crossed: out of a region into the adjacent one */
+    int rc, again = 0, copied = 0; /* copied: a part */
 
     while (bytes) {
         size_t n = bytes;
         rc = begin(l, raddr, n, id, need, again, &t);
         if (rc == ASYMREG_ERANGE && (c->flags & ASYMREG_SPLIT) && id == ASYMREG_ANY &&
-            x->what < ATOMIC && (rc = begin(l, raddr, 0, id, need, 1, &t)) == 0) {
+            x->what < ATOMIC && (rc = begin(l, raddr, 0, id, need, 1, &t)) == 0)
             n = t.region.last - raddr + 1;
-            crossed = 1;
-        } else if (crossed &&
-                   (rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE || rc == ASYMREG_EACCES)) {
-            rc = ASYMREG_ERANGE; /* a part has been copied: the others promise that none was */
-        }
+        else if (copied && (c->flags & ASYMREG_SPLIT) &&
+                 (rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE || rc == ASYMREG_EACCES))
+            rc = ASYMREG_ERANGE; /* these three promise that nothing was copied */
         if (rc < 0)
             return refused(l, rc);
         if (c->caps.max_op_bytes && n > c->caps.max_op_bytes)
@@ -414,6 +412,7 @@ static int transfer_pieces(struct asymreg_worker *w, struct link *l, uint64_t ra
         if (x->here) /* an atomic has none */
             x->here += n;
         bytes -= n;
+        copied = 1;
     }
     return 0;
 }
