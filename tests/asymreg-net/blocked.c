@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A process that is killed between taking and filling a place in the queue of another one, over
- * UCX's shared memory: blocked ucx|ucx-thread. Operations between that one and the others end with
- * ASYMREG_EPEER; the others work on.
+ * UCX's shared memory: blocked ucx|ucx-thread [sound]. Operations between that one and the others
+ * end with ASYMREG_EPEER; the others work on. With `sound` it is killed elsewhere: then a process
+ * that seldom progresses, while others put to it without pause, keeps its connections.
  */
 #define _GNU_SOURCE
 #include "../asymreg/targets.h"
@@ -28,7 +29,7 @@ static struct board {
     uint64_t killed_ms;
 } * board;
 
-static int thread;
+static int thread, sound;
 
 static uint64_t now_ms(void)
 {
@@ -157,6 +158,31 @@ static void survive(struct asymreg_context *c, struct asymreg_worker *w, uint32_
                           words, sizeof(*words)) == 0);
 }
 
+/* The others put without pause, and BLOCKED progresses every 25 ms, for longer than it would wait
+ * for its queue. */
+static void stay_connected(struct asymreg_worker *w, uint32_t me)
+{
+    uint64_t word = me, end = now_ms() + (thread ? 1500 : 2500);
+
+    while (now_ms() < end) {
+        if (me == BLOCKED) {
+            CHECK(asymreg_progress(w) >= 0);
+            usleep(25000);
+        } else {
+            CHECK(asymreg_put_nb(w, BLOCKED, board->at[BLOCKED].addr, ASYMREG_ANY, &word,
+                                 sizeof(word)) == 0);
+        }
+    }
+    __atomic_fetch_add(&board->begun, 1, __ATOMIC_ACQ_REL);
+    while (me == BLOCKED && __atomic_load_n(&board->begun, __ATOMIC_ACQUIRE) < N - 1)
+        CHECK(asymreg_progress(w) >= 0);
+    for (uint32_t pe = 0; pe < KILLED; pe++)
+        if (pe != me) {
+            CHECK(asymreg_flush(w, pe) == 0);
+            CHECK(asymreg_put(w, pe, board->at[pe].addr, ASYMREG_ANY, &word, sizeof(word)) == 0);
+        }
+}
+
 static void process(uint32_t me)
 {
     static uint64_t memory;
@@ -183,9 +209,14 @@ static void process(uint32_t me)
             CHECK(asymreg_put(w, pe, board->at[pe].addr, ASYMREG_ANY, &n, sizeof(n)) == 0);
         }
     meet(w, &board->connected, N);
+    if (me == KILLED && sound)
+        raise(SIGKILL);
     if (me == KILLED)
         die_in_queue(board->at[BLOCKED].address + ADDRESS_HEAD_BYTES);
-    survive(c, w, me);
+    if (sound)
+        stay_connected(w, me);
+    else
+        survive(c, w, me);
     meet(w, &board->done, N - 1);
     asymreg_worker_destroy(w);
     asymreg_close(c);
@@ -196,8 +227,9 @@ int main(int argc, char **argv)
     pid_t pids[N];
     int status;
 
-    if (argc != 2 || strncmp(argv[1], "ucx", 3) != 0) {
-        fprintf(stderr, "usage: blocked ucx|ucx-thread\n");
+    sound = argc == 3 && strcmp(argv[2], "sound") == 0;
+    if (argc != 2 + sound || strncmp(argv[1], "ucx", 3) != 0) {
+        fprintf(stderr, "usage: blocked ucx|ucx-thread [sound]\n");
         return 2;
     }
     thread = strcmp(argv[1], "ucx-thread") == 0;

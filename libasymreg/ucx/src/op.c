@@ -346,6 +346,7 @@ unsigned int asymreg_ucx__advance(struct ucx_transport *t)
     unsigned int n = ucp_worker_progress(t->worker);
     int64_t now = ucx_coarse_ns();
 
+    t->probe.heard |= n > 0;
     if (t->probe.worker)
         asymreg_ucx__probe(t);
     if (now - t->checked_ns >= CHECK_EVERY_NS) {

@@ -11,9 +11,10 @@
 #endif
 #include "ucx.h"
 
-/* Checks, 20 ms apart at least, until the message must have arrived. UCX handles at least one
- * message at the first check, and one more at each later one; its queue has 64 places. */
-#define MAX_WAITS 12u
+/* Checks, 20 ms apart at least, in which UCX hands over no message at all, although this one waits
+ * in its queue or for a place there. A living sender may also stop the queue for a while, if it is
+ * preempted in between. */
+#define MAX_WAITS 20u
 
 ucs_status_t asymreg_ucx__on_probe(void *arg, const void *header, size_t header_bytes, void *data,
                                    size_t bytes, const ucp_am_recv_param_t *param)
@@ -80,10 +81,11 @@ void asymreg_ucx__check_queue(struct ucx_transport *t)
 {
     struct probe *p = &t->probe;
 
-    if (p->worker && ++p->n_waits > MAX_WAITS) {
+    if (p->worker && !p->arrived && !p->heard && ++p->n_waits > MAX_WAITS) {
         asymreg_ucx__end_probe(t);
         give_up(t);
     } else if (!p->worker && p->due && !t->blocked) {
         begin(t);
     }
+    p->heard = false;
 }

@@ -108,7 +108,8 @@ struct probe {
     ucp_worker_h worker; /* that sends it; NULL: there is none */
     ucp_ep_h ep;
     void *sent;           /* UCX's request, or NULL */
-    unsigned int n_waits; /* how often it has not arrived yet */
+    unsigned int n_waits; /* checks without any message */
+    bool heard;           /* UCX has handed over messages since the last check */
     bool due;             /* a peer has ended since the last one was sent */
     bool arrived;
 };
@@ -195,7 +196,8 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
 void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *ep);
 void asymreg_ucx__find_ways(struct ucx_transport *t);
 int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
-/* Asks the kernel about each peer with operations in flight, if it is time. With the lock held. */
+/* Asks the kernel about each peer that has operations in flight or a kept descriptor, if it is
+ * time. With the lock held. */
 void asymreg_ucx__check_peers(struct ucx_transport *t);
 /* Frees the requests of closing endpoints that UCX has completed. */
 void asymreg_ucx__reap(struct ucx_transport *t);

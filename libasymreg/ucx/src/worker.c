@@ -325,9 +325,9 @@ static void *thread_main(void *arg)
                 sched_yield();
             pthread_mutex_lock(&t->lock);
         }
-        if (t->stop || ucp_worker_arm(t->worker) == UCS_ERR_BUSY)
+        if (t->stop || (ucp_worker_arm(t->worker) == UCS_ERR_BUSY && !t->blocked))
             continue;
-        timeout_ms = t->probe.worker ? 20 : 100;
+        timeout_ms = t->probe.worker || t->blocked ? 20 : 100; /* a blocked queue cannot be armed */
         pthread_mutex_unlock(&t->lock);
         poll(fds, 2, timeout_ms);
         pthread_mutex_lock(&t->lock);
