@@ -44,14 +44,14 @@
  * all its senders; a sender takes a place in it, then fills the place. A sender killed in between,
  * which is rare, blocks the queue for good: nothing reaches that process any more. So after a
  * peer's death a process sends a message to itself, from a second worker of UCX; the call to
- * asymreg_progress() that does so takes up to 20 ms. If nothing has arrived in 20 checks, at least
- * 20 ms apart, the process closes its connections over shared memory, to itself too. Operations
- * between it and the peers that imported it before then end with ASYMREG_EPEER on both sides,
- * though all of them live; its own imports on this node fail with ASYMREG_EUNREACH. This happens
- * within a second of the death if the process progresses, has imported the peer that died, keeps
- * its descriptor, and has memory for that worker. Otherwise, and for a peer that imports the
- * blocked process later, operations wait until one of the two ends, and collectives end after
- * timeout_ms. A job on one node that continues after deaths uses asymreg_local_create().
+ * asymreg_progress() that does so takes up to 20 ms. If then nothing arrives for 0.3 s and 6
+ * checks, the process closes its connections over shared memory, to itself too. Operations between
+ * it and the peers that imported it before then end with ASYMREG_EPEER on both sides, though all of
+ * them live; its own imports on this node fail with ASYMREG_EUNREACH. This happens within a second
+ * of the death if the process progresses, has imported the peer that died, keeps its descriptor,
+ * and has memory for that worker. Otherwise, and for a peer that imports the blocked process later,
+ * operations wait until one of the two ends, and collectives end after timeout_ms. A job on one
+ * node that continues after deaths uses asymreg_local_create().
  *
  * Over TCP, UCX may abort a process whose peer dies or closes while they connect.
  *

@@ -11,10 +11,11 @@
 #endif
 #include "ucx.h"
 
-/* Checks, 20 ms apart at least, in which UCX hands over no message at all, although this one waits
+/* Longest time and most checks in which UCX hands over no message at all, although this one waits
  * in its queue or for a place there. A living sender may also stop the queue for a while, if it is
  * preempted in between. */
-#define MAX_WAITS 20u
+#define MAX_WAIT_NS 300000000
+#define MAX_WAITS   6u
 
 ucs_status_t asymreg_ucx__on_probe(void *arg, const void *header, size_t header_bytes, void *data,
                                    size_t bytes, const ucp_am_recv_param_t *param)
@@ -48,6 +49,7 @@ static void begin(struct ucx_transport *t)
     struct probe *p = &t->probe;
 
     p->due = false;
+    p->since_ns = t->checked_ns;
     if (ucp_worker_create(t->context, &serialized, &p->worker) != UCS_OK) {
         p->worker = NULL;
         return;
@@ -81,7 +83,12 @@ void asymreg_ucx__check_queue(struct ucx_transport *t)
 {
     struct probe *p = &t->probe;
 
-    if (p->worker && !p->arrived && !p->heard && ++p->n_waits > MAX_WAITS) {
+    if (p->heard) {
+        p->n_waits = 0;
+        p->since_ns = t->checked_ns;
+    }
+    if (p->worker && !p->arrived && ++p->n_waits > MAX_WAITS &&
+        t->checked_ns - p->since_ns > MAX_WAIT_NS) {
         asymreg_ucx__end_probe(t);
         give_up(t);
     } else if (!p->worker && p->due && !t->blocked) {

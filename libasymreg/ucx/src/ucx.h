@@ -109,6 +109,7 @@ struct probe {
     ucp_ep_h ep;
     void *sent;           /* UCX's request, or NULL */
     unsigned int n_waits; /* checks without any message */
+    int64_t since_ns;     /* when the first of them began */
     bool heard;           /* UCX has handed over messages since the last check */
     bool due;             /* a peer has ended since the last one was sent */
     bool arrived;
