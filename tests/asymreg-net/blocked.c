@@ -33,10 +33,7 @@ static int thread, sound;
 
 static uint64_t now_ms(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    return (uint64_t)(now() * 1000);
 }
 
 /* Waits until n processes are here, and serves them meanwhile. */
@@ -162,7 +159,7 @@ static void survive(struct asymreg_context *c, struct asymreg_worker *w, uint32_
  * for its queue. */
 static void stay_connected(struct asymreg_worker *w, uint32_t me)
 {
-    uint64_t word = me, end = now_ms() + (thread ? 1500 : 2500);
+    uint64_t word = me, end = now_ms() + 2500;
 
     while (now_ms() < end) {
         if (me == BLOCKED) {
