@@ -45,6 +45,7 @@ function(fencepost_library name)
     add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
     foreach(target IN ITEMS ${name}_objects ${name} ${name}_static)
         fencepost_compile_options(${target})
+        target_compile_options(${target} PRIVATE -Wunused-parameter)
         target_include_directories(${target} PUBLIC
             $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
         foreach(module IN LISTS arg_REQUIRES)

@@ -115,7 +115,6 @@ static void put_done(struct session *s, struct request *r, int rc, const struct 
 {
     struct put *put = (struct put *)r;
 
-    (void)s;
     if (put->gather)
         request_over(put->gather, rc, ev);
     if (rc == 0 && put->pair) {
@@ -172,7 +171,6 @@ int op_put(const char *key, const char *value, int hint, struct pair *pair)
 
 static int fence_send(struct session *s, struct request *r, uint64_t cookie)
 {
-    (void)r;
     return pmiwire_client_fence(s->client, pmiwire_strz(NULL), cookie);
 }
 
@@ -195,7 +193,6 @@ static void fence_done(struct session *s, struct request *r, int rc, const struc
 {
     struct op *op = (struct op *)r;
 
-    (void)s;
     request_over(op, rc, ev);
     report_refused(op);
 }
@@ -330,7 +327,6 @@ static void get_done(struct session *s, struct request *r, int rc, const struct 
 {
     const struct get_value *get = (const struct get_value *)r;
 
-    (void)s;
     if (rc == 0)
         rc = keep_value(get->op, get->rank, ev->value);
     request_over(get->op, rc, ev);

@@ -318,7 +318,6 @@ int PMI_KVS_Create(char kvsname[], int length)
 
 int PMI_KVS_Destroy(const char kvsname[])
 {
-    (void)kvsname;
     return PMI_FAIL;
 }
 

@@ -598,7 +598,6 @@ int PMI2_Nameserv_publish(const char service_name[], const struct MPID_Info *inf
 {
     int rc = service_name && port ? core_enter_job() : PMI2_ERR_INVALID_ARG;
 
-    (void)info_ptr;
     return rc == PMI2_SUCCESS ? leave(core_publish(service_name, port)) : rc;
 }
 
@@ -607,7 +606,6 @@ int PMI2_Nameserv_lookup(const char service_name[], const struct MPID_Info *info
 {
     int rc = service_name && port ? core_enter_job() : PMI2_ERR_INVALID_ARG;
 
-    (void)info_ptr;
     return rc == PMI2_SUCCESS ? leave(core_lookup(service_name, port, portLen)) : rc;
 }
 
@@ -615,7 +613,6 @@ int PMI2_Nameserv_unpublish(const char service_name[], const struct MPID_Info *i
 {
     int rc = service_name ? core_enter_job() : PMI2_ERR_INVALID_ARG;
 
-    (void)info_ptr;
     return rc == PMI2_SUCCESS ? leave(core_unpublish(service_name)) : rc;
 }
 

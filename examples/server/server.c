@@ -90,7 +90,6 @@ static void on_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
     const void *out;
     ssize_t sent;
 
-    (void)ctx;
     memcpy(CMSG_DATA(&control.head), &table_fd, sizeof(int));
     pmiwire_conn_query(conn, &info);
     while ((iov.iov_len = pmiwire_conn_output(conn, &out)) > 0) {

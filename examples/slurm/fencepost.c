@@ -14,7 +14,6 @@ static int n_components; /* of the step, in srun */
 /* Called in srun, and again in slurmstepd, where the call alone matters, not the value. */
 static int on_option(int val, const char *value, int remote)
 {
-    (void)val;
     if (!remote && value && *value && strcmp(value, "shm") != 0 && strcmp(value, "no-shm") != 0) {
         slurm_error("--fencepost takes nothing, shm or no-shm, not \"%.64s\"", value);
         return -1;
@@ -34,7 +33,6 @@ struct spank_option spank_options[] = {
  */
 int slurm_spank_init(spank_t spank, int argc, char *argv[])
 {
-    (void)spank;
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "pmirun=", 7) == 0)
             settings.pmirun = argv[i] + 7;

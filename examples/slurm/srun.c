@@ -90,7 +90,6 @@ static void on_srun_exit(int status, void *arg)
 {
     int failed;
 
-    (void)arg;
     if (!head.pid)
         return;
     pthread_mutex_lock(&head.lock);

@@ -57,13 +57,11 @@ static void *start_pack(void *context, const void *buffer, size_t count)
 
 static size_t packed_size(void *state)
 {
-    (void)state;
     return 100;
 }
 
 static void finish(void *state)
 {
-    (void)state;
 }
 
 /* UCX has taken a place in the target's queue, and asks for its content. */

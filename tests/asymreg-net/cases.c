@@ -159,7 +159,6 @@ static int open_ucx(void *opts, void *ctx)
     struct asymreg_transport *t = NULL;
     int rc = asymreg_ucx_create(opts, &t, NULL);
 
-    (void)ctx;
     return closed_again(rc, t);
 }
 #endif
@@ -170,7 +169,6 @@ static int open_ibv(void *opts, void *ctx)
     struct asymreg_transport *t = NULL;
     int rc = asymreg_ibv_create(opts, &t, NULL);
 
-    (void)ctx;
     return closed_again(rc, t);
 }
 #endif
@@ -190,7 +188,6 @@ static void case_opts(struct side *s)
     if (strcmp(s->ops->name, "ibv") == 0)
         CHECK(opts_sizes("asymreg_ibv_opts", &ibv, sizeof(ibv), open_ibv, NULL) == 0, "sizes");
 #endif
-    (void)s;
 }
 
 /* Bytes arrive unchanged, at any length and alignment, from registered and unregistered memory. */

@@ -301,7 +301,6 @@ int main(int argc, char **argv)
                  {"cma", ASYMREG_LOCAL_CMA, 0},
                  {"coalescing", ASYMREG_LOCAL_CMA, 4096}};
 
-    (void)argc;
     no_pidfd_asked(argv[1]);
     for (size_t i = 0; i < sizeof(lives) / sizeof(*lives); i++) {
         struct target t;

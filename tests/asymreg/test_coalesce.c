@@ -93,7 +93,6 @@ static int setup(void **state)
 {
     char *p = mmap(NULL, 8 * CHUNK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    (void)state;
     assert_true(p != MAP_FAILED);
     arena = p + (CHUNK - (uintptr_t)p % CHUNK) % CHUNK + CHUNK;
     assert_int_equal(mprotect(arena, 4 * CHUNK, PROT_READ | PROT_WRITE), 0);
@@ -106,7 +105,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     close_all();
     munmap(arena - PAGE, 4 * CHUNK + 2 * PAGE);
     return 0;
@@ -159,7 +157,6 @@ static void neighbours_share(void **state)
     enum { N = 1000 };
     static asymreg_id ids[N];
 
-    (void)state;
     for (int i = 0; i < N; i++)
         ids[i] = reg(arena + 100 + i * 60, 48, ASYMREG_RW, 0);
     expect(1, 1);
@@ -192,7 +189,6 @@ static void one_chunk_one_segment(void **state)
 {
     asymreg_id a, b, across;
 
-    (void)state;
     a = reg(arena + 10, 10, ASYMREG_RW, 0);
     b = reg(arena + 2 * CHUNK, 2 * CHUNK, ASYMREG_RW, 0); /* ends with its chunk */
     expect(2, 2);
@@ -222,7 +218,6 @@ static void guard_pages_stay_out(void **state)
 {
     asymreg_id id;
 
-    (void)state;
     assert_int_equal(mprotect(arena + 4 * PAGE, PAGE, PROT_NONE), 0);
     assert_int_equal(munmap(arena + 8 * PAGE, PAGE), 0);
     reg(arena + PAGE, 8, ASYMREG_RW, 0);
@@ -248,7 +243,6 @@ static void read_only_neighbours(void **state)
 {
     asymreg_id ro, rw;
 
-    (void)state;
     assert_int_equal(mprotect(arena + PAGE, PAGE, PROT_READ), 0);
     rw = reg(arena, 8, ASYMREG_RW, 0);
     expect_newest(arena, PAGE, ASYMREG_RW); /* what may not be written is left out */
@@ -278,7 +272,6 @@ static void permissions_grow(void **state)
 {
     asymreg_id a, b;
 
-    (void)state;
     a = reg(arena, 8, ASYMREG_READ, 0);
     expect_newest(arena, CHUNK, ASYMREG_READ);
     b = reg(arena + 8, 8, ASYMREG_WRITE, 0);
@@ -299,7 +292,6 @@ static void alone(void **state)
 {
     asymreg_id a, b, d;
 
-    (void)state;
     a = reg(arena, 8, ASYMREG_RW, 0);
     b = reg(arena + 8, 8, ASYMREG_RW, ASYMREG_ALONE);
     expect(2, 2);
@@ -320,7 +312,6 @@ static void what_the_user_made_comes_first(void **state)
 {
     asymreg_id a, b, id;
 
-    (void)state;
     a = reg(arena, 8, ASYMREG_RW, 0);
     assert_int_equal(asymreg_segment_add(c, arena + 100, 1000, ASYMREG_RW, 0, -1, 0, NULL), 0);
     expect(2, 2);
@@ -349,7 +340,6 @@ static void refused_in_the_large(void **state)
 {
     asymreg_id id;
 
-    (void)state;
     longest = 1000;
     id = reg(arena + 5, 1000, ASYMREG_RW, 0);
     expect_newest(arena + 5, 1000, ASYMREG_RW);
@@ -363,7 +353,6 @@ static void remapped(void **state)
 {
     asymreg_id a, b;
 
-    (void)state;
     a = reg(arena, 8, ASYMREG_RW, 0);
     mmap(arena + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
          0);
@@ -382,7 +371,6 @@ static void remapped(void **state)
 
 static void whole_mappings(void **state)
 {
-    (void)state;
     close_all();
     open_with(ASYMREG_COALESCE_MAPPING, 0);
     for (int i = 0; i < 100; i++)
@@ -397,7 +385,6 @@ static void options(void **state)
     struct asymreg_context *x;
     asymreg_id id;
 
-    (void)state;
     assert_int_equal(asymreg_open(&o, &x, NULL), -EINVAL);
     close_all();
     open_with(8, 3); /* raised to a page */
@@ -443,7 +430,6 @@ static void from_many_threads(void **state)
     pthread_t threads[4];
     void *failed;
 
-    (void)state;
     for (uintptr_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, (void *)(i + 1)), 0);
     for (int i = 0; i < 4; i++) {

@@ -397,7 +397,6 @@ int main(int argc, char **argv)
                  {"cma", ASYMREG_LOCAL_CMA},
                  {"both", ASYMREG_LOCAL_SHM | ASYMREG_LOCAL_CMA}};
 
-    (void)argc;
     no_pidfd_asked(argv[1]);
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(board != MAP_FAILED);

@@ -31,7 +31,6 @@ static void rejects_bad_input(void **state)
     struct asymreg__reader *r;
     asymreg_id id, id2;
 
-    (void)state;
     opts.max_regions = ASYMREG_MAX_REGIONS + 1;
     assert_int_equal(asymreg__index_create(&opts, &ix), -EINVAL);
     ix = make(0);
@@ -67,7 +66,6 @@ static void overlap_and_neighbours(void **state)
     struct asymreg__reader *r;
     asymreg_id a, b, id;
 
-    (void)state;
     assert_int_equal(asymreg__reader_create(ix, &r), 0);
     assert_int_equal(asymreg__index_insert(ix, 1000, 100, 1, 1, &a), 0);
     assert_int_equal(asymreg__index_insert(ix, 1100, 100, 2, 2, &b), 0); /* adjacent */
@@ -101,7 +99,6 @@ static void full_at_the_limit(void **state)
     struct asymreg__index *ix = make(40);
     asymreg_id ids[40], id;
 
-    (void)state;
     for (uint32_t i = 0; i < 40; i++)
         assert_int_equal(asymreg__index_insert(ix, 100 + i * 10, 10, 0, i, &ids[i]), 0);
     assert_int_equal(asymreg__index_insert(ix, 5000, 10, 0, 0, &id), ASYMREG_EFULL);
@@ -116,7 +113,6 @@ static void slot_out_of_generations_is_not_used_again(void **state)
     struct asymreg__index *ix = make(2);
     asymreg_id a, b;
 
-    (void)state;
     assert_int_equal(asymreg__index_insert(ix, 100, 10, 0, 0, &a), 0);
     assert_int_equal(asymreg__index_remove(ix, a), 0);
     ix->slots[0].generation = 0xfffffffcu; /* as if after two thousand million lives */
@@ -286,7 +282,6 @@ static void random_history(int plain, unsigned steps, uint32_t max_bytes, unsign
 
 static void random_histories(void **state)
 {
-    (void)state;
     for (int plain = 0; plain < 2; plain++) {
         for (int no_hints = 0; no_hints < 2; no_hints++) {
             random_history(plain, 20000, 3, 75, no_hints);
@@ -302,7 +297,6 @@ static void both_ways_of_comparing_agree(void **state)
     struct asymreg__reader *r[2];
     const uint32_t n = 2;
 
-    (void)state;
     for (uint32_t k = 0; k < n; k++) {
         ix[k] = make(0);
         asymreg__search_pick(ix[k], k == 0);
@@ -338,7 +332,6 @@ static void orders_of_growth(void **state)
     enum { N = 30000 };
     static asymreg_id ids[N];
 
-    (void)state;
     for (int order = 0; order < 3; order++) {
         struct asymreg__index *ix = make(0);
         struct asymreg__index_stats stats = {0};
@@ -370,7 +363,6 @@ static void build_at_once(void **state)
     struct asymreg__reader *r;
     uint32_t order[5000];
 
-    (void)state;
     for (size_t n = 0; n < 5000; n = n < 40 ? n + 1 : n * 2 + 7) {
         ix = make(0);
         assert_int_equal(asymreg__reader_create(ix, &r), 0);
@@ -516,7 +508,6 @@ static void hints_help_and_do_not_lie(void **state)
     };
     static asymreg_id ids[HINTED];
 
-    (void)state;
     for (size_t l = 0; l < sizeof(layouts) / sizeof(*layouts); l++) {
         const struct layout *y = &layouts[l];
         struct asymreg__index *ix = make(0);
@@ -570,7 +561,6 @@ static void a_stuck_reader_stops_nobody(void **state)
     struct asymreg__index_stats stats = {0};
     asymreg_id id;
 
-    (void)state;
     assert_int_equal(asymreg__reader_create(ix, &stuck), 0);
     asymreg__reader_enter(stuck);
     for (int i = 0; i < 5000; i++) {

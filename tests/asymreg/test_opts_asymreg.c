@@ -9,7 +9,6 @@ static int context(void *opts, void *ctx)
     struct asymreg_context *c;
     int rc = asymreg_open(opts, &c, NULL);
 
-    (void)ctx;
     if (rc == 0)
         asymreg_close(c);
     return rc;
@@ -20,7 +19,6 @@ static int transport(void *opts, void *ctx)
     struct asymreg_transport *t;
     int rc = asymreg_local_create(opts, &t, NULL);
 
-    (void)ctx;
     if (rc == 0)
         t->ops->destroy(t);
     return rc;
@@ -46,7 +44,6 @@ static int n_destroyed;
 
 static void count_destroy(struct asymreg_transport *t)
 {
-    (void)t;
     n_destroyed++;
 }
 

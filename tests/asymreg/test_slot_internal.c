@@ -122,7 +122,6 @@ static void comes_and_goes(void **state)
     static struct asymreg__slot gone;
     const struct asymreg__slot *const turn[] = {&gone, &other};
 
-    (void)state;
     gone = one; /* what a region leaves behind */
     gone.generation++;
     written_meanwhile(&none, &(const struct asymreg__slot *){&one}, 1);
@@ -136,7 +135,6 @@ static void comes_and_goes(void **state)
 /* As in a copy of a peer's table, which may show only a slot's next region. */
 static void replaced(void **state)
 {
-    (void)state;
     written_meanwhile(&one, &(const struct asymreg__slot *){&other}, 1);
     assert_true(n_stores == 6 && found_one > 0 && found_other > 0);
 }

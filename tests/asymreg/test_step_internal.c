@@ -149,7 +149,6 @@ static void insert(void *arg)
 
 static void take_out(void *arg)
 {
-    (void)arg;
     CHECK_EQ(asymreg__index_remove(op.ix, ids[op.cell]), 0);
 }
 

@@ -139,7 +139,6 @@ static void rejects_bad_sizes(void **state)
     struct asymreg__table *t;
     static char memory[64] __attribute__((aligned(64)));
 
-    (void)state;
     assert_true(asymreg__table_bytes(&opts) > 0);
     opts.ring = 8;
     assert_int_equal(asymreg__table_bytes(&opts), 0);
@@ -169,7 +168,6 @@ static void segments_and_their_rules(void **state)
     asymreg_id id;
     uint64_t s, s2;
 
-    (void)state;
     world_init(&w, 128, 16, 0);
     assert_int_equal(asymreg__table_segment_add(w.table, 1000, 100, "01234567890123456789", 20, &s),
                      0);
@@ -215,7 +213,6 @@ static void segments_and_their_rules(void **state)
 
 static void delta_and_leaf(void **state)
 {
-    (void)state;
     for (int mapped = 0; mapped < 2; mapped++) {
         struct world w;
         struct asymreg__cache_stats st = {0};
@@ -266,7 +263,6 @@ static void closed_and_reborn(void **state)
     struct asymreg__cache_opts copts = {.incarnation = 43};
     struct asymreg__cache *c;
 
-    (void)state;
     world_init(&w, 128, 16, 1);
     copts.mapped = w.memory;
     copts.bytes = w.bytes;
@@ -313,7 +309,6 @@ static void changes_while_reading(void **state)
 {
     struct world w;
 
-    (void)state;
     for (int round = 0; round < 5; round++) {
         memset(live, 0, sizeof(live));
         world_init(&w, 256, 16u << round % 3, 0);
@@ -368,7 +363,6 @@ static void forgotten_and_overrun(void **state)
     struct world w;
     asymreg_id ids[200];
 
-    (void)state;
     world_init(&w, 256, 16, 0);
     for (uint64_t i = 0; i < 200; i++)
         assert_int_equal((uint32_t)(ids[i] = insert(&w, i * 100, 10)), i);
@@ -397,7 +391,6 @@ static void every_read_failing(void **state)
 {
     struct world w;
 
-    (void)state;
     for (int fail = 1; fail < 40; fail += 1 + (int)(rnd() % 4)) {
         world_init(&w, 1000, 16, 0);
         for (int i = 0; i < 700; i++)
@@ -428,7 +421,6 @@ static void hostile_words(void **state)
         0xffffffff, 128, 129};
     struct world w;
 
-    (void)state;
     for (size_t at = rnd() % 4; at < 256; at += 1 + rnd() % 6) {
         for (size_t k = rnd() % 10; k < sizeof(lies) / sizeof(*lies); k += 10) {
             world_init(&w, 256, 16, 0);

@@ -398,7 +398,6 @@ static void *user(void *arg)
             refused++;
     }
     asymreg_worker_destroy(me);
-    (void)refused;
     return NULL;
 }
 

@@ -78,7 +78,6 @@ struct asymreg_rkey {
 
 static int query(struct asymreg_transport *t, struct asymreg_transport_caps *caps)
 {
-    (void)t;
     caps->flags = ASYMREG_CAP_PUT | ASYMREG_CAP_GET | ASYMREG_CAP_AMO | ASYMREG_CAP_PRIVATE |
                   ASYMREG_CAP_REVOKE | ASYMREG_CAP_WANT_LOCAL;
     caps->amo8_ops = 1u << ASYMREG_AMO_FETCH_ADD | 1u << ASYMREG_AMO_COMPARE_SWAP;
@@ -91,7 +90,6 @@ static int query(struct asymreg_transport *t, struct asymreg_transport_caps *cap
 
 static const char *reason(struct asymreg_transport *t, uint32_t cap)
 {
-    (void)t;
     return cap == ASYMREG_CAP_MAP ? "late does not map" : NULL;
 }
 
@@ -308,7 +306,6 @@ static int progress(struct asymreg_transport *t)
 static int flush(struct asymreg_transport *t, struct asymreg_ep *ep)
 {
     ENTER();
-    (void)ep;
     int rc = l->late_error;
     if (l->n)
         LEAVE(ASYMREG_PENDING);
@@ -359,7 +356,6 @@ static int setup(void **state)
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     ssize_t n;
 
-    (void)state;
     dead = 0;
     o.transport = late_create();
     assert_int_equal(asymreg_open(&o, &c, NULL), 0);
@@ -373,7 +369,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     dead = stuck = 0;
     asymreg_worker_destroy(w);
     asymreg_close(c);
@@ -384,7 +379,6 @@ static void pieces_and_patience(void **state)
 {
     static char out[9000], in[9000];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(out); i++)
         out[i] = (char)(i * 13);
     n_eagain = 0;
@@ -406,7 +400,6 @@ static void own_memory_is_made_known(void **state)
 {
     static char out[100];
 
-    (void)state;
     assert_int_equal(asymreg_register(c, memory, 1000, ASYMREG_ALL, 0, NULL, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, out, 100), 0);
     assert_null(last_local);
@@ -422,7 +415,6 @@ static void some_atomics(void **state)
     static uint64_t word = 40;
     uint64_t old;
 
-    (void)state;
     assert_int_equal(asymreg_register(c, &word, 8, ASYMREG_ALL, 0, NULL, NULL), 0);
     assert_int_equal(asymreg_amo(w, 5, (uintptr_t)&word, 0, ASYMREG_AMO_FETCH_ADD, 8, 2, 0, &old),
                      0);
@@ -455,7 +447,6 @@ static void stale_handles_are_replaced(void **state)
 {
     asymreg_id a, b;
 
-    (void)state;
     n_stale = 0;
     assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, &a, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, a, "1", 1), 0);
@@ -487,7 +478,6 @@ static void replaced_keys_are_released(void **state)
 {
     asymreg_id id;
 
-    (void)state;
     for (int i = 0; i < 300; i++) {
         assert_int_equal(asymreg_register(c, memory + i, 100, ASYMREG_ALL, 0, &id, NULL), 0);
         assert_int_equal(asymreg_put_nb(w, 5, (uintptr_t)memory + (uint64_t)i, id, "x", 1), 0);
@@ -502,7 +492,6 @@ static void a_peer_that_dies(void **state)
 {
     char buf[10];
 
-    (void)state;
     assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, NULL, NULL), 0);
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "1", 1), 0);
     assert_int_equal(asymreg_get_nb(w, 5, (uintptr_t)memory, 0, buf, 10), 0);
@@ -523,7 +512,6 @@ static void late_reads_are_kept(void **state)
         .size = sizeof(o), .n = 2, .scratch = scratch, .timeout_ms = 20, .members = members};
     struct asymreg_group *g;
 
-    (void)state;
     assert_int_equal(asymreg_group_create(w, &o, &g, NULL), 0);
     stuck = 1;
     assert_int_equal(asymreg_sync(g, NULL), ASYMREG_ETIMEDOUT);
@@ -545,7 +533,6 @@ static void an_error_before_the_limit(void **state)
     ssize_t n = asymreg_export(c, blob, sizeof(blob), NULL);
     struct asymreg_group *g;
 
-    (void)state;
     assert_true(n > 0);
     assert_int_equal(asymreg_import(c, 6, blob, (size_t)n, NULL), 0);
     assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, NULL, NULL), 0);
@@ -571,7 +558,6 @@ static void kinds_of_memory(void **state)
     struct asymreg_error err = {0};
     struct asymreg_context *x;
 
-    (void)state;
     assert_int_equal(asymreg_register(c, device[0], 100, ASYMREG_RW,
                                       ASYMREG_KIND(ASYMREG_KIND_CUDA), NULL, NULL),
                      0);
@@ -612,7 +598,6 @@ static void bad_tables_of_operations(void **state)
     struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000};
     struct asymreg_context *x;
 
-    (void)state;
     late_ops.version = 2;
     o.transport = late_create();
     assert_int_equal(asymreg_open(&o, &x, NULL), ASYMREG_EVERSION);
@@ -655,7 +640,6 @@ static void short_capabilities(void **state)
                                           .max_handle_bytes = 78};
     struct asymreg_transport *t;
 
-    (void)state;
     assert_int_equal(asymreg_local_create(NULL, &t, NULL), 0);
     assert_int_equal(t->ops->query(t, &caps), 0);
     assert_true(caps.flags & ASYMREG_CAP_PUT);
@@ -716,7 +700,6 @@ static void fresh_looks_first(void **state)
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     ssize_t n = asymreg_export(owner, blob, sizeof(blob), NULL);
 
-    (void)state;
     assert_true(n > 0);
     for (int fresh = 0; fresh < 2; fresh++) {
         struct asymreg_context *user = blind_context(fresh ? ASYMREG_FRESH : 0);
@@ -772,7 +755,6 @@ static void figures_do_not_wait(void **state)
     void *changes;
     pthread_t thread;
 
-    (void)state;
     assert_true(n > 0);
     assert_int_equal(asymreg_import(user, 9, blob, (size_t)n, NULL), 0);
     assert_int_equal(asymreg_refresh(user, 9), 0);
@@ -812,7 +794,6 @@ static void no_error_on_success(void **state)
     struct asymreg_ep *ep;
     int fd = mkstemp(name);
 
-    (void)state;
     assert_true(fd >= 0);
     close(fd);
     assert_true((desc.fd = open(name, O_WRONLY | O_CLOEXEC)) >= 0); /* which cannot be mapped */

@@ -517,7 +517,6 @@ static void clean_up(void)
 
 static void on_interrupt(int sig)
 {
-    (void)sig;
     interrupted = 1;
 }
 

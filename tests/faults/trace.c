@@ -631,7 +631,6 @@ static void loop(struct tracer *t, pid_t root, double limit_s)
 
 static void on_alarm(int sig)
 {
-    (void)sig;
 }
 
 int trace_run(char *const argv[], const char *dir, bool only_there, int out, int err,

@@ -492,7 +492,6 @@ static void do_orphans(const char *report)
 /* Threads share the library. */
 static void *thread_main(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < 2000; i++)
         expect(i % 2 ? "zero" : "other", "value");
     return NULL;

@@ -27,7 +27,6 @@ static void order_and_replacement(void **state)
     struct pair *p;
     int i = 0;
 
-    (void)state;
     assert_null(pairs_find(&pairs, "a"));
     put(&pairs, "b", "2");
     put(&pairs, "a", "1");
@@ -57,7 +56,6 @@ static void short_chains(void **state)
     struct pairs pairs = {0};
     char key[64];
 
-    (void)state;
     for (int i = 0; i < 50000; i++) {
         snprintf(key, sizeof(key), "card-%d", i);
         put(&pairs, key, "v");

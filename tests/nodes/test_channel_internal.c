@@ -32,7 +32,6 @@ static struct end *end_of(struct channel *c)
 
 static bool on_opened(void *ctx, struct channel *c)
 {
-    (void)ctx;
     end_of(c)->n_opened++;
     return !end_of(c)->unwelcoming;
 }
@@ -41,7 +40,6 @@ static bool on_frame(void *ctx, struct channel *c, const void *p, size_t n)
 {
     struct end *e = end_of(c);
 
-    (void)ctx;
     e->n_frames++;
     e->bytes += n;
     e->last_len = n < sizeof(e->last) ? n : sizeof(e->last);
@@ -136,7 +134,6 @@ static void test_talk(void **state)
 {
     struct pair p;
 
-    (void)state;
     for (size_t piece = 1; piece < 200; piece += piece < 40 ? 1 : 53) {
         set_up(&p);
         begin(&p);
@@ -179,7 +176,6 @@ static void test_strangers(void **state)
 {
     struct pair p;
 
-    (void)state;
     set_up(&p);
     p.d.self.secret[31] ^=
         1; /* here the dialler notices first, as the acceptor proves itself first */
@@ -221,7 +217,6 @@ static void test_no_proof(void **state)
     struct pair p;
     size_t n;
 
-    (void)state;
     n = half_shake(&p);
     assert_int_equal(n, CHANNEL_ANSWER_BYTES);
     assert_int_equal(channel_input(&p.a.c, p.kept + 40, CHANNEL_PROOF_BYTES, &ops, NULL), -EPROTO);
@@ -246,7 +241,6 @@ static void test_altered_shake(void **state)
 {
     struct pair p;
 
-    (void)state;
     for (size_t bit = 0; bit < 8 * CHANNEL_HELLO_BYTES; bit++) {
         set_up(&p);
         begin(&p);
@@ -273,7 +267,6 @@ static void test_bad_public_key(void **state)
     struct pair p;
     size_t n;
 
-    (void)state;
     set_up(&p);
     begin(&p);
     n = take(&p, &p.d.c);
@@ -291,7 +284,6 @@ static void test_secrecy(void **state)
     struct pair p;
     size_t n;
 
-    (void)state;
     set_up(&p);
     begin(&p);
     assert_int_equal(carry(&p, 1000), 0);
@@ -317,7 +309,6 @@ static void test_replayed_conversation(void **state)
     struct channel again;
     size_t len = 0, n;
 
-    (void)state;
     set_up(&p);
     begin(&p);
     say(&p.d, "secret order");
@@ -347,7 +338,6 @@ static void test_false_acceptor(void **state)
     struct pair p, q;
     size_t n;
 
-    (void)state;
     set_up(&p);
     set_up(&q);
     begin(&p);
@@ -375,7 +365,6 @@ static void test_replayed_frame(void **state)
     struct pair p;
     size_t n;
 
-    (void)state;
     open_both(&p);
     say(&p.d, "one");
     n = take(&p, &p.d.c);
@@ -400,7 +389,6 @@ static void test_reflected_frame(void **state)
     struct pair p;
     size_t n;
 
-    (void)state;
     open_both(&p);
     say(&p.d, "one");
     n = take(&p, &p.d.c);
@@ -413,7 +401,6 @@ static void test_altered_frame(void **state)
 {
     struct pair p;
 
-    (void)state;
     for (size_t byte = 0; byte < CHANNEL_FRAME_BYTES + 5; byte++) {
         size_t n;
         int rc;
@@ -438,7 +425,6 @@ static void test_forged_frame(void **state)
 {
     struct pair p;
 
-    (void)state;
     for (int number = 0; number < 4; number++) {
         uint8_t forged[CHANNEL_FRAME_BYTES + 4] = {4, 0, 0, 0, (uint8_t)number};
 
@@ -458,7 +444,6 @@ static void test_lost_frame(void **state)
 {
     struct pair p;
 
-    (void)state;
     open_both(&p);
     say(&p.d, "one");
     take(&p, &p.d.c); /* and lose it */
@@ -475,7 +460,6 @@ static void test_reordered_frames(void **state)
     struct pair p;
     size_t n;
 
-    (void)state;
     open_both(&p);
     say(&p.d, "one");
     n = take(&p, &p.d.c);
@@ -492,7 +476,6 @@ static void test_truncated_frame(void **state)
 {
     struct pair p;
 
-    (void)state;
     for (size_t cut = 1; cut < CHANNEL_FRAME_BYTES + 5; cut++) {
         open_both(&p);
         say(&p.d, "order");
@@ -509,7 +492,6 @@ static void test_lengths(void **state)
     struct iovec iov = {NULL, CHANNEL_MAX_BYTES + 1u};
     struct pair p;
 
-    (void)state;
     open_both(&p);
     assert_int_equal(channel_send(&p.d.c, &iov, 1), -EMSGSIZE);
     assert_int_equal(channel_input(&p.a.c, huge, sizeof(huge), &ops, NULL), -EPROTO);
@@ -542,7 +524,6 @@ static void test_garbage(void **state)
 {
     unsigned seed = 12345;
 
-    (void)state;
     for (int round = 0; round < 2000; round++) {
         char bytes[300];
         size_t n = 64 + (size_t)round % 200;
@@ -565,7 +546,6 @@ static void test_unwelcome(void **state)
 {
     struct pair p;
 
-    (void)state;
     set_up(&p);
     p.a.unwelcoming = true;
     begin(&p);
@@ -590,7 +570,6 @@ static void test_datagrams(void **state)
         sealed[sizeof(text) + DATAGRAM_TAG_BYTES], out[sizeof(text)];
     struct pair p;
 
-    (void)state;
     set_up(&p);
     assert_true(sodium_init() >= 0);
     datagram_key(&p.d.self, 1, 2, key);

@@ -79,7 +79,6 @@ void loop_del(struct pmirun *pr, struct source *src)
 
 static int setup(void **state)
 {
-    (void)state;
     memset(&w, 0, sizeof(w));
     w.pr.nodes = &w.nodes;
     w.nodes.agent.node = ME;
@@ -91,7 +90,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     no_memory = false;
     ucx_stop(&w.pr);
     return 0;
@@ -121,7 +119,6 @@ static void heard(unsigned n)
 
 static void test_order(void **state)
 {
-    (void)state;
     come(0, false);
     come(3, false);
     come(1, false);
@@ -134,7 +131,6 @@ static void test_order(void **state)
 /* A repeated message is dropped, both after delivery and while the first one waits. */
 static void test_refused(void **state)
 {
-    (void)state;
     come(0, false);
     come(0, false);
     come(1, true);
@@ -150,7 +146,6 @@ static void test_refused(void **state)
 
 static void test_too_far_ahead(void **state)
 {
-    (void)state;
     for (uint64_t seq = 1; seq <= MAX_WAITING; seq++)
         come(seq, false);
     assert_int_equal(w.n_lost, 0);
@@ -161,7 +156,6 @@ static void test_too_far_ahead(void **state)
 
 static void test_no_memory(void **state)
 {
-    (void)state;
     no_memory = true;
     come(0, false);
     assert_int_equal(w.n_lost, 1);
@@ -193,7 +187,6 @@ static void fake_free(void *request)
 
 static unsigned fake_progress(ucp_worker_h worker)
 {
-    (void)worker;
     if (fake.n_messages == 0)
         return 0;
     come(ucx.peers[PEER].in_seq, false);
@@ -203,7 +196,6 @@ static unsigned fake_progress(ucp_worker_h worker)
 
 static ucs_status_t fake_arm(ucp_worker_h worker)
 {
-    (void)worker;
     return UCS_OK;
 }
 
@@ -222,7 +214,6 @@ static void test_back_pressure(void **state)
 {
     static char frame[UCX_QUEUE_BYTES / 8];
 
-    (void)state;
     fake_ucx();
     for (int i = 0; i < 8; i++) {
         assert_int_equal(ucx_send(&w.pr, PEER, frame, sizeof(frame)), 0);
@@ -251,7 +242,6 @@ static void test_back_pressure(void **state)
 /* A flood of messages is handled in turns. */
 static void test_turns(void **state)
 {
-    (void)state;
     fake_ucx();
     fake.n_messages = 3 * TURN_BYTES / sizeof(uint64_t) + 3;
     for (int turn = 0; turn < 3; turn++) {

@@ -78,7 +78,6 @@ static void print_mapping(void)
 
 int main(int argc, char **argv)
 {
-    (void)argv;
     printf("rank=%s cpus=", variable("PMI_RANK"));
     print_affinity();
     printf(" variable=%s", variable("PMIRUN_CPUSET"));

@@ -406,7 +406,6 @@ static volatile sig_atomic_t my_deed = -1, due;
 
 static void on_alarm(int sig)
 {
-    (void)sig;
     due = 1;
     if (my_deed != FINALIZE && my_deed >= 0)
         do_deed(my_deed);

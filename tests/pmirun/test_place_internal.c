@@ -132,7 +132,6 @@ static void as_others(void **state)
     };
     struct place_topology t = machine(2, 1, 2, 2);
 
-    (void)state;
     for (size_t i = 0; i < N(cases); i++)
         expect(&t, cases[i].map, cases[i].bind, cases[i].n, cases[i].wanted);
 }
@@ -141,7 +140,6 @@ static void numa_in_sockets(void **state)
 {
     struct place_topology t = machine(2, 2, 2, 1);
 
-    (void)state;
     expect(&t, "socket", "numa", 3, "[B/B/./.][./././.] [./././.][B/B/./.] [././B/B][./././.]");
     expect(&t, "numa", "core", 5,
            "[B/././.][./././.] [././B/.][./././.] [./././.][B/././.] [./././.][././B/.] "
@@ -154,7 +152,6 @@ static void allowed(void **state)
 {
     struct place_topology t = machine(2, 1, 2, 2);
 
-    (void)state;
     for (uint32_t i = 0; i < 4; i++)
         t.pus[i].usable = i == 3;
     expect(&t, "socket", "core", 3, "[~~/~B][../..] [~~/~.][BB/..] [~~/~.][../BB]");
@@ -170,7 +167,6 @@ static void too_many(void **state)
 {
     struct place_topology t = machine(2, 0, 2, 2);
 
-    (void)state;
     expect_result(&t, NULL, "core", 4, PLACE_OK, 4);
     expect_result(&t, NULL, "core", 5, PLACE_FULL, 4);
     expect_result(&t, NULL, "hwthread", 9, PLACE_FULL, 8);
@@ -188,7 +184,6 @@ static void large(void **state)
     static const char *const maps[] = {"socket", "socket:block", "numa", "core", "slot"};
     struct place_topology t = machine(8, 2, 64, 2);
 
-    (void)state;
     for (size_t k = 0; k < N(maps); k++) {
         struct place_policy p = policy(maps[k], "core");
         uint32_t on[8] = {0}, last = 0;
@@ -222,7 +217,6 @@ static void texts(void **state)
     struct place_set set = {0};
     char *text;
 
-    (void)state;
     text = place_set_text(&set);
     assert_string_equal(text, "");
     free(text);
@@ -261,7 +255,6 @@ static void wrong_texts(void **state)
                                         "list:1,", "list:3-1",  "list:1-",     "list:+1", "list:1 ",
                                         "list:-1", "list:8192", "list:1-8192", "user:x"};
 
-    (void)state;
     for (size_t i = 0; i < N(maps); i++) {
         struct place_policy p = {0};
 
@@ -284,7 +277,6 @@ static void wrong_together(void **state)
         {"socket", "list:0"}, {"slot:PE=2", "none"}, {"slot:PE=2", "core:3"}};
     struct place_policy p = {0};
 
-    (void)state;
     for (size_t i = 0; i < N(pairs); i++) {
         assert_null(place_parse_map(&p, pairs[i][0]));
         assert_null(place_parse_bind(&p, pairs[i][1]));
@@ -298,7 +290,6 @@ static void given_twice(void **state)
 {
     struct place_policy p = {0};
 
-    (void)state;
     assert_null(place_parse_map(&p, "slot:PE=2"));
     assert_null(place_parse_map(&p, "socket"));
     assert_null(place_parse_bind(&p, "core:3"));
@@ -323,7 +314,6 @@ static void lists(void **state)
     static const char *const wanted[] = {"0-3", "4,6", "8191"};
     struct place_policy p = policy(NULL, "list:0-3,4+6,8191");
 
-    (void)state;
     assert_true(place_binds(&p));
     assert_int_equal(p.n_list, 3);
     for (uint32_t i = 0; i < 3; i++) {
@@ -347,7 +337,6 @@ static void orders_of_nodes(void **state)
     } cases[] = {{"slot", false},       {"node", true},          {"node:block", false},
                  {"slot:cyclic", true}, {"socket:block", false}, {"NODE", true}};
 
-    (void)state;
     for (size_t i = 0; i < N(cases); i++) {
         struct place_policy p = policy(cases[i].map, NULL);
 

@@ -36,9 +36,6 @@ static const char *const variables[] = {
 /* util.c prints by it; no test here does. */
 void output_text(struct pmirun *pr, const char *text, size_t n)
 {
-    (void)pr;
-    (void)text;
-    (void)n;
 }
 
 /* ---- templates ---- */
@@ -73,7 +70,6 @@ static void test_words(void **state)
 {
     char long_one[TEMPLATE_BYTES + 2];
 
-    (void)state;
     check_words("kubectl exec -i %h -- %c", "/p", "kubectl|exec|-i|h|--|/p|--agent");
     check_words("  a\t%h\n%c ", "/p", "a|h|/p|--agent");
     check_words("%c", "/p", "/p|--agent");
@@ -149,7 +145,6 @@ static void check_slurm(const char *names, const char *tasks, const char *want)
 
 static void test_slurm(void **state)
 {
-    (void)state;
     check_slurm("n0", NULL, "n0");
     check_slurm("n[0-2,7],m07", NULL, "n0 n1 n2 n7 m07");
     check_slurm("n[08-11]", NULL, "n08 n09 n10 n11");
@@ -236,7 +231,6 @@ static void test_files(void **state)
 {
     char line[1200];
 
-    (void)state;
     check_file("PBS_NODEFILE", "a\na\nb\na\n", "a:3 b:1");
     check_file("PBS_NODEFILE", "a.x.org\r\n\n  b  \n", "a.x.org:1 b:1");
     check_file("LSB_DJOB_HOSTFILE", "a\nb", "a:1 b:1");
@@ -264,7 +258,6 @@ static void test_files(void **state)
 
 static void test_pairs(void **state)
 {
-    (void)state;
     forget();
     setenv("LSB_MCPU_HOSTS", "a 2 b 4 a 1", 1);
     check_found("a:3 b:4");
@@ -286,7 +279,6 @@ static void test_many(void **state)
     struct allocation a;
     FILE *f = open_memstream(&text, &n);
 
-    (void)state;
     for (int round = 0; round < 2; round++)
         for (unsigned i = 0; i < MAX_HOSTS; i++)
             fprintf(f, "node%u\n", i);
@@ -346,7 +338,6 @@ static void test_random(void **state)
     unsigned taken = 0, refused = 0;
     char text[512];
 
-    (void)state;
     for (unsigned i = 0; i < 5000; i++) {
         const uint32_t kind = any(5);
         char *got;
@@ -382,7 +373,6 @@ static void test_own_names(void **state)
 {
     char name[300], other[400];
 
-    (void)state;
     assert_int_equal(gethostname(name, sizeof(name)), 0);
     assert_true(host_is_own("localhost"));
     assert_true(host_is_own("LocalHost"));

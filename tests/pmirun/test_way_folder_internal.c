@@ -60,8 +60,6 @@ uint32_t hash_text(const char *text)
 
 void trace(struct pmirun *pr, const char *format, ...)
 {
-    (void)pr;
-    (void)format;
 }
 
 char *xprintf(const char *format, ...)
@@ -138,7 +136,6 @@ static int setup(void **state)
 {
     char name[NAME_BYTES];
 
-    (void)state;
     strcpy(dir, "/tmp/test-folder-XXXXXX");
     assert_non_null(mkdtemp(dir));
     assert_int_equal(setenv("TMPDIR", dir, 1), 0);
@@ -159,7 +156,6 @@ static int teardown(void **state)
 {
     char command[128];
 
-    (void)state;
     if (getuid() == 0)
         assert_int_equal(seteuid(0), 0);
     snprintf(command, sizeof(command), "chmod -R u+rwX %s; rm -rf %s", dir, dir);
@@ -177,7 +173,6 @@ static bool exists(const char *path)
  * user. */
 static void test_closed(void **state)
 {
-    (void)state;
     if (geteuid() == 0) {
         assert_int_equal(chown(dir, NOBODY, (gid_t)-1), 0);
         assert_int_equal(chown(folder, NOBODY, (gid_t)-1), 0);
@@ -197,7 +192,6 @@ static void test_swapped(void **state)
     struct stat st;
     int fd, at = 0;
 
-    (void)state;
     assert_int_equal(rmdir(inside), 0);
     if (geteuid() == 0) {
         assert_int_equal(chown(dir, NOBODY, (gid_t)-1), 0);
@@ -231,7 +225,6 @@ static void test_foreign(void **state)
     char file[192];
     int fd;
 
-    (void)state;
     if (geteuid() != 0)
         skip(); /* only root can give folders away */
     snprintf(file, sizeof(file), "%s/file", inside);
@@ -252,7 +245,6 @@ static void test_foreign(void **state)
 
 static void test_filled(void **state)
 {
-    (void)state;
     filling = FILES;
     assert_false(folder_remove(KEY));
     assert_true(n_seen > 1000);

@@ -108,7 +108,6 @@ static void test_good(void **state)
 {
     struct needs needs;
 
-    (void)state;
     make_image();
     assert_true(read_image(&needs));
     assert_string_equal(needs.interp, "/lib/ld.so");
@@ -126,7 +125,6 @@ static void test_self(void **state)
     struct needs needs = {.library = note, .ctx = &seen};
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
-    (void)state;
     memset(&seen, 0, sizeof(seen));
     assert_true(needs_read(fd, &needs));
     close(fd);
@@ -139,7 +137,6 @@ static void test_no_elf(void **state)
     static const char script[] = "#!/bin/sh\nexec true\n";
     struct needs needs;
 
-    (void)state;
     assert_false(read_bytes("", 0, &needs));
     assert_false(read_bytes(script, sizeof(script) - 1, &needs));
     make_image();
@@ -157,7 +154,6 @@ static void test_cut(void **state)
     struct needs needs;
     size_t n, known = 0;
 
-    (void)state;
     make_image();
     for (n = 0; n <= image_bytes; n++) {
         bool ok = read_bytes(&image, n, &needs);
@@ -176,7 +172,6 @@ static void test_lies(void **state)
                                     0x7fffffff, 0xffffffff, INT64_MAX, INT64_MIN, UINT64_MAX};
     struct needs needs;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         ElfW(Off) lie = (ElfW(Off))lies[i];
 
@@ -213,7 +208,6 @@ static void test_long(void **state)
     } big;
     struct needs needs;
 
-    (void)state;
     make_image();
     memset(image.bytes + NAMES + 1, 'x', 300);
     image.f.dyn[2].d_un.d_val = 1 + 300 - (NEEDS_NAME_BYTES - 1);
@@ -246,7 +240,6 @@ static void test_random(void **state)
     struct needs needs;
     unsigned seed = 1;
 
-    (void)state;
     for (int i = 0; i < 20000; i++) {
         make_image();
         for (int k = rand_r(&seed) % 4; k >= 0; k--)

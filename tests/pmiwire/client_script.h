@@ -151,7 +151,6 @@ static void fresh(uint32_t wire, uint32_t flags)
 
 static int cleanup(void **state)
 {
-    (void)state;
     pmiwire_client_destroy(session);
     session = NULL;
     step_bytes = 0;

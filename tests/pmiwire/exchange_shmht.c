@@ -41,7 +41,6 @@ static void blocks_are_merged(void **state)
     char key[16], value[64];
     struct world w;
 
-    (void)state;
     ops.find = find;
     for (uint32_t fence = 0; fence < 2; fence++) {
         struct pmiwire_exchange_opts o = {.ops = &ops, .fence = fence};
@@ -102,7 +101,6 @@ static void one_call_delivers(void **state)
     struct world w;
     int rc;
 
-    (void)state;
     ops.find = find;
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(shmht_writer_create(&wo, &writers[i], NULL), 0);
@@ -143,7 +141,6 @@ static void blocks_are_the_same(void **state)
     struct shmht_block b;
     size_t n, pos = 0;
 
-    (void)state;
     assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
     assert_int_equal(shmht_block_add(&b, "key", 3, "value", 5), 0);
     assert_int_equal(shmht_block_add(&b, "k", 1, "", 0), 0);

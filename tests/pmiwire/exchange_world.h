@@ -210,7 +210,6 @@ static int w_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block,
     size_t pos = 0;
     int rc;
 
-    (void)number;
     assert_int_equal((uintptr_t)block % 8, 0);
     while ((rc = pmiwire_block_next(block, bytes, &pos, &kv)) == 1)
         n->n_pairs++;

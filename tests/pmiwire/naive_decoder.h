@@ -18,7 +18,6 @@ static struct guard text_guard, out_guard;
 
 static int open_guards(void **state)
 {
-    (void)state;
     text_guard = guard_open(2u << 20);
     out_guard = guard_open(2u << 20);
     return 0;
@@ -26,7 +25,6 @@ static int open_guards(void **state)
 
 static int close_guards(void **state)
 {
-    (void)state;
     guard_close(&text_guard);
     guard_close(&out_guard);
     return 0;

@@ -221,8 +221,6 @@ static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode
 {
     struct peer *p = who->cookie;
 
-    (void)ctx;
-    (void)message;
     p->aborted = 1;
     p->exitcode = exitcode;
 }

@@ -48,7 +48,6 @@ static struct cluster *cl_of(const struct pmiwire_peer *job)
 static UNUSED int cl_send(void *ctx, const struct pmiwire_peer *job, uint32_t node,
                           const struct iovec *iov, uint32_t n_iov, size_t bytes)
 {
-    (void)ctx;
     assert_int_equal((node - 3) % 7, 0);
     return w_send(cl_node(job), (node - 3) / 7, iov, n_iov, bytes);
 }
@@ -58,7 +57,6 @@ static UNUSED void cl_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t 
     struct cluster *cl = cl_of(who);
     const uint32_t me = cl_node(who)->id;
 
-    (void)ctx;
     if (coll == PMIWIRE_STUCK_GROUP) {
         cl->stuck[me].n_groups++;
     } else {
@@ -72,7 +70,6 @@ static UNUSED void cl_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t 
 
 static UNUSED void cl_fenced(void *ctx, const struct pmiwire_peer *job)
 {
-    (void)ctx;
     cl_of(job)->n_fenced[cl_node(job)->id]++;
 }
 
@@ -80,7 +77,6 @@ static UNUSED void cl_failed(void *ctx, const struct pmiwire_peer *job, int rc, 
 {
     struct cluster *cl = cl_of(job);
 
-    (void)ctx;
     cl->n_failed[cl_node(job)->id]++;
     cl->failed_rc = rc;
     cl->failed_node = node;

@@ -92,7 +92,6 @@ static UNUSED void h_abort(void *ctx, const struct pmiwire_peer *who, int32_t ex
 {
     struct harness *h = ctx;
 
-    (void)who;
     h->n_abort++;
     h->exitcode = exitcode;
     snprintf(h->message, sizeof(h->message), "%.*s", (int)message.len,
@@ -106,7 +105,6 @@ static UNUSED int h_spawn(void *ctx, const struct pmiwire_peer *who,
     char *p = h->spawned, *end = p + sizeof(h->spawned);
     uint32_t i, k;
 
-    (void)who;
     *p = '\0';
     for (i = 0; i < req->n_preput; i++)
         p += snprintf(p, (size_t)(end - p), "put %.*s=%.*s;", (int)req->preput[i].key.len,
@@ -159,7 +157,6 @@ static UNUSED int h_find(void *ctx, const struct pmiwire_peer *job, struct pmiwi
 
 static UNUSED void h_fenced(void *ctx, const struct pmiwire_peer *job)
 {
-    (void)job;
     ((struct harness *)ctx)->n_fenced++;
 }
 
@@ -192,8 +189,6 @@ static UNUSED int h_name(void *ctx, const struct pmiwire_peer *who, uint32_t wha
 {
     struct harness *h = ctx;
 
-    (void)who;
-    (void)service;
     h->token = token;
     if (what == PMIWIRE_NAME_UNPUBLISH)
         return PMIWIRE_ENOENT;
@@ -211,8 +206,6 @@ static UNUSED int h_identify(void *ctx, struct pmiwire_conn *conn, void *cookie,
 {
     struct harness *h = ctx;
 
-    (void)conn;
-    (void)cookie;
     *job = 0;
     *rank = pmiid - 100;
     return h->identify_rc;

@@ -165,7 +165,6 @@ static void test_messages(void **state)
     struct harness h;
     char want[200];
 
-    (void)state;
     start_two(&h);
     for (size_t i = 0; i < N_OF(cases); i++)
         for (int who = 0; who < 2; who++) {
@@ -204,7 +203,6 @@ static void test_limits(void **state)
     static const uint32_t longest[] = {0, 2, 1024, 4096, 100000};
     static char bytes[100001];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (char)(i % 7);
     for (size_t i = 0; i < N_OF(longest); i++) {
@@ -270,7 +268,6 @@ static void test_negotiation(void **state)
     struct pmiwire_event ev;
     struct harness h;
 
-    (void)state;
     for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++) {
         h_init(&h);
         h_start(&h, 3);
@@ -344,7 +341,6 @@ static void test_bad_escapes(void **state)
     };
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     offer(&h);
@@ -368,7 +364,6 @@ static void test_bad_answer(void **state)
                                           "cmd=get_result rc=0 fp-bytes=v value=%1x\n",
                                           "cmd=get_result rc=0 fp-bytes=1 value=a\n"};
 
-    (void)state;
     for (size_t i = 0; i < N_OF(answers); i++) {
         struct pmiwire_error err = {0};
         struct pmiwire_event ev;
@@ -402,7 +397,6 @@ static void test_other_fields(void **state)
     struct pmiwire_event ev;
     struct harness h;
 
-    (void)state;
     start_two(&h);
     for (int i = 0; i < 2; i++) {
         struct pmiwire_client *c = sessions[i];
@@ -438,7 +432,6 @@ static void test_node_attributes(void **state)
     struct pmiwire_event ev;
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 2);
     offer(&h);
@@ -467,7 +460,6 @@ static void test_rings(void **state)
     struct pmiwire_event ev;
     struct harness h;
 
-    (void)state;
     start_two(&h);
     for (size_t i = 0; i < N_OF(values); i++)
         for (int first = 0; first < 2; first++) {
@@ -663,7 +655,6 @@ static void test_mixed_job(void **state)
     };
     struct harness h;
 
-    (void)state;
     for (size_t i = 0; i < N_OF(cases); i++)
         for (int putter = 0; putter < N_KINDS; putter++) {
             const int may = strchr(cases[i].can[putter], 'p') != NULL;
@@ -695,7 +686,6 @@ static void test_random(void **state)
     static char value[2048], out[8192];
     long n_accepted = 0, n_refused = 0, n_got = 0, n_errors = 0;
 
-    (void)state;
     for (uint32_t job = 0; job < 20; job++) {
         struct harness h;
 
@@ -750,7 +740,6 @@ static void test_profiles(void **state)
     const struct pmiwire_profile *p;
     long n_carried = 0, n_refused = 0;
 
-    (void)state;
     seed = 7;
     for (uint32_t i = 0; i == 0 || pmiwire_profile_at(i - 1); i++)
         for (int round = 0; round < 2000; round++) {
@@ -816,7 +805,6 @@ static void test_error_text(void **state)
          "kvs-get-response: value is empty, which the profile \"mpich-main\" cannot carry"},
     };
 
-    (void)state;
     for (size_t i = 0; i < N_OF(cases); i++) {
         struct pmiwire_error err = {0};
         struct pmiwire_encoder e;

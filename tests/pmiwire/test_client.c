@@ -27,7 +27,6 @@ static void test_init(void **state)
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
     struct pmiwire_info_client info;
 
-    (void)state;
     for (step_bytes = 0; step_bytes < 8; step_bytes++) {
         o.wire = PMIWIRE_V1;
         create(&o);
@@ -49,7 +48,6 @@ static void test_init_hydra_main(void **state)
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
     struct pmiwire_info_client info;
 
-    (void)state;
     create(&o);
     sends(INIT_V1);
     assert_int_equal(hear("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n"), 0);
@@ -97,7 +95,6 @@ static void test_init_port(void **state)
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
     struct pmiwire_info_client info;
 
-    (void)state;
     o.has_pmiid = 1;
     o.pmiid = 17;
     o.rank = -1;
@@ -190,7 +187,6 @@ static void test_init_refused(void **state)
          {INITED_V2, "    52cmd=fullinit-response;rc=0;rank=4;size=4;appnum=0;   "}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct pmiwire_client_opts o = options(cases[i].wire);
         const char *body = NULL;
@@ -226,7 +222,6 @@ static void test_init_refused(void **state)
 
 static void test_ops_v1(void **state)
 {
-    (void)state;
     for (step_bytes = 0; step_bytes < 3; step_bytes++) {
         fresh(PMIWIRE_V1, 0);
         assert_int_equal(pmiwire_client_put(session, S("key"), S("a=b"), PMIWIRE_HINT_NONE, 7), 0);
@@ -313,7 +308,6 @@ static void test_ops_v1(void **state)
 
 static void test_ops_v2(void **state)
 {
-    (void)state;
     for (step_bytes = 0; step_bytes < 3; step_bytes++) {
         struct pmiwire_info_client info;
 
@@ -444,7 +438,6 @@ static void test_spawn(void **state)
     struct pmiwire_spawn req = {.n_cmds = 2, .n_preput = 2, .cmds = bad, .preput = preput};
     struct pmiwire_client_opts o = options(PMIWIRE_V2);
 
-    (void)state;
     fresh(PMIWIRE_V1, 0);
     /* When the second message is refused, the first one must not go out. */
     assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 1), 0);
@@ -519,7 +512,6 @@ static void test_refused(void **state)
     char text[2000];
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
 
-    (void)state;
     memset(text, 'x', sizeof(text));
     for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++) {
         o.wire = wire;
@@ -667,7 +659,6 @@ static void test_gather(void **state)
     char longest[1023], encoded[sizeof(longest) * 3 + 1] = "", request[4000];
     struct pmiwire_str array;
 
-    (void)state;
     fresh_with_ours(PMIWIRE_V1, 0);
     assert_int_equal(pmiwire_client_gather(session, S("card:7"), 5), 0);
     sends("cmd=barrier_in fp-gather=card:7\n");
@@ -709,7 +700,6 @@ static void test_gather(void **state)
 /* Requests go out at once to a server of this project, one by one to others. */
 static void test_pipeline_known(void **state)
 {
-    (void)state;
     fresh_with_ours(PMIWIRE_V1, PMIWIRE_CLIENT_PIPELINE_KNOWN);
     assert_int_equal(pmiwire_client_fence(session, absent, 1), 0);
     assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), PMIWIRE_HINT_NONE, 2), 0);
@@ -732,7 +722,6 @@ static void test_window(void **state)
     size_t sent = 0, n = 1, n_puts = 0;
     const void *data;
 
-    (void)state;
     o.flags = PMIWIRE_CLIENT_PIPELINE;
     o.max_msg_bytes = 256;
     fresh_with(&o);
@@ -765,7 +754,6 @@ static void test_bad_options(void **state)
 {
     struct pmiwire_client_opts o;
 
-    (void)state;
 #define BAD(change)                                                                                \
     do {                                                                                           \
         o = options(PMIWIRE_V1);                                                                   \

@@ -36,7 +36,6 @@ static void test_broken_server(void **state)
         {PMIWIRE_V2, PMIWIRE_ENOEQ, "cmd=kvs-get-response;rc;"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct pmiwire_error diag;
         const char *text = cases[i].wire == PMIWIRE_V2 ? v2(cases[i].text) : cases[i].text;
@@ -76,7 +75,6 @@ static void test_unasked(void **state)
 {
     const void *data;
 
-    (void)state;
     fresh(PMIWIRE_V1, 0);
     assert_int_equal(hear("cmd=barrier_out\n"), PMIWIRE_EPROTO);
     for (size_t part = 0; part < strlen("cmd=barrier_in\n"); part++) {
@@ -112,7 +110,6 @@ static void test_eof_everywhere(void **state)
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
     size_t total = 0;
 
-    (void)state;
     for (size_t i = 0; i < 7; i++)
         total += strlen(script[i]);
     for (size_t cut = 0; cut <= total; cut++) {
@@ -172,7 +169,6 @@ static void test_eof_everywhere(void **state)
 
 static void test_pending_limit(void **state)
 {
-    (void)state;
     for (uint32_t flags = 0; flags <= PMIWIRE_CLIENT_PIPELINE; flags++) {
         fresh(PMIWIRE_V1, flags);
         for (uint64_t round = 0, asked = 0, heard = 0; round < 5; round++) {
@@ -195,7 +191,6 @@ static void test_pending_limit(void **state)
 
 static void test_pipelining(void **state)
 {
-    (void)state;
     fresh(PMIWIRE_V2, 0);
     assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), PMIWIRE_HINT_NONE, 1), 0);
     assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 2), 0);
@@ -229,7 +224,6 @@ static void test_abort_overtakes(void **state)
                       stop[] = "cmd=abort exitcode=3\n", stop4[] = "cmd=abort exitcode=4\n";
     const size_t n = sizeof(fence) - 1;
 
-    (void)state;
     for (uint32_t flags = 0; flags <= PMIWIRE_CLIENT_PIPELINE; flags++) {
         for (size_t out = 0; out <= n; out++) {
             char stream[400] = "", expected[400];
@@ -291,7 +285,6 @@ static void *guard_realloc(void *ctx, void *ptr, size_t bytes)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t map = (bytes + 2 * page - 1) / page * page;
 
-    (void)ctx;
     assert_null(ptr);
     assert_null(guarded);
     assert_int_equal(bytes % 16, 0);
@@ -315,7 +308,6 @@ static void test_one_block(void **state)
 {
     const struct pmiwire_allocator allocator = {guard_realloc, guard_free, NULL};
 
-    (void)state;
     for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++) {
         struct pmiwire_client_opts o = options(wire);
         char text[1000];
@@ -358,7 +350,6 @@ static void test_longest(void **state)
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
     char text[700], line[1100];
 
-    (void)state;
     memset(text, 'x', sizeof(text));
     o.max_msg_bytes = 600;
     fresh_with(&o);
@@ -439,7 +430,6 @@ static void *count_realloc(void *ctx, void *ptr, size_t bytes)
 
 static void count_free(void *ctx, void *ptr)
 {
-    (void)ctx;
     live--;
     free(ptr);
 }
@@ -450,7 +440,6 @@ static void test_allocator(void **state)
     struct pmiwire_allocator alloc = {count_realloc, count_free, &refuse};
     struct pmiwire_client_opts o = options(PMIWIRE_V1);
 
-    (void)state;
     o.allocator = &alloc;
     assert_int_equal(pmiwire_client_create(&o, &session), -ENOMEM);
     assert_null(session);

@@ -246,7 +246,6 @@ static const struct want wants[] = {
 
 static void fields_of_messages(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < N_OF(wants); i++) {
         const struct want *w = &wants[i];
         struct pmiwire_field fields[8];
@@ -281,7 +280,6 @@ static void pipelining(void **state)
     char stream[4096];
     size_t n = 0, n_messages = 0;
 
-    (void)state;
     for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < N_OF(wants); i++) {
             if (!wants[i].cmd || wants[i].flags)
@@ -374,7 +372,6 @@ static const struct bad bads[] = {
 
 static void errors_and_their_place(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < N_OF(bads); i++) {
         const struct bad *b = &bads[i];
         size_t len = b->len ? b->len : strlen(b->text);
@@ -416,7 +413,6 @@ static void text_and_value_with_little_room(void **state)
     static const char prose[] = "cmd=get_result rc=1 msg=no such key\n";
     static const char flux[] = "cmd=get_result rc=0 value=a b =c\n";
 
-    (void)state;
     check_whole(prose, sizeof(prose) - 1, 1000, 0);
     check_whole(flux, sizeof(flux) - 1, 1000, EOL_FLAG);
 }
@@ -427,7 +423,6 @@ static void message_limits(void **state)
                                         "mcmd=spawn\nnprocs=2\narg1=a b\nendcmd\n",
                                         "    22cmd=kvs-get;key=alpha;"};
 
-    (void)state;
     for (size_t i = 0; i < N_OF(texts); i++)
         for (size_t max = 1; max < strlen(texts[i]) + 4; max++) {
             struct pmiwire_field fields[8];
@@ -452,7 +447,6 @@ static void longest_messages(void **state)
     struct pmiwire_decoder d;
     char *b = guard_end(&text_guard, PMIWIRE_V2_MAX_BYTES);
 
-    (void)state;
     memset(b, 'v', PMIWIRE_V2_MAX_BYTES);
     memcpy(b, "999999cmd=kvs-put;key=a;value=", 30);
     b[PMIWIRE_V2_MAX_BYTES - 1] = ';';
@@ -488,7 +482,6 @@ static void feeding_is_linear(void **state)
     struct pmiwire_decoder d;
     char *b = malloc(n);
 
-    (void)state;
     assert_non_null(b);
     for (int lines = 0; lines < 3;
          lines++) { /* one line; mcmd of one long line; mcmd of many short lines */
@@ -519,7 +512,6 @@ static void separators_at_block_borders(void **state)
     static const char *const marks[] = {";;", ";;;;", ";;;", ";",  "=",   " ",
                                         "\n", "=;",   ";=",  " =", ";;=", "x"};
 
-    (void)state;
     for (size_t before = 0; before < 36; before++)
         for (size_t after = 0; after < 20; after++)
             for (size_t k = 0; k < N_OF(marks); k++) {
@@ -544,7 +536,6 @@ static void unescape(void **state)
     } cases[] = {{"", ""},      {"a", "a"},    {";;", ";"},   {"a;;b", "a;b"}, {";;;;", ";;"},
                  {";;;", ";;"}, {"a;;", "a;"}, {";;a", ";a"}, {";", ";"}};
 
-    (void)state;
     for (size_t i = 0; i < N_OF(cases); i++) {
         size_t n = strlen(cases[i].in);
         char *in = guard_end(&text_guard, n), *out = guard_end(&out_guard, n);
@@ -615,7 +606,6 @@ static void random_against_naive_reader(void **state)
 {
     static const char alphabet[] = " =;\n;= ;\0\\0129cmdea";
 
-    (void)state;
     for (unsigned round = 0; round < 60000; round++) {
         char b[2048];
         size_t n = random_message(b), max = rnd(10) ? 65536 : 1 + rnd((uint32_t)n + 8);

@@ -107,7 +107,6 @@ static void names(void **state)
     const struct pmiwire_command_desc *c;
     uint32_t count = 0;
 
-    (void)state;
     for (uint16_t id = 0; id < PMIWIRE_CMD_COUNT_; id++) {
         if ((c = pmiwire_command_get(id)) == NULL)
             continue;
@@ -160,7 +159,6 @@ static void named_commands(void **state)
     struct pmiwire_encoder e;
     char b[64];
 
-    (void)state;
     for (int k = 0; k < 6; k++) {
         pmiwire__enc_begin_named(&e, b, sizeof(b), PMIWIRE_V1, pmiwire_strz(names_[k]), NULL);
         assert_int_equal(pmiwire_enc_end(&e, NULL) > 0, k == 3 || k == 5);
@@ -179,7 +177,6 @@ static void table_is_sound(void **state)
 {
     const struct pmiwire_command_desc *c;
 
-    (void)state;
     for (uint16_t i = 0; i < PMIWIRE_CMD_COUNT_; i++) {
         if ((c = pmiwire_command_get(i)) == NULL)
             continue;
@@ -335,7 +332,6 @@ static void every_command(void **state)
 {
     const struct pmiwire_command_desc *c;
 
-    (void)state;
     for (uint16_t i = 0; i < PMIWIRE_CMD_COUNT_; i++) {
         if ((c = pmiwire_command_get(i)) == NULL)
             continue;
@@ -371,7 +367,6 @@ static void single_checks(void **state)
     struct pmiwire_error diag;
     struct pmiwire_msg m;
 
-    (void)state;
     assert_int_equal(check_text("cmd=zap key=1\n", 0, &diag, &m), PMIWIRE_EUNKNOWN);
     assert_true(diag.command == 0 && diag.field == 0 && diag.offset == 0);
     assert_string_equal(diag.text, "unknown command");
@@ -399,7 +394,6 @@ static void longest_text(void **state)
     struct pmiwire_error err;
     size_t longest = 0;
 
-    (void)state;
     for (int code = -21033; code <= 0; code = code == -21001 ? 0 : code + 1)
         for (uint16_t f = 0; f <= F(COUNT_); f++) {
             size_t n;
@@ -451,7 +445,6 @@ static void integers(void **state)
         {":", PMIWIRE_ETYPE, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < N_OF(cases); i++) {
         size_t n = strlen(cases[i].text);
         char *copy = exact_copy(cases[i].text, n);
@@ -471,7 +464,6 @@ static void access_to_fields(void **state)
     struct pmiwire_msg m;
     int32_t number = 5, truth = 5;
 
-    (void)state;
     check_text("cmd=get_result rc=-2 rc=3 found=no found2=yes own=a own=b value=v tag=z\n", 0, NULL,
                &m);
     assert_int_equal(pmiwire_msg_int(&m, F(RC), &number), 0);

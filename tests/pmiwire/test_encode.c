@@ -33,7 +33,6 @@ static void round_trips(void **state)
                                    F(PORT),    F(ARGV),  F(INFO_KEY), F(THRID)};
     static char values[RT_FIELDS][512], flat[16384];
 
-    (void)state;
     for (unsigned round = 0; round < 100000; round++) {
         static const uint16_t cmds[] = {PMIWIRE_V1_PUT, PMIWIRE_V2_KVS_PUT, PMIWIRE_V1_SPAWN};
         uint16_t cmd = cmds[round % 3], wire = pmiwire_command_get(cmd)->wire, field[RT_FIELDS];
@@ -107,7 +106,6 @@ static void every_buffer_too_small(void **state)
     static const uint16_t cmds[] = {PMIWIRE_V1_GET_RESULT, PMIWIRE_V2_KVS_GET_RESPONSE,
                                     PMIWIRE_V1_SPAWN};
 
-    (void)state;
     for (size_t k = 0; k < N_OF(cmds); k++) {
         char whole[1024];
         ssize_t len = write_sample(whole, sizeof(whole), cmds[k]);
@@ -129,7 +127,6 @@ static void exact_bytes(void **state)
     char b[128];
     struct pmiwire_encoder e;
 
-    (void)state;
     pmiwire_enc_begin(&e, b, sizeof(b), PMIWIRE_V2_KVS_GET, NULL);
     pmiwire_enc_str(&e, F(KEY), pmiwire_strz("alpha"));
     assert_int_equal(pmiwire_enc_end(&e, NULL), 28);
@@ -236,7 +233,6 @@ static const struct refusal refusals[] = {
 
 static void every_refusal(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < N_OF(refusals); i++) {
         const struct refusal *r = &refusals[i];
         struct pmiwire_str value = view(r->value, r->len ? r->len : strlen(r->value));
@@ -285,7 +281,6 @@ static ssize_t with_extras(uint16_t cmd, unsigned n, size_t value_bytes, size_t 
 
 static void extras_limits(void **state)
 {
-    (void)state;
     assert_true(with_extras(PUT1, 16, 1, 0, 0) > 0);
     assert_int_equal(with_extras(PUT1, 17, 1, 0, 0), PMIWIRE_EPEERFIELDS);
     assert_true(with_extras(PUT1, 1, 900, 0, 0) > 0);
@@ -304,7 +299,6 @@ static void six_digits(void **state)
          *buf = guard_end(&out_guard, PMIWIRE_V2_MAX_BYTES + 1);
     struct pmiwire_encoder e;
 
-    (void)state;
     memset(value, 'v', 1000000);
     for (size_t k = 0; k < 2; k++) {
         pmiwire_enc_begin(&e, buf, PMIWIRE_V2_MAX_BYTES + 1, PUT2, NULL);

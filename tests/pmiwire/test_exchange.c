@@ -23,7 +23,6 @@ static void sparse_is_fetched(void **state)
     char key[16], value[16];
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++)
         for (uint32_t fence_free = 0; fence_free < 2; fence_free++) {
             struct pmiwire_exchange_opts o = {
@@ -78,7 +77,6 @@ static void dkvs_costs_two_frames(void **state)
     uint64_t t, before;
     struct world w;
 
-    (void)state;
     w_init(&w, 8, 8, BLOCK, 1);
     w_start(&w, &o);
     from = away(&w, "key", &owner);
@@ -101,7 +99,6 @@ static void direct_costs_one_round_trip(void **state)
     struct world w;
     uint64_t t;
 
-    (void)state;
     w_init(&w, 8, 16, CYCLIC, 1);
     w_start(&w, &o);
     w_put(&w, 5, "key", "x", PMIWIRE_HINT_SPARSE);
@@ -125,7 +122,6 @@ static void tree_answers_the_way(void **state)
     struct world w;
     uint64_t t;
 
-    (void)state;
     w_init(&w, 15, 15, BLOCK, 1);
     w_start(&w, &o);
     w_put(&w, 14, "key", "x", PMIWIRE_HINT_SPARSE); /* 14, 6, 2, 0 */
@@ -153,7 +149,6 @@ static void absent_and_waited_for(void **state)
 {
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++) {
         struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
         uint64_t asked[3], wait[7][3], home;
@@ -204,7 +199,6 @@ static void never_stale(void **state)
     char value[16];
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++)
         for (uint32_t fence = 0; fence < 2; fence++) {
             struct pmiwire_exchange_opts o = {.design = designs[d], .fence = fence, .arity = 2};
@@ -243,7 +237,6 @@ static void a_late_answer(void **state)
 {
     struct world w;
 
-    (void)state;
     for (uint32_t asker = 5; asker < 7; asker++) {
         struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_DIRECT, .arity = 2};
         uint64_t old, young;
@@ -277,7 +270,6 @@ static void a_copy_that_outlives_a_fence(void **state)
     struct world w;
     uint64_t t;
 
-    (void)state;
     w_init(&w, 7, 7, BLOCK, 5);
     w_start(&w, &o);
     t = w_get(&w, 5, "key", -1, PMIWIRE_GET_WAIT);
@@ -303,7 +295,6 @@ static void a_slow_put(void **state)
     struct pmiwire_exchange_opts o = {.design = PMIWIRE_DESIGN_DKVS};
     struct world w;
 
-    (void)state;
     for (uint32_t fence = 0; fence < 2; fence++)
         for (uint32_t from = 0; from < 7; from++) {
             uint32_t home = 0;
@@ -338,7 +329,6 @@ static void copies_are_dropped(void **state)
     char key[16];
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++) {
         struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
         uint64_t held = 0, memory = 0;
@@ -383,7 +373,6 @@ static void hints_and_policy(void **state)
     struct world w;
     uint64_t t;
 
-    (void)state;
     for (uint32_t unhinted = 0; unhinted <= PMIWIRE_HINT_DENSE; unhinted++) {
         struct pmiwire_exchange_opts o = {.unhinted = unhinted};
 
@@ -412,7 +401,6 @@ static void concurrent_puts_agree(void **state)
 {
     struct world w;
 
-    (void)state;
     for (uint32_t seed = 1; seed < 40; seed++) {
         struct pmiwire_exchange_opts o = {.fence = seed & 1, .arity = 2};
 
@@ -434,7 +422,6 @@ static void waiting_for_dense(void **state)
 {
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++) {
         struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
         uint64_t t[7];
@@ -476,7 +463,6 @@ static void the_callers_store(void **state)
     struct pmiwire_exchange_opts o = {.ops = &ops};
     struct world w;
 
-    (void)state;
     ops.find = w_find;
     w_init(&w, 4, 4, BLOCK, 5);
     w.on_pairs = w_store_pairs;
@@ -506,7 +492,6 @@ static void puts_behind_a_fence(void **state)
     struct pmiwire_exchange_ops ops = w_ops;
     struct pmiwire_exchange_opts o = {.ops = &ops, .max_frame_bytes = 4096};
 
-    (void)state;
     for (uint32_t with_find = 0; with_find < 2; with_find++)
         for (o.fence = 0; o.fence < 2; o.fence++)
             for (uint32_t many = 1; many <= 1000; many *= 10) {
@@ -549,7 +534,6 @@ static void one_node_keeps_nothing(void **state)
     struct pmiwire_exchange_opts o = {.ops = &ops};
     struct world w;
 
-    (void)state;
     ops.find = w_find;
     for (o.design = 0; o.design < 3; o.design++) {
         uint64_t t[2], bytes;
@@ -586,7 +570,6 @@ static void a_lost_node_ends_everything(void **state)
 {
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++)
         for (uint32_t dead = 0; dead < 9; dead++) {
             struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
@@ -646,7 +629,6 @@ static void giving_up_is_told(void **state)
     struct pmiwire_exchange_opts o = {0};
     struct world w;
 
-    (void)state;
     w_init(&w, 5, 5, BLOCK, 1);
     w_start(&w, &o);
     assert_int_equal(pmiwire_exchange_fail(w.nodes[3].x, 0, 0), -EINVAL);
@@ -666,7 +648,6 @@ static void waiting_has_a_limit(void **state)
     uint64_t a, b;
     struct world w;
 
-    (void)state;
     w_init(&w, 3, 3, BLOCK, 1);
     w_start(&w, &o);
     a = w_get(&w, 1, "k", -1, PMIWIRE_GET_WAIT);
@@ -691,7 +672,6 @@ static void put_again(struct node *n, uint64_t token)
 {
     char key[16];
 
-    (void)token;
     for (int i = 0; i < 50; i++) { /* the store moves during the call */
         snprintf(key, sizeof(key), "more%d", i);
         assert_int_equal(pmiwire_exchange_put(n->x, -1, str(key),
@@ -713,7 +693,6 @@ static void callbacks_may_call(void **state)
     struct pmiwire_exchange_opts o = {0};
     struct world w;
 
-    (void)state;
     for (uint32_t n = 1; n < 5; n++) {
         uint64_t t[3];
 
@@ -743,7 +722,6 @@ static void limits_of_pairs(void **state)
     struct pmiwire_str v;
     struct world w;
 
-    (void)state;
     memset(text, 'x', sizeof(text));
     w_init(&w, 3, 3, BLOCK, 1);
     w_start(&w, &o);
@@ -806,7 +784,6 @@ static void bad_options(void **state)
     struct pmiwire_exchange_opts o = good;
     struct pmiwire_exchange *x;
 
-    (void)state;
     assert_int_equal(pmiwire_exchange_create(NULL, &x), -EINVAL);
     assert_int_equal(pmiwire_exchange_create(&o, NULL), -EINVAL);
     assert_int_equal(pmiwire_exchange_create(&o, &x), 0);

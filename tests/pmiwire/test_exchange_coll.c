@@ -60,7 +60,6 @@ static void check_fence(uint32_t n, uint32_t fence, uint32_t arity, uint32_t fra
 
 static void fence_every_shape(void **state)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 20; n++)
         for (uint32_t arity = 0; arity <= 5; arity++) {
             check_fence(n, PMIWIRE_FENCE_TREE, arity, 0, 16);
@@ -71,7 +70,6 @@ static void fence_every_shape(void **state)
 /* Sets that take many frames, with values near a frame's size. */
 static void fence_of_many_frames(void **state)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 9; n++) {
         check_fence(n, PMIWIRE_FENCE_TREE, 2, 4096, 1500);
         check_fence(n, PMIWIRE_FENCE_TREE, 3, 4096, 4096 - PMIWIRE_EXCHANGE_OVERHEAD_BYTES - 4);
@@ -85,7 +83,6 @@ static void fence_takes_one_frame_a_link(void **state)
     struct pmiwire_exchange_opts tree = {.arity = 3}, rounds = {.fence = PMIWIRE_FENCE_DOUBLING};
     struct world w;
 
-    (void)state;
     w_init(&w, 13, 26, BLOCK, 1);
     w_start(&w, &tree);
     w_put(&w, 4, "a", "1", PMIWIRE_HINT_DENSE);
@@ -105,7 +102,6 @@ static void fence_is_a_barrier(void **state)
     struct pmiwire_exchange_opts o = {0};
     struct world w;
 
-    (void)state;
     for (o.fence = 0; o.fence < 2; o.fence++)
         for (uint32_t late = 0; late < 12; late++) {
             w_init(&w, 6, 12, RANDOM, late + 1);
@@ -168,7 +164,6 @@ static void check_fence_bytes(uint32_t n, uint32_t fence, size_t value_bytes, co
 
 static void fence_bytes(void **state)
 {
-    (void)state;
     for (uint32_t fence = 0; fence < 2; fence++)
         for (uint32_t n = 2; n <= 40; n += 19) {
             check_fence_bytes(n, fence, 128, "rank-%08u-ab", true);
@@ -234,7 +229,6 @@ static void fence_of_all_lengths(void **state)
 {
     char key[2048], value[1024];
 
-    (void)state;
     for (uint32_t seed = 1; seed <= 20; seed++) {
         struct pmiwire_exchange_opts o = {
             .fence = seed & 1, .max_frame_bytes = seed & 2 ? PMIWIRE_EXCHANGE_MIN_FRAME_BYTES : 0};
@@ -320,7 +314,6 @@ static void check_ring(uint32_t n, uint32_t ranks, enum placement p, uint64_t se
 
 static void ring_everywhere(void **state)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 12; n++)
         for (uint32_t per = 1; per <= 4; per++)
             for (int p = BLOCK; p <= RANDOM; p++)
@@ -356,7 +349,6 @@ static void allgather(void **state)
     char value[32];
     struct world w;
 
-    (void)state;
     for (uint32_t seed = 1; seed < 20; seed++) {
         struct pmiwire_exchange_opts o = {.fence = seed & 1};
 

@@ -86,7 +86,6 @@ static void a_named_source(void **state)
 {
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++)
         for (uint32_t waits = 0; waits < 7; waits++)
             for (uint32_t source = 0; source < 7; source++) {
@@ -132,7 +131,6 @@ static void no_source(void **state)
 {
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d += 2) /* DIRECT needs a source */
         for (uint32_t self = 0; self < 2; self++)
             for (uint32_t waits = 0; waits < 14; waits++) {
@@ -166,7 +164,6 @@ static void known_to_be_gone(void **state)
 {
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++) {
         struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
 
@@ -195,7 +192,6 @@ static void no_frames_for_short_waits(void **state)
     struct world w;
     char key[24];
 
-    (void)state;
     for (size_t d = 0; d < 3; d++) {
         struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
 
@@ -230,7 +226,6 @@ static void a_put_that_is_late(void **state)
 {
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++)
         for (uint32_t flags = 0; flags < 2; flags++)
             for (uint32_t remote = 0; remote < 2; remote++)
@@ -276,7 +271,6 @@ static void an_answer_that_is_late(void **state)
     struct world w;
     uint64_t t, early;
 
-    (void)state;
     start(&w, 7, 7, &o);
     t = w_get(&w, 3, "key", 2, PMIWIRE_GET_WAIT);
     w_run(&w);
@@ -304,7 +298,6 @@ static void a_late_answer_on_the_way(void **state)
     struct world w;
     uint64_t t, early;
 
-    (void)state;
     start(&w, 15, 15, &o);
     t = w_get(&w, 7, "key", 2, PMIWIRE_GET_WAIT);
     w_run(&w);
@@ -335,7 +328,6 @@ static void without_acknowledgements(void **state)
     struct world w;
     uint64_t t;
 
-    (void)state;
     start(&w, 7, 7, &o);
     t = w_get(&w, 6, "key", 1, PMIWIRE_GET_WAIT);
     w_gone(&w, 1);
@@ -354,7 +346,6 @@ static void its_own(void **state)
 {
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++)
         for (uint32_t others = 0; others < 2; others++) {
             struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
@@ -387,7 +378,6 @@ static void many_wait(void **state)
     struct world w;
     uint64_t t[40];
 
-    (void)state;
     for (size_t d = 0; d < 3; d++) {
         struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
 
@@ -426,7 +416,6 @@ static void again_and_again(void **state)
 {
     struct world w;
 
-    (void)state;
     for (size_t d = 0; d < 3; d++) {
         struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2};
 
@@ -453,7 +442,6 @@ static void dense_elsewhere(void **state)
     struct world w;
     uint64_t t;
 
-    (void)state;
     start(&w, 7, 7, &o);
     w_put(&w, 2, "dense", "v", PMIWIRE_HINT_DENSE);
     t = w_get(&w, 5, "dense", 2, PMIWIRE_GET_WAIT);
@@ -476,7 +464,6 @@ static void some_give_up(void **state)
     struct world w;
     uint64_t t[15];
 
-    (void)state;
     for (size_t d = 0; d < 3; d++) {
         struct pmiwire_exchange_opts o = {.design = designs[d], .arity = 2, .wait_ns = 20000};
 

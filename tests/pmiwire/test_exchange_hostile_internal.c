@@ -159,7 +159,6 @@ static void bad_variants(struct world *w, uint32_t from, uint32_t to, const stru
 
 static void frames_out_of_order(void **state)
 {
-    (void)state;
     for (uint32_t design = 0; design < 3; design++)
         for (uint32_t fence = 0; fence < (design == PMIWIRE_DESIGN_TREE ? 1u : 2u); fence++) {
             struct pmiwire_exchange_opts o = {.design = design, .fence = fence, .arity = 2};
@@ -182,7 +181,6 @@ static void nothing_before(struct world *w, uint32_t from, uint32_t to, const st
  * acknowledgements are refused, and no frame ends a node or makes it lose state. */
 static void replayed_frames(void **state)
 {
-    (void)state;
     for (uint32_t design = 0; design < 3; design++) {
         struct pmiwire_exchange_opts o = {.design = design, .arity = 2};
         struct world w;
@@ -279,7 +277,6 @@ static void made_up_frames(void **state)
                    ahead[] = {5, 1, 2, 0, 0}, ahead_too[] = {5, 1, 0, 2, 0};
     struct world w;
 
-    (void)state;
     w_init(&w, 9, 9, BLOCK, 1); /* 0: 1 2; 1: 3 4; 2: 5 6; 3: 7 8 */
     w_start(&w, &o);
     const struct {
@@ -432,7 +429,6 @@ static void a_limit_that_lies(void **state)
     const uint32_t limit[] = {1, PMIWIRE_GONE_ENDED, 0, 0, 0};
     struct world w;
 
-    (void)state;
     w_init(&w, 2, 2, BLOCK, 1);
     w_start(&w, &o);
     w_fence(&w);
@@ -459,7 +455,6 @@ static void answers_nobody_asked_for(void **state)
     const uint32_t answer[] = {1u << 18 | 1, two('k', 'x')}, missing[] = {1u << 18, two('k', 0)};
     struct world w;
 
-    (void)state;
     w_init(&w, 9, 9, BLOCK, 1);
     w_start(&w, &o);
     assert_int_equal(made(&w, 1, 3, PMIWIRE_FRAME_PUT, 0, 0, 0, put, 8), 0);
@@ -482,7 +477,6 @@ static void an_allgather_that_lies(void **state)
     const uint32_t rank = 2;
     struct world w;
 
-    (void)state;
     memcpy(twice + 6, &rank, sizeof(rank));
     w_init(&w, 2, 4, BLOCK, 1);
     w_start(&w, &o);
@@ -596,7 +590,6 @@ static bool with_a_failure(uint32_t design, uint32_t fence, long fail_at, bool *
 
 static void every_allocation_fails(void **state)
 {
-    (void)state;
     for (uint32_t design = 0; design < 3; design++)
         for (uint32_t fence = 0; fence < (design == PMIWIRE_DESIGN_TREE ? 1u : 2u); fence++) {
             uint32_t n_ended = 0, n_on = 0;
@@ -620,7 +613,6 @@ static void a_limit_on_memory(void **state)
     int n = 0, rc;
     struct world w;
 
-    (void)state;
     memset(text, 't', 1000);
     for (uint32_t hint = 1; hint <= 2; hint++) {
         w_init(&w, 1, 1, BLOCK, 1);
@@ -654,7 +646,6 @@ static void updates_do_not_pile_up(void **state)
     static char text[2000];
     struct world w;
 
-    (void)state;
     memset(text, 't', sizeof(text));
     w_init(&w, 1, 1, BLOCK, 1);
     w_start(&w, &o);

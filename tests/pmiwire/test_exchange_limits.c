@@ -109,7 +109,6 @@ static void never_enters(uint32_t n, uint32_t fence, uint32_t kind, uint32_t vic
 
 static void a_rank_that_never_enters(void **state)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 7; n++)
         for (uint32_t fence = 0; fence < 2; fence++)
             for (uint32_t kind = 0; kind < KINDS; kind++)
@@ -122,7 +121,6 @@ static void a_rank_that_never_enters(void **state)
  * where its loss is known. */
 static void entered_and_gone(void **state)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 7; n++)
         for (uint32_t kind = 0; kind < KINDS; kind++)
             for (uint32_t fence = 0; fence < 2; fence++)
@@ -159,7 +157,6 @@ static void entered_and_gone(void **state)
 /* A rank that has not entered a collective of one kind does not prevent the other kinds. */
 static void kinds_are_apart(void **state)
 {
-    (void)state;
     for (uint32_t kind = 0; kind < KINDS; kind++) {
         struct pmiwire_exchange_opts o = {.arity = 2};
         struct world w;
@@ -190,7 +187,6 @@ static void what_came_early_is_freed(void **state)
 {
     static char text[3001];
 
-    (void)state;
     memset(text, 't', 3000);
     for (uint32_t kind = 0; kind < KINDS; kind++) {
         struct pmiwire_exchange_opts o = {.fence = PMIWIRE_FENCE_DOUBLING};
@@ -244,7 +240,6 @@ static void what_the_end_costs(void **state)
     struct pmiwire_exchange_opts o = {.arity = 2};
     struct world w;
 
-    (void)state;
     w_init(&w, 15, 60, RANDOM, 1);
     w_start(&w, &o);
     w_fence(&w);
@@ -280,7 +275,6 @@ static void the_news_overtakes_a_fence(void **state)
     char key[16];
     uint64_t t;
 
-    (void)state;
     w_init(&w, 7, 7, BLOCK, 1);
     w_start(&w, &o);
     for (uint32_t i = 0;; i++) { /* one whose home is node 1: no other node answers */

@@ -29,7 +29,6 @@ static int together(struct node *n, uint32_t kind, const void *block, size_t byt
 {
     const uint64_t all = w_stats(n->w, n->id).bytes + n->n_pairs * of_a_pair;
 
-    (void)block;
     assert_int_equal(pmiwire_exchange_pairs(n->x), to_come);
     assert_true(bytes <= PMIWIRE_EXCHANGE_BLOCK_BYTES + PMIWIRE_BLOCK_HEADER_BYTES);
     assert_int_equal(kind == PMIWIRE_COLL_ALLGATHER ? VALUE : KEY + VALUE, of_a_pair);
@@ -78,7 +77,6 @@ static void a_fence(void **state)
     char key[32], value[VALUE + 1];
     struct world w;
 
-    (void)state;
     ops.find = find_nothing;
     of_a_pair = KEY + VALUE;
     to_come = n;
@@ -118,7 +116,6 @@ static void an_allgather(void **state)
     char value[VALUE + 1];
     struct world w;
 
-    (void)state;
     of_a_pair = VALUE;
     to_come = n;
     memset(most_together, 0, sizeof(most_together));
@@ -158,7 +155,6 @@ static void one_rank(void **state)
     char key[32];
     uint64_t sent;
 
-    (void)state;
     memset(text, 't', sizeof(text));
     ops.find = find_nothing;
     w_init(&w, 2, 2, BLOCK, 1);
@@ -185,7 +181,6 @@ static void one_rank(void **state)
  * not complete before. */
 static void enough(void **state)
 {
-    (void)state;
     for (uint32_t fence = 0; fence < 2; fence++) {
         struct pmiwire_exchange_opts o = {.fence = fence, .max_frame_bytes = 4096};
         static char text[3001];

@@ -695,19 +695,16 @@ static void seeds(bool killing, bool dying)
 
 static void every_promise(void **state)
 {
-    (void)state;
     seeds(false, false);
 }
 
 static void a_node_killed_at_any_step(void **state)
 {
-    (void)state;
     seeds(true, false);
 }
 
 static void ranks_die_at_any_step(void **state)
 {
-    (void)state;
     seeds(false, true);
 }
 

@@ -140,7 +140,6 @@ static void test_put_fence_get(void **state)
 {
     char key[16];
 
-    (void)state;
     for (uint32_t design = 0; design < 3; design++) {
         start(design);
         connect_all(PMIWIRE_CLIENT_EXTENSIONS);
@@ -169,7 +168,6 @@ static void test_hints_on_long_values(void **state)
     static char value[1024];
     const size_t most = 1023;
 
-    (void)state;
     memset(value, 'v', most);
     start(PMIWIRE_DESIGN_DKVS);
     connect_all(PMIWIRE_CLIENT_EXTENSIONS);
@@ -193,7 +191,6 @@ static void test_hints_on_long_values(void **state)
 /* A Get that probes for a key gets its answer at once; one with a wait waits. */
 static void test_far_gets(void **state)
 {
-    (void)state;
     for (uint32_t design = 0; design < 3; design++)
         for (uint32_t r = 0; r < RANKS; r++) {
             start(design);
@@ -242,7 +239,6 @@ static void finalize(uint32_t r)
  * when all others have finalized. */
 static void test_source_gone(void **state)
 {
-    (void)state;
     for (uint32_t design = 0; design < 3; design++) {
         start(design);
         connect_all(PMIWIRE_CLIENT_EXTENSIONS);
@@ -282,7 +278,6 @@ static void test_ring(void **state)
     static const uint32_t order[RANKS] = {0, 3, 1, 4, 2, 5}; /* dealt out to the nodes one by one */
     char text[64];
 
-    (void)state;
     start(0);
     connect_all(PMIWIRE_CLIENT_EXTENSIONS);
     for (uint32_t round = 0; round < 3; round++) {
@@ -312,7 +307,6 @@ static void test_ring_limits(void **state)
 {
     static char text[1000];
 
-    (void)state;
     start(0);
     connect_all(PMIWIRE_CLIENT_EXTENSIONS);
     memset(text, 'x', 440);
@@ -334,7 +328,6 @@ static void test_ring_limits(void **state)
 /* Clients request nothing of servers that advertise nothing. */
 static void test_not_advertised(void **state)
 {
-    (void)state;
     start(0);
     for (uint32_t i = 0; i < NODES; i++)
         assert_int_equal(
@@ -366,7 +359,6 @@ static void test_bad_words(void **state)
     const void *p;
     size_t n;
 
-    (void)state;
     start(0);
     connect_all(PMIWIRE_CLIENT_EXTENSIONS);
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -380,7 +372,6 @@ static void test_bad_words(void **state)
 
 static void test_lost_node(void **state)
 {
-    (void)state;
     start(0);
     connect_all(PMIWIRE_CLIENT_EXTENSIONS);
     cl.w.nodes[2].dead = true; /* of ranks 2 and 5 */

@@ -20,7 +20,6 @@ static void the_ends(void **state)
     struct pmiwire_exchange alone = at(1, 2, 0), last = at(INT32_MAX, 32, INT32_MAX - 1);
     uint32_t v;
 
-    (void)state;
     assert_false(pmiwire__tree_neighbour(&alone, 0, &v));
     assert_true(pmiwire__tree_neighbour(&last, 0, &v));
     assert_int_equal(v, (INT32_MAX - 2) / 32);
@@ -30,7 +29,6 @@ static void the_ends(void **state)
 /* Neighbourhood is symmetric, and there are n - 1 links. */
 static void links_go_both_ways(void **state)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 300; n++) {
         const uint32_t k = pmiwire_exchange_arity(n);
         uint32_t edges = 0, v, back, j;
@@ -56,7 +54,6 @@ static void links_go_both_ways(void **state)
 /* Routing reaches every node hop by hop, and a node's subtree is the union of its children's. */
 static void every_way(void **state)
 {
-    (void)state;
     for (uint32_t k = 1; k <= 5; k++)
         for (uint32_t from = 0; from < 40; from++)
             for (uint32_t to = 0; to < 40; to++) {

@@ -41,7 +41,6 @@ static void test_registry(void **state)
                                   0,
                                   0};
 
-    (void)state;
     assert_null(pmiwire__ext_get(0));
     assert_null(pmiwire__ext_get(PMIWIRE_EXT_COUNT_));
     assert_null(pmiwire__ext_get(UINT16_MAX));
@@ -84,7 +83,6 @@ static void test_advertise(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 2);
     assert_int_equal(pmiwire_server_advertise(h.s, 0, PMIWIRE_EXT_SERVER, S("1")), 0);
@@ -128,7 +126,6 @@ static void test_refused(void **state)
     const size_t most = PMIWIRE_EXT_MAX_BYTES - strlen(" fp-table=");
     struct harness h;
 
-    (void)state;
     memset(text, 'v', sizeof(text));
     h_init(&h);
     h_start(&h, 1);
@@ -195,7 +192,6 @@ static int converse(struct harness *h, struct pmiwire_client *c, size_t step,
 
 static void test_session(void **state)
 {
-    (void)state;
     for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++)
         for (int says = 0; says <= 1; says++)
             for (size_t step = 1; step <= 1000; step *= 10) {
@@ -265,7 +261,6 @@ static void test_gather(void **state)
 {
     char longest[PMIWIRE_DEFAULT_VALLEN_MAX + 1];
 
-    (void)state;
     memset(longest, ';', sizeof(longest));
     longest[PMIWIRE_DEFAULT_VALLEN_MAX - 1] = '\0';
     for (uint32_t wire = PMIWIRE_V1; wire <= PMIWIRE_V2; wire++)

@@ -72,7 +72,6 @@ static struct guard text_guard, block_guard, out_guard;
 
 static int open_guards(void **state)
 {
-    (void)state;
     text_guard = guard_open(64 * 1024);
     block_guard = guard_open(256 * 1024);
     out_guard = guard_open(64 * 1024);
@@ -81,7 +80,6 @@ static int open_guards(void **state)
 
 static int close_guards(void **state)
 {
-    (void)state;
     guard_close(&text_guard);
     guard_close(&block_guard);
     guard_close(&out_guard);
@@ -205,7 +203,6 @@ static void test_parse_tables(void **state)
         {"(vector, [ 1 , ( 2 , 3 , 4 ) ] x 5 )", 2, {{1, 1, 1, 2, 5}, {2, 3, 4, 0, 0}}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint32_t n;
         struct pmiwire_mapping_block *b = parse_ok(cases[i].text, strlen(cases[i].text), &n);
@@ -268,7 +265,6 @@ static void test_parse_errors(void **state)
     };
     static const char with_nul[] = "(vector,(0,1\0,1))";
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct pmiwire_mapping_block b, untouched;
         uint32_t n = 77;
@@ -304,7 +300,6 @@ static void test_parse_arguments(void **state)
     uint32_t n = 5;
     struct pmiwire_error err = {.offset = 9};
 
-    (void)state;
     assert_int_equal(pmiwire_mapping_parse(absent, &b, 1, &n, &err), PMIWIRE_EMAPPING);
     assert_int_equal(err.offset, 0);
     assert_int_equal(pmiwire_mapping_parse(broken, &b, 1, &n, &err), -EINVAL);
@@ -324,7 +319,6 @@ static void test_parse_cuts_and_room(void **state)
     uint32_t n;
     size_t err;
 
-    (void)state;
     for (size_t len = 0; len < sizeof(text) - 1; len++) {
         err = 999;
         assert_int_equal(parse_n(text, len, b, 4, &n, &err), PMIWIRE_EMAPPING);
@@ -381,7 +375,6 @@ static void test_parse_limits(void **state)
         {"(vector,99999999999999999999999999999999999999)", PMIWIRE_EMAPSIZE, 8},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct pmiwire_mapping_block b[4];
         uint32_t n;
@@ -410,7 +403,6 @@ static void test_parse_against_regex(void **state)
     regex_t re;
     unsigned n_good = 0, n_bad = 0;
 
-    (void)state;
     snprintf(block, sizeof(block), "(%s| *\\(%s,%s,%s\\) *)", num, num, num, num);
     snprintf(re_text, sizeof(re_text), "^ *\\( *vector *(,(%s| *\\[%s(,%s)*\\] *x%s))+\\) *$",
              block, block, block, num);
@@ -470,7 +462,6 @@ static void test_expand_known(void **state)
         {"(vector,7,[(0,2,2)]x2)", 12, {7, 0, 0, 1, 1, 0, 0, 1, 1, 7, 0, 0}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint32_t n, got[13];
         struct pmiwire_mapping_block *b = parse_ok(cases[i].text, strlen(cases[i].text), &n);
@@ -511,7 +502,6 @@ static void test_expand_bad_blocks(void **state)
         {2, {{0, 1, MAX, 0, 0}, {0, 1, 1, 0, 0}}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         size_t bytes = bad[i].n * sizeof(bad[i].b[0]);
         struct pmiwire_mapping_block *b = guard_end(&block_guard, bytes);
@@ -560,7 +550,6 @@ static int put_random_block(char *at, struct pmiwire_mapping_block *b)
 /* Random lists, formatted here: parse, expand and node_of agree with the naive expander. */
 static void test_random_lists(void **state)
 {
-    (void)state;
     for (int i = 0; i < 60000; i++) {
         struct pmiwire_mapping_block want[16], *got;
         char text[2048];
@@ -647,7 +636,6 @@ static void test_encode_known(void **state)
          "(vector,2147483645,[2147483646]x2)"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         check_encode(cases[i].node_of, cases[i].n, CLASSIC, cases[i].classic);
         check_encode(cases[i].node_of, cases[i].n, EXTENDED, cases[i].extended);
@@ -659,7 +647,6 @@ static void test_encode_arguments(void **state)
     uint32_t x[3] = {0, 1, 0};
     char out[64] = "untouched";
 
-    (void)state;
     assert_int_equal(pmiwire_mapping_encode(NULL, 3, CLASSIC, 538, out, 64), -EINVAL);
     assert_int_equal(pmiwire_mapping_encode(x, 0, CLASSIC, 538, out, 64), -EINVAL);
     assert_int_equal(pmiwire_mapping_encode(x, MAX + 1, CLASSIC, 538, out, 64), -EINVAL);
@@ -682,7 +669,6 @@ static void test_encode_limits(void **state)
     uint32_t x[64];
     char want[1024];
 
-    (void)state;
     for (uint32_t g = CLASSIC; g <= EXTENDED; g++) {
         for (uint32_t n = 1; n <= 64; n++) {
             ssize_t len;
@@ -815,7 +801,6 @@ static void test_random_arrays(void **state)
 {
     uint32_t x[512];
 
-    (void)state;
     for (int i = 0; i < 100000; i++)
         check_roundtrip(x, make_random(x));
 }
@@ -825,7 +810,6 @@ static void test_all_small_arrays(void **state)
 {
     uint32_t x[9];
 
-    (void)state;
     for (uint32_t n = 1; n <= 9; n++) {
         uint32_t count = 1;
 
@@ -871,7 +855,6 @@ static void test_large(void **state)
     size_t cap = LARGE * 16u;
     char *out = malloc(cap);
 
-    (void)state;
     assert_true(x != NULL && y != NULL && out != NULL);
     for (uint32_t kind = 0; kind <= 12; kind++) {
         for (uint32_t i = 0; i < LARGE; i++)

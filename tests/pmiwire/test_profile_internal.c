@@ -19,7 +19,6 @@ static void found_by_name(void **state)
                                         "slurmstepd",    "fencepost"};
     uint32_t n = 0;
 
-    (void)state;
     for (; pmiwire_profile_at(n); n++) {
         const struct pmiwire_profile *p = pmiwire_profile_at(n);
 
@@ -41,7 +40,6 @@ static void portable_is_the_least(void **state)
 {
     const struct pmiwire_profile *least = pmiwire_profile_find("portable"), *p;
 
-    (void)state;
     for (uint32_t i = 0; (p = pmiwire_profile_at(i)) != NULL; i++) {
         uint32_t can = PMIWIRE_PEER_SPACES | PMIWIRE_PEER_EMPTY | PMIWIRE_PEER_BACKSLASH |
                        PMIWIRE_PEER_SEMICOLON_V1 | PMIWIRE_PEER_SEMICOLON_V2 |
@@ -104,7 +102,6 @@ static void every_flag_and_byte(void **state)
     const struct pmiwire_profile *p;
     struct pmiwire_profile made = {.name = "made", .peer = "one flag at a time"};
 
-    (void)state;
     every_byte(NULL);
     for (uint32_t i = 0; (p = pmiwire_profile_at(i)) != NULL; i++)
         every_byte(p);
@@ -123,7 +120,6 @@ static void every_place(void **state)
     static const char refused[] = {' ', '\t', ';', '\\', 127, '\200', '\377'};
     const struct pmiwire_profile *p = pmiwire_profile_find("portable");
 
-    (void)state;
     for (size_t len = 1; len < 50; len++) {
         char *b = exact_copy(large, len);
 
@@ -147,7 +143,6 @@ static void lengths(void **state)
 {
     const struct pmiwire_profile *p;
 
-    (void)state;
     for (uint32_t i = 0; (p = pmiwire_profile_at(i)) != NULL; i++)
         for (uint16_t wire = V1; wire <= MCMD; wire++) {
             size_t key = p->max_key_bytes, value = p->max_value_bytes;
@@ -201,7 +196,6 @@ static void whole_messages(void **state)
 {
     const struct pmiwire_profile *p;
 
-    (void)state;
     for (uint32_t i = 0; (p = pmiwire_profile_at(i)) != NULL; i++) {
         struct pmiwire_profile unlimited = *p;
 
@@ -257,7 +251,6 @@ static void keys_and_values(void **state)
     static const uint16_t cmds[] = {PMIWIRE_V1_PUT, PMIWIRE_V2_KVS_PUT};
     const struct pmiwire_profile *p;
 
-    (void)state;
     for (uint32_t i = 0; (p = pmiwire_profile_at(i)) != NULL; i++)
         for (size_t k = 0; k < N_OF(cmds); k++) {
             struct pmiwire_profile wide = *p;
@@ -283,7 +276,6 @@ static void value_is_last(void **state)
     struct pmiwire_error err;
     char b[200];
 
-    (void)state;
     pmiwire_enc_begin(&e, b, sizeof(b), PMIWIRE_V1_GET_RESULT, flux);
     pmiwire_enc_int(&e, F(RC), 0);
     pmiwire_enc_str(&e, F(VALUE), pmiwire_strz("a b=c"));

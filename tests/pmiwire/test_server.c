@@ -8,7 +8,6 @@ static void test_v1_session(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 2);
     assert_int_equal(conn_state(h.c[1]), PMIWIRE_CONN_NEW);
@@ -52,7 +51,6 @@ static void test_v2_session(void **state)
     struct harness h;
     uint32_t job;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), 0);
@@ -106,7 +104,6 @@ static void test_versions(void **state)
     struct harness h;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
         h_init(&h);
         h_start(&h, 1);
@@ -133,7 +130,6 @@ static void test_identity(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 3);
     pmiwire_conn_close(h.c[1]);
@@ -185,7 +181,6 @@ static void test_singinit(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     ask(&h, 0, "cmd=singinit pmi_version=1 pmi_subversion=1 stdio=yes authtype=none\n",
@@ -210,7 +205,6 @@ static void test_limits_of_pairs(void **state)
     static char buf[4096];
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 2);
     init1(&h, 0);
@@ -265,7 +259,6 @@ static void test_spaces(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     assert_int_equal(h_job(&h, "other", 1), 1);
@@ -308,7 +301,6 @@ static void test_nul_behind_values(void **state)
     struct pmiwire_str v;
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     for (size_t n = 0; n <= strlen(text); n++) {
@@ -328,7 +320,6 @@ static void test_values_across_wires(void **state)
     struct pmiwire_str v;
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 3);
     init1(&h, 0);
@@ -364,7 +355,6 @@ static void test_mixed_barrier(void **state)
     struct pmiwire_stats_server st;
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 3);
     init1(&h, 0);
@@ -388,7 +378,6 @@ static void test_pipelining(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 2);
     ask(&h, 0, INIT1 BARRIER "cmd=get key=late\n" BARRIER "cmd=get_appnum\ncmd=fin", INIT1_OK);
@@ -420,7 +409,6 @@ static void test_groups(void **state)
     uint32_t job;
     int i;
 
-    (void)state;
     h_init(&h);
     assert_int_equal(pmiwire_server_create(&h.opts, &h.s), 0);
     assert_int_equal(pmiwire_server_job_add(h.s, &o, &job), 0);
@@ -464,7 +452,6 @@ static void test_ring(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 3);
     init2(&h, 0);
@@ -497,7 +484,6 @@ static void test_waits(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h.ops.waits = h_waits;
     h_start(&h, 2);
@@ -535,7 +521,6 @@ static void test_node_attributes(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 3);
     init2(&h, 0);
@@ -565,7 +550,6 @@ static void test_names(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     h_job(&h, "other", 1);
@@ -600,7 +584,6 @@ static void test_outside_store(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h.ops.put = h_put;
     h.ops.find = h_find;
@@ -635,7 +618,6 @@ static void test_outside_names(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h.ops.name = h_name;
     h_start(&h, 1);
@@ -676,7 +658,6 @@ static void test_names_of_others(void **state)
     struct pmiwire_str port;
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h.opts.max_kvs_bytes = 200;
     h_start(&h, 1);
@@ -727,7 +708,6 @@ static void test_all_waits(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h.ops.name = h_name;
     h.name_rc = PMIWIRE_PENDING;
@@ -770,7 +750,6 @@ static void test_spawn_v1(void **state)
     static int32_t many[600];
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     init1(&h, 0);
@@ -850,7 +829,6 @@ static void test_spawn_v1_refused(void **state)
     struct harness h;
     size_t i;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     init1(&h, 0);
@@ -914,7 +892,6 @@ static void test_spawn_v2(void **state)
     struct harness h;
     size_t i;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     init2(&h, 0);

@@ -260,7 +260,6 @@ static void one_job(uint64_t seed)
 
 static void test_deaths(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 2000; seed++)
         one_job(seed);
     for (uint32_t what = 0; what < N_WHATS; what++) {

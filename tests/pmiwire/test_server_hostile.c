@@ -27,7 +27,6 @@ static void test_states(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 2);
     ask(&h, 0, "cmd=get_appnum\n", "cmd=appnum rc=-1 msg=command_before_init\n");
@@ -90,7 +89,6 @@ static void test_malformed(void **state)
     struct harness h;
     size_t i, n = sizeof(cases) / sizeof(cases[0]);
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     for (i = 0; i < n; i++) {
@@ -135,7 +133,6 @@ static void test_lost_framing(void **state)
     struct harness h;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (cases[i].code == 0)
             continue;
@@ -166,7 +163,6 @@ static void test_patience(void **state)
     struct harness h;
     int i;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 2);
     init1(&h, 0);
@@ -186,7 +182,6 @@ static void test_message_limit(void **state)
     struct harness h;
     size_t i;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 2);
     init1(&h, 0);
@@ -213,7 +208,6 @@ static void test_fields_limit(void **state)
     size_t n;
     int i;
 
-    (void)state;
     h_init(&h);
     h.opts.max_fields = 100;
     h_start(&h, 1);
@@ -235,7 +229,6 @@ static void test_backlog(void **state)
     struct harness h;
     int i, rc = 0;
 
-    (void)state;
     h_init(&h);
     h.opts.max_msg_bytes = 512;
     h_start(&h, 3);
@@ -264,7 +257,6 @@ static void test_slow_reader(void **state)
     size_t n;
     int i;
 
-    (void)state;
     h_init(&h);
     h.opts.max_out_bytes = 1024;
     h_start(&h, 2);
@@ -296,7 +288,6 @@ static void test_room_for_values(void **state)
     struct harness h;
     const void *p;
 
-    (void)state;
     memset(value, 'v', sizeof(value));
     h_init(&h);
     h.opts.vallen_max = LONG + 1;
@@ -319,7 +310,6 @@ static void test_store_limit(void **state)
     char text[100];
     int i, n = 0;
 
-    (void)state;
     h_init(&h);
     h.opts.max_kvs_bytes = 1000;
     h_start(&h, 1);
@@ -358,7 +348,6 @@ static void test_stall(void **state)
     struct harness h;
     int i;
 
-    (void)state;
     h_init(&h);
     h.opts.stall_ns = 100;
     h_start(&h, 4);
@@ -419,9 +408,6 @@ static void busy_diag(void *ctx, const struct pmiwire_peer *who, int code, const
     struct busy *b = ctx;
     int i;
 
-    (void)who;
-    (void)code;
-    (void)text;
     for (i = 0; i < H_CONNS && b->close_on_diag; i++)
         if (b->h.c[i]) {
             struct pmiwire_conn *c = b->h.c[i];
@@ -464,7 +450,6 @@ static void test_acting_callbacks(void **state)
     int i;
     size_t k;
 
-    (void)state;
     /* ready() closes all clients when the barrier opens */
     busy_start(&b, 3);
     b.close_on_ready = 1;
@@ -514,7 +499,6 @@ static void test_input_in_callback(void **state)
     const char *p;
     int i;
 
-    (void)state;
     h_init(&h);
     h.ops.put = feeding_put;
     h.ops.find = h_find;
@@ -569,7 +553,6 @@ static void test_splits(void **state)
     static char a0[8192], a1[8192], b0[8192], b1[8192];
     uint32_t i;
 
-    (void)state;
     make_script1();
     play(0, a0, a1);
     assert_non_null(strstr(a0, "cmd=get_result rc=0 value=x;y\n"));
@@ -589,7 +572,6 @@ static void test_guarded_input(void **state)
     char *base = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct harness h;
 
-    (void)state;
     assert_ptr_not_equal(base, MAP_FAILED);
     assert_int_equal(mprotect(base + page, page, PROT_NONE), 0);
     make_script1();
@@ -625,7 +607,6 @@ static void test_ten_thousand(void **state)
     size_t n;
     int i;
 
-    (void)state;
     h_init(&h);
     h.ops.ready = NULL;
     h.ops.state = NULL;
@@ -666,7 +647,6 @@ static void test_stores_at_random(void **state)
     struct pmiwire_str v;
     int i, k;
 
-    (void)state;
     memset(value_of, 0, sizeof(value_of));
     memset(name_of, 0, sizeof(name_of));
     h_init(&h);
@@ -740,7 +720,6 @@ static void test_options(void **state)
     struct pmiwire_conn *c;
     uint32_t job;
 
-    (void)state;
     assert_int_equal(pmiwire_server_create(NULL, &s), 0);
     pmiwire_server_destroy(s);
     pmiwire_server_destroy(NULL);
@@ -840,7 +819,6 @@ static void test_stranger_aborts(void **state)
 {
     struct harness h;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     h_accept(&h, 1, 0, PMIWIRE_RANK_UNKNOWN);

@@ -126,7 +126,6 @@ static void one_goes(uint32_t n_nodes, bool v2, enum what what, enum way way, ui
 
 static void test_one_goes(void **state)
 {
-    (void)state;
     for (uint32_t n_nodes = 1; n_nodes <= 3; n_nodes += 2)
         for (uint32_t wire = 0; wire < 2; wire++)
             for (uint32_t what = 0; what < N_WHATS; what++)
@@ -140,7 +139,6 @@ static void test_goes_inside(void **state)
 {
     static const enum way ways[] = {CLOSES, TOO_BIG, ENDS};
 
-    (void)state;
     for (uint32_t n_nodes = 1; n_nodes <= 3; n_nodes += 2)
         for (uint32_t i = 0; i < 2 * N_WHATS * 3; i++) {
             const enum what what = i / 6;
@@ -175,7 +173,6 @@ static void test_goes_inside(void **state)
 /* A client's puts stay: a Get that waits for one gets it. */
 static void test_last_put(void **state)
 {
-    (void)state;
     for (uint32_t n_nodes = 1; n_nodes <= 3; n_nodes += 2)
         for (uint32_t i = 0; i < 2 * N_WAYS; i++) {
             const enum way way = i / 2;
@@ -206,7 +203,6 @@ static void test_last_put(void **state)
  * has left all collectives. */
 static void test_comes_again(void **state)
 {
-    (void)state;
     r_start(&k, 1, 2, false, 0);
     r_connect(&k, 0);
     r_init(&k, 0);
@@ -252,7 +248,6 @@ static void test_asks_when_gone(void **state)
 {
     static const enum way ways[] = {ENDS, CLOSES};
 
-    (void)state;
     for (uint32_t n_nodes = 1; n_nodes <= 3; n_nodes += 2)
         for (uint32_t i = 0; i < 8; i++) {
             const enum way way = ways[i / 2 % 2];
@@ -279,7 +274,6 @@ static void test_asks_when_gone(void **state)
 /* A singleton never waits. */
 static void test_alone(void **state)
 {
-    (void)state;
     for (uint32_t wire = 0; wire < 2; wire++) {
         r_start(&k, 1, 1, wire == 1, 0);
         r_connect(&k, 0);
@@ -314,7 +308,6 @@ static void test_diag_tells(void **state)
 {
     const struct pmiwire_server_ops ops = {.size = sizeof(ops), .diag = on_diag};
 
-    (void)state;
     memset(k.conn, 0, sizeof(k.conn));
     k.v2 = false;
     k.n = 3;

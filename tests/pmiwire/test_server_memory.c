@@ -79,7 +79,6 @@ static void test_failing_memory(void **state)
     struct harness h;
     long k = 1;
 
-    (void)state;
     make_script1();
     while (scenario(&h, k) == 0 || k < 30)
         k++;
@@ -110,7 +109,6 @@ static void test_table_that_cannot_grow(void **state)
     struct pmiwire_str v;
     int i, n = 0;
 
-    (void)state;
     h_init(&h);
     h_start(&h, 1);
     init1(&h, 0);

@@ -63,7 +63,6 @@ static void test_allgather(void **state)
 {
     char request[200], value[100];
 
-    (void)state;
     for (uint32_t n_nodes = 1; n_nodes <= 3; n_nodes += 2)
         for (uint32_t wire = 0; wire < 2; wire++) {
             r_start(&k, n_nodes, 6, wire == 1, PMIWIRE_DESIGN_DKVS);
@@ -118,7 +117,6 @@ static int on_gather(void *ctx, const struct pmiwire_peer *job, uint32_t number,
     size_t pos = 0, n = 0;
     uint32_t rank;
 
-    (void)ctx;
     taken[me].number = number;
     taken[me].longest = longest;
     if (!block) {
@@ -148,7 +146,6 @@ static int on_gather_long(void *ctx, const struct pmiwire_peer *job, uint32_t nu
     struct pmiwire_keyval kv;
     size_t pos = 0;
 
-    (void)ctx;
     assert_int_equal(number, 0);
     assert_int_equal(longest, 35000);
     taken[me].n_calls += block != NULL;
@@ -193,7 +190,6 @@ static void test_gather_taken(void **state)
 {
     struct pmiwire_server_ops ops;
 
-    (void)state;
     for (uint32_t n_nodes = 1; n_nodes <= 4; n_nodes += 3) {
         start_taking(n_nodes, &ops);
         for (uint32_t number = 0; number < 3; number++) {
@@ -220,7 +216,6 @@ static void test_gather_fails(void **state)
 {
     struct pmiwire_server_ops ops;
 
-    (void)state;
     for (uint32_t at_end = 0; at_end < 2; at_end++) {
         start_taking(1, &ops);
         taken[0].rc = -ENOMEM;
@@ -242,7 +237,6 @@ static void test_gather_left(void **state)
     struct pmiwire_server_ops ops;
     char value[92];
 
-    (void)state;
     memset(value, 'b', 91);
     value[91] = '\0';
     for (uint32_t n_nodes = 1; n_nodes <= 4; n_nodes += 3) {
@@ -268,7 +262,6 @@ static void test_gather_without_memory(void **state)
     long fail_at = 0;
     bool done;
 
-    (void)state;
     do {
         struct heap heap = {0};
         const struct pmiwire_allocator a = {heap_realloc, heap_free, &heap};
@@ -327,7 +320,6 @@ static void store(uint32_t node, struct pmiwire_str key, struct pmiwire_str valu
 static int on_put(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                   struct pmiwire_str value)
 {
-    (void)ctx;
     assert_int_equal(k.cl.w.node_of[who->rank], cl_node(who)->id);
     store(cl_node(who)->id, key, value);
     stores[cl_node(who)->id].n_puts++;
@@ -339,7 +331,6 @@ static int on_find(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str
 {
     const uint32_t me = cl_node(job)->id;
 
-    (void)ctx;
     assert_int_equal(job->job, 0);
     assert_int_equal(job->rank, PMIWIRE_RANK_UNKNOWN);
     for (uint32_t i = 0; i < stores[me].n; i++)
@@ -357,7 +348,6 @@ static int on_merge(void *ctx, const struct pmiwire_peer *job, const void *block
     struct pmiwire_keyval kv;
     size_t pos = 0;
 
-    (void)ctx;
     while (pmiwire_block_next(block, bytes, &pos, &kv) == 1) {
         assert_true(kv.value.len > 0 && kv.value.ptr[kv.value.len - 1] == '\0');
         kv.value.len--;
@@ -385,7 +375,6 @@ static void test_store(void **state)
 {
     struct pmiwire_server_ops ops;
 
-    (void)state;
     for (uint32_t n_nodes = 1; n_nodes <= 4; n_nodes++)
         for (uint32_t design = 0; design < 3; design += 2) {
             const char *heard;
@@ -451,7 +440,6 @@ static void test_store_advertises(void **state)
 {
     struct pmiwire_server_ops ops = cl_ops;
 
-    (void)state;
     ops.put = on_put;
     ops.find = on_find_advertise;
     ops.merge = on_merge_advertise;
@@ -479,7 +467,6 @@ static void test_merge_fails(void **state)
 {
     struct pmiwire_server_ops ops;
 
-    (void)state;
     start_storing(2, 0, &ops);
     stores[1].merge_rc = -ENOMEM;
     r_put(&k, 0, 0, false);
@@ -517,7 +504,6 @@ static void test_merge_without_nul(void **state)
     struct pmiwire_server_ops ops;
     struct pmiwire_str value;
 
-    (void)state;
     for (uint32_t elsewhere = 0; elsewhere < 2; elsewhere++) {
         uint32_t n = 0;
 
@@ -554,7 +540,6 @@ static void test_long_pairs(void **state)
     struct pmiwire_server_opts opts = {.vallen_max = 5000, .keylen_max = 3000};
     struct pmiwire_str found;
 
-    (void)state;
     cl_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
     for (uint32_t n_nodes = 1; n_nodes <= 2; n_nodes++) {
         memset(&k, 0, sizeof(k));
@@ -591,24 +576,18 @@ static void test_long_pairs(void **state)
 static int on_put_engine(void *ctx, const struct pmiwire_peer *who, struct pmiwire_str key,
                          struct pmiwire_str value)
 {
-    (void)ctx;
     return pmiwire_server_put(k.cl.servers[cl_node(who)->id], 0, key, value);
 }
 
 static int on_find_engine(void *ctx, const struct pmiwire_peer *job, struct pmiwire_str key,
                           struct pmiwire_str *value)
 {
-    (void)ctx;
     return pmiwire_server_get(k.cl.servers[cl_node(job)->id], 0, key, value);
 }
 
 static int on_merge_engine(void *ctx, const struct pmiwire_peer *job, const void *block,
                            size_t bytes)
 {
-    (void)ctx;
-    (void)job;
-    (void)block;
-    (void)bytes;
     return 1;
 }
 
@@ -651,7 +630,6 @@ static void start_limited(uint32_t n_nodes, bool v2, size_t max_kvs_bytes, bool 
  * pairs, which are more than one node may put. */
 static void test_kvs_limit(void **state)
 {
-    (void)state;
     for (uint32_t i = 0; i < 8; i++) {
         const uint32_t n_nodes = 1 + i % 2;
         const char *heard;
@@ -684,7 +662,6 @@ static void test_kvs_limit(void **state)
  * pairs. */
 static void test_exchange_limit(void **state)
 {
-    (void)state;
     cl_frame_bytes = PMIWIRE_EXCHANGE_MIN_FRAME_BYTES;
     cl_exchange_bytes = 20000;
     for (uint32_t i = 0; i < 12; i++) {
@@ -730,7 +707,6 @@ static void test_link_ready(void **state)
     struct pmiwire_server_ops ops = cl_ops;
     uint32_t n;
 
-    (void)state;
     ops.send = send_enough;
     memset(&k, 0, sizeof(k));
     k.n = 2;
@@ -767,7 +743,6 @@ static void test_gather_blocks(void **state)
     static char text[40000];
     struct pmiwire_server_ops ops = cl_ops;
 
-    (void)state;
     ops.gather = on_gather_long;
     for (uint32_t n_nodes = 1; n_nodes <= 3; n_nodes += 2) {
         memset(&k, 0, sizeof(k));
@@ -797,7 +772,6 @@ static void test_wait_ns(void **state)
 {
     const struct pmiwire_server_opts opts = {.wait_ns = 1200000000};
 
-    (void)state;
     for (uint32_t n_nodes = 1; n_nodes <= 3; n_nodes += 2) {
         memset(&k, 0, sizeof(k));
         k.n = 6;
@@ -836,7 +810,6 @@ static void test_removed_inside(void **state)
 {
     struct pmiwire_server_ops ops = cl_ops;
 
-    (void)state;
     ops.stuck = on_stuck_end;
     for (uint32_t n_nodes = 1; n_nodes <= 2; n_nodes++)
         for (enum what what = FENCE; what <= GROUP; what++) {
@@ -861,7 +834,6 @@ static void test_removed_inside(void **state)
 /* A group that spans nodes is refused. */
 static void test_groups_of_other_nodes(void **state)
 {
-    (void)state;
     r_start(&k, 2, 6, false, 0);
     connect_all();
     for (uint32_t i = 0; i < 2; i++) {

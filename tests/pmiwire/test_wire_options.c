@@ -20,7 +20,6 @@ static int client(void *opts, void *ctx)
     struct pmiwire_client *c = NULL;
     int rc = pmiwire_client_create(opts, &c);
 
-    (void)ctx;
     pmiwire_client_destroy(c);
     return rc;
 }
@@ -30,7 +29,6 @@ static int server(void *opts, void *ctx)
     struct pmiwire_server *s = NULL;
     int rc = pmiwire_server_create(opts, &s);
 
-    (void)ctx;
     pmiwire_server_destroy(s);
     return rc;
 }
@@ -48,7 +46,6 @@ static int job(void *opts, void *ctx)
     uint32_t number;
     int rc;
 
-    (void)ctx;
     assert_int_equal(pmiwire_server_create(NULL, &s), 0);
     rc = pmiwire_server_job_add(s, opts, &number);
     pmiwire_server_destroy(s);
@@ -60,7 +57,6 @@ static int exchange(void *opts, void *ctx)
     struct pmiwire_exchange *x = NULL;
     int rc = pmiwire_exchange_create(opts, &x);
 
-    (void)ctx;
     if (rc == 0)
         pmiwire_exchange_destroy(x);
     return rc;
@@ -91,7 +87,6 @@ static void every_struct(void **state)
                                       .n_local = 2,
                                       .n_below = 2};
 
-    (void)state;
     assert_int_equal(opts_sizes("pmiwire_client_opts", &c, sizeof(c), client, NULL), 0);
     assert_int_equal(opts_sizes("pmiwire_server_opts", &s, sizeof(s), server, NULL), 0);
     assert_int_equal(opts_sizes("pmiwire_server_ops", &so, sizeof(so), server_ops, NULL), 0);
@@ -121,7 +116,6 @@ static void half_an_allocator(void **state)
     const struct pmiwire_allocator halves[] = {{counted_realloc, NULL, &calls},
                                                {NULL, counted_free, &calls}};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct pmiwire_client_opts c = {.size = sizeof(c), .n_ranks = 4, .allocator = &halves[i]};
         struct pmiwire_server_opts s = {.size = sizeof(s), .allocator = &halves[i]};

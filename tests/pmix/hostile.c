@@ -141,7 +141,6 @@ static void fence_wrong(const char *argument)
     const pmix_proc_t other = rank(size + 7), nobody = {.nspace = "nobody", .rank = 0};
     const pmix_info_t wait = limit();
 
-    (void)argument;
     say("fence over a rank that is not there", PMIx_Fence(&other, 1, &wait, 1));
     say("fence over a job that is not there", PMIx_Fence(&nobody, 1, &wait, 1));
     say("connect to a job that is not there", PMIx_Connect(&nobody, 1, &wait, 1));
@@ -153,7 +152,6 @@ static void fence_join(const char *argument)
     const pmix_proc_t procs[] = {rank(1), rank(2), rank(3)};
     const pmix_info_t wait = limit();
 
-    (void)argument;
     for (int i = 0; i < 5; i++)
         say("fence over other ranks", PMIx_Fence(procs, 3, &wait, 1));
 }
@@ -191,7 +189,6 @@ static void publish_large(const char *argument)
     const size_t bytes = (size_t)64 << 20;
     char *text = malloc(bytes);
 
-    (void)argument;
     memset(text, 'x', bytes);
     text[bytes - 1] = '\0';
     signal(SIGPIPE, SIG_IGN); /* the server may close the connection */
@@ -207,7 +204,6 @@ static void publish_some(const char *argument)
     pmix_info_t *infos;
     char key[32];
 
-    (void)argument;
     memset(text, 'x', sizeof(text) - 1);
     for (int i = 0; i < 100 && rc == PMIX_SUCCESS; i++) {
         snprintf(key, sizeof(key), "some%d", i);
@@ -284,7 +280,6 @@ static pmix_status_t spawn(const char *program, int n, pmix_info_t *info, size_t
 
 static void spawn_many(const char *argument)
 {
-    (void)argument;
     say("spawn too many", spawn("/bin/true", 1000000, NULL, 0));
     say("spawn more than may run", spawn("/bin/true", 9, NULL, 0));
     say("spawn none", spawn("/bin/true", 0, NULL, 0));
@@ -300,7 +295,6 @@ static void abort_others(const char *argument)
 {
     pmix_proc_t procs[2] = {{.nspace = "nobody", .rank = 0}, rank(2)};
 
-    (void)argument;
     say("abort of a job that is not there", PMIx_Abort(77, "hostile was here", procs, 2));
     a_while(5000);
 }
@@ -349,7 +343,6 @@ static void events(const char *argument)
     pmix_proc_t other = rank(2);
     pmix_info_t info[2];
 
-    (void)argument;
     PMIX_INFO_LOAD(&info[0], PMIX_EVENT_AFFECTED_PROC, &other, PMIX_PROC);
     PMIX_INFO_LOAD(&info[1], "x", "y", PMIX_STRING);
     for (int i = 0; i < 2000; i++)
@@ -382,7 +375,6 @@ static int impersonate(const char *number, const char *nspace, const char *attac
 
 static void claims(const char *argument)
 {
-    (void)argument;
     printf("as a rank that is not there: %d\n", impersonate("4711", NULL, "nothing"));
     printf("as a rank without a number: %d\n", impersonate("x", NULL, "nothing"));
     printf("as of a job that is not there: %d\n", impersonate(NULL, "nobody", "nothing"));
@@ -399,7 +391,6 @@ static void nothing(const char *argument)
 
 static void crash(const char *argument)
 {
-    (void)argument;
     raise(SIGKILL);
 }
 
@@ -444,7 +435,6 @@ static void garbage(const char *argument)
     unsigned char bytes[4096], answer[256];
     int held[200], n_held = 0, n_answered = 0;
 
-    (void)argument;
     signal(SIGPIPE, SIG_IGN);
     if (!find_server(&to)) {
         puts("the server's address is not in the environment");

@@ -281,7 +281,6 @@ static void test_random_orders(void **state)
 {
     static struct world w;
 
-    (void)state;
     for (uint32_t n = 0; n < 300; n++) {
         begin(&w, NULL);
         random_members(&w);
@@ -325,7 +324,6 @@ static void test_a_rank_goes(void **state)
 {
     static struct world w;
 
-    (void)state;
     for (uint32_t n = 0; n < 300; n++) {
         uint32_t victim;
 
@@ -357,7 +355,6 @@ static void test_asks(void **state)
 {
     static struct world w;
 
-    (void)state;
     begin(&w, NULL);
     set_members(&w, 0, 7);
     for (uint32_t i = 0; i < 3; i++)
@@ -386,7 +383,6 @@ static void test_asks_for_the_next(void **state)
 {
     static struct world w;
 
-    (void)state;
     begin(&w, NULL);
     set_members(&w, 0, 7);
     enter(&w, 0, 0);
@@ -414,7 +410,6 @@ static void test_drop(void **state)
 {
     static struct world w;
 
-    (void)state;
     begin(&w, NULL);
     set_members(&w, 0, 3);
     set_members(&w, 1, 3);
@@ -457,7 +452,6 @@ static void test_hostile(void **state)
     static struct world w;
     struct collect_sig sig;
 
-    (void)state;
     begin(&w, NULL);
     set_members(&w, 0, 14);
     sig = sig_of(&w, 0);
@@ -497,7 +491,6 @@ static void test_pending_limit(void **state)
 {
     static struct world w;
 
-    (void)state;
     for (uint32_t max = 2; max <= 4; max++) { /* below, at, above */
         const struct collect_limits limits = {3, 1u << 20};
         int rc = FAR_OK;
@@ -542,7 +535,6 @@ static void test_bytes_limit(void **state)
     const struct collect_sig sig = {"s0", 2, w.members[0], 3};
     size_t most = 99000;
 
-    (void)state;
     assert_true(keeps(&w, &limits, big, most)); /* an entry itself takes some hundred bytes */
     finish(&w);
     while (keeps(&w, &limits, big, most + 1)) {
@@ -576,7 +568,6 @@ static void test_too_much_of_a_member(void **state)
     const struct collect_limits limits = {10, 100000};
     const struct collect_sig sig = {"s0", 2, w.members[0], 3};
 
-    (void)state;
     begin(&w, &limits);
     set_members(&w, 0, 7);
     last_status = 1;

@@ -56,7 +56,6 @@ static void maps(void **state)
     struct keys_job job = job_on(NULL);
     char *text;
 
-    (void)state;
     assert_string_equal(text = keys_nodes(&job), "here");
     free(text);
     assert_string_equal(text = keys_ranks(&job), "0,1,2,3,4");
@@ -79,7 +78,6 @@ static void values(void **state)
     struct keys_job job = job_on(cyclic);
     struct keys k = {0};
 
-    (void)state;
     job.node = 2;
     assert_int_equal(keys_make(&k, &job), 0);
     assert_int_equal(find(k.info, k.n, PMIX_JOB_SIZE, 0)->value.data.uint32, 5);
@@ -138,7 +136,6 @@ static void missing(void **state)
     const char *who;
     uint32_t rank;
 
-    (void)state;
     assert_int_equal(keys_make(&k, &job), 0);
     assert_null(keys_missing(&k, &job, &who, &rank));
     keys_free(&k);
@@ -157,7 +154,6 @@ static void not_needed(void **state)
     const char *who;
     uint32_t rank;
 
-    (void)state;
     job.parent = NULL;
     job.node = 2;
     job.tmpdir = job.nsdir = NULL;

@@ -39,7 +39,6 @@ static uint64_t sum_of(const unsigned char *p, size_t n)
 
 static bool on_piece(void *ctx, uint32_t node, const void *p, size_t n)
 {
-    (void)ctx;
     n_pieces[node]++;
     assert_true(n <= 4 + PARCEL_PIECE_BYTES);
     assert_int_equal(parcels_input(in, node, p, n),
@@ -49,7 +48,6 @@ static bool on_piece(void *ctx, uint32_t node, const void *p, size_t n)
 
 static bool on_message(void *ctx, uint32_t from, const void *p, size_t n)
 {
-    (void)ctx;
     n_messages[from]++;
     last_len[from] = n;
     sum[from] += n_messages[from] * sum_of(p, n);
@@ -96,7 +94,6 @@ static void test_sizes(void **state)
     const uint32_t both[] = {1, 2};
     uint64_t want = 0;
 
-    (void)state;
     for (uint32_t pieces = 1; pieces < 5; pieces++) {
         begin(pieces);
         want = 0;
@@ -124,7 +121,6 @@ static void test_left_over(void **state)
 {
     const uint32_t both[] = {1, 2};
 
-    (void)state;
     begin(1);
     for (int i = 0; i < 3; i++)
         parcels_send(out, both, 2, text(200000, 'x'), 200000);
@@ -142,7 +138,6 @@ static bool hears(uint32_t left, size_t n)
 
 static void test_hostile(void **state)
 {
-    (void)state;
     begin(9);
     assert_false(parcels_input(in, 1, "abc", 3));
     assert_false(hears(0, 0));

@@ -27,7 +27,6 @@ static void on_answer(void *ctx, uint64_t id, int status, const char *data, size
     struct names_item item;
     char *out = found[id];
 
-    (void)ctx;
     assert_int_equal(status_of[id], PENDING); /* once */
     status_of[id] = status;
     out[0] = '\0';
@@ -120,7 +119,6 @@ static void test_ranges(void **state)
         {NAMES_NSPACE, true, false, true, false}, {NAMES_PROC, false, false, false, false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct store *st = make(NULL);
 
@@ -142,7 +140,6 @@ static void test_range_of_a_lookup(void **state)
     const struct names_value v = {"k", NULL, 0};
     const struct names_req other = {.what = NAMES_LOOKUP, .uid = 7, .values = &v, .n_values = 1};
 
-    (void)state;
     publish(st, who(1, 0, 0), "k", "v", NAMES_SESSION, NAMES_INDEF);
     assert_int_equal(status_of[look_up(st, who(2, 0, 0), "k", NAMES_NSPACE, 0, 0, 0)], FAR_ENOENT);
     assert_int_equal(status_of[look_up(st, who(2, 0, 0), "k", NAMES_LOCAL, 0, 0, 0)], FAR_OK);
@@ -160,7 +157,6 @@ static void test_duplicates(void **state)
                              mixed[] = {{"y", "1", 1}, {"k", "2", 1}};
     struct names_req req = {.what = NAMES_PUBLISH, .values = two, .n_values = 2};
 
-    (void)state;
     assert_int_equal(publish(st, who(1, 0, 0), "k", "1", NAMES_SESSION, 0), FAR_OK);
     assert_int_equal(publish(st, who(2, 0, 1), "k", "2", NAMES_SESSION, 0), FAR_EEXIST);
     assert_int_equal(publish(st, who(2, 0, 1), "k", "2", NAMES_GLOBAL, 0), FAR_EEXIST);
@@ -184,7 +180,6 @@ static void test_unpublish(void **state)
 {
     struct store *st = make(NULL);
 
-    (void)state;
     publish(st, who(1, 0, 0), "k", "v", NAMES_SESSION, NAMES_INDEF);
     publish(st, who(1, 0, 0), "n", "v", NAMES_NSPACE, NAMES_INDEF);
     publish(st, who(1, 1, 0), "z", "v", NAMES_SESSION, NAMES_INDEF);
@@ -213,7 +208,6 @@ static void test_persistence(void **state)
                 {NAMES_UNTIL_JOB, true, false},
                 {NAMES_UNTIL_END, true, true}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct store *st = make(NULL);
 
@@ -235,7 +229,6 @@ static void test_first_read(void **state)
     struct store *st = make(NULL);
     uint64_t first, second;
 
-    (void)state;
     publish(st, who(1, 0, 0), "k", "v", NAMES_SESSION, NAMES_FIRST_READ);
     assert_string_equal(see(st, who(2, 0, 0), "k"), "b.0 k=v;");
     assert_string_equal(see(st, who(2, 0, 0), "k"), "");
@@ -260,7 +253,6 @@ static void test_waiting(void **state)
         .what = NAMES_LOOKUP, .values = keys, .n_values = 3, .wait = 2, .timeout_s = 3};
     uint64_t two, all, gone, other_job, some;
 
-    (void)state;
     two = request(st, who(1, 0, 0), &req, SECOND);
     req.wait = 9; /* more than there are: all */
     all = request(st, who(1, 0, 0), &req, SECOND);
@@ -305,7 +297,6 @@ static void test_wrong_requests(void **state)
     struct names_value many[STORE_KEYS + 1];
     struct names_req req = {.what = NAMES_LOOKUP, .values = many};
 
-    (void)state;
     memset(key, 'k', sizeof(key));
     for (size_t n = STORE_KEY_BYTES - 1; n <= STORE_KEY_BYTES + 1; n++) {
         key[n] = '\0';
@@ -364,7 +355,6 @@ static void test_limits(void **state)
     };
     struct store *st = make(&none);
 
-    (void)state;
     assert_int_equal(fill(st, 100, 4, 3), 100);
     store_destroy(st);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -390,7 +380,6 @@ static void test_waiting_limits(void **state)
     struct store *st = make(&limits);
     uint64_t first = 0, id, n_bytes = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < 5; i++) {
         id = look_up(st, who(1, 0, 0), "k", NAMES_UNDEF, 1, 0, 0);
         assert_int_equal(status_of[id], i < 3 ? PENDING : FAR_ELIMIT);
@@ -424,7 +413,6 @@ static void test_next_on_any_bytes(void **state)
     const size_t n = sizeof(good) - 1;
     struct names_item item;
 
-    (void)state;
     for (size_t cut = 0; cut <= n; cut++) {
         char *copy = malloc(cut ? cut : 1); /* so that a sanitizer sees reads past it */
         const char *p = copy;

@@ -121,7 +121,6 @@ static void test_all_at_their_own_sizes(void **state)
     const char *name, *arguments, *meaning;
     unsigned n;
 
-    (void)state;
     for (n = 0; workload_at(n, &name, &arguments, &meaning); n++) {
         struct workload w;
 
@@ -187,7 +186,6 @@ static void test_other_sizes(void **state)
                                         "qmcpack 16",
                                         "qmcpack 31"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
         struct workload w;
 
@@ -234,7 +232,6 @@ static void test_errors_name_what_is_wrong(void **state)
     struct workload w;
     char error[256], longest[257];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(workload_make(&w, wrong[i].spec, error, sizeof(error)), -1);
         assert_string_equal(error, wrong[i].says);
@@ -270,7 +267,6 @@ static void test_peers(void **state)
         {{one, 1, 200, 1, 0}, 12, 16, 8, "offset", "dense"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct peer_bytes b;
 

@@ -65,7 +65,6 @@ static void bad_options(void **state)
     };
     struct rankmap_av *av = NULL;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rankmap_av_opts opts = {.size = sizeof(opts),
                                        .entry_bytes = cases[i].entry_bytes,
@@ -83,7 +82,6 @@ static void widths(void **state)
 {
     static const uint32_t width[] = {8, 12, 16};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         struct rankmap_av *av = av_new(width[i], 100000, width[i] == 8 ? TOP_BIT | 6 : 0);
         struct rankmap_av_group group = group_add(av, 5000);
@@ -110,7 +108,6 @@ static void tags_and_escapes(void **state)
     const uint64_t *words = info_of(av).base;
     uint64_t unescaped;
 
-    (void)state;
     group_add(av, 5000);
     assert_int_equal(rankmap_av_set(av, 3, 0x1000, 8), RANKMAP_ETAG);
     assert_int_equal(rankmap_av_set(av, 3, 0x1000, 7), 0); /* all ones is an ordinary tag */
@@ -149,7 +146,6 @@ static void one_tag_bit(void **state)
     struct rankmap_av *av = av_new(8, 100, TOP_BIT);
     const uint64_t *words = info_of(av).base;
 
-    (void)state;
     group_add(av, 100);
     for (uint64_t tag = 0; tag < 2; tag++)
         for (uint64_t i = 0; i < 6; i++) {
@@ -170,7 +166,6 @@ static void implicit(void **state)
     struct rankmap_av *av = av_new(0, RANKMAP_ID_LIMIT, 0);
     struct rankmap_av_group world = group_add(av, 786432), spawned = group_add(av, 100);
 
-    (void)state;
     assert_null(info_of(av).base);
     assert_int_equal(rankmap_av_set_rule(av, world.id, 0, 1, 3), 0);
     assert_int_equal(rankmap_av_set_rule(av, spawned.id, 5000, 16, 1), 0);
@@ -198,7 +193,6 @@ static void groups(void **state)
                             c = group_add(av, 500), d, found;
     uint64_t lpid;
 
-    (void)state;
     assert_int_equal(a.id, 0);
     assert_int_equal(b.base, 1000);
     assert_int_equal(c.base, 3000);
@@ -241,7 +235,6 @@ static void many_groups(void **state)
     uint64_t seed = 8;
     uint32_t ids[300], n = 0;
 
-    (void)state;
     for (int i = 0; i < 2000; i++) {
         struct rankmap_av_group group;
 
@@ -288,7 +281,6 @@ static void flat_ids(void **state)
     struct rankmap *map;
     struct rankmap_lookup l;
 
-    (void)state;
     group_add(av, 1000);
     group_add(av, 10);
     assert_int_equal(rankmap_av_group_get(av, 2, &group), RANKMAP_ENOENT);
@@ -344,7 +336,6 @@ static void readers(void **state)
     struct reader reader = {.av = av_new(8, 1000000, 1)};
     pthread_t thread[2];
 
-    (void)state;
     group_add(reader.av, 100);
     for (uint64_t id = 0; id < 100; id++)
         assert_int_equal(rankmap_av_set(reader.av, id, 2 * id + (id % 3 == 0), 0), 0);
@@ -375,7 +366,6 @@ static void size_of_info(void **state)
         uint64_t more;
     } longer = {.info = {.size = sizeof(longer)}, .more = 99};
 
-    (void)state;
     assert_int_equal(rankmap_av_query(av, &longer.info), 0);
     assert_int_equal(longer.info.size, sizeof(longer));
     assert_int_equal(longer.more, 99);

@@ -37,7 +37,6 @@ static void regular(void **state)
 {
     uint32_t *a = xmalloc(W * sizeof(*a)), n;
 
-    (void)state;
     for (uint32_t r = 0; r < W; r++)
         a[r] = r;
     costs("dup", a, W, 16);
@@ -113,7 +112,6 @@ static void irregular(void **state)
     uint32_t *a = permutation(W, 77), n = 0;
     uint64_t seed = 6;
 
-    (void)state;
     costs("random permutation", a, W, 1970000);
     for (uint32_t r = 0; r < W; r++)
         if (scramble(&seed, 2) == 0)
@@ -139,7 +137,6 @@ static void many_communicators(void **state)
     struct rankmap *world = affine(0, 1, W), *half, *child;
     uint64_t bytes = 0, models = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < 100; i++) {
         half = affine(i % 2, 2, W / 2);
         assert_int_equal(rankmap_compose(world, half, NULL, &child), 0);
@@ -163,7 +160,6 @@ static void by_calls(void **state)
     struct rankmap_range nodes[10];
     const uint32_t failed = 123456;
 
-    (void)state;
     assert_int_equal(exclude_ranks(world, &failed, 1, NULL, &map), 0);
     assert_int_equal(rankmap_size(map), W - 1);
     assert_true(query(map).model_bytes <= 24);

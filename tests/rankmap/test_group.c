@@ -8,7 +8,6 @@ static void peers_get_these_wrong(void **state)
     struct rankmap *a = MAP_OF(1, 2), *b = MAP_OF(2, 1), *c = MAP_OF(1, 2, 3), *d = MAP_OF(1, 3),
                    *map = NULL;
 
-    (void)state;
     assert_int_equal(rankmap_intersection(a, b, NULL, &map), 0);
     HAS_IDS(map, 1, 2);
     rankmap_unref(map);
@@ -39,7 +38,6 @@ static void node_maps_are_no_groups(void **state)
     struct rankmap_index *index = NULL;
     uint32_t rank;
 
-    (void)state;
     assert_int_equal(rankmap_nodes_from_text("(vector,(0,2,4))", 16, 8, NULL, &nodes, NULL), 0);
     assert_int_equal(rankmap_union(nodes, world, NULL, &map), RANKMAP_ENOTINJECTIVE);
     assert_int_equal(rankmap_intersection(world, nodes, NULL, &map), RANKMAP_ENOTINJECTIVE);
@@ -64,7 +62,6 @@ static void equal_ids(void **state)
     const struct rankmap_range ranges[] = {{0, 99, 1}, {200, 299, 1}, {500, 520, 1}};
     struct rankmap *runs, *map = NULL, *other;
 
-    (void)state;
     assert_int_equal(rankmap_from_ranges(ranges, 3, NULL, &runs, NULL), 0);
     assert_int_equal(kind_of(runs), RANKMAP_RUNS);
     assert_int_equal(include_ranks(runs, IDS(105, 105), 2, &dup, &map), 0);
@@ -93,7 +90,6 @@ static void splits(void **state)
     struct rankmap *world = affine(100, 1, N), *map = NULL;
     struct rankmap_error err;
 
-    (void)state;
     for (uint32_t r = 0; r < N; r++)
         all[r] = (struct rankmap_member){r, (int32_t)(r % 3), -(int32_t)r};
     assert_int_equal(rankmap_split(world, all, N, 1, NULL, &map, NULL), 0);
@@ -129,7 +125,6 @@ static void one_rank_a_node(void **state)
     struct rankmap *nodes, *even = affine(0, 2, N / 2), *twice, *view = NULL;
     uint32_t node_of[N];
 
-    (void)state;
     for (uint32_t r = 0; r < N; r++)
         node_of[r] = r / 2 * 7919 % 1009;
     assert_int_equal(rankmap_from_ids(node_of, sizeof(uint32_t), N, &dup, &nodes, NULL), 0);
@@ -155,7 +150,6 @@ static void strides_that_meet_once(void **state)
     const int64_t s = INT64_C(1) << 38;
     struct rankmap *a = affine(0, s, 3), *b = affine(0, s + 1, 3), *map = NULL;
 
-    (void)state;
     assert_int_equal(rankmap_intersection(a, b, NULL, &map), 0);
     HAS_IDS(map, 0);
     rankmap_unref(map);
@@ -175,7 +169,6 @@ static void low_part_of_wide_table(void **state)
     struct rankmap *table, *half = affine(0, 1, LOW), *view, *nodes;
     uint32_t out[LOW], whole[N];
 
-    (void)state;
     for (uint32_t r = 0; r < N; r++)
         ids[r] = (r < LOW ? 0 : UINT64_C(1) << 34) + r + (uint64_t)scramble(&seed, 1000) * N;
     assert_int_equal(rankmap_from_ids(ids, sizeof(uint64_t), N, NULL, &table, NULL), 0);
@@ -206,7 +199,6 @@ static void index_of_strides_that_do_not_nest(void **state)
     struct rankmap_index *index;
     struct rankmap *map;
 
-    (void)state;
     for (uint32_t i = 0; i < 8; i++)
         levels[i] = (struct rankmap_level){(int64_t)(prime[i] * 1000 + 131 * i * i * i * i), 4};
     assert_int_equal(make_layout(0, levels, 8, 0, 1 << 15, NULL, &map), 0);
@@ -224,7 +216,6 @@ static void index_of_strides_that_do_not_nest(void **state)
 /* parent B(o,b,s,t,φ), child o + s·r: whether it is regular, by the rule on gcd and remainder. */
 static void blocks_of_even_splits(void **state)
 {
-    (void)state;
     for (uint64_t b = 2; b <= 12; b++)
         for (uint32_t step = 1; step <= 40; step++) {
             struct rankmap *parent, *child, *made;
@@ -259,7 +250,6 @@ static void bricks(void **state)
     struct rankmap *parent, *child, *made;
     struct rankmap_info info;
 
-    (void)state;
     assert_int_equal(make_layout(0, outer, 3, 0, 4096, NULL, &parent), 0);
     assert_int_equal(query(parent).model_bytes, 56);
     assert_int_equal(make_layout(5 + 16 * 3, inner, 3, 0, 64, NULL, &child), 0);
@@ -296,7 +286,6 @@ static void children_out_of_range(void **state)
     struct rankmap *parent = affine(10, 2, 5), *table = from32(ids, 200), *child, *half, *view,
                    *map = NULL;
 
-    (void)state;
     child = affine(0, 1, 6);
     assert_int_equal(rankmap_compose(parent, child, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(include_ranks(parent, IDS(0, 5), 2, NULL, &map), RANKMAP_ERANGE);
@@ -334,7 +323,6 @@ static void views(void **state)
     struct rankmap *table = from32(ids, N), *child, *view, *deeper;
     struct rankmap_info info;
 
-    (void)state;
     child = affine(1, 2, N / 2);
     assert_int_equal(rankmap_compose(table, child, NULL, &view), 0);
     info = query(view);
@@ -381,7 +369,6 @@ static void generations(void **state)
     struct rankmap *map = affine(0, 1, n), *half, *next;
     struct rankmap_lookup l;
 
-    (void)state;
     for (uint32_t generation = 1; generation <= 10; generation++) {
         n /= 2;
         half = affine(generation % 2, 2, n);
@@ -417,7 +404,6 @@ static void compressed_sets(void **state)
     struct rankmap *world = affine(0, 1, 786432), *even = affine(0, 2, 393216),
                    *third = affine(0, 3, 262144), *map;
 
-    (void)state;
     assert_int_equal(rankmap_difference(world, even, NULL, &map), 0);
     assert_int_equal(kind_of(map), RANKMAP_STRIDE);
     assert_int_equal(rankmap_id(map, 100), 201);
@@ -453,7 +439,6 @@ static void indexes(void **state)
     const struct rankmap_allocator allocator = {counted_realloc, counted_free, &counter};
     struct rankmap_index *index;
 
-    (void)state;
     assert_int_equal(rankmap_index_create(world, &allocator, &index), 0);
     assert_true(counter.n_bytes < 150); /* nothing is stored */
     rankmap_index_destroy(index);

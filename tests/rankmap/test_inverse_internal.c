@@ -107,7 +107,6 @@ static void chosen_ids(void **state)
 {
     uint64_t *ids = xmalloc(2 * N_CHOSEN * sizeof(*ids));
 
-    (void)state;
     colliding(ids, 2 * N_CHOSEN);
     shuffle(ids, 2 * N_CHOSEN, 5);
     finds_all(ids, N_CHOSEN, ids + N_CHOSEN, N_CHOSEN);
@@ -122,7 +121,6 @@ static void equal_low_halves(void **state)
     enum { N = 3000 };
     uint64_t *ids = xmalloc(2 * N * sizeof(*ids)), seed = 8;
 
-    (void)state;
     for (uint32_t i = 0; i < N; i++) {
         ids[i] = (uint64_t)(i / 100) << 32 | (uint64_t)scramble(&seed, 1u << 30) << 2;
         ids[N + i] = i % 2 ? ids[i] + 1 : (ids[i] + (UINT64_C(1) << 37)) % RANKMAP_ID_LIMIT;
@@ -138,7 +136,6 @@ static void dense_and_not(void **state)
     enum { N = 2000 };
     uint64_t *ids = xmalloc(2 * N * sizeof(*ids)), seed = 1;
 
-    (void)state;
     for (uint32_t spread = 2; spread <= 40; spread++) {
         for (uint32_t i = 0; i < N; i++) {
             ids[i] = 1000000 + (uint64_t)i * spread + scramble(&seed, spread - 1);
@@ -163,7 +160,6 @@ static void no_memory(void **state)
     int rc = -ENOMEM;
     long point;
 
-    (void)state;
     colliding(ids, 100);
     shuffle(ids, 100, 9);
     map = from64(ids, 100);

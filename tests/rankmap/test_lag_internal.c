@@ -20,7 +20,6 @@ static void kernels(void **state)
     uint32_t *a = xmalloc(N * sizeof(*a));
     uint64_t *b = xmalloc(N * sizeof(*b)), seed = 1;
 
-    (void)state;
     for (int i = 0; i < 3000; i++) {
         size_t lag = 1 + scramble(&seed, 100), n = scramble(&seed, N - 100),
                shift = scramble(&seed, 8), want;

@@ -23,7 +23,6 @@ static void kinds(void **state)
         {{0}, 0, RANKMAP_DIRECT},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rankmap *map = from32(cases[i].ids, cases[i].n);
 
@@ -37,7 +36,6 @@ static void formulas(void **state)
 {
     struct rankmap *map;
 
-    (void)state;
     assert_int_equal(make_block(100, 3, 10, 2, 1, 8, NULL, &map), 0);
     HAS_IDS(map, 102, 104, 110, 112, 114, 120, 122, 124);
     rankmap_unref(map);
@@ -59,7 +57,6 @@ static void bad_parameters(void **state)
     struct rankmap_opts opts = {.size = sizeof(opts), .id_limit = 100};
     struct rankmap *map = NULL;
 
-    (void)state;
     assert_int_equal(rankmap_affine(0, 0, 2, NULL, &map), RANKMAP_EDUP);
     assert_int_equal(rankmap_affine(5, -1, 7, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(rankmap_affine(0, INT64_MAX, 3, NULL, &map), RANKMAP_ERANGE);
@@ -97,7 +94,6 @@ static void largest(void **state)
     struct rankmap_lookup l;
     uint32_t n = RANKMAP_MAX_RANKS, last = n - 1;
 
-    (void)state;
     map = affine(RANKMAP_ID_LIMIT - n, 1, n);
     assert_int_equal(rankmap_id(map, last), RANKMAP_ID_LIMIT - 1);
     assert_int_equal(rankmap_id(map, n), RANKMAP_NO_ID);
@@ -154,7 +150,6 @@ static void too_many_ranks(void **state)
     static const struct rankmap_range ranges[2] = {{0, UINT32_MAX, 1},
                                                    {UINT64_C(1) << 33, UINT64_C(1) << 33, 1}};
 
-    (void)state;
     assert_int_equal(rankmap_union(a, b, NULL, &map), RANKMAP_ERANGE);
     assert_int_equal(rankmap_from_ranges(ranges, 1, NULL, &map, NULL),
                      RANKMAP_ERANGE); /* 2^32 ranks */
@@ -181,7 +176,6 @@ static void wide_ids(void **state)
     static const uint32_t jumps[4] = {0xfffffff0, 0xffffffff, 0xe, 0x1d}; /* 15 apart modulo 2^32 */
     struct rankmap *map = NULL;
 
-    (void)state;
     assert_int_equal(rankmap_from_ids(near_limit, sizeof(uint64_t), 3, NULL, &map, NULL), 0);
     for (uint32_t r = 0; r < 3; r++) {
         assert_int_equal(rankmap_id(map, r), near_limit[r]);
@@ -212,7 +206,6 @@ static void details(void **state)
     struct rankmap_error err, before;
     struct rankmap *map = NULL;
 
-    (void)state;
     memset(&err, 0x5a, sizeof(err));
     before = err;
     assert_int_equal(rankmap_from_ids(IDS(3, 1, 4), sizeof(uint32_t), 3, NULL, &map, &err), 0);
@@ -248,7 +241,6 @@ static void negative_ints(void **state)
     struct rankmap_opts opts = {.size = sizeof(opts), .id_limit = 100};
     struct rankmap *map = NULL;
 
-    (void)state;
     assert_int_equal(
         rankmap_from_ids((const uint32_t *)ranks, sizeof(uint32_t), 3, &opts, &map, NULL),
         RANKMAP_ERANGE);
@@ -261,7 +253,6 @@ static void duplicates(void **state)
     uint32_t *big = permutation(5000, 3), far[4] = {0, 0xfffffff0, 17, 0xfffffff0};
     struct rankmap *map = NULL;
 
-    (void)state;
     assert_int_equal(rankmap_from_ids(IDS(1, 2, 1), sizeof(uint32_t), 3, NULL, &map, NULL),
                      RANKMAP_EDUP);
     assert_int_equal(rankmap_from_ids(IDS(4, 4), sizeof(uint32_t), 2, NULL, &map, NULL),
@@ -288,7 +279,6 @@ static void edges(void **state)
     struct rankmap_info info = query(empty);
     uint64_t none;
 
-    (void)state;
     assert_int_equal(info.n_ranks, 0);
     assert_int_equal(info.max_id, 0);
     assert_int_equal(rankmap_ids(empty, 0, 0, sizeof(uint64_t), &none), 0);
@@ -330,7 +320,6 @@ static void described(void **state)
     char text[200], cut[8];
     struct rankmap *map;
 
-    (void)state;
     assert_int_equal(make_block(100, 8, 64, 1, 3, 4096, NULL, &map), 0);
     assert_true(rankmap_describe(map, text, sizeof(text)) < (ssize_t)sizeof(text));
     assert_string_equal(
@@ -371,7 +360,6 @@ static void explained(void **state)
                                 -EINVAL,
                                 0};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
         assert_string_not_equal(rankmap_strerror(codes[i]), rankmap_strerror(-1));
     assert_string_equal(rankmap_version(), RANKMAP_VERSION);
@@ -387,7 +375,6 @@ static void hostile_ids(void **state)
     struct rankmap *map = NULL;
     uint32_t n = 0;
 
-    (void)state;
     for (uint64_t id = 1; n < N; id++)
         if ((id * golden >> 32 & 0x3ff) == 5)
             ids[n++] = id;
@@ -420,7 +407,6 @@ static void interleaved_ranges(void **state)
     struct rankmap_range ranges[K];
     struct rankmap *map = NULL;
 
-    (void)state;
     for (uint32_t i = 0; i < K; i++) {
         int64_t stride = 4096 * (int64_t)(1000 + i * 7 % 97);
 
@@ -447,7 +433,6 @@ static void bulk(void **state)
     struct rankmap *maps[5];
     struct rankmap_lookup l;
 
-    (void)state;
     maps[0] = affine(5, 3, 3000);
     assert_int_equal(make_block(5, 7, 20, 2, 3, 3000, NULL, &maps[1]), 0);
     maps[2] = from32(ids, 3000);
@@ -522,7 +507,6 @@ static void every_form_at_every_base(void **state)
                                RANKMAP_FORM_PHASED, RANKMAP_FORM_LUT32,  RANKMAP_FORM_PACKED,
                                RANKMAP_FORM_SLOW,   RANKMAP_FORM_BLOCK};
 
-    (void)state;
     maps[0] = affine(RANKMAP_ID_LIMIT - 3000, 1, 3000);
     maps[1] = affine(RANKMAP_ID_LIMIT - 1, -1000, 3000);
     assert_int_equal(make_block(5, 7, 20, 2, 0, 3000, NULL, &maps[2]), 0);
@@ -548,7 +532,6 @@ static void far_blocks(void **state)
     const int64_t t = INT64_C(1) << 20; /* t·65536·n is 2^62 */
     struct rankmap *map;
 
-    (void)state;
     assert_int_equal(make_block(0, 2, 3, t, 0, n, NULL, &map), 0);
     all_ways(map, 1000, RANKMAP_MAX_WIDTH, RANKMAP_FORM_BLOCK);
     rankmap_unref(map);
@@ -571,7 +554,6 @@ static void far_phase(void **state)
     const uint32_t n = RANKMAP_MAX_RANKS;
     const uint64_t count[] = {200, 1u << 24}, phi = count[0] * count[1] - 1;
 
-    (void)state;
     for (int sign = 1; sign >= -1; sign -= 2) {
         const struct rankmap_level levels[] = {
             {sign * (INT64_C(1) << 32), count[0]}, {1, count[1]}, {1 << 25, 0}};
@@ -600,7 +582,6 @@ static void size_of_info(void **state)
         uint64_t more;
     } longer = {.info = {.size = sizeof(longer)}, .more = 99};
 
-    (void)state;
     assert_int_equal(rankmap_query(map, &longer.info), 0);
     assert_int_equal(longer.info.size, sizeof(longer));
     assert_int_equal(longer.more, 99);
@@ -619,7 +600,6 @@ static void phased_grids(void **state)
         {{2, 5}, {100, 2}, {10, 2}, {1000, 0}},
     };
 
-    (void)state;
     for (size_t i = 0; i < 3; i++)
         for (uint64_t phi = 0; phi < 20; phi++) {
             struct rankmap *map, *found = NULL;

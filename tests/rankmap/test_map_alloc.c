@@ -196,7 +196,6 @@ static void maps(void **state)
     };
     uint64_t seed = 2;
 
-    (void)state;
     ids = permutation(5000, 4);
     for (uint32_t i = 0; i < 4000; i++)
         sorted_ids[i] = (i ? sorted_ids[i - 1] : 0) + 1 + scramble(&seed, 3);
@@ -274,7 +273,6 @@ static void address_vector(void **state)
 {
     int rc;
 
-    (void)state;
     for (long point = 0; point < 1000; point++) {
         counter.left = point;
         rc = use_av();

@@ -16,7 +16,6 @@ static int map(void *opts, void *ctx)
     struct rankmap *made = NULL;
     int rc = rankmap_affine(0, 1, 4, opts, &made);
 
-    (void)ctx;
     rankmap_unref(made);
     return rc;
 }
@@ -26,7 +25,6 @@ static int av(void *opts, void *ctx)
     struct rankmap_av *made = NULL;
     int rc = rankmap_av_create(opts, &made);
 
-    (void)ctx;
     rankmap_av_destroy(made);
     return rc;
 }
@@ -36,7 +34,6 @@ static void every_struct(void **state)
     const struct rankmap_opts m = {.size = sizeof(m)};
     const struct rankmap_av_opts a = {.size = sizeof(a), .entry_bytes = 8, .capacity = 10};
 
-    (void)state;
     assert_int_equal(opts_sizes("rankmap_opts", &m, sizeof(m), map, NULL), 0);
     assert_int_equal(opts_sizes("rankmap_av_opts", &a, sizeof(a), av, NULL), 0);
 }

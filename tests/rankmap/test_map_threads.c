@@ -47,7 +47,6 @@ static void sharing(void **state)
     struct rankmap_opts fast = {.size = sizeof(fast), .flags = RANKMAP_FAST};
     pthread_t thread[N_THREADS];
 
-    (void)state;
     shared[0] = from32(ids, N);
     assert_int_equal(rankmap_from_ids(ids, sizeof(uint32_t), N, &fast, &shared[1], NULL), 0);
     assert_int_equal(make_block(0, 16, 64, 1, 5, N, NULL, &shared[2]), 0);

@@ -14,7 +14,6 @@ static void lists(void **state)
 {
     struct rankmap *map;
 
-    (void)state;
     map = list("0-3,8-20:4,7,5-6");
     HAS_IDS(map, 0, 1, 2, 3, 8, 12, 16, 20, 7, 5, 6);
     rankmap_unref(map);
@@ -97,7 +96,6 @@ static void bad_lists(void **state)
     };
     struct rankmap *map = NULL;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(rankmap_from_text(cases[i].text, strlen(cases[i].text), NULL, &map, NULL),
                          cases[i].rc);
@@ -130,7 +128,6 @@ static void details(void **state)
     struct rankmap_error err;
     struct rankmap *map = NULL;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         int rc = rankmap_from_text(lists[i].text, strlen(lists[i].text), NULL, &map, &err);
 
@@ -169,7 +166,6 @@ static void nodes(void **state)
         {"[]", 0, {0}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rankmap *map = NULL;
 
@@ -212,7 +208,6 @@ static void bad_nodes(void **state)
     };
     struct rankmap *map = NULL;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(rankmap_nodes_from_text(cases[i].text, strlen(cases[i].text), cases[i].n,
                                                  NULL, &map, NULL),
@@ -225,7 +220,6 @@ static void by_node(void **state)
     static const char text[] = "(vector,[(0,49152,1)]x16)";
     struct rankmap *map, *order, *some;
 
-    (void)state;
     /* one block dealt cyclically is a formula for any number of ranks */
     assert_int_equal(
         rankmap_nodes_from_text("(vector,(0,49152,16))", 21, RANKMAP_MAX_RANKS, NULL, &map, NULL),

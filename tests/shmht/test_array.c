@@ -13,7 +13,6 @@ static void test_array(void **state)
     static unsigned char values[1000 * 32];
     unsigned char v[33] = "0123456789abcdef0123456789abcdef";
 
-    (void)state;
     assert_int_equal(shmht_array_create(&opts, &a, NULL), 0);
     assert_true(shmht_array_share(a, &desc) >= 0);
     assert_int_equal(desc.kind, SHMHT_KIND_ARRAY);
@@ -66,7 +65,6 @@ static void test_options(void **state)
     struct shmht_writer *w;
     struct shmht_desc desc;
 
-    (void)state;
 #define REFUSED(member, value, code)                                                               \
     bad = opts;                                                                                    \
     bad.member = value;                                                                            \
@@ -110,7 +108,6 @@ static void test_size(void **state)
     struct shmht_info_array info;
     struct shmht_desc desc;
 
-    (void)state;
     assert_int_equal(shmht_array_create(&opts, &a, NULL), 0);
     assert_true(shmht_array_share(a, &desc) >= 0);
     assert_int_equal(shmht_array_attach(&desc, -1, NULL, &r, NULL), 0);

@@ -19,7 +19,6 @@ static void test_build_and_walk(void **state)
     struct shmht_block b;
     size_t n;
 
-    (void)state;
     assert_int_equal(shmht_block_begin(&b, buf, SHMHT_BLOCK_HEADER_BYTES - 1), SHMHT_ENOBUF);
     assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
     n = shmht_block_end(&b);
@@ -51,7 +50,6 @@ static void test_hostile(void **state)
     struct shmht_stats s;
     size_t n;
 
-    (void)state;
     assert_int_equal(shmht_block_begin(&b, good, sizeof(good)), 0);
     for (int i = 0; i < 9; i++)
         assert_int_equal(shmht_block_add(&b, &i, sizeof(i), "some value", (size_t)i), 0);
@@ -108,7 +106,6 @@ static void test_fence(void **state)
     struct shmht_bytes value;
     char key[16];
 
-    (void)state;
     for (int fence = 0; fence < 3; fence++) {
         struct shmht_merged merged;
         uint64_t n = 0;
@@ -167,7 +164,6 @@ static void test_all_or_nothing(void **state)
     struct shmht_block b;
     size_t n;
 
-    (void)state;
     assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
     for (int i = 0; i < 4000; i++)
         assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 60), 0);
@@ -196,7 +192,6 @@ static void test_filled_up(void **state)
 {
     static unsigned char buf[8192], text[32];
 
-    (void)state;
     for (int n = 71; n <= 73; n++) { /* 10 lines of 8 slots */
         struct shmht_writer *w = make(SHMHT_MIN_REGION_BYTES, SHMHT_DUP_REPLACE);
         struct shmht_writer *w2 = make(SHMHT_MIN_REGION_BYTES, SHMHT_DUP_REPLACE);

@@ -69,7 +69,6 @@ static void test_small(void **state)
     struct shmht_writer *w = create(MAX_BYTES, 56, NULL);
     struct shmht_reader *r = attach(w);
 
-    (void)state;
     for (uint64_t i = 0; i < 56; i++) {
         assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);
         assert_int_equal(version_at(w, r, i), 1);
@@ -88,7 +87,6 @@ static void test_who_finds_what(void **state)
     struct shmht_reader *r = attach(w);
     uint64_t first;
 
-    (void)state;
     for (first = 0; !shmht_writer_defers(w); first++)
         assert_int_equal(put(w, first, 1), SHMHT_PUT_NEW);
     first--;
@@ -119,7 +117,6 @@ static void test_sizes(void **state)
     struct shmht_writer *w = create(MAX_BYTES, 56, NULL);
     struct shmht_stats s;
 
-    (void)state;
     for (uint64_t i = 0; i < N; i++)
         put(w, i, 1);
     assert_int_equal(shmht_writer_publish(w), 0);
@@ -145,7 +142,6 @@ static void test_same_value(void **state)
     struct shmht_writer *w = create(MAX_BYTES, 56, NULL);
     uint64_t bytes;
 
-    (void)state;
     for (uint64_t i = 0; i < 1000; i++)
         put(w, i, 1);
     for (int round = 0; round < 2; round++) {
@@ -165,7 +161,6 @@ static void test_same_value(void **state)
 /* At the cap a put is refused while the table that publishing makes still has room. */
 static void test_full(void **state)
 {
-    (void)state;
     for (uint64_t cap = 64 << 10; cap <= 1 << 20; cap *= 2) {
         struct shmht_writer *w = create(cap, 8, NULL);
         struct shmht_reader *r = attach(w);
@@ -194,7 +189,6 @@ static void test_full_merge(void **state)
     uint64_t n = 0;
     char key[16];
 
-    (void)state;
     while (put(w, n, 1) == SHMHT_PUT_NEW)
         n++;
     for (int how = 0; how < 3; how++) { /* the same; one other value; one more key */
@@ -223,7 +217,6 @@ static void test_merge(void **state)
     struct shmht_block b;
     char key[16];
 
-    (void)state;
     for (uint64_t i = 0; i < 3000; i++)
         put(w, i, 1);
     shmht_block_begin(&b, buf, sizeof(buf));
@@ -257,7 +250,6 @@ static void test_kept_name(void **state)
     struct shmht_writer *w;
     struct shmht_reader *r;
 
-    (void)state;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     for (uint64_t i = 0; i < N; i++)
         assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);
@@ -280,7 +272,6 @@ static struct {
 
 static void *heap_realloc(void *ctx, void *p, size_t n)
 {
-    (void)ctx;
     if (heap.n++ == heap.fails_at)
         return NULL;
     heap.blocks += p == NULL;
@@ -289,7 +280,6 @@ static void *heap_realloc(void *ctx, void *p, size_t n)
 
 static void heap_free(void *ctx, void *p)
 {
-    (void)ctx;
     heap.blocks -= p != NULL;
     free(p);
 }
@@ -299,7 +289,6 @@ static void test_memory(void **state)
     const struct shmht_allocator a = {heap_realloc, heap_free, NULL};
     uint64_t fails_at = 1;
 
-    (void)state;
     do {
         struct shmht_writer *w;
         uint64_t n_failed = 0;
@@ -335,7 +324,6 @@ static void test_reserve(void **state)
     struct shmht_writer *w;
     uint64_t n;
 
-    (void)state;
     memset(&heap, 0, sizeof(heap));
     heap.fails_at = UINT64_MAX;
     w = create(MAX_BYTES, 56, &a);

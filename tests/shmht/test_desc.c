@@ -30,7 +30,6 @@ static void test_text(void **state)
     struct shmht_desc d = sample(), back;
     ssize_t n = shmht_desc_format(&d, text, sizeof(text));
 
-    (void)state;
     assert_true(n > 0 && n < (ssize_t)sizeof(text) && text[n] == '\0');
     for (ssize_t i = 0; i < n; i++)
         assert_true(text[i] > 32 && text[i] < 127 && !strchr(";\\= ", text[i]));
@@ -78,7 +77,6 @@ static void test_text_refused(void **state)
     };
     struct shmht_desc d;
 
-    (void)state;
     assert_int_equal(shmht_desc_parse("shmht1,1,1,0,1,1,100000,-", 25, &d), 0);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(shmht_desc_parse(bad[i].text, strlen(bad[i].text), &d), bad[i].rc);
@@ -96,7 +94,6 @@ static void test_send(void **state)
     char other[SHMHT_DESC_TEXT_BYTES] = "something else";
     int pair[2], fd, ours;
 
-    (void)state;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     ours = shmht_writer_share(w, &sent);
     assert_true(ours >= 0);

@@ -35,7 +35,6 @@ static void test_xxh3_known(void **state)
     static unsigned char buf[65536];
     uint64_t hash;
 
-    (void)state;
     fill(buf, sizeof(buf));
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         for (int s = 0; s < 2; s++) {
@@ -47,7 +46,6 @@ static void test_xxh3_known(void **state)
 
 static void test_xxh3_reference(void **state)
 {
-    (void)state;
 #ifdef HAVE_XXHASH
     static unsigned char buf[70000];
     uint64_t hash;
@@ -67,7 +65,6 @@ static void test_fnv1a(void **state)
 {
     uint64_t hash;
 
-    (void)state;
     assert_int_equal(shmht__hash(SHMHT_HASH_FNV1A, "", 0, 0, &hash), 0);
     assert_true(hash == 0xcbf29ce484222325ULL);
     assert_int_equal(shmht__hash(SHMHT_HASH_FNV1A, "a", 1, 0, &hash), 0);
@@ -80,7 +77,6 @@ static void test_unknown(void **state)
 {
     uint64_t hash = 5;
 
-    (void)state;
     assert_int_equal(shmht__hash(0, "a", 1, 0, &hash), SHMHT_EHASH);
     assert_int_equal(shmht__hash(3, "a", 1, 0, &hash), SHMHT_EHASH);
     assert_int_equal(shmht__hash(SHMHT_HASH_CALLER, "a", 1, 0, &hash), SHMHT_EHASH);

@@ -52,7 +52,6 @@ static void test_cap(void **state)
     struct shmht_reader *r;
     uint64_t n;
 
-    (void)state;
     for (int i = 0; i < 5; i++) {
         struct shmht_writer_opts opts = opts_of(caps[i]);
         struct shmht_writer *w;
@@ -75,7 +74,6 @@ static void test_enospc(void **state)
     pid_t pid;
     int status;
 
-    (void)state;
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -127,7 +125,6 @@ static void test_enomem(void **state)
     struct shmht_writer *w;
     uint64_t n;
 
-    (void)state;
     opts.min_free_bytes = UINT64_MAX / 2;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0); /* the first pages are not checked */
     assert_int_equal(fill_up(w, &n), -ENOMEM);
@@ -148,7 +145,6 @@ static void test_rlimits(void **state)
     struct shmht_writer *w;
     uint64_t n;
 
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     low = before;
     low.rlim_cur = 1 << 20;
@@ -242,7 +238,6 @@ static void test_attach_refuses(void **state)
     size_t bytes;
     int fd;
 
-    (void)state;
     opts.seed = 5;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_put(w, "key", 3, "value", 5), 0);
@@ -317,7 +312,6 @@ static void test_names(void **state)
     struct shmht_desc desc;
     struct stat st;
 
-    (void)state;
     snprintf(name, sizeof(name), "/dev/shm/shmht-test-%ld", (long)getpid());
     snprintf(other, sizeof(other), "%s.link", name);
     opts.flags = SHMHT_NAMED;
@@ -369,7 +363,6 @@ static void test_resume(void **state)
     struct shmht_stats s;
     int fd;
 
-    (void)state;
     assert_int_equal(shmht_writer_resume(NULL, -1, &opts, &w2, NULL), -EINVAL);
     opts.flags = SHMHT_NAMED | SHMHT_KEEP_NAME;
     opts.duplicates = SHMHT_DUP_KEEP;
@@ -421,7 +414,6 @@ static void test_huge(void **state)
     struct shmht_stats s;
     uint64_t n;
 
-    (void)state;
     opts.flags = SHMHT_HUGE;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(fill_up(w, &n), SHMHT_EFULL);
@@ -451,7 +443,6 @@ static void test_closed_by_a_child(void **state)
     int status = -1;
     pid_t pid;
 
-    (void)state;
     opts.flags = SHMHT_NAMED;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_array_create(&shape, &array, NULL), 0);
@@ -495,7 +486,6 @@ static void test_owner_in_descriptor(void **state)
     struct shmht_writer *w;
     struct shmht_reader *r;
 
-    (void)state;
     if (geteuid() != 0) {
         print_message("skip: to become another user needs root\n");
         skip();

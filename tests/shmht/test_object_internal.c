@@ -28,7 +28,6 @@ static void test_memory_freed(void **state)
     uint64_t n = 0;
     int rc;
 
-    (void)state;
     assert_true(shmht__available_bytes() > (64 << 20));
     opts.min_free_bytes = UINT64_MAX / 2;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
@@ -54,7 +53,6 @@ static void leave_orphan(struct shmht_writer *w)
 
 static void test_orphan(void **state)
 {
-    (void)state;
     for (int named = 0; named < 2; named++) {
         struct shmht_writer_opts opts = opts_of(1 << 20);
         struct shmht_bytes key, value;
@@ -103,7 +101,6 @@ static void test_turns_hostile(void **state)
     struct shmht_stats s;
     uint64_t table, top;
 
-    (void)state;
     assert_true(all != MAP_FAILED && mprotect(all + BYTES, 4096, PROT_NONE) == 0);
     opts.region = all;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
@@ -175,7 +172,6 @@ static void test_cap_flips(void **state)
     struct shmht_writer *w;
     pid_t pid;
 
-    (void)state;
     assert_true(all != MAP_FAILED);
     opts.region = all;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
@@ -215,7 +211,6 @@ static void test_beyond_4g(void **state)
     static const uint64_t caps[] = {UINT64_C(8) << 30,
                                     UINT64_C(24) << 30}; /* granules of 4 and of 8 bytes */
 
-    (void)state;
     for (int c = 0; c < 2; c++) {
         struct shmht_writer_opts opts = opts_of(caps[c]);
         uint64_t far = (UINT64_C(5) << 30) * (uint64_t)(3 * c + 1);

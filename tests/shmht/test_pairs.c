@@ -46,7 +46,6 @@ static void test_put_get(void **state)
     struct shmht_bytes value = {"untouched", 9};
     struct shmht_stats s;
 
-    (void)state;
     assert_int_equal(shmht_get(r, "absent", 6, &value), SHMHT_ENOENT);
     assert_int_equal(value.len, 9);
     assert_int_equal(shmht_put(w, "key", 3, "value", 5), SHMHT_PUT_NEW);
@@ -73,7 +72,6 @@ static void test_lengths(void **state)
     struct shmht_reader *r = attach(w);
     struct shmht_bytes value;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (unsigned char)mix(i);
     for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
@@ -104,7 +102,6 @@ static void test_limits(void **state)
     struct shmht_reader *r = shmht_writer_view(w);
     struct shmht_bytes value;
 
-    (void)state;
     memset(big, 'x', sizeof(big));
     assert_int_equal(shmht_put(w, big, 0, "v", 1), SHMHT_EKEYLEN);
     assert_int_equal(shmht_put(w, big, SHMHT_MAX_KEY_BYTES + 1, "v", 1), SHMHT_EKEYLEN);
@@ -126,7 +123,6 @@ static void test_policies(void **state)
     struct shmht_stats s;
     struct shmht_bytes value;
 
-    (void)state;
     for (uint32_t policy = SHMHT_DUP_REPLACE; policy <= SHMHT_DUP_KEEP; policy++) {
         struct shmht_writer *w = make(1 << 20, policy, 0);
         struct shmht_reader *r = shmht_writer_view(w);
@@ -152,7 +148,6 @@ static void test_get_many(void **state)
     static char names[200][16];
     static char long_key[SHMHT_MAX_KEY_BYTES + 1];
 
-    (void)state;
     for (int i = 0; i < 200; i++) {
         key16(names[i], (uint64_t)i);
         keys[i] = (struct shmht_bytes){names[i], 16};
@@ -191,7 +186,6 @@ static void test_growth(void **state)
     struct shmht_stats s;
     char key[16];
 
-    (void)state;
     for (uint64_t i = 0; i < N; i++) {
         key16(key, i);
         fill32(v, i, 1);
@@ -229,7 +223,6 @@ static void test_iteration(void **state)
     struct shmht_bytes key, value;
     char name[16];
 
-    (void)state;
     assert_int_equal(shmht_reader_next(r, &it, &key, &value), 0);
     for (uint64_t i = 0; i < 500; i++) {
         key16(name, i);
@@ -264,7 +257,6 @@ static void test_iteration(void **state)
 
 static uint64_t length_hash(const void *key, size_t len, uint64_t seed)
 {
-    (void)key;
     return len * 7 + seed;
 }
 
@@ -283,7 +275,6 @@ static void test_hashes(void **state)
     uint64_t i;
     int rc = 0;
 
-    (void)state;
     opts.hash_id = SHMHT_HASH_FNV1A;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     r = attach(w);
@@ -341,7 +332,6 @@ static void test_hash_zero(void **state)
     struct shmht_bytes value, key = {"c", 1};
     struct shmht_writer *w;
 
-    (void)state;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_get(shmht_writer_view(w), "a", 1, &value), SHMHT_ENOENT);
     assert_int_equal(shmht_put(w, "a", 1, "1", 1), 0);
@@ -359,7 +349,6 @@ static void test_options(void **state)
     struct shmht_writer_opts opts = {.size = sizeof(opts)}, bad;
     struct shmht_writer *w = NULL;
 
-    (void)state;
     assert_int_equal(shmht_writer_create(NULL, &w, NULL), -EINVAL);
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), -EINVAL); /* no cap */
     opts.max_bytes = SHMHT_MIN_REGION_BYTES - 1;
@@ -411,7 +400,6 @@ static void test_granules(void **state)
     struct shmht_bytes value;
     struct shmht_stats s;
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = caps[i]};
         struct shmht_writer *w;
@@ -479,7 +467,6 @@ static void test_allocators(void **state)
     struct shmht_reader *r;
     int fds = n_fds(), rc = -ENOMEM;
 
-    (void)state;
     for (int allowed = 0; rc != 0; allowed++) {
         assert_true(allowed < 10);
         c.left = allowed;
@@ -513,7 +500,6 @@ static void test_resume_allocator(void **state)
     struct shmht_writer *w;
     int fd;
 
-    (void)state;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_put(w, "k", 1, "v", 1), 0);
     fd = dup(shmht_writer_share(w, NULL));
@@ -546,7 +532,6 @@ static void test_region(void **state)
     uint64_t i, n;
     int rc;
 
-    (void)state;
     memset(region, 0xa5, sizeof(region));
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_writer_share(w, NULL), SHMHT_EFIXED);
@@ -600,7 +585,6 @@ static void test_region_in_more(void **state)
     struct shmht_writer *w;
     uint64_t n = 0;
 
-    (void)state;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_put(w, &n, sizeof(n), "0", 1), SHMHT_PUT_NEW);
     shmht_writer_destroy(w);
@@ -632,7 +616,6 @@ static void test_successor_in_the_way(void **state)
     struct shmht_bytes value;
     struct shmht_writer *w, *w2;
 
-    (void)state;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_int_equal(shmht_put(w, "k", 1, "v", 1), SHMHT_PUT_NEW);
     for (int i = 0; i < 5; i++) {
@@ -648,7 +631,6 @@ static void test_successor_in_the_way(void **state)
 
 static void test_strerror(void **state)
 {
-    (void)state;
     for (int code = SHMHT_ENOENT; code >= SHMHT_EFIXED; code--) {
         assert_string_not_equal(shmht_strerror(code), "unknown error code");
         for (int other = SHMHT_ENOENT; other > code; other--)

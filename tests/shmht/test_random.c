@@ -202,7 +202,6 @@ static void run(uint64_t seed, uint32_t policy, uint64_t max_bytes, uint32_t loa
 
 static void test_random(void **state)
 {
-    (void)state;
     for (uint32_t policy = SHMHT_DUP_REPLACE; policy <= SHMHT_DUP_KEEP; policy++) {
         run(1 + policy, policy, 64 << 20, 0, 0);
         run(11 + policy, policy, 64 << 20, 90, 0);

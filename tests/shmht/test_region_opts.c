@@ -10,7 +10,6 @@ static int writer(void *opts, void *ctx)
     struct shmht_writer *w = NULL;
     int rc = shmht_writer_create(opts, &w, NULL);
 
-    (void)ctx;
     shmht_writer_destroy(w);
     return rc;
 }
@@ -48,7 +47,6 @@ static int array(void *opts, void *ctx)
     struct shmht_array *a = NULL;
     int rc = shmht_array_create(opts, &a, NULL);
 
-    (void)ctx;
     shmht_array_destroy(a);
     return rc;
 }
@@ -71,7 +69,6 @@ static void every_struct(void **state)
     struct shmht_array *a;
     int fd;
 
-    (void)state;
     assert_int_equal(opts_sizes("shmht_writer_opts", &wo, sizeof(wo), writer, NULL), 0);
     assert_int_equal(shmht_writer_create(&wo, &w, NULL), 0);
     assert_int_equal(opts_sizes("shmht_writer_opts, compact", &wo, sizeof(wo), compacted, w), 0);

@@ -605,7 +605,6 @@ static int soak(double seconds)
 
 static void on_interrupt(int sig)
 {
-    (void)sig;
     interrupted = 1;
 }
 

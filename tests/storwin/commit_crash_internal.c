@@ -105,7 +105,6 @@ int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
 int __wrap_fdatasync(int fd)
 {
-    (void)fd;
     if (fault()) {
         for (size_t i = n_events; i > 0 && events[i - 1].kind != FLUSH; i--)
             events[i - 1].lost_perhaps = 1;

@@ -44,7 +44,6 @@ static int is_bad(uint64_t offset, uint64_t bytes)
 
 static int fs_getattr(const char *path, struct stat *st, struct fuse_file_info *fi)
 {
-    (void)fi;
     memset(st, 0, sizeof(*st));
     st->st_uid = geteuid();
     st->st_gid = getegid();
@@ -74,7 +73,6 @@ static int fs_create(const char *path, mode_t mode, struct fuse_file_info *fi)
 
 static int fs_unlink(const char *path)
 {
-    (void)path;
     atomic_store(&disk->exists, 0);
     return 0;
 }
@@ -153,7 +151,6 @@ static int fs_fsync(const char *path, int data_only, struct fuse_file_info *fi)
 
 static void *fs_init(struct fuse_conn_info *connection, struct fuse_config *config)
 {
-    (void)connection;
     config->hard_remove = 1; /* a file that is open is not renamed first */
     return NULL;
 }

@@ -156,7 +156,6 @@ static void random_commits(uint32_t atomic, unsigned without)
 
 static void commits(void **state)
 {
-    (void)state;
     for (unsigned a = 0; a < 3; a++)
         for (unsigned w = 0; w < 5; w++)
             random_commits(atomics[a], withouts[w]);
@@ -170,7 +169,6 @@ static void journal_wraps(void **state)
     struct storwin_window *win = alloc_window(&opts, BYTES);
     uint8_t *base = storwin_base(win);
 
-    (void)state;
     fill(base, BYTES, 0);
     for (unsigned round = 1; round <= 300; round++) {
         base[round * 5000 % BYTES] = (uint8_t)round;
@@ -201,7 +199,6 @@ static void store_into_it(void)
 /* A store between the first page that is written and the record. */
 static void races(void **state)
 {
-    (void)state;
     for (unsigned a = 0; a < 3; a++)
         for (unsigned w = 0; w < 3; w++) {
             struct storwin_opts opts = commit_opts(atomics[a]);
@@ -262,7 +259,6 @@ static void flip_one(const struct storwin_opts *opts, uint64_t at, unsigned bit)
 
 static void damage(void **state)
 {
-    (void)state;
     for (unsigned a = 0; a < 3; a++) {
         struct storwin_opts opts = commit_opts(atomics[a]);
         struct storwin_window *win = alloc_window(&opts, BYTES);
@@ -308,7 +304,6 @@ static void lost(void **state)
     struct storwin_window *win = alloc_window(&opts, BYTES);
     struct storwin_error err;
 
-    (void)state;
     for (unsigned g = 1; g <= 3; g++) {
         fill(storwin_base(win), BYTES, g);
         commit_window(win);
@@ -351,7 +346,6 @@ static void lengths(void **state)
 {
     const uint64_t bytes[] = {BYTES, BYTES + 1, 4 * 65536 + 65536, 5 * 65536 + 1, 3000000, 3000001};
 
-    (void)state;
     for (unsigned a = 0; a < 3; a++) {
         struct storwin_opts opts = commit_opts(atomics[a]);
         struct storwin_window *win = alloc_window(&opts, BYTES);
@@ -406,7 +400,6 @@ static void malformed(void **state)
     } batch;
     int fd;
 
-    (void)state;
     for (unsigned what = 0; what < 2; what++) {
         opts.atomic = what == 0 ? STORWIN_ATOMIC_SLOTS : STORWIN_ATOMIC_JOURNAL;
         win = alloc_window(&opts, BYTES);
@@ -447,7 +440,6 @@ static void malformed(void **state)
 /* Somebody shortens the file under the window: the next commit writes all of it again. */
 static void shortened(void **state)
 {
-    (void)state;
     for (unsigned a = 0; a < 3; a++)
         for (unsigned to = 0; to < 3; to++) {
             struct storwin_opts opts = commit_opts(atomics[a]);
@@ -484,7 +476,6 @@ static void shortened(void **state)
 /* The first commit after an older generation was opened is cut off, at either flush of it. */
 static void older_cut_off(void **state)
 {
-    (void)state;
     for (unsigned a = 0; a < 3; a++)
         for (unsigned flush = 1; flush < 4; flush++) {
             struct storwin_opts opts = commit_opts(atomics[a]);
@@ -522,7 +513,6 @@ static void older_in_journal(void **state)
     struct storwin_window *win = alloc_window(&opts, BYTES);
     uint8_t *base = storwin_base(win);
 
-    (void)state;
     fill(base, BYTES, 0);
     for (unsigned g = 1; g <= 4; g++) {
         base[g] = 'x';
@@ -562,7 +552,6 @@ static void older_discards(void **state)
     struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
     struct storwin_window *win = alloc_window(&opts, BYTES);
 
-    (void)state;
     for (unsigned g = 1; g <= 3; g++) {
         ((uint8_t *)storwin_base(win))[g] = 'x';
         commit_window(win);
@@ -600,7 +589,6 @@ static void store_as_device(void)
 /* A store that page tables do not show, during a commit, into what was declared before. */
 static void device_races(void **state)
 {
-    (void)state;
     for (unsigned a = 0; a < 3; a++) {
         struct storwin_opts opts = commit_opts(atomics[a]);
         struct storwin_window *win = alloc_window(&opts, BYTES);
@@ -630,7 +618,6 @@ static void device_races(void **state)
 /* No free descriptor: a commit needs none. */
 static void no_descriptors(void **state)
 {
-    (void)state;
     for (unsigned w = 0; w < 3; w++) {
         struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
         struct storwin_window *win;
@@ -670,7 +657,6 @@ static void other_files(void **state)
     char copy[sizeof(text)];
     pthread_t thread;
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++) { /* also where a commit has zeros */
         write_file(opts.filename, i * 5000, text, sizeof(text));
         assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EFORMAT);
@@ -700,7 +686,6 @@ static void arguments(void **state)
     int status;
     pid_t pid;
 
-    (void)state;
     opts.pager = STORWIN_PAGER_KERNEL;
     assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_ECONFLICT);
     assert_string_equal(err.hint, "storage_alloc_atomic");
@@ -807,7 +792,6 @@ static void stop_after(unsigned steps, unsigned unchanged)
 /* A flush fails, of the data or of the record: the same number again, but not for other data. */
 static void again(void **state)
 {
-    (void)state;
     for (unsigned flush = 1; flush < 3; flush++)
         for (unsigned a = 0; a < 3; a++) {
             struct storwin_opts opts = commit_opts(atomics[a]);
@@ -845,7 +829,6 @@ static void again(void **state)
 
 static void together(void **state)
 {
-    (void)state;
     for (unsigned steps = 2; steps < 14; steps++)
         for (unsigned unchanged = 0; unchanged < 3; unchanged++)
             stop_after(steps, unchanged);
@@ -857,7 +840,6 @@ static void adopted(void **state)
     struct storwin_opts opts = storage_opts(test_path("commit"));
     uint8_t *whole = malloc(BYTES + 5000);
 
-    (void)state;
     for (unsigned offset = 0; offset < 3; offset++) {
         uint8_t *at = whole + offset * 1237 + 1;
         struct storwin_window *win;
@@ -898,7 +880,6 @@ static void mapped_anew(void **state)
     struct storwin_opts opts = storage_opts(test_path("commit"));
     uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    (void)state;
     for (unsigned way = 0; way < 2; way++) {
         struct storwin_window *win;
 
@@ -942,7 +923,6 @@ static void shared_memory(void **state)
     struct storwin_error err;
     int status;
 
-    (void)state;
     assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), -EOPNOTSUPP);
     assert_string_equal(err.hint, "storage_alloc_changes");
     assert_int_equal(storwin_adopt(NULL, BYTES, &opts, &win, &err), -EINVAL);

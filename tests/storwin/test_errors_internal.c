@@ -203,7 +203,6 @@ static void once_with_its_range(void **state)
                  {STORWIN_PAGER_USER, STORWIN__NO_RING}};
     const char *path = test_path("errors");
 
-    (void)state;
     for (unsigned k = 0; k < sizeof(modes) / sizeof(modes[0]); k++) {
         struct storwin_window *win =
             open_pager(path, modes[k].pager, modes[k].without, UINT64_C(96) << 20);
@@ -226,7 +225,6 @@ static void in_a_sparse_file(void **state)
     struct storwin_window *win = open_pager(path, STORWIN_PAGER_KERNEL, 0, 0);
     struct storwin_error err;
 
-    (void)state;
     assert_non_null(win);
     watched = storwin_base(win);
     /* Readahead would bring the rest into memory, and the search for the error then writes it. */
@@ -246,7 +244,6 @@ static void flush(void **state)
 {
     const char *path = test_path("flush");
 
-    (void)state;
     for (uint32_t pager = 0; pager <= STORWIN_PAGER_USER; pager++) {
         struct storwin_window *win = open_pager(path, pager, 0, UINT64_C(96) << 20);
         struct storwin_error err;
@@ -270,7 +267,6 @@ static void name(void **state)
 {
     const char *path = test_path("named");
 
-    (void)state;
     for (unsigned is_new = 2; is_new-- > 0;) {
         struct storwin_opts opts = storage_opts(path);
         struct storwin_window *win;
@@ -305,7 +301,6 @@ static void flush_of_evicted(void **state)
     const volatile uint8_t *base;
     unsigned sum = 0;
 
-    (void)state;
     if (!win)
         skip();
     base = storwin_base(win);
@@ -335,7 +330,6 @@ static void eviction(void **state)
     struct storwin_error err;
     uint8_t *base;
 
-    (void)state;
     if (!win)
         skip();
     base = storwin_base(win);
@@ -376,7 +370,6 @@ static void bad_sector(void **state)
     const char *path = test_path("sector");
     uint8_t *data = malloc(1 << 20);
 
-    (void)state;
     for (uint64_t i = 0; i < 1 << 20; i++)
         data[i] = (uint8_t)(i / 4096 + 1);
     for (unsigned s = 0; s < 4; s++) {
@@ -428,7 +421,6 @@ static void bad_sector_at_allocation(void **state)
     struct storwin_window *win;
     struct storwin_error err;
 
-    (void)state;
     write_file(path, 20 * page, "x", 1);
     opts.pager = STORWIN_PAGER_RESIDENT;
     fail_at(20 * page, 21 * page, 0, EMEDIUMTYPE);

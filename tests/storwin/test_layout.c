@@ -141,7 +141,6 @@ static void parts(void **state)
     } longer;
     char value[8];
 
-    (void)state;
     storwin_opts_init(&opts);
     opts.flags = STORWIN_MEMFD;
     assert_int_equal(storwin_alloc(&opts, 3 * page + 5, &win, NULL), 0);
@@ -170,7 +169,6 @@ static void every_small_size(void **state)
                                        333333333, 499999999, 500000000, 500000001,
                                        666666667, 800000000, 999999999, 1000000000};
 
-    (void)state;
     for (uint64_t pages = 0; pages <= 9; pages++)
         for (int delta = -1; delta <= 1; delta++)
             for (unsigned f = 0; f < sizeof(factors) / sizeof(factors[0]); f++)
@@ -188,7 +186,6 @@ static void zero_and_one(void **state)
     struct storwin_info_part part = {.size = sizeof(part)};
     struct storwin_window *win;
 
-    (void)state;
     for (uint32_t pager = 0; pager < test_pagers; pager++) {
         opts.pager = pager;
         assert_int_equal(storwin_alloc(&opts, 0, &win, NULL), 0);
@@ -228,7 +225,6 @@ static void automatic(void **state)
     struct storwin_window *win;
     char text[32];
 
-    (void)state;
     opts.factor_ppb = STORWIN_FACTOR_AUTO;
     opts.memory_bytes = 5 * page + 17;
     opts.flags = STORWIN_UNLINK;
@@ -258,7 +254,6 @@ static void two_on_one_file(void **state)
     struct storwin_window *wa, *wb;
     uint8_t *copy = malloc(7 * page);
 
-    (void)state;
     for (uint32_t pager = 0; pager < test_pagers; pager++) {
         a.pager = b.pager = pager;
         a.offset_bytes = 4 * page; /* the later one first: the file grows in front of nobody */
@@ -298,7 +293,6 @@ static void larger_than_memory(void **state)
                                   : mmap(NULL, (size_t)bytes, PROT_NONE,
                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    (void)state;
     if (room == MAP_FAILED) {
         print_message("skip: no address space of 1 TiB (a limit, or valgrind)\n");
         skip();

@@ -43,7 +43,6 @@ static void available(const char *what, uint64_t want)
 
 static void no_groups(void **state)
 {
-    (void)state;
     put("meminfo", "MemTotal:       16000 kB\nMemFree:  100 kB\nMemAvailable:    8000 kB\n");
     available("neither cgroup nor mountinfo", 8000 * 1024);
     put("mountinfo", "");
@@ -58,7 +57,6 @@ static void no_groups(void **state)
 
 static void version_2(void **state)
 {
-    (void)state;
     put("meminfo", "MemAvailable: 1000000 kB\n");
     put("mountinfo", v2_mount);
     put("cgroup", "0::/a/b\n");
@@ -90,7 +88,6 @@ static void version_2(void **state)
 
 static void version_1(void **state)
 {
-    (void)state;
     put("meminfo", "MemAvailable: 1000000 kB\n");
     put("mountinfo", v1_mount);
     put("cgroup", v1_groups);
@@ -109,7 +106,6 @@ static void version_1(void **state)
 /* A container mounts a part of the tree, while /proc/self/cgroup still has the whole path. */
 static void container(void **state)
 {
-    (void)state;
     put("mountinfo", "31 20 0:27 /job /cg/inside rw,nosuid - cgroup cgroup rw,memory\n");
     put("cg/inside/step/memory.limit_in_bytes", "4242\n");
     put("cg/inside/step/memory.usage_in_bytes", "42\n");
@@ -124,7 +120,6 @@ static void this_machine(void **state)
 {
     uint64_t now = storwin__memory_available(NULL);
 
-    (void)state;
     assert_in_range(now, 1 << 20, UINT64_C(1) << 48);
 }
 

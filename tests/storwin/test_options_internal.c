@@ -150,7 +150,6 @@ static void every_value(void **state)
 {
     unsigned known = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct row *row = &rows[i];
         struct storwin_opts opts, before;
@@ -186,7 +185,6 @@ static void paths(void **state)
 {
     struct storwin_opts opts;
 
-    (void)state;
     storwin_opts_init(&opts);
     memset(long_path, 'a', STORWIN_MAX_PATH + 1);
     assert_int_equal(storwin_opts_set(&opts, "storage_alloc_filename", long_path, NULL),
@@ -202,7 +200,6 @@ static void every_field(void **state)
 {
     struct storwin_opts want, got;
 
-    (void)state;
 #define SETS(key, text, field, value)                                                              \
     storwin_opts_init(&want);                                                                      \
     got = want;                                                                                    \
@@ -246,7 +243,6 @@ static void every_key(void **state)
 {
     size_t n = 0;
 
-    (void)state;
     for (const char *key; (key = storwin_hint_key(n)) != NULL; n++) {
         int good = 0, bad = 0;
 
@@ -266,7 +262,6 @@ static void null_arguments(void **state)
     struct storwin_opts opts;
     struct storwin_error err;
 
-    (void)state;
     storwin_opts_init(&opts);
     assert_int_equal(storwin_opts_set(NULL, "alloc_type", "memory", &err), -EINVAL);
     assert_int_equal(storwin_opts_set(&opts, NULL, "memory", NULL), -EINVAL);
@@ -281,7 +276,6 @@ static void one_after_another(void **state)
     struct storwin_opts opts, before;
     struct storwin_error err;
 
-    (void)state;
     storwin_opts_init(&opts);
     assert_int_equal(storwin_opts_set(&opts, "alloc_type", "memory", &err), 0);
     before = opts;
@@ -305,7 +299,6 @@ static void split(void **state)
     struct storwin_hint hints[3];
     struct storwin_error err;
 
-    (void)state;
     assert_int_equal(storwin_hints_split(text, hints, 3, &err), 3);
     assert_string_equal(hints[0].key, "alloc_type");
     assert_string_equal(hints[0].value, "storage");
@@ -328,7 +321,6 @@ static void struct_limits(void **state)
     struct storwin_opts good = storage_opts("x"), opts, copy;
     struct storwin_error err;
 
-    (void)state;
 #define BAD(member, value, code, name)                                                             \
     opts = good;                                                                                   \
     opts.member = value;                                                                           \
@@ -374,7 +366,6 @@ static void struct_limits(void **state)
 
 static void explains(void **state)
 {
-    (void)state;
     for (int code = 3; code >= -200; code--)
         assert_true(strlen(storwin_strerror(code)) > 0);
     for (int code = STORWIN_EVALUE; code >= STORWIN_ERACE; code--)

@@ -114,19 +114,16 @@ static void many_threads(uint32_t style)
 
 static void threads_random(void **state)
 {
-    (void)state;
     many_threads(STORWIN_ACCESS_RANDOM);
 }
 
 static void threads_unknown(void **state)
 {
-    (void)state;
     many_threads(0);
 }
 
 static void threads_sequential(void **state)
 {
-    (void)state;
     many_threads(STORWIN_ACCESS_SEQUENTIAL);
 }
 
@@ -136,7 +133,6 @@ static void threads_in_place(void **state)
     struct storwin_info info = {.size = sizeof(info)};
     struct storwin_window *win;
 
-    (void)state;
     atomic_store(&storwin__without, STORWIN__NO_MOVE);
     win = open_user(test_path("in_place"), page, STORWIN_MIN_BUDGET, 0);
     storwin_query(win, &info);
@@ -152,7 +148,6 @@ static void streams(void **state)
     static const uint32_t styles[] = {0, STORWIN_ACCESS_SEQUENTIAL, STORWIN_ACCESS_REVERSE};
     const uint64_t bytes = (UINT64_C(8) << 20) + 77, words = bytes / 8;
 
-    (void)state;
     for (unsigned s = 0; s < 3; s++) {
         struct storwin_window *win =
             open_user(test_path("streams"), bytes, STORWIN_MIN_BUDGET, styles[s]);
@@ -178,7 +173,6 @@ static void system_calls(void **state)
     uint8_t *base = storwin_base(win);
     int ends[2];
 
-    (void)state;
     storwin_query(win, &info);
     assert_int_equal(pipe(ends), 0);
     for (uint64_t at = 0; !info.user_faults_only && at + page <= bytes; at += 17 * page) {
@@ -198,7 +192,6 @@ static void refused(void **state)
     struct storwin_window *win;
     struct storwin_error err;
 
-    (void)state;
     opts.pager = STORWIN_PAGER_USER;
     atomic_store(&storwin__without, STORWIN__NO_UFFD);
     assert_int_equal(storwin_alloc(&opts, page, &win, &err), STORWIN_EPAGER);
@@ -219,7 +212,6 @@ static void few_descriptors(void **state)
     struct rlimit old, limit;
     int rc = -EMFILE, n = 0;
 
-    (void)state;
     opts.pager = STORWIN_PAGER_USER;
     opts.budget_bytes = STORWIN_MIN_BUDGET;
     if (storwin_alloc(&opts, 64 * page, &win, NULL) == STORWIN_EPAGER)
@@ -251,7 +243,6 @@ static void after_fork(void **state)
     int status;
     pid_t pid;
 
-    (void)state;
     base[0] = 1;
     pid = fork();
     if (pid == 0) {
@@ -275,7 +266,6 @@ static void exact(void **state)
     uint8_t *base, *copy = malloc(bytes);
     uint64_t written;
 
-    (void)state;
     opts.pager = STORWIN_PAGER_USER;
     opts.budget_bytes = STORWIN_MIN_BUDGET;
     opts.block_bytes = block;
@@ -324,7 +314,6 @@ static void shortened(void **state)
     uint8_t *copy = malloc(bytes);
     struct storwin_error err;
 
-    (void)state;
     memset(storwin_base(win), 1, bytes);
     assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, NULL), 0);
     assert_int_equal(truncate(path, (off_t)left), 0);
@@ -350,7 +339,6 @@ static void push_out(struct storwin_window *win, uint64_t from)
     for (unsigned i = 0; i < 3; i++)
         for (uint64_t at = from; at < window_bytes(win); at += page)
             sum = (uint8_t)(sum + base[at]);
-    (void)sum;
 }
 
 /* One page pinned as io_uring's fixed buffer, into which a file can be read past the page tables.
@@ -422,7 +410,6 @@ static void pinned_page(void **state)
     const uint64_t bytes = UINT64_C(8) << 20;
     struct storwin_info info = {.size = sizeof(info)};
 
-    (void)state;
     for (unsigned s = 0; s < 2; s++) {
         const char *path = test_path("pinned"), *source = test_path("source");
         struct storwin_window *win = open_user(path, bytes, STORWIN_MIN_BUDGET, styles[s]);
@@ -500,7 +487,6 @@ static void copies_meet_evictions(void **state)
     uint64_t wrong = 0;
     pthread_t thread;
 
-    (void)state;
     storwin_query(win, &info);
     if (!info.keeps_pinned || info.user_faults_only) {
         print_message("skip: needs Linux 6.8 and userfaultfd for system calls\n");
@@ -527,7 +513,6 @@ static void bound_beyond_the_window(void **state)
     struct storwin_window *win = NULL;
     int rc;
 
-    (void)state;
     opts.pager = STORWIN_PAGER_USER;
     opts.access_style = STORWIN_ACCESS_RANDOM;
     opts.budget_bytes = STORWIN_MAX_BYTES;

@@ -44,7 +44,6 @@ static void wrong_kind(void **state)
     static const char NAME[] = "storage_alloc_filename";
     struct storwin_opts opts = storage_opts(NULL);
 
-    (void)state;
     refused(&opts, page, STORWIN_EMISSING, NAME);
     opts.filename = "";
     refused(&opts, page, STORWIN_EVALUE, NAME);
@@ -76,7 +75,6 @@ static void offsets(void **state)
 {
     struct storwin_opts opts = storage_opts(test_path("offset"));
 
-    (void)state;
     opts.offset_bytes = 1;
     refused(&opts, page, STORWIN_EVALUE, "storage_alloc_offset");
     opts.offset_bytes = page / 2;
@@ -94,7 +92,6 @@ static void links(void **state)
     struct storwin_opts opts = storage_opts(test_path("link"));
     struct storwin_window *win;
 
-    (void)state;
     assert_int_equal(symlink("target", test_path("link")),
                      0); /* one's own, and dangling: the target is created */
     assert_int_equal(storwin_alloc(&opts, page, &win, NULL), 0);
@@ -215,7 +212,6 @@ static void no_proc_child(void)
 
 static void without_proc(void **state)
 {
-    (void)state;
     in_child(no_proc_child);
 }
 
@@ -230,7 +226,6 @@ static void read_only_child(void)
 
 static void limits(void **state)
 {
-    (void)state;
     in_child(size_limit_child);
     in_child(memory_limit_child);
     write_file(test_path("mine"), 0, "x", 1);
@@ -259,7 +254,6 @@ static void full_disk(void **state)
     struct storwin_info info = {.size = sizeof(info)};
     struct storwin_window *win;
 
-    (void)state;
     if (mount_small(test_path("small"), "size=1m") < 0) {
         print_message("skip: a small file system needs root and mount()\n");
         skip();
@@ -306,7 +300,6 @@ static void permissions(void **state)
     struct stat st;
     mode_t mask = umask(027);
 
-    (void)state;
     for (unsigned without = 0; without <= STORWIN__NO_TMPFILE; without += STORWIN__NO_TMPFILE) {
         atomic_store(&storwin__without, without);
         for (uint32_t perm = 0; perm <= 0777; perm += 7) {
@@ -333,7 +326,6 @@ static void reserved(void **state)
     struct storwin_window *win;
     struct stat st;
 
-    (void)state;
     for (unsigned i = 0; i < 5; i++) {
         atomic_store(&storwin__without, poor[i]);
         opts.flags = 0;
@@ -370,7 +362,6 @@ static void unlink_and_discard(void **state)
     struct storwin_window *win;
     char c;
 
-    (void)state;
     for (uint32_t pager = 0; pager < test_pagers; pager++) {
         opts.pager = pager;
         opts.flags = STORWIN_UNLINK;
@@ -437,7 +428,6 @@ static void races(void **state)
 {
     pthread_t threads[9];
 
-    (void)state;
     for (uintptr_t i = 0; i < 9; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)i), 0);
     for (unsigned i = 0; i < 9; i++)
@@ -463,7 +453,6 @@ static void no_leaks(void **state)
     unsigned fds = 0, maps = 0;
     unsigned long kib = 0;
 
-    (void)state;
     for (unsigned i = 0; i < rounds; i++) {
         struct storwin_window *win;
 
@@ -505,7 +494,6 @@ static void hints_became(void **state)
     struct storwin_window *win;
     char text[200];
 
-    (void)state;
     opts.striping_factor = 4;
     opts.striping_unit = 1 << 20;
     opts.access_style = STORWIN_ACCESS_RANDOM;
@@ -559,7 +547,6 @@ static void dynamic(void **state)
     struct storwin_error err;
     char synced;
 
-    (void)state;
     assert_int_equal(storwin_dynamic_create(NULL, &dyn), 0);
     assert_int_equal(storwin_alloc(NULL, 0, &empty, NULL), 0);
     assert_int_equal(storwin_dynamic_attach(dyn, empty), -EINVAL);

@@ -21,7 +21,6 @@ static void rounding(void **state)
 {
     uint64_t rng = 88172645463325252u;
 
-    (void)state;
     for (uint64_t pages = 0; pages < 64; pages++)
         for (uint32_t f = 0; f <= 1000; f++)
             assert_int_equal(storwin__storage_pages(pages, f * 1000000),

@@ -32,7 +32,6 @@ static off_t bad_sector = -1;
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd) /* the library calls it for names alone */
 {
-    (void)fd;
     names_synced++;
     return name_fails > 0 && name_fails-- > 0 ? (errno = EIO, -1) : 0;
 }
@@ -129,7 +128,6 @@ static void cost(void **state)
 {
     const uint64_t bytes = 16 << 20, page = (uint64_t)sysconf(_SC_PAGESIZE), n = bytes / page / 100;
 
-    (void)state;
     for (unsigned a = 0; a < 3; a++) {
         const struct storwin_opts opts = stored_opts(atomics[a]);
         struct storwin_window *win = open_state(&opts, bytes);
@@ -159,7 +157,6 @@ static void cost(void **state)
 /* A grown state opens in a longer window; a file query gives its length. */
 static void grown(void **state)
 {
-    (void)state;
     for (unsigned a = 0; a < 3; a++) {
         const struct storwin_opts opts = stored_opts(atomics[a]);
         struct storwin_window *win = open_state(&opts, BYTES);
@@ -191,7 +188,6 @@ static void grown(void **state)
 /* The generation before the newest opens, and reading it does not change the file. */
 static void older(void **state)
 {
-    (void)state;
     for (unsigned a = 0; a < 3; a++) {
         struct storwin_opts opts = stored_opts(atomics[a]);
 
@@ -227,7 +223,6 @@ static void versions(void **state)
     uint64_t size;
     char text[32];
 
-    (void)state;
     assert_int_equal(storwin_opts_set(&opts, "storage_alloc_version", "7", NULL), 0);
     win = open_state(&opts, BYTES);
     for (uint64_t g = 1; g < 4; g++)
@@ -280,7 +275,6 @@ static void damage(void **state)
     struct storwin_window *win = open_state(&opts, BYTES);
     static const uint8_t zeros[4096];
 
-    (void)state;
     for (uint64_t g = 1; g < 4; g++) /* the third is in place 0, as the first was, and in area 0 */
         commit_state(win, g);
     close_state(win);
@@ -322,7 +316,6 @@ static void other_files(void **state)
     struct storwin_window *win;
     struct storwin_error err;
 
-    (void)state;
     assert_int_equal(no_info(&opts), -ENOENT);
     assert_int_equal(file_size(opts.filename), UINT64_MAX);
     write_file(opts.filename, 0, "", 0);
@@ -352,7 +345,6 @@ static void unreadable(void **state)
 {
     const struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
 
-    (void)state;
     write_file(opts.filename, STORWIN__FIRST_AREA, "", 1);
     assert_int_equal(no_info(&opts), STORWIN_ENONE);
     bad_sector = STORWIN__PLACE_BYTES - 512; /* behind the copies of a record */
@@ -369,7 +361,6 @@ static void names(void **state)
     const struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
     struct storwin_window *win;
 
-    (void)state;
     name_fails = 1;
     assert_int_equal(refused(&opts, BYTES), -EIO);
     assert_int_equal(file_size(opts.filename), UINT64_MAX);
@@ -398,7 +389,6 @@ static void links(void **state)
     struct storwin_opts opts = stored_opts(STORWIN_ATOMIC_AUTO);
     struct storwin_window *win = open_state(&opts, BYTES);
 
-    (void)state;
     commit_state(win, 1);
     close_state(win);
     opts.filename = test_path("link");
@@ -418,7 +408,6 @@ static void killed_owner(void **state)
     char byte;
     pid_t pid;
 
-    (void)state;
     unlink(opts.filename);
     assert_int_equal(pipe(ends), 0);
     pid = fork();
@@ -453,7 +442,6 @@ static void sums(void **state)
 {
     uint8_t block[100] = {0};
 
-    (void)state;
     for (size_t len = 0; len <= sizeof(block); len++) {
         uint64_t sum = storwin__sum(block, len, 5);
 
@@ -477,7 +465,6 @@ static void mapped_shared(void **state)
     struct storwin_window *win;
     int rc, status;
 
-    (void)state;
     assert_int_equal(storwin_adopt(at, 4 * part, &opts, &win, NULL), 0);
     memset(at, 1, 4 * part);
     assert_int_equal(storwin_commit(win, NULL), 0);

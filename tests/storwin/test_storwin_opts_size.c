@@ -14,7 +14,6 @@ static int window(void *opts, void *ctx)
     struct storwin_window *win = NULL;
     int rc = storwin_alloc(opts, 10000, &win, NULL);
 
-    (void)ctx;
     return rc < 0 ? rc : storwin_free(win, NULL);
 }
 
@@ -24,7 +23,6 @@ static int set(void *opts, void *ctx)
     uint32_t before = o->order;
     int rc = storwin_opts_set(o, "storage_alloc_order", "storage_first", NULL);
 
-    (void)ctx;
     assert_int_equal(o->order, rc == 0 ? STORWIN_STORAGE_FIRST : before);
     o->order = before;
     return rc;
@@ -34,7 +32,6 @@ static int query(void *opts, void *ctx)
 {
     struct storwin_info_file info = {.size = sizeof(info)};
 
-    (void)ctx;
     return storwin_file_query(opts, &info, NULL);
 }
 
@@ -59,7 +56,6 @@ static void every_struct(void **state)
     struct storwin_shared s = {
         .size = sizeof(s), .n_ranks = 1, .bytes = &bytes, .shm_name = shm_name};
 
-    (void)state;
     snprintf(shm_name, sizeof(shm_name), "/storwin-sizes-%d", (int)getpid());
     storwin_opts_init(&opts);
     assert_int_equal(opts.size, sizeof(opts));

@@ -74,7 +74,6 @@ static void applied(void **state)
     } layout = {.magic = 0x0BD10BD0, .pattern = 1, .unit = 3 << 20, .factor = 7, .first = 0xffff};
     char hint[32];
 
-    (void)state;
     lustre = 1;
     assert_int_equal(outcome(test_path("a"), hint), STORWIN_STRIPING_APPLIED);
     assert_string_equal(hint, "3145728");
@@ -90,7 +89,6 @@ static void refused(void **state)
 {
     char hint[32];
 
-    (void)state;
     lustre = refuses = 1;
     assert_int_equal(outcome(test_path("b"), hint), STORWIN_STRIPING_UNSUPPORTED);
     assert_string_equal(hint, "unsupported");

@@ -134,7 +134,6 @@ static void random_steps(void **state)
 {
     const char *path = test_path("model");
 
-    (void)state;
     for (size_t k = 0; k < N_MODES; k++) {
         struct model m = {.bytes = 2 * (UINT64_C(1) << 20) + 1234, .offset = k % 2 * 3 * page};
         struct storwin_window *win;
@@ -175,7 +174,6 @@ static void finds_changed(void **state)
     struct storwin_info info = {.size = sizeof(info)};
     struct storwin_stats a, b;
 
-    (void)state;
     for (size_t k = 0; k < N_MODES; k++) {
         struct storwin_window *win = open_mode(&modes[k], path, bytes, page);
         uint64_t rng = 12345 + k, n = 0;
@@ -219,7 +217,6 @@ static void writes_little(void **state)
     struct storwin_info info = {.size = sizeof(info)};
     struct storwin_stats a, b;
 
-    (void)state;
     for (size_t k = 0; k < N_MODES; k++) {
         struct storwin_window *win;
 
@@ -261,7 +258,6 @@ static void states(void **state)
     struct storwin_window *win;
     int rc;
 
-    (void)state;
     assert_int_equal(storwin_alloc(&opts, 64 * page, &win, NULL), 0);
     assert_int_equal(storwin_sync_wait(win, &err), STORWIN_ESTATE);
     assert_int_equal(storwin_sync_test(win, &err), STORWIN_ESTATE);
@@ -317,7 +313,6 @@ static int child_tries(struct storwin_window *win)
 
 static void in_a_child(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < N_MODES; i++) {
         const char *path = test_path("child");
         struct storwin_window *win = open_mode(&modes[i], path, 64 * page, 0);
@@ -350,7 +345,6 @@ static void in_a_child(void **state)
 
 static void shortened(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < N_MODES; i++) {
         const char *path = test_path("shortened");
         const uint64_t bytes = 64 * page + 100;

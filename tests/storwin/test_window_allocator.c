@@ -145,7 +145,6 @@ static void each_fails_in_turn(void **state)
                  {"shared", shared_life},  {"commit", commit_life}, {"dynamic", dynamic_life},
                  {"user pager", user_life}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++) {
         const unsigned fds = count_fds();
         int n;
@@ -192,7 +191,6 @@ static void needs_both(void **state)
     const struct storwin_allocator no_free = {counted_realloc, NULL, &live};
     const struct storwin_allocator no_realloc = {NULL, counted_free, &live};
 
-    (void)state;
     atomic_store(&fail_at, 0);
     refuse(&no_free);
     refuse(&no_realloc);

@@ -53,14 +53,12 @@ WRAP(int, pthread_create, EAGAIN, 0,
 int __wrap_fdatasync(int fd);
 int __wrap_fdatasync(int fd)
 {
-    (void)fd;
     return hit(EIO) ? -1 : 0;
 }
 
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd)
 {
-    (void)fd;
     return hit(EIO) ? -1 : 0;
 }
 

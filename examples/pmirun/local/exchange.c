@@ -9,7 +9,6 @@ int exchange_on_send(void *ctx, const struct pmiwire_peer *peer, uint32_t node,
     struct pmirun *pr = ctx;
     const struct job *job = peer->job_cookie;
 
-    (void)bytes;
     return pr->agent->send(pr, node, job->number, iov, n_iov);
 }
 
@@ -17,7 +16,6 @@ void exchange_on_failed(void *ctx, const struct pmiwire_peer *peer, int rc, uint
 {
     struct pmirun *pr = ctx;
 
-    (void)peer;
     if (rc == PMIWIRE_ELOST && pr->agent && node != pr->agent->node(pr)) {
         pr->agent->lost(pr, node, "it is gone");
         return;

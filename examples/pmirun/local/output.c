@@ -451,7 +451,6 @@ static void on_output(struct pmirun *pr, struct source *src, uint32_t events)
     size_t most = SCRATCH_BYTES;
     ssize_t n;
 
-    (void)events;
     if (sk->full) {
         loop_del(pr, &st->src);
         st->paused = true;
@@ -513,7 +512,6 @@ void output_close(struct pmirun *pr, struct stream *st)
 
 static void on_room(struct pmirun *pr, struct source *src, uint32_t events)
 {
-    (void)events;
     sink_flush(pr, (struct sink *)src);
 }
 

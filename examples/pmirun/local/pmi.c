@@ -27,7 +27,6 @@ static void on_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
     struct pmirun *pr = ctx;
     struct conn *c = cookie;
 
-    (void)conn;
     if (c->queued || c->src.fd < 0)
         return;
     c->queued = true;

@@ -97,7 +97,6 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
     struct conn *c = cookie;
     struct rank *r = pmiid > 0 ? rank_index_find(&pr->port.by_token, (uint32_t)pmiid) : NULL;
 
-    (void)conn;
     if (!r || r->token_used || r->state != RANK_RUNNING) {
         if (!c->is_ours && ++pr->port.n_bad_ids == MAX_BAD_IDS && pr->port.listener.fd >= 0) {
             say(pr, "closing the PMI port: too many connections with a wrong PMI_ID, and the "
@@ -193,7 +192,6 @@ static bool admit(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ou
 
 static void on_connection(struct pmirun *pr, struct source *src, uint32_t events)
 {
-    (void)events;
     for (int i = 0; i < 64 && src->fd >= 0; i++) {
         struct sockaddr_in addr = {0};
         socklen_t len = sizeof(addr);

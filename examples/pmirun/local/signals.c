@@ -75,7 +75,6 @@ static void on_signals(struct pmirun *pr, struct source *src, uint32_t events)
     ssize_t n;
     bool child = false;
 
-    (void)events;
     n = read(src->fd, si, sizeof(si));
     for (ssize_t i = 0; i < n / (ssize_t)sizeof(si[0]); i++) {
         int sig = (int)si[i].ssi_signo;

@@ -60,7 +60,6 @@ static void mark(void *ctx, uint64_t at, bool bad, const char *text)
 {
     const struct json *j = ctx;
 
-    (void)bad;
     fprintf(j->f, ",\n{\"ph\":\"i\",\"s\":\"t\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f}",
             text, j->node, j->n_rows, (double)at / 1e3);
 }

@@ -47,8 +47,6 @@ static void count_row(void *ctx, uint32_t node, uint32_t job, uint32_t rank)
 {
     struct svg *s = ctx;
 
-    (void)job;
-    (void)rank;
     if (s->n_rows++ == 0 || node != s->node)
         s->n_nodes += s->n_rows <= MAX_ROWS;
     s->node = node;
@@ -56,18 +54,10 @@ static void count_row(void *ctx, uint32_t node, uint32_t job, uint32_t rank)
 
 static void count_span(void *ctx, enum timeline_span what, uint64_t from, uint64_t to)
 {
-    (void)ctx;
-    (void)what;
-    (void)from;
-    (void)to;
 }
 
 static void count_mark(void *ctx, uint64_t at, bool bad, const char *text)
 {
-    (void)ctx;
-    (void)at;
-    (void)bad;
-    (void)text;
 }
 
 /* ---- rows ---- */

@@ -14,14 +14,12 @@ const char *topology_file(struct pmirun *pr)
 
 const struct place_topology *topology_table(struct pmirun *pr, const char **why)
 {
-    (void)pr;
     *why = "this pmirun was built without hwloc (apt install libhwloc-dev)";
     return NULL;
 }
 
 void topology_vars(struct pmirun *pr, struct job *job)
 {
-    (void)job;
     topology_file(pr);
 }
 

@@ -245,7 +245,6 @@ static void on_boot(struct pmirun *pr, struct source *src, uint32_t events)
     char text[256];
     ssize_t n = read(src->fd, text, sizeof(text));
 
-    (void)events;
     if (n > 0 && pr->nodes->agent.step)
         step_told(pr, text, (size_t)n);
     if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))

@@ -6,7 +6,6 @@
 
 int ucx_start(struct pmirun *pr)
 {
-    (void)pr;
     return -ENOSYS;
 }
 
@@ -18,7 +17,6 @@ const void *ucx_address(size_t *n)
 
 int ucx_join(struct pmirun *pr)
 {
-    (void)pr;
     return -ENOSYS;
 }
 
@@ -36,7 +34,6 @@ int ucx_connect(struct pmirun *pr, uint32_t node)
 
 bool ucx_full(uint32_t node)
 {
-    (void)node;
     return false;
 }
 
@@ -51,5 +48,4 @@ bool ucx_more(void)
 
 void ucx_stop(struct pmirun *pr)
 {
-    (void)pr;
 }

@@ -341,7 +341,6 @@ static void on_peer_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     uint32_t node = (uint32_t)(uintptr_t)arg;
 
-    (void)ep;
     ucx.peers[node].failed = true;
     agent_lost(ucx.pr, node, dl_ucs_status_string(status));
 }
@@ -373,7 +372,6 @@ int ucx_connect(struct pmirun *pr, uint32_t node)
 {
     struct ucx_peer *peer = &ucx.peers[node];
 
-    (void)pr;
     return peer->failed ? -EPIPE : peer->ep ? 0 : make_ep(&ucx, node);
 }
 

@@ -335,7 +335,6 @@ static void drop_oldest_stranger(struct pmirun *pr)
 
 static void on_connection(struct pmirun *pr, struct source *src, uint32_t events)
 {
-    (void)events;
     for (int i = 0; i < 64; i++) {
         struct sockaddr_storage ss = {0};
         socklen_t len = sizeof(ss);

@@ -675,12 +675,10 @@ static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 
 static void progress(struct pmirun *pr)
 {
-    (void)pr;
 }
 
 static bool ended(struct pmirun *pr)
 {
-    (void)pr;
     return true;
 }
 

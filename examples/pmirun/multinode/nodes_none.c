@@ -14,7 +14,6 @@ static void refuse(void)
 
 void head_set_up(struct pmirun *pr)
 {
-    (void)pr;
     refuse();
 }
 

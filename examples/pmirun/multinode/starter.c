@@ -276,7 +276,6 @@ static void on_starter(struct pmirun *pr, struct source *src, uint32_t events)
 {
     struct starter *s = (struct starter *)src;
 
-    (void)events;
     for (;;) {
         ssize_t n = read(src->fd, pr->scratch, SCRATCH_BYTES);
 

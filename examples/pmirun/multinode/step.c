@@ -212,7 +212,6 @@ static void on_ended(struct pmirun *pr, struct source *src, uint32_t events)
 {
     struct task *t = (struct task *)src;
 
-    (void)events;
     t->exited = true;
     t->status = SIGKILL;
     end_rank(pr, t);
@@ -292,7 +291,6 @@ static void on_srun(struct pmirun *pr, struct source *src, uint32_t events)
     char text[64];
     ssize_t n = read(src->fd, text, sizeof(text));
 
-    (void)events;
     if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
     loop_close(pr, src);

@@ -132,7 +132,6 @@ void set_configfile(struct parse *p, const struct option_row *row, char **value)
     char *text;
     size_t n;
 
-    (void)row;
     if (p->in_file)
         usage_error(p, "%s %s: not allowed in such a file, which cannot read another one", p->word,
                     value[0]);

@@ -34,7 +34,6 @@ void set_x(struct parse *p, const struct option_row *row, char **value)
     struct app *app = p->app;
     const size_t n = strcspn(value[0], "=");
 
-    (void)row;
     check_name(p, value[0], n);
     if (value[0][n])
         add(&app->sets, &app->n_sets, value[0]);
@@ -57,19 +56,16 @@ static char *assignment(struct parse *p, char **value)
 
 void set_env(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)row;
     add(&p->app->sets, &p->app->n_sets, assignment(p, value));
 }
 
 void set_genv(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)row;
     add(&p->opt->sets, &p->opt->n_sets, assignment(p, value));
 }
 
 void set_mca(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)row;
     check_name(p, value[0], strlen(value[0]));
     add(&p->opt->sets, &p->opt->n_sets, xprintf("OMPI_MCA_%s=%s", value[0], value[1]));
 }
@@ -92,13 +88,11 @@ static void pass_list(const struct parse *p, struct env *env, char *list)
 
 void set_envlist(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)row;
     pass_list(p, &p->app->env, value[0]);
 }
 
 void set_genvlist(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)row;
     pass_list(p, &p->opt->env, value[0]);
 }
 

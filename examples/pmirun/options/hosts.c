@@ -115,7 +115,6 @@ void set_hosts(struct parse *p, const struct option_row *row, char **value)
     const struct place at = {.p = p};
     const char *t = value[0];
 
-    (void)row;
     if (!*t)
         usage_error(p, "%s wants host names, separated by commas", p->word);
     for (uint32_t i = 1; t; i++) {
@@ -187,7 +186,6 @@ void set_hostfile(struct parse *p, const struct option_row *row, char **value)
     size_t n;
     char *text = read_file(p, value[0], MAX_FILE_BYTES, &n), *line = text;
 
-    (void)row;
     while (line < text + n) {
         char *end = memchr(line, '\n', n - (size_t)(line - text));
 

@@ -38,7 +38,6 @@ static bool set_ppr(struct parse *p, const char *text)
 
 void set_map_by(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)row;
     if (set_ppr(p, value[0]))
         return;
     read_policy(p, value[0], place_parse_map);
@@ -49,7 +48,6 @@ void set_map_by(struct parse *p, const struct option_row *row, char **value)
 
 void set_bind_to(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)row;
     read_policy(p, value[0], place_parse_bind);
     p->opt->bind_to = value[0];
 }

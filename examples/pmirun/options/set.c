@@ -71,7 +71,6 @@ static void *field(const struct parse *p, const struct option_row *row)
 
 void set_flag(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)value;
     *(bool *)field(p, row) = true;
 }
 
@@ -108,7 +107,6 @@ void set_procs(struct parse *p, const struct option_row *row, char **value)
 
 void set_wdir(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)row;
     if (!value[0][0])
         usage_error(p, "%s: the directory's name is empty", p->word);
     p->app->wdir = value[0];
@@ -116,7 +114,6 @@ void set_wdir(struct parse *p, const struct option_row *row, char **value)
 
 void set_path(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)row;
     if (!value[0][0])
         usage_error(p, "%s: the folder's name is empty", p->word);
     p->app->search = value[0];
@@ -126,7 +123,6 @@ void set_launch(struct parse *p, const struct option_row *row, char **value)
 {
     const char *why = reach_launch(p->opt, value[0]);
 
-    (void)row;
     if (why)
         usage_error(p, "%s %s", p->word, why);
 }
@@ -141,7 +137,6 @@ void set_node_timeout(struct parse *p, const struct option_row *row, char **valu
 {
     const double v = parse_seconds(p, value[0]);
 
-    (void)row;
     if (v > 80000)
         usage_error(p, "%s wants up to 80000 seconds, or 0 for never, not \"%s\"", p->word,
                     value[0]);

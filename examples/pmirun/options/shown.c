@@ -21,7 +21,6 @@ static bool ends_in(const char *name, const char *ending)
 
 void set_timeline(struct parse *p, const struct option_row *row, char **value)
 {
-    (void)row;
     p->opt->timeline_svg = ends_in(value[0], ".svg");
     if (!p->opt->timeline_svg && !ends_in(value[0], ".json"))
         usage_error(p, "%s wants a file NAME.svg or NAME.json, not \"%s\"", p->word, value[0]);

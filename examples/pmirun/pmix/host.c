@@ -484,15 +484,12 @@ bool host_space(struct pmirun *pr, const struct space *s)
 
 static void ignore(pmix_status_t status, void *arg)
 {
-    (void)status;
-    (void)arg;
 }
 
 void host_space_over(struct pmirun *pr, const char *nspace)
 {
     struct hosted *h = host.runs ? hosted_find(nspace) : NULL;
 
-    (void)pr;
     if (!h)
         return;
     lib.PMIx_server_deregister_nspace(h->nspace, ignore, NULL);
@@ -531,7 +528,6 @@ void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_
     pmix_proc_t proc = {.rank = rank};
     struct modex *m;
 
-    (void)pr;
     if (!hosted_rank(nspace, rank, &h)) {
         done(ctx, PMIX_ERR_NOT_FOUND, NULL, 0);
         return;
@@ -593,7 +589,6 @@ struct event {
 /* In libpmix's thread. */
 static void event_sent(pmix_status_t status, void *arg)
 {
-    (void)status;
     free(arg);
 }
 
@@ -602,7 +597,6 @@ void host_event(struct pmirun *pr, int code, const char *nspace, uint32_t rank, 
     struct event *e;
     pmix_info_t *info;
 
-    (void)pr;
     if (!host.runs || !(e = calloc(1, sizeof(*e))))
         return;
     snprintf(e->proc.nspace, sizeof(e->proc.nspace), "%s", nspace);

@@ -14,8 +14,6 @@ int host_job(struct pmirun *pr, struct job *job, char **why)
 {
     const char *text;
 
-    (void)pr;
-    (void)job;
     host_available(&text);
     *why = xprintf("%s", text);
     return STATUS_RESOURCES;
@@ -23,61 +21,38 @@ int host_job(struct pmirun *pr, struct job *job, char **why)
 
 void host_job_over(struct pmirun *pr, struct job *job)
 {
-    (void)pr;
-    (void)job;
 }
 
 void host_rank_gone(struct pmirun *pr, struct rank *r, const siginfo_t *si)
 {
-    (void)pr;
-    (void)r;
-    (void)si;
 }
 
 void host_tick(struct pmirun *pr)
 {
-    (void)pr;
 }
 
 void host_stop(struct pmirun *pr)
 {
-    (void)pr;
 }
 
 void host_spawned(struct pmirun *pr, uint64_t token, int rc, const char *nspace)
 {
-    (void)pr;
-    (void)token;
-    (void)rc;
-    (void)nspace;
 }
 
 void host_modex(struct pmirun *pr, const char *nspace, uint32_t rank, host_done_fn done, void *ctx)
 {
-    (void)pr;
-    (void)nspace;
-    (void)rank;
     done(ctx, -47, NULL, 0); /* PMIX_ERR_NOT_SUPPORTED */
 }
 
 bool host_space(struct pmirun *pr, const struct space *s)
 {
-    (void)pr;
-    (void)s;
     return false;
 }
 
 void host_space_over(struct pmirun *pr, const char *nspace)
 {
-    (void)pr;
-    (void)nspace;
 }
 
 void host_event(struct pmirun *pr, int code, const char *nspace, uint32_t rank, int status)
 {
-    (void)pr;
-    (void)code;
-    (void)nspace;
-    (void)rank;
-    (void)status;
 }

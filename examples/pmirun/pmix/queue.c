@@ -28,7 +28,6 @@ static void on_queued(struct pmirun *pr, struct source *src, uint32_t events)
     struct queue *q = (struct queue *)(void *)src;
     uint64_t n;
 
-    (void)events;
     if (read(src->fd, &n, sizeof(n)) < 0 && errno == EAGAIN)
         return;
     for (struct queued *what = take_all(q), *next; what; what = next) {

@@ -245,7 +245,6 @@ static void on_spawn(struct pmirun *pr, struct upcall *u)
 
 void host_spawned(struct pmirun *pr, uint64_t token, int rc, const char *nspace)
 {
-    (void)pr;
     for (struct upcall *u = waiting; u; u = u->next) {
         if (u->kind != UP_SPAWN || u->token != token)
             continue;

@@ -97,9 +97,6 @@ static pmix_status_t on_connected(const pmix_proc_t *proc, void *object, pmix_in
 {
     struct upcall *u = begin(UP_CONNECTED, proc, cbdata);
 
-    (void)object;
-    (void)info;
-    (void)n_info;
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.op = done;
@@ -111,7 +108,6 @@ static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op
 {
     struct upcall *u = begin(UP_FINALIZED, proc, cbdata);
 
-    (void)object;
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.op = done;
@@ -124,12 +120,6 @@ void upcalls_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source
 {
     struct upcall *u = begin(UP_LOST, source, NULL);
 
-    (void)id;
-    (void)status;
-    (void)info;
-    (void)n_info;
-    (void)results;
-    (void)n_results;
     if (u)
         end(u, true);
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
@@ -140,9 +130,7 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status,
 {
     struct upcall *u = begin(UP_ABORT, proc, cbdata);
 
-    (void)object;
     (void)procs; /* the whole job ends, as by PMI */
-    (void)n;
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.op = done;
@@ -159,8 +147,6 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t n, const pmix_in
 {
     struct upcall *u = begin(UP_FENCE, NULL, cbdata);
 
-    (void)info;
-    (void)n_info;
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.modex = done;
@@ -184,16 +170,12 @@ static pmix_status_t collective(enum upcall_kind kind, const pmix_proc_t procs[]
 static pmix_status_t on_connect(const pmix_proc_t procs[], size_t n, const pmix_info_t info[],
                                 size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
 {
-    (void)info;
-    (void)n_info;
     return collective(UP_CONNECT, procs, n, done, cbdata);
 }
 
 static pmix_status_t on_disconnect(const pmix_proc_t procs[], size_t n, const pmix_info_t info[],
                                    size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
 {
-    (void)info;
-    (void)n_info;
     return collective(UP_DISCONNECT, procs, n, done, cbdata);
 }
 
@@ -202,8 +184,6 @@ static pmix_status_t on_modex(const pmix_proc_t *proc, const pmix_info_t info[],
 {
     struct upcall *u = begin(UP_MODEX, NULL, cbdata);
 
-    (void)info;
-    (void)n_info;
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.modex = done;
@@ -464,12 +444,6 @@ static pmix_status_t on_spawn(const pmix_proc_t *proc, const pmix_info_t info[],
 static pmix_status_t on_register(pmix_status_t *codes, size_t n, const pmix_info_t info[],
                                  size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
 {
-    (void)codes;
-    (void)n;
-    (void)info;
-    (void)n_info;
-    (void)done;
-    (void)cbdata;
     return PMIX_OPERATION_SUCCEEDED; /* libpmix knows who has asked */
 }
 
@@ -484,24 +458,12 @@ static pmix_status_t on_notify(pmix_status_t code, const pmix_proc_t *source,
                                pmix_data_range_t range, pmix_info_t info[], size_t n,
                                pmix_op_cbfunc_t done, void *cbdata)
 {
-    (void)code;
-    (void)source;
-    (void)range;
-    (void)info;
-    (void)n;
-    (void)done;
-    (void)cbdata;
     return PMIX_OPERATION_SUCCEEDED;
 }
 
 static pmix_status_t on_query(pmix_proc_t *proc, pmix_query_t *queries, size_t n,
                               pmix_info_cbfunc_t done, void *cbdata)
 {
-    (void)proc;
-    (void)queries;
-    (void)n;
-    (void)done;
-    (void)cbdata;
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
@@ -512,10 +474,6 @@ static void on_log(const pmix_proc_t *client, const pmix_info_t data[], size_t n
 {
     struct upcall *u = begin(UP_UNSUPPORTED, client, cbdata);
 
-    (void)data;
-    (void)n;
-    (void)directives;
-    (void)n_directives;
     if (!u)
         return;
     u->done.op = done;
@@ -614,7 +572,6 @@ static void answer(pmix_status_t ignored, void *arg)
 {
     struct upcall *u = arg;
 
-    (void)ignored;
     switch (u->kind) {
     case UP_FENCE:
     case UP_MODEX: answer_modex(u); break;

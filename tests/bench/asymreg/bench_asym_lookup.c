@@ -248,7 +248,6 @@ DEFINE_RUNS(tree, struct tree, tree_find(self, addr))
 
 static void keep(void *p)
 {
-    (void)p;
 }
 
 static void tree_destroy(void *opaque)
@@ -273,13 +272,11 @@ struct pgt {
 
 static ucs_pgt_dir_t *dir_alloc(const ucs_pgtable_t *table)
 {
-    (void)table;
     return aligned_alloc(64, (sizeof(ucs_pgt_dir_t) + 63) / 64 * 64);
 }
 
 static void dir_release(const ucs_pgtable_t *table, ucs_pgt_dir_t *dir)
 {
-    (void)table;
     free(dir);
 }
 

@@ -118,14 +118,12 @@ static uint64_t dir_bytes;
 
 static ucs_pgt_dir_t *dir_alloc(const ucs_pgtable_t *table)
 {
-    (void)table;
     dir_bytes += 192;
     return aligned_alloc(64, 192);
 }
 
 static void dir_release(const ucs_pgtable_t *table, ucs_pgt_dir_t *dir)
 {
-    (void)table;
     dir_bytes -= 192;
     free(dir);
 }

@@ -231,7 +231,6 @@ static void drop(void *ctx, struct item *item)
 {
     struct work *w = (struct work *)item;
 
-    (void)ctx;
     if (w->kind == BEGIN || w->kind == REQUEST)
         return;
     free_frames(w->frames);

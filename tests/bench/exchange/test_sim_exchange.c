@@ -59,7 +59,6 @@ static void test_own_processors(void **state)
     struct processors p = processors(0, &notes);
     struct item items[8];
 
-    (void)state;
     for (uint32_t i = 0; i < 8; i++)
         processors_give(&p, i, 0, &items[i]);
     assert_int_equal(processors_run(&p), 0);
@@ -74,7 +73,6 @@ static void test_shared_processors(void **state)
     struct processors p = processors(2, &notes);
     struct item items[5];
 
-    (void)state;
     for (uint32_t i = 0; i < 5; i++)
         processors_give(&p, i, i, &items[i]);
     assert_int_equal(processors_run(&p), 0);
@@ -93,7 +91,6 @@ static void test_turns(void **state)
     struct processors p = processors(1, &notes);
     struct item items[5];
 
-    (void)state;
     processors_give(&p, 0, 0, &items[0]);
     processors_give(&p, 0, 50, &items[1]); /* in its turn: it continues */
     processors_give(&p, 1, 20, &items[2]);
@@ -137,7 +134,6 @@ static uint64_t in_order(void *ctx, uint32_t process, uint64_t now, struct item 
 {
     struct order *o = ctx;
 
-    (void)process;
     for (; items; items = items->next) {
         const struct timed *t = (const struct timed *)items;
 
@@ -158,7 +154,6 @@ static void test_order(void **state)
     const struct processors_opts opts = {
         .n_processes = 1, .turn = in_order, .drop = ignore, .ctx = &o};
 
-    (void)state;
     assert_int_equal(processors_init(&o.p, &opts), 0);
     while (o.given < N_TIMED / 2)
         give_next(&o, 0);
@@ -169,7 +164,6 @@ static void test_order(void **state)
 
 static void count(void *ctx, struct item *item)
 {
-    (void)item;
     ++*(unsigned *)ctx;
 }
 
@@ -180,7 +174,6 @@ static void test_fini_drops(void **state)
     struct processors p;
     struct item items[3];
 
-    (void)state;
     assert_int_equal(processors_init(&p, &o), 0);
     for (uint32_t i = 0; i < 3; i++)
         processors_give(&p, i % 2, i, &items[i]);
@@ -228,7 +221,6 @@ static void test_ranks(void **state)
     const struct costs c = {.rank = 2000};
     struct result r = sim(&ring, 2, 0, CONNECTED_ALL, &c);
 
-    (void)state;
     assert_us(r.time_us, 2000); /* all at once */
     assert_us(r.ranks_us, 8 * 2000);
     assert_us(r.servers_us, 0);
@@ -242,7 +234,6 @@ static void test_requests(void **state)
     const struct costs c = {.request = 2000};
     struct result r = sim(&ring, 3, 0, CONNECTED_ALL, &c);
 
-    (void)state;
     assert_us(r.servers_us, 12 * 2000);
     assert_us(r.time_us, 3 * 2000); /* each server its three */
     assert_us(sim(&ring, 3, 1, CONNECTED_ALL, &c).time_us, 12 * 2000);
@@ -254,7 +245,6 @@ static void test_moments(void **state)
                        arrive = {.arrive = 100}, turn = {.turn = 100, .L = 1000},
                        skew = {.skew = 1000};
 
-    (void)state;
     /* rank, server, server when frames have come, rank */
     assert_us(sim(&ring, 1, 0, CONNECTED_ALL, &wake).time_us, 4 * 100);
     assert_us(sim(&ring, 1, 0, CONNECTED_ALL, &switch_to).time_us, 0);
@@ -272,7 +262,6 @@ static void test_frames(void **state)
                        copy = {.copy_byte = 1}, crypt = {.crypt_byte = 1}, G = {.G = 1};
     struct result r;
 
-    (void)state;
     assert_us(sim(&ring, 1, 0, CONNECTED_ALL, &L).time_us, 700);
     r = sim(&ring, 1, 0, CONNECTED_ALL, &frame);
     assert_us(r.time_us, 4 * 100);
@@ -302,7 +291,6 @@ static void test_packets(void **state)
     struct result r = sim(&dkvs, 32, 0, CONNECTED_ALL, &c);
     uint64_t frames = 0;
 
-    (void)state;
     for (uint32_t t = 1; t < PMIWIRE_FRAME_COUNT_; t++)
         frames += r.frames[t];
     assert_true(r.n_packets < frames / 4);
@@ -313,7 +301,6 @@ static void test_pairs(void **state)
     const struct costs c = {.pair = 10};
     const struct setup sampled = {.n_nodes = 4, .per_node = 2, .sample = 2};
 
-    (void)state;
     assert_us(sim(&fence, 2, 0, CONNECTED_ALL, &c).servers_us, 4 * 24 * 10); /* each carries all */
     assert_us(run(&fence, &sampled, &c).servers_us, 4 * 24 * 10); /* half stand for all */
 }
@@ -324,7 +311,6 @@ static void test_connections(void **state)
     const struct costs L = {.L = 700}, connect = {.connect = 100}, shake = {.shake = 100};
     struct result r = sim(&direct, 1, 0, CONNECTED_NONE, &connect);
 
-    (void)state;
     assert_int_equal(r.n_connections, 8);
     assert_int_equal(r.max_connections, 2);
     assert_us(r.servers_us, 8 * 2 * 100);
@@ -344,7 +330,6 @@ static void test_cold(void **state)
     const struct costs c = {.cold = 100};
     const struct setup first = {.n_nodes = 4, .per_node = 2, .cold = true};
 
-    (void)state;
     assert_us(run(&ring, &first, &c).ranks_us, 8 * 100);
     assert_us(sim(&ring, 2, 0, CONNECTED_ALL, &c).ranks_us, 0);
 }
@@ -354,7 +339,6 @@ static void test_table(void **state)
 {
     struct costs c, own;
 
-    (void)state;
     costs_hosts(&c);
     costs_own(&own);
     for (size_t i = 0; i < N_COSTS; i++) {

@@ -45,7 +45,6 @@ static void *count_realloc(void *ctx, void *ptr, size_t bytes)
 {
     unsigned char *p = malloc(COUNTED_HEAD + bytes);
 
-    (void)ctx;
     check(!ptr && p, "malloc()");
     memcpy(p, &bytes, sizeof(bytes));
     n_allocated += bytes;
@@ -57,7 +56,6 @@ static void count_free(void *ctx, void *ptr)
     unsigned char *p = (unsigned char *)ptr - COUNTED_HEAD;
     size_t bytes;
 
-    (void)ctx;
     memcpy(&bytes, p, sizeof(bytes));
     n_allocated -= bytes;
     free(p);

@@ -58,7 +58,6 @@ static uint32_t difference_by(translate_fn *translate, const struct group *a, co
 static void nested_translate(const struct group *a, const struct group *b, uint32_t n_ids,
                              uint32_t *out)
 {
-    (void)n_ids;
     for (uint32_t r = 0; r < a->n; r++) {
         out[r] = GROUP_NONE;
         for (uint32_t k = 0; k < b->n; k++) {
@@ -114,7 +113,6 @@ static void sorted_translate(const struct group *a, const struct group *b, uint3
     struct entry *x = sorted(a), *y = sorted(b);
     uint32_t k = 0;
 
-    (void)n_ids;
     for (uint32_t i = 0; i < a->n; i++) {
         while (k < b->n && y[k].id < x[i].id)
             k++;

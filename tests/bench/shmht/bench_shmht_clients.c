@@ -74,7 +74,6 @@ static void client_go(void *ctx, unsigned child, double *figures)
     struct job *job = ctx;
     uint64_t cpu = 0, wall = 0;
 
-    (void)child;
     for (unsigned round = 0; round < ROUNDS; round++) {
         uint64_t cpu_start, wall_start;
 

@@ -57,7 +57,6 @@ static void ready(void *ctx, unsigned child)
 {
     struct job *job = ctx;
 
-    (void)child;
     ask(job, &job->warm);
     bench_cpu_ns();
 }
@@ -67,7 +66,6 @@ static void go(void *ctx, unsigned child, double *times)
     struct job *job = ctx;
     uint64_t start = bench_cpu_ns(), attached, got, end;
 
-    (void)child;
     if (job->store->ops->attach(job->store->store, job->populate) != 0)
         die("%s: a client cannot attach", job->store->ops->name);
     attached = bench_cpu_ns();

@@ -189,7 +189,6 @@ static void go(void *ctx, unsigned child, double *figures)
     struct job *job = ctx;
     uint64_t after[2];
 
-    (void)child;
     account(after);
     for (unsigned i = 0; i < 2; i++)
         figures[i] = after[i] > job->before[i] ? (double)(after[i] - job->before[i]) : 0;

@@ -20,7 +20,6 @@ static void *cdb_create(uint64_t expected)
 {
     struct store *s = calloc(1, sizeof(*s));
 
-    (void)expected;
     if (!s)
         return NULL;
     s->fd = memfd_create("bench_shmht_cdb", MFD_CLOEXEC);
@@ -55,7 +54,6 @@ static int cdb_attach(void *store, int populate)
 {
     struct store *s = store;
 
-    (void)populate;
     return cdb_init(&s->cdb, s->fd);
 }
 

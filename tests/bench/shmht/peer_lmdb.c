@@ -52,7 +52,6 @@ static void *lmdb_create(uint64_t expected)
 {
     struct store *s = calloc(1, sizeof(*s));
 
-    (void)expected;
     if (!s)
         return NULL;
     s->fd = memfd_create("bench_shmht_lmdb", MFD_CLOEXEC);
@@ -68,7 +67,6 @@ static int lmdb_attach(void *store, int populate)
 {
     struct store *s = store;
 
-    (void)populate;
     s->env = NULL;
     s->txn = NULL;
     return open_env(s, MDB_RDONLY, MDB_RDONLY);

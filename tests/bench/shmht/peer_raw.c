@@ -91,7 +91,6 @@ static const void *raw_find(void *store, const struct key *key, size_t len)
     struct store *s = store;
     size_t number = strtoul(key->s + 8, NULL, 10);
 
-    (void)len;
     if (number % 2 || number / 2 >= s->n)
         return NULL;
     return s->lines + number / 2 * LINE + sizeof(struct key);

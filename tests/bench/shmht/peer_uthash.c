@@ -25,7 +25,6 @@ static void *uthash_create(uint64_t expected)
 {
     struct store *s = malloc(sizeof(*s));
 
-    (void)expected;
     if (!s)
         return NULL;
     s->head = NULL;

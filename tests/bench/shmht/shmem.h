@@ -126,7 +126,6 @@ SHMEM_INLINE uint32_t shmem_index(enum shmem_hash hash, const char *key, size_t 
 #endif
     uint64_t h = UINT64_C(0xcbf29ce484222325);
 
-    (void)hash;
     for (size_t i = 0; i < len; i++)
         h = (h ^ (unsigned char)key[i]) * UINT64_C(0x100000001b3);
     return (uint32_t)h & (n_buckets - 1);

@@ -24,7 +24,6 @@ static struct {
 
 static int read_fn(void *ctx, uint64_t offset, void *dst, size_t bytes)
 {
-    (void)ctx;
     if (offset > block_bytes || bytes > block_bytes - offset)
         abort(); /* the cache may never read outside the block */
     if (armed.in && --armed.in == 0)

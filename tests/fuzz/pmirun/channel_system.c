@@ -20,7 +20,6 @@
 
 void exit(int status)
 {
-    (void)status;
     abort();
 }
 
@@ -74,7 +73,6 @@ struct randombytes_implementation same_numbers = {
 
 ssize_t getrandom(void *p, size_t n, unsigned flags)
 {
-    (void)flags;
     random_fill(p, n);
     return (ssize_t)n;
 }
@@ -106,13 +104,11 @@ void loop_close(struct pmirun *pr, struct source *src)
 
 void loop_init(struct pmirun *pr)
 {
-    (void)pr;
     abort();
 }
 
 bool folder_remove(const char *key)
 {
-    (void)key;
     abort();
 }
 
@@ -129,7 +125,6 @@ void way_report(struct pmirun *pr, const struct job *job)
 /* What a program needs is not looked for; a job may be told that it goes by PMIx. */
 int way_choose(struct pmirun *pr, struct job *job, char **why)
 {
-    (void)why;
     if (job->way == MPI_AUTO)
         job->way = MPI_PMI;
     job->way_why = xprintf("fuzz");
@@ -145,7 +140,6 @@ void bind_free(struct binding *b)
 
 void launch_init(struct pmirun *pr)
 {
-    (void)pr;
     abort();
 }
 
@@ -167,7 +161,6 @@ int launch_find(struct app *app, char **why)
 
 int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint64_t *have)
 {
-    (void)pr;
     *need = n_more;
     *have = 40;
     return n_more > 40 ? -EMFILE : 0;
@@ -175,12 +168,10 @@ int launch_check_limits(struct pmirun *pr, uint64_t n_more, uint64_t *need, uint
 
 void launch_land_all(struct pmirun *pr)
 {
-    (void)pr;
 }
 
 void launch_settle(struct pmirun *pr)
 {
-    (void)pr;
 }
 
 void launch_drop(struct pmirun *pr, struct job *job)
@@ -208,7 +199,6 @@ void port_forget(struct pmirun *pr, const struct rank *r)
 
 bool port_may_complain(struct pmirun *pr)
 {
-    (void)pr;
     return true;
 }
 
@@ -223,7 +213,6 @@ int port_identify(void *ctx, struct pmiwire_conn *conn, void *cookie, int32_t pm
 
 void net_close(struct pmirun *pr, struct netconn *nc)
 {
-    (void)pr;
     nc->dead = true;
 }
 
@@ -235,7 +224,6 @@ int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t he
 {
     struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len}, {(void *)(uintptr_t)p, n}};
 
-    (void)pr;
     if (nc == &nowhere)
         return 0;
     return nc->dead ? -EPIPE : channel_send(&nc->ch, iov, n ? 2 : 1);
@@ -262,19 +250,16 @@ struct netconn *net_dial(struct pmirun *pr, const char *address, uint16_t port, 
 
 bool net_full(struct netconn *nc)
 {
-    (void)nc;
     return false;
 }
 
 bool net_shaking(const struct pmirun *pr)
 {
-    (void)pr;
     return false;
 }
 
 uint64_t net_patience(const struct pmirun *pr)
 {
-    (void)pr;
     return NS_PER_S;
 }
 
@@ -296,15 +281,12 @@ void net_init(struct pmirun *pr, const struct net_ops *ops)
 
 void net_flush(struct pmirun *pr)
 {
-    (void)pr;
 }
 
 void net_bury(struct pmirun *pr)
 {
-    (void)pr;
 }
 
 void net_deadlines(struct pmirun *pr)
 {
-    (void)pr;
 }

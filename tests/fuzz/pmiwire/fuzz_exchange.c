@@ -84,7 +84,6 @@ static int on_send(void *ctx, uint32_t to, const struct iovec *iov, uint32_t n_i
 
 static uint32_t on_node_of(void *ctx, uint32_t rank)
 {
-    (void)ctx;
     check(rank < RANKS);
     return rank / 2;
 }

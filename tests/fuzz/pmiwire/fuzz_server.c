@@ -79,7 +79,6 @@ static void remember(struct world *w, uint64_t token)
 
 static void on_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
 {
-    (void)ctx;
     MUST(((struct client *)cookie)->conn == conn);
 }
 
@@ -87,7 +86,6 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
 {
     size_t i;
 
-    (void)ctx;
     MUST(who->conn != NULL && code < 0 && text[0]);
     for (i = 0; text[i]; i++)
         MUST(text[i] >= 32 && text[i] <= 126);
@@ -100,7 +98,6 @@ static int on_spawn(void *ctx, const struct pmiwire_peer *who, const struct pmiw
     uint32_t i, k;
     size_t n;
 
-    (void)who;
     MUST(req->n_cmds > 0);
     for (i = 0; i < req->n_cmds; i++) {
         MUST(req->cmds[i].maxprocs > 0 && req->cmds[i].execname.ptr);
@@ -194,7 +191,6 @@ static int on_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
 
 static void on_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why)
 {
-    (void)ctx;
     MUST(who->rank >= 0 && why > 0 && why < PMIWIRE_GONE_COUNT_);
     MUST(coll < PMIWIRE_COLL_COUNT_ || coll == PMIWIRE_STUCK_GROUP);
 }
