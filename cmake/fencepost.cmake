@@ -16,8 +16,13 @@ if(NOT DEFINED FENCEPOST_IS_TOP_LEVEL)
     set(FENCEPOST_IS_TOP_LEVEL ${is_top_level} CACHE INTERNAL "")
 endif()
 set(FENCEPOST_RULES ${CMAKE_CURRENT_LIST_DIR} CACHE INTERNAL "") # where the functions find the files beside this one
-option(FENCEPOST_EXAMPLES "Build the programs in examples/" ${FENCEPOST_IS_TOP_LEVEL}) # another project includes us: it gets the libraries alone
-option(FENCEPOST_TESTS "Build tests, fuzz targets and benchmarks" ${FENCEPOST_IS_TOP_LEVEL})
+# A project that includes us, and a library that is configured alone, get the libraries alone.
+string(COMPARE EQUAL "${CMAKE_PROJECT_NAME}" fencepost is_whole)
+option(FENCEPOST_EXAMPLES "Build the programs in examples/" ${is_whole})
+option(FENCEPOST_TESTS "Build tests, fuzz targets and benchmarks; for a library that is configured alone: its unit tests" ${is_whole})
+if(FENCEPOST_TESTS)
+    enable_testing() # it sets a variable, which would not outlive a function
+endif()
 option(FENCEPOST_FUZZ "Link fuzz targets with libFuzzer (clang only); otherwise they replay their corpus" OFF)
 set(FENCEPOST_FUZZ_SECONDS 10 CACHE STRING "How long the smoke run of each libFuzzer target lasts")
 set(FENCEPOST_SANITIZE "" CACHE STRING "Argument of -fsanitize=, such as address,undefined or thread")

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 # fencepost_library(<name> VERSION <x.y.z> SOVERSION <n> DESCRIPTION <text>
 #                   [LINK <system library>...] [REQUIRES <pkg-config module>...] [REQUIRES_PRIVATE <pkg-config module>...]
-#                   [BACK_END_OF <name>])
+#                   [BACK_END_OF <name>] [TESTS <folder>...])
 #
 #   Builds lib<name> from src/*.c and src/*/*.c with the public headers of include/, as lib<name>.so (target <name>::<name>) and
 #   lib<name>.a (target <name>::<name>_static). The objects are compiled once, position independent, with hidden visibility:
@@ -14,6 +14,8 @@ include(CMakePackageConfigHelpers)
 #   REQUIRES          packages whose headers our header includes
 #   REQUIRES_PRIVATE  packages that only our sources use
 #   BACK_END_OF       the library of this project whose headers ours includes; its users pass it the objects that ours creates
+#   TESTS             folders of tests/ with its unit tests, by default <name>; a library that is configured alone with FENCEPOST_TESTS
+#                     builds them, and a back-end then builds its core too
 #
 #   Installs, under GNUInstallDirs and DESTDIR, the components
 #     lib<name>-runtime   lib<name>.so.<n>*
@@ -22,7 +24,7 @@ include(CMakePackageConfigHelpers)
 #
 #   The target `amalgamation` writes amalgamation/<name>.c and <name>.h of the build tree, the library as two files.
 function(fencepost_library name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SOVERSION;DESCRIPTION;BACK_END_OF" "LINK;REQUIRES;REQUIRES_PRIVATE")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SOVERSION;DESCRIPTION;BACK_END_OF" "LINK;REQUIRES;REQUIRES_PRIVATE;TESTS")
     if(NOT arg_VERSION OR NOT DEFINED arg_SOVERSION OR arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "fencepost_library(${name}): VERSION and SOVERSION are needed; unknown: ${arg_UNPARSED_ARGUMENTS}")
     endif()
@@ -36,8 +38,13 @@ function(fencepost_library name)
         endforeach()
     endif()
 
-    if(arg_BACK_END_OF AND NOT TARGET ${arg_BACK_END_OF}::${arg_BACK_END_OF}) # configured alone
-        find_package(${arg_BACK_END_OF} REQUIRED)
+    string(COMPARE EQUAL "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}" alone)
+    if(arg_BACK_END_OF AND NOT TARGET ${arg_BACK_END_OF}::${arg_BACK_END_OF})
+        if(alone AND FENCEPOST_TESTS)
+            add_subdirectory(.. ${CMAKE_CURRENT_BINARY_DIR}/lib${arg_BACK_END_OF} EXCLUDE_FROM_ALL)
+        else()
+            find_package(${arg_BACK_END_OF} REQUIRED)
+        endif()
     endif()
 
     add_library(${name}_objects OBJECT ${sources})
@@ -87,6 +94,16 @@ function(fencepost_library name)
     set_property(GLOBAL PROPERTY FENCEPOST_${name}_VERSION ${arg_VERSION})
     set_property(GLOBAL PROPERTY FENCEPOST_${name}_CORE ${arg_BACK_END_OF})
     set_property(GLOBAL PROPERTY FENCEPOST_${name}_DIR ${CMAKE_CURRENT_SOURCE_DIR})
+
+    if(alone AND FENCEPOST_TESTS)
+        fencepost_find_features()
+        if(NOT arg_TESTS)
+            set(arg_TESTS ${name})
+        endif()
+        foreach(folder IN LISTS arg_TESTS)
+            add_subdirectory(${FENCEPOST_RULES}/../tests/${folder} tests/${folder})
+        endforeach()
+    endif()
 endfunction()
 
 # fencepost_install_man(<component> [<page>...])

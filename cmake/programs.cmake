@@ -27,10 +27,13 @@ endfunction()
 #   TIMEOUT   seconds, default 60; ten times as many for another architecture (tests/arch)
 #   ENV       VAR=value for its environment
 #   SERIAL    run it while no other test runs
+#   A folder with the unit tests of a library sets FENCEPOST_TESTS_OF to the library's name: its tests have that name as a label too, and the
+#   target check-<name> builds what they need and runs them, except those labelled full. A cmocka program takes --filter=PATTERN.
 function(fencepost_test name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;LIBS;INCLUDES;DEFINES;ARGS;COMMAND;NEEDS;LABELS;ENV")
     if("cmocka" IN_LIST arg_LIBS)
         list(APPEND arg_NEEDS cmocka)
+        list(APPEND arg_SOURCES ${FENCEPOST_RULES}/../tests/filter.c)
     endif()
     fencepost_missing(missing ${arg_NEEDS})
     if(missing)
@@ -49,8 +52,34 @@ function(fencepost_test name)
         math(EXPR arg_TIMEOUT "10 * ${arg_TIMEOUT}")
     endif()
     add_test(NAME ${name} COMMAND ${arg_COMMAND})
+    if(FENCEPOST_TESTS_OF)
+        list(APPEND arg_LABELS ${FENCEPOST_TESTS_OF})
+        fencepost_check_target(${FENCEPOST_TESTS_OF} ${arg_COMMAND})
+    endif()
+    if("full" IN_LIST arg_LABELS AND NOT CMAKE_PROJECT_NAME STREQUAL "fencepost")
+        set_tests_properties(${name} PROPERTIES DISABLED TRUE) # a library alone has its short tests
+    endif()
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}"
         ENVIRONMENT "${arg_ENV}" RUN_SERIAL ${arg_SERIAL})
+endfunction()
+
+# fencepost_check_target(<library> <command>...)
+#   The target check-<library>, which runs the library's tests after the programs that <command> names.
+function(fencepost_check_target library)
+    set(check check-${library})
+    if(NOT TARGET ${check})
+        include(ProcessorCount)
+        ProcessorCount(processors)
+        math(EXPR processors "${processors} + 1") # many tests wait
+        add_custom_target(${check} USES_TERMINAL VERBATIM WORKING_DIRECTORY ${CMAKE_BINARY_DIR}
+            COMMAND ${CMAKE_CTEST_COMMAND} -L "^${library}$" -LE "^full$" -j ${processors} --output-on-failure)
+    endif()
+    foreach(word IN LISTS ARGN)
+        string(REGEX REPLACE "^\\$<TARGET_FILE:(.*)>$" "\\1" word "${word}")
+        if(TARGET ${word})
+            add_dependencies(${check} ${word})
+        endif()
+    endforeach()
 endfunction()
 
 # fencepost_fuzz(<name> SOURCES <file>... CORPUS <dir> [LIBS <target>...] [INCLUDES <dir>...] [DICT <file>] [MAX_LEN <bytes>]

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmocka.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static jmp_buf leave;
 static int inside;
+static const char *filter = "*";
 
 void print_message(const char *format, ...)
 {
@@ -60,6 +62,11 @@ static int call(const struct CMUnitTest *test, void **state)
     return how;
 }
 
+void cmocka_set_test_filter(const char *pattern)
+{
+    filter = pattern;
+}
+
 int cm_run(const char *group, const struct CMUnitTest *tests, size_t n, cm_group_fn setup,
            cm_group_fn teardown)
 {
@@ -72,7 +79,11 @@ int cm_run(const char *group, const struct CMUnitTest *tests, size_t n, cm_group
     }
     for (size_t i = 0; i < n; i++) {
         void *state = group_state;
-        const int how = call(&tests[i], &state);
+        int how;
+
+        if (fnmatch(filter, tests[i].name, 0) != 0)
+            continue;
+        how = call(&tests[i], &state);
 
         printf("%s %s\n", how == 0 ? "ok" : how == CM_FAILED ? "FAILED" : "skipped", tests[i].name);
         fflush(stdout);

@@ -43,6 +43,7 @@ int cm_run(const char *group, const struct CMUnitTest *tests, size_t n, cm_group
            cm_group_fn teardown);
 void cm_ends(int how, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5), noreturn));
+void cmocka_set_test_filter(const char *pattern);
 void print_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void print_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
