@@ -17,19 +17,13 @@
 
 #include "pmi.h"
 
-#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__))
+#include "../check.h"
 
 enum { WINDOW = 65536, AHEAD = 48, MANY = 3000, LONG = 1000 };
 
 static int ends[2]; /* the library's, the server's */
 static const char *inited;
 static char heard[1 << 20]; /* the library's bytes that the server has read */
-
-static void failed(const char *what, int line)
-{
-    fprintf(stderr, "line %d: %s\n", line, what);
-    _exit(1);
-}
 
 /* ---- the server ---- */
 

@@ -59,16 +59,15 @@ static void do_values(void)
 
     for (int i = 0; i < N_VALUES; i++) {
         snprintf(key, sizeof(key), "v-%d-%d", i, rank);
-        if (put_plain(key, value_number(i)) != OK)
-            failed("put", i, value_number(i));
+        CHECK_MSG(put_plain(key, value_number(i)) == OK, "put %d", i);
     }
     CHECK(fence() == OK);
     for (int who = 0; who < size; who++)
         for (int i = 0; i < N_VALUES; i++) {
             snprintf(key, sizeof(key), "v-%d-%d", i, who);
             memset(value, 'x', sizeof(value));
-            if (get(key, value) != OK || strcmp(value, value_number(i)) != 0)
-                failed("get", i, value);
+            CHECK_MSG(get(key, value) == OK && strcmp(value, value_number(i)) == 0, "get %d: %s", i,
+                      value);
         }
 }
 
@@ -89,8 +88,7 @@ static void do_keys(void)
         for (int i = 0; i < n; i++) {
             snprintf(key, sizeof(key), "%s%d", keys[i], who);
             snprintf(want, sizeof(want), "%d %d", i, who);
-            if (get(key, value) != OK || strcmp(value, want) != 0)
-                failed("get", i, key);
+            CHECK_MSG(get(key, value) == OK && strcmp(value, want) == 0, "get %d: %s", i, key);
         }
 }
 

@@ -18,13 +18,8 @@
 static int rank, size;
 static char space[256]; /* the job's key-value space */
 
-#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__, ""))
-
-static inline void failed(const char *what, int line, const char *detail)
-{
-    fprintf(stderr, "rank %d: line %d: %s %s\n", rank, line, what, detail);
-    _exit(1);
-}
+#define CHECK_END() (fprintf(stderr, "rank %d\n", rank), _exit(1))
+#include "../check.h"
 
 #ifdef TEST_PMI1
 enum { OK = PMI_SUCCESS, FAIL = PMI_FAIL };

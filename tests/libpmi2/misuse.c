@@ -17,13 +17,7 @@
 #include "pmi.h"
 #include "pmi2.h"
 
-#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__))
-
-static void failed(const char *what, int line)
-{
-    fprintf(stderr, "line %d: %s\n", line, what);
-    _exit(1);
-}
+#include "../check.h"
 
 #ifdef MISUSE_PMI1
 enum { OK = PMI_SUCCESS, BAD_ARGUMENT = PMI_ERR_INVALID_ARG, OTHER = PMI_ERR_OTHER };

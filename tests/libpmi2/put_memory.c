@@ -15,13 +15,7 @@
 
 #include "pmi.h"
 
-#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__))
-
-static void failed(const char *what, int line)
-{
-    fprintf(stderr, "line %d: %s\n", line, what);
-    _exit(1);
-}
+#include "../check.h"
 
 /* ---- memory ---- */
 

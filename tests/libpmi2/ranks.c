@@ -21,13 +21,8 @@
 
 static int rank, size;
 
-#define CHECK(holds) ((holds) ? (void)0 : failed(#holds, __LINE__))
-
-static void failed(const char *what, int line)
-{
-    fprintf(stderr, "rank %d: line %d: %s\n", rank, line, what);
-    _exit(1);
-}
+#define CHECK_END() (fprintf(stderr, "rank %d\n", rank), _exit(1))
+#include "../check.h"
 
 static void init(void)
 {

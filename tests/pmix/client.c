@@ -18,20 +18,13 @@
 static pmix_proc_t me, all;
 static uint32_t size;
 
-#define CHECK(cond, ...)                                                                           \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "rank %u: %s:%d: %s: ", me.rank, __FILE__, __LINE__, #cond);           \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fputc('\n', stderr);                                                                   \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() (fprintf(stderr, "rank %u\n", me.rank), _exit(1))
+#include "../check.h"
 
 #define GIVES(call, want)                                                                          \
     do {                                                                                           \
         pmix_status_t rc_ = (call);                                                                \
-        CHECK(rc_ == (want), "%s", PMIx_Error_string(rc_));                                        \
+        CHECK_MSG(rc_ == (want), "%s", PMIx_Error_string(rc_));                                    \
     } while (0)
 #define OK(call) GIVES(call, PMIX_SUCCESS)
 
@@ -61,7 +54,7 @@ static pmix_value_t *get(const pmix_proc_t *of, const char *key)
         wait_ms(20);
         rc = PMIx_Get(of, key, NULL, 0, &value);
     }
-    CHECK(rc == PMIX_SUCCESS, "%s of rank %u: %s", key, of->rank, PMIx_Error_string(rc));
+    CHECK_MSG(rc == PMIX_SUCCESS, "%s of rank %u: %s", key, of->rank, PMIx_Error_string(rc));
     return value;
 }
 
@@ -69,8 +62,8 @@ static void expect(const pmix_proc_t *of, const char *key, const char *text)
 {
     pmix_value_t *value = get(of, key);
 
-    CHECK(value->type == PMIX_STRING && strcmp(value->data.string, text) == 0, "%s of rank %u", key,
-          of->rank);
+    CHECK_MSG(value->type == PMIX_STRING && strcmp(value->data.string, text) == 0, "%s of rank %u",
+              key, of->rank);
     PMIX_VALUE_RELEASE(value);
 }
 
@@ -80,7 +73,7 @@ static uint32_t number(const pmix_proc_t *of, const char *key)
     pmix_status_t rc = PMIx_Get(of, key, NULL, 0, &value);
     uint32_t n;
 
-    CHECK(rc == PMIX_SUCCESS, "%s: %s", key, PMIx_Error_string(rc));
+    CHECK_MSG(rc == PMIX_SUCCESS, "%s: %s", key, PMIx_Error_string(rc));
     n = value->type == PMIX_UINT16      ? value->data.uint16
         : value->type == PMIX_PROC_RANK ? value->data.rank
                                         : value->data.uint32;
@@ -119,16 +112,16 @@ static void keys(void)
     pmix_proc_t peer = all;
     char key[32], text[32];
 
-    CHECK(size == number(&all, PMIX_MAX_PROCS), "sizes differ");
-    CHECK(number(&all, PMIX_UNIV_SIZE) == size, "no universe was asked for");
-    CHECK(number(&all, PMIX_JOB_NUM_APPS) == 1, "one program");
-    CHECK(number(&all, PMIX_LOCAL_SIZE) <= size, "more ranks here than there are");
+    CHECK_MSG(size == number(&all, PMIX_MAX_PROCS), "sizes differ");
+    CHECK_MSG(number(&all, PMIX_UNIV_SIZE) == size, "no universe was asked for");
+    CHECK_MSG(number(&all, PMIX_JOB_NUM_APPS) == 1, "one program");
+    CHECK_MSG(number(&all, PMIX_LOCAL_SIZE) <= size, "more ranks here than there are");
     for (peer.rank = 0; peer.rank < size; peer.rank++) {
-        CHECK(number(&peer, PMIX_LOCAL_RANK) <= peer.rank, "local rank of rank %u", peer.rank);
-        CHECK(number(&peer, PMIX_NODE_RANK) <= peer.rank, "node rank of rank %u", peer.rank);
-        CHECK(number(&peer, PMIX_APPNUM) == 0, "program of rank %u", peer.rank);
+        CHECK_MSG(number(&peer, PMIX_LOCAL_RANK) <= peer.rank, "local rank of rank %u", peer.rank);
+        CHECK_MSG(number(&peer, PMIX_NODE_RANK) <= peer.rank, "node rank of rank %u", peer.rank);
+        CHECK_MSG(number(&peer, PMIX_APPNUM) == 0, "program of rank %u", peer.rank);
     }
-    CHECK(number(&me, PMIX_NODEID) < size, "own node");
+    CHECK_MSG(number(&me, PMIX_NODEID) < size, "own node");
     if (me.rank == size - 1)
         wait_ms(200); /* the others ask before the put */
     snprintf(key, sizeof(key), "direct-%u", me.rank);
@@ -185,11 +178,11 @@ static void names(void)
     PMIX_LOAD_KEY(found[0].key, "port");
     PMIX_LOAD_KEY(found[1].key, "number");
     OK(PMIx_Lookup(found, 2, NULL, 0));
-    CHECK(found[0].value.type == PMIX_STRING && strcmp(found[0].value.data.string, "here") == 0 &&
-              found[0].proc.rank == 0,
-          "what was published as a text");
-    CHECK(found[1].value.type == PMIX_UINT32 && found[1].value.data.uint32 == 4711,
-          "what was published as a number");
+    CHECK_MSG(found[0].value.type == PMIX_STRING &&
+                  strcmp(found[0].value.data.string, "here") == 0 && found[0].proc.rank == 0,
+              "what was published as a text");
+    CHECK_MSG(found[1].value.type == PMIX_UINT32 && found[1].value.data.uint32 == 4711,
+              "what was published as a number");
     PMIX_PDATA_DESTRUCT(&found[0]);
     PMIX_PDATA_DESTRUCT(&found[1]);
     fence(false);
@@ -215,7 +208,7 @@ static void meet(const char *other, uint32_t n_other, const char *mine, const ch
     PMIX_LOAD_PROCID(&both[1], other, PMIX_RANK_WILDCARD);
     OK(PMIx_Connect(both, 2, NULL, 0));
     PMIX_LOAD_PROCID(&peer, other, PMIX_RANK_WILDCARD);
-    CHECK(number(&peer, PMIX_JOB_SIZE) == n_other, "size of the other job");
+    CHECK_MSG(number(&peer, PMIX_JOB_SIZE) == n_other, "size of the other job");
     for (peer.rank = 0; peer.rank < n_other; peer.rank++)
         expect(&peer, "meet", theirs);
     OK(PMIx_Fence(both, 2, NULL, 0));
@@ -227,8 +220,8 @@ static void child(void)
     pmix_value_t *v;
 
     OK(PMIx_Get(&all, PMIX_PARENT_ID, NULL, 0, &v));
-    CHECK(v->type == PMIX_PROC && v->data.proc->rank == 0, "who has spawned us");
-    CHECK(getenv("FROM_PARENT") && strcmp(getenv("FROM_PARENT"), "yes=1") == 0, "its variable");
+    CHECK_MSG(v->type == PMIX_PROC && v->data.proc->rank == 0, "who has spawned us");
+    CHECK_MSG(getenv("FROM_PARENT") && strcmp(getenv("FROM_PARENT"), "yes=1") == 0, "its variable");
     meet(v->data.proc->nspace, (uint32_t)atoi(getenv("PARENTS")), "child", "parent");
     PMIX_VALUE_RELEASE(v);
 }
@@ -257,7 +250,8 @@ static void spawn(const char *program)
     root.rank = 0;
     if (me.rank == 0) {
         fill_app(&app, "./no/such/program", "child", 1);
-        CHECK(PMIx_Spawn(NULL, 0, &app, 1, nspace) != PMIX_SUCCESS, "a program that is not there");
+        CHECK_MSG(PMIx_Spawn(NULL, 0, &app, 1, nspace) != PMIX_SUCCESS,
+                  "a program that is not there");
         PMIX_APP_DESTRUCT(&app);
         fill_app(&app, program, "child", 1000000);
         GIVES(PMIx_Spawn(NULL, 0, &app, 1, nspace), PMIX_ERR_OUT_OF_RESOURCE);
@@ -327,10 +321,10 @@ static void event(void)
     pmix_status_t other = PMIX_ERR_PROC_ABORTED_BY_SIG;
 
     if (me.rank > 0) {
-        CHECK(PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, NULL, NULL) >= 0, "%s",
-              "cannot ask for events");
-        CHECK(PMIx_Register_event_handler(&other, 1, NULL, 0, on_event, NULL, NULL) >= 0, "%s",
-              "cannot ask for events");
+        CHECK_MSG(PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, NULL, NULL) >= 0, "%s",
+                  "cannot ask for events");
+        CHECK_MSG(PMIx_Register_event_handler(&other, 1, NULL, 0, on_event, NULL, NULL) >= 0, "%s",
+                  "cannot ask for events");
     }
     fence(false);
     if (me.rank == 0) {
@@ -340,8 +334,8 @@ static void event(void)
     for (int i = 0; i < 300 && n_events == 0; i++)
         wait_ms(100);
     wait_ms(300);
-    CHECK(n_events == 1 && event_rank == 0 && event_status == 3,
-          "%d events, the last of rank %u with status %d", n_events, event_rank, event_status);
+    CHECK_MSG(n_events == 1 && event_rank == 0 && event_status == 3,
+              "%d events, the last of rank %u with status %d", n_events, event_rank, event_status);
 }
 
 /* ---- deaths, and the others' state ---- */
@@ -501,7 +495,7 @@ int main(int argc, char **argv)
 
         snprintf(command, sizeof(command), "%s once", argv[0]);
         status = system(command);
-        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
+        CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
         _exit(7); /* without finalize, whatever that program did */
     }
     OK(PMIx_Finalize(NULL, 0));

@@ -25,7 +25,7 @@ static const char *format(char *text, const char *hints)
 {
     int length = snprintf(text, 4096, hints, dir, dir); /* no test has more than two */
 
-    CHECK(length > 0 && length < 4096, "too long");
+    CHECK_MSG(length > 0 && length < 4096, "too long");
     return text;
 }
 
@@ -34,7 +34,7 @@ static int n_entries(const char *path)
     DIR *d = opendir(path);
     int n = 0;
 
-    CHECK(d, "%s cannot be opened", path);
+    CHECK_MSG(d, "%s cannot be opened", path);
     while (readdir(d))
         n++;
     closedir(d);
@@ -46,7 +46,7 @@ static int n_lines(const char *path)
     FILE *f = fopen(path, "r");
     int n = 0, c;
 
-    CHECK(f, "%s cannot be opened", path);
+    CHECK_MSG(f, "%s cannot be opened", path);
     while ((c = fgetc(f)) != EOF)
         n += c == '\n';
     fclose(f);
@@ -68,13 +68,13 @@ static void fails(const char *what, int shared, const char *hints, MPI_Aint byte
     code = shared ? MPI_Win_allocate_shared(bytes, 1, info, MPI_COMM_WORLD, &base, &win)
                   : MPI_Win_allocate(bytes, 1, info, MPI_COMM_WORLD, &base, &win);
     MPI_Info_free(&info);
-    CHECK(code != MPI_SUCCESS, "%s: no error", what);
+    CHECK_MSG(code != MPI_SUCCESS, "%s: no error", what);
     MPI_Error_class(code, &got);
-    CHECK(got == class, "%s: class %d, expected %d", what, got, class);
-    CHECK(handler_calls == calls + 1 && handler_class == class, "%s: %d calls of the handler", what,
-          handler_calls - calls);
+    CHECK_MSG(got == class, "%s: class %d, expected %d", what, got, class);
+    CHECK_MSG(handler_calls == calls + 1 && handler_class == class, "%s: %d calls of the handler",
+              what, handler_calls - calls);
     MPI_Barrier(MPI_COMM_WORLD);
-    CHECK(n_entries(dir) == before, "%s: a file is left", what);
+    CHECK_MSG(n_entries(dir) == before, "%s: a file is left", what);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -96,15 +96,15 @@ static void test_one_file(void)
         MPI_Win win;
         void *base;
 
-        CHECK(MPI_Win_allocate(bytes, 1, info, MPI_COMM_WORLD, &base, &win) == MPI_SUCCESS,
-              "commits with one file, %d", i);
+        CHECK_MSG(MPI_Win_allocate(bytes, 1, info, MPI_COMM_WORLD, &base, &win) == MPI_SUCCESS,
+                  "commits with one file, %d", i);
         MPI_Win_free(&win);
         MPI_Info_free(&info);
     }
     snprintf(text, sizeof(text), "%s/one.%d", dir, w.rank);
-    CHECK(unlink(text) == 0, "%s", text);
+    CHECK_MSG(unlink(text) == 0, "%s", text);
     snprintf(text, sizeof(text), "%s/one", dir);
-    CHECK(w.rank != 0 || unlink(text) == 0, "%s", text);
+    CHECK_MSG(w.rank != 0 || unlink(text) == 0, "%s", text);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -155,13 +155,16 @@ static void test_grown(void)
     int fd;
 
     snprintf(path, sizeof(path), "%s/grown.%d", dir, w.rank);
-    CHECK((fd = open(path, O_CREAT | O_RDWR, 0600)) >= 0 && write(fd, "kept", 4) == 4, "%s", path);
+    CHECK_MSG((fd = open(path, O_CREAT | O_RDWR, 0600)) >= 0 && write(fd, "kept", 4) == 4, "%s",
+              path);
     MPI_Barrier(MPI_COMM_WORLD);
     snprintf(text, sizeof(text), "alloc_type=storage;storage_alloc_filename=%s",
              w.rank == w.size - 1 ? "%s/none/x" : path);
     fails("grown", 0, text, 5 * PAGE, MPI_ERR_NO_SUCH_FILE);
-    CHECK(fstat(fd, &st) == 0 && st.st_size == 4, "the file has %lld bytes", (long long)st.st_size);
-    CHECK(pread(fd, text, 4, 0) == 4 && memcmp(text, "kept", 4) == 0, "the file has other bytes");
+    CHECK_MSG(fstat(fd, &st) == 0 && st.st_size == 4, "the file has %lld bytes",
+              (long long)st.st_size);
+    CHECK_MSG(pread(fd, text, 4, 0) == 4 && memcmp(text, "kept", 4) == 0,
+              "the file has other bytes");
     close(fd);
     unlink(path);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -193,10 +196,10 @@ static void test_leaks(void)
                   PAGE, MPI_ERR_NO_SUCH_FILE);
     }
     MPI_Info_free(&good);
-    CHECK(n_entries("/proc/self/fd") == descriptors, "%d descriptors, %d before",
-          n_entries("/proc/self/fd"), descriptors);
-    CHECK(n_lines("/proc/self/maps") <= maps + 4, "%d maps, %d before", n_lines("/proc/self/maps"),
-          maps);
+    CHECK_MSG(n_entries("/proc/self/fd") == descriptors, "%d descriptors, %d before",
+              n_entries("/proc/self/fd"), descriptors);
+    CHECK_MSG(n_lines("/proc/self/maps") <= maps + 4, "%d maps, %d before",
+              n_lines("/proc/self/maps"), maps);
 }
 
 /* What a file holds at a place, as another program reads it. */
@@ -207,7 +210,7 @@ static int byte_of(const char *name, off_t at)
     int fd;
 
     snprintf(path, sizeof(path), "%s/%s.%d", dir, name, w.rank);
-    CHECK((fd = open(path, O_RDONLY)) >= 0 && pread(fd, &byte, 1, at) == 1, "%s", path);
+    CHECK_MSG((fd = open(path, O_RDONLY)) >= 0 && pread(fd, &byte, 1, at) == 1, "%s", path);
     close(fd);
     return byte;
 }
@@ -230,40 +233,42 @@ static void test_sync_and_info(void)
     MPI_Win win;
 
     MPI_Win_allocate(3 * PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
-    CHECK(strcmp(hint_of(win, "storage_alloc_pager"), "resident") == 0, "'%s'",
-          hint_of(win, "storage_alloc_pager"));
-    CHECK(strcmp(hint_of(win, "storage_alloc_discard"), "false") == 0, "'%s'",
-          hint_of(win, "storage_alloc_discard"));
-    CHECK(strcmp(hint_of(win, "swmpi_sync"), "storage") == 0, "'%s'", hint_of(win, "swmpi_sync"));
-    CHECK(strstr(hint_of(win, "storage_alloc_filename"), "/sync."), "'%s'",
-          hint_of(win, "storage_alloc_filename"));
+    CHECK_MSG(strcmp(hint_of(win, "storage_alloc_pager"), "resident") == 0, "'%s'",
+              hint_of(win, "storage_alloc_pager"));
+    CHECK_MSG(strcmp(hint_of(win, "storage_alloc_discard"), "false") == 0, "'%s'",
+              hint_of(win, "storage_alloc_discard"));
+    CHECK_MSG(strcmp(hint_of(win, "swmpi_sync"), "storage") == 0, "'%s'",
+              hint_of(win, "swmpi_sync"));
+    CHECK_MSG(strstr(hint_of(win, "storage_alloc_filename"), "/sync."), "'%s'",
+              hint_of(win, "storage_alloc_filename"));
     base[PAGE] = 7;
-    CHECK(byte_of("sync", PAGE) == 0, "written before the sync");
+    CHECK_MSG(byte_of("sync", PAGE) == 0, "written before the sync");
     sync_now(win);
-    CHECK(byte_of("sync", PAGE) == 7, "not written by the sync");
+    CHECK_MSG(byte_of("sync", PAGE) == 7, "not written by the sync");
     change = info_of("swmpi_sync=memory");
-    CHECK(MPI_Win_set_info(win, change) == MPI_SUCCESS, "MPI_Win_set_info");
+    CHECK_MSG(MPI_Win_set_info(win, change) == MPI_SUCCESS, "MPI_Win_set_info");
     MPI_Info_free(&change);
-    CHECK(strcmp(hint_of(win, "swmpi_sync"), "memory") == 0, "'%s'", hint_of(win, "swmpi_sync"));
+    CHECK_MSG(strcmp(hint_of(win, "swmpi_sync"), "memory") == 0, "'%s'",
+              hint_of(win, "swmpi_sync"));
     base[PAGE] = 8;
     sync_now(win);
-    CHECK(byte_of("sync", PAGE) == 7, "written by a sync of memory");
+    CHECK_MSG(byte_of("sync", PAGE) == 7, "written by a sync of memory");
     MPI_Win_free(&win);
-    CHECK(byte_of("sync", PAGE) == 8, "not written by MPI_Win_free");
+    CHECK_MSG(byte_of("sync", PAGE) == 8, "not written by MPI_Win_free");
 
     MPI_Win_allocate(3 * PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
-    CHECK(base[PAGE] == 8, "the file's bytes are not in the window: %d", base[PAGE]);
+    CHECK_MSG(base[PAGE] == 8, "the file's bytes are not in the window: %d", base[PAGE]);
     change = info_of("storage_alloc_discard=true");
     MPI_Win_set_info(win, change);
     MPI_Info_free(&change);
     base[PAGE] = 9;
     MPI_Win_free(&win);
-    CHECK(byte_of("sync", PAGE) == 8, "written though discarded");
+    CHECK_MSG(byte_of("sync", PAGE) == 8, "written though discarded");
 
     MPI_Win_allocate(3 * PAGE, 1, info, MPI_COMM_WORLD, &base, &win);
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     change = info_of("swmpi_sync=perhaps");
-    CHECK(MPI_Win_set_info(win, change) != MPI_SUCCESS, "a bad value was taken");
+    CHECK_MSG(MPI_Win_set_info(win, change) != MPI_SUCCESS, "a bad value was taken");
     MPI_Info_free(&change);
     MPI_Win_free(&win);
     MPI_Info_free(&info);
@@ -288,8 +293,8 @@ static void test_free_is_last(void)
         MPI_Win_unlock(to, win);
     }
     MPI_Win_free(&win);
-    CHECK(w.rank != to || byte_of("last", PAGE + 1) == value, "the file holds %d",
-          byte_of("last", PAGE + 1));
+    CHECK_MSG(w.rank != to || byte_of("last", PAGE + 1) == value, "the file holds %d",
+              byte_of("last", PAGE + 1));
     MPI_Info_free(&info);
 }
 
@@ -309,13 +314,13 @@ static void test_mixed_and_split(void)
     MPI_Comm alone;
 
     MPI_Win_allocate(PAGE, 1, w.rank == 0 ? storage : unlinked, MPI_COMM_WORLD, &base, &win);
-    CHECK(flavor_of(win) == MPI_WIN_FLAVOR_ALLOCATE, "flavor %d", flavor_of(win));
-    CHECK(strcmp(hint_of(win, "alloc_type"), w.rank == 0 ? "storage" : "memory") == 0, "'%s'",
-          hint_of(win, "alloc_type"));
+    CHECK_MSG(flavor_of(win) == MPI_WIN_FLAVOR_ALLOCATE, "flavor %d", flavor_of(win));
+    CHECK_MSG(strcmp(hint_of(win, "alloc_type"), w.rank == 0 ? "storage" : "memory") == 0, "'%s'",
+              hint_of(win, "alloc_type"));
     MPI_Win_fence(0, win);
     MPI_Put(&value, 1, MPI_INT, to, 8, 1, MPI_INT, win);
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
-    CHECK(base[2] == 1000 + from, "%d", base[2]);
+    CHECK_MSG(base[2] == 1000 + from, "%d", base[2]);
 
     MPI_Comm_split(MPI_COMM_WORLD, w.rank, 0, &alone); /* every rank is rank 0 of its own */
     MPI_Win_allocate(PAGE, 1, storage, alone, &more, &win_more);
@@ -323,7 +328,7 @@ static void test_mixed_and_split(void)
     *more = value;
     *group = -value;
     MPI_Barrier(MPI_COMM_WORLD);
-    CHECK(*more == value && *group == -value && base[2] == 1000 + from, "windows share a file");
+    CHECK_MSG(*more == value && *group == -value && base[2] == 1000 + from, "windows share a file");
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_free(&win_group);
     MPI_Win_free(&win_more);
@@ -343,7 +348,7 @@ static void test_alloc_mem(void)
     MPI_Win win;
     int code, class;
 
-    CHECK(MPI_Alloc_mem(2 * PAGE, info, &base) == MPI_SUCCESS && base, "MPI_Alloc_mem");
+    CHECK_MSG(MPI_Alloc_mem(2 * PAGE, info, &base) == MPI_SUCCESS && base, "MPI_Alloc_mem");
     base[PAGE] = 5;
     MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     MPI_Win_attach(win, base, PAGE);
@@ -351,15 +356,15 @@ static void test_alloc_mem(void)
     MPI_Win_detach(win, base);
     code = MPI_Free_mem(base);
     MPI_Error_class(code, &class);
-    CHECK(class == MPI_ERR_RMA_ATTACH, "freed while attached: class %d", class);
+    CHECK_MSG(class == MPI_ERR_RMA_ATTACH, "freed while attached: class %d", class);
     MPI_Win_detach(win, base + PAGE);
-    CHECK(MPI_Free_mem(base) == MPI_SUCCESS, "MPI_Free_mem");
+    CHECK_MSG(MPI_Free_mem(base) == MPI_SUCCESS, "MPI_Free_mem");
     MPI_Win_free(&win);
-    CHECK(byte_of("mem", PAGE) == 5, "the file holds %d", byte_of("mem", PAGE));
+    CHECK_MSG(byte_of("mem", PAGE) == 5, "the file holds %d", byte_of("mem", PAGE));
     bad = info_of("alloc_type=storage;storage_alloc_filename=/nowhere/at/all");
     code = MPI_Alloc_mem(PAGE, bad, &other);
     MPI_Error_class(code, &class);
-    CHECK(class == MPI_ERR_NO_SUCH_FILE, "class %d", class);
+    CHECK_MSG(class == MPI_ERR_NO_SUCH_FILE, "class %d", class);
     MPI_Info_free(&bad);
     MPI_Info_free(&info);
 }
@@ -371,9 +376,9 @@ static void test_dynamic_sync_all(void)
     int calls = handler_calls;
     MPI_Win win = MPI_WIN_NULL;
 
-    CHECK(MPI_Win_create_dynamic(info, MPI_COMM_WORLD, &win) != MPI_SUCCESS, "no error");
-    CHECK(handler_calls == calls + 1 && handler_class == MPI_ERR_INFO_VALUE, "class %d, %d calls",
-          handler_class, handler_calls - calls);
+    CHECK_MSG(MPI_Win_create_dynamic(info, MPI_COMM_WORLD, &win) != MPI_SUCCESS, "no error");
+    CHECK_MSG(handler_calls == calls + 1 && handler_class == MPI_ERR_INFO_VALUE,
+              "class %d, %d calls", handler_class, handler_calls - calls);
     MPI_Info_free(&info);
 }
 
@@ -393,8 +398,8 @@ static void test_shared_alone(void)
         if (i >= N)
             MPI_Win_free(&win[i % N]);
         MPI_Win_allocate_shared(16 * (i % 251 + 1), 1, info, MPI_COMM_SELF, &base, &win[i % N]);
-        CHECK((char *)base < &end || (char *)base >= (char *)sbrk(0), "window %d: %p is the heap's",
-              i, (void *)base);
+        CHECK_MSG((char *)base < &end || (char *)base >= (char *)sbrk(0),
+                  "window %d: %p is the heap's", i, (void *)base);
         memset(base, i, 16);
     }
     for (int i = 0; i < N; i++)
@@ -439,7 +444,7 @@ int main(int argc, char **argv)
     MPI_Errhandler ours;
 
     w = world_start(&argc, &argv);
-    CHECK(argc == 2, "usage: errors DIR, or errors --fatal");
+    CHECK_MSG(argc == 2, "usage: errors DIR, or errors --fatal");
     dir = argv[1];
     if (strcmp(dir, "--fatal") == 0)
         return fatal();

@@ -98,13 +98,13 @@ static void communicate(const struct window *v, enum epoch e)
                             v->win, &requests[3]);
         for (int i = 0; i < 4; i++)
             MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-        CHECK(got[1] == before + 7 && old[3] == before + 9, "%s, %s: requests got %d and %d",
-              v->kind, epochs[e], got[1], old[3]);
+        CHECK_MSG(got[1] == before + 7 && old[3] == before + 9, "%s, %s: requests got %d and %d",
+                  v->kind, epochs[e], got[1], old[3]);
     }
     end(e, v->win);
-    CHECK(old[0] == before + 2 && old[1] == before + 3 && old[2] == before + 4 &&
-              got[0] == before + 5,
-          "%s, %s: got %d, %d, %d, %d", v->kind, epochs[e], old[0], old[1], old[2], got[0]);
+    CHECK_MSG(old[0] == before + 2 && old[1] == before + 3 && old[2] == before + 4 &&
+                  got[0] == before + 5,
+              "%s, %s: got %d, %d, %d, %d", v->kind, epochs[e], old[0], old[1], old[2], got[0]);
 }
 
 static int arrived(const struct window *v, int slot, enum epoch e)
@@ -123,8 +123,8 @@ static int arrived(const struct window *v, int slot, enum epoch e)
 static void check(const struct window *v, int e)
 {
     for (int i = 0; i < v->n; i++)
-        CHECK(v->base[i] == arrived(v, i, (enum epoch)e), "%s, %s: slot %d is %d and not %d",
-              v->kind, epochs[e], i, v->base[i], arrived(v, i, (enum epoch)e));
+        CHECK_MSG(v->base[i] == arrived(v, i, (enum epoch)e), "%s, %s: slot %d is %d and not %d",
+                  v->kind, epochs[e], i, v->base[i], arrived(v, i, (enum epoch)e));
 }
 
 /* After MPI_Win_sync the file equals the window. */
@@ -133,10 +133,10 @@ static void check_file(const struct window *v, const char *path, long offset)
     int stored[SLOTS * 64], fd;
     ssize_t bytes = v->n * (ssize_t)sizeof(int);
 
-    CHECK((fd = open(path, O_RDONLY)) >= 0, "%s: %s", v->kind, path);
-    CHECK(pread(fd, stored, (size_t)bytes, offset) == bytes, "%s: %s is short", v->kind, path);
-    CHECK(memcmp(stored, v->base, (size_t)bytes) == 0, "%s: %s at %ld has not what was put",
-          v->kind, path, offset);
+    CHECK_MSG((fd = open(path, O_RDONLY)) >= 0, "%s: %s", v->kind, path);
+    CHECK_MSG(pread(fd, stored, (size_t)bytes, offset) == bytes, "%s: %s is short", v->kind, path);
+    CHECK_MSG(memcmp(stored, v->base, (size_t)bytes) == 0, "%s: %s at %ld has not what was put",
+              v->kind, path, offset);
     close(fd);
 }
 
@@ -182,14 +182,14 @@ static void shared(const char *gaps)
     MPI_Win_shared_query(v.win, to, &bytes, &unit, &theirs);
     MPI_Win_lock_all(0, v.win);
     MPI_Win_sync(v.win);
-    CHECK(theirs[SLOTS - 1] == 1000 * to + SLOTS - 1, "%s: the next rank's slot is %d", v.kind,
-          theirs[SLOTS - 1]);
+    CHECK_MSG(theirs[SLOTS - 1] == 1000 * to + SLOTS - 1, "%s: the next rank's slot is %d", v.kind,
+              theirs[SLOTS - 1]);
     MPI_Barrier(MPI_COMM_WORLD);
     theirs[SLOTS - 1] = 99 + w.rank;
     MPI_Win_sync(v.win);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_sync(v.win);
-    CHECK(v.base[SLOTS - 1] == 99 + from, "%s: the last slot is %d", v.kind, v.base[SLOTS - 1]);
+    CHECK_MSG(v.base[SLOTS - 1] == 99 + from, "%s: the last slot is %d", v.kind, v.base[SLOTS - 1]);
     MPI_Win_unlock_all(v.win);
     for (int r = 0; r < w.rank; r++)
         before += (SLOTS + r) * (long)sizeof(int);
@@ -247,7 +247,7 @@ static long dirty_pages(const char *path)
     int fd = open(path, O_RDONLY);
     long rc;
 
-    CHECK(fd >= 0, "%s", path);
+    CHECK_MSG(fd >= 0, "%s", path);
     rc = syscall(451, fd, range, stat, 0); /* cachestat() of Linux 6.5 */
     close(fd);
     return rc < 0 ? -1 : (long)(stat[1] + stat[2]);
@@ -268,8 +268,8 @@ static void other_ranks(const char *folder)
     MPI_Win_allocate(v.n * (MPI_Aint)sizeof(int), sizeof(int), info, MPI_COMM_WORLD, &v.base,
                      &v.win);
     MPI_Info_free(&info);
-    CHECK(strcmp(hint_of(v.win, "swmpi_sync"), "all") == 0, "swmpi_sync is %s",
-          hint_of(v.win, "swmpi_sync"));
+    CHECK_MSG(strcmp(hint_of(v.win, "swmpi_sync"), "all") == 0, "swmpi_sync is %s",
+              hint_of(v.win, "swmpi_sync"));
     v.base[3] = 0;
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock_all(0, v.win);
@@ -277,11 +277,11 @@ static void other_ranks(const char *folder)
         MPI_Put(&value, 1, MPI_INT, to, 3, 1, MPI_INT, v.win);
         MPI_Win_flush(to, v.win);
         MPI_Win_sync(v.win);
-        CHECK(dirty_pages(path) <= 0, "%s has %ld dirty pages", path, dirty_pages(path));
+        CHECK_MSG(dirty_pages(path) <= 0, "%s has %ld dirty pages", path, dirty_pages(path));
     }
     MPI_Win_unlock_all(v.win);
     MPI_Barrier(MPI_COMM_WORLD);
-    CHECK(v.base[3] == (from == 0 ? value : 0), "the slot is %d", v.base[3]);
+    CHECK_MSG(v.base[3] == (from == 0 ? value : 0), "the slot is %d", v.base[3]);
     MPI_Win_free(&v.win);
 }
 

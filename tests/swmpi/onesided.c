@@ -41,7 +41,7 @@ static void digest(const char *name, const void *data, size_t bytes)
 {
     uint64_t mine = UINT64_C(0xcbf29ce484222325), all[64], sum = 0;
 
-    CHECK(w.size <= 64, "too many ranks");
+    CHECK_MSG(w.size <= 64, "too many ranks");
     for (size_t i = 0; i < bytes; i++)
         mine = (mine ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
     MPI_Gather(&mine, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
@@ -59,7 +59,7 @@ static void win_end(const char *name)
     MPI_Win_unlock(w.rank, win);
     digest(name, base, (size_t)BYTES);
     MPI_Win_free(&win);
-    CHECK(win == MPI_WIN_NULL, "MPI_Win_free left the handle");
+    CHECK_MSG(win == MPI_WIN_NULL, "MPI_Win_free left the handle");
 }
 
 /* Read, change, write under an exclusive lock: no update is lost. */
@@ -84,8 +84,8 @@ static void test_lock(void)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock(MPI_LOCK_SHARED, w.rank, 0, win);
     value = (int64_t)w.size * (w.size + 1) / 2 * (ROUNDS / 2);
-    CHECK(base[0] == value && base[n_words - 1] == value, "%lld and %lld, expected %lld",
-          (long long)base[0], (long long)base[n_words - 1], (long long)value);
+    CHECK_MSG(base[0] == value && base[n_words - 1] == value, "%lld and %lld, expected %lld",
+              (long long)base[0], (long long)base[n_words - 1], (long long)value);
     MPI_Win_unlock(w.rank, win);
     win_end("lock");
 }
@@ -110,11 +110,11 @@ static void test_flush(void)
     MPI_Win_flush_all(win);
     MPI_Rget(in, n_words, MPI_INT64_T, to, 0, n_words, MPI_INT64_T, win, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    CHECK(memcmp(in, out, (size_t)BYTES) == 0, "what was put is not what is got");
+    CHECK_MSG(memcmp(in, out, (size_t)BYTES) == 0, "what was put is not what is got");
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_sync(win);
     for (int i = 0; i < n_words; i++)
-        CHECK(base[i] == (int64_t)from * 1000003 + i, "word %d is %lld", i, (long long)base[i]);
+        CHECK_MSG(base[i] == (int64_t)from * 1000003 + i, "word %d is %lld", i, (long long)base[i]);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_unlock_all(win);
     win_end("flush");
@@ -138,8 +138,8 @@ static void test_fence(void)
         MPI_Get(&right, 1, MPI_INT64_T, (w.rank + w.size - 1) % w.size, slot + 1, 1, MPI_INT64_T,
                 win);
         MPI_Win_fence(0, win);
-        CHECK(left == mine && right == mine, "round %d: %lld and %lld, expected %lld", round,
-              (long long)left, (long long)right, (long long)mine);
+        CHECK_MSG(left == mine && right == mine, "round %d: %lld and %lld, expected %lld", round,
+                  (long long)left, (long long)right, (long long)mine);
     }
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
     win_end("fence");
@@ -167,9 +167,9 @@ static void test_pscw(void)
             MPI_Win_wait(win);
         for (done = round % 2; !done;)
             MPI_Win_test(win, &done);
-        CHECK(base[round * (n_words / ROUNDS)] == from * 10 + round &&
-                  base[round * (n_words / ROUNDS) + 1] == -(from * 10 + round),
-              "round %d: %lld", round, (long long)base[round * (n_words / ROUNDS)]);
+        CHECK_MSG(base[round * (n_words / ROUNDS)] == from * 10 + round &&
+                      base[round * (n_words / ROUNDS) + 1] == -(from * 10 + round),
+                  "round %d: %lld", round, (long long)base[round * (n_words / ROUNDS)]);
     }
     MPI_Group_free(&origin);
     MPI_Group_free(&target);
@@ -192,21 +192,21 @@ static void test_accumulate(void)
                        win);
     MPI_Win_fence(0, win);
     for (int i = 0; i < 64; i++)
-        CHECK(base[n_words / 2 - 32 + i] == (int64_t)w.size * (i + 1), "word %d is %lld", i,
-              (long long)base[n_words / 2 - 32 + i]);
+        CHECK_MSG(base[n_words / 2 - 32 + i] == (int64_t)w.size * (i + 1), "word %d is %lld", i,
+                  (long long)base[n_words / 2 - 32 + i]);
     MPI_Win_fence(0, win);
     MPI_Accumulate(&half, 1, MPI_DOUBLE, 0, 3, 1, MPI_DOUBLE, MPI_MAX, win);
     MPI_Win_fence(0, win);
     place = (double *)(base + 3);
-    CHECK(w.rank != 0 || *place == 0.5 * w.size, "the maximum is %g", *place);
+    CHECK_MSG(w.rank != 0 || *place == 0.5 * w.size, "the maximum is %g", *place);
     MPI_Type_vector(32, 1, 2, MPI_INT64_T, &every_other);
     MPI_Type_commit(&every_other);
     MPI_Win_fence(0, win);
     MPI_Put(ones, 32, MPI_INT64_T, (w.rank + 1) % w.size, 100, 1, every_other, win);
     MPI_Win_fence(0, win);
     for (int i = 0; i < 64; i++)
-        CHECK(base[100 + i] == (i % 2 ? 0 : i / 2 + 1), "word %d of a vector is %lld", i,
-              (long long)base[100 + i]);
+        CHECK_MSG(base[100 + i] == (i % 2 ? 0 : i / 2 + 1), "word %d of a vector is %lld", i,
+                  (long long)base[100 + i]);
     MPI_Type_free(&every_other);
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -215,12 +215,12 @@ static void test_accumulate(void)
     MPI_Get_accumulate(ones, 64, MPI_INT64_T, got, 64, MPI_INT64_T, 0, n_words - 64, 64,
                        MPI_INT64_T, MPI_SUM, win);
     MPI_Win_flush(0, win);
-    CHECK(got[63] == got[0] * 64, "an accumulate is not atomic by element: %lld, %lld",
-          (long long)got[0], (long long)got[63]);
+    CHECK_MSG(got[63] == got[0] * 64, "an accumulate is not atomic by element: %lld, %lld",
+              (long long)got[0], (long long)got[63]);
     MPI_Get_accumulate(NULL, 0, MPI_INT64_T, got, 1, MPI_INT64_T, 0, n_words - 64, 1, MPI_INT64_T,
                        MPI_NO_OP, win);
     MPI_Win_unlock(0, win);
-    CHECK(got[0] >= 1 && got[0] <= w.size, "the sum is %lld", (long long)got[0]);
+    CHECK_MSG(got[0] >= 1 && got[0] <= w.size, "the sum is %lld", (long long)got[0]);
     win_end("accumulate");
 }
 
@@ -247,12 +247,12 @@ static void test_cas(void)
         MPI_Win_flush(0, win);
         MPI_Compare_and_swap(&open, &me, &found, MPI_INT64_T, 0, 1, win);
         MPI_Win_flush(0, win);
-        CHECK(found == me, "the lock of rank %d belongs to %lld", w.rank, (long long)found);
+        CHECK_MSG(found == me, "the lock of rank %d belongs to %lld", w.rank, (long long)found);
     }
     MPI_Win_unlock_all(win);
     MPI_Barrier(MPI_COMM_WORLD);
-    CHECK(w.rank != 0 || base[n_words - 1] == (int64_t)ROUNDS * w.size, "%lld increments",
-          (long long)base[n_words - 1]);
+    CHECK_MSG(w.rank != 0 || base[n_words - 1] == (int64_t)ROUNDS * w.size, "%lld increments",
+              (long long)base[n_words - 1]);
     win_end("cas");
 }
 
@@ -267,11 +267,12 @@ static void test_fetch_and_op(void)
     for (int i = 0; i < ROUNDS; i++) {
         MPI_Fetch_and_op(&one, &ticket, MPI_INT64_T, 0, 0, MPI_SUM, win);
         MPI_Win_flush(0, win);
-        CHECK(ticket >= 0 && ticket < (int64_t)ROUNDS * w.size, "ticket %lld", (long long)ticket);
+        CHECK_MSG(ticket >= 0 && ticket < (int64_t)ROUNDS * w.size, "ticket %lld",
+                  (long long)ticket);
         MPI_Fetch_and_op(&mark, &old, MPI_INT64_T, w.size - 1, 1 + ticket * 7, MPI_REPLACE, win);
         MPI_Win_flush(w.size - 1, win);
-        CHECK(old == 0, "ticket %lld was drawn by rank %lld too", (long long)ticket,
-              (long long)old - 1);
+        CHECK_MSG(old == 0, "ticket %lld was drawn by rank %lld too", (long long)ticket,
+                  (long long)old - 1);
     }
     MPI_Win_unlock_all(win);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -279,8 +280,8 @@ static void test_fetch_and_op(void)
     for (int i = 0, seen[64] = {0}; w.rank == w.size - 1 && i < ROUNDS * w.size; i++) {
         int64_t who = base[1 + i * 7];
 
-        CHECK(who >= 1 && who <= w.size && ++seen[who - 1] <= ROUNDS, "ticket %d: %lld", i,
-              (long long)who);
+        CHECK_MSG(who >= 1 && who <= w.size && ++seen[who - 1] <= ROUNDS, "ticket %d: %lld", i,
+                  (long long)who);
         base[1 + i * 7] = 1; /* who drew it depends on time; the digest must not */
     }
     MPI_Win_unlock(w.rank, win);
@@ -301,16 +302,17 @@ static void test_shared(const char *name, const char *more, int64_t words)
     info = info_of(text);
     MPI_Win_allocate_shared((MPI_Aint)(words * 8), 8, info, MPI_COMM_WORLD, &mine, &shared);
     MPI_Info_free(&info);
-    CHECK(flavor_of(shared) == MPI_WIN_FLAVOR_SHARED, "flavor %d", flavor_of(shared));
-    CHECK(!on_storage() || strcmp(hint_of(shared, "alloc_type"), "storage") == 0, "not on storage");
+    CHECK_MSG(flavor_of(shared) == MPI_WIN_FLAVOR_SHARED, "flavor %d", flavor_of(shared));
+    CHECK_MSG(!on_storage() || strcmp(hint_of(shared, "alloc_type"), "storage") == 0,
+              "not on storage");
     memset(mine, 0, (size_t)words * 8);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, shared);
     for (int r = 0; r < w.size; r++) {
         MPI_Win_shared_query(shared, r, &bytes, &unit, &theirs);
-        CHECK(bytes == (MPI_Aint)(words * 8) && unit == 8, "rank %d: %lld bytes in units of %d", r,
-              (long long)bytes, unit);
-        CHECK(r != w.rank || theirs == mine, "the own segment is elsewhere");
-        CHECK(*more || !next || theirs == next, "segments are not one after the other");
+        CHECK_MSG(bytes == (MPI_Aint)(words * 8) && unit == 8, "rank %d: %lld bytes in units of %d",
+                  r, (long long)bytes, unit);
+        CHECK_MSG(r != w.rank || theirs == mine, "the own segment is elsewhere");
+        CHECK_MSG(*more || !next || theirs == next, "segments are not one after the other");
         next = theirs + words;
     }
     MPI_Win_shared_query(shared, MPI_PROC_NULL, &bytes, &unit, &theirs);
@@ -326,8 +328,8 @@ static void test_shared(const char *name, const char *more, int64_t words)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_sync(shared);
     for (int64_t i = 0; i < words; i++)
-        CHECK(mine[i] == w.rank * 1000000 + i, "word %lld is %lld", (long long)i,
-              (long long)mine[i]);
+        CHECK_MSG(mine[i] == w.rank * 1000000 + i, "word %lld is %lld", (long long)i,
+                  (long long)mine[i]);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < ROUNDS; i++) { /* one-sided operations see the same memory */
         const int64_t one = 1;
@@ -340,8 +342,8 @@ static void test_shared(const char *name, const char *more, int64_t words)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_sync(shared);
     MPI_Win_shared_query(shared, 0, &bytes, &unit, &theirs);
-    CHECK(theirs[words - 1] == words - 1 + (int64_t)ROUNDS * w.size, "the sum is %lld",
-          (long long)theirs[words - 1]);
+    CHECK_MSG(theirs[words - 1] == words - 1 + (int64_t)ROUNDS * w.size, "the sum is %lld",
+              (long long)theirs[words - 1]);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_unlock_all(shared);
     digest(name, mine, (size_t)words * 8);
@@ -358,7 +360,7 @@ static void test_dynamic(void)
     int to = (w.rank + 1) % w.size, from = (w.rank + w.size - 1) % w.size;
 
     MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &dynamic);
-    CHECK(flavor_of(dynamic) == MPI_WIN_FLAVOR_DYNAMIC, "flavor %d", flavor_of(dynamic));
+    CHECK_MSG(flavor_of(dynamic) == MPI_WIN_FLAVOR_DYNAMIC, "flavor %d", flavor_of(dynamic));
     for (int round = 0; round < 2; round++) {
         MPI_Alloc_mem(BYTES, info, &memory);
         memset(memory, 0, (size_t)BYTES);
@@ -379,12 +381,12 @@ static void test_dynamic(void)
         MPI_Get(&value, 1, MPI_INT64_T, to, MPI_Aint_add(theirs, BYTES - 8), 1, MPI_INT64_T,
                 dynamic);
         MPI_Win_flush(to, dynamic);
-        CHECK(value == w.rank + 40 + round, "%lld", (long long)value);
+        CHECK_MSG(value == w.rank + 40 + round, "%lld", (long long)value);
         MPI_Barrier(MPI_COMM_WORLD);
         MPI_Win_sync(dynamic);
         for (int i = 0; i < 5; i++)
-            CHECK(memory[(n_words - 1) / 5 * i] == from + i * 10 + round, "place %d: %lld", i,
-                  (long long)memory[(n_words - 1) / 5 * i]);
+            CHECK_MSG(memory[(n_words - 1) / 5 * i] == from + i * 10 + round, "place %d: %lld", i,
+                      (long long)memory[(n_words - 1) / 5 * i]);
         MPI_Win_unlock_all(dynamic);
         digest("dynamic", memory, (size_t)BYTES);
         MPI_Barrier(MPI_COMM_WORLD);
@@ -403,17 +405,18 @@ static void test_attributes(void)
     int *unit = NULL, *model = NULL, flag = 0;
 
     win_begin();
-    CHECK(flavor_of(win) == MPI_WIN_FLAVOR_ALLOCATE, "flavor %d", flavor_of(win));
+    CHECK_MSG(flavor_of(win) == MPI_WIN_FLAVOR_ALLOCATE, "flavor %d", flavor_of(win));
     MPI_Win_get_attr(win, MPI_WIN_BASE, &found_base, &flag);
-    CHECK(flag && found_base == base, "base %p, expected %p", found_base, (void *)base);
+    CHECK_MSG(flag && found_base == base, "base %p, expected %p", found_base, (void *)base);
     MPI_Win_get_attr(win, MPI_WIN_SIZE, &size, &flag);
-    CHECK(flag && *size == BYTES, "size %lld", (long long)*size);
+    CHECK_MSG(flag && *size == BYTES, "size %lld", (long long)*size);
     MPI_Win_get_attr(win, MPI_WIN_DISP_UNIT, &unit, &flag);
-    CHECK(flag && *unit == 8, "displacement unit %d", *unit);
+    CHECK_MSG(flag && *unit == 8, "displacement unit %d", *unit);
     MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &flag);
-    CHECK(flag && (*model == MPI_WIN_UNIFIED || *model == MPI_WIN_SEPARATE), "model %d", *model);
-    CHECK(!on_storage() || strcmp(hint_of(win, "alloc_type"), "storage") == 0, "alloc_type is '%s'",
-          hint_of(win, "alloc_type"));
+    CHECK_MSG(flag && (*model == MPI_WIN_UNIFIED || *model == MPI_WIN_SEPARATE), "model %d",
+              *model);
+    CHECK_MSG(!on_storage() || strcmp(hint_of(win, "alloc_type"), "storage") == 0,
+              "alloc_type is '%s'", hint_of(win, "alloc_type"));
     win_end("attributes");
 }
 
@@ -433,7 +436,7 @@ static void test_sizes(void)
         if (most)
             MPI_Accumulate(&value, 1, MPI_UNSIGNED_CHAR, 0, 0, 1, MPI_UNSIGNED_CHAR, MPI_SUM, win);
         MPI_Win_fence(0, win);
-        CHECK(!n || bytes[0] == w.size * (w.size + 1) / 2, "the byte is %d", bytes[0]);
+        CHECK_MSG(!n || bytes[0] == w.size * (w.size + 1) / 2, "the byte is %d", bytes[0]);
         MPI_Win_free(&win);
     }
     MPI_Info_free(&info);

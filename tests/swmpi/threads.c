@@ -38,10 +38,10 @@ static void *work(void *arg)
         MPI_Barrier(t->comm);
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, w.rank, 0, win);
         MPI_Win_sync(win);
-        CHECK(base[WORDS - 1] == from * 1000 + t->number * 100 + round, "thread %d, round %d: %lld",
-              t->number, round, (long long)base[WORDS - 1]);
+        CHECK_MSG(base[WORDS - 1] == from * 1000 + t->number * 100 + round,
+                  "thread %d, round %d: %lld", t->number, round, (long long)base[WORDS - 1]);
         MPI_Win_unlock(w.rank, win);
-        CHECK(memory[1] == value, "MPI_Alloc_mem gave two threads the same memory");
+        CHECK_MSG(memory[1] == value, "MPI_Alloc_mem gave two threads the same memory");
         MPI_Free_mem(memory);
         MPI_Win_free(&win);
         MPI_Info_free(&info);
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     for (int k = 1; k < argc; k++) {
         hints = argv[k];
         for (int i = 0; i < N_THREADS; i++)
-            CHECK(pthread_create(&tasks[i].thread, NULL, work, &tasks[i]) == 0, "no thread");
+            CHECK_MSG(pthread_create(&tasks[i].thread, NULL, work, &tasks[i]) == 0, "no thread");
         for (int i = 0; i < N_THREADS; i++)
             pthread_join(tasks[i].thread, NULL);
     }

@@ -6,7 +6,7 @@
  * after MILLISECONDS. With GROWN the window is twice as long, and the steps after that one store
  * into its second half too. With 0 STEPS it commits a window that has a rank without bytes, too.
  */
-#include "check.h"
+#include "world.h"
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdint.h>
@@ -58,10 +58,10 @@ static void with_empty(const char *dir, const char *atomic, int (*commit)(MPI_Wi
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     if (!empty)
         base[5] = 7;
-    CHECK(commit(win) == MPI_SUCCESS, "commit with an empty rank");
+    CHECK_MSG(commit(win) == MPI_SUCCESS, "commit with an empty rank");
     MPI_Win_free(&win);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    CHECK(commit(win) != MPI_SUCCESS, "commit of MPI_WIN_NULL");
+    CHECK_MSG(commit(win) != MPI_SUCCESS, "commit of MPI_WIN_NULL");
     MPI_Info_free(&info);
 }
 
@@ -107,9 +107,9 @@ int main(int argc, char **argv)
     MPI_Win win;
 
     w = world_start(&argc, &argv);
-    CHECK(argc >= 4, "arguments");
+    CHECK_MSG(argc >= 4, "arguments");
     *(void **)&commit = dlsym(RTLD_DEFAULT, "swmpi_commit");
-    CHECK(commit, "without libswmpi.so");
+    CHECK_MSG(commit, "without libswmpi.so");
     steps = strtoull(argv[3], NULL, 10);
     if (dies != 0 && atoi(argv[4]) != w.rank)
         dies = 0;
@@ -121,11 +121,11 @@ int main(int argc, char **argv)
     mine = base[0];
     MPI_Allreduce(&mine, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
     MPI_Allreduce(&mine, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
-    CHECK(least == most, "restored %llu to %llu", (unsigned long long)least,
-          (unsigned long long)most);
+    CHECK_MSG(least == most, "restored %llu to %llu", (unsigned long long)least,
+              (unsigned long long)most);
     for (uint64_t i = 0; i < n_words; i++)
-        CHECK(base[i] == word(i, mine, w.rank), "word %llu of step %llu is %llu",
-              (unsigned long long)i, (unsigned long long)mine, (unsigned long long)base[i]);
+        CHECK_MSG(base[i] == word(i, mine, w.rank), "word %llu of step %llu is %llu",
+                  (unsigned long long)i, (unsigned long long)mine, (unsigned long long)base[i]);
     if (w.rank == 0) {
         printf("restored %llu\n", (unsigned long long)mine);
         fflush(stdout);
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
             usleep(300000); /* the others commit, as far as they can */
             raise(SIGKILL);
         }
-        CHECK(commit(win) == MPI_SUCCESS, "commit");
+        CHECK_MSG(commit(win) == MPI_SUCCESS, "commit");
         if (w.rank == 0) {
             printf("committed %llu\n", (unsigned long long)step);
             fflush(stdout);

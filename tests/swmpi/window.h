@@ -3,7 +3,7 @@
 #ifndef SWMPI_TEST_WINDOW_H
 #define SWMPI_TEST_WINDOW_H
 
-#include "check.h"
+#include "world.h"
 #include <stdint.h>
 
 /* "key=value;key=value" as an info; the caller frees it. */
@@ -13,12 +13,12 @@ static inline MPI_Info info_of(const char *hints)
     MPI_Info info;
 
     MPI_Info_create(&info);
-    CHECK(strlen(hints) < sizeof(text), "hints are too long");
+    CHECK_MSG(strlen(hints) < sizeof(text), "hints are too long");
     strcpy(text, hints);
     while ((piece = strsep(&rest, ";"))) {
         if (!*piece)
             continue;
-        CHECK((equals = strchr(piece, '=')), "no '=' in %s", piece);
+        CHECK_MSG((equals = strchr(piece, '=')), "no '=' in %s", piece);
         *equals = 0;
         MPI_Info_set(info, piece, equals + 1);
     }
@@ -45,7 +45,7 @@ static inline int flavor_of(MPI_Win win)
     int *flavor = NULL, found = 0;
 
     MPI_Win_get_attr(win, MPI_WIN_CREATE_FLAVOR, &flavor, &found);
-    CHECK(found, "no flavor");
+    CHECK_MSG(found, "no flavor");
     return *flavor;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The last rank aborts with a status (42, or the first argument) while all others block. The status
  * must reach the shell. */
-#include "check.h"
+#include "world.h"
 
 int main(int argc, char **argv)
 {

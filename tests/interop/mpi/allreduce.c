@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sum and maximum over int and double arrays, small to larger than MPICH's eager messages. */
-#include "check.h"
+#include "world.h"
 
 int main(int argc, char **argv)
 {
@@ -11,7 +11,7 @@ int main(int argc, char **argv)
     double *d_in = malloc(sizeof(double) * (size_t)most);
     double *d_out = malloc(sizeof(double) * (size_t)most);
 
-    CHECK(i_in && i_out && d_in && d_out, "out of memory");
+    CHECK_MSG(i_in && i_out && d_in && d_out, "out of memory");
     for (int i = 0; i < most; i++) {
         i_in[i] = w.rank * 3 + i;
         d_in[i] = 0.5 * w.rank - i; /* exact in binary: so equality must hold */
@@ -21,16 +21,16 @@ int main(int argc, char **argv)
 
         MPI_Allreduce(i_in, i_out, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         for (int i = 0; i < n; i++)
-            CHECK(i_out[i] == 3 * ranks + w.size * i, "sum of int, %d of %d", i, n);
+            CHECK_MSG(i_out[i] == 3 * ranks + w.size * i, "sum of int, %d of %d", i, n);
         MPI_Allreduce(i_in, i_out, n, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
         for (int i = 0; i < n; i++)
-            CHECK(i_out[i] == 3 * (w.size - 1) + i, "maximum of int, %d of %d", i, n);
+            CHECK_MSG(i_out[i] == 3 * (w.size - 1) + i, "maximum of int, %d of %d", i, n);
         MPI_Allreduce(d_in, d_out, n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         for (int i = 0; i < n; i++) {
             double expected = 0.5 * ranks - (double)w.size * i;
 
-            CHECK(!(d_out[i] < expected) && !(d_out[i] > expected), "sum of double, %d of %d", i,
-                  n);
+            CHECK_MSG(!(d_out[i] < expected) && !(d_out[i] > expected), "sum of double, %d of %d",
+                      i, n);
         }
     }
     free(i_in);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rank 0 prints its arguments and the variables INTEROP_A, INTEROP_B and those that a launcher must
  * set or remove; every rank must have rank 0's arguments. */
-#include "check.h"
+#include "world.h"
 
 int main(int argc, char **argv)
 {
@@ -27,6 +27,6 @@ int main(int argc, char **argv)
     fflush(stdout);
     MPI_Allreduce(&hash, &low, 1, MPI_UNSIGNED, MPI_MIN, MPI_COMM_WORLD);
     MPI_Allreduce(&hash, &high, 1, MPI_UNSIGNED, MPI_MAX, MPI_COMM_WORLD);
-    CHECK(low == high, "ranks have different arguments");
+    CHECK_MSG(low == high, "ranks have different arguments");
     return world_end(&w, "args");
 }

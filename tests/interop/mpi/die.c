@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A signal (SIGSEGV, or the number in the first argument) ends the last rank while all others
  * block. */
-#include "check.h"
+#include "world.h"
 
 #include <signal.h>
 #include <sys/resource.h>

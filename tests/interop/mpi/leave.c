@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The last rank leaves with a status (3, or the first argument) after MPI_Init and without
  * MPI_Finalize; the others block. */
-#include "check.h"
+#include "world.h"
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Publish_name, MPI_Lookup_name, MPI_Unpublish_name; and, where MPI has ports, accept and
  * connect between two halves of the job through a published one. */
-#include "check.h"
+#include "world.h"
 
 static int class_of(int rc)
 {
@@ -23,34 +23,35 @@ int main(int argc, char **argv)
     snprintf(mine, sizeof(mine), "interop.%d", w.rank);
     snprintf(theirs, sizeof(theirs), "interop.%d", (w.rank + 1) % w.size);
     rc = MPI_Lookup_name("interop.never", MPI_INFO_NULL, port);
-    CHECK(class_of(rc) == MPI_ERR_NAME, "lookup of an unknown name: class %d", class_of(rc));
+    CHECK_MSG(class_of(rc) == MPI_ERR_NAME, "lookup of an unknown name: class %d", class_of(rc));
     rc = MPI_Publish_name(mine, MPI_INFO_NULL, text);
-    CHECK(rc == MPI_SUCCESS, "publish");
+    CHECK_MSG(rc == MPI_SUCCESS, "publish");
     MPI_Barrier(MPI_COMM_WORLD);
     rc = MPI_Lookup_name(theirs, MPI_INFO_NULL, port);
-    CHECK(rc == MPI_SUCCESS && !strcmp(port, text), "lookup gave [%s]", port);
+    CHECK_MSG(rc == MPI_SUCCESS && !strcmp(port, text), "lookup gave [%s]", port);
     MPI_Barrier(MPI_COMM_WORLD);
 #ifndef OPEN_MPI /* its own mpirun accepts the second too, and the last unpublish below */
     rc = MPI_Publish_name(mine, MPI_INFO_NULL, "another");
-    CHECK(rc != MPI_SUCCESS, "a name published twice");
+    CHECK_MSG(rc != MPI_SUCCESS, "a name published twice");
 #endif
     rc = MPI_Unpublish_name(mine, MPI_INFO_NULL, text);
-    CHECK(rc == MPI_SUCCESS, "unpublish");
+    CHECK_MSG(rc == MPI_SUCCESS, "unpublish");
     MPI_Barrier(MPI_COMM_WORLD);
     rc = MPI_Lookup_name(theirs, MPI_INFO_NULL, port);
-    CHECK(class_of(rc) == MPI_ERR_NAME, "lookup after unpublish: class %d", class_of(rc));
+    CHECK_MSG(class_of(rc) == MPI_ERR_NAME, "lookup after unpublish: class %d", class_of(rc));
     MPI_Barrier(MPI_COMM_WORLD); /* no rank publishes again before */
 #ifndef OPEN_MPI
     rc = MPI_Unpublish_name(mine, MPI_INFO_NULL, text);
-    CHECK(class_of(rc) == MPI_ERR_SERVICE, "unpublish of an unknown name: class %d", class_of(rc));
+    CHECK_MSG(class_of(rc) == MPI_ERR_SERVICE, "unpublish of an unknown name: class %d",
+              class_of(rc));
 #endif
     rc = MPI_Publish_name(mine, MPI_INFO_NULL,
                           "anew"); /* an unpublished name can be published again */
-    CHECK(rc == MPI_SUCCESS, "publish anew");
+    CHECK_MSG(rc == MPI_SUCCESS, "publish anew");
     rc = MPI_Lookup_name(mine, MPI_INFO_NULL, port);
-    CHECK(rc == MPI_SUCCESS && !strcmp(port, "anew"), "lookup gave [%s]", port);
+    CHECK_MSG(rc == MPI_SUCCESS && !strcmp(port, "anew"), "lookup gave [%s]", port);
     rc = MPI_Unpublish_name(mine, MPI_INFO_NULL, "anew");
-    CHECK(rc == MPI_SUCCESS, "unpublish of the new one");
+    CHECK_MSG(rc == MPI_SUCCESS, "unpublish of the new one");
 
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
@@ -72,11 +73,11 @@ int main(int argc, char **argv)
         }
         MPI_Intercomm_merge(inter, upper, &merged);
         MPI_Comm_size(merged, &size);
-        CHECK(size == w.size, "%d ranks after connect", size);
+        CHECK_MSG(size == w.size, "%d ranks after connect", size);
         if (w.rank == 0)
             value = 4711;
         MPI_Bcast(&value, 1, MPI_INT, 0, merged);
-        CHECK(value == 4711, "broadcast gave %d", value);
+        CHECK_MSG(value == 4711, "broadcast gave %d", value);
         MPI_Comm_free(&merged);
         MPI_Comm_disconnect(&inter);
         MPI_Comm_free(&half);

@@ -2,7 +2,7 @@
 /* Ten rounds: spawn two children, disconnect, connect again by a name that the parents have
  * published, and disconnect. The children of a round end while the next is being spawned. Status 77
  * where MPI has no ports. */
-#include "check.h"
+#include "world.h"
 
 #define ROUNDS   10
 #define CHILDREN 2
@@ -14,7 +14,7 @@ static void talk(MPI_Comm inter, int rank)
 
     MPI_Comm_remote_size(inter, &n);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, inter);
-    CHECK(sum == n * (n - 1) / 2, "the sum of %d ranks is %d", n, sum);
+    CHECK_MSG(sum == n * (n - 1) / 2, "the sum of %d ranks is %d", n, sum);
     MPI_Comm_disconnect(&inter);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A token passes round the ring; each rank adds its number. Needs every neighbour's address from
  * the launcher. */
-#include "check.h"
+#include "world.h"
 
 enum { ROUNDS = 3 };
 
@@ -27,7 +27,8 @@ int main(int argc, char **argv)
             MPI_Send(&token, 1, MPI_LONG, next, round, MPI_COMM_WORLD);
         }
         if (w.rank == 0)
-            CHECK(token == expected, "round %d: token %ld, expected %ld", round, token, expected);
+            CHECK_MSG(token == expected, "round %d: token %ld, expected %ld", round, token,
+                      expected);
     }
     return world_end(&w, "ring");
 }

@@ -2,7 +2,7 @@
 /* Prints "sleeper pid P" on each rank and blocks: for tests of signals and time limits. With a file
  * name as argument, a rank that gets SIGUSR1 appends its number there, so that a forwarded signal
  * leaves a trace beside the output. */
-#include "check.h"
+#include "world.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 /* MPI_Comm_spawn of this program: with arguments and info, 1 and 3 children, from a part of the
  * job, twice in a row, and by a child. Parents and children merge and broadcast both ways. Status
  * 77 where MPI has no ports. */
-#include "check.h"
+#include "world.h"
 
 /* PMI-1's `argN=VALUE\n` carries all but a newline. MPICH splits no argument; one of exactly
  * "endcmd" is harmless on the wire, yet Hydra 4.0.2 crashes. */
@@ -30,11 +30,11 @@ static void talk(MPI_Comm inter, int high, int expected_size)
     MPI_Intercomm_merge(inter, high, &merged);
     MPI_Comm_rank(merged, &rank);
     MPI_Comm_size(merged, &size);
-    CHECK(size == expected_size, "%d ranks after the merge, expected %d", size, expected_size);
+    CHECK_MSG(size == expected_size, "%d ranks after the merge, expected %d", size, expected_size);
     for (int root = 0; root<size; root += size> 1 ? size - 1 : 1) {
         value = rank == root ? 4711 + root : -1;
         MPI_Bcast(&value, 1, MPI_INT, root, merged);
-        CHECK(value == 4711 + root, "broadcast from %d gave %d", root, value);
+        CHECK_MSG(value == 4711 + root, "broadcast from %d gave %d", root, value);
     }
     MPI_Comm_free(&merged);
 }
@@ -49,10 +49,10 @@ static void spawn(char *mode, int count, MPI_Comm comm, MPI_Info info)
         errcodes[i] = -7;
     MPI_Comm_spawn(own_path(), sent, count, info, 0, comm, &inter, errcodes);
     for (int i = 0; i < count; i++)
-        CHECK(errcodes[i] == MPI_SUCCESS, "errcode %d of child %d", errcodes[i], i);
+        CHECK_MSG(errcodes[i] == MPI_SUCCESS, "errcode %d of child %d", errcodes[i], i);
     MPI_Comm_size(comm, &n_local);
     MPI_Comm_remote_size(inter, &n_remote);
-    CHECK(n_remote == count, "%d children, expected %d", n_remote, count);
+    CHECK_MSG(n_remote == count, "%d children, expected %d", n_remote, count);
     talk(inter, 0, n_local + count);
     MPI_Barrier(inter); /* after it the children's checks have passed too */
     MPI_Comm_disconnect(&inter);
@@ -63,15 +63,15 @@ static int child(int argc, char **argv, MPI_Comm parent)
     int n_parents, n_children;
     char folder[4096] = "";
 
-    CHECK(argc == (int)(sizeof(sent) / sizeof(sent[0])), "child has argc %d", argc);
+    CHECK_MSG(argc == (int)(sizeof(sent) / sizeof(sent[0])), "child has argc %d", argc);
     for (int i = 1; i < argc - 1; i++)
-        CHECK(!strcmp(argv[i + 1], sent[i]), "argument %d is [%s], not [%s]", i, argv[i + 1],
-              sent[i]);
+        CHECK_MSG(!strcmp(argv[i + 1], sent[i]), "argument %d is [%s], not [%s]", i, argv[i + 1],
+                  sent[i]);
     if (!strcmp(argv[1], "child-in-root"))
-        CHECK(getcwd(folder, sizeof(folder)) && !strcmp(folder, "/"),
-              "info wdir=/, and the child is in %s", folder);
-    CHECK(getenv("PMI_SPAWNED") == NULL || atoi(getenv("PMI_SPAWNED")) == 1, "PMI_SPAWNED=%s",
-          getenv("PMI_SPAWNED"));
+        CHECK_MSG(getcwd(folder, sizeof(folder)) && !strcmp(folder, "/"),
+                  "info wdir=/, and the child is in %s", folder);
+    CHECK_MSG(getenv("PMI_SPAWNED") == NULL || atoi(getenv("PMI_SPAWNED")) == 1, "PMI_SPAWNED=%s",
+              getenv("PMI_SPAWNED"));
     MPI_Comm_remote_size(parent, &n_parents);
     MPI_Comm_size(MPI_COMM_WORLD, &n_children);
     talk(parent, 1, n_parents + n_children);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Comm_spawn_multiple of two commands with different arguments and counts: one job, whose ranks
  * find their command by MPI_APPNUM. Status 77 where MPI has no ports. */
-#include "check.h"
+#include "world.h"
 
 static int child(int argc, char **argv, MPI_Comm parent)
 {
@@ -9,14 +9,14 @@ static int child(int argc, char **argv, MPI_Comm parent)
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    CHECK(size == 3, "%d children, expected 3", size);
-    CHECK(appnum == (rank == 2), "MPI_APPNUM is %d on rank %d", appnum, rank);
+    CHECK_MSG(size == 3, "%d children, expected 3", size);
+    CHECK_MSG(appnum == (rank == 2), "MPI_APPNUM is %d on rank %d", appnum, rank);
     if (rank == 2)
-        CHECK(argc == 2 && !strcmp(argv[1], "the second"), "second command: argc %d, [%s]", argc,
-              argv[1]);
+        CHECK_MSG(argc == 2 && !strcmp(argv[1], "the second"), "second command: argc %d, [%s]",
+                  argc, argv[1]);
     else
-        CHECK(argc == 3 && !strcmp(argv[1], "the first") && !strcmp(argv[2], "x=y"),
-              "first command: argc %d", argc);
+        CHECK_MSG(argc == 3 && !strcmp(argv[1], "the first") && !strcmp(argv[2], "x=y"),
+                  "first command: argc %d", argc);
     MPI_Barrier(parent);
     MPI_Comm_disconnect(&parent);
     MPI_Finalize();
@@ -42,9 +42,9 @@ int main(int argc, char **argv)
     commands[0] = commands[1] = self;
     MPI_Comm_spawn_multiple(2, commands, argvs, counts, infos, 0, MPI_COMM_WORLD, &inter, errcodes);
     for (int i = 0; i < 3; i++)
-        CHECK(errcodes[i] == MPI_SUCCESS, "errcode %d of child %d", errcodes[i], i);
+        CHECK_MSG(errcodes[i] == MPI_SUCCESS, "errcode %d of child %d", errcodes[i], i);
     MPI_Comm_remote_size(inter, &n_remote);
-    CHECK(n_remote == 3, "%d children, expected 3", n_remote);
+    CHECK_MSG(n_remote == 3, "%d children, expected 3", n_remote);
     MPI_Barrier(inter);
     MPI_Comm_disconnect(&inter);
     return world_end(&w, "spawn_multiple");

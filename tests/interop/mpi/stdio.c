@@ -3,7 +3,7 @@
  * lines, each in two pieces, to standard output and to standard error; with the argument "long" one
  * line of LONG_BYTES without a newline. Nothing may be lost or reordered: the caller counts lines,
  * and searches for lines of more than one letter. */
-#include "check.h"
+#include "world.h"
 
 enum { N_LINES = 100, LINE_BYTES = 900, LONG_BYTES = 100000 };
 
@@ -25,7 +25,7 @@ static void write_long(FILE *to, char letter)
 {
     char *text = malloc(LONG_BYTES);
 
-    CHECK(text, "out of memory");
+    CHECK_MSG(text, "out of memory");
     memset(text, letter, LONG_BYTES);
     fwrite(text, 1, LONG_BYTES, to);
     fflush(to);

@@ -2,7 +2,7 @@
 /* Every rank with every rank: alltoall, alltoallv, ialltoall, scan, reduce_scatter, gatherv, and
  * messages of a MiB. Each rank prints sums of the received values; all are integers or exact in
  * binary. */
-#include "../mpi/check.h"
+#include "../mpi/world.h"
 
 enum { LARGE = 131072 };
 
@@ -10,7 +10,7 @@ static void *room(size_t bytes)
 {
     void *p = calloc(bytes, 1);
 
-    CHECK(p, "out of memory");
+    CHECK_MSG(p, "out of memory");
     return p;
 }
 
@@ -34,8 +34,8 @@ static long all_to_all(const struct world *w, int count, int nonblocking)
         for (int i = 0; i < count; i++) {
             const long got = in[from * count + i];
 
-            CHECK(got == 10000L * from + 100L * w->rank + i, "element %d of rank %d is %ld", i,
-                  from, got);
+            CHECK_MSG(got == 10000L * from + 100L * w->rank + i, "element %d of rank %d is %ld", i,
+                      from, got);
             sum += got;
         }
     free(out);
@@ -83,7 +83,7 @@ static long large(const struct world *w)
     MPI_Sendrecv(out, LARGE, MPI_LONG, next, 1, in, LARGE, MPI_LONG, before, 1, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
     for (int i = 0; i < LARGE; i++) {
-        CHECK(in[i] == (long)before * LARGE + i, "element %d is %ld", i, in[i]);
+        CHECK_MSG(in[i] == (long)before * LARGE + i, "element %d is %ld", i, in[i]);
         sum += in[i];
     }
     free(out);

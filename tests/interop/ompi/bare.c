@@ -9,21 +9,13 @@
 
 static pmix_proc_t me;
 
-#define CHECK(cond, ...)                                                                           \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "bare: rank %u: %s:%d: %s: ", me.rank, __FILE__, __LINE__, #cond);     \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fputc('\n', stderr);                                                                   \
-            PMIx_Abort(1, "a check failed", NULL, 0);                                              \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() (PMIx_Abort(1, "a check failed", NULL, 0), exit(1))
+#include "../../check.h"
 
 #define OK(call)                                                                                   \
     do {                                                                                           \
         pmix_status_t rc_ = (call);                                                                \
-        CHECK(rc_ == PMIX_SUCCESS, "%s", PMIx_Error_string(rc_));                                  \
+        CHECK_MSG(rc_ == PMIX_SUCCESS, "%s", PMIx_Error_string(rc_));                              \
     } while (0)
 
 static uint32_t job_number(const char *key)
@@ -34,7 +26,7 @@ static uint32_t job_number(const char *key)
 
     PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);
     OK(PMIx_Get(&all, key, NULL, 0, &value));
-    CHECK(value->type == PMIX_UINT32, "%s has type %d", key, value->type);
+    CHECK_MSG(value->type == PMIX_UINT32, "%s has type %d", key, value->type);
     n = value->data.uint32;
     PMIX_VALUE_RELEASE(value);
     return n;
@@ -57,8 +49,8 @@ static void expect(uint32_t rank, const char *key, const char *text)
 
     PMIX_LOAD_PROCID(&peer, me.nspace, rank);
     OK(PMIx_Get(&peer, key, NULL, 0, &value));
-    CHECK(value->type == PMIX_STRING && strcmp(value->data.string, text) == 0, "%s of rank %u", key,
-          rank);
+    CHECK_MSG(value->type == PMIX_STRING && strcmp(value->data.string, text) == 0, "%s of rank %u",
+              key, rank);
     PMIX_VALUE_RELEASE(value);
 }
 
@@ -89,16 +81,16 @@ static void names(uint32_t size)
     snprintf(found.key, sizeof(found.key), "bare-name-%u", (me.rank + 1) % size);
     snprintf(text, sizeof(text), "text of %u", (me.rank + 1) % size);
     OK(PMIx_Lookup(&found, 1, NULL, 0));
-    CHECK(found.value.type == PMIX_STRING && strcmp(found.value.data.string, text) == 0,
-          "another value");
-    CHECK(found.proc.rank == (me.rank + 1) % size, "published by rank %u", found.proc.rank);
+    CHECK_MSG(found.value.type == PMIX_STRING && strcmp(found.value.data.string, text) == 0,
+              "another value");
+    CHECK_MSG(found.proc.rank == (me.rank + 1) % size, "published by rank %u", found.proc.rank);
     PMIX_PDATA_DESTRUCT(&found);
     fence(false);
     OK(PMIx_Unpublish(keys, NULL, 0));
     fence(false);
     PMIX_PDATA_CONSTRUCT(&found);
     snprintf(found.key, sizeof(found.key), "bare-name-%u", (me.rank + 1) % size);
-    CHECK(PMIx_Lookup(&found, 1, NULL, 0) != PMIX_SUCCESS, "a name that was taken back");
+    CHECK_MSG(PMIx_Lookup(&found, 1, NULL, 0) != PMIX_SUCCESS, "a name that was taken back");
     PMIX_PDATA_DESTRUCT(&found);
 }
 
@@ -112,10 +104,10 @@ int main(int argc, char **argv)
         return 1;
     }
     size = job_number(PMIX_JOB_SIZE);
-    CHECK(argc < 2 || size == (uint32_t)atoi(argv[1]), "a job of %u, not %s", size, argv[1]);
-    CHECK(me.rank < size, "of %u", size);
-    CHECK(job_number(PMIX_UNIV_SIZE) >= size, "a universe smaller than the job");
-    CHECK(job_number(PMIX_LOCAL_SIZE) <= size, "a node with more ranks than the job");
+    CHECK_MSG(argc < 2 || size == (uint32_t)atoi(argv[1]), "a job of %u, not %s", size, argv[1]);
+    CHECK_MSG(me.rank < size, "of %u", size);
+    CHECK_MSG(job_number(PMIX_UNIV_SIZE) >= size, "a universe smaller than the job");
+    CHECK_MSG(job_number(PMIX_LOCAL_SIZE) <= size, "a node with more ranks than the job");
     snprintf(text, sizeof(text), "fenced %u", me.rank);
     put("bare-fenced", text);
     fence(true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The number of ranks that share each kind of object with this one, as Open MPI derives it from its
  * launcher's data about its peers' binding. */
-#include "../mpi/check.h"
+#include "../mpi/world.h"
 
 static const struct {
     const char *name;

@@ -8,16 +8,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define CHECK(cond, ...)                                                                           \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: check failed: %s: ", __FILE__, __LINE__, #cond);               \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fputc('\n', stderr);                                                                   \
-            fflush(NULL);                                                                          \
-            shmem_global_exit(1);                                                                  \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() (fflush(NULL), shmem_global_exit(1))
+#include "../../check.h"
 
 enum { BULK = 20000, MOST_PES = 64 };
 
@@ -36,7 +28,7 @@ static void put_and_get(void)
     long *heap = shmem_malloc(BULK * sizeof(long)), *back = malloc(BULK * sizeof(long));
     long *mine = malloc(BULK * sizeof(long)), sum = 0;
 
-    CHECK(heap && back && mine, "out of memory");
+    CHECK_MSG(heap && back && mine, "out of memory");
     for (int i = 0; i < BULK; i++)
         mine[i] = (long)me * BULK + i;
     shmem_barrier_all();
@@ -44,15 +36,15 @@ static void put_and_get(void)
     shmem_long_put(heap, mine, BULK, next);
     shmem_double_iput(strided, from, 2, 1, 4, next);
     shmem_barrier_all();
-    CHECK(word == 1000 + before, "p gave %ld", word);
+    CHECK_MSG(word == 1000 + before, "p gave %ld", word);
     for (int i = 0; i < BULK; i++) {
-        CHECK(heap[i] == (long)before * BULK + i, "put: element %d is %ld", i, heap[i]);
+        CHECK_MSG(heap[i] == (long)before * BULK + i, "put: element %d is %ld", i, heap[i]);
         sum += heap[i];
     }
     shmem_long_get(back, heap, BULK, before);
     for (int i = 0; i < BULK; i++)
-        CHECK(back[i] == (long)((before + n - 1) % n) * BULK + i, "get: element %d is %ld", i,
-              back[i]);
+        CHECK_MSG(back[i] == (long)((before + n - 1) % n) * BULK + i, "get: element %d is %ld", i,
+                  back[i]);
     printf("symmetric put PE %d: %ld %ld %ld %.1f %.1f\n", me, word, sum, shmem_long_g(&word, next),
            strided[0], strided[6]);
     shmem_barrier_all();
@@ -82,8 +74,8 @@ static void atomics(void)
     in[1] = won;
     shmem_barrier_all();
     shmem_long_sum_to_all(out, in, 2, 0, 0, n, work, sync_words);
-    CHECK(out[0] == 4L * n * (4L * n - 1) / 2, "tickets add up to %ld", out[0]);
-    CHECK(out[1] == 1, "%ld PEs have won", out[1]);
+    CHECK_MSG(out[0] == 4L * n * (4L * n - 1) / 2, "tickets add up to %ld", out[0]);
+    CHECK_MSG(out[1] == 1, "%ld PEs have won", out[1]);
     printf("symmetric atomics PE %d: %ld %ld %ld %ld %ld\n", me, out[0], out[1], old,
            shmem_long_atomic_fetch(&counter, 0), shmem_long_g(&locked, 0));
     shmem_barrier_all();
@@ -110,11 +102,11 @@ static void collectives(void)
     shmem_collect64(all, from, (size_t)me % 3 + 1, 0, 0, n, sync_words);
     for (int r = 0, i = 0; r < n; r++)
         for (int k = 0; k <= r % 3; k++, i++)
-            CHECK(all[i] == 100L * r + k, "collect: element %d is %ld", i, all[i]);
+            CHECK_MSG(all[i] == 100L * r + k, "collect: element %d is %ld", i, all[i]);
     shmem_barrier_all();
     shmem_alltoall64(each, from, 1, 0, 0, n, sync_words);
     for (int r = 0; r < n; r++)
-        CHECK(each[r] == 100L * r + me, "alltoall: of PE %d is %ld", r, each[r]);
+        CHECK_MSG(each[r] == 100L * r + me, "alltoall: of PE %d is %ld", r, each[r]);
     shmem_barrier_all();
     shmem_long_max_to_all(&largest, &each[0], 1, 0, 0, n, work, sync_words);
     shmem_barrier_all();
@@ -134,7 +126,7 @@ int main(void)
     n = shmem_n_pes();
     next = (me + 1) % n;
     before = (me + n - 1) % n;
-    CHECK(n <= MOST_PES, "%d PEs", n);
+    CHECK_MSG(n <= MOST_PES, "%d PEs", n);
     for (size_t i = 0; i < sizeof(sync_words) / sizeof(sync_words[0]); i++)
         sync_words[i] = SHMEM_SYNC_VALUE;
     shmem_barrier_all();

@@ -3,7 +3,7 @@
  * allocate_shared on the ranks of a host. Each has put, get, accumulate, get_accumulate,
  * fetch_and_op and compare_and_swap, between fences, under locks, and between post, start, complete
  * and wait. Ranks print the results; where these depend on the order, sums that do not. */
-#include "../mpi/check.h"
+#include "../mpi/world.h"
 
 /* A rank's part of a window: one long for each rank, and then these. */
 enum { SUM, HALVES, TICKETS, CLAIMED, NEIGHBOUR, LARGEST, EXTRA };
@@ -38,7 +38,7 @@ static void between_fences(const struct window *w, long *checksum)
     long one = w->rank + 1;
     double half = 0.5 * (w->rank + 1);
 
-    CHECK(out && in, "out of memory");
+    CHECK_MSG(out && in, "out of memory");
     memset(w->mine, 0, sizeof(long) * (size_t)(w->size + EXTRA));
     MPI_Win_fence(0, w->win);
     for (int r = 0; r < w->size; r++) {
@@ -47,12 +47,12 @@ static void between_fences(const struct window *w, long *checksum)
     }
     MPI_Win_fence(0, w->win);
     for (int r = 0; r < w->size; r++)
-        CHECK(w->mine[r] == 100L * r + w->rank, "%s: put of rank %d is %ld", w->kind, r,
-              w->mine[r]);
+        CHECK_MSG(w->mine[r] == 100L * r + w->rank, "%s: put of rank %d is %ld", w->kind, r,
+                  w->mine[r]);
     MPI_Get(in, w->size, MPI_LONG, next, at(w, next, 0), w->size, MPI_LONG, w->win);
     MPI_Win_fence(0, w->win);
     for (int r = 0; r < w->size; r++) {
-        CHECK(in[r] == 100L * r + next, "%s: get of slot %d is %ld", w->kind, r, in[r]);
+        CHECK_MSG(in[r] == 100L * r + next, "%s: get of slot %d is %ld", w->kind, r, in[r]);
         *checksum = 31 * *checksum + in[r];
     }
     for (int r = 0; r < w->size; r++) {
@@ -90,9 +90,9 @@ static void under_locks(const struct window *w, long *tickets, long *winners, lo
     MPI_Win_unlock_all(w->win);
     MPI_Allreduce(&drawn, tickets, 1, MPI_LONG, MPI_SUM, w->comm);
     MPI_Allreduce(&won, winners, 1, MPI_LONG, MPI_SUM, w->comm);
-    CHECK(*tickets == 3L * w->size * (3L * w->size - 1) / 2, "%s: tickets add up to %ld", w->kind,
-          *tickets);
-    CHECK(*winners == 1, "%s: %ld ranks have claimed the place", w->kind, *winners);
+    CHECK_MSG(*tickets == 3L * w->size * (3L * w->size - 1) / 2, "%s: tickets add up to %ld",
+              w->kind, *tickets);
+    CHECK_MSG(*winners == 1, "%s: %ld ranks have claimed the place", w->kind, *winners);
 }
 
 /* Each rank exposes its part to the previous one, and writes to the next. */
@@ -124,10 +124,10 @@ static void exercise(const struct window *w, int print)
     MPI_Barrier(w->comm);
     post_start_complete_wait(w);
     MPI_Win_fence(0, w->win); /* changes under locks are visible too */
-    CHECK(w->mine[w->size + SUM] == (long)w->size * (w->size + 1) / 2, "%s: sum %ld", w->kind,
-          w->mine[w->size + SUM]);
-    CHECK(w->rank != 0 || w->mine[w->size + TICKETS] == 3L * w->size, "%s: counter %ld", w->kind,
-          w->mine[w->size + TICKETS]);
+    CHECK_MSG(w->mine[w->size + SUM] == (long)w->size * (w->size + 1) / 2, "%s: sum %ld", w->kind,
+              w->mine[w->size + SUM]);
+    CHECK_MSG(w->rank != 0 || w->mine[w->size + TICKETS] == 3L * w->size, "%s: counter %ld",
+              w->kind, w->mine[w->size + TICKETS]);
     if (print)
         printf("window_kinds %s rank %d: %ld %ld %.2f %ld %ld %ld %ld %ld\n", w->kind, w->rank,
                checksum, w->mine[w->size + SUM], as_double(w->mine[w->size + HALVES]),
@@ -142,7 +142,7 @@ static void begin(struct window *w, const char *kind, MPI_Comm comm)
     MPI_Comm_rank(comm, &w->rank);
     MPI_Comm_size(comm, &w->size);
     w->bases = calloc((size_t)w->size, sizeof(MPI_Aint));
-    CHECK(w->bases, "out of memory");
+    CHECK_MSG(w->bases, "out of memory");
 }
 
 static void created(MPI_Comm comm)
@@ -182,7 +182,7 @@ static void dynamic(MPI_Comm comm)
     begin(&w, "dynamic", comm);
     bytes = (MPI_Aint)sizeof(long) * (w.size + EXTRA);
     w.mine = calloc(1, (size_t)bytes);
-    CHECK(w.mine, "out of memory");
+    CHECK_MSG(w.mine, "out of memory");
     MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &w.win);
     MPI_Win_attach(w.win, w.mine, bytes);
     MPI_Get_address(w.mine, &base);
@@ -214,8 +214,8 @@ static void shared(void)
     MPI_Win_sync(w.win);
     MPI_Barrier(node);
     MPI_Win_sync(w.win);
-    CHECK(w.mine[0] == 9000 + (w.rank + w.size - 1) % w.size, "shared: a store gave %ld",
-          w.mine[0]);
+    CHECK_MSG(w.mine[0] == 9000 + (w.rank + w.size - 1) % w.size, "shared: a store gave %ld",
+              w.mine[0]);
     MPI_Win_unlock_all(w.win);
     MPI_Win_free(&w.win);
     MPI_Comm_free(&node);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the MPI programs of this folder: a check that ends the whole job with a message, and
  * the line "ok". */
-#ifndef INTEROP_CHECK_H
-#define INTEROP_CHECK_H
+#ifndef INTEROP_WORLD_H
+#define INTEROP_WORLD_H
 
 #include <mpi.h>
 #include <stdio.h>
@@ -11,17 +11,8 @@
 #include <unistd.h>
 
 /* A failed check ends every process with status 1; if only one rank left, the others would wait. */
-#define CHECK(cond, ...)                                                                           \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: check failed: %s: ", __FILE__, __LINE__, #cond);               \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fputc('\n', stderr);                                                                   \
-            fflush(NULL);                                                                          \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() (fflush(NULL), MPI_Abort(MPI_COMM_WORLD, 1), exit(1))
+#include "../../check.h"
 
 struct world {
     int rank;
