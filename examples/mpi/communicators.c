@@ -32,7 +32,7 @@ static void give_up(const char *name, const char *what, int code)
     exit(1);
 }
 
-static void *need(void *p)
+static void *must_alloc(void *p)
 {
     if (!p)
         give_up("memory", "none left", 0);
@@ -42,7 +42,7 @@ static void *need(void *p)
 /* 0, 1, ... n - 1: all ranks of a group of n. */
 static int *all_ranks(int n)
 {
-    int *all = need(calloc((size_t)n, sizeof(*all)));
+    int *all = must_alloc(calloc((size_t)n, sizeof(*all)));
 
     for (int r = 0; r < n; r++)
         all[r] = r;
@@ -52,8 +52,8 @@ static int *all_ranks(int n)
 /* World ranks of a group's members, in the order of their ranks. */
 static uint32_t *world_ranks(const char *name, MPI_Group group, int n)
 {
-    int *all = all_ranks(n), *world = need(calloc((size_t)n, sizeof(*world)));
-    uint32_t *ids = need(calloc((size_t)n, sizeof(*ids)));
+    int *all = all_ranks(n), *world = must_alloc(calloc((size_t)n, sizeof(*world)));
+    uint32_t *ids = must_alloc(calloc((size_t)n, sizeof(*ids)));
 
     MPI_Group_translate_ranks(group, n, all, world_group, world);
     for (int r = 0; r < n; r++) {
@@ -133,17 +133,19 @@ static struct rankmap *map_of_comm(const char *name, MPI_Comm comm, MPI_Comm par
     MPI_Group_size(group, &n);
     MPI_Group_size(parent_group, &n_parent);
     all = all_ranks(n);
-    ranks = need(calloc((size_t)n, sizeof(*ranks)));
-    of_parent = need(calloc((size_t)n, sizeof(*of_parent)));
+    ranks = must_alloc(calloc((size_t)n, sizeof(*ranks)));
+    of_parent = must_alloc(calloc((size_t)n, sizeof(*of_parent)));
     MPI_Group_translate_ranks(group, n, all, parent_group, ranks);
     for (int i = 0; i < n; i++)
         of_parent[i] = (uint32_t)ranks[i];
     parent_ids = world_ranks(name, parent_group, n_parent);
     ids = world_ranks(name, group, n);
-    if ((r = rankmap_from_ids(parent_ids, sizeof(uint32_t), (size_t)n_parent, NULL, &parent_map,
-                              NULL)) != 0 ||
-        (r = rankmap_from_ids(of_parent, sizeof(uint32_t), (size_t)n, NULL, &child, NULL)) != 0 ||
-        (r = rankmap_compose(parent_map, child, NULL, &composed)) != 0)
+    r = rankmap_from_ids(parent_ids, sizeof(uint32_t), (size_t)n_parent, NULL, &parent_map, NULL);
+    if (r == 0)
+        r = rankmap_from_ids(of_parent, sizeof(uint32_t), (size_t)n, NULL, &child, NULL);
+    if (r == 0)
+        r = rankmap_compose(parent_map, child, NULL, &composed);
+    if (r != 0)
         give_up(name, "no composition", r);
     check_map(name, composed, ids, (uint32_t)n);
     if (rankmap_compare(composed, map) != RANKMAP_IDENT)
@@ -162,7 +164,7 @@ static struct rankmap *map_of_comm(const char *name, MPI_Comm comm, MPI_Comm par
     return map;
 }
 
-static void explain(const char *name, MPI_Comm comm, MPI_Comm parent)
+static void explain_comm(const char *name, MPI_Comm comm, MPI_Comm parent)
 {
     if (comm != MPI_COMM_NULL)
         rankmap_unref(map_of_comm(name, comm, parent));
@@ -170,7 +172,7 @@ static void explain(const char *name, MPI_Comm comm, MPI_Comm parent)
 
 static void explain_and_free(const char *name, MPI_Comm *comm, MPI_Comm parent)
 {
-    explain(name, *comm, parent);
+    explain_comm(name, *comm, parent);
     if (*comm != MPI_COMM_NULL)
         MPI_Comm_free(comm);
 }
@@ -187,16 +189,16 @@ static int largest_divisor(int n)
     return side;
 }
 
-static void splits(void)
+static void explain_splits(void)
 {
     int rows = largest_divisor(world_size), columns = world_size / rows;
     MPI_Comm comm, row;
     unsigned key;
 
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    explain("dup", comm, MPI_COMM_WORLD);
+    explain_comm("dup", comm, MPI_COMM_WORLD);
     MPI_Comm_split(comm, world_rank / columns, 0, &row);
-    explain("row of the dup", row, comm);
+    explain_comm("row of the dup", row, comm);
     MPI_Comm_free(&comm);
     MPI_Comm_split(row, 0, -world_rank, &comm);
     explain_and_free("row, reversed", &comm, row);
@@ -214,11 +216,11 @@ static void splits(void)
     explain_and_free("two of each four", &comm, MPI_COMM_WORLD);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm);
     explain_and_free("shared memory", &comm, MPI_COMM_WORLD);
-    explain("self", MPI_COMM_SELF, MPI_COMM_WORLD);
+    explain_comm("self", MPI_COMM_SELF, MPI_COMM_WORLD);
 }
 
 /* Each generation is the even, or the odd, ranks of the one before. */
-static void generations(void)
+static void explain_generations(void)
 {
     MPI_Comm parent, child;
     char name[64];
@@ -232,14 +234,14 @@ static void generations(void)
             break;
         MPI_Comm_split(parent, rank % 2, 0, &child);
         snprintf(name, sizeof(name), "%s, generation %d", rank % 2 ? "odd" : "even", g);
-        explain(name, child, parent);
+        explain_comm(name, child, parent);
         MPI_Comm_free(&parent);
         parent = child;
     }
     MPI_Comm_free(&parent);
 }
 
-static void grids(void)
+static void explain_grids(void)
 {
     int dims[3] = {0, 0, 0}, periods[3] = {0, 0, 0}, keep[3];
     MPI_Comm cart, sub;
@@ -247,7 +249,7 @@ static void grids(void)
 
     MPI_Dims_create(world_size, 3, dims);
     MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 1, &cart);
-    explain("Cartesian grid", cart, MPI_COMM_WORLD);
+    explain_comm("Cartesian grid", cart, MPI_COMM_WORLD);
     for (int mask = 1; mask < 7; mask++) {
         for (int i = 0; i < 3; i++)
             keep[i] = mask >> i & 1;
@@ -260,7 +262,7 @@ static void grids(void)
     MPI_Comm_free(&cart);
 }
 
-static void groups(void)
+static void explain_groups(void)
 {
     int middle = world_size / 2, range[1][3] = {{world_size - 1, 0, -2}};
     MPI_Group group;
@@ -284,7 +286,7 @@ static void groups(void)
 }
 
 /* Two halves, the intercommunicator between them, and both merges. */
-static void halves(void)
+static void explain_halves(void)
 {
     int upper = world_rank >= (world_size + 1) / 2;
     MPI_Comm half, inter, merged;
@@ -293,7 +295,7 @@ static void halves(void)
     if (world_size == 1)
         return;
     MPI_Comm_split(MPI_COMM_WORLD, upper, 0, &half);
-    explain("half", half, MPI_COMM_WORLD);
+    explain_comm("half", half, MPI_COMM_WORLD);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, upper ? 0 : (world_size + 1) / 2, 7, &inter);
     MPI_Comm_remote_group(inter, &remote);
     rankmap_unref(map_of_group("remote group of the intercomm", remote));
@@ -318,8 +320,8 @@ static void merge_worlds(MPI_Comm inter, int child, int n_parents)
 
     MPI_Intercomm_merge(inter, child, &merged);
     MPI_Comm_size(merged, &n);
-    all = need(calloc((size_t)n, sizeof(*all)));
-    ids = need(calloc((size_t)n, sizeof(*ids)));
+    all = must_alloc(calloc((size_t)n, sizeof(*all)));
+    ids = must_alloc(calloc((size_t)n, sizeof(*ids)));
     MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, merged);
     for (int r = 0; r < n; r++)
         ids[r] = (uint32_t)all[r];
@@ -330,7 +332,7 @@ static void merge_worlds(MPI_Comm inter, int child, int n_parents)
     MPI_Comm_free(&merged);
 }
 
-static void spawn(char *program)
+static void spawn_processes(char *program)
 {
     char port[MPI_MAX_PORT_NAME], n_parents[16], *args[] = {(char[]){"--spawned"}, n_parents, NULL};
     int mine, all;
@@ -371,13 +373,13 @@ int main(int argc, char **argv)
         merge_worlds(parent, 1, atoi(argv[2]));
         MPI_Comm_disconnect(&parent);
     } else {
-        explain("world", MPI_COMM_WORLD, MPI_COMM_WORLD);
-        splits();
-        generations();
-        grids();
-        groups();
-        halves();
-        spawn(argv[0]);
+        explain_comm("world", MPI_COMM_WORLD, MPI_COMM_WORLD);
+        explain_splits();
+        explain_generations();
+        explain_grids();
+        explain_groups();
+        explain_halves();
+        spawn_processes(argv[0]);
         MPI_Reduce(n_checked, sum, 3, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
         if (world_rank == 0)
             printf("all %d processes: %ld maps with %ld ranks are what MPI has, %ld of them also "

@@ -31,10 +31,10 @@ struct input {
 };
 
 /*
- * Ids of a list, "0-9:2,4 7" or one on each line, with '#' to the end of a line as comment: 0
- * with its map and a malloc()ed array, or -1 with what is wrong, and where, on stderr.
+ * The map of a list of ranges for rankmap_from_text(), with '#' to the end of a line as comment: 0,
+ * or a negative code with what is wrong, and where, on stderr.
  */
-int input_list(const struct input *in, struct rankmap **map, uint64_t **ids, uint32_t *n);
+int input_list(const struct input *in, struct rankmap **map);
 /* How many ranks a PMI_process_mapping or task map places when each of its blocks is used once; 0
  * when that cannot be read from it. */
 uint32_t input_mapping_ranks(const struct input *in);
@@ -48,7 +48,7 @@ __attribute__((format(printf, 3, 4))) void input_error(const struct input *in, s
 /* ---- picture.c ---- */
 
 /* The mapping as a grid of characters: ranks to the right, ids upwards. */
-void picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsigned rows);
+void print_picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsigned rows);
 
 /* ---- report.c ---- */
 

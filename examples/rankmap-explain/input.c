@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of ranks, with errors that name the place. */
+/* Reads lists of ranks and files, counts the ranks of mappings; errors name the place. */
 #include "explain.h"
 
 #include <ctype.h>
@@ -63,196 +63,34 @@ fail:
 
 /* ---- Lists ---- */
 
-/* A range as it stands in the text; `start` is the index of its first rank. */
-struct piece {
-    uint64_t first, n;
-    int64_t stride;
-    size_t at, start;
-};
-
-struct list {
-    const struct input *in;
-    struct piece *pieces;
-    size_t n_pieces, cap;
-    uint64_t n_ranks;
-};
-
-static int separates(char c)
+int input_list(const struct input *in, struct rankmap **map)
 {
-    return c == ',' || isspace((unsigned char)c);
-}
-
-/* The end of the word that begins at `at`. */
-static size_t word_end(const struct input *in, size_t at)
-{
-    while (at < in->len && !separates(in->text[at]) && in->text[at] != '#')
-        at++;
-    return at;
-}
-
-static int wrong_word(const struct input *in, size_t at, const char *what)
-{
-    size_t end = word_end(in, at), n = end - at < 40 ? end - at : 40;
-    char word[48];
-
-    for (size_t i = 0; i < n; i++)
-        word[i] = isprint((unsigned char)in->text[at + i]) ? in->text[at + i] : '?';
-    word[n] = '\0';
-    input_error(in, at, "\"%s%s\" %s", word, end - at > n ? "..." : "", what);
-    return -1;
-}
-
-/* Digits at *at; -1 when there are none or too many. */
-static int read_number(const struct input *in, size_t *at, uint64_t *value)
-{
-    size_t i = *at;
-    uint64_t v = 0;
-
-    while (i < in->len && isdigit((unsigned char)in->text[i])) {
-        if (v > (UINT64_MAX - 9) / 10)
-            return -1;
-        v = v * 10 + (uint64_t)(in->text[i++] - '0');
-    }
-    if (i == *at)
-        return -1;
-    *at = i;
-    *value = v;
-    return 0;
-}
-
-static int add_piece(struct list *l, const struct piece *p)
-{
-    if (p->n > EXPLAIN_MAX_RANKS - l->n_ranks) {
-        input_error(l->in, p->at, "more than %lu ranks", (unsigned long)EXPLAIN_MAX_RANKS);
-        return -1;
-    }
-    if (l->n_pieces == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 256;
-        struct piece *larger = realloc(l->pieces, cap * sizeof(*larger));
-
-        if (!larger) {
-            fprintf(stderr, "rankmap-explain: out of memory\n");
-            return -1;
-        }
-        l->pieces = larger;
-        l->cap = cap;
-    }
-    l->pieces[l->n_pieces] = *p;
-    l->pieces[l->n_pieces++].start = l->n_ranks;
-    l->n_ranks += p->n;
-    return 0;
-}
-
-/* first, first-last or first-last:stride. */
-static int read_piece(struct list *l, size_t *at)
-{
-    const struct input *in = l->in;
-    const size_t begin = *at, end = word_end(in, begin);
-    struct piece p = {.n = 1, .stride = 1, .at = begin};
-    uint64_t last, step = 1;
-    size_t i = begin;
-    int negative;
-
-    if (read_number(in, &i, &p.first) != 0)
-        return wrong_word(in, begin,
-                          "is no rank: first, first-last or first-last:stride is expected");
-    last = p.first;
-    if (i < end && in->text[i] == '-') {
-        i++;
-        if (read_number(in, &i, &last) != 0)
-            return wrong_word(in, begin, "has no number after its \"-\"");
-        negative = last < p.first;
-        if (i < end && in->text[i] == ':') {
-            i++;
-            if (i < end && in->text[i] == '-') {
-                i++;
-                if (!negative)
-                    return wrong_word(in, begin,
-                                      "does not go down, so its stride must be positive");
-            }
-            if (read_number(in, &i, &step) != 0 || step == 0 || step > INT64_MAX)
-                return wrong_word(in, begin, "has no stride after its \":\", or one of 0");
-        }
-        p.stride = negative ? -(int64_t)step : (int64_t)step;
-        p.n = (negative ? p.first - last : last - p.first) / step + 1;
-    }
-    if (i != end)
-        return wrong_word(in, begin,
-                          "is no rank: first, first-last or first-last:stride is expected");
-    if (p.first >= RANKMAP_ID_LIMIT || last >= RANKMAP_ID_LIMIT) {
-        input_error(in, begin, "%llu is too large: ids must be below %llu",
-                    (unsigned long long)(p.first > last ? p.first : last),
-                    (unsigned long long)RANKMAP_ID_LIMIT);
-        return -1;
-    }
-    *at = end;
-    return add_piece(l, &p);
-}
-
-static const struct piece *piece_of(const struct list *l, uint32_t rank)
-{
-    size_t i = l->n_pieces;
-
-    while (l->pieces[--i].start > rank)
-        ;
-    return &l->pieces[i];
-}
-
-/* The map of the list; an error names the place of the range that causes it. */
-static int map_of(const struct list *l, const uint64_t *ids, struct rankmap **map)
-{
+    char *text = malloc(in->len + 1); /* without comments */
     struct rankmap_error err;
-    int rc = rankmap_from_ids(ids, sizeof(*ids), (size_t)l->n_ranks, NULL, map, &err);
+    int comment = 0, rc;
 
-    if (rc < 0 && err.where < l->n_ranks)
-        input_error(l->in, piece_of(l, (uint32_t)err.where)->at, "%s", err.text);
-    else if (rc < 0)
-        fprintf(stderr, "rankmap-explain: %s\n", err.text);
-    return rc;
-}
-
-int input_list(const struct input *in, struct rankmap **map, uint64_t **ids, uint32_t *n)
-{
-    struct list l = {.in = in};
-    uint64_t *all = NULL;
-    int result = -1;
-
-    for (size_t at = 0; at < in->len;) {
-        if (separates(in->text[at])) {
-            at++;
-        } else if (in->text[at] == '#') {
-            while (at < in->len && in->text[at] != '\n')
-                at++;
-        } else if (read_piece(&l, &at) != 0) {
-            goto out;
-        }
-    }
-    if (l.n_ranks == 0) {
-        input_error(in, in->len, "there are no ranks");
-        goto out;
-    }
-    all = malloc((size_t)l.n_ranks * sizeof(*all));
-    if (!all) {
+    if (!text) {
         fprintf(stderr, "rankmap-explain: out of memory\n");
-        goto out;
+        return -ENOMEM;
     }
-    for (size_t i = 0; i < l.n_pieces; i++) {
-        const struct piece *p = &l.pieces[i];
-
-        for (uint64_t k = 0; k < p->n; k++)
-            all[p->start + k] = p->first + k * (uint64_t)p->stride;
+    for (size_t i = 0; i < in->len; i++) {
+        comment = in->text[i] != '\n' && (comment || in->text[i] == '#');
+        text[i] = comment ? ' ' : in->text[i];
     }
-    if (map_of(&l, all, map) != 0)
-        goto out;
-    *ids = all;
-    *n = (uint32_t)l.n_ranks;
-    all = NULL;
-    result = 0;
-
-out:
-    free(all);
-    free(l.pieces);
-    return result;
+    rc = rankmap_from_text(text, in->len, NULL, map, &err);
+    free(text);
+    if (rc < 0) {
+        input_error(in, err.where < in->len ? (size_t)err.where : in->len, "%s", err.text);
+        return rc;
+    }
+    if (rankmap_size(*map) > 0 && rankmap_size(*map) <= EXPLAIN_MAX_RANKS)
+        return 0;
+    if (rankmap_size(*map) == 0)
+        input_error(in, in->len, "there are no ranks");
+    else
+        input_error(in, 0, "more than %lu ranks", (unsigned long)EXPLAIN_MAX_RANKS);
+    rankmap_unref(*map);
+    return -EINVAL;
 }
 
 /* ---- Mappings ---- */
@@ -263,10 +101,15 @@ struct scan {
     size_t at;
 };
 
-static int accept(struct scan *s, char c)
+static void skip_blanks(struct scan *s)
 {
     while (s->at < s->in->len && isspace((unsigned char)s->in->text[s->at]))
         s->at++;
+}
+
+static int accept_char(struct scan *s, char c)
+{
+    skip_blanks(s);
     if (s->at == s->in->len || s->in->text[s->at] != c)
         return 0;
     s->at++;
@@ -275,24 +118,25 @@ static int accept(struct scan *s, char c)
 
 /* A number up to EXPLAIN_MAX_RANKS + 1, which stands for all that are larger; -1 when there is
  * none. */
-static int64_t factor(struct scan *s)
+static int64_t read_number(struct scan *s)
 {
-    uint64_t value;
+    int64_t value = -1;
 
-    while (s->at < s->in->len && isspace((unsigned char)s->in->text[s->at]))
-        s->at++;
-    if (read_number(s->in, &s->at, &value) != 0)
-        return -1;
-    return value > EXPLAIN_MAX_RANKS ? (int64_t)EXPLAIN_MAX_RANKS + 1 : (int64_t)value;
+    skip_blanks(s);
+    for (; s->at < s->in->len && isdigit((unsigned char)s->in->text[s->at]); s->at++) {
+        value = (value < 0 ? 0 : value) * 10 + (s->in->text[s->at] - '0');
+        value = value > EXPLAIN_MAX_RANKS ? (int64_t)EXPLAIN_MAX_RANKS + 1 : value;
+    }
+    return value;
 }
 
 /* a·b, -1 where either is or it is too large. */
-static int64_t times(int64_t a, int64_t b)
+static int64_t multiply_ranks(int64_t a, int64_t b)
 {
     return a < 0 || b < 0 || a * b > EXPLAIN_MAX_RANKS ? -1 : a * b;
 }
 
-static int64_t plus(int64_t a, int64_t b)
+static int64_t add_ranks(int64_t a, int64_t b)
 {
     return a < 0 || b < 0 || a + b > EXPLAIN_MAX_RANKS ? -1 : a + b;
 }
@@ -302,12 +146,12 @@ static int64_t block_ranks(struct scan *s, int task_map)
 {
     int64_t ranks = 1, first;
 
-    if (!accept(s, task_map ? '[' : '('))
-        return task_map || factor(s) < 0 ? -1 : 1;
-    first = factor(s);
+    if (!accept_char(s, task_map ? '[' : '('))
+        return task_map || read_number(s) < 0 ? -1 : 1;
+    first = read_number(s);
     for (int i = 0; i < (task_map ? 3 : 2); i++)
-        ranks = accept(s, ',') ? times(ranks, factor(s)) : -1;
-    return first >= 0 && accept(s, task_map ? ']' : ')') ? ranks : -1;
+        ranks = accept_char(s, ',') ? multiply_ranks(ranks, read_number(s)) : -1;
+    return first >= 0 && accept_char(s, task_map ? ']' : ')') ? ranks : -1;
 }
 
 /* Blocks with commas between them, or [blocks]xN in a vector. */
@@ -316,14 +160,16 @@ static int64_t list_ranks(struct scan *s, int task_map, int in_group)
     int64_t ranks = 0;
 
     do {
-        if (!task_map && !in_group && accept(s, '[')) {
+        if (!task_map && !in_group && accept_char(s, '[')) {
             int64_t group = list_ranks(s, 0, 1);
 
-            ranks = accept(s, ']') && accept(s, 'x') ? plus(ranks, times(group, factor(s))) : -1;
+            ranks = accept_char(s, ']') && accept_char(s, 'x')
+                        ? add_ranks(ranks, multiply_ranks(group, read_number(s)))
+                        : -1;
         } else {
-            ranks = plus(ranks, block_ranks(s, task_map));
+            ranks = add_ranks(ranks, block_ranks(s, task_map));
         }
-    } while (ranks >= 0 && accept(s, ','));
+    } while (ranks >= 0 && accept_char(s, ','));
     return ranks;
 }
 
@@ -332,9 +178,9 @@ uint32_t input_mapping_ranks(const struct input *in)
     struct scan s = {in, 0};
     int64_t ranks = -1;
 
-    if (accept(&s, '(')) {
+    if (accept_char(&s, '(')) {
         for (const char *c = "vector,"; *c; c++)
-            if (!accept(&s, *c))
+            if (!accept_char(&s, *c))
                 return 0;
         ranks = list_ranks(&s, 0, 0);
     } else if (memchr(in->text, '[', in->len)) { /* of a task map, or of an object with one in it */

@@ -43,7 +43,7 @@ static int bad_usage(const char *format, const char *what)
     return 2;
 }
 
-static int failed(const char *what, int code)
+static int report_failure(const char *what, int code)
 {
     fprintf(stderr, "rankmap-explain: %s: %s\n", what, rankmap_strerror(code));
     return code == -ENOMEM ? 1 : 2;
@@ -51,7 +51,7 @@ static int failed(const char *what, int code)
 
 /* ---- A subject's map must give the subject's ids ---- */
 
-static int verify(const struct subject *s)
+static int verify_map(const struct subject *s)
 {
     const uint32_t n = (uint32_t)s->group.n;
     uint64_t *ids = malloc((size_t)n * sizeof(*ids));
@@ -59,7 +59,7 @@ static int verify(const struct subject *s)
         ids && rankmap_size(s->map) == n && rankmap_ids(s->map, 0, n, sizeof(uint64_t), ids) == 0;
 
     if (!ids)
-        return failed(s->name, -ENOMEM);
+        return report_failure(s->name, -ENOMEM);
     for (uint32_t r = 0; r < n && right; r++)
         right = ids[r] == s->ids[r];
     free(ids);
@@ -76,10 +76,11 @@ static int verify(const struct subject *s)
     return 1;
 }
 
-static int report(uint64_t n_processes, const struct subject *subjects, unsigned n, int with_total)
+static int report_subjects(uint64_t n_processes, const struct subject *subjects, unsigned n,
+                           int with_total)
 {
     for (unsigned i = 0; i < n; i++) {
-        int status = verify(&subjects[i]);
+        int status = verify_map(&subjects[i]);
 
         if (status != 0)
             return status;
@@ -108,27 +109,8 @@ static int report(uint64_t n_processes, const struct subject *subjects, unsigned
 
 /* ---- The three kinds of input ---- */
 
-static int explain_list(const struct input *in)
-{
-    struct subject s = {.name = "list", .count = 1, .is_group = 1};
-    uint64_t *ids, max = 0;
-    uint32_t n;
-    int status;
-
-    if (input_list(in, &s.map, &ids, &n) != 0)
-        return 2;
-    for (uint32_t r = 0; r < n; r++)
-        max = ids[r] > max ? ids[r] : max;
-    s.ids = ids;
-    s.group = (struct peer_group){.ids = ids, .n = n, .range = max + 1, .n_groups = 1};
-    status = report(0, &s, 1, 0);
-    rankmap_unref(s.map);
-    free(ids);
-    return status;
-}
-
 /* The ids of a map that the library made from a text. */
-static int from_map(struct subject *s, const char *name, int is_group, uint64_t range)
+static int subject_fill(struct subject *s, const char *name, int is_group, uint64_t range)
 {
     uint32_t n = rankmap_size(s->map);
     uint64_t *ids = malloc((n ? n : 1) * sizeof(*ids));
@@ -142,6 +124,29 @@ static int from_map(struct subject *s, const char *name, int is_group, uint64_t 
     s->ids = ids;
     s->group = (struct peer_group){.ids = ids, .n = n, .range = range, .n_groups = 1};
     return 0;
+}
+
+static void subjects_free(struct subject *subjects, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        rankmap_unref(subjects[i].map);
+        free((void *)(uintptr_t)subjects[i].ids);
+    }
+}
+
+static int explain_list(const struct input *in)
+{
+    struct rankmap_info info = {.size = sizeof(info)};
+    struct subject s = {.name = NULL};
+    int rc = input_list(in, &s.map);
+
+    if (rc < 0)
+        return rc == -ENOMEM ? 1 : 2;
+    rankmap_query(s.map, &info);
+    rc = subject_fill(&s, "list", 1, info.max_id + 1);
+    rc = rc == 0 ? report_subjects(0, &s, 1, 0) : report_failure("list", rc);
+    subjects_free(&s, 1);
+    return rc;
 }
 
 static int explain_mapping(const struct input *in)
@@ -162,20 +167,21 @@ static int explain_mapping(const struct input *in)
         input_error(in, err.where < in->len ? (size_t)err.where : in->len, "%s", err.text);
         return r == -ENOMEM ? 1 : 2;
     }
-    r = from_map(&s[n_made++], "node of each rank", 0, n);
-    if (r == 0 && (r = rankmap_ranks_by_node(s[0].map, NULL, &s[1].map)) == 0)
-        r = from_map(&s[n_made++], "ranks ordered by node", 1, n);
-    if (r == 0 && (r = rankmap_ranks_on_node(s[0].map, s[0].ids[0], NULL, &s[2].map)) == 0)
-        r = from_map(&s[n_made++], "ranks on the node of rank 0", 1, n);
-    r = r == 0 ? report(n, s, n_made, 0) : failed("mapping", r);
-    for (unsigned i = 0; i < 3; i++) {
-        rankmap_unref(s[i].map);
-        free((void *)(uintptr_t)s[i].ids);
-    }
+    r = subject_fill(&s[n_made++], "node of each rank", 0, n);
+    if (r == 0)
+        r = rankmap_ranks_by_node(s[0].map, NULL, &s[1].map);
+    if (r == 0)
+        r = subject_fill(&s[n_made++], "ranks ordered by node", 1, n);
+    if (r == 0)
+        r = rankmap_ranks_on_node(s[0].map, s[0].ids[0], NULL, &s[2].map);
+    if (r == 0)
+        r = subject_fill(&s[n_made++], "ranks on the node of rank 0", 1, n);
+    r = r == 0 ? report_subjects(n, s, n_made, 0) : report_failure("mapping", r);
+    subjects_free(s, 3);
     return r;
 }
 
-static int add_child(struct rankmap *parent, const struct workload_comm *c, struct rankmap **out)
+static int map_child(struct rankmap *parent, const struct workload_comm *c, struct rankmap **out)
 {
     struct rankmap *ranks;
     int r = rankmap_from_ids(c->of_parent, sizeof(uint32_t), c->n, NULL, &ranks, NULL);
@@ -188,7 +194,7 @@ static int add_child(struct rankmap *parent, const struct workload_comm *c, stru
 }
 
 /* The i-th communicator of a workload, made the way its parent allows. */
-static int add_comm(const struct workload *w, uint32_t i, struct subject *subjects)
+static int subject_make(const struct workload *w, uint32_t i, struct subject *subjects)
 {
     const struct workload_comm *c = &w->comms[i];
     struct subject *s = &subjects[i];
@@ -204,7 +210,7 @@ static int add_comm(const struct workload *w, uint32_t i, struct subject *subjec
     s->ids = ids;
     s->group = (struct peer_group){ids, c->n, w->n_processes, (int)w->n_groups, c->merged};
     if (c->parent >= 0)
-        return add_child(subjects[c->parent].map, c, &s->map);
+        return map_child(subjects[c->parent].map, c, &s->map);
     return rankmap_from_ids(c->ids, sizeof(uint32_t), c->n, NULL, &s->map, NULL);
 }
 
@@ -220,17 +226,15 @@ static int explain_generator(const struct input *in)
         return 2;
     }
     for (uint32_t i = 0; i < w.n_comms && r == 0; i++)
-        r = add_comm(&w, i, subjects);
-    r = r == 0 ? report(w.n_processes, subjects, w.n_comms, w.n_comms > 1) : failed(w.title, r);
-    for (uint32_t i = 0; i < w.n_comms; i++) {
-        rankmap_unref(subjects[i].map);
-        free((void *)(uintptr_t)subjects[i].ids);
-    }
+        r = subject_make(&w, i, subjects);
+    r = r == 0 ? report_subjects(w.n_processes, subjects, w.n_comms, w.n_comms > 1)
+               : report_failure(w.title, r);
+    subjects_free(subjects, w.n_comms);
     workload_free(&w);
     return r;
 }
 
-static int explain(struct input *in)
+static int explain_input(struct input *in)
 {
     while (in->len > 0 && isspace((unsigned char)in->text[in->len - 1]))
         in->len--;
@@ -263,7 +267,7 @@ static int list_generators(void)
 
 /* ---- The command line ---- */
 
-static char *join(char **words, int n)
+static char *join_words(char **words, int n)
 {
     size_t len = 1;
     char *text, *at;
@@ -272,7 +276,7 @@ static char *join(char **words, int n)
         len += strlen(words[i]) + 1;
     text = at = malloc(len);
     if (!text) {
-        failed("the arguments", -ENOMEM);
+        report_failure("the arguments", -ENOMEM);
         return NULL;
     }
     *at = '\0';
@@ -335,7 +339,7 @@ int main(int argc, char **argv)
         if (file && optind < argc)
             return bad_usage("\"%s\" beside a file: only one input is explained", argv[optind]);
         if (optind < argc) {
-            text = join(argv + optind, argc - optind);
+            text = join_words(argv + optind, argc - optind);
             in = (struct input){"argument", text, text ? strlen(text) : 0};
         } else {
             text = input_read(file ? file : "-", &in.len);
@@ -343,7 +347,7 @@ int main(int argc, char **argv)
             in.name = !file || strcmp(file, "-") == 0 ? "stdin" : file;
         }
         options.title = optind < argc ? text : in.name;
-        status = text ? explain(&in) : 1;
+        status = text ? explain_input(&in) : 1;
         free(text);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {

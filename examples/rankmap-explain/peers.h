@@ -10,14 +10,15 @@
 #include <stdint.h>
 
 struct peer_bytes {
-    uint64_t table;      /* a plain table of 32-bit ids, of 64-bit ones where one takes more */
-    uint64_t pointers;   /* VC-VCRT of MPICH up to 3.2, and Open MPI's default: a pointer a rank */
-    uint64_t mpich_4_0;  /* ch4 up to 4.3: direct, offset, stride and stride_block 12 B, lut 4 B a
-                            rank, mlut 8 B a rank */
+    uint64_t table;    /* a plain table of 32-bit ids, of 64-bit ones where one takes more */
+    uint64_t pointers; /* VC-VCRT of MPICH up to 3.2, and Open MPI's default: a pointer a rank */
+    /* ch4 up to 4.3: direct, offset, stride and stride_block 12 B, lut 4 B a rank, mlut 8 B a
+     * rank */
+    uint64_t mpich_4_0;
     uint64_t mpich_main; /* since April 2025: offset and stride 16 B, else 8 B a rank */
     uint64_t openmpi;    /* a pointer a rank */
-    uint64_t openmpi_sparse; /* --enable-sparse-groups: the smallest of pointers, strided, runs and
-                                bitmap */
+    /* --enable-sparse-groups: the smallest of pointers, strided, runs and bitmap */
+    uint64_t openmpi_sparse;
     const char *table_model, *mpich_4_0_model, *mpich_main_model, *openmpi_sparse_model;
 };
 

@@ -8,7 +8,7 @@
 #define MAX_COLUMNS 200u
 #define MAX_ROWS    100u
 
-void picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsigned rows)
+void print_picture(FILE *out, const uint64_t *ids, uint32_t n, unsigned columns, unsigned rows)
 {
     static const char shades[] = " .:+#";
     uint64_t min, max, range;

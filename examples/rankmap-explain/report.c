@@ -78,7 +78,7 @@ void report_text(FILE *out, const struct subject *s, unsigned columns, unsigned 
     fprintf(out, "  %s\n", text);
     print_levels(out, &info);
     print_first(out, s);
-    picture(out, s->ids, (uint32_t)s->group.n, columns, n_rows);
+    print_picture(out, s->ids, (uint32_t)s->group.n, columns, n_rows);
     fprintf(out, "  %-18s %12llu bytes  %s, %llu with the object\n", "librankmap",
             (unsigned long long)bytes_of(&info), info.kind_name,
             (unsigned long long)(info.total_bytes + info.pinned_bytes));

@@ -19,7 +19,7 @@ void maker_fail(struct maker *m, const char *format, ...)
     if (m->failed)
         return;
     m->failed = 1;
-    n = snprintf(m->error, m->error_size, "%s: ", m->name);
+    n = snprintf(m->error, m->error_size, "%s: ", m->generator->name);
     if (n < 0 || (size_t)n >= m->error_size)
         return;
     va_start(args, format);
@@ -107,8 +107,8 @@ uint32_t maker_processes(struct maker *m, uint32_t usual)
     return n;
 }
 
-static struct workload_comm *add(struct maker *m, int parent, const char *model, unsigned count,
-                                 uint32_t n)
+static struct workload_comm *add_comm(struct maker *m, int parent, const char *model,
+                                      unsigned count, uint32_t n)
 {
     struct workload_comm *c;
 
@@ -140,7 +140,7 @@ static struct workload_comm *add(struct maker *m, int parent, const char *model,
 uint32_t *maker_comm(struct maker *m, const char *model, unsigned count, uint32_t n,
                      const char *name, ...)
 {
-    struct workload_comm *c = add(m, -1, model, count, n);
+    struct workload_comm *c = add_comm(m, -1, model, count, n);
     va_list args;
 
     if (!c)
@@ -154,7 +154,7 @@ uint32_t *maker_comm(struct maker *m, const char *model, unsigned count, uint32_
 uint32_t *maker_child(struct maker *m, uint32_t parent, const char *model, uint32_t n,
                       const char *name)
 {
-    struct workload_comm *c = add(m, (int)parent, model, 1, n);
+    struct workload_comm *c = add_comm(m, (int)parent, model, 1, n);
 
     if (!c)
         return NULL;
@@ -205,7 +205,7 @@ static size_t name_length(const char *name)
     return n;
 }
 
-static const struct generator *find(const char *name)
+static const struct generator *find_generator(const char *name)
 {
     const struct generator *const tables[] = {workload_apps, workload_shapes};
     size_t len = name_length(name);
@@ -219,7 +219,7 @@ static const struct generator *find(const char *name)
 
 int workload_known(const char *name)
 {
-    return find(name) != NULL;
+    return find_generator(name) != NULL;
 }
 
 int workload_at(unsigned i, const char **name, const char **arguments, const char **meaning)
@@ -240,7 +240,7 @@ int workload_at(unsigned i, const char **name, const char **arguments, const cha
 }
 
 /* The ids of a child are those of its parent, one lookup a rank. */
-static void resolve(struct workload *w)
+static void resolve_ids(struct workload *w)
 {
     for (uint32_t i = 0; i < w->n_comms; i++) {
         struct workload_comm *c = &w->comms[i];
@@ -264,13 +264,13 @@ int workload_make(struct workload *w, const char *spec, char *error, size_t erro
         return -1;
     }
     strcpy(text, spec);
-    g = find(text);
+    g = find_generator(text);
     word = strtok_r(text, " \t\r\n", &rest);
     if (!g || !word || strlen(word) != strlen(g->name)) {
         snprintf(error, error_size, "no generator \"%.64s\"", word ? word : "");
         return -1;
     }
-    m.name = g->name;
+    m.generator = g;
     while ((word = strtok_r(NULL, " \t\r\n", &rest))) {
         if (m.n_args == sizeof(m.args) / sizeof(m.args[0])) {
             maker_fail(&m, "too many arguments");
@@ -288,7 +288,7 @@ int workload_make(struct workload *w, const char *spec, char *error, size_t erro
         workload_free(w);
         return -1;
     }
-    resolve(w);
+    resolve_ids(w);
     return 0;
 }
 

@@ -21,11 +21,11 @@
 
 struct workload_comm {
     char name[72];
-    unsigned count;      /* communicators like this one in a process */
-    int parent;          /* index of the parent; -1: of_parent holds ids */
-    int merged;          /* made by a union of groups, not out of one parent */
-    const char *model;   /* what it should come out as, with the generator's own sizes; smaller ones
-                            can be simpler */
+    unsigned count; /* communicators like this one in a process */
+    int parent;     /* index of the parent; -1: of_parent holds ids */
+    int merged;     /* made by a union of groups, not out of one parent */
+    /* what it should come out as, with the generator's own sizes; smaller ones can be simpler */
+    const char *model;
     uint32_t n;          /* ranks */
     uint32_t *of_parent; /* n ranks of the parent, in the order of this communicator's ranks */
     uint32_t *ids;       /* n flat ids; the same array when the parent is -1 */

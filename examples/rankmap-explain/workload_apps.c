@@ -22,65 +22,33 @@ static uint32_t square_side(uint32_t n)
     return side;
 }
 
-static void block(struct maker *m, uint32_t processes, uint32_t parts, const char *name)
+static void add_block(struct maker *m, uint32_t processes, uint32_t parts, const char *name)
 {
     uint32_t n = processes / parts;
 
     maker_affine(m, "offset", 1, n * (parts / 2), 1, n, name);
 }
 
-static void rows_and_columns(struct maker *m, uint32_t rows, uint32_t columns)
+static void add_rows_and_columns(struct maker *m, uint32_t rows, uint32_t columns)
 {
     maker_affine(m, "offset", 1, rows / 2 * columns, 1, columns, "row");
     maker_affine(m, "stride", 1, columns / 2, columns, rows, "column");
 }
 
-static void dups(struct maker *m, unsigned count, uint32_t processes)
+static void add_dups(struct maker *m, unsigned count, uint32_t processes)
 {
     maker_affine(m, "direct", count, 0, 1, processes, "dup of the world");
 }
 
-static void make_dups(struct maker *m, uint32_t usual)
+/* Duplicates alone: as many as the application's own number, unless an argument says so. */
+static void make_dups(struct maker *m)
 {
-    uint32_t count = maker_number(m, "the number of duplicates", usual, 1, 1000000);
+    uint32_t count = maker_number(m, "the number of duplicates", m->generator->usual, 1, 1000000);
 
-    dups(m, count, maker_processes(m, MIRA_HALF));
-}
-
-static void nek5000(struct maker *m)
-{
-    make_dups(m, 24);
-}
-static void nekbone(struct maker *m)
-{
-    make_dups(m, 2);
-}
-static void mcb(struct maker *m)
-{
-    make_dups(m, 3);
-}
-static void macsio(struct maker *m)
-{
-    make_dups(m, 4);
-}
-static void amg2013(struct maker *m)
-{
-    make_dups(m, 7);
-}
-static void cns(struct maker *m)
-{
-    make_dups(m, 2);
-}
-static void smc(struct maker *m)
-{
-    make_dups(m, 2);
-}
-static void amr(struct maker *m)
-{
-    make_dups(m, 5);
+    add_dups(m, count, maker_processes(m, MIRA_HALF));
 }
 
-static void nwchem(struct maker *m)
+static void make_nwchem(struct maker *m)
 {
     uint32_t dims[2] = {768, 1024}, windows, n;
 
@@ -88,49 +56,49 @@ static void nwchem(struct maker *m)
     windows = maker_number(m, "the number of RMA windows", 64, 1, 1000000);
     n = dims[0] * dims[1];
     maker_group(m, 0, n);
-    rows_and_columns(m, dims[0], dims[1]);
-    dups(m, windows, n);
+    add_rows_and_columns(m, dims[0], dims[1]);
+    add_dups(m, windows, n);
     if (n == 1)
         return;
     maker_affine(m, "direct", 1, 0, 1, n / 2, "intercommunicator, local group");
     maker_affine(m, "offset", 1, n / 2, 1, n - n / 2, "intercommunicator, remote group");
 }
 
-static void hacc(struct maker *m)
+static void make_hacc(struct maker *m)
 {
     maker_affine(m, "direct", 3, 0, 1, maker_processes(m, MIRA), "Cartesian grid, not reordered");
 }
 
-static void snap(struct maker *m)
+static void make_snap(struct maker *m)
 {
     uint32_t n = maker_processes(m, MIRA_HALF);
 
-    dups(m, 1, n);
+    add_dups(m, 1, n);
     maker_affine(m, "direct", 1, 0, 1, n, "Cartesian grid, not reordered");
 }
 
-static void dup_and_block(struct maker *m)
+static void make_dup_and_block(struct maker *m)
 {
     uint32_t n = maker_processes(m, MIRA_HALF);
 
-    dups(m, 1, n);
-    block(m, n, 64, "block of 1/64");
+    add_dups(m, 1, n);
+    add_block(m, n, 64, "block of 1/64");
 }
 
-static void cian2(struct maker *m)
+static void make_cian2(struct maker *m)
 {
-    block(m, maker_processes(m, MIRA_HALF), 64, "block of 1/64");
+    add_block(m, maker_processes(m, MIRA_HALF), 64, "block of 1/64");
 }
 
-static void blocks_and_strides(struct maker *m)
+static void make_blocks_and_strides(struct maker *m)
 {
     uint32_t n = maker_processes(m, MIRA_HALF);
 
-    block(m, n, 16, "block of 1/16");
+    add_block(m, n, 16, "block of 1/16");
     maker_affine(m, "stride", 1, n / 32, n / 16 ? n / 16 : 1, n < 16 ? n : 16, "one of each block");
 }
 
-static void mocfe_bone(struct maker *m)
+static void make_mocfe_bone(struct maker *m)
 {
     uint32_t n = maker_processes(m, MIRA_HALF), x, y, z, at;
 
@@ -147,47 +115,47 @@ static void mocfe_bone(struct maker *m)
     maker_affine(m, "stride", 1, at - z / 2 * x * y, x * y, z, "z axis");
 }
 
-static void square_prefix(struct maker *m, uint32_t *side)
+static void add_square(struct maker *m, uint32_t *side)
 {
     uint32_t n = maker_processes(m, MIRA_HALF), s = 0;
 
     while ((uint64_t)(s + 1) * (s + 1) <= n)
         s++;
-    dups(m, 1, n);
+    add_dups(m, 1, n);
     maker_affine(m, "direct", 1, 0, 1, s * s, "the ranks of the largest square");
     *side = s;
 }
 
-static void sp(struct maker *m)
+static void make_sp(struct maker *m)
 {
     uint32_t side;
 
-    square_prefix(m, &side);
+    add_square(m, &side);
 }
 
-static void bt(struct maker *m)
+static void make_bt(struct maker *m)
 {
     uint32_t side;
 
-    square_prefix(m, &side);
+    add_square(m, &side);
     maker_affine(m, "stride", 1, side / 2, side, side, "column of the square");
 }
 
-static void dup_rows_columns(struct maker *m)
+static void make_dup_rows_columns(struct maker *m)
 {
     uint32_t n = maker_processes(m, MIRA_HALF), rows = square_side(n);
 
-    dups(m, 1, n);
-    rows_and_columns(m, rows, n / rows);
+    add_dups(m, 1, n);
+    add_rows_and_columns(m, rows, n / rows);
 }
 
-static void lsms(struct maker *m)
+static void make_lsms(struct maker *m)
 {
     uint32_t n = maker_processes(m, MIRA_HALF);
     const uint32_t percents[] = {1, 50};
     uint64_t random = 1;
 
-    block(m, n, 64, "block of 1/64");
+    add_block(m, n, 64, "block of 1/64");
     for (unsigned i = 0; i < 2; i++)
         maker_subset(m, n, percents[i], &random);
 }
@@ -196,30 +164,31 @@ static void lsms(struct maker *m)
 #define ALL  "[PROCESSES]"
 
 const struct generator workload_apps[] = {
-    {"nek5000", DUPS, "a duplicate for each refinement level: 24 (medium) or 86 (large)", nek5000},
+    {"nek5000", DUPS, "a duplicate for each refinement level: 24 (medium) or 86 (large)", make_dups,
+     24},
     {"nwchem", "[ROWSxCOLUMNS] [WINDOWS]",
-     "row and column of a grid, duplicates for RMA windows, an intercommunicator", nwchem},
-    {"hacc", ALL, "Cartesian grids of 3, 2 and 1 dimensions, not reordered", hacc},
-    {"qbox", ALL, "a duplicate and a block", dup_and_block},
-    {"qmcpack", ALL, "a block and a stride", blocks_and_strides},
-    {"cam-se", ALL, "a duplicate and a block", dup_and_block},
-    {"namd", ALL, "a duplicate and a block", dup_and_block},
-    {"lsms", ALL, "a block and irregular groups", lsms},
-    {"sp", ALL, "a duplicate and the largest square of ranks", sp},
-    {"bt", ALL, "the same and a column of it", bt},
-    {"ft", ALL, "a duplicate and a block", dup_and_block},
-    {"graph500", ALL, "a duplicate, a row and a column", dup_rows_columns},
-    {"nekbone", DUPS, "duplicates", nekbone},
-    {"snap", ALL, "a duplicate and a Cartesian grid", snap},
-    {"mcb", DUPS, "duplicates", mcb},
-    {"cian2", ALL, "a block", cian2},
-    {"mcck", ALL, "a block and a stride", blocks_and_strides},
-    {"mocfe_bone", ALL, "the three axes of a grid", mocfe_bone},
-    {"pynamic", ALL, "a duplicate, a row and a column", dup_rows_columns},
-    {"macsio", DUPS, "duplicates", macsio},
-    {"amg2013", DUPS, "duplicates", amg2013},
-    {"cns", DUPS, "duplicates", cns},
-    {"smc", DUPS, "duplicates", smc},
-    {"amr", DUPS, "duplicates", amr},
-    {NULL, NULL, NULL, NULL},
+     "row and column of a grid, duplicates for RMA windows, an intercommunicator", make_nwchem, 0},
+    {"hacc", ALL, "Cartesian grids of 3, 2 and 1 dimensions, not reordered", make_hacc, 0},
+    {"qbox", ALL, "a duplicate and a block", make_dup_and_block, 0},
+    {"qmcpack", ALL, "a block and a stride", make_blocks_and_strides, 0},
+    {"cam-se", ALL, "a duplicate and a block", make_dup_and_block, 0},
+    {"namd", ALL, "a duplicate and a block", make_dup_and_block, 0},
+    {"lsms", ALL, "a block and irregular groups", make_lsms, 0},
+    {"sp", ALL, "a duplicate and the largest square of ranks", make_sp, 0},
+    {"bt", ALL, "the same and a column of it", make_bt, 0},
+    {"ft", ALL, "a duplicate and a block", make_dup_and_block, 0},
+    {"graph500", ALL, "a duplicate, a row and a column", make_dup_rows_columns, 0},
+    {"nekbone", DUPS, "duplicates", make_dups, 2},
+    {"snap", ALL, "a duplicate and a Cartesian grid", make_snap, 0},
+    {"mcb", DUPS, "duplicates", make_dups, 3},
+    {"cian2", ALL, "a block", make_cian2, 0},
+    {"mcck", ALL, "a block and a stride", make_blocks_and_strides, 0},
+    {"mocfe_bone", ALL, "the three axes of a grid", make_mocfe_bone, 0},
+    {"pynamic", ALL, "a duplicate, a row and a column", make_dup_rows_columns, 0},
+    {"macsio", DUPS, "duplicates", make_dups, 4},
+    {"amg2013", DUPS, "duplicates", make_dups, 7},
+    {"cns", DUPS, "duplicates", make_dups, 2},
+    {"smc", DUPS, "duplicates", make_dups, 2},
+    {"amr", DUPS, "duplicates", make_dups, 5},
+    {.name = NULL},
 };

@@ -8,7 +8,7 @@
 
 struct maker {
     struct workload *w;
-    const char *name; /* of the generator */
+    const struct generator *generator;
     char *args[8];
     unsigned n_args, used;
     int failed;
@@ -19,6 +19,7 @@ struct maker {
 struct generator {
     const char *name, *arguments, *meaning;
     void (*make)(struct maker *m);
+    uint32_t usual; /* number that `make` takes without an argument */
 };
 
 extern const struct generator workload_apps[],

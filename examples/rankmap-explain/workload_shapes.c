@@ -9,12 +9,12 @@ static uint32_t spec_ppn(struct maker *m)
     return maker_number(m, "processes a node", 16, 1, 4096);
 }
 
-static void dup(struct maker *m)
+static void make_dup(struct maker *m)
 {
     maker_affine(m, "direct", 1, 0, 1, maker_processes(m, MIRA), "dup of the world");
 }
 
-static void split(struct maker *m)
+static void make_split(struct maker *m)
 {
     uint32_t count = maker_number(m, "the number of communicators", 10, 1, 1000000),
              n = maker_processes(m, MIRA);
@@ -22,7 +22,7 @@ static void split(struct maker *m)
     maker_affine(m, "stride", count, 0, 2, n / 2, "even ranks");
 }
 
-static void odd_even(struct maker *m)
+static void make_odd_even(struct maker *m)
 {
     uint32_t generations = maker_number(m, "the number of generations", 4, 1, 12),
              n = maker_processes(m, MIRA);
@@ -36,7 +36,7 @@ static void odd_even(struct maker *m)
     }
 }
 
-static void row_column(struct maker *m)
+static void make_row_column(struct maker *m)
 {
     uint32_t dims[2] = {768, 1024};
 
@@ -46,7 +46,7 @@ static void row_column(struct maker *m)
     maker_affine(m, "stride", 1, dims[1] / 2, dims[1], dims[0], "column");
 }
 
-static void reversed(struct maker *m)
+static void make_reversed(struct maker *m)
 {
     uint32_t n = maker_processes(m, MIRA),
              *ranks = maker_comm(m, "stride", 1, n, "the world, reversed");
@@ -55,7 +55,7 @@ static void reversed(struct maker *m)
         ranks[r] = n - 1 - r;
 }
 
-static void random_order(struct maker *m)
+static void make_random_order(struct maker *m)
 {
     uint32_t n = maker_processes(m, MIRA),
              *ranks = maker_comm(m, "lut", 1, n, "the world in random order");
@@ -71,7 +71,7 @@ static void random_order(struct maker *m)
 
 /* Nodes hold bricks of 2x2x4 of a grid; the grid's ranks are row-major, as MPI_Cart_create's are.
  */
-static void cart_reorder(struct maker *m)
+static void make_cart_reorder(struct maker *m)
 {
     const uint32_t brick[3] = {2, 2, 4};
     uint32_t dims[3] = {128, 96, 64}, n, *ranks;
@@ -95,7 +95,7 @@ static void cart_reorder(struct maker *m)
     }
 }
 
-static void by_node(struct maker *m)
+static void make_by_node(struct maker *m)
 {
     uint32_t nodes = maker_number(m, "the number of nodes", 49152, 1, 1u << 20), ppn = spec_ppn(m),
              n = nodes * ppn;
@@ -110,7 +110,7 @@ static void by_node(struct maker *m)
         ranks[r] = r / ppn + r % ppn * nodes;
 }
 
-static void transpose(struct maker *m)
+static void make_transpose(struct maker *m)
 {
     uint32_t dims[2] = {768, 1024}, n, *ranks;
 
@@ -122,7 +122,7 @@ static void transpose(struct maker *m)
         ranks[r] = r % dims[0] * dims[1] + r / dims[0];
 }
 
-static void leaders(struct maker *m)
+static void make_leaders(struct maker *m)
 {
     uint32_t k = maker_number(m, "leaders a node", 4, 1, 4096), ppn = spec_ppn(m),
              n = maker_processes(m, MIRA), *ranks;
@@ -138,7 +138,7 @@ static void leaders(struct maker *m)
         ranks[r] = r / k * ppn + r % k;
 }
 
-static void brick(struct maker *m)
+static void make_brick(struct maker *m)
 {
     uint32_t side = maker_number(m, "side", 16, 1, 256), dims[3] = {128, 96, 64},
              n = side * side * side, *ranks;
@@ -154,7 +154,7 @@ static void brick(struct maker *m)
 }
 
 /* One rank is gone, or all ranks of some nodes, evenly spaced, never the first or last. */
-static void shrink(struct maker *m)
+static void make_shrink(struct maker *m)
 {
     uint32_t failed = maker_number(m, "failed nodes", 10, 1, 4096), ppn = spec_ppn(m),
              n = maker_processes(m, MIRA);
@@ -190,19 +190,19 @@ static void merge_groups(struct maker *m, int high)
         m->w->comms[0].merged = 1;
 }
 
-static void merge(struct maker *m)
+static void make_merge(struct maker *m)
 {
     merge_groups(m, 0);
 }
 
-static void merge_high(struct maker *m)
+static void make_merge_high(struct maker *m)
 {
     merge_groups(m, 1);
 }
 
 /* A job that spawns again and again, each time 16 processes more, and merges; every second group
  * has left before the next comes. */
-static void spawn_chain(struct maker *m)
+static void make_spawn_chain(struct maker *m)
 {
     uint32_t links = maker_number(m, "groups", 8, 2, WORKLOAD_MAX_COMMS),
              n = maker_number(m, "processes of the first", 1024, 1, 65536);
@@ -226,7 +226,7 @@ static void spawn_chain(struct maker *m)
     }
 }
 
-static void sorted_random(struct maker *m)
+static void make_sorted_random(struct maker *m)
 {
     uint32_t percent = maker_number(m, "percent", 50, 1, 99), n = maker_processes(m, MIRA);
     uint64_t random = maker_number(m, "seed", 1, 0, UINT32_MAX);
@@ -234,7 +234,7 @@ static void sorted_random(struct maker *m)
     maker_subset(m, n, percent, &random);
 }
 
-static void hilbert(struct maker *m)
+static void make_hilbert(struct maker *m)
 {
     uint32_t order = maker_number(m, "order", 10, 1, 12), side = 1u << order, n = side * side,
              *ranks;
@@ -268,30 +268,31 @@ static void hilbert(struct maker *m)
 }
 
 const struct generator workload_shapes[] = {
-    {"dup", "[PROCESSES]", "a duplicate", dup},
+    {"dup", "[PROCESSES]", "a duplicate", make_dup, 0},
     {"split", "[COMMUNICATORS] [PROCESSES]",
-     "even ranks of the world, repeatedly (the paper's Figure 3)", split},
+     "even ranks of the world, repeatedly (the paper's Figure 3)", make_split, 0},
     {"odd-even", "[GENERATIONS] [PROCESSES]",
-     "odd ranks of the odd ranks of ... (the paper's Table VI)", odd_even},
-    {"row-column", "[ROWSxCOLUMNS]", "a row and a column of a grid", row_column},
-    {"reversed", "[PROCESSES]", "the world backwards", reversed},
-    {"random", "[PROCESSES] [SEED]", "the world in random order", random_order},
+     "odd ranks of the odd ranks of ... (the paper's Table VI)", make_odd_even, 0},
+    {"row-column", "[ROWSxCOLUMNS]", "a row and a column of a grid", make_row_column, 0},
+    {"reversed", "[PROCESSES]", "the world backwards", make_reversed, 0},
+    {"random", "[PROCESSES] [SEED]", "the world in random order", make_random_order, 0},
     {"cart-reorder", "[XxYxZ]", "a reordered Cartesian grid, nodes being bricks of 2x2x4",
-     cart_reorder},
+     make_cart_reorder, 0},
     {"by-node", "[NODES] [PPN]", "ranks ordered by node where they were dealt out cyclically",
-     by_node},
-    {"transpose", "[ROWSxCOLUMNS]", "a grid, transposed", transpose},
-    {"leaders", "[LEADERS] [PPN] [PROCESSES]", "the first ranks of each node", leaders},
-    {"brick", "[SIDE] [XxYxZ]", "a cube out of a grid", brick},
+     make_by_node, 0},
+    {"transpose", "[ROWSxCOLUMNS]", "a grid, transposed", make_transpose, 0},
+    {"leaders", "[LEADERS] [PPN] [PROCESSES]", "the first ranks of each node", make_leaders, 0},
+    {"brick", "[SIDE] [XxYxZ]", "a cube out of a grid", make_brick, 0},
     {"shrink", "[FAILURES] [PPN] [PROCESSES]", "survivors; PPN ranks are gone in each failure",
-     shrink},
-    {"merge", "[FIRST] [SECOND]", "two process groups merged, the first group first", merge},
+     make_shrink, 0},
+    {"merge", "[FIRST] [SECOND]", "two process groups merged, the first group first", make_merge,
+     0},
     {"merge-high", "[FIRST] [SECOND]", "two process groups merged, the second group first",
-     merge_high},
+     make_merge_high, 0},
     {"spawn-chain", "[GROUPS] [PROCESSES]", "a group spawned and merged, again and again",
-     spawn_chain},
+     make_spawn_chain, 0},
     {"sorted-random", "[PERCENT] [PROCESSES] [SEED]", "some of the ranks, at random, ascending",
-     sorted_random},
-    {"hilbert", "[ORDER]", "a square grid along a Hilbert curve", hilbert},
-    {NULL, NULL, NULL, NULL},
+     make_sorted_random, 0},
+    {"hilbert", "[ORDER]", "a square grid along a Hilbert curve", make_hilbert, 0},
+    {.name = NULL},
 };

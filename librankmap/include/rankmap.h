@@ -43,7 +43,7 @@
  * The whole program is examples/rankmap.c. The headers, in the order to read them:
  *
  *   - rankmap/base.h    limits, error codes and details, allocator
- *   - rankmap/map.h     maps: from arrays, formulas, ranges, text; their models and bytes; pack
+ *   - rankmap/map.h     maps: from arrays, strides, ranges, text; their models and bytes; pack
  *   - rankmap/lookup.h  rank to address, inline
  *   - rankmap/group.h   composition, and MPI's group calls
  *   - rankmap/av.h      the address vector

@@ -22,9 +22,15 @@ struct group {
     uint64_t first, step, tag;
 };
 
+/* What groups and escapes begin with. Readers may hold a replaced one until it is reclaimed. */
+struct table {
+    struct table *older;
+    size_t bytes;
+};
+
 /* Groups in the order of their pgids, and their places in the order of their bases. */
 struct groups {
-    struct groups *older;
+    struct table table;
     uint32_t cap;
     atomic_uint n;
     uint32_t *by_base;
@@ -39,7 +45,7 @@ struct escape {
 
 /* Open addressing, at most half full. */
 struct escapes {
-    struct escapes *older;
+    struct table table;
     size_t n_slots, n;
     struct escape slot[];
 };
@@ -53,30 +59,50 @@ struct rankmap_av {
     size_t reserved; /* bytes */
     _Atomic(struct groups *) groups;
     _Atomic(struct escapes *) escapes;
-    struct groups *old_groups;
-    struct escapes *old_escapes;
+    struct table *replaced;
     _Atomic uint64_t table_bytes; /* of the tables of groups and escapes, replaced ones included */
 };
 
-static size_t groups_bytes(uint32_t cap)
+/* Makes a zeroed table. */
+static void *table_new(struct rankmap_av *av, size_t bytes)
 {
-    return sizeof(struct groups) + cap * (sizeof(struct group) + sizeof(uint32_t));
+    struct table *table = rankmap__alloc(av->alloc, 1, bytes);
+
+    if (table) {
+        memset(table, 0, bytes);
+        table->bytes = bytes;
+        av->table_bytes += bytes;
+    }
+    return table;
 }
 
-static size_t escapes_bytes(size_t n_slots)
+/* Frees a table or NULL. */
+static void table_free(struct rankmap_av *av, void *table)
 {
-    return sizeof(struct escapes) + n_slots * sizeof(struct escape);
+    if (table)
+        av->table_bytes -= ((struct table *)table)->bytes;
+    rankmap__free(av->alloc, table);
+}
+
+/* Keeps a table, or NULL, that another one has replaced. */
+static void table_retire(struct rankmap_av *av, void *table)
+{
+    struct table *old = table;
+
+    if (!old)
+        return;
+    old->older = av->replaced;
+    av->replaced = old;
 }
 
 static struct groups *groups_new(struct rankmap_av *av, uint32_t cap)
 {
-    struct groups *g = rankmap__alloc(av->alloc, 1, groups_bytes(cap));
+    struct groups *g =
+        table_new(av, sizeof(*g) + cap * (sizeof(g->group[0]) + sizeof(g->by_base[0])));
 
     if (g) {
-        memset(g, 0, groups_bytes(cap));
         g->cap = cap;
         g->by_base = (uint32_t *)(g->group + cap);
-        av->table_bytes += groups_bytes(cap);
     }
     return g;
 }
@@ -96,8 +122,7 @@ static void groups_publish(struct rankmap_av *av, struct groups *g)
     struct groups *old = groups_now(av);
 
     atomic_store_explicit(&av->groups, g, memory_order_release);
-    old->older = av->old_groups;
-    av->old_groups = old;
+    table_retire(av, old);
 }
 
 /* Returns the index of a pgid, or the index where it would be. */
@@ -175,7 +200,7 @@ int rankmap_av_create(const struct rankmap_av_opts *given, struct rankmap_av **o
             mmap(NULL, av->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
     if (!groups || av->entries == MAP_FAILED) {
-        rankmap__free(alloc, groups);
+        table_free(av, groups);
         rankmap__free(alloc, av);
         return -ENOMEM;
     }
@@ -187,37 +212,21 @@ int rankmap_av_create(const struct rankmap_av_opts *given, struct rankmap_av **o
 
 void rankmap_av_reclaim(struct rankmap_av *av)
 {
-    while (av->old_groups) {
-        struct groups *older = av->old_groups->older;
-        uint32_t cap = av->old_groups->cap;
+    while (av->replaced) {
+        struct table *older = av->replaced->older;
 
-        av->table_bytes -= groups_bytes(cap);
-        rankmap__free(av->alloc, av->old_groups);
-        av->old_groups = older;
-    }
-    while (av->old_escapes) {
-        struct escapes *older = av->old_escapes->older;
-        size_t n_slots = av->old_escapes->n_slots;
-
-        av->table_bytes -= escapes_bytes(n_slots);
-        rankmap__free(av->alloc, av->old_escapes);
-        av->old_escapes = older;
+        table_free(av, av->replaced);
+        av->replaced = older;
     }
 }
 
 void rankmap_av_destroy(struct rankmap_av *av)
 {
-    struct groups *groups;
-    struct escapes *escapes;
-
     if (!av)
         return;
     rankmap_av_reclaim(av);
-    groups = groups_now(av);
-    escapes = atomic_load(&av->escapes);
-    rankmap__free(av->alloc, groups);
-    if (escapes)
-        rankmap__free(av->alloc, escapes);
+    table_free(av, groups_now(av));
+    table_free(av, atomic_load(&av->escapes));
     if (av->entries)
         munmap(av->entries, av->reserved);
     rankmap__free(av->alloc, av);
@@ -271,7 +280,8 @@ int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs, struct rankmap
     }
     if (av->capacity - base < n_procs || av->next_id == UINT32_MAX)
         return RANKMAP_EFULL;
-    if ((rc = open_entries(av, base, n_procs)) < 0)
+    rc = open_entries(av, base, n_procs);
+    if (rc < 0)
         return rc;
     added.public.id = av->next_id;
     added.public.base = base;
@@ -322,7 +332,8 @@ int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs)
         return RANKMAP_EFULL;
     if (!rule_fits(group->first, group->step, n_procs))
         return RANKMAP_ERANGE;
-    if ((rc = open_entries(av, group->public.base, n_procs)) < 0)
+    rc = open_entries(av, group->public.base, n_procs);
+    if (rc < 0)
         return rc;
     copy = groups_copy(av, g, 0);
     if (!copy)
@@ -334,7 +345,7 @@ int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs)
 
 static struct escape *escape_find(struct escapes *e, uint64_t id)
 {
-    size_t at = (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (e->n_slots - 1);
+    size_t at = id_hash(id) & (e->n_slots - 1);
 
     for (;; at = (at + 1) & (e->n_slots - 1)) {
         uint64_t key = atomic_load_explicit(&e->slot[at].key, memory_order_acquire);
@@ -354,12 +365,10 @@ static struct escapes *escapes_copy(struct rankmap_av *av, struct escapes *old, 
 
     while (old && 2 * (old->n + 1) > n_slots)
         n_slots *= 2;
-    e = rankmap__alloc(av->alloc, 1, escapes_bytes(n_slots));
+    e = table_new(av, sizeof(*e) + n_slots * sizeof(e->slot[0]));
     if (!e)
         return NULL;
-    memset(e, 0, escapes_bytes(n_slots));
     e->n_slots = n_slots;
-    av->table_bytes += escapes_bytes(n_slots);
     for (size_t i = 0; old && i < old->n_slots; i++) {
         uint64_t key = atomic_load_explicit(&old->slot[i].key, memory_order_relaxed);
         struct escape *to;
@@ -380,10 +389,7 @@ static void escapes_publish(struct rankmap_av *av, struct escapes *e)
     struct escapes *old = atomic_load(&av->escapes);
 
     atomic_store_explicit(&av->escapes, e, memory_order_release);
-    if (old) {
-        old->older = av->old_escapes;
-        av->old_escapes = old;
-    }
+    table_retire(av, old);
 }
 
 static int escape_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag)
@@ -419,13 +425,12 @@ int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id)
     gone = group->public;
     place = (uint32_t)(group - g->group);
     copy = groups_copy(av, g, 0);
-    if (copy && old && !(e = escapes_copy(av, old, gone.base, gone.n_procs))) {
-        av->table_bytes -= groups_bytes(copy->cap);
-        rankmap__free(av->alloc, copy);
-        copy = NULL;
-    }
-    if (!copy)
+    if (copy && old)
+        e = escapes_copy(av, old, gone.base, gone.n_procs);
+    if (!copy || (old && !e)) {
+        table_free(av, copy);
         return -ENOMEM;
+    }
     memmove(copy->group + place, copy->group + place + 1, (n - place - 1) * sizeof(copy->group[0]));
     for (uint32_t i = 0; i < n; i++)
         if (g->by_base[i] != place)
@@ -471,8 +476,8 @@ int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_a
     return 0;
 }
 
-/* Spreads a tag over the bits of a mask; extract() reverses this. */
-static uint64_t deposit(uint64_t tag, uint64_t mask)
+/* Spreads a tag over the bits of a mask; tag_extract() reverses this. */
+static uint64_t tag_deposit(uint64_t tag, uint64_t mask)
 {
     uint64_t word = 0;
 
@@ -481,7 +486,7 @@ static uint64_t deposit(uint64_t tag, uint64_t mask)
     return word;
 }
 
-static uint64_t extract(uint64_t word, uint64_t mask)
+static uint64_t tag_extract(uint64_t word, uint64_t mask)
 {
     uint64_t tag = 0;
 
@@ -492,13 +497,14 @@ static uint64_t extract(uint64_t word, uint64_t mask)
 
 static int set_word(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag)
 {
-    uint64_t mask = av->tag_mask, word = addr | deposit(tag, mask);
+    uint64_t mask = av->tag_mask, word = addr | tag_deposit(tag, mask);
     int rc;
 
-    if (extract(deposit(tag, mask), mask) != tag)
+    if (tag_extract(tag_deposit(tag, mask), mask) != tag)
         return RANKMAP_ETAG;
     if (addr & mask || rankmap_av_word_escaped(word, mask)) {
-        if ((rc = escape_set(av, id, addr, tag)) < 0)
+        rc = escape_set(av, id, addr, tag);
+        if (rc < 0)
             return rc;
         word = UINT64_MAX;
     }
@@ -576,7 +582,7 @@ int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct rankmap_av_e
             entry->tag = e->tag;
         } else {
             entry->addr = rankmap_av_word_addr(word, av->tag_mask);
-            entry->tag = extract(word, av->tag_mask);
+            entry->tag = tag_extract(word, av->tag_mask);
         }
         return 0;
     }

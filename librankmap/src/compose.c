@@ -12,35 +12,28 @@
 static int compose_expanded(const struct make *mk, const struct rankmap *parent,
                             const struct rankmap *child, struct rankmap **out)
 {
-    uint64_t block[BLOCK], min, max;
-    struct ids ids = {.n = child->n};
-    void *scratch;
-    size_t size;
+    uint64_t min, max, *a64 = NULL;
+    uint32_t *a32 = NULL;
+    struct ids ids;
+    struct walk w;
     int rc;
 
     rankmap__bounds(parent, &min, &max);
-    size = max <= UINT32_MAX ? sizeof(uint32_t) : sizeof(uint64_t);
-    scratch = rankmap__alloc(mk->alloc, child->n, size);
-    if (!scratch)
-        return -ENOMEM;
-    for (uint32_t done = 0; done < child->n;) {
-        uint32_t some = (uint32_t)min_u64(BLOCK, child->n - done);
-
-        rankmap__expand(child, done, some, block);
-        rankmap__gather(parent, block, some, block);
-        if (size == sizeof(uint64_t))
-            memcpy((uint64_t *)scratch + done, block, some * size);
-        else
-            for (uint32_t i = 0; i < some; i++)
-                ((uint32_t *)scratch)[done + i] = (uint32_t)block[i];
-        done += some;
-    }
-    if (size == sizeof(uint64_t))
-        ids.a64 = scratch;
+    if (max <= UINT32_MAX)
+        a32 = rankmap__alloc(mk->alloc, child->n, sizeof(*a32));
     else
-        ids.a32 = scratch;
+        a64 = rankmap__alloc(mk->alloc, child->n, sizeof(*a64));
+    if (!a32 && !a64)
+        return -ENOMEM;
+    for (rankmap__walk_start(&w, child); rankmap__walk_next(&w);) {
+        rankmap__gather(parent, w.id, w.n, a64 ? a64 + w.first : w.id);
+        for (uint32_t i = 0; a32 && i < w.n; i++)
+            a32[w.first + i] = (uint32_t)w.id[i];
+    }
+    ids = (struct ids){.a32 = a32, .a64 = a64, .n = child->n};
     rc = rankmap__from_ids(mk, &ids, out);
-    rankmap__free(mk->alloc, scratch);
+    rankmap__free(mk->alloc, a32);
+    rankmap__free(mk->alloc, a64);
     return rc;
 }
 
@@ -48,13 +41,14 @@ static int compose_expanded(const struct make *mk, const struct rankmap *parent,
 static int compose_pieces(const struct make *mk, const struct rankmap *parent,
                           const struct rankmap *child, struct rankmap **out)
 {
-    size_t n_pieces = 0, k = 0;
-    struct piece *pieces =
-        rankmap__pieces_of(mk, rankmap__is_affine(parent) ? child : parent, &n_pieces);
+    const struct rankmap *source = rankmap__is_affine(parent) ? child : parent;
+    size_t n_pieces = rankmap__n_pieces(source), k = 0;
+    struct piece *pieces = rankmap__alloc(mk->alloc, n_pieces, sizeof(*pieces));
     int rc;
 
     if (!pieces)
         return -ENOMEM;
+    rankmap__pieces_get(source, pieces);
     if (rankmap__is_affine(parent)) {
         int64_t slope = word_i64(parent->word[1]);
 
@@ -106,8 +100,8 @@ static int compose_view(const struct make *mk, struct rankmap *table, const stru
     rc = rankmap__view(mk, table, shape, out);
     if (rc < 0 || mk->distinct)
         return rc;
-    rc = rankmap__map_distinct(
-        mk->alloc, *out); /* from a table with duplicate ids it may have chosen distinct ones */
+    /* From a table with duplicate ids the child may have chosen distinct ones. */
+    rc = rankmap__map_distinct(mk->alloc, *out);
     if (rc < 0) {
         rankmap_unref(*out);
         *out = NULL;
@@ -117,8 +111,8 @@ static int compose_view(const struct make *mk, struct rankmap *table, const stru
     return 0;
 }
 
-static int compose(struct make mk, struct rankmap *parent, const struct rankmap *child,
-                   struct rankmap **out)
+static int compose_models(struct make mk, struct rankmap *parent, const struct rankmap *child,
+                          struct rankmap **out)
 {
     struct shape p, c, f;
     struct rankmap *map = NULL, *table = parent;
@@ -126,7 +120,7 @@ static int compose(struct make mk, struct rankmap *parent, const struct rankmap 
     int rc;
 
     if (child->n == 0)
-        return rankmap__from_shape(&mk, &(struct shape){.n_levels = 1, .level = {{1, 0}}}, out);
+        return rankmap__from_pieces(&mk, NULL, 0, out);
     regular = rankmap__shape_if(child, &c);
     if (regular && rankmap__shape_if(parent, &p) && rankmap__closure(&p, &c, &f)) {
         rc = rankmap__from_shape(&mk, &f, out);
@@ -155,13 +149,11 @@ static int compose(struct make mk, struct rankmap *parent, const struct rankmap 
         }
     }
     rc = compose_view(&mk, table, &f, &map);
-    if (rc < 0)
-        return rc;
-    if (map) {
+    if (rc == 0 && !map)
+        return compose_expanded(&mk, parent, child, out);
+    if (rc == 0)
         *out = map;
-        return 0;
-    }
-    return compose_expanded(&mk, parent, child, out);
+    return rc;
 }
 
 /* Composes maps that have been checked: the child's ids are ranks of the parent. */
@@ -173,7 +165,7 @@ static int compose_checked(struct make mk, struct rankmap *parent, const struct 
     if (!(parent->flags & MAP_DISTINCT))
         mk.flags |= RANKMAP_ALLOW_DUPLICATES;
     mk.distinct = parent->flags & child->flags & MAP_DISTINCT;
-    return compose(mk, parent, child, out);
+    return compose_models(mk, parent, child, out);
 }
 
 /* Checks that a map's ids are ranks of the parent. Returns 0 or RANKMAP_ERANGE. */
@@ -193,13 +185,10 @@ int rankmap_compose(struct rankmap *parent, const struct rankmap *child,
                     const struct rankmap_opts *opts, struct rankmap **out)
 {
     struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, parent && child && out);
 
-    if (rc < 0)
-        return rc;
-    if (!parent || !child || !out)
-        return -EINVAL;
-    rc = check_ranks(parent, child);
+    if (rc == 0)
+        rc = check_ranks(parent, child);
     return rc < 0 ? rc : compose_checked(mk, parent, child, out);
 }
 
@@ -237,7 +226,7 @@ static int others_of_pieces(const struct make *mk, uint32_t n, const struct rank
 
     if (rc < 0)
         return rc;
-    rc = rankmap__difference(mk, all, ranks, out);
+    rc = rankmap__select(*mk, all, ranks, false, out);
     rankmap_unref(all);
     return rc;
 }
@@ -247,21 +236,19 @@ int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
 {
     struct make mk, kept_mk;
     struct rankmap *kept;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, parent && ranks && out);
 
+    if (rc == 0 && !(ranks->flags & MAP_DISTINCT))
+        rc = RANKMAP_ENOTINJECTIVE;
+    if (rc == 0)
+        rc = check_ranks(parent, ranks);
     if (rc < 0)
-        return rc;
-    if (!parent || !ranks || !out)
-        return -EINVAL;
-    if (!(ranks->flags & MAP_DISTINCT))
-        return RANKMAP_ENOTINJECTIVE;
-    if ((rc = check_ranks(parent, ranks)) < 0)
         return rc;
     kept_mk = mk;
     kept_mk.id_limit = parent->n;
     kept_mk.flags = 0;
     kept_mk.distinct = true;
-    if (rankmap__is_affine(ranks) || ranks->kind == RANKMAP_RUNS)
+    if (rankmap__n_pieces(ranks) > 0)
         rc = others_of_pieces(&kept_mk, parent->n, ranks, &kept);
     else
         rc = others_sorted(&kept_mk, parent->n, ranks, &kept);

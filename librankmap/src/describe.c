@@ -66,7 +66,7 @@ struct text {
     size_t cap, len;
 };
 
-__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void text_add(struct text *t, const char *format, ...)
 {
     va_list args;
     int n;
@@ -82,19 +82,19 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
 static void add_position(struct text *t, uint64_t phi)
 {
     if (phi)
-        add(t, "(r + %" PRIu64 ")", phi);
+        text_add(t, "(r + %" PRIu64 ")", phi);
     else
-        add(t, "r");
+        text_add(t, "r");
 }
 
 static void add_term(struct text *t, bool first, int64_t stride)
 {
     if (first)
-        add(t, "%s", stride < 0 ? "-" : "");
+        text_add(t, "%s", stride < 0 ? "-" : "");
     else
-        add(t, " %c ", stride < 0 ? '-' : '+');
+        text_add(t, " %c ", stride < 0 ? '-' : '+');
     if (abs_i64(stride) != 1)
-        add(t, "%" PRIu64 "*", abs_i64(stride));
+        text_add(t, "%" PRIu64 "*", abs_i64(stride));
 }
 
 static void add_shape(struct text *t, const struct shape *shape)
@@ -103,7 +103,7 @@ static void add_shape(struct text *t, const struct shape *shape)
     bool first = shape->o == 0;
 
     if (shape->o)
-        add(t, "%" PRId64, shape->o);
+        text_add(t, "%" PRId64, shape->o);
     for (uint32_t i = 0; i < shape->n_levels; i++) {
         bool last = i + 1 == shape->n_levels;
 
@@ -114,22 +114,22 @@ static void add_shape(struct text *t, const struct shape *shape)
         add_term(t, first, shape->level[i].stride);
         first = false;
         if (shape->n_levels == 1) {
-            add(t, "r");
+            text_add(t, "r");
         } else if (weight == 1) {
-            add(t, "(");
+            text_add(t, "(");
             add_position(t, shape->phi);
-            add(t, " %% %" PRIu64 ")", shape->level[i].count);
+            text_add(t, " %% %" PRIu64 ")", shape->level[i].count);
         } else {
-            add(t, last ? "(" : "((");
+            text_add(t, last ? "(" : "((");
             add_position(t, shape->phi);
-            add(t, " / %" PRIu64 ")", weight);
+            text_add(t, " / %" PRIu64 ")", weight);
             if (!last)
-                add(t, " %% %" PRIu64 ")", shape->level[i].count);
+                text_add(t, " %% %" PRIu64 ")", shape->level[i].count);
         }
         weight *= last ? 1 : shape->level[i].count;
     }
     if (first)
-        add(t, "0");
+        text_add(t, "0");
 }
 
 ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_t cap)
@@ -140,22 +140,23 @@ ssize_t rankmap_describe(const struct rankmap *map, char *buf, size_t cap)
 
     if (rankmap_query(map, &info) < 0 || (!buf && cap > 0))
         return -EINVAL;
-    add(&t, "%s, %" PRIu32 " rank%s", info.kind_name, info.n_ranks, info.n_ranks == 1 ? "" : "s");
+    text_add(&t, "%s, %" PRIu32 " rank%s", info.kind_name, info.n_ranks,
+             info.n_ranks == 1 ? "" : "s");
     if (info.n_levels > 0 && info.n_ranks > 0) {
         rankmap__shape_of(map, &shape);
-        add(&t, rankmap__is_view(map) ? ": table[" : ": ");
+        text_add(&t, rankmap__is_view(map) ? ": table[" : ": ");
         add_shape(&t, &shape);
         if (rankmap__is_view(map))
-            add(&t, "] of %s", kind_name(rankmap__table_of(map)->kind));
+            text_add(&t, "] of %s", kind_name(rankmap__table_of(map)->kind));
     } else if (info.n_ranks > 0) {
-        add(&t, ": ids %" PRIu64 " to %" PRIu64, info.min_id, info.max_id);
+        text_add(&t, ": ids %" PRIu64 " to %" PRIu64, info.min_id, info.max_id);
         if (info.n_runs)
-            add(&t, " in %" PRIu32 " runs", info.n_runs);
+            text_add(&t, " in %" PRIu32 " runs", info.n_runs);
         else if (info.bits)
-            add(&t, ", %" PRIu32 " bits each", info.bits);
+            text_add(&t, ", %" PRIu32 " bits each", info.bits);
     }
-    add(&t, "; %" PRIu64 " + %zu bytes", info.model_bytes, sizeof(*map));
+    text_add(&t, "; %" PRIu64 " + %zu bytes", info.model_bytes, sizeof(*map));
     if (info.pinned_bytes)
-        add(&t, ", %" PRIu64 " pinned", info.pinned_bytes);
+        text_add(&t, ", %" PRIu64 " pinned", info.pinned_bytes);
     return (ssize_t)t.len;
 }

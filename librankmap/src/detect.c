@@ -235,67 +235,62 @@ struct stats {
     bool ascending;
 };
 
-#define STATS_BODY(type, a, n)                                                                     \
-    type min = (a)[0], max = (a)[0], previous = 0;                                                 \
-    size_t unit = 0, breaks = 0, falls = 0;                                                        \
-                                                                                                   \
-    for (size_t i = 1; i < (n); i++) {                                                             \
-        type step = (type)((a)[i] - (a)[i - 1]);                                                   \
-                                                                                                   \
-        min = (a)[i] < min ? (a)[i] : min;                                                         \
-        max = (a)[i] > max ? (a)[i] : max;                                                         \
-        unit += step != 1;                                                                         \
-        breaks += step != previous;                                                                \
-        falls += (a)[i] <= (a)[i - 1];                                                             \
-        previous = step;                                                                           \
-    }                                                                                              \
-    *stats = (struct stats){min, max, unit, breaks, falls == 0};
-
-static void take_stats(const struct ids *ids, struct stats *stats)
+/* One of the arrays is a constant NULL, which leaves one load in the loop. */
+static inline struct stats stats_scan(const uint32_t *a32, const uint64_t *a64, size_t n)
 {
-    if (ids->a32) {
-        STATS_BODY(uint32_t, ids->a32, ids->n)
-    } else {
-        STATS_BODY(uint64_t, ids->a64, ids->n)
+    const struct ids ids = {a32, a64, n};
+    uint64_t first = ids_get(&ids, 0), last = first, previous = 0;
+    struct stats s = {.min = first, .max = first};
+    size_t falls = 0;
+
+    for (size_t i = 1; i < n; i++) {
+        uint64_t id = ids_get(&ids, i), step = id - last;
+
+        s.min = min_u64(s.min, id);
+        s.max = max_u64(s.max, id);
+        s.n_unit_breaks += step != 1;
+        s.n_breaks += step != previous;
+        falls += id <= last;
+        last = id;
+        previous = step;
     }
+    s.ascending = falls == 0;
+    return s;
 }
 
 /* Makes the smallest of the irregular models. Runs must have at most half the size of a table,
  * whose lookups are faster. */
 static int from_irregular(struct make mk, const struct ids *ids, struct rankmap **out)
 {
-    struct rankmap *map = NULL;
-    struct stats stats;
-    size_t table_bytes;
+    struct stats stats =
+        ids->a32 ? stats_scan(ids->a32, NULL, ids->n) : stats_scan(NULL, ids->a64, ids->n);
+    uint64_t range = stats.max - stats.min;
+    size_t half = rankmap__packed_bytes(ids->n, rankmap__bit_length(range)) / 2;
+    bool fast = mk.flags & RANKMAP_FAST && range <= UINT32_MAX;
+    struct rankmap *runs = NULL, *table = NULL;
     int rc = 1;
 
-    take_stats(ids, &stats);
     if (stats.max >= mk.id_limit)
         return RANKMAP_ERANGE;
-    if (!mk.distinct) {
-        rc = stats.ascending ? 1 : rankmap__check_distinct(mk.alloc, ids, stats.min, stats.max);
-        if (rc < 0)
-            return rc;
-        if (rc == 0 && !(mk.flags & RANKMAP_ALLOW_DUPLICATES))
-            return RANKMAP_EDUP;
-    }
-    mk.distinct = rc;
-    table_bytes = rankmap__packed_bytes(ids->n, rankmap__bit_length(stats.max - stats.min));
-    if (!(mk.flags & RANKMAP_FAST) || stats.max - stats.min > UINT32_MAX) {
-        if (min_u64(stats.n_unit_breaks, stats.n_breaks / 2) * 8 <= table_bytes / 2) {
-            rc = rankmap__runs_of_ids(&mk, ids, table_bytes / 2, &map);
-            if (rc < 0)
-                return rc;
-        }
-        rc = rankmap__from_table(&mk, ids, stats.min, stats.max, stats.ascending,
-                                 map ? rankmap__runs_bytes(map) : SIZE_MAX, &map);
-    } else {
-        rc = rankmap__from_table(&mk, ids, stats.min, stats.max, stats.ascending, SIZE_MAX, &map);
-    }
+    if (!mk.distinct && !stats.ascending)
+        rc = rankmap__check_distinct(mk.alloc, ids, stats.min, stats.max);
     if (rc < 0)
         return rc;
-    *out = map;
-    return 0;
+    if (rc == 0 && !(mk.flags & RANKMAP_ALLOW_DUPLICATES))
+        return RANKMAP_EDUP;
+    mk.distinct = rc;
+    if (!fast && min_u64(stats.n_unit_breaks, stats.n_breaks / 2) * 8 <= half) {
+        rc = rankmap__runs_of_ids(&mk, ids, half, &runs);
+        if (rc < 0)
+            return rc;
+    }
+    rc = rankmap__from_table(&mk, ids, stats.min, range, stats.ascending,
+                             runs ? rankmap__runs_bytes(runs) : SIZE_MAX, &table);
+    if (rc < 0 || table)
+        rankmap_unref(runs);
+    if (rc == 0)
+        *out = table ? table : runs;
+    return rc;
 }
 
 int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankmap **out)

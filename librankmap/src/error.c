@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Error texts and details, and the version. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* strerrordesc_np */
+#endif
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,8 +14,22 @@ const char *rankmap_version(void)
     return RANKMAP_VERSION;
 }
 
+/* Returns the text of an errno value, NULL for an unknown one. glibc 2.32 has a function without a
+ * static buffer; elsewhere strerror() writes to one only for unknown values. */
+static const char *errno_text(int number)
+{
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 32)
+    return strerrordesc_np(number);
+#endif
+#endif
+    return number <= EHWPOISON ? strerror(number) : NULL;
+}
+
 const char *rankmap_strerror(int code)
 {
+    const char *text;
+
     switch (code) {
     case 0: return "success";
     case RANKMAP_EDUP: return "an id or rank comes twice";
@@ -24,10 +42,10 @@ const char *rankmap_strerror(int code)
     case RANKMAP_ETAG: return "address uses the tag's bits, or tag does not fit them";
     case RANKMAP_EFULL: return "the reserved range of flat ids is full";
     case RANKMAP_ENOTINJECTIVE: return "map has equal ids, and so no inverse";
-    case -ENOMEM: return "out of memory";
-    case -EINVAL: return "invalid argument";
-    default: return "unknown error code";
+    default: break;
     }
+    text = code < 0 && code > -4096 ? errno_text(-code) : NULL;
+    return text ? text : "unknown error code";
 }
 
 int rankmap__fail(struct rankmap_error *err, int code, uint64_t where, uint64_t id,

@@ -7,11 +7,6 @@
 #define PIECE_PAIRS 4096u /* up to this many pairs of pieces, set operations work on the pieces */
 #define SCAN_RANKS  2u    /* up to this many ids are searched in a table without an index */
 
-static struct piece affine_piece(const struct rankmap *map)
-{
-    return (struct piece){word_i64(map->word[0]), word_i64(map->word[1]), map->n};
-}
-
 int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t n,
                       const struct rankmap *to, uint32_t *out)
 {
@@ -58,39 +53,32 @@ int rankmap_translate(const struct rankmap *from, const uint32_t *ranks, size_t 
 
 static bool same_ids(const struct rankmap *a, const struct rankmap *b)
 {
-    uint64_t x[BLOCK], y[BLOCK];
+    uint64_t ids[BLOCK];
+    struct walk w;
 
-    for (uint32_t done = 0; done < a->n;) {
-        uint32_t some = (uint32_t)min_u64(BLOCK, a->n - done);
-
-        rankmap__expand(a, done, some, x);
-        rankmap__expand(b, done, some, y);
-        if (memcmp(x, y, some * sizeof(x[0])) != 0)
+    for (rankmap__walk_start(&w, a); rankmap__walk_next(&w);) {
+        rankmap__expand(b, w.first, w.n, ids);
+        if (memcmp(w.id, ids, w.n * sizeof(ids[0])) != 0)
             return false;
-        done += some;
     }
     return true;
 }
 
 /* Returns whether a has all ids of b. */
-static int contains(const struct rankmap *a, const struct rankmap *b)
+static int has_all(const struct rankmap *a, const struct rankmap *b)
 {
     struct members m;
-    uint64_t ids[BLOCK];
+    struct walk w;
     bool has[BLOCK];
     int rc = rankmap__members_init(&m, &rankmap__libc, a, b->n);
 
     if (rc < 0)
         return rc;
     rc = 1;
-    for (uint32_t done = 0; done < b->n && rc == 1;) {
-        uint32_t some = (uint32_t)min_u64(BLOCK, b->n - done);
-
-        rankmap__expand(b, done, some, ids);
-        rankmap__members_have(&m, ids, some, has);
-        for (uint32_t i = 0; i < some; i++)
+    for (rankmap__walk_start(&w, b); rc == 1 && rankmap__walk_next(&w);) {
+        rankmap__members_have(&m, w.id, w.n, has);
+        for (uint32_t i = 0; i < w.n; i++)
             rc &= has[i];
-        done += some;
     }
     rankmap__members_fini(&m);
     return rc;
@@ -152,54 +140,48 @@ int rankmap_compare(const struct rankmap *a, const struct rankmap *b)
         return RANKMAP_IDENT;
     if ((a->flags ^ b->flags) & MAP_DISTINCT)
         return RANKMAP_UNEQUAL;
-    rc = a->flags & MAP_DISTINCT ? contains(a, b) : same_multiset(a, b);
+    rc = a->flags & MAP_DISTINCT ? has_all(a, b) : same_multiset(a, b);
     return rc < 0 ? rc : rc ? RANKMAP_SIMILAR : RANKMAP_UNEQUAL;
 }
 
-/* A growing array, for results that are computed id by id. */
-struct collect {
-    uint64_t *ids;
-    size_t n, cap;
-};
-
-static void collect(struct collect *c, const struct rankmap *map, const struct members *other,
-                    bool wanted)
+/* Appends the ids of a map that `other` has (wanted) or does not have, or all; ids has room for one
+ * more. Returns their number. */
+static size_t append_ids(uint64_t *ids, const struct rankmap *map, const struct members *other,
+                         bool wanted)
 {
-    uint64_t ids[BLOCK];
+    struct walk w;
     bool has[BLOCK];
+    size_t n = 0;
 
-    for (uint32_t done = 0; done < map->n;) {
-        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
-
-        rankmap__expand(map, done, some, ids);
+    for (rankmap__walk_start(&w, map); rankmap__walk_next(&w);) {
         if (other)
-            rankmap__members_have(other, ids, some, has);
-        for (uint32_t i = 0; i < some; i++) {
-            c->ids[c->n] = ids[i];
-            c->n += !other || has[i] == wanted;
+            rankmap__members_have(other, w.id, w.n, has);
+        for (uint32_t i = 0; i < w.n; i++) {
+            ids[n] = w.id[i];
+            n += !other || has[i] == wanted;
         }
-        done += some;
     }
+    return n;
 }
 
 /* Selects the ids of a that b has (wanted) or does not have, id by id. Neither map is empty. */
-static int filter(const struct make *mk, struct rankmap *a, const struct rankmap *b, bool wanted,
-                  struct rankmap **out)
+static int select_ids(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                      bool wanted, struct rankmap **out)
 {
-    struct collect c = {.cap = (size_t)a->n + 1};
     struct members m;
-    struct ids ids;
+    struct ids ids = {.n = 0};
+    uint64_t *chosen;
     int rc = rankmap__members_init(&m, mk->alloc, b, a->n);
 
     if (rc < 0)
         return rc;
-    c.ids = rankmap__alloc(mk->alloc, c.cap, sizeof(*c.ids));
+    chosen = rankmap__alloc(mk->alloc, (size_t)a->n + 1, sizeof(*chosen));
     rc = -ENOMEM;
-    if (c.ids) {
-        collect(&c, a, &m, wanted);
-        ids = (struct ids){.a64 = c.ids, .n = c.n};
+    if (chosen) {
+        ids.a64 = chosen;
+        ids.n = append_ids(chosen, a, &m, wanted);
         rc = rankmap__from_ids(mk, &ids, out);
-        rankmap__free(mk->alloc, c.ids);
+        rankmap__free(mk->alloc, chosen);
     }
     rankmap__members_fini(&m);
     return rc;
@@ -227,14 +209,14 @@ static bool without_progression(const struct piece *a, const struct piece *gone,
     return true;
 }
 
-static struct piece part(const struct piece *a, uint64_t first, uint64_t n)
+static struct piece sub_piece(const struct piece *a, uint64_t first, uint64_t n)
 {
     return (struct piece){a->first + a->stride * (int64_t)first, a->stride, n};
 }
 
 /* Lists the gaps that a progression leaves in a. */
-static int gaps(const struct make *mk, const struct piece *a, const struct piece *gone,
-                struct rankmap **out)
+static int list_gaps(const struct make *mk, const struct piece *a, const struct piece *gone,
+                     struct rankmap **out)
 {
     struct piece *parts = rankmap__alloc(mk->alloc, gone->n + 1, sizeof(*parts));
     uint64_t next = 0, at = (uint64_t)gone->first;
@@ -243,10 +225,10 @@ static int gaps(const struct make *mk, const struct piece *a, const struct piece
     if (!parts)
         return -ENOMEM;
     for (uint64_t i = 0; i < gone->n; i++, at += (uint64_t)gone->stride) {
-        parts[i] = part(a, next, at - next);
+        parts[i] = sub_piece(a, next, at - next);
         next = at + 1;
     }
-    parts[gone->n] = part(a, next, a->n - next);
+    parts[gone->n] = sub_piece(a, next, a->n - next);
     rc = rankmap__from_pieces(mk, parts, gone->n + 1, out);
     rankmap__free(mk->alloc, parts);
     return rc;
@@ -257,33 +239,35 @@ static int gaps(const struct make *mk, const struct piece *a, const struct piece
 static int affine_sets(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                        bool wanted, struct rankmap **out)
 {
-    struct piece pa = affine_piece(a), pb = affine_piece(b), common, parts[3];
+    struct piece pa, pb, common, parts[3];
     struct shape shape;
     int rc;
 
+    rankmap__pieces_get(a, &pa);
+    rankmap__pieces_get(b, &pb);
     if (!rankmap__piece_meet(&pa, &pb, &common))
         common = (struct piece){0, 1, 0};
     if (wanted) {
-        parts[0] = part(&pa, (uint64_t)common.first, common.n);
+        parts[0] = sub_piece(&pa, (uint64_t)common.first, common.n);
         parts[0].stride = common.n > 1 ? parts[0].stride * common.stride : 1;
         rc = rankmap__from_pieces(mk, parts, 1, out);
     } else if (common.n <= 1 || common.stride == 1) {
-        parts[0] = part(&pa, 0, (uint64_t)common.first);
-        parts[1] =
-            part(&pa, (uint64_t)common.first + common.n, pa.n - (uint64_t)common.first - common.n);
+        parts[0] = sub_piece(&pa, 0, (uint64_t)common.first);
+        parts[1] = sub_piece(&pa, (uint64_t)common.first + common.n,
+                             pa.n - (uint64_t)common.first - common.n);
         rc = rankmap__from_pieces(mk, parts, 2, out);
     } else if (without_progression(&pa, &common, &shape)) {
         rc = rankmap__from_shape(mk, &shape, out);
     } else if (common.stride == 2) { /* before, between, after */
         uint64_t first = (uint64_t)common.first, last = first + 2 * (common.n - 1);
 
-        parts[0] = part(&pa, 0, first);
-        parts[1] = part(&pa, first + 1, common.n - 1);
+        parts[0] = sub_piece(&pa, 0, first);
+        parts[1] = sub_piece(&pa, first + 1, common.n - 1);
         parts[1].stride *= 2;
-        parts[2] = part(&pa, last + 1, pa.n - last - 1);
+        parts[2] = sub_piece(&pa, last + 1, pa.n - last - 1);
         rc = rankmap__from_pieces(mk, parts, 3, out);
     } else if (common.n < PIECE_PAIRS) {
-        rc = gaps(mk, &pa, &common, out);
+        rc = list_gaps(mk, &pa, &common, out);
     } else {
         return 0;
     }
@@ -295,8 +279,8 @@ static int affine_sets(const struct make *mk, struct rankmap *a, const struct ra
  * Returns their number, or SIZE_MAX if some are no stretch. With `wanted`, a single progression
  * counts as a stretch.
  */
-static size_t stretches(const struct piece *a, const struct piece *b, size_t n_b, bool wanted,
-                        struct piece *found)
+static size_t find_stretches(const struct piece *a, const struct piece *b, size_t n_b, bool wanted,
+                             struct piece *found)
 {
     size_t n = 0;
     bool strided = false;
@@ -322,55 +306,82 @@ static size_t stretches(const struct piece *a, const struct piece *b, size_t n_b
 static int piece_sets(const struct make *mk, struct rankmap *a, const struct rankmap *b,
                       bool wanted, struct rankmap **out)
 {
-    size_t n_a, n_b, n = 0, cap, n_found = 0;
-    struct piece *pa, *pb = NULL, *found = NULL;
-    int rc = -ENOMEM;
+    size_t n_a = rankmap__n_pieces(a), n_b = rankmap__n_pieces(b), n = 0;
+    struct piece *pa, *pb, *common, *found;
+    int rc = 0;
 
-    n_a = rankmap__is_affine(a) ? 1 : a->aux;
-    n_b = rankmap__is_affine(b) ? 1 : b->aux;
     if ((uint64_t)n_a * n_b > PIECE_PAIRS)
         return 0;
-    cap = n_a * (n_b + 1);
-    pa = rankmap__pieces_of(mk, a, &n_a);
-    if (pa && (pb = rankmap__pieces_of(mk, b, &n_b)) &&
-        (found = rankmap__alloc(mk->alloc, cap + n_b, sizeof(*found)))) {
-        struct piece *common = found + cap;
+    pa = rankmap__alloc(mk->alloc, n_a + 2 * n_b + n_a * (n_b + 1), sizeof(*pa));
+    if (!pa)
+        return -ENOMEM;
+    pb = pa + n_a;
+    common = pb + n_b;
+    found = common + n_b;
+    rankmap__pieces_get(a, pa);
+    rankmap__pieces_get(b, pb);
+    for (size_t i = 0; i < n_a; i++) {
+        uint64_t next = 0;
+        size_t n_common = find_stretches(&pa[i], pb, n_b, wanted, common);
 
-        for (size_t i = 0; i < n_a && n_found != SIZE_MAX; i++) {
-            uint64_t next = 0;
+        if (n_common == SIZE_MAX)
+            goto out;
+        for (size_t k = 0; k < n_common; k++) {
+            uint64_t first = (uint64_t)common[k].first;
 
-            n_found = stretches(&pa[i], pb, n_b, wanted, common);
-            for (size_t k = 0; k < n_found && n_found != SIZE_MAX; k++) {
-                uint64_t first = (uint64_t)common[k].first;
-
-                found[n] =
-                    wanted ? part(&pa[i], first, common[k].n) : part(&pa[i], next, first - next);
-                if (wanted && common[k].n > 1)
-                    found[n].stride *= common[k].stride;
-                n++;
-                next = first + common[k].n;
-            }
-            if (!wanted && n_found != SIZE_MAX)
-                found[n++] = part(&pa[i], next, pa[i].n - next);
+            found[n] = wanted ? sub_piece(&pa[i], first, common[k].n)
+                              : sub_piece(&pa[i], next, first - next);
+            if (wanted && common[k].n > 1)
+                found[n].stride *= common[k].stride;
+            n++;
+            next = first + common[k].n;
         }
-        rc = n_found == SIZE_MAX ? 0 : rankmap__from_pieces(mk, found, n, out);
-        rc = rc < 0 || n_found == SIZE_MAX ? rc : 1;
+        if (!wanted)
+            found[n++] = sub_piece(&pa[i], next, pa[i].n - next);
     }
-    rankmap__free(mk->alloc, found);
-    rankmap__free(mk->alloc, pb);
+    rc = rankmap__from_pieces(mk, found, n, out);
+    rc = rc < 0 ? rc : 1;
+out:
     rankmap__free(mk->alloc, pa);
     return rc;
 }
 
-static int concat(const struct make *mk, struct rankmap *a, const struct rankmap *b,
-                  struct rankmap **out);
-
-/* Selects the ids of a that b has (wanted) or does not have. */
-static int select_from(struct make mk, struct rankmap *a, const struct rankmap *b, bool wanted,
-                       struct rankmap **out)
+/* Makes the map of all ids of a, then those of b. */
+static int join_maps(const struct make *mk, struct rankmap *a, const struct rankmap *b,
+                     struct rankmap **out)
 {
-    bool pieces_a = rankmap__is_affine(a) || a->kind == RANKMAP_RUNS,
-         pieces_b = rankmap__is_affine(b) || b->kind == RANKMAP_RUNS;
+    size_t n_a = rankmap__n_pieces(a), n_b = rankmap__n_pieces(b);
+    struct ids ids = {.n = 0};
+    struct piece *pieces;
+    uint64_t *all;
+    int rc;
+
+    if ((uint64_t)a->n + b->n > RANKMAP_MAX_RANKS)
+        return RANKMAP_ERANGE;
+    if (n_a > 0 && n_b > 0) {
+        pieces = rankmap__alloc(mk->alloc, n_a + n_b, sizeof(*pieces));
+        if (!pieces)
+            return -ENOMEM;
+        rankmap__pieces_get(a, pieces);
+        rankmap__pieces_get(b, pieces + n_a);
+        rc = rankmap__from_pieces(mk, pieces, n_a + n_b, out);
+        rankmap__free(mk->alloc, pieces);
+        return rc;
+    }
+    all = rankmap__alloc(mk->alloc, (size_t)a->n + b->n + 1, sizeof(*all));
+    if (!all)
+        return -ENOMEM;
+    ids.a64 = all;
+    ids.n = append_ids(all, a, NULL, true);
+    ids.n += append_ids(all + ids.n, b, NULL, true);
+    rc = rankmap__from_ids(mk, &ids, out);
+    rankmap__free(mk->alloc, all);
+    return rc;
+}
+
+int rankmap__select(struct make mk, struct rankmap *a, const struct rankmap *b, bool wanted,
+                    struct rankmap **out)
+{
     int rc = 0;
 
     if (a->n == 0 || (wanted && b->n == 0))
@@ -381,90 +392,43 @@ static int select_from(struct make mk, struct rankmap *a, const struct rankmap *
 
         rankmap__bounds(a, &min, &max);
         if (max >= mk.id_limit)
-            return concat(&mk, a, b, out);
+            return join_maps(&mk, a, b, out);
         *out = rankmap_ref(a);
         return 0;
     }
     if (rankmap__is_affine(a) && rankmap__is_affine(b))
         rc = affine_sets(&mk, a, b, wanted, out);
-    else if (pieces_a && pieces_b)
+    else if (rankmap__n_pieces(a) > 0 && rankmap__n_pieces(b) > 0)
         rc = piece_sets(&mk, a, b, wanted, out);
     if (rc != 0)
         return rc < 0 ? rc : 0;
-    return filter(&mk, a, b, wanted, out);
+    return select_ids(&mk, a, b, wanted, out);
 }
 
-static int begin(struct make *mk, const struct rankmap *a, const struct rankmap *b,
-                 const struct rankmap_opts *opts, struct rankmap **out)
+static int sets_init(struct make *mk, const struct rankmap *a, const struct rankmap *b,
+                     const struct rankmap_opts *opts, struct rankmap **out)
 {
-    int rc = rankmap__make_init(mk, opts);
+    int rc = rankmap__make_init(mk, opts, a && b && out);
 
-    if (rc < 0)
-        return rc;
-    if (!a || !b || !out)
-        return -EINVAL;
-    return a->flags & b->flags & MAP_DISTINCT ? 0 : RANKMAP_ENOTINJECTIVE;
+    return rc == 0 && !(a->flags & b->flags & MAP_DISTINCT) ? RANKMAP_ENOTINJECTIVE : rc;
 }
 
 int rankmap_intersection(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
                          struct rankmap **out)
 {
     struct make mk;
-    int rc = begin(&mk, a, b, opts, out);
+    int rc = sets_init(&mk, a, b, opts, out);
 
-    return rc < 0 ? rc : select_from(mk, a, b, true, out);
-}
-
-int rankmap__difference(const struct make *mk, struct rankmap *a, const struct rankmap *b,
-                        struct rankmap **out)
-{
-    return select_from(*mk, a, b, false, out);
+    return rc < 0 ? rc : rankmap__select(mk, a, b, true, out);
 }
 
 int rankmap_difference(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
                        struct rankmap **out)
 {
     struct make mk;
-    int rc = begin(&mk, a, b, opts, out);
+    int rc = sets_init(&mk, a, b, opts, out);
 
-    return rc < 0 ? rc : select_from(mk, a, b, false, out);
-}
-
-static int concat(const struct make *mk, struct rankmap *a, const struct rankmap *b,
-                  struct rankmap **out)
-{
-    struct collect c = {.cap = (size_t)a->n + b->n + 1};
-    struct ids ids;
-    int rc;
-
-    if ((uint64_t)a->n + b->n > RANKMAP_MAX_RANKS)
-        return RANKMAP_ERANGE;
-    if ((rankmap__is_affine(a) || a->kind == RANKMAP_RUNS) &&
-        (rankmap__is_affine(b) || b->kind == RANKMAP_RUNS)) {
-        size_t n_a = 0, n_b = 0;
-        struct piece *pa = rankmap__pieces_of(mk, a, &n_a), *pb = rankmap__pieces_of(mk, b, &n_b);
-        struct piece *both = pa && pb ? rankmap__alloc(mk->alloc, n_a + n_b, sizeof(*both)) : NULL;
-
-        rc = -ENOMEM;
-        if (both) {
-            memcpy(both, pa, n_a * sizeof(*both));
-            memcpy(both + n_a, pb, n_b * sizeof(*both));
-            rc = rankmap__from_pieces(mk, both, n_a + n_b, out);
-            rankmap__free(mk->alloc, both);
-        }
-        rankmap__free(mk->alloc, pb);
-        rankmap__free(mk->alloc, pa);
-        return rc;
-    }
-    c.ids = rankmap__alloc(mk->alloc, c.cap, sizeof(*c.ids));
-    if (!c.ids)
-        return -ENOMEM;
-    collect(&c, a, NULL, true);
-    collect(&c, b, NULL, true);
-    ids = (struct ids){.a64 = c.ids, .n = c.n};
-    rc = rankmap__from_ids(mk, &ids, out);
-    rankmap__free(mk->alloc, c.ids);
-    return rc;
+    return rc < 0 ? rc : rankmap__select(mk, a, b, false, out);
 }
 
 int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opts *opts,
@@ -472,17 +436,17 @@ int rankmap_union(struct rankmap *a, struct rankmap *b, const struct rankmap_opt
 {
     struct make mk, plain;
     struct rankmap *more;
-    int rc = begin(&mk, a, b, opts, out);
+    int rc = sets_init(&mk, a, b, opts, out);
 
     if (rc < 0)
         return rc;
     plain = mk;
     plain.flags = 0;
-    rc = select_from(plain, b, a, false, &more);
+    rc = rankmap__select(plain, b, a, false, &more);
     if (rc < 0)
         return rc;
     mk.distinct = true;
-    rc = concat(&mk, a, more, out);
+    rc = join_maps(&mk, a, more, out);
     rankmap_unref(more);
     return rc;
 }

@@ -14,7 +14,6 @@
 #define BLOCK        256u               /* ids expanded at a time, on the stack */
 #define STRIDE_LIMIT (INT64_C(1) << 40) /* most that a digit may add to an id, either sign */
 #define OFFSET_LIMIT (INT64_C(1) << 45) /* of |o|: virtual starts of blocks lie outside the ids */
-/* bits 32 and up of its product with an id select a bucket */
 #define INDEX_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
 enum {
@@ -87,6 +86,29 @@ struct piece {
     uint64_t n;
 };
 
+/* A map's ids, up to BLOCK at a time. */
+struct walk {
+    const struct rankmap *map;
+    uint32_t first; /* rank of id[0] */
+    uint32_t n;
+    uint64_t id[BLOCK];
+};
+
+static inline int64_t piece_last(const struct piece *p)
+{
+    return p->first + p->stride * (int64_t)(p->n - 1);
+}
+
+static inline int64_t piece_low(const struct piece *p)
+{
+    return p->n > 1 && p->stride < 0 ? piece_last(p) : p->first;
+}
+
+static inline int64_t piece_high(const struct piece *p)
+{
+    return p->n > 1 && p->stride > 0 ? piece_last(p) : p->first;
+}
+
 /* Ids in the caller's array or in scratch memory. */
 struct ids {
     const uint32_t *a32; /* this or a64; the other is NULL */
@@ -97,6 +119,12 @@ struct ids {
 static inline uint64_t ids_get(const struct ids *ids, size_t i)
 {
     return ids->a32 ? ids->a32[i] : ids->a64[i];
+}
+
+/* The bits of a hash table's slot or bucket. */
+static inline size_t id_hash(uint64_t id)
+{
+    return (size_t)(id * INDEX_FACTOR >> 32);
 }
 
 /* Settings for making a map. */
@@ -110,13 +138,15 @@ struct make {
 
 /* opts.c */
 extern const struct rankmap_allocator rankmap__libc;
-/* The rule for option structs: copies `ours` bytes. -EINVAL if the struct is shorter, or longer
+/* The rule for option structs: copies `bytes` bytes. -EINVAL if the struct is shorter, or longer
  * with a byte other than 0 that this release does not know. */
-int rankmap__opts_take(void *taken, const void *opts, size_t ours);
+int rankmap__opts_take(void *to, const void *from, size_t bytes);
 /* Takes the given allocator, or libc's for NULL. -EINVAL if one of its functions is missing. */
-int rankmap__allocator_take(const struct rankmap_allocator **taken,
-                            const struct rankmap_allocator *given);
-int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts);
+int rankmap__allocator_take(const struct rankmap_allocator **to,
+                            const struct rankmap_allocator *from);
+/* Checks the options, then that the call's other arguments are complete: no pointer that must
+ * be given is NULL. */
+int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts, bool complete);
 void *rankmap__alloc(const struct rankmap_allocator *alloc, size_t n, size_t size);
 void rankmap__free(const struct rankmap_allocator *alloc, void *p);
 
@@ -138,6 +168,8 @@ void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max);  
 void rankmap__exact_bounds(const struct rankmap *map, uint64_t *min, uint64_t *max); /* n > 0 */
 void rankmap__gather(const struct rankmap *map, const uint64_t *ranks, size_t n, uint64_t *out);
 void rankmap__expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
+void rankmap__walk_start(struct walk *w, const struct rankmap *map);
+bool rankmap__walk_next(struct walk *w); /* false after the last id */
 
 /* make.c */
 int rankmap__from_shape(const struct make *mk, const struct shape *shape, struct rankmap **out);
@@ -171,10 +203,10 @@ int64_t rankmap__shape_at(const struct shape *shape, uint64_t x); /* x = r + φ 
 void rankmap__shape_bounds(const struct shape *shape, int64_t *min, int64_t *max);
 uint64_t rankmap__shape_period(const struct shape *shape); /* product of the counts but the last */
 bool rankmap__shape_storable(const struct shape *shape);
-int rankmap__shape_distinct(
-    const struct shape *shape); /* 1, 0, or -1: the parameters do not decide it */
-bool rankmap__shape_nests(
-    const struct shape *shape); /* each stride exceeds the sum of all levels below it */
+/* 1, 0, or -1: the parameters do not decide it */
+int rankmap__shape_distinct(const struct shape *shape);
+/* Whether each stride exceeds the sum of all levels below it. */
+bool rankmap__shape_nests(const struct shape *shape);
 int64_t rankmap__shape_rank(const struct shape *shape, int64_t id);
 
 /* compose_closed.c: returns 1 with the shape of p∘c, not normalized yet, in *out; 0 if no rule
@@ -183,8 +215,8 @@ int rankmap__closure(const struct shape *p, const struct shape *c, struct shape 
 void rankmap__shape_reverse(struct shape *shape);
 
 /* progression.c: arithmetic progressions */
-uint64_t rankmap__gcd(uint64_t a, uint64_t b,
-                      int64_t *x); /* *x with a·x ≡ gcd (mod b), 0 ≤ x < b */
+/* *x with a·x ≡ gcd (mod b), 0 ≤ x < b */
+uint64_t rankmap__gcd(uint64_t a, uint64_t b, int64_t *x);
 uint64_t rankmap__mulmod(uint64_t a, uint64_t b, uint64_t modulus); /* modulus below 2^63 */
 bool rankmap__piece_meet(const struct piece *a, const struct piece *b, struct piece *index_of_a);
 
@@ -199,9 +231,8 @@ size_t rankmap__lag64_base(const uint64_t *a, size_t n, size_t lag, uint64_t str
 int rankmap__from_ids(const struct make *mk, const struct ids *ids, struct rankmap **out);
 
 /* model_table.c */
-int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max,
-                        bool ascending, size_t bytes_to_beat,
-                        struct rankmap **out); /* 0 with *out untouched: nothing is smaller */
+int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t range,
+                        bool ascending, size_t bytes_to_beat, struct rankmap **out);
 uint64_t rankmap__table_id(const struct rankmap *map, uint32_t rank);
 void rankmap__table_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__table_rank(const struct rankmap *map, uint64_t id);
@@ -210,11 +241,13 @@ size_t rankmap__packed_bytes(uint64_t n, unsigned bits);
 unsigned rankmap__bit_length(uint64_t value);
 void rankmap__bits_set(void *table, uint64_t index, unsigned bits, uint64_t value);
 
-/* model_sorted.c: bitmap and Elias-Fano */
-size_t rankmap__bitmap_bytes(uint64_t range);
-size_t rankmap__ef_bytes(uint64_t n, uint64_t range, unsigned *low_bits);
+/* model_sorted.c: bitmap and Elias-Fano. Words are those of the bit vector, bytes of the model. */
 size_t rankmap__bitmap_words(uint64_t range);
-size_t rankmap__ef_words(uint64_t n, uint64_t range, unsigned *low_bits);
+size_t rankmap__bitmap_bytes(uint64_t range);
+unsigned rankmap__ef_low_bits(uint64_t n, uint64_t range);
+size_t rankmap__ef_words(uint64_t n, uint64_t range);
+size_t rankmap__ef_bytes(uint64_t n, uint64_t range);
+size_t rankmap__sorted_words(const struct rankmap *map);
 const unsigned char *rankmap__ef_low(const struct rankmap *map);
 void rankmap__sorted_fill(struct rankmap *map, const struct ids *ids);
 uint64_t rankmap__sorted_id(const struct rankmap *map, uint32_t rank);
@@ -234,16 +267,17 @@ uint64_t rankmap__runs_id(const struct rankmap *map, uint32_t rank);
 void rankmap__runs_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out);
 int64_t rankmap__runs_rank(const struct rankmap *map, uint64_t id);
 size_t rankmap__runs_bytes(const struct rankmap *map);
-/* Returns the pieces of a map of one level or of runs; NULL with *n_pieces == 0 for another map,
- * with 1 without memory. */
-struct piece *rankmap__pieces_of(const struct make *mk, const struct rankmap *map,
-                                 size_t *n_pieces);
+/* The pieces of a map of one level or of runs; other maps have none. */
+size_t rankmap__n_pieces(const struct rankmap *map);
+void rankmap__pieces_get(const struct rankmap *map, struct piece *pieces);
 
 /* inverse.c */
-int rankmap__map_distinct(const struct rankmap_allocator *alloc,
-                          const struct rankmap *map); /* 1, 0, -ENOMEM */
+/* 1, 0, -ENOMEM */
+int rankmap__map_distinct(const struct rankmap_allocator *alloc, const struct rankmap *map);
 void rankmap__sort(uint64_t *keys, uint64_t *scratch, size_t n, unsigned low_bit,
                    unsigned high_bit);
+/* Sorts the low `bits` bits. Returns the least key that comes twice, or RANKMAP_NO_ID. */
+uint64_t rankmap__find_twin(uint64_t *keys, uint64_t *scratch, size_t n, unsigned bits);
 int rankmap__check_distinct(const struct rankmap_allocator *alloc, const struct ids *ids,
                             uint64_t min, uint64_t max);
 int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator *alloc, bool many,
@@ -252,8 +286,9 @@ void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids
                           uint32_t *ranks); /* n ≤ BLOCK */
 
 /* group.c */
-int rankmap__difference(const struct make *mk, struct rankmap *a, const struct rankmap *b,
-                        struct rankmap **out); /* groups */
+/* Selects the ids of a that b has (wanted) or does not have. Both are groups. */
+int rankmap__select(struct make mk, struct rankmap *a, const struct rankmap *b, bool wanted,
+                    struct rankmap **out);
 
 /* A set of a map's ids, for many membership tests. */
 struct members {
@@ -277,6 +312,11 @@ static inline int64_t word_i64(uint64_t w)
 static inline uint64_t min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
 }
 
 static inline uint64_t abs_i64(int64_t v)

@@ -17,28 +17,23 @@
 
 #define SCANNED 16u /* most entries of an unsorted bucket */
 
-/* The low half of an id, less the least id. If the range is wider, the map has the high half. */
-struct entry {
-    uint32_t low, rank;
-};
-
 struct rankmap_index {
     const struct rankmap_allocator *alloc;
     const struct rankmap *map;
     struct rankmap *held; /* map, if the index owns a reference; else NULL */
     uint64_t min, range;
-    uint32_t
-        *slot; /* dense: by id − min, rank + 1 or 0, with one more 0 beyond the range; else NULL */
-    size_t n_slots;
-    struct entry
-        *entry; /* hashed: n entries; else NULL. Without slot and entry, rankmap_rank() answers */
+    /* Dense: by id − min, rank + 1 or 0, with one more 0 beyond the range; else NULL. */
+    uint32_t *slot;
+    /* Hashed: n entries, each the low half of id − min, then the rank; else NULL. If the range is
+     * wider, the map has the high half. Without slot and entry, rankmap_rank() answers. */
+    uint64_t *entry;
     uint32_t *start;  /* of each bucket, and the end of the last */
     size_t n_buckets; /* a power of two */
 };
 
 static size_t bucket_of(const struct rankmap_index *index, uint64_t id)
 {
-    return (size_t)(id * INDEX_FACTOR >> 32) & (index->n_buckets - 1);
+    return id_hash(id) & (index->n_buckets - 1);
 }
 
 /* Sorts by the bits low_bit … high_bit-1, stably; scratch has room for n. */
@@ -65,26 +60,38 @@ void rankmap__sort(uint64_t *keys, uint64_t *scratch, size_t n, unsigned low_bit
         memcpy(keys, from, n * sizeof(*keys));
 }
 
+uint64_t rankmap__find_twin(uint64_t *keys, uint64_t *scratch, size_t n, unsigned bits)
+{
+    rankmap__sort(keys, scratch, n, 0, bits);
+    for (size_t i = 1; i < n; i++)
+        if (keys[i] == keys[i - 1])
+            return keys[i];
+    return RANKMAP_NO_ID;
+}
+
 static bool bitmap_pays(uint64_t range, uint64_t n)
 {
     return range < BITMAP_ALWAYS || range / BITMAP_FACTOR < n;
 }
 
-static size_t bitmap_words(uint64_t range)
+/* Makes a zeroed bit vector for numbers up to range. */
+static uint64_t *bitmap_new(const struct rankmap_allocator *alloc, uint64_t range)
 {
-    return (size_t)(range / 64 + 1);
+    size_t n_words = (size_t)(range / 64 + 1);
+    uint64_t *bits = rankmap__alloc(alloc, n_words, sizeof(*bits));
+
+    if (bits)
+        memset(bits, 0, n_words * sizeof(*bits));
+    return bits;
 }
 
 static int distinct_by_bits(const struct rankmap_allocator *alloc, const struct ids *ids,
                             uint64_t min, uint64_t range)
 {
-    size_t n_words = bitmap_words(range);
-    uint64_t *bits = rankmap__alloc(alloc, n_words, sizeof(*bits));
-    uint64_t twice = 0;
+    uint64_t *bits = bitmap_new(alloc, range), twice = 0;
 
     if (!bits)
         return -ENOMEM;
-    memset(bits, 0, n_words * sizeof(*bits));
     for (size_t i = 0; i < ids->n; i++) {
         uint64_t at = ids_get(ids, i) - min, bit = UINT64_C(1) << at % 64;
 
@@ -99,17 +106,15 @@ static int distinct_by_sort(const struct rankmap_allocator *alloc, const struct 
                             uint64_t min, uint64_t range)
 {
     size_t n = ids->n;
-    uint64_t *keys = rankmap__alloc(alloc, 2 * n, sizeof(*keys)), twice = 0;
+    uint64_t *keys = rankmap__alloc(alloc, 2 * n, sizeof(*keys)), twin;
 
     if (!keys)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++)
         keys[i] = ids_get(ids, i) - min;
-    rankmap__sort(keys, keys + n, n, 0, rankmap__bit_length(range));
-    for (size_t i = 1; i < n; i++)
-        twice |= keys[i] == keys[i - 1];
+    twin = rankmap__find_twin(keys, keys + n, n, rankmap__bit_length(range));
     rankmap__free(alloc, keys);
-    return !twice;
+    return twin == RANKMAP_NO_ID;
 }
 
 /* Returns 1 if all ids differ, 0 if not, or -ENOMEM. */
@@ -157,57 +162,21 @@ static bool rank_is_quick(const struct rankmap *map)
 
 static void fill_dense(struct rankmap_index *index)
 {
-    const struct rankmap *map = index->map;
-    uint64_t ids[BLOCK];
+    uint32_t *slot = index->slot;
+    uint64_t min = index->min;
+    struct walk w;
 
-    memset(index->slot, 0, index->n_slots * sizeof(*index->slot));
-    for (uint32_t done = 0; done < map->n;) {
-        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
-
-        rankmap__expand(map, done, some, ids);
-        for (uint32_t i = 0; i < some; i++)
-            index->slot[ids[i] - index->min] = done + i + 1;
-        done += some;
-    }
+    memset(slot, 0, ((size_t)index->range + 2) * sizeof(*slot));
+    for (rankmap__walk_start(&w, index->map); rankmap__walk_next(&w);)
+        for (uint32_t i = 0, first = w.first + 1, n = w.n; i < n; i++)
+            slot[w.id[i] - min] = first + i;
 }
 
-static uint64_t id_of_entry(const struct rankmap_index *index, const struct entry *e)
-{
-    return index->range <= UINT32_MAX ? e->low : rankmap_id(index->map, e->rank) - index->min;
-}
-
-/* Returns eight bits, from bit `shift` on, of an id less the least id. */
-static unsigned digit(const struct rankmap_index *index, const struct entry *e, unsigned shift)
-{
-    return (unsigned)((shift < 32 ? e->low : id_of_entry(index, e)) >> shift & 0xff);
-}
-
-static void sort_bucket(const struct rankmap_index *index, struct entry *bucket,
-                        struct entry *scratch, size_t n)
-{
-    struct entry *from = bucket, *to = scratch, *swap;
-
-    for (unsigned shift = 0; shift < rankmap__bit_length(index->range); shift += 8) {
-        size_t at[257] = {0};
-
-        for (size_t i = 0; i < n; i++)
-            at[digit(index, &from[i], shift) + 1]++;
-        for (unsigned d = 0; d < 256; d++)
-            at[d + 1] += at[d];
-        for (size_t i = 0; i < n; i++)
-            to[at[digit(index, &from[i], shift)]++] = from[i];
-        swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != bucket)
-        memcpy(bucket, from, n * sizeof(*bucket));
-}
-
+/* Sorts the large buckets by the low halves of ids. At most 256 ids have the same low half. */
 static int sort_buckets(struct rankmap_index *index, size_t largest)
 {
     const uint32_t *start = index->start;
-    struct entry *scratch;
+    uint64_t *scratch;
 
     if (largest <= SCANNED)
         return 0;
@@ -216,41 +185,31 @@ static int sort_buckets(struct rankmap_index *index, size_t largest)
         return -ENOMEM;
     for (size_t b = 0; b < index->n_buckets; b++)
         if (start[b + 1] - start[b] > SCANNED)
-            sort_bucket(index, index->entry + start[b], scratch, start[b + 1] - start[b]);
+            rankmap__sort(index->entry + start[b], scratch, start[b + 1] - start[b], 32, 64);
     rankmap__free(index->alloc, scratch);
     return 0;
 }
 
 static int fill_hashed(struct rankmap_index *index)
 {
-    const struct rankmap *map = index->map;
     uint32_t *start = index->start, sum = 0, largest = 0;
-    uint64_t ids[BLOCK];
+    uint64_t *entry = index->entry, min = index->min, mask = index->n_buckets - 1;
+    struct walk w;
 
     memset(start, 0, (index->n_buckets + 1) * sizeof(*start));
-    for (unsigned pass = 0; pass < 2;
-         pass++) { /* count, then place from each bucket's end down to its start */
-        for (uint32_t done = 0; done < map->n;) {
-            uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
-
-            rankmap__expand(map, done, some, ids);
-            for (uint32_t i = 0; i < some; i++) {
-                uint32_t *at = &start[bucket_of(index, ids[i])];
-
-                if (pass == 0)
-                    ++*at;
-                else
-                    index->entry[--*at] = (struct entry){(uint32_t)(ids[i] - index->min), done + i};
-            }
-            done += some;
-        }
-        for (size_t b = 0; pass == 0 && b < index->n_buckets; b++) {
-            largest = start[b] > largest ? start[b] : largest;
-            sum += start[b];
-            start[b] = sum;
-        }
+    for (rankmap__walk_start(&w, index->map); rankmap__walk_next(&w);)
+        for (uint32_t i = 0; i < w.n; i++)
+            start[id_hash(w.id[i]) & mask]++;
+    for (size_t b = 0; b < index->n_buckets; b++) {
+        largest = start[b] > largest ? start[b] : largest;
+        sum += start[b];
+        start[b] = sum;
     }
     start[index->n_buckets] = sum;
+    /* Places each entry from its bucket's end down to its start. */
+    for (rankmap__walk_start(&w, index->map); rankmap__walk_next(&w);)
+        for (uint32_t i = 0; i < w.n; i++)
+            entry[--start[id_hash(w.id[i]) & mask]] = (w.id[i] - min) << 32 | (w.first + i);
     return sort_buckets(index, largest);
 }
 
@@ -270,8 +229,7 @@ static int index_fill(struct rankmap_index *index)
     rankmap__bounds(map, &index->min, &max);
     index->range = max - index->min;
     if (index->range / DENSE_FACTOR < map->n) {
-        index->n_slots = (size_t)index->range + 2;
-        index->slot = rankmap__alloc(index->alloc, index->n_slots, sizeof(*index->slot));
+        index->slot = rankmap__alloc(index->alloc, (size_t)index->range + 2, sizeof(*index->slot));
         if (!index->slot)
             return -ENOMEM;
         fill_dense(index);
@@ -290,7 +248,7 @@ int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator
                        struct rankmap_index **out)
 {
     struct rankmap_index *index;
-    int rc;
+    int rc = 0;
 
     if (!(map->flags & MAP_DISTINCT))
         return RANKMAP_ENOTINJECTIVE;
@@ -298,12 +256,13 @@ int rankmap__index_new(const struct rankmap *map, const struct rankmap_allocator
     if (!index)
         return -ENOMEM;
     *index = (struct rankmap_index){.alloc = alloc, .map = map};
-    if ((many || !rank_is_quick(map)) && (rc = index_fill(index)) < 0) {
+    if (many || !rank_is_quick(map))
+        rc = index_fill(index);
+    if (rc < 0)
         index_free(index);
-        return rc;
-    }
-    *out = index;
-    return 0;
+    else
+        *out = index;
+    return rc;
 }
 
 int rankmap_index_create(struct rankmap *map, const struct rankmap_allocator *alloc,
@@ -333,23 +292,47 @@ void rankmap_index_destroy(struct rankmap_index *index)
     rankmap_unref(held);
 }
 
+/* Returns the first entry of at least `least` in a sorted bucket. */
+static const uint64_t *find_entry(const uint64_t *e, const uint64_t *end, uint64_t least)
+{
+    while (e < end) {
+        const uint64_t *middle = e + (end - e) / 2;
+
+        if (*middle < least)
+            e = middle + 1;
+        else
+            end = middle;
+    }
+    return e;
+}
+
+/* Searches a large bucket, or one whose entries have the low halves of wider numbers. */
+static int64_t bucket_search(const struct rankmap_index *index, const uint64_t *e,
+                             const uint64_t *end, uint64_t id)
+{
+    uint64_t low = (id - index->min) << 32;
+
+    if (end - e > SCANNED) {
+        e = find_entry(e, end, low);
+        end = find_entry(e, end, low | UINT32_MAX);
+    }
+    for (; e < end; e++)
+        if (*e - low < UINT32_MAX && rankmap_id(index->map, (uint32_t)*e) == id)
+            return (uint32_t)*e;
+    return RANKMAP_ENOENT;
+}
+
 static int64_t rank_in_bucket(const struct rankmap_index *index, size_t bucket, uint64_t id)
 {
-    const struct entry *e = index->entry + index->start[bucket];
-    size_t n = index->start[bucket + 1] - index->start[bucket];
+    const uint64_t *e = index->entry + index->start[bucket];
+    const uint64_t *end = index->entry + index->start[bucket + 1];
+    uint64_t away = id - index->min;
 
-    id -= index->min;
-    if (n > SCANNED) {
-        while (n > 1) {
-            size_t half = n / 2;
-
-            e += id_of_entry(index, &e[half]) <= id ? half : 0;
-            n -= half;
-        }
-    }
-    for (size_t i = 0; i < n; i++)
-        if (e[i].low == (uint32_t)id && id_of_entry(index, &e[i]) == id)
-            return e[i].rank;
+    if (end - e > SCANNED || index->range > UINT32_MAX)
+        return bucket_search(index, e, end, id);
+    for (; e < end; e++)
+        if (*e >> 32 == away)
+            return (uint32_t)*e;
     return RANKMAP_ENOENT;
 }
 
@@ -405,12 +388,12 @@ static void ranks_hashed(const struct rankmap_index *index, const uint64_t *ids,
 
         for (size_t i = 0; i < left; i++) {
             uint32_t w = who[i], last = end[i], next = at[i] + 1;
-            struct entry e = index->entry[next - 1];
-            bool found = e.low == (uint32_t)(ids[w] - index->min);
+            uint64_t rank = index->entry[next - 1] - ((ids[w] - index->min) << 32);
+            bool found = rank < UINT32_MAX;
 
             if (wide && found)
-                found = rankmap_id(index->map, e.rank) == ids[w];
-            ranks[w] = found ? e.rank : ranks[w];
+                found = rankmap_id(index->map, (uint32_t)rank) == ids[w];
+            ranks[w] = found ? (uint32_t)rank : ranks[w];
             at[again] = next;
             end[again] = last;
             who[again] = w;
@@ -441,8 +424,7 @@ void rankmap__index_ranks(const struct rankmap_index *index, const uint64_t *ids
 int rankmap__members_init(struct members *m, const struct rankmap_allocator *alloc,
                           const struct rankmap *map, uint64_t n_asked)
 {
-    uint64_t ids[BLOCK];
-    size_t n_words;
+    struct walk w;
 
     *m = (struct members){.alloc = alloc, .map = map};
     rankmap__bounds(map, &m->min, &m->max);
@@ -450,19 +432,12 @@ int rankmap__members_init(struct members *m, const struct rankmap_allocator *all
         return 0;
     if (!bitmap_pays(m->max - m->min, n_asked + map->n))
         return rankmap__index_new(map, alloc, true, &m->index);
-    n_words = bitmap_words(m->max - m->min + 1);
-    m->bits = rankmap__alloc(alloc, n_words, sizeof(*m->bits));
+    m->bits = bitmap_new(alloc, m->max - m->min + 1);
     if (!m->bits)
         return -ENOMEM;
-    memset(m->bits, 0, n_words * sizeof(*m->bits));
-    for (uint32_t done = 0; done < map->n;) {
-        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
-
-        rankmap__expand(map, done, some, ids);
-        for (uint32_t i = 0; i < some; i++)
-            m->bits[(ids[i] - m->min) / 64] |= UINT64_C(1) << (ids[i] - m->min) % 64;
-        done += some;
-    }
+    for (rankmap__walk_start(&w, map); rankmap__walk_next(&w);)
+        for (uint32_t i = 0; i < w.n; i++)
+            m->bits[(w.id[i] - m->min) / 64] |= UINT64_C(1) << (w.id[i] - m->min) % 64;
     return 0;
 }
 

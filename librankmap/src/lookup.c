@@ -52,8 +52,8 @@ int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map
 
     if (!lookup || !map || width == 0 || width > RANKMAP_MAX_WIDTH)
         return -EINVAL;
-    if (map->kind == RANKMAP_LUT_STRIDE &&
-        map->word[2] == 1) { /* a stretch of a table is a table */
+    /* A stretch of a table is a table. */
+    if (map->kind == RANKMAP_LUT_STRIDE && map->word[2] == 1) {
         table = rankmap__table_of(map);
         first = map->word[1];
     }
@@ -75,7 +75,7 @@ int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct rankmap *map
     return 0;
 }
 
-uint64_t rankmap_at_slow(const struct rankmap_lookup *l, uint32_t rank)
+uint64_t rankmap_lookup_at(const struct rankmap_lookup *l, uint32_t rank)
 {
     if (l->form == RANKMAP_FORM_PACKED)
         return rankmap_at_form(l, RANKMAP_FORM_PACKED, rank, l->width);

@@ -27,7 +27,7 @@ static int keep_or_pack(const struct make *mk, struct rankmap *map, struct rankm
             bits = 32;
         if (bytes > rankmap__packed_bytes(map->n, bits)) {
             rankmap__expand(map, 0, map->n, scratch);
-            rc = rankmap__from_table(&made, &ids, min, max, false, SIZE_MAX, &packed);
+            rc = rankmap__from_table(&made, &ids, min, max - min, false, SIZE_MAX, &packed);
             rankmap_unref(map);
             if (rc < 0)
                 return rc;
@@ -59,14 +59,9 @@ int rankmap__from_shape(const struct make *mk, const struct shape *shape, struct
         struct make made = *mk;
 
         made.distinct = distinct;
-        map = NULL;
-        rc = rankmap__two_runs(&made, &s, &map);
-        if (rc < 0)
-            return rc;
-        if (map) {
-            *out = map;
-            return 0;
-        }
+        rc = rankmap__two_runs(&made, &s, out);
+        if (rc != 0)
+            return rc < 0 ? rc : 0;
     }
     if (!rankmap__shape_storable(&s))
         return RANKMAP_ERANGE;
@@ -112,43 +107,11 @@ int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n, const struct ran
 {
     struct shape shape = {.o = (int64_t)offset, .n = n, .n_levels = 1, .level = {{stride, 0}}};
     struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, out);
 
-    if (rc < 0 || !out)
-        return rc < 0 ? rc : -EINVAL;
-    if (offset >= mk.id_limit && n > 0)
-        return RANKMAP_ERANGE;
-    return rankmap__from_shape(&mk, &shape, out);
-}
-
-int rankmap_from_layout(const struct rankmap_layout *layout, const struct rankmap_opts *opts,
-                        struct rankmap **out)
-{
-    struct shape shape = {.level = {{0, 0}}};
-    uint64_t period = 1;
-    struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
-
-    if (rc < 0)
-        return rc;
-    if (!layout || !out || layout->n_levels == 0)
-        return -EINVAL;
-    if (layout->n_levels > RANKMAP_MAX_LEVELS)
-        return RANKMAP_ELEVELS;
-    shape.o = layout->offset;
-    shape.phi = layout->phase;
-    shape.n = layout->n_ranks;
-    shape.n_levels = layout->n_levels;
-    memcpy(shape.level, layout->levels, layout->n_levels * sizeof(shape.level[0]));
-    for (uint32_t i = 0; i + 1 < shape.n_levels; i++) {
-        if (shape.level[i].count == 0)
-            return RANKMAP_ERANGE;
-        if (__builtin_mul_overflow(period, shape.level[i].count, &period))
-            period = UINT64_MAX;
-    }
-    if (shape.phi >= period || shape.phi > (uint64_t)INT64_MAX - shape.n)
-        return RANKMAP_ERANGE;
-    return rankmap__from_shape(&mk, &shape, out);
+    if (rc == 0 && offset >= mk.id_limit && n > 0)
+        rc = RANKMAP_ERANGE;
+    return rc < 0 ? rc : rankmap__from_shape(&mk, &shape, out);
 }
 
 /* ---- Ranges ---- */
@@ -221,10 +184,8 @@ int rankmap_from_ranges(const struct rankmap_range *ranges, size_t n_ranges,
 {
     struct rankmap_error detail = {.code = 0};
     struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, out && (ranges || n_ranges == 0));
 
-    if (rc == 0 && (!out || (!ranges && n_ranges > 0)))
-        rc = -EINVAL;
     if (rc == 0)
         rc = rankmap__from_ranges(&mk, ranges, n_ranges, out, &detail);
     return rankmap__report(rc, &detail, err);
@@ -251,16 +212,13 @@ static void explain_range(const struct make *mk, const struct ids *ids, struct r
 static void explain_twins(const struct make *mk, const struct ids *ids, struct rankmap_error *err)
 {
     size_t n = ids->n, first = 0, second;
-    uint64_t *keys = rankmap__alloc(mk->alloc, 2 * n, sizeof(*keys)), twin = RANKMAP_NO_ID;
+    uint64_t *keys = rankmap__alloc(mk->alloc, 2 * n, sizeof(*keys)), twin;
 
     if (!keys)
         return;
     for (size_t r = 0; r < n; r++)
         keys[r] = ids_get(ids, r);
-    rankmap__sort(keys, keys + n, n, 0, 64);
-    for (size_t i = 1; i < n && twin == RANKMAP_NO_ID; i++)
-        if (keys[i] == keys[i - 1])
-            twin = keys[i];
+    twin = rankmap__find_twin(keys, keys + n, n, 64);
     rankmap__free(mk->alloc, keys);
     while (ids_get(ids, first) != twin)
         first++;
@@ -278,11 +236,10 @@ int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n, const struct ra
                          .a64 = id_bytes == sizeof(uint64_t) ? ids : NULL,
                          .n = n};
     struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, out && (ids || n == 0));
 
     detail.code = 0;
-    if (rc == 0 &&
-        (!out || (!ids && n > 0) || (id_bytes != sizeof(uint32_t) && id_bytes != sizeof(uint64_t))))
+    if (rc == 0 && id_bytes != sizeof(uint32_t) && id_bytes != sizeof(uint64_t))
         rc = -EINVAL;
     if (rc < 0)
         return rankmap__report(rc, &detail, err);

@@ -16,7 +16,7 @@ struct scan {
 };
 
 /* Reports that `what` is missing here. */
-static int expected(struct scan *s, const char *what)
+static int report_missing(struct scan *s, const char *what)
 {
     size_t where = (size_t)(s->at - s->begin);
     char found[16] = "the end";
@@ -29,7 +29,7 @@ static int expected(struct scan *s, const char *what)
 }
 
 /* Reports that the item that ends here is out of range. */
-static int beyond(struct scan *s, const char *what)
+static int report_beyond(struct scan *s, const char *what)
 {
     size_t where = (size_t)(s->at - s->begin);
 
@@ -43,15 +43,6 @@ static void skip_blanks(struct scan *s)
         s->at++;
 }
 
-static bool accept(struct scan *s, char c)
-{
-    skip_blanks(s);
-    if (s->at == s->end || *s->at != c)
-        return false;
-    s->at++;
-    return true;
-}
-
 /* Accepts the next byte, without skipping blanks. */
 static bool accept_here(struct scan *s, char c)
 {
@@ -59,6 +50,12 @@ static bool accept_here(struct scan *s, char c)
         return false;
     s->at++;
     return true;
+}
+
+static bool accept_char(struct scan *s, char c)
+{
+    skip_blanks(s);
+    return accept_here(s, c);
 }
 
 static bool accept_word(struct scan *s, const char *word)
@@ -90,59 +87,66 @@ static bool number_here(struct scan *s, uint64_t *value)
     return true;
 }
 
-static bool number(struct scan *s, uint64_t *value)
+static bool read_number(struct scan *s, uint64_t *value)
 {
     skip_blanks(s);
     return number_here(s, value);
 }
 
+/* Reads n numbers with commas between them, and the byte behind. */
+static bool read_numbers(struct scan *s, uint64_t *values, size_t n, char end)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((i > 0 && !accept_char(s, ',')) || !read_number(s, &values[i]))
+            return false;
+    return accept_char(s, end);
+}
+
 /* first, first-last or first-last:stride, without blanks: they separate ranges */
-static int range(struct scan *s, struct rankmap_range *out)
+static int read_range(struct scan *s, struct rankmap_range *out)
 {
     uint64_t stride = 1;
     bool down;
 
     if (!number_here(s, &out->first))
-        return expected(s, "a number");
+        return report_missing(s, "a number");
     if (out->first >= NUMBER_LIMIT)
-        return beyond(s, "an id that is too large");
+        return report_beyond(s, "an id that is too large");
     out->last = out->first;
     out->stride = 1;
     if (!accept_here(s, '-'))
         return 0;
     if (!number_here(s, &out->last))
-        return expected(s, "the last number of a range");
+        return report_missing(s, "the last number of a range");
     if (out->last >= NUMBER_LIMIT)
-        return beyond(s, "an id that is too large");
+        return report_beyond(s, "an id that is too large");
     down = out->last < out->first;
     if (accept_here(s, ':')) {
         if (accept_here(s, '-') && !down)
-            return beyond(s, "a negative stride of a range that ascends");
+            return report_beyond(s, "a negative stride of a range that ascends");
         if (!number_here(s, &stride))
-            return expected(s, "a stride");
+            return report_missing(s, "a stride");
         if (stride == 0 || stride >= NUMBER_LIMIT)
-            return beyond(s, "a stride that is 0 or too large");
+            return report_beyond(s, "a stride that is 0 or too large");
     }
     out->stride = down ? -(int64_t)stride : (int64_t)stride;
     return 0;
 }
 
 /* Reads the ranges of a list, up to cap; *n gets their number. */
-static int ranges_of(struct scan *s, struct rankmap_range *ranges, size_t cap, size_t *n)
+static int read_ranges(struct scan *s, struct rankmap_range *ranges, size_t cap, size_t *n)
 {
-    int rc;
-
     for (*n = 0; *n < cap && !at_end(s);) {
-        const char *before;
+        int rc = read_range(s, &ranges[(*n)++]);
+        const char *behind = s->at;
 
-        if ((rc = range(s, &ranges[(*n)++])) < 0)
+        if (rc < 0)
             return rc;
-        before = s->at;
-        if (accept(s, ',')) {
+        if (accept_char(s, ',')) {
             if (at_end(s))
-                return expected(s, "a number");
-        } else if (!at_end(s) && s->at == before) {
-            return expected(s, "a comma or a blank");
+                return report_missing(s, "a number");
+        } else if (!at_end(s) && s->at == behind) {
+            return report_missing(s, "a comma or a blank");
         }
     }
     return 0;
@@ -156,21 +160,19 @@ int rankmap_from_text(const char *text, size_t len, const struct rankmap_opts *o
     struct rankmap_range *ranges;
     size_t n, cap = len / 2 + 1; /* each takes a digit and a separator */
     struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, out && (text || len == 0));
 
-    if (rc == 0 && (!out || (!text && len > 0)))
-        rc = -EINVAL;
     if (rc < 0)
         return rankmap__report(rc, &detail, err);
     ranges = rankmap__alloc(mk.alloc, cap, sizeof(*ranges));
     if (!ranges)
         return rankmap__report(-ENOMEM, &detail, err);
-    rc = ranges_of(&s, ranges, cap, &n);
+    rc = read_ranges(&s, ranges, cap, &n);
     if (rc == 0) {
         rc = rankmap__from_ranges(&mk, ranges, n, out, &detail);
         if (rc < 0 && detail.code == rc) { /* report the range's place in the text */
             s.at = s.begin;
-            ranges_of(&s, ranges, (size_t)detail.where, &n);
+            read_ranges(&s, ranges, (size_t)detail.where, &n);
             skip_blanks(&s);
             detail.where = (uint64_t)(s.at - s.begin);
         }
@@ -193,89 +195,85 @@ struct placements {
     size_t n;
 };
 
-static int placement_check(struct scan *s, const struct placement *p)
+/* Adds first, nodes, ppn and repeat. */
+static int placement_add(struct scan *s, struct placements *all, const uint64_t numbers[4])
 {
-    if (p->n_nodes == 0 || p->ppn == 0 || p->repeat == 0)
-        return expected(s, "a block of at least one node and rank");
-    if (p->first > INT32_MAX || p->n_nodes > INT32_MAX || p->ppn > INT32_MAX ||
-        p->repeat > INT32_MAX || p->first + p->n_nodes > (uint64_t)INT32_MAX + 1)
-        return beyond(s, "a block with a number above 2^31 - 1");
+    if (numbers[1] == 0 || numbers[2] == 0 || numbers[3] == 0)
+        return report_missing(s, "a block of at least one node and rank");
+    if (numbers[0] > INT32_MAX || numbers[1] > INT32_MAX || numbers[2] > INT32_MAX ||
+        numbers[3] > INT32_MAX || numbers[0] + numbers[1] > (uint64_t)INT32_MAX + 1)
+        return report_beyond(s, "a block with a number above 2^31 - 1");
+    all->p[all->n++] = (struct placement){numbers[0], numbers[1], numbers[2], numbers[3], 1, 1};
     return 0;
 }
 
-static int placement_add(struct scan *s, struct placements *all, const struct placement *p)
-{
-    int rc = placement_check(s, p);
-
-    if (rc < 0)
-        return rc;
-    all->p[all->n++] = *p;
-    return 0;
-}
-
-/* (first,n_nodes,ppn) or a bare node */
+/* (first,nodes,ppn) or a bare node */
 static int vector_block(struct scan *s, struct placements *all)
 {
-    struct placement p = {0, 1, 1, 1, 1, 1};
+    uint64_t numbers[4] = {0, 1, 1, 1};
 
-    if (accept(s, '(')) {
-        if (!number(s, &p.first) || !accept(s, ',') || !number(s, &p.n_nodes) || !accept(s, ',') ||
-            !number(s, &p.ppn) || !accept(s, ')'))
-            return expected(s, "the rest of a block (node,nodes,ranks)");
-    } else if (!number(s, &p.first)) {
-        return expected(s, "a node or a block (node,nodes,ranks)");
+    if (accept_char(s, '(')) {
+        if (!read_numbers(s, numbers, 3, ')'))
+            return report_missing(s, "the rest of a block (node,nodes,ranks)");
+    } else if (!read_number(s, numbers)) {
+        return report_missing(s, "a node or a block (node,nodes,ranks)");
     }
-    return placement_add(s, all, &p);
+    return placement_add(s, all, numbers);
+}
+
+/* [blocks]xN, behind the bracket */
+static int vector_group(struct scan *s, struct placements *all)
+{
+    size_t head = all->n;
+    uint64_t times;
+
+    do {
+        int rc = vector_block(s, all);
+
+        if (rc < 0)
+            return rc;
+    } while (accept_char(s, ','));
+    if (!accept_char(s, ']') || !accept_char(s, 'x') || !read_number(s, &times) || times == 0)
+        return report_missing(s, "]x and a number of times");
+    if (times > INT32_MAX)
+        return report_beyond(s, "a number of times above 2^31 - 1");
+    all->p[head].group_len = all->n - head;
+    all->p[head].group_repeat = times;
+    return 0;
 }
 
 /* Reads (vector,…) behind the parenthesis. */
 static int vector_list(struct scan *s, struct placements *all)
 {
-    int rc;
-
     if (!accept_word(s, "vector"))
-        return expected(s, "the word vector");
-    while (accept(s, ',')) {
-        if (accept(s, '[')) {
-            size_t head = all->n;
-            uint64_t times;
+        return report_missing(s, "the word vector");
+    while (accept_char(s, ',')) {
+        int rc = accept_char(s, '[') ? vector_group(s, all) : vector_block(s, all);
 
-            do {
-                if ((rc = vector_block(s, all)) < 0)
-                    return rc;
-            } while (accept(s, ','));
-            if (!accept(s, ']') || !accept(s, 'x') || !number(s, &times) || times == 0)
-                return expected(s, "]x and a number of times");
-            if (times > INT32_MAX)
-                return beyond(s, "a number of times above 2^31 - 1");
-            all->p[head].group_len = all->n - head;
-            all->p[head].group_repeat = times;
-        } else if ((rc = vector_block(s, all)) < 0) {
+        if (rc < 0)
             return rc;
-        }
     }
     if (all->n == 0)
-        return expected(s, "a comma and a block");
-    return accept(s, ')') ? 0 : expected(s, "a comma or )");
+        return report_missing(s, "a comma and a block");
+    return accept_char(s, ')') ? 0 : report_missing(s, "a comma or )");
 }
 
-/* Reads [[node,n_nodes,ppn,repeat],…] behind the first bracket. */
+/* Reads [[node,nodes,ppn,repeat],…] behind the first bracket. */
 static int taskmap_list(struct scan *s, struct placements *all)
 {
-    if (accept(s, ']'))
+    if (accept_char(s, ']'))
         return 0;
     do {
-        struct placement p = {.group_len = 1, .group_repeat = 1};
+        uint64_t numbers[4];
         int rc;
 
-        if (!accept(s, '[') || !number(s, &p.first) || !accept(s, ',') || !number(s, &p.n_nodes) ||
-            !accept(s, ',') || !number(s, &p.ppn) || !accept(s, ',') || !number(s, &p.repeat) ||
-            !accept(s, ']'))
-            return expected(s, "a block [node,nodes,ranks,times]");
-        if ((rc = placement_add(s, all, &p)) < 0)
+        if (!accept_char(s, '[') || !read_numbers(s, numbers, 4, ']'))
+            return report_missing(s, "a block [node,nodes,ranks,times]");
+        rc = placement_add(s, all, numbers);
+        if (rc < 0)
             return rc;
-    } while (accept(s, ','));
-    return accept(s, ']') ? 0 : expected(s, "a comma or ]");
+    } while (accept_char(s, ','));
+    return accept_char(s, ']') ? 0 : report_missing(s, "a comma or ]");
 }
 
 /* Reads {"version":1,"map":[…]}, members in either order, behind the brace. */
@@ -283,28 +281,31 @@ static int taskmap_object(struct scan *s, struct placements *all)
 {
     bool version = false, map = false;
     uint64_t number_of_version;
-    int rc;
 
     do {
         if (!version && accept_word(s, "\"version\"")) {
             version = true;
-            if (!accept(s, ':') || !number(s, &number_of_version) || number_of_version != 1)
-                return expected(s, "a colon and version 1");
+            if (!accept_char(s, ':') || !read_number(s, &number_of_version) ||
+                number_of_version != 1)
+                return report_missing(s, "a colon and version 1");
         } else if (!map && accept_word(s, "\"map\"")) {
+            int rc;
+
             map = true;
-            if (!accept(s, ':') || !accept(s, '['))
-                return expected(s, "a colon and [");
-            if ((rc = taskmap_list(s, all)) < 0)
+            if (!accept_char(s, ':') || !accept_char(s, '['))
+                return report_missing(s, "a colon and [");
+            rc = taskmap_list(s, all);
+            if (rc < 0)
                 return rc;
         } else {
-            return expected(s, "one version or map");
+            return report_missing(s, "one version or map");
         }
-    } while (accept(s, ','));
-    return version && map && accept(s, '}') ? 0 : expected(s, "version, map and }");
+    } while (accept_char(s, ','));
+    return version && map && accept_char(s, '}') ? 0 : report_missing(s, "version, map and }");
 }
 
 /* Writes the nodes of ranks from `at` on, up to n. Returns the next rank. */
-static uint32_t place(const struct placement *p, uint32_t at, uint32_t n, uint32_t *node_of)
+static uint32_t place_block(const struct placement *p, uint32_t at, uint32_t n, uint32_t *node_of)
 {
     for (uint64_t again = 0; again < p->repeat; again++)
         for (uint64_t node = 0; node < p->n_nodes; node++)
@@ -321,14 +322,14 @@ static uint32_t place_all(const struct placements *all, uint32_t at, uint32_t n,
     for (size_t i = 0; i < all->n && at < n;) {
         for (uint64_t again = 0; again < all->p[i].group_repeat && at < n; again++)
             for (size_t k = 0; k < all->p[i].group_len; k++)
-                at = place(&all->p[i + k], at, n, node_of);
+                at = place_block(&all->p[i + k], at, n, node_of);
         i += all->p[i].group_len;
     }
     return at;
 }
 
 /* Returns how many ranks a task map places, at most `limit`. */
-static uint64_t placed(const struct placements *all, uint64_t limit)
+static uint64_t count_placed(const struct placements *all, uint64_t limit)
 {
     uint64_t n = 0, product;
 
@@ -376,17 +377,17 @@ static int placements_of(struct scan *s, struct placements *all, bool *exact)
     int rc;
 
     *exact = true;
-    if (accept(s, '(')) {
+    if (accept_char(s, '(')) {
         *exact = false;
         rc = vector_list(s, all);
-    } else if (accept(s, '[')) {
+    } else if (accept_char(s, '[')) {
         rc = taskmap_list(s, all);
-    } else if (accept(s, '{')) {
+    } else if (accept_char(s, '{')) {
         rc = taskmap_object(s, all);
     } else {
-        rc = expected(s, "(, [ or {");
+        rc = report_missing(s, "(, [ or {");
     }
-    return rc == 0 && !at_end(s) ? expected(s, "the end of the text") : rc;
+    return rc == 0 && !at_end(s) ? report_missing(s, "the end of the text") : rc;
 }
 
 int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
@@ -399,10 +400,8 @@ int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
     struct make mk;
     uint64_t n_placed;
     bool exact;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, text && out);
 
-    if (rc == 0 && (!text || !out))
-        rc = -EINVAL;
     if (rc < 0)
         return rankmap__report(rc, &detail, err);
     mk.flags |= RANKMAP_ALLOW_DUPLICATES;
@@ -411,7 +410,8 @@ int rankmap_nodes_from_text(const char *text, size_t len, uint32_t n,
     if (!all.p)
         return rankmap__report(-ENOMEM, &detail, err);
     rc = placements_of(&s, &all, &exact);
-    if (rc == 0 && exact && (n_placed = placed(&all, RANKMAP_ID_LIMIT)) != n)
+    n_placed = rc == 0 && exact ? count_placed(&all, RANKMAP_ID_LIMIT) : n;
+    if (n_placed != n)
         rc = rankmap__fail(&detail, RANKMAP_ERANGE, len, RANKMAP_NO_ID,
                            "the task map places %" PRIu64 " ranks, not %" PRIu32, n_placed, n);
     if (rc == 0)
@@ -426,12 +426,10 @@ int rankmap_ranks_by_node(const struct rankmap *nodes, const struct rankmap_opts
     struct ids ids = {0};
     uint64_t *keys, min, max;
     struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, nodes && out);
 
     if (rc < 0)
         return rc;
-    if (!nodes || !out)
-        return -EINVAL;
     if (nodes->n == 0)
         return rankmap__from_ids(&mk, &ids, out);
     rankmap__exact_bounds(nodes, &min, &max);
@@ -457,40 +455,27 @@ int rankmap_ranks_by_node(const struct rankmap *nodes, const struct rankmap_opts
 int rankmap_ranks_on_node(const struct rankmap *nodes, uint64_t node,
                           const struct rankmap_opts *opts, struct rankmap **out)
 {
-    uint64_t block[BLOCK];
-    uint32_t *ranks = NULL, n = 0, cap = 0;
-    struct ids ids;
+    struct ids ids = {.n = 0};
+    uint32_t *ranks;
+    struct walk w;
     struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, nodes && out);
 
     if (rc < 0)
         return rc;
-    if (!nodes || !out)
-        return -EINVAL;
-    for (int pass = 0; pass < 2; pass++) { /* count, then keep */
-        n = 0;
-        for (uint32_t done = 0; done < nodes->n;) {
-            uint32_t some = (uint32_t)min_u64(BLOCK, nodes->n - done);
-
-            rankmap__expand(nodes, done, some, block);
-            for (uint32_t i = 0; i < some; i++)
-                if (block[i] == node) {
-                    if (ranks)
-                        ranks[n] = done + i;
-                    n++;
-                }
-            done += some;
-        }
-        if (pass == 0) {
-            cap = n;
-            ranks = rankmap__alloc(mk.alloc, cap, sizeof(*ranks));
-            if (!ranks)
-                return -ENOMEM;
-        }
-    }
-    ids = (struct ids){.a32 = ranks, .n = n};
+    for (rankmap__walk_start(&w, nodes); rankmap__walk_next(&w);)
+        for (uint32_t i = 0; i < w.n; i++)
+            ids.n += w.id[i] == node;
+    ranks = rankmap__alloc(mk.alloc, ids.n, sizeof(*ranks));
+    if (!ranks)
+        return -ENOMEM;
+    ids.a32 = ranks;
+    for (rankmap__walk_start(&w, nodes); rankmap__walk_next(&w);)
+        for (uint32_t i = 0; i < w.n; i++)
+            if (w.id[i] == node)
+                *ranks++ = w.first + i;
     mk.distinct = true;
     rc = rankmap__from_ids(&mk, &ids, out);
-    rankmap__free(mk.alloc, ranks);
+    rankmap__free(mk.alloc, (void *)(uintptr_t)ids.a32);
     return rc;
 }

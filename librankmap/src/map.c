@@ -102,8 +102,22 @@ void rankmap__expand(const struct rankmap *map, uint32_t first, uint32_t n, uint
     }
 }
 
+void rankmap__walk_start(struct walk *w, const struct rankmap *map)
+{
+    w->map = map;
+    w->first = w->n = 0;
+}
+
+bool rankmap__walk_next(struct walk *w)
+{
+    w->first += w->n;
+    w->n = (uint32_t)min_u64(BLOCK, w->map->n - w->first);
+    rankmap__expand(w->map, w->first, w->n, w->id);
+    return w->n > 0;
+}
+
 /* Gets the ids of consecutive ranks as 32 bits each; all ids are below 2^32. */
-static void expand32(const struct rankmap *map, uint32_t first, uint32_t n, uint32_t *out)
+static void expand_narrow(const struct rankmap *map, uint32_t first, uint32_t n, uint32_t *out)
 {
     uint64_t ids[BLOCK];
 
@@ -138,7 +152,7 @@ int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t n, size_t id
         rankmap__exact_bounds(map, &min, &max);
     if (max > UINT32_MAX)
         return RANKMAP_ERANGE;
-    expand32(map, first, n, out);
+    expand_narrow(map, first, n, out);
     return 0;
 }
 
@@ -160,11 +174,9 @@ void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max)
         *max = 0;
         for (uint32_t i = 0; i < map->aux; i++) {
             struct piece p = rankmap__run(map, i);
-            uint64_t a = (uint64_t)p.first, b = (uint64_t)(p.first + p.stride * (int64_t)(p.n - 1));
 
-            *min = min_u64(*min, min_u64(a, b));
-            *max = a > *max ? a : *max;
-            *max = b > *max ? b : *max;
+            *min = min_u64(*min, (uint64_t)piece_low(&p));
+            *max = max_u64(*max, (uint64_t)piece_high(&p));
         }
     } else {
         *min = map->word[0];
@@ -175,7 +187,7 @@ void rankmap__bounds(const struct rankmap *map, uint64_t *min, uint64_t *max)
 /* Gets the exact bounds of the map's ids; for a view this reads every id. n > 0. */
 void rankmap__exact_bounds(const struct rankmap *map, uint64_t *min, uint64_t *max)
 {
-    uint64_t ids[BLOCK];
+    struct walk w;
 
     if (!rankmap__is_view(map)) {
         rankmap__bounds(map, min, max);
@@ -183,16 +195,11 @@ void rankmap__exact_bounds(const struct rankmap *map, uint64_t *min, uint64_t *m
     }
     *min = UINT64_MAX;
     *max = 0;
-    for (uint32_t done = 0; done < map->n;) {
-        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
-
-        rankmap__expand(map, done, some, ids);
-        for (uint32_t i = 0; i < some; i++) {
-            *min = min_u64(*min, ids[i]);
-            *max = ids[i] > *max ? ids[i] : *max;
+    for (rankmap__walk_start(&w, map); rankmap__walk_next(&w);)
+        for (uint32_t i = 0; i < w.n; i++) {
+            *min = min_u64(*min, w.id[i]);
+            *max = max_u64(*max, w.id[i]);
         }
-        done += some;
-    }
 }
 
 int64_t rankmap_rank(const struct rankmap *map, uint64_t id)

@@ -2,19 +2,21 @@
 /*
  * Runs: pieces of constant stride, one after the other.
  *
- * In memory, after the least start of a run: narrow runs are first[k], offset[k] and, with
- * MAP_STRIDED, stride[k], of 32 bits each; wide runs are 64-bit offset[k] and stride[k], then
- * 32-bit first[k].
+ * In memory, after the least start of a run: first[k] of 32 bits, in whole words if MAP_WIDE; then
+ * offset[k] and, with MAP_STRIDED, stride[k], of 32 bits or, with MAP_WIDE, of 64.
  */
 #include <errno.h>
 
 #include "internal.h"
 
-#define FEW_PIECES 4u  /* up to this many pieces are kept as runs… */
-#define FEW_RANKS  32u /* …if there are more ranks than this: no table is smaller then */
-/* more pieces, with up to this many ranks each, are expanded to detect their model */
+/* up to this many pieces are kept as runs if they have more than this many ranks: then no table is
+ * smaller */
+#define FEW_PIECES 4u
+#define FEW_RANKS  32u
+/* more pieces are expanded to detect their model: those with up to this many ranks each, and all
+ * with up to this many ranks together */
 #define PIECEWISE     64u
-#define ALWAYS_EXPAND 4096u /* up to this many ranks they always are */
+#define ALWAYS_EXPAND 4096u
 /* most overlapping pieces to compare pair by pair, unless checking each rank is less work */
 #define MEET_LIMIT 4096u
 
@@ -30,71 +32,65 @@ size_t rankmap__runs_bytes(const struct rankmap *map)
     return runs_bytes(map->aux, map->flags);
 }
 
+static const uint32_t *runs_first(const struct rankmap *map)
+{
+    return (const uint32_t *)(map->word + 1);
+}
+
 uint32_t rankmap__run_first(const struct rankmap *map, uint32_t i)
 {
-    const uint64_t *w = map->word + 1;
-    uint32_t k = map->aux;
-
-    if (map->flags & MAP_WIDE)
-        w += map->flags & MAP_STRIDED ? 2 * (size_t)k : k;
-    return ((const uint32_t *)w)[i];
+    return runs_first(map)[i];
 }
 
 static void run_set(struct rankmap *map, uint32_t i, uint32_t first, uint64_t offset,
                     int64_t stride)
 {
-    uint64_t *w = map->word + 1;
-    uint32_t *u = (uint32_t *)w, k = map->aux;
-    bool strided = map->flags & MAP_STRIDED;
+    uint32_t *u = (uint32_t *)(map->word + 1);
+    size_t k = map->aux;
+    uint64_t *w = map->word + 1 + (k + 1) / 2;
 
-    if (map->flags & MAP_WIDE) {
+    u[i] = first;
+    if (map->flags & MAP_WIDE)
         w[i] = offset;
-        if (strided)
-            w[(size_t)k + i] = (uint64_t)stride;
-        ((uint32_t *)(w + (strided ? 2 * (size_t)k : k)))[i] = first;
-    } else {
-        u[i] = first;
-        u[(size_t)k + i] = (uint32_t)offset;
-        if (strided)
-            u[2 * (size_t)k + i] = (uint32_t)stride;
-    }
+    else
+        u[k + i] = (uint32_t)offset;
+    if (map->flags & MAP_WIDE && map->flags & MAP_STRIDED)
+        w[k + i] = (uint64_t)stride;
+    else if (map->flags & MAP_STRIDED)
+        u[2 * k + i] = (uint32_t)stride;
 }
 
 static inline int64_t run_start(const struct rankmap *map, uint32_t i, int64_t *stride)
 {
-    const uint64_t *w = map->word + 1;
-    const uint32_t *u = (const uint32_t *)w;
-    uint32_t k = map->aux;
+    const uint32_t *u = runs_first(map);
+    size_t k = map->aux;
+    const uint64_t *w = map->word + 1 + (k + 1) / 2;
     bool strided = map->flags & MAP_STRIDED;
 
     if (map->flags & MAP_WIDE) {
-        *stride = strided ? (int64_t)w[(size_t)k + i] : 1;
+        *stride = strided ? (int64_t)w[k + i] : 1;
         return (int64_t)(map->word[0] + w[i]);
     }
-    *stride = strided ? (int32_t)u[2 * (size_t)k + i] : 1;
-    return (int64_t)(map->word[0] + u[(size_t)k + i]);
+    *stride = strided ? (int32_t)u[2 * k + i] : 1;
+    return (int64_t)(map->word[0] + u[k + i]);
 }
 
 struct piece rankmap__run(const struct rankmap *map, uint32_t i)
 {
+    const uint32_t *first = runs_first(map);
     struct piece p;
-    uint32_t end = i + 1 < map->aux ? rankmap__run_first(map, i + 1) : map->n;
 
     p.first = run_start(map, i, &p.stride);
-    p.n = end - rankmap__run_first(map, i);
+    p.n = (i + 1 < map->aux ? first[i + 1] : map->n) - first[i];
     return p;
 }
 
 /* Returns the run of a rank. */
 static uint32_t run_find(const struct rankmap *map, uint32_t rank)
 {
-    const uint64_t *w = map->word + 1;
+    const uint32_t *first = runs_first(map);
     uint32_t lo = 0, n = map->aux;
-    const uint32_t *first;
 
-    if (map->flags & MAP_WIDE)
-        w += map->flags & MAP_STRIDED ? 2 * (size_t)n : n;
-    first = (const uint32_t *)w;
     while (n > 1) {
         uint32_t half = n / 2;
 
@@ -109,7 +105,7 @@ uint64_t rankmap__runs_id(const struct rankmap *map, uint32_t rank)
     uint32_t i = run_find(map, rank);
     int64_t stride, start = run_start(map, i, &stride);
 
-    return (uint64_t)(start + stride * (int64_t)(rank - rankmap__run_first(map, i)));
+    return (uint64_t)(start + stride * (int64_t)(rank - runs_first(map)[i]));
 }
 
 void rankmap__runs_expand(const struct rankmap *map, uint32_t first, uint32_t n, uint64_t *out)
@@ -175,10 +171,10 @@ static int runs_new(const struct make *mk, const struct piece *pieces, size_t k,
     struct rankmap *map;
 
     for (size_t i = 0; i < k; i++) {
-        int64_t last = pieces[i].first + pieces[i].stride * (int64_t)(pieces[i].n - 1);
+        int64_t last = piece_last(&pieces[i]);
 
         min = min_u64(min, (uint64_t)pieces[i].first);
-        max = (uint64_t)pieces[i].first > max ? (uint64_t)pieces[i].first : max;
+        max = max_u64(max, (uint64_t)pieces[i].first);
         if (pieces[i].n > 1 && pieces[i].stride != 1)
             flags |= MAP_STRIDED;
         if (pieces[i].n > 1 && (pieces[i].stride > INT32_MAX || pieces[i].stride < INT32_MIN))
@@ -205,7 +201,7 @@ static int runs_new(const struct make *mk, const struct piece *pieces, size_t k,
 }
 
 /* Joins pieces that continue each other; works in place. */
-static size_t join(struct piece *p, size_t k)
+static size_t join_pieces(struct piece *p, size_t k)
 {
     size_t n = 0;
 
@@ -218,7 +214,7 @@ static size_t join(struct piece *p, size_t k)
         if (p[i].n == 1)
             p[i].stride = 1;
         if (last) {
-            gap = p[i].first - (last->first + last->stride * (int64_t)(last->n - 1));
+            gap = p[i].first - piece_last(last);
             if ((last->n == 1 || gap == last->stride) && (p[i].n == 1 || gap == p[i].stride) &&
                 (last->n > 1 || p[i].n > 1 || gap == 1 || gap == -1)) {
                 last->stride = gap;
@@ -250,16 +246,12 @@ static int pieces_distinct(const struct make *mk, const struct piece *p, size_t 
     keys = rankmap__alloc(mk->alloc, 2 * k, sizeof(*keys));
     if (!keys)
         return -ENOMEM;
-    for (size_t i = 0; i < k; i++) {
-        int64_t last = p[i].first + p[i].stride * (int64_t)(p[i].n - 1);
-
-        keys[i] = (uint64_t)(last < p[i].first ? last : p[i].first) << 23 | i;
-    }
+    for (size_t i = 0; i < k; i++)
+        keys[i] = (uint64_t)piece_low(&p[i]) << 23 | i;
     rankmap__sort(keys, keys + k, k, 23, 63);
     for (size_t i = 0; i < k && distinct == 1; i++) {
         const struct piece *a = &p[keys[i] & 0x7fffff];
-        int64_t last = a->first + a->stride * (int64_t)(a->n - 1);
-        uint64_t high = (uint64_t)(last > a->first ? last : a->first);
+        uint64_t high = (uint64_t)piece_high(a);
 
         for (size_t j = i + 1; j < k && keys[j] >> 23 <= high && distinct == 1; j++) {
             struct piece common;
@@ -298,8 +290,8 @@ static bool pieces_block(const struct piece *p, size_t k, struct shape *shape)
 }
 
 /*
- * Stores two blocks as two runs if that takes fewer bytes; otherwise returns 0 with *out untouched.
- * The shape is normalized and has two levels.
+ * Stores two blocks as two runs if that takes fewer bytes. Returns 1 when done, otherwise 0. The
+ * shape is normalized and has two levels.
  */
 int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct rankmap **out)
 {
@@ -310,10 +302,12 @@ int rankmap__two_runs(const struct make *mk, const struct shape *shape, struct r
     uint64_t apart = abs_i64(p[1].first - p[0].first);
     uint32_t flags = (apart > UINT32_MAX || t > INT32_MAX || t < INT32_MIN ? MAP_WIDE : 0) |
                      (t != 1 ? MAP_STRIDED : 0);
+    int rc;
 
     if (shape->phi + shape->n > 2 * count || runs_bytes(2, flags) >= 40)
         return 0;
-    return runs_new(mk, p, 2, shape->n, out);
+    rc = runs_new(mk, p, 2, shape->n, out);
+    return rc < 0 ? rc : 1;
 }
 
 /* Gets the shape of a regular map, or of two runs of one stride, which are two blocks. */
@@ -376,7 +370,7 @@ int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_p
         if (n > RANKMAP_MAX_RANKS)
             return RANKMAP_ERANGE;
     }
-    k = join(pieces, n_pieces);
+    k = join_pieces(pieces, n_pieces);
     shape.n = (uint32_t)n;
     if (k == 1) {
         shape.o = pieces[0].first;
@@ -406,7 +400,7 @@ int rankmap__from_pieces(const struct make *mk, struct piece *pieces, size_t n_p
 
 /* Splits an array greedily into pieces, or with `unit` into pieces of stride 1. pieces NULL: only
  * counts. */
-static size_t cut(const struct ids *ids, bool unit, struct piece *pieces, size_t max)
+static size_t cut_ids(const struct ids *ids, bool unit, struct piece *pieces, size_t max)
 {
     size_t k = 0;
 
@@ -428,7 +422,8 @@ static size_t cut(const struct ids *ids, bool unit, struct piece *pieces, size_t
 int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t max_bytes,
                          struct rankmap **out)
 {
-    size_t k_unit = cut(ids, true, NULL, max_bytes / 8), k = cut(ids, false, NULL, max_bytes / 12);
+    size_t k_unit = cut_ids(ids, true, NULL, max_bytes / 8),
+           k = cut_ids(ids, false, NULL, max_bytes / 12);
     size_t unit_bytes = runs_bytes(k_unit, 0), bytes = runs_bytes(k, MAP_STRIDED);
     bool unit = unit_bytes <= bytes;
     struct piece *pieces;
@@ -440,7 +435,7 @@ int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t ma
     pieces = rankmap__alloc(mk->alloc, k, sizeof(*pieces));
     if (!pieces)
         return -ENOMEM;
-    cut(ids, unit, pieces, k);
+    cut_ids(ids, unit, pieces, k);
     rc = runs_new(mk, pieces, k, ids->n, out);
     rankmap__free(mk->alloc, pieces);
     if (rc == 0 && rankmap__runs_bytes(*out) > max_bytes) { /* wide runs */
@@ -450,19 +445,16 @@ int rankmap__runs_of_ids(const struct make *mk, const struct ids *ids, size_t ma
     return rc;
 }
 
-struct piece *rankmap__pieces_of(const struct make *mk, const struct rankmap *map, size_t *n_pieces)
+size_t rankmap__n_pieces(const struct rankmap *map)
 {
-    bool affine = rankmap__is_regular(map) && map->n_levels == 1;
-    struct piece *pieces;
+    return rankmap__is_affine(map) ? 1 : map->kind == RANKMAP_RUNS ? map->aux : 0;
+}
 
-    *n_pieces = affine ? 1 : map->kind == RANKMAP_RUNS ? map->aux : 0;
-    if (*n_pieces == 0)
-        return NULL;
-    pieces = rankmap__alloc(mk->alloc, *n_pieces, sizeof(*pieces));
-    if (!pieces)
-        return NULL;
-    for (size_t i = 0; i < *n_pieces; i++)
-        pieces[i] = affine ? (struct piece){(int64_t)map->word[0], (int64_t)map->word[1], map->n}
-                           : rankmap__run(map, (uint32_t)i);
-    return pieces;
+void rankmap__pieces_get(const struct rankmap *map, struct piece *pieces)
+{
+    if (rankmap__is_affine(map))
+        pieces[0] = (struct piece){word_i64(map->word[0]), word_i64(map->word[1]), map->n};
+    else
+        for (uint32_t i = 0; i < map->aux; i++)
+            pieces[i] = rankmap__run(map, i);
 }

@@ -19,11 +19,6 @@ struct bits {
     size_t n_words, n_stretches;
 };
 
-static size_t words_of(uint64_t n_bits)
-{
-    return (size_t)((n_bits + 63) / 64);
-}
-
 static size_t stretches_of(size_t n_words)
 {
     return (n_words + STRETCH_WORDS - 1) / STRETCH_WORDS;
@@ -34,51 +29,47 @@ static size_t vector_bytes(size_t n_words)
     return 8 * n_words + (4 * (stretches_of(n_words) + 1) + 7) / 8 * 8;
 }
 
-size_t rankmap__bitmap_bytes(uint64_t range)
-{
-    return 16 + vector_bytes(words_of(range + 1));
-}
-
-static unsigned ef_low_bits(uint64_t n, uint64_t range)
+unsigned rankmap__ef_low_bits(uint64_t n, uint64_t range)
 {
     return range / n == 0 ? 0 : rankmap__bit_length(range / n) - 1;
 }
 
-static size_t ef_words(uint64_t n, uint64_t range)
-{
-    return words_of(n + (range >> ef_low_bits(n, range)) + 1);
-}
-
-size_t rankmap__ef_bytes(uint64_t n, uint64_t range, unsigned *low_bits)
-{
-    unsigned bits = ef_low_bits(n, range);
-
-    if (low_bits)
-        *low_bits = bits;
-    return 16 + vector_bytes(ef_words(n, range)) + (size_t)((n * bits + 7) / 8 + 8);
-}
-
 size_t rankmap__bitmap_words(uint64_t range)
 {
-    return words_of(range + 1);
+    return (size_t)(range / 64 + 1);
 }
 
-size_t rankmap__ef_words(uint64_t n, uint64_t range, unsigned *low_bits)
+size_t rankmap__ef_words(uint64_t n, uint64_t range)
 {
-    *low_bits = ef_low_bits(n, range);
-    return ef_words(n, range);
+    return rankmap__bitmap_words(n + (range >> rankmap__ef_low_bits(n, range)));
+}
+
+size_t rankmap__bitmap_bytes(uint64_t range)
+{
+    return 16 + vector_bytes(rankmap__bitmap_words(range));
+}
+
+size_t rankmap__ef_bytes(uint64_t n, uint64_t range)
+{
+    return 16 + vector_bytes(rankmap__ef_words(n, range)) +
+           (size_t)((n * rankmap__ef_low_bits(n, range) + 7) / 8 + 8);
 }
 
 static struct bits bits_of(const struct rankmap *map)
 {
     struct bits b = {.word = map->word + 2};
 
-    b.n_words =
-        map->kind == RANKMAP_BITMAP ? words_of(map->word[1] + 1) : ef_words(map->n, map->word[1]);
+    b.n_words = rankmap__sorted_words(map);
     b.n_stretches = stretches_of(b.n_words);
     b.before = (const uint32_t *)(b.word + b.n_words);
     b.low = (const unsigned char *)b.word + vector_bytes(b.n_words);
     return b;
+}
+
+size_t rankmap__sorted_words(const struct rankmap *map)
+{
+    return map->kind == RANKMAP_BITMAP ? rankmap__bitmap_words(map->word[1])
+                                       : rankmap__ef_words(map->n, map->word[1]);
 }
 
 const unsigned char *rankmap__ef_low(const struct rankmap *map)

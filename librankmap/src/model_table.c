@@ -80,7 +80,7 @@ size_t rankmap__table_bytes(const struct rankmap *map)
         return 16 + frames_base_size(map->n, map->aux & 0xff, map->aux >> 8) +
                packed_size(map->n, map->bits);
     case RANKMAP_BITMAP: return rankmap__bitmap_bytes(map->word[1]);
-    default: return rankmap__ef_bytes(map->n, map->word[1], NULL);
+    default: return rankmap__ef_bytes(map->n, map->word[1]);
     }
 }
 
@@ -123,21 +123,16 @@ void rankmap__table_expand(const struct rankmap *map, uint32_t first, uint32_t n
 
 int64_t rankmap__table_rank(const struct rankmap *map, uint64_t id)
 {
-    uint64_t ids[BLOCK];
+    struct walk w;
 
     if (id < map->word[0] || id - map->word[0] > map->word[1])
         return RANKMAP_ENOENT;
     if (map->kind == RANKMAP_BITMAP || map->kind == RANKMAP_ELIAS_FANO)
         return rankmap__sorted_rank(map, id);
-    for (uint32_t done = 0; done < map->n;) {
-        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
-
-        rankmap__table_expand(map, done, some, ids);
-        for (uint32_t i = 0; i < some; i++)
-            if (ids[i] == id)
-                return done + i;
-        done += some;
-    }
+    for (rankmap__walk_start(&w, map); rankmap__walk_next(&w);)
+        for (uint32_t i = 0; i < w.n; i++)
+            if (w.id[i] == id)
+                return w.first + i;
     return RANKMAP_ENOENT;
 }
 
@@ -160,7 +155,7 @@ static size_t best_frames(const struct ids *ids, uint64_t range, unsigned *shift
             uint64_t id = ids_get(ids, i);
 
             lo = min_u64(lo, id);
-            hi = id > hi ? id : hi;
+            hi = max_u64(hi, id);
         }
         for (unsigned k = 0; k < N; k++) {
             size_t frame = unit << k;
@@ -170,10 +165,10 @@ static size_t best_frames(const struct ids *ids, uint64_t range, unsigned *shift
                 max[k] = hi;
             } else {
                 min[k] = min_u64(min[k], lo);
-                max[k] = hi > max[k] ? hi : max[k];
+                max[k] = max_u64(max[k], hi);
             }
             if ((at + unit) % frame == 0 || end)
-                span[k] = max[k] - min[k] > span[k] ? max[k] - min[k] : span[k];
+                span[k] = max_u64(span[k], max[k] - min[k]);
         }
     }
     for (unsigned k = 0; k < N; k++) {
@@ -243,66 +238,63 @@ static void lut32_fill(struct rankmap *map, const struct ids *ids)
 }
 
 /*
- * Makes the smallest table of irregular ids, or 32 bits a rank with RANKMAP_FAST. A table with
- * slower lookups must be much smaller: bitmap and Elias-Fano at most half of the packed table,
- * frames three quarters. If no table is smaller than bytes_to_beat, *out stays; otherwise the new
- * map replaces the one in *out.
+ * Makes the smallest table of irregular ids, or 32 bits a rank with RANKMAP_FAST; 0 with *out
+ * untouched if it does not take less than bytes_to_beat. A table with slower lookups must be much
+ * smaller: bitmap and Elias-Fano at most half of the packed table, frames three quarters.
  */
-int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t max,
+int rankmap__from_table(const struct make *mk, const struct ids *ids, uint64_t min, uint64_t range,
                         bool ascending, size_t bytes_to_beat, struct rankmap **out)
 {
-    uint64_t range = max - min;
-    unsigned bits = rankmap__bit_length(range), low_bits = 0, shift = 0, frame_bits = 0;
-    size_t packed = rankmap__packed_bytes(ids->n, bits), best = packed, other;
+    unsigned bits = rankmap__bit_length(range), value_bits = bits, shift = 0;
+    size_t packed = rankmap__packed_bytes(ids->n, bits), best = packed;
     uint32_t kind = RANKMAP_PACKED;
     struct rankmap *map;
 
     if (mk->flags & RANKMAP_FAST && range <= UINT32_MAX) {
         kind = RANKMAP_LUT32;
+        value_bits = 32;
         best = 16 + ids->n * 4;
     } else {
-        if (ascending && (other = rankmap__bitmap_bytes(range)) <= best / 2) {
-            kind = RANKMAP_BITMAP;
-            best = other;
+        if (ascending) {
+            size_t bitmap = rankmap__bitmap_bytes(range), ef = rankmap__ef_bytes(ids->n, range);
+
+            if (bitmap <= packed / 2) {
+                kind = RANKMAP_BITMAP;
+                best = bitmap;
+            }
+            if (ef <= packed / 2 && ef < best) {
+                kind = RANKMAP_ELIAS_FANO;
+                value_bits = rankmap__ef_low_bits(ids->n, range);
+                best = ef;
+            }
         }
-        if (ascending && (other = rankmap__ef_bytes(ids->n, range, &low_bits)) <= packed / 2 &&
-            other < best) {
-            kind = RANKMAP_ELIAS_FANO;
-            best = other;
+        if (ids->n >= 64) {
+            unsigned frame_bits = 0;
+            size_t frames = best_frames(ids, range, &shift, &frame_bits);
+
+            if (frames <= packed / 4 * 3 && frames < best) {
+                kind = RANKMAP_FRAMES;
+                value_bits = frame_bits;
+                best = frames;
+            }
         }
-        if (ids->n >= 64 &&
-            (other = best_frames(ids, range, &shift, &frame_bits)) <= packed / 4 * 3 &&
-            other < best) {
-            kind = RANKMAP_FRAMES;
-            best = other;
-        }
-        if (best >= bytes_to_beat)
-            return 0;
     }
+    if (best >= bytes_to_beat)
+        return 0;
     map = rankmap__new(mk, kind, (uint32_t)ids->n, best);
-    if (!map) {
-        rankmap_unref(*out);
-        *out = NULL;
+    if (!map)
         return -ENOMEM;
-    }
     map->flags = mk->distinct ? MAP_DISTINCT : 0;
-    map->bits = (uint8_t)(kind == RANKMAP_ELIAS_FANO ? low_bits
-                          : kind == RANKMAP_FRAMES   ? frame_bits
-                          : kind == RANKMAP_LUT32    ? 32
-                                                     : bits);
+    map->bits = (uint8_t)value_bits;
     map->aux = kind == RANKMAP_FRAMES ? shift | bits << 8 : 0;
     map->word[0] = min;
     map->word[1] = range;
-    if (kind == RANKMAP_PACKED)
-        packed_fill(map, ids);
-    else if (kind == RANKMAP_LUT32)
-        lut32_fill(map, ids);
-    else if (kind == RANKMAP_FRAMES)
-        frames_fill(map, ids);
-    else
-        rankmap__sorted_fill(map, ids);
-    if (bytes_to_beat != SIZE_MAX)
-        rankmap_unref(*out);
+    switch (kind) {
+    case RANKMAP_PACKED: packed_fill(map, ids); break;
+    case RANKMAP_LUT32: lut32_fill(map, ids); break;
+    case RANKMAP_FRAMES: frames_fill(map, ids); break;
+    default: rankmap__sorted_fill(map, ids);
+    }
     *out = map;
     return 0;
 }

@@ -24,31 +24,31 @@ static void libc_free(void *ctx, void *ptr)
 
 const struct rankmap_allocator rankmap__libc = {.realloc = libc_realloc, .free = libc_free};
 
-int rankmap__opts_take(void *taken, const void *opts, size_t ours)
+int rankmap__opts_take(void *to, const void *from, size_t bytes)
 {
-    const unsigned char *bytes = opts;
+    const unsigned char *given = from;
     size_t size;
 
-    memcpy(&size, opts, sizeof(size));
-    if (size < ours || size > MAX_OPTS_BYTES)
+    memcpy(&size, from, sizeof(size));
+    if (size < bytes || size > MAX_OPTS_BYTES)
         return -EINVAL;
-    for (size_t i = ours; i < size; i++)
-        if (bytes[i])
+    for (size_t i = bytes; i < size; i++)
+        if (given[i])
             return -EINVAL;
-    memcpy(taken, opts, ours);
+    memcpy(to, from, bytes);
     return 0;
 }
 
-int rankmap__allocator_take(const struct rankmap_allocator **taken,
-                            const struct rankmap_allocator *given)
+int rankmap__allocator_take(const struct rankmap_allocator **to,
+                            const struct rankmap_allocator *from)
 {
-    if (given && (!given->realloc || !given->free))
+    if (from && (!from->realloc || !from->free))
         return -EINVAL;
-    *taken = given ? given : &rankmap__libc;
+    *to = from ? from : &rankmap__libc;
     return 0;
 }
 
-int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts)
+int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts, bool complete)
 {
     struct rankmap_opts o = {.size = sizeof(o)};
 
@@ -60,7 +60,9 @@ int rankmap__make_init(struct make *mk, const struct rankmap_opts *opts)
     if (o.flags & ~ALL_FLAGS || o.reserved != 0 ||
         rankmap__allocator_take(&mk->alloc, o.allocator) < 0)
         return -EINVAL;
-    return o.id_limit > RANKMAP_ID_LIMIT ? RANKMAP_ERANGE : 0;
+    if (o.id_limit > RANKMAP_ID_LIMIT)
+        return RANKMAP_ERANGE;
+    return complete ? 0 : -EINVAL;
 }
 
 /* Allocates n elements. Returns NULL also if n · size overflows. */

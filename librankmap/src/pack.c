@@ -16,26 +16,26 @@
 
 enum { FORM_REGULAR = 1, FORM_RUNS, FORM_PACKED, FORM_BITMAP, FORM_ELIAS_FANO };
 
-static void put32(unsigned char *p, uint32_t v)
+static void store_u32(unsigned char *p, uint32_t v)
 {
     for (int i = 0; i < 4; i++)
         p[i] = (unsigned char)(v >> 8 * i);
 }
 
-static void put64(unsigned char *p, uint64_t v)
+static void store_u64(unsigned char *p, uint64_t v)
 {
     for (int i = 0; i < 8; i++)
         p[i] = (unsigned char)(v >> 8 * i);
 }
 
-static uint32_t get32(const unsigned char *p)
+static uint32_t load_u32(const unsigned char *p)
 {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static uint64_t get64(const unsigned char *p)
+static uint64_t load_u64(const unsigned char *p)
 {
-    return get32(p) | (uint64_t)get32(p + 4) << 32;
+    return load_u32(p) | (uint64_t)load_u32(p + 4) << 32;
 }
 
 static uint32_t form_of(const struct rankmap *map)
@@ -56,21 +56,22 @@ static unsigned value_bits(uint64_t min, uint64_t max)
     return max == min ? 1 : rankmap__bit_length(max - min);
 }
 
+static size_t low_bytes(const struct rankmap *map)
+{
+    return map->kind == RANKMAP_ELIAS_FANO ? ((size_t)map->n * map->bits + 7) / 8 : 0;
+}
+
 static size_t packed_bytes(const struct rankmap *map)
 {
     uint64_t min, max;
-    unsigned bits;
 
     switch (form_of(map)) {
     case FORM_REGULAR: return HEADER_BYTES + 16 + 16 * (size_t)map->n_levels;
     case FORM_RUNS: return HEADER_BYTES + RUN_BYTES * (size_t)map->aux;
-    case FORM_BITMAP: return HEADER_BYTES + 16 + 8 * rankmap__bitmap_words(map->word[1]);
-    case FORM_ELIAS_FANO:
-        return HEADER_BYTES + 16 + 8 * rankmap__ef_words(map->n, map->word[1], &bits) +
-               ((size_t)map->n * map->bits + 7) / 8;
-    default:
+    case FORM_PACKED:
         rankmap__exact_bounds(map, &min, &max);
         return HEADER_BYTES + 8 + ((uint64_t)map->n * value_bits(min, max) + 7) / 8;
+    default: return HEADER_BYTES + 16 + 8 * rankmap__sorted_words(map) + low_bytes(map);
     }
 }
 
@@ -79,11 +80,11 @@ static void pack_shape(const struct rankmap *map, unsigned char *p)
     struct shape shape;
 
     rankmap__shape_of(map, &shape);
-    put64(p, (uint64_t)shape.o);
-    put64(p + 8, shape.phi);
+    store_u64(p, (uint64_t)shape.o);
+    store_u64(p + 8, shape.phi);
     for (uint32_t i = 0; i < shape.n_levels; i++) {
-        put64(p + 16 + 16 * i, (uint64_t)shape.level[i].stride);
-        put64(p + 24 + 16 * i, i + 1 < shape.n_levels ? shape.level[i].count : 0);
+        store_u64(p + 16 + 16 * i, (uint64_t)shape.level[i].stride);
+        store_u64(p + 24 + 16 * i, i + 1 < shape.n_levels ? shape.level[i].count : 0);
     }
 }
 
@@ -92,47 +93,40 @@ static void pack_runs(const struct rankmap *map, unsigned char *p)
     for (uint32_t i = 0; i < map->aux; i++, p += RUN_BYTES) {
         struct piece run = rankmap__run(map, i);
 
-        put64(p, (uint64_t)run.first);
-        put64(p + 8, (uint64_t)run.stride);
-        put32(p + 16, (uint32_t)run.n);
+        store_u64(p, (uint64_t)run.first);
+        store_u64(p + 8, (uint64_t)run.stride);
+        store_u32(p + 16, (uint32_t)run.n);
     }
 }
 
-static void pack_sorted(const struct rankmap *map, unsigned char *p, uint32_t form)
+static void pack_sorted(const struct rankmap *map, unsigned char *p)
 {
-    unsigned bits = 0;
-    size_t n = form == FORM_BITMAP ? rankmap__bitmap_words(map->word[1])
-                                   : rankmap__ef_words(map->n, map->word[1], &bits);
+    size_t n = rankmap__sorted_words(map);
 
-    put64(p, map->word[0]);
-    put64(p + 8, map->word[1]);
+    store_u64(p, map->word[0]);
+    store_u64(p + 8, map->word[1]);
     for (size_t i = 0; i < n; i++)
-        put64(p + 16 + 8 * i, map->word[2 + i]);
-    if (form == FORM_ELIAS_FANO)
-        memcpy(p + 16 + 8 * n, rankmap__ef_low(map), ((size_t)map->n * bits + 7) / 8);
+        store_u64(p + 16 + 8 * i, map->word[2 + i]);
+    memcpy(p + 16 + 8 * n, rankmap__ef_low(map), low_bytes(map));
 }
 
 /* Returns the bits of a value. */
 static unsigned pack_values(const struct rankmap *map, unsigned char *p)
 {
-    uint64_t ids[BLOCK], min, max, word = 0;
+    uint64_t min, max, word = 0;
     unsigned bits, used = 0;
+    struct walk w;
 
     rankmap__exact_bounds(map, &min, &max);
     bits = value_bits(min, max);
-    put64(p, min);
+    store_u64(p, min);
     p += 8;
-    for (uint32_t done = 0; done < map->n;) {
-        uint32_t some = (uint32_t)min_u64(BLOCK, map->n - done);
-
-        rankmap__expand(map, done, some, ids);
-        for (uint32_t i = 0; i < some; i++) {
-            word |= (ids[i] - min) << used; /* 7 + 40 bits at most */
+    for (rankmap__walk_start(&w, map); rankmap__walk_next(&w);)
+        for (uint32_t i = 0; i < w.n; i++) {
+            word |= (w.id[i] - min) << used; /* 7 + 40 bits at most */
             for (used += bits; used >= 8; used -= 8, word >>= 8)
                 *p++ = (unsigned char)word;
         }
-        done += some;
-    }
     if (used > 0)
         *p = (unsigned char)word;
     return bits;
@@ -152,14 +146,14 @@ ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap)
     if (cap < bytes)
         return RANKMAP_ENOBUF;
     form = form_of(map);
-    put32(p, MAGIC);
+    store_u32(p, MAGIC);
     p[4] = VERSION;
     p[5] = (unsigned char)form;
     p[6] = 0;
     p[7] = 0;
-    put32(p + 8, map->n);
-    put32(p + 12, form == FORM_RUNS ? map->aux : 0);
-    put64(p + 16, bytes - HEADER_BYTES);
+    store_u32(p + 8, map->n);
+    store_u32(p + 12, form == FORM_RUNS ? map->aux : 0);
+    store_u64(p + 16, bytes - HEADER_BYTES);
     if (form == FORM_REGULAR) {
         p[6] = map->n_levels;
         pack_shape(map, p + HEADER_BYTES);
@@ -168,7 +162,7 @@ ssize_t rankmap_pack(const struct rankmap *map, void *buf, size_t cap)
     } else if (form == FORM_PACKED) {
         p[6] = (unsigned char)pack_values(map, p + HEADER_BYTES);
     } else {
-        pack_sorted(map, p + HEADER_BYTES, form);
+        pack_sorted(map, p + HEADER_BYTES);
     }
     return (ssize_t)bytes;
 }
@@ -189,11 +183,11 @@ static int unpack_shape(const struct make *mk, const struct packed *in, struct r
         return RANKMAP_EFORMAT;
     if (in->param > RANKMAP_MAX_LEVELS)
         return RANKMAP_ELEVELS;
-    shape.o = (int64_t)get64(in->body);
-    shape.phi = get64(in->body + 8);
+    shape.o = (int64_t)load_u64(in->body);
+    shape.phi = load_u64(in->body + 8);
     for (uint32_t i = 0; i < in->param; i++) {
-        shape.level[i].stride = (int64_t)get64(in->body + 16 + 16 * i);
-        shape.level[i].count = get64(in->body + 24 + 16 * i);
+        shape.level[i].stride = (int64_t)load_u64(in->body + 16 + 16 * i);
+        shape.level[i].count = load_u64(in->body + 24 + 16 * i);
         if ((shape.level[i].count == 0) != (i + 1 == in->param))
             return RANKMAP_EFORMAT;
         if (i + 1 < in->param && __builtin_mul_overflow(period, shape.level[i].count, &period))
@@ -217,7 +211,8 @@ static int unpack_runs(const struct make *mk, const struct packed *in, struct ra
     if (!pieces)
         return -ENOMEM;
     for (uint32_t i = 0; i < in->k; i++, p += RUN_BYTES) {
-        pieces[i] = (struct piece){(int64_t)get64(p), (int64_t)get64(p + 8), get32(p + 16)};
+        pieces[i] =
+            (struct piece){(int64_t)load_u64(p), (int64_t)load_u64(p + 8), load_u32(p + 16)};
         n += pieces[i].n;
         if (pieces[i].n == 0)
             rc = RANKMAP_EFORMAT;
@@ -243,7 +238,7 @@ static uint64_t value_at(const unsigned char *table, size_t bytes, uint64_t inde
 
 static int decode_packed(const struct packed *in, uint64_t *ids)
 {
-    uint64_t min = get64(in->body);
+    uint64_t min = load_u64(in->body);
 
     for (uint64_t i = 0; i < in->n; i++)
         ids[i] = min + value_at(in->body + 8, in->bytes - 8, i, in->param);
@@ -256,10 +251,10 @@ static int decode_sorted(const struct packed *in, size_t n_words, unsigned low_b
                          uint64_t *ids)
 {
     const unsigned char *words = in->body + 16, *low = words + 8 * n_words;
-    uint64_t min = get64(in->body), range = get64(in->body + 8), n = 0, previous = 0;
+    uint64_t min = load_u64(in->body), range = load_u64(in->body + 8), n = 0, previous = 0;
 
     for (size_t i = 0; i < n_words; i++)
-        for (uint64_t word = get64(words + 8 * i); word != 0; word &= word - 1, n++) {
+        for (uint64_t word = load_u64(words + 8 * i); word != 0; word &= word - 1, n++) {
             uint64_t id = (uint64_t)i * 64 + (unsigned)__builtin_ctzll(word);
 
             if (n == in->n)
@@ -286,17 +281,18 @@ static int unpack_table(const struct make *mk, const struct packed *in, uint32_t
 
     if (in->n == 0 || in->bytes < (form == FORM_PACKED ? 8 : 16))
         return RANKMAP_EFORMAT;
-    min = get64(in->body);
+    min = load_u64(in->body);
     if (form == FORM_PACKED) {
         if (in->param == 0 || in->param > 40 ||
             in->bytes != 8 + ((uint64_t)in->n * in->param + 7) / 8)
             return RANKMAP_EFORMAT;
     } else {
-        range = get64(in->body + 8);
+        range = load_u64(in->body + 8);
         if (in->param != 0 || range >= RANKMAP_ID_LIMIT || range < in->n - 1)
             return RANKMAP_EFORMAT;
-        n_words = form == FORM_BITMAP ? rankmap__bitmap_words(range)
-                                      : rankmap__ef_words(in->n, range, &low_bits);
+        low_bits = form == FORM_BITMAP ? 0 : rankmap__ef_low_bits(in->n, range);
+        n_words =
+            form == FORM_BITMAP ? rankmap__bitmap_words(range) : rankmap__ef_words(in->n, range);
         if (in->bytes != 16 + 8 * (uint64_t)n_words + ((uint64_t)in->n * low_bits + 7) / 8)
             return RANKMAP_EFORMAT;
     }
@@ -321,18 +317,16 @@ ssize_t rankmap_unpack(const void *buf, size_t len, const struct rankmap_opts *o
     struct packed in;
     struct make mk;
     uint64_t bytes;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, out && (buf || len == 0));
 
     if (rc < 0)
         return rc;
-    if (!out || (!buf && len > 0))
-        return -EINVAL;
-    if (len < HEADER_BYTES || get32(p) != MAGIC || p[4] != VERSION || p[7] != 0)
+    if (len < HEADER_BYTES || load_u32(p) != MAGIC || p[4] != VERSION || p[7] != 0)
         return RANKMAP_EFORMAT;
-    bytes = get64(p + 16);
+    bytes = load_u64(p + 16);
     if (bytes > len - HEADER_BYTES)
         return RANKMAP_EFORMAT;
-    in = (struct packed){p + HEADER_BYTES, (size_t)bytes, get32(p + 8), get32(p + 12), p[6]};
+    in = (struct packed){p + HEADER_BYTES, (size_t)bytes, load_u32(p + 8), load_u32(p + 12), p[6]};
     if (in.n > RANKMAP_MAX_RANKS || (p[5] != FORM_RUNS && in.k != 0))
         return RANKMAP_EFORMAT;
     mk.max_check = bytes > CHECK_RANKS ? bytes : CHECK_RANKS;

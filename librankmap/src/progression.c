@@ -47,12 +47,9 @@ static bool pieces_meet(const struct piece *a, const struct piece *b, struct pie
 {
     uint64_t sa = a->n > 1 ? abs_i64(a->stride) : 1, sb = b->n > 1 ? abs_i64(b->stride) : 1;
     bool down = a->n > 1 && a->stride < 0;
-    int64_t a_low, b_low, b_high, inverse, delta;
+    int64_t a_low = piece_low(a), b_low = piece_low(b), b_high = piece_high(b), inverse, delta;
     uint64_t g, period, from, to, start;
 
-    a_low = down ? a->first + a->stride * (int64_t)(a->n - 1) : a->first;
-    b_low = b->n > 1 && b->stride < 0 ? b->first + b->stride * (int64_t)(b->n - 1) : b->first;
-    b_high = b_low + (int64_t)(sb * (b->n - 1));
     from = index_from(a_low, sa, b_low);
     if (b_high < a_low || from >= a->n)
         return false;

@@ -35,8 +35,17 @@ static void remove_level(struct shape *shape, uint32_t i)
     shape->n_levels--;
 }
 
+/* Adds steps of a stride to o. Returns false if the sum overflows. */
+static bool move_origin(struct shape *shape, uint64_t steps, int64_t stride)
+{
+    int64_t add;
+
+    return steps <= (uint64_t)INT64_MAX && !__builtin_mul_overflow((int64_t)steps, stride, &add) &&
+           !__builtin_add_overflow(shape->o, add, &shape->o);
+}
+
 /* x / y. Most quotients are 0, and the comparison is faster than a division. */
-static inline uint64_t quotient(uint64_t x, uint64_t y)
+static inline uint64_t quotient_of(uint64_t x, uint64_t y)
 {
     return x < y ? 0 : x / y;
 }
@@ -54,38 +63,29 @@ static int cut_constant_levels(struct shape *shape)
         uint64_t next;
 
         if (__builtin_mul_overflow(weight, shape->level[i].count, &next) ||
-            quotient(shape->phi, next) == quotient(last, next))
+            quotient_of(shape->phi, next) == quotient_of(last, next))
             break;
         weight = next;
     }
     /* Level i is the highest that changes. It starts at q0, and the levels above no longer limit
      * its digit. */
-    q0 = quotient(shape->phi, weight);
+    q0 = quotient_of(shape->phi, weight);
     if (i + 1 < shape->n_levels) {
-        uint64_t rest = quotient(q0, shape->level[i].count), back = rest * shape->level[i].count;
+        uint64_t rest = quotient_of(q0, shape->level[i].count), back = rest * shape->level[i].count;
 
         for (uint32_t k = i + 1; k < shape->n_levels && rest > 0; k++) {
             uint64_t digit = k + 1 < shape->n_levels ? rest % shape->level[k].count : rest;
-            int64_t add;
 
-            if (digit > (uint64_t)INT64_MAX ||
-                __builtin_mul_overflow((int64_t)digit, shape->level[k].stride, &add) ||
-                __builtin_add_overflow(shape->o, add, &shape->o))
+            if (!move_origin(shape, digit, shape->level[k].stride))
                 return RANKMAP_ERANGE;
             rest = k + 1 < shape->n_levels ? rest / shape->level[k].count : 0;
         }
         q0 -= back;
         shape->n_levels = i + 1;
     }
-    if (q0 > 0) {
-        int64_t add;
-
-        if (q0 > (uint64_t)INT64_MAX ||
-            __builtin_mul_overflow((int64_t)q0, shape->level[i].stride, &add) ||
-            __builtin_add_overflow(shape->o, add, &shape->o))
-            return RANKMAP_ERANGE;
-    }
-    shape->phi -= quotient(shape->phi, weight) * weight;
+    if (!move_origin(shape, q0, shape->level[i].stride))
+        return RANKMAP_ERANGE;
+    shape->phi -= quotient_of(shape->phi, weight) * weight;
     return 0;
 }
 
@@ -176,10 +176,12 @@ int rankmap__shape_normalize(struct shape *shape, uint64_t id_limit)
         *shape = (struct shape){.n_levels = 1, .level = {{1, 0}}};
         return 0;
     }
-    if ((rc = cut_constant_levels(shape)) < 0)
+    rc = cut_constant_levels(shape);
+    if (rc < 0)
         return rc;
     merge_levels(shape);
-    if ((rc = check_strides(shape)) < 0)
+    rc = check_strides(shape);
+    if (rc < 0)
         return rc;
     reduce_phase(shape);
     if (shape->n_levels > 1) {
@@ -202,7 +204,8 @@ int rankmap__shape_normalize(struct shape *shape, uint64_t id_limit)
     }
     if (shape->n == 1)
         shape->level[0].stride = 1;
-    if ((rc = check_strides(shape)) < 0)
+    rc = check_strides(shape);
+    if (rc < 0)
         return rc;
     rankmap__shape_bounds(shape, &min, &max);
     return min < 0 || (uint64_t)max >= id_limit ? RANKMAP_ERANGE : 0;
@@ -219,7 +222,7 @@ static void full_bounds(const struct shape *shape, uint32_t n_levels, int64_t *m
     }
 }
 
-static void widen(int64_t *min, int64_t *max, int64_t lo, int64_t hi)
+static void widen_bounds(int64_t *min, int64_t *max, int64_t lo, int64_t hi)
 {
     *min = lo < *min ? lo : *min;
     *max = hi > *max ? hi : *max;
@@ -242,8 +245,8 @@ static void part_bounds(const struct shape *shape, uint32_t n_levels, uint64_t x
     }
     for (uint32_t i = 0; i + 1 < n_levels; i++)
         weight *= shape->level[i].count;
-    q0 = quotient(x0, weight);
-    q1 = quotient(x1, weight);
+    q0 = quotient_of(x0, weight);
+    q1 = quotient_of(x1, weight);
     x0 -= q0 * weight;
     x1 -= q1 * weight;
     part_bounds(shape, n_levels - 1, x0, q0 == q1 ? x1 : weight - 1, min, max);
@@ -252,11 +255,11 @@ static void part_bounds(const struct shape *shape, uint32_t n_levels, uint64_t x
     if (q0 == q1)
         return;
     part_bounds(shape, n_levels - 1, 0, x1, &lo, &hi);
-    widen(min, max, lo + (int64_t)q1 * stride, hi + (int64_t)q1 * stride);
+    widen_bounds(min, max, lo + (int64_t)q1 * stride, hi + (int64_t)q1 * stride);
     if (q1 - q0 > 1) {
         full_bounds(shape, n_levels - 1, &lo, &hi);
-        widen(min, max, lo + (int64_t)(q0 + 1) * stride, hi + (int64_t)(q0 + 1) * stride);
-        widen(min, max, lo + (int64_t)(q1 - 1) * stride, hi + (int64_t)(q1 - 1) * stride);
+        widen_bounds(min, max, lo + (int64_t)(q0 + 1) * stride, hi + (int64_t)(q0 + 1) * stride);
+        widen_bounds(min, max, lo + (int64_t)(q1 - 1) * stride, hi + (int64_t)(q1 - 1) * stride);
     }
 }
 
@@ -277,9 +280,10 @@ bool rankmap__shape_storable(const struct shape *shape)
         uint64_t excess;
 
         weight *= shape->level[i].count;
+        /* The excess W·⌈2^64/W⌉ − 2^64 is less than W. */
         if (!__builtin_mul_overflow(last, weight, &product))
-            continue;                                  /* the excess is less than W */
-        excess = (weight - -weight % weight) % weight; /* W·⌈2^64/W⌉ − 2^64 */
+            continue;
+        excess = (weight - -weight % weight) % weight;
         if (__builtin_mul_overflow(last, excess, &product))
             return false;
     }
@@ -330,9 +334,11 @@ static bool two_levels_distinct(const struct shape *shape)
         step = -step;
         dm = -dm;
     }
+    /* A step of 0 needs |dm| ≥ b. */
     if (step == 0 || (uint64_t)step > last - shape->phi)
-        return true;       /* step 0 needs |dm| ≥ b */
-    lo = dm < 0 ? -dm : 0; /* bounds of m in the first of the pair */
+        return true;
+    /* Bounds of m in the first of the pair. */
+    lo = dm < 0 ? -dm : 0;
     hi = dm < 0 ? (int64_t)b - 1 : (int64_t)b - 1 - dm;
     x0 = shape->phi;
     x1 = last - (uint64_t)step;
@@ -432,8 +438,8 @@ static int64_t search_two(const struct search *s, uint64_t y, uint64_t x)
         return RANKMAP_ENOENT;
     lo = y > s->reach[0] ? (y - s->reach[0] + big - 1) / big : 0;
     hi = min_u64(y / big, s->level[1].count - 1);
-    digit = period > 1 ? rankmap__mulmod(y / g, (uint64_t)inverse, period)
-                       : 0; /* big·digit ≡ y (mod small) */
+    /* big·digit ≡ y (mod small) */
+    digit = period > 1 ? rankmap__mulmod(y / g, (uint64_t)inverse, period) : 0;
     if (digit < lo)
         digit += (lo - digit + period - 1) / period * period;
     for (; digit <= hi; digit += period) {
@@ -447,7 +453,7 @@ static int64_t search_two(const struct search *s, uint64_t y, uint64_t x)
 }
 
 /* Tries every rank. A shape with a zero stride has distinct ids only if it has few ranks. */
-static int64_t scan(const struct shape *shape, int64_t id)
+static int64_t scan_ranks(const struct shape *shape, int64_t id)
 {
     for (uint64_t r = 0; r < shape->n; r++)
         if (rankmap__shape_at(shape, r + shape->phi) == id)
@@ -489,7 +495,7 @@ int64_t rankmap__shape_rank(const struct shape *shape, int64_t id)
             by_stride[i].stride = -by_stride[i].stride;
         }
         if (by_stride[i].stride == 0)
-            return scan(shape, id);
+            return scan_ranks(shape, id);
         reach += (uint64_t)by_stride[i].stride * (by_stride[i].count - 1);
         s.reach[i] = reach;
     }

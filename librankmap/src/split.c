@@ -10,10 +10,10 @@ static uint64_t sort_key(const struct rankmap_member *m)
     return (uint64_t)((uint32_t)m->key ^ UINT32_C(0x80000000)) << 32 | m->rank;
 }
 
-/* Collects the sorted keys of the group; *n gets their number. */
-static int collect(const struct rankmap *parent, const struct rankmap_member *members,
-                   size_t n_members, int32_t color, uint64_t *keys, size_t *n,
-                   struct rankmap_error *err)
+/* Lists the sorted keys of the color's members; *n gets their number. */
+static int list_keys(const struct rankmap *parent, const struct rankmap_member *members,
+                     size_t n_members, int32_t color, uint64_t *keys, size_t *n,
+                     struct rankmap_error *err)
 {
     bool ascending = true;
 
@@ -36,38 +36,28 @@ static int collect(const struct rankmap *parent, const struct rankmap_member *me
     return 0;
 }
 
-/* Names a duplicate among n ranks. */
-static void explain_twin(uint64_t *ranks, uint64_t *scratch, size_t n, struct rankmap_error *err)
-{
-    size_t i = 1;
-
-    rankmap__sort(ranks, scratch, n, 0, 32);
-    while (i < n && ranks[i] != ranks[i - 1])
-        i++;
-    if (i < n)
-        rankmap__fail(err, RANKMAP_EDUP, NOWHERE, ranks[i], "two members are rank %u",
-                      (unsigned)ranks[i]);
-}
-
-static int split(const struct make *mk, struct rankmap *parent,
-                 const struct rankmap_member *members, size_t n_members, int32_t color,
-                 const struct rankmap_opts *opts, struct rankmap **out, struct rankmap_error *err)
+static int split_members(const struct make *mk, struct rankmap *parent,
+                         const struct rankmap_member *members, size_t n_members, int32_t color,
+                         const struct rankmap_opts *opts, struct rankmap **out,
+                         struct rankmap_error *err)
 {
     struct make of_ranks = {.alloc = mk->alloc, .id_limit = parent->n, .max_check = UINT64_MAX};
-    uint64_t *keys = rankmap__alloc(mk->alloc, 2 * n_members, sizeof(*keys));
+    uint64_t *keys = rankmap__alloc(mk->alloc, 2 * n_members, sizeof(*keys)), twin;
     struct ids ids = {.a64 = keys};
     struct rankmap *ranks = NULL;
     int rc;
 
     if (!keys)
         return -ENOMEM;
-    rc = collect(parent, members, n_members, color, keys, &ids.n, err);
+    rc = list_keys(parent, members, n_members, color, keys, &ids.n, err);
     for (size_t i = 0; i < ids.n && rc == 0; i++)
         keys[i] &= UINT32_MAX;
     if (rc == 0)
         rc = rankmap__from_ids(&of_ranks, &ids, &ranks);
-    if (rc == RANKMAP_EDUP)
-        explain_twin(keys, keys + n_members, ids.n, err);
+    if (rc == RANKMAP_EDUP) {
+        twin = rankmap__find_twin(keys, keys + n_members, ids.n, 32);
+        rankmap__fail(err, RANKMAP_EDUP, NOWHERE, twin, "two members are rank %u", (unsigned)twin);
+    }
     rankmap__free(mk->alloc, keys);
     if (rc < 0)
         return rc;
@@ -82,13 +72,11 @@ int rankmap_split(struct rankmap *parent, const struct rankmap_member *members, 
 {
     struct rankmap_error detail = {.code = 0};
     struct make mk;
-    int rc = rankmap__make_init(&mk, opts);
+    int rc = rankmap__make_init(&mk, opts, parent && out && (members || n_members == 0));
 
-    if (rc == 0 && (!parent || !out || (!members && n_members > 0)))
-        rc = -EINVAL;
     if (rc == 0 && n_members > SIZE_MAX / 2)
         rc = -ENOMEM;
     if (rc == 0)
-        rc = split(&mk, parent, members, n_members, color, opts, out, &detail);
+        rc = split_members(&mk, parent, members, n_members, color, opts, out, &detail);
     return rankmap__report(rc, &detail, err);
 }

@@ -55,24 +55,26 @@ prints '^  ids 0 1 2 3 8 9 10 11$' -f "$work/list"
 "$explain" <"$work/list" | grep -qx '  ids 0 1 2 3 8 9 10 11' || fail "a list on stdin"
 "$explain" -f - <"$work/list" | grep -qx '  ids 0 1 2 3 8 9 10 11' || fail "a list on stdin, as -"
 
-says 'argument:1:5: "x" is no rank: first, first-last or first-last:stride is expected' 2 1 2 x
-says 'argument:1:1: "1.5" is no rank: first, first-last or first-last:stride is expected' 2 1.5
-says 'argument:1:1: "-3" is no rank: first, first-last or first-last:stride is expected' 2 -- -3
-says 'argument:1:3: "4-" has no number after its "-"' 2 3 4-
-says 'argument:1:1: "4-8:" has no stride after its ":", or one of 0' 2 4-8:
-says 'argument:1:1: "4-8:0" has no stride after its ":", or one of 0' 2 4-8:0
-says 'argument:1:1: "4-8:-2" does not go down, so its stride must be positive' 2 4-8:-2
-says 'argument:1:1: "5-5:-1" does not go down, so its stride must be positive' 2 5-5:-1
-says 'argument:1:1: "8-4:--2" has no stride after its ":", or one of 0' 2 8-4:--2
-says 'argument:1:3: 1099511627776 is too large: ids must be below 1099511627776' 2 0 1099511627776
-says 'argument:1:1: "18446744073709551616" is no rank: first, first-last or first-last:stride is expected' 2 18446744073709551616
+says "argument:1:5: expected a number at byte 4, not 'x'" 2 1 2 x
+says "argument:1:2: expected a comma or a blank at byte 1, not '.'" 2 1.5
+says "argument:1:1: expected a number at byte 0, not '-'" 2 -- -3
+says "argument:1:3: expected a number at byte 2, not ','" 2 1,,2
+says 'argument:1:3: expected a number at byte 2, not the end' 2 1,
+says 'argument:1:5: expected the last number of a range at byte 4, not the end' 2 3 4-
+says 'argument:1:5: expected a stride at byte 4, not the end' 2 4-8:
+says 'argument:1:6: a stride that is 0 or too large before byte 5' 2 4-8:0
+says 'argument:1:6: a negative stride of a range that ascends before byte 5' 2 4-8:-2
+says 'argument:1:6: a negative stride of a range that ascends before byte 5' 2 5-5:-1
+says "argument:1:6: expected a stride at byte 5, not '-'" 2 8-4:--2
+says 'argument:1:3: range 1, from 1099511627776 to 1099511627776 by 1, leaves the ids below 1099511627776' 2 0 1099511627776
+says 'argument:1:21: an id that is too large before byte 20' 2 18446744073709551616
 says 'argument:1:1: more than 16777216 ranks' 2 0-16777216
-says 'argument:1:10: ranks 6 and 10 both have id 6' 2 0-3,4-9, 6
+says 'argument:1:10: ranges 1 and 2 both have id 6' 2 0-3,4-9, 6
 says 'argument:1:1: there are no ranks' 2 ''
 input='0-3\n5 # fine\n7,\n  2\n'
-says 'stdin:4:3: ranks 2 and 6 both have id 2' 2
+says 'stdin:4:3: ranges 0 and 3 both have id 2' 2
 input='1\00002\n'
-says 'stdin:1:1: "1?2" is no rank: first, first-last or first-last:stride is expected' 2
+says 'stdin:1:2: expected a comma or a blank at byte 1, not byte 0x00' 2
 input='\n\n'
 says 'stdin:1:1: there are no ranks' 2
 input=

@@ -242,8 +242,8 @@ static void test_errors_name_what_is_wrong(void **state)
     assert_string_equal(error, "a generator and its arguments have at most 255 bytes");
     assert_int_equal(workload_make(&w, longest + 1, error, sizeof(error)), -1);
     assert_memory_equal(error, "no generator \"aaaa", 18);
-    assert_int_equal(workload_make(&w, "nek5000 x", error, 8), -1); /* the part of the message that
-                                                                     * fits */
+    /* the part of the message that fits */
+    assert_int_equal(workload_make(&w, "nek5000 x", error, 8), -1);
     assert_string_equal(error, "nek5000");
 }
 

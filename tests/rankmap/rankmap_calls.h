@@ -7,28 +7,40 @@
 
 #include <stdlib.h>
 
-/* B(o,b,s,t,φ) */
-static inline int make_block(int64_t o, uint64_t b, int64_t s, int64_t t, uint64_t phi, uint32_t n,
-                             const struct rankmap_opts *opts, struct rankmap **out)
+static inline void store_number(unsigned char *p, uint64_t value)
 {
-    const struct rankmap_layout layout = {.offset = o,
-                                          .phase = phi,
-                                          .n_ranks = n,
-                                          .n_levels = 2,
-                                          .levels = {{.stride = t, .count = b}, {.stride = s}}};
-
-    return rankmap_from_layout(&layout, opts, out);
+    for (int i = 0; i < 8; i++)
+        p[i] = (unsigned char)(value >> 8 * i);
 }
 
+/* The map of a formula of up to 16 levels, as its packed form: LAYOUT.md. */
 static inline int make_layout(int64_t o, const struct rankmap_level *levels, uint32_t n_levels,
                               uint64_t phi, uint32_t n, const struct rankmap_opts *opts,
                               struct rankmap **out)
 {
-    struct rankmap_layout layout = {.offset = o, .phase = phi, .n_ranks = n, .n_levels = n_levels};
+    unsigned char bytes[40 + 16 * 16] = {'R', 'K', 'M', '1', 1, 1, (unsigned char)n_levels};
+    size_t len = 40 + 16 * (size_t)n_levels;
+    ssize_t used;
 
-    for (uint32_t i = 0; i < n_levels && i < RANKMAP_MAX_LEVELS; i++)
-        layout.levels[i] = levels[i];
-    return rankmap_from_layout(&layout, opts, out);
+    store_number(bytes + 8, n);
+    store_number(bytes + 16, len - 24);
+    store_number(bytes + 24, (uint64_t)o);
+    store_number(bytes + 32, phi);
+    for (uint32_t i = 0; i < n_levels; i++) {
+        store_number(bytes + 40 + 16 * i, (uint64_t)levels[i].stride);
+        store_number(bytes + 48 + 16 * i, i + 1 < n_levels ? levels[i].count : 0);
+    }
+    used = rankmap_unpack(bytes, len, opts, out);
+    return used < 0 ? (int)used : 0;
+}
+
+/* B(o,b,s,t,φ) */
+static inline int make_block(int64_t o, uint64_t b, int64_t s, int64_t t, uint64_t phi, uint32_t n,
+                             const struct rankmap_opts *opts, struct rankmap **out)
+{
+    const struct rankmap_level levels[] = {{.stride = t, .count = b}, {.stride = s}};
+
+    return make_layout(o, levels, 2, phi, n, opts, out);
 }
 
 /* Options for a list of ranks of the parent. */

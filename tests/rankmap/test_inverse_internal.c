@@ -130,6 +130,22 @@ static void equal_low_halves(void **state)
     free(ids);
 }
 
+/* 32 ids in one of 32 buckets, four each with the same low half: it is sorted by low halves. */
+static void equal_low_halves_in_one_bucket(void **state)
+{
+    enum { N = 32 };
+    uint64_t ids[2 * N], low = 1;
+
+    for (uint32_t i = 0; i < N; i += 4, low++) {
+        while (low * INDEX_FACTOR >> 32 & (N - 1))
+            low++;
+        for (uint32_t k = 0; k < 8; k++)
+            ids[(k % 2 ? N : 0) + i + k / 2] = (uint64_t)k * N << 32 | low;
+    }
+    shuffle(ids, N, 7);
+    finds_all(ids, N, ids + N, N);
+}
+
 /* The largest range for each rank that is still dense, and one more. */
 static void dense_and_not(void **state)
 {
@@ -180,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chosen_ids),
         cmocka_unit_test(equal_low_halves),
+        cmocka_unit_test(equal_low_halves_in_one_bucket),
         cmocka_unit_test(dense_and_not),
         cmocka_unit_test(no_memory),
     };

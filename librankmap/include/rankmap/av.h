@@ -61,9 +61,9 @@ struct rankmap_av_opts {
         *allocator;       /**< for group and side tables; NULL: malloc() and free() */
     uint32_t entry_bytes; /**< 0, 8, 12 or 16 */
     uint32_t reserved;    /**< 0 */
-    uint64_t capacity;    /**< flat ids, 1 to RANKMAP_ID_LIMIT: reserves capacity · entry_bytes of
-                             address space */
-    uint64_t tag_mask;    /**< 8-byte entries: bits that hold the tag; 0: no tags */
+    /** flat ids, 1 to RANKMAP_ID_LIMIT: reserves capacity · entry_bytes of address space */
+    uint64_t capacity;
+    uint64_t tag_mask; /**< 8-byte entries: bits that hold the tag; 0: no tags */
 };
 
 /** What rankmap_av_get() returns. */
@@ -214,8 +214,9 @@ struct rankmap_info_av {
      *   - 16 bytes: a uint64_t address and a uint64_t tag
      */
     const void *base;
-    uint64_t bytes;       /**< memory: entries of all groups, group table, side table; not address
-                             space that is only reserved */
+    /** memory: entries of all groups, group table, side table; not address space that is only
+     * reserved */
+    uint64_t bytes;
     uint64_t n_procs;     /**< of all groups */
     uint64_t capacity;    /**< flat ids, as asked for */
     uint64_t tag_mask;    /**< as asked for */

@@ -66,7 +66,7 @@ extern "C" {
 
 /**
  * @brief Explain an error code.
- * @param code  a negative value returned by this library (or 0)
+ * @param code  a value that this library returned: 0, a RANKMAP_E… code, or a negated errno
  * @return a constant English phrase without a newline, never NULL
  *
  * MT-Safe. Allocates nothing.
@@ -80,10 +80,11 @@ RANKMAP_API const char *rankmap_version(void);
 struct rankmap_error {
     int32_t code;      /**< the function's result */
     uint32_t reserved; /**< 0 */
-    uint64_t where;    /**< in a text: the byte where parsing stopped or a bad range begins; in an
-                          array: index of the id or range; else 2^64 - 1 */
-    uint64_t id;       /**< the offending id, else #RANKMAP_NO_ID */
-    char text[128];    /**< one English sentence without a newline */
+    /** in a text: the byte where parsing stopped or a bad range begins; in an array: index of
+     * the id or range; else 2^64 - 1 */
+    uint64_t where;
+    uint64_t id;    /**< the offending id, else #RANKMAP_NO_ID */
+    char text[128]; /**< one English sentence without a newline */
 };
 
 /**

@@ -69,7 +69,7 @@ extern "C" {
 #define RANKMAP_FORM_SLOW   5u /**< asks the map */
 /** @} */
 
-/** Mask of a lookup for which rankmap_at_nobranch() calls rankmap_at_slow(). */
+/** Mask of a lookup for which rankmap_at_nobranch() calls rankmap_lookup_at(). */
 #define RANKMAP_MASK_SLOW 1u
 
 /**
@@ -77,16 +77,17 @@ extern "C" {
  * 2^64.
  */
 struct rankmap_lookup {
-    uint64_t guard; /**< base in RANKMAP_FORM_AFFINE; else a number such that guard + r·step has its
-                       highest bit set */
-    uint64_t base;  /**< address of the entry of id o */
-    uint64_t step;  /**< bytes from rank to rank; 0 with a table */
+    /** base in RANKMAP_FORM_AFFINE; else a number such that guard + r·step has its highest bit
+     * set */
+    uint64_t guard;
+    uint64_t base;     /**< address of the entry of id o */
+    uint64_t step;     /**< bytes from rank to rank; 0 with a table */
     uint64_t magic;    /**< ⌈2^64/b⌉; 0 with one level; packed: mask of a value */
     uint64_t jump;     /**< bytes that each block adds; packed: bits of a value */
     const void *table; /**< ids less o, never NULL; RANKMAP_FORM_SLOW: the map */
     uint32_t width;    /**< bytes an entry */
-    uint32_t mask;  /**< all ones in RANKMAP_FORM_LUT32, 0 in AFFINE and BLOCK, RANKMAP_MASK_SLOW in
-                      the others */
+    /** all ones in RANKMAP_FORM_LUT32, 0 in AFFINE and BLOCK, RANKMAP_MASK_SLOW in the others */
+    uint32_t mask;
     uint32_t phase; /**< φ; 0 unless blocks are cut by rank 0 */
     uint32_t form;  /**< RANKMAP_FORM_… */
 };
@@ -110,7 +111,7 @@ RANKMAP_API int rankmap_lookup_init(struct rankmap_lookup *lookup, const struct 
                                     uint64_t base, uint32_t width);
 
 /** @brief rankmap_at(), not inline: the cases that the inline forms do not handle. MT-Safe. */
-RANKMAP_API uint64_t rankmap_at_slow(const struct rankmap_lookup *lookup, uint32_t rank);
+RANKMAP_API uint64_t rankmap_lookup_at(const struct rankmap_lookup *lookup, uint32_t rank);
 
 /** @brief High 64 bits of a product. */
 static inline uint64_t rankmap__mulhi(uint64_t a, uint64_t b)
@@ -173,7 +174,7 @@ static inline uint64_t rankmap_at_form(const struct rankmap_lookup *l, uint32_t 
     case RANKMAP_FORM_LUT32: return l->base + (uint64_t)((const uint32_t *)l->table)[rank] * width;
     case RANKMAP_FORM_PACKED:
         return l->base + rankmap__bits_get(l->table, rank, l->jump, l->magic) * width;
-    default: return rankmap_at_slow(l, rank);
+    default: return rankmap_lookup_at(l, rank);
     }
 }
 
@@ -198,7 +199,7 @@ static inline uint64_t rankmap_at_sized(const struct rankmap_lookup *l, uint32_t
         return rankmap_at_form(l, RANKMAP_FORM_LUT32, rank, width);
     if (RANKMAP__LIKELY(l->form == RANKMAP_FORM_BLOCK))
         return rankmap_at_form(l, RANKMAP_FORM_BLOCK, rank, width);
-    return rankmap_at_slow(l, rank);
+    return rankmap_lookup_at(l, rank);
 }
 
 /**
@@ -229,7 +230,7 @@ static inline uint64_t rankmap_at_nobranch_sized(const struct rankmap_lookup *l,
     uint32_t mask = l->mask;
 
     if (!RANKMAP__LIKELY(mask != RANKMAP_MASK_SLOW))
-        return rankmap_at_slow(l, rank);
+        return rankmap_lookup_at(l, rank);
     return rankmap_at_form(l, RANKMAP_FORM_BLOCK, rank, width) +
            (uint64_t)((const uint32_t *)l->table)[rank & mask] * width;
 }

@@ -66,8 +66,8 @@ struct rankmap;
 struct rankmap_opts {
     size_t size;                               /**< sizeof(struct rankmap_opts) */
     const struct rankmap_allocator *allocator; /**< NULL: libc's */
-    uint64_t id_limit; /**< ids must be below this; 0: RANKMAP_ID_LIMIT. Above that:
-                          RANKMAP_ERANGE */
+    /** ids must be below this; 0: RANKMAP_ID_LIMIT. Above that: RANKMAP_ERANGE */
+    uint64_t id_limit;
     uint32_t flags;    /**< RANKMAP_ALLOW_DUPLICATES and so on */
     uint32_t reserved; /**< 0 */
 };
@@ -164,49 +164,15 @@ RANKMAP_API int rankmap_ids(const struct rankmap *map, uint32_t first, uint32_t 
                             void *out);
 
 /**
- * @name Formulas, ranges, text
+ * @name Ranges and text
  * @{
  */
-
-/** One digit of a md-blockstride: its number of values, and the amount that each step adds to the
- * id. */
-struct rankmap_level {
-    int64_t stride;
-    uint64_t count; /**< values of the digit; ignored in the last level, which is unbounded */
-};
-
-/**
- * A formula: o + Σ sᵢ·dᵢ. Two levels are a blockstride: B(o,b,s,t,φ) is offset o, phase φ and the
- * levels {{t, b}, {s, 0}}; the paper's has t = 1 and φ = 0. A 16·16·16 brick of a 64·64·64 grid is
- * {{1, 16}, {64, 16}, {4096, 16}}.
- */
-struct rankmap_layout {
-    int64_t offset; /**< o; may be negative if no id is */
-    uint64_t phase; /**< φ: ranks of the first block that come before rank 0; below the product of
-                          all counts but the last */
-    uint32_t n_ranks;                                /**< the last block may be partial */
-    uint32_t n_levels;                               /**< 1 to RANKMAP_MAX_LEVELS */
-    struct rankmap_level levels[RANKMAP_MAX_LEVELS]; /**< fastest digit first */
-};
-
-/**
- * @brief The map of a formula: blocks, sub-arrays of a grid of ranks in any order of dimensions.
- * @param layout  the formula
- * @param opts    or NULL
- * @param out     the map; levels that can be merged are, which gives simpler models
- * @return as described above, or RANKMAP_ELEVELS
- * @cost O(1); O(n) for three levels and more whose strides do not nest, since the call must search
- *       for duplicate ids
- * @source the paper, section III-C: one and two levels
- */
-RANKMAP_API int rankmap_from_layout(const struct rankmap_layout *layout,
-                                    const struct rankmap_opts *opts, struct rankmap **out);
 
 /** The ids first, first + stride, … up to `last`, as in MPI_Group_range_incl(). */
 struct rankmap_range {
     uint64_t first;
-    uint64_t last;  /**< inclusive, but need not be one of the ids. Below first only with a negative
-                       stride */
+    /** inclusive, but need not be one of the ids. Below first only with a negative stride */
+    uint64_t last;
     int64_t stride; /**< not 0 */
 };
 
@@ -315,6 +281,12 @@ enum rankmap_kind {
     RANKMAP_LUT_BLOCKSTRIDE = 13, /**< view of a parent's table, two levels and more */
 };
 
+/** One digit of a regular model: its number of values, and what each step adds to the id. */
+struct rankmap_level {
+    int64_t stride;
+    uint64_t count; /**< values of the digit; ignored in the last level, which is unbounded */
+};
+
 /** A map's model, parameters and bytes: rankmap_query(). */
 struct rankmap_info {
     size_t size;   /**< sizeof(struct rankmap_info), set by the caller */
@@ -330,8 +302,8 @@ struct rankmap_info {
     uint32_t bits;     /**< lut, frames, elias-fano: bits stored for each rank */
     uint32_t distinct; /**< 1 if no id occurs twice */
     struct rankmap_level levels[RANKMAP_MAX_LEVELS]; /**< of g for views */
-    uint64_t model_bytes;  /**< parameters and tables: the figure to compare with other
-                              libraries' */
+    /** parameters and tables: the figure to compare with other libraries' */
+    uint64_t model_bytes;
     uint64_t total_bytes;  /**< the whole object, as requested from the allocator */
     uint64_t pinned_bytes; /**< a view's parent, kept alive by it; else 0 */
 };
