@@ -3,6 +3,7 @@
  * kvlog FILE [MILLISECONDS]: a table of keys and values in memory that survives kill -9 and power
  * cuts. The table is the program's own; storwin_adopt() brings back its last commit, and every
  * second, or after the given milliseconds, storwin_commit() makes durable what changed.
+ * kvlog --info FILE prints what the file holds, also while another kvlog has it open.
  *
  * Commands come on standard input: `set KEY VALUE`, `get KEY`, `count`. After a commit it prints
  * `committed GENERATION ENTRIES`: what was set before that line is never lost, and of what was set
@@ -33,7 +34,7 @@ static struct {
 static int changed; /* since the last commit */
 
 /* The place of the key, or a free one; NULL: the table is full. */
-static struct entry *find(const char *key)
+static struct entry *find_slot(const char *key)
 {
     uint32_t hash = 2166136261u;
 
@@ -48,10 +49,10 @@ static struct entry *find(const char *key)
     return NULL;
 }
 
-static void command(char *line)
+static void run_command(char *line)
 {
     char *word = strtok(line, " \t"), *key = strtok(NULL, " \t"), *value = strtok(NULL, "");
-    struct entry *e = key && strlen(key) < sizeof(e->key) ? find(key) : NULL;
+    struct entry *e = key && strlen(key) < sizeof(e->key) ? find_slot(key) : NULL;
 
     if (word && strcmp(word, "count") == 0 && !key) {
         printf("count %" PRIu64 "\n", table.n_entries);
@@ -69,7 +70,7 @@ static void command(char *line)
     }
 }
 
-static int commit(struct storwin_window *win)
+static int commit_table(struct storwin_window *win)
 {
     struct storwin_info info = {.size = sizeof(info)};
     struct storwin_error err;
@@ -106,13 +107,29 @@ static int more_input(void)
     text[have] = '\0';
     for (; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
-        command(line);
+        run_command(line);
     }
     have -= (size_t)(line - text);
     memmove(text, line, have);
     if (have == sizeof(text) - 1) /* no command is so long */
         have = 0;
     return 1;
+}
+
+/* storwin_file_query() needs no lock and no table: it reads the file's records only. */
+static int print_info(const struct storwin_opts *opts)
+{
+    struct storwin_info_file info = {.size = sizeof(info)};
+    struct storwin_error err;
+
+    if (storwin_file_query(opts, &info, &err) < 0) {
+        fprintf(stderr, "kvlog: %s: %s\n", opts->filename, err.text);
+        return 1;
+    }
+    printf("generation %" PRIu64 ", before it %" PRIu64 ", %" PRIu64 " bytes of %zu%s\n",
+           info.generation, info.older_generation, info.bytes, sizeof(table),
+           info.damaged ? "; a record is damaged" : "");
+    return 0;
 }
 
 static long now_ms(void)
@@ -126,7 +143,8 @@ static long now_ms(void)
 int main(int argc, char **argv)
 {
     char *rest = "";
-    const long pause = argc == 3 ? strtol(argv[2], &rest, 10) : 1000;
+    const int info = argc == 3 && strcmp(argv[1], "--info") == 0;
+    const long pause = argc == 3 && !info ? strtol(argv[2], &rest, 10) : 1000;
     struct pollfd input = {.fd = 0, .events = POLLIN};
     struct storwin_opts opts;
     struct storwin_window *win;
@@ -134,13 +152,16 @@ int main(int argc, char **argv)
     int going = 1;
 
     if (argc < 2 || argc > 3 || *rest || pause <= 0 || pause > INT_MAX) {
-        fprintf(stderr, "usage: kvlog FILE [MILLISECONDS, 1 to %d]\n", INT_MAX);
+        fprintf(stderr, "usage: kvlog FILE [MILLISECONDS, 1 to %d], or kvlog --info FILE\n",
+                INT_MAX);
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     storwin_opts_init(&opts);
     opts.alloc_type = STORWIN_STORAGE;
-    opts.filename = argv[1];
+    opts.filename = argv[info ? 2 : 1];
+    if (info)
+        return print_info(&opts);
     if (storwin_adopt(&table, sizeof(table), &opts, &win, &err) < 0) {
         fprintf(stderr, "kvlog: %s: %s\n", argv[1], err.text);
         return 1;
@@ -149,7 +170,7 @@ int main(int argc, char **argv)
         while (going && (now = now_ms()) < next)
             if (poll(&input, 1, (int)(next - now)) > 0)
                 going = more_input();
-        if (commit(win) < 0)
+        if (commit_table(win) < 0)
             return 1;
     }
     return storwin_free(win, NULL) < 0;

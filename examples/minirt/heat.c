@@ -34,7 +34,7 @@ struct state {
     double u[];
 };
 
-static double *halo(const struct plate *p, uint64_t iteration, int side)
+static double *halo_of(const struct plate *p, uint64_t iteration, int side)
 {
     return p->halo + ((iteration % 2) * N_SIDES + (uint64_t)side) * p->longest;
 }
@@ -43,13 +43,13 @@ static double *halo(const struct plate *p, uint64_t iteration, int side)
 static void put_edge(struct plate *p, struct minirt_team *team, uint32_t rank, int side,
                      const double *edge, uint64_t n)
 {
-    uint64_t offset = (uint64_t)(halo(p, p->iteration, side) - p->halo) * sizeof(double), at;
+    uint64_t offset = (uint64_t)(halo_of(p, p->iteration, side) - p->halo) * sizeof(double), at;
 
     MUST(p->rt, minirt_window_at(p->window, team, rank, offset, &at));
     MUST(p->rt, minirt_put(team, rank, at, edge, n * sizeof(double)));
 }
 
-static void exchange(struct plate *p)
+static void exchange_edges(struct plate *p)
 {
     uint32_t x = minirt_rank(p->row), y = minirt_rank(p->column);
 
@@ -69,10 +69,10 @@ static void exchange(struct plate *p)
 }
 
 /* The plate's own edge keeps its temperature. */
-static void step(struct plate *p)
+static void compute_step(struct plate *p)
 {
-    const double *up = halo(p, p->iteration, UP), *down = halo(p, p->iteration, DOWN);
-    const double *left = halo(p, p->iteration, LEFT), *right = halo(p, p->iteration, RIGHT);
+    const double *up = halo_of(p, p->iteration, UP), *down = halo_of(p, p->iteration, DOWN);
+    const double *left = halo_of(p, p->iteration, LEFT), *right = halo_of(p, p->iteration, RIGHT);
     const double *u = p->u;
     double *swap = p->u;
 
@@ -152,11 +152,11 @@ static void open_checkpoint(struct plate *p, const char *dir)
     mine = open_state(p, path, 0);
     common = mine.generation;
     state = storwin_base(p->saved);
-    if (common > 0 && (state->nx != p->nx || state->ny != p->ny ||
-                       state->n_ranks != minirt_size(p->world))) /* also if another rank has none */
-        wrong =
-            "a checkpoint of a plate of another size"; /* said when no new file can stay behind */
-    lowest = ~mine.newest_generation;                  /* the least of these is of the highest */
+    /* Also if another rank has none. Reported when no new file can stay behind. */
+    if (common > 0 &&
+        (state->nx != p->nx || state->ny != p->ny || state->n_ranks != minirt_size(p->world)))
+        wrong = "a checkpoint of a plate of another size";
+    lowest = ~mine.newest_generation; /* the least of these is of the highest */
     MUST(p->rt, minirt_min(p->world, &lowest));
     p->commit = ~lowest + 1;
     MUST(p->rt, minirt_min(p->world, &common));
@@ -183,14 +183,14 @@ static void open_checkpoint(struct plate *p, const char *dir)
 }
 
 /* No rank continues before all have committed. */
-static void checkpoint(struct plate *p)
+static void commit_state(struct plate *p)
 {
     struct state *state = storwin_base(p->saved);
     struct storwin_error err;
 
     *state = (struct state){p->iteration, p->nx, p->ny, minirt_size(p->world)};
     memcpy(state->u, p->u, p->w * p->h * sizeof(double));
-    if (storwin_commit_as(p->saved, p->commit++, &err) < 0)
+    if (storwin_commit_generation(p->saved, p->commit++, &err) < 0)
         program_die(p->rt, "checkpoint", err.text);
     MUST(p->rt, minirt_barrier(p->world));
     if (minirt_rank(p->world) == 0) {
@@ -200,12 +200,12 @@ static void checkpoint(struct plate *p)
 }
 
 /* Where block i of n begins. */
-static uint64_t cut(uint64_t length, uint64_t i, uint64_t n)
+static uint64_t block_start(uint64_t length, uint64_t i, uint64_t n)
 {
     return length * i / n;
 }
 
-static void lay_out(struct plate *p)
+static void divide_plate(struct plate *p)
 {
     uint32_t n = minirt_size(p->world), columns = 1, bytes_of_halo;
     uint64_t x, y;
@@ -218,10 +218,10 @@ static void lay_out(struct plate *p)
     MUST(p->rt, minirt_team_row(p->world, columns, &p->row));
     MUST(p->rt, minirt_team_column(p->world, columns, &p->column));
     x = minirt_rank(p->row), y = minirt_rank(p->column);
-    p->x0 = cut(p->nx, x, columns);
-    p->y0 = cut(p->ny, y, n / columns);
-    p->w = cut(p->nx, x + 1, columns) - p->x0;
-    p->h = cut(p->ny, y + 1, n / columns) - p->y0;
+    p->x0 = block_start(p->nx, x, columns);
+    p->y0 = block_start(p->ny, y, n / columns);
+    p->w = block_start(p->nx, x + 1, columns) - p->x0;
+    p->h = block_start(p->ny, y + 1, n / columns) - p->y0;
     p->longest = p->nx > p->ny ? p->nx : p->ny;
     bytes_of_halo = 2 * N_SIDES;
     MUST(p->rt,
@@ -249,19 +249,23 @@ static void write_plate(struct plate *p, const char *path)
 
     memcpy(mine, p->u, p->w * p->h * sizeof(double));
     MUST(p->rt, minirt_barrier(p->world));
-    if (minirt_rank(p->world) == 0 && (!(file = fopen(path, "wb")) || !line))
-        program_die(p->rt, path, strerror(errno));
+    if (minirt_rank(p->world) == 0) {
+        file = fopen(path, "wb");
+        if (!file || !line)
+            program_die(p->rt, path, strerror(errno));
+    }
     for (uint64_t y = 0, row = 0; file && y < p->ny; y++) {
-        row += y == cut(p->ny, row + 1, rows);
+        row += y == block_start(p->ny, row + 1, rows);
         for (uint32_t c = 0; c < columns; c++) {
-            uint64_t x = cut(p->nx, c, columns), w = cut(p->nx, c + 1, columns) - x, at;
+            uint64_t x = block_start(p->nx, c, columns), w = block_start(p->nx, c + 1, columns) - x,
+                     at;
             uint32_t rank = (uint32_t)row * columns + c;
 
-            MUST(p->rt,
-                 minirt_window_at(p->window, p->world, rank,
-                                  (2 * N_SIDES * p->longest + (y - cut(p->ny, row, rows)) * w) *
-                                      sizeof(double),
-                                  &at));
+            MUST(p->rt, minirt_window_at(
+                            p->window, p->world, rank,
+                            (2 * N_SIDES * p->longest + (y - block_start(p->ny, row, rows)) * w) *
+                                sizeof(double),
+                            &at));
             MUST(p->rt, minirt_get(p->world, rank, at, line + x, w * sizeof(double)));
         }
         if (fwrite(line, sizeof(double), p->nx, file) != p->nx)
@@ -288,14 +292,14 @@ int main(int argc, char **argv)
                   "nx ny iterations checkpoint every out");
     p.rt = program_start();
     p.world = minirt_world(p.rt);
-    lay_out(&p);
+    divide_plate(&p);
     if (dir)
         open_checkpoint(&p, dir);
     while (p.iteration < iterations) {
-        exchange(&p);
-        step(&p);
+        exchange_edges(&p);
+        compute_step(&p);
         if (dir && p.iteration % every == 0)
-            checkpoint(&p);
+            commit_state(&p);
     }
     if (out)
         write_plate(&p, out);

@@ -5,26 +5,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t number_lock = PTHREAD_MUTEX_INITIALIZER;
 static int last_number; /* of the windows of this process */
 
 int swmpi_number_own(void)
 {
     int number;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&number_lock);
     number = ++last_number;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&number_lock);
     return number;
 }
 
-static int offer(void)
+static int offer_number(void)
 {
     int number;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&number_lock);
     number = last_number + 1;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&number_lock);
     return number;
 }
 
@@ -34,13 +34,14 @@ int swmpi_claim(MPI_Comm comm, int *number, int *all)
 {
     int mine[2], least[2], rc;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&number_lock);
     mine[0] = *number > last_number;
     if (mine[0])
         last_number = *number;
-    pthread_mutex_unlock(&lock);
-    mine[1] = -offer();
-    if ((rc = PMPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, comm)) != MPI_SUCCESS)
+    pthread_mutex_unlock(&number_lock);
+    mine[1] = -offer_number();
+    rc = PMPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, comm);
+    if (rc != MPI_SUCCESS)
         return rc;
     *all = least[0];
     if (!*all)
@@ -54,7 +55,8 @@ int swmpi_names(MPI_Comm comm, struct swmpi_names *names)
     int zero = 0, rc;
 
     PMPI_Comm_rank(MPI_COMM_WORLD, &names->rank);
-    if ((rc = PMPI_Comm_group(comm, &group)) != MPI_SUCCESS)
+    rc = PMPI_Comm_group(comm, &group);
+    if (rc != MPI_SUCCESS)
         return rc;
     PMPI_Comm_group(MPI_COMM_WORLD, &world);
     rc = PMPI_Group_translate_ranks(group, 1, &zero, world, &names->leader);
@@ -74,19 +76,21 @@ int swmpi_agree(MPI_Comm comm, struct swmpi_agreed *agreed, struct swmpi_error *
     char text[MPI_MAX_ERROR_STRING] = "";
     int rank, rc, length;
 
-    if ((rc = PMPI_Comm_rank(comm, &rank)) != MPI_SUCCESS)
+    rc = PMPI_Comm_rank(comm, &rank);
+    if (rc != MPI_SUCCESS)
         return rc;
     for (int i = 0; i < 7; i++)
         mine[i].rank = rank;
     if (agreed) {
         mine[1].value = agreed->storage;
         mine[2].value = agreed->one_file;
-        mine[3].value = offer();
+        mine[3].value = offer_number();
         mine[4].value = agreed->sync_all;
         mine[5].value = agreed->commit;
         mine[6].value = agreed->mapped;
     }
-    if ((rc = PMPI_Allreduce(mine, all, 7, MPI_2INT, MPI_MAXLOC, comm)) != MPI_SUCCESS)
+    rc = PMPI_Allreduce(mine, all, 7, MPI_2INT, MPI_MAXLOC, comm);
+    if (rc != MPI_SUCCESS)
         return rc;
     if (all[0].value && !e->code) {
         PMPI_Error_string(all[0].value, text, &length);
@@ -126,8 +130,8 @@ int swmpi_one_node(MPI_Comm comm, int *yes)
     MPI_Comm node;
     int here = 0, all = 0, rc;
 
-    if ((rc = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node)) !=
-        MPI_SUCCESS)
+    rc = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    if (rc != MPI_SUCCESS)
         return rc;
     PMPI_Comm_size(node, &here);
     PMPI_Comm_free(&node);

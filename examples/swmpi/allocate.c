@@ -25,12 +25,12 @@ struct request {
     struct swmpi_hints hints;
 };
 
-static const char *name_of(const struct request *q)
+static const char *function_name(const struct request *q)
 {
     return q->large ? "MPI_Win_allocate_c" : "MPI_Win_allocate";
 }
 
-static int native(const struct request *q, void *baseptr, MPI_Win *win)
+static int native_allocate(const struct request *q, void *baseptr, MPI_Win *win)
 {
 #if MPI_VERSION >= 4
     if (q->large)
@@ -99,7 +99,7 @@ int swmpi_storage(struct swmpi_window *w, const struct storwin_opts *opts, uint6
 
 /* This rank's memory, unless it is MPI's. libstorwin allocates it even without hints, because other
  * ranks have storage. */
-static struct swmpi_window *make(struct request *q, void *adopted, struct swmpi_error *e)
+static struct swmpi_window *make_window(struct request *q, void *adopted, struct swmpi_error *e)
 {
     struct storwin_info info = {.size = sizeof(info)};
     struct swmpi_window *w;
@@ -134,8 +134,8 @@ static struct swmpi_window *make(struct request *q, void *adopted, struct swmpi_
 
 /* Frees what this rank made, and restores its file after `all` have: two may share it. With `all`,
  * returns when all files are restored: then a rank may raise the error, which may end the job. */
-static void undo(struct request *q, struct swmpi_window *w, const struct swmpi_before *before,
-                 int all)
+static void undo_window(struct request *q, struct swmpi_window *w,
+                        const struct swmpi_before *before, int all)
 {
     struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
     const int on_file = w && w->on_file, created = w && w->created;
@@ -164,7 +164,7 @@ static int name_file(struct request *q, struct swmpi_before *before, struct swmp
     return rc;
 }
 
-static int allocate(struct request *q, void *baseptr, MPI_Win *win)
+static int allocate_window(struct request *q, void *baseptr, MPI_Win *win)
 {
     struct swmpi_error e = {.code = MPI_SUCCESS};
     struct swmpi_before before = {.bytes = -1};
@@ -183,32 +183,35 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
                                    .sync_all = q->hints.sync == SWMPI_SYNC_ALL,
                                    .commit = q->hints.commit,
                                    .mapped = must_map(q)};
-    if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
+    rc = swmpi_agree(q->comm, &agreed, &e);
+    if (rc != MPI_SUCCESS)
         return rc;
     if (e.code)
-        return swmpi_raise_comm(q->comm, name_of(q), &e);
+        return swmpi_raise_comm(q->comm, function_name(q), &e);
     if (!agreed.storage)
-        return native(q, baseptr, win);
+        return native_allocate(q, baseptr, win);
     if (agreed.one_file && agreed.commit) {
         swmpi_say(&e, MPI_ERR_INFO_VALUE,
                   "swmpi_commit: 'all' needs a file of each rank's, not swmpi_file=shared");
-        return swmpi_raise_comm(q->comm, name_of(q), &e);
+        return swmpi_raise_comm(q->comm, function_name(q), &e);
     }
     q->names.number = agreed.number;
     if (agreed.one_file && (rc = place_in_file(q, &e)) != MPI_SUCCESS)
         return rc;
-    if ((rc = name_file(q, &before, &e)) != MPI_SUCCESS)
+    rc = name_file(q, &before, &e);
+    if (rc != MPI_SUCCESS)
         return rc;
-    if (!agreed.mapped && (rc = native(q, &base, win)) != MPI_SUCCESS)
+    if (!agreed.mapped && (rc = native_allocate(q, &base, win)) != MPI_SUCCESS)
         return rc;
     if (base)
         memset(base, 0, (size_t)q->bytes); /* as a new file reads */
-    w = make(q, q->bytes > 0 ? base : NULL, &e);
+    w = make_window(q, q->bytes > 0 ? base : NULL, &e);
     if (agreed.sync_all && (rc = swmpi_peers_open(w, q->comm, &q->hints, &e)) != MPI_SUCCESS)
         return rc;
     if (agreed.commit && (rc = swmpi_commit_open(w, q->comm, &q->hints, &e)) != MPI_SUCCESS)
         return rc;
-    if ((rc = swmpi_agree(q->comm, NULL, &e)) == MPI_SUCCESS && e.code)
+    rc = swmpi_agree(q->comm, NULL, &e);
+    if (rc == MPI_SUCCESS && e.code)
         rc = -1;
     if (rc == MPI_SUCCESS && agreed.mapped) {
         base = storwin_base(w->storage);
@@ -216,13 +219,13 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
         rc = swmpi_win_create(base, q->bytes, q->disp_unit, q->info, q->comm, win);
     }
     if (rc != MPI_SUCCESS) {
-        undo(q, w, &before, rc == -1);
+        undo_window(q, w, &before, rc == -1);
         if (!agreed.mapped)
             PMPI_Win_free(win);
-        return rc == -1 ? swmpi_raise_comm(q->comm, name_of(q), &e) : rc;
+        return rc == -1 ? swmpi_raise_comm(q->comm, function_name(q), &e) : rc;
     }
     memcpy(baseptr, &base, sizeof(base));
-    swmpi_trace(2, "%s: %lld bytes%s at %p: %s", name_of(q), (long long)q->bytes,
+    swmpi_trace(2, "%s: %lld bytes%s at %p: %s", function_name(q), (long long)q->bytes,
                 w->adopted ? " of MPI's own" : "", (void *)base,
                 q->hints.opts.alloc_type == STORWIN_STORAGE ? q->hints.path : "memory");
     return swmpi_window_bind(w, *win, q->names.number);
@@ -233,7 +236,7 @@ SWMPI_EXPORT int MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, M
 {
     struct request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm};
 
-    return allocate(&q, baseptr, win);
+    return allocate_window(&q, baseptr, win);
 }
 
 #if MPI_VERSION >= 4
@@ -243,6 +246,6 @@ SWMPI_EXPORT int MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info 
     struct request q = {
         .bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm, .large = 1};
 
-    return allocate(&q, baseptr, win);
+    return allocate_window(&q, baseptr, win);
 }
 #endif

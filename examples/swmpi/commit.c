@@ -30,8 +30,8 @@ static void check_held(const struct held *held, struct swmpi_error *e)
 }
 
 /* Opens the commit that all ranks hold. 0: they hold none, and the window begins empty. */
-static void reopen(struct swmpi_window *w, struct swmpi_hints *h, uint64_t common, uint64_t bytes,
-                   struct swmpi_error *e)
+static void reopen_commit(struct swmpi_window *w, struct swmpi_hints *h, uint64_t common,
+                          uint64_t bytes, struct swmpi_error *e)
 {
     struct storwin_info info = {.size = sizeof(info)};
     struct storwin_error cause;
@@ -72,7 +72,8 @@ int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints 
             swmpi_say(e, MPI_ERR_INFO_VALUE,
                       "swmpi_commit: 'all' needs storage and storage_alloc_atomic on every rank");
     }
-    if ((rc = swmpi_agree(comm, NULL, e)) != MPI_SUCCESS || e->code)
+    rc = swmpi_agree(comm, NULL, e);
+    if (rc != MPI_SUCCESS || e->code)
         return rc;
     PMPI_Comm_rank(comm, &rank);
     PMPI_Comm_size(comm, &size);
@@ -81,7 +82,8 @@ int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints 
     if (w->votes)
         mine = (struct held){(int64_t)info.generation, -(int64_t)info.generation,
                              -(int64_t)info.newest_generation, !info.created};
-    if ((rc = PMPI_Comm_dup(comm, &w->group)) != MPI_SUCCESS ||
+    rc = PMPI_Comm_dup(comm, &w->group);
+    if (rc != MPI_SUCCESS ||
         (rc = PMPI_Allreduce(&first, &w->decider, 1, MPI_INT, MPI_MIN, comm)) != MPI_SUCCESS ||
         (rc = PMPI_Allreduce(&mine, &all, 4, MPI_INT64_T, MPI_MIN, comm)) != MPI_SUCCESS)
         return rc;
@@ -89,12 +91,12 @@ int swmpi_commit_open(struct swmpi_window *w, MPI_Comm comm, struct swmpi_hints 
     w->sync = SWMPI_SYNC_MEMORY; /* MPI_Win_sync must not commit one rank alone */
     check_held(&all, e);
     if (w->votes && !e->code && info.generation != (uint64_t)all.least)
-        reopen(w, h, (uint64_t)all.least, info.bytes, e);
+        reopen_commit(w, h, (uint64_t)all.least, info.bytes, e);
     return MPI_SUCCESS;
 }
 
 /* The ranks that vote commit; then every rank knows whether all have. */
-static int vote(struct swmpi_window *w, int votes, struct swmpi_error *e)
+static int vote_commit(struct swmpi_window *w, int votes, struct swmpi_error *e)
 {
     int done = !votes || !w->votes, rc = MPI_SUCCESS;
 
@@ -105,7 +107,7 @@ static int vote(struct swmpi_window *w, int votes, struct swmpi_error *e)
         e->code = MPI_SUCCESS;
         if (!done) {
             pthread_mutex_lock(&w->lock);
-            failed = storwin_commit_as(w->storage, w->newest, &cause);
+            failed = storwin_commit_generation(w->storage, w->newest, &cause);
             pthread_mutex_unlock(&w->lock);
             done = failed == 0;
         }
@@ -122,9 +124,9 @@ static int commit_all(struct swmpi_window *w, struct swmpi_error *e)
 
     PMPI_Comm_rank(w->group, &rank);
     w->newest++;
-    rc = vote(w, rank != w->decider, e);
+    rc = vote_commit(w, rank != w->decider, e);
     if (rc == MPI_SUCCESS && !e->code)
-        rc = vote(w, rank == w->decider, e);
+        rc = vote_commit(w, rank == w->decider, e);
     /* Some ranks have this number and some do not. The next commit would overwrite, at those that
      * do, the last commit that all ranks hold. */
     w->broken = rc != MPI_SUCCESS || e->code;

@@ -130,7 +130,7 @@ static int code_for(const struct swmpi_error *e)
 }
 
 /* Prints the error for SWMPI_DEBUG, and when the handler ends the job: MPI names only the class. */
-static void announce(const char *function, const struct swmpi_error *e, MPI_Errhandler handler)
+static void print_error(const char *function, const struct swmpi_error *e, MPI_Errhandler handler)
 {
     char text[sizeof(e->text) + 64];
 
@@ -140,7 +140,7 @@ static void announce(const char *function, const struct swmpi_error *e, MPI_Errh
     say_line(text);
 }
 
-static void release(MPI_Errhandler *handler)
+static void release_handler(MPI_Errhandler *handler)
 {
     if (*handler != MPI_ERRORS_ARE_FATAL && *handler != MPI_ERRORS_RETURN)
         PMPI_Errhandler_free(handler);
@@ -152,8 +152,8 @@ int swmpi_raise_comm(MPI_Comm comm, const char *function, const struct swmpi_err
     int code = code_for(e);
 
     if (PMPI_Comm_get_errhandler(comm, &handler) == MPI_SUCCESS) {
-        announce(function, e, handler);
-        release(&handler);
+        print_error(function, e, handler);
+        release_handler(&handler);
     }
     PMPI_Comm_call_errhandler(comm, code);
     return code;
@@ -165,8 +165,8 @@ int swmpi_raise_win(MPI_Win win, const char *function, const struct swmpi_error 
     int code = code_for(e);
 
     if (PMPI_Win_get_errhandler(win, &handler) == MPI_SUCCESS) {
-        announce(function, e, handler);
-        release(&handler);
+        print_error(function, e, handler);
+        release_handler(&handler);
     }
     PMPI_Win_call_errhandler(win, code);
     return code;

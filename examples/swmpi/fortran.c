@@ -34,7 +34,7 @@
 extern void pmpi_win_get_attr_(MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag,
                                MPI_Fint *ierror) __attribute__((weak));
 
-static int result(MPI_Fint *ierror, int rc)
+static int give_result(MPI_Fint *ierror, int rc)
 {
     if (ierror)
         *ierror = rc;
@@ -53,8 +53,8 @@ PROCEDURE(mpi_win_allocate, MPI_WIN_ALLOCATE, MPI_Aint *size, MPI_Fint *disp_uni
     MPI_Win made;
     void *base;
 
-    if (result(ierror, MPI_Win_allocate(*size, *disp_unit, PMPI_Info_f2c(*info),
-                                        PMPI_Comm_f2c(*comm), &base, &made)))
+    if (give_result(ierror, MPI_Win_allocate(*size, *disp_unit, PMPI_Info_f2c(*info),
+                                             PMPI_Comm_f2c(*comm), &base, &made)))
         give_window(win, made, baseptr, base);
 }
 WITH_CPTR(mpi_win_allocate, MPI_WIN_ALLOCATE);
@@ -65,8 +65,8 @@ PROCEDURE(mpi_win_allocate_shared, MPI_WIN_ALLOCATE_SHARED, MPI_Aint *size, MPI_
     MPI_Win made;
     void *base;
 
-    if (result(ierror, MPI_Win_allocate_shared(*size, *disp_unit, PMPI_Info_f2c(*info),
-                                               PMPI_Comm_f2c(*comm), &base, &made)))
+    if (give_result(ierror, MPI_Win_allocate_shared(*size, *disp_unit, PMPI_Info_f2c(*info),
+                                                    PMPI_Comm_f2c(*comm), &base, &made)))
         give_window(win, made, baseptr, base);
 }
 WITH_CPTR(mpi_win_allocate_shared, MPI_WIN_ALLOCATE_SHARED);
@@ -78,7 +78,7 @@ PROCEDURE(mpi_win_shared_query, MPI_WIN_SHARED_QUERY, MPI_Fint *win, MPI_Fint *r
     void *base;
     int unit;
 
-    if (!result(ierror, MPI_Win_shared_query(PMPI_Win_f2c(*win), *rank, &bytes, &unit, &base)))
+    if (!give_result(ierror, MPI_Win_shared_query(PMPI_Win_f2c(*win), *rank, &bytes, &unit, &base)))
         return;
     *size = bytes;
     *disp_unit = unit;
@@ -91,14 +91,14 @@ PROCEDURE(mpi_alloc_mem, MPI_ALLOC_MEM, MPI_Aint *size, MPI_Fint *info, void *ba
 {
     void *base;
 
-    if (result(ierror, MPI_Alloc_mem(*size, PMPI_Info_f2c(*info), &base)))
+    if (give_result(ierror, MPI_Alloc_mem(*size, PMPI_Info_f2c(*info), &base)))
         memcpy(baseptr, &base, sizeof(base));
 }
 WITH_CPTR(mpi_alloc_mem, MPI_ALLOC_MEM);
 
 PROCEDURE(mpi_free_mem, MPI_FREE_MEM, void *base, MPI_Fint *ierror)
 {
-    result(ierror, MPI_Free_mem(base));
+    give_result(ierror, MPI_Free_mem(base));
 }
 
 PROCEDURE(mpi_win_create, MPI_WIN_CREATE, void *base, MPI_Aint *size, MPI_Fint *disp_unit,
@@ -106,8 +106,8 @@ PROCEDURE(mpi_win_create, MPI_WIN_CREATE, void *base, MPI_Aint *size, MPI_Fint *
 {
     MPI_Win made;
 
-    if (result(ierror, MPI_Win_create(base, *size, *disp_unit, PMPI_Info_f2c(*info),
-                                      PMPI_Comm_f2c(*comm), &made)))
+    if (give_result(ierror, MPI_Win_create(base, *size, *disp_unit, PMPI_Info_f2c(*info),
+                                           PMPI_Comm_f2c(*comm), &made)))
         *win = PMPI_Win_c2f(made);
 }
 
@@ -116,31 +116,32 @@ PROCEDURE(mpi_win_create_dynamic, MPI_WIN_CREATE_DYNAMIC, MPI_Fint *info, MPI_Fi
 {
     MPI_Win made;
 
-    if (result(ierror, MPI_Win_create_dynamic(PMPI_Info_f2c(*info), PMPI_Comm_f2c(*comm), &made)))
+    if (give_result(ierror,
+                    MPI_Win_create_dynamic(PMPI_Info_f2c(*info), PMPI_Comm_f2c(*comm), &made)))
         *win = PMPI_Win_c2f(made);
 }
 
 PROCEDURE(mpi_win_attach, MPI_WIN_ATTACH, MPI_Fint *win, void *base, MPI_Aint *size,
           MPI_Fint *ierror)
 {
-    result(ierror, MPI_Win_attach(PMPI_Win_f2c(*win), base, *size));
+    give_result(ierror, MPI_Win_attach(PMPI_Win_f2c(*win), base, *size));
 }
 
 PROCEDURE(mpi_win_detach, MPI_WIN_DETACH, MPI_Fint *win, void *base, MPI_Fint *ierror)
 {
-    result(ierror, MPI_Win_detach(PMPI_Win_f2c(*win), base));
+    give_result(ierror, MPI_Win_detach(PMPI_Win_f2c(*win), base));
 }
 
 PROCEDURE(mpi_win_sync, MPI_WIN_SYNC, MPI_Fint *win, MPI_Fint *ierror)
 {
-    result(ierror, MPI_Win_sync(PMPI_Win_f2c(*win)));
+    give_result(ierror, MPI_Win_sync(PMPI_Win_f2c(*win)));
 }
 
 PROCEDURE(mpi_win_free, MPI_WIN_FREE, MPI_Fint *win, MPI_Fint *ierror)
 {
     MPI_Win w = PMPI_Win_f2c(*win);
 
-    result(ierror, MPI_Win_free(&w));
+    give_result(ierror, MPI_Win_free(&w));
     *win = PMPI_Win_c2f(w);
 }
 
@@ -148,13 +149,13 @@ PROCEDURE(mpi_win_get_info, MPI_WIN_GET_INFO, MPI_Fint *win, MPI_Fint *info_used
 {
     MPI_Info used;
 
-    if (result(ierror, MPI_Win_get_info(PMPI_Win_f2c(*win), &used)))
+    if (give_result(ierror, MPI_Win_get_info(PMPI_Win_f2c(*win), &used)))
         *info_used = PMPI_Info_c2f(used);
 }
 
 PROCEDURE(mpi_win_set_info, MPI_WIN_SET_INFO, MPI_Fint *win, MPI_Fint *info, MPI_Fint *ierror)
 {
-    result(ierror, MPI_Win_set_info(PMPI_Win_f2c(*win), PMPI_Info_f2c(*info)));
+    give_result(ierror, MPI_Win_set_info(PMPI_Win_f2c(*win), PMPI_Info_f2c(*info)));
 }
 
 /* MPICH has other numbers for its attributes in Fortran. */
@@ -173,13 +174,13 @@ PROCEDURE(mpi_win_get_attr, MPI_WIN_GET_ATTR, MPI_Fint *win, MPI_Fint *keyval, M
 
     if (pmpi_win_get_attr_)
         pmpi_win_get_attr_(win, keyval, value, flag, &rc);
-    if (result(ierror, rc) && w && *flag)
+    if (give_result(ierror, rc) && w && *flag)
         *value = w->flavor;
 }
 
 PROCEDURE(mpi_finalize, MPI_FINALIZE, MPI_Fint *ierror)
 {
-    result(ierror, MPI_Finalize());
+    give_result(ierror, MPI_Finalize());
 }
 
 #if defined(MPICH_VERSION)
@@ -203,8 +204,8 @@ F08(mpi_win_create_f08ts_large_, void **base, MPI_Aint *size, MPI_Aint *disp_uni
 {
     MPI_Win made;
 
-    if (result(ierror, MPI_Win_create_c(*base, *size, *disp_unit, PMPI_Info_f2c(*info),
-                                        PMPI_Comm_f2c(*comm), &made)))
+    if (give_result(ierror, MPI_Win_create_c(*base, *size, *disp_unit, PMPI_Info_f2c(*info),
+                                             PMPI_Comm_f2c(*comm), &made)))
         *win = PMPI_Win_c2f(made);
 }
 
@@ -225,8 +226,8 @@ F08(mpi_win_allocate_f08_large_, MPI_Aint *size, MPI_Aint *disp_unit, MPI_Fint *
     MPI_Win made;
     void *base;
 
-    if (result(ierror, MPI_Win_allocate_c(*size, *disp_unit, PMPI_Info_f2c(*info),
-                                          PMPI_Comm_f2c(*comm), &base, &made)))
+    if (give_result(ierror, MPI_Win_allocate_c(*size, *disp_unit, PMPI_Info_f2c(*info),
+                                               PMPI_Comm_f2c(*comm), &base, &made)))
         give_window(win, made, baseptr, base);
 }
 
@@ -236,8 +237,8 @@ F08(mpi_win_allocate_shared_f08_large_, MPI_Aint *size, MPI_Aint *disp_unit, MPI
     MPI_Win made;
     void *base;
 
-    if (result(ierror, MPI_Win_allocate_shared_c(*size, *disp_unit, PMPI_Info_f2c(*info),
-                                                 PMPI_Comm_f2c(*comm), &base, &made)))
+    if (give_result(ierror, MPI_Win_allocate_shared_c(*size, *disp_unit, PMPI_Info_f2c(*info),
+                                                      PMPI_Comm_f2c(*comm), &base, &made)))
         give_window(win, made, baseptr, base);
 }
 
@@ -246,7 +247,8 @@ F08(mpi_win_shared_query_f08_large_, MPI_Fint *win, MPI_Fint *rank, MPI_Aint *si
 {
     void *base;
 
-    if (result(ierror, MPI_Win_shared_query_c(PMPI_Win_f2c(*win), *rank, size, disp_unit, &base)))
+    if (give_result(ierror,
+                    MPI_Win_shared_query_c(PMPI_Win_f2c(*win), *rank, size, disp_unit, &base)))
         memcpy(baseptr, &base, sizeof(base));
 }
 #endif

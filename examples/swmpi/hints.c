@@ -48,13 +48,13 @@ static int apply_bits(const char *list)
 static void environment_read(void)
 {
     const char *text = getenv("SWMPI_HINTS"), *apply = getenv("SWMPI_APPLY");
-    char *copy;
+    char *copy = text ? strdup(text) : NULL; /* kept: the hints point into it */
 
     if (apply && apply_bits(apply) < 0)
         environment.bad_apply = apply;
     else if (apply)
         environment.apply = (unsigned)apply_bits(apply);
-    if (!text || !(copy = strdup(text))) /* kept: the hints point into it */
+    if (!copy)
         return;
     environment.n_hints =
         storwin_hints_split(copy, environment.hints, MAX_ENVIRONMENT, &environment.error);
@@ -107,7 +107,8 @@ static int own_hint(struct swmpi_hints *h, const char *key, const char *value,
     return 0;
 }
 
-static void take(struct swmpi_hints *h, const char *key, const char *value, struct swmpi_error *e)
+static void take_hint(struct swmpi_hints *h, const char *key, const char *value,
+                      struct swmpi_error *e)
 {
     struct storwin_error cause;
     int rc;
@@ -156,7 +157,7 @@ static void take_info(struct swmpi_hints *h, MPI_Info info, struct swmpi_error *
         if (PMPI_Info_get(info, (char *)(uintptr_t)key, MPI_MAX_INFO_VAL, value, &found) ==
                 MPI_SUCCESS &&
             found)
-            take(h, key, value, e);
+            take_hint(h, key, value, e);
     }
 }
 
@@ -193,9 +194,9 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
         if (environment.n_hints < 0)
             swmpi_say_storwin(e, "SWMPI_HINTS", environment.n_hints, &environment.error);
         for (int i = 0; i < environment.n_hints && !e->code; i++)
-            take(h, environment.hints[i].key, environment.hints[i].value, e);
-        if (h->name[0] &&
-            !e->code) /* the program did not ask: each rank and window needs its own name */
+            take_hint(h, environment.hints[i].key, environment.hints[i].value, e);
+        /* The program did not ask: each rank and window needs its own name. */
+        if (h->name[0] && !e->code)
             make_differ(h, !h->one_file, 1, e);
     }
     if (!e->code)
@@ -204,8 +205,8 @@ int swmpi_hints_read(struct swmpi_hints *h, MPI_Info info, unsigned where, struc
         swmpi_say(e, MPI_ERR_INFO_VALUE, "swmpi_commit: 'all' is for windows of MPI_Win_allocate");
     if (!e->code && where != SWMPI_SHARED)
         begin_on_page(h, e);
-    if (!e->code && h->name[0] && h->one_file &&
-        where == SWMPI_ALLOC_MEM) /* no rank knows how much the others need */
+    /* No rank knows how much the others need. */
+    if (!e->code && h->name[0] && h->one_file && where == SWMPI_ALLOC_MEM)
         make_differ(h, 1, 0, e);
     h->opts.filename = NULL; /* it pointed into the caller's text; swmpi_hints_expand() sets it */
     return e->code;

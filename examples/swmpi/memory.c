@@ -11,12 +11,12 @@
 #define NO_OBJECT MPI_COMM_WORLD
 #endif
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct swmpi_memory *memories;
 
 /* Finds an address on storage: the link of the list that points to its memory, or the list's end.
  * The lock is held. */
-static struct swmpi_memory **find(const void *address)
+static struct swmpi_memory **find_memory(const void *address)
 {
     uintptr_t at = (uintptr_t)address;
     struct swmpi_memory **m;
@@ -61,10 +61,10 @@ SWMPI_EXPORT int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
     base = (unsigned char *)storwin_base(m->window) + h.lead;
     m->base = (uintptr_t)base;
     memcpy(baseptr, &base, sizeof(base));
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&memory_lock);
     m->next = memories;
     memories = m;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&memory_lock);
     return MPI_SUCCESS;
 }
 
@@ -75,11 +75,11 @@ SWMPI_EXPORT int MPI_Free_mem(void *base)
     struct storwin_error cause;
     int rc;
 
-    pthread_mutex_lock(&lock);
-    at = find(base);
+    pthread_mutex_lock(&memory_lock);
+    at = find_memory(base);
     m = *at;
     if (!m || m->base != (uintptr_t)base) {
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&memory_lock);
         return PMPI_Free_mem(base);
     }
     rc = storwin_free(m->window, &cause);
@@ -87,7 +87,7 @@ SWMPI_EXPORT int MPI_Free_mem(void *base)
         *at = m->next;
         free(m);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&memory_lock);
     if (rc == 0)
         return MPI_SUCCESS;
     if (rc == STORWIN_EBUSY)
@@ -101,7 +101,7 @@ void swmpi_memory_finish(void)
 {
     struct storwin_error cause;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&memory_lock);
     while (memories) {
         struct swmpi_memory *m = memories;
 
@@ -110,7 +110,7 @@ void swmpi_memory_finish(void)
             swmpi_trace(1, "MPI_Finalize: memory of MPI_Alloc_mem: %s", cause.text);
         free(m);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&memory_lock);
 }
 
 SWMPI_EXPORT int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win)
@@ -143,7 +143,7 @@ SWMPI_EXPORT int MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *w
 }
 
 /* Does the window have this part of a storage window already, through another region? */
-static int attached(const struct swmpi_window *w, const struct storwin_window *window)
+static int is_attached(const struct swmpi_window *w, const struct storwin_window *window)
 {
     for (const struct swmpi_region *r = w->regions; r; r = r->next)
         if (r->window == window)
@@ -157,11 +157,11 @@ static int attach_storage(struct swmpi_window *w, const void *base, struct swmpi
     struct swmpi_memory *m;
 
     e->code = MPI_SUCCESS;
-    pthread_mutex_lock(&lock); /* no free before it is attached */
+    pthread_mutex_lock(&memory_lock); /* no free before it is attached */
     pthread_mutex_lock(&w->lock);
-    m = *find(base);
+    m = *find_memory(base);
     if (m &&
-        (!r || (!attached(w, m->window) && storwin_dynamic_attach(w->dynamic, m->window) < 0))) {
+        (!r || (!is_attached(w, m->window) && storwin_dynamic_attach(w->dynamic, m->window) < 0))) {
         swmpi_say(e, MPI_ERR_RMA_ATTACH, "no memory to attach it");
     } else if (m) {
         *r = (struct swmpi_region){w->regions, base, m->window};
@@ -169,7 +169,7 @@ static int attach_storage(struct swmpi_window *w, const void *base, struct swmpi
         r = NULL;
     }
     pthread_mutex_unlock(&w->lock);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&memory_lock);
     free(r);
     return e->code;
 }
@@ -194,9 +194,9 @@ static int over_storage(const void *base, MPI_Info info, const char *function, M
     struct swmpi_window *w;
     int known;
 
-    pthread_mutex_lock(&lock);
-    known = *find(base) != NULL;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&memory_lock);
+    known = *find_memory(base) != NULL;
+    pthread_mutex_unlock(&memory_lock);
     if (!known)
         return MPI_SUCCESS;
     w = swmpi_window_new(MPI_WIN_FLAVOR_CREATE, &e);
@@ -252,7 +252,7 @@ SWMPI_EXPORT int MPI_Win_detach(MPI_Win win, const void *base)
             break;
         }
     }
-    if (gone && !attached(w, gone))
+    if (gone && !is_attached(w, gone))
         storwin_dynamic_detach(w->dynamic, gone);
     pthread_mutex_unlock(&w->lock);
     return rc;

@@ -22,9 +22,10 @@ static void open_all(struct swmpi_window *w, const struct place *places, int ran
         const struct place *p = &places[r];
         int fd;
 
-        if (r == rank || !p->path[0] ||
-            (r > 0 && strcmp(p->path, places[r - 1].path) == 0 &&
-             r - 1 != rank)) /* that one has it */
+        if (r == rank || !p->path[0])
+            continue;
+        /* The rank before may have opened the same file. */
+        if (r > 0 && r - 1 != rank && strcmp(p->path, places[r - 1].path) == 0)
             continue;
         if (!p->kernel)
             swmpi_say(e, MPI_ERR_INFO_VALUE,
@@ -51,7 +52,8 @@ int swmpi_peers_open(struct swmpi_window *w, MPI_Comm comm, const struct swmpi_h
         w->peers = calloc((size_t)size, sizeof(*w->peers));
     if (!e->code && (!mine || !places || !w->peers))
         swmpi_say(e, MPI_ERR_NO_MEM, "no memory for a window");
-    if ((rc = swmpi_one_node(comm, &together)) == MPI_SUCCESS && !together && !e->code)
+    rc = swmpi_one_node(comm, &together);
+    if (rc == MPI_SUCCESS && !together && !e->code)
         swmpi_say(e, MPI_ERR_INFO_VALUE, "swmpi_sync: 'all' needs all ranks on one node");
     if (!e->code && h->opts.alloc_type == STORWIN_STORAGE) {
         mine->kernel = h->opts.pager == STORWIN_PAGER_KERNEL;

@@ -24,7 +24,7 @@
 #define MAY_FIT 1
 #endif
 
-struct request {
+struct shared_request {
     MPI_Aint bytes, disp_unit;
     MPI_Info info;
     MPI_Comm comm;
@@ -38,12 +38,12 @@ struct request {
     struct swmpi_before *before; /* rank 0: of each file; else NULL */
 };
 
-static const char *name_of(const struct request *q)
+static const char *shared_function(const struct shared_request *q)
 {
     return q->large ? "MPI_Win_allocate_shared_c" : "MPI_Win_allocate_shared";
 }
 
-static int native(const struct request *q, MPI_Info info, void *baseptr, MPI_Win *win)
+static int native_shared(const struct shared_request *q, MPI_Info info, void *baseptr, MPI_Win *win)
 {
 #if MPI_VERSION >= 4
     if (q->large)
@@ -54,7 +54,7 @@ static int native(const struct request *q, MPI_Info info, void *baseptr, MPI_Win
 
 /* The segments have one layout, so the hints of rank 0 hold for all. The ranks run one program on
  * one machine, so the bytes of a struct are valid at each. */
-static int same_hints(struct request *q)
+static int same_hints(struct shared_request *q)
 {
     struct timespec now;
 
@@ -65,13 +65,13 @@ static int same_hints(struct request *q)
     }
     PMPI_Bcast(q->shm_name, sizeof(q->shm_name), MPI_CHAR, 0, q->comm);
     q->hints.opts.filename = NULL;
-    q->hints.opts.pager =
-        STORWIN_PAGER_KERNEL; /* the only rank that shares; MPI_Win_get_info shows it */
+    /* the only one that shares; MPI_Win_get_info shows it */
+    q->hints.opts.pager = STORWIN_PAGER_KERNEL;
     return PMPI_Bcast(&q->hints, sizeof(q->hints), MPI_BYTE, 0, q->comm);
 }
 
 /* Whether each segment begins on a page, so that it can have a file of its own. */
-static int on_pages(const struct request *q)
+static int on_pages(const struct shared_request *q)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t at = 0;
@@ -83,7 +83,7 @@ static int on_pages(const struct request *q)
 }
 
 /* The name of every rank's file, where they differ by rank; else rank 0's holds all. */
-static void name_files(struct request *q, const struct swmpi_segment *segments,
+static void name_files(struct shared_request *q, const struct swmpi_segment *segments,
                        struct swmpi_error *e)
 {
     struct swmpi_hints *h = &q->hints;
@@ -93,19 +93,23 @@ static void name_files(struct request *q, const struct swmpi_segment *segments,
     for (const char *p = h->name; *p && !separate && on_pages(q); p++)
         if (*p == '%' && p[1])
             separate = *++p == 'r';
-    if (separate && !(q->files = calloc((size_t)q->size, sizeof(*q->files))))
+    if (separate)
+        q->files = calloc((size_t)q->size, sizeof(*q->files));
+    if (separate && !q->files)
         swmpi_say(e, MPI_ERR_NO_MEM, "no memory for file names");
-    for (int r = q->files ? q->size - 1 : 0; r >= 0 && !e->code;
-         r--) { /* rank 0's remains in h->path */
+    /* Rank 0 comes last: its name remains in h->path. */
+    for (int r = q->files ? q->size - 1 : 0; r >= 0 && !e->code; r--) {
         names.rank = segments[r].world_rank;
         swmpi_hints_expand(h, &names, e);
-        if (q->files && !e->code && !(q->files[r] = strdup(h->path)))
+        if (q->files && !e->code)
+            q->files[r] = strdup(h->path);
+        if (q->files && !e->code && !q->files[r])
             swmpi_say(e, MPI_ERR_NO_MEM, "no memory for file names");
     }
 }
 
-static struct swmpi_window *make(struct request *q, const struct swmpi_segment *segments,
-                                 struct swmpi_error *e)
+static struct swmpi_window *make_shared(struct shared_request *q,
+                                        const struct swmpi_segment *segments, struct swmpi_error *e)
 {
     struct storwin_shared shared = {
         .size = sizeof(shared), .n_ranks = (uint32_t)q->size, .rank = (uint32_t)q->rank};
@@ -130,7 +134,8 @@ static struct swmpi_window *make(struct request *q, const struct swmpi_segment *
         shared.filenames = (const char *const *)q->files;
         shared.shm_name = o->factor_ppb != STORWIN_FACTOR_ONE ? q->shm_name : NULL;
         shared.flags = q->hints.noncontig ? STORWIN_SHARED_NONCONTIG : 0;
-        if ((rc = storwin_alloc_shared(o, &shared, &w->storage, &cause)) == 0)
+        rc = storwin_alloc_shared(o, &shared, &w->storage, &cause);
+        if (rc == 0)
             return w;
         swmpi_say_storwin(e, "allocation", rc, &cause);
     } else {
@@ -142,7 +147,7 @@ static struct swmpi_window *make(struct request *q, const struct swmpi_segment *
 }
 
 /* Frees this rank's part. Rank 0 puts the files back: new ones go, grown ones shrink. */
-static void undo(const struct request *q, struct swmpi_window *w)
+static void undo_shared(const struct shared_request *q, struct swmpi_window *w)
 {
     struct swmpi_error ignored = {.code = MPI_ERR_OTHER};
     struct storwin_info info = {.size = sizeof(info)};
@@ -158,14 +163,16 @@ static void undo(const struct request *q, struct swmpi_window *w)
 }
 
 /* Rank 0 creates the files, then the others map them. */
-static int make_all(struct request *q, const struct swmpi_segment *segments,
-                    struct swmpi_window **w, struct swmpi_error *e)
+static int make_on_all(struct shared_request *q, const struct swmpi_segment *segments,
+                       struct swmpi_window **w, struct swmpi_error *e)
 {
     int n_files = q->files ? q->size : 1, rc;
     struct swmpi_hints *h = &q->hints;
 
     *w = NULL;
-    if (q->rank == 0 && !(q->before = calloc((size_t)q->size, sizeof(*q->before))))
+    if (q->rank == 0)
+        q->before = calloc((size_t)q->size, sizeof(*q->before));
+    if (q->rank == 0 && !q->before)
         swmpi_say(e, MPI_ERR_NO_MEM, "no memory for a window");
     for (int i = 0; q->before && i < n_files; i++) {
         struct storwin_opts o = {.filename = q->files ? q->files[i] : h->opts.filename};
@@ -173,20 +180,21 @@ static int make_all(struct request *q, const struct swmpi_segment *segments,
         swmpi_before(&q->before[i], &o);
     }
     if (q->rank == 0)
-        *w = make(q, segments, e);
-    if ((rc = swmpi_agree(q->comm, NULL, e)) == MPI_SUCCESS && !e->code) {
+        *w = make_shared(q, segments, e);
+    rc = swmpi_agree(q->comm, NULL, e);
+    if (rc == MPI_SUCCESS && !e->code) {
         if (q->rank != 0)
-            *w = make(q, segments, e);
+            *w = make_shared(q, segments, e);
         rc = swmpi_agree(q->comm, NULL, e);
     }
     if (rc == MPI_SUCCESS && !e->code && q->rank == 0)
-        storwin_shared_settle((*w)->storage, NULL);
+        storwin_shared_unlink((*w)->storage, NULL);
     return rc;
 }
 
 /* Maps the part of window offsets [offset, offset + bytes) that is on storage at `at`. */
-static int map_run(const struct request *q, struct storwin_window *storage, unsigned char *at,
-                   uint64_t offset, uint64_t bytes, struct swmpi_error *e)
+static int map_run(const struct shared_request *q, struct storwin_window *storage,
+                   unsigned char *at, uint64_t offset, uint64_t bytes, struct swmpi_error *e)
 {
     const uint32_t style = q->hints.opts.access_style;
     struct storwin_info_part part = {.size = sizeof(part)};
@@ -211,8 +219,8 @@ static int map_run(const struct request *q, struct storwin_window *storage, unsi
 }
 
 /* The place of a rank's segment in MPI's window, and its offset in libstorwin's. */
-static unsigned char *place_of(const struct swmpi_window *w, MPI_Win win, int rank,
-                               uint64_t *offset)
+static unsigned char *segment_place(const struct swmpi_window *w, MPI_Win win, int rank,
+                                    uint64_t *offset)
 {
     MPI_Aint bytes;
     void *base = NULL;
@@ -244,7 +252,7 @@ static int all_shared(uintptr_t lo, uintptr_t hi)
 
 /* Whether MPI's segments can be replaced page by page. They are shared memory; without gaps the
  * first begins on a page and the others follow as ours do, else each begins on a page. */
-static int fits(const struct request *q, const struct swmpi_window *w, MPI_Win win)
+static int segments_fit(const struct shared_request *q, const struct swmpi_window *w, MPI_Win win)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t begin = 0, at = 0;
@@ -254,7 +262,7 @@ static int fits(const struct request *q, const struct swmpi_window *w, MPI_Win w
         all += q->lengths[i];
         if (!q->lengths[i])
             continue;
-        at = (uintptr_t)place_of(w, win, i, &offset);
+        at = (uintptr_t)segment_place(w, win, i, &offset);
         if (first)
             begin = at - offset;
         first = 0;
@@ -265,8 +273,8 @@ static int fits(const struct request *q, const struct swmpi_window *w, MPI_Win w
     return q->hints.noncontig || all_shared(begin, begin + all);
 }
 
-static void map_all(const struct request *q, const struct swmpi_window *w, MPI_Win win,
-                    struct swmpi_error *e)
+static void map_segments(const struct shared_request *q, const struct swmpi_window *w, MPI_Win win,
+                         struct swmpi_error *e)
 {
     uint64_t offset, all = 0;
     unsigned char *at;
@@ -276,7 +284,7 @@ static void map_all(const struct request *q, const struct swmpi_window *w, MPI_W
     for (int i = 0; i < q->size && !e->code; i++) {
         if (!q->lengths[i])
             continue;
-        at = place_of(w, win, i, &offset);
+        at = segment_place(w, win, i, &offset);
         if (!q->hints.noncontig) {
             map_run(q, w->storage, at - offset, 0, all, e);
             return;
@@ -286,17 +294,19 @@ static void map_all(const struct request *q, const struct swmpi_window *w, MPI_W
 }
 
 /* MPI's own window, or one whose creation may fail without a call of an error handler. */
-static int native_quietly(const struct request *q, void *baseptr, MPI_Win *win)
+static int native_quietly(const struct shared_request *q, void *baseptr, MPI_Win *win)
 {
     MPI_Errhandler handler;
     MPI_Info info;
     int rc = q->info == MPI_INFO_NULL ? PMPI_Info_create(&info) : PMPI_Info_dup(q->info, &info);
 
-    if (rc != MPI_SUCCESS || (rc = PMPI_Comm_get_errhandler(q->comm, &handler)) != MPI_SUCCESS)
+    if (rc == MPI_SUCCESS)
+        rc = PMPI_Comm_get_errhandler(q->comm, &handler);
+    if (rc != MPI_SUCCESS)
         return rc;
     PMPI_Info_set(info, "alloc_shared_noncontig", q->hints.noncontig ? "true" : "false");
     PMPI_Comm_set_errhandler(q->comm, MPI_ERRORS_RETURN);
-    rc = native(q, info, baseptr, win);
+    rc = native_shared(q, info, baseptr, win);
     PMPI_Comm_set_errhandler(q->comm, handler);
     if (handler != MPI_ERRORS_ARE_FATAL && handler != MPI_ERRORS_RETURN)
         PMPI_Errhandler_free(&handler);
@@ -306,26 +316,27 @@ static int native_quietly(const struct request *q, void *baseptr, MPI_Win *win)
 
 /* The window over storage: *win is MPI's own with the storage in place of its memory, or, if
  * w->native stays 0, none. */
-static int over_native(const struct request *q, struct swmpi_window *w, void *baseptr, MPI_Win *win,
-                       struct swmpi_error *e)
+static int over_native(const struct shared_request *q, struct swmpi_window *w, void *baseptr,
+                       MPI_Win *win, struct swmpi_error *e)
 {
     enum { FAILED, UNFIT, FIT };
     int mine = FAILED, all, rc;
 
     /* The only rank's segment is not shared memory: MPICH takes it from the heap. */
     if (MAY_FIT && q->size > 1 && native_quietly(q, baseptr, win) == MPI_SUCCESS)
-        mine = fits(q, w, *win) ? FIT : UNFIT;
-    if ((rc = PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, q->comm)) != MPI_SUCCESS)
+        mine = segments_fit(q, w, *win) ? FIT : UNFIT;
+    rc = PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, q->comm);
+    if (rc != MPI_SUCCESS)
         return rc;
     if (all == FIT)
-        map_all(q, w, *win, e);
+        map_segments(q, w, *win, e);
     w->native = all == FIT;
     if (all == FIT && (rc = swmpi_agree(q->comm, NULL, e)) != MPI_SUCCESS)
         return rc;
     return all == UNFIT || (all == FIT && e->code) ? PMPI_Win_free(win) : MPI_SUCCESS;
 }
 
-static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
+static int allocate_storage(struct shared_request *q, void *baseptr, MPI_Win *win)
 {
     struct swmpi_error e = {.code = MPI_SUCCESS};
     struct swmpi_segment mine = {q->bytes, q->disp_unit, q->names.rank};
@@ -337,15 +348,17 @@ static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
     q->lengths = calloc((size_t)q->size, sizeof(*q->lengths));
     if (!segments || !q->lengths)
         swmpi_say(&e, MPI_ERR_NO_MEM, "no memory for a window");
-    if ((rc = swmpi_agree(q->comm, NULL, &e)) != MPI_SUCCESS || e.code)
+    rc = swmpi_agree(q->comm, NULL, &e);
+    if (rc != MPI_SUCCESS || e.code)
         goto out;
-    if ((rc = PMPI_Allgather(&mine, sizeof(mine), MPI_BYTE, segments, sizeof(mine), MPI_BYTE,
-                             q->comm)) != MPI_SUCCESS)
+    rc = PMPI_Allgather(&mine, sizeof(mine), MPI_BYTE, segments, sizeof(mine), MPI_BYTE, q->comm);
+    if (rc != MPI_SUCCESS)
         goto out;
     for (int i = 0; i < q->size; i++)
         q->lengths[i] = (uint64_t)segments[i].bytes;
     name_files(q, segments, &e);
-    if ((rc = make_all(q, segments, &w, &e)) == MPI_SUCCESS && !e.code)
+    rc = make_on_all(q, segments, &w, &e);
+    if (rc == MPI_SUCCESS && !e.code)
         rc = over_native(q, w, &base, win, &e);
     if (rc == MPI_SUCCESS && !e.code && !w->native) {
         base = storwin_base(w->storage);
@@ -354,10 +367,10 @@ static int allocate_storage(struct request *q, void *baseptr, MPI_Win *win)
     if (rc == MPI_SUCCESS && !e.code) {
         memcpy(baseptr, &base, sizeof(base));
         rc = swmpi_window_bind(w, *win, q->names.number);
-        swmpi_trace(2, "%s: %lld bytes at %p: %s", name_of(q), (long long)q->bytes, base,
+        swmpi_trace(2, "%s: %lld bytes at %p: %s", shared_function(q), (long long)q->bytes, base,
                     q->hints.path);
     } else {
-        undo(q, w);
+        undo_shared(q, w);
         if (rc == MPI_SUCCESS) /* raising the error may end the job, and rank 0 puts files back */
             PMPI_Barrier(q->comm);
     }
@@ -368,10 +381,10 @@ out:
     free(q->before);
     free(q->lengths);
     free(segments);
-    return rc == MPI_SUCCESS && e.code ? swmpi_raise_comm(q->comm, name_of(q), &e) : rc;
+    return rc == MPI_SUCCESS && e.code ? swmpi_raise_comm(q->comm, shared_function(q), &e) : rc;
 }
 
-static int allocate(struct request *q, void *baseptr, MPI_Win *win)
+static int allocate_shared(struct shared_request *q, void *baseptr, MPI_Win *win)
 {
     struct swmpi_error e = {.code = MPI_SUCCESS};
     struct swmpi_agreed agreed;
@@ -383,27 +396,30 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
     else if (!e.code && q->disp_unit <= 0)
         swmpi_say(&e, MPI_ERR_DISP, "disp_unit: %lld", (long long)q->disp_unit);
     agreed = (struct swmpi_agreed){.storage = q->hints.opts.alloc_type == STORWIN_STORAGE};
-    if ((rc = swmpi_agree(q->comm, &agreed, &e)) != MPI_SUCCESS)
+    rc = swmpi_agree(q->comm, &agreed, &e);
+    if (rc != MPI_SUCCESS)
         return rc;
     if (e.code)
-        return swmpi_raise_comm(q->comm, name_of(q), &e);
+        return swmpi_raise_comm(q->comm, shared_function(q), &e);
     PMPI_Comm_rank(q->comm, &q->rank);
     PMPI_Comm_size(q->comm, &q->size);
     if (!agreed.storage)
-        return native(q, q->info, baseptr, win);
-    if ((rc = same_hints(q)) != MPI_SUCCESS ||
-        (rc = swmpi_one_node(q->comm, &together)) != MPI_SUCCESS)
+        return native_shared(q, q->info, baseptr, win);
+    rc = same_hints(q);
+    if (rc == MPI_SUCCESS)
+        rc = swmpi_one_node(q->comm, &together);
+    if (rc != MPI_SUCCESS)
         return rc;
     if (!together) {
         swmpi_say(&e, MPI_ERR_RMA_SHARED, "the ranks of the communicator are not all on one node");
-        return swmpi_raise_comm(q->comm, name_of(q), &e);
+        return swmpi_raise_comm(q->comm, shared_function(q), &e);
     }
     if (q->hints.opts.alloc_type != STORWIN_STORAGE)
-        return native(q, q->info, baseptr, win);
+        return native_shared(q, q->info, baseptr, win);
     if (q->hints.opts.atomic) {
         swmpi_say(&e, MPI_ERR_INFO_VALUE,
                   "storage_alloc_atomic: a shared window has the pager kernel, and no commits");
-        return swmpi_raise_comm(q->comm, name_of(q), &e);
+        return swmpi_raise_comm(q->comm, shared_function(q), &e);
     }
     q->names.number = agreed.number;
     rc = swmpi_names(q->comm, &q->names);
@@ -417,14 +433,14 @@ static int allocate(struct request *q, void *baseptr, MPI_Win *win)
 SWMPI_EXPORT int MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm,
                                          void *baseptr, MPI_Win *win)
 {
-    struct request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm};
+    struct shared_request q = {.bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm};
 
-    return allocate(&q, baseptr, win);
+    return allocate_shared(&q, baseptr, win);
 }
 
 /* The segment of a rank, or for MPI_PROC_NULL of the first that has one. */
-static int query(struct swmpi_window *w, MPI_Win win, const char *function, int rank,
-                 MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr)
+static int query_segment(struct swmpi_window *w, MPI_Win win, const char *function, int rank,
+                         MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr)
 {
     struct swmpi_error e;
     void *base;
@@ -454,7 +470,8 @@ SWMPI_EXPORT int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int
 
     if (!w || w->native)
         return PMPI_Win_shared_query(win, rank, size, disp_unit, baseptr);
-    if ((rc = query(w, win, "MPI_Win_shared_query", rank, size, &unit, baseptr)) == MPI_SUCCESS)
+    rc = query_segment(w, win, "MPI_Win_shared_query", rank, size, &unit, baseptr);
+    if (rc == MPI_SUCCESS)
         *disp_unit = (int)unit;
     return rc;
 }
@@ -463,10 +480,10 @@ SWMPI_EXPORT int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int
 SWMPI_EXPORT int MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
                                            MPI_Comm comm, void *baseptr, MPI_Win *win)
 {
-    struct request q = {
+    struct shared_request q = {
         .bytes = size, .disp_unit = disp_unit, .info = info, .comm = comm, .large = 1};
 
-    return allocate(&q, baseptr, win);
+    return allocate_shared(&q, baseptr, win);
 }
 
 SWMPI_EXPORT int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit,
@@ -476,6 +493,6 @@ SWMPI_EXPORT int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, M
 
     if (!w || w->native)
         return PMPI_Win_shared_query_c(win, rank, size, disp_unit, baseptr);
-    return query(w, win, "MPI_Win_shared_query_c", rank, size, disp_unit, baseptr);
+    return query_segment(w, win, "MPI_Win_shared_query_c", rank, size, disp_unit, baseptr);
 }
 #endif

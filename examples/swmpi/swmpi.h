@@ -33,9 +33,10 @@ struct swmpi_hints {
     int noncontig; /* alloc_shared_noncontig */
     int discard;   /* storage_alloc_discard: done here, since MPI_Win_set_info may change it */
     uint64_t lead; /* bytes from the start of its first page to the window's start */
-    char name[STORWIN_MAX_PATH +
-              1]; /* storage_alloc_filename before names are put in, "" if absent */
-    char path[STORWIN_MAX_PATH + 1]; /* and after: see swmpi_hints_expand() */
+    /* storage_alloc_filename before names are put in, "" if absent; and after: see
+     * swmpi_hints_expand() */
+    char name[STORWIN_MAX_PATH + 1];
+    char path[STORWIN_MAX_PATH + 1];
 };
 
 /* Values of %r, %c and %w in file names. Ranks are those of MPI_COMM_WORLD, so that no two
@@ -79,27 +80,27 @@ struct swmpi_region {
 struct swmpi_window {
     struct swmpi_window *next; /* of all, for MPI_Finalize, by falling number */
     MPI_Win win;
-    int number;                     /* on all ranks of the window the same */
-    pthread_mutex_t lock;           /* one sync at a time; the regions */
-    struct storwin_window *storage; /* NULL in a dynamic window, and in one over memory of
-                                       MPI_Alloc_mem */
-    void *adopted;                  /* the program's memory, if MPI allocated it; else NULL */
-    int flavor;                     /* the value of MPI_WIN_CREATE_FLAVOR */
-    int sync, discard, unlink;      /* as the hints say */
-    char *unlink_path;              /* of MPI_Win_allocate: what MPI_Win_free removes, or NULL */
+    int number;           /* on all ranks of the window the same */
+    pthread_mutex_t lock; /* one sync at a time; the regions */
+    /* NULL in a dynamic window, and in one over memory of MPI_Alloc_mem */
+    struct storwin_window *storage;
+    void *adopted;             /* the program's memory, if MPI allocated it; else NULL */
+    int flavor;                /* the value of MPI_WIN_CREATE_FLAVOR */
+    int sync, discard, unlink; /* as the hints say */
+    char *unlink_path;         /* of MPI_Win_allocate: what MPI_Win_free removes, or NULL */
     uint64_t unlink_dev, unlink_ino;
     int created, on_file; /* what the allocation found, for its undoing */
     uint64_t lead;        /* bytes of `storage` before the program's */
     int n_segments;       /* of a shared window, else 0 */
     struct swmpi_segment *segments;
-    int n_peers, *peers;             /* swmpi_sync=all: descriptors of the other ranks' files */
-    MPI_Comm group;                  /* swmpi_commit=all: the window's ranks; else MPI_COMM_NULL */
-    int decider, broken;             /* the decider among them; a commit has failed */
-    int votes;                       /* whether this rank has a part on storage to commit */
-    uint64_t newest;                 /* number of the last commit begun by any of them */
-    int native;                      /* shared: the segments lie where MPI allocated them */
-    struct storwin_dynamic *dynamic; /* a dynamic window's attached memory; for one over memory
-                                        of MPI_Alloc_mem, that memory */
+    int n_peers, *peers; /* swmpi_sync=all: descriptors of the other ranks' files */
+    MPI_Comm group;      /* swmpi_commit=all: the window's ranks; else MPI_COMM_NULL */
+    int decider, broken; /* the decider among them; a commit has failed */
+    int votes;           /* whether this rank has a part on storage to commit */
+    uint64_t newest;     /* number of the last commit begun by any of them */
+    int native;          /* shared: the segments lie where MPI allocated them */
+    /* a dynamic window's attached memory; for one over memory of MPI_Alloc_mem, that memory */
+    struct storwin_dynamic *dynamic;
     struct swmpi_region *regions;
 };
 

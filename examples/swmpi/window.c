@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the key and the list */
+static pthread_mutex_t window_lock = PTHREAD_MUTEX_INITIALIZER; /* of the key and the list */
 static int keyval = MPI_KEYVAL_INVALID;
 static struct swmpi_window *windows;
 
@@ -26,16 +26,16 @@ struct swmpi_window *swmpi_window_new(int flavor, struct swmpi_error *e)
     return w;
 }
 
-static void unlist(struct swmpi_window *w)
+static void unlist_window(struct swmpi_window *w)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&window_lock);
     for (struct swmpi_window **at = &windows; *at; at = &(*at)->next) {
         if (*at == w) {
             *at = w->next;
             break;
         }
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&window_lock);
 }
 
 void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e)
@@ -43,7 +43,7 @@ void swmpi_window_delete(struct swmpi_window *w, struct swmpi_error *e)
     struct storwin_error cause;
     int rc;
 
-    unlist(w);
+    unlist_window(w);
     storwin_dynamic_destroy(w->dynamic);
     rc = storwin_free(w->storage, &cause);
     if (rc < 0 && !e->code)
@@ -94,10 +94,12 @@ int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number)
     struct swmpi_window **at = &windows;
     int rc = MPI_SUCCESS;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&window_lock);
     if (keyval == MPI_KEYVAL_INVALID)
         rc = PMPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, &keyval, NULL);
-    if (rc == MPI_SUCCESS && (rc = PMPI_Win_set_attr(win, keyval, w)) == MPI_SUCCESS) {
+    if (rc == MPI_SUCCESS)
+        rc = PMPI_Win_set_attr(win, keyval, w);
+    if (rc == MPI_SUCCESS) {
         w->win = win;
         w->number = number;
         while (*at && (*at)->number > number)
@@ -105,7 +107,7 @@ int swmpi_window_bind(struct swmpi_window *w, MPI_Win win, int number)
         w->next = *at;
         *at = w;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&window_lock);
     return rc;
 }
 
@@ -114,9 +116,9 @@ struct swmpi_window *swmpi_window_of(MPI_Win win)
     struct swmpi_window *w = NULL;
     int found = 0, key;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&window_lock);
     key = keyval;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&window_lock);
     if (win == MPI_WIN_NULL || key == MPI_KEYVAL_INVALID ||
         PMPI_Win_get_attr(win, key, &w, &found) != MPI_SUCCESS || !found)
         return NULL;
@@ -153,7 +155,7 @@ SWMPI_EXPORT int MPI_Win_sync(MPI_Win win)
 
 /* Waits until no rank has operations on the window in flight, so that the sync covers all of them.
  * An error must not reach the handler: the caller asked for no fence. */
-static void settle(MPI_Win win)
+static void wait_for_operations(MPI_Win win)
 {
     MPI_Errhandler handler;
 
@@ -166,6 +168,20 @@ static void settle(MPI_Win win)
         PMPI_Errhandler_free(&handler);
 }
 
+/* Prints what the storage of a window has cost: the basis for choosing a pager or a budget. */
+static void trace_stats(const struct swmpi_window *w)
+{
+    struct storwin_stats stats = {.size = sizeof(stats)};
+
+    storwin_window_stats(w->storage, &stats);
+    swmpi_trace(2,
+                "MPI_Win_free: window %d: %llu syncs and commits; %llu bytes changed, %llu written "
+                "by %llu requests; %llu faults, %llu bytes read",
+                w->number, (unsigned long long)stats.n_syncs, (unsigned long long)stats.dirty_bytes,
+                (unsigned long long)stats.written_bytes, (unsigned long long)stats.n_requests,
+                (unsigned long long)stats.n_faults, (unsigned long long)stats.read_bytes);
+}
+
 /* The storage is synced while the window, and with it its error handler, still exists. */
 static int free_window(struct swmpi_window *w, MPI_Win *win)
 {
@@ -173,7 +189,7 @@ static int free_window(struct swmpi_window *w, MPI_Win *win)
     int rc, raised = MPI_SUCCESS;
 
     if (w->storage) {
-        settle(*win);
+        wait_for_operations(*win);
         if (w->group != MPI_COMM_NULL) {
             rc = swmpi_commit_last(w, !w->discard && !w->unlink && !w->broken, &e);
             if (rc != MPI_SUCCESS && !e.code)
@@ -183,6 +199,7 @@ static int free_window(struct swmpi_window *w, MPI_Win *win)
         }
         if (e.code)
             raised = swmpi_raise_win(*win, "MPI_Win_free", &e);
+        trace_stats(w);
         if (w->adopted) { /* MPI frees its memory with the window, and no commit follows */
             (void)storwin_free(w->storage, NULL);
             w->storage = NULL;
@@ -190,7 +207,8 @@ static int free_window(struct swmpi_window *w, MPI_Win *win)
             w->broken = 1;
         }
     }
-    if ((rc = PMPI_Win_free(win)) != MPI_SUCCESS)
+    rc = PMPI_Win_free(win);
+    if (rc != MPI_SUCCESS)
         return rc;
     e.code = MPI_SUCCESS;
     unlink_now(w, &e);

@@ -80,27 +80,30 @@ typedef uint64_t shmht_hash_fn(const void *key, size_t len, uint64_t seed);
 
 /** How to create a table. Zero means the default, except for max_bytes, which has none. */
 struct shmht_writer_opts {
-    size_t size;        /**< sizeof(struct shmht_writer_opts) */
-    uint64_t max_bytes; /**< byte cap of the object, tables and garbage included: address space is
-                           reserved, memory is not */
-    uint64_t expected_entries; /**< entries that the first table holds before it is rebuilt; 0:
-                                  56 */
-    uint32_t flags;            /**< SHMHT_NAMED, SHMHT_KEEP_NAME, SHMHT_HUGE, SHMHT_DEFER */
-    uint32_t duplicates;       /**< SHMHT_DUP_*; default SHMHT_DUP_REPLACE */
-    const char *name; /**< path of a named object, which must not exist; NULL: /dev/shm/shmht- and
-                         128 random bits */
+    size_t size; /**< sizeof(struct shmht_writer_opts) */
+    /** byte cap of the object, tables and garbage included: address space is reserved, memory is
+     * not */
+    uint64_t max_bytes;
+    /** entries that the first table holds before it is rebuilt; 0: 56 */
+    uint64_t expected_entries;
+    uint32_t flags;      /**< SHMHT_NAMED, SHMHT_KEEP_NAME, SHMHT_HUGE, SHMHT_DEFER */
+    uint32_t duplicates; /**< SHMHT_DUP_*; default SHMHT_DUP_REPLACE */
+    /** path of a named object, which must not exist; NULL: /dev/shm/shmht- and 128 random bits */
+    const char *name;
     uint32_t hash_id; /**< SHMHT_HASH_* or the id of `hash`; 0: SHMHT_HASH_XXH3 */
-    uint32_t max_load_percent; /**< entries / slots at which the table is rebuilt twice as large, 10
-                                  to 90; 0: 70. A table that cannot grow is filled to 90 */
+    /** entries / slots at which the table is rebuilt twice as large, 10 to 90; 0: 70. A table
+     * that cannot grow is filled to 90 */
+    uint32_t max_load_percent;
     shmht_hash_fn *hash; /**< the caller's own, for ids from SHMHT_HASH_CALLER on; NULL otherwise */
     uint64_t seed;       /**< seed of the hash; 0: random */
-    uint64_t min_free_bytes; /**< memory that must stay available on the node and in the memory
-                                cgroup: a put whose growth would leave less fails with -ENOMEM
-                                (checked once per MiB of growth); 0: 16 MiB */
-    uint64_t generation;     /**< of the new table; 0: 1 */
+    /** memory that must stay available on the node and in the memory cgroup: a put whose growth
+     * would leave less fails with -ENOMEM (checked once per MiB of growth); 0: 16 MiB */
+    uint64_t min_free_bytes;
+    uint64_t generation;                     /**< of the new table; 0: 1 */
     const struct shmht_allocator *allocator; /**< for the handle; NULL: libc */
-    void *region; /**< memory for the table itself instead of an object, aligned to 64 bytes, of
-                     max_bytes bytes: shared by other means, or not at all */
+    /** memory for the table itself instead of an object, aligned to 64 bytes, of max_bytes
+     * bytes: shared by other means, or not at all */
+    void *region;
 };
 
 /**
@@ -151,16 +154,16 @@ SHMHT_API int shmht_put(struct shmht_writer *w, const void *key, size_t key_len,
  * travels as text (shmht_desc_format()), or with the file descriptor (shmht_fd_send()).
  */
 struct shmht_desc {
-    uint32_t kind;       /**< SHMHT_KIND_* */
-    uint32_t layout;     /**< SHMHT_LAYOUT_VERSION of the writer */
-    uint32_t hash_id;    /**< SHMHT_HASH_* of a table; 0 for an array */
-    uint32_t uid;        /**< who owns a named object */
-    uint64_t id;         /**< random number in the region's header: attaching to another region
-                            fails with SHMHT_ESTALE */
+    uint32_t kind;    /**< SHMHT_KIND_* */
+    uint32_t layout;  /**< SHMHT_LAYOUT_VERSION of the writer */
+    uint32_t hash_id; /**< SHMHT_HASH_* of a table; 0 for an array */
+    uint32_t uid;     /**< who owns a named object */
+    /** random number in the region's header: attaching to another region fails with SHMHT_ESTALE */
+    uint64_t id;
     uint64_t generation; /**< of the table or array */
     uint64_t max_bytes;  /**< byte cap, up to which a reader maps */
-    char name[SHMHT_MAX_NAME_BYTES]; /**< path of a named object; empty: it comes as a file
-                                        descriptor */
+    /** path of a named object; empty: it comes as a file descriptor */
+    char name[SHMHT_MAX_NAME_BYTES];
 };
 
 /**
@@ -191,12 +194,13 @@ struct shmht_reader_opts {
     uint32_t flags;      /**< SHMHT_POPULATE, SHMHT_HUGE, SHMHT_UNSEALED */
     uint32_t hash_id;    /**< id of `hash` */
     shmht_hash_fn *hash; /**< the caller's own, for a table whose id is hash_id; NULL: none */
-    uint64_t max_bytes;  /**< refuse a region whose byte cap is larger (it is mapped whole); 0:
-                            SHMHT_MAX_REGION_BYTES */
+    /** refuse a region whose byte cap is larger (it is mapped whole); 0: SHMHT_MAX_REGION_BYTES */
+    uint64_t max_bytes;
     const struct shmht_allocator *allocator; /**< for the handle; NULL: libc */
-    const void *region;  /**< the table's first byte, aligned to 64 bytes, in memory that the caller
-                           has mapped and keeps readable; NULL: the table is in a memory object,
-                           given by its file descriptor. Arrays do not support this */
+    /** the table's first byte, aligned to 64 bytes, in memory that the caller has mapped and
+     * keeps readable; NULL: the table is in a memory object, given by its file descriptor.
+     * Arrays do not support this */
+    const void *region;
     size_t region_bytes; /**< bytes of `region`: the reader accesses nothing outside */
 };
 
@@ -270,7 +274,8 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  *     records never move or change.
  *  4. A writer may be killed at any point. Readers then find every earlier put. They find the
  *     interrupted put whole or not at all; of an interrupted merge, this holds for each pair.
- *     Reading needs no repair; shmht_writer_resume() continues writing.
+ *     Reading needs no repair. To continue, create a table, and shmht_put() into it each pair that
+ *     shmht_reader_next() gives.
  *  5. A region is untrusted memory: every Get checks offsets and lengths. A truncated, altered or
  *     hostile region gives SHMHT_ECORRUPT or a wrong value, never an access outside the mapping and
  *     never an endless loop.
@@ -351,37 +356,10 @@ SHMHT_API int shmht_desc_parse(const char *text, size_t len, struct shmht_desc *
 SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
 
 /**
- * @brief Continue the table of a writer that died.
- *
- *  - The call takes over a named object, or a table in the caller's memory (opts->region), in
- *    place: it checks and replays the log, and completes or undoes the last put. Generation and
- *    description stay; readers notice nothing.
- *  - A sealed memfd can never again be mapped for writing: the call copies its pairs into a new
- *    object with the next generation. Send readers the new file descriptor and description.
- *  - After an interrupted merge some of its pairs are in the table: merge the block again.
- * @param desc  the table's description; may be NULL when fd is given
- * @param fd    the memfd (a read-only descriptor will do), or -1 to open desc->name; stays the
- *              caller's
- * @param opts  as for shmht_writer_create(), max_bytes included. A table taken over in place keeps
- *             its policy, hash, seed and generation. It keeps its max_bytes too, unless that is
- *             larger than opts->max_bytes
- * @param[out] out  the writer
- * @param[out] err  NULL, or receives the failure
- * @return 0: taken over in place; 1: copied, a new generation; SHMHT_EBUSY: the writer is alive, or
- *         a child that it forked has not called exec yet, or, in place, a client holds a lock on
- *         the object (give fd, to copy instead); otherwise as shmht_reader_attach() and
- *         shmht_writer_create()
- * @threads MT-Safe.
- * @cost O(entries)
- */
-SHMHT_API int shmht_writer_resume(const struct shmht_desc *desc, int fd,
-                                  const struct shmht_writer_opts *opts, struct shmht_writer **out,
-                                  struct shmht_error *err);
-
-/**
  * @brief Copy all pairs into a new table of the next generation and of its final size, without
  *        garbage.
  *
+ * For a server that runs for long and whose pairs are replaced: it gives their memory back.
  * The old table stays as it is, for its readers and for you. Its statistics name the new table's
  * generation (`superseded`). Destroy the old writer once you have sent the new table's file
  * descriptor and description.
@@ -442,7 +420,7 @@ SHMHT_API int shmht_writer_get(const struct shmht_writer *w, const void *key, si
                                struct shmht_bytes *value);
 
 /** @brief 1 if readers cannot find some pairs yet, else 0. The writer's thread. */
-SHMHT_API int shmht_writer_defers(const struct shmht_writer *w);
+SHMHT_API int shmht_writer_has_unpublished(const struct shmht_writer *w);
 /** @} */
 
 /**
@@ -467,6 +445,7 @@ struct shmht_iter {
 /**
  * @brief Make a block of the pairs that follow a place in the log.
  *
+ * For a server in a Fence: what it sends to the servers of other nodes.
  * A block is a header of SHMHT_BLOCK_HEADER_BYTES and pairs in the log's own form, in its maker's
  * byte order. It may lie at any address. In a Fence each server exports its new pairs, exchanges
  * blocks with the others, and merges theirs.
@@ -494,8 +473,7 @@ struct shmht_merged {
  *
  * The call checks the whole block and reserves room for all of it before it publishes a pair.
  * @param w      the writer
- * @param block  from shmht_reader_export() or shmht_block_end() of any server, any alignment; not
- *               trusted
+ * @param block  from shmht_reader_export() of any server, any alignment; not trusted
  * @param bytes  bytes received: the block and nothing behind it
  * @param[out] merged  counts of pairs; may be NULL
  * @return 0; SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_ETRUNC, SHMHT_ECORRUPT, SHMHT_EFULL,
@@ -510,60 +488,6 @@ SHMHT_API int shmht_writer_merge(struct shmht_writer *w, const void *block, size
                                  struct shmht_merged *merged);
 
 #define SHMHT_BLOCK_HEADER_BYTES 32u /**< bytes of an empty block */
-
-/** A block being built in the caller's memory; the members are the library's. */
-struct shmht_block {
-    unsigned char *buf;
-    size_t cap;
-    size_t used;
-    uint32_t n_pairs;
-    uint32_t align;
-};
-
-/**
- * @brief Begin a block without a table: for a server that has pairs and no ranks of its own.
- * @param[out] b  the builder
- * @param buf     memory for the block, any alignment
- * @param cap     its bytes, at least SHMHT_BLOCK_HEADER_BYTES
- * @return 0 or SHMHT_ENOBUF
- * @threads MT-Safe on distinct builders.
- */
-SHMHT_API int shmht_block_begin(struct shmht_block *b, void *buf, size_t cap);
-
-/**
- * @brief Add a pair.
- * @param b          the builder
- * @param key        key_len bytes
- * @param key_len    bytes
- * @param value      value_len bytes
- * @param value_len  bytes
- * @return 0; SHMHT_ENOBUF (the block is as it was), SHMHT_EKEYLEN, SHMHT_EVALLEN
- * @threads MT-Safe on distinct builders.
- */
-SHMHT_API int shmht_block_add(struct shmht_block *b, const void *key, size_t key_len,
-                              const void *value, size_t value_len);
-
-/**
- * @brief Finish the block: write its header.
- * @param b  the builder; you may add more pairs and call this again
- * @return bytes of the block
- * @threads MT-Safe on distinct builders.
- */
-SHMHT_API size_t shmht_block_end(struct shmht_block *b);
-
-/**
- * @brief Walk through an untrusted block without merging it.
- * @param block  the block
- * @param bytes  bytes received
- * @param it     begin with `{0}`
- * @param[out] key    points into the block
- * @param[out] value  points into the block
- * @return 1: a pair; 0: the end; SHMHT_EMAGIC, SHMHT_EVERSION, SHMHT_EORDER, SHMHT_ETRUNC,
- *         SHMHT_ECORRUPT
- * @threads MT-Safe.
- */
-SHMHT_API int shmht_block_next(const void *block, size_t bytes, struct shmht_iter *it,
-                               struct shmht_bytes *key, struct shmht_bytes *value);
 
 /* ------------------------------------------------------------------ arrays: values by rank */
 
@@ -649,13 +573,14 @@ SHMHT_API int shmht_array_get(const struct shmht_array *a, uint64_t rank,
 
 /** An array's place, size and number of values. */
 struct shmht_info_array {
-    const void *values; /**< n_ranks * stride_bytes bytes, aligned to 4096: once all ranks are set,
-                           index them directly */
+    /** n_ranks * stride_bytes bytes, aligned to 4096: once all ranks are set, index them
+     * directly */
+    const void *values;
     uint64_t n_ranks;
     uint64_t stride_bytes;
-    uint64_t n_set;       /**< ranks that have a value */
-    uint64_t total_bytes; /**< the object's size: n_ranks * stride_bytes, a bit a rank, and the
-                             header, in pages */
+    uint64_t n_set; /**< ranks that have a value */
+    /** the object's size: n_ranks * stride_bytes, a bit a rank, and the header, in pages */
+    uint64_t total_bytes;
     uint64_t generation;
     int32_t huge_errno; /**< why not all of it is in 2 MB pages: an errno, or 0 */
     uint32_t notes;     /**< SHMHT_NOTE_* */
@@ -682,6 +607,7 @@ SHMHT_API void shmht_array_detach(struct shmht_array *a);
 /**
  * @brief The next pair, in the order of insertion (a value counts from the put that stored it).
  *
+ * For a process that needs all pairs, not one key: a dump of the key-value space, or a copy of it.
  * At the end the call returns 0; after further puts it continues from there. A key that is updated
  * during the iteration may appear twice, the later value last; no key is left out.
  * @param r   the reader
@@ -700,13 +626,14 @@ SHMHT_API int shmht_reader_next(const struct shmht_reader *r, struct shmht_iter 
  * other.
  */
 struct shmht_stats {
-    uint64_t entries;     /**< keys */
-    uint64_t slots;       /**< places in the present table; load is entries / slots */
-    uint64_t generation;  /**< of this table, when it was attached */
-    uint64_t superseded;  /**< generation of the table that the writer compacted this one into: this
-                             one stays readable, and nothing is added to it. 0: none */
-    uint64_t total_bytes; /**< the object's size, which is the node's cost; the sum of the next
-                             six */
+    uint64_t entries;    /**< keys */
+    uint64_t slots;      /**< places in the present table; load is entries / slots */
+    uint64_t generation; /**< of this table, when it was attached */
+    /** generation of the table that the writer compacted this one into: this one stays readable,
+     * and nothing is added to it. 0: none */
+    uint64_t superseded;
+    /** the object's size, which is the node's cost; the sum of the next six */
+    uint64_t total_bytes;
     uint64_t header_bytes;
     uint64_t live_bytes;      /**< records that Gets find */
     uint64_t garbage_bytes;   /**< records that were replaced or not kept */
@@ -807,17 +734,19 @@ struct shmht_allocator {
 
 /** What failed when making or attaching to something. Written on failure alone. */
 struct shmht_error {
-    int code;         /**< the function's result */
-    const char *what; /**< the option, the field of the region's header or the step that failed: a
-                         constant such as "max_bytes", "id" or "open" */
-    char text[240];   /**< one sentence without a newline: `cannot open /dev/shm/x: no such file` */
+    int code; /**< the function's result */
+    /** the option, the field of the region's header or the step that failed: a constant such as
+     * "max_bytes", "id" or "open" */
+    const char *what;
+    /** one sentence without a newline: `cannot open /dev/shm/x: No such file or directory` */
+    char text[240];
 };
 
 /**
  * @brief Explain an error code.
  * @param code  a negative value returned by this library (or 0)
- * @return a constant English phrase without a newline, never NULL; for `-errno` not known here:
- *         "system error"
+ * @return a constant phrase without a newline, never NULL; for `-errno` that of strerror(); for any
+ *         other number "unknown error code"
  *
  * MT-Safe. Allocates nothing.
  */
@@ -859,7 +788,8 @@ SHMHT_API const char *shmht_version(void);
 #define SHMHT_EOWNER (-22015)
 /** region is not the one that is described (by id or generation) */
 #define SHMHT_ESTALE (-22016)
-#define SHMHT_EBUSY  (-22017) /**< the region's writer is alive */
+/** a client has locked the new object before its writer could */
+#define SHMHT_EBUSY  (-22017)
 #define SHMHT_ELIMIT (-22018) /**< region is larger than the limit this reader sets */
 /** not an absolute path of letters, digits, `.`, `_`, `-`, `/`, or too long */
 #define SHMHT_ENAME  (-22019)

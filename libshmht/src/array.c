@@ -4,7 +4,6 @@
  * loads the bit with acquire sees the whole value.
  */
 #include <errno.h>
-#include <unistd.h>
 
 #include "internal.h"
 
@@ -24,15 +23,15 @@ static struct shmht__header *header_of(const struct shmht_array *a)
     return (struct shmht__header *)(void *)a->base;
 }
 
-static void use(struct shmht_array *a, uint64_t n_ranks, uint64_t stride)
+static void set_sizes(struct shmht_array *a, uint64_t n_ranks, uint64_t stride)
 {
     a->n_ranks = n_ranks;
     a->stride = stride;
     a->bits = (_Atomic uint64_t *)(void *)(a->base + array_bits_place(n_ranks, stride));
 }
 
-static int alloc(const struct shmht_allocator *allocator, struct shmht_array **out,
-                 struct shmht_error *err)
+static int array_alloc(const struct shmht_allocator *allocator, struct shmht_array **out,
+                       struct shmht_error *err)
 {
     int rc = shmht__handle_alloc(allocator, sizeof(**out), out, err);
 
@@ -43,40 +42,21 @@ static int alloc(const struct shmht_allocator *allocator, struct shmht_array **o
     return 0;
 }
 
-static int write_header(struct shmht_array *a, const struct shmht_array_opts *opts)
+static int array_opts_take(struct shmht_array_opts *to, const struct shmht_array_opts *from,
+                           struct shmht_error *err)
 {
-    struct shmht__header *h = header_of(a);
-    int rc = shmht__random(&h->id, sizeof(h->id));
+    int rc = shmht__opts_take(to, from, sizeof(*to), err);
 
     if (rc < 0)
         return rc;
-    h->byte_order = BYTE_ORDER_MARK;
-    h->layout = SHMHT_LAYOUT_VERSION;
-    h->word_bits = 64;
-    h->kind = SHMHT_KIND_ARRAY;
-    h->generation = opts->generation ? opts->generation : 1;
-    h->max_bytes = a->object.max_bytes;
-    h->n_ranks = opts->n_ranks;
-    h->stride_bytes = opts->stride_bytes;
-    memcpy(h->magic, shmht__magic, sizeof(h->magic));
-    return 0;
-}
-
-static int take_opts(const struct shmht_array_opts *opts, struct shmht_array_opts *o,
-                     struct shmht_error *err)
-{
-    int rc = shmht__opts_take(opts, sizeof(*o), o, err);
-
-    if (rc < 0)
-        return rc;
-    if (o->stride_bytes == 0 || o->stride_bytes > SHMHT_MAX_STRIDE_BYTES)
-        return shmht__refused(err, -EINVAL, "stride_bytes", o->stride_bytes);
-    if (o->n_ranks == 0 || o->n_ranks > SHMHT_MAX_REGION_BYTES / o->stride_bytes ||
-        align_up(array_bytes(o->n_ranks, o->stride_bytes), PAGE_BYTES) > SHMHT_MAX_REGION_BYTES)
-        return shmht__refused(err, -EINVAL, "n_ranks", o->n_ranks);
-    if (o->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) ||
-        (o->name && !(o->flags & SHMHT_NAMED)))
-        return shmht__refused(err, -EINVAL, "flags", o->flags);
+    if (to->stride_bytes == 0 || to->stride_bytes > SHMHT_MAX_STRIDE_BYTES)
+        return shmht__refused(err, -EINVAL, "stride_bytes", to->stride_bytes);
+    if (to->n_ranks == 0 || to->n_ranks > SHMHT_MAX_REGION_BYTES / to->stride_bytes ||
+        align_up(array_bytes(to->n_ranks, to->stride_bytes), PAGE_BYTES) > SHMHT_MAX_REGION_BYTES)
+        return shmht__refused(err, -EINVAL, "n_ranks", to->n_ranks);
+    if (to->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE) ||
+        (to->name && !(to->flags & SHMHT_NAMED)))
+        return shmht__refused(err, -EINVAL, "flags", to->flags);
     return 0;
 }
 
@@ -92,10 +72,12 @@ static int array_init(struct shmht_array *a, const struct shmht_array_opts *o,
     if (rc < 0)
         return shmht__failed(err, rc, "preallocate", a->object.name);
     a->base = a->object.base;
-    use(a, o->n_ranks, o->stride_bytes);
-    rc = write_header(a, o);
+    set_sizes(a, o->n_ranks, o->stride_bytes);
+    header_of(a)->n_ranks = o->n_ranks;
+    header_of(a)->stride_bytes = o->stride_bytes;
+    rc = shmht__header_write(header_of(a), SHMHT_KIND_ARRAY, o->generation, bytes, err);
     if (rc < 0)
-        return shmht__failed(err, rc, "draw", "a random id");
+        return rc;
     rc = shmht__object_publish(&a->object, 1);
     return rc < 0 ? shmht__failed(err, rc, "seal", a->object.name) : 0;
 }
@@ -105,10 +87,10 @@ int shmht_array_create(const struct shmht_array_opts *opts, struct shmht_array *
 {
     struct shmht_array_opts o;
     struct shmht_array *a = NULL;
-    int rc = out ? take_opts(opts, &o, err) : shmht__refused(err, -EINVAL, "out", 0);
+    int rc = out ? array_opts_take(&o, opts, err) : shmht__refused(err, -EINVAL, "out", 0);
 
     if (rc == 0)
-        rc = alloc(o.allocator, &a, err);
+        rc = array_alloc(o.allocator, &a, err);
     if (rc < 0)
         return rc;
     a->writing = 1;
@@ -128,16 +110,17 @@ int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht
     struct shmht_reader_opts o = {0};
     struct shmht_array *a = NULL;
     uint64_t n_ranks, stride, bytes;
-    int rc = out ? shmht__reader_take_opts(opts, &o, err) : shmht__refused(err, -EINVAL, "out", 0);
+    int rc = out ? shmht__reader_opts_take(&o, opts, err) : shmht__refused(err, -EINVAL, "out", 0);
 
     if (rc == 0 && o.region)
         rc = shmht__refused(err, -EINVAL, "region", (uintptr_t)o.region);
     if (rc == 0)
-        rc = alloc(o.allocator, &a, err);
+        rc = array_alloc(o.allocator, &a, err);
     if (rc < 0)
         return rc;
     rc = shmht__attach_object(desc, fd, &o, SHMHT_KIND_ARRAY, &a->reader, err);
-    if (rc == 0) { /* checks the sizes again, from copies: a hostile writer may change the header */
+    /* Checks the sizes again, from copies: a hostile writer may change the header. */
+    if (rc == 0) {
         a->base = (unsigned char *)(uintptr_t)a->reader.base;
         n_ranks = header_of(a)->n_ranks;
         stride = header_of(a)->stride_bytes;
@@ -146,7 +129,7 @@ int shmht_array_attach(const struct shmht_desc *desc, int fd, const struct shmht
             array_bytes(n_ranks, stride) > bytes)
             rc = shmht__refused(err, SHMHT_ECORRUPT, "n_ranks", n_ranks);
         else
-            use(a, n_ranks, stride);
+            set_sizes(a, n_ranks, stride);
     }
     if (rc < 0) {
         shmht_array_detach(a);
@@ -183,7 +166,7 @@ int shmht_array_share(const struct shmht_array *a, struct shmht_desc *desc)
 
 int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, size_t len)
 {
-    struct shmht__header *h = header_of(a);
+    _Atomic uint64_t *n_set = &header_of(a)->n_set;
     uint64_t bit = UINT64_C(1) << rank % 64;
     unsigned char *p;
 
@@ -200,7 +183,7 @@ int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, siz
         memcpy(p, value, len);
     memset(p + len, 0, (size_t)(a->stride - len));
     atomic_fetch_or_explicit(&a->bits[rank / 64], bit, memory_order_release);
-    atomic_store_explicit(&h->n_set, atomic_load_explicit(&h->n_set, memory_order_relaxed) + 1,
+    atomic_store_explicit(n_set, atomic_load_explicit(n_set, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attaching, with every check that shmht.h promises. */
+/* Attaching, with the checks that shmht.h promises; those of the header are in header.c. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -14,82 +14,6 @@
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
-
-/* Reads the file's size after `top`: the writer grows the object before it moves `top`. */
-static int check_table(const struct shmht__header *h, int fd, uint64_t *bytes,
-                       struct shmht_error *err)
-{
-    uint64_t table = atomic_load_explicit(&h->table, memory_order_acquire);
-    uint64_t top = atomic_load_explicit(&h->top, memory_order_acquire);
-    uint64_t first = (uint32_t)table, n = table >> 32;
-    struct stat st;
-
-    if (fd >= 0) {
-        if (fstat(fd, &st) != 0)
-            return shmht__failed(err, -errno, "measure", NULL);
-        *bytes = (uint64_t)st.st_size;
-    }
-    if (h->granule_shift < 2 || h->granule_shift > 6 ||
-        h->max_bytes >> h->granule_shift > UINT64_C(1) << 32)
-        return shmht__refused(err, SHMHT_ECORRUPT, "granule_shift", h->granule_shift);
-    if (h->max_load_percent < 10 || h->max_load_percent > 90)
-        return shmht__refused(err, SHMHT_ECORRUPT, "max_load_percent", h->max_load_percent);
-    if (h->duplicates > SHMHT_DUP_KEEP)
-        return shmht__refused(err, SHMHT_ECORRUPT, "duplicates", h->duplicates);
-    if (top < HEADER_BYTES || top % (UINT64_C(1) << h->granule_shift) != 0 || top > h->max_bytes)
-        return shmht__refused(err, SHMHT_ECORRUPT, "top", top);
-    if (n == 0 || first < HEADER_BYTES / LINE_BYTES || (first + n) * LINE_BYTES > top)
-        return shmht__refused(err, SHMHT_ECORRUPT, "table", table);
-    return top > *bytes ? shmht__refused(err, SHMHT_ETRUNC, "bytes", *bytes) : 0;
-}
-
-static int check_array(const struct shmht__header *h, uint64_t bytes, struct shmht_error *err)
-{
-    uint64_t n = h->n_ranks, stride = h->stride_bytes;
-
-    if (stride == 0 || stride > SHMHT_MAX_STRIDE_BYTES)
-        return shmht__refused(err, SHMHT_ECORRUPT, "stride_bytes", stride);
-    if (n == 0 || n > SHMHT_MAX_REGION_BYTES || n > h->max_bytes / stride)
-        return shmht__refused(err, SHMHT_ECORRUPT, "n_ranks", n);
-    if (array_bytes(n, stride) > h->max_bytes)
-        return shmht__refused(err, SHMHT_ECORRUPT, "n_ranks", n);
-    return array_bytes(n, stride) > bytes ? shmht__refused(err, SHMHT_ETRUNC, "bytes", bytes) : 0;
-}
-
-/*
- * Checks a header, HEADER_BYTES of which are readable, against the region's *bytes bytes. For a
- * file, updates *bytes first.
- */
-int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind,
-                        const struct shmht_desc *desc, uint64_t limit, struct shmht_error *err)
-{
-    if (memcmp(h->magic, shmht__magic, sizeof(h->magic)) != 0)
-        return shmht__refused(err, SHMHT_EMAGIC, "magic", h->magic[0]);
-    if (h->byte_order != BYTE_ORDER_MARK)
-        return shmht__refused(err,
-                              h->byte_order == __builtin_bswap32(BYTE_ORDER_MARK) ? SHMHT_EORDER
-                                                                                  : SHMHT_ECORRUPT,
-                              "byte_order", h->byte_order);
-    if (h->layout != SHMHT_LAYOUT_VERSION)
-        return shmht__refused(err, SHMHT_EVERSION, "layout", h->layout);
-    if (h->word_bits != 64)
-        return shmht__refused(err, SHMHT_EVERSION, "word_bits", h->word_bits);
-    if (h->kind != kind)
-        return shmht__refused(err,
-                              h->kind == SHMHT_KIND_TABLE || h->kind == SHMHT_KIND_ARRAY
-                                  ? SHMHT_EKIND
-                                  : SHMHT_ECORRUPT,
-                              "kind", h->kind);
-    if (h->max_bytes < HEADER_BYTES || h->max_bytes > SHMHT_MAX_REGION_BYTES)
-        return shmht__refused(err, SHMHT_ECORRUPT, "max_bytes", h->max_bytes);
-    if (h->max_bytes > limit)
-        return shmht__refused(err, SHMHT_ELIMIT, "max_bytes", h->max_bytes);
-    if (desc && desc->id != h->id)
-        return shmht__refused(err, SHMHT_ESTALE, "id", h->id);
-    if (desc && desc->generation != h->generation)
-        return shmht__refused(err, SHMHT_ESTALE, "generation", h->generation);
-    return kind == SHMHT_KIND_TABLE ? check_table(h, fd, bytes, err) : check_array(h, *bytes, err);
-}
 
 /* Copies the constant fields of a checked header, and checks the copies: a hostile writer may have
  * changed the header in between. */
@@ -107,7 +31,8 @@ int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, ui
     r->hash_id = h->hash_id;
     r->seed = h->seed;
     r->granule_shift = h->granule_shift;
-    if (r->granule_shift < 2 || r->granule_shift > 6) /* changed since the check */
+    /* changed since the check */
+    if (r->granule_shift < 2 || r->granule_shift > 6)
         return shmht__refused(err, SHMHT_ECORRUPT, "granule_shift", r->granule_shift);
     table = atomic_load_explicit(&h->table, memory_order_acquire);
     if (shmht__reader_table(r, table, &t) != 0)
@@ -124,20 +49,40 @@ int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, ui
     return check != h->hash_check ? shmht__refused(err, SHMHT_EHASH, "hash_check", check) : 0;
 }
 
-int shmht__reader_take_opts(const struct shmht_reader_opts *opts, struct shmht_reader_opts *out,
+int shmht__reader_opts_take(struct shmht_reader_opts *to, const struct shmht_reader_opts *from,
                             struct shmht_error *err)
 {
-    int rc = shmht__opts_take(opts, sizeof(*out), out, err);
+    int rc = shmht__opts_take(to, from, sizeof(*to), err);
 
     if (rc < 0)
         return rc;
-    if (out->flags & ~(SHMHT_POPULATE | SHMHT_HUGE | SHMHT_UNSEALED))
-        return shmht__refused(err, -EINVAL, "flags", out->flags);
-    if ((uintptr_t)out->region % LINE_BYTES != 0)
-        return shmht__refused(err, -EINVAL, "region", (uintptr_t)out->region);
-    if (out->max_bytes == 0)
-        out->max_bytes = SHMHT_MAX_REGION_BYTES;
+    if (to->flags & ~(SHMHT_POPULATE | SHMHT_HUGE | SHMHT_UNSEALED))
+        return shmht__refused(err, -EINVAL, "flags", to->flags);
+    if ((uintptr_t)to->region % LINE_BYTES != 0)
+        return shmht__refused(err, -EINVAL, "region", (uintptr_t)to->region);
+    if (to->max_bytes == 0)
+        to->max_bytes = SHMHT_MAX_REGION_BYTES;
     return 0;
+}
+
+/* Opens a named object of this user. */
+static int open_named(const char *name, uint32_t uid)
+{
+    struct stat st;
+    int fd;
+
+    if (!shmht__name_ok(name))
+        return SHMHT_ENAME;
+    /* O_NONBLOCK: open() must return for a FIFO too. */
+    fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != uid ||
+        st.st_mode & (S_IWGRP | S_IWOTH)) {
+        close(fd);
+        return SHMHT_EOWNER;
+    }
+    return fd;
 }
 
 /* Opens, checks and maps the object into r. On failure the caller detaches. */
@@ -154,7 +99,7 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
         return shmht__refused(err, -EINVAL, "desc", 0);
     if (desc && desc->kind != kind)
         return shmht__refused(err, SHMHT_EKIND, "kind", desc->kind);
-    r->fd = named ? shmht__open_name(name, desc->uid) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    r->fd = named ? open_named(name, desc->uid) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (r->fd < 0)
         return named ? shmht__failed(err, r->fd, "open", name)
                      : shmht__failed(err, -errno, "duplicate", "the descriptor");
@@ -166,8 +111,8 @@ static int open_object(const struct shmht_desc *desc, int fd, const struct shmht
     bytes = (uint64_t)st.st_size;
     if (st.st_size < (off_t)HEADER_BYTES)
         return shmht__refused(err, SHMHT_ETRUNC, "bytes", bytes);
-    rc = shmht__map(r->fd, HEADER_BYTES, PROT_READ, &base,
-                    &r->map_bytes); /* the header has the cap */
+    /* First the header, which has the cap. */
+    rc = shmht__map(r->fd, HEADER_BYTES, PROT_READ, &base, &r->map_bytes);
     if (rc < 0)
         return shmht__failed(err, rc, "map", name);
     r->base = base;
@@ -199,10 +144,11 @@ int shmht__attach_object(const struct shmht_desc *desc, int fd,
         shmht__detach_object(r);
         return rc;
     }
+    /* the bytes in use */
     bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
-    if (kind == SHMHT_KIND_TABLE &&
-        (top = atomic_load_explicit(&shmht__header_of(r)->top, memory_order_relaxed)) < bytes)
-        bytes = top; /* the bytes in use */
+    top = atomic_load_explicit(&shmht__header_of(r)->top, memory_order_relaxed);
+    if (kind == SHMHT_KIND_TABLE && top < bytes)
+        bytes = top;
     if (opts->flags & SHMHT_HUGE &&
         shmht__collapse(r->base, 0, bytes, &r->huge_bytes, &r->huge_errno) != 0)
         r->notes |= SHMHT_NOTE_NO_HUGE;
@@ -241,7 +187,8 @@ static int attach_region(const struct shmht_desc *desc, int fd,
     if (rc < 0)
         return rc;
     r->max_bytes = shmht__header_max_bytes(shmht__header_of(r));
-    if (r->max_bytes < HEADER_BYTES) /* changed since the check */
+    /* changed since the check */
+    if (r->max_bytes < HEADER_BYTES)
         return shmht__refused(err, SHMHT_ECORRUPT, "max_bytes", r->max_bytes);
     if (r->max_bytes > bytes)
         r->max_bytes = bytes;
@@ -255,7 +202,7 @@ int shmht_reader_attach(const struct shmht_desc *desc, int fd, const struct shmh
 {
     struct shmht_reader_opts o;
     struct shmht_reader *r;
-    int rc = out ? shmht__reader_take_opts(opts, &o, err) : shmht__refused(err, -EINVAL, "out", 0);
+    int rc = out ? shmht__reader_opts_take(&o, opts, err) : shmht__refused(err, -EINVAL, "out", 0);
 
     if (rc == 0)
         rc = shmht__handle_alloc(o.allocator, sizeof(*r), &r, err);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks: pairs on their way between servers (LAYOUT.md). */
-#include <errno.h>
-
+/* Blocks: pairs on their way between servers (LAYOUT.md). A table exports them, and merges them. */
 #include "internal.h"
 
 #define BLOCK_ALIGN 4u
@@ -19,59 +17,6 @@ struct block_header {
 static const unsigned char block_magic[8] = {'S', 'H', 'M', 'H', 'T', 'B', 'L', 'K'};
 
 _Static_assert(sizeof(struct block_header) == SHMHT_BLOCK_HEADER_BYTES, "layout");
-
-int shmht_block_begin(struct shmht_block *b, void *buf, size_t cap)
-{
-    if (cap < SHMHT_BLOCK_HEADER_BYTES)
-        return SHMHT_ENOBUF;
-    b->buf = buf;
-    b->cap = cap;
-    b->used = SHMHT_BLOCK_HEADER_BYTES;
-    b->n_pairs = 0;
-    b->align = BLOCK_ALIGN;
-    return 0;
-}
-
-int shmht_block_add(struct shmht_block *b, const void *key, size_t key_len, const void *value,
-                    size_t value_len)
-{
-    struct shmht__record rec;
-    unsigned char *p = b->buf + b->used;
-    uint64_t bytes;
-    uint32_t word;
-
-    if (key_len - 1 >= SHMHT_MAX_KEY_BYTES)
-        return SHMHT_EKEYLEN;
-    if (value_len > SHMHT_MAX_VALUE_BYTES)
-        return SHMHT_EVALLEN;
-    rec = record_plan(key_len, value_len);
-    bytes = record_bytes(&rec);
-    if (align_up(bytes, b->align) > b->cap - b->used || b->n_pairs == UINT32_MAX)
-        return SHMHT_ENOBUF;
-    word = record_word(&rec);
-    memcpy(p, &word, 4);
-    if (rec.head == 8)
-        memcpy(p + 4, &rec.value, 4);
-    memcpy(p + rec.head, key, key_len);
-    if (value_len > 0)
-        memcpy(p + rec.head + key_len, value, value_len);
-    memset(p + bytes, 0, (size_t)(align_up(bytes, b->align) - bytes));
-    b->used += (size_t)align_up(bytes, b->align);
-    b->n_pairs++;
-    return 0;
-}
-
-size_t shmht_block_end(struct shmht_block *b)
-{
-    struct block_header h = {.byte_order = BYTE_ORDER_MARK,
-                             .layout = SHMHT_LAYOUT_VERSION,
-                             .n_pairs = b->n_pairs,
-                             .bytes = b->used};
-
-    memcpy(h.magic, block_magic, sizeof(h.magic));
-    memcpy(b->buf, &h, sizeof(h));
-    return b->used;
-}
 
 /* Checks the header of a received block of `bytes` bytes. */
 int shmht__block_check(const void *block, size_t bytes, uint32_t *n_pairs)
@@ -108,7 +53,8 @@ int shmht__block_pair(const unsigned char *block, uint64_t bytes, uint64_t *pos,
         return 0;
     if (at > bytes || at < SHMHT_BLOCK_HEADER_BYTES || at % BLOCK_ALIGN != 0)
         return SHMHT_ECORRUPT;
-    memcpy(&word, block + at, 4); /* bytes is a multiple of 4 */
+    /* bytes is a multiple of 4 */
+    memcpy(&word, block + at, 4);
     if (word & (WORD_DEAD | WORD_SKIP))
         return SHMHT_ECORRUPT;
     if (word & WORD_LONG) {
@@ -124,47 +70,49 @@ int shmht__block_pair(const unsigned char *block, uint64_t bytes, uint64_t *pos,
     return 1;
 }
 
-int shmht_block_next(const void *block, size_t bytes, struct shmht_iter *it,
-                     struct shmht_bytes *key, struct shmht_bytes *value)
+static void block_header_write(unsigned char *block, uint32_t n_pairs, uint64_t bytes)
 {
-    struct shmht__pair pair;
-    uint32_t n_pairs;
-    int rc = shmht__block_check(block, bytes, &n_pairs);
+    struct block_header h = {.byte_order = BYTE_ORDER_MARK,
+                             .layout = SHMHT_LAYOUT_VERSION,
+                             .n_pairs = n_pairs,
+                             .bytes = bytes};
 
-    if (rc < 0)
-        return rc;
-    if (it->pos == 0)
-        it->pos = SHMHT_BLOCK_HEADER_BYTES;
-    rc = shmht__block_pair(block, bytes, &it->pos, &pair);
-    if (rc == 1) {
-        *key = pair.key;
-        *value = pair.value;
-    }
-    return rc;
+    memcpy(h.magic, block_magic, sizeof(h.magic));
+    memcpy(block, &h, sizeof(h));
 }
 
 ssize_t shmht_reader_export(const struct shmht_reader *r, struct shmht_iter *it, void *buf,
                             size_t cap)
 {
-    struct shmht_bytes key, value;
+    size_t used = SHMHT_BLOCK_HEADER_BYTES;
     struct shmht_iter next = *it;
-    struct shmht_block b;
-    int rc = shmht_block_begin(&b, buf, cap), more;
+    unsigned char *block = buf;
+    struct shmht__pair pair;
+    uint32_t n_pairs = 0;
+    int rc;
 
-    if (rc < 0)
-        return rc;
-    while ((more = shmht_reader_next(r, &next, &key, &value)) == 1) {
-        rc = shmht_block_add(&b, key.ptr, key.len, value.ptr, value.len);
-        if (rc < 0)
-            break; /* full: this pair is the next block's first */
+    if (cap < SHMHT_BLOCK_HEADER_BYTES)
+        return SHMHT_ENOBUF;
+    while ((rc = shmht_reader_next(r, &next, &pair.key, &pair.value)) == 1) {
+        struct shmht__record rec = record_plan(pair.key.len, pair.value.len);
+        uint64_t bytes = record_bytes(&rec), padded = align_up(bytes, BLOCK_ALIGN);
+
+        /* Full: this pair is the next block's first. */
+        if (padded > cap - used || n_pairs == UINT32_MAX)
+            break;
+        record_store(block + used, &rec, pair.key.ptr, pair.value.ptr);
+        memset(block + used + bytes, 0, (size_t)(padded - bytes));
+        used += (size_t)padded;
+        n_pairs++;
         *it = next;
     }
-    if (more < 0)
-        return more;
-    if (b.n_pairs == 0) {
+    if (rc < 0)
+        return rc;
+    if (n_pairs == 0) {
         if (rc == 0)
             *it = next;
-        return rc;
+        return rc == 0 ? 0 : SHMHT_ENOBUF;
     }
-    return (ssize_t)shmht_block_end(&b);
+    block_header_write(block, n_pairs, used);
+    return (ssize_t)used;
 }

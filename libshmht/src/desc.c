@@ -22,9 +22,8 @@ void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object 
     desc->kind = h->kind;
     desc->layout = h->layout;
     desc->hash_id = h->kind == SHMHT_KIND_TABLE ? h->hash_id : 0;
-    desc->uid = (uint32_t)(o->fd >= 0 && fstat(o->fd, &st) == 0
-                               ? st.st_uid
-                               : geteuid()); /* the process may have changed its user since */
+    /* The process may have changed its user since it created the object. */
+    desc->uid = (uint32_t)(o->fd >= 0 && fstat(o->fd, &st) == 0 ? st.st_uid : geteuid());
     desc->id = h->id;
     desc->generation = h->generation;
     desc->max_bytes = h->max_bytes;
@@ -40,7 +39,7 @@ int shmht_writer_share(const struct shmht_writer *w, struct shmht_desc *desc)
     return w->object.ro_fd;
 }
 
-static int check(const struct shmht_desc *desc)
+static int desc_check(const struct shmht_desc *desc)
 {
     if (desc->name[0] && !shmht__name_ok(desc->name))
         return SHMHT_ENAME;
@@ -105,8 +104,9 @@ int shmht_desc_parse(const char *text, size_t len, struct shmht_desc *desc)
         p = hex_field(p, end, digits[i], &field[i]);
         if (!p)
             return SHMHT_ECORRUPT;
+        /* Of another version, the rest may look different. */
         if (i == 0 && field[0] != SHMHT_LAYOUT_VERSION)
-            return SHMHT_EVERSION; /* the rest may look different */
+            return SHMHT_EVERSION;
     }
     memset(&d, 0, sizeof(d));
     d.layout = (uint32_t)field[0];
@@ -123,7 +123,7 @@ int shmht_desc_parse(const char *text, size_t len, struct shmht_desc *desc)
         if (!shmht__name_ok(d.name))
             return SHMHT_ENAME;
     }
-    rc = check(&d);
+    rc = desc_check(&d);
     if (rc == 0)
         *desc = d;
     return rc;
@@ -155,9 +155,8 @@ int shmht_fd_send(int sock, int fd, const struct shmht_desc *desc)
     memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
     do {
         n = sendmsg(sock, &msg, MSG_NOSIGNAL);
-        if (n > 0 &&
-            (size_t)n < iov.iov_len) { /* a stream may accept a part; the first part carried the
-                                  descriptor */
+        /* A stream may accept a part; the first part carried the descriptor. */
+        if (n > 0 && (size_t)n < iov.iov_len) {
             iov.iov_base = (char *)iov.iov_base + n;
             iov.iov_len -= (size_t)n;
             msg.msg_control = NULL;

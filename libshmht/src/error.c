@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Error phrases, error details, and the version. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* strerrordesc_np() */
+#endif
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -9,8 +14,8 @@ const char *shmht_version(void)
     return SHMHT_VERSION;
 }
 
-/* Returns NULL for a code that this library does not know. */
-static const char *phrase(int code)
+/* Returns NULL for a code that is not one of this library. */
+static const char *own_phrase(int code)
 {
     switch (code) {
     case 0: return "success";
@@ -30,46 +35,46 @@ static const char *phrase(int code)
     case SHMHT_EUNSEALED: return "memory object is not sealed against truncation";
     case SHMHT_EOWNER: return "named object belongs to another user, or others may write to it";
     case SHMHT_ESTALE: return "not the region that the descriptor describes";
-    case SHMHT_EBUSY: return "the region's writer is alive";
+    case SHMHT_EBUSY: return "another process has locked the object";
     case SHMHT_ELIMIT: return "region is larger than this reader's limit";
     case SHMHT_ENAME: return "name is not a plain absolute path, or is too long";
     case SHMHT_ENOBUF: return "buffer is too small";
     case SHMHT_EPROC: return "/proc/self/fd is missing: mount /proc";
     case SHMHT_ERANK: return "rank is beyond the array";
     case SHMHT_EFIXED: return "region lies in the caller's memory";
-    case -ENOMEM: return "out of memory or address space";
-    case -ENOSPC: return "file system is full";
-    case -EINVAL: return "invalid argument";
-    case -EFBIG: return "larger than this process may make a file (RLIMIT_FSIZE)";
-    case -EEXIST: return "name is taken";
-    case -ENOENT: return "no such file";
-    case -EACCES: return "permission denied";
-    case -EPERM: return "not permitted";
-    case -EBADF: return "not an open descriptor";
-    case -EMFILE: return "too many open files";
-    case -ENFILE: return "too many open files on this node";
-    case -EPIPE: return "the other end is closed";
     default: return NULL;
     }
 }
 
-const char *shmht_strerror(int code)
+/* Returns the C library's phrase for an errno, without its static buffer, or NULL for an unknown
+ * number. glibc 2.32 has a function for it; elsewhere strerror() uses a static buffer for unknown
+ * numbers only. */
+static const char *errno_phrase(int number)
 {
-    const char *known = phrase(code);
-
-    return known ? known : code < 0 && code > -4096 ? "system error" : "unknown error code";
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 32)
+    return strerrordesc_np(number);
+#endif
+#endif
+    return number <= EHWPOISON ? strerror(number) : NULL;
 }
 
-static int fill(struct shmht_error *err, int code, const char *what)
+const char *shmht_strerror(int code)
+{
+    const char *phrase = own_phrase(code);
+
+    if (!phrase && code < 0 && code > -4096)
+        phrase = errno_phrase(-code);
+    return phrase ? phrase : "unknown error code";
+}
+
+static int error_finish(struct shmht_error *err, int code, const char *what)
 {
     size_t n = strlen(err->text);
 
     err->code = code;
     err->what = what;
-    if (phrase(code))
-        snprintf(err->text + n, sizeof(err->text) - n, ": %s", phrase(code));
-    else
-        snprintf(err->text + n, sizeof(err->text) - n, ": errno %d", -code);
+    snprintf(err->text + n, sizeof(err->text) - n, ": %s", shmht_strerror(code));
     return code;
 }
 
@@ -78,7 +83,7 @@ int shmht__refused(struct shmht_error *err, int code, const char *what, uint64_t
     if (!err)
         return code;
     snprintf(err->text, sizeof(err->text), "%s is %llu", what, (unsigned long long)value);
-    return fill(err, code, what);
+    return error_finish(err, code, what);
 }
 
 int shmht__failed(struct shmht_error *err, int code, const char *step, const char *object)
@@ -87,5 +92,5 @@ int shmht__failed(struct shmht_error *err, int code, const char *step, const cha
         return code;
     snprintf(err->text, sizeof(err->text), "cannot %s %.191s", step,
              object && object[0] ? object : "the memory object");
-    return fill(err, code, step);
+    return error_finish(err, code, step);
 }

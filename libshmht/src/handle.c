@@ -5,7 +5,8 @@
 
 #include "internal.h"
 
-#define MAX_OPTS_BYTES 4096u /* no struct is near this: a larger size was never set */
+/* no struct is near this: a larger size was never set */
+#define MAX_OPTS_BYTES 4096u
 
 static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
 {
@@ -21,23 +22,23 @@ static void libc_free(void *ctx, void *ptr)
 
 static const struct shmht_allocator libc_allocator = {libc_realloc, libc_free, NULL};
 
-int shmht__opts_take(const void *opts, size_t ours, void *out, struct shmht_error *err)
+int shmht__opts_take(void *to, const void *from, size_t bytes, struct shmht_error *err)
 {
-    const unsigned char *bytes = opts;
-    size_t size = ours;
+    const unsigned char *p = from;
+    size_t size = bytes;
 
-    if (opts)
-        memcpy(&size, opts, sizeof(size));
-    if (size < ours || size > MAX_OPTS_BYTES)
+    if (from)
+        memcpy(&size, from, sizeof(size));
+    if (size < bytes || size > MAX_OPTS_BYTES)
         return shmht__refused(err, -EINVAL, "size", size);
-    for (size_t i = ours; opts && i < size; i++)
-        if (bytes[i])
+    for (size_t i = bytes; i < size; i++)
+        if (p[i])
             return shmht__refused(err, -EINVAL, "size", size);
-    if (opts)
-        memcpy(out, opts, ours);
+    if (from)
+        memcpy(to, from, bytes);
     else
-        memset(out, 0, ours);
-    memcpy(out, &ours, sizeof(ours));
+        memset(to, 0, bytes);
+    memcpy(to, &bytes, sizeof(bytes));
     return 0;
 }
 

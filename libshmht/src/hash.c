@@ -31,13 +31,13 @@ static const unsigned char secret0[SECRET_BYTES] = {
     0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e,
 };
 
-static uint64_t avalanche(uint64_t h)
+static uint64_t xxh_avalanche(uint64_t h)
 {
     h = (h ^ h >> 37) * SHMHT__XXH_MX1;
     return h ^ h >> 32;
 }
 
-static uint64_t mix16(const unsigned char *p, const unsigned char *secret, uint64_t seed)
+static uint64_t xxh_mix16(const unsigned char *p, const unsigned char *secret, uint64_t seed)
 {
     return shmht__mul_fold(shmht__le64(p) ^ (shmht__le64(secret) + seed),
                            shmht__le64(p + 8) ^ (shmht__le64(secret + 8) - seed));
@@ -49,10 +49,10 @@ static uint64_t hash_128(const unsigned char *p, size_t len, uint64_t seed)
     uint64_t acc = len * P64_1;
 
     for (size_t i = 0; i <= (len - 1) / 32; i++) {
-        acc += mix16(p + 16 * i, secret0 + 32 * i, seed);
-        acc += mix16(p + len - 16 * (i + 1), secret0 + 32 * i + 16, seed);
+        acc += xxh_mix16(p + 16 * i, secret0 + 32 * i, seed);
+        acc += xxh_mix16(p + len - 16 * (i + 1), secret0 + 32 * i + 16, seed);
     }
-    return avalanche(acc);
+    return xxh_avalanche(acc);
 }
 
 /* 129 to 240 bytes. */
@@ -62,14 +62,14 @@ static uint64_t hash_240(const unsigned char *p, size_t len, uint64_t seed)
     size_t n = len / 16;
 
     for (size_t i = 0; i < 8; i++)
-        acc += mix16(p + 16 * i, secret0 + 16 * i, seed);
-    acc = avalanche(acc);
+        acc += xxh_mix16(p + 16 * i, secret0 + 16 * i, seed);
+    acc = xxh_avalanche(acc);
     for (size_t i = 8; i < n; i++)
-        acc += mix16(p + 16 * i, secret0 + 16 * (i - 8) + 3, seed);
-    return avalanche(acc + mix16(p + len - 16, secret0 + 136 - 17, seed));
+        acc += xxh_mix16(p + 16 * i, secret0 + 16 * (i - 8) + 3, seed);
+    return xxh_avalanche(acc + xxh_mix16(p + len - 16, secret0 + 136 - 17, seed));
 }
 
-static void accumulate(uint64_t *acc, const unsigned char *p, const unsigned char *secret)
+static void add_stripe(uint64_t *acc, const unsigned char *p, const unsigned char *secret)
 {
     for (int i = 0; i < 8; i++) {
         uint64_t v = shmht__le64(p + 8 * i), k = v ^ shmht__le64(secret + 8 * i);
@@ -86,18 +86,18 @@ static uint64_t hash_stripes(const unsigned char *p, size_t len, const unsigned 
     uint64_t h = len * P64_1;
 
     for (size_t s = 0; s < n_stripes; s++) {
-        accumulate(acc, p + s * STRIPE_BYTES, secret + 8 * (s % BLOCK_STRIPES));
+        add_stripe(acc, p + s * STRIPE_BYTES, secret + 8 * (s % BLOCK_STRIPES));
         if (s % BLOCK_STRIPES == BLOCK_STRIPES - 1)
             for (int i = 0; i < 8; i++)
                 acc[i] = (acc[i] ^ acc[i] >> 47 ^
                           shmht__le64(secret + SECRET_BYTES - STRIPE_BYTES + 8 * i)) *
                          P32_1;
     }
-    accumulate(acc, p + len - STRIPE_BYTES, secret + SECRET_BYTES - STRIPE_BYTES - 7);
+    add_stripe(acc, p + len - STRIPE_BYTES, secret + SECRET_BYTES - STRIPE_BYTES - 7);
     for (int i = 0; i < 4; i++)
         h += shmht__mul_fold(acc[2 * i] ^ shmht__le64(secret + 11 + 16 * i),
                              acc[2 * i + 1] ^ shmht__le64(secret + 19 + 16 * i));
-    return avalanche(h);
+    return xxh_avalanche(h);
 }
 
 static void put_le64(unsigned char *p, uint64_t x)
@@ -152,15 +152,18 @@ int shmht__hash_check(uint32_t hash_id, shmht_hash_fn *hash, uint64_t seed, uint
 {
     static const char text[] = "libshmht layout 1";
     uint64_t a, b;
-    int rc;
+    int rc = 0;
 
     if (hash) {
         a = hash(text, sizeof(text) - 1, seed);
         b = hash(text, 8, seed);
-    } else if ((rc = shmht__hash(hash_id, text, sizeof(text) - 1, seed, &a)) < 0 ||
-               (rc = shmht__hash(hash_id, text, 8, seed, &b)) < 0) {
-        return rc;
+    } else {
+        rc = shmht__hash(hash_id, text, sizeof(text) - 1, seed, &a);
+        if (rc == 0)
+            rc = shmht__hash(hash_id, text, 8, seed, &b);
     }
+    if (rc < 0)
+        return rc;
     *check = a ^ (b << 1 | b >> 63);
     return 0;
 }

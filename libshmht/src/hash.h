@@ -24,8 +24,8 @@
 #define SHMHT__XXH_FLIP_16A UINT64_C(0x6782737bea4239b9) /* bytes 24 and 32 */
 #define SHMHT__XXH_FLIP_16B UINT64_C(0xaf56bc3b0996523a) /* bytes 40 and 48 */
 
-uint64_t shmht__xxh3_long(const unsigned char *p, size_t len,
-                          uint64_t seed); /* len of 17 and more, or 0 */
+/* len of 17 and more, or 0 */
+uint64_t shmht__xxh3_long(const unsigned char *p, size_t len, uint64_t seed);
 uint64_t shmht__fnv1a(const unsigned char *p, size_t len, uint64_t seed);
 /* SHMHT_HASH_XXH3 or SHMHT_HASH_FNV1A; SHMHT_EHASH for any other id, also a caller's. */
 int shmht__hash(uint32_t hash_id, const void *key, size_t len, uint64_t seed, uint64_t *hash);
@@ -58,9 +58,9 @@ static inline uint64_t shmht__le64(const unsigned char *p)
 static inline uint64_t shmht__mul_fold(uint64_t a, uint64_t b)
 {
 #if defined(__GNUC__) && defined(__x86_64__)
-    uint64_t low, high; /* the product as below, without the two registers that gcc would save and
-                           restore for it */
+    uint64_t low, high;
 
+    /* The product as below, without the two registers that gcc would save and restore for it. */
     __asm__("mulq %3" : "=a"(low), "=d"(high) : "%0"(a), "rm"(b) : "cc");
     return low ^ high;
 #elif defined(__SIZEOF_INT128__)

@@ -3,8 +3,6 @@
 #ifndef SHMHT_SRC_INTERNAL_H
 #define SHMHT_SRC_INTERNAL_H
 
-#include <string.h>
-
 #include "hash.h"
 #include "layout.h"
 
@@ -50,8 +48,8 @@ struct shmht_reader {
     const unsigned char *base;
     size_t n_usual; /* key lengths, from 9 on, that shmht_get() handles itself: 8, or 0 */
     const struct shmht__table *_Atomic table; /* the last one checked */
-    const unsigned char *_Atomic
-        guard; /* a record that begins before this has GUARD_BYTES readable bytes behind it */
+    /* a record that begins before this has GUARD_BYTES readable bytes behind it */
+    const unsigned char *_Atomic guard;
     uint64_t flip_lo; /* XXH3's constants and the seed: see shmht__xxh3_16() */
     uint64_t flip_hi;
     _Atomic uint64_t bytes; /* readable; grows with the object */
@@ -93,15 +91,11 @@ struct shmht_writer {
 /* --- object.c: memory objects */
 int shmht__object_create(struct shmht__object *o, const char *name, uint32_t flags,
                          uint64_t max_bytes, uint64_t min_free_bytes);
-int shmht__object_open(struct shmht__object *o, const char *name, uint32_t flags,
-                       uint64_t max_bytes, uint64_t min_free_bytes);
-int shmht__object_publish(struct shmht__object *o,
-                          int fixed_size); /* seals, and opens the read-only descriptor */
+/* Seals, and opens the read-only descriptor. */
+int shmht__object_publish(struct shmht__object *o, int fixed_size);
 int shmht__object_grow(struct shmht__object *o, uint64_t need, int exact);
 void shmht__object_close(struct shmht__object *o, int unlink_name);
 int shmht__map(int fd, uint64_t bytes, int prot, unsigned char **base, uint64_t *map_bytes);
-int shmht__object_writer_alive(int fd);
-int shmht__open_name(const char *name, uint32_t uid);
 int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes,
                     int32_t *huge_errno);
 int shmht__name_ok(const char *name);
@@ -112,32 +106,41 @@ uint64_t shmht__available_bytes(void);
 
 /* --- handle.c: options, and memory of handles */
 /*
- * The rule for option structs. Copies `ours` bytes to out and sets its size to `ours`; NULL gives
- * zeros. -EINVAL: opts is shorter, or longer with a byte other than 0 that this release does not
- * know.
+ * The rule for option structs. Copies `bytes` bytes, this release's size, and sets the copy's size;
+ * NULL gives zeros. -EINVAL: `from` is shorter, or longer with a byte other than 0 that this
+ * release does not know.
  */
-int shmht__opts_take(const void *opts, size_t ours, void *out, struct shmht_error *err);
+int shmht__opts_take(void *to, const void *from, size_t bytes, struct shmht_error *err);
 /* Allocates zeroed memory for a handle; its address goes to *handle. allocator NULL: libc. */
 int shmht__handle_alloc(const struct shmht_allocator *allocator, size_t bytes, void *handle,
                         struct shmht_error *err);
 void shmht__handle_free(const struct shmht_allocator *allocator, void *handle);
 
 /* --- error.c: fill in *err, unless it is NULL, and return the code */
-/* An option or a field of a header: "max_bytes is 5: invalid argument". */
+/* An option or a field of a header: "max_bytes is 5: Invalid argument". */
 int shmht__refused(struct shmht_error *err, int code, const char *what, uint64_t value);
-/* A step: "cannot open /dev/shm/x: permission denied". object may be NULL or empty: the memfd. */
+/* A step: "cannot open /dev/shm/x: Permission denied". object may be NULL or empty: the memfd. */
 int shmht__failed(struct shmht_error *err, int code, const char *step, const char *object);
 
 /* --- desc.c */
 void shmht__desc_fill(const struct shmht__header *h, const struct shmht__object *o,
                       struct shmht_desc *desc);
 
-/* --- attach.c */
+/* --- header.c */
+/* Fills in what tables and arrays share, the magic last. generation 0: 1. */
+int shmht__header_write(struct shmht__header *h, uint32_t kind, uint64_t generation,
+                        uint64_t max_bytes, struct shmht_error *err);
+/*
+ * Checks a header, HEADER_BYTES of which are readable, against the region's *bytes bytes. For a
+ * file, updates *bytes first.
+ */
 int shmht__header_check(const struct shmht__header *h, int fd, uint64_t *bytes, uint32_t kind,
                         const struct shmht_desc *desc, uint64_t limit, struct shmht_error *err);
+
+/* --- attach.c */
 int shmht__reader_bind(struct shmht_reader *r, const struct shmht__header *h, uint32_t kind,
                        uint32_t hash_id, shmht_hash_fn *hash, struct shmht_error *err);
-int shmht__reader_take_opts(const struct shmht_reader_opts *opts, struct shmht_reader_opts *out,
+int shmht__reader_opts_take(struct shmht_reader_opts *to, const struct shmht_reader_opts *from,
                             struct shmht_error *err);
 int shmht__attach_object(const struct shmht_desc *desc, int fd,
                          const struct shmht_reader_opts *opts, uint32_t kind,
@@ -148,8 +151,6 @@ void shmht__detach_object(struct shmht_reader *r);
 int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need);
 int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t);
 void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes);
-int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
-                    struct shmht__record *rec);
 
 /* --- writer.c */
 int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
@@ -157,24 +158,17 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes);
 int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t log_bytes,
                        struct shmht_writer **out, struct shmht_error *err);
-void shmht__writer_use_table(struct shmht_writer *w, uint64_t table);
-int shmht__writer_take_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out,
-                            struct shmht_error *err);
-int shmht__writer_alloc(const struct shmht_writer_opts *opts, struct shmht_writer **out,
-                        struct shmht_error *err);
-void shmht__writer_view_init(struct shmht_writer *w);
 
 /* --- block.c */
-struct shmht__pair;
+struct shmht__pair {
+    struct shmht_bytes key;
+    struct shmht_bytes value;
+};
 int shmht__block_check(const void *block, size_t bytes, uint32_t *n_pairs);
 int shmht__block_pair(const unsigned char *block, uint64_t bytes, uint64_t *pos,
                       struct shmht__pair *pair);
 
 /* --- merge.c: many puts at once, with their memory accesses in flight together */
-struct shmht__pair {
-    struct shmht_bytes key;
-    struct shmht_bytes value;
-};
 int shmht__put_batch(struct shmht_writer *w, const struct shmht__pair *pairs, size_t n,
                      uint32_t duplicates, struct shmht_merged *merged);
 
@@ -192,6 +186,13 @@ static inline uint32_t shmht__key_hash(const struct shmht_reader *r, const void 
 static inline const struct shmht__header *shmht__header_of(const struct shmht_reader *r)
 {
     return (const struct shmht__header *)(const void *)r->base;
+}
+
+/* Returns the bytes that a record takes in the log. */
+static inline uint64_t shmht__log_bytes(const struct shmht_reader *r,
+                                        const struct shmht__record *rec)
+{
+    return align_up(record_bytes(rec), UINT64_C(1) << r->granule_shift);
 }
 
 /* Reads the cap once: a hostile writer may change it between two reads. */
@@ -227,8 +228,8 @@ static inline int shmht__record_at(const struct shmht_reader *r, uint64_t pos, u
     if (UNLIKELY(pos + 8 > atomic_load_explicit(&r->bytes, memory_order_relaxed)) &&
         shmht__reader_refresh(r, pos + 8) != 0)
         return SHMHT_ECORRUPT;
-    *word = atomic_load_explicit(
-        p, memory_order_acquire); /* pairs with the store of WORD_DEAD: see shmht_reader_next() */
+    /* pairs with the store of WORD_DEAD: see shmht_reader_next() */
+    *word = atomic_load_explicit(p, memory_order_acquire);
     if (UNLIKELY(!record_parse(
             *word, *word & WORD_LONG ? atomic_load_explicit(p + 1, memory_order_relaxed) : 0, rec)))
         return SHMHT_ECORRUPT;
@@ -273,7 +274,8 @@ static inline int shmht__hit(const struct shmht_reader *r, const unsigned char *
 
     if (UNLIKELY(p > atomic_load_explicit(&r->guard, memory_order_relaxed)))
         return 0;
-    if (sizeof(p) < sizeof(uint64_t) && UNLIKELY(p < r->base)) /* base + place has wrapped around */
+    /* base + place has wrapped around */
+    if (sizeof(p) < sizeof(uint64_t) && UNLIKELY(p < r->base))
         return 0;
     value_len =
         atomic_load_explicit((const _Atomic uint32_t *)(const void *)p, memory_order_relaxed) -
@@ -281,7 +283,8 @@ static inline int shmht__hit(const struct shmht_reader *r, const unsigned char *
     if (UNLIKELY(value_len > HIT_VALUE_BYTES) ||
         UNLIKELY((shmht__differ(p + 4, key) | shmht__differ(p + 4 + len - 8, key + len - 8)) != 0))
         return 0;
-    value->ptr = p + 4 + len; /* member by member: copying the struct would wait for these stores */
+    /* Member by member: copying the struct would wait for these stores. */
+    value->ptr = p + 4 + len;
     value->len = value_len;
     return 1;
 }

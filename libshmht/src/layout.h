@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <shmht.h>
 
@@ -42,12 +43,12 @@ struct shmht__header {
     uint8_t max_load_percent;
     uint8_t duplicates;
     uint8_t reserved;
-    /* every Get reads this line; it changes when the table grows */
-    _Atomic uint64_t
-        table; /* first line of the table from the region's start, and its number of lines << 32 */
-    _Atomic uint64_t superseded; /* the successor's generation */
+    /* Every Get reads this line; it changes when the table grows. */
+    /* first line of the table from the region's start, and its number of lines << 32 */
+    _Atomic uint64_t table;
+    _Atomic uint64_t superseded; /* of the table that this one was compacted into */
     uint8_t unused[48];
-    /* the writer changes this line with each put */
+    /* The writer changes this line with each put. */
     _Atomic uint64_t top; /* end of the log */
     union {
         _Atomic uint64_t entries; /* a table */
@@ -123,6 +124,20 @@ static inline int record_parse(uint32_t word, uint32_t second, struct shmht__rec
 static inline uint32_t record_word(const struct shmht__record *rec)
 {
     return rec->head == 8 ? WORD_LONG | rec->key : rec->key << SHORT_VALUE_BITS | rec->value;
+}
+
+/* Writes a record at p. Key and value point to rec->key and rec->value bytes. */
+static inline void record_store(unsigned char *p, const struct shmht__record *rec, const void *key,
+                                const void *value)
+{
+    uint32_t word = record_word(rec);
+
+    memcpy(p, &word, 4);
+    if (rec->head == 8)
+        memcpy(p + 4, &rec->value, 4);
+    memcpy(p + rec->head, key, rec->key);
+    if (rec->value > 0)
+        memcpy(p + rec->head + rec->key, value, rec->value);
 }
 
 static inline uint64_t align_up(uint64_t x, uint64_t to)

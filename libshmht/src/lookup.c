@@ -20,10 +20,10 @@
 #define PREFETCH_BYTES 48
 
 /* Searches the table from a line on. Handles every case. */
-__attribute__((noinline)) static int search(const struct shmht_reader *r,
-                                            const struct shmht__table *t, uint32_t at,
-                                            uint32_t hash, const unsigned char *key, size_t len,
-                                            struct shmht_bytes *value)
+__attribute__((noinline)) static int search_table(const struct shmht_reader *r,
+                                                  const struct shmht__table *t, uint32_t at,
+                                                  uint32_t hash, const unsigned char *key,
+                                                  size_t len, struct shmht_bytes *value)
 {
     for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
         const _Atomic uint64_t *line = t->lines + (size_t)at * LINE_SLOTS;
@@ -64,7 +64,7 @@ __attribute__((noinline)) static int get_any(const struct shmht_reader *r, const
     if (UNLIKELY(shmht__table_of(r, &t) != 0))
         return SHMHT_ECORRUPT;
     hash = shmht__key_hash(r, key, len);
-    return search(r, &t, shmht__home(hash, t.n_lines), hash, key, len, value);
+    return search_table(r, &t, shmht__home(hash, t.n_lines), hash, key, len, value);
 }
 
 /*
@@ -96,6 +96,17 @@ int shmht_get(const struct shmht_reader *r, const void *key, size_t len, struct 
     return get_any(r, key, len, value);
 }
 
+/* Prefetches the record that a slot refers to. Returns its place. */
+static inline uint64_t prefetch_record(const struct shmht_reader *r, const _Atomic uint64_t *slot)
+{
+    uint64_t place = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_acquire)
+                     << r->granule_shift;
+
+    __builtin_prefetch(r->base + place);
+    __builtin_prefetch(r->base + place + PREFETCH_BYTES);
+    return place;
+}
+
 /*
  * Makes passes over the keys, each prefetching what the next one reads:
  *   1. hash the keys, prefetch their lines
@@ -119,9 +130,9 @@ static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes 
         return SHMHT_ECORRUPT;
     }
     for (size_t i = 0; i < n; i++) {
+        /* UINT32_MAX is no line: a table with so many would not fit the largest region. */
         if (UNLIKELY(keys[i].len - 1 >= SHMHT_MAX_KEY_BYTES)) {
-            lines[i] = UINT32_MAX; /* no line: a table of so many would not fit the largest
-                                      region */
+            lines[i] = UINT32_MAX;
             continue;
         }
         hashes[i] = shmht__key_hash(r, keys[i].ptr, keys[i].len);
@@ -137,11 +148,7 @@ static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes 
             continue;
         mask = line_match(line, hashes[i]);
         if (LIKELY(mask)) {
-            places[i] = (uint64_t)(uint32_t)atomic_load_explicit(line_slot(line, mask),
-                                                                 memory_order_acquire)
-                        << r->granule_shift;
-            __builtin_prefetch(r->base + places[i]);
-            __builtin_prefetch(r->base + places[i] + PREFETCH_BYTES);
+            places[i] = prefetch_record(r, line_slot(line, mask));
         } else if (atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) != 0) {
             lines[i] = lines[i] + 1 < t.n_lines ? lines[i] + 1 : 0;
             __builtin_prefetch(PLAIN(t.lines + (size_t)lines[i] * LINE_SLOTS));
@@ -154,11 +161,7 @@ static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes 
         unsigned mask = line_match(line, hashes[i]);
 
         if (LIKELY(mask)) {
-            places[i] = (uint64_t)(uint32_t)atomic_load_explicit(line_slot(line, mask),
-                                                                 memory_order_acquire)
-                        << r->granule_shift;
-            __builtin_prefetch(r->base + places[i]);
-            __builtin_prefetch(r->base + places[i] + PREFETCH_BYTES);
+            places[i] = prefetch_record(r, line_slot(line, mask));
         }
     }
     for (size_t i = 0; i < n; i++) {
@@ -166,9 +169,9 @@ static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes 
 
         if (UNLIKELY(places[i] == 0 || keys[i].len - 8 > HIT_KEY_BYTES - 8 ||
                      !shmht__hit(r, r->base + places[i], keys[i].ptr, keys[i].len, &values[i])))
-            rc = lines[i] == UINT32_MAX
-                     ? SHMHT_EKEYLEN
-                     : search(r, &t, lines[i], hashes[i], keys[i].ptr, keys[i].len, &values[i]);
+            rc = lines[i] == UINT32_MAX ? SHMHT_EKEYLEN
+                                        : search_table(r, &t, lines[i], hashes[i], keys[i].ptr,
+                                                       keys[i].len, &values[i]);
         if (LIKELY(rc == 0)) {
             found++;
             continue;

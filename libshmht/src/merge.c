@@ -8,8 +8,8 @@
 
 /* Hashes n keys (at most SHMHT_BATCH), prefetches their table lines, then the records that those
  * lines may refer to. */
-static void look_ahead(const struct shmht_writer *w, const struct shmht__pair *pairs, size_t n,
-                       uint32_t *hashes)
+static void prefetch_pairs(const struct shmht_writer *w, const struct shmht__pair *pairs, size_t n,
+                           uint32_t *hashes)
 {
     for (size_t i = 0; i < n; i++) {
         hashes[i] = shmht__key_hash(&w->view, pairs[i].key.ptr, pairs[i].key.len);
@@ -36,7 +36,7 @@ int shmht__put_batch(struct shmht_writer *w, const struct shmht__pair *pairs, si
 {
     uint32_t hashes[SHMHT_BATCH];
 
-    look_ahead(w, pairs, n, hashes);
+    prefetch_pairs(w, pairs, n, hashes);
     for (size_t i = 0; i < n; i++) {
         int rc = shmht__put_hashed(w, hashes[i], pairs[i].key.ptr, pairs[i].key.len,
                                    pairs[i].value.ptr, pairs[i].value.len, duplicates);
@@ -54,8 +54,8 @@ int shmht__put_batch(struct shmht_writer *w, const struct shmht__pair *pairs, si
 }
 
 /* Reads up to SHMHT_BATCH pairs of a checked block. */
-static size_t take(const unsigned char *block, size_t bytes, uint64_t *pos,
-                   struct shmht__pair *pairs)
+static size_t take_pairs(const unsigned char *block, size_t bytes, uint64_t *pos,
+                         struct shmht__pair *pairs)
 {
     size_t n = 0;
 
@@ -64,16 +64,16 @@ static size_t take(const unsigned char *block, size_t bytes, uint64_t *pos,
     return n;
 }
 
-static uint64_t log_bytes(const struct shmht_writer *w, const struct shmht__pair *pair)
+static uint64_t pair_log_bytes(const struct shmht_writer *w, const struct shmht__pair *pair)
 {
     struct shmht__record rec = record_plan(pair->key.len, pair->value.len);
 
-    return align_up(record_bytes(&rec), UINT64_C(1) << w->view.granule_shift);
+    return shmht__log_bytes(&w->view, &rec);
 }
 
 /* Checks a whole block. Counts its pairs and the bytes that they would take in the log. */
-static int survey(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
-                  uint64_t *n, uint64_t *need)
+static int count_pairs(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
+                       uint64_t *n, uint64_t *need)
 {
     uint64_t pos = SHMHT_BLOCK_HEADER_BYTES;
     struct shmht__pair pair;
@@ -81,32 +81,33 @@ static int survey(const struct shmht_writer *w, const unsigned char *block, size
     int rc = shmht__block_check(block, bytes, &n_pairs);
 
     *n = *need = 0;
-    while (rc >= 0 && (rc = shmht__block_pair(block, bytes, &pos, &pair)) == 1) {
+    if (rc < 0)
+        return rc;
+    while ((rc = shmht__block_pair(block, bytes, &pos, &pair)) == 1) {
         ++*n;
-        *need += log_bytes(w, &pair);
+        *need += pair_log_bytes(w, &pair);
     }
     return rc < 0 ? rc : *n != n_pairs ? SHMHT_ECORRUPT : 0;
 }
 
 /* Counts only pairs whose keys are new. Returns 1 if the table has every pair, with its value. */
-static int survey_new(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
-                      uint64_t *n, uint64_t *need)
+static int count_new_pairs(const struct shmht_writer *w, const unsigned char *block, size_t bytes,
+                           uint64_t *n, uint64_t *need)
 {
     uint64_t pos = SHMHT_BLOCK_HEADER_BYTES;
     struct shmht__pair pairs[SHMHT_BATCH];
     struct shmht_bytes value;
     uint32_t hashes[SHMHT_BATCH];
+    int all = 1;
     size_t m;
 
-    int all = 1;
-
     *n = *need = 0;
-    while ((m = take(block, bytes, &pos, pairs)) > 0) {
-        look_ahead(w, pairs, m, hashes);
+    while ((m = take_pairs(block, bytes, &pos, pairs)) > 0) {
+        prefetch_pairs(w, pairs, m, hashes);
         for (size_t i = 0; i < m; i++) {
             if (shmht_writer_get(w, pairs[i].key.ptr, pairs[i].key.len, &value) != 0) {
                 ++*n;
-                *need += log_bytes(w, &pairs[i]);
+                *need += pair_log_bytes(w, &pairs[i]);
                 all = 0;
             } else if (value.len != pairs[i].value.len ||
                        (value.len && memcmp(value.ptr, pairs[i].value.ptr, value.len) != 0)) {
@@ -124,18 +125,19 @@ int shmht_writer_merge(struct shmht_writer *w, const void *block, size_t bytes,
     struct shmht__pair pairs[SHMHT_BATCH];
     uint64_t pos = SHMHT_BLOCK_HEADER_BYTES, n, need, n_new, need_new;
     size_t m;
-    int rc = survey(w, block, bytes, &n, &need);
+    int rc = count_pairs(w, block, bytes, &n, &need);
 
     if (rc < 0)
         return rc;
     if (w->entries + n > w->limit || w->top + need > w->object.bytes) {
         /* Before the object grows, count the pairs that are new. */
-        if (survey_new(w, block, bytes, &n_new, &need_new) || w->duplicates != SHMHT_DUP_REPLACE)
+        if (count_new_pairs(w, block, bytes, &n_new, &need_new) ||
+            w->duplicates != SHMHT_DUP_REPLACE)
             need = need_new;
         n = n_new;
     }
     rc = shmht__writer_room(w, n, need);
-    while (rc == 0 && (m = take(block, bytes, &pos, pairs)) > 0)
+    while (rc == 0 && (m = take_pairs(block, bytes, &pos, pairs)) > 0)
         rc = shmht__put_batch(w, pairs, m, w->duplicates, &done);
     if (merged && rc == 0)
         *merged = done;

@@ -33,7 +33,8 @@
 
 #define MIN_STEP_BYTES 65536u
 #define MAX_STEP_BYTES (UINT64_C(64) << 20)
-#define PIECE_BYTES    (UINT64_C(8) << 20) /* of one fallocate(): a signal undoes the whole call */
+/* of one fallocate(): a signal undoes the whole call */
+#define PIECE_BYTES (UINT64_C(8) << 20)
 /* growth between two checks of free memory */
 #define CHECK_BYTES            (UINT64_C(1) << 20)
 #define DEFAULT_MIN_FREE_BYTES (UINT64_C(16) << 20)
@@ -87,7 +88,7 @@ int shmht__map(int fd, uint64_t bytes, int prot, unsigned char **base, uint64_t 
     return 0;
 }
 
-/* Asks for 2 MB pages between from and to, whole pages only. Returns 0, or -1 with the reason in
+/* Requests 2 MB pages between from and to, whole pages only. Returns 0, or -1 with the reason in
  * *huge_errno. */
 int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes,
                     int32_t *huge_errno)
@@ -105,7 +106,7 @@ int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint6
 
 /* Makes the object exactly `to` bytes large, all backed by memory. On failure the object has its
  * old size, or a few pieces more. */
-static int extend(struct shmht__object *o, uint64_t to)
+static int extend_file(struct shmht__object *o, uint64_t to)
 {
     struct rlimit file_size;
     uint64_t piece = PIECE_BYTES;
@@ -154,9 +155,10 @@ int shmht__object_grow(struct shmht__object *o, uint64_t need, int exact)
     to = align_up(!exact && o->bytes + step > need ? o->bytes + step : need, unit);
     if (to > o->max_bytes)
         to = o->max_bytes;
-    rc = extend(o, to);
+    rc = extend_file(o, to);
+    /* The step does not fit; `need` alone may. */
     if (rc < 0 && align_up(need, PAGE_BYTES) < to)
-        rc = extend(o, align_up(need, PAGE_BYTES)); /* the step does not fit; `need` alone may */
+        rc = extend_file(o, align_up(need, PAGE_BYTES));
     if (rc < 0)
         return o->bytes >= need ? 0 : rc;
     if (o->flags & SHMHT_HUGE && shmht__collapse(o->base, from - from % HUGE_BYTES, o->bytes,
@@ -182,8 +184,8 @@ static int create_memfd(void)
     return fd;
 }
 
-/* Ensures one writer, by a lock on the open file description: the kernel releases it when the last
- * process that holds the description closes it or dies. */
+/* Locks the open file description, so that others see whether a named object's writer is alive: the
+ * kernel releases the lock when the last process that holds the description closes it or dies. */
 static int lock_writer(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -214,34 +216,14 @@ static int create_named(struct shmht__object *o, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-/* Returns whether some process holds the writer's lock. A client cannot fake it: a write lock needs
- * a writable descriptor. */
-int shmht__object_writer_alive(int fd)
-{
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
-
-    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
-}
-
-static int object_map(struct shmht__object *o)
+/* Maps the object, for this process alone: children get a read-only descriptor instead. */
+static int map_object(struct shmht__object *o)
 {
     int rc = shmht__map(o->fd, o->max_bytes, PROT_READ | PROT_WRITE, &o->base, &o->map_bytes);
 
     if (rc == 0)
-        madvise(o->base, o->map_bytes,
-                MADV_DONTFORK); /* children get a read-only descriptor instead */
+        madvise(o->base, o->map_bytes, MADV_DONTFORK);
     return rc;
-}
-
-static void object_init(struct shmht__object *o, uint32_t flags, uint64_t max_bytes,
-                        uint64_t min_free_bytes)
-{
-    memset(o, 0, sizeof(*o));
-    o->fd = o->ro_fd = -1;
-    o->owner = getpid();
-    o->flags = flags;
-    o->max_bytes = max_bytes & ~(uint64_t)(PAGE_BYTES - 1);
-    o->min_free_bytes = min_free_bytes ? min_free_bytes : DEFAULT_MIN_FREE_BYTES;
 }
 
 int shmht__object_create(struct shmht__object *o, const char *name, uint32_t flags,
@@ -249,7 +231,12 @@ int shmht__object_create(struct shmht__object *o, const char *name, uint32_t fla
 {
     int rc;
 
-    object_init(o, flags, max_bytes, min_free_bytes);
+    memset(o, 0, sizeof(*o));
+    o->fd = o->ro_fd = -1;
+    o->owner = getpid();
+    o->flags = flags;
+    o->max_bytes = max_bytes & ~(uint64_t)(PAGE_BYTES - 1);
+    o->min_free_bytes = min_free_bytes ? min_free_bytes : DEFAULT_MIN_FREE_BYTES;
     rc = flags & SHMHT_NAMED ? create_named(o, name) : create_memfd();
     if (rc < 0) {
         o->name[0] = '\0';
@@ -258,84 +245,30 @@ int shmht__object_create(struct shmht__object *o, const char *name, uint32_t fla
     o->fd = rc;
     rc = lock_writer(o->fd);
     if (rc == 0)
-        rc = object_map(o);
+        rc = map_object(o);
     if (rc < 0)
         shmht__object_close(o, 1);
     return rc;
 }
 
-/* Opens the same file again with other rights. */
-static int reopen(int fd, int how)
+/* Opens the same file again, for reading alone. */
+static int reopen_fd(int fd)
 {
     char path[64];
     int other;
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    other = open(path, how | O_CLOEXEC);
+    other = open(path, O_RDONLY | O_CLOEXEC);
     if (other >= 0)
         return other;
     return errno == ENOENT ? SHMHT_EPROC : -errno;
 }
 
-/* Opens a named object, whose writer must be dead, for writing. */
-int shmht__object_open(struct shmht__object *o, const char *name, uint32_t flags,
-                       uint64_t max_bytes, uint64_t min_free_bytes)
-{
-    struct stat st;
-    int rc, fd;
-
-    object_init(o, flags, max_bytes, min_free_bytes);
-    fd = shmht__open_name(name, (uint32_t)geteuid());
-    if (fd < 0)
-        return fd;
-    rc = fchmod(fd, 0600) == 0 ? reopen(fd, O_RDWR) : -errno;
-    if (fchmod(fd, 0400) != 0 && rc >= 0) {
-        close(rc);
-        rc = -errno;
-    }
-    close(fd);
-    if (rc < 0)
-        return rc;
-    o->fd = rc;
-    rc = lock_writer(o->fd);
-    if (rc == 0 && fstat(o->fd, &st) != 0)
-        rc = -errno;
-    if (rc == 0) {
-        snprintf(o->name, sizeof(o->name), "%s", name);
-        o->bytes = o->checked_bytes =
-            (uint64_t)st.st_size < o->max_bytes ? (uint64_t)st.st_size : o->max_bytes;
-        rc = object_map(o);
-    }
-    if (rc < 0)
-        shmht__object_close(o, 0);
-    return rc;
-}
-
-int shmht__open_name(const char *name, uint32_t uid)
-{
-    struct stat st;
-    int fd;
-
-    if (!shmht__name_ok(name))
-        return SHMHT_ENAME;
-    fd =
-        open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* open() must return for a FIFO
-                                                                  too */
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != uid ||
-        st.st_mode & (S_IWGRP | S_IWOTH)) {
-        close(fd);
-        return SHMHT_EOWNER;
-    }
-    return fd;
-}
-
 int shmht__object_publish(struct shmht__object *o, int fixed_size)
 {
-    int seals = F_SEAL_SHRINK | F_SEAL_SEAL | (fixed_size ? F_SEAL_GROW : 0), rc;
+    int seals = F_SEAL_SHRINK | F_SEAL_SEAL | (fixed_size ? F_SEAL_GROW : 0);
+    int rc = reopen_fd(o->fd);
 
-    rc = reopen(o->fd, O_RDONLY);
     if (rc < 0)
         return rc;
     o->ro_fd = rc;
@@ -351,8 +284,9 @@ int shmht__object_publish(struct shmht__object *o, int fixed_size)
 
 void shmht__object_close(struct shmht__object *o, int unlink_name)
 {
-    int mine = o->owner == getpid(); /* a forked child has copies of the descriptors, no mapping,
-                                        and leaves the name to its parent */
+    /* A forked child has copies of the descriptors, no mapping, and leaves the name to its parent.
+     */
+    int mine = o->owner == getpid();
 
     if (o->fd < 0)
         return;

@@ -7,19 +7,17 @@
 
 #include "internal.h"
 
-/* Re-reads the object's size. Returns 0 if at least `need` bytes are readable. */
+/* Re-reads the object's size. Returns 0 if at least `need` bytes are readable. Two threads may race
+ * to store it: either value is right, as the object only grows. */
 int shmht__reader_refresh(const struct shmht_reader *r, uint64_t need)
 {
-    struct shmht_reader *changed =
-        (struct shmht_reader *)(uintptr_t)r; /* changes one atomic member only */
     uint64_t now = atomic_load_explicit(&r->bytes, memory_order_acquire);
     struct stat st;
 
     if (now < need && r->fd >= 0 && need <= r->max_bytes && fstat(r->fd, &st) == 0 &&
         (uint64_t)st.st_size > now) {
         now = (uint64_t)st.st_size < r->max_bytes ? (uint64_t)st.st_size : r->max_bytes;
-        shmht__reader_set_bytes(changed, now); /* two threads may race; either value is right, as
-                                                  the object only grows */
+        shmht__reader_set_bytes((struct shmht_reader *)(uintptr_t)r, now);
     }
     return now < need ? SHMHT_ECORRUPT : 0;
 }
@@ -38,7 +36,7 @@ void shmht__reader_set_bytes(struct shmht_reader *r, uint64_t bytes)
  * already replaced. So each table of an honest writer takes one place in `tables`. Once a hostile
  * writer has used all places, every Get checks the table.
  */
-static void remember(struct shmht_reader *r, const struct shmht__table *t)
+static void keep_table(struct shmht_reader *r, const struct shmht__table *t)
 {
     const struct shmht__table *known;
 
@@ -54,12 +52,10 @@ static void remember(struct shmht_reader *r, const struct shmht__table *t)
     atomic_store_explicit(&r->remembering, 0, memory_order_release);
 }
 
-/* Checks a new table of the writer's, and remembers it. */
+/* Checks a new table of the writer's, and keeps it: this changes atomics of the handle, and memory
+ * that one of them guards. */
 int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shmht__table *t)
 {
-    struct shmht_reader *changed =
-        (struct shmht_reader *)(uintptr_t)r; /* changes atomics, and memory that one of them
-                                                guards */
     uint64_t first = (uint32_t)table, n_lines = table >> 32, end = (first + n_lines) * LINE_BYTES;
 
     if (n_lines == 0 || (end > atomic_load_explicit(&r->bytes, memory_order_relaxed) &&
@@ -68,7 +64,7 @@ int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shm
     t->table = table;
     t->lines = (const _Atomic uint64_t *)(const void *)(r->base + first * LINE_BYTES);
     t->n_lines = n_lines;
-    remember(changed, t);
+    keep_table((struct shmht_reader *)(uintptr_t)r, t);
     return 0;
 }
 
@@ -76,18 +72,18 @@ int shmht__reader_table(const struct shmht_reader *r, uint64_t table, struct shm
  * Moves *pos, which is below top, past one entry of the log. Returns 1: a record; 2: a skip;
  * SHMHT_ECORRUPT.
  */
-int shmht__log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
+static int log_step(const struct shmht_reader *r, uint64_t top, uint64_t *pos, uint32_t *word,
                     struct shmht__record *rec)
 {
     const _Atomic uint32_t *p = (const _Atomic uint32_t *)(const void *)(r->base + *pos);
-    uint64_t granule = UINT64_C(1) << r->granule_shift, bytes;
+    uint64_t bytes;
     int kind = 1;
 
     *word = 0;
     if (UNLIKELY(top > r->max_bytes || top - *pos < 8))
         return SHMHT_ECORRUPT;
     if (LIKELY(shmht__record_at(r, *pos, word, rec) == 0)) {
-        bytes = align_up(record_bytes(rec), granule);
+        bytes = shmht__log_bytes(r, rec);
     } else if (*word & WORD_SKIP) { /* then its 8 bytes are readable */
         bytes = (uint64_t)atomic_load_explicit(p + 1, memory_order_relaxed) << r->granule_shift;
         kind = 2;
@@ -114,11 +110,11 @@ int shmht_reader_next(const struct shmht_reader *r, struct shmht_iter *it, struc
 
     if (UNLIKELY(pos < HEADER_BYTES || pos & ((UINT64_C(1) << r->granule_shift) - 1)))
         return SHMHT_ECORRUPT;
-    while (pos < top || pos < (top = atomic_load_explicit(shared_top, memory_order_acquire))) {
+    while (pos < top) {
         const unsigned char *p = r->base + pos;
         struct shmht__record rec;
         uint32_t word;
-        int kind = shmht__log_step(r, top, &pos, &word, &rec);
+        int kind = log_step(r, top, &pos, &word, &rec);
 
         if (UNLIKELY(kind < 0))
             return kind;
@@ -128,6 +124,8 @@ int shmht_reader_next(const struct shmht_reader *r, struct shmht_iter *it, struc
             it->pos = pos;
             return 1;
         }
+        if (pos >= top)
+            top = atomic_load_explicit(shared_top, memory_order_acquire);
     }
     it->pos = pos;
     return 0;
@@ -141,7 +139,8 @@ int shmht_reader_stats(const struct shmht_reader *r, struct shmht_stats *stats)
     struct shmht_stats s;
 
     memset(&s, 0, sizeof(s));
-    (void)shmht__reader_refresh(r, r->max_bytes); /* so that free_bytes includes growth */
+    /* so that free_bytes includes growth */
+    (void)shmht__reader_refresh(r, r->max_bytes);
     s.entries = atomic_load_explicit(&h->entries, memory_order_relaxed);
     s.slots = (table >> 32) * LINE_SLOTS;
     s.generation = r->generation;

@@ -9,7 +9,7 @@
  * With SHMHT_DEFER a private table grows first, and publishing is the growth above. An update of a
  * key that the present table has changes both tables. Wherever a writer is killed, a reader finds
  * every earlier put, and reads nothing beyond `top`. A record below `top` without a slot is an
- * interrupted put; shmht_writer_resume() marks it.
+ * interrupted put.
  */
 #include <errno.h>
 
@@ -23,20 +23,11 @@
 /* SHMHT_DEFER: a table is filled this far beyond its load before it is replaced */
 #define DEFER_PERCENT 10u
 
-static void set(_Atomic uint64_t *shared, uint64_t value, memory_order order)
+/* Adds to a counter that this thread alone changes. */
+static void counter_add(_Atomic uint64_t *counter, uint64_t n)
 {
-    atomic_store_explicit(shared, value, order);
-}
-
-static void add(_Atomic uint64_t *shared, uint64_t n)
-{
-    atomic_store_explicit(shared, atomic_load_explicit(shared, memory_order_relaxed) + n,
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
                           memory_order_relaxed);
-}
-
-static uint64_t granule(const struct shmht_writer *w)
-{
-    return UINT64_C(1) << w->view.granule_shift;
 }
 
 static uint64_t table_lines(uint64_t entries, uint32_t load_percent)
@@ -46,7 +37,7 @@ static uint64_t table_lines(uint64_t entries, uint32_t load_percent)
     return lines < MIN_LINES ? MIN_LINES : lines;
 }
 
-static int defers(const struct shmht_writer *w)
+static int grows_deferred(const struct shmht_writer *w)
 {
     return (w->opts.flags & SHMHT_DEFER) != 0;
 }
@@ -54,13 +45,13 @@ static int defers(const struct shmht_writer *w)
 /* Returns how many entries fit a table of n lines in the object. */
 static uint64_t table_limit(const struct shmht_writer *w, uint64_t n_lines)
 {
-    uint32_t load = w->max_load_percent + (defers(w) ? DEFER_PERCENT : 0);
+    uint32_t load = w->max_load_percent + (grows_deferred(w) ? DEFER_PERCENT : 0);
 
     return n_lines * LINE_SLOTS * (load < MAX_LOAD_PERCENT ? load : MAX_LOAD_PERCENT) / 100;
 }
 
 /* Makes the writer work on this table. */
-void shmht__writer_use_table(struct shmht_writer *w, uint64_t table)
+static void use_table(struct shmht_writer *w, uint64_t table)
 {
     w->lines =
         (_Atomic uint64_t *)(void *)(w->object.base + (uint64_t)(uint32_t)table * LINE_BYTES);
@@ -81,13 +72,12 @@ static int grow_log(struct shmht_writer *w, uint64_t end)
 }
 
 /* Stores a slot in the first empty place of its search. Returns 0 or SHMHT_EPROBE. */
-static int fill(_Atomic uint64_t *lines, uint32_t n_lines, uint64_t slot)
+static int slot_insert(_Atomic uint64_t *lines, uint32_t n_lines, uint64_t slot)
 {
     uint32_t at = shmht__home((uint32_t)(slot >> 32), n_lines);
 
     for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
         _Atomic uint64_t *line = lines + (size_t)at * LINE_SLOTS;
-
         unsigned empty = line_empty(line);
 
         if (empty) {
@@ -100,6 +90,20 @@ static int fill(_Atomic uint64_t *lines, uint32_t n_lines, uint64_t slot)
     return SHMHT_EPROBE;
 }
 
+/* Copies the writer's slots into another table: they hold the hashes. Returns 0 or SHMHT_EPROBE. */
+static int copy_slots(const struct shmht_writer *w, _Atomic uint64_t *lines, uint32_t n_lines)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < (size_t)w->n_lines * LINE_SLOTS; i++) {
+        uint64_t slot = atomic_load_explicit(&w->lines[i], memory_order_relaxed);
+
+        if (slot != 0)
+            rc = slot_insert(lines, n_lines, slot);
+    }
+    return rc;
+}
+
 /* Returns where a table of n lines begins in the log, and in *end where it ends. */
 static uint64_t table_place(const struct shmht_writer *w, uint64_t n_lines, uint64_t *end)
 {
@@ -109,13 +113,22 @@ static uint64_t table_place(const struct shmht_writer *w, uint64_t n_lines, uint
     return first;
 }
 
-/* Replaces the table by one of n lines at the end of the log. The old slots suffice to fill it:
- * they hold the hashes. */
+/* Appends a skip up to `end` and moves `top` behind it. */
+static void skip_to(struct shmht_writer *w, uint64_t end)
+{
+    uint32_t *words = (uint32_t *)(void *)(w->object.base + w->top);
+
+    words[0] = WORD_SKIP;
+    words[1] = (uint32_t)((end - w->top) >> w->view.granule_shift);
+    w->top = end;
+    atomic_store_explicit(&w->header->top, end, memory_order_release);
+}
+
+/* Replaces the table by one of n lines at the end of the log. */
 static int replace_table(struct shmht_writer *w, uint64_t n_lines)
 {
-    uint64_t end, first = table_place(w, n_lines, &end), skip = w->top;
+    uint64_t end, first = table_place(w, n_lines, &end);
     _Atomic uint64_t *lines;
-    uint32_t *words;
     int rc;
 
     if (n_lines > UINT32_MAX || end > w->object.max_bytes)
@@ -126,27 +139,21 @@ static int replace_table(struct shmht_writer *w, uint64_t n_lines)
     lines = (_Atomic uint64_t *)(void *)(w->object.base + first);
     if (!w->zeroed)
         memset(w->object.base + first, 0, (size_t)(end - first));
-    for (size_t i = 0; i < (size_t)w->n_lines * LINE_SLOTS; i++) {
-        uint64_t slot = atomic_load_explicit(&w->lines[i], memory_order_relaxed);
-
-        if (slot != 0 && (rc = fill(lines, (uint32_t)n_lines, slot)) < 0) {
-            memset(w->object.base + first, 0, (size_t)(end - first));
-            return rc;
-        }
+    rc = copy_slots(w, lines, (uint32_t)n_lines);
+    if (rc < 0) {
+        memset(w->object.base + first, 0, (size_t)(end - first));
+        return rc;
     }
-    words = (uint32_t *)(void *)(w->object.base + skip);
-    words[0] = WORD_SKIP;
-    words[1] = (uint32_t)((end - skip) >> w->view.granule_shift);
-    w->top = end;
-    set(&w->header->top, end, memory_order_release);
-    set(&w->header->table, TABLE(first / LINE_BYTES, n_lines), memory_order_release);
-    add(&w->header->table_grows, 1);
-    shmht__writer_use_table(w, TABLE(first / LINE_BYTES, n_lines));
+    skip_to(w, end);
+    atomic_store_explicit(&w->header->table, TABLE(first / LINE_BYTES, n_lines),
+                          memory_order_release);
+    counter_add(&w->header->table_grows, 1);
+    use_table(w, TABLE(first / LINE_BYTES, n_lines));
     return 0;
 }
 
 /* As replace_table(), in private memory. */
-static int own_table(struct shmht_writer *w, uint64_t entries)
+static int grow_private(struct shmht_writer *w, uint64_t entries)
 {
     uint64_t n_lines = table_lines(entries, MAX_LOAD_PERCENT);
     _Atomic uint64_t *lines = NULL;
@@ -154,12 +161,8 @@ static int own_table(struct shmht_writer *w, uint64_t entries)
 
     if (rc == 0)
         rc = shmht__handle_alloc(w->opts.allocator, (size_t)n_lines * LINE_BYTES, &lines, NULL);
-    for (size_t i = 0; rc == 0 && i < (size_t)w->n_lines * LINE_SLOTS; i++) {
-        uint64_t slot = atomic_load_explicit(&w->lines[i], memory_order_relaxed);
-
-        if (slot != 0)
-            rc = fill(lines, (uint32_t)n_lines, slot);
-    }
+    if (rc == 0)
+        rc = copy_slots(w, lines, (uint32_t)n_lines);
     if (rc < 0) {
         if (lines)
             shmht__handle_free(w->opts.allocator, (void *)(uintptr_t)lines);
@@ -182,7 +185,7 @@ static uint64_t publish_bytes(const struct shmht_writer *w, uint64_t entries)
 /* Replaces the table by one for these entries: of n_lines, or deferred. */
 static int grow_table(struct shmht_writer *w, uint64_t n_lines, uint64_t entries)
 {
-    return defers(w) ? own_table(w, entries + entries / 4) : replace_table(w, n_lines);
+    return grows_deferred(w) ? grow_private(w, entries + entries / 4) : replace_table(w, n_lines);
 }
 
 int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries)
@@ -191,8 +194,8 @@ int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries)
         return 0;
     if (n_entries > SHMHT_MAX_REGION_BYTES)
         return SHMHT_EFULL;
-    return defers(w) ? own_table(w, n_entries)
-                     : replace_table(w, table_lines(n_entries, w->max_load_percent));
+    return grows_deferred(w) ? grow_private(w, n_entries)
+                             : replace_table(w, table_lines(n_entries, w->max_load_percent));
 }
 
 static uint64_t present_table(const struct shmht_writer *w)
@@ -200,7 +203,7 @@ static uint64_t present_table(const struct shmht_writer *w)
     return atomic_load_explicit(&w->header->table, memory_order_relaxed);
 }
 
-int shmht_writer_defers(const struct shmht_writer *w)
+int shmht_writer_has_unpublished(const struct shmht_writer *w)
 {
     return w->own != NULL;
 }
@@ -237,13 +240,14 @@ int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_
         while (lines * LINE_SLOTS * w->max_load_percent / 100 < w->entries + n_entries)
             lines *= 2;
         (void)table_place(w, lines, &end);
-        if (defers(w))
+        if (grows_deferred(w))
             end = w->top + publish_bytes(w, w->entries + n_entries);
         if (lines <= UINT32_MAX && end + log_bytes <= w->object.max_bytes) {
-            rc = grow_log(w, (defers(w) ? w->top : end) + log_bytes);
+            rc = grow_log(w, (grows_deferred(w) ? w->top : end) + log_bytes);
             return rc < 0 ? rc : grow_table(w, lines, w->entries + n_entries);
         }
-        if (w->entries + n_entries > most) /* no larger table fits: fill this one */
+        /* No larger table fits: fill this one. */
+        if (w->entries + n_entries > most)
             return SHMHT_EFULL;
         w->limit = most;
     }
@@ -251,6 +255,13 @@ int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_
         w->top + log_bytes + publish_bytes(w, w->entries + n_entries) > w->object.max_bytes)
         return SHMHT_EFULL;
     return w->top + log_bytes > w->object.max_bytes ? SHMHT_EFULL : grow_log(w, w->top + log_bytes);
+}
+
+/* Returns the place of the record that a slot refers to. */
+static uint64_t place_of(const struct shmht_writer *w, _Atomic uint64_t *slot)
+{
+    return (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
+           << w->view.granule_shift;
 }
 
 /*
@@ -268,8 +279,7 @@ static int find_in(const struct shmht_writer *w, _Atomic uint64_t *lines, uint32
 
         for (unsigned mask = line_match(line, hash); mask; mask = line_drop(mask)) {
             _Atomic uint64_t *slot = line_slot(line, mask);
-            uint64_t pos = (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
-                           << w->view.granule_shift;
+            uint64_t pos = place_of(w, slot);
             struct shmht__record rec;
             uint32_t word;
 
@@ -290,17 +300,10 @@ static int find_in(const struct shmht_writer *w, _Atomic uint64_t *lines, uint32
     return SHMHT_EPROBE;
 }
 
-static int find(const struct shmht_writer *w, uint32_t hash, const void *key, size_t len,
-                _Atomic uint64_t **found)
+static int find_key(const struct shmht_writer *w, uint32_t hash, const void *key, size_t len,
+                    _Atomic uint64_t **found)
 {
     return find_in(w, w->lines, w->n_lines, hash, key, len, found);
-}
-
-/* Returns the place of the record that a slot refers to. */
-static uint64_t place_of(const struct shmht_writer *w, _Atomic uint64_t *slot)
-{
-    return (uint64_t)(uint32_t)atomic_load_explicit(slot, memory_order_relaxed)
-           << w->view.granule_shift;
 }
 
 int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_len,
@@ -313,7 +316,7 @@ int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_l
 
     if (UNLIKELY(key_len - 1 >= SHMHT_MAX_KEY_BYTES))
         return SHMHT_EKEYLEN;
-    if (find(w, shmht__key_hash(&w->view, key, key_len), key, key_len, &slot) != 1)
+    if (find_key(w, shmht__key_hash(&w->view, key, key_len), key, key_len, &slot) != 1)
         return SHMHT_ENOENT;
     pos = place_of(w, slot);
     if (shmht__record_at(&w->view, pos, &word, &rec) != 0)
@@ -344,30 +347,23 @@ static void update_present(struct shmht_writer *w, uint32_t hash, const void *ke
                      *slot;
 
     if (find_in(w, lines, (uint32_t)(table >> 32), hash, key, key_len, &slot) == 1)
-        set(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
+        atomic_store_explicit(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
 }
 
 /* Appends a record and moves `top` behind it. The caller has made room. */
-static uint64_t append(struct shmht_writer *w, const struct shmht__record *rec, const void *key,
-                       const void *value)
+static uint64_t append_record(struct shmht_writer *w, const struct shmht__record *rec,
+                              const void *key, const void *value)
 {
     uint64_t pos = w->top;
-    unsigned char *p = w->object.base + pos;
-    uint32_t word = record_word(rec);
 
-    memcpy(p, &word, 4);
-    if (rec->head == 8)
-        memcpy(p + 4, &rec->value, 4);
-    memcpy(p + rec->head, key, rec->key);
-    if (rec->value > 0)
-        memcpy(p + rec->head + rec->key, value, rec->value);
-    w->top = align_up(pos + record_bytes(rec), granule(w));
-    set(&w->header->top, w->top, memory_order_release);
+    record_store(w->object.base + pos, rec, key, value);
+    w->top = pos + shmht__log_bytes(&w->view, rec);
+    atomic_store_explicit(&w->header->top, w->top, memory_order_release);
     return pos;
 }
 
 /* Marks a record that has lost its slot. Returns its bytes in the log. */
-static uint64_t bury(struct shmht_writer *w, uint64_t pos)
+static uint64_t mark_dead(struct shmht_writer *w, uint64_t pos)
 {
     _Atomic uint32_t *p = (_Atomic uint32_t *)(void *)(w->object.base + pos);
     struct shmht__record rec;
@@ -376,7 +372,7 @@ static uint64_t bury(struct shmht_writer *w, uint64_t pos)
     if (shmht__record_at(&w->view, pos, &word, &rec) != 0)
         return 0;
     atomic_store_explicit(p, word | WORD_DEAD, memory_order_release);
-    return align_up(record_bytes(&rec), granule(w));
+    return shmht__log_bytes(&w->view, &rec);
 }
 
 /* The only way into the table. */
@@ -384,9 +380,9 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
                       const void *value, size_t value_len, uint32_t duplicates)
 {
     struct shmht__record rec = record_plan(key_len, value_len);
-    uint64_t bytes = align_up(record_bytes(&rec), granule(w)), pos, old, end;
+    uint64_t bytes = shmht__log_bytes(&w->view, &rec), pos, old, end;
     _Atomic uint64_t *slot;
-    int there = find(w, hash, key, key_len, &slot), rc;
+    int there = find_key(w, hash, key, key_len, &slot), rc;
 
     if (there > 0 && duplicates != SHMHT_DUP_REPLACE)
         return duplicates == SHMHT_DUP_REJECT ? SHMHT_EEXIST : SHMHT_PUT_KEPT;
@@ -395,10 +391,8 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
     end = w->own ? publish_bytes(w, w->entries + (there == 0)) : 0;
     if (UNLIKELY(w->top + bytes + end > w->object.max_bytes))
         return SHMHT_EFULL;
-    if (UNLIKELY(there < 0 &&
-                 w->entries <
-                     w->limit / 4)) /* a larger table would not help: equal hashes share one
-                                       search */
+    /* Equal hashes share one search: a larger table would not help. */
+    if (UNLIKELY(there < 0 && w->entries < w->limit / 4))
         return SHMHT_EPROBE;
     if (UNLIKELY(there < 0 || (there == 0 && w->entries >= w->limit))) {
         uint64_t most = (uint64_t)w->n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
@@ -409,12 +403,13 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
             end = 0; /* the check above covered it */
         rc = end > w->object.max_bytes ? SHMHT_EFULL
                                        : grow_table(w, (uint64_t)w->n_lines * 2, w->entries + 1);
+        /* Fill this table: a larger one would leave the log less room than this one's free slots
+         * need. */
         if (rc == SHMHT_EFULL && there == 0 && w->limit < most)
-            w->limit = most; /* fill this one: a larger table would leave the log less room than
-                                this table's free slots need */
+            w->limit = most;
         else if (rc < 0)
             return rc;
-        there = find(w, hash, key, key_len, &slot);
+        there = find_key(w, hash, key, key_len, &slot);
         if (there < 0)
             return there;
     }
@@ -422,19 +417,19 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
     if (UNLIKELY(rc < 0))
         return rc;
 
-    pos = append(w, &rec, key, value);
+    pos = append_record(w, &rec, key, value);
     old = place_of(w, slot);
     if (there > 0 && w->own)
         update_present(w, hash, key, key_len, pos);
-    set(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
-    add(&w->header->live_bytes, bytes);
+    atomic_store_explicit(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
+    counter_add(&w->header->live_bytes, bytes);
     if (there == 0) {
-        set(&w->header->entries, ++w->entries, memory_order_relaxed);
+        atomic_store_explicit(&w->header->entries, ++w->entries, memory_order_relaxed);
         return SHMHT_PUT_NEW;
     }
-    old = bury(w, old);
-    add(&w->header->live_bytes, 0 - old);
-    add(&w->header->garbage_bytes, old);
+    old = mark_dead(w, old);
+    counter_add(&w->header->live_bytes, 0 - old);
+    counter_add(&w->header->garbage_bytes, old);
     return SHMHT_PUT_REPLACED;
 }
 
@@ -452,92 +447,70 @@ int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const voi
 /* ------------------------------------------------------------------ life cycle */
 
 /* Checks the options and fills in the defaults. */
-int shmht__writer_take_opts(const struct shmht_writer_opts *opts, struct shmht_writer_opts *out,
+static int writer_opts_take(struct shmht_writer_opts *to, const struct shmht_writer_opts *from,
                             struct shmht_error *err)
 {
-    int rc = shmht__opts_take(opts, sizeof(*out), out, err);
+    int rc = shmht__opts_take(to, from, sizeof(*to), err);
 
     if (rc < 0)
         return rc;
-    if (out->max_bytes < SHMHT_MIN_REGION_BYTES || out->max_bytes > SHMHT_MAX_REGION_BYTES ||
-        (out->region && out->max_bytes > SIZE_MAX))
-        return shmht__refused(err, -EINVAL, "max_bytes", out->max_bytes);
-    if (out->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE | SHMHT_DEFER) ||
-        (out->region && out->flags & ~SHMHT_DEFER) || (out->name && !(out->flags & SHMHT_NAMED)))
-        return shmht__refused(err, -EINVAL, "flags", out->flags);
-    if ((uintptr_t)out->region % LINE_BYTES != 0)
-        return shmht__refused(err, -EINVAL, "region", (uintptr_t)out->region);
-    if (out->duplicates > SHMHT_DUP_KEEP)
-        return shmht__refused(err, -EINVAL, "duplicates", out->duplicates);
-    if (out->expected_entries > SHMHT_MAX_REGION_BYTES)
-        return shmht__refused(err, -EINVAL, "expected_entries", out->expected_entries);
-    if (out->max_load_percent == 0)
-        out->max_load_percent = DEFAULT_LOAD_PERCENT;
-    if (out->max_load_percent < 10 || out->max_load_percent > MAX_LOAD_PERCENT)
-        return shmht__refused(err, -EINVAL, "max_load_percent", out->max_load_percent);
-    if (out->hash_id == 0)
-        out->hash_id = SHMHT_HASH_XXH3;
-    if ((out->hash_id >= SHMHT_HASH_CALLER) != (out->hash != NULL))
-        return shmht__refused(err, out->hash ? -EINVAL : SHMHT_EHASH, "hash_id", out->hash_id);
-    if (out->expected_entries == 0)
-        out->expected_entries = DEFAULT_ENTRIES;
-    rc = out->seed == 0 ? shmht__random(&out->seed, sizeof(out->seed)) : 0;
+    if (to->max_bytes < SHMHT_MIN_REGION_BYTES || to->max_bytes > SHMHT_MAX_REGION_BYTES ||
+        (to->region && to->max_bytes > SIZE_MAX))
+        return shmht__refused(err, -EINVAL, "max_bytes", to->max_bytes);
+    if (to->flags & ~(SHMHT_NAMED | SHMHT_KEEP_NAME | SHMHT_HUGE | SHMHT_DEFER) ||
+        (to->region && to->flags & ~SHMHT_DEFER) || (to->name && !(to->flags & SHMHT_NAMED)))
+        return shmht__refused(err, -EINVAL, "flags", to->flags);
+    if ((uintptr_t)to->region % LINE_BYTES != 0)
+        return shmht__refused(err, -EINVAL, "region", (uintptr_t)to->region);
+    if (to->duplicates > SHMHT_DUP_KEEP)
+        return shmht__refused(err, -EINVAL, "duplicates", to->duplicates);
+    if (to->expected_entries > SHMHT_MAX_REGION_BYTES)
+        return shmht__refused(err, -EINVAL, "expected_entries", to->expected_entries);
+    if (to->max_load_percent == 0)
+        to->max_load_percent = DEFAULT_LOAD_PERCENT;
+    if (to->max_load_percent < 10 || to->max_load_percent > MAX_LOAD_PERCENT)
+        return shmht__refused(err, -EINVAL, "max_load_percent", to->max_load_percent);
+    if (to->hash_id == 0)
+        to->hash_id = SHMHT_HASH_XXH3;
+    if ((to->hash_id >= SHMHT_HASH_CALLER) != (to->hash != NULL))
+        return shmht__refused(err, to->hash ? -EINVAL : SHMHT_EHASH, "hash_id", to->hash_id);
+    if (to->expected_entries == 0)
+        to->expected_entries = DEFAULT_ENTRIES;
+    rc = to->seed == 0 ? shmht__random(&to->seed, sizeof(to->seed)) : 0;
     return rc < 0 ? shmht__failed(err, rc, "draw", "a random seed") : 0;
 }
 
-static int write_header(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t first,
-                        uint64_t n_lines, struct shmht_error *err)
+static int table_header_write(struct shmht_writer *w, const struct shmht_writer_opts *o,
+                              uint64_t first, uint64_t n_lines, struct shmht_error *err)
 {
     struct shmht__header *h = w->header;
     int rc;
 
-    memset(w->object.base, 0, HEADER_BYTES);
-    h->byte_order = BYTE_ORDER_MARK;
-    h->layout = SHMHT_LAYOUT_VERSION;
-    h->word_bits = 64;
-    h->kind = SHMHT_KIND_TABLE;
-    h->generation = o->generation ? o->generation : 1;
-    h->max_bytes = w->object.max_bytes;
+    memset(h, 0, HEADER_BYTES);
     h->seed = o->seed;
     h->hash_id = o->hash_id;
     h->max_load_percent = (uint8_t)o->max_load_percent;
     h->duplicates = (uint8_t)o->duplicates;
-    for (h->granule_shift = 2; h->max_bytes >> h->granule_shift > UINT64_C(1) << 32;
-         h->granule_shift++)
-        ;
-    rc = shmht__random(&h->id, sizeof(h->id));
-    if (rc < 0)
-        return shmht__failed(err, rc, "draw", "a random id");
+    h->granule_shift = 2;
+    while (w->object.max_bytes >> h->granule_shift > UINT64_C(1) << 32)
+        h->granule_shift++;
     rc = shmht__hash_check(h->hash_id, o->hash, h->seed, &h->hash_check);
     if (rc < 0)
         return shmht__refused(err, rc, "hash_id", h->hash_id);
     if (!w->zeroed)
         memset(w->object.base + first, 0, (size_t)(n_lines * LINE_BYTES));
-    set(&h->table, TABLE(first / LINE_BYTES, n_lines), memory_order_relaxed);
-    memcpy(h->magic, shmht__magic, sizeof(h->magic));
-    return 0;
-}
-
-void shmht__writer_view_init(struct shmht_writer *w)
-{
-    w->view.base = w->object.base;
-    w->view.fd = -1;
-    w->view.object = &w->object;
-    w->view.max_bytes = w->object.max_bytes;
-    w->view.map_bytes = w->object.map_bytes;
-    shmht__reader_set_bytes(&w->view, w->object.bytes);
+    atomic_store_explicit(&h->table, TABLE(first / LINE_BYTES, n_lines), memory_order_relaxed);
+    return shmht__header_write(h, SHMHT_KIND_TABLE, o->generation, w->object.max_bytes, err);
 }
 
 /* Lays out the region: header, first table of n_lines lines, and room for the bytes of records. */
 static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o, uint64_t n_lines,
                        uint64_t log_bytes, struct shmht_error *err)
 {
-    uint64_t first = HEADER_BYTES + LINE_BYTES, end;
-    uint32_t *skip;
+    uint64_t first = HEADER_BYTES + LINE_BYTES, end = first + n_lines * LINE_BYTES;
     int rc;
 
     if (o->region) {
-        w->object.fd = w->object.ro_fd = -1;
         w->object.base = o->region;
         w->object.bytes = w->object.max_bytes = o->max_bytes & ~(uint64_t)(LINE_BYTES - 1);
     } else {
@@ -546,43 +519,30 @@ static int writer_init(struct shmht_writer *w, const struct shmht_writer_opts *o
             return shmht__failed(err, rc, "create", o->name);
         w->zeroed = 1;
     }
-    if (n_lines > UINT32_MAX ||
-        (end = first + n_lines * LINE_BYTES) + log_bytes > w->object.max_bytes)
+    if (n_lines > UINT32_MAX || end + log_bytes > w->object.max_bytes)
         return shmht__refused(err, SHMHT_EFULL, "expected_entries", o->expected_entries);
     rc = shmht__object_grow(&w->object, end + log_bytes, 1);
     if (rc < 0)
         return shmht__failed(err, rc, "preallocate", w->object.name);
-    shmht__writer_view_init(w);
+    w->view.base = w->object.base;
+    w->view.fd = -1;
+    w->view.object = &w->object;
+    w->view.max_bytes = w->object.max_bytes;
+    w->view.map_bytes = w->object.map_bytes;
+    shmht__reader_set_bytes(&w->view, w->object.bytes);
     w->header = (struct shmht__header *)(void *)w->object.base;
-    rc = write_header(w, o, first, n_lines, err);
+    rc = table_header_write(w, o, first, n_lines, err);
     if (rc == 0)
         rc = shmht__reader_bind(&w->view, w->header, SHMHT_KIND_TABLE, o->hash_id, o->hash, err);
     if (rc < 0)
         return rc;
     w->duplicates = o->duplicates;
     w->max_load_percent = o->max_load_percent;
-    skip = (uint32_t *)(void *)(w->object.base + HEADER_BYTES);
-    skip[0] = WORD_SKIP;
-    skip[1] = (uint32_t)((end - HEADER_BYTES) >> w->view.granule_shift);
-    w->top = end;
-    set(&w->header->top, end, memory_order_release);
-    shmht__writer_use_table(w, TABLE(first / LINE_BYTES, n_lines));
+    w->top = HEADER_BYTES;
+    skip_to(w, end);
+    use_table(w, TABLE(first / LINE_BYTES, n_lines));
     rc = o->region ? 0 : shmht__object_publish(&w->object, 0);
     return rc < 0 ? shmht__failed(err, rc, "seal", w->object.name) : 0;
-}
-
-/* Allocates a handle and keeps the options in it, for shmht_writer_compact(). */
-int shmht__writer_alloc(const struct shmht_writer_opts *opts, struct shmht_writer **out,
-                        struct shmht_error *err)
-{
-    int rc = shmht__handle_alloc(opts->allocator, sizeof(**out), out, err);
-
-    if (rc < 0)
-        return rc;
-    (*out)->object.fd = (*out)->object.ro_fd = -1;
-    (*out)->opts = *opts;
-    (*out)->opts.name = NULL;
-    return 0;
 }
 
 /* shmht_writer_create() with room for log_bytes of records from the start. */
@@ -591,12 +551,15 @@ int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t log_bytes,
 {
     struct shmht_writer_opts o;
     struct shmht_writer *w;
-    int rc = shmht__writer_take_opts(opts, &o, err);
+    int rc = writer_opts_take(&o, opts, err);
 
     if (rc == 0)
-        rc = shmht__writer_alloc(&o, &w, err);
+        rc = shmht__handle_alloc(o.allocator, sizeof(*w), &w, err);
     if (rc < 0)
         return rc;
+    w->object.fd = w->object.ro_fd = -1;
+    w->opts = o;
+    w->opts.name = NULL;
     rc = writer_init(w, &o, table_lines(o.expected_entries, o.max_load_percent), log_bytes, err);
     if (rc < 0) {
         shmht__object_close(&w->object, 1);
@@ -617,8 +580,9 @@ void shmht_writer_destroy(struct shmht_writer *w)
 {
     if (!w)
         return;
+    /* so that readers of the name find all pairs */
     if (w->own && (w->object.flags & SHMHT_KEEP_NAME))
-        (void)shmht_writer_publish(w); /* so that readers find all pairs */
+        (void)shmht_writer_publish(w);
     shmht__object_close(&w->object, !(w->object.flags & SHMHT_KEEP_NAME));
     if (w->own)
         shmht__handle_free(w->opts.allocator, (void *)(uintptr_t)w->own);

@@ -12,7 +12,7 @@ struct range {
     int writable, shared; /* every page is writable; some page is shared */
 };
 
-static int look(struct range *r)
+static int read_range(struct range *r)
 {
     FILE *file = fopen("/proc/self/maps", "re");
     char line[512];
@@ -41,7 +41,7 @@ static int check_memory(const void *ptr, uint64_t bytes, uint32_t changes,
                         struct storwin_error *err)
 {
     struct range r = {.lo = (uint64_t)(uintptr_t)ptr, .hi = (uint64_t)(uintptr_t)ptr + bytes};
-    int rc = look(&r);
+    int rc = read_range(&r);
 
     if (rc < 0 && changes != STORWIN_CHANGES_TRACKED)
         return 0;
@@ -51,7 +51,7 @@ static int check_memory(const void *ptr, uint64_t bytes, uint32_t changes,
     if ((rc < 0 || r.shared) && changes == STORWIN_CHANGES_TRACKED)
         return storwin__fail(err, -EOPNOTSUPP, "storage_alloc_changes",
                              "stores of other processes into %s memory cannot be tracked; set "
-                             "storage_alloc_changes to declared or compared",
+                             "storage_alloc_changes to compared",
                              rc < 0 ? "possibly shared" : "shared");
     return 0;
 }
@@ -61,7 +61,7 @@ int storwin__memory_private(uint64_t lo, uint64_t hi)
 {
     struct range r = {.lo = lo, .hi = hi};
 
-    return look(&r) == 0 && r.writable && !r.shared;
+    return read_range(&r) == 0 && r.writable && !r.shared;
 }
 
 int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
@@ -74,7 +74,8 @@ int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
 
     if (!ptr || !win || !opts || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)ptr)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL, or the length is 0");
-    if ((rc = storwin__opts_or_defaults(&own, opts, err)) < 0)
+    rc = storwin__opts_or_defaults(&own, opts, err);
+    if (rc < 0)
         return rc;
     own.alloc_type = STORWIN_STORAGE;
     own.factor_ppb = STORWIN_FACTOR_ONE;
@@ -82,7 +83,6 @@ int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
     own.flags &= ~STORWIN_MEMFD;
     if (own.atomic == STORWIN_ATOMIC_NONE)
         own.atomic = STORWIN_ATOMIC_AUTO;
-    if ((rc = check_memory(ptr, bytes, own.changes, err)) < 0)
-        return rc;
-    return storwin__window_create(&plan, win, err);
+    rc = check_memory(ptr, bytes, own.changes, err);
+    return rc < 0 ? rc : storwin__window_create(&plan, win, err);
 }

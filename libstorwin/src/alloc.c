@@ -39,6 +39,11 @@ char *storwin__strndup(const struct storwin_allocator *a, const char *text, size
     return copy ? memcpy(copy, text, len) : NULL;
 }
 
+char *storwin__strdup(const struct storwin_allocator *a, const char *text)
+{
+    return storwin__strndup(a, text, strlen(text));
+}
+
 void storwin__free(const struct storwin_allocator *a, void *ptr)
 {
     if (!a)

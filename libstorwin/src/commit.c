@@ -4,7 +4,6 @@
 #include "sum.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -39,23 +38,8 @@ int storwin__resum(struct storwin_window *win, uint64_t page)
     return differs;
 }
 
-/* Moves one set into another. Returns whether it had any member. */
-static int set_move(atomic_uint_least64_t *to, atomic_uint_least64_t *from, uint64_t n_words)
-{
-    uint64_t any = 0;
-
-    for (uint64_t i = 0; i < n_words; i++) {
-        const uint64_t word = atomic_exchange_explicit(&from[i], 0, memory_order_relaxed);
-
-        if (word)
-            atomic_fetch_or_explicit(&to[i], word, memory_order_relaxed);
-        any |= word;
-    }
-    return any != 0;
-}
-
 /* Marks the pages of [first, end) whose sum differs as changed. Returns whether there are any. */
-static int compare(struct storwin_window *win, uint64_t first, uint64_t end)
+static int compare_pages(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     int any = 0;
 
@@ -86,18 +70,18 @@ static void compare_slices(void *ctx)
         for (uint64_t p = job->set ? storwin__set_next(job->set, first, end, 1) : first; p < end;
              p = job->set ? storwin__set_next(job->set, p + 1, end, 1) : p + 1)
             if (!(job->but && storwin__set_next(job->but, p, p + 1, 1) == p) &&
-                compare(job->win, p, p + 1))
+                compare_pages(job->win, p, p + 1))
                 atomic_store_explicit(&job->any, 1, memory_order_relaxed);
     }
 }
 
-/* compare() in parallel, over all pages or over `set`, without the pages in `but`. */
+/* compare_pages() in parallel, over all pages or over `set`, without the pages in `but`. */
 int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
                      const atomic_uint_least64_t *but)
 {
     struct comparison job = {.win = win, .set = set, .but = but};
     const uint64_t pages = storwin__pages(win);
-    const uint64_t n = (set ? storwin__set_count(set, pages) : pages) / SLICE;
+    const uint64_t n = (set ? storwin__set_count(set, 0, pages) : pages) / SLICE;
 
     storwin__parallel((unsigned)storwin__min(n, storwin__threads(win)), compare_slices, &job);
     return atomic_load(&job.any);
@@ -105,60 +89,44 @@ int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *se
 
 /* Marks pages as changed that the program has stored into since the last call, according to this
  * process's page tables. Returns whether there are any. */
-static int harvest(struct storwin_window *win)
+static int scan_stores(struct storwin_window *win)
 {
     const uint64_t pages = storwin__pages(win);
     uint64_t first, last;
     int any;
 
     if (win->track == STORWIN_TRACK_FAULTS)
-        storwin__pager_take(win, 0, pages, 1);
+        storwin__pager_take(win, 0, pages);
     else
-        storwin__track_harvest(win, 0, pages);
-    any = set_move(win->commit->changed, win->dirty, win->commit->n_words);
+        storwin__track_scan(win, 0, pages);
+    any = storwin__set_next(win->dirty, 0, pages, 1) < pages;
+    storwin__set_merge(win->commit->changed, win->dirty, pages);
+    storwin__set_remove(win->dirty, 0, pages);
     if (win->track == STORWIN_TRACK_FAULTS)
         storwin__pager_release(win, 0, pages);
     storwin__edges(win, &first, &last);
-    any |= compare(win, 0, first);
-    any |= compare(win, last, pages);
+    any |= compare_pages(win, 0, first);
+    any |= compare_pages(win, last, pages);
     return any;
 }
 
-static int tracked(const struct storwin_window *win)
-{
-    return win->track == STORWIN_TRACK_SCAN || win->track == STORWIN_TRACK_FAULTS;
-}
-
-/* Updates the set of changed pages and their sums. */
+/* Updates the set of changed pages and their sums. This decides what a commit writes. */
 static void find_changes(struct storwin_window *win)
 {
-    struct storwin__commit *c = win->commit;
-
-    (void)set_move(c->changed, c->touched, c->n_words);
-    if (tracked(win))
-        (void)harvest(win);
-    (void)storwin__compare(win, win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed, NULL);
+    if (win->track != STORWIN_TRACK_COMPARED)
+        (void)scan_stores(win);
+    (void)storwin__compare(win, win->track == STORWIN_TRACK_COMPARED ? NULL : win->commit->changed,
+                           NULL);
 }
 
 /* Returns whether a store came after find_changes(): the written data may contain it or not. */
-static int stored_meanwhile(struct storwin_window *win, int flip)
+static int stored_meanwhile(struct storwin_window *win)
 {
-    struct storwin__commit *c = win->commit;
-
-    if (tracked(win)) {
-        const int any = harvest(win);
-
-        /* Page tables do not show a device's stores, so compare all pages that were ever
-         * declared. */
-        if (!atomic_load(&c->any_declared))
-            return any;
-        return storwin__compare(win, flip ? c->declared : c->changed, NULL) || any;
-    }
-    return storwin__compare(win, flip || win->track == STORWIN_TRACK_COMPARED ? NULL : c->changed,
-                            NULL);
+    return win->track == STORWIN_TRACK_COMPARED ? storwin__compare(win, NULL, NULL)
+                                                : scan_stores(win);
 }
 
-static int flips(const struct storwin_window *win, uint64_t n_changed)
+static int must_flip(const struct storwin_window *win, uint64_t n_changed)
 {
     const struct storwin__commit *c = win->commit;
 
@@ -169,32 +137,29 @@ static int flips(const struct storwin_window *win, uint64_t n_changed)
 }
 
 /* Frees the space of areas that no record needs. */
-static void give_back(struct storwin_window *win)
+static void free_old_areas(struct storwin_window *win)
 {
     struct storwin__commit *c = win->commit;
 
-    if (c->old_bytes == 0 || win->files[0].device || c->pending.base != c->last.base)
+    if (c->old_bytes == 0 || c->pending.base != c->last.base)
         return;
-    (void)fallocate(win->files[0].fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    (off_t)(win->opts.offset_bytes + c->old_base), (off_t)c->old_bytes);
+    storwin__commit_punch(win, c->old_base, c->old_bytes);
     c->old_bytes = 0;
 }
 
 /* Writes the record of durable data. After a failure the record may be in the file or not, so
  * nothing that it needs changes before it has been written again. */
-static int finish(struct storwin_window *win, struct storwin_error *err)
+static int write_pending(struct storwin_window *win, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     int rc;
 
     if (c->pending.seq == 0)
         return 0;
-    rc = storwin__record_write(win, &c->pending);
+    rc = storwin__record_write(win, &c->pending, err);
     if (rc < 0)
-        return storwin__fail(err, rc, "storage_alloc_filename",
-                             "the record of generation %" PRIu64 " in \"%.80s\": %s",
-                             c->pending.generation, win->path, storwin_strerror(rc));
-    give_back(win);
+        return rc;
+    free_old_areas(win);
     c->last = c->pending;
     memset(&c->pending, 0, sizeof(c->pending));
     c->place = 1 - c->place;
@@ -202,25 +167,26 @@ static int finish(struct storwin_window *win, struct storwin_error *err)
 }
 
 /* Prepares the record that makes a generation valid; its data are durable. */
-static void conclude(struct storwin_window *win, const struct storwin__record *next, int flip)
+static void prepare_record(struct storwin_window *win, const struct storwin__record *next, int flip)
 {
     struct storwin__commit *c = win->commit;
+    const uint64_t pages = storwin__pages(win);
 
     c->pending = *next;
     c->pending.seq = ++c->newest_seq;
     c->pending.place = c->place;
     c->pending.app_version = c->app_version;
     c->newest_generation = next->generation;
-    if (flip)
-        storwin__commit_flipped(c);
-    for (uint64_t i = 0; i < c->n_words; i++) {
-        const uint64_t word = atomic_exchange_explicit(&c->changed[i], 0, memory_order_relaxed);
-
-        if (!flip) {
-            atomic_fetch_or_explicit(&c->since[i], word, memory_order_relaxed);
-            atomic_fetch_or_explicit(&c->behind[i], word, memory_order_relaxed);
-        }
+    if (flip) { /* the two areas swap their roles */
+        storwin__set_remove(c->behind, 0, pages);
+        storwin__set_merge(c->behind, c->since, pages);
+        storwin__set_remove(c->since, 0, pages);
+        c->whole = 0;
+    } else {
+        storwin__set_merge(c->since, c->changed, pages);
     }
+    storwin__set_merge(c->behind, c->changed, pages);
+    storwin__set_remove(c->changed, 0, pages);
 }
 
 /* Writes the changes to the journal or to an area; *next is the record that makes them valid. */
@@ -240,26 +206,23 @@ static int write_changes(struct storwin_window *win, uint64_t n_changed, int fli
     return storwin__journal_append(win, generation, next);
 }
 
-/* Returns whether the file has been shortened. If so, extends it to its old length, and marks all
- * of the window to be written again. */
+/* If the file has been shortened, extends it to its old length, and marks all of the window to be
+ * written again. */
 static int restore_length(struct storwin_window *win, struct storwin_error *err)
 {
     const struct storwin__file *f = &win->files[0];
     struct storwin__commit *c = win->commit;
-    const uint64_t end =
-        win->opts.offset_bytes + c->base + 2 * c->cap + c->journal_cap; /* two areas, journal */
+    const uint64_t from = win->opts.offset_bytes + c->base;
+    const uint64_t bytes = 2 * c->cap + c->journal_cap; /* two areas, journal */
     struct stat st;
-    int rc = 0;
+    int rc;
 
-    if (f->device || fstat(f->fd, &st) < 0 || (uint64_t)st.st_size >= end)
+    if (f->device || fstat(f->fd, &st) < 0 || (uint64_t)st.st_size >= from + bytes)
         return 0;
-    if (!(win->opts.flags & STORWIN_SPARSE))
-        rc = storwin__reserve_space(f->allocator, f->fd, win->opts.offset_bytes + c->base,
-                                    end - win->opts.offset_bytes - c->base);
-    if (rc == 0 && ftruncate(f->fd, (off_t)end) < 0)
-        rc = -errno;
+    rc = storwin__file_extend(f->allocator, f->fd, from, bytes,
+                              (win->opts.flags & STORWIN_SPARSE) != 0);
     if (rc < 0)
-        return storwin__fail(err, rc, "storage_alloc_filename",
+        return storwin__fail(err, rc, STORWIN__FILENAME,
                              "\"%.80s\" was shortened, and cannot be made longer: %s", win->path,
                              storwin_strerror(rc));
     c->whole = 1;
@@ -277,11 +240,9 @@ static int discard_newer(struct storwin_window *win, struct storwin_error *err)
     if (c->discard.seq == 0)
         return 0;
     c->discard.seq = c->newest_seq + 1;
-    rc = storwin__record_write(win, &c->discard);
+    rc = storwin__record_write(win, &c->discard, err);
     if (rc < 0)
-        return storwin__fail(err, rc, "storage_alloc_filename",
-                             "the record of generation %" PRIu64 " in \"%.80s\": %s",
-                             c->discard.generation, win->path, storwin_strerror(rc));
+        return rc;
     c->newest_seq++;
     c->place = 1 - c->place;
     memset(&c->discard, 0, sizeof(c->discard));
@@ -296,10 +257,12 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
     uint64_t n_changed;
     int flip, rc = restore_length(win, err);
 
-    if (rc < 0 || (rc = finish(win, err)) < 0)
+    if (rc == 0)
+        rc = write_pending(win, err);
+    if (rc < 0)
         return rc;
     find_changes(win);
-    n_changed = storwin__set_count(c->changed, storwin__pages(win));
+    n_changed = storwin__set_count(c->changed, 0, storwin__pages(win));
     atomic_fetch_add(&win->n_syncs, 1);
     if (n_changed == 0 && !c->whole && generation == 0)
         return 0;
@@ -308,19 +271,19 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
     rc = discard_newer(win, err);
     if (rc < 0)
         return rc;
-    flip = flips(win, n_changed);
+    flip = must_flip(win, n_changed);
     rc = write_changes(win, n_changed, flip, generation, &next);
     if (rc < 0)
-        return storwin__fail(err, rc, "storage_alloc_filename",
+        return storwin__fail(err, rc, STORWIN__FILENAME,
                              "commit of \"%.80s\": %s; it still holds generation %" PRIu64,
                              win->path, storwin_strerror(rc), c->last.generation);
-    if (stored_meanwhile(win, flip))
+    if (stored_meanwhile(win))
         return storwin__fail(err, STORWIN_ERACE, NULL,
                              "something stored into the window while it was committed; \"%.80s\" "
                              "still holds generation %" PRIu64,
                              win->path, c->last.generation);
-    conclude(win, &next, flip);
-    return finish(win, err);
+    prepare_record(win, &next, flip);
+    return write_pending(win, err);
 }
 
 /* The last commit wrote all its data and failed to write its record. Writes the record: newer data
@@ -332,13 +295,13 @@ static int commit_again(struct storwin_window *win, struct storwin_error *err)
     if (rc < 0)
         return rc;
     if (win->commit->whole)
-        return storwin__fail(err, STORWIN_ESHORT, "storage_alloc_filename",
+        return storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
                              "\"%.80s\" was shortened; commit under another number", win->path);
-    rc = finish(win, err);
+    rc = write_pending(win, err);
     if (rc < 0)
         return rc;
     find_changes(win);
-    return storwin__set_count(win->commit->changed, storwin__pages(win)) == 0
+    return storwin__set_count(win->commit->changed, 0, storwin__pages(win)) == 0
                ? 0
                : storwin__fail(err, STORWIN_ERACE, NULL,
                                "something stored into the window since generation %" PRIu64
@@ -348,27 +311,24 @@ static int commit_again(struct storwin_window *win, struct storwin_error *err)
 
 static int check_commit(const struct storwin_window *win, struct storwin_error *err)
 {
-    if (!win)
-        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-    if (storwin__owned(win, err) < 0)
-        return STORWIN_ESTATE;
-    if (atomic_load(&win->async) != STORWIN__IDLE)
-        return storwin__fail(err, STORWIN_ESTATE, NULL,
-                             "an asynchronous sync is in flight: wait for it first");
-    return win->opts.atomic ? 0
-                            : storwin__fail(err, STORWIN_ESTATE, "storage_alloc_atomic",
-                                            "the window has no storage_alloc_atomic");
+    int rc = storwin__sync_check(win, err);
+
+    if (rc == 0 && !win->opts.atomic)
+        rc = storwin__fail(err, STORWIN_ESTATE, "storage_alloc_atomic",
+                           "the window has no storage_alloc_atomic");
+    return rc;
 }
 
 int storwin_commit(struct storwin_window *win, struct storwin_error *err)
 {
     int rc = check_commit(win, err);
 
-    return rc == 0 && win->commit ? storwin__commit(win, 0, err)
-                                  : rc; /* else the window is wholly in memory */
+    /* Without win->commit the window is wholly in memory. */
+    return rc == 0 && win->commit ? storwin__commit(win, 0, err) : rc;
 }
 
-int storwin_commit_as(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
+int storwin_commit_generation(struct storwin_window *win, uint64_t generation,
+                              struct storwin_error *err)
 {
     int rc = check_commit(win, err);
 
@@ -382,30 +342,4 @@ int storwin_commit_as(struct storwin_window *win, uint64_t generation, struct st
                              ", which was used already, and below 2^63",
                              generation, win->commit->newest_generation);
     return storwin__commit(win, generation, err);
-}
-
-int storwin_touched(struct storwin_window *win, uint64_t offset, uint64_t bytes)
-{
-    uint64_t lo, hi;
-
-    if (!win)
-        return -EINVAL;
-    if (bytes == STORWIN_TO_END && offset <= win->bytes)
-        bytes = win->bytes - offset;
-    if (offset > win->bytes || bytes > win->bytes - offset)
-        return STORWIN_ERANGE;
-    if (win->owner != getpid() || !win->commit)
-        return STORWIN_ESTATE;
-    lo = offset > win->stor_offset ? offset - win->stor_offset : 0;
-    hi = offset + bytes > win->stor_offset ? offset + bytes - win->stor_offset : 0;
-    hi = storwin__min(hi, win->stor_bytes);
-    if (lo < hi) {
-        const uint64_t first = lo / win->page_bytes,
-                       end = storwin__round_up(hi, win->page_bytes) / win->page_bytes;
-
-        storwin__set_add(win->commit->declared, first, end);
-        storwin__set_add(win->commit->touched, first, end);
-        atomic_store(&win->commit->any_declared, 1);
-    }
-    return 0;
 }

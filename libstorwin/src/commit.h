@@ -13,8 +13,8 @@
  * Two places for records take turns; each has two copies of its record. After a failure no data
  * handed to the kernel counts as written: the next commit writes it again.
  */
-#ifndef STORWIN_COMMIT_H
-#define STORWIN_COMMIT_H
+#ifndef STORWIN_COMMIT_INTERNAL_H
+#define STORWIN_COMMIT_INTERNAL_H
 
 #include "internal.h"
 
@@ -82,26 +82,24 @@ struct storwin__records {
 };
 
 struct storwin__commit {
-    struct storwin__record last;    /* of the newest commit; seq 0: none */
-    struct storwin__record pending; /* with durable data, possibly not durable itself; seq 0:
-                                       none */
+    struct storwin__record last; /* of the newest commit; seq 0: none */
+    /* with durable data, possibly not durable itself; seq 0: none */
+    struct storwin__record pending;
     uint64_t base, cap, journal_cap;
-    uint64_t n_blocks, n_words;
+    uint64_t n_blocks;
     uint64_t *sums;                         /* of each block, as last summed */
     atomic_uint_least64_t total;            /* of all of these */
     uint64_t newest_seq, newest_generation; /* of all ever found or written */
     uint64_t app_version;                   /* for every record written */
     uint32_t place;                         /* place of the next record */
-    int whole;                              /* the next commit must write all blocks: there is no
-                                               home yet */
-    atomic_int any_declared;                /* storwin_touched() was called */
-    struct storwin__record discard; /* the older record that was opened: it must become the newest
-                                       before data of the newer one are overwritten; seq 0: none */
+    /* the next commit must write all blocks: there is no home yet */
+    int whole;
+    /* the older record that was opened: it must become the newest before data of the newer one
+     * are overwritten; seq 0: none */
+    struct storwin__record discard;
     /* Sets of pages. changed: since the last commit; behind: pages of the last commit that the
-     * other area lacks; since: those that the home area lacks; touched: declared since then;
-     * declared: ever declared.
-     */
-    atomic_uint_least64_t *changed, *behind, *since, *touched, *declared;
+     * other area lacks; since: those that the home area lacks. */
+    atomic_uint_least64_t *changed, *behind, *since;
     uint64_t old_base, old_bytes; /* areas of a shorter state, to be freed; 0 bytes: none */
     uint32_t recovery;
     uint64_t replayed_bytes;
@@ -121,10 +119,10 @@ uint64_t storwin__area_at(const struct storwin__record *r, uint32_t area);
 /* commit_io.c */
 int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigned n,
                           uint64_t offset);
-int storwin__commit_read(const struct storwin_window *win, void *to, uint64_t bytes,
-                         uint64_t offset);
 int storwin__records_read(int fd, uint64_t offset, struct storwin__records *found);
-int storwin__record_write(struct storwin_window *win, const struct storwin__record *r);
+int storwin__record_write(struct storwin_window *win, const struct storwin__record *r,
+                          struct storwin_error *err);
+void storwin__commit_punch(const struct storwin_window *win, uint64_t offset, uint64_t bytes);
 void *storwin__blocks_alloc(const struct storwin_window *win, uint64_t bytes, void **whole);
 
 /* commit_open.c */
@@ -145,7 +143,6 @@ int storwin__journal_replay(struct storwin_window *win, const struct storwin__re
 /* commit_home.c */
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
                          struct storwin__record *next, struct storwin__failure *fail);
-void storwin__commit_flipped(struct storwin__commit *c);
 
 /* commit.c */
 int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err);

@@ -4,6 +4,8 @@
 #include "commit.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,8 +29,7 @@ int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigne
         }
         if (done <= 0)
             return done < 0 ? -errno : -ENOSPC;
-        atomic_fetch_add_explicit(&win->written_bytes, (uint64_t)done, memory_order_relaxed);
-        atomic_fetch_add_explicit(&win->n_requests, 1, memory_order_relaxed);
+        storwin__count_written(win, (uint64_t)done);
         offset += (uint64_t)done;
         for (; n > 0 && (size_t)done >= iov->iov_len; iov++, n--)
             done -= (ssize_t)iov->iov_len;
@@ -40,16 +41,10 @@ int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigne
     return 0;
 }
 
-/* `to` and `bytes` are aligned for direct I/O. */
-int storwin__commit_read(const struct storwin_window *win, void *to, uint64_t bytes,
-                         uint64_t offset)
+/* The offset in the file of a copy of a record; `offset` is the window's. */
+static uint64_t copy_at(uint64_t offset, uint32_t place, uint32_t copy)
 {
-    const struct storwin__file *f = &win->files[0];
-    int rc = -EINVAL;
-
-    if (f->direct_fd >= 0)
-        rc = storwin__read_all(f->direct_fd, to, bytes, offset);
-    return rc == -EINVAL ? storwin__read_all(f->fd, to, bytes, offset) : rc;
+    return offset + place * STORWIN__PLACE_BYTES + copy * STORWIN__COPY_BYTES;
 }
 
 /* Reads all four copies, and uses the newer whole one of each place. */
@@ -63,9 +58,7 @@ int storwin__records_read(int fd, uint64_t offset, struct storwin__records *foun
 
         for (uint32_t copy = 0; copy < 2; copy++) {
             struct storwin__record r;
-            int rc = storwin__read_all(fd, raw, sizeof(raw),
-                                       offset + place * STORWIN__PLACE_BYTES +
-                                           copy * STORWIN__COPY_BYTES);
+            int rc = storwin__read_all(fd, raw, sizeof(raw), copy_at(offset, place, copy));
 
             if (rc < 0)
                 return rc;
@@ -89,25 +82,34 @@ int storwin__records_read(int fd, uint64_t offset, struct storwin__records *foun
 }
 
 /* Writes both copies of a record, and flushes. */
-int storwin__record_write(struct storwin_window *win, const struct storwin__record *r)
+int storwin__record_write(struct storwin_window *win, const struct storwin__record *r,
+                          struct storwin_error *err)
 {
     _Alignas(4096) uint8_t raw[STORWIN__BLOCK] = {0};
-    const uint32_t place = r->place;
+    int rc = 0;
 
-    for (uint32_t copy = 0; copy < 2; copy++) {
+    for (uint32_t copy = 0; rc == 0 && copy < 2; copy++) {
         struct storwin__record sealed = *r;
         struct iovec iov = {raw, sizeof(raw)};
-        int rc;
 
-        storwin__record_seal(&sealed, place, copy);
+        storwin__record_seal(&sealed, r->place, copy);
         memcpy(raw, &sealed, sizeof(sealed));
-        rc = storwin__commit_write(win, &iov, 1,
-                                   win->opts.offset_bytes + place * STORWIN__PLACE_BYTES +
-                                       copy * STORWIN__COPY_BYTES);
-        if (rc < 0)
-            return rc;
+        rc = storwin__commit_write(win, &iov, 1, copy_at(win->opts.offset_bytes, r->place, copy));
     }
-    return fdatasync(win->files[0].fd) < 0 ? -errno : 0;
+    if (rc == 0 && fdatasync(win->files[0].fd) < 0)
+        rc = -errno;
+    return rc == 0 ? 0
+                   : storwin__fail(err, rc, STORWIN__FILENAME,
+                                   "the record of generation %" PRIu64 " in \"%.80s\": %s",
+                                   r->generation, win->path, storwin_strerror(rc));
+}
+
+/* Frees the space of a range, relative to the window's offset; best effort. */
+void storwin__commit_punch(const struct storwin_window *win, uint64_t offset, uint64_t bytes)
+{
+    if (!win->files[0].device)
+        (void)fallocate(win->files[0].fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        (off_t)(win->opts.offset_bytes + offset), (off_t)bytes);
 }
 
 /* Allocates zeroed whole blocks, aligned for direct I/O; *whole is the pointer to free. */

@@ -103,7 +103,7 @@ int storwin__journal_append(struct storwin_window *win, uint64_t generation,
                             struct storwin__record *next)
 {
     const struct storwin__commit *c = win->commit;
-    const uint64_t pages = storwin__set_count(c->changed, storwin__pages(win));
+    const uint64_t pages = storwin__set_count(c->changed, 0, storwin__pages(win));
     const uint64_t most = pages * (win->page_bytes / STORWIN__BLOCK);
     void *whole;
     uint8_t *index =
@@ -132,9 +132,9 @@ int storwin__journal_append(struct storwin_window *win, uint64_t generation,
     return rc;
 }
 
-static int damaged(struct storwin_error *err, uint64_t at, uint64_t generation)
+static int journal_damaged(struct storwin_error *err, uint64_t at, uint64_t generation)
 {
-    return storwin__fail(err, STORWIN_EDAMAGED, "storage_alloc_filename",
+    return storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
                          "the journal is damaged %" PRIu64
                          " bytes behind its beginning, in or before generation %" PRIu64,
                          at, generation);
@@ -155,14 +155,14 @@ static int replay_blocks(struct storwin_window *win, const struct storwin__recor
                        bytes = block < c->n_blocks ? storwin__block_bytes(win, block) : 0;
         const uint8_t *from = buffer + i % per_read * STORWIN__BLOCK;
         int rc = i % per_read ? 0
-                              : storwin__commit_read(win, buffer, left * STORWIN__BLOCK,
-                                                     journal_at(win, r) + at + i * STORWIN__BLOCK);
+                              : storwin__file_read(&win->files[0], buffer, left * STORWIN__BLOCK,
+                                                   journal_at(win, r) + at + i * STORWIN__BLOCK);
 
         if (rc < 0)
-            return storwin__fail(err, rc, "storage_alloc_filename", "read of the journal: %s",
+            return storwin__fail(err, rc, STORWIN__FILENAME, "read of the journal: %s",
                                  storwin_strerror(rc));
         if (bytes == 0 || storwin__sum(from, (size_t)bytes, block) != entries[i].sum)
-            return damaged(err, at + i * STORWIN__BLOCK, b->generation);
+            return journal_damaged(err, at + i * STORWIN__BLOCK, b->generation);
         memcpy(win->map + win->stor_offset + block * STORWIN__BLOCK, from, (size_t)bytes);
         storwin__set_add(c->since, block / per_page, block / per_page + 1);
         c->replayed_bytes += bytes;
@@ -176,41 +176,34 @@ static int replay_batch(struct storwin_window *win, const struct storwin__record
                         uint64_t *prev, uint64_t last, struct storwin__batch *head,
                         struct storwin_error *err)
 {
-    const uint64_t room = r->journal_bytes - *at;
+    const struct storwin__file *f = &win->files[0];
+    const uint64_t place = journal_at(win, r) + *at;
+    _Alignas(4096) uint8_t raw[STORWIN__BLOCK];
     uint64_t index_bytes;
-    void *whole = NULL;
-    uint8_t *buffer = storwin__blocks_alloc(win, READ_BYTES, &whole), *index;
-    void *index_whole = NULL;
-    int rc = buffer ? storwin__commit_read(win, buffer, STORWIN__BLOCK, journal_at(win, r) + *at)
-                    : -ENOMEM;
+    uint8_t *index;
+    void *whole;
+    int rc = storwin__file_read(f, raw, sizeof(raw), place);
 
-    if (rc < 0) {
-        rc = storwin__fail(err, rc, NULL, "read of the journal: %s", storwin_strerror(rc));
-        goto done;
-    }
-    memcpy(head, buffer, sizeof(*head));
-    if (!storwin__batch_check(head, r, *prev, room)) {
-        rc = damaged(err, *at, r->generation);
-        goto done;
-    }
-    rc = head->generation > last;
-    if (rc == 1)
-        goto done;
+    if (rc < 0)
+        return storwin__fail(err, rc, NULL, "read of the journal: %s", storwin_strerror(rc));
+    memcpy(head, raw, sizeof(*head));
+    if (!storwin__batch_check(head, r, *prev, r->journal_bytes - *at))
+        return journal_damaged(err, *at, r->generation);
+    if (head->generation > last)
+        return 1;
     index_bytes = storwin__batch_index_bytes(head->n_blocks);
-    index = storwin__blocks_alloc(win, index_bytes, &index_whole);
-    rc = index ? storwin__commit_read(win, index, index_bytes, journal_at(win, r) + *at) : -ENOMEM;
+    index = storwin__blocks_alloc(win, index_bytes + READ_BYTES, &whole);
+    rc = index ? storwin__file_read(f, index, index_bytes, place) : -ENOMEM;
     if (rc < 0)
         rc = storwin__fail(err, rc, NULL, "read of the journal: %s", storwin_strerror(rc));
     else if (storwin__batch_sum(head, (const void *)(index + sizeof(*head))) != head->sum)
-        rc = damaged(err, *at, head->generation);
+        rc = journal_damaged(err, *at, head->generation);
     else
         rc = replay_blocks(win, r, *at + index_bytes, head, (const void *)(index + sizeof(*head)),
-                           buffer, err);
+                           index + index_bytes, err);
     *at += index_bytes + head->n_blocks * STORWIN__BLOCK;
     *prev = head->sum;
-done:
     storwin__free(win->opts.allocator, whole);
-    storwin__free(win->opts.allocator, index_whole);
     return rc;
 }
 
@@ -235,6 +228,7 @@ int storwin__journal_replay(struct storwin_window *win, const struct storwin__re
         reached->journal_sum = prev;
         reached->data_sum = head.data_sum;
     }
-    return reached->data_sum == r->data_sum ? 0
-                                            : damaged(err, reached->journal_bytes, r->generation);
+    return reached->data_sum == r->data_sum
+               ? 0
+               : journal_damaged(err, reached->journal_bytes, r->generation);
 }

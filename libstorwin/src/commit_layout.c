@@ -3,7 +3,6 @@
 #include "commit.h"
 #include "sum.h"
 
-#include <errno.h>
 #include <string.h>
 
 static uint64_t record_sum(const struct storwin__record *r)
@@ -24,7 +23,7 @@ void storwin__record_seal(struct storwin__record *r, uint32_t place, uint32_t co
 }
 
 /* Returns whether the numbers of a record are consistent. */
-static int plausible(const struct storwin__record *r)
+static int record_plausible(const struct storwin__record *r)
 {
     const uint64_t most = STORWIN_MAX_BYTES;
 
@@ -52,7 +51,8 @@ int storwin__record_check(const void *raw, uint32_t place, uint32_t copy, struct
         return STORWIN_EFORMAT;
     if (r->sum != record_sum(r))
         return STORWIN_EDAMAGED;
-    if (r->order != STORWIN__RECORD_ORDER || r->layout != STORWIN__RECORD_LAYOUT || !plausible(r))
+    if (r->order != STORWIN__RECORD_ORDER || r->layout != STORWIN__RECORD_LAYOUT ||
+        !record_plausible(r))
         return STORWIN_EFORMAT;
     return r->place == place && r->copy == copy ? 0 : STORWIN_EDAMAGED;
 }

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define LOCK_BYTE (INT64_MAX - 8)
-#define NAME      "storage_alloc_filename"
 
 atomic_uint storwin__lock_ms = 10000; /* longest wait for a lock */
 
@@ -38,18 +37,18 @@ static int all_zero(int fd, uint64_t offset)
     return 1;
 }
 
-static int foreign(const struct storwin__records *found, struct storwin_error *err,
-                   const char *path)
+static int records_foreign(const struct storwin__records *found, struct storwin_error *err,
+                           const char *path)
 {
-    return storwin__fail(err, STORWIN_EFORMAT, NAME, "\"%.80s\" holds %s", path,
+    return storwin__fail(err, STORWIN_EFORMAT, STORWIN__FILENAME, "\"%.80s\" holds %s", path,
                          found->swapped ? "commits of a machine of the other byte order"
                                         : "no commits: another program wrote it");
 }
 
-static int damaged(struct storwin_error *err, const char *path)
+static int records_damaged(struct storwin_error *err, const char *path)
 {
-    return storwin__fail(err, STORWIN_EDAMAGED, NAME, "\"%.80s\" is damaged: no record is intact",
-                         path);
+    return storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
+                         "\"%.80s\" is damaged: no record is intact", path);
 }
 
 static uint32_t newest_of(const struct storwin__records *found)
@@ -59,11 +58,11 @@ static uint32_t newest_of(const struct storwin__records *found)
 
 /* Reads the records of a file, which may be another program's, and changes nothing. *opened: the
  * file could be opened. */
-static int look(const struct storwin_opts *opts, const char *path, struct storwin__records *found,
-                int *opened, struct storwin_error *err)
+static int read_records(const struct storwin_opts *opts, const char *path,
+                        struct storwin__records *found, int *opened, struct storwin_error *err)
 {
     struct storwin__file f;
-    int zero = 1, rc = storwin__file_look(&f, opts, path, err);
+    int zero = 1, rc = storwin__file_open_to_read(&f, opts, path, err);
 
     *opened = rc == 0;
     if (rc == 0) {
@@ -71,26 +70,26 @@ static int look(const struct storwin_opts *opts, const char *path, struct storwi
         if (rc == 0 && found->at[0].seq == 0 && found->at[1].seq == 0 && !found->ours)
             zero = all_zero(f.fd, opts->offset_bytes);
         if (rc < 0 || zero < 0)
-            rc = storwin__fail(err, rc < 0 ? rc : zero, NAME, "\"%.80s\": %s", path,
+            rc = storwin__fail(err, rc < 0 ? rc : zero, STORWIN__FILENAME, "\"%.80s\": %s", path,
                                storwin_strerror(rc < 0 ? rc : zero));
         else if (zero == 0)
-            rc = foreign(found, err, path);
+            rc = records_foreign(found, err, path);
     }
     storwin__file_close(&f);
     return rc;
 }
 
 /* Reads an existing file before a change to it is possible. If the areas have moved, *space becomes
- * the length before the first area: reserve() handles the areas. */
+ * the length before the first area: reserve_areas() handles the areas. */
 int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, uint64_t *space,
                              struct storwin_error *err)
 {
     struct storwin__records found;
     struct storwin_error why;
-    int opened, rc = look(opts, path, &found, &opened, &why);
+    int opened, rc = read_records(opts, path, &found, &opened, &why);
 
-    if (!opened && rc != -ENOMEM) /* the file is new, or the later open for writing reports the
-                                     error */
+    /* the file is new, or the later open for writing reports the error */
+    if (!opened && rc != -ENOMEM)
         return 0;
     if (rc < 0) {
         if (err)
@@ -118,16 +117,16 @@ int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file
     own.pager = STORWIN_PAGER_RESIDENT;
     rc = storwin__opts_check(&own, (uint64_t)sysconf(_SC_PAGESIZE), err);
     if (rc == 0)
-        rc = look(&own, own.filename, &found, &opened, err);
+        rc = read_records(&own, own.filename, &found, &opened, err);
     if (rc < 0)
         return rc;
     new = &found.at[newest_of(&found)];
     old = &found.at[1 - newest_of(&found)];
     if (new->seq == 0)
         return found.n_torn > 0 || found.foreign
-                   ? damaged(err, own.filename)
-                   : storwin__fail(err, STORWIN_ENONE, NAME, "\"%.80s\" holds no commit",
-                                   own.filename);
+                   ? records_damaged(err, own.filename)
+                   : storwin__fail(err, STORWIN_ENONE, STORWIN__FILENAME,
+                                   "\"%.80s\" holds no commit", own.filename);
     full.bytes = new->bytes;
     full.generation = new->generation;
     full.older_generation = old->seq > 0 && old->generation < new->generation ? old->generation
@@ -135,7 +134,7 @@ int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file
                                                                               : 0;
     full.app_version = new->app_version;
     full.damaged = found.n_torn > 0;
-    return storwin__give(info, &full, sizeof(full)) < 0
+    return storwin__struct_give(info, &full, sizeof(full)) < 0
                ? storwin__fail(err, -EINVAL, NULL, "the struct for the answer has no size")
                : 0;
 }
@@ -145,7 +144,7 @@ int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file
  * killed process may still be in flight: they hold their descriptor, and so this lock. Hence the
  * wait.
  */
-static int lock(struct storwin_window *win, uint64_t space, struct storwin_error *err)
+static int lock_commits(struct storwin_window *win, uint64_t space, struct storwin_error *err)
 {
     const struct storwin__file *f = &win->files[0];
     struct flock what = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1};
@@ -161,40 +160,35 @@ static int lock(struct storwin_window *win, uint64_t space, struct storwin_error
         if (fcntl(f->direct_fd >= 0 ? f->direct_fd : f->fd, F_OFD_SETLK, &what) == 0)
             return 0;
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            return storwin__fail(err, -errno, NAME, "lock \"%.80s\": %s", win->path,
+            return storwin__fail(err, -errno, STORWIN__FILENAME, "lock \"%.80s\": %s", win->path,
                                  storwin_strerror(-errno));
         if (waited >= most)
-            return storwin__fail(err, STORWIN_EBUSY, NAME, "\"%.80s\" is open elsewhere",
-                                 win->path);
+            return storwin__fail(err, STORWIN_EBUSY, STORWIN__FILENAME,
+                                 "\"%.80s\" is open elsewhere", win->path);
         nanosleep(&pause, NULL);
     }
 }
 
-static int make(struct storwin_window *win, struct storwin_error *err)
+static int alloc_commit(struct storwin_window *win, struct storwin_error *err)
 {
     const struct storwin_allocator *a = win->opts.allocator;
     struct storwin__commit *c = storwin__calloc(a, 1, sizeof(*c));
-    atomic_uint_least64_t **sets[] = {NULL, NULL, NULL, NULL, NULL};
 
     if (!c)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     win->commit = c;
     c->n_blocks = storwin__round_up(win->stor_bytes, STORWIN__BLOCK) / STORWIN__BLOCK;
-    c->n_words = storwin__pages(win) / 64 + 1;
     c->base = STORWIN__FIRST_AREA;
     c->cap = storwin__round_up(win->stor_bytes, STORWIN__AREA_UNIT);
     c->app_version = win->opts.app_version;
     c->sums = storwin__calloc(a, (size_t)c->n_blocks, sizeof(*c->sums));
-    sets[0] = &c->changed;
-    sets[1] = &c->behind;
-    sets[2] = &c->since;
-    sets[3] = &c->touched;
-    sets[4] = &c->declared;
-    for (unsigned i = 0; i < 5; i++)
-        if (!(*sets[i] = storwin__calloc(a, (size_t)c->n_words, sizeof(**sets[i]))))
-            return storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    c->changed = storwin__set_alloc(win);
+    c->behind = storwin__set_alloc(win);
+    c->since = storwin__set_alloc(win);
+    if (!c->sums || !c->changed || !c->behind || !c->since)
+        return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     storwin__set_add(c->behind, 0, storwin__pages(win));
-    return c->sums ? 0 : storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    return 0;
 }
 
 void storwin__commit_close(struct storwin_window *win)
@@ -208,45 +202,38 @@ void storwin__commit_close(struct storwin_window *win)
     storwin__free(a, c->changed);
     storwin__free(a, c->behind);
     storwin__free(a, c->since);
-    storwin__free(a, c->touched);
-    storwin__free(a, c->declared);
     storwin__free(a, c);
     win->commit = NULL;
 }
 
 /* Reserves space for the areas at their present place. */
-static int reserve(struct storwin_window *win, struct storwin_error *err)
+static int reserve_areas(struct storwin_window *win, struct storwin_error *err)
 {
     struct storwin__file *f = &win->files[0];
     struct storwin__commit *c = win->commit;
     const uint64_t from = win->opts.offset_bytes + c->base;
     const uint64_t n = win->opts.atomic == STORWIN_ATOMIC_SLOTS ? 2 : 3, end = from + n * c->cap;
-    struct stat st;
-    uint64_t most;
-    int rc = 0;
+    int rc;
 
     c->journal_cap = n == 3 ? c->cap : 0;
     if (c->base == STORWIN__FIRST_AREA)
         return 0; /* reserved when the file was opened */
     if (f->device)
-        return end <= f->size ? lock(win, end - win->opts.offset_bytes, err)
-                              : storwin__fail(err, STORWIN_ESHORT, NAME,
+        return end <= f->size ? lock_commits(win, end - win->opts.offset_bytes, err)
+                              : storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
                                               "device \"%.80s\" has %" PRIu64
                                               " bytes; for the longer state it would need %" PRIu64,
                                               win->path, f->size, end);
-    if (end > INT64_MAX || !storwin__within_limit(end, &most))
-        return storwin__fail(err, -EFBIG, NAME, "\"%.80s\" would have %" PRIu64 " bytes", win->path,
-                             end);
+    rc = storwin__limit_check(end, win->path, STORWIN__FILENAME, err);
+    if (rc < 0)
+        return rc;
     f->grown = 1;
-    if (!(win->opts.flags & STORWIN_SPARSE))
-        rc = storwin__reserve_space(f->allocator, f->fd, from, end - from);
-    if (rc == 0 && fstat(f->fd, &st) < 0)
-        rc = -errno;
-    if (rc == 0 && (uint64_t)st.st_size < end && ftruncate(f->fd, (off_t)end) < 0)
-        rc = -errno;
+    rc = storwin__file_extend(f->allocator, f->fd, from, end - from,
+                              (win->opts.flags & STORWIN_SPARSE) != 0);
     return rc == 0 ? 0
-                   : storwin__fail(err, rc, NAME, "room for %" PRIu64 " bytes in \"%.80s\": %s",
-                                   end - from, win->path, storwin_strerror(rc));
+                   : storwin__fail(err, rc, STORWIN__FILENAME,
+                                   "room for %" PRIu64 " bytes in \"%.80s\": %s", end - from,
+                                   win->path, storwin_strerror(rc));
 }
 
 static void resum_all(struct storwin_window *win)
@@ -256,27 +243,25 @@ static void resum_all(struct storwin_window *win)
     memset(c->sums, 0, (size_t)c->n_blocks * sizeof(*c->sums));
     c->total = 0;
     (void)storwin__compare(win, NULL, NULL);
-    for (uint64_t i = 0; i < c->n_words; i++) /* nothing has changed since the last commit */
-        atomic_store_explicit(&c->changed[i], 0, memory_order_relaxed);
+    storwin__set_remove(c->changed, 0, storwin__pages(win)); /* since the last commit */
 }
 
 /* Loads a generation that a record covers into memory, and verifies it. c->last becomes the record
  * of that generation alone. */
-static int load(struct storwin_window *win, const struct storwin__record *r, uint64_t generation,
-                struct storwin_error *err)
+static int load_record(struct storwin_window *win, const struct storwin__record *r,
+                       uint64_t generation, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t bytes = win->stor_bytes, n_blocks = c->n_blocks;
     int rc;
 
     if (r->bytes > bytes) /* before, only the newest record was compared with the window */
-        return storwin__fail(err, STORWIN_EFORMAT, NAME,
+        return storwin__fail(err, STORWIN_EFORMAT, STORWIN__FILENAME,
                              "generation %" PRIu64 " has %" PRIu64
                              " bytes, and the window has room for %" PRIu64,
                              r->generation, r->bytes, bytes);
     c->replayed_bytes = 0;
-    for (uint64_t i = 0; i < c->n_words; i++)
-        atomic_store_explicit(&c->since[i], 0, memory_order_relaxed);
+    storwin__set_remove(c->since, 0, storwin__pages(win));
     win->stor_bytes = r->bytes; /* the window may have grown since */
     c->n_blocks = storwin__round_up(r->bytes, STORWIN__BLOCK) / STORWIN__BLOCK;
     win->file_base = win->opts.offset_bytes + storwin__area_at(r, r->home);
@@ -286,7 +271,7 @@ static int load(struct storwin_window *win, const struct storwin__record *r, uin
     if (rc == 0) {
         resum_all(win);
         if (c->total != c->last.data_sum)
-            rc = storwin__fail(err, STORWIN_EDAMAGED, NAME,
+            rc = storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
                                "area %u does not match the checksum of generation %" PRIu64,
                                r->home, generation);
     }
@@ -297,33 +282,34 @@ static int load(struct storwin_window *win, const struct storwin__record *r, uin
     return rc;
 }
 
-static int covers(const struct storwin__record *r, uint64_t generation)
+static int record_covers(const struct storwin__record *r, uint64_t generation)
 {
     return r->seq > 0 && r->home_generation <= generation && generation <= r->generation;
 }
 
 /* Loads the newest generation that is not above the requested one. */
-static int load_asked(struct storwin_window *win, const struct storwin__record *new,
-                      const struct storwin__record *old, int *from_old, struct storwin_error *err)
+static int load_requested(struct storwin_window *win, const struct storwin__record *new,
+                          const struct storwin__record *old, int *from_old,
+                          struct storwin_error *err)
 {
     const uint64_t asked = win->opts.generation;
     int rc = storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
                            "\"%.80s\" does not hold generation %" PRIu64, win->path, asked);
 
-    if (covers(new, asked))
-        rc = load(win, new, asked, err);
+    if (record_covers(new, asked))
+        rc = load_record(win, new, asked, err);
     *from_old = rc < 0;
-    if (rc < 0 && covers(old, asked))
-        return load(win, old, asked, err);
+    if (rc < 0 && record_covers(old, asked))
+        return load_record(win, old, asked, err);
     if (rc < 0 && old->seq > 0 && old->generation < asked && asked < new->home_generation)
-        return load(win, old, old->generation, err);
+        return load_record(win, old, old->generation, err);
     return rc;
 }
 
 /* Loads the newest generation, or the requested one. *place is the place of the newest record on
  * entry, and of the record used on return. */
-static int choose(struct storwin_window *win, const struct storwin__records *found, uint32_t *place,
-                  struct storwin_error *err)
+static int load_generation(struct storwin_window *win, const struct storwin__records *found,
+                           uint32_t *place, struct storwin_error *err)
 {
     const uint32_t newest = newest_of(found);
     const struct storwin__record *new = &found->at[newest], *old = &found->at[1 - newest];
@@ -333,38 +319,39 @@ static int choose(struct storwin_window *win, const struct storwin__records *fou
     if (win->opts.generation > 0) {
         int from_old;
 
-        rc = load_asked(win, new, old, &from_old, err);
+        rc = load_requested(win, new, old, &from_old, err);
         *place = from_old ? 1 - newest : newest;
         return rc;
     }
     if (found->n_torn == 0) {
-        rc = load(win, new, new->generation, &why);
+        rc = load_record(win, new, new->generation, &why);
         if (rc == 0 || rc != STORWIN_EDAMAGED) {
             if (rc < 0 && err)
                 *err = why;
             return rc;
         }
     } else {
-        (void)storwin__fail(&why, rc = STORWIN_EDAMAGED, NAME,
+        (void)storwin__fail(&why, rc = STORWIN_EDAMAGED, STORWIN__FILENAME,
                             "both copies of a record are damaged");
         old = new;
     }
-    if (old->seq > 0 && load(win, old, old->generation, NULL) == 0)
-        return storwin__fail(err, rc, NAME,
+    if (old->seq > 0 && load_record(win, old, old->generation, NULL) == 0)
+        return storwin__fail(err, rc, STORWIN__FILENAME,
                              "%.120s; generation %" PRIu64
                              " is whole: storage_alloc_generation opens it",
                              why.text, old->generation);
-    return storwin__fail(err, rc, NAME, "%.120s; the generation before is damaged too", why.text);
+    return storwin__fail(err, rc, STORWIN__FILENAME, "%.120s; the generation before is damaged too",
+                         why.text);
 }
 
 /* Adopts the layout of the record found, and fits it to the window's length. */
-static int adapt(struct storwin_window *win, const struct storwin__record *r,
-                 struct storwin_error *err)
+static int adopt_layout(struct storwin_window *win, const struct storwin__record *r,
+                        struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
 
     if (r->bytes > win->stor_bytes)
-        return storwin__fail(err, STORWIN_EFORMAT, NAME,
+        return storwin__fail(err, STORWIN_EFORMAT, STORWIN__FILENAME,
                              "\"%.80s\" holds a state of %" PRIu64
                              " bytes, and the window has room for %" PRIu64,
                              win->path, r->bytes, win->stor_bytes);
@@ -377,20 +364,17 @@ static int adapt(struct storwin_window *win, const struct storwin__record *r,
         c->cap = r->cap;
     }
     c->whole = r->bytes != win->stor_bytes;
-    return reserve(win, err);
+    return reserve_areas(win, err);
 }
 
 /* Frees the space before the areas that both records use. */
-static void give_back(const struct storwin_window *win, const struct storwin__records *found)
+static void free_first_areas(const struct storwin_window *win, const struct storwin__records *found)
 {
-    const struct storwin__file *f = &win->files[0];
     const uint64_t base = found->at[0].base;
 
     if (found->at[0].seq > 0 && found->at[1].seq > 0 && base == found->at[1].base &&
-        base > STORWIN__FIRST_AREA && !f->device)
-        (void)fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                        (off_t)(win->opts.offset_bytes + STORWIN__FIRST_AREA),
-                        (off_t)(base - STORWIN__FIRST_AREA));
+        base > STORWIN__FIRST_AREA)
+        storwin__commit_punch(win, STORWIN__FIRST_AREA, base - STORWIN__FIRST_AREA);
 }
 
 static int check_version(struct storwin_window *win, const struct storwin__record *r,
@@ -406,8 +390,8 @@ static int check_version(struct storwin_window *win, const struct storwin__recor
                                win->path, r->app_version, win->opts.app_version);
 }
 
-static int take_up(struct storwin_window *win, const struct storwin__records *found,
-                   struct storwin_error *err)
+static int open_records(struct storwin_window *win, const struct storwin__records *found,
+                        struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     const uint32_t newest = newest_of(found);
@@ -415,16 +399,14 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
     int rc = check_version(win, &found->at[newest], err);
 
     if (rc == 0)
-        rc = adapt(win, &found->at[newest], err);
+        rc = adopt_layout(win, &found->at[newest], err);
     if (rc == 0)
-        rc = choose(win, found, &place, err);
+        rc = load_generation(win, found, &place, err);
     if (rc < 0)
         return rc;
     c->place = 1 - place;
     c->newest_seq = found->at[newest].seq;
-    c->newest_generation = found->at[newest].generation;
-    if (found->at[1 - newest].generation > c->newest_generation)
-        c->newest_generation = found->at[1 - newest].generation;
+    c->newest_generation = storwin__max(found->at[0].generation, found->at[1].generation);
     if (found->n_torn > 0) { /* never use the number of the torn record again */
         c->newest_seq++;
         c->newest_generation++;
@@ -446,11 +428,10 @@ static int take_up(struct storwin_window *win, const struct storwin__records *fo
         return 0; /* the file does not change before the first commit */
     /* Write the record again: a killed process may have left it only in the page cache, and after a
      * failed flush the kernel no longer counts it as dirty. */
-    rc = storwin__record_write(win, &found->at[place]);
+    rc = storwin__record_write(win, &found->at[place], err);
     if (rc < 0)
-        return storwin__fail(err, rc, NAME, "record in \"%.80s\": %s", win->path,
-                             storwin_strerror(rc));
-    give_back(win, found);
+        return rc;
+    free_first_areas(win, found);
     return 0;
 }
 
@@ -459,22 +440,23 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
 {
     const struct storwin__file *f = &win->files[0];
     struct storwin__records found;
-    int rc = make(win, err);
+    int rc = alloc_commit(win, err);
 
     if (rc == 0)
-        rc = lock(win, storwin__commit_space(win->stor_bytes, win->opts.atomic), err);
+        rc = lock_commits(win, storwin__commit_space(win->stor_bytes, win->opts.atomic), err);
     if (rc < 0)
         return rc;
     /* Flush data that a killed process left in the page cache before trusting it. */
     rc = fdatasync(f->fd) < 0 ? -errno
                               : storwin__records_read(f->fd, win->opts.offset_bytes, &found);
     if (rc < 0)
-        return storwin__fail(err, rc, NAME, "records of \"%.80s\": %s", win->path,
+        return storwin__fail(err, rc, STORWIN__FILENAME, "records of \"%.80s\": %s", win->path,
                              storwin_strerror(rc));
     if (found.at[0].seq > 0 || found.at[1].seq > 0)
-        return take_up(win, &found, err);
+        return open_records(win, &found, err);
     if (found.n_torn > 0 || found.foreign)
-        return found.ours ? damaged(err, win->path) : foreign(&found, err, win->path);
+        return found.ours ? records_damaged(err, win->path)
+                          : records_foreign(&found, err, win->path);
     if (win->opts.generation > 0)
         return storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
                              "\"%.80s\" holds no commit", win->path);
@@ -482,7 +464,7 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
         found.n_unfinished ? STORWIN_RECOVERY_UNFINISHED : STORWIN_RECOVERY_NONE;
     win->commit->whole = 1;
     storwin__set_add(win->commit->since, 0, storwin__pages(win));
-    rc = reserve(win, err);
+    rc = reserve_areas(win, err);
     /* The name must be durable before any commit, even if a killed process created the file. */
     win->files[0].named = 0;
     return rc < 0 ? rc : storwin__sync_names(win, err);

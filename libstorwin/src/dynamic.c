@@ -47,7 +47,7 @@ static size_t place_of(const struct storwin_dynamic *dyn, const struct storwin_w
     return i;
 }
 
-static int attach(struct storwin_dynamic *dyn, struct storwin_window *win)
+static int attach_window(struct storwin_dynamic *dyn, struct storwin_window *win)
 {
     if (place_of(dyn, win) < dyn->n)
         return -EEXIST;
@@ -73,7 +73,7 @@ int storwin_dynamic_attach(struct storwin_dynamic *dyn, struct storwin_window *w
     if (!dyn || !win || !win->map)
         return -EINVAL;
     pthread_mutex_lock(&dyn->lock);
-    rc = attach(dyn, win);
+    rc = attach_window(dyn, win);
     pthread_mutex_unlock(&dyn->lock);
     return rc;
 }

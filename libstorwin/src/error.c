@@ -91,8 +91,14 @@ void storwin__failure_add(struct storwin__failure *f, int code, uint64_t lo, uin
         f->hi = hi;
         return;
     }
-    if (lo < f->lo)
-        f->lo = lo;
-    if (hi > f->hi)
-        f->hi = hi;
+    f->lo = storwin__min(lo, f->lo);
+    f->hi = storwin__max(hi, f->hi);
+}
+
+/* The same for pages [first, end) of the storage span. */
+void storwin__failure_add_pages(struct storwin__failure *f, int code,
+                                const struct storwin_window *win, uint64_t first, uint64_t end)
+{
+    storwin__failure_add(f, code, win->stor_offset + first * win->page_bytes,
+                         win->stor_offset + storwin__min(end * win->page_bytes, win->stor_bytes));
 }

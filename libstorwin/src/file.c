@@ -31,13 +31,12 @@
 #define LOCK_UNIT   4096u              /* ... one byte for each unit of the file */
 #define MAX_WAIT_MS 120000u            /* for the writes of another process */
 
-static const char NAME[] = "storage_alloc_filename";
-
 atomic_uint storwin__without;
 
-static int without(unsigned what)
+static int fail_path(struct storwin_error *err, int code, const char *what, const char *path)
 {
-    return (atomic_load_explicit(&storwin__without, memory_order_relaxed) & what) != 0;
+    return storwin__fail(err, code, STORWIN__FILENAME, "%s \"%.100s\": %s", what, path,
+                         storwin_strerror(code));
 }
 
 /* Splits a path into a directory, opened below dir_fd, and the name in it. */
@@ -51,17 +50,17 @@ static int open_dir(const struct storwin_allocator *a, int dir_fd, const char *p
 
     *name = NULL;
     if (!*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
-        return storwin__fail(err, STORWIN_ETYPE, NAME, "\"%.100s\" is a directory", path);
+        return storwin__fail(err, STORWIN_ETYPE, STORWIN__FILENAME, "\"%.100s\" is a directory",
+                             path);
     if (slash)
         dir = storwin__strndup(a, path, slash == path ? 1 : (size_t)(slash - path));
-    *name = storwin__strndup(a, last, strlen(last));
+    *name = storwin__strdup(a, last);
     if (!*name || (slash && !dir)) {
-        rc = storwin__fail(err, -ENOMEM, NAME, "out of memory");
+        rc = storwin__fail(err, -ENOMEM, STORWIN__FILENAME, "out of memory");
     } else {
         *fd = openat(dir_fd, dir ? dir : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (*fd < 0)
-            rc = storwin__fail(err, -errno, NAME, "directory of \"%.100s\": %s", path,
-                               storwin_strerror(-errno));
+            rc = fail_path(err, -errno, "directory of", path);
     }
     storwin__free(a, dir);
     if (rc < 0) {
@@ -72,21 +71,20 @@ static int open_dir(const struct storwin_allocator *a, int dir_fd, const char *p
 }
 
 /* Continues at the target of a link: another directory and name. */
-static int follow(struct storwin__file *f, const char *path, const struct stat *st,
-                  struct storwin_error *err)
+static int follow_link(struct storwin__file *f, const char *path, const struct stat *st,
+                       struct storwin_error *err)
 {
     char target[PATH_MAX], *name;
     ssize_t len;
     int fd, rc;
 
     if (st->st_uid != geteuid() && st->st_uid != 0)
-        return storwin__fail(err, STORWIN_EOWNER, NAME,
+        return storwin__fail(err, STORWIN_EOWNER, STORWIN__FILENAME,
                              "\"%.100s\" is a link that belongs to user %ld", path,
                              (long)st->st_uid);
     len = readlinkat(f->dir_fd, f->name, target, sizeof(target) - 1);
     if (len < 0)
-        return storwin__fail(err, -errno, NAME, "link \"%.100s\": %s", path,
-                             storwin_strerror(-errno));
+        return fail_path(err, -errno, "link", path);
     target[len] = '\0';
     rc = open_dir(f->allocator, f->dir_fd, target, &fd, &name, err);
     if (rc < 0)
@@ -105,11 +103,10 @@ static int check_owner(const struct storwin__file *f, const char *path, const st
     struct stat dir;
 
     if (fstat(f->dir_fd, &dir) < 0)
-        return storwin__fail(err, -errno, NAME, "directory of \"%.100s\": %s", path,
-                             storwin_strerror(-errno));
+        return fail_path(err, -errno, "directory of", path);
     if ((dir.st_mode & S_ISVTX) && (dir.st_mode & (S_IWOTH | S_IWGRP)) && st->st_uid != geteuid() &&
         st->st_uid != 0 && st->st_uid != dir.st_uid)
-        return storwin__fail(err, STORWIN_EOWNER, NAME,
+        return storwin__fail(err, STORWIN_EOWNER, STORWIN__FILENAME,
                              "\"%.100s\" belongs to user %ld, in a directory for all", path,
                              (long)st->st_uid);
     return 0;
@@ -120,8 +117,7 @@ static int device_size(struct storwin__file *f, const char *path, struct storwin
     uint64_t size = 0;
 
     if (ioctl(f->fd, BLKGETSIZE64, &size) < 0)
-        return storwin__fail(err, -errno, NAME, "size of device \"%.100s\": %s", path,
-                             storwin_strerror(-errno));
+        return fail_path(err, -errno, "size of device", path);
     f->device = 1;
     f->size = size;
     return 0;
@@ -133,22 +129,21 @@ static int open_existing(struct storwin__file *f, const char *path, const struct
     const int flags =
         (f->read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     struct stat st;
-    int rc;
+    int rc = 0;
 
     if (!S_ISREG(seen->st_mode) && !S_ISBLK(seen->st_mode))
-        return storwin__fail(err, STORWIN_ETYPE, NAME, "\"%.100s\" is %s", path,
+        return storwin__fail(err, STORWIN_ETYPE, STORWIN__FILENAME, "\"%.100s\" is %s", path,
                              S_ISDIR(seen->st_mode) ? "a directory"
                                                     : "neither a regular file nor a block device");
-    if (S_ISREG(seen->st_mode) && (rc = check_owner(f, path, seen, err)) < 0)
+    if (S_ISREG(seen->st_mode))
+        rc = check_owner(f, path, seen, err);
+    if (rc < 0)
         return rc;
     f->fd = openat(f->dir_fd, f->name, flags);
     if (f->fd < 0)
-        return errno == ENOENT || errno == ELOOP
-                   ? AGAIN
-                   : storwin__fail(err, -errno, NAME, "open \"%.100s\": %s", path,
-                                   storwin_strerror(-errno));
+        return errno == ENOENT || errno == ELOOP ? AGAIN : fail_path(err, -errno, "open", path);
     if (fstat(f->fd, &st) < 0)
-        return storwin__fail(err, -errno, NAME, "\"%.100s\": %s", path, storwin_strerror(-errno));
+        return fail_path(err, -errno, "inspect", path);
     if (st.st_dev != seen->st_dev || st.st_ino != seen->st_ino) {
         close(f->fd);
         f->fd = -1;
@@ -159,8 +154,8 @@ static int open_existing(struct storwin__file *f, const char *path, const struct
     return 0;
 }
 
-static int create(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
-                  struct storwin_error *err)
+static int create_file(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
+                       struct storwin_error *err)
 {
     const mode_t perm = opts->file_perm & 0777;
     int rc = 0;
@@ -174,7 +169,7 @@ static int create(struct storwin__file *f, const struct storwin_opts *opts, cons
         f->created = 1;
         return 0;
     }
-    if (!without(STORWIN__NO_TMPFILE) &&
+    if (!storwin__disabled(STORWIN__NO_TMPFILE) &&
         access("/proc/self/fd", F_OK) == 0) { /* needed later to give the file its name */
         f->fd = openat(f->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, perm);
         f->nameless = f->fd >= 0;
@@ -185,8 +180,7 @@ static int create(struct storwin__file *f, const struct storwin_opts *opts, cons
         if (f->fd < 0 && errno == EEXIST)
             return AGAIN;
         if (f->fd < 0)
-            return storwin__fail(err, -errno, NAME, "create \"%.100s\": %s", path,
-                                 storwin_strerror(-errno));
+            return fail_path(err, -errno, "create", path);
     }
     f->created = 1;
     return 0;
@@ -202,23 +196,22 @@ static int open_once(struct storwin__file *f, const struct storwin_opts *opts, c
 
         if (fstatat(f->dir_fd, f->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             if (errno != ENOENT || must_exist)
-                return storwin__fail(err, -errno, NAME, "open \"%.100s\": %s", path,
-                                     storwin_strerror(-errno));
-            return create(f, opts, path, err);
+                return fail_path(err, -errno, "open", path);
+            return create_file(f, opts, path, err);
         }
         if (!S_ISLNK(st.st_mode))
             return open_existing(f, path, &st, err);
-        rc = follow(f, path, &st, err);
+        rc = follow_link(f, path, &st, err);
         if (rc < 0)
             return rc;
     }
-    return storwin__fail(err, -ELOOP, NAME, "\"%.100s\": too many links", path);
+    return storwin__fail(err, -ELOOP, STORWIN__FILENAME, "\"%.100s\": too many links", path);
 }
 
 static int no_room(struct storwin_error *err, int code, const char *path, uint64_t offset,
                    uint64_t bytes)
 {
-    return storwin__fail(err, code, NAME,
+    return storwin__fail(err, code, STORWIN__FILENAME,
                          "no room for %" PRIu64 " bytes at offset %" PRIu64 " of \"%.80s\": %s",
                          bytes, offset, path, storwin_strerror(code));
 }
@@ -261,12 +254,11 @@ static int fill_holes(const struct storwin_allocator *a, int fd, uint64_t offset
 
 /* Reserves space; after a signal, in shorter pieces: on tmpfs a signal undoes the whole fallocate()
  * that it interrupts, and under frequent signals only short calls complete. */
-int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t offset,
-                           uint64_t bytes)
+static int reserve_space(const struct storwin_allocator *a, int fd, uint64_t offset, uint64_t bytes)
 {
     uint64_t piece = bytes;
 
-    while (bytes > 0 && !without(STORWIN__NO_FALLOCATE)) {
+    while (bytes > 0 && !storwin__disabled(STORWIN__NO_FALLOCATE)) {
         const uint64_t n = storwin__min(piece, bytes);
 
         if (fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)n) == 0) {
@@ -283,32 +275,47 @@ int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t o
     return bytes > 0 ? fill_holes(a, fd, offset, offset + bytes) : 0;
 }
 
-/* Returns whether this process may have files of this length. If not, the kernel would send
- * SIGXFSZ. */
-int storwin__within_limit(uint64_t bytes, uint64_t *most)
+/* Checks that this process may have files of this length: above, the kernel would send SIGXFSZ. */
+int storwin__limit_check(uint64_t bytes, const char *what, const char *hint,
+                         struct storwin_error *err)
 {
     struct rlimit limit;
+    uint64_t most = INT64_MAX;
 
-    if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
-        return 1;
-    *most = limit.rlim_cur;
-    return bytes <= limit.rlim_cur;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        most = storwin__min(most, limit.rlim_cur);
+    return bytes <= most ? 0
+                         : storwin__fail(err, -EFBIG, hint,
+                                         "\"%.80s\" would have %" PRIu64
+                                         " bytes; the process may write files of %" PRIu64,
+                                         what, bytes, most);
 }
 
-static int lock_size(int fd, short type)
+/* Reserves space for a range, unless sparse, and makes a shorter file end with it. */
+int storwin__file_extend(const struct storwin_allocator *a, int fd, uint64_t offset, uint64_t bytes,
+                         int sparse)
 {
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = SIZE_LOCK, .l_len = 1};
+    const uint64_t end = offset + bytes;
+    struct stat st;
+    int rc = sparse ? 0 : reserve_space(a, fd, offset, bytes);
+
+    if (rc == 0 &&
+        (fstat(fd, &st) < 0 || ((uint64_t)st.st_size < end && ftruncate(fd, (off_t)end) < 0)))
+        rc = -errno;
+    return rc;
+}
+
+/* Locks the size of the file, or unlocks it. */
+int storwin__file_lock_size(int fd, int on)
+{
+    struct flock lock = {
+        .l_type = on ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = SIZE_LOCK, .l_len = 1};
     int rc;
 
     do
         rc = fcntl(fd, F_OFD_SETLKW, &lock);
     while (rc < 0 && errno == EINTR);
     return rc < 0 && errno != ENOLCK && errno != EOPNOTSUPP && errno != EINVAL ? -errno : 0;
-}
-
-int storwin__file_lock_size(int fd, int on)
-{
-    return lock_size(fd, on ? F_WRLCK : F_UNLCK);
 }
 
 /*
@@ -329,7 +336,8 @@ static struct flock writes_lock(short type, uint64_t offset, uint64_t bytes)
 }
 
 /* Best effort: on a file system without locks no other process waits. */
-void storwin__file_writing(const struct storwin__file *f, uint64_t offset, uint64_t bytes, int on)
+void storwin__file_lock_writes(const struct storwin__file *f, uint64_t offset, uint64_t bytes,
+                               int on)
 {
     struct flock lock = writes_lock(on ? F_RDLCK : F_UNLCK, offset, bytes);
 
@@ -347,15 +355,15 @@ static int wait_for_writes(int fd, const char *path, uint64_t offset, uint64_t b
             return 0;
         if (waited == MAX_WAIT_MS)
             return storwin__fail(
-                err, STORWIN_EBUSY, NAME,
+                err, STORWIN_EBUSY, STORWIN__FILENAME,
                 "\"%.80s\": writes of another process to this range have been in flight for %u s",
                 path, MAX_WAIT_MS / 1000);
         usleep(1000);
     }
 }
 
-/* Undoes what reserve() did to an existing file. The lock is held. */
-static void shrink(struct storwin__file *f)
+/* Undoes what reserve_file() did to an existing file. The lock is held. */
+static void shrink_file(struct storwin__file *f)
 {
     struct stat st;
 
@@ -367,56 +375,54 @@ static void shrink(struct storwin__file *f)
     f->grown = 0;
 }
 
-static int reserve(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
-                   int must_exist, uint64_t bytes, struct storwin_error *err)
+static int reserve_file(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
+                        int must_exist, uint64_t bytes, struct storwin_error *err)
 {
     const uint64_t offset = opts->offset_bytes, end = offset + bytes;
     struct stat st;
-    uint64_t most;
     int rc = 0;
 
     if (f->device) {
         if (end <= f->size)
             return 0;
-        return storwin__fail(err, STORWIN_ESHORT, offset >= f->size ? "storage_alloc_offset" : NAME,
+        return storwin__fail(err, STORWIN_ESHORT,
+                             offset >= f->size ? "storage_alloc_offset" : STORWIN__FILENAME,
                              "device \"%.80s\" has %" PRIu64 " bytes; the window ends at %" PRIu64,
                              path, f->size, end);
     }
     if (end > INT64_MAX)
         return storwin__fail(err, -EFBIG, "storage_alloc_offset",
                              "the window would end behind 2^63");
-    if (!f->created && (rc = lock_size(f->fd, F_WRLCK)) < 0)
-        return storwin__fail(err, rc, NAME, "lock \"%.100s\": %s", path, storwin_strerror(rc));
+    if (!f->created)
+        rc = storwin__file_lock_size(f->fd, 1);
+    if (rc < 0)
+        return fail_path(err, rc, "lock", path);
     if (fstat(f->fd, &st) < 0)
-        return storwin__fail(err, -errno, NAME, "\"%.100s\": %s", path, storwin_strerror(-errno));
+        return fail_path(err, -errno, "inspect", path);
     f->size = (uint64_t)st.st_size;
     if (bytes == 0)
         return 0;
     if (must_exist)
         return end <= f->size
                    ? 0
-                   : storwin__fail(err, STORWIN_ESHORT, NAME,
+                   : storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
                                    "\"%.80s\" has %" PRIu64 " bytes; the window ends at %" PRIu64,
                                    path, f->size, end);
-    if (!storwin__within_limit(end, &most))
-        return storwin__fail(err, -EFBIG, NAME,
-                             "\"%.80s\" would have %" PRIu64
-                             " bytes; the process may write files of %" PRIu64,
-                             path, end, most);
+    rc = storwin__limit_check(end, path, STORWIN__FILENAME, err);
+    if (rc < 0)
+        return rc;
     f->grown = 1;
-    if (!(opts->flags & STORWIN_SPARSE))
-        rc = storwin__reserve_space(f->allocator, f->fd, offset, bytes);
-    if (rc == 0 && end > f->size && ftruncate(f->fd, (off_t)end) < 0)
-        rc = -errno;
+    rc = storwin__file_extend(f->allocator, f->fd, offset, bytes,
+                              (opts->flags & STORWIN_SPARSE) != 0);
     if (rc < 0) {
-        shrink(f);
+        shrink_file(f);
         return no_room(err, rc, path, offset, bytes);
     }
     return 0;
 }
 
 /* Gives a nameless file its name. */
-static int publish(struct storwin__file *f, const char *path, struct storwin_error *err)
+static int name_file(struct storwin__file *f, const char *path, struct storwin_error *err)
 {
     char self[40];
 
@@ -427,8 +433,7 @@ static int publish(struct storwin__file *f, const char *path, struct storwin_err
     }
     if (errno == EEXIST)
         return AGAIN;
-    return storwin__fail(err, -errno, NAME, "create \"%.100s\": %s", path,
-                         storwin_strerror(-errno));
+    return fail_path(err, -errno, "create", path);
 }
 
 static int try_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
@@ -442,13 +447,13 @@ static int try_open(struct storwin__file *f, const struct storwin_opts *opts, co
     if (rc == 0 && !f->created)
         rc = wait_for_writes(f->fd, path, opts->offset_bytes, bytes, err);
     if (rc == 0)
-        rc = reserve(f, opts, path, must_exist, bytes, err);
+        rc = reserve_file(f, opts, path, must_exist, bytes, err);
     if (rc == 0 && f->nameless)
-        rc = publish(f, path, err);
+        rc = name_file(f, path, err);
     if (rc != 0)
         return rc;
     if (fstat(f->fd, &st) < 0)
-        return storwin__fail(err, -errno, NAME, "\"%.100s\": %s", path, storwin_strerror(-errno));
+        return fail_path(err, -errno, "inspect", path);
     f->dev = st.st_dev;
     f->ino = st.st_ino;
     f->named = !f->created;
@@ -457,7 +462,7 @@ static int try_open(struct storwin__file *f, const struct storwin_opts *opts, co
     return 0;
 }
 
-static void clear(struct storwin__file *f, const struct storwin_allocator *a)
+static void file_clear(struct storwin__file *f, const struct storwin_allocator *a)
 {
     memset(f, 0, sizeof(*f));
     f->fd = f->direct_fd = f->dir_fd = -1;
@@ -466,17 +471,17 @@ static void clear(struct storwin__file *f, const struct storwin_allocator *a)
 
 static int comes_and_goes(const char *path, struct storwin_error *err)
 {
-    return storwin__fail(err, -EAGAIN, NAME, "\"%.100s\" comes and goes", path);
+    return storwin__fail(err, -EAGAIN, STORWIN__FILENAME, "\"%.100s\" comes and goes", path);
 }
 
 /* Opens an existing path only for reading, by the same rules. Call storwin__file_close() also after
  * a failure. */
-int storwin__file_look(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
-                       struct storwin_error *err)
+int storwin__file_open_to_read(struct storwin__file *f, const struct storwin_opts *opts,
+                               const char *path, struct storwin_error *err)
 {
     int rc = AGAIN;
 
-    clear(f, opts->allocator);
+    file_clear(f, opts->allocator);
     for (int tries = 0; rc == AGAIN && tries < MAX_RACES; tries++) {
         storwin__file_close(f);
         f->read_only = 1;
@@ -489,7 +494,7 @@ int storwin__file_look(struct storwin__file *f, const struct storwin_opts *opts,
 
 /*
  * Opens or creates path with room for `bytes` at opts->offset_bytes. With must_exist it neither
- * creates nor grows. On success it holds the lock on the size until storwin__file_settled();
+ * creates nor grows. On success it holds the lock on the size until storwin__file_unlock();
  * storwin__file_undo() releases the lock too.
  */
 int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
@@ -498,7 +503,7 @@ int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts,
     int rc = AGAIN;
 
     for (int tries = 0; rc == AGAIN && tries < MAX_RACES; tries++) {
-        clear(f, opts->allocator);
+        file_clear(f, opts->allocator);
         rc = try_open(f, opts, path, must_exist, bytes, err);
         if (rc == 0)
             return 0;
@@ -549,23 +554,23 @@ void storwin__file_undo(struct storwin__file *f)
         f->ino = st.st_ino;
         (void)storwin__file_unlink(f);
     } else if (f->fd >= 0) {
-        shrink(f);
+        shrink_file(f);
     }
     storwin__file_close(f);
 }
 
-void storwin__file_settled(struct storwin__file *f)
+void storwin__file_unlock(struct storwin__file *f)
 {
     if (f->fd >= 0 && !f->created && !f->device)
-        (void)lock_size(f->fd, F_UNLCK);
+        (void)storwin__file_lock_size(f->fd, 0);
 }
 
 /* Opens a second descriptor for direct I/O; if that fails the first one is used. */
-void storwin__file_want_direct(struct storwin__file *f)
+void storwin__file_open_direct(struct storwin__file *f)
 {
     struct stat st;
 
-    if (without(STORWIN__NO_DIRECT))
+    if (storwin__disabled(STORWIN__NO_DIRECT))
         return;
     f->direct_fd =
         openat(f->dir_fd, f->name, O_RDWR | O_DIRECT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);

@@ -22,7 +22,8 @@
 #define ioctl(fd, request, arg) (ioctl)((fd), (int)(request), (arg))
 #endif
 
-#define STORWIN__HINTS 22 /* keys of the table in opts.c */
+#define STORWIN__HINTS    22 /* keys of the table in opts.c */
+#define STORWIN__FILENAME "storage_alloc_filename"
 
 /*
  * Each bit disables one facility of the system, so that tests reach the code for older kernels and
@@ -36,6 +37,12 @@
 #define STORWIN__NO_RING      32u
 #define STORWIN__NO_MOVE      64u
 extern atomic_uint storwin__without;
+
+static inline int storwin__disabled(unsigned facility)
+{
+    return (atomic_load_explicit(&storwin__without, memory_order_relaxed) & facility) != 0;
+}
+
 extern atomic_uint storwin__lock_ms; /* how long commit_open.c waits for a lock */
 
 /* alloc.c; NULL: libc */
@@ -43,6 +50,7 @@ int storwin__allocator_check(const struct storwin_allocator *a, struct storwin_e
 void *storwin__realloc(const struct storwin_allocator *a, void *ptr, size_t bytes);
 void *storwin__calloc(const struct storwin_allocator *a, size_t n, size_t bytes);
 char *storwin__strndup(const struct storwin_allocator *a, const char *text, size_t len);
+char *storwin__strdup(const struct storwin_allocator *a, const char *text);
 void storwin__free(const struct storwin_allocator *a, void *ptr);
 
 /* error.c */
@@ -50,8 +58,8 @@ int storwin__fail(struct storwin_error *err, int code, const char *hint, const c
     __attribute__((format(printf, 4, 5)));
 
 /* opts.c */
-int storwin__opts_take(void *to, const void *opts, size_t bytes, struct storwin_error *err);
-int storwin__opts_or_defaults(struct storwin_opts *to, const struct storwin_opts *opts,
+int storwin__opts_take(void *to, const void *from, size_t bytes, struct storwin_error *err);
+int storwin__opts_or_defaults(struct storwin_opts *to, const struct storwin_opts *from,
                               struct storwin_error *err);
 int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
                         struct storwin_error *err);
@@ -73,24 +81,26 @@ struct storwin__file {
     uint32_t created, device, striping;
     uint32_t nameless; /* created, and has no name yet */
     uint32_t read_only;
-    uint32_t grown, named; /* named: its name is durable, or this process need not make it
-                              durable */
+    /* named: its name is durable, or this process need not make it durable */
+    uint32_t grown, named;
     dev_t dev;
     ino_t ino;
     const struct storwin_allocator *allocator;
 };
 int storwin__file_open(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
                        int must_exist, uint64_t bytes, struct storwin_error *err);
-int storwin__file_look(struct storwin__file *f, const struct storwin_opts *opts, const char *path,
-                       struct storwin_error *err);
-int storwin__reserve_space(const struct storwin_allocator *a, int fd, uint64_t offset,
-                           uint64_t bytes);
-int storwin__within_limit(uint64_t bytes, uint64_t *most);
+int storwin__file_open_to_read(struct storwin__file *f, const struct storwin_opts *opts,
+                               const char *path, struct storwin_error *err);
+int storwin__limit_check(uint64_t bytes, const char *what, const char *hint,
+                         struct storwin_error *err);
+int storwin__file_extend(const struct storwin_allocator *a, int fd, uint64_t offset, uint64_t bytes,
+                         int sparse);
 void storwin__file_undo(struct storwin__file *f);
-void storwin__file_settled(struct storwin__file *f);
+void storwin__file_unlock(struct storwin__file *f);
 int storwin__file_lock_size(int fd, int on);
-void storwin__file_want_direct(struct storwin__file *f);
-void storwin__file_writing(const struct storwin__file *f, uint64_t offset, uint64_t bytes, int on);
+void storwin__file_open_direct(struct storwin__file *f);
+void storwin__file_lock_writes(const struct storwin__file *f, uint64_t offset, uint64_t bytes,
+                               int on);
 int storwin__file_unlink(const struct storwin__file *f);
 int storwin__file_sync_name(struct storwin__file *f);
 void storwin__file_close(struct storwin__file *f);
@@ -115,6 +125,8 @@ struct storwin__failure {
     uint64_t lo, hi;
 };
 void storwin__failure_add(struct storwin__failure *f, int code, uint64_t lo, uint64_t hi);
+void storwin__failure_add_pages(struct storwin__failure *f, int code,
+                                const struct storwin_window *win, uint64_t first, uint64_t end);
 
 struct storwin__pager;
 struct storwin__commit;
@@ -139,8 +151,9 @@ struct storwin_window {
     struct storwin__segment *segments; /* shared: n_ranks */
     uint32_t n_ranks, rank;
     char *shm_name;
-    int shm_fd; /* of the memory part: open during the allocation, or with STORWIN_MEMFD as long as
-                   the window */
+    /* of the memory part: open during the allocation, or with STORWIN_MEMFD as long as the
+     * window */
+    int shm_fd;
     atomic_uint attached, wrote;
     atomic_uint_least64_t n_syncs, dirty_bytes, written_bytes, n_requests;
     pid_t owner;      /* the process that allocated it */
@@ -164,9 +177,20 @@ static inline uint64_t storwin__min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static inline uint64_t storwin__max(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static inline uint64_t storwin__pages(const struct storwin_window *win)
 {
     return storwin__round_up(win->stor_bytes, win->page_bytes) / win->page_bytes;
+}
+
+static inline void storwin__count_written(struct storwin_window *win, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&win->written_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&win->n_requests, 1, memory_order_relaxed);
 }
 
 /* window.c */
@@ -175,34 +199,31 @@ struct storwin__plan {
     uint64_t bytes;           /* of the window */
     const char *const *paths; /* n_files */
     uint32_t n_files;
-    const uint64_t *file_starts; /* n_files + 1 window offsets: the range of each file, if on
-                                    storage; NULL: one file */
-    const uint64_t *file_bytes;  /* n_files: length of each range without gaps */
-    const char *shm_name;        /* the memory part is shared */
-    void *adopt;                 /* memory of the caller's; NULL: new memory */
-    int attach;                  /* everything exists already */
-    int sync_names;              /* make the names of new files durable at once */
+    const struct storwin__segment *segments; /* n_files: one in each; NULL: one file */
+    const char *shm_name;                    /* the memory part is shared */
+    void *adopt;                             /* memory of the caller's; NULL: new memory */
+    int attach;                              /* everything exists already */
+    int sync_names;                          /* make the names of new files durable at once */
 };
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
 int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win,
                            struct storwin_error *err);
 
-/* dirty.c: sets of pages, and win->dirty */
+/* dirty.c: sets of pages */
+atomic_uint_least64_t *storwin__set_alloc(const struct storwin_window *win);
 void storwin__set_add(atomic_uint_least64_t *set, uint64_t first, uint64_t end);
+void storwin__set_remove(atomic_uint_least64_t *set, uint64_t first, uint64_t end);
+void storwin__set_merge(atomic_uint_least64_t *to, const atomic_uint_least64_t *from,
+                        uint64_t n_pages);
 uint64_t storwin__set_next(const atomic_uint_least64_t *set, uint64_t first, uint64_t end,
                            int value);
-uint64_t storwin__set_count(const atomic_uint_least64_t *set, uint64_t end);
-void storwin__bits_set(struct storwin_window *win, uint64_t first, uint64_t end);
-void storwin__bits_clear(struct storwin_window *win, uint64_t first, uint64_t end);
-uint64_t storwin__bits_next(const struct storwin_window *win, uint64_t first, uint64_t end,
-                            int value);
-uint64_t storwin__bits_count(const struct storwin_window *win, uint64_t first, uint64_t end);
+uint64_t storwin__set_count(const atomic_uint_least64_t *set, uint64_t first, uint64_t end);
 
 /* track.c */
 int storwin__track_open(struct storwin_window *win);
 void storwin__track_close(struct storwin_window *win);
 void storwin__edges(const struct storwin_window *win, uint64_t *first, uint64_t *last);
-void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end);
+void storwin__track_scan(struct storwin_window *win, uint64_t first, uint64_t end);
 
 /* adopt.c */
 int storwin__memory_private(uint64_t lo, uint64_t hi);
@@ -222,17 +243,18 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
 int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint64_t page,
                            uint64_t n_pages, struct storwin__failure *fail);
 int storwin__read_all(int fd, uint8_t *to, uint64_t bytes, uint64_t offset);
+int storwin__file_read(const struct storwin__file *f, uint8_t *to, uint64_t bytes, uint64_t offset);
 int storwin__read_span(struct storwin_window *win, struct storwin_error *err);
 unsigned storwin__threads(const struct storwin_window *win);
 
 /* query.c */
-int storwin__give(void *to, const void *full, size_t bytes);
+int storwin__struct_give(void *to, const void *full, size_t bytes);
 
 /* sync.c */
 int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                   struct storwin_error *err);
 int storwin__sync_names(struct storwin_window *win, struct storwin_error *err);
-void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end);
+int storwin__sync_check(const struct storwin_window *win, struct storwin_error *err);
 void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
                        struct storwin__failure *cut);
 
@@ -243,7 +265,7 @@ void storwin__pager_query(const struct storwin_window *win, struct storwin_info 
 void storwin__pager_stats(const struct storwin_window *win, struct storwin_stats *stats);
 
 /* pager_sync.c */
-void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin);
+void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end);
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end);
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail);

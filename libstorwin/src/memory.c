@@ -48,7 +48,7 @@ static const struct names v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes"
                                 "total_inactive_file"};
 static const struct names v2 = {"memory.max", "memory.current", "inactive_file"};
 
-static int member(const char *dir, const char *name, const char *word, uint64_t *value)
+static int read_member(const char *dir, const char *name, const char *word, uint64_t *value)
 {
     char path[PATH_MAX + 64];
     int len = snprintf(path, sizeof(path), "%s/%s", dir, name);
@@ -61,10 +61,11 @@ static uint64_t group_left(const char *dir, const struct names *names)
 {
     uint64_t limit, usage, reclaimable;
 
-    if (member(dir, names->limit, "", &limit) < 0 || limit >= (uint64_t)INT64_MAX / 2 ||
-        member(dir, names->usage, "", &usage) < 0)
+    if (read_member(dir, names->limit, "", &limit) < 0 || limit >= (uint64_t)INT64_MAX / 2 ||
+        read_member(dir, names->usage, "", &usage) < 0)
         return NO_LIMIT;
-    if (member(dir, "memory.stat", names->reclaimable, &reclaimable) < 0 || reclaimable > usage)
+    if (read_member(dir, "memory.stat", names->reclaimable, &reclaimable) < 0 ||
+        reclaimable > usage)
         reclaimable = 0;
     usage -= reclaimable;
     return usage < limit ? limit - usage : 0;
@@ -116,7 +117,7 @@ static int mount_line(char *line, char **root, char **place, char **type, char *
 }
 
 /* Returns whether a comma-separated list has the word. */
-static int listed(const char *list, const char *word)
+static int list_has(const char *list, const char *word)
 {
     size_t len = strlen(word);
 
@@ -142,7 +143,7 @@ static int own_group(const char *path, const char *controller, char *group, size
             continue;
         *name++ = '\0';
         name[strcspn(name, "\n")] = '\0';
-        if (*controller ? !listed(list + 1, controller) : list[1] != '\0')
+        if (*controller ? !list_has(list + 1, controller) : list[1] != '\0')
             continue;
         if (strlen(name) < cap) {
             strcpy(group, name);
@@ -170,7 +171,7 @@ static uint64_t cgroups_left(const struct storwin__memory_source *src)
             continue;
         if (strcmp(type, "cgroup2") == 0)
             names = &v2;
-        else if (strcmp(type, "cgroup") == 0 && listed(options, "memory"))
+        else if (strcmp(type, "cgroup") == 0 && list_has(options, "memory"))
             names = &v1;
         else
             continue;

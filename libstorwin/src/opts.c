@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options and their string form. One table holds every key, how to parse it, and how to print it.
- * */
+/* Options and their string form. One table holds every key: how to parse, check and print it. */
 #include "internal.h"
 
 #include <errno.h>
@@ -28,10 +27,8 @@ static const struct words atomics[] = {{"none", STORWIN_ATOMIC_NONE},
                                        {"slots", STORWIN_ATOMIC_SLOTS},
                                        {"auto", STORWIN_ATOMIC_AUTO},
                                        {NULL, 0}};
-static const struct words changes[] = {{"tracked", STORWIN_CHANGES_TRACKED},
-                                       {"declared", STORWIN_CHANGES_DECLARED},
-                                       {"compared", STORWIN_CHANGES_COMPARED},
-                                       {NULL, 0}};
+static const struct words changes[] = {
+    {"tracked", STORWIN_CHANGES_TRACKED}, {"compared", STORWIN_CHANGES_COMPARED}, {NULL, 0}};
 static const struct words styles[] = {
     {"read_once", STORWIN_ACCESS_READ_ONCE},     {"write_once", STORWIN_ACCESS_WRITE_ONCE},
     {"read_mostly", STORWIN_ACCESS_READ_MOSTLY}, {"write_mostly", STORWIN_ACCESS_WRITE_MOSTLY},
@@ -45,15 +42,15 @@ struct hint {
     enum kind kind;
     size_t field;              /* offset in struct storwin_opts */
     const struct words *words; /* of WORD and LIST */
-    uint64_t min, max, unit;   /* of numbers: multiples of unit, 0: powers of 2; of FLAG the bit, in
-                                  min */
-    const char *wants;         /* allowed values, for the message */
+    /* of numbers: multiples of unit, 0: powers of 2; of FLAG the bit, in min */
+    uint64_t min, max, unit;
+    const char *wants; /* allowed values, for the message */
 };
 
 #define FIELD(name) offsetof(struct storwin_opts, name)
-static const struct hint table[STORWIN__HINTS] = {
+static const struct hint hint_table[STORWIN__HINTS] = {
     {"alloc_type", WORD, FIELD(alloc_type), alloc_types, 0, 0, 0, "memory or storage"},
-    {"storage_alloc_filename", PATH, FIELD(filename), NULL, 1, STORWIN_MAX_PATH, 0,
+    {STORWIN__FILENAME, PATH, FIELD(filename), NULL, 1, STORWIN_MAX_PATH, 0,
      "a path of 1 to 4095 bytes"},
     {"storage_alloc_offset", NUMBER64, FIELD(offset_bytes), NULL, 0, INT64_MAX, 1,
      "a number of bytes below 2^63"},
@@ -81,8 +78,7 @@ static const struct hint table[STORWIN__HINTS] = {
     {"storage_alloc_sparse", FLAG, FIELD(flags), NULL, STORWIN_SPARSE, 0, 0, "true or false"},
     {"storage_alloc_memfd", FLAG, FIELD(flags), NULL, STORWIN_MEMFD, 0, 0, "true or false"},
     {"storage_alloc_atomic", WORD, FIELD(atomic), atomics, 0, 0, 0, "none, journal, slots or auto"},
-    {"storage_alloc_changes", WORD, FIELD(changes), changes, 0, 0, 0,
-     "tracked, declared or compared"},
+    {"storage_alloc_changes", WORD, FIELD(changes), changes, 0, 0, 0, "tracked or compared"},
     {"storage_alloc_generation", NUMBER64, FIELD(generation), NULL, 1, INT64_MAX, 1,
      "a number from 1 to 2^63 - 1"},
     {"storage_alloc_version", NUMBER64, FIELD(app_version), NULL, 1, UINT64_MAX, 1,
@@ -92,7 +88,7 @@ static const struct hint table[STORWIN__HINTS] = {
 
 const char *storwin_hint_key(size_t i)
 {
-    return i < STORWIN__HINTS ? table[i].key : NULL;
+    return i < STORWIN__HINTS ? hint_table[i].key : NULL;
 }
 
 void storwin_opts_init(struct storwin_opts *opts)
@@ -106,45 +102,45 @@ void storwin_opts_init(struct storwin_opts *opts)
 /*
  * The rule for option structs, which begin with their size: -EINVAL if shorter than this release's,
  * longer than 4,096 bytes, or with a byte other than 0 that this release does not know. *to
- * receives this release's members.
+ * receives this release's members, `bytes` in all.
  */
-int storwin__opts_take(void *to, const void *opts, size_t bytes, struct storwin_error *err)
+int storwin__opts_take(void *to, const void *from, size_t bytes, struct storwin_error *err)
 {
-    const unsigned char *more = (const unsigned char *)opts + bytes;
+    const unsigned char *more = (const unsigned char *)from + bytes;
     size_t size;
 
-    memcpy(&size, opts, sizeof(size));
+    memcpy(&size, from, sizeof(size));
     for (size_t i = bytes; i < size && size <= MAX_OPTS_BYTES; i++)
         if (*more++)
             size = 0;
     if (size < bytes || size > MAX_OPTS_BYTES)
         return storwin__fail(err, -EINVAL, NULL,
                              "the options' size is not set, or they use a later release's fields");
-    memcpy(to, opts, bytes);
+    memcpy(to, from, bytes);
     memcpy(to, &bytes, sizeof(bytes));
     return 0;
 }
 
-int storwin__opts_or_defaults(struct storwin_opts *to, const struct storwin_opts *opts,
+int storwin__opts_or_defaults(struct storwin_opts *to, const struct storwin_opts *from,
                               struct storwin_error *err)
 {
     int rc = 0;
 
     storwin_opts_init(to);
-    if (opts)
-        rc = storwin__opts_take(to, opts, sizeof(*to), err);
+    if (from)
+        rc = storwin__opts_take(to, from, sizeof(*to), err);
     return rc < 0 ? rc : storwin__allocator_check(to->allocator, err);
 }
 
-static const struct hint *find(const char *key)
+static const struct hint *find_hint(const char *key)
 {
     for (size_t i = 0; i < STORWIN__HINTS; i++)
-        if (strcmp(key, table[i].key) == 0)
-            return &table[i];
+        if (strcmp(key, hint_table[i].key) == 0)
+            return &hint_table[i];
     return NULL;
 }
 
-static int word_value(const struct words *words, const char *text, size_t len, uint32_t *value)
+static int word_value(const struct words *words, const char *text, size_t len, uint64_t *value)
 {
     for (; words->word; words++) {
         if (strlen(words->word) == len && memcmp(words->word, text, len) == 0) {
@@ -156,7 +152,7 @@ static int word_value(const struct words *words, const char *text, size_t len, u
 }
 
 /* Parses digits of one base only, at most max. */
-static int number(const char *text, unsigned base, uint64_t max, uint64_t *value)
+static int parse_number(const char *text, unsigned base, uint64_t max, uint64_t *value)
 {
     uint64_t n = 0;
 
@@ -174,7 +170,7 @@ static int number(const char *text, unsigned base, uint64_t max, uint64_t *value
 }
 
 /* Parses 0, 1, 0.5, .5, 1.000 exactly, without the locale's decimal point. */
-static int factor(const char *text, uint32_t *ppb)
+static int parse_factor(const char *text, uint64_t *ppb)
 {
     uint64_t n = 0;
     unsigned decimals = 0, digits = 0;
@@ -201,13 +197,13 @@ static int factor(const char *text, uint32_t *ppb)
         n *= 10;
     if (digits == 0 || n > STORWIN_FACTOR_ONE)
         return -1;
-    *ppb = (uint32_t)n;
+    *ppb = n;
     return 0;
 }
 
-static int list(const struct words *words, const char *text, uint32_t *value)
+static int parse_words(const struct words *words, const char *text, uint64_t *value)
 {
-    uint32_t bits = 0, bit;
+    uint64_t bits = 0, bit;
 
     for (;;) {
         size_t len;
@@ -228,50 +224,74 @@ static int list(const struct words *words, const char *text, uint32_t *value)
     return 0;
 }
 
-/* Parses the value into *opts, a copy that the caller drops on failure. */
-static int set(struct storwin_opts *opts, const struct hint *hint, const char *value)
+/* The option of a hint; of a number of 32 or 64 bits. */
+static uint64_t get_option(const struct storwin_opts *opts, const struct hint *hint)
+{
+    const char *field = (const char *)opts + hint->field;
+    uint32_t v32;
+    uint64_t v64;
+
+    if (hint->kind == NUMBER64) {
+        memcpy(&v64, field, sizeof(v64));
+        return v64;
+    }
+    memcpy(&v32, field, sizeof(v32));
+    return v32;
+}
+
+static void set_option(struct storwin_opts *opts, const struct hint *hint, uint64_t value)
 {
     char *field = (char *)opts + hint->field;
-    uint32_t v32 = 0;
-    uint64_t v64 = 0;
+    uint32_t v32 = (uint32_t)value;
+
+    if (hint->kind == NUMBER64)
+        memcpy(field, &value, sizeof(value));
+    else
+        memcpy(field, &v32, sizeof(v32));
+}
+
+static int number_allowed(const struct hint *hint, uint64_t n)
+{
+    return n >= hint->min && n <= hint->max && (hint->unit ? n % hint->unit : n & (n - 1)) == 0;
+}
+
+/* Parses the value into *opts, a copy that the caller drops on failure. */
+static int parse_hint(struct storwin_opts *opts, const struct hint *hint, const char *value)
+{
+    uint64_t n = 0;
+    size_t len;
     int rc = 0;
 
     switch (hint->kind) {
-    case WORD: rc = word_value(hint->words, value, strlen(value), &v32); break;
-    case LIST: rc = list(hint->words, value, &v32); break;
+    case WORD: rc = word_value(hint->words, value, strlen(value), &n); break;
+    case LIST: rc = parse_words(hint->words, value, &n); break;
+    case FACTOR: rc = parse_factor(value, &n); break;
     case FLAG:
-        memcpy(&v32, field, sizeof(v32));
+        n = get_option(opts, hint);
         if (strcmp(value, "true") == 0)
-            v32 |= (uint32_t)hint->min;
+            n |= hint->min;
         else if (strcmp(value, "false") == 0)
-            v32 &= ~(uint32_t)hint->min;
+            n &= ~hint->min;
         else
             rc = -1;
         break;
-    case FACTOR: rc = factor(value, &v32); break;
     case PATH:
-        if (strnlen(value, hint->max + 1) < hint->min || strnlen(value, hint->max + 1) > hint->max)
+        len = strnlen(value, hint->max + 1);
+        if (len < hint->min || len > hint->max)
             return -1;
-        memcpy(field, &value, sizeof(value));
+        opts->filename = value;
         return 0;
-    case PERM: rc = number(value, *value == '0' ? 8 : 10, hint->max, &v64); break;
+    case PERM: rc = parse_number(value, *value == '0' ? 8 : 10, hint->max, &n); break;
     case NUMBER32:
     case NUMBER64:
-        rc = number(value, 10, hint->max, &v64);
-        if (rc == 0 && (v64 < hint->min || (hint->unit ? v64 % hint->unit : v64 & (v64 - 1)) != 0))
+        rc = parse_number(value, 10, hint->max, &n);
+        if (rc == 0 && !number_allowed(hint, n))
             rc = -1;
         break;
     }
-    if (rc < 0)
-        return -1;
-    if (hint->kind == NUMBER64) {
-        memcpy(field, &v64, sizeof(v64));
-    } else {
-        if (hint->kind == NUMBER32 || hint->kind == PERM)
-            v32 = (uint32_t)v64;
-        memcpy(field, &v32, sizeof(v32));
-    }
-    return 0;
+    if (rc == 0)
+        set_option(opts, hint, n);
+    return rc;
 }
 
 int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *value,
@@ -284,10 +304,10 @@ int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *val
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
     if (storwin__opts_take(&copy, opts, sizeof(copy), err) < 0)
         return -EINVAL;
-    hint = find(key);
+    hint = find_hint(key);
     if (!hint)
         return STORWIN_UNKNOWN;
-    if (set(&copy, hint, value) < 0)
+    if (parse_hint(&copy, hint, value) < 0)
         return storwin__fail(err, STORWIN_EVALUE, key, "%s is \"%.64s\" and must be %s", key, value,
                              hint->wants);
     copy.size = opts->size;
@@ -295,7 +315,7 @@ int storwin_opts_set(struct storwin_opts *opts, const char *key, const char *val
     return 0;
 }
 
-static char *trim(char *text, char *end)
+static char *trim_blanks(char *text, char *end)
 {
     while (text < end && (*text == ' ' || *text == '\t' || *text == '\n'))
         text++;
@@ -316,7 +336,7 @@ int storwin_hints_split(char *text, struct storwin_hint *hints, size_t cap_hints
         char *end = text + strcspn(text, ";"), *next = end + 1, *equals;
 
         more = *end == ';';
-        text = trim(text, end);
+        text = trim_blanks(text, end);
         if (*text) {
             equals = strchr(text, '=');
             if (!equals || equals == text)
@@ -324,8 +344,8 @@ int storwin_hints_split(char *text, struct storwin_hint *hints, size_t cap_hints
                                      text);
             if (n == cap_hints || n == INT32_MAX)
                 return storwin__fail(err, -ENOBUFS, NULL, "more than %zu hints", cap_hints);
-            hints[n].value = trim(equals + 1, equals + 1 + strlen(equals + 1));
-            hints[n].key = trim(text, equals);
+            hints[n].value = trim_blanks(equals + 1, equals + 1 + strlen(equals + 1));
+            hints[n].key = trim_blanks(text, equals);
             if (!*hints[n].key)
                 return storwin__fail(err, STORWIN_ESYNTAX, NULL, "a hint with an empty key");
             n++;
@@ -335,69 +355,61 @@ int storwin_hints_split(char *text, struct storwin_hint *hints, size_t cap_hints
     return (int)n;
 }
 
-static int bad(struct storwin_error *err, size_t field)
+static int fail_option(struct storwin_error *err, const struct hint *hint)
 {
-    const struct hint *hint = table;
-
-    while (hint->field != field)
-        hint++;
     return storwin__fail(err, STORWIN_EVALUE, hint->key, "%s must be %s", hint->key, hint->wants);
 }
 
-/* Checks the struct's limits, since options need not come from strings, and options that exclude
- * each other. */
+/* Returns whether an option has a value of its hint, or is a number that is not set. */
+static int option_allowed(const struct storwin_opts *opts, const struct hint *hint)
+{
+    const uint64_t value = get_option(opts, hint);
+    uint64_t bits = 0;
+
+    switch (hint->kind) {
+    case WORD:
+        for (const struct words *w = hint->words; w->word; w++)
+            if (w->value == value)
+                return 1;
+        return 0;
+    case LIST:
+        for (const struct words *w = hint->words; w->word; w++)
+            bits |= w->value;
+        return (value & ~bits) == 0;
+    case FACTOR: return value <= hint->max || value == STORWIN_FACTOR_AUTO;
+    case PERM:
+    case NUMBER32:
+    case NUMBER64: return value == 0 || number_allowed(hint, value);
+    case FLAG:
+    case PATH: break;
+    }
+    return 1;
+}
+
+/* Checks the values, since options need not come from strings, and options that exclude each
+ * other. */
 int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
                         struct storwin_error *err)
 {
     const uint32_t flags = STORWIN_UNLINK | STORWIN_DISCARD | STORWIN_SPARSE | STORWIN_MEMFD;
 
-    if (opts->alloc_type > STORWIN_STORAGE)
-        return bad(err, FIELD(alloc_type));
-    if (opts->order > STORWIN_STORAGE_FIRST)
-        return bad(err, FIELD(order));
-    if (opts->pager > STORWIN_PAGER_USER)
-        return bad(err, FIELD(pager));
-    if (opts->access_style >= STORWIN_ACCESS_RANDOM << 1)
-        return bad(err, FIELD(access_style));
     if (opts->flags & ~flags)
         return storwin__fail(err, -EINVAL, NULL, "unknown flags 0x%x", opts->flags & ~flags);
-    if (opts->factor_ppb > STORWIN_FACTOR_ONE && opts->factor_ppb != STORWIN_FACTOR_AUTO)
-        return bad(err, FIELD(factor_ppb));
-    if (opts->file_perm > 0777)
-        return bad(err, FIELD(file_perm));
-    if (opts->striping_factor > STORWIN_MAX_STRIPES)
-        return bad(err, FIELD(striping_factor));
-    if (opts->striping_unit % 65536 != 0)
-        return bad(err, FIELD(striping_unit));
-    if (opts->atomic > STORWIN_ATOMIC_AUTO)
-        return bad(err, FIELD(atomic));
-    if (opts->changes > STORWIN_CHANGES_COMPARED)
-        return bad(err, FIELD(changes));
-    if (opts->generation > INT64_MAX)
-        return bad(err, FIELD(generation));
-    if (opts->n_threads > 64)
-        return bad(err, FIELD(n_threads));
-    if (opts->memory_bytes > STORWIN_MAX_BYTES)
-        return bad(err, FIELD(memory_bytes));
-    if (opts->budget_bytes > STORWIN_MAX_BYTES ||
-        (opts->budget_bytes > 0 && opts->budget_bytes < STORWIN_MIN_BUDGET))
-        return bad(err, FIELD(budget_bytes));
     if (opts->offset_bytes > INT64_MAX || opts->offset_bytes % page_bytes != 0)
         return storwin__fail(err, STORWIN_EVALUE, "storage_alloc_offset",
                              "storage_alloc_offset is %" PRIu64
                              " and must be a multiple of the page size, %" PRIu64 ", below 2^63",
                              opts->offset_bytes, page_bytes);
+    for (size_t i = 0; i < STORWIN__HINTS; i++)
+        if (!option_allowed(opts, &hint_table[i]))
+            return fail_option(err, &hint_table[i]);
     if (opts->alloc_type == STORWIN_MEMORY)
         return 0;
     if (!opts->filename)
-        return storwin__fail(err, STORWIN_EMISSING, "storage_alloc_filename",
+        return storwin__fail(err, STORWIN_EMISSING, STORWIN__FILENAME,
                              "alloc_type is storage and storage_alloc_filename is missing");
     if (!*opts->filename || strnlen(opts->filename, STORWIN_MAX_PATH + 1) > STORWIN_MAX_PATH)
-        return bad(err, FIELD(filename));
-    if (opts->block_bytes > STORWIN_MAX_BLOCK ||
-        (opts->block_bytes > 0 && (opts->block_bytes < STORWIN_MIN_BLOCK ||
-                                   (opts->block_bytes & (opts->block_bytes - 1)) != 0)))
-        return bad(err, FIELD(block_bytes));
+        return fail_option(err, find_hint(STORWIN__FILENAME));
     if (opts->atomic && opts->pager != STORWIN_PAGER_RESIDENT)
         return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_atomic",
                              "storage_alloc_atomic needs storage_alloc_pager=resident: the pager "
@@ -410,7 +422,7 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
     return 0;
 }
 
-static int put_factor(char *text, size_t cap, uint32_t ppb)
+static int print_factor(char *text, size_t cap, uint32_t ppb)
 {
     int len, keep;
 
@@ -431,54 +443,47 @@ static int put_factor(char *text, size_t cap, uint32_t ppb)
 ssize_t storwin__hint_text(const struct storwin_opts *opts, const char *key, char *value,
                            size_t cap)
 {
-    const struct hint *hint = find(key);
+    const struct hint *hint = find_hint(key);
+    const char *from;
     char text[160];
-    uint32_t v32 = 0;
-    uint64_t v64 = 0;
-    const char *path = NULL;
+    uint64_t n;
     int len = 0;
 
     if (!hint)
         return -ENOENT;
-    if (hint->kind == PATH)
-        memcpy(&path, (const char *)opts + hint->field, sizeof(path));
-    else if (hint->kind == NUMBER64)
-        memcpy(&v64, (const char *)opts + hint->field, sizeof(v64));
-    else
-        memcpy(&v32, (const char *)opts + hint->field, sizeof(v32));
+    from = hint->kind == PATH ? opts->filename : text;
+    n = hint->kind == PATH ? 0 : get_option(opts, hint);
     switch (hint->kind) {
     case PATH:
-        if (!path)
+        if (!from)
             return -ENOENT;
-        len = (int)strlen(path);
+        len = (int)strlen(from);
         break;
     case WORD:
         for (const struct words *w = hint->words; w->word; w++)
-            if (w->value == v32)
+            if (w->value == n)
                 len = snprintf(text, sizeof(text), "%s", w->word);
         break;
     case LIST:
-        if (v32 == 0)
+        if (n == 0)
             return -ENOENT;
         for (const struct words *w = hint->words; w->word; w++)
-            if (w->value & v32)
+            if (w->value & n)
                 len += snprintf(text + len, sizeof(text) - (size_t)len, "%s%s", len ? "," : "",
                                 w->word);
         break;
-    case FLAG:
-        len = snprintf(text, sizeof(text), "%s", v32 & (uint32_t)hint->min ? "true" : "false");
-        break;
-    case FACTOR: len = put_factor(text, sizeof(text), v32); break;
-    case PERM: len = snprintf(text, sizeof(text), "0%o", v32); break;
+    case FLAG: len = snprintf(text, sizeof(text), "%s", n & hint->min ? "true" : "false"); break;
+    case FACTOR: len = print_factor(text, sizeof(text), (uint32_t)n); break;
+    case PERM: len = snprintf(text, sizeof(text), "0%o", (unsigned)n); break;
     case NUMBER32:
     case NUMBER64:
-        if (v32 + v64 < hint->min)
+        if (n < hint->min)
             return -ENOENT;
-        len = snprintf(text, sizeof(text), "%" PRIu64, v32 + v64);
+        len = snprintf(text, sizeof(text), "%" PRIu64, n);
         break;
     }
     if ((size_t)len >= cap)
         return -ENOBUFS;
-    memcpy(value, path ? path : text, (size_t)len + 1);
+    memcpy(value, from, (size_t)len + 1);
     return len;
 }

@@ -48,11 +48,12 @@ struct storwin__pager {
     uint64_t max, keep_free; /* blocks */
     int uffd, stop_fd;
     uint32_t user_faults_only, can_poison, can_move;
-    uint8_t *stash; /* destination of moved blocks: the sync's place, then each evictor's; NULL:
-                       blocks cannot be moved */
+    /* destination of moved blocks: the sync's place, then each evictor's; NULL: blocks cannot be
+     * moved */
+    uint8_t *stash;
     size_t sync_stash, evictor_stash, all_stash; /* bytes */
-    uint8_t *bounces;           /* memory into which each handler reads blocks; NULL if nothing is
-                                   read */
+    /* memory into which each handler reads blocks; NULL if nothing is read */
+    uint8_t *bounces;
     size_t bounce, all_bounces; /* bytes of one, of all */
     atomic_uint n_evictors, n_handlers;
     pthread_t workers[STORWIN__MAX_WORKERS];
@@ -61,16 +62,17 @@ struct storwin__pager {
     pthread_cond_t room, pressure,
         idle;       /* a block was evicted; room is short; a block is no longer BUSY or PINNED */
     uint8_t *state; /* n_blocks */
-    atomic_uint_least64_t *touched; /* a bit for each page: set only in dirty blocks; evictors read
-                                       those of their blocks without the lock */
-    uint32_t *ring;                 /* present blocks, oldest first */
+    /* a bit for each page: set only in dirty blocks; evictors read those of their blocks without
+     * the lock */
+    atomic_uint_least64_t *touched;
+    uint32_t *ring; /* present blocks, oldest first */
     uint64_t ring_cap, ring_head, ring_len;
     uint64_t resident;   /* blocks present or being filled */
     int stopping, stuck; /* stuck: evictions fail, so the budget is exceeded */
     uint64_t fruitless;  /* blocks that could not be evicted since the last one that could */
     struct storwin__failure fail;
-    uint64_t evicted_lo, evicted_hi; /* span of pages that evictions have written and no flush has
-                                        covered; hi 0: none */
+    /* span of pages that evictions have written and no flush has covered; hi 0: none */
+    uint64_t evicted_lo, evicted_hi;
     uint64_t expect[STORWIN__STREAMS], ahead[STORWIN__STREAMS];
     unsigned stream;
     atomic_uint_least64_t n_faults, read_bytes, resident_bytes, n_pinned;

@@ -68,7 +68,7 @@ static int by_block(const void *a, const void *b)
     return (x->block > y->block) - (x->block < y->block);
 }
 
-static unsigned choose(struct storwin__pager *p, struct victim *victims)
+static unsigned choose_victims(struct storwin__pager *p, struct victim *victims)
 {
     const uint64_t most = storwin__min(STORWIN__EVICT_BATCH, p->keep_free);
     unsigned n = 0;
@@ -158,8 +158,8 @@ static void evict_run(struct storwin__pager *p, uint8_t *stash, struct victim *v
         victims[k].failed = 1;
 }
 
-static void evict(struct storwin__pager *p, uint8_t *stash, struct victim *victims, unsigned n,
-                  struct storwin__failure *fail)
+static void evict_victims(struct storwin__pager *p, uint8_t *stash, struct victim *victims,
+                          unsigned n, struct storwin__failure *fail)
 {
     qsort(victims, n, sizeof(*victims), by_block);
     for (unsigned i = 0, len; stash && i < n; i += len) {
@@ -179,11 +179,11 @@ static void note_evicted(struct storwin__pager *p, uint64_t block)
                    hi = storwin__min(lo + p->block_pages, storwin__pages(p->win));
 
     p->evicted_lo = p->evicted_hi == 0 ? lo : storwin__min(lo, p->evicted_lo);
-    p->evicted_hi = hi > p->evicted_hi ? hi : p->evicted_hi;
+    p->evicted_hi = storwin__max(hi, p->evicted_hi);
 }
 
-static void retire(struct storwin__pager *p, const struct victim *victims, unsigned n,
-                   int failed_write)
+static void retire_victims(struct storwin__pager *p, const struct victim *victims, unsigned n,
+                           int failed_write)
 {
     unsigned gone = 0;
 
@@ -239,15 +239,15 @@ void *storwin__pager_evictor(void *arg)
             pthread_cond_wait(&p->pressure, &p->lock);
             continue;
         }
-        n = choose(p, victims);
+        n = choose_victims(p, victims);
         if (n == 0) { /* all are pinned or busy */
             wait_a_while(p);
             continue;
         }
         pthread_mutex_unlock(&p->lock);
-        evict(p, stash, victims, n, &fail);
+        evict_victims(p, stash, victims, n, &fail);
         pthread_mutex_lock(&p->lock);
-        retire(p, victims, n, fail.code < 0);
+        retire_victims(p, victims, n, fail.code < 0);
         if (fail.code < 0)
             storwin__failure_add(&p->fail, fail.code, fail.lo, fail.hi);
         if (fail.code < 0 || p->stuck)

@@ -33,7 +33,7 @@ static uint64_t read_ahead(struct storwin__pager *p, uint64_t block, unsigned *s
 }
 
 /* Claims `block` and free neighbours for this thread. Returns their number, from *first on. */
-static uint64_t claim(struct storwin__pager *p, uint64_t block, uint64_t *first)
+static uint64_t claim_blocks(struct storwin__pager *p, uint64_t block, uint64_t *first)
 {
     const int back = (p->win->opts.access_style & STORWIN_ACCESS_REVERSE) != 0;
     unsigned stream;
@@ -69,36 +69,14 @@ static uint64_t claim(struct storwin__pager *p, uint64_t block, uint64_t *first)
 
 static int read_blocks(struct storwin__pager *p, uint8_t *to, uint64_t block, uint64_t n)
 {
-    const struct storwin__file *f = &p->win->files[0];
-    const uint64_t at = block * p->block_bytes;
-    const uint64_t want = storwin__min(storwin__blocks_bytes(p, block, n), p->win->stor_bytes - at);
-    uint64_t done = 0;
-    int fd = f->direct_fd >= 0 ? f->direct_fd : f->fd;
+    const uint64_t at = block * p->block_bytes, bytes = storwin__blocks_bytes(p, block, n);
+    const uint64_t want = storwin__min(bytes, p->win->stor_bytes - at);
+    int rc = storwin__file_read(&p->win->files[0], to, want, p->win->opts.offset_bytes + at);
 
-    while (done < want) {
-        /* Direct reads need whole sectors; at the end of the file they return less. */
-        uint64_t ask =
-            fd == f->fd ? want - done : storwin__round_up(want - done, p->win->page_bytes);
-        ssize_t got =
-            pread(fd, to + done, (size_t)ask, (off_t)(p->win->opts.offset_bytes + at + done));
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && fd != f->fd) {
-            fd = f->fd;
-            continue;
-        }
-        if (got < 0)
-            return -errno;
-        if (got == 0)
-            break;
-        done += (uint64_t)got;
-        if (fd != f->fd && done % p->win->page_bytes != 0 && done < want)
-            fd = f->fd;
-    }
-    done = storwin__min(done, want);
-    memset(to + done, 0, (size_t)(storwin__blocks_bytes(p, block, n) - done));
-    atomic_fetch_add_explicit(&p->read_bytes, done, memory_order_relaxed);
+    if (rc < 0)
+        return rc;
+    memset(to + want, 0, (size_t)(bytes - want));
+    atomic_fetch_add_explicit(&p->read_bytes, want, memory_order_relaxed);
     return 0;
 }
 
@@ -114,7 +92,7 @@ static void copy_in(const struct storwin__pager *p, const uint8_t *from, uint64_
 }
 
 /* An unreadable block raises SIGBUS, as in a mapping. */
-static void poison(struct storwin__pager *p, uint64_t block)
+static void poison_block(struct storwin__pager *p, uint64_t block)
 {
     const uint64_t at = storwin__block_addr(p, block), bytes = storwin__blocks_bytes(p, block, 1);
 
@@ -153,10 +131,10 @@ static uint64_t touch_end(const struct storwin__pager *p, uint64_t page)
 }
 
 /* Fills the block of a page. The caller holds the lock; this releases it during I/O. */
-static void fill(struct storwin__pager *p, uint64_t page, int store, uint8_t *bounce)
+static void fill_block(struct storwin__pager *p, uint64_t page, int store, uint8_t *bounce)
 {
     const uint64_t block = page / p->block_pages, stored_end = store ? touch_end(p, page) : page;
-    uint64_t first, n = claim(p, block, &first), good = first, n_good = n;
+    uint64_t first, n = claim_blocks(p, block, &first), good = first, n_good = n;
     int rc;
 
     pthread_mutex_unlock(&p->lock);
@@ -170,7 +148,7 @@ static void fill(struct storwin__pager *p, uint64_t page, int store, uint8_t *bo
         copy_all(p, bounce, good, n_good, page, stored_end);
     } else {
         n_good = 0;
-        poison(p, block);
+        poison_block(p, block);
     }
     pthread_mutex_lock(&p->lock);
     for (uint64_t i = first; i < first + n; i++) {
@@ -191,7 +169,7 @@ static void fill(struct storwin__pager *p, uint64_t page, int store, uint8_t *bo
     storwin__blocks_wake(p, first, n);
 }
 
-static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t *bounce)
+static void serve_fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t *bounce)
 {
     const uint64_t flags = msg->arg.pagefault.flags;
     const uint64_t page =
@@ -221,7 +199,7 @@ static void fault(struct storwin__pager *p, const struct uffd_msg *msg, uint8_t 
     } else if (state & POISONED) {
         storwin__blocks_wake(p, block, 1);
     } else {
-        fill(p, page, (flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0, bounce);
+        fill_block(p, page, (flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0, bounce);
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -244,7 +222,7 @@ void *storwin__pager_handler(void *arg)
             break;
         n = read(p->uffd, &msg, sizeof(msg));
         if (n == (ssize_t)sizeof(msg) && msg.event == UFFD_EVENT_PAGEFAULT)
-            fault(p, &msg, bounce);
+            serve_fault(p, &msg, bounce);
     }
     return NULL;
 }

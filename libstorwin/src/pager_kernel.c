@@ -20,7 +20,7 @@
  * Marks the pages that are still in memory as changed, without regard to their content, so that
  * they are written again. Leaves other pages alone: reading them again could raise SIGBUS.
  */
-static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
+static void touch_pages(struct storwin_window *win, uint64_t lo, uint64_t hi)
 {
     unsigned char there[256];
 
@@ -37,7 +37,7 @@ static void touch(struct storwin_window *win, uint64_t lo, uint64_t hi)
 
 /* Returns the length of the extent at `at`, up to `end`, that is all written or all unwritten
  * (*unwritten). If the file system does not report extents, all of it counts as written. */
-static uint64_t extent(int fd, uint64_t at, uint64_t end, int *unwritten)
+static uint64_t extent_length(int fd, uint64_t at, uint64_t end, int *unwritten)
 {
     union {
         struct fiemap map;
@@ -68,7 +68,7 @@ static int any_unwritten(const struct storwin_window *win, const struct storwin_
     if (win->files[part->file].device)
         return 0;
     for (uint64_t at = part->file_offset + (lo - part->offset); at < end && !any;)
-        at += extent(win->files[part->file].fd, at, end, &any);
+        at += extent_length(win->files[part->file].fd, at, end, &any);
     return any;
 }
 
@@ -84,7 +84,7 @@ static int write_piece(int fd, int direct_fd, uint8_t *piece, uint64_t at, uint6
     if (pread(fd, piece, (size_t)(end - at), (off_t)at) < 0)
         return -errno;
     for (uint64_t n; rc == 0 && at < end; at += n) {
-        n = extent(fd, at, end, &unwritten);
+        n = extent_length(fd, at, end, &unwritten);
         if (unwritten &&
             pwrite(direct_fd, piece + (at - begin), (size_t)n, (off_t)at) != (ssize_t)n)
             rc = errno ? -errno : -EIO;
@@ -120,8 +120,8 @@ static int write_pieces(int fd, int direct_fd, uint64_t at, uint64_t end)
  * and its direct write is lost. So the failed sync does not repair; the next one does, since its
  * caller knows of the failure.
  */
-static int mend(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
-                uint64_t hi)
+static int repair_range(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
+                        uint64_t hi)
 {
     const uint64_t first = part->file_offset,
                    last = first + storwin__round_up(part->bytes, win->page_bytes);
@@ -131,7 +131,7 @@ static int mend(struct storwin_window *win, const struct storwin__part *part, ui
     char self[40];
 
     at = at / CHUNK_BYTES * CHUNK_BYTES; /* no folio is larger, and each is aligned to its size */
-    at = at > first ? at : first;
+    at = storwin__max(at, first);
     end = storwin__min(storwin__round_up(end, CHUNK_BYTES), last);
     if (!any_unwritten(win, part, part->offset + (at - first), part->offset + (end - first)))
         return 0;
@@ -140,7 +140,8 @@ static int mend(struct storwin_window *win, const struct storwin__part *part, ui
     if (direct_fd < 0)
         return -errno;
     /* No allocation may grow the file between fstat and ftruncate in write_pieces(). */
-    if ((rc = storwin__file_lock_size(fd, 1)) == 0) {
+    rc = storwin__file_lock_size(fd, 1);
+    if (rc == 0) {
         rc = write_pieces(fd, direct_fd, at, end);
         (void)storwin__file_lock_size(fd, 0);
     }
@@ -168,31 +169,31 @@ static void find_failure(struct storwin_window *win, const struct storwin__part 
                           SYNC_FILE_RANGE_WAIT_BEFORE);
     for (uint64_t at = lo, next; at < hi; at = next) {
         next = storwin__min(hi, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
-        touch(win, at, next);
+        touch_pages(win, at, next);
         if (sync_file_range(fd, (off_t)(part->file_offset + at - part->offset), (off_t)(next - at),
                             all) < 0) {
             storwin__failure_add(&here, -errno, at, next);
             again = 1;
-        } else if (any_unwritten(win, part, at, next)) { /* only mend() can repair these */
+        } else if (any_unwritten(win, part, at, next)) { /* only repair_range() can repair these */
             storwin__failure_add(&here, code, at, next);
         }
     }
     if (here.code == 0) /* no chunk failed this time, but lost pages may have left memory */
         storwin__failure_add(&here, code, lo, hi);
     else
-        touch(win, here.lo, here.hi); /* for the next sync */
+        touch_pages(win, here.lo, here.hi); /* for the next sync */
     storwin__failure_add(&win->unmended, code, here.lo, here.hi);
     /* An unwritten extent may never have been stored to: alone it does not locate the failure. */
     storwin__failure_add(fail, code, again ? here.lo : lo, again ? here.hi : hi);
 }
 
 /* Repairs the part of [lo, hi) that failed before and has been written again. */
-static void mend_failed(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
-                        uint64_t hi, struct storwin__failure *fail)
+static void repair_failed(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
+                          uint64_t hi, struct storwin__failure *fail)
 {
     struct storwin__failure *f = &win->unmended;
-    const uint64_t from = lo > f->lo ? lo : f->lo, to = storwin__min(hi, f->hi);
-    int rc = from < to ? mend(win, part, from, to) : 0;
+    const uint64_t from = storwin__max(lo, f->lo), to = storwin__min(hi, f->hi);
+    int rc = from < to ? repair_range(win, part, from, to) : 0;
 
     if (rc < 0)
         storwin__failure_add(fail, rc, from, to);
@@ -207,7 +208,7 @@ static void sync_part(struct storwin_window *win, const struct storwin__part *pa
     if (msync(win->map + lo, (size_t)(hi - lo), MS_SYNC) < 0)
         find_failure(win, part, lo, hi, -errno, fail);
     else if (win->unmended.code < 0)
-        mend_failed(win, part, lo, hi, fail);
+        repair_failed(win, part, lo, hi, fail);
 }
 
 /* Syncs window offsets [lo, hi): lo is on a page boundary of the storage span, and so is hi, unless
@@ -217,7 +218,7 @@ int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
 {
     for (uint32_t i = 0; i < win->n_parts; i++) {
         const struct storwin__part *part = &win->parts[i];
-        uint64_t from = lo > part->offset ? lo : part->offset;
+        uint64_t from = storwin__max(lo, part->offset);
         uint64_t to = storwin__min(hi, part->offset + part->bytes);
 
         if (part->kind == STORWIN_STORAGE && from < to)

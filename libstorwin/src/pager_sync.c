@@ -17,7 +17,7 @@ uint64_t storwin__pager_slice(const struct storwin_window *win)
 /* Keeps a page dirty whose stores cannot be seen: this sync and the next one write it. */
 static void stays_dirty(struct storwin__pager *p, uint64_t page)
 {
-    storwin__bits_set(p->win, page, page + 1);
+    storwin__set_add(p->win->dirty, page, page + 1);
     storwin__pages_touch(p, page, page + 1, 1);
     p->state[page / p->block_pages] |= DIRTY;
 }
@@ -33,8 +33,8 @@ static void copy_taken(struct storwin__pager *p, uint64_t block, uint64_t n)
     const uint64_t unit = p->win->page_bytes, end = storwin__block_end(p, block + n - 1);
     uint64_t page = block * p->block_pages;
 
-    while ((page = storwin__bits_next(p->win, page, end, 1)) < end) {
-        const uint64_t stop = storwin__min(storwin__bits_next(p->win, page, end, 0),
+    while ((page = storwin__set_next(p->win->dirty, page, end, 1)) < end) {
+        const uint64_t stop = storwin__min(storwin__set_next(p->win->dirty, page, end, 0),
                                            page + p->sync_stash / unit),
                        at = (uint64_t)(uintptr_t)p->base + page * unit;
         const uint64_t done =
@@ -65,14 +65,14 @@ static void set_bits(struct storwin__pager *p, uint64_t page, uint64_t end)
 {
     for (; page < end; page++)
         if (storwin__page_touched(p, page))
-            storwin__bits_set(p->win, page, page + 1);
+            storwin__set_add(p->win->dirty, page, page + 1);
 }
 
 /*
- * Sets the bits of the touched pages in the blocks of [first, end), and no others. With `pin`,
- * these blocks count as clean from now on and stay present until storwin__pager_release().
+ * Sets the bits of the touched pages in the blocks of [first, end), and no others. These blocks
+ * count as clean from now on and stay present until storwin__pager_release().
  */
-void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end, int pin)
+void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     struct storwin__pager *p = win->pager;
     const uint64_t stop = storwin__round_up(end, p->block_pages) / p->block_pages;
@@ -95,15 +95,13 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
         }
         while ((p->state[b] & BUSY) && !p->stopping)
             pthread_cond_wait(&p->idle, &p->lock);
-        storwin__bits_clear(win, page, page_end);
+        storwin__set_remove(win->dirty, page, page_end);
         if (!(p->state[b] & DIRTY))
             continue;
         set_bits(p, page, page_end);
-        if (pin) {
-            storwin__pages_touch(p, page, page_end, 0);
-            p->state[b] = (uint8_t)((p->state[b] & ~DIRTY) | PINNED);
-            run++;
-        }
+        storwin__pages_touch(p, page, page_end, 0);
+        p->state[b] = (uint8_t)((p->state[b] & ~DIRTY) | PINNED);
+        run++;
     }
     if (run > 0)
         protect_taken(p, stop - run, run);
@@ -123,12 +121,12 @@ void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t
         if (!(p->state[b] & PINNED))
             continue;
         p->state[b] &= (uint8_t)~PINNED;
-        while ((next = storwin__bits_next(win, next, page_end, 1)) < page_end) {
+        while ((next = storwin__set_next(win->dirty, next, page_end, 1)) < page_end) {
             storwin__pages_touch(p, next, next + 1, 1);
             p->state[b] |= DIRTY;
             next++;
         }
-        storwin__bits_clear(win, page, page_end);
+        storwin__set_remove(win->dirty, page, page_end);
     }
     pthread_cond_broadcast(&p->idle);
     pthread_mutex_unlock(&p->lock);

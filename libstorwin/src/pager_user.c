@@ -105,8 +105,7 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
                              storwin_strerror(-errno));
     p->ring = storwin__realloc(win->opts.allocator, NULL, p->ring_cap * sizeof(*p->ring));
     p->state = storwin__calloc(win->opts.allocator, (size_t)p->n_blocks, 1);
-    p->touched = storwin__calloc(win->opts.allocator, (size_t)(storwin__pages(win) / 64 + 1),
-                                 sizeof(*p->touched));
+    p->touched = storwin__set_alloc(win);
     if (!p->ring || !p->state || !p->touched)
         return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
     if (!resident) {
@@ -122,7 +121,8 @@ static int open_pager(struct storwin__pager *p, int resident, struct storwin_err
     if (rc < 0)
         return storwin__fail(err, rc, "storage_alloc_pager", "threads and their memory: %s",
                              storwin_strerror(rc));
-    if (resident && (rc = protect_all(p)) < 0)
+    rc = resident ? protect_all(p) : 0;
+    if (rc < 0)
         return storwin__fail(err, STORWIN_EPAGER, "storage_alloc_pager", "userfaultfd: %s",
                              storwin_strerror(rc));
     win->track = STORWIN_TRACK_FAULTS;
@@ -166,9 +166,10 @@ void storwin__pager_close(struct storwin_window *win)
     pthread_cond_broadcast(&p->room);
     pthread_cond_broadcast(&p->idle);
     pthread_mutex_unlock(&p->lock);
+    /* It cannot fail: an eventfd takes its first write. Leaking is better than waiting for threads
+     * that do not end. */
     if (p->stop_fd >= 0 && write(p->stop_fd, &one, sizeof(one)) < 0)
-        return; /* impossible: an eventfd takes its first write. Leaking is better than waiting for
-                   threads that do not end */
+        return;
     while (p->n_workers > 0)
         pthread_join(p->workers[--p->n_workers], NULL);
     if (p->stash)

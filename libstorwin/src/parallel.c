@@ -16,26 +16,27 @@ int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx)
     return -rc;
 }
 
-struct job {
+struct worker {
     void (*work)(void *ctx);
     void *ctx;
 };
 
-static void *run(void *arg)
+static void *run_worker(void *arg)
 {
-    struct job *job = arg;
+    struct worker *worker = arg;
 
-    job->work(job->ctx);
+    worker->work(worker->ctx);
     return NULL;
 }
 
 void storwin__parallel(unsigned n, void (*work)(void *ctx), void *ctx)
 {
-    struct job job = {work, ctx};
+    struct worker worker = {work, ctx};
     pthread_t threads[64];
     unsigned started = 0;
 
-    while (started + 1 < n && started < 64 && storwin__thread(&threads[started], run, &job) == 0)
+    while (started + 1 < n && started < 64 &&
+           storwin__thread(&threads[started], run_worker, &worker) == 0)
         started++;
     work(ctx); /* does it all if no thread could be started */
     while (started > 0)

@@ -17,14 +17,14 @@ void *storwin_base(const struct storwin_window *win)
     return base;
 }
 
-static uint64_t load(const atomic_uint_least64_t *counter)
+static uint64_t counter_load(const atomic_uint_least64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
 /* Fills a struct whose first member is its size: no more than that size, and no more than this
  * release's members. */
-int storwin__give(void *to, const void *full, size_t bytes)
+int storwin__struct_give(void *to, const void *full, size_t bytes)
 {
     size_t size = 0;
 
@@ -72,7 +72,7 @@ int storwin_query(const struct storwin_window *win, struct storwin_info *info)
         full.replayed_bytes = win->commit->replayed_bytes;
     }
     storwin__pager_query(win, &full);
-    return storwin__give(info, &full, sizeof(full));
+    return storwin__struct_give(info, &full, sizeof(full));
 }
 
 int storwin_window_stats(const struct storwin_window *win, struct storwin_stats *stats)
@@ -81,13 +81,13 @@ int storwin_window_stats(const struct storwin_window *win, struct storwin_stats 
 
     if (!win)
         return -EINVAL;
-    full.n_syncs = load(&win->n_syncs);
-    full.dirty_bytes = load(&win->dirty_bytes);
-    full.written_bytes = load(&win->written_bytes);
-    full.n_requests = load(&win->n_requests);
+    full.n_syncs = counter_load(&win->n_syncs);
+    full.dirty_bytes = counter_load(&win->dirty_bytes);
+    full.written_bytes = counter_load(&win->written_bytes);
+    full.n_requests = counter_load(&win->n_requests);
     full.wrote = atomic_load_explicit(&win->wrote, memory_order_relaxed);
     storwin__pager_stats(win, &full);
-    return storwin__give(stats, &full, sizeof(full));
+    return storwin__struct_give(stats, &full, sizeof(full));
 }
 
 int storwin_part_query(const struct storwin_window *win, uint32_t i, struct storwin_info_part *part)
@@ -108,7 +108,7 @@ int storwin_part_query(const struct storwin_window *win, uint32_t i, struct stor
     full.fd = p->kind == STORWIN_MEMORY ? win->shm_fd : win->commit ? -1 : win->files[p->file].fd;
     full.coherent =
         full.fd >= 0 && (p->kind == STORWIN_MEMORY || win->opts.pager == STORWIN_PAGER_KERNEL);
-    return storwin__give(part, &full, sizeof(full));
+    return storwin__struct_give(part, &full, sizeof(full));
 }
 
 /* Returns whether an option has an effect on this window: some have none on a window in memory. */

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void *map(int fd, size_t bytes, uint64_t what)
+static void *map_ring(int fd, size_t bytes, uint64_t what)
 {
     void *at =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)what);
@@ -31,7 +31,7 @@ int storwin__ring_open(struct storwin__ring *r)
     memset(r, 0, sizeof(*r));
     memset(&p, 0, sizeof(p));
     r->fd = -1;
-    if (atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_RING)
+    if (storwin__disabled(STORWIN__NO_RING))
         return -ENOSYS;
     r->fd = (int)syscall(SYS_io_uring_setup, STORWIN__RING_DEPTH, &p);
     if (r->fd < 0)
@@ -44,8 +44,8 @@ int storwin__ring_open(struct storwin__ring *r)
     cq_bytes = p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe);
     r->rings_bytes = sq_bytes > cq_bytes ? sq_bytes : cq_bytes;
     r->sqes_bytes = p.sq_entries * sizeof(struct io_uring_sqe);
-    r->rings = map(r->fd, r->rings_bytes, IORING_OFF_SQ_RING);
-    r->sqes = map(r->fd, r->sqes_bytes, IORING_OFF_SQES);
+    r->rings = map_ring(r->fd, r->rings_bytes, IORING_OFF_SQ_RING);
+    r->sqes = map_ring(r->fd, r->sqes_bytes, IORING_OFF_SQES);
     if (!r->rings || !r->sqes) {
         storwin__ring_close(r);
         return -ENOMEM;

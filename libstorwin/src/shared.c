@@ -4,13 +4,12 @@
 #include "internal.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static int check(const struct storwin_opts *opts, const struct storwin_shared *s,
-                 struct storwin_error *err)
+static int check_shared(const struct storwin_opts *opts, const struct storwin_shared *s,
+                        struct storwin_error *err)
 {
     if (s->n_ranks == 0 || s->n_ranks > STORWIN_MAX_RANKS || s->rank >= s->n_ranks || !s->bytes ||
         (s->flags & ~STORWIN_SHARED_NONCONTIG) || s->reserved)
@@ -34,7 +33,7 @@ static int check(const struct storwin_opts *opts, const struct storwin_shared *s
     if (s->filenames)
         for (uint32_t i = 0; i < s->n_ranks; i++)
             if (!s->filenames[i] || !*s->filenames[i] || strlen(s->filenames[i]) > STORWIN_MAX_PATH)
-                return storwin__fail(err, STORWIN_EVALUE, "storage_alloc_filename",
+                return storwin__fail(err, STORWIN_EVALUE, STORWIN__FILENAME,
                                      "the file name of rank %u is empty or too long", i);
     return 0;
 }
@@ -51,7 +50,7 @@ static int lay_out(const struct storwin_shared *s, uint64_t page, int own_files,
         if (s->flags & STORWIN_SHARED_NONCONTIG)
             at = storwin__round_up(at, page);
         if (own_files && s->bytes[i] > 0 && at % page != 0)
-            return storwin__fail(err, -EINVAL, "storage_alloc_filename",
+            return storwin__fail(err, -EINVAL, STORWIN__FILENAME,
                                  "with a file for each segment and no gaps, segments are multiples "
                                  "of the page size");
         segments[i].offset = at;
@@ -64,40 +63,6 @@ static int lay_out(const struct storwin_shared *s, uint64_t page, int own_files,
     return 0;
 }
 
-static int create(const struct storwin_opts *opts, const struct storwin_shared *s,
-                  const struct storwin__segment *segments, uint64_t bytes,
-                  struct storwin_window **win, struct storwin_error *err)
-{
-    const int own_files = s->filenames && opts->alloc_type == STORWIN_STORAGE;
-    struct storwin__plan plan = {.opts = opts,
-                                 .bytes = bytes,
-                                 .paths = &opts->filename,
-                                 .shm_name = s->shm_name,
-                                 .n_files = opts->alloc_type == STORWIN_STORAGE,
-                                 .attach = s->rank != 0};
-    uint64_t *starts = NULL;
-    int rc;
-
-    plan.sync_names =
-        s->rank == 0; /* other ranks store and sync, but cannot know which files are new */
-    if (own_files) {
-        starts = storwin__calloc(opts->allocator, s->n_ranks, 2 * sizeof(*starts));
-        if (!starts)
-            return storwin__fail(err, -ENOMEM, NULL, "out of memory");
-        for (uint32_t i = 0; i < s->n_ranks; i++) {
-            starts[i] = segments[i].offset;
-            starts[s->n_ranks + i] = segments[i].bytes;
-        }
-        plan.n_files = s->n_ranks;
-        plan.paths = s->filenames;
-        plan.file_starts = starts;
-        plan.file_bytes = starts + s->n_ranks;
-    }
-    rc = storwin__window_create(&plan, win, err);
-    storwin__free(opts->allocator, starts);
-    return rc;
-}
-
 int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_shared *shared,
                          struct storwin_window **out, struct storwin_error *err)
 {
@@ -106,8 +71,8 @@ int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_s
     struct storwin_shared s;
     struct storwin_window *win = NULL;
     struct storwin__segment *segments;
-    uint64_t bytes = 0;
-    int rc;
+    struct storwin__plan plan = {.opts = &copy, .paths = &copy.filename};
+    int own_files, rc;
 
     if (!out || !shared)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
@@ -115,7 +80,7 @@ int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_s
     if (rc == 0)
         rc = storwin__opts_take(&s, shared, sizeof(s), err);
     if (rc == 0)
-        rc = check(&copy, &s, err);
+        rc = check_shared(&copy, &s, err);
     if (rc < 0)
         return rc;
     if (s.filenames && !copy.filename)
@@ -123,10 +88,19 @@ int storwin_alloc_shared(const struct storwin_opts *opts, const struct storwin_s
     segments = storwin__calloc(copy.allocator, s.n_ranks, sizeof(*segments));
     if (!segments)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
-    rc =
-        lay_out(&s, page, s.filenames && copy.alloc_type == STORWIN_STORAGE, segments, &bytes, err);
+    own_files = s.filenames && copy.alloc_type == STORWIN_STORAGE;
+    rc = lay_out(&s, page, own_files, segments, &plan.bytes, err);
+    plan.n_files = own_files ? s.n_ranks : copy.alloc_type == STORWIN_STORAGE;
+    if (own_files) {
+        plan.paths = s.filenames;
+        plan.segments = segments;
+    }
+    plan.shm_name = s.shm_name;
+    plan.attach = s.rank != 0;
+    /* Other ranks store and sync, but cannot know which files are new. */
+    plan.sync_names = s.rank == 0;
     if (rc == 0)
-        rc = create(&copy, &s, segments, bytes, &win, err);
+        rc = storwin__window_create(&plan, &win, err);
     if (rc < 0) {
         storwin__free(copy.allocator, segments);
         return rc;
@@ -152,7 +126,7 @@ int storwin_shared_segment(const struct storwin_window *win, uint32_t rank, void
     return 0;
 }
 
-int storwin_shared_settle(struct storwin_window *win, struct storwin_error *err)
+int storwin_shared_unlink(struct storwin_window *win, struct storwin_error *err)
 {
     if (!win)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");

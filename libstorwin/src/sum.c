@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static inline uint64_t mix(uint64_t lane, const uint8_t *at, uint64_t k)
+static inline uint64_t mix_lane(uint64_t lane, const uint8_t *at, uint64_t k)
 {
     uint64_t word;
 
@@ -24,10 +24,10 @@ uint64_t storwin__sum(const void *data, size_t bytes, uint64_t seed)
 
     a = lane[0], b = lane[1], c = lane[2], d = lane[3]; /* in registers: an array would not be */
     for (; bytes >= 32; bytes -= 32, at += 32) {
-        a = mix(a, at, k[0]);
-        b = mix(b, at + 8, k[1]);
-        c = mix(c, at + 16, k[2]);
-        d = mix(d, at + 24, k[3]);
+        a = mix_lane(a, at, k[0]);
+        b = mix_lane(b, at + 8, k[1]);
+        c = mix_lane(c, at + 16, k[2]);
+        d = mix_lane(d, at + 24, k[3]);
     }
     lane[0] = a, lane[1] = b, lane[2] = c, lane[3] = d;
     for (unsigned i = 0; i < bytes; i++)

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sync: of a range or of the whole window, by the caller or by a thread. */
+/*
+ * Sync: of a range or of the whole window, by the caller or by a thread.
+ *
+ * storwin__sync() decides what to write, by the window's pager:
+ *   - kernel: nothing here; msync() writes what the page cache has as dirty (pager_kernel.c)
+ *   - resident: storwin__track_scan() sets the bits of changed pages in win->dirty, from the page
+ *     tables, and storwin__write_pages() writes these (sync_span() below)
+ *   - user, and resident without PAGEMAP_SCAN: storwin__pager_take() sets the bits of the pages
+ *     that faults have marked (sync_faults() below)
+ *   - a window with commits: find_changes() in commit.c
+ */
 #include "commit.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* Updates the bits of pages [first, end) of private memory. */
-void storwin__find_dirty(struct storwin_window *win, uint64_t first, uint64_t end)
-{
-    if (win->track == STORWIN_TRACK_FAULTS)
-        storwin__pager_take(win, first, end, 0);
-    else
-        storwin__track_harvest(win, first, end);
-}
 
 /*
  * Flushes the data that evictions have written, even if this sync writes nothing itself. The kernel
@@ -31,9 +30,7 @@ static int flush_evicted(struct storwin_window *win, struct storwin__failure *fa
         return STORWIN_WROTE_NOTHING;
     rc = fdatasync(win->files[0].fd) < 0 ? -errno : fail->code;
     if (rc < 0)
-        storwin__failure_add(fail, rc, win->stor_offset + first * win->page_bytes,
-                             win->stor_offset +
-                                 storwin__min(end * win->page_bytes, win->stor_bytes));
+        storwin__failure_add_pages(fail, rc, win, first, end);
     return STORWIN_WROTE_DIRECT;
 }
 
@@ -48,7 +45,7 @@ static int sync_faults(struct storwin_window *win, uint64_t first, uint64_t end,
         int how;
 
         next = storwin__min(end, (first / slice + 1) * slice);
-        storwin__pager_take(win, first, next, 1);
+        storwin__pager_take(win, first, next);
         how = storwin__write_pages(win, first, next, merge, fail);
         storwin__pager_release(win, first, next);
         wrote = how > wrote ? how : wrote;
@@ -67,16 +64,15 @@ static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi,
     int wrote;
 
     if (win->opts.pager == STORWIN_PAGER_KERNEL)
-        return storwin__cache_sync(win, win->stor_offset + first * win->page_bytes,
-                                   storwin__min(win->stor_offset + end * win->page_bytes,
-                                                win->stor_offset + win->stor_bytes),
-                                   fail);
+        return storwin__cache_sync(
+            win, win->stor_offset + first * win->page_bytes,
+            win->stor_offset + storwin__min(end * win->page_bytes, win->stor_bytes), fail);
     if (win->track == STORWIN_TRACK_FAULTS) {
         wrote = sync_faults(win, first, end, fail);
         storwin__pager_failure(win, fail);
         return wrote;
     }
-    storwin__find_dirty(win, first, end);
+    storwin__track_scan(win, first, end);
     return storwin__write_pages(win, first, end, 1, fail);
 }
 
@@ -87,7 +83,7 @@ int storwin__sync_names(struct storwin_window *win, struct storwin_error *err)
         int rc = win->files[i].fd >= 0 ? storwin__file_sync_name(&win->files[i]) : 0;
 
         if (rc < 0)
-            return storwin__fail(err, rc, "storage_alloc_filename",
+            return storwin__fail(err, rc, STORWIN__FILENAME,
                                  "sync of the directory of \"%.80s\": %s", win->path,
                                  storwin_strerror(rc));
     }
@@ -103,32 +99,33 @@ void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
 {
     for (uint32_t i = 0; i < win->n_parts; i++) {
         const struct storwin__part *part = &win->parts[i];
-        uint64_t from = lo > part->offset ? lo : part->offset,
-                 to = storwin__min(hi, part->offset + part->bytes), there;
+        const struct storwin__file *f = &win->files[part->file];
+        const uint64_t to = storwin__min(hi, part->offset + part->bytes);
+        uint64_t from = storwin__max(lo, part->offset);
         struct stat st;
 
-        if (part->kind != STORWIN_STORAGE || from >= to || win->files[part->file].device ||
-            fstat(win->files[part->file].fd, &st) < 0)
+        if (part->kind != STORWIN_STORAGE || from >= to || f->device || fstat(f->fd, &st) < 0)
             continue;
-        there = part->offset + ((uint64_t)st.st_size > part->file_offset
-                                    ? (uint64_t)st.st_size - part->file_offset
-                                    : 0);
-        if (there >= to)
+        if ((uint64_t)st.st_size > part->file_offset)
+            from = storwin__max(from, part->offset + (uint64_t)st.st_size - part->file_offset);
+        if (from >= to)
             continue;
-        from = from > there ? from : there;
-        if (win->opts.pager != STORWIN_PAGER_RESIDENT)
+        if (win->opts.pager != STORWIN_PAGER_RESIDENT) {
             storwin__failure_add(cut, STORWIN_ESHORT, from, to);
-        for (from -= from % win->page_bytes; win->opts.pager == STORWIN_PAGER_RESIDENT && from < to;
-             from += win->page_bytes)
-            storwin__store_same(win->map + from); /* a change, for any kind of tracking */
+            continue;
+        }
+        /* Each store is a change, for any kind of tracking. */
+        for (from -= from % win->page_bytes; from < to; from += win->page_bytes)
+            storwin__store_same(win->map + from);
     }
 }
 
+/* Syncs a range of a window, as storwin_sync(); the caller has checked the range. */
 int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                   struct storwin_error *err)
 {
     struct storwin__failure fail = {0, 0, 0}, cut = {0, 0, 0};
-    uint64_t lo = offset > win->stor_offset ? offset : win->stor_offset;
+    uint64_t lo = storwin__max(offset, win->stor_offset);
     uint64_t hi = storwin__min(offset + bytes, win->stor_offset + win->stor_bytes);
 
     if (lo >= hi)
@@ -145,10 +142,10 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
 
         if (rc == 0)
             return 0;
-        fail = (struct storwin__failure){rc, lo, hi}; /* without a durable name the whole file may
-                                                         be lost */
+        /* Without a durable name the whole file may be lost. */
+        fail = (struct storwin__failure){rc, lo, hi};
     } else {
-        storwin__fail(err, fail.code, "storage_alloc_filename",
+        storwin__fail(err, fail.code, STORWIN__FILENAME,
                       "bytes %" PRIu64 " to %" PRIu64 " of the window may not be in \"%.80s\": %s",
                       fail.lo, fail.hi, win->path, storwin_strerror(fail.code));
     }
@@ -159,16 +156,27 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
     return fail.code;
 }
 
-/* Checks that the range is within the window; replaces STORWIN_TO_END by the length. */
+/* Checks that this process may sync the window now: also before a commit. */
+int storwin__sync_check(const struct storwin_window *win, struct storwin_error *err)
+{
+    if (!win)
+        return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    if (storwin__owned(win, err) < 0)
+        return STORWIN_ESTATE;
+    if (atomic_load(&win->async) != STORWIN__IDLE)
+        return storwin__fail(err, STORWIN_ESTATE, NULL,
+                             "an asynchronous sync is in flight: wait for it first");
+    return 0;
+}
+
+/* Checks that a range is within the window; replaces STORWIN_TO_END by the length. */
 static int check_range(const struct storwin_window *win, uint64_t offset, uint64_t *bytes,
                        struct storwin_error *err)
 {
-    if (!win) {
-        (void)storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-        return -EINVAL; /* explicit, so that the compiler knows it after inlining */
-    }
-    if (storwin__owned(win, err) < 0)
-        return STORWIN_ESTATE;
+    int rc = storwin__sync_check(win, err);
+
+    if (rc < 0)
+        return rc;
     if (*bytes == STORWIN_TO_END && offset <= win->bytes)
         *bytes = win->bytes - offset;
     if (offset > win->bytes || *bytes > win->bytes - offset)
@@ -184,12 +192,7 @@ int storwin_sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
 {
     int rc = check_range(win, offset, &bytes, err);
 
-    if (rc < 0)
-        return rc;
-    if (atomic_load(&win->async) != STORWIN__IDLE)
-        return storwin__fail(err, STORWIN_ESTATE, NULL,
-                             "an asynchronous sync is in flight: wait for it first");
-    return storwin__sync(win, offset, bytes, err);
+    return rc < 0 ? rc : storwin__sync(win, offset, bytes, err);
 }
 
 static void *async_main(void *arg)
@@ -197,20 +200,18 @@ static void *async_main(void *arg)
     struct storwin_window *win = arg;
 
     win->async_rc = storwin__sync(win, win->async_offset, win->async_bytes, &win->async_err);
-    atomic_store_explicit(&win->async, STORWIN__DONE, memory_order_release);
+    atomic_store(&win->async, STORWIN__DONE);
     return NULL;
 }
 
 int storwin_sync_start(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                        struct storwin_error *err)
 {
-    int rc = check_range(win, offset, &bytes, err), idle = STORWIN__IDLE;
+    int rc = check_range(win, offset, &bytes, err);
 
     if (rc < 0)
         return rc;
-    if (!atomic_compare_exchange_strong(&win->async, &idle, STORWIN__RUNNING))
-        return storwin__fail(err, STORWIN_ESTATE, NULL,
-                             "an asynchronous sync is in flight: wait for it first");
+    atomic_store(&win->async, STORWIN__RUNNING);
     win->async_offset = offset;
     win->async_bytes = bytes;
     rc = storwin__thread(&win->thread, async_main, win);
@@ -221,7 +222,7 @@ int storwin_sync_start(struct storwin_window *win, uint64_t offset, uint64_t byt
     return 0;
 }
 
-static int collect(struct storwin_window *win, struct storwin_error *err)
+static int collect_result(struct storwin_window *win, struct storwin_error *err)
 {
     int rc;
 
@@ -233,24 +234,28 @@ static int collect(struct storwin_window *win, struct storwin_error *err)
     return rc;
 }
 
-int storwin_sync_test(struct storwin_window *win, struct storwin_error *err)
+static int check_started(const struct storwin_window *win, struct storwin_error *err)
 {
-    int state = win ? atomic_load_explicit(&win->async, memory_order_acquire) : STORWIN__IDLE;
-
     if (win && storwin__owned(win, err) < 0)
         return STORWIN_ESTATE;
-    if (state == STORWIN__IDLE)
+    if (!win || atomic_load(&win->async) == STORWIN__IDLE)
         return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL,
                              "no asynchronous sync was begun");
-    return state == STORWIN__DONE ? collect(win, err) : STORWIN_PENDING;
+    return 0;
+}
+
+int storwin_sync_test(struct storwin_window *win, struct storwin_error *err)
+{
+    int rc = check_started(win, err);
+
+    if (rc < 0)
+        return rc;
+    return atomic_load(&win->async) == STORWIN__DONE ? collect_result(win, err) : STORWIN_PENDING;
 }
 
 int storwin_sync_wait(struct storwin_window *win, struct storwin_error *err)
 {
-    if (win && storwin__owned(win, err) < 0)
-        return STORWIN_ESTATE;
-    if (!win || atomic_load_explicit(&win->async, memory_order_acquire) == STORWIN__IDLE)
-        return storwin__fail(err, win ? STORWIN_ESTATE : -EINVAL, NULL,
-                             "no asynchronous sync was begun");
-    return collect(win, err);
+    int rc = check_started(win, err);
+
+    return rc < 0 ? rc : collect_result(win, err);
 }

@@ -74,9 +74,8 @@ int storwin__track_open(struct storwin_window *win)
     int fd, pagemap;
 
     win->track = STORWIN_TRACK_ALL;
-    if (start >= start + len) /* adopted memory of less than a page */
-        return -1;
-    if (atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_SCAN)
+    /* Adopted memory may be less than a page. */
+    if (start >= start + len || storwin__disabled(STORWIN__NO_SCAN))
         return -1;
     fd = storwin__uffd_create(&user_faults_only);
     if (fd < 0)
@@ -96,8 +95,8 @@ int storwin__track_open(struct storwin_window *win)
     win->track_fd = fd;
     win->pagemap_fd = pagemap;
     win->track = STORWIN_TRACK_SCAN;
-    storwin__track_harvest(win, 0, storwin__pages(win));
-    storwin__bits_clear(win, 0, storwin__pages(win));
+    storwin__track_scan(win, 0, storwin__pages(win));
+    storwin__set_remove(win->dirty, 0, storwin__pages(win));
     return 0;
 }
 
@@ -111,19 +110,18 @@ void storwin__track_close(struct storwin_window *win)
 }
 
 /* Sets the bits of the window's pages that have a byte in a range of addresses. */
-static void mark(struct storwin_window *win, uint64_t start, uint64_t end)
+static void mark_pages(struct storwin_window *win, uint64_t start, uint64_t end)
 {
     const uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset),
                    page = win->page_bytes;
 
-    storwin__bits_set(
-        win, start > base ? (start - base) / page : 0,
-        storwin__min(storwin__round_up(end - base, page) / page, storwin__pages(win)));
+    storwin__set_add(win->dirty, start > base ? (start - base) / page : 0,
+                     storwin__min(storwin__round_up(end - base, page) / page, storwin__pages(win)));
 }
 
 /* Sets the bits of the pages that have changed since the last call. A page that cannot be scanned
  * counts as changed. */
-void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t end)
+void storwin__track_scan(struct storwin_window *win, uint64_t first, uint64_t end)
 {
     uint64_t base = (uint64_t)(uintptr_t)(win->map + win->stor_offset), page = win->page_bytes;
     struct region found[256] = {{0}}; /* memory checkers do not know that the kernel fills it */
@@ -149,16 +147,16 @@ void storwin__track_harvest(struct storwin_window *win, uint64_t first, uint64_t
             storwin__uffd_register(win->track_fd, s.start, s.end - s.start, 0) == 0) {
             /* Some kernels leave pages that mremap() moved protected: they would seem unchanged. */
             (void)storwin__uffd_protect(win->track_fd, s.start, s.end - s.start, 0);
-            mark(win, s.start, s.end);
+            mark_pages(win, s.start, s.end);
             again = 1;
             continue;
         }
         if (n < 0)
             break;
         for (int i = 0; i < n; i++)
-            mark(win, found[i].start, found[i].end);
+            mark_pages(win, found[i].start, found[i].end);
         s.start = s.walk_end;
     }
     if (fd < 0 || s.start < s.end)
-        mark(win, s.start, s.end);
+        mark_pages(win, s.start, s.end);
 }

@@ -36,7 +36,7 @@ int storwin__uffd_create(uint32_t *user_faults_only)
     int fd, device;
 
     *user_faults_only = 0;
-    if (atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_UFFD) {
+    if (storwin__disabled(STORWIN__NO_UFFD)) {
         errno = EPERM;
         return -1;
     }
@@ -77,8 +77,7 @@ int storwin__uffd_open(uint32_t *user_faults_only, uint32_t *can_poison, uint32_
     if (fd < 0 || !(have & UFFD_FEATURE_PAGEFAULT_FLAG_WP) || ioctl(fd, UFFDIO_API, &api) < 0)
         goto fail;
     *can_poison = (have & FEATURE_POISON) != 0;
-    *can_move = (have & FEATURE_MOVE) &&
-                !(atomic_load_explicit(&storwin__without, memory_order_relaxed) & STORWIN__NO_MOVE);
+    *can_move = (have & FEATURE_MOVE) && !storwin__disabled(STORWIN__NO_MOVE);
     return fd;
 fail:
     if (fd >= 0)

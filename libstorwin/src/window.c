@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,13 +24,8 @@ uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb)
     return pages / one * factor_ppb + (pages % one * factor_ppb + one / 2) / one;
 }
 
-static int has_storage(const struct storwin_window *win)
-{
-    return win->stor_bytes > 0;
-}
-
 /* Computes begin and length of the storage span. */
-static void divide(struct storwin_window *win)
+static void divide_window(struct storwin_window *win)
 {
     const struct storwin_opts *opts = &win->opts;
     const uint64_t page = win->page_bytes, pages = win->map_bytes / page;
@@ -81,17 +75,17 @@ static int plan_parts(struct storwin_window *win, const struct storwin__plan *pl
         storwin__calloc(win->opts.allocator, (size_t)plan->n_files + 2, sizeof(*win->parts));
     if (!win->parts)
         return -ENOMEM;
-    if (!has_storage(win)) {
+    if (win->stor_bytes == 0) {
         add_part(win, 0, win->bytes, STORWIN_MEMORY, 0);
         return 0;
     }
     add_part(win, 0, lo, STORWIN_MEMORY, 0);
-    if (!plan->file_starts)
+    if (!plan->segments)
         add_part(win, lo, hi, STORWIN_STORAGE, 0);
-    for (uint32_t i = 0; plan->file_starts && i < plan->n_files; i++) {
-        uint64_t from = plan->file_starts[i], to = from + plan->file_bytes[i];
+    for (uint32_t i = 0; plan->segments && i < plan->n_files; i++) {
+        uint64_t from = plan->segments[i].offset, to = from + plan->segments[i].bytes;
 
-        add_part(win, from > lo ? from : lo, to < hi ? to : hi, STORWIN_STORAGE, i);
+        add_part(win, storwin__max(from, lo), storwin__min(to, hi), STORWIN_STORAGE, i);
     }
     add_part(win, hi, win->bytes, STORWIN_MEMORY, 0);
     return 0;
@@ -123,7 +117,7 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
         if (rc < 0)
             return rc;
         if (win->opts.pager != STORWIN_PAGER_KERNEL)
-            storwin__file_want_direct(&win->files[part->file]);
+            storwin__file_open_direct(&win->files[part->file]);
     }
     return 0;
 }
@@ -132,16 +126,13 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
  * allocates pages at first touch. */
 static int open_memfd(struct storwin_window *win, uint64_t bytes, struct storwin_error *err)
 {
-    uint64_t most;
+    const uint64_t whole = storwin__round_up(bytes, win->page_bytes);
+    int rc = storwin__limit_check(whole, "memfd", "storage_alloc_memfd", err);
 
-    if (!storwin__within_limit(storwin__round_up(bytes, win->page_bytes), &most))
-        return storwin__fail(err, -EFBIG, "storage_alloc_memfd",
-                             "a memfd of %" PRIu64
-                             " bytes counts as a file; the process may write files of %" PRIu64,
-                             bytes, most);
+    if (rc < 0)
+        return rc;
     win->shm_fd = memfd_create("storwin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (win->shm_fd < 0 ||
-        ftruncate(win->shm_fd, (off_t)storwin__round_up(bytes, win->page_bytes)) < 0 ||
+    if (win->shm_fd < 0 || ftruncate(win->shm_fd, (off_t)whole) < 0 ||
         fcntl(win->shm_fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         return storwin__fail(err, -errno, "storage_alloc_memfd", "a memfd of %" PRIu64 " bytes: %s",
                              bytes, storwin_strerror(-errno));
@@ -154,32 +145,28 @@ static int open_shm(struct storwin_window *win, const struct storwin__plan *plan
 {
     const uint64_t bytes = win->bytes - win->stor_bytes;
     struct stat st;
-    uint64_t most;
-    int rc;
+    int rc = 0;
 
     if (bytes == 0)
         return 0;
     if (!plan->shm_name)
         return win->opts.flags & STORWIN_MEMFD ? open_memfd(win, bytes, err) : 0;
-    if (!plan->attach && !storwin__within_limit(bytes, &most))
-        return storwin__fail(err, -EFBIG, NULL,
-                             "shared memory of %" PRIu64
-                             " bytes counts as a file; the process may write files of %" PRIu64,
-                             bytes, most);
+    if (!plan->attach)
+        rc = storwin__limit_check(bytes, plan->shm_name, NULL, err);
+    if (rc < 0)
+        return rc;
     win->shm_fd = shm_open(plan->shm_name, plan->attach ? O_RDWR : O_RDWR | O_CREAT | O_EXCL, 0600);
     if (win->shm_fd < 0)
         return storwin__fail(err, -errno, NULL, "shared memory object \"%.100s\": %s",
                              plan->shm_name, storwin_strerror(-errno));
-    win->shm_name = storwin__strndup(win->opts.allocator, plan->shm_name, strlen(plan->shm_name));
+    win->shm_name = storwin__strdup(win->opts.allocator, plan->shm_name);
     if (!win->shm_name) {
         if (!plan->attach)
             shm_unlink(plan->shm_name);
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     }
     if (!plan->attach) {
-        rc = storwin__reserve_space(win->opts.allocator, win->shm_fd, 0, bytes);
-        if (rc == 0 && ftruncate(win->shm_fd, (off_t)bytes) < 0)
-            rc = -errno;
+        rc = storwin__file_extend(win->opts.allocator, win->shm_fd, 0, bytes, 0);
         if (rc < 0)
             return storwin__fail(err, rc, NULL, "shared memory of %" PRIu64 " bytes: %s", bytes,
                                  storwin_strerror(rc));
@@ -219,7 +206,7 @@ static int reserve_addresses(struct storwin_window *win, struct storwin_error *e
     return 0;
 }
 
-static void advise(const struct storwin_window *win, const struct storwin__part *part)
+static void advise_part(const struct storwin_window *win, const struct storwin__part *part)
 {
     void *at = win->map + part->offset;
     const uint32_t style = win->opts.access_style;
@@ -253,10 +240,10 @@ static int map_part(struct storwin_window *win, const struct storwin__part *part
     }
     if (mmap(win->map + part->offset, (size_t)storwin__round_up(part->bytes, win->page_bytes),
              PROT_READ | PROT_WRITE, flags, fd, (off_t)offset) == MAP_FAILED)
-        return storwin__fail(
-            err, -errno, part->kind == STORWIN_STORAGE ? "storage_alloc_filename" : "alloc_type",
-            "map %" PRIu64 " bytes: %s", part->bytes, storwin_strerror(-errno));
-    advise(win, part);
+        return storwin__fail(err, -errno,
+                             part->kind == STORWIN_STORAGE ? STORWIN__FILENAME : "alloc_type",
+                             "map %" PRIu64 " bytes: %s", part->bytes, storwin_strerror(-errno));
+    advise_part(win, part);
     return 0;
 }
 
@@ -264,9 +251,7 @@ static int map_part(struct storwin_window *win, const struct storwin__part *part
 static void start_tracking(struct storwin_window *win)
 {
     win->track = STORWIN_TRACK_ALL;
-    if (win->opts.atomic && win->opts.changes == STORWIN_CHANGES_DECLARED)
-        win->track = STORWIN_TRACK_DECLARED;
-    else if (win->opts.atomic && win->opts.changes == STORWIN_CHANGES_COMPARED)
+    if (win->opts.atomic && win->opts.changes == STORWIN_CHANGES_COMPARED)
         win->track = STORWIN_TRACK_COMPARED;
     else if (storwin__track_open(win) < 0 &&
              (win->adopted || storwin__pager_open(win, 1, NULL) < 0))
@@ -306,34 +291,35 @@ static int start_resident(struct storwin_window *win, struct storwin_error *err)
 
 static int start_pager(struct storwin_window *win, struct storwin_error *err)
 {
-    if (!has_storage(win))
+    if (win->stor_bytes == 0)
         return 0;
     if (win->opts.pager == STORWIN_PAGER_KERNEL) {
         win->track = STORWIN_TRACK_MSYNC;
         return 0;
     }
-    win->dirty = storwin__calloc(win->opts.allocator, (size_t)(storwin__pages(win) / 64 + 1),
-                                 sizeof(*win->dirty));
+    win->dirty = storwin__set_alloc(win);
     if (!win->dirty)
         return storwin__fail(err, -ENOMEM, "storage_alloc_pager", "out of memory");
     return win->opts.pager == STORWIN_PAGER_RESIDENT ? start_resident(win, err)
                                                      : storwin__pager_open(win, 0, err);
 }
 
-static int build(struct storwin_window *win, const struct storwin__plan *plan,
-                 struct storwin_error *err)
+static int build_window(struct storwin_window *win, const struct storwin__plan *plan,
+                        struct storwin_error *err)
 {
     int rc;
 
-    divide(win);
+    divide_window(win);
     rc = plan_parts(win, plan);
     if (rc < 0)
         return storwin__fail(err, rc, NULL, "out of memory");
-    if ((rc = open_files(win, plan, err)) < 0 || (rc = open_shm(win, plan, err)) < 0)
+    rc = open_files(win, plan, err);
+    if (rc == 0)
+        rc = open_shm(win, plan, err);
+    if (rc < 0 || win->map_bytes == 0)
         return rc;
-    if (win->map_bytes == 0)
-        return 0;
-    if (plan->sync_names && (rc = storwin__sync_names(win, err)) < 0)
+    rc = plan->sync_names ? storwin__sync_names(win, err) : 0;
+    if (rc < 0)
         return rc;
     win->map = plan->adopt;
     win->adopted = plan->adopt != NULL;
@@ -346,14 +332,14 @@ static int build(struct storwin_window *win, const struct storwin__plan *plan,
 }
 
 /* Closes descriptors that only the allocation needed. */
-static void settle(struct storwin_window *win)
+static void close_unneeded(struct storwin_window *win)
 {
     for (uint32_t i = 0; i < win->n_files; i++) {
         struct storwin__file *f = &win->files[i];
 
         if (f->fd < 0)
             continue;
-        storwin__file_settled(f);
+        storwin__file_unlock(f);
         if (!(win->opts.flags & STORWIN_UNLINK) && f->named) {
             close(f->dir_fd);
             f->dir_fd = -1;
@@ -365,7 +351,7 @@ static void settle(struct storwin_window *win)
     }
 }
 
-static void undo(struct storwin_window *win, const struct storwin__plan *plan)
+static void undo_window(struct storwin_window *win, const struct storwin__plan *plan)
 {
     for (uint32_t i = 0; win->files && i < win->n_files; i++)
         storwin__file_undo(&win->files[i]);
@@ -420,18 +406,19 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     win->map_bytes = storwin__round_up(plan->bytes, page);
     win->track_fd = win->pagemap_fd = win->shm_fd = -1;
     win->owner = getpid();
-    if (plan->opts->alloc_type == STORWIN_STORAGE &&
-        !(win->path = storwin__strndup(win->opts.allocator, plan->opts->filename,
-                                       strlen(plan->opts->filename))))
-        rc = storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    if (plan->opts->alloc_type == STORWIN_STORAGE) {
+        win->path = storwin__strdup(win->opts.allocator, plan->opts->filename);
+        if (!win->path)
+            rc = storwin__fail(err, -ENOMEM, NULL, "out of memory");
+    }
     if (rc == 0)
-        rc = build(win, plan, err);
+        rc = build_window(win, plan, err);
     if (rc < 0) {
-        undo(win, plan);
+        undo_window(win, plan);
         window_destroy(win);
         return rc;
     }
-    settle(win);
+    close_unneeded(win);
     *out = win;
     return 0;
 }
@@ -445,7 +432,8 @@ int storwin_alloc(const struct storwin_opts *opts, uint64_t bytes, struct storwi
 
     if (!win)
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
-    if ((rc = storwin__opts_or_defaults(&own, opts, err)) < 0)
+    rc = storwin__opts_or_defaults(&own, opts, err);
+    if (rc < 0)
         return rc;
     plan.n_files = own.alloc_type == STORWIN_STORAGE;
     return storwin__window_create(&plan, win, err);
@@ -471,11 +459,12 @@ static int remove_names(struct storwin_window *win, struct storwin_error *err)
 
 int storwin_free(struct storwin_window *win, struct storwin_error *err)
 {
-    int rc = 0, unlinked;
+    int rc, unlinked;
 
     if (!win)
         return 0;
-    if ((rc = storwin__owned(win, err)) < 0)
+    rc = storwin__owned(win, err);
+    if (rc < 0)
         return rc;
     if (atomic_load(&win->attached) > 0 || atomic_load(&win->async) != STORWIN__IDLE)
         return storwin__fail(err, STORWIN_EBUSY, NULL,

@@ -11,7 +11,6 @@
 #include "ring.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,7 +24,7 @@
 #define DENSE     12u   /* ... where at least one page in this many changed */
 #define ALIGNMENT 4096u /* of direct I/O; pages are no smaller */
 
-struct job {
+struct transfer {
     struct storwin_window *win;
     struct storwin__ring *ring; /* NULL: threads */
     struct {
@@ -34,9 +33,9 @@ struct job {
     uint16_t idle_tags[STORWIN__RING_DEPTH];
     unsigned n_idle;
     uint64_t first, end, per_region;
-    int merge, through;  /* through: leave no data in the page cache if possible */
-    const uint8_t *data; /* content of data_page and the pages after it: in the window, or in a
-                            stash */
+    int merge, through; /* through: leave no data in the page cache if possible */
+    /* content of data_page and the pages after it: in the window, or in a stash */
+    const uint8_t *data;
     uint64_t data_page;
     atomic_uint_least64_t next;
     atomic_uint direct;
@@ -75,7 +74,7 @@ static ssize_t write_once(int fd, const uint8_t *from, uint64_t bytes, uint64_t 
 }
 
 /* Writes, and adds the bytes written to *done, also on failure. */
-static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset, uint64_t *done)
+static int write_bytes(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset, uint64_t *done)
 {
     while (bytes > 0) {
         ssize_t n = write_once(fd, from, bytes, offset);
@@ -92,20 +91,14 @@ static int put(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset, uin
     return 0;
 }
 
-static void count(struct storwin_window *win, uint64_t bytes)
-{
-    atomic_fetch_add_explicit(&win->written_bytes, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&win->n_requests, 1, memory_order_relaxed);
-}
-
-static void span_requests(struct job *job, uint64_t page, uint64_t end)
+static void span_requests(struct transfer *job, uint64_t page, uint64_t end)
 {
     job->lo = storwin__min(job->lo, page);
-    job->hi = end > job->hi ? end : job->hi;
+    job->hi = storwin__max(job->hi, end);
 }
 
 /* Writes pages [page, end) of the span, and waits. */
-static void request(struct job *job, uint64_t page, uint64_t end)
+static void write_request(struct transfer *job, uint64_t page, uint64_t end)
 {
     struct storwin_window *win = job->win;
     const struct storwin__file *f = &win->files[0];
@@ -116,16 +109,16 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     uint64_t direct = 0, done = 0;
     int rc = 0;
 
-    storwin__bits_clear(win, page, end);
+    storwin__set_remove(win->dirty, page, end);
     pthread_mutex_lock(&job->lock);
     span_requests(job, page, end);
     pthread_mutex_unlock(&job->lock);
     if (f->direct_fd >= 0 && (job->through || bytes >= LONG_BYTES))
         direct = bytes / ALIGNMENT * ALIGNMENT;
     if (direct > 0) {
-        rc = put(f->direct_fd, from, direct, offset, &done);
+        rc = write_bytes(f->direct_fd, from, direct, offset, &done);
         if (done > 0) {
-            count(win, done);
+            storwin__count_written(win, done);
             atomic_store_explicit(&job->direct, 1, memory_order_relaxed);
         }
         if (rc == -EINVAL) /* this file system has another alignment, or no direct I/O */
@@ -134,11 +127,11 @@ static void request(struct job *job, uint64_t page, uint64_t end)
     if (rc == 0 && done < bytes) {
         const uint64_t before = done;
 
-        rc = put(f->fd, from + before, bytes - before, offset + before, &done);
-        count(win, done - before);
+        rc = write_bytes(f->fd, from + before, bytes - before, offset + before, &done);
+        storwin__count_written(win, done - before);
     }
     if (rc < 0) {
-        storwin__bits_set(win, page + done / win->page_bytes, end);
+        storwin__set_add(win->dirty, page + done / win->page_bytes, end);
         pthread_mutex_lock(&job->lock);
         storwin__failure_add(job->fail, rc, win->stor_offset + at + done,
                              win->stor_offset + at + bytes);
@@ -147,8 +140,8 @@ static void request(struct job *job, uint64_t page, uint64_t end)
 }
 
 /* Handles a completed request of the ring. If it wrote too few bytes, or failed with an error worth
- * a retry, request() writes the whole range again synchronously and records any error. */
-static void collect(struct job *job)
+ * a retry, write_request() writes the whole range again synchronously and records any error. */
+static void complete_request(struct transfer *job)
 {
     struct storwin_window *win = job->win;
     uint64_t tag, page, end, bytes;
@@ -161,22 +154,20 @@ static void collect(struct job *job)
     bytes = storwin__min((end - page) * win->page_bytes, win->stor_bytes - page * win->page_bytes) /
             ALIGNMENT * ALIGNMENT;
     if (result >= 0 && (uint64_t)result == bytes) {
-        count(win, bytes);
+        storwin__count_written(win, bytes);
         atomic_store_explicit(&job->direct, 1, memory_order_relaxed);
     } else if (result >= 0 || result == -EAGAIN || result == -EINVAL || result == -EINTR ||
                result == -EOPNOTSUPP) {
-        request(job, page, end);
+        write_request(job, page, end);
     } else {
-        storwin__bits_set(win, page, end);
-        storwin__failure_add(job->fail, result, win->stor_offset + page * win->page_bytes,
-                             storwin__min(win->stor_offset + end * win->page_bytes,
-                                          win->stor_offset + win->stor_bytes));
+        storwin__set_add(win->dirty, page, end);
+        storwin__failure_add_pages(job->fail, result, win, page, end);
     }
 }
 
 /* Starts writing pages [page, end), at most a block; the odd bytes at the end of the span are
  * written immediately. */
-static void ring_request(struct job *job, uint64_t page, uint64_t end)
+static void ring_request(struct transfer *job, uint64_t page, uint64_t end)
 {
     struct storwin_window *win = job->win;
     const uint64_t at = page * win->page_bytes,
@@ -184,29 +175,29 @@ static void ring_request(struct job *job, uint64_t page, uint64_t end)
     uint64_t tag;
 
     if (end - page > whole) {
-        request(job, page + whole, end);
+        write_request(job, page + whole, end);
         end = page + whole;
     }
     if (page == end)
         return;
     if (job->n_idle == 0)
-        collect(job);
+        complete_request(job);
     tag = job->idle_tags[--job->n_idle];
     job->under_way[tag].page = page;
     job->under_way[tag].end = end;
-    storwin__bits_clear(win, page, end);
+    storwin__set_remove(win->dirty, page, end);
     span_requests(job, page, end);
     storwin__ring_write(job->ring, win->files[0].direct_fd, win->map + win->stor_offset + at,
                         (uint32_t)((end - page) * win->page_bytes), win->file_base + at, tag);
 }
 
 /* Writes pages [page, end) in requests of suitable length. */
-static void write_run(struct job *job, uint64_t page, uint64_t end)
+static void write_run(struct transfer *job, uint64_t page, uint64_t end)
 {
     const uint64_t most = BLOCK_BYTES / job->win->page_bytes;
 
     if (!job->ring) {
-        request(job, page, end);
+        write_request(job, page, end);
         return;
     }
     for (uint64_t next; page < end; page = next) {
@@ -216,7 +207,7 @@ static void write_run(struct job *job, uint64_t page, uint64_t end)
 }
 
 /* Number of unchanged pages before `page` that are worth writing; examines one block. */
-static uint64_t gap_before(const struct job *job, uint64_t page, uint64_t end, uint64_t *block,
+static uint64_t gap_before(const struct transfer *job, uint64_t page, uint64_t end, uint64_t *block,
                            uint64_t *gap)
 {
     const uint64_t size = BLOCK_BYTES / job->win->page_bytes;
@@ -227,30 +218,30 @@ static uint64_t gap_before(const struct job *job, uint64_t page, uint64_t end, u
         uint64_t first = page / size * size, last = storwin__min(first + size, end);
 
         *block = page / size;
-        *gap = storwin__bits_count(job->win, page, last) * DENSE >= last - first ? GAP : 0;
+        *gap = storwin__set_count(job->win->dirty, page, last) * DENSE >= last - first ? GAP : 0;
     }
     return *gap;
 }
 
-static void write_region(struct job *job, uint64_t first, uint64_t end)
+static void write_region(struct transfer *job, uint64_t first, uint64_t end)
 {
     const struct storwin_window *win = job->win;
-    uint64_t page = storwin__bits_next(win, first, end, 1), block = UINT64_MAX, gap = 0;
+    uint64_t page = storwin__set_next(win->dirty, first, end, 1), block = UINT64_MAX, gap = 0;
 
     while (page < end) {
-        uint64_t stop = storwin__bits_next(win, page, end, 0);
-        uint64_t next = storwin__bits_next(win, stop, end, 1);
+        uint64_t stop = storwin__set_next(win->dirty, page, end, 0);
+        uint64_t next = storwin__set_next(win->dirty, stop, end, 1);
 
         while (next < end && next - stop <= gap_before(job, next, end, &block, &gap)) {
-            stop = storwin__bits_next(win, next, end, 0);
-            next = storwin__bits_next(win, stop, end, 1);
+            stop = storwin__set_next(win->dirty, next, end, 0);
+            next = storwin__set_next(win->dirty, stop, end, 1);
         }
         write_run(job, page, stop);
         page = next;
     }
 }
 
-static int next_region(struct job *job, uint64_t *first, uint64_t *end)
+static int next_region(struct transfer *job, uint64_t *first, uint64_t *end)
 {
     *first = atomic_fetch_add_explicit(&job->next, job->per_region, memory_order_relaxed);
     if (*first >= job->end)
@@ -263,7 +254,7 @@ static int next_region(struct job *job, uint64_t *first, uint64_t *end)
 
 static void write_regions(void *ctx)
 {
-    struct job *job = ctx;
+    struct transfer *job = ctx;
     uint64_t first, end;
 
     while (next_region(job, &first, &end))
@@ -272,8 +263,8 @@ static void write_regions(void *ctx)
 
 /* Prepares to write `pages` changed pages between first and end. Returns how many threads are worth
  * starting. */
-static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t first, uint64_t end,
-                         uint64_t pages)
+static unsigned job_init(struct transfer *job, struct storwin_window *win, uint64_t first,
+                         uint64_t end, uint64_t pages)
 {
     const uint64_t block = BLOCK_BYTES / win->page_bytes, most = REGION_BYTES / BLOCK_BYTES;
     uint64_t threads = storwin__min(storwin__threads(win), pages / block), blocks;
@@ -300,8 +291,8 @@ static unsigned job_init(struct job *job, struct storwin_window *win, uint64_t f
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
                          struct storwin__failure *fail)
 {
-    uint64_t pages = storwin__bits_count(win, first, end);
-    struct job job = {.merge = merge, .through = !merge, .fail = fail};
+    uint64_t pages = storwin__set_count(win->dirty, first, end);
+    struct transfer job = {.merge = merge, .through = !merge, .fail = fail};
     struct storwin__ring ring;
     unsigned threads;
 
@@ -314,14 +305,14 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
                        bytes = (end - first) * win->page_bytes;
 
         job.ring = &ring;
-        storwin__file_writing(&win->files[0], at, bytes, 1);
+        storwin__file_lock_writes(&win->files[0], at, bytes, 1);
         for (job.n_idle = 0; job.n_idle < STORWIN__RING_DEPTH; job.n_idle++)
             job.idle_tags[job.n_idle] = (uint16_t)job.n_idle;
         write_region(&job, first, end);
         while (ring.under_way > 0)
-            collect(&job);
+            complete_request(&job);
         storwin__ring_close(&ring);
-        storwin__file_writing(&win->files[0], at, bytes, 0);
+        storwin__file_lock_writes(&win->files[0], at, bytes, 0);
     } else {
         storwin__parallel(threads, write_regions, &job);
     }
@@ -329,10 +320,8 @@ int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t en
     if (fdatasync(win->files[0].fd) < 0) {
         int rc = -errno;
 
-        storwin__bits_set(win, job.lo, job.hi); /* any of it may be lost */
-        storwin__failure_add(fail, rc, win->stor_offset + job.lo * win->page_bytes,
-                             win->stor_offset +
-                                 storwin__min(job.hi * win->page_bytes, win->stor_bytes));
+        storwin__set_add(win->dirty, job.lo, job.hi); /* any of it may be lost */
+        storwin__failure_add_pages(fail, rc, win, job.lo, job.hi);
     }
     return atomic_load(&job.direct) ? STORWIN_WROTE_DIRECT : STORWIN_WROTE_BUFFERED;
 }
@@ -343,16 +332,16 @@ int storwin__write_through(struct storwin_window *win, const uint8_t *from, uint
                            uint64_t n_pages, struct storwin__failure *fail)
 {
     struct storwin__failure none = {0, 0, 0};
-    struct job job = {.through = 1, .fail = &none};
+    struct transfer job = {.through = 1, .fail = &none};
 
     (void)job_init(&job, win, page, page + n_pages, 0);
     job.data = from;
     job.data_page = page;
-    request(&job, page, page + n_pages);
+    write_request(&job, page, page + n_pages);
     pthread_mutex_destroy(&job.lock);
     if (none.code == 0)
         return 0;
-    storwin__bits_clear(win, page, page + n_pages);
+    storwin__set_remove(win->dirty, page, page + n_pages);
     storwin__failure_add(fail, none.code, none.lo, none.hi);
     return none.code;
 }
@@ -378,6 +367,16 @@ int storwin__read_all(int fd, uint8_t *to, uint64_t bytes, uint64_t offset)
     return 0;
 }
 
+/* Reads as much as possible past the page cache. Memory and offset are aligned for direct I/O. */
+int storwin__file_read(const struct storwin__file *f, uint8_t *to, uint64_t bytes, uint64_t offset)
+{
+    uint64_t direct = f->direct_fd >= 0 ? bytes / ALIGNMENT * ALIGNMENT : 0;
+
+    if (direct > 0 && storwin__read_all(f->direct_fd, to, direct, offset) < 0)
+        direct = 0;
+    return storwin__read_all(f->fd, to + direct, bytes - direct, offset + direct);
+}
+
 static int read_region(const struct storwin_window *win, uint64_t first, uint64_t end)
 {
     const struct storwin__file *f = &win->files[0];
@@ -387,11 +386,10 @@ static int read_region(const struct storwin_window *win, uint64_t first, uint64_
     int rc = 0;
 
     while (rc == 0 && at < stop) { /* new memory is zero: skips holes */
-        off_t data = -1, hole;
-        uint64_t limit = stop, direct = 0;
+        off_t data = win->commit ? -1 : lseek(f->fd, (off_t)(win->file_base + at), SEEK_DATA), hole;
+        uint64_t limit = stop;
 
-        if (!win->commit && (data = lseek(f->fd, (off_t)(win->file_base + at), SEEK_DATA)) < 0 &&
-            errno == ENXIO)
+        if (!win->commit && data < 0 && errno == ENXIO)
             return 0;
         if (data >= 0) {
             at = (uint64_t)data - win->file_base;
@@ -403,12 +401,7 @@ static int read_region(const struct storwin_window *win, uint64_t first, uint64_
                 limit = storwin__min(
                     stop, storwin__round_up((uint64_t)hole - win->file_base, win->page_bytes));
         }
-        if (f->direct_fd >= 0)
-            direct = (limit - at) / ALIGNMENT * ALIGNMENT;
-        if (direct > 0 && storwin__read_all(f->direct_fd, to + at, direct, win->file_base + at) < 0)
-            direct = 0;
-        rc = storwin__read_all(f->fd, to + at + direct, limit - at - direct,
-                               win->file_base + at + direct);
+        rc = storwin__file_read(f, to + at, limit - at, win->file_base + at);
         at = limit;
     }
     return rc;
@@ -416,7 +409,7 @@ static int read_region(const struct storwin_window *win, uint64_t first, uint64_
 
 static void read_regions(void *ctx)
 {
-    struct job *job = ctx;
+    struct transfer *job = ctx;
     uint64_t first, end;
 
     while (next_region(job, &first, &end)) {
@@ -434,13 +427,13 @@ static void read_regions(void *ctx)
 /* Reads the span from the file. */
 int storwin__read_span(struct storwin_window *win, struct storwin_error *err)
 {
-    struct job job = {.merge = 0};
+    struct transfer job = {.merge = 0};
 
     storwin__parallel(job_init(&job, win, 0, storwin__pages(win), storwin__pages(win)),
                       read_regions, &job);
     pthread_mutex_destroy(&job.lock);
     if (job.read_rc < 0)
-        return storwin__fail(err, job.read_rc, "storage_alloc_filename",
+        return storwin__fail(err, job.read_rc, STORWIN__FILENAME,
                              "read at offset %llu of the file: %s",
                              (unsigned long long)(win->file_base + job.read_at * win->page_bytes),
                              storwin_strerror(job.read_rc));

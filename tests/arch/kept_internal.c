@@ -95,17 +95,6 @@ static void kept_write(const char *name, const uint8_t *from, size_t n)
 static const char *const keys[] = {"mpi-addr-0", "mpi-addr-1", "mpi-addr-2"};
 static const char *const values[] = {"lid 0001 qp 0007", "", "lid 0002 qp 0009"};
 
-static size_t block_make(uint8_t *to)
-{
-    struct shmht_block b;
-
-    assert_int_equal(shmht_block_begin(&b, to, CAP), 0);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(
-            shmht_block_add(&b, keys[i], strlen(keys[i]), values[i], strlen(values[i])), 0);
-    return shmht_block_end(&b);
-}
-
 static struct shmht_writer *table_writer(uint8_t *region)
 {
     struct shmht_writer_opts opts = {
@@ -116,16 +105,35 @@ static struct shmht_writer *table_writer(uint8_t *region)
     return w;
 }
 
+static void table_fill(struct shmht_writer *w)
+{
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(shmht_put(w, keys[i], strlen(keys[i]), values[i], strlen(values[i])),
+                         SHMHT_PUT_NEW);
+}
+
 static size_t table_make(uint8_t *to)
 {
     struct shmht_writer *w = table_writer(to);
 
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(shmht_put(w, keys[i], strlen(keys[i]), values[i], strlen(values[i])),
-                         SHMHT_PUT_NEW);
+    table_fill(w);
     shmht_writer_destroy(w);
     memset(to + 16, 0, 8); /* the random identifier */
     return SHMHT_MIN_REGION_BYTES;
+}
+
+static size_t block_make(uint8_t *to)
+{
+    static uint8_t region[SHMHT_MIN_REGION_BYTES] __attribute__((aligned(64)));
+    struct shmht_writer *w = table_writer(region);
+    struct shmht_iter it = {0};
+    ssize_t n;
+
+    table_fill(w);
+    n = shmht_reader_export(shmht_writer_view(w), &it, to, CAP);
+    assert_true(n > 0);
+    shmht_writer_destroy(w);
+    return (size_t)n;
 }
 
 static int table_attach(uint8_t *region, struct shmht_reader **r, struct shmht_error *err)

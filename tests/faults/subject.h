@@ -16,6 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CHECK_END() abort()
+#include "../check.h"
+
 #define WRONG(...)                                                                                 \
     do {                                                                                           \
         fprintf(stderr, "%s:%d: WRONG: ", __FILE__, __LINE__);                                     \
@@ -23,12 +26,6 @@
         fputc('\n', stderr);                                                                       \
         abort();                                                                                   \
     } while (0)
-#define MUST(holds) ((holds) ? (void)0 : subject_wrong(#holds, __LINE__))
-
-static inline void subject_wrong(const char *what, int line)
-{
-    WRONG("line %d: not true: %s", line, what);
-}
 
 /* The resources that a round must give back. */
 struct holdings {
@@ -117,9 +114,9 @@ static inline int subject_run(int (*round)(void), int check_memory)
         before = after;
         after = subject_settled(&before);
         subject_compare(&before, &after);
-        if (check_memory && after.bytes > before.bytes) /* the first round has allocated what lives
-                                                           until exit: stdio's buffers, the
-                                                           library's lists */
+        /* The first round has allocated what lives until exit: stdio's buffers, the library's
+         * lists. */
+        if (check_memory && after.bytes > before.bytes)
             WRONG("%zu bytes allocated before, %zu afterwards", before.bytes, after.bytes);
     }
     if (rc == 0 && (puts("ok") < 0 || fflush(stdout) != 0)) {

@@ -50,14 +50,14 @@ static void look(const struct shmht_reader *r, uint32_t n)
             SHMHT_ECORRUPT) /* fstat() has failed, so it could not see that the object has grown */
             rc = shmht_get(r, key, strlen(key), &found);
         if (i < n)
-            MUST(rc == 0 && found.len == strlen(value) + 1 &&
-                 memcmp(found.ptr, value, found.len) == 0);
+            CHECK(rc == 0 && found.len == strlen(value) + 1 &&
+                  memcmp(found.ptr, value, found.len) == 0);
         else
-            MUST(rc == SHMHT_ENOENT);
+            CHECK(rc == SHMHT_ENOENT);
     }
     while (shmht_reader_next(r, &it, &key_found, &found) == 1)
         seen++;
-    MUST(seen == n);
+    CHECK(seen == n);
 }
 
 static int fill(struct shmht_writer *w, const struct shmht_reader *r)
@@ -120,7 +120,7 @@ static int blocks(struct things *t, const struct shmht_writer_opts *opts)
     if (!t->block)
         return failed("malloc", -12);
     n = shmht_reader_export(t->r, &it, t->block, 1 << 20);
-    MUST(n > 0);
+    CHECK(n > 0);
     rc = shmht_writer_create(opts, &t->w2, NULL);
     if (rc < 0)
         return failed("create", rc);
@@ -129,7 +129,7 @@ static int blocks(struct things *t, const struct shmht_writer_opts *opts)
         look(shmht_writer_view(t->w2), 0);
         return failed("merge", rc);
     }
-    MUST(merged.n_new == N);
+    CHECK(merged.n_new == N);
     look(shmht_writer_view(t->w2), N);
     rc = shmht_writer_compact(t->w2, NULL, &t->compact, NULL);
     look(shmht_writer_view(t->w2), N);
@@ -150,14 +150,14 @@ static int array(struct things *t)
     if (rc < 0)
         return failed("array", rc);
     for (uint64_t i = 0; i < opts.n_ranks; i++)
-        MUST(shmht_array_put(t->a, i, &i, sizeof(i)) == 0);
+        CHECK(shmht_array_put(t->a, i, &i, sizeof(i)) == 0);
     rc = shmht_array_share(t->a, &desc);
     if (rc >= 0)
         rc = shmht_array_attach(&desc, flags & SHMHT_NAMED ? -1 : rc, NULL, &t->view, NULL);
     if (rc < 0)
         return failed("attach to an array", rc);
     for (uint64_t i = 0; i < opts.n_ranks; i++)
-        MUST(shmht_array_get(t->view, i, &v) == 0 && memcmp(v.ptr, &i, sizeof(i)) == 0);
+        CHECK(shmht_array_get(t->view, i, &v) == 0 && memcmp(v.ptr, &i, sizeof(i)) == 0);
     return 0;
 }
 

@@ -108,7 +108,7 @@ static int window(void)
     opts.budget_bytes = pager == STORWIN_PAGER_USER ? STORWIN_MIN_BUDGET : 0;
     rc = storwin_alloc(&opts, BYTES, &win, &err);
     if (rc < 0) {
-        MUST(!win);
+        CHECK(!win);
         if (is_there() && unlink(FILE_NAME) == 0)
             fprintf(stderr, "(a file was left)\n");
         return failed("allocation", rc, &err);
@@ -174,12 +174,12 @@ static int commits(void)
     opts.flags = STORWIN_DISCARD;
     rc = storwin_alloc(&opts, BYTES / 4, &win, &err);
     if (rc < 0) {
-        MUST(!win);
+        CHECK(!win);
         return failed("open", rc, &err);
     }
     while (rc == 0 && round < 3)
         rc = commit_round(win, ++round, &newest);
-    MUST(storwin_free(win, NULL) == 0);
+    CHECK(storwin_free(win, NULL) == 0);
     win = NULL;
     for (int i = 0; i < 2; i++) { /* the committed state survives every fault */
         int rc2 = storwin_alloc(&opts, BYTES / 4, &win, &err);
@@ -190,8 +190,8 @@ static int commits(void)
             continue;
         }
         if (newest)
-            MUST(state_is(win, newest) || state_is(win, round));
-        MUST(storwin_free(win, NULL) == 0);
+            CHECK(state_is(win, newest) || state_is(win, round));
+        CHECK(storwin_free(win, NULL) == 0);
         break;
     }
     return rc;
@@ -218,10 +218,10 @@ static int shared(void)
     opts.factor_ppb = STORWIN_FACTOR_ONE / 4 * 3;
     rc = storwin_alloc_shared(&opts, &who, &win, &err);
     if (rc < 0) {
-        MUST(!win);
+        CHECK(!win);
         return failed("allocation", rc, &err);
     }
-    rc = storwin_shared_settle(win, NULL);
+    rc = storwin_shared_unlink(win, NULL);
     if (rc < 0)
         failed("settle", rc, NULL);
     store(win, 1);

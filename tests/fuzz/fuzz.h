@@ -9,13 +9,9 @@
 #include <stdlib.h>
 
 /* A condition that must hold: otherwise prints the place and aborts, which is a finding. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() abort()
+#include "../check.h"
+#define MUST CHECK
 
 /* Feeds one input to the code under test. Returns 0; a finding is a crash, a sanitizer's report or
  * abort(). */

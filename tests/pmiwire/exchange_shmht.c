@@ -138,13 +138,17 @@ static void blocks_are_the_same(void **state)
 {
     char buf[512];
     struct pmiwire_keyval kv;
-    struct shmht_block b;
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20};
+    struct shmht_iter it = {0};
+    struct shmht_writer *w;
     size_t n, pos = 0;
 
-    assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
-    assert_int_equal(shmht_block_add(&b, "key", 3, "value", 5), 0);
-    assert_int_equal(shmht_block_add(&b, "k", 1, "", 0), 0);
-    n = shmht_block_end(&b);
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    assert_int_equal(shmht_put(w, "key", 3, "value", 5), SHMHT_PUT_NEW);
+    assert_int_equal(shmht_put(w, "k", 1, "", 0), SHMHT_PUT_NEW);
+    n = (size_t)shmht_reader_export(shmht_writer_view(w), &it, buf, sizeof(buf));
+    assert_in_range(n, SHMHT_BLOCK_HEADER_BYTES + 1, sizeof(buf));
+    shmht_writer_destroy(w);
     assert_int_equal(pmiwire_block_next(buf, n, &pos, &kv), 1);
     assert_int_equal(kv.key.len, 3);
     assert_memory_equal(kv.value.ptr, "value", 5);

@@ -61,4 +61,53 @@ static inline int64_t version32(const struct shmht_bytes *value, uint64_t i)
     return (int64_t)words[1];
 }
 
+/* A block as LAYOUT.md describes it, built without the library: also one that no table exports. */
+struct block {
+    unsigned char *buf;
+    size_t cap;
+    size_t used;
+    uint32_t n_pairs;
+};
+
+static inline void block_begin(struct block *b, void *buf, size_t cap)
+{
+    *b = (struct block){buf, cap, SHMHT_BLOCK_HEADER_BYTES, 0};
+    if (cap < b->used)
+        abort();
+}
+
+static inline void block_add(struct block *b, const void *key, size_t key_len, const void *value,
+                             size_t value_len)
+{
+    int is_long = key_len > 2047 || value_len > 262143;
+    uint32_t words[2] = {is_long ? UINT32_C(1) << 31 | (uint32_t)key_len
+                                 : (uint32_t)(key_len << 18 | value_len),
+                         (uint32_t)value_len};
+    size_t head = is_long ? 8 : 4, bytes = (head + key_len + value_len + 3) / 4 * 4;
+
+    if (bytes > b->cap - b->used)
+        abort();
+    memset(b->buf + b->used, 0, bytes);
+    memcpy(b->buf + b->used, words, head);
+    memcpy(b->buf + b->used + head, key, key_len);
+    if (value_len > 0)
+        memcpy(b->buf + b->used + head + key_len, value, value_len);
+    b->used += bytes;
+    b->n_pairs++;
+}
+
+/* Writes the header. Returns the bytes of the block. */
+static inline size_t block_end(struct block *b)
+{
+    uint32_t words[8] = {0, 0, 0x01020304, 0, b->n_pairs};
+    uint16_t layout = SHMHT_LAYOUT_VERSION;
+    uint64_t bytes = b->used;
+
+    memcpy(words, "SHMHTBLK", 8);
+    memcpy(words + 3, &layout, sizeof(layout));
+    memcpy(words + 6, &bytes, sizeof(bytes));
+    memcpy(b->buf, words, sizeof(words));
+    return b->used;
+}
+
 #endif

@@ -151,8 +151,8 @@ static void *read_until_done(void *arg)
                                   memory_order_relaxed);
     }
     walk(me, met);
-    for (uint64_t i = 0; i < me->n_keys; i++) { /* at the end all values are the writer's last
-                                                 * ones */
+    /* At the end all values are the writer's last ones. */
+    for (uint64_t i = 0; i < me->n_keys; i++) {
         struct shmht_bytes value;
         char key[16];
 
@@ -194,17 +194,17 @@ static void write_all(struct shmht_writer *w, struct shared *shared, uint64_t n_
         uint32_t version = atomic_load_explicit(&shared->floor[i], memory_order_relaxed) + 1;
 
         if (n % 1000 == 999) {
-            struct shmht_block b;
+            struct block b;
             uint64_t first = next > 64 ? next_random(&rng) % (next - 64) : 0,
                      count = next < 64 ? next : 64;
 
-            CHECK(shmht_block_begin(&b, buf, sizeof(buf)) == 0);
+            block_begin(&b, buf, sizeof(buf));
             for (uint64_t j = first; j < first + count; j++) {
                 key16(key, j);
                 fill32(value, j, atomic_load_explicit(&shared->floor[j], memory_order_relaxed) + 1);
-                CHECK(shmht_block_add(&b, key, 16, value, 32) == 0);
+                block_add(&b, key, 16, value, 32);
             }
-            CHECK(shmht_writer_merge(w, buf, shmht_block_end(&b), NULL) == 0);
+            CHECK(shmht_writer_merge(w, buf, block_end(&b), NULL) == 0);
             for (uint64_t j = first; j < first + count; j++)
                 atomic_fetch_add_explicit(&shared->floor[j], 1, memory_order_release);
             version = atomic_load_explicit(&shared->floor[i], memory_order_relaxed) + 1;

@@ -55,8 +55,8 @@ static void attack(int fd, int other_user)
         CHECK(open(path, O_WRONLY) < 0);
         CHECK(open(path, O_RDONLY | O_TRUNC) < 0);
         CHECK(fchmod(fd, 0600) < 0);
-    } else if (again >= 0) { /* root may open anything, and the owner may change the mode first: the
-                                seals still hold */
+    } else if (again >= 0) {
+        /* Root may open anything, and the owner may change the mode first: the seals still hold. */
         with_writable(again, (size_t)st.st_size);
         close(again);
     }

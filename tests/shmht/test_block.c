@@ -11,33 +11,53 @@ static struct shmht_writer *make(uint64_t max_bytes, uint32_t duplicates)
     return w;
 }
 
-static void test_build_and_walk(void **state)
+/* Exports a table from `it` on. Returns as shmht_reader_export(). */
+static ssize_t export_from(struct shmht_writer *w, struct shmht_iter *it, void *buf, size_t cap)
 {
-    unsigned char buf[SHMHT_BLOCK_HEADER_BYTES + 8 + 12];
-    struct shmht_bytes key, value;
-    struct shmht_iter it = {0};
-    struct shmht_block b;
-    size_t n;
+    return shmht_reader_export(shmht_writer_view(w), it, buf, cap);
+}
 
-    assert_int_equal(shmht_block_begin(&b, buf, SHMHT_BLOCK_HEADER_BYTES - 1), SHMHT_ENOBUF);
-    assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
-    n = shmht_block_end(&b);
-    assert_int_equal(n, SHMHT_BLOCK_HEADER_BYTES);
-    assert_int_equal(shmht_block_next(buf, n, &it, &key, &value), 0);
-    assert_int_equal(shmht_block_add(&b, "k", 0, "v", 1), SHMHT_EKEYLEN);
-    assert_int_equal(shmht_block_add(&b, "k", SHMHT_MAX_KEY_BYTES + 1, "v", 1), SHMHT_EKEYLEN);
-    assert_int_equal(shmht_block_add(&b, "k", 1, "v", SHMHT_MAX_VALUE_BYTES + 1), SHMHT_EVALLEN);
-    assert_int_equal(shmht_block_add(&b, "k", 1, "val", 3), 0);
-    assert_int_equal(shmht_block_add(&b, "key", 3, "value!", 6), SHMHT_ENOBUF);
-    assert_int_equal(shmht_block_add(&b, "key", 3, "value", 5), 0);
-    assert_int_equal(shmht_block_add(&b, "k", 1, "", 0), SHMHT_ENOBUF);
-    n = shmht_block_end(&b);
-    assert_int_equal(n, sizeof(buf));
-    assert_int_equal(shmht_block_next(buf, n, &it, &key, &value), 1);
-    assert_true(key.len == 1 && value.len == 3 && memcmp(value.ptr, "val", 3) == 0);
-    assert_int_equal(shmht_block_next(buf, n, &it, &key, &value), 1);
-    assert_true(key.len == 3 && value.len == 5 && memcmp(value.ptr, "value", 5) == 0);
-    assert_int_equal(shmht_block_next(buf, n, &it, &key, &value), 0);
+/* The bytes are those of LAYOUT.md, and a block ends before the first pair that does not fit. */
+static void test_export(void **state)
+{
+    static unsigned char buf[70000], expected[70000], long_key[3000];
+    const size_t first = SHMHT_BLOCK_HEADER_BYTES + 8 + 12;
+    struct shmht_writer *w = make(1 << 20, SHMHT_DUP_REPLACE), *copy;
+    struct shmht_iter it = {0}, before;
+    struct shmht_bytes value;
+    struct block b;
+
+    assert_int_equal(export_from(w, &it, buf, SHMHT_BLOCK_HEADER_BYTES - 1), SHMHT_ENOBUF);
+    assert_int_equal(export_from(w, &it, buf, SHMHT_BLOCK_HEADER_BYTES), 0);
+    assert_int_equal(shmht_put(w, "k", 1, "va", 2), SHMHT_PUT_NEW);
+    assert_int_equal(shmht_put(w, "key", 3, "value", 5), SHMHT_PUT_NEW);
+    before = it;
+    assert_int_equal(export_from(w, &it, buf, SHMHT_BLOCK_HEADER_BYTES + 7), SHMHT_ENOBUF);
+    assert_int_equal(it.pos, before.pos);
+    assert_int_equal(export_from(w, &it, buf, first - 1), SHMHT_BLOCK_HEADER_BYTES + 8);
+    it = before;
+    memset(buf, 0xa5, sizeof(buf));
+    assert_int_equal(export_from(w, &it, buf, first), first);
+    block_begin(&b, expected, sizeof(expected));
+    block_add(&b, "k", 1, "va", 2);
+    block_add(&b, "key", 3, "value", 5);
+    assert_int_equal(block_end(&b), first);
+    assert_memory_equal(buf, expected, first);
+    assert_int_equal(export_from(w, &it, buf, sizeof(buf)), 0);
+
+    assert_int_equal(shmht_put(w, long_key, sizeof(long_key), "", 0), SHMHT_PUT_NEW);
+    block_begin(&b, expected, sizeof(expected));
+    block_add(&b, long_key, sizeof(long_key), "", 0);
+    assert_int_equal(export_from(w, &it, buf, sizeof(buf)), block_end(&b));
+    assert_memory_equal(buf, expected, b.used);
+    copy = make(1 << 20, SHMHT_DUP_REPLACE);
+    assert_int_equal(shmht_writer_merge(copy, buf, b.used, NULL), 0);
+    assert_int_equal(shmht_get(shmht_writer_view(copy), long_key, sizeof(long_key), &value), 0);
+    shmht_writer_destroy(copy);
+
+    block_begin(&b, buf, sizeof(buf)); /* no pair at all */
+    assert_int_equal(shmht_writer_merge(w, buf, block_end(&b), NULL), 0);
+    shmht_writer_destroy(w);
 }
 
 /* Every byte of a block altered, and every length cut: an error with the table unchanged, or a
@@ -46,14 +66,15 @@ static void test_hostile(void **state)
 {
     unsigned char good[512], bad[512];
     struct shmht_bytes key, value, found;
-    struct shmht_block b;
+    struct shmht_merged merged;
     struct shmht_stats s;
+    struct block b;
     size_t n;
 
-    assert_int_equal(shmht_block_begin(&b, good, sizeof(good)), 0);
+    block_begin(&b, good, sizeof(good));
     for (int i = 0; i < 9; i++)
-        assert_int_equal(shmht_block_add(&b, &i, sizeof(i), "some value", (size_t)i), 0);
-    n = shmht_block_end(&b);
+        block_add(&b, &i, sizeof(i), "some value", (size_t)i);
+    n = block_end(&b);
     for (size_t at = 0; at < n; at++)
         for (int bit = 0; bit < 8; bit++) {
             struct shmht_writer *w = make(1 << 20, SHMHT_DUP_REPLACE);
@@ -62,13 +83,18 @@ static void test_hostile(void **state)
 
             memcpy(bad, good, n);
             bad[at] ^= (unsigned char)(1 << bit);
-            rc = shmht_writer_merge(w, bad, n, NULL);
+            rc = shmht_writer_merge(w, bad, n, &merged);
             shmht_reader_stats(shmht_writer_view(w), &s);
-            if (rc < 0)
+            if (rc < 0) {
                 assert_int_equal(s.entries, 0);
-            else
-                while (shmht_block_next(bad, n, &it, &key, &value) == 1)
+            } else {
+                assert_int_equal(merged.n_new + merged.n_replaced, 9);
+                assert_int_equal(s.entries, merged.n_new);
+                while (shmht_reader_next(shmht_writer_view(w), &it, &key, &value) == 1)
                     assert_int_equal(shmht_get(shmht_writer_view(w), key.ptr, key.len, &found), 0);
+                assert_int_equal(shmht_writer_merge(w, bad, n, &merged), 0);
+                assert_int_equal(merged.n_replaced, 9);
+            }
             assert_true(at >= SHMHT_BLOCK_HEADER_BYTES || rc < 0);
             shmht_writer_destroy(w);
         }
@@ -161,20 +187,20 @@ static void test_all_or_nothing(void **state)
     struct shmht_writer *w = make(256 << 10, SHMHT_DUP_KEEP);
     struct shmht_merged merged;
     struct shmht_stats s, s2;
-    struct shmht_block b;
+    struct block b;
     size_t n;
 
-    assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
+    block_begin(&b, buf, sizeof(buf));
     for (int i = 0; i < 4000; i++)
-        assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 60), 0);
-    n = shmht_block_end(&b);
+        block_add(&b, &i, sizeof(i), text, 60);
+    n = block_end(&b);
     assert_int_equal(shmht_writer_merge(w, buf, n, &merged), SHMHT_EFULL);
     shmht_reader_stats(shmht_writer_view(w), &s);
     assert_int_equal(s.entries, 0);
-    assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
+    block_begin(&b, buf, sizeof(buf));
     for (int i = 0; i < 2500; i++)
-        assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 40), 0);
-    n = shmht_block_end(&b);
+        block_add(&b, &i, sizeof(i), text, 40);
+    n = block_end(&b);
     assert_int_equal(shmht_writer_merge(w, buf, n, &merged), 0);
     assert_true(merged.n_new == 2500);
     shmht_reader_stats(shmht_writer_view(w), &s);
@@ -195,17 +221,17 @@ static void test_filled_up(void **state)
     for (int n = 71; n <= 73; n++) { /* 10 lines of 8 slots */
         struct shmht_writer *w = make(SHMHT_MIN_REGION_BYTES, SHMHT_DUP_REPLACE);
         struct shmht_writer *w2 = make(SHMHT_MIN_REGION_BYTES, SHMHT_DUP_REPLACE);
-        struct shmht_block b;
+        struct block b;
         int put = 0;
 
-        assert_int_equal(shmht_block_begin(&b, buf, sizeof(buf)), 0);
+        block_begin(&b, buf, sizeof(buf));
         for (int i = 0; i < n; i++) {
-            assert_int_equal(shmht_block_add(&b, &i, sizeof(i), text, 28),
-                             0); /* 36 bytes; beside a table of 20 lines, room for one more */
+            block_add(&b, &i, sizeof(i), text,
+                      28); /* 36 bytes; beside a table of 20 lines, room for one more */
             put += shmht_put(w2, &i, sizeof(i), text, 28) == 0;
         }
         assert_int_equal(put, n < 72 ? n : 72);
-        assert_int_equal(shmht_writer_merge(w, buf, shmht_block_end(&b), NULL),
+        assert_int_equal(shmht_writer_merge(w, buf, block_end(&b), NULL),
                          n <= 72 ? 0 : SHMHT_EFULL);
         shmht_writer_destroy(w);
         shmht_writer_destroy(w2);
@@ -215,8 +241,8 @@ static void test_filled_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_build_and_walk), cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_fence),          cmocka_unit_test(test_all_or_nothing),
+        cmocka_unit_test(test_export),    cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_fence),     cmocka_unit_test(test_all_or_nothing),
         cmocka_unit_test(test_filled_up),
     };
 

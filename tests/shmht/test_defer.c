@@ -73,7 +73,7 @@ static void test_small(void **state)
         assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);
         assert_int_equal(version_at(w, r, i), 1);
     }
-    assert_int_equal(shmht_writer_defers(w), 0);
+    assert_int_equal(shmht_writer_has_unpublished(w), 0);
     assert_int_equal(shmht_writer_publish(w), 0);
     assert_int_equal(stats_of(w).table_grows, 0);
     shmht_reader_detach(r);
@@ -87,7 +87,7 @@ static void test_who_finds_what(void **state)
     struct shmht_reader *r = attach(w);
     uint64_t first;
 
-    for (first = 0; !shmht_writer_defers(w); first++)
+    for (first = 0; !shmht_writer_has_unpublished(w); first++)
         assert_int_equal(put(w, first, 1), SHMHT_PUT_NEW);
     first--;
     for (uint64_t i = first + 1; i < N; i++)
@@ -100,7 +100,7 @@ static void test_who_finds_what(void **state)
     }
     assert_int_equal(version_at(w, NULL, N), -1);
     assert_int_equal(shmht_writer_publish(w), 0);
-    assert_int_equal(shmht_writer_defers(w), 0);
+    assert_int_equal(shmht_writer_has_unpublished(w), 0);
     for (uint64_t i = 0; i < N; i++) {
         assert_int_equal(version_at(w, NULL, i), i % 3 ? 1 : 2);
         assert_int_equal(version_at(w, r, i), i % 3 ? 1 : 2);
@@ -126,10 +126,10 @@ static void test_sizes(void **state)
     assert_in_range(s.old_table_bytes, 0, 2048);
     for (uint64_t i = N; i < N + N / 8; i++)
         put(w, i, 1);
-    assert_int_equal(shmht_writer_defers(w), 0);
+    assert_int_equal(shmht_writer_has_unpublished(w), 0);
     for (uint64_t i = N + N / 8; i < N + N / 4; i++)
         put(w, i, 1);
-    assert_int_equal(shmht_writer_defers(w), 1);
+    assert_int_equal(shmht_writer_has_unpublished(w), 1);
     assert_int_equal(shmht_writer_publish(w), 0);
     assert_int_equal(stats_of(w).slots, 2 * s.slots);
     assert_int_equal(stats_of(w).table_grows, 2);
@@ -185,20 +185,20 @@ static void test_full_merge(void **state)
     static unsigned char buf[1 << 20];
     struct shmht_writer *w = create(64 << 10, 8, NULL);
     unsigned char value[32];
-    struct shmht_block b;
+    struct block b;
     uint64_t n = 0;
     char key[16];
 
     while (put(w, n, 1) == SHMHT_PUT_NEW)
         n++;
     for (int how = 0; how < 3; how++) { /* the same; one other value; one more key */
-        shmht_block_begin(&b, buf, sizeof(buf));
+        block_begin(&b, buf, sizeof(buf));
         for (uint64_t i = 0; i < n + (how == 2); i++) {
             key16(key, i);
             fill32(value, i, i == 5 && how == 1 ? 2 : 1);
-            assert_int_equal(shmht_block_add(&b, key, sizeof(key), value, sizeof(value)), 0);
+            block_add(&b, key, sizeof(key), value, sizeof(value));
         }
-        assert_int_equal(shmht_writer_merge(w, buf, shmht_block_end(&b), NULL),
+        assert_int_equal(shmht_writer_merge(w, buf, block_end(&b), NULL),
                          how == 0 ? 0 : SHMHT_EFULL);
     }
     assert_int_equal(version_at(w, NULL, 5), 1);
@@ -214,24 +214,24 @@ static void test_merge(void **state)
     struct shmht_writer *w = create(MAX_BYTES, 56, NULL), *next;
     struct shmht_merged merged;
     unsigned char value[32];
-    struct shmht_block b;
+    struct block b;
     char key[16];
 
     for (uint64_t i = 0; i < 3000; i++)
         put(w, i, 1);
-    shmht_block_begin(&b, buf, sizeof(buf));
+    block_begin(&b, buf, sizeof(buf));
     for (uint64_t i = 1000; i < 9000; i++) {
         key16(key, i);
         fill32(value, i, i < 2000 ? 1 : 2);
-        assert_int_equal(shmht_block_add(&b, key, sizeof(key), value, sizeof(value)), 0);
+        block_add(&b, key, sizeof(key), value, sizeof(value));
     }
-    assert_int_equal(shmht_writer_merge(w, buf, shmht_block_end(&b), &merged), 0);
+    assert_int_equal(shmht_writer_merge(w, buf, block_end(&b), &merged), 0);
     assert_int_equal(merged.n_new, 6000);
     assert_int_equal(merged.n_replaced, 2000);
     assert_int_equal(stats_of(w).garbage_bytes, 1000 * 52);
-    assert_int_equal(shmht_writer_defers(w), 1);
+    assert_int_equal(shmht_writer_has_unpublished(w), 1);
     assert_int_equal(shmht_writer_compact(w, NULL, &next, NULL), 0);
-    assert_int_equal(shmht_writer_defers(w), 0);
+    assert_int_equal(shmht_writer_has_unpublished(w), 0);
     for (uint64_t i = 0; i < 9000; i++)
         assert_int_equal(version_at(next, shmht_writer_view(next), i), i < 2000 ? 1 : 2);
     assert_int_equal(stats_of(next).entries, 9000);
@@ -253,7 +253,7 @@ static void test_kept_name(void **state)
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     for (uint64_t i = 0; i < N; i++)
         assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);
-    assert_int_equal(shmht_writer_defers(w), 1);
+    assert_int_equal(shmht_writer_has_unpublished(w), 1);
     assert_true(shmht_writer_share(w, &desc) >= 0);
     shmht_writer_destroy(w);
     assert_int_equal(shmht_reader_attach(&desc, -1, NULL, &r, NULL), 0);
@@ -329,7 +329,7 @@ static void test_reserve(void **state)
     w = create(MAX_BYTES, 56, &a);
     n = heap.n;
     assert_int_equal(shmht_writer_reserve(w, 56), 0);
-    assert_int_equal(shmht_writer_defers(w), 0);
+    assert_int_equal(shmht_writer_has_unpublished(w), 0);
     assert_int_equal(shmht_writer_reserve(w, N), 0);
     for (uint64_t i = 0; i < N; i++)
         assert_int_equal(put(w, i, 1), SHMHT_PUT_NEW);

@@ -285,8 +285,6 @@ static void test_attach_refuses(void **state)
     assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), NULL, NULL, NULL),
                      -EINVAL);
     assert_int_equal(shmht_writer_compact(w, NULL, NULL, NULL), -EINVAL);
-    assert_int_equal(shmht_writer_resume(NULL, shmht_writer_share(w, NULL), &opts, NULL, NULL),
-                     -EINVAL);
     assert_int_equal(shmht_reader_attach(NULL, 9999, NULL, &r, NULL), -EBADF);
     how.size--;
     assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), &how, &r, NULL),
@@ -355,52 +353,72 @@ static void test_names(void **state)
     assert_int_equal(unlink(desc.name), 0);
 }
 
-static void test_resume(void **state)
+/* Returns whether another process would see a living writer. */
+static int is_locked(int fd)
 {
-    struct shmht_writer_opts opts = opts_of(1 << 20), small = opts_of(SHMHT_MIN_REGION_BYTES);
-    struct shmht_writer *w, *w2 = NULL;
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+
+    assert_int_equal(fcntl(fd, F_OFD_GETLK, &lock), 0);
+    return lock.l_type == F_WRLCK;
+}
+
+/* A named object that its writer leaves behind: unlocked, and with all pairs. */
+static void test_kept_object(void **state)
+{
+    struct shmht_writer_opts opts = opts_of(1 << 20);
+    struct shmht_bytes value;
+    struct shmht_reader *r;
+    struct shmht_writer *w;
     struct shmht_desc desc;
-    struct shmht_stats s;
     int fd;
 
-    assert_int_equal(shmht_writer_resume(NULL, -1, &opts, &w2, NULL), -EINVAL);
     opts.flags = SHMHT_NAMED | SHMHT_KEEP_NAME;
-    opts.duplicates = SHMHT_DUP_KEEP;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     assert_true(shmht_writer_share(w, &desc) >= 0);
     for (uint64_t i = 0; i < 1000; i++)
         assert_int_equal(shmht_put(w, &i, sizeof(i), &i, sizeof(i)), 0);
-    assert_int_equal(shmht_writer_resume(&desc, -1, &opts, &w2, NULL), SHMHT_EBUSY);
+    fd = open(desc.name, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_true(is_locked(fd));
     shmht_writer_destroy(w);
-    assert_int_equal(shmht_writer_resume(&desc, -1, &small, &w2, NULL), SHMHT_ELIMIT);
-    opts.duplicates = SHMHT_DUP_REPLACE;
-    opts.flags = 0; /* the name is not kept this time */
+    assert_false(is_locked(fd));
+    close(fd);
     desc.generation++;
-    assert_int_equal(shmht_writer_resume(&desc, -1, &opts, &w2, NULL), SHMHT_ESTALE);
+    assert_int_equal(shmht_reader_attach(&desc, -1, NULL, &r, NULL), SHMHT_ESTALE);
     desc.generation--;
-    assert_int_equal(shmht_writer_resume(&desc, -1, &opts, &w2, NULL), 0);
-    assert_int_equal(shmht_put(w2, "other", 5, "v", 1), SHMHT_PUT_NEW);
-    uint64_t one = 1;
-    assert_int_equal(shmht_put(w2, &one, sizeof(one), "v", 1),
-                     SHMHT_PUT_KEPT); /* the header's policy */
-    shmht_reader_stats(shmht_writer_view(w2), &s);
-    assert_true(s.entries == 1001);
-    shmht_writer_destroy(w2);
-    assert_true(access(desc.name, F_OK) < 0);
+    assert_int_equal(shmht_reader_attach(&desc, -1, NULL, &r, NULL), 0);
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_int_equal(shmht_get(r, &i, sizeof(i), &value), 0);
+    shmht_reader_detach(r);
+    assert_int_equal(unlink(desc.name), 0);
+}
 
-    opts = opts_of(1 << 20); /* a memfd: a copy; and one too large for the new cap */
+/* A compaction keeps the policy and takes the next generation; one that does not fit changes
+ * nothing. */
+static void test_compact(void **state)
+{
+    struct shmht_writer_opts opts = opts_of(1 << 20), small = opts_of(SHMHT_MIN_REGION_BYTES);
+    struct shmht_writer *w, *w2 = NULL;
+    uint64_t one = 1;
+    struct shmht_stats s;
+
+    opts.duplicates = SHMHT_DUP_KEEP;
     assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
     for (uint64_t i = 0; i < 1000; i++)
         assert_int_equal(shmht_put(w, &i, sizeof(i), &i, sizeof(i)), 0);
-    fd = dup(shmht_writer_share(w, NULL));
-    assert_int_equal(shmht_writer_resume(NULL, fd, &opts, &w2, NULL), SHMHT_EBUSY);
-    shmht_writer_destroy(w);
-    assert_int_equal(shmht_writer_resume(NULL, fd, &small, &w2, NULL), SHMHT_EFULL);
-    assert_int_equal(shmht_writer_resume(NULL, fd, &opts, &w2, NULL), 1);
+    assert_int_equal(shmht_writer_compact(w, &small, &w2, NULL), SHMHT_EFULL);
+    shmht_reader_stats(shmht_writer_view(w), &s);
+    assert_true(s.entries == 1000 && s.generation == 1 && s.superseded == 0);
+    opts.duplicates = SHMHT_DUP_REPLACE;
+    assert_int_equal(shmht_writer_compact(w, &opts, &w2, NULL), 0);
+    assert_int_equal(shmht_put(w2, &one, sizeof(one), "v", 1), SHMHT_PUT_KEPT);
+    assert_int_equal(shmht_put(w2, "other", 5, "v", 1), SHMHT_PUT_NEW);
     shmht_reader_stats(shmht_writer_view(w2), &s);
-    assert_true(s.entries == 1000 && s.generation == 2);
+    assert_true(s.entries == 1001 && s.generation == 2);
+    shmht_reader_stats(shmht_writer_view(w), &s);
+    assert_int_equal(s.superseded, 2);
+    shmht_writer_destroy(w);
     shmht_writer_destroy(w2);
-    close(fd);
 }
 
 /* With and without 2 MB pages the table works, and the statistics report which. */
@@ -515,7 +533,8 @@ int main(void)
         cmocka_unit_test(test_rlimits),
         cmocka_unit_test(test_attach_refuses),
         cmocka_unit_test(test_names),
-        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_kept_object),
+        cmocka_unit_test(test_compact),
         cmocka_unit_test(test_huge),
         cmocka_unit_test(test_closed_by_a_child),
         cmocka_unit_test(test_owner_in_descriptor),

@@ -134,16 +134,16 @@ static void merge_some(struct shmht_writer *w, struct naive *m, uint32_t policy,
     static unsigned char buf[1 << 20];
     unsigned char key[40], value[2048];
     struct shmht_merged expect = {0, 0, 0}, merged;
-    struct shmht_block b;
+    struct block b;
     uint64_t n = below(400);
     size_t shift = below(8);
 
-    assert_int_equal(shmht_block_begin(&b, buf + shift, sizeof(buf) - shift), 0);
+    block_begin(&b, buf + shift, sizeof(buf) - shift);
     while (n-- > 0) {
         uint64_t i = below(N_KEYS), seed = next_random(&rng) | 1;
         size_t key_len = make_key(i, key);
 
-        assert_int_equal(shmht_block_add(&b, key, key_len, value, make_value(seed, value)), 0);
+        block_add(&b, key, key_len, value, make_value(seed, value));
         if (m->value[i] == 0)
             expect.n_new++;
         else if (policy == SHMHT_DUP_REPLACE)
@@ -153,7 +153,7 @@ static void merge_some(struct shmht_writer *w, struct naive *m, uint32_t policy,
         if (m->value[i] == 0 || policy == SHMHT_DUP_REPLACE)
             remember(m, i, seed, clock);
     }
-    assert_int_equal(shmht_writer_merge(w, buf + shift, shmht_block_end(&b), &merged), 0);
+    assert_int_equal(shmht_writer_merge(w, buf + shift, block_end(&b), &merged), 0);
     assert_memory_equal(&merged, &expect, sizeof(expect));
 }
 

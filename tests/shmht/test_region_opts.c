@@ -3,8 +3,6 @@
 #include "../opts_size.h"
 #include "cm.h"
 
-#include <unistd.h>
-
 static int writer(void *opts, void *ctx)
 {
     struct shmht_writer *w = NULL;
@@ -18,16 +16,6 @@ static int compacted(void *opts, void *ctx)
 {
     struct shmht_writer *w = NULL;
     int rc = shmht_writer_compact(ctx, opts, &w, NULL);
-
-    shmht_writer_destroy(w);
-    return rc;
-}
-
-/* The table of a destroyed writer that still has a reader: `ctx` is its descriptor. */
-static int resumed(void *opts, void *ctx)
-{
-    struct shmht_writer *w = NULL;
-    int rc = shmht_writer_resume(NULL, *(int *)ctx, opts, &w, NULL);
 
     shmht_writer_destroy(w);
     return rc;
@@ -67,17 +55,12 @@ static void every_struct(void **state)
     const struct shmht_array_opts ao = {.size = sizeof(ao), .n_ranks = 10, .stride_bytes = 8};
     struct shmht_writer *w;
     struct shmht_array *a;
-    int fd;
 
     assert_int_equal(opts_sizes("shmht_writer_opts", &wo, sizeof(wo), writer, NULL), 0);
     assert_int_equal(shmht_writer_create(&wo, &w, NULL), 0);
     assert_int_equal(opts_sizes("shmht_writer_opts, compact", &wo, sizeof(wo), compacted, w), 0);
     assert_int_equal(opts_sizes("shmht_reader_opts", &ro, sizeof(ro), reader, w), 0);
-    fd = dup(shmht_writer_share(w, NULL));
-    assert_true(fd >= 0);
     shmht_writer_destroy(w);
-    assert_int_equal(opts_sizes("shmht_writer_opts, resume", &wo, sizeof(wo), resumed, &fd), 0);
-    close(fd);
     assert_int_equal(opts_sizes("shmht_array_opts", &ao, sizeof(ao), array, NULL), 0);
     assert_int_equal(shmht_array_create(&ao, &a, NULL), 0);
     assert_int_equal(opts_sizes("shmht_reader_opts, array", &ro, sizeof(ro), array_attached, a), 0);

@@ -115,8 +115,8 @@ static void writer(const char *name, const char *how, const char *device, const 
             test_state(++g, storwin_base(win), STATE);
             CHECK(storwin_commit(win, NULL) == 0);
         }
-        m.mark.magic = MARK_MAGIC; /* what was restored counts as what is committed: the program
-                                      goes on from it */
+        /* what was restored counts as what is committed: the program goes on from it */
+        m.mark.magic = MARK_MAGIC;
         m.mark.generation = g;
         CHECK(pwrite(fd, &m, sizeof(m), (off_t)at) == (ssize_t)sizeof(m));
         n = snprintf(line, sizeof(line), "%s %s%llu\n", name, first ? "restored " : "",

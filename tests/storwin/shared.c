@@ -19,7 +19,7 @@ struct kind {
 static uint64_t page;
 static char names[RANKS][128];
 static const char *filenames[RANKS];
-static char shm_name[64];
+static char shm_name[80];
 
 static uint64_t size_of(const struct kind *k, unsigned rank)
 {
@@ -104,7 +104,7 @@ static void run_rank(const struct kind *k, unsigned rank, pthread_barrier_t *bar
         fprintf(stderr, "%s, rank %u: %s\n", k->name, rank, err.text);
     CHECK(rc == 0);
     pthread_barrier_wait(barrier);
-    CHECK(storwin_shared_settle(win, NULL) == 0); /* any may, more than once */
+    CHECK(storwin_shared_unlink(win, NULL) == 0); /* any may, more than once */
     check_layout(k, win, rank);
     CHECK(storwin_shared_segment(win, next, (void **)&theirs, NULL, NULL) == 0);
     for (uint64_t i = 0; i < size_of(k, next); i++)

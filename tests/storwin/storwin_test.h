@@ -21,8 +21,8 @@
 
 static char test_dir[64];
 static pid_t test_owner;
-static uint32_t test_pagers; /* that can be had: all but the last, the user-level one, where
-                                userfaultfd is refused */
+/* that can be had: all but the last, the user-level one, where userfaultfd is refused */
+static uint32_t test_pagers;
 
 static inline int test_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {

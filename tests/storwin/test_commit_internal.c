@@ -570,51 +570,6 @@ static void older_discards(void **state)
     unlink(opts.filename);
 }
 
-static struct storwin_window *device_of;
-
-/* As a device would: page tables do not show it. */
-static void store_as_device(void)
-{
-    const uintptr_t at = (uintptr_t)(racing + BYTES / 2);
-    int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-    uint8_t byte = (uint8_t)~racing[BYTES / 2];
-
-    assert_int_equal(pwrite64(fd, &byte, 1, (off64_t)at), 1); /* beyond off_t */
-    close(fd);
-    storwin__track_harvest(device_of, 0,
-                           storwin__pages(device_of)); /* as if it had not been seen */
-    storwin__bits_clear(device_of, 0, storwin__pages(device_of));
-}
-
-/* A store that page tables do not show, during a commit, into what was declared before. */
-static void device_races(void **state)
-{
-    for (unsigned a = 0; a < 3; a++) {
-        struct storwin_opts opts = commit_opts(atomics[a]);
-        struct storwin_window *win = alloc_window(&opts, BYTES);
-
-        racing = storwin_base(win);
-        device_of = win;
-        fill(racing, BYTES, 1);
-        commit_window(win);
-        if (window_info(win).track == STORWIN_TRACK_SCAN) {
-            racing[BYTES / 2]++;
-            assert_int_equal(storwin_touched(win, BYTES / 2, 1), 0);
-            before_flush = store_as_device;
-            assert_int_equal(storwin_commit(win, NULL), STORWIN_ERACE);
-            assert_int_equal(storwin_touched(win, BYTES / 2, 1), 0);
-            commit_window(win);
-            discard(win);
-            win = alloc_window(&opts, BYTES);
-            racing = storwin_base(win);
-            racing[BYTES / 2] = (uint8_t)(BYTES / 2 * 31 / 7 + 13);
-            assert_true(holds(racing, BYTES, 1));
-        }
-        discard(win);
-        unlink(opts.filename);
-    }
-}
-
 /* No free descriptor: a commit needs none. */
 static void no_descriptors(void **state)
 {
@@ -697,6 +652,8 @@ static void arguments(void **state)
     opts.atomic = 4;
     assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EVALUE);
     opts.atomic = STORWIN_ATOMIC_AUTO;
+    opts.changes = 1; /* an earlier release's value */
+    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EVALUE);
     opts.changes = 3;
     assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EVALUE);
     opts.changes = 0;
@@ -711,15 +668,11 @@ static void arguments(void **state)
     commit_window(win);
     assert_int_equal(storwin_hint_query(win, "storage_alloc_atomic", text, sizeof(text)), 4);
     assert_string_equal(text, "auto");
-    assert_int_equal(storwin_touched(win, 0, STORWIN_TO_END), 0);
-    assert_int_equal(storwin_touched(win, 1, BYTES), STORWIN_ERANGE);
-    assert_int_equal(storwin_touched(NULL, 1, BYTES), -EINVAL);
     assert_int_equal(storwin_commit(NULL, &err), -EINVAL);
     pid = fork();
     if (pid == 0) {
         alarm(100);
-        _exit(storwin_commit(win, NULL) != STORWIN_ESTATE ||
-              storwin_touched(win, 0, 1) != STORWIN_ESTATE);
+        _exit(storwin_commit(win, NULL) != STORWIN_ESTATE);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
@@ -737,7 +690,6 @@ static void arguments(void **state)
     win = NULL;
     assert_int_equal(storwin_alloc(NULL, BYTES, &win, &err), 0);
     assert_int_equal(storwin_commit(win, &err), STORWIN_ESTATE);
-    assert_int_equal(storwin_touched(win, 0, 1), STORWIN_ESTATE);
     assert_int_equal(storwin_free(win, NULL), 0);
 }
 
@@ -762,8 +714,8 @@ static void stop_after(unsigned steps, unsigned unchanged)
             fill(base, BYTES, 1);
         else if (step / 2 % 2 != unchanged || which == 0)
             base[7] = base[200000] = (uint8_t)(step / 2);
-        assert_int_equal(storwin_commit_as(win[which], generation, NULL), 0);
-        assert_int_equal(storwin_commit_as(win[which], generation, NULL), STORWIN_EVALUE);
+        assert_int_equal(storwin_commit_generation(win[which], generation, NULL), 0);
+        assert_int_equal(storwin_commit_generation(win[which], generation, NULL), STORWIN_EVALUE);
         decided = which == 0 ? generation : decided;
     }
     discard(win[0]);
@@ -780,8 +732,8 @@ static void stop_after(unsigned steps, unsigned unchanged)
         assert_int_equal(base[8], (uint8_t)(8 * 31 / 7 + 13));
         assert_int_equal(base[7], last ? last : (uint8_t)(7 * 31 / 7 + 13));
         assert_int_equal(base[200000], last ? last : (uint8_t)(UINT64_C(200000) * 31 / 7 + 13));
-        assert_int_equal(storwin_commit_as(win[1], window_info(win[1]).newest_generation + 1, NULL),
-                         0);
+        assert_int_equal(
+            storwin_commit_generation(win[1], window_info(win[1]).newest_generation + 1, NULL), 0);
     }
     discard(win[0]);
     discard(win[1]);
@@ -802,19 +754,19 @@ static void again(void **state)
             commit_window(win);
             fill(storwin_base(win), BYTES, 2);
             failing_flush = flush;
-            assert_int_equal(storwin_commit_as(win, 9, &err), -EIO);
+            assert_int_equal(storwin_commit_generation(win, 9, &err), -EIO);
             assert_int_equal(window_info(win).generation, 1);
             if (flush == 2) {
                 failing_flush = 1;
-                assert_int_equal(storwin_commit_as(win, 9, &err), -EIO);
+                assert_int_equal(storwin_commit_generation(win, 9, &err), -EIO);
             }
-            assert_int_equal(storwin_commit_as(win, 9, &err), 0);
+            assert_int_equal(storwin_commit_generation(win, 9, &err), 0);
             assert_int_equal(window_info(win).generation, 9);
             fill(storwin_base(win), BYTES, 3);
             failing_flush = 2;
-            assert_int_equal(storwin_commit_as(win, 10, &err), -EIO);
+            assert_int_equal(storwin_commit_generation(win, 10, &err), -EIO);
             fill(storwin_base(win), BYTES, 4);
-            assert_int_equal(storwin_commit_as(win, 10, &err), STORWIN_ERACE);
+            assert_int_equal(storwin_commit_generation(win, 10, &err), STORWIN_ERACE);
             commit_window(win);
             assert_int_equal(window_info(win).generation, 11);
             discard(win);
@@ -914,7 +866,7 @@ static void mapped_anew(void **state)
     munmap(at, bytes);
 }
 
-/* Stores of another process: declared, or found by comparing; and refused otherwise. */
+/* Stores of another process: found by comparing, and refused otherwise. */
 static void shared_memory(void **state)
 {
     struct storwin_opts opts = storage_opts(test_path("commit"));
@@ -927,31 +879,24 @@ static void shared_memory(void **state)
     assert_string_equal(err.hint, "storage_alloc_changes");
     assert_int_equal(storwin_adopt(NULL, BYTES, &opts, &win, &err), -EINVAL);
     assert_int_equal(storwin_adopt(at, 0, &opts, &win, &err), -EINVAL);
-    for (unsigned changes = STORWIN_CHANGES_DECLARED; changes <= STORWIN_CHANGES_COMPARED;
-         changes++) {
-        opts.changes = changes;
-        fill(at, BYTES, 3);
-        assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
-        commit_window(win);
-        if (fork() == 0) {
-            at[100000] = 1;
-            at[200000] = 2;
-            _exit(0);
-        }
-        assert_true(wait(&status) > 0 && status == 0);
-        if (changes == STORWIN_CHANGES_DECLARED)
-            assert_int_equal(storwin_touched(win, 200000, 1), 0);
-        commit_window(win);
-        discard(win);
-        memset(at, 0, BYTES);
-        assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
-        assert_int_equal(at[100000], changes == STORWIN_CHANGES_COMPARED
-                                         ? 1
-                                         : (uint8_t)(UINT64_C(100000) * 31 / 7 + 39));
-        assert_int_equal(at[200000], 2);
-        discard(win);
-        unlink(opts.filename);
+    opts.changes = STORWIN_CHANGES_COMPARED;
+    fill(at, BYTES, 3);
+    assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
+    commit_window(win);
+    if (fork() == 0) {
+        at[100000] = 1;
+        at[200000] = 2;
+        _exit(0);
     }
+    assert_true(wait(&status) > 0 && status == 0);
+    commit_window(win);
+    discard(win);
+    memset(at, 0, BYTES);
+    assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
+    assert_int_equal(at[100000], 1);
+    assert_int_equal(at[200000], 2);
+    discard(win);
+    unlink(opts.filename);
     assert_int_equal(mprotect(at, 4096, PROT_READ), 0);
     assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), -EFAULT);
     munmap(at, BYTES);
@@ -960,16 +905,25 @@ static void shared_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commits),        cmocka_unit_test(journal_wraps),
-        cmocka_unit_test(races),          cmocka_unit_test(damage),
-        cmocka_unit_test(lost),           cmocka_unit_test(lengths),
-        cmocka_unit_test(other_files),    cmocka_unit_test(arguments),
-        cmocka_unit_test(adopted),        cmocka_unit_test(shared_memory),
-        cmocka_unit_test(together),       cmocka_unit_test(again),
-        cmocka_unit_test(malformed),      cmocka_unit_test(shortened),
-        cmocka_unit_test(older_cut_off),  cmocka_unit_test(device_races),
-        cmocka_unit_test(no_descriptors), cmocka_unit_test(older_in_journal),
-        cmocka_unit_test(mapped_anew),    cmocka_unit_test(older_discards),
+        cmocka_unit_test(commits),
+        cmocka_unit_test(journal_wraps),
+        cmocka_unit_test(races),
+        cmocka_unit_test(damage),
+        cmocka_unit_test(lost),
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(other_files),
+        cmocka_unit_test(arguments),
+        cmocka_unit_test(adopted),
+        cmocka_unit_test(shared_memory),
+        cmocka_unit_test(together),
+        cmocka_unit_test(again),
+        cmocka_unit_test(malformed),
+        cmocka_unit_test(shortened),
+        cmocka_unit_test(older_cut_off),
+        cmocka_unit_test(no_descriptors),
+        cmocka_unit_test(older_in_journal),
+        cmocka_unit_test(mapped_anew),
+        cmocka_unit_test(older_discards),
     };
 
     test_begin();

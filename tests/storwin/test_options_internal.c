@@ -232,7 +232,7 @@ static void every_field(void **state)
     SETS("storage_alloc_threads", "5", n_threads, 5);
     SETS("storage_alloc_atomic", "journal", atomic, STORWIN_ATOMIC_JOURNAL);
     SETS("storage_alloc_atomic", "slots", atomic, STORWIN_ATOMIC_SLOTS);
-    SETS("storage_alloc_changes", "declared", changes, STORWIN_CHANGES_DECLARED);
+    SETS("storage_alloc_changes", "tracked", changes, STORWIN_CHANGES_TRACKED);
     SETS("storage_alloc_changes", "compared", changes, STORWIN_CHANGES_COMPARED);
     SETS("storage_alloc_generation", "7", generation, 7);
     SETS("storage_alloc_version", "8", app_version, 8);
@@ -373,6 +373,8 @@ static void explains(void **state)
     assert_string_equal(storwin_strerror(STORWIN_ERACE - 1), "unknown error code");
     assert_string_equal(storwin_strerror(INT32_MIN), "unknown error code");
     assert_string_equal(storwin_strerror(-ENOSPC), "No space left on device");
+    assert_string_equal(storwin_strerror(-EIO), "Input/output error");
+    assert_string_equal(storwin_strerror(-4095), "unknown error code");
     assert_string_equal(storwin_version(), STORWIN_VERSION);
 }
 

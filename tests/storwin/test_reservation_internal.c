@@ -249,7 +249,7 @@ static int mount_small(const char *dir, const char *options)
 static void full_disk(void **state)
 {
     static const char NAME[] = "storage_alloc_filename";
-    char path[200];
+    char path[200] = "";
     struct storwin_opts opts = storage_opts(path);
     struct storwin_info info = {.size = sizeof(info)};
     struct storwin_window *win;

@@ -372,7 +372,7 @@ static void names(void **state)
         assert_int_equal(names_synced, 1);
         name_fails = 1;
         test_state(1, storwin_base(win), BYTES);
-        assert_int_equal(storwin_commit_as(win, 1, NULL), 0);
+        assert_int_equal(storwin_commit_generation(win, 1, NULL), 0);
         assert_int_equal(names_synced, 1);
         name_fails = 0;
         close_state(win);

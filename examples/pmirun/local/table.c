@@ -211,7 +211,7 @@ int table_on_find(void *ctx, const struct pmiwire_peer *peer, struct pmiwire_str
         return 0;
     if (!t || shmht_writer_get(t->writer, key.ptr, key.len, &found) != 0)
         return PMIWIRE_ENOENT;
-    if (shmht_writer_defers(t->writer) && ++t->n_asked > MANY_ASKED)
+    if (shmht_writer_has_unpublished(t->writer) && ++t->n_asked > MANY_ASKED)
         table_publish(pr, job);
     *value = (struct pmiwire_str){found.ptr, found.len - 1};
     return 0;

@@ -39,45 +39,45 @@ static int owner_of(const struct program *p, uint64_t value)
     return (int)((value >> 32) % (uint64_t)p->size);
 }
 
-static uint64_t place_of(uint64_t value)
+static uint64_t first_element(uint64_t value)
 {
     return 1 + program_mix(value) % volume;
 }
 
-static MPI_Aint at(uint64_t element, size_t field)
+static MPI_Aint field_at(uint64_t element, size_t field)
 {
     return (MPI_Aint)(element * sizeof(struct element) + field);
 }
 
-static void insert(const struct program *p, const struct table *t, uint64_t value)
+static void insert_value(const struct program *p, const struct table *t, uint64_t value)
 {
     static const uint64_t none = 0, one = 1;
-    uint64_t place = place_of(value), found = 0, taken = 0, head = 0;
+    uint64_t place = first_element(value), found = 0, taken = 0, head = 0;
     int owner = owner_of(p, value);
     struct element e;
 
     MPI_Compare_and_swap(&value, &none, &found, MPI_UINT64_T, owner,
-                         at(place, offsetof(struct element, value)), t->win);
+                         field_at(place, offsetof(struct element, value)), t->win);
     MPI_Win_flush(owner, t->win);
     if (found == 0)
         return;
-    MPI_Fetch_and_op(&one, &taken, MPI_UINT64_T, owner, at(0, offsetof(struct element, value)),
-                     MPI_SUM, t->win);
+    MPI_Fetch_and_op(&one, &taken, MPI_UINT64_T, owner,
+                     field_at(0, offsetof(struct element, value)), MPI_SUM, t->win);
     MPI_Win_flush(owner, t->win);
     CHECK(taken < volume * heap_factor, "rank %d: the heap of %llu elements is full", owner,
           (unsigned long long)(volume * heap_factor));
     taken += volume + 1;
-    MPI_Fetch_and_op(&taken, &head, MPI_UINT64_T, owner, at(place, offsetof(struct element, next)),
-                     MPI_REPLACE, t->win);
+    MPI_Fetch_and_op(&taken, &head, MPI_UINT64_T, owner,
+                     field_at(place, offsetof(struct element, next)), MPI_REPLACE, t->win);
     MPI_Win_flush(owner, t->win);
     e = (struct element){value, head};
-    MPI_Put(&e, 2, MPI_UINT64_T, owner, at(taken, 0), 2, MPI_UINT64_T, t->win);
+    MPI_Put(&e, 2, MPI_UINT64_T, owner, field_at(taken, 0), 2, MPI_UINT64_T, t->win);
     MPI_Win_flush(owner, t->win);
 }
 
 /* Walks this rank's table and counts. The sum of a mix of all numbers proves that they are the ones
  * inserted. */
-static void verify(const struct program *p, const struct table *t, uint64_t salt)
+static void verify_table(const struct program *p, const struct table *t, uint64_t salt)
 {
     uint64_t mine[2] = {0, 0}, found[2], expected[2] = {0, 0}, all[2],
              n_elements = volume * (1 + heap_factor) + 1;
@@ -88,7 +88,7 @@ static void verify(const struct program *p, const struct table *t, uint64_t salt
 
             CHECK(i < n_elements && e->next < n_elements, "element %llu leads out of the table",
                   (unsigned long long)i);
-            CHECK(owner_of(p, e->value) == p->rank && place_of(e->value) == place,
+            CHECK(owner_of(p, e->value) == p->rank && first_element(e->value) == place,
                   "element %llu holds %llx, which belongs elsewhere", (unsigned long long)i,
                   (unsigned long long)e->value);
             mine[0]++;
@@ -121,18 +121,18 @@ enum { CLEAR, INSERT, SYNC, PROCESSOR, N_TIMES };
 static const char *const metrics[N_TIMES] = {"clear", "insert", "sync", "insert, processor time"};
 
 /* One trial: seconds of clearing the table, of the inserts, and of making them durable. */
-static void run(struct program *p, struct table *t, uint64_t salt, double seconds[N_TIMES])
+static void run_trial(struct program *p, struct table *t, uint64_t salt, double seconds[N_TIMES])
 {
     double start = MPI_Wtime(), used;
 
-    memset(t->base, 0, touch ? (size_t)t->bytes : (size_t)at(volume + 1, 0));
+    memset(t->base, 0, touch ? (size_t)t->bytes : (size_t)field_at(volume + 1, 0));
     MPI_Barrier(MPI_COMM_WORLD);
     seconds[CLEAR] = program_slowest(MPI_Wtime() - start);
     used = processor_seconds();
     start = MPI_Wtime();
     MPI_Win_lock_all(0, t->win);
     for (uint64_t i = 0; i < t->n_mine; i++)
-        insert(p, t, value_of(p, p->rank, i, salt));
+        insert_value(p, t, value_of(p, p->rank, i, salt));
     MPI_Win_unlock_all(t->win);
     MPI_Barrier(MPI_COMM_WORLD);
     seconds[INSERT] = program_slowest(MPI_Wtime() - start);
@@ -142,13 +142,13 @@ static void run(struct program *p, struct table *t, uint64_t salt, double second
     MPI_Win_sync(t->win);
     MPI_Win_unlock(p->rank, t->win);
     seconds[SYNC] = program_slowest(MPI_Wtime() - start);
-    verify(p, t, salt);
+    verify_table(p, t, salt);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /* How much more than the first case, in %. */
-static void overhead(const struct program *p, const char *which, uint64_t n, int i,
-                     const char *metric, double value, double *base)
+static void print_overhead(const struct program *p, const char *which, uint64_t n, int i,
+                           const char *metric, double value, double *base)
 {
     if (*base == 0)
         *base = value;
@@ -156,8 +156,8 @@ static void overhead(const struct program *p, const char *which, uint64_t n, int
         program_figure(p, which, n, p->cases[i].who, metric, 100 * (value / *base - 1), "%");
 }
 
-static void report(struct program *p,
-                   double seconds[PROGRAM_MAX_CASES][N_TIMES][PROGRAM_MAX_TRIALS], uint64_t n)
+static void print_times(struct program *p,
+                        double seconds[PROGRAM_MAX_CASES][N_TIMES][PROGRAM_MAX_TRIALS], uint64_t n)
 {
     const char *which = touch ? "clear all" : "insert";
     double base = 0, base_both = 0, base_processor = 0, both[PROGRAM_MAX_TRIALS], median[N_TIMES];
@@ -171,10 +171,11 @@ static void report(struct program *p,
             median[m] = program_median(seconds[i][m], p->n_trials);
             program_figure(p, which, n, p->cases[i].who, metrics[m], median[m], "s");
         }
-        overhead(p, which, n, i, "overhead", median[INSERT], &base);
-        overhead(p, which, n, i, "overhead with sync", program_median(both, p->n_trials),
-                 &base_both);
-        overhead(p, which, n, i, "overhead, processor time", median[PROCESSOR], &base_processor);
+        print_overhead(p, which, n, i, "overhead", median[INSERT], &base);
+        print_overhead(p, which, n, i, "overhead with sync", program_median(both, p->n_trials),
+                       &base_both);
+        print_overhead(p, which, n, i, "overhead, processor time", median[PROCESSOR],
+                       &base_processor);
     }
 }
 
@@ -196,18 +197,18 @@ int main(int argc, char **argv)
     program_init(&p, "dht", &argc, &argv, options);
     CHECK(volume > 0 && volume < UINT64_C(1) << 40 && heap_factor < 1000,
           "--volume or --heap is out of range");
-    t.bytes = at(volume * (1 + heap_factor) + 1, 0);
+    t.bytes = field_at(volume * (1 + heap_factor) + 1, 0);
     t.n_mine = volume * fill_percent / 100;
     for (int i = -1; program_next(&p, &i, &trial);) {
         double one[N_TIMES];
 
         if (!program_window(&p, i, t.bytes, 1, &t.base, &t.win))
             continue;
-        run(&p, &t, p.seed + trial, one);
+        run_trial(&p, &t, p.seed + trial, one);
         for (int m = 0; m < N_TIMES; m++)
             seconds[i][m][trial] = one[m];
         MPI_Win_free(&t.win);
     }
-    report(&p, seconds, t.n_mine * (uint64_t)p.size);
+    print_times(&p, seconds, t.n_mine * (uint64_t)p.size);
     return program_end(&p);
 }

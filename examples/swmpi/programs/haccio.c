@@ -22,8 +22,9 @@ struct particles {
     unsigned char *array[N_ARRAYS];
     uint64_t n;     /* of this rank */
     uint64_t first; /* of all */
-    MPI_Aint bytes; /* of the arrays of the rank with most, rounded up to 64 KiB: where in the file
-                       the next rank begins */
+    /* of the arrays of the rank with most, rounded up to 64 KiB: where in the file the next rank
+     * begins */
+    MPI_Aint bytes;
 };
 
 static void particles_new(const struct program *p, struct particles *q)
@@ -49,21 +50,22 @@ static void particles_fill(struct particles *q, uint64_t seed)
     }
 }
 
-static void compare(const struct particles *wrote, const struct particles *read, const char *who)
+static void compare_particles(const struct particles *wrote, const struct particles *read,
+                              const char *who)
 {
     for (int i = 0; i < N_ARRAYS; i++)
         CHECK(memcmp(wrote->array[i], read->array[i], wrote->n * element_bytes[i]) == 0,
               "%s: array %d is not what was written", who, i);
 }
 
-static void clear(struct particles *q)
+static void clear_particles(struct particles *q)
 {
     for (int i = 0; i < N_ARRAYS; i++)
         memset(q->array[i], 0, q->n * element_bytes[i]);
 }
 
 /* All arrays to or from one place, one after the other. */
-static void copy(struct particles *q, unsigned char *base, int out)
+static void copy_particles(struct particles *q, unsigned char *base, int out)
 {
     for (int i = 0; i < N_ARRAYS; i++) {
         size_t bytes = q->n * element_bytes[i];
@@ -124,7 +126,7 @@ static int window_run(struct program *p, int which, struct particles *q, struct 
     if (!program_window(p, which, q->bytes, 1, &base, &win))
         return 0;
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, win);
-    copy(q, base, 1);
+    copy_particles(q, base, 1);
     MPI_Win_sync(win);
     MPI_Win_unlock(p->rank, win);
     if (stays)
@@ -133,14 +135,14 @@ static int window_run(struct program *p, int which, struct particles *q, struct 
     start = MPI_Wtime();
     if (stays)
         window_to_read(p, which, q->bytes, &base, &win);
-    copy(back, base, 0);
+    copy_particles(back, base, 0);
     MPI_Win_free(&win);
     seconds[1] = program_slowest(MPI_Wtime() - start);
     return 1;
 }
 
-static void report(struct program *p, const char *who, double seconds[2][PROGRAM_MAX_TRIALS],
-                   const double base[2])
+static void print_rates(struct program *p, const char *who, double seconds[2][PROGRAM_MAX_TRIALS],
+                        const double base[2])
 {
     static const char *const phases[] = {"checkpoint", "restart"};
 
@@ -154,8 +156,8 @@ static void report(struct program *p, const char *who, double seconds[2][PROGRAM
     }
 }
 
-static void together(struct program *p, const char *who, double seconds[2][PROGRAM_MAX_TRIALS],
-                     double *base)
+static void print_together(struct program *p, const char *who,
+                           double seconds[2][PROGRAM_MAX_TRIALS], double *base)
 {
     double sum[PROGRAM_MAX_TRIALS], s;
 
@@ -171,7 +173,7 @@ static void together(struct program *p, const char *who, double seconds[2][PROGR
 
 /* The cases unless the command line has some: a window through the page cache and one that is
  * resident, all ranks in one file. */
-static void usual_cases(struct program *p)
+static void haccio_cases(struct program *p)
 {
     static char storage[4400], resident[4500];
 
@@ -201,7 +203,7 @@ int main(int argc, char **argv)
     double base[2], base_both = 0;
 
     program_init(&p, "haccio", &argc, &argv, options);
-    usual_cases(&p);
+    haccio_cases(&p);
     particles_new(&p, &q);
     particles_new(&p, &back);
     snprintf(path, sizeof(path), "%s/haccio.mpiio", p.dir ? p.dir : ".");
@@ -212,19 +214,19 @@ int main(int argc, char **argv)
         if (i == 0) {
             particles_fill(&q, p.seed + trial);
             if (p.dir) {
-                clear(&back);
+                clear_particles(&back);
                 mpiio_run(&p, path, &q, &back, one);
-                compare(&q, &back, "MPI I/O");
+                compare_particles(&q, &back, "MPI I/O");
                 mpiio[0][trial] = one[0];
                 mpiio[1][trial] = one[1];
                 if (p.rank == 0)
                     unlink(path);
             }
         }
-        clear(&back);
+        clear_particles(&back);
         MPI_Barrier(MPI_COMM_WORLD);
         if (window_run(&p, i, &q, &back, one)) {
-            compare(&q, &back, p.cases[i].who);
+            compare_particles(&q, &back, p.cases[i].who);
             seconds[i][0][trial] = one[0];
             seconds[i][1][trial] = one[1];
         }
@@ -233,8 +235,8 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
     }
     if (p.dir) {
-        together(&p, "MPI I/O", mpiio, &base_both);
-        report(&p, "MPI I/O", mpiio, NULL);
+        print_together(&p, "MPI I/O", mpiio, &base_both);
+        print_rates(&p, "MPI I/O", mpiio, NULL);
         base[0] = program_median(mpiio[0], p.n_trials);
         base[1] = program_median(mpiio[1], p.n_trials);
     }
@@ -242,8 +244,8 @@ int main(int argc, char **argv)
         if (p.works[i] != 1)
             continue;
         if (p.dir)
-            together(&p, p.cases[i].who, seconds[i], &base_both);
-        report(&p, p.cases[i].who, seconds[i], p.dir ? base : NULL);
+            print_together(&p, p.cases[i].who, seconds[i], &base_both);
+        print_rates(&p, p.cases[i].who, seconds[i], p.dir ? base : NULL);
     }
     for (int i = 0; i < N_ARRAYS; i++) {
         free(q.array[i]);

@@ -73,8 +73,8 @@ static uint64_t hash_of(const char *word, size_t length)
 }
 
 /* Adds to a word's count in the slice of the rank that reduces it. */
-static void count(const struct job *j, struct entry *table, const char *word, size_t length,
-                  uint64_t by)
+static void count_word(const struct job *j, struct entry *table, const char *word, size_t length,
+                       uint64_t by)
 {
     uint64_t h = hash_of(word, length);
     struct entry *slice = table + (h >> 40) % (uint64_t)j->p->size * j->slice;
@@ -156,7 +156,7 @@ static void make_input(struct job *j, const char *path)
 
 /* Counts the words of one task. Calls MPI now and then: other ranks may wait for an answer of this
  * one. */
-static void map(const struct job *j, uint64_t task, struct entry *table)
+static void map_task(const struct job *j, uint64_t task, struct entry *table)
 {
     int flag;
 
@@ -170,22 +170,22 @@ static void map(const struct job *j, uint64_t task, struct entry *table)
             const char *blank = memchr(c, ' ', (size_t)(end - c));
 
             if (blank > c)
-                count(j, table, c, (size_t)(blank - c), 1);
+                count_word(j, table, c, (size_t)(blank - c), 1);
             c = blank + 1;
         }
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
     }
 }
 
-static void merge(const struct job *j, struct entry *table, const struct entry *slice)
+static void merge_slice(const struct job *j, struct entry *table, const struct entry *slice)
 {
     for (uint64_t i = 0; i < j->slice; i++)
         if (slice[i].word[0])
-            count(j, table, slice[i].word, strlen(slice[i].word), slice[i].count);
+            count_word(j, table, slice[i].word, strlen(slice[i].word), slice[i].count);
 }
 
 /* Every word is in the slice of its rank, as often as it was written. */
-static void verify(const struct job *j, const struct entry *slice, const char *who)
+static void verify_slice(const struct job *j, const struct entry *slice, const char *who)
 {
     uint64_t n = 0, expected = 0;
 
@@ -253,7 +253,7 @@ static uint64_t sum_of(const struct job *j, const struct slot *slot)
 }
 
 /* Makes the older slot the newest. */
-static void checkpoint(struct side *s)
+static void write_checkpoint(struct side *s)
 {
     const struct job *j = s->j;
     struct slot *slot = slot_of(s, 1 - s->newest);
@@ -281,7 +281,7 @@ static void checkpoint(struct side *s)
 }
 
 /* Finds the newest whole slot, if any, and takes it over. */
-static void restore(struct side *s)
+static void restore_checkpoint(struct side *s)
 {
     for (int i = 0; i < 2; i++) {
         const struct slot *slot = slot_of(s, i);
@@ -322,7 +322,7 @@ static void set_alarm(void)
         setitimer(ITIMER_REAL, &in, NULL);
 }
 
-static void map_all(struct side *s, const uint64_t *left, uint64_t n_left, int with_checkpoints)
+static void map_tasks(struct side *s, const uint64_t *left, uint64_t n_left, int with_checkpoints)
 {
     static const uint64_t one = 1;
 
@@ -335,15 +335,15 @@ static void map_all(struct side *s, const uint64_t *left, uint64_t n_left, int w
         if (i >= n_left)
             return;
         task = left[i];
-        map(s->j, task, s->table);
+        map_task(s->j, task, s->table);
         s->tasks[task / 64] |= UINT64_C(1) << task % 64;
         if (with_checkpoints)
-            checkpoint(s);
+            write_checkpoint(s);
     }
 }
 
 /* Gets this rank's slice of every table, adds them up, and puts the sum into the window. */
-static void reduce(struct side *s, int with_checkpoints)
+static void reduce_slices(struct side *s, int with_checkpoints)
 {
     const struct job *j = s->j;
     const struct program *p = j->p;
@@ -369,7 +369,7 @@ static void reduce(struct side *s, int with_checkpoints)
         MPI_Get(slice, (int)slice_bytes, MPI_BYTE, from, (MPI_Aint)(at - (const char *)s->store),
                 (int)slice_bytes, MPI_BYTE, s->win);
         MPI_Win_unlock(from, s->win);
-        merge(j, sum, slice);
+        merge_slice(j, sum, slice);
     }
     start = MPI_Wtime();
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, s->win);
@@ -399,7 +399,7 @@ static void print_digest(const struct side *s)
 }
 
 /* Reports the time of the checkpoints apart. 0: the hints had no effect. */
-static int one_sided(struct job *j, int which, int with_checkpoints, double seconds[2])
+static int run_one_sided(struct job *j, int which, int with_checkpoints, double seconds[2])
 {
     struct program *p = j->p;
     struct side s = {.j = j};
@@ -414,7 +414,7 @@ static int one_sided(struct job *j, int which, int with_checkpoints, double seco
     CHECK(s.table && left, "no memory");
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, s.win);
     if (restart && with_checkpoints)
-        restore(&s);
+        restore_checkpoint(&s);
     else
         memset(s.store, 0, j->bytes);
     s.store->next_task = 0;
@@ -428,11 +428,11 @@ static int one_sided(struct job *j, int which, int with_checkpoints, double seco
     MPI_Barrier(MPI_COMM_WORLD);
     begin = MPI_Wtime();
     set_alarm();
-    map_all(&s, left, n_left, with_checkpoints);
-    reduce(&s, with_checkpoints);
+    map_tasks(&s, left, n_left, with_checkpoints);
+    reduce_slices(&s, with_checkpoints);
     seconds[0] = program_slowest(MPI_Wtime() - begin);
     seconds[1] = program_slowest(s.checkpoint_seconds);
-    verify(j, result_of(&s), p->cases[which].who);
+    verify_slice(j, result_of(&s), p->cases[which].who);
     if (restart)
         print_digest(&s);
     MPI_Win_free(&s.win);
@@ -441,7 +441,7 @@ static int one_sided(struct job *j, int which, int with_checkpoints, double seco
     return 1;
 }
 
-static void collective(struct job *j, const char *path, double seconds[2])
+static void run_collective(struct job *j, const char *path, double seconds[2])
 {
     struct program *p = j->p;
     size_t table_bytes = j->slice * (uint64_t)p->size * sizeof(struct entry);
@@ -460,7 +460,7 @@ static void collective(struct job *j, const char *path, double seconds[2])
     seconds[1] = 0;
     for (uint64_t round = 0; round < j->n_tasks; round += (uint64_t)p->size) {
         if (round + (uint64_t)p->rank < j->n_tasks)
-            map(j, round + (uint64_t)p->rank, table);
+            map_task(j, round + (uint64_t)p->rank, table);
         start = MPI_Wtime();
         if (path) {
             MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), table,
@@ -472,7 +472,7 @@ static void collective(struct job *j, const char *path, double seconds[2])
     MPI_Alltoall(table, (int)(j->slice * sizeof(*table)), MPI_BYTE, slices,
                  (int)(j->slice * sizeof(*table)), MPI_BYTE, MPI_COMM_WORLD);
     for (int r = 0; r < p->size; r++)
-        merge(j, result, slices + (uint64_t)r * j->slice);
+        merge_slice(j, result, slices + (uint64_t)r * j->slice);
     start = MPI_Wtime();
     if (path) {
         MPI_File_write_at_all(file, (MPI_Offset)((size_t)p->rank * table_bytes), result,
@@ -484,14 +484,14 @@ static void collective(struct job *j, const char *path, double seconds[2])
     seconds[1] = program_slowest(seconds[1]);
     if (path)
         MPI_File_close(&file);
-    verify(j, result + (uint64_t)p->rank * j->slice, "2S");
+    verify_slice(j, result + (uint64_t)p->rank * j->slice, "2S");
     free(table);
     free(slices);
     free(result);
 }
 
-static double report(const struct job *j, const char *who, const char *which,
-                     double times[2][PROGRAM_MAX_TRIALS], double base)
+static double print_seconds(const struct job *j, const char *who, const char *which,
+                            double times[2][PROGRAM_MAX_TRIALS], double base)
 {
     double s[PROGRAM_MAX_TRIALS], total;
     uint64_t bytes = j->n_tasks * task_mib << 20;
@@ -510,7 +510,7 @@ static double report(const struct job *j, const char *who, const char *which,
     return total;
 }
 
-static void start(struct job *j, const char *input)
+static void start_job(struct job *j, const char *input)
 {
     uint64_t room = 2 * n_words / (uint64_t)j->p->size + 16;
 
@@ -553,32 +553,32 @@ int main(int argc, char **argv)
           "an option is out of range");
     snprintf(input, sizeof(input), "%s/mapreduce.input", p.dir ? p.dir : ".");
     snprintf(path, sizeof(path), "%s/mapreduce.mpiio", p.dir ? p.dir : ".");
-    start(&j, input);
+    start_job(&j, input);
     for (int i = -1; program_next(&p, &i, &trial);) {
         double one[2];
 
         for (int with = 0; i == 0 && !restart && with < 2; with++) {
-            collective(&j, with && p.dir ? path : NULL, one);
+            run_collective(&j, with && p.dir ? path : NULL, one);
             two[with][0][trial] = one[0];
             two[with][1][trial] = one[1];
         }
-        if (one_sided(&j, i, p.cases[i].hints[0] != 0, one)) {
+        if (run_one_sided(&j, i, p.cases[i].hints[0] != 0, one)) {
             times[i][0][trial] = one[0];
             times[i][1][trial] = one[1];
         }
     }
-    base = restart ? 0 : report(&j, "2S", "no checkpoints", two[0], 0);
+    base = restart ? 0 : print_seconds(&j, "2S", "no checkpoints", two[0], 0);
     if (p.dir && !restart)
-        report(&j, "2S MPI I/O", "checkpoints", two[1], base);
+        print_seconds(&j, "2S MPI I/O", "checkpoints", two[1], base);
     base = 0;
     for (int i = 0; i < p.n_cases; i++) {
         if (p.works[i] != 1)
             continue;
         snprintf(who, sizeof(who), "1S %s", p.cases[i].who);
         if (p.cases[i].hints[0] == 0)
-            base = report(&j, who, "no checkpoints", times[i], 0);
+            base = print_seconds(&j, who, "no checkpoints", times[i], 0);
         else
-            report(&j, who, "checkpoints", times[i], base);
+            print_seconds(&j, who, "checkpoints", times[i], base);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     close(j.input);

@@ -28,7 +28,7 @@ static uint64_t next_random(struct stream *s)
 }
 
 /* The i-th segment that a kernel visits. PAD leaves out one of three. */
-static uint64_t place(struct stream *s, enum kernel kernel, uint64_t i)
+static uint64_t choose_segment(struct stream *s, enum kernel kernel, uint64_t i)
 {
     switch (kernel) {
     case SEQ: return i % s->n_segments;
@@ -39,7 +39,7 @@ static uint64_t place(struct stream *s, enum kernel kernel, uint64_t i)
 }
 
 /* A segment carries its stamp in the first and the last word of each page. */
-static void mark(unsigned char *segment, size_t bytes, uint64_t stamp)
+static void mark_segment(unsigned char *segment, size_t bytes, uint64_t stamp)
 {
     for (size_t at = 0; at < bytes; at += 4096) {
         memcpy(segment + at, &stamp, 8);
@@ -47,7 +47,8 @@ static void mark(unsigned char *segment, size_t bytes, uint64_t stamp)
     }
 }
 
-static void check(const struct stream *s, const unsigned char *segment, uint64_t which, size_t step)
+static void check_segment(const struct stream *s, const unsigned char *segment, uint64_t which,
+                          size_t step)
 {
     uint64_t first, last;
 
@@ -63,18 +64,18 @@ static void check(const struct stream *s, const unsigned char *segment, uint64_t
 
 /* One pass: one operation per segment. Reads and writes alternate, and one pass reads what the
  * other writes. While the clock runs, only the first page of a segment is checked. */
-static void iterate(struct stream *s, enum kernel kernel, uint64_t iteration)
+static void run_iteration(struct stream *s, enum kernel kernel, uint64_t iteration)
 {
     for (uint64_t i = 0; i < s->n_segments; i++) {
-        uint64_t which = place(s, kernel, i);
+        uint64_t which = choose_segment(s, kernel, i);
         unsigned char *at = s->base + which * s->bytes;
 
         if ((i + iteration) % 2 == 0) {
             memcpy(s->segment, at, s->bytes);
-            check(s, s->segment, which, s->bytes);
+            check_segment(s, s->segment, which, s->bytes);
         } else {
             s->stamps[which] = program_mix(++s->n_ops);
-            mark(s->segment, s->bytes, s->stamps[which]);
+            mark_segment(s->segment, s->bytes, s->stamps[which]);
             memcpy(at, s->segment, s->bytes);
         }
     }
@@ -83,16 +84,16 @@ static void iterate(struct stream *s, enum kernel kernel, uint64_t iteration)
 /* Times of one kernel on one window, in s: the iterations without the cold one, and the
  * synchronization that ends them.
  */
-static void run(struct program *p, struct stream *s, MPI_Win win, enum kernel kernel, double *work,
-                double *sync)
+static void run_kernel(struct program *p, struct stream *s, MPI_Win win, enum kernel kernel,
+                       double *work, double *sync)
 {
     double start;
 
-    iterate(s, kernel, 0);
+    run_iteration(s, kernel, 0);
     MPI_Barrier(MPI_COMM_WORLD);
     start = MPI_Wtime();
     for (uint64_t i = 1; i <= n_iterations; i++)
-        iterate(s, kernel, i);
+        run_iteration(s, kernel, i);
     *work = MPI_Wtime() - start;
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, p->rank, 0, win);
     start = MPI_Wtime();
@@ -100,14 +101,14 @@ static void run(struct program *p, struct stream *s, MPI_Win win, enum kernel ke
     *sync = MPI_Wtime() - start;
     MPI_Win_unlock(p->rank, win);
     for (uint64_t i = 0; i < s->n_segments; i++)
-        check(s, s->base + i * s->bytes, i, 4096);
+        check_segment(s, s->base + i * s->bytes, i, 4096);
     *work = program_slowest(*work);
     *sync = program_slowest(*sync);
 }
 
-static void report(struct program *p,
-                   double times[N_KERNELS][PROGRAM_MAX_CASES][2][PROGRAM_MAX_TRIALS],
-                   uint64_t n_segments)
+static void print_kernel(struct program *p,
+                         double times[N_KERNELS][PROGRAM_MAX_CASES][2][PROGRAM_MAX_TRIALS],
+                         uint64_t n_segments)
 {
     double moved =
         (double)n_segments * (double)(segment_kib << 10) * (double)n_iterations * p->size / 1e6;
@@ -162,10 +163,10 @@ int main(int argc, char **argv)
         memset(s.base, 0, s.n_segments * s.bytes); /* MPI promises no zeros */
         s.rng = p.seed + trial;
         for (enum kernel k = SEQ; k < N_KERNELS; k++)
-            run(&p, &s, win, k, &times[k][i][0][trial], &times[k][i][1][trial]);
+            run_kernel(&p, &s, win, k, &times[k][i][0][trial], &times[k][i][1][trial]);
         MPI_Win_free(&win);
     }
-    report(&p, times, s.n_segments);
+    print_kernel(&p, times, s.n_segments);
     free(s.segment);
     free(s.stamps);
     return program_end(&p);

@@ -21,7 +21,7 @@ void program_die(const char *file, int line, const char *what, const char *forma
     _exit(1);
 }
 
-static void usage(const struct program *p, const struct program_option *options)
+static void print_usage(const struct program *p, const struct program_option *options)
 {
     if (p->rank == 0) {
         fprintf(stderr,
@@ -40,7 +40,7 @@ static void usage(const struct program *p, const struct program_option *options)
     exit(2);
 }
 
-static int number(const char *text, uint64_t *value)
+static int parse_number(const char *text, uint64_t *value)
 {
     char *end;
 
@@ -100,18 +100,18 @@ void program_init(struct program *p, const char *name, int *argc, char ***argv,
         while (o->name && strcmp(arg, o->name) != 0)
             o++;
         if (value && o->name)
-            ok = number(value, o->value);
+            ok = parse_number(value, o->value);
         else if (value && strcmp(arg, "--trials") == 0)
-            ok =
-                number(value, &p->n_trials) && p->n_trials > 0 && p->n_trials <= PROGRAM_MAX_TRIALS;
+            ok = parse_number(value, &p->n_trials) && p->n_trials > 0 &&
+                 p->n_trials <= PROGRAM_MAX_TRIALS;
         else if (value && strcmp(arg, "--seed") == 0)
-            ok = number(value, &p->seed);
+            ok = parse_number(value, &p->seed);
         else if (value && strcmp(arg, "--dir") == 0)
             ok = (p->dir = value) != NULL;
         else if (value && strcmp(arg, "--case") == 0)
             add_case(p, value), ok = 1;
         if (!ok)
-            usage(p, options);
+            print_usage(p, options);
         i++;
     }
     if (p->n_cases == 0)
@@ -224,7 +224,7 @@ void program_figure(const struct program *p, const char *which, uint64_t n, cons
     fflush(stdout);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -233,6 +233,6 @@ static int compare(const void *a, const void *b)
 
 double program_median(double *values, size_t n)
 {
-    qsort(values, n, sizeof(*values), compare);
+    qsort(values, n, sizeof(*values), compare_doubles);
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }

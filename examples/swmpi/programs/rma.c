@@ -68,8 +68,8 @@ static int target_of(const struct program *p, const struct operation *op, int k,
     }
 }
 
-static void operate(const struct buffers *b, const struct operation *op, uint64_t words, int target,
-                    int half, int64_t i)
+static void issue_operation(const struct buffers *b, const struct operation *op, uint64_t words,
+                            int target, int half, int64_t i)
 {
     MPI_Aint at = (MPI_Aint)((uint64_t)half * b->words);
     int n = (int)words;
@@ -95,7 +95,7 @@ static void operate(const struct buffers *b, const struct operation *op, uint64_
 }
 
 /* Words as word_of() has them, except the first, in which atomic operations count. */
-static void fill(const struct buffers *b, const struct operation *op)
+static void fill_buffers(const struct buffers *b, const struct operation *op)
 {
     const int counts = op->what == FETCH_AND_OP || op->what == COMPARE_AND_SWAP;
 
@@ -161,18 +161,18 @@ static void verify_window(const struct buffers *b, const struct operation *op, u
 }
 
 /* Seconds of one operation on the slowest active rank; ranks that wait let MPI make progress. */
-static double measure(const struct buffers *b, const struct operation *op, uint64_t words)
+static double measure_operation(const struct buffers *b, const struct operation *op, uint64_t words)
 {
     const int active = is_active(b->p, op);
     double seconds = 0, start;
 
-    fill(b, op);
+    fill_buffers(b, op);
     start = MPI_Wtime();
     for (uint64_t i = 0; active && i < n_iterations; i++)
         for (int k = 0; k < n_targets(b->p, op); k++) {
             int half, target = target_of(b->p, op, k, &half);
 
-            operate(b, op, words, target, half, (int64_t)i);
+            issue_operation(b, op, words, target, half, (int64_t)i);
         }
     if (active)
         seconds = (MPI_Wtime() - start) / (double)n_iterations / n_targets(b->p, op);
@@ -184,7 +184,7 @@ static double measure(const struct buffers *b, const struct operation *op, uint6
 }
 
 /* Words of each size: one, and from 256 KiB to the most, or the most alone. */
-static int sizes(uint64_t words[N_SIZES])
+static int choose_sizes(uint64_t words[N_SIZES])
 {
     int n = 0;
 
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 
     program_init(&p, "rma", &argc, &argv, options);
     CHECK(n_iterations > 0 && most_kib > 0 && most_kib <= 65536, "an option is out of range");
-    n = sizes(words);
+    n = choose_sizes(words);
     b.p = &p;
     b.words = most_kib * 128;
     b.out = malloc(b.words * 8);
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
             for (int s = 0; s < n; s++)
                 if (s == 0 ||
                     (operations[o].what != FETCH_AND_OP && operations[o].what != COMPARE_AND_SWAP))
-                    seconds[i][o][s][trial] = measure(&b, &operations[o], words[s]);
+                    seconds[i][o][s][trial] = measure_operation(&b, &operations[o], words[s]);
         MPI_Win_free(&b.win);
     }
     for (int i = 0; i < p.n_cases; i++) {

@@ -231,6 +231,28 @@ static uint64_t first_of(const struct received *r, unsigned block)
     return r->n * block / r->n_blocks;
 }
 
+#ifdef HAVE_SHMHT
+/* Makes a block of the pairs from first to last - 1. Returns its bytes. */
+static size_t export_pairs(const struct received *r, uint64_t first, uint64_t last, void *block)
+{
+    struct shmht_writer *w = writer(last - first, last - first);
+    struct shmht_iter it = {0};
+    ssize_t bytes;
+
+    for (uint64_t i = first; i < last; i++) {
+        int rc = shmht_put(w, r->pairs[i].key.s, KEY_BYTES, r->pairs[i].value.s, VALUE_BYTES);
+
+        if (rc != SHMHT_PUT_NEW)
+            die("ours: cannot put: %s", shmht_strerror(rc));
+    }
+    bytes = shmht_reader_export(shmht_writer_view(w), &it, block, r->block_cap);
+    if (bytes < 0)
+        die("ours: cannot make a block: %s", shmht_strerror((int)bytes));
+    shmht_writer_destroy(w);
+    return (size_t)bytes;
+}
+#endif
+
 static void receive(struct received *r, const uint32_t *order, uint64_t n, unsigned n_blocks)
 {
     *r = (struct received){.n = n, .n_blocks = n_blocks, .pairs = malloc(n * sizeof(*r->pairs))};
@@ -246,17 +268,9 @@ static void receive(struct received *r, const uint32_t *order, uint64_t n, unsig
     r->block_bytes = calloc(n_blocks, sizeof(*r->block_bytes));
     if (!r->blocks || !r->block_bytes)
         die("out of memory");
-    for (unsigned k = 0; k < n_blocks; k++) {
-        struct shmht_block block;
-        int rc = shmht_block_begin(&block, r->blocks + k * r->block_cap, r->block_cap);
-
-        for (uint64_t i = first_of(r, k); rc == 0 && i < first_of(r, k + 1); i++)
-            rc = shmht_block_add(&block, r->pairs[i].key.s, KEY_BYTES, r->pairs[i].value.s,
-                                 VALUE_BYTES);
-        if (rc != 0)
-            die("ours: cannot make a block: %s", shmht_strerror(rc));
-        r->block_bytes[k] = shmht_block_end(&block);
-    }
+    for (unsigned k = 0; k < n_blocks; k++)
+        r->block_bytes[k] =
+            export_pairs(r, first_of(r, k), first_of(r, k + 1), r->blocks + k * r->block_cap);
 #endif
 }
 

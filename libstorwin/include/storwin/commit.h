@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file commit.h
+ * @brief Atomic commits, also of existing memory and of several windows at once.
+ */
+#ifndef STORWIN_COMMIT_H
+#define STORWIN_COMMIT_H
+
+#include <storwin/window.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * @brief Commit a window: all of its storage part as it is now, or none of it.
+ *
+ * It works on adopted windows, and on windows with storage_alloc_atomic and the pager resident.
+ * After it has returned 0, a crash at any moment leaves the file at this commit or a later one,
+ * whole. Any other result leaves it at the previous commit or at this one, whole. The window's
+ * addresses never change.
+ *
+ *   - With another pager storage_alloc_atomic fails with STORWIN_ECONFLICT. The pagers kernel and
+ *     user write pages to their places in the file between commits, as memory runs short, and a
+ *     commit needs the last state whole there. A pager that evicts to other places would have to
+ *     know each page's place, and opening a window reads all of it and compares checksums: the
+ *     pager user does neither.
+ *   - A commit has a *generation*: 1 for the first, and one more for each commit that found a
+ *     change. storwin_query() returns it. Without changes the call writes nothing.
+ *   - No thread may store into the window during the call. Such a store is detected: STORWIN_ERACE,
+ *     and nothing is committed; call again. Two kinds of stores are not detected: with
+ *     STORWIN_CHANGES_COMPARED, a store that is undone during the call; with _TRACKED, a device's
+ *     store.
+ *   - After a failure all earlier changes still count as changes; the next commit writes all of
+ *     them.
+ *   - storwin_sync() of any range of such a window, storwin_sync_start() and storwin_free() commit.
+ *
+ * Opening the file:
+ *   - storwin_alloc() or storwin_adopt() restores the newest generation. The window may be longer
+ *     than the stored state: the memory behind the state keeps its content. A shorter window is
+ *     STORWIN_EFORMAT; storwin_file_query() returns the stored length.
+ *   - A file keeps the app_version of its first commit. Opening it with another version fails with
+ *     STORWIN_EVERSION, and does not change the file.
+ *   - The file is locked while the window lives, or a child of fork() holds its descriptors. A
+ *     killed process keeps the lock until its writes end: storwin_alloc() waits for it up to 10 s.
+ *     Windows without storage_alloc_atomic ignore the lock, and overwrite the commits.
+ *   - Commits follow the open file and not its name: after the file was removed or replaced they
+ *     return 0, and no later call finds them.
+ *
+ * Damage:
+ *   - A damaged record or block is detected. STORWIN_EDAMAGED names the newest generation that is
+ *     whole, and the hint storage_alloc_generation opens it.
+ *   - The generation before the newest can be opened in that way unless a commit after the newest
+ *     failed or was interrupted; older generations can while the journal has them. The first commit
+ *     after that discards the newer generations, even if nothing was stored, and possibly if it
+ *     fails. storwin_free() is such a commit unless STORWIN_DISCARD is set.
+ *   - With STORWIN_ATOMIC_SLOTS the two generations share no byte: damage of one leaves the other.
+ *     With a journal, a damaged block of a copy damages every generation that builds on it.
+ *   - If the file was shortened, the next commit writes all of it; a crash before may lose
+ *     everything.
+ *
+ * Space: a file holds two copies of the window, and a journal of the same length unless
+ * STORWIN_ATOMIC_SLOTS is set; LAYOUT.md describes it. A window longer than the stored state places
+ * its copies and journal behind three times the old length, and overwrites any content of the file
+ * there.
+ *
+ * @param win  a window
+ * @param err  detail on failure, or NULL
+ * @return
+ *   - 0
+ *   - STORWIN_ERACE: see above
+ *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
+ *     it belongs to another process
+ *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit (after the first call that
+ *     follows the opening of an older generation, it may have that generation)
+ *
+ * @threads   One commit or sync of a window at a time; no stores during the call.
+ * @allocates 16 bytes for each 4,096 bytes that changed, during the call.
+ * @cost      the changed pages, written once, and two flushes of the device. When the journal is
+ *            full, or more than 40 % changed, the call updates the other copy instead.
+ * @source    ours; the two copies are section 4's swap of two windows
+ */
+STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error *err);
+
+/**
+ * @brief Commit a window under a generation that the caller chooses, to commit several windows as
+ *        one.
+ *
+ * As storwin_commit(), but a call without changes makes a generation too. To commit several windows
+ * together, of one process or of several:
+ *
+ *   1. Choose a number above every window's storwin_info.newest_generation. (If both copies of the
+ *      newest record are damaged, that is only one above the generation before.)
+ *   2. Commit all windows but one under this number. Continue when every call has returned 0. (With
+ *      MPI: each rank commits its own, then reduces the results.)
+ *   3. Commit the last window, which *decides*: once that has returned 0, the commit is valid for
+ *      all.
+ *
+ * Repeat a call that failed under the same number, without a store in between. If it fails for
+ * good, free the windows with STORWIN_DISCARD set and open them as after a crash: beginning another
+ * number before the last window has decided may lose the previous commit.
+ *
+ * After a crash, open every window and take the smallest of their generations. Every window has
+ * that generation, since the next one begins only after the last window has decided. Open windows
+ * with another generation again, with storage_alloc_generation set to the smallest. Two cases are
+ * the caller's errors:
+ *
+ *   - A window still has another generation (storwin_query()): storage_alloc_generation had opened
+ *     an older generation, and a crash came before every window had committed after that. Open all
+ *     windows with that older generation.
+ *   - A window has no commit while another has several: its file was lost. Taking 0 as the smallest
+ *     would discard everything.
+ *
+ * @param win         a window
+ * @param generation  above every generation that the file has seen, below 2^63
+ * @param err         detail on failure, or NULL
+ * @return as storwin_commit(); STORWIN_EVALUE: the number is not allowed
+ * @threads One commit or sync of a window at a time; no stores during the call.
+ * @source  ours; one record that decides, as the two-window swap has for one window
+ */
+STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t generation,
+                                          struct storwin_error *err);
+
+/**
+ * @brief Make existing memory a window with commits.
+ *
+ * If the file holds a commit, the call copies it into the memory. Otherwise the memory keeps its
+ * content, and the first commit writes all of it. After a failure the content of the memory is
+ * undefined.
+ *
+ *   - Any memory works: malloc(), a mapping, huge pages, a segment shared with others. Page-aligned
+ *     memory is written past the page cache.
+ *   - This process's page tables show its stores (STORWIN_CHANGES_TRACKED). They do not show stores
+ *     of other processes and of devices, such as a network adapter's into registered memory: for
+ *     those, set STORWIN_CHANGES_COMPARED. For a shared mapping
+ *     STORWIN_CHANGES_TRACKED fails with -EOPNOTSUPP; for a part that the program later maps anew
+ *     as shared, each commit fails with STORWIN_ERACE.
+ *   - Where the kernel cannot track (before Linux 6.7, or private huge pages), commits compare.
+ *
+ * @param ptr    the memory: remains the caller's, and outlives the window
+ * @param bytes  its length, 1 to STORWIN_MAX_BYTES / 4
+ * @param opts   as for storwin_alloc(), wholly on storage; `atomic` defaults to
+ *               STORWIN_ATOMIC_AUTO
+ * @param win    receives the window, untouched on failure
+ * @param err    detail on failure, or NULL
+ * @return
+ *   - 0
+ *   - -EFAULT: part of the memory is not mapped or not writable
+ *   - -EOPNOTSUPP: `changes` cannot work for this memory
+ *   - or as storwin_alloc()
+ *
+ * @threads   MT-Safe; no thread stores into the memory during the call.
+ * @allocates the handle, and 8 bytes for each 4,096 of the window.
+ * @source    ours
+ */
+STORWIN_API int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
+                              struct storwin_window **win, struct storwin_error *err);
+
+/** A file of commits according to its records; only opening it verifies the data. */
+struct storwin_info_file {
+    size_t size;         /**< sizeof(struct storwin_info_file), set by the caller */
+    uint64_t bytes;      /**< length of the newest state; a window for it is at least as long */
+    uint64_t generation; /**< of the newest commit */
+    /** a generation that storage_alloc_generation opens: the previous commit, or an older one; 0:
+     * none */
+    uint64_t older_generation;
+    uint64_t app_version; /**< as committed; 0: none was set */
+    /** 1: both copies of another record are damaged, perhaps of a newer commit: storwin_alloc()
+     *  fails with STORWIN_EDAMAGED unless storage_alloc_generation is set */
+    uint32_t damaged;
+    uint32_t reserved; /**< 0 */
+};
+
+/**
+ * @brief Read the records of a file of commits, without opening a window. Writes and locks nothing.
+ *
+ * @param opts  filename and offset are used; the other options must be valid
+ * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
+ *              release's fails with -EINVAL. Untouched on failure.
+ * @param err   detail on failure, or NULL
+ * @return
+ *   - 0
+ *   - STORWIN_ENONE: no commit: the file is empty, or its first commit was interrupted
+ *   - STORWIN_EFORMAT: the file has other content
+ *   - STORWIN_EDAMAGED: every record is damaged
+ *   - STORWIN_ETYPE: neither a regular file nor a block device
+ *   - STORWIN_EOWNER: another user's link or file, as for storwin_alloc()
+ *   - STORWIN_EVALUE, STORWIN_EMISSING, STORWIN_ECONFLICT: the options are wrong
+ *   - -ENOENT, -EACCES, -EIO, …: from open() and reading
+ *
+ * @threads   MT-Safe. If a process commits during the call, the result is one of its last two
+ * commits.
+ * @allocates the name, during the call.
+ * @cost      four small reads; 32 for a file without commits.
+ */
+STORWIN_API int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file *info,
+                                   struct storwin_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STORWIN_COMMIT_H */
