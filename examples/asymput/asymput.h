@@ -29,6 +29,7 @@ struct options {
     uint32_t puts; /* of 100 operations */
     uint64_t seed;
     bool check;       /* read back what was put */
+    bool stats;       /* print what was read of the server's table */
     const char *plot; /* an SVG file, or NULL */
     const char *listen, *connect, *port;
 };
@@ -60,7 +61,7 @@ uint64_t now_ns(void);
 /* A context over the transport chosen. */
 struct asymreg_context *open_context(const struct options *o);
 
-void serve(const struct options *o, int sock);
-void measure(const struct options *o, int sock);
+void run_server(const struct options *o, int sock);
+void run_client(const struct options *o, int sock);
 
 #endif

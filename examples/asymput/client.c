@@ -25,8 +25,8 @@ static uint64_t next_random(uint64_t *state)
 
 /* One trial: nanoseconds an operation. Both kinds go to the same memory in the same order; only the
  * address, and so the lookup, differs. */
-static double trial(const struct options *o, struct asymreg_worker *worker, uint64_t base,
-                    uint64_t n, uint64_t seed, char *buf)
+static double run_trial(const struct options *o, struct asymreg_worker *worker, uint64_t base,
+                        uint64_t n, uint64_t seed, char *buf)
 {
     uint64_t begin = now_ns(), state = seed | 1;
     int rc = 0;
@@ -48,8 +48,8 @@ static double trial(const struct options *o, struct asymreg_worker *worker, uint
 }
 
 /* A put into the many regions is visible to a get from the one: they are the same memory. */
-static void check(const struct options *o, struct asymreg_worker *worker, const struct reply *m,
-                  uint64_t n)
+static void check_data(const struct options *o, struct asymreg_worker *worker,
+                       const struct reply *m, uint64_t n)
 {
     char *put = malloc((size_t)o->block), *got = malloc((size_t)o->block);
     uint64_t state = o->seed | 1;
@@ -87,21 +87,21 @@ static void check(const struct options *o, struct asymreg_worker *worker, const 
     free(got);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
 
-static double median(double *values, uint32_t n)
+static double median_of(double *values, uint32_t n)
 {
-    qsort(values, n, sizeof(*values), compare);
+    qsort(values, n, sizeof(*values), compare_doubles);
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static struct result point(const struct options *o, int sock, struct asymreg_worker *worker,
-                           uint64_t n)
+static struct result measure_point(const struct options *o, int sock, struct asymreg_worker *worker,
+                                   uint64_t n)
 {
     double one[MAX_TRIALS], many[MAX_TRIALS];
     struct request request = {.n = n, .block = o->block};
@@ -114,20 +114,20 @@ static struct result point(const struct options *o, int sock, struct asymreg_wor
     if (m.error < 0)
         fail("the server cannot register", (int)m.error);
     if (o->check)
-        check(o, worker, &m, n);
+        check_data(o, worker, &m, n);
     for (uint32_t i = 0; i < o->trials; i++) {
-        one[i] = trial(o, worker, m.one, n, o->seed + i, buf);
-        many[i] = trial(o, worker, m.many, n, o->seed + i, buf);
+        one[i] = run_trial(o, worker, m.one, n, o->seed + i, buf);
+        many[i] = run_trial(o, worker, m.many, n, o->seed + i, buf);
     }
     free(buf);
     return (struct result){.n = n,
-                           .one_ns = median(one, o->trials),
-                           .many_ns = median(many, o->trials),
+                           .one_ns = median_of(one, o->trials),
+                           .many_ns = median_of(many, o->trials),
                            .register_ns = m.register_ns};
 }
 
 /* The paper's Figure 1: time of a million operations against the number of regions. */
-static void draw(const struct options *o, const struct result *results)
+static void draw_plot(const struct options *o, const struct result *results)
 {
     FILE *gnuplot = popen("gnuplot", "w");
 
@@ -152,7 +152,22 @@ static void draw(const struct options *o, const struct result *results)
         fail("gnuplot", 0);
 }
 
-void measure(const struct options *o, int sock)
+/* What the client has read of the server's table to find the regions. */
+static void print_stats(struct asymreg_context *ctx)
+{
+    struct asymreg_stats s = {.size = sizeof(s)};
+    int rc = asymreg_context_stats(ctx, &s);
+
+    if (rc < 0)
+        fail("asymreg_context_stats", rc);
+    printf("the copy of the server's table: %llu refreshes, %llu records and %llu leaves read, "
+           "%llu bytes, %llu retries\n",
+           (unsigned long long)s.n_refreshes, (unsigned long long)s.n_records,
+           (unsigned long long)s.n_leaves, (unsigned long long)s.read_bytes,
+           (unsigned long long)s.n_retries);
+}
+
+void run_client(const struct options *o, int sock)
 {
     struct asymreg_context *ctx = open_context(o);
     struct asymreg_worker *worker;
@@ -167,7 +182,8 @@ void measure(const struct options *o, int sock)
     rc = asymreg_import(ctx, PE_SERVER, hello.blob, (size_t)hello.blob_bytes, &err);
     if (rc < 0)
         fail(err.text, 0);
-    if ((rc = asymreg_worker_create(ctx, &worker)) < 0)
+    rc = asymreg_worker_create(ctx, &worker);
+    if (rc < 0)
         fail("asymreg_worker_create", rc);
     printf(
         "%s, blocks of %llu bytes, %u %% puts: nanoseconds an operation, median of %u times %llu\n",
@@ -175,15 +191,17 @@ void measure(const struct options *o, int sock)
     printf("%10s %12s %12s %8s %14s\n", "regions", "asymmetric", "one region", "ratio",
            "register each");
     for (uint32_t i = 0; i < o->n_points; i++) {
-        struct result r = results[i] = point(o, sock, worker, o->regions[i]);
+        struct result r = results[i] = measure_point(o, sock, worker, o->regions[i]);
 
         printf("%10llu %12.1f %12.1f %8.3f %14.0f\n", (unsigned long long)r.n, r.many_ns, r.one_ns,
                r.many_ns / r.one_ns, r.register_ns);
         fflush(stdout);
     }
+    if (o->stats)
+        print_stats(ctx);
     send_all(sock, &end, sizeof(end));
     asymreg_worker_destroy(worker);
     asymreg_close(ctx);
     if (o->plot)
-        draw(o, results);
+        draw_plot(o, results);
 }

@@ -34,6 +34,7 @@ static const char usage_text[] =
     "  -p, --puts PERCENT               share of puts; the rest are gets (50)\n"
     "  -s, --seed N                     seed of the random addresses (the time of day)\n"
     "  -c, --check                      verify the bytes that were put\n"
+    "  -S, --stats                      print what the client read of the server's table\n"
     "  -g, --plot FILE                  draw the figure as SVG (gnuplot)\n"
     "  -d, --device NAME                verbs adapter\n"
     "  -L, --listen PORT                be the server, for one client\n"
@@ -89,7 +90,7 @@ bool receive_all(int sock, void *buf, size_t bytes)
     return true;
 }
 
-static _Noreturn void cannot(const char *why)
+static _Noreturn void skip_transport(const char *why)
 {
     printf("skip: %s\n", why);
     fflush(stdout);
@@ -117,7 +118,7 @@ struct asymreg_context *open_context(const struct options *o)
 #ifdef ASYMPUT_UCX
         rc = asymreg_ucx_create(NULL, &opts.transport, NULL);
 #else
-        cannot("built without UCX: apt install libucx-dev");
+        skip_transport("built without UCX: apt install libucx-dev");
 #endif
     } else {
 #ifdef ASYMPUT_IBV
@@ -126,9 +127,9 @@ struct asymreg_context *open_context(const struct options *o)
 
         rc = asymreg_ibv_create(&ibv, &opts.transport, NULL);
         if (rc == -ENODEV)
-            cannot(asymreg_ibv_strerror(rc));
+            skip_transport(asymreg_ibv_strerror(rc));
 #else
-        cannot("built without verbs: apt install libibverbs-dev");
+        skip_transport("built without verbs: apt install libibverbs-dev");
 #endif
     }
     if (rc < 0)
@@ -140,7 +141,7 @@ struct asymreg_context *open_context(const struct options *o)
 }
 
 /* A socket to the other side; -1 with errno. */
-static int dial(const char *host, const char *port, bool listening)
+static int open_socket(const char *host, const char *port, bool listening)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = listening ? AI_PASSIVE : 0},
                     *list;
@@ -169,7 +170,7 @@ static int dial(const char *host, const char *port, bool listening)
 }
 
 /* Both processes here. The server ends with this one. */
-static int both(const struct options *o)
+static int run_both(const struct options *o)
 {
     int pair[2], status;
     pid_t server, client;
@@ -181,14 +182,14 @@ static int both(const struct options *o)
     if (server == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(pair[0]);
-        serve(o, pair[1]);
+        run_server(o, pair[1]);
         exit(0);
     }
     client = server < 0 ? -1 : fork();
     if (client == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(pair[1]);
-        measure(o, pair[0]);
+        run_client(o, pair[0]);
         check_output();
         exit(0);
     }
@@ -207,7 +208,7 @@ static int both(const struct options *o)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-static uint64_t number(const char *text, uint64_t least, uint64_t most)
+static uint64_t parse_number(const char *text, uint64_t least, uint64_t most)
 {
     char *end;
     unsigned long long v;
@@ -222,7 +223,7 @@ static uint64_t number(const char *text, uint64_t least, uint64_t most)
     return v;
 }
 
-static void numbers(struct options *o, char *list)
+static void parse_regions(struct options *o, char *list)
 {
     char *save = NULL;
 
@@ -230,32 +231,34 @@ static void numbers(struct options *o, char *list)
     for (char *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
         if (o->n_points == MAX_POINTS)
             fail("too many numbers of regions", 0);
-        o->regions[o->n_points++] = number(word, 1, 4000000);
+        o->regions[o->n_points++] = parse_number(word, 1, 4000000);
     }
 }
 
-static void parse(int argc, char **argv, struct options *o)
+static void parse_options(int argc, char **argv, struct options *o)
 {
     static const struct option longs[] = {
         {"transport", 1, NULL, 't'}, {"regions", 1, NULL, 'n'}, {"block", 1, NULL, 'b'},
         {"ops", 1, NULL, 'o'},       {"trials", 1, NULL, 'r'},  {"puts", 1, NULL, 'p'},
-        {"seed", 1, NULL, 's'},      {"check", 0, NULL, 'c'},   {"plot", 1, NULL, 'g'},
-        {"device", 1, NULL, 'd'},    {"listen", 1, NULL, 'L'},  {"connect", 1, NULL, 'C'},
-        {"port", 1, NULL, 'P'},      {"help", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
+        {"seed", 1, NULL, 's'},      {"check", 0, NULL, 'c'},   {"stats", 0, NULL, 'S'},
+        {"plot", 1, NULL, 'g'},      {"device", 1, NULL, 'd'},  {"listen", 1, NULL, 'L'},
+        {"connect", 1, NULL, 'C'},   {"port", 1, NULL, 'P'},    {"help", 0, NULL, 'h'},
+        {NULL, 0, NULL, 0}};
     char all[] = "1,10,100,1000,10000,100000,1000000";
     int c;
 
-    numbers(o, all);
-    while ((c = getopt_long(argc, argv, "t:n:b:o:r:p:s:cg:d:L:C:P:h", longs, NULL)) != -1) {
+    parse_regions(o, all);
+    while ((c = getopt_long(argc, argv, "t:n:b:o:r:p:s:cSg:d:L:C:P:h", longs, NULL)) != -1) {
         switch (c) {
         case 't': o->transport = optarg; break;
-        case 'n': numbers(o, optarg); break;
-        case 'b': o->block = number(optarg, 1, 1u << 30); break;
-        case 'o': o->ops = number(optarg, 1, UINT32_MAX); break;
-        case 'r': o->trials = (uint32_t)number(optarg, 1, MAX_TRIALS); break;
-        case 'p': o->puts = (uint32_t)number(optarg, 0, 100); break;
-        case 's': o->seed = number(optarg, 0, UINT64_MAX); break;
+        case 'n': parse_regions(o, optarg); break;
+        case 'b': o->block = parse_number(optarg, 1, 1u << 30); break;
+        case 'o': o->ops = parse_number(optarg, 1, UINT32_MAX); break;
+        case 'r': o->trials = (uint32_t)parse_number(optarg, 1, MAX_TRIALS); break;
+        case 'p': o->puts = (uint32_t)parse_number(optarg, 0, 100); break;
+        case 's': o->seed = parse_number(optarg, 0, UINT64_MAX); break;
         case 'c': o->check = true; break;
+        case 'S': o->stats = true; break;
         case 'g': o->plot = optarg; break;
         case 'd': o->device = optarg; break;
         case 'L': o->listen = optarg; break;
@@ -286,16 +289,16 @@ int main(int argc, char **argv)
                         .seed = now_ns()};
     int sock;
 
-    parse(argc, argv, &o);
+    parse_options(argc, argv, &o);
     if (!o.listen && !o.connect)
-        return both(&o);
-    sock = dial(o.connect, o.listen ? o.listen : o.port, o.listen != NULL);
+        return run_both(&o);
+    sock = open_socket(o.connect, o.listen ? o.listen : o.port, o.listen != NULL);
     if (sock < 0)
         fail("connect or listen", -errno);
     if (o.listen)
-        serve(&o, sock);
+        run_server(&o, sock);
     else
-        measure(&o, sock);
+        run_client(&o, sock);
     check_output();
     return 0;
 }

@@ -21,7 +21,7 @@ struct memory {
     uint64_t n;
 };
 
-static void release(struct asymreg_context *ctx, struct memory *m, bool segments)
+static void release_memory(struct asymreg_context *ctx, struct memory *m, bool segments)
 {
     for (uint64_t i = 0; i < m->n; i++)
         asymreg_unregister(ctx, m->ids[i]);
@@ -42,7 +42,7 @@ static void release(struct asymreg_context *ctx, struct memory *m, bool segments
 }
 
 /* Maps one piece of memory twice. */
-static int map(struct memory *m, uint64_t bytes)
+static int map_memory(struct memory *m, uint64_t bytes)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -66,11 +66,11 @@ static int map(struct memory *m, uint64_t bytes)
     return 0;
 }
 
-static int provide(struct asymreg_context *ctx, const struct request *r, bool segments,
-                   struct memory *m, struct reply *reply)
+static int provide_memory(struct asymreg_context *ctx, const struct request *r, bool segments,
+                          struct memory *m, struct reply *reply)
 {
     uint64_t begin;
-    int rc = map(m, r->n * r->block);
+    int rc = map_memory(m, r->n * r->block);
 
     if (rc < 0)
         return rc;
@@ -95,7 +95,7 @@ static int provide(struct asymreg_context *ctx, const struct request *r, bool se
     return rc;
 }
 
-void serve(const struct options *o, int sock)
+void run_server(const struct options *o, int sock)
 {
     struct asymreg_context *ctx = open_context(o);
     bool helps = strcmp(o->transport, "ucx") == 0, segments = strcmp(o->transport, "cma") != 0;
@@ -121,13 +121,13 @@ void serve(const struct options *o, int sock)
         }
         if (!receive_all(sock, &request, sizeof(request)) || request.n == 0)
             break;
-        release(ctx, &memory, segments && memory.n > 0);
-        reply.error = provide(ctx, &request, segments, &memory, &reply);
+        release_memory(ctx, &memory, segments && memory.n > 0);
+        reply.error = provide_memory(ctx, &request, segments, &memory, &reply);
         send_all(sock, &reply, sizeof(reply));
         if (reply.error < 0)
             break;
     }
-    release(ctx, &memory, segments && memory.n > 0);
+    release_memory(ctx, &memory, segments && memory.n > 0);
     asymreg_worker_destroy(worker);
     asymreg_close(ctx);
 }

@@ -35,6 +35,9 @@
 
 #include "asymshmem.h"
 
+/* Elements of a strided put that begin together. */
+#define GROUP_PUTS 64u
+
 struct card {
     uint64_t node;             /* which node the PE is on */
     int apart;                 /* of PE 0: some PE is on another node, or asks for UCX */
@@ -48,11 +51,20 @@ struct peer {
     uint64_t lock;
 };
 
+/* A region that shmem_ptr() has returned a pointer into. */
+struct window {
+    struct window *next;
+    struct asymreg_bound bound;
+    uint64_t start, last; /* addresses at the PE */
+    int pe;
+};
+
 static struct asymreg_context *context;
 static struct asymreg_worker *worker; /* of the thread that has `mutex` */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct card *card; /* symmetric */
 static struct peer *peers;
+static struct window *windows;
 static bool over_ucx;
 static int me, n_pes;
 
@@ -63,7 +75,7 @@ _Noreturn void asym_die(const char *call, const char *what, const char *why)
     abort();
 }
 
-static void check(int rc, const char *call, const struct asymreg_error *err)
+static void check_result(int rc, const char *call, const struct asymreg_error *err)
 {
     if (rc < 0)
         asym_die(call, "asymmetric memory", err->code == rc ? err->text : asymreg_strerror(rc));
@@ -121,8 +133,8 @@ static void open_over_ucx(void)
     struct asymreg_opts opts = {.size = sizeof(opts)};
     struct asymreg_error err = {.code = 0};
 
-    check(asymreg_ucx_create(&ucx, &opts.transport, &err), "shmem_init", &err);
-    check(asymreg_open(&opts, &context, &err), "shmem_init", &err);
+    check_result(asymreg_ucx_create(&ucx, &opts.transport, &err), "shmem_init", &err);
+    check_result(asymreg_open(&opts, &context, &err), "shmem_init", &err);
 #else
     asym_die("shmem_init", "PEs are on several nodes",
              "this libasymshmem was built without libasymreg-ucx");
@@ -134,10 +146,10 @@ static void open_on_node(void)
     struct asymreg_error err = {.code = 0};
     void *lock;
 
-    check(asymreg_open(NULL, &context, &err), "shmem_init", &err);
-    check(asymreg_segment_alloc(context, sizeof(uint64_t), &lock, &err), "shmem_init", &err);
-    check(asymreg_register(context, lock, sizeof(uint64_t), ASYMREG_ALL, 0, NULL, &err),
-          "shmem_init", &err);
+    check_result(asymreg_open(NULL, &context, &err), "shmem_init", &err);
+    check_result(asymreg_segment_alloc(context, sizeof(uint64_t), &lock, &err), "shmem_init", &err);
+    check_result(asymreg_register(context, lock, sizeof(uint64_t), ASYMREG_ALL, 0, NULL, &err),
+                 "shmem_init", &err);
     card->lock = (uintptr_t)lock;
 }
 
@@ -158,7 +170,7 @@ void asym_begin(void)
     else
         open_on_node();
     n = asymreg_export(context, card->blob, sizeof(card->blob), &err);
-    check((int)n, "shmem_init", &err);
+    check_result((int)n, "shmem_init", &err);
     collectives_begin();
     card->blob_bytes = (uint64_t)n;
     if (asymreg_worker_create(context, &worker) < 0)
@@ -166,9 +178,20 @@ void asym_begin(void)
     pshmem_barrier_all();
 }
 
+static void close_window(struct window **place)
+{
+    struct window *w = *place;
+
+    *place = w->next;
+    asymreg_unbind(&w->bound);
+    free(w);
+}
+
 void asym_end(void)
 {
     pshmem_barrier_all(); /* no PE needs the cards now */
+    while (windows)
+        close_window(&windows);
     asymreg_worker_destroy(worker);
     asymreg_close(context);
     context = NULL;
@@ -183,7 +206,7 @@ bool is_symmetric(const void *addr, int pe)
 }
 
 /* Reads a PE's card. The mutex is held. */
-static void meet(const char *call, int pe)
+static void import_pe(const char *call, int pe)
 {
     struct asymreg_error err = {.code = 0};
     struct card *theirs;
@@ -194,15 +217,16 @@ static void meet(const char *call, int pe)
     if (!theirs)
         asym_die(call, "asymmetric memory", "out of memory");
     pshmem_getmem(theirs, card, sizeof(*theirs), pe);
-    check(asymreg_import(context, (uint32_t)pe, theirs->blob, (size_t)theirs->blob_bytes, &err),
-          call, &err);
+    check_result(
+        asymreg_import(context, (uint32_t)pe, theirs->blob, (size_t)theirs->blob_bytes, &err), call,
+        &err);
     peers[pe] = (struct peer){.known = true, .lock = theirs->lock};
     free(theirs);
 }
 
 /* Ends the job; its last line gives the reason. */
-static _Noreturn void refuse(const char *call, int pe, uintptr_t addr, size_t bytes, uint32_t need,
-                             int rc)
+static _Noreturn void die_of_access(const char *call, int pe, uintptr_t addr, size_t bytes,
+                                    uint32_t need, int rc)
 {
     struct asymreg_error err = {.code = 0};
     char what[96];
@@ -213,7 +237,8 @@ static _Noreturn void refuse(const char *call, int pe, uintptr_t addr, size_t by
     asym_die(call, what, err.code == rc ? err.text : asymreg_strerror(rc));
 }
 
-static void move(const char *call, bool is_put, uintptr_t remote, char *local, size_t bytes, int pe)
+static void copy_block(const char *call, bool is_put, uintptr_t remote, char *local, size_t bytes,
+                       int pe)
 {
     int rc = is_put ? asymreg_put(worker, (uint32_t)pe, remote, ASYMREG_ANY, local, bytes)
                     : asymreg_get(worker, (uint32_t)pe, remote, ASYMREG_ANY, local, bytes);
@@ -221,60 +246,96 @@ static void move(const char *call, bool is_put, uintptr_t remote, char *local, s
     if (rc == 0 && is_put)
         rc = asymreg_flush(worker, (uint32_t)pe);
     if (rc < 0)
-        refuse(call, pe, remote, bytes, is_put ? ASYMREG_WRITE : ASYMREG_READ, rc);
+        die_of_access(call, pe, remote, bytes, is_put ? ASYMREG_WRITE : ASYMREG_READ, rc);
 }
 
-/* All elements are in flight at once. OpenSHMEM allows strides of 0 and less. */
-static void move_strided(const char *call, bool is_put, uintptr_t remote, char *local,
+/* Begins the puts of all elements. On failure *failed is the address of the one that failed. */
+static int begin_puts(uintptr_t remote, char *local, ptrdiff_t remote_stride,
+                      ptrdiff_t local_stride, size_t n, size_t size, int pe, uintptr_t *failed)
+{
+    struct asymreg_transfer group[GROUP_PUTS];
+    size_t n_group, n_begun;
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i += n_group) {
+        n_group = n - i < GROUP_PUTS ? n - i : GROUP_PUTS;
+        for (size_t k = 0; k < n_group; k++) {
+            size_t at = (i + k) * size;
+            group[k].raddr = remote + at * (uintptr_t)remote_stride;
+            group[k].id = ASYMREG_ANY;
+            group[k].here = (void *)((uintptr_t)local + at * (uintptr_t)local_stride);
+            group[k].bytes = size;
+        }
+        rc = asymreg_put_many(worker, (uint32_t)pe, group, n_group, &n_begun);
+        if (rc < 0)
+            *failed = group[n_begun].raddr;
+    }
+    return rc;
+}
+
+/* The same for gets. */
+static int begin_gets(uintptr_t remote, char *local, ptrdiff_t remote_stride,
+                      ptrdiff_t local_stride, size_t n, size_t size, int pe, uintptr_t *failed)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        uintptr_t at = remote + i * size * (uintptr_t)remote_stride;
+        void *here = (void *)((uintptr_t)local + i * size * (uintptr_t)local_stride);
+        rc = asymreg_get_nb(worker, (uint32_t)pe, at, ASYMREG_ANY, here, size);
+        if (rc < 0)
+            *failed = at;
+    }
+    return rc;
+}
+
+static void copy_strided(const char *call, bool is_put, uintptr_t remote, char *local,
                          ptrdiff_t remote_stride, ptrdiff_t local_stride, size_t n, size_t size,
                          int pe)
 {
-    struct asymreg_strides strides = {.element_bytes = size,
-                                      .n = n,
-                                      .here = (size_t)local_stride,
-                                      .there = (size_t)remote_stride};
-    int rc;
+    uintptr_t failed = remote;
+    int rc, flushed, tries = 0;
 
-    if (remote_stride <= 0 || local_stride <= 0) {
-        for (size_t i = 0; i < n; i++)
-            move(call, is_put, remote + i * (uintptr_t)remote_stride * size,
-                 local + (ptrdiff_t)i * local_stride * (ptrdiff_t)size, size, pe);
-        return;
-    }
-    rc = is_put ? asymreg_put_strided(worker, (uint32_t)pe, remote, ASYMREG_ANY, local, &strides)
-                : asymreg_get_strided(worker, (uint32_t)pe, remote, ASYMREG_ANY, local, &strides);
+    do {
+        rc = (is_put ? begin_puts : begin_gets)(remote, local, remote_stride, local_stride, n, size,
+                                                pe, &failed);
+        flushed = asymreg_flush(worker, (uint32_t)pe);
+        if (rc == 0)
+            rc = flushed;
+        /* The flush has refreshed an old copy of the table. */
+    } while (rc == ASYMREG_ESTALE && ++tries < 2);
     if (rc < 0)
-        refuse(call, pe, remote, ((n - 1) * (size_t)remote_stride + 1) * size,
-               is_put ? ASYMREG_WRITE : ASYMREG_READ, rc);
+        die_of_access(call, pe, failed, size, is_put ? ASYMREG_WRITE : ASYMREG_READ, rc);
 }
 
-static void transfer(const char *call, bool is_put, uintptr_t remote, char *local,
-                     ptrdiff_t remote_stride, ptrdiff_t local_stride, size_t n, size_t size, int pe)
+static void copy_elements(const char *call, bool is_put, uintptr_t remote, char *local,
+                          ptrdiff_t remote_stride, ptrdiff_t local_stride, size_t n, size_t size,
+                          int pe)
 {
     size_t bytes;
 
     if (__builtin_mul_overflow(n, size, &bytes))
-        refuse(call, pe, remote, SIZE_MAX, 0, ASYMREG_EOVERFLOW);
+        die_of_access(call, pe, remote, SIZE_MAX, 0, ASYMREG_EOVERFLOW);
     pthread_mutex_lock(&mutex);
-    meet(call, pe);
+    import_pe(call, pe);
     if (remote_stride == 1 && local_stride == 1)
-        move(call, is_put, remote, local, bytes, pe);
+        copy_block(call, is_put, remote, local, bytes, pe);
     else
-        move_strided(call, is_put, remote, local, remote_stride, local_stride, n, size, pe);
+        copy_strided(call, is_put, remote, local, remote_stride, local_stride, n, size, pe);
     pthread_mutex_unlock(&mutex);
 }
 
 void asym_put(const char *call, void *to, const void *from, ptrdiff_t to_stride,
               ptrdiff_t from_stride, size_t n, size_t size, int pe)
 {
-    transfer(call, true, (uintptr_t)to, (char *)(uintptr_t)from, to_stride, from_stride, n, size,
-             pe);
+    copy_elements(call, true, (uintptr_t)to, (char *)(uintptr_t)from, to_stride, from_stride, n,
+                  size, pe);
 }
 
 void asym_get(const char *call, void *to, const void *from, ptrdiff_t to_stride,
               ptrdiff_t from_stride, size_t n, size_t size, int pe)
 {
-    transfer(call, false, (uintptr_t)from, to, from_stride, to_stride, n, size, pe);
+    copy_elements(call, false, (uintptr_t)from, to, from_stride, to_stride, n, size, pe);
 }
 
 static void lock_set(const char *call, int pe, uint64_t from, uint64_t to)
@@ -286,14 +347,14 @@ static void lock_set(const char *call, int pe, uint64_t from, uint64_t to)
                              ASYMREG_AMO_COMPARE_SWAP, sizeof(uint64_t), to, from, &was);
 
         if (rc < 0)
-            refuse(call, pe, peers[pe].lock, sizeof(uint64_t), ASYMREG_ATOMIC, rc);
+            die_of_access(call, pe, peers[pe].lock, sizeof(uint64_t), ASYMREG_ATOMIC, rc);
         if (was == from)
             return;
         sched_yield();
     }
 }
 
-static uint64_t apply(enum asym_op op, uint64_t old, uint64_t value, uint64_t compare)
+static uint64_t apply_op(enum asym_op op, uint64_t old, uint64_t value, uint64_t compare)
 {
     switch (op) {
     case OP_FETCH: return old;
@@ -307,7 +368,7 @@ static uint64_t apply(enum asym_op op, uint64_t old, uint64_t value, uint64_t co
 }
 
 /* 4 or 8 bytes as a number, and back. */
-static uint64_t load(const void *p, size_t size)
+static uint64_t load_operand(const void *p, size_t size)
 {
     uint32_t half = 0;
     uint64_t whole = 0;
@@ -322,7 +383,7 @@ static uint64_t load(const void *p, size_t size)
     return whole;
 }
 
-static void store(void *p, size_t size, uint64_t value)
+static void store_operand(void *p, size_t size, uint64_t value)
 {
     uint32_t half = (uint32_t)value;
 
@@ -333,25 +394,25 @@ static void store(void *p, size_t size, uint64_t value)
 }
 
 /* By the lock of the PE. */
-static uint64_t update(const char *call, enum asym_op op, uintptr_t addr, size_t size,
-                       uint64_t value, uint64_t compare, int pe)
+static uint64_t update_under_lock(const char *call, enum asym_op op, uintptr_t addr, size_t size,
+                                  uint64_t value, uint64_t compare, int pe)
 {
     char bytes[sizeof(uint64_t)];
     uint64_t old;
 
     lock_set(call, pe, 0, 1);
-    move(call, false, addr, bytes, size, pe);
-    old = load(bytes, size);
-    store(bytes, size, apply(op, old, value, compare));
+    copy_block(call, false, addr, bytes, size, pe);
+    old = load_operand(bytes, size);
+    store_operand(bytes, size, apply_op(op, old, value, compare));
     if (op != OP_FETCH)
-        move(call, true, addr, bytes, size, pe);
+        copy_block(call, true, addr, bytes, size, pe);
     lock_set(call, pe, 1, 0);
     return old;
 }
 
 /* By the PE's processor. */
-static uint64_t ask(const char *call, enum asym_op op, uintptr_t addr, size_t size, uint64_t value,
-                    uint64_t compare, int pe)
+static uint64_t update_at_target(const char *call, enum asym_op op, uintptr_t addr, size_t size,
+                                 uint64_t value, uint64_t compare, int pe)
 {
     static const uint32_t which[] = {
         [OP_FETCH] = ASYMREG_AMO_FETCH,   [OP_SET] = ASYMREG_AMO_SWAP,
@@ -363,7 +424,7 @@ static uint64_t ask(const char *call, enum asym_op op, uintptr_t addr, size_t si
                          compare, &old);
 
     if (rc < 0)
-        refuse(call, pe, addr, size, ASYMREG_ATOMIC, rc);
+        die_of_access(call, pe, addr, size, ASYMREG_ATOMIC, rc);
     return old;
 }
 
@@ -373,12 +434,13 @@ void asym_atomic(const char *call, enum asym_op op, const void *addr, size_t siz
     uint64_t old;
 
     pthread_mutex_lock(&mutex);
-    meet(call, pe);
-    old = (over_ucx ? ask : update)(call, op, (uintptr_t)addr, size, load(value, size),
-                                    load(compare, size), pe);
+    import_pe(call, pe);
+    old = (over_ucx ? update_at_target : update_under_lock)(call, op, (uintptr_t)addr, size,
+                                                            load_operand(value, size),
+                                                            load_operand(compare, size), pe);
     pthread_mutex_unlock(&mutex);
     if (before)
-        store(before, size, old);
+        store_operand(before, size, old);
 }
 
 bool asym_accessible(const void *addr, int pe)
@@ -386,12 +448,62 @@ bool asym_accessible(const void *addr, int pe)
     int rc;
 
     pthread_mutex_lock(&mutex);
-    meet("shmem_addr_accessible", pe);
+    import_pe("shmem_addr_accessible", pe);
     rc = asymreg_refresh(context, (uint32_t)pe); /* this PE's copy of the table may be stale */
     if (rc >= 0)
         rc = asymreg_resolve(worker, (uint32_t)pe, (uintptr_t)addr, 1, 0, NULL, NULL);
     pthread_mutex_unlock(&mutex);
     return rc == 0;
+}
+
+/* The region must be mapped here: a segment of shared memory. */
+static struct window *open_window(uint64_t addr, int pe)
+{
+    struct asymreg_region region;
+    struct window *w;
+    int rc = asymreg_refresh(context, (uint32_t)pe); /* this PE's copy of the table may be stale */
+
+    if (rc >= 0)
+        rc = asymreg_resolve(worker, (uint32_t)pe, addr, 1, 0, &region, NULL);
+    w = rc == 0 ? malloc(sizeof(*w)) : NULL;
+    if (!w)
+        return NULL;
+    *w = (struct window){.next = windows, .start = region.start, .last = region.last, .pe = pe};
+    windows = w;
+    rc = asymreg_bind(worker, (uint32_t)pe, region.start, region.last - region.start + 1, region.id,
+                      &w->bound);
+    if (rc == 0 && asymreg_bound_ptr(&w->bound))
+        return w;
+    close_window(&windows);
+    return NULL;
+}
+
+static struct window *find_window(uint64_t addr, int pe)
+{
+    for (struct window **place = &windows; *place; place = &(*place)->next) {
+        struct window *w = *place;
+
+        if (w->pe == pe && addr >= w->start && addr <= w->last &&
+            asymreg_bound_check(&w->bound) == 0)
+            return w;
+    }
+    return open_window(addr, pe);
+}
+
+void *asym_pointer(const void *addr, int pe)
+{
+    struct window *w;
+    char *at = NULL;
+
+    if (pe == me)
+        return asym_accessible(addr, pe) ? (void *)(uintptr_t)addr : NULL;
+    pthread_mutex_lock(&mutex);
+    import_pe("shmem_ptr", pe);
+    w = find_window((uintptr_t)addr, pe);
+    if (w)
+        at = (char *)asymreg_bound_ptr(&w->bound) + ((uintptr_t)addr - w->start);
+    pthread_mutex_unlock(&mutex);
+    return at;
 }
 
 int shmemx_register(void *addr, size_t bytes)
@@ -407,7 +519,7 @@ int shmemx_unregister(void *addr)
     if (!context)
         return -EINVAL;
     pthread_mutex_lock(&mutex);
-    meet("shmemx_unregister", me);
+    import_pe("shmemx_unregister", me);
     rc = asymreg_refresh(context, (uint32_t)me);
     if (rc >= 0)
         rc = asymreg_resolve(worker, (uint32_t)me, (uintptr_t)addr, 0, 0, &region, NULL);
@@ -415,4 +527,23 @@ int shmemx_unregister(void *addr)
     if (rc == 0 && region.start != (uintptr_t)addr)
         rc = ASYMREG_ENOREGION;
     return rc < 0 ? rc : asymreg_unregister(context, region.id);
+}
+
+void *shmemx_alloc(size_t bytes)
+{
+    void *memory;
+
+    if (!context || asymreg_segment_alloc(context, bytes, &memory, NULL) < 0)
+        return NULL;
+    if (shmemx_register(memory, bytes) == 0)
+        return memory;
+    asymreg_segment_remove(context, memory);
+    return NULL;
+}
+
+int shmemx_free(void *addr)
+{
+    int rc = shmemx_unregister(addr);
+
+    return rc < 0 ? rc : asymreg_segment_remove(context, addr);
 }

@@ -26,6 +26,9 @@ bool is_symmetric(const void *addr, int pe);
 /* Whether bytes of a PE are registered; false if that PE is another one and has ended. */
 bool asym_accessible(const void *addr, int pe);
 
+/* Where this PE can load and store registered memory of a PE, until asym_end(); NULL: nowhere. */
+void *asym_pointer(const void *addr, int pe);
+
 /* n elements of `size` bytes each, strides in elements. Complete at the PE when they return. */
 void asym_put(const char *call, void *to, const void *from, ptrdiff_t to_stride,
               ptrdiff_t from_stride, size_t n, size_t size, int pe);

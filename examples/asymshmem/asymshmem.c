@@ -28,7 +28,7 @@
 static uint64_t arrays[MAX_PES]; /* symmetric: where each PE's array is */
 static uint64_t file_at;         /* symmetric: where PE 0's file is */
 
-static void expect(int is, const char *what)
+static void must_hold(int is, const char *what)
 {
     if (!is) {
         fprintf(stderr, "PE %d: not so: %s\n", shmem_my_pe(), what);
@@ -42,13 +42,14 @@ static char *map_file(const char *path, int n_pes)
     int fd = open(path, O_RDWR);
     char *file;
 
-    expect(fd >= 0 && ftruncate(fd, (off_t)n_pes * LINE) == 0, "there is a temporary file");
+    must_hold(fd >= 0 && ftruncate(fd, (off_t)n_pes * LINE) == 0, "there is a temporary file");
     for (int pe = 0; pe < n_pes; pe++)
-        expect(dprintf(fd, "line of PE %-*d\n", LINE - 12, pe) == LINE, "the file can be written");
+        must_hold(dprintf(fd, "line of PE %-*d\n", LINE - 12, pe) == LINE,
+                  "the file can be written");
     file = mmap(NULL, (size_t)n_pes * LINE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    expect(file != MAP_FAILED && shmemx_register(file, (size_t)n_pes * LINE) == 0,
-           "the file can be mapped and registered");
+    must_hold(file != MAP_FAILED && shmemx_register(file, (size_t)n_pes * LINE) == 0,
+              "the file can be mapped and registered");
     return file;
 }
 
@@ -64,16 +65,16 @@ int main(void)
     n_pes = shmem_n_pes();
     next = (me + 1) % n_pes;
     last = n_pes - 1;
-    expect(n_pes <= MAX_PES, "there are at most 64 PEs");
+    must_hold(n_pes <= MAX_PES, "there are at most 64 PEs");
 
     n = (size_t)n_pes * (size_t)(me + 1) + 1;
     array = calloc(n, sizeof(*array));
-    expect(array && shmemx_register(array, n * sizeof(*array)) == 0, "memory can be registered");
+    must_hold(array && shmemx_register(array, n * sizeof(*array)) == 0, "memory can be registered");
     for (int pe = 0; pe < n_pes; pe++)
         shmem_uint64_p(&arrays[me], (uintptr_t)array, pe);
     if (me == 0) {
         fd = mkstemp(path);
-        expect(fd >= 0, "there is a temporary file");
+        must_hold(fd >= 0, "there is a temporary file");
         close(fd);
         file = map_file(path, n_pes);
         for (int pe = 0; pe < n_pes; pe++)
@@ -85,27 +86,27 @@ int main(void)
     counter = (long *)(uintptr_t)arrays[last] + (size_t)n_pes * (size_t)n_pes;
     shmem_long_atomic_add(counter, me + 1, last);                                /* 2 */
     shmem_getmem(line, (char *)(uintptr_t)file_at + (size_t)me * LINE, LINE, 0); /* 3 */
-    expect(strtol(line + 11, NULL, 10) == me, "it is this PE's line");
+    must_hold(strtol(line + 11, NULL, 10) == me, "it is this PE's line");
     if (me == last)
         shmem_putmem((char *)(uintptr_t)file_at + (size_t)me * LINE, "written from afar", 17, 0);
     shmem_barrier_all();
 
-    expect(array[(me + last) % n_pes] == 100 + (me + last) % n_pes, "the number has arrived");
+    must_hold(array[(me + last) % n_pes] == 100 + (me + last) % n_pes, "the number has arrived");
     if (me == last)
-        expect(*counter == (long)n_pes * (n_pes + 1) / 2, "all have added");
+        must_hold(*counter == (long)n_pes * (n_pes + 1) / 2, "all have added");
     if (me == 0) {
         fd = open(path, O_RDONLY);
-        expect(fd >= 0 && pread(fd, line, 17, (off_t)last * LINE) == 17 &&
-                   memcmp(line, "written from afar", 17) == 0,
-               "what was put is in the file");
+        must_hold(fd >= 0 && pread(fd, line, 17, (off_t)last * LINE) == 17 &&
+                      memcmp(line, "written from afar", 17) == 0,
+                  "what was put is in the file");
         close(fd);
         unlink(path);
     }
     if (me == last) /* 4 */
-        expect(shmemx_unregister(array) == 0, "memory can be unregistered");
+        must_hold(shmemx_unregister(array) == 0, "memory can be unregistered");
     shmem_barrier_all();
-    expect(!shmem_addr_accessible((void *)(uintptr_t)arrays[last], last),
-           "unregistered memory is refused");
+    must_hold(!shmem_addr_accessible((void *)(uintptr_t)arrays[last], last),
+              "unregistered memory is refused");
     if (me == 0)
         printf("%d PEs: asymmetric memory put, got, added to, and gone, by standard calls\n",
                n_pes);

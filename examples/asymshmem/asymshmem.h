@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asymmetric memory for OpenSHMEM programs: the two calls of "Asymmetric Memory Extension for
- * OpenSHMEM", section 2, that the standard has no name for. libasymshmem, linked before the
+ * Asymmetric memory for OpenSHMEM programs: calls for what "Asymmetric Memory Extension for
+ * OpenSHMEM", section 2, adds to the standard. libasymshmem, linked before the
  * OpenSHMEM or preloaded, then lets every put, get, atomic, wait and test of <shmem.h> take
  * addresses of registered memory: an address means memory of the PE that is named beside it.
  *
@@ -35,6 +35,16 @@ int shmemx_register(void *addr, size_t bytes);
 /* Ends the registration that begins at addr. Later accesses by others fail; the caller ensures that
  * none is in flight. 0, or a negative code of libasymreg. */
 int shmemx_unregister(void *addr);
+
+/* Allocates zeroed memory in this PE alone, and registers it. PEs on the same node put to it and
+ * get from it by loads and stores, without a system call, and shmem_ptr() returns it to them;
+ * unless the job uses UCX. NULL: none left, or before shmem_init(). */
+void *shmemx_alloc(size_t bytes);
+
+/* Ends the registration of memory of shmemx_alloc(), and frees the memory. A PE that has a pointer
+ * of shmem_ptr() to it keeps its mapping until shmem_finalize(). 0, or a negative code of
+ * libasymreg. */
+int shmemx_free(void *addr);
 
 #ifdef __cplusplus
 }

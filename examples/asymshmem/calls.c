@@ -180,12 +180,9 @@ void shmem_ctx_fence(shmem_ctx_t ctx)
     pshmem_ctx_quiet(ctx);
 }
 
-/* A PE can load from and store to its own registered memory only. */
 void *shmem_ptr(const void *addr, int pe)
 {
-    if (is_symmetric(addr, pe))
-        return pshmem_ptr(addr, pe);
-    return pe == pshmem_my_pe() && asym_accessible(addr, pe) ? (void *)(uintptr_t)addr : NULL;
+    return is_symmetric(addr, pe) ? pshmem_ptr(addr, pe) : asym_pointer(addr, pe);
 }
 
 int shmem_addr_accessible(const void *addr, int pe)

@@ -114,7 +114,7 @@ static bool all_symmetric(const struct call *c, const void *dest)
     return all;
 }
 
-static void begin(const struct call *c, size_t n)
+static void begin_call(const struct call *c, size_t n)
 {
     int me = pshmem_my_pe();
 
@@ -126,7 +126,7 @@ static void begin(const struct call *c, size_t n)
     pshmem_barrier(c->first, c->log_step, c->n_pes, c->sync);
 }
 
-static void end(const struct call *c)
+static void end_call(const struct call *c)
 {
     pshmem_barrier(c->first, c->log_step, c->n_pes, c->sync);
     pthread_mutex_unlock(&mutex);
@@ -142,8 +142,8 @@ static struct part part_of(const struct call *c, int member)
 
 /* n elements of a member's source, from element `at` on, `from_step` apart, to places `to_step`
  * apart. This PE's address of symmetric memory names it at every PE. */
-static void fetch(const struct call *c, int member, const struct part *p, size_t at,
-                  ptrdiff_t from_step, char *to, ptrdiff_t to_step, size_t n)
+static void fetch_elements(const struct call *c, int member, const struct part *p, size_t at,
+                           ptrdiff_t from_step, char *to, ptrdiff_t to_step, size_t n)
 {
     int pe = pe_of(c, member);
     const char *from = (const char *)(p->symmetric ? (uintptr_t)c->source : (uintptr_t)p->source);
@@ -162,61 +162,61 @@ static void fetch(const struct call *c, int member, const struct part *p, size_t
                           from + i * from_step * (ptrdiff_t)size, size, pe);
 }
 
-static void broadcast(const struct call *c, char *dest, size_t n, int root)
+static void broadcast_asym(const struct call *c, char *dest, size_t n, int root)
 {
-    begin(c, n);
+    begin_call(c, n);
     if (own_number(c) != root && n) {
         struct part p = part_of(c, root);
-        fetch(c, root, &p, 0, 1, dest, 1, n);
+        fetch_elements(c, root, &p, 0, 1, dest, 1, n);
     }
-    end(c);
+    end_call(c);
 }
 
 /* Of n elements each, or of each PE's own number. */
-static void collect(const struct call *c, char *dest, size_t n)
+static void collect_asym(const struct call *c, char *dest, size_t n)
 {
-    begin(c, n);
+    begin_call(c, n);
     for (int member = 0; member < c->n_pes; member++) {
         struct part p = part_of(c, member);
         if (p.n)
-            fetch(c, member, &p, 0, 1, dest, 1, p.n);
+            fetch_elements(c, member, &p, 0, 1, dest, 1, p.n);
         dest += p.n * c->size;
     }
-    end(c);
+    end_call(c);
 }
 
-static void alltoall(const struct call *c, char *dest, ptrdiff_t dest_step, ptrdiff_t source_step,
-                     size_t n)
+static void alltoall_asym(const struct call *c, char *dest, ptrdiff_t dest_step,
+                          ptrdiff_t source_step, size_t n)
 {
     size_t at = (size_t)own_number(c) * n * (size_t)source_step,
            apart = n * (size_t)dest_step * c->size;
 
-    begin(c, n);
+    begin_call(c, n);
     for (int member = 0; n && member < c->n_pes; member++) {
         struct part p = part_of(c, member);
-        fetch(c, member, &p, at, source_step, dest + (size_t)member * apart, dest_step, n);
+        fetch_elements(c, member, &p, at, source_step, dest + (size_t)member * apart, dest_step, n);
     }
-    end(c);
+    end_call(c);
 }
 
 /* The result of all PEs' elements in their order, for the caller to copy when the collective has
  * ended, and to free: a destination may be the source. */
-static void *reduce(const struct call *c, size_t n,
-                    void (*combine)(void *so_far, const void *next, size_t n))
+static void *reduce_asym(const struct call *c, size_t n,
+                         void (*combine)(void *so_far, const void *next, size_t n))
 {
     char *so_far = malloc(2 * n * c->size + 1), *next;
 
     if (!so_far)
         asym_die(c->name, "asymmetric memory", "out of memory");
     next = so_far + n * c->size;
-    begin(c, n);
+    begin_call(c, n);
     for (int member = 0; n && member < c->n_pes; member++) {
         struct part p = part_of(c, member);
-        fetch(c, member, &p, 0, 1, member ? next : so_far, 1, n);
+        fetch_elements(c, member, &p, 0, 1, member ? next : so_far, 1, n);
         if (member)
             combine(so_far, next, n);
     }
-    end(c);
+    end_call(c);
     return so_far;
 }
 
@@ -243,12 +243,12 @@ static void *reduce(const struct call *c, size_t n,
 
 #define BLOCKS(BITS)                                                                               \
     COLLECTIVE(broadcast##BITS, BITS / 8, (size_t n, int root), (n, root),                         \
-               broadcast(&c, dest, n, root))                                                       \
-    COLLECTIVE(collect##BITS, BITS / 8, (size_t n), (n), collect(&c, dest, n))                     \
-    COLLECTIVE(fcollect##BITS, BITS / 8, (size_t n), (n), collect(&c, dest, n))                    \
-    COLLECTIVE(alltoall##BITS, BITS / 8, (size_t n), (n), alltoall(&c, dest, 1, 1, n))             \
+               broadcast_asym(&c, dest, n, root))                                                  \
+    COLLECTIVE(collect##BITS, BITS / 8, (size_t n), (n), collect_asym(&c, dest, n))                \
+    COLLECTIVE(fcollect##BITS, BITS / 8, (size_t n), (n), collect_asym(&c, dest, n))               \
+    COLLECTIVE(alltoall##BITS, BITS / 8, (size_t n), (n), alltoall_asym(&c, dest, 1, 1, n))        \
     COLLECTIVE(alltoalls##BITS, BITS / 8, (ptrdiff_t dest_step, ptrdiff_t source_step, size_t n),  \
-               (dest_step, source_step, n), alltoall(&c, dest, dest_step, source_step, n))
+               (dest_step, source_step, n), alltoall_asym(&c, dest, dest_step, source_step, n))
 
 BLOCKS(32)
 BLOCKS(64)
@@ -272,7 +272,7 @@ BLOCKS(64)
         if (all_symmetric(&c, dest)) {                                                             \
             pshmem_##NAME##_##OP##_to_all(dest, source, n, first, log_step, n_pes, work, sync);    \
         } else {                                                                                   \
-            result = reduce(&c, (size_t)n, NAME##_##OP);                                           \
+            result = reduce_asym(&c, (size_t)n, NAME##_##OP);                                      \
             memcpy(dest, result, (size_t)n * sizeof(T));                                           \
             free(result);                                                                          \
         }                                                                                          \

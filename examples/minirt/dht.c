@@ -10,7 +10,7 @@ struct entry {
     uint64_t key, count; /* key 0: free */
 };
 
-static void count(struct minirt *rt, struct minirt_window *table, uint64_t places, uint64_t key)
+static void count_key(struct minirt *rt, struct minirt_window *table, uint64_t places, uint64_t key)
 {
     struct minirt_team *world = minirt_world(rt);
     uint32_t owner = (uint32_t)((key >> 32) % minirt_size(world));
@@ -28,7 +28,7 @@ static void count(struct minirt *rt, struct minirt_window *table, uint64_t place
     program_die(rt, "a rank's part of the table is full", "more --places, fewer --keys");
 }
 
-static int by_key(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
     uint64_t x = ((const struct entry *)a)->key, y = ((const struct entry *)b)->key;
 
@@ -36,8 +36,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Rank 0 reads every part, sorts it, and writes its elements. */
-static uint64_t collect(struct minirt *rt, struct minirt_window *table, uint64_t places,
-                        const char *path, uint64_t *n_keys)
+static uint64_t write_counts(struct minirt *rt, struct minirt_window *table, uint64_t places,
+                             const char *path, uint64_t *n_keys)
 {
     struct minirt_team *world = minirt_world(rt);
     struct entry *part = malloc(places * sizeof(*part));
@@ -48,7 +48,7 @@ static uint64_t collect(struct minirt *rt, struct minirt_window *table, uint64_t
     for (uint32_t r = 0; part && file && r < minirt_size(world); r++) {
         MUST(rt, minirt_window_at(table, world, r, 0, &from));
         MUST(rt, minirt_get(world, r, from, part, places * sizeof(*part)));
-        qsort(part, places, sizeof(*part), by_key);
+        qsort(part, places, sizeof(*part), compare_keys);
         for (uint64_t i = 0; i < places; i++)
             if (part[i].key) {
                 fprintf(file, "%u %016" PRIx64 " %" PRIu64 "\n", r, part[i].key, part[i].count);
@@ -85,13 +85,13 @@ int main(int argc, char **argv)
     memset(minirt_window_base(table), 0, places * sizeof(struct entry));
     MUST(rt, minirt_barrier(world));
     for (uint64_t i = 0; i < keys; i++) /* each key about twice, from a half as many */
-        count(rt, table, places,
-              program_random(seed,
-                             program_random(~seed, minirt_rank(world) * keys + i) % (n / 2 + 1)) |
-                  1);
+        count_key(rt, table, places,
+                  program_random(seed, program_random(~seed, minirt_rank(world) * keys + i) %
+                                           (n / 2 + 1)) |
+                      1);
     MUST(rt, minirt_barrier(world));
     if (minirt_rank(world) == 0) {
-        sum = collect(rt, table, places, out, &n_keys);
+        sum = write_counts(rt, table, places, out, &n_keys);
         all_right = sum == n;
         printf("dht: %u ranks, %" PRIu64 " keys, counted %" PRIu64 " of %" PRIu64 " times\n",
                minirt_size(world), n_keys, sum, n);

@@ -6,7 +6,7 @@
 
 #include "program.h"
 
-static double seconds(void)
+static double now_seconds(void)
 {
     struct timespec t;
 
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     memset(mine, 0, words * 8); /* a file may hold an older table */
     MUST(rt, minirt_barrier(world));
 
-    begin = seconds();
+    begin = now_seconds();
     for (uint64_t i = 0; i < updates; i++) {
         uint64_t x = program_random(seed, minirt_rank(world) * updates + i), word = x % total;
 
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
         MUST(rt, minirt_add(world, (uint32_t)(word / words), at, x, NULL));
     }
     MUST(rt, minirt_barrier(world));
-    took = seconds() - begin;
+    took = now_seconds() - begin;
 
     expected = calloc(words, 8);
     if (!expected)

@@ -12,7 +12,7 @@
 
 #include "program.h"
 
-static int64_t heap(void)
+static int64_t heap_bytes(void)
 {
     struct mallinfo2 m = mallinfo2();
 
@@ -20,7 +20,7 @@ static int64_t heap(void)
 }
 
 /* A typical start: six teams, a window of 64 KiB. */
-static void start(struct minirt *rt)
+static void start_typical(struct minirt *rt)
 {
     struct minirt_team *world = minirt_world(rt), *t;
     struct minirt_window *w;
@@ -39,7 +39,7 @@ static void start(struct minirt *rt)
 
 #define MEASURED_PAIRS 65536u
 
-static void checked(struct minirt *rt, int rc, const char *what, const char *why)
+static void must_succeed(struct minirt *rt, int rc, const char *what, const char *why)
 {
     if (rc < 0)
         program_die(rt, what, why);
@@ -55,8 +55,8 @@ static uint64_t array_bytes(struct minirt *rt, uint64_t n, uint64_t text)
     struct shmht_info_array info;
     struct shmht_array *array;
 
-    checked(rt, shmht_array_create(&opts, &array, NULL), "libshmht", "no array");
-    checked(rt, shmht_array_query(array, &info), "libshmht", "array");
+    must_succeed(rt, shmht_array_create(&opts, &array, NULL), "libshmht", "no array");
+    must_succeed(rt, shmht_array_query(array, &info), "libshmht", "array");
     shmht_array_destroy(array);
     return (uint64_t)((double)info.total_bytes / (double)some * (double)n);
 }
@@ -70,28 +70,29 @@ static uint64_t table_bytes(struct minirt *rt, uint64_t n, uint64_t text)
     struct shmht_writer *w;
     char key[32], *value = calloc(1, text + 1);
 
-    checked(rt, shmht_writer_create(&opts, &w, NULL), "libshmht", "no table of 64 MiB");
+    must_succeed(rt, shmht_writer_create(&opts, &w, NULL), "libshmht", "no table of 64 MiB");
     for (uint64_t i = 0; i < some; i++)
-        checked(rt,
-                shmht_put(w, key, (size_t)snprintf(key, sizeof(key), "minirt-%" PRIu64 "-0", i),
-                          value, text + 1),
-                "libshmht", "put");
-    checked(rt, shmht_reader_stats(shmht_writer_view(w), &stats), "libshmht", "stats");
+        must_succeed(rt,
+                     shmht_put(w, key,
+                               (size_t)snprintf(key, sizeof(key), "minirt-%" PRIu64 "-0", i), value,
+                               text + 1),
+                     "libshmht", "put");
+    must_succeed(rt, shmht_reader_stats(shmht_writer_view(w), &stats), "libshmht", "stats");
     shmht_writer_destroy(w);
     free(value);
     return (uint64_t)((double)(stats.total_bytes - stats.free_bytes) / (double)some * (double)n);
 }
 
-static uint64_t bytes_of(struct minirt *rt, const struct rankmap *map)
+static uint64_t bytes_of_map(struct minirt *rt, const struct rankmap *map)
 {
     struct rankmap_info info = {.size = sizeof(info)};
 
-    checked(rt, rankmap_query(map, &info), "librankmap", "query");
+    must_succeed(rt, rankmap_query(map, &info), "librankmap", "query");
     return info.total_bytes;
 }
 
 /* Maps of a job of n: the world, dup, row, column, reversed, every 4th. */
-static uint64_t map_bytes(struct minirt *rt, uint64_t n)
+static uint64_t bytes_of_maps(struct minirt *rt, uint64_t n)
 {
     uint32_t columns = n > 3 ? (uint32_t)(n / 2) : 1,
              rows = (uint32_t)((n + columns - 1) / columns);
@@ -107,13 +108,13 @@ static uint64_t map_bytes(struct minirt *rt, uint64_t n)
     struct rankmap *world, *ranks, *map;
     uint64_t bytes;
 
-    checked(rt, rankmap_affine(0, 1, (uint32_t)n, NULL, &world), "librankmap", "world");
-    bytes = bytes_of(rt, world);
+    must_succeed(rt, rankmap_affine(0, 1, (uint32_t)n, NULL, &world), "librankmap", "world");
+    bytes = bytes_of_map(rt, world);
     for (size_t i = 0; i < sizeof(child) / sizeof(child[0]); i++) {
-        checked(rt, rankmap_affine(child[i].first, child[i].stride, child[i].n, NULL, &ranks),
-                "librankmap", "child");
-        checked(rt, rankmap_compose(world, ranks, NULL, &map), "librankmap", "compose");
-        bytes += bytes_of(rt, map);
+        must_succeed(rt, rankmap_affine(child[i].first, child[i].stride, child[i].n, NULL, &ranks),
+                     "librankmap", "child");
+        must_succeed(rt, rankmap_compose(world, ranks, NULL, &map), "librankmap", "compose");
+        bytes += bytes_of_map(rt, map);
         rankmap_unref(ranks);
         rankmap_unref(map);
     }
@@ -128,9 +129,9 @@ static uint64_t vector_bytes(struct minirt *rt, uint64_t n)
     struct rankmap_info_av info = {.size = sizeof(info)};
     struct rankmap_av *av;
 
-    checked(rt, rankmap_av_create(&opts, &av), "librankmap", "address vector");
-    checked(rt, rankmap_av_group_add(av, n, &group), "librankmap", "address vector");
-    checked(rt, rankmap_av_query(av, &info), "librankmap", "address vector");
+    must_succeed(rt, rankmap_av_create(&opts, &av), "librankmap", "address vector");
+    must_succeed(rt, rankmap_av_group_add(av, n, &group), "librankmap", "address vector");
+    must_succeed(rt, rankmap_av_query(av, &info), "librankmap", "address vector");
     rankmap_av_destroy(av);
     return info.bytes;
 }
@@ -144,29 +145,29 @@ static void registry_bytes(struct minirt *rt, uint64_t *context, uint64_t *peer)
     uint64_t word = 0, got;
     struct asymreg_context *ctx;
     struct asymreg_worker *worker;
-    int64_t before = heap(), first = 0;
+    int64_t before = heap_bytes(), first = 0;
     ssize_t n;
 
-    checked(rt, asymreg_open(&opts, &ctx, NULL), "libasymreg", "open");
-    checked(rt, asymreg_worker_create(ctx, &worker), "libasymreg", "worker");
-    checked(rt, asymreg_register(ctx, &word, sizeof(word), ASYMREG_RW, 0, NULL, NULL), "libasymreg",
-            "register");
+    must_succeed(rt, asymreg_open(&opts, &ctx, NULL), "libasymreg", "open");
+    must_succeed(rt, asymreg_worker_create(ctx, &worker), "libasymreg", "worker");
+    must_succeed(rt, asymreg_register(ctx, &word, sizeof(word), ASYMREG_RW, 0, NULL, NULL),
+                 "libasymreg", "register");
     n = asymreg_export(ctx, blob, sizeof(blob), NULL);
-    checked(rt, (int)n, "libasymreg", "export");
+    must_succeed(rt, (int)n, "libasymreg", "export");
     for (uint32_t i = 0; i < 65; i++) {
-        checked(rt, asymreg_import(ctx, i, blob, (size_t)n, NULL), "libasymreg", "import");
-        checked(rt, asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, sizeof(got)),
-                "libasymreg", "get");
+        must_succeed(rt, asymreg_import(ctx, i, blob, (size_t)n, NULL), "libasymreg", "import");
+        must_succeed(rt, asymreg_get(worker, i, (uintptr_t)&word, ASYMREG_ANY, &got, sizeof(got)),
+                     "libasymreg", "get");
         if (i == 0) /* with what is made once */
-            first = heap();
+            first = heap_bytes();
     }
-    *peer = (uint64_t)(heap() - first) / 64;
+    *peer = (uint64_t)(heap_bytes() - first) / 64;
     *context = (uint64_t)(first - before) - *peer;
     asymreg_worker_destroy(worker);
     asymreg_close(ctx);
 }
 
-static void computed(struct minirt *rt, const char *list)
+static void print_computed(struct minirt *rt, const char *list)
 {
     uint64_t context, peer;
     struct minirt_info info;
@@ -191,8 +192,8 @@ static void computed(struct minirt *rt, const char *list)
         printf("%9" PRIu64 " | %14" PRIu64 " %14" PRIu64 " | %8" PRIu64 " %8" PRIu64 " %12" PRIu64
                " %12" PRIu64 " %14" PRIu64 "\n",
                n, array_bytes(rt, n, info.card_chars), table_bytes(rt, n, info.card_chars),
-               rounds * info.finger_bytes, map_bytes(rt, n), vector_bytes(rt, n), 2 * rounds * peer,
-               n * peer);
+               rounds * info.finger_bytes, bytes_of_maps(rt, n), vector_bytes(rt, n),
+               2 * rounds * peer, n * peer);
         p = *end ? end + 1 : end;
     }
 }
@@ -205,10 +206,10 @@ int main(int argc, char **argv)
     program_usage(argc, argv, "minirt-info [--compute N,N,...]", "compute");
     rt = program_start();
     if (!list) {
-        start(rt);
+        start_typical(rt);
         program_report(rt, stdout);
     } else if (minirt_rank(minirt_world(rt)) == 0) {
-        computed(rt, list);
+        print_computed(rt, list);
     }
     return program_end(rt);
 }

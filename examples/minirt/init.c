@@ -75,12 +75,13 @@ static int map_nodes(struct minirt *rt)
 
     CHARGE(rt, MINIRT_PMI, rc,
            PMI2_Info_GetJobAttr("PMI_process_mapping", mapping, sizeof(mapping), &found));
+    /* Without a mapping from the server: all on one node. */
     if (rc != PMI2_SUCCESS || !found)
-        snprintf(mapping, sizeof(mapping), "(vector,(0,1,%u))",
-                 rt->n); /* without a mapping from the server: all on one node */
-    if ((rc = rankmap_nodes_from_text(mapping, strlen(mapping), rt->n, NULL, &rt->nodes, NULL)) <
-            0 ||
-        (rc = rankmap_query(rt->nodes, &info)) < 0)
+        snprintf(mapping, sizeof(mapping), "(vector,(0,1,%u))", rt->n);
+    rc = rankmap_nodes_from_text(mapping, strlen(mapping), rt->n, NULL, &rt->nodes, NULL);
+    if (rc >= 0)
+        rc = rankmap_query(rt->nodes, &info);
+    if (rc < 0)
         return minirt__fail(rt, minirt__map_code(rc), rankmap_strerror(rc),
                             "process mapping \"%.100s\"", mapping);
     rt->n_nodes = (uint32_t)info.max_id + 1;
@@ -130,13 +131,17 @@ static int open_registry(struct minirt *rt)
 #else
         return minirt__fail(rt, MINIRT_ENOTSUP, NULL, "built without UCX: apt install libucx-dev");
 #endif
-    } else if ((rc = asymreg_local_create(&local, &opts.transport, &err)) < 0) {
-        return minirt__fail(rt, minirt__remote_code(rc), err.text, "libasymreg's transport");
+    } else {
+        rc = asymreg_local_create(&local, &opts.transport, &err);
+        if (rc < 0)
+            return minirt__fail(rt, minirt__remote_code(rc), err.text, "libasymreg's transport");
     }
-    if ((rc = asymreg_open(&opts, &rt->ctx, &err)) < 0)
+    rc = asymreg_open(&opts, &rt->ctx, &err);
+    if (rc < 0)
         return minirt__fail(rt, minirt__remote_code(rc), err.text, "opening libasymreg over %s",
                             minirt__transports[rt->transport]);
-    if ((rc = asymreg_worker_create(rt->ctx, &rt->worker)) < 0)
+    rc = asymreg_worker_create(rt->ctx, &rt->worker);
+    if (rc < 0)
         return minirt__fail(rt, minirt__remote_code(rc), asymreg_strerror(rc), "worker");
     return 0;
 }
@@ -146,11 +151,13 @@ static int make_vector(struct minirt *rt)
     struct rankmap_av_opts opts = {.size = sizeof(opts), .entry_bytes = 8, .capacity = rt->n};
     struct rankmap_info_av info = {.size = sizeof(info)};
     struct rankmap_av_group world;
-    int rc;
+    int rc = rankmap_av_create(&opts, &rt->av);
 
-    if ((rc = rankmap_av_create(&opts, &rt->av)) < 0 ||
-        (rc = rankmap_av_group_add(rt->av, rt->n, &world)) < 0 ||
-        (rc = rankmap_av_query(rt->av, &info)) < 0)
+    if (rc == 0)
+        rc = rankmap_av_group_add(rt->av, rt->n, &world);
+    if (rc == 0)
+        rc = rankmap_av_query(rt->av, &info);
+    if (rc < 0)
         return minirt__fail(rt, minirt__map_code(rc), rankmap_strerror(rc), "address vector of %u",
                             rt->n);
     rt->entries = info.base;
@@ -191,7 +198,9 @@ int minirt_fini(struct minirt *rt)
     /* No memory is freed while others use it, even if only to find out whether a peer that they
      * wait for in this barrier is alive. */
     rt->ready &= !rt->broken;
-    if (rt->ready && (rc = minirt_barrier(rt->world)) == 0 && PMI2_KVS_Fence() != PMI2_SUCCESS)
+    if (rt->ready)
+        rc = minirt_barrier(rt->world);
+    if (rt->ready && rc == 0 && PMI2_KVS_Fence() != PMI2_SUCCESS)
         rc = MINIRT_EPMI;
     for (uint32_t i = 0; i < MINIRT_SLOTS; i++) {
         struct minirt_window *w = rt->windows[i];

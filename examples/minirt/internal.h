@@ -45,10 +45,13 @@ struct part {
  * Pages are touched only when used. */
 struct service {
     struct team_slot {
-        _Alignas(64) char scratch[ASYMREG_GROUP_SCRATCH_BYTES]; /* libasymreg's, for barriers */
-        struct word said[2][ROUNDS]; /* by this process, in each round of an agreement; by parity,
-                                        as it can be one ahead of who reads */
+        /* What the rank 2^k before this one sent in round k of a barrier. By parity, as that rank
+         * can be one barrier ahead. */
+        _Alignas(64) struct word heard[2][ROUNDS];
     } team[MINIRT_SLOTS];
+    /* The process that a barrier here found gone, + 1; 0: none. Ranks that wait for this one get
+     * it. */
+    uint64_t gone;
     struct part window[MINIRT_SLOTS];
     struct finger finger[ROUNDS];
 };
@@ -65,9 +68,8 @@ struct minirt_team {
     _Alignas(64) struct rankmap_lookup lookup; /* of entries of the address vector */
     struct minirt *rt;
     struct rankmap *map;
-    struct asymreg_group *group;
     uint32_t n, me, slot, n_windows;
-    uint64_t agreements; /* so far */
+    uint64_t barriers; /* so far */
 };
 
 struct minirt_window {

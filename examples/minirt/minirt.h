@@ -150,11 +150,11 @@ enum {
 };
 
 struct minirt_cost {
-    uint64_t ns;      /* time so far */
-    int64_t heap;     /* growth of malloc()'s memory for it */
-    uint64_t touched; /* bytes of pages that it touched first, including memory outside of
-                         malloc() */
-    uint64_t told;    /* bytes that the library itself reports; 0: it reports none */
+    uint64_t ns;  /* time so far */
+    int64_t heap; /* growth of malloc()'s memory for it */
+    /* bytes of pages that it touched first, including memory outside of malloc() */
+    uint64_t touched;
+    uint64_t told; /* bytes that the library itself reports; 0: it reports none */
 };
 
 struct minirt_info {

@@ -19,8 +19,8 @@ int minirt__reach(struct minirt_team *team, uint32_t rank, uint32_t *id)
 }
 
 /* libasymreg explains a failure in a sentence when it is asked afterwards. */
-static int failed(struct minirt_team *team, int rc, const char *what, uint32_t need, size_t bytes,
-                  uint32_t rank, uint32_t id, uint64_t addr)
+static int fail_operation(struct minirt_team *team, int rc, const char *what, uint32_t need,
+                          size_t bytes, uint32_t rank, uint32_t id, uint64_t addr)
 {
     struct asymreg_error err;
     const char *reason = asymreg_strerror(rc);
@@ -38,9 +38,10 @@ int minirt_put(struct minirt_team *team, uint32_t rank, uint64_t addr, const voi
     uint32_t id;
     int rc = minirt__reach(team, rank, &id);
 
-    if (rc == 0 && (rc = asymreg_put(team->rt->worker, id, addr, ASYMREG_ANY, src, bytes)) < 0)
-        rc = failed(team, rc, "put", ASYMREG_WRITE, bytes, rank, id, addr);
-    return rc;
+    if (rc < 0)
+        return rc;
+    rc = asymreg_put(team->rt->worker, id, addr, ASYMREG_ANY, src, bytes);
+    return rc == 0 ? 0 : fail_operation(team, rc, "put", ASYMREG_WRITE, bytes, rank, id, addr);
 }
 
 int minirt_get(struct minirt_team *team, uint32_t rank, uint64_t addr, void *dst, size_t bytes)
@@ -48,9 +49,10 @@ int minirt_get(struct minirt_team *team, uint32_t rank, uint64_t addr, void *dst
     uint32_t id;
     int rc = minirt__reach(team, rank, &id);
 
-    if (rc == 0 && (rc = asymreg_get(team->rt->worker, id, addr, ASYMREG_ANY, dst, bytes)) < 0)
-        rc = failed(team, rc, "get", ASYMREG_READ, bytes, rank, id, addr);
-    return rc;
+    if (rc < 0)
+        return rc;
+    rc = asymreg_get(team->rt->worker, id, addr, ASYMREG_ANY, dst, bytes);
+    return rc == 0 ? 0 : fail_operation(team, rc, "get", ASYMREG_READ, bytes, rank, id, addr);
 }
 
 int minirt_flush(struct minirt_team *team, uint32_t rank)
@@ -58,39 +60,41 @@ int minirt_flush(struct minirt_team *team, uint32_t rank)
     uint32_t id;
     int rc = minirt__reach(team, rank, &id);
 
-    if (rc == 0 && (rc = asymreg_flush(team->rt->worker, id)) < 0)
-        rc = minirt__fail(team->rt, minirt__remote_code(rc), asymreg_strerror(rc),
-                          "flush of rank %u (process %u)", rank, id);
-    return rc;
+    if (rc < 0)
+        return rc;
+    rc = asymreg_flush(team->rt->worker, id);
+    return rc == 0 ? 0
+                   : minirt__fail(team->rt, minirt__remote_code(rc), asymreg_strerror(rc),
+                                  "flush of rank %u (process %u)", rank, id);
 }
 
-static int atomic(struct minirt_team *team, uint32_t rank, uint64_t addr, uint32_t amo,
-                  uint64_t operand, uint64_t compare, uint64_t *before)
+static int update_remote(struct minirt_team *team, uint32_t rank, uint64_t addr, uint32_t amo,
+                         uint64_t operand, uint64_t compare, uint64_t *before)
 {
     uint32_t id;
     int rc = minirt__reach(team, rank, &id);
 
-    if (rc == 0 && (rc = asymreg_amo(team->rt->worker, id, addr, ASYMREG_ANY, amo, 8, operand,
-                                     compare, before)) < 0)
-        rc = failed(team, rc, "atomic", ASYMREG_ATOMIC, 8, rank, id, addr);
-    return rc;
+    if (rc < 0)
+        return rc;
+    rc = asymreg_amo(team->rt->worker, id, addr, ASYMREG_ANY, amo, 8, operand, compare, before);
+    return rc == 0 ? 0 : fail_operation(team, rc, "atomic", ASYMREG_ATOMIC, 8, rank, id, addr);
 }
 
 int minirt_add(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand,
                uint64_t *before)
 {
-    return atomic(team, rank, addr, before ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD, operand, 0,
-                  before);
+    return update_remote(team, rank, addr, before ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD,
+                         operand, 0, before);
 }
 
 int minirt_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t operand,
                 uint64_t *before)
 {
-    return atomic(team, rank, addr, ASYMREG_AMO_SWAP, operand, 0, before);
+    return update_remote(team, rank, addr, ASYMREG_AMO_SWAP, operand, 0, before);
 }
 
 int minirt_compare_swap(struct minirt_team *team, uint32_t rank, uint64_t addr, uint64_t compare,
                         uint64_t operand, uint64_t *before)
 {
-    return atomic(team, rank, addr, ASYMREG_AMO_COMPARE_SWAP, operand, compare, before);
+    return update_remote(team, rank, addr, ASYMREG_AMO_COMPARE_SWAP, operand, compare, before);
 }

@@ -31,15 +31,17 @@ static int read_hints(struct minirt *rt, const char *hints, char *text, struct s
     text[len] = '\0';
     storwin_opts_init(opts);
     rc = n = storwin_hints_split(text, list, MAX_HINTS, &err);
-    for (int i = 0; rc >= 0 && i < n; i++)
-        if ((rc = storwin_opts_set(opts, list[i].key, list[i].value, &err)) == STORWIN_UNKNOWN)
+    for (int i = 0; rc >= 0 && i < n; i++) {
+        rc = storwin_opts_set(opts, list[i].key, list[i].value, &err);
+        if (rc == STORWIN_UNKNOWN)
             return minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %.40s: unknown name", list[i].key);
+    }
     return rc < 0 ? minirt__fail(rt, MINIRT_EINVAL, NULL, "hint %s: %s", err.hint, err.text) : 0;
 }
 
 /* A transport may pin the pages that it writes, or have the kernel do so; stores into pages that
  * the user pager evicts meanwhile are lost. */
-static int allocate(struct minirt_window *w, uint64_t bytes, struct storwin_opts *opts)
+static int allocate_storage(struct minirt_window *w, uint64_t bytes, struct storwin_opts *opts)
 {
     struct storwin_info info = {.size = sizeof(info)};
     struct storwin_error err = {0};
@@ -50,14 +52,15 @@ static int allocate(struct minirt_window *w, uint64_t bytes, struct storwin_opts
             w->rt, MINIRT_ENOTSUP, NULL,
             "storage_alloc_pager=user: peers cannot write to a window whose pages come and go");
     opts->flags |= w->rt->transport == SHM ? STORWIN_MEMFD : 0;
-    if ((rc = storwin_alloc(opts, bytes, &w->storage, &err)) < 0)
+    rc = storwin_alloc(opts, bytes, &w->storage, &err);
+    if (rc < 0)
         return minirt__fail(w->rt, rc == -ENOMEM ? MINIRT_ENOMEM : MINIRT_EWINDOW, err.text,
                             "window of %llu bytes%s%s", (unsigned long long)bytes,
                             err.hint[0] ? ": " : "", err.hint);
     (void)storwin_query(w->storage, &info);
+    /* As soon as it is open, so that a killed process leaves no file either. */
     if (info.target == STORWIN_TARGET_FILE && opts->flags & STORWIN_UNLINK)
-        (void)unlink(opts->filename); /* as soon as it is open, so that a killed process leaves no
-                                         file either */
+        (void)unlink(opts->filename);
     else if (info.created)
         w->created = strdup(opts->filename);
     return 0;
@@ -65,7 +68,7 @@ static int allocate(struct minirt_window *w, uint64_t bytes, struct storwin_opts
 
 /* Every part becomes a region, which peers may access; with shared memory, in a segment, which they
  * map. */
-static int expose(struct minirt_window *w, uint64_t bytes)
+static int register_parts(struct minirt_window *w, uint64_t bytes)
 {
     struct storwin_info_part part = {.size = sizeof(part)};
     struct minirt *rt = w->rt;
@@ -75,10 +78,11 @@ static int expose(struct minirt_window *w, uint64_t bytes)
     for (uint32_t i = 0; rc == 0 && storwin_part_query(w->storage, i, &part) == 0; i++) {
         void *at = (char *)storwin_base(w->storage) + part.offset;
 
-        if (rt->transport == SHM && part.fd >= 0 && part.coherent &&
-            (rc = asymreg_segment_add(rt->ctx, at, part.bytes, ASYMREG_ALL, ASYMREG_TRUSTED,
-                                      part.fd, part.fd_offset, &err)) == 0)
-            w->segment[i] = at;
+        if (rt->transport == SHM && part.fd >= 0 && part.coherent) {
+            rc = asymreg_segment_add(rt->ctx, at, part.bytes, ASYMREG_ALL, ASYMREG_TRUSTED, part.fd,
+                                     part.fd_offset, &err);
+            w->segment[i] = rc == 0 ? at : NULL;
+        }
         if (rc == 0)
             rc = asymreg_register(rt->ctx, at, part.bytes, ASYMREG_ALL, 0, &w->region[i], &err);
     }
@@ -88,7 +92,8 @@ static int expose(struct minirt_window *w, uint64_t bytes)
 }
 
 /* This process's part of a window, without communication. */
-static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct minirt_window **out)
+static int make_window(struct minirt *rt, uint64_t bytes, const char *hints,
+                       struct minirt_window **out)
 {
     struct minirt_window *w = *out = calloc(1, sizeof(*w));
     struct storwin_opts opts;
@@ -98,11 +103,12 @@ static int make(struct minirt *rt, uint64_t bytes, const char *hints, struct min
     if (!w)
         return minirt__fail(rt, MINIRT_ENOMEM, NULL, "out of memory");
     w->rt = rt;
-    if ((rc = read_hints(rt, hints ? hints : "", text, &opts)) < 0)
+    rc = read_hints(rt, hints ? hints : "", text, &opts);
+    if (rc < 0)
         return rc;
-    CHARGE(rt, MINIRT_WINDOWS, rc, allocate(w, bytes, &opts));
+    CHARGE(rt, MINIRT_WINDOWS, rc, allocate_storage(w, bytes, &opts));
     if (rc == 0)
-        CHARGE(rt, MINIRT_REGISTRY, rc, expose(w, bytes));
+        CHARGE(rt, MINIRT_REGISTRY, rc, register_parts(w, bytes));
     return rc;
 }
 
@@ -125,7 +131,8 @@ int minirt__window_drop(struct minirt_window *w)
         w->team->n_windows--;
         w->rt->windows[w->slot] = NULL;
     }
-    if ((rc = storwin_free(w->storage, &err)) < 0)
+    rc = storwin_free(w->storage, &err);
+    if (rc < 0)
         rc = minirt__fail(w->rt, MINIRT_EWINDOW, err.text, "freeing a window");
     free(w->created);
     free(w->where);
@@ -135,7 +142,7 @@ int minirt__window_drop(struct minirt_window *w)
 
 int minirt__service_window(struct minirt *rt)
 {
-    int rc = make(rt, sizeof(struct service), NULL, &rt->service_window);
+    int rc = make_window(rt, sizeof(struct service), NULL, &rt->service_window);
 
     if (rc == 0)
         rt->service = storwin_base(rt->service_window->storage);
@@ -149,7 +156,7 @@ int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *h
     struct minirt *rt = team->rt;
     struct minirt_window *w;
     uint32_t slot;
-    int rc = minirt__agree_on_slot(team, rt->windows, make(rt, bytes, hints, &w), &slot);
+    int rc = minirt__agree_on_slot(team, rt->windows, make_window(rt, bytes, hints, &w), &slot);
 
     if (rc < 0) {
         if (w && w->created)
@@ -162,7 +169,8 @@ int minirt_window_create(struct minirt_team *team, uint64_t bytes, const char *h
     team->n_windows++;
     rt->windows[slot] = w;
     rt->service->window[slot] = (struct part){(uintptr_t)storwin_base(w->storage), bytes};
-    if ((rc = minirt_barrier(team)) == 0) /* else minirt_fini() drops it */
+    rc = minirt_barrier(team);
+    if (rc == 0) /* else minirt_fini() drops it */
         *window = w;
     return rc;
 }
@@ -194,18 +202,21 @@ int minirt_window_at(struct minirt_window *w, struct minirt_team *team, uint32_t
     struct minirt *rt = w->rt;
     struct part *there;
     uint32_t id;
-    int rc;
+    int rc = minirt__reach(team, rank, &id);
 
-    if ((rc = minirt__reach(team, rank, &id)) < 0)
+    if (rc < 0)
         return rc;
     if (rankmap_rank(w->team->map, id) < 0) /* its window in this slot is another */
         return minirt__fail(rt, MINIRT_EINVAL, NULL,
                             "rank %u (process %u) has no part of this window", rank, id);
-    if (!w->where && !(w->where = calloc(rt->n, sizeof(*w->where))))
+    if (!w->where)
+        w->where = calloc(rt->n, sizeof(*w->where));
+    if (!w->where)
         return minirt__fail(rt, MINIRT_ENOMEM, NULL, "out of memory");
     there = &w->where[id];
-    if (there->base == 0 &&
-        (rc = minirt__read(rt, id, &rt->service->window[w->slot], there, sizeof(*there))) < 0)
+    if (there->base == 0)
+        rc = minirt__read(rt, id, &rt->service->window[w->slot], there, sizeof(*there));
+    if (rc < 0)
         return rc;
     if (there->base == 0 || offset > there->bytes)
         return minirt__fail(rt, MINIRT_EINVAL, NULL,

@@ -43,14 +43,17 @@ static size_t from_text(const char *text, unsigned char *bytes, size_t cap)
     const char *high, *low;
     size_t n = 0;
 
-    for (; n < cap && (high = memchr(DIGITS, text[2 * n], 16)) &&
-           (low = memchr(DIGITS, text[2 * n + 1], 16));
-         n++)
+    for (; n < cap; n++) {
+        high = memchr(DIGITS, text[2 * n], 16);
+        low = high ? memchr(DIGITS, text[2 * n + 1], 16) : NULL;
+        if (!low)
+            break;
         bytes[n] = (unsigned char)((high - DIGITS) << 4 | (low - DIGITS));
+    }
     return n;
 }
 
-static int pmi(struct minirt *rt, const char *what, int answer)
+static int check_pmi(struct minirt *rt, const char *what, int answer)
 {
     return answer == PMI2_SUCCESS
                ? 0
@@ -64,7 +67,7 @@ static int put_piece(struct minirt *rt, size_t at)
 
     to_text(rt, at, text);
     snprintf(key, sizeof(key), "minirt-%u-%zu", rt->rank, at);
-    return pmi(rt, key, PMI2_KVS_Put(key, text));
+    return check_pmi(rt, key, PMI2_KVS_Put(key, text));
 }
 
 static int get_piece(struct minirt *rt, uint32_t id, size_t at, char *text)
@@ -73,7 +76,7 @@ static int get_piece(struct minirt *rt, uint32_t id, size_t at, char *text)
     int len;
 
     snprintf(key, sizeof(key), "minirt-%u-%zu", id, at);
-    return pmi(rt, key, PMI2_KVS_Get(NULL, (int)id, key, text, CARD_TEXT, &len));
+    return check_pmi(rt, key, PMI2_KVS_Get(NULL, (int)id, key, text, CARD_TEXT, &len));
 }
 
 /* The own card. The part beyond its first piece becomes pairs at once. */
@@ -92,21 +95,22 @@ static int write_card(struct minirt *rt)
 }
 
 /* Imports the peer into libasymreg, and its struct service into the address vector. */
-static int know(struct minirt *rt, uint32_t id, const struct card *c)
+static int import_peer(struct minirt *rt, uint32_t id, const struct card *c)
 {
     struct asymreg_error err;
     int rc = asymreg_import(rt->ctx, id, c->blob, c->blob_bytes, &err);
 
     if (rc < 0)
         return minirt__fail(rt, minirt__remote_code(rc), err.text, "connecting to process %u", id);
-    if ((rc = rankmap_av_set(rt->av, id, c->service, 0)) < 0)
+    rc = rankmap_av_set(rt->av, id, c->service, 0);
+    if (rc < 0)
         return minirt__fail(rt, minirt__map_code(rc), rankmap_strerror(rc), "process %u", id);
     rt->n_peers++;
     return 0;
 }
 
 /* Takes the card that begins with `text`. */
-static int admit(struct minirt *rt, uint32_t id, const char *text)
+static int import_card(struct minirt *rt, uint32_t id, const char *text)
 {
     struct card c;
     unsigned char *card = (unsigned char *)&c;
@@ -115,13 +119,14 @@ static int admit(struct minirt *rt, uint32_t id, const char *text)
     int rc;
 
     for (; got == PIECE_BYTES && n < CARD_HEAD + c.blob_bytes; n += got) {
-        if ((rc = get_piece(rt, id, n, rest)) < 0)
+        rc = get_piece(rt, id, n, rest);
+        if (rc < 0)
             return rc;
         got = from_text(rest, card + n, sizeof(c) - n);
     }
     if (n < CARD_HEAD || c.magic != MAGIC || n != CARD_HEAD + c.blob_bytes || c.service == 0)
         return minirt__fail(rt, MINIRT_EPMI, NULL, "the card of process %u is malformed", id);
-    CHARGE(rt, MINIRT_PEERS, rc, know(rt, id, &c));
+    CHARGE(rt, MINIRT_PEERS, rc, import_peer(rt, id, &c));
     return rc;
 }
 
@@ -134,10 +139,12 @@ static int gather_meet(struct minirt *rt)
     int rc;
 
     to_text(rt, 0, text);
-    if ((rc = PMI2_SHMEM_Iallgather(text)) == PMI2_SUCCESS &&
-        (rc = PMI2_SHMEM_Iallgather_wait_stride(&values, &rt->gathered_stride)) == PMI2_SUCCESS)
+    rc = PMI2_SHMEM_Iallgather(text);
+    if (rc == PMI2_SUCCESS)
+        rc = PMI2_SHMEM_Iallgather_wait_stride(&values, &rt->gathered_stride);
+    if (rc == PMI2_SUCCESS)
         rt->gathered = values;
-    return pmi(rt, "Allgather", rc);
+    return check_pmi(rt, "Allgather", rc);
 }
 
 static int gather_find(struct minirt *rt, uint32_t id, char *text)
@@ -153,7 +160,7 @@ static int fence_meet(struct minirt *rt)
 {
     int rc = put_piece(rt, 0);
 
-    return rc < 0 ? rc : pmi(rt, "Fence", PMI2_KVS_Fence());
+    return rc < 0 ? rc : check_pmi(rt, "Fence", PMI2_KVS_Fence());
 }
 
 static int fence_find(struct minirt *rt, uint32_t id, char *text)
@@ -181,9 +188,12 @@ static int ring_meet(struct minirt *rt)
     to_text(rt, 0, text);
     /* A Ring is not a Fence: publish the pieces before any rank learns of them. Only UCX's cards
      * are long enough to have pieces. */
-    if ((rt->transport == UCX && (rc = PMI2_KVS_Fence()) != PMI2_SUCCESS) ||
-        (rc = PMIX_Ring(text, &rank, &ranks, left, right, CARD_TEXT)) != PMI2_SUCCESS)
-        return pmi(rt, "Ring", rc);
+    if (rt->transport == UCX)
+        rc = PMI2_KVS_Fence();
+    if (rc == PMI2_SUCCESS)
+        rc = PMIX_Ring(text, &rank, &ranks, left, right, CARD_TEXT);
+    if (rc != PMI2_SUCCESS)
+        return check_pmi(rt, "Ring", rc);
     if ((uint32_t)rank != rt->rank || (uint32_t)ranks != rt->n)
         return minirt__fail(rt, MINIRT_EPMI, NULL, "place %d of %d in the ring, rank %u of %u",
                             rank, ranks, rt->rank, rt->n);
@@ -191,10 +201,12 @@ static int ring_meet(struct minirt *rt)
         struct finger *mine = &rt->service->finger[k];
 
         /* Finger k here is finger k - 1 of the process that is finger k - 1 here. */
-        if (k > 0 && (rc = get_finger(rt, id, k - 1, right)) < 0)
+        rc = k > 0 ? get_finger(rt, id, k - 1, right) : 0;
+        if (rc < 0)
             return rc;
         id = (rt->rank + (1u << k)) % rt->n;
-        if ((rc = admit(rt, id, right)) < 0)
+        rc = import_card(rt, id, right);
+        if (rc < 0)
             return rc;
         memcpy(mine->card, right, CARD_TEXT);
         __atomic_store_n(&mine->number, 1, __ATOMIC_RELEASE);
@@ -208,17 +220,22 @@ static int ring_find(struct minirt *rt, uint32_t id, char *text)
 {
     for (uint32_t at = rt->rank, next;; at = next) {
         unsigned k = 31u - (unsigned)__builtin_clz((id + rt->n - at) % rt->n);
-        int rc = 0;
+        int rc;
 
         next = (at + (1u << k)) % rt->n;
-        if (rt->entries[next] == 0 && ((rc = get_finger(rt, at, k, text)) < 0 || next == id ||
-                                       (rc = admit(rt, next, text)) < 0))
+        if (rt->entries[next] != 0)
+            continue;
+        rc = get_finger(rt, at, k, text);
+        if (rc < 0 || next == id)
+            return rc;
+        rc = import_card(rt, next, text);
+        if (rc < 0)
             return rc;
     }
 }
 
 /* The ring is in the order of nodes: that of ranks, unless they were dealt out to the nodes. */
-static int ring_of_ranks(const struct minirt *rt)
+static int is_ring_of_ranks(const struct minirt *rt)
 {
     uint32_t r = 1;
 
@@ -227,7 +244,7 @@ static int ring_of_ranks(const struct minirt *rt)
     return r == rt->n && PMIX_Ring_offered();
 }
 
-/* ---- whichever it is ---- */
+/* ---- the three ways ---- */
 
 int minirt__wire_up(struct minirt *rt)
 {
@@ -238,7 +255,7 @@ int minirt__wire_up(struct minirt *rt)
     int rc;
 
     if (!name || !*name)
-        name = rt->n <= GATHER_RANKS ? "allgather" : ring_of_ranks(rt) ? "ring" : "fence";
+        name = rt->n <= GATHER_RANKS ? "allgather" : is_ring_of_ranks(rt) ? "ring" : "fence";
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
         if (strcmp(name, ways[i].name) == 0)
             rt->wireup = &ways[i];
@@ -252,15 +269,15 @@ int minirt__wire_up(struct minirt *rt)
 int minirt__connect(struct minirt *rt, uint32_t id)
 {
     char text[CARD_TEXT];
-    int rc;
+    int rc = 0;
 
     if (rt->entries[id] != 0)
         return 0;
     if (id == rt->rank)
         to_text(rt, 0, text);
-    else if ((rc = rt->wireup->find(rt, id, text)) < 0)
-        return rc;
-    return admit(rt, id, text);
+    else
+        rc = rt->wireup->find(rt, id, text);
+    return rc < 0 ? rc : import_card(rt, id, text);
 }
 
 /* ---- the memory that a process shows to all others: its struct service ---- */
@@ -283,7 +300,11 @@ int minirt__await(struct minirt *rt, uint32_t id, const void *place, uint64_t nu
     uint64_t seen;
     int rc;
 
-    while ((rc = minirt__read(rt, id, place, &seen, sizeof(seen))) == 0 && seen < number)
+    for (;;) {
+        rc = minirt__read(rt, id, place, &seen, sizeof(seen));
+        if (rc < 0 || seen >= number)
+            break;
         sched_yield();
+    }
     return rc == 0 ? minirt__read(rt, id, (const char *)place + sizeof(seen), dst, bytes) : rc;
 }

@@ -29,7 +29,6 @@
  * examples/asymreg.c is the whole program. The headers, in the order in which to read them:
  *   - asymreg/rma.h        contexts, registering, peers, put, get, atomics
  *   - asymreg/bound.h      handles bound to a region: put, get, atomics in a few ns
- *   - asymreg/coll.h       barrier, broadcast, all-gather and others, made of puts
  *   - asymreg/transport.h  the operations that move bytes; write your own
  *   - asymreg/base.h       errors, permissions, identifiers, limits
  *
@@ -46,6 +45,5 @@
 #include <asymreg/transport.h>
 #include <asymreg/rma.h>
 #include <asymreg/bound.h>
-#include <asymreg/coll.h>
 
 #endif /* ASYMREG_H */

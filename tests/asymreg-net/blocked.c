@@ -231,7 +231,8 @@ int main(int argc, char **argv)
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(board != MAP_FAILED);
     for (uint32_t me = 0; me < N; me++) {
-        if ((pids[me] = fork()) == 0) {
+        pids[me] = fork();
+        if (pids[me] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             alarm(60);
             process(me);

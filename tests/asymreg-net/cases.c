@@ -31,7 +31,7 @@ static int await(struct side *s, int rc, struct asymreg_op *op)
     if (rc != ASYMREG_PENDING)
         return rc;
     while ((rc = __atomic_load_n(&op->status, __ATOMIC_ACQUIRE)) == ASYMREG_PENDING)
-        CHECK(s->ops->progress(s->t) >= 0, "progress");
+        CHECK_MSG(s->ops->progress(s->t) >= 0, "progress");
     return rc;
 }
 
@@ -100,7 +100,7 @@ static int flush(struct side *s)
     int rc;
 
     while ((rc = s->ops->flush(s->t, s->ep)) == ASYMREG_PENDING)
-        CHECK(s->ops->progress(s->t) >= 0, "progress");
+        CHECK_MSG(s->ops->progress(s->t) >= 0, "progress");
     return rc;
 }
 
@@ -122,26 +122,26 @@ static void case_caps(struct side *s)
     struct asymreg_transport_caps small = {
         .size = offsetof(struct asymreg_transport_caps, amo4_ops), .amo4_ops = 12345};
 
-    CHECK(s->ops->size >= sizeof(*s->ops) && s->ops->version == ASYMREG_TRANSPORT_VERSION,
-          "the table");
-    CHECK(s->ops->name && strlen(s->ops->name) < 16, "the name");
-    CHECK(s->caps.flags & ASYMREG_CAP_PUT && s->caps.flags & ASYMREG_CAP_GET, "moves nothing");
-    CHECK(s->caps.max_handle_bytes <= ASYMREG_MAX_HANDLE_BYTES &&
-              s->caps.max_address_bytes <= ASYMREG_MAX_ADDRESS_BYTES,
-          "limits");
-    CHECK(!(s->caps.flags & ASYMREG_CAP_AMO) == !(s->caps.amo4_ops | s->caps.amo8_ops),
-          "atomics: %x %x %x", s->caps.flags, s->caps.amo4_ops, s->caps.amo8_ops);
-    CHECK(!!(s->caps.flags & ASYMREG_CAP_MAP) == !!s->ops->map, "map");
+    CHECK_MSG(s->ops->size >= sizeof(*s->ops) && s->ops->version == ASYMREG_TRANSPORT_VERSION,
+              "the table");
+    CHECK_MSG(s->ops->name && strlen(s->ops->name) < 16, "the name");
+    CHECK_MSG(s->caps.flags & ASYMREG_CAP_PUT && s->caps.flags & ASYMREG_CAP_GET, "moves nothing");
+    CHECK_MSG(s->caps.max_handle_bytes <= ASYMREG_MAX_HANDLE_BYTES &&
+                  s->caps.max_address_bytes <= ASYMREG_MAX_ADDRESS_BYTES,
+              "limits");
+    CHECK_MSG(!(s->caps.flags & ASYMREG_CAP_AMO) == !(s->caps.amo4_ops | s->caps.amo8_ops),
+              "atomics: %x %x %x", s->caps.flags, s->caps.amo4_ops, s->caps.amo8_ops);
+    CHECK_MSG(!!(s->caps.flags & ASYMREG_CAP_MAP) == !!s->ops->map, "map");
     for (uint32_t bit = 1; bit <= ASYMREG_CAP_REMOTE_NODE; bit <<= 1) {
         const char *why = s->ops->reason(s->t, bit);
 
         if (s->caps.flags & bit)
-            CHECK(!why, "capability %x is on, and yet: %s", bit, why);
+            CHECK_MSG(!why, "capability %x is on, and yet: %s", bit, why);
         else
-            CHECK(why && *why, "no reason for the lack of capability %x", bit);
+            CHECK_MSG(why && *why, "no reason for the lack of capability %x", bit);
     }
-    CHECK(s->ops->query(s->t, &small) == 0 && small.amo4_ops == 12345,
-          "query wrote past the caller's size");
+    CHECK_MSG(s->ops->query(s->t, &small) == 0 && small.amo4_ops == 12345,
+              "query wrote past the caller's size");
 }
 
 #if defined(HAVE_UCX) || defined(HAVE_IBV)
@@ -180,13 +180,13 @@ static void case_opts(struct side *s)
     const struct asymreg_ucx_opts ucx = {.size = sizeof(ucx)};
 
     if (strncmp(s->ops->name, "ucx", 3) == 0)
-        CHECK(opts_sizes("asymreg_ucx_opts", &ucx, sizeof(ucx), open_ucx, NULL) == 0, "sizes");
+        CHECK_MSG(opts_sizes("asymreg_ucx_opts", &ucx, sizeof(ucx), open_ucx, NULL) == 0, "sizes");
 #endif
 #ifdef HAVE_IBV
     const struct asymreg_ibv_opts ibv = {.size = sizeof(ibv)};
 
     if (strcmp(s->ops->name, "ibv") == 0)
-        CHECK(opts_sizes("asymreg_ibv_opts", &ibv, sizeof(ibv), open_ibv, NULL) == 0, "sizes");
+        CHECK_MSG(opts_sizes("asymreg_ibv_opts", &ibv, sizeof(ibv), open_ibv, NULL) == 0, "sizes");
 #endif
 }
 
@@ -211,7 +211,8 @@ static void case_putget(struct side *s)
         desc.bytes = UINT64_MAX;
     }
     if (s->caps.flags & ASYMREG_CAP_PRIVATE)
-        CHECK(s->ops->mem_reg(s->t, &desc, &local, handle, &handle_bytes, NULL) == 0, "mem_reg");
+        CHECK_MSG(s->ops->mem_reg(s->t, &desc, &local, handle, &handle_bytes, NULL) == 0,
+                  "mem_reg");
     for (int region = 0; region < N_REGIONS; region += FILE_BACKED) {
         if (!s->keys[region])
             continue;
@@ -223,25 +224,29 @@ static void case_putget(struct side *s)
                 struct answer sum;
 
                 fill(src, sizes[i], i * 7 + (uint64_t)from_local);
-                CHECK(put_in(s, region, offset, src, sizes[i], mem) == 0, "put of %zu", sizes[i]);
-                CHECK(flush(s) == 0, "flush");
+                CHECK_MSG(put_in(s, region, offset, src, sizes[i], mem) == 0, "put of %zu",
+                          sizes[i]);
+                CHECK_MSG(flush(s) == 0, "flush");
                 sum = tell(s, (struct order){.kind = ORDER_SUM,
                                              .region = (uint64_t)region,
                                              .offset = offset,
                                              .bytes = sizes[i]});
-                CHECK(sum.value == sum_of(src, sizes[i]), "%zu bytes put are not there", sizes[i]);
+                CHECK_MSG(sum.value == sum_of(src, sizes[i]), "%zu bytes put are not there",
+                          sizes[i]);
                 memcpy(back, src, sizes[i]);
                 memset(src, 0, sizes[i]);
-                CHECK(get_from(s, region, offset, src, sizes[i], mem) == 0, "get of %zu", sizes[i]);
-                CHECK(memcmp(src, back, sizes[i]) == 0, "%zu bytes come back otherwise", sizes[i]);
+                CHECK_MSG(get_from(s, region, offset, src, sizes[i], mem) == 0, "get of %zu",
+                          sizes[i]);
+                CHECK_MSG(memcmp(src, back, sizes[i]) == 0, "%zu bytes come back otherwise",
+                          sizes[i]);
             }
         }
     }
-    CHECK(get_from(s, READ_ONLY, 0, plain, 5000, NULL) == 0, "get of a read-only region");
+    CHECK_MSG(get_from(s, READ_ONLY, 0, plain, 5000, NULL) == 0, "get of a read-only region");
     fill(back, 5000, READ_ONLY + 1);
-    CHECK(memcmp(plain, back, 5000) == 0, "a read-only region reads otherwise");
+    CHECK_MSG(memcmp(plain, back, 5000) == 0, "a read-only region reads otherwise");
     if (local)
-        CHECK(s->ops->mem_dereg(s->t, local) == 0, "mem_dereg");
+        CHECK_MSG(s->ops->mem_dereg(s->t, local) == 0, "mem_dereg");
     free(plain);
     free(back);
 }
@@ -259,30 +264,31 @@ static void case_many(struct side *s)
         TRY(s, rc,
             s->ops->put(s->t, s->ep, s->keys[DATA], at(s, DATA, (uint64_t)i * BYTES), src[i], BYTES,
                         NULL, NULL));
-        CHECK(rc == 0 || rc == ASYMREG_PENDING, "put %d: %d", i, rc);
+        CHECK_MSG(rc == 0 || rc == ASYMREG_PENDING, "put %d: %d", i, rc);
     }
-    CHECK(flush(s) == 0, "flush of puts");
-    CHECK(tell(s, (struct order){.kind = ORDER_SUM, .region = DATA, .bytes = sizeof(src)}).value ==
-              sum_of(src[0], sizeof(src)),
-          "what was put is not there");
+    CHECK_MSG(flush(s) == 0, "flush of puts");
+    CHECK_MSG(
+        tell(s, (struct order){.kind = ORDER_SUM, .region = DATA, .bytes = sizeof(src)}).value ==
+            sum_of(src[0], sizeof(src)),
+        "what was put is not there");
     for (int i = 0; i < N; i++) {
         TRY(s, rc,
             s->ops->get(s->t, s->ep, s->keys[DATA], at(s, DATA, (uint64_t)i * BYTES), dst[i], BYTES,
                         NULL, NULL));
-        CHECK(rc == 0 || rc == ASYMREG_PENDING, "get %d: %d", i, rc);
+        CHECK_MSG(rc == 0 || rc == ASYMREG_PENDING, "get %d: %d", i, rc);
     }
-    CHECK(flush(s) == 0, "flush of gets");
-    CHECK(memcmp(src, dst, sizeof(src)) == 0, "what was got is something else");
+    CHECK_MSG(flush(s) == 0, "flush of gets");
+    CHECK_MSG(memcmp(src, dst, sizeof(src)) == 0, "what was got is something else");
     memset(dst, 0, sizeof(dst));
     for (int i = 0; i < N; i++) {
         TRY(s, last[i],
             s->ops->get(s->t, s->ep, s->keys[DATA], at(s, DATA, (uint64_t)i * BYTES), dst[i], BYTES,
                         NULL, &ops[i]));
-        CHECK(last[i] == 0 || last[i] == ASYMREG_PENDING, "explicit get %d: %d", i, last[i]);
+        CHECK_MSG(last[i] == 0 || last[i] == ASYMREG_PENDING, "explicit get %d: %d", i, last[i]);
     }
     for (int i = 0; i < N; i++)
-        CHECK(await(s, last[i], &ops[i]) == 0, "explicit get %d", i);
-    CHECK(memcmp(src, dst, sizeof(src)) == 0, "what was got is something else");
+        CHECK_MSG(await(s, last[i], &ops[i]) == 0, "explicit get %d", i);
+    CHECK_MSG(memcmp(src, dst, sizeof(src)) == 0, "what was got is something else");
 }
 
 /* Every atomic that the transport claims works; every other is refused. */
@@ -295,39 +301,43 @@ static void case_amo(struct side *s)
 
         for (uint32_t amo = 0; ASYMREG_AMO_ALL >> amo; amo++) {
             if (!(mask & 1u << amo))
-                CHECK(amo8(s, offset, amo, bytes, 1, 0, &old) == ASYMREG_ENOTSUP,
-                      "atomic %u of %u bytes", amo, bytes);
+                CHECK_MSG(amo8(s, offset, amo, bytes, 1, 0, &old) == ASYMREG_ENOTSUP,
+                          "atomic %u of %u bytes", amo, bytes);
         }
         if ((mask & 15u) != 15u)
             continue;
-        CHECK(amo8(s, offset, ASYMREG_AMO_ADD, bytes, all, 0, NULL) == 0, "add");
-        CHECK(amo8(s, offset, ASYMREG_AMO_FETCH_ADD, bytes, 3, 0, &old) == 0 && old == all,
-              "fetch-add: %llx", (unsigned long long)old);
-        CHECK(amo8(s, offset, ASYMREG_AMO_SWAP, bytes, 1000, 0, &old) == 0 && old == 2,
-              "swap: %llu", (unsigned long long)old);
-        CHECK(amo8(s, offset, ASYMREG_AMO_COMPARE_SWAP, bytes, 5, 999, &old) == 0 && old == 1000,
-              "compare-swap that fails");
-        CHECK(amo8(s, offset, ASYMREG_AMO_COMPARE_SWAP, bytes, 5, 1000, &old) == 0 && old == 1000,
-              "compare-swap that succeeds");
-        CHECK(amo8(s, offset, ASYMREG_AMO_FETCH_ADD, bytes, 0, 0, &old) == 0 && old == 5,
-              "in the end: %llu", (unsigned long long)old);
+        CHECK_MSG(amo8(s, offset, ASYMREG_AMO_ADD, bytes, all, 0, NULL) == 0, "add");
+        CHECK_MSG(amo8(s, offset, ASYMREG_AMO_FETCH_ADD, bytes, 3, 0, &old) == 0 && old == all,
+                  "fetch-add: %llx", (unsigned long long)old);
+        CHECK_MSG(amo8(s, offset, ASYMREG_AMO_SWAP, bytes, 1000, 0, &old) == 0 && old == 2,
+                  "swap: %llu", (unsigned long long)old);
+        CHECK_MSG(amo8(s, offset, ASYMREG_AMO_COMPARE_SWAP, bytes, 5, 999, &old) == 0 &&
+                      old == 1000,
+                  "compare-swap that fails");
+        CHECK_MSG(amo8(s, offset, ASYMREG_AMO_COMPARE_SWAP, bytes, 5, 1000, &old) == 0 &&
+                      old == 1000,
+                  "compare-swap that succeeds");
+        CHECK_MSG(amo8(s, offset, ASYMREG_AMO_FETCH_ADD, bytes, 0, 0, &old) == 0 && old == 5,
+                  "in the end: %llu", (unsigned long long)old);
         if (mask == ASYMREG_AMO_ALL) {
-            CHECK(amo8(s, offset, ASYMREG_AMO_OR, bytes, 0xf0, 0, &old) == 0 && old == 5, "or");
-            CHECK(amo8(s, offset, ASYMREG_AMO_AND, bytes, all ^ 0x11, 0, &old) == 0 && old == 0xf5,
-                  "and");
-            CHECK(amo8(s, offset, ASYMREG_AMO_XOR, bytes, all, 0, NULL) == 0, "xor");
-            CHECK(amo8(s, offset, ASYMREG_AMO_FETCH, bytes, 7, 0, &old) == 0 && old == (all ^ 0xe4),
-                  "fetch: %llx", (unsigned long long)old);
-            CHECK(amo8(s, offset, ASYMREG_AMO_SET, bytes, 8, 0, NULL) == 0 &&
-                      amo8(s, offset, ASYMREG_AMO_FETCH, bytes, 0, 0, &old) == 0 && old == 8,
-                  "set");
+            CHECK_MSG(amo8(s, offset, ASYMREG_AMO_OR, bytes, 0xf0, 0, &old) == 0 && old == 5, "or");
+            CHECK_MSG(amo8(s, offset, ASYMREG_AMO_AND, bytes, all ^ 0x11, 0, &old) == 0 &&
+                          old == 0xf5,
+                      "and");
+            CHECK_MSG(amo8(s, offset, ASYMREG_AMO_XOR, bytes, all, 0, NULL) == 0, "xor");
+            CHECK_MSG(amo8(s, offset, ASYMREG_AMO_FETCH, bytes, 7, 0, &old) == 0 &&
+                          old == (all ^ 0xe4),
+                      "fetch: %llx", (unsigned long long)old);
+            CHECK_MSG(amo8(s, offset, ASYMREG_AMO_SET, bytes, 8, 0, NULL) == 0 &&
+                          amo8(s, offset, ASYMREG_AMO_FETCH, bytes, 0, 0, &old) == 0 && old == 8,
+                      "set");
         }
         /* Its neighbours have not changed. */
         old = 1;
-        CHECK(get_from(s, COUNTERS, offset + bytes, &old, 4, NULL) == 0 && (uint32_t)old == 0,
-              "the bytes after it");
-        CHECK(get_from(s, COUNTERS, offset - 4, &old, 4, NULL) == 0 && (uint32_t)old == 0,
-              "the bytes before it");
+        CHECK_MSG(get_from(s, COUNTERS, offset + bytes, &old, 4, NULL) == 0 && (uint32_t)old == 0,
+                  "the bytes after it");
+        CHECK_MSG(get_from(s, COUNTERS, offset - 4, &old, 4, NULL) == 0 && (uint32_t)old == 0,
+                  "the bytes before it");
     }
 }
 
@@ -342,16 +352,16 @@ static void case_contend(struct side *s)
         return;
     tell_only(s, (struct order){.kind = ORDER_ADD, .offset = 512, .bytes = bytes, .value = N});
     for (int i = 0; i < N; i++) {
-        CHECK(amo8(s, 512, i % 2 ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD, bytes, 1, 0,
-                   i % 2 ? &value : NULL) == 0,
-              "add %d", i);
-        CHECK(amo8(s, 1024, ASYMREG_AMO_SWAP, bytes, (uint64_t)i + 1, 0, &one_each) == 0 &&
-                  one_each == (uint64_t)i,
-              "swap %d", i);
+        CHECK_MSG(amo8(s, 512, i % 2 ? ASYMREG_AMO_FETCH_ADD : ASYMREG_AMO_ADD, bytes, 1, 0,
+                       i % 2 ? &value : NULL) == 0,
+                  "add %d", i);
+        CHECK_MSG(amo8(s, 1024, ASYMREG_AMO_SWAP, bytes, (uint64_t)i + 1, 0, &one_each) == 0 &&
+                      one_each == (uint64_t)i,
+                  "swap %d", i);
     }
     hear(s);
-    CHECK(amo8(s, 512, ASYMREG_AMO_FETCH_ADD, bytes, 0, 0, &value) == 0, "read");
-    CHECK(value == 2 * N, "%llu of %d additions arrived", (unsigned long long)value, 2 * N);
+    CHECK_MSG(amo8(s, 512, ASYMREG_AMO_FETCH_ADD, bytes, 0, 0, &value) == 0, "read");
+    CHECK_MSG(value == 2 * N, "%llu of %d additions arrived", (unsigned long long)value, 2 * N);
 }
 
 /* Operations without the owner's permission have no effect, and the endpoint continues to work. */
@@ -362,15 +372,15 @@ static void case_readonly(struct side *s)
 
     if (!(s->caps.flags & ASYMREG_CAP_REVOKE))
         return; /* the core alone checks there */
-    CHECK(get_from(s, READ_ONLY, 50, before, sizeof(before), NULL) == 0, "get");
+    CHECK_MSG(get_from(s, READ_ONLY, 50, before, sizeof(before), NULL) == 0, "get");
     rc = put_in(s, READ_ONLY, 50, "something else", 14, NULL);
     if (rc == 0)
         rc = flush(s);
-    CHECK(rc == ASYMREG_EACCES || rc == ASYMREG_EFAULT || rc == ASYMREG_ESTALE,
-          "put into read-only memory: %d", rc);
-    CHECK(get_from(s, READ_ONLY, 50, after, sizeof(after), NULL) == 0 &&
-              memcmp(before, after, sizeof(after)) == 0,
-          "it was written");
+    CHECK_MSG(rc == ASYMREG_EACCES || rc == ASYMREG_EFAULT || rc == ASYMREG_ESTALE,
+              "put into read-only memory: %d", rc);
+    CHECK_MSG(get_from(s, READ_ONLY, 50, after, sizeof(after), NULL) == 0 &&
+                  memcmp(before, after, sizeof(after)) == 0,
+              "it was written");
 }
 
 /* After mem_dereg the old handle is stale, also while other operations are queued; a new
@@ -386,7 +396,7 @@ static void case_revoke(struct side *s)
     if (!(s->caps.flags & ASYMREG_CAP_REVOKE))
         return;
     memcpy(old_handle, p->handle, sizeof(old_handle));
-    CHECK(put_in(s, DATA, 0, "before", 6, NULL) == 0 && flush(s) == 0, "put before");
+    CHECK_MSG(put_in(s, DATA, 0, "before", 6, NULL) == 0 && flush(s) == 0, "put before");
     for (int round = 0; round < 3; round++) {
         tell(s, (struct order){.kind = ORDER_DEREG, .region = DATA});
         for (int i = 0; i < 30; i++) {
@@ -398,26 +408,27 @@ static void case_revoke(struct side *s)
         }
         for (int i = 0; i < 30; i++) {
             rc[i] = await(s, rc[i], &ops[i]);
-            CHECK(rc[i] == (i % 3 ? 0 : ASYMREG_ESTALE), "operation %d: %d", i, rc[i]);
+            CHECK_MSG(rc[i] == (i % 3 ? 0 : ASYMREG_ESTALE), "operation %d: %d", i, rc[i]);
         }
-        CHECK(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == ASYMREG_ESTALE,
-              "get of what is gone");
-        CHECK(get_from(s, COUNTERS, 8, buf, 8, NULL) == 0 && memcmp(buf, "revoked!", 8) == 0,
-              "the other region");
+        CHECK_MSG(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == ASYMREG_ESTALE,
+                  "get of what is gone");
+        CHECK_MSG(get_from(s, COUNTERS, 8, buf, 8, NULL) == 0 && memcmp(buf, "revoked!", 8) == 0,
+                  "the other region");
         *p = tell(s, (struct order){.kind = ORDER_REG, .region = DATA}).published;
-        CHECK(p->handle_bytes != old_bytes || memcmp(p->handle, old_handle, old_bytes) != 0,
-              "the new handle is the old one");
-        CHECK(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == ASYMREG_ESTALE,
-              "the old handle reaches the new registration");
+        CHECK_MSG(p->handle_bytes != old_bytes || memcmp(p->handle, old_handle, old_bytes) != 0,
+                  "the new handle is the old one");
+        CHECK_MSG(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == ASYMREG_ESTALE,
+                  "the old handle reaches the new registration");
         s->ops->rkey_release(s->t, s->ep, s->keys[DATA]);
-        CHECK(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes,
-                                  &s->keys[DATA], NULL) == 0,
-              "unpack");
+        CHECK_MSG(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes,
+                                      &s->keys[DATA], NULL) == 0,
+                  "unpack");
         memset(other, 'a' + round, sizeof(other));
-        CHECK(put_in(s, DATA, 0, other, sizeof(other), NULL) == 0 && flush(s) == 0, "put after");
-        CHECK(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == 0 &&
-                  memcmp(buf, other, sizeof(buf)) == 0,
-              "get after");
+        CHECK_MSG(put_in(s, DATA, 0, other, sizeof(other), NULL) == 0 && flush(s) == 0,
+                  "put after");
+        CHECK_MSG(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == 0 &&
+                      memcmp(buf, other, sizeof(buf)) == 0,
+                  "get after");
     }
 }
 
@@ -433,8 +444,8 @@ static void case_hostile(struct side *s)
         unsigned char *exact = malloc(n ? n : 1); /* so that a sanitizer sees reads past its end */
 
         memcpy(exact, h->address, n);
-        CHECK(s->ops->connect(s->t, exact, n, &ep, NULL) < 0, "connected by %zu bytes of %zu", n,
-              (size_t)h->address_bytes);
+        CHECK_MSG(s->ops->connect(s->t, exact, n, &ep, NULL) < 0, "connected by %zu bytes of %zu",
+                  n, (size_t)h->address_bytes);
         free(exact);
     }
     for (size_t i = 0; i < h->address_bytes; i++) {
@@ -450,8 +461,8 @@ static void case_hostile(struct side *s)
             unsigned char *exact = malloc(n ? n : 1);
 
             memcpy(exact, p->handle, n);
-            CHECK(s->ops->rkey_unpack(s->t, s->ep, exact, n, p->addr, p->bytes, &key, NULL) < 0,
-                  "a key of %zu bytes", n);
+            CHECK_MSG(s->ops->rkey_unpack(s->t, s->ep, exact, n, p->addr, p->bytes, &key, NULL) < 0,
+                      "a key of %zu bytes", n);
             free(exact);
         }
         for (size_t i = 0; i < p->handle_bytes; i++) {
@@ -462,7 +473,7 @@ static void case_hostile(struct side *s)
                 s->ops->rkey_release(s->t, s->ep, key);
         }
     }
-    CHECK(put_in(s, DATA, 0, "still", 5, NULL) == 0 && flush(s) == 0, "put after that");
+    CHECK_MSG(put_in(s, DATA, 0, "still", 5, NULL) == 0 && flush(s) == 0, "put after that");
 }
 
 /* Registrations that must fail. */
@@ -477,16 +488,16 @@ static void case_badmem(struct side *s)
 
     if (s->caps.flags & ASYMREG_CAP_WHOLE_SPACE)
         return; /* creates a handle and registers nothing */
-    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes, NULL) < 0,
-          "registered nothing at all");
+    CHECK_MSG(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes, NULL) < 0,
+              "registered nothing at all");
     desc.bytes = sizeof(memory);
     desc.prot = 1u << 30;
-    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes, NULL) < 0,
-          "registered with unknown permissions");
+    CHECK_MSG(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes, NULL) < 0,
+              "registered with unknown permissions");
     desc.prot = ASYMREG_RW;
     desc.addr = UINT64_MAX - 10;
-    CHECK(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes, NULL) < 0,
-          "registered past the end of the address space");
+    CHECK_MSG(s->ops->mem_reg(s->t, &desc, &mem, handle, &bytes, NULL) < 0,
+              "registered past the end of the address space");
 }
 
 /* Cancels operations in flight at once, without the peer. */
@@ -518,15 +529,15 @@ static void case_leave(struct side *s)
     for (int i = 0; i < N; i++) {
         int status = rc[i] == ASYMREG_PENDING ? ops[i].status : rc[i];
 
-        CHECK(status == 0 || status == ASYMREG_EPEER, "operation %d: %d", i, status);
+        CHECK_MSG(status == 0 || status == ASYMREG_EPEER, "operation %d: %d", i, status);
     }
-    CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &s->ep, NULL) == 0,
-          "connect again");
-    CHECK(s->ops->rkey_unpack(s->t, s->ep, s->hello.regions[DATA].handle,
-                              s->hello.regions[DATA].handle_bytes, s->hello.regions[DATA].addr,
-                              s->hello.regions[DATA].bytes, &s->keys[DATA], NULL) == 0,
-          "unpack again");
-    CHECK(put_in(s, DATA, 0, "again", 5, NULL) == 0 && flush(s) == 0, "put again");
+    CHECK_MSG(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &s->ep, NULL) == 0,
+              "connect again");
+    CHECK_MSG(s->ops->rkey_unpack(s->t, s->ep, s->hello.regions[DATA].handle,
+                                  s->hello.regions[DATA].handle_bytes, s->hello.regions[DATA].addr,
+                                  s->hello.regions[DATA].bytes, &s->keys[DATA], NULL) == 0,
+              "unpack again");
+    CHECK_MSG(put_in(s, DATA, 0, "again", 5, NULL) == 0 && flush(s) == 0, "put again");
 }
 
 /* The target does not run. */
@@ -537,16 +548,16 @@ static void case_stopped(struct side *s)
 
     if (!(s->caps.flags & ASYMREG_CAP_ONE_SIDED))
         return;
-    CHECK(put_in(s, DATA, 0, "connects", 8, NULL) == 0 && flush(s) == 0, "put");
+    CHECK_MSG(put_in(s, DATA, 0, "connects", 8, NULL) == 0 && flush(s) == 0, "put");
     pid = (pid_t)tell(s, (struct order){.kind = ORDER_STOP}).pid;
     wait_until_stopped(pid);
     fill(buf, sizeof(buf), 5);
-    CHECK(put_in(s, DATA, 0, buf, sizeof(buf), NULL) == 0 && flush(s) == 0,
-          "put into a stopped process");
-    CHECK(get_from(s, DATA, 0, back, sizeof(back), NULL) == 0 &&
-              memcmp(buf, back, sizeof(buf)) == 0,
-          "get from a stopped process");
-    CHECK(s->ops->peer_alive(s->t, s->ep) == 0, "a stopped process is called dead");
+    CHECK_MSG(put_in(s, DATA, 0, buf, sizeof(buf), NULL) == 0 && flush(s) == 0,
+              "put into a stopped process");
+    CHECK_MSG(get_from(s, DATA, 0, back, sizeof(back), NULL) == 0 &&
+                  memcmp(buf, back, sizeof(buf)) == 0,
+              "get from a stopped process");
+    CHECK_MSG(s->ops->peer_alive(s->t, s->ep) == 0, "a stopped process is called dead");
 }
 
 /* The target is killed while operations are in flight: they fail soon. */
@@ -557,7 +568,7 @@ static void case_killed(struct side *s)
     uint64_t begin;
     int rc = 0, n = 0;
 
-    CHECK(get_from(s, DATA, 0, dst[0], 100, NULL) == 0, "get");
+    CHECK_MSG(get_from(s, DATA, 0, dst[0], 100, NULL) == 0, "get");
     tell_only(s, (struct order){.kind = ORDER_KILL});
     begin = now_ms();
     while (rc >= 0) {
@@ -573,19 +584,19 @@ static void case_killed(struct side *s)
             last[i] = await(s, last[i], &ops[i]);
             if (rc >= 0)
                 rc = last[i];
-            CHECK(rc >= 0 || last[i] < 0 || i == 0, "alive after it was dead");
+            CHECK_MSG(rc >= 0 || last[i] < 0 || i == 0, "alive after it was dead");
         }
         if (rc >= 0 && s->ops->peer_alive(s->t, s->ep) != 0)
             rc = ASYMREG_EPEER;
         n++;
     }
-    CHECK(rc == ASYMREG_EPEER, "after %d rounds: %d", n, rc);
+    CHECK_MSG(rc == ASYMREG_EPEER, "after %d rounds: %d", n, rc);
     printf("killed: noticed %llu ms later\n", (unsigned long long)(now_ms() - begin));
-    CHECK(s->ops->peer_alive(s->t, s->ep) == ASYMREG_EPEER, "called alive");
-    CHECK(get_from(s, DATA, 0, dst[0], 100, NULL) == ASYMREG_EPEER, "get from the dead");
-    CHECK(put_in(s, DATA, 0, "x", 1, NULL) == ASYMREG_EPEER || flush(s) == ASYMREG_EPEER,
-          "put to the dead");
-    CHECK(flush(s) == ASYMREG_EPEER || flush(s) == ASYMREG_EPEER, "flush to the dead");
+    CHECK_MSG(s->ops->peer_alive(s->t, s->ep) == ASYMREG_EPEER, "called alive");
+    CHECK_MSG(get_from(s, DATA, 0, dst[0], 100, NULL) == ASYMREG_EPEER, "get from the dead");
+    CHECK_MSG(put_in(s, DATA, 0, "x", 1, NULL) == ASYMREG_EPEER || flush(s) == ASYMREG_EPEER,
+              "put to the dead");
+    CHECK_MSG(flush(s) == ASYMREG_EPEER || flush(s) == ASYMREG_EPEER, "flush to the dead");
 }
 
 /* The same when another process ends the target's whole machine: only with --connect, see
@@ -596,17 +607,17 @@ static void case_machine(struct side *s)
     uint64_t last = 0;
     int rc;
 
-    CHECK(get_from(s, DATA, 0, dst, sizeof(dst), NULL) == 0, "get");
+    CHECK_MSG(get_from(s, DATA, 0, dst, sizeof(dst), NULL) == 0, "get");
     printf("machine: end it\n");
     fflush(stdout);
     do {
         last = now_ms();
         rc = get_from(s, DATA, 0, dst, sizeof(dst), NULL);
     } while (rc == 0);
-    CHECK(rc == ASYMREG_EPEER, "get: %d", rc);
+    CHECK_MSG(rc == ASYMREG_EPEER, "get: %d", rc);
     printf("machine: noticed %llu ms after the last good get\n",
            (unsigned long long)(now_ms() - last));
-    CHECK(s->ops->peer_alive(s->t, s->ep) == ASYMREG_EPEER, "called alive");
+    CHECK_MSG(s->ops->peer_alive(s->t, s->ep) == ASYMREG_EPEER, "called alive");
 }
 
 /* The target is killed while no operation is in flight. */
@@ -616,8 +627,8 @@ static void case_killed_idle(struct side *s)
     uint64_t begin;
     int rc;
 
-    CHECK(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == 0, "get");
-    CHECK(s->ops->peer_alive(s->t, s->ep) == 0, "called dead");
+    CHECK_MSG(get_from(s, DATA, 0, buf, sizeof(buf), NULL) == 0, "get");
+    CHECK_MSG(s->ops->peer_alive(s->t, s->ep) == 0, "called dead");
     tell_only(s, (struct order){.kind = ORDER_KILL});
     begin = now_ms();
     while ((rc = s->ops->peer_alive(s->t, s->ep)) == 0) {
@@ -626,7 +637,7 @@ static void case_killed_idle(struct side *s)
         s->ops->progress(s->t);
         nanosleep(&wait, NULL);
     }
-    CHECK(rc == ASYMREG_EPEER, "peer_alive: %d", rc);
+    CHECK_MSG(rc == ASYMREG_EPEER, "peer_alive: %d", rc);
     printf("killed_idle: noticed %llu ms later\n", (unsigned long long)(now_ms() - begin));
     /* A new endpoint cannot connect: the error comes now or with its first operation. */
     for (int i = 0; i < N_REGIONS; i++) {
@@ -647,7 +658,7 @@ static void case_killed_idle(struct side *s)
     } else {
         s->ep = NULL;
     }
-    CHECK(rc == ASYMREG_EPEER || rc == ASYMREG_EUNREACH, "connected to the dead: %d", rc);
+    CHECK_MSG(rc == ASYMREG_EPEER || rc == ASYMREG_EUNREACH, "connected to the dead: %d", rc);
 }
 
 /* When this process was started, as /proc has it: the 22nd field, and the second may have blanks.
@@ -657,10 +668,12 @@ static uint64_t started(void)
     char text[1024] = "", *p;
     FILE *f = fopen("/proc/self/stat", "r");
 
-    CHECK(f && fgets(text, sizeof(text), f) && (p = strrchr(text, ')')), "/proc/self/stat");
+    CHECK_MSG(f && fgets(text, sizeof(text), f), "/proc/self/stat");
     fclose(f);
-    for (int field = 2; field < 22; field++)
-        CHECK((p = strchr(p + 1, ' ')), "field %d", field);
+    p = strrchr(text, ')');
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    CHECK_MSG(p, "/proc/self/stat: %s", text);
     return strtoull(p, NULL, 10);
 }
 
@@ -673,14 +686,14 @@ static int connect_changed(struct side *s, uint64_t from, uint64_t to, size_t wo
     size_t n = sizeof(bytes);
     int rc;
 
-    CHECK(s->ops->address(s->t, bytes, &n, NULL) == 0, "address");
+    CHECK_MSG(s->ops->address(s->t, bytes, &n, NULL) == 0, "address");
     for (size_t i = 0; i + word_bytes <= n && i < 72; i += word_bytes) { /* the others are UCX's */
         if (memcmp(bytes + i, &from, word_bytes) != 0)
             continue;
         memcpy(bytes + i, &to, word_bytes);
         changed++;
     }
-    CHECK(changed == 1, "the address has it %u times", changed);
+    CHECK_MSG(changed == 1, "the address has it %u times", changed);
 #ifdef HAVE_UCX
     if (strcmp(s->ops->name, "ucx") == 0) {
         uint64_t sum = 0;
@@ -713,15 +726,15 @@ static void case_reused(struct side *s)
     if (strcmp(s->ops->name, "ibv") == 0) /* its addresses name no process */
         return;
     usleep(20000); /* /proc counts in ticks: the thread begins in a later one */
-    CHECK(pthread_create(&thread, NULL, sleeps, &tid) == 0, "pthread_create");
+    CHECK_MSG(pthread_create(&thread, NULL, sleeps, &tid) == 0, "pthread_create");
     while (__atomic_load_n(&tid, __ATOMIC_ACQUIRE) == 0)
         sched_yield();
     rc = connect_changed(s, started(), started(), 8);
-    CHECK(rc == 0, "itself: %d", rc);
+    CHECK_MSG(rc == 0, "itself: %d", rc);
     rc = connect_changed(s, started(), started() - 1, 8);
-    CHECK(rc == ASYMREG_EPEER, "one that began earlier: %d", rc);
+    CHECK_MSG(rc == ASYMREG_EPEER, "one that began earlier: %d", rc);
     rc = connect_changed(s, (uint64_t)getpid(), (uint64_t)tid, 4);
-    CHECK(rc == ASYMREG_EPEER, "a thread: %d", rc);
+    CHECK_MSG(rc == ASYMREG_EPEER, "a thread: %d", rc);
     pthread_cancel(thread);
     pthread_join(thread, NULL);
 }
@@ -733,7 +746,7 @@ static unsigned pidfds(void)
     const struct dirent *e;
     unsigned n = 0;
 
-    CHECK(dir, "/proc/self/fd");
+    CHECK_MSG(dir, "/proc/self/fd");
     while ((e = readdir(dir)) != NULL) {
         char link[64] = "";
 
@@ -758,44 +771,45 @@ static void case_crowd(struct side *s)
     unsigned char buf[100], back[100];
     int rc;
 
-    CHECK(pidfds() == (kernel ? 1 : 0), "%u at the beginning", pidfds());
+    CHECK_MSG(pidfds() == (kernel ? 1 : 0), "%u at the beginning", pidfds());
     for (unsigned i = 0; i < N; i++) {
         rc = s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i], NULL);
-        CHECK(rc == 0, "connect %u: %d", i, rc);
-        CHECK(pidfds() == (!kernel        ? 0
-                           : i + 2 < KEPT ? i + 2
-                                          : KEPT),
-              "%u with %u endpoints", pidfds(), i + 2);
+        CHECK_MSG(rc == 0, "connect %u: %d", i, rc);
+        CHECK_MSG(pidfds() == (!kernel        ? 0
+                               : i + 2 < KEPT ? i + 2
+                                              : KEPT),
+                  "%u with %u endpoints", pidfds(), i + 2);
     }
     for (unsigned round = 0; round < 3;
          round++) { /* others take the places of some, with and without a descriptor */
         for (unsigned i = round; i < N; i += 9)
             s->ops->disconnect(s->t, eps[i]);
-        CHECK(pidfds() < KEPT, "none is given back");
+        CHECK_MSG(pidfds() < KEPT, "none is given back");
         for (unsigned i = round; i < N; i += 9)
-            CHECK(s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i], NULL) ==
-                      0,
-                  "connect again");
-        CHECK(pidfds() == (kernel ? KEPT : 0), "%u after round %u", pidfds(), round);
+            CHECK_MSG(
+                s->ops->connect(s->t, s->hello.address, s->hello.address_bytes, &eps[i], NULL) == 0,
+                "connect again");
+        CHECK_MSG(pidfds() == (kernel ? KEPT : 0), "%u after round %u", pidfds(), round);
     }
     for (unsigned i = 0; i < N; i++) {
         s->ep = eps[i];
-        CHECK(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes,
-                                  &s->keys[DATA], NULL) == 0,
-              "unpack");
+        CHECK_MSG(s->ops->rkey_unpack(s->t, s->ep, p->handle, p->handle_bytes, p->addr, p->bytes,
+                                      &s->keys[DATA], NULL) == 0,
+                  "unpack");
         keys[i] = s->keys[DATA];
         fill(buf, sizeof(buf), i);
-        CHECK(put_in(s, DATA, 100 * i, buf, sizeof(buf), NULL) == 0 && flush(s) == 0, "put %u", i);
-        CHECK(get_from(s, DATA, 100 * i, back, sizeof(back), NULL) == 0 &&
-                  memcmp(buf, back, sizeof(buf)) == 0,
-              "get %u", i);
-        CHECK(s->ops->peer_alive(s->t, s->ep) == 0, "endpoint %u calls it dead", i);
+        CHECK_MSG(put_in(s, DATA, 100 * i, buf, sizeof(buf), NULL) == 0 && flush(s) == 0, "put %u",
+                  i);
+        CHECK_MSG(get_from(s, DATA, 100 * i, back, sizeof(back), NULL) == 0 &&
+                      memcmp(buf, back, sizeof(buf)) == 0,
+                  "get %u", i);
+        CHECK_MSG(s->ops->peer_alive(s->t, s->ep) == 0, "endpoint %u calls it dead", i);
     }
     tell_only(s, (struct order){.kind = ORDER_KILL});
     do /* on the last one, which has no descriptor: only progress() checks it */
         rc = get_from(s, DATA, 0, back, sizeof(back), NULL);
     while (rc == 0);
-    CHECK(rc == ASYMREG_EPEER, "get of the last: %d", rc);
+    CHECK_MSG(rc == ASYMREG_EPEER, "get of the last: %d", rc);
     for (unsigned i = 0; i < N;
          i++) /* checks all at the same time, since an answer may take a while */
         (void)s->ops->peer_alive(s->t, eps[i]);
@@ -804,13 +818,13 @@ static void case_crowd(struct side *s)
         s->keys[DATA] = keys[i];
         while ((rc = s->ops->peer_alive(s->t, s->ep)) == 0)
             s->ops->progress(s->t);
-        CHECK(rc == ASYMREG_EPEER &&
-                  get_from(s, DATA, 0, back, sizeof(back), NULL) == ASYMREG_EPEER,
-              "endpoint %u: %d", i, rc);
+        CHECK_MSG(rc == ASYMREG_EPEER &&
+                      get_from(s, DATA, 0, back, sizeof(back), NULL) == ASYMREG_EPEER,
+                  "endpoint %u: %d", i, rc);
         s->ops->rkey_release(s->t, s->ep, s->keys[DATA]);
         s->ops->disconnect(s->t, s->ep);
     }
-    CHECK(pidfds() == (kernel ? 1 : 0), "%u in the end", pidfds());
+    CHECK_MSG(pidfds() == (kernel ? 1 : 0), "%u in the end", pidfds());
     s->ep = own;
     s->keys[DATA] = first;
 }

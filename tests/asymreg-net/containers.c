@@ -85,7 +85,8 @@ int main(void)
         return 77;
     }
     for (int me = 0; me < N; me++) {
-        if ((pids[me] = fork()) == 0) {
+        pids[me] = fork();
+        if (pids[me] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             CHECK(unshare(CLONE_NEWIPC) == 0);
             work(me);

@@ -25,13 +25,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define CHECK(cond)                                                                                \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond);                   \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() exit(1)
+#include "../check.h"
 
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)

@@ -29,15 +29,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fprintf(stderr, "\n");                                                                 \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() exit(1)
+#include "../check.h"
 
 #define N_REGIONS 500u
 #define BYTES     1000u /* of each region; they follow each other with a gap */
@@ -68,6 +61,7 @@ static const char *transport_name;
 static bool coalesce; /* the owner has few segments, of 64 KiB */
 static bool living;   /* the owner is not killed */
 static bool closing;  /* it closes its context, and lives */
+static struct asymreg_transport_caps caps = {.size = sizeof(caps)}; /* of open_context()'s */
 
 static struct asymreg_context *open_context(void)
 {
@@ -99,9 +93,11 @@ static struct asymreg_context *open_context(void)
         }
     }
 #endif
-    CHECK(rc == 0, "no transport %s: %d", transport_name, rc);
+    CHECK_MSG(rc == 0, "no transport %s: %d", transport_name, rc);
+    rc = opts.transport->ops->query(opts.transport, &caps);
+    CHECK_MSG(rc == 0, "query: %s", asymreg_strerror(rc));
     rc = asymreg_open(&opts, &ctx, NULL);
-    CHECK(rc == 0, "open: %s", asymreg_strerror(rc));
+    CHECK_MSG(rc == 0, "open: %s", asymreg_strerror(rc));
     return ctx;
 }
 
@@ -112,7 +108,6 @@ static struct asymreg_context *open_context(void)
  * 1: promised and kept; 2: refused. */
 static asymreg_id drain(struct asymreg_context *ctx, const struct news *news)
 {
-    struct asymreg_info info = {.size = sizeof(info)};
     struct asymreg_error err = {0};
     const unsigned char *big =
         (const unsigned char *)(uintptr_t)news->big; // NOLINT: an address of this process
@@ -120,25 +115,25 @@ static asymreg_id drain(struct asymreg_context *ctx, const struct news *news)
     const bool guarded = strncmp(transport_name, "ucx", 3) == 0;
 
     if (guarded) /* each operation of a peer checks, also for regions that share a segment */
-        CHECK(rc == 0, "in a segment: %s", asymreg_strerror(rc));
+        CHECK_MSG(rc == 0, "in a segment: %s", asymreg_strerror(rc));
     else
-        CHECK(rc == ASYMREG_ENOTSUP && err.code == rc && err.text[0], "in a segment: %s",
-              asymreg_strerror(rc));
+        CHECK_MSG(rc == ASYMREG_ENOTSUP && err.code == rc && err.text[0], "in a segment: %s",
+                  asymreg_strerror(rc));
     err.code = 0;
-    CHECK(asymreg_unregister_drain(ctx, ASYMREG_ANY, 1000, NULL) == (guarded ? 0 : ASYMREG_ENOTSUP),
-          "drain");
-    CHECK(asymreg_context_query(ctx, &info) == 0, "query");
+    CHECK_MSG(asymreg_unregister_drain(ctx, ASYMREG_ANY, 1000, NULL) ==
+                  (guarded ? 0 : ASYMREG_ENOTSUP),
+              "drain");
     rc = asymreg_unregister_drain(ctx, news->big_id, 1000, &err);
-    if (!(info.caps.flags & ASYMREG_CAP_REVOKE)) {
-        CHECK(rc == ASYMREG_ENOTSUP && err.code == rc && err.text[0], "not to be promised: %s",
-              asymreg_strerror(rc));
+    if (!(caps.flags & ASYMREG_CAP_REVOKE)) {
+        CHECK_MSG(rc == ASYMREG_ENOTSUP && err.code == rc && err.text[0], "not to be promised: %s",
+                  asymreg_strerror(rc));
         return 2;
     }
-    CHECK(rc == 0, "unregister and wait: %s", asymreg_strerror(rc));
+    CHECK_MSG(rc == 0, "unregister and wait: %s", asymreg_strerror(rc));
     memset((void *)(uintptr_t)news->big, 0, BIG_BYTES); // NOLINT
     for (int i = 0; i < 5; i++) {
         for (size_t k = 0; k < BIG_BYTES; k++)
-            CHECK(big[k] == 0, "written after that, at %zu", k);
+            CHECK_MSG(big[k] == 0, "written after that, at %zu", k);
         usleep(10000);
     }
     return 1;
@@ -158,50 +153,53 @@ static void owner(int sock)
          *strange = mmap(NULL, 8, PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct pollfd p = {.fd = sock, .events = POLLIN};
 
-    CHECK(asymreg_worker_create(ctx, &worker) == 0, "worker");
-    CHECK(memory && others && big && fd >= 0 && ftruncate(fd, 2 * (off_t)page) == 0, "memory");
+    CHECK_MSG(asymreg_worker_create(ctx, &worker) == 0, "worker");
+    CHECK_MSG(memory && others && big && fd >= 0 && ftruncate(fd, 2 * (off_t)page) == 0, "memory");
     file = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(file != MAP_FAILED, "mmap");
+    CHECK_MSG(file != MAP_FAILED, "mmap");
     /* The first half in one segment; the others have registrations of their own, or share a few of
      * them. */
-    CHECK(asymreg_segment_add(ctx, memory, (size_t)N_REGIONS / 2 * STRIDE, ASYMREG_RW, 0, -1, 0,
-                              NULL) == 0,
-          "segment");
+    CHECK_MSG(asymreg_segment_add(ctx, memory, (size_t)N_REGIONS / 2 * STRIDE, ASYMREG_RW, 0, -1, 0,
+                                  NULL) == 0,
+              "segment");
     for (uint32_t i = 0; i < N_REGIONS; i++)
-        CHECK(asymreg_register(ctx, memory + (size_t)i * STRIDE, BYTES, prot[0],
-                               i == N_REGIONS - 1 ? ASYMREG_ALONE : 0, &news.ids[i], NULL) == 0,
-              "register %u", i);
-    CHECK(asymreg_register(ctx, file, 2 * page, prot[0], 0, NULL, NULL) == 0, "register a file");
-    CHECK(asymreg_register(ctx, others, 100, prot[1], 0, NULL, NULL) == 0, "register read-only");
-    CHECK(asymreg_register(ctx, others + 4096, 64, prot[2], 0, NULL, NULL) == 0,
-          "register a counter");
-    CHECK(asymreg_register(ctx, big, BIG_BYTES, prot[0], ASYMREG_ALONE, &news.big_id, NULL) == 0,
-          "register much");
-    CHECK(gone != MAP_FAILED, "mmap");
-    CHECK(asymreg_segment_add(ctx, gone, 32768, ASYMREG_ALL, 0, -1, 0, NULL) == 0 &&
-              asymreg_register(ctx, gone, 8, ASYMREG_ALL, 0, NULL, NULL) == 0 &&
-              asymreg_register(ctx, gone + 16384, 4096, ASYMREG_ALL, 0, &news.gone_ids[0], NULL) ==
-                  0 &&
-              asymreg_register(ctx, gone + 49152, 4096, ASYMREG_ALL, ASYMREG_ALONE,
-                               &news.gone_ids[1], NULL) == 0,
-          "register what will go");
-    CHECK(strange != MAP_FAILED, "mmap");
+        CHECK_MSG(asymreg_register(ctx, memory + (size_t)i * STRIDE, BYTES, prot[0],
+                                   i == N_REGIONS - 1 ? ASYMREG_ALONE : 0, &news.ids[i], NULL) == 0,
+                  "register %u", i);
+    CHECK_MSG(asymreg_register(ctx, file, 2 * page, prot[0], 0, NULL, NULL) == 0,
+              "register a file");
+    CHECK_MSG(asymreg_register(ctx, others, 100, prot[1], 0, NULL, NULL) == 0,
+              "register read-only");
+    CHECK_MSG(asymreg_register(ctx, others + 4096, 64, prot[2], 0, NULL, NULL) == 0,
+              "register a counter");
+    CHECK_MSG(asymreg_register(ctx, big, BIG_BYTES, prot[0], ASYMREG_ALONE, &news.big_id, NULL) ==
+                  0,
+              "register much");
+    CHECK_MSG(gone != MAP_FAILED, "mmap");
+    CHECK_MSG(asymreg_segment_add(ctx, gone, 32768, ASYMREG_ALL, 0, -1, 0, NULL) == 0 &&
+                  asymreg_register(ctx, gone, 8, ASYMREG_ALL, 0, NULL, NULL) == 0 &&
+                  asymreg_register(ctx, gone + 16384, 4096, ASYMREG_ALL, 0, &news.gone_ids[0],
+                                   NULL) == 0 &&
+                  asymreg_register(ctx, gone + 49152, 4096, ASYMREG_ALL, ASYMREG_ALONE,
+                                   &news.gone_ids[1], NULL) == 0,
+              "register what will go");
+    CHECK_MSG(strange != MAP_FAILED, "mmap");
     if (strncmp(transport_name, "ucx", 3) == 0) /* an adapter refuses it */
-        CHECK(asymreg_register(ctx, strange, 8, ASYMREG_ALL, ASYMREG_ALONE, NULL, NULL) == 0,
-              "register what may only be written");
+        CHECK_MSG(asymreg_register(ctx, strange, 8, ASYMREG_ALL, ASYMREG_ALONE, NULL, NULL) == 0,
+                  "register what may only be written");
     news.gone = (uintptr_t)gone;
     news.strange = (uintptr_t)strange;
-    CHECK(asymreg_context_stats(ctx, &stats) == 0 &&
-              (coalesce ? stats.n_segments < 15 : stats.n_segments > N_REGIONS / 2),
-          "%llu segments", (unsigned long long)stats.n_segments);
+    CHECK_MSG(asymreg_context_stats(ctx, &stats) == 0 &&
+                  (coalesce ? stats.n_segments < 15 : stats.n_segments > N_REGIONS / 2),
+              "%llu segments", (unsigned long long)stats.n_segments);
     news.base = (uintptr_t)memory;
     news.file = (uintptr_t)file;
     news.read_only = (uintptr_t)others;
     news.counter = (uintptr_t)(others + 4096);
     news.big = (uintptr_t)big;
     news.blob_bytes = asymreg_export(ctx, news.blob, sizeof(news.blob), NULL);
-    CHECK(news.blob_bytes > 0, "export");
-    CHECK(send(sock, &news, sizeof(news), 0) == (ssize_t)sizeof(news), "send");
+    CHECK_MSG(news.blob_bytes > 0, "export");
+    CHECK_MSG(send(sock, &news, sizeof(news), 0) == (ssize_t)sizeof(news), "send");
     for (;;) {
         asymreg_id id = 0;
         uint32_t last = N_REGIONS - 1; /* with a registration of its own */
@@ -214,33 +212,33 @@ static void owner(int sock)
             break;
         switch (order) {
         case 'u': /* unregister the first, which shares a segment, and the last */
-            CHECK(asymreg_unregister(ctx, news.ids[0]) == 0 &&
-                      asymreg_unregister(ctx, news.ids[last]) == 0,
-                  "unregister");
+            CHECK_MSG(asymreg_unregister(ctx, news.ids[0]) == 0 &&
+                          asymreg_unregister(ctx, news.ids[last]) == 0,
+                      "unregister");
             break;
         case 'r': /* the same memory again */
-            CHECK(asymreg_register(ctx, memory, BYTES, ASYMREG_RW, 0, &news.ids[0], NULL) == 0,
-                  "register again");
-            CHECK(asymreg_register(ctx, memory + (size_t)last * STRIDE, BYTES, ASYMREG_RW,
-                                   ASYMREG_ALONE, &news.ids[last], NULL) == 0,
-                  "register again");
+            CHECK_MSG(asymreg_register(ctx, memory, BYTES, ASYMREG_RW, 0, &news.ids[0], NULL) == 0,
+                      "register again");
+            CHECK_MSG(asymreg_register(ctx, memory + (size_t)last * STRIDE, BYTES, ASYMREG_RW,
+                                       ASYMREG_ALONE, &news.ids[last], NULL) == 0,
+                      "register again");
             id = news.ids[last];
             break;
         case 'm': /* unmaps memory of a region's own registration and of a shared one */
-            CHECK(asymreg_unregister(ctx, news.gone_ids[0]) == 0 &&
-                      asymreg_unregister(ctx, news.gone_ids[1]) == 0 &&
-                      mmap(gone, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-                           0) == gone, /* a hole could be filled by another mapping */
-                  "unregister and unmap");
+            CHECK_MSG(asymreg_unregister(ctx, news.gone_ids[0]) == 0 &&
+                          asymreg_unregister(ctx, news.gone_ids[1]) == 0 &&
+                          mmap(gone, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                               0) == gone, /* a hole could be filled by another mapping */
+                      "unregister and unmap");
             break;
-        case 't': CHECK(ftruncate(fd, (off_t)page) == 0, "ftruncate"); break;
-        case 'p': CHECK(mprotect(file, page, PROT_READ) == 0, "mprotect"); break;
+        case 't': CHECK_MSG(ftruncate(fd, (off_t)page) == 0, "ftruncate"); break;
+        case 'p': CHECK_MSG(mprotect(file, page, PROT_READ) == 0, "mprotect"); break;
         case 'd': id = drain(ctx, &news); break;
-        case 'f': CHECK(pread(fd, &id, 8, 100) == 8, "pread"); break;
+        case 'f': CHECK_MSG(pread(fd, &id, 8, 100) == 8, "pread"); break;
         case 'k': raise(SIGKILL); break;
         default: break;
         }
-        CHECK(send(sock, &id, sizeof(id), MSG_NOSIGNAL) == (ssize_t)sizeof(id), "send");
+        CHECK_MSG(send(sock, &id, sizeof(id), MSG_NOSIGNAL) == (ssize_t)sizeof(id), "send");
     }
     asymreg_worker_destroy(worker);
     asymreg_close(ctx);
@@ -260,10 +258,10 @@ static asymreg_id tell(int sock, char order)
     struct pollfd p = {.fd = sock, .events = POLLIN};
     asymreg_id id;
 
-    CHECK(send(sock, &order, 1, 0) == 1, "send");
+    CHECK_MSG(send(sock, &order, 1, 0) == 1, "send");
     while (poll(&p, 1, 0) == 0)
         asymreg_progress(w);
-    CHECK(recv(sock, &id, sizeof(id), MSG_WAITALL) == (ssize_t)sizeof(id), "recv");
+    CHECK_MSG(recv(sock, &id, sizeof(id), MSG_WAITALL) == (ssize_t)sizeof(id), "recv");
     return id;
 }
 
@@ -281,55 +279,60 @@ static void moves(int sock)
 
     for (uint32_t i = 0; i < N_REGIONS; i += 7) {
         memset(src, (int)i, sizeof(src));
-        CHECK(put(news.base + (uint64_t)i * STRIDE, news.ids[i], src, BYTES) == 0, "put %u", i);
-        CHECK(asymreg_get(w, OWNER, news.base + (uint64_t)i * STRIDE, ASYMREG_ANY, dst, BYTES) == 0,
-              "get %u", i);
-        CHECK(memcmp(src, dst, BYTES) == 0, "region %u", i);
+        CHECK_MSG(put(news.base + (uint64_t)i * STRIDE, news.ids[i], src, BYTES) == 0, "put %u", i);
+        CHECK_MSG(
+            asymreg_get(w, OWNER, news.base + (uint64_t)i * STRIDE, ASYMREG_ANY, dst, BYTES) == 0,
+            "get %u", i);
+        CHECK_MSG(memcmp(src, dst, BYTES) == 0, "region %u", i);
     }
-    CHECK(put(news.file + 100, ASYMREG_ANY, "in file!", 8) == 0, "put into a file");
+    CHECK_MSG(put(news.file + 100, ASYMREG_ANY, "in file!", 8) == 0, "put into a file");
     value = tell(sock, 'f');
-    CHECK(memcmp(&value, "in file!", 8) == 0, "it is in the file");
-    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_FETCH_ADD, 8, 5, 0, &old) ==
-                  0 &&
-              old == 0,
-          "add");
-    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_SWAP, 8, 9, 0, &old) == 0 &&
-              old == 5,
-          "swap");
-    CHECK(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_COMPARE_SWAP, 8, 1, 9,
-                      &old) == 0 &&
-              old == 9,
-          "compare");
-    CHECK(asymreg_get(w, OWNER, news.counter, ASYMREG_ANY, &old, 8) == 0 && old == 1,
-          "the counter");
-    CHECK(asymreg_amo(w, OWNER, news.counter + 4, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) ==
-              ASYMREG_EALIGN,
-          "misaligned");
+    CHECK_MSG(memcmp(&value, "in file!", 8) == 0, "it is in the file");
+    CHECK_MSG(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_FETCH_ADD, 8, 5, 0,
+                          &old) == 0 &&
+                  old == 0,
+              "add");
+    CHECK_MSG(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_SWAP, 8, 9, 0, &old) ==
+                      0 &&
+                  old == 5,
+              "swap");
+    CHECK_MSG(asymreg_amo(w, OWNER, news.counter, ASYMREG_ANY, ASYMREG_AMO_COMPARE_SWAP, 8, 1, 9,
+                          &old) == 0 &&
+                  old == 9,
+              "compare");
+    CHECK_MSG(asymreg_get(w, OWNER, news.counter, ASYMREG_ANY, &old, 8) == 0 && old == 1,
+              "the counter");
+    CHECK_MSG(asymreg_amo(w, OWNER, news.counter + 4, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0,
+                          NULL) == ASYMREG_EALIGN,
+              "misaligned");
 }
 
-/* Signals and strides. */
+/* Signals, and puts of a column. */
 static void signals(void)
 {
-    const struct asymreg_strides apart = {.element_bytes = 4, .n = 50, .here = 1, .there = 3};
     struct asymreg_signal s = {.addr = news.counter + 8, .value = 7, .what = ASYMREG_AMO_ADD};
-    uint32_t out[50], in[50], all[150];
+    struct asymreg_transfer apart[50];
+    uint32_t out[50], all[150];
     uint64_t got = 0;
+    size_t n_begun;
 
-    for (uint32_t i = 0; i < 50; i++)
+    for (uint32_t i = 0; i < 50; i++) {
         out[i] = i * 17;
+        apart[i] = (struct asymreg_transfer){
+            .raddr = news.base + i * 12, .id = ASYMREG_ANY, .here = &out[i], .bytes = 4};
+    }
     memset(all, 0xff, sizeof(all));
-    CHECK(put(news.base, ASYMREG_ANY, all, sizeof(all)) == 0, "put");
-    CHECK(asymreg_put_strided(w, OWNER, news.base, ASYMREG_ANY, out, &apart) == 0, "put apart");
-    CHECK(asymreg_get_strided(w, OWNER, news.base, ASYMREG_ANY, in, &apart) == 0 &&
-              memcmp(in, out, sizeof(in)) == 0,
-          "get apart");
-    CHECK(asymreg_get(w, OWNER, news.base, ASYMREG_ANY, all, sizeof(all)) == 0 && all[3] == 17 &&
-              all[4] == UINT32_MAX,
-          "what is between");
+    CHECK_MSG(put(news.base, ASYMREG_ANY, all, sizeof(all)) == 0, "put");
+    CHECK_MSG(asymreg_put_many(w, OWNER, apart, 50, &n_begun) == 0 && n_begun == 50 &&
+                  asymreg_flush(w, OWNER) == 0,
+              "put apart");
+    CHECK_MSG(asymreg_get(w, OWNER, news.base, ASYMREG_ANY, all, sizeof(all)) == 0, "get");
+    for (uint32_t i = 0; i < 50; i++)
+        CHECK_MSG(all[3 * i] == i * 17 && all[3 * i + 1] == UINT32_MAX, "what is between");
     for (uint64_t i = 1; i <= 2; i++)
-        CHECK(asymreg_put_signal(w, OWNER, news.base, ASYMREG_ANY, "data", 4, &s) == 0 &&
-                  asymreg_get(w, OWNER, s.addr, ASYMREG_ANY, &got, 8) == 0 && got == 7 * i,
-              "signal");
+        CHECK_MSG(asymreg_put_signal(w, OWNER, news.base, ASYMREG_ANY, "data", 4, &s) == 0 &&
+                      asymreg_get(w, OWNER, s.addr, ASYMREG_ANY, &got, 8) == 0 && got == 7 * i,
+                  "signal");
 }
 
 static void refusals(void)
@@ -337,16 +340,16 @@ static void refusals(void)
     unsigned char buf[BYTES] = {0};
     uint64_t first = news.base, last = news.base + (N_REGIONS - 1) * (uint64_t)STRIDE;
 
-    CHECK(put(first + BYTES - 1, ASYMREG_ANY, buf, 2) == ASYMREG_ERANGE, "past the end");
-    CHECK(put(first + BYTES, ASYMREG_ANY, buf, 1) == ASYMREG_ENOREGION, "between two");
-    CHECK(put(first, news.ids[1], buf, 1) == ASYMREG_ERANGE, "another region's id");
-    CHECK(put(UINT64_MAX, ASYMREG_ANY, buf, 2) == ASYMREG_EOVERFLOW, "past 2^64");
-    CHECK(put(news.read_only, ASYMREG_ANY, buf, 1) == ASYMREG_EACCES, "read-only");
-    CHECK(asymreg_amo(w, OWNER, last, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) ==
-              ASYMREG_EACCES,
-          "no atomics there");
-    CHECK(asymreg_get(w, OWNER, news.read_only, ASYMREG_ANY, buf, 100) == 0, "reading");
-    CHECK(put(0, ASYMREG_ANY, buf, 0) == 0, "nothing at all");
+    CHECK_MSG(put(first + BYTES - 1, ASYMREG_ANY, buf, 2) == ASYMREG_ERANGE, "past the end");
+    CHECK_MSG(put(first + BYTES, ASYMREG_ANY, buf, 1) == ASYMREG_ENOREGION, "between two");
+    CHECK_MSG(put(first, news.ids[1], buf, 1) == ASYMREG_ERANGE, "another region's id");
+    CHECK_MSG(put(UINT64_MAX, ASYMREG_ANY, buf, 2) == ASYMREG_EOVERFLOW, "past 2^64");
+    CHECK_MSG(put(news.read_only, ASYMREG_ANY, buf, 1) == ASYMREG_EACCES, "read-only");
+    CHECK_MSG(asymreg_amo(w, OWNER, last, ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) ==
+                  ASYMREG_EACCES,
+              "no atomics there");
+    CHECK_MSG(asymreg_get(w, OWNER, news.read_only, ASYMREG_ANY, buf, 100) == 0, "reading");
+    CHECK_MSG(put(0, ASYMREG_ANY, buf, 0) == 0, "nothing at all");
 }
 
 /* Operations on an unregistered region are refused: at once where the transport revokes, else after
@@ -355,49 +358,42 @@ static void comes_and_goes(struct asymreg_context *ctx, int sock)
 {
     unsigned char buf[8] = "newdata";
     uint64_t first = news.base, last = news.base + (N_REGIONS - 1) * (uint64_t)STRIDE;
-    struct asymreg_info info = {.size = sizeof(info)};
     asymreg_id id;
     int rc;
 
-    CHECK(asymreg_context_query(ctx, &info) == 0, "query");
-    CHECK(put(last, news.ids[N_REGIONS - 1], buf, 8) == 0, "put before");
+    CHECK_MSG(put(last, news.ids[N_REGIONS - 1], buf, 8) == 0, "put before");
     tell(sock, 'u');
-    if (!(info.caps.flags & ASYMREG_CAP_REVOKE))
-        CHECK(asymreg_refresh(w ? ctx : NULL, OWNER) >= 0, "refresh");
+    if (!(caps.flags & ASYMREG_CAP_REVOKE))
+        CHECK_MSG(asymreg_refresh(w ? ctx : NULL, OWNER) >= 0, "refresh");
     rc = put(last, news.ids[N_REGIONS - 1], buf, 8);
-    CHECK(rc == ASYMREG_ESTALE, "unregistered: %s", asymreg_strerror(rc));
+    CHECK_MSG(rc == ASYMREG_ESTALE, "unregistered: %s", asymreg_strerror(rc));
     rc = put(last, ASYMREG_ANY, buf, 8);
-    CHECK(rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE, "unregistered, any: %s",
-          asymreg_strerror(rc));
-    CHECK(asymreg_refresh(ctx, OWNER) >= 0, "refresh");
-    CHECK(put(first, news.ids[0], buf, 8) == ASYMREG_ESTALE, "unregistered, of a shared segment");
-    CHECK(put(news.base + STRIDE, news.ids[1], buf, 8) == 0, "its neighbour");
+    CHECK_MSG(rc == ASYMREG_ENOREGION || rc == ASYMREG_ESTALE, "unregistered, any: %s",
+              asymreg_strerror(rc));
+    CHECK_MSG(asymreg_refresh(ctx, OWNER) >= 0, "refresh");
+    CHECK_MSG(put(first, news.ids[0], buf, 8) == ASYMREG_ESTALE,
+              "unregistered, of a shared segment");
+    CHECK_MSG(put(news.base + STRIDE, news.ids[1], buf, 8) == 0, "its neighbour");
     id = tell(sock, 'r');
-    CHECK(id != news.ids[N_REGIONS - 1], "a new registration has the old name");
-    CHECK(put(last, ASYMREG_ANY, buf, 8) == 0 && put(last, id, buf, 8) == 0, "registered again");
-    CHECK(put(last, news.ids[N_REGIONS - 1], buf, 8) == ASYMREG_ESTALE, "the old name");
-    CHECK(put(first, ASYMREG_ANY, buf, 8) == 0, "registered again, in the segment");
-    if (!(info.caps.flags & ASYMREG_CAP_REVOKE))
+    CHECK_MSG(id != news.ids[N_REGIONS - 1], "a new registration has the old name");
+    CHECK_MSG(put(last, ASYMREG_ANY, buf, 8) == 0 && put(last, id, buf, 8) == 0,
+              "registered again");
+    CHECK_MSG(put(last, news.ids[N_REGIONS - 1], buf, 8) == ASYMREG_ESTALE, "the old name");
+    CHECK_MSG(put(first, ASYMREG_ANY, buf, 8) == 0, "registered again, in the segment");
+    if (!(caps.flags & ASYMREG_CAP_REVOKE))
         return;
     /* Registered again while this side's copy of the table is old: one try finds that out, the next
      * succeeds. */
-    for (int strided = 0; strided < 2; strided++) {
-        const struct asymreg_strides one = {.element_bytes = 8, .n = 1};
-        tell(sock, 'u');
-        tell(sock, 'r');
-        if (strided) {
-            rc = asymreg_put_strided(w, OWNER, last, ASYMREG_ANY, buf, &one);
-        } else {
-            rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8);
-            CHECK(rc == 0, "begun: %s", asymreg_strerror(rc));
-            rc = asymreg_flush(w, OWNER);
-            CHECK(rc == ASYMREG_ESTALE, "by an old copy: %s", asymreg_strerror(rc));
-            rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8);
-            CHECK(rc == 0, "begun again: %s", asymreg_strerror(rc));
-            rc = asymreg_flush(w, OWNER);
-        }
-        CHECK(rc == 0, "after a refresh: %s", asymreg_strerror(rc));
-    }
+    tell(sock, 'u');
+    tell(sock, 'r');
+    rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8);
+    CHECK_MSG(rc == 0, "begun: %s", asymreg_strerror(rc));
+    rc = asymreg_flush(w, OWNER);
+    CHECK_MSG(rc == ASYMREG_ESTALE, "by an old copy: %s", asymreg_strerror(rc));
+    rc = asymreg_put_nb(w, OWNER, last, ASYMREG_ANY, buf, 8);
+    CHECK_MSG(rc == 0, "begun again: %s", asymreg_strerror(rc));
+    rc = asymreg_flush(w, OWNER);
+    CHECK_MSG(rc == 0, "after a refresh: %s", asymreg_strerror(rc));
 }
 
 static void drained(int sock)
@@ -408,20 +404,21 @@ static void drained(int sock)
     char order = 'd';
     int rc;
 
-    CHECK(buf, "memory");
+    CHECK_MSG(buf, "memory");
     memset(buf, 'x', BIG_BYTES);
-    CHECK(put(news.big, news.big_id, buf, BIG_BYTES) == 0, "put much");
-    CHECK(send(sock, &order, 1, 0) == 1, "send");
+    CHECK_MSG(put(news.big, news.big_id, buf, BIG_BYTES) == 0, "put much");
+    CHECK_MSG(send(sock, &order, 1, 0) == 1, "send");
     do {
         rc = put(news.big, news.big_id, buf, BIG_BYTES);
     } while (rc == 0 && poll(&p, 1, 0) == 0);
     while (poll(&p, 1, 0) == 0)
         asymreg_progress(w);
-    CHECK(recv(sock, &said, sizeof(said), MSG_WAITALL) == (ssize_t)sizeof(said), "recv");
+    CHECK_MSG(recv(sock, &said, sizeof(said), MSG_WAITALL) == (ssize_t)sizeof(said), "recv");
     if (said == 1 && rc == 0) /* the last one came in time */
         rc = put(news.big, news.big_id, buf, BIG_BYTES);
-    CHECK(rc == (said == 1 ? ASYMREG_ESTALE : 0), "putting meanwhile: %s", asymreg_strerror(rc));
-    CHECK(put(news.base + STRIDE, news.ids[1], buf, 8) == 0, "another one");
+    CHECK_MSG(rc == (said == 1 ? ASYMREG_ESTALE : 0), "putting meanwhile: %s",
+              asymreg_strerror(rc));
+    CHECK_MSG(put(news.base + STRIDE, news.ids[1], buf, 8) == 0, "another one");
     free(buf);
 }
 
@@ -432,30 +429,29 @@ static void drained(int sock)
 static void goes_away(struct asymreg_context *ctx, int sock)
 {
     static const uint64_t at[2] = {16384, 49152};
-    struct asymreg_info info = {.size = sizeof(info)};
     uint64_t word = 1;
 
-    CHECK(asymreg_context_query(ctx, &info) == 0, "query");
     for (int i = 0; i < 2; i++)
-        CHECK(put(news.gone + at[i], news.gone_ids[i], &word, 8) == 0, "put before");
+        CHECK_MSG(put(news.gone + at[i], news.gone_ids[i], &word, 8) == 0, "put before");
     tell(sock, 'm');
     if (strncmp(transport_name, "ucx", 3) != 0)
-        CHECK(asymreg_refresh(ctx, OWNER) >= 0, "refresh");
+        CHECK_MSG(asymreg_refresh(ctx, OWNER) >= 0, "refresh");
     for (int i = 0; i < 2; i++) {
         int begun = asymreg_put_nb(w, OWNER, news.gone + at[i], news.gone_ids[i], &word, 8),
             flushed = asymreg_flush(w, OWNER);
-        CHECK(begun == ASYMREG_ESTALE || flushed == ASYMREG_ESTALE, "put without waiting: %s, %s",
-              asymreg_strerror(begun), asymreg_strerror(flushed));
-        CHECK(put(news.gone + at[i], news.gone_ids[i], &word, 8) == ASYMREG_ESTALE, "put");
-        CHECK(asymreg_get(w, OWNER, news.gone + at[i], news.gone_ids[i], &word, 8) ==
-                  ASYMREG_ESTALE,
-              "get");
-        if (info.caps.amo8_ops)
-            CHECK(asymreg_amo(w, OWNER, news.gone + at[i], news.gone_ids[i], ASYMREG_AMO_ADD, 8, 1,
-                              0, NULL) == ASYMREG_ESTALE,
-                  "add");
+        CHECK_MSG(begun == ASYMREG_ESTALE || flushed == ASYMREG_ESTALE,
+                  "put without waiting: %s, %s", asymreg_strerror(begun),
+                  asymreg_strerror(flushed));
+        CHECK_MSG(put(news.gone + at[i], news.gone_ids[i], &word, 8) == ASYMREG_ESTALE, "put");
+        CHECK_MSG(asymreg_get(w, OWNER, news.gone + at[i], news.gone_ids[i], &word, 8) ==
+                      ASYMREG_ESTALE,
+                  "get");
+        if (caps.amo8_ops)
+            CHECK_MSG(asymreg_amo(w, OWNER, news.gone + at[i], news.gone_ids[i], ASYMREG_AMO_ADD, 8,
+                                  1, 0, NULL) == ASYMREG_ESTALE,
+                      "add");
     }
-    CHECK(put(news.base + STRIDE, news.ids[1], &word, 8) == 0, "the owner lives");
+    CHECK_MSG(put(news.base + STRIDE, news.ids[1], &word, 8) == 0, "the owner lives");
 }
 
 /* Can the kernel tell whether memory is there? */
@@ -478,23 +474,24 @@ static void is_gone(int sock)
     if (strncmp(transport_name, "ucx", 3) != 0 || !kernel_tells())
         return;
     for (int i = 1; i < 3; i++)
-        CHECK(put(at[i], ASYMREG_ANY, &word, 8) == 0, "put before");
+        CHECK_MSG(put(at[i], ASYMREG_ANY, &word, 8) == 0, "put before");
     tell(sock, 't');
     tell(sock, 'p');
     for (int i = 0; i < 3; i++) {
-        CHECK(put(at[i], ASYMREG_ANY, &word, 8) == ASYMREG_EFAULT, "put %d", i);
-        CHECK(asymreg_get(w, OWNER, at[i], ASYMREG_ANY, &word, 8) == (i == 2 ? 0 : ASYMREG_EFAULT),
-              "get %d", i);
+        CHECK_MSG(put(at[i], ASYMREG_ANY, &word, 8) == ASYMREG_EFAULT, "put %d", i);
+        CHECK_MSG(asymreg_get(w, OWNER, at[i], ASYMREG_ANY, &word, 8) ==
+                      (i == 2 ? 0 : ASYMREG_EFAULT),
+                  "get %d", i);
     }
-    CHECK(asymreg_amo(w, OWNER, at[0], ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) ==
-              ASYMREG_EFAULT,
-          "add");
+    CHECK_MSG(asymreg_amo(w, OWNER, at[0], ASYMREG_ANY, ASYMREG_AMO_ADD, 8, 1, 0, NULL) ==
+                  ASYMREG_EFAULT,
+              "add");
 #if defined(__x86_64__) || defined(__aarch64__) /* memory that may be written may be read */
-    CHECK(put(news.strange, ASYMREG_ANY, &word, 8) == 0 &&
-              asymreg_get(w, OWNER, news.strange, ASYMREG_ANY, &got, 8) == 0 && got == word,
-          "what may only be written, and a load reads it");
+    CHECK_MSG(put(news.strange, ASYMREG_ANY, &word, 8) == 0 &&
+                  asymreg_get(w, OWNER, news.strange, ASYMREG_ANY, &got, 8) == 0 && got == word,
+              "what may only be written, and a load reads it");
 #endif
-    CHECK(put(news.base + STRIDE, news.ids[1], &word, 8) == 0, "the owner lives");
+    CHECK_MSG(put(news.base + STRIDE, news.ids[1], &word, 8) == 0, "the owner lives");
 }
 
 static void dies(int sock)
@@ -503,12 +500,12 @@ static void dies(int sock)
     char order = 'k';
     int rc;
 
-    CHECK(send(sock, &order, 1, 0) == 1, "send");
+    CHECK_MSG(send(sock, &order, 1, 0) == 1, "send");
     do {
         rc = asymreg_get(w, OWNER, news.base + STRIDE, ASYMREG_ANY, buf, BYTES);
     } while (rc == 0);
-    CHECK(rc == ASYMREG_EPEER, "killed: %s", asymreg_strerror(rc));
-    CHECK(put(news.base + STRIDE, ASYMREG_ANY, buf, 1) == ASYMREG_EPEER, "put to the dead");
+    CHECK_MSG(rc == ASYMREG_EPEER, "killed: %s", asymreg_strerror(rc));
+    CHECK_MSG(put(news.base + STRIDE, ASYMREG_ANY, buf, 1) == ASYMREG_EPEER, "put to the dead");
 }
 
 /* The owner closes its context, and its process lives: only the owner can report it. */
@@ -518,11 +515,11 @@ static void closes(int sock)
     char order = 'c';
     int rc;
 
-    CHECK(send(sock, &order, 1, 0) == 1, "send");
+    CHECK_MSG(send(sock, &order, 1, 0) == 1, "send");
     do {
         rc = asymreg_get(w, OWNER, news.base + STRIDE, ASYMREG_ANY, buf, BYTES);
     } while (rc != ASYMREG_EPEER); /* before that perhaps ASYMREG_ESTALE: regions go first */
-    CHECK(put(news.base + STRIDE, ASYMREG_ANY, buf, 1) == ASYMREG_EPEER, "put to the closed");
+    CHECK_MSG(put(news.base + STRIDE, ASYMREG_ANY, buf, 1) == ASYMREG_EPEER, "put to the closed");
 }
 
 static void user(int sock)
@@ -533,14 +530,14 @@ static void user(int sock)
 
     if (recv(sock, &news, sizeof(news), MSG_WAITALL) != (ssize_t)sizeof(news))
         exit(77); /* the owner prints why */
-    CHECK(asymreg_worker_create(ctx, &w) == 0, "worker");
-    CHECK(asymreg_put(w, OWNER, news.base, ASYMREG_ANY, "x", 1) == ASYMREG_ENOPEER,
-          "before import");
+    CHECK_MSG(asymreg_worker_create(ctx, &w) == 0, "worker");
+    CHECK_MSG(asymreg_put(w, OWNER, news.base, ASYMREG_ANY, "x", 1) == ASYMREG_ENOPEER,
+              "before import");
     for (ssize_t n = 0; n < news.blob_bytes; n += 13)
-        CHECK(asymreg_import(ctx, OWNER, news.blob, (size_t)n, NULL) < 0,
-              "imported %zd bytes of a blob", n);
+        CHECK_MSG(asymreg_import(ctx, OWNER, news.blob, (size_t)n, NULL) < 0,
+                  "imported %zd bytes of a blob", n);
     rc = asymreg_import(ctx, OWNER, news.blob, (size_t)news.blob_bytes, &err);
-    CHECK(rc == 0, "import: %s", err.text);
+    CHECK_MSG(rc == 0, "import: %s", err.text);
     moves(sock);
     signals();
     refusals();
@@ -552,7 +549,7 @@ static void user(int sock)
         closes(sock);
     else if (!living)
         dies(sock);
-    CHECK(asymreg_forget(ctx, OWNER) == 0, "forget");
+    CHECK_MSG(asymreg_forget(ctx, OWNER) == 0, "forget");
     asymreg_worker_destroy(w);
     asymreg_close(ctx);
     exit(0);
@@ -566,14 +563,14 @@ int main(int argc, char **argv)
     coalesce = argc == 3 && strcmp(argv[2], "coalesce") == 0;
     living = argc == 3 && strcmp(argv[2], "living") == 0;
     closing = argc == 3 && strcmp(argv[2], "closing") == 0;
-    CHECK(argc == 2 || coalesce || living || closing,
-          "usage: regions ucx|ucx-thread|ibv [coalesce|living|closing]");
+    CHECK_MSG(argc == 2 || coalesce || living || closing,
+              "usage: regions ucx|ucx-thread|ibv [coalesce|living|closing]");
     transport_name = argv[1];
     page = (size_t)sysconf(_SC_PAGESIZE);
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
+    CHECK_MSG(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     for (int i = 0; i < 2; i++) {
         pids[i] = fork();
-        CHECK(pids[i] >= 0, "fork");
+        CHECK_MSG(pids[i] >= 0, "fork");
         if (pids[i] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             alarm(100);
@@ -586,7 +583,7 @@ int main(int argc, char **argv)
     }
     close(pair[0]);
     close(pair[1]);
-    CHECK(waitpid(pids[1], &status, 0) == pids[1], "waitpid");
+    CHECK_MSG(waitpid(pids[1], &status, 0) == pids[1], "waitpid");
     kill(pids[0], SIGKILL);
     waitpid(pids[0], NULL, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;

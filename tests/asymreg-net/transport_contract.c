@@ -89,7 +89,7 @@ struct asymreg_transport *make_transport(int role, bool dying)
         }
 #endif
     }
-    CHECK(rc == 0 && t, "no transport %s: %d", transport_name, rc);
+    CHECK_MSG(rc == 0 && t, "no transport %s: %d", transport_name, rc);
     return t;
 }
 
@@ -130,7 +130,7 @@ static bool receive(int sock, void *buf, size_t bytes)
 
         if (n == 0 || (n < 0 && errno == ECONNRESET))
             return false;
-        CHECK(n > 0 || errno == EINTR, "read: %s", strerror(errno));
+        CHECK_MSG(n > 0 || errno == EINTR, "read: %s", strerror(errno));
         done += n > 0 ? (size_t)n : 0;
     }
     return true;
@@ -141,7 +141,7 @@ static void transmit(int sock, const void *buf, size_t bytes)
     for (size_t done = 0; done < bytes;) {
         ssize_t n = send(sock, (const char *)buf + done, bytes - done, MSG_NOSIGNAL);
 
-        CHECK(n > 0 || errno == EINTR, "write: %s", strerror(errno));
+        CHECK_MSG(n > 0 || errno == EINTR, "write: %s", strerror(errno));
         done += n > 0 ? (size_t)n : 0;
     }
 }
@@ -162,7 +162,7 @@ struct answer hear(struct side *s)
         while (poll(&p, 1, 0) == 0)
             s->ops->progress(s->t);
     }
-    CHECK(receive(s->sock, &answer, sizeof(answer)), "the target has gone");
+    CHECK_MSG(receive(s->sock, &answer, sizeof(answer)), "the target has gone");
     return answer;
 }
 
@@ -202,15 +202,16 @@ static void make_memory(struct side *s)
         fds[i] = -1;
         if (i == FILE_BACKED || (i == COUNTERS && s->caps.flags & ASYMREG_CAP_FD)) {
             fds[i] = memfd_create("contract", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-            CHECK(fds[i] >= 0 && ftruncate(fds[i], REGION_BYTES) == 0, "memfd: %s",
-                  strerror(errno));
+            CHECK_MSG(fds[i] >= 0 && ftruncate(fds[i], REGION_BYTES) == 0, "memfd: %s",
+                      strerror(errno));
             if (i == COUNTERS)
-                CHECK(fcntl(fds[i], F_ADD_SEALS, F_SEAL_SHRINK) == 0, "seal: %s", strerror(errno));
+                CHECK_MSG(fcntl(fds[i], F_ADD_SEALS, F_SEAL_SHRINK) == 0, "seal: %s",
+                          strerror(errno));
             memory[i] = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[i], 0);
-            CHECK(memory[i] != MAP_FAILED, "mmap: %s", strerror(errno));
+            CHECK_MSG(memory[i] != MAP_FAILED, "mmap: %s", strerror(errno));
         } else {
             memory[i] = aligned_alloc(64, REGION_BYTES);
-            CHECK(memory[i], "no memory");
+            CHECK_MSG(memory[i], "no memory");
         }
         fill(memory[i], REGION_BYTES, (uint64_t)i + 1);
     }
@@ -239,8 +240,8 @@ static struct published publish(struct side *s, int region)
         desc.prot = ASYMREG_ALL;
     }
     rc = s->ops->mem_reg(s->t, &desc, &registered[region], p.handle, &bytes, &err);
-    CHECK(rc == 0 && registered[region], "mem_reg: %d %s", rc, err.text);
-    CHECK(bytes <= s->caps.max_handle_bytes, "a handle of %zu bytes", bytes);
+    CHECK_MSG(rc == 0 && registered[region], "mem_reg: %d %s", rc, err.text);
+    CHECK_MSG(bytes <= s->caps.max_handle_bytes, "a handle of %zu bytes", bytes);
     p.handle_bytes = bytes;
     return p;
 }
@@ -254,9 +255,9 @@ static void add_to_self(struct side *s, const struct order *order)
     struct published *p = &h->regions[COUNTERS];
     int rc = s->ops->connect(s->t, h->address, h->address_bytes, &ep, NULL);
 
-    CHECK(rc == 0, "connect to itself: %d", rc);
+    CHECK_MSG(rc == 0, "connect to itself: %d", rc);
     rc = s->ops->rkey_unpack(s->t, ep, p->handle, p->handle_bytes, p->addr, p->bytes, &key, NULL);
-    CHECK(rc == 0, "unpack its own: %d", rc);
+    CHECK_MSG(rc == 0, "unpack its own: %d", rc);
     for (uint64_t i = 0; i < order->value; i++) {
         do {
             rc = s->ops->amo(s->t, ep, key, (uintptr_t)memory[COUNTERS] + order->offset,
@@ -264,11 +265,11 @@ static void add_to_self(struct side *s, const struct order *order)
             if (rc == -EAGAIN)
                 s->ops->progress(s->t);
         } while (rc == -EAGAIN);
-        CHECK(rc == 0 || rc == ASYMREG_PENDING, "add: %d", rc);
+        CHECK_MSG(rc == 0 || rc == ASYMREG_PENDING, "add: %d", rc);
     }
     while ((rc = s->ops->flush(s->t, ep)) == ASYMREG_PENDING)
         s->ops->progress(s->t);
-    CHECK(rc == 0, "flush of adds: %d", rc);
+    CHECK_MSG(rc == 0, "flush of adds: %d", rc);
     s->ops->rkey_release(s->t, ep, key);
     s->ops->disconnect(s->t, ep);
 }
@@ -283,7 +284,7 @@ static void obey(struct side *s, const struct order *order)
     case ORDER_FILL: fill(memory[region] + order->offset, order->bytes, order->value); break;
     case ORDER_DEREG:
         rc = s->ops->mem_dereg(s->t, registered[region]);
-        CHECK(rc == 0, "mem_dereg: %d", rc);
+        CHECK_MSG(rc == 0, "mem_dereg: %d", rc);
         registered[region] = NULL;
         break;
     case ORDER_REG: answer.published = publish(s, region); break;
@@ -307,10 +308,10 @@ static int target(int sock, bool dying)
 
     s.ops = s.t->ops;
     s.caps.size = sizeof(s.caps);
-    CHECK(s.ops->query(s.t, &s.caps) == 0, "query");
+    CHECK_MSG(s.ops->query(s.t, &s.caps) == 0, "query");
     make_memory(&s);
     rc = s.ops->address(s.t, s.hello.address, &bytes, NULL);
-    CHECK(rc == 0 && bytes <= s.caps.max_address_bytes, "address: %d, %zu bytes", rc, bytes);
+    CHECK_MSG(rc == 0 && bytes <= s.caps.max_address_bytes, "address: %d, %zu bytes", rc, bytes);
     s.hello.address_bytes = bytes;
     for (int i = 0; i < N_REGIONS; i++)
         s.hello.regions[i] = publish(&s, i);
@@ -330,7 +331,7 @@ static int target(int sock, bool dying)
     }
     for (int i = 0; i < N_REGIONS; i++) {
         if (registered[i])
-            CHECK(s.ops->mem_dereg(s.t, registered[i]) == 0, "mem_dereg at the end");
+            CHECK_MSG(s.ops->mem_dereg(s.t, registered[i]) == 0, "mem_dereg at the end");
     }
     s.ops->destroy(s.t);
     return 0;
@@ -346,11 +347,11 @@ static int initiator(int sock, const struct contract_case *c)
 
     s.ops = s.t->ops;
     s.caps.size = sizeof(s.caps);
-    CHECK(s.ops->query(s.t, &s.caps) == 0, "query");
+    CHECK_MSG(s.ops->query(s.t, &s.caps) == 0, "query");
     if (!receive(sock, &s.hello, sizeof(s.hello)))
         return 77; /* the target prints why */
     rc = s.ops->connect(s.t, s.hello.address, s.hello.address_bytes, &s.ep, &err);
-    CHECK(rc == 0, "connect: %d %s", rc, err.text);
+    CHECK_MSG(rc == 0, "connect: %d %s", rc, err.text);
     for (int i = 0; i < N_REGIONS; i++) {
         struct published *p = &s.hello.regions[i];
 
@@ -359,7 +360,7 @@ static int initiator(int sock, const struct contract_case *c)
             continue;
         rc = s.ops->rkey_unpack(s.t, s.ep, p->handle, p->handle_bytes, p->addr, p->bytes,
                                 &s.keys[i], NULL);
-        CHECK(rc == 0, "rkey_unpack: %d", rc);
+        CHECK_MSG(rc == 0, "rkey_unpack: %d", rc);
     }
     c->run(&s);
     for (int i = 0; i < N_REGIONS; i++) {
@@ -387,7 +388,7 @@ static pid_t start(int role, int sock, int other, const struct contract_case *c)
         alarm((unsigned int)seconds);
         exit(role ? initiator(sock, c) : target(sock, c->dying));
     }
-    CHECK(pid > 0, "fork: %s", strerror(errno));
+    CHECK_MSG(pid > 0, "fork: %s", strerror(errno));
     return pid;
 }
 
@@ -397,12 +398,12 @@ static int wait_for(pid_t pid, bool alone)
 {
     int status;
 
-    CHECK(waitpid(pid, &status, WUNTRACED) == pid, "waitpid");
+    CHECK_MSG(waitpid(pid, &status, WUNTRACED) == pid, "waitpid");
     while (WIFSTOPPED(status)) {
         if (!alone)
             sleep(1);
         kill(pid, SIGCONT);
-        CHECK(waitpid(pid, &status, WUNTRACED) == pid, "waitpid");
+        CHECK_MSG(waitpid(pid, &status, WUNTRACED) == pid, "waitpid");
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -412,7 +413,7 @@ static int run_here(const struct contract_case *c)
     int pair[2], us, them;
     pid_t target_pid, initiator_pid;
 
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
+    CHECK_MSG(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     target_pid = start(0, pair[0], pair[1], c);
     initiator_pid = start(1, pair[1], pair[0], c);
     close(pair[0]);
@@ -437,12 +438,12 @@ static int listen_for_cases(const char *port)
     char name[32];
 
     setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    CHECK(bind(sock, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(sock, 1) == 0, "listen: %s",
-          strerror(errno));
+    CHECK_MSG(bind(sock, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(sock, 1) == 0,
+              "listen: %s", strerror(errno));
     for (;;) {
         int peer = accept(sock, NULL, NULL), rc;
 
-        CHECK(peer >= 0, "accept: %s", strerror(errno));
+        CHECK_MSG(peer >= 0, "accept: %s", strerror(errno));
         if (!receive(peer, name, sizeof(name)) || name[0] == 0)
             return worst;
         for (const struct contract_case *c = contract_cases; c->name; c++) {
@@ -462,12 +463,12 @@ static int dial(const char *address, const char *port, const char *case_name)
     char name[32] = "";
     int sock;
 
-    CHECK(inet_pton(AF_INET, address, &a.sin_addr) == 1, "%s is no address", address);
+    CHECK_MSG(inet_pton(AF_INET, address, &a.sin_addr) == 1, "%s is no address", address);
     for (int i = 0;; i++) {
         sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (connect(sock, (struct sockaddr *)&a, sizeof(a)) == 0)
             break;
-        CHECK(i < 300, "connect to %s: %s", address, strerror(errno));
+        CHECK_MSG(i < 300, "connect to %s: %s", address, strerror(errno));
         close(sock);
         usleep(100000);
     }
@@ -491,8 +492,17 @@ static bool refuse_pidfds(void)
         printf("skip: no filter of system calls: %s\n", strerror(errno));
         return false;
     }
-    CHECK(syscall(SYS_pidfd_open, getpid(), 0) < 0 && errno == EPERM, "pidfd_open");
+    CHECK_MSG(syscall(SYS_pidfd_open, getpid(), 0) < 0 && errno == EPERM, "pidfd_open");
     return true;
+}
+
+/* Codes of libc have libc's text, and an unknown one says so. */
+static void check_error_texts(const char *(*explain)(int code))
+{
+    CHECK_MSG(strcmp(explain(-EINTR), strerror(EINTR)) == 0, "%s", explain(-EINTR));
+    CHECK_MSG(strcmp(explain(-3000), "unknown error code") == 0, "%s", explain(-3000));
+    CHECK_MSG(strcmp(explain(INT32_MIN), "unknown error code") == 0, "%s", explain(INT32_MIN));
+    CHECK_MSG(strcmp(explain(0), "success") == 0, "%s", explain(0));
 }
 
 int main(int argc, char **argv)
@@ -508,6 +518,12 @@ int main(int argc, char **argv)
     transport_name = argv[1];
     passive = strcmp(transport_name, "ucx") != 0;
     signal(SIGPIPE, SIG_IGN);
+#ifdef HAVE_UCX
+    check_error_texts(asymreg_ucx_strerror);
+#endif
+#ifdef HAVE_IBV
+    check_error_texts(asymreg_ibv_strerror);
+#endif
     if (argc > 3 && strcmp(argv[2], "--listen") == 0)
         return listen_for_cases(argv[3]);
     if (argc > 2 && strcmp(argv[2], "--no-pidfd") == 0) {
@@ -555,6 +571,6 @@ int main(int argc, char **argv)
     if (address &&
         !(first < argc && strcmp(argv[first], "machine") == 0)) /* else no target is left */
         close(dial(address, port, ""));
-    CHECK(n > 0, "no such case");
+    CHECK_MSG(n > 0, "no such case");
     return 0;
 }

@@ -11,15 +11,8 @@
 #include <stdlib.h>
 #include <sys/types.h>
 
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fprintf(stderr, "\n");                                                                 \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() exit(1)
+#include "../check.h"
 
 /* Regions of the target. */
 enum { DATA, READ_ONLY, COUNTERS, FILE_BACKED, N_REGIONS };

@@ -196,12 +196,8 @@ static void life(void)
     static char memory[N * 8] __attribute__((aligned(4096)));
     static asymreg_id ids[N];
     struct asymreg_worker *w;
-    struct asymreg_group *g;
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
-    struct asymreg_member self = {.pe = 1};
-    char *base = memory, scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
-    struct asymreg_group_opts group_opts = {
-        .size = sizeof(group_opts), .n = 1, .scratch = scratch, .members = &self};
+    char *base = memory;
     asymreg_id one;
     ssize_t n;
     void *p;
@@ -225,8 +221,6 @@ static void life(void)
     TRY(0, asymreg_worker_create(user, &w));
     TRY(0, asymreg_put(w, 1, (uintptr_t)base, ids[0], "x", 1));
     CHECK(base[0] == 'x');
-    TRY(0, asymreg_group_create(w, &group_opts, &g, NULL));
-    asymreg_group_destroy(g);
     if (mode & ASYMREG_LOCAL_SHM) {
         TRY(0, asymreg_register(owner, file, 100, ASYMREG_RW, 0, &one, NULL));
         TRY(0, asymreg_put(w, 1, (uintptr_t)file + 7, one, "y", 1)); /* through the kernel */

@@ -341,7 +341,7 @@ static void log_append(int n)
         store(&owner, TAIL, tail + 1, mutant == TAIL_RELAXED ? RELAXED : RELEASE);
 }
 
-/* publish(); of an index that is not published, the slot alone. */
+/* slot_publish(); of an index that is not published, the slot alone. */
 static void publish(int n)
 {
     if (!published) {
@@ -674,7 +674,7 @@ static void interleave(void (*step_owner)(void), void (*step_peer)(void), int (*
     }
 }
 
-/* Three steps of the owner's: barrier() of nodes.c, and that of activity.c. */
+/* Three steps of the owner's: readers_barrier() of nodes.c, and that of activity.c. */
 static void barrier(int step, int omitted)
 {
     if (omitted)

@@ -23,13 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(cond)                                                                                \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond);                   \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() exit(1)
+#include "../check.h"
 
 /* Two numbers that must be equal; prints both otherwise. */
 #define CHECK_EQ(a, b)                                                                             \
@@ -174,10 +169,7 @@ static inline void target_order(struct asymreg_context **ctx, const struct order
             a->rc = asymreg_register(*ctx, p, o->bytes, o->prot, o->flags & 0xff, &a->id, NULL);
         a->addr = (uintptr_t)p;
         break;
-    case UNREGISTER:
-        a->rc = o->bytes ? asymreg_unregister_range(*ctx, (void *)(uintptr_t)o->addr, o->bytes)
-                         : asymreg_unregister(*ctx, o->value);
-        break;
+    case UNREGISTER: a->rc = asymreg_unregister(*ctx, o->value); break;
     case UNMAP: a->rc = munmap((void *)(uintptr_t)o->addr, o->bytes); break;
     case TRUNCATE: a->rc = ftruncate(file, (off_t)o->bytes); break;
     case LOOK: /* a byte of memory, or the length of the file */

@@ -50,15 +50,11 @@ static void refused(const struct asymreg_allocator *a)
 /* A life of a context that talks to itself. Returns 0, or the first error. */
 static int life(const struct asymreg_allocator *a)
 {
-    static char memory[100], scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
+    static char memory[100];
     struct asymreg_opts o = {.size = sizeof(o), .max_regions = 1000, .allocator = a};
-    struct asymreg_member self = {.pe = 3};
-    struct asymreg_group_opts go = {
-        .size = sizeof(go), .n = 1, .scratch = scratch, .members = &self};
     unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
     struct asymreg_error err = {0};
     struct asymreg_worker *w = NULL;
-    struct asymreg_group *g = NULL;
     struct asymreg_context *c;
     ssize_t n;
     int rc = asymreg_open(&o, &c, &err);
@@ -77,9 +73,6 @@ static int life(const struct asymreg_allocator *a)
         rc = asymreg_worker_create(c, &w);
     if (rc == 0)
         rc = asymreg_put(w, 3, (uintptr_t)memory, ASYMREG_ANY, "x", 1);
-    if (rc == 0)
-        rc = asymreg_group_create(w, &go, &g, NULL);
-    asymreg_group_destroy(g);
     asymreg_worker_destroy(w);
     asymreg_close(c);
     return rc;

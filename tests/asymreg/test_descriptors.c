@@ -248,7 +248,7 @@ static void limits(void)
     struct asymreg_opts o = {.size = sizeof(o), .max_regions = 200, .max_segments = 4};
     struct asymreg_context *ctx;
     static char memory[1000];
-    asymreg_id id;
+    asymreg_id id, ids[256];
     void *p[5];
 
     o.size = 1;
@@ -265,9 +265,9 @@ static void limits(void)
     o.max_regions = 200;
     CHECK_EQ(asymreg_open(&o, &ctx, NULL), 0);
     for (int i = 0; i < 256; i++) /* 200 rounded up to leaves of 128 */
-        CHECK_EQ(asymreg_register(ctx, memory + i * 3, 2, ASYMREG_READ, 0, &id, NULL), 0);
+        CHECK_EQ(asymreg_register(ctx, memory + i * 3, 2, ASYMREG_READ, 0, &ids[i], NULL), 0);
     CHECK_EQ(asymreg_register(ctx, memory + 256 * 3, 2, ASYMREG_READ, 0, &id, NULL), ASYMREG_EFULL);
-    CHECK_EQ(asymreg_unregister_range(ctx, memory, 2), 0);
+    CHECK_EQ(asymreg_unregister(ctx, ids[0]), 0);
     CHECK_EQ(asymreg_register(ctx, memory + 256 * 3, 2, ASYMREG_READ, 0, &id, NULL), 0);
     for (int i = 0; i < 3; i++) /* one of the four is all private memory */
         CHECK_EQ(asymreg_segment_alloc(ctx, 1, &p[i], NULL), 0);
@@ -279,7 +279,7 @@ static void limits(void)
     CHECK_EQ(asymreg_segment_remove(ctx, memory), ASYMREG_ENOREGION);
     CHECK_EQ(asymreg_segment_alloc(ctx, 0, &p[3], NULL), -EINVAL);
     CHECK_EQ(asymreg_segment_alloc(ctx, SIZE_MAX, &p[3], NULL), -ENOMEM);
-    CHECK_EQ(asymreg_unregister_range(ctx, memory + 3, 2), 0);
+    CHECK_EQ(asymreg_unregister(ctx, ids[1]), 0);
     CHECK_EQ(asymreg_register(ctx, p[0], 4096, ASYMREG_ALL, 0, &id, NULL), 0);
     CHECK_EQ(asymreg_segment_remove(ctx, p[0]), ASYMREG_EBUSY);
     CHECK_EQ(asymreg_unregister(ctx, id), 0);

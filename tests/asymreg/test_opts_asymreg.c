@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Option structs of other releases. tests/asymreg-net has those of the network transports.
- * */
+/* Option structs of other releases. tests/asymreg-net has those of the network transports. */
+#include <limits.h>
+
 #include "../opts_size.h"
 #include "targets.h"
 
@@ -21,22 +22,6 @@ static int transport(void *opts, void *ctx)
 
     if (rc == 0)
         t->ops->destroy(t);
-    return rc;
-}
-
-static int nobody(void *ctx, uint32_t number, struct asymreg_member *where)
-{
-    (void)ctx, (void)number, (void)where;
-    return ASYMREG_ENOPEER;
-}
-
-static int group(void *opts, void *worker)
-{
-    struct asymreg_group *g;
-    int rc = asymreg_group_create(worker, opts, &g, NULL);
-
-    if (rc == 0)
-        asymreg_group_destroy(g);
     return rc;
 }
 
@@ -79,24 +64,29 @@ static void transport_is_taken(void)
 static void filled(struct asymreg_context *c)
 {
     struct {
-        struct asymreg_info info;
-        uint64_t later;
-    } i = {.info = {.size = sizeof(i)}, .later = 5};
-    struct {
         struct asymreg_stats stats;
         uint64_t later;
     } s = {.stats = {.size = sizeof(s)}, .later = 5};
 
-    CHECK_EQ(asymreg_context_query(c, &i.info), 0);
-    CHECK(i.info.transport && i.info.size == sizeof(i) && i.later == 5);
     CHECK_EQ(asymreg_context_stats(c, &s.stats), 0);
     CHECK(s.stats.n_segments && s.stats.size == sizeof(s) && s.later == 5);
-    i.info = (struct asymreg_info){.size = sizeof(i.info) - 1};
-    CHECK_EQ(asymreg_context_query(c, &i.info), -EINVAL);
-    CHECK(!i.info.transport);
     s.stats = (struct asymreg_stats){.size = sizeof(s.stats) - 1};
     CHECK_EQ(asymreg_context_stats(c, &s.stats), -EINVAL);
     CHECK(!s.stats.n_segments);
+}
+
+/* A phrase for each code of the library, libc's for its numbers, and one for all others. */
+static void phrases(void)
+{
+    for (int code = ASYMREG_ETIMEDOUT; code <= ASYMREG_ENOREGION; code++)
+        CHECK(strcmp(asymreg_strerror(code), "unknown error code") != 0);
+    CHECK(strcmp(asymreg_strerror(0), "success") == 0);
+    CHECK(strcmp(asymreg_strerror(-EIO), strerror(EIO)) == 0);
+    CHECK(strcmp(asymreg_strerror(-ENOMEM), strerror(ENOMEM)) == 0);
+    CHECK(strcmp(asymreg_strerror(ASYMREG_ETIMEDOUT - 1), "unknown error code") == 0);
+    CHECK(strcmp(asymreg_strerror(ASYMREG_ENOREGION + 1), "unknown error code") == 0);
+    CHECK(strcmp(asymreg_strerror(-4095), "unknown error code") == 0);
+    CHECK(strcmp(asymreg_strerror(INT_MIN), "unknown error code") == 0);
 }
 
 /* Lengths of the change log; the error names the option and its limits. */
@@ -120,50 +110,39 @@ static void rings(void)
 }
 
 /* The error of a wrong argument has its value, and what is allowed. */
-static void arguments(struct asymreg_context *c, struct asymreg_worker *w, unsigned char *scratch)
+static void arguments(struct asymreg_context *c)
 {
-    struct asymreg_group_opts go = {
-        .size = sizeof(go), .n = 2, .me = 2, .scratch = scratch, .member = nobody};
+    static unsigned char memory[64];
     struct asymreg_error err = {0};
-    struct asymreg_group *g;
 
-    CHECK_EQ(asymreg_register(c, scratch, 0, ASYMREG_READ, 0, NULL, &err), -EINVAL);
+    CHECK_EQ(asymreg_register(c, memory, 0, ASYMREG_READ, 0, NULL, &err), -EINVAL);
     CHECK(strstr(err.text, "bytes 0"));
-    CHECK_EQ(asymreg_register(c, scratch, 1, 8, 0, NULL, &err), -EINVAL);
+    CHECK_EQ(asymreg_register(c, memory, 1, 8, 0, NULL, &err), -EINVAL);
     CHECK(strstr(err.text, "prot 0x8"));
-    CHECK_EQ(asymreg_register(c, scratch, 1, ASYMREG_READ, 2, NULL, &err), -EINVAL);
+    CHECK_EQ(asymreg_register(c, memory, 1, ASYMREG_READ, 2, NULL, &err), -EINVAL);
     CHECK(strstr(err.text, "flags 0x2"));
     CHECK_EQ(asymreg_import(c, ASYMREG_MAX_PEERS, "", 1, &err), -EINVAL);
     CHECK(strstr(err.text, "16777216 is not below 16777216"));
-    CHECK_EQ(asymreg_group_create(w, &go, &g, &err), -EINVAL);
-    CHECK(strstr(err.text, "member 2 of 2 on channel 0: a group has 1 to 16777216 members"));
 }
 
 int main(void)
 {
-    static unsigned char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
     struct asymreg_opts co = {.size = sizeof(co), .max_regions = 100};
     struct asymreg_local_opts lo = {.size = sizeof(lo)};
-    struct asymreg_group_opts go = {
-        .size = sizeof(go), .n = 1, .scratch = scratch, .member = nobody};
     struct asymreg_context *c = open_context(0, 0, 100);
-    struct asymreg_worker *w;
 
     CHECK_EQ(opts_sizes("asymreg_opts", &co, sizeof(co), context, NULL), 0);
     CHECK_EQ(opts_sizes("asymreg_local_opts", &lo, sizeof(lo), transport, NULL), 0);
-    CHECK_EQ(asymreg_worker_create(c, &w), 0);
-    CHECK_EQ(opts_sizes("asymreg_group_opts", &go, sizeof(go), group, w), 0);
     /* Bytes that must be 0 may get a meaning later. */
-    lo.reserved = go.reserved = 1;
+    lo.reserved = 1;
     co.flags = 1u << 31;
     CHECK_EQ(context(&co, NULL), -EINVAL);
     CHECK_EQ(transport(&lo, NULL), -EINVAL);
-    CHECK_EQ(group(&go, w), -EINVAL);
     transport_is_taken();
     rings();
-    arguments(c, w, scratch);
+    phrases();
+    arguments(c);
     filled(c);
-    asymreg_worker_destroy(w);
     asymreg_close(c);
     return 0;
 }

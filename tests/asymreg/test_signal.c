@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Put with signal, waiting, and strided transfers; over shared memory and CMA. */
+/* Put with signal, and waiting; over shared memory and CMA. */
 #define _GNU_SOURCE
 #include "targets.h"
 
@@ -132,45 +132,6 @@ static void comparisons(void)
     CHECK_EQ(asymreg_wait_until(w, memory + 4, 8, ASYMREG_CMP_EQ, 1, 0), ASYMREG_EALIGN);
 }
 
-/* Against the same loop in this process. */
-static void strides(void)
-{
-    unsigned char out[600], in[600], want[2048];
-    unsigned seed = 7;
-
-    for (int round = 0; round < 200; round++) {
-        struct asymreg_strides s = {.element_bytes = 1 + (size_t)rand_r(&seed) % 16,
-                                    .n = (size_t)rand_r(&seed) % 12,
-                                    .here = 1 + (size_t)rand_r(&seed) % 3,
-                                    .there = (size_t)rand_r(&seed) % 5};
-        for (size_t i = 0; i < sizeof(out); i++)
-            out[i] = (unsigned char)rand_r(&seed);
-        memset(memory, 0, sizeof(want));
-        memset(want, 0, sizeof(want));
-        for (size_t i = 0; i < s.n; i++)
-            memcpy(want + 100 + i * s.there * s.element_bytes, out + i * s.here * s.element_bytes,
-                   s.element_bytes);
-        CHECK_EQ(asymreg_put_strided(w, PE, there(100), ASYMREG_ANY, out, &s), 0);
-        CHECK(memcmp(memory, want, sizeof(want)) == 0);
-        memset(in, 0, sizeof(in));
-        CHECK_EQ(asymreg_get_strided(w, PE, there(100), ASYMREG_ANY, in, &s), 0);
-        for (size_t i = 0; i < s.n; i++)
-            CHECK(memcmp(in + i * s.here * s.element_bytes,
-                         want + 100 + i * s.there * s.element_bytes, s.element_bytes) == 0);
-    }
-    struct asymreg_strides s = {.element_bytes = 8, .n = 4, .here = 1, .there = SIZE_MAX / 16};
-#if SIZE_MAX > UINT32_MAX
-    CHECK_EQ(asymreg_put_strided(w, PE, there(0), ASYMREG_ANY, out, &s), ASYMREG_EOVERFLOW);
-#endif
-    s.there = 1000;
-    CHECK_EQ(asymreg_put_strided(w, PE, there(0), ASYMREG_ANY, out, &s), ASYMREG_ENOREGION);
-    s.there = 1;
-    CHECK_EQ(asymreg_put_strided(w, PE, there(0), ASYMREG_ANY, NULL, &s), -EINVAL);
-    CHECK_EQ(asymreg_put_strided(w, PE, there(0), ASYMREG_ANY, out, NULL), -EINVAL);
-    s.element_bytes = 0;
-    CHECK_EQ(asymreg_get_strided(w, PE, there(0), ASYMREG_ANY, in, &s), -EINVAL);
-}
-
 int main(void)
 {
     static const uint32_t modes[] = {ASYMREG_LOCAL_SHM, ASYMREG_LOCAL_CMA};
@@ -179,9 +140,8 @@ int main(void)
         setup(modes[i]);
         signals(modes[i]);
         comparisons();
-        strides();
         teardown();
     }
-    puts("signals, waits and strides");
+    puts("signals and waits");
     return 0;
 }

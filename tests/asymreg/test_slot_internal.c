@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -48,9 +49,14 @@ static void after_store(void *at, size_t bytes)
     memcpy(&stores[n_stores++].value, at, bytes);
 }
 
-#define __atomic_load_n(at, order) (before_load(), __atomic_load_n(at, order))
-#define __atomic_store_n(at, value, order)                                                         \
-    (__atomic_store_n(at, value, order), after_store(at, sizeof(*(at))))
+#undef atomic_load_explicit
+#undef atomic_store_explicit
+#define atomic_load_explicit(at, order) (before_load(), *(at))
+#define atomic_store_explicit(at, value, order)                                                    \
+    do {                                                                                           \
+        *(at) = (value);                                                                           \
+        after_store(at, sizeof(*(at)));                                                            \
+    } while (0)
 #include "../../libasymreg/src/index/index.c"
 
 /* Two regions that hold the same address. */

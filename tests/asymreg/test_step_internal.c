@@ -67,7 +67,7 @@ static void look(void)
     struct asymreg_region found;
 
     /* In the order in which a writer's errors show: hints first. */
-    seen(asymreg__probable(op.ix, addr, ASYMREG_ANY, &found) ? &found : NULL, 0,
+    seen(asymreg__hint_lookup(op.ix, addr, ASYMREG_ANY, &found) ? &found : NULL, 0,
          "seen done before, and undone by a hint");
     seen(op.ix->search(op.plain, addr), 1, "seen done before, and undone in the tree");
     seen(asymreg__index_search(op.plain, addr), 1,

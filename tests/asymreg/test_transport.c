@@ -30,7 +30,6 @@ static unsigned char
     live[MAX_SERIAL]; /* handles that have not been revoked: the hardware's own table */
 static uint32_t next_serial = 1;
 static int dead;   /* the peer */
-static int stuck;  /* nothing is carried out */
 static int inside; /* calls in flight: never two */
 static int n_eagain, n_progress, n_stale;
 static const struct asymreg_transport_ops *lower;
@@ -291,7 +290,7 @@ static int progress(struct asymreg_transport *t)
 {
     ENTER();
     n_progress++;
-    if (stuck || l->n == 0 || n_progress % 3) /* lazily */
+    if (l->n == 0 || n_progress % 3) /* lazily */
         LEAVE(0);
     struct job j = l->queue[0];
     memmove(l->queue, l->queue + 1, (size_t)--l->n * sizeof(j));
@@ -369,7 +368,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    dead = stuck = 0;
+    dead = 0;
     asymreg_worker_destroy(w);
     asymreg_close(c);
     return 0;
@@ -500,55 +499,6 @@ static void a_peer_that_dies(void **state)
     assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "2", 1), ASYMREG_EPEER);
     assert_int_equal(asymreg_refresh(c, 5), ASYMREG_EPEER);
     assert_int_equal(memory[0], '1');
-}
-
-/* An abandoned read of a table: memory and key stay, also for a forgotten peer. */
-static void late_reads_are_kept(void **state)
-{
-    static char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
-    const struct asymreg_member members[2] = {{.pe = 5, .addr = (uintptr_t)scratch},
-                                              {.pe = 5, .addr = (uintptr_t)scratch}};
-    struct asymreg_group_opts o = {
-        .size = sizeof(o), .n = 2, .scratch = scratch, .timeout_ms = 20, .members = members};
-    struct asymreg_group *g;
-
-    assert_int_equal(asymreg_group_create(w, &o, &g, NULL), 0);
-    stuck = 1;
-    assert_int_equal(asymreg_sync(g, NULL), ASYMREG_ETIMEDOUT);
-    assert_int_equal(asymreg_forget(c, 5), 0);
-    stuck = 0;
-    for (int i = 0; i < 3 * QUEUE; i++)
-        assert_true(asymreg_progress(w) >= 0);
-    asymreg_group_destroy(g);
-}
-
-/* A barrier whose flush ends at its limit returns the error of another peer, once. */
-static void an_error_before_the_limit(void **state)
-{
-    static char scratch[ASYMREG_GROUP_SCRATCH_BYTES] __attribute__((aligned(64)));
-    const struct asymreg_member me = {.pe = 5, .addr = (uintptr_t)scratch};
-    struct asymreg_group_opts o = {
-        .size = sizeof(o), .n = 1, .scratch = scratch, .timeout_ms = 20, .members = &me};
-    unsigned char blob[ASYMREG_MAX_BLOB_BYTES];
-    ssize_t n = asymreg_export(c, blob, sizeof(blob), NULL);
-    struct asymreg_group *g;
-
-    assert_true(n > 0);
-    assert_int_equal(asymreg_import(c, 6, blob, (size_t)n, NULL), 0);
-    assert_int_equal(asymreg_register(c, memory, 100, ASYMREG_ALL, 0, NULL, NULL), 0);
-    for (uint32_t pe = 5; pe < 7; pe++)
-        assert_int_equal(asymreg_put(w, pe, (uintptr_t)memory, 0, "1", 1), 0);
-    dead = 1;
-    assert_int_equal(asymreg_put(w, 5, (uintptr_t)memory, 0, "1", 1), ASYMREG_EPEER);
-    dead = 0;
-    stuck = 1;
-    assert_int_equal(asymreg_put_nb(w, 6, (uintptr_t)memory, 0, "1", 1), 0);
-    assert_int_equal(asymreg_group_create(w, &o, &g, NULL), 0);
-    assert_int_equal(asymreg_barrier(g, NULL), ASYMREG_EPEER);
-    stuck = 0;
-    assert_int_equal(asymreg_forget(c, 5), 0);
-    assert_int_equal(asymreg_flush(w, ASYMREG_ALL_PEERS), 0);
-    asymreg_group_destroy(g);
 }
 
 /* Kinds of memory reach the transport, or are refused. */
@@ -823,8 +773,6 @@ int main(void)
         TEST(stale_handles_are_replaced),
         TEST(replaced_keys_are_released),
         TEST(a_peer_that_dies),
-        TEST(late_reads_are_kept),
-        TEST(an_error_before_the_limit),
         TEST(bad_tables_of_operations),
         TEST(short_capabilities),
         cmocka_unit_test(fresh_looks_first),

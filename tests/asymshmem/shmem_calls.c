@@ -4,6 +4,8 @@
 #include <sched.h>
 
 #include "shmem_test.h"
+
+#include <stdlib.h>
 #include "types.h"
 
 #define CELLS  64
@@ -301,6 +303,43 @@ FLOAT_TYPES(OLD_FETCHES)
 
 WAIT_TYPES(WAITS)
 
+/* Memory of shmemx_alloc(), another PE's by a pointer or by put and get: 0, or what is wrong. Every
+ * PE allocates another length. */
+static double allocated_memory(void)
+{
+    static uint64_t where[MAX_PES]; /* symmetric */
+    int before = (me + n_pes - 1) % n_pes, wrong = 0;
+    long *own, *theirs, *pointer, *again, seen = 0;
+
+    if (!asymmetric)
+        return 0;
+    own = shmemx_alloc((size_t)(me + 2) * sizeof(*own));
+    if (!own || own[1] != 0)
+        fail("no memory of shmemx_alloc()");
+    shmem_uint64_p(&where[me], (uintptr_t)own, before);
+    shmem_barrier_all();
+    theirs = (long *)(uintptr_t)where[next];
+    pointer = shmem_ptr(theirs, next);
+    again = shmem_ptr(theirs + 1, next);
+    wrong |= !getenv("NO_CMA") != !!pointer; /* mapped only without UCX, which NO_CMA comes with */
+    wrong |= (pointer && again != pointer + 1) << 1;
+    if (pointer)
+        pointer[1] = 500 + me;
+    else
+        shmem_long_p(theirs + 1, 500 + me, next);
+    shmem_getmem(&seen, theirs + 1, sizeof(seen), next);
+    wrong |= (seen != 500 + me) << 2;
+    shmem_barrier_all();
+    wrong |= (own[1] != 500 + before) << 3;
+    wrong |= (shmem_ptr(own, me) != own) << 4;
+    wrong |= (shmemx_free(own + 1) == 0) << 5;
+    wrong |= (shmemx_free(own) != 0) << 6;
+    shmem_barrier_all();
+    wrong |= (shmem_ptr(theirs, next) != NULL) << 7;   /* no longer registered */
+    wrong |= (pointer && pointer[1] != 500 + me) << 8; /* still mapped */
+    return wrong;
+}
+
 /* Addresses: accessibility, pointers, and the type-generic names. */
 static void addresses(void)
 {
@@ -313,6 +352,7 @@ static void addresses(void)
     result("addresses", "accessible", shmem_addr_accessible(to, next) != 0);
     result("addresses", "inaccessible", shmem_addr_accessible(&here, next) != 0);
     result("addresses", "pointer", shmem_ptr(mine, me) == (void *)mine);
+    result("addresses", "allocated", allocated_memory());
 }
 
 #define RUN(NAME)                                                                                  \

@@ -14,8 +14,12 @@
 
 #pragma weak shmemx_register
 #pragma weak shmemx_unregister
+#pragma weak shmemx_alloc
+#pragma weak shmemx_free
 int shmemx_register(void *addr, size_t bytes);
 int shmemx_unregister(void *addr);
+void *shmemx_alloc(size_t bytes);
+int shmemx_free(void *addr);
 
 extern int me, n_pes, next; /* next: the neighbour */
 extern bool asymmetric;     /* the memory of blocks is malloc'd and registered */

@@ -47,7 +47,7 @@ ends() {
 }
 preload="-x LD_PRELOAD=$dir/libasymshmem.so"
 run by_oshrun alone
-[ "$(wc -l <alone)" -eq 194 ] || { echo "not all results: $(wc -l <alone)"; exit 1; }
+[ "$(wc -l <alone)" -eq 195 ] || { echo "not all results: $(wc -l <alone)"; exit 1; }
 case $place in
 node)
     same by_oshrun symmetric $preload

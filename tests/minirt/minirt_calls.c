@@ -6,6 +6,7 @@
 #include <minirt.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +19,8 @@ static struct minirt *rt;
 static struct minirt_team *world;
 static uint32_t me, n, n_nodes;
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "rank %u, line %d: %s; %s\n", me, __LINE__, #condition,                \
-                    rt ? minirt_why(rt) : "");                                                     \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() (fprintf(stderr, "rank %u: %s\n", me, rt ? minirt_why(rt) : ""), exit(1))
+#include "../check.h"
 #define SAYS(text) CHECK(strstr(minirt_why(rt), text) != NULL)
 
 /* The team's ranks are these processes, and its members agree by barriers of their own. */
@@ -119,8 +114,8 @@ static void use(struct minirt_window *w, uint64_t bytes)
           minirt_get(reversed, n - 1 - to, at, back, bytes - 1) == 0);
     CHECK(memcmp(back, pattern + 1, bytes - 1) == 0);
     CHECK(minirt_get(world, to, at, back, bytes) == MINIRT_EREMOTE);
-    SAYS("not within the region"); /* an operation may cross into the next part of a window: behind
-                                      the last there is none */
+    /* An operation may cross into the next part of a window: behind the last there is none. */
+    SAYS("not within the region");
     CHECK(minirt_team_free(reversed) == 0);
     free(pattern);
     free(back);
@@ -252,9 +247,27 @@ static void windows(const char *dir)
         CHECK(minirt_window_free(many[i]) == 0);
 }
 
+/* Returns when every rank but rank 1 has called it. */
+static void await_survivors(const char *dir)
+{
+    char path[4096];
+    struct stat st;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/survivor.%u", dir, me);
+    fd = open(path, O_CREAT | O_WRONLY, 0600);
+    CHECK(fd >= 0 && close(fd) == 0);
+    for (uint32_t r = 0; r < n; r++) {
+        snprintf(path, sizeof(path), "%s/survivor.%u", dir, r);
+        while (r != 1 && stat(path, &st) < 0)
+            usleep(1000);
+    }
+}
+
 /* Rank 1 leaves without notifying the others: an operation on it, and barriers that need it, fail
- * with its name. */
-static void leave(void)
+ * with its name. No other rank leaves before all have the error. With UCX, connections to other
+ * ranks may end too. */
+static void leave(const char *dir, bool exact)
 {
     struct minirt_window *w;
     uint64_t at = 0, word = 0;
@@ -268,19 +281,20 @@ static void leave(void)
         PMI2_Finalize(); /* the launcher sees a regular end */
         _exit(0);
     }
-    if (me % 4 == 0)
-        while ((rc = minirt_get(world, 1, at, &word, 8)) == 0)
+    if (me % 4 == 0) {
+        do {
+            rc = minirt_get(world, 1, at, &word, 8);
             sched_yield();
-    else
-        rc = minirt_barrier(world);
+        } while (rc == 0);
+        CHECK(rc == MINIRT_EPEER);
+        SAYS("rank 1 (process 1)");
+    }
+    rc = minirt_barrier(world);
     CHECK(rc == MINIRT_EPEER);
     SAYS("has gone");
-    SAYS(me % 4 == 0 ? "rank 1 (process 1)"
-         : me == 2
-             ? "(process 1)"
-             : "process "); /* a rank in a barrier may get the error for a rank that left because of
-                             * the error */
+    SAYS(exact ? "(process 1)" : "process ");
     fprintf(stderr, "told: %s\n", minirt_why(rt));
+    await_survivors(dir);
     PMI2_Finalize();
     minirt_fini(rt);
     exit(0);
@@ -303,11 +317,10 @@ int main(int argc, char **argv)
     n_nodes = info.n_nodes;
     while (1u << rounds < n)
         rounds++;
-    CHECK(info.n_peers <= 2 * rounds ||
-          strcmp(info.wireup, "ring") == 0); /* a rank that walks has the addresses on the way
-                                              * too */
+    /* A rank that walks the ring has the addresses on the way too. */
+    CHECK(info.n_peers <= 2 * rounds || strcmp(info.wireup, "ring") == 0);
     if (argc > 2)
-        leave();
+        leave(argv[1], strcmp(info.transport, "ucx") != 0);
     teams();
     windows(argv[1]);
     rc = minirt_fini(rt);

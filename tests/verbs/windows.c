@@ -13,15 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fprintf(stderr, "\n");                                                                 \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() exit(1)
+#include "../check.h"
 
 static struct ibv_context *device;
 static struct ibv_pd *pd;
@@ -38,7 +31,7 @@ static struct ibv_qp *create(void)
         .cap = {.max_send_wr = 8, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
     struct ibv_qp *qp = ibv_create_qp(pd, &init);
 
-    CHECK(qp, "%s", strerror(errno));
+    CHECK_MSG(qp, "%s", strerror(errno));
     return qp;
 }
 
@@ -49,7 +42,7 @@ static void connect_to(struct ibv_qp *qp, struct ibv_qp *other)
     int rc = ibv_modify_qp(qp, &attr,
                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 
-    CHECK(rc == 0, "INIT: %s", strerror(rc));
+    CHECK_MSG(rc == 0, "INIT: %s", strerror(rc));
     attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
                                 .path_mtu = IBV_MTU_1024,
                                 .dest_qp_num = other->qp_num,
@@ -62,13 +55,13 @@ static void connect_to(struct ibv_qp *qp, struct ibv_qp *other)
     rc = ibv_modify_qp(qp, &attr,
                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                            IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-    CHECK(rc == 0, "RTR: %s", strerror(rc));
+    CHECK_MSG(rc == 0, "RTR: %s", strerror(rc));
     attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 6, .rnr_retry = 6, .max_rd_atomic = 1};
     rc = ibv_modify_qp(qp, &attr,
                        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                            IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-    CHECK(rc == 0, "RTS: %s", strerror(rc));
+    CHECK_MSG(rc == 0, "RTS: %s", strerror(rc));
 }
 
 /* Posts, and returns the completion's status; -errno if it cannot be posted. */
@@ -80,11 +73,12 @@ static int carry_out(struct ibv_qp *qp, struct ibv_send_wr *wr)
     int rc;
 
     wr->send_flags = IBV_SEND_SIGNALED;
-    if ((rc = ibv_post_send(qp, wr, &bad)) != 0)
+    rc = ibv_post_send(qp, wr, &bad);
+    if (rc != 0)
         return -rc;
     while ((rc = ibv_poll_cq(cq, 1, &wc)) == 0)
-        CHECK(time(NULL) < end, "no completion");
-    CHECK(rc == 1, "poll");
+        CHECK_MSG(time(NULL) < end, "no completion");
+    CHECK_MSG(rc == 1, "poll");
     return (int)wc.status;
 }
 
@@ -114,7 +108,8 @@ int main(void)
         puts("skip: needs a verbs adapter");
         return 77;
     }
-    CHECK(ibv_query_device(device, &attr) == 0 && ibv_query_gid(device, 1, 1, &gid) == 0, "query");
+    CHECK_MSG(ibv_query_device(device, &attr) == 0 && ibv_query_gid(device, 1, 1, &gid) == 0,
+              "query");
     if (!(attr.device_cap_flags &
           (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B))) {
         puts("skip: needs an adapter with memory windows of type 2");
@@ -122,10 +117,10 @@ int main(void)
     }
     pd = ibv_alloc_pd(device);
     cq = ibv_create_cq(device, 64, NULL, NULL, 0);
-    CHECK(pd && cq, "%s", strerror(errno));
+    CHECK_MSG(pd && cq, "%s", strerror(errno));
     mr = ibv_reg_mr(pd, memory, sizeof(memory),
                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
-    CHECK(mr, "ibv_reg_mr: %s", strerror(errno));
+    CHECK_MSG(mr, "ibv_reg_mr: %s", strerror(errno));
     for (int i = 0; i < 3; i++) {
         from[i] = create();
         to[i] = create();
@@ -133,7 +128,7 @@ int main(void)
         connect_to(to[i], from[i]);
     }
     mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
-    CHECK(mw, "ibv_alloc_mw: %s", strerror(errno));
+    CHECK_MSG(mw, "ibv_alloc_mw: %s", strerror(errno));
     key = ibv_inc_rkey(mw->rkey);
     wr.bind_mw.mw = mw;
     wr.bind_mw.rkey = key;
@@ -142,23 +137,25 @@ int main(void)
                                                      .length = 4096,
                                                      .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
     rc = carry_out(to[0], &wr);
-    CHECK(rc == IBV_WC_SUCCESS, "bind: %d", rc);
+    CHECK_MSG(rc == IBV_WC_SUCCESS, "bind: %d", rc);
 
     memset(memory + 4096, 'w', 64);
     rc = put(from[0], key, mr->lkey);
-    CHECK(rc == IBV_WC_SUCCESS && memory[128] == 'w', "the queue pair that it is bound on: %d", rc);
+    CHECK_MSG(rc == IBV_WC_SUCCESS && memory[128] == 'w', "the queue pair that it is bound on: %d",
+              rc);
     memset(memory, 0, 4096);
     rc = put(from[1], key, mr->lkey);
-    CHECK(rc == IBV_WC_REM_ACCESS_ERR && memory[128] == 0, "another one: %d", rc);
+    CHECK_MSG(rc == IBV_WC_REM_ACCESS_ERR && memory[128] == 0, "another one: %d", rc);
     rc = put(from[2], mr->rkey, mr->lkey);
-    CHECK(rc == IBV_WC_SUCCESS && memory[128] == 'w', "the registration itself serves all: %d", rc);
+    CHECK_MSG(rc == IBV_WC_SUCCESS && memory[128] == 'w', "the registration itself serves all: %d",
+              rc);
 
     memset(memory, 0, 4096);
     wr = (struct ibv_send_wr){.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = key};
     rc = carry_out(to[0], &wr);
-    CHECK(rc == IBV_WC_SUCCESS, "invalidate: %d", rc);
+    CHECK_MSG(rc == IBV_WC_SUCCESS, "invalidate: %d", rc);
     rc = put(from[0], key, mr->lkey);
-    CHECK(rc == IBV_WC_REM_ACCESS_ERR && memory[128] == 0, "after invalidation: %d", rc);
+    CHECK_MSG(rc == IBV_WC_REM_ACCESS_ERR && memory[128] == 0, "after invalidation: %d", rc);
     puts("a window of type 2 serves one queue pair, until it is invalidated");
     return 0;
 }

@@ -62,16 +62,17 @@ extern "C" {
 
 /** Options. Zero all, set `size`, then the members that differ. */
 struct asymreg_ibv_opts {
-    size_t size;         /**< sizeof(struct asymreg_ibv_opts) */
-    const char *device;  /**< name of the adapter, as ibv_devices lists it; NULL: the first with an
-                            active port */
-    uint32_t flags;      /**< ASYMREG_IBV_GID_INDEX */
-    uint32_t port;       /**< its port, 1 and up; 0: the first active one */
-    uint32_t gid_index;  /**< index into the port's GIDs, below 256 */
-    uint32_t timeout_ms; /**< how long a peer may be silent before it is dead; 0: 1000; at most
-                            ASYMREG_IBV_MAX_TIMEOUT_MS */
-    uint32_t max_peers;  /**< connections accepted; 0: 4096; further ones time out */
-    uint32_t reserved;   /**< 0 */
+    size_t size; /**< sizeof(struct asymreg_ibv_opts) */
+    /** name of the adapter, as ibv_devices lists it; NULL: the first with an active port */
+    const char *device;
+    uint32_t flags;     /**< ASYMREG_IBV_GID_INDEX */
+    uint32_t port;      /**< its port, 1 and up; 0: the first active one */
+    uint32_t gid_index; /**< index into the port's GIDs, below 256 */
+    /** milliseconds that a peer may be silent before it is dead; 0: 1000; at most
+     * ASYMREG_IBV_MAX_TIMEOUT_MS */
+    uint32_t timeout_ms;
+    uint32_t max_peers; /**< connections accepted; 0: 4096; further ones time out */
+    uint32_t reserved;  /**< 0 */
 };
 
 /**

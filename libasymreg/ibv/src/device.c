@@ -13,8 +13,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define KNOWN_PROT (ASYMREG_READ | ASYMREG_WRITE | ASYMREG_ATOMIC)
-
 uint64_t asymreg_ibv__now_ns(void)
 {
     struct timespec t;
@@ -25,7 +23,7 @@ uint64_t asymreg_ibv__now_ns(void)
 
 /* Capabilities. */
 
-static int query(struct asymreg_transport *base, struct asymreg_transport_caps *caps)
+static int query_caps(struct asymreg_transport *base, struct asymreg_transport_caps *caps)
 {
     struct ibv_transport *t = ibv_of(base);
     struct asymreg_transport_caps full = {
@@ -46,7 +44,7 @@ static int query(struct asymreg_transport *base, struct asymreg_transport_caps *
     return 0;
 }
 
-static const char *reason(struct asymreg_transport *base, uint32_t cap)
+static const char *explain_cap(struct asymreg_transport *base, uint32_t cap)
 {
     struct ibv_transport *t = ibv_of(base);
 
@@ -63,14 +61,14 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
 /* Registrations. */
 
 /* Writes code and sentence, if err is not NULL. Returns the code. */
-__attribute__((format(printf, 3, 4))) static int fail(struct asymreg_error *err, int code,
-                                                      const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int set_error(struct asymreg_error *err, int code,
+                                                           const char *format, ...)
 {
     va_list args;
 
     if (!err)
         return code;
-    *err = (struct asymreg_error){.code = code, .pe = UINT32_MAX, .member = UINT32_MAX};
+    *err = (struct asymreg_error){.code = code, .pe = UINT32_MAX};
     va_start(args, format);
     vsnprintf(err->text, sizeof(err->text), format, args);
     va_end(args);
@@ -78,17 +76,17 @@ __attribute__((format(printf, 3, 4))) static int fail(struct asymreg_error *err,
 }
 
 /* Maps the error of a failed registration. */
-static int reg_failed(struct asymreg_error *err, int error)
+static int explain_reg_error(struct asymreg_error *err, int error)
 {
     switch (error) {
     case EFAULT:
-        return fail(err, ASYMREG_EFAULT,
-                    "the kernel cannot pin this memory: it is not mapped, not writable, or a "
-                    "shared file mapping that this kernel refuses to pin for writing");
+        return set_error(err, ASYMREG_EFAULT,
+                         "the kernel cannot pin this memory: it is not mapped, not writable, or a "
+                         "shared file mapping that this kernel refuses to pin for writing");
     case ENOMEM:
-        return fail(err, -ENOMEM,
-                    "ibv_reg_mr: no memory, or more pinned than RLIMIT_MEMLOCK allows");
-    default: return fail(err, ASYMREG_ETRANSPORT, "ibv_reg_mr: %s", strerror(error));
+        return set_error(err, -ENOMEM,
+                         "ibv_reg_mr: no memory, or more pinned than RLIMIT_MEMLOCK allows");
+    default: return set_error(err, ASYMREG_ETRANSPORT, "ibv_reg_mr: %s", strerror(error));
     }
 }
 
@@ -119,13 +117,13 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
         m->mr = ibv_reg_dmabuf_mr(t->pd, desc->fd_offset, (size_t)desc->bytes, desc->addr, desc->fd,
                                   access);
     else
-        m->mr = ibv_reg_mr(t->pd, (void *)(uintptr_t)desc->addr, (size_t)desc->bytes,
-                           access); // NOLINT: the memory's own address
+        m->mr = ibv_reg_mr(t->pd, (void *)(uintptr_t)desc->addr, // NOLINT: the memory's own address
+                           (size_t)desc->bytes, access);
     if (!m->mr) {
         int error = errno;
 
         free(m);
-        return reg_failed(err, error);
+        return explain_reg_error(err, error);
     }
     m->local_write = access & IBV_ACCESS_LOCAL_WRITE;
     /* The adapter reuses its keys some day; handles are never reused. */
@@ -180,8 +178,8 @@ static void rkey_release(struct asymreg_transport *base, struct asymreg_ep *ep,
 
 /* Endpoints. */
 
-static int address(struct asymreg_transport *base, void *buf, size_t *bytes,
-                   struct asymreg_error *err)
+static int get_address(struct asymreg_transport *base, void *buf, size_t *bytes,
+                       struct asymreg_error *err)
 {
     (void)err;
     struct ibv_transport *t = ibv_of(base);
@@ -207,7 +205,7 @@ static int ep_connect(struct asymreg_transport *base, const void *buf, size_t by
     if (rc < 0)
         return rc;
     if (a.is_global != t->is_global)
-        return fail(err, ASYMREG_EUNREACH, "one side is on Ethernet, the other on InfiniBand");
+        return set_error(err, ASYMREG_EUNREACH, "one side is on Ethernet, the other on InfiniBand");
     ep = calloc(1, sizeof(*ep));
     if (!ep)
         return -ENOMEM;
@@ -226,13 +224,13 @@ static int ep_connect(struct asymreg_transport *base, const void *buf, size_t by
     pthread_mutex_unlock(&t->lock);
     if (rc < 0) {
         free(ep);
-        return fail(err, rc, "ibv_create_qp: %s", strerror(-rc));
+        return set_error(err, rc, "ibv_create_qp: %s", strerror(-rc));
     }
     *out = ep;
     return 0;
 }
 
-static void disconnect(struct asymreg_transport *base, struct asymreg_ep *ep)
+static void ep_disconnect(struct asymreg_transport *base, struct asymreg_ep *ep)
 {
     struct ibv_transport *t = ibv_of(base);
 
@@ -245,12 +243,12 @@ static void disconnect(struct asymreg_transport *base, struct asymreg_ep *ep)
 
 /* Opening. */
 
-static void destroy(struct asymreg_transport *base)
+static void destroy_transport(struct asymreg_transport *base)
 {
     struct ibv_transport *t = ibv_of(base);
 
     while (t->eps)
-        disconnect(base, t->eps);
+        ep_disconnect(base, t->eps);
     asymreg_ibv__wireup_stop(t);
     if (t->cq)
         ibv_destroy_cq(t->cq);
@@ -270,14 +268,14 @@ static const struct asymreg_transport_ops ops = {
     .size = sizeof(ops),
     .version = ASYMREG_TRANSPORT_VERSION,
     .name = "ibv",
-    .query = query,
-    .reason = reason,
-    .destroy = destroy,
+    .query = query_caps,
+    .reason = explain_cap,
+    .destroy = destroy_transport,
     .mem_reg = mem_reg,
     .mem_dereg = mem_dereg,
-    .address = address,
+    .address = get_address,
     .connect = ep_connect,
-    .disconnect = disconnect,
+    .disconnect = ep_disconnect,
     .peer_alive = asymreg_ibv__peer_alive,
     .rkey_unpack = rkey_unpack,
     .rkey_release = rkey_release,
@@ -388,27 +386,27 @@ static int open_queues(struct ibv_transport *t)
     return t->bounce_mr ? 0 : -errno;
 }
 
-/* Copies the options if their size is allowed, and fills in the defaults. -EINVAL: the size is not
- * allowed, or something is set that this release does not know or allow. */
-static int opts_take(struct asymreg_ibv_opts *mine, const struct asymreg_ibv_opts *opts)
+/* Copies the options if they are allowed, and fills in the defaults. -EINVAL: something is set that
+ * this release does not know or allow, or the size is wrong; above 4,096 it was never set. */
+static int opts_take(struct asymreg_ibv_opts *to, const struct asymreg_ibv_opts *from)
 {
-    const unsigned char *bytes = (const unsigned char *)opts;
+    const unsigned char *bytes = (const unsigned char *)from;
 
-    if (opts) {
-        if (opts->size < sizeof(*mine) || opts->size > 4096) /* larger: it was never set */
+    if (from) {
+        if (from->size < sizeof(*to) || from->size > 4096)
             return -EINVAL;
-        *mine = *opts;
-        for (size_t i = sizeof(*mine); i < opts->size; i++)
+        *to = *from;
+        for (size_t i = sizeof(*to); i < from->size; i++)
             if (bytes[i])
                 return -EINVAL;
     }
-    if (mine->flags & ~ASYMREG_IBV_GID_INDEX || mine->port > 255 || mine->gid_index > 255 ||
-        mine->timeout_ms > ASYMREG_IBV_MAX_TIMEOUT_MS || mine->reserved)
+    if (to->flags & ~ASYMREG_IBV_GID_INDEX || to->port > 255 || to->gid_index > 255 ||
+        to->timeout_ms > ASYMREG_IBV_MAX_TIMEOUT_MS || to->reserved)
         return -EINVAL;
-    if (mine->timeout_ms == 0)
-        mine->timeout_ms = 1000;
-    if (mine->max_peers == 0)
-        mine->max_peers = 4096;
+    if (to->timeout_ms == 0)
+        to->timeout_ms = 1000;
+    if (to->max_peers == 0)
+        to->max_peers = 4096;
     return 0;
 }
 
@@ -420,10 +418,11 @@ int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_trans
     int rc;
 
     if (!transport || opts_take(&o, opts) < 0)
-        return fail(err, -EINVAL, "struct asymreg_ibv_opts: a value out of range, or its size");
+        return set_error(err, -EINVAL,
+                         "struct asymreg_ibv_opts: a value out of range, or its size");
     t = calloc(1, sizeof(*t));
     if (!t)
-        return fail(err, -ENOMEM, "no memory for a transport");
+        return set_error(err, -ENOMEM, "no memory for a transport");
     t->base.ops = &ops;
     t->wake_fd = -1;
     t->timeout_ms = o.timeout_ms;
@@ -449,22 +448,36 @@ int asymreg_ibv_create(const struct asymreg_ibv_opts *opts, struct asymreg_trans
         rc = asymreg_ibv__wireup_start(t);
     }
     if (rc < 0) {
-        destroy(&t->base);
-        return fail(err, rc, "%s", asymreg_ibv_strerror(rc));
+        destroy_transport(&t->base);
+        return set_error(err, rc, "%s", asymreg_ibv_strerror(rc));
     }
     *transport = &t->base;
     return 0;
 }
 
+/* The error's name without a static buffer, as in asymreg_strerror(). NULL: unknown. */
+static const char *errno_text(int number)
+{
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 32)
+    return strerrordesc_np(number);
+#endif
+#endif
+    return number <= EHWPOISON ? strerror(number) : NULL;
+}
+
 const char *asymreg_ibv_strerror(int code)
 {
+    const char *text;
+
     if (code >= 0)
         return "success";
     if (code == -ENODEV)
         return "no such verbs adapter, or none with an active port";
     if (code == -ENOMEM)
         return "no memory, or more pinned than RLIMIT_MEMLOCK allows";
-    return code > -4096 ? strerror(-code) : "unknown error";
+    text = code > -4096 ? errno_text(-code) : NULL;
+    return text ? text : "unknown error code";
 }
 
 const char *asymreg_ibv_version(void)

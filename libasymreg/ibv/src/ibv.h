@@ -85,8 +85,8 @@ struct req {
     struct asymreg_ep *ep;
     struct asymreg_op *op;
     uint32_t next;
-    uint32_t generation; /* upper half of wr_id: the completion of an abandoned operation is
-                            ignored */
+    /* Upper half of wr_id: the completion of an abandoned operation is ignored. */
+    uint32_t generation;
     uint32_t chunk;
     uint32_t bytes;
     enum req_kind kind;

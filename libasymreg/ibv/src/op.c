@@ -13,7 +13,7 @@
 #define POLL_BATCH     16
 #define PROBE_AFTER_NS UINT64_C(100000000)
 
-static void push(struct ibv_transport *t, struct queue *q, uint32_t i)
+static void queue_push(struct ibv_transport *t, struct queue *q, uint32_t i)
 {
     t->reqs[i].next = NO_REQ;
     if (q->n++ == 0)
@@ -23,7 +23,7 @@ static void push(struct ibv_transport *t, struct queue *q, uint32_t i)
     q->tail = i;
 }
 
-static uint32_t pop(struct ibv_transport *t, struct queue *q)
+static uint32_t queue_pop(struct ibv_transport *t, struct queue *q)
 {
     uint32_t i = q->head;
 
@@ -73,7 +73,7 @@ static unsigned char *chunk_at(struct ibv_transport *t, uint32_t chunk)
     return t->bounce + (size_t)N_REQS * SLOT_BYTES + (size_t)chunk * ASYMREG_IBV_MAX_OP_BYTES;
 }
 
-static void release(struct ibv_transport *t, uint32_t i)
+static void release_req(struct ibv_transport *t, uint32_t i)
 {
     struct req *r = &t->reqs[i];
 
@@ -86,7 +86,7 @@ static void release(struct ibv_transport *t, uint32_t i)
 }
 
 /* Reports the result to the caller of the operation, and frees it. */
-static void finish(struct ibv_transport *t, uint32_t i, int status)
+static void finish_req(struct ibv_transport *t, uint32_t i, int status)
 {
     struct req *r = &t->reqs[i];
 
@@ -96,10 +96,10 @@ static void finish(struct ibv_transport *t, uint32_t i, int status)
         __atomic_store_n(&r->op->status, status, __ATOMIC_RELEASE);
     else if (status < 0 && r->ep->first_error == 0 && r->kind != REQ_PROBE)
         r->ep->first_error = status;
-    release(t, i);
+    release_req(t, i);
 }
 
-static int post(struct ibv_transport *t, uint32_t i)
+static int post_req(struct ibv_transport *t, uint32_t i)
 {
     struct req *r = &t->reqs[i];
     struct ibv_sge sge = {.addr = (uintptr_t)r->local, .length = r->bytes, .lkey = r->lkey};
@@ -134,15 +134,15 @@ static void post_waiting(struct ibv_transport *t, struct asymreg_ep *ep)
 {
     while (ep->waiting.n > 0 && ep->posted.n < SQ_DEPTH && atomic_load(&ep->state) == EP_READY) {
         uint32_t i = ep->waiting.head;
-        int rc = post(t, i);
+        int rc = post_req(t, i);
 
         if (rc == ENOMEM && ep->posted.n > 0)
             return; /* the driver's queue is shorter than it reported */
-        pop(t, &ep->waiting);
+        queue_pop(t, &ep->waiting);
         if (rc == 0)
-            push(t, &ep->posted, i);
+            queue_push(t, &ep->posted, i);
         else
-            finish(t, i, rc == EINVAL ? ASYMREG_EALIGN : ASYMREG_ETRANSPORT);
+            finish_req(t, i, rc == EINVAL ? ASYMREG_EALIGN : ASYMREG_ETRANSPORT);
     }
 }
 
@@ -161,13 +161,13 @@ void asymreg_ibv__ep_dead(struct ibv_transport *t, struct asymreg_ep *ep, int er
     if (qp)
         ibv_destroy_qp(qp); /* after this the adapter accesses no user memory */
     while (ep->posted.n > 0)
-        finish(t, pop(t, &ep->posted), error);
+        finish_req(t, queue_pop(t, &ep->posted), error);
     while (ep->waiting.n > 0)
-        finish(t, pop(t, &ep->waiting), error);
+        finish_req(t, queue_pop(t, &ep->waiting), error);
 }
 
 /* Reconnects, after the adapter has returned all requests of a broken connection. */
-static void reconnect(struct ibv_transport *t, struct asymreg_ep *ep)
+static void reconnect_ep(struct ibv_transport *t, struct asymreg_ep *ep)
 {
     int rc;
 
@@ -180,7 +180,7 @@ static void reconnect(struct ibv_transport *t, struct asymreg_ep *ep)
         asymreg_ibv__ep_dead(t, ep, ASYMREG_ETRANSPORT);
 }
 
-static int error_of(enum ibv_wc_status status)
+static int map_status(enum ibv_wc_status status)
 {
     switch (status) {
     case IBV_WC_REM_ACCESS_ERR:
@@ -195,7 +195,7 @@ static int error_of(enum ibv_wc_status status)
 }
 
 /* Handles one completion of the adapter. Returns 1 if it completes an operation of the user's. */
-static int complete(struct ibv_transport *t, const struct ibv_wc *wc)
+static int handle_completion(struct ibv_transport *t, const struct ibv_wc *wc)
 {
     uint32_t i = (uint32_t)wc->wr_id;
     struct req *r = i < N_REQS ? &t->reqs[i] : NULL;
@@ -214,30 +214,30 @@ static int complete(struct ibv_transport *t, const struct ibv_wc *wc)
             memcpy(&old, r->local, sizeof(old));
             if (old != r->compare) { /* the guess was wrong: guess this value */
                 r->compare = old;
-                push(t, &ep->waiting, i);
+                queue_push(t, &ep->waiting, i);
                 return 0;
             }
         }
         error = r->kind == REQ_PROBE;
-        finish(t, i, 0);
+        finish_req(t, i, 0);
         return !error;
     }
     if (wc->status == IBV_WC_WR_FLUSH_ERR) { /* queued behind the refused request, and not begun */
-        push(t, &ep->waiting, i);
+        queue_push(t, &ep->waiting, i);
         atomic_store(&ep->state, EP_BROKEN);
         error = 0;
     } else {
-        error = error_of(wc->status);
+        error = map_status(wc->status);
         if (error == ASYMREG_EPEER) {
-            finish(t, i, error);
+            finish_req(t, i, error);
             asymreg_ibv__ep_dead(t, ep, error);
             return 1;
         }
         atomic_store(&ep->state, EP_BROKEN);
-        finish(t, i, error);
+        finish_req(t, i, error);
     }
     if (ep->posted.n == 0)
-        reconnect(t, ep);
+        reconnect_ep(t, ep);
     return error != 0;
 }
 
@@ -255,7 +255,7 @@ int asymreg_ibv__progress(struct asymreg_transport *base)
             uint32_t req = (uint32_t)wc[i].wr_id;
             struct asymreg_ep *ep = req < N_REQS && t->reqs[req].busy ? t->reqs[req].ep : NULL;
 
-            done += complete(t, &wc[i]);
+            done += handle_completion(t, &wc[i]);
             if (ep && ep->waiting.n > 0)
                 post_waiting(t, ep);
         }
@@ -272,10 +272,10 @@ int asymreg_ibv__progress(struct asymreg_transport *base)
     return done;
 }
 
-/* Allocates a request for the endpoint; NO_REQ if all are in use, or the endpoint is dead
- * (*error). */
-static uint32_t begin(struct ibv_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
-                      size_t chunk_bytes, int *error)
+/* Allocates a request for the endpoint, with a bounce buffer of `chunk_bytes` unless that is 0.
+ * NULL if all are in use, or the endpoint is dead (*error). */
+static struct req *begin_req(struct ibv_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
+                             size_t chunk_bytes, int *error)
 {
     struct req *r;
     uint32_t i;
@@ -286,10 +286,10 @@ static uint32_t begin(struct ibv_transport *t, struct asymreg_ep *ep, struct asy
     if (atomic_load(&ep->state) == EP_DEAD) {
         asymreg_ibv__ep_dead(t, ep, ep->why);
         *error = ep->why;
-        return NO_REQ;
+        return NULL;
     }
     if (t->free_req == NO_REQ || (chunk_bytes > SLOT_BYTES && t->n_chunks == 0))
-        return NO_REQ;
+        return NULL;
     i = t->free_req;
     r = &t->reqs[i];
     t->free_req = r->next;
@@ -307,17 +307,35 @@ static uint32_t begin(struct ibv_transport *t, struct asymreg_ep *ep, struct asy
             r->local = chunk_at(t, r->chunk);
         }
     }
-    return i;
+    return r;
 }
 
-static void start(struct ibv_transport *t, struct asymreg_ep *ep, uint32_t i)
+/* As begin_req(), for `bytes` at `addr` of the peer; `copy`: through a bounce buffer. */
+static struct req *begin_transfer(struct ibv_transport *t, struct asymreg_ep *ep,
+                                  struct asymreg_op *op, const struct asymreg_rkey *rkey,
+                                  uint64_t addr, size_t bytes, bool copy, int *error)
 {
-    struct req *r = &t->reqs[i];
+    struct req *r;
 
+    if (bytes > ASYMREG_IBV_MAX_OP_BYTES) {
+        *error = -EINVAL;
+        return NULL;
+    }
+    r = begin_req(t, ep, op, copy ? bytes : 0, error);
+    if (r) {
+        r->rkey = rkey->rkey;
+        r->raddr = addr;
+        r->bytes = (uint32_t)bytes;
+    }
+    return r;
+}
+
+static void start_req(struct ibv_transport *t, struct req *r)
+{
     if (r->op)
         __atomic_store_n(&r->op->status, ASYMREG_PENDING, __ATOMIC_RELAXED);
-    push(t, &ep->waiting, i);
-    post_waiting(t, ep);
+    queue_push(t, &r->ep->waiting, (uint32_t)(r - t->reqs));
+    post_waiting(t, r->ep);
 }
 
 int asymreg_ibv__put(struct asymreg_transport *base, struct asymreg_ep *ep,
@@ -326,30 +344,23 @@ int asymreg_ibv__put(struct asymreg_transport *base, struct asymreg_ep *ep,
 {
     struct ibv_transport *t = ibv_of(base);
     bool copy = !local || bytes <= SLOT_BYTES;
-    uint32_t i;
-    int error;
     struct req *r;
+    int error;
 
     if (!(rkey->prot & ASYMREG_WRITE))
         return ASYMREG_EACCES;
-    if (bytes > ASYMREG_IBV_MAX_OP_BYTES)
-        return -EINVAL;
-    i = begin(t, ep, op, copy ? bytes : 0, &error);
-    if (i == NO_REQ)
+    r = begin_transfer(t, ep, op, rkey, addr, bytes, copy, &error);
+    if (!r)
         return error;
-    r = &t->reqs[i];
     r->kind = REQ_PUT;
     r->opcode = IBV_WR_RDMA_WRITE;
-    r->rkey = rkey->rkey;
-    r->raddr = addr;
-    r->bytes = (uint32_t)bytes;
     if (copy) {
         memcpy(r->local, src, bytes);
     } else {
         r->local = (void *)(uintptr_t)src; // NOLINT: only read
         r->lkey = local->mr->lkey;
     }
-    start(t, ep, i);
+    start_req(t, r);
     return !op && copy ? 0 : ASYMREG_PENDING;
 }
 
@@ -359,30 +370,23 @@ int asymreg_ibv__get(struct asymreg_transport *base, struct asymreg_ep *ep,
 {
     struct ibv_transport *t = ibv_of(base);
     bool copy = !local || !local->local_write || bytes <= SLOT_BYTES;
-    uint32_t i;
-    int error;
     struct req *r;
+    int error;
 
     if (!(rkey->prot & ASYMREG_READ))
         return ASYMREG_EACCES;
-    if (bytes > ASYMREG_IBV_MAX_OP_BYTES)
-        return -EINVAL;
-    i = begin(t, ep, op, copy ? bytes : 0, &error);
-    if (i == NO_REQ)
+    r = begin_transfer(t, ep, op, rkey, addr, bytes, copy, &error);
+    if (!r)
         return error;
-    r = &t->reqs[i];
     r->kind = REQ_GET;
     r->opcode = IBV_WR_RDMA_READ;
-    r->rkey = rkey->rkey;
-    r->raddr = addr;
-    r->bytes = (uint32_t)bytes;
     r->dst = dst;
     r->copy_out = copy;
     if (!copy) {
         r->local = dst;
         r->lkey = local->mr->lkey;
     }
-    start(t, ep, i);
+    start_req(t, r);
     return ASYMREG_PENDING;
 }
 
@@ -391,9 +395,9 @@ int asymreg_ibv__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
                      uint64_t operand, uint64_t compare, uint64_t *result, struct asymreg_op *op)
 {
     struct ibv_transport *t = ibv_of(base);
-    uint32_t i;
-    int error;
+    bool adds = amo == ASYMREG_AMO_ADD || amo == ASYMREG_AMO_FETCH_ADD;
     struct req *r;
+    int error;
 
     if (!t->atomics || bytes != 8 || amo > ASYMREG_AMO_COMPARE_SWAP)
         return ASYMREG_ENOTSUP;
@@ -401,21 +405,16 @@ int asymreg_ibv__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
         return ASYMREG_EACCES;
     if (addr % 8 != 0)
         return ASYMREG_EALIGN;
-    i = begin(t, ep, op, 8, &error);
-    if (i == NO_REQ)
+    r = begin_transfer(t, ep, op, rkey, addr, 8, true, &error);
+    if (!r)
         return error;
-    r = &t->reqs[i];
     r->kind = amo == ASYMREG_AMO_SWAP ? REQ_SWAP : REQ_ATOMIC;
-    r->opcode = amo == ASYMREG_AMO_ADD || amo == ASYMREG_AMO_FETCH_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD
-                                                                       : IBV_WR_ATOMIC_CMP_AND_SWP;
-    r->rkey = rkey->rkey;
-    r->raddr = addr;
-    r->bytes = 8;
+    r->opcode = adds ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
     r->operand = operand;
     r->compare = amo == ASYMREG_AMO_SWAP ? 0 : compare;
     r->dst = result;
     r->copy_out = result != NULL;
-    start(t, ep, i);
+    start_req(t, r);
     return ASYMREG_PENDING;
 }
 
@@ -423,8 +422,8 @@ int asymreg_ibv__peer_alive(struct asymreg_transport *base, struct asymreg_ep *e
 {
     struct ibv_transport *t = ibv_of(base);
     uint64_t now;
+    struct req *r;
     int error;
-    uint32_t i;
 
     if (atomic_load(&t->changed) != 0 || ep->posted.n > 0)
         asymreg_ibv__progress(base);
@@ -437,12 +436,12 @@ int asymreg_ibv__peer_alive(struct asymreg_transport *base, struct asymreg_ep *e
         ep->proof_ns = now;
     if (now - ep->proof_ns < PROBE_AFTER_NS)
         return 0;
-    i = begin(t, ep, NULL, 0, &error);
-    if (i == NO_REQ)
+    r = begin_req(t, ep, NULL, 0, &error);
+    if (!r)
         return error == -EAGAIN ? 0 : error;
-    t->reqs[i].kind = REQ_PROBE;
-    t->reqs[i].opcode = IBV_WR_RDMA_WRITE;
-    start(t, ep, i);
+    r->kind = REQ_PROBE;
+    r->opcode = IBV_WR_RDMA_WRITE;
+    start_req(t, r);
     return 0;
 }
 

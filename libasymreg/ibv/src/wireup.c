@@ -50,7 +50,7 @@ static uint32_t random_psn(void)
     return psn & 0xffffff;
 }
 
-static void wake(struct ibv_transport *t)
+static void wake_thread(struct ibv_transport *t)
 {
     uint64_t one = 1;
 
@@ -161,8 +161,8 @@ static struct ibv_qp *create_rc(struct ibv_transport *t, bool active)
     return qp;
 }
 
-static int to_rtr(struct ibv_transport *t, struct ibv_qp *qp, const struct port_address *peer,
-                  uint32_t qpn, uint32_t psn)
+static int modify_to_rtr(struct ibv_transport *t, struct ibv_qp *qp,
+                         const struct port_address *peer, uint32_t qpn, uint32_t psn)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
@@ -179,8 +179,8 @@ static int to_rtr(struct ibv_transport *t, struct ibv_qp *qp, const struct port_
                               IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_rts(struct ibv_transport *t, struct ibv_qp *qp, const struct port_address *peer,
-                  uint32_t psn)
+static int modify_to_rts(struct ibv_transport *t, struct ibv_qp *qp,
+                         const struct port_address *peer, uint32_t psn)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS,
@@ -208,7 +208,7 @@ int asymreg_ibv__ep_begin(struct ibv_transport *t, struct asymreg_ep *ep)
     ep->next_send_ns = now;
     ep->give_up_ns = now + (uint64_t)t->timeout_ms * 1000000;
     atomic_store(&ep->state, EP_CONNECTING);
-    wake(t);
+    wake_thread(t);
     return 0;
 }
 
@@ -228,7 +228,7 @@ void asymreg_ibv__ep_end(struct ibv_transport *t, struct asymreg_ep *ep)
         }
     }
     send_message(t, &m, &ep->peer, ep->peer_ud_qpn, ep->peer_qkey);
-    wake(t);
+    wake_thread(t);
 }
 
 /* Passive connections. */
@@ -276,7 +276,7 @@ static struct passive *accept_request(struct ibv_transport *t, const struct mess
     *new = (struct passive){
         .from = m->from, .number = m->number, .attempt = m->attempt, .psn = random_psn()};
     new->qp = create_rc(t, false);
-    if (!new->qp || to_rtr(t, new->qp, &m->port, m->qpn, m->psn) < 0) {
+    if (!new->qp || modify_to_rtr(t, new->qp, &m->port, m->qpn, m->psn) < 0) {
         if (new->qp)
             ibv_destroy_qp(new->qp);
         free(new);
@@ -296,7 +296,7 @@ static void ep_fail(struct ibv_transport *t, struct asymreg_ep *ep, int why)
     atomic_fetch_add(&t->changed, 1);
 }
 
-static void take_reply(struct ibv_transport *t, const struct message *m)
+static void handle_reply(struct ibv_transport *t, const struct message *m)
 {
     for (struct asymreg_ep *ep = t->eps; ep; ep = ep->next) {
         if (ep->number != m->number)
@@ -304,8 +304,8 @@ static void take_reply(struct ibv_transport *t, const struct message *m)
         if (atomic_load(&ep->state) != EP_CONNECTING || ep->attempt != m->attempt ||
             ep->peer_cookie != m->from)
             return;
-        if (to_rtr(t, ep->qp, &ep->peer, m->qpn, m->psn) < 0 ||
-            to_rts(t, ep->qp, &ep->peer, ep->psn) < 0) {
+        if (modify_to_rtr(t, ep->qp, &ep->peer, m->qpn, m->psn) < 0 ||
+            modify_to_rts(t, ep->qp, &ep->peer, ep->psn) < 0) {
             ep_fail(t, ep, ASYMREG_EUNREACH);
             return;
         }
@@ -315,7 +315,7 @@ static void take_reply(struct ibv_transport *t, const struct message *m)
     }
 }
 
-static void take_message(struct ibv_transport *t, const unsigned char *p, size_t bytes)
+static void handle_message(struct ibv_transport *t, const unsigned char *p, size_t bytes)
 {
     struct message m;
     struct passive **gone, *passive;
@@ -338,7 +338,7 @@ static void take_message(struct ibv_transport *t, const unsigned char *p, size_t
             send_message(t, &answer, &m.port, m.ud_qpn, m.qkey);
         }
         break;
-    case REPLY: take_reply(t, &m); break;
+    case REPLY: handle_reply(t, &m); break;
     case BYE:
         gone = find_passive(t, m.from, m.number);
         if (*gone)
@@ -352,7 +352,7 @@ static void take_message(struct ibv_transport *t, const unsigned char *p, size_t
 
 /* Repeats the request of every connection that is not established. Returns how long the thread may
  * sleep, milliseconds. */
-static int ask(struct ibv_transport *t)
+static int repeat_requests(struct ibv_transport *t)
 {
     uint64_t now = asymreg_ibv__now_ns(), next = UINT64_MAX;
 
@@ -386,7 +386,7 @@ static int ask(struct ibv_transport *t)
     return next == UINT64_MAX ? -1 : next <= now ? 0 : (int)((next - now) / 1000000 + 1);
 }
 
-static void take_completions(struct ibv_transport *t)
+static void handle_completions(struct ibv_transport *t)
 {
     struct ibv_cq *cq;
     void *context;
@@ -409,8 +409,8 @@ static void take_completions(struct ibv_transport *t)
             *ah = NULL;
         } else if (wc.wr_id < UD_DEPTH) {
             if (wc.status == IBV_WC_SUCCESS && wc.byte_len > GRH_BYTES)
-                take_message(t, t->ud_bounce + wc.wr_id * (GRH_BYTES + UD_BYTES) + GRH_BYTES,
-                             wc.byte_len - GRH_BYTES);
+                handle_message(t, t->ud_bounce + wc.wr_id * (GRH_BYTES + UD_BYTES) + GRH_BYTES,
+                               wc.byte_len - GRH_BYTES);
             if (wc.status != IBV_WC_WR_FLUSH_ERR && post_receive(t, (uint32_t)wc.wr_id) < 0)
                 return;
         }
@@ -432,9 +432,9 @@ static void *wireup_main(void *arg)
         int sleep_ms;
 
         pthread_mutex_lock(&t->lock);
-        take_completions(t);
+        handle_completions(t);
         stop = t->stop;
-        sleep_ms = ask(t);
+        sleep_ms = repeat_requests(t);
         letters = t->letters;
         t->letters = NULL;
         pthread_mutex_unlock(&t->lock);
@@ -530,7 +530,7 @@ void asymreg_ibv__wireup_stop(struct ibv_transport *t)
     if (t->thread_runs) {
         pthread_mutex_lock(&t->lock);
         t->stop = true;
-        wake(t);
+        wake_thread(t);
         pthread_mutex_unlock(&t->lock);
         pthread_join(t->thread, NULL);
     }

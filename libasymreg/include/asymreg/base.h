@@ -116,12 +116,12 @@ struct asymreg_allocator {
  * is allowed.
  */
 struct asymreg_error {
-    int32_t code;    /**< the function's result */
-    uint32_t pe;     /**< the peer concerned; UINT32_MAX: none */
-    uint64_t addr;   /**< address of the memory concerned */
-    uint64_t bytes;  /**< its length; 0: no memory is concerned */
-    uint32_t member; /**< the member that a failed collective (coll.h) names; UINT32_MAX: none */
-    char text[228];  /**< one English sentence without a newline, for a person */
+    int32_t code;      /**< the function's result */
+    uint32_t pe;       /**< the peer concerned; UINT32_MAX: none */
+    uint64_t addr;     /**< address of the memory concerned */
+    uint64_t bytes;    /**< its length; 0: no memory is concerned */
+    uint32_t reserved; /**< 0 */
+    char text[228];    /**< one English sentence without a newline, for a person */
 };
 
 /**

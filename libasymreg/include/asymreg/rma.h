@@ -64,7 +64,7 @@
  *     ASYMREG_REMAPPED. Otherwise a transport that pins would access the old pages.
  *
  * Source: "Asymmetric Memory Extension for OpenSHMEM", sections 2 and 3 (register, unregister, put,
- * get; refresh and retry) and 5 (atomics, collectives); identifiers, permissions and errors are
+ * get; refresh and retry) and 5 (atomics); identifiers, permissions and errors are
  * ours.
  */
 #ifndef ASYMREG_RMA_H
@@ -117,23 +117,24 @@ struct asymreg_worker;
 /** Options of a context. Zero the struct, set `size`, then the members that differ from the
  * default. */
 struct asymreg_opts {
-    size_t size;           /**< sizeof(struct asymreg_opts) */
-    uint32_t flags;        /**< ASYMREG_SPLIT, ASYMREG_FRESH, ASYMREG_DRAIN */
-    uint32_t max_regions;  /**< 0: 1,048,576; at most ASYMREG_MAX_REGIONS; rounded up to a multiple
-                              of 128. The published table has 32 bytes for each, and for each
-                              segment 32 and its longest handle. Unused parts take only
-                              address space, but a transport that pins registrations
-                              pins the whole table */
+    size_t size;    /**< sizeof(struct asymreg_opts) */
+    uint32_t flags; /**< ASYMREG_SPLIT, ASYMREG_FRESH, ASYMREG_DRAIN */
+    /**
+     * 0: 1,048,576; at most ASYMREG_MAX_REGIONS; rounded up to a multiple of 128. The published
+     * table has 32 bytes for each, and for each segment 32 and its longest handle. Unused parts
+     * take only address space, but a transport that pins registrations pins the whole table
+     */
+    uint32_t max_regions;
     uint32_t max_segments; /**< 0: as max_regions, at most 65,536 */
-    uint32_t ring;         /**< records of the change log: a power of two from 16 to 1,048,576; 0:
-                              4096 */
-    struct asymreg_transport *transport; /**< the context owns it from now on, also after a failure,
-                                            unless `size` is below this or above 4,096; NULL:
-                                            asymreg_local_create() */
-    uint64_t coalesce_bytes; /**< 0; a power of two (raised to a page); or ASYMREG_COALESCE_MAPPING:
-                                see "Coalescing" above */
-    const struct asymreg_allocator *allocator; /**< NULL: libc's. The published table, and tables of
-                                                  its size, are always in mapped pages */
+    /** records of the change log: a power of two from 16 to 1,048,576; 0: 4096 */
+    uint32_t ring;
+    /** the context owns it from now on, also after a failure, unless `size` is below this or above
+     * 4,096; NULL: asymreg_local_create() */
+    struct asymreg_transport *transport;
+    /** 0; a power of two (raised to a page); or ASYMREG_COALESCE_MAPPING: see "Coalescing" above */
+    uint64_t coalesce_bytes;
+    /** NULL: libc's. The published table, and tables of its size, are always in mapped pages */
+    const struct asymreg_allocator *allocator;
 };
 
 /**
@@ -318,10 +319,10 @@ ASYMREG_API int asymreg_forget(struct asymreg_context *context, uint32_t pe);
  * asymreg_resolve() explains a failure in a sentence.
  *
  * In OpenSHMEM's words: put, get, put_nbi and get_nbi are asymreg_put() and its siblings; quiet is
- * asymreg_flush() with ASYMREG_ALL_PEERS; a fence is a flush of each peer; iput and iget are
- * asymreg_put_strided() and asymreg_get_strided(); atomics of 4 and 8 bytes, with and without a
- * fetch, are asymreg_amo(); put_signal, wait_until and test are asymreg_put_signal() and
- * asymreg_wait_until(); shmem_ptr() is asymreg_bound_ptr().
+ * asymreg_flush() with ASYMREG_ALL_PEERS; a fence is a flush of each peer; iput is
+ * asymreg_put_many(), iget a loop of asymreg_get_nb(), each with a flush; atomics of 4 and 8 bytes,
+ * with and without a fetch, are asymreg_amo(); put_signal, wait_until and test are
+ * asymreg_put_signal() and asymreg_wait_until(); shmem_ptr() is asymreg_bound_ptr().
  * @{
  */
 
@@ -405,9 +406,10 @@ ASYMREG_API int asymreg_amo(struct asymreg_worker *worker, uint32_t pe, uint64_t
 
 /** The signal that asymreg_put_signal() makes after the data have arrived. */
 struct asymreg_signal {
-    uint64_t addr;     /**< address of 8 aligned bytes at the peer */
-    asymreg_id id;     /**< registration meant, or ASYMREG_ANY; with ASYMREG_ATOMIC, or, for
-                          ASYMREG_AMO_SET on a transport without atomics, ASYMREG_WRITE */
+    uint64_t addr; /**< address of 8 aligned bytes at the peer */
+    /** registration meant, or ASYMREG_ANY; with ASYMREG_ATOMIC, or, for ASYMREG_AMO_SET on a
+     * transport without atomics, ASYMREG_WRITE */
+    asymreg_id id;
     uint64_t value;    /**< operand */
     uint32_t what;     /**< ASYMREG_AMO_SET or ASYMREG_AMO_ADD */
     uint32_t reserved; /**< 0 */
@@ -458,40 +460,11 @@ ASYMREG_API int asymreg_put_signal(struct asymreg_worker *worker, uint32_t pe, u
 ASYMREG_API int asymreg_wait_until(struct asymreg_worker *worker, const void *addr, uint32_t bytes,
                                    uint32_t compare, uint64_t value, uint32_t timeout_ms);
 
-/** Strided elements: asymreg_put_strided(), asymreg_get_strided(). */
-struct asymreg_strides {
-    size_t element_bytes; /**< length of an element */
-    size_t n;             /**< number of elements; 0: nothing is done */
-    size_t here;          /**< stride in this process, in elements; 1: adjacent */
-    size_t there;         /**< stride at the peer */
-};
-
-/**
- * @brief Copy strided elements to a peer. When it returns 0, they have arrived.
- * @param worker   this thread's worker
- * @param pe       the peer
- * @param raddr    address of the first element there
- * @param id       registration meant, or ASYMREG_ANY
- * @param src      the first element here
- * @param strides  length, number and strides
- * @return as asymreg_put(), ASYMREG_EOVERFLOW; after an error some elements may have been copied
- *
- * Cost: one operation for each element, all in flight together, and a flush.
- */
-ASYMREG_API int asymreg_put_strided(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
-                                    asymreg_id id, const void *src,
-                                    const struct asymreg_strides *strides);
-
-/** @brief As asymreg_put_strided(), from a peer. */
-ASYMREG_API int asymreg_get_strided(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
-                                    asymreg_id id, void *dst,
-                                    const struct asymreg_strides *strides);
-
-/** One of many transfers: asymreg_put_many(), asymreg_get_many(). */
+/** One of many puts: asymreg_put_many(). */
 struct asymreg_transfer {
     uint64_t raddr; /**< address at the peer, anywhere in a region */
     asymreg_id id;  /**< registration meant, or ASYMREG_ANY */
-    void *here;     /**< the bytes to copy, or their destination; a put only reads them */
+    void *here;     /**< the bytes to copy; they are only read */
     size_t bytes;   /**< how many */
 };
 
@@ -511,10 +484,6 @@ struct asymreg_transfer {
  * each. It is for runtimes that collect puts: MPI's indexed types, lists of addresses.
  */
 ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
-                                 const struct asymreg_transfer *transfers, size_t n, size_t *done);
-
-/** @brief As asymreg_get_nb() of each, in this order; otherwise as asymreg_put_many(). */
-ASYMREG_API int asymreg_get_many(struct asymreg_worker *worker, uint32_t pe,
                                  const struct asymreg_transfer *transfers, size_t n, size_t *done);
 
 /**
@@ -558,19 +527,10 @@ ASYMREG_API int asymreg_refresh(struct asymreg_context *context, uint32_t pe);
 /** @} */
 
 /**
- * @name Other ways to unregister
+ * @name Unregistering and reusing the memory
  * MT-Safe.
  * @{
  */
-
-/**
- * @brief End the registration of exactly this range, for callers that keep no identifiers.
- * @param context     the context
- * @param addr,bytes  as registered
- * @return 0, ASYMREG_ENOREGION, ASYMREG_EOVERFLOW, -EINVAL (a part of a region, or more than one)
- */
-ASYMREG_API int asymreg_unregister_range(struct asymreg_context *context, const void *addr,
-                                         size_t bytes);
 
 /**
  * @brief Unregister, and return when no peer's operation on the region is in flight: then you may
@@ -669,34 +629,20 @@ ASYMREG_API int asymreg_segment_remove(struct asymreg_context *context, const vo
 /** @} */
 
 /**
- * @name Properties and statistics of a context
- * MT-Safe. They allocate nothing.
+ * @name Statistics of a context
+ * MT-Safe. Allocates nothing.
  * @{
  */
 
-/** Properties of a context. */
-struct asymreg_info {
-    size_t size; /**< sizeof(struct asymreg_info), set by the caller; no more than that is filled;
-                    less than the first release's: -EINVAL */
-    struct asymreg_transport *transport; /**< for its ops->name and ops->reason */
-    struct asymreg_transport_caps caps;  /**< its capabilities and limits */
-};
-
-/**
- * @brief Return the properties of a context: its transport and the transport's capabilities.
- * @param context  the context
- * @param info     filled; set its size first
- * @return 0, -EINVAL
- */
-ASYMREG_API int asymreg_context_query(struct asymreg_context *context, struct asymreg_info *info);
-
 /** Statistics of a context at the time of the call. */
 struct asymreg_stats {
-    size_t size;              /**< as in struct asymreg_info */
-    uint64_t n_regions;       /**< registered now */
-    uint64_t n_segments;      /**< registrations with the transport now, without the table's own */
-    uint64_t segment_bytes;   /**< their total length, without a registration that serves all
-                                 private memory */
+    /** sizeof(struct asymreg_stats), set by the caller; no more than that is filled; less than the
+     * first release's: -EINVAL */
+    size_t size;
+    uint64_t n_regions;  /**< registered now */
+    uint64_t n_segments; /**< registrations with the transport now, without the table's own */
+    /** their total length, without a registration that serves all private memory */
+    uint64_t segment_bytes;
     uint64_t n_registrations; /**< registrations with the transport so far */
     /* Copies of the tables of currently imported peers, since their import: */
     uint64_t n_refreshes; /**< refreshes that found a change */

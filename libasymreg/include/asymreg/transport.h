@@ -140,33 +140,34 @@ extern "C" {
 
 /** What a transport can do, and its limits. */
 struct asymreg_transport_caps {
-    size_t size;    /**< sizeof(struct asymreg_transport_caps), set by the caller: fill no more than
-                       that */
-    uint32_t flags; /**< ASYMREG_CAP_* */
-    uint32_t amo4_ops;         /**< atomics on 4 bytes, bits 1 << ASYMREG_AMO_* */
-    uint32_t amo8_ops;         /**< atomics on 8 bytes */
-    uint32_t max_handle_bytes; /**< longest handle of one registration; at most
-                                  ASYMREG_MAX_HANDLE_BYTES; may be 0 */
-    uint32_t
-        max_address_bytes; /**< longest result of `address`; at most ASYMREG_MAX_ADDRESS_BYTES */
-    uint32_t kinds;        /**< kinds of memory that it can register, bits 1 << ASYMREG_KIND_*; 0:
-                              only a processor's */
-    uint64_t
-        max_op_bytes; /**< longest single put or get; the core splits any longer one; 0: no limit */
+    /** sizeof(struct asymreg_transport_caps), set by the caller: fill no more than that */
+    size_t size;
+    uint32_t flags;    /**< ASYMREG_CAP_* */
+    uint32_t amo4_ops; /**< atomics on 4 bytes, bits 1 << ASYMREG_AMO_* */
+    uint32_t amo8_ops; /**< atomics on 8 bytes */
+    /** longest handle of one registration; at most ASYMREG_MAX_HANDLE_BYTES; may be 0 */
+    uint32_t max_handle_bytes;
+    /** longest result of `address`; at most ASYMREG_MAX_ADDRESS_BYTES */
+    uint32_t max_address_bytes;
+    /** kinds of memory that it can register, bits 1 << ASYMREG_KIND_*; 0: only a processor's */
+    uint32_t kinds;
+    /** longest single put or get; the core splits any longer one; 0: no limit */
+    uint64_t max_op_bytes;
 };
 
 /** Memory to be registered. */
 struct asymreg_mem_desc {
-    size_t size;    /**< sizeof(struct asymreg_mem_desc) */
-    uint64_t addr;  /**< first byte, in this process */
-    uint64_t bytes; /**< more than 0; addr + bytes does not wrap, except for the whole space (0,
-                       2^64-1) */
+    size_t size;   /**< sizeof(struct asymreg_mem_desc) */
+    uint64_t addr; /**< first byte, in this process */
+    /** more than 0; addr + bytes does not wrap, except for the whole space (0, 2^64-1) */
+    uint64_t bytes;
     uint32_t prot;  /**< ASYMREG_READ and so on: operations allowed to peers */
     uint32_t flags; /**< ASYMREG_MEM_* */
-    int32_t fd;     /**< descriptor whose mapping this memory is, or -1; stays open as long as the
-                       registration */
-    uint32_t kind;  /**< ASYMREG_KIND_*, never one that `kinds` lacks. With
-                           ASYMREG_KIND_DMABUF `fd` is the dma-buf */
+    /** descriptor whose mapping this memory is, or -1; stays open as long as the registration */
+    int32_t fd;
+    /** ASYMREG_KIND_*, never one that `kinds` lacks. With ASYMREG_KIND_DMABUF `fd` is the
+     * dma-buf */
+    uint32_t kind;
     uint64_t fd_offset; /**< where in it `addr` lies, bytes; any multiple of 1 */
 };
 
@@ -193,8 +194,8 @@ struct asymreg_rkey;
 
 /** An explicit operation. The caller's memory, valid until status is no longer ASYMREG_PENDING. */
 struct asymreg_op {
-    int32_t status; /**< set by the core to 0; the transport: ASYMREG_PENDING, then 0 or an error
-                       (store-release) */
+    /** set by the core to 0; the transport: ASYMREG_PENDING, then 0 or an error (store-release) */
+    int32_t status;
     uint32_t reserved;
     uint64_t priv[6]; /**< for the transport, while it is pending */
 };
@@ -225,8 +226,8 @@ struct asymreg_transport_ops {
     size_t size;       /**< sizeof(struct asymreg_transport_ops), or up to `guard` */
     uint32_t version;  /**< ASYMREG_TRANSPORT_VERSION */
     uint32_t reserved; /**< 0 */
-    const char *name;  /**< at most 15 letters, digits and `-`; both sides of a connection must have
-                          the same */
+    /** at most 15 letters, digits and `-`; both sides of a connection must have the same */
+    const char *name;
 
     /** Required. Fills `caps`. Returns 0 or an error. */
     int (*query)(struct asymreg_transport *t, struct asymreg_transport_caps *caps);

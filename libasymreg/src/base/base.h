@@ -5,6 +5,7 @@
 
 #include <asymreg/base.h>
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,8 @@
 #define ASYMREG__TSAN 0
 #endif
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 /* memory.c */
 /* Returns zeroed memory of an allocator (NULL: libc), or NULL; asymreg__free() accepts NULL too. */
 void *asymreg__alloc(const struct asymreg_allocator *a, size_t bytes);
@@ -30,9 +33,9 @@ void asymreg__free_lines(const struct asymreg_allocator *a, void *p);
 void *asymreg__reserve(size_t bytes);
 void asymreg__unreserve(void *p, size_t bytes);
 
-/* opts.c: copies an option struct if its size is allowed; NULL leaves `mine` unchanged. -EINVAL:
+/* opts.c: copies an option struct if its size is allowed; NULL leaves `to` unchanged. -EINVAL:
  * the size is not allowed, or something is set that this release does not know. */
-int asymreg__opts_take(void *mine, const void *opts, size_t bytes);
+int asymreg__opts_take(void *to, const void *from, size_t bytes);
 /* Returns whether an allocator is NULL or has both functions. */
 int asymreg__allocator_ok(const struct asymreg_allocator *a);
 

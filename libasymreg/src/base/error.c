@@ -47,14 +47,15 @@ static const char *errno_text(int number)
 const char *asymreg_strerror(int code)
 {
     const char *text;
-    int i = ASYMREG_ENOREGION - code;
+    int i;
 
     if (code >= 0)
         return "success";
+    i = ASYMREG_ENOREGION - code;
     if (i >= 0 && i < (int)(sizeof(phrases) / sizeof(*phrases)))
         return phrases[i];
     text = code > -4096 ? errno_text(-code) : NULL;
-    return text ? text : "unknown error";
+    return text ? text : "unknown error code";
 }
 
 int asymreg__fail(struct asymreg_error *err, int code, const char *format, ...)
@@ -63,7 +64,7 @@ int asymreg__fail(struct asymreg_error *err, int code, const char *format, ...)
 
     if (!err)
         return code;
-    *err = (struct asymreg_error){.code = code, .pe = ASYMREG__NO_PE, .member = ASYMREG__NO_PE};
+    *err = (struct asymreg_error){.code = code, .pe = ASYMREG__NO_PE};
     va_start(args, format);
     vsnprintf(err->text, sizeof(err->text), format, args);
     va_end(args);
@@ -83,7 +84,7 @@ int asymreg__fail_at(struct asymreg_error *err, int code, const struct asymreg_e
     err->pe = pe;
     err->addr = addr;
     err->bytes = bytes;
-    err->member = ASYMREG__NO_PE;
+    err->reserved = 0;
     return code;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define LINE 64u
+#define CACHE_LINE 64u
 
 void *asymreg__alloc(const struct asymreg_allocator *a, size_t bytes)
 {
@@ -17,7 +17,8 @@ void *asymreg__alloc(const struct asymreg_allocator *a, size_t bytes)
 
     if (!a)
         return calloc(1, bytes); /* it does not touch large fresh blocks */
-    if ((p = a->realloc(a->ctx, NULL, bytes)))
+    p = a->realloc(a->ctx, NULL, bytes);
+    if (p)
         memset(p, 0, bytes);
     return p;
 }
@@ -34,11 +35,13 @@ void asymreg__free(const struct asymreg_allocator *a, void *p)
  * leaves at least 16 bytes. */
 void *asymreg__alloc_lines(const struct asymreg_allocator *a, size_t bytes)
 {
-    char *block = asymreg__alloc(a, (bytes + LINE - 1) / LINE * LINE + LINE), *line;
+    char *block =
+             asymreg__alloc(a, (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE + CACHE_LINE),
+         *line;
 
     if (!block)
         return NULL;
-    line = block + LINE - (uintptr_t)block % LINE;
+    line = block + CACHE_LINE - (uintptr_t)block % CACHE_LINE;
     memcpy(line - sizeof(block), &block, sizeof(block));
     return line;
 }

@@ -7,17 +7,17 @@
 
 #define MAX_OPTS_BYTES 4096u /* no struct comes near: a larger size was never set */
 
-int asymreg__opts_take(void *mine, const void *opts, size_t bytes)
+int asymreg__opts_take(void *to, const void *from, size_t bytes)
 {
-    const unsigned char *byte = opts;
+    const unsigned char *byte = from;
     size_t size;
 
-    if (!opts)
+    if (!from)
         return 0;
-    memcpy(&size, opts, sizeof(size));
+    memcpy(&size, from, sizeof(size));
     if (size < bytes || size > MAX_OPTS_BYTES)
         return -EINVAL;
-    memcpy(mine, opts, bytes);
+    memcpy(to, from, bytes);
     for (size_t i = bytes; i < size; i++)
         if (byte[i])
             return -EINVAL;

@@ -30,7 +30,8 @@ int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended)
     /* Reads the first thread's entry, which equals /proc/PID/stat: qemu-user invents the latter. */
     snprintf(path, sizeof(path), "/proc/%llu/task/%llu/stat", (unsigned long long)pid,
              (unsigned long long)pid);
-    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return -errno;
     n = read(fd, text, sizeof(text) - 1);
     e = n < 0 ? errno : EIO;
@@ -38,10 +39,12 @@ int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended)
     if (n <= 0)
         return -e;
     text[n] = '\0';
-    if (!(p = strrchr(text, ')'))) /* the name before it may hold anything */
+    p = strrchr(text, ')');
+    if (!p) /* the name before it may hold anything */
         return -EIO;
     for (int field = 3; field <= 22; field++) {
-        if (!(p = strchr(p + 1, ' ')))
+        p = strchr(p + 1, ' ');
+        if (!p)
             return -EIO;
         if (field == 3)
             state = p[1];

@@ -23,7 +23,6 @@
 #define SAMPLES       33u
 #define MIN_SHIFT     3u
 #define MAX_SHIFT     40u
-#define HUGE_PAGE     ((size_t)2 << 20)
 
 static uint32_t log2_of(uint64_t n)
 {
@@ -42,7 +41,7 @@ static uint64_t reserved_bytes(const struct asymreg__index *ix)
 }
 
 /* Returns the typical distance between regions: the median over some leaves. */
-static uint64_t spacing(const struct asymreg__index *ix)
+static uint64_t region_spacing(const struct asymreg__index *ix)
 {
     uint64_t found[SAMPLES];
     uint32_t n = 0;
@@ -60,7 +59,8 @@ static uint64_t spacing(const struct asymreg__index *ix)
             node = ((const struct asymreg__inner *)node)
                        ->child[asymreg__rank(node, asymreg__key(s->start)) - 1];
         leaf = node;
-        if ((k = asymreg__rank(leaf->keys, KEY_NONE - 1)) < 2)
+        k = asymreg__rank(leaf->keys, KEY_NONE - 1);
+        if (k < 2)
             continue;
         each = ((uint64_t)leaf->keys[k - 1] - (uint64_t)leaf->keys[0]) / (k - 1);
         for (at = n++; at && found[at - 1] > each; at--)
@@ -71,7 +71,7 @@ static uint64_t spacing(const struct asymreg__index *ix)
 }
 
 /* Returns how much of a granule a slot's region covers. */
-static uint64_t share(const struct asymreg__slot *s, uint64_t granule, uint32_t shift)
+static uint64_t granule_share(const struct asymreg__slot *s, uint64_t granule, uint32_t shift)
 {
     uint64_t first = granule << shift, last = first + ((UINT64_C(1) << shift) - 1);
 
@@ -80,7 +80,7 @@ static uint64_t share(const struct asymreg__slot *s, uint64_t granule, uint32_t 
     return (s->last < last ? s->last : last) - (s->start > first ? s->start : first) + 1;
 }
 
-static void hint(struct asymreg__index *ix, uint32_t slot)
+static void hint_write(struct asymreg__index *ix, uint32_t slot)
 {
     const struct asymreg__slot *s = &ix->slots[slot];
     uint32_t shift = ix->hint_shift;
@@ -89,13 +89,14 @@ static void hint(struct asymreg__index *ix, uint32_t slot)
     if (last - first >= MOST_GRANULES)
         last = first + MOST_GRANULES - 1;
     for (uint64_t g = first; g <= last; g++) {
-        uint32_t *word = &ix->hints[asymreg__hint_place(g, ix->hint_bits)], old = *word;
-        uint64_t mine = share(s, g, shift), theirs = 0;
+        _Atomic uint32_t *word = &ix->hints[asymreg__hint_place(g, ix->hint_bits)];
+        uint32_t old = *word;
+        uint64_t mine = granule_share(s, g, shift), theirs = 0;
 
         ix->hint_bytes += mine;
         if (old && old - 1 != slot) {
             const struct asymreg__slot *o = &ix->slots[old - 1];
-            theirs = share(o, g, shift);
+            theirs = granule_share(o, g, shift);
             if (!theirs && (o->generation & 1) &&
                 asymreg__hint_place(o->start >> shift, ix->hint_bits) ==
                     (uint32_t)(word - ix->hints))
@@ -106,45 +107,47 @@ static void hint(struct asymreg__index *ix, uint32_t slot)
             continue;
         }
         ix->hint_lost += theirs;
-        __atomic_store_n(word, slot + 1, __ATOMIC_RELAXED);
+        atomic_store_explicit(word, slot + 1, memory_order_relaxed);
     }
 }
 
-static void fill(struct asymreg__index *ix, uint32_t shift, uint32_t bits)
+static void hints_fill(struct asymreg__index *ix, uint32_t shift, uint32_t bits)
 {
     uint64_t now = sizeof(*ix->hints) << bits, before = sizeof(*ix->hints) << ix->hint_bits;
 
     madvise(ix->hints, before > now ? before : now, MADV_DONTNEED);
     if (now >= HUGE_PAGE)
         madvise(ix->hints, now, MADV_HUGEPAGE);
-    __atomic_store_n(&ix->hint_shift, shift, __ATOMIC_RELAXED);
-    __atomic_store_n(&ix->hint_bits, bits, __ATOMIC_RELAXED);
+    atomic_store_explicit(&ix->hint_shift, shift, memory_order_relaxed);
+    atomic_store_explicit(&ix->hint_bits, bits, memory_order_relaxed);
     ix->hint_bytes = ix->hint_lost = 0;
     for (uint32_t i = 0; i < ix->n_used; i++)
         if (ix->slots[i].generation & 1)
-            hint(ix, i);
+            hint_write(ix, i);
 }
 
 /* Rebuilds the hints for the present regions. */
-static void rebuild(struct asymreg__index *ix)
+static void hints_rebuild(struct asymreg__index *ix)
 {
     uint32_t shift, bits = log2_of(ix->n_regions) + 2; /* two to four words for each region */
 
     ix->hints_at = ix->n_regions;
-    if (!ix->hint_memory && !(ix->hint_memory = asymreg__reserve(reserved_bytes(ix))))
+    if (!ix->hint_memory)
+        ix->hint_memory = asymreg__reserve(reserved_bytes(ix));
+    if (!ix->hint_memory)
         return;
-    ix->hints =
-        (uint32_t *)(((uintptr_t)ix->hint_memory + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
-    shift = log2_of(spacing(ix));
+    ix->hints = (_Atomic uint32_t *)(((uintptr_t)ix->hint_memory + HUGE_PAGE - 1) &
+                                     ~(uintptr_t)(HUGE_PAGE - 1));
+    shift = log2_of(region_spacing(ix));
     shift = shift < MIN_SHIFT ? MIN_SHIFT : shift > MAX_SHIFT ? MAX_SHIFT : shift;
     for (int finer = 0; finer < 3 && shift >= MIN_SHIFT; finer++, shift--) {
-        fill(ix, shift, bits + (finer > 0));
+        hints_fill(ix, shift, bits + (finer > 0));
         if (ix->hint_lost <= ix->hint_bytes / 8)
             break;
     }
     ix->hint_limit = ix->hint_lost + ix->hint_bytes / 8;
-    __atomic_store_n(&ix->hints_on, ix->hint_lost <= ix->hint_bytes / 2 ? ix->hints : NULL,
-                     __ATOMIC_RELEASE);
+    atomic_store_explicit(&ix->hints_on, ix->hint_lost <= ix->hint_bytes / 2 ? ix->hints : NULL,
+                          memory_order_release);
 }
 
 void asymreg__hint(struct asymreg__index *ix, uint32_t slot)
@@ -152,17 +155,17 @@ void asymreg__hint(struct asymreg__index *ix, uint32_t slot)
     if (ix->no_hints || ix->n_regions < LEAST_REGIONS)
         return;
     if (ix->hints_on)
-        hint(ix, slot);
+        hint_write(ix, slot);
     /* Waits for a quarter more regions, so that rebuilding costs each of them a constant. */
     if (ix->n_regions >= 2 * ix->hints_at || (ix->hints_on && ix->hint_lost > ix->hint_limit &&
                                               ix->n_regions - ix->n_regions / 5 >= ix->hints_at))
-        rebuild(ix);
+        hints_rebuild(ix);
 }
 
 void asymreg__hints_anew(struct asymreg__index *ix)
 {
     if (!ix->no_hints && ix->n_regions >= LEAST_REGIONS)
-        rebuild(ix);
+        hints_rebuild(ix);
 }
 
 uint64_t asymreg__hint_memory(const struct asymreg__index *ix)

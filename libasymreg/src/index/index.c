@@ -24,12 +24,12 @@ static inline struct asymreg__inner *inner_of(const struct path *p, uint32_t lev
     return p->node[level];
 }
 
-static inline uint32_t count(const int64_t *keys)
+static inline uint32_t key_count(const int64_t *keys)
 {
     return asymreg__rank(keys, KEY_NONE - 1);
 }
 
-static void descend(const struct asymreg__index *ix, int64_t key, struct path *p)
+static void path_descend(const struct asymreg__index *ix, int64_t key, struct path *p)
 {
     void *node = (void *)(ix->root & ~(uintptr_t)63);
 
@@ -49,7 +49,7 @@ static inline struct asymreg__leaf *leaf_of(const struct path *p)
 }
 
 /* Returns the level at which the path to the next leaf branches off; -1: no next leaf. */
-static int right_turn(const struct path *p)
+static int path_right_turn(const struct path *p)
 {
     for (int i = (int)p->depth - 2; i >= 0; i--)
         if (p->at[i] + 1 < FANOUT && inner_of(p, (uint32_t)i)->keys[p->at[i] + 1] != KEY_NONE)
@@ -57,9 +57,9 @@ static int right_turn(const struct path *p)
     return -1;
 }
 
-static const struct asymreg__leaf *next_leaf(const struct path *p)
+static const struct asymreg__leaf *path_next_leaf(const struct path *p)
 {
-    int turn = right_turn(p);
+    int turn = path_right_turn(p);
     const void *node;
 
     if (turn < 0)
@@ -70,7 +70,7 @@ static const struct asymreg__leaf *next_leaf(const struct path *p)
     return node;
 }
 
-static int leftmost(const struct path *p)
+static int path_is_leftmost(const struct path *p)
 {
     for (uint32_t i = 0; i + 1 < p->depth; i++)
         if (p->at[i])
@@ -105,7 +105,7 @@ static struct asymreg__inner *make_inner(struct asymreg__index *ix, const int64_
     inner->keys[0] = INT64_MIN;
     for (; n < FANOUT; n++) {
         inner->keys[n] = KEY_NONE;
-        inner->child[n] = NULL;
+        atomic_init(&inner->child[n], NULL);
     }
     return inner;
 }
@@ -119,7 +119,7 @@ static void set_root(struct asymreg__index *ix, void *node, uint32_t depth)
         node = child;
         depth--;
     }
-    __atomic_store_n(&ix->root, (uintptr_t)node | depth, __ATOMIC_RELEASE);
+    atomic_store_explicit(&ix->root, (uintptr_t)node | depth, memory_order_release);
 }
 
 /* Entries of an inner node during a rewrite: one more than fits. */
@@ -143,8 +143,9 @@ static void wide_append(struct wide *w, const struct asymreg__inner *from, uint3
  * separators are sep[]; level -1 is the root pointer. Continues upwards until the keys of a node do
  * not change: there one store links everything new.
  */
-static void replace(struct asymreg__index *ix, const struct path *p, int level, uint32_t at,
-                    uint32_t k, uint32_t m, void *const *child, const int64_t *sep)
+static void children_replace(struct asymreg__index *ix, const struct path *p, int level,
+                             uint32_t at, uint32_t k, uint32_t m, void *const *child,
+                             const int64_t *sep)
 {
     struct wide w = {.n = 0};
     struct asymreg__inner *old;
@@ -161,10 +162,10 @@ static void replace(struct asymreg__index *ix, const struct path *p, int level, 
     }
     old = inner_of(p, (uint32_t)level);
     if (k == 1 && m == 1) {
-        __atomic_store_n(&old->child[at], child[0], __ATOMIC_RELEASE);
+        atomic_store_explicit(&old->child[at], child[0], memory_order_release);
         return;
     }
-    n_old = count(old->keys);
+    n_old = key_count(old->keys);
     wide_append(&w, old, 0, at, INT64_MIN);
     for (uint32_t i = 0; i < m; i++, w.n++) {
         w.keys[w.n] = sep[i];
@@ -183,45 +184,45 @@ static void replace(struct asymreg__index *ix, const struct path *p, int level, 
             set_root(ix, make_leaf(ix, NULL, NULL, 0), 1);
             return;
         }
-        replace(ix, p, level - 1, my_at, 1, 0, NULL, NULL);
+        children_replace(ix, p, level - 1, my_at, 1, 0, NULL, NULL);
         return;
     }
     if (m < k && up) {
-        uint32_t n_up = count(up->keys);
+        uint32_t n_up = key_count(up->keys);
         struct asymreg__inner *right = my_at + 1 < n_up ? up->child[my_at + 1] : NULL;
         struct asymreg__inner *left = my_at ? up->child[my_at - 1] : NULL;
-        if (right && w.n + count(right->keys) < MERGE_BELOW) {
-            wide_append(&w, right, 0, count(right->keys), up->keys[my_at + 1]);
+        if (right && w.n + key_count(right->keys) < MERGE_BELOW) {
+            wide_append(&w, right, 0, key_count(right->keys), up->keys[my_at + 1]);
             asymreg__node_retire(ix, INNER, right);
             void *merged = make_inner(ix, w.keys, w.child, w.n);
-            replace(ix, p, level - 1, my_at, 2, 1, &merged, &my_sep);
+            children_replace(ix, p, level - 1, my_at, 2, 1, &merged, &my_sep);
             return;
         }
-        if (left && w.n + count(left->keys) < MERGE_BELOW) {
+        if (left && w.n + key_count(left->keys) < MERGE_BELOW) {
             struct wide both = {.n = 0};
-            wide_append(&both, left, 0, count(left->keys), INT64_MIN);
+            wide_append(&both, left, 0, key_count(left->keys), INT64_MIN);
             for (uint32_t i = 0; i < w.n; i++, both.n++) {
                 both.keys[both.n] = i ? w.keys[i] : my_sep;
                 both.child[both.n] = w.child[i];
             }
             asymreg__node_retire(ix, INNER, left);
             void *merged = make_inner(ix, both.keys, both.child, both.n);
-            replace(ix, p, level - 1, my_at - 1, 2, 1, &merged, &up->keys[my_at - 1]);
+            children_replace(ix, p, level - 1, my_at - 1, 2, 1, &merged, &up->keys[my_at - 1]);
             return;
         }
     }
     if (w.n <= FANOUT) {
         void *node = make_inner(ix, w.keys, w.child, w.n);
-        replace(ix, p, level - 1, my_at, 1, 1, &node, &my_sep);
+        children_replace(ix, p, level - 1, my_at, 1, 1, &node, &my_sep);
     } else {
         /* Appending at the right or left end of the tree leaves full nodes behind. */
-        uint32_t half = at + 2 == w.n && right_turn(p) < 0 ? FANOUT
-                        : at == 0 && leftmost(p)           ? 1
-                                                           : w.n / 2;
+        uint32_t half = at + 2 == w.n && path_right_turn(p) < 0 ? FANOUT
+                        : at == 0 && path_is_leftmost(p)        ? 1
+                                                                : w.n / 2;
         void *nodes[2] = {make_inner(ix, w.keys, w.child, half),
                           make_inner(ix, w.keys + half, w.child + half, w.n - half)};
         int64_t seps[2] = {my_sep, w.keys[half]};
-        replace(ix, p, level - 1, my_at, 1, 2, nodes, seps);
+        children_replace(ix, p, level - 1, my_at, 1, 2, nodes, seps);
     }
 }
 
@@ -236,7 +237,7 @@ static int find_place(const struct asymreg__index *ix, uint64_t start, uint64_t 
     const struct asymreg__leaf *leaf, *next;
     int turn;
 
-    descend(ix, asymreg__key(start), p);
+    path_descend(ix, asymreg__key(start), p);
     leaf = leaf_of(p);
     *pos = asymreg__rank(leaf->keys, asymreg__key(start));
     *beyond = 0;
@@ -251,9 +252,9 @@ static int find_place(const struct asymreg__index *ix, uint64_t start, uint64_t 
         }
         return 0;
     }
-    turn = right_turn(p);
+    turn = path_right_turn(p);
     if (turn >= 0 && inner_of(p, (uint32_t)turn)->keys[p->at[turn] + 1] <= asymreg__key(last)) {
-        next = next_leaf(p);
+        next = path_next_leaf(p);
         if (next->keys[0] <= asymreg__key(last)) {
             *conflict = next->slots[0];
             return ASYMREG_EOVERLAP;
@@ -273,13 +274,13 @@ static void link_slot(struct asymreg__index *ix, const struct path *p, uint32_t 
 {
     const struct asymreg__leaf *leaf = leaf_of(p);
     int64_t keys[FANOUT + 1], seps[2] = {INT64_MIN, 0};
-    uint32_t slots[FANOUT + 1], n = count(leaf->keys);
-    int level = (int)p->depth - 2, turn;
+    uint32_t slots[FANOUT + 1], n = key_count(leaf->keys);
+    int level = (int)p->depth - 2, turn = beyond ? path_right_turn(p) : -1;
 
-    if (beyond &&
-        (turn = right_turn(p)) >= 0) /* nothing lies between the old and the new separator */
-        __atomic_store_n(&inner_of(p, (uint32_t)turn)->keys[p->at[turn] + 1],
-                         asymreg__key(content->last + 1), __ATOMIC_RELAXED);
+    if (turn >= 0) /* nothing lies between the old and the new separator */
+        atomic_store_explicit(
+            (_Atomic int64_t *)&inner_of(p, (uint32_t)turn)->keys[p->at[turn] + 1],
+            asymreg__key(content->last + 1), memory_order_relaxed);
     memcpy(keys, leaf->keys, pos * sizeof(*keys));
     memcpy(slots, leaf->slots, pos * sizeof(*slots));
     keys[pos] = asymreg__key(content->start);
@@ -293,15 +294,15 @@ static void link_slot(struct asymreg__index *ix, const struct path *p, uint32_t 
         seps[0] = inner_of(p, (uint32_t)level)->keys[at];
     if (n <= FANOUT) {
         void *node = make_leaf(ix, keys, slots, n);
-        replace(ix, p, level, at, 1, 1, &node, seps);
+        children_replace(ix, p, level, at, 1, 1, &node, seps);
     } else {
-        uint32_t half = pos == FANOUT && right_turn(p) < 0 ? FANOUT
-                        : pos == 0 && leftmost(p)          ? 1
-                                                           : n / 2;
+        uint32_t half = pos == FANOUT && path_right_turn(p) < 0 ? FANOUT
+                        : pos == 0 && path_is_leftmost(p)       ? 1
+                                                                : n / 2;
         void *nodes[2] = {make_leaf(ix, keys, slots, half),
                           make_leaf(ix, keys + half, slots + half, n - half)};
         seps[1] = keys[half];
-        replace(ix, p, level, at, 1, 2, nodes, seps);
+        children_replace(ix, p, level, at, 1, 2, nodes, seps);
     }
     ix->n_regions++;
 }
@@ -314,13 +315,13 @@ static void unlink_slot(struct asymreg__index *ix, uint32_t slot)
     uint32_t slots[FANOUT], n, pos, at;
     int level;
 
-    descend(ix, key, &p);
+    path_descend(ix, key, &p);
     struct asymreg__leaf *leaf = leaf_of(&p);
     pos = asymreg__rank(leaf->keys, key);
     if (!pos || leaf->slots[pos - 1] != slot)
         return;
     pos--;
-    n = count(leaf->keys) - 1;
+    n = key_count(leaf->keys) - 1;
     memcpy(keys, leaf->keys, pos * sizeof(*keys));
     memcpy(slots, leaf->slots, pos * sizeof(*slots));
     memcpy(keys + pos, leaf->keys + pos + 1, (n - pos) * sizeof(*keys));
@@ -334,29 +335,31 @@ static void unlink_slot(struct asymreg__index *ix, uint32_t slot)
     }
     at = p.at[level];
     if (n == 0) {
-        replace(ix, &p, level, at, 1, 0, NULL, NULL);
+        children_replace(ix, &p, level, at, 1, 0, NULL, NULL);
         return;
     }
     /* Merges with a neighbour under the same node, if both are small. */
     struct asymreg__inner *up = inner_of(&p, (uint32_t)level);
-    uint32_t n_up = count(up->keys), k = 1, n2;
-    struct asymreg__leaf *other;
-    if (at + 1 < n_up && (n2 = count((other = up->child[at + 1])->keys)) + n < MERGE_BELOW) {
-        memcpy(keys + n, other->keys, n2 * sizeof(*keys));
-        memcpy(slots + n, other->slots, n2 * sizeof(*slots));
-        asymreg__node_retire(ix, LEAF, other);
-        k = 2, n += n2;
-    } else if (at && (n2 = count((other = up->child[at - 1])->keys)) + n < MERGE_BELOW) {
-        memmove(keys + n2, keys, n * sizeof(*keys));
-        memmove(slots + n2, slots, n * sizeof(*slots));
-        memcpy(keys, other->keys, n2 * sizeof(*keys));
-        memcpy(slots, other->slots, n2 * sizeof(*slots));
-        asymreg__node_retire(ix, LEAF, other);
-        k = 2, n += n2, at--;
+    struct asymreg__leaf *left = at ? up->child[at - 1] : NULL;
+    struct asymreg__leaf *right = at + 1 < key_count(up->keys) ? up->child[at + 1] : NULL;
+    uint32_t n_left = left ? key_count(left->keys) : FANOUT;
+    uint32_t n_right = right ? key_count(right->keys) : FANOUT, k = 1;
+    if (n_right + n < MERGE_BELOW) {
+        memcpy(keys + n, right->keys, n_right * sizeof(*keys));
+        memcpy(slots + n, right->slots, n_right * sizeof(*slots));
+        asymreg__node_retire(ix, LEAF, right);
+        k = 2, n += n_right;
+    } else if (n_left + n < MERGE_BELOW) {
+        memmove(keys + n_left, keys, n * sizeof(*keys));
+        memmove(slots + n_left, slots, n * sizeof(*slots));
+        memcpy(keys, left->keys, n_left * sizeof(*keys));
+        memcpy(slots, left->slots, n_left * sizeof(*slots));
+        asymreg__node_retire(ix, LEAF, left);
+        k = 2, n += n_left, at--;
     }
     sep = up->keys[at];
     void *node = make_leaf(ix, keys, slots, n);
-    replace(ix, &p, level, at, k, 1, &node, &sep);
+    children_replace(ix, &p, level, at, k, 1, &node, &sep);
 }
 
 void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot *content)
@@ -365,16 +368,16 @@ void asymreg__slot_write(struct asymreg__slot *slot, const struct asymreg__slot 
      * begins a region, after it. So a reader that sees new content also sees that the old region
      * has ended. */
     if (!(content->generation & 1)) {
-        __atomic_store_n(&slot->generation, content->generation, __ATOMIC_RELEASE);
+        atomic_store_explicit(&slot->generation, content->generation, memory_order_release);
         return;
     }
-    if (__atomic_load_n(&slot->generation, __ATOMIC_RELAXED) & 1)
-        __atomic_store_n(&slot->generation, content->generation - 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&slot->start, content->start, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->last, content->last, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->prot, content->prot, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->value, content->value, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->generation, content->generation, __ATOMIC_RELEASE);
+    if (atomic_load_explicit(&slot->generation, memory_order_relaxed) & 1)
+        atomic_store_explicit(&slot->generation, content->generation - 1, memory_order_relaxed);
+    atomic_store_explicit(&slot->start, content->start, memory_order_release);
+    atomic_store_explicit(&slot->last, content->last, memory_order_release);
+    atomic_store_explicit(&slot->prot, content->prot, memory_order_release);
+    atomic_store_explicit(&slot->value, content->value, memory_order_release);
+    atomic_store_explicit(&slot->generation, content->generation, memory_order_release);
 }
 
 static void write_slot(struct asymreg__index *ix, uint32_t slot,
@@ -386,7 +389,7 @@ static void write_slot(struct asymreg__index *ix, uint32_t slot,
         asymreg__slot_write(&ix->slots[slot], content);
 }
 
-static int reserve(struct asymreg__index *ix)
+static int change_reserve(struct asymreg__index *ix)
 {
     uint32_t depth = (uint32_t)(ix->root & 63);
 
@@ -406,12 +409,15 @@ int asymreg__index_insert_with(struct asymreg__index *ix, const struct asymreg__
     uint32_t pos, slot, conflict;
     int beyond, rc;
 
-    if ((rc = check_range(&c)) < 0 ||
-        (rc = find_place(ix, c.start, c.last, &p, &pos, &beyond, &conflict)) < 0)
+    rc = check_range(&c);
+    if (rc == 0)
+        rc = find_place(ix, c.start, c.last, &p, &pos, &beyond, &conflict);
+    if (rc < 0)
         return rc;
     if (!ix->free_head && ix->n_used == ix->max_regions)
         return ASYMREG_EFULL;
-    if ((rc = reserve(ix)) < 0)
+    rc = change_reserve(ix);
+    if (rc < 0)
         return rc;
     if (ix->free_head) {
         slot = ix->free_head - 1;
@@ -420,7 +426,7 @@ int asymreg__index_insert_with(struct asymreg__index *ix, const struct asymreg__
         slot = ix->n_used++;
         asymreg__slots_grow(ix);
     }
-    c.generation = ix->slots[slot].generation + 1;
+    atomic_init(&c.generation, ix->slots[slot].generation + 1);
     link_slot(ix, &p, pos, beyond, slot, &c);
     write_slot(ix, slot, &c, write, ctx);
     asymreg__hint(ix, slot);
@@ -437,10 +443,11 @@ int asymreg__index_remove_with(struct asymreg__index *ix, asymreg_id id, asymreg
 
     if (!(generation & 1) || slot >= ix->n_used || ix->slots[slot].generation != generation)
         return ASYMREG_ESTALE;
-    if ((rc = reserve(ix)) < 0)
+    rc = change_reserve(ix);
+    if (rc < 0)
         return rc;
     c = ix->slots[slot];
-    c.generation = generation + 1;
+    atomic_init(&c.generation, generation + 1);
     write_slot(ix, slot, &c, write, ctx);
     unlink_slot(ix, slot);
     if (c.generation != LAST_GENERATION) { /* otherwise the slot is used up */
@@ -457,8 +464,12 @@ int asymreg__index_put(struct asymreg__index *ix, uint32_t slot,
     uint32_t pos;
     int beyond, rc;
 
-    if ((rc = check_range(content)) < 0 || (rc = reserve(ix)) < 0 ||
-        (rc = find_place(ix, content->start, content->last, &p, &pos, &beyond, conflict)) < 0)
+    rc = check_range(content);
+    if (rc == 0)
+        rc = change_reserve(ix);
+    if (rc == 0)
+        rc = find_place(ix, content->start, content->last, &p, &pos, &beyond, conflict);
+    if (rc < 0)
         return rc;
     if (slot >= ix->n_used)
         ix->n_used = slot + 1;
@@ -471,9 +482,9 @@ int asymreg__index_put(struct asymreg__index *ix, uint32_t slot,
 int asymreg__index_drop(struct asymreg__index *ix, uint32_t slot, uint32_t generation)
 {
     struct asymreg__slot c = {.generation = generation};
-    int live = ix->slots[slot].generation & 1, rc;
+    int live = ix->slots[slot].generation & 1, rc = live ? change_reserve(ix) : 0;
 
-    if (live && (rc = reserve(ix)) < 0)
+    if (rc < 0)
         return rc;
     asymreg__slot_write(&ix->slots[slot], &c);
     if (live)
@@ -493,14 +504,16 @@ int asymreg__index_build(struct asymreg__index *ix, const uint32_t *order, size_
         return n ? -EINVAL : 0;
     for (size_t i = 0; i < n; i++) {
         const struct asymreg__slot *s = &ix->slots[order[i]];
-        if ((rc = check_range(s)) < 0)
+        rc = check_range(s);
+        if (rc < 0)
             return rc;
         if (i && s->start <= ix->slots[order[i - 1]].last)
             return ASYMREG_EOVERLAP;
     }
     nodes = asymreg__alloc(ix->allocator, n_nodes * sizeof(*nodes));
     first = asymreg__alloc(ix->allocator, n_nodes * sizeof(*first));
-    if (!nodes || !first || (rc = asymreg__mem_reserve(ix, n_nodes + 1)) < 0) {
+    rc = nodes && first ? asymreg__mem_reserve(ix, n_nodes + 1) : -ENOMEM;
+    if (rc < 0) {
         asymreg__free(ix->allocator, nodes);
         asymreg__free(ix->allocator, first);
         return -ENOMEM;
@@ -543,12 +556,14 @@ int asymreg__index_create(const struct asymreg__index_opts *opts, struct asymreg
 
     if (max_regions > ASYMREG_MAX_REGIONS)
         return -EINVAL;
-    if (!(ix = asymreg__alloc_lines(opts->allocator, sizeof(*ix))))
+    ix = asymreg__alloc_lines(opts->allocator, sizeof(*ix));
+    if (!ix)
         return -ENOMEM;
     ix->allocator = opts->allocator;
     ix->max_regions = max_regions;
     asymreg__search_pick(ix, 0);
-    if ((rc = asymreg__mem_init(ix)) < 0) {
+    rc = asymreg__mem_init(ix);
+    if (rc < 0) {
         asymreg__free_lines(ix->allocator, ix);
         return rc;
     }
@@ -557,8 +572,8 @@ int asymreg__index_create(const struct asymreg__index_opts *opts, struct asymreg
     ix->slots =
         opts->slots ? opts->slots : asymreg__reserve(max_regions * sizeof(struct asymreg__slot));
     ix->free_next = asymreg__reserve(max_regions * sizeof(*ix->free_next));
-    rc = -ENOMEM;
-    if (!ix->slots || !ix->free_next || (rc = asymreg__mem_reserve(ix, 1)) < 0) {
+    rc = ix->slots && ix->free_next ? asymreg__mem_reserve(ix, 1) : -ENOMEM;
+    if (rc < 0) {
         asymreg__index_destroy(ix);
         return rc;
     }
@@ -597,22 +612,26 @@ int asymreg__index_remove(struct asymreg__index *index, asymreg_id id)
 
 int asymreg__index_next(struct asymreg__index *index, uint64_t addr, struct asymreg_region *region)
 {
-    const struct asymreg__leaf *leaf, *next;
+    int64_t key = asymreg__key(addr < UINT64_MAX ? addr : addr - 1);
+    const struct asymreg__leaf *leaf;
     const struct asymreg__slot *s;
     struct path p;
     uint32_t pos, slot;
 
-    descend(index, asymreg__key(addr < UINT64_MAX ? addr : addr - 1), &p);
+    path_descend(index, key, &p);
     leaf = leaf_of(&p);
-    pos = asymreg__rank(leaf->keys, asymreg__key(addr < UINT64_MAX ? addr : addr - 1));
-    if (pos && index->slots[leaf->slots[pos - 1]].last >= addr)
+    pos = asymreg__rank(leaf->keys, key);
+    if (pos && index->slots[leaf->slots[pos - 1]].last >= addr) {
         slot = leaf->slots[pos - 1];
-    else if (pos < FANOUT && leaf->keys[pos] != KEY_NONE)
+    } else {
+        if (pos == FANOUT || leaf->keys[pos] == KEY_NONE) {
+            leaf = path_next_leaf(&p);
+            pos = 0;
+        }
+        if (!leaf)
+            return 0;
         slot = leaf->slots[pos];
-    else if ((next = next_leaf(&p)))
-        slot = next->slots[0];
-    else
-        return 0;
+    }
     s = &index->slots[slot];
     *region = (struct asymreg_region){.start = s->start,
                                       .last = s->last,

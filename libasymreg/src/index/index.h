@@ -24,7 +24,8 @@
 
 #include "../base/base.h"
 
-#define FANOUT 16u /* keys of a node */
+#define FANOUT    16u               /* keys of a node */
+#define HUGE_PAGE ((size_t)2 << 20) /* bytes */
 /* Neighbours under one node are merged if they have fewer than 11 entries together, so 2^26 regions
  * need about 11 levels: this leaves room. */
 #define MAX_DEPTH 24u
@@ -36,11 +37,11 @@
  * and after, so the writer makes it even first, and stores the rest with release.
  */
 struct asymreg__slot {
-    uint64_t start;
-    uint64_t last;
-    uint32_t generation;
-    uint32_t prot;
-    uint64_t value;
+    _Atomic uint64_t start;
+    _Atomic uint64_t last;
+    _Atomic uint32_t generation;
+    _Atomic uint32_t prot;
+    _Atomic uint64_t value;
 };
 _Static_assert(sizeof(struct asymreg__slot) == 32, "slots are 32 bytes in published tables");
 
@@ -56,7 +57,7 @@ struct asymreg__leaf {
 };
 struct asymreg__inner {
     int64_t keys[FANOUT];
-    void *child[FANOUT];
+    void *_Atomic child[FANOUT];
 };
 
 enum { LEAF, INNER, N_CLASSES };
@@ -88,15 +89,16 @@ typedef void asymreg__search_many_fn(const struct asymreg__index *ix, const uint
                                      const uint32_t *which, uint32_t n, uint32_t *words);
 
 struct asymreg__index {
-    uintptr_t root; /* node | depth; depth 1: a leaf */
+    _Atomic uintptr_t root; /* node | depth; depth 1: a leaf */
     const struct asymreg_region *(*search)(struct asymreg__reader *, uint64_t addr);
     asymreg__search_many_fn *search_many;
     struct asymreg__slot *slots;
-    uint32_t *hints_on; /* or NULL */
-    uint64_t epoch;
-    uint32_t fence;                 /* readers must fence: the kernel has no membarrier() */
-    uint32_t hint_shift, hint_bits; /* log2 of a granule's length and of the number of words; a
-                                       reader may see an old one beside a new one */
+    _Atomic uint32_t *_Atomic hints_on; /* or NULL */
+    _Atomic uint64_t epoch;
+    uint32_t fence; /* readers must fence: the kernel has no membarrier() */
+    /* log2 of a granule's length and of the number of words; a reader may see an old one beside a
+     * new one */
+    _Atomic uint32_t hint_shift, hint_bits;
     uint32_t max_regions;
 
     /* the writer's own */
@@ -106,12 +108,11 @@ struct asymreg__index {
     uint32_t *free_next; /* of each free slot, the next one + 1 */
     const struct asymreg_allocator *allocator;
     int own_slots, huge, no_hints;
-    uint32_t *hints;
+    _Atomic uint32_t *hints;
     void *hint_memory;
     uint32_t hints_at; /* number of regions when the hints were built */
-    uint64_t hint_bytes, hint_lost,
-        hint_limit; /* lookups in granules with a word; those that the word did not serve; when to
-                       rebuild */
+    /* lookups in granules with a word; those that the word did not serve; when to rebuild */
+    uint64_t hint_bytes, hint_lost, hint_limit;
     struct asymreg__pool pools[N_CLASSES];
     struct asymreg__retired *retired; /* a ring in order of epochs */
     size_t retired_cap, retired_at, n_retired;
@@ -123,12 +124,12 @@ struct asymreg__index {
 
 /* One thread's state for searching one index. */
 struct asymreg__reader {
-    struct asymreg_region hit;  /* the last region found */
-    uint64_t hit_span;          /* its last - start */
-    const uint32_t *generation; /* current one of its slot */
-    uint32_t hit_generation;    /* the generation when it was found */
-    uint32_t nested;            /* sections entered */
-    uint64_t epoch;             /* announced while searching; 0 outside */
+    struct asymreg_region hit;          /* the last region found */
+    uint64_t hit_span;                  /* its last - start */
+    const _Atomic uint32_t *generation; /* current one of its slot */
+    uint32_t hit_generation;            /* the generation when it was found */
+    uint32_t nested;                    /* sections entered */
+    _Atomic uint64_t epoch;             /* announced while searching; 0 outside */
     struct asymreg__index *index;
     struct asymreg__reader *next;
 };
@@ -174,18 +175,18 @@ static inline void asymreg__reader_enter(struct asymreg__reader *r)
 {
     if (r->nested++)
         return;
-    __atomic_store_n(&r->epoch, __atomic_load_n(&r->index->epoch, __ATOMIC_ACQUIRE),
-                     __ATOMIC_RELAXED);
+    atomic_store_explicit(&r->epoch, atomic_load_explicit(&r->index->epoch, memory_order_acquire),
+                          memory_order_relaxed);
     if (r->index->fence)
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        atomic_thread_fence(memory_order_seq_cst);
     else
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        atomic_signal_fence(memory_order_seq_cst);
 }
 
 static inline void asymreg__reader_exit(struct asymreg__reader *r)
 {
     if (--r->nested == 0)
-        __atomic_store_n(&r->epoch, 0, __ATOMIC_RELEASE);
+        atomic_store_explicit(&r->epoch, 0, memory_order_release);
 }
 
 /* hint.c: for the writer. */
@@ -203,13 +204,14 @@ static inline uint32_t asymreg__hint_place(uint64_t granule, uint32_t bits)
 }
 
 /* Returns the hint for an address: a slot + 1, or 0. */
-static inline uint32_t asymreg__hint_word(const struct asymreg__index *ix, const uint32_t *hints,
-                                          uint64_t addr)
+static inline uint32_t asymreg__hint_word(const struct asymreg__index *ix,
+                                          const _Atomic uint32_t *hints, uint64_t addr)
 {
-    uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED),
-             bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
+    uint32_t shift = atomic_load_explicit(&ix->hint_shift, memory_order_relaxed),
+             bits = atomic_load_explicit(&ix->hint_bits, memory_order_relaxed);
 
-    return __atomic_load_n(&hints[asymreg__hint_place(addr >> shift, bits)], __ATOMIC_RELAXED);
+    return atomic_load_explicit(&hints[asymreg__hint_place(addr >> shift, bits)],
+                                memory_order_relaxed);
 }
 
 /*
@@ -222,14 +224,14 @@ static inline int asymreg__slot_read(const struct asymreg__index *ix, uint32_t n
                                      struct asymreg_region *out)
 {
     const struct asymreg__slot *slot = &ix->slots[n];
-    uint32_t generation = __atomic_load_n(&slot->generation, __ATOMIC_ACQUIRE);
-    uint64_t start = __atomic_load_n(&slot->start, __ATOMIC_ACQUIRE);
-    uint64_t last = __atomic_load_n(&slot->last, __ATOMIC_ACQUIRE);
-    uint32_t prot = __atomic_load_n(&slot->prot, __ATOMIC_ACQUIRE);
-    uint64_t value = __atomic_load_n(&slot->value, __ATOMIC_ACQUIRE);
+    uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_acquire);
+    uint64_t start = atomic_load_explicit(&slot->start, memory_order_acquire);
+    uint64_t last = atomic_load_explicit(&slot->last, memory_order_acquire);
+    uint32_t prot = atomic_load_explicit(&slot->prot, memory_order_acquire);
+    uint64_t value = atomic_load_explicit(&slot->value, memory_order_acquire);
 
     if (!(generation & 1) || addr < start || addr > last ||
-        __atomic_load_n(&slot->generation, __ATOMIC_RELAXED) != generation)
+        atomic_load_explicit(&slot->generation, memory_order_relaxed) != generation)
         return 0;
     out->start = start;
     out->last = last;
@@ -241,14 +243,14 @@ static inline int asymreg__slot_read(const struct asymreg__index *ix, uint32_t n
 
 /* Gets the region if its identifier or a hint leads to it. For callers that do not expect to use
  * the region again: it does not set the last hit. */
-static inline int asymreg__probable(const struct asymreg__index *ix, uint64_t addr, asymreg_id id,
-                                    struct asymreg_region *out)
+static inline int asymreg__hint_lookup(const struct asymreg__index *ix, uint64_t addr,
+                                       asymreg_id id, struct asymreg_region *out)
 {
-    const uint32_t *hints;
+    const _Atomic uint32_t *hints;
     uint32_t slot = (uint32_t)id;
 
     if (id == ASYMREG_ANY) {
-        if (!(hints = __atomic_load_n(&ix->hints_on, __ATOMIC_ACQUIRE)))
+        if (!(hints = atomic_load_explicit(&ix->hints_on, memory_order_acquire)))
             return 0;
         slot = asymreg__hint_word(ix, hints, addr) - 1;
     }
@@ -337,7 +339,7 @@ static inline const struct asymreg_region *asymreg__index_lookup(struct asymreg_
                                                                  uint64_t addr)
 {
     if (addr - reader->hit.start <= reader->hit_span &&
-        __atomic_load_n(reader->generation, __ATOMIC_ACQUIRE) == reader->hit_generation)
+        atomic_load_explicit(reader->generation, memory_order_acquire) == reader->hit_generation)
         return &reader->hit;
     return asymreg__index_search(reader, addr);
 }

@@ -13,7 +13,6 @@
 
 #define FIRST_SLAB    (16u << 10)
 #define LAST_SLAB     (4u << 20)
-#define HUGE_PAGE     (2u << 20)
 #define RECLAIM_EVERY 256u
 #define FIRST_RETIRED 16u
 
@@ -125,10 +124,10 @@ static void pool_fini(struct asymreg__pool *pool)
  * announcement is visible here, or the reader's search begins after this. Returns 0, or -1 if the
  * kernel cannot.
  */
-static int barrier(const struct asymreg__index *ix)
+static int readers_barrier(const struct asymreg__index *ix)
 {
     if (ix->fence) {
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        atomic_thread_fence(memory_order_seq_cst);
         return 0;
     }
     if (syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
@@ -167,7 +166,7 @@ static uint64_t oldest_reader(struct asymreg__index *ix)
 
     pthread_mutex_lock(&ix->readers_lock);
     for (struct asymreg__reader *r = ix->readers; r; r = r->next) {
-        uint64_t e = __atomic_load_n(&r->epoch, __ATOMIC_ACQUIRE);
+        uint64_t e = atomic_load_explicit(&r->epoch, memory_order_acquire);
         if (e && e < oldest)
             oldest = e;
     }
@@ -175,12 +174,12 @@ static uint64_t oldest_reader(struct asymreg__index *ix)
     return oldest;
 }
 
-static void reclaim(struct asymreg__index *ix)
+static void nodes_reclaim(struct asymreg__index *ix)
 {
     uint64_t oldest;
 
-    __atomic_store_n(&ix->epoch, ix->epoch + 1, __ATOMIC_RELEASE);
-    if (barrier(ix) == 0) {
+    atomic_store_explicit(&ix->epoch, ix->epoch + 1, memory_order_release);
+    if (readers_barrier(ix) == 0) {
         oldest = oldest_reader(ix);
         while (ix->n_retired) {
             struct asymreg__retired *r = &ix->retired[ix->retired_at];
@@ -202,8 +201,8 @@ uint64_t asymreg__epoch_now(const struct asymreg__index *ix)
 int asymreg__epoch_passed(struct asymreg__index *ix, uint64_t epoch)
 {
     if (ix->epoch <= epoch)
-        reclaim(ix);
-    return ix->epoch > epoch && barrier(ix) == 0 && oldest_reader(ix) > epoch;
+        nodes_reclaim(ix);
+    return ix->epoch > epoch && readers_barrier(ix) == 0 && oldest_reader(ix) > epoch;
 }
 
 static int retired_reserve(struct asymreg__index *ix, size_t n)
@@ -215,7 +214,8 @@ static int retired_reserve(struct asymreg__index *ix, size_t n)
         return 0;
     while (cap < ix->n_retired + n)
         cap *= 2;
-    if (!(bigger = asymreg__alloc(ix->allocator, cap * sizeof(*bigger))))
+    bigger = asymreg__alloc(ix->allocator, cap * sizeof(*bigger));
+    if (!bigger)
         return -ENOMEM;
     for (size_t i = 0; i < ix->n_retired; i++)
         bigger[i] = ix->retired[(ix->retired_at + i) % ix->retired_cap];
@@ -231,13 +231,11 @@ int asymreg__mem_reserve(struct asymreg__index *ix, size_t n)
     int rc;
 
     if (ix->n_retired >= ix->reclaim_at)
-        reclaim(ix);
-    if ((rc = retired_reserve(ix, n)) < 0)
-        return rc;
-    for (int i = 0; i < N_CLASSES; i++)
-        if ((rc = pool_reserve(&ix->pools[i], n)) < 0)
-            return rc;
-    return 0;
+        nodes_reclaim(ix);
+    rc = retired_reserve(ix, n);
+    for (int i = 0; i < N_CLASSES && rc == 0; i++)
+        rc = pool_reserve(&ix->pools[i], n);
+    return rc;
 }
 
 void *asymreg__node_get(struct asymreg__index *ix, int cls)
@@ -255,10 +253,11 @@ void asymreg__node_retire(struct asymreg__index *ix, int cls, void *node)
 
 int asymreg__reader_create(struct asymreg__index *index, struct asymreg__reader **reader)
 {
-    static const uint32_t no_generation;
+    static const _Atomic uint32_t no_generation;
     struct asymreg__reader *r;
 
-    if (!(r = asymreg__alloc_lines(index->allocator, sizeof(*r))))
+    r = asymreg__alloc_lines(index->allocator, sizeof(*r));
+    if (!r)
         return -ENOMEM;
     r->generation = &no_generation;
     r->hit_generation = 1;

@@ -14,8 +14,6 @@
 #define HAVE_AVX2 0
 #endif
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 typedef uint32_t rank_fn(const int64_t *keys, int64_t key);
 
 /* A separator may grow during the search, hence the atomic loads; both values give a correct
@@ -25,7 +23,7 @@ static inline uint32_t rank_plain(const int64_t *keys, int64_t key)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < FANOUT; i++)
-        n += __atomic_load_n(&keys[i], __ATOMIC_RELAXED) <= key;
+        n += atomic_load_explicit((const _Atomic int64_t *)&keys[i], memory_order_relaxed) <= key;
     return n;
 }
 
@@ -47,7 +45,7 @@ AVX2 static inline uint32_t rank_avx2(const int64_t *keys, int64_t key)
 #endif
 
 static inline const struct asymreg_region *
-hit(struct asymreg__reader *r, const struct asymreg__index *ix, uint32_t n, uint64_t addr)
+reader_hit(struct asymreg__reader *r, const struct asymreg__index *ix, uint32_t n, uint64_t addr)
 {
     if (!asymreg__slot_read(ix, n, addr, &r->hit))
         return NULL;
@@ -75,16 +73,18 @@ ALWAYS_INLINE const struct asymreg_region *tree_search(struct asymreg__reader *r
     uint32_t n;
 
     asymreg__reader_enter(r);
-    root = __atomic_load_n(&ix->root, __ATOMIC_ACQUIRE);
+    root = atomic_load_explicit(&ix->root, memory_order_acquire);
     node = (const void *)(root & ~(uintptr_t)63);
     for (uintptr_t depth = root & 63; depth > 1; depth--) {
         const struct asymreg__inner *inner = node;
-        node = __atomic_load_n(&inner->child[rank(inner->keys, key) - 1], __ATOMIC_ACQUIRE);
+        node =
+            atomic_load_explicit(&inner->child[rank(inner->keys, key) - 1], memory_order_acquire);
     }
     leaf = node;
     __builtin_prefetch(leaf->slots);
-    if ((n = rank(leaf->keys, key)))
-        found = hit(r, ix, leaf->slots[n - 1], addr);
+    n = rank(leaf->keys, key);
+    if (n)
+        found = reader_hit(r, ix, leaf->slots[n - 1], addr);
     asymreg__reader_exit(r);
     return found;
 }
@@ -94,7 +94,7 @@ ALWAYS_INLINE void tree_search_many(const struct asymreg__index *ix, const uint6
                                     const uint32_t *which, uint32_t n, uint32_t *words,
                                     rank_fn *rank)
 {
-    uintptr_t root = __atomic_load_n(&ix->root, __ATOMIC_ACQUIRE);
+    uintptr_t root = atomic_load_explicit(&ix->root, memory_order_acquire);
     const void *nodes[ASYMREG__BATCH];
 
     for (uint32_t i = 0; i < n; i++)
@@ -103,7 +103,7 @@ ALWAYS_INLINE void tree_search_many(const struct asymreg__index *ix, const uint6
         for (uint32_t i = 0; i < n; i++) {
             const struct asymreg__inner *inner = nodes[i];
             uint32_t k = rank(inner->keys, search_key(addrs[which[i]]));
-            const char *node = __atomic_load_n(&inner->child[k - 1], __ATOMIC_ACQUIRE);
+            const char *node = atomic_load_explicit(&inner->child[k - 1], memory_order_acquire);
 
             __builtin_prefetch(node);
             __builtin_prefetch(node + 64);
@@ -171,26 +171,23 @@ uint32_t asymreg__rank(const int64_t *keys, int64_t key)
 const struct asymreg_region *asymreg__index_search(struct asymreg__reader *reader, uint64_t addr)
 {
     const struct asymreg__index *ix = reader->index;
-    const uint32_t *hints = __atomic_load_n(&ix->hints_on, __ATOMIC_ACQUIRE);
-    const struct asymreg_region *found;
-    uint32_t word;
+    const _Atomic uint32_t *hints = atomic_load_explicit(&ix->hints_on, memory_order_acquire);
+    uint32_t word = hints ? asymreg__hint_word(ix, hints, addr) : 0;
+    const struct asymreg_region *found = word ? reader_hit(reader, ix, word - 1, addr) : NULL;
 
-    if (hints && (word = asymreg__hint_word(ix, hints, addr)) &&
-        (found = hit(reader, ix, word - 1, addr)))
-        return found;
-    return ix->search(reader, addr);
+    return found ? found : ix->search(reader, addr);
 }
 
 void asymreg__index_search_many(const struct asymreg__index *ix, const uint64_t *addrs, uint32_t n,
                                 uint32_t *words)
 {
-    const uint32_t *hints = __atomic_load_n(&ix->hints_on, __ATOMIC_ACQUIRE);
+    const _Atomic uint32_t *hints = atomic_load_explicit(&ix->hints_on, memory_order_acquire);
     uint32_t rest[ASYMREG__BATCH], n_rest = 0;
     struct asymreg_region region;
 
     if (hints) {
-        uint32_t shift = __atomic_load_n(&ix->hint_shift, __ATOMIC_RELAXED),
-                 bits = __atomic_load_n(&ix->hint_bits, __ATOMIC_RELAXED);
+        uint32_t shift = atomic_load_explicit(&ix->hint_shift, memory_order_relaxed),
+                 bits = atomic_load_explicit(&ix->hint_bits, memory_order_relaxed);
 
         for (uint32_t i = 0; i < n; i++)
             __builtin_prefetch(&hints[asymreg__hint_place(addrs[i] >> shift, bits)]);
@@ -213,5 +210,5 @@ int asymreg__index_lives(const struct asymreg__reader *reader, asymreg_id id)
     uint32_t n = (uint32_t)id;
 
     return (id >> 32 & 1) && n < ix->max_regions &&
-           __atomic_load_n(&ix->slots[n].generation, __ATOMIC_RELAXED) == id >> 32;
+           atomic_load_explicit(&ix->slots[n].generation, memory_order_relaxed) == id >> 32;
 }

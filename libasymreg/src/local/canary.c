@@ -16,8 +16,8 @@
 #define MAP_FIXED_NOREPLACE 0x100000 /* from Linux 4.17; before, the address is a hint */
 #endif
 
-#define TRIES  16
-#define LOWEST 0x100000 /* above the kernel's minimum and NULL */
+#define CANARY_TRIES  16
+#define CANARY_LOWEST 0x100000 /* above the kernel's minimum and NULL */
 
 /* A page at a random address of at most `bits` bits, unlikely to be chosen otherwise. */
 static void *random_page(int bits, size_t page)
@@ -28,7 +28,7 @@ static void *random_page(int bits, size_t page)
     if (getrandom(&number, sizeof(number), 0) != sizeof(number))
         return NULL;
     number = (number & ((UINT64_C(1) << bits) - 1)) / page * page;
-    if (number < LOWEST)
+    if (number < CANARY_LOWEST)
         return NULL;
     want = (void *)(uintptr_t)number;
     got = mmap(want, page, PROT_READ | PROT_WRITE,
@@ -50,9 +50,11 @@ int asymreg__canary_create(struct canary *c)
 
     if (getrandom(&value, sizeof(value), 0) != sizeof(value))
         return -EIO;
-    for (size_t i = 0; i < TRIES * sizeof(bits) / sizeof(*bits); i++) {
-        if (bits[i / TRIES] > (int)sizeof(void *) * 8 - 2 ||
-            !(p = random_page(bits[i / TRIES], page)))
+    for (size_t i = 0; i < CANARY_TRIES * sizeof(bits) / sizeof(*bits); i++) {
+        if (bits[i / CANARY_TRIES] > (int)sizeof(void *) * 8 - 2)
+            continue;
+        p = random_page(bits[i / CANARY_TRIES], page);
+        if (!p)
             continue;
         *(uint64_t *)p = value;
         *c = (struct canary){(uintptr_t)p, value};

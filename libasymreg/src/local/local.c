@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int query(struct asymreg_transport *t, struct asymreg_transport_caps *out)
+static int local_query(struct asymreg_transport *t, struct asymreg_transport_caps *out)
 {
     struct asymreg_transport_caps all = {.size = out->size}, *caps = &all;
     uint32_t flags = asymreg__local(t)->flags;
@@ -30,11 +30,11 @@ static int query(struct asymreg_transport *t, struct asymreg_transport_caps *out
     return 0;
 }
 
-static const char *reason(struct asymreg_transport *t, uint32_t cap)
+static const char *local_reason(struct asymreg_transport *t, uint32_t cap)
 {
     struct asymreg_transport_caps caps = {.size = sizeof(caps)};
 
-    query(t, &caps);
+    local_query(t, &caps);
     if (caps.flags & cap)
         return NULL;
     switch (cap) {
@@ -49,7 +49,7 @@ static const char *reason(struct asymreg_transport *t, uint32_t cap)
     }
 }
 
-static void destroy(struct asymreg_transport *t)
+static void local_destroy(struct asymreg_transport *t)
 {
     struct asymreg__local *l = asymreg__local(t);
     struct received *r;
@@ -64,36 +64,33 @@ static void destroy(struct asymreg_transport *t)
     asymreg__free(l->allocator, l);
 }
 
-static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
-                   struct asymreg_mem **mem, void *handle, size_t *handle_bytes,
-                   struct asymreg_error *err)
+static int local_mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *desc,
+                         struct asymreg_mem **mem, void *handle, size_t *handle_bytes,
+                         struct asymreg_error *err)
 {
     struct asymreg__local *l = asymreg__local(t);
     struct asymreg_mem *m;
     struct stat st;
-    int mode = 0;
+    int mode = desc->fd >= 0 ? fcntl(desc->fd, F_GETFL) : 0;
 
+    if (mode < 0)
+        return -errno;
     if (desc->fd < 0 && !(l->flags & ASYMREG_LOCAL_CMA))
         return asymreg__fail(err, ASYMREG_ENOTSUP,
                              "memory without a descriptor needs CMA, which is off");
-    if (!(m = asymreg__alloc(l->allocator, sizeof(*m))))
+    if (desc->fd >= 0 && (desc->prot & (ASYMREG_WRITE | ASYMREG_ATOMIC)) &&
+        (mode & O_ACCMODE) != O_RDWR)
+        return asymreg__fail(err, ASYMREG_EACCES,
+                             "the descriptor is not open for reading and writing");
+    m = asymreg__alloc(l->allocator, sizeof(*m));
+    if (!m)
         return -ENOMEM;
     m->fd = -1;
     m->handle.kind = HANDLE_CMA;
     m->handle.flags = desc->flags;
-    if (desc->fd >= 0 && (mode = fcntl(desc->fd, F_GETFL)) < 0) {
-        int e = errno;
-        asymreg__free(l->allocator, m);
-        return -e;
-    }
-    if (desc->fd >= 0 && (desc->prot & (ASYMREG_WRITE | ASYMREG_ATOMIC)) &&
-        (mode & O_ACCMODE) != O_RDWR) {
-        asymreg__free(l->allocator, m);
-        return asymreg__fail(err, ASYMREG_EACCES,
-                             "the descriptor is not open for reading and writing");
-    }
     if (desc->fd >= 0 && ((l->flags & ASYMREG_LOCAL_SHM) || (desc->flags & MAPPED_ALWAYS))) {
-        if ((m->fd = fcntl(desc->fd, F_DUPFD_CLOEXEC, 3)) < 0 || fstat(m->fd, &st) < 0) {
+        m->fd = fcntl(desc->fd, F_DUPFD_CLOEXEC, 3);
+        if (m->fd < 0 || fstat(m->fd, &st) < 0) {
             int e = errno;
             if (m->fd >= 0)
                 close(m->fd);
@@ -119,7 +116,7 @@ static int mem_reg(struct asymreg_transport *t, const struct asymreg_mem_desc *d
     return 0;
 }
 
-static int mem_dereg(struct asymreg_transport *t, struct asymreg_mem *mem)
+static int local_mem_dereg(struct asymreg_transport *t, struct asymreg_mem *mem)
 {
     pthread_mutex_lock(&asymreg__local(t)->lock);
     *mem->link = mem->next;
@@ -132,7 +129,8 @@ static int mem_dereg(struct asymreg_transport *t, struct asymreg_mem *mem)
     return 0;
 }
 
-static int address(struct asymreg_transport *t, void *buf, size_t *bytes, struct asymreg_error *err)
+static int local_address(struct asymreg_transport *t, void *buf, size_t *bytes,
+                         struct asymreg_error *err)
 {
     (void)err;
     memcpy(buf, &asymreg__local(t)->self, sizeof(struct address));
@@ -140,22 +138,22 @@ static int address(struct asymreg_transport *t, void *buf, size_t *bytes, struct
     return 0;
 }
 
-static int progress(struct asymreg_transport *t)
+static int local_progress(struct asymreg_transport *t)
 {
     (void)t;
     return 0;
 }
 
-static const struct asymreg_transport_ops ops = {
-    .size = sizeof(ops),
+static const struct asymreg_transport_ops local_ops = {
+    .size = sizeof(local_ops),
     .version = ASYMREG_TRANSPORT_VERSION,
     .name = "local",
-    .query = query,
-    .reason = reason,
-    .destroy = destroy,
-    .mem_reg = mem_reg,
-    .mem_dereg = mem_dereg,
-    .address = address,
+    .query = local_query,
+    .reason = local_reason,
+    .destroy = local_destroy,
+    .mem_reg = local_mem_reg,
+    .mem_dereg = local_mem_dereg,
+    .address = local_address,
     .connect = asymreg__local_connect,
     .disconnect = asymreg__local_disconnect,
     .peer_alive = asymreg__local_alive,
@@ -167,12 +165,12 @@ static const struct asymreg_transport_ops ops = {
     .get = asymreg__local_get,
     .amo = asymreg__local_amo,
     .flush = asymreg__local_flush,
-    .progress = progress,
+    .progress = local_progress,
 };
 
 /* Identifies this process. Without /proc some members remain 0: they are then not compared, or
  * equal for all processes. */
-static int identify(struct address *a)
+static int address_identify(struct address *a)
 {
     struct stat st;
     ssize_t n;
@@ -184,7 +182,8 @@ static int identify(struct address *a)
         a->pid_ns = st.st_ino;
     else if (errno != ENOENT)
         return -errno;
-    if ((fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)) < 0)
+    fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return errno == ENOENT ? 0 : -errno;
     n = read(fd, a->boot_id, sizeof(a->boot_id));
     close(fd);
@@ -206,21 +205,24 @@ int asymreg_local_create(const struct asymreg_local_opts *opts,
         return asymreg__fail(err, -EINVAL, "struct asymreg_local_opts: unknown flags or size");
     if (!asymreg__allocator_ok(o.allocator))
         return asymreg__fail(err, -EINVAL, "the allocator lacks realloc or free");
-    if (!(l = asymreg__alloc(o.allocator, sizeof(*l))))
+    l = asymreg__alloc(o.allocator, sizeof(*l));
+    if (!l)
         return asymreg__fail(err, -ENOMEM, "no memory for a transport");
     l->allocator = o.allocator;
-    l->base.ops = &ops;
+    l->base.ops = &local_ops;
     l->flags = o.flags & both ? o.flags : o.flags | both;
     l->pid = getpid();
     l->self.magic = ADDRESS_MAGIC;
     l->self.flags = l->flags;
     l->self.pid = (uint64_t)l->pid;
-    if ((rc = identify(&l->self)) < 0) {
+    rc = address_identify(&l->self);
+    if (rc < 0) {
         asymreg__free(l->allocator, l);
         return asymreg__fail(err, rc, "cannot identify this process in /proc: %s",
                              asymreg_strerror(rc));
     }
-    if ((rc = asymreg__canary_create(&l->self.canary)) < 0) {
+    rc = asymreg__canary_create(&l->self.canary);
+    if (rc < 0) {
         asymreg__free(l->allocator, l);
         return asymreg__fail(err, rc, "no page at a random address for the canary: %s",
                              asymreg_strerror(rc));
@@ -232,5 +234,5 @@ int asymreg_local_create(const struct asymreg_local_opts *opts,
 
 struct asymreg__local *asymreg__local_of(struct asymreg_transport *t)
 {
-    return t->ops == &ops ? asymreg__local(t) : NULL;
+    return t->ops == &local_ops ? asymreg__local(t) : NULL;
 }

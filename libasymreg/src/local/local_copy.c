@@ -13,20 +13,20 @@
 
 #define MAX_ONE_CALL ((size_t)1 << 30) /* the kernel moves a little less than 2 GiB in one call */
 
-static ssize_t move(pid_t pid, const struct iovec *mine, const struct iovec *theirs, int n,
-                    int write)
+static ssize_t process_move(pid_t pid, const struct iovec *mine, const struct iovec *theirs, int n,
+                            int write)
 {
     return write ? process_vm_writev(pid, mine, (unsigned long)n, theirs, (unsigned long)n, 0)
                  : process_vm_readv(pid, mine, (unsigned long)n, theirs, (unsigned long)n, 0);
 }
 
 /* Copies within this process through the kernel: a fault is an error, not a signal. */
-static int own_copy(struct asymreg__local *l, char *mapped, char *here, size_t bytes, int write)
+static int copy_within(struct asymreg__local *l, char *mapped, char *here, size_t bytes, int write)
 {
     while (bytes) {
         struct iovec mine = {here, bytes < MAX_ONE_CALL ? bytes : MAX_ONE_CALL},
                      theirs = {mapped, mine.iov_len};
-        ssize_t n = move(l->pid, &mine, &theirs, 1, write);
+        ssize_t n = process_move(l->pid, &mine, &theirs, 1, write);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -38,22 +38,10 @@ static int own_copy(struct asymreg__local *l, char *mapped, char *here, size_t b
     return 0;
 }
 
-static int gone(struct asymreg_ep *ep)
+static int ep_set_dead(struct asymreg_ep *ep)
 {
-    __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED);
+    atomic_store_explicit(&ep->dead, 1, memory_order_relaxed);
     return ASYMREG_EPEER;
-}
-
-/* Returns whether the canary is still in its place. */
-static int has_canary(struct asymreg_ep *ep)
-{
-    const struct canary *canary = &ep->peer.canary;
-    uint64_t word = 0;
-    struct iovec mine = {&word, sizeof(word)},
-                 theirs = {(void *)(uintptr_t)canary->at, sizeof(word)};
-
-    return move((pid_t)ep->peer.pid, &mine, &theirs, 1, 0) == (ssize_t)sizeof(word) &&
-           word == canary->value;
 }
 
 /*
@@ -61,8 +49,8 @@ static int has_canary(struct asymreg_ep *ep)
  * pieces in order. The canary is the first piece: if it is missing, the process runs another
  * program or is ending, and the kernel accesses no later piece.
  */
-static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t remote, char *here,
-                     size_t bytes, int write)
+static int copy_across(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t remote, char *here,
+                       size_t bytes, int write)
 {
     const struct canary *canary = &ep->peer.canary;
 
@@ -72,17 +60,18 @@ static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t r
         struct iovec mine[] = {{&word, sizeof(word)}, {here, most}},
                      theirs[] = {{(void *)(uintptr_t)canary->at, sizeof(word)},
                                  {(void *)(uintptr_t)remote, most}};
-        ssize_t n = move((pid_t)ep->peer.pid, mine, theirs, 2, write);
+        ssize_t n = process_move((pid_t)ep->peer.pid, mine, theirs, 2, write);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EPERM)
             return ASYMREG_EUNREACH; /* no right to trace the peer */
         if (n < 0 && errno != EFAULT && errno != ESRCH)
             return -errno;
-        if (n < 0 && errno == EFAULT && has_canary(ep)) /* the kernel refuses such an address */
+        /* The kernel refuses such an address, unless the canary's own page has gone. */
+        if (n < 0 && errno == EFAULT && !asymreg__canary_gone(&ep->peer))
             return asymreg__local_alive(&l->base, ep) < 0 ? ASYMREG_EPEER : ASYMREG_EFAULT;
         if (n < (ssize_t)sizeof(word) || word != canary->value)
-            return gone(ep);
+            return ep_set_dead(ep);
         if (n == sizeof(word)) /* a dying process loses its memory before it is a zombie */
             return asymreg__local_alive(&l->base, ep) < 0 ? ASYMREG_EPEER : ASYMREG_EFAULT;
         n -= (ssize_t)sizeof(word);
@@ -93,7 +82,7 @@ static int peer_copy(struct asymreg__local *l, struct asymreg_ep *ep, uint64_t r
     return 0;
 }
 
-static inline int outside(const struct asymreg_rkey *key, uint64_t addr, size_t bytes)
+static inline int key_excludes(const struct asymreg_rkey *key, uint64_t addr, size_t bytes)
 {
     if (key->bytes == UINT64_MAX) /* the whole space: no length can express its end */
         return 0;
@@ -101,24 +90,31 @@ static inline int outside(const struct asymreg_rkey *key, uint64_t addr, size_t 
 }
 
 /* Every case except loads and stores to a peer known to be alive. */
-__attribute__((noinline)) static int put_with_care(struct asymreg_transport *t,
-                                                   struct asymreg_ep *ep, struct asymreg_rkey *rkey,
-                                                   uint64_t addr, const void *src, size_t bytes)
+__attribute__((noinline)) static int copy_with_care(struct asymreg_transport *t,
+                                                    struct asymreg_ep *ep,
+                                                    struct asymreg_rkey *rkey, uint64_t addr,
+                                                    char *here, size_t bytes, int write)
 {
     struct asymreg__local *l = asymreg__local(t);
+    char *mapped;
     int rc;
 
-    if (outside(rkey, addr, bytes))
+    if (key_excludes(rkey, addr, bytes))
         return ASYMREG_ERANGE;
     if (rkey->kind == KEY_CMA)
-        return peer_copy(l, ep, addr, (char *)(uintptr_t)src, bytes, 1);
-    if (!rkey->writable)
+        return copy_across(l, ep, addr, here, bytes, write);
+    if (write && !rkey->writable)
         return ASYMREG_EACCES;
-    if ((rc = asymreg__alive_lately(t, ep)) < 0)
+    rc = asymreg__alive_lately(t, ep);
+    if (rc < 0)
         return rc;
+    mapped = rkey->ptr + (addr - rkey->addr);
     if (rkey->kind == KEY_GUARDED)
-        return own_copy(l, rkey->ptr + (addr - rkey->addr), (char *)(uintptr_t)src, bytes, 1);
-    asymreg__store(rkey->ptr + (addr - rkey->addr), src, bytes);
+        return copy_within(l, mapped, here, bytes, write);
+    if (write)
+        asymreg__store(mapped, here, bytes);
+    else
+        asymreg__load(here, mapped, bytes);
     return 0;
 }
 
@@ -129,27 +125,8 @@ int asymreg__local_put(struct asymreg_transport *t, struct asymreg_ep *ep,
     (void)mem, (void)op;
     if (addr - rkey->addr > rkey->put_bytes || bytes > rkey->put_bytes - (addr - rkey->addr) ||
         !asymreg__known_alive(ep))
-        return put_with_care(t, ep, rkey, addr, src, bytes);
+        return copy_with_care(t, ep, rkey, addr, (char *)(uintptr_t)src, bytes, 1);
     asymreg__store(rkey->ptr + (addr - rkey->addr), src, bytes);
-    return 0;
-}
-
-__attribute__((noinline)) static int get_with_care(struct asymreg_transport *t,
-                                                   struct asymreg_ep *ep, struct asymreg_rkey *rkey,
-                                                   uint64_t addr, void *dst, size_t bytes)
-{
-    struct asymreg__local *l = asymreg__local(t);
-    int rc;
-
-    if (outside(rkey, addr, bytes))
-        return ASYMREG_ERANGE;
-    if (rkey->kind == KEY_CMA)
-        return peer_copy(l, ep, addr, dst, bytes, 0);
-    if ((rc = asymreg__alive_lately(t, ep)) < 0)
-        return rc;
-    if (rkey->kind == KEY_GUARDED)
-        return own_copy(l, rkey->ptr + (addr - rkey->addr), dst, bytes, 0);
-    asymreg__load(dst, rkey->ptr + (addr - rkey->addr), bytes);
     return 0;
 }
 
@@ -160,7 +137,7 @@ int asymreg__local_get(struct asymreg_transport *t, struct asymreg_ep *ep,
     (void)mem, (void)op;
     if (addr - rkey->addr > rkey->get_bytes || bytes > rkey->get_bytes - (addr - rkey->addr) ||
         !asymreg__known_alive(ep))
-        return get_with_care(t, ep, rkey, addr, dst, bytes);
+        return copy_with_care(t, ep, rkey, addr, dst, bytes, 0);
     asymreg__load(dst, rkey->ptr + (addr - rkey->addr), bytes);
     return 0;
 }
@@ -176,11 +153,12 @@ int asymreg__local_amo(struct asymreg_transport *t, struct asymreg_ep *ep,
     (void)op;
     if (rkey->kind != KEY_DIRECT) /* asymreg__local_check() gives the reason */
         return ASYMREG_ENOTSUP;
-    if (outside(rkey, addr, bytes))
+    if (key_excludes(rkey, addr, bytes))
         return ASYMREG_ERANGE;
     if (!rkey->writable)
         return ASYMREG_EACCES;
-    if ((rc = asymreg__alive_lately(t, ep)) < 0)
+    rc = asymreg__alive_lately(t, ep);
+    if (rc < 0)
         return rc;
     p = rkey->ptr + (addr - rkey->addr);
     if ((uintptr_t)p % bytes)
@@ -195,7 +173,7 @@ int asymreg__local_amo(struct asymreg_transport *t, struct asymreg_ep *ep,
 
 int asymreg__local_flush(struct asymreg_transport *t, struct asymreg_ep *ep)
 {
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    atomic_thread_fence(memory_order_release);
     return ep ? asymreg__alive_lately(t, ep) : 0;
 }
 

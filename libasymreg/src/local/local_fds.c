@@ -49,8 +49,9 @@ int asymreg__local_fds_send(struct asymreg__local *l, int sock)
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(c), &m->fd, sizeof(int));
-        while ((done = sendmsg(sock, &hdr, MSG_NOSIGNAL)) < 0 && errno == EINTR)
-            ;
+        do
+            done = sendmsg(sock, &hdr, MSG_NOSIGNAL);
+        while (done < 0 && errno == EINTR);
         if (done == (ssize_t)sizeof(msg))
             sent++;
         else
@@ -61,7 +62,7 @@ int asymreg__local_fds_send(struct asymreg__local *l, int sock)
 }
 
 /* Returns a message's descriptor; -1 if it has none, or several, which are then closed. */
-static int take_fd(struct msghdr *hdr)
+static int fd_of_message(struct msghdr *hdr)
 {
     int fd = -1, n = 0;
 
@@ -81,14 +82,14 @@ static int take_fd(struct msghdr *hdr)
     return fd;
 }
 
-static int writes(int fd)
+static int fd_is_writable(int fd)
 {
     return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 }
 
 /* Keeps a descriptor. Returns 1 if it is new; 0 if one with the same access is kept already (this
  * one is then closed); or -ENOMEM. */
-static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
+static int fd_keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
 {
     struct received *r;
     int old = fd, rc = 0;
@@ -98,23 +99,23 @@ static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
         if (r->pid == msg->pid && r->start_time == msg->start_time && r->dev == msg->dev &&
             r->ino == msg->ino)
             break;
-    if (r && !writes(r->fd) &&
-        writes(fd)) { /* the kept descriptor holds the file, so its inode number is not reused */
-        old = r->fd;
+    if (!r) {
+        r = asymreg__alloc(l->allocator, sizeof(*r));
+        rc = r ? 1 : -ENOMEM;
+        if (r) {
+            *r = (struct received){.next = l->received,
+                                   .pid = msg->pid,
+                                   .start_time = msg->start_time,
+                                   .dev = msg->dev,
+                                   .ino = msg->ino,
+                                   .fd = fd};
+            l->received = r;
+            old = -1;
+        }
+    } else if (!fd_is_writable(r->fd) && fd_is_writable(fd)) {
+        old = r->fd; /* it has held the file until now, so its inode number is not reused */
         r->fd = fd;
         rc = 1;
-    } else if (!r && (r = asymreg__alloc(l->allocator, sizeof(*r)))) {
-        *r = (struct received){.next = l->received,
-                               .pid = msg->pid,
-                               .start_time = msg->start_time,
-                               .dev = msg->dev,
-                               .ino = msg->ino,
-                               .fd = fd};
-        l->received = r;
-        old = -1;
-        rc = 1;
-    } else if (!r) {
-        rc = -ENOMEM;
     }
     pthread_mutex_unlock(&l->lock);
     if (old >= 0)
@@ -124,7 +125,7 @@ static int keep(struct asymreg__local *l, const struct fd_message *msg, int fd)
 
 /* Receives one message and keeps its descriptor. Returns 1 if the descriptor is new, 0 if it was
  * known, or an error. *more: how many messages follow. */
-static int receive_one(struct asymreg__local *l, int sock, uint32_t *more)
+static int fd_receive(struct asymreg__local *l, int sock, uint32_t *more)
 {
     union {
         char buf[CMSG_SPACE(sizeof(int))];
@@ -140,11 +141,12 @@ static int receive_one(struct asymreg__local *l, int sock, uint32_t *more)
     ssize_t n;
     int fd;
 
-    while ((n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC | MSG_WAITALL)) < 0 && errno == EINTR)
-        ;
+    do
+        n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC | MSG_WAITALL);
+    while (n < 0 && errno == EINTR);
     if (n < 0)
         return -errno;
-    fd = take_fd(&hdr);
+    fd = fd_of_message(&hdr);
     if (n != (ssize_t)sizeof(msg) || msg.magic != FDS_MAGIC || fd < 0 || fstat(fd, &st) < 0 ||
         st.st_dev != msg.dev || st.st_ino != msg.ino) {
         if (fd >= 0)
@@ -152,7 +154,7 @@ static int receive_one(struct asymreg__local *l, int sock, uint32_t *more)
         return ASYMREG_EBLOB;
     }
     *more = msg.more;
-    return keep(l, &msg, fd);
+    return fd_keep(l, &msg, fd);
 }
 
 int asymreg__local_fds_recv(struct asymreg__local *l, int sock)
@@ -161,7 +163,8 @@ int asymreg__local_fds_recv(struct asymreg__local *l, int sock)
     int n = 0, rc;
 
     do {
-        if ((rc = receive_one(l, sock, &more)) < 0)
+        rc = fd_receive(l, sock, &more);
+        if (rc < 0)
             return rc;
         n += rc;
     } while (more > 0);

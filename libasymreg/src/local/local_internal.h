@@ -75,15 +75,15 @@ struct asymreg__local {
     pthread_mutex_t lock; /* protects the lists */
     struct asymreg_mem *mems;
     struct received *received;
-    int kept; /* number of descriptors of processes */
+    _Atomic int kept; /* number of descriptors of processes */
     const struct asymreg_allocator *allocator;
 };
 
 struct asymreg_ep {
     struct address peer;
     int pidfd; /* or -1: none is kept */
-    int dead;
-    int64_t checked_ns; /* when the process was last known to be alive */
+    _Atomic int dead;
+    _Atomic int64_t checked_ns; /* when the process was last known to be alive */
 };
 
 enum { KEY_DIRECT, KEY_GUARDED, KEY_CMA };
@@ -151,8 +151,8 @@ int asymreg__local_flush(struct asymreg_transport *t, struct asymreg_ep *ep);
 /* Before every operation: asks the kernel at most once in 20 ms. */
 static inline int asymreg__known_alive(const struct asymreg_ep *ep)
 {
-    return !__atomic_load_n(&ep->dead, __ATOMIC_RELAXED) &&
-           asymreg__coarse_ns() - __atomic_load_n(&ep->checked_ns, __ATOMIC_RELAXED) <
+    return !atomic_load_explicit(&ep->dead, memory_order_relaxed) &&
+           asymreg__coarse_ns() - atomic_load_explicit(&ep->checked_ns, memory_order_relaxed) <
                ALIVE_EVERY_NS;
 }
 

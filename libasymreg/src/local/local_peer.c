@@ -39,15 +39,16 @@ static int process_get(const struct asymreg_ep *ep, int *fd)
     uint64_t started = 0;
     int rc, ended = 0;
 
-    if ((*fd = ep->pidfd) >= 0)
+    *fd = ep->pidfd;
+    if (*fd >= 0)
         return 0;
-    if ((*fd = (int)syscall(SYS_pidfd_open, (pid_t)ep->peer.pid, 0)) < 0 && errno != ENOSYS &&
-        errno != EPERM)
+    *fd = (int)syscall(SYS_pidfd_open, (pid_t)ep->peer.pid, 0);
+    if (*fd < 0 && errno != ENOSYS && errno != EPERM)
         return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
     rc = ep->peer.start_time ? asymreg__process_stat(ep->peer.pid, &started, &ended) : -ENOENT;
-    if (rc == -ENOENT || rc == -EPERM ||
-        rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): does a process
-                          with this number exist? */
+    /* No /proc, or it hides other users' processes (hidepid): does a process with this number
+     * exist? */
+    if (rc == -ENOENT || rc == -EPERM || rc == -EACCES)
         rc = kill((pid_t)ep->peer.pid, 0) < 0 && errno == ESRCH ? ASYMREG_EPEER : 0;
     else if (rc == -ESRCH || (rc == 0 && (started != ep->peer.start_time || ended)))
         rc = ASYMREG_EPEER;
@@ -69,7 +70,7 @@ __attribute__((noinline)) int asymreg__local_alive(struct asymreg_transport *t,
     int rc;
 
     (void)t;
-    if (__atomic_load_n(&ep->dead, __ATOMIC_RELAXED))
+    if (atomic_load_explicit(&ep->dead, memory_order_relaxed))
         return ASYMREG_EPEER;
     rc = process_get(ep, &p.fd);
     if (rc == 0) {
@@ -80,11 +81,11 @@ __attribute__((noinline)) int asymreg__local_alive(struct asymreg_transport *t,
     if (rc != ASYMREG_EPEER && asymreg__canary_gone(&ep->peer)) /* after exec() */
         rc = ASYMREG_EPEER;
     if (rc == ASYMREG_EPEER) {
-        __atomic_store_n(&ep->dead, 1, __ATOMIC_RELAXED);
+        atomic_store_explicit(&ep->dead, 1, memory_order_relaxed);
         return ASYMREG_EPEER;
     }
     /* The peer is alive, or the kernel cannot tell now (no free descriptor): ask again later. */
-    __atomic_store_n(&ep->checked_ns, asymreg__coarse_ns(), __ATOMIC_RELAXED);
+    atomic_store_explicit(&ep->checked_ns, asymreg__coarse_ns(), memory_order_relaxed);
     return 0;
 }
 
@@ -92,7 +93,7 @@ void asymreg__local_disconnect(struct asymreg_transport *t, struct asymreg_ep *e
 {
     if (ep->pidfd >= 0) {
         close(ep->pidfd);
-        __atomic_fetch_sub(&asymreg__local(t)->kept, 1, __ATOMIC_RELAXED);
+        atomic_fetch_sub_explicit(&asymreg__local(t)->kept, 1, memory_order_relaxed);
     }
     asymreg__free(asymreg__local(t)->allocator, ep);
 }
@@ -114,15 +115,16 @@ int asymreg__local_connect(struct asymreg_transport *t, const void *bytes, size_
         return asymreg__fail(err, ASYMREG_EUNREACH, "the peer is on another node");
     if (a.pid_ns != l->self.pid_ns)
         return asymreg__fail(err, ASYMREG_EUNREACH, "the peer is in another pid namespace");
-    if (!(ep = asymreg__alloc(l->allocator, sizeof(*ep))))
+    ep = asymreg__alloc(l->allocator, sizeof(*ep));
+    if (!ep)
         return -ENOMEM;
     ep->peer = a;
     ep->pidfd = -1;
     rc = process_get(ep, &fd);
-    if (rc == 0 && __atomic_fetch_add(&l->kept, 1, __ATOMIC_RELAXED) < KEPT_PIDFDS) {
+    if (rc == 0 && atomic_fetch_add_explicit(&l->kept, 1, memory_order_relaxed) < KEPT_PIDFDS) {
         ep->pidfd = fd;
     } else if (rc == 0) {
-        __atomic_fetch_sub(&l->kept, 1, __ATOMIC_RELAXED);
+        atomic_fetch_sub_explicit(&l->kept, 1, memory_order_relaxed);
         close(fd);
     }
     if (rc == -ENOSYS)
@@ -153,7 +155,8 @@ static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struc
         return fd;
     if (ep->peer.pid == (uint64_t)l->pid)
         return fcntl(h->fd, F_DUPFD_CLOEXEC, 3);
-    if ((e = process_get(ep, &process)) == 0) {
+    e = process_get(ep, &process);
+    if (e == 0) {
         fd = (int)syscall(SYS_pidfd_getfd, process, h->fd, 0);
         e = -errno;
         process_put(ep, process);
@@ -162,8 +165,8 @@ static int fetch_fd(struct asymreg__local *l, struct asymreg_ep *ep, const struc
     }
     e = e == ASYMREG_EPEER ? ESRCH : -e;
     snprintf(path, sizeof(path), "/proc/%llu/fd/%d", (unsigned long long)ep->peer.pid, h->fd);
-    if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0 &&
-        (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
         fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) /* closed, if /proc exists and shows the process */
         errno = e == ESRCH || !ep->peer.start_time       ? e
@@ -243,9 +246,11 @@ int asymreg__local_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, co
     memcpy(&h, handle, sizeof(h));
     if (h.kind != HANDLE_CMA && h.kind != HANDLE_FD)
         return ASYMREG_ETABLE;
-    if ((rc = asymreg__local_alive(t, ep)) < 0)
+    rc = asymreg__local_alive(t, ep);
+    if (rc < 0)
         return rc;
-    if (!(key = asymreg__alloc(l->allocator, sizeof(*key))))
+    key = asymreg__alloc(l->allocator, sizeof(*key));
+    if (!key)
         return -ENOMEM;
     key->addr = addr;
     key->bytes = bytes;
@@ -253,7 +258,8 @@ int asymreg__local_unpack(struct asymreg_transport *t, struct asymreg_ep *ep, co
     key->writable = 1;
     key->flags = h.flags;
     if (h.kind == HANDLE_FD && ((l->flags & ASYMREG_LOCAL_SHM) || (h.flags & MAPPED_ALWAYS))) {
-        if ((fd = fetch_fd(l, ep, &h)) >= 0) {
+        fd = fetch_fd(l, ep, &h);
+        if (fd >= 0) {
             rc = map_file(l, fd, &h, key, &why);
             close(fd);
         } else {

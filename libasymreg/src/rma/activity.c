@@ -17,8 +17,8 @@
 
 #include "../base/base.h"
 
-#define MAGIC UINT64_C(0x3154434159534121)
-#define SPINS 200
+#define ACTIVITY_MAGIC UINT64_C(0x3154434159534121)
+#define DRAIN_SPINS    200
 
 /* Makes every thread of every registered process execute a full barrier. */
 static int barrier_everywhere(void)
@@ -56,7 +56,8 @@ static int has_ended(uint64_t process)
     if ((uint32_t)process && asymreg__process_stat(pid, &started, &ended) == 0 &&
         ((uint32_t)started != (uint32_t)process || ended))
         return 1; /* or another process has its number */
-    if ((p.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0)) < 0)
+    p.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    if (p.fd < 0)
         return errno == ESRCH;
     ended = poll(&p, 1, 0) > 0;
     close(p.fd);
@@ -68,7 +69,7 @@ int asymreg__activity_init(struct asymreg__activity *a)
     int fence = barrier_everywhere() < 0;
 
     a->fence = (uint32_t)fence;
-    __atomic_store_n(&a->magic, MAGIC, __ATOMIC_RELEASE);
+    atomic_store_explicit(&a->magic, ACTIVITY_MAGIC, memory_order_release);
     return fence;
 }
 
@@ -77,22 +78,22 @@ int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t tim
     int64_t deadline = asymreg__now_ns() + (int64_t)timeout_ms * 1000000;
     uint32_t n, turns = 0;
 
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    atomic_thread_fence(memory_order_seq_cst);
     while (!fence && barrier_everywhere() < 0) { /* the kernel has no memory for the barrier now */
         if (asymreg__now_ns() >= deadline)
             return ASYMREG_ETIMEDOUT;
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
-    n = __atomic_load_n(&a->n_used, __ATOMIC_ACQUIRE);
+    n = atomic_load_explicit(&a->n_used, memory_order_acquire);
     for (uint32_t i = 0; i < n && i < ASYMREG__ACTIVITY_SLOTS; i++) {
         struct asymreg__activity_slot *s = &a->slots[i];
-        uint64_t process = __atomic_load_n(&s->process, __ATOMIC_ACQUIRE),
-                 busy = __atomic_load_n(&s->busy, __ATOMIC_ACQUIRE);
+        uint64_t process = atomic_load_explicit(&s->process, memory_order_acquire),
+                 busy = atomic_load_explicit(&s->busy, memory_order_acquire);
         if (!process || !busy)
             continue;
-        while (__atomic_load_n(&s->busy, __ATOMIC_ACQUIRE) == busy &&
-               __atomic_load_n(&s->process, __ATOMIC_ACQUIRE) == process) {
-            if (++turns < SPINS) {
+        while (atomic_load_explicit(&s->busy, memory_order_acquire) == busy &&
+               atomic_load_explicit(&s->process, memory_order_acquire) == process) {
+            if (++turns < DRAIN_SPINS) {
                 sched_yield();
                 continue;
             }
@@ -108,7 +109,8 @@ int asymreg__activity_drain(struct asymreg__activity *a, int fence, uint32_t tim
 
 int asymreg__activity_check(const struct asymreg__activity *a)
 {
-    return __atomic_load_n(&a->magic, __ATOMIC_ACQUIRE) == MAGIC ? 0 : ASYMREG_ETABLE;
+    return atomic_load_explicit(&a->magic, memory_order_acquire) == ACTIVITY_MAGIC ? 0
+                                                                                   : ASYMREG_ETABLE;
 }
 
 int asymreg__activity_claim(struct asymreg__activity *a, uint64_t tag,
@@ -119,22 +121,23 @@ int asymreg__activity_claim(struct asymreg__activity *a, uint64_t tag,
 
     if (rc < 0)
         return rc;
-    *fence = ask_for_barriers() < 0 || __atomic_load_n(&a->fence, __ATOMIC_RELAXED);
+    *fence = ask_for_barriers() < 0 || atomic_load_explicit(&a->fence, memory_order_relaxed);
     for (int dead_too = 0; dead_too < 2; dead_too++) {
         for (uint32_t i = 0; i < ASYMREG__ACTIVITY_SLOTS; i++) {
             struct asymreg__activity_slot *s = &a->slots[i];
             uint32_t used;
-            if ((was = __atomic_load_n(&s->process, __ATOMIC_ACQUIRE)) &&
-                !(dead_too && was != me && has_ended(was)))
+            was = atomic_load_explicit(&s->process, memory_order_acquire);
+            if (was && !(dead_too && was != me && has_ended(was)))
                 continue;
-            if (!__atomic_compare_exchange_n(&s->process, &was, me, 0, __ATOMIC_ACQ_REL,
-                                             __ATOMIC_RELAXED))
+            if (!atomic_compare_exchange_strong_explicit(
+                    &s->process, &was, me, memory_order_acq_rel, memory_order_relaxed))
                 continue;
-            __atomic_store_n(&s->busy, 0, __ATOMIC_RELEASE);
-            __atomic_store_n(&s->tag, tag, __ATOMIC_RELEASE);
-            used = __atomic_load_n(&a->n_used, __ATOMIC_RELAXED);
-            while (used <= i && !__atomic_compare_exchange_n(&a->n_used, &used, i + 1, 0,
-                                                             __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+            atomic_store_explicit(&s->busy, 0, memory_order_release);
+            atomic_store_explicit(&s->tag, tag, memory_order_release);
+            used = atomic_load_explicit(&a->n_used, memory_order_relaxed);
+            while (used <= i && !atomic_compare_exchange_strong_explicit(&a->n_used, &used, i + 1,
+                                                                         memory_order_seq_cst,
+                                                                         memory_order_relaxed))
                 ;
             *slot = s;
             return 0;
@@ -145,19 +148,19 @@ int asymreg__activity_claim(struct asymreg__activity *a, uint64_t tag,
 
 void asymreg__activity_release(struct asymreg__activity_slot *slot)
 {
-    __atomic_store_n(&slot->busy, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->process, 0, __ATOMIC_RELEASE);
+    atomic_store_explicit(&slot->busy, 0, memory_order_release);
+    atomic_store_explicit(&slot->process, 0, memory_order_release);
 }
 
 void asymreg__activity_release_all(struct asymreg__activity *a, uint64_t tag)
 {
-    uint32_t n = __atomic_load_n(&a->n_used, __ATOMIC_ACQUIRE);
+    uint32_t n = atomic_load_explicit(&a->n_used, memory_order_acquire);
     uint64_t pid = (uint64_t)getpid();
 
     for (uint32_t i = 0; i < n && i < ASYMREG__ACTIVITY_SLOTS; i++) {
         struct asymreg__activity_slot *s = &a->slots[i];
-        if (__atomic_load_n(&s->process, __ATOMIC_ACQUIRE) >> 32 == pid &&
-            __atomic_load_n(&s->tag, __ATOMIC_ACQUIRE) == tag)
+        if (atomic_load_explicit(&s->process, memory_order_acquire) >> 32 == pid &&
+            atomic_load_explicit(&s->tag, memory_order_acquire) == tag)
             asymreg__activity_release(s);
     }
 }

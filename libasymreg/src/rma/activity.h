@@ -10,21 +10,22 @@
 #ifndef ASYMREG_SRC_ACTIVITY_H
 #define ASYMREG_SRC_ACTIVITY_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #define ASYMREG__ACTIVITY_SLOTS 4096u
 
 struct asymreg__activity_slot {
-    uint64_t process; /* number in the upper half, its start in the lower; 0: free */
-    uint64_t tag;     /* of the peer's choice, to find its slots again */
-    uint64_t busy;
+    _Atomic uint64_t process; /* number in the upper half, its start in the lower; 0: free */
+    _Atomic uint64_t tag;     /* of the peer's choice, to find its slots again */
+    _Atomic uint64_t busy;
     uint64_t reserved[5];
 };
 
 struct asymreg__activity {
-    uint64_t magic;
-    uint32_t fence;  /* peers must execute a full barrier after their announcement */
-    uint32_t n_used; /* slots from here on have never been used */
+    _Atomic uint64_t magic;
+    _Atomic uint32_t fence;  /* peers must execute a full barrier after their announcement */
+    _Atomic uint32_t n_used; /* slots from here on have never been used */
     uint64_t reserved[6];
     struct asymreg__activity_slot slots[ASYMREG__ACTIVITY_SLOTS];
 };
@@ -50,16 +51,16 @@ void asymreg__activity_release_all(struct asymreg__activity *a, uint64_t tag);
 static inline void asymreg__activity_enter(struct asymreg__activity_slot *slot, uint64_t number,
                                            uint32_t fence)
 {
-    __atomic_store_n(&slot->busy, number, __ATOMIC_RELAXED);
+    atomic_store_explicit(&slot->busy, number, memory_order_relaxed);
     if (fence)
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        atomic_thread_fence(memory_order_seq_cst);
     else
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        atomic_signal_fence(memory_order_seq_cst);
 }
 
 static inline void asymreg__activity_exit(struct asymreg__activity_slot *slot)
 {
-    __atomic_store_n(&slot->busy, 0, __ATOMIC_RELEASE);
+    atomic_store_explicit(&slot->busy, 0, memory_order_release);
 }
 
 #endif

@@ -39,7 +39,7 @@ static int may_be_so_large(size_t bytes)
 }
 
 /* Leaves out seals that the kernel does not know (F_SEAL_FUTURE_WRITE is from Linux 5.1). */
-static int seal(int fd, int more_seals)
+static int memfd_seal(int fd, int more_seals)
 {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
     int rc = fcntl(fd, F_ADD_SEALS, seals | more_seals);
@@ -62,11 +62,12 @@ void *asymreg__shared_pages(const struct asymreg_context *c, size_t bytes, uint3
         errno = EFBIG;
         return NULL;
     }
-    if ((*fd = memfd_create("asymreg", MFD_CLOEXEC | MFD_ALLOW_SEALING)) < 0)
+    *fd = memfd_create("asymreg", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd < 0)
         return NULL;
     if (ftruncate(*fd, (off_t)bytes) == 0)
         p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *fd, 0);
-    if (p != MAP_FAILED && seal(*fd, more_seals) < 0) {
+    if (p != MAP_FAILED && memfd_seal(*fd, more_seals) < 0) {
         int e = errno;
         munmap(p, bytes);
         errno = e;
@@ -97,14 +98,15 @@ static int check_transport(const struct asymreg_transport *t)
 }
 
 /* See activity.h. */
-static int open_activity(struct asymreg_context *c, struct asymreg_error *err)
+static int context_open_activity(struct asymreg_context *c, struct asymreg_error *err)
 {
     struct asymreg_mem_desc desc = {
         .size = sizeof(desc), .prot = ASYMREG_RW, .flags = ASYMREG_MEM_ACTIVITY};
     size_t bytes = (sizeof(*c->activity) + 4095) & ~(size_t)4095;
 
-    if (!(c->activity = asymreg__shared_pages(c, bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, 0,
-                                              &c->activity_fd)))
+    c->activity =
+        asymreg__shared_pages(c, bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP, 0, &c->activity_fd);
+    if (!c->activity)
         return errno ? -errno : -ENOMEM;
     c->activity_fence = asymreg__activity_init(c->activity);
     desc.addr = (uintptr_t)c->activity;
@@ -114,8 +116,8 @@ static int open_activity(struct asymreg_context *c, struct asymreg_error *err)
                               &c->activity_handle_bytes, err);
 }
 
-static int open_table(struct asymreg_context *c, const struct asymreg_opts *o,
-                      struct asymreg_error *err)
+static int context_open_table(struct asymreg_context *c, const struct asymreg_opts *o,
+                              struct asymreg_error *err)
 {
     struct asymreg__table_opts t = {.max_regions = o->max_regions,
                                     .max_segments = o->max_segments,
@@ -127,41 +129,45 @@ static int open_table(struct asymreg_context *c, const struct asymreg_opts *o,
     uint64_t whole;
     int rc;
 
-    if (!(c->bytes = asymreg__table_bytes(&t)))
+    c->bytes = asymreg__table_bytes(&t);
+    if (!c->bytes)
         return -EINVAL;
     if (getrandom(&c->incarnation, sizeof(c->incarnation), 0) != sizeof(c->incarnation))
         return -EIO;
     c->incarnation |= 1;
     /* This mapping stays writable, and no later mapping is: no peer can alter memory that the owner
      * trusts. */
-    if (!(c->memory = asymreg__shared_pages(c, c->bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP,
-                                            F_SEAL_FUTURE_WRITE, &c->table_fd)))
+    c->memory = asymreg__shared_pages(c, c->bytes, ASYMREG_CAP_FD | ASYMREG_CAP_MAP,
+                                      F_SEAL_FUTURE_WRITE, &c->table_fd);
+    if (!c->memory)
         return asymreg__fail(err, errno ? -errno : -ENOMEM,
                              "no memory of %llu bytes for the published table: %s; lower "
                              "max_regions or max_segments, or raise RLIMIT_FSIZE",
                              (unsigned long long)c->bytes, strerror(errno));
-    if ((rc = asymreg__table_create(&t, c->memory, c->incarnation, &c->table)) < 0 ||
-        (rc = asymreg__guard_open(c)) < 0)
+    rc = asymreg__table_create(&t, c->memory, c->incarnation, &c->table);
+    if (rc == 0)
+        rc = asymreg__guard_open(c);
+    if (rc < 0)
         return rc;
     desc.addr = (uintptr_t)c->memory;
     desc.bytes = c->bytes;
     desc.fd = c->table_fd;
-    if ((rc = c->t->ops->mem_reg(c->t, &desc, &c->table_mem, c->table_handle,
-                                 &c->table_handle_bytes, err)) < 0)
+    rc = c->t->ops->mem_reg(c->t, &desc, &c->table_mem, c->table_handle, &c->table_handle_bytes,
+                            err);
+    if (rc == 0 && (c->flags & ASYMREG_DRAIN) && (c->caps.flags & ASYMREG_CAP_MAP))
+        rc = context_open_activity(c, err);
+    if (rc < 0 || !(c->caps.flags & ASYMREG_CAP_WHOLE_SPACE))
         return rc;
-    if ((c->flags & ASYMREG_DRAIN) && (c->caps.flags & ASYMREG_CAP_MAP) &&
-        (rc = open_activity(c, err)) < 0)
-        return rc;
-    if (!(c->caps.flags & ASYMREG_CAP_WHOLE_SPACE))
-        return 0;
     unsigned char handle[ASYMREG_MAX_HANDLE_BYTES];
     size_t n = 0;
     struct asymreg_mem *mem;
     desc = (struct asymreg_mem_desc){
         .size = sizeof(desc), .bytes = UINT64_MAX, .prot = ASYMREG_ALL, .fd = -1};
-    if ((rc = c->t->ops->mem_reg(c->t, &desc, &mem, handle, &n, err)) < 0)
+    rc = c->t->ops->mem_reg(c->t, &desc, &mem, handle, &n, err);
+    if (rc < 0)
         return rc;
-    if ((rc = asymreg__table_segment_add(c->table, 0, UINT64_MAX, handle, n, &whole)) < 0) {
+    rc = asymreg__table_segment_add(c->table, 0, UINT64_MAX, handle, n, &whole);
+    if (rc < 0) {
         c->t->ops->mem_dereg(c->t, mem);
         return rc;
     }
@@ -200,15 +206,16 @@ static int check_opts(struct asymreg_opts *o, struct asymreg_error *err)
 }
 
 /* Opens all of a context except its transport. */
-static int open_all(struct asymreg_context *c, const struct asymreg_opts *o,
-                    struct asymreg_error *err)
+static int context_open_all(struct asymreg_context *c, const struct asymreg_opts *o,
+                            struct asymreg_error *err)
 {
     struct asymreg__index_opts index_opts = {.max_regions = o->max_segments,
                                              .allocator = o->allocator};
     int rc;
 
     c->caps.size = sizeof(c->caps);
-    if ((rc = c->t->ops->query(c->t, &c->caps)) < 0)
+    rc = c->t->ops->query(c->t, &c->caps);
+    if (rc < 0)
         return rc;
     c->caps.size = sizeof(c->caps);
     if (c->caps.max_handle_bytes > ASYMREG_MAX_HANDLE_BYTES ||
@@ -220,10 +227,12 @@ static int open_all(struct asymreg_context *c, const struct asymreg_opts *o,
     c->segs = asymreg__reserve(c->max_segments * sizeof(*c->segs));
     if (!c->shares || !c->segs)
         return -ENOMEM;
-    if ((rc = asymreg__index_create(&index_opts, &c->seg_index)) < 0 ||
-        (rc = asymreg__reader_create(c->seg_index, &c->seg_reader)) < 0)
+    rc = asymreg__index_create(&index_opts, &c->seg_index);
+    if (rc == 0)
+        rc = asymreg__reader_create(c->seg_index, &c->seg_reader);
+    if (rc < 0)
         return rc;
-    return open_table(c, o, err);
+    return context_open_table(c, o, err);
 }
 
 int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **context,
@@ -246,8 +255,10 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
     local.allocator = o.allocator;
     if (rc == 0)
         rc = t ? check_transport(t) : asymreg_local_create(&local, &t, &why);
-    if (rc == 0 && !(c = asymreg__alloc(o.allocator, sizeof(*c))))
-        rc = -ENOMEM;
+    if (rc == 0) {
+        c = asymreg__alloc(o.allocator, sizeof(*c));
+        rc = c ? 0 : -ENOMEM;
+    }
     if (rc < 0) {
         if (t && t->ops && t->ops->destroy)
             t->ops->destroy(t);
@@ -262,7 +273,8 @@ int asymreg_open(const struct asymreg_opts *opts, struct asymreg_context **conte
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->t_lock, NULL);
     pthread_mutex_init(&c->guard_lock, NULL);
-    if ((rc = open_all(c, &o, &why)) < 0) {
+    rc = context_open_all(c, &o, &why);
+    if (rc < 0) {
         asymreg_close(c);
         return asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, 0, 0);
     }
@@ -282,7 +294,6 @@ void asymreg_close(struct asymreg_context *context)
     for (uint32_t pe = 0; pe < context->end_pe; pe++)
         if (asymreg__peer_at(context, pe))
             asymreg__peer_free(context, asymreg__peer_at(context, pe));
-    asymreg__peers_let_go(context);
     for (uint32_t i = 0; i < ASYMREG_MAX_PEERS / PEER_CHUNK; i++)
         asymreg__free(context->allocator, context->peers[i]);
     for (uint32_t i = 0; context->segs && i < context->max_segments; i++)
@@ -294,7 +305,6 @@ void asymreg_close(struct asymreg_context *context)
         ops->mem_dereg(context->t, context->activity_mem);
     /* A transport's thread may serve peers until `destroy` returns: free memory afterwards. */
     ops->destroy(context->t);
-    asymreg__peers_free(context);
     for (uint32_t i = 0; context->segs && i < context->max_segments; i++)
         if (context->segs[i].value && context->segs[i].alloc)
             munmap(context->segs[i].alloc, context->segs[i].alloc_bytes);
@@ -316,21 +326,8 @@ void asymreg_close(struct asymreg_context *context)
     asymreg__free(context->allocator, context);
 }
 
-int asymreg_context_query(struct asymreg_context *context, struct asymreg_info *info)
-{
-    size_t size;
-
-    if (!context || !info || info->size < sizeof(*info))
-        return -EINVAL;
-    size = info->size;
-    *info = (struct asymreg_info){.size = size, .transport = context->t, .caps = context->caps};
-    return 0;
-}
-
 int asymreg_context_stats(struct asymreg_context *context, struct asymreg_stats *stats)
 {
-    struct asymreg__peer *p;
-
     if (!context || !stats || stats->size < sizeof(*stats))
         return -EINVAL;
     pthread_mutex_lock(&context->lock);
@@ -339,9 +336,11 @@ int asymreg_context_stats(struct asymreg_context *context, struct asymreg_stats 
                                     .n_segments = context->n_segments,
                                     .segment_bytes = context->segment_bytes,
                                     .n_registrations = context->n_registrations};
-    for (uint32_t pe = 0; pe < context->end_pe; pe++)
-        if ((p = asymreg__peer_at(context, pe)))
+    for (uint32_t pe = 0; pe < context->end_pe; pe++) {
+        struct asymreg__peer *p = asymreg__peer_at(context, pe);
+        if (p)
             asymreg__peer_stats(p, stats);
+    }
     pthread_mutex_unlock(&context->lock);
     return 0;
 }

@@ -36,28 +36,17 @@ struct asymreg__key {
     uint64_t epoch;
 };
 
-/* A read of a peer's table for which a thread has stopped waiting: the transport may still
- * write. */
-struct asymreg__late_read {
-    struct asymreg__late_read *next;
-    struct asymreg_op op;
-    uint64_t bytes[];
-};
-
 struct asymreg__peer {
     struct asymreg_ep *ep;
     uint64_t serial; /* unique among the peers of a context */
-    int dead;
-    struct asymreg__cache *cache; /* made at first use */
-    struct asymreg__key **keys;   /* by segment number; made with the cache */
+    _Atomic int dead;
+    struct asymreg__cache *_Atomic cache; /* made at first use */
+    struct asymreg__key *_Atomic *keys;   /* by segment number; made with the cache */
     uint32_t n_keys;
-    int ask;  /* ASYMREG_FRESH: each operation refreshes */
-    int late; /* error of implicit operations that was found outside a flush */
+    int ask;          /* ASYMREG_FRESH: each operation refreshes */
+    _Atomic int late; /* error of implicit operations that was found outside a flush */
 
     pthread_mutex_t lock; /* of the members below, and of refreshing */
-    int64_t until;        /* when the holder stops waiting for the peer; 0: never */
-    struct asymreg__late_read *late_reads;
-    struct asymreg__peer *next_left; /* see struct asymreg_context */
     struct asymreg__key *retired;
     uint64_t n_bound; /* handles */
     struct asymreg_rkey *table_key, *activity_key;
@@ -94,8 +83,8 @@ struct asymreg_context {
     unsigned char activity_handle[ASYMREG_MAX_HANDLE_BYTES];
     size_t activity_handle_bytes;
     int activity_fd, activity_fence;
-    pthread_mutex_t guard_lock;           /* held while a transport accesses memory for a peer (see
-                                             guard.c) */
+    /* held while a transport accesses memory for a peer (see guard.c) */
+    pthread_mutex_t guard_lock;
     struct asymreg__reader *guard_reader; /* NULL: the transport never calls the guard */
     int guard_closed;
     uint32_t max_regions;
@@ -109,17 +98,18 @@ struct asymreg_context {
     uint32_t n_segments;
     int dereg_rc; /* the transport's result of the last mem_dereg */
 
-    struct asymreg__peer **peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
-    uint32_t end_pe;                                              /* no peer from here on */
-    struct asymreg__peer *left; /* forgotten, while the transport may still read their tables */
-    uint64_t serials, forgets;  /* peers so far, and those forgotten */
+    struct asymreg__peer *_Atomic *_Atomic peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
+    uint32_t end_pe;          /* no peer from here on */
+    uint64_t serials;         /* peers so far */
+    _Atomic uint64_t forgets; /* peers forgotten so far */
 };
 
 static inline struct asymreg__peer *asymreg__peer_at(struct asymreg_context *c, uint32_t pe)
 {
-    struct asymreg__peer **chunk = __atomic_load_n(&c->peers[pe / PEER_CHUNK], __ATOMIC_ACQUIRE);
+    struct asymreg__peer *_Atomic *chunk =
+        atomic_load_explicit(&c->peers[pe / PEER_CHUNK], memory_order_acquire);
 
-    return chunk ? __atomic_load_n(&chunk[pe % PEER_CHUNK], __ATOMIC_ACQUIRE) : NULL;
+    return chunk ? atomic_load_explicit(&chunk[pe % PEER_CHUNK], memory_order_acquire) : NULL;
 }
 
 static inline void asymreg__t_lock(struct asymreg_context *c)
@@ -132,6 +122,13 @@ static inline void asymreg__t_unlock(struct asymreg_context *c)
 {
     if (!(c->caps.flags & ASYMREG_CAP_THREADS))
         pthread_mutex_unlock(&c->t_lock);
+}
+
+/* Returns whether the transport has not completed an operation. */
+static inline int asymreg__op_pending(const struct asymreg_op *op)
+{
+    return atomic_load_explicit((const _Atomic int32_t *)&op->status, memory_order_acquire) ==
+           ASYMREG_PENDING;
 }
 
 /* Returns whether this process opened the context: a child must not change a table that peers
@@ -196,14 +193,10 @@ int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *
 
 /* peer.c */
 void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p);
-/* Frees the remaining peers that a transport could not release: before its end, and after. */
-void asymreg__peers_let_go(struct asymreg_context *c);
-void asymreg__peers_free(struct asymreg_context *c);
-/* These three read the peer's table. If patience_ns is not 0, they wait at most that long:
- * ASYMREG_ETIMEDOUT. */
+/* These three read the peer's table. */
 /* Makes the cache if there is none. */
-int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns);
-int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns);
+int asymreg__peer_open_table(struct asymreg__peer *p);
+int asymreg__peer_refresh(struct asymreg__peer *p);
 /* Asks the transport: 0, or ASYMREG_EPEER, which it notes. */
 int asymreg__peer_alive(struct asymreg__peer *p);
 /* Adds the peer's figures, without waiting for a refresh. Under the context's lock. */
@@ -211,11 +204,9 @@ void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats);
 /* Makes the key of a region's segment, unless it exists. ASYMREG_ESTALE: the segment is gone.
  * ASYMREG_ETABLE: the region is not inside it. Runs outside a reader's section, so the caller looks
  * the key up again inside one: another worker may replace the key at once. */
-int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r, int64_t patience_ns,
+int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
                       struct asymreg_error *err);
 /* Calls the transport's flush until the flush is complete. */
 int asymreg__peer_flush(struct asymreg__peer *p);
-/* Calls the transport's flush once, and progresses: ASYMREG_PENDING. */
-int asymreg__peer_try_flush(struct asymreg__peer *p);
 
 #endif

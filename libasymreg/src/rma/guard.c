@@ -7,7 +7,7 @@
 #include "context.h"
 
 /* Checks an access against this side's table. An error makes the peer read the table again. */
-static int look(struct asymreg_context *c, uint64_t addr, uint64_t bytes, uint32_t need)
+static int guard_check(struct asymreg_context *c, uint64_t addr, uint64_t bytes, uint32_t need)
 {
     const struct asymreg_region *r;
 
@@ -15,36 +15,36 @@ static int look(struct asymreg_context *c, uint64_t addr, uint64_t bytes, uint32
         return need == ASYMREG_READ && bytes <= c->bytes - (addr - (uintptr_t)c->memory)
                    ? 0
                    : ASYMREG_EACCES;
-    if (c->guard_closed || !(r = asymreg__index_lookup(c->guard_reader, addr)) ||
-        r->last - addr < bytes - 1 || (need & ~r->prot))
-        return ASYMREG_ESTALE;
-    return 0;
+    r = c->guard_closed ? NULL : asymreg__index_lookup(c->guard_reader, addr);
+    return r && r->last - addr >= bytes - 1 && !(need & ~r->prot) ? 0 : ASYMREG_ESTALE;
 }
 
-static int enter(void *ctx, uint64_t addr, uint64_t bytes, uint32_t need)
+static int guard_enter(void *ctx, uint64_t addr, uint64_t bytes, uint32_t need)
 {
     struct asymreg_context *c = ctx;
     int rc;
 
     pthread_mutex_lock(&c->guard_lock);
-    if ((rc = look(c, addr, bytes, need)) < 0)
+    rc = guard_check(c, addr, bytes, need);
+    if (rc < 0)
         pthread_mutex_unlock(&c->guard_lock);
     return rc;
 }
 
-static void leave(void *ctx)
+static void guard_leave(void *ctx)
 {
     pthread_mutex_unlock(&((struct asymreg_context *)ctx)->guard_lock);
 }
 
 int asymreg__guard_open(struct asymreg_context *c)
 {
-    const struct asymreg_guard guard = {enter, leave, c};
+    const struct asymreg_guard guard = {guard_enter, guard_leave, c};
     int rc;
 
     if (c->t->ops->size < sizeof(*c->t->ops) || !c->t->ops->guard)
         return 0;
-    if ((rc = asymreg__reader_create(asymreg__table_index(c->table), &c->guard_reader)) == 0)
+    rc = asymreg__reader_create(asymreg__table_index(c->table), &c->guard_reader);
+    if (rc == 0)
         c->t->ops->guard(c->t, &guard);
     return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many puts or gets at once. A single operation waits for its hint or the tree, then for its slot.
+ * Many puts at once. A single operation waits for its hint or the tree, then for its slot.
  * Here the searches of a batch advance together, and prefetch the slots that they find before the
  * first operation begins. Each operation then checks its region as usual.
  */
@@ -13,7 +13,8 @@
 #include "worker.h"
 
 /* Finds where a batch's regions probably are: slots + 1, or 0. */
-static void search(struct link *l, const struct asymreg_transfer *x, uint32_t n, uint32_t *words)
+static void batch_search(struct link *l, const struct asymreg_transfer *x, uint32_t n,
+                         uint32_t *words)
 {
     const struct asymreg__index *ix = l->reader->index;
     uint64_t addrs[ASYMREG__BATCH];
@@ -22,8 +23,7 @@ static void search(struct link *l, const struct asymreg_transfer *x, uint32_t n,
     for (uint32_t i = 0; i < n; i++) {
         uint32_t slot = (uint32_t)x[i].id;
 
-        if (x[i].raddr - l->guess_base < l->guess_span)
-            __builtin_prefetch(l->guess + (x[i].raddr - l->guess_base), 1);
+        link_prefetch(l, x[i].raddr);
         if (x[i].id == ASYMREG_ANY)
             addrs[n_sought++] = x[i].raddr;
         else if (slot < ix->max_regions) /* the identifier has the slot */
@@ -35,11 +35,8 @@ static void search(struct link *l, const struct asymreg_transfer *x, uint32_t n,
         words[i] = x[i].id == ASYMREG_ANY ? found[k++] : 0;
 }
 
-typedef int near_fn(struct asymreg_worker *, uint32_t pe, const struct asymreg_transfer *,
-                    uint32_t word);
-
-static int many(struct asymreg_worker *worker, uint32_t pe, const struct asymreg_transfer *x,
-                size_t n, size_t *done, near_fn *near)
+int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
+                     const struct asymreg_transfer *transfers, size_t n, size_t *done)
 {
     uint32_t words[ASYMREG__BATCH];
     size_t begun = 0;
@@ -48,34 +45,24 @@ static int many(struct asymreg_worker *worker, uint32_t pe, const struct asymreg
 
     if (done)
         *done = 0;
-    if (!worker || (n && !x))
+    if (!worker || (n && !transfers))
         return -EINVAL;
     while (begun < n && rc == 0) {
+        const struct asymreg_transfer *x = transfers + begun;
         uint32_t k = n - begun < ASYMREG__BATCH ? (uint32_t)(n - begun) : ASYMREG__BATCH;
 
-        if ((l = asymreg__plain_link(worker, pe))) {
+        memset(words, 0, sizeof(words));
+        if (link_get(worker, pe, &l) == 0 && l->plain) {
             asymreg__reader_enter(l->reader);
-            search(l, x + begun, k, words);
+            batch_search(l, x, k, words);
             asymreg__reader_exit(l->reader);
-        } else {
-            memset(words, 0, sizeof(words));
         }
-        for (uint32_t i = 0; i < k && (rc = near(worker, pe, &x[begun], words[i])) == 0; i++)
-            begun++;
+        for (uint32_t i = 0; i < k && rc == 0; i++) {
+            rc = asymreg__put_near(worker, pe, &x[i], words[i]);
+            begun += rc == 0;
+        }
     }
     if (done)
         *done = begun;
     return rc;
-}
-
-int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
-                     const struct asymreg_transfer *transfers, size_t n, size_t *done)
-{
-    return many(worker, pe, transfers, n, done, asymreg__put_near);
-}
-
-int asymreg_get_many(struct asymreg_worker *worker, uint32_t pe,
-                     const struct asymreg_transfer *transfers, size_t n, size_t *done)
-{
-    return many(worker, pe, transfers, n, done, asymreg__get_near);
 }

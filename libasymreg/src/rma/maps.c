@@ -18,7 +18,7 @@ struct mapping {
 };
 
 /* Reads the next line. Returns 0 at the end. */
-static int read_line(FILE *f, struct mapping *m)
+static int mapping_read(FILE *f, struct mapping *m)
 {
     char line[256];
     uint64_t end;
@@ -39,7 +39,7 @@ static int read_line(FILE *f, struct mapping *m)
 
 /* Returns whether memory may be registered without a request: it is not the kernel's own, and has
  * the permissions. */
-static int usable(const struct mapping *m, uint32_t prot)
+static int mapping_is_usable(const struct mapping *m, uint32_t prot)
 {
     if (m->name[0] == '[' && strncmp(m->name, "[heap]", 6) != 0 &&
         strncmp(m->name, "[stack", 6) != 0 && strncmp(m->name, "[anon", 5) != 0)
@@ -48,7 +48,7 @@ static int usable(const struct mapping *m, uint32_t prot)
 }
 
 /* Returns whether two mappings are adjacent and of the same origin. */
-static int goes_on(const struct mapping *a, const struct mapping *b)
+static int mapping_continues(const struct mapping *a, const struct mapping *b)
 {
     return a->last + 1 == b->start && a->perms[3] == b->perms[3] && a->inode == b->inode &&
            strcmp(a->device, b->device) == 0;
@@ -63,9 +63,9 @@ int asymreg__mapped_run(uint64_t start, uint64_t last, uint32_t prot, uint64_t *
 
     if (!f)
         return 0;
-    while (read_line(f, &m)) {
-        int ok = usable(&m, prot);
-        if (in_run && ok && goes_on(&before, &m)) {
+    while (mapping_read(f, &m)) {
+        int ok = mapping_is_usable(&m, prot);
+        if (in_run && ok && mapping_continues(&before, &m)) {
             before = m;
             continue;
         }

@@ -31,7 +31,7 @@ struct blob {
 };
 
 /* FNV-1a: detects damage, not malice. */
-static uint64_t checksum(const unsigned char *p, size_t n)
+static uint64_t blob_checksum(const unsigned char *p, size_t n)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
 
@@ -79,7 +79,7 @@ ssize_t asymreg_export(struct asymreg_context *context, void *buf, size_t cap,
                context->activity_handle_bytes);
     }
     memcpy((char *)buf + sizeof(b) + b.handle_bytes + b.activity_bytes, address, n);
-    b.checksum = checksum(buf, b.total_bytes);
+    b.checksum = blob_checksum(buf, b.total_bytes);
     memcpy((char *)buf + offsetof(struct blob, checksum), &b.checksum, 8);
     return (ssize_t)b.total_bytes;
 }
@@ -102,7 +102,7 @@ static int blob_parse(const struct asymreg_context *c, const void *bytes, size_t
         b->activity_bytes > 8 + ASYMREG_MAX_HANDLE_BYTES ||
         (b->activity_bytes && b->activity_bytes < 8) ||
         b->total_bytes != sizeof(*b) + b->handle_bytes + b->activity_bytes + b->address_bytes ||
-        b->total_bytes != n || checksum(bytes, n) != b->checksum)
+        b->total_bytes != n || blob_checksum(bytes, n) != b->checksum)
         return ASYMREG_EBLOB;
     if (b->transport[sizeof(b->transport) - 1] || !b->incarnation || !b->table_bytes ||
         b->table_addr + b->table_bytes < b->table_addr || b->table_addr % 8 || b->table_bytes % 8)
@@ -113,104 +113,34 @@ static int blob_parse(const struct asymreg_context *c, const void *bytes, size_t
     return 0;
 }
 
-/* Takes the lock. The holder must be done with the peer within this time. */
-static int peer_lock(struct asymreg__peer *p, int64_t patience_ns)
-{
-    int64_t until = patience_ns ? asymreg__now_ns() + patience_ns : 0;
-
-    if (!until)
-        pthread_mutex_lock(&p->lock);
-    else
-        while (pthread_mutex_trylock(&p->lock) != 0) { /* a thread with more time holds it */
-            if (asymreg__now_ns() > until)
-                return ASYMREG_ETIMEDOUT;
-            sched_yield();
-        }
-    p->until = until;
-    return 0;
-}
-
-static int is_over(const struct asymreg__peer *p)
-{
-    return p->until && asymreg__now_ns() > p->until;
-}
-
-static int is_pending(const struct asymreg_op *op)
-{
-    return __atomic_load_n(&op->status, __ATOMIC_ACQUIRE) == ASYMREG_PENDING;
-}
-
-/* Reads from the peer's table, and waits. After an error the transport may still be writing, unless
- * op->status is 0. */
-static int read_piece(struct asymreg__peer *p, uint64_t offset, void *to, size_t n,
-                      struct asymreg_op *op)
+/* Reads one piece of the peer's table, and waits for it. */
+static int table_read_piece(struct asymreg__peer *p, uint64_t offset, void *to, size_t n)
 {
     struct asymreg_context *c = p->context;
     const struct asymreg_transport_ops *ops = c->t->ops;
+    struct asymreg_op op = {.status = 0};
     int rc;
 
     asymreg__t_lock(c);
-    rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, op);
+    rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, &op);
     asymreg__t_unlock(c);
-    while (rc == -EAGAIN || (rc == ASYMREG_PENDING && is_pending(op))) {
-        if (is_over(p)) {
-            if (rc == -EAGAIN)
-                op->status = 0;
-            return ASYMREG_ETIMEDOUT;
-        }
+    while (rc == -EAGAIN || (rc == ASYMREG_PENDING && asymreg__op_pending(&op))) {
         asymreg__t_lock(c);
         int moved = ops->progress(c->t);
-        if (rc == -EAGAIN && (rc = ops->peer_alive(c->t, p->ep)) == 0)
-            rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, op);
+        if (rc == -EAGAIN) {
+            rc = ops->peer_alive(c->t, p->ep);
+            if (rc == 0)
+                rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, &op);
+        }
         asymreg__t_unlock(c);
         if (moved == 0)
             sched_yield();
     }
-    if (rc == ASYMREG_PENDING)
-        return op->status;
-    op->status = 0; /* nothing is in flight */
-    return rc;
+    return rc == ASYMREG_PENDING ? op.status : rc;
 }
 
-/* Frees the late reads that the transport has completed, or all of them. An operation of an
- * abandoned endpoint ends with an error, but an adapter may still write. */
-static void free_late_reads(struct asymreg__peer *p, int all)
-{
-    struct asymreg__late_read **link = &p->late_reads, *late;
-
-    while ((late = *link)) {
-        if (!all && __atomic_load_n(&late->op.status, __ATOMIC_ACQUIRE) != 0) {
-            link = &late->next;
-            continue;
-        }
-        *link = late->next;
-        asymreg__free(p->context->allocator, late);
-    }
-}
-
-/* Reads into memory that is kept if the read is abandoned: the transport may still write there. */
-static int read_within_time(struct asymreg__peer *p, uint64_t offset, void *to, size_t n)
-{
-    struct asymreg__late_read *late;
-    int rc;
-
-    free_late_reads(p, 0);
-    if (!(late = asymreg__alloc(p->context->allocator, sizeof(*late) + n)))
-        return -ENOMEM;
-    rc = read_piece(p, offset, late->bytes, n, &late->op);
-    if (rc < 0 && __atomic_load_n(&late->op.status, __ATOMIC_ACQUIRE) != 0) {
-        late->next = p->late_reads;
-        p->late_reads = late;
-        return rc;
-    }
-    if (rc >= 0)
-        memcpy(to, late->bytes, n);
-    asymreg__free(p->context->allocator, late);
-    return rc;
-}
-
-/* Reads the peer's table through the transport, and waits for it. For the cache. */
-static int read_table(void *ctx, uint64_t offset, void *dst, size_t bytes)
+/* Reads the peer's table through the transport. For the cache. */
+static int table_read(void *ctx, uint64_t offset, void *dst, size_t bytes)
 {
     struct asymreg__peer *p = ctx;
     uint64_t most = p->context->caps.max_op_bytes;
@@ -218,9 +148,8 @@ static int read_table(void *ctx, uint64_t offset, void *dst, size_t bytes)
     int rc = 0;
 
     while (bytes && rc >= 0) {
-        struct asymreg_op op = {.status = 0};
         size_t n = most && bytes > most ? most : bytes;
-        rc = p->until ? read_within_time(p, offset, to, n) : read_piece(p, offset, to, n, &op);
+        rc = table_read_piece(p, offset, to, n);
         offset += n;
         to += n;
         bytes -= n;
@@ -231,14 +160,6 @@ static int read_table(void *ctx, uint64_t offset, void *dst, size_t bytes)
 uint64_t asymreg__activity_tag(const struct asymreg__peer *p)
 {
     return p->context->incarnation + p->serial;
-}
-
-static void let_go(struct asymreg_context *c, struct asymreg__peer *p)
-{
-    if (p->table_key)
-        c->t->ops->rkey_release(c->t, p->ep, p->table_key);
-    if (p->ep)
-        c->t->ops->disconnect(c->t, p->ep);
 }
 
 void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
@@ -252,7 +173,8 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
             asymreg__reader_destroy(ix->readers);
     }
     for (uint32_t i = 0; i < p->n_keys; i++) {
-        if (!(k = p->keys[i]))
+        k = p->keys[i];
+        if (!k)
             continue;
         k->next = p->retired;
         p->retired = k;
@@ -270,63 +192,50 @@ void asymreg__peer_free(struct asymreg_context *c, struct asymreg__peer *p)
     if (p->activity_key)
         ops->rkey_release(c->t, p->ep, p->activity_key);
     pthread_mutex_destroy(&p->lock);
-    free_late_reads(p, 0);
-    if (p->late_reads) { /* they need the key and the endpoint */
-        p->next_left = c->left;
-        c->left = p;
-    } else {
-        let_go(c, p);
-        asymreg__free(c->allocator, p);
-    }
+    if (p->table_key)
+        ops->rkey_release(c->t, p->ep, p->table_key);
+    if (p->ep)
+        ops->disconnect(c->t, p->ep);
     asymreg__t_unlock(c);
+    asymreg__free(c->allocator, p);
 }
 
-void asymreg__peers_let_go(struct asymreg_context *c)
+/* Makes the cache of the peer's table, and room for its keys; under the peer's lock. */
+static int peer_create_cache(struct asymreg__peer *p)
 {
-    for (struct asymreg__peer *p = c->left; p; p = p->next_left)
-        let_go(c, p);
-}
-
-void asymreg__peers_free(struct asymreg_context *c)
-{
-    struct asymreg__peer *p;
-
-    while ((p = c->left)) {
-        c->left = p->next_left;
-        free_late_reads(p, 1);
-        asymreg__free(c->allocator, p);
-    }
-}
-
-int asymreg__peer_open_table(struct asymreg__peer *p, int64_t patience_ns)
-{
-    struct asymreg__cache_opts opts = {.read = read_table,
+    struct asymreg__cache_opts opts = {.read = table_read,
                                        .ctx = p,
                                        .mapped = p->mapped,
                                        .bytes = p->table_bytes,
                                        .incarnation = p->incarnation,
                                        .allocator = p->context->allocator};
     struct asymreg__cache *cache;
+    uint32_t n;
+    int rc = asymreg__cache_create(&opts, &cache);
+
+    if (rc < 0)
+        return rc;
+    n = asymreg__cache_max_segments(cache);
+    p->keys = asymreg__reserve(n * sizeof(*p->keys));
+    if (!p->keys) {
+        asymreg__cache_destroy(cache);
+        return -ENOMEM;
+    }
+    p->n_keys = n;
+    atomic_store_explicit(&p->cache, cache, memory_order_release);
+    return 0;
+}
+
+int asymreg__peer_open_table(struct asymreg__peer *p)
+{
     int rc;
 
-    if (__atomic_load_n(&p->cache, __ATOMIC_ACQUIRE))
+    if (atomic_load_explicit(&p->cache, memory_order_acquire))
         return 0;
-    if ((rc = peer_lock(p, patience_ns)) < 0)
-        return rc;
-    rc = p->cache ? 0 : asymreg__cache_create(&opts, &cache);
-    if (rc == 0 && !p->cache) {
-        p->n_keys = asymreg__cache_max_segments(cache);
-        p->keys = asymreg__reserve(p->n_keys * sizeof(*p->keys));
-        if (!p->keys) {
-            p->n_keys = 0;
-            asymreg__cache_destroy(cache);
-            rc = -ENOMEM;
-        } else {
-            __atomic_store_n(&p->cache, cache, __ATOMIC_RELEASE);
-        }
-    }
+    pthread_mutex_lock(&p->lock);
+    rc = p->cache ? 0 : peer_create_cache(p);
     if (rc == ASYMREG_EPEER || rc == ASYMREG_ESTALE) {
-        __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
+        atomic_store_explicit(&p->dead, 1, memory_order_relaxed);
         rc = ASYMREG_EPEER;
     }
     pthread_mutex_unlock(&p->lock);
@@ -342,49 +251,44 @@ int asymreg__peer_alive(struct asymreg__peer *p)
     rc = c->t->ops->peer_alive(c->t, p->ep);
     asymreg__t_unlock(c);
     if (rc == ASYMREG_EPEER)
-        __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
+        atomic_store_explicit(&p->dead, 1, memory_order_relaxed);
     return rc;
 }
 
-int asymreg__peer_refresh(struct asymreg__peer *p, int64_t patience_ns)
+int asymreg__peer_refresh(struct asymreg__peer *p)
 {
     int rc;
 
-    if (__atomic_load_n(&p->dead, __ATOMIC_RELAXED))
+    if (atomic_load_explicit(&p->dead, memory_order_relaxed))
         return ASYMREG_EPEER;
-    if ((rc = asymreg__peer_open_table(p, patience_ns)) < 0 || (rc = peer_lock(p, patience_ns)) < 0)
+    rc = asymreg__peer_open_table(p);
+    if (rc < 0)
         return rc;
+    pthread_mutex_lock(&p->lock);
     rc = asymreg__cache_refresh(p->cache);
     pthread_mutex_unlock(&p->lock);
     if (rc == ASYMREG_EBUSY && asymreg__peer_alive(p) < 0)
         rc = ASYMREG_EPEER; /* a writer killed during a change looks like a busy one */
     if (rc == ASYMREG_EPEER)
-        __atomic_store_n(&p->dead, 1, __ATOMIC_RELAXED);
+        atomic_store_explicit(&p->dead, 1, memory_order_relaxed);
     return rc;
-}
-
-int asymreg__peer_try_flush(struct asymreg__peer *p)
-{
-    struct asymreg_context *c = p->context;
-    int rc, moved = 1;
-
-    asymreg__t_lock(c);
-    rc = c->t->ops->flush(c->t, p->ep);
-    if (rc == ASYMREG_PENDING)
-        moved = c->t->ops->progress(c->t);
-    asymreg__t_unlock(c);
-    if (moved == 0)
-        sched_yield();
-    return rc == -EAGAIN ? ASYMREG_PENDING : rc;
 }
 
 int asymreg__peer_flush(struct asymreg__peer *p)
 {
-    int rc;
+    struct asymreg_context *c = p->context;
+    int rc, moved;
 
-    do
-        rc = asymreg__peer_try_flush(p);
-    while (rc == ASYMREG_PENDING);
+    do {
+        moved = 1;
+        asymreg__t_lock(c);
+        rc = c->t->ops->flush(c->t, p->ep);
+        if (rc == ASYMREG_PENDING)
+            moved = c->t->ops->progress(c->t);
+        asymreg__t_unlock(c);
+        if (moved == 0)
+            sched_yield();
+    } while (rc == ASYMREG_PENDING || rc == -EAGAIN);
     return rc;
 }
 
@@ -397,9 +301,7 @@ static void release_retired(struct asymreg__peer *p)
 
     if (!p->retired)
         return;
-    while ((rc = asymreg__peer_try_flush(p)) == ASYMREG_PENDING)
-        if (is_over(p))
-            return; /* with the next call */
+    rc = asymreg__peer_flush(p);
     if (rc < 0 && !p->late)
         p->late = rc;
     while ((k = *link)) {
@@ -415,55 +317,66 @@ static void release_retired(struct asymreg__peer *p)
     }
 }
 
-int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r, int64_t patience_ns,
-                      struct asymreg_error *err)
+/* Makes the key of a region's segment, with the handle from the peer's table. */
+static int key_make(struct asymreg__peer *p, const struct asymreg_region *r,
+                    struct asymreg__key **key, struct asymreg_error *err)
 {
     struct asymreg_context *c = p->context;
-    struct asymreg__key *k, *old;
     struct asymreg__segment_copy seg;
+    struct asymreg__key *k;
+    const void *mapped;
+    uint64_t bytes;
+    int rc = asymreg__cache_segment(p->cache, r->value, &seg);
+
+    if (rc < 0)
+        return rc;
+    if (r->start < seg.base || r->last > seg.last)
+        return ASYMREG_ETABLE;
+    k = asymreg__alloc(c->allocator, sizeof(*k));
+    if (!k)
+        return -ENOMEM;
+    k->value = r->value;
+    k->base = seg.base;
+    k->last = seg.last;
+    bytes = seg.last - seg.base < UINT64_MAX ? seg.last - seg.base + 1 : UINT64_MAX;
+    asymreg__t_lock(c);
+    rc = c->t->ops->rkey_unpack(c->t, p->ep, seg.handle, seg.handle_bytes, seg.base, bytes,
+                                &k->rkey, err);
+    if (rc == 0 && (c->caps.flags & ASYMREG_CAP_MAP) && c->t->ops->map &&
+        c->t->ops->map(c->t, p->ep, k->rkey, seg.base, bytes, 0, &mapped) == 0)
+        k->mapped = mapped;
+    asymreg__t_unlock(c);
+    if (rc == 0)
+        *key = k;
+    else
+        asymreg__free(c->allocator, k);
+    return rc;
+}
+
+int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r,
+                      struct asymreg_error *err)
+{
+    struct asymreg__key *k, *old;
     uint32_t n = (uint32_t)r->value;
     int rc;
 
     if (n >= p->n_keys)
         return ASYMREG_ETABLE;
-    if ((rc = peer_lock(p, patience_ns)) < 0)
-        return rc;
+    pthread_mutex_lock(&p->lock);
     old = p->keys[n];
-    if (old && old->value == r->value) {
+    if (old && old->value == r->value) { /* another worker has made it */
         rc = r->start >= old->base && r->last <= old->last ? 0 : ASYMREG_ETABLE;
-        pthread_mutex_unlock(&p->lock);
-        return rc;
-    }
-    k = NULL;
-    rc = asymreg__cache_segment(p->cache, r->value, &seg);
-    if (rc == 0 && (r->start < seg.base || r->last > seg.last))
-        rc = ASYMREG_ETABLE;
-    if (rc == 0 && !(k = asymreg__alloc(c->allocator, sizeof(*k))))
-        rc = -ENOMEM;
-    if (rc == 0) {
-        k->value = r->value;
-        k->base = seg.base;
-        k->last = seg.last;
-        uint64_t bytes = seg.last - seg.base < UINT64_MAX ? seg.last - seg.base + 1 : UINT64_MAX;
-        asymreg__t_lock(c);
-        rc = c->t->ops->rkey_unpack(c->t, p->ep, seg.handle, seg.handle_bytes, seg.base, bytes,
-                                    &k->rkey, err);
-        const void *mapped;
-        if (rc == 0 && (c->caps.flags & ASYMREG_CAP_MAP) && c->t->ops->map &&
-            c->t->ops->map(c->t, p->ep, k->rkey, seg.base, bytes, 0, &mapped) == 0)
-            k->mapped = mapped;
-        asymreg__t_unlock(c);
-    }
-    if (rc == 0) {
-        __atomic_store_n(&p->keys[n], k, __ATOMIC_RELEASE);
-        if (old) {
-            old->epoch = asymreg__epoch_now(asymreg__cache_index(p->cache));
-            old->next = p->retired;
-            p->retired = old;
-        }
-        release_retired(p);
     } else {
-        asymreg__free(c->allocator, k);
+        rc = key_make(p, r, &k, err);
+        if (rc == 0) {
+            atomic_store_explicit(&p->keys[n], k, memory_order_release);
+            if (old) {
+                old->epoch = asymreg__epoch_now(asymreg__cache_index(p->cache));
+                old->next = p->retired;
+                p->retired = old;
+            }
+            release_retired(p);
+        }
     }
     pthread_mutex_unlock(&p->lock);
     return rc < 0 ? rc : 0;
@@ -471,8 +384,8 @@ int asymreg__peer_key(struct asymreg__peer *p, const struct asymreg_region *r, i
 
 /* Maps the memory in which a peer with ASYMREG_DRAIN requires workers to announce operations.
  * Without the mapping no operation may reach that peer. */
-static int open_activity(struct asymreg_context *c, struct asymreg__peer *p, const char *bytes,
-                         uint32_t n, struct asymreg_error *err)
+static int peer_map_activity(struct asymreg_context *c, struct asymreg__peer *p, const char *bytes,
+                             uint32_t n, struct asymreg_error *err)
 {
     const struct asymreg_transport_ops *ops = c->t->ops;
     const void *mapped = NULL;
@@ -517,29 +430,34 @@ static int peer_connect(struct asymreg_context *c, struct asymreg__peer *p, cons
         ops->map(c->t, p->ep, p->table_key, b->table_addr, b->table_bytes, 0, &p->mapped) < 0)
         p->mapped = NULL; /* read it by get instead */
     if (rc == 0 && b->activity_bytes)
-        rc = open_activity(c, p, activity, b->activity_bytes, err);
+        rc = peer_map_activity(c, p, activity, b->activity_bytes, err);
     asymreg__t_unlock(c);
     p->ask = !p->mapped && (c->flags & ASYMREG_FRESH);
     if (rc == ASYMREG_ESTALE) /* the descriptor is gone, and so is its context */
         rc = ASYMREG_EPEER;
     if (rc == 0 && (p->mapped || !(c->caps.flags & ASYMREG_CAP_REMOTE_NODE)))
-        rc = asymreg__peer_open_table(p, 0);
+        rc = asymreg__peer_open_table(p);
     return rc;
 }
 
 /* Under the context's lock. */
-static int import(struct asymreg_context *c, uint32_t pe, const struct blob *b, const void *blob,
-                  struct asymreg_error *err)
+static int peer_import(struct asymreg_context *c, uint32_t pe, const struct blob *b,
+                       const void *blob, struct asymreg_error *err)
 {
-    struct asymreg__peer *p, **chunk;
+    struct asymreg__peer *_Atomic *chunk, *p;
     int rc;
 
     if (asymreg__peer_at(c, pe))
         return asymreg__fail(err, -EEXIST, "this number is in use");
-    if (!(chunk = c->peers[pe / PEER_CHUNK]) &&
-        (chunk = asymreg__alloc(c->allocator, PEER_CHUNK * sizeof(struct asymreg__peer *))))
-        __atomic_store_n(&c->peers[pe / PEER_CHUNK], chunk, __ATOMIC_RELEASE);
-    if (!chunk || !(p = asymreg__alloc(c->allocator, sizeof(*p))))
+    chunk = c->peers[pe / PEER_CHUNK];
+    if (!chunk) {
+        chunk = asymreg__alloc(c->allocator, PEER_CHUNK * sizeof(*chunk));
+        if (!chunk)
+            return -ENOMEM;
+        atomic_store_explicit(&c->peers[pe / PEER_CHUNK], chunk, memory_order_release);
+    }
+    p = asymreg__alloc(c->allocator, sizeof(*p));
+    if (!p)
         return -ENOMEM;
     pthread_mutex_init(&p->lock, NULL);
     p->context = c;
@@ -547,11 +465,12 @@ static int import(struct asymreg_context *c, uint32_t pe, const struct blob *b, 
     p->table_addr = b->table_addr;
     p->table_bytes = b->table_bytes;
     p->incarnation = b->incarnation;
-    if ((rc = peer_connect(c, p, b, blob, err)) < 0) {
+    rc = peer_connect(c, p, b, blob, err);
+    if (rc < 0) {
         asymreg__peer_free(c, p);
         return rc;
     }
-    __atomic_store_n(&chunk[pe % PEER_CHUNK], p, __ATOMIC_RELEASE);
+    atomic_store_explicit(&chunk[pe % PEER_CHUNK], p, memory_order_release);
     if (pe >= c->end_pe)
         c->end_pe = pe + 1;
     return 0;
@@ -567,9 +486,11 @@ int asymreg_import(struct asymreg_context *context, uint32_t pe, const void *blo
     if (rc == 0 && (!blob || pe >= ASYMREG_MAX_PEERS))
         rc = asymreg__fail(&why, -EINVAL, "blob is NULL, or the number %u is not below %u", pe,
                            ASYMREG_MAX_PEERS);
-    if (rc == 0 && (rc = blob_parse(context, blob, bytes, &b, &why)) == 0) {
+    if (rc == 0)
+        rc = blob_parse(context, blob, bytes, &b, &why);
+    if (rc == 0) {
         pthread_mutex_lock(&context->lock);
-        rc = import(context, pe, &b, blob, &why);
+        rc = peer_import(context, pe, &b, blob, &why);
         pthread_mutex_unlock(&context->lock);
     }
     return rc < 0 ? asymreg__fail_at(err, rc, &why, pe, 0, 0) : 0;
@@ -584,13 +505,15 @@ int asymreg_forget(struct asymreg_context *context, uint32_t pe)
     if (asymreg__may_change(context) < 0)
         return -EPERM;
     pthread_mutex_lock(&context->lock);
-    if ((p = asymreg__peer_at(context, pe)) && p->n_bound) {
+    p = asymreg__peer_at(context, pe);
+    if (p && p->n_bound) {
         pthread_mutex_unlock(&context->lock);
         return ASYMREG_EBUSY;
     }
     if (p) {
-        __atomic_store_n(&context->peers[pe / PEER_CHUNK][pe % PEER_CHUNK], NULL, __ATOMIC_RELEASE);
-        __atomic_store_n(&context->forgets, context->forgets + 1, __ATOMIC_RELEASE);
+        atomic_store_explicit(&context->peers[pe / PEER_CHUNK][pe % PEER_CHUNK], NULL,
+                              memory_order_release);
+        atomic_store_explicit(&context->forgets, context->forgets + 1, memory_order_release);
         asymreg__peer_free(context, p);
     }
     pthread_mutex_unlock(&context->lock);
@@ -601,14 +524,14 @@ int asymreg_refresh(struct asymreg_context *context, uint32_t pe)
 {
     struct asymreg__peer *p =
         context && pe < ASYMREG_MAX_PEERS ? asymreg__peer_at(context, pe) : NULL;
-    int rc = p ? asymreg__peer_refresh(p, 0) : ASYMREG_ENOPEER;
+    int rc = p ? asymreg__peer_refresh(p) : ASYMREG_ENOPEER;
 
     return rc == 0 ? asymreg__peer_alive(p) : rc; /* a killed peer's mapped table never changes */
 }
 
 void asymreg__peer_stats(struct asymreg__peer *p, struct asymreg_stats *stats)
 {
-    struct asymreg__cache *cache = __atomic_load_n(&p->cache, __ATOMIC_ACQUIRE);
+    struct asymreg__cache *cache = atomic_load_explicit(&p->cache, memory_order_acquire);
     struct asymreg__cache_stats s = {0};
 
     if (cache)

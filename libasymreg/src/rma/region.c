@@ -7,8 +7,8 @@
 
 #include <errno.h>
 
-static int do_register(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
-                       uint32_t flags, asymreg_id *id, struct asymreg_error *err)
+static int region_register(struct asymreg_context *c, uint64_t start, uint64_t bytes, uint32_t prot,
+                           uint32_t flags, asymreg_id *id, struct asymreg_error *err)
 {
     struct asymreg_region r;
     uint64_t value = 0;
@@ -25,10 +25,11 @@ static int do_register(struct asymreg_context *c, uint64_t start, uint64_t bytes
         *id = r.id;
         return 0;
     }
-    if ((flags & ASYMREG_REMAPPED) &&
-        (rc = asymreg__segments_retire(c, start, start + bytes - 1)) < 0)
+    rc = flags & ASYMREG_REMAPPED ? asymreg__segments_retire(c, start, start + bytes - 1) : 0;
+    if (rc < 0)
         return rc;
-    if ((rc = asymreg__segment_for(c, start, bytes, prot, flags, &value, err)) < 0)
+    rc = asymreg__segment_for(c, start, bytes, prot, flags, &value, err);
+    if (rc < 0)
         return rc;
     rc = asymreg__table_insert(c->table, start, bytes, prot, value, id);
     if (rc < 0 && c->segs[(uint32_t)value].automatic)
@@ -56,9 +57,12 @@ int asymreg_register(struct asymreg_context *context, const void *addr, size_t b
                            addr, bytes, prot, flags);
     } else if (start + bytes - 1 < start || start + bytes - 1 > UINTPTR_MAX) {
         rc = ASYMREG_EOVERFLOW;
-    } else if ((rc = asymreg__kind_check(context, asymreg__kind(flags), -1, &why)) == 0) {
+    } else {
+        rc = asymreg__kind_check(context, asymreg__kind(flags), -1, &why);
+    }
+    if (rc == 0) {
         pthread_mutex_lock(&context->lock);
-        rc = do_register(context, start, bytes, prot, flags, &mine, err ? &why : NULL);
+        rc = region_register(context, start, bytes, prot, flags, &mine, err ? &why : NULL);
         pthread_mutex_unlock(&context->lock);
     }
     if (rc < 0)
@@ -68,14 +72,21 @@ int asymreg_register(struct asymreg_context *context, const void *addr, size_t b
     return 0;
 }
 
-static int do_unregister(struct asymreg_context *c, asymreg_id id)
+static int is_registered(const struct asymreg__index *ix, asymreg_id id)
+{
+    uint32_t slot = (uint32_t)id;
+
+    return slot < ix->n_used && (id >> 32 & 1) && ix->slots[slot].generation == id >> 32;
+}
+
+static int region_unregister(struct asymreg_context *c, asymreg_id id)
 {
     uint32_t slot = (uint32_t)id;
     struct asymreg__index *ix = asymreg__table_index(c->table);
     uint64_t value;
     int rc;
 
-    if (slot >= ix->n_used || !(id >> 32 & 1) || ix->slots[slot].generation != id >> 32)
+    if (!is_registered(ix, id))
         return ASYMREG_ESTALE;
     if (c->shares[slot]) {
         c->shares[slot]--;
@@ -83,7 +94,8 @@ static int do_unregister(struct asymreg_context *c, asymreg_id id)
     }
     value = ix->slots[slot].value;
     c->dereg_rc = 0;
-    if ((rc = asymreg__table_remove(c->table, id)) < 0)
+    rc = asymreg__table_remove(c->table, id);
+    if (rc < 0)
         return rc;
     asymreg__guard_wait(c);
     if (c->segs[(uint32_t)value].automatic)
@@ -98,7 +110,7 @@ int asymreg_unregister(struct asymreg_context *context, asymreg_id id)
     if (rc < 0)
         return rc;
     pthread_mutex_lock(&context->lock);
-    rc = do_unregister(context, id);
+    rc = region_unregister(context, id);
     pthread_mutex_unlock(&context->lock);
     return rc;
 }
@@ -111,7 +123,7 @@ static int can_drain(struct asymreg_context *c, asymreg_id id, struct asymreg_er
     const char *why;
     uint64_t value;
 
-    if (slot >= ix->n_used || !(id >> 32 & 1) || ix->slots[slot].generation != id >> 32)
+    if (!is_registered(ix, id))
         return ASYMREG_ESTALE;
     if (c->shares[slot])
         return ASYMREG_EBUSY;
@@ -138,8 +150,10 @@ int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uin
 
     if (rc == 0 && id != ASYMREG_ANY) {
         pthread_mutex_lock(&context->lock);
-        if ((rc = can_drain(context, id, &why)) == 0 && (rc = do_unregister(context, id)) == 0 &&
-            !context->activity)
+        rc = can_drain(context, id, &why);
+        if (rc == 0)
+            rc = region_unregister(context, id);
+        if (rc == 0 && !context->activity)
             rc = context->dereg_rc;
         pthread_mutex_unlock(&context->lock);
     } else if (rc == 0 && context->guard_reader && (context->caps.flags & ASYMREG_CAP_REVOKE)) {
@@ -153,27 +167,4 @@ int asymreg_unregister_drain(struct asymreg_context *context, asymreg_id id, uin
     if (rc == 0 && context->activity)
         rc = asymreg__activity_drain(context->activity, context->activity_fence, timeout_ms);
     return rc < 0 ? asymreg__fail_at(err, rc, &why, ASYMREG__NO_PE, 0, 0) : 0;
-}
-
-int asymreg_unregister_range(struct asymreg_context *context, const void *addr, size_t bytes)
-{
-    uint64_t start = (uintptr_t)addr;
-    struct asymreg_region r;
-    int rc = asymreg__may_change(context);
-
-    if (rc < 0)
-        return rc;
-    if (!bytes)
-        return -EINVAL;
-    if (start + bytes - 1 < start || start + bytes - 1 > UINTPTR_MAX)
-        return ASYMREG_EOVERFLOW;
-    pthread_mutex_lock(&context->lock);
-    if (!asymreg__first_in(asymreg__table_index(context->table), start, start + bytes - 1, &r))
-        rc = ASYMREG_ENOREGION;
-    else if (r.start != start || r.last != start + bytes - 1)
-        rc = -EINVAL;
-    else
-        rc = do_unregister(context, r.id);
-    pthread_mutex_unlock(&context->lock);
-    return rc;
 }

@@ -29,8 +29,8 @@ int asymreg__segment_add(struct asymreg_context *c, const struct asymreg_mem_des
     asymreg__t_unlock(c);
     if (rc < 0)
         return rc;
-    if ((rc = asymreg__table_segment_add(c->table, desc->addr, desc->bytes, handle, n, value)) <
-        0) {
+    rc = asymreg__table_segment_add(c->table, desc->addr, desc->bytes, handle, n, value);
+    if (rc < 0) {
         asymreg__t_lock(c);
         c->t->ops->mem_dereg(c->t, mem);
         asymreg__t_unlock(c);
@@ -63,7 +63,7 @@ int asymreg__kind_check(const struct asymreg_context *c, uint32_t kind, int fd,
 }
 
 /* Makes a segment available to new regions. ASYMREG_EOVERLAP: another segment is there. */
-static int index_segment(struct asymreg_context *c, uint64_t value, uint64_t base, uint64_t bytes)
+static int segment_index(struct asymreg_context *c, uint64_t value, uint64_t base, uint64_t bytes)
 {
     return asymreg__index_insert(c->seg_index, base, bytes, 0, value,
                                  &c->segs[(uint32_t)value].place);
@@ -76,7 +76,8 @@ int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
 
     if ((uint32_t)value >= c->max_segments || s->value != value || value == c->whole)
         return ASYMREG_ESTALE;
-    if ((rc = asymreg__table_segment_remove(c->table, value)) < 0)
+    rc = asymreg__table_segment_remove(c->table, value);
+    if (rc < 0)
         return rc;
     old = *s;
     memset(s, 0, sizeof(*s));
@@ -93,7 +94,7 @@ int asymreg__segment_remove(struct asymreg_context *c, uint64_t value)
 }
 
 /* The first segment of the index in [start, last]: a user's if `kept`, else an automatic one. */
-static int next_segment(struct asymreg_context *c, uint64_t start, uint64_t last, int kept,
+static int segment_next(struct asymreg_context *c, uint64_t start, uint64_t last, int kept,
                         struct asymreg_region *place)
 {
     while (asymreg__index_next(c->seg_index, start, place) && place->start <= last) {
@@ -111,8 +112,9 @@ int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t
     struct asymreg_region place;
     int rc;
 
-    while (next_segment(c, start, last, 0, &place)) {
-        if ((rc = asymreg__index_remove(c->seg_index, place.id)) < 0)
+    while (segment_next(c, start, last, 0, &place)) {
+        rc = asymreg__index_remove(c->seg_index, place.id);
+        if (rc < 0)
             return rc;
         c->segs[(uint32_t)place.value].place = 0;
     }
@@ -124,8 +126,8 @@ int asymreg__segments_retire(struct asymreg_context *c, uint64_t start, uint64_t
  * chunk, up to the next segments. The new segment replaces automatic segments that overlap it, and
  * includes their permissions. Returns 0 if only the region itself is mapped there.
  */
-static int chunk_around(struct asymreg_context *c, uint64_t start, uint64_t last,
-                        struct asymreg_mem_desc *desc)
+static int segment_extend(struct asymreg_context *c, uint64_t start, uint64_t last,
+                          struct asymreg_mem_desc *desc)
 {
     uint64_t low = 0, high = UINT64_MAX, at;
     struct asymreg_region place;
@@ -180,7 +182,7 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
             return ASYMREG_ERANGE;
         return (prot & ~c->segs[(uint32_t)*value].prot) ? ASYMREG_EACCES : 0;
     }
-    if (next_segment(c, start, last, 1, &place))
+    if (segment_next(c, start, last, 1, &place))
         return ASYMREG_EOVERLAP;
     if (c->whole && !desc.kind) {
         *value = c->whole;
@@ -191,27 +193,26 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
             *value = at->value;
             return 0;
         }
-        if (chunk_around(c, start, last, &wide) &&
-            (rc = asymreg__segment_add(c, &wide, value, NULL)) != ASYMREG_EFULL) {
-            if (rc == 0) {
-                c->segs[(uint32_t)*value].automatic = 1;
-                /* A segment that is not in the index serves this region only. */
-                if (asymreg__segments_retire(c, wide.addr, wide.addr + wide.bytes - 1) == 0)
-                    (void)index_segment(c, *value, wide.addr, wide.bytes);
-                return 0;
-            }
-            /* The transport may be able to register the region alone. */
+        if (segment_extend(c, start, last, &wide) &&
+            asymreg__segment_add(c, &wide, value, NULL) == 0) {
+            c->segs[(uint32_t)*value].automatic = 1;
+            /* A segment that is not in the index serves this region only. */
+            if (asymreg__segments_retire(c, wide.addr, wide.addr + wide.bytes - 1) == 0)
+                (void)segment_index(c, *value, wide.addr, wide.bytes);
+            return 0;
         }
+        /* The transport may be able to register the region alone. */
     }
-    if ((rc = asymreg__segment_add(c, &desc, value, err)) == 0)
+    rc = asymreg__segment_add(c, &desc, value, err);
+    if (rc == 0)
         c->segs[(uint32_t)*value].automatic = 1;
     return rc;
 }
 
 /* ---- segments of the user ---- */
 
-static int add_indexed(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
-                       uint64_t *value, struct asymreg_error *err)
+static int user_segment_index(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+                              uint64_t *value, struct asymreg_error *err)
 {
     uint64_t last = desc->addr + desc->bytes - 1;
     struct asymreg_region r;
@@ -219,40 +220,42 @@ static int add_indexed(struct asymreg_context *c, const struct asymreg_mem_desc 
 
     if (asymreg__first_in(asymreg__table_index(c->table), desc->addr, last, &r))
         return ASYMREG_EOVERLAP;
-    if ((rc = asymreg__segments_retire(c, desc->addr, last)) < 0)
+    rc = asymreg__segments_retire(c, desc->addr, last);
+    if (rc < 0)
         return rc;
     if (asymreg__first_in(c->seg_index, desc->addr, last, &r))
         return ASYMREG_EOVERLAP;
-    if ((rc = asymreg__segment_add(c, desc, value, err)) == 0 &&
-        (rc = index_segment(c, *value, desc->addr, desc->bytes)) < 0)
+    rc = asymreg__segment_add(c, desc, value, err);
+    if (rc < 0)
+        return rc;
+    rc = segment_index(c, *value, desc->addr, desc->bytes);
+    if (rc < 0)
         asymreg__segment_remove(c, *value);
     return rc;
 }
 
 /* Adds a user's segment. `alloc`: the memory that asymreg_segment_alloc() mapped, or NULL. */
-static int add(struct asymreg_context *c, const struct asymreg_mem_desc *desc, void *alloc,
-               struct asymreg_error *err)
+static int user_segment_add(struct asymreg_context *c, const struct asymreg_mem_desc *desc,
+                            void *alloc, struct asymreg_error *err)
 {
     uint32_t cap = desc->fd < 0 ? ASYMREG_CAP_PRIVATE : ASYMREG_CAP_FD;
     struct asymreg_error why = {.code = 0};
     uint64_t value;
     int rc = asymreg__may_change(c);
 
-    if (rc < 0) {
-        ;
-    } else if (!desc->bytes || !desc->prot || (desc->prot & ~ASYMREG_ALL)) {
+    if (rc == 0 && (!desc->bytes || !desc->prot || (desc->prot & ~ASYMREG_ALL)))
         rc = -EINVAL;
-    } else if (desc->addr + desc->bytes - 1 < desc->addr ||
-               desc->addr + desc->bytes - 1 > UINTPTR_MAX ||
-               desc->fd_offset + desc->bytes < desc->fd_offset) {
+    if (rc == 0 &&
+        (desc->addr + desc->bytes - 1 < desc->addr || desc->addr + desc->bytes - 1 > UINTPTR_MAX ||
+         desc->fd_offset + desc->bytes < desc->fd_offset))
         rc = ASYMREG_EOVERFLOW;
-    } else if ((rc = asymreg__kind_check(c, desc->kind, desc->fd, &why)) < 0) {
-        ;
-    } else if (!(c->caps.flags & (cap | ASYMREG_CAP_PRIVATE))) {
+    if (rc == 0)
+        rc = asymreg__kind_check(c, desc->kind, desc->fd, &why);
+    if (rc == 0 && !(c->caps.flags & (cap | ASYMREG_CAP_PRIVATE)))
         rc = asymreg__fail(&why, ASYMREG_ENOTSUP, "%s", asymreg__reason(c, cap));
-    } else {
+    if (rc == 0) {
         pthread_mutex_lock(&c->lock);
-        rc = add_indexed(c, desc, &value, &why);
+        rc = user_segment_index(c, desc, &value, &why);
         if (rc == 0 && alloc) {
             c->segs[(uint32_t)value].alloc = alloc;
             c->segs[(uint32_t)value].alloc_bytes = desc->bytes;
@@ -276,7 +279,7 @@ int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t byte
 
     if (!context || (flags & ~(ASYMREG_TRUSTED | ASYMREG__KIND_MASK)))
         return asymreg__fail(err, -EINVAL, "context is NULL, or unknown flags %#x", flags);
-    return add(context, &desc, NULL, err);
+    return user_segment_add(context, &desc, NULL, err);
 }
 
 int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **addr,
@@ -292,13 +295,14 @@ int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **
     if (bytes > PTRDIFF_MAX - page)
         return asymreg__fail(err, -ENOMEM, "%zu bytes are more than an address space", bytes);
     bytes = (bytes + page - 1) & ~(page - 1);
-    if (!(p = asymreg__shared_pages(context, bytes, ASYMREG_CAP_FD, 0, &fd)))
+    p = asymreg__shared_pages(context, bytes, ASYMREG_CAP_FD, 0, &fd);
+    if (!p)
         return asymreg__fail(err, -errno, "no shared memory of %zu bytes: %s", bytes,
                              strerror(errno));
     desc.addr = (uintptr_t)p;
     desc.bytes = bytes;
     desc.fd = fd;
-    rc = add(context, &desc, p, err);
+    rc = user_segment_add(context, &desc, p, err);
     if (fd >= 0)
         close(fd);
     if (rc < 0)
@@ -317,8 +321,9 @@ int asymreg_segment_remove(struct asymreg_context *context, const void *addr)
         return rc;
     rc = ASYMREG_ENOREGION;
     pthread_mutex_lock(&context->lock);
-    if ((place = asymreg__index_lookup(context->seg_reader, (uintptr_t)addr)) &&
-        place->start == (uintptr_t)addr && !context->segs[(uint32_t)place->value].automatic)
+    place = asymreg__index_lookup(context->seg_reader, (uintptr_t)addr);
+    if (place && place->start == (uintptr_t)addr &&
+        !context->segs[(uint32_t)place->value].automatic)
         rc = asymreg__segment_remove(context, place->value);
     pthread_mutex_unlock(&context->lock);
     return rc;

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker's internals, and its functions for collectives. */
+/*
+ * A worker's internals.
+ *
+ *   worker.c    workers, their links to peers, flush
+ *   op.c        put, get and atomics: from an address to its region and key, to the transport
+ *   many.c      the searches of many puts at once
+ *   resolve.c   why an access fails
+ *   bound.c     bound handles
+ */
 #ifndef ASYMREG_SRC_WORKER_H
 #define ASYMREG_SRC_WORKER_H
 
@@ -7,13 +15,7 @@
 
 #include "context.h"
 
-/* Rarely used data of a bound handle. */
-struct binding {
-    uint64_t addr, bytes;
-    asymreg_id id;
-    struct asymreg__key *key; /* NULL: free */
-    uint32_t next;            /* of a free one: the next one + 1 */
-};
+struct binding; /* bound.c */
 
 /* A worker's way to one peer. */
 struct link {
@@ -47,28 +49,74 @@ struct asymreg_worker {
     uint32_t last_pe;
     struct link *used;
     struct asymreg__reader *own; /* of the own table; made if the transport needs it */
-    struct asymreg__kept *kept;  /* memory that transports may use until the worker is destroyed */
-    int64_t patience_ns; /* longest wait of an operation for a peer's table; 0: without limit */
-    int flush_error;     /* the first one of a flush of all peers that has not ended */
     struct link *chunks[ASYMREG_MAX_PEERS / PEER_CHUNK];
 };
 
-/* The head of memory that a worker keeps. */
-struct asymreg__kept {
-    struct asymreg__kept *next;
+/* worker.c: link_get() for a peer other than the last one. */
+int asymreg__link_find(struct asymreg_worker *w, uint32_t pe, struct link **out);
+
+/* Gets the link to a peer. ASYMREG_ENOPEER, ASYMREG_EPEER, or as asymreg__peer_open_table(). */
+static inline int link_get(struct asymreg_worker *w, uint32_t pe, struct link **out)
+{
+    if (pe != w->last_pe ||
+        atomic_load_explicit(&w->context->forgets, memory_order_acquire) != w->last_forgets)
+        return asymreg__link_find(w, pe, out);
+    *out = w->last;
+    return atomic_load_explicit(&w->last->peer->dead, memory_order_relaxed) ? ASYMREG_EPEER : 0;
+}
+
+/* Notes the peer's death if an operation's result says so. Returns the result. */
+static inline int link_note_death(struct link *l, int rc)
+{
+    if (rc == ASYMREG_EPEER)
+        atomic_store_explicit(&l->peer->dead, 1, memory_order_relaxed);
+    return rc;
+}
+
+/* The result of an access that asymreg__target_find() refused: the mapped table of a killed peer
+ * stays as it was. */
+static inline int link_refusal(struct link *l, int rc)
+{
+    return asymreg__peer_alive(l->peer) == ASYMREG_EPEER ? ASYMREG_EPEER : link_note_death(l, rc);
+}
+
+/* Announces an operation to an owner that drains, before reading the owner's table; and its end. */
+static inline void link_announce(struct link *l)
+{
+    if (l->slot && !l->pending)
+        asymreg__activity_enter(l->slot, ++l->number, l->fence);
+}
+
+static inline void link_retract(struct link *l)
+{
+    if (l->slot && !l->pending)
+        asymreg__activity_exit(l->slot);
+}
+
+/* Prefetches memory of the segment used last, before the search finds it. */
+static inline void link_prefetch(const struct link *l, uint64_t raddr)
+{
+    if (raddr - l->guess_base < l->guess_span)
+        __builtin_prefetch(l->guess + (raddr - l->guess_base), 1);
+}
+
+/* Region and key of an access. */
+struct target {
+    struct asymreg_region region; /* id ASYMREG_ANY: none */
+    struct asymreg__key *key;     /* NULL: not made yet */
 };
 
-/* As asymreg_put_nb() and asymreg_get_nb(); the address is probably in the region of slot
- * `word` - 1 of the peer's index, unless that is 0. */
+/*
+ * op.c: finds region and key for an access. On success it has entered the reader's section, in
+ * which neither is freed. Refreshes the peer's table once, if the table has changed or if the
+ * access would fail without a refresh; `refreshed`: the caller has done so, having found a region.
+ */
+int asymreg__target_find(struct link *l, uint64_t raddr, size_t bytes, asymreg_id id, uint32_t need,
+                         int refreshed, struct target *t);
+
+/* op.c: as asymreg_put_nb(); the address is probably in the region of slot `word` - 1 of the peer's
+ * index, unless that is 0. */
 int asymreg__put_near(struct asymreg_worker *worker, uint32_t pe,
                       const struct asymreg_transfer *transfer, uint32_t word);
-int asymreg__get_near(struct asymreg_worker *worker, uint32_t pe,
-                      const struct asymreg_transfer *transfer, uint32_t word);
-/* Returns a worker's link to a peer whose memory it reaches without a lock or a network; else
- * NULL. */
-struct link *asymreg__plain_link(struct asymreg_worker *worker, uint32_t pe);
-
-/* As asymreg_flush(), without waiting: ASYMREG_PENDING. Progresses. */
-int asymreg__try_flush(struct asymreg_worker *worker, uint32_t pe);
 
 #endif

@@ -16,15 +16,16 @@
 #define BATCH_LEAVES  64u
 #define BATCH_RECORDS 1024u
 #define LEAF_BYTES    (ASYMREG__LEAF_SLOTS * sizeof(struct asymreg__slot))
-#define MAX_TRIES     256
+#define READ_TRIES    256
 #define LEAF_UNKNOWN  UINT64_MAX
 
 struct asymreg__cache {
     struct asymreg__cache_opts opts;
     struct asymreg__header h; /* its fixed part: checked */
     struct asymreg__index *index;
-    uint64_t position;  /* log records before this are in the index */
-    uint64_t synced;    /* position, for other threads; UINT64_MAX while the copy is incomplete */
+    uint64_t position; /* log records before this are in the index */
+    _Atomic uint64_t
+        synced;         /* position, for other threads; UINT64_MAX while the copy is incomplete */
     int first;          /* nothing has been read yet */
     uint64_t *leaf_gen; /* of each leaf, when it was copied */
     uint64_t *gen_now;  /* scratch: the generations now, and after copying */
@@ -37,21 +38,21 @@ _Static_assert(BATCH_RECORDS * sizeof(struct asymreg__record) <= BATCH_LEAVES * 
                "one scratch buffer for both");
 
 /* One thread at a time counts; any thread may read the counters. */
-static void count(uint64_t *figure, uint64_t n)
+static void figure_add(_Atomic uint64_t *figure, uint64_t n)
 {
-    __atomic_store_n(figure, *figure + n, __ATOMIC_RELAXED);
+    atomic_store_explicit(figure, *figure + n, memory_order_relaxed);
 }
 
 /* Offset and bytes are multiples of 8. */
 static int read_block(struct asymreg__cache *c, uint64_t offset, void *dst, size_t bytes)
 {
-    count(&c->stats.read_bytes, bytes);
+    figure_add(&c->stats.read_bytes, bytes);
     if (!c->opts.mapped)
         return c->opts.read(c->opts.ctx, offset, dst, bytes);
     for (size_t i = 0; i < bytes; i += 8) {
-        uint64_t word = __atomic_load_n(
-            (const uint64_t *)(const void *)((const char *)c->opts.mapped + offset + i),
-            __ATOMIC_ACQUIRE);
+        uint64_t word = atomic_load_explicit(
+            (const _Atomic uint64_t *)(const void *)((const char *)c->opts.mapped + offset + i),
+            memory_order_acquire);
         memcpy((char *)dst + i, &word, 8);
     }
     return 0;
@@ -61,8 +62,9 @@ static int read_log(struct asymreg__cache *c, struct asymreg__log_state *log)
 {
     int rc;
 
-    for (int i = 0; i < MAX_TRIES; i++, count(&c->stats.n_retries, 1)) {
-        if ((rc = read_block(c, offsetof(struct asymreg__header, log), log, sizeof(*log))) < 0)
+    for (int i = 0; i < READ_TRIES; i++, figure_add(&c->stats.n_retries, 1)) {
+        rc = read_block(c, offsetof(struct asymreg__header, log), log, sizeof(*log));
+        if (rc < 0)
             return rc;
         if (log->state != TABLE_OPEN)
             return log->state == TABLE_CLOSED ? ASYMREG_EPEER : ASYMREG_ETABLE;
@@ -89,12 +91,14 @@ int asymreg__cache_create(const struct asymreg__cache_opts *opts, struct asymreg
         return -EINVAL;
     if (opts->bytes < sizeof(want))
         return ASYMREG_ETABLE;
-    if (!(c = asymreg__alloc(opts->allocator, sizeof(*c))))
+    c = asymreg__alloc(opts->allocator, sizeof(*c));
+    if (!c)
         return -ENOMEM;
     c->opts = *opts;
     c->first = 1;
     c->synced = UINT64_MAX;
-    if ((rc = read_block(c, 0, &c->h, sizeof(c->h))) < 0)
+    rc = read_block(c, 0, &c->h, sizeof(c->h));
+    if (rc < 0)
         goto fail;
     rc = c->h.magic == __builtin_bswap64(TABLE_MAGIC) ? ASYMREG_EVERSION : ASYMREG_ETABLE;
     if (c->h.magic != TABLE_MAGIC)
@@ -117,7 +121,8 @@ int asymreg__cache_create(const struct asymreg__cache_opts *opts, struct asymreg
     want.incarnation = c->h.incarnation;
     want.log = c->h.log;
     c->h = want;
-    if ((rc = read_log(c, &want.log)) < 0)
+    rc = read_log(c, &want.log);
+    if (rc < 0)
         goto fail;
     uint32_t n_leaves = asymreg__n_leaves(c->h.max_regions);
     index_opts.max_regions = c->h.max_regions;
@@ -126,8 +131,9 @@ int asymreg__cache_create(const struct asymreg__cache_opts *opts, struct asymreg
     c->gen_then = asymreg__alloc(opts->allocator, BATCH_LEAVES * sizeof(uint64_t));
     c->scratch = asymreg__reserve(BATCH_LEAVES * LEAF_BYTES);
     rc = -ENOMEM;
-    if (!c->leaf_gen || !c->gen_now || !c->gen_then || !c->scratch ||
-        (rc = asymreg__index_create(&index_opts, &c->index)) < 0)
+    if (c->leaf_gen && c->gen_now && c->gen_then && c->scratch)
+        rc = asymreg__index_create(&index_opts, &c->index);
+    if (rc < 0)
         goto fail;
     *cache = c;
     return 0;
@@ -170,7 +176,7 @@ static int check_content(const struct asymreg__cache *c, const struct asymreg__s
 
 /* Updates the copy of a slot to the content read. Returns 1 if that is a change, 0 if not, or an
  * error. */
-static int apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__slot *now)
+static int slot_apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__slot *now)
 {
     const struct asymreg__slot *known = &c->index->slots[slot];
     uint32_t conflict;
@@ -178,12 +184,16 @@ static int apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__
 
     if (now->generation <= known->generation)
         return 0;
-    if ((rc = check_content(c, now)) < 0)
+    rc = check_content(c, now);
+    if (rc < 0)
         return rc;
-    if (!(now->generation & 1))
-        return (rc = asymreg__index_drop(c->index, slot, now->generation)) < 0 ? rc : 1;
-    if ((known->generation & 1) &&
-        (rc = asymreg__index_drop(c->index, slot, now->generation - 1)) < 0)
+    if (!(now->generation & 1)) {
+        rc = asymreg__index_drop(c->index, slot, now->generation);
+        return rc < 0 ? rc : 1;
+    }
+    if (known->generation & 1)
+        rc = asymreg__index_drop(c->index, slot, now->generation - 1);
+    if (rc < 0)
         return rc;
     /*
      * Slots read at different times may seem to overlap. Then both changed after the log position
@@ -192,8 +202,8 @@ static int apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__
      */
     while ((rc = asymreg__index_put(c->index, slot, now, &conflict)) == ASYMREG_EOVERLAP) {
         c->leaf_gen[conflict / ASYMREG__LEAF_SLOTS] = LEAF_UNKNOWN;
-        if ((rc = asymreg__index_drop(c->index, conflict,
-                                      c->index->slots[conflict].generation - 1)) < 0)
+        rc = asymreg__index_drop(c->index, conflict, c->index->slots[conflict].generation - 1);
+        if (rc < 0)
             return rc;
     }
     return rc < 0 ? rc : 1;
@@ -201,7 +211,7 @@ static int apply(struct asymreg__cache *c, uint32_t slot, const struct asymreg__
 
 /* Applies the records from c->position to log->log_tail. Returns the number of changes, or
  * ASYMREG_EBUSY if they have been overwritten. */
-static int by_delta(struct asymreg__cache *c, const struct asymreg__log_state *log)
+static int refresh_by_delta(struct asymreg__cache *c, const struct asymreg__log_state *log)
 {
     struct asymreg__record *records = c->scratch;
     struct asymreg__log_state after;
@@ -213,17 +223,19 @@ static int by_delta(struct asymreg__cache *c, const struct asymreg__log_state *l
             n = BATCH_RECORDS;
         if (n > c->h.ring - at)
             n = c->h.ring - at;
-        if ((rc = read_block(c, c->h.ring_at + at * sizeof(*records), records,
-                             n * sizeof(*records))) < 0 ||
-            (rc = read_log(c, &after)) < 0)
+        rc = read_block(c, c->h.ring_at + at * sizeof(*records), records, n * sizeof(*records));
+        if (rc == 0)
+            rc = read_log(c, &after);
+        if (rc < 0)
             return rc;
         if (after.log_head > c->position)
             return ASYMREG_EBUSY;
-        count(&c->stats.n_records, n);
+        figure_add(&c->stats.n_records, n);
         for (uint64_t i = 0; i < n; i++, c->position++) {
             if (records[i].sequence != c->position + 1 || records[i].slot >= c->h.max_regions)
                 return ASYMREG_ETABLE;
-            if ((rc = apply(c, records[i].slot, &records[i].content)) < 0)
+            rc = slot_apply(c, records[i].slot, &records[i].content);
+            if (rc < 0)
                 return rc;
             changes += rc;
         }
@@ -243,12 +255,15 @@ static int read_leaf(struct asymreg__cache *c, uint32_t leaf, struct asymreg__sl
     uint64_t before, after;
     int rc;
 
-    for (int i = 0; i < MAX_TRIES; i++, count(&c->stats.n_retries, 1)) {
-        if ((rc = read_generations(c, leaf, 1, &before)) < 0 ||
-            (rc = read_block(c, c->h.slots_at + leaf * LEAF_BYTES, to, LEAF_BYTES)) < 0 ||
-            (rc = read_generations(c, leaf, 1, &after)) < 0)
+    for (int i = 0; i < READ_TRIES; i++, figure_add(&c->stats.n_retries, 1)) {
+        rc = read_generations(c, leaf, 1, &before);
+        if (rc == 0)
+            rc = read_block(c, c->h.slots_at + leaf * LEAF_BYTES, to, LEAF_BYTES);
+        if (rc == 0)
+            rc = read_generations(c, leaf, 1, &after);
+        if (rc < 0)
             return rc;
-        count(&c->stats.n_leaves, 1);
+        figure_add(&c->stats.n_leaves, 1);
         if (before == after && !(before & 1)) {
             *gen = before;
             return 0;
@@ -262,17 +277,19 @@ static int read_leaves(struct asymreg__cache *c, uint32_t leaf, uint32_t n)
 {
     int rc;
 
-    if ((rc = read_block(c, c->h.slots_at + leaf * LEAF_BYTES, c->scratch, n * LEAF_BYTES)) < 0 ||
-        (rc = read_generations(c, leaf, n, c->gen_then)) < 0)
+    rc = read_block(c, c->h.slots_at + leaf * LEAF_BYTES, c->scratch, n * LEAF_BYTES);
+    if (rc == 0)
+        rc = read_generations(c, leaf, n, c->gen_then);
+    if (rc < 0)
         return rc;
-    count(&c->stats.n_leaves, n);
+    figure_add(&c->stats.n_leaves, n);
     for (uint32_t i = 0; i < n; i++) {
         if (c->gen_then[i] == c->gen_now[leaf + i] && !(c->gen_then[i] & 1))
             continue;
-        count(&c->stats.n_retries, 1);
-        if ((rc = read_leaf(c, leaf + i,
-                            (struct asymreg__slot *)c->scratch + i * ASYMREG__LEAF_SLOTS,
-                            &c->gen_now[leaf + i])) < 0)
+        figure_add(&c->stats.n_retries, 1);
+        rc = read_leaf(c, leaf + i, (struct asymreg__slot *)c->scratch + i * ASYMREG__LEAF_SLOTS,
+                       &c->gen_now[leaf + i]);
+        if (rc < 0)
             return rc;
     }
     return 0;
@@ -287,7 +304,7 @@ static int by_start(const void *a, const void *b, void *slots)
 }
 
 /* For the first refresh: copies slots directly to their places, then builds the tree at once. */
-static int build(struct asymreg__cache *c, uint32_t n_slots)
+static int index_build(struct asymreg__cache *c, uint32_t n_slots)
 {
     struct asymreg__slot *slots = c->index->slots, content;
     uint32_t *order = asymreg__alloc(c->opts.allocator, (n_slots ? n_slots : 1) * sizeof(*order));
@@ -309,13 +326,13 @@ static int build(struct asymreg__cache *c, uint32_t n_slots)
     rc = asymreg__index_build(c->index, order, n);
     if (rc == ASYMREG_EOVERLAP) { /* some leaf changed while others were read: insert one by one */
         for (size_t i = 0; i < n; i++)
-            __atomic_store_n(&slots[order[i]].generation, slots[order[i]].generation - 1,
-                             __ATOMIC_RELEASE);
+            atomic_store_explicit(&slots[order[i]].generation, slots[order[i]].generation - 1,
+                                  memory_order_release);
         rc = 0;
         for (size_t i = 0; i < n && rc >= 0; i++) {
             content = slots[order[i]];
-            content.generation++;
-            rc = apply(c, order[i], &content);
+            atomic_init(&content.generation, content.generation + 1);
+            rc = slot_apply(c, order[i], &content);
         }
     }
     asymreg__free(c->opts.allocator, order);
@@ -326,7 +343,8 @@ static int build(struct asymreg__cache *c, uint32_t n_slots)
  * Copies the leaves whose generation differs from the last copy's (`whole`: all leaves), as they
  * were at some moment after `log` was read. Returns the number of changes.
  */
-static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *log, int whole)
+static int refresh_by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *log,
+                           int whole)
 {
     uint32_t n_leaves = asymreg__n_leaves(log->n_slots), n,
              n_slots = n_leaves * ASYMREG__LEAF_SLOTS;
@@ -337,7 +355,8 @@ static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *lo
     if (n_slots > c->index->n_used)
         c->index->n_used = n_slots;
     asymreg__slots_grow(c->index);
-    if ((rc = n_leaves ? read_generations(c, 0, n_leaves, c->gen_now) : 0) < 0)
+    rc = n_leaves ? read_generations(c, 0, n_leaves, c->gen_now) : 0;
+    if (rc < 0)
         return rc;
     for (uint32_t leaf = 0; leaf < n_leaves; leaf += n) {
         for (n = 0; n < BATCH_LEAVES && leaf + n < n_leaves &&
@@ -348,7 +367,8 @@ static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *lo
             n = 1;
             continue;
         }
-        if ((rc = read_leaves(c, leaf, n)) < 0)
+        rc = read_leaves(c, leaf, n);
+        if (rc < 0)
             return rc;
         /* Set these before the slots, which may invalidate a leaf again. After an error the next
          * refresh reads all leaves. */
@@ -357,11 +377,13 @@ static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *lo
         for (uint32_t i = 0; i < n * ASYMREG__LEAF_SLOTS; i++) {
             uint32_t slot = leaf * ASYMREG__LEAF_SLOTS + i;
             if (!at_once) {
-                if ((rc = apply(c, slot, &from[i])) < 0)
+                rc = slot_apply(c, slot, &from[i]);
+                if (rc < 0)
                     return rc;
                 changes += rc;
             } else if (from[i].generation > c->index->slots[slot].generation) {
-                if ((rc = check_content(c, &from[i])) < 0)
+                rc = check_content(c, &from[i]);
+                if (rc < 0)
                     goto forget;
                 asymreg__slot_write(&c->index->slots[slot], &from[i]);
             }
@@ -369,7 +391,8 @@ static int by_leaf(struct asymreg__cache *c, const struct asymreg__log_state *lo
     }
     if (!at_once)
         return changes;
-    if ((rc = build(c, n_slots)) >= 0)
+    rc = index_build(c, n_slots);
+    if (rc >= 0)
         return rc;
 forget: /* no slot outside the tree may look alive */
     for (uint32_t i = 0; i < n_slots; i++)
@@ -384,8 +407,9 @@ int asymreg__cache_refresh(struct asymreg__cache *cache)
     uint64_t goal = 0;
     int changes = 0, rc;
 
-    for (int i = 0; i < MAX_TRIES; i++) {
-        if ((rc = read_log(cache, &log)) < 0)
+    for (int i = 0; i < READ_TRIES; i++) {
+        rc = read_log(cache, &log);
+        if (rc < 0)
             return rc;
         if (i == 0)
             goal = log.log_tail;
@@ -393,26 +417,29 @@ int asymreg__cache_refresh(struct asymreg__cache *cache)
             /* The copy is unusable until the refresh is complete. */
             int whole = cache->first;
             cache->first = 1;
-            __atomic_store_n(&cache->synced, UINT64_MAX, __ATOMIC_RELAXED);
-            if ((rc = by_leaf(cache, &log, whole)) < 0)
+            atomic_store_explicit(&cache->synced, UINT64_MAX, memory_order_relaxed);
+            rc = refresh_by_leaf(cache, &log, whole);
+            if (rc < 0)
                 return rc;
             cache->first = 0;
             changes += rc;
             goal = 0; /* another round, for changes since */
-            if ((rc = read_log(cache, &log)) < 0)
+            rc = read_log(cache, &log);
+            if (rc < 0)
                 return rc;
         }
-        if ((rc = by_delta(cache, &log)) >= 0) {
+        rc = refresh_by_delta(cache, &log);
+        if (rc >= 0) {
             changes += rc;
             if (cache->position >= goal) {
-                count(&cache->stats.n_refreshes, changes > 0);
-                __atomic_store_n(&cache->synced, cache->position, __ATOMIC_RELEASE);
+                figure_add(&cache->stats.n_refreshes, changes > 0);
+                atomic_store_explicit(&cache->synced, cache->position, memory_order_release);
                 return changes;
             }
         } else if (rc != ASYMREG_EBUSY) {
             return rc;
         }
-        count(&cache->stats.n_retries, 1);
+        figure_add(&cache->stats.n_retries, 1);
     }
     return ASYMREG_EBUSY;
 }
@@ -422,7 +449,7 @@ struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *
     const struct asymreg__header *h = cache->opts.mapped;
 
     return (struct asymreg__freshness){h ? &h->log : NULL, &cache->synced,
-                                       h ? &h->n_retired : NULL};
+                                       h ? (const uint64_t *)(uintptr_t)&h->n_retired : NULL};
 }
 
 int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
@@ -440,8 +467,10 @@ int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
     if (n >= cache->h.max_segments)
         return ASYMREG_ETABLE;
     at = cache->h.segments_at + n * cache->h.segment_bytes;
-    if ((rc = read_block(cache, at, &copy, cache->h.segment_bytes)) < 0 ||
-        (rc = read_block(cache, at, &after, sizeof(after))) < 0)
+    rc = read_block(cache, at, &copy, cache->h.segment_bytes);
+    if (rc == 0)
+        rc = read_block(cache, at, &after, sizeof(after));
+    if (rc < 0)
         return rc;
     if (copy.s.generation != segment >> 32 || after != copy.s.generation)
         return ASYMREG_ESTALE;
@@ -456,9 +485,9 @@ int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
 
 void asymreg__cache_stats(const struct asymreg__cache *cache, struct asymreg__cache_stats *stats)
 {
-    stats->n_refreshes = __atomic_load_n(&cache->stats.n_refreshes, __ATOMIC_RELAXED);
-    stats->n_records = __atomic_load_n(&cache->stats.n_records, __ATOMIC_RELAXED);
-    stats->n_leaves = __atomic_load_n(&cache->stats.n_leaves, __ATOMIC_RELAXED);
-    stats->read_bytes = __atomic_load_n(&cache->stats.read_bytes, __ATOMIC_RELAXED);
-    stats->n_retries = __atomic_load_n(&cache->stats.n_retries, __ATOMIC_RELAXED);
+    stats->n_refreshes = atomic_load_explicit(&cache->stats.n_refreshes, memory_order_relaxed);
+    stats->n_records = atomic_load_explicit(&cache->stats.n_records, memory_order_relaxed);
+    stats->n_leaves = atomic_load_explicit(&cache->stats.n_leaves, memory_order_relaxed);
+    stats->read_bytes = atomic_load_explicit(&cache->stats.read_bytes, memory_order_relaxed);
+    stats->n_retries = atomic_load_explicit(&cache->stats.n_retries, memory_order_relaxed);
 }

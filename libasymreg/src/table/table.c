@@ -14,7 +14,7 @@ struct asymreg__table {
     struct asymreg__header h;       /* its fixed part, where no peer can write */
     struct asymreg__header *header; /* as published */
     struct asymreg__record *ring;
-    uint64_t *leaves;
+    _Atomic uint64_t *leaves;
     char *segments;
     struct asymreg__index *index;
     uint64_t tail;
@@ -79,15 +79,16 @@ int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
 
     if (!memory || (uintptr_t)memory % 64 || !incarnation || asymreg__layout(opts, &h) < 0)
         return -EINVAL;
-    if (!(t = asymreg__alloc(opts->allocator, sizeof(*t))))
+    t = asymreg__alloc(opts->allocator, sizeof(*t));
+    if (!t)
         return -ENOMEM;
     index_opts.max_regions = h.max_regions;
     index_opts.slots = (struct asymreg__slot *)(void *)(base + h.slots_at);
     t->allocator = opts->allocator;
     t->users = asymreg__reserve(h.max_segments * sizeof(*t->users));
     t->seg_next = asymreg__reserve(h.max_segments * sizeof(*t->seg_next));
-    rc = -ENOMEM;
-    if (!t->users || !t->seg_next || (rc = asymreg__index_create(&index_opts, &t->index)) < 0) {
+    rc = t->users && t->seg_next ? asymreg__index_create(&index_opts, &t->index) : -ENOMEM;
+    if (rc < 0) {
         asymreg__unreserve(t->users, h.max_segments * sizeof(*t->users));
         asymreg__unreserve(t->seg_next, h.max_segments * sizeof(*t->seg_next));
         asymreg__free(opts->allocator, t);
@@ -95,30 +96,30 @@ int asymreg__table_create(const struct asymreg__table_opts *opts, void *memory,
     }
     t->header = memory;
     t->ring = (struct asymreg__record *)(void *)(base + h.ring_at);
-    t->leaves = (uint64_t *)(void *)(base + h.leaves_at);
+    t->leaves = (_Atomic uint64_t *)(void *)(base + h.leaves_at);
     t->segments = base + h.segments_at;
     h.incarnation = incarnation;
     t->h = h;
     *t->header = h;
-    __atomic_store_n(&t->header->log.state, TABLE_OPEN, __ATOMIC_RELEASE);
+    atomic_store_explicit(&t->header->log.state, TABLE_OPEN, memory_order_release);
     *table = t;
     return 0;
 }
 
-static void retire(struct asymreg__table *t)
+static void retired_count_add(struct asymreg__table *t)
 {
-    __atomic_store_n(&t->header->n_retired, t->header->n_retired + 1, __ATOMIC_RELEASE);
+    atomic_store_explicit(&t->header->n_retired, t->header->n_retired + 1, memory_order_release);
     /* This fence precedes any reuse of the memory: bound handles load from the memory and then
      * check. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    atomic_thread_fence(memory_order_seq_cst);
 }
 
 void asymreg__table_destroy(struct asymreg__table *table)
 {
     if (!table)
         return;
-    __atomic_store_n(&table->header->log.state, TABLE_CLOSED, __ATOMIC_RELEASE);
-    retire(table);
+    atomic_store_explicit(&table->header->log.state, TABLE_CLOSED, memory_order_release);
+    retired_count_add(table);
     asymreg__index_destroy(table->index);
     asymreg__unreserve(table->users, table->h.max_segments * sizeof(*table->users));
     asymreg__unreserve(table->seg_next, table->h.max_segments * sizeof(*table->seg_next));
@@ -161,23 +162,24 @@ int asymreg__table_segment_add(struct asymreg__table *table, uint64_t base, uint
         table->seg_free = table->seg_next[n];
     } else if (table->header->log.n_segments < table->h.max_segments) {
         n = table->header->log.n_segments;
-        __atomic_store_n(&table->header->log.n_segments, n + 1, __ATOMIC_RELEASE);
+        atomic_store_explicit(&table->header->log.n_segments, n + 1, memory_order_release);
     } else {
         return ASYMREG_EFULL;
     }
     s = segment_at(table, n);
-    __atomic_store_n(&s->base, base, __ATOMIC_RELEASE);
+    atomic_store_explicit(&s->base, base, memory_order_release);
     /* No length can express the whole address space: the largest length, from 0, means all of it,
      * including the last byte. */
-    __atomic_store_n(&s->last, bytes < UINT64_MAX ? base + bytes - 1 : UINT64_MAX,
-                     __ATOMIC_RELEASE);
-    __atomic_store_n(&s->handle_bytes, (uint32_t)handle_bytes, __ATOMIC_RELEASE);
+    atomic_store_explicit(&s->last, bytes < UINT64_MAX ? base + bytes - 1 : UINT64_MAX,
+                          memory_order_release);
+    atomic_store_explicit(&s->handle_bytes, (uint32_t)handle_bytes, memory_order_release);
     for (size_t i = 0; i < handle_bytes; i += 8) { /* the size of a segment is a multiple of 8 */
         uint64_t word = 0;
         memcpy(&word, (const char *)handle + i, handle_bytes - i < 8 ? handle_bytes - i : 8);
-        __atomic_store_n((uint64_t *)(void *)(s->handle + i), word, __ATOMIC_RELEASE);
+        atomic_store_explicit((_Atomic uint64_t *)(void *)(s->handle + i), word,
+                              memory_order_release);
     }
-    __atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
+    atomic_store_explicit(&s->generation, s->generation + 1, memory_order_release);
     *segment = s->generation << 32 | n;
     return 0;
 }
@@ -187,11 +189,12 @@ int asymreg__table_segment_remove(struct asymreg__table *table, uint64_t segment
     struct asymreg__segment *s;
     uint32_t n = (uint32_t)segment;
 
-    if (!(s = segment_find(table, segment)))
+    s = segment_find(table, segment);
+    if (!s)
         return ASYMREG_ESTALE;
     if (table->users[n])
         return ASYMREG_EBUSY;
-    __atomic_store_n(&s->generation, s->generation + 1, __ATOMIC_RELEASE);
+    atomic_store_explicit(&s->generation, s->generation + 1, memory_order_release);
     if (s->generation != LAST_SEGMENT_GENERATION) {
         table->seg_next[n] = table->seg_free;
         table->seg_free = n + 1;
@@ -206,34 +209,34 @@ uint32_t asymreg__table_users(const struct asymreg__table *table, uint64_t segme
 
 /* Rewrites a slot for readers in this process and for peers that copy its leaf, and logs the change
  * for peers that follow the log. */
-static void publish(void *ctx, struct asymreg__index *ix, uint32_t slot,
-                    const struct asymreg__slot *content)
+static void slot_publish(void *ctx, struct asymreg__index *ix, uint32_t slot,
+                         const struct asymreg__slot *content)
 {
     struct asymreg__table *t = ctx;
     struct asymreg__log_state *log = &t->header->log;
-    uint64_t *leaf = &t->leaves[slot / ASYMREG__LEAF_SLOTS];
+    _Atomic uint64_t *leaf = &t->leaves[slot / ASYMREG__LEAF_SLOTS];
     uint32_t ring = t->h.ring;
     struct asymreg__record *r = &t->ring[t->tail & (ring - 1)];
 
     if (slot >= log->n_slots)
-        __atomic_store_n(&log->n_slots, slot + 1, __ATOMIC_RELEASE);
-    __atomic_store_n(leaf, *leaf + 1, __ATOMIC_RELEASE);
+        atomic_store_explicit(&log->n_slots, slot + 1, memory_order_release);
+    atomic_store_explicit(leaf, *leaf + 1, memory_order_release);
     asymreg__slot_write(&ix->slots[slot], content);
-    __atomic_store_n(leaf, *leaf + 1, __ATOMIC_RELEASE);
+    atomic_store_explicit(leaf, *leaf + 1, memory_order_release);
 
     if (t->tail >= ring)
-        __atomic_store_n(&log->log_head, t->tail + 1 - ring, __ATOMIC_RELEASE);
-    __atomic_store_n(&r->sequence, t->tail + 1, __ATOMIC_RELEASE);
-    __atomic_store_n(&r->slot, slot, __ATOMIC_RELEASE);
-    __atomic_store_n(&r->content.start, content->start, __ATOMIC_RELEASE);
-    __atomic_store_n(&r->content.last, content->last, __ATOMIC_RELEASE);
-    __atomic_store_n(&r->content.generation, content->generation, __ATOMIC_RELEASE);
-    __atomic_store_n(&r->content.prot, content->prot, __ATOMIC_RELEASE);
-    __atomic_store_n(&r->content.value, content->value, __ATOMIC_RELEASE);
-    __atomic_store_n(&log->log_tail, ++t->tail, __ATOMIC_RELEASE);
+        atomic_store_explicit(&log->log_head, t->tail + 1 - ring, memory_order_release);
+    atomic_store_explicit(&r->sequence, t->tail + 1, memory_order_release);
+    atomic_store_explicit(&r->slot, slot, memory_order_release);
+    atomic_store_explicit(&r->content.start, content->start, memory_order_release);
+    atomic_store_explicit(&r->content.last, content->last, memory_order_release);
+    atomic_store_explicit(&r->content.generation, content->generation, memory_order_release);
+    atomic_store_explicit(&r->content.prot, content->prot, memory_order_release);
+    atomic_store_explicit(&r->content.value, content->value, memory_order_release);
+    atomic_store_explicit(&log->log_tail, ++t->tail, memory_order_release);
     /* Last: a peer that sees the new count finds the region unregistered. */
     if (!(content->generation & 1))
-        retire(t);
+        retired_count_add(t);
 }
 
 int asymreg__table_insert(struct asymreg__table *table, uint64_t start, uint64_t bytes,
@@ -248,11 +251,13 @@ int asymreg__table_insert(struct asymreg__table *table, uint64_t start, uint64_t
         return -EINVAL;
     if (c.last < start)
         return ASYMREG_EOVERFLOW;
-    if (!(s = segment_find(table, segment)))
+    s = segment_find(table, segment);
+    if (!s)
         return ASYMREG_ESTALE;
     if (start < s->base || c.last > s->last)
         return ASYMREG_ERANGE;
-    if ((rc = asymreg__index_insert_with(table->index, &c, publish, table, id)) < 0)
+    rc = asymreg__index_insert_with(table->index, &c, slot_publish, table, id);
+    if (rc < 0)
         return rc;
     table->users[(uint32_t)segment]++;
     return 0;
@@ -265,7 +270,8 @@ int asymreg__table_remove(struct asymreg__table *table, asymreg_id id)
     int rc;
 
     segment = slot < table->h.max_regions ? table->index->slots[slot].value : 0;
-    if ((rc = asymreg__index_remove_with(table->index, id, publish, table)) < 0)
+    rc = asymreg__index_remove_with(table->index, id, slot_publish, table);
+    if (rc < 0)
         return rc;
     table->users[(uint32_t)segment]--;
     return 0;

@@ -45,11 +45,11 @@
 
 /* The part that changes, on a cache line of its own. */
 struct asymreg__log_state {
-    uint64_t state;    /* TABLE_OPEN or TABLE_CLOSED */
-    uint64_t log_head; /* oldest complete record */
-    uint64_t log_tail; /* one past the newest: the number of changes so far */
-    uint32_t n_slots;  /* slots below this have been used */
-    uint32_t n_segments;
+    _Atomic uint64_t state;    /* TABLE_OPEN or TABLE_CLOSED */
+    _Atomic uint64_t log_head; /* oldest complete record */
+    _Atomic uint64_t log_tail; /* one past the newest: the number of changes so far */
+    _Atomic uint32_t n_slots;  /* slots below this have been used */
+    _Atomic uint32_t n_segments;
 };
 
 struct asymreg__header {
@@ -70,25 +70,26 @@ struct asymreg__header {
     uint64_t reserved[5];
     struct asymreg__log_state log;
     uint64_t unused[4];
-    uint64_t n_retired; /* regions unregistered so far, plus 1 when closed: on a line of its own */
+    _Atomic uint64_t
+        n_retired; /* regions unregistered so far, plus 1 when closed: on a line of its own */
 };
 _Static_assert(offsetof(struct asymreg__header, log) == 128, "published layout");
 _Static_assert(offsetof(struct asymreg__header, n_retired) == 192, "published layout");
 _Static_assert(sizeof(struct asymreg__log_state) == 32, "published layout");
 
 struct asymreg__record {
-    uint64_t sequence; /* its number + 1 */
-    uint32_t slot;
+    _Atomic uint64_t sequence; /* its number + 1 */
+    _Atomic uint32_t slot;
     uint32_t reserved;
     struct asymreg__slot content;
 };
 _Static_assert(sizeof(struct asymreg__record) == 48, "published layout");
 
 struct asymreg__segment {
-    uint64_t generation; /* odd: in use */
-    uint64_t base;
-    uint64_t last;
-    uint32_t handle_bytes;
+    _Atomic uint64_t generation; /* odd: in use */
+    _Atomic uint64_t base;
+    _Atomic uint64_t last;
+    _Atomic uint32_t handle_bytes;
     uint32_t reserved;
     unsigned char handle[];
 };
@@ -164,11 +165,11 @@ struct asymreg__cache_opts {
 struct asymreg__cache;
 
 struct asymreg__cache_stats {
-    uint64_t n_refreshes; /* refreshes that found a change */
-    uint64_t n_records;   /* log records read */
-    uint64_t n_leaves;    /* leaves read */
-    uint64_t read_bytes;  /* bytes read of the peer's block */
-    uint64_t n_retries;   /* reads repeated because the table changed meanwhile */
+    _Atomic uint64_t n_refreshes; /* refreshes that found a change */
+    _Atomic uint64_t n_records;   /* log records read */
+    _Atomic uint64_t n_leaves;    /* leaves read */
+    _Atomic uint64_t read_bytes;  /* bytes read of the peer's block */
+    _Atomic uint64_t n_retries;   /* reads repeated because the table changed meanwhile */
 };
 
 /* Makes a cache and checks the header of the table. It is empty until refreshed. -EINVAL, -ENOMEM,
@@ -209,7 +210,7 @@ int asymreg__cache_segment(struct asymreg__cache *cache, uint64_t segment,
  * the cache has read it. */
 struct asymreg__freshness {
     const struct asymreg__log_state *log;
-    const uint64_t *synced;
+    const _Atomic uint64_t *synced;
     const uint64_t *retired; /* the count for bound handles, mapped too */
 };
 
@@ -219,9 +220,9 @@ struct asymreg__freshness asymreg__cache_freshness(const struct asymreg__cache *
  * unknown because the block is not mapped. */
 static inline int asymreg__stale(const struct asymreg__freshness *f)
 {
-    return f->log && (__atomic_load_n(&f->log->log_tail, __ATOMIC_ACQUIRE) !=
-                          __atomic_load_n(f->synced, __ATOMIC_ACQUIRE) ||
-                      __atomic_load_n(&f->log->state, __ATOMIC_ACQUIRE) != TABLE_OPEN);
+    return f->log && (atomic_load_explicit(&f->log->log_tail, memory_order_acquire) !=
+                          atomic_load_explicit(f->synced, memory_order_acquire) ||
+                      atomic_load_explicit(&f->log->state, memory_order_acquire) != TABLE_OPEN);
 }
 
 #endif

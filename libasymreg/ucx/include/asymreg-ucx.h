@@ -50,8 +50,8 @@
  * them live; its own imports on this node fail with ASYMREG_EUNREACH. This happens within a second
  * of the death if the process progresses, has imported the peer that died, keeps its descriptor,
  * and has memory for that worker. Otherwise, and for a peer that imports the blocked process later,
- * operations wait until one of the two ends, and collectives end after timeout_ms. A job on one
- * node that continues after deaths uses asymreg_local_create().
+ * operations wait until one of the two ends. A job on one node that continues after deaths uses
+ * asymreg_local_create().
  *
  * Over TCP, UCX may abort a process whose peer dies or closes while they connect.
  *

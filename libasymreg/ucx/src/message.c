@@ -52,13 +52,15 @@ struct caller {
 #define MAX_CALLERS   65536u
 #define SPARE_ANSWERS 64 /* of puts and atomics: without an allocation */
 
-static struct answer *take_answer(struct ucx_transport *t, uint32_t room)
+static struct answer *new_answer(struct ucx_transport *t, uint32_t room)
 {
     struct answer *a = room ? NULL : t->free_answers;
 
     if (a)
         t->free_answers = a->next;
-    else if (!(a = malloc(sizeof(*a) + room)))
+    else
+        a = malloc(sizeof(*a) + room);
+    if (!a)
         return NULL;
     a->t = t;
     a->room = room;
@@ -70,7 +72,7 @@ static struct answer *take_answer(struct ucx_transport *t, uint32_t room)
     return a;
 }
 
-static void put_answer(struct answer *a)
+static void free_answer(struct answer *a)
 {
     *a->back = a->next;
     if (a->next)
@@ -87,7 +89,7 @@ static void on_answered(void *request, ucs_status_t status, void *arg)
 {
     (void)status;
     ucp_request_free(request);
-    put_answer(arg);
+    free_answer(arg);
 }
 
 /* If UCX has no memory for an answer, the answer is lost, and its operation waits until one of the
@@ -107,11 +109,12 @@ static void send_answer(ucp_ep_h to, unsigned id, uint32_t flags, struct answer 
         sent = ucp_am_send_nbx(to, id, &a->head, sizeof(a->head), a->data, a->head.bytes, &param);
     while (UCS_PTR_STATUS(sent) == UCS_ERR_NO_MEMORY && ++tries < 10);
     if (!UCS_PTR_IS_PTR(sent))
-        put_answer(a);
+        free_answer(a);
 }
 
 /* Checks that this memory is registered now, with this permission. */
-static int check(struct ucx_transport *t, const struct request *q, size_t bytes, uint32_t *need)
+static int check_request(struct ucx_transport *t, const struct request *q, size_t bytes,
+                         uint32_t *need)
 {
     static const uint32_t needs[] = {ASYMREG_WRITE, ASYMREG_READ, ASYMREG_ATOMIC};
     const struct place *p;
@@ -122,7 +125,8 @@ static int check(struct ucx_transport *t, const struct request *q, size_t bytes,
                                     q->amo > 31 || !(ASYMREG_AMO_ALL >> q->amo & 1))))
         return ASYMREG_ETRANSPORT;
     *need = needs[q->kind];
-    if (q->place >= t->n_places || !(p = &t->places[q->place])->seq || p->seq != q->seq)
+    p = q->place < t->n_places ? &t->places[q->place] : NULL;
+    if (!p || !p->seq || p->seq != q->seq)
         return ASYMREG_ESTALE;
     if (q->addr < p->addr || q->bytes > p->bytes || q->addr - p->addr > p->bytes - q->bytes)
         return ASYMREG_ERANGE;
@@ -133,7 +137,7 @@ static int check(struct ucx_transport *t, const struct request *q, size_t bytes,
 
 /* Registered memory may be unmapped, read-only or behind the end of its file: a load or store would
  * end this process. So the kernel is asked, which gets the pages that the access needs. */
-int asymreg_ucx__reach(uint64_t addr, size_t bytes, bool write)
+int asymreg_ucx__reach_pages(uint64_t addr, size_t bytes, bool write)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)addr & ~(page - 1);
     int rc;
@@ -146,13 +150,13 @@ int asymreg_ucx__reach(uint64_t addr, size_t bytes, bool write)
 }
 
 /* Executes a peer's request; the bytes of a get go into the answer. */
-static int carry_out(const struct ucx_transport *t, const struct request *q, const void *data,
-                     struct answer *a)
+static int execute_request(const struct ucx_transport *t, const struct request *q, const void *data,
+                           struct answer *a)
 {
     void *here = (void *)(uintptr_t)q->addr; // NOLINT: an address of this process
     const bool reads =
         q->kind == MESSAGE_GET || (q->kind == MESSAGE_AMO && q->amo == ASYMREG_AMO_FETCH);
-    const int error = t->reaches ? asymreg_ucx__reach(q->addr, q->bytes, !reads) : 0;
+    const int error = t->reaches ? asymreg_ucx__reach_pages(q->addr, q->bytes, !reads) : 0;
 
     if (error && !(error == EINVAL && t->places[q->place].strange))
         return ASYMREG_EFAULT;
@@ -180,12 +184,13 @@ static ucs_status_t on_request(void *arg, const void *header, size_t header_byte
         (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV))
         return UCS_OK; /* not a message of this library */
     memcpy(&q, header, sizeof(q));
-    rc = check(t, &q, bytes, &need);
+    rc = check_request(t, &q, bytes, &need);
     room = rc == 0 && q.kind == MESSAGE_GET ? q.bytes : 0;
-    if (!(a = take_answer(t, room))) {
+    a = new_answer(t, room);
+    if (!a) {
         rc = -ENOMEM;
         room = 0;
-        a = take_answer(t, 0);
+        a = new_answer(t, 0);
     }
     if (!a)
         return UCS_OK;
@@ -193,7 +198,7 @@ static ucs_status_t on_request(void *arg, const void *header, size_t header_byte
     if (rc == 0 && t->guard.enter)
         rc = t->guard.enter(t->guard.ctx, q.addr, q.bytes, need);
     if (rc == 0) {
-        rc = carry_out(t, &q, data, a);
+        rc = execute_request(t, &q, data, a);
         if (t->guard.leave)
             t->guard.leave(t->guard.ctx);
     }
@@ -205,9 +210,10 @@ static ucs_status_t on_request(void *arg, const void *header, size_t header_byte
 }
 
 /* Sends a message without an operation. */
-static void say(struct ucx_transport *t, ucp_ep_h to, unsigned id, uint32_t flags, uint64_t token)
+static void send_control(struct ucx_transport *t, ucp_ep_h to, unsigned id, uint32_t flags,
+                         uint64_t token)
 {
-    struct answer *a = take_answer(t, 0);
+    struct answer *a = new_answer(t, 0);
 
     if (!a)
         return;
@@ -215,20 +221,20 @@ static void say(struct ucx_transport *t, ucp_ep_h to, unsigned id, uint32_t flag
     send_answer(to, id, flags, a);
 }
 
-void asymreg_ucx__say_hello(struct ucx_transport *t, struct asymreg_ep *ep)
+void asymreg_ucx__send_hello(struct ucx_transport *t, struct asymreg_ep *ep)
 {
     if (!ep->force)
-        say(t, ep->ep, AM_HELLO, UCP_AM_SEND_FLAG_REPLY, ep->token);
+        send_control(t, ep->ep, AM_HELLO, UCP_AM_SEND_FLAG_REPLY, ep->token);
 }
 
-void asymreg_ucx__say_bye(struct ucx_transport *t)
+void asymreg_ucx__send_byes(struct ucx_transport *t)
 {
     if (!t->within_node) /* no hellos; and UCX over TCP may abort as it progresses (see Death) */
         return;
     for (int i = 0; i < 100; i++) /* handles hellos that have arrived */
         ucp_worker_progress(t->worker);
     for (uint32_t i = 0; i < t->n_callers; i++)
-        say(t, t->callers[i].ep, AM_BYE, 0, t->callers[i].token);
+        send_control(t, t->callers[i].ep, AM_BYE, 0, t->callers[i].token);
     for (int i = 0; i < 1000 && t->answers; i++)
         ucp_worker_progress(t->worker);
 }
@@ -257,7 +263,8 @@ static ucs_status_t on_hello(void *arg, const void *header, size_t header_bytes,
         !asymreg_ucx__is_shared_memory(param->reply_ep))
         return UCS_OK;
     if (t->n_callers == t->max_callers) {
-        if (!(more = realloc(t->callers, max * sizeof(*more))))
+        more = realloc(t->callers, max * sizeof(*more));
+        if (!more)
             return UCS_OK;
         t->callers = more;
         t->max_callers = max;
@@ -279,7 +286,7 @@ static ucs_status_t on_bye(void *arg, const void *header, size_t header_bytes, v
     memcpy(&head, header, sizeof(head));
     for (struct asymreg_ep *ep = t->eps; ep; ep = ep->next)
         if (ep->token == head.token)
-            asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);
+            asymreg_ucx__fail_ep(t, ep, ASYMREG_EPEER);
     return UCS_OK;
 }
 
@@ -294,9 +301,10 @@ static ucs_status_t on_answer(void *arg, const void *header, size_t header_bytes
     if (header_bytes != sizeof(head) || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV))
         return UCS_OK;
     memcpy(&head, header, sizeof(head));
-    if (!(r = asymreg_ucx__req_at(t, head.cookie)) || r->message.token == 0 ||
-        r->message.token != head.token)
-        return UCS_OK; /* the operation was abandoned; or another peer forged the answer */
+    /* The operation was abandoned; or another peer forged the answer. */
+    r = asymreg_ucx__req_at(t, head.cookie);
+    if (!r || r->message.token == 0 || r->message.token != head.token)
+        return UCS_OK;
     if (head.status > 0)
         head.status = ASYMREG_ETRANSPORT;
     if (head.status == 0 && r->message.kind == MESSAGE_GET) {
@@ -307,8 +315,8 @@ static ucs_status_t on_answer(void *arg, const void *header, size_t header_bytes
     } else if (head.status == 0 && r->message.kind == MESSAGE_AMO && r->to) {
         *(uint64_t *)r->to = head.value;
     }
-    asymreg_ucx__detach(r, head.status);
-    asymreg_ucx__release(r);
+    asymreg_ucx__detach_req(r, head.status);
+    asymreg_ucx__release_req(r);
     t->done++;
     return UCS_OK;
 }
@@ -320,14 +328,15 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
     ucp_request_free(request);
     r->sending = false;
     if (status != UCS_OK && r->ep) { /* no answer will come */
-        asymreg_ucx__detach(r, asymreg_ucx__error(status));
+        asymreg_ucx__detach_req(r, asymreg_ucx__map_status(status));
         r->t->done++;
     }
-    asymreg_ucx__release(r);
+    asymreg_ucx__release_req(r);
 }
 
-int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const struct request *message,
-                      const void *data, void *to, struct asymreg_op *op)
+int asymreg_ucx__send_request(struct ucx_transport *t, struct asymreg_ep *ep,
+                              const struct request *message, const void *data, void *to,
+                              struct asymreg_op *op)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
                                                  UCP_OP_ATTR_FIELD_USER_DATA |
@@ -339,9 +348,13 @@ int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const stru
     struct req *r;
     int rc;
 
-    if (bytes > sizeof(r->small) && !(copy = malloc(bytes)))
-        return -ENOMEM;
-    if ((rc = asymreg_ucx__begin(t, ep, op, &r)) < 0) {
+    if (bytes > sizeof(r->small)) {
+        copy = malloc(bytes);
+        if (!copy)
+            return -ENOMEM;
+    }
+    rc = asymreg_ucx__begin_req(t, ep, op, &r);
+    if (rc < 0) {
         free(copy);
         return rc;
     }
@@ -364,13 +377,13 @@ int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const stru
     r->sending = false;
     if (UCS_PTR_IS_ERR(sent)) {
         r->op = NULL;
-        asymreg_ucx__detach(r, 0);
+        asymreg_ucx__detach_req(r, 0);
     }
-    asymreg_ucx__release(r);
-    return UCS_PTR_IS_ERR(sent) ? asymreg_ucx__error(UCS_PTR_STATUS(sent)) : ASYMREG_PENDING;
+    asymreg_ucx__release_req(r);
+    return UCS_PTR_IS_ERR(sent) ? asymreg_ucx__map_status(UCS_PTR_STATUS(sent)) : ASYMREG_PENDING;
 }
 
-static int handle(struct ucx_transport *t, unsigned id, ucp_am_recv_callback_t cb)
+static int set_handler(struct ucx_transport *t, unsigned id, ucp_am_recv_callback_t cb)
 {
     ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
                                                   UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -386,11 +399,19 @@ static int handle(struct ucx_transport *t, unsigned id, ucp_am_recv_callback_t c
     }
 }
 
-int asymreg_ucx__listen(struct ucx_transport *t)
+int asymreg_ucx__set_handlers(struct ucx_transport *t)
 {
-    int rc;
+    static const struct {
+        unsigned id;
+        ucp_am_recv_callback_t cb;
+    } handlers[] = {{AM_REQUEST, on_request},
+                    {AM_ANSWER, on_answer},
+                    {AM_HELLO, on_hello},
+                    {AM_PROBE, asymreg_ucx__on_probe},
+                    {AM_BYE, on_bye}};
+    int rc = 0;
 
-    t->reaches = asymreg_ucx__reach((uintptr_t)t, sizeof(*t), true) == 0;
+    t->reaches = asymreg_ucx__reach_pages((uintptr_t)t, sizeof(*t), true) == 0;
     for (int i = 0; i < SPARE_ANSWERS; i++) {
         struct answer *a = malloc(sizeof(*a));
 
@@ -399,17 +420,15 @@ int asymreg_ucx__listen(struct ucx_transport *t)
         a->next = t->free_answers;
         t->free_answers = a;
     }
-    if ((rc = handle(t, AM_REQUEST, on_request)) < 0 ||
-        (rc = handle(t, AM_ANSWER, on_answer)) < 0 || (rc = handle(t, AM_HELLO, on_hello)) < 0 ||
-        (rc = handle(t, AM_PROBE, asymreg_ucx__on_probe)) < 0)
-        return rc;
-    return handle(t, AM_BYE, on_bye);
+    for (size_t i = 0; rc == 0 && i < sizeof(handlers) / sizeof(*handlers); i++)
+        rc = set_handler(t, handlers[i].id, handlers[i].cb);
+    return rc;
 }
 
 void asymreg_ucx__free_answers(struct ucx_transport *t)
 {
     while (t->answers)
-        put_answer(t->answers);
+        free_answer(t->answers);
     while (t->free_answers) {
         struct answer *a = t->free_answers;
 

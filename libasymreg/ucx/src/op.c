@@ -89,7 +89,7 @@ void asymreg_ucx__free_reqs(struct ucx_transport *t)
     free(t->slabs);
 }
 
-void asymreg_ucx__detach(struct req *r, int status)
+void asymreg_ucx__detach_req(struct req *r, int status)
 {
     struct asymreg_ep *ep = r->ep;
 
@@ -105,7 +105,7 @@ void asymreg_ucx__detach(struct req *r, int status)
     r->ep = NULL;
 }
 
-void asymreg_ucx__release(struct req *r)
+void asymreg_ucx__release_req(struct req *r)
 {
     struct ucx_transport *t = r->t;
 
@@ -124,27 +124,27 @@ static void on_complete(void *request, ucs_status_t status, void *arg)
     ucp_request_free(request);
     r->sending = false;
     if (r->ep) {
-        asymreg_ucx__detach(r, asymreg_ucx__error(status));
+        asymreg_ucx__detach_req(r, asymreg_ucx__map_status(status));
         r->t->done++;
     }
-    asymreg_ucx__release(r);
+    asymreg_ucx__release_req(r);
 }
 
-void asymreg_ucx__give_up(struct ucx_transport *t, struct asymreg_ep *ep, int error)
+void asymreg_ucx__fail_ep(struct ucx_transport *t, struct asymreg_ep *ep, int error)
 {
     if (!ep->dead)
         ep->dead = error;
     while (ep->pending) {
         struct req *r = ep->pending;
 
-        asymreg_ucx__detach(r, error);
-        asymreg_ucx__release(r);
+        asymreg_ucx__detach_req(r, error);
+        asymreg_ucx__release_req(r);
         t->done++;
     }
 }
 
 /* Handles UCX's result of a new operation; `r` is its bookkeeping. */
-static int begun(struct asymreg_ep *ep, struct req *r, void *request)
+static int handle_status(struct asymreg_ep *ep, struct req *r, void *request)
 {
     int rc;
 
@@ -153,18 +153,18 @@ static int begun(struct asymreg_ep *ep, struct req *r, void *request)
         r->sending = r->ep != NULL;
         return ASYMREG_PENDING; /* or complete by now: then op->status has the result */
     }
-    rc = asymreg_ucx__error(UCS_PTR_STATUS(request));
+    rc = asymreg_ucx__map_status(UCS_PTR_STATUS(request));
     r->op = NULL; /* the caller gets the result from here */
-    asymreg_ucx__detach(r, 0);
-    asymreg_ucx__release(r);
+    asymreg_ucx__detach_req(r, 0);
+    asymreg_ucx__release_req(r);
     return rc;
 }
 
-int asymreg_ucx__begin(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
-                       struct req **r)
+int asymreg_ucx__begin_req(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
+                           struct req **r)
 {
     if (ep->dead) {
-        asymreg_ucx__give_up(t, ep, ep->dead);
+        asymreg_ucx__fail_ep(t, ep, ep->dead);
         return ep->dead;
     }
     if (ep->n_pending >= MAX_PENDING || ep->pending_bytes >= MAX_PENDING_BYTES)
@@ -203,28 +203,40 @@ static struct request request_for(const struct asymreg_rkey *rkey, uint32_t kind
                             .place = rkey->place};
 }
 
+/* A put has `src`, a get `dst`; the other is NULL. */
+static int transfer_bytes(struct ucx_transport *t, struct asymreg_ep *ep,
+                          const struct asymreg_rkey *rkey, uint64_t addr, const void *src,
+                          void *dst, size_t bytes, struct asymreg_op *op)
+{
+    struct request message = request_for(rkey, src ? MESSAGE_PUT : MESSAGE_GET, addr, bytes);
+    ucp_request_param_t param;
+    ucs_status_ptr_t request;
+    struct req *r;
+    int rc;
+
+    if (!(rkey->prot & (src ? ASYMREG_WRITE : ASYMREG_READ)))
+        return ASYMREG_EACCES;
+    if (!by_ucx(ep, rkey))
+        return asymreg_ucx__send_request(t, ep, &message, src, dst, op);
+    rc = asymreg_ucx__begin_req(t, ep, op, &r);
+    if (rc < 0)
+        return rc;
+    param = params_for(r);
+    request = src ? ucp_put_nbx(ep->ep, src, bytes, addr, rkey->rkey, &param)
+                  : ucp_get_nbx(ep->ep, dst, bytes, addr, rkey->rkey, &param);
+    return handle_status(ep, r, request);
+}
+
 int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep,
                      struct asymreg_rkey *rkey, uint64_t addr, const void *src, size_t bytes,
                      struct asymreg_mem *local, struct asymreg_op *op)
 {
-    struct ucx_transport *t = ucx_of(base);
-    struct req *r;
     int rc;
 
     (void)local;
-    if (!(rkey->prot & ASYMREG_WRITE))
-        return ASYMREG_EACCES;
-    ucx_lock(t);
-    if (!by_ucx(ep, rkey)) {
-        struct request message = request_for(rkey, MESSAGE_PUT, addr, bytes);
-
-        rc = asymreg_ucx__send(t, ep, &message, src, NULL, op);
-    } else if ((rc = asymreg_ucx__begin(t, ep, op, &r)) == 0) {
-        ucp_request_param_t param = params_for(r);
-
-        rc = begun(ep, r, ucp_put_nbx(ep->ep, src, bytes, addr, rkey->rkey, &param));
-    }
-    ucx_unlock(t);
+    ucx_lock(ucx_of(base));
+    rc = transfer_bytes(ucx_of(base), ep, rkey, addr, src, NULL, bytes, op);
+    ucx_unlock(ucx_of(base));
     return rc;
 }
 
@@ -232,24 +244,12 @@ int asymreg_ucx__get(struct asymreg_transport *base, struct asymreg_ep *ep,
                      struct asymreg_rkey *rkey, uint64_t addr, void *dst, size_t bytes,
                      struct asymreg_mem *local, struct asymreg_op *op)
 {
-    struct ucx_transport *t = ucx_of(base);
-    struct req *r;
     int rc;
 
     (void)local;
-    if (!(rkey->prot & ASYMREG_READ))
-        return ASYMREG_EACCES;
-    ucx_lock(t);
-    if (!by_ucx(ep, rkey)) {
-        struct request message = request_for(rkey, MESSAGE_GET, addr, bytes);
-
-        rc = asymreg_ucx__send(t, ep, &message, NULL, dst, op);
-    } else if ((rc = asymreg_ucx__begin(t, ep, op, &r)) == 0) {
-        ucp_request_param_t param = params_for(r);
-
-        rc = begun(ep, r, ucp_get_nbx(ep->ep, dst, bytes, addr, rkey->rkey, &param));
-    }
-    ucx_unlock(t);
+    ucx_lock(ucx_of(base));
+    rc = transfer_bytes(ucx_of(base), ep, rkey, addr, NULL, dst, bytes, op);
+    ucx_unlock(ucx_of(base));
     return rc;
 }
 
@@ -271,7 +271,7 @@ int asymreg_ucx__amo(struct asymreg_transport *base, struct asymreg_ep *ep,
     message.operand = operand;
     message.compare = compare;
     ucx_lock(t);
-    rc = asymreg_ucx__send(t, ep, &message, NULL, result, op);
+    rc = asymreg_ucx__send_request(t, ep, &message, NULL, result, op);
     ucx_unlock(t);
     return rc;
 }
@@ -289,14 +289,14 @@ static int flush_one(struct ucx_transport *t, struct asymreg_ep *ep)
         ucp_request_free(ep->flush);
         ep->flush = NULL;
         if (status != UCS_OK)
-            return asymreg_ucx__error(status);
+            return asymreg_ucx__map_status(status);
         ep->flushed = ep->flush_covers;
     }
     if (!ep->dead && ep->flushed < ep->begun) {
         void *request = ucp_ep_flush_nbx(ep->ep, &none);
 
         if (UCS_PTR_IS_ERR(request))
-            return asymreg_ucx__error(UCS_PTR_STATUS(request));
+            return asymreg_ucx__map_status(UCS_PTR_STATUS(request));
         if (request) {
             ep->flush = request;
             ep->flush_covers = ep->begun;
@@ -305,7 +305,7 @@ static int flush_one(struct ucx_transport *t, struct asymreg_ep *ep)
         ep->flushed = ep->begun;
     }
     if (ep->dead)
-        asymreg_ucx__give_up(t, ep, ep->dead);
+        asymreg_ucx__fail_ep(t, ep, ep->dead);
     if (ep->n_pending > 0)
         return ASYMREG_PENDING;
     error = ep->first_error;
@@ -348,12 +348,12 @@ unsigned int asymreg_ucx__advance(struct ucx_transport *t)
 
     t->probe.heard |= n > 0;
     if (t->probe.worker)
-        asymreg_ucx__probe(t);
+        asymreg_ucx__progress_probe(t);
     if (now - t->checked_ns >= CHECK_EVERY_NS) {
         t->checked_ns = now;
         asymreg_ucx__check_peers(t);
         asymreg_ucx__check_queue(t);
-        asymreg_ucx__reap(t);
+        asymreg_ucx__free_closed(t);
     }
     return n;
 }

@@ -61,8 +61,8 @@ static int process_stat(uint32_t pid, uint64_t *started, bool *ended)
                &state, &n_threads, &ticks) != 3)
         return -ESRCH;
     *started = ticks;
-    *ended = (state == 'Z' || state == 'X') &&
-             n_threads <= 1; /* the first thread may end before others */
+    /* The first thread may end before others. */
+    *ended = (state == 'Z' || state == 'X') && n_threads <= 1;
     return 0;
 }
 
@@ -75,7 +75,7 @@ static uint32_t namespace_of(const char *path)
 }
 
 /* Names this process. Without /proc its start is 0. */
-static int this_process(struct address *a)
+static int describe_self(struct address *a)
 {
     bool ended;
     int rc, fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -110,7 +110,7 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
     a.magic = ADDRESS_MAGIC;
     a.version = WIRE_VERSION;
     a.ucx_bytes = (uint32_t)t->address_bytes;
-    rc = this_process(&a);
+    rc = describe_self(&a);
     if (rc < 0)
         return rc;
     memcpy(buf, &a, sizeof(a));
@@ -136,9 +136,9 @@ static int process_open(uint32_t pid, uint64_t started, int *fd)
     if (*fd < 0 && errno != ENOSYS && errno != EPERM)
         return errno == ESRCH || errno == EINVAL || errno == ENOENT ? ASYMREG_EPEER : -errno;
     rc = started ? process_stat(pid, &when, &ended) : -ENOENT;
-    if (rc == -ENOENT || rc == -EPERM ||
-        rc == -EACCES) /* no /proc, or it hides other users' processes (hidepid): does a process
-                          with this number exist? */
+    /* Without /proc, or if it hides other users' processes (hidepid): does a process with this
+     * number exist? */
+    if (rc == -ENOENT || rc == -EPERM || rc == -EACCES)
         rc = kill((pid_t)pid, 0) < 0 && errno == ESRCH ? ASYMREG_EPEER : 0;
     else if (rc == -ESRCH || (rc == 0 && (when != started || ended)))
         rc = ASYMREG_EPEER;
@@ -152,7 +152,7 @@ static int process_open(uint32_t pid, uint64_t started, int *fd)
 /* Finds out whether the peer is on this node, where the kernel reports its end (then opens a
  * descriptor), and whether it may share memory or is in another container. ASYMREG_EPEER if it is
  * gone; or -errno. */
-static int watch(const struct address *a, bool *here, bool *shares, int *fd)
+static int find_process(const struct address *a, bool *here, bool *shares, int *fd)
 {
     struct address us;
     int rc;
@@ -160,7 +160,7 @@ static int watch(const struct address *a, bool *here, bool *shares, int *fd)
     *here = *shares = false;
     *fd = -1;
     memset(&us, 0, sizeof(us));
-    rc = this_process(&us);
+    rc = describe_self(&us);
     if (rc < 0)
         return rc;
     if (!us.boot[0] || memcmp(us.boot, a->boot, sizeof(us.boot)) != 0 || us.pids != a->pids ||
@@ -173,7 +173,7 @@ static int watch(const struct address *a, bool *here, bool *shares, int *fd)
 }
 
 /* Keeps the descriptor, or closes it. With the lock held. */
-static void keep(struct ucx_transport *t, struct asymreg_ep *ep, int fd)
+static void keep_pidfd(struct ucx_transport *t, struct asymreg_ep *ep, int fd)
 {
     ep->pidfd = -1;
     if (fd >= 0 && t->n_pidfds < KEPT_PIDFDS) {
@@ -184,7 +184,7 @@ static void keep(struct ucx_transport *t, struct asymreg_ep *ep, int fd)
     }
 }
 
-static void let_go(struct ucx_transport *t, struct asymreg_ep *ep)
+static void close_pidfd(struct ucx_transport *t, struct asymreg_ep *ep)
 {
     if (ep->pidfd >= 0) {
         close(ep->pidfd);
@@ -196,7 +196,7 @@ static void let_go(struct ucx_transport *t, struct asymreg_ep *ep)
 static void on_error(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
 {
     struct asymreg_ep *ep = arg;
-    int error = asymreg_ucx__error(status);
+    int error = asymreg_ucx__map_status(status);
 
     (void)ucp_ep;
     /* After any error an endpoint is useless to UCX. */
@@ -220,7 +220,7 @@ static ucs_status_t create_ep(struct ucx_transport *t, struct asymreg_ep *ep, co
 
 /* Finds out which shared memory UCX may use, and whether it has adapters that access memory by
  * themselves. UCX reports this only in prose. If unknown: some memory, no adapter. */
-void asymreg_ucx__find_ways(struct ucx_transport *t)
+void asymreg_ucx__find_transports(struct ucx_transport *t)
 {
     static const char *const shared[] = {" posix/", " sysv/", " xpmem/"};
     char *text = NULL;
@@ -241,18 +241,28 @@ void asymreg_ucx__find_ways(struct ucx_transport *t)
     free(text);
 }
 
-/* Returns whether the endpoint uses an adapter that accesses the peer's memory. */
-static bool has_rdma(struct asymreg_ep *ep)
+/* What UCX prints about an endpoint, which the caller frees; NULL: no memory. */
+static char *describe_ep(ucp_ep_h ep)
 {
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
-    bool has;
 
     if (!f)
-        return false;
-    ucp_ep_print_info(ep->ep, f);
-    has = fclose(f) == 0 && text && (strstr(text, "/rc_") || strstr(text, "/dc_"));
+        return NULL;
+    ucp_ep_print_info(ep, f);
+    if (fclose(f) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Returns whether the endpoint uses an adapter that accesses the peer's memory. */
+static bool has_rdma(struct asymreg_ep *ep)
+{
+    char *text = describe_ep(ep->ep);
+    bool has = text && (strstr(text, "/rc_") || strstr(text, "/dc_"));
+
     free(text);
     return has;
 }
@@ -263,15 +273,10 @@ bool asymreg_ucx__is_shared_memory(ucp_ep_h ep)
 {
     static const char *const local[] = {"/self/",  "/posix/", "/sysv/",
                                         "/xpmem/", "/cma/",   "/knem/"};
-    char *text = NULL, *save = NULL;
-    size_t n = 0;
+    char *text = describe_ep(ep), *save = NULL;
     bool all = true;
-    FILE *f = open_memstream(&text, &n);
 
-    if (!f)
-        return false;
-    ucp_ep_print_info(ep, f);
-    if (fclose(f) != 0 || !text)
+    if (!text)
         return false;
     for (char *line = strtok_r(text, "\n", &save); line && all;
          line = strtok_r(NULL, "\n", &save)) {
@@ -294,8 +299,8 @@ static void close_ep(struct ucx_transport *t, struct asymreg_ep *ep)
     if (!ep->ep)
         return;
     asymreg_ucx__forget_caller(t, ep->ep); /* UCX may answer by the same endpoint */
-    if (!ep->force &&
-        ep->dead) /* a flush would wait for the dead peer; the worker's end ends this endpoint */
+    /* A flush would wait for the dead peer; the worker's end ends this endpoint. */
+    if (!ep->force && ep->dead)
         return;
     request = ucp_ep_close_nbx(ep->ep, &param);
     ep->ep = NULL;
@@ -315,7 +320,7 @@ static void close_ep(struct ucx_transport *t, struct asymreg_ep *ep)
     t->closing[t->n_closing++] = request;
 }
 
-void asymreg_ucx__reap(struct ucx_transport *t)
+void asymreg_ucx__free_closed(struct ucx_transport *t)
 {
     for (size_t i = 0; i < t->n_closing;) {
         if (ucp_request_check_status(t->closing[i]) == UCS_INPROGRESS) {
@@ -383,7 +388,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     while (token == 0)
         if (getrandom(&token, sizeof(token), 0) != sizeof(token) && errno != EINTR)
             return -errno;
-    rc = watch(&a, &here, &shares, &fd);
+    rc = find_process(&a, &here, &shares, &fd);
     if (rc < 0)
         return rc;
     ep = calloc(1, sizeof(*ep));
@@ -397,7 +402,7 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
     ep->started = a.started;
     ep->token = token;
     ucx_lock(t);
-    keep(t, ep, fd);
+    keep_pidfd(t, ep, fd);
     if (shares)
         shares = a.pid == (uint32_t)getpid() ? t->within_process : t->within_node;
     status = t->blocked && shares ? UCS_ERR_UNREACHABLE : open_ep(t, ep, copy + sizeof(a), shares);
@@ -405,9 +410,9 @@ int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t
         ep->rdma = t->rdma && has_rdma(ep);
         ep->next = t->eps;
         t->eps = ep;
-        asymreg_ucx__say_hello(t, ep);
+        asymreg_ucx__send_hello(t, ep);
     } else {
-        let_go(t, ep);
+        close_pidfd(t, ep);
     }
     ucx_unlock(t);
     if (status != UCS_OK) {
@@ -424,7 +429,7 @@ void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *
     struct ucx_transport *t = ucx_of(base);
 
     ucx_lock(t);
-    asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);
+    asymreg_ucx__fail_ep(t, ep, ASYMREG_EPEER);
     for (struct asymreg_ep **p = &t->eps; *p; p = &(*p)->next) {
         if (*p == ep) {
             *p = ep->next;
@@ -434,8 +439,8 @@ void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *
     if (ep->flush)
         ucp_request_free(ep->flush);
     close_ep(t, ep);
-    let_go(t, ep);
-    asymreg_ucx__reap(t);
+    close_pidfd(t, ep);
+    asymreg_ucx__free_closed(t);
     ucx_unlock(t);
     free(ep);
 }
@@ -450,7 +455,8 @@ static bool has_ended(const struct asymreg_ep *ep)
 
     if (!ep->here)
         return false;
-    if (p.fd < 0 && (rc = process_open(ep->pid, ep->started, &p.fd)) < 0)
+    rc = p.fd < 0 ? process_open(ep->pid, ep->started, &p.fd) : 0;
+    if (rc < 0)
         return rc == ASYMREG_EPEER;
     ended = p.fd >= 0 && poll(&p, 1, 0) == 1;
     if (p.fd != ep->pidfd)
@@ -460,7 +466,7 @@ static bool has_ended(const struct asymreg_ep *ep)
 
 /* Returns whether a check is due. With a kept descriptor a check is cheap; without one it takes six
  * system calls. */
-static bool is_due(struct asymreg_ep *ep)
+static bool check_is_due(struct asymreg_ep *ep)
 {
     struct timespec now;
     int64_t ns;
@@ -475,14 +481,14 @@ static bool is_due(struct asymreg_ep *ep)
     return true;
 }
 
-static void bury(struct ucx_transport *t, struct asymreg_ep *ep)
+static void fail_ended_peer(struct ucx_transport *t, struct asymreg_ep *ep)
 {
     /* Handle the messages that the peer sent before its end first: none may arrive later, in a
      * buffer that was returned to the user. */
     while (ucp_worker_progress(t->worker))
         ;
     t->probe.due |= !ep->dead && !ep->force; /* dead by now: it has closed, and was not killed */
-    asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);
+    asymreg_ucx__fail_ep(t, ep, ASYMREG_EPEER);
 }
 
 /* Peers without operations in flight too, if that is cheap: one that was killed may have blocked
@@ -495,9 +501,9 @@ void asymreg_ucx__check_peers(struct ucx_transport *t)
         if (!busy && (ep->dead || ep->pidfd < 0))
             continue;
         if (ep->dead)
-            asymreg_ucx__give_up(t, ep, ep->dead);
-        else if (is_due(ep) && has_ended(ep))
-            bury(t, ep);
+            asymreg_ucx__fail_ep(t, ep, ep->dead);
+        else if (check_is_due(ep) && has_ended(ep))
+            fail_ended_peer(t, ep);
     }
 }
 
@@ -507,7 +513,7 @@ int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *e
 
     ucx_lock(t);
     if (!ep->dead && has_ended(ep))
-        bury(t, ep);
+        fail_ended_peer(t, ep);
     else if (!ep->here)
         ucp_worker_progress(t->worker); /* only UCX knows */
     ucx_unlock(t);

@@ -37,7 +37,7 @@ void asymreg_ucx__end_probe(struct ucx_transport *t)
 }
 
 /* Without memory for a worker there is no message: this side takes its queue for sound. */
-static void begin(struct ucx_transport *t)
+static void send_probe(struct ucx_transport *t)
 {
     static const char word[8] = "probe";
     const ucp_worker_params_t serialized = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -62,7 +62,7 @@ static void begin(struct ucx_transport *t)
         asymreg_ucx__end_probe(t);
 }
 
-void asymreg_ucx__probe(struct ucx_transport *t)
+void asymreg_ucx__progress_probe(struct ucx_transport *t)
 {
     ucp_worker_progress(t->probe.worker);
     if (t->probe.arrived)
@@ -70,13 +70,13 @@ void asymreg_ucx__probe(struct ucx_transport *t)
 }
 
 /* Closes the connections over shared memory. */
-static void give_up(struct ucx_transport *t)
+static void close_shared_memory(struct ucx_transport *t)
 {
     t->blocked = true;
-    asymreg_ucx__say_bye(t);
+    asymreg_ucx__send_byes(t);
     for (struct asymreg_ep *ep = t->eps; ep; ep = ep->next)
         if (!ep->force)
-            asymreg_ucx__give_up(t, ep, ASYMREG_EPEER);
+            asymreg_ucx__fail_ep(t, ep, ASYMREG_EPEER);
 }
 
 void asymreg_ucx__check_queue(struct ucx_transport *t)
@@ -90,9 +90,9 @@ void asymreg_ucx__check_queue(struct ucx_transport *t)
     if (p->worker && !p->arrived && ++p->n_waits > MAX_WAITS &&
         t->checked_ns - p->since_ns > MAX_WAIT_NS) {
         asymreg_ucx__end_probe(t);
-        give_up(t);
+        close_shared_memory(t);
     } else if (!p->worker && p->due && !t->blocked) {
-        begin(t);
+        send_probe(t);
     }
     p->heard = false;
 }

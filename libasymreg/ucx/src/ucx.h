@@ -28,8 +28,8 @@
 #define MAX_MESSAGE_BYTES ((size_t)131072)
 
 struct asymreg_mem {
-    ucp_mem_h memh; /* NULL: accesses arrive as messages, and the memory is not registered with
-                       UCX */
+    /* NULL: accesses arrive as messages, and the memory is not registered with UCX. */
+    ucp_mem_h memh;
     uint32_t place;
 };
 
@@ -39,7 +39,7 @@ struct place {
     uint64_t addr, bytes;
     uint32_t prot, kind;
     uint32_t next; /* of a free one: the next one + 1 */
-    bool strange;  /* see asymreg_ucx__reach() */
+    bool strange;  /* see asymreg_ucx__reach_pages() */
 };
 
 struct asymreg_rkey {
@@ -53,8 +53,8 @@ struct req;
 /* The initiator's request; the bytes of a put follow it. In host order. */
 struct request {
     uint64_t cookie; /* names the operation at the initiator */
-    uint64_t token;  /* of the initiator's endpoint; the answer repeats it, and no other peer knows
-                        it */
+    /* Of the initiator's endpoint; the answer repeats it, and no other peer knows it. */
+    uint64_t token;
     uint64_t addr, seq, operand, compare;
     uint32_t kind, amo, place, bytes;
 };
@@ -74,8 +74,8 @@ struct asymreg_ep {
     int64_t asked_ns; /* without a descriptor: when the kernel was last asked */
     struct req *pending;
     uint64_t pending_bytes; /* of messages */
-    uint64_t n_pending, begun,
-        flushed;     /* counts of operations; the first `flushed` are complete at the peer */
+    /* Counts of operations; the first `flushed` are complete at the peer. */
+    uint64_t n_pending, begun, flushed;
     int first_error; /* of implicit operations */
     void *flush;     /* UCX's request, NULL: none */
     uint64_t flush_covers;
@@ -141,10 +141,10 @@ struct ucx_transport {
     int64_t checked_ns; /* when the kernel was last asked whether peers are alive */
     unsigned int done;  /* operations completed since progress was called */
     struct probe probe;
-    bool blocked; /* UCX's shared memory brings no messages any more */
-    bool within_node,
-        within_process; /* UCX has shared memory; UCX has at least a transport within the process */
-    bool reaches;       /* the kernel can tell whether memory is there */
+    bool blocked;        /* UCX's shared memory brings no messages any more */
+    bool within_node;    /* UCX has shared memory */
+    bool within_process; /* UCX has at least a transport within the process */
+    bool reaches;        /* the kernel can tell whether memory is there */
     bool threaded, stop;
     pthread_mutex_t lock;
     atomic_uint waiting; /* callers that want the lock: the thread yields to them */
@@ -174,7 +174,7 @@ static inline void ucx_unlock(struct ucx_transport *t)
 
 /* Maps UCX's status to this library's codes; every status that means the peer's end is
  * ASYMREG_EPEER. */
-int asymreg_ucx__error(ucs_status_t status);
+int asymreg_ucx__map_status(ucs_status_t status);
 uint64_t asymreg_ucx__checksum(const void *bytes, size_t n);
 
 static inline int64_t ucx_coarse_ns(void)
@@ -195,25 +195,25 @@ int asymreg_ucx__address(struct asymreg_transport *base, void *buf, size_t *byte
 int asymreg_ucx__connect(struct asymreg_transport *base, const void *buf, size_t bytes,
                          struct asymreg_ep **out, struct asymreg_error *err);
 void asymreg_ucx__disconnect(struct asymreg_transport *base, struct asymreg_ep *ep);
-void asymreg_ucx__find_ways(struct ucx_transport *t);
+void asymreg_ucx__find_transports(struct ucx_transport *t);
 int asymreg_ucx__peer_alive(struct asymreg_transport *base, struct asymreg_ep *ep);
 /* Asks the kernel about each peer that has operations in flight or a kept descriptor, if it is
  * time. With the lock held. */
 void asymreg_ucx__check_peers(struct ucx_transport *t);
 /* Frees the requests of closing endpoints that UCX has completed. */
-void asymreg_ucx__reap(struct ucx_transport *t);
+void asymreg_ucx__free_closed(struct ucx_transport *t);
 
 /* op.c */
-void asymreg_ucx__give_up(struct ucx_transport *t, struct asymreg_ep *ep, int error);
+void asymreg_ucx__fail_ep(struct ucx_transport *t, struct asymreg_ep *ep, int error);
 void asymreg_ucx__free_reqs(struct ucx_transport *t);
 /* Begins a new operation on an endpoint. Returns 0, -EAGAIN (too many operations are in flight), or
  * an error. */
-int asymreg_ucx__begin(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
-                       struct req **r);
+int asymreg_ucx__begin_req(struct ucx_transport *t, struct asymreg_ep *ep, struct asymreg_op *op,
+                           struct req **r);
 /* Ends the user's part of an operation. */
-void asymreg_ucx__detach(struct req *r, int status);
+void asymreg_ucx__detach_req(struct req *r, int status);
 /* Frees an operation if neither UCX nor the user needs it. */
-void asymreg_ucx__release(struct req *r);
+void asymreg_ucx__release_req(struct req *r);
 struct req *asymreg_ucx__req_at(struct ucx_transport *t, uint64_t cookie);
 int asymreg_ucx__put(struct asymreg_transport *base, struct asymreg_ep *ep,
                      struct asymreg_rkey *rkey, uint64_t addr, const void *src, size_t bytes,
@@ -232,15 +232,16 @@ enum { AM_REQUEST = 1, AM_ANSWER, AM_HELLO, AM_BYE, AM_PROBE };
  * permitted, but also for memory that only loads and stores reach: memfd_secret()'s, a device's,
  * and PROT_WRITE alone. Where this answers EINVAL at registration, EINVAL is no refusal.
  */
-int asymreg_ucx__reach(uint64_t addr, size_t bytes, bool write);
-int asymreg_ucx__listen(struct ucx_transport *t);
-int asymreg_ucx__send(struct ucx_transport *t, struct asymreg_ep *ep, const struct request *message,
-                      const void *data, void *to, struct asymreg_op *op);
+int asymreg_ucx__reach_pages(uint64_t addr, size_t bytes, bool write);
+int asymreg_ucx__set_handlers(struct ucx_transport *t);
+int asymreg_ucx__send_request(struct ucx_transport *t, struct asymreg_ep *ep,
+                              const struct request *message, const void *data, void *to,
+                              struct asymreg_op *op);
 /* Announces this side to a peer that only the kernel watches, so that the peer notifies it of its
  * worker's end while the process lives on. With the lock held. */
-void asymreg_ucx__say_hello(struct ucx_transport *t, struct asymreg_ep *ep);
+void asymreg_ucx__send_hello(struct ucx_transport *t, struct asymreg_ep *ep);
 /* Notifies all callers of this side's end, without waiting. */
-void asymreg_ucx__say_bye(struct ucx_transport *t);
+void asymreg_ucx__send_byes(struct ucx_transport *t);
 /* Called before UCX closes an endpoint. */
 void asymreg_ucx__forget_caller(struct ucx_transport *t, ucp_ep_h ep);
 /* Whether an endpoint uses only memory of this node. */
@@ -253,7 +254,7 @@ enum { MESSAGE_PUT, MESSAGE_GET, MESSAGE_AMO };
 ucs_status_t asymreg_ucx__on_probe(void *arg, const void *header, size_t header_bytes, void *data,
                                    size_t bytes, const ucp_am_recv_param_t *param);
 /* Progresses the message. With the lock held. */
-void asymreg_ucx__probe(struct ucx_transport *t);
+void asymreg_ucx__progress_probe(struct ucx_transport *t);
 /* Sends a message, if one is due, or waits for it; called every 20 ms. */
 void asymreg_ucx__check_queue(struct ucx_transport *t);
 void asymreg_ucx__end_probe(struct ucx_transport *t);

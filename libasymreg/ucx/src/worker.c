@@ -33,7 +33,7 @@ struct handle {
 };
 _Static_assert(sizeof(struct handle) == HEADER_BYTES, "no padding");
 
-int asymreg_ucx__error(ucs_status_t status)
+int asymreg_ucx__map_status(ucs_status_t status)
 {
     switch (status) {
     case UCS_OK: return 0;
@@ -59,7 +59,7 @@ uint64_t asymreg_ucx__checksum(const void *bytes, size_t n)
     return h;
 }
 
-static int query(struct asymreg_transport *base, struct asymreg_transport_caps *caps)
+static int query_caps(struct asymreg_transport *base, struct asymreg_transport_caps *caps)
 {
     struct asymreg_transport_caps full = {
         .size = caps->size,
@@ -82,7 +82,7 @@ static int query(struct asymreg_transport *base, struct asymreg_transport_caps *
     return 0;
 }
 
-static const char *reason(struct asymreg_transport *base, uint32_t cap)
+static const char *explain_cap(struct asymreg_transport *base, uint32_t cap)
 {
     struct ucx_transport *t = ucx_of(base);
 
@@ -106,7 +106,8 @@ static const char *reason(struct asymreg_transport *base, uint32_t cap)
 /* Registrations and keys. */
 
 /* Allocates an entry for a registration. -ENOMEM. */
-static int take_place(struct ucx_transport *t, const struct asymreg_mem_desc *desc, uint32_t *place)
+static int alloc_entry(struct ucx_transport *t, const struct asymreg_mem_desc *desc,
+                       uint32_t *place)
 {
     uint32_t n = t->n_places;
 
@@ -125,26 +126,27 @@ static int take_place(struct ucx_transport *t, const struct asymreg_mem_desc *de
         }
         t->n_places++;
     }
-    t->places[n] = (struct place){.seq = ++t->next_seq,
-                                  .addr = desc->addr,
-                                  .bytes = desc->bytes,
-                                  .prot = desc->prot,
-                                  .kind = desc->kind,
-                                  .strange = t->reaches && !desc->kind &&
-                                             asymreg_ucx__reach(desc->addr, 1, false) == EINVAL};
+    t->places[n] =
+        (struct place){.seq = ++t->next_seq,
+                       .addr = desc->addr,
+                       .bytes = desc->bytes,
+                       .prot = desc->prot,
+                       .kind = desc->kind,
+                       .strange = t->reaches && !desc->kind &&
+                                  asymreg_ucx__reach_pages(desc->addr, 1, false) == EINVAL};
     *place = n;
     return 0;
 }
 
-static void leave_place(struct ucx_transport *t, uint32_t place)
+static void free_entry(struct ucx_transport *t, uint32_t place)
 {
     t->places[place] = (struct place){.next = t->free_place};
     t->free_place = place + 1;
 }
 
 /* Has UCX register memory, and packs its key. */
-static ucs_status_t map(struct ucx_transport *t, const struct asymreg_mem_desc *desc,
-                        struct asymreg_mem *m, void **key, size_t *key_bytes)
+static ucs_status_t map_memory(struct ucx_transport *t, const struct asymreg_mem_desc *desc,
+                               struct asymreg_mem *m, void **key, size_t *key_bytes)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
                                                  UCP_MEM_MAP_PARAM_FIELD_LENGTH |
@@ -161,7 +163,8 @@ static ucs_status_t map(struct ucx_transport *t, const struct asymreg_mem_desc *
     params.prot = UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_REMOTE_READ;
     if (desc->prot & (ASYMREG_WRITE | ASYMREG_ATOMIC))
         params.prot |= UCP_MEM_MAP_PROT_LOCAL_WRITE | UCP_MEM_MAP_PROT_REMOTE_WRITE;
-    if ((status = ucp_mem_map(t->context, &params, &m->memh)) != UCS_OK)
+    status = ucp_mem_map(t->context, &params, &m->memh);
+    if (status != UCS_OK)
         return status;
     status = ucp_rkey_pack(t->context, m->memh, key, key_bytes);
     if (status == UCS_OK && *key_bytes > t->max_key_bytes) {
@@ -201,9 +204,11 @@ static int mem_reg(struct asymreg_transport *base, const struct asymreg_mem_desc
     if (!m)
         return -ENOMEM;
     ucx_lock(t);
-    rc = take_place(t, desc, &m->place);
-    if (rc == 0 && t->max_key_bytes && (status = map(t, desc, m, &key, &key_bytes)) != UCS_OK)
-        leave_place(t, m->place);
+    rc = alloc_entry(t, desc, &m->place);
+    if (rc == 0 && t->max_key_bytes)
+        status = map_memory(t, desc, m, &key, &key_bytes);
+    if (status != UCS_OK)
+        free_entry(t, m->place);
     if (rc == 0 && status == UCS_OK)
         h.seq = t->places[m->place].seq;
     ucx_unlock(t);
@@ -234,12 +239,12 @@ static int mem_dereg(struct asymreg_transport *base, struct asymreg_mem *mem)
     ucs_status_t status = UCS_OK;
 
     ucx_lock(t); /* no message of a peer is being executed */
-    leave_place(t, mem->place);
+    free_entry(t, mem->place);
     if (mem->memh)
         status = ucp_mem_unmap(t->context, mem->memh);
     ucx_unlock(t);
     free(mem);
-    return asymreg_ucx__error(status);
+    return asymreg_ucx__map_status(status);
 }
 
 static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, const void *handle,
@@ -284,7 +289,7 @@ static int rkey_unpack(struct asymreg_transport *base, struct asymreg_ep *ep, co
     }
     if (status != UCS_OK) {
         free(k);
-        return asymreg_ucx__error(status);
+        return asymreg_ucx__map_status(status);
     }
     *rkey = k;
     return 0;
@@ -366,21 +371,21 @@ static void stop_thread(struct ucx_transport *t)
 
 /* Opening. */
 
-static void guard(struct asymreg_transport *base, const struct asymreg_guard *guard)
+static void set_guard(struct asymreg_transport *base, const struct asymreg_guard *guard)
 {
     ucx_lock(ucx_of(base));
     ucx_of(base)->guard = *guard;
     ucx_unlock(ucx_of(base));
 }
 
-static void destroy(struct asymreg_transport *base)
+static void destroy_transport(struct asymreg_transport *base)
 {
     struct ucx_transport *t = ucx_of(base);
 
     if (t->wake_fd >= 0)
         stop_thread(t);
     if (t->worker)
-        asymreg_ucx__say_bye(t);
+        asymreg_ucx__send_byes(t);
     while (t->eps)
         asymreg_ucx__disconnect(base, t->eps);
     asymreg_ucx__end_probe(t);
@@ -388,10 +393,10 @@ static void destroy(struct asymreg_transport *base)
         /* Closing endpoints get a chance to complete; this does not wait for them. */
         for (int i = 0; i < 1000 && t->n_closing > 0; i++) {
             ucp_worker_progress(t->worker);
-            asymreg_ucx__reap(t);
+            asymreg_ucx__free_closed(t);
         }
-        while (t->n_closing >
-               0) /* UCX ends them with the worker, and requires that we release them */
+        /* UCX ends them with the worker, and requires that we release them. */
+        while (t->n_closing > 0)
             ucp_request_free(t->closing[--t->n_closing]);
     }
     if (t->address)
@@ -413,9 +418,9 @@ static const struct asymreg_transport_ops ops = {
     .size = sizeof(ops),
     .version = ASYMREG_TRANSPORT_VERSION,
     .name = "ucx",
-    .query = query,
-    .reason = reason,
-    .destroy = destroy,
+    .query = query_caps,
+    .reason = explain_cap,
+    .destroy = destroy_transport,
     .mem_reg = mem_reg,
     .mem_dereg = mem_dereg,
     .address = asymreg_ucx__address,
@@ -429,7 +434,7 @@ static const struct asymreg_transport_ops ops = {
     .amo = asymreg_ucx__amo,
     .flush = asymreg_ucx__flush,
     .progress = asymreg_ucx__progress,
-    .guard = guard,
+    .guard = set_guard,
 };
 
 /* Finds the devices whose memory UCX can use. */
@@ -469,9 +474,9 @@ static int open_worker(struct ucx_transport *t)
         status = ucp_worker_get_address(t->worker, &t->address, &t->address_bytes);
     if (status != UCS_OK)
         return status == UCS_ERR_NO_MEMORY ? -ENOMEM : status == UCS_ERR_NO_DEVICE ? -ENODEV : -EIO;
-    asymreg_ucx__find_ways(t);
+    asymreg_ucx__find_transports(t);
     find_kinds(t);
-    return asymreg_ucx__listen(t);
+    return asymreg_ucx__set_handlers(t);
 }
 
 /* Measures the length of keys, which depends on the networks that UCX has found. Every entry of a
@@ -501,21 +506,21 @@ static int measure_keys(struct ucx_transport *t)
     return status == UCS_OK ? 0 : status == UCS_ERR_NO_MEMORY ? -ENOMEM : -EIO;
 }
 
-/* Copies the options if their size is allowed; NULL leaves `mine` unchanged. -EINVAL: the size is
- * not allowed, or something is set that this release does not know. */
-static int opts_take(struct asymreg_ucx_opts *mine, const struct asymreg_ucx_opts *opts)
+/* Copies the options if they are allowed; NULL leaves `to` unchanged. -EINVAL: something is set
+ * that this release does not know, or the size is wrong; above 4,096 it was never set. */
+static int opts_take(struct asymreg_ucx_opts *to, const struct asymreg_ucx_opts *from)
 {
-    const unsigned char *bytes = (const unsigned char *)opts;
+    const unsigned char *bytes = (const unsigned char *)from;
 
-    if (!opts)
+    if (!from)
         return 0;
-    if (opts->size < sizeof(*mine) || opts->size > 4096) /* larger: it was never set */
+    if (from->size < sizeof(*to) || from->size > 4096)
         return -EINVAL;
-    *mine = *opts;
-    for (size_t i = sizeof(*mine); i < opts->size; i++)
+    *to = *from;
+    for (size_t i = sizeof(*to); i < from->size; i++)
         if (bytes[i])
             return -EINVAL;
-    return 0;
+    return to->flags & ~ASYMREG_UCX_THREAD || to->reserved ? -EINVAL : 0;
 }
 
 int asymreg_ucx__fail(struct asymreg_error *err, int code, const char *format, ...)
@@ -524,7 +529,7 @@ int asymreg_ucx__fail(struct asymreg_error *err, int code, const char *format, .
 
     if (!err)
         return code;
-    *err = (struct asymreg_error){.code = code, .pe = UINT32_MAX, .member = UINT32_MAX};
+    *err = (struct asymreg_error){.code = code, .pe = UINT32_MAX};
     va_start(args, format);
     vsnprintf(err->text, sizeof(err->text), format, args);
     va_end(args);
@@ -540,7 +545,7 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
     size_t bytes;
     int rc;
 
-    if (!transport || opts_take(&o, opts) < 0 || o.flags & ~ASYMREG_UCX_THREAD || o.reserved)
+    if (!transport || opts_take(&o, opts) < 0)
         return asymreg_ucx__fail(err, -EINVAL, "struct asymreg_ucx_opts: unknown flags or size");
     t = calloc(1, sizeof(*t));
     if (!t)
@@ -559,23 +564,37 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
     if (rc == 0 && t->threaded)
         rc = start_thread(t);
     if (rc < 0) {
-        destroy(&t->base);
+        destroy_transport(&t->base);
         return asymreg_ucx__fail(err, rc, "%s", asymreg_ucx_strerror(rc));
     }
     *transport = &t->base;
     return 0;
 }
 
+/* The error's name without a static buffer, as in asymreg_strerror(). NULL: unknown. */
+static const char *errno_text(int number)
+{
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 32)
+    return strerrordesc_np(number);
+#endif
+#endif
+    return number <= EHWPOISON ? strerror(number) : NULL;
+}
+
 const char *asymreg_ucx_strerror(int code)
 {
+    const char *text;
+
     if (code >= 0)
         return "success";
     switch (code) {
     case -ENODEV: return "UCX has no usable device";
     case -ENOTSUP: return "UCX's address is too long: name fewer devices in UCX_NET_DEVICES";
     case -EIO: return "UCX failed; UCX_LOG_LEVEL=info says more";
-    default: return code > -4096 ? strerror(-code) : "unknown error";
+    default: text = code > -4096 ? errno_text(-code) : NULL;
     }
+    return text ? text : "unknown error code";
 }
 
 const char *asymreg_ucx_version(void)

@@ -76,7 +76,8 @@ struct message {
         blob[ASYMREG_MAX_BLOB_BYTES];
 };
 
-static struct asymreg_context *open_context(const struct kind *k, uint32_t n)
+static struct asymreg_context *open_context(const struct kind *k, uint32_t n,
+                                            struct asymreg_transport **transport)
 {
     struct asymreg_opts opts = {.size = sizeof(opts), .max_regions = n + 2, .max_segments = 8};
     struct asymreg_local_opts local = {.size = sizeof(local), .flags = k->local_flags};
@@ -91,24 +92,17 @@ static struct asymreg_context *open_context(const struct kind *k, uint32_t n)
     } else {
         DIE_IF(asymreg_local_create(&local, &opts.transport, NULL) < 0);
     }
+    *transport = opts.transport;
     DIE_IF(asymreg_open(&opts, &ctx, NULL) < 0);
     return ctx;
 }
 
 /* Registers, sends the addresses, and waits for the end of the stream. */
-static struct asymreg_transport *transport_of(struct asymreg_context *ctx)
-{
-    struct asymreg_info info = {.size = sizeof(info)};
-
-    DIE_IF(asymreg_context_query(ctx, &info) < 0);
-    return info.transport;
-}
-
 static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
 {
     static struct message m;
-    struct asymreg_context *ctx = open_context(k, n);
-    struct asymreg_transport *t = transport_of(ctx);
+    struct asymreg_transport *t;
+    struct asymreg_context *ctx = open_context(k, n, &t);
     struct asymreg_worker *worker;
     struct asymreg_mem *mem;
     struct asymreg_mem_desc desc = {.size = sizeof(desc), .prot = ASYMREG_RW, .fd = -1};
@@ -295,8 +289,8 @@ static void compare(struct bench *b, const struct kind *k, struct client *c, con
 static void client(struct bench *b, const struct kind *k, uint32_t n, int sock)
 {
     static struct message m;
-    struct asymreg_context *ctx = open_context(k, 1);
-    struct client c = {.t = transport_of(ctx), .m = &m, .n = n, .run = 1};
+    struct client c = {.m = &m, .n = n, .run = 1};
+    struct asymreg_context *ctx = open_context(k, 1, &c.t);
 
     DIE_IF(recv(sock, &m, sizeof(m), MSG_WAITALL) != (ssize_t)sizeof(m));
     DIE_IF(asymreg_import(ctx, 0, m.blob, (size_t)m.blob_bytes, NULL) < 0 ||
