@@ -3,10 +3,11 @@
 # of the library, and DIR/NAME.c, all its sources, for projects that vendor two files.
 #
 # Each of the library's own headers is expanded where it is first included. Functions that sources share, NAME__f(), become
-# static. A static name, a macro or a struct that two sources define becomes <file>_<name> in each of them.
+# static. No two sources define the same static name, macro or struct: tests/house/statics.pl says where two functions do, the compiler
+# where anything else does.
 use strict;
 use warnings;
-use File::Basename qw(basename dirname);
+use File::Basename qw(dirname);
 use File::Glob qw(bsd_glob);
 use Getopt::Long;
 
@@ -27,50 +28,13 @@ sub text_of {
     return $text;
 }
 
-# Names that two sources define: {name}{source}, with "struct x" for tags.
-my (%defined_in, %clashes);
-for my $source (@sources) {
-    my $text = text_of($source);
-    my @names = $text =~ /^\s*#\s*define\s+(\w+)/mg;
-    push @names, $text =~ /^(?:static|_Thread_local)\b[^=;({\n]*?\b(\w+)\s*[(\[=;]/mg;
-    push @names, $text =~ /^(?:static\s+)?(?:const\s+)?((?:struct|enum|union) \w+) \{/mg;
-    for my $list ($text =~ /^(?:typedef\s+|static\s+)?enum(?: \w+)? \{([^}]*)\}/mg) { # its constants
-        $list =~ s{/\*.*?\*/|//[^\n]*|=[^,]*}{}gs;
-        push @names, $list =~ /\w+/g;
-    }
-    $defined_in{$_}{$source} = 1 for grep { $_ ne '_GNU_SOURCE' } @names;
-}
-for my $found (keys %defined_in) {
-    my @in = keys %{ $defined_in{$found} };
-    next if @in < 2;
-    $clashes{$_}{$found} = 1 for @in;
-}
-
-# The text with the clashing names of its source replaced, outside comments, strings and members.
-sub renamed {
-    my ($text, $source) = @_;
-    my $names = $clashes{$source} or return $text;
-    my $stem = basename($source, '.c');
-    $text =~ s{
-        (/\*.*?\*/ | //[^\n]* | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | (?:->|\.)\s*\w+)
-        | \b(struct|enum|union)\ (\w+) | \b([A-Za-z_]\w*)
-    }{
-        defined $1 ? $1
-            : defined $3 ? ($names->{"$2 $3"} ? "$2 ${stem}_$3" : "$2 $3")
-            : ($names->{$4} ? "${stem}_$4" : $4)
-    }gsex;
-    return $text;
-}
-
 my %expanded;
 
 # The text of a file with the library's own headers expanded. $in_source: those of include/ are in NAME.h already.
 sub expand {
     my ($file, $in_source) = @_;
     my $result = '';
-    my $text = text_of($file);
-    $text = renamed($text, $file) if $file =~ /\.c$/;
-    for (split /^/, $text) {
+    for (split /^/, text_of($file)) {
         if (m{^\s*#\s*include\s*<(\Q$name\E(?:/[^>]+)?\.h)>}) {
             my $header = "$public/$1";
             next if $in_source || $expanded{$header}++;

@@ -18,7 +18,7 @@ static struct pmiwire_client *pmi;
 static int sock, table_fd = -1;
 
 /* Receives bytes, and the descriptor that may come with them. */
-static ssize_t receive(void *bytes, size_t n)
+static ssize_t receive_bytes(void *bytes, size_t n)
 {
     union {
         struct cmsghdr head;
@@ -35,7 +35,7 @@ static ssize_t receive(void *bytes, size_t n)
 }
 
 /* Moves bytes until the request that was made last is answered; rc is that of the request. */
-static struct pmiwire_event complete(int rc)
+static struct pmiwire_event wait_for(int rc)
 {
     struct pmiwire_event event = {.rc = rc};
     char bytes[4096];
@@ -45,7 +45,7 @@ static struct pmiwire_event complete(int rc)
     while (rc == 0 && (rc = pmiwire_client_next(pmi, &event, NULL)) == 0) {
         while ((n = pmiwire_client_output(pmi, &out)) > 0 && write(sock, out, n) == (ssize_t)n)
             pmiwire_client_sent(pmi, n);
-        ssize_t got = receive(bytes, sizeof(bytes));
+        ssize_t got = receive_bytes(bytes, sizeof(bytes));
         if (got > 0)
             pmiwire_client_input(pmi, bytes, (size_t)got);
         else
@@ -75,25 +75,25 @@ int main(void)
     opts.n_ranks = atoi(getenv("PMI_SIZE"));
     if (pmiwire_client_create(&opts, &pmi) != 0)
         return 1;
-    complete(0); /* init, which every session begins with */
+    wait_for(0); /* init, which every session begins with */
     pmiwire_client_query(pmi, &info);
     if (table_fd >= 0 && shmht_desc_parse(info.ext[PMIWIRE_EXT_TABLE].ptr,
                                           info.ext[PMIWIRE_EXT_TABLE].len, &desc) == 0)
         shmht_reader_attach(&desc, table_fd, NULL, &table, NULL);
     snprintf(key, sizeof(key), "pid-%d", opts.rank);
     snprintf(text, sizeof(text), "%d", (int)getpid());
-    complete(pmiwire_client_put(pmi, pmiwire_strz(key), pmiwire_strz(text), PMIWIRE_HINT_NONE, 0));
-    complete(pmiwire_client_fence(pmi, own_space, 0));
+    wait_for(pmiwire_client_put(pmi, pmiwire_strz(key), pmiwire_strz(text), PMIWIRE_HINT_NONE, 0));
+    wait_for(pmiwire_client_fence(pmi, own_space, 0));
     snprintf(key, sizeof(key), "pid-%d", (opts.rank + 1) % opts.n_ranks);
     if (table && shmht_get(table, key, strlen(key), &found) == 0)
         value = (struct pmiwire_str){found.ptr, found.len - 1}; /* without its NUL */
     else
-        value = complete(
+        value = wait_for(
                     pmiwire_client_get(pmi, own_space, -1, pmiwire_strz(key), PMIWIRE_GET_LOCAL, 0))
                     .value;
     printf("rank %d of %d: %s is %.*s, %s\n", opts.rank, opts.n_ranks, key, (int)value.len,
            value.ptr, value.ptr == found.ptr ? "read from shared memory" : "read from the server");
-    complete(pmiwire_client_finalize(pmi, 0));
+    wait_for(pmiwire_client_finalize(pmi, 0));
     shmht_reader_detach(table);
     pmiwire_client_destroy(pmi);
     return 0;

@@ -64,7 +64,8 @@ int core_ask(int queued, struct pmiwire_event *ev)
 int core_ask_about(uint32_t op, const char *about, struct pmiwire_event *ev)
 {
     return core_ask(
-        pmiwire_client_ask(session_ready(&core.session), op, pmiwire_strz(about), SESSION_ASK), ev);
+        pmiwire_client_request(session_ready(&core.session), op, pmiwire_strz(about), SESSION_ASK),
+        ev);
 }
 
 int check_string(int rc, const struct pmiwire_str *value)

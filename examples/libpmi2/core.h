@@ -27,6 +27,12 @@ struct core {
 
 extern struct core core;
 
+/* The server's answers to init. */
+static inline const struct pmiwire_info_client *core_info(void)
+{
+    return &core.session.info;
+}
+
 /* The codes that PMI-1 and PMI-2 share; the rest are libpmiwire's. */
 enum { CORE_OK = 0, CORE_FAIL = -1, CORE_NOT_INITIALIZED = 1 };
 

@@ -37,11 +37,6 @@ static struct {
     char *own;                 /* where they are */
 } ops;
 
-static const struct pmiwire_info_client *info(void)
-{
-    return &core.session.info;
-}
-
 /* ---- the list ---- */
 
 static void put_free(struct put *put)
@@ -51,7 +46,7 @@ static void put_free(struct put *put)
     free(put);
 }
 
-static struct op *add(int what, const char *value)
+static struct op *op_add(int what, const char *value)
 {
     struct op *op = calloc(1, sizeof(*op) + strlen(value) + 1), **end = &ops.first;
 
@@ -67,7 +62,7 @@ static struct op *add(int what, const char *value)
 }
 
 /* Take it off the list and free it, except its values. */
-static void drop(struct op *op)
+static void op_drop(struct op *op)
 {
     struct op **at = &ops.first;
 
@@ -205,10 +200,10 @@ static int may_begin(int waits)
 
 /* Its requests have begun, or rc is the reason why one has not. Requests in flight must end first.
  */
-static int begun(struct op *op, int waits, int rc)
+static int op_begun(struct op *op, int waits, int rc)
 {
     if (rc < 0 && op->n_open == 0) {
-        drop(op);
+        op_drop(op);
         return rc;
     }
     if (rc < 0)
@@ -218,7 +213,7 @@ static int begun(struct op *op, int waits, int rc)
     return 0;
 }
 
-static int begin(struct op *op, struct request *r)
+static int op_request(struct op *op, struct request *r)
 {
     int rc = session_begin(&core.session, r);
 
@@ -234,13 +229,13 @@ int op_fence(int waits, struct op **out)
 
     if (rc < 0)
         return rc;
-    op = add(OP_FENCE, "");
+    op = op_add(OP_FENCE, "");
     if (!op)
         return -ENOMEM;
     op->request.send = fence_send;
     op->request.done = fence_done;
     *out = op;
-    return begun(op, waits, core.alone ? 0 : begin(op, &op->request));
+    return op_begun(op, waits, core.alone ? 0 : op_request(op, &op->request));
 }
 
 static void end_fence(struct op *op)
@@ -291,7 +286,7 @@ static void gather_key(char *key, size_t cap, unsigned gather, int rank)
 static char *values_of(struct op *op)
 {
     if (!op->to && !op->own)
-        op->own = calloc((size_t)info()->n_ranks, PMI2_MAX_VALLEN);
+        op->own = calloc((size_t)core_info()->n_ranks, PMI2_MAX_VALLEN);
     return op->to ? op->to : op->own;
 }
 
@@ -301,7 +296,7 @@ static int keep_value(struct op *op, int rank, struct pmiwire_str value)
 
     if (!to)
         return -ENOMEM;
-    if (value.len && memchr(value.ptr, 0, value.len)) /* no string */
+    if (check_string(0, &value) != 0)
         return PMIWIRE_ECHARS;
     to += (size_t)rank * PMI2_MAX_VALLEN;
     if (give(value, to, PMI2_MAX_VALLEN) != 0)
@@ -334,8 +329,8 @@ static void get_done(struct session *s, struct request *r, int rc, const struct 
 
 static int make_gets(struct op *op)
 {
-    op->gets = calloc((size_t)info()->n_ranks, sizeof(*op->gets));
-    for (int rank = 0; op->gets && rank < info()->n_ranks; rank++)
+    op->gets = calloc((size_t)core_info()->n_ranks, sizeof(*op->gets));
+    for (int rank = 0; op->gets && rank < core_info()->n_ranks; rank++)
         op->gets[rank] = (struct get_value){
             .request = {.send = get_send, .done = get_done}, .op = op, .rank = rank};
     return op->gets ? 0 : -ENOMEM;
@@ -347,7 +342,7 @@ static void get_after_all(struct session *s, struct op *op)
 {
     int rc = make_gets(op);
 
-    for (int rank = info()->n_ranks - 1; rc == 0 && rank >= 0; rank--) {
+    for (int rank = core_info()->n_ranks - 1; rc == 0 && rank >= 0; rank--) {
         session_begin_first(s, &op->gets[rank].request);
         op->n_open++;
     }
@@ -385,7 +380,7 @@ static void gather_done(struct session *s, struct request *r, int rc,
     request_over(op, rc, ev);
 }
 
-static int begin_requests(struct op *op)
+static int gather_begin(struct op *op)
 {
     char key[PMI2_MAX_KEYLEN];
     struct put *put = NULL;
@@ -394,20 +389,20 @@ static int begin_requests(struct op *op)
     if (!is_shared())
         rc = make_gets(op);
     if (rc == 0 && !has_gather()) {
-        gather_key(key, sizeof(key), op->number, info()->rank);
+        gather_key(key, sizeof(key), op->number, core_info()->rank);
         put = new_put(key, op->value, PMI2_HINT_NONE);
         rc = put ? 0 : -ENOMEM;
     }
     if (put) {
         put->gather = op;
-        rc = begin(op, &put->request);
+        rc = op_request(op, &put->request);
         if (rc < 0)
             put_free(put);
     }
     if (rc == 0)
-        rc = begin(op, &op->request);
-    for (int rank = 0; rc == 0 && op->gets && rank < info()->n_ranks; rank++)
-        rc = begin(op, &op->gets[rank].request);
+        rc = op_request(op, &op->request);
+    for (int rank = 0; rc == 0 && op->gets && rank < core_info()->n_ranks; rank++)
+        rc = op_request(op, &op->gets[rank].request);
     return rc;
 }
 
@@ -418,15 +413,15 @@ int op_gather(int waits, const char *value, char *to, struct op **out)
 
     if (rc < 0)
         return rc;
-    op = add(OP_GATHER, value);
+    op = op_add(OP_GATHER, value);
     if (!op)
         return -ENOMEM;
     op->number = ops.n_gathers;
     op->to = to;
     op->request.send = has_gather() ? gather_send : fence_send;
     op->request.done = gather_done;
-    rc = core.alone ? keep_value(op, 0, pmiwire_strz(value)) : begin_requests(op);
-    rc = begun(op, waits, rc);
+    rc = core.alone ? keep_value(op, 0, pmiwire_strz(value)) : gather_begin(op);
+    rc = op_begun(op, waits, rc);
     if (rc < 0)
         return rc;
     ops.n_gathers++;
@@ -441,7 +436,7 @@ static int copy_array(struct op *op, char *to)
     int rc = 0;
 
     op->to = to;
-    for (int rank = 0; rc == 0 && rank < info()->n_ranks; rank++) {
+    for (int rank = 0; rc == 0 && rank < core_info()->n_ranks; rank++) {
         rc = array_get(op->array, rank, &value) == 0 ? keep_value(op, rank, value) : PMIWIRE_ENOENT;
         core.session.n_read += rc == 0;
     }
@@ -457,7 +452,7 @@ static int end_gather(struct op *op, char *to)
     if (rc == 0 && to && op->array)
         rc = copy_array(op, to);
     if (rc == 0 && to && op->own)
-        memcpy(to, op->own, (size_t)info()->n_ranks * PMI2_MAX_VALLEN);
+        memcpy(to, op->own, (size_t)core_info()->n_ranks * PMI2_MAX_VALLEN);
     shmht_array_detach(ops.array);
     free(ops.own);
     ops.array = op->array;
@@ -485,7 +480,8 @@ int op_complete(struct op *op, char *to, int *done)
         *done = over;
     if (!over)
         return op ? 0 : PMIWIRE_ESTATE;
-    while (session_progress(&core.session, 0)) /* sends what has waited for it */
+    /* Sends what has waited for it. */
+    while (session_progress(&core.session, 0))
         ;
     core.session.peer_rc = op->peer_rc;
     rc = op->rc;
@@ -493,7 +489,7 @@ int op_complete(struct op *op, char *to, int *done)
         end_fence(op);
     else
         rc = end_gather(op, to);
-    drop(op);
+    op_drop(op);
     return rc;
 }
 
@@ -513,7 +509,7 @@ int op_gathered(const void **values, int *stride)
 void ops_free(void)
 {
     while (ops.first)
-        drop(ops.first);
+        op_drop(ops.first);
     shmht_array_detach(ops.array);
     free(ops.own);
     put_free(ops.refused);

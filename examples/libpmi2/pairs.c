@@ -7,7 +7,7 @@
 #include "pairs.h"
 
 /* FNV-1a, its upper half mixed into the lower. */
-static size_t hash(const char *key)
+static size_t hash_key(const char *key)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
 
@@ -16,14 +16,14 @@ static size_t hash(const char *key)
     return (size_t)(h ^ h >> 32);
 }
 
-static struct pair **bucket(const struct pairs *pairs, const char *key)
+static struct pair **bucket_of(const struct pairs *pairs, const char *key)
 {
-    return &pairs->buckets[hash(key) & (pairs->n_buckets - 1)];
+    return &pairs->buckets[hash_key(key) & (pairs->n_buckets - 1)];
 }
 
 struct pair *pairs_find(const struct pairs *pairs, const char *key)
 {
-    struct pair *p = pairs->n_buckets ? *bucket(pairs, key) : NULL;
+    struct pair *p = pairs->n_buckets ? *bucket_of(pairs, key) : NULL;
 
     while (p && strcmp(p->key, key) != 0)
         p = p->chain;
@@ -32,14 +32,14 @@ struct pair *pairs_find(const struct pairs *pairs, const char *key)
 
 static void link_pair(struct pairs *pairs, struct pair *p)
 {
-    struct pair **head = bucket(pairs, p->key);
+    struct pair **head = bucket_of(pairs, p->key);
 
     p->chain = *head;
     *head = p;
 }
 
 /* Make room for one more pair. */
-static int grow(struct pairs *pairs)
+static int grow_buckets(struct pairs *pairs)
 {
     size_t n = pairs->n_buckets ? 2 * pairs->n_buckets : 64;
     struct pair **buckets;
@@ -65,7 +65,7 @@ int pairs_prepare(struct pairs *pairs, const char *key, const char *value, struc
         p->key = strdup(key);
         p->value = strdup(value);
     }
-    if (!p || !p->key || !p->value || grow(pairs) != 0) {
+    if (!p || !p->key || !p->value || grow_buckets(pairs) != 0) {
         pairs_drop(p);
         return -ENOMEM;
     }

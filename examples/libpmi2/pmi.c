@@ -31,13 +31,8 @@
 
 static struct pair *next_pair; /* of the iterator */
 
-static const struct pmiwire_info_client *info(void)
-{
-    return &core.session.info;
-}
-
 /* PMI's number for what libpmiwire returned, or the server's own. */
-static int code(int rc)
+static int pmi1_code(int rc)
 {
     if (rc == PMIWIRE_EPEER && core.session.peer_rc > 0 &&
         core.session.peer_rc <= PMI_ERR_INVALID_KVS)
@@ -45,9 +40,9 @@ static int code(int rc)
     return rc == PMIWIRE_EVERSION ? PMI_ERR_OTHER : core_code(rc);
 }
 
-static int leave(int rc)
+static int pmi1_leave(int rc)
 {
-    return core_leave(code(rc));
+    return core_leave(pmi1_code(rc));
 }
 
 /* ---- life ---- */
@@ -60,10 +55,10 @@ int PMI_Init(int *spawned)
     if (!spawned)
         return PMI_ERR_INVALID_ARG;
     snprintf(name, sizeof(name), "singleton_%ld", (long)getpid());
-    rc = core_init(PMIWIRE_V1, name, code);
+    rc = core_init(PMIWIRE_V1, name, pmi1_code);
     if (rc != PMI_SUCCESS)
         return rc;
-    *spawned = info()->spawned ? PMI_TRUE : PMI_FALSE;
+    *spawned = core_info()->spawned ? PMI_TRUE : PMI_FALSE;
     return core_leave(PMI_SUCCESS);
 }
 
@@ -84,7 +79,7 @@ int PMI_Finalize(void)
     if (rc != PMI_SUCCESS)
         return rc;
     next_pair = NULL;
-    return leave(core_end());
+    return pmi1_leave(core_end());
 }
 
 int PMI_Abort(int exit_code, const char error_msg[])
@@ -109,17 +104,17 @@ int PMI_Abort(int exit_code, const char error_msg[])
 
 int PMI_Get_size(int *size)
 {
-    return core_number(&info()->n_ranks, size);
+    return core_number(&core_info()->n_ranks, size);
 }
 
 int PMI_Get_rank(int *rank)
 {
-    return core_number(&info()->rank, rank);
+    return core_number(&core_info()->rank, rank);
 }
 
 int PMI_Get_appnum(int *appnum)
 {
-    return core_number(&info()->appnum, appnum);
+    return core_number(&core_info()->appnum, appnum);
 }
 
 int PMI_Get_universe_size(int *size)
@@ -133,7 +128,7 @@ int PMI_Get_universe_size(int *size)
         rc = core_ask_about(PMIWIRE_OP_UNIVERSE_SIZE, NULL, &ev);
     if (rc == 0)
         *size = ev.number;
-    return leave(rc);
+    return pmi1_leave(rc);
 }
 
 int PMI_Get_id(char id_str[], int length)
@@ -159,7 +154,7 @@ int PMI_Barrier(void)
     if (rc != PMI_SUCCESS)
         return rc;
     rc = op_fence(1, &op);
-    return leave(rc == 0 ? op_complete(op, NULL, NULL) : rc);
+    return pmi1_leave(rc == 0 ? op_complete(op, NULL, NULL) : rc);
 }
 
 int PMI_Ibarrier(void)
@@ -167,30 +162,30 @@ int PMI_Ibarrier(void)
     struct op *op;
     int rc = core_enter();
 
-    return rc == PMI_SUCCESS ? leave(op_fence(0, &op)) : rc;
+    return rc == PMI_SUCCESS ? pmi1_leave(op_fence(0, &op)) : rc;
 }
 
 int PMI_Wait(void)
 {
     int rc = core_enter();
 
-    return rc == PMI_SUCCESS ? leave(op_complete(op_oldest(OP_FENCE), NULL, NULL)) : rc;
+    return rc == PMI_SUCCESS ? pmi1_leave(op_complete(op_oldest(OP_FENCE), NULL, NULL)) : rc;
 }
 
 int PMI_Test(int *done)
 {
     int rc = done ? core_enter() : PMI_ERR_INVALID_ARG;
 
-    return rc == PMI_SUCCESS ? leave(op_complete(op_oldest(OP_FENCE), NULL, done)) : rc;
+    return rc == PMI_SUCCESS ? pmi1_leave(op_complete(op_oldest(OP_FENCE), NULL, done)) : rc;
 }
 
 /* ---- the ranks of this node, from PMI_process_mapping ---- */
 
 /* Node of each rank, malloced. Without a mapping every rank counts as on a node of its own. 0,
  * -ENOMEM or PMIWIRE_E*. */
-static int nodes(uint32_t **nodes_of)
+static int read_nodes(uint32_t **nodes_of)
 {
-    uint32_t n_ranks = (uint32_t)info()->n_ranks, n_blocks = 0;
+    uint32_t n_ranks = (uint32_t)core_info()->n_ranks, n_blocks = 0;
     struct pmiwire_mapping_block *blocks = NULL;
     uint32_t *node_of = calloc(n_ranks, sizeof(*node_of));
     struct pmiwire_event ev;
@@ -216,16 +211,16 @@ static int nodes(uint32_t **nodes_of)
 }
 
 /* Count the ranks of this node, and write them where ranks is not NULL. */
-static int clique(int ranks[], int length, int *size)
+static int get_clique(int ranks[], int length, int *size)
 {
     uint32_t *node_of = NULL;
     int rc = core_enter(), n = 0;
 
     if (rc != PMI_SUCCESS)
         return rc;
-    rc = code(nodes(&node_of));
-    for (int i = 0; rc == PMI_SUCCESS && i < info()->n_ranks; i++) {
-        if (node_of[i] != node_of[info()->rank])
+    rc = pmi1_code(read_nodes(&node_of));
+    for (int i = 0; rc == PMI_SUCCESS && i < core_info()->n_ranks; i++) {
+        if (node_of[i] != node_of[core_info()->rank])
             continue;
         if (ranks && n >= length)
             rc = PMI_ERR_INVALID_LENGTH;
@@ -241,12 +236,12 @@ static int clique(int ranks[], int length, int *size)
 
 int PMI_Get_clique_size(int *size)
 {
-    return size ? clique(NULL, 0, size) : PMI_ERR_INVALID_ARG;
+    return size ? get_clique(NULL, 0, size) : PMI_ERR_INVALID_ARG;
 }
 
 int PMI_Get_clique_ranks(int ranks[], int length)
 {
-    return ranks ? clique(ranks, length, NULL) : PMI_ERR_INVALID_ARG;
+    return ranks ? get_clique(ranks, length, NULL) : PMI_ERR_INVALID_ARG;
 }
 
 /* ---- names ---- */
@@ -255,14 +250,14 @@ int PMI_Publish_name(const char service_name[], const char port[])
 {
     int rc = service_name && port ? core_enter_job() : PMI_ERR_INVALID_ARG;
 
-    return rc == PMI_SUCCESS ? leave(core_publish(service_name, port)) : rc;
+    return rc == PMI_SUCCESS ? pmi1_leave(core_publish(service_name, port)) : rc;
 }
 
 int PMI_Unpublish_name(const char service_name[])
 {
     int rc = service_name ? core_enter_job() : PMI_ERR_INVALID_ARG;
 
-    return rc == PMI_SUCCESS ? leave(core_unpublish(service_name)) : rc;
+    return rc == PMI_SUCCESS ? pmi1_leave(core_unpublish(service_name)) : rc;
 }
 
 /* The interface has no length: callers must have PMI_KVS_Get_value_length_max() bytes. */
@@ -270,7 +265,7 @@ int PMI_Lookup_name(const char service_name[], char port[])
 {
     int rc = service_name && port ? core_enter_job() : PMI_ERR_INVALID_ARG;
 
-    return rc == PMI_SUCCESS ? leave(core_lookup(service_name, port, VALUE_MAX_BYTES)) : rc;
+    return rc == PMI_SUCCESS ? pmi1_leave(core_lookup(service_name, port, VALUE_MAX_BYTES)) : rc;
 }
 
 /* ---- key-value space ---- */
@@ -297,17 +292,17 @@ static int give_max(const int *advertised, int usual, int *to)
 
 int PMI_KVS_Get_name_length_max(int *length)
 {
-    return give_max(&info()->kvsname_max, CORE_NAME_BYTES, length);
+    return give_max(&core_info()->kvsname_max, CORE_NAME_BYTES, length);
 }
 
 int PMI_KVS_Get_key_length_max(int *length)
 {
-    return give_max(&info()->keylen_max, KEY_MAX_BYTES, length);
+    return give_max(&core_info()->keylen_max, KEY_MAX_BYTES, length);
 }
 
 int PMI_KVS_Get_value_length_max(int *length)
 {
-    return give_max(&info()->vallen_max, VALUE_MAX_BYTES, length);
+    return give_max(&core_info()->vallen_max, VALUE_MAX_BYTES, length);
 }
 
 int PMI_KVS_Create(char kvsname[], int length)
@@ -337,7 +332,7 @@ static int enter_space(const char *kvsname)
 }
 
 /* Argument checks of puts and gets. */
-static int check(const char *kvsname, const char *key, const char *value)
+static int check_pair(const char *kvsname, const char *key, const char *value)
 {
     if (!kvsname)
         return PMI_ERR_INVALID_KVS;
@@ -348,13 +343,13 @@ static int check(const char *kvsname, const char *key, const char *value)
 
 int PMI_KVS_Put_hinted(const char kvsname[], const char key[], const char value[], int hint)
 {
-    int rc = check(kvsname, key, value);
+    int rc = check_pair(kvsname, key, value);
 
     if (rc == PMI_SUCCESS && (hint < PMI_HINT_NONE || hint > PMI_HINT_DENSE))
         rc = PMI_ERR_INVALID_ARG;
     if (rc == PMI_SUCCESS)
         rc = enter_space(kvsname);
-    return rc == PMI_SUCCESS ? leave(core_put(key, value, hint)) : rc;
+    return rc == PMI_SUCCESS ? pmi1_leave(core_put(key, value, hint)) : rc;
 }
 
 int PMI_KVS_Put_refused(char key[], int keylen, int *error)
@@ -365,8 +360,8 @@ int PMI_KVS_Put_refused(char key[], int keylen, int *error)
         return rc;
     rc = op_refused(key, keylen, &why);
     if (rc == 0)
-        *error = code(why);
-    return leave(rc);
+        *error = pmi1_code(why);
+    return pmi1_leave(rc);
 }
 
 int PMI_KVS_Commit(const char kvsname[])
@@ -377,35 +372,35 @@ int PMI_KVS_Commit(const char kvsname[])
 }
 
 /* After a get. */
-static int leave_get(int rc, struct pmiwire_str view, char value[], int length)
+static int pmi1_leave_get(int rc, struct pmiwire_str view, char value[], int length)
 {
-    return leave(rc == 0 && give(view, value, length) != 0 ? PMIWIRE_EVALLEN : rc);
+    return pmi1_leave(rc == 0 && give(view, value, length) != 0 ? PMIWIRE_EVALLEN : rc);
 }
 
 int PMI_KVS_Get(const char kvsname[], const char key[], char value[], int length)
 {
     struct pmiwire_str view = {0};
-    int rc = check(kvsname, key, value);
+    int rc = check_pair(kvsname, key, value);
 
     if (rc == PMI_SUCCESS)
         rc = core_enter();
     if (rc != PMI_SUCCESS)
         return rc;
     rc = core_get(kvsname, -1, key, &view);
-    return leave_get(rc, view, value, length);
+    return pmi1_leave_get(rc, view, value, length);
 }
 
 int PMI_KVS_Get_wait(const char kvsname[], int source, const char key[], char value[], int length)
 {
     struct pmiwire_str view = {0};
-    int rc = check(kvsname, key, value);
+    int rc = check_pair(kvsname, key, value);
 
     if (rc == PMI_SUCCESS)
         rc = enter_space(kvsname);
     if (rc != PMI_SUCCESS)
         return rc;
     rc = core_get_wait(source, key, &view);
-    return leave_get(rc, view, value, length);
+    return pmi1_leave_get(rc, view, value, length);
 }
 
 int PMI_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue)
@@ -419,7 +414,8 @@ int PMI_Ring(const char value[], int *rank, int *ranks, char left[], char right[
     if (!rank || !ranks || !left || !right || maxvalue < 1)
         return PMI_ERR_INVALID_ARG;
     rc = core_enter();
-    return rc == PMI_SUCCESS ? leave(core_ring(value, rank, ranks, left, right, maxvalue)) : rc;
+    return rc == PMI_SUCCESS ? pmi1_leave(core_ring(value, rank, ranks, left, right, maxvalue))
+                             : rc;
 }
 
 int PMI_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked)
@@ -433,8 +429,8 @@ int PMI_SHMEM_Counts(unsigned long *n_read, unsigned long *n_asked)
     return core_leave(PMI_SUCCESS);
 }
 
-static int iterate(const char kvsname[], char key[], int key_len, char val[], int val_len,
-                   int first)
+static int iterate_pairs(const char kvsname[], char key[], int key_len, char val[], int val_len,
+                         int first)
 {
     struct pair *p;
     int rc;
@@ -463,17 +459,17 @@ static int iterate(const char kvsname[], char key[], int key_len, char val[], in
 
 int PMI_KVS_Iter_first(const char kvsname[], char key[], int key_len, char val[], int val_len)
 {
-    return iterate(kvsname, key, key_len, val, val_len, 1);
+    return iterate_pairs(kvsname, key, key_len, val, val_len, 1);
 }
 
 int PMI_KVS_Iter_next(const char kvsname[], char key[], int key_len, char val[], int val_len)
 {
-    return iterate(kvsname, key, key_len, val, val_len, 0);
+    return iterate_pairs(kvsname, key, key_len, val, val_len, 0);
 }
 
 /* ---- spawn ---- */
 
-static struct keyvals keyvals(const PMI_keyval_t *first, int n)
+static struct keyvals pmi1_keyvals(const PMI_keyval_t *first, int n)
 {
     return (struct keyvals){first, first ? n : 0, sizeof(PMI_keyval_t), offsetof(PMI_keyval_t, key),
                             offsetof(PMI_keyval_t, val)};
@@ -484,13 +480,14 @@ int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], cons
                        int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[],
                        int errors[])
 {
-    const struct keyvals preput = keyvals(preput_keyval_vector, preput_keyval_size);
+    const struct keyvals preput = pmi1_keyvals(preput_keyval_vector, preput_keyval_size);
     struct pmiwire_spawn_cmd *list;
     struct pmiwire_spawn req;
     struct pmiwire_event ev;
     int rc, n;
 
-    if (preput_keyval_size < 0 || (n = spawn_count(count, cmds, maxprocs)) < 0)
+    n = preput_keyval_size < 0 ? -EINVAL : spawn_count(count, cmds, maxprocs);
+    if (n < 0)
         return PMI_ERR_INVALID_ARG;
     rc = core_enter_job();
     if (rc != PMI_SUCCESS)
@@ -500,7 +497,7 @@ int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], cons
         return core_leave(PMI_ERR_NOMEM);
     for (int i = 0; rc == 0 && i < count; i++) {
         int n_info = info_keyval_sizesp && info_keyval_vectors ? info_keyval_sizesp[i] : 0;
-        struct keyvals infos = keyvals(n_info > 0 ? info_keyval_vectors[i] : NULL, n_info);
+        struct keyvals infos = pmi1_keyvals(n_info > 0 ? info_keyval_vectors[i] : NULL, n_info);
 
         rc = spawn_describe(&list[i], cmds[i], -1, argvs ? argvs[i] : NULL, maxprocs[i], &infos);
     }
@@ -509,9 +506,9 @@ int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], cons
     if (errors)
         spawn_errcodes(rc == 0 ? ev.msg : NULL, errors, n);
     for (int i = 0; errors && rc != 0 && i < n; i++)
-        errors[i] = code(rc);
+        errors[i] = pmi1_code(rc);
     spawn_release(&req);
-    return leave(rc);
+    return pmi1_leave(rc);
 }
 
 /* ---- options on the command line: this implementation has none ---- */

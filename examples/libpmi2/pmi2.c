@@ -16,44 +16,33 @@
 
 #define EXIT_ABORT 1
 
-static const struct pmiwire_info_client *info(void)
-{
-    return &core.session.info;
-}
-
-/* Send a request and wait for the answer. */
-static struct pmiwire_client *client(void)
-{
-    return session_ready(&core.session);
-}
-
 /* Leave with PMI's code for libpmiwire's result. OTHER: this server lacks the feature. */
-static int code(int rc)
+static int pmi2_code(int rc)
 {
     return rc == PMIWIRE_EPEER || rc == PMIWIRE_EVERSION ? PMI2_ERR_OTHER : core_code(rc);
 }
 
-static int leave(int rc)
+static int pmi2_leave(int rc)
 {
-    return core_leave(code(rc));
+    return core_leave(pmi2_code(rc));
 }
 
 /* ---- life ---- */
 
 int PMI2_Init(int *spawned, int *size, int *rank, int *appnum)
 {
-    int rc = core_init(PMIWIRE_V2, "singleton", code);
+    int rc = core_init(PMIWIRE_V2, "singleton", pmi2_code);
 
     if (rc != PMI2_SUCCESS)
         return rc;
     if (spawned)
-        *spawned = info()->spawned != 0;
+        *spawned = core_info()->spawned != 0;
     if (size)
-        *size = info()->n_ranks;
+        *size = core_info()->n_ranks;
     if (rank)
-        *rank = info()->rank;
+        *rank = core_info()->rank;
     if (appnum)
-        *appnum = info()->appnum;
+        *appnum = core_info()->appnum;
     return core_leave(PMI2_SUCCESS);
 }
 
@@ -68,7 +57,7 @@ int PMI2_Finalize(void)
 
     if (rc != PMI2_SUCCESS)
         return rc;
-    return leave(core_end());
+    return pmi2_leave(core_end());
 }
 
 int PMI2_Abort(int flag, const char msg[])
@@ -87,12 +76,12 @@ int PMI2_Abort(int flag, const char msg[])
 
 int PMI2_Job_GetRank(int *rank)
 {
-    return core_number(&info()->rank, rank);
+    return core_number(&core_info()->rank, rank);
 }
 
 int PMI2_Info_GetSize(int *size)
 {
-    return core_number(&info()->n_ranks, size);
+    return core_number(&core_info()->n_ranks, size);
 }
 
 int PMI2_Job_GetId(char jobid[], int jobid_size)
@@ -114,7 +103,7 @@ static int other_job(uint32_t op, const char *jobid)
 
     if (rc != PMI2_SUCCESS)
         return rc;
-    return leave(core.alone ? PMIWIRE_EPEER : core_ask_about(op, jobid, &ev));
+    return pmi2_leave(core.alone ? PMIWIRE_EPEER : core_ask_about(op, jobid, &ev));
 }
 
 int PMI2_Job_Connect(const char jobid[], PMI2_Connect_comm_t *conn)
@@ -153,7 +142,7 @@ int PMI2_KVS_Put_hinted(const char key[], const char value[], int hint)
         rc = PMI2_ERR_INVALID_ARG;
     if (rc == PMI2_SUCCESS)
         rc = core_enter();
-    return rc == PMI2_SUCCESS ? leave(core_put(key, value, hint)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(core_put(key, value, hint)) : rc;
 }
 
 int PMI2_KVS_Put(const char key[], const char value[])
@@ -172,7 +161,7 @@ static int enter_get(const char *key, const char *value, int maxvalue, const int
 }
 
 /* And after it. */
-static int leave_get(int rc, struct pmiwire_str view, char value[], int maxvalue, int *vallen)
+static int pmi2_leave_get(int rc, struct pmiwire_str view, char value[], int maxvalue, int *vallen)
 {
     if (rc == 0 && give(view, value, maxvalue) == 0) {
         *vallen = (int)view.len;
@@ -181,7 +170,7 @@ static int leave_get(int rc, struct pmiwire_str view, char value[], int maxvalue
         value[maxvalue - 1] = '\0';
         *vallen = -(int)view.len;
     }
-    return leave(rc);
+    return pmi2_leave(rc);
 }
 
 int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value[], int maxvalue,
@@ -193,7 +182,7 @@ int PMI2_KVS_Get(const char *jobid, int src_pmi_id, const char key[], char value
     if (rc != PMI2_SUCCESS)
         return rc;
     rc = core_get(jobid, src_pmi_id, key, &view);
-    return leave_get(rc, view, value, maxvalue, vallen);
+    return pmi2_leave_get(rc, view, value, maxvalue, vallen);
 }
 
 int PMI2_KVS_Get_wait(int src_pmi_id, const char key[], char value[], int maxvalue, int *vallen)
@@ -204,7 +193,7 @@ int PMI2_KVS_Get_wait(int src_pmi_id, const char key[], char value[], int maxval
     if (rc != PMI2_SUCCESS)
         return rc;
     rc = core_get_wait(src_pmi_id, key, &view);
-    return leave_get(rc, view, value, maxvalue, vallen);
+    return pmi2_leave_get(rc, view, value, maxvalue, vallen);
 }
 
 int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen)
@@ -223,7 +212,7 @@ int PMI2_SHMEM_KVS_Get(const char key[], const char **value, int *vallen)
         return core_leave(PMI2_ERR_OTHER);
     rc = check_string(0, &view);
     if (rc != 0)
-        return leave(rc);
+        return pmi2_leave(rc);
     core.session.n_read++;
     *value = view.ptr;
     *vallen = (int)view.len;
@@ -240,9 +229,11 @@ int PMI2_SHMEM_KVS_Get_many(int n, const char *const keys[], const char *values[
 
     if (n < 0 || !keys || !values || !vallens || !found)
         return PMI2_ERR_INVALID_ARG;
-    for (int i = 0; i < n; i++)
-        if ((rc = check_key(keys[i])) != PMI2_SUCCESS)
+    for (int i = 0; i < n; i++) {
+        rc = check_key(keys[i]);
+        if (rc != PMI2_SUCCESS)
             return rc;
+    }
     rc = core_enter();
     if (rc != PMI2_SUCCESS)
         return rc;
@@ -289,7 +280,7 @@ int PMI2_KVS_Fence(void)
     if (rc != PMI2_SUCCESS)
         return rc;
     rc = op_fence(1, &op);
-    return leave(rc == 0 ? op_complete(op, NULL, NULL) : rc);
+    return pmi2_leave(rc == 0 ? op_complete(op, NULL, NULL) : rc);
 }
 
 int PMI2_KVS_Ifence(void)
@@ -297,21 +288,21 @@ int PMI2_KVS_Ifence(void)
     struct op *op;
     int rc = core_enter();
 
-    return rc == PMI2_SUCCESS ? leave(op_fence(0, &op)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(op_fence(0, &op)) : rc;
 }
 
 int PMI2_KVS_Wait(void)
 {
     int rc = core_enter();
 
-    return rc == PMI2_SUCCESS ? leave(op_complete(op_oldest(OP_FENCE), NULL, NULL)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(op_complete(op_oldest(OP_FENCE), NULL, NULL)) : rc;
 }
 
 int PMI2_KVS_Test(int *done)
 {
     int rc = done ? core_enter() : PMI2_ERR_INVALID_ARG;
 
-    return rc == PMI2_SUCCESS ? leave(op_complete(op_oldest(OP_FENCE), NULL, done)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(op_complete(op_oldest(OP_FENCE), NULL, done)) : rc;
 }
 
 int PMI2_KVS_Put_refused(char key[], int keylen, int *error)
@@ -322,8 +313,8 @@ int PMI2_KVS_Put_refused(char key[], int keylen, int *error)
         return rc;
     rc = op_refused(key, keylen, &why);
     if (rc == 0)
-        *error = code(why);
-    return leave(rc);
+        *error = pmi2_code(why);
+    return pmi2_leave(rc);
 }
 
 int PMIX_KVS_Ifence(void)
@@ -346,21 +337,21 @@ int PMI2_Iallgather(const char value[])
     struct op *op;
     int rc = enter_gather(value);
 
-    return rc == PMI2_SUCCESS ? leave(op_gather(0, value, NULL, &op)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(op_gather(0, value, NULL, &op)) : rc;
 }
 
 int PMI2_Iallgather_wait(void *buffer)
 {
     int rc = buffer ? core_enter() : PMI2_ERR_INVALID_ARG;
 
-    return rc == PMI2_SUCCESS ? leave(op_complete(op_oldest(OP_GATHER), buffer, NULL)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(op_complete(op_oldest(OP_GATHER), buffer, NULL)) : rc;
 }
 
 int PMI2_Iallgather_test(void *buffer, int *done)
 {
     int rc = buffer && done ? core_enter() : PMI2_ERR_INVALID_ARG;
 
-    return rc == PMI2_SUCCESS ? leave(op_complete(op_oldest(OP_GATHER), buffer, done)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(op_complete(op_oldest(OP_GATHER), buffer, done)) : rc;
 }
 
 int PMI2_SHMEM_Iallgather(const char value[])
@@ -381,7 +372,7 @@ static int complete_in_place(void **values, int *stride, int *done)
         rc = op_gathered(&where, stride ? stride : &unasked);
         *values = (void *)(uintptr_t)where;
     }
-    return leave(rc);
+    return pmi2_leave(rc);
 }
 
 int PMI2_SHMEM_Iallgather_wait(void **values)
@@ -414,7 +405,7 @@ int PMIX_Iallgather(const char value[], void *buffer)
     struct op *op;
     int rc = buffer ? enter_gather(value) : PMI2_ERR_INVALID_ARG;
 
-    return rc == PMI2_SUCCESS ? leave(op_gather(0, value, buffer, &op)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(op_gather(0, value, buffer, &op)) : rc;
 }
 
 /* Complete the oldest of both kinds. */
@@ -428,7 +419,7 @@ static int complete_oldest(int *done)
     op = op_oldest(OP_FENCE | OP_GATHER);
     if (op && op->what == OP_GATHER && !op->to) /* for PMI2_Iallgather_wait() */
         op = NULL;
-    return leave(op_complete(op, NULL, done));
+    return pmi2_leave(op_complete(op, NULL, done));
 }
 
 int PMIX_Wait(void)
@@ -449,7 +440,7 @@ int PMIX_Allgather(const char value[], void *buffer)
     if (rc != PMI2_SUCCESS)
         return rc;
     rc = op_gather(1, value, buffer, &op);
-    return leave(rc == 0 ? op_complete(op, buffer, NULL) : rc);
+    return pmi2_leave(rc == 0 ? op_complete(op, buffer, NULL) : rc);
 }
 
 int PMI2_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue)
@@ -460,7 +451,8 @@ int PMI2_Ring(const char value[], int *rank, int *ranks, char left[], char right
         rc = PMI2_ERR_INVALID_ARG;
     if (rc == PMI2_SUCCESS)
         rc = core_enter();
-    return rc == PMI2_SUCCESS ? leave(core_ring(value, rank, ranks, left, right, maxvalue)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(core_ring(value, rank, ranks, left, right, maxvalue))
+                              : rc;
 }
 
 int PMIX_Ring(const char value[], int *rank, int *ranks, char left[], char right[], int maxvalue)
@@ -472,25 +464,39 @@ int PMIX_Ring_offered(void)
 {
     if (core_enter() != PMI2_SUCCESS)
         return 0;
-    return core_leave(core.alone || info()->ext[PMIWIRE_EXT_EXCHANGE].ptr);
+    return core_leave(core.alone || core_info()->ext[PMIWIRE_EXT_EXCHANGE].ptr);
 }
 
 /* ---- attributes ---- */
 
-/* The common part of both kinds of attributes: not found is no error. */
-static int attribute(int rc, struct pmiwire_str text, char value[], int valuelen, int *found)
+/* PMIWIRE_OP_NODEATTR_GET, _WAIT or PMIWIRE_OP_JOBATTR. Not found is no error. */
+static int get_attribute(uint32_t op, const char *name, char value[], int valuelen, int *found)
 {
-    rc = check_string(rc, &text);
+    struct pmiwire_event ev = {0};
+    int rc = check_key(name);
+
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    if (!value || !found)
+        return PMI2_ERR_INVALID_ARG;
+    rc = core_enter();
+    if (rc != PMI2_SUCCESS)
+        return rc;
+    if (!core.alone)
+        rc = core_ask_about(op, name, &ev);
+    else
+        rc = op == PMIWIRE_OP_JOBATTR ? PMIWIRE_ENOENT : core_own(name, &ev.value);
+    rc = check_string(rc, &ev.value);
     *found = rc == 0;
     if (rc == PMIWIRE_ENOENT)
-        return PMI2_SUCCESS;
-    if (rc == 0 && give(text, value, valuelen) != 0)
-        return PMI2_ERR_INVALID_VAL_LENGTH;
-    return code(rc);
+        return core_leave(PMI2_SUCCESS);
+    if (rc == 0 && give(ev.value, value, valuelen) != 0)
+        return core_leave(PMI2_ERR_INVALID_VAL_LENGTH);
+    return pmi2_leave(rc);
 }
 
 /* 3,1,4 */
-static int numbers(const char *text, int array[], int arraylen, int *outlen)
+static int parse_numbers(const char *text, int array[], int arraylen, int *outlen)
 {
     int n = 0;
 
@@ -509,24 +515,22 @@ static int numbers(const char *text, int array[], int arraylen, int *outlen)
     return n > arraylen ? PMI2_ERR_INVALID_LENGTH : PMI2_SUCCESS;
 }
 
+static int get_numbers(uint32_t op, const char *name, int array[], int arraylen, int *outlen,
+                       int *found)
+{
+    char text[PMI2_MAX_ATTRVALUE + 1];
+    int rc;
+
+    if (!array || !outlen || arraylen < 0)
+        return PMI2_ERR_INVALID_ARG;
+    rc = get_attribute(op, name, text, sizeof(text), found);
+    return rc == PMI2_SUCCESS && *found ? parse_numbers(text, array, arraylen, outlen) : rc;
+}
+
 int PMI2_Info_GetNodeAttr(const char name[], char value[], int valuelen, int *found, int waitfor)
 {
-    struct pmiwire_event ev = {0};
-    int rc = check_key(name);
-
-    if (rc != PMI2_SUCCESS)
-        return rc;
-    if (!value || !found)
-        return PMI2_ERR_INVALID_ARG;
-    rc = core_enter();
-    if (rc != PMI2_SUCCESS)
-        return rc;
-    if (core.alone)
-        rc = core_own(name, &ev.value);
-    else
-        rc =
-            core_ask_about(waitfor ? PMIWIRE_OP_NODEATTR_WAIT : PMIWIRE_OP_NODEATTR_GET, name, &ev);
-    return core_leave(attribute(rc, ev.value, value, valuelen, found));
+    return get_attribute(waitfor ? PMIWIRE_OP_NODEATTR_WAIT : PMIWIRE_OP_NODEATTR_GET, name, value,
+                         valuelen, found);
 }
 
 int PMI2_Info_PutNodeAttr(const char name[], const char value[])
@@ -543,50 +547,27 @@ int PMI2_Info_PutNodeAttr(const char name[], const char value[])
     if (core.alone)
         rc = core_put(name, value, PMI2_HINT_NONE);
     else
-        rc = core_ask(pmiwire_client_nodeattr_put(client(), pmiwire_strz(name), pmiwire_strz(value),
-                                                  SESSION_ASK),
+        rc = core_ask(pmiwire_client_nodeattr_put(session_ready(&core.session), pmiwire_strz(name),
+                                                  pmiwire_strz(value), SESSION_ASK),
                       &ev);
-    return leave(rc);
+    return pmi2_leave(rc);
 }
 
 int PMI2_Info_GetJobAttr(const char name[], char value[], int valuelen, int *found)
 {
-    struct pmiwire_event ev = {0};
-    int rc = check_key(name);
-
-    if (rc != PMI2_SUCCESS)
-        return rc;
-    if (!value || !found)
-        return PMI2_ERR_INVALID_ARG;
-    rc = core_enter();
-    if (rc != PMI2_SUCCESS)
-        return rc;
-    rc = core.alone ? PMIWIRE_ENOENT : core_ask_about(PMIWIRE_OP_JOBATTR, name, &ev);
-    return core_leave(attribute(rc, ev.value, value, valuelen, found));
+    return get_attribute(PMIWIRE_OP_JOBATTR, name, value, valuelen, found);
 }
 
 int PMI2_Info_GetNodeAttrIntArray(const char name[], int array[], int arraylen, int *outlen,
                                   int *found)
 {
-    char text[PMI2_MAX_ATTRVALUE + 1];
-    int rc;
-
-    if (!array || !outlen || arraylen < 0)
-        return PMI2_ERR_INVALID_ARG;
-    rc = PMI2_Info_GetNodeAttr(name, text, sizeof(text), found, 0);
-    return rc == PMI2_SUCCESS && *found ? numbers(text, array, arraylen, outlen) : rc;
+    return get_numbers(PMIWIRE_OP_NODEATTR_GET, name, array, arraylen, outlen, found);
 }
 
 int PMI2_Info_GetJobAttrIntArray(const char name[], int array[], int arraylen, int *outlen,
                                  int *found)
 {
-    char text[PMI2_MAX_ATTRVALUE + 1];
-    int rc;
-
-    if (!array || !outlen || arraylen < 0)
-        return PMI2_ERR_INVALID_ARG;
-    rc = PMI2_Info_GetJobAttr(name, text, sizeof(text), found);
-    return rc == PMI2_SUCCESS && *found ? numbers(text, array, arraylen, outlen) : rc;
+    return get_numbers(PMIWIRE_OP_JOBATTR, name, array, arraylen, outlen, found);
 }
 
 /* ---- names ---- */
@@ -598,7 +579,7 @@ int PMI2_Nameserv_publish(const char service_name[], const struct MPID_Info *inf
 {
     int rc = service_name && port ? core_enter_job() : PMI2_ERR_INVALID_ARG;
 
-    return rc == PMI2_SUCCESS ? leave(core_publish(service_name, port)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(core_publish(service_name, port)) : rc;
 }
 
 int PMI2_Nameserv_lookup(const char service_name[], const struct MPID_Info *info_ptr, char port[],
@@ -606,19 +587,19 @@ int PMI2_Nameserv_lookup(const char service_name[], const struct MPID_Info *info
 {
     int rc = service_name && port ? core_enter_job() : PMI2_ERR_INVALID_ARG;
 
-    return rc == PMI2_SUCCESS ? leave(core_lookup(service_name, port, portLen)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(core_lookup(service_name, port, portLen)) : rc;
 }
 
 int PMI2_Nameserv_unpublish(const char service_name[], const struct MPID_Info *info_ptr)
 {
     int rc = service_name ? core_enter_job() : PMI2_ERR_INVALID_ARG;
 
-    return rc == PMI2_SUCCESS ? leave(core_unpublish(service_name)) : rc;
+    return rc == PMI2_SUCCESS ? pmi2_leave(core_unpublish(service_name)) : rc;
 }
 
 /* ---- spawn ---- */
 
-static struct keyvals keyvals(const struct MPID_Info *first, int n)
+static struct keyvals pmi2_keyvals(const struct MPID_Info *first, int n)
 {
     return (struct keyvals){first, first ? n : 0, sizeof(*first), offsetof(struct MPID_Info, key),
                             offsetof(struct MPID_Info, value)};
@@ -626,7 +607,7 @@ static struct keyvals keyvals(const struct MPID_Info *first, int n)
 
 /* An array of pointers as one of structs; NULL with *n 0 when there are none, or no memory (*rc).
  */
-static struct MPID_Info *collect(const struct MPID_Info **vector, int n, int *rc)
+static struct MPID_Info *copy_infos(const struct MPID_Info **vector, int n, int *rc)
 {
     struct MPID_Info *all = n > 0 && vector ? calloc((size_t)n, sizeof(*all)) : NULL;
 
@@ -638,10 +619,11 @@ static struct MPID_Info *collect(const struct MPID_Info **vector, int n, int *rc
     return all;
 }
 
-static int spawn(struct pmiwire_spawn *req, int n_procs, char jobid[], int jobid_size, int errors[])
+static int send_spawn(struct pmiwire_spawn *req, int n_procs, char jobid[], int jobid_size,
+                      int errors[])
 {
     struct pmiwire_event ev = {0};
-    int rc = core_ask(pmiwire_client_spawn(client(), req, SESSION_ASK), &ev);
+    int rc = core_ask(pmiwire_client_spawn(session_ready(&core.session), req, SESSION_ASK), &ev);
 
     if (errors)
         spawn_errcodes(rc == 0 ? ev.msg : NULL, errors, n_procs);
@@ -662,13 +644,14 @@ int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argv
     struct keyvals preput;
     int rc, n;
 
-    if (preput_keyval_size < 0 || (n = spawn_count(count, cmds, maxprocs)) < 0)
+    n = preput_keyval_size < 0 ? -EINVAL : spawn_count(count, cmds, maxprocs);
+    if (n < 0)
         return PMI2_ERR_INVALID_ARG;
     rc = core_enter_job();
     if (rc != PMI2_SUCCESS)
         return rc;
-    preputs = collect(preput_keyval_vector, preput_keyval_size, &rc);
-    preput = keyvals(preputs, preput_keyval_size);
+    preputs = copy_infos(preput_keyval_vector, preput_keyval_size, &rc);
+    preput = pmi2_keyvals(preputs, preput_keyval_size);
     list = rc == 0 ? spawn_begin(&req, count, &preput) : NULL;
     if (!list) {
         free(preputs);
@@ -676,16 +659,16 @@ int PMI2_Job_Spawn(int count, const char *cmds[], int argcs[], const char **argv
     }
     for (int i = 0; rc == 0 && i < count; i++) {
         int n_info = info_keyval_sizes && info_keyval_vectors ? info_keyval_sizes[i] : 0;
-        struct keyvals info = keyvals(n_info > 0 ? info_keyval_vectors[i] : NULL, n_info);
+        struct keyvals info = pmi2_keyvals(n_info > 0 ? info_keyval_vectors[i] : NULL, n_info);
 
         rc = spawn_describe(&list[i], cmds[i], argcs ? argcs[i] : -1, argvs ? argvs[i] : NULL,
                             maxprocs[i], &info);
     }
     if (rc == 0)
-        rc = spawn(&req, n, jobId, jobIdSize, errors);
+        rc = send_spawn(&req, n, jobId, jobIdSize, errors);
     for (int i = 0; errors && rc != 0 && i < n; i++)
-        errors[i] = code(rc);
+        errors[i] = pmi2_code(rc);
     spawn_release(&req);
     free(preputs);
-    return leave(rc);
+    return pmi2_leave(rc);
 }

@@ -14,7 +14,7 @@
 #include "core.h"
 #include "session.h"
 
-static int number(const char *name, int absent)
+static int env_number(const char *name, int absent)
 {
     const char *text = getenv(name);
     char *end = NULL;
@@ -57,14 +57,14 @@ int environment_read(struct environment *env)
     const char *port = getenv("PMI_PORT");
 
     memset(env, 0, sizeof(*env));
-    env->rank = number("PMI_RANK", -1);
-    env->size = number("PMI_SIZE", -1);
+    env->rank = env_number("PMI_RANK", -1);
+    env->size = env_number("PMI_SIZE", -1);
     env->jobid = getenv("PMI_JOBID");
-    env->fd = number("PMI_FD", -1);
+    env->fd = env_number("PMI_FD", -1);
     if (env->fd >= 0 || !port)
         return 0;
     env->has_id = 1;
-    env->id = number("PMI_ID", 0);
+    env->id = env_number("PMI_ID", 0);
     env->fd = connect_to(port);
     return env->fd < 0 ? env->fd : 0;
 }
@@ -171,7 +171,7 @@ static int read_in(struct session *s, int wait)
 
 /* Wait until there is something to read, or room to write. The descriptor may be non-blocking:
  * O_NONBLOCK belongs to the open file, and any process that shares it can set it. */
-static void await(struct session *s)
+static void wait_ready(struct session *s)
 {
     const void *out;
     struct pollfd pfd = {.fd = s->fd, .events = POLLIN};
@@ -226,7 +226,7 @@ static int hand_over(struct session *s)
     return n_over;
 }
 
-static void answered(struct session *s, const struct pmiwire_event *ev)
+static void request_answered(struct session *s, const struct pmiwire_event *ev)
 {
     struct request *r = (struct request *)(uintptr_t)ev->cookie;
 
@@ -238,7 +238,7 @@ static void answered(struct session *s, const struct pmiwire_event *ev)
  * over, and with it every pending operation. */
 enum { NOTHING, SOMETHING, ANSWER };
 
-static int step(struct session *s, int wait, struct pmiwire_event *ev)
+static int session_step(struct session *s, int wait, struct pmiwire_event *ev)
 {
     int rc = pmiwire_client_next(s->client, ev, NULL);
 
@@ -249,7 +249,7 @@ static int step(struct session *s, int wait, struct pmiwire_event *ev)
         rc = pmiwire_client_next(s->client, ev, NULL); /* the session may have ended */
     }
     if (rc == 0 && wait) {
-        await(s);
+        wait_ready(s);
         return SOMETHING;
     }
     if (rc == 0)
@@ -262,7 +262,7 @@ static int step(struct session *s, int wait, struct pmiwire_event *ev)
     if (ev->op == PMIWIRE_OP_FENCE || ev->op == PMIWIRE_OP_GATHER)
         s->array = table_fenced(&s->table, ev->msg, &s->passed_fd);
     if (ev->cookie != SESSION_ASK)
-        answered(s, ev);
+        request_answered(s, ev);
     shmht_array_detach(s->array);
     s->array = NULL;
     return ev->cookie == SESSION_ASK ? ANSWER : SOMETHING;
@@ -302,7 +302,7 @@ int session_progress(struct session *s, int wait)
 {
     struct pmiwire_event ev;
 
-    return session_busy(s) && step(s, wait, &ev) == SOMETHING;
+    return session_busy(s) && session_step(s, wait, &ev) == SOMETHING;
 }
 
 /* ---- requests that wait ---- */
@@ -319,7 +319,7 @@ int session_wait(struct session *s, struct pmiwire_event *ev)
     int rc;
 
     do
-        rc = step(s, 1, ev);
+        rc = session_step(s, 1, ev);
     while (rc >= 0 && rc != ANSWER);
     return rc < 0 ? rc : ev->rc;
 }
@@ -386,7 +386,7 @@ static int read_key(struct session *s, struct pmiwire_str key, struct pmiwire_st
 }
 
 /* The answer to a get that was queued, or could not be. */
-static int asked(struct session *s, int rc, struct pmiwire_str *value)
+static int finish_get(struct session *s, int rc, struct pmiwire_str *value)
 {
     struct pmiwire_event ev;
 
@@ -403,7 +403,7 @@ int session_get(struct session *s, struct pmiwire_str jobid, int source, struct 
 {
     if (!jobid.ptr && read_key(s, key, value))
         return 0;
-    return asked(
+    return finish_get(
         s, pmiwire_client_get(session_ready(s), jobid, source, key, PMIWIRE_GET_LOCAL, SESSION_ASK),
         value);
 }
@@ -417,10 +417,10 @@ int session_get_wait(struct session *s, int source, struct pmiwire_str key,
         return PMIWIRE_EVERSION;
     if (read_key(s, key, value))
         return 0;
-    rc = asked(s,
-               pmiwire_client_get(session_ready(s), pmiwire_strz(NULL), source, key,
-                                  PMIWIRE_GET_WAIT, SESSION_ASK),
-               value);
+    rc = finish_get(s,
+                    pmiwire_client_get(session_ready(s), pmiwire_strz(NULL), source, key,
+                                       PMIWIRE_GET_WAIT, SESSION_ASK),
+                    value);
     return rc == PMIWIRE_EPEER ? PMIWIRE_ENOENT : rc;
 }
 
@@ -442,7 +442,7 @@ static int has_ring(const struct session *s)
 }
 
 /* A neighbour's value. */
-static int keep(struct pmiwire_str value, char to[SESSION_RING_MAX_BYTES + 1])
+static int copy_neighbour(struct pmiwire_str value, char to[SESSION_RING_MAX_BYTES + 1])
 {
     int rc = check_string(0, &value);
 
@@ -457,7 +457,7 @@ static int get_neighbour(struct session *s, int rank, char *to)
 
     snprintf(key, sizeof(key), "-ring-%u-%d", s->n_rings, rank);
     rc = session_get(s, (struct pmiwire_str){NULL, 0}, rank, pmiwire_strz(key), &value);
-    return rc == 0 ? keep(value, to) : rc;
+    return rc == 0 ? copy_neighbour(value, to) : rc;
 }
 
 static int ring_of_pairs(struct session *s, int rank, int n_ranks, const char *value,
@@ -495,8 +495,8 @@ int session_ring(struct session *s, int rank, int n_ranks, const char *value, st
     if (rc < 0)
         return rc;
     ring->place = ev.number;
-    rc = keep(ev.value, ring->left);
-    return rc == 0 ? keep(ev.value2, ring->right) : rc;
+    rc = copy_neighbour(ev.value, ring->left);
+    return rc == 0 ? copy_neighbour(ev.value2, ring->right) : rc;
 }
 
 void session_close(struct session *s)

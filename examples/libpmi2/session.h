@@ -34,8 +34,8 @@ struct session {
     unsigned n_arrays_due;        /* of them, those whose answer may bring an array */
     struct table table;
     struct shmht_array *array; /* an array from the present answer; its user sets this to NULL */
-    int passed_fd; /* the last descriptor that came with the server's bytes, until it is used; -1:
-                      none */
+    /* the last descriptor that came with the server's bytes, until it is used; -1: none */
+    int passed_fd;
     unsigned long n_read, n_asked; /* Gets answered by the table, and by the server */
     unsigned n_rings;              /* that had to be made of pairs */
     int peer_rc;                   /* of the last answer */
@@ -46,8 +46,8 @@ enum { SESSION_ASK };
 
 /* The launcher's environment variables. */
 struct environment {
-    int fd; /* PMI_FD, or a connection to PMI_PORT; -1: none, a program started without a launcher
-             */
+    /* PMI_FD, or a connection to PMI_PORT; -1: none, a program started without a launcher */
+    int fd;
     int has_id, id; /* PMI_ID, with PMI_PORT */
     int rank, size; /* PMI_RANK and PMI_SIZE; -1 when absent */
     const char *jobid;

@@ -5,7 +5,7 @@
 #include "shm_table.h"
 
 /* The shared memory object that an extension describes. -1: nothing that can be attached. */
-static int describe(int rc, struct pmiwire_str text, int fd, struct shmht_desc *desc)
+static int read_desc(int rc, struct pmiwire_str text, int fd, struct shmht_desc *desc)
 {
     if (rc != 0 || shmht_desc_parse(text.ptr, text.len, desc) != 0)
         return -1;
@@ -17,7 +17,7 @@ void table_open(struct table *t, struct pmiwire_str advertised, int fd)
     struct shmht_desc desc;
 
     memset(t, 0, sizeof(*t));
-    if (describe(advertised.ptr ? 0 : -1, advertised, fd, &desc) == 0 &&
+    if (read_desc(advertised.ptr ? 0 : -1, advertised, fd, &desc) == 0 &&
         shmht_reader_attach(&desc, desc.name[0] ? -1 : fd, NULL, &t->reader, NULL) != 0)
         t->reader = NULL;
     t->by_name = t->reader && desc.name[0];
@@ -39,7 +39,7 @@ struct shmht_array *table_fenced(struct table *t, const struct pmiwire_msg *answ
         return NULL;
     if (pmiwire_msg_ext(answer, PMIWIRE_EXT_TABLE_END, &text) == 0)
         t->ended = 1;
-    if (describe(pmiwire_msg_ext(answer, PMIWIRE_EXT_ARRAY, &text), text, *fd, &desc) != 0)
+    if (read_desc(pmiwire_msg_ext(answer, PMIWIRE_EXT_ARRAY, &text), text, *fd, &desc) != 0)
         return NULL;
     if (shmht_array_attach(&desc, desc.name[0] ? -1 : *fd, NULL, &array, NULL) != 0)
         array = NULL;

@@ -5,7 +5,7 @@
 
 #include "spawn.h"
 
-static struct pmiwire_keyval *views(const struct keyvals *kv)
+static struct pmiwire_keyval *keyvals_view(const struct keyvals *kv)
 {
     struct pmiwire_keyval *v = calloc(kv->n > 0 ? (size_t)kv->n : 1, sizeof(*v));
 
@@ -40,7 +40,7 @@ struct pmiwire_spawn_cmd *spawn_begin(struct pmiwire_spawn *req, int n_cmds,
     memset(req, 0, sizeof(*req));
     req->cmds = cmds;
     req->n_cmds = cmds ? (uint32_t)n_cmds : 0;
-    req->preput = views(preput);
+    req->preput = keyvals_view(preput);
     req->n_preput = preput->n > 0 ? (uint32_t)preput->n : 0;
     if (cmds && req->preput)
         return cmds;
@@ -62,7 +62,7 @@ int spawn_describe(struct pmiwire_spawn_cmd *cmd, const char *name, int argc, co
         args[i] = pmiwire_strz(argv[i] ? argv[i] : "");
     cmd->argv = args;
     cmd->n_info = info->n > 0 ? (uint32_t)info->n : 0;
-    cmd->info = views(info);
+    cmd->info = keyvals_view(info);
     return args && cmd->info ? 0 : -ENOMEM;
 }
 

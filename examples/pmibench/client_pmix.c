@@ -20,7 +20,7 @@
 static pmix_proc_t me;
 static unsigned size;
 
-static void need(pmix_status_t rc, const char *what)
+static void check_pmix(pmix_status_t rc, const char *what)
 {
     if (rc == PMIX_SUCCESS)
         return;
@@ -36,27 +36,27 @@ static void put_string(const char *key, char *text)
 
     v.type = PMIX_STRING;
     v.data.string = text;
-    need(PMIx_Put(PMIX_GLOBAL, key, &v), "PMIx_Put");
+    check_pmix(PMIx_Put(PMIX_GLOBAL, key, &v), "PMIx_Put");
 }
 
 /* Sends all data to all ranks, as a PMI fence does. */
-static void fence(void)
+static void fence_pmix(void)
 {
     pmix_info_t info;
     bool collect = true;
 
-    need(PMIx_Commit(), "PMIx_Commit");
+    check_pmix(PMIx_Commit(), "PMIx_Commit");
     PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
-    need(PMIx_Fence(NULL, 0, &info, 1), "PMIx_Fence");
+    check_pmix(PMIx_Fence(NULL, 0, &info, 1), "PMIx_Fence");
 }
 
-static void put_share(unsigned keys, unsigned round)
+static void put_pmix_share(unsigned keys, unsigned round)
 {
     char key[KEY_BYTES], text[VALUE_BYTES];
 
     for (unsigned i = me.rank; i < keys; i += size) {
-        name(key, i + round * keys);
-        address(text, i, round);
+        make_key(key, i + round * keys);
+        make_address(text, i, round);
         put_string(key, text);
     }
 }
@@ -68,22 +68,22 @@ static pmix_value_t *get_key(const char *key, unsigned i)
     pmix_proc_t whose;
 
     PMIX_LOAD_PROCID(&whose, me.nspace, i % size);
-    need(PMIx_Get(&whose, key, NULL, 0, &value), "PMIx_Get");
+    check_pmix(PMIx_Get(&whose, key, NULL, 0, &value), "PMIx_Get");
     if (value->type != PMIX_STRING || strlen(value->data.string) != VALUE_BYTES - 1)
-        need(PMIX_ERROR, "a Get has the wrong value");
+        check_pmix(PMIX_ERROR, "a Get has the wrong value");
     return value;
 }
 
-static pmix_value_t *get(unsigned keys, unsigned i, unsigned round)
+static pmix_value_t *get_share(unsigned keys, unsigned i, unsigned round)
 {
     char key[KEY_BYTES];
 
-    name(key, i + round * keys);
+    make_key(key, i + round * keys);
     return get_key(key, i);
 }
 
 /* As pmibench-client: rank 0 prints means and maxima. */
-static void report(const char *const *names, const double *figures, int n)
+static void print_pmix_figures(const char *const *names, const double *figures, int n)
 {
     double mean[MAX_FIGURES] = {0}, most[MAX_FIGURES] = {0};
     char text[256], *at = text;
@@ -91,13 +91,13 @@ static void report(const char *const *names, const double *figures, int n)
     for (int k = 0; k < n; k++)
         at += snprintf(at, (size_t)(text + sizeof(text) - at), "%.9e,", figures[k]);
     put_string("figures", text);
-    fence();
+    fence_pmix();
     for (unsigned r = 0; me.rank == 0 && r < size; r++) {
         pmix_value_t *value;
         pmix_proc_t whose;
 
         PMIX_LOAD_PROCID(&whose, me.nspace, r);
-        need(PMIx_Get(&whose, "figures", NULL, 0, &value), "PMIx_Get of figures");
+        check_pmix(PMIx_Get(&whose, "figures", NULL, 0, &value), "PMIx_Get of figures");
         at = value->data.string;
         for (int k = 0; k < n; k++, at++) {
             double v = strtod(at, &at);
@@ -114,7 +114,7 @@ static void report(const char *const *names, const double *figures, int n)
     fflush(stdout);
 }
 
-static void do_get(unsigned keys, unsigned gets)
+static void pmix_bench_get(unsigned keys, unsigned gets)
 {
     static const char *const names[] = {"wall_us", "cpu_us"};
     static char picked_keys[N_PICKED][KEY_BYTES];
@@ -122,62 +122,62 @@ static void do_get(unsigned keys, unsigned gets)
     double figures[2], cpu, wall;
     pmix_value_t *value;
 
-    put_share(keys, 0);
-    fence();
-    pick(picked_keys, picked, keys);
+    put_pmix_share(keys, 0);
+    fence_pmix();
+    pick_keys(picked_keys, picked, keys);
     for (int i = 0; i < 20; i++) {
-        value = get(keys, below(keys), 0);
+        value = get_share(keys, rng_below(keys), 0);
         PMIX_VALUE_RELEASE(value);
     }
-    fence();
-    wall = seconds(CLOCK_MONOTONIC);
-    cpu = seconds(CLOCK_PROCESS_CPUTIME_ID); /* a Get wakes a thread of the library */
+    fence_pmix();
+    wall = read_clock(CLOCK_MONOTONIC);
+    cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID); /* a Get wakes a thread of the library */
     for (unsigned i = 0; i < gets; i++) {
         value = get_key(picked_keys[i % N_PICKED], picked[i % N_PICKED]);
         PMIX_VALUE_RELEASE(value);
     }
-    figures[1] = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) / gets * 1e6;
-    figures[0] = (seconds(CLOCK_MONOTONIC) - wall) / gets * 1e6;
-    report(names, figures, 2);
+    figures[1] = (read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu) / gets * 1e6;
+    figures[0] = (read_clock(CLOCK_MONOTONIC) - wall) / gets * 1e6;
+    print_pmix_figures(names, figures, 2);
 }
 
-static void do_fence(unsigned keys, unsigned rounds)
+static void pmix_bench_fence(unsigned keys, unsigned rounds)
 {
     static const char *const names[] = {"fence_us", "first_us"};
     double *times = calloc(rounds, sizeof(*times)), figures[2];
 
     if (!times)
-        need(PMIX_ERR_NOMEM, "no memory");
+        check_pmix(PMIX_ERR_NOMEM, "no memory");
     for (unsigned r = 0; r < rounds; r++) {
         double t;
         pmix_value_t *value;
 
-        put_share(keys * size, r);
-        need(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence"); /* so that all begin together */
-        t = seconds(CLOCK_MONOTONIC);
-        fence();
-        times[r] = (seconds(CLOCK_MONOTONIC) - t) * 1e6;
-        need(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence"); /* as in client.c */
-        value = get(keys * size, below(keys * size), r);
+        put_pmix_share(keys * size, r);
+        check_pmix(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence"); /* so that all begin together */
+        t = read_clock(CLOCK_MONOTONIC);
+        fence_pmix();
+        times[r] = (read_clock(CLOCK_MONOTONIC) - t) * 1e6;
+        check_pmix(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence"); /* as in client.c */
+        value = get_share(keys * size, rng_below(keys * size), r);
         PMIX_VALUE_RELEASE(value);
     }
     figures[1] = times[0];
-    figures[0] = median(times, rounds);
-    report(names, figures, 2);
+    figures[0] = median_of(times, rounds);
+    print_pmix_figures(names, figures, 2);
     free(times);
 }
 
-static void do_hello(void)
+static void pmix_bench_hello(void)
 {
     pmix_value_t *value;
 
-    put_share(size, 0);
-    fence();
-    value = get(size, (me.rank + 1) % size, 0);
+    put_pmix_share(size, 0);
+    fence_pmix();
+    value = get_share(size, (me.rank + 1) % size, 0);
     PMIX_VALUE_RELEASE(value);
     if (me.rank == 0)
         all_up();
-    need(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence"); /* the others wait here */
+    check_pmix(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence"); /* the others wait here */
 }
 
 int main(int argc, char **argv)
@@ -194,19 +194,19 @@ int main(int argc, char **argv)
         return 1;
     }
     PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);
-    need(PMIx_Get(&all, PMIX_JOB_SIZE, NULL, 0, &value), "PMIx_Get of the job's size");
+    check_pmix(PMIx_Get(&all, PMIX_JOB_SIZE, NULL, 0, &value), "PMIx_Get of the job's size");
     size = value->data.uint32;
     PMIX_VALUE_RELEASE(value);
-    seed(me.rank, argc > 4 ? argv[4] : NULL);
+    rng_seed(me.rank, argc > 4 ? argv[4] : NULL);
     if (strcmp(mode, "get") == 0 && a && b)
-        do_get(a, b);
+        pmix_bench_get(a, b);
     else if (strcmp(mode, "fence") == 0 && a && a <= 1000 && b)
-        do_fence(a, b);
+        pmix_bench_fence(a, b);
     else if (strcmp(mode, "hello") == 0)
-        do_hello();
+        pmix_bench_hello();
     else
-        need(PMIX_ERR_BAD_PARAM,
-             "usage: pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS | hello");
+        check_pmix(PMIX_ERR_BAD_PARAM,
+                   "usage: pmibench-client-pmix get KEYS GETS SEED | fence KEYS ROUNDS | hello");
     PMIx_Finalize(NULL, 0);
     return 0;
 }

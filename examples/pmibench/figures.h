@@ -14,7 +14,7 @@
 #define KEY_BYTES   16 /* with NUL, as in the paper */
 #define VALUE_BYTES 30
 
-static inline double seconds(clockid_t clock)
+static inline double read_clock(clockid_t clock)
 {
     struct timespec t;
 
@@ -25,12 +25,12 @@ static inline double seconds(clockid_t clock)
 static uint64_t rng;
 
 /* Another sequence for each rank and run. */
-static inline void seed(unsigned rank, const char *text)
+static inline void rng_seed(unsigned rank, const char *text)
 {
     rng = UINT64_C(0x9e3779b97f4a7c15) * (rank + 1u) + (text ? (uint64_t)atoll(text) : 0);
 }
 
-static inline uint32_t below(uint32_t n)
+static inline uint32_t rng_below(uint32_t n)
 {
     rng ^= rng << 13;
     rng ^= rng >> 7;
@@ -39,13 +39,13 @@ static inline uint32_t below(uint32_t n)
 }
 
 /* Key i of the job. */
-static inline void name(char *key, unsigned i)
+static inline void make_key(char *key, unsigned i)
 {
     snprintf(key, KEY_BYTES, "mpi-addr%07u", i % 10000000u);
 }
 
 /* Its value in a round, which names its rank. */
-static inline void address(char *value, unsigned i, unsigned round)
+static inline void make_address(char *value, unsigned i, unsigned round)
 {
     snprintf(value, VALUE_BYTES, "%010u.%07u.%010u", i * 2654435761u, i % 10000000u, round);
 }
@@ -53,24 +53,24 @@ static inline void address(char *value, unsigned i, unsigned round)
 /* Random keys, made beforehand, so that only Gets are timed. */
 #define N_PICKED 16384u /* more than the Gets of a pass */
 
-static inline void pick(char keys[N_PICKED][KEY_BYTES], unsigned picked[N_PICKED], unsigned n)
+static inline void pick_keys(char keys[N_PICKED][KEY_BYTES], unsigned picked[N_PICKED], unsigned n)
 {
     for (unsigned i = 0; i < N_PICKED; i++) {
-        picked[i] = below(n);
-        name(keys[i], picked[i]);
+        picked[i] = rng_below(n);
+        make_key(keys[i], picked[i]);
     }
 }
 
-static inline int ascending(const void *a, const void *b)
+static inline int compare_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
 
-static inline double median(double *v, unsigned n)
+static inline double median_of(double *v, unsigned n)
 {
-    qsort(v, n, sizeof(*v), ascending);
+    qsort(v, n, sizeof(*v), compare_doubles);
     return n ? v[n / 2] : 0;
 }
 

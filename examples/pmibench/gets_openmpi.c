@@ -19,7 +19,7 @@
 
 static int rank, size;
 
-static void fail(const char *what, const char *why)
+static void gets_fail(const char *what, const char *why)
 {
     fprintf(stderr, "pmibench-gets: rank %d of %d: %s: %s\n", rank, size, what, why);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -51,14 +51,14 @@ static void *pmi_call(void *lib, const char *call)
     void *p = dlsym(lib, call);
 
     if (!p)
-        fail(call, dlerror());
+        gets_fail(call, dlerror());
     return p;
 }
 
 static void pmi_need(int rc, const char *what)
 {
     if (rc != PMI_SUCCESS)
-        fail(what, "failed");
+        gets_fail(what, "failed");
 }
 
 static void pmi_init(void)
@@ -67,7 +67,7 @@ static void pmi_init(void)
     void *lib = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
 
     if (!lib)
-        fail("pmi", "Open MPI has not opened a libpmi");
+        gets_fail("pmi", "Open MPI has not opened a libpmi");
     *(void **)&pmi.my_name = pmi_call(lib, "PMI_KVS_Get_my_name");
     *(void **)&pmi.put = pmi_call(lib, "PMI_KVS_Put");
     *(void **)&pmi.commit = pmi_call(lib, "PMI_KVS_Commit");
@@ -106,13 +106,13 @@ static pmix_proc_t me;
 static void pmix_need(pmix_status_t rc, const char *what)
 {
     if (rc != PMIX_SUCCESS)
-        fail(what, PMIx_Error_string(rc));
+        gets_fail(what, PMIx_Error_string(rc));
 }
 
 static void pmix_init(void)
 {
     if (!PMIx_Initialized())
-        fail("pmix", "Open MPI has not initialized PMIx");
+        gets_fail("pmix", "Open MPI has not initialized PMIx");
     pmix_need(PMIx_Init(&me, NULL, 0), "PMIx_Init");
 }
 
@@ -156,66 +156,66 @@ static void put_all(const struct way *way, unsigned keys)
     char key[KEY_BYTES], value[VALUE_BYTES];
 
     for (unsigned i = (unsigned)rank; i < keys; i += (unsigned)size) {
-        name(key, i);
-        address(value, i, 0);
+        make_key(key, i);
+        make_address(value, i, 0);
         way->put(key, value);
     }
     way->fence();
 }
 
-static void check(const struct way *way, const char *key, unsigned i)
+static void check_address(const struct way *way, const char *key, unsigned i)
 {
     char value[64], want[VALUE_BYTES];
 
     way->get(key, i, value);
-    address(want, i, 0);
+    make_address(want, i, 0);
     if (strcmp(value, want) != 0)
-        fail(key, "a Get has the wrong value");
+        gets_fail(key, "a Get has the wrong value");
 }
 
 /* A pair of each rank, the next rank's first: pair i is rank i % size's. */
 static double first_gets(const struct way *way)
 {
     char key[KEY_BYTES];
-    double s = seconds(CLOCK_MONOTONIC);
+    double s = read_clock(CLOCK_MONOTONIC);
 
     for (unsigned r = 1; r <= (unsigned)size; r++) {
-        name(key, ((unsigned)rank + r) % (unsigned)size);
-        check(way, key, ((unsigned)rank + r) % (unsigned)size);
+        make_key(key, ((unsigned)rank + r) % (unsigned)size);
+        check_address(way, key, ((unsigned)rank + r) % (unsigned)size);
     }
-    s = (seconds(CLOCK_MONOTONIC) - s) / size * 1e6;
+    s = (read_clock(CLOCK_MONOTONIC) - s) / size * 1e6;
     way->fence();
     return s;
 }
 
 enum { FIRST, WALL, CPU, READ, ASKED, N_FIGURES };
 
-static void measure(const struct way *way, unsigned keys, unsigned gets, double *figures)
+static void measure_gets(const struct way *way, unsigned keys, unsigned gets, double *figures)
 {
     static char picked_keys[N_PICKED][KEY_BYTES];
     static unsigned picked[N_PICKED];
     unsigned long n_read = 0, n_asked = 0, read_before = 0, asked_before = 0;
     char value[64];
 
-    pick(picked_keys, picked, keys);
+    pick_keys(picked_keys, picked, keys);
     if (way->counts)
         way->counts(&read_before, &asked_before);
-    figures[WALL] = seconds(CLOCK_MONOTONIC);
-    figures[CPU] = seconds(CLOCK_PROCESS_CPUTIME_ID); /* a Get of PMIx wakes a thread */
+    figures[WALL] = read_clock(CLOCK_MONOTONIC);
+    figures[CPU] = read_clock(CLOCK_PROCESS_CPUTIME_ID); /* a Get of PMIx wakes a thread */
     for (unsigned i = 0; i < gets; i++)
         way->get(picked_keys[i % N_PICKED], picked[i % N_PICKED], value);
-    figures[CPU] = (seconds(CLOCK_PROCESS_CPUTIME_ID) - figures[CPU]) / gets * 1e6;
-    figures[WALL] = (seconds(CLOCK_MONOTONIC) - figures[WALL]) / gets * 1e6;
+    figures[CPU] = (read_clock(CLOCK_PROCESS_CPUTIME_ID) - figures[CPU]) / gets * 1e6;
+    figures[WALL] = (read_clock(CLOCK_MONOTONIC) - figures[WALL]) / gets * 1e6;
     if (way->counts)
         way->counts(&n_read, &n_asked);
     figures[READ] = (double)(n_read - read_before);
     figures[ASKED] = (double)(n_asked - asked_before);
     way->fence();
     for (unsigned i = 0; i < gets && i < N_PICKED; i++)
-        check(way, picked_keys[i], picked[i]);
+        check_address(way, picked_keys[i], picked[i]);
 }
 
-static void report(const double *figures, int n)
+static void print_gets(const double *figures, int n)
 {
     static const char *const names[] = {"first_us", "wall_us", "cpu_us", "read", "asked"};
     double sum[N_FIGURES], most[N_FIGURES];
@@ -227,7 +227,7 @@ static void report(const double *figures, int n)
     if (rank == 0)
         printf("\n");
     if (fflush(stdout) != 0 || ferror(stdout))
-        fail("standard output", "cannot write the figures");
+        gets_fail("standard output", "cannot write the figures");
 }
 
 int main(int argc, char **argv)
@@ -245,13 +245,13 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (!way || keys < (unsigned)size || gets == 0)
-        fail("usage", "pmibench-gets pmi|pmix KEYS GETS SEED, at least a key for each rank");
-    seed((unsigned)rank, argc > 4 ? argv[4] : NULL);
+        gets_fail("usage", "pmibench-gets pmi|pmix KEYS GETS SEED, at least a key for each rank");
+    rng_seed((unsigned)rank, argc > 4 ? argv[4] : NULL);
     way->init();
     put_all(way, keys);
     figures[FIRST] = first_gets(way);
-    measure(way, keys, gets, figures);
-    report(figures, way->counts ? N_FIGURES : READ);
+    measure_gets(way, keys, gets, figures);
+    print_gets(figures, way->counts ? N_FIGURES : READ);
     if (way == &by_pmix)
         pmix_need(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
     MPI_Finalize();

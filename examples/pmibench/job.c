@@ -68,14 +68,14 @@ static void on_signal(int sig)
     told = sig;
 }
 
-static void clean(void)
+static void remove_folder(void)
 {
     unlink(up_path);
     unlink(go_path);
     rmdir(folder);
 }
 
-static void die(const char *what)
+static void exit_failed(const char *what)
 {
     fprintf(stderr, "pmibench-job: %s: %s\n", what, strerror(errno));
     exit(1);
@@ -88,25 +88,25 @@ static void make_pipes(int *up, int *go)
 
     snprintf(folder, sizeof(folder), "%s/pmibench-job.XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(folder))
-        die(folder);
-    atexit(clean);
+        exit_failed(folder);
+    atexit(remove_folder);
     snprintf(up_path, sizeof(up_path), "%s/up", folder);
     snprintf(go_path, sizeof(go_path), "%s/go", folder);
     if (mkfifo(up_path, 0600) != 0 || mkfifo(go_path, 0600) != 0)
-        die(folder);
+        exit_failed(folder);
     *up = open(up_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     *go = open(go_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (*up < 0 || *go < 0)
-        die(folder);
+        exit_failed(folder);
     setenv("PMIBENCH_JOB", folder, 1);
 }
 
-static pid_t start(char **argv)
+static pid_t start_launcher(char **argv)
 {
     const pid_t pid = fork();
 
     if (pid < 0)
-        die("fork");
+        exit_failed("fork");
     if (pid == 0) {
         const int in = open("/dev/null", O_RDONLY);
 
@@ -143,7 +143,7 @@ static void read_processes(void)
     struct dirent *e;
 
     if (!dir)
-        die("/proc");
+        exit_failed("/proc");
     n_all = 0;
     while ((e = readdir(dir)) != NULL && n_all < MAX_PROCESSES)
         if (isdigit((unsigned char)e->d_name[0])) {
@@ -155,7 +155,7 @@ static void read_processes(void)
 }
 
 /* Is it one of these two, or a descendant of one? */
-static bool descends(pid_t pid, pid_t a, pid_t b)
+static bool is_descendant(pid_t pid, pid_t a, pid_t b)
 {
     for (int depth = 0; depth < 64 && pid > 1; depth++) {
         size_t i = 0;
@@ -187,7 +187,7 @@ static FILE *open_proc(pid_t pid, const char *file)
 }
 
 /* In kilobytes; 0 if it has ended. */
-static double pss(pid_t pid)
+static double read_pss(pid_t pid)
 {
     FILE *f = open_proc(pid, "smaps_rollup");
     char line[256];
@@ -217,7 +217,7 @@ static double shared_rss(pid_t pid)
     return sum;
 }
 
-static void sample(void)
+static void sample_memory(void)
 {
     for (size_t i = 0; i < n_servers; i++) {
         struct timespec t;
@@ -249,7 +249,7 @@ static void find_servers(pid_t launcher, pid_t rank0, int go, bool look)
     const bool found = server > 1 && program_of(rank0, &theirs);
 
     if ((!look || !found) && write(go, "", 1) != 1)
-        die("go");
+        exit_failed("go");
     if (!found)
         return;
     read_processes();
@@ -257,42 +257,42 @@ static void find_servers(pid_t launcher, pid_t rank0, int go, bool look)
         const pid_t pid = all[i].pid;
         bool rank;
 
-        if (!descends(pid, launcher, server) || !program_of(pid, &st))
+        if (!is_descendant(pid, launcher, server) || !program_of(pid, &st))
             continue;
         rank = st.st_dev == theirs.st_dev && st.st_ino == theirs.st_ino;
         if (!rank && pid != launcher)
             add_server(pid);
         if (look) {
-            kb[rank] += pss(pid);
+            kb[rank] += read_pss(pid);
             shared += rank ? 0 : shared_rss(pid);
         }
     }
     if (look && write(go, "", 1) != 1)
-        die("go");
+        exit_failed("go");
     if (look)
         printf("servers_kb %.0f ranks_kb %.0f shared_kb %.0f ", kb[0], kb[1], shared);
 }
 
 /* Returns when LAUNCHER has ended, and does not reap it: its clock can still be read. False: this
  * program ended it. */
-static bool watch(pid_t launcher, int up, int go, bool look, double limit)
+static bool watch_job(pid_t launcher, int up, int go, bool look, double limit)
 {
     const int pidfd = (int)syscall(SYS_pidfd_open, launcher, 0);
-    const double begin = seconds(CLOCK_MONOTONIC);
+    const double begin = read_clock(CLOCK_MONOTONIC);
     struct pollfd p[2] = {{pidfd, POLLIN, 0}, {up, POLLIN, 0}};
     double term = 0; /* when SIGTERM was sent */
     char text[32] = "";
 
     if (pidfd < 0)
-        die("pidfd_open");
+        exit_failed("pidfd_open");
     for (;;) {
-        const double now = seconds(CLOCK_MONOTONIC);
+        const double now = read_clock(CLOCK_MONOTONIC);
 
         if (poll(p, 2, n_servers > 1 ? SAMPLE_MS : 100) < 0)
             p[0].revents = p[1].revents = 0;
         if (p[0].revents)
             break;
-        sample();
+        sample_memory();
         if (p[1].revents && read(up, text, sizeof(text) - 1) > 0)
             find_servers(launcher, (pid_t)atoi(text), go, look);
         if (term == 0 && (told || now - begin > limit)) {
@@ -308,14 +308,14 @@ static bool watch(pid_t launcher, int up, int go, bool look, double limit)
 }
 
 /* Samples servers that outlive LAUNCHER, such as slurmstepd. */
-static void linger(void)
+static void sample_until_gone(void)
 {
-    const double until = seconds(CLOCK_MONOTONIC) + LINGER_S;
+    const double until = read_clock(CLOCK_MONOTONIC) + LINGER_S;
     bool left = true;
 
-    while (left && !told && seconds(CLOCK_MONOTONIC) < until) {
+    while (left && !told && read_clock(CLOCK_MONOTONIC) < until) {
         left = false;
-        sample();
+        sample_memory();
         for (size_t i = 1; i < n_servers; i++)
             left = left || !servers[i].gone;
         if (left)
@@ -353,14 +353,14 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &act, NULL);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     make_pipes(&up, &go);
-    begin = seconds(CLOCK_MONOTONIC);
-    launcher = start(argv + 1);
+    begin = read_clock(CLOCK_MONOTONIC);
+    launcher = start_launcher(argv + 1);
     add_server(launcher);
-    ended = watch(launcher, up, go, look, limit);
-    wall = seconds(CLOCK_MONOTONIC) - begin;
-    linger();
+    ended = watch_job(launcher, up, go, look, limit);
+    wall = read_clock(CLOCK_MONOTONIC) - begin;
+    sample_until_gone();
     if (waitid(P_PID, (id_t)launcher, &si, WEXITED) != 0)
-        die("waitid");
+        exit_failed("waitid");
     if (!ended || si.si_code != CLD_EXITED || si.si_status != 0) {
         fprintf(stderr, "pmibench-job: %s ended with %s %d\n", argv[1],
                 si.si_code == CLD_EXITED ? "status" : "signal", si.si_status);

@@ -82,21 +82,9 @@ void case_bad(struct play *p)
     provoke(p, bytes, len);
 }
 
-/* The request that a case sends in two halves, the second later. */
-static size_t halved(struct play *p, char *out, size_t cap)
-{
-    char body[600];
-    int n = p->wire == PMIWIRE_V2
-                ? snprintf(body, sizeof(body), "cmd=kvs-get;key=no-such-key;")
-                : snprintf(body, sizeof(body), "cmd=get kvsname=%s key=no-such-key\n", p->kvsname);
-
-    return frame(p->wire, body, (size_t)n, out, cap);
-}
-
 /* Rank 0 is in the fence and stops within its next message; rank 1's fence must still end. */
 void case_stall(struct play *p)
 {
-    char out[640];
     size_t n;
     int64_t start;
     int took;
@@ -104,13 +92,14 @@ void case_stall(struct play *p)
     begin(p);
     fence(p);
     if (p->rank == 0) {
-        n = halved(p, out, sizeof(out));
-        say(p, p->wire == PMIWIRE_V2 ? "cmd=kvs-fence;" : "cmd=barrier_in");
+        fence_send(p);
         sleep_ms(50);
-        say_raw(p, out, n / 2);
+        get_begin(p, "no-such-key");
+        n = request_end(p);
+        say_raw(p, p->out, n / 2);
         note(p, "half");
         sleep_ms(1500);
-        say_raw(p, out + n / 2, n - n / 2);
+        say_raw(p, p->out + n / 2, n - n / 2);
         p->reply_ms = 500;
         hear(p);
         hear(p);
@@ -129,14 +118,14 @@ void case_stall(struct play *p)
 /* The same with puts and gets: rank 1 is the witness. */
 void case_stall_get(struct play *p)
 {
-    char out[640];
     size_t n;
 
     begin(p);
-    n = halved(p, out, sizeof(out));
-    say_raw(p, out, n / 2);
+    get_begin(p, "no-such-key");
+    n = request_end(p);
+    say_raw(p, p->out, n / 2);
     sleep_ms(1500);
-    say_raw(p, out + n / 2, n - n / 2);
+    say_raw(p, p->out + n / 2, n - n / 2);
     hear(p);
     finish(p, V_OK, "stopped in mid-message for 1.5 s");
 }
@@ -144,21 +133,21 @@ void case_stall_get(struct play *p)
 /* Ask without end and read nothing, while rank 1 is the witness. */
 void case_no_read(struct play *p)
 {
-    static const char ask2[] = "cmd=info-getjobattr;key=PMI_process_mapping;";
-    char one[700];
     size_t sent = 0, n;
     int rc = 0;
 
     begin(p);
-    if (p->wire == PMIWIRE_V2)
-        n = frame(PMIWIRE_V2, ask2, strlen(ask2), one, sizeof(one));
-    else
-        n = (size_t)snprintf(one, sizeof(one), "cmd=get kvsname=%s key=PMI_process_mapping\n",
-                             p->kvsname);
+    if (p->wire == PMIWIRE_V2) {
+        request_begin(p, 0, PMIWIRE_V2_INFO_GETJOBATTR);
+        request_text(p, PMIWIRE_F_KEY, "PMI_process_mapping");
+    } else {
+        get_begin(p, "PMI_process_mapping");
+    }
+    n = request_end(p);
     while (rc == 0 && sent < 8u << 20) {
         size_t part = 0;
 
-        rc = conn_send(&p->c, one, n, 700, &part);
+        rc = conn_send(&p->c, p->out, n, 700, &part);
         sent += part;
     }
     p->spoiled = true;

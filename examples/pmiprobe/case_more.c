@@ -8,7 +8,7 @@
 #include "cases.h"
 
 /* A name that no other job has, as name services may be shared. */
-static const char *service(void)
+static const char *service_name(void)
 {
     static char name[64];
 
@@ -16,19 +16,22 @@ static const char *service(void)
     return name;
 }
 
-static int lookup(struct play *p, const char *name)
+static int lookup_service(struct play *p, const char *name)
 {
-    say(p, p->wire == PMIWIRE_V2 ? "cmd=name-lookup;name=%s;" : "cmd=lookup_name service=%s", name);
-    hear_cmd(p, p->wire == PMIWIRE_V2 ? "name-lookup-response" : "lookup_result");
+    request_begin(p, PMIWIRE_V1_LOOKUP_NAME, PMIWIRE_V2_NAME_LOOKUP);
+    request_text(p, p->wire == PMIWIRE_V2 ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE, name);
+    request_call(p);
     return rc_of(p);
 }
 
 /* PMI-1 clients need an rc: MPICH 4.0 takes a reply without one for a failure. */
-static void name_reply(struct play *p, const char *cmd)
+static void call_name_service(struct play *p)
 {
     int32_t rc;
 
-    hear_cmd(p, cmd);
+    if (p->wire == PMIWIRE_V2)
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_INFOKEYCOUNT, 0);
+    request_call(p);
     if (pmiwire_msg_int(&p->c.msg, PMIWIRE_F_RC, &rc) < 0)
         finish(p, V_WRONG, "no rc, which MPICH 4.0 needs: %s", p->text);
     if (rc != 0)
@@ -38,15 +41,14 @@ static void name_reply(struct play *p, const char *cmd)
 void case_publish(struct play *p)
 {
     bool v2 = p->wire == PMIWIRE_V2;
-    const char *name = service();
+    const char *name = service_name();
 
     begin(p);
-    say(p,
-        v2 ? "cmd=name-publish;name=%s;port=host:1234;infokeycount=0;"
-           : "cmd=publish_name service=%s port=host:1234",
-        name);
-    name_reply(p, v2 ? "name-publish-response" : "publish_result");
-    if (lookup(p, name) != 0)
+    request_begin(p, PMIWIRE_V1_PUBLISH_NAME, PMIWIRE_V2_NAME_PUBLISH);
+    request_text(p, v2 ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE, name);
+    request_text(p, PMIWIRE_F_PORT, "host:1234");
+    call_name_service(p);
+    if (lookup_service(p, name) != 0)
         finish(p, V_ERROR, "published, but not found: %s", p->text);
     if (!str_is(field_of(p, PMIWIRE_F_PORT), "host:1234"))
         finish(p, V_WRONG, "no port, which MPICH reads: %s", p->text);
@@ -54,19 +56,28 @@ void case_publish(struct play *p)
         finish(p, V_WRONG, "no value, which Slurm's libpmi2 reads: %s", p->text);
     if (!v2 && field_of(p, PMIWIRE_F_RC).ptr == NULL)
         finish(p, V_WRONG, "no rc, which MPICH 4.0 needs: %s", p->text);
-    say(p, v2 ? "cmd=name-unpublish;name=%s;infokeycount=0;" : "cmd=unpublish_name service=%s",
-        name);
-    name_reply(p, v2 ? "name-unpublish-response" : "unpublish_result");
-    if (lookup(p, name) == 0 && field_of(p, PMIWIRE_F_PORT).ptr)
+    request_begin(p, PMIWIRE_V1_UNPUBLISH_NAME, PMIWIRE_V2_NAME_UNPUBLISH);
+    request_text(p, v2 ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE, name);
+    call_name_service(p);
+    if (lookup_service(p, name) == 0 && field_of(p, PMIWIRE_F_PORT).ptr)
         finish(p, V_WRONG, "still found after unpublish: %s", p->text);
 }
 
 void case_lookup_unknown(struct play *p)
 {
     begin(p);
-    if (lookup(p, service()) == 0)
+    if (lookup_service(p, service_name()) == 0)
         finish(p, V_WRONG, "rc=0 for an unpublished name: %s", p->text);
     finish(p, V_OK, "%s", p->text);
+}
+
+static void group_barrier(struct play *p, const char *group)
+{
+    request_begin(p, PMIWIRE_V1_BARRIER_IN, 0);
+    request_text(p, PMIWIRE_F_GROUP, group);
+    request_call(p);
+    if (rc_of(p) != 0)
+        finish(p, V_ERROR, "%s", p->text);
 }
 
 void case_group(struct play *p)
@@ -77,20 +88,12 @@ void case_group(struct play *p)
     p->begun = true;
     if (number_of(p, PMIWIRE_F_PMI_SUBVERSION, "pmi_subversion") < 2)
         finish(p, V_NO, "PMI 1.1 only");
-    if (p->rank == 0) { /* alone: rank 1 is not in the group */
-        say(p, "cmd=barrier_in group=0:7");
-        hear_cmd(p, "barrier_out");
-        if (rc_of(p) != 0)
-            finish(p, V_ERROR, "%s", p->text);
-    } else {
+    if (p->rank == 0) /* alone: rank 1 is not in the group */
+        group_barrier(p, "0:7");
+    else
         sleep_ms(300);
-    }
-    say(p, "cmd=barrier_in group=0,1:8");
-    hear_cmd(p, "barrier_out");
-    if (rc_of(p) != 0)
-        finish(p, V_ERROR, "%s", p->text);
-    say(p, "cmd=barrier_in group=WORLD:9");
-    hear_cmd(p, "barrier_out");
+    group_barrier(p, "0,1:8");
+    group_barrier(p, "WORLD:9");
 }
 
 void case_ring(struct play *p)
@@ -104,7 +107,11 @@ void case_ring(struct play *p)
     /* Each gets its left neighbour's right value and its right neighbour's left value. */
     snprintf(want_left, sizeof(want_left), "right%d", (p->rank + n - 1) % n);
     snprintf(want_right, sizeof(want_right), "left%d", (p->rank + 1) % n);
-    say(p, "cmd=ring;ring-count=1;ring-left=%s;ring-right=%s;", left, right);
+    request_begin(p, 0, PMIWIRE_V2_RING);
+    pmiwire_enc_int(&p->enc, PMIWIRE_F_RING_COUNT, 1);
+    request_text(p, PMIWIRE_F_RING_LEFT, left);
+    request_text(p, PMIWIRE_F_RING_RIGHT, right);
+    request_send(p);
     hear(p);
     if (p->c.msg.id != PMIWIRE_V2_RING_RESPONSE || rc_of(p) != 0)
         finish(p, V_ERROR, "%s", p->text);
@@ -117,18 +124,27 @@ void case_ring(struct play *p)
 
 static void put_node_attr(struct play *p)
 {
-    say(p, "cmd=info-putnodeattr;key=attr;value=of-node;");
-    hear_cmd(p, "info-putnodeattr-response");
+    request_begin(p, 0, PMIWIRE_V2_INFO_PUTNODEATTR);
+    request_text(p, PMIWIRE_F_KEY, "attr");
+    request_text(p, PMIWIRE_F_VALUE, "of-node");
+    request_call(p);
     if (rc_of(p) != 0)
         finish(p, V_ERROR, "put of a node attribute refused: %s", p->text);
 }
 
-static void node_attr_is(struct play *p, const char *wait)
+static void get_node_attr(struct play *p, const char *key, bool wait)
+{
+    request_begin(p, 0, PMIWIRE_V2_INFO_GETNODEATTR);
+    request_text(p, PMIWIRE_F_KEY, key);
+    pmiwire_enc_int(&p->enc, PMIWIRE_F_WAIT, wait);
+    request_call(p);
+}
+
+static void node_attr_is(struct play *p, bool wait)
 {
     int found = 0;
 
-    say(p, "cmd=info-getnodeattr;key=attr;wait=%s;", wait);
-    hear_cmd(p, "info-getnodeattr-response");
+    get_node_attr(p, "attr", wait);
     pmiwire_msg_int(&p->c.msg, PMIWIRE_F_FOUND, &found);
     if (rc_of(p) != 0 || !found)
         finish(p, V_ERROR, "%s", p->text);
@@ -140,7 +156,7 @@ void case_nodeattr(struct play *p)
 {
     begin(p);
     put_node_attr(p);
-    node_attr_is(p, "FALSE");
+    node_attr_is(p, false);
 }
 
 void case_nodeattr_wait(struct play *p)
@@ -153,18 +169,24 @@ void case_nodeattr_wait(struct play *p)
     } else {
         int64_t start = now_ms();
 
-        node_attr_is(p, "TRUE");
+        node_attr_is(p, true);
         if (now_ms() - start > 1500)
             finish(p, V_DELAYED, "answered %d ms after the put", (int)(now_ms() - start - 300));
     }
     fence(p);
 }
 
-static void must_miss(struct play *p, const char *reply)
+static void get_job_attr(struct play *p, const char *key)
+{
+    request_begin(p, 0, PMIWIRE_V2_INFO_GETJOBATTR);
+    request_text(p, PMIWIRE_F_KEY, key);
+    request_call(p);
+}
+
+static void must_miss(struct play *p)
 {
     int found = 1;
 
-    hear_cmd(p, reply);
     pmiwire_msg_int(&p->c.msg, PMIWIRE_F_FOUND, &found);
     if (rc_of(p) == 0 && found)
         finish(p, V_WRONG, "neither found=FALSE nor an rc: %s", p->text);
@@ -174,15 +196,14 @@ static void must_miss(struct play *p, const char *reply)
 void case_nodeattr_miss(struct play *p)
 {
     begin(p);
-    say(p, "cmd=info-getnodeattr;key=no-such-attr;wait=FALSE;");
-    must_miss(p, "info-getnodeattr-response");
+    get_node_attr(p, "no-such-attr", false);
+    must_miss(p);
 }
 
 void case_jobattr(struct play *p)
 {
     begin(p);
-    say(p, "cmd=info-getjobattr;key=universeSize;");
-    hear_cmd(p, "info-getjobattr-response");
+    get_job_attr(p, "universeSize");
     if (rc_of(p) != 0 || !field_of(p, PMIWIRE_F_VALUE).len)
         finish(p, V_NO, "%s", p->text);
     number_of(p, PMIWIRE_F_VALUE, "value");
@@ -192,14 +213,16 @@ void case_jobattr(struct play *p)
 void case_jobattr_miss(struct play *p)
 {
     begin(p);
-    say(p, "cmd=info-getjobattr;key=no-such-attr;");
-    must_miss(p, "info-getjobattr-response");
+    get_job_attr(p, "no-such-attr");
+    must_miss(p);
 }
 
 void case_job_connect(struct play *p)
 {
     begin(p);
-    say(p, "cmd=job-connect;jobid=no-such-job;");
+    request_begin(p, 0, PMIWIRE_V2_JOB_CONNECT);
+    request_text(p, PMIWIRE_F_JOBID, "no-such-job");
+    request_send(p);
     hear(p);
     finish(p, rc_of(p) ? V_ERROR : V_WRONG, "%s", p->text);
 }
@@ -210,16 +233,26 @@ void case_spawn(struct play *p)
     struct pmiwire_str codes;
 
     begin(p);
-    if (p->wire == PMIWIRE_V2)
-        say(p,
-            "cmd=spawn;ncmds=1;preputcount=0;subcmd=%s;maxprocs=1;argc=1;argv0=x;infokeycount=0;",
-            program);
-    else
-        say(p,
-            "mcmd=spawn\nnprocs=1\nexecname=%s\ntotspawns=1\nspawnssofar=1\narg1=x\nargcnt=1\n"
-            "preput_num=0\ninfo_num=0\nendcmd",
-            program);
-    hear_cmd(p, p->wire == PMIWIRE_V2 ? "spawn-response" : "spawn_result");
+    request_begin(p, PMIWIRE_V1_SPAWN, PMIWIRE_V2_SPAWN);
+    if (p->wire == PMIWIRE_V2) {
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_NCMDS, 1);
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_PREPUTCOUNT, 0);
+        request_text(p, PMIWIRE_F_SUBCMD, program);
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_MAXPROCS, 1);
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_ARGC, 1);
+        pmiwire_enc_indexed(&p->enc, PMIWIRE_F_ARGV, 0, pmiwire_strz("x"));
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_INFOKEYCOUNT, 0);
+    } else {
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_NPROCS, 1);
+        request_text(p, PMIWIRE_F_EXECNAME, program);
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_TOTSPAWNS, 1);
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_SPAWNSSOFAR, 1);
+        pmiwire_enc_indexed(&p->enc, PMIWIRE_F_ARG, 1, pmiwire_strz("x"));
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_ARGCNT, 1);
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_PREPUT_NUM, 0);
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_INFO_NUM, 0);
+    }
+    request_call(p);
     if (rc_of(p) != 0)
         finish(p, V_ERROR, "%s", p->text);
     codes = field_of(p, PMIWIRE_F_ERRCODES);
@@ -236,8 +269,13 @@ void case_abort(struct play *p)
     fence(p);
     if (p->rank == 0) {
         note(p, "ending"); /* before the abort: the launcher may kill this process at once */
-        say(p, p->wire == PMIWIRE_V2 ? "cmd=abort;isworld=TRUE;exitcode=7;msg=probe;"
-                                     : "cmd=abort exitcode=7");
+        request_begin(p, PMIWIRE_V1_ABORT, PMIWIRE_V2_ABORT);
+        if (p->wire == PMIWIRE_V2)
+            pmiwire_enc_int(&p->enc, PMIWIRE_F_ISWORLD, 1);
+        pmiwire_enc_int(&p->enc, PMIWIRE_F_EXITCODE, 7);
+        if (p->wire == PMIWIRE_V2)
+            request_text(p, PMIWIRE_F_MSG, "probe");
+        request_send(p);
     }
     sleep_ms(p->reply_ms); /* the launcher ends us before that */
     p->spoiled = true;
@@ -252,7 +290,7 @@ void case_leave(struct play *p)
         note(p, "ending");
         _exit(0);
     }
-    say(p, p->wire == PMIWIRE_V2 ? "cmd=kvs-fence;" : "cmd=barrier_in");
+    fence_send(p);
     p->reply_ms += 1000; /* an answer to rank 1 is no failure: the job must end */
     if (conn_ends(&p->c, p->reply_ms))
         sleep_ms(1000);
@@ -282,7 +320,8 @@ static _Noreturn void be_gone(struct play *p)
     wait_note(p, 1, "ready", 3000);
     sleep_ms(100); /* rank 1 is in the fence */
     if (p->pc->arg == GONE_FINALIZED) {
-        say(p, p->wire == PMIWIRE_V2 ? "cmd=finalize;" : "cmd=finalize");
+        request_begin(p, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE);
+        request_send(p);
         hear(p);
         _exit(0);
     }
@@ -303,8 +342,7 @@ void case_gone(struct play *p)
     begin(p);
     note(p, "ready");
     p->reply_ms += 1000;
-    say(p, p->wire == PMIWIRE_V2 ? "cmd=kvs-fence;" : "cmd=barrier_in");
-    hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-fence-response" : "barrier_out");
+    request_plain(p, PMIWIRE_V1_BARRIER_IN, PMIWIRE_V2_KVS_FENCE);
     if (rc_of(p) == 0)
         finish(p, V_TAKEN, "the fence completes without rank 0: %s", p->text);
     finish(p, V_ERROR, "%s", p->text);

@@ -44,8 +44,7 @@ void case_maxes(struct play *p)
 void case_number(struct play *p)
 {
     begin(p);
-    say(p, p->pc->arg ? "cmd=get_universe_size" : "cmd=get_appnum");
-    hear_cmd(p, p->pc->arg ? "universe_size" : "appnum");
+    request_plain(p, p->pc->arg ? PMIWIRE_V1_GET_UNIVERSE_SIZE : PMIWIRE_V1_GET_APPNUM, 0);
     number_of(p, p->pc->arg ? PMIWIRE_F_SIZE : PMIWIRE_F_APPNUM, p->pc->arg ? "size" : "appnum");
     finish(p, V_OK, "%s", p->text);
 }
@@ -105,12 +104,12 @@ void case_thrid(struct play *p)
     begin(p);
     if (field_of(p, PMIWIRE_F_THRID).ptr)
         finish(p, V_WRONG, "thrid without having been asked: %s", p->text);
-    say(p, "cmd=job-getid;thrid=0x1234;");
-    hear_cmd(p, "job-getid-response");
+    request_begin(p, 0, PMIWIRE_V2_JOB_GETID);
+    request_text(p, PMIWIRE_F_THRID, "0x1234");
+    request_call(p);
     if (!str_is(field_of(p, PMIWIRE_F_THRID), "0x1234"))
         finish(p, V_WRONG, "thrid=0x1234 expected, got: %s", p->text);
-    say(p, "cmd=job-getid;");
-    hear_cmd(p, "job-getid-response");
+    request_plain(p, 0, PMIWIRE_V2_JOB_GETID);
     if (field_of(p, PMIWIRE_F_THRID).ptr)
         finish(p, V_WRONG, "thrid without having been asked: %s", p->text);
 }
@@ -118,8 +117,7 @@ void case_thrid(struct play *p)
 void case_jobid(struct play *p)
 {
     begin(p);
-    say(p, "cmd=job-getid;");
-    hear_cmd(p, "job-getid-response");
+    request_plain(p, 0, PMIWIRE_V2_JOB_GETID);
     if (rc_of(p) != 0)
         finish(p, V_ERROR, "%s", p->text);
     if (!field_of(p, PMIWIRE_F_JOBID).len)
@@ -204,75 +202,78 @@ void case_miss(struct play *p)
 
 void case_split(struct play *p)
 {
-    static const char key[] = "split-key";
-    char body[600], out[620];
-    int n;
     size_t len;
 
     begin(p);
-    n = p->wire == PMIWIRE_V2
-            ? snprintf(body, sizeof(body), "cmd=kvs-put;key=%s;value=split-value;", key)
-            : snprintf(body, sizeof(body), "cmd=put kvsname=%s key=%s value=split-value\n",
-                       p->kvsname, key);
-    len = frame(p->wire, body, (size_t)n, out, sizeof(out));
+    put_begin(p);
+    request_text(p, PMIWIRE_F_KEY, "split-key");
+    request_text(p, PMIWIRE_F_VALUE, "split-value");
+    len = request_end(p);
     for (size_t i = 0; i < len; i++) {
-        say_raw(p, out + i, 1);
+        say_raw(p, p->out + i, 1);
         sleep_ms(1);
     }
-    hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-put-response" : "put_result");
+    hear_cmd(p, p->reply->name);
     fence(p);
-    get_is(p, key, "split-value");
+    get_is(p, "split-key", "split-value");
 }
 
 void case_pipeline(struct play *p)
 {
-    static const char *const want1[] = {"put_result", "maxes", "put_result", "appnum"};
-    static const char *const want2[] = {"kvs-put-response", "job-getid-response",
-                                        "kvs-put-response", "job-getid-response"};
-    static const char *const ask2[] = {"cmd=kvs-put;key=a;value=1;", "cmd=job-getid;",
-                                       "cmd=kvs-put;key=b;value=2;", "cmd=job-getid;"};
-    char out[2000];
-    size_t n = 0;
+    static const char *const pairs[2][2] = {{"a", "1"}, {"b", "2"}};
+    const char *want[4];
+    char out[4000];
+    size_t n = 0, len;
 
     begin(p);
-    if (p->wire == PMIWIRE_V2) {
-        for (int i = 0; i < 4; i++)
-            n += frame(PMIWIRE_V2, ask2[i], strlen(ask2[i]), out + n, sizeof(out) - n);
-    } else {
-        n = (size_t)snprintf(out, sizeof(out),
-                             "cmd=put kvsname=%s key=a value=1\ncmd=get_maxes\n"
-                             "cmd=put kvsname=%s key=b value=2\ncmd=get_appnum\n",
-                             p->kvsname, p->kvsname);
+    for (int i = 0; i < 4; i++) {
+        if (i % 2 == 0) {
+            put_begin(p);
+            request_text(p, PMIWIRE_F_KEY, pairs[i / 2][0]);
+            request_text(p, PMIWIRE_F_VALUE, pairs[i / 2][1]);
+        } else {
+            request_begin(p, i == 1 ? PMIWIRE_V1_GET_MAXES : PMIWIRE_V1_GET_APPNUM,
+                          PMIWIRE_V2_JOB_GETID);
+        }
+        want[i] = p->reply->name;
+        len = request_end(p);
+        if (len > sizeof(out) - n)
+            finish(p, V_NONE, "the name of the key-value space is too long");
+        memcpy(out + n, p->out, len);
+        n += len;
     }
     say_raw(p, out, n);
     for (int i = 0; i < 4; i++)
-        hear_cmd(p, p->wire == PMIWIRE_V2 ? want2[i] : want1[i]);
+        hear_cmd(p, want[i]);
     fence(p);
     get_is(p, "a", "1");
     get_is(p, "b", "2");
 }
 
+static void add_extra_fields(struct play *p)
+{
+    char key[16], value[16];
+
+    for (int i = 0; i < 16; i++) {
+        snprintf(key, sizeof(key), "x-probe%d", i);
+        snprintf(value, sizeof(value), "%d", i);
+        pmiwire_enc_extra(&p->enc, key, pmiwire_strz(value));
+    }
+}
+
 void case_extra(struct play *p)
 {
-    char extra[400] = "";
-    size_t n = 0;
-
     begin(p);
-    for (int i = 0; i < 16; i++)
-        n += (size_t)snprintf(extra + n, sizeof(extra) - n,
-                              p->wire == PMIWIRE_V2 ? "x-probe%d=%d;" : " x-probe%d=%d", i, i);
-    if (p->wire == PMIWIRE_V2)
-        say(p, "cmd=kvs-put;%skey=k;value=v;", extra);
-    else
-        say(p, "cmd=put kvsname=%s%s key=k value=v", p->kvsname, extra);
-    hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-put-response" : "put_result");
+    put_begin(p);
+    add_extra_fields(p);
+    request_text(p, PMIWIRE_F_KEY, "k");
+    request_text(p, PMIWIRE_F_VALUE, "v");
+    request_call(p);
     if (rc_of(p) != 0)
         finish(p, V_ERROR, "%s", p->text);
-    if (p->wire == PMIWIRE_V2)
-        say(p, "cmd=kvs-fence;%s", extra);
-    else
-        say(p, "cmd=barrier_in%s", extra);
-    hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-fence-response" : "barrier_out");
+    request_begin(p, PMIWIRE_V1_BARRIER_IN, PMIWIRE_V2_KVS_FENCE);
+    add_extra_fields(p);
+    request_call(p);
     get_is(p, "k", "v");
 }
 
@@ -285,8 +286,9 @@ void case_mapping(struct play *p)
 
     begin(p);
     if (p->wire == PMIWIRE_V2) {
-        say(p, "cmd=info-getjobattr;key=PMI_process_mapping;");
-        hear_cmd(p, "info-getjobattr-response");
+        request_begin(p, 0, PMIWIRE_V2_INFO_GETJOBATTR);
+        request_text(p, PMIWIRE_F_KEY, "PMI_process_mapping");
+        request_call(p);
         s = field_of(p, PMIWIRE_F_VALUE);
         if (rc_of(p) != 0 || !s.ptr)
             finish(p, V_NO, "%s", p->text);
@@ -308,23 +310,18 @@ void case_mapping(struct play *p)
 
 void case_pad(struct play *p)
 {
-    char out[40];
-
     begin(p);
-    snprintf(out, sizeof(out), p->pc->arg ? "%-6dcmd=job-getid;" : "%6dcmd=job-getid;", 14);
-    say_raw(p, out, 20);
-    hear_cmd(p, "job-getid-response");
+    p->pad_right = p->pc->arg != 0;
+    request_plain(p, 0, PMIWIRE_V2_JOB_GETID);
 }
 
 void case_finalize_twice(struct play *p)
 {
-    const char *reply = p->wire == PMIWIRE_V2 ? "finalize-response" : "finalize_ack";
-
     begin(p);
-    say(p, p->wire == PMIWIRE_V2 ? "cmd=finalize;" : "cmd=finalize");
-    hear_cmd(p, reply);
+    request_plain(p, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE);
     p->spoiled = true;
-    say(p, p->wire == PMIWIRE_V2 ? "cmd=finalize;" : "cmd=finalize");
+    request_begin(p, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE);
+    request_send(p);
     hear(p);
     finish(p, rc_of(p) ? V_ERROR : V_OK, "%s", p->text);
 }

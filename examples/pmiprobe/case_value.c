@@ -12,8 +12,8 @@ static int length_for(int arg, int max)
 }
 
 /* Compares a value with the one that was put: whole, cut, changed or lost. */
-static _Noreturn void judge(struct play *p, const char *what, const char *sent, size_t sent_len,
-                            int got_rc, struct pmiwire_str got)
+static _Noreturn void judge_value(struct play *p, const char *what, const char *sent,
+                                  size_t sent_len, int got_rc, struct pmiwire_str got)
 {
     char a[80];
 
@@ -47,7 +47,7 @@ void case_value_len(struct play *p)
         finish(p, V_ERROR, "%zu bytes: %s", len, p->text);
     fence(p);
     rc = get(p, "long", &got);
-    judge(p, "value", again, len, rc, got);
+    judge_value(p, "value", again, len, rc, got);
 }
 
 void case_key_len(struct play *p)
@@ -96,7 +96,7 @@ void case_value_bytes(struct play *p)
 
     p->pad_right = (p->pc->arg & B_SLURM) != 0;
     begin(p);
-    if (put(p, "key", sent, strlen(sent)) != 0) {
+    if (put_as_is(p, "key", sent) != 0) {
         char text[sizeof(p->text)];
 
         memcpy(text, p->text, sizeof(text));
@@ -109,5 +109,5 @@ void case_value_bytes(struct play *p)
         got.len = pmiwire_unescape(got, plain);
         got.ptr = plain;
     }
-    judge(p, "value", want, strlen(want), rc, got);
+    judge_value(p, "value", want, strlen(want), rc, got);
 }

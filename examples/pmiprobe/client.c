@@ -41,7 +41,7 @@ struct outcome {
     char text[2048]; /* what a rank that failed printed */
 };
 
-static void drain(struct child *c)
+static void drain_output(struct child *c)
 {
     char part[1024];
     ssize_t n;
@@ -90,7 +90,7 @@ static bool start_rank(const struct options *o, struct job *j, int rank, struct 
 }
 
 /* Serves all ranks until they have ended, or time is up. */
-static void serve(const struct options *o, struct job *j, struct child *child)
+static void serve_ranks(const struct options *o, struct job *j, struct child *child)
 {
     int64_t end = now_ms() + (int64_t)(o->timeout * 1000), cut = 0;
     int n_left = o->ranks;
@@ -111,7 +111,7 @@ static void serve(const struct options *o, struct job *j, struct child *child)
                 j->rank[r].gone = true;
             if (g == GOT_BAD)
                 j->trouble = "the client sent something not in the protocol";
-            drain(&child[r]);
+            drain_output(&child[r]);
             if (!child[r].ended &&
                 waitpid(child[r].pid, &child[r].status, WNOHANG) == child[r].pid) {
                 child[r].ended = true;
@@ -125,8 +125,8 @@ static void serve(const struct options *o, struct job *j, struct child *child)
     }
 }
 
-static void judge(const struct options *o, const struct job *j, const struct child *child,
-                  struct outcome *res)
+static void judge_ranks(const struct options *o, const struct job *j, const struct child *child,
+                        struct outcome *res)
 {
     const struct child *bad = NULL;
     bool all_final = true;
@@ -155,14 +155,15 @@ static void judge(const struct options *o, const struct job *j, const struct chi
                  j->last[0] ? j->last : "nothing at all");
     else
         snprintf(res->what, sizeof(res->what), "%s", all_final ? "ok" : "exit 0, but no finalize");
-    if (j->trouble) {
+    if (j->trouble || j->refused.code) {
         size_t n = strlen(res->what);
 
-        snprintf(res->what + n, sizeof(res->what) - n, "; %s", j->trouble);
+        snprintf(res->what + n, sizeof(res->what) - n, "; %s",
+                 j->trouble ? j->trouble : j->refused.text);
     }
 }
 
-static void run(const struct options *o, const struct variation *v, struct outcome *res)
+static void run_variation(const struct options *o, const struct variation *v, struct outcome *res)
 {
     static struct job j;
     static struct child child[MAX_RANKS];
@@ -177,16 +178,16 @@ static void run(const struct options *o, const struct variation *v, struct outco
     for (int r = 0; r < o->ranks && started; r++)
         started = start_rank(o, &j, r, &child[r]);
     if (started)
-        serve(o, &j, child);
+        serve_ranks(o, &j, child);
     for (int r = 0; r < o->ranks; r++) {
         if (child[r].pid > 0)
             proc_end(child[r].pid, !child[r].ended, 200);
-        drain(&child[r]);
+        drain_output(&child[r]);
         if (child[r].out >= 0)
             close(child[r].out);
     }
     if (started)
-        judge(o, &j, child, res);
+        judge_ranks(o, &j, child, res);
     else
         snprintf(res->what, sizeof(res->what), "cannot start the program");
     if (o->verbose && res->text[0])
@@ -216,7 +217,7 @@ static void print_row(const struct options *o, const struct variation *v, const 
     fflush(stdout);
 }
 
-static int run_all(const struct options *o)
+static int run_variations(const struct options *o)
 {
     struct outcome first, again, res;
     struct variation v;
@@ -224,8 +225,8 @@ static int run_all(const struct options *o)
     int n = 0, n_dead = 0, n_fail = 0;
 
     variation_at(0, &v);
-    run(o, &v, &first);
-    run(o, &v, &again);
+    run_variation(o, &v, &first);
+    run_variation(o, &v, &again);
     /* If a program prints the same twice, a difference later shows that a value arrived changed. */
     steady = first.hash == again.hash;
     if (!first.survived || !first.wires) {
@@ -241,7 +242,7 @@ static int run_all(const struct options *o)
         if (!((o->wires ? o->wires : first.wires) & v.wires) ||
             (o->pattern && fnmatch(o->pattern, v.name, 0) != 0))
             continue;
-        run(o, &v, &res);
+        run_variation(o, &v, &res);
         if (probe_stopped)
             break;
         if (res.survived && steady && res.hash != first.hash)
@@ -292,5 +293,5 @@ int client_main(int argc, char **argv)
     if (!o.name)
         o.name = o.argv[0];
     proc_setup();
-    return run_all(&o);
+    return run_variations(&o);
 }

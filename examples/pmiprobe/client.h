@@ -63,7 +63,8 @@ struct job {
     unsigned wires; /* seen */
     char last[64];  /* command that came last */
     int n_commands;
-    const char *trouble; /* a client that does not read, a message not in the protocol */
+    const char *trouble;          /* a client that does not read, a message not in the protocol */
+    struct pmiwire_error refused; /* what a request lacks or has twice; code 0: none */
     bool aborted;
 };
 

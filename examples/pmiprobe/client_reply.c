@@ -13,8 +13,8 @@ struct reply {
     bool v2;
 };
 
-static void add(struct reply *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct reply *r, const char *fmt, ...)
+static void add_field(struct reply *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_field(struct reply *r, const char *fmt, ...)
 {
     va_list ap;
     int n;
@@ -32,11 +32,11 @@ static void open_reply(struct reply *r, bool v2, const char *cmd)
 {
     r->n = 0;
     r->v2 = v2;
-    add(r, "cmd=%s", cmd);
+    add_field(r, "cmd=%s", cmd);
 }
 
 /* Adds the variation's fields at this place. */
-static void extras(struct reply *r, const struct variation *v, unsigned place)
+static void add_extras(struct reply *r, const struct variation *v, unsigned place)
 {
     static char text[16384];
 
@@ -44,14 +44,14 @@ static void extras(struct reply *r, const struct variation *v, unsigned place)
         return;
     for (unsigned i = 0; i < v->n; i++) {
         switch (v->kind) {
-        case X_PAIR: add(r, "x-probe%u=%u", i, i); break;
-        case X_NO_EQUALS: add(r, "x-probe%u", i); break;
-        case X_EMPTY: add(r, "x-probe%u=", i); break;
-        case X_THRID: add(r, "thrid=0x1234"); break;
+        case X_PAIR: add_field(r, "x-probe%u=%u", i, i); break;
+        case X_NO_EQUALS: add_field(r, "x-probe%u", i); break;
+        case X_EMPTY: add_field(r, "x-probe%u=", i); break;
+        case X_THRID: add_field(r, "thrid=0x1234"); break;
         case X_LONG:
             memset(text, 'x', sizeof(text));
-            add(r, "x-probe%u=%.*s", i,
-                (int)(v->long_bytes < sizeof(text) ? v->long_bytes : sizeof(text)), text);
+            add_field(r, "x-probe%u=%.*s", i,
+                      (int)(v->long_bytes < sizeof(text) ? v->long_bytes : sizeof(text)), text);
             break;
         }
     }
@@ -99,7 +99,7 @@ static char *copy_str(struct pmiwire_str s)
     return p;
 }
 
-static const char *find(const struct job *j, char space, struct pmiwire_str key)
+static const char *find_pair(const struct job *j, char space, struct pmiwire_str key)
 {
     for (int i = j->n_pairs - 1; i >= 0; i--) {
         const char *k = j->pair[i].key;
@@ -111,7 +111,7 @@ static const char *find(const struct job *j, char space, struct pmiwire_str key)
 }
 
 /* `space` keeps pairs 'k', node attributes 'n' and published names 'p' apart. */
-static int store(struct job *j, char space, struct pmiwire_str key, struct pmiwire_str value)
+static int store_pair(struct job *j, char space, struct pmiwire_str key, struct pmiwire_str value)
 {
     char *k, *v;
 
@@ -132,7 +132,7 @@ static int store(struct job *j, char space, struct pmiwire_str key, struct pmiwi
     return 0;
 }
 
-static int forget(struct job *j, struct pmiwire_str key)
+static int withdraw_name(struct job *j, struct pmiwire_str key)
 {
     int n = 0;
 
@@ -181,8 +181,8 @@ static const char *process_mapping(const struct job *j, char *out, size_t cap)
     return out;
 }
 
-static const char *lookup(const struct job *j, char space, struct pmiwire_str key, char *out,
-                          size_t cap)
+static const char *lookup_pair(const struct job *j, char space, struct pmiwire_str key, char *out,
+                               size_t cap)
 {
     if (space != 'p' && str_is(key, "PMI_process_mapping"))
         return process_mapping(j, out, cap);
@@ -190,12 +190,12 @@ static const char *lookup(const struct job *j, char space, struct pmiwire_str ke
         snprintf(out, cap, "%d", j->n);
         return out;
     }
-    return find(j, space, key);
+    return find_pair(j, space, key);
 }
 
 /* ---- answers ---- */
 
-static struct pmiwire_str field(const struct pmiwire_msg *m, uint16_t id)
+static struct pmiwire_str field_value(const struct pmiwire_msg *m, uint16_t id)
 {
     struct pmiwire_str s = {NULL, 0};
 
@@ -203,36 +203,36 @@ static struct pmiwire_str field(const struct pmiwire_msg *m, uint16_t id)
     return s;
 }
 
-static void rc(struct job *j, struct reply *r, int code, bool last)
+static void add_rc(struct job *j, struct reply *r, int code, bool last)
 {
     if (!j->v->no_rc && last == j->v->rc_last)
-        add(r, "rc=%d", code);
+        add_field(r, "rc=%d", code);
 }
 
-static void plain(struct job *j, int rank, bool v2, const char *cmd, int code)
+static void reply_rc(struct job *j, int rank, bool v2, const char *cmd, int code)
 {
     static struct reply r;
 
     open_reply(&r, v2, cmd);
-    rc(j, &r, code, false);
-    rc(j, &r, code, true);
+    add_rc(j, &r, code, false);
+    add_rc(j, &r, code, true);
     send_reply(j, rank, &r);
 }
 
-static void found(struct job *j, int rank, bool v2, const char *cmd, const char *value,
-                  unsigned places)
+static void reply_value(struct job *j, int rank, bool v2, const char *cmd, const char *value,
+                        unsigned places)
 {
     static struct reply r;
 
     open_reply(&r, v2, cmd);
-    rc(j, &r, value || v2 ? 0 : 1, false);
+    add_rc(j, &r, value || v2 ? 0 : 1, false);
     if (v2)
-        add(&r, "found=%s", value ? "TRUE" : "FALSE");
-    extras(&r, j->v, places & AT_GET);
+        add_field(&r, "found=%s", value ? "TRUE" : "FALSE");
+    add_extras(&r, j->v, places & AT_GET);
     if (value)
-        add(&r, "value=%s", value);
-    rc(j, &r, value || v2 ? 0 : 1, true);
-    extras(&r, j->v, places & AT_GET_TAIL);
+        add_field(&r, "value=%s", value);
+    add_rc(j, &r, value || v2 ? 0 : 1, true);
+    add_extras(&r, j->v, places & AT_GET_TAIL);
     send_reply(j, rank, &r);
 }
 
@@ -247,9 +247,9 @@ static void fence_in(struct job *j, int rank, bool v2)
     for (int i = 0; i < j->n; i++) {
         j->rank[i].in_fence = false;
         open_reply(&r, v2, v2 ? "kvs-fence-response" : "barrier_out");
-        rc(j, &r, 0, false);
-        extras(&r, j->v, AT_FENCE);
-        rc(j, &r, 0, true);
+        add_rc(j, &r, 0, false);
+        add_extras(&r, j->v, AT_FENCE);
+        add_rc(j, &r, 0, true);
         send_reply(j, i, &r);
     }
 }
@@ -262,11 +262,11 @@ static void serve_init(struct job *j, int rank, const struct pmiwire_msg *m)
     pmiwire_msg_int(m, PMIWIRE_F_PMI_VERSION, &version);
     pmiwire_msg_int(m, PMIWIRE_F_PMI_SUBVERSION, &sub);
     open_reply(&r, false, "response_to_init");
-    rc(j, &r, 0, false);
-    add(&r, "pmi_version=%d pmi_subversion=%d", version,
-        version == 1 && j->v->subversion ? j->v->subversion : sub);
-    extras(&r, j->v, AT_INIT);
-    rc(j, &r, 0, true);
+    add_rc(j, &r, 0, false);
+    add_field(&r, "pmi_version=%d pmi_subversion=%d", version,
+              version == 1 && j->v->subversion ? j->v->subversion : sub);
+    add_extras(&r, j->v, AT_INIT);
+    add_rc(j, &r, 0, true);
     send_reply(j, rank, &r);
 }
 
@@ -276,9 +276,10 @@ static void serve_maxes(struct job *j, int rank)
     const struct variation *v = j->v;
 
     open_reply(&r, false, "maxes");
-    extras(&r, v, AT_MAXES);
-    add(&r, "kvsname_max=%d keylen_max=%d vallen_max=%d", v->kvsname_max ? v->kvsname_max : 256,
-        v->keylen_max ? v->keylen_max : 64, v->vallen_max ? v->vallen_max : 1024);
+    add_extras(&r, v, AT_MAXES);
+    add_field(&r, "kvsname_max=%d keylen_max=%d vallen_max=%d",
+              v->kvsname_max ? v->kvsname_max : 256, v->keylen_max ? v->keylen_max : 64,
+              v->vallen_max ? v->vallen_max : 1024);
     send_reply(j, rank, &r);
 }
 
@@ -294,49 +295,53 @@ static void serve_v1(struct job *j, int rank, const struct pmiwire_msg *m)
     case PMIWIRE_V1_GET_MAXES: serve_maxes(j, rank); break;
     case PMIWIRE_V1_GET_APPNUM:
         open_reply(&r, false, "appnum");
-        add(&r, "appnum=0");
+        add_field(&r, "appnum=0");
         send_reply(j, rank, &r);
         break;
     case PMIWIRE_V1_GET_UNIVERSE_SIZE:
         open_reply(&r, false, "universe_size");
-        add(&r, "size=%d", j->n);
+        add_field(&r, "size=%d", j->n);
         send_reply(j, rank, &r);
         break;
     case PMIWIRE_V1_GET_MY_KVSNAME:
         open_reply(&r, false, "my_kvsname");
-        add(&r, "kvsname=kvs_probe_0");
+        add_field(&r, "kvsname=kvs_probe_0");
         send_reply(j, rank, &r);
         break;
     case PMIWIRE_V1_PUT:
-        plain(j, rank, false, "put_result",
-              store(j, 'k', field(m, PMIWIRE_F_KEY), field(m, PMIWIRE_F_VALUE)));
+        reply_rc(
+            j, rank, false, "put_result",
+            store_pair(j, 'k', field_value(m, PMIWIRE_F_KEY), field_value(m, PMIWIRE_F_VALUE)));
         break;
     case PMIWIRE_V1_GET:
-        found(j, rank, false, "get_result",
-              lookup(j, 'k', field(m, PMIWIRE_F_KEY), text, sizeof(text)), AT_GET | AT_GET_TAIL);
+        reply_value(j, rank, false, "get_result",
+                    lookup_pair(j, 'k', field_value(m, PMIWIRE_F_KEY), text, sizeof(text)),
+                    AT_GET | AT_GET_TAIL);
         break;
     case PMIWIRE_V1_BARRIER_IN: fence_in(j, rank, false); break;
     case PMIWIRE_V1_PUBLISH_NAME:
-        plain(j, rank, false, "publish_result",
-              store(j, 'p', field(m, PMIWIRE_F_SERVICE), field(m, PMIWIRE_F_PORT)));
+        reply_rc(
+            j, rank, false, "publish_result",
+            store_pair(j, 'p', field_value(m, PMIWIRE_F_SERVICE), field_value(m, PMIWIRE_F_PORT)));
         break;
     case PMIWIRE_V1_UNPUBLISH_NAME:
-        plain(j, rank, false, "unpublish_result", forget(j, field(m, PMIWIRE_F_SERVICE)));
+        reply_rc(j, rank, false, "unpublish_result",
+                 withdraw_name(j, field_value(m, PMIWIRE_F_SERVICE)));
         break;
     case PMIWIRE_V1_LOOKUP_NAME:
-        value = find(j, 'p', field(m, PMIWIRE_F_SERVICE));
+        value = find_pair(j, 'p', field_value(m, PMIWIRE_F_SERVICE));
         open_reply(&r, false, "lookup_result");
-        rc(j, &r, value ? 0 : 1, false);
+        add_rc(j, &r, value ? 0 : 1, false);
         if (value)
-            add(&r, "port=%s", value);
-        rc(j, &r, value ? 0 : 1, true);
+            add_field(&r, "port=%s", value);
+        add_rc(j, &r, value ? 0 : 1, true);
         send_reply(j, rank, &r);
         break;
-    case PMIWIRE_V1_SPAWN: plain(j, rank, false, "spawn_result", 1); break;
+    case PMIWIRE_V1_SPAWN: reply_rc(j, rank, false, "spawn_result", 1); break;
     case PMIWIRE_V1_ABORT: j->aborted = true; break;
     case PMIWIRE_V1_FINALIZE:
         j->rank[rank].finalized = true;
-        plain(j, rank, false, "finalize_ack", 0);
+        reply_rc(j, rank, false, "finalize_ack", 0);
         break;
     default: j->trouble = "a command that this probe does not know"; break;
     }
@@ -347,18 +352,19 @@ static void serve_fullinit(struct job *j, int rank)
     static struct reply r;
 
     open_reply(&r, true, "fullinit-response");
-    rc(j, &r, 0, false);
-    add(&r, "pmi-version=2;pmi-subversion=0;rank=%d;size=%d;appnum=0", rank, j->n);
-    extras(&r, j->v, AT_FULLINIT);
-    add(&r, j->v->verbose_number ? "debugged=0;pmiverbose=0" : "debugged=FALSE;pmiverbose=FALSE");
-    rc(j, &r, 0, true);
+    add_rc(j, &r, 0, false);
+    add_field(&r, "pmi-version=2;pmi-subversion=0;rank=%d;size=%d;appnum=0", rank, j->n);
+    add_extras(&r, j->v, AT_FULLINIT);
+    add_field(&r,
+              j->v->verbose_number ? "debugged=0;pmiverbose=0" : "debugged=FALSE;pmiverbose=FALSE");
+    add_rc(j, &r, 0, true);
     send_reply(j, rank, &r);
 }
 
 static void serve_v2(struct job *j, int rank, const struct pmiwire_msg *m)
 {
     static struct reply r;
-    struct pmiwire_str key = field(m, PMIWIRE_F_KEY), value = field(m, PMIWIRE_F_VALUE);
+    struct pmiwire_str key = field_value(m, PMIWIRE_F_KEY), value = field_value(m, PMIWIRE_F_VALUE);
     char text[16384], name[64];
     const char *port;
 
@@ -366,55 +372,57 @@ static void serve_v2(struct job *j, int rank, const struct pmiwire_msg *m)
     case PMIWIRE_V2_FULLINIT: serve_fullinit(j, rank); break;
     case PMIWIRE_V2_JOB_GETID:
         open_reply(&r, true, "job-getid-response");
-        rc(j, &r, 0, false);
-        add(&r, "jobid=kvs_probe_0");
-        rc(j, &r, 0, true);
+        add_rc(j, &r, 0, false);
+        add_field(&r, "jobid=kvs_probe_0");
+        add_rc(j, &r, 0, true);
         send_reply(j, rank, &r);
         break;
     case PMIWIRE_V2_KVS_PUT:
-        plain(j, rank, true, "kvs-put-response", store(j, 'k', key, value));
+        reply_rc(j, rank, true, "kvs-put-response", store_pair(j, 'k', key, value));
         break;
     case PMIWIRE_V2_KVS_GET:
-        found(j, rank, true, "kvs-get-response", lookup(j, 'k', key, text, sizeof(text)),
-              AT_GET | AT_GET_TAIL);
+        reply_value(j, rank, true, "kvs-get-response", lookup_pair(j, 'k', key, text, sizeof(text)),
+                    AT_GET | AT_GET_TAIL);
         break;
     case PMIWIRE_V2_KVS_FENCE: fence_in(j, rank, true); break;
     case PMIWIRE_V2_INFO_GETJOBATTR:
-        found(j, rank, true, "info-getjobattr-response", lookup(j, 'j', key, text, sizeof(text)),
-              0);
+        reply_value(j, rank, true, "info-getjobattr-response",
+                    lookup_pair(j, 'j', key, text, sizeof(text)), 0);
         break;
     case PMIWIRE_V2_INFO_GETNODEATTR:
-        found(j, rank, true, "info-getnodeattr-response", lookup(j, 'n', key, text, sizeof(text)),
-              0);
+        reply_value(j, rank, true, "info-getnodeattr-response",
+                    lookup_pair(j, 'n', key, text, sizeof(text)), 0);
         break;
     case PMIWIRE_V2_INFO_PUTNODEATTR:
-        plain(j, rank, true, "info-putnodeattr-response", store(j, 'n', key, value));
+        reply_rc(j, rank, true, "info-putnodeattr-response", store_pair(j, 'n', key, value));
         break;
     case PMIWIRE_V2_NAME_PUBLISH:
-        plain(j, rank, true, "name-publish-response",
-              store(j, 'p', field(m, PMIWIRE_F_NAME), field(m, PMIWIRE_F_PORT)));
+        reply_rc(
+            j, rank, true, "name-publish-response",
+            store_pair(j, 'p', field_value(m, PMIWIRE_F_NAME), field_value(m, PMIWIRE_F_PORT)));
         break;
     case PMIWIRE_V2_NAME_UNPUBLISH:
-        plain(j, rank, true, "name-unpublish-response", forget(j, field(m, PMIWIRE_F_NAME)));
+        reply_rc(j, rank, true, "name-unpublish-response",
+                 withdraw_name(j, field_value(m, PMIWIRE_F_NAME)));
         break;
     case PMIWIRE_V2_NAME_LOOKUP:
-        port = find(j, 'p', field(m, PMIWIRE_F_NAME));
+        port = find_pair(j, 'p', field_value(m, PMIWIRE_F_NAME));
         open_reply(&r, true, "name-lookup-response");
-        rc(j, &r, port ? 0 : 1, false);
+        add_rc(j, &r, port ? 0 : 1, false);
         if (port)
-            add(&r, "port=%s;value=%s;found=TRUE", port, port);
-        rc(j, &r, port ? 0 : 1, true);
+            add_field(&r, "port=%s;value=%s;found=TRUE", port, port);
+        add_rc(j, &r, port ? 0 : 1, true);
         send_reply(j, rank, &r);
         break;
     case PMIWIRE_V2_ABORT: j->aborted = true; break;
     case PMIWIRE_V2_FINALIZE:
         j->rank[rank].finalized = true;
-        plain(j, rank, true, "finalize-response", 0);
+        reply_rc(j, rank, true, "finalize-response", 0);
         break;
     default: /* ring, spawn, job-connect: refused in form */
         snprintf(name, sizeof(name), "%.*s-response", (int)(m->cmd.len < 40 ? m->cmd.len : 40),
                  m->cmd.ptr);
-        plain(j, rank, true, name, 1);
+        reply_rc(j, rank, true, name, 1);
         break;
     }
 }
@@ -424,6 +432,8 @@ void serve_message(struct job *j, int r)
     const struct pmiwire_msg *m = &j->rank[r].c.msg;
 
     j->n_commands++;
+    if (j->refused.code == 0 && m->id != 0)
+        pmiwire_msg_check(m, 0, &j->refused);
     printable(m->cmd.ptr, m->cmd.len, j->last, sizeof(j->last));
     if (m->wire == PMIWIRE_V2 || m->id == PMIWIRE_V1_INIT) {
         int32_t version = 2;

@@ -17,7 +17,7 @@ struct table {
 };
 
 /* The string (or word) behind "key": in one of our own lines; "" if absent. */
-static void member(const char *line, const char *key, char *out, size_t cap)
+static void read_member(const char *line, const char *key, char *out, size_t cap)
 {
     char mark[40];
     const char *s;
@@ -59,20 +59,20 @@ static bool read_file(struct table *t, const char *path)
     while (fgets(line, sizeof(line), f)) {
         int row;
 
-        member(line, "case", name, sizeof(name));
+        read_member(line, "case", name, sizeof(name));
         if (!name[0])
-            member(line, "variation", name, sizeof(name));
+            read_member(line, "variation", name, sizeof(name));
         if (!name[0])
             continue;
         row = row_of(t, name);
         n = row < 0 ? -1 : n + 1;
         if (row < 0)
             break;
-        member(line, "peer", t->peer[col], sizeof(t->peer[0]));
-        member(line, "conforms", ok, sizeof(ok));
-        member(line, "result", result, sizeof(result));
+        read_member(line, "peer", t->peer[col], sizeof(t->peer[0]));
+        read_member(line, "conforms", ok, sizeof(ok));
+        read_member(line, "result", result, sizeof(result));
         if (!ok[0]) {
-            member(line, "survived", ok, sizeof(ok));
+            read_member(line, "survived", ok, sizeof(ok));
             snprintf(result, sizeof(result), "%s", strcmp(ok, "true") == 0 ? "ok" : "dies");
             snprintf(t->cell[row][col], sizeof(t->cell[0][0]), "%.20s", result);
         } else {

@@ -84,7 +84,7 @@ int conn_send(struct conn *c, const void *data, size_t len, int timeout_ms, size
 }
 
 /* Read once: 1 something came, 0 time is up, -1 the end. */
-static int fill(struct conn *c, int64_t end)
+static int read_more(struct conn *c, int64_t end)
 {
     int64_t left = end - now_ms();
     struct pollfd p = {c->fd, POLLIN, 0};
@@ -126,7 +126,7 @@ enum got conn_recv(struct conn *c, int timeout_ms)
             pmiwire_decoder_init(&c->dec, CONN_BYTES, c->dec.flags);
             return GOT_BAD;
         }
-        rc = fill(c, end);
+        rc = read_more(c, end);
         if (rc < 0)
             return GOT_CLOSED;
         if (rc == 0)
@@ -141,7 +141,7 @@ bool conn_ends(struct conn *c, int timeout_ms)
 
     do {
         c->len = c->used = 0;
-        rc = fill(c, end);
+        rc = read_more(c, end);
     } while (rc > 0);
     return rc < 0;
 }

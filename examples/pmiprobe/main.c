@@ -118,7 +118,7 @@ static int print_cases(void)
     return 0;
 }
 
-static int usage(FILE *f)
+static int print_usage(FILE *f)
 {
     fprintf(
         f,
@@ -137,7 +137,7 @@ static int usage(FILE *f)
     return f == stdout ? 0 : 2;
 }
 
-static int run(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     static const struct {
         const char *name;
@@ -153,7 +153,7 @@ static int run(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "";
 
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        return usage(stdout);
+        return print_usage(stdout);
     if (strcmp(name, "--version") == 0) {
         printf("pmiprobe, libpmiwire %s\n", pmiwire_version());
         return 0;
@@ -163,12 +163,12 @@ static int run(int argc, char **argv)
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(commands[i].name, name) == 0 && (commands[i].run || argc == 2))
             return commands[i].run ? commands[i].run(argc - 1, argv + 1) : commands[i].print();
-    return usage(stderr);
+    return print_usage(stderr);
 }
 
 int main(int argc, char **argv)
 {
-    int rc = run(argc, argv);
+    int rc = run_command(argc, argv);
 
     if (fflush(stdout) != 0 || ferror(stdout)) { /* an unprinted verdict is none */
         perror("pmiprobe: cannot write");

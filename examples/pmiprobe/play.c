@@ -78,13 +78,15 @@ bool wait_note(struct play *p, int rank, const char *word, int ms)
 }
 
 /* Finalizes if the server still answers; the verdict on a bad server is out already. */
-static void goodbye(struct play *p)
+static void send_finalize(struct play *p)
 {
-    char out[64];
-    size_t n = p->wire == PMIWIRE_V2 ? frame(PMIWIRE_V2, "cmd=finalize;", 13, out, sizeof(out))
-                                     : frame(PMIWIRE_V1, "cmd=finalize\n", 13, out, sizeof(out));
+    size_t n;
 
-    if (p->spoiled || p->c.closed || !p->begun || conn_send(&p->c, out, n, 500, NULL) < 0)
+    if (p->spoiled || p->c.closed || !p->begun)
+        return;
+    request_begin(p, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE);
+    n = (size_t)pmiwire_enc_end(&p->enc, NULL);
+    if (conn_send(&p->c, p->out, n, 500, NULL) < 0)
         return;
     for (int i = 0; i < 8 && conn_recv(&p->c, 1000) == GOT_MSG; i++)
         if (p->c.msg.id == PMIWIRE_V1_FINALIZE_ACK || p->c.msg.id == PMIWIRE_V2_FINALIZE_RESPONSE)
@@ -117,7 +119,7 @@ void finish(struct play *p, enum verdict v, const char *fmt, ...)
         printf("rank %d: %s: %s\n", p->rank, verdict_name(v), strchr(line + 8, ' ') + 1);
     if (p->pc && (p->pc->flags & CASE_WITNESS) && p->rank == 0)
         wait_note(p, 1, "verdict", 2000);
-    goodbye(p);
+    send_finalize(p);
     exit(p->report || v == V_OK ? 0 : 1);
 }
 
@@ -150,28 +152,52 @@ void say_raw(struct play *p, const void *data, size_t len)
         finish(p, V_HANG, "the server does not read");
 }
 
-void say(struct play *p, const char *fmt, ...)
+/* ---- requests as the protocol has them, built by the encoder ---- */
+
+void request_begin(struct play *p, uint16_t v1, uint16_t v2)
 {
-    static char body[131072], out[131072 + 8];
-    va_list ap;
-    size_t len;
-    int n;
+    const uint16_t cmd = p->wire == PMIWIRE_V2 ? v2 : v1;
 
-    va_start(ap, fmt);
-    n = vsnprintf(body, sizeof(body), fmt, ap);
-    va_end(ap);
-    /* PMI-1 needs its newline, PMI-2 its length: both are put here. */
-    if (p->wire == PMIWIRE_V1)
-        body[n++] = '\n';
-    len = frame(p->wire, body, (size_t)n, out, sizeof(out));
-    if (p->pad_right && p->wire == PMIWIRE_V2) {
-        char digits[24];
-
-        snprintf(digits, sizeof(digits), "%-6d", n);
-        memcpy(out, digits, 6);
-    }
-    say_raw(p, out, len);
+    p->reply = pmiwire_command_get(pmiwire_command_get(cmd)->reply);
+    pmiwire_enc_begin(&p->enc, p->out, sizeof(p->out), cmd, NULL);
+    p->enc.pad_right = p->pad_right;
 }
+
+size_t request_end(struct play *p)
+{
+    struct pmiwire_error err;
+    ssize_t n = pmiwire_enc_end(&p->enc, &err);
+
+    if (n < 0)
+        finish(p, V_NONE, "cannot send this: %s", err.text);
+    return (size_t)n;
+}
+
+void request_send(struct play *p)
+{
+    say_raw(p, p->out, request_end(p));
+}
+
+void request_call(struct play *p)
+{
+    const struct pmiwire_command_desc *reply = p->reply;
+
+    request_send(p);
+    hear_cmd(p, reply->name);
+}
+
+void request_plain(struct play *p, uint16_t v1, uint16_t v2)
+{
+    request_begin(p, v1, v2);
+    request_call(p);
+}
+
+void request_text(struct play *p, uint16_t field, const char *value)
+{
+    pmiwire_enc_str(&p->enc, field, pmiwire_strz(value));
+}
+
+/* ---- answers ---- */
 
 const struct pmiwire_msg *hear(struct play *p)
 {
@@ -228,12 +254,10 @@ int rc_of(struct play *p)
 
 void begin_version(struct play *p, int version, int subversion)
 {
-    char line[80];
-    int n = snprintf(line, sizeof(line), "cmd=init pmi_version=%d pmi_subversion=%d\n", version,
-                     subversion);
-
-    say_raw(p, line, (size_t)n);
-    hear_cmd(p, "response_to_init");
+    request_begin(p, PMIWIRE_V1_INIT, PMIWIRE_V1_INIT);
+    pmiwire_enc_int(&p->enc, PMIWIRE_F_PMI_VERSION, version);
+    pmiwire_enc_int(&p->enc, PMIWIRE_F_PMI_SUBVERSION, subversion);
+    request_call(p);
 }
 
 /* Slurm's server expects the PMI_JOBID that it has set; MPICH's clients never send it. */
@@ -241,11 +265,12 @@ void fullinit(struct play *p, bool with_jobid)
 {
     const char *jobid = getenv("PMI_JOBID");
 
+    request_begin(p, 0, PMIWIRE_V2_FULLINIT);
     if (jobid && with_jobid)
-        say(p, "cmd=fullinit;pmijobid=%s;pmirank=%d;threaded=FALSE;", jobid, p->rank);
-    else
-        say(p, "cmd=fullinit;pmirank=%d;threaded=FALSE;", p->rank);
-    hear_cmd(p, "fullinit-response");
+        request_text(p, PMIWIRE_F_PMIJOBID, jobid);
+    pmiwire_enc_int(&p->enc, PMIWIRE_F_PMIRANK, p->rank);
+    pmiwire_enc_int(&p->enc, PMIWIRE_F_THREADED, 0);
+    request_call(p);
     if (rc_of(p) != 0)
         finish(p, V_ERROR, "fullinit refused: %s", p->text);
     p->begun = true;
@@ -267,13 +292,11 @@ void begin(struct play *p)
         return;
     }
     p->begun = true;
-    say(p, "cmd=get_maxes");
-    hear_cmd(p, "maxes");
+    request_plain(p, PMIWIRE_V1_GET_MAXES, 0);
     p->kvsname_max = number_of(p, PMIWIRE_F_KVSNAME_MAX, "kvsname_max");
     p->keylen_max = number_of(p, PMIWIRE_F_KEYLEN_MAX, "keylen_max");
     p->vallen_max = number_of(p, PMIWIRE_F_VALLEN_MAX, "vallen_max");
-    say(p, "cmd=get_my_kvsname");
-    hear_cmd(p, "my_kvsname");
+    request_plain(p, PMIWIRE_V1_GET_MY_KVSNAME, 0);
     s = field_of(p, PMIWIRE_F_KVSNAME);
     if (!s.len || s.len >= sizeof(p->kvsname))
         finish(p, V_WRONG, "no kvsname: %s", p->text);
@@ -282,34 +305,67 @@ void begin(struct play *p)
     p->setup = false;
 }
 
+void put_begin(struct play *p)
+{
+    request_begin(p, PMIWIRE_V1_PUT, PMIWIRE_V2_KVS_PUT);
+    if (p->wire != PMIWIRE_V2)
+        request_text(p, PMIWIRE_F_KVSNAME, p->kvsname);
+}
+
 int put(struct play *p, const char *key, const char *value, size_t len)
 {
-    if (p->wire == PMIWIRE_V2)
-        say(p, "cmd=kvs-put;key=%s;value=%.*s;", key, (int)len, value);
-    else
-        say(p, "cmd=put kvsname=%s key=%s value=%.*s", p->kvsname, key, (int)len, value);
+    put_begin(p);
+    request_text(p, PMIWIRE_F_KEY, key);
+    pmiwire_enc_str(&p->enc, PMIWIRE_F_VALUE, (struct pmiwire_str){value, len});
+    request_call(p);
+    return rc_of(p);
+}
+
+int put_as_is(struct play *p, const char *key, const char *value)
+{
+    char body[1000], message[1100];
+    int n;
+
+    if (p->wire == PMIWIRE_V2) {
+        n = snprintf(body, sizeof(body), "cmd=kvs-put;key=%s;value=%s;", key, value);
+        n = snprintf(message, sizeof(message), p->pad_right ? "%-6d%s" : "%6d%s", n, body);
+    } else {
+        n = snprintf(message, sizeof(message), "cmd=put kvsname=%s key=%s value=%s\n", p->kvsname,
+                     key, value);
+    }
+    say_raw(p, message, (size_t)n);
     hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-put-response" : "put_result");
     return rc_of(p);
+}
+
+void get_begin(struct play *p, const char *key)
+{
+    request_begin(p, PMIWIRE_V1_GET, PMIWIRE_V2_KVS_GET);
+    if (p->wire != PMIWIRE_V2)
+        request_text(p, PMIWIRE_F_KVSNAME, p->kvsname);
+    request_text(p, PMIWIRE_F_KEY, key);
 }
 
 int get(struct play *p, const char *key, struct pmiwire_str *value)
 {
     int found = 1;
 
-    if (p->wire == PMIWIRE_V2)
-        say(p, "cmd=kvs-get;key=%s;", key);
-    else
-        say(p, "cmd=get kvsname=%s key=%s", p->kvsname, key);
-    hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-get-response" : "get_result");
+    get_begin(p, key);
+    request_call(p);
     pmiwire_msg_int(&p->c.msg, PMIWIRE_F_FOUND, &found);
     *value = field_of(p, PMIWIRE_F_VALUE);
     return rc_of(p) == 0 && found && value->ptr ? 0 : 1;
 }
 
+void fence_send(struct play *p)
+{
+    request_begin(p, PMIWIRE_V1_BARRIER_IN, PMIWIRE_V2_KVS_FENCE);
+    request_send(p);
+}
+
 void fence(struct play *p)
 {
-    say(p, p->wire == PMIWIRE_V2 ? "cmd=kvs-fence;" : "cmd=barrier_in");
-    hear_cmd(p, p->wire == PMIWIRE_V2 ? "kvs-fence-response" : "barrier_out");
+    request_plain(p, PMIWIRE_V1_BARRIER_IN, PMIWIRE_V2_KVS_FENCE);
     if (rc_of(p) != 0)
         finish(p, V_ERROR, "fence refused: %s", p->text);
 }
@@ -332,11 +388,7 @@ void get_is(struct play *p, const char *key, const char *value)
 
 void alive(struct play *p)
 {
-    if (p->wire == PMIWIRE_V2)
-        say(p, "cmd=job-getid;");
-    else
-        say(p, "cmd=get_maxes");
-    hear_cmd(p, p->wire == PMIWIRE_V2 ? "job-getid-response" : "maxes");
+    request_plain(p, PMIWIRE_V1_GET_MAXES, PMIWIRE_V2_JOB_GETID);
 }
 
 void provoke(struct play *p, const void *data, size_t len)
@@ -409,9 +461,9 @@ static const char *connect_port(struct play *p, const char *port)
         return "cannot connect to PMI_PORT";
     if (!id)
         return "PMI_PORT without PMI_ID";
-    snprintf(host, sizeof(host), "cmd=initack pmiid=%s\n", id);
-    say_raw(p, host, strlen(host));
-    hear_cmd(p, "initack");
+    request_begin(p, PMIWIRE_V1_INITACK, PMIWIRE_V1_INITACK);
+    request_text(p, PMIWIRE_F_PMIID, id);
+    request_call(p);
     for (int i = 0; i < 3; i++) {
         int32_t v;
 

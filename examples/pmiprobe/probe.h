@@ -96,6 +96,10 @@ struct play {
     bool spoiled;   /* the connection is of no further use */
     char kvsname[512];
     char text[320]; /* the last reply, printable */
+    /* the request being built, its bytes, and its reply */
+    struct pmiwire_encoder enc;
+    char out[131072];
+    const struct pmiwire_command_desc *reply;
 };
 
 struct probe_case {
@@ -126,14 +130,26 @@ const char *play_connect(struct play *p);
 void begin(struct play *p); /* init and each client's first requests */
 void fullinit(struct play *p, bool with_jobid);
 void begin_version(struct play *p, int version, int subversion);
-void say(struct play *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Requests as the protocol has them: begin one, add fields to p->enc, end it. Its command on either
+ * wire; that of the other may be 0. */
+void request_begin(struct play *p, uint16_t v1, uint16_t v2);
+void request_text(struct play *p, uint16_t field, const char *value);
+size_t request_end(struct play *p); /* the bytes in p->out */
+void request_send(struct play *p);  /* ends and sends it */
+void request_call(struct play *p);  /* sends it and hears its reply */
+/* One without fields, and its reply. */
+void request_plain(struct play *p, uint16_t v1, uint16_t v2);
 void say_raw(struct play *p, const void *data, size_t len);
 const struct pmiwire_msg *hear(struct play *p);
 void hear_cmd(struct play *p, const char *cmd); /* the next message must have this name */
 int rc_of(struct play *p);                      /* of the last message; absent is 0 */
 int put(struct play *p, const char *key, const char *value, size_t len); /* its rc */
-int get(struct play *p, const char *key, struct pmiwire_str *value);     /* 0 found, else 1 */
+int put_as_is(struct play *p, const char *key, const char *value);       /* unescaped, unchecked */
+void put_begin(struct play *p);                                          /* up to the key */
+void get_begin(struct play *p, const char *key);
+int get(struct play *p, const char *key, struct pmiwire_str *value); /* 0 found, else 1 */
 void fence(struct play *p);
+void fence_send(struct play *p);
 void put_ok(struct play *p, const char *key, const char *value);
 void get_is(struct play *p, const char *key, const char *value);
 void alive(struct play *p); /* the server still answers us */

@@ -35,15 +35,15 @@ struct result {
 
 /* The launcher's end, and its last output. */
 struct launch {
-    int err; /* the launcher could not be started, or a report could not be read: not the server's
-                fault */
+    /* the launcher could not be started, or a report could not be read: not the server's fault */
+    int err;
     bool ended;
     int status; /* of waitpid() */
     size_t n_out;
     char out[8192];
 };
 
-static void drain(int fd, struct launch *l)
+static void read_output(int fd, struct launch *l)
 {
     char part[4096];
     ssize_t n;
@@ -82,7 +82,7 @@ static void run_launcher(const struct options *o, char *const argv[], const char
 
         if (poll(&p, 1, 10) > 0 && (p.revents & POLLHUP) && !(p.revents & POLLIN))
             sleep_ms(5);
-        drain(fds[0], l);
+        read_output(fds[0], l);
         if (waitpid(pid, &l->status, WNOHANG) == pid) {
             l->ended = true;
             break;
@@ -90,7 +90,7 @@ static void run_launcher(const struct options *o, char *const argv[], const char
     }
     if (pid > 0)
         proc_end(pid, !l->ended, 2000);
-    drain(fds[0], l);
+    read_output(fds[0], l);
     close(fds[0]);
 }
 
@@ -177,8 +177,8 @@ static void judge_end(const struct probe_case *pc, const struct launch *l, struc
 }
 
 /* Returns false when the launcher did not even start the played process. */
-static bool judge(const struct options *o, const struct probe_case *pc, struct launch *l,
-                  struct result *r)
+static bool judge_job(const struct options *o, const struct probe_case *pc, struct launch *l,
+                      struct result *r)
 {
     bool started = false, closed = false, ending = false;
     struct result other;
@@ -310,7 +310,7 @@ static bool run_case(const struct options *o, const struct probe_case *pc, struc
     snprintf(reply, sizeof(reply), "PMIPROBE_REPLY_MS=%d", o->reply_ms);
     snprintf(timeout, sizeof(timeout), "PMIPROBE_TIMEOUT=%d", (int)o->timeout + 1);
     run_launcher(o, argv, env, &l);
-    began = judge(o, pc, &l, r);
+    began = judge_job(o, pc, &l, r);
     *err = l.err;
     r->ms = (int)(now_ms() - start);
     if (o->verbose && l.n_out)
@@ -345,7 +345,7 @@ static void print_result(const struct options *o, const struct probe_case *pc,
     fflush(stdout);
 }
 
-static int run_all(const struct options *o)
+static int run_cases(const struct options *o)
 {
     int n = 0, n_fail = 0, n_dead = 0;
     const struct probe_case *pc;
@@ -386,7 +386,7 @@ static int run_all(const struct options *o)
 }
 
 /* Removes the probe's folder and the files that late ranks may have left in it. */
-static void sweep(const char *dir)
+static void remove_folder(const char *dir)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
@@ -441,7 +441,7 @@ int server_main(int argc, char **argv)
         return 3;
     }
     proc_setup();
-    rc = run_all(&o);
-    sweep(o.dir);
+    rc = run_cases(&o);
+    remove_folder(o.dir);
     return rc;
 }

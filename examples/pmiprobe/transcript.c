@@ -36,7 +36,7 @@ struct transcript {
 
 #define MAX_FILE_BYTES (16u << 20)
 
-static int hex(int c)
+static int hex_digit(int c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -45,7 +45,7 @@ static int hex(int c)
 }
 
 /* Undoes the quoting of one record, in place. Returns its length, -1 if malformed. */
-static ssize_t unquote(char *s)
+static ssize_t unquote_record(char *s)
 {
     char *out = s, *start = s;
 
@@ -64,9 +64,9 @@ static ssize_t unquote(char *s)
         case '"': *out++ = '"'; break;
         case '\\': *out++ = '\\'; break;
         case 'x':
-            if (hex(s[1]) < 0 || hex(s[2]) < 0)
+            if (hex_digit(s[1]) < 0 || hex_digit(s[2]) < 0)
                 return -1;
-            *out++ = (char)(hex(s[1]) * 16 + hex(s[2]));
+            *out++ = (char)(hex_digit(s[1]) * 16 + hex_digit(s[2]));
             s += 2;
             break;
         default: return -1;
@@ -75,7 +75,7 @@ static ssize_t unquote(char *s)
     return *s == '"' ? out - start : -1;
 }
 
-static bool append(struct transcript *t, char who, int line, const char *data, size_t len)
+static bool append_record(struct transcript *t, char who, int line, const char *data, size_t len)
 {
     struct block *b = t->n ? &t->block[t->n - 1] : NULL;
     char *more;
@@ -125,11 +125,11 @@ static int transcript_read(struct transcript *t, const char *path, char *err, si
         total += strlen(line);
         if (line[0] == '#' || line[strspn(line, " \t\r\n")] == '\0')
             continue;
-        len = (line[0] == 'C' || line[0] == 'S') && line[1] == ' ' ? unquote(line + 2) : -1;
+        len = (line[0] == 'C' || line[0] == 'S') && line[1] == ' ' ? unquote_record(line + 2) : -1;
         if (len < 0 || total > MAX_FILE_BYTES) {
             snprintf(err, cap, "%s:%d: neither C \"bytes\" nor S \"bytes\"", path, n);
             rc = -1;
-        } else if (!append(t, line[0], n, line + 2, (size_t)len)) {
+        } else if (!append_record(t, line[0], n, line + 2, (size_t)len)) {
             snprintf(err, cap, "out of memory");
             rc = -1;
         }
@@ -143,7 +143,7 @@ static int transcript_read(struct transcript *t, const char *path, char *err, si
     return rc;
 }
 
-static bool varies(uint16_t id)
+static bool value_varies(uint16_t id)
 {
     static const uint16_t ids[] = {
         PMIWIRE_F_RANK,          PMIWIRE_F_SIZE,   PMIWIRE_F_KVSNAME,  PMIWIRE_F_JOBID,
@@ -159,8 +159,8 @@ static bool varies(uint16_t id)
 }
 
 /* The first difference, in words; NULL: none. */
-static const char *differs(const struct pmiwire_msg *want, const struct pmiwire_msg *got,
-                           bool any_value)
+static const char *find_difference(const struct pmiwire_msg *want, const struct pmiwire_msg *got,
+                                   bool any_value)
 {
     static char text[200];
 
@@ -184,7 +184,8 @@ static const char *differs(const struct pmiwire_msg *want, const struct pmiwire_
             return text;
         }
         same =
-            str_is(a->value, "*") || varies(a->id) || (any_value && a->id == PMIWIRE_F_VALUE) ||
+            str_is(a->value, "*") || value_varies(a->id) ||
+            (any_value && a->id == PMIWIRE_F_VALUE) ||
             (a->value.len == b->value.len && memcmp(a->value.ptr, b->value.ptr, a->value.len) == 0);
         if (!same) {
             snprintf(text, sizeof(text), "field %.*s is not as recorded", (int)a->key.len,
@@ -308,7 +309,7 @@ void transcript_play(struct play *p, const char *path)
                 hear(p);
                 take_name(name_in(&r.msg), old, sizeof(old));
                 take_name(name_in(&p->c.msg), p->kvsname, sizeof(p->kvsname));
-                diff = differs(&r.msg, &p->c.msg, any_value[answered++ % 64]);
+                diff = find_difference(&r.msg, &p->c.msg, any_value[answered++ % 64]);
                 if (diff)
                     finish(p, V_WRONG, "%s:%d: %s: %s", name, b->line, diff, p->text);
             }
@@ -352,7 +353,7 @@ static int serve_recorded(const struct transcript *t, struct conn *c, const char
                                          : pmiwire_strerror(c->error));
                 return 1;
             }
-            diff = differs(&r.msg, &c->msg, true);
+            diff = find_difference(&r.msg, &c->msg, true);
             if (diff) {
                 printf("%s:%d: %s: %s\n", path, b->line, diff,
                        printable(c->buf, c->used, text, sizeof(text)));

@@ -199,23 +199,24 @@ static void check_job(const struct options *o, const struct pmiwire_info_client 
     struct pmiwire_event ev;
     int universe;
 
-    expect(pmiwire_client_ask(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 1),
+    expect(pmiwire_client_request(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 1),
            PMIWIRE_OP_KVSNAME, "kvsname", &ev);
     if (ev.value.len == 0 ||
         (info->kvsname.ptr && (ev.value.len != info->kvsname.len ||
                                memcmp(ev.value.ptr, info->kvsname.ptr, ev.value.len) != 0)))
         die("kvsname differs from init's");
-    expect(pmiwire_client_ask(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 2),
+    expect(pmiwire_client_request(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 2),
            PMIWIRE_OP_UNIVERSE_SIZE, "universe size", &ev);
     universe = ev.number;
     if (universe != -1 && universe < 1)
         die("universe size %d", universe);
-    expect(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 3), PMIWIRE_OP_APPNUM,
-           "appnum", &ev);
+    expect(pmiwire_client_request(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 3),
+           PMIWIRE_OP_APPNUM, "appnum", &ev);
     if (ev.number != info->appnum || ev.cookie != 3)
         die("appnum %d, but %d in init's answer", ev.number, info->appnum);
-    expect(pmiwire_client_ask(session, PMIWIRE_OP_JOBATTR, pmiwire_strz("PMI_process_mapping"), 4),
-           PMIWIRE_OP_JOBATTR, "PMI_process_mapping", &ev);
+    expect(
+        pmiwire_client_request(session, PMIWIRE_OP_JOBATTR, pmiwire_strz("PMI_process_mapping"), 4),
+        PMIWIRE_OP_JOBATTR, "PMI_process_mapping", &ev);
     if (ev.value.len < 8 || memcmp(ev.value.ptr, "(vector,", 8) != 0)
         die("PMI_process_mapping=%.*s", (int)ev.value.len, ev.value.ptr);
     if (my_rank == 0)
@@ -325,12 +326,12 @@ static void names(void)
     snprintf(port, sizeof(port), "tag#0$port#%d$", 40000 + my_rank);
     expect(pmiwire_client_publish(session, pmiwire_strz(service), pmiwire_strz(port), 20),
            PMIWIRE_OP_PUBLISH, "publish", &ev);
-    expect(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, pmiwire_strz(service), 21),
+    expect(pmiwire_client_request(session, PMIWIRE_OP_LOOKUP, pmiwire_strz(service), 21),
            PMIWIRE_OP_LOOKUP, "lookup", &ev);
     expect_value(&ev, port, "lookup");
-    expect(pmiwire_client_ask(session, PMIWIRE_OP_UNPUBLISH, pmiwire_strz(service), 22),
+    expect(pmiwire_client_request(session, PMIWIRE_OP_UNPUBLISH, pmiwire_strz(service), 22),
            PMIWIRE_OP_UNPUBLISH, "unpublish", &ev);
-    check_rc(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, pmiwire_strz(service), 23),
+    check_rc(pmiwire_client_request(session, PMIWIRE_OP_LOOKUP, pmiwire_strz(service), 23),
              "lookup after unpublish");
     wait_event(PMIWIRE_OP_LOOKUP, "lookup after unpublish", &ev);
     if (ev.rc != PMIWIRE_ENOENT)
@@ -346,12 +347,12 @@ static void node_attributes(void)
     snprintf(key, sizeof(key), "node-%d", my_rank);
     expect(pmiwire_client_nodeattr_put(session, pmiwire_strz(key), pmiwire_strz("here"), 30),
            PMIWIRE_OP_NODEATTR_PUT, "node attribute", &ev);
-    expect(pmiwire_client_ask(session, PMIWIRE_OP_NODEATTR_WAIT, pmiwire_strz(key), 31),
+    expect(pmiwire_client_request(session, PMIWIRE_OP_NODEATTR_WAIT, pmiwire_strz(key), 31),
            PMIWIRE_OP_NODEATTR_WAIT, "node attribute", &ev);
     expect_value(&ev, "here", "node attribute");
-    check_rc(
-        pmiwire_client_ask(session, PMIWIRE_OP_NODEATTR_GET, pmiwire_strz("no-such-attribute"), 32),
-        "no attribute");
+    check_rc(pmiwire_client_request(session, PMIWIRE_OP_NODEATTR_GET,
+                                    pmiwire_strz("no-such-attribute"), 32),
+             "no attribute");
     wait_event(PMIWIRE_OP_NODEATTR_GET, "no attribute", &ev);
     if (ev.rc != PMIWIRE_ENOENT && ev.rc != PMIWIRE_EPEER)
         die("a missing attribute: rc %d", ev.rc);

@@ -55,6 +55,14 @@ expect 1 "a transcript with another reply" "$probe" replay "$tmp/wrong.txt" -- "
 echo 'C "no end' >"$tmp/bad.txt"
 expect 2 "a malformed transcript" "$probe" replay "$tmp/bad.txt" -- true
 
+# A client's request that lacks a field stands in the table, although the program survives.
+cat >"$tmp/lacks.sh" <<'EOF'
+say() { printf '%s\n' "$1" >&"$PMI_FD" && read -r -t 20 _ <&"$PMI_FD"; }
+say 'cmd=init pmi_version=1 pmi_subversion=1' && say 'cmd=get kvsname=kvs_probe_0' && say 'cmd=finalize'
+EOF
+expect 0 "a client that leaves a key out" "$probe" client --variation plain -- bash "$tmp/lacks.sh"
+grep -q 'get: a mandatory field is missing: field "key"' "$tmp/out" || { cat "$tmp/out"; fail "a missing key was not seen"; }
+
 # Input without results is an error, not an empty table; too many rows are an error, not cut.
 expect 2 "compare of something else" "$probe" compare "$src/two-ranks.txt"
 seq -f '{"case":"c%g","peer":"p","conforms":true,"result":"ok"}' 512 >"$tmp/many.json"

@@ -463,7 +463,7 @@ try_pmi() {
         ;;
     --max-procs)
         run 0 "$name" 0 -n 1 "$raw" spawn 1 true
-        out_has 'EDQUOT'
+        out_has 'Disk.quota.exceeded'
         bad x -1 1000001
         ;;
     --shm-max)

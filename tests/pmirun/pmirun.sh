@@ -408,11 +408,11 @@ test_limits() {
     # A spawn fails with the same text, and its name.
     for l in 60 80; do
         (ulimit -n $l && run 20 0 -n 1 "$raw" spawn 30 true
-            out_has '^cmd=spawn_result rc=-1 .*msg=out_of_descriptors_(EMFILE)'
+            out_has '^cmd=spawn_result rc=-1 .*msg=Too_many_open_files'
             err_has "spawn by rank 0: 30 processes need 125 descriptors in all, the limit is $l"; exit $failed) || failed=1
     done
     (ulimit -n 125 && run 20 0 -n 1 "$raw" spawn 30 true; out_has '^cmd=spawn_result rc=0'; exit $failed) || failed=1
-    (ulimit -n 124 && run 20 0 -n 1 "$raw" spawn 30 true; out_has 'EMFILE'; exit $failed) || failed=1
+    (ulimit -n 124 && run 20 0 -n 1 "$raw" spawn 30 true; out_has 'Too.many.open.files'; exit $failed) || failed=1
     (ulimit -n 100 && run 20 250 -n 60 true && exit $failed) || failed=1
     (ulimit -n 100 && run 20 250 -n 60 true; err_has "descriptors"; exit $failed) || failed=1
     # The limit on file sizes applies to our output, to shared memory (without it, ranks ask the server for pairs), and to a rank as it would
@@ -422,7 +422,7 @@ test_limits() {
     (ulimit -f 1 && run 20 153 -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
     ! several || (ulimit -f 1 && run 20 153 -N 1 --launch fork -n 1 dd if=/dev/zero of="$dir/big" bs=5000 count=1; exit $failed) || failed=1
     ! several || (ulimit -n 340 && run 20 0 -N 2 --launch fork -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 300 true"
-        out_has 'msg=out_of_descriptors_(EMFILE)'
+        out_has 'msg=Too_many_open_files'
         err_has '150 processes need 48[0-9] descriptors, the limit is 340'; exit $failed) || failed=1
     [ "$(id -u)" = 0 ] || {
         echo "not root: the limit on processes was not tried"
@@ -465,12 +465,12 @@ test_spawn() {
         run 20 0 $where --max-procs 3 -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 3 true"
         out_has '^cmd=spawn_result rc=0'
         run 20 0 $where --max-procs 3 -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 4 true"
-        out_has '^cmd=spawn_result rc=-1 .*msg=a_limit_on_processes_is_reached_(EDQUOT)'
+        out_has '^cmd=spawn_result rc=-1 .*msg=Disk_quota_exceeded'
         err_has 'spawn by rank 0.*: cannot start 4 processes beside 0 spawned ones: the limit is 3 (--max-procs)'
         run 20 0 $where --max-procs 0 -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw spawn 1 true"
         out_has '^cmd=spawn_result rc=-1'
         run 20 0 $where --max-procs 5 -n 2 sh -c "[ \$PMI_RANK = 1 ] || exec $raw fill sleep 3"
-        out_has '^5 were started: .*EDQUOT'
+        out_has '^5 were started: .*Disk.quota.exceeded'
         out_has '^and one more'
     done
     # A spawned rank leaves a process behind, which keeps the connection: the job ends when that is closed, and then its space is gone.

@@ -249,7 +249,7 @@ fill='d=$OMPI_MCA_orte_tmpdir_base; s=$OMPI_MCA_btl_vader_backing_directory
 spawn_no_folder() {
     TMPDIR=$dir/nowhere run 0 "$@" -n 1 "$RAWPMI" spawn 1 "$dir/v4_program"
     err_has "cannot make a temporary folder in $dir/nowhere: No such file"
-    out_has '^cmd=spawn_result rc=-1 msg=out_of_memory$'
+    out_has '^cmd=spawn_result rc=-1 msg=Cannot_allocate_memory$'
 }
 
 test_folders() {

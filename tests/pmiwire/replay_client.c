@@ -390,7 +390,7 @@ static int ask_attr_or_get(struct replay *rp, const struct pmiwire_msg *m,
 
     pmiwire_client_query(rp->c, &info);
     if (m->wire == PMIWIRE_V1 && key.len == 19 && memcmp(key.ptr, "PMI_process_mapping", 19) == 0)
-        return pmiwire_client_ask(rp->c, PMIWIRE_OP_JOBATTR, key, 1);
+        return pmiwire_client_request(rp->c, PMIWIRE_OP_JOBATTR, key, 1);
     (void)pmiwire_msg_int(m, PMIWIRE_F_SRCID, &srcid);
     return pmiwire_client_get(rp->c, kvsname, srcid, key, PMIWIRE_GET_LOCAL, 1);
 }
@@ -425,25 +425,25 @@ static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
     case PMIWIRE_V2_KVS_FENCE: rc = pmiwire_client_fence(rp->c, pmiwire_strz(NULL), 1); break;
     case PMIWIRE_V1_GET_MY_KVSNAME:
     case PMIWIRE_V2_JOB_GETID:
-        rc = pmiwire_client_ask(rp->c, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 1);
+        rc = pmiwire_client_request(rp->c, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 1);
         break;
     case PMIWIRE_V1_GET_UNIVERSE_SIZE:
-        rc = pmiwire_client_ask(rp->c, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 1);
+        rc = pmiwire_client_request(rp->c, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 1);
         break;
     case PMIWIRE_V1_GET_APPNUM:
-        rc = pmiwire_client_ask(rp->c, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 1);
+        rc = pmiwire_client_request(rp->c, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 1);
         break;
     case PMIWIRE_V2_INFO_GETJOBATTR:
         key = text(&keep[0], m, PMIWIRE_F_KEY);
         rc = strcmp(keep[0], "universeSize") == 0
-                 ? pmiwire_client_ask(rp->c, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 1)
-                 : pmiwire_client_ask(rp->c, PMIWIRE_OP_JOBATTR, key, 1);
+                 ? pmiwire_client_request(rp->c, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 1)
+                 : pmiwire_client_request(rp->c, PMIWIRE_OP_JOBATTR, key, 1);
         break;
     case PMIWIRE_V2_INFO_GETNODEATTR:
         key = text(&keep[0], m, PMIWIRE_F_KEY);
         (void)pmiwire_msg_int(m, PMIWIRE_F_WAIT, &truth);
-        rc = pmiwire_client_ask(rp->c, truth ? PMIWIRE_OP_NODEATTR_WAIT : PMIWIRE_OP_NODEATTR_GET,
-                                key, 1);
+        rc = pmiwire_client_request(
+            rp->c, truth ? PMIWIRE_OP_NODEATTR_WAIT : PMIWIRE_OP_NODEATTR_GET, key, 1);
         break;
     case PMIWIRE_V2_INFO_PUTNODEATTR:
         key = text(&keep[0], m, PMIWIRE_F_KEY);
@@ -461,13 +461,13 @@ static int ask(struct replay *rp, const struct exchange *x, size_t blocks)
     case PMIWIRE_V2_NAME_UNPUBLISH:
         key = text(&keep[0], m,
                    m->id == PMIWIRE_V1_UNPUBLISH_NAME ? PMIWIRE_F_SERVICE : PMIWIRE_F_NAME);
-        rc = pmiwire_client_ask(rp->c, PMIWIRE_OP_UNPUBLISH, key, 1);
+        rc = pmiwire_client_request(rp->c, PMIWIRE_OP_UNPUBLISH, key, 1);
         break;
     case PMIWIRE_V1_LOOKUP_NAME:
     case PMIWIRE_V2_NAME_LOOKUP:
         key =
             text(&keep[0], m, m->id == PMIWIRE_V1_LOOKUP_NAME ? PMIWIRE_F_SERVICE : PMIWIRE_F_NAME);
-        rc = pmiwire_client_ask(rp->c, PMIWIRE_OP_LOOKUP, key, 1);
+        rc = pmiwire_client_request(rp->c, PMIWIRE_OP_LOOKUP, key, 1);
         break;
     case PMIWIRE_V1_SPAWN:
     case PMIWIRE_V2_SPAWN: rc = ask_spawn(rp, x, blocks); break;

@@ -410,11 +410,13 @@ static void test_other_fields(void **state)
         assert_int_equal(done(&h, i, pmiwire_client_publish(c, ODD, ODD2, 0), &ev), 0);
         for (int k = 0; k < 2; k++) {
             assert_int_equal(
-                done(&h, k, pmiwire_client_ask(sessions[k], PMIWIRE_OP_LOOKUP, ODD, 0), &ev), 0);
+                done(&h, k, pmiwire_client_request(sessions[k], PMIWIRE_OP_LOOKUP, ODD, 0), &ev),
+                0);
             assert_true(same(ev.value, ODD2));
         }
-        assert_int_equal(done(&h, i, pmiwire_client_ask(c, PMIWIRE_OP_UNPUBLISH, ODD, 0), &ev), 0);
-        assert_int_equal(done(&h, i, pmiwire_client_ask(c, PMIWIRE_OP_LOOKUP, ODD, 0), &ev),
+        assert_int_equal(done(&h, i, pmiwire_client_request(c, PMIWIRE_OP_UNPUBLISH, ODD, 0), &ev),
+                         0);
+        assert_int_equal(done(&h, i, pmiwire_client_request(c, PMIWIRE_OP_LOOKUP, ODD, 0), &ev),
                          PMIWIRE_ENOENT);
         /* preputs: all fields of a kind are encoded, or none */
         assert_int_equal(pmiwire_client_spawn(c, &spawn, 0), 0);
@@ -437,7 +439,7 @@ static void test_node_attributes(void **state)
     offer(&h);
     for (int i = 0; i < 2; i++)
         open_session(&h, i, PMIWIRE_V2, PMIWIRE_CLIENT_EXTENSIONS, 0);
-    assert_int_equal(pmiwire_client_ask(sessions[1], PMIWIRE_OP_NODEATTR_WAIT, ODD, 0), 0);
+    assert_int_equal(pmiwire_client_request(sessions[1], PMIWIRE_OP_NODEATTR_WAIT, ODD, 0), 0);
     assert_int_equal(converse(&h, 1, &ev), 0);
     assert_int_equal(done(&h, 0, pmiwire_client_nodeattr_put(sessions[0], ODD, ODD2, 0), &ev), 0);
     assert_int_equal(converse(&h, 1, &ev), 1);
@@ -446,7 +448,8 @@ static void test_node_attributes(void **state)
     assert_int_equal(done(&h, 0, pmiwire_client_nodeattr_put(sessions[0], S("e"), S(""), 0), &ev),
                      0);
     assert_int_equal(
-        done(&h, 1, pmiwire_client_ask(sessions[1], PMIWIRE_OP_NODEATTR_GET, S("e"), 0), &ev), 0);
+        done(&h, 1, pmiwire_client_request(sessions[1], PMIWIRE_OP_NODEATTR_GET, S("e"), 0), &ev),
+        0);
     assert_int_equal(ev.value.len, 0);
     stop_two(&h);
 }

@@ -234,8 +234,8 @@ static void test_ops_v1(void **state)
         sends("cmd=get kvsname=kvs_1 key=key\n");
         answered("cmd=get_result rc=0 x-shm=1 value=a=b\n", PMIWIRE_OP_GET, 0);
         is_str(ev.value, "a=b");
-        assert_int_equal(pmiwire_msg_extra(ev.msg, "x-shm", &ev.value2), 0);
-        is_str(ev.value2, "1");
+        is_str(ev.msg->fields[1].key, "x-shm");
+        is_str(ev.msg->fields[1].value, "1");
         assert_int_equal(
             pmiwire_client_get(session, S("other"), -1, S("key"), PMIWIRE_GET_LOCAL, 8), 0);
         sends("cmd=get kvsname=other key=key\n");
@@ -250,21 +250,23 @@ static void test_ops_v1(void **state)
         assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 9), 0);
         sends("cmd=barrier_in\n");
         answered("cmd=barrier_out\n", PMIWIRE_OP_FENCE, 0);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 0),
+                         0);
         sends("cmd=get_my_kvsname\n");
         answered("cmd=my_kvsname kvsname=kvs_1\n", PMIWIRE_OP_KVSNAME, 0);
         is_str(ev.value, "kvs_1");
         assert_int_equal(
-            pmiwire_client_ask(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 0), 0);
+            pmiwire_client_request(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 0), 0);
         sends("cmd=get_universe_size\n");
         answered("cmd=universe_size size=-1\n", PMIWIRE_OP_UNIVERSE_SIZE, 0);
         assert_int_equal(ev.number, -1);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 0),
+                         0);
         sends("cmd=get_appnum\n");
         answered("cmd=appnum appnum=3\n", PMIWIRE_OP_APPNUM, 0);
         assert_int_equal(ev.number, 3);
         assert_int_equal(
-            pmiwire_client_ask(session, PMIWIRE_OP_JOBATTR, S("PMI_process_mapping"), 0), 0);
+            pmiwire_client_request(session, PMIWIRE_OP_JOBATTR, S("PMI_process_mapping"), 0), 0);
         sends("cmd=get kvsname=kvs_1 key=PMI_process_mapping\n");
         answered("cmd=get_result rc=0 msg=success value=(vector,(0,1,1))\n", PMIWIRE_OP_JOBATTR, 0);
         is_str(ev.value, "(vector,(0,1,1))");
@@ -274,14 +276,14 @@ static void test_ops_v1(void **state)
         assert_int_equal(pmiwire_client_publish(session, S("svc"), S("p:1"), 0), 0);
         sends("cmd=publish_name service=svc port=p:1\n");
         answered("cmd=publish_result info=fail\n", PMIWIRE_OP_PUBLISH, PMIWIRE_EPEER);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
         sends("cmd=lookup_name service=svc\n");
         answered("cmd=lookup_result info=ok port=p:1\n", PMIWIRE_OP_LOOKUP, 0);
         is_str(ev.value, "p:1");
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
         sends("cmd=lookup_name service=svc\n");
         answered("cmd=lookup_result info=fail\n", PMIWIRE_OP_LOOKUP, PMIWIRE_ENOENT);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_UNPUBLISH, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_UNPUBLISH, S("svc"), 0), 0);
         sends("cmd=unpublish_name service=svc\n");
         answered("cmd=unpublish_result rc=1 info=fail\n", PMIWIRE_OP_UNPUBLISH, PMIWIRE_EPEER);
         assert_int_equal(ev.peer_rc, 1);
@@ -336,38 +338,41 @@ static void test_ops_v2(void **state)
         assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 9), 0);
         sends(v2("cmd=kvs-fence;"));
         answered(v2("cmd=kvs-fence-response;rc=0;"), PMIWIRE_OP_FENCE, 0);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 0),
+                         0);
         sends(v2("cmd=job-getid;"));
         answered(v2("cmd=job-getid-response;rc=0;jobid=42.0;"), PMIWIRE_OP_KVSNAME, 0);
         is_str(ev.value, "42.0");
         pmiwire_client_query(session, &info);
         is_str(info.kvsname, "42.0");
         /* A server's later answer does not change a view that the caller holds. */
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_KVSNAME, pmiwire_strz(NULL), 0),
+                         0);
         sends(v2("cmd=job-getid;"));
         answered(v2("cmd=job-getid-response;rc=0;jobid=9999;"), PMIWIRE_OP_KVSNAME, 0);
         is_str(ev.value, "9999");
         is_str(info.kvsname, "42.0");
         assert_int_equal(
-            pmiwire_client_ask(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 0), 0);
+            pmiwire_client_request(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 0), 0);
         sends(v2("cmd=info-getjobattr;key=universeSize;"));
         answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=8;"),
                  PMIWIRE_OP_UNIVERSE_SIZE, 0);
         assert_int_equal(ev.number, 8);
         assert_int_equal(
-            pmiwire_client_ask(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 0), 0);
+            pmiwire_client_request(session, PMIWIRE_OP_UNIVERSE_SIZE, pmiwire_strz(NULL), 0), 0);
         sends(v2("cmd=info-getjobattr;key=universeSize;"));
         answered(v2("cmd=info-getjobattr-response;rc=0;found=FALSE;"), PMIWIRE_OP_UNIVERSE_SIZE, 0);
         assert_int_equal(ev.number, -1);
         is_str(info.kvsname, "42.0");
         /* No message for this one. */
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 2), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 2),
+                         0);
         assert_int_equal(pmiwire_client_next(session, &ev, NULL), 1);
         assert_int_equal(ev.op, PMIWIRE_OP_APPNUM);
         assert_int_equal(ev.number, 3);
         assert_null(ev.msg);
         assert_int_equal(
-            pmiwire_client_ask(session, PMIWIRE_OP_JOBATTR, S("PMI_process_mapping"), 0), 0);
+            pmiwire_client_request(session, PMIWIRE_OP_JOBATTR, S("PMI_process_mapping"), 0), 0);
         sends(v2("cmd=info-getjobattr;key=PMI_process_mapping;"));
         answered(v2("cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,1));"),
                  PMIWIRE_OP_JOBATTR, 0);
@@ -375,30 +380,30 @@ static void test_ops_v2(void **state)
         assert_int_equal(pmiwire_client_nodeattr_put(session, S("k"), S("v"), 0), 0);
         sends(v2("cmd=info-putnodeattr;key=k;value=v;"));
         answered(v2("cmd=info-putnodeattr-response;rc=0;"), PMIWIRE_OP_NODEATTR_PUT, 0);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_NODEATTR_WAIT, S("k"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_NODEATTR_WAIT, S("k"), 0), 0);
         sends(v2("cmd=info-getnodeattr;key=k;wait=TRUE;"));
         answered(v2("cmd=info-getnodeattr-response;rc=0;found=TRUE;value=v;"),
                  PMIWIRE_OP_NODEATTR_WAIT, 0);
         is_str(ev.value, "v");
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_NODEATTR_GET, S("k"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_NODEATTR_GET, S("k"), 0), 0);
         sends(v2("cmd=info-getnodeattr;key=k;wait=FALSE;"));
         answered(v2("cmd=info-getnodeattr-response;rc=0;found=FALSE;"), PMIWIRE_OP_NODEATTR_GET,
                  PMIWIRE_ENOENT);
         assert_int_equal(pmiwire_client_publish(session, S("svc"), S("p:1"), 0), 0);
         sends(v2("cmd=name-publish;name=svc;port=p:1;"));
         answered(v2("cmd=name-publish-response;rc=0;"), PMIWIRE_OP_PUBLISH, 0);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
         sends(v2("cmd=name-lookup;name=svc;"));
         answered(v2("cmd=name-lookup-response;rc=0;value=p:1;"), PMIWIRE_OP_LOOKUP, 0);
         is_str(ev.value, "p:1");
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
         sends(v2("cmd=name-lookup;name=svc;"));
         answered(v2("cmd=name-lookup-response;rc=0;port=p:2;value=p:1;"), PMIWIRE_OP_LOOKUP, 0);
         is_str(ev.value, "p:2");
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_LOOKUP, S("svc"), 0), 0);
         sends(v2("cmd=name-lookup;name=svc;"));
         answered(v2("cmd=name-lookup-response;rc=1;"), PMIWIRE_OP_LOOKUP, PMIWIRE_ENOENT);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_UNPUBLISH, S("svc"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_UNPUBLISH, S("svc"), 0), 0);
         sends(v2("cmd=name-unpublish;name=svc;"));
         answered(v2("cmd=name-unpublish-response;rc=0;"), PMIWIRE_OP_UNPUBLISH, 0);
         assert_int_equal(pmiwire_client_ring(session, S("me"), 0), 0);
@@ -408,10 +413,11 @@ static void test_ops_v2(void **state)
         assert_int_equal(ev.number, 2);
         is_str(ev.value, "x;y");
         is_str(ev.value2, "z;");
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_JOB_CONNECT, S("43.0"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_JOB_CONNECT, S("43.0"), 0), 0);
         sends(v2("cmd=job-connect;jobid=43.0;"));
         answered(v2("cmd=job-connect-response;rc=0;"), PMIWIRE_OP_JOB_CONNECT, 0);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_JOB_DISCONNECT, S("43.0"), 0), 0);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_JOB_DISCONNECT, S("43.0"), 0),
+                         0);
         sends(v2("cmd=job-disconnect;jobid=43.0;"));
         answered(v2("cmd=job-disconnect-response;rc=0;"), PMIWIRE_OP_JOB_DISCONNECT, 0);
         assert_int_equal(pmiwire_client_abort(session, 3, S("why"), 4), 0);
@@ -553,10 +559,11 @@ static void test_refused(void **state)
                          PMIWIRE_EKEYLEN);
         assert_int_equal(pmiwire_client_get(session, S(""), -1, S("k"), PMIWIRE_GET_LOCAL, 0),
                          PMIWIRE_EEMPTY);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_JOBATTR, absent, 0),
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_JOBATTR, absent, 0),
                          PMIWIRE_EEMPTY);
         assert_int_equal(pmiwire_client_publish(session, S("a b"), S("p"), 0), PMIWIRE_ECHARS);
-        assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_LOOKUP, absent, 0), PMIWIRE_EEMPTY);
+        assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_LOOKUP, absent, 0),
+                         PMIWIRE_EEMPTY);
         assert_int_equal(pmiwire_client_fence(session, S("WORLD:1"), 0), PMIWIRE_EVERSION);
         assert_int_equal(pmiwire_client_get(session, S("j"), -1, S("k"), PMIWIRE_GET_WAIT, 0),
                          -EINVAL);
@@ -570,16 +577,16 @@ static void test_refused(void **state)
                 op != PMIWIRE_OP_NODEATTR_GET && op != PMIWIRE_OP_NODEATTR_WAIT &&
                 op != PMIWIRE_OP_UNPUBLISH && op != PMIWIRE_OP_LOOKUP &&
                 op != PMIWIRE_OP_JOB_CONNECT && op != PMIWIRE_OP_JOB_DISCONNECT)
-                assert_int_equal(pmiwire_client_ask(session, op, S("k"), 0), -EINVAL);
+                assert_int_equal(pmiwire_client_request(session, op, S("k"), 0), -EINVAL);
         if (wire == PMIWIRE_V1) {
             assert_int_equal(pmiwire_client_ring(session, S("v"), 0), PMIWIRE_EVERSION);
-            assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_NODEATTR_GET, S("k"), 0),
+            assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_NODEATTR_GET, S("k"), 0),
                              PMIWIRE_EVERSION);
             assert_int_equal(pmiwire_client_nodeattr_put(session, S("k"), S("v"), 0),
                              PMIWIRE_EVERSION);
-            assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_JOB_CONNECT, S("k"), 0),
+            assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_JOB_CONNECT, S("k"), 0),
                              PMIWIRE_EVERSION);
-            assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_JOB_DISCONNECT, S("k"), 0),
+            assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_JOB_DISCONNECT, S("k"), 0),
                              PMIWIRE_EVERSION);
         }
         idle();

@@ -193,7 +193,7 @@ static void test_pipelining(void **state)
 {
     fresh(PMIWIRE_V2, 0);
     assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), PMIWIRE_HINT_NONE, 1), 0);
-    assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 2), 0);
+    assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 2), 0);
     assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 3), 0);
     sends(v2("cmd=kvs-put;key=k;value=v;"));
     answered(v2("cmd=kvs-put-response;rc=0;"), PMIWIRE_OP_PUT, 0);
@@ -204,7 +204,7 @@ static void test_pipelining(void **state)
 
     fresh(PMIWIRE_V2, PMIWIRE_CLIENT_PIPELINE);
     assert_int_equal(pmiwire_client_put(session, S("k"), S("v"), PMIWIRE_HINT_NONE, 1), 0);
-    assert_int_equal(pmiwire_client_ask(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 2), 0);
+    assert_int_equal(pmiwire_client_request(session, PMIWIRE_OP_APPNUM, pmiwire_strz(NULL), 2), 0);
     assert_int_equal(pmiwire_client_fence(session, pmiwire_strz(NULL), 3), 0);
     sends("    26cmd=kvs-put;key=k;value=v;    14cmd=kvs-fence;");
     answered("    26cmd=kvs-put-response;rc=0;    28cmd=kvs-fence-response;rc=0;", PMIWIRE_OP_PUT,

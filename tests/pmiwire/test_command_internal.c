@@ -6,6 +6,8 @@
  */
 #include "codec_tools.h"
 
+#include <limits.h>
+
 #include "../../libpmiwire/src/codec/codec_internal.h"
 
 #define F(name) PMIWIRE_F_##name
@@ -405,8 +407,19 @@ static void longest_text(void **state)
             longest = n > longest ? n : longest;
         }
     assert_true(longest < sizeof(err.text) - 1 && longest > 100);
-    for (int code = -21033; code <= -21001; code++)
-        assert_string_not_equal(pmiwire_strerror(code), pmiwire_strerror(12345));
+}
+
+static void error_texts(void **state)
+{
+    const int unknown[] = {-21000, -21035, -4096, -4095, INT_MIN, 2, EIO, INT_MAX};
+
+    for (int code = PMIWIRE_EGONE; code <= PMIWIRE_EBADLEN; code++)
+        assert_string_not_equal(pmiwire_strerror(code), "unknown error code");
+    for (int number = 1; number <= 40; number++)
+        assert_string_equal(pmiwire_strerror(-number), strerror(number));
+    assert_string_equal(pmiwire_strerror(0), "success");
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+        assert_string_equal(pmiwire_strerror(unknown[i]), "unknown error code");
 }
 
 /* ---- Typed access ---------------------------------------------------------- */
@@ -480,23 +493,27 @@ static void access_to_fields(void **state)
     assert_true(same(s, "x"));
     assert_int_equal(pmiwire_msg_str(&m, F(VALUE), &s), 0);
     assert_true(same(s, "v"));
-    assert_int_equal(pmiwire_msg_extra(&m, "own", &s), 0);
-    assert_true(same(s, "a"));
-    assert_int_equal(pmiwire_msg_extra(&m, "ow", &s), PMIWIRE_EMISSING);
-    assert_int_equal(pmiwire_msg_extra(&m, "tag", &s),
-                     PMIWIRE_EMISSING); /* in the table, so no extra */
-    assert_true(same(s, "a"));
     assert_ptr_equal(pmiwire__msg_field(&m, F(FOUND)), &m.fields[2]);
     assert_null(pmiwire__msg_field(&m, F(KEY)));
+    check_text("cmd=barrier_out fp-left2=z fp-left=a fp-left=b\n", 0, NULL, &m);
+    assert_int_equal(pmiwire_msg_ext(&m, PMIWIRE_EXT_LEFT, &s), 0);
+    assert_true(same(s, "a"));
+    assert_int_equal(pmiwire_msg_ext(&m, PMIWIRE_EXT_RIGHT, &s), PMIWIRE_EMISSING);
+    assert_true(same(s, "a"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),          cmocka_unit_test(named_commands),
-        cmocka_unit_test(table_is_sound), cmocka_unit_test(every_command),
-        cmocka_unit_test(single_checks),  cmocka_unit_test(longest_text),
-        cmocka_unit_test(integers),       cmocka_unit_test(access_to_fields),
+        cmocka_unit_test(names),
+        cmocka_unit_test(named_commands),
+        cmocka_unit_test(table_is_sound),
+        cmocka_unit_test(every_command),
+        cmocka_unit_test(single_checks),
+        cmocka_unit_test(longest_text),
+        cmocka_unit_test(error_texts),
+        cmocka_unit_test(integers),
+        cmocka_unit_test(access_to_fields),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

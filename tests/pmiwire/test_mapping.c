@@ -843,8 +843,7 @@ static uint32_t large_node(uint32_t kind, uint32_t i)
     case 8: return (uint32_t)__builtin_popcount(i) & 1u;              /* Thue-Morse: overlap-free */
     case 9: return i == LARGE / 3 || i == LARGE - 2 ? 5 : i % 17 * 2; /* longer than a group */
     case 10: return (i / 33 + i % 33 * 2) % 7;                        /* near repeats */
-    case 11: /* enough long false starts that the search for a long period gives up */
-        return i == LARGE / 2 + 1 ? 2 : i == LARGE - 2 ? 1 : i % 2;
+    case 11: /* long false starts */ return i == LARGE / 2 + 1 ? 2 : i == LARGE - 2 ? 1 : i % 2;
     default: return rnd(2);
     }
 }

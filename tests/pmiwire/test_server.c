@@ -642,7 +642,7 @@ static void test_outside_names(void **state)
     expect(&h, 0, v2("cmd=name-lookup-response;rc=-1;errmsg=name is not published;"));
     h.name_rc = -ENOMEM;
     ask(&h, 0, v2("cmd=name-lookup;name=s;"),
-        v2("cmd=name-lookup-response;rc=-1;errmsg=out of memory;"));
+        v2("cmd=name-lookup-response;rc=-1;errmsg=Cannot allocate memory;"));
     h.name_rc = 0; /* a lookup without an answer so far */
     ask(&h, 0, v2("cmd=name-lookup;name=s;"),
         v2("cmd=name-lookup-response;rc=-1;errmsg=name is not published;"));

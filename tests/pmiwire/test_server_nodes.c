@@ -222,11 +222,11 @@ static void test_gather_fails(void **state)
         taken[0].at_end = at_end;
         gather_all();
         for (uint32_t r = 0; r < k.n; r++)
-            assert_non_null(strstr(r_hear(&k, r), "rc=-1 msg=out of memory"));
+            assert_non_null(strstr(r_hear(&k, r), "rc=-1 msg=Cannot allocate memory"));
         assert_int_equal(k.cl.n_failed[0], 1);
         assert_int_equal(k.cl.failed_rc, -ENOMEM);
         r_enter(&k, 0, FENCE, 0, 0);
-        assert_non_null(strstr(r_hear(&k, 0), "rc=-1 msg=out of memory"));
+        assert_non_null(strstr(r_hear(&k, 0), "rc=-1 msg=Cannot allocate memory"));
         r_stop(&k);
     }
 }
@@ -278,7 +278,7 @@ static void test_gather_without_memory(void **state)
         for (uint32_t r = 0; r < k.n; r++) {
             const char *heard = r_hear(&k, r);
 
-            if (r == 0 && strstr(heard, "rc=-1 msg=out of memory")) {
+            if (r == 0 && strstr(heard, "rc=-1 msg=Cannot allocate memory")) {
                 n_failed++;
                 for (uint32_t of = 0; of < k.n; of++)
                     hears_value(r, 0, of, NULL);
@@ -476,7 +476,7 @@ static void test_merge_fails(void **state)
     assert_int_equal(k.cl.failed_rc, -ENOMEM);
     assert_int_equal(k.cl.failed_node, cl_number(1));
     for (uint32_t r = 1; r < k.n; r += 2)
-        assert_non_null(strstr(r_hear(&k, r), "rc=-1 msg=out of memory"));
+        assert_non_null(strstr(r_hear(&k, r), "rc=-1 msg=Cannot allocate memory"));
     r_stop(&k);
 }
 

@@ -154,7 +154,7 @@ struct pmiwire_error {
 
 /**
  * @brief Explain an error code.
- * @param code  a negative value returned by this library (or 0)
+ * @param code  PMIWIRE_E*, -errno (libc's text), or 0
  * @return a constant English phrase without a newline, never NULL
  *
  * MT-Safe. Allocates nothing.

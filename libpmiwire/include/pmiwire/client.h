@@ -70,23 +70,24 @@ struct pmiwire_client;
 
 /** Options of a session. Zero all, set `size`, then the members that differ. */
 struct pmiwire_client_opts {
-    size_t size;       /**< sizeof(struct pmiwire_client_opts) */
-    uint32_t wire;     /**< PMIWIRE_V1 (default) or PMIWIRE_V2 */
-    uint32_t flags;    /**< PMIWIRE_CLIENT_* */
-    int32_t rank;      /**< PMI_RANK; must be right on PMI-1 over PMI_FD, as that wire does not
-                          carry it */
-    int32_t n_ranks;   /**< PMI_SIZE; likewise */
-    int32_t has_pmiid; /**< nonzero: PMI_PORT mode, first send our id (`initack`, or PMI-2's
-                          `pmirank`) */
-    int32_t pmiid;     /**< PMI_ID */
-    const char *jobid; /**< PMI_JOBID, sent in PMI-2's fullinit; may be NULL. Not kept */
+    size_t size;    /**< sizeof(struct pmiwire_client_opts) */
+    uint32_t wire;  /**< PMIWIRE_V1 (default) or PMIWIRE_V2 */
+    uint32_t flags; /**< PMIWIRE_CLIENT_* */
+    /** PMI_RANK; must be right on PMI-1 over PMI_FD, as that wire does not carry it */
+    int32_t rank;
+    int32_t n_ranks; /**< PMI_SIZE; likewise */
+    /** nonzero: PMI_PORT mode, first send our id (`initack`, or PMI-2's `pmirank`) */
+    int32_t has_pmiid;
+    int32_t pmiid;           /**< PMI_ID */
+    const char *jobid;       /**< PMI_JOBID, sent in PMI-2's fullinit; may be NULL. Not kept */
     uint32_t max_subversion; /**< PMI-1: highest 1.x asked for; 0 means 1 */
     uint32_t threaded;       /**< PMI-2: sent in fullinit */
-    size_t max_msg_bytes; /**< longest message either way, bytes, 256 (and jobid's length) to 2^30;
-                             0 means PMIWIRE_DEFAULT_MAX_MSG_BYTES */
-    uint32_t max_fields;  /**< most fields of one answer, 16 to 2^20; 0 means 256 */
-    uint32_t reserved;    /**< 0 */
-    const struct pmiwire_profile *server;      /**< the server's limits; NULL: "any-server" */
+    /** longest message either way, bytes, 256 (and jobid's length) to 2^30; 0 means
+     * PMIWIRE_DEFAULT_MAX_MSG_BYTES */
+    size_t max_msg_bytes;
+    uint32_t max_fields;                  /**< most fields of one answer, 16 to 2^20; 0 means 256 */
+    uint32_t reserved;                    /**< 0 */
+    const struct pmiwire_profile *server; /**< the server's limits; NULL: "any-server" */
     const struct pmiwire_allocator *allocator; /**< NULL: libc */
 };
 
@@ -176,9 +177,9 @@ PMIWIRE_API int pmiwire_client_finalize(struct pmiwire_client *c, uint64_t cooki
 
 /** An answer. Views live until the next call on the session. */
 struct pmiwire_event {
-    uint32_t op;     /**< PMIWIRE_OP_* */
-    int32_t rc;      /**< 0; PMIWIRE_EPEER when the server refused; PMIWIRE_ENOENT not found; or why
-                        the session died */
+    uint32_t op; /**< PMIWIRE_OP_* */
+    /** 0; PMIWIRE_EPEER: the server refused; PMIWIRE_ENOENT: not found; or why the session died */
+    int32_t rc;
     int32_t peer_rc; /**< the server's own rc */
     int32_t number;  /**< see the op */
     uint64_t cookie; /**< the caller's, given with the request */
@@ -229,32 +230,34 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
  * @{
  */
 /** rank, n_ranks, appnum, debugged and (PMI-2) spawner jobid in value are known */
-#define PMIWIRE_OP_INIT          1u
-#define PMIWIRE_OP_PUT           2u
-#define PMIWIRE_OP_GET           3u /**< value */
-#define PMIWIRE_OP_FENCE         4u
-#define PMIWIRE_OP_KVSNAME       5u /**< ask: our key-value space or the job's id, in value */
-#define PMIWIRE_OP_UNIVERSE_SIZE 6u /**< ask: how many processes the job could have; -1 unknown */
-#define PMIWIRE_OP_APPNUM        7u /**< ask: which program of the command line we are, from 0 */
-/** ask: value of a job attribute such as PMI_process_mapping (PMI-1: a get from our own space) */
+#define PMIWIRE_OP_INIT    1u
+#define PMIWIRE_OP_PUT     2u
+#define PMIWIRE_OP_GET     3u /**< value */
+#define PMIWIRE_OP_FENCE   4u
+#define PMIWIRE_OP_KVSNAME 5u /**< request: our key-value space or the job's id, in value */
+/** request: how many processes the job could have; -1 unknown */
+#define PMIWIRE_OP_UNIVERSE_SIZE 6u
+#define PMIWIRE_OP_APPNUM        7u /**< request: our program of the command line, from 0 */
+/** request: value of a job attribute such as PMI_process_mapping (PMI-1: a get from our own
+ * space) */
 #define PMIWIRE_OP_JOBATTR 8u
-/** ask, PMI-2 only: value of a node attribute */
+/** request, PMI-2 only: value of a node attribute */
 #define PMIWIRE_OP_NODEATTR_GET 9u
 #define PMIWIRE_OP_NODEATTR_PUT 10u
 #define PMIWIRE_OP_PUBLISH      11u
-#define PMIWIRE_OP_UNPUBLISH    12u /**< ask: withdraw a service name */
-#define PMIWIRE_OP_LOOKUP       13u /**< ask: a service's port, in value */
+#define PMIWIRE_OP_UNPUBLISH    12u /**< request: withdraw a service name */
+#define PMIWIRE_OP_LOOKUP       13u /**< request: a service's port, in value */
 /** value: child's jobid if the server sends it; msg has errcodes */
 #define PMIWIRE_OP_SPAWN 14u
 /** number: place in the ring; value, value2: left and right neighbour's value */
 #define PMIWIRE_OP_RING 15u
-/** ask, PMI-2 only: connect to a job (each known server just answers yes) */
+/** request, PMI-2 only: connect to a job (each known server just answers yes) */
 #define PMIWIRE_OP_JOB_CONNECT    16u
-#define PMIWIRE_OP_JOB_DISCONNECT 17u /**< ask, PMI-2 only */
+#define PMIWIRE_OP_JOB_DISCONNECT 17u /**< request, PMI-2 only */
 #define PMIWIRE_OP_ABORT          18u /**< the request has been sent; a server does not answer it */
 #define PMIWIRE_OP_FINALIZE       19u /**< last event of a healthy session */
-/** ask, PMI-2 only: as PMIWIRE_OP_NODEATTR_GET, but the server answers once the attribute has been
- * put */
+/** request, PMI-2 only: as PMIWIRE_OP_NODEATTR_GET, but the server answers once the attribute has
+ * been put */
 #define PMIWIRE_OP_NODEATTR_WAIT 20u
 #define PMIWIRE_OP_GATHER        21u /**< msg: PMIWIRE_EXT_ARRAY, if the server has an array */
 /** @} */
@@ -266,12 +269,12 @@ PMIWIRE_API void pmiwire_client_eof(struct pmiwire_client *c);
 /**
  * @brief Make a request without a value.
  * @param c       the session
- * @param op      a PMIWIRE_OP_* marked "ask"; with others the call returns -EINVAL
+ * @param op      a PMIWIRE_OP_* marked "request"; with others the call returns -EINVAL
  * @param about   the attribute's key, service name or job id; absent for an op without one
  * @param cookie  for the event
  */
-PMIWIRE_API int pmiwire_client_ask(struct pmiwire_client *c, uint32_t op, struct pmiwire_str about,
-                                   uint64_t cookie);
+PMIWIRE_API int pmiwire_client_request(struct pmiwire_client *c, uint32_t op,
+                                       struct pmiwire_str about, uint64_t cookie);
 /** @brief Put a node attribute, for the processes of this node (PMI-2 only). */
 PMIWIRE_API int pmiwire_client_nodeattr_put(struct pmiwire_client *c, struct pmiwire_str key,
                                             struct pmiwire_str value, uint64_t cookie);

@@ -87,8 +87,9 @@ struct pmiwire_decoder {
     uint32_t flags;       /**< PMIWIRE_DECODE_* */
     uint32_t need_fields; /**< after PMIWIRE_EFIELDS: an array of this length is long enough */
     size_t err_offset;    /**< after an error: where in the buffer */
-    size_t err_bytes;  /**< after an error: length of the bad message if its end is known, so that
-                          you may skip it and continue; 0 if the stream cannot be trusted */
+    /** after an error: length of the bad message if its end is known, so that you may skip it and
+     * continue; 0 if the stream cannot be trusted */
+    size_t err_bytes;
     size_t need_bytes; /**< after "need more": the buffer must hold at least this many */
     /** @private */
     size_t scanned;

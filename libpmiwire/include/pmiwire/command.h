@@ -218,10 +218,10 @@ struct pmiwire_command_field {
 /** A command. */
 struct pmiwire_command_desc {
     const char *name;
-    uint16_t id;    /**< PMIWIRE_V1_* or PMIWIRE_V2_* */
-    uint16_t wire;  /**< framing */
-    uint16_t reply; /**< id of the answer to a request; 0 for a reply, and for a request without
-                       answer */
+    uint16_t id;   /**< PMIWIRE_V1_* or PMIWIRE_V2_* */
+    uint16_t wire; /**< framing */
+    /** id of the answer to a request; 0 for a reply, and for a request without answer */
+    uint16_t reply;
     uint16_t is_reply;
     const struct pmiwire_command_field *fields;
     uint16_t n_fields;
@@ -268,9 +268,6 @@ PMIWIRE_API int pmiwire_msg_str(const struct pmiwire_msg *msg, uint16_t field,
                                 struct pmiwire_str *out);
 /** @brief A number in the range of int32_t; of a PMIWIRE_TYPE_BOOL field 0 or 1. */
 PMIWIRE_API int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out);
-/** @brief An extra field, which the table does not have, by its key. */
-PMIWIRE_API int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key,
-                                  struct pmiwire_str *out);
 /** @} */
 
 /** A sub-command to spawn. */

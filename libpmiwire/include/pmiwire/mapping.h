@@ -92,11 +92,10 @@ PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *block
  * @brief Write the mapping of a job.
  *
  * Merges equal runs on consecutive nodes into one triple, folds the whole list to its smallest
- * period, as cyclic placements have (in jobs of more than 64 ranks it may miss a period above half
- * of the job), and in the extended grammar uses bare numbers and `[…]xN` of up to 16 blocks where
- * they are shorter. The list relies on readers that repeat it and stop at the size of the job: one
- * node is `(vector,(f,1,1))` for any number of ranks, as Hydra 4.0 writes it, and the last block
- * may name more ranks than are left.
+ * period, as cyclic placements have, and in the extended grammar uses bare numbers and `[…]xN` of
+ * up to 16 blocks where they are shorter. The list relies on readers that repeat it and stop at the
+ * size of the job: one node is `(vector,(f,1,1))` for any number of ranks, as Hydra 4.0 writes it,
+ * and the last block may name more ranks than are left.
  *
  * @param node_of  array of n_ranks: node of each rank, in rank order, each below
  *                 PMIWIRE_MAPPING_MAX
@@ -108,11 +107,11 @@ PMIWIRE_API int pmiwire_mapping_expand(const struct pmiwire_mapping_block *block
  * @param cap      bytes there
  * @return its length without NUL, PMIWIRE_EMAPSIZE when it is longer than
  *         max_len (then publish no mapping at all: every reader falls back to comparing host names,
- *         whereas an empty value crashes MPICH 4.0), PMIWIRE_ENOBUF, or -EINVAL. `out` is untouched
- *         on failure
+ *         whereas an empty value crashes MPICH 4.0), PMIWIRE_ENOBUF, -EINVAL, or -ENOMEM. `out` is
+ *         untouched on failure
  *
- * MT-Safe. Allocates nothing. Cost: O(n_ranks) for the classic grammar, a
- * small multiple of it for the extended one.
+ * MT-Safe. Allocates 12 bytes a rank with calloc() and frees them. Cost: O(n_ranks) for the classic
+ * grammar, a small multiple of it for the extended one.
  */
 PMIWIRE_API ssize_t pmiwire_mapping_encode(const uint32_t *node_of, uint32_t n_ranks,
                                            uint32_t grammar, size_t max_len, char *out, size_t cap);

@@ -13,15 +13,12 @@
 
 /* Copies an allocator; NULL: libc's. Returns 0, or -EINVAL if one of its functions is missing. */
 int pmiwire__allocator_take(struct pmiwire_allocator *to, const struct pmiwire_allocator *from);
-/* Copies an option struct; NULL gives zeros. A longer struct of a later release is accepted if all
- * bytes that this release does not know are 0. Returns 0 or -EINVAL. */
-int pmiwire__opts_take(void *to, size_t to_size, const void *from, size_t from_size);
+/* Copies an option struct or a table of callbacks, `bytes` in this release; its first member is its
+ * size. NULL gives zeros. A longer struct of a later release is accepted if all bytes that this
+ * release does not know are 0. Returns 0 or -EINVAL. */
+int pmiwire__opts_take(void *to, const void *from, size_t bytes);
 
 /* ---- error.c ---- */
-
-/* Parses a decimal number strictly: optional `-`, 1 to 10 digits, nothing else, in the range of
- * int32_t. Returns 0 or PMIWIRE_ETYPE. */
-int pmiwire__parse_int(struct pmiwire_str text, int32_t *out);
 
 /* Fills in err, unless it is NULL: "what: the code's text where at byte offset". Returns code. */
 int pmiwire__error(struct pmiwire_error *err, int code, const char *what, const char *where,
@@ -29,6 +26,10 @@ int pmiwire__error(struct pmiwire_error *err, int code, const char *what, const 
 
 /* ---- profile.c ---- */
 
+/* 1 for each byte that every framing and every peer carries unchanged, as nearly all are. */
+extern const uint8_t pmiwire__plain_bytes[256];
+/* Returns whether all bytes are plain. */
+int pmiwire__is_plain(struct pmiwire_str s);
 /* Check whether this peer (NULL: the framing alone) can carry a key or a value on this wire. They
  * return 0, PMIWIRE_EEMPTY, PMIWIRE_EKEYLEN or PMIWIRE_EVALLEN, or PMIWIRE_ECHARS. */
 int pmiwire__check_key(const struct pmiwire_profile *profile, uint16_t wire,
@@ -40,8 +41,8 @@ size_t pmiwire__bad_byte(const struct pmiwire_profile *profile, uint16_t wire, i
                          struct pmiwire_str s);
 /* Writes why they refuse the field `what`: a sentence that names the byte and the peer with the
  * limit. `at`: the offset of `byte` (PMIWIRE_ECHARS), or the number of bytes. */
-void pmiwire__why(char *text, size_t cap, int code, const struct pmiwire_profile *profile,
-                  uint16_t wire, const char *what, size_t at, unsigned char byte);
+void pmiwire__refusal_text(char *text, size_t cap, int code, const struct pmiwire_profile *profile,
+                           uint16_t wire, const char *what, size_t at, unsigned char byte);
 
 static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
 {
@@ -99,6 +100,12 @@ bool pmiwire__exchange_at_max(const struct pmiwire_exchange *x, size_t *max_byte
 
 /* ---- util.c ---- */
 
+/* Parses the decimal digits that the text begins with. Returns how many; *value: their number, or
+ * one above UINT32_MAX for all that are. */
+size_t pmiwire__parse_digits(struct pmiwire_str text, uint64_t *value);
+/* Parses a decimal number strictly: optional `-`, 1 to 10 digits, nothing else, in the range of
+ * int32_t. Returns 0 or PMIWIRE_ETYPE. */
+int pmiwire__parse_int(struct pmiwire_str text, int32_t *out);
 /* SipHash-1-3. */
 uint64_t pmiwire__hash(const uint64_t key[2], struct pmiwire_str s);
 /* Sorts n unsigned numbers of 4 or 8 bytes, ascending. */

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* strerrordesc_np() */
+#endif
 #include <errno.h>
 #include <stdio.h>
 
@@ -9,8 +12,22 @@ const char *pmiwire_version(void)
     return PMIWIRE_VERSION;
 }
 
+/* Returns libc's text without a lock or a static buffer, NULL for an unknown number: glibc 2.32 has
+ * a function for it; elsewhere strerror() writes to a static buffer only for unknown numbers. */
+static const char *errno_text(int number)
+{
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 32)
+    return strerrordesc_np(number);
+#endif
+#endif
+    return number <= EHWPOISON ? strerror(number) : NULL;
+}
+
 const char *pmiwire_strerror(int code)
 {
+    const char *text;
+
     switch (code) {
     case 0: return "success";
     case PMIWIRE_PENDING: return "the answer comes later";
@@ -49,38 +66,10 @@ const char *pmiwire_strerror(int code)
     case PMIWIRE_ELOST: return "a node of the job is lost";
     case PMIWIRE_ETIME: return "no answer within the time given";
     case PMIWIRE_EGONE: return "a rank that it needs is gone";
-    case -ENOMEM: return "out of memory";
-    case -EINVAL: return "invalid argument";
-    case -EMFILE:
-    case -ENFILE: return "out of descriptors (EMFILE)";
-    case -EDQUOT: return "a limit on processes is reached (EDQUOT)";
-    case -ENOENT: return "no such file (ENOENT)";
-    case -EACCES: return "not allowed (EACCES)";
-    case -EAGAIN: return "too many requests wait for an answer";
-    default: return "unknown error code";
+    default: break;
     }
-}
-
-int pmiwire__parse_int(struct pmiwire_str text, int32_t *out)
-{
-    size_t i = 0;
-    int64_t v = 0;
-    int negative = text.len > 0 && text.ptr[0] == '-';
-
-    i = (size_t)negative;
-    if (text.len == i || text.len - i > 10)
-        return PMIWIRE_ETYPE;
-    for (; i < text.len; i++) {
-        if (text.ptr[i] < '0' || text.ptr[i] > '9')
-            return PMIWIRE_ETYPE;
-        v = v * 10 + (text.ptr[i] - '0');
-    }
-    if (negative)
-        v = -v;
-    if (v < INT32_MIN || v > INT32_MAX)
-        return PMIWIRE_ETYPE;
-    *out = (int32_t)v;
-    return 0;
+    text = code < 0 && code > -4096 ? errno_text(-code) : NULL;
+    return text ? text : "unknown error code";
 }
 
 int pmiwire__error(struct pmiwire_error *err, int code, const char *what, const char *where,

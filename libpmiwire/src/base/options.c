@@ -6,7 +6,8 @@
 
 #include "base_internal.h"
 
-#define MAX_STRUCT_BYTES 4096u /* no struct is near this: a larger size was never set */
+/* No struct is near this: a larger size was never set. */
+#define MAX_STRUCT_BYTES 4096u
 
 static void *libc_realloc(void *ctx, void *ptr, size_t bytes)
 {
@@ -30,18 +31,20 @@ int pmiwire__allocator_take(struct pmiwire_allocator *to, const struct pmiwire_a
     return 0;
 }
 
-int pmiwire__opts_take(void *to, size_t to_size, const void *from, size_t from_size)
+int pmiwire__opts_take(void *to, const void *from, size_t bytes)
 {
-    const unsigned char *bytes = from;
+    const unsigned char *given = from;
+    size_t size;
 
-    memset(to, 0, to_size);
+    memset(to, 0, bytes);
     if (!from)
         return 0;
-    if (from_size < to_size || from_size > MAX_STRUCT_BYTES)
+    memcpy(&size, from, sizeof(size));
+    if (size < bytes || size > MAX_STRUCT_BYTES)
         return -EINVAL;
-    for (size_t i = to_size; i < from_size; i++)
-        if (bytes[i])
+    for (size_t i = bytes; i < size; i++)
+        if (given[i])
             return -EINVAL;
-    memcpy(to, from, to_size);
+    memcpy(to, from, bytes);
     return 0;
 }

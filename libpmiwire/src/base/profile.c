@@ -5,10 +5,6 @@
 
 #include "base_internal.h"
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 #define V1 PMIWIRE_PEER_V1
 #define V2 PMIWIRE_PEER_V2
 
@@ -185,55 +181,32 @@ static int peer_allows(uint32_t flags, uint16_t wire, unsigned char c)
     return c > 32;
 }
 
-/* A byte that every framing and every peer carries unchanged; nearly all bytes are. */
-static int is_plain_byte(unsigned char c)
+/* All but control bytes, space, `;`, backslash, 127 and what is above it. */
+const uint8_t pmiwire__plain_bytes[256] = {
+    [32] = 0,  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* ! to / */
+    [48] = 1,  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, /* 0 to ? */
+    [64] = 1,  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* @ to O */
+    [80] = 1,  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, /* P to _ */
+    [96] = 1,  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* ` to o */
+    [112] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, /* p to ~ */
+};
+
+int pmiwire__is_plain(struct pmiwire_str s)
 {
-    return c > 32 && c < 127 && c != ';' && c != '\\';
-}
+    const size_t blocks = s.len & ~(size_t)15;
+    unsigned char odd = 0;
 
-#ifdef __SSE2__
-/* Are all 16 plain? Bytes from 128 on are negative here. */
-static int is_plain_block(__m128i v)
-{
-    const __m128i low = _mm_cmplt_epi8(v, _mm_set1_epi8(33));
-    const __m128i del = _mm_cmpeq_epi8(v, _mm_set1_epi8(127));
-    const __m128i semicolon = _mm_cmpeq_epi8(v, _mm_set1_epi8(';'));
-    const __m128i backslash = _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'));
-
-    return _mm_movemask_epi8(
-               _mm_or_si128(_mm_or_si128(low, del), _mm_or_si128(semicolon, backslash))) == 0;
-}
-
-static int is_plain(struct pmiwire_str s)
-{
-    const char *p = s.ptr, *end = s.ptr + s.len;
-
-    if (s.len >= 16) {
-        for (; end - p > 16; p += 16)
-            if (!is_plain_block(_mm_loadu_si128((const __m128i *)(const void *)p)))
-                return 0;
-        return is_plain_block(_mm_loadu_si128((const __m128i *)(const void *)(end - 16)));
-    }
-    if (s.len >= 8) {
-        const __m128i first = _mm_loadl_epi64((const __m128i *)(const void *)p);
-        const __m128i last = _mm_loadl_epi64((const __m128i *)(const void *)(end - 8));
-
-        return is_plain_block(_mm_unpacklo_epi64(first, last));
-    }
-    for (; p < end; p++)
-        if (!is_plain_byte((unsigned char)*p))
+    for (size_t i = blocks; i < s.len; i++)
+        if (!pmiwire__plain_bytes[(unsigned char)s.ptr[i]])
             return 0;
-    return 1;
+    /* The same by comparisons and without a branch: compilers use vector instructions for it. */
+    for (size_t i = 0; i < blocks; i++) {
+        const unsigned char c = (unsigned char)s.ptr[i];
+
+        odd |= c < 33 || c > 126 || c == ';' || c == '\\';
+    }
+    return !odd;
 }
-#else
-static int is_plain(struct pmiwire_str s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if (!is_plain_byte((unsigned char)s.ptr[i]))
-            return 0;
-    return 1;
-}
-#endif
 
 /* Bytes that end a key, for every reader. */
 static int ends_key(unsigned char c)
@@ -256,7 +229,7 @@ size_t pmiwire__bad_byte(const struct pmiwire_profile *profile, uint16_t wire, i
     for (; i < s.len; i++) {
         const unsigned char c = (unsigned char)s.ptr[i];
 
-        if (is_plain_byte(c) && !(is_key && c == '='))
+        if (pmiwire__plain_bytes[c] && !(is_key && c == '='))
             continue;
         if (framing_refuses(profile, wire, is_key, c) ||
             (profile && !peer_allows(profile->flags, wire, c)))
@@ -278,7 +251,7 @@ int pmiwire__check_value(const struct pmiwire_profile *profile, uint16_t wire,
         return PMIWIRE_EEMPTY;
     if (profile && profile->max_value_bytes && value.len > profile->max_value_bytes)
         return PMIWIRE_EVALLEN;
-    return is_plain(value) ? 0 : check_bytes(profile, wire, 0, value);
+    return pmiwire__is_plain(value) ? 0 : check_bytes(profile, wire, 0, value);
 }
 
 int pmiwire__check_key(const struct pmiwire_profile *profile, uint16_t wire, struct pmiwire_str key)
@@ -287,13 +260,13 @@ int pmiwire__check_key(const struct pmiwire_profile *profile, uint16_t wire, str
         return PMIWIRE_EEMPTY;
     if (profile && profile->max_key_bytes && key.len > profile->max_key_bytes)
         return PMIWIRE_EKEYLEN;
-    if (is_plain(key))
+    if (pmiwire__is_plain(key))
         return memchr(key.ptr, '=', key.len) ? PMIWIRE_ECHARS : 0;
     return check_bytes(profile, wire, 1, key);
 }
 
-void pmiwire__why(char *text, size_t cap, int code, const struct pmiwire_profile *profile,
-                  uint16_t wire, const char *what, size_t at, unsigned char byte)
+void pmiwire__refusal_text(char *text, size_t cap, int code, const struct pmiwire_profile *profile,
+                           uint16_t wire, const char *what, size_t at, unsigned char byte)
 {
     const int is_key = strcmp(what, "key") == 0;
     const int framing = !profile ||

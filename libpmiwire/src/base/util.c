@@ -1,10 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A keyed hash and a sort, for the server and the exchange. */
+/* Numbers in text; a keyed hash and a sort, for the server and the exchange. */
 #include "base_internal.h"
+
+/* ---- numbers ---- */
+
+size_t pmiwire__parse_digits(struct pmiwire_str text, uint64_t *value)
+{
+    size_t n = 0;
+
+    *value = 0;
+    for (; n < text.len && text.ptr[n] >= '0' && text.ptr[n] <= '9'; n++)
+        if (*value <= UINT32_MAX)
+            *value = *value * 10 + (uint64_t)(text.ptr[n] - '0');
+    return n;
+}
+
+int pmiwire__parse_int(struct pmiwire_str text, int32_t *out)
+{
+    const int negative = text.len > 0 && text.ptr[0] == '-';
+    const struct pmiwire_str digits = {negative ? text.ptr + 1 : text.ptr,
+                                       text.len - (size_t)negative};
+    uint64_t v;
+    size_t n = pmiwire__parse_digits(digits, &v);
+
+    if (n == 0 || n != digits.len || n > 10 || v > (uint64_t)INT32_MAX + (uint64_t)negative)
+        return PMIWIRE_ETYPE;
+    *out = (int32_t)(negative ? -(int64_t)v : (int64_t)v);
+    return 0;
+}
 
 /* ---- SipHash-1-3 ---- */
 
-static uint64_t rotl(uint64_t x, int b)
+static uint64_t rotate_left(uint64_t x, int b)
 {
     return (x << b) | (x >> (64 - b));
 }
@@ -12,15 +39,15 @@ static uint64_t rotl(uint64_t x, int b)
 static void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
-    v[1] = rotl(v[1], 13) ^ v[0];
-    v[0] = rotl(v[0], 32);
+    v[1] = rotate_left(v[1], 13) ^ v[0];
+    v[0] = rotate_left(v[0], 32);
     v[2] += v[3];
-    v[3] = rotl(v[3], 16) ^ v[2];
+    v[3] = rotate_left(v[3], 16) ^ v[2];
     v[0] += v[3];
-    v[3] = rotl(v[3], 21) ^ v[0];
+    v[3] = rotate_left(v[3], 21) ^ v[0];
     v[2] += v[1];
-    v[1] = rotl(v[1], 17) ^ v[2];
-    v[2] = rotl(v[2], 32);
+    v[1] = rotate_left(v[1], 17) ^ v[2];
+    v[2] = rotate_left(v[2], 32);
 }
 
 uint64_t pmiwire__hash(const uint64_t key[2], struct pmiwire_str s)
@@ -52,12 +79,12 @@ uint64_t pmiwire__hash(const uint64_t key[2], struct pmiwire_str s)
 
 /* ---- heapsort: in place, no memory, no bad case ---- */
 
-static uint64_t at(const void *a, size_t i, size_t width)
+static uint64_t load_number(const void *a, size_t i, size_t width)
 {
     return width == 4 ? ((const uint32_t *)a)[i] : ((const uint64_t *)a)[i];
 }
 
-static void put(void *a, size_t i, size_t width, uint64_t v)
+static void store_number(void *a, size_t i, size_t width, uint64_t v)
 {
     if (width == 4)
         ((uint32_t *)a)[i] = (uint32_t)v;
@@ -65,19 +92,19 @@ static void put(void *a, size_t i, size_t width, uint64_t v)
         ((uint64_t *)a)[i] = v;
 }
 
-static void sift(void *a, size_t i, size_t n, size_t width)
+static void sift_down(void *a, size_t i, size_t n, size_t width)
 {
-    const uint64_t v = at(a, i, width);
+    const uint64_t v = load_number(a, i, width);
     size_t child;
 
     for (; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && at(a, child + 1, width) > at(a, child, width))
+        if (child + 1 < n && load_number(a, child + 1, width) > load_number(a, child, width))
             child++;
-        if (v >= at(a, child, width))
+        if (v >= load_number(a, child, width))
             break;
-        put(a, i, width, at(a, child, width));
+        store_number(a, i, width, load_number(a, child, width));
     }
-    put(a, i, width, v);
+    store_number(a, i, width, v);
 }
 
 void pmiwire__sort(void *a, size_t n, size_t width)
@@ -85,12 +112,12 @@ void pmiwire__sort(void *a, size_t n, size_t width)
     size_t i;
 
     for (i = n / 2; i-- > 0;)
-        sift(a, i, n, width);
+        sift_down(a, i, n, width);
     for (i = n; i-- > 1;) {
-        const uint64_t v = at(a, 0, width);
+        const uint64_t v = load_number(a, 0, width);
 
-        put(a, 0, width, at(a, i, width));
-        put(a, i, width, v);
-        sift(a, 0, i, width);
+        store_number(a, 0, width, load_number(a, i, width));
+        store_number(a, i, width, v);
+        sift_down(a, 0, i, width);
     }
 }

@@ -16,9 +16,9 @@ static size_t align_up(size_t n)
 }
 
 /* Copies the options and fills in the defaults. */
-static int take_opts(const struct pmiwire_client_opts *opts, struct pmiwire_client_opts *o)
+static int client_opts_take(struct pmiwire_client_opts *o, const struct pmiwire_client_opts *from)
 {
-    if (!opts || pmiwire__opts_take(o, sizeof(*o), opts, opts->size) != 0)
+    if (!from || pmiwire__opts_take(o, from, sizeof(*o)) != 0)
         return -EINVAL;
     if (o->wire == 0)
         o->wire = PMIWIRE_V1;
@@ -33,7 +33,7 @@ static int take_opts(const struct pmiwire_client_opts *opts, struct pmiwire_clie
     return 0;
 }
 
-static int check_opts(const struct pmiwire_client_opts *o)
+static int client_opts_check(const struct pmiwire_client_opts *o)
 {
     const uint32_t speaks = o->wire == PMIWIRE_V2 ? PMIWIRE_PEER_V2 : PMIWIRE_PEER_V1;
     const size_t jobid = o->jobid ? strlen(o->jobid) : 0;
@@ -63,14 +63,14 @@ static size_t in_bytes(const struct pmiwire_client_opts *o)
     return 2 * o->max_msg_bytes;
 }
 
-static size_t size_of(const struct pmiwire_client_opts *o)
+static size_t session_bytes(const struct pmiwire_client_opts *o)
 {
     return align_up(sizeof(struct pmiwire_client)) +
            align_up(o->max_fields * sizeof(struct pmiwire_field)) + align_up(in_bytes(o)) +
            2 * align_up(o->max_msg_bytes) + (o->jobid ? align_up(strlen(o->jobid) + 1) : 0);
 }
 
-static void *carve(char **next, size_t bytes)
+static void *take_bytes(char **next, size_t bytes)
 {
     char *p = *next;
 
@@ -78,22 +78,22 @@ static void *carve(char **next, size_t bytes)
     return p;
 }
 
-/* Lay a session out in memory of size_of() bytes. */
-static struct pmiwire_client *lay_out(void *mem, const struct pmiwire_client_opts *o)
+/* Lays a session out in memory of session_bytes() bytes. */
+static struct pmiwire_client *session_init(void *mem, const struct pmiwire_client_opts *o)
 {
     char *next = mem;
-    struct pmiwire_client *c = carve(&next, sizeof(*c));
+    struct pmiwire_client *c = take_bytes(&next, sizeof(*c));
     uint32_t decode_flags = 0;
 
     memset(c, 0, sizeof(*c));
-    c->msg.fields = carve(&next, o->max_fields * sizeof(struct pmiwire_field));
+    c->msg.fields = take_bytes(&next, o->max_fields * sizeof(struct pmiwire_field));
     c->msg.cap_fields = o->max_fields;
     c->cap_in = in_bytes(o);
-    c->in = carve(&next, c->cap_in);
-    c->out = carve(&next, o->max_msg_bytes);
-    c->scratch = carve(&next, o->max_msg_bytes);
+    c->in = take_bytes(&next, c->cap_in);
+    c->out = take_bytes(&next, o->max_msg_bytes);
+    c->scratch = take_bytes(&next, o->max_msg_bytes);
     if (o->jobid) {
-        c->jobid = carve(&next, strlen(o->jobid) + 1);
+        c->jobid = take_bytes(&next, strlen(o->jobid) + 1);
         strcpy(c->jobid, o->jobid);
     }
     c->wire = o->wire;
@@ -122,12 +122,13 @@ int pmiwire_client_create(const struct pmiwire_client_opts *opts, struct pmiwire
     void *mem;
     int rc;
 
-    if (!out || take_opts(opts, &o) || check_opts(&o) || pmiwire__allocator_take(&a, o.allocator))
+    if (!out || client_opts_take(&o, opts) || client_opts_check(&o) ||
+        pmiwire__allocator_take(&a, o.allocator))
         return -EINVAL;
-    mem = a.realloc(a.ctx, NULL, size_of(&o));
+    mem = a.realloc(a.ctx, NULL, session_bytes(&o));
     if (!mem)
         return -ENOMEM;
-    c = lay_out(mem, &o);
+    c = session_init(mem, &o);
     c->allocator = a;
     rc = pmiwire__client_start(c);
     if (rc < 0) {
@@ -171,13 +172,13 @@ int pmiwire__client_encoded(struct pmiwire_client *c, struct pmiwire_encoder *e)
 
 /* End of the last request that fits into the window after the oldest one. Whole requests only:
  * after an incomplete message a server thinks that the client hangs. */
-static uint64_t window_end(const struct pmiwire_client *c)
+static uint64_t window_end(struct pmiwire_client *c)
 {
-    const uint64_t oldest = c->pending[c->first].end;
+    const uint64_t oldest = pmiwire__head(c)->end;
     uint64_t end = oldest;
 
     for (uint32_t i = 1; i < c->n_pending; i++) {
-        uint64_t next = c->pending[(c->first + i) % PMIWIRE_CLIENT_MAX_PENDING].end;
+        uint64_t next = pmiwire__pending_at(c, i)->end;
 
         if (next > end && next - oldest <= c->max_msg_bytes)
             end = next;
@@ -186,19 +187,19 @@ static uint64_t window_end(const struct pmiwire_client *c)
 }
 
 /* Position in the stream up to which bytes may be sent now. */
-static uint64_t sendable(const struct pmiwire_client *c)
+static uint64_t send_limit(struct pmiwire_client *c)
 {
     uint64_t end;
 
     if (c->n_pending == 0)
         return pmiwire__queued(c);
-    end = c->flags & PMIWIRE_CLIENT_PIPELINE ? window_end(c) : c->pending[c->first].end;
+    end = c->flags & PMIWIRE_CLIENT_PIPELINE ? window_end(c) : pmiwire__head(c)->end;
     return end > c->abort_end ? end : c->abort_end;
 }
 
 size_t pmiwire_client_output(struct pmiwire_client *c, const void **data)
 {
-    uint64_t end = sendable(c);
+    uint64_t end = send_limit(c);
 
     *data = c->out + c->out_head;
     return c->dead || c->state == PMIWIRE__OVER || end < c->sent ? 0 : (size_t)(end - c->sent);

@@ -100,9 +100,20 @@ static inline uint64_t pmiwire__queued(const struct pmiwire_client *c)
     return c->sent + (c->out_tail - c->out_head);
 }
 
+/* The i-th request in flight, the oldest first. */
+static inline struct pmiwire__pending *pmiwire__pending_at(struct pmiwire_client *c, uint32_t i)
+{
+    return &c->pending[(c->first + i) % PMIWIRE_CLIENT_MAX_PENDING];
+}
+
 static inline struct pmiwire__pending *pmiwire__head(struct pmiwire_client *c)
 {
-    return c->n_pending ? &c->pending[c->first] : NULL;
+    return c->n_pending ? pmiwire__pending_at(c, 0) : NULL;
+}
+
+static inline int pmiwire__is_v2(const struct pmiwire_client *c)
+{
+    return c->wire == PMIWIRE_V2;
 }
 
 /* Ends the session for this reason; the first reason counts. */
@@ -112,7 +123,7 @@ static inline void pmiwire__die(struct pmiwire_client *c, int reason)
         c->dead = reason;
 }
 
-/* Begins a message behind the queued ones, with all the free room. */
+/* Begins a message behind the queued ones, with all the free room. The encoder refuses cmd 0. */
 void pmiwire__client_encode(struct pmiwire_client *c, struct pmiwire_encoder *e, uint16_t cmd);
 
 /* Ends the message and counts it as queued. Returns 0, -EAGAIN if there is no room now, or why the

@@ -4,9 +4,9 @@
 
 /* ---- reading an answer ---- */
 
-/* Gets a field's value. It is a view of the input, or, if `;;` had to become `;`, of the scratch
+/* Reads a field's value. It is a view of the input, or, if `;;` had to become `;`, of the scratch
  * buffer. */
-static int take(struct pmiwire_client *c, uint16_t field, struct pmiwire_str *out)
+static int read_str(struct pmiwire_client *c, uint16_t field, struct pmiwire_str *out)
 {
     const struct pmiwire_field *f = pmiwire__msg_field(&c->msg, field);
 
@@ -21,30 +21,30 @@ static int take(struct pmiwire_client *c, uint16_t field, struct pmiwire_str *ou
     return 0;
 }
 
-static int32_t number(const struct pmiwire_client *c, uint16_t field, int32_t otherwise)
+static int32_t read_int(const struct pmiwire_client *c, uint16_t field, int32_t otherwise)
 {
     (void)pmiwire_msg_int(&c->msg, field, &otherwise);
     return otherwise;
 }
 
 /* A protocol error ends the session. */
-static int broken(struct pmiwire_client *c, int code, uint16_t field)
+static int refuse_answer(struct pmiwire_client *c, int code, uint16_t field)
 {
     return pmiwire__msg_error(&c->err, code, c->msg.id, field, 0);
 }
 
-static int missing(struct pmiwire_client *c, uint16_t field)
+static int refuse_missing(struct pmiwire_client *c, uint16_t field)
 {
-    return broken(c, PMIWIRE_EMISSING, field);
+    return refuse_answer(c, PMIWIRE_EMISSING, field);
 }
 
-/* Keep the name of our key-value space. The first one stays, as views of it exist. */
+/* Keeps the name of our key-value space. The first one stays, as views of it exist. */
 static int keep_kvsname(struct pmiwire_client *c, uint16_t field, struct pmiwire_str name)
 {
     if (c->info.kvsname.ptr)
         return 0;
     if (name.len > sizeof(c->kvsname))
-        return broken(c, PMIWIRE_EVALLEN, field);
+        return refuse_answer(c, PMIWIRE_EVALLEN, field);
     memcpy(c->kvsname, name.ptr, name.len);
     c->info.kvsname = (struct pmiwire_str){c->kvsname, name.len};
     return 0;
@@ -56,14 +56,14 @@ static int is_cmd(const struct pmiwire_client *c, uint16_t id)
     return c->msg.id == id && c->msg.wire == pmiwire_command_get(id)->wire;
 }
 
-static int check(struct pmiwire_client *c)
+static int check_server_reply(struct pmiwire_client *c)
 {
     return pmiwire_msg_check(&c->msg, PMIWIRE_CHECK_FIRST_WINS, &c->err);
 }
 
 /* ---- events ---- */
 
-static void pop(struct pmiwire_client *c)
+static void pending_pop(struct pmiwire_client *c)
 {
     const struct pmiwire__pending *p = pmiwire__head(c);
 
@@ -73,7 +73,7 @@ static void pop(struct pmiwire_client *c)
     c->n_pending--;
 }
 
-/* Fill in an event for the oldest request, without an answer. */
+/* Fills in an event for the oldest request, without an answer. */
 static void begin_event(struct pmiwire_client *c, struct pmiwire_event *ev, int rc)
 {
     const struct pmiwire__pending *p = pmiwire__head(c);
@@ -89,10 +89,10 @@ static void answer_event(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     begin_event(c, ev, 0);
     ev->msg = &c->msg;
-    ev->peer_rc = number(c, PMIWIRE_F_RC, 0);
+    ev->peer_rc = read_int(c, PMIWIRE_F_RC, 0);
     ev->rc = ev->peer_rc ? PMIWIRE_EPEER : 0;
-    if (take(c, PMIWIRE_F_MSG, &ev->text) < 0)
-        (void)take(c, PMIWIRE_F_ERRMSG, &ev->text);
+    if (read_str(c, PMIWIRE_F_MSG, &ev->text) < 0)
+        (void)read_str(c, PMIWIRE_F_ERRMSG, &ev->text);
 }
 
 /* ---- init ---- */
@@ -107,7 +107,7 @@ static void note_set(struct pmiwire_client *c)
 }
 
 /* After initack and each `set`: init is next as soon as the rank is known. */
-static int identified(struct pmiwire_client *c)
+static int send_after_rank(struct pmiwire_client *c)
 {
     return pmiwire__client_send_step(c, c->has_rank && c->has_size ? PMIWIRE__STEP_INIT
                                                                    : PMIWIRE__STEP_SET);
@@ -116,7 +116,7 @@ static int identified(struct pmiwire_client *c)
 static int check_rank(struct pmiwire_client *c)
 {
     if (c->info.rank < 0 || c->info.rank >= c->info.n_ranks)
-        return broken(c, PMIWIRE_EPROTO, PMIWIRE_F_RANK);
+        return refuse_answer(c, PMIWIRE_EPROTO, PMIWIRE_F_RANK);
     return 0;
 }
 
@@ -146,28 +146,28 @@ static void keep_extensions(struct pmiwire_client *c)
 /* The answer to the init line, which both wires begin with. */
 static int on_init(struct pmiwire_client *c, int32_t rc)
 {
-    int32_t version = number(c, PMIWIRE_F_PMI_VERSION, (int32_t)c->wire);
+    int32_t version = read_int(c, PMIWIRE_F_PMI_VERSION, (int32_t)c->wire);
 
     if (version != (int32_t)c->wire)
-        return broken(c, PMIWIRE_EVERSION, PMIWIRE_F_PMI_VERSION);
+        return refuse_answer(c, PMIWIRE_EVERSION, PMIWIRE_F_PMI_VERSION);
     if (rc)
         return PMIWIRE_EPEER;
     c->info.version = version;
-    c->info.subversion = number(c, PMIWIRE_F_PMI_SUBVERSION, 0);
+    c->info.subversion = read_int(c, PMIWIRE_F_PMI_SUBVERSION, 0);
     keep_extensions(c);
-    return pmiwire__client_send_step(c, c->wire == PMIWIRE_V2 ? PMIWIRE__STEP_FULLINIT
-                                                              : PMIWIRE__STEP_MAXES);
+    return pmiwire__client_send_step(c, pmiwire__is_v2(c) ? PMIWIRE__STEP_FULLINIT
+                                                          : PMIWIRE__STEP_MAXES);
 }
 
 static int on_fullinit(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
-    c->info.rank = number(c, PMIWIRE_F_RANK, -1);
-    c->info.n_ranks = number(c, PMIWIRE_F_SIZE, -1);
-    c->info.appnum = number(c, PMIWIRE_F_APPNUM, -1);
-    c->info.version = number(c, PMIWIRE_F_V2_PMI_VERSION, c->info.version);
-    c->info.subversion = number(c, PMIWIRE_F_V2_PMI_SUBVERSION, c->info.subversion);
-    c->info.debugged = number(c, PMIWIRE_F_DEBUGGED, 0);
-    c->info.spawned = take(c, PMIWIRE_F_SPAWNER_JOBID, &ev->value) == 0;
+    c->info.rank = read_int(c, PMIWIRE_F_RANK, -1);
+    c->info.n_ranks = read_int(c, PMIWIRE_F_SIZE, -1);
+    c->info.appnum = read_int(c, PMIWIRE_F_APPNUM, -1);
+    c->info.version = read_int(c, PMIWIRE_F_V2_PMI_VERSION, c->info.version);
+    c->info.subversion = read_int(c, PMIWIRE_F_V2_PMI_SUBVERSION, c->info.subversion);
+    c->info.debugged = read_int(c, PMIWIRE_F_DEBUGGED, 0);
+    c->info.spawned = read_str(c, PMIWIRE_F_SPAWNER_JOBID, &ev->value) == 0;
     return check_rank(c);
 }
 
@@ -183,26 +183,28 @@ static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
     int rc = ev->rc;
 
     switch (c->step) {
-    case PMIWIRE__STEP_INITACK: note_set(c); return rc ? rc : identified(c);
-    case PMIWIRE__STEP_SET: note_set(c); return identified(c);
+    case PMIWIRE__STEP_INITACK: note_set(c); return rc ? rc : send_after_rank(c);
+    case PMIWIRE__STEP_SET: note_set(c); return send_after_rank(c);
     case PMIWIRE__STEP_INIT: return on_init(c, ev->peer_rc);
     case PMIWIRE__STEP_MAXES:
         if (rc)
             return rc;
-        c->info.kvsname_max = not_negative(number(c, PMIWIRE_F_KVSNAME_MAX, 0));
-        c->info.keylen_max = not_negative(number(c, PMIWIRE_F_KEYLEN_MAX, 0));
-        c->info.vallen_max = not_negative(number(c, PMIWIRE_F_VALLEN_MAX, 0));
-        if (c->has_bytes && c->info.keylen_max && c->info.vallen_max) /* the server's limits */
+        c->info.kvsname_max = not_negative(read_int(c, PMIWIRE_F_KVSNAME_MAX, 0));
+        c->info.keylen_max = not_negative(read_int(c, PMIWIRE_F_KEYLEN_MAX, 0));
+        c->info.vallen_max = not_negative(read_int(c, PMIWIRE_F_VALLEN_MAX, 0));
+        /* The server's own limits count. */
+        if (c->has_bytes && c->info.keylen_max && c->info.vallen_max)
             c->server.max_key_bytes = c->server.max_value_bytes = c->server.max_line_bytes = 0;
         return pmiwire__client_send_step(c, PMIWIRE__STEP_APPNUM);
-    case PMIWIRE__STEP_APPNUM: /* a server may not know it */
-        c->info.appnum = rc ? -1 : number(c, PMIWIRE_F_APPNUM, -1);
+    case PMIWIRE__STEP_APPNUM:
+        /* A server may not know it. */
+        c->info.appnum = rc ? -1 : read_int(c, PMIWIRE_F_APPNUM, -1);
         return pmiwire__client_send_step(c, PMIWIRE__STEP_KVSNAME);
     case PMIWIRE__STEP_KVSNAME:
         if (rc)
             return rc;
-        if (take(c, PMIWIRE_F_KVSNAME, &name) < 0)
-            return missing(c, PMIWIRE_F_KVSNAME);
+        if (read_str(c, PMIWIRE_F_KVSNAME, &name) < 0)
+            return refuse_missing(c, PMIWIRE_F_KVSNAME);
         rc = keep_kvsname(c, PMIWIRE_F_KVSNAME, name);
         if (rc == 0)
             rc = check_rank(c);
@@ -224,25 +226,21 @@ static int init_step(struct pmiwire_client *c, struct pmiwire_event *ev)
 static int during_init(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     struct pmiwire__pending *p = pmiwire__head(c);
+    /* Three lines follow initack; when the third one comes, init may have been sent already. */
+    const int is_set = is_cmd(c, PMIWIRE_V1_SET) && c->has_pmiid &&
+                       c->step != PMIWIRE__STEP_INITACK && c->step <= PMIWIRE__STEP_INIT &&
+                       c->n_set < 3;
     int rc;
 
-    /* Three lines follow initack; when the third one comes, init may have been sent already. */
-    if (is_cmd(c, PMIWIRE_V1_SET) && c->has_pmiid && c->step != PMIWIRE__STEP_INITACK &&
-        c->step <= PMIWIRE__STEP_INIT && c->n_set < 3) {
-        c->n_set++;
-        rc = check(c);
-        if (rc < 0)
-            return rc;
-        if (c->step == PMIWIRE__STEP_INIT) {
-            note_set(c);
-            return 0;
-        }
-    } else if (p->reply == PMIWIRE_V1_SET || !is_cmd(c, p->reply) || p->end > c->sent) {
-        return broken(c, PMIWIRE_EPROTO, 0);
-    } else {
-        rc = check(c);
-        if (rc < 0)
-            return rc;
+    if (!is_set && (p->reply == PMIWIRE_V1_SET || !is_cmd(c, p->reply) || p->end > c->sent))
+        return refuse_answer(c, PMIWIRE_EPROTO, 0);
+    c->n_set += is_set;
+    rc = check_server_reply(c);
+    if (rc < 0)
+        return rc;
+    if (is_set && c->step == PMIWIRE__STEP_INIT) {
+        note_set(c);
+        return 0;
     }
     answer_event(c, ev);
     rc = init_step(c, ev);
@@ -255,7 +253,7 @@ static int during_init(struct pmiwire_client *c, struct pmiwire_event *ev)
         pmiwire__die(c, rc);
     else
         c->state = PMIWIRE__READY;
-    pop(c);
+    pending_pop(c);
     return 1;
 }
 
@@ -280,30 +278,31 @@ static int is_miss(int32_t rc)
 static int on_value(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     if (ev->peer_rc) {
-        if (c->wire != PMIWIRE_V2 && is_miss(ev->peer_rc))
+        if (!pmiwire__is_v2(c) && is_miss(ev->peer_rc))
             ev->rc = PMIWIRE_ENOENT;
         return 0;
     }
-    if (!number(c, PMIWIRE_F_FOUND, 1)) {
+    if (!read_int(c, PMIWIRE_F_FOUND, 1)) {
         ev->rc = PMIWIRE_ENOENT;
         return 0;
     }
-    return take(c, PMIWIRE_F_VALUE, &ev->value) < 0 ? missing(c, PMIWIRE_F_VALUE) : 0;
+    return read_str(c, PMIWIRE_F_VALUE, &ev->value) < 0 ? refuse_missing(c, PMIWIRE_F_VALUE) : 0;
 }
 
 static int on_lookup(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
-    if (ev->peer_rc || !number(c, PMIWIRE_F_FOUND, 1) ||
-        (c->wire != PMIWIRE_V2 && name_refused(c))) {
+    if (ev->peer_rc || !read_int(c, PMIWIRE_F_FOUND, 1) ||
+        (!pmiwire__is_v2(c) && name_refused(c))) {
         ev->rc = PMIWIRE_ENOENT;
         return 0;
     }
     /* MPICH's servers send `port`, Slurm's `value`, ours both. A PMI-2 answer with neither means
      * "not found". */
-    if (take(c, PMIWIRE_F_PORT, &ev->value) == 0 || take(c, PMIWIRE_F_VALUE, &ev->value) == 0)
+    if (read_str(c, PMIWIRE_F_PORT, &ev->value) == 0 ||
+        read_str(c, PMIWIRE_F_VALUE, &ev->value) == 0)
         return 0;
-    if (c->wire != PMIWIRE_V2)
-        return missing(c, PMIWIRE_F_PORT);
+    if (!pmiwire__is_v2(c))
+        return refuse_missing(c, PMIWIRE_F_PORT);
     ev->rc = PMIWIRE_ENOENT;
     return 0;
 }
@@ -312,8 +311,8 @@ static int on_universe_size(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
     int rc;
 
-    if (c->wire != PMIWIRE_V2) {
-        ev->number = number(c, PMIWIRE_F_SIZE, -1);
+    if (!pmiwire__is_v2(c)) {
+        ev->number = read_int(c, PMIWIRE_F_SIZE, -1);
         return 0;
     }
     rc = on_value(c, ev);
@@ -323,18 +322,18 @@ static int on_universe_size(struct pmiwire_client *c, struct pmiwire_event *ev)
     if (ev->rc == PMIWIRE_ENOENT)
         ev->rc = 0;
     else if (ev->rc == 0 && pmiwire__parse_int(ev->value, &ev->number) < 0)
-        return broken(c, PMIWIRE_ETYPE, PMIWIRE_F_VALUE);
+        return refuse_answer(c, PMIWIRE_ETYPE, PMIWIRE_F_VALUE);
     return 0;
 }
 
 static int on_kvsname(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
-    uint16_t field = c->wire == PMIWIRE_V2 ? PMIWIRE_F_JOBID : PMIWIRE_F_KVSNAME;
+    uint16_t field = pmiwire__is_v2(c) ? PMIWIRE_F_JOBID : PMIWIRE_F_KVSNAME;
 
     if (ev->rc)
         return 0;
-    if (take(c, field, &ev->value) < 0)
-        return missing(c, field);
+    if (read_str(c, field, &ev->value) < 0)
+        return refuse_missing(c, field);
     return keep_kvsname(c, field, ev->value);
 }
 
@@ -348,7 +347,7 @@ static int on_ring_v1(struct pmiwire_client *c, struct pmiwire_event *ev)
         return 0;
     if (pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_PLACE, &place) != 0 ||
         pmiwire__parse_int(place, &ev->number) != 0)
-        return broken(c, PMIWIRE_EPROTO, 0);
+        return refuse_answer(c, PMIWIRE_EPROTO, 0);
     (void)pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_LEFT, &ev->value);
     (void)pmiwire_msg_ext(&c->msg, PMIWIRE_EXT_RIGHT, &ev->value2);
     return 0;
@@ -356,11 +355,11 @@ static int on_ring_v1(struct pmiwire_client *c, struct pmiwire_event *ev)
 
 static int on_ring(struct pmiwire_client *c, struct pmiwire_event *ev)
 {
-    if (c->wire != PMIWIRE_V2)
+    if (!pmiwire__is_v2(c))
         return on_ring_v1(c, ev);
-    ev->number = number(c, PMIWIRE_F_RING_COUNT, -1);
-    (void)take(c, PMIWIRE_F_RING_LEFT, &ev->value);
-    (void)take(c, PMIWIRE_F_RING_RIGHT, &ev->value2);
+    ev->number = read_int(c, PMIWIRE_F_RING_COUNT, -1);
+    (void)read_str(c, PMIWIRE_F_RING_LEFT, &ev->value);
+    (void)read_str(c, PMIWIRE_F_RING_RIGHT, &ev->value2);
     return 0;
 }
 
@@ -376,13 +375,13 @@ static int on_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
     case PMIWIRE_OP_LOOKUP: return on_lookup(c, ev);
     case PMIWIRE_OP_PUBLISH:
     case PMIWIRE_OP_UNPUBLISH:
-        if (c->wire != PMIWIRE_V2 && name_refused(c))
+        if (!pmiwire__is_v2(c) && name_refused(c))
             ev->rc = PMIWIRE_EPEER;
         return 0;
     case PMIWIRE_OP_UNIVERSE_SIZE: return on_universe_size(c, ev);
-    case PMIWIRE_OP_APPNUM: ev->number = number(c, PMIWIRE_F_APPNUM, -1); return 0;
+    case PMIWIRE_OP_APPNUM: ev->number = read_int(c, PMIWIRE_F_APPNUM, -1); return 0;
     case PMIWIRE_OP_KVSNAME: return on_kvsname(c, ev);
-    case PMIWIRE_OP_SPAWN: (void)take(c, PMIWIRE_F_JOBID, &ev->value); return 0;
+    case PMIWIRE_OP_SPAWN: (void)read_str(c, PMIWIRE_F_JOBID, &ev->value); return 0;
     case PMIWIRE_OP_RING: return on_ring(c, ev);
     case PMIWIRE_OP_FINALIZE: c->state = PMIWIRE__OVER; return 0;
     default: return 0;
@@ -390,9 +389,10 @@ static int on_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
 }
 
 /* Returns whether the present message answers this request. */
-static int answers(struct pmiwire_client *c, const struct pmiwire__pending *p)
+static int is_answer_to(struct pmiwire_client *c, const struct pmiwire__pending *p)
 {
-    if (p->end > c->sent) /* the request has not been sent completely */
+    /* A request that has not been sent completely has no answer. */
+    if (p->end > c->sent)
         return 0;
     /* Slurm answers a PMI-1 spawn that fails in PMI-2's words. */
     if (p->op == PMIWIRE_OP_SPAWN && is_cmd(c, PMIWIRE_V2_SPAWN_RESPONSE))
@@ -408,12 +408,12 @@ static int on_message(struct pmiwire_client *c, struct pmiwire_event *ev)
 
     c->scratch_used = 0;
     if (!p)
-        return broken(c, PMIWIRE_EPROTO, 0);
+        return refuse_answer(c, PMIWIRE_EPROTO, 0);
     if (c->state == PMIWIRE__STARTING)
         return during_init(c, ev);
-    if (!answers(c, p))
-        return broken(c, PMIWIRE_EPROTO, 0);
-    rc = check(c);
+    if (!is_answer_to(c, p))
+        return refuse_answer(c, PMIWIRE_EPROTO, 0);
+    rc = check_server_reply(c);
     if (rc == 0 && c->has_bytes && pmiwire__msg_has_bytes(&c->msg))
         rc = pmiwire__msg_bytes(&c->msg, c->scratch, &c->scratch_used, &c->err);
     if (rc < 0)
@@ -422,7 +422,7 @@ static int on_message(struct pmiwire_client *c, struct pmiwire_event *ev)
     rc = on_answer(c, ev);
     if (rc < 0)
         return rc;
-    pop(c);
+    pending_pop(c);
     return 1;
 }
 
@@ -436,7 +436,8 @@ static int without_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
     if (!p)
         return 0;
     if (p->op == PMIWIRE_OP_ABORT && p->end <= c->sent) {
-        begin_event(c, ev, 0); /* the abort has been sent, even if the session has died since */
+        /* The abort has been sent, even if the session has died since. */
+        begin_event(c, ev, 0);
     } else if (c->dead) {
         begin_event(c, ev, c->dead);
     } else if (p->local) {
@@ -445,12 +446,12 @@ static int without_answer(struct pmiwire_client *c, struct pmiwire_event *ev)
     } else {
         return 0;
     }
-    pop(c);
+    pending_pop(c);
     return 1;
 }
 
 /* The session has ended, and every request has had its event. */
-static int ended(const struct pmiwire_client *c, int rc, struct pmiwire_error *err)
+static int report_end(const struct pmiwire_client *c, int rc, struct pmiwire_error *err)
 {
     if (err && c->err.code)
         *err = c->err;
@@ -471,7 +472,7 @@ int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev,
         if (without_answer(c, ev))
             return 1;
         if (c->dead)
-            return ended(c, c->dead, err);
+            return report_end(c, c->dead, err);
         n = pmiwire_decode(&c->decoder, c->in + c->in_head, c->in_tail - c->in_head, &c->msg);
         if (n == 0 && !c->eof)
             return 0;
@@ -491,5 +492,5 @@ int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev,
         else if (rc > 0)
             return 1;
     }
-    return ended(c, PMIWIRE_ESTATE, err);
+    return report_end(c, PMIWIRE_ESTATE, err);
 }

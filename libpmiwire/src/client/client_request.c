@@ -31,7 +31,7 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
         } else if (step == PMIWIRE__STEP_INIT) {
             pmiwire_enc_int(&e, PMIWIRE_F_PMI_VERSION, c->wire);
             pmiwire_enc_int(&e, PMIWIRE_F_PMI_SUBVERSION,
-                            c->wire == PMIWIRE_V2 ? 0 : c->max_subversion);
+                            pmiwire__is_v2(c) ? 0 : c->max_subversion);
         } else if (step == PMIWIRE__STEP_FULLINIT) {
             if (c->jobid)
                 pmiwire_enc_str(&e, PMIWIRE_F_PMIJOBID, pmiwire_strz(c->jobid));
@@ -55,15 +55,15 @@ int pmiwire__client_send_step(struct pmiwire_client *c, enum pmiwire__step step)
     return 0;
 }
 
-/* Record a request that has been queued (or is local). */
-static struct pmiwire__pending *push(struct pmiwire_client *c, uint16_t op, uint16_t reply,
-                                     uint64_t cookie)
+/* Records a request that has been queued (or is local). */
+static struct pmiwire__pending *pending_push(struct pmiwire_client *c, uint16_t op, uint16_t reply,
+                                             uint64_t cookie)
 {
-    uint32_t i = (c->first + c->n_pending++) % PMIWIRE_CLIENT_MAX_PENDING;
+    struct pmiwire__pending *p = pmiwire__pending_at(c, c->n_pending++);
 
-    c->pending[i] = (struct pmiwire__pending){
+    *p = (struct pmiwire__pending){
         .cookie = cookie, .end = pmiwire__queued(c), .op = op, .reply = reply};
-    return &c->pending[i];
+    return p;
 }
 
 int pmiwire__client_start(struct pmiwire_client *c)
@@ -71,9 +71,9 @@ int pmiwire__client_start(struct pmiwire_client *c)
     int port = c->wire == PMIWIRE_V1 && c->has_pmiid;
     int rc;
 
-    push(c, PMIWIRE_OP_INIT, 0, 0);
+    pending_push(c, PMIWIRE_OP_INIT, 0, 0);
     /* Refuse an unsendable job id now, not when fullinit's turn comes. */
-    rc = c->wire == PMIWIRE_V2 ? pmiwire__client_send_step(c, PMIWIRE__STEP_FULLINIT) : 0;
+    rc = pmiwire__is_v2(c) ? pmiwire__client_send_step(c, PMIWIRE__STEP_FULLINIT) : 0;
     c->out_tail = c->out_head;
     if (rc == 0)
         rc = pmiwire__client_send_step(c, port ? PMIWIRE__STEP_INITACK : PMIWIRE__STEP_INIT);
@@ -82,7 +82,8 @@ int pmiwire__client_start(struct pmiwire_client *c)
 
 /* ---- common to all requests ---- */
 
-static int may_ask(const struct pmiwire_client *c)
+/* Returns 0, or why the session accepts no request now. */
+static int check_session(const struct pmiwire_client *c)
 {
     if (c->dead)
         return c->dead;
@@ -91,59 +92,58 @@ static int may_ask(const struct pmiwire_client *c)
     return c->n_pending == PMIWIRE_CLIENT_MAX_PENDING ? -EAGAIN : 0;
 }
 
-static int is_v2(const struct pmiwire_client *c)
-{
-    return c->wire == PMIWIRE_V2;
-}
-
-/* A request being built: its command on either wire, and its encoder. */
-struct request {
+/* A request being built: its command on this wire, and its encoder, which keeps the first error. */
+struct client_request {
     struct pmiwire_client *c;
     struct pmiwire_encoder e;
     uint16_t cmd;
 };
 
-/* Begin a request; a command of 0 means that this wire has none. */
-static int begin(struct request *r, struct pmiwire_client *c, uint16_t v1, uint16_t v2)
+static void request_refuse(struct client_request *r, int rc)
 {
-    int rc = may_ask(c);
-
-    if (rc < 0)
-        return rc;
-    r->c = c;
-    r->cmd = is_v2(c) ? v2 : v1;
-    if (!r->cmd)
-        return PMIWIRE_EVERSION;
-    pmiwire__client_encode(c, &r->e, r->cmd);
-    return 0;
+    if (!r->e.err)
+        r->e.err = rc;
 }
 
-static int finish(struct request *r, uint16_t op, uint64_t cookie)
+/* Begins a request; a command of 0 means that this wire has none. */
+static void request_begin(struct client_request *r, struct pmiwire_client *c, uint16_t v1,
+                          uint16_t v2)
+{
+    const int rc = check_session(c);
+
+    r->c = c;
+    r->cmd = pmiwire__is_v2(c) ? v2 : v1;
+    pmiwire__client_encode(c, &r->e, r->cmd);
+    if (rc < 0 || !r->cmd)
+        r->e.err = rc < 0 ? rc : PMIWIRE_EVERSION;
+}
+
+static int request_queue(struct client_request *r, uint16_t op, uint64_t cookie)
 {
     int rc = pmiwire__client_encoded(r->c, &r->e);
 
-    if (rc < 0)
-        return rc;
-    push(r->c, op, pmiwire_command_get(r->cmd)->reply, cookie);
-    return 0;
+    if (rc == 0)
+        pending_push(r->c, op, pmiwire_command_get(r->cmd)->reply, cookie);
+    return rc;
 }
 
-/* The limits of keys and values that the server has announced, NUL included. */
-static int check_maxes(const struct pmiwire_client *c, struct pmiwire_str key,
-                       struct pmiwire_str value)
+/* Checks the limits of keys and values that the server has announced, NUL included. */
+static void request_check_maxes(struct client_request *r, struct pmiwire_str key,
+                                struct pmiwire_str value)
 {
-    if (c->info.keylen_max > 0 && key.len >= (size_t)c->info.keylen_max)
-        return PMIWIRE_EKEYLEN;
-    if (c->info.vallen_max > 0 && value.len >= (size_t)c->info.vallen_max)
-        return PMIWIRE_EVALLEN;
-    return 0;
+    const struct pmiwire_info_client *info = &r->c->info;
+
+    if (info->keylen_max > 0 && key.len >= (size_t)info->keylen_max)
+        request_refuse(r, PMIWIRE_EKEYLEN);
+    if (info->vallen_max > 0 && value.len >= (size_t)info->vallen_max)
+        request_refuse(r, PMIWIRE_EVALLEN);
 }
 
 /* ---- the key-value space ---- */
 
 static const struct pmiwire_str no_value = {NULL, 0};
 
-static int is_exchange(const struct pmiwire_client *c)
+static int has_exchange(const struct pmiwire_client *c)
 {
     return c->info.ext[PMIWIRE_EXT_EXCHANGE].len > 0;
 }
@@ -151,124 +151,95 @@ static int is_exchange(const struct pmiwire_client *c)
 int pmiwire_client_put(struct pmiwire_client *c, struct pmiwire_str key, struct pmiwire_str value,
                        uint32_t hint, uint64_t cookie)
 {
-    struct request r;
-    int rc = begin(&r, c, PMIWIRE_V1_PUT, PMIWIRE_V2_KVS_PUT);
+    struct client_request r;
 
-    if (rc == 0)
-        rc = hint <= PMIWIRE_HINT_DENSE ? check_maxes(c, key, value) : -EINVAL;
-    if (rc < 0)
-        return rc;
-    if (hint != PMIWIRE_HINT_NONE && is_exchange(c))
+    request_begin(&r, c, PMIWIRE_V1_PUT, PMIWIRE_V2_KVS_PUT);
+    if (hint > PMIWIRE_HINT_DENSE)
+        request_refuse(&r, -EINVAL);
+    request_check_maxes(&r, key, value);
+    if (hint != PMIWIRE_HINT_NONE && has_exchange(c))
         pmiwire__enc_ext(&r.e, PMIWIRE_EXT_HINT,
                          pmiwire_strz(hint == PMIWIRE_HINT_SPARSE ? "sparse" : "dense"));
-    if (!is_v2(c))
+    if (!pmiwire__is_v2(c))
         pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->info.kvsname);
     pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, PMIWIRE_F_VALUE, value);
-    return finish(&r, PMIWIRE_OP_PUT, cookie);
+    return request_queue(&r, PMIWIRE_OP_PUT, cookie);
 }
 
-/* Adds how far a get looks: this node, the home, or waiting there. */
-static void enc_how(struct pmiwire_encoder *e, uint32_t how)
+/* Gets from this space; absent: PMI-2's own. Serves get, and PMI-1's jobattr. */
+static int queue_get(struct pmiwire_client *c, uint16_t op, struct pmiwire_str space, int32_t srcid,
+                     struct pmiwire_str key, uint32_t how, uint64_t cookie)
 {
-    if (how != PMIWIRE_GET_LOCAL)
-        pmiwire__enc_ext(e, PMIWIRE_EXT_GET,
-                         pmiwire_strz(how == PMIWIRE_GET_WAIT ? "wait" : "remote"));
-}
-
-/* PMI-1's get serves get and jobattr. */
-static int get_v1(struct pmiwire_client *c, struct pmiwire_str kvsname, int32_t srcid,
-                  struct pmiwire_str key, uint32_t how, uint16_t op, uint64_t cookie)
-{
-    struct request r;
-    int rc = begin(&r, c, PMIWIRE_V1_GET, 0);
+    const int v2 = pmiwire__is_v2(c);
+    struct client_request r;
     char number[16];
 
-    if (rc == 0)
-        rc = check_maxes(c, key, (struct pmiwire_str){NULL, 0});
-    if (rc < 0)
-        return rc;
-    enc_how(&r.e, how);
-    if (how != PMIWIRE_GET_LOCAL && srcid >= 0) {
+    request_begin(&r, c, PMIWIRE_V1_GET, PMIWIRE_V2_KVS_GET);
+    request_check_maxes(&r, key, no_value);
+    if (how != PMIWIRE_GET_LOCAL)
+        pmiwire__enc_ext(&r.e, PMIWIRE_EXT_GET,
+                         pmiwire_strz(how == PMIWIRE_GET_WAIT ? "wait" : "remote"));
+    if (!v2 && how != PMIWIRE_GET_LOCAL && srcid >= 0) {
         snprintf(number, sizeof(number), "%d", (int)srcid);
         pmiwire__enc_ext(&r.e, PMIWIRE_EXT_SRC, pmiwire_strz(number));
     }
-    pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, kvsname);
-    pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, 0, no_value);
-    return finish(&r, op, cookie);
-}
-
-static int get_v2(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid,
-                  struct pmiwire_str key, uint32_t how, uint64_t cookie)
-{
-    struct request r;
-    int rc = begin(&r, c, 0, PMIWIRE_V2_KVS_GET);
-
-    if (rc < 0)
-        return rc;
-    enc_how(&r.e, how);
-    if (jobid.ptr)
-        pmiwire_enc_str(&r.e, PMIWIRE_F_JOBID, jobid);
-    if (srcid >= 0)
+    if (space.ptr)
+        pmiwire_enc_str(&r.e, v2 ? PMIWIRE_F_JOBID : PMIWIRE_F_KVSNAME, space);
+    if (v2 && srcid >= 0)
         pmiwire_enc_int(&r.e, PMIWIRE_F_SRCID, srcid);
     pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, 0, no_value);
-    return finish(&r, PMIWIRE_OP_GET, cookie);
+    return request_queue(&r, op, cookie);
 }
 
 int pmiwire_client_get(struct pmiwire_client *c, struct pmiwire_str jobid, int32_t srcid,
                        struct pmiwire_str key, uint32_t how, uint64_t cookie)
 {
-    int rc = may_ask(c);
+    int rc = check_session(c);
 
     if (rc < 0)
         return rc;
     if (how > PMIWIRE_GET_WAIT || (how != PMIWIRE_GET_LOCAL && jobid.ptr))
         return -EINVAL;
-    if (how != PMIWIRE_GET_LOCAL && !is_exchange(c))
+    if (how != PMIWIRE_GET_LOCAL && !has_exchange(c))
         return PMIWIRE_EVERSION;
-    if (is_v2(c))
-        return get_v2(c, jobid, srcid, key, how, cookie);
-    return get_v1(c, jobid.ptr ? jobid : c->info.kvsname, srcid, key, how, PMIWIRE_OP_GET, cookie);
+    if (!jobid.ptr && !pmiwire__is_v2(c))
+        jobid = c->info.kvsname;
+    return queue_get(c, PMIWIRE_OP_GET, jobid, srcid, key, how, cookie);
 }
 
 int pmiwire_client_fence(struct pmiwire_client *c, struct pmiwire_str group, uint64_t cookie)
 {
-    struct request r;
-    int rc = begin(&r, c, PMIWIRE_V1_BARRIER_IN, group.ptr ? 0 : PMIWIRE_V2_KVS_FENCE);
+    struct client_request r;
 
-    if (rc < 0)
-        return rc;
+    request_begin(&r, c, PMIWIRE_V1_BARRIER_IN, group.ptr ? 0 : PMIWIRE_V2_KVS_FENCE);
     if (group.ptr && c->info.subversion < 2)
-        return PMIWIRE_EVERSION;
+        request_refuse(&r, PMIWIRE_EVERSION);
     if (group.ptr)
         pmiwire_enc_str(&r.e, PMIWIRE_F_GROUP, group);
-    return finish(&r, PMIWIRE_OP_FENCE, cookie);
+    return request_queue(&r, PMIWIRE_OP_FENCE, cookie);
 }
 
 /* ---- Allgather ---- */
 
 int pmiwire_client_gather(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie)
 {
-    struct request r;
-    int rc = begin(&r, c, is_exchange(c) ? PMIWIRE_V1_BARRIER_IN : 0,
-                   is_exchange(c) ? PMIWIRE_V2_KVS_FENCE : 0);
+    struct client_request r;
 
-    if (rc < 0)
-        return rc;
-    rc = check_maxes(c, (struct pmiwire_str){NULL, 0}, value);
-    if (rc < 0)
-        return rc;
+    request_begin(&r, c, has_exchange(c) ? PMIWIRE_V1_BARRIER_IN : 0,
+                  has_exchange(c) ? PMIWIRE_V2_KVS_FENCE : 0);
+    request_check_maxes(&r, no_value, value);
     if (value.len == 0)
-        return PMIWIRE_EEMPTY;
+        request_refuse(&r, PMIWIRE_EEMPTY);
     pmiwire__enc_encoded(&r.e, PMIWIRE_EXT_GATHER, value);
-    return finish(&r, PMIWIRE_OP_GATHER, cookie);
+    return request_queue(&r, PMIWIRE_OP_GATHER, cookie);
 }
 
-/* ---- questions ---- */
+/* ---- requests without a value ---- */
 
-/* The command on each wire, and the field that carries the subject of the question; 0: none. */
-static const struct question {
+/* The command on each wire, and the field for what the request is about; 0: none. */
+static const struct request_row {
     uint16_t v1, v1_field, v2, v2_field;
-} questions[] = {
+} request_rows[] = {
     [PMIWIRE_OP_KVSNAME] = {PMIWIRE_V1_GET_MY_KVSNAME, 0, PMIWIRE_V2_JOB_GETID, 0},
     [PMIWIRE_OP_UNIVERSE_SIZE] = {PMIWIRE_V1_GET_UNIVERSE_SIZE, 0, PMIWIRE_V2_INFO_GETJOBATTR,
                                   PMIWIRE_F_KEY},
@@ -285,43 +256,40 @@ static const struct question {
 };
 
 /* The answer to fullinit contained it, and PMI-2 has no command for it. */
-static int known_appnum(struct pmiwire_client *c, uint64_t cookie)
+static int queue_known_appnum(struct pmiwire_client *c, uint64_t cookie)
 {
-    int rc = may_ask(c);
+    int rc = check_session(c);
 
-    if (rc < 0)
-        return rc;
-    push(c, PMIWIRE_OP_APPNUM, 0, cookie)->local = 1;
-    return 0;
+    if (rc == 0)
+        pending_push(c, PMIWIRE_OP_APPNUM, 0, cookie)->local = 1;
+    return rc;
 }
 
-int pmiwire_client_ask(struct pmiwire_client *c, uint32_t op, struct pmiwire_str about,
-                       uint64_t cookie)
+int pmiwire_client_request(struct pmiwire_client *c, uint32_t op, struct pmiwire_str about,
+                           uint64_t cookie)
 {
-    const struct question *q =
-        op < sizeof(questions) / sizeof(questions[0]) ? &questions[op] : &questions[0];
-    struct request r;
+    const size_t n_rows = sizeof(request_rows) / sizeof(request_rows[0]);
+    const struct request_row *row = &request_rows[op < n_rows ? op : 0];
+    struct client_request r;
     uint16_t field;
-    int rc;
 
-    if (!q->v1 && !q->v2)
+    if (!row->v1 && !row->v2)
         return -EINVAL;
-    if (op == PMIWIRE_OP_APPNUM && is_v2(c))
-        return known_appnum(c, cookie);
-    if (op == PMIWIRE_OP_JOBATTR && !is_v2(c))
-        return get_v1(c, c->info.kvsname, -1, about, PMIWIRE_GET_LOCAL, PMIWIRE_OP_JOBATTR, cookie);
-    rc = begin(&r, c, q->v1, q->v2);
-    if (rc < 0)
-        return rc;
+    if (op == PMIWIRE_OP_APPNUM && pmiwire__is_v2(c))
+        return queue_known_appnum(c, cookie);
+    if (op == PMIWIRE_OP_JOBATTR && !pmiwire__is_v2(c))
+        return queue_get(c, PMIWIRE_OP_JOBATTR, c->info.kvsname, -1, about, PMIWIRE_GET_LOCAL,
+                         cookie);
+    request_begin(&r, c, row->v1, row->v2);
     /* PMI-2 has no command for it: MPICH asks for this attribute, and servers answer it. */
     if (op == PMIWIRE_OP_UNIVERSE_SIZE)
         about = pmiwire_strz("universeSize");
-    field = is_v2(c) ? q->v2_field : q->v1_field;
+    field = pmiwire__is_v2(c) ? row->v2_field : row->v1_field;
     if (field)
         pmiwire__enc_pair(&r.e, field, about, 0, no_value);
     if (r.cmd == PMIWIRE_V2_INFO_GETNODEATTR)
         pmiwire_enc_int(&r.e, PMIWIRE_F_WAIT, op == PMIWIRE_OP_NODEATTR_WAIT);
-    return finish(&r, (uint16_t)op, cookie);
+    return request_queue(&r, (uint16_t)op, cookie);
 }
 
 /* ---- the node ---- */
@@ -329,13 +297,11 @@ int pmiwire_client_ask(struct pmiwire_client *c, uint32_t op, struct pmiwire_str
 int pmiwire_client_nodeattr_put(struct pmiwire_client *c, struct pmiwire_str key,
                                 struct pmiwire_str value, uint64_t cookie)
 {
-    struct request r;
-    int rc = begin(&r, c, 0, PMIWIRE_V2_INFO_PUTNODEATTR);
+    struct client_request r;
 
-    if (rc < 0)
-        return rc;
+    request_begin(&r, c, 0, PMIWIRE_V2_INFO_PUTNODEATTR);
     pmiwire__enc_pair(&r.e, PMIWIRE_F_KEY, key, PMIWIRE_F_VALUE, value);
-    return finish(&r, PMIWIRE_OP_NODEATTR_PUT, cookie);
+    return request_queue(&r, PMIWIRE_OP_NODEATTR_PUT, cookie);
 }
 
 /* ---- names ---- */
@@ -343,14 +309,12 @@ int pmiwire_client_nodeattr_put(struct pmiwire_client *c, struct pmiwire_str key
 int pmiwire_client_publish(struct pmiwire_client *c, struct pmiwire_str service,
                            struct pmiwire_str port, uint64_t cookie)
 {
-    const uint16_t name = is_v2(c) ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE;
-    struct request r;
-    int rc = begin(&r, c, PMIWIRE_V1_PUBLISH_NAME, PMIWIRE_V2_NAME_PUBLISH);
+    const uint16_t name = pmiwire__is_v2(c) ? PMIWIRE_F_NAME : PMIWIRE_F_SERVICE;
+    struct client_request r;
 
-    if (rc < 0)
-        return rc;
+    request_begin(&r, c, PMIWIRE_V1_PUBLISH_NAME, PMIWIRE_V2_NAME_PUBLISH);
     pmiwire__enc_pair(&r.e, name, service, PMIWIRE_F_PORT, port);
-    return finish(&r, PMIWIRE_OP_PUBLISH, cookie);
+    return request_queue(&r, PMIWIRE_OP_PUBLISH, cookie);
 }
 
 /* ---- spawn ---- */
@@ -459,45 +423,42 @@ static int check_spawn(const struct pmiwire_spawn *req)
 
 int pmiwire_client_spawn(struct pmiwire_client *c, const struct pmiwire_spawn *req, uint64_t cookie)
 {
-    int rc = may_ask(c);
+    int rc = check_session(c);
 
-    if (rc < 0)
-        return rc;
-    rc = check_spawn(req);
-    if (rc < 0)
-        return rc;
-    rc = is_v2(c) ? spawn_v2(c, req) : spawn_v1(c, req);
-    if (rc < 0)
-        return rc;
-    push(c, PMIWIRE_OP_SPAWN, is_v2(c) ? PMIWIRE_V2_SPAWN_RESPONSE : PMIWIRE_V1_SPAWN_RESULT,
-         cookie);
-    return 0;
+    if (rc == 0)
+        rc = check_spawn(req);
+    if (rc == 0)
+        rc = pmiwire__is_v2(c) ? spawn_v2(c, req) : spawn_v1(c, req);
+    if (rc == 0)
+        pending_push(c, PMIWIRE_OP_SPAWN,
+                     pmiwire__is_v2(c) ? PMIWIRE_V2_SPAWN_RESPONSE : PMIWIRE_V1_SPAWN_RESULT,
+                     cookie);
+    return rc;
 }
 
 /* ---- ring ---- */
 
 int pmiwire_client_ring(struct pmiwire_client *c, struct pmiwire_str value, uint64_t cookie)
 {
-    struct request r;
-    int rc = begin(&r, c, is_exchange(c) ? PMIWIRE_V1_BARRIER_IN : 0, PMIWIRE_V2_RING);
+    const int v2 = pmiwire__is_v2(c);
+    struct client_request r;
 
-    if (rc < 0)
-        return rc;
-    pmiwire__enc_bytes(&r.e, pmiwire__enc_needs(&r.e, is_v2(c) ? PMIWIRE_F_RING_LEFT : 0, value));
-    if (!is_v2(c)) {
+    request_begin(&r, c, has_exchange(c) ? PMIWIRE_V1_BARRIER_IN : 0, PMIWIRE_V2_RING);
+    pmiwire__enc_bytes(&r.e, pmiwire__enc_needs(&r.e, v2 ? PMIWIRE_F_RING_LEFT : 0, value));
+    if (v2) {
+        /* One process is a chain of one: both ends hold its value. */
+        pmiwire_enc_int(&r.e, PMIWIRE_F_RING_COUNT, 1);
+        pmiwire_enc_str(&r.e, PMIWIRE_F_RING_LEFT, value);
+        pmiwire_enc_str(&r.e, PMIWIRE_F_RING_RIGHT, value);
+    } else {
         pmiwire__enc_value(&r.e, PMIWIRE_EXT_RING, value);
-        return finish(&r, PMIWIRE_OP_RING, cookie);
     }
-    /* One process is a chain of one: both ends hold its value. */
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RING_COUNT, 1);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_RING_LEFT, value);
-    pmiwire_enc_str(&r.e, PMIWIRE_F_RING_RIGHT, value);
-    return finish(&r, PMIWIRE_OP_RING, cookie);
+    return request_queue(&r, PMIWIRE_OP_RING, cookie);
 }
 
 /* ---- the end ---- */
 
-static void reverse(char *p, size_t n)
+static void reverse_bytes(char *p, size_t n)
 {
     for (size_t i = 0; i < n / 2; i++) {
         char t = p[i];
@@ -511,7 +472,7 @@ static void reverse(char *p, size_t n)
  * Moves the last `bytes` of the queue before every request of which no byte has been sent: an abort
  * cannot wait behind a fence that is never answered. Returns where they end.
  */
-static uint64_t overtake(struct pmiwire_client *c, size_t bytes)
+static uint64_t move_before_unsent(struct pmiwire_client *c, size_t bytes)
 {
     uint64_t before = pmiwire__queued(c) - bytes, at = before;
     char *p;
@@ -519,21 +480,18 @@ static uint64_t overtake(struct pmiwire_client *c, size_t bytes)
     if (c->answered >= c->sent && c->answered < at)
         at = c->answered;
     for (uint32_t i = 0; i < c->n_pending; i++) {
-        uint64_t end = c->pending[(c->first + i) % PMIWIRE_CLIENT_MAX_PENDING].end;
+        uint64_t end = pmiwire__pending_at(c, i)->end;
 
         if (end >= c->sent && end < at)
             at = end;
     }
     p = c->out + c->out_head + (size_t)(at - c->sent);
-    reverse(p, (size_t)(before - at));
-    reverse(p + (size_t)(before - at), bytes);
-    reverse(p, (size_t)(before - at) + bytes);
-    for (uint32_t i = 0; i < c->n_pending; i++) {
-        struct pmiwire__pending *q = &c->pending[(c->first + i) % PMIWIRE_CLIENT_MAX_PENDING];
-
-        if (q->end > at)
-            q->end += bytes;
-    }
+    reverse_bytes(p, (size_t)(before - at));
+    reverse_bytes(p + (size_t)(before - at), bytes);
+    reverse_bytes(p, (size_t)(before - at) + bytes);
+    for (uint32_t i = 0; i < c->n_pending; i++)
+        if (pmiwire__pending_at(c, i)->end > at)
+            pmiwire__pending_at(c, i)->end += bytes;
     /* If two aborts are unsent, the second goes first and moves the first one back. */
     c->abort_end = c->abort_end > at ? c->abort_end + bytes : at + bytes;
     return at + bytes;
@@ -542,17 +500,17 @@ static uint64_t overtake(struct pmiwire_client *c, size_t bytes)
 int pmiwire_client_abort(struct pmiwire_client *c, int32_t exitcode, struct pmiwire_str message,
                          uint64_t cookie)
 {
-    struct request r;
+    struct client_request r;
     uint64_t end;
     size_t before;
-    int rc = begin(&r, c, PMIWIRE_V1_ABORT, PMIWIRE_V2_ABORT);
+    int rc;
 
-    if (rc < 0)
-        return rc;
-    if (is_v2(c)) /* Slurm reads isworld and msg, MPICH's servers exitcode and message */
+    request_begin(&r, c, PMIWIRE_V1_ABORT, PMIWIRE_V2_ABORT);
+    /* Slurm reads isworld and msg, MPICH's servers exitcode and message. */
+    if (pmiwire__is_v2(c))
         pmiwire_enc_int(&r.e, PMIWIRE_F_ISWORLD, 1);
     pmiwire_enc_int(&r.e, PMIWIRE_F_EXITCODE, exitcode);
-    if (message.len && is_v2(c))
+    if (message.len && pmiwire__is_v2(c))
         pmiwire_enc_str(&r.e, PMIWIRE_F_MSG, message);
     if (message.len)
         pmiwire_enc_str(&r.e, PMIWIRE_F_MESSAGE, message);
@@ -560,18 +518,18 @@ int pmiwire_client_abort(struct pmiwire_client *c, int32_t exitcode, struct pmiw
     rc = pmiwire__client_encoded(c, &r.e);
     if (rc < 0)
         return rc;
-    end = overtake(c, c->out_tail - before);
-    push(c, PMIWIRE_OP_ABORT, 0, cookie)->end = end;
+    end = move_before_unsent(c, c->out_tail - before);
+    pending_push(c, PMIWIRE_OP_ABORT, 0, cookie)->end = end;
     return 0;
 }
 
 int pmiwire_client_finalize(struct pmiwire_client *c, uint64_t cookie)
 {
-    struct request r;
-    int rc = begin(&r, c, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE);
+    struct client_request r;
+    int rc;
 
-    if (rc == 0)
-        rc = finish(&r, PMIWIRE_OP_FINALIZE, cookie);
+    request_begin(&r, c, PMIWIRE_V1_FINALIZE, PMIWIRE_V2_FINALIZE);
+    rc = request_queue(&r, PMIWIRE_OP_FINALIZE, cookie);
     if (rc == 0)
         c->state = PMIWIRE__CLOSING;
     return rc;

@@ -26,7 +26,7 @@ uint8_t pmiwire__bytes_kind(uint16_t field)
 }
 
 /* The extensions that carry a value of the client's. */
-static uint8_t kind_of(const struct pmiwire_field *f)
+static uint8_t field_kind(const struct pmiwire_field *f)
 {
     static const uint16_t values[] = {PMIWIRE_EXT_RING, PMIWIRE_EXT_LEFT, PMIWIRE_EXT_RIGHT};
 
@@ -38,7 +38,7 @@ static uint8_t kind_of(const struct pmiwire_field *f)
     return 0;
 }
 
-static int digit(char c)
+static int hex_value(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -56,16 +56,16 @@ ssize_t pmiwire__bytes_decode(struct pmiwire_str s, char *out)
             out[n++] = s.ptr[i];
             continue;
         }
-        if (s.len - i < 3 || digit(s.ptr[i + 1]) < 0 || digit(s.ptr[i + 2]) < 0)
+        if (s.len - i < 3 || hex_value(s.ptr[i + 1]) < 0 || hex_value(s.ptr[i + 2]) < 0)
             return -1 - (ssize_t)i;
-        out[n++] = (char)(digit(s.ptr[i + 1]) << 4 | digit(s.ptr[i + 2]));
+        out[n++] = (char)(hex_value(s.ptr[i + 1]) << 4 | hex_value(s.ptr[i + 2]));
         i += 2;
     }
     return (ssize_t)n;
 }
 
 /* `k`, `v` or `kv`; 0: something else. */
-static uint8_t kinds_of(struct pmiwire_str text)
+static uint8_t parse_kinds(struct pmiwire_str text)
 {
     if (pmiwire__is(text, "v"))
         return PMIWIRE__BYTES_VALUES;
@@ -74,8 +74,8 @@ static uint8_t kinds_of(struct pmiwire_str text)
     return pmiwire__is(text, "kv") ? PMIWIRE__BYTES_KEYS | PMIWIRE__BYTES_VALUES : 0;
 }
 
-static int wrong(struct pmiwire_error *err, int code, const struct pmiwire_msg *msg, uint16_t field,
-                 const char *what, ssize_t at)
+static int bytes_error(struct pmiwire_error *err, int code, const struct pmiwire_msg *msg,
+                       uint16_t field, const char *what, ssize_t at)
 {
     if (!err)
         return code;
@@ -94,19 +94,19 @@ int pmiwire__msg_bytes(struct pmiwire_msg *msg, char *memory, size_t *used,
     uint8_t kinds;
 
     *used = 0;
-    if (pmiwire_msg_ext(msg, PMIWIRE_EXT_BYTES, &text) != 0 ||
-        (pmiwire__ext_place(msg->id) & PMIWIRE__AT_INIT)) /* at init the field only offers
-                                                             fp-bytes */
+    /* At init the field only offers fp-bytes. */
+    if ((pmiwire__ext_place(msg->id) & PMIWIRE__AT_INIT) ||
+        pmiwire_msg_ext(msg, PMIWIRE_EXT_BYTES, &text) != 0)
         return 0;
-    kinds = kinds_of(text);
+    kinds = parse_kinds(text);
     if (!kinds)
-        return wrong(err, PMIWIRE_ETYPE, msg, 0, "fp-bytes is not k, v or kv", -1);
+        return bytes_error(err, PMIWIRE_ETYPE, msg, 0, "fp-bytes is not k, v or kv", -1);
     for (uint32_t i = 0; i < msg->n_fields; i++) {
         struct pmiwire_field *f = &msg->fields[i];
         char *at = memory + *used;
         ssize_t n;
 
-        if (!(kind_of(f) & kinds))
+        if (!(field_kind(f) & kinds))
             continue;
         if (f->flags & PMIWIRE_FIELD_ESCAPED) {
             f->value = (struct pmiwire_str){at, pmiwire_unescape(f->value, at)};
@@ -114,8 +114,8 @@ int pmiwire__msg_bytes(struct pmiwire_msg *msg, char *memory, size_t *used,
         }
         n = pmiwire__bytes_decode(f->value, at);
         if (n < 0)
-            return wrong(err, PMIWIRE_ECHARS, msg, f->id,
-                         "fp-bytes: not % and two hexadecimal digits", -1 - n);
+            return bytes_error(err, PMIWIRE_ECHARS, msg, f->id,
+                               "fp-bytes: not % and two hexadecimal digits", -1 - n);
         f->value = (struct pmiwire_str){at, (size_t)n};
         *used += (size_t)n;
     }

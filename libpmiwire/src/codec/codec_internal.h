@@ -45,13 +45,15 @@ void pmiwire__enc_bytes(struct pmiwire_encoder *e, uint8_t bytes);
  * unencoded if possible, else encoded behind fp-bytes. */
 void pmiwire__enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
                        uint16_t value_field, struct pmiwire_str value);
+/* Adds an extension's field to a message. A message that may not carry it is -EINVAL. */
+void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
 /* As pmiwire__enc_ext(), for a value of the client's, which may be encoded. */
 void pmiwire__enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
 /* As pmiwire__enc_ext(), for a value that is always encoded: fp-gather's. */
 void pmiwire__enc_encoded(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
 /* Writes why the message was refused: a sentence that names the byte and the peer with the
  * limit. */
-void pmiwire__enc_why(const struct pmiwire_encoder *e, char *text, size_t cap);
+void pmiwire__enc_refusal(const struct pmiwire_encoder *e, char *text, size_t cap);
 
 /* ---- bytes.c ---- */
 
@@ -63,7 +65,7 @@ uint8_t pmiwire__bytes_kind(uint16_t field);
 /* Returns whether this byte needs no encoding. */
 static inline int pmiwire__bytes_plain(unsigned char c)
 {
-    return c > 32 && c < 127 && c != '%' && c != ';' && c != '\\' && c != '=';
+    return pmiwire__plain_bytes[c] && c != '%' && c != '=';
 }
 /* Decodes a value into s.len bytes at `out`, which may be s.ptr. Returns the bytes written, or -1
  * minus the offset of a bad escape. */
@@ -96,7 +98,6 @@ int pmiwire__msg_bytes(struct pmiwire_msg *msg, char *memory, size_t *used,
 
 struct pmiwire__ext {
     const char *name; /* of its field */
-    uint16_t id;      /* PMIWIRE_EXT_* */
     uint16_t at;      /* PMIWIRE__AT_* */
 };
 
@@ -104,7 +105,5 @@ struct pmiwire__ext {
 const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext);
 /* Returns the place, PMIWIRE__AT_*, of messages with this id; 0: they carry no extension. */
 uint16_t pmiwire__ext_place(uint16_t cmd);
-/* Adds an extension's field to a message. A message that may not carry it is -EINVAL. */
-void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value);
 
 #endif /* PMIWIRE_CODEC_INTERNAL_H */

@@ -153,14 +153,14 @@ FIELDS(f_ring_response, REPLY2, REQ(RING_COUNT), {PMIWIRE_F_RING_LEFT, PMIWIRE_M
 FIELDS(f_abort2, OPT(ISWORLD), OPT(EXITCODE), {PMIWIRE_F_MSG, PMIWIRE_MAYEMPTY},
        {PMIWIRE_F_MESSAGE, PMIWIRE_MAYEMPTY}, OPT(THRID));
 
-#define N(fields) fields, sizeof(fields) / sizeof(fields[0])
+#define LIST(fields) fields, sizeof(fields) / sizeof(fields[0])
 /* A request and its answer; a request without answer; a request without fields. */
 #define QUERY(w, ID, name, ANSWER, fields)                                                         \
-    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, PMIWIRE_##ANSWER, 0, N(fields), sizeof(name) - 1}
+    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, PMIWIRE_##ANSWER, 0, LIST(fields), sizeof(name) - 1}
 #define BARE(w, ID, name, ANSWER)                                                                  \
     [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, PMIWIRE_##ANSWER, 0, NULL, 0, sizeof(name) - 1}
 #define REPLY(w, ID, name, fields)                                                                 \
-    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, 0, 1, N(fields), sizeof(name) - 1}
+    [PMIWIRE_##ID] = {name, PMIWIRE_##ID, w, 0, 1, LIST(fields), sizeof(name) - 1}
 
 static const struct pmiwire_command_desc commands[] = {
     QUERY(PMIWIRE_V1, V1_INIT, "init", V1_RESPONSE_TO_INIT, f_init),
@@ -343,7 +343,7 @@ static int parse_bool(struct pmiwire_str text, int32_t *out)
 }
 
 /* A number or a truth value, by the field's type. */
-static int parse_number(const struct pmiwire_field *f, int32_t *out)
+static int field_number(const struct pmiwire_field *f, int32_t *out)
 {
     return pmiwire__fields[f->id].type == PMIWIRE_TYPE_BOOL ? parse_bool(f->value, out)
                                                             : pmiwire__parse_int(f->value, out);
@@ -371,18 +371,7 @@ int pmiwire_msg_int(const struct pmiwire_msg *msg, uint16_t field, int32_t *out)
 {
     const struct pmiwire_field *f = pmiwire__msg_field(msg, field);
 
-    return f ? parse_number(f, out) : PMIWIRE_EMISSING;
-}
-
-int pmiwire_msg_extra(const struct pmiwire_msg *msg, const char *key, struct pmiwire_str *out)
-{
-    for (uint32_t i = 0; i < msg->n_fields; i++) {
-        if (msg->fields[i].id == 0 && pmiwire__is(msg->fields[i].key, key)) {
-            *out = msg->fields[i].value;
-            return 0;
-        }
-    }
-    return PMIWIRE_EMISSING;
+    return f ? field_number(f, out) : PMIWIRE_EMISSING;
 }
 
 /* Checks one field's value against its type. */
@@ -393,7 +382,7 @@ static int check_value(const struct pmiwire_field *f, uint16_t flags)
 
     if (f->value.len == 0)
         return (flags & PMIWIRE_MAYEMPTY) || type == PMIWIRE_TYPE_TEXT ? 0 : PMIWIRE_EEMPTY;
-    return type == PMIWIRE_TYPE_INT || type == PMIWIRE_TYPE_BOOL ? parse_number(f, &number) : 0;
+    return type == PMIWIRE_TYPE_INT || type == PMIWIRE_TYPE_BOOL ? field_number(f, &number) : 0;
 }
 
 int pmiwire__msg_error(struct pmiwire_error *err, int code, uint16_t command, uint16_t field,

@@ -14,22 +14,22 @@ void pmiwire_decoder_init(struct pmiwire_decoder *d, size_t max_msg_bytes, uint3
 }
 
 /* Prepares for the next message; keeps the members that describe an error. */
-static void restart(struct pmiwire_decoder *d)
+static void decoder_reset(struct pmiwire_decoder *d)
 {
     d->scanned = 0;
     d->line = 0;
     d->need_bytes = 0;
 }
 
-static ssize_t fail(struct pmiwire_decoder *d, int code, size_t offset, size_t bytes)
+static ssize_t decode_fail(struct pmiwire_decoder *d, int code, size_t offset, size_t bytes)
 {
-    restart(d);
+    decoder_reset(d);
     d->err_offset = offset;
     d->err_bytes = bytes;
     return code;
 }
 
-static ssize_t more(struct pmiwire_decoder *d, size_t need)
+static ssize_t need_more(struct pmiwire_decoder *d, size_t need)
 {
     d->need_bytes = need;
     return 0;
@@ -71,14 +71,14 @@ static uint16_t add_field(struct pmiwire_msg *msg, uint32_t *total, const char *
     return id;
 }
 
-static ssize_t finish(struct pmiwire_decoder *d, const struct pmiwire_msg *msg, uint32_t total,
-                      size_t bytes)
+static ssize_t decode_end(struct pmiwire_decoder *d, const struct pmiwire_msg *msg, uint32_t total,
+                          size_t bytes)
 {
     if (total > msg->cap_fields) {
         d->need_fields = total;
-        return fail(d, PMIWIRE_EFIELDS, 0, bytes);
+        return decode_fail(d, PMIWIRE_EFIELDS, 0, bytes);
     }
-    restart(d);
+    decoder_reset(d);
     return (ssize_t)bytes;
 }
 
@@ -98,10 +98,10 @@ static ssize_t split_line(struct pmiwire_decoder *d, const char *buf, const char
     if (!space)
         space = stop;
     if (space == stop && stop < end)
-        return fail(d, PMIWIRE_ENUL, (size_t)(stop - buf), bytes);
+        return decode_fail(d, PMIWIRE_ENUL, (size_t)(stop - buf), bytes);
     msg->cmd = (struct pmiwire_str){word, (size_t)(space - word)};
     if (msg->cmd.len == 0)
-        return fail(d, PMIWIRE_ENOCMD, 4, bytes);
+        return decode_fail(d, PMIWIRE_ENOCMD, 4, bytes);
     msg->id = pmiwire__command_find(PMIWIRE_V1, msg->cmd);
     while (space < stop) {
         const char *equals;
@@ -112,7 +112,7 @@ static ssize_t split_line(struct pmiwire_decoder *d, const char *buf, const char
             space = equals;
             equals = NULL;
         } else if (equals == word) {
-            return fail(d, PMIWIRE_EEMPTY, (size_t)(word - buf), bytes);
+            return decode_fail(d, PMIWIRE_EEMPTY, (size_t)(word - buf), bytes);
         } else if ((d->flags & PMIWIRE_DECODE_VALUE_TO_EOL) && equals - word == 5 &&
                    memcmp(word, "value", 5) == 0) {
             space = stop;
@@ -122,18 +122,18 @@ static ssize_t split_line(struct pmiwire_decoder *d, const char *buf, const char
                 space = stop;
         }
         if (space == stop && stop < end)
-            return fail(d, PMIWIRE_ENUL, (size_t)(stop - buf), bytes);
+            return decode_fail(d, PMIWIRE_ENUL, (size_t)(stop - buf), bytes);
         if (equals) {
             last = add_field(msg, &total, word, equals, space, 0);
         } else if (space > word) {
             if (pmiwire__fields[last].type != PMIWIRE_TYPE_TEXT)
-                return fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
+                return decode_fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
             if (total == msg->n_fields) /* the last field had room */
                 msg->fields[total - 1].value.len =
                     (size_t)(space - msg->fields[total - 1].value.ptr);
         }
     }
-    return finish(d, msg, total, bytes);
+    return decode_end(d, msg, total, bytes);
 }
 
 static ssize_t decode_line(struct pmiwire_decoder *d, const char *buf, size_t len,
@@ -144,12 +144,12 @@ static ssize_t decode_line(struct pmiwire_decoder *d, const char *buf, size_t le
     msg->wire = PMIWIRE_V1;
     if (!end) {
         if (len >= d->max_msg_bytes)
-            return fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, 0);
+            return decode_fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, 0);
         d->scanned = len;
-        return more(d, len + 1);
+        return need_more(d, len + 1);
     }
     if ((size_t)(end - buf) >= d->max_msg_bytes)
-        return fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, (size_t)(end - buf) + 1);
+        return decode_fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, (size_t)(end - buf) + 1);
     return split_line(d, buf, end, msg);
 }
 
@@ -162,24 +162,24 @@ static ssize_t split_mcmd(struct pmiwire_decoder *d, const char *buf, const char
     uint32_t total = 0;
 
     if (nul)
-        return fail(d, PMIWIRE_ENUL, (size_t)(nul - buf), bytes);
+        return decode_fail(d, PMIWIRE_ENUL, (size_t)(nul - buf), bytes);
     msg->cmd.ptr = buf + 5;
     msg->cmd.len = (size_t)(line - msg->cmd.ptr);
     if (msg->cmd.len == 0)
-        return fail(d, PMIWIRE_ENOCMD, 5, bytes);
+        return decode_fail(d, PMIWIRE_ENOCMD, 5, bytes);
     msg->id = pmiwire__command_find(PMIWIRE_V1, msg->cmd);
     for (line++; line < end;) {
         const char *eol = memchr(line, '\n', (size_t)(end - line));
         const char *equals = memchr(line, '=', (size_t)(eol - line));
 
         if (!equals)
-            return fail(d, PMIWIRE_ENOEQ, (size_t)(line - buf), bytes);
+            return decode_fail(d, PMIWIRE_ENOEQ, (size_t)(line - buf), bytes);
         if (equals == line)
-            return fail(d, PMIWIRE_EEMPTY, (size_t)(line - buf), bytes);
+            return decode_fail(d, PMIWIRE_EEMPTY, (size_t)(line - buf), bytes);
         add_field(msg, &total, line, equals, eol, 0);
         line = eol + 1;
     }
-    return finish(d, msg, total, bytes);
+    return decode_end(d, msg, total, bytes);
 }
 
 static ssize_t decode_mcmd(struct pmiwire_decoder *d, const char *buf, size_t len,
@@ -192,13 +192,13 @@ static ssize_t decode_mcmd(struct pmiwire_decoder *d, const char *buf, size_t le
 
         if (!eol) {
             if (len >= d->max_msg_bytes)
-                return fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, 0);
+                return decode_fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, 0);
             d->scanned = len;
-            return more(d, len + 1);
+            return need_more(d, len + 1);
         }
         next = (size_t)(eol - buf) + 1;
         if (next > d->max_msg_bytes)
-            return fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, 0);
+            return decode_fail(d, PMIWIRE_ETOOBIG, d->max_msg_bytes, 0);
         if (next - d->line == 7 && memcmp(buf + d->line, "endcmd", 6) == 0)
             return split_mcmd(d, buf, buf + d->line, msg, next);
         d->line = d->scanned = next;
@@ -241,20 +241,20 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
     uint32_t total = 0;
 
     if (end - body < 4 || memcmp(body, "cmd=", 4) != 0)
-        return fail(d, PMIWIRE_ENOCMD, (size_t)(body - buf), bytes);
+        return decode_fail(d, PMIWIRE_ENOCMD, (size_t)(body - buf), bytes);
     msg->cmd.ptr = body + 4;
     stop = text_end(body, end);
     while (word < stop) {
         const char *equals = key_end(word, stop, ';'), *semicolon = NULL;
 
         if (equals < stop && *equals == ';')
-            return fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
+            return decode_fail(d, PMIWIRE_ENOEQ, (size_t)(word - buf), bytes);
         if (equals < stop && equals == word)
-            return fail(d, PMIWIRE_EEMPTY, (size_t)(word - buf), bytes);
+            return decode_fail(d, PMIWIRE_EEMPTY, (size_t)(word - buf), bytes);
         if (equals < stop)
             semicolon = value_end(equals + 1, stop, &flags);
         if (!semicolon && stop == end)
-            return fail(d, PMIWIRE_EUNTERM, (size_t)(word - buf), bytes);
+            return decode_fail(d, PMIWIRE_EUNTERM, (size_t)(word - buf), bytes);
         if (!semicolon)
             break; /* a NUL */
         if (word > body) {
@@ -262,14 +262,14 @@ static ssize_t split_body(struct pmiwire_decoder *d, const char *buf, const char
         } else {
             msg->cmd.len = (size_t)(semicolon - msg->cmd.ptr);
             if (msg->cmd.len == 0)
-                return fail(d, PMIWIRE_ENOCMD, (size_t)(msg->cmd.ptr - buf), bytes);
+                return decode_fail(d, PMIWIRE_ENOCMD, (size_t)(msg->cmd.ptr - buf), bytes);
             msg->id = pmiwire__command_find(PMIWIRE_V2, msg->cmd);
         }
         word = semicolon + 1;
     }
     if (stop < end)
-        return fail(d, PMIWIRE_ENUL, (size_t)(stop - buf), bytes);
-    return finish(d, msg, total, bytes);
+        return decode_fail(d, PMIWIRE_ENUL, (size_t)(stop - buf), bytes);
+    return decode_end(d, msg, total, bytes);
 }
 
 /* Returns the offset of the first of n bytes that cannot be part of a length; n without one. */
@@ -292,24 +292,24 @@ static ssize_t decode_v2(struct pmiwire_decoder *d, const char *buf, size_t len,
          * without end. */
         bad = not_length(buf, len);
         if (bad < len)
-            return fail(d, PMIWIRE_EBADLEN, bad, 0);
-        return more(d, PMIWIRE_V2_HEADER_BYTES);
+            return decode_fail(d, PMIWIRE_EBADLEN, bad, 0);
+        return need_more(d, PMIWIRE_V2_HEADER_BYTES);
     }
     body = parse_length(buf, &msg->pad_right);
     if (body == 0) {
         bad = not_length(buf, PMIWIRE_V2_HEADER_BYTES);
-        return fail(d, PMIWIRE_EBADLEN, bad < PMIWIRE_V2_HEADER_BYTES ? bad : 0, 0);
+        return decode_fail(d, PMIWIRE_EBADLEN, bad < PMIWIRE_V2_HEADER_BYTES ? bad : 0, 0);
     }
     if (body + PMIWIRE_V2_HEADER_BYTES > d->max_msg_bytes)
-        return fail(d, PMIWIRE_ETOOBIG, 0, 0);
+        return decode_fail(d, PMIWIRE_ETOOBIG, 0, 0);
     if (len < body + PMIWIRE_V2_HEADER_BYTES)
-        return more(d, body + PMIWIRE_V2_HEADER_BYTES);
+        return need_more(d, body + PMIWIRE_V2_HEADER_BYTES);
     return split_body(d, buf, buf + PMIWIRE_V2_HEADER_BYTES, buf + PMIWIRE_V2_HEADER_BYTES + body,
                       msg);
 }
 
 /* Returns how many bytes of literal the buffer starts with; -1 if the buffer differs from it. */
-static int prefix(const char *buf, size_t len, const char *literal)
+static int match_prefix(const char *buf, size_t len, const char *literal)
 {
     size_t n = strlen(literal);
 
@@ -331,15 +331,16 @@ ssize_t pmiwire_decode(struct pmiwire_decoder *d, const char *buf, size_t len,
     if (len >= 4 && memcmp(buf, "cmd=", 4) == 0)
         return decode_line(d, buf, len, msg);
     if (len == 0)
-        return more(d, 1);
+        return need_more(d, 1);
     if (buf[0] != 'c' && buf[0] != 'm')
         return decode_v2(d, buf, len, msg);
-    many = prefix(buf, len, "mcmd=");
+    many = match_prefix(buf, len, "mcmd=");
     if (many > 0)
         return decode_mcmd(d, buf, len, msg);
     if (many == 0)
-        return more(d, 5);
-    return prefix(buf, len, "cmd=") == 0 ? more(d, 4) : fail(d, PMIWIRE_ENOCMD, 0, 0);
+        return need_more(d, 5);
+    return match_prefix(buf, len, "cmd=") == 0 ? need_more(d, 4)
+                                               : decode_fail(d, PMIWIRE_ENOCMD, 0, 0);
 }
 
 size_t pmiwire_unescape(struct pmiwire_str value, char *out)

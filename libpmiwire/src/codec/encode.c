@@ -11,9 +11,7 @@
 #define EXTRA_MAX_VALUE   900u
 #define EXTRA_MAX_MESSAGE 1000u
 
-static const struct pmiwire_str no_index = {"", 0};
-
-static void refuse(struct pmiwire_encoder *e, int code, uint16_t field)
+static void refuse_message(struct pmiwire_encoder *e, int code, uint16_t field)
 {
     if (!e->err) {
         e->err = code;
@@ -22,7 +20,7 @@ static void refuse(struct pmiwire_encoder *e, int code, uint16_t field)
 }
 
 /* Refuses a key or value, and keeps the offending byte for the error's text. */
-static void refuse_value(struct pmiwire_encoder *e, int code, uint16_t field,
+static void refuse_field(struct pmiwire_encoder *e, int code, uint16_t field,
                          struct pmiwire_str value)
 {
     const int is_key = field == PMIWIRE_F_KEY;
@@ -31,15 +29,15 @@ static void refuse_value(struct pmiwire_encoder *e, int code, uint16_t field,
 
     e->err_at = at < UINT32_MAX ? (uint32_t)at : UINT32_MAX;
     e->err_byte = at < value.len ? (uint8_t)value.ptr[at] : 0;
-    refuse(e, code, field);
+    refuse_message(e, code, field);
 }
 
-static void append(struct pmiwire_encoder *e, const char *p, size_t n)
+static void append_bytes(struct pmiwire_encoder *e, const char *p, size_t n)
 {
     if (e->err)
         return;
     if (n > e->cap - e->len) {
-        refuse(e, PMIWIRE_ENOBUF, 0);
+        refuse_message(e, PMIWIRE_ENOBUF, 0);
         return;
     }
     if (n)
@@ -49,7 +47,7 @@ static void append(struct pmiwire_encoder *e, const char *p, size_t n)
 
 static void append_char(struct pmiwire_encoder *e, char c)
 {
-    append(e, &c, 1);
+    append_bytes(e, &c, 1);
 }
 
 /* Appends a PMI-2 value with `;` doubled. */
@@ -76,12 +74,12 @@ static void append_percent(struct pmiwire_encoder *e, struct pmiwire_str v)
         if (pmiwire__bytes_plain(c))
             append_char(e, v.ptr[i]);
         else
-            append(e, coded, 3);
+            append_bytes(e, coded, 3);
     }
 }
 
-static void begin(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
-                  const struct pmiwire_profile *profile)
+static void encoder_init(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
+                         const struct pmiwire_profile *profile)
 {
     memset(e, 0, sizeof(*e));
     e->buf = buf;
@@ -90,14 +88,14 @@ static void begin(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wir
     e->profile = profile;
 }
 
-static void begin_name(struct pmiwire_encoder *e, struct pmiwire_str name)
+static void write_command(struct pmiwire_encoder *e, struct pmiwire_str name)
 {
     if (e->wire == PMIWIRE_V2)
-        append(e, "      ", PMIWIRE_V2_HEADER_BYTES);
+        append_bytes(e, "      ", PMIWIRE_V2_HEADER_BYTES);
     if (e->wire == PMIWIRE_V1_MCMD)
         append_char(e, 'm');
-    append(e, "cmd=", 4);
-    append(e, name.ptr, name.len);
+    append_bytes(e, "cmd=", 4);
+    append_bytes(e, name.ptr, name.len);
     if (e->wire == PMIWIRE_V2)
         append_char(e, ';');
     if (e->wire == PMIWIRE_V1_MCMD)
@@ -110,12 +108,12 @@ void pmiwire_enc_begin(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_
 {
     const struct pmiwire_command_desc *c = pmiwire_command_get(cmd);
 
-    begin(e, buf, cap, c ? c->wire : 0, profile);
+    encoder_init(e, buf, cap, c ? c->wire : 0, profile);
     e->cmd = cmd;
     if (c)
-        begin_name(e, (struct pmiwire_str){c->name, c->name_bytes});
+        write_command(e, (struct pmiwire_str){c->name, c->name_bytes});
     else
-        refuse(e, -EINVAL, 0);
+        refuse_message(e, -EINVAL, 0);
 }
 
 /* Letters, digits, and the marks that names are made of. */
@@ -136,73 +134,52 @@ static int is_name(struct pmiwire_str s, size_t max, int dot)
 void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
                               struct pmiwire_str name, const struct pmiwire_profile *profile)
 {
-    begin(e, buf, cap, wire, profile);
+    encoder_init(e, buf, cap, wire, profile);
     if ((wire != PMIWIRE_V1 && wire != PMIWIRE_V2) || !is_name(name, 31, 0))
-        refuse(e, -EINVAL, 0);
+        refuse_message(e, -EINVAL, 0);
     else
-        begin_name(e, name);
+        write_command(e, name);
 }
 
-/* Copies without a call if short, as nearly all copies are: two pieces that may overlap. */
-static char *copy(char *to, const char *from, size_t n)
-{
-    if (n > 16) {
-        memcpy(to, from, n);
-    } else if (n >= 8) {
-        memcpy(to, from, 8);
-        memcpy(to + n - 8, from + n - 8, 8);
-    } else if (n >= 4) {
-        memcpy(to, from, 4);
-        memcpy(to + n - 4, from + n - 4, 4);
-    } else if (n) {
-        to[0] = from[0];
-        to[n / 2] = from[n / 2];
-        to[n - 1] = from[n - 1];
-    }
-    return to + n;
-}
-
-/* Appends key (and index), '=', value, and this framing's end of a field. The caller has checked
- * them. */
+/* Appends key, '=', value, and this framing's end of a field. The caller has checked them. */
 static void append_field(struct pmiwire_encoder *e, struct pmiwire_str key,
-                         struct pmiwire_str index, struct pmiwire_str value)
+                         struct pmiwire_str value)
 {
-    const size_t bytes = key.len + index.len + value.len + 2;
+    const size_t bytes = key.len + value.len + 2;
     char *p = e->buf + e->len;
 
     e->n_fields++;
     if (e->wire == PMIWIRE_V2 && value.len && memchr(value.ptr, ';', value.len)) {
-        append(e, key.ptr, key.len);
-        append(e, index.ptr, index.len);
+        append_bytes(e, key.ptr, key.len);
         append_char(e, '=');
         append_escaped(e, value);
         append_char(e, ';');
         return;
     }
     if (e->err || value.len >= e->cap || bytes > e->cap - e->len) {
-        refuse(e, PMIWIRE_ENOBUF, 0);
+        refuse_message(e, PMIWIRE_ENOBUF, 0);
         return;
     }
     if (e->wire == PMIWIRE_V1)
         *p++ = ' ';
-    p = copy(p, key.ptr, key.len);
-    p = copy(p, index.ptr, index.len);
+    memcpy(p, key.ptr, key.len);
+    p += key.len;
     *p++ = '=';
-    p = copy(p, value.ptr, value.len);
+    if (value.len)
+        memcpy(p, value.ptr, value.len);
     if (e->wire != PMIWIRE_V1)
-        *p = e->wire == PMIWIRE_V2 ? ';' : '\n';
+        p[value.len] = e->wire == PMIWIRE_V2 ? ';' : '\n';
     e->len += bytes;
 }
 
 /* As append_field(), with the value encoded. */
 static void append_encoded(struct pmiwire_encoder *e, struct pmiwire_str key,
-                           struct pmiwire_str index, struct pmiwire_str value)
+                           struct pmiwire_str value)
 {
     e->n_fields++;
     if (e->wire == PMIWIRE_V1)
         append_char(e, ' ');
-    append(e, key.ptr, key.len);
-    append(e, index.ptr, index.len);
+    append_bytes(e, key.ptr, key.len);
     append_char(e, '=');
     append_percent(e, value);
     if (e->wire != PMIWIRE_V1)
@@ -267,56 +244,50 @@ static int check_length(const struct pmiwire_encoder *e, uint8_t kind, struct pm
     return p && p->max_value_bytes && value.len > p->max_value_bytes ? PMIWIRE_EVALLEN : 0;
 }
 
-/* Adds a field that fp-bytes names. */
-static void add_encoded(struct pmiwire_encoder *e, const struct pmiwire_field_desc *d,
-                        struct pmiwire_str index, struct pmiwire_str value)
+/* Adds a field of the table. `key` is its name, with the index of an indexed one; `rc` is what
+ * check_field() says of the value. */
+static inline void add_table_field(struct pmiwire_encoder *e, const struct pmiwire_field_desc *d,
+                                   struct pmiwire_str key, struct pmiwire_str value, int rc)
 {
-    const int rc = check_length(e, pmiwire__bytes_kind(d->id), value);
-
-    if (rc < 0)
-        refuse_value(e, rc, d->id, value);
-    else
-        append_encoded(e, (struct pmiwire_str){d->name, d->name_bytes}, index, value);
-}
-
-static void add(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str index,
-                struct pmiwire_str value)
-{
-    const struct pmiwire_field_desc *d = pmiwire_field_get(field);
-    int rc;
+    const uint8_t encoded = e->bytes ? e->bytes & pmiwire__bytes_kind(d->id) : 0;
 
     if (e->err)
         return;
-    if (!d || d->indexed != (index.len != 0)) {
-        refuse(e, -EINVAL, field);
-        return;
-    }
-    if (e->bytes && (e->bytes & pmiwire__bytes_kind(field))) {
-        add_encoded(e, d, index, value);
-    } else {
-        rc = check_field(e, d, value);
-        if (rc == 0 && e->wire == PMIWIRE_V1 && e->value_written && e->profile &&
-            (e->profile->flags & PMIWIRE_PEER_VALUE_LAST))
-            rc = PMIWIRE_ESTATE;
-        if (rc < 0) {
-            refuse_value(e, rc, field, value);
-            return;
-        }
-        append_field(e, (struct pmiwire_str){d->name, d->name_bytes}, index, value);
-    }
+    if (encoded)
+        rc = check_length(e, encoded, value);
+    else if (rc == 0 && e->wire == PMIWIRE_V1 && e->value_written && e->profile &&
+             (e->profile->flags & PMIWIRE_PEER_VALUE_LAST))
+        rc = PMIWIRE_ESTATE;
+    if (rc < 0)
+        refuse_field(e, rc, d->id, value);
+    else if (encoded)
+        append_encoded(e, key, value);
+    else
+        append_field(e, key, value);
     if (e->err && !e->err_field)
-        e->err_field = field;
-    if (field == PMIWIRE_F_VALUE)
+        e->err_field = d->id;
+    if (d->id == PMIWIRE_F_VALUE)
         e->value_written = 1;
+}
+
+static inline void add_plain_field(struct pmiwire_encoder *e, uint16_t field,
+                                   struct pmiwire_str value, int rc)
+{
+    const struct pmiwire_field_desc *d = &pmiwire__fields[field];
+
+    add_table_field(e, d, (struct pmiwire_str){d->name, d->name_bytes}, value, rc);
 }
 
 void pmiwire_enc_str(struct pmiwire_encoder *e, uint16_t field, struct pmiwire_str value)
 {
-    add(e, field, no_index, value);
+    if (field == 0 || field >= PMIWIRE_F_COUNT_ || pmiwire__fields[field].indexed)
+        refuse_message(e, -EINVAL, field);
+    else
+        add_plain_field(e, field, value, check_field(e, &pmiwire__fields[field], value));
 }
 
-/* Decimal digits of v, written backwards from end; returns where they start. */
-static char *decimal(char *end, uint64_t v)
+/* Writes v in decimal digits, backwards from end; returns where they start. */
+static char *write_digits(char *end, uint64_t v)
 {
     do {
         *--end = (char)('0' + v % 10);
@@ -329,23 +300,30 @@ void pmiwire_enc_int(struct pmiwire_encoder *e, uint16_t field, int64_t value)
 {
     const struct pmiwire_field_desc *d = pmiwire_field_get(field);
     char text[24], *end = text + sizeof(text);
-    char *p = decimal(end, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+    char *p = write_digits(end, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 
     if (value < 0)
         *--p = '-';
     if (d && d->type == PMIWIRE_TYPE_BOOL)
-        add(e, field, no_index, pmiwire_strz(value ? "TRUE" : "FALSE"));
+        pmiwire_enc_str(e, field, pmiwire_strz(value ? "TRUE" : "FALSE"));
     else
-        add(e, field, no_index, (struct pmiwire_str){p, (size_t)(end - p)});
+        pmiwire_enc_str(e, field, (struct pmiwire_str){p, (size_t)(end - p)});
 }
 
 void pmiwire_enc_indexed(struct pmiwire_encoder *e, uint16_t field, uint32_t index,
                          struct pmiwire_str value)
 {
-    char text[24], *end = text + sizeof(text);
-    char *p = decimal(end, index);
+    const struct pmiwire_field_desc *d = pmiwire_field_get(field);
+    char text[48], *end = text + sizeof(text), *key = write_digits(end, index);
 
-    add(e, field, (struct pmiwire_str){p, (size_t)(end - p)}, value);
+    if (!d || !d->indexed) {
+        refuse_message(e, -EINVAL, field);
+        return;
+    }
+    key -= d->name_bytes;
+    memcpy(key, d->name, d->name_bytes);
+    add_table_field(e, d, (struct pmiwire_str){key, (size_t)(end - key)}, value,
+                    check_field(e, d, value));
 }
 
 /* Names that some peer gives a meaning in any message: see the grammar in WIRE.md. */
@@ -364,20 +342,6 @@ static int is_reserved(struct pmiwire_str key)
     return 0;
 }
 
-/* A byte that an extra field's value may hold. */
-static int is_extra_byte(char c)
-{
-    return c > 32 && c < 127 && c != ';' && c != '\\';
-}
-
-static int all_extra_bytes(struct pmiwire_str value)
-{
-    for (size_t i = 0; i < value.len; i++)
-        if (!is_extra_byte(value.ptr[i]))
-            return 0;
-    return 1;
-}
-
 static void add_extra(struct pmiwire_encoder *e, const char *name, struct pmiwire_str value,
                       int encoded)
 {
@@ -386,23 +350,23 @@ static void add_extra(struct pmiwire_encoder *e, const char *name, struct pmiwir
     if (e->err)
         return;
     if (!is_name(key, EXTRA_MAX_KEY, 1) || is_reserved(key))
-        refuse(e, PMIWIRE_ERESERVED, 0);
+        refuse_message(e, PMIWIRE_ERESERVED, 0);
     else if (value.len == 0 && !encoded)
-        refuse(e, PMIWIRE_EEMPTY, 0);
+        refuse_message(e, PMIWIRE_EEMPTY, 0);
     else if (value.len > EXTRA_MAX_VALUE &&
              !(e->profile && e->profile->flags & PMIWIRE_PEER_LONG_EXTRA))
-        refuse(e, PMIWIRE_EVALLEN, 0);
+        refuse_message(e, PMIWIRE_EVALLEN, 0);
     else if (e->n_extra == EXTRA_MAX_FIELDS)
-        refuse(e, PMIWIRE_EPEERFIELDS, 0);
+        refuse_message(e, PMIWIRE_EPEERFIELDS, 0);
     else if (e->wire == PMIWIRE_V1 && e->value_written)
-        refuse(e, PMIWIRE_ESTATE, 0);
-    else if (!encoded && !all_extra_bytes(value))
-        refuse(e, PMIWIRE_ECHARS, 0);
+        refuse_message(e, PMIWIRE_ESTATE, 0);
+    else if (!encoded && !pmiwire__is_plain(value))
+        refuse_message(e, PMIWIRE_ECHARS, 0);
     else {
         if (encoded)
-            append_encoded(e, key, no_index, value);
+            append_encoded(e, key, value);
         else
-            append_field(e, key, no_index, value);
+            append_field(e, key, value);
         e->n_extra++;
     }
 }
@@ -414,18 +378,22 @@ void pmiwire_enc_extra(struct pmiwire_encoder *e, const char *name, struct pmiwi
 
 /* ---- any bytes ---- */
 
+/* Returns the kind of a field that must be encoded because check_field() said rc; 0: as it is. */
+static inline uint8_t encoding_of(const struct pmiwire_encoder *e, uint16_t field,
+                                  struct pmiwire_str value, int rc)
+{
+    const uint8_t kind =
+        rc == PMIWIRE_ECHARS || rc == PMIWIRE_EEMPTY ? pmiwire__bytes_kind(field) : 0;
+
+    return e->can_bytes && (value.len || kind != PMIWIRE__BYTES_KEYS) ? kind : 0;
+}
+
 uint8_t pmiwire__enc_needs(const struct pmiwire_encoder *e, uint16_t field,
                            struct pmiwire_str value)
 {
-    const uint8_t kind = field ? pmiwire__bytes_kind(field) : PMIWIRE__BYTES_VALUES;
-    int rc;
-
-    if (!e->can_bytes || (value.len == 0 && kind == PMIWIRE__BYTES_KEYS))
-        return 0;
-    if (!field)
-        return value.len && all_extra_bytes(value) ? 0 : kind;
-    rc = check_field(e, &pmiwire__fields[field], value);
-    return rc == PMIWIRE_ECHARS || rc == PMIWIRE_EEMPTY ? kind : 0;
+    if (!field) /* an extension's field: a value */
+        return e->can_bytes && !(value.len && pmiwire__is_plain(value)) ? PMIWIRE__BYTES_VALUES : 0;
+    return encoding_of(e, field, value, check_field(e, &pmiwire__fields[field], value));
 }
 
 void pmiwire__enc_bytes(struct pmiwire_encoder *e, uint8_t bytes)
@@ -437,66 +405,51 @@ void pmiwire__enc_bytes(struct pmiwire_encoder *e, uint8_t bytes)
     e->bytes = bytes;
 }
 
-static inline void enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
-                            uint16_t value_field, struct pmiwire_str value)
-{
-    if (key_field)
-        pmiwire_enc_str(e, key_field, key);
-    if (value_field)
-        pmiwire_enc_str(e, value_field, value);
-}
-
 void pmiwire__enc_pair(struct pmiwire_encoder *e, uint16_t key_field, struct pmiwire_str key,
                        uint16_t value_field, struct pmiwire_str value)
 {
-    const size_t len = e->len;
-    const uint32_t n_fields = e->n_fields;
-    const int failed = e->err;
-    uint8_t bytes = 0;
+    const int key_rc = key_field ? check_field(e, &pmiwire__fields[key_field], key) : 0;
+    const int value_rc = value_field ? check_field(e, &pmiwire__fields[value_field], value) : 0;
 
-    enc_pair(e, key_field, key, value_field, value);
-    if (!e->err || failed || (e->err != PMIWIRE_ECHARS && e->err != PMIWIRE_EEMPTY))
-        return;
+    pmiwire__enc_bytes(e, encoding_of(e, key_field, key, key_rc) |
+                              encoding_of(e, value_field, value, value_rc));
     if (key_field)
-        bytes |= pmiwire__enc_needs(e, key_field, key);
+        add_plain_field(e, key_field, key, key_rc);
     if (value_field)
-        bytes |= pmiwire__enc_needs(e, value_field, value);
-    if (!bytes)
-        return;
-    e->len = len; /* remove what has been written */
-    e->n_fields = n_fields;
-    e->err = 0;
-    e->err_field = 0;
-    pmiwire__enc_bytes(e, bytes);
-    enc_pair(e, key_field, key, value_field, value);
+        add_plain_field(e, value_field, value, value_rc);
 }
 
-static void enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value,
-                      int encoded)
+static void add_extension(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value,
+                          int encoded)
 {
     const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
 
     if (desc && (desc->at & pmiwire__ext_place(e->cmd)))
         add_extra(e, desc->name, value, encoded);
-    else if (!e->err)
-        e->err = -EINVAL;
+    else
+        refuse_message(e, -EINVAL, 0);
+}
+
+void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
+{
+    add_extension(e, ext, value, 0);
 }
 
 void pmiwire__enc_value(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
 {
-    enc_value(e, ext, value, e->bytes & PMIWIRE__BYTES_VALUES);
+    add_extension(e, ext, value, e->bytes & PMIWIRE__BYTES_VALUES);
 }
 
 void pmiwire__enc_encoded(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
 {
-    enc_value(e, ext, value, 1);
+    add_extension(e, ext, value, 1);
 }
 
 /* Writes PMI-2's six characters over the spaces that pmiwire_enc_begin() left. */
 static void write_length(struct pmiwire_encoder *e)
 {
     char text[24], *end = text + sizeof(text);
-    char *p = decimal(end, e->len - PMIWIRE_V2_HEADER_BYTES);
+    char *p = write_digits(end, e->len - PMIWIRE_V2_HEADER_BYTES);
     size_t n = (size_t)(end - p);
 
     memcpy(e->buf + (e->pad_right ? 0 : PMIWIRE_V2_HEADER_BYTES - n), p, n);
@@ -529,11 +482,11 @@ static int is_about_value(const struct pmiwire_encoder *e)
             e->err == PMIWIRE_EVALLEN);
 }
 
-void pmiwire__enc_why(const struct pmiwire_encoder *e, char *text, size_t cap)
+void pmiwire__enc_refusal(const struct pmiwire_encoder *e, char *text, size_t cap)
 {
     if (is_about_value(e))
-        pmiwire__why(text, cap, e->err, e->profile, e->wire, pmiwire__fields[e->err_field].name,
-                     e->err_at, e->err_byte);
+        pmiwire__refusal_text(text, cap, e->err, e->profile, e->wire,
+                              pmiwire__fields[e->err_field].name, e->err_at, e->err_byte);
     else
         snprintf(text, cap, "%s", pmiwire_strerror(e->err));
 }
@@ -543,16 +496,16 @@ ssize_t pmiwire_enc_end(struct pmiwire_encoder *e, struct pmiwire_error *err)
     if (e->wire == PMIWIRE_V1)
         append_char(e, '\n');
     else if (e->wire == PMIWIRE_V1_MCMD)
-        append(e, "endcmd\n", 7);
+        append_bytes(e, "endcmd\n", 7);
     if (!e->err)
-        refuse(e, check_whole(e), 0);
+        refuse_message(e, check_whole(e), 0);
     if (e->err) {
         pmiwire__msg_error(err, e->err, e->cmd, e->err_field, 0);
         if (err && is_about_value(e)) {
             const size_t n = strlen(pmiwire_command_get(e->cmd)->name);
 
             memcpy(err->text + n, ": ", 3);
-            pmiwire__enc_why(e, err->text + n + 2, sizeof(err->text) - n - 2);
+            pmiwire__enc_refusal(e, err->text + n + 2, sizeof(err->text) - n - 2);
         }
         return e->err;
     }

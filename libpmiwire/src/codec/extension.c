@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-
 #include "codec_internal.h"
 
 static const struct pmiwire__ext extensions[PMIWIRE_EXT_COUNT_] = {
-    [PMIWIRE_EXT_SERVER] = {"fp-server", PMIWIRE_EXT_SERVER, PMIWIRE__AT_INIT},
-    [PMIWIRE_EXT_TABLE] = {"fp-table", PMIWIRE_EXT_TABLE, PMIWIRE__AT_INIT},
-    [PMIWIRE_EXT_CLIENT] = {"fp-client", PMIWIRE_EXT_CLIENT, PMIWIRE__AT_HELLO},
-    [PMIWIRE_EXT_ARRAY] = {"fp-array", PMIWIRE_EXT_ARRAY, PMIWIRE__AT_FENCE},
-    [PMIWIRE_EXT_TABLE_END] = {"fp-table-end", PMIWIRE_EXT_TABLE_END, PMIWIRE__AT_FENCE},
-    [PMIWIRE_EXT_EXCHANGE] = {"fp-exchange", PMIWIRE_EXT_EXCHANGE, PMIWIRE__AT_INIT},
-    [PMIWIRE_EXT_HINT] = {"fp-hint", PMIWIRE_EXT_HINT, PMIWIRE__AT_PUT},
-    [PMIWIRE_EXT_GET] = {"fp-get", PMIWIRE_EXT_GET, PMIWIRE__AT_GET},
-    [PMIWIRE_EXT_SRC] = {"fp-src", PMIWIRE_EXT_SRC, PMIWIRE__AT_GET},
-    [PMIWIRE_EXT_RING] = {"fp-ring", PMIWIRE_EXT_RING, PMIWIRE__AT_ENTER},
-    [PMIWIRE_EXT_GATHER] = {"fp-gather", PMIWIRE_EXT_GATHER,
-                            PMIWIRE__AT_ENTER | PMIWIRE__AT_KVS_FENCE},
-    [PMIWIRE_EXT_PLACE] = {"fp-place", PMIWIRE_EXT_PLACE, PMIWIRE__AT_FENCE},
-    [PMIWIRE_EXT_LEFT] = {"fp-left", PMIWIRE_EXT_LEFT, PMIWIRE__AT_FENCE},
-    [PMIWIRE_EXT_RIGHT] = {"fp-right", PMIWIRE_EXT_RIGHT, PMIWIRE__AT_FENCE},
-    [PMIWIRE_EXT_BYTES] = {"fp-bytes", PMIWIRE_EXT_BYTES, PMIWIRE__AT_INIT | PMIWIRE__AT_DATA},
+    [PMIWIRE_EXT_SERVER] = {"fp-server", PMIWIRE__AT_INIT},
+    [PMIWIRE_EXT_TABLE] = {"fp-table", PMIWIRE__AT_INIT},
+    [PMIWIRE_EXT_CLIENT] = {"fp-client", PMIWIRE__AT_HELLO},
+    [PMIWIRE_EXT_ARRAY] = {"fp-array", PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_TABLE_END] = {"fp-table-end", PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_EXCHANGE] = {"fp-exchange", PMIWIRE__AT_INIT},
+    [PMIWIRE_EXT_HINT] = {"fp-hint", PMIWIRE__AT_PUT},
+    [PMIWIRE_EXT_GET] = {"fp-get", PMIWIRE__AT_GET},
+    [PMIWIRE_EXT_SRC] = {"fp-src", PMIWIRE__AT_GET},
+    [PMIWIRE_EXT_RING] = {"fp-ring", PMIWIRE__AT_ENTER},
+    [PMIWIRE_EXT_GATHER] = {"fp-gather", PMIWIRE__AT_ENTER | PMIWIRE__AT_KVS_FENCE},
+    [PMIWIRE_EXT_PLACE] = {"fp-place", PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_LEFT] = {"fp-left", PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_RIGHT] = {"fp-right", PMIWIRE__AT_FENCE},
+    [PMIWIRE_EXT_BYTES] = {"fp-bytes", PMIWIRE__AT_INIT | PMIWIRE__AT_DATA},
 };
 
 const struct pmiwire__ext *pmiwire__ext_get(uint16_t ext)
@@ -65,21 +62,17 @@ uint16_t pmiwire__ext_place(uint16_t cmd)
     }
 }
 
-void pmiwire__enc_ext(struct pmiwire_encoder *e, uint16_t ext, struct pmiwire_str value)
-{
-    const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
-
-    if (desc && (desc->at & pmiwire__ext_place(e->cmd)))
-        pmiwire_enc_extra(e, desc->name, value);
-    else if (!e->err)
-        e->err = -EINVAL;
-}
-
 int pmiwire_msg_ext(const struct pmiwire_msg *msg, uint16_t ext, struct pmiwire_str *out)
 {
     const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
 
     if (!desc || !(desc->at & pmiwire__ext_place(msg->id)))
         return PMIWIRE_EMISSING;
-    return pmiwire_msg_extra(msg, desc->name, out);
+    for (uint32_t i = 0; i < msg->n_fields; i++) {
+        if (msg->fields[i].id == 0 && pmiwire__is(msg->fields[i].key, desc->name)) {
+            *out = msg->fields[i].value;
+            return 0;
+        }
+    }
+    return PMIWIRE_EMISSING;
 }

@@ -71,8 +71,8 @@ int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmi
     int rc;
 
     memset(&probe, 0, sizeof(probe));
-    if (!opts || !out || pmiwire__opts_take(&o, sizeof(o), opts, opts->size) != 0 || !o.ops ||
-        pmiwire__opts_take(&probe.ops, sizeof(probe.ops), o.ops, o.ops->size) != 0)
+    if (!opts || !out || pmiwire__opts_take(&o, opts, sizeof(o)) != 0 || !o.ops ||
+        pmiwire__opts_take(&probe.ops, o.ops, sizeof(probe.ops)) != 0)
         return -EINVAL;
     if (check_shape(&o) != 0 || check_opts(&o, &probe.ops) != 0 ||
         pmiwire__allocator_take(&probe.mem.a, o.allocator) != 0)

@@ -136,7 +136,7 @@ int pmiwire_server_job_add(struct pmiwire_server *s, const struct pmiwire_job_op
     struct pmiwire_str number;
     int rc;
 
-    if (!opts || !job || pmiwire__opts_take(&o, sizeof(o), opts, opts->size) != 0)
+    if (!opts || !job || pmiwire__opts_take(&o, opts, sizeof(o)) != 0)
         return -EINVAL;
     rc = check_name(o.kvsname, s->opts.kvsname_max);
     if (rc == 0 && o.spawner_jobid)

@@ -283,7 +283,7 @@ void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd)
 
     if (rc == 0)
         return;
-    pmiwire__enc_why(&r->e, text, sizeof(text));
+    pmiwire__enc_refusal(&r->e, text, sizeof(text));
     refuse_in(r->c, cmd, rc, r->e.err_field, text);
 }
 
@@ -313,8 +313,8 @@ static void refuse_value(struct pmiwire_conn *c, uint16_t cmd, uint16_t wire, in
     const size_t at = code == PMIWIRE_ECHARS ? pmiwire__bad_byte(p, wire, 0, value) : value.len;
     char text[128];
 
-    pmiwire__why(text, sizeof(text), code, p, wire, "value", at,
-                 at < value.len ? (unsigned char)value.ptr[at] : 0);
+    pmiwire__refusal_text(text, sizeof(text), code, p, wire, "value", at,
+                          at < value.len ? (unsigned char)value.ptr[at] : 0);
     refuse_in(c, cmd, code, PMIWIRE_F_VALUE, text);
 }
 

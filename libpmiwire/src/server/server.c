@@ -60,9 +60,9 @@ static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts 
 {
     struct pmiwire_server_opts *o = &s->opts;
 
-    if (pmiwire__opts_take(o, sizeof(*o), opts, opts ? opts->size : 0) != 0)
+    if (pmiwire__opts_take(o, opts, sizeof(*o)) != 0)
         return -EINVAL;
-    if (pmiwire__opts_take(&s->ops, sizeof(s->ops), o->ops, o->ops ? o->ops->size : 0) != 0)
+    if (pmiwire__opts_take(&s->ops, o->ops, sizeof(s->ops)) != 0)
         return -EINVAL;
     o->ops = NULL;
     if (pmiwire__allocator_take(&s->mem.a, o->allocator) != 0)

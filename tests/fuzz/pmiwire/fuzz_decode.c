@@ -13,6 +13,7 @@
 
 #include <pmiwire/codec.h>
 #include <pmiwire/command.h>
+#include <pmiwire/extension.h>
 #include <pmiwire/profile.h>
 
 #define MAX_FIELDS 1024u
@@ -77,7 +78,9 @@ static void look_inside(const struct outcome *o)
             MUST(diag.code < 0 && diag.offset < (size_t)o->rc);
             MUST(strlen(diag.text) > 0 && strlen(diag.text) < sizeof(diag.text) - 1);
         }
-    pmiwire_msg_extra(&o->m, "x", &value);
+    for (uint16_t ext = 0; ext <= PMIWIRE_EXT_COUNT_; ext++)
+        if (pmiwire_msg_ext(&o->m, ext, &value) == 0)
+            MUST(inside(value, o->buf, (size_t)o->rc));
 }
 
 /* Decodes the bytes so far, in blocks of their own. The last one stays, as *o. */
