@@ -170,7 +170,8 @@ struct pmiwire_exchange_ops {
      * Of a Fence: put them in order into the store of `find`; later pairs replace earlier ones.
      * With `find`, the pairs that this node has already put for the next Fence come again, last, so
      * that they stay the latest. Of an Allgather: the key is the rank, 4 bytes as in memory
-     * (uint32_t), each rank once, in any order; pmiwire_exchange_longest() is the longest value.
+     * (uint32_t), each rank once, in any order;
+     * pmiwire_exchange_longest_value_bytes() measures the longest value.
      * @param block  pmiwire_block_next() or shmht_writer_merge() read it; aligned to 8
      * @return 0, or an error, which ends the exchange with it. Must not call the exchange
      */
@@ -345,7 +346,7 @@ PMIWIRE_API uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x);
  * @brief Bytes of the longest value of the last Allgather, from its first ops->pairs() on, which
  *        may call this.
  */
-PMIWIRE_API uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x);
+PMIWIRE_API uint32_t pmiwire_exchange_longest_value_bytes(const struct pmiwire_exchange *x);
 
 /**
  * @brief A local rank enters the Ring. The exchange calls ops->ringed() for each rank.

@@ -234,7 +234,7 @@ int pmiwire_client_input(struct pmiwire_client *c, const void *data, size_t n)
         c->in_head = 0;
     }
     if (n > c->cap_in - c->in_tail) {
-        pmiwire__die(c, PMIWIRE_ETOOBIG);
+        pmiwire__client_fail(c, PMIWIRE_ETOOBIG);
         return c->dead;
     }
     if (n)

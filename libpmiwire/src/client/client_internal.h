@@ -117,7 +117,7 @@ static inline int pmiwire__is_v2(const struct pmiwire_client *c)
 }
 
 /* Ends the session for this reason; the first reason counts. */
-static inline void pmiwire__die(struct pmiwire_client *c, int reason)
+static inline void pmiwire__client_fail(struct pmiwire_client *c, int reason)
 {
     if (!c->dead)
         c->dead = reason;

@@ -250,7 +250,7 @@ static int during_init(struct pmiwire_client *c, struct pmiwire_event *ev)
         return rc;
     ev->rc = rc < 0 ? rc : 0;
     if (rc < 0)
-        pmiwire__die(c, rc);
+        pmiwire__client_fail(c, rc);
     else
         c->state = PMIWIRE__READY;
     pending_pop(c);
@@ -479,7 +479,7 @@ int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev,
         if (n <= 0) {
             if (n < 0)
                 pmiwire__msg_error(&c->err, (int)n, c->msg.id, 0, c->decoder.err_offset);
-            pmiwire__die(c, n < 0 ? (int)n : PMIWIRE_EEOF);
+            pmiwire__client_fail(c, n < 0 ? (int)n : PMIWIRE_EEOF);
             continue;
         }
         rc = on_message(c, ev);
@@ -488,7 +488,7 @@ int pmiwire_client_next(struct pmiwire_client *c, struct pmiwire_event *ev,
         else
             c->in_head += (size_t)n;
         if (rc < 0)
-            pmiwire__die(c, rc);
+            pmiwire__client_fail(c, rc);
         else if (rc > 0)
             return 1;
     }

@@ -79,7 +79,7 @@ static int keep_block(struct pmiwire_exchange *x, const struct delivery *d)
 }
 
 /* Hands the block to the caller, and to our own store if that answers Gets. */
-static int hand_over(struct pmiwire_exchange *x, struct delivery *d)
+static int deliver_block(struct pmiwire_exchange *x, struct delivery *d)
 {
     int rc = 0;
 
@@ -96,7 +96,7 @@ static int hand_over(struct pmiwire_exchange *x, struct delivery *d)
 }
 
 /* Counts the pairs of records. In an Allgather each rank may occur once. */
-static int tally(struct pmiwire_exchange *x, struct delivery *d, const char *p, size_t n)
+static int count_records(struct pmiwire_exchange *x, struct delivery *d, const char *p, size_t n)
 {
     struct pmiwire__record rec;
     uint32_t rank;
@@ -128,11 +128,11 @@ static int add_segment(struct pmiwire_exchange *x, struct delivery *d,
     (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
     (void)pmiwire__segment_records(&s, &records);
     if (d->block.len + records > d->block.cap)
-        rc = hand_over(x, d);
+        rc = deliver_block(x, d);
     if (rc != 0)
         return rc;
-    pmiwire__segment_to_records(&s, d->block.ptr + d->block.len);
-    rc = tally(x, d, d->block.ptr + d->block.len, (size_t)records);
+    pmiwire__segment_unpack(&s, d->block.ptr + d->block.len);
+    rc = count_records(x, d, d->block.ptr + d->block.len, (size_t)records);
     d->block.len += (size_t)records;
     return rc;
 }
@@ -157,7 +157,7 @@ static int add_segments(struct pmiwire_exchange *x, struct delivery *d, const st
 
 /* Delivers the pairs that this node has put for the next Fence again, after this Fence's pairs:
  * they must remain the latest in the caller's store. */
-static int add_own_again(struct pmiwire_exchange *x, struct delivery *d)
+static int add_own_pairs(struct pmiwire_exchange *x, struct delivery *d)
 {
     const struct pmiwire__coll *c = &x->colls[d->kind];
     const struct pmiwire__chunk *ch = c->data[(d->number + 1) & 1].head;
@@ -172,7 +172,7 @@ static int add_own_again(struct pmiwire_exchange *x, struct delivery *d)
     for (at = 0; at < c->own.len && rc == 0; at += rec.bytes) {
         (void)pmiwire__record_read(c->own.ptr + at, c->own.len - at, &rec);
         if (d->block.len + rec.bytes > d->block.cap)
-            rc = hand_over(x, d);
+            rc = deliver_block(x, d);
         memcpy(d->block.ptr + d->block.len, c->own.ptr + at, rec.bytes);
         d->block.len += rec.bytes;
         d->n_pairs++;
@@ -183,7 +183,8 @@ static int add_own_again(struct pmiwire_exchange *x, struct delivery *d)
 
 /* ---- delivery ---- */
 
-static int make_room(struct pmiwire_exchange *x, struct delivery *d, uint64_t bytes, size_t bits)
+static int delivery_init(struct pmiwire_exchange *x, struct delivery *d, uint64_t bytes,
+                         size_t bits)
 {
     size_t most =
         bytes < PMIWIRE_EXCHANGE_BLOCK_BYTES ? (size_t)bytes : PMIWIRE_EXCHANGE_BLOCK_BYTES;
@@ -222,7 +223,7 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
         return -ENOMEM;
     if (kind == PMIWIRE_COLL_ALLGATHER)
         x->longest = longest;
-    rc = make_room(x, &d, bytes, bits);
+    rc = delivery_init(x, &d, bytes, bits);
     order = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*order));
     places = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*places));
     if (rc == 0 && (!order || !places))
@@ -233,9 +234,9 @@ int pmiwire__deliver(struct pmiwire_exchange *x, uint32_t kind, uint32_t number,
         pmiwire__sort(order, n, sizeof(*order));
         rc = add_segments(x, &d, places, order, n);
         if (rc == 0 && kind == PMIWIRE_COLL_FENCE && x->ops.find)
-            rc = add_own_again(x, &d);
+            rc = add_own_pairs(x, &d);
         if (rc == 0)
-            rc = hand_over(x, &d);
+            rc = deliver_block(x, &d);
         if (rc == 0 && bits && d.total != x->n_ranks)
             rc = PMIWIRE_EPROTO;
     }
@@ -251,7 +252,7 @@ uint64_t pmiwire_exchange_pairs(const struct pmiwire_exchange *x)
     return x->n_pairs;
 }
 
-uint32_t pmiwire_exchange_longest(const struct pmiwire_exchange *x)
+uint32_t pmiwire_exchange_longest_value_bytes(const struct pmiwire_exchange *x)
 {
     return x->longest;
 }

@@ -40,7 +40,7 @@ static int check_opts(const struct pmiwire_exchange_opts *o, const struct pmiwir
     return 0;
 }
 
-static void take_opts(struct pmiwire_exchange *x, const struct pmiwire_exchange_opts *o)
+static void exchange_opts_take(struct pmiwire_exchange *x, const struct pmiwire_exchange_opts *o)
 {
     x->ctx = o->ctx;
     x->job = o->job;
@@ -82,7 +82,7 @@ int pmiwire_exchange_create(const struct pmiwire_exchange_opts *opts, struct pmi
     if (!x)
         return -ENOMEM;
     *x = probe;
-    take_opts(x, &o);
+    exchange_opts_take(x, &o);
     pmiwire__keys_init(x);
     rc = pmiwire__colls_init(x);
     x->ranks =
@@ -123,8 +123,8 @@ bool pmiwire__exchange_at_max(const struct pmiwire_exchange *x, size_t *max_byte
 
 /* Fails the exchange with the node and the reason that a FAIL names; both are forwarded
  * unchanged. */
-static int on_fail(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
-                   size_t n)
+static int take_fail(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                     size_t n)
 {
     struct {
         int32_t code;
@@ -140,7 +140,8 @@ static int on_fail(struct pmiwire_exchange *x, const struct pmiwire__frame *f, c
     return 0;
 }
 
-static int take(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p, size_t n)
+static int dispatch_frame(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
+                          size_t n)
 {
     switch (f->type) {
     case PMIWIRE_FRAME_PUT: return pmiwire__on_put(x, f, p, n);
@@ -149,7 +150,7 @@ static int take(struct pmiwire_exchange *x, const struct pmiwire__frame *f, cons
     case PMIWIRE_FRAME_ANSWER: return pmiwire__on_answer(x, f, p, n);
     case PMIWIRE_FRAME_COLL: return pmiwire__on_coll(x, f, p, n);
     case PMIWIRE_FRAME_RING: return pmiwire__on_ring(x, f, p, n);
-    case PMIWIRE_FRAME_FAIL: return on_fail(x, f, p, n);
+    case PMIWIRE_FRAME_FAIL: return take_fail(x, f, p, n);
     case PMIWIRE_FRAME_GONE: return pmiwire__on_gone(x, f, p, n);
     case PMIWIRE_FRAME_LIMIT: return pmiwire__on_limit(x, f, p, n);
     default: return PMIWIRE_EPROTO;
@@ -169,7 +170,7 @@ int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void
         rc = PMIWIRE_EPROTO;
     if (rc == 0) {
         pmiwire__exchange_enter(x);
-        rc = take(x, &f, (const char *)data + sizeof(f), n - sizeof(f));
+        rc = dispatch_frame(x, &f, (const char *)data + sizeof(f), n - sizeof(f));
         if (rc == 0) {
             x->stats.frames[f.type].n_received++;
             x->stats.frames[f.type].bytes_received += n;
@@ -186,7 +187,7 @@ int pmiwire_exchange_input(struct pmiwire_exchange *x, uint32_t node, const void
 /* ---- time ---- */
 
 /* Ends the Gets that have waited too long. */
-static void expire(struct pmiwire_exchange *x, uint32_t e)
+static void expire_gets(struct pmiwire_exchange *x, uint32_t e)
 {
     struct pmiwire__keys *s = &x->store;
     uint32_t w = pmiwire__waiters_take(x, e), next;
@@ -202,7 +203,7 @@ static void expire(struct pmiwire_exchange *x, uint32_t e)
         else
             pmiwire__waiter_keep(x, e, w);
     }
-    pmiwire__ask_no_more(x, e);
+    pmiwire__request_withdraw(x, e);
 }
 
 void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
@@ -212,14 +213,14 @@ void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
     if (x->err)
         return;
     pmiwire__exchange_enter(x);
-    pmiwire__limits_say(x);
-    pmiwire__gone_ask(x);
+    pmiwire__limits_send(x);
+    pmiwire__gone_ranks_ask(x);
     if (now_ns > x->now_ns)
         x->now_ns = now_ns;
     for (e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
         next = x->store.entries[e].next; /* the call below may remove the entry or move it to the
                                             front */
-        expire(x, e);
+        expire_gets(x, e);
     }
     pmiwire__exchange_leave(x);
 }

@@ -6,7 +6,7 @@
  *   putget.c    Put and Get             fence.c   Fence and Allgather, deliver.c  their end
  *   ring.c      Ring                    rank_gone.c  ranks that are gone, Gets that need them
  *   limits.c    collectives that can no longer complete because a rank is gone
- *   keys.c      keys and waiters        runs.c    pairs as a Fence carries them
+ *   keys.c      keys and waiters        pack.c    packs and unpacks the pairs of a Fence
  *   report.c    results and failure     frame.c   the layout of records, blocks and frames
  *   tree.c      the tree of nodes
  *
@@ -214,8 +214,8 @@ struct pmiwire_exchange {
     /* By kind: of the ranks known to be gone, the one that has entered the fewest; PMIWIRE__NONE:
      * none is known. Collectives that it has not entered cannot complete. */
     struct pmiwire__end ends[PMIWIRE_COLL_COUNT_];
-    uint32_t unsaid; /* kinds whose limit this node has lowered; the next tick sends them */
-    uint32_t vain_rank, vain_why; /* of the last Get that has ended because a rank is gone */
+    uint32_t unsent_limits; /* kinds whose limit this node has lowered; the next tick sends them */
+    uint32_t miss_rank, miss_why; /* of the last Get that has ended because a rank is gone */
 
     unsigned depth;
     int err; /* why the exchange has failed */
@@ -283,7 +283,7 @@ void pmiwire__send_pair(struct pmiwire_exchange *x, uint32_t node, struct pmiwir
 /* Writes the header of a block of n_pairs; `bytes` includes the header. */
 void pmiwire__block_header(char *to, uint32_t n_pairs, size_t bytes);
 
-/* ---- runs.c ---- */
+/* ---- pack.c ---- */
 
 /* Returns the most bytes of a segment's pairs as records. */
 static inline size_t pmiwire__segment_most(const struct pmiwire_exchange *x)
@@ -296,15 +296,15 @@ int pmiwire__segment_read(const char *p, size_t n, struct pmiwire__segment *s);
 /* Counts the bytes of a segment's pairs as records. Returns 0, or PMIWIRE_EPROTO for a bad run. */
 int pmiwire__segment_records(const struct pmiwire__segment *s, uint64_t *bytes);
 /* Writes a segment's pairs as records. */
-void pmiwire__segment_to_records(const struct pmiwire__segment *s, char *to);
+void pmiwire__segment_unpack(const struct pmiwire__segment *s, char *to);
 /* Reads a run, and moves *p behind it. Returns 0 or PMIWIRE_EPROTO. */
 int pmiwire__run_read(const char **p, const char *end, struct pmiwire__run *run);
 /* Writes the key of a run's i-th pair: shared + rest bytes. */
 void pmiwire__run_key(const struct pmiwire__run *run, uint32_t i, char *key);
 /* Writes a segment of this node's first records, *took bytes of them; `to` NULL: only counts.
  * Returns the segment's bytes. */
-size_t pmiwire__segment_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *records,
-                              char *to, size_t *took);
+size_t pmiwire__segment_pack(const struct pmiwire_exchange *x, const struct pmiwire__buf *records,
+                             char *to, size_t *took);
 
 /* ---- keys.c ---- */
 
@@ -325,7 +325,7 @@ void pmiwire__key_remove(struct pmiwire_exchange *x, uint32_t e);
 /* Removes an entry that has no value and to which nothing refers. */
 void pmiwire__key_tidy(struct pmiwire_exchange *x, uint32_t e);
 /* Marks an entry as a copy, which the next Fence drops. */
-void pmiwire__key_is_copy(struct pmiwire_exchange *x, uint32_t e);
+void pmiwire__key_mark_copy(struct pmiwire_exchange *x, uint32_t e);
 void pmiwire__keys_drop_copies(struct pmiwire_exchange *x);
 /* Queues a waiter at an entry; the caller has reserved it. */
 void pmiwire__waiter_add(struct pmiwire_exchange *x, uint32_t e,
@@ -381,10 +381,10 @@ int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *
 int pmiwire__fenced_keep(struct pmiwire_exchange *x, const struct pmiwire__record *rec,
                          uint32_t number);
 /* Sends requests for the waiters of an entry unless they are in flight already. */
-void pmiwire__ask_again(struct pmiwire_exchange *x, uint32_t e);
+void pmiwire__requests_send(struct pmiwire_exchange *x, uint32_t e);
 /* After Gets at an entry have ended without a value: notifies the home if no Get waits there
  * now. */
-void pmiwire__ask_no_more(struct pmiwire_exchange *x, uint32_t e);
+void pmiwire__request_withdraw(struct pmiwire_exchange *x, uint32_t e);
 /* After a Fence: answers the Gets that waited for its pairs. Returns 0 or -ENOMEM. */
 int pmiwire__after_fence(struct pmiwire_exchange *x);
 
@@ -436,7 +436,7 @@ uint32_t pmiwire__why_gone(const struct pmiwire_exchange *x, uint32_t rank);
 int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                      size_t n);
 /* Asks whether ranks are gone for which Gets have waited since an earlier tick. */
-void pmiwire__gone_ask(struct pmiwire_exchange *x);
+void pmiwire__gone_ranks_ask(struct pmiwire_exchange *x);
 
 /* ---- limits.c ---- */
 
@@ -446,7 +446,7 @@ bool pmiwire__is_stopped(const struct pmiwire_exchange *x, uint32_t kind);
 /* After a local rank has gone: stops the collectives that need it, and notifies the other nodes. */
 void pmiwire__limits_rank_gone(struct pmiwire_exchange *x, uint32_t rank, uint32_t why);
 /* Sends the limits that are new. */
-void pmiwire__limits_say(struct pmiwire_exchange *x);
+void pmiwire__limits_send(struct pmiwire_exchange *x);
 int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                       size_t n);
 

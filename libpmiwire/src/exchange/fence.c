@@ -16,7 +16,7 @@
 
 /* ---- the shape ---- */
 
-static uint32_t n_rounds(uint32_t n)
+static uint32_t count_rounds(uint32_t n)
 {
     uint32_t r = 0;
 
@@ -30,7 +30,7 @@ static bool is_tree(const struct pmiwire_exchange *x)
     return x->fence == PMIWIRE_FENCE_TREE;
 }
 
-static uint32_t before(const struct pmiwire_exchange *x, uint32_t distance)
+static uint32_t node_before(const struct pmiwire_exchange *x, uint32_t distance)
 {
     return x->me >= distance ? x->me - distance : x->n_nodes - (distance - x->me);
 }
@@ -56,7 +56,7 @@ static uint32_t link_to(const struct pmiwire_exchange *x, uint32_t link)
 static uint32_t link_from(const struct pmiwire_exchange *x, uint32_t node, uint32_t round)
 {
     if (!is_tree(x))
-        return round < x->n_links && before(x, (uint32_t)1 << round) == node ? round : OWN;
+        return round < x->n_links && node_before(x, (uint32_t)1 << round) == node ? round : OWN;
     if (round != 0)
         return OWN;
     if (x->me > 0 && node == pmiwire__tree_parent(x, x->me))
@@ -67,7 +67,8 @@ static uint32_t link_from(const struct pmiwire_exchange *x, uint32_t node, uint3
 }
 
 /* Returns whether a segment of `node` may arrive by that link. */
-static bool comes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t from, uint32_t node)
+static bool segment_may_come(const struct pmiwire_exchange *x, uint32_t link, uint32_t from,
+                             uint32_t node)
 {
     if (node >= x->n_nodes)
         return false;
@@ -80,14 +81,14 @@ static bool comes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t f
 
 /* Returns whether a segment of `node` leaves by that link. In the last round only those leave that
  * the other node lacks. */
-static bool goes_by(const struct pmiwire_exchange *x, uint32_t link, uint32_t node)
+static bool segment_leaves(const struct pmiwire_exchange *x, uint32_t link, uint32_t node)
 {
     return is_tree(x) || distance_from(x, node) < x->n_nodes - ((uint32_t)1 << link);
 }
 
 /* ---- chunks ---- */
 
-static struct pmiwire__chunk *new_chunk(struct pmiwire_exchange *x, uint32_t link, size_t bytes)
+static struct pmiwire__chunk *chunk_new(struct pmiwire_exchange *x, uint32_t link, size_t bytes)
 {
     struct pmiwire__chunk *ch = pmiwire__mem_realloc(&x->mem, NULL, 0, sizeof(*ch) + bytes);
 
@@ -96,7 +97,7 @@ static struct pmiwire__chunk *new_chunk(struct pmiwire_exchange *x, uint32_t lin
     return ch;
 }
 
-static void add_chunk(struct pmiwire__coll_data *d, struct pmiwire__chunk *ch)
+static void chunk_add(struct pmiwire__coll_data *d, struct pmiwire__chunk *ch)
 {
     if (d->tail)
         d->tail->next = ch;
@@ -111,7 +112,7 @@ void pmiwire__chunk_free(struct pmiwire_exchange *x, struct pmiwire__chunk *ch)
     (void)pmiwire__mem_realloc(&x->mem, ch, sizeof(*ch) + ch->bytes, 0);
 }
 
-static void free_chunks(struct pmiwire_exchange *x, struct pmiwire__coll_data *d)
+static void chunks_free(struct pmiwire_exchange *x, struct pmiwire__coll_data *d)
 {
     while (d->head) {
         struct pmiwire__chunk *next = d->head->next;
@@ -133,7 +134,7 @@ int pmiwire__colls_init(struct pmiwire_exchange *x)
     while (is_tree(x) && pmiwire__tree_neighbour(x, x->n_links, &node))
         x->n_links++;
     if (!is_tree(x))
-        x->n_links = n_rounds(x->n_nodes);
+        x->n_links = count_rounds(x->n_nodes);
     x->all_links = ((uint64_t)1 << x->n_links) - 1;
     for (kind = 0; kind < PMIWIRE_COLL_RING; kind++) {
         struct pmiwire__coll *c = &x->colls[kind];
@@ -165,35 +166,36 @@ void pmiwire__colls_fini(struct pmiwire_exchange *x)
         (void)pmiwire__mem_realloc(&x->mem, c->cursors,
                                    c->cursors ? x->n_links * sizeof(*c->cursors) : 0, 0);
         pmiwire__buf_free(&x->mem, &c->own);
-        free_chunks(x, &c->data[0]);
-        free_chunks(x, &c->data[1]);
+        chunks_free(x, &c->data[0]);
+        chunks_free(x, &c->data[1]);
     }
 }
 
 /* ---- out ---- */
 
 /* A frame under construction, from runs of segments. */
-struct out {
+struct out_frame {
     struct pmiwire__frame f;
     struct iovec iov[PMIWIRE_EXCHANGE_MAX_IOV];
     uint32_t n_iov, to;
     size_t bytes;
 };
 
-static void out_begin(struct out *o)
+static void out_begin(struct out_frame *o)
 {
     o->n_iov = 1;
     o->bytes = sizeof(o->f);
 }
 
-static void out_send(struct pmiwire_exchange *x, struct out *o, uint8_t flags)
+static void out_send(struct pmiwire_exchange *x, struct out_frame *o, uint8_t flags)
 {
     o->f.flags = flags;
     pmiwire__send(x, o->to, &o->f, o->iov, o->n_iov);
     out_begin(o);
 }
 
-static bool out_fits(const struct pmiwire_exchange *x, const struct out *o, const char *p, size_t n)
+static bool out_fits(const struct pmiwire_exchange *x, const struct out_frame *o, const char *p,
+                     size_t n)
 {
     const struct iovec *last = &o->iov[o->n_iov - 1];
 
@@ -202,7 +204,7 @@ static bool out_fits(const struct pmiwire_exchange *x, const struct out *o, cons
     return o->n_iov < PMIWIRE_EXCHANGE_MAX_IOV || (const char *)last->iov_base + last->iov_len == p;
 }
 
-static void out_add(struct out *o, const char *p, size_t n)
+static void out_add(struct out_frame *o, const char *p, size_t n)
 {
     struct iovec *last = &o->iov[o->n_iov - 1];
 
@@ -222,29 +224,32 @@ void pmiwire__link_full(struct pmiwire_exchange *x, uint32_t node)
             x->full |= (uint64_t)1 << link;
 }
 
-static bool is_full(const struct pmiwire_exchange *x, uint32_t link)
+static bool link_is_full(const struct pmiwire_exchange *x, uint32_t link)
 {
     return x->full >> link & 1;
 }
 
 /* Returns whether a chunk leaves by a link. In dissemination a round does not send chunks of later
  * rounds. */
-static bool takes(const struct pmiwire_exchange *x, uint32_t link, const struct pmiwire__chunk *ch)
+static bool link_takes(const struct pmiwire_exchange *x, uint32_t link,
+                       const struct pmiwire__chunk *ch)
 {
     return ch->link != link && (is_tree(x) || ch->link == OWN || ch->link < link);
 }
 
 /* Sends unsent segments by a link while it has room: only full frames, or, with `last`, all
  * segments. The cursor keeps the position. Returns whether LAST has been sent. */
-static bool flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t link, bool last)
+static bool flush_link(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t link,
+                       bool last)
 {
     struct pmiwire__cursor *at = &c->cursors[link];
-    struct out o = {.f = {.type = PMIWIRE_FRAME_COLL, .seq = c->number}, .to = link_to(x, link)};
+    struct out_frame o = {.f = {.type = PMIWIRE_FRAME_COLL, .seq = c->number},
+                          .to = link_to(x, link)};
     struct pmiwire__cursor here = *at;
 
     o.f.arg = (uint16_t)(c->kind << 8 | (is_tree(x) ? 0 : link));
     out_begin(&o);
-    if (is_full(x, link))
+    if (link_is_full(x, link))
         return false;
     for (;;) {
         struct pmiwire__segment s;
@@ -252,7 +257,7 @@ static bool flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t 
 
         if (o.n_iov == 1)
             *at = here;
-        if (!here.chunk || here.segment == here.chunk->bytes || !takes(x, link, here.chunk)) {
+        if (!here.chunk || here.segment == here.chunk->bytes || !link_takes(x, link, here.chunk)) {
             struct pmiwire__chunk *next =
                 here.chunk ? here.chunk->next : c->data[c->number & 1].head;
 
@@ -263,11 +268,11 @@ static bool flush(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t 
         }
         p = here.chunk->data + here.segment;
         (void)pmiwire__segment_read(p, here.chunk->bytes - here.segment, &s);
-        if (goes_by(x, link, s.node)) {
+        if (segment_leaves(x, link, s.node)) {
             if (!out_fits(x, &o, p, s.whole)) {
                 out_send(x, &o, 0);
                 *at = here;
-                if (is_full(x, link))
+                if (link_is_full(x, link))
                     return false;
             }
             out_add(&o, p, s.whole);
@@ -288,19 +293,19 @@ static void flush_early(struct pmiwire_exchange *x, struct pmiwire__coll *c)
         return;
     for (link = 0; link < x->n_links; link++)
         if (!(c->sent >> link & 1))
-            (void)flush(x, c, link, false);
+            (void)flush_link(x, c, link, false);
 }
 
 /* ---- the end ---- */
 
-static void forget_sent(const struct pmiwire_exchange *x, struct pmiwire__coll *c)
+static void reset_sent(const struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     c->sent = 0;
     if (c->cursors)
         memset(c->cursors, 0, x->n_links * sizeof(*c->cursors));
 }
 
-static int complete(struct pmiwire_exchange *x, struct pmiwire__coll *c)
+static int complete_coll(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     struct pmiwire__coll_data *d = &c->data[c->number & 1];
     int rc;
@@ -317,7 +322,7 @@ static int complete(struct pmiwire_exchange *x, struct pmiwire__coll *c)
     if (rc != 0)
         return rc;
     d->last = 0;
-    forget_sent(x, c);
+    reset_sent(x, c);
     memset(c->in, 0, (x->n_local + 7) / 8);
     c->n_in = 0;
     c->own_in = false;
@@ -333,10 +338,10 @@ void pmiwire__coll_stop(struct pmiwire_exchange *x, uint32_t kind)
     struct pmiwire__coll *c = &x->colls[kind];
 
     c->stopped = c->stopped || c->n_in > 0;
-    forget_sent(x, c);
+    reset_sent(x, c);
     pmiwire__buf_free(&x->mem, &c->own);
-    free_chunks(x, &c->data[0]);
-    free_chunks(x, &c->data[1]);
+    chunks_free(x, &c->data[0]);
+    chunks_free(x, &c->data[1]);
     memset(c->in, 0, (x->n_local + 7) / 8);
     c->n_in = 0;
     c->own_in = false;
@@ -345,7 +350,8 @@ void pmiwire__coll_stop(struct pmiwire_exchange *x, uint32_t kind)
 /* ---- progress ---- */
 
 /* Returns whether this link may send LAST. */
-static bool ready(const struct pmiwire_exchange *x, const struct pmiwire__coll *c, uint32_t link)
+static bool link_may_end(const struct pmiwire_exchange *x, const struct pmiwire__coll *c,
+                         uint32_t link)
 {
     uint64_t last = c->data[c->number & 1].last, need;
 
@@ -353,29 +359,29 @@ static bool ready(const struct pmiwire_exchange *x, const struct pmiwire__coll *
     return c->own_in && (last & need) == need;
 }
 
-static int advance(struct pmiwire_exchange *x, struct pmiwire__coll *c)
+static int advance_coll(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     uint32_t link;
 
     for (link = 0; link < x->n_links; link++)
-        if (!(c->sent >> link & 1) && ready(x, c, link) && flush(x, c, link, true))
+        if (!(c->sent >> link & 1) && link_may_end(x, c, link) && flush_link(x, c, link, true))
             c->sent |= (uint64_t)1 << link;
     if (c->own_in && c->data[c->number & 1].last == x->all_links && c->sent == x->all_links)
-        return complete(x, c);
+        return complete_coll(x, c);
     return 0;
 }
 
 /* Makes a segment of this node's first records, for the collective that carries them. Returns 0, or
  * -ENOMEM with nothing changed. */
-static int make_segment(struct pmiwire_exchange *x, struct pmiwire__coll *c)
+static int add_own_segment(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
-    size_t took, bytes = pmiwire__segment_write(x, &c->own, NULL, &took);
-    struct pmiwire__chunk *ch = new_chunk(x, OWN, bytes);
+    size_t took, bytes = pmiwire__segment_pack(x, &c->own, NULL, &took);
+    struct pmiwire__chunk *ch = chunk_new(x, OWN, bytes);
 
     if (!ch)
         return -ENOMEM;
-    (void)pmiwire__segment_write(x, &c->own, ch->data, &took);
-    add_chunk(&c->data[(c->number + c->own_in) & 1], ch);
+    (void)pmiwire__segment_pack(x, &c->own, ch->data, &took);
+    chunk_add(&c->data[(c->number + c->own_in) & 1], ch);
     memmove(c->own.ptr, c->own.ptr + took, c->own.len - took);
     c->own.len -= took;
     return 0;
@@ -386,7 +392,7 @@ int pmiwire__own_reserve(struct pmiwire_exchange *x, uint32_t kind, size_t bytes
     struct pmiwire__coll *c = &x->colls[kind];
 
     while (c->own.len && c->own.len + bytes > pmiwire__segment_most(x))
-        if (make_segment(x, c) != 0)
+        if (add_own_segment(x, c) != 0)
             return -ENOMEM;
     return pmiwire__buf_room(&x->mem, &c->own, bytes);
 }
@@ -402,10 +408,10 @@ void pmiwire__own_add(struct pmiwire_exchange *x, uint32_t kind, struct pmiwire_
 }
 
 /* All local ranks are in: adds this node's part to the received ones. Returns 0 or -ENOMEM. */
-static int enter_own(struct pmiwire_exchange *x, struct pmiwire__coll *c)
+static int add_own_part(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     while (c->own.len)
-        if (make_segment(x, c) != 0)
+        if (add_own_segment(x, c) != 0)
             return -ENOMEM;
     pmiwire__buf_reset(&x->mem, &c->own);
     c->own_in = true;
@@ -419,18 +425,18 @@ static bool waits_for_acks(const struct pmiwire_exchange *x, const struct pmiwir
 
 /* The last local rank has entered. A failure from here on is not the rank's own, but the whole
  * exchange's. */
-static int all_here(struct pmiwire_exchange *x, struct pmiwire__coll *c)
+static int try_enter_node(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
     int rc;
 
     if (c->n_in < x->n_local || c->own_in || waits_for_acks(x, c))
         return 0;
     x->mem.no_max = true; /* the limit was checked when the ranks put their pairs */
-    rc = enter_own(x, c);
+    rc = add_own_part(x, c);
     x->mem.no_max = false;
     if (rc == 0) {
         flush_early(x, c);
-        rc = advance(x, c);
+        rc = advance_coll(x, c);
     }
     if (rc != 0)
         pmiwire__exchange_fail(x, rc, x->me, x->me);
@@ -453,7 +459,7 @@ int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node)
         int rc;
 
         flush_early(x, &x->colls[kind]);
-        rc = advance(x, &x->colls[kind]);
+        rc = advance_coll(x, &x->colls[kind]);
         if (rc != 0)
             pmiwire__exchange_fail(x, rc == PMIWIRE_EPROTO ? -EINVAL : rc, x->me, x->me);
     }
@@ -463,16 +469,16 @@ int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node)
 
 void pmiwire__puts_acked(struct pmiwire_exchange *x)
 {
-    (void)all_here(x, &x->colls[PMIWIRE_COLL_FENCE]);
+    (void)try_enter_node(x, &x->colls[PMIWIRE_COLL_FENCE]);
 }
 
-static bool is_in(const struct pmiwire__coll *c, uint32_t i)
+static bool rank_is_in(const struct pmiwire__coll *c, uint32_t i)
 {
     return c->in[i / 8] >> i % 8 & 1;
 }
 
 /* Marks one rank, or with PMIWIRE__NONE all, as entered. */
-static void mark(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t i)
+static void mark_entered(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint32_t i)
 {
     if (i == PMIWIRE__NONE) {
         memset(c->in, 0xff, (x->n_local + 7) / 8);
@@ -494,11 +500,11 @@ int pmiwire_exchange_fence(struct pmiwire_exchange *x, int32_t rank)
         return -EINVAL;
     if (pmiwire__is_stopped(x, PMIWIRE_COLL_FENCE))
         return PMIWIRE_EGONE;
-    if (i == PMIWIRE__NONE ? c->n_in > 0 : is_in(c, i))
+    if (i == PMIWIRE__NONE ? c->n_in > 0 : rank_is_in(c, i))
         return PMIWIRE_ESTATE;
     pmiwire__exchange_enter(x);
-    mark(x, c, i);
-    (void)all_here(x, c);
+    mark_entered(x, c, i);
+    (void)try_enter_node(x, c);
     pmiwire__exchange_leave(x);
     return 0; /* a failure is reported by done() */
 }
@@ -515,7 +521,7 @@ int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct 
         return -EINVAL;
     if (pmiwire__is_stopped(x, PMIWIRE_COLL_ALLGATHER))
         return PMIWIRE_EGONE;
-    if (is_in(c, i))
+    if (rank_is_in(c, i))
         return PMIWIRE_ESTATE;
     if (value.len > PMIWIRE_EXCHANGE_MAX_VALUE_BYTES ||
         value.len > x->max_frame - PMIWIRE_EXCHANGE_OVERHEAD_BYTES)
@@ -524,8 +530,8 @@ int pmiwire_exchange_allgather(struct pmiwire_exchange *x, int32_t rank, struct 
         return -ENOMEM;
     pmiwire__exchange_enter(x);
     pmiwire__own_add(x, c->kind, key, value);
-    mark(x, c, i);
-    (void)all_here(x, c);
+    mark_entered(x, c, i);
+    (void)try_enter_node(x, c);
     pmiwire__exchange_leave(x);
     return 0;
 }
@@ -583,7 +589,7 @@ static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__fr
         return PMIWIRE_EPROTO;
     for (at = 0; at < n; at += s.whole)
         if (pmiwire__segment_read(p + at, n - at, &s) != 0 ||
-            !comes_by(x, *link, f->from, s.node) || check_segment(x, kind, &s) != 0)
+            !segment_may_come(x, *link, f->from, s.node) || check_segment(x, kind, &s) != 0)
             return PMIWIRE_EPROTO;
     return 0;
 }
@@ -604,19 +610,19 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
         struct pmiwire__chunk *ch;
 
         x->mem.no_max = true; /* the node that put the pairs has checked its limit */
-        ch = new_chunk(x, link, n);
+        ch = chunk_new(x, link, n);
         x->mem.no_max = false;
         if (!ch)
             return -ENOMEM;
         memcpy(ch->data, p, n);
-        add_chunk(d, ch);
+        chunk_add(d, ch);
     }
     if (f->flags & PMIWIRE__FRAME_LAST)
         d->last |= (uint64_t)1 << link;
     if (f->seq != c->number || pmiwire__is_stopped(x, c->kind))
         return 0;
     flush_early(x, c);
-    rc = advance(x, c);
+    rc = advance_coll(x, c);
     return rc == PMIWIRE_EPROTO ? -EINVAL
                                 : rc; /* the frame is valid; all segments together exceed a limit */
 }

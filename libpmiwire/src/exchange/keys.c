@@ -35,7 +35,7 @@ void pmiwire__keys_fini(struct pmiwire_exchange *x)
 
 /* ---- room ---- */
 
-static int more_slots(struct pmiwire_exchange *x, uint32_t n_slots)
+static int grow_slots(struct pmiwire_exchange *x, uint32_t n_slots)
 {
     struct pmiwire__keys *s = &x->store;
     struct pmiwire__key_slot *fresh =
@@ -58,7 +58,7 @@ static int more_slots(struct pmiwire_exchange *x, uint32_t n_slots)
     return 0;
 }
 
-static int more_entries(struct pmiwire_exchange *x, uint32_t need)
+static int grow_entries(struct pmiwire_exchange *x, uint32_t need)
 {
     struct pmiwire__keys *s = &x->store;
     uint32_t cap = s->cap_entries ? s->cap_entries : FIRST_ENTRIES,
@@ -71,7 +71,7 @@ static int more_entries(struct pmiwire_exchange *x, uint32_t need)
         cap *= 2;
     while (slots / 8 * 5 < need)
         slots *= 2;
-    if (slots > s->n_slots && more_slots(x, slots) != 0)
+    if (slots > s->n_slots && grow_slots(x, slots) != 0)
         return -ENOMEM;
     if (cap == s->cap_entries)
         return 0;
@@ -85,7 +85,7 @@ static int more_entries(struct pmiwire_exchange *x, uint32_t need)
 }
 
 /* Move all records to a fresh arena that is at least this many bytes larger. */
-static int pack(struct pmiwire_exchange *x, size_t more)
+static int compact_arena(struct pmiwire_exchange *x, size_t more)
 {
     struct pmiwire__keys *s = &x->store;
     struct pmiwire__buf fresh = {0};
@@ -115,7 +115,7 @@ int pmiwire__keys_reserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t
 
     /* n_entries counts free entries too, so check the keys in use. */
     if (need < s->n_keys ||
-        ((need > s->cap_entries || need > s->n_slots / 8 * 5) && more_entries(x, need) != 0))
+        ((need > s->cap_entries || need > s->n_slots / 8 * 5) && grow_entries(x, need) != 0))
         return -ENOMEM;
     if (s->arena.len + record_bytes <= s->arena.cap)
         return 0;
@@ -123,7 +123,7 @@ int pmiwire__keys_reserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t
         s->arena.len - s->garbage + record_bytes > (size_t)4 * UINT32_MAX)
         return -ENOMEM;
     if (s->garbage > s->arena.len / 2)
-        return pack(x, record_bytes);
+        return compact_arena(x, record_bytes);
     return pmiwire__buf_room(&x->mem, &s->arena, record_bytes);
 }
 
@@ -149,7 +149,7 @@ int pmiwire__waiters_reserve(struct pmiwire_exchange *x, uint32_t n)
 
 /* ---- entries ---- */
 
-static uint32_t hash_of(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key)
+static uint32_t hash_key(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key)
 {
     uint64_t h = pmiwire__hash(x->store.key, key) + home * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -157,8 +157,8 @@ static uint32_t hash_of(const struct pmiwire_exchange *x, uint32_t home, struct 
 }
 
 /* Returns the slot of a key, or the empty slot where it would go. */
-static uint32_t probe(const struct pmiwire_exchange *x, uint32_t hash, uint32_t home,
-                      struct pmiwire_str key)
+static uint32_t find_slot(const struct pmiwire_exchange *x, uint32_t hash, uint32_t home,
+                          struct pmiwire_str key)
 {
     const struct pmiwire__keys *s = &x->store;
     uint32_t i;
@@ -180,10 +180,11 @@ uint32_t pmiwire__key_find(const struct pmiwire_exchange *x, uint32_t home, stru
 {
     if (x->store.n_keys == 0)
         return PMIWIRE__NONE;
-    return x->store.slots[probe(x, hash_of(x, home, key), home, key)].entry - 1; /* 0 - 1 is NONE */
+    return x->store.slots[find_slot(x, hash_key(x, home, key), home, key)].entry -
+           1; /* 0 - 1 is NONE */
 }
 
-static uint32_t new_record(struct pmiwire__keys *s, struct pmiwire_str key,
+static uint32_t add_record(struct pmiwire__keys *s, struct pmiwire_str key,
                            struct pmiwire_str value)
 {
     uint32_t at = (uint32_t)(s->arena.len / 4);
@@ -197,7 +198,7 @@ uint32_t pmiwire__key_make(struct pmiwire_exchange *x, uint32_t home, struct pmi
 {
     struct pmiwire__keys *s = &x->store;
     struct pmiwire_str none = {NULL, 0};
-    uint32_t hash = hash_of(x, home, key), i = probe(x, hash, home, key), e;
+    uint32_t hash = hash_key(x, home, key), i = find_slot(x, hash, home, key), e;
     struct pmiwire__key *entry;
 
     if (s->slots[i].entry)
@@ -211,7 +212,7 @@ uint32_t pmiwire__key_make(struct pmiwire_exchange *x, uint32_t home, struct pmi
     memset(entry, 0, sizeof(*entry));
     entry->hash = hash;
     entry->home = home;
-    entry->rec = new_record(s, key, none);
+    entry->rec = add_record(s, key, none);
     entry->room = (uint32_t)pmiwire__record_bytes(key.len, 0);
     entry->head = entry->tail = entry->prev = entry->next = entry->next_copy = PMIWIRE__NONE;
     entry->flags = PMIWIRE__KEY_USED;
@@ -239,7 +240,7 @@ void pmiwire__key_set(struct pmiwire_exchange *x, uint32_t e, struct pmiwire_str
         memset(rec + 4 + key.len + value.len, 0, bytes - 4 - key.len - value.len);
     } else {
         s->garbage += entry->room;
-        entry->rec = new_record(s, key, value);
+        entry->rec = add_record(s, key, value);
         entry->room = (uint32_t)bytes;
     }
     entry->stamp = stamp;
@@ -267,7 +268,7 @@ void pmiwire__key_remove(struct pmiwire_exchange *x, uint32_t e)
     struct pmiwire__keys *s = &x->store;
     struct pmiwire__key *entry = &s->entries[e];
 
-    remove_slot(s, probe(x, entry->hash, entry->home, pmiwire__key_name(x, e)));
+    remove_slot(s, find_slot(x, entry->hash, entry->home, pmiwire__key_name(x, e)));
     s->garbage += entry->room;
     s->n_keys--;
     entry->flags = 0;
@@ -280,7 +281,7 @@ void pmiwire__key_remove(struct pmiwire_exchange *x, uint32_t e)
     }
 }
 
-static bool needed(const struct pmiwire__key *entry)
+static bool key_is_needed(const struct pmiwire__key *entry)
 {
     return entry->pins || entry->head != PMIWIRE__NONE ||
            (entry->flags & (PMIWIRE__KEY_ASKED | PMIWIRE__KEY_ASKED_WAIT));
@@ -290,14 +291,14 @@ void pmiwire__key_tidy(struct pmiwire_exchange *x, uint32_t e)
 {
     const struct pmiwire__key *entry = &x->store.entries[e];
 
-    if (needed(entry) ||
+    if (key_is_needed(entry) ||
         (entry->flags & PMIWIRE__KEY_COPY)) /* the next Fence removes a listed copy */
         return;
     if (!(entry->flags & PMIWIRE__KEY_VALUE))
         pmiwire__key_remove(x, e);
 }
 
-void pmiwire__key_is_copy(struct pmiwire_exchange *x, uint32_t e)
+void pmiwire__key_mark_copy(struct pmiwire_exchange *x, uint32_t e)
 {
     struct pmiwire__keys *s = &x->store;
 
@@ -318,8 +319,8 @@ void pmiwire__keys_drop_copies(struct pmiwire_exchange *x)
         uint32_t next = s->entries[e].next_copy;
 
         s->entries[e].flags &= (uint16_t)~PMIWIRE__KEY_COPY;
-        if (needed(&s->entries[e]))
-            pmiwire__key_is_copy(x, e);
+        if (key_is_needed(&s->entries[e]))
+            pmiwire__key_mark_copy(x, e);
         else
             pmiwire__key_remove(x, e);
         e = next;

@@ -18,16 +18,16 @@
 void pmiwire__limits_init(struct pmiwire_exchange *x)
 {
     memset(x->ends, 0xff, sizeof(x->ends)); /* no rank, and no limit */
-    x->vain_rank = PMIWIRE__NONE;
+    x->miss_rank = PMIWIRE__NONE;
 }
 
 /* Returns the number of the collective in progress, or of the next one. */
-static uint32_t number_of(const struct pmiwire_exchange *x, uint32_t kind)
+static uint32_t coll_number(const struct pmiwire_exchange *x, uint32_t kind)
 {
     return kind == PMIWIRE_COLL_RING ? x->ring_number : x->colls[kind].number;
 }
 
-static bool is_in(const struct pmiwire_exchange *x, uint32_t kind, uint32_t i)
+static bool rank_has_entered(const struct pmiwire_exchange *x, uint32_t kind, uint32_t i)
 {
     if (kind == PMIWIRE_COLL_RING)
         return x->ring && x->ring->given[i].in;
@@ -36,11 +36,11 @@ static bool is_in(const struct pmiwire_exchange *x, uint32_t kind, uint32_t i)
 
 bool pmiwire__is_stopped(const struct pmiwire_exchange *x, uint32_t kind)
 {
-    return number_of(x, kind) > x->ends[kind].entered[kind];
+    return coll_number(x, kind) > x->ends[kind].entered[kind];
 }
 
 /* Lowers limits. Returns the kinds, as bits, whose limit this rank lowers. */
-static uint32_t lower(struct pmiwire_exchange *x, const struct pmiwire__end *end)
+static uint32_t lower_limits(struct pmiwire_exchange *x, const struct pmiwire__end *end)
 {
     uint32_t kind, lowered = 0;
 
@@ -60,7 +60,7 @@ static uint32_t lower(struct pmiwire_exchange *x, const struct pmiwire__end *end
 }
 
 /* Sends a limit to the neighbours in the tree except one. */
-static void flood(struct pmiwire_exchange *x, const struct pmiwire__end *end, uint32_t but)
+static void flood_limit(struct pmiwire_exchange *x, const struct pmiwire__end *end, uint32_t but)
 {
     uint32_t i, to;
 
@@ -79,21 +79,21 @@ void pmiwire__limits_rank_gone(struct pmiwire_exchange *x, uint32_t rank, uint32
     uint32_t kind;
 
     for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
-        end.entered[kind] = number_of(x, kind) - 1 + is_in(x, kind, i);
-    x->unsaid |= lower(x, &end);
+        end.entered[kind] = coll_number(x, kind) - 1 + rank_has_entered(x, kind, i);
+    x->unsent_limits |= lower_limits(x, &end);
 }
 
-void pmiwire__limits_say(struct pmiwire_exchange *x)
+void pmiwire__limits_send(struct pmiwire_exchange *x)
 {
-    uint32_t kind, said = PMIWIRE__NONE;
+    uint32_t kind, last = PMIWIRE__NONE;
 
     for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
-        if (!(x->unsaid >> kind & 1) || x->ends[kind].rank == said)
+        if (!(x->unsent_limits >> kind & 1) || x->ends[kind].rank == last)
             continue;
-        said = x->ends[kind].rank; /* one frame has all kinds of a rank */
-        flood(x, &x->ends[kind], x->me);
+        last = x->ends[kind].rank; /* one frame has all kinds of a rank */
+        flood_limit(x, &x->ends[kind], x->me);
     }
-    x->unsaid = 0;
+    x->unsent_limits = 0;
 }
 
 int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
@@ -118,10 +118,10 @@ int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f
         if (end.entered[kind] < x->colls[kind].number - 1 ||
             end.entered[kind] > x->colls[kind].number + x->colls[kind].own_in)
             return PMIWIRE_EPROTO;
-    lowered = lower(x, &end);
-    x->unsaid &= ~lowered;
+    lowered = lower_limits(x, &end);
+    x->unsent_limits &= ~lowered;
     if (lowered)
-        flood(x, &end, f->from);
+        flood_limit(x, &end, f->from);
     return 0;
 }
 

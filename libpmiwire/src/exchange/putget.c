@@ -24,8 +24,8 @@ static uint32_t home_of(const struct pmiwire_exchange *x, struct pmiwire_str key
 }
 
 /* Returns the entry if its value is valid at `seq` Fences. */
-static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
-                     uint32_t seq)
+static uint32_t find_valid(const struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
+                           uint32_t seq)
 {
     uint32_t e = pmiwire__key_find(x, home, key);
     const struct pmiwire__key *entry = e != PMIWIRE__NONE ? pmiwire__key_at(x, e) : NULL;
@@ -37,8 +37,8 @@ static uint32_t good(const struct pmiwire_exchange *x, uint32_t home, struct pmi
 
 /* Looks among DENSE keys: first this node's before their Fence, then those that Fences have
  * brought. */
-static bool dense(const struct pmiwire_exchange *x, struct pmiwire_str key,
-                  struct pmiwire_str *value)
+static bool find_dense(const struct pmiwire_exchange *x, struct pmiwire_str key,
+                       struct pmiwire_str *value)
 {
     uint32_t e = pmiwire__key_find(x, PMIWIRE__DENSE, key);
 
@@ -57,8 +57,8 @@ static uint16_t asked_bit(uint8_t flags)
 }
 
 /* Asks for an entry's value on behalf of those nodes and this one. @param flags WAIT or FRESH */
-static void ask(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n_nodes,
-                uint32_t seq, uint8_t flags)
+static void send_request(struct pmiwire_exchange *x, uint32_t e, const char *nodes,
+                         uint32_t n_nodes, uint32_t seq, uint8_t flags)
 {
     struct pmiwire__key *entry = pmiwire__key_at(x, e);
     struct pmiwire__frame f = {.type = PMIWIRE_FRAME_GET, .flags = flags, .seq = seq};
@@ -78,8 +78,8 @@ static void ask(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint3
     pmiwire__send(x, to, &f, iov, n);
 }
 
-static void answer(struct pmiwire_exchange *x, uint32_t node, struct pmiwire_str key,
-                   const struct pmiwire_str *value, uint32_t stamp, bool wait)
+static void send_answer(struct pmiwire_exchange *x, uint32_t node, struct pmiwire_str key,
+                        const struct pmiwire_str *value, uint32_t stamp, bool wait)
 {
     struct pmiwire__frame f = {.type = PMIWIRE_FRAME_ANSWER, .seq = stamp};
     struct pmiwire_str none = {NULL, 0};
@@ -90,7 +90,7 @@ static void answer(struct pmiwire_exchange *x, uint32_t node, struct pmiwire_str
 
 /* Returns the number of Fences at which an answer from here is valid. The home's answer includes
  * every pair put before any Fence that is complete here. */
-static uint32_t stamp_of(const struct pmiwire_exchange *x, uint32_t e, uint32_t seq)
+static uint32_t answer_stamp(const struct pmiwire_exchange *x, uint32_t e, uint32_t seq)
 {
     const struct pmiwire__key *entry = pmiwire__key_at(x, e);
 
@@ -99,7 +99,7 @@ static uint32_t stamp_of(const struct pmiwire_exchange *x, uint32_t e, uint32_t 
     return x->seq > seq ? x->seq : seq;
 }
 
-void pmiwire__ask_again(struct pmiwire_exchange *x, uint32_t e)
+void pmiwire__requests_send(struct pmiwire_exchange *x, uint32_t e)
 {
     static const uint8_t kinds[2] = {0, PMIWIRE__FRAME_WAIT};
     uint32_t w, seq[2] = {0, 0}, i;
@@ -117,20 +117,20 @@ void pmiwire__ask_again(struct pmiwire_exchange *x, uint32_t e)
     }
     for (i = 0; i < 2; i++)
         if (any[i] && !(pmiwire__key_at(x, e)->flags & asked_bit(kinds[i])))
-            ask(x, e, NULL, 0, seq[i], i == 0 && fresh ? PMIWIRE__FRAME_FRESH : kinds[i]);
+            send_request(x, e, NULL, 0, seq[i], i == 0 && fresh ? PMIWIRE__FRAME_FRESH : kinds[i]);
 }
 
-void pmiwire__ask_no_more(struct pmiwire_exchange *x, uint32_t e)
+void pmiwire__request_withdraw(struct pmiwire_exchange *x, uint32_t e)
 {
     const struct pmiwire__key *entry = pmiwire__key_at(x, e);
 
     if (entry->head == PMIWIRE__NONE && (entry->flags & PMIWIRE__KEY_ASKED_WAIT) &&
         !(entry->flags & (PMIWIRE__KEY_ASKED | PMIWIRE__KEY_VALUE)))
-        ask(x, e, NULL, 0, x->seq, PMIWIRE__FRAME_FRESH);
+        send_request(x, e, NULL, 0, x->seq, PMIWIRE__FRAME_FRESH);
 }
 
 /* Serves the waiters for which the entry's new value is new enough. */
-static void serve(struct pmiwire_exchange *x, uint32_t e)
+static void serve_waiters(struct pmiwire_exchange *x, uint32_t e)
 {
     struct pmiwire__keys *s = &x->store;
     bool home = pmiwire__key_at(x, e)->home == x->me;
@@ -145,18 +145,18 @@ static void serve(struct pmiwire_exchange *x, uint32_t e)
         } else if (waiter->remote) {
             struct pmiwire_str value = pmiwire__key_value(x, e);
 
-            answer(x, (uint32_t)waiter->token, pmiwire__key_name(x, e), &value,
-                   stamp_of(x, e, waiter->seq), waiter->wait);
+            send_answer(x, (uint32_t)waiter->token, pmiwire__key_name(x, e), &value,
+                        answer_stamp(x, e, waiter->seq), waiter->wait);
             pmiwire__waiter_free(x, w);
         } else {
             pmiwire__waiter_due(x, w, 0);
         }
     }
-    pmiwire__ask_again(x, e);
+    pmiwire__requests_send(x, e);
 }
 
 /* Serves the waiters after the home had no value at `stamp` Fences. */
-static void serve_missing(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp)
+static void serve_without_value(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp)
 {
     struct pmiwire__keys *s = &x->store;
     uint32_t w = pmiwire__waiters_take(x, e), next;
@@ -169,13 +169,13 @@ static void serve_missing(struct pmiwire_exchange *x, uint32_t e, uint32_t stamp
             waiter->stale = false;
             pmiwire__waiter_keep(x, e, w);
         } else if (waiter->remote) {
-            answer(x, (uint32_t)waiter->token, pmiwire__key_name(x, e), NULL, stamp, false);
+            send_answer(x, (uint32_t)waiter->token, pmiwire__key_name(x, e), NULL, stamp, false);
             pmiwire__waiter_free(x, w);
         } else {
             pmiwire__waiter_due(x, w, PMIWIRE_ENOENT);
         }
     }
-    pmiwire__ask_again(x, e);
+    pmiwire__requests_send(x, e);
     pmiwire__key_tidy(x, e);
 }
 
@@ -194,7 +194,7 @@ static int check_pair(const struct pmiwire_exchange *x, struct pmiwire_str key,
     return 0;
 }
 
-static bool is_dense(const struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t hint)
+static bool put_is_dense(const struct pmiwire_exchange *x, struct pmiwire_str key, uint32_t hint)
 {
     struct pmiwire_str value;
 
@@ -203,12 +203,12 @@ static bool is_dense(const struct pmiwire_exchange *x, struct pmiwire_str key, u
     if (hint == PMIWIRE_HINT_DENSE ||
         (hint == PMIWIRE_HINT_NONE && x->unhinted == PMIWIRE_HINT_DENSE))
         return true;
-    return dense(x, key, &value); /* a Fence has brought the key, or will */
+    return find_dense(x, key, &value); /* a Fence has brought the key, or will */
 }
 
 /* Returns the entry where this node's Gets wait for a key that a local rank puts, or
  * PMIWIRE__NONE. */
-static uint32_t waited_for(const struct pmiwire_exchange *x, struct pmiwire_str key)
+static uint32_t find_waited(const struct pmiwire_exchange *x, struct pmiwire_str key)
 {
     uint32_t e = pmiwire__key_find(x, home_of(x, key), key);
 
@@ -216,16 +216,17 @@ static uint32_t waited_for(const struct pmiwire_exchange *x, struct pmiwire_str 
 }
 
 /* A Put that is not stored: it only serves waiters. */
-static int put_nowhere(struct pmiwire_exchange *x, struct pmiwire_str key, struct pmiwire_str value)
+static int put_to_waiters(struct pmiwire_exchange *x, struct pmiwire_str key,
+                          struct pmiwire_str value)
 {
-    uint32_t e = waited_for(x, key);
+    uint32_t e = find_waited(x, key);
 
     if (e == PMIWIRE__NONE)
         return 0;
     if (pmiwire__keys_reserve(x, 0, pmiwire__record_bytes(key.len, value.len)) != 0)
         return -ENOMEM;
     pmiwire__key_set(x, e, value, x->seq);
-    serve(x, e);
+    serve_waiters(x, e);
     return 0;
 }
 
@@ -246,7 +247,7 @@ static int reserve_dense(struct pmiwire_exchange *x, struct pmiwire_str key, siz
 
 int pmiwire__exchange_reserve(struct pmiwire_exchange *x, struct pmiwire_str key, size_t value_len)
 {
-    const uint32_t waited = waited_for(x, key);
+    const uint32_t waited = find_waited(x, key);
 
     if (x->err)
         return x->err;
@@ -262,7 +263,7 @@ static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct 
 {
     const struct pmiwire__coll *fence = &x->colls[PMIWIRE_COLL_FENCE];
     const bool keep = !x->ops.find, fenced = !pmiwire__is_stopped(x, PMIWIRE_COLL_FENCE);
-    uint32_t waited = waited_for(x, key);
+    uint32_t waited = find_waited(x, key);
 
     if (reserve_dense(x, key, value.len, waited) != 0)
         return -ENOMEM;
@@ -273,8 +274,8 @@ static int put_dense(struct pmiwire_exchange *x, struct pmiwire_str key, struct 
                          fence->number + fence->own_in);
     if (waited != PMIWIRE__NONE) {
         pmiwire__key_set(x, waited, value, x->seq);
-        pmiwire__key_is_copy(x, waited);
-        serve(x, waited);
+        pmiwire__key_mark_copy(x, waited);
+        serve_waiters(x, waited);
     }
     return 0;
 }
@@ -305,10 +306,10 @@ static int put_sparse(struct pmiwire_exchange *x, struct pmiwire_str key, struct
     e = pmiwire__key_make(x, home, key);
     pmiwire__key_set(x, e, value, x->seq);
     if (home != x->me) {
-        pmiwire__key_is_copy(x, e);
+        pmiwire__key_mark_copy(x, e);
         send_put(x, home, key, value);
     }
-    serve(x, e);
+    serve_waiters(x, e);
     return 0;
 }
 
@@ -327,9 +328,9 @@ int pmiwire_exchange_put(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
         return rc;
     pmiwire__exchange_enter(x);
     if (pmiwire__keeps_nothing(x))
-        rc = put_nowhere(x, key, value);
+        rc = put_to_waiters(x, key, value);
     else
-        rc = is_dense(x, key, hint) ? put_dense(x, key, value) : put_sparse(x, key, value);
+        rc = put_is_dense(x, key, hint) ? put_dense(x, key, value) : put_sparse(x, key, value);
     if (rc == 0)
         x->stats.n_puts++;
     pmiwire__exchange_leave(x);
@@ -381,8 +382,8 @@ int pmiwire__on_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, 
             pmiwire__key_at(x, e)->stamp <= f->seq)
             pmiwire__key_set(x, e, rec.value, f->seq);
         if (home != x->me)
-            pmiwire__key_is_copy(x, e);
-        serve(x, e);
+            pmiwire__key_mark_copy(x, e);
+        serve_waiters(x, e);
     }
     if (home != x->me) {
         struct pmiwire__frame up = {.type = PMIWIRE_FRAME_PUT, .seq = f->seq};
@@ -411,8 +412,8 @@ int pmiwire__on_ack(struct pmiwire_exchange *x, const struct pmiwire__frame *f, 
 /* ---- Get ---- */
 
 /* Queues a Get for a key of this home, and sends a request if none is in flight. */
-static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
-                     const struct pmiwire__waiter *waiter)
+static int wait_for_value(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_str key,
+                          const struct pmiwire__waiter *waiter)
 {
     const uint8_t kind = waiter->wait    ? PMIWIRE__FRAME_WAIT
                          : waiter->fresh ? PMIWIRE__FRAME_FRESH
@@ -433,12 +434,13 @@ static int get_later(struct pmiwire_exchange *x, uint32_t home, struct pmiwire_s
         return PMIWIRE_PENDING;
     }
     x->stats.n_requests++;
-    ask(x, e, NULL, 0, x->seq, kind);
+    send_request(x, e, NULL, 0, x->seq, kind);
     return PMIWIRE_PENDING;
 }
 
 /* No rank is left to put the waiter's key: finds the one to name. */
-static void find_lost(const struct pmiwire_exchange *x, struct pmiwire__waiter *waiter, int32_t src)
+static void find_gone_rank(const struct pmiwire_exchange *x, struct pmiwire__waiter *waiter,
+                           int32_t src)
 {
     uint32_t i, rank;
 
@@ -459,7 +461,7 @@ int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
         .token = token, .seq = x->seq, .rank = PMIWIRE__NONE, .lost = PMIWIRE__NONE};
     uint32_t home, e;
 
-    x->vain_rank = PMIWIRE__NONE;
+    x->miss_rank = PMIWIRE__NONE;
 
     if (x->err)
         return x->err;
@@ -475,11 +477,11 @@ int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
     if (home >= x->n_nodes)
         return -EINVAL;
     x->stats.n_gets++;
-    if (dense(x, key, value)) {
+    if (find_dense(x, key, value)) {
         x->stats.n_local++;
         return 0;
     }
-    e = good(x, home, key, x->seq);
+    e = find_valid(x, home, key, x->seq);
     if (e != PMIWIRE__NONE) {
         *value = pmiwire__key_value(x, e);
         x->stats.n_local++;
@@ -497,13 +499,13 @@ int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
     waiter.wait = how == PMIWIRE_GET_WAIT && waiter.needs != PMIWIRE__NONE;
     waiter.fresh = how == PMIWIRE_GET_WAIT && !waiter.wait;
     if (waiter.fresh)
-        find_lost(x, &waiter, src);
+        find_gone_rank(x, &waiter, src);
     if (home == x->me && !waiter.wait) {
-        x->vain_rank = waiter.lost;
-        x->vain_why = waiter.why;
+        x->miss_rank = waiter.lost;
+        x->miss_why = waiter.why;
         return PMIWIRE_ENOENT;
     }
-    return get_later(x, home, key, &waiter);
+    return wait_for_value(x, home, key, &waiter);
 }
 
 /* Checks a GET's nodes: on the tree each is the parent of the one before, and the last is the
@@ -534,7 +536,7 @@ static int check_get(const struct pmiwire_exchange *x, const struct pmiwire__fra
     return 0;
 }
 
-static uint32_t node_at(const char *nodes, uint32_t i)
+static uint32_t read_node(const char *nodes, uint32_t i)
 {
     uint32_t node;
 
@@ -544,7 +546,7 @@ static uint32_t node_at(const char *nodes, uint32_t i)
 
 /* Removes these nodes' waiters at an entry. The nodes have sent a FRESH request instead, or will
  * ask again. */
-static void wait_no_more(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n)
+static void remove_waiters(struct pmiwire_exchange *x, uint32_t e, const char *nodes, uint32_t n)
 {
     uint32_t w = pmiwire__waiters_take(x, e), next, i;
 
@@ -552,7 +554,7 @@ static void wait_no_more(struct pmiwire_exchange *x, uint32_t e, const char *nod
         const struct pmiwire__waiter *waiter = &x->store.waiters[w];
 
         next = waiter->next;
-        for (i = 0; i < n && waiter->token != node_at(nodes, i); i++)
+        for (i = 0; i < n && waiter->token != read_node(nodes, i); i++)
             ;
         if (waiter->remote && waiter->wait && i < n)
             pmiwire__waiter_free(x, w);
@@ -563,17 +565,18 @@ static void wait_no_more(struct pmiwire_exchange *x, uint32_t e, const char *nod
 }
 
 /* The value is absent or too old: queues the request here, or forwards it. */
-static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
+static int forward_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                        const char *nodes, struct pmiwire_str key, uint32_t home)
 {
     bool wait = f->flags & PMIWIRE__FRAME_WAIT;
     uint32_t e = pmiwire__key_find(x, home, key), i;
 
     if (e != PMIWIRE__NONE && (f->flags & PMIWIRE__FRAME_FRESH))
-        wait_no_more(x, e, nodes, f->arg);
+        remove_waiters(x, e, nodes, f->arg);
     if (home == x->me && !wait) {
         for (i = 0; i < f->arg; i++)
-            answer(x, node_at(nodes, i), key, NULL, x->seq > f->seq ? x->seq : f->seq, false);
+            send_answer(x, read_node(nodes, i), key, NULL, x->seq > f->seq ? x->seq : f->seq,
+                        false);
         return 0;
     }
     if (pmiwire__waiters_reserve(x, f->arg) != 0 ||
@@ -584,13 +587,13 @@ static int get_missing(struct pmiwire_exchange *x, const struct pmiwire__frame *
                           f->flags != PMIWIRE__FRAME_FRESH)) {
         for (i = 0; i < f->arg; i++) {
             const struct pmiwire__waiter waiter = {
-                .token = node_at(nodes, i), .seq = f->seq, .remote = true, .wait = wait};
+                .token = read_node(nodes, i), .seq = f->seq, .remote = true, .wait = wait};
 
             pmiwire__waiter_add(x, e, &waiter);
         }
         return 0;
     }
-    ask(x, e, nodes, f->arg, x->seq > f->seq ? x->seq : f->seq, f->flags);
+    send_request(x, e, nodes, f->arg, x->seq > f->seq ? x->seq : f->seq, f->flags);
     return 0;
 }
 
@@ -604,16 +607,16 @@ int pmiwire__on_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, 
 
     if (rc != 0)
         return rc;
-    e = good(x, home, key, f->seq);
-    stamp = e != PMIWIRE__NONE ? stamp_of(x, e, f->seq) : f->seq;
-    if (dense(x, key, &value))
+    e = find_valid(x, home, key, f->seq);
+    stamp = e != PMIWIRE__NONE ? answer_stamp(x, e, f->seq) : f->seq;
+    if (find_dense(x, key, &value))
         stamp = f->seq;
     else if (e != PMIWIRE__NONE)
         value = pmiwire__key_value(x, e);
     else
-        return get_missing(x, f, p, key, home);
+        return forward_get(x, f, p, key, home);
     for (i = 0; i < f->arg; i++)
-        answer(x, node_at(p, i), key, &value, stamp, f->flags & PMIWIRE__FRAME_WAIT);
+        send_answer(x, read_node(p, i), key, &value, stamp, f->flags & PMIWIRE__FRAME_WAIT);
     return 0;
 }
 
@@ -663,11 +666,11 @@ int pmiwire__on_answer(struct pmiwire_exchange *x, const struct pmiwire__frame *
         if (!(pmiwire__key_at(x, e)->flags & PMIWIRE__KEY_VALUE) ||
             pmiwire__key_at(x, e)->stamp <= f->seq)
             pmiwire__key_set(x, e, rec.value, f->seq);
-        pmiwire__key_is_copy(x, e);
-        serve(x, e);
+        pmiwire__key_mark_copy(x, e);
+        serve_waiters(x, e);
     } else {
         pmiwire__key_at(x, e)->flags &= (uint16_t)~ended_bits(x, e, f->flags);
-        serve_missing(x, e, f->seq);
+        serve_without_value(x, e, f->seq);
     }
     return 0;
 }
@@ -699,15 +702,15 @@ int pmiwire__after_fence(struct pmiwire_exchange *x)
         struct pmiwire_str value;
 
         next = pmiwire__key_at(x, e)->next;
-        if (!dense(x, pmiwire__key_name(x, e), &value))
+        if (!find_dense(x, pmiwire__key_name(x, e), &value))
             continue;
         if (pmiwire__keys_reserve(
                 x, 0, pmiwire__record_bytes(pmiwire__key_name(x, e).len, value.len)) != 0)
             return -ENOMEM;
-        (void)dense(x, pmiwire__key_name(x, e), &value); /* the value may have moved */
+        (void)find_dense(x, pmiwire__key_name(x, e), &value); /* the value may have moved */
         pmiwire__key_set(x, e, value, x->seq);
-        pmiwire__key_is_copy(x, e);
-        serve(x, e);
+        pmiwire__key_mark_copy(x, e);
+        serve_waiters(x, e);
     }
     return 0;
 }

@@ -52,7 +52,7 @@ uint32_t pmiwire__why_gone(const struct pmiwire_exchange *x, uint32_t rank)
 }
 
 /* Returns the first rank, from `from` on, that may put a key for `rank`. */
-static uint32_t first_from(const struct pmiwire_exchange *x, uint32_t from, uint32_t rank)
+static uint32_t next_live_rank(const struct pmiwire_exchange *x, uint32_t from, uint32_t rank)
 {
     while (from < x->n_ranks && (from == rank || pmiwire__why_gone(x, from)))
         from++;
@@ -62,7 +62,7 @@ static uint32_t first_from(const struct pmiwire_exchange *x, uint32_t from, uint
 uint32_t pmiwire__rank_needed(const struct pmiwire_exchange *x, uint32_t rank, uint32_t src)
 {
     if (src == PMIWIRE__NONE)
-        return first_from(x, 0, rank);
+        return next_live_rank(x, 0, rank);
     return pmiwire__why_gone(x, src) ? PMIWIRE__NONE : src;
 }
 
@@ -81,7 +81,7 @@ static void send_gone(struct pmiwire_exchange *x, uint32_t to, const struct ques
     pmiwire__send_bytes(x, pmiwire__tree_hop(x, to), &f, q, sizeof(*q));
 }
 
-static void ask(struct pmiwire_exchange *x, uint32_t rank)
+static void ask_if_gone(struct pmiwire_exchange *x, uint32_t rank)
 {
     const struct question q = {rank, x->me};
     const uint32_t node = x->ops.node_of(x->ctx, rank);
@@ -90,7 +90,7 @@ static void ask(struct pmiwire_exchange *x, uint32_t rank)
         send_gone(x, node, &q, 0, 0);
 }
 
-void pmiwire__gone_ask(struct pmiwire_exchange *x)
+void pmiwire__gone_ranks_ask(struct pmiwire_exchange *x)
 {
     uint32_t e, w, last = PMIWIRE__NONE;
 
@@ -103,7 +103,7 @@ void pmiwire__gone_ask(struct pmiwire_exchange *x)
             if (waiter->remote || !waiter->wait || !waiter->since || waiter->needs == last)
                 continue;
             last = waiter->needs; /* many Gets wait for the same rank */
-            ask(x, last);
+            ask_if_gone(x, last);
         }
 }
 
@@ -111,8 +111,8 @@ void pmiwire__gone_ask(struct pmiwire_exchange *x)
 
 /* Ends the rank's own Gets at an entry. Removes the rank from the needs of the other Gets, and ends
  * those that need no other rank. *next_rank is a rank that the remaining Gets need now. */
-static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32_t why,
-                   uint32_t *next_rank)
+static void review_waiters(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32_t why,
+                           uint32_t *next_rank)
 {
     struct pmiwire__keys *s = &x->store;
     const bool home = pmiwire__key_at(x, e)->home == x->me;
@@ -128,7 +128,8 @@ static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32
             continue;
         }
         if (!waiter->remote && waiter->wait && waiter->needs == rank) {
-            waiter->needs = waiter->named ? PMIWIRE__NONE : first_from(x, rank + 1, waiter->rank);
+            waiter->needs =
+                waiter->named ? PMIWIRE__NONE : next_live_rank(x, rank + 1, waiter->rank);
             waiter->wait = waiter->needs != PMIWIRE__NONE;
             waiter->fresh = !waiter->wait;
             waiter->stale = !waiter->wait && in_flight;
@@ -143,21 +144,21 @@ static void review(struct pmiwire_exchange *x, uint32_t e, uint32_t rank, uint32
         }
         pmiwire__waiter_keep(x, e, w);
     }
-    pmiwire__ask_again(x, e);
-    pmiwire__ask_no_more(x, e);
+    pmiwire__requests_send(x, e);
+    pmiwire__request_withdraw(x, e);
     pmiwire__key_tidy(x, e);
 }
 
-static void is_gone(struct pmiwire_exchange *x, uint32_t rank, uint32_t why)
+static void end_gets_for(struct pmiwire_exchange *x, uint32_t rank, uint32_t why)
 {
     uint32_t e, next, next_rank = PMIWIRE__NONE;
 
     for (e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
         next = pmiwire__key_at(x, e)->next; /* it may be taken off, or put at the front again */
-        review(x, e, rank, why, &next_rank);
+        review_waiters(x, e, rank, why, &next_rank);
     }
     if (next_rank != PMIWIRE__NONE)
-        ask(x, next_rank); /* ask now, not with the next tick: many ranks may go */
+        ask_if_gone(x, next_rank); /* ask now, not with the next tick: many ranks may go */
 }
 
 int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why)
@@ -173,17 +174,17 @@ int pmiwire_exchange_gone(struct pmiwire_exchange *x, int32_t rank, uint32_t why
     pmiwire__exchange_enter(x);
     x->gone[i] = (unsigned char)why;
     pmiwire__limits_rank_gone(x, (uint32_t)rank, why);
-    is_gone(x, (uint32_t)rank, why);
+    end_gets_for(x, (uint32_t)rank, why);
     pmiwire__exchange_leave(x);
     return 0;
 }
 
 int32_t pmiwire_exchange_get_culprit(const struct pmiwire_exchange *x, uint32_t *why)
 {
-    if (x->vain_rank == PMIWIRE__NONE)
+    if (x->miss_rank == PMIWIRE__NONE)
         return -1;
-    *why = x->vain_why;
-    return (int32_t)x->vain_rank;
+    *why = x->miss_why;
+    return (int32_t)x->miss_rank;
 }
 
 /* ---- in ---- */
@@ -218,7 +219,7 @@ int pmiwire__on_gone(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
     if (to != x->me)
         send_gone(x, to, &q, f->arg, f->seq);
     else if (f->flags && f->seq <= fences)
-        is_gone(x, q.rank, f->arg);
+        end_gets_for(x, q.rank, f->arg);
     else if (!f->flags && why && puts_have_arrived(x))
         send_gone(x, q.asker, &q, why, fences);
     return 0;

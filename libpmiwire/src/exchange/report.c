@@ -48,8 +48,8 @@ static bool report_waiter(struct pmiwire_exchange *x)
     pmiwire__waiter_free(x, i);
     if (w.rc == 0)
         value = pmiwire__key_value(x, w.entry);
-    x->vain_rank = w.rc == PMIWIRE_ENOENT ? w.lost : PMIWIRE__NONE;
-    x->vain_why = w.why;
+    x->miss_rank = w.rc == PMIWIRE_ENOENT ? w.lost : PMIWIRE__NONE;
+    x->miss_why = w.why;
     if (x->ops.got)
         x->ops.got(x->ctx, w.token, w.rc, value);
     if (--s->entries[w.entry].pins == 0 && pmiwire__keeps_nothing(x))
@@ -58,7 +58,7 @@ static bool report_waiter(struct pmiwire_exchange *x)
     return true;
 }
 
-static void report(struct pmiwire_exchange *x)
+static void report_all(struct pmiwire_exchange *x)
 {
     for (;;) {
         if (report_coll(x) || report_waiter(x))
@@ -83,7 +83,7 @@ void pmiwire__exchange_enter(struct pmiwire_exchange *x)
 void pmiwire__exchange_leave(struct pmiwire_exchange *x)
 {
     if (x->depth == 1)
-        report(x);
+        report_all(x);
     x->depth--;
 }
 

@@ -12,14 +12,14 @@ struct prefix {
     int32_t reserved;
 };
 
-static uint32_t node_at(const struct pmiwire_exchange *x, int side)
+static uint32_t ring_neighbour(const struct pmiwire_exchange *x, int side)
 {
     if (side == BEFORE)
         return x->me > 0 ? x->me - 1 : x->n_nodes - 1;
     return x->me + 1 < x->n_nodes ? x->me + 1 : 0;
 }
 
-static void free_ring(struct pmiwire_exchange *x, struct pmiwire__ring *r)
+static void ring_free(struct pmiwire_exchange *x, struct pmiwire__ring *r)
 {
     if (!r)
         return;
@@ -33,11 +33,11 @@ void pmiwire__rings_fini(struct pmiwire_exchange *x)
 {
     int i;
 
-    free_ring(x, x->ring);
+    ring_free(x, x->ring);
     while (x->rings) {
         struct pmiwire__ring *next = x->rings->next;
 
-        free_ring(x, x->rings);
+        ring_free(x, x->rings);
         x->rings = next;
     }
     for (i = 0; i < 4; i++)
@@ -63,11 +63,11 @@ static void send_side(struct pmiwire_exchange *x, int side, struct pmiwire_str v
         {NULL, 0}, {&prefix, sizeof(prefix)}, {(void *)(uintptr_t)value.ptr, value.len}};
 
     f.flags = side == AFTER ? PMIWIRE__FRAME_RIGHT : 0;
-    pmiwire__send(x, node_at(x, side), &f, iov, value.len ? 3 : 2);
+    pmiwire__send(x, ring_neighbour(x, side), &f, iov, value.len ? 3 : 2);
 }
 
 /* Queues the Ring's result once all local ranks and both neighbours' values are here. */
-static void try_complete(struct pmiwire_exchange *x)
+static void ring_try_complete(struct pmiwire_exchange *x)
 {
     struct pmiwire__ring *r = x->ring;
     const uint32_t parity = x->ring_number & 1;
@@ -91,7 +91,7 @@ static void try_complete(struct pmiwire_exchange *x)
         pmiwire__ring_stop(x, PMIWIRE_EGONE);
 }
 
-static struct pmiwire_str view(const struct pmiwire__buf *b)
+static struct pmiwire_str buf_view(const struct pmiwire__buf *b)
 {
     return (struct pmiwire_str){b->ptr, b->len};
 }
@@ -112,15 +112,15 @@ void pmiwire__ring_report(struct pmiwire_exchange *x)
             continue;
         if (r->rc == 0) {
             left = i > 0            ? right_of(r, i - 1)
-                   : x->n_nodes > 1 ? view(&r->from[BEFORE])
+                   : x->n_nodes > 1 ? buf_view(&r->from[BEFORE])
                                     : right_of(r, n - 1);
             right = i + 1 < n        ? left_of(r, i + 1)
-                    : x->n_nodes > 1 ? view(&r->from[AFTER])
+                    : x->n_nodes > 1 ? buf_view(&r->from[AFTER])
                                      : left_of(r, 0);
         }
         x->ops.ringed(x->ctx, x->ranks[i], r->rc, r->rc ? 0 : x->n_below + i, left, right);
     }
-    free_ring(x, r);
+    ring_free(x, r);
 }
 
 void pmiwire__ring_stop(struct pmiwire_exchange *x, int rc)
@@ -137,7 +137,7 @@ void pmiwire__ring_stop(struct pmiwire_exchange *x, int rc)
     x->ring = NULL;
 }
 
-static struct pmiwire__ring *new_ring(struct pmiwire_exchange *x)
+static struct pmiwire__ring *ring_new(struct pmiwire_exchange *x)
 {
     const size_t bytes =
         sizeof(struct pmiwire__ring) + x->n_local * sizeof(struct pmiwire__ring_values);
@@ -165,12 +165,12 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
         return PMIWIRE_ESTATE;
     if (left.len > most || right.len > most)
         return PMIWIRE_EVALLEN;
-    if (!r && !(r = new_ring(x)))
+    if (!r && !(r = ring_new(x)))
         return -ENOMEM;
     if (pmiwire__buf_room(&x->mem, &r->values, left.len + right.len + 1) !=
         0) { /* an empty value needs memory too */
         if (!x->ring)
-            free_ring(x, r);
+            ring_free(x, r);
         return -ENOMEM;
     }
     pmiwire__exchange_enter(x);
@@ -184,7 +184,7 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
             send_side(x, BEFORE, left_of(r, 0), x->n_below);
             send_side(x, AFTER, right_of(r, x->n_local - 1), x->n_below + x->n_local);
         }
-        try_complete(x);
+        ring_try_complete(x);
     }
     pmiwire__exchange_leave(x);
     return 0;
@@ -198,7 +198,7 @@ static int check_ring(const struct pmiwire_exchange *x, const struct pmiwire__fr
     uint32_t sum;
 
     if ((f->flags & ~PMIWIRE__FRAME_RIGHT) || f->arg || n < sizeof(prefix) ||
-        f->from != node_at(x, side))
+        f->from != ring_neighbour(x, side))
         return PMIWIRE_EPROTO;
     /* A neighbour is one Ring ahead at most: the one after needs our part in this one. */
     if (f->seq != x->ring_number &&
@@ -232,6 +232,6 @@ int pmiwire__on_ring(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
         return -ENOMEM;
     pmiwire__buf_add(b, p + sizeof(struct prefix), n - sizeof(struct prefix));
     side->here[f->seq & 1] = true;
-    try_complete(x);
+    ring_try_complete(x);
     return 0;
 }

@@ -3,7 +3,7 @@
 #include "exchange_internal.h"
 
 /* Levels below the root of a tree of n nodes. */
-static uint32_t depth(uint32_t n, uint32_t arity)
+static uint32_t tree_depth(uint32_t n, uint32_t arity)
 {
     uint32_t levels = 0;
     uint64_t here = 1, total = 1;
@@ -26,7 +26,7 @@ uint32_t pmiwire_exchange_arity(uint32_t n_nodes)
     uint32_t best = 2, k;
 
     for (k = 3; k <= MOST_BY_DEFAULT; k++)
-        if (depth(n_nodes, k) * (8 + k) < depth(n_nodes, best) * (8 + best))
+        if (tree_depth(n_nodes, k) * (8 + k) < tree_depth(n_nodes, best) * (8 + best))
             best = k;
     return best;
 }

@@ -18,7 +18,7 @@ void pmiwire__gathered_free(struct pmiwire__job *j)
     j->gathered.number = 0;
 }
 
-static int keep(struct pmiwire__job *j, const void *block, size_t bytes)
+static int keep_values(struct pmiwire__job *j, const void *block, size_t bytes)
 {
     struct pmiwire__gathered *g = &j->gathered;
     struct pmiwire_keyval kv;
@@ -51,8 +51,8 @@ int pmiwire__gathered(struct pmiwire__job *j, uint32_t number, const void *block
 
     if (s->ops.gather) {
         pmiwire__job_peer(j, &who);
-        rc = s->ops.gather(s->opts.ctx, &who, number - 1, pmiwire_exchange_longest(j->x), block,
-                           bytes);
+        rc = s->ops.gather(s->opts.ctx, &who, number - 1,
+                           pmiwire_exchange_longest_value_bytes(j->x), block, bytes);
         if (rc <= 0)
             return rc;
     }
@@ -60,14 +60,14 @@ int pmiwire__gathered(struct pmiwire__job *j, uint32_t number, const void *block
         pmiwire__gathered_free(j);
         j->gathered.number = number;
     }
-    rc = block ? keep(j, block, bytes) : 0;
+    rc = block ? keep_values(j, block, bytes) : 0;
     if (rc != 0)
         pmiwire__gathered_free(j);
     return rc;
 }
 
 /* Parses digits without leading zeros, up to `stop`. Returns -1 if they are no such number. */
-static int64_t number_of(struct pmiwire_str *s, char stop)
+static int64_t parse_key_number(struct pmiwire_str *s, char stop)
 {
     int64_t v = 0;
     size_t i = 0;
@@ -91,8 +91,8 @@ int pmiwire_gather_key(struct pmiwire_str key, uint32_t *number, uint32_t *rank)
         return PMIWIRE_ENOENT;
     key.ptr += n;
     key.len -= n;
-    k = number_of(&key, '-');
-    r = k < 0 ? -1 : number_of(&key, '\0');
+    k = parse_key_number(&key, '-');
+    r = k < 0 ? -1 : parse_key_number(&key, '\0');
     if (r < 0 || k > UINT32_MAX || r > UINT32_MAX)
         return PMIWIRE_ENOENT;
     *number = (uint32_t)k;

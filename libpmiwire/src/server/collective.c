@@ -7,7 +7,7 @@
 #include "server_internal.h"
 
 /* Answers a rank that waits in a collective which cannot complete, with the reason. */
-static void answer_gone(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind)
+static void answer_coll_gone(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind)
 {
     const char *what = kind == PMIWIRE_COLL_FENCE       ? "this fence cannot complete"
                        : kind == PMIWIRE_COLL_ALLGATHER ? "this Allgather cannot complete"
@@ -21,10 +21,10 @@ static void answer_gone(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind)
     pmiwire__reply_error(c, cmd, PMIWIRE_EGONE, text);
 }
 
-static void answer_error(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind, int rc)
+static void answer_coll_error(struct pmiwire_conn *c, uint16_t cmd, uint32_t kind, int rc)
 {
     if (rc == PMIWIRE_EGONE && c->job)
-        answer_gone(c, cmd, kind);
+        answer_coll_gone(c, cmd, kind);
     else
         pmiwire__reply_error(c, cmd, rc, NULL);
 }
@@ -57,7 +57,7 @@ void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc)
 
         pmiwire__resume(c);
         if (rc != 0) {
-            answer_error(c, cmd, kind, rc);
+            answer_coll_error(c, cmd, kind, rc);
         } else if (pmiwire__reply_begin(&r, c, cmd, ext_bytes)) {
             pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
             if (ext_bytes)
@@ -68,7 +68,7 @@ void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc)
 }
 
 /* Enters a fence, or with a value an Allgather, and waits. */
-static void enter(const struct pmiwire__req *q, const struct pmiwire_str *value)
+static void enter_coll(const struct pmiwire__req *q, const struct pmiwire_str *value)
 {
     const uint32_t kind = value ? PMIWIRE_COLL_ALLGATHER : PMIWIRE_COLL_FENCE;
     struct pmiwire_conn *c = q->c;
@@ -83,11 +83,11 @@ static void enter(const struct pmiwire__req *q, const struct pmiwire_str *value)
     if (rc == 0 || c->token != token)
         return;
     pmiwire__unpend(c);
-    answer_error(c, q->cmd, kind, rc);
+    answer_coll_error(c, q->cmd, kind, rc);
 }
 
 /* Enter an Allgather with a value that is percent-encoded. */
-static void gather(const struct pmiwire__req *q, struct pmiwire_str encoded)
+static void enter_allgather(const struct pmiwire__req *q, struct pmiwire_str encoded)
 {
     struct pmiwire_server *s = q->s;
     char *memory = pmiwire__scratch(s, encoded.len);
@@ -104,7 +104,7 @@ static void gather(const struct pmiwire__req *q, struct pmiwire_str encoded)
     else if (pmiwire__too_long(q->msg->wire, value.len, s->opts.vallen_max))
         pmiwire__refuse(q->c, q->cmd, PMIWIRE_EVALLEN, NULL);
     else
-        enter(q, &value);
+        enter_coll(q, &value);
 }
 
 void pmiwire__do_fence(const struct pmiwire__req *q)
@@ -119,17 +119,17 @@ void pmiwire__do_fence(const struct pmiwire__req *q)
     } else if (pmiwire__refuse_gone(q->c, q->cmd)) {
         return;
     } else if (pmiwire_msg_ext(q->msg, PMIWIRE_EXT_GATHER, &value) != 0) {
-        enter(q, NULL);
+        enter_coll(q, NULL);
     } else {
-        gather(q, value);
+        enter_allgather(q, value);
     }
 }
 
 /* ---- ring ---- */
 
 /* Answers with PMI-2's own fields, or to a PMI-1 client with the extension's. */
-static void send_place(struct pmiwire_conn *c, uint16_t cmd, uint32_t place,
-                       struct pmiwire_str left, struct pmiwire_str right)
+static void answer_ring(struct pmiwire_conn *c, uint16_t cmd, uint32_t place,
+                        struct pmiwire_str left, struct pmiwire_str right)
 {
     const struct pmiwire_str none = {NULL, 0};
     struct pmiwire__reply reply;
@@ -166,9 +166,9 @@ void pmiwire__ring_done(struct pmiwire__job *j, uint32_t rank, int rc, uint32_t 
         return; /* the rank is gone */
     pmiwire__resume(c);
     if (rc == 0)
-        send_place(c, c->pend_cmd, place, left, right);
+        answer_ring(c, c->pend_cmd, place, left, right);
     else
-        answer_error(c, c->pend_cmd, PMIWIRE_COLL_RING, rc);
+        answer_coll_error(c, c->pend_cmd, PMIWIRE_COLL_RING, rc);
 }
 
 void pmiwire__do_ring(const struct pmiwire__req *q)
@@ -196,5 +196,5 @@ void pmiwire__do_ring(const struct pmiwire__req *q)
     if (rc == 0 || c->token != token)
         return;
     pmiwire__unpend(c);
-    answer_error(c, q->cmd, PMIWIRE_COLL_RING, rc);
+    answer_coll_error(c, q->cmd, PMIWIRE_COLL_RING, rc);
 }

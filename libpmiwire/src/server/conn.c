@@ -102,7 +102,7 @@ int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, int32_t rank, 
     return 0;
 }
 
-static void unbind(struct pmiwire_conn *c)
+static void unbind_rank(struct pmiwire_conn *c)
 {
     struct pmiwire_str key = {(const char *)&c->rank, sizeof(c->rank)};
 
@@ -139,10 +139,10 @@ void pmiwire_conn_close(struct pmiwire_conn *c)
         gone = ends_rank(c);
         c->closed = true;
         pmiwire__unpend(c);
-        unbind(c);
+        unbind_rank(c);
         pmiwire__unlink(&c->all);
         pmiwire__unlink(&c->work);
-        pmiwire__append(&s->graves, &c->all);
+        pmiwire__append(&s->closed_conns, &c->all);
         s->stats.n_conns--;
         if (gone)
             pmiwire__rank_gone(
@@ -152,10 +152,10 @@ void pmiwire_conn_close(struct pmiwire_conn *c)
     pmiwire__leave(s);
 }
 
-static void bury(struct pmiwire_server *s)
+static void free_closed(struct pmiwire_server *s)
 {
-    while (pmiwire__linked(&s->graves)) {
-        struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, all, s->graves.next);
+    while (pmiwire__linked(&s->closed_conns)) {
+        struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, all, s->closed_conns.next);
 
         pmiwire__unlink(&c->all);
         give_slot(s, c->slot);
@@ -165,10 +165,11 @@ static void bury(struct pmiwire_server *s)
         pmiwire__free(s, c->pend_mem);
         pmiwire__free(s, c);
     }
-    while (pmiwire__linked(&s->job_graves)) {
-        struct pmiwire__job *j = PMIWIRE__OF(struct pmiwire__job, grave, s->job_graves.next);
+    while (pmiwire__linked(&s->removed_jobs)) {
+        struct pmiwire__job *j =
+            PMIWIRE__OF(struct pmiwire__job, removed_link, s->removed_jobs.next);
 
-        pmiwire__unlink(&j->grave);
+        pmiwire__unlink(&j->removed_link);
         pmiwire__job_free(j);
     }
 }
@@ -281,7 +282,7 @@ struct pmiwire_conn *pmiwire__by_token(struct pmiwire_server *s, uint64_t token)
 /* ---- serving ---- */
 
 /* Makes the array of fields as long as the decoder needs. */
-static bool more_fields(struct pmiwire_server *s, uint32_t need)
+static bool grow_fields(struct pmiwire_server *s, uint32_t need)
 {
     struct pmiwire_field *f;
 
@@ -296,7 +297,8 @@ static bool more_fields(struct pmiwire_server *s, uint32_t need)
     return true;
 }
 
-static ssize_t decode(struct pmiwire_conn *c, const char *p, size_t n, struct pmiwire_msg *msg)
+static ssize_t decode_message(struct pmiwire_conn *c, const char *p, size_t n,
+                              struct pmiwire_msg *msg)
 {
     struct pmiwire_server *s = c->s;
     ssize_t k;
@@ -306,13 +308,13 @@ static ssize_t decode(struct pmiwire_conn *c, const char *p, size_t n, struct pm
         msg->fields = s->fields;
         msg->cap_fields = s->cap_fields;
         k = pmiwire_decode(&c->dec, p, n, msg);
-        if (k != PMIWIRE_EFIELDS || !more_fields(s, c->dec.need_fields))
+        if (k != PMIWIRE_EFIELDS || !grow_fields(s, c->dec.need_fields))
             return k;
     }
 }
 
 /* Serves messages until one has to wait or is incomplete. Returns the bytes used. */
-static size_t serve(struct pmiwire_conn *c, const char *p, size_t n)
+static size_t serve_input(struct pmiwire_conn *c, const char *p, size_t n)
 {
     size_t used = 0;
 
@@ -328,7 +330,7 @@ static size_t serve(struct pmiwire_conn *c, const char *p, size_t n)
         }
         if (used == n)
             break;
-        k = decode(c, p + used, n - used, &msg);
+        k = decode_message(c, p + used, n - used, &msg);
         if (k == 0)
             break;
         if (k < 0) {
@@ -342,8 +344,8 @@ static size_t serve(struct pmiwire_conn *c, const char *p, size_t n)
     return pmiwire__alive(c) ? used : n;
 }
 
-/* Keeps the new bytes that serve() left, behind those in c->in. */
-static void keep_front(struct pmiwire_conn *c, const char *p, size_t n)
+/* Keeps the new bytes that serve_input() left, behind those in c->in. */
+static void keep_unserved(struct pmiwire_conn *c, const char *p, size_t n)
 {
     struct pmiwire__buf whole = {0};
 
@@ -373,7 +375,7 @@ static void serve_buffered(struct pmiwire_conn *c)
     struct pmiwire__buf b = c->in;
 
     memset(&c->in, 0, sizeof(c->in));
-    b.off += serve(c, b.ptr + b.off, b.len - b.off);
+    b.off += serve_input(c, b.ptr + b.off, b.len - b.off);
     if (pmiwire__alive(c) && b.off < b.len) {
         if (waiting_bytes(c) &&
             pmiwire__buf_append(&s->mem, &b, c->in.ptr + c->in.off, waiting_bytes(c)) != 0) {
@@ -403,7 +405,7 @@ void pmiwire__work(struct pmiwire_conn *c)
         pmiwire__append(&c->s->work, &c->work);
 }
 
-static void drain(struct pmiwire_server *s)
+static void serve_work(struct pmiwire_server *s)
 {
     while (pmiwire__linked(&s->work)) {
         struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, work, s->work.next);
@@ -428,8 +430,8 @@ void pmiwire__enter(struct pmiwire_server *s)
 void pmiwire__leave(struct pmiwire_server *s)
 {
     if (s->depth == 1) {
-        drain(s);
-        bury(s);
+        serve_work(s);
+        free_closed(s);
     }
     s->depth--;
 }
@@ -447,9 +449,9 @@ int pmiwire_conn_input(struct pmiwire_conn *c, const void *data, size_t n)
     s->stats.bytes_in += n;
     c->moved_in = true;
     if (s->depth == 1 && c->pend == PMIWIRE__PEND_NONE && waiting_bytes(c) == 0) {
-        size_t used = serve(c, data, n);
+        size_t used = serve_input(c, data, n);
 
-        keep_front(c, (const char *)data + used, n - used);
+        keep_unserved(c, (const char *)data + used, n - used);
     } else if (pmiwire__buf_append(&s->mem, &c->in, data, n) != 0) {
         pmiwire__fail(c, -ENOMEM, NULL);
     } else {
@@ -457,7 +459,7 @@ int pmiwire_conn_input(struct pmiwire_conn *c, const void *data, size_t n)
     }
     check_backlog(c);
     if (s->depth == 1)
-        drain(s);
+        serve_work(s);
     rc = c->err;
     pmiwire__leave(s);
     return rc;
@@ -496,7 +498,7 @@ void pmiwire_conn_query(const struct pmiwire_conn *c, struct pmiwire_info_conn *
 /* ---- time ---- */
 
 /* Returns whether one side of a connection has made no progress for too long. */
-static bool stalled(bool busy, bool *moved, uint64_t *stamp, uint64_t now, uint64_t limit)
+static bool is_stalled(bool busy, bool *moved, uint64_t *stamp, uint64_t now, uint64_t limit)
 {
     if (!busy || *moved || *stamp == 0) {
         *stamp = busy ? now : 0;
@@ -522,9 +524,9 @@ static void check_stalls(struct pmiwire_server *s, uint64_t now_ns)
 
         pmiwire__unlink(&c->all);
         pmiwire__append(&s->conns, &c->all);
-        if (stalled(unread, &c->moved_out, &c->out_stamp, now_ns, s->opts.stall_ns))
+        if (is_stalled(unread, &c->moved_out, &c->out_stamp, now_ns, s->opts.stall_ns))
             pmiwire__fail(c, PMIWIRE_ESLOW, NULL);
-        else if (stalled(mid, &c->moved_in, &c->in_stamp, now_ns, s->opts.stall_ns))
+        else if (is_stalled(mid, &c->moved_in, &c->in_stamp, now_ns, s->opts.stall_ns))
             pmiwire__fail(c, PMIWIRE_ESTALL, NULL);
     }
 }

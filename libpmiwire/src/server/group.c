@@ -97,7 +97,7 @@ static const char *name_list(struct group_name *g, const struct pmiwire__job *j,
 
 /* ---- who is in it ---- */
 
-static uint32_t word_of(const struct pmiwire__group *g, size_t i)
+static uint32_t group_word(const struct pmiwire__group *g, size_t i)
 {
     uint32_t word;
 
@@ -109,12 +109,12 @@ static bool is_member(const struct pmiwire__job *j, const struct pmiwire__group 
 {
     uint32_t lo = 0, hi = g->n_members;
 
-    if (word_of(g, 0) == KIND_WORLD)
+    if (group_word(g, 0) == KIND_WORLD)
         return true;
-    if (word_of(g, 0) == KIND_NODE)
-        return j->node_of[rank] == word_of(g, 1);
+    if (group_word(g, 0) == KIND_NODE)
+        return j->node_of[rank] == group_word(g, 1);
     while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2, v = word_of(g, 2 + (size_t)mid);
+        uint32_t mid = lo + (hi - lo) / 2, v = group_word(g, 2 + (size_t)mid);
 
         if (v == rank)
             return true;
@@ -181,7 +181,7 @@ static struct pmiwire__group *find_group(struct pmiwire_server *s, struct pmiwir
 }
 
 /* Removes a group from the job's lists, so that no lookup finds it. */
-static void take_group(struct pmiwire__job *j, struct pmiwire__group *g)
+static void unlist_group(struct pmiwire__job *j, struct pmiwire__group *g)
 {
     pmiwire__kvs_remove(&j->groups, g->key);
     pmiwire__unlink(&g->all);
@@ -192,7 +192,7 @@ void pmiwire__groups_free(struct pmiwire__job *j)
     while (j->group_list.next && pmiwire__linked(&j->group_list)) {
         struct pmiwire__group *g = PMIWIRE__OF(struct pmiwire__group, all, j->group_list.next);
 
-        take_group(j, g);
+        unlist_group(j, g);
         pmiwire__free(j->s, g);
     }
     pmiwire__kvs_fini(&j->groups);
@@ -210,7 +210,7 @@ static struct pmiwire_conn *first_waiter(struct pmiwire__link *list)
     return PMIWIRE__OF(struct pmiwire_conn, wait, list->next);
 }
 
-static void answer(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire__group *g)
+static void answer_group(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire__group *g)
 {
     struct pmiwire__reply r;
 
@@ -222,7 +222,7 @@ static void answer(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire__g
     pmiwire__reply_send(&r, cmd);
 }
 
-static void answer_gone(struct pmiwire_conn *c, uint16_t cmd, int32_t rank, uint32_t why)
+static void answer_group_gone(struct pmiwire_conn *c, uint16_t cmd, int32_t rank, uint32_t why)
 {
     char text[PMIWIRE__GONE_TEXT];
 
@@ -241,9 +241,9 @@ static void release_group(struct pmiwire_server *s, struct pmiwire__group *g, in
 
         pmiwire__resume(c);
         if (why)
-            answer_gone(c, c->pend_cmd, rank, why);
+            answer_group_gone(c, c->pend_cmd, rank, why);
         else
-            answer(c, c->pend_cmd, g);
+            answer_group(c, c->pend_cmd, g);
     }
     pmiwire__free(s, g);
 }
@@ -260,7 +260,7 @@ void pmiwire__groups_gone(struct pmiwire__job *j, int32_t rank, uint32_t why,
         next = l->next;
         if (g == entered || !is_member(j, g, (uint32_t)rank))
             continue;
-        take_group(j, g);
+        unlist_group(j, g);
         pmiwire__append(&ended, &g->all);
     }
     while (pmiwire__linked(&ended)) {
@@ -318,10 +318,10 @@ void pmiwire__do_group(const struct pmiwire__req *q, struct pmiwire_str group)
     c->group = g;
     pmiwire__append(&g->waiters, &c->wait);
     if (++g->n_arrived == g->n_members) {
-        take_group(j, g);
+        unlist_group(j, g);
         release_group(q->s, g, 0, 0);
     } else if (g->n_arrived == 1 && (gone = gone_member(j, g)) != PMIWIRE_RANK_NONE) {
-        take_group(j, g);
+        unlist_group(j, g);
         release_group(q->s, g, gone, pmiwire__rank_why(j, gone));
     }
 }

@@ -20,7 +20,7 @@
 #define LONG_PROBE  192u
 #define FIRST_SLOTS 8u
 
-static uint64_t rotl(uint64_t x, int b)
+static uint64_t rotate_key(uint64_t x, int b)
 {
     return (x << b) | (x >> (64 - b));
 }
@@ -56,8 +56,8 @@ static struct pmiwire_str entry_key(const struct pmiwire__entry *e)
 }
 
 /* Returns the slot of the key, or the empty slot where it would go. */
-static size_t probe(const struct pmiwire__kvs *k, uint64_t hash, struct pmiwire_str key,
-                    size_t *steps)
+static size_t store_slot(const struct pmiwire__kvs *k, uint64_t hash, struct pmiwire_str key,
+                         size_t *steps)
 {
     size_t mask = k->n_slots - 1, i = hash & mask, n = 0;
 
@@ -76,7 +76,7 @@ static size_t probe(const struct pmiwire__kvs *k, uint64_t hash, struct pmiwire_
 }
 
 /* Puts every entry into a new table of n_slots; `rekey`: under a new hash key. */
-static int rebuild(struct pmiwire__kvs *k, size_t n_slots, bool rekey)
+static int rebuild_store(struct pmiwire__kvs *k, size_t n_slots, bool rekey)
 {
     struct pmiwire__slot *old = k->slots, *fresh;
     size_t n_old = k->n_slots, i, j;
@@ -88,7 +88,7 @@ static int rebuild(struct pmiwire__kvs *k, size_t n_slots, bool rekey)
         return -ENOMEM;
     memset(fresh, 0, n_slots * sizeof(*fresh));
     if (rekey) {
-        k->key[0] = rotl(k->key[0], 23) ^ ((uintptr_t)fresh * 0x9e3779b97f4a7c15u);
+        k->key[0] = rotate_key(k->key[0], 23) ^ ((uintptr_t)fresh * 0x9e3779b97f4a7c15u);
         k->key[1] += k->key[0] ^ (k->n * 0xbf58476d1ce4e5b9u);
         k->rekeyed_at = n_slots;
     }
@@ -139,14 +139,14 @@ int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiw
     size_t i, steps;
 
     if (k->n + 1 > k->n_slots / 8 * 5) {
-        int rc = rebuild(k, k->n_slots ? k->n_slots * 2 : FIRST_SLOTS, false);
+        int rc = rebuild_store(k, k->n_slots ? k->n_slots * 2 : FIRST_SLOTS, false);
 
         /* If memory is short, a table with room for one more is sufficient. */
         if (rc != 0 && k->n + 1 >= k->n_slots)
             return rc;
     }
     hash = pmiwire__hash(k->key, key);
-    i = probe(k, hash, key, &steps);
+    i = store_slot(k, hash, key, &steps);
     old = k->slots[i].entry;
     if (old && old->value_len == value.len && old->owner == owner) {
         if (value.len)
@@ -166,8 +166,8 @@ int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiw
         k->n++;
     }
     if (steps > LONG_PROBE && k->rekeyed_at != k->n_slots)
-        (void)rebuild(k, k->n_slots,
-                      true); /* without memory the old table stays: slow, not wrong */
+        (void)rebuild_store(k, k->n_slots,
+                            true); /* without memory the old table stays: slow, not wrong */
     return 0;
 }
 
@@ -175,7 +175,7 @@ const struct pmiwire__entry *pmiwire__kvs_find(const struct pmiwire__kvs *k, str
 {
     if (k->n == 0)
         return NULL;
-    return k->slots[probe(k, pmiwire__hash(k->key, key), key, NULL)].entry;
+    return k->slots[store_slot(k, pmiwire__hash(k->key, key), key, NULL)].entry;
 }
 
 /* Empties slot i and closes the gap: moves entries back that a probe would no longer reach. */
@@ -206,7 +206,7 @@ bool pmiwire__kvs_remove(struct pmiwire__kvs *k, struct pmiwire_str key)
 
     if (k->n == 0)
         return false;
-    i = probe(k, pmiwire__hash(k->key, key), key, NULL);
+    i = store_slot(k, pmiwire__hash(k->key, key), key, NULL);
     if (!k->slots[i].entry)
         return false;
     remove_at(k, i);

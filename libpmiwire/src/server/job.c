@@ -190,7 +190,7 @@ int pmiwire_server_job_remove(struct pmiwire_server *s, uint32_t job)
     s->jobs[job] = NULL;
     j->removed = true;
     (void)pmiwire_exchange_fail(j->x, PMIWIRE_ENOENT, 0); /* Gets from other jobs end with this */
-    pmiwire__append(&s->job_graves, &j->grave);
+    pmiwire__append(&s->removed_jobs, &j->removed_link);
     pmiwire__leave(s);
     return 0;
 }
@@ -344,7 +344,7 @@ int pmiwire_server_put(struct pmiwire_server *s, uint32_t job, struct pmiwire_st
     if (rc != 0 || s->ops.put)
         return rc;
     pmiwire__enter(s);
-    rc = pmiwire__tell_exchange(j, PMIWIRE_RANK_NONE, key, value, PMIWIRE_HINT_DENSE);
+    rc = pmiwire__forward_put(j, PMIWIRE_RANK_NONE, key, value, PMIWIRE_HINT_DENSE);
     pmiwire__leave(s);
     return rc;
 }

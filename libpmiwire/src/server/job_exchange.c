@@ -18,7 +18,7 @@
 /* ---- nodes ---- */
 
 /* Returns the index of v in the ascending array; n: v is not in it. */
-static uint32_t place_of(const uint32_t *a, uint32_t n, uint32_t v)
+static uint32_t index_of(const uint32_t *a, uint32_t n, uint32_t v)
 {
     uint32_t lo = 0, hi = n;
 
@@ -34,7 +34,7 @@ static uint32_t place_of(const uint32_t *a, uint32_t n, uint32_t v)
 }
 
 /* Numbers the nodes that have ranks. */
-static int find_nodes(struct pmiwire__job *j)
+static int number_nodes(struct pmiwire__job *j)
 {
     struct pmiwire_server *s = j->s;
     uint32_t *sorted = pmiwire__realloc(s, NULL, j->n_ranks * sizeof(*sorted)), i, n = 1;
@@ -51,7 +51,7 @@ static int find_nodes(struct pmiwire__job *j)
     if (j->nodes && j->node_ranks) {
         memcpy(j->nodes, sorted, n * sizeof(*j->nodes));
         for (i = 0; i < j->n_ranks; i++) {
-            j->node_of[i] = place_of(j->nodes, n, j->node_of[i]);
+            j->node_of[i] = index_of(j->nodes, n, j->node_of[i]);
             j->node_ranks[j->node_of[i]]++;
         }
     }
@@ -68,7 +68,7 @@ uint32_t pmiwire__local_index(const struct pmiwire__job *j, int32_t rank)
         return PMIWIRE__NOT_HERE;
     if (!j->locals)
         return (uint32_t)rank;
-    i = place_of(j->locals, j->n_local, (uint32_t)rank);
+    i = index_of(j->locals, j->n_local, (uint32_t)rank);
     return i < j->n_local ? i : PMIWIRE__NOT_HERE;
 }
 
@@ -108,7 +108,7 @@ bool pmiwire__find(const struct pmiwire__job *j, struct pmiwire_str key, struct 
 }
 
 /* Replaces the value by a copy with a NUL, in the server's buffer. */
-static int terminate(struct pmiwire_server *s, struct pmiwire_str *value)
+static int add_nul(struct pmiwire_server *s, struct pmiwire_str *value)
 {
     struct pmiwire__buf *b = &s->value;
 
@@ -131,7 +131,7 @@ static int x_find(void *ctx, struct pmiwire_str key, struct pmiwire_str *value)
     return 0;
 }
 
-static int merge(struct pmiwire__job *j, const void *block, size_t bytes)
+static int merge_pairs(struct pmiwire__job *j, const void *block, size_t bytes)
 {
     struct pmiwire_keyval kv;
     struct pmiwire_peer who;
@@ -153,7 +153,7 @@ static int merge(struct pmiwire__job *j, const void *block, size_t bytes)
     }
     /* max_kvs_bytes does not apply: the nodes that put these pairs have checked it. */
     while ((rc = pmiwire_block_next(block, bytes, &pos, &kv)) == 1) {
-        rc = pmiwire__kvs_put(&j->kvs, kv.key, pmiwire__bare(kv.value), j->number);
+        rc = pmiwire__kvs_put(&j->kvs, kv.key, pmiwire__without_nul(kv.value), j->number);
         if (rc != 0)
             break;
     }
@@ -164,7 +164,7 @@ static int x_pairs(void *ctx, uint32_t kind, uint32_t number, const void *block,
 {
     struct pmiwire__job *j = ctx;
 
-    return kind == PMIWIRE_COLL_FENCE ? merge(j, block, bytes)
+    return kind == PMIWIRE_COLL_FENCE ? merge_pairs(j, block, bytes)
                                       : pmiwire__gathered(j, number, block, bytes);
 }
 
@@ -174,7 +174,7 @@ static void x_got(void *ctx, uint64_t token, int rc, struct pmiwire_str value)
     struct pmiwire_conn *c = pmiwire__by_token(j->s, token);
 
     if (c && c->pend == PMIWIRE__PEND_GET)
-        pmiwire__get_done(c, rc, pmiwire__bare(value));
+        pmiwire__get_done(c, rc, pmiwire__without_nul(value));
 }
 
 static void x_done(void *ctx, uint32_t kind, uint32_t number, int rc)
@@ -243,11 +243,11 @@ int pmiwire__job_place(struct pmiwire__job *j, const struct pmiwire_job_opts *o)
     uint32_t *ranks;
     int rc;
 
-    if (j->node_of && (rc = find_nodes(j)) != 0)
+    if (j->node_of && (rc = number_nodes(j)) != 0)
         return rc;
     j->all_here = !s->ops.send || j->n_nodes <= 1;
     if (s->ops.send && j->n_nodes) {
-        j->me = place_of(j->nodes, j->n_nodes, o->node);
+        j->me = index_of(j->nodes, j->n_nodes, o->node);
         if (j->me == j->n_nodes)
             return -EINVAL;
     }
@@ -322,7 +322,7 @@ int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_
         return rc;
     /* A key that a Fence has brought stays DENSE. */
     if (hint == PMIWIRE_HINT_SPARSE && !j->all_here && !pmiwire__find(j, key, &old))
-        return pmiwire__tell_exchange(j, c->rank, key, value, hint);
+        return pmiwire__forward_put(j, c->rank, key, value, hint);
     if (!exchange_needs_none(j)) { /* first, so that a pair that it refuses is not stored */
         rc = note_limit(j, pmiwire__exchange_reserve(j->x, key, value.len + 1));
         if (rc != 0)
@@ -334,17 +334,17 @@ int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_
     } else {
         rc = pmiwire__store(s, j, &j->kvs, key, value);
     }
-    return rc != 0 ? rc : pmiwire__tell_exchange(j, c->rank, key, value, PMIWIRE_HINT_DENSE);
+    return rc != 0 ? rc : pmiwire__forward_put(j, c->rank, key, value, PMIWIRE_HINT_DENSE);
 }
 
-int pmiwire__tell_exchange(struct pmiwire__job *j, int32_t rank, struct pmiwire_str key,
-                           struct pmiwire_str value, uint32_t hint)
+int pmiwire__forward_put(struct pmiwire__job *j, int32_t rank, struct pmiwire_str key,
+                         struct pmiwire_str value, uint32_t hint)
 {
     struct pmiwire_server *s = j->s;
 
     if (exchange_needs_none(j))
         return 0;
-    if (terminate(s, &value) != 0)
+    if (add_nul(s, &value) != 0)
         return -ENOMEM;
     return note_limit(j, pmiwire_exchange_put(j->x, rank, key, value, hint));
 }
@@ -370,7 +370,7 @@ int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t ra
 /* Returns the exchange's number of a node; n_nodes: the node has none of the job's ranks. */
 static uint32_t exchange_node(const struct pmiwire__job *j, uint32_t node)
 {
-    return j->all_here ? 1 : place_of(j->nodes, j->n_nodes, node);
+    return j->all_here ? 1 : index_of(j->nodes, j->n_nodes, node);
 }
 
 int pmiwire_server_frame(struct pmiwire_server *s, uint32_t job, uint32_t node, const void *data,

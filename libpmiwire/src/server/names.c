@@ -81,7 +81,7 @@ static void answer_lookup(struct pmiwire_conn *c, uint16_t cmd, struct pmiwire_s
     pmiwire__reply_send(&r, cmd);
 }
 
-static const char *error_text(uint32_t what, int rc)
+static const char *name_error_text(uint32_t what, int rc)
 {
     if (rc == -ENOMEM && what == PMIWIRE_NAME_PUBLISH)
         return "no room for this name";
@@ -92,11 +92,11 @@ static const char *error_text(uint32_t what, int rc)
     return rc == PMIWIRE_ENOENT && what == PMIWIRE_NAME_LOOKUP ? "name is not published" : NULL;
 }
 
-static void answer(struct pmiwire_conn *c, uint16_t cmd, uint32_t what, int rc,
-                   struct pmiwire_str port)
+static void answer_name(struct pmiwire_conn *c, uint16_t cmd, uint32_t what, int rc,
+                        struct pmiwire_str port)
 {
     if (rc != 0)
-        pmiwire__reply_error(c, cmd, rc, error_text(what, rc));
+        pmiwire__reply_error(c, cmd, rc, name_error_text(what, rc));
     else if (what == PMIWIRE_NAME_LOOKUP)
         answer_lookup(c, cmd, port);
     else
@@ -104,8 +104,8 @@ static void answer(struct pmiwire_conn *c, uint16_t cmd, uint32_t what, int rc,
 }
 
 /* Passes a request on to ops->name(). */
-static void ask_outside(const struct pmiwire__req *q, uint32_t what, struct pmiwire_str service,
-                        struct pmiwire_str port)
+static void ask_caller(const struct pmiwire__req *q, uint32_t what, struct pmiwire_str service,
+                       struct pmiwire_str port)
 {
     struct pmiwire_conn *c = q->c;
     struct pmiwire_peer who;
@@ -121,7 +121,7 @@ static void ask_outside(const struct pmiwire__req *q, uint32_t what, struct pmiw
     pmiwire__unpend(c);
     if (rc == 0 && what == PMIWIRE_NAME_LOOKUP)
         rc = PMIWIRE_ENOENT; /* the callback gave no port */
-    answer(c, q->cmd, what, rc, (struct pmiwire_str){0});
+    answer_name(c, q->cmd, what, rc, (struct pmiwire_str){0});
 }
 
 int pmiwire_server_name_done(struct pmiwire_server *s, uint64_t token, int rc,
@@ -132,7 +132,7 @@ int pmiwire_server_name_done(struct pmiwire_server *s, uint64_t token, int rc,
     if (!c || c->pend != PMIWIRE__PEND_NAME)
         return PMIWIRE_ESTALE;
     pmiwire__enter(s);
-    answer(c, c->pend_cmd, c->pend_count, rc, port);
+    answer_name(c, c->pend_cmd, c->pend_count, rc, port);
     pmiwire__resume(c);
     pmiwire__leave(s);
     return 0;
@@ -156,7 +156,7 @@ void pmiwire__do_name(const struct pmiwire__req *q, uint32_t what)
         return;
     }
     if (s->ops.name) {
-        ask_outside(q, what, service, port);
+        ask_caller(q, what, service, port);
         return;
     }
     switch (what) {
@@ -164,5 +164,5 @@ void pmiwire__do_name(const struct pmiwire__req *q, uint32_t what)
     case PMIWIRE_NAME_UNPUBLISH: rc = pmiwire_server_unpublish(s, owner, service); break;
     default: rc = pmiwire_server_lookup(s, service, &port);
     }
-    answer(q->c, q->cmd, what, rc, port);
+    answer_name(q->c, q->cmd, what, rc, port);
 }

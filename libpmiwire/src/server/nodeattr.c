@@ -6,7 +6,7 @@
 #include "server_internal.h"
 
 /* Answers a wait for an attribute that no remaining rank can put. */
-static void in_vain(struct pmiwire_conn *c, uint16_t cmd, int32_t rank, uint32_t why)
+static void answer_attr_gone(struct pmiwire_conn *c, uint16_t cmd, int32_t rank, uint32_t why)
 {
     static const char what[] = "no rank is left to put this attribute";
     char text[PMIWIRE__GONE_TEXT];
@@ -31,7 +31,7 @@ void pmiwire__nodeattr_gone(struct pmiwire__job *j, int32_t rank, uint32_t why)
             continue;
         }
         pmiwire__resume(c);
-        in_vain(c, c->pend_cmd, rank, why);
+        answer_attr_gone(c, c->pend_cmd, rank, why);
     }
 }
 
@@ -58,7 +58,7 @@ void pmiwire__do_getnodeattr(const struct pmiwire__req *q)
         uint32_t why = 0;
         int32_t rank = pmiwire__gone_other(j, c->rank, &why);
 
-        in_vain(c, q->cmd, rank, why);
+        answer_attr_gone(c, q->cmd, rank, why);
         return;
     }
     pmiwire__free(q->s, c->pend_mem);
@@ -74,7 +74,7 @@ void pmiwire__do_getnodeattr(const struct pmiwire__req *q)
 }
 
 /* Answers the waiters for this attribute, and puts the others back in order. */
-static void wake(struct pmiwire__job *j, struct pmiwire_str key)
+static void wake_attr_waiters(struct pmiwire__job *j, struct pmiwire_str key)
 {
     const struct pmiwire__entry *e = pmiwire__kvs_find(&j->nodeattrs, key);
     struct pmiwire__link list;
@@ -112,5 +112,5 @@ void pmiwire__do_putnodeattr(const struct pmiwire__req *q)
         return;
     }
     pmiwire__reply_ok(q->c, q->cmd);
-    wake(j, key);
+    wake_attr_waiters(j, key);
 }

@@ -58,7 +58,7 @@ void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text)
 
 /* ---- building a reply ---- */
 
-static const struct pmiwire_profile *reader(const struct pmiwire_conn *c, uint16_t wire)
+static const struct pmiwire_profile *reader_profile(const struct pmiwire_conn *c, uint16_t wire)
 {
     if (c->has_bytes)
         return &c->s->ours;
@@ -72,7 +72,7 @@ static const struct pmiwire_profile *reader(const struct pmiwire_conn *c, uint16
 }
 
 /* Makes room at the end of the output, or fails the connection. */
-static bool make_room(struct pmiwire_conn *c, size_t bytes)
+static bool reply_room(struct pmiwire_conn *c, size_t bytes)
 {
     if (!pmiwire__alive(c))
         return false;
@@ -102,11 +102,11 @@ bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint
     const struct pmiwire_command_desc *req = pmiwire_command_get(cmd), *desc;
 
     desc = req && req->reply ? pmiwire_command_get(req->reply) : NULL;
-    if (!desc || !make_room(c, bytes))
+    if (!desc || !reply_room(c, bytes))
         return false;
     r->c = c;
     pmiwire_enc_begin(&r->e, c->out.ptr + c->out.len, c->out.cap - c->out.len, desc->id,
-                      reader(c, desc->wire));
+                      reader_profile(c, desc->wire));
     r->e.can_bytes = c->has_bytes;
     if (desc->wire == PMIWIRE_V2)
         echo_thrid(r);
@@ -114,7 +114,7 @@ bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint
 }
 
 /* Counts n more bytes at the end of the output. */
-static void queued(struct pmiwire_conn *c, size_t n)
+static void count_queued(struct pmiwire_conn *c, size_t n)
 {
     struct pmiwire_server *s = c->s;
     bool was_empty = c->out.len == c->out.off;
@@ -138,7 +138,7 @@ int pmiwire__reply_end(struct pmiwire__reply *r)
 
     if (n < 0)
         return (int)n;
-    queued(r->c, (size_t)n);
+    count_queued(r->c, (size_t)n);
     return 0;
 }
 
@@ -292,7 +292,7 @@ void pmiwire__reply_send(struct pmiwire__reply *r, uint16_t cmd)
 /* Checks that this client could read the value back, without regard to length. */
 static int check_readable(const struct pmiwire_conn *c, uint16_t wire, struct pmiwire_str value)
 {
-    const struct pmiwire_profile *p = reader(c, wire);
+    const struct pmiwire_profile *p = reader_profile(c, wire);
     int rc;
 
     if (c->has_bytes)
@@ -309,7 +309,7 @@ static int check_readable(const struct pmiwire_conn *c, uint16_t wire, struct pm
 static void refuse_value(struct pmiwire_conn *c, uint16_t cmd, uint16_t wire, int code,
                          struct pmiwire_str value)
 {
-    const struct pmiwire_profile *p = reader(c, wire);
+    const struct pmiwire_profile *p = reader_profile(c, wire);
     const size_t at = code == PMIWIRE_ECHARS ? pmiwire__bad_byte(p, wire, 0, value) : value.len;
     char text[128];
 
@@ -375,12 +375,12 @@ void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwir
     if (name.len + strlen(suffix) > 31)
         name = pmiwire_strz("unknown");
     snprintf(buf, sizeof(buf), "%.*s%s", (int)name.len, name.ptr, suffix);
-    if (!make_room(c, 0))
+    if (!reply_room(c, 0))
         return;
     r.c = c;
     wire = wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1;
     pmiwire__enc_begin_named(&r.e, c->out.ptr + c->out.len, c->out.cap - c->out.len, wire,
-                             pmiwire_strz(buf), reader(c, wire));
+                             pmiwire_strz(buf), reader_profile(c, wire));
     if (wire == PMIWIRE_V2)
         echo_thrid(&r);
     error_fields(&r, 0, wire, -1, "unknown command");

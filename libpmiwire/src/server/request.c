@@ -15,7 +15,7 @@ static bool is_v2(const struct pmiwire__req *q)
 
 /* Takes the rank that the client names; a rank known before must agree. Returns false after a
  * refusal, which is answered. */
-static bool identify(const struct pmiwire__req *q, int32_t id)
+static bool identify_rank(const struct pmiwire__req *q, int32_t id)
 {
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
@@ -51,7 +51,7 @@ static bool identify(const struct pmiwire__req *q, int32_t id)
 }
 
 /* Notes which extensions this client knows. */
-static void take_client(const struct pmiwire__req *q)
+static void note_extensions(const struct pmiwire__req *q)
 {
     struct pmiwire_conn *c = q->c;
     struct pmiwire_str v;
@@ -100,18 +100,18 @@ static void do_init(const struct pmiwire__req *q)
         return;
     c->major = major;
     if (major == 1)
-        take_client(q);
+        note_extensions(q);
     if (major == 1)
         pmiwire__set_state(c, PMIWIRE_CONN_INITED);
 }
 
-static uint32_t appnum(const struct pmiwire_conn *c)
+static uint32_t rank_appnum(const struct pmiwire_conn *c)
 {
     return c->job->appnum ? c->job->appnum[c->rank] : 0;
 }
 
 /* Sends one of the lines that follow the answer to initack. */
-static void set_line(struct pmiwire_conn *c, uint16_t field, int64_t value)
+static void send_set_line(struct pmiwire_conn *c, uint16_t field, int64_t value)
 {
     struct pmiwire__reply r;
 
@@ -132,12 +132,12 @@ static void do_initack(const struct pmiwire__req *q)
         pmiwire__refuse(c, q->cmd, PMIWIRE_ESTATE, "initack after init");
         return;
     }
-    if (!identify(q, id))
+    if (!identify_rank(q, id))
         return;
     pmiwire__reply_ok(c, q->cmd);
-    set_line(c, PMIWIRE_F_SIZE, c->job->n_ranks);
-    set_line(c, PMIWIRE_F_RANK, c->rank);
-    set_line(c, PMIWIRE_F_DEBUG, c->job->debugged != 0);
+    send_set_line(c, PMIWIRE_F_SIZE, c->job->n_ranks);
+    send_set_line(c, PMIWIRE_F_RANK, c->rank);
+    send_set_line(c, PMIWIRE_F_DEBUG, c->job->debugged != 0);
 }
 
 static void do_singinit(const struct pmiwire__req *q)
@@ -183,13 +183,13 @@ static void do_fullinit(const struct pmiwire__req *q)
         return;
     }
     for (i = 0; i < 2; i++)
-        if (pmiwire_msg_int(q->msg, ids[i], &id) == 0 && !identify(q, id))
+        if (pmiwire_msg_int(q->msg, ids[i], &id) == 0 && !identify_rank(q, id))
             return;
     if (!c->job) {
         pmiwire__refuse(c, q->cmd, PMIWIRE_EMISSING, "fullinit without a rank");
         return;
     }
-    take_client(q);
+    note_extensions(q);
     bytes = pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT, 0) +
             (c->job->spawner ? strlen(c->job->spawner) : 0);
     if (!pmiwire__reply_begin(&r, c, q->cmd, bytes))
@@ -199,7 +199,7 @@ static void do_fullinit(const struct pmiwire__req *q)
     pmiwire_enc_int(&r.e, PMIWIRE_F_V2_PMI_SUBVERSION, 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_RANK, c->rank);
     pmiwire_enc_int(&r.e, PMIWIRE_F_SIZE, c->job->n_ranks);
-    pmiwire_enc_int(&r.e, PMIWIRE_F_APPNUM, appnum(c));
+    pmiwire_enc_int(&r.e, PMIWIRE_F_APPNUM, rank_appnum(c));
     if (c->job->spawner)
         pmiwire_enc_str(&r.e, PMIWIRE_F_SPAWNER_JOBID, pmiwire_strz(c->job->spawner));
     pmiwire_enc_int(&r.e, PMIWIRE_F_DEBUGGED, c->job->debugged != 0);
@@ -271,7 +271,7 @@ static void do_connect(const struct pmiwire__req *q)
 
 /* Returns the space that a request names; without a name, or with an empty one, the client's own.
  * NULL: no such space. */
-static struct pmiwire__job *space(const struct pmiwire__req *q)
+static struct pmiwire__job *named_space(const struct pmiwire__req *q)
 {
     struct pmiwire_str name = {0};
 
@@ -283,8 +283,8 @@ static struct pmiwire__job *space(const struct pmiwire__req *q)
 
 /* Reads an extension's word as its index in the list; without the field, 0. Returns 0, or
  * PMIWIRE_ETYPE for any other word. */
-static int word_of(const struct pmiwire__req *q, uint16_t ext, const char *const words[3],
-                   uint32_t *place)
+static int ext_word(const struct pmiwire__req *q, uint16_t ext, const char *const words[3],
+                    uint32_t *place)
 {
     struct pmiwire_str word;
 
@@ -323,7 +323,7 @@ static void do_put(const struct pmiwire__req *q)
 
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_KEY, &key);
     (void)pmiwire_msg_str(q->msg, PMIWIRE_F_VALUE, &value);
-    if (space(q) != c->job) {
+    if (named_space(q) != c->job) {
         pmiwire__refuse(c, q->cmd, PMIWIRE_ENOENT,
                         "put into a key-value space that is not one's own");
         return;
@@ -331,7 +331,7 @@ static void do_put(const struct pmiwire__req *q)
     if (pmiwire__may_put(q, key, value) != 0)
         return;
     s->limit = NULL;
-    rc = word_of(q, PMIWIRE_EXT_HINT, hints, &hint);
+    rc = ext_word(q, PMIWIRE_EXT_HINT, hints, &hint);
     if (rc == 0)
         rc = pmiwire__put(c, key, value, hint);
     if (rc == -ENOMEM) {
@@ -370,7 +370,8 @@ static void leave_get(struct pmiwire_conn *c)
 }
 
 /* Gets a key that local ranks have not put and Fences have not brought. */
-static void get_far(const struct pmiwire__req *q, struct pmiwire__job *j, struct pmiwire_str key)
+static void get_by_exchange(const struct pmiwire__req *q, struct pmiwire__job *j,
+                            struct pmiwire_str key)
 {
     static const char *const words[3] = {
         [PMIWIRE_GET_REMOTE] = "remote", [PMIWIRE_GET_WAIT] = "wait"};
@@ -381,7 +382,7 @@ static void get_far(const struct pmiwire__req *q, struct pmiwire__job *j, struct
     uint32_t how;
     int rc;
 
-    rc = word_of(q, PMIWIRE_EXT_GET, words, &how);
+    rc = ext_word(q, PMIWIRE_EXT_GET, words, &how);
     if (rc == 0 && how != PMIWIRE_GET_WAIT && j->all_here) { /* no other node to ask */
         pmiwire__reply_value(c, q->cmd, PMIWIRE_ENOENT, value);
         return;
@@ -404,13 +405,13 @@ static void get_far(const struct pmiwire__req *q, struct pmiwire__job *j, struct
                               token, &value);
     if (rc == PMIWIRE_PENDING || c->token != token)
         return; /* the answer comes later, or has been sent */
-    pmiwire__get_done(c, rc, pmiwire__bare(value));
+    pmiwire__get_done(c, rc, pmiwire__without_nul(value));
 }
 
 static void do_get(const struct pmiwire__req *q)
 {
     struct pmiwire_conn *c = q->c;
-    struct pmiwire__job *j = space(q);
+    struct pmiwire__job *j = named_space(q);
     const struct pmiwire__entry *e = NULL;
     struct pmiwire_str key = {0}, value = {0};
 
@@ -431,7 +432,7 @@ static void do_get(const struct pmiwire__req *q)
     if (e || pmiwire__find(j, key, &value) || pmiwire__gathered_find(j, key, &value))
         pmiwire__reply_value(c, q->cmd, 0, value);
     else
-        get_far(q, j, key);
+        get_by_exchange(q, j, key);
 }
 
 static void do_getjobattr(const struct pmiwire__req *q)
@@ -489,7 +490,7 @@ static void do_finalize(const struct pmiwire__req *q)
 
 /* ---- dispatch ---- */
 
-static void dispatch(const struct pmiwire__req *q)
+static void dispatch_request(const struct pmiwire__req *q)
 {
     switch (q->cmd) {
     case PMIWIRE_V1_INIT: do_init(q); break;
@@ -497,7 +498,7 @@ static void dispatch(const struct pmiwire__req *q)
     case PMIWIRE_V1_SINGINIT: do_singinit(q); break;
     case PMIWIRE_V2_FULLINIT: do_fullinit(q); break;
     case PMIWIRE_V1_GET_MAXES: do_maxes(q); break;
-    case PMIWIRE_V1_GET_APPNUM: reply_number(q, PMIWIRE_F_APPNUM, appnum(q->c)); break;
+    case PMIWIRE_V1_GET_APPNUM: reply_number(q, PMIWIRE_F_APPNUM, rank_appnum(q->c)); break;
     case PMIWIRE_V1_GET_UNIVERSE_SIZE:
         reply_number(q, PMIWIRE_F_SIZE, q->c->job->universe_size);
         break;
@@ -532,7 +533,7 @@ static void dispatch(const struct pmiwire__req *q)
 }
 
 /* Returns whether a client may send this command before init. */
-static bool before_init(uint16_t cmd)
+static bool allowed_before_init(uint16_t cmd)
 {
     switch (cmd) {
     case PMIWIRE_V1_INIT:
@@ -547,7 +548,7 @@ static bool before_init(uint16_t cmd)
 
 /* Replaces `;;` in values by `;`, in the first half of 2 * raw_len bytes of the server's scratch
  * memory. */
-static bool unescape(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t raw_len)
+static bool unescape_values(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t raw_len)
 {
     char *at = NULL;
     uint32_t i;
@@ -578,14 +579,14 @@ static int decode_bytes(struct pmiwire_conn *c, struct pmiwire_msg *msg, size_t 
 
     if (!c->has_bytes || !pmiwire__msg_has_bytes(msg))
         return 0;
-    memory = pmiwire__scratch(c->s, 2 * raw_len); /* the second half: see unescape() */
+    memory = pmiwire__scratch(c->s, 2 * raw_len); /* the second half: see unescape_values() */
     if (!memory)
         return pmiwire__msg_error(err, -ENOMEM, msg->id, 0, 0);
     return pmiwire__msg_bytes(msg, memory + raw_len, &used, err);
 }
 
 /* Drops empty names and ranks: Slurm's client writes `jobid=;` without a job id. */
-static void drop_empty(struct pmiwire_msg *msg)
+static void drop_empty_fields(struct pmiwire_msg *msg)
 {
     uint32_t i, n = 0;
 
@@ -603,7 +604,7 @@ static void drop_empty(struct pmiwire_msg *msg)
 }
 
 /* Keeps the id of the thread that asks, for the answer. */
-static bool take_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
+static bool keep_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
 {
     const struct pmiwire_field *f = pmiwire__msg_field(msg, PMIWIRE_F_THRID);
 
@@ -619,8 +620,8 @@ static bool take_thrid(struct pmiwire_conn *c, const struct pmiwire_msg *msg)
 
 /* Answers a malformed message with an error; the last one that PMIWIRE__PATIENCE allows fails the
  * connection. */
-static void bad_form(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_msg *msg, int code,
-                     uint16_t field, const char *text)
+static void refuse_malformed(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_msg *msg,
+                             int code, uint16_t field, const char *text)
 {
     c->s->stats.n_bad++;
     if (++c->n_bad >= PMIWIRE__PATIENCE) {
@@ -661,7 +662,7 @@ size_t pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmi
     }
     c->s->stats.n_messages++;
     c->thrid_len = 0;
-    bad_form(c, cmd, msg, code, PMIWIRE_F_NONE, err.text);
+    refuse_malformed(c, cmd, msg, code, PMIWIRE_F_NONE, err.text);
     if (!pmiwire__alive(c))
         return have;
     if (skip > have) {
@@ -690,33 +691,33 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
         else
             snprintf(text, sizeof(text), "unknown command");
         if (msg->wire == PMIWIRE_V2)
-            (void)take_thrid(c, msg);
-        bad_form(c, 0, msg, PMIWIRE_EUNKNOWN, PMIWIRE_F_NONE, text);
+            (void)keep_thrid(c, msg);
+        refuse_malformed(c, 0, msg, PMIWIRE_EUNKNOWN, PMIWIRE_F_NONE, text);
         return;
     }
     if (msg->wire == PMIWIRE_V2) {
-        if (!unescape(c->s, msg, raw_len)) {
+        if (!unescape_values(c->s, msg, raw_len)) {
             pmiwire__refuse(c, q.cmd, -ENOMEM, NULL);
             return;
         }
-        if (!take_thrid(c, msg)) {
-            bad_form(c, q.cmd, msg, PMIWIRE_ETYPE, PMIWIRE_F_THRID,
-                     "thread id that cannot be sent back");
+        if (!keep_thrid(c, msg)) {
+            refuse_malformed(c, q.cmd, msg, PMIWIRE_ETYPE, PMIWIRE_F_THRID,
+                             "thread id that cannot be sent back");
             return;
         }
     }
-    drop_empty(msg);
+    drop_empty_fields(msg);
     rc = pmiwire_msg_check(msg, 0, &err);
     if (rc == 0)
         rc = decode_bytes(c, msg, raw_len, &err);
     if (rc != 0) {
-        bad_form(c, q.cmd, msg, rc, err.field, err.text);
+        refuse_malformed(c, q.cmd, msg, rc, err.field, err.text);
         return;
     }
     if (c->state == PMIWIRE_CONN_FINALIZED)
         pmiwire__refuse(c, q.cmd, PMIWIRE_ESTATE, "command after finalize");
-    else if (c->state == PMIWIRE_CONN_NEW && !before_init(q.cmd))
+    else if (c->state == PMIWIRE_CONN_NEW && !allowed_before_init(q.cmd))
         pmiwire__refuse(c, q.cmd, PMIWIRE_ESTATE, "command before init");
     else
-        dispatch(&q);
+        dispatch_request(&q);
 }

@@ -56,7 +56,7 @@ static size_t out_bytes(const struct pmiwire_server_opts *o)
     return 64 * (3 * (size_t)o->vallen_max + 512);
 }
 
-static int take_opts(struct pmiwire_server *s, const struct pmiwire_server_opts *opts)
+static int server_opts_take(struct pmiwire_server *s, const struct pmiwire_server_opts *opts)
 {
     struct pmiwire_server_opts *o = &s->opts;
 
@@ -107,7 +107,7 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     int rc;
 
     memset(&probe, 0, sizeof(probe));
-    rc = out ? take_opts(&probe, opts) : -EINVAL;
+    rc = out ? server_opts_take(&probe, opts) : -EINVAL;
     if (rc != 0)
         return rc;
     s = pmiwire__alloc(&probe, sizeof(*s));
@@ -132,8 +132,8 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
     pmiwire__kvs_init(&s->names, &s->mem.a);
     pmiwire__link_init(&s->conns);
     pmiwire__link_init(&s->work);
-    pmiwire__link_init(&s->graves);
-    pmiwire__link_init(&s->job_graves);
+    pmiwire__link_init(&s->closed_conns);
+    pmiwire__link_init(&s->removed_jobs);
     *out = s;
     return 0;
 }

@@ -221,8 +221,8 @@ struct pmiwire__job {
     uint32_t stuck; /* a bit for each kind of collective already reported stuck */
 
     bool removed;
-    struct pmiwire__link grave;    /* on the server's list */
-    char *ext[PMIWIRE_EXT_COUNT_]; /* advertised values; NULL: not advertised */
+    struct pmiwire__link removed_link; /* on the server's list */
+    char *ext[PMIWIRE_EXT_COUNT_];     /* advertised values; NULL: not advertised */
 };
 
 struct pmiwire__group {
@@ -296,7 +296,7 @@ struct pmiwire_server {
 
     struct pmiwire__conn_slot *slots;
     uint32_t n_slots, free_slot; /* free_slot: UINT32_MAX none */
-    struct pmiwire__link conns, work, graves, job_graves;
+    struct pmiwire__link conns, work, closed_conns, removed_jobs;
     bool ending;     /* being destroyed: no callback, no notification */
     uint64_t serial; /* of the last token */
     unsigned depth;  /* nested public calls */
@@ -364,10 +364,10 @@ int pmiwire__put(struct pmiwire_conn *c, struct pmiwire_str key, struct pmiwire_
                  uint32_t hint);
 /* Passes a pair to the exchange: after the store has it, or, for a SPARSE key, as its only
  * store. */
-int pmiwire__tell_exchange(struct pmiwire__job *j, int32_t rank, struct pmiwire_str key,
-                           struct pmiwire_str value, uint32_t hint);
+int pmiwire__forward_put(struct pmiwire__job *j, int32_t rank, struct pmiwire_str key,
+                         struct pmiwire_str value, uint32_t hint);
 /* Returns an exchange's value without its NUL. */
-static inline struct pmiwire_str pmiwire__bare(struct pmiwire_str value)
+static inline struct pmiwire_str pmiwire__without_nul(struct pmiwire_str value)
 {
     if (value.len)
         value.len--;

@@ -26,7 +26,7 @@ struct arena {
     size_t left;
 };
 
-static void *carve(struct arena *a, size_t bytes)
+static void *arena_alloc(struct arena *a, size_t bytes)
 {
     void *p = a->ptr;
 
@@ -38,7 +38,7 @@ static void *carve(struct arena *a, size_t bytes)
 }
 
 /* Reads a number that may occur once; `*out` stays if it is absent. */
-static int number(struct part p, uint16_t id, uint32_t *out)
+static int read_number(struct part p, uint16_t id, uint32_t *out)
 {
     bool found = false;
     uint32_t i;
@@ -60,7 +60,7 @@ static int number(struct part p, uint16_t id, uint32_t *out)
 /* Collects all `count` fields of an indexed kind in the order of their numbers; they may arrive in
  * any order. `out` points to the first of `count` views, `stride` bytes apart, that are still
  * absent. */
-static int collect(struct part p, uint16_t id, uint32_t count, void *out, size_t stride)
+static int collect_indexed(struct part p, uint16_t id, uint32_t count, void *out, size_t stride)
 {
     uint32_t i, base = 1, seen = 0;
 
@@ -92,13 +92,13 @@ static int collect_pairs(struct arena *a, struct part p, uint32_t count, uint16_
 
     if (count > p.n)
         return PMIWIRE_EMISSING;
-    kv = carve(a, count * sizeof(*kv));
+    kv = arena_alloc(a, count * sizeof(*kv));
     if (!kv)
         return -ENOMEM;
     memset(kv, 0, count * sizeof(*kv));
-    rc = collect(p, key, count, &kv[0].key, sizeof(*kv));
+    rc = collect_indexed(p, key, count, &kv[0].key, sizeof(*kv));
     if (rc == 0)
-        rc = collect(p, value, count, &kv[0].value, sizeof(*kv));
+        rc = collect_indexed(p, value, count, &kv[0].value, sizeof(*kv));
     *out = kv;
     return rc;
 }
@@ -122,26 +122,26 @@ static int parse_cmd(struct arena *a, struct part p, const struct names *n,
                      struct pmiwire_spawn_cmd *cmd)
 {
     struct pmiwire_str *argv;
-    int rc = number(p, n->nprocs, &cmd->maxprocs);
+    int rc = read_number(p, n->nprocs, &cmd->maxprocs);
 
     if (rc != 0 || cmd->maxprocs == 0)
         return rc != 0 ? rc : PMIWIRE_ETYPE;
-    rc = number(p, n->argc, &cmd->argc);
+    rc = read_number(p, n->argc, &cmd->argc);
     if (rc != 0 && rc != PMIWIRE_EMISSING)
         return rc;
     if (cmd->argc > p.n)
         return PMIWIRE_EMISSING;
-    argv = carve(a, cmd->argc * sizeof(*argv));
+    argv = arena_alloc(a, cmd->argc * sizeof(*argv));
     if (!argv)
         return -ENOMEM;
     memset(argv, 0, cmd->argc * sizeof(*argv));
     cmd->argv = argv;
-    rc = collect(p, n->argv, cmd->argc, argv, sizeof(*argv));
+    rc = collect_indexed(p, n->argv, cmd->argc, argv, sizeof(*argv));
     if (rc != 0)
         return rc;
-    rc = number(p, n->info_num, &cmd->n_info);
+    rc = read_number(p, n->info_num, &cmd->n_info);
     if (rc == PMIWIRE_EMISSING)
-        rc = number(p, n->info_num2, &cmd->n_info);
+        rc = read_number(p, n->info_num2, &cmd->n_info);
     if (rc != 0 && rc != PMIWIRE_EMISSING)
         return rc;
     return collect_pairs(a, p, cmd->n_info, n->info_key, n->info_val, &cmd->info);
@@ -150,7 +150,7 @@ static int parse_cmd(struct arena *a, struct part p, const struct names *n,
 static int parse_preput(struct arena *a, struct part p, const struct names *n,
                         struct pmiwire_spawn *req)
 {
-    int rc = number(p, n->preput_num, &req->n_preput);
+    int rc = read_number(p, n->preput_num, &req->n_preput);
 
     if (rc != 0 && rc != PMIWIRE_EMISSING)
         return rc;
@@ -172,7 +172,7 @@ static int count_procs(const struct pmiwire_spawn *req, uint32_t *total)
     return 0;
 }
 
-static const char *why(int rc)
+static const char *spawn_error_text(int rc)
 {
     switch (rc) {
     case PMIWIRE_EMISSING: return "an argument, key or value that was announced is missing";
@@ -184,7 +184,7 @@ static const char *why(int rc)
     }
 }
 
-static void ask(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_spawn *req)
+static void start_spawn(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_spawn *req)
 {
     struct pmiwire_server *s = c->s;
     struct pmiwire_peer who;
@@ -193,7 +193,7 @@ static void ask(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_spawn
     int rc = count_procs(req, &total);
 
     if (rc != 0) {
-        pmiwire__refuse(c, cmd, rc, why(rc));
+        pmiwire__refuse(c, cmd, rc, spawn_error_text(rc));
         return;
     }
     if (!s->ops.spawn) {
@@ -212,7 +212,7 @@ static void ask(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire_spawn
 
 /* ---- PMI-2 ---- */
 
-static int parse_v2(struct arena *a, const struct pmiwire_msg *msg, struct pmiwire_spawn *req)
+static int parse_spawn_v2(struct arena *a, const struct pmiwire_msg *msg, struct pmiwire_spawn *req)
 {
     struct part head = {msg->fields, 0};
     struct pmiwire_spawn_cmd *cmds;
@@ -221,14 +221,14 @@ static int parse_v2(struct arena *a, const struct pmiwire_msg *msg, struct pmiwi
 
     while (head.n < msg->n_fields && msg->fields[head.n].id != PMIWIRE_F_SUBCMD)
         head.n++;
-    rc = number(head, PMIWIRE_F_NCMDS, &ncmds);
+    rc = read_number(head, PMIWIRE_F_NCMDS, &ncmds);
     if (rc != 0)
         return rc;
     for (i = 0; i < msg->n_fields; i++)
         req->n_cmds += msg->fields[i].id == PMIWIRE_F_SUBCMD;
     if (ncmds == 0 || ncmds != req->n_cmds)
         return PMIWIRE_ETYPE;
-    cmds = carve(a, ncmds * sizeof(*cmds));
+    cmds = arena_alloc(a, ncmds * sizeof(*cmds));
     if (!cmds)
         return -ENOMEM;
     memset(cmds, 0, ncmds * sizeof(*cmds));
@@ -265,11 +265,11 @@ void pmiwire__do_spawn_v2(const struct pmiwire__req *q)
     if (!mem)
         rc = q->raw_len > q->s->opts.max_spawn_bytes ? PMIWIRE_ETOOBIG : -ENOMEM;
     else
-        rc = parse_v2(&a, q->msg, &req);
+        rc = parse_spawn_v2(&a, q->msg, &req);
     if (rc == 0)
-        ask(q->c, q->cmd, &req);
+        start_spawn(q->c, q->cmd, &req);
     else
-        pmiwire__refuse(q->c, q->cmd, rc, why(rc));
+        pmiwire__refuse(q->c, q->cmd, rc, spawn_error_text(rc));
     pmiwire__free(q->s, mem);
 }
 
@@ -277,13 +277,13 @@ void pmiwire__do_spawn_v2(const struct pmiwire__req *q)
 
 /* Decodes all messages of a request again, side by side, and joins them. `bytes`: room for decoding
  * fp-bytes; NULL: the client does not know fp-bytes. */
-static int parse_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *acc,
-                    struct pmiwire_field *fields, struct arena *a, char *bytes,
-                    struct pmiwire_spawn *req)
+static int parse_spawn_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *acc,
+                          struct pmiwire_field *fields, struct arena *a, char *bytes,
+                          struct pmiwire_spawn *req)
 {
     const char *p = acc->bytes.ptr;
     size_t left = acc->bytes.len, used_fields = 0;
-    struct pmiwire_spawn_cmd *cmds = carve(a, acc->total * sizeof(*cmds));
+    struct pmiwire_spawn_cmd *cmds = arena_alloc(a, acc->total * sizeof(*cmds));
     bool have_preput = false;
     uint32_t i;
     int rc;
@@ -333,7 +333,7 @@ static int parse_v1(struct pmiwire_server *s, const struct pmiwire__spawn_part *
 }
 
 /* Serves the request once its last message is here. */
-static void finish_v1(const struct pmiwire__req *q)
+static void finish_spawn_v1(const struct pmiwire__req *q)
 {
     struct pmiwire_server *s = q->s;
     struct pmiwire_conn *c = q->c;
@@ -350,19 +350,19 @@ static void finish_v1(const struct pmiwire__req *q)
         mem = a.ptr = pmiwire__alloc(s, a.left + (c->has_bytes ? acc.bytes.len : 0));
         bytes = mem && c->has_bytes ? mem + a.left : NULL;
         fields = pmiwire__alloc(s, acc.n_fields * sizeof(*fields));
-        rc = mem && fields ? parse_v1(s, &acc, fields, &a, bytes, &req) : -ENOMEM;
+        rc = mem && fields ? parse_spawn_v1(s, &acc, fields, &a, bytes, &req) : -ENOMEM;
     }
     if (rc == 0)
-        ask(c, q->cmd, &req);
+        start_spawn(c, q->cmd, &req);
     else
-        pmiwire__refuse(c, q->cmd, rc, why(rc));
+        pmiwire__refuse(c, q->cmd, rc, spawn_error_text(rc));
     pmiwire__free(s, fields);
     pmiwire__free(s, mem);
     pmiwire__buf_free(&s->mem, &acc.bytes);
 }
 
 /* Returns whether this message continues the request in progress, or begins one. */
-static bool fits(const struct pmiwire__req *q, int32_t total, int32_t sofar)
+static bool part_fits(const struct pmiwire__req *q, int32_t total, int32_t sofar)
 {
     const struct pmiwire__spawn_part *acc = &q->c->spawn;
 
@@ -380,7 +380,7 @@ void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
 
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_TOTSPAWNS, &total);
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_SPAWNSSOFAR, &sofar);
-    if (!fits(q, total, sofar)) {
+    if (!part_fits(q, total, sofar)) {
         pmiwire__spawn_drop(c);
         pmiwire__refuse(c, q->cmd, PMIWIRE_ETYPE, "totspawns and spawnssofar are out of step");
         return;
@@ -396,7 +396,7 @@ void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
     if (acc->err != 0) /* count the messages of a refused request, but do not keep them */
         pmiwire__buf_free(&s->mem, &acc->bytes);
     if (acc->n == acc->total)
-        finish_v1(q);
+        finish_spawn_v1(q);
 }
 
 /* ---- the answer ---- */

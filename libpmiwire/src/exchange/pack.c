@@ -125,7 +125,7 @@ static char *write_records(const struct pmiwire__run *run, char *to)
     return to;
 }
 
-void pmiwire__segment_to_records(const struct pmiwire__segment *s, char *to)
+void pmiwire__segment_unpack(const struct pmiwire__segment *s, char *to)
 {
     const char *p = s->runs, *end = s->runs + s->bytes;
     struct pmiwire__run run;
@@ -143,7 +143,7 @@ struct draft {
     size_t bytes;   /* of the run */
 };
 
-static uint32_t alike(const char *a, const char *b, uint32_t most)
+static uint32_t common_prefix(const char *a, const char *b, uint32_t most)
 {
     uint32_t n = 0;
 
@@ -174,7 +174,7 @@ static struct draft find_run(const char *p, size_t n, size_t most)
         (void)pmiwire__record_read(p + d.records, n - d.records, &rec);
         if (rec.key.len != first.key.len || rec.value.len != first.value.len)
             break;
-        shared = alike(first.key.ptr, rec.key.ptr, d.shared);
+        shared = common_prefix(first.key.ptr, rec.key.ptr, d.shared);
         if ((uint64_t)(d.shared - shared) * (d.n - 1) > RUN_HEADER + shared)
             break;
         d.shared = shared;
@@ -203,8 +203,8 @@ static char *write_run(char *to, const char *p, const struct draft *d)
 
 /* Makes the segment that begins at p. Returns the bytes of records in it; *bytes: the bytes of its
  * runs; to: NULL, or memory for the runs. */
-static size_t make_segment(const struct pmiwire_exchange *x, const char *p, size_t n, char *to,
-                           uint32_t *bytes)
+static size_t pack_runs(const struct pmiwire_exchange *x, const char *p, size_t n, char *to,
+                        uint32_t *bytes)
 {
     const size_t most = x->max_frame - sizeof(struct pmiwire__frame) - PMIWIRE__SEGMENT_HEADER,
                  most_records = pmiwire__segment_most(x);
@@ -224,16 +224,16 @@ static size_t make_segment(const struct pmiwire_exchange *x, const char *p, size
     return at;
 }
 
-size_t pmiwire__segment_write(const struct pmiwire_exchange *x, const struct pmiwire__buf *records,
-                              char *to, size_t *took)
+size_t pmiwire__segment_pack(const struct pmiwire_exchange *x, const struct pmiwire__buf *records,
+                             char *to, size_t *took)
 {
     uint32_t bytes;
 
-    *took = make_segment(x, records->ptr, records->len, NULL, &bytes);
+    *took = pack_runs(x, records->ptr, records->len, NULL, &bytes);
     if (to) {
         char *runs = number_write(number_write(to, x->me), bytes);
 
-        (void)make_segment(x, records->ptr, records->len, runs, &bytes);
+        (void)pack_runs(x, records->ptr, records->len, runs, &bytes);
     }
     return number_bytes(x->me) + number_bytes(bytes) + bytes;
 }
