@@ -109,11 +109,9 @@ static void sift_down(void *a, size_t i, size_t n, size_t width)
 
 void pmiwire__sort(void *a, size_t n, size_t width)
 {
-    size_t i;
-
-    for (i = n / 2; i-- > 0;)
+    for (size_t i = n / 2; i-- > 0;)
         sift_down(a, i, n, width);
-    for (i = n; i-- > 1;) {
+    for (size_t i = n; i-- > 1;) {
         const uint64_t v = load_number(a, 0, width);
 
         store_number(a, 0, width, load_number(a, i, width));

@@ -29,12 +29,12 @@ static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *pairs, u
 {
     struct pmiwire__segment s;
     struct pmiwire__run run;
-    size_t at, n = 0;
+    size_t n = 0;
     const char *p;
 
     *pairs = *bytes = *longest = 0;
     for (; ch; ch = ch->next)
-        for (at = 0; at < ch->bytes; at += s.whole, n++) {
+        for (size_t at = 0; at < ch->bytes; at += s.whole, n++) {
             (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
             for (p = s.runs; p < s.runs + s.bytes;) {
                 (void)pmiwire__run_read(&p, s.runs + s.bytes, &run);
@@ -51,10 +51,10 @@ static size_t count_segments(const struct pmiwire__chunk *ch, uint64_t *pairs, u
 static void list_segments(struct pmiwire__chunk *ch, struct place *places, uint64_t *order)
 {
     struct pmiwire__segment s;
-    size_t at, n = 0;
+    size_t n = 0;
 
     for (; ch; ch = ch->next)
-        for (at = 0; at < ch->bytes; at += s.whole, n++) {
+        for (size_t at = 0; at < ch->bytes; at += s.whole, n++) {
             (void)pmiwire__segment_read(ch->data + at, ch->bytes - at, &s);
             places[n] = (struct place){ch, at};
             order[n] = (uint64_t)s.node << 32 | n;
@@ -68,10 +68,9 @@ static void list_segments(struct pmiwire__chunk *ch, struct place *places, uint6
 static int keep_block(struct pmiwire_exchange *x, const struct delivery *d)
 {
     struct pmiwire__record rec;
-    size_t at;
     int rc = 0;
 
-    for (at = PMIWIRE_BLOCK_HEADER_BYTES; at < d->block.len && rc == 0; at += rec.bytes) {
+    for (size_t at = PMIWIRE_BLOCK_HEADER_BYTES; at < d->block.len && rc == 0; at += rec.bytes) {
         (void)pmiwire__record_read(d->block.ptr + at, d->block.len - at, &rec);
         rc = pmiwire__fenced_keep(x, &rec, d->number);
     }
@@ -100,9 +99,8 @@ static int count_records(struct pmiwire_exchange *x, struct delivery *d, const c
 {
     struct pmiwire__record rec;
     uint32_t rank;
-    size_t at;
 
-    for (at = 0; at < n; at += rec.bytes) {
+    for (size_t at = 0; at < n; at += rec.bytes) {
         (void)pmiwire__record_read(p + at, n - at, &rec);
         d->n_pairs++;
         d->total++;
@@ -141,10 +139,9 @@ static int add_segment(struct pmiwire_exchange *x, struct delivery *d,
 static int add_segments(struct pmiwire_exchange *x, struct delivery *d, const struct place *places,
                         const uint64_t *order, size_t n)
 {
-    size_t i;
     int rc = 0;
 
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct place *place = &places[(uint32_t)order[i]];
 
         if (rc == 0)
@@ -163,13 +160,12 @@ static int add_own_pairs(struct pmiwire_exchange *x, struct delivery *d)
     const struct pmiwire__chunk *ch = c->data[(d->number + 1) & 1].head;
     const uint64_t payload = x->stats.payload_bytes;
     struct pmiwire__record rec;
-    size_t at;
     int rc = 0;
 
     for (; ch && rc == 0; ch = ch->next)
         if (ch->link == PMIWIRE__NONE) /* each own chunk is one segment */
             rc = add_segment(x, d, ch, 0);
-    for (at = 0; at < c->own.len && rc == 0; at += rec.bytes) {
+    for (size_t at = 0; at < c->own.len && rc == 0; at += rec.bytes) {
         (void)pmiwire__record_read(c->own.ptr + at, c->own.len - at, &rec);
         if (d->block.len + rec.bytes > d->block.cap)
             rc = deliver_block(x, d);

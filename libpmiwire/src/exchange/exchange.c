@@ -8,8 +8,6 @@
 
 static int check_shape(const struct pmiwire_exchange_opts *o)
 {
-    uint32_t i;
-
     if (o->n_nodes == 0 || o->n_nodes > INT32_MAX || o->node >= o->n_nodes ||
         o->n_ranks > INT32_MAX || o->n_ranks < o->n_nodes || o->n_local == 0 ||
         o->n_local > o->n_ranks || !o->ranks || o->n_below > o->n_ranks - o->n_local)
@@ -17,7 +15,7 @@ static int check_shape(const struct pmiwire_exchange_opts *o)
     /* Every other node has at least one rank. */
     if (o->n_below < o->node || o->n_ranks - o->n_below - o->n_local < o->n_nodes - 1 - o->node)
         return -EINVAL;
-    for (i = 0; i < o->n_local; i++)
+    for (uint32_t i = 0; i < o->n_local; i++)
         if (o->ranks[i] >= o->n_ranks || (i > 0 && o->ranks[i] <= o->ranks[i - 1]))
             return -EINVAL;
     return 0;
@@ -208,7 +206,7 @@ static void expire_gets(struct pmiwire_exchange *x, uint32_t e)
 
 void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
 {
-    uint32_t e, next;
+    uint32_t next;
 
     if (x->err)
         return;
@@ -217,7 +215,7 @@ void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
     pmiwire__gone_ranks_ask(x);
     if (now_ns > x->now_ns)
         x->now_ns = now_ns;
-    for (e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
+    for (uint32_t e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
         next = x->store.entries[e].next; /* the call below may remove the entry or move it to the
                                             front */
         expire_gets(x, e);

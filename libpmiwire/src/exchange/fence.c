@@ -129,14 +129,14 @@ static void chunks_free(struct pmiwire_exchange *x, struct pmiwire__coll_data *d
 int pmiwire__colls_init(struct pmiwire_exchange *x)
 {
     const size_t bits = (x->n_local + 7) / 8;
-    uint32_t kind, node;
+    uint32_t node;
 
     while (is_tree(x) && pmiwire__tree_neighbour(x, x->n_links, &node))
         x->n_links++;
     if (!is_tree(x))
         x->n_links = count_rounds(x->n_nodes);
     x->all_links = ((uint64_t)1 << x->n_links) - 1;
-    for (kind = 0; kind < PMIWIRE_COLL_RING; kind++) {
+    for (uint32_t kind = 0; kind < PMIWIRE_COLL_RING; kind++) {
         struct pmiwire__coll *c = &x->colls[kind];
 
         c->kind = kind;
@@ -157,9 +157,7 @@ int pmiwire__colls_init(struct pmiwire_exchange *x)
 
 void pmiwire__colls_fini(struct pmiwire_exchange *x)
 {
-    uint32_t kind;
-
-    for (kind = 0; kind < PMIWIRE_COLL_RING; kind++) {
+    for (uint32_t kind = 0; kind < PMIWIRE_COLL_RING; kind++) {
         struct pmiwire__coll *c = &x->colls[kind];
 
         (void)pmiwire__mem_realloc(&x->mem, c->in, c->in ? (x->n_local + 7) / 8 : 0, 0);
@@ -217,9 +215,7 @@ static void out_add(struct out_frame *o, const char *p, size_t n)
 
 void pmiwire__link_full(struct pmiwire_exchange *x, uint32_t node)
 {
-    uint32_t link;
-
-    for (link = 0; link < x->n_links; link++)
+    for (uint32_t link = 0; link < x->n_links; link++)
         if (link_to(x, link) == node)
             x->full |= (uint64_t)1 << link;
 }
@@ -287,11 +283,9 @@ static bool flush_link(struct pmiwire_exchange *x, struct pmiwire__coll *c, uint
 /* On the tree, forwards a large set while it is still arriving. */
 static void flush_early(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
-    uint32_t link;
-
     if (!is_tree(x) || c->data[c->number & 1].bytes < x->max_frame)
         return;
-    for (link = 0; link < x->n_links; link++)
+    for (uint32_t link = 0; link < x->n_links; link++)
         if (!(c->sent >> link & 1))
             (void)flush_link(x, c, link, false);
 }
@@ -361,9 +355,7 @@ static bool link_may_end(const struct pmiwire_exchange *x, const struct pmiwire_
 
 static int advance_coll(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 {
-    uint32_t link;
-
-    for (link = 0; link < x->n_links; link++)
+    for (uint32_t link = 0; link < x->n_links; link++)
         if (!(c->sent >> link & 1) && link_may_end(x, c, link) && flush_link(x, c, link, true))
             c->sent |= (uint64_t)1 << link;
     if (c->own_in && c->data[c->number & 1].last == x->all_links && c->sent == x->all_links)
@@ -445,17 +437,15 @@ static int try_enter_node(struct pmiwire_exchange *x, struct pmiwire__coll *c)
 
 int pmiwire_exchange_ready(struct pmiwire_exchange *x, uint32_t node)
 {
-    uint32_t link, kind;
-
     if (x->err)
         return x->err;
     if (node >= x->n_nodes || node == x->me)
         return -EINVAL;
     pmiwire__exchange_enter(x);
-    for (link = 0; link < x->n_links; link++)
+    for (uint32_t link = 0; link < x->n_links; link++)
         if (link_to(x, link) == node)
             x->full &= ~((uint64_t)1 << link);
-    for (kind = 0; kind < PMIWIRE_COLL_RING && !x->err; kind++) {
+    for (uint32_t kind = 0; kind < PMIWIRE_COLL_RING && !x->err; kind++) {
         int rc;
 
         flush_early(x, &x->colls[kind]);
@@ -543,12 +533,12 @@ static int check_ranks(const struct pmiwire_exchange *x, const struct pmiwire__s
 {
     const char *p = s->runs, *end = s->runs + s->bytes;
     struct pmiwire__run run;
-    uint32_t rank, i;
+    uint32_t rank;
 
     while (p < end && pmiwire__run_read(&p, end, &run) == 0) {
         if (run.shared + run.rest != sizeof(rank))
             return PMIWIRE_EPROTO;
-        for (i = 0; i < run.n; i++) {
+        for (uint32_t i = 0; i < run.n; i++) {
             pmiwire__run_key(&run, i, (char *)&rank);
             if (rank >= x->n_ranks || x->ops.node_of(x->ctx, rank) != s->node)
                 return PMIWIRE_EPROTO;
@@ -575,7 +565,6 @@ static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__fr
     const uint32_t kind = f->arg >> 8;
     const struct pmiwire__coll *c;
     struct pmiwire__segment s;
-    size_t at;
 
     if (kind >= PMIWIRE_COLL_RING || (f->flags & ~PMIWIRE__FRAME_LAST))
         return PMIWIRE_EPROTO;
@@ -587,7 +576,7 @@ static int check_coll(const struct pmiwire_exchange *x, const struct pmiwire__fr
     if (f->seq != c->number &&
         (f->seq != c->number + 1 || !(c->data[c->number & 1].last >> *link & 1)))
         return PMIWIRE_EPROTO;
-    for (at = 0; at < n; at += s.whole)
+    for (size_t at = 0; at < n; at += s.whole)
         if (pmiwire__segment_read(p + at, n - at, &s) != 0 ||
             !segment_may_come(x, *link, f->from, s.node) || check_segment(x, kind, &s) != 0)
             return PMIWIRE_EPROTO;

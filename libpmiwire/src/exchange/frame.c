@@ -96,9 +96,8 @@ void pmiwire__send(struct pmiwire_exchange *x, uint32_t node, struct pmiwire__fr
                    struct iovec *iov, uint32_t n_iov)
 {
     size_t bytes = sizeof(*f);
-    uint32_t i;
 
-    for (i = 1; i < n_iov; i++)
+    for (uint32_t i = 1; i < n_iov; i++)
         bytes += iov[i].iov_len;
     f->magic = PMIWIRE__FRAME_MAGIC;
     f->job = x->job;

@@ -40,12 +40,12 @@ static int grow_slots(struct pmiwire_exchange *x, uint32_t n_slots)
     struct pmiwire__keys *s = &x->store;
     struct pmiwire__key_slot *fresh =
         pmiwire__mem_realloc(&x->mem, NULL, 0, n_slots * sizeof(*fresh));
-    uint32_t i, j;
+    uint32_t j;
 
     if (!fresh)
         return -ENOMEM;
     memset(fresh, 0, n_slots * sizeof(*fresh));
-    for (i = 0; i < s->n_slots; i++) {
+    for (uint32_t i = 0; i < s->n_slots; i++) {
         if (!s->slots[i].entry)
             continue;
         for (j = s->slots[i].hash & (n_slots - 1); fresh[j].entry; j = (j + 1) & (n_slots - 1))
@@ -89,11 +89,10 @@ static int compact_arena(struct pmiwire_exchange *x, size_t more)
 {
     struct pmiwire__keys *s = &x->store;
     struct pmiwire__buf fresh = {0};
-    uint32_t e;
 
     if (pmiwire__buf_room(&x->mem, &fresh, s->arena.len - s->garbage + more) != 0)
         return -ENOMEM;
-    for (e = 0; e < s->n_entries; e++) {
+    for (uint32_t e = 0; e < s->n_entries; e++) {
         struct pmiwire__key *entry = &s->entries[e];
         const char *from = s->arena.ptr + 4 * (size_t)entry->rec;
 

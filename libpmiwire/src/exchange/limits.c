@@ -42,14 +42,14 @@ bool pmiwire__is_stopped(const struct pmiwire_exchange *x, uint32_t kind)
 /* Lowers limits. Returns the kinds, as bits, whose limit this rank lowers. */
 static uint32_t lower_limits(struct pmiwire_exchange *x, const struct pmiwire__end *end)
 {
-    uint32_t kind, lowered = 0;
+    uint32_t lowered = 0;
 
-    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
+    for (uint32_t kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
         if (end->entered[kind] < x->ends[kind].entered[kind]) {
             x->ends[kind] = *end;
             lowered |= 1u << kind;
         }
-    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
+    for (uint32_t kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
         if ((lowered >> kind & 1) && pmiwire__is_stopped(x, kind)) {
             if (kind == PMIWIRE_COLL_RING)
                 pmiwire__ring_stop(x, PMIWIRE_EGONE);
@@ -62,9 +62,9 @@ static uint32_t lower_limits(struct pmiwire_exchange *x, const struct pmiwire__e
 /* Sends a limit to the neighbours in the tree except one. */
 static void flood_limit(struct pmiwire_exchange *x, const struct pmiwire__end *end, uint32_t but)
 {
-    uint32_t i, to;
+    uint32_t to;
 
-    for (i = 0; pmiwire__tree_neighbour(x, i, &to); i++) {
+    for (uint32_t i = 0; pmiwire__tree_neighbour(x, i, &to); i++) {
         struct pmiwire__frame f = {.type = PMIWIRE_FRAME_LIMIT};
 
         if (to != but)
@@ -76,18 +76,17 @@ void pmiwire__limits_rank_gone(struct pmiwire_exchange *x, uint32_t rank, uint32
 {
     const uint32_t i = pmiwire__local_rank(x, (int32_t)rank);
     struct pmiwire__end end = {.rank = rank, .why = why};
-    uint32_t kind;
 
-    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
+    for (uint32_t kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++)
         end.entered[kind] = coll_number(x, kind) - 1 + rank_has_entered(x, kind, i);
     x->unsent_limits |= lower_limits(x, &end);
 }
 
 void pmiwire__limits_send(struct pmiwire_exchange *x)
 {
-    uint32_t kind, last = PMIWIRE__NONE;
+    uint32_t last = PMIWIRE__NONE;
 
-    for (kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
+    for (uint32_t kind = 0; kind < PMIWIRE_COLL_COUNT_; kind++) {
         if (!(x->unsent_limits >> kind & 1) || x->ends[kind].rank == last)
             continue;
         last = x->ends[kind].rank; /* one frame has all kinds of a rank */
@@ -100,7 +99,7 @@ int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f
                       size_t n)
 {
     struct pmiwire__end end;
-    uint32_t node, kind, lowered;
+    uint32_t node, lowered;
 
     if (f->flags || f->arg || f->seq || n != sizeof(end))
         return PMIWIRE_EPROTO;
@@ -114,7 +113,7 @@ int pmiwire__on_limit(struct pmiwire_exchange *x, const struct pmiwire__frame *f
      * the one in progress, or the next one if this node has already contributed: no collective
      * completes anywhere without this node's part. This does not hold for Rings, which are no
      * barrier. */
-    for (kind = 0; kind < PMIWIRE_COLL_RING; kind++)
+    for (uint32_t kind = 0; kind < PMIWIRE_COLL_RING; kind++)
         if (end.entered[kind] < x->colls[kind].number - 1 ||
             end.entered[kind] > x->colls[kind].number + x->colls[kind].own_in)
             return PMIWIRE_EPROTO;

@@ -114,9 +114,8 @@ static char *write_records(const struct pmiwire__run *run, char *to)
     const size_t key = run->shared + run->rest, bytes = pmiwire__record_bytes(key, run->value);
     const uint32_t word = (uint32_t)key << 18 | run->value;
     const char *from = run->pairs;
-    uint32_t i;
 
-    for (i = 0; i < run->n; i++, from += run->rest + run->value, to += bytes) {
+    for (uint32_t i = 0; i < run->n; i++, from += run->rest + run->value, to += bytes) {
         memset(to + bytes - 4, 0, 4); /* zeroes the padding */
         memcpy(to, &word, 4);
         memcpy(to + 4, run->begin, run->shared);
@@ -188,7 +187,6 @@ static struct draft find_run(const char *p, size_t n, size_t most)
 static char *write_run(char *to, const char *p, const struct draft *d)
 {
     const size_t bytes = d->records / d->n;
-    uint32_t i;
 
     to = number_write(to, d->n);
     *to++ = (char)d->shared;
@@ -196,7 +194,7 @@ static char *write_run(char *to, const char *p, const struct draft *d)
     to = number_write(to, d->value);
     memcpy(to, p + 4, d->shared);
     to += d->shared;
-    for (i = 0; i < d->n; i++, p += bytes, to += d->rest + d->value)
+    for (uint32_t i = 0; i < d->n; i++, p += bytes, to += d->rest + d->value)
         memcpy(to, p + 4 + d->shared, d->rest + d->value);
     return to;
 }

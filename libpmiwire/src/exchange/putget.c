@@ -102,12 +102,13 @@ static uint32_t answer_stamp(const struct pmiwire_exchange *x, uint32_t e, uint3
 void pmiwire__requests_send(struct pmiwire_exchange *x, uint32_t e)
 {
     static const uint8_t kinds[2] = {0, PMIWIRE__FRAME_WAIT};
-    uint32_t w, seq[2] = {0, 0}, i;
+    uint32_t seq[2] = {0, 0};
     bool any[2] = {false, false}, fresh = false;
 
     if (pmiwire__key_at(x, e)->home == x->me)
         return;
-    for (w = pmiwire__key_at(x, e)->head; w != PMIWIRE__NONE; w = x->store.waiters[w].next) {
+    for (uint32_t w = pmiwire__key_at(x, e)->head; w != PMIWIRE__NONE;
+         w = x->store.waiters[w].next) {
         const struct pmiwire__waiter *waiter = &x->store.waiters[w];
 
         any[waiter->wait] = true;
@@ -115,7 +116,7 @@ void pmiwire__requests_send(struct pmiwire_exchange *x, uint32_t e)
         if (waiter->seq > seq[waiter->wait])
             seq[waiter->wait] = waiter->seq;
     }
-    for (i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < 2; i++)
         if (any[i] && !(pmiwire__key_at(x, e)->flags & asked_bit(kinds[i])))
             send_request(x, e, NULL, 0, seq[i], i == 0 && fresh ? PMIWIRE__FRAME_FRESH : kinds[i]);
 }
@@ -342,7 +343,6 @@ static int check_put(const struct pmiwire_exchange *x, const struct pmiwire__fra
                      const char *p, size_t n, uint32_t *n_pairs)
 {
     struct pmiwire__record rec;
-    size_t at;
 
     *n_pairs = 0;
     if (x->design == PMIWIRE_DESIGN_DIRECT || (f->flags & ~PMIWIRE__FRAME_ACK) || f->arg ||
@@ -354,7 +354,7 @@ static int check_put(const struct pmiwire_exchange *x, const struct pmiwire__fra
     if (x->design == PMIWIRE_DESIGN_TREE &&
         (f->from == 0 || pmiwire__tree_parent(x, f->from) != x->me))
         return PMIWIRE_EPROTO;
-    for (at = 0; at < n; at += rec.bytes, ++*n_pairs)
+    for (size_t at = 0; at < n; at += rec.bytes, ++*n_pairs)
         if (pmiwire__record_read(p + at, n - at, &rec) != 0 ||
             (x->design == PMIWIRE_DESIGN_DKVS && owner_of(x, rec.key) != x->me))
             return PMIWIRE_EPROTO;
@@ -367,13 +367,12 @@ int pmiwire__on_put(struct pmiwire_exchange *x, const struct pmiwire__frame *f, 
     uint32_t home = x->design == PMIWIRE_DESIGN_TREE ? 0 : x->me, n_pairs;
     int rc = check_put(x, f, p, n, &n_pairs);
     struct pmiwire__record rec;
-    size_t at;
 
     if (rc != 0)
         return rc;
     if (pmiwire__keys_reserve(x, n_pairs, 2 * n) != 0)
         return -ENOMEM;
-    for (at = 0; at < n; at += rec.bytes) {
+    for (size_t at = 0; at < n; at += rec.bytes) {
         uint32_t e;
 
         (void)pmiwire__record_read(p + at, n - at, &rec);
@@ -442,9 +441,9 @@ static int wait_for_value(struct pmiwire_exchange *x, uint32_t home, struct pmiw
 static void find_gone_rank(const struct pmiwire_exchange *x, struct pmiwire__waiter *waiter,
                            int32_t src)
 {
-    uint32_t i, rank;
+    uint32_t rank;
 
-    for (i = 0; i < x->n_local; i++) {
+    for (uint32_t i = 0; i < x->n_local; i++) {
         rank = waiter->named ? (uint32_t)src : x->ranks[i];
         if (rank != waiter->rank && pmiwire__why_gone(x, rank)) {
             waiter->lost = rank;
@@ -513,7 +512,7 @@ int pmiwire_exchange_get(struct pmiwire_exchange *x, int32_t rank, struct pmiwir
 static int check_get(const struct pmiwire_exchange *x, const struct pmiwire__frame *f,
                      const char *p, size_t n, struct pmiwire_str *key)
 {
-    uint32_t i, node = 0, before = 0;
+    uint32_t node = 0, before = 0;
 
     if ((f->flags && f->flags != PMIWIRE__FRAME_WAIT && f->flags != PMIWIRE__FRAME_FRESH) ||
         f->arg == 0 || f->arg > PMIWIRE__MAX_HOPS || n <= f->arg * sizeof(uint32_t) ||
@@ -524,7 +523,7 @@ static int check_get(const struct pmiwire_exchange *x, const struct pmiwire__fra
         (f->arg != 1 && x->design != PMIWIRE_DESIGN_TREE) ||
         (x->design == PMIWIRE_DESIGN_DKVS && owner_of(x, *key) != x->me))
         return PMIWIRE_EPROTO;
-    for (i = 0; i < f->arg; i++, before = node) {
+    for (uint32_t i = 0; i < f->arg; i++, before = node) {
         memcpy(&node, p + i * sizeof(node), sizeof(node));
         if (node >= x->n_nodes || node == x->me ||
             (i > 0 && pmiwire__tree_parent(x, before) != node))
@@ -600,7 +599,7 @@ static int forward_get(struct pmiwire_exchange *x, const struct pmiwire__frame *
 int pmiwire__on_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, const char *p,
                     size_t n)
 {
-    uint32_t home = x->design == PMIWIRE_DESIGN_TREE ? 0 : x->me, e, i;
+    uint32_t home = x->design == PMIWIRE_DESIGN_TREE ? 0 : x->me, e;
     struct pmiwire_str key, value;
     int rc = check_get(x, f, p, n, &key);
     uint32_t stamp;
@@ -615,7 +614,7 @@ int pmiwire__on_get(struct pmiwire_exchange *x, const struct pmiwire__frame *f, 
         value = pmiwire__key_value(x, e);
     else
         return forward_get(x, f, p, key, home);
-    for (i = 0; i < f->arg; i++)
+    for (uint32_t i = 0; i < f->arg; i++)
         send_answer(x, read_node(p, i), key, &value, stamp, f->flags & PMIWIRE__FRAME_WAIT);
     return 0;
 }
@@ -692,13 +691,13 @@ int pmiwire__fenced_keep(struct pmiwire_exchange *x, const struct pmiwire__recor
 
 int pmiwire__after_fence(struct pmiwire_exchange *x)
 {
-    uint32_t e, next;
+    uint32_t next;
 
     if (!(x->flags & PMIWIRE_EXCHANGE_FENCE_FREE)) {
         x->seq++;
         pmiwire__keys_drop_copies(x);
     }
-    for (e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
+    for (uint32_t e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
         struct pmiwire_str value;
 
         next = pmiwire__key_at(x, e)->next;

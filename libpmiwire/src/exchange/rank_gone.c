@@ -92,12 +92,13 @@ static void ask_if_gone(struct pmiwire_exchange *x, uint32_t rank)
 
 void pmiwire__gone_ranks_ask(struct pmiwire_exchange *x)
 {
-    uint32_t e, w, last = PMIWIRE__NONE;
+    uint32_t last = PMIWIRE__NONE;
 
     if (x->n_nodes == 1 || x->ends[PMIWIRE_COLL_FENCE].rank == PMIWIRE__NONE)
         return;
-    for (e = x->store.waiting; e != PMIWIRE__NONE; e = pmiwire__key_at(x, e)->next)
-        for (w = pmiwire__key_at(x, e)->head; w != PMIWIRE__NONE; w = x->store.waiters[w].next) {
+    for (uint32_t e = x->store.waiting; e != PMIWIRE__NONE; e = pmiwire__key_at(x, e)->next)
+        for (uint32_t w = pmiwire__key_at(x, e)->head; w != PMIWIRE__NONE;
+             w = x->store.waiters[w].next) {
             const struct pmiwire__waiter *waiter = &x->store.waiters[w];
 
             if (waiter->remote || !waiter->wait || !waiter->since || waiter->needs == last)
@@ -151,9 +152,9 @@ static void review_waiters(struct pmiwire_exchange *x, uint32_t e, uint32_t rank
 
 static void end_gets_for(struct pmiwire_exchange *x, uint32_t rank, uint32_t why)
 {
-    uint32_t e, next, next_rank = PMIWIRE__NONE;
+    uint32_t next, next_rank = PMIWIRE__NONE;
 
-    for (e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
+    for (uint32_t e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
         next = pmiwire__key_at(x, e)->next; /* it may be taken off, or put at the front again */
         review_waiters(x, e, rank, why, &next_rank);
     }

@@ -9,9 +9,7 @@
 /* Reports a collective's end. Returns whether one had ended. */
 static bool report_coll(struct pmiwire_exchange *x)
 {
-    uint32_t kind;
-
-    for (kind = 0; kind < PMIWIRE_COLL_RING; kind++) {
+    for (uint32_t kind = 0; kind < PMIWIRE_COLL_RING; kind++) {
         struct pmiwire__coll *c = &x->colls[kind];
         uint32_t number = c->reported + 1;
 
@@ -115,7 +113,7 @@ void pmiwire__exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node, u
         int32_t code;
         uint32_t node;
     } why = {rc, node};
-    uint32_t i, to;
+    uint32_t to;
 
     if (x->err)
         return;
@@ -123,7 +121,7 @@ void pmiwire__exchange_fail(struct pmiwire_exchange *x, int rc, uint32_t node, u
     x->err_node = node;
     fail_waiters(x);
     pmiwire__ring_stop(x, rc);
-    for (i = 0; pmiwire__tree_neighbour(x, i, &to); i++) {
+    for (uint32_t i = 0; pmiwire__tree_neighbour(x, i, &to); i++) {
         struct pmiwire__frame f = {.type = PMIWIRE_FRAME_FAIL};
 
         if (to != from && !(rc == PMIWIRE_ELOST && to == node))

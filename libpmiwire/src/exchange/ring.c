@@ -31,8 +31,6 @@ static void ring_free(struct pmiwire_exchange *x, struct pmiwire__ring *r)
 
 void pmiwire__rings_fini(struct pmiwire_exchange *x)
 {
-    int i;
-
     ring_free(x, x->ring);
     while (x->rings) {
         struct pmiwire__ring *next = x->rings->next;
@@ -40,7 +38,7 @@ void pmiwire__rings_fini(struct pmiwire_exchange *x)
         ring_free(x, x->rings);
         x->rings = next;
     }
-    for (i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++)
         pmiwire__buf_free(&x->mem, &x->sides[i / 2].value[i % 2]);
 }
 
@@ -71,14 +69,13 @@ static void ring_try_complete(struct pmiwire_exchange *x)
 {
     struct pmiwire__ring *r = x->ring;
     const uint32_t parity = x->ring_number & 1;
-    int side;
 
     if (!r || r->n_in < x->n_local)
         return;
-    for (side = 0; side < 2 && x->n_nodes > 1; side++)
+    for (int side = 0; side < 2 && x->n_nodes > 1; side++)
         if (!x->sides[side].here[parity])
             return;
-    for (side = 0; side < 2 && x->n_nodes > 1; side++) {
+    for (int side = 0; side < 2 && x->n_nodes > 1; side++) {
         r->from[side] = x->sides[side].value[parity];
         memset(&x->sides[side].value[parity], 0, sizeof(r->from[side]));
         x->sides[side].here[parity] = false;
@@ -100,12 +97,12 @@ static struct pmiwire_str buf_view(const struct pmiwire__buf *b)
 void pmiwire__ring_report(struct pmiwire_exchange *x)
 {
     struct pmiwire__ring *r = x->rings;
-    uint32_t i, n = x->n_local;
+    uint32_t n = x->n_local;
 
     x->rings = r->next;
     if (!x->rings)
         x->rings_end = &x->rings;
-    for (i = 0; i < n && x->ops.ringed; i++) {
+    for (uint32_t i = 0; i < n && x->ops.ringed; i++) {
         struct pmiwire_str left = {NULL, 0}, right = {NULL, 0};
 
         if (!r->given[i].in)
@@ -125,9 +122,7 @@ void pmiwire__ring_report(struct pmiwire_exchange *x)
 
 void pmiwire__ring_stop(struct pmiwire_exchange *x, int rc)
 {
-    int i;
-
-    for (i = 0; i < 4; i++) /* here[] stays set: a value may arrive only once */
+    for (int i = 0; i < 4; i++) /* here[] stays set: a value may arrive only once */
         pmiwire__buf_free(&x->mem, &x->sides[i / 2].value[i % 2]);
     if (!x->ring)
         return;

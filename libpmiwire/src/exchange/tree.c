@@ -23,9 +23,9 @@ static uint32_t tree_depth(uint32_t n, uint32_t arity)
 
 uint32_t pmiwire_exchange_arity(uint32_t n_nodes)
 {
-    uint32_t best = 2, k;
+    uint32_t best = 2;
 
-    for (k = 3; k <= MOST_BY_DEFAULT; k++)
+    for (uint32_t k = 3; k <= MOST_BY_DEFAULT; k++)
         if (tree_depth(n_nodes, k) * (8 + k) < tree_depth(n_nodes, best) * (8 + best))
             best = k;
     return best;

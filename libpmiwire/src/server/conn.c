@@ -533,14 +533,12 @@ static void check_stalls(struct pmiwire_server *s, uint64_t now_ns)
 
 void pmiwire_server_tick(struct pmiwire_server *s, uint64_t now_ns)
 {
-    uint32_t i;
-
     if (now_ns == 0)
         now_ns = 1; /* 0 means no stamp */
     pmiwire__enter(s);
     if (s->opts.stall_ns)
         check_stalls(s, now_ns);
-    for (i = 0; i < s->n_jobs; i++) /* callbacks may add and remove jobs */
+    for (uint32_t i = 0; i < s->n_jobs; i++) /* callbacks may add and remove jobs */
         if (s->jobs[i])
             pmiwire_exchange_tick(s->jobs[i]->x, now_ns);
     pmiwire__leave(s);

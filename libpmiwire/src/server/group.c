@@ -43,11 +43,9 @@ static void name_node(struct group_name *g, const struct pmiwire__job *j, int32_
 /* Returns whether all members are on one node. */
 static bool on_one_node(const struct pmiwire__job *j, const uint32_t *ranks, uint32_t n)
 {
-    uint32_t i;
-
     if (!j->node_of)
         return true;
-    for (i = 1; i < n; i++)
+    for (uint32_t i = 1; i < n; i++)
         if (j->node_of[ranks[i]] != j->node_of[ranks[0]])
             return false;
     return true;
@@ -129,9 +127,7 @@ static bool is_member(const struct pmiwire__job *j, const struct pmiwire__group 
 /* Returns the first member that is gone, or PMIWIRE_RANK_NONE. */
 static int32_t gone_member(const struct pmiwire__job *j, const struct pmiwire__group *g)
 {
-    uint32_t i;
-
-    for (i = 0; i < j->n_local && j->n_gone; i++) {
+    for (uint32_t i = 0; i < j->n_local && j->n_gone; i++) {
         uint32_t rank = j->locals ? j->locals[i] : i;
 
         if (j->gone[i] && is_member(j, g, rank))

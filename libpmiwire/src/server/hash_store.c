@@ -37,9 +37,7 @@ void pmiwire__kvs_init(struct pmiwire__kvs *k, const struct pmiwire_allocator *a
 
 void pmiwire__kvs_fini(struct pmiwire__kvs *k)
 {
-    size_t i;
-
-    for (i = 0; i < k->n_slots; i++)
+    for (size_t i = 0; i < k->n_slots; i++)
         if (k->slots[i].entry)
             k->alloc->free(k->alloc->ctx, k->slots[i].entry);
     if (k->slots)
@@ -79,7 +77,7 @@ static size_t store_slot(const struct pmiwire__kvs *k, uint64_t hash, struct pmi
 static int rebuild_store(struct pmiwire__kvs *k, size_t n_slots, bool rekey)
 {
     struct pmiwire__slot *old = k->slots, *fresh;
-    size_t n_old = k->n_slots, i, j;
+    size_t n_old = k->n_slots, j;
 
     if (n_slots > SIZE_MAX / sizeof(*fresh))
         return -ENOMEM;
@@ -92,7 +90,7 @@ static int rebuild_store(struct pmiwire__kvs *k, size_t n_slots, bool rekey)
         k->key[1] += k->key[0] ^ (k->n * 0xbf58476d1ce4e5b9u);
         k->rekeyed_at = n_slots;
     }
-    for (i = 0; i < n_old; i++) {
+    for (size_t i = 0; i < n_old; i++) {
         struct pmiwire__slot s = old[i];
 
         if (!s.entry)

@@ -43,7 +43,6 @@ void pmiwire__job_peer(const struct pmiwire__job *j, struct pmiwire_peer *who)
 void pmiwire__job_free(struct pmiwire__job *j)
 {
     struct pmiwire_server *s = j->s;
-    size_t i;
 
     pmiwire_exchange_destroy(j->x);
     pmiwire__groups_free(j);
@@ -60,7 +59,7 @@ void pmiwire__job_free(struct pmiwire__job *j)
     pmiwire__free(s, j->gone);
     pmiwire__free(s, j->kvsname);
     pmiwire__free(s, j->spawner);
-    for (i = 0; i < PMIWIRE_EXT_COUNT_; i++)
+    for (size_t i = 0; i < PMIWIRE_EXT_COUNT_; i++)
         pmiwire__free(s, j->ext[i]);
     pmiwire__free(s, j);
 }
@@ -205,9 +204,9 @@ static size_t ext_bytes(const struct pmiwire__ext *desc, size_t value_bytes)
 
 size_t pmiwire__ext_bytes(const struct pmiwire__job *j, uint16_t at, uint16_t but)
 {
-    size_t bytes = 0, i;
+    size_t bytes = 0;
 
-    for (i = 1; j && i < PMIWIRE_EXT_COUNT_; i++) {
+    for (size_t i = 1; j && i < PMIWIRE_EXT_COUNT_; i++) {
         const struct pmiwire__ext *desc = pmiwire__ext_get((uint16_t)i);
 
         if (j->ext[i] && (desc->at & at) && i != but)
@@ -222,7 +221,7 @@ int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ex
     const struct pmiwire__ext *desc = pmiwire__ext_get(ext);
     struct pmiwire__job *j = pmiwire__job(s, job);
     char *copy = NULL;
-    size_t bytes, i;
+    size_t bytes;
 
     if (!desc || !(desc->at & (PMIWIRE__AT_INIT | PMIWIRE__AT_FENCE)) ||
         (ext == PMIWIRE_EXT_BYTES && s->opts.max_msg_bytes < pmiwire__put_bytes(&s->opts)) ||
@@ -239,7 +238,7 @@ int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ex
             bytes -= ext_bytes(desc, strlen(j->ext[ext]));
         if (bytes > PMIWIRE_EXT_MAX_BYTES)
             return PMIWIRE_EVALLEN;
-        for (i = 0; i < value.len; i++)
+        for (size_t i = 0; i < value.len; i++)
             if (value.ptr[i] < 33 || value.ptr[i] > 126 || value.ptr[i] == ';' ||
                 value.ptr[i] == '\\')
                 return PMIWIRE_ECHARS;

@@ -22,9 +22,7 @@ bool pmiwire__others_left(const struct pmiwire__job *j, int32_t rank)
 
 int32_t pmiwire__gone_other(const struct pmiwire__job *j, int32_t rank, uint32_t *why)
 {
-    uint32_t i;
-
-    for (i = 0; i < j->n_local && j->n_gone; i++) {
+    for (uint32_t i = 0; i < j->n_local && j->n_gone; i++) {
         const int32_t r = (int32_t)(j->locals ? j->locals[i] : i);
 
         if (j->gone[i] && r != rank) {

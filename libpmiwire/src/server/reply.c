@@ -21,11 +21,9 @@ void pmiwire__peer(const struct pmiwire_conn *c, struct pmiwire_peer *who)
 
 bool pmiwire__sane_name(struct pmiwire_str name)
 {
-    size_t i;
-
     if (name.len == 0 || name.len > 31)
         return false;
-    for (i = 0; i < name.len; i++) {
+    for (size_t i = 0; i < name.len; i++) {
         char ch = name.ptr[i];
 
         if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
@@ -39,7 +37,6 @@ void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text)
 {
     struct pmiwire_peer who;
     char line[768];
-    size_t i;
 
     if (!c->s->ops.diag)
         return;
@@ -49,7 +46,7 @@ void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text)
         snprintf(line, sizeof(line), "%.300s rank %d: %.400s", c->job->kvsname, (int)c->rank, text);
     else
         snprintf(line, sizeof(line), "unidentified client: %.400s", text);
-    for (i = 0; line[i]; i++)
+    for (size_t i = 0; line[i]; i++)
         if (line[i] < 32 || line[i] > 126)
             line[i] = '?';
     pmiwire__peer(c, &who);
@@ -157,9 +154,8 @@ void pmiwire__reply_bytes(struct pmiwire__reply *r, uint16_t field, struct pmiwi
 void pmiwire__reply_ext(struct pmiwire__reply *r, uint16_t at, uint16_t but)
 {
     const struct pmiwire__job *j = r->c->job;
-    uint16_t i;
 
-    for (i = 1; j && i < PMIWIRE_EXT_COUNT_; i++)
+    for (uint16_t i = 1; j && i < PMIWIRE_EXT_COUNT_; i++)
         if (j->ext[i] && (pmiwire__ext_get(i)->at & at) && i != but)
             pmiwire__enc_ext(&r->e, i, pmiwire_strz(j->ext[i]));
 }

@@ -173,7 +173,7 @@ static void do_fullinit(const struct pmiwire__req *q)
     static const uint16_t ids[] = {PMIWIRE_F_PMIRANK, PMIWIRE_F_SRCID};
     struct pmiwire_conn *c = q->c;
     struct pmiwire__reply r;
-    size_t bytes, i;
+    size_t bytes;
     int32_t id;
 
     if (c->state != PMIWIRE_CONN_NEW || c->major != 2) {
@@ -182,7 +182,7 @@ static void do_fullinit(const struct pmiwire__req *q)
                                  : "fullinit before the init line of version 2");
         return;
     }
-    for (i = 0; i < 2; i++)
+    for (size_t i = 0; i < 2; i++)
         if (pmiwire_msg_int(q->msg, ids[i], &id) == 0 && !identify_rank(q, id))
             return;
     if (!c->job) {
@@ -460,7 +460,6 @@ static void do_abort(const struct pmiwire__req *q)
     struct pmiwire_str message = {0};
     struct pmiwire_peer who;
     int32_t exitcode = 1;
-    size_t i;
 
     if (!q->c->job) { /* any process can connect to a port, but must not end a job */
         pmiwire__refuse(q->c, q->cmd, PMIWIRE_ESTATE, "abort before the rank is known");
@@ -468,7 +467,7 @@ static void do_abort(const struct pmiwire__req *q)
     }
 
     (void)pmiwire_msg_int(q->msg, PMIWIRE_F_EXITCODE, &exitcode);
-    for (i = 0; i < 3 && !message.ptr; i++)
+    for (size_t i = 0; i < 3 && !message.ptr; i++)
         (void)pmiwire_msg_str(q->msg, texts[i], &message);
     if (!q->s->ops.abort)
         return;
@@ -551,9 +550,8 @@ static bool allowed_before_init(uint16_t cmd)
 static bool unescape_values(struct pmiwire_server *s, struct pmiwire_msg *msg, size_t raw_len)
 {
     char *at = NULL;
-    uint32_t i;
 
-    for (i = 0; i < msg->n_fields; i++) {
+    for (uint32_t i = 0; i < msg->n_fields; i++) {
         struct pmiwire_field *f = &msg->fields[i];
 
         if (!(f->flags & PMIWIRE_FIELD_ESCAPED))
@@ -588,9 +586,9 @@ static int decode_bytes(struct pmiwire_conn *c, struct pmiwire_msg *msg, size_t 
 /* Drops empty names and ranks: Slurm's client writes `jobid=;` without a job id. */
 static void drop_empty_fields(struct pmiwire_msg *msg)
 {
-    uint32_t i, n = 0;
+    uint32_t n = 0;
 
-    for (i = 0; i < msg->n_fields; i++) {
+    for (uint32_t i = 0; i < msg->n_fields; i++) {
         const struct pmiwire_field *f = &msg->fields[i];
 
         if (f->value.len == 0 && (f->id == PMIWIRE_F_JOBID || f->id == PMIWIRE_F_PMIJOBID ||

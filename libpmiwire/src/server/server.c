@@ -141,7 +141,6 @@ int pmiwire_server_create(const struct pmiwire_server_opts *opts, struct pmiwire
 void pmiwire_server_destroy(struct pmiwire_server *s)
 {
     static const struct pmiwire_server_ops no_ops;
-    uint32_t i;
 
     if (!s)
         return;
@@ -149,7 +148,7 @@ void pmiwire_server_destroy(struct pmiwire_server *s)
     s->ending = true;
     while (pmiwire__linked(&s->conns))
         pmiwire_conn_close(PMIWIRE__OF(struct pmiwire_conn, all, s->conns.next));
-    for (i = 0; i < s->n_jobs; i++)
+    for (uint32_t i = 0; i < s->n_jobs; i++)
         if (s->jobs[i])
             pmiwire__job_free(s->jobs[i]);
     pmiwire__free(s, s->jobs);
@@ -170,11 +169,9 @@ void pmiwire_server_destroy(struct pmiwire_server *s)
 
 void pmiwire_server_stats(const struct pmiwire_server *s, struct pmiwire_stats_server *stats)
 {
-    uint32_t i;
-
     *stats = s->stats;
     stats->kvs_bytes = s->names.bytes;
-    for (i = 0; i < s->n_jobs; i++)
+    for (uint32_t i = 0; i < s->n_jobs; i++)
         if (s->jobs[i])
             stats->kvs_bytes +=
                 s->jobs[i]->kvs.bytes + s->jobs[i]->attrs.bytes + s->jobs[i]->nodeattrs.bytes;

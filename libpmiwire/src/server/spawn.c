@@ -41,10 +41,9 @@ static void *arena_alloc(struct arena *a, size_t bytes)
 static int read_number(struct part p, uint16_t id, uint32_t *out)
 {
     bool found = false;
-    uint32_t i;
     int32_t v;
 
-    for (i = 0; i < p.n; i++) {
+    for (uint32_t i = 0; i < p.n; i++) {
         if (p.f[i].id != id)
             continue;
         if (found)
@@ -62,12 +61,12 @@ static int read_number(struct part p, uint16_t id, uint32_t *out)
  * absent. */
 static int collect_indexed(struct part p, uint16_t id, uint32_t count, void *out, size_t stride)
 {
-    uint32_t i, base = 1, seen = 0;
+    uint32_t base = 1, seen = 0;
 
-    for (i = 0; i < p.n; i++)
+    for (uint32_t i = 0; i < p.n; i++)
         if (p.f[i].id == id && p.f[i].index == 0)
             base = 0;
-    for (i = 0; i < p.n; i++) {
+    for (uint32_t i = 0; i < p.n; i++) {
         struct pmiwire_str *at;
 
         if (p.f[i].id != id)
@@ -162,9 +161,8 @@ static int parse_preput(struct arena *a, struct part p, const struct names *n,
 static int count_procs(const struct pmiwire_spawn *req, uint32_t *total)
 {
     uint64_t n = 0;
-    uint32_t i;
 
-    for (i = 0; i < req->n_cmds; i++)
+    for (uint32_t i = 0; i < req->n_cmds; i++)
         n += req->cmds[i].maxprocs;
     if (n > INT32_MAX)
         return PMIWIRE_ETYPE;
@@ -216,7 +214,7 @@ static int parse_spawn_v2(struct arena *a, const struct pmiwire_msg *msg, struct
 {
     struct part head = {msg->fields, 0};
     struct pmiwire_spawn_cmd *cmds;
-    uint32_t ncmds = 0, i, k = 0;
+    uint32_t ncmds = 0, k = 0;
     int rc;
 
     while (head.n < msg->n_fields && msg->fields[head.n].id != PMIWIRE_F_SUBCMD)
@@ -224,7 +222,7 @@ static int parse_spawn_v2(struct arena *a, const struct pmiwire_msg *msg, struct
     rc = read_number(head, PMIWIRE_F_NCMDS, &ncmds);
     if (rc != 0)
         return rc;
-    for (i = 0; i < msg->n_fields; i++)
+    for (uint32_t i = 0; i < msg->n_fields; i++)
         req->n_cmds += msg->fields[i].id == PMIWIRE_F_SUBCMD;
     if (ncmds == 0 || ncmds != req->n_cmds)
         return PMIWIRE_ETYPE;
@@ -234,7 +232,7 @@ static int parse_spawn_v2(struct arena *a, const struct pmiwire_msg *msg, struct
     memset(cmds, 0, ncmds * sizeof(*cmds));
     req->cmds = cmds;
     rc = parse_preput(a, head, &v2_names, req);
-    for (i = head.n; i < msg->n_fields && rc == 0; k++) {
+    for (uint32_t i = head.n; i < msg->n_fields && rc == 0; k++) {
         struct part p = {msg->fields + i + 1, 0};
 
         cmds[k].execname = msg->fields[i].value;
@@ -285,7 +283,6 @@ static int parse_spawn_v1(struct pmiwire_server *s, const struct pmiwire__spawn_
     size_t left = acc->bytes.len, used_fields = 0;
     struct pmiwire_spawn_cmd *cmds = arena_alloc(a, acc->total * sizeof(*cmds));
     bool have_preput = false;
-    uint32_t i;
     int rc;
 
     if (!cmds)
@@ -293,7 +290,7 @@ static int parse_spawn_v1(struct pmiwire_server *s, const struct pmiwire__spawn_
     memset(cmds, 0, acc->total * sizeof(*cmds));
     req->cmds = cmds;
     req->n_cmds = acc->total;
-    for (i = 0; i < acc->total; i++) {
+    for (uint32_t i = 0; i < acc->total; i++) {
         struct pmiwire_msg msg = {0};
         struct pmiwire_decoder d;
         struct part part;
@@ -405,9 +402,8 @@ void pmiwire__do_spawn_v1(const struct pmiwire__req *q)
 static struct pmiwire_str errcode_text(char *buf, size_t cap, const int32_t *errcodes, uint32_t n)
 {
     struct pmiwire_str none = {0}, text = {buf, 0};
-    uint32_t i;
 
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         int k = snprintf(buf + text.len, cap - text.len, "%s%d", i ? "," : "",
                          errcodes ? (int)errcodes[i] : 0);
 
@@ -420,9 +416,7 @@ static struct pmiwire_str errcode_text(char *buf, size_t cap, const int32_t *err
 
 static int first_error(const int32_t *errcodes, uint32_t n)
 {
-    uint32_t i;
-
-    for (i = 0; errcodes && i < n; i++)
+    for (uint32_t i = 0; errcodes && i < n; i++)
         if (errcodes[i] != 0)
             return errcodes[i];
     return 0;
