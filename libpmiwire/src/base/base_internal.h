@@ -44,11 +44,14 @@ size_t pmiwire__bad_byte(const struct pmiwire_profile *profile, uint16_t wire, i
 void pmiwire__refusal_text(char *text, size_t cap, int code, const struct pmiwire_profile *profile,
                            uint16_t wire, const char *what, size_t at, unsigned char byte);
 
+static inline bool pmiwire__str_eq(struct pmiwire_str a, struct pmiwire_str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
 static inline int pmiwire__is(struct pmiwire_str s, const char *literal)
 {
-    size_t n = strlen(literal);
-
-    return s.len == n && memcmp(s.ptr, literal, n) == 0;
+    return pmiwire__str_eq(s, pmiwire_strz(literal));
 }
 
 /* ---- buffer.c ---- */
@@ -108,6 +111,8 @@ size_t pmiwire__parse_digits(struct pmiwire_str text, uint64_t *value);
 int pmiwire__parse_int(struct pmiwire_str text, int32_t *out);
 /* SipHash-1-3. */
 uint64_t pmiwire__hash(const uint64_t key[2], struct pmiwire_str s);
+/* Returns the index of v in an ascending array of n different numbers, or UINT32_MAX. */
+uint32_t pmiwire__sorted_find(const uint32_t *a, uint32_t n, uint32_t v);
 /* Sorts n unsigned numbers of 4 or 8 bytes, ascending. */
 void pmiwire__sort(void *a, size_t n, size_t width);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers in text; a keyed hash and a sort, for the server and the exchange. */
+/* Numbers in text and in arrays; a keyed hash and a sort, for the server and the exchange. */
 #include "base_internal.h"
 
 /* ---- numbers ---- */
@@ -27,6 +27,20 @@ int pmiwire__parse_int(struct pmiwire_str text, int32_t *out)
         return PMIWIRE_ETYPE;
     *out = (int32_t)(negative ? -(int64_t)v : (int64_t)v);
     return 0;
+}
+
+/* ---- a search in a sorted array ---- */
+
+uint32_t pmiwire__sorted_find(const uint32_t *a, uint32_t n, uint32_t v)
+{
+    uint32_t lo = 0, len = n;
+
+    while (len > 1) {
+        if (a[lo + len / 2] <= v)
+            lo += len / 2;
+        len -= len / 2;
+    }
+    return n > 0 && a[lo] == v ? lo : UINT32_MAX;
 }
 
 /* ---- SipHash-1-3 ---- */

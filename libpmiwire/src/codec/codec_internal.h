@@ -29,8 +29,12 @@ const struct pmiwire_field *pmiwire__msg_field(const struct pmiwire_msg *msg, ui
 
 /* ---- encode.c ---- */
 
+/* Longest name of a command or extra field that every peer reads, bytes. */
+#define PMIWIRE__NAME_MAX 31u
+/* Returns whether a name is 1 to PMIWIRE__NAME_MAX letters, digits, `-`, `_` and, with `dot`, `.`. */
+int pmiwire__is_name(struct pmiwire_str name, int dot);
 /* As pmiwire_enc_begin(), for a command that is not in the table: PMIWIRE_V1 or PMIWIRE_V2, and a
- * name of at most 31 letters, digits, `-` and `_`. */
+ * name (pmiwire__is_name()). */
 void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_t wire,
                               struct pmiwire_str name, const struct pmiwire_profile *profile);
 

@@ -7,7 +7,6 @@
 
 /* Extra fields: limits that every measured peer reads without harm. */
 #define EXTRA_MAX_FIELDS  16u
-#define EXTRA_MAX_KEY     31u
 #define EXTRA_MAX_VALUE   900u
 #define EXTRA_MAX_MESSAGE 1000u
 
@@ -116,10 +115,9 @@ void pmiwire_enc_begin(struct pmiwire_encoder *e, char *buf, size_t cap, uint16_
         refuse_message(e, -EINVAL, 0);
 }
 
-/* Letters, digits, and the marks that names are made of. */
-static int is_name(struct pmiwire_str s, size_t max, int dot)
+int pmiwire__is_name(struct pmiwire_str s, int dot)
 {
-    if (s.len == 0 || s.len > max)
+    if (s.len == 0 || s.len > PMIWIRE__NAME_MAX)
         return 0;
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
@@ -135,7 +133,7 @@ void pmiwire__enc_begin_named(struct pmiwire_encoder *e, char *buf, size_t cap, 
                               struct pmiwire_str name, const struct pmiwire_profile *profile)
 {
     encoder_init(e, buf, cap, wire, profile);
-    if ((wire != PMIWIRE_V1 && wire != PMIWIRE_V2) || !is_name(name, 31, 0))
+    if ((wire != PMIWIRE_V1 && wire != PMIWIRE_V2) || !pmiwire__is_name(name, 0))
         refuse_message(e, -EINVAL, 0);
     else
         write_command(e, name);
@@ -349,7 +347,7 @@ static void add_extra(struct pmiwire_encoder *e, const char *name, struct pmiwir
 
     if (e->err)
         return;
-    if (!is_name(key, EXTRA_MAX_KEY, 1) || is_reserved(key))
+    if (!pmiwire__is_name(key, 1) || is_reserved(key))
         refuse_message(e, PMIWIRE_ERESERVED, 0);
     else if (value.len == 0 && !encoded)
         refuse_message(e, PMIWIRE_EEMPTY, 0);

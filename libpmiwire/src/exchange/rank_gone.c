@@ -29,19 +29,7 @@ struct question {
 
 uint32_t pmiwire__local_rank(const struct pmiwire_exchange *x, int32_t rank)
 {
-    uint32_t lo = 0, n = x->n_local;
-
-    if (rank < 0)
-        return PMIWIRE__NONE;
-    while (n > 1) {
-        if (x->ranks[lo + n / 2] <= (uint32_t)rank) {
-            lo += n / 2;
-            n -= n / 2;
-        } else {
-            n /= 2;
-        }
-    }
-    return x->ranks[lo] == (uint32_t)rank ? lo : PMIWIRE__NONE;
+    return rank < 0 ? PMIWIRE__NONE : pmiwire__sorted_find(x->ranks, x->n_local, (uint32_t)rank);
 }
 
 uint32_t pmiwire__why_gone(const struct pmiwire_exchange *x, uint32_t rank)

@@ -160,10 +160,12 @@ int pmiwire_exchange_ring(struct pmiwire_exchange *x, int32_t rank, struct pmiwi
         return PMIWIRE_ESTATE;
     if (left.len > most || right.len > most)
         return PMIWIRE_EVALLEN;
-    if (!r && !(r = ring_new(x)))
+    if (!r)
+        r = ring_new(x);
+    if (!r)
         return -ENOMEM;
-    if (pmiwire__buf_room(&x->mem, &r->values, left.len + right.len + 1) !=
-        0) { /* an empty value needs memory too */
+    /* An empty value needs memory too. */
+    if (pmiwire__buf_room(&x->mem, &r->values, left.len + right.len + 1) != 0) {
         if (!x->ring)
             ring_free(x, r);
         return -ENOMEM;

@@ -160,7 +160,7 @@ static void answer_ring(struct pmiwire_conn *c, uint16_t cmd, uint32_t place,
 void pmiwire__ring_done(struct pmiwire__job *j, uint32_t rank, int rc, uint32_t place,
                         struct pmiwire_str left, struct pmiwire_str right)
 {
-    struct pmiwire_conn *c = pmiwire__conn_of(j, rank);
+    struct pmiwire_conn *c = pmiwire__conn_of(j, (int32_t)rank);
 
     if (!c || c->pend != PMIWIRE__PEND_RING)
         return; /* the rank is gone */

@@ -16,19 +16,16 @@ static size_t waiting_bytes(const struct pmiwire_conn *c)
 int pmiwire__bind(struct pmiwire_conn *c, uint32_t job, int32_t rank)
 {
     struct pmiwire__job *j = pmiwire__job(c->s, job);
-    struct pmiwire_str key = {(const char *)&rank, sizeof(rank)};
-    struct pmiwire_str value = {(const char *)&c, sizeof(c)};
-    int rc;
+    uint32_t i;
 
     if (!j)
         return PMIWIRE_ENOENT;
-    if (pmiwire__local_index(j, rank) == PMIWIRE__NOT_HERE)
+    i = pmiwire__local_index(j, rank);
+    if (i == PMIWIRE__NOT_HERE)
         return -EINVAL;
-    if (pmiwire__conn_of(j, (uint32_t)rank))
+    if (j->conns[i])
         return PMIWIRE_EEXIST;
-    rc = pmiwire__kvs_put(&j->ranks, key, value, 0);
-    if (rc != 0)
-        return rc;
+    j->conns[i] = c;
     c->job = j;
     c->rank = rank;
     j->n_conns++;
@@ -104,11 +101,9 @@ int pmiwire_server_accept(struct pmiwire_server *s, uint32_t job, int32_t rank, 
 
 static void unbind_rank(struct pmiwire_conn *c)
 {
-    struct pmiwire_str key = {(const char *)&c->rank, sizeof(c->rank)};
-
     if (!c->job)
         return;
-    pmiwire__kvs_remove(&c->job->ranks, key);
+    c->job->conns[pmiwire__local_index(c->job, c->rank)] = NULL;
     c->job->n_conns--;
     c->job = NULL;
 }

@@ -95,33 +95,13 @@ static const char *name_list(struct group_name *g, const struct pmiwire__job *j,
 
 /* ---- who is in it ---- */
 
-static uint32_t group_word(const struct pmiwire__group *g, size_t i)
-{
-    uint32_t word;
-
-    memcpy(&word, g->key.ptr + i * sizeof(word), sizeof(word));
-    return word;
-}
-
 static bool is_member(const struct pmiwire__job *j, const struct pmiwire__group *g, uint32_t rank)
 {
-    uint32_t lo = 0, hi = g->n_members;
-
-    if (group_word(g, 0) == KIND_WORLD)
-        return true;
-    if (group_word(g, 0) == KIND_NODE)
-        return j->node_of[rank] == group_word(g, 1);
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2, v = group_word(g, 2 + (size_t)mid);
-
-        if (v == rank)
-            return true;
-        if (v < rank)
-            lo = mid + 1;
-        else
-            hi = mid;
+    switch (g->words[0]) {
+    case KIND_WORLD: return true;
+    case KIND_NODE: return j->node_of[rank] == g->words[1];
+    default: return pmiwire__sorted_find(g->words + 2, g->n_members, rank) != UINT32_MAX;
     }
-    return false;
 }
 
 /* Returns the first member that is gone, or PMIWIRE_RANK_NONE. */
@@ -138,13 +118,6 @@ static int32_t gone_member(const struct pmiwire__job *j, const struct pmiwire__g
 
 /* ---- life ---- */
 
-static struct pmiwire_str pointer_bytes(struct pmiwire__group **g)
-{
-    struct pmiwire_str v = {(const char *)g, sizeof(*g)};
-
-    return v;
-}
-
 /* Finds or makes the group of that name. NULL: out of memory. */
 static struct pmiwire__group *find_group(struct pmiwire_server *s, struct pmiwire__job *j,
                                          struct pmiwire_str key, size_t tag_len, bool tagged,
@@ -152,6 +125,7 @@ static struct pmiwire__group *find_group(struct pmiwire_server *s, struct pmiwir
 {
     const struct pmiwire__entry *e = pmiwire__kvs_find(&j->groups, key);
     struct pmiwire__group *g;
+    const struct pmiwire_str pointer = {(const char *)&g, sizeof(g)};
 
     if (e) {
         memcpy(&g, pmiwire__entry_value(e).ptr, sizeof(g));
@@ -160,15 +134,14 @@ static struct pmiwire__group *find_group(struct pmiwire_server *s, struct pmiwir
     g = pmiwire__alloc(s, sizeof(*g) + key.len);
     if (!g)
         return NULL;
-    memcpy(g->bytes, key.ptr, key.len);
-    g->key.ptr = g->bytes;
-    g->key.len = key.len;
-    g->tag.ptr = tagged ? g->bytes + key.len - tag_len : NULL;
+    memcpy(g->words, key.ptr, key.len);
+    g->key = (struct pmiwire_str){(const char *)g->words, key.len};
+    g->tag.ptr = tagged ? g->key.ptr + key.len - tag_len : NULL;
     g->tag.len = tag_len;
     g->n_members = n_members;
     pmiwire__link_init(&g->waiters);
     pmiwire__link_init(&g->all);
-    if (pmiwire__kvs_put(&j->groups, g->key, pointer_bytes(&g), 0) != 0) {
+    if (pmiwire__kvs_put(&j->groups, g->key, pointer, 0) != 0) {
         pmiwire__free(s, g);
         return NULL;
     }
@@ -201,11 +174,6 @@ static void leave_group(struct pmiwire_conn *c)
     c->group = NULL;
 }
 
-static struct pmiwire_conn *first_waiter(struct pmiwire__link *list)
-{
-    return PMIWIRE__OF(struct pmiwire_conn, wait, list->next);
-}
-
 static void answer_group(struct pmiwire_conn *c, uint16_t cmd, const struct pmiwire__group *g)
 {
     struct pmiwire__reply r;
@@ -233,7 +201,7 @@ static void release_group(struct pmiwire_server *s, struct pmiwire__group *g, in
                           uint32_t why)
 {
     while (pmiwire__linked(&g->waiters)) {
-        struct pmiwire_conn *c = first_waiter(&g->waiters);
+        struct pmiwire_conn *c = PMIWIRE__OF(struct pmiwire_conn, wait, g->waiters.next);
 
         pmiwire__resume(c);
         if (why)
@@ -316,7 +284,10 @@ void pmiwire__do_group(const struct pmiwire__req *q, struct pmiwire_str group)
     if (++g->n_arrived == g->n_members) {
         unlist_group(j, g);
         release_group(q->s, g, 0, 0);
-    } else if (g->n_arrived == 1 && (gone = gone_member(j, g)) != PMIWIRE_RANK_NONE) {
+        return;
+    }
+    gone = g->n_arrived == 1 ? gone_member(j, g) : PMIWIRE_RANK_NONE;
+    if (gone != PMIWIRE_RANK_NONE) {
         unlist_group(j, g);
         release_group(q->s, g, gone, pmiwire__rank_why(j, gone));
     }

@@ -23,15 +23,11 @@ struct pmiwire__job *pmiwire__job_named(struct pmiwire_server *s, struct pmiwire
     return pmiwire__job(s, number);
 }
 
-struct pmiwire_conn *pmiwire__conn_of(const struct pmiwire__job *job, uint32_t rank)
+struct pmiwire_conn *pmiwire__conn_of(const struct pmiwire__job *j, int32_t rank)
 {
-    struct pmiwire_str key = {(const char *)&rank, sizeof(rank)};
-    const struct pmiwire__entry *e = pmiwire__kvs_find(&job->ranks, key);
-    struct pmiwire_conn *c = NULL;
+    const uint32_t i = pmiwire__local_index(j, rank);
 
-    if (e)
-        memcpy(&c, pmiwire__entry_value(e).ptr, sizeof(c));
-    return c;
+    return i == PMIWIRE__NOT_HERE ? NULL : j->conns[i];
 }
 
 void pmiwire__job_peer(const struct pmiwire__job *j, struct pmiwire_peer *who)
@@ -47,7 +43,6 @@ void pmiwire__job_free(struct pmiwire__job *j)
     pmiwire_exchange_destroy(j->x);
     pmiwire__groups_free(j);
     pmiwire__gathered_free(j);
-    pmiwire__kvs_fini(&j->ranks);
     pmiwire__kvs_fini(&j->kvs);
     pmiwire__kvs_fini(&j->attrs);
     pmiwire__kvs_fini(&j->nodeattrs);
@@ -57,6 +52,7 @@ void pmiwire__job_free(struct pmiwire__job *j)
     pmiwire__free(s, j->node_ranks);
     pmiwire__free(s, j->locals);
     pmiwire__free(s, j->gone);
+    pmiwire__free(s, j->conns);
     pmiwire__free(s, j->kvsname);
     pmiwire__free(s, j->spawner);
     for (size_t i = 0; i < PMIWIRE_EXT_COUNT_; i++)
@@ -67,35 +63,20 @@ void pmiwire__job_free(struct pmiwire__job *j)
 /* Every client gets the job id, so every kind of client must be able to read it. */
 static int check_name(const char *name, uint32_t max)
 {
-    size_t i;
-
     if (!name || !name[0])
         return -EINVAL;
-    for (i = 0; name[i]; i++)
-        if (name[i] < 33 || name[i] > 126 || name[i] == ';' || name[i] == '\\')
-            return PMIWIRE_ECHARS;
-    return i < max ? 0 : -EINVAL;
+    if (!pmiwire__is_plain(pmiwire_strz(name)))
+        return PMIWIRE_ECHARS;
+    return strlen(name) < max ? 0 : -EINVAL;
 }
 
-static char *copy_text(struct pmiwire_server *s, const char *text)
+static void *copy_items(struct pmiwire_server *s, const void *from, size_t n, size_t bytes)
 {
-    size_t n = strlen(text) + 1;
-    char *p = pmiwire__realloc(s, NULL, n);
+    void *copy = n <= SIZE_MAX / bytes ? pmiwire__realloc(s, NULL, n * bytes) : NULL;
 
-    if (p)
-        memcpy(p, text, n);
-    return p;
-}
-
-static uint32_t *copy_u32(struct pmiwire_server *s, const uint32_t *a, size_t n)
-{
-    uint32_t *p = NULL;
-
-    if (n <= SIZE_MAX / sizeof(*a))
-        p = pmiwire__realloc(s, NULL, n * sizeof(*a));
-    if (p)
-        memcpy(p, a, n * sizeof(*a));
-    return p;
+    if (copy)
+        memcpy(copy, from, n * bytes);
+    return copy;
 }
 
 static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j,
@@ -108,22 +89,22 @@ static int fill_job(struct pmiwire_server *s, struct pmiwire__job *j,
     pmiwire__kvs_init(&j->kvs, &s->mem.a);
     pmiwire__kvs_init(&j->attrs, &s->mem.a);
     pmiwire__kvs_init(&j->nodeattrs, &s->mem.a);
-    pmiwire__kvs_init(&j->ranks, &s->mem.a);
     pmiwire__kvs_init(&j->groups, &s->mem.a);
     pmiwire__link_init(&j->waiting[PMIWIRE_COLL_FENCE]);
     pmiwire__link_init(&j->waiting[PMIWIRE_COLL_ALLGATHER]);
     pmiwire__link_init(&j->group_list);
     pmiwire__link_init(&j->attr_waiters);
-    j->kvsname = copy_text(s, o->kvsname);
-    if (!j->kvsname)
+    j->kvsname = copy_items(s, o->kvsname, strlen(o->kvsname) + 1, 1);
+    if (o->spawner_jobid)
+        j->spawner = copy_items(s, o->spawner_jobid, strlen(o->spawner_jobid) + 1, 1);
+    if (o->appnum)
+        j->appnum = copy_items(s, o->appnum, o->n_ranks, sizeof(*o->appnum));
+    if (o->node_of)
+        j->node_of = copy_items(s, o->node_of, o->n_ranks, sizeof(*o->node_of));
+    if (!j->kvsname || !j->spawner != !o->spawner_jobid || !j->appnum != !o->appnum ||
+        !j->node_of != !o->node_of)
         return -ENOMEM;
     j->name = pmiwire_strz(j->kvsname);
-    if (o->spawner_jobid && !(j->spawner = copy_text(s, o->spawner_jobid)))
-        return -ENOMEM;
-    if (o->appnum && !(j->appnum = copy_u32(s, o->appnum, o->n_ranks)))
-        return -ENOMEM;
-    if (o->node_of && !(j->node_of = copy_u32(s, o->node_of, o->n_ranks)))
-        return -ENOMEM;
     return pmiwire__job_place(j, o);
 }
 

@@ -17,22 +17,6 @@
 
 /* ---- nodes ---- */
 
-/* Returns the index of v in the ascending array; n: v is not in it. */
-static uint32_t index_of(const uint32_t *a, uint32_t n, uint32_t v)
-{
-    uint32_t lo = 0, hi = n;
-
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (a[mid] < v)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < n && a[lo] == v ? lo : n;
-}
-
 /* Numbers the nodes that have ranks. */
 static int number_nodes(struct pmiwire__job *j)
 {
@@ -51,7 +35,7 @@ static int number_nodes(struct pmiwire__job *j)
     if (j->nodes && j->node_ranks) {
         memcpy(j->nodes, sorted, n * sizeof(*j->nodes));
         for (i = 0; i < j->n_ranks; i++) {
-            j->node_of[i] = index_of(j->nodes, n, j->node_of[i]);
+            j->node_of[i] = pmiwire__sorted_find(j->nodes, n, j->node_of[i]);
             j->node_ranks[j->node_of[i]]++;
         }
     }
@@ -62,14 +46,9 @@ static int number_nodes(struct pmiwire__job *j)
 
 uint32_t pmiwire__local_index(const struct pmiwire__job *j, int32_t rank)
 {
-    uint32_t i;
-
     if (rank < 0 || (uint32_t)rank >= j->n_ranks)
         return PMIWIRE__NOT_HERE;
-    if (!j->locals)
-        return (uint32_t)rank;
-    i = index_of(j->locals, j->n_local, (uint32_t)rank);
-    return i < j->n_local ? i : PMIWIRE__NOT_HERE;
+    return j->locals ? pmiwire__sorted_find(j->locals, j->n_local, (uint32_t)rank) : (uint32_t)rank;
 }
 
 /* ---- from the exchange ---- */
@@ -243,12 +222,15 @@ int pmiwire__job_place(struct pmiwire__job *j, const struct pmiwire_job_opts *o)
     uint32_t *ranks;
     int rc;
 
-    if (j->node_of && (rc = number_nodes(j)) != 0)
-        return rc;
+    if (j->node_of) {
+        rc = number_nodes(j);
+        if (rc != 0)
+            return rc;
+    }
     j->all_here = !s->ops.send || j->n_nodes <= 1;
     if (s->ops.send && j->n_nodes) {
-        j->me = index_of(j->nodes, j->n_nodes, o->node);
-        if (j->me == j->n_nodes)
+        j->me = pmiwire__sorted_find(j->nodes, j->n_nodes, o->node);
+        if (j->me == UINT32_MAX)
             return -EINVAL;
     }
     ranks = list_locals(j, &xo.n_below);
@@ -274,9 +256,11 @@ int pmiwire__job_place(struct pmiwire__job *j, const struct pmiwire_job_opts *o)
         pmiwire__free(s, ranks);
     else
         j->locals = ranks;
-    if (rc == 0 && !(j->gone = pmiwire__alloc(s, j->n_local)))
-        rc = -ENOMEM;
-    return rc;
+    if (rc != 0)
+        return rc;
+    j->gone = pmiwire__alloc(s, j->n_local);
+    j->conns = pmiwire__alloc(s, j->n_local * sizeof(*j->conns));
+    return j->gone && j->conns ? 0 : -ENOMEM;
 }
 
 /* ---- to the exchange ---- */
@@ -359,7 +343,7 @@ int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t ra
     if (pmiwire__local_index(j, rank) == PMIWIRE__NOT_HERE)
         return -EINVAL;
     pmiwire__enter(s);
-    c = pmiwire__conn_of(j, (uint32_t)rank);
+    c = pmiwire__conn_of(j, rank);
     pmiwire__rank_gone(
         j, rank, c && c->state == PMIWIRE_CONN_INITED ? PMIWIRE_GONE_ENDED : PMIWIRE_GONE_ABSENT,
         c ? c->group : NULL);
@@ -367,10 +351,10 @@ int pmiwire_server_rank_ended(struct pmiwire_server *s, uint32_t job, int32_t ra
     return 0;
 }
 
-/* Returns the exchange's number of a node; n_nodes: the node has none of the job's ranks. */
+/* Returns the exchange's number of a node; UINT32_MAX: the node has none of the job's ranks. */
 static uint32_t exchange_node(const struct pmiwire__job *j, uint32_t node)
 {
-    return j->all_here ? 1 : index_of(j->nodes, j->n_nodes, node);
+    return j->all_here ? UINT32_MAX : pmiwire__sorted_find(j->nodes, j->n_nodes, node);
 }
 
 int pmiwire_server_frame(struct pmiwire_server *s, uint32_t job, uint32_t node, const void *data,

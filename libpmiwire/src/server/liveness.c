@@ -79,7 +79,7 @@ void pmiwire__stuck(struct pmiwire_conn *c, uint32_t coll, int32_t rank, uint32_
         pmiwire__diag(c, PMIWIRE_EGONE, text);
         return;
     }
-    gone = pmiwire__conn_of(j, (uint32_t)rank);
+    gone = pmiwire__conn_of(j, rank);
     pmiwire__job_peer(j, &who);
     who.rank = rank;
     who.cookie = gone ? gone->cookie : NULL;

@@ -19,20 +19,6 @@ void pmiwire__peer(const struct pmiwire_conn *c, struct pmiwire_peer *who)
     who->job_cookie = c->job ? c->job->cookie : NULL;
 }
 
-bool pmiwire__sane_name(struct pmiwire_str name)
-{
-    if (name.len == 0 || name.len > 31)
-        return false;
-    for (size_t i = 0; i < name.len; i++) {
-        char ch = name.ptr[i];
-
-        if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
-              ch == '-' || ch == '_'))
-            return false;
-    }
-    return true;
-}
-
 void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text)
 {
     struct pmiwire_peer who;
@@ -368,7 +354,7 @@ void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwir
 
     /* Do not repeat a name that leaves no room for the suffix within the longest name that peers
      * read. */
-    if (name.len + strlen(suffix) > 31)
+    if (name.len + strlen(suffix) > PMIWIRE__NAME_MAX)
         name = pmiwire_strz("unknown");
     snprintf(buf, sizeof(buf), "%.*s%s", (int)name.len, name.ptr, suffix);
     if (!reply_room(c, 0))

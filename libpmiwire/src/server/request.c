@@ -633,7 +633,7 @@ static void refuse_malformed(struct pmiwire_conn *c, uint16_t cmd, const struct 
         pmiwire__reply_error_in(c, cmd, code, field, text);
         return;
     }
-    if (!pmiwire__sane_name(msg->cmd)) {
+    if (!pmiwire__is_name(msg->cmd, 0)) {
         pmiwire__fail(c, code, "unknown command with an unprintable or long name");
         return;
     }
@@ -653,7 +653,7 @@ size_t pmiwire__handle_broken(struct pmiwire_conn *c, int code, const struct pmi
     if (code == PMIWIRE_ENOEQ && cmd == PMIWIRE_V1_PUT)
         snprintf(err.text + strlen(err.text), sizeof(err.text) - strlen(err.text),
                  ": PMI-1 without fp-bytes cannot carry byte 0x20");
-    if (skip == 0 || (!desc && !pmiwire__sane_name(msg->cmd))) {
+    if (skip == 0 || (!desc && !pmiwire__is_name(msg->cmd, 0))) {
         c->s->stats.n_bad++;
         pmiwire__fail(c, code, err.text);
         return have;
@@ -683,7 +683,7 @@ void pmiwire__handle(struct pmiwire_conn *c, struct pmiwire_msg *msg, const char
     if (msg->wire == PMIWIRE_V2)
         c->pad_right = msg->pad_right != 0;
     if (!desc || desc->is_reply) {
-        if (pmiwire__sane_name(msg->cmd))
+        if (pmiwire__is_name(msg->cmd, 0))
             snprintf(text, sizeof(text), "unknown command \"%.*s\"", (int)msg->cmd.len,
                      msg->cmd.ptr);
         else

@@ -136,18 +136,6 @@ static inline struct pmiwire_str pmiwire__entry_value(const struct pmiwire__entr
     return v;
 }
 
-static inline bool pmiwire__str_eq(struct pmiwire_str a, struct pmiwire_str b)
-{
-    size_t i;
-
-    if (a.len != b.len)
-        return false;
-    for (i = 0; i < a.len; i++)
-        if (a.ptr[i] != b.ptr[i])
-            return false;
-    return true;
-}
-
 /* ---- the objects ---- */
 
 /* What a connection waits for. While it waits, the server serves none of its further requests. */
@@ -203,7 +191,6 @@ struct pmiwire__job {
     uint32_t n_conns;
     size_t names_bytes; /* published by this job, with overhead */
     struct pmiwire__kvs kvs, attrs, nodeattrs;
-    struct pmiwire__kvs ranks; /* rank (4 bytes) to connection (a pointer) */
 
     struct pmiwire_exchange *x;
     size_t max_pair_bytes; /* most that frames carry, with several nodes */
@@ -216,7 +203,8 @@ struct pmiwire__job {
     struct pmiwire__link group_list;
     struct pmiwire__link attr_waiters;
 
-    uint8_t *gone; /* by local rank: PMIWIRE_GONE_*, or 0 */
+    struct pmiwire_conn **conns; /* by local rank; NULL: none */
+    uint8_t *gone;               /* by local rank: PMIWIRE_GONE_*, or 0 */
     uint32_t n_gone;
     uint32_t stuck; /* a bit for each kind of collective already reported stuck */
 
@@ -229,9 +217,9 @@ struct pmiwire__group {
     struct pmiwire__link all; /* the job's list */
     struct pmiwire__link waiters;
     uint32_t n_members, n_arrived;
-    struct pmiwire_str key; /* into bytes: canonical name, tag at its end */
-    struct pmiwire_str tag; /* ptr NULL: no tag */
-    char bytes[];
+    struct pmiwire_str key; /* words and tag */
+    struct pmiwire_str tag; /* behind the words; ptr NULL: no tag */
+    uint32_t words[];       /* canonical name, as in struct group_name */
 };
 
 struct pmiwire_conn {
@@ -329,7 +317,8 @@ char *pmiwire__scratch(struct pmiwire_server *s, size_t bytes);
 struct pmiwire__job *pmiwire__job(const struct pmiwire_server *s, uint32_t number);
 struct pmiwire__job *pmiwire__job_named(struct pmiwire_server *s, struct pmiwire_str name);
 void pmiwire__job_free(struct pmiwire__job *j);
-struct pmiwire_conn *pmiwire__conn_of(const struct pmiwire__job *job, uint32_t rank);
+/* Returns the connection of a rank of this node; NULL: it has none. */
+struct pmiwire_conn *pmiwire__conn_of(const struct pmiwire__job *j, int32_t rank);
 /* Fills in the job alone, without a rank. */
 void pmiwire__job_peer(const struct pmiwire__job *j, struct pmiwire_peer *who);
 /* Returns a pair's cost against a job's limit. */
@@ -411,7 +400,7 @@ static inline bool pmiwire__alive(const struct pmiwire_conn *c)
 /* Fails a connection: reports to diag, drops its input. `text` NULL: the code's. */
 void pmiwire__fail(struct pmiwire_conn *c, int code, const char *text);
 void pmiwire__set_state(struct pmiwire_conn *c, uint32_t state);
-/* Binds a connection to a rank. Returns 0, PMIWIRE_ENOENT, -EINVAL, PMIWIRE_EEXIST, -ENOMEM. */
+/* Binds a connection to a rank. Returns 0, PMIWIRE_ENOENT, -EINVAL or PMIWIRE_EEXIST. */
 int pmiwire__bind(struct pmiwire_conn *c, uint32_t job, int32_t rank);
 /* Makes the request being served wait. When the wait ends, with or without an answer, `end` is
  * called unless it is NULL. Returns the request's token. */
@@ -466,8 +455,6 @@ void pmiwire__refuse(struct pmiwire_conn *c, uint16_t cmd, int code, const char 
 /* Reports the rank and this text to diag. */
 void pmiwire__diag(struct pmiwire_conn *c, int code, const char *text);
 void pmiwire__peer(const struct pmiwire_conn *c, struct pmiwire_peer *who);
-/* Returns whether a reply may repeat the name: at most 31 letters, digits, - and _. */
-bool pmiwire__sane_name(struct pmiwire_str name);
 
 /* Drops the parts of a spawn that a client has sent. */
 static inline void pmiwire__spawn_drop(struct pmiwire_conn *c)
