@@ -58,8 +58,7 @@ void pmiwire__coll_done(struct pmiwire__job *j, uint32_t kind, int rc)
         pmiwire__resume(c);
         if (rc != 0) {
             answer_coll_error(c, cmd, kind, rc);
-        } else if (pmiwire__reply_begin(&r, c, cmd, ext_bytes)) {
-            pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+        } else if (pmiwire__reply_begin(&r, c, cmd, 0, ext_bytes)) {
             if (ext_bytes)
                 pmiwire__reply_ext(&r, PMIWIRE__AT_FENCE, but);
             pmiwire__reply_send(&r, cmd);
@@ -135,9 +134,8 @@ static void answer_ring(struct pmiwire_conn *c, uint16_t cmd, uint32_t place,
     struct pmiwire__reply reply;
     char number[16];
 
-    if (!pmiwire__reply_begin(&reply, c, cmd, left.len + right.len))
+    if (!pmiwire__reply_begin(&reply, c, cmd, 0, left.len + right.len))
         return;
-    pmiwire_enc_int(&reply.e, PMIWIRE_F_RC, 0);
     pmiwire__reply_bytes(&reply, cmd == PMIWIRE_V2_RING ? PMIWIRE_F_RING_LEFT : 0,
                          left.len ? left : none, right.len ? right : none);
     if (cmd == PMIWIRE_V2_RING) {

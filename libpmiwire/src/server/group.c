@@ -178,9 +178,8 @@ static void answer_group(struct pmiwire_conn *c, uint16_t cmd, const struct pmiw
 {
     struct pmiwire__reply r;
 
-    if (!pmiwire__reply_begin(&r, c, cmd, g->tag.len))
+    if (!pmiwire__reply_begin(&r, c, cmd, 0, g->tag.len))
         return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     if (g->tag.ptr && g->tag.len)
         pmiwire_enc_str(&r.e, PMIWIRE_F_TAG, g->tag);
     pmiwire__reply_send(&r, cmd);

@@ -219,10 +219,8 @@ int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ex
             bytes -= ext_bytes(desc, strlen(j->ext[ext]));
         if (bytes > PMIWIRE_EXT_MAX_BYTES)
             return PMIWIRE_EVALLEN;
-        for (size_t i = 0; i < value.len; i++)
-            if (value.ptr[i] < 33 || value.ptr[i] > 126 || value.ptr[i] == ';' ||
-                value.ptr[i] == '\\')
-                return PMIWIRE_ECHARS;
+        if (!pmiwire__is_plain(value))
+            return PMIWIRE_ECHARS;
         copy = pmiwire__alloc(s, value.len + 1);
         if (!copy)
             return -ENOMEM;

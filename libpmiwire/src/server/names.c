@@ -69,9 +69,8 @@ static void answer_lookup(struct pmiwire_conn *c, uint16_t cmd, struct pmiwire_s
 {
     struct pmiwire__reply r;
 
-    if (!pmiwire__reply_begin(&r, c, cmd, 2 * port.len))
+    if (!pmiwire__reply_begin(&r, c, cmd, 0, 2 * port.len))
         return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire__reply_bytes(&r, PMIWIRE_F_PORT, port, pmiwire_strz(NULL));
     pmiwire_enc_str(&r.e, PMIWIRE_F_PORT, port);
     if (cmd == PMIWIRE_V2_NAME_LOOKUP) { /* MPICH reads port, Slurm value and found */

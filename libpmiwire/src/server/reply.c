@@ -80,7 +80,7 @@ static void echo_thrid(struct pmiwire__reply *r)
 }
 
 bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint16_t cmd,
-                          size_t bytes)
+                          int32_t rc, size_t bytes)
 {
     const struct pmiwire_command_desc *req = pmiwire_command_get(cmd), *desc;
 
@@ -93,6 +93,7 @@ bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint
     r->e.can_bytes = c->has_bytes;
     if (desc->wire == PMIWIRE_V2)
         echo_thrid(r);
+    pmiwire_enc_int(&r->e, PMIWIRE_F_RC, rc);
     return true;
 }
 
@@ -150,10 +151,8 @@ void pmiwire__reply_ok(struct pmiwire_conn *c, uint16_t cmd)
 {
     struct pmiwire__reply r;
 
-    if (!pmiwire__reply_begin(&r, c, cmd, 0))
-        return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
-    pmiwire__reply_send(&r, cmd);
+    if (pmiwire__reply_begin(&r, c, cmd, 0, 0))
+        pmiwire__reply_send(&r, cmd);
 }
 
 /* ---- errors ---- */
@@ -199,39 +198,33 @@ static struct pmiwire_str wire_text(uint16_t wire, const char *text, char *buf, 
     return out;
 }
 
-static void error_fields(struct pmiwire__reply *r, uint16_t cmd, uint16_t wire, int32_t rc,
-                         const char *text)
+/* Adds the fields of an error's answer behind rc, and sends it. */
+static void send_error(struct pmiwire__reply *r, uint16_t cmd, const char *text)
 {
+    const uint16_t wire = r->e.wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1;
     char buf[200];
+    int err;
 
-    pmiwire_enc_int(&r->e, PMIWIRE_F_RC, rc);
     if (cmd == PMIWIRE_V1_INIT) {
         pmiwire_enc_int(&r->e, PMIWIRE_F_PMI_VERSION, 1);
         pmiwire_enc_int(&r->e, PMIWIRE_F_PMI_SUBVERSION, 1);
     }
     pmiwire_enc_str(&r->e, wire == PMIWIRE_V2 ? PMIWIRE_F_ERRMSG : PMIWIRE_F_MSG,
                     wire_text(wire, text, buf, sizeof(buf)));
-    if (cmd == PMIWIRE_V1_GET)
-        pmiwire_enc_str(&r->e, PMIWIRE_F_VALUE,
-                        pmiwire_strz("unknown")); /* some clients read it first */
+    if (cmd == PMIWIRE_V1_GET) /* some clients read it first */
+        pmiwire_enc_str(&r->e, PMIWIRE_F_VALUE, pmiwire_strz("unknown"));
+    err = pmiwire__reply_end(r);
+    if (err != 0)
+        pmiwire__fail(r->c, err, "an error reply cannot be written");
 }
 
 void pmiwire__reply_error_in(struct pmiwire_conn *c, uint16_t cmd, int code, uint16_t field,
                              const char *text)
 {
-    const struct pmiwire_command_desc *desc = pmiwire_command_get(cmd);
     struct pmiwire__reply r;
-    int err;
 
-    if (!text)
-        text = pmiwire_strerror(code);
-    if (!pmiwire__reply_begin(&r, c, cmd, 200))
-        return;
-    error_fields(&r, cmd, desc->wire == PMIWIRE_V2 ? PMIWIRE_V2 : PMIWIRE_V1,
-                 wire_rc(cmd, code, field), text);
-    err = pmiwire__reply_end(&r);
-    if (err != 0)
-        pmiwire__fail(c, err, "an error reply cannot be written");
+    if (pmiwire__reply_begin(&r, c, cmd, wire_rc(cmd, code, field), 200))
+        send_error(&r, cmd, text ? text : pmiwire_strerror(code));
 }
 
 void pmiwire__reply_error(struct pmiwire_conn *c, uint16_t cmd, int code, const char *text)
@@ -335,9 +328,8 @@ void pmiwire__reply_value(struct pmiwire_conn *c, uint16_t cmd, int rc, struct p
         pmiwire__reply_error(c, cmd, rc, rc == PMIWIRE_ENOENT ? "key not found" : NULL);
         return;
     }
-    if (!pmiwire__reply_begin(&r, c, cmd, found ? value.len : 0))
+    if (!pmiwire__reply_begin(&r, c, cmd, 0, found ? value.len : 0))
         return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     if (cmd != PMIWIRE_V1_GET)
         pmiwire_enc_int(&r.e, PMIWIRE_F_FOUND, found);
     if (found)
@@ -350,7 +342,6 @@ void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwir
     const char *suffix = wire == PMIWIRE_V2 ? "-response" : "_result";
     struct pmiwire__reply r;
     char buf[48];
-    int err;
 
     /* Do not repeat a name that leaves no room for the suffix within the longest name that peers
      * read. */
@@ -365,8 +356,6 @@ void pmiwire__reply_unknown(struct pmiwire_conn *c, uint16_t wire, struct pmiwir
                              pmiwire_strz(buf), reader_profile(c, wire));
     if (wire == PMIWIRE_V2)
         echo_thrid(&r);
-    error_fields(&r, 0, wire, -1, "unknown command");
-    err = pmiwire__reply_end(&r);
-    if (err != 0)
-        pmiwire__fail(c, err, "an error reply cannot be written");
+    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, -1);
+    send_error(&r, 0, "unknown command");
 }

@@ -88,9 +88,8 @@ static void do_init(const struct pmiwire__req *q)
         minor = 2;
     else if (minor > top)
         minor = top;
-    if (!pmiwire__reply_begin(&r, c, q->cmd, pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT, 0)))
+    if (!pmiwire__reply_begin(&r, c, q->cmd, 0, pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT, 0)))
         return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_VERSION, major);
     pmiwire_enc_int(&r.e, PMIWIRE_F_PMI_SUBVERSION, minor);
     if (major == 1)
@@ -115,7 +114,7 @@ static void send_set_line(struct pmiwire_conn *c, uint16_t field, int64_t value)
 {
     struct pmiwire__reply r;
 
-    if (!pmiwire__reply_begin(&r, c, PMIWIRE_V1_INITACK, 0))
+    if (!pmiwire__reply_begin(&r, c, PMIWIRE_V1_INITACK, 0, 0))
         return;
     pmiwire_enc_begin(&r.e, c->out.ptr + c->out.len, c->out.cap - c->out.len, PMIWIRE_V1_SET, NULL);
     pmiwire_enc_int(&r.e, field, value);
@@ -152,12 +151,8 @@ static void do_singinit(const struct pmiwire__req *q)
                         c->job ? "singinit after init" : "singinit from an unknown rank");
         return;
     }
-    if (!pmiwire__reply_begin(&r, c, q->cmd, c->job->name.len))
+    if (!pmiwire__reply_begin(&r, c, q->cmd, major == 1 ? 0 : -1, c->job->name.len))
         return;
-    if (major == 1)
-        pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
-    else
-        pmiwire_enc_int(&r.e, PMIWIRE_F_RC, -1);
     pmiwire_enc_str(&r.e, PMIWIRE_F_VERSIONOK, pmiwire_strz(major == 1 ? "yes" : "no"));
     pmiwire_enc_str(&r.e, PMIWIRE_F_STDIO, pmiwire_strz("no"));
     pmiwire_enc_str(&r.e, PMIWIRE_F_KVSNAME, c->job->name);
@@ -192,9 +187,8 @@ static void do_fullinit(const struct pmiwire__req *q)
     note_extensions(q);
     bytes = pmiwire__ext_bytes(c->job, PMIWIRE__AT_INIT, 0) +
             (c->job->spawner ? strlen(c->job->spawner) : 0);
-    if (!pmiwire__reply_begin(&r, c, q->cmd, bytes))
+    if (!pmiwire__reply_begin(&r, c, q->cmd, 0, bytes))
         return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_V2_PMI_VERSION, 2);
     pmiwire_enc_int(&r.e, PMIWIRE_F_V2_PMI_SUBVERSION, 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_RANK, c->rank);
@@ -217,9 +211,8 @@ static void do_maxes(const struct pmiwire__req *q)
     const struct pmiwire_server_opts *o = &q->s->opts;
     struct pmiwire__reply r;
 
-    if (!pmiwire__reply_begin(&r, q->c, q->cmd, 0))
+    if (!pmiwire__reply_begin(&r, q->c, q->cmd, 0, 0))
         return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_int(&r.e, PMIWIRE_F_KVSNAME_MAX, o->kvsname_max);
     pmiwire_enc_int(&r.e, PMIWIRE_F_KEYLEN_MAX, o->keylen_max);
     pmiwire_enc_int(&r.e, PMIWIRE_F_VALLEN_MAX, o->vallen_max);
@@ -230,9 +223,8 @@ static void reply_number(const struct pmiwire__req *q, uint16_t field, int64_t v
 {
     struct pmiwire__reply r;
 
-    if (!pmiwire__reply_begin(&r, q->c, q->cmd, 0))
+    if (!pmiwire__reply_begin(&r, q->c, q->cmd, 0, 0))
         return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_int(&r.e, field, value);
     pmiwire__reply_send(&r, q->cmd);
 }
@@ -242,9 +234,8 @@ static void do_kvsname(const struct pmiwire__req *q)
     struct pmiwire_str name = q->c->job->name;
     struct pmiwire__reply r;
 
-    if (!pmiwire__reply_begin(&r, q->c, q->cmd, name.len))
+    if (!pmiwire__reply_begin(&r, q->c, q->cmd, 0, name.len))
         return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     pmiwire_enc_str(&r.e, is_v2(q) ? PMIWIRE_F_JOBID : PMIWIRE_F_KVSNAME, name);
     pmiwire__reply_send(&r, q->cmd);
 }
@@ -259,9 +250,8 @@ static void do_connect(const struct pmiwire__req *q)
         pmiwire__reply_error(q->c, q->cmd, PMIWIRE_ENOENT, "no such job");
         return;
     }
-    if (!pmiwire__reply_begin(&r, q->c, q->cmd, 0))
+    if (!pmiwire__reply_begin(&r, q->c, q->cmd, 0, 0))
         return;
-    pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
     if (q->cmd == PMIWIRE_V2_JOB_CONNECT)
         pmiwire_enc_int(&r.e, PMIWIRE_F_KVSCOPY, 0);
     pmiwire__reply_send(&r, q->cmd);

@@ -421,10 +421,10 @@ struct pmiwire__reply {
     struct pmiwire_conn *c;
 };
 
-/* Begins the answer to request `cmd` in the connection's output; `bytes`: of all its values
- * together. Returns false if the output has no room: then call nothing else. */
+/* Begins the answer to request `cmd` with its rc, in the connection's output; `bytes`: of all its
+ * values together. Returns false if the output has no room: then call nothing else. */
 bool pmiwire__reply_begin(struct pmiwire__reply *r, struct pmiwire_conn *c, uint16_t cmd,
-                          size_t bytes);
+                          int32_t rc, size_t bytes);
 /* Returns 0, or why the wire cannot carry the message; nothing is queued then. */
 int pmiwire__reply_end(struct pmiwire__reply *r);
 /* As pmiwire__reply_end(), but on failure answers with that error. */

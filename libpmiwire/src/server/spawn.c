@@ -442,8 +442,7 @@ int pmiwire_server_spawn_done(struct pmiwire_server *s, uint64_t token, int rc, 
         rc = first_error(errcodes, n); /* no room to name the failed ones: so all fail */
     if (rc != 0) {
         pmiwire__reply_error(c, cmd, rc, rc < 0 ? NULL : "spawn failed");
-    } else if (pmiwire__reply_begin(&r, c, cmd, codes.len + (jobid ? strlen(jobid) : 0))) {
-        pmiwire_enc_int(&r.e, PMIWIRE_F_RC, 0);
+    } else if (pmiwire__reply_begin(&r, c, cmd, 0, codes.len + (jobid ? strlen(jobid) : 0))) {
         if (jobid)
             pmiwire_enc_str(&r.e, PMIWIRE_F_JOBID, pmiwire_strz(jobid));
         if (codes.len)
