@@ -91,6 +91,32 @@ static inline void pmiwire__buf_add(struct pmiwire__buf *b, const void *p, size_
     b->len += n;
 }
 
+/* ---- slots.c ---- */
+
+/* An open-addressing table with linear probing finds items by their hashes: numbers or pointers of
+ * the caller's. The caller compares keys, allocates the slots, and leaves some of them empty. */
+struct pmiwire__slot {
+    uint64_t hash;
+    uintptr_t item; /* 0: empty */
+};
+
+struct pmiwire__slots {
+    struct pmiwire__slot *at;
+    size_t n; /* 0 or a power of two */
+};
+
+/* Returns the first slot from i on that has this hash or is empty. A search begins at i = hash. */
+static inline size_t pmiwire__slot_next(const struct pmiwire__slots *s, uint64_t hash, size_t i)
+{
+    for (i &= s->n - 1; s->at[i].item && s->at[i].hash != hash;)
+        i = (i + 1) & (s->n - 1);
+    return i;
+}
+/* Empties a slot. */
+void pmiwire__slot_remove(struct pmiwire__slots *s, size_t i);
+/* Moves all items to other slots, whose contents do not count. */
+void pmiwire__slots_move(struct pmiwire__slots *to, const struct pmiwire__slots *from);
+
 /* ---- exchange/exchange.c, exchange/putget.c ---- */
 
 struct pmiwire_exchange;

@@ -99,10 +99,6 @@ struct pmiwire__key {
     uint16_t flags;
 };
 
-struct pmiwire__key_slot {
-    uint32_t hash, entry; /* entry + 1; 0: empty */
-};
-
 struct pmiwire__waiter {
     uint64_t token; /* or a node */
     uint64_t since; /* time of the first tick that saw it; 0: no tick has */
@@ -120,10 +116,9 @@ struct pmiwire__waiter {
 
 struct pmiwire__keys {
     struct pmiwire__key *entries;
-    struct pmiwire__key_slot *slots;
+    struct pmiwire__slots slots; /* of an entry's index and 1 */
     struct pmiwire__waiter *waiters;
     uint32_t n_entries, cap_entries, free_entry;
-    uint32_t n_slots; /* 0 or a power of two */
     uint32_t n_keys;
     uint32_t n_waiters, cap_waiters, free_waiter, n_waiting;
     uint32_t waiting;            /* list of entries with waiters */

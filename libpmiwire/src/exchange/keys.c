@@ -28,41 +28,31 @@ void pmiwire__keys_fini(struct pmiwire_exchange *x)
     struct pmiwire__keys *s = &x->store;
 
     (void)pmiwire__mem_realloc(&x->mem, s->entries, s->cap_entries * sizeof(*s->entries), 0);
-    (void)pmiwire__mem_realloc(&x->mem, s->slots, s->n_slots * sizeof(*s->slots), 0);
+    (void)pmiwire__mem_realloc(&x->mem, s->slots.at, s->slots.n * sizeof(*s->slots.at), 0);
     (void)pmiwire__mem_realloc(&x->mem, s->waiters, s->cap_waiters * sizeof(*s->waiters), 0);
     pmiwire__buf_free(&x->mem, &s->arena);
 }
 
 /* ---- room ---- */
 
-static int grow_slots(struct pmiwire_exchange *x, uint32_t n_slots)
+static int grow_slots(struct pmiwire_exchange *x, size_t n)
 {
-    struct pmiwire__keys *s = &x->store;
-    struct pmiwire__key_slot *fresh =
-        pmiwire__mem_realloc(&x->mem, NULL, 0, n_slots * sizeof(*fresh));
-    uint32_t j;
+    struct pmiwire__slots *s = &x->store.slots, fresh = {.n = n};
 
-    if (!fresh)
+    fresh.at = pmiwire__mem_realloc(&x->mem, NULL, 0, n * sizeof(*fresh.at));
+    if (!fresh.at)
         return -ENOMEM;
-    memset(fresh, 0, n_slots * sizeof(*fresh));
-    for (uint32_t i = 0; i < s->n_slots; i++) {
-        if (!s->slots[i].entry)
-            continue;
-        for (j = s->slots[i].hash & (n_slots - 1); fresh[j].entry; j = (j + 1) & (n_slots - 1))
-            ;
-        fresh[j] = s->slots[i];
-    }
-    (void)pmiwire__mem_realloc(&x->mem, s->slots, s->n_slots * sizeof(*s->slots), 0);
-    s->slots = fresh;
-    s->n_slots = n_slots;
+    pmiwire__slots_move(&fresh, s);
+    (void)pmiwire__mem_realloc(&x->mem, s->at, s->n * sizeof(*s->at), 0);
+    *s = fresh;
     return 0;
 }
 
 static int grow_entries(struct pmiwire_exchange *x, uint32_t need)
 {
     struct pmiwire__keys *s = &x->store;
-    uint32_t cap = s->cap_entries ? s->cap_entries : FIRST_ENTRIES,
-             slots = s->n_slots ? s->n_slots : FIRST_ENTRIES;
+    uint32_t cap = s->cap_entries ? s->cap_entries : FIRST_ENTRIES;
+    size_t slots = s->slots.n ? s->slots.n : FIRST_ENTRIES;
     struct pmiwire__key *entries;
 
     if (need > MAX_ENTRIES)
@@ -71,7 +61,7 @@ static int grow_entries(struct pmiwire_exchange *x, uint32_t need)
         cap *= 2;
     while (slots / 8 * 5 < need)
         slots *= 2;
-    if (slots > s->n_slots && grow_slots(x, slots) != 0)
+    if (slots > s->slots.n && grow_slots(x, slots) != 0)
         return -ENOMEM;
     if (cap == s->cap_entries)
         return 0;
@@ -114,7 +104,7 @@ int pmiwire__keys_reserve(struct pmiwire_exchange *x, uint32_t n_entries, size_t
 
     /* n_entries counts free entries too, so check the keys in use. */
     if (need < s->n_keys ||
-        ((need > s->cap_entries || need > s->n_slots / 8 * 5) && grow_entries(x, need) != 0))
+        ((need > s->cap_entries || need > s->slots.n / 8 * 5) && grow_entries(x, need) != 0))
         return -ENOMEM;
     if (s->arena.len + record_bytes <= s->arena.cap)
         return 0;
@@ -156,20 +146,16 @@ static uint32_t hash_key(const struct pmiwire_exchange *x, uint32_t home, struct
 }
 
 /* Returns the slot of a key, or the empty slot where it would go. */
-static uint32_t find_slot(const struct pmiwire_exchange *x, uint32_t hash, uint32_t home,
-                          struct pmiwire_str key)
+static size_t find_slot(const struct pmiwire_exchange *x, uint32_t hash, uint32_t home,
+                        struct pmiwire_str key)
 {
     const struct pmiwire__keys *s = &x->store;
-    uint32_t i;
+    size_t i = pmiwire__slot_next(&s->slots, hash, hash);
 
-    for (i = hash & (s->n_slots - 1); s->slots[i].entry; i = (i + 1) & (s->n_slots - 1)) {
-        uint32_t e = s->slots[i].entry - 1;
-        struct pmiwire_str k;
+    for (; s->slots.at[i].item; i = pmiwire__slot_next(&s->slots, hash, i + 1)) {
+        const uint32_t e = (uint32_t)s->slots.at[i].item - 1;
 
-        if (s->slots[i].hash != hash || s->entries[e].home != home)
-            continue;
-        k = pmiwire__key_name(x, e);
-        if (k.len == key.len && memcmp(k.ptr, key.ptr, key.len) == 0)
+        if (s->entries[e].home == home && pmiwire__str_eq(pmiwire__key_name(x, e), key))
             break;
     }
     return i;
@@ -179,8 +165,8 @@ uint32_t pmiwire__key_find(const struct pmiwire_exchange *x, uint32_t home, stru
 {
     if (x->store.n_keys == 0)
         return PMIWIRE__NONE;
-    return x->store.slots[find_slot(x, hash_key(x, home, key), home, key)].entry -
-           1; /* 0 - 1 is NONE */
+    /* An empty slot's 0 becomes PMIWIRE__NONE. */
+    return (uint32_t)x->store.slots.at[find_slot(x, hash_key(x, home, key), home, key)].item - 1;
 }
 
 static uint32_t add_record(struct pmiwire__keys *s, struct pmiwire_str key,
@@ -197,11 +183,13 @@ uint32_t pmiwire__key_make(struct pmiwire_exchange *x, uint32_t home, struct pmi
 {
     struct pmiwire__keys *s = &x->store;
     struct pmiwire_str none = {NULL, 0};
-    uint32_t hash = hash_key(x, home, key), i = find_slot(x, hash, home, key), e;
+    const uint32_t hash = hash_key(x, home, key);
+    struct pmiwire__slot *slot = &s->slots.at[find_slot(x, hash, home, key)];
     struct pmiwire__key *entry;
+    uint32_t e;
 
-    if (s->slots[i].entry)
-        return s->slots[i].entry - 1;
+    if (slot->item)
+        return (uint32_t)slot->item - 1;
     e = s->free_entry;
     if (e != PMIWIRE__NONE)
         s->free_entry = s->entries[e].next_copy;
@@ -215,8 +203,7 @@ uint32_t pmiwire__key_make(struct pmiwire_exchange *x, uint32_t home, struct pmi
     entry->room = (uint32_t)pmiwire__record_bytes(key.len, 0);
     entry->head = entry->tail = entry->prev = entry->next = entry->next_copy = PMIWIRE__NONE;
     entry->flags = PMIWIRE__KEY_USED;
-    s->slots[i].hash = hash;
-    s->slots[i].entry = e + 1;
+    *slot = (struct pmiwire__slot){hash, (uintptr_t)e + 1};
     s->n_keys++;
     return e;
 }
@@ -246,28 +233,13 @@ void pmiwire__key_set(struct pmiwire_exchange *x, uint32_t e, struct pmiwire_str
     entry->flags |= PMIWIRE__KEY_VALUE;
 }
 
-static void remove_slot(struct pmiwire__keys *s, uint32_t i)
-{
-    uint32_t mask = s->n_slots - 1, j = i;
-
-    for (;;) {
-        s->slots[i].entry = 0;
-        do { /* moves entries back that a probe would no longer reach */
-            j = (j + 1) & mask;
-            if (!s->slots[j].entry)
-                return;
-        } while (((j - s->slots[j].hash) & mask) < ((j - i) & mask));
-        s->slots[i] = s->slots[j];
-        i = j;
-    }
-}
-
 void pmiwire__key_remove(struct pmiwire_exchange *x, uint32_t e)
 {
     struct pmiwire__keys *s = &x->store;
     struct pmiwire__key *entry = &s->entries[e];
 
-    remove_slot(s, find_slot(x, entry->hash, entry->home, pmiwire__key_name(x, e)));
+    pmiwire__slot_remove(&s->slots,
+                         find_slot(x, entry->hash, entry->home, pmiwire__key_name(x, e)));
     s->garbage += entry->room;
     s->n_keys--;
     entry->flags = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A hash store of byte strings: open addressing, linear probing, 64-bit hashes kept beside the
- * pointers, so that a probe reads an entry only when all 64 bits agree.
+ * A hash store of byte strings, in the table of base/slots.c: a search reads an entry only when all
+ * 64 bits of the hash agree.
  *
  * Clients that choose keys may be hostile. The hash is SipHash-1-3. An engine without I/O has no
  * source of randomness, so its key is made from addresses (of the store, of a stack variable, of a
@@ -11,7 +11,6 @@
  * key, and the cost stays within a constant factor.
  */
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 
 #include "server_internal.h"
@@ -20,9 +19,14 @@
 #define LONG_PROBE  192u
 #define FIRST_SLOTS 8u
 
-static uint64_t rotate_key(uint64_t x, int b)
+static struct pmiwire__entry *entry_at(const struct pmiwire__kvs *k, size_t i)
 {
-    return (x << b) | (x >> (64 - b));
+    return (struct pmiwire__entry *)k->slots.at[i].item;
+}
+
+static struct pmiwire_str entry_key(const struct pmiwire__entry *e)
+{
+    return (struct pmiwire_str){e->bytes, e->key_len};
 }
 
 void pmiwire__kvs_init(struct pmiwire__kvs *k, const struct pmiwire_allocator *alloc)
@@ -37,74 +41,52 @@ void pmiwire__kvs_init(struct pmiwire__kvs *k, const struct pmiwire_allocator *a
 
 void pmiwire__kvs_fini(struct pmiwire__kvs *k)
 {
-    for (size_t i = 0; i < k->n_slots; i++)
-        if (k->slots[i].entry)
-            k->alloc->free(k->alloc->ctx, k->slots[i].entry);
-    if (k->slots)
-        k->alloc->free(k->alloc->ctx, k->slots);
-    k->slots = NULL;
-    k->n_slots = k->n = k->bytes = 0;
-}
-
-static struct pmiwire_str entry_key(const struct pmiwire__entry *e)
-{
-    struct pmiwire_str s = {e->bytes, e->key_len};
-
-    return s;
+    for (size_t i = 0; i < k->slots.n; i++)
+        if (k->slots.at[i].item)
+            k->alloc->free(k->alloc->ctx, entry_at(k, i));
+    if (k->slots.at)
+        k->alloc->free(k->alloc->ctx, k->slots.at);
+    k->slots = (struct pmiwire__slots){0};
+    k->n = k->bytes = 0;
 }
 
 /* Returns the slot of the key, or the empty slot where it would go. */
-static size_t store_slot(const struct pmiwire__kvs *k, uint64_t hash, struct pmiwire_str key,
-                         size_t *steps)
+static size_t store_slot(const struct pmiwire__kvs *k, uint64_t hash, struct pmiwire_str key)
 {
-    size_t mask = k->n_slots - 1, i = hash & mask, n = 0;
+    size_t i = pmiwire__slot_next(&k->slots, hash, hash);
 
-    for (;; i = (i + 1) & mask, n++) {
-        const struct pmiwire__slot *s = &k->slots[i];
-
-        if (!s->entry)
-            break;
-        if (s->hash == hash && s->entry->key_len == key.len &&
-            memcmp(s->entry->bytes, key.ptr, key.len) == 0)
-            break;
-    }
-    if (steps)
-        *steps = n;
+    while (k->slots.at[i].item && !pmiwire__str_eq(entry_key(entry_at(k, i)), key))
+        i = pmiwire__slot_next(&k->slots, hash, i + 1);
     return i;
 }
 
-/* Puts every entry into a new table of n_slots; `rekey`: under a new hash key. */
-static int rebuild_store(struct pmiwire__kvs *k, size_t n_slots, bool rekey)
+/* Changes the hash key to one that no client can know. The items must move then. */
+static void rekey_store(struct pmiwire__kvs *k, uintptr_t address)
 {
-    struct pmiwire__slot *old = k->slots, *fresh;
-    size_t n_old = k->n_slots, j;
+    k->key[0] = (k->key[0] << 23 | k->key[0] >> 41) ^ (address * 0x9e3779b97f4a7c15u);
+    k->key[1] += k->key[0] ^ (k->n * 0xbf58476d1ce4e5b9u);
+    k->rekeyed_at = k->slots.n;
+    for (size_t i = 0; i < k->slots.n; i++)
+        if (k->slots.at[i].item)
+            k->slots.at[i].hash = pmiwire__hash(k->key, entry_key(entry_at(k, i)));
+}
 
-    if (n_slots > SIZE_MAX / sizeof(*fresh))
-        return -ENOMEM;
-    fresh = k->alloc->realloc(k->alloc->ctx, NULL, n_slots * sizeof(*fresh));
-    if (!fresh)
-        return -ENOMEM;
-    memset(fresh, 0, n_slots * sizeof(*fresh));
-    if (rekey) {
-        k->key[0] = rotate_key(k->key[0], 23) ^ ((uintptr_t)fresh * 0x9e3779b97f4a7c15u);
-        k->key[1] += k->key[0] ^ (k->n * 0xbf58476d1ce4e5b9u);
-        k->rekeyed_at = n_slots;
-    }
-    for (size_t i = 0; i < n_old; i++) {
-        struct pmiwire__slot s = old[i];
+/* Gives the store n slots; `rekey`: under a new hash key. Returns 0, or -ENOMEM with nothing
+ * changed. */
+static int resize_store(struct pmiwire__kvs *k, size_t n, bool rekey)
+{
+    struct pmiwire__slots fresh = {.n = n};
 
-        if (!s.entry)
-            continue;
-        if (rekey)
-            s.hash = pmiwire__hash(k->key, entry_key(s.entry));
-        for (j = s.hash & (n_slots - 1); fresh[j].entry; j = (j + 1) & (n_slots - 1))
-            ;
-        fresh[j] = s;
-    }
-    if (old)
-        k->alloc->free(k->alloc->ctx, old);
+    if (n <= SIZE_MAX / sizeof(*fresh.at))
+        fresh.at = k->alloc->realloc(k->alloc->ctx, NULL, n * sizeof(*fresh.at));
+    if (!fresh.at)
+        return -ENOMEM;
+    if (rekey)
+        rekey_store(k, (uintptr_t)fresh.at);
+    pmiwire__slots_move(&fresh, &k->slots);
+    if (k->slots.at)
+        k->alloc->free(k->alloc->ctx, k->slots.at);
     k->slots = fresh;
-    k->n_slots = n_slots;
     return 0;
 }
 
@@ -134,18 +116,18 @@ int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiw
 {
     struct pmiwire__entry *e, *old;
     uint64_t hash;
-    size_t i, steps;
+    size_t i;
 
-    if (k->n + 1 > k->n_slots / 8 * 5) {
-        int rc = rebuild_store(k, k->n_slots ? k->n_slots * 2 : FIRST_SLOTS, false);
+    if (k->n + 1 > k->slots.n / 8 * 5) {
+        int rc = resize_store(k, k->slots.n ? k->slots.n * 2 : FIRST_SLOTS, false);
 
         /* If memory is short, a table with room for one more is sufficient. */
-        if (rc != 0 && k->n + 1 >= k->n_slots)
+        if (rc != 0 && k->n + 1 >= k->slots.n)
             return rc;
     }
     hash = pmiwire__hash(k->key, key);
-    i = store_slot(k, hash, key, &steps);
-    old = k->slots[i].entry;
+    i = store_slot(k, hash, key);
+    old = entry_at(k, i);
     if (old && old->value_len == value.len && old->owner == owner) {
         if (value.len)
             memmove(old->bytes + old->key_len, value.ptr, value.len);
@@ -154,8 +136,7 @@ int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiw
     e = make_entry(k, key, value, owner);
     if (!e)
         return -ENOMEM;
-    k->slots[i].hash = hash;
-    k->slots[i].entry = e;
+    k->slots.at[i] = (struct pmiwire__slot){hash, (uintptr_t)e};
     k->bytes += key.len + value.len;
     if (old) {
         k->bytes -= (size_t)old->key_len + old->value_len;
@@ -163,49 +144,32 @@ int pmiwire__kvs_put(struct pmiwire__kvs *k, struct pmiwire_str key, struct pmiw
     } else {
         k->n++;
     }
-    if (steps > LONG_PROBE && k->rekeyed_at != k->n_slots)
-        (void)rebuild_store(k, k->n_slots,
-                            true); /* without memory the old table stays: slow, not wrong */
+    /* Without memory the old table stays: slow, not wrong. */
+    if (((i - hash) & (k->slots.n - 1)) > LONG_PROBE && k->rekeyed_at != k->slots.n)
+        (void)resize_store(k, k->slots.n, true);
     return 0;
 }
 
 const struct pmiwire__entry *pmiwire__kvs_find(const struct pmiwire__kvs *k, struct pmiwire_str key)
 {
-    if (k->n == 0)
-        return NULL;
-    return k->slots[store_slot(k, pmiwire__hash(k->key, key), key, NULL)].entry;
+    return k->n ? entry_at(k, store_slot(k, pmiwire__hash(k->key, key), key)) : NULL;
 }
 
-/* Empties slot i and closes the gap: moves entries back that a probe would no longer reach. */
 static void remove_at(struct pmiwire__kvs *k, size_t i)
 {
-    size_t mask = k->n_slots - 1, j = i;
-    struct pmiwire__entry *e = k->slots[i].entry;
+    struct pmiwire__entry *e = entry_at(k, i);
 
     k->n--;
     k->bytes -= (size_t)e->key_len + e->value_len;
     k->alloc->free(k->alloc->ctx, e);
-    for (;;) {
-        k->slots[i].entry = NULL;
-        do {
-            j = (j + 1) & mask;
-            if (!k->slots[j].entry)
-                return;
-            /* stays if its home lies cyclically in (i, j] */
-        } while (((j - (k->slots[j].hash & mask)) & mask) < ((j - i) & mask));
-        k->slots[i] = k->slots[j];
-        i = j;
-    }
+    pmiwire__slot_remove(&k->slots, i);
 }
 
 bool pmiwire__kvs_remove(struct pmiwire__kvs *k, struct pmiwire_str key)
 {
-    size_t i;
+    const size_t i = k->n ? store_slot(k, pmiwire__hash(k->key, key), key) : 0;
 
-    if (k->n == 0)
-        return false;
-    i = store_slot(k, pmiwire__hash(k->key, key), key, NULL);
-    if (!k->slots[i].entry)
+    if (k->n == 0 || !k->slots.at[i].item)
         return false;
     remove_at(k, i);
     return true;
@@ -213,12 +177,10 @@ bool pmiwire__kvs_remove(struct pmiwire__kvs *k, struct pmiwire_str key)
 
 void pmiwire__kvs_remove_owner(struct pmiwire__kvs *k, uint32_t owner)
 {
-    size_t i = 0;
-
-    while (i < k->n_slots) {
+    for (size_t i = 0; i < k->slots.n;) {
         /* Removal may move another entry here, so look again. An entry that wraps from the front to
          * the end has been seen already, or is another owner's. */
-        if (k->slots[i].entry && k->slots[i].entry->owner == owner)
+        if (k->slots.at[i].item && entry_at(k, i)->owner == owner)
             remove_at(k, i);
         else
             i++;

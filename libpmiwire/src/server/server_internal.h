@@ -101,19 +101,13 @@ struct pmiwire__entry {
     char bytes[];   /* key, value, and a NUL that no length counts */
 };
 
-struct pmiwire__slot {
-    uint64_t hash;
-    struct pmiwire__entry *entry;
-};
-
 struct pmiwire__kvs {
     const struct pmiwire_allocator *alloc;
-    struct pmiwire__slot *slots;
-    size_t n_slots; /* 0 or a power of two */
-    size_t n;       /* entries */
-    size_t bytes;   /* keys and values */
+    struct pmiwire__slots slots; /* of entries */
+    size_t n;                    /* entries */
+    size_t bytes;                /* keys and values */
     uint64_t key[2];
-    size_t rekeyed_at; /* n_slots when the hash key was last changed */
+    size_t rekeyed_at; /* slots.n when the hash key was last changed */
 };
 
 void pmiwire__kvs_init(struct pmiwire__kvs *k, const struct pmiwire_allocator *alloc);
