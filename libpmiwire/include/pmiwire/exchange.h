@@ -229,19 +229,21 @@ struct pmiwire_exchange_opts {
     uint32_t n_below; /**< ranks on the nodes below this one. Of this node */
     uint32_t design;  /**< PMIWIRE_DESIGN_* */
     uint32_t fence;   /**< PMIWIRE_FENCE_* */
-    uint32_t arity;   /**< of the tree, 1 (PMIWIRE_DESIGN_TREE: 2) to PMIWIRE_EXCHANGE_MAX_ARITY; 0:
-                         2 to 4 by n_nodes */
-    uint32_t unhinted; /**< PMIWIRE_HINT_DENSE or _SPARSE; 0: DENSE, since PMI's programs Fence and
-                          then Get everything. SPARSE is for jobs whose Gets are all REMOTE or WAIT:
-                          a LOCAL Get does not find other nodes' SPARSE keys */
-    uint32_t flags;    /**< PMIWIRE_EXCHANGE_* */
+    /** of the tree, 1 (PMIWIRE_DESIGN_TREE: 2) to PMIWIRE_EXCHANGE_MAX_ARITY; 0: 2 to 4 by
+     * n_nodes */
+    uint32_t arity;
+    /** PMIWIRE_HINT_DENSE or _SPARSE; 0: DENSE, since PMI's programs Fence and then Get everything.
+     * SPARSE is for jobs whose Gets are all REMOTE or WAIT: a LOCAL Get does not find other nodes'
+     * SPARSE keys */
+    uint32_t unhinted;
+    uint32_t flags;           /**< PMIWIRE_EXCHANGE_* */
     uint32_t max_frame_bytes; /**< 0: PMIWIRE_EXCHANGE_FRAME_BYTES */
-    size_t max_bytes;         /**< limit on the memory held: above it, requests of ranks are
-                                 refused; 0: PMIWIRE_EXCHANGE_MAX_BYTES. A Fence or an Allgather may
-                                 exceed the limit: its pairs were accepted by the nodes that put
-                                 them. Of this node */
-    uint64_t wait_ns; /**< an unanswered Get ends with PMIWIRE_ETIME after this; 0: never. Of this
-                         node */
+    /** limit on the memory held: above it, requests of ranks are refused; 0:
+     * PMIWIRE_EXCHANGE_MAX_BYTES. A Fence or an Allgather may exceed the limit: its pairs were
+     * accepted by the nodes that put them. Of this node */
+    size_t max_bytes;
+    /** an unanswered Get ends with PMIWIRE_ETIME after this; 0: never. Of this node */
+    uint64_t wait_ns;
 };
 
 /**
@@ -506,8 +508,7 @@ struct pmiwire_frame_count {
 struct pmiwire_stats_exchange {
     struct pmiwire_frame_count frames[PMIWIRE_FRAME_COUNT_]; /**< by type */
     uint64_t n_refused;                                      /**< frames refused */
-    uint64_t n_puts;                                         /**< by local ranks; so are the next
-                                                                four */
+    uint64_t n_puts; /**< by local ranks; so are the next four */
     uint64_t n_gets;
     uint64_t n_local;       /**< Gets answered at once */
     uint64_t n_requests;    /**< GET frames that began here */

@@ -216,8 +216,8 @@ void pmiwire_exchange_tick(struct pmiwire_exchange *x, uint64_t now_ns)
     if (now_ns > x->now_ns)
         x->now_ns = now_ns;
     for (uint32_t e = x->store.waiting; e != PMIWIRE__NONE; e = next) {
-        next = x->store.entries[e].next; /* the call below may remove the entry or move it to the
-                                            front */
+        /* The call below may remove the entry or move it to the front. */
+        next = x->store.entries[e].next;
         expire_gets(x, e);
     }
     pmiwire__exchange_leave(x);

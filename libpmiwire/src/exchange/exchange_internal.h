@@ -87,11 +87,12 @@ enum { /* flags of an entry */
 
 struct pmiwire__key {
     uint32_t hash;
-    uint32_t home;  /* or PMIWIRE__DENSE */
-    uint32_t stamp; /* number of Fences at which the value was valid; for a DENSE key before its
-                       Fence: that Fence */
-    uint32_t rec;   /* record, in 4 bytes from the arena's start */
-    uint32_t room;  /* bytes that the record may grow to in place */
+    uint32_t home; /* or PMIWIRE__DENSE */
+    /* The number of Fences at which the value was valid; for a DENSE key before its Fence: that
+     * Fence. */
+    uint32_t stamp;
+    uint32_t rec;        /* record, in 4 bytes from the arena's start */
+    uint32_t room;       /* bytes that the record may grow to in place */
     uint32_t head, tail; /* waiters */
     uint32_t prev, next; /* on the list of entries with waiters */
     uint32_t next_copy;  /* on the list of copies, or of free entries */
@@ -103,9 +104,9 @@ struct pmiwire__waiter {
     uint64_t token; /* or a node */
     uint64_t since; /* time of the first tick that saw it; 0: no tick has */
     uint32_t seq, next, entry;
-    uint32_t rank;  /* the waiting rank, PMIWIRE__NONE: unknown */
-    uint32_t needs; /* a rank that may still put the key, as far as this node knows; PMIWIRE__NONE:
-                       none */
+    uint32_t rank; /* the waiting rank, PMIWIRE__NONE: unknown */
+    /* A rank that may still put the key, as far as this node knows; PMIWIRE__NONE: none. */
+    uint32_t needs;
     uint32_t lost, why; /* without one: the rank that ended the Get; PMIWIRE__NONE: not ended */
     int32_t rc;
     bool remote, wait;

@@ -612,6 +612,6 @@ int pmiwire__on_coll(struct pmiwire_exchange *x, const struct pmiwire__frame *f,
         return 0;
     flush_early(x, c);
     rc = advance_coll(x, c);
-    return rc == PMIWIRE_EPROTO ? -EINVAL
-                                : rc; /* the frame is valid; all segments together exceed a limit */
+    /* The frame is valid; all segments together exceed a limit. */
+    return rc == PMIWIRE_EPROTO ? -EINVAL : rc;
 }

@@ -262,10 +262,8 @@ void pmiwire__key_tidy(struct pmiwire_exchange *x, uint32_t e)
 {
     const struct pmiwire__key *entry = &x->store.entries[e];
 
-    if (key_is_needed(entry) ||
-        (entry->flags & PMIWIRE__KEY_COPY)) /* the next Fence removes a listed copy */
-        return;
-    if (!(entry->flags & PMIWIRE__KEY_VALUE))
+    /* The next Fence removes a listed copy. */
+    if (!key_is_needed(entry) && !(entry->flags & (PMIWIRE__KEY_COPY | PMIWIRE__KEY_VALUE)))
         pmiwire__key_remove(x, e);
 }
 

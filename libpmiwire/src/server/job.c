@@ -204,10 +204,10 @@ int pmiwire_server_advertise(struct pmiwire_server *s, uint32_t job, uint16_t ex
     char *copy = NULL;
     size_t bytes;
 
+    /* The values of fp-place, fp-left and fp-right differ between clients. */
     if (!desc || !(desc->at & (PMIWIRE__AT_INIT | PMIWIRE__AT_FENCE)) ||
         (ext == PMIWIRE_EXT_BYTES && s->opts.max_msg_bytes < pmiwire__put_bytes(&s->opts)) ||
-        (ext >= PMIWIRE_EXT_PLACE &&
-         ext <= PMIWIRE_EXT_RIGHT)) /* their values differ between clients */
+        (ext >= PMIWIRE_EXT_PLACE && ext <= PMIWIRE_EXT_RIGHT))
         return -EINVAL;
     if (!j)
         return PMIWIRE_ENOENT;
