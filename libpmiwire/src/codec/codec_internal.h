@@ -31,7 +31,8 @@ const struct pmiwire_field *pmiwire__msg_field(const struct pmiwire_msg *msg, ui
 
 /* Longest name of a command or extra field that every peer reads, bytes. */
 #define PMIWIRE__NAME_MAX 31u
-/* Returns whether a name is 1 to PMIWIRE__NAME_MAX letters, digits, `-`, `_` and, with `dot`, `.`. */
+/* Returns whether a name is 1 to PMIWIRE__NAME_MAX letters, digits, `-` and `_`; with `dot` also
+ * `.`. */
 int pmiwire__is_name(struct pmiwire_str name, int dot);
 /* As pmiwire_enc_begin(), for a command that is not in the table: PMIWIRE_V1 or PMIWIRE_V2, and a
  * name (pmiwire__is_name()). */
