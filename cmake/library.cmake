@@ -17,6 +17,9 @@ include(CMakePackageConfigHelpers)
 #   TESTS             folders of tests/ with its unit tests, by default <name>; a library that is configured alone with FENCEPOST_TESTS
 #                     builds them, and a back-end then builds its core too
 #
+#   A project that contains the tree twice gets the library of the first copy. With BUILD_SHARED_LIBS=OFF, <name>::<name> is lib<name>.a in
+#   the build tree.
+#
 #   Installs, under GNUInstallDirs and DESTDIR, the components
 #     lib<name>-runtime   lib<name>.so.<n>*
 #     lib<name>-dev       lib<name>.so, lib<name>.a, headers, man/*, <name>.pc, the package for find_package(<name>), and, with doxygen
@@ -27,6 +30,10 @@ function(fencepost_library name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "VERSION;SOVERSION;DESCRIPTION;BACK_END_OF" "LINK;REQUIRES;REQUIRES_PRIVATE;TESTS")
     if(NOT arg_VERSION OR NOT DEFINED arg_SOVERSION OR arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "fencepost_library(${name}): VERSION and SOVERSION are needed; unknown: ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    if(TARGET ${name})
+        message(STATUS "lib${name}: already in this project; ${CMAKE_CURRENT_SOURCE_DIR} is skipped")
+        return()
     endif()
     set(map ${CMAKE_CURRENT_SOURCE_DIR}/src/lib${name}.map)
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/*.c ${CMAKE_CURRENT_SOURCE_DIR}/src/*/*.c)
@@ -76,7 +83,11 @@ function(fencepost_library name)
     if(NOT FENCEPOST_SANITIZE AND NOT FENCEPOST_FUZZ) # clang leaves the sanitizer's own symbols to the program
         target_link_options(${name} PRIVATE -Wl,-z,defs)
     endif()
-    add_library(${name}::${name} ALIAS ${name})
+    if(DEFINED BUILD_SHARED_LIBS AND NOT BUILD_SHARED_LIBS)
+        add_library(${name}::${name} ALIAS ${name}_static)
+    else()
+        add_library(${name}::${name} ALIAS ${name})
+    endif()
     add_library(${name}::${name}_static ALIAS ${name}_static)
 
     install(TARGETS ${name} ${name}_static EXPORT ${name}
@@ -191,7 +202,7 @@ macro(fencepost_install_pkgconfig)
     if(NOT IS_ABSOLUTE ${pc_destination})
         set(pc_destination "\${CMAKE_INSTALL_PREFIX}/${pc_destination}")
     endif()
-    install(CODE "set(pc_prefix \"\${CMAKE_INSTALL_PREFIX}\")
+    install(CODE "string(REPLACE \" \" \"\\\\ \" pc_prefix \"\${CMAKE_INSTALL_PREFIX}\")
         string(RANDOM LENGTH 16 pc_dir)
         set(pc_dir \"${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/\${pc_dir}\")
         set(pc_file \"\${pc_dir}/${name}.pc\")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# abi.sh <root> <folder> <abidiff> <library>...: each shared library keeps the ABI of the last tag (v1.2.3, or 1.2.3) and may add functions; a library
-# with a new SONAME may change anything. abi.suppr, beside this file and in abidiff's form, lists intended changes within one SONAME, such as an
-# option struct that has grown, until the next tag. The tag's libraries are built into the folder, once.
+# abi.sh <root> <folder> <abidiff> <library>...: each shared library keeps the ABI of the commit that abi-baseline names, the last release, and may
+# add functions; a library with a new SONAME may change anything. abi.suppr, beside this file and in abidiff's form, lists intended changes within
+# one SONAME, such as an option struct that has grown, until the next release. The baseline's libraries are built into the folder, once.
 export NAME='' CORE='' FOLDER=$1
 . "$(dirname "$0")/common.sh"
 root=$1 out=$2 abidiff=$3
@@ -11,8 +11,9 @@ if [ "$(git -C "$root" rev-parse --show-toplevel 2> "$scratch/log")" != "$root" 
     echo "skip: needs git and its history: $(tail -n 1 "$scratch/log")"
     exit 77
 fi
-if ! tag=$(git -C "$root" describe --tags --abbrev=0 --match '*[0-9].[0-9]*' 2> "$scratch/log"); then
-    echo "skip: needs a tag of a release to compare with: $(tail -n 1 "$scratch/log")"
+baseline=$(grep -v '^#' "$here/abi-baseline")
+if ! git -C "$root" cat-file -e "$baseline^{commit}" 2> "$scratch/log"; then
+    echo "skip: needs the history back to $baseline: $(tail -n 1 "$scratch/log")"
     exit 77
 fi
 
@@ -24,16 +25,16 @@ if ! readelf -S "$libraries/lib$1.so" | grep -q '\.debug_info'; then
     exit 77
 fi
 
-base=$out/$(git -C "$root" rev-parse "$tag^{commit}")
+base=$out/$baseline
 if [ ! -e "$base/made" ]; then
     rm -rf "$out"
     mkdir -p "$base/source"
-    git -C "$root" archive "$tag" | tar -x -C "$base/source"
+    git -C "$root" archive "$baseline" | tar -x -C "$base/source"
     {
         "$CMAKE" -S "$base/source" -B "$base/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFENCEPOST_EXAMPLES=OFF \
             -DFENCEPOST_TESTS=OFF -DCMAKE_INSTALL_PREFIX="$base/prefix" -DCMAKE_INSTALL_LIBDIR=lib &&
             "$CMAKE" --build "$base/build" && "$CMAKE" --install "$base/build"
-    } > "$scratch/log" 2>&1 || { tail -n 30 "$scratch/log"; fail "$tag does not build"; }
+    } > "$scratch/log" 2>&1 || { tail -n 30 "$scratch/log"; fail "$baseline does not build"; }
     touch "$base/made"
 fi
 
@@ -44,14 +45,14 @@ bad=0
 for NAME in "$@"; do
     then=$base/prefix/lib/lib$NAME.so now=$libraries/lib$NAME.so
     if [ ! -e "$then" ]; then
-        echo "lib$NAME: not in $tag"
+        echo "lib$NAME: not in $baseline"
     elif [ "$(soname "$then")" != "$(soname "$now")" ]; then
-        echo "lib$NAME: $(soname "$then") in $tag, $(soname "$now") now"
+        echo "lib$NAME: $(soname "$then") in $baseline, $(soname "$now") now"
     elif "$abidiff" --headers-dir1 "$base/prefix/include" --headers-dir2 "$scratch/now/include" --drop-private-types --no-added-syms \
         "${suppressions[@]}" "$then" "$now"; then
-        echo "lib$NAME: as in $tag"
+        echo "lib$NAME: as in $baseline"
     else
-        echo "FAILED: the ABI of lib$NAME differs from that of $tag"
+        echo "FAILED: the ABI of lib$NAME differs from that of $baseline"
         bad=1
     fi
 done

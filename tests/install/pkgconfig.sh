@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A user with nothing but a compiler and pkg-config: C11 and C++17, shared and static, against a staged tree (DESTDIR) and
-# against another prefix.
+# against other prefixes, one with a blank.
 . "$(dirname "$0")/common.sh"
 cp "$here/consumer/consumer.c" "$scratch/consumer.c"
 cp "$here/consumer/consumer.c" "$scratch/consumer.cc"
@@ -50,3 +50,9 @@ unset PKG_CONFIG_SYSROOT_DIR
 install_library "" --prefix "$scratch/prefix"
 pc=$(find "$scratch/prefix" -name "$NAME.pc")
 use "${pc%/*}" "${pc%/pkgconfig/*}"
+
+echo "installed to a prefix with a blank"
+install_library "" --prefix "$scratch/a prefix"
+PKG_CONFIG_PATH=$(dirname "$(find "$scratch/a prefix" -name "$NAME.pc")")
+eval "flags=($("$PKG_CONFIG" --cflags --libs "$NAME"))" # the blank is escaped, as shells and make have it
+"$CC" -std=c11 "${strict[@]}" "${defines[@]}" "$scratch/consumer.c" -o "$scratch/blank" "${flags[@]}"

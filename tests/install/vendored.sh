@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Another project takes the whole tree in by FetchContent from a path, and links one library: shared and static, C11 and C++17. It gets
-# neither our programs nor our tests, and its own build type and options stay as they are.
+# neither our programs nor our tests, and its own build type and options stay as they are. A second copy, which a dependency of the project
+# may bring, changes nothing. With BUILD_SHARED_LIBS=OFF the library's usual name means the static one.
 . "$(dirname "$0")/common.sh"
 mkdir "$scratch/project"
 cp "$here/consumer/consumer.c" "$scratch/project/consumer.c"
@@ -11,6 +12,7 @@ project(other VERSION 9.8.7 LANGUAGES C CXX)
 include(FetchContent)
 FetchContent_Declare(fencepost SOURCE_DIR "$ROOT")
 FetchContent_MakeAvailable(fencepost)
+add_subdirectory("$ROOT" second)
 foreach(target IN ITEMS $NAME ${NAME}_static)
     foreach(language IN ITEMS c cc)
         add_executable(\${target}_\${language} consumer.\${language})
@@ -21,6 +23,12 @@ foreach(target IN ITEMS $NAME ${NAME}_static)
 endforeach()
 if(TARGET pmirun OR TARGET uninstall OR NOT PROJECT_VERSION STREQUAL 9.8.7 OR CMAKE_BUILD_TYPE)
     message(FATAL_ERROR "the vendored tree changed its parent")
+endif()
+END
+cat >> "$scratch/project/CMakeLists.txt" << END
+get_target_property(aliased $NAME::$NAME ALIASED_TARGET)
+if(DEFINED BUILD_SHARED_LIBS AND NOT aliased STREQUAL ${NAME}_static)
+    message(FATAL_ERROR "BUILD_SHARED_LIBS=OFF: $NAME::$NAME is \${aliased}")
 endif()
 END
 printf '#define %s %s\n' CONSUMER_HEADER "<$NAME.h>" CONSUMER_STRERROR "${ID}_strerror" \
@@ -37,3 +45,5 @@ for language in c cc; do
         fail "$language: $NAME::${NAME}_static is the shared library"
     fi
 done
+"$CMAKE" -S "$scratch/project" -B "$scratch/build" -DBUILD_SHARED_LIBS=OFF > "$scratch/log" 2>&1 ||
+    { cat "$scratch/log"; fail "configure with BUILD_SHARED_LIBS=OFF"; }
