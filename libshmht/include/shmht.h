@@ -230,7 +230,8 @@ SHMHT_API int shmht_reader_attach(const struct shmht_desc *desc, int fd,
  * @param r        the reader
  * @param key      key_len bytes
  * @param key_len  bytes, 1 … SHMHT_MAX_KEY_BYTES
- * @param[out] value  the value; valid and unchanging until r is detached
+ * @param[out] value  the value; valid and unchanging until r is detached. `{NULL, 0}` if the call
+ *                    fails
  * @return 0, SHMHT_ENOENT, SHMHT_EKEYLEN or SHMHT_ECORRUPT
  * @threads MT-Safe, beside the writer too.
  * @cost Wait-free. One line of the table, and one or two of the record for a pair of 48 bytes; one
@@ -412,7 +413,8 @@ SHMHT_API int shmht_writer_publish(struct shmht_writer *w);
  * @param w        the writer
  * @param key      key_len bytes
  * @param key_len  bytes
- * @param[out] value  the value; valid and unchanging until w is destroyed
+ * @param[out] value  the value; valid and unchanging until w is destroyed. `{NULL, 0}` if the call
+ *                    fails
  * @return as shmht_get()
  * @threads the writer's
  */
@@ -563,7 +565,7 @@ SHMHT_API int shmht_array_attach(const struct shmht_desc *desc, int fd,
  * @brief The value of a rank, in place.
  * @param a     the array
  * @param rank  0 … n_ranks - 1
- * @param[out] value  stride_bytes bytes
+ * @param[out] value  stride_bytes bytes; `{NULL, 0}` if the call fails
  * @return 0, SHMHT_ENOENT (not set yet), SHMHT_ERANK
  * @threads MT-Safe, beside the writer too.
  * @cost two memory accesses; one is a bit in a line that 512 ranks share

@@ -239,6 +239,14 @@ static inline int shmht__record_at(const struct shmht_reader *r, uint64_t pos, u
     return 0;
 }
 
+/* Ends a Get that finds nothing. Returns the code. */
+static inline int shmht__absent(struct shmht_bytes *value, int code)
+{
+    value->ptr = NULL;
+    value->len = 0;
+    return code;
+}
+
 static inline uint64_t shmht__differ(const unsigned char *a, const unsigned char *b)
 {
     uint64_t x, y;

@@ -315,12 +315,12 @@ int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_l
     uint32_t word;
 
     if (UNLIKELY(key_len - 1 >= SHMHT_MAX_KEY_BYTES))
-        return SHMHT_EKEYLEN;
+        return shmht__absent(value, SHMHT_EKEYLEN);
     if (find_key(w, shmht__key_hash(&w->view, key, key_len), key, key_len, &slot) != 1)
-        return SHMHT_ENOENT;
+        return shmht__absent(value, SHMHT_ENOENT);
     pos = place_of(w, slot);
     if (shmht__record_at(&w->view, pos, &word, &rec) != 0)
-        return SHMHT_ECORRUPT;
+        return shmht__absent(value, SHMHT_ECORRUPT);
     *value = (struct shmht_bytes){w->object.base + pos + rec.head + rec.key, rec.value};
     return 0;
 }
