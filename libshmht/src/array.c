@@ -159,6 +159,8 @@ int shmht_array_share(const struct shmht_array *a, struct shmht_desc *desc)
 {
     if (!a->writing)
         return -EINVAL;
+    if (desc && shmht__may_write(&a->object) < 0)
+        return -EPERM;
     if (desc)
         shmht__desc_fill(header_of(a), &a->object, desc);
     return a->object.ro_fd;
@@ -172,6 +174,8 @@ int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, siz
 
     if (!a->writing)
         return -EINVAL;
+    if (UNLIKELY(shmht__may_write(&a->object) < 0))
+        return -EPERM;
     if (rank >= a->n_ranks)
         return SHMHT_ERANK;
     if (atomic_load_explicit(&a->bits[rank / 64], memory_order_relaxed) & bit)

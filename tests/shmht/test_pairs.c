@@ -598,6 +598,35 @@ static void test_region_in_more(void **state)
     shmht_writer_destroy(w);
 }
 
+static uint64_t seed_of(struct shmht_writer *w)
+{
+    uint64_t seed;
+
+    assert_int_equal(pread(shmht_writer_share(w, NULL), &seed, sizeof(seed), 40), sizeof(seed));
+    return seed;
+}
+
+/* Chosen keys meet in the old table alone: a compacted one has a seed that nobody knows yet. */
+static void test_compact_seed(void **state)
+{
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20, .seed = 5};
+    struct shmht_writer *w, *w2, *w3;
+    struct shmht_bytes value;
+
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    assert_int_equal(shmht_put(w, "mpi-addr-7", 10, "v", 1), SHMHT_PUT_NEW);
+    assert_int_equal(shmht_writer_compact(w, NULL, &w2, NULL), 0);
+    assert_true(seed_of(w) == 5 && seed_of(w2) != 5);
+    assert_int_equal(shmht_get(shmht_writer_view(w2), "mpi-addr-7", 10, &value), 0);
+    opts.seed = 6;
+    assert_int_equal(shmht_writer_compact(w2, &opts, &w3, NULL), 0);
+    assert_true(seed_of(w3) == 6);
+    assert_int_equal(shmht_get(shmht_writer_view(w3), "mpi-addr-7", 10, &value), 0);
+    shmht_writer_destroy(w3);
+    shmht_writer_destroy(w2);
+    shmht_writer_destroy(w);
+}
+
 /* A compacted table may not overlap the old one's memory at any offset. */
 static void test_compact_overlap(void **state)
 {
@@ -643,15 +672,15 @@ static void test_strerror(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_put_get),        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_limits),         cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_get_many),       cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_iteration),      cmocka_unit_test(test_hashes),
-        cmocka_unit_test(test_absent_value),   cmocka_unit_test(test_hash_zero),
-        cmocka_unit_test(test_options),        cmocka_unit_test(test_granules),
-        cmocka_unit_test(test_allocators),     cmocka_unit_test(test_region),
-        cmocka_unit_test(test_region_in_more), cmocka_unit_test(test_compact_overlap),
-        cmocka_unit_test(test_strerror),
+        cmocka_unit_test(test_put_get),         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_limits),          cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_get_many),        cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_iteration),       cmocka_unit_test(test_hashes),
+        cmocka_unit_test(test_absent_value),    cmocka_unit_test(test_hash_zero),
+        cmocka_unit_test(test_options),         cmocka_unit_test(test_granules),
+        cmocka_unit_test(test_allocators),      cmocka_unit_test(test_region),
+        cmocka_unit_test(test_region_in_more),  cmocka_unit_test(test_compact_seed),
+        cmocka_unit_test(test_compact_overlap), cmocka_unit_test(test_strerror),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
