@@ -189,6 +189,8 @@ static void close_window(struct window **place)
 
 void asym_end(void)
 {
+    if (!context) /* a second shmem_finalize() */
+        return;
     pshmem_barrier_all(); /* no PE needs the cards now */
     while (windows)
         close_window(&windows);
