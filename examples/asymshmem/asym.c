@@ -189,6 +189,8 @@ static void close_window(struct window **place)
 
 void asym_end(void)
 {
+    if (!context) /* a second shmem_finalize() */
+        return;
     pshmem_barrier_all(); /* no PE needs the cards now */
     while (windows)
         close_window(&windows);
@@ -233,7 +235,7 @@ static _Noreturn void die_of_access(const char *call, int pe, uintptr_t addr, si
 
     snprintf(what, sizeof(what), "%zu bytes at %#llx of PE %d", bytes, (unsigned long long)addr,
              pe);
-    asymreg_resolve(worker, (uint32_t)pe, addr, bytes, need, NULL, &err);
+    asymreg_resolve(worker, (uint32_t)pe, addr, ASYMREG_ANY, bytes, need, NULL, &err);
     asym_die(call, what, err.code == rc ? err.text : asymreg_strerror(rc));
 }
 
@@ -451,7 +453,7 @@ bool asym_accessible(const void *addr, int pe)
     import_pe("shmem_addr_accessible", pe);
     rc = asymreg_refresh(context, (uint32_t)pe); /* this PE's copy of the table may be stale */
     if (rc >= 0)
-        rc = asymreg_resolve(worker, (uint32_t)pe, (uintptr_t)addr, 1, 0, NULL, NULL);
+        rc = asymreg_resolve(worker, (uint32_t)pe, (uintptr_t)addr, ASYMREG_ANY, 1, 0, NULL, NULL);
     pthread_mutex_unlock(&mutex);
     return rc == 0;
 }
@@ -464,7 +466,7 @@ static struct window *open_window(uint64_t addr, int pe)
     int rc = asymreg_refresh(context, (uint32_t)pe); /* this PE's copy of the table may be stale */
 
     if (rc >= 0)
-        rc = asymreg_resolve(worker, (uint32_t)pe, addr, 1, 0, &region, NULL);
+        rc = asymreg_resolve(worker, (uint32_t)pe, addr, ASYMREG_ANY, 1, 0, &region, NULL);
     w = rc == 0 ? malloc(sizeof(*w)) : NULL;
     if (!w)
         return NULL;
@@ -508,7 +510,11 @@ void *asym_pointer(const void *addr, int pe)
 
 int shmemx_register(void *addr, size_t bytes)
 {
-    return asymreg_register(context, addr, bytes, ASYMREG_ALL, 0, NULL, NULL);
+    int rc = asymreg_register(context, addr, bytes, ASYMREG_ALL, 0, NULL, NULL);
+
+    /* private memory, where peers cannot update atomically */
+    return rc == ASYMREG_ENOTSUP ? asymreg_register(context, addr, bytes, ASYMREG_RW, 0, NULL, NULL)
+                                 : rc;
 }
 
 int shmemx_unregister(void *addr)
@@ -522,7 +528,8 @@ int shmemx_unregister(void *addr)
     import_pe("shmemx_unregister", me);
     rc = asymreg_refresh(context, (uint32_t)me);
     if (rc >= 0)
-        rc = asymreg_resolve(worker, (uint32_t)me, (uintptr_t)addr, 0, 0, &region, NULL);
+        rc = asymreg_resolve(worker, (uint32_t)me, (uintptr_t)addr, ASYMREG_ANY, 0, 0, &region,
+                             NULL);
     pthread_mutex_unlock(&mutex);
     if (rc == 0 && region.start != (uintptr_t)addr)
         rc = ASYMREG_ENOREGION;

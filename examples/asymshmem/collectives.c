@@ -13,6 +13,8 @@
 
 #include <complex.h>
 #include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +99,20 @@ static bool all_say(const struct call *c, bool mine)
     return all;
 }
 
+/* Ends the job if the set has a PE that the job has not, before anybody waits for it. */
+static void check_set(const struct call *c)
+{
+    int most = pshmem_n_pes();
+    char set[112];
+
+    if (c->first >= 0 && c->n_pes >= 1 && c->log_step >= 0 && c->log_step < 31 &&
+        c->first + ((int64_t)(c->n_pes - 1) << c->log_step) < most)
+        return;
+    snprintf(set, sizeof(set), "the active set PE_start %d, logPE_stride %d, PE_size %d", c->first,
+             c->log_step, c->n_pes);
+    asym_die(c->name, set, "does not fit the PEs of the job");
+}
+
 /* Whether the OpenSHMEM's own call suffices; if not, returns with the mutex held. A PE that takes
  * no part may pass NULL. */
 static bool all_symmetric(const struct call *c, const void *dest)
@@ -106,6 +122,7 @@ static bool all_symmetric(const struct call *c, const void *dest)
 
     if (!words) /* before shmem_init() */
         return true;
+    check_set(c);
     pthread_mutex_lock(&mutex);
     all = all_say(c,
                   (!dest || is_symmetric(dest, me)) && (!c->source || is_symmetric(c->source, me)));

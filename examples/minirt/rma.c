@@ -25,7 +25,7 @@ static int fail_operation(struct minirt_team *team, int rc, const char *what, ui
     struct asymreg_error err;
     const char *reason = asymreg_strerror(rc);
 
-    if (asymreg_resolve(team->rt->worker, id, addr, bytes, need, NULL, &err) == rc)
+    if (asymreg_resolve(team->rt->worker, id, addr, ASYMREG_ANY, bytes, need, NULL, &err) == rc)
         reason = err.text;
     return minirt__fail(team->rt, minirt__remote_code(rc), reason,
                         "%s of %zu bytes, rank %u (process %u), address %#llx", what, bytes, rank,

@@ -238,7 +238,7 @@ int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
     struct rankmap *kept;
     int rc = rankmap__make_init(&mk, opts, parent && ranks && out);
 
-    if (rc == 0 && !(ranks->flags & MAP_DISTINCT))
+    if (rc == 0 && !(parent->flags & ranks->flags & MAP_DISTINCT))
         rc = RANKMAP_ENOTINJECTIVE;
     if (rc == 0)
         rc = check_ranks(parent, ranks);

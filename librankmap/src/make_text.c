@@ -122,7 +122,7 @@ static int read_range(struct scan *s, struct rankmap_range *out)
         return report_beyond(s, "an id that is too large");
     down = out->last < out->first;
     if (accept_here(s, ':')) {
-        if (accept_here(s, '-') && !down)
+        if (accept_here(s, '-') && out->last > out->first)
             return report_beyond(s, "a negative stride of a range that ascends");
         if (!number_here(s, &stride))
             return report_missing(s, "a stride");

@@ -74,6 +74,8 @@ int rankmap_split(struct rankmap *parent, const struct rankmap_member *members, 
     struct make mk;
     int rc = rankmap__make_init(&mk, opts, parent && out && (members || n_members == 0));
 
+    if (rc == 0 && !(parent->flags & MAP_DISTINCT))
+        rc = RANKMAP_ENOTINJECTIVE;
     if (rc == 0 && n_members > SIZE_MAX / 2)
         rc = -ENOMEM;
     if (rc == 0)

@@ -116,7 +116,8 @@ struct shmht_writer_opts {
  *    fails, without SIGBUS.
  *  - The table has 32-bit offsets. So records are aligned to 8 bytes if max_bytes is above 16 GiB,
  *    to 16 above 32 GiB, and so on.
- *  - The mapping is not inherited by fork(): a child that calls its parent's writer faults.
+ *  - The mapping is not inherited by fork(): in a child, the parent's writer fails with -EPERM, and
+ *    a Get through its view faults. A table in the caller's memory (region) has no such limit.
  * @param opts  max_bytes must be set: SHMHT_MIN_REGION_BYTES … SHMHT_MAX_REGION_BYTES
  * @param[out] out  the writer
  * @param[out] err  NULL, or receives the failure
@@ -138,8 +139,8 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
  * @param value_len  bytes, 0 … SHMHT_MAX_VALUE_BYTES
  * The call does not store a value again that equals the key's present one.
  * @return SHMHT_PUT_NEW, SHMHT_PUT_REPLACED or SHMHT_PUT_KEPT; SHMHT_EEXIST, SHMHT_EKEYLEN,
- *         SHMHT_EVALLEN, SHMHT_EFULL, SHMHT_EPROBE, -ENOSPC, -ENOMEM, -EFBIG (RLIMIT_FSIZE). After
- *         an error the table is as it was.
+ *         SHMHT_EVALLEN, SHMHT_EFULL, SHMHT_EPROBE, -ENOSPC, -ENOMEM, -EFBIG (RLIMIT_FSIZE), -EPERM
+ *         (a forked child). After an error the table is as it was.
  * @threads one writer, any readers. A writer killed here leaves the old state or the new one.
  * @cost amortized O(1); a system call only when the object grows
  * @source SHMEMPMI, Algorithms 1 and 3, over another table.
@@ -172,7 +173,7 @@ struct shmht_desc {
  * @param[out] desc  the description of the table; NULL is allowed
  * @return the read-only file descriptor of the object, close-on-exec. It belongs to the writer: let
  *         children inherit a duplicate, or send it (shmht_fd_send()). SHMHT_EFIXED: the table is in
- *         the caller's memory
+ *         the caller's memory. -EPERM: with desc, in a forked child
  * @threads one writer, any readers
  */
 SHMHT_API int shmht_writer_share(const struct shmht_writer *w, struct shmht_desc *desc);
@@ -230,7 +231,8 @@ SHMHT_API int shmht_reader_attach(const struct shmht_desc *desc, int fd,
  * @param r        the reader
  * @param key      key_len bytes
  * @param key_len  bytes, 1 … SHMHT_MAX_KEY_BYTES
- * @param[out] value  the value; valid and unchanging until r is detached
+ * @param[out] value  the value; valid and unchanging until r is detached. `{NULL, 0}` if the call
+ *                    fails
  * @return 0, SHMHT_ENOENT, SHMHT_EKEYLEN or SHMHT_ECORRUPT
  * @threads MT-Safe, beside the writer too.
  * @cost Wait-free. One line of the table, and one or two of the record for a pair of 48 bytes; one
@@ -286,6 +288,11 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  *  - A process with the uid of a *named* object can change its mode, and then do anything: if it
  *    truncates the object, readers get SIGBUS.
  *  - Data is in the byte order of its writer; a region or block of the other order is refused.
+ *  - Whoever can read a table knows its seed. So a process that reads the table and has its own keys
+ *    put can choose keys with equal upper bits of the hash. After about 8,192 of them (2 million
+ *    hashes, a fraction of a second) puts of keys near them fail with SHMHT_EPROBE, and a Get of an
+ *    absent key near them reads up to SHMHT_MAX_PROBE lines. Present keys stay readable.
+ *    shmht_writer_compact() ends this: it draws a new seed.
  *  - Only shmht_writer_compact() gives back the space of replaced values and old tables.
  * @{
  */
@@ -364,8 +371,8 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
  * generation (`superseded`). Destroy the old writer once you have sent the new table's file
  * descriptor and description.
  * @param w     the old table; do not write to it after success
- * @param opts  as for shmht_writer_create(); NULL: as the old one was created. hash, seed and
- *              policy are always the old table's. generation 0: the next one; expected_entries 0:
+ * @param opts  as for shmht_writer_create(); NULL: as the old one was created, with a new random
+ *              seed. Hash and policy are always the old table's. generation 0: the next one; expected_entries 0:
  *              the present number
  * @param[out] out  the writer of the new table
  * @param[out] err  NULL, or receives the failure
@@ -412,7 +419,8 @@ SHMHT_API int shmht_writer_publish(struct shmht_writer *w);
  * @param w        the writer
  * @param key      key_len bytes
  * @param key_len  bytes
- * @param[out] value  the value; valid and unchanging until w is destroyed
+ * @param[out] value  the value; valid and unchanging until w is destroyed. `{NULL, 0}` if the call
+ *                    fails
  * @return as shmht_get()
  * @threads the writer's
  */
@@ -523,7 +531,8 @@ SHMHT_API int shmht_array_create(const struct shmht_array_opts *opts, struct shm
  * @param rank   0 … n_ranks - 1
  * @param value  len bytes
  * @param len    bytes, 0 … stride_bytes
- * @return 0; SHMHT_ERANK, SHMHT_EVALLEN, SHMHT_EEXIST, -EINVAL for a reader
+ * @return 0; SHMHT_ERANK, SHMHT_EVALLEN, SHMHT_EEXIST, -EINVAL for a reader, -EPERM in a forked
+ *         child
  * @threads one writer, any readers. A killed writer leaves the rank set whole, or not set.
  */
 SHMHT_API int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, size_t len);
@@ -563,7 +572,7 @@ SHMHT_API int shmht_array_attach(const struct shmht_desc *desc, int fd,
  * @brief The value of a rank, in place.
  * @param a     the array
  * @param rank  0 … n_ranks - 1
- * @param[out] value  stride_bytes bytes
+ * @param[out] value  stride_bytes bytes; `{NULL, 0}` if the call fails
  * @return 0, SHMHT_ENOENT (not set yet), SHMHT_ERANK
  * @threads MT-Safe, beside the writer too.
  * @cost two memory accesses; one is a bit in a line that 512 ranks share

@@ -159,6 +159,8 @@ int shmht_array_share(const struct shmht_array *a, struct shmht_desc *desc)
 {
     if (!a->writing)
         return -EINVAL;
+    if (desc && shmht__may_write(&a->object) < 0)
+        return -EPERM;
     if (desc)
         shmht__desc_fill(header_of(a), &a->object, desc);
     return a->object.ro_fd;
@@ -172,6 +174,8 @@ int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, siz
 
     if (!a->writing)
         return -EINVAL;
+    if (UNLIKELY(shmht__may_write(&a->object) < 0))
+        return -EPERM;
     if (rank >= a->n_ranks)
         return SHMHT_ERANK;
     if (atomic_load_explicit(&a->bits[rank / 64], memory_order_relaxed) & bit)
@@ -191,10 +195,10 @@ int shmht_array_put(struct shmht_array *a, uint64_t rank, const void *value, siz
 int shmht_array_get(const struct shmht_array *a, uint64_t rank, struct shmht_bytes *value)
 {
     if (UNLIKELY(rank >= a->n_ranks))
-        return SHMHT_ERANK;
+        return shmht__absent(value, SHMHT_ERANK);
     if (UNLIKELY(
             !(atomic_load_explicit(&a->bits[rank / 64], memory_order_acquire) >> rank % 64 & 1)))
-        return SHMHT_ENOENT;
+        return shmht__absent(value, SHMHT_ENOENT);
     value->ptr = a->base + HEADER_BYTES + rank * a->stride;
     value->len = (size_t)a->stride;
     return 0;

@@ -55,7 +55,7 @@ static int compact_opts_take(struct shmht_writer_opts *to, const struct shmht_wr
     if (from)
         rc = shmht__opts_take(to, from, sizeof(*to), err);
     else
-        to->expected_entries = to->generation = 0;
+        to->expected_entries = to->generation = to->seed = 0;
     if (rc < 0)
         return rc;
     if (ranges_overlap(to->region, to->max_bytes, old->opts.region, old->opts.max_bytes))
@@ -63,7 +63,6 @@ static int compact_opts_take(struct shmht_writer_opts *to, const struct shmht_wr
     to->duplicates = old->duplicates;
     to->hash_id = old->view.hash_id;
     to->hash = old->view.hash;
-    to->seed = old->view.seed;
     if (to->generation == 0)
         to->generation = old->view.generation + 1;
     if (to->max_load_percent == 0)
@@ -76,9 +75,9 @@ static int compact_opts_take(struct shmht_writer_opts *to, const struct shmht_wr
 int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts,
                          struct shmht_writer **out, struct shmht_error *err)
 {
-    uint64_t live = atomic_load_explicit(&w->header->live_bytes, memory_order_relaxed);
     struct shmht_writer_opts o;
     struct shmht_writer *fresh;
+    uint64_t live;
     int rc = out ? compact_opts_take(&o, opts, w, err) : shmht__refused(err, -EINVAL, "out", 0);
 
     if (rc < 0)
@@ -86,6 +85,7 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
     rc = shmht_writer_publish(w);
     if (rc < 0)
         return shmht__failed(err, rc, "publish", "the old table");
+    live = atomic_load_explicit(&w->header->live_bytes, memory_order_relaxed);
     rc = shmht__writer_open(&o, live < o.max_bytes ? live : 0, &fresh, err);
     if (rc < 0)
         return rc;

@@ -34,6 +34,8 @@ int shmht_writer_share(const struct shmht_writer *w, struct shmht_desc *desc)
 {
     if (w->object.fd < 0)
         return SHMHT_EFIXED;
+    if (desc && shmht__may_write(&w->object) < 0)
+        return -EPERM;
     if (desc)
         shmht__desc_fill(w->header, &w->object, desc);
     return w->object.ro_fd;

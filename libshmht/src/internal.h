@@ -3,6 +3,8 @@
 #ifndef SHMHT_SRC_INTERNAL_H
 #define SHMHT_SRC_INTERNAL_H
 
+#include <errno.h>
+
 #include "hash.h"
 #include "layout.h"
 
@@ -29,7 +31,8 @@ struct shmht__object {
     int32_t huge_errno;
     uint32_t notes;
     uint32_t flags;
-    pid_t owner; /* process that created or opened it */
+    pid_t owner;      /* process that created or opened it */
+    uint32_t n_forks; /* shmht__n_forks then */
     char name[SHMHT_MAX_NAME_BYTES];
 };
 
@@ -91,6 +94,8 @@ struct shmht_writer {
 /* --- object.c: memory objects */
 int shmht__object_create(struct shmht__object *o, const char *name, uint32_t flags,
                          uint64_t max_bytes, uint64_t min_free_bytes);
+/* Forks between this process and the one that loaded the library. */
+extern _Atomic uint32_t shmht__n_forks;
 /* Seals, and opens the read-only descriptor. */
 int shmht__object_publish(struct shmht__object *o, int fixed_size);
 int shmht__object_grow(struct shmht__object *o, uint64_t need, int exact);
@@ -98,6 +103,14 @@ void shmht__object_close(struct shmht__object *o, int unlink_name);
 int shmht__map(int fd, uint64_t bytes, int prot, unsigned char **base, uint64_t *map_bytes);
 int shmht__collapse(const unsigned char *base, uint64_t from, uint64_t to, uint64_t *huge_bytes,
                     int32_t *huge_errno);
+/* 0, or -EPERM in a forked child, which has not inherited the object's mapping. */
+static inline int shmht__may_write(const struct shmht__object *o)
+{
+    return LIKELY(o->fd < 0 ||
+                  o->n_forks == atomic_load_explicit(&shmht__n_forks, memory_order_relaxed))
+               ? 0
+               : -EPERM;
+}
 int shmht__name_ok(const char *name);
 int shmht__random(void *buf, size_t len);
 
@@ -237,6 +250,14 @@ static inline int shmht__record_at(const struct shmht_reader *r, uint64_t pos, u
         shmht__reader_refresh(r, pos + record_bytes(rec)) != 0)
         return SHMHT_ECORRUPT;
     return 0;
+}
+
+/* Ends a Get that finds nothing. Returns the code. */
+static inline int shmht__absent(struct shmht_bytes *value, int code)
+{
+    value->ptr = NULL;
+    value->len = 0;
+    return code;
 }
 
 static inline uint64_t shmht__differ(const unsigned char *a, const unsigned char *b)

@@ -37,7 +37,7 @@ __attribute__((noinline)) static int search_table(const struct shmht_reader *r,
             if (slot == 0)
                 continue;
             if (UNLIKELY(pos < HEADER_BYTES || shmht__record_at(r, pos, &word, &rec) != 0))
-                return SHMHT_ECORRUPT;
+                return shmht__absent(value, SHMHT_ECORRUPT);
             if (LIKELY(rec.key == len && shmht__same(r->base + pos + rec.head, key, len))) {
                 value->ptr = r->base + pos + rec.head + rec.key;
                 value->len = rec.value;
@@ -45,11 +45,11 @@ __attribute__((noinline)) static int search_table(const struct shmht_reader *r,
             }
         }
         if (atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) == 0)
-            return SHMHT_ENOENT;
+            break;
         if (++at == t->n_lines)
             at = 0;
     }
-    return SHMHT_ENOENT;
+    return shmht__absent(value, SHMHT_ENOENT);
 }
 
 /* Any key, any table. */
@@ -60,9 +60,9 @@ __attribute__((noinline)) static int get_any(const struct shmht_reader *r, const
     uint32_t hash;
 
     if (UNLIKELY(len - 1 >= SHMHT_MAX_KEY_BYTES))
-        return SHMHT_EKEYLEN;
+        return shmht__absent(value, SHMHT_EKEYLEN);
     if (UNLIKELY(shmht__table_of(r, &t) != 0))
-        return SHMHT_ECORRUPT;
+        return shmht__absent(value, SHMHT_ECORRUPT);
     hash = shmht__key_hash(r, key, len);
     return search_table(r, &t, shmht__home(hash, t.n_lines), hash, key, len, value);
 }
@@ -91,7 +91,7 @@ int shmht_get(const struct shmht_reader *r, const void *key, size_t len, struct 
         if (LIKELY(shmht__hit(r, r->base + (uint64_t)(uint32_t)slot * 4, key, len, value)))
             return 0;
     } else if (LIKELY(atomic_load_explicit(&line[LINE_SLOTS - 1], memory_order_relaxed) == 0)) {
-        return SHMHT_ENOENT;
+        return shmht__absent(value, SHMHT_ENOENT);
     }
     return get_any(r, key, len, value);
 }
@@ -176,8 +176,7 @@ static ssize_t get_batch(const struct shmht_reader *r, const struct shmht_bytes 
             found++;
             continue;
         }
-        values[i].ptr = NULL;
-        values[i].len = 0;
+        shmht__absent(&values[i], rc);
         if (rc != SHMHT_ENOENT && error != SHMHT_ECORRUPT)
             error = rc;
     }

@@ -125,8 +125,10 @@ int shmht_writer_merge(struct shmht_writer *w, const void *block, size_t bytes,
     struct shmht__pair pairs[SHMHT_BATCH];
     uint64_t pos = SHMHT_BLOCK_HEADER_BYTES, n, need, n_new, need_new;
     size_t m;
-    int rc = count_pairs(w, block, bytes, &n, &need);
+    int rc = shmht__may_write(&w->object);
 
+    if (rc == 0)
+        rc = count_pairs(w, block, bytes, &n, &need);
     if (rc < 0)
         return rc;
     if (w->entries + n > w->limit || w->top + need > w->object.bytes) {

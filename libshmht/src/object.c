@@ -12,6 +12,7 @@
 #endif
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -226,14 +227,29 @@ static int map_object(struct shmht__object *o)
     return rc;
 }
 
+_Atomic uint32_t shmht__n_forks;
+
+static void fork_count(void)
+{
+    atomic_fetch_add_explicit(&shmht__n_forks, 1, memory_order_relaxed);
+}
+
+static void fork_watch(void)
+{
+    (void)pthread_atfork(NULL, NULL, fork_count);
+}
+
 int shmht__object_create(struct shmht__object *o, const char *name, uint32_t flags,
                          uint64_t max_bytes, uint64_t min_free_bytes)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int rc;
 
     memset(o, 0, sizeof(*o));
     o->fd = o->ro_fd = -1;
+    pthread_once(&once, fork_watch);
     o->owner = getpid();
+    o->n_forks = atomic_load_explicit(&shmht__n_forks, memory_order_relaxed);
     o->flags = flags;
     o->max_bytes = max_bytes & ~(uint64_t)(PAGE_BYTES - 1);
     o->min_free_bytes = min_free_bytes ? min_free_bytes : DEFAULT_MIN_FREE_BYTES;

@@ -190,8 +190,10 @@ static int grow_table(struct shmht_writer *w, uint64_t n_lines, uint64_t entries
 
 int shmht_writer_reserve(struct shmht_writer *w, uint64_t n_entries)
 {
-    if (n_entries <= w->limit)
-        return 0;
+    int rc = shmht__may_write(&w->object);
+
+    if (rc < 0 || n_entries <= w->limit)
+        return rc;
     if (n_entries > SHMHT_MAX_REGION_BYTES)
         return SHMHT_EFULL;
     return grows_deferred(w) ? grow_private(w, n_entries)
@@ -210,12 +212,13 @@ int shmht_writer_has_unpublished(const struct shmht_writer *w)
 
 int shmht_writer_publish(struct shmht_writer *w)
 {
-    uint64_t n_lines = 2 * (present_table(w) >> 32), end;
     _Atomic uint64_t *own = w->own;
-    int rc;
+    uint64_t n_lines, end;
+    int rc = shmht__may_write(&w->object);
 
-    if (!own)
-        return 0;
+    if (rc < 0 || !own)
+        return rc;
+    n_lines = 2 * (present_table(w) >> 32);
     (void)table_place(w, n_lines, &end);
     if (w->entries > table_limit(w, n_lines) || n_lines > UINT32_MAX || end > w->object.max_bytes)
         n_lines = table_lines(w->entries, w->max_load_percent);
@@ -315,12 +318,14 @@ int shmht_writer_get(const struct shmht_writer *w, const void *key, size_t key_l
     uint32_t word;
 
     if (UNLIKELY(key_len - 1 >= SHMHT_MAX_KEY_BYTES))
-        return SHMHT_EKEYLEN;
+        return shmht__absent(value, SHMHT_EKEYLEN);
+    if (UNLIKELY(shmht__may_write(&w->object) < 0))
+        return shmht__absent(value, -EPERM);
     if (find_key(w, shmht__key_hash(&w->view, key, key_len), key, key_len, &slot) != 1)
-        return SHMHT_ENOENT;
+        return shmht__absent(value, SHMHT_ENOENT);
     pos = place_of(w, slot);
     if (shmht__record_at(&w->view, pos, &word, &rec) != 0)
-        return SHMHT_ECORRUPT;
+        return shmht__absent(value, SHMHT_ECORRUPT);
     *value = (struct shmht_bytes){w->object.base + pos + rec.head + rec.key, rec.value};
     return 0;
 }
@@ -440,6 +445,8 @@ int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const voi
         return SHMHT_EKEYLEN;
     if (UNLIKELY(value_len > SHMHT_MAX_VALUE_BYTES))
         return SHMHT_EVALLEN;
+    if (UNLIKELY(shmht__may_write(&w->object) < 0))
+        return -EPERM;
     return shmht__put_hashed(w, shmht__key_hash(&w->view, key, key_len), key, key_len, value,
                              value_len, w->duplicates);
 }

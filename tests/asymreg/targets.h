@@ -70,7 +70,7 @@ static inline int no_pidfd_asked(const char *arg)
 }
 
 /* A target's orders. */
-enum { REGISTER, UNREGISTER, UNMAP, TRUNCATE, LOOK, FILL, CLOSE, SEND_FDS, ALLOC_MORE };
+enum { REGISTER, UNREGISTER, UNMAP, PROTECT, TRUNCATE, LOOK, FILL, CLOSE, SEND_FDS, ALLOC_MORE };
 /* Where memory comes from. */
 enum { MALLOC, SHARED, A_FILE, ANON, READ_ONLY_FILE };
 
@@ -161,9 +161,8 @@ static inline void target_order(struct asymreg_context **ctx, const struct order
                 CHECK(ro >= 0);
             }
             unlink(path);
-            a->rc = asymreg_segment_add(
-                *ctx, p, o->bytes, o->kind == READ_ONLY_FILE ? o->prot : ASYMREG_ALL, o->flags >> 8,
-                o->kind == READ_ONLY_FILE ? ro : fd, 0, NULL);
+            a->rc = asymreg_segment_add(*ctx, p, o->bytes, o->prot, o->flags >> 8,
+                                        o->kind == READ_ONLY_FILE ? ro : fd, 0, NULL);
         }
         if (a->rc == 0)
             a->rc = asymreg_register(*ctx, p, o->bytes, o->prot, o->flags & 0xff, &a->id, NULL);
@@ -171,6 +170,7 @@ static inline void target_order(struct asymreg_context **ctx, const struct order
         break;
     case UNREGISTER: a->rc = asymreg_unregister(*ctx, o->value); break;
     case UNMAP: a->rc = munmap((void *)(uintptr_t)o->addr, o->bytes); break;
+    case PROTECT: a->rc = mprotect((void *)(uintptr_t)o->addr, o->bytes, PROT_READ); break;
     case TRUNCATE: a->rc = ftruncate(file, (off_t)o->bytes); break;
     case LOOK: /* a byte of memory, or the length of the file */
         a->rc = 0;

@@ -33,6 +33,11 @@ static void descriptors_by_message(void)
         CHECK_EQ(err.code, ASYMREG_EUNREACH);
         CHECK_EQ(err.pe, PE);
         CHECK(strstr(err.text, "descriptor") != NULL);
+        /* the reason and a remedy, also where CMA was tried after the descriptor */
+        struct asymreg_context *both = open_context(0, 0, 0);
+        CHECK_EQ(asymreg_import(both, PE, t.blob, t.blob_bytes, &err), ASYMREG_EUNREACH);
+        CHECK(strstr(err.text, "no right to trace") && strstr(err.text, "asymreg_fds_send"));
+        asymreg_close(both);
         a = tell(&t, (struct order){
                          .what = REGISTER, .kind = SHARED, .bytes = 4096, .prot = ASYMREG_RW});
         CHECK_EQ(a.rc, 0);

@@ -282,7 +282,7 @@ static void judge(int rc, uint64_t addr)
         return;
     board->refused[me]++;
     board->contradicted[me] += rc == ASYMREG_ETABLE;
-    rc = asymreg_resolve(worker, SCRIBBLER, addr, 8, ASYMREG_RW, NULL, &err);
+    rc = asymreg_resolve(worker, SCRIBBLER, addr, ASYMREG_ANY, 8, ASYMREG_RW, NULL, &err);
     CHECK(is_defined(rc));
     if (rc < 0) {
         CHECK_EQ(err.code, rc);

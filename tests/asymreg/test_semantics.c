@@ -105,10 +105,12 @@ static void out_of_range(struct world *w)
     CHECK_EQ(asymreg_put(w->me, PE, a.addr + 10, 0, buf, (size_t)-5), ASYMREG_EOVERFLOW);
 #endif
     CHECK_EQ(asymreg_put(w->me, PE, a.addr + 10, 0, buf, (size_t)0 - a.addr - 10), ASYMREG_ERANGE);
-    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, 995, ASYMREG_READ, &r, NULL), 0);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, a.id, 995, ASYMREG_READ, &r, NULL), 0);
     CHECK(r.start == a.addr && r.last == a.addr + 999 && r.id == a.id && r.prot == ASYMREG_RW);
-    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, 996, ASYMREG_READ, &r, NULL), ASYMREG_ERANGE);
-    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, 1, ASYMREG_ATOMIC, &r, NULL), ASYMREG_EACCES);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, 0, 996, ASYMREG_READ, &r, NULL),
+             ASYMREG_ERANGE);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, 0, 1, ASYMREG_ATOMIC, &r, NULL),
+             w->mode == ASYMREG_LOCAL_CMA ? ASYMREG_ENOTSUP : ASYMREG_EACCES);
 }
 
 static void zero_length(struct world *w)
@@ -219,7 +221,7 @@ static void at_the_top(struct world *w)
     if (w->mode == ASYMREG_LOCAL_SHM)
         return;
     CHECK_EQ(tell(&w->t, o).rc, 0);
-    CHECK_EQ(asymreg_resolve(w->me, PE, o.addr, 1000, ASYMREG_READ, &r, NULL), 0);
+    CHECK_EQ(asymreg_resolve(w->me, PE, o.addr, 0, 1000, 0, &r, NULL), 0);
     CHECK(r.start == o.addr && r.last == UINTPTR_MAX);
     CHECK_EQ(asymreg_get(w->me, PE, o.addr, r.id, buf, 1000), ASYMREG_EFAULT);
     CHECK_EQ(asymreg_put(w->me, PE, UINTPTR_MAX, 0, "x", 1), ASYMREG_EFAULT);
@@ -311,7 +313,8 @@ static void explained(struct world *w, uint64_t addr, int code, const char *why)
 {
     struct asymreg_error err = {0};
 
-    CHECK_EQ(asymreg_resolve(w->me, PE, (addr + 7) & ~7ull, 8, ASYMREG_ATOMIC, NULL, &err), code);
+    CHECK_EQ(asymreg_resolve(w->me, PE, (addr + 7) & ~7ull, 0, 8, ASYMREG_ATOMIC, NULL, &err),
+             code);
     CHECK_EQ(err.code, code);
     CHECK_EQ(err.pe, PE);
     CHECK_EQ(err.bytes, 8);
@@ -321,9 +324,57 @@ static void explained(struct world *w, uint64_t addr, int code, const char *why)
     }
 }
 
+/* Each refusal names what was asked for and what is there. */
+static void refusals_explained(struct world *w)
+{
+    struct answer a = reg(w, w->kind, 0, 1000, ASYMREG_READ), old = a;
+    struct asymreg_error err = {0};
+    char text[64];
+
+    snprintf(text, sizeof(text), "%#llx to %#llx", (unsigned long long)a.addr,
+             (unsigned long long)a.addr + 999);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 5, a.id, 996, 0, NULL, &err), ASYMREG_ERANGE);
+    CHECK(strstr(err.text, "996 bytes") && strstr(err.text, text) && err.bytes == 996);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr, a.id, 8, ASYMREG_WRITE, NULL, &err),
+             ASYMREG_EACCES);
+    CHECK(strstr(err.text, "permits get") && !strstr(err.text, "put"));
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 1000, 0, 8, 0, NULL, &err), ASYMREG_ENOREGION);
+    CHECK(strstr(err.text, "no region"));
+    CHECK_EQ(tell(&w->t, (struct order){.what = UNREGISTER, .value = a.id}).rc, 0);
+    a = reg(w, w->kind, a.addr, 1000, ASYMREG_READ);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr, old.id, 8, 0, NULL, &err), ASYMREG_ESTALE);
+    CHECK(strstr(err.text, "another id"));
+}
+
+/* What put and get say, before and after the memory of a region has gone. */
+static void missing_memory_explained(struct world *w)
+{
+    struct answer a;
+    struct asymreg_error err = {0};
+    char word[8] = "";
+
+    if (!(w->mode & ASYMREG_LOCAL_CMA))
+        return;
+    a = reg(w, ANON, 0, 8192, ASYMREG_RW);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr, a.id, 8192, ASYMREG_RW, NULL, NULL), 0);
+    CHECK_EQ(tell(&w->t, (struct order){.what = PROTECT, .addr = a.addr, .bytes = 8192}).rc, 0);
+    CHECK_EQ(asymreg_put(w->me, PE, a.addr, a.id, word, 8), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr, a.id, 8, ASYMREG_WRITE, NULL, &err),
+             ASYMREG_EFAULT);
+    CHECK(strstr(err.text, "protected"));
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr, a.id, 8, ASYMREG_READ, NULL, NULL), 0);
+    CHECK_EQ(tell(&w->t, (struct order){.what = UNMAP, .addr = a.addr + 4096, .bytes = 4096}).rc,
+             0);
+    CHECK_EQ(asymreg_get(w->me, PE, a.addr + 4090, a.id, word, 8), ASYMREG_EFAULT);
+    CHECK_EQ(asymreg_resolve(w->me, PE, a.addr + 4090, a.id, 8, ASYMREG_READ, NULL, &err),
+             ASYMREG_EFAULT);
+    CHECK(strstr(err.text, "unmapped"));
+}
+
 static void truncated_file(struct world *w)
 {
-    struct answer a = reg(w, A_FILE, 0, 16384, ASYMREG_ALL);
+    struct answer a =
+        reg(w, A_FILE, 0, 16384, w->mode & ASYMREG_LOCAL_SHM ? ASYMREG_ALL : ASYMREG_RW);
     char buf[8192];
 
     tell(&w->t, (struct order){.what = FILL, .addr = a.addr, .bytes = 16384, .value = 'f'});
@@ -447,7 +498,7 @@ static void killed_before_registering(struct world *w)
                  : call == 2 ? asymreg_put(w->me, PE + 2, a.addr, a.id, &x, 1)
                  : call == 3 ? asymreg_get_nb(w->me, PE + 3, a.addr, a.id + 1, &x, 1)
                  : call == 4 ? asymreg_bind(w->me, PE + 4, a.addr, 65, a.id, &b)
-                 : call == 5 ? asymreg_resolve(w->me, PE + 5, 8, 1, 0, NULL, NULL)
+                 : call == 5 ? asymreg_resolve(w->me, PE + 5, 8, 0, 1, 0, NULL, NULL)
                              : asymreg_refresh(w->ctx, PE + 6);
         } while (rc != ASYMREG_EPEER && (rc < 0 || call == 6) && now() - start < 30);
         CHECK_EQ(rc, ASYMREG_EPEER);
@@ -496,7 +547,13 @@ static void atomics(struct world *w)
     struct answer a;
 
     if (!(w->mode & ASYMREG_LOCAL_SHM)) {
-        a = reg(w, MALLOC, 0, 4096, ASYMREG_ALL);
+        /* refused when it is registered, and not when a peer tries */
+        CHECK_EQ(tell(&w->t,
+                      (struct order){
+                          .what = REGISTER, .kind = MALLOC, .bytes = 4096, .prot = ASYMREG_ALL})
+                     .rc,
+                 ASYMREG_ENOTSUP);
+        a = reg(w, MALLOC, 0, 4096, ASYMREG_RW);
         CHECK_EQ(asymreg_amo(w->me, PE, a.addr, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL),
                  ASYMREG_ENOTSUP);
         explained(w, a.addr, ASYMREG_ENOTSUP, "process_vm_writev");
@@ -537,10 +594,15 @@ static void atomics(struct world *w)
     struct answer p = reg(w, SHARED, 0, 4096, ASYMREG_RW);
     CHECK_EQ(asymreg_amo(w->me, PE, p.addr, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL), ASYMREG_EACCES);
     if (w->mode & ASYMREG_LOCAL_CMA) {
-        p = reg(w, MALLOC, 0, 4096, ASYMREG_ALL);
-        CHECK_EQ(asymreg_amo(w->me, PE, (p.addr + 7) & ~7ull, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL),
+        CHECK_EQ(tell(&w->t,
+                      (struct order){
+                          .what = REGISTER, .kind = MALLOC, .bytes = 4096, .prot = ASYMREG_ALL})
+                     .rc,
                  ASYMREG_ENOTSUP);
-        explained(w, p.addr, ASYMREG_ENOTSUP, "process_vm_writev");
+        p = reg(w, MALLOC, 0, 4096, ASYMREG_RW);
+        CHECK_EQ(asymreg_amo(w->me, PE, (p.addr + 7) & ~7ull, 0, ASYMREG_AMO_ADD, 8, 1, 0, NULL),
+                 ASYMREG_EACCES);
+        explained(w, p.addr, ASYMREG_EACCES, "permits get put");
     }
 }
 
@@ -737,6 +799,8 @@ static const struct {
     CASE(after_unregister),
     CASE(registered_again),
     CASE(adjacent),
+    CASE(refusals_explained),
+    CASE(missing_memory_explained),
     CASE(truncated_file),
     CASE(stopped_target),
     CASE(killed_target),

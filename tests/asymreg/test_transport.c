@@ -666,7 +666,8 @@ static void fresh_looks_first(void **state)
         n_gets = 0;
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "2", 1), 0);
         assert_int_equal(n_gets, fresh);
-        assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, 100, 0, &r, NULL), 0);
+        assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, ASYMREG_ANY, 100, 0, &r, NULL),
+                         0);
         assert_int_equal(n_gets, 2 * fresh);
         /* Registered anew: with it the first look-up finds that, without it the old copy serves. */
         assert_int_equal(asymreg_unregister(owner, a), 0);
@@ -676,7 +677,7 @@ static void fresh_looks_first(void **state)
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, ASYMREG_ANY, "4", 1),
                          fresh ? ASYMREG_EACCES : 0);
         assert_int_equal(memory[0], fresh ? '2' : '4');
-        assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, 1, 0, &r, NULL), 0);
+        assert_int_equal(asymreg_resolve(me, 9, (uintptr_t)memory, ASYMREG_ANY, 1, 0, &r, NULL), 0);
         assert_int_equal(r.id, fresh ? b : a);
         assert_int_equal(asymreg_refresh(user, 9) > 0, !fresh);
         assert_int_equal(asymreg_put(me, 9, (uintptr_t)memory, a, "5", 1), ASYMREG_ESTALE);

@@ -43,6 +43,8 @@ static void node_maps_are_no_groups(void **state)
     assert_int_equal(rankmap_intersection(world, nodes, NULL, &map), RANKMAP_ENOTINJECTIVE);
     assert_int_equal(rankmap_difference(nodes, world, NULL, &map), RANKMAP_ENOTINJECTIVE);
     assert_int_equal(rankmap_exclude(world, nodes, NULL, &map), RANKMAP_ENOTINJECTIVE);
+    assert_int_equal(rankmap_exclude(nodes, world, NULL, &map), RANKMAP_ENOTINJECTIVE);
+    assert_int_equal(rankmap_split(nodes, NULL, 0, 0, NULL, &map, NULL), RANKMAP_ENOTINJECTIVE);
     assert_int_equal(rankmap_index_create(nodes, NULL, &index), RANKMAP_ENOTINJECTIVE);
     assert_int_equal(rankmap_translate(world, NULL, 1, nodes, &rank), RANKMAP_ENOTINJECTIVE);
     assert_int_equal(rankmap_compose(world, nodes, NULL, &map), RANKMAP_EDUP);

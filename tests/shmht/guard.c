@@ -100,8 +100,33 @@ static void reads_as(int fd, const struct shmht_desc *desc, uid_t uid)
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* What a child's calls of its parent's writers return: they have no mapping there. */
+static void refused_in_child(struct shmht_writer *w, struct shmht_array *a)
+{
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20};
+    struct shmht_bytes value;
+    struct shmht_writer *own;
+    struct shmht_desc desc;
+    char block[256];
+    struct shmht_iter it = {0};
+    ssize_t n;
+
+    CHECK(shmht_put(w, "key", 3, "other", 5) == -EPERM);
+    CHECK(shmht_writer_get(w, "key", 3, &value) == -EPERM && !value.ptr);
+    CHECK(shmht_writer_reserve(w, 1 << 20) == -EPERM);
+    CHECK(shmht_writer_publish(w) == -EPERM);
+    CHECK(shmht_writer_compact(w, NULL, &own, NULL) == -EPERM);
+    CHECK(shmht_writer_share(w, &desc) == -EPERM);
+    CHECK(shmht_array_put(a, 7, "v", 1) == -EPERM && shmht_array_share(a, &desc) == -EPERM);
+    CHECK(shmht_writer_create(&opts, &own, NULL) == 0);
+    CHECK(shmht_put(own, "mine", 4, "v", 1) == SHMHT_PUT_NEW);
+    n = shmht_reader_export(shmht_writer_view(own), &it, block, sizeof(block));
+    CHECK(n > 0 && shmht_writer_merge(w, block, (size_t)n, NULL) == -EPERM);
+    shmht_writer_destroy(own);
+}
+
 /* The writer's forked children do not inherit its mapping. */
-static void not_inherited(struct shmht_writer *w)
+static void not_inherited(struct shmht_writer *w, struct shmht_array *a)
 {
     unsigned char page[1];
     struct shmht_bytes value;
@@ -111,11 +136,13 @@ static void not_inherited(struct shmht_writer *w)
     int status;
 
     CHECK(pid >= 0);
-    if (pid == 0)
+    if (pid == 0) {
+        refused_in_child(w, a);
         _exit(mincore((void *)((uintptr_t)value.ptr & ~(uintptr_t)4095), 1, page) < 0 &&
                       errno == ENOMEM
                   ? 0
                   : 1);
+    }
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
@@ -138,7 +165,7 @@ int main(void)
     }
     in_child(shmht_writer_share(w, NULL), 0);
     in_child(shmht_array_share(a, NULL), 0);
-    not_inherited(w);
+    not_inherited(w, a);
     for (uint64_t i = 0; i < 50000; i++) /* the writer itself can still write and grow */
         CHECK(shmht_put(w, &i, sizeof(i), &i, sizeof(i)) == 0);
     in_child(shmht_writer_share(w, NULL), 0);

@@ -17,8 +17,12 @@ static void test_array(void **state)
     assert_true(shmht_array_share(a, &desc) >= 0);
     assert_int_equal(desc.kind, SHMHT_KIND_ARRAY);
     assert_int_equal(shmht_array_attach(&desc, shmht_array_share(a, NULL), NULL, &r, NULL), 0);
+    value = (struct shmht_bytes){"old", 3};
     assert_int_equal(shmht_array_get(r, 0, &value), SHMHT_ENOENT);
+    assert_true(!value.ptr && value.len == 0);
+    value = (struct shmht_bytes){"old", 3};
     assert_int_equal(shmht_array_get(r, 1000, &value), SHMHT_ERANK);
+    assert_true(!value.ptr && value.len == 0);
     assert_int_equal(shmht_array_get(r, UINT64_MAX, &value), SHMHT_ERANK);
     assert_int_equal(shmht_array_put(a, 1000, v, 1), SHMHT_ERANK);
     assert_int_equal(shmht_array_put(a, 3, v, 33), SHMHT_EVALLEN);

@@ -43,11 +43,11 @@ static void test_put_get(void **state)
 {
     struct shmht_writer *w = make(1 << 20, SHMHT_DUP_REPLACE, 0);
     struct shmht_reader *r = attach(w);
-    struct shmht_bytes value = {"untouched", 9};
+    struct shmht_bytes value = {"old", 3};
     struct shmht_stats s;
 
     assert_int_equal(shmht_get(r, "absent", 6, &value), SHMHT_ENOENT);
-    assert_int_equal(value.len, 9);
+    assert_true(!value.ptr && value.len == 0);
     assert_int_equal(shmht_put(w, "key", 3, "value", 5), SHMHT_PUT_NEW);
     assert_int_equal(shmht_get(r, "key", 3, &value), 0);
     assert_int_equal(value.len, 5);
@@ -316,6 +316,33 @@ static void test_hashes(void **state)
     shmht_writer_destroy(w);
 }
 
+/* A Get that finds nothing leaves no old value behind, on each way through it. */
+static void test_absent_value(void **state)
+{
+    /* 9 to 16 bytes are the usual case */
+    static const size_t lengths[] = {0, 1, 8, 9, 16, 17, 300, SHMHT_MAX_KEY_BYTES + 1};
+    static unsigned char key[SHMHT_MAX_KEY_BYTES + 1];
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20};
+    struct shmht_bytes value;
+    struct shmht_writer *w;
+
+    opts.max_load_percent = 90; /* so that lines are full, and some searches read several */
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    for (uint64_t i = 0; i < 3000; i++) {
+        assert_int_equal(shmht_put(w, &(uint64_t[2]){i, 1}, 16, "v", 1), SHMHT_PUT_NEW);
+        for (size_t k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
+            memcpy(key, &i, sizeof(i));
+            value = (struct shmht_bytes){"old", 3};
+            assert_true(shmht_get(shmht_writer_view(w), key, lengths[k], &value) < 0);
+            assert_true(!value.ptr && value.len == 0);
+            value = (struct shmht_bytes){"old", 3};
+            assert_true(shmht_writer_get(w, key, lengths[k], &value) < 0);
+            assert_true(!value.ptr && value.len == 0);
+        }
+    }
+    shmht_writer_destroy(w);
+}
+
 /* Hash bits of zero look like empty slots to the vector code. */
 static uint64_t zero_hash(const void *key, size_t len, uint64_t seed)
 {
@@ -571,6 +598,35 @@ static void test_region_in_more(void **state)
     shmht_writer_destroy(w);
 }
 
+static uint64_t seed_of(struct shmht_writer *w)
+{
+    uint64_t seed;
+
+    assert_int_equal(pread(shmht_writer_share(w, NULL), &seed, sizeof(seed), 40), sizeof(seed));
+    return seed;
+}
+
+/* Chosen keys meet in the old table alone: a compacted one has a seed that nobody knows yet. */
+static void test_compact_seed(void **state)
+{
+    struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 1 << 20, .seed = 5};
+    struct shmht_writer *w, *w2, *w3;
+    struct shmht_bytes value;
+
+    assert_int_equal(shmht_writer_create(&opts, &w, NULL), 0);
+    assert_int_equal(shmht_put(w, "mpi-addr-7", 10, "v", 1), SHMHT_PUT_NEW);
+    assert_int_equal(shmht_writer_compact(w, NULL, &w2, NULL), 0);
+    assert_true(seed_of(w) == 5 && seed_of(w2) != 5);
+    assert_int_equal(shmht_get(shmht_writer_view(w2), "mpi-addr-7", 10, &value), 0);
+    opts.seed = 6;
+    assert_int_equal(shmht_writer_compact(w2, &opts, &w3, NULL), 0);
+    assert_true(seed_of(w3) == 6);
+    assert_int_equal(shmht_get(shmht_writer_view(w3), "mpi-addr-7", 10, &value), 0);
+    shmht_writer_destroy(w3);
+    shmht_writer_destroy(w2);
+    shmht_writer_destroy(w);
+}
+
 /* A compacted table may not overlap the old one's memory at any offset. */
 static void test_compact_overlap(void **state)
 {
@@ -620,9 +676,10 @@ int main(void)
         cmocka_unit_test(test_limits),          cmocka_unit_test(test_policies),
         cmocka_unit_test(test_get_many),        cmocka_unit_test(test_growth),
         cmocka_unit_test(test_iteration),       cmocka_unit_test(test_hashes),
-        cmocka_unit_test(test_hash_zero),       cmocka_unit_test(test_options),
-        cmocka_unit_test(test_granules),        cmocka_unit_test(test_allocators),
-        cmocka_unit_test(test_region),          cmocka_unit_test(test_region_in_more),
+        cmocka_unit_test(test_absent_value),    cmocka_unit_test(test_hash_zero),
+        cmocka_unit_test(test_options),         cmocka_unit_test(test_granules),
+        cmocka_unit_test(test_allocators),      cmocka_unit_test(test_region),
+        cmocka_unit_test(test_region_in_more),  cmocka_unit_test(test_compact_seed),
         cmocka_unit_test(test_compact_overlap), cmocka_unit_test(test_strerror),
     };
 

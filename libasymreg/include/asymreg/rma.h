@@ -233,7 +233,8 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  * @return 0; -EINVAL (no bytes, NULL, unknown bits); -EPERM (in a child); ASYMREG_EOVERFLOW;
  *         ASYMREG_EOVERLAP; ASYMREG_EFULL; ASYMREG_EACCES (more than its segment permits);
  *         ASYMREG_ERANGE (begins in a segment of asymreg_segment_add() and runs past its end);
- *         -ENOMEM, or an error of the transport
+ *         ASYMREG_ENOTSUP (ASYMREG_ATOMIC where the transport has no atomics: with the built-in one,
+ *         on memory that is not in a segment with a descriptor); -ENOMEM, or an error of the transport
  *
  * Cost: about a microsecond, independent of the number of regions; plus the transport's
  * registration if it needs one.
@@ -499,18 +500,22 @@ ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
  * @param worker  this thread's worker
  * @param pe      the peer
  * @param raddr   address there
+ * @param id      registration meant, or ASYMREG_ANY
  * @param bytes   length; 0: any part
  * @param need    permissions needed, or 0
  * @param region  receives the region; or NULL
- * @param err     detail on failure, or NULL
- * @return as an operation on it would, except ASYMREG_EFAULT
+ * @param err     on failure what was asked for, the bounds and permissions of the region there, and
+ *                the reason; or NULL
+ * @return as an operation on it would. ASYMREG_EFAULT, with `need`: over CMA, if the first or the
+ *         last byte is not mapped, or not writable; over other transports only the operation tells
  *
  * Call it after an operation has failed: operations themselves spend no time on explanations. With
- * `need` the call also asks the transport, which may read a byte of the memory.
+ * `need` the call also asks the transport, which may read two bytes of the memory and the peer's
+ * /proc/PID/maps.
  */
 ASYMREG_API int asymreg_resolve(struct asymreg_worker *worker, uint32_t pe, uint64_t raddr,
-                                size_t bytes, uint32_t need, struct asymreg_region *region,
-                                struct asymreg_error *err);
+                                asymreg_id id, size_t bytes, uint32_t need,
+                                struct asymreg_region *region, struct asymreg_error *err);
 
 /**
  * @brief Update the copy of a peer's table now. MT-Safe.

@@ -57,6 +57,8 @@ int asymreg__fail_at(struct asymreg_error *err, int code, const struct asymreg_e
  * /proc), or another -errno.
  */
 int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended);
+/* Returns whether a process's mapping of an address permits stores; -1 if this cannot be known. */
+int asymreg__process_permits_write(uint64_t pid, uint64_t addr);
 /* The monotonic clock. */
 int64_t asymreg__now_ns(void);
 

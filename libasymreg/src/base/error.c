@@ -27,7 +27,7 @@ static const char *const phrases[] = {
     "not a bootstrap blob",
     "version or byte order not supported",
     "the peer's table contradicts itself",
-    "in use, or changing too fast",
+    "in use (a bound handle, another user), or changing too fast",
     "the transport failed",
     "timed out",
 };

@@ -21,6 +21,24 @@ int64_t asymreg__now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+int asymreg__process_permits_write(uint64_t pid, uint64_t addr)
+{
+    unsigned long long start, end;
+    char path[64], line[256], perms[5];
+    int permits = -1;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%llu/maps", (unsigned long long)pid);
+    f = fopen(path, "re");
+    /* A long path makes several lines; none of the others begins like a mapping. */
+    while (f && permits < 0 && fgets(line, sizeof(line), f))
+        if (sscanf(line, "%llx-%llx %4s", &start, &end, perms) == 3 && addr >= start && addr < end)
+            permits = perms[1] == 'w';
+    if (f)
+        fclose(f);
+    return permits;
+}
+
 int asymreg__process_stat(uint64_t pid, uint64_t *started, int *ended)
 {
     char path[64], text[1024], *p, state = 0;

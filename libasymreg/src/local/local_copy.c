@@ -181,8 +181,8 @@ int asymreg__local_check(struct asymreg_transport *t, struct asymreg_ep *ep,
                          struct asymreg_rkey *rkey, uint64_t addr, uint32_t need,
                          struct asymreg_error *err)
 {
+    int rc, write = (need & (ASYMREG_WRITE | ASYMREG_ATOMIC)) != 0;
     char byte;
-    int rc;
 
     if ((need & ASYMREG_ATOMIC) && rkey->kind == KEY_CMA)
         return asymreg__fail(err, ASYMREG_ENOTSUP,
@@ -192,10 +192,23 @@ int asymreg__local_check(struct asymreg_transport *t, struct asymreg_ep *ep,
         return asymreg__fail(err, ASYMREG_ENOTSUP,
                              "a file that may be shortened is accessed through the kernel, which "
                              "cannot update atomically");
-    if ((need & (ASYMREG_WRITE | ASYMREG_ATOMIC)) && !rkey->writable)
+    if (write && !rkey->writable)
         return asymreg__fail(err, ASYMREG_EACCES, "the peer's file cannot be written from here");
     rc = asymreg__local_get(t, ep, rkey, addr, &byte, 1, NULL, NULL);
+    if (rc == 0 && write && rkey->kind == KEY_CMA &&
+        asymreg__process_permits_write(ep->peer.pid, addr) == 0)
+        rc = ASYMREG_EFAULT;
+    if (rc == ASYMREG_EFAULT)
+        return asymreg__fail(
+            err, rc,
+            "registered, but the memory at %#llx is unmapped, protected or cut off "
+            "in process %llu",
+            (unsigned long long)addr, (unsigned long long)ep->peer.pid);
     return rc != ASYMREG_EUNREACH
-               ? 0
-               : asymreg__fail(err, rc, "no right to trace the peer (another user, Yama, seccomp)");
+               ? rc
+               : asymreg__fail(err, rc,
+                               "no right to trace process %llu: run both as one user, in one "
+                               "container; with Yama, the peer calls prctl(PR_SET_PTRACER, "
+                               "PR_SET_PTRACER_ANY), or use asymreg_fds_send()",
+                               (unsigned long long)ep->peer.pid);
 }

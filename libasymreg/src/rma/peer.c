@@ -437,6 +437,11 @@ static int peer_connect(struct asymreg_context *c, struct asymreg__peer *p, cons
         rc = ASYMREG_EPEER;
     if (rc == 0 && (p->mapped || !(c->caps.flags & ASYMREG_CAP_REMOTE_NODE)))
         rc = asymreg__peer_open_table(p);
+    if (rc == ASYMREG_EUNREACH && p->table_key && ops->check) {
+        asymreg__t_lock(c);
+        (void)ops->check(c->t, p->ep, p->table_key, p->table_addr, ASYMREG_READ, err);
+        asymreg__t_unlock(c);
+    }
     return rc;
 }
 

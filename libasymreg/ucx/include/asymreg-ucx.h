@@ -53,6 +53,10 @@
  * operations wait until one of the two ends. A job on one node that continues after deaths uses
  * asymreg_local_create().
  *
+ * **fork().** UCX delivers nothing between a process that has it open and a child that opens it
+ * too. So asymreg_ucx_create() fails with -EPERM in a process that was forked while its parent had
+ * a transport of this library. Fork first, or call exec() in the child.
+ *
  * Over TCP, UCX may abort a process whose peer dies or closes while they connect.
  *
  * **Memory.** A peer has at most 4 MiB of messages in flight to a target; an operation that would
@@ -104,7 +108,7 @@ struct asymreg_ucx_opts {
  * @param err        detail on failure, or NULL
  * @return 0; -EINVAL (options); -ENOMEM; -ENODEV (UCX has no usable device); -ENOTSUP (its address
  *         is longer than ASYMREG_MAX_ADDRESS_BYTES: name fewer devices in UCX_NET_DEVICES); -EIO
- *         (any other error of UCX)
+ *         (any other error of UCX); -EPERM (see fork() above)
  *
  * MT-Safe. Allocates. UCX itself starts a thread, may print (UCX_LOG_LEVEL), and reads its
  * configuration from the environment.

@@ -371,6 +371,21 @@ static void stop_thread(struct ucx_transport *t)
 
 /* Opening. */
 
+/* UCX's endpoints between a process with a context of UCX and its forked child deliver nothing. */
+static atomic_uint n_opened;      /* transports that this process has, or has inherited */
+static atomic_bool has_inherited; /* some of them: for good */
+
+static void fork_note(void)
+{
+    if (atomic_load(&n_opened) > 0)
+        atomic_store(&has_inherited, true);
+}
+
+static void fork_watch(void)
+{
+    (void)pthread_atfork(NULL, NULL, fork_note);
+}
+
 static void set_guard(struct asymreg_transport *base, const struct asymreg_guard *guard)
 {
     ucx_lock(ucx_of(base));
@@ -403,8 +418,10 @@ static void destroy_transport(struct asymreg_transport *base)
         ucp_worker_release_address(t->worker, t->address);
     if (t->worker)
         ucp_worker_destroy(t->worker);
-    if (t->context)
+    if (t->context) {
         ucp_cleanup(t->context);
+        atomic_fetch_sub(&n_opened, 1);
+    }
     asymreg_ucx__free_reqs(t);
     asymreg_ucx__free_answers(t);
     free(t->places);
@@ -468,6 +485,8 @@ static int open_worker(struct ucx_transport *t)
         ucp_config_modify(config, "KEEPALIVE_INTERVAL", "0.3s");
     status = ucp_init(&params, config, &t->context);
     ucp_config_release(config);
+    if (status == UCS_OK)
+        atomic_fetch_add(&n_opened, 1);
     if (status == UCS_OK)
         status = ucp_worker_create(t->context, &worker, &t->worker);
     if (status == UCS_OK)
@@ -539,6 +558,7 @@ int asymreg_ucx__fail(struct asymreg_error *err, int code, const char *format, .
 int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_transport **transport,
                        struct asymreg_error *err)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct asymreg_ucx_opts o = {.size = sizeof(o)};
     struct ucx_transport *t;
     unsigned char buf[ASYMREG_MAX_ADDRESS_BYTES];
@@ -547,6 +567,13 @@ int asymreg_ucx_create(const struct asymreg_ucx_opts *opts, struct asymreg_trans
 
     if (!transport || opts_take(&o, opts) < 0)
         return asymreg_ucx__fail(err, -EINVAL, "struct asymreg_ucx_opts: unknown flags or size");
+    pthread_once(&once, fork_watch);
+    if (atomic_load(&has_inherited))
+        return asymreg_ucx__fail(
+            err, -EPERM,
+            "a process that had UCX open has forked this one, and UCX delivers "
+            "nothing between them; fork before the first asymreg_ucx_create(), "
+            "or call exec()");
     t = calloc(1, sizeof(*t));
     if (!t)
         return asymreg_ucx__fail(err, -ENOMEM, "no memory for a transport");

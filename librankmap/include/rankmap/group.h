@@ -100,14 +100,14 @@ struct rankmap_member {
  *   - if all keys are equal, as in most programs, they need not travel: leave them 0
  *   - if every process can compute the colors (nodes, rows, halves), nothing needs to be gathered
  *
- * @param parent     any map; a view keeps a reference to it
+ * @param parent     a group; a view keeps a reference to it
  * @param members    array of n_members; each rank of the color once
  * @param n_members  their number
  * @param color      the caller's color; a process with MPI_UNDEFINED does not call this
  * @param opts       or NULL
  * @param out        the map; the empty one if no member has the color
  * @param err        names the member that the parent does not have, or the duplicate rank; or NULL
- * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP, -ENOMEM, -EINVAL
+ * @return 0, RANKMAP_ERANGE, RANKMAP_EDUP, RANKMAP_ENOTINJECTIVE, -ENOMEM, -EINVAL
  *
  * @cost O(n_members), and the cost of rankmap_from_ids() and rankmap_compose(); 16 bytes a member
  * of scratch. Ordered keys need no sort
@@ -119,7 +119,7 @@ RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_membe
 
 /**
  * @brief All ranks of a map but the given ones.
- * @param parent  any map
+ * @param parent  a group
  * @param ranks   a group whose ids are ranks of parent, in any order: rankmap_from_ids(),
  *                rankmap_from_ranges(), rankmap_ranks_on_node() …
  * @param opts    or NULL

@@ -2,7 +2,10 @@
 /*
  * Put, get and fetch-add of 8 bytes on one of n regions in shared memory, at random: through bound
  * handles (`ours`), by address, alone (`ours by address`) and 64 at once (`ours by address, many`),
- * and by plain loads, stores and atomic instructions on the same mapping (`store`). CPU time of the
+ * by plain loads, stores and atomic instructions on the same mapping (`store`), and by these through
+ * asymreg_bound_ptr() of a random handle (`pointer of the handle`). Regions are 64 bytes apart;
+ * `put, 256 apart` and so on repeat this with regions that share no pair of lines.
+ * CPU time of the
  * initiating thread, one after the other in each trial, each behind a round of its own that is not
  * counted: none finds its memory evicted, or loaded, by the one before. The handles, 32 bytes each,
  * lie in huge pages, as a runtime would lay them.
@@ -13,19 +16,22 @@
 
 #include "../bench.h"
 
-#define STRIDE    64u
 #define HUGE_PAGE (UINT64_C(2) << 20)
 #define PE        1u
 
 enum { PUT, GET, FETCH_ADD, CASES };
-enum { OURS, STORE, BY_ADDRESS, MANY, WHOS };
-static const char *const cases[CASES] = {"put", "get", "fetch_add"};
-static const char *const whos[WHOS] = {"ours", "store", "ours by address", "ours by address, many"};
+enum { OURS, STORE, POINTER, BY_ADDRESS, MANY, WHOS };
+static const char *const cases[CASES] = {"put", "get", "fetch_add"}, *const cases_wide[CASES] = {
+                                                                         "put, 256 apart",
+                                                                         "get, 256 apart",
+                                                                         "fetch_add, 256 apart"};
+static const char *const whos[WHOS] = {"ours", "store", "pointer of the handle", "ours by address",
+                                       "ours by address, many"};
 
 static struct asymreg_context *owner, *user;
 static struct asymreg_worker *w;
 static struct asymreg_bound *handles;
-static uint32_t *order, n_ops;
+static uint32_t *order, n_ops, stride;
 static char *there, *here; /* the regions: at the owner, and mapped by the user */
 static volatile uint64_t sink;
 
@@ -50,12 +56,14 @@ static double run_ours(int what)
     return (double)(bench_cpu_ns() - begin) / n_ops;
 }
 
-static double run_store(int what)
+/* By the handles' pointers, or by computed addresses. */
+static double run_store(int what, int by_handle)
 {
     uint64_t begin = bench_cpu_ns(), word = 5, sum = 0;
 
     for (uint32_t i = 0; i < n_ops; i++) {
-        uint64_t *p = (uint64_t *)(void *)(here + (size_t)order[i] * STRIDE);
+        uint64_t *p = by_handle ? asymreg_bound_ptr(&handles[order[i]])
+                                : (void *)(here + (size_t)order[i] * stride);
         if (what == PUT)
             __atomic_store_n(p, word, __ATOMIC_RELEASE);
         else if (what == GET)
@@ -74,7 +82,7 @@ static double run_by_address(int what)
     int rc = 0;
 
     for (uint32_t i = 0; i < n_ops; i++) {
-        uint64_t addr = (uintptr_t)there + (uint64_t)order[i] * STRIDE;
+        uint64_t addr = (uintptr_t)there + (uint64_t)order[i] * stride;
         if (what == PUT)
             rc |= asymreg_put(w, PE, addr, ASYMREG_ANY, &word, 8);
         else if (what == GET)
@@ -101,7 +109,7 @@ static double run_many(void)
         k = n_ops - i < 64 ? n_ops - i : 64;
         for (uint32_t j = 0; j < k; j++)
             x[j] = (struct asymreg_transfer){.raddr =
-                                                 (uintptr_t)there + (uint64_t)order[i + j] * STRIDE,
+                                                 (uintptr_t)there + (uint64_t)order[i + j] * stride,
                                              .here = &words[j],
                                              .bytes = 8};
         rc |= asymreg_put_many(w, PE, x, k, NULL);
@@ -121,7 +129,8 @@ static double run(int who, int what)
 {
     switch (who) {
     case OURS: return run_ours(what);
-    case STORE: return run_store(what);
+    case STORE: return run_store(what, 0);
+    case POINTER: return run_store(what, 1);
     case MANY: return run_many();
     default: return run_by_address(what);
     }
@@ -135,7 +144,7 @@ static void open_both(uint32_t n)
     ssize_t bytes;
 
     if (asymreg_open(&o, &owner, NULL) < 0 || asymreg_open(NULL, &user, NULL) < 0 ||
-        asymreg_segment_alloc(owner, (size_t)n * STRIDE, &p, NULL) < 0 ||
+        asymreg_segment_alloc(owner, (size_t)n * stride, &p, NULL) < 0 ||
         (bytes = asymreg_export(owner, blob, sizeof(blob), NULL)) < 0 ||
         asymreg_import(user, PE, blob, (size_t)bytes, NULL) < 0 ||
         asymreg_worker_create(user, &w) < 0)
@@ -147,7 +156,7 @@ static void open_both(uint32_t n)
         exit(1);
     madvise(handles, n * sizeof(*handles) + HUGE_PAGE, MADV_HUGEPAGE);
     for (uint32_t i = 0; i < n; i++) {
-        char *at = there + (size_t)i * STRIDE;
+        char *at = there + (size_t)i * stride;
         if (asymreg_register(owner, at, 16, ASYMREG_ALL, 0, NULL, NULL) < 0 ||
             asymreg_bind(w, PE, (uintptr_t)at, 16, ASYMREG_ANY, &handles[i]) < 0)
             exit(1);
@@ -167,11 +176,12 @@ static void close_both(uint32_t n)
     asymreg_close(owner);
 }
 
-static void measure(struct bench *b, uint32_t n)
+static void measure(struct bench *b, uint32_t n, uint32_t apart)
 {
     static double ns[CASES][WHOS][BENCH_MAX_TRIALS];
     unsigned trials = b->quick ? 3 : 15;
 
+    stride = apart;
     open_both(n);
     for (uint32_t i = 0; i < n_ops; i++)
         order[i] = bench_random(b, n);
@@ -183,7 +193,7 @@ static void measure(struct bench *b, uint32_t n)
             }
     for (int what = 0; what < CASES; what++)
         for (int who = 0; who < WHOS && is_there(who, what); who++)
-            bench_figure(b, cases[what], n, whos[who], "ns_per_op",
+            bench_figure(b, (apart == 64 ? cases : cases_wide)[what], n, whos[who], "ns_per_op",
                          bench_median(ns[what][who], trials), "ns");
     fflush(stdout);
     close_both(n);
@@ -201,7 +211,8 @@ int main(int argc, char **argv)
         return 1;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
         if (!b.quick || sizes[i] <= 100000)
-            measure(&b, sizes[i]);
+            for (uint32_t apart = 64; apart <= 256; apart *= 4)
+                measure(&b, sizes[i], apart);
     free(order);
     return 0;
 }

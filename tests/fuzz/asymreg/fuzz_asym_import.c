@@ -33,7 +33,7 @@ static void try_blob(struct asymreg_context *c, struct asymreg_worker *w, const 
     if (asymreg_import(c, 3, blob, n, NULL) < 0)
         return;
     asymreg_refresh(c, 3);
-    asymreg_resolve(w, 3, (uintptr_t)buf, 1, 0, &r, NULL);
+    asymreg_resolve(w, 3, (uintptr_t)buf, ASYMREG_ANY, 1, 0, &r, NULL);
     asymreg_get(w, 3, (uintptr_t)buf, 0, buf, 8);
     asymreg_put(w, 3, 4096, 0, buf, 16);
     asymreg_flush(w, 3);
