@@ -120,10 +120,15 @@ uint64_t storwin__area_at(const struct storwin__record *r, uint32_t area);
 int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigned n,
                           uint64_t offset);
 int storwin__records_read(int fd, uint64_t offset, struct storwin__records *found);
+int storwin__records_present(int fd, uint64_t offset);
 int storwin__record_write(struct storwin_window *win, const struct storwin__record *r,
                           struct storwin_error *err);
 void storwin__commit_punch(const struct storwin_window *win, uint64_t offset, uint64_t bytes);
 void *storwin__blocks_alloc(const struct storwin_window *win, uint64_t bytes, void **whole);
+
+/* commit_lock.c */
+int storwin__commit_lock(const struct storwin_window *win, uint64_t space,
+                         struct storwin_error *err);
 
 /* commit_open.c */
 uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic);

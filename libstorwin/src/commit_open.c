@@ -3,16 +3,9 @@
 #include "commit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-#define LOCK_BYTE (INT64_MAX - 8)
-
-atomic_uint storwin__lock_ms = 10000; /* longest wait for a lock */
 
 /* Returns the length of a new file, from the window's offset. */
 uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic)
@@ -139,36 +132,6 @@ int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file
                : 0;
 }
 
-/*
- * One process at a time locks the whole file, or, on a device, only the range in use. Writes of a
- * killed process may still be in flight: they hold their descriptor, and so this lock. Hence the
- * wait.
- */
-static int lock_commits(struct storwin_window *win, uint64_t space, struct storwin_error *err)
-{
-    const struct storwin__file *f = &win->files[0];
-    struct flock what = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1};
-    const unsigned most = atomic_load(&storwin__lock_ms);
-
-    if (f->device) {
-        what.l_start = (off_t)win->opts.offset_bytes;
-        what.l_len = (off_t)space;
-    }
-    for (unsigned waited = 0;; waited++) {
-        const struct timespec pause = {0, 1000000};
-
-        if (fcntl(f->direct_fd >= 0 ? f->direct_fd : f->fd, F_OFD_SETLK, &what) == 0)
-            return 0;
-        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            return storwin__fail(err, -errno, STORWIN__FILENAME, "lock \"%.80s\": %s", win->path,
-                                 storwin_strerror(-errno));
-        if (waited >= most)
-            return storwin__fail(err, STORWIN_EBUSY, STORWIN__FILENAME,
-                                 "\"%.80s\" is open elsewhere", win->path);
-        nanosleep(&pause, NULL);
-    }
-}
-
 static int alloc_commit(struct storwin_window *win, struct storwin_error *err)
 {
     const struct storwin_allocator *a = win->opts.allocator;
@@ -219,7 +182,7 @@ static int reserve_areas(struct storwin_window *win, struct storwin_error *err)
     if (c->base == STORWIN__FIRST_AREA)
         return 0; /* reserved when the file was opened */
     if (f->device)
-        return end <= f->size ? lock_commits(win, end - win->opts.offset_bytes, err)
+        return end <= f->size ? storwin__commit_lock(win, end - win->opts.offset_bytes, err)
                               : storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
                                               "device \"%.80s\" has %" PRIu64
                                               " bytes; for the longer state it would need %" PRIu64,
@@ -443,7 +406,8 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
     int rc = alloc_commit(win, err);
 
     if (rc == 0)
-        rc = lock_commits(win, storwin__commit_space(win->stor_bytes, win->opts.atomic), err);
+        rc = storwin__commit_lock(win, storwin__commit_space(win->stor_bytes, win->opts.atomic),
+                                  err);
     if (rc < 0)
         return rc;
     /* Flush data that a killed process left in the page cache before trusting it. */

@@ -348,12 +348,14 @@ void storwin__file_lock_writes(const struct storwin__file *f, uint64_t offset, u
 static int wait_for_writes(int fd, const char *path, uint64_t offset, uint64_t bytes,
                            struct storwin_error *err)
 {
-    for (unsigned waited = 0;; waited++) {
+    const uint64_t until = storwin__now_ms() + MAX_WAIT_MS;
+
+    for (;;) {
         struct flock lock = writes_lock(F_WRLCK, offset, bytes);
 
         if (bytes == 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
             return 0;
-        if (waited == MAX_WAIT_MS)
+        if (storwin__now_ms() >= until)
             return storwin__fail(
                 err, STORWIN_EBUSY, STORWIN__FILENAME,
                 "\"%.80s\": writes of another process to this range have been in flight for %u s",
@@ -446,6 +448,8 @@ static int try_open(struct storwin__file *f, const struct storwin_opts *opts, co
         rc = open_once(f, opts, path, must_exist, err);
     if (rc == 0 && !f->created)
         rc = wait_for_writes(f->fd, path, opts->offset_bytes, bytes, err);
+    if (rc == 0 && !opts->atomic)
+        rc = storwin__commit_refuse(f, opts, path, bytes, err);
     if (rc == 0)
         rc = reserve_file(f, opts, path, must_exist, bytes, err);
     if (rc == 0 && f->nameless)

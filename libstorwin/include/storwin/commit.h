@@ -41,9 +41,10 @@ extern "C" {
  *     STORWIN_EFORMAT; storwin_file_query() returns the stored length.
  *   - A file keeps the app_version of its first commit. Opening it with another version fails with
  *     STORWIN_EVERSION, and does not change the file.
- *   - The file is locked while the window lives, or a child of fork() holds its descriptors. A
- *     killed process keeps the lock until its writes end: storwin_alloc() waits for it up to 10 s.
- *     Windows without storage_alloc_atomic ignore the lock, and overwrite the commits.
+ *   - The file is locked while the window lives, or a child of fork() holds its descriptors: no
+ *     other window opens it, with commits or without. A killed process keeps the lock until its
+ *     writes end: storwin_alloc() waits for it up to 10 s, then fails with STORWIN_EBUSY. If this
+ *     process itself holds the lock, it fails at once. Windows without commits share the lock.
  *   - Commits follow the open file and not its name: after the file was removed or replaced they
  *     return 0, and no later call finds them.
  *
@@ -147,6 +148,7 @@ STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t g
  *   - 0
  *   - -EFAULT: part of the memory is not mapped or not writable
  *   - -EOPNOTSUPP: `changes` cannot work for this memory
+ *   - STORWIN_ECONFLICT: the pager user
  *   - or as storwin_alloc()
  *
  * @threads   MT-Safe; no thread stores into the memory during the call.
