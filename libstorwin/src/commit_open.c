@@ -211,8 +211,8 @@ static void resum_all(struct storwin_window *win)
 
 /* Loads a generation that a record covers into memory, and verifies it. c->last becomes the record
  * of that generation alone. */
-static int load_record(struct storwin_window *win, const struct storwin__record *r,
-                       uint64_t generation, struct storwin_error *err)
+int storwin__load_record(struct storwin_window *win, const struct storwin__record *r,
+                         uint64_t generation, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t bytes = win->stor_bytes, n_blocks = c->n_blocks;
@@ -230,7 +230,7 @@ static int load_record(struct storwin_window *win, const struct storwin__record 
     win->file_base = win->opts.offset_bytes + storwin__area_at(r, r->home);
     rc = storwin__read_span(win, err);
     if (rc == 0)
-        rc = storwin__journal_replay(win, r, generation, &c->last, err);
+        rc = storwin__journal_replay(win, r, generation, NULL, &c->last, err);
     if (rc == 0) {
         resum_all(win);
         if (c->total != c->last.data_sum)
@@ -260,12 +260,12 @@ static int load_requested(struct storwin_window *win, const struct storwin__reco
                            "\"%.80s\" does not hold generation %" PRIu64, win->path, asked);
 
     if (record_covers(new, asked))
-        rc = load_record(win, new, asked, err);
+        rc = storwin__load_record(win, new, asked, err);
     *from_old = rc < 0;
     if (rc < 0 && record_covers(old, asked))
-        return load_record(win, old, asked, err);
+        return storwin__load_record(win, old, asked, err);
     if (rc < 0 && old->seq > 0 && old->generation < asked && asked < new->home_generation)
-        return load_record(win, old, old->generation, err);
+        return storwin__load_record(win, old, old->generation, err);
     return rc;
 }
 
@@ -287,7 +287,7 @@ static int load_generation(struct storwin_window *win, const struct storwin__rec
         return rc;
     }
     if (found->n_torn == 0) {
-        rc = load_record(win, new, new->generation, &why);
+        rc = storwin__load_record(win, new, new->generation, &why);
         if (rc == 0 || rc != STORWIN_EDAMAGED) {
             if (rc < 0 && err)
                 *err = why;
@@ -298,7 +298,7 @@ static int load_generation(struct storwin_window *win, const struct storwin__rec
                             "both copies of a record are damaged");
         old = new;
     }
-    if (old->seq > 0 && load_record(win, old, old->generation, NULL) == 0)
+    if (old->seq > 0 && storwin__load_record(win, old, old->generation, NULL) == 0)
         return storwin__fail(err, rc, STORWIN__FILENAME,
                              "%.120s; generation %" PRIu64
                              " is whole: storage_alloc_generation opens it",

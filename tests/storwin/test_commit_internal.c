@@ -89,8 +89,7 @@ static void commit_window(struct storwin_window *win)
 
 static void discard(struct storwin_window *win)
 {
-    win->opts.flags |= STORWIN_DISCARD;
-    assert_int_equal(storwin_free(win, NULL), 0);
+    assert_int_equal(storwin_discard(win, NULL), 0);
 }
 
 static void fill(uint8_t *at, uint64_t bytes, unsigned with)
@@ -187,6 +186,90 @@ static void journal_wraps(void **state)
     assert_int_equal(window_info(win).generation, 300);
     discard(win);
     unlink(opts.filename);
+}
+
+/* A window comes back to its last commit, in place, whatever commits and failures were before. */
+static void reverts_of(uint32_t atomic, unsigned without)
+{
+    struct storwin_opts opts = commit_opts(atomic);
+    uint8_t *model = malloc(BYTES), *base;
+    struct storwin_window *win;
+    struct storwin_error err;
+    uint64_t rng = 3 + atomic + without;
+
+    atomic_store(&storwin__without, without);
+    win = alloc_window(&opts, BYTES);
+    base = storwin_base(win);
+    base[3] = 3;
+    assert_int_equal(storwin_revert(win, &err), STORWIN_ENONE);
+    assert_int_equal(base[3], 3);
+    for (unsigned round = 0; round < 40; round++) {
+        const unsigned n = round % 8 == 5 ? 3000 : round % 5 * 2;
+
+        for (unsigned i = 0; i < n; i++)
+            base[test_random(&rng) % BYTES] = (uint8_t)test_random(&rng);
+        commit_window(win);
+        memcpy(model, base, BYTES);
+        for (unsigned i = 0; i < 1 + round % 3 * 20; i++)
+            base[test_random(&rng) % BYTES] ^= 1;
+        if (round % 4 == 3) { /* it may have written data to the other area */
+            failing_flush = 1;
+            assert_int_equal(storwin_commit(win, &err), -EIO);
+            base[test_random(&rng) % BYTES] ^= 1;
+        }
+        assert_int_equal(storwin_revert(win, &err), 0);
+        assert_memory_equal(base, model, BYTES);
+        if (without < STORWIN__NO_SCAN) { /* nothing counts as changed */
+            const uint64_t generation = window_info(win).generation;
+
+            commit_window(win);
+            assert_int_equal(window_info(win).generation, generation);
+        }
+        if (round % 9 == 8) {
+            memset(base, 'x', BYTES);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            base = storwin_base(win);
+            assert_memory_equal(base, model, BYTES);
+        }
+    }
+    /* A failed record: the commit counts. */
+    base[9] ^= 1;
+    memcpy(model, base, BYTES);
+    failing_flush = 2;
+    assert_int_equal(storwin_commit(win, &err), -EIO);
+    base[9] ^= 2;
+    assert_int_equal(storwin_revert(win, &err), 0);
+    assert_memory_equal(base, model, BYTES);
+    discard(win);
+    win = alloc_window(&opts, BYTES + 100000); /* longer: the memory behind is kept */
+    base = storwin_base(win);
+    memset(base, 'x', BYTES + 5);
+    assert_int_equal(storwin_revert(win, &err), 0);
+    assert_memory_equal(base, model, BYTES);
+    assert_memory_equal(base + BYTES, "xxxxx", 6);
+    commit_window(win);
+    base[0] ^= 1;
+    assert_int_equal(truncate(opts.filename, 200000), 0);
+    assert_int_equal(storwin_revert(win, &err), STORWIN_ESHORT);
+    assert_int_equal(base[0], model[0] ^ 1);
+    failing_flush = 1;
+    assert_int_equal(storwin_commit(win, &err), -EIO);
+    assert_int_equal(storwin_revert(win, &err), STORWIN_ESHORT);
+    assert_int_equal(base[0], model[0] ^ 1);
+    commit_window(win);
+    assert_int_equal(storwin_revert(win, &err), 0);
+    discard(win);
+    unlink(opts.filename);
+    free(model);
+}
+
+static void reverts(void **state)
+{
+    for (unsigned a = 0; a < 3; a++)
+        for (unsigned w = 0; w < 5; w++)
+            reverts_of(atomics[a], withouts[w]);
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
 static uint8_t *racing;
@@ -996,27 +1079,17 @@ static void shared_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commits),
-        cmocka_unit_test(journal_wraps),
-        cmocka_unit_test(races),
-        cmocka_unit_test(damage),
-        cmocka_unit_test(lost),
-        cmocka_unit_test(lengths),
-        cmocka_unit_test(other_files),
-        cmocka_unit_test(locked),
-        cmocka_unit_test(forgotten_hint),
-        cmocka_unit_test(arguments),
-        cmocka_unit_test(adopted),
-        cmocka_unit_test(shared_memory),
-        cmocka_unit_test(together),
-        cmocka_unit_test(again),
-        cmocka_unit_test(malformed),
-        cmocka_unit_test(shortened),
-        cmocka_unit_test(older_cut_off),
-        cmocka_unit_test(no_descriptors),
-        cmocka_unit_test(older_in_journal),
-        cmocka_unit_test(mapped_anew),
-        cmocka_unit_test(older_discards),
+        cmocka_unit_test(commits),        cmocka_unit_test(journal_wraps),
+        cmocka_unit_test(reverts),        cmocka_unit_test(races),
+        cmocka_unit_test(damage),         cmocka_unit_test(lost),
+        cmocka_unit_test(lengths),        cmocka_unit_test(other_files),
+        cmocka_unit_test(locked),         cmocka_unit_test(forgotten_hint),
+        cmocka_unit_test(arguments),      cmocka_unit_test(adopted),
+        cmocka_unit_test(shared_memory),  cmocka_unit_test(together),
+        cmocka_unit_test(again),          cmocka_unit_test(malformed),
+        cmocka_unit_test(shortened),      cmocka_unit_test(older_cut_off),
+        cmocka_unit_test(no_descriptors), cmocka_unit_test(older_in_journal),
+        cmocka_unit_test(mapped_anew),    cmocka_unit_test(older_discards),
     };
 
     test_begin();

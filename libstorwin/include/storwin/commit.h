@@ -34,6 +34,7 @@ extern "C" {
  *   - After a failure all earlier changes still count as changes; the next commit writes all of
  *     them.
  *   - storwin_sync() of any range of such a window, storwin_sync_start() and storwin_free() commit.
+ *     storwin_discard() frees without a commit; storwin_revert() undoes a change.
  *
  * Opening the file:
  *   - storwin_alloc() or storwin_adopt() restores the newest generation. The window may be longer
@@ -121,6 +122,34 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  */
 STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t generation,
                                           struct storwin_error *err);
+
+/**
+ * @brief Bring a window back to its last commit, in place: the program says no to its change.
+ *
+ *   - It reads the pages that changed since the last commit, from the copy in the file and from the
+ *     journal. Other pages are not touched. The file does not change.
+ *   - If the last commit failed while it wrote its record, the call completes that commit first: the
+ *     window keeps its state.
+ *   - If the stored state is shorter than the window, the memory behind it keeps its content until
+ *     the first commit of the longer window.
+ *   - After STORWIN_EDAMAGED or an error of reading, the content of the changed pages is undefined;
+ *     they still count as changed.
+ *
+ * @param win  a window
+ * @param err  detail on failure, or NULL
+ * @return
+ *   - 0
+ *   - STORWIN_ENONE: nothing was committed so far; the window is unchanged
+ *   - STORWIN_ESHORT: the file was shortened, and lost the commit; the window is unchanged
+ *   - STORWIN_ESTATE: as storwin_commit()
+ *   - STORWIN_EDAMAGED, -EIO, …: the last commit cannot be read
+ *
+ * @threads   One commit or sync of a window at a time; no thread stores into it during the call.
+ * @allocates Memory for the index of a batch of the journal, during the call.
+ * @cost      reading the changed pages, and the index of each batch of the journal.
+ * @source    ours
+ */
+STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error *err);
 
 /**
  * @brief Make existing memory a window with commits.

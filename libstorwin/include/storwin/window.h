@@ -189,6 +189,17 @@ STORWIN_API int storwin_sync(struct storwin_window *win, uint64_t offset, uint64
 STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *err);
 
 /**
+ * @brief Free a window as if STORWIN_DISCARD had been set: without a sync. A window with commits
+ *        leaves its file at the last commit: this is how a program abandons a half-made change.
+ * @param win  a window, or NULL
+ * @param err  detail on failure, or NULL
+ * @return as storwin_free()
+ *
+ * @threads No other thread uses the window during the call or afterwards.
+ */
+STORWIN_API int storwin_discard(struct storwin_window *win, struct storwin_error *err);
+
+/**
  * @name Values of options
  * @{
  */
