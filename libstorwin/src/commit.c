@@ -111,12 +111,18 @@ static int scan_stores(struct storwin_window *win)
 }
 
 /* Updates the set of changed pages and their sums. This decides what a commit writes. */
-int storwin__find_changes(struct storwin_window *win)
+int storwin__find_changes(struct storwin_window *win, struct storwin_error *err)
 {
-    if (win->track != STORWIN_TRACK_COMPARED)
+    const int compared = win->track == STORWIN_TRACK_COMPARED;
+    int rc = storwin__check_mapped(win, err);
+
+    if (rc == 0 && !compared)
         (void)scan_stores(win);
-    return storwin__compare(win, win->track == STORWIN_TRACK_COMPARED ? NULL : win->commit->changed,
-                            NULL);
+    if (rc == 0)
+        rc = storwin__check_readable(win, compared ? NULL : win->commit->changed, err);
+    if (rc == 0)
+        (void)storwin__compare(win, compared ? NULL : win->commit->changed, NULL);
+    return rc;
 }
 
 /* Returns whether a store came after find_changes(): the written data may contain it or not. */
@@ -261,7 +267,9 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
         rc = storwin__write_pending(win, err);
     if (rc < 0)
         return rc;
-    (void)storwin__find_changes(win);
+    rc = storwin__find_changes(win, err);
+    if (rc < 0)
+        return rc;
     n_changed = storwin__set_count(c->changed, 0, storwin__pages(win));
     atomic_fetch_add(&win->n_syncs, 1);
     if (n_changed == 0 && !c->whole && generation == 0)
@@ -272,6 +280,10 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
     if (rc < 0)
         return rc;
     flip = must_flip(win, n_changed);
+    if (flip) /* it reads other pages, too */
+        rc = storwin__check_readable(win, c->whole ? NULL : c->behind, err);
+    if (rc < 0)
+        return rc;
     rc = write_changes(win, n_changed, flip, generation, &next);
     if (rc < 0)
         return storwin__fail(err, rc, STORWIN__FILENAME,
@@ -300,7 +312,9 @@ static int commit_again(struct storwin_window *win, struct storwin_error *err)
     rc = storwin__write_pending(win, err);
     if (rc < 0)
         return rc;
-    (void)storwin__find_changes(win);
+    rc = storwin__find_changes(win, err);
+    if (rc < 0)
+        return rc;
     return storwin__set_count(win->commit->changed, 0, storwin__pages(win)) == 0
                ? 0
                : storwin__fail(err, STORWIN_ERACE, NULL,

@@ -153,11 +153,16 @@ int storwin__journal_replay(struct storwin_window *win, const struct storwin__re
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
                          struct storwin__record *next, struct storwin__failure *fail);
 
+/* commit_readable.c */
+int storwin__check_readable(const struct storwin_window *win, const atomic_uint_least64_t *set,
+                            struct storwin_error *err);
+int storwin__check_mapped(const struct storwin_window *win, struct storwin_error *err);
+
 /* commit.c */
 int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err);
 int storwin__commit_check(const struct storwin_window *win, struct storwin_error *err);
 int storwin__write_pending(struct storwin_window *win, struct storwin_error *err);
-int storwin__find_changes(struct storwin_window *win);
+int storwin__find_changes(struct storwin_window *win, struct storwin_error *err);
 int storwin__resum(struct storwin_window *win, uint64_t page);
 int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
                      const atomic_uint_least64_t *but);

@@ -218,11 +218,11 @@ int storwin__load_record(struct storwin_window *win, const struct storwin__recor
     const uint64_t bytes = win->stor_bytes, n_blocks = c->n_blocks;
     int rc;
 
-    if (r->bytes > bytes) /* before, only the newest record was compared with the window */
+    if (r->bytes > bytes)
         return storwin__fail(err, STORWIN_EFORMAT, STORWIN__FILENAME,
-                             "generation %" PRIu64 " has %" PRIu64
+                             "generation %" PRIu64 " of \"%.80s\" has %" PRIu64
                              " bytes, and the window has room for %" PRIu64,
-                             r->generation, r->bytes, bytes);
+                             generation, win->path, r->bytes, bytes);
     c->replayed_bytes = 0;
     storwin__set_remove(c->since, 0, storwin__pages(win));
     win->stor_bytes = r->bytes; /* the window may have grown since */
@@ -313,7 +313,8 @@ static int adopt_layout(struct storwin_window *win, const struct storwin__record
 {
     struct storwin__commit *c = win->commit;
 
-    if (r->bytes > win->stor_bytes)
+    /* An older generation may be shorter: loading it compares its own length. */
+    if (r->bytes > win->stor_bytes && win->opts.generation == 0)
         return storwin__fail(err, STORWIN_EFORMAT, STORWIN__FILENAME,
                              "\"%.80s\" holds a state of %" PRIu64
                              " bytes, and the window has room for %" PRIu64,

@@ -37,7 +37,7 @@ static int restore_changed(struct storwin_window *win, struct storwin_error *err
                              storwin_strerror(rc));
     rc = storwin__journal_replay(win, &c->last, c->last.generation, c->changed, &reached, err);
     if (rc == 0) {
-        (void)storwin__find_changes(win);
+        (void)storwin__find_changes(win, NULL);
         if (c->total != c->last.data_sum)
             rc = storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
                                "generation %" PRIu64 " of \"%.80s\" does not match its checksum",
@@ -75,8 +75,9 @@ int storwin_revert(struct storwin_window *win, struct storwin_error *err)
         storwin__set_add(c->since, 0, storwin__pages(win));
         return rc;
     }
-    (void)storwin__find_changes(win);
-    rc = restore_changed(win, err);
+    rc = storwin__find_changes(win, err);
+    if (rc == 0)
+        rc = restore_changed(win, err);
     if (rc < 0)
         return rc;
     /* A commit that failed may have written these pages to the other area. */

@@ -313,6 +313,87 @@ static void races(void **state)
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
+/* A store raced with a commit that had written the other area: after a revert that area must be
+ * written again. */
+static void raced_revert(void **state)
+{
+    for (unsigned a = 0; a < 3; a++) {
+        struct storwin_opts opts = commit_opts(atomics[a]);
+        struct storwin_window *win = alloc_window(&opts, BYTES);
+
+        racing = storwin_base(win);
+        for (unsigned g = 0; g < 3; g++) {
+            fill(racing, BYTES, g);
+            commit_window(win);
+        }
+        racing[17] ^= 1;
+        before_flush = store_into_it;
+        assert_int_equal(storwin_commit(win, NULL), STORWIN_ERACE);
+        assert_int_equal(storwin_revert(win, NULL), 0);
+        assert_true(holds(racing, BYTES, 2));
+        racing[BYTES - 1] ^= 1;
+        commit_window(win);
+        discard(win);
+        win = alloc_window(&opts, BYTES);
+        racing = storwin_base(win);
+        racing[BYTES - 1] ^= 1;
+        assert_true(holds(racing, BYTES, 2));
+        discard(win);
+        unlink(opts.filename);
+    }
+}
+
+/* The program takes pages away: the commit fails, names them, and changes nothing. */
+static void unreadable(void **state)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = 64 * page;
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+
+    for (unsigned way = 0; way < 4; way++) /* protected, unmapped; compared too */
+        for (unsigned a = 0; a < 3; a++) {
+            uint8_t *at =
+                mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            struct storwin_window *win;
+            struct storwin_error err;
+
+            opts.atomic = atomics[a];
+            opts.changes = way < 2 ? STORWIN_CHANGES_TRACKED : STORWIN_CHANGES_COMPARED;
+            assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+            for (unsigned g = 1; g < 4; g++) {
+                fill(at, bytes, g);
+                commit_window(win);
+            }
+            at[5 * page + 9] ^= 1;
+            at[6 * page + 9] ^= 1;
+            at[7 * page + 9] ^= 1;
+            if (way % 2)
+                munmap(at + 6 * page, page);
+            else
+                assert_int_equal(mprotect(at + 6 * page, page, PROT_NONE), 0);
+            for (unsigned tries = 0; tries < 2; tries++) {
+                assert_int_equal(storwin_commit(win, &err), -EFAULT);
+                assert_int_equal(err.offset, 6 * page);
+                assert_int_equal(err.bytes, page);
+            }
+            assert_int_equal(window_info(win).generation, 3);
+            if (way % 2 == 0) {
+                assert_int_equal(mprotect(at + 6 * page, page, PROT_READ), 0);
+                commit_window(win);
+                assert_int_equal(window_info(win).generation, 4);
+            }
+            discard(win);
+            munmap(at, bytes);
+            at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+            for (unsigned i = 5; way % 2 == 0 && i < 8; i++)
+                at[i * page + 9] ^= 1;
+            assert_true(holds(at, bytes, 3));
+            discard(win);
+            munmap(at, bytes);
+            unlink(opts.filename);
+        }
+}
+
 /* A copy of the file with one bit different: what comes back is whole, or nothing does and the text
  * says what would. */
 static void flip_one(const struct storwin_opts *opts, uint64_t at, unsigned bit)
@@ -377,6 +458,52 @@ static void damage(void **state)
         discard(win);
         unlink(opts.filename);
     }
+}
+
+/* A window shorter than the newest state opens an older one that fits it, and continues from it. */
+static void shorter_older(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_SLOTS);
+    struct storwin_error err;
+
+    for (unsigned a = 0; a < 3; a++)
+        for (unsigned moves = 0; moves < 2; moves++) { /* whether the areas have moved */
+            const uint64_t longer = moves ? 5 * BYTES : BYTES + 10;
+            struct storwin_window *win;
+
+            opts.atomic = atomics[a];
+            win = alloc_window(&opts, BYTES);
+            fill(storwin_base(win), BYTES, 1);
+            commit_window(win);
+            discard(win);
+            win = alloc_window(&opts, longer);
+            fill(storwin_base(win), longer, 2);
+            commit_window(win);
+            discard(win);
+            assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EFORMAT);
+            opts.generation = 2;
+            assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EFORMAT);
+            opts.generation = 1;
+            for (unsigned tries = 0; tries < 2; tries++) {
+                win = alloc_window(&opts, BYTES);
+                assert_true(holds(storwin_base(win), BYTES, 1));
+                assert_int_equal(window_info(win).generation, 1);
+                if (tries == 0)
+                    discard(win);
+            }
+            opts.generation = 0;
+            fill(storwin_base(win), BYTES, 3);
+            commit_window(win);
+            ((uint8_t *)storwin_base(win))[7] ^= 1;
+            commit_window(win);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            ((uint8_t *)storwin_base(win))[7] ^= 1;
+            assert_true(holds(storwin_base(win), BYTES, 3));
+            assert_int_equal(window_info(win).generation, 4);
+            discard(win);
+            unlink(opts.filename);
+        }
 }
 
 /* Both copies of the newest record, an area, a file that was cut: named, and the generation before
@@ -1079,17 +1206,19 @@ static void shared_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commits),        cmocka_unit_test(journal_wraps),
-        cmocka_unit_test(reverts),        cmocka_unit_test(races),
-        cmocka_unit_test(damage),         cmocka_unit_test(lost),
-        cmocka_unit_test(lengths),        cmocka_unit_test(other_files),
-        cmocka_unit_test(locked),         cmocka_unit_test(forgotten_hint),
-        cmocka_unit_test(arguments),      cmocka_unit_test(adopted),
-        cmocka_unit_test(shared_memory),  cmocka_unit_test(together),
-        cmocka_unit_test(again),          cmocka_unit_test(malformed),
-        cmocka_unit_test(shortened),      cmocka_unit_test(older_cut_off),
-        cmocka_unit_test(no_descriptors), cmocka_unit_test(older_in_journal),
-        cmocka_unit_test(mapped_anew),    cmocka_unit_test(older_discards),
+        cmocka_unit_test(commits),          cmocka_unit_test(journal_wraps),
+        cmocka_unit_test(reverts),          cmocka_unit_test(races),
+        cmocka_unit_test(damage),           cmocka_unit_test(lost),
+        cmocka_unit_test(shorter_older),    cmocka_unit_test(unreadable),
+        cmocka_unit_test(raced_revert),     cmocka_unit_test(lengths),
+        cmocka_unit_test(other_files),      cmocka_unit_test(locked),
+        cmocka_unit_test(forgotten_hint),   cmocka_unit_test(arguments),
+        cmocka_unit_test(adopted),          cmocka_unit_test(shared_memory),
+        cmocka_unit_test(together),         cmocka_unit_test(again),
+        cmocka_unit_test(malformed),        cmocka_unit_test(shortened),
+        cmocka_unit_test(older_cut_off),    cmocka_unit_test(no_descriptors),
+        cmocka_unit_test(older_in_journal), cmocka_unit_test(mapped_anew),
+        cmocka_unit_test(older_discards),
     };
 
     test_begin();

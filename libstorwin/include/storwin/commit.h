@@ -38,8 +38,9 @@ extern "C" {
  *
  * Opening the file:
  *   - storwin_alloc() or storwin_adopt() restores the newest generation. The window may be longer
- *     than the stored state: the memory behind the state keeps its content. A shorter window is
- *     STORWIN_EFORMAT; storwin_file_query() returns the stored length.
+ *     than the stored state: the memory behind the state keeps its content. A window shorter
+ *     than the generation that is opened is STORWIN_EFORMAT; storwin_file_query() returns the length
+ *     of the newest.
  *   - A file keeps the app_version of its first commit. Opening it with another version fails with
  *     STORWIN_EVERSION, and does not change the file.
  *   - The file is locked while the window lives, or a child of fork() holds its descriptors: no
@@ -71,6 +72,9 @@ extern "C" {
  * @return
  *   - 0
  *   - STORWIN_ERACE: see above
+ *   - -EFAULT: changed pages are unmapped or protected; `offset` and `bytes` of the error name the
+ *     first such range. The file is unchanged. Before Linux 5.14 only unmapped ones are found, and
+ *     a protected page ends the process.
  *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
  *     it belongs to another process
  *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit (after the first call that
