@@ -132,12 +132,13 @@ int storwin__journal_append(struct storwin_window *win, uint64_t generation,
     return rc;
 }
 
-static int journal_damaged(struct storwin_error *err, uint64_t at, uint64_t generation)
+static int journal_damaged(const struct storwin_window *win, struct storwin_error *err, uint64_t at,
+                           uint64_t generation)
 {
     return storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
-                         "the journal is damaged %" PRIu64
+                         "the journal of \"%.80s\" is damaged %" PRIu64
                          " bytes behind its beginning, in or before generation %" PRIu64,
-                         at, generation);
+                         win->path, at, generation);
 }
 
 /* Returns whether a block is to be replayed: in a page of `set`; NULL: any. */
@@ -181,7 +182,7 @@ static int replay_blocks(struct storwin_window *win, const struct storwin__recor
             return storwin__fail(err, rc, STORWIN__FILENAME, "read of the journal: %s",
                                  storwin_strerror(rc));
         if (bytes == 0 || storwin__sum(from, (size_t)bytes, block) != entries[i].sum)
-            return journal_damaged(err, at + i * STORWIN__BLOCK, b->generation);
+            return journal_damaged(win, err, at + i * STORWIN__BLOCK, b->generation);
         memcpy(win->map + win->stor_offset + block * STORWIN__BLOCK, from, (size_t)bytes);
         if (set)
             continue;
@@ -209,7 +210,7 @@ static int replay_batch(struct storwin_window *win, const struct storwin__record
         return storwin__fail(err, rc, NULL, "read of the journal: %s", storwin_strerror(rc));
     memcpy(head, raw, sizeof(*head));
     if (!storwin__batch_check(head, r, *prev, r->journal_bytes - *at))
-        return journal_damaged(err, *at, r->generation);
+        return journal_damaged(win, err, *at, r->generation);
     if (head->generation > last)
         return 1;
     index_bytes = storwin__batch_index_bytes(head->n_blocks);
@@ -218,7 +219,7 @@ static int replay_batch(struct storwin_window *win, const struct storwin__record
     if (rc < 0)
         rc = storwin__fail(err, rc, NULL, "read of the journal: %s", storwin_strerror(rc));
     else if (storwin__batch_sum(head, (const void *)(index + sizeof(*head))) != head->sum)
-        rc = journal_damaged(err, *at, head->generation);
+        rc = journal_damaged(win, err, *at, head->generation);
     else
         rc = replay_blocks(win, r, *at + index_bytes, set, head,
                            (const void *)(index + sizeof(*head)), index + index_bytes, err);
@@ -252,5 +253,5 @@ int storwin__journal_replay(struct storwin_window *win, const struct storwin__re
     }
     return reached->data_sum == r->data_sum
                ? 0
-               : journal_damaged(err, reached->journal_bytes, r->generation);
+               : journal_damaged(win, err, reached->journal_bytes, r->generation);
 }

@@ -235,8 +235,10 @@ int storwin__load_record(struct storwin_window *win, const struct storwin__recor
         resum_all(win);
         if (c->total != c->last.data_sum)
             rc = storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
-                               "area %u does not match the checksum of generation %" PRIu64,
-                               r->home, generation);
+                               "\"%.80s\": area %u, %" PRIu64 " bytes at %" PRIu64
+                               ", does not match the checksum of generation %" PRIu64,
+                               win->path, r->home, r->bytes,
+                               win->opts.offset_bytes + storwin__area_at(r, r->home), generation);
     }
     win->stor_bytes = bytes;
     c->n_blocks = n_blocks;
@@ -257,7 +259,10 @@ static int load_requested(struct storwin_window *win, const struct storwin__reco
 {
     const uint64_t asked = win->opts.generation;
     int rc = storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
-                           "\"%.80s\" does not hold generation %" PRIu64, win->path, asked);
+                           "\"%.80s\" does not hold generation %" PRIu64 ": it has %" PRIu64
+                           " to %" PRIu64 " and %" PRIu64 " to %" PRIu64 " (0: none)",
+                           win->path, asked, old->home_generation, old->generation,
+                           new->home_generation, new->generation);
 
     if (record_covers(new, asked))
         rc = storwin__load_record(win, new, asked, err);
@@ -295,16 +300,17 @@ static int load_generation(struct storwin_window *win, const struct storwin__rec
         }
     } else {
         (void)storwin__fail(&why, rc = STORWIN_EDAMAGED, STORWIN__FILENAME,
-                            "both copies of a record are damaged");
+                            "\"%.80s\": both copies of a record are damaged", win->path);
         old = new;
     }
     if (old->seq > 0 && storwin__load_record(win, old, old->generation, NULL) == 0)
         return storwin__fail(err, rc, STORWIN__FILENAME,
-                             "%.120s; generation %" PRIu64
+                             "%.160s; generation %" PRIu64
                              " is whole: storage_alloc_generation opens it",
                              why.text, old->generation);
-    return storwin__fail(err, rc, STORWIN__FILENAME, "%.120s; the generation before is damaged too",
-                         why.text);
+    return storwin__fail(err, rc, STORWIN__FILENAME,
+                         "%.160s; no other generation is whole (before it: %" PRIu64 "; 0: none)",
+                         why.text, old->generation);
 }
 
 /* Adopts the layout of the record found, and fits it to the window's length. */

@@ -20,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define MAX_LINKS   8                  /* in a chain of links */
@@ -208,9 +209,16 @@ static int open_once(struct storwin__file *f, const struct storwin_opts *opts, c
     return storwin__fail(err, -ELOOP, STORWIN__FILENAME, "\"%.100s\": too many links", path);
 }
 
-static int no_room(struct storwin_error *err, int code, const char *path, uint64_t offset,
+static int no_room(struct storwin_error *err, int code, int fd, const char *path, uint64_t offset,
                    uint64_t bytes)
 {
+    struct statvfs fs;
+
+    if (code == -ENOSPC && fstatvfs(fd, &fs) == 0)
+        return storwin__fail(err, code, STORWIN__FILENAME,
+                             "no room for %" PRIu64 " bytes at offset %" PRIu64
+                             " of \"%.80s\": its file system has %" PRIu64 " free",
+                             bytes, offset, path, (uint64_t)fs.f_bavail * fs.f_frsize);
     return storwin__fail(err, code, STORWIN__FILENAME,
                          "no room for %" PRIu64 " bytes at offset %" PRIu64 " of \"%.80s\": %s",
                          bytes, offset, path, storwin_strerror(code));
@@ -418,7 +426,7 @@ static int reserve_file(struct storwin__file *f, const struct storwin_opts *opts
                               (opts->flags & STORWIN_SPARSE) != 0);
     if (rc < 0) {
         shrink_file(f);
-        return no_room(err, rc, path, offset, bytes);
+        return no_room(err, rc, f->fd, path, offset, bytes);
     }
     return 0;
 }

@@ -417,6 +417,7 @@ static void flip_one(const struct storwin_opts *opts, uint64_t at, unsigned bit)
         assert_int_equal(rc, STORWIN_EDAMAGED);
         assert_true(at >= 2 * 65536); /* one bit of a record loses nothing */
         assert_non_null(strstr(err.text, "generation 2"));
+        assert_non_null(strstr(err.text, opts->filename));
     }
     write_file(opts->filename, at, &was, 1);
 }
@@ -525,6 +526,7 @@ static void lost(void **state)
     assert_non_null(strstr(err.text, "generation 2"));
     opts.generation = 3;
     assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_ENONE);
+    assert_non_null(strstr(err.text, "generation 3: it has 0 to 0 and 2 to 2"));
     opts.generation = 2;
     win = alloc_window(&opts, BYTES);
     assert_true(holds(storwin_base(win), BYTES, 2));

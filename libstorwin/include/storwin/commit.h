@@ -196,8 +196,9 @@ struct storwin_info_file {
     size_t size;         /**< sizeof(struct storwin_info_file), set by the caller */
     uint64_t bytes;      /**< length of the newest state; a window for it is at least as long */
     uint64_t generation; /**< of the newest commit */
-    /** a generation that storage_alloc_generation opens: the previous commit, or an older one; 0:
-     * none */
+    /** the generation before the newest according to the records, for storage_alloc_generation; 0:
+     * none. It may fail to open: a commit that failed or was interrupted after the newest has
+     * overwritten parts of it. Only opening it verifies it. */
     uint64_t older_generation;
     uint64_t app_version; /**< as committed; 0: none was set */
     /** 1: both copies of another record are damaged, perhaps of a newer commit: storwin_alloc()
