@@ -258,19 +258,22 @@ static int load_requested(struct storwin_window *win, const struct storwin__reco
                           struct storwin_error *err)
 {
     const uint64_t asked = win->opts.generation;
-    int rc = storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
+    struct storwin_error why; /* the other record may still be good */
+    int rc = storwin__fail(&why, STORWIN_ENONE, "storage_alloc_generation",
                            "\"%.80s\" does not hold generation %" PRIu64 ": it has %" PRIu64
                            " to %" PRIu64 " and %" PRIu64 " to %" PRIu64 " (0: none)",
                            win->path, asked, old->home_generation, old->generation,
                            new->home_generation, new->generation);
 
     if (record_covers(new, asked))
-        rc = storwin__load_record(win, new, asked, err);
+        rc = storwin__load_record(win, new, asked, &why);
     *from_old = rc < 0;
     if (rc < 0 && record_covers(old, asked))
-        return storwin__load_record(win, old, asked, err);
-    if (rc < 0 && old->seq > 0 && old->generation < asked && asked < new->home_generation)
-        return storwin__load_record(win, old, old->generation, err);
+        rc = storwin__load_record(win, old, asked, &why);
+    else if (rc < 0 && old->seq > 0 && old->generation < asked && asked < new->home_generation)
+        rc = storwin__load_record(win, old, old->generation, &why);
+    if (rc < 0 && err)
+        *err = why;
     return rc;
 }
 

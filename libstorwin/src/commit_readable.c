@@ -11,7 +11,7 @@
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
 #endif
 
-static int populate(const struct storwin_window *win, uint64_t address, uint64_t bytes)
+static int populate_range(const struct storwin_window *win, uint64_t address, uint64_t bytes)
 {
     const uint64_t page = win->page_bytes, at = address / page * page;
     const uint64_t end = storwin__round_up(address + bytes, page);
@@ -24,12 +24,12 @@ static int span_readable(const struct storwin_window *win, uint64_t first, uint6
     const uint64_t at = first * win->page_bytes,
                    to = storwin__min(end * win->page_bytes, win->stor_bytes);
 
-    if (populate(win, (uint64_t)(uintptr_t)(win->map + win->stor_offset) + at, to - at) == 0)
+    if (populate_range(win, (uint64_t)(uintptr_t)(win->map + win->stor_offset) + at, to - at) == 0)
         return 1;
     if (errno == EFAULT || errno == ENOMEM)
         return 0;
     /* EINVAL: no permission, or a kernel without this advice: then nothing is known. */
-    return errno != EINVAL || populate(win, (uint64_t)(uintptr_t)win->commit, 1) < 0;
+    return errno != EINVAL || populate_range(win, (uint64_t)(uintptr_t)win->commit, 1) < 0;
 }
 
 static int check_span(const struct storwin_window *win, uint64_t first, uint64_t end,

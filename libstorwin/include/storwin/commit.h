@@ -39,8 +39,8 @@ extern "C" {
  * Opening the file:
  *   - storwin_alloc() or storwin_adopt() restores the newest generation. The window may be longer
  *     than the stored state: the memory behind the state keeps its content. A window shorter
- *     than the generation that is opened is STORWIN_EFORMAT; storwin_file_query() returns the length
- *     of the newest.
+ *     than the generation that is opened is STORWIN_EFORMAT; storwin_file_query() returns the
+ *     length of the newest.
  *   - A file keeps the app_version of its first commit. Opening it with another version fails with
  *     STORWIN_EVERSION, and does not change the file.
  *   - The file is locked while the window lives, or a child of fork() holds its descriptors: no
@@ -132,8 +132,8 @@ STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t g
  *
  *   - It reads the pages that changed since the last commit, from the copy in the file and from the
  *     journal. Other pages are not touched. The file does not change.
- *   - If the last commit failed while it wrote its record, the call completes that commit first: the
- *     window keeps its state.
+ *   - If the last commit failed while it wrote its record, the call completes that commit first:
+ *     the window comes back to its state.
  *   - If the stored state is shorter than the window, the memory behind it keeps its content until
  *     the first commit of the longer window.
  *   - After STORWIN_EDAMAGED or an error of reading, the content of the changed pages is undefined;

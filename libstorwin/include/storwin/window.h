@@ -247,8 +247,8 @@ STORWIN_API int storwin_discard(struct storwin_window *win, struct storwin_error
 /** flags: memory has a descriptor that others can map (storwin_part_query()); also without storage
  */
 #define STORWIN_MEMFD (1u << 3)
-/** flags: without storage_alloc_atomic, allow a file that holds commits: its bytes are the window's,
- * and stores overwrite the commits */
+/** flags: without storage_alloc_atomic, allow a file that holds commits: its bytes are the
+ * window's, and stores overwrite the commits */
 #define STORWIN_RAW (1u << 4)
 /** @} */
 
