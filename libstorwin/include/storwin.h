@@ -58,7 +58,7 @@
  *   - When a file is shortened under a window, access behind its new end raises SIGBUS with the
  *     kernel pager. The next sync reports STORWIN_ESHORT with the range that is lost, and reports
  *     it only once if that sync extends the file again. A resident window still has all of the
- *     data, and writes them again.
+ *     data: the sync that reports the range has written it again.
  *   - A page that changes while a sync writes it is stored in its old form, its new form, or a mix
  *     of their sectors. It counts as changed for the next sync.
  *   - The library does not see stores that bypass this process's page tables: those of a system

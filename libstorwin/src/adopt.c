@@ -77,6 +77,9 @@ int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
     rc = storwin__opts_or_defaults(&own, opts, err);
     if (rc < 0)
         return rc;
+    if (own.pager == STORWIN_PAGER_USER)
+        return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_pager",
+                             "existing memory cannot have the pager user");
     own.alloc_type = STORWIN_STORAGE;
     own.factor_ppb = STORWIN_FACTOR_ONE;
     own.pager = STORWIN_PAGER_RESIDENT;

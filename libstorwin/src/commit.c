@@ -111,12 +111,18 @@ static int scan_stores(struct storwin_window *win)
 }
 
 /* Updates the set of changed pages and their sums. This decides what a commit writes. */
-static void find_changes(struct storwin_window *win)
+int storwin__find_changes(struct storwin_window *win, struct storwin_error *err)
 {
-    if (win->track != STORWIN_TRACK_COMPARED)
+    const int compared = win->track == STORWIN_TRACK_COMPARED;
+    int rc = storwin__check_mapped(win, err);
+
+    if (rc == 0 && !compared)
         (void)scan_stores(win);
-    (void)storwin__compare(win, win->track == STORWIN_TRACK_COMPARED ? NULL : win->commit->changed,
-                           NULL);
+    if (rc == 0)
+        rc = storwin__check_readable(win, compared ? NULL : win->commit->changed, err);
+    if (rc == 0)
+        (void)storwin__compare(win, compared ? NULL : win->commit->changed, NULL);
+    return rc;
 }
 
 /* Returns whether a store came after find_changes(): the written data may contain it or not. */
@@ -149,7 +155,7 @@ static void free_old_areas(struct storwin_window *win)
 
 /* Writes the record of durable data. After a failure the record may be in the file or not, so
  * nothing that it needs changes before it has been written again. */
-static int write_pending(struct storwin_window *win, struct storwin_error *err)
+int storwin__write_pending(struct storwin_window *win, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     int rc;
@@ -181,7 +187,7 @@ static void prepare_record(struct storwin_window *win, const struct storwin__rec
         storwin__set_remove(c->behind, 0, pages);
         storwin__set_merge(c->behind, c->since, pages);
         storwin__set_remove(c->since, 0, pages);
-        c->whole = 0;
+        c->whole = c->lost = 0;
     } else {
         storwin__set_merge(c->since, c->changed, pages);
     }
@@ -225,7 +231,7 @@ static int restore_length(struct storwin_window *win, struct storwin_error *err)
         return storwin__fail(err, rc, STORWIN__FILENAME,
                              "\"%.80s\" was shortened, and cannot be made longer: %s", win->path,
                              storwin_strerror(rc));
-    c->whole = 1;
+    c->whole = c->lost = 1;
     storwin__set_add(c->since, 0, storwin__pages(win));
     return 0;
 }
@@ -258,10 +264,12 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
     int flip, rc = restore_length(win, err);
 
     if (rc == 0)
-        rc = write_pending(win, err);
+        rc = storwin__write_pending(win, err);
     if (rc < 0)
         return rc;
-    find_changes(win);
+    rc = storwin__find_changes(win, err);
+    if (rc < 0)
+        return rc;
     n_changed = storwin__set_count(c->changed, 0, storwin__pages(win));
     atomic_fetch_add(&win->n_syncs, 1);
     if (n_changed == 0 && !c->whole && generation == 0)
@@ -272,6 +280,10 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
     if (rc < 0)
         return rc;
     flip = must_flip(win, n_changed);
+    if (flip) /* it reads other pages, too */
+        rc = storwin__check_readable(win, c->whole ? NULL : c->behind, err);
+    if (rc < 0)
+        return rc;
     rc = write_changes(win, n_changed, flip, generation, &next);
     if (rc < 0)
         return storwin__fail(err, rc, STORWIN__FILENAME,
@@ -283,7 +295,7 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
                              "still holds generation %" PRIu64,
                              win->path, c->last.generation);
     prepare_record(win, &next, flip);
-    return write_pending(win, err);
+    return storwin__write_pending(win, err);
 }
 
 /* The last commit wrote all its data and failed to write its record. Writes the record: newer data
@@ -297,10 +309,12 @@ static int commit_again(struct storwin_window *win, struct storwin_error *err)
     if (win->commit->whole)
         return storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
                              "\"%.80s\" was shortened; commit under another number", win->path);
-    rc = write_pending(win, err);
+    rc = storwin__write_pending(win, err);
     if (rc < 0)
         return rc;
-    find_changes(win);
+    rc = storwin__find_changes(win, err);
+    if (rc < 0)
+        return rc;
     return storwin__set_count(win->commit->changed, 0, storwin__pages(win)) == 0
                ? 0
                : storwin__fail(err, STORWIN_ERACE, NULL,
@@ -309,7 +323,7 @@ static int commit_again(struct storwin_window *win, struct storwin_error *err)
                                win->commit->last.generation);
 }
 
-static int check_commit(const struct storwin_window *win, struct storwin_error *err)
+int storwin__commit_check(const struct storwin_window *win, struct storwin_error *err)
 {
     int rc = storwin__sync_check(win, err);
 
@@ -321,7 +335,7 @@ static int check_commit(const struct storwin_window *win, struct storwin_error *
 
 int storwin_commit(struct storwin_window *win, struct storwin_error *err)
 {
-    int rc = check_commit(win, err);
+    int rc = storwin__commit_check(win, err);
 
     /* Without win->commit the window is wholly in memory. */
     return rc == 0 && win->commit ? storwin__commit(win, 0, err) : rc;
@@ -330,7 +344,7 @@ int storwin_commit(struct storwin_window *win, struct storwin_error *err)
 int storwin_commit_generation(struct storwin_window *win, uint64_t generation,
                               struct storwin_error *err)
 {
-    int rc = check_commit(win, err);
+    int rc = storwin__commit_check(win, err);
 
     if (rc < 0 || !win->commit)
         return rc;

@@ -94,6 +94,8 @@ struct storwin__commit {
     uint32_t place;                         /* place of the next record */
     /* the next commit must write all blocks: there is no home yet */
     int whole;
+    /* the file was shortened: it does not hold the last commit */
+    int lost;
     /* the older record that was opened: it must become the newest before data of the newer one
      * are overwritten; seq 0: none */
     struct storwin__record discard;
@@ -120,15 +122,22 @@ uint64_t storwin__area_at(const struct storwin__record *r, uint32_t area);
 int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigned n,
                           uint64_t offset);
 int storwin__records_read(int fd, uint64_t offset, struct storwin__records *found);
+int storwin__records_present(int fd, uint64_t offset);
 int storwin__record_write(struct storwin_window *win, const struct storwin__record *r,
                           struct storwin_error *err);
 void storwin__commit_punch(const struct storwin_window *win, uint64_t offset, uint64_t bytes);
 void *storwin__blocks_alloc(const struct storwin_window *win, uint64_t bytes, void **whole);
 
+/* commit_lock.c */
+int storwin__commit_lock(const struct storwin_window *win, uint64_t space,
+                         struct storwin_error *err);
+
 /* commit_open.c */
 uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic);
 int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, uint64_t *space,
                              struct storwin_error *err);
+int storwin__load_record(struct storwin_window *win, const struct storwin__record *r,
+                         uint64_t generation, struct storwin_error *err);
 int storwin__commit_open(struct storwin_window *win, struct storwin_error *err);
 void storwin__commit_close(struct storwin_window *win);
 
@@ -137,15 +146,23 @@ int storwin__journal_fits(const struct storwin_window *win, uint64_t n_pages);
 int storwin__journal_append(struct storwin_window *win, uint64_t generation,
                             struct storwin__record *next);
 int storwin__journal_replay(struct storwin_window *win, const struct storwin__record *r,
-                            uint64_t generation, struct storwin__record *reached,
-                            struct storwin_error *err);
+                            uint64_t generation, const atomic_uint_least64_t *set,
+                            struct storwin__record *reached, struct storwin_error *err);
 
 /* commit_home.c */
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
                          struct storwin__record *next, struct storwin__failure *fail);
 
+/* commit_readable.c */
+int storwin__check_readable(const struct storwin_window *win, const atomic_uint_least64_t *set,
+                            struct storwin_error *err);
+int storwin__check_mapped(const struct storwin_window *win, struct storwin_error *err);
+
 /* commit.c */
 int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err);
+int storwin__commit_check(const struct storwin_window *win, struct storwin_error *err);
+int storwin__write_pending(struct storwin_window *win, struct storwin_error *err);
+int storwin__find_changes(struct storwin_window *win, struct storwin_error *err);
 int storwin__resum(struct storwin_window *win, uint64_t page);
 int storwin__compare(struct storwin_window *win, const atomic_uint_least64_t *set,
                      const atomic_uint_least64_t *but);

@@ -47,6 +47,24 @@ static uint64_t copy_at(uint64_t offset, uint32_t place, uint32_t copy)
     return offset + place * STORWIN__PLACE_BYTES + copy * STORWIN__COPY_BYTES;
 }
 
+/* Returns 1 if a copy of a record begins with the magic, of either byte order; 0; or an error. */
+int storwin__records_present(int fd, uint64_t offset)
+{
+    if (offset > INT64_MAX - STORWIN__FIRST_AREA)
+        return 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t magic;
+        const int rc =
+            storwin__read_all(fd, (uint8_t *)&magic, sizeof(magic), copy_at(offset, i / 2, i % 2));
+
+        if (rc < 0)
+            return rc;
+        if (magic == STORWIN__RECORD_MAGIC || magic == __builtin_bswap64(STORWIN__RECORD_MAGIC))
+            return 1;
+    }
+    return 0;
+}
+
 /* Reads all four copies, and uses the newer whole one of each place. */
 int storwin__records_read(int fd, uint64_t offset, struct storwin__records *found)
 {

@@ -132,38 +132,60 @@ int storwin__journal_append(struct storwin_window *win, uint64_t generation,
     return rc;
 }
 
-static int journal_damaged(struct storwin_error *err, uint64_t at, uint64_t generation)
+static int journal_damaged(const struct storwin_window *win, struct storwin_error *err, uint64_t at,
+                           uint64_t generation)
 {
     return storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
-                         "the journal is damaged %" PRIu64
+                         "the journal of \"%.80s\" is damaged %" PRIu64
                          " bytes behind its beginning, in or before generation %" PRIu64,
-                         at, generation);
+                         win->path, at, generation);
+}
+
+/* Returns whether a block is to be replayed: in a page of `set`; NULL: any. */
+static int block_wanted(const struct storwin_window *win, const atomic_uint_least64_t *set,
+                        uint64_t block)
+{
+    const uint64_t page = block / (win->page_bytes / STORWIN__BLOCK);
+
+    return !set ||
+           (page < storwin__pages(win) && storwin__set_next(set, page, page + 1, 1) == page);
 }
 
 /* Copies the blocks of one batch, `at` bytes into the journal, to their places in memory. */
 static int replay_blocks(struct storwin_window *win, const struct storwin__record *r, uint64_t at,
-                         const struct storwin__batch *b, const struct storwin__entry *entries,
-                         uint8_t *buffer, struct storwin_error *err)
+                         const atomic_uint_least64_t *set, const struct storwin__batch *b,
+                         const struct storwin__entry *entries, uint8_t *buffer,
+                         struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t per_page = win->page_bytes / STORWIN__BLOCK,
                    per_read = READ_BYTES / STORWIN__BLOCK;
 
+    uint64_t in_buffer = 0; /* read up to this one */
+
     for (uint64_t i = 0; i < b->n_blocks; i++) {
-        const uint64_t left = storwin__min(per_read, b->n_blocks - i);
+        const uint64_t first = i / per_read * per_read,
+                       left = storwin__min(per_read, b->n_blocks - first);
         const uint64_t block = entries[i].block,
                        bytes = block < c->n_blocks ? storwin__block_bytes(win, block) : 0;
         const uint8_t *from = buffer + i % per_read * STORWIN__BLOCK;
-        int rc = i % per_read ? 0
-                              : storwin__file_read(&win->files[0], buffer, left * STORWIN__BLOCK,
-                                                   journal_at(win, r) + at + i * STORWIN__BLOCK);
+        int rc = 0;
 
+        if (!block_wanted(win, set, block))
+            continue;
+        if (in_buffer <= i) {
+            rc = storwin__file_read(&win->files[0], buffer, left * STORWIN__BLOCK,
+                                    journal_at(win, r) + at + first * STORWIN__BLOCK);
+            in_buffer = first + left;
+        }
         if (rc < 0)
             return storwin__fail(err, rc, STORWIN__FILENAME, "read of the journal: %s",
                                  storwin_strerror(rc));
         if (bytes == 0 || storwin__sum(from, (size_t)bytes, block) != entries[i].sum)
-            return journal_damaged(err, at + i * STORWIN__BLOCK, b->generation);
+            return journal_damaged(win, err, at + i * STORWIN__BLOCK, b->generation);
         memcpy(win->map + win->stor_offset + block * STORWIN__BLOCK, from, (size_t)bytes);
+        if (set)
+            continue;
         storwin__set_add(c->since, block / per_page, block / per_page + 1);
         c->replayed_bytes += bytes;
     }
@@ -173,8 +195,8 @@ static int replay_blocks(struct storwin_window *win, const struct storwin__recor
 /* Replays the batch at *at if it is the expected one, and moves *at and *prev behind it. Returns 1
  * if it is of a later generation than `last`. */
 static int replay_batch(struct storwin_window *win, const struct storwin__record *r, uint64_t *at,
-                        uint64_t *prev, uint64_t last, struct storwin__batch *head,
-                        struct storwin_error *err)
+                        uint64_t *prev, uint64_t last, const atomic_uint_least64_t *set,
+                        struct storwin__batch *head, struct storwin_error *err)
 {
     const struct storwin__file *f = &win->files[0];
     const uint64_t place = journal_at(win, r) + *at;
@@ -188,7 +210,7 @@ static int replay_batch(struct storwin_window *win, const struct storwin__record
         return storwin__fail(err, rc, NULL, "read of the journal: %s", storwin_strerror(rc));
     memcpy(head, raw, sizeof(*head));
     if (!storwin__batch_check(head, r, *prev, r->journal_bytes - *at))
-        return journal_damaged(err, *at, r->generation);
+        return journal_damaged(win, err, *at, r->generation);
     if (head->generation > last)
         return 1;
     index_bytes = storwin__batch_index_bytes(head->n_blocks);
@@ -197,10 +219,10 @@ static int replay_batch(struct storwin_window *win, const struct storwin__record
     if (rc < 0)
         rc = storwin__fail(err, rc, NULL, "read of the journal: %s", storwin_strerror(rc));
     else if (storwin__batch_sum(head, (const void *)(index + sizeof(*head))) != head->sum)
-        rc = journal_damaged(err, *at, head->generation);
+        rc = journal_damaged(win, err, *at, head->generation);
     else
-        rc = replay_blocks(win, r, *at + index_bytes, head, (const void *)(index + sizeof(*head)),
-                           index + index_bytes, err);
+        rc = replay_blocks(win, r, *at + index_bytes, set, head,
+                           (const void *)(index + sizeof(*head)), index + index_bytes, err);
     *at += index_bytes + head->n_blocks * STORWIN__BLOCK;
     *prev = head->sum;
     storwin__free(win->opts.allocator, whole);
@@ -208,10 +230,11 @@ static int replay_batch(struct storwin_window *win, const struct storwin__record
 }
 
 /* Brings the home area, which is in memory, to a generation that the record covers, by replaying
- * all batches up to it. *reached becomes the record of that generation alone. */
+ * all batches up to it; with `set` only the pages of that set. *reached becomes the record of that
+ * generation alone. */
 int storwin__journal_replay(struct storwin_window *win, const struct storwin__record *r,
-                            uint64_t generation, struct storwin__record *reached,
-                            struct storwin_error *err)
+                            uint64_t generation, const atomic_uint_least64_t *set,
+                            struct storwin__record *reached, struct storwin_error *err)
 {
     uint64_t prev = r->home_sum;
 
@@ -221,7 +244,7 @@ int storwin__journal_replay(struct storwin_window *win, const struct storwin__re
     reached->journal_bytes = 0;
     while (reached->journal_bytes < r->journal_bytes) {
         struct storwin__batch head;
-        int rc = replay_batch(win, r, &reached->journal_bytes, &prev, generation, &head, err);
+        int rc = replay_batch(win, r, &reached->journal_bytes, &prev, generation, set, &head, err);
 
         if (rc != 0)
             return rc < 0 ? rc : 0;
@@ -230,5 +253,5 @@ int storwin__journal_replay(struct storwin_window *win, const struct storwin__re
     }
     return reached->data_sum == r->data_sum
                ? 0
-               : journal_damaged(err, reached->journal_bytes, r->generation);
+               : journal_damaged(win, err, reached->journal_bytes, r->generation);
 }

@@ -3,16 +3,9 @@
 #include "commit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-#define LOCK_BYTE (INT64_MAX - 8)
-
-atomic_uint storwin__lock_ms = 10000; /* longest wait for a lock */
 
 /* Returns the length of a new file, from the window's offset. */
 uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic)
@@ -139,36 +132,6 @@ int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file
                : 0;
 }
 
-/*
- * One process at a time locks the whole file, or, on a device, only the range in use. Writes of a
- * killed process may still be in flight: they hold their descriptor, and so this lock. Hence the
- * wait.
- */
-static int lock_commits(struct storwin_window *win, uint64_t space, struct storwin_error *err)
-{
-    const struct storwin__file *f = &win->files[0];
-    struct flock what = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1};
-    const unsigned most = atomic_load(&storwin__lock_ms);
-
-    if (f->device) {
-        what.l_start = (off_t)win->opts.offset_bytes;
-        what.l_len = (off_t)space;
-    }
-    for (unsigned waited = 0;; waited++) {
-        const struct timespec pause = {0, 1000000};
-
-        if (fcntl(f->direct_fd >= 0 ? f->direct_fd : f->fd, F_OFD_SETLK, &what) == 0)
-            return 0;
-        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            return storwin__fail(err, -errno, STORWIN__FILENAME, "lock \"%.80s\": %s", win->path,
-                                 storwin_strerror(-errno));
-        if (waited >= most)
-            return storwin__fail(err, STORWIN_EBUSY, STORWIN__FILENAME,
-                                 "\"%.80s\" is open elsewhere", win->path);
-        nanosleep(&pause, NULL);
-    }
-}
-
 static int alloc_commit(struct storwin_window *win, struct storwin_error *err)
 {
     const struct storwin_allocator *a = win->opts.allocator;
@@ -219,7 +182,7 @@ static int reserve_areas(struct storwin_window *win, struct storwin_error *err)
     if (c->base == STORWIN__FIRST_AREA)
         return 0; /* reserved when the file was opened */
     if (f->device)
-        return end <= f->size ? lock_commits(win, end - win->opts.offset_bytes, err)
+        return end <= f->size ? storwin__commit_lock(win, end - win->opts.offset_bytes, err)
                               : storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
                                               "device \"%.80s\" has %" PRIu64
                                               " bytes; for the longer state it would need %" PRIu64,
@@ -248,18 +211,18 @@ static void resum_all(struct storwin_window *win)
 
 /* Loads a generation that a record covers into memory, and verifies it. c->last becomes the record
  * of that generation alone. */
-static int load_record(struct storwin_window *win, const struct storwin__record *r,
-                       uint64_t generation, struct storwin_error *err)
+int storwin__load_record(struct storwin_window *win, const struct storwin__record *r,
+                         uint64_t generation, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t bytes = win->stor_bytes, n_blocks = c->n_blocks;
     int rc;
 
-    if (r->bytes > bytes) /* before, only the newest record was compared with the window */
+    if (r->bytes > bytes)
         return storwin__fail(err, STORWIN_EFORMAT, STORWIN__FILENAME,
-                             "generation %" PRIu64 " has %" PRIu64
+                             "generation %" PRIu64 " of \"%.80s\" has %" PRIu64
                              " bytes, and the window has room for %" PRIu64,
-                             r->generation, r->bytes, bytes);
+                             generation, win->path, r->bytes, bytes);
     c->replayed_bytes = 0;
     storwin__set_remove(c->since, 0, storwin__pages(win));
     win->stor_bytes = r->bytes; /* the window may have grown since */
@@ -267,13 +230,15 @@ static int load_record(struct storwin_window *win, const struct storwin__record 
     win->file_base = win->opts.offset_bytes + storwin__area_at(r, r->home);
     rc = storwin__read_span(win, err);
     if (rc == 0)
-        rc = storwin__journal_replay(win, r, generation, &c->last, err);
+        rc = storwin__journal_replay(win, r, generation, NULL, &c->last, err);
     if (rc == 0) {
         resum_all(win);
         if (c->total != c->last.data_sum)
             rc = storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
-                               "area %u does not match the checksum of generation %" PRIu64,
-                               r->home, generation);
+                               "\"%.80s\": area %u, %" PRIu64 " bytes at %" PRIu64
+                               ", does not match the checksum of generation %" PRIu64,
+                               win->path, r->home, r->bytes,
+                               win->opts.offset_bytes + storwin__area_at(r, r->home), generation);
     }
     win->stor_bytes = bytes;
     c->n_blocks = n_blocks;
@@ -293,16 +258,22 @@ static int load_requested(struct storwin_window *win, const struct storwin__reco
                           struct storwin_error *err)
 {
     const uint64_t asked = win->opts.generation;
-    int rc = storwin__fail(err, STORWIN_ENONE, "storage_alloc_generation",
-                           "\"%.80s\" does not hold generation %" PRIu64, win->path, asked);
+    struct storwin_error why; /* the other record may still be good */
+    int rc = storwin__fail(&why, STORWIN_ENONE, "storage_alloc_generation",
+                           "\"%.80s\" does not hold generation %" PRIu64 ": it has %" PRIu64
+                           " to %" PRIu64 " and %" PRIu64 " to %" PRIu64 " (0: none)",
+                           win->path, asked, old->home_generation, old->generation,
+                           new->home_generation, new->generation);
 
     if (record_covers(new, asked))
-        rc = load_record(win, new, asked, err);
+        rc = storwin__load_record(win, new, asked, &why);
     *from_old = rc < 0;
     if (rc < 0 && record_covers(old, asked))
-        return load_record(win, old, asked, err);
-    if (rc < 0 && old->seq > 0 && old->generation < asked && asked < new->home_generation)
-        return load_record(win, old, old->generation, err);
+        rc = storwin__load_record(win, old, asked, &why);
+    else if (rc < 0 && old->seq > 0 && old->generation < asked && asked < new->home_generation)
+        rc = storwin__load_record(win, old, old->generation, &why);
+    if (rc < 0 && err)
+        *err = why;
     return rc;
 }
 
@@ -324,7 +295,7 @@ static int load_generation(struct storwin_window *win, const struct storwin__rec
         return rc;
     }
     if (found->n_torn == 0) {
-        rc = load_record(win, new, new->generation, &why);
+        rc = storwin__load_record(win, new, new->generation, &why);
         if (rc == 0 || rc != STORWIN_EDAMAGED) {
             if (rc < 0 && err)
                 *err = why;
@@ -332,16 +303,17 @@ static int load_generation(struct storwin_window *win, const struct storwin__rec
         }
     } else {
         (void)storwin__fail(&why, rc = STORWIN_EDAMAGED, STORWIN__FILENAME,
-                            "both copies of a record are damaged");
+                            "\"%.80s\": both copies of a record are damaged", win->path);
         old = new;
     }
-    if (old->seq > 0 && load_record(win, old, old->generation, NULL) == 0)
+    if (old->seq > 0 && storwin__load_record(win, old, old->generation, NULL) == 0)
         return storwin__fail(err, rc, STORWIN__FILENAME,
-                             "%.120s; generation %" PRIu64
+                             "%.160s; generation %" PRIu64
                              " is whole: storage_alloc_generation opens it",
                              why.text, old->generation);
-    return storwin__fail(err, rc, STORWIN__FILENAME, "%.120s; the generation before is damaged too",
-                         why.text);
+    return storwin__fail(err, rc, STORWIN__FILENAME,
+                         "%.160s; no other generation is whole (before it: %" PRIu64 "; 0: none)",
+                         why.text, old->generation);
 }
 
 /* Adopts the layout of the record found, and fits it to the window's length. */
@@ -350,7 +322,8 @@ static int adopt_layout(struct storwin_window *win, const struct storwin__record
 {
     struct storwin__commit *c = win->commit;
 
-    if (r->bytes > win->stor_bytes)
+    /* An older generation may be shorter: loading it compares its own length. */
+    if (r->bytes > win->stor_bytes && win->opts.generation == 0)
         return storwin__fail(err, STORWIN_EFORMAT, STORWIN__FILENAME,
                              "\"%.80s\" holds a state of %" PRIu64
                              " bytes, and the window has room for %" PRIu64,
@@ -443,7 +416,8 @@ int storwin__commit_open(struct storwin_window *win, struct storwin_error *err)
     int rc = alloc_commit(win, err);
 
     if (rc == 0)
-        rc = lock_commits(win, storwin__commit_space(win->stor_bytes, win->opts.atomic), err);
+        rc = storwin__commit_lock(win, storwin__commit_space(win->stor_bytes, win->opts.atomic),
+                                  err);
     if (rc < 0)
         return rc;
     /* Flush data that a killed process left in the page cache before trusting it. */

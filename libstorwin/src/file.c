@@ -20,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define MAX_LINKS   8                  /* in a chain of links */
@@ -208,9 +209,16 @@ static int open_once(struct storwin__file *f, const struct storwin_opts *opts, c
     return storwin__fail(err, -ELOOP, STORWIN__FILENAME, "\"%.100s\": too many links", path);
 }
 
-static int no_room(struct storwin_error *err, int code, const char *path, uint64_t offset,
+static int no_room(struct storwin_error *err, int code, int fd, const char *path, uint64_t offset,
                    uint64_t bytes)
 {
+    struct statvfs fs;
+
+    if (code == -ENOSPC && fstatvfs(fd, &fs) == 0)
+        return storwin__fail(err, code, STORWIN__FILENAME,
+                             "no room for %" PRIu64 " bytes at offset %" PRIu64
+                             " of \"%.80s\": its file system has %" PRIu64 " free",
+                             bytes, offset, path, (uint64_t)fs.f_bavail * fs.f_frsize);
     return storwin__fail(err, code, STORWIN__FILENAME,
                          "no room for %" PRIu64 " bytes at offset %" PRIu64 " of \"%.80s\": %s",
                          bytes, offset, path, storwin_strerror(code));
@@ -348,12 +356,14 @@ void storwin__file_lock_writes(const struct storwin__file *f, uint64_t offset, u
 static int wait_for_writes(int fd, const char *path, uint64_t offset, uint64_t bytes,
                            struct storwin_error *err)
 {
-    for (unsigned waited = 0;; waited++) {
+    const uint64_t until = storwin__now_ms() + MAX_WAIT_MS;
+
+    for (;;) {
         struct flock lock = writes_lock(F_WRLCK, offset, bytes);
 
         if (bytes == 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
             return 0;
-        if (waited == MAX_WAIT_MS)
+        if (storwin__now_ms() >= until)
             return storwin__fail(
                 err, STORWIN_EBUSY, STORWIN__FILENAME,
                 "\"%.80s\": writes of another process to this range have been in flight for %u s",
@@ -416,7 +426,7 @@ static int reserve_file(struct storwin__file *f, const struct storwin_opts *opts
                               (opts->flags & STORWIN_SPARSE) != 0);
     if (rc < 0) {
         shrink_file(f);
-        return no_room(err, rc, path, offset, bytes);
+        return no_room(err, rc, f->fd, path, offset, bytes);
     }
     return 0;
 }
@@ -446,6 +456,8 @@ static int try_open(struct storwin__file *f, const struct storwin_opts *opts, co
         rc = open_once(f, opts, path, must_exist, err);
     if (rc == 0 && !f->created)
         rc = wait_for_writes(f->fd, path, opts->offset_bytes, bytes, err);
+    if (rc == 0 && !opts->atomic)
+        rc = storwin__commit_refuse(f, opts, path, bytes, err);
     if (rc == 0)
         rc = reserve_file(f, opts, path, must_exist, bytes, err);
     if (rc == 0 && f->nameless)

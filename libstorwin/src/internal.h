@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include <storwin.h>
 
@@ -22,7 +23,7 @@
 #define ioctl(fd, request, arg) (ioctl)((fd), (int)(request), (arg))
 #endif
 
-#define STORWIN__HINTS    22 /* keys of the table in opts.c */
+#define STORWIN__HINTS    23 /* keys of the table in opts.c */
 #define STORWIN__FILENAME "storage_alloc_filename"
 
 /*
@@ -43,7 +44,7 @@ static inline int storwin__disabled(unsigned facility)
     return (atomic_load_explicit(&storwin__without, memory_order_relaxed) & facility) != 0;
 }
 
-extern atomic_uint storwin__lock_ms; /* how long commit_open.c waits for a lock */
+extern atomic_uint storwin__lock_ms; /* how long commit_lock.c waits for a lock */
 
 /* alloc.c; NULL: libc */
 int storwin__allocator_check(const struct storwin_allocator *a, struct storwin_error *err);
@@ -104,6 +105,8 @@ void storwin__file_lock_writes(const struct storwin__file *f, uint64_t offset, u
 int storwin__file_unlink(const struct storwin__file *f);
 int storwin__file_sync_name(struct storwin__file *f);
 void storwin__file_close(struct storwin__file *f);
+int storwin__commit_refuse(const struct storwin__file *f, const struct storwin_opts *opts,
+                           const char *path, uint64_t bytes, struct storwin_error *err);
 int storwin__stripe(int dir_fd, const char *name, const struct storwin_opts *opts,
                     uint32_t *outcome);
 
@@ -175,6 +178,14 @@ static inline uint64_t storwin__round_up(uint64_t bytes, uint64_t unit)
 static inline uint64_t storwin__min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+static inline uint64_t storwin__now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static inline uint64_t storwin__max(uint64_t a, uint64_t b)

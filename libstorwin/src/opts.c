@@ -77,6 +77,7 @@ static const struct hint hint_table[STORWIN__HINTS] = {
      "a number of bytes from 1 to 2^46"},
     {"storage_alloc_sparse", FLAG, FIELD(flags), NULL, STORWIN_SPARSE, 0, 0, "true or false"},
     {"storage_alloc_memfd", FLAG, FIELD(flags), NULL, STORWIN_MEMFD, 0, 0, "true or false"},
+    {"storage_alloc_raw", FLAG, FIELD(flags), NULL, STORWIN_RAW, 0, 0, "true or false"},
     {"storage_alloc_atomic", WORD, FIELD(atomic), atomics, 0, 0, 0, "none, journal, slots or auto"},
     {"storage_alloc_changes", WORD, FIELD(changes), changes, 0, 0, 0, "tracked or compared"},
     {"storage_alloc_generation", NUMBER64, FIELD(generation), NULL, 1, INT64_MAX, 1,
@@ -391,7 +392,8 @@ static int option_allowed(const struct storwin_opts *opts, const struct hint *hi
 int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
                         struct storwin_error *err)
 {
-    const uint32_t flags = STORWIN_UNLINK | STORWIN_DISCARD | STORWIN_SPARSE | STORWIN_MEMFD;
+    const uint32_t flags =
+        STORWIN_UNLINK | STORWIN_DISCARD | STORWIN_SPARSE | STORWIN_MEMFD | STORWIN_RAW;
 
     if (opts->flags & ~flags)
         return storwin__fail(err, -EINVAL, NULL, "unknown flags 0x%x", opts->flags & ~flags);

@@ -92,7 +92,7 @@ int storwin__sync_names(struct storwin_window *win, struct storwin_error *err)
 
 /*
  * Finds the bytes that a shortened file has lost behind its new end: no later write reports them. A
- * resident window still has them, and writes them again.
+ * resident window still has them: this sync reports them too, and writes them again.
  */
 void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
                        struct storwin__failure *cut)
@@ -110,10 +110,9 @@ void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
             from = storwin__max(from, part->offset + (uint64_t)st.st_size - part->file_offset);
         if (from >= to)
             continue;
-        if (win->opts.pager != STORWIN_PAGER_RESIDENT) {
-            storwin__failure_add(cut, STORWIN_ESHORT, from, to);
+        storwin__failure_add(cut, STORWIN_ESHORT, from, to);
+        if (win->opts.pager != STORWIN_PAGER_RESIDENT)
             continue;
-        }
         /* Each store is a change, for any kind of tracking. */
         for (from -= from % win->page_bytes; from < to; from += win->page_bytes)
             storwin__store_same(win->map + from);

@@ -457,7 +457,7 @@ static int remove_names(struct storwin_window *win, struct storwin_error *err)
     return rc;
 }
 
-int storwin_free(struct storwin_window *win, struct storwin_error *err)
+static int window_free(struct storwin_window *win, uint32_t flags, struct storwin_error *err)
 {
     int rc, unlinked;
 
@@ -469,9 +469,19 @@ int storwin_free(struct storwin_window *win, struct storwin_error *err)
     if (atomic_load(&win->attached) > 0 || atomic_load(&win->async) != STORWIN__IDLE)
         return storwin__fail(err, STORWIN_EBUSY, NULL,
                              "the window is attached, or its asynchronous sync is in flight");
-    if (!(win->opts.flags & (STORWIN_DISCARD | STORWIN_UNLINK)))
+    if (!((win->opts.flags | flags) & (STORWIN_DISCARD | STORWIN_UNLINK)))
         rc = storwin__sync(win, 0, win->bytes, err);
     unlinked = remove_names(win, rc < 0 ? NULL : err);
     window_destroy(win);
     return rc < 0 ? rc : unlinked;
+}
+
+int storwin_free(struct storwin_window *win, struct storwin_error *err)
+{
+    return window_free(win, 0, err);
+}
+
+int storwin_discard(struct storwin_window *win, struct storwin_error *err)
+{
+    return window_free(win, STORWIN_DISCARD, err);
 }

@@ -187,6 +187,21 @@ static struct storwin_window *begin(uint32_t atomic, unsigned without)
     return older;
 }
 
+/* A window that was brought back holds the last acknowledged state, or that of a commit that failed
+ * after it. */
+static void check_reverted(const uint8_t *base)
+{
+    size_t i = n_events;
+    int found = 0;
+
+    do {
+        i--;
+        if (events[i].kind == ACK || events[i].kind == TRY)
+            found = memcmp(events[i].data, base, SHORT) == 0;
+    } while (!found && i > 0 && events[i].kind != ACK);
+    CHECK(found);
+}
+
 /* Some commits in one process's life. */
 static void live(uint32_t atomic, unsigned without, unsigned commits)
 {
@@ -204,6 +219,11 @@ static void live(uint32_t atomic, unsigned without, unsigned commits)
         record(TRY, 0, base, window_length);
         if (storwin_commit(win, NULL) == 0)
             record(ACK, 0, base, window_length);
+        if (test_random(&rng) % 4 == 0) {
+            store_some(base);
+            if (storwin_revert(win, NULL) == 0)
+                check_reverted(base);
+        }
     }
     recording = 0;
     CHECK(storwin_free(win, NULL) == 0);

@@ -8,7 +8,7 @@
 #include "../../libstorwin/src/commit.h"
 #include "storwin_test.h"
 
-#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -89,8 +89,7 @@ static void commit_window(struct storwin_window *win)
 
 static void discard(struct storwin_window *win)
 {
-    win->opts.flags |= STORWIN_DISCARD;
-    assert_int_equal(storwin_free(win, NULL), 0);
+    assert_int_equal(storwin_discard(win, NULL), 0);
 }
 
 static void fill(uint8_t *at, uint64_t bytes, unsigned with)
@@ -189,6 +188,90 @@ static void journal_wraps(void **state)
     unlink(opts.filename);
 }
 
+/* A window comes back to its last commit, in place, whatever commits and failures were before. */
+static void reverts_of(uint32_t atomic, unsigned without)
+{
+    struct storwin_opts opts = commit_opts(atomic);
+    uint8_t *model = malloc(BYTES), *base;
+    struct storwin_window *win;
+    struct storwin_error err;
+    uint64_t rng = 3 + atomic + without;
+
+    atomic_store(&storwin__without, without);
+    win = alloc_window(&opts, BYTES);
+    base = storwin_base(win);
+    base[3] = 3;
+    assert_int_equal(storwin_revert(win, &err), STORWIN_ENONE);
+    assert_int_equal(base[3], 3);
+    for (unsigned round = 0; round < 40; round++) {
+        const unsigned n = round % 8 == 5 ? 3000 : round % 5 * 2;
+
+        for (unsigned i = 0; i < n; i++)
+            base[test_random(&rng) % BYTES] = (uint8_t)test_random(&rng);
+        commit_window(win);
+        memcpy(model, base, BYTES);
+        for (unsigned i = 0; i < 1 + round % 3 * 20; i++)
+            base[test_random(&rng) % BYTES] ^= 1;
+        if (round % 4 == 3) { /* it may have written data to the other area */
+            failing_flush = 1;
+            assert_int_equal(storwin_commit(win, &err), -EIO);
+            base[test_random(&rng) % BYTES] ^= 1;
+        }
+        assert_int_equal(storwin_revert(win, &err), 0);
+        assert_memory_equal(base, model, BYTES);
+        if (without < STORWIN__NO_SCAN) { /* nothing counts as changed */
+            const uint64_t generation = window_info(win).generation;
+
+            commit_window(win);
+            assert_int_equal(window_info(win).generation, generation);
+        }
+        if (round % 9 == 8) {
+            memset(base, 'x', BYTES);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            base = storwin_base(win);
+            assert_memory_equal(base, model, BYTES);
+        }
+    }
+    /* A failed record: the commit counts. */
+    base[9] ^= 1;
+    memcpy(model, base, BYTES);
+    failing_flush = 2;
+    assert_int_equal(storwin_commit(win, &err), -EIO);
+    base[9] ^= 2;
+    assert_int_equal(storwin_revert(win, &err), 0);
+    assert_memory_equal(base, model, BYTES);
+    discard(win);
+    win = alloc_window(&opts, BYTES + 100000); /* longer: the memory behind is kept */
+    base = storwin_base(win);
+    memset(base, 'x', BYTES + 5);
+    assert_int_equal(storwin_revert(win, &err), 0);
+    assert_memory_equal(base, model, BYTES);
+    assert_memory_equal(base + BYTES, "xxxxx", 6);
+    commit_window(win);
+    base[0] ^= 1;
+    assert_int_equal(truncate(opts.filename, 200000), 0);
+    assert_int_equal(storwin_revert(win, &err), STORWIN_ESHORT);
+    assert_int_equal(base[0], model[0] ^ 1);
+    failing_flush = 1;
+    assert_int_equal(storwin_commit(win, &err), -EIO);
+    assert_int_equal(storwin_revert(win, &err), STORWIN_ESHORT);
+    assert_int_equal(base[0], model[0] ^ 1);
+    commit_window(win);
+    assert_int_equal(storwin_revert(win, &err), 0);
+    discard(win);
+    unlink(opts.filename);
+    free(model);
+}
+
+static void reverts(void **state)
+{
+    for (unsigned a = 0; a < 3; a++)
+        for (unsigned w = 0; w < 5; w++)
+            reverts_of(atomics[a], withouts[w]);
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
+}
+
 static uint8_t *racing;
 
 static void store_into_it(void)
@@ -230,6 +313,87 @@ static void races(void **state)
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
+/* A store raced with a commit that had written the other area: after a revert that area must be
+ * written again. */
+static void raced_revert(void **state)
+{
+    for (unsigned a = 0; a < 3; a++) {
+        struct storwin_opts opts = commit_opts(atomics[a]);
+        struct storwin_window *win = alloc_window(&opts, BYTES);
+
+        racing = storwin_base(win);
+        for (unsigned g = 0; g < 3; g++) {
+            fill(racing, BYTES, g);
+            commit_window(win);
+        }
+        racing[17] ^= 1;
+        before_flush = store_into_it;
+        assert_int_equal(storwin_commit(win, NULL), STORWIN_ERACE);
+        assert_int_equal(storwin_revert(win, NULL), 0);
+        assert_true(holds(racing, BYTES, 2));
+        racing[BYTES - 1] ^= 1;
+        commit_window(win);
+        discard(win);
+        win = alloc_window(&opts, BYTES);
+        racing = storwin_base(win);
+        racing[BYTES - 1] ^= 1;
+        assert_true(holds(racing, BYTES, 2));
+        discard(win);
+        unlink(opts.filename);
+    }
+}
+
+/* The program takes pages away: the commit fails, names them, and changes nothing. */
+static void unreadable(void **state)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = 64 * page;
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+
+    for (unsigned way = 0; way < 4; way++) /* protected, unmapped; compared too */
+        for (unsigned a = 0; a < 3; a++) {
+            uint8_t *at =
+                mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            struct storwin_window *win;
+            struct storwin_error err;
+
+            opts.atomic = atomics[a];
+            opts.changes = way < 2 ? STORWIN_CHANGES_TRACKED : STORWIN_CHANGES_COMPARED;
+            assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+            for (unsigned g = 1; g < 4; g++) {
+                fill(at, bytes, g);
+                commit_window(win);
+            }
+            at[5 * page + 9] ^= 1;
+            at[6 * page + 9] ^= 1;
+            at[7 * page + 9] ^= 1;
+            if (way % 2)
+                munmap(at + 6 * page, page);
+            else
+                assert_int_equal(mprotect(at + 6 * page, page, PROT_NONE), 0);
+            for (unsigned tries = 0; tries < 2; tries++) {
+                assert_int_equal(storwin_commit(win, &err), -EFAULT);
+                assert_int_equal(err.offset, 6 * page);
+                assert_int_equal(err.bytes, page);
+            }
+            assert_int_equal(window_info(win).generation, 3);
+            if (way % 2 == 0) {
+                assert_int_equal(mprotect(at + 6 * page, page, PROT_READ), 0);
+                commit_window(win);
+                assert_int_equal(window_info(win).generation, 4);
+            }
+            discard(win);
+            munmap(at, bytes);
+            at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+            for (unsigned i = 5; way % 2 == 0 && i < 8; i++)
+                at[i * page + 9] ^= 1;
+            assert_true(holds(at, bytes, 3));
+            discard(win);
+            munmap(at, bytes);
+            unlink(opts.filename);
+        }
+}
+
 /* A copy of the file with one bit different: what comes back is whole, or nothing does and the text
  * says what would. */
 static void flip_one(const struct storwin_opts *opts, uint64_t at, unsigned bit)
@@ -253,6 +417,7 @@ static void flip_one(const struct storwin_opts *opts, uint64_t at, unsigned bit)
         assert_int_equal(rc, STORWIN_EDAMAGED);
         assert_true(at >= 2 * 65536); /* one bit of a record loses nothing */
         assert_non_null(strstr(err.text, "generation 2"));
+        assert_non_null(strstr(err.text, opts->filename));
     }
     write_file(opts->filename, at, &was, 1);
 }
@@ -296,6 +461,54 @@ static void damage(void **state)
     }
 }
 
+/* A window shorter than the newest state opens an older one that fits it, and continues from it. */
+static void shorter_older(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_SLOTS);
+    struct storwin_error err;
+
+    for (unsigned a = 0; a < 3; a++)
+        for (unsigned moves = 0; moves < 2; moves++) { /* whether the areas have moved */
+            const uint64_t longer = moves ? 5 * BYTES : BYTES + 10;
+            struct storwin_window *win;
+
+            opts.atomic = atomics[a];
+            win = alloc_window(&opts, BYTES);
+            fill(storwin_base(win), BYTES, 1);
+            commit_window(win);
+            discard(win);
+            win = alloc_window(&opts, longer);
+            fill(storwin_base(win), longer, 2);
+            commit_window(win);
+            discard(win);
+            assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EFORMAT);
+            opts.generation = 2;
+            assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EFORMAT);
+            opts.generation = 1;
+            for (unsigned tries = 0; tries < 2; tries++) {
+                err.code = 7; /* untouched on success */
+                assert_int_equal(storwin_alloc(&opts, BYTES, &win, &err), 0);
+                assert_int_equal(err.code, 7);
+                assert_true(holds(storwin_base(win), BYTES, 1));
+                assert_int_equal(window_info(win).generation, 1);
+                if (tries == 0)
+                    discard(win);
+            }
+            opts.generation = 0;
+            fill(storwin_base(win), BYTES, 3);
+            commit_window(win);
+            ((uint8_t *)storwin_base(win))[7] ^= 1;
+            commit_window(win);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            ((uint8_t *)storwin_base(win))[7] ^= 1;
+            assert_true(holds(storwin_base(win), BYTES, 3));
+            assert_int_equal(window_info(win).generation, 4);
+            discard(win);
+            unlink(opts.filename);
+        }
+}
+
 /* Both copies of the newest record, an area, a file that was cut: named, and the generation before
  * opens if it is asked for. */
 static void lost(void **state)
@@ -315,6 +528,7 @@ static void lost(void **state)
     assert_non_null(strstr(err.text, "generation 2"));
     opts.generation = 3;
     assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_ENONE);
+    assert_non_null(strstr(err.text, "generation 3: it has 0 to 0 and 2 to 2"));
     opts.generation = 2;
     win = alloc_window(&opts, BYTES);
     assert_true(holds(storwin_base(win), BYTES, 2));
@@ -596,21 +810,118 @@ static void no_descriptors(void **state)
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
-static void *free_later(void *win)
+/* Another process has the file open for some milliseconds. Returns when it has. */
+static pid_t hold_file(const struct storwin_opts *opts, unsigned ms)
 {
-    usleep(50000);
+    int ready[2], status = 0;
+    pid_t pid;
+
+    assert_int_equal(pipe(ready), 0);
+    pid = fork();
+    if (pid == 0) {
+        struct storwin_window *win;
+
+        alarm(100);
+        status = storwin_alloc(opts, BYTES, &win, NULL);
+        if (write(ready[1], &status, sizeof(status)) > 0)
+            usleep(ms * 1000);
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &status, sizeof(status)), sizeof(status));
+    assert_int_equal(status, 0);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static uint64_t open_busy(const struct storwin_opts *opts)
+{
+    struct storwin_error err;
+    const uint64_t start = storwin__now_ms();
+
+    assert_int_equal(open_fails(opts, BYTES, &err), STORWIN_EBUSY);
+    assert_non_null(strstr(err.text, opts->filename));
+    return storwin__now_ms() - start;
+}
+
+/* One window at a time has a file with commits: a second one of this process fails at once, one of
+ * another process at a deadline, or waits. */
+static void locked(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO),
+                        plain = storage_opts(opts.filename);
+    struct storwin_window *win = alloc_window(&opts, BYTES), *others[2];
+    int status;
+    pid_t pid;
+
+    atomic_store(&storwin__lock_ms, 60000);
+    assert_true(open_busy(&opts) < 30000);
+    plain.flags = STORWIN_RAW;
+    assert_true(open_busy(&plain) < 30000);
     discard(win);
-    return NULL;
+    pid = hold_file(&opts, 300);
+    win = alloc_window(&opts, BYTES); /* waits */
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    discard(win);
+    atomic_store(&storwin__lock_ms, 20);
+    pid = hold_file(&opts, 100000);
+    assert_true(open_busy(&opts) >= 20);
+    assert_true(open_busy(&plain) >= 20);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    for (unsigned i = 0; i < 2; i++) /* without commits they share it */
+        others[i] = alloc_window(&plain, BYTES);
+    open_busy(&opts);
+    for (unsigned i = 0; i < 2; i++)
+        discard(others[i]);
+    atomic_store(&storwin__lock_ms, 1000);
+    unlink(opts.filename);
+}
+
+/* A file of commits is not opened without them, unless the options say so. */
+static void forgotten_hint(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO),
+                        plain = storage_opts(opts.filename);
+    struct storwin_window *win;
+    struct storwin_error err;
+
+    for (uint64_t offset = 0; offset <= 65536; offset += 65536) {
+        opts.offset_bytes = offset;
+        win = alloc_window(&opts, BYTES);
+        fill(storwin_base(win), BYTES, 1);
+        commit_window(win);
+        discard(win);
+        for (plain.pager = 0; plain.pager < test_pagers; plain.pager++)
+            for (plain.offset_bytes = offset; plain.offset_bytes <= 65536;
+                 plain.offset_bytes += 65536) {
+                const uint64_t size = file_size(opts.filename);
+
+                assert_int_equal(open_fails(&plain, 100 * BYTES, &err), STORWIN_EFORMAT);
+                assert_non_null(strstr(err.text, "storage_alloc_atomic"));
+                assert_non_null(strstr(err.text, opts.filename));
+                assert_int_equal(file_size(opts.filename), size);
+            }
+        win = alloc_window(&opts, BYTES);
+        assert_true(holds(storwin_base(win), BYTES, 1));
+        discard(win);
+        plain.pager = STORWIN_PAGER_KERNEL;
+        plain.offset_bytes = offset;
+        plain.flags = STORWIN_RAW;
+        win = alloc_window(&plain, BYTES);
+        assert_memory_equal(storwin_base(win), "SWINATOM", 8);
+        plain.flags = 0;
+        discard(win);
+        unlink(opts.filename);
+    }
 }
 
 static void other_files(void **state)
 {
     static const char text[] = "somebody's thesis, the only copy";
     struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO);
-    struct storwin_window *win;
     struct storwin_error err;
     char copy[sizeof(text)];
-    pthread_t thread;
 
     for (unsigned i = 0; i < 3; i++) { /* also where a commit has zeros */
         write_file(opts.filename, i * 5000, text, sizeof(text));
@@ -620,16 +931,6 @@ static void other_files(void **state)
         assert_string_equal(copy, text);
         unlink(opts.filename);
     }
-    win = alloc_window(&opts, BYTES);
-    atomic_store(&storwin__lock_ms, 20);
-    assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_EBUSY);
-    atomic_store(&storwin__lock_ms, 10000);
-    assert_int_equal(pthread_create(&thread, NULL, free_later, win), 0);
-    win = alloc_window(&opts, BYTES); /* waits */
-    pthread_join(thread, NULL);
-    discard(win);
-    atomic_store(&storwin__lock_ms, 1000);
-    unlink(opts.filename);
 }
 
 static void arguments(void **state)
@@ -879,6 +1180,10 @@ static void shared_memory(void **state)
     assert_string_equal(err.hint, "storage_alloc_changes");
     assert_int_equal(storwin_adopt(NULL, BYTES, &opts, &win, &err), -EINVAL);
     assert_int_equal(storwin_adopt(at, 0, &opts, &win, &err), -EINVAL);
+    opts.pager = STORWIN_PAGER_USER;
+    assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), STORWIN_ECONFLICT);
+    assert_string_equal(err.hint, "storage_alloc_pager");
+    opts.pager = 0;
     opts.changes = STORWIN_CHANGES_COMPARED;
     fill(at, BYTES, 3);
     assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
@@ -905,24 +1210,18 @@ static void shared_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commits),
-        cmocka_unit_test(journal_wraps),
-        cmocka_unit_test(races),
-        cmocka_unit_test(damage),
-        cmocka_unit_test(lost),
-        cmocka_unit_test(lengths),
-        cmocka_unit_test(other_files),
-        cmocka_unit_test(arguments),
-        cmocka_unit_test(adopted),
-        cmocka_unit_test(shared_memory),
-        cmocka_unit_test(together),
-        cmocka_unit_test(again),
-        cmocka_unit_test(malformed),
-        cmocka_unit_test(shortened),
-        cmocka_unit_test(older_cut_off),
-        cmocka_unit_test(no_descriptors),
-        cmocka_unit_test(older_in_journal),
-        cmocka_unit_test(mapped_anew),
+        cmocka_unit_test(commits),          cmocka_unit_test(journal_wraps),
+        cmocka_unit_test(reverts),          cmocka_unit_test(races),
+        cmocka_unit_test(damage),           cmocka_unit_test(lost),
+        cmocka_unit_test(shorter_older),    cmocka_unit_test(unreadable),
+        cmocka_unit_test(raced_revert),     cmocka_unit_test(lengths),
+        cmocka_unit_test(other_files),      cmocka_unit_test(locked),
+        cmocka_unit_test(forgotten_hint),   cmocka_unit_test(arguments),
+        cmocka_unit_test(adopted),          cmocka_unit_test(shared_memory),
+        cmocka_unit_test(together),         cmocka_unit_test(again),
+        cmocka_unit_test(malformed),        cmocka_unit_test(shortened),
+        cmocka_unit_test(older_cut_off),    cmocka_unit_test(no_descriptors),
+        cmocka_unit_test(older_in_journal), cmocka_unit_test(mapped_anew),
         cmocka_unit_test(older_discards),
     };
 

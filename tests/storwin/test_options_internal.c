@@ -18,6 +18,9 @@ struct row {
 };
 
 static const struct row rows[] = {
+    {"storage_alloc_raw", "true", 0, NULL},
+    {"storage_alloc_raw", "false", 0, NULL},
+    {"storage_alloc_raw", "yes", STORWIN_EVALUE, NULL},
     {"storage_alloc_atomic", "none", 0, NULL},
     {"storage_alloc_atomic", "auto", 0, NULL},
     {"storage_alloc_atomic", "true", STORWIN_EVALUE, NULL},
@@ -215,6 +218,7 @@ static void every_field(void **state)
     SETS("storage_alloc_discard", "true", flags, STORWIN_DISCARD);
     SETS("storage_alloc_sparse", "true", flags, STORWIN_SPARSE);
     SETS("storage_alloc_memfd", "true", flags, STORWIN_MEMFD);
+    SETS("storage_alloc_raw", "true", flags, STORWIN_RAW);
     SETS("access_style", "read_once", access_style, STORWIN_ACCESS_READ_ONCE);
     SETS("access_style", "write_once", access_style, STORWIN_ACCESS_WRITE_ONCE);
     SETS("access_style", "read_mostly", access_style, STORWIN_ACCESS_READ_MOSTLY);
@@ -357,7 +361,7 @@ static void struct_limits(void **state)
         "access_style");
     BAD(access_style, STORWIN_ACCESS_RANDOM | STORWIN_ACCESS_REVERSE, STORWIN_ECONFLICT,
         "access_style");
-    BAD(flags, 16, -EINVAL, "");
+    BAD(flags, 32, -EINVAL, "");
     opts = good;
     opts.size = 8; /* other sizes: test_opts_size.c */
     assert_int_equal(storwin__opts_take(&copy, &opts, sizeof(copy), &err), -EINVAL);

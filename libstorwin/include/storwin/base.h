@@ -94,7 +94,8 @@ struct storwin_error {
 #define STORWIN_EPAGER  (-24007)
 #define STORWIN_ERANGE  (-24008) /**< offset and length do not lie within the window */
 #define STORWIN_ESYNTAX (-24009) /**< a hint string that is not `key=value;key=value` */
-/** the file has content other than commits, or a state longer than the window */
+/** the file has content other than commits, or commits where none are expected, or a state longer
+ * than the window */
 #define STORWIN_EFORMAT  (-24010)
 #define STORWIN_ENONE    (-24011) /**< the file has no commit, or not the requested one */
 #define STORWIN_EVERSION (-24012) /**< another version of the application wrote the state */

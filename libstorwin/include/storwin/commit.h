@@ -34,16 +34,19 @@ extern "C" {
  *   - After a failure all earlier changes still count as changes; the next commit writes all of
  *     them.
  *   - storwin_sync() of any range of such a window, storwin_sync_start() and storwin_free() commit.
+ *     storwin_discard() frees without a commit; storwin_revert() undoes a change.
  *
  * Opening the file:
  *   - storwin_alloc() or storwin_adopt() restores the newest generation. The window may be longer
- *     than the stored state: the memory behind the state keeps its content. A shorter window is
- *     STORWIN_EFORMAT; storwin_file_query() returns the stored length.
+ *     than the stored state: the memory behind the state keeps its content. A window shorter
+ *     than the generation that is opened is STORWIN_EFORMAT; storwin_file_query() returns the
+ *     length of the newest.
  *   - A file keeps the app_version of its first commit. Opening it with another version fails with
  *     STORWIN_EVERSION, and does not change the file.
- *   - The file is locked while the window lives, or a child of fork() holds its descriptors. A
- *     killed process keeps the lock until its writes end: storwin_alloc() waits for it up to 10 s.
- *     Windows without storage_alloc_atomic ignore the lock, and overwrite the commits.
+ *   - The file is locked while the window lives, or a child of fork() holds its descriptors: no
+ *     other window opens it, with commits or without. A killed process keeps the lock until its
+ *     writes end: storwin_alloc() waits for it up to 10 s, then fails with STORWIN_EBUSY. If this
+ *     process itself holds the lock, it fails at once. Windows without commits share the lock.
  *   - Commits follow the open file and not its name: after the file was removed or replaced they
  *     return 0, and no later call finds them.
  *
@@ -69,6 +72,9 @@ extern "C" {
  * @return
  *   - 0
  *   - STORWIN_ERACE: see above
+ *   - -EFAULT: changed pages are unmapped or protected; `offset` and `bytes` of the error name the
+ *     first such range. The file is unchanged. Before Linux 5.14 only unmapped ones are found, and
+ *     a protected page ends the process.
  *   - STORWIN_ESTATE: the window has no storage_alloc_atomic, an asynchronous sync is pending, or
  *     it belongs to another process
  *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit (after the first call that
@@ -122,6 +128,34 @@ STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t g
                                           struct storwin_error *err);
 
 /**
+ * @brief Bring a window back to its last commit, in place: the program says no to its change.
+ *
+ *   - It reads the pages that changed since the last commit, from the copy in the file and from the
+ *     journal. Other pages are not touched. The file does not change.
+ *   - If the last commit failed while it wrote its record, the call completes that commit first:
+ *     the window comes back to its state.
+ *   - If the stored state is shorter than the window, the memory behind it keeps its content until
+ *     the first commit of the longer window.
+ *   - After STORWIN_EDAMAGED or an error of reading, the content of the changed pages is undefined;
+ *     they still count as changed.
+ *
+ * @param win  a window
+ * @param err  detail on failure, or NULL
+ * @return
+ *   - 0
+ *   - STORWIN_ENONE: nothing was committed so far; the window is unchanged
+ *   - STORWIN_ESHORT: the file was shortened, and lost the commit; the window is unchanged
+ *   - STORWIN_ESTATE: as storwin_commit()
+ *   - STORWIN_EDAMAGED, -EIO, …: the last commit cannot be read
+ *
+ * @threads   One commit or sync of a window at a time; no thread stores into it during the call.
+ * @allocates Memory for the index of a batch of the journal, during the call.
+ * @cost      reading the changed pages, and the index of each batch of the journal.
+ * @source    ours
+ */
+STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error *err);
+
+/**
  * @brief Make existing memory a window with commits.
  *
  * If the file holds a commit, the call copies it into the memory. Otherwise the memory keeps its
@@ -147,6 +181,7 @@ STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t g
  *   - 0
  *   - -EFAULT: part of the memory is not mapped or not writable
  *   - -EOPNOTSUPP: `changes` cannot work for this memory
+ *   - STORWIN_ECONFLICT: the pager user
  *   - or as storwin_alloc()
  *
  * @threads   MT-Safe; no thread stores into the memory during the call.
@@ -161,8 +196,9 @@ struct storwin_info_file {
     size_t size;         /**< sizeof(struct storwin_info_file), set by the caller */
     uint64_t bytes;      /**< length of the newest state; a window for it is at least as long */
     uint64_t generation; /**< of the newest commit */
-    /** a generation that storage_alloc_generation opens: the previous commit, or an older one; 0:
-     * none */
+    /** the generation before the newest according to the records, for storage_alloc_generation; 0:
+     * none. It may fail to open: a commit that failed or was interrupted after the newest has
+     * overwritten parts of it. Only opening it verifies it. */
     uint64_t older_generation;
     uint64_t app_version; /**< as committed; 0: none was set */
     /** 1: both copies of another record are damaged, perhaps of a newer commit: storwin_alloc()

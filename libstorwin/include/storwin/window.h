@@ -34,7 +34,8 @@ struct storwin_opts {
     uint32_t striping_factor;
     uint32_t striping_unit; /**< bytes of a stripe, a multiple of 65,536; 0: leave as is */
     uint32_t pager;         /**< STORWIN_PAGER_KERNEL (default), _RESIDENT or _USER */
-    uint32_t flags;         /**< STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE, STORWIN_MEMFD */
+    /** STORWIN_UNLINK, STORWIN_DISCARD, STORWIN_SPARSE, STORWIN_MEMFD, STORWIN_RAW */
+    uint32_t flags;
     uint32_t n_threads; /**< threads that write back or page, at most 64; 0: the library chooses */
     /** STORWIN_FACTOR_AUTO: most bytes of the memory part; 0: the memory available now, less an
      * eighth */
@@ -106,7 +107,10 @@ STORWIN_API int storwin_opts_set(struct storwin_opts *opts, const char *key, con
  *   - STORWIN_EVALUE, STORWIN_EMISSING, STORWIN_ECONFLICT: the options are wrong
  *   - STORWIN_ESHORT, STORWIN_ETYPE, STORWIN_EOWNER: the file or device is refused
  *   - STORWIN_EPAGER: userfaultfd is not available
- *   - STORWIN_EBUSY: direct writes of another process to the range do not end
+ *   - STORWIN_EBUSY: direct writes of another process to the range do not end; or a window with
+ *     commits has the file open
+ *   - STORWIN_EFORMAT: the file holds commits, and storage_alloc_atomic is not set; STORWIN_RAW
+ *     allows it. The call looks at the window's offset and at offset 0.
  *   - STORWIN_EDAMAGED, STORWIN_EFORMAT, STORWIN_EVERSION, STORWIN_ENONE, STORWIN_EBUSY: with
  *     storage_alloc_atomic, the state of the file; see storwin_commit()
  *   - -ENOSPC: full; -EFBIG: over the limit of the process (RLIMIT_FSIZE) or the file system
@@ -185,6 +189,17 @@ STORWIN_API int storwin_sync(struct storwin_window *win, uint64_t offset, uint64
 STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *err);
 
 /**
+ * @brief Free a window as if STORWIN_DISCARD had been set: without a sync. A window with commits
+ *        leaves its file at the last commit: this is how a program abandons a half-made change.
+ * @param win  a window, or NULL
+ * @param err  detail on failure, or NULL
+ * @return as storwin_free()
+ *
+ * @threads No other thread uses the window during the call or afterwards.
+ */
+STORWIN_API int storwin_discard(struct storwin_window *win, struct storwin_error *err);
+
+/**
  * @name Values of options
  * @{
  */
@@ -232,6 +247,9 @@ STORWIN_API int storwin_free(struct storwin_window *win, struct storwin_error *e
 /** flags: memory has a descriptor that others can map (storwin_part_query()); also without storage
  */
 #define STORWIN_MEMFD (1u << 3)
+/** flags: without storage_alloc_atomic, allow a file that holds commits: its bytes are the
+ * window's, and stores overwrite the commits */
+#define STORWIN_RAW (1u << 4)
 /** @} */
 
 /* ---------- hints in strings */

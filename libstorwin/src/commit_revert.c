@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Atomic commits: brings a window back to its last commit, in place. */
+#include "commit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+
+/* Reads the changed pages from the home area. */
+static int read_changed(struct storwin_window *win)
+{
+    const struct storwin__commit *c = win->commit;
+    const uint64_t pages = storwin__pages(win), unit = win->page_bytes;
+    const uint64_t area = win->opts.offset_bytes + storwin__area_at(&c->last, c->last.home);
+    uint64_t page = 0, end;
+    int rc = 0;
+
+    while (rc == 0 && (page = storwin__set_next(c->changed, page, pages, 1)) < pages) {
+        end = storwin__set_next(c->changed, page, pages, 0);
+        rc = storwin__file_read(&win->files[0], win->map + win->stor_offset + page * unit,
+                                storwin__min(end * unit, win->stor_bytes) - page * unit,
+                                area + page * unit);
+        page = end;
+    }
+    return rc;
+}
+
+/* Restores the changed pages, whose set is current, and verifies the result. */
+static int restore_changed(struct storwin_window *win, struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+    struct storwin__record reached;
+    int rc = read_changed(win);
+
+    if (rc < 0)
+        return storwin__fail(err, rc, STORWIN__FILENAME, "read \"%.80s\": %s", win->path,
+                             storwin_strerror(rc));
+    rc = storwin__journal_replay(win, &c->last, c->last.generation, c->changed, &reached, err);
+    if (rc == 0) {
+        (void)storwin__find_changes(win, NULL);
+        if (c->total != c->last.data_sum)
+            rc = storwin__fail(err, STORWIN_EDAMAGED, STORWIN__FILENAME,
+                               "generation %" PRIu64 " of \"%.80s\" does not match its checksum",
+                               c->last.generation, win->path);
+    }
+    return rc;
+}
+
+int storwin_revert(struct storwin_window *win, struct storwin_error *err)
+{
+    int rc = storwin__commit_check(win, err);
+    struct storwin__commit *c = rc == 0 ? win->commit : NULL;
+    struct stat st;
+
+    if (!c) /* an error, or a window wholly in memory */
+        return rc;
+    if (!win->files[0].device && fstat(win->files[0].fd, &st) == 0 &&
+        (uint64_t)st.st_size < win->opts.offset_bytes + c->base + 2 * c->cap)
+        return storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
+                             "\"%.80s\" was shortened to %" PRIu64 " bytes", win->path,
+                             (uint64_t)st.st_size);
+    rc = storwin__write_pending(win, err);
+    if (rc < 0)
+        return rc;
+    if (c->lost)
+        return storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
+                             "\"%.80s\" was shortened, and lost its last commit", win->path);
+    if (c->last.seq == 0)
+        return storwin__fail(err, STORWIN_ENONE, STORWIN__FILENAME, "\"%.80s\" holds no commit",
+                             win->path);
+    if (c->whole) { /* there is no home of this length yet */
+        const struct storwin__record last = c->last;
+
+        rc = storwin__load_record(win, &last, last.generation, err);
+        storwin__set_add(c->since, 0, storwin__pages(win));
+        return rc;
+    }
+    rc = storwin__find_changes(win, err);
+    if (rc == 0)
+        rc = restore_changed(win, err);
+    if (rc < 0)
+        return rc;
+    /* A commit that failed may have written these pages to the other area. */
+    storwin__set_merge(c->behind, c->changed, storwin__pages(win));
+    storwin__set_remove(c->changed, 0, storwin__pages(win));
+    return 0;
+}
