@@ -23,7 +23,6 @@ enum launch_kind {
     LAUNCH_TEMPLATE,
     LAUNCH_STEP
 };
-enum link_kind { LINKS_ANY, LINKS_TCP, LINKS_UCX };
 /* What ranks use to find each other; local/way.h. */
 enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
 
@@ -74,7 +73,6 @@ struct options {
     char *wdir, *path;
     /* Several nodes. */
     enum launch_kind launch;
-    enum link_kind links;
     uint32_t design; /* PMIWIRE_DESIGN_* */
     uint32_t n_nodes;
     bool cyclic;

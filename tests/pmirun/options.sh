@@ -315,7 +315,10 @@ try_hosts() {
         ;;
     --links)
         several && with tcp 'x;x;' -N 2 --launch fork -n 2 echo x
+        several && with any 'x;x;' -N 2 --launch fork -n 2 echo x
         bad x
+        run 2 "$name" ucx -n 1 true
+        err_has "pmirun: $name ucx: links between nodes no longer use UCX; use $name tcp"
         ;;
     --design)
         several && with tree 'x;x;' -N 2 --launch fork -n 2 echo x

@@ -13,8 +13,7 @@
  *
  *         head ---- ssh, srun or fork: starts the agents; hands each the secret on its stdin
  *        / |  \     one encrypted TCP connection an agent (multinode/channel.c, multinode/net.c)
- *   agent--agent--agent     the exchange of pairs: TCP, or UCX active messages (exchange.c,
- *                           multinode/links_ucx.c)
+ *   agent--agent--agent     the exchange of pairs (exchange.c)
  *     |      |      |
  *   ranks  ranks  ranks
  */

@@ -25,7 +25,6 @@
 #include "../local/exchange.h"
 #include "../local/launch.h"
 #include "../pmix/far.h"
-#include "links.h"
 #include "step.h"
 
 #define EARLY_BYTES (256u << 20) /* of frames for jobs not announced yet */
@@ -91,14 +90,6 @@ static bool parse_node(const struct agent *a, const char *text, uint32_t *v)
     return id && parse_u32(id, v);
 }
 
-static bool parse_links(const char *text, enum link_kind *links)
-{
-    *links = strcmp(text, "ucx") == 0   ? LINKS_UCX
-             : strcmp(text, "tcp") == 0 ? LINKS_TCP
-                                        : LINKS_ANY;
-    return true;
-}
-
 static bool split_addresses(const char *text, struct agent *a)
 {
     char *list = xprintf("%s", text), *save = NULL;
@@ -151,16 +142,12 @@ static void parse_boot(struct pmirun *pr, char *text)
             ok = parse_u32(value, &port) && port > 0 && port < 65536, seen |= 32;
         else if (strcmp(line, "head") == 0)
             ok = split_addresses(value, a), seen |= 64;
-        else if (strcmp(line, "set") == 0)
-            ok = env_set(value);
-        else if (strcmp(line, "links") == 0)
-            ok = parse_links(value, &a->links), seen |= 128;
         else if (strcmp(line, "silence") == 0)
-            ok = parse_u32(value, &silence_ms), seen |= 256;
+            ok = parse_u32(value, &silence_ms), seen |= 128;
         else if (strcmp(line, "try") == 0)
-            ok = parse_u32(value, &a->try), seen |= 512;
+            ok = parse_u32(value, &a->try), seen |= 256;
     }
-    if (!ok || seen != 1023 || a->node >= a->n_nodes)
+    if (!ok || seen != 511 || a->node >= a->n_nodes)
         die(STATUS_NODE, "agent: unexpected data on stdin: does a command that the login runs read "
                          "stdin, as in ~/.bashrc?");
     a->head_port = (uint16_t)port;
@@ -403,8 +390,6 @@ static void tell_ready(struct pmirun *pr)
     struct agent *a = &pr->nodes->agent;
     char address[64];
     struct msg *m;
-    const void *ucx = NULL;
-    size_t ucx_len = 0;
     uint16_t port;
     int rc;
 
@@ -419,11 +404,8 @@ static void tell_ready(struct pmirun *pr)
     }
     if (a->step)
         step_tell_ranks(pr);
-    if (a->links != LINKS_TCP && ucx_start(pr) == 0)
-        ucx = ucx_address(&ucx_len);
     m = agent_msg(pr, MSG_READY);
     msg_u32(m, port);
-    msg_text(m, ucx, ucx_len);
     msg_string(m, a->name);
     agent_tell(pr);
 }
@@ -489,8 +471,6 @@ static uint64_t deadline(const struct pmirun *pr)
                        pr->nodes->agent.over ? pr->nodes->agent.leave_ns : pr->nodes->agent.done_ns,
                    net = pr->nodes->net.deadline_ns;
 
-    if (ucx_more()) /* at once */
-        return pr->now_ns;
     return done && (!net || done < net) ? done : net;
 }
 
@@ -539,10 +519,7 @@ static void connect_to(struct pmirun *pr, uint32_t node)
     struct agent *a = &pr->nodes->agent;
     int err = 0;
 
-    if (a->by_ucx)
-        err = ucx_connect(pr, node);
-    else
-        (void)link_to(pr, node, &err);
+    (void)link_to(pr, node, &err);
     if (err && a->peers[node].needed)
         note_broken(a, node, err);
 }
@@ -590,22 +567,16 @@ static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const stru
     msg_u32(&a->frame, job);
     for (uint32_t i = 0; i < n_iov; i++)
         msg_bytes(&a->frame, iov[i].iov_base, iov[i].iov_len);
-    if (a->by_ucx) {
-        err = ucx_send(pr, node, a->frame.p, a->frame.len);
-        full = ucx_full(node);
-    } else {
-        out = link_to(pr, node, &err);
-        if (out) {
-            err = net_send(pr, out, a->frame.p, a->frame.len);
-            full = net_full(out);
-        }
+    out = link_to(pr, node, &err);
+    if (out) {
+        err = net_send(pr, out, a->frame.p, a->frame.len);
+        full = net_full(out);
     }
     if (err)
         note_broken(a, node, err);
     return full;
 }
 
-/* Always over TCP: it must stay in order. */
 static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 {
     static const uint8_t what = MSG_PMIX;
@@ -760,13 +731,11 @@ static void progress(struct pmirun *pr)
     check_links(pr);
     if (timeline_is_due(pr))
         tell_times(pr);
-    ucx_progress();
 }
 
 static void stop(struct pmirun *pr)
 {
     far_stop(pr);
-    ucx_stop(pr);
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
 

@@ -19,8 +19,6 @@ struct rank;
 struct peer {
     char *address;
     uint16_t port;
-    char *ucx; /* its UCX address */
-    size_t ucx_len;
     struct netconn *out; /* we dialled it */
     int broken;          /* errno of a failed send to this node; 0: none */
     bool needed;         /* we have sent to it */
@@ -44,15 +42,13 @@ struct agent {
     char **addresses; /* of the head, NULL-terminated */
     uint32_t next;    /* address to try */
     char name[64];    /* this host's */
-    enum link_kind links;
-    bool told;     /* the head has accepted this agent and knows its address */
-    bool ending;   /* all ranks of all nodes have ended */
-    bool over;     /* the head is gone */
-    bool unserved; /* no PMI server runs here; reported to the head */
+    bool told;        /* the head has accepted this agent and knows its address */
+    bool ending;      /* all ranks of all nodes have ended */
+    bool over;        /* the head is gone */
+    bool unserved;    /* no PMI server runs here; reported to the head */
     bool done_sent;
-    uint64_t done_ns;  /* by then the head must have answered MSG_DONE */
-    uint64_t leave_ns; /* until then it waits for handshakes in flight; 0: not leaving */
-    bool by_ucx;
+    uint64_t done_ns;   /* by then the head must have answered MSG_DONE */
+    uint64_t leave_ns;  /* until then it waits for handshakes in flight; 0: not leaving */
     struct peer *peers; /* n_nodes of them, after MSG_PEERS */
     struct early *early, **early_tail;
     size_t early_bytes;

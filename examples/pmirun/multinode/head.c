@@ -54,15 +54,11 @@ static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
 
 static bool on_ready(struct pmirun *pr, struct node *node, struct msg_in *in)
 {
-    const char *p;
     char *name;
 
     if (node->ready)
         return false;
     node->port = get_u32(in);
-    p = get_text(in, &node->ucx_len);
-    node->ucx = xrealloc(NULL, node->ucx_len + 1);
-    memcpy(node->ucx, p, node->ucx_len);
     name = get_string(in);
     if (in->bad || node->port > 65535) {
         free(name);

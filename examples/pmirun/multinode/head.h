@@ -29,8 +29,6 @@ struct node {
     uint32_t n_unanswered;
     char address[64];
     uint32_t port;
-    char *ucx; /* its UCX address */
-    size_t ucx_len;
     uint64_t input_took; /* bytes of stdin that its ranks have got */
     uint32_t owed[2];    /* bytes of stdout and stderr taken and not reported yet */
 };
@@ -70,7 +68,6 @@ struct head {
     uint32_t first_waiting; /* index: starters before it do not wait */
     uint32_t n_under_way;
     const char *self;  /* this program's path */
-    char *sets;        /* lines for agents about UCX */
     uint64_t wait_ns;  /* until then the head retries hosts that cannot be reached */
     uint64_t again_ns; /* when the next try is due; 0: none */
     uint64_t limit_ns; /* when to kill the next command that hangs; 0: none */

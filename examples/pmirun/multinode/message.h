@@ -9,15 +9,14 @@
 
 #include "../local/fields.h"
 
-#define BOOT_VERSION "4" /* in the first of them: raise it with each change of messages */
+#define BOOT_VERSION "5" /* in the first of them: raise it with each change of messages */
 /* of the lines that an agent reads from its stdin, at most: an empty pipe has room for them,
  * unless its user has too many pipes */
-#define BOOT_BYTES         65536u
-#define UCX_SETTINGS_BYTES 32768u /* of them, those about UCX */
+#define BOOT_BYTES 65536u
 
 enum message {
     /* agent to head */
-    MSG_READY = 1, /* u32 port of its listener; text its UCX address, or empty; text host name */
+    MSG_READY = 1, /* u32 port of its listener; text host name */
     MSG_SAY,       /* text, for standard error */
     MSG_STARTED,   /* u32 job, u32 rank, u32 pid */
     MSG_LAUNCHED,  /* u32 job: all of its ranks here */
@@ -42,7 +41,7 @@ enum message {
     MSG_TRY,       /* u32 the try that started it, from its boot lines: its first message */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */
-    MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */
+    MSG_PEERS,      /* u32 n, for each: text address, u32 port */
     MSG_JOB,        /* a job (nodes.c) */
     MSG_SIGNAL,     /* u32 signal, for all ranks */
     MSG_STOP,       /* the job is being stopped */

@@ -399,31 +399,20 @@ static void tell_setup(struct pmirun *pr)
     free(cwd);
 }
 
-/* Sends each agent's address to all, and whether they use UCX: only if all can. False: one cannot,
- * and the user asks for UCX. */
-static bool tell_peers(struct pmirun *pr)
+/* Sends each agent's address to all. */
+static void tell_peers(struct pmirun *pr)
 {
     const struct node *nodes = pr->nodes->head.nodes;
     struct msg m = {0};
-    uint32_t i;
 
-    for (i = 0; i < pr->opt.n_nodes && nodes[i].ucx_len; i++)
-        ;
-    if (i < pr->opt.n_nodes && pr->opt.links == LINKS_UCX) {
-        say(pr, "--links ucx: %s has no UCX", nodes[i].name);
-        return false;
-    }
     msg_begin(&m, MSG_PEERS);
-    msg_u32(&m, i == pr->opt.n_nodes);
     msg_u32(&m, pr->opt.n_nodes);
-    for (i = 0; i < pr->opt.n_nodes; i++) {
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
         msg_string(&m, nodes[i].address);
         msg_u32(&m, nodes[i].port);
-        msg_text(&m, nodes[i].ucx, nodes[i].ucx_len);
     }
     nodes_tell_all(pr, &m);
     msg_free(&m);
-    return true;
 }
 
 /*
@@ -462,7 +451,8 @@ void nodes_ready(struct pmirun *pr, struct node *node)
     pr->nodes->head.start_ns = 0;
     pr->nodes->head.ask_ns = ask_next(pr);
     tell_setup(pr);
-    if (!tell_peers(pr) || (pr->opt.launch == LAUNCH_STEP && !step_is_whole(pr))) {
+    tell_peers(pr);
+    if (pr->opt.launch == LAUNCH_STEP && !step_is_whole(pr)) {
         job_stop(pr, STATUS_NODE);
         return;
     }

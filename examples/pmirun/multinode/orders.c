@@ -17,7 +17,6 @@
 #include "../local/table.h"
 #include "../local/way.h"
 #include "../pmix/far.h"
-#include "links.h"
 #include "step.h"
 
 static char **get_strings(struct msg_in *in, uint32_t *n)
@@ -122,7 +121,6 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
 static bool on_peers(struct pmirun *pr, struct msg_in *in)
 {
     struct agent *a = &pr->nodes->agent;
-    bool by_ucx = get_u32(in) != 0;
 
     if (a->peers || get_u32(in) != a->n_nodes)
         return false;
@@ -130,23 +128,14 @@ static bool on_peers(struct pmirun *pr, struct msg_in *in)
     memset(a->peers, 0, a->n_nodes * sizeof(*a->peers));
     for (uint32_t i = 0; i < a->n_nodes; i++) {
         struct peer *p = &a->peers[i];
-        const char *ucx;
         uint32_t port;
 
         p->address = get_string(in);
         port = get_u32(in);
         in->bad = in->bad || port > UINT16_MAX;
         p->port = (uint16_t)port;
-        ucx = get_text(in, &p->ucx_len);
-        p->ucx = xrealloc(NULL, p->ucx_len + 1);
-        memcpy(p->ucx, ucx, p->ucx_len);
     }
-    if (in->bad)
-        return false;
-    a->by_ucx = by_ucx && ucx_join(pr) == 0;
-    if (!by_ucx)
-        ucx_stop(pr);
-    return a->by_ucx == by_ucx;
+    return !in->bad;
 }
 
 static bool get_app(struct msg_in *in, struct app *app)

@@ -88,28 +88,6 @@ static char **starter_argv(const struct pmirun *pr, const struct starter *s)
                          pr->nodes->head.self);
 }
 
-/* UCX's variables as lines for an agent that may use UCX, which needs them before MSG_SETUP brings
- * the others. Reports those that it leaves out. */
-static char *ucx_settings(struct pmirun *pr)
-{
-    char *all = xprintf("%s", "");
-
-    for (char **e = environ; *e && pr->opt.links != LINKS_TCP; e++) {
-        bool is_lines = strchr(*e, '\n') != NULL;
-
-        if (strncmp(*e, "UCX_", 4) != 0)
-            continue;
-        if (is_lines || strlen(all) + strlen(*e) > UCX_SETTINGS_BYTES) {
-            say(pr, "%.*s does not reach the agents' UCX: %s", (int)strcspn(*e, "="), *e,
-                is_lines ? "it has more than one line"
-                         : "all these variables together take too many bytes");
-            continue;
-        }
-        all = xappend(all, "set %s\n", *e);
-    }
-    return all;
-}
-
 /* Writes to an empty pipe, which mostly has room for all. A user with many pipes gets small ones
  * (fs.pipe-user-pages-soft): then this waits for the reader. False with errno. */
 static bool write_all(const struct pmirun *pr, int fd, const char *text, size_t n)
@@ -159,15 +137,14 @@ static char *bootstrap(const struct pmirun *pr, const char *node, uint32_t try)
     char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
          *text;
     char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1];
-    static const char *const links[] = {"any", "tcp", "ucx"};
 
     sodium_bin2hex(secret, sizeof(secret), self->secret, CHANNEL_SECRET_BYTES);
     sodium_bin2hex(job, sizeof(job), self->job, CHANNEL_JOB_BYTES);
     text = xprintf("pmirun-agent " BOOT_VERSION
-                   "\njob %s\nsecret %s\nnode %s\ntry %u\nnodes %u\nlinks %s\nsilence "
-                   "%.0f\nport %u\nhead %s\n%send\n",
-                   job, secret, node, try, pr->opt.n_nodes, links[pr->opt.links],
-                   pr->opt.node_s * 1e3, pr->nodes->head.port, addresses, pr->nodes->head.sets);
+                   "\njob %s\nsecret %s\nnode %s\ntry %u\nnodes %u\nsilence %.0f\nport %u\nhead "
+                   "%s\nend\n",
+                   job, secret, node, try, pr->opt.n_nodes, pr->opt.node_s * 1e3,
+                   pr->nodes->head.port, addresses);
     sodium_memzero(secret, sizeof(secret));
     free(addresses);
     return text;
@@ -605,7 +582,6 @@ void starters_init(struct pmirun *pr, const char *self)
     struct head *h = &pr->nodes->head;
 
     h->self = self;
-    h->sets = ucx_settings(pr);
     if (pr->opt.launch == LAUNCH_STEP) {
         step_begin(pr, bootstrap(pr, "step", 0));
         return;

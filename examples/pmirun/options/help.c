@@ -271,7 +271,7 @@ void show_info(struct parse *p, const struct option_row *row, char **value)
     print_version();
     printf("nodes:     %s\n", HAS_NODES ? "several (libsodium)" : "one");
     printf("launchers: fork%s\n", HAS_NODES ? " ssh srun" : "");
-    printf("links:     %s\n", !HAS_NODES ? "none" : HAS_UCX ? "tcp ucx" : "tcp");
+    printf("links:     %s\n", HAS_NODES ? "tcp" : "none");
     printf("mpi:       pmi openmpi%s\n", HAS_PMIX ? " pmix" : "");
     printf("topology:  %s\n", HAS_HWLOC ? "hwloc" : "none");
     end_of_output();

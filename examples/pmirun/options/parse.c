@@ -305,7 +305,6 @@ void options_parse(struct options *opt, int argc, char **argv)
     opt->start_s = 60;
     opt->fanout = 16;
     opt->node_s = 25;
-    opt->links = LINKS_TCP;
     opt->shm_max_bytes = UINT64_C(1024) << 20;
     opt->env.what = ENV_ALL;
     parse_environment(&p);

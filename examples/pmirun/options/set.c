@@ -127,6 +127,15 @@ void set_launch(struct parse *p, const struct option_row *row, char **value)
         usage_error(p, "%s %s", p->word, why);
 }
 
+/* Links between nodes use TCP, whatever the word. */
+void set_links(struct parse *p, const struct option_row *row, char **value)
+{
+    if (strcmp(value[0], "ucx") == 0)
+        usage_error(p, "%s ucx: links between nodes no longer use UCX; use %s tcp", p->word,
+                    p->word);
+    (void)parse_word(p, value[0], row->words);
+}
+
 void set_map(struct parse *p, const struct option_row *row, char **value)
 {
     p->opt->cyclic = parse_word(p, value[0], row->words) == 1;

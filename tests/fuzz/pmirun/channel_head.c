@@ -34,7 +34,6 @@ static void ready(struct world *w, int i)
 
     msg_begin(&m, MSG_READY);
     msg_u32(&m, 5000);
-    msg_text(&m, NULL, 0);
     msg_string(&m, "name");
     say_msg(w, &w->peers[i], &m);
 }
@@ -78,7 +77,6 @@ void end_head(struct head *h)
 {
     for (uint32_t i = 0; i < LINKS && h->nodes; i++) {
         free(h->nodes[i].name);
-        free(h->nodes[i].ucx);
     }
     free(h->nodes);
     free(h->starters);

@@ -42,7 +42,6 @@ static void begin_world(struct world *w)
     pr->opt.n_nodes = LINKS;
     pr->opt.node_s = 25;
     pr->opt.universe_size = -1;
-    pr->opt.links = LINKS_TCP;
     pr->opt.shm_max_bytes = 1u << 20;
     pr->now_ns = pr->start_ns = 1;
     pr->nodes = &w->nodes;
