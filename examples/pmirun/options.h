@@ -56,7 +56,6 @@ struct options {
     bool labels, use_port, no_shm, pmi_1_2, verbose, progress;
     enum stats_form stats;
     char *timeline; /* a file; NULL: none */
-    bool timeline_svg;
     struct place_policy place;
     char *map_by, *bind_to; /* their texts, NULL: not given */
     char *topology;         /* replaces the node's own; NULL: the node's */

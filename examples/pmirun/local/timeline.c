@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "pmirun.h"
-#include "timeline_draw.h"
 
 #define SEND_NS    (NS_PER_S / 2)
 #define SEND_BYTES 16384u
@@ -278,7 +277,7 @@ static void one_clock(struct timeline *tl, uint64_t end)
 int timeline_write(struct pmirun *pr, bool early)
 {
     struct timeline *tl = &pr->timeline;
-    struct timeline_text text = {.pr = pr, .node_name = node_name};
+    char about[256];
     const uint64_t end = clock_ns() - pr->start_ns;
     int err = 0;
     FILE *f;
@@ -286,16 +285,12 @@ int timeline_write(struct pmirun *pr, bool early)
     if (!tl->on || !tl->path)
         return 0;
     tl->on = false;
-    describe(pr, early, end, text.about, sizeof(text.about));
+    describe(pr, early, end, about, sizeof(about));
     one_clock(tl, end);
-    timeline_sort(tl);
     f = fopen(tl->path, "we");
     if (!f)
         return errno;
-    if (pr->opt.timeline_svg)
-        timeline_svg(f, tl, end, &text);
-    else
-        timeline_json(f, tl, end, &text);
+    timeline_put_json(f, tl, end, about, node_name, pr);
     if (ferror(f))
         err = EIO;
     if (fclose(f) != 0)

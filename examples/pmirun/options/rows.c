@@ -454,16 +454,17 @@ const struct option_row option_rows[] = {
      .arg = "FILE",
      .scope = SCOPE_JOB,
      .set = set_timeline,
-     .help = "draw what each rank did when: NAME.svg or NAME.json",
-     .man = "At the end, however the job ends, write what each rank did when, by node and rank: "
-            "before init, from init to finalize, in each fence, Allgather, Ring or barrier of a "
-            "group, and how it exited. NAME.svg is a picture, NAME.json a trace for Perfetto or "
-            "chrome://tracing. With several nodes, the agents record their ranks' events; their "
-            "times are off by up to half a round trip, and by the drift between the hosts' clocks "
-            "during the job. A fence of PMIx begins when all ranks of the node have entered it, "
-            "since libpmix does not report each one. After 1048576 events `pmirun` records no more "
-            "collectives, after twice as many nothing more, and reports both; a picture has at "
-            "most 2048 rows. A `pmirun` that dies of SIGKILL leaves an empty file."},
+     .help = "write what each rank did when to NAME.json",
+     .man =
+         "At the end, however the job ends, write what each rank did when, by node and rank: "
+         "before init, from init to finalize, in each fence, Allgather, Ring or barrier of a "
+         "group, and how it exited. NAME.json is a trace, which Perfetto and "
+         "chrome://tracing draw. With several nodes, the agents record their ranks' events; their "
+         "times are off by up to half a round trip, and by the drift between the hosts' clocks "
+         "during the job. A fence of PMIx begins when all ranks of the node have entered it, "
+         "since libpmix does not report each one. After 1048576 events `pmirun` records no more "
+         "collectives, after twice as many nothing more, and reports both. "
+         "A `pmirun` that dies of SIGKILL leaves an empty file."},
     {.names = "-v --verbose",
      .scope = SCOPE_JOB,
      .set = set_flag,
