@@ -73,7 +73,7 @@ static void print_exit_codes(struct pmirun *pr)
     for (uint32_t node = 0; node < pr->opt.n_nodes; node++) {
         const char *between = "";
 
-        fprintf(f, "exit codes: [%s] ", pr->head ? pr->head->name(pr, node) : host);
+        fprintf(f, "exit codes: [%s] ", pr->head ? head_node_name(pr, node) : host);
         for (uint32_t i = 0; i < job->n_local; i++) {
             const struct rank *r = &job->ranks[i];
 
@@ -163,8 +163,8 @@ int main(int argc, char **argv)
     if (output_pending(pr)) /* a reader has not taken these yet */
         loop_run(pr);
     progress_clear();
-    if (pr->node)
-        pr->node->stop(pr);
+    if (pr->nodes)
+        nodes_stop(pr);
     pmiwire_server_destroy(pr->server);
     err = timeline_write(pr, false);
     if (err)

@@ -78,8 +78,8 @@ static struct seats count_seats(const struct pmirun *pr, const struct job *job)
     struct seats s = {.first = others, .n = others + job->n_local};
 
     for (uint32_t i = 0; pr->opt.one_host && i < job->n_ranks; i++) {
-        s.first += job->node_of[i] < pr->agent->node(pr);
-        s.n += job->node_of[i] != pr->agent->node(pr);
+        s.first += job->node_of[i] < agent_node(pr);
+        s.n += job->node_of[i] != agent_node(pr);
     }
     s.says = s.first == others;
     return s;
@@ -188,7 +188,7 @@ static void report(struct pmirun *pr, const struct job *job, uint32_t i, const c
     char *line;
 
     rank_name(pr, &job->ranks[i], name);
-    line = pr->agent ? xprintf("pmirun on %s: ", pr->agent->host(pr)) : xprintf("pmirun: ");
+    line = pr->agent ? xprintf("pmirun on %s: ", agent_host_name(pr)) : xprintf("pmirun: ");
     line = xappend(line, "%s %s%s%s, processors %s\n", name, what, drawn ? " " : "",
                    drawn ? drawn : "", cpus);
     output_text(pr, line, strlen(line));

@@ -86,7 +86,7 @@ static uint32_t push(struct pmirun *pr)
     for (uint32_t i = 0; i < in->n_joined; i++)
         in->feeds[i].at -= in->feeds[i].at < least ? in->feeds[i].at : least;
     if (pr->agent)
-        pr->agent->took(pr, (uint32_t)least);
+        agent_report_input(pr, (uint32_t)least);
     return n_open;
 }
 

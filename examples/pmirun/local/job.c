@@ -87,7 +87,7 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     opts.kvsname = job->kvsname;
     opts.n_ranks = job->n_ranks;
     opts.number = job->number;
-    opts.node = pr->agent ? pr->agent->node(pr) : 0;
+    opts.node = pr->agent ? agent_node(pr) : 0;
     opts.node_of = job->node_of;
     opts.design = pr->opt.design;
     opts.universe_size = pr->opt.universe_size;
@@ -114,7 +114,7 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
 /* Is this rank in `ranks`? An agent has only its own there. */
 static bool is_known(const struct pmirun *pr, const struct job *job, uint32_t rank)
 {
-    return !pr->agent || job->node_of[rank] == pr->agent->node(pr);
+    return !pr->agent || job->node_of[rank] == agent_node(pr);
 }
 
 /* The ranks that we know, each with its program, node, and number there. */
@@ -279,7 +279,7 @@ void job_queue(struct pmirun *pr, struct job *job)
 void job_set_status(struct pmirun *pr, int status)
 {
     if (pr->agent) {
-        pr->agent->failed(pr, status);
+        agent_report_failure(pr, status);
         return;
     }
     if (pr->status_set)
@@ -298,7 +298,7 @@ static void kill_rank(const struct rank *r, int sig)
 void job_kill_all(struct pmirun *pr, int sig)
 {
     if (pr->head) {
-        pr->head->signal(pr, sig);
+        head_signal_ranks(pr, sig);
         return;
     }
     launch_land_all(pr);
@@ -310,7 +310,7 @@ void job_kill_all(struct pmirun *pr, int sig)
 void job_stop(struct pmirun *pr, int status)
 {
     if (pr->agent) { /* the head decides */
-        pr->agent->fatal(pr, status);
+        agent_report_fatal(pr, status);
         return;
     }
     job_set_status(pr, status);
@@ -327,7 +327,7 @@ void job_stop_all(struct pmirun *pr)
     pr->launch = NULL;
     pr->launch_tail = &pr->launch;
     if (pr->head)
-        pr->head->stop(pr);
+        head_stop_launch(pr);
     host_stop(pr);
     job_kill_all(pr, SIGTERM);
     job_kill_all(pr, SIGCONT); /* a stopped process would not see SIGTERM */
@@ -361,7 +361,7 @@ void job_abandon(struct pmirun *pr, struct job *job, int err)
         return;
     job->abandoned = true;
     if (pr->head) {
-        pr->head->abandon(pr, job);
+        head_abandon_job(pr, job);
     } else {
         launch_drop(pr, job);
         for (uint32_t i = 0; i < job->n_local; i++)
@@ -419,7 +419,7 @@ static void ended_badly(struct pmirun *pr, struct rank *r, int status, const cha
 void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll, uint32_t why)
 {
     if (pr->agent)
-        pr->agent->stuck(pr, job, rank, coll, why);
+        agent_report_stuck(pr, job, rank, coll, why);
     else if (!pr->stopping && !job->abandoned && !pr->stuck.gone && rank < job->n_ranks)
         pr->stuck = (struct stuck){&job->ranks[rank], coll, why, pr->now_ns};
 }
@@ -554,7 +554,7 @@ void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
         r->hung_up = true;
     note_state(pr, r, state);
     if (pr->agent) {
-        pr->agent->state(pr, r, state);
+        agent_report_state(pr, r, state);
         return;
     }
     trace(pr, "%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
@@ -581,7 +581,7 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
         return;
     r->aborted = true;
     if (pr->agent) {
-        pr->agent->aborted(pr, r, exitcode, message);
+        agent_report_aborted(pr, r, exitcode, message);
         return;
     }
     if (exitcode != 0 && status == 0)
@@ -658,7 +658,7 @@ void job_bury(struct pmirun *pr)
         trace(pr, "job %u is over", job->number);
         job_ended(pr, job);
         if (pr->head)
-            pr->head->over(pr, job);
+            head_announce_end(pr, job);
         if (pr->agent)
             forget_pairs(pr, job);
         *p = job->next;
@@ -691,7 +691,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
         trace(pr, "%u:%u pid %d %s %d", job->number, r->number, (int)r->pid,
               si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     if (pr->agent) {
-        pr->agent->exited(pr, r, si);
+        agent_report_exited(pr, r, si);
     } else if (!pr->stopping && !job->abandoned && !r->aborted) {
         if (si->si_code == CLD_EXITED)
             rank_exited(pr, r, si->si_status);
@@ -721,7 +721,7 @@ void job_reap(struct pmirun *pr)
         if (!r) {
             guard_reaped(pr, si.si_pid);
             if (pr->head)
-                pr->head->reaped(pr, &si);
+                head_reap_starter(pr, &si);
             continue;
         }
         r->state = RANK_EXITED; /* reaped: its pid is free */

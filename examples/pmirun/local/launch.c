@@ -797,7 +797,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     timeline_rank(pr, r, TIMELINE_LAUNCH, 0);
     progress_count(pr, PROGRESS_STARTED);
     if (pr->agent)
-        pr->agent->started(pr, r);
+        agent_report_started(pr, r);
     else
         trace(pr, "%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
     return 0;
@@ -885,7 +885,7 @@ static void job_launched(struct pmirun *pr, struct job *job)
     if (job->number == 0)
         pr->at.launch_end = clock_ns() - pr->start_ns;
     if (pr->agent)
-        pr->agent->launched(pr, job);
+        agent_report_launched(pr, job);
     else if (job->spawned)
         spawn_launched(pr, job, 0);
 }

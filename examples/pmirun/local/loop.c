@@ -90,8 +90,8 @@ static void run_deadlines(struct pmirun *pr)
     }
     if (passed(pr, pr->progress.draw_ns))
         progress_draw(pr);
-    if (pr->node)
-        pr->node->run_deadlines(pr);
+    if (pr->nodes)
+        nodes_run_deadlines(pr);
     if (pr->stopping && pr->n_live && passed(pr, pr->kill_ns)) {
         job_kill_all(pr, SIGKILL);
         pr->kill_ns = pr->now_ns + NS_PER_S;
@@ -122,7 +122,7 @@ static bool finished(struct pmirun *pr)
         return false;
     if (pr->opt.as_hydra && !pr->stopping && pr->output.n_streams)
         return false; /* what a rank has left behind holds its output */
-    if (pr->node && !pr->node->may_end(pr))
+    if (pr->nodes && !nodes_may_end(pr))
         return false;
     pr->deadline_ns = 0; /* --timeout is for processes, not for readers */
     settle_drain(pr);
@@ -159,8 +159,8 @@ static int wait_ms(const struct pmirun *pr)
     sooner(&next, pr->deadline_ns);
     sooner(&next, pr->progress.draw_ns);
     sooner(&next, job_judgement(pr));
-    if (pr->node)
-        sooner(&next, pr->node->deadline(pr));
+    if (pr->nodes)
+        sooner(&next, nodes_deadline(pr));
     if (pr->n_live) {
         if (pr->stopping)
             sooner(&next, pr->kill_ns);
@@ -181,12 +181,12 @@ static int wait_ms(const struct pmirun *pr)
 
 static void flush(struct pmirun *pr)
 {
-    if (pr->node)
-        pr->node->progress(pr);
+    if (pr->nodes)
+        nodes_progress(pr);
     pmi_flush_ready(pr);
     output_flush(pr);
-    if (pr->node)
-        pr->node->flush(pr);
+    if (pr->nodes)
+        nodes_flush(pr);
 }
 
 int loop_run(struct pmirun *pr)
@@ -201,7 +201,7 @@ int loop_run(struct pmirun *pr)
         run_deadlines(pr);
         if (!more && finished(pr)) {
             output_flush(pr);
-            if ((!output_pending(pr) || job_is_hasty(pr)) && (!pr->node || pr->node->ended(pr)))
+            if ((!output_pending(pr) || job_is_hasty(pr)) && (!pr->nodes || nodes_ended(pr)))
                 return 0;
         }
         flush(pr);
@@ -220,7 +220,7 @@ int loop_run(struct pmirun *pr)
         flush(pr);
         pmi_bury(pr);
         job_bury(pr);
-        if (pr->node)
-            pr->node->bury(pr);
+        if (pr->nodes)
+            nodes_free_closed(pr);
     }
 }

@@ -119,7 +119,7 @@ static void resume_streams(struct pmirun *pr, struct sink *sk)
     set_full(pr, sk, false);
     for (unsigned which = 0; which < 2 && pr->head; which++)
         if (pr->output.n_full[which] == 0)
-            pr->head->room(pr, which);
+            head_give_room(pr, which);
     while (sk->paused) {
         struct stream *st = sk->paused;
 
@@ -233,7 +233,7 @@ static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_
 
 void output_text(struct pmirun *pr, const char *text, size_t len)
 {
-    if (pr->agent && pr->agent->say(pr, text, len))
+    if (pr->agent && agent_report_text(pr, text, len))
         return;
     /* pmirun's own lines are few, but a client that misbehaves can cause many. */
     if (sink_waiting(&pr->output.err) < 2 * SINK_HIGH)
@@ -265,7 +265,7 @@ static char *file_name(const struct pmirun *pr, const char *pattern, const struc
         case 'r': name = xappend(name, "%u", r->number); break;
         case 'g': name = xappend(name, "%u", r->job->number); break;
         case 'p': name = xappend(name, "%u", r->node); break;
-        case 'h': name = xappend(name, "%s", pr->head ? pr->head->name(pr, r->node) : host); break;
+        case 'h': name = xappend(name, "%s", pr->head ? head_node_name(pr, r->node) : host); break;
         default: name = xappend(name, "%%"); break;
         }
     }
@@ -438,7 +438,7 @@ void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n)
 /* Sends the bytes to the head unchanged: it makes the lines. */
 static void pass_on(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
 {
-    if (!pr->agent->output(pr, st, p, n))
+    if (!agent_report_output(pr, st, p, n))
         return;
     st->sink->room -= (uint32_t)n;
     set_full(pr, st->sink, st->sink->room == 0);
@@ -501,7 +501,7 @@ void output_close(struct pmirun *pr, struct stream *st)
         return;
     emit_part(pr, st);
     if (pr->agent)
-        pr->agent->output(pr, st, NULL, 0);
+        agent_report_output(pr, st, NULL, 0);
     loop_close(pr, &st->src);
     st->remote = false;
     free(st->part);

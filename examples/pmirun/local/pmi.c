@@ -109,7 +109,7 @@ int pmi_init(struct pmirun *pr)
 
     if (pr->agent && pr->opt.n_nodes > 1) {
         ops.send = exchange_on_send;
-        ops.name = pr->agent->name;
+        ops.name = agent_ask_name;
     }
     if (pr->timeline.on)
         ops.waits = on_waits;

@@ -93,11 +93,9 @@ struct pmirun {
     struct stuck stuck;
     struct leftovers leftovers;
 
-    const struct node_ops *node;   /* NULL: alone */
-    const struct head_ops *head;   /* NULL: not a head */
-    const struct agent_ops *agent; /* NULL: not an agent */
-    struct nodes *nodes;           /* what they need besides */
-    struct far *far;               /* what PMIx needs beyond one node; NULL: nothing yet */
+    bool head, agent;    /* the role; alone: neither */
+    struct nodes *nodes; /* what they need besides; alone: NULL */
+    struct far *far;     /* what PMIx needs beyond one node; NULL: nothing yet */
 };
 
 #endif

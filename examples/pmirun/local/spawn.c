@@ -182,7 +182,7 @@ static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct ap
         return NULL;
     next = node_of = xrealloc(NULL, n_procs * sizeof(*node_of));
     for (uint32_t i = 0; i < n_apps; i++) {
-        if (!pr->head->place(pr, apps[i].n_procs, apps[i].hosts, next)) {
+        if (!head_place_ranks(pr, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
             say(pr, "spawn by %s: %s: this job has no such nodes: %s", rank_name(pr, by, name),
                 apps[i].argv[0], apps[i].hosts);
@@ -283,7 +283,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     trace(pr, "job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, by->job->number,
           by->number);
     if (pr->head)
-        pr->head->launch(pr, job, preputs);
+        head_launch_job(pr, job, preputs);
     else
         job_queue(pr, job);
     return PMIWIRE_PENDING;
@@ -294,7 +294,7 @@ int spawn_for(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *re
     if (pr->stopping)
         return -EINVAL;
     if (pr->agent) {
-        pr->agent->spawn(pr, by, req, token);
+        agent_spawn(pr, by, req, token);
         return PMIWIRE_PENDING;
     }
     return spawn_begin(pr, by, req, token, NULL);
@@ -312,9 +312,9 @@ int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwir
 void spawn_launched(struct pmirun *pr, struct job *job, int err)
 {
     if (pr->head)
-        pr->head->spawned(pr, job, err);
+        head_answer_spawn(pr, job, err);
     else if (pr->agent)
-        pr->agent->gave_up(pr, job, err);
+        agent_report_spawn_failed(pr, job, err);
     else if (job->spawn_token & HOST_TOKEN)
         host_spawned(pr, job->spawn_token, err, job->kvsname);
     else

@@ -108,7 +108,7 @@ void stats_print(struct pmirun *pr)
     struct pmiwire_stats_server s;
 
     if (pr->head)
-        pr->head->stats(pr, &s);
+        head_stats(pr, &s);
     else
         pmiwire_server_stats(pr->server, &s);
     if (pr->opt.stats == STATS_TABLE)

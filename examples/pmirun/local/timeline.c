@@ -238,7 +238,7 @@ static const char *node_name(const struct pmirun *pr, uint32_t node)
     static char own[65];
 
     if (pr->head)
-        return pr->head->name(pr, node);
+        return head_node_name(pr, node);
     if (gethostname(own, sizeof(own) - 1) != 0)
         return "this host";
     return own;

@@ -29,12 +29,12 @@
 
 #define EARLY_BYTES (256u << 20) /* of frames for jobs not announced yet */
 
-static uint32_t node_number(const struct pmirun *pr)
+uint32_t agent_node(const struct pmirun *pr)
 {
     return pr->nodes->agent.node;
 }
 
-static const char *host_name(const struct pmirun *pr)
+const char *agent_host_name(const struct pmirun *pr)
 {
     return pr->nodes->agent.name;
 }
@@ -244,7 +244,7 @@ static void on_boot(struct pmirun *pr, struct source *src, uint32_t events)
         head_gone(pr);
 }
 
-static void signalled(struct pmirun *pr, int sig)
+void agent_signalled(struct pmirun *pr, int sig)
 {
     say(pr, "the agent received signal %d (%s)", sig, strsignal(sig));
     net_flush(pr);
@@ -273,7 +273,7 @@ void agent_tell(struct pmirun *pr)
         no_memory();
 }
 
-static bool tell_text(struct pmirun *pr, const char *text, size_t n)
+bool agent_report_text(struct pmirun *pr, const char *text, size_t n)
 {
     if (!pr->nodes->agent.told || pr->nodes->agent.over)
         return pr->nodes->agent.over;
@@ -294,25 +294,25 @@ static struct msg *rank_msg(struct pmirun *pr, enum message what, const struct r
     return m;
 }
 
-static void tell_started(struct pmirun *pr, const struct rank *r)
+void agent_report_started(struct pmirun *pr, const struct rank *r)
 {
     rank_msg(pr, MSG_STARTED, r, (uint32_t)r->pid);
     agent_tell(pr);
 }
 
-static void tell_state(struct pmirun *pr, const struct rank *r, uint32_t state)
+void agent_report_state(struct pmirun *pr, const struct rank *r, uint32_t state)
 {
     rank_msg(pr, MSG_STATE, r, state);
     agent_tell(pr);
 }
 
-static void tell_aborted(struct pmirun *pr, const struct rank *r, int32_t code, const char *text)
+void agent_report_aborted(struct pmirun *pr, const struct rank *r, int32_t code, const char *text)
 {
     msg_string(rank_msg(pr, MSG_ABORT, r, (uint32_t)code), text);
     agent_tell(pr);
 }
 
-static void tell_exited(struct pmirun *pr, const struct rank *r, const siginfo_t *si)
+void agent_report_exited(struct pmirun *pr, const struct rank *r, const siginfo_t *si)
 {
     msg_u32(rank_msg(pr, MSG_EXIT, r, (uint32_t)si->si_code), (uint32_t)si->si_status);
     agent_tell(pr);
@@ -324,12 +324,12 @@ void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number)
     agent_tell(pr);
 }
 
-static void tell_launched(struct pmirun *pr, const struct job *job)
+void agent_report_launched(struct pmirun *pr, const struct job *job)
 {
     agent_tell_number(pr, MSG_LAUNCHED, job->number);
 }
 
-static void tell_gave_up(struct pmirun *pr, const struct job *job, int err)
+void agent_report_spawn_failed(struct pmirun *pr, const struct job *job, int err)
 {
     struct msg *m = agent_msg(pr, MSG_FAILED);
 
@@ -338,19 +338,19 @@ static void tell_gave_up(struct pmirun *pr, const struct job *job, int err)
     agent_tell(pr);
 }
 
-static void tell_fatal(struct pmirun *pr, int status)
+void agent_report_fatal(struct pmirun *pr, int status)
 {
     if (!pr->stopping)
         agent_tell_number(pr, MSG_FATAL, (uint32_t)status);
 }
 
-static void tell_failed(struct pmirun *pr, int status)
+void agent_report_failure(struct pmirun *pr, int status)
 {
     agent_tell_number(pr, MSG_STATUS, (uint32_t)status);
 }
 
-static void tell_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
-                       uint32_t why)
+void agent_report_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
+                        uint32_t why)
 {
     struct msg *m = agent_msg(pr, MSG_STUCK);
 
@@ -361,7 +361,7 @@ static void tell_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, 
     agent_tell(pr);
 }
 
-static void tell_chose(struct pmirun *pr, const struct job *job)
+void agent_report_mpi(struct pmirun *pr, const struct job *job)
 {
     struct msg *m = agent_msg(pr, MSG_CHOSE);
 
@@ -372,7 +372,7 @@ static void tell_chose(struct pmirun *pr, const struct job *job)
     agent_tell(pr);
 }
 
-static bool tell_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
+bool agent_report_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
 {
     struct msg *m;
 
@@ -399,7 +399,7 @@ static void tell_ready(struct pmirun *pr)
     rc = net_listen(pr, address, &port);
     if (rc) {
         say(pr, "agent: cannot listen at %s: %s", address, strerror(-rc));
-        tell_fatal(pr, STATUS_NODE);
+        agent_report_fatal(pr, STATUS_NODE);
         return;
     }
     if (a->step)
@@ -437,13 +437,13 @@ static void tell_done(struct pmirun *pr)
 
 /* ---- the end ---- */
 
-static bool may_end(struct pmirun *pr)
+bool agent_may_end(struct pmirun *pr)
 {
     return pr->nodes->agent.ending || pr->nodes->agent.over;
 }
 
 /* The head closes the connection after MSG_DONE: only then have all reports arrived. */
-static bool ended(struct pmirun *pr)
+bool agent_ended(struct pmirun *pr)
 {
     struct agent *a = &pr->nodes->agent;
 
@@ -465,7 +465,7 @@ static bool ended(struct pmirun *pr)
     return pr->now_ns >= a->done_ns;
 }
 
-static uint64_t deadline(const struct pmirun *pr)
+uint64_t agent_deadline(const struct pmirun *pr)
 {
     const uint64_t done =
                        pr->nodes->agent.over ? pr->nodes->agent.leave_ns : pr->nodes->agent.done_ns,
@@ -476,7 +476,7 @@ static uint64_t deadline(const struct pmirun *pr)
 
 /* ---- other agents ---- */
 
-void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
+void agent_report_lost(struct pmirun *pr, uint32_t node, const char *why)
 {
     struct agent *a = &pr->nodes->agent;
     struct msg *m;
@@ -554,8 +554,8 @@ static void connect_neighbours(struct pmirun *pr, const struct job *job)
 }
 
 /* 0, or 1: enough for now, and exchange_room() follows. */
-static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                      uint32_t n_iov)
+int agent_send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                     uint32_t n_iov)
 {
     struct agent *a = &pr->nodes->agent;
     struct netconn *out;
@@ -577,7 +577,7 @@ static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const stru
     return full;
 }
 
-static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
+bool agent_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 {
     static const uint8_t what = MSG_PMIX;
     struct agent *a = &pr->nodes->agent;
@@ -609,7 +609,7 @@ static void check_links(struct pmirun *pr)
     a->any_broken = false;
     for (uint32_t i = 0; i < a->n_nodes; i++)
         if (a->peers[i].broken)
-            agent_lost(pr, i, strerror(-a->peers[i].broken));
+            agent_report_lost(pr, i, strerror(-a->peers[i].broken));
 }
 
 /* Keeps a frame until MSG_JOB arrives: the head announced the job to the sender first. */
@@ -664,7 +664,7 @@ void agent_begin_exchange(struct pmirun *pr, struct job *job)
             a->early_tail = p;
         a->early_bytes -= e->n;
         if (!exchange_frame(pr, job, e->from, e->bytes, e->n))
-            agent_lost(pr, e->from, "its message is invalid");
+            agent_report_lost(pr, e->from, "its message is invalid");
         free(e);
     }
 }
@@ -709,7 +709,7 @@ static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
      * send. */
     if (nc->dialled && nc->deadline_ns && a->peers && !a->peers[nc->ch.peer].needed)
         return;
-    agent_lost(pr, nc->ch.peer, why);
+    agent_report_lost(pr, nc->ch.peer, why);
 }
 
 static void on_room(struct pmirun *pr, struct netconn *nc)
@@ -724,60 +724,17 @@ static void on_room(struct pmirun *pr, struct netconn *nc)
 
 const struct net_ops agent_net_ops = {on_opened, on_frame, on_closed, on_room};
 
-/* ---- what the rest of pmirun calls (role.h) ---- */
-
-static void progress(struct pmirun *pr)
+void agent_progress(struct pmirun *pr)
 {
     check_links(pr);
     if (timeline_is_due(pr))
         tell_times(pr);
 }
 
-static void stop(struct pmirun *pr)
-{
-    far_stop(pr);
-    sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
-}
-
-static void tell_took(struct pmirun *pr, uint32_t n)
+void agent_report_input(struct pmirun *pr, uint32_t n)
 {
     agent_tell_number(pr, MSG_TOOK, n);
 }
-
-const struct node_ops agent_node_ops = {
-    .run_deadlines = net_deadlines,
-    .deadline = deadline,
-    .progress = progress,
-    .flush = net_flush,
-    .bury = net_bury,
-    .may_end = may_end,
-    .ended = ended,
-    .stop = stop,
-};
-
-const struct agent_ops agent_ops = {
-    .host = host_name,
-    .node = node_number,
-    .say = tell_text,
-    .started = tell_started,
-    .state = tell_state,
-    .aborted = tell_aborted,
-    .exited = tell_exited,
-    .launched = tell_launched,
-    .gave_up = tell_gave_up,
-    .output = tell_output,
-    .took = tell_took,
-    .fatal = tell_fatal,
-    .failed = tell_failed,
-    .signalled = signalled,
-    .spawn = agent_spawn,
-    .stuck = tell_stuck,
-    .chose = tell_chose,
-    .name = names_on_name,
-    .send = send_frame,
-    .lost = agent_lost,
-    .pmix = send_pmix,
-};
 
 void agent_set_up(struct pmirun *pr, char **args)
 {
@@ -786,8 +743,7 @@ void agent_set_up(struct pmirun *pr, char **args)
     pr->nodes = &nodes;
     if (args[0])
         nodes.agent.step = step_join(args[0], args[1] ? args[1] : "");
-    pr->node = &agent_node_ops;
-    pr->agent = &agent_ops;
+    pr->agent = true;
     net_init(pr, &agent_net_ops);
     job_note_inherited(pr);
     if (nodes.agent.step)

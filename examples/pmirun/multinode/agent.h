@@ -12,7 +12,6 @@
 #include "net.h"
 
 struct job;
-struct pmiwire_spawn;
 struct rank;
 
 /* Another agent. */
@@ -63,20 +62,17 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n);
 
 /* agent.c */
 extern const struct net_ops agent_net_ops;
-extern const struct node_ops agent_node_ops;
-extern const struct agent_ops agent_ops;
+void agent_progress(struct pmirun *pr); /* agent_X(): nodes_X() of role.h, for an agent */
+uint64_t agent_deadline(const struct pmirun *pr);
+bool agent_may_end(struct pmirun *pr);
+bool agent_ended(struct pmirun *pr);
 /* Begins a message to the head, which agent_tell() sends. */
 struct msg *agent_msg(struct pmirun *pr, enum message what);
 void agent_tell(struct pmirun *pr);
 void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number);
 /* A job has begun: makes links to its neighbours, takes the frames that came early. */
 void agent_begin_exchange(struct pmirun *pr, struct job *job);
-/* Handles a message of another agent; false: malformed. And: the link to that agent is lost. */
+/* Handles a message of another agent; false: malformed. */
 bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);
-void agent_lost(struct pmirun *pr, uint32_t node, const char *why);
-
-/* far_spawn.c */
-void agent_spawn(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
-                 uint64_t token);
 
 #endif

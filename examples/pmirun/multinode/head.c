@@ -114,7 +114,7 @@ static bool on_started(struct pmirun *pr, struct rank *r, struct msg_in *in)
             job_stop(pr, STATUS_OUTPUT);
     }
     trace(pr, "%u:%u pid %u started on %s", r->job->number, r->number, pid,
-          nodes_name(pr, r->node));
+          head_node_name(pr, r->node));
     return true;
 }
 
@@ -183,7 +183,7 @@ static bool on_output(struct pmirun *pr, struct node *node, struct rank *r, stru
     output_remote(pr, st, p, n);
     node->owed[which] += (uint32_t)n;
     if (pr->output.n_full[which] == 0) /* a node's ranks share its credit */
-        nodes_room(pr, which);
+        head_give_room(pr, which);
     return true;
 }
 

@@ -93,16 +93,10 @@ void starters_more(struct pmirun *pr);                   /* starts those whose t
 bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try);
 /* No agent has connected from that node: `how`, with advice; to be freed. */
 char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how);
-void starters_reaped(struct pmirun *pr, const siginfo_t *si);
 bool starters_end(struct pmirun *pr);  /* closes their stdin; false: some run */
 void starters_stop(struct pmirun *pr); /* those that have brought no agent */
 
 /* nodes.c */
-extern const struct node_ops head_node_ops;
-extern const struct head_ops head_ops;
-const char *nodes_name(const struct pmirun *pr, uint32_t node);
-bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of);
-void nodes_room(struct pmirun *pr, bool is_err);
 bool nodes_send_input(struct pmirun *pr, const char *p, size_t n); /* n 0: the end */
 void nodes_tell(struct pmirun *pr, struct node *node, const struct msg *m);
 void nodes_tell_all(struct pmirun *pr, const struct msg *m);
@@ -112,7 +106,6 @@ void nodes_done(struct pmirun *pr, struct node *node);
 
 /* far_spawn.c. A request: the fields after token, job and rank in MSG_SPAWN; false: malformed. */
 bool head_spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in);
-void head_spawned(struct pmirun *pr, const struct job *job, int err);
 
 /* far_input.c: sends stdin as the agents whose ranks get it have room */
 void head_input_start(struct pmirun *pr);

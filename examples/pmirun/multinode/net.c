@@ -250,7 +250,7 @@ void net_close(struct pmirun *pr, struct netconn *nc)
 }
 
 /* Events of this batch may still point to connections closed in it; they are freed afterwards. */
-void net_bury(struct pmirun *pr)
+void net_free_closed(struct pmirun *pr)
 {
     struct netconn **p = &pr->nodes->net.conns;
 
@@ -529,5 +529,5 @@ void net_deadlines(struct pmirun *pr)
         }
         later(pr, nc->deadline_ns);
     }
-    net_bury(pr);
+    net_free_closed(pr);
 }

@@ -79,7 +79,7 @@ void net_address(const struct netconn *nc, bool local, char *out, size_t n);
 char *net_own_addresses(void);
 
 void net_flush(struct pmirun *pr);
-void net_bury(struct pmirun *pr);
+void net_free_closed(struct pmirun *pr);
 void net_deadlines(struct pmirun *pr); /* at deadline_ns */
 
 #endif

@@ -32,7 +32,7 @@
 
 extern char **environ;
 
-const char *nodes_name(const struct pmirun *pr, uint32_t node)
+const char *head_node_name(const struct pmirun *pr, uint32_t node)
 {
     return pr->nodes->head.nodes[node].name;
 }
@@ -64,28 +64,28 @@ static void tell_number(struct pmirun *pr, enum message what, uint32_t number)
     msg_free(&m);
 }
 
-static void send_signal(struct pmirun *pr, int sig)
+void head_signal_ranks(struct pmirun *pr, int sig)
 {
     tell_number(pr, MSG_SIGNAL, (uint32_t)sig);
 }
 
-static void stop_launch(struct pmirun *pr)
+void head_stop_launch(struct pmirun *pr)
 {
     tell_number(pr, MSG_STOP, 0);
 }
 
-static void abandon(struct pmirun *pr, const struct job *job)
+void head_abandon_job(struct pmirun *pr, const struct job *job)
 {
     tell_number(pr, MSG_ABANDON, job->number);
 }
 
-static void over(struct pmirun *pr, const struct job *job)
+void head_announce_end(struct pmirun *pr, const struct job *job)
 {
     far_job_over(pr, job);
     tell_number(pr, MSG_OVER, job->number);
 }
 
-void nodes_room(struct pmirun *pr, bool is_err)
+void head_give_room(struct pmirun *pr, bool is_err)
 {
     const uint32_t which = is_err;
     struct msg m = {0};
@@ -139,7 +139,7 @@ static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t
     }
     list = xprintf("%s", hosts);
     for (char *h = strtok_r(list, ", ", &save); h; h = strtok_r(NULL, ", ", &save)) {
-        for (i = 0; i < pr->opt.n_nodes && strcmp(h, nodes_name(pr, i)) != 0; i++)
+        for (i = 0; i < pr->opt.n_nodes && strcmp(h, head_node_name(pr, i)) != 0; i++)
             ;
         if (i == pr->opt.n_nodes || n == pr->opt.n_nodes) {
             n = 0;
@@ -178,7 +178,7 @@ static void place_by_slots(const struct pmirun *pr, uint32_t n, uint32_t *node_o
     free(left);
 }
 
-bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of)
+bool head_place_ranks(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of)
 {
     uint32_t *nodes = xrealloc(NULL, pr->opt.n_nodes * sizeof(*nodes)),
              n_nodes = named_nodes(pr, hosts, nodes);
@@ -259,7 +259,7 @@ static void tell_space(struct pmirun *pr, struct job *job, const bool *has)
     msg_free(&m);
 }
 
-static void launch(struct pmirun *pr, struct job *job, const struct msg_in *preputs)
+void head_launch_job(struct pmirun *pr, struct job *job, const struct msg_in *preputs)
 {
     bool *has = xrealloc(NULL, pr->opt.n_nodes * sizeof(*has));
     struct msg m = {0};
@@ -457,7 +457,7 @@ void nodes_ready(struct pmirun *pr, struct node *node)
         return;
     }
     pr->at.launch_begin = pr->now_ns - pr->start_ns;
-    launch(pr, pr->jobs, NULL);
+    head_launch_job(pr, pr->jobs, NULL);
     head_input_start(pr);
 }
 
@@ -535,7 +535,7 @@ static void settle_end(struct pmirun *pr)
         h->end_ns = pr->now_ns;
 }
 
-static bool may_end(struct pmirun *pr)
+static bool head_may_end(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
     bool waits = false;
@@ -574,7 +574,7 @@ static uint64_t own_deadline(const struct pmirun *pr)
     return h->limit_ns && h->limit_ns < next ? h->limit_ns : next;
 }
 
-static uint64_t deadline(const struct pmirun *pr)
+static uint64_t head_deadline(const struct pmirun *pr)
 {
     const uint64_t tick = pr->far ? pr->nodes->head.tick_ns : 0;
     uint64_t next = own_deadline(pr), net = pr->nodes->net.deadline_ns;
@@ -609,11 +609,10 @@ static void lose_silent(struct pmirun *pr)
     free(why);
 }
 
-static void run_deadlines(struct pmirun *pr)
+static void head_run_deadlines(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
 
-    net_deadlines(pr);
     if (pr->far && pr->now_ns >= h->tick_ns) {
         far_tick(pr);
         h->tick_ns = pr->now_ns + TICK_NS;
@@ -633,7 +632,7 @@ static void run_deadlines(struct pmirun *pr)
             nodes_lost(pr, &h->nodes[i], "its ranks do not end");
 }
 
-static void stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
+void head_stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
 {
     const uint64_t *c = pr->nodes->head.counters;
 
@@ -650,7 +649,7 @@ static void stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
                                        .n_failed = c[10]};
 }
 
-static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
+bool head_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 {
     static const uint8_t what = MSG_PMIX;
     struct netconn *link = pr->nodes->head.nodes[node].link;
@@ -661,48 +660,51 @@ static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     return !link || rc || !net_full(link);
 }
 
-/* ---- what the rest of pmirun calls (role.h) ---- */
+/* ---- what the loop calls (role.h) ---- */
 
-static void progress(struct pmirun *pr)
+void nodes_run_deadlines(struct pmirun *pr)
 {
+    net_deadlines(pr);
+    if (pr->head)
+        head_run_deadlines(pr);
 }
 
-static bool ended(struct pmirun *pr)
+uint64_t nodes_deadline(const struct pmirun *pr)
 {
-    return true;
+    return pr->head ? head_deadline(pr) : agent_deadline(pr);
 }
 
-static void stop(struct pmirun *pr)
+void nodes_progress(struct pmirun *pr)
+{
+    if (pr->agent)
+        agent_progress(pr);
+}
+
+void nodes_flush(struct pmirun *pr)
+{
+    net_flush(pr);
+}
+
+void nodes_free_closed(struct pmirun *pr)
+{
+    net_free_closed(pr);
+}
+
+bool nodes_may_end(struct pmirun *pr)
+{
+    return pr->head ? head_may_end(pr) : agent_may_end(pr);
+}
+
+bool nodes_ended(struct pmirun *pr)
+{
+    return pr->head || agent_ended(pr);
+}
+
+void nodes_stop(struct pmirun *pr)
 {
     far_stop(pr);
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
-
-const struct node_ops head_node_ops = {
-    .run_deadlines = run_deadlines,
-    .deadline = deadline,
-    .progress = progress,
-    .flush = net_flush,
-    .bury = net_bury,
-    .may_end = may_end,
-    .ended = ended,
-    .stop = stop,
-};
-
-const struct head_ops head_ops = {
-    .name = nodes_name,
-    .place = nodes_place,
-    .launch = launch,
-    .signal = send_signal,
-    .stop = stop_launch,
-    .abandon = abandon,
-    .over = over,
-    .spawned = head_spawned,
-    .room = nodes_room,
-    .reaped = starters_reaped,
-    .stats = stats,
-    .pmix = send_pmix,
-};
 
 /* 0, 1 and 2 must be open, or the next descriptor would become our own stdout. */
 static void open_standard(void)
@@ -723,8 +725,7 @@ void head_set_up(struct pmirun *pr)
     int err;
 
     pr->nodes = &nodes;
-    pr->node = &head_node_ops;
-    pr->head = &head_ops;
+    pr->head = true;
     open_standard();
     job_note_inherited(pr);
     loop_init(pr);
@@ -732,7 +733,7 @@ void head_set_up(struct pmirun *pr)
     if (pr->opt.n_hosts ? pr->opt.slots[0] : pr->opt.per_host)
         place_by_slots(pr, pr->opt.n_procs, node_of);
     else
-        nodes_place(pr, pr->opt.n_procs, NULL, node_of);
+        head_place_ranks(pr, pr->opt.n_procs, NULL, node_of);
     job_create_first(pr, node_of);
     err = names_init(pr);
     if (err)

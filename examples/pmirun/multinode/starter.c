@@ -84,7 +84,7 @@ static char **starter_argv(const struct pmirun *pr, const struct starter *s)
 
     if (pr->opt.launch == LAUNCH_SRUN)
         return srun_argv(pr, s);
-    return template_argv(s->here ? &itself : pr->opt.template, nodes_name(pr, s->first),
+    return template_argv(s->here ? &itself : pr->opt.template, head_node_name(pr, s->first),
                          pr->nodes->head.self);
 }
 
@@ -235,7 +235,7 @@ static void find_advice(const struct pmirun *pr, struct starter *s)
 /* Prints a line of ssh or an agent, with the node in front. For a retried host, not in each try. */
 static void starter_line(struct pmirun *pr, struct starter *s)
 {
-    const char *who = s->n > 1 ? starter_program(pr, s) : nodes_name(pr, s->first);
+    const char *who = s->n > 1 ? starter_program(pr, s) : head_node_name(pr, s->first);
 
     if (s->len == 0)
         return;
@@ -430,7 +430,7 @@ static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
         return false;
     if (s->n_tries == 1)
         say(pr, "node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
-            nodes_name(pr, s->first), how, pr->opt.wait_s);
+            head_node_name(pr, s->first), how, pr->opt.wait_s);
     loop_close(pr, &s->src); /* another process may have it open still */
     s->len = 0;
     s->state = STARTER_WAITS;
@@ -443,7 +443,7 @@ static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
 /* Appends the advice for its output. */
 static char *advise(const struct pmirun *pr, const struct starter *s, char *all)
 {
-    const char *host = nodes_name(pr, s->first);
+    const char *host = head_node_name(pr, s->first);
     char advice[512], *trial;
 
     if (s->advice) {
@@ -493,7 +493,7 @@ static void note_login(struct pmirun *pr, const struct starter *s)
     say(pr,
         "the login on %s prints: harmless; to silence it, put [ -t 1 ] || return at the top of "
         "~/.bashrc there",
-        nodes_name(pr, s->first));
+        head_node_name(pr, s->first));
 }
 
 static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *si)
@@ -519,7 +519,7 @@ static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *
     free(why);
 }
 
-void starters_reaped(struct pmirun *pr, const siginfo_t *si)
+void head_reap_starter(struct pmirun *pr, const siginfo_t *si)
 {
     struct starter *s = NULL;
     bool came;

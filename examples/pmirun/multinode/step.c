@@ -149,9 +149,9 @@ static void begin_rank(struct pmirun *pr, struct task *t)
     pr->n_live++;
     guard_add(pr, r->pid);
     timeline_rank(pr, r, TIMELINE_LAUNCH, 0);
-    pr->agent->started(pr, r);
+    agent_report_started(pr, r);
     if (r->job->n_launched == r->job->n_local)
-        pr->agent->launched(pr, r->job);
+        agent_report_launched(pr, r->job);
 }
 
 static void end_rank(struct pmirun *pr, struct task *t)

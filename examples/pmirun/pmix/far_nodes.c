@@ -66,7 +66,7 @@ static bool on_message(void *ctx, uint32_t from, const void *p, size_t n);
 
 static uint32_t own_node(const struct pmirun *pr)
 {
-    return pr->agent ? pr->agent->node(pr) : 0;
+    return pr->agent ? agent_node(pr) : 0;
 }
 
 static uint32_t n_nodes(const struct pmirun *pr)
@@ -167,7 +167,7 @@ static bool on_piece(void *ctx, uint32_t node, const void *p, size_t n)
 {
     struct pmirun *pr = ctx;
 
-    return pr->agent ? pr->agent->pmix(pr, node, p, n) : pr->head->pmix(pr, node, p, n);
+    return pr->agent ? agent_send_pmix(pr, node, p, n) : head_send_pmix(pr, node, p, n);
 }
 
 /* ---- signatures ---- */
@@ -688,7 +688,7 @@ void far_known(struct pmirun *pr, uint32_t number)
         struct early *next = e->next;
 
         if (!on_message(pr, e->from, e->p, e->n) && e->from < n_nodes(pr))
-            pr->agent->lost(pr, e->from, "its message about PMIx is invalid");
+            agent_report_lost(pr, e->from, "its message about PMIx is invalid");
         free(e);
         e = next;
     }

@@ -66,8 +66,7 @@ void begin_agent(struct world *w, bool with_prelude)
     struct pmirun *pr = &w->pr;
     struct agent *a = &w->nodes.agent;
 
-    pr->node = &agent_node_ops;
-    pr->agent = &agent_ops;
+    pr->agent = true;
     a->node = w->nodes.net.self.id = 1;
     a->n_nodes = LINKS;
     a->early_tail = &a->early;
@@ -116,9 +115,9 @@ void launch_all(struct pmirun *pr)
             pr->n_live++;
             check(rank_index_reserve(&pr->by_pid) == 0);
             rank_index_add(&pr->by_pid, r);
-            pr->agent->started(pr, r);
+            agent_report_started(pr, r);
         }
-        pr->agent->launched(pr, job);
+        agent_report_launched(pr, job);
     }
 }
 

@@ -44,8 +44,7 @@ void begin_head(struct world *w, bool with_prelude)
     struct job_plan plan = {.n_apps = 1};
     int err;
 
-    pr->node = &head_node_ops;
-    pr->head = &head_ops;
+    pr->head = true;
     w->nodes.net.self.id = CHANNEL_HEAD;
     net_init(pr, &head_net_ops);
     pr->opt.labels = pr->timeline.on = with_prelude;
@@ -63,7 +62,7 @@ void begin_head(struct world *w, bool with_prelude)
     plan.apps = one_app(4);
     plan.node_of = calloc(4, sizeof(*plan.node_of));
     check(plan.node_of != NULL);
-    nodes_place(pr, 4, NULL, plan.node_of);
+    head_place_ranks(pr, 4, NULL, plan.node_of);
     check(job_create(pr, &plan, &err) != NULL && names_init(pr) == 0);
     for (int i = 0; i < LINKS; i++)
         connect_link(w, i, (uint32_t)i, false);

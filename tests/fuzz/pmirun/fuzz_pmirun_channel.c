@@ -134,12 +134,12 @@ static void pass_time(struct pmirun *pr, unsigned how_much)
             pmiwire_server_tick(pr->server, pr->now_ns);
         far_tick(pr);
         launch_all(pr);
-        if (!pr->n_live && pr->node->may_end(pr))
-            pr->node->ended(pr);
+        if (!pr->n_live && nodes_may_end(pr))
+            nodes_ended(pr);
     } else {
-        pr->node->run_deadlines(pr);
+        nodes_run_deadlines(pr);
         if (!pr->n_live && !job_is_accused(pr))
-            pr->node->may_end(pr);
+            nodes_may_end(pr);
     }
 }
 
@@ -214,7 +214,7 @@ static void run_world(struct world *w, const uint8_t *data, size_t size)
         at += step(w, data + at, size - at);
         listen_to_server(w);
         job_judge(&w->pr);
-        w->pr.node->progress(&w->pr);
+        nodes_progress(&w->pr);
         listen_to_server(w);
         job_bury(&w->pr);
         listen_to_server(w);
