@@ -91,6 +91,15 @@ static void print_exit_codes(struct pmirun *pr)
     free(text);
 }
 
+/* --timeout has passed. */
+static void end_in_time(struct pmirun *pr)
+{
+    job_hasten(pr);
+    say(pr, "%llu of %llu processes still run after %g s; stopping the job",
+        (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks, pr->opt.timeout_s);
+    job_stop(pr, STATUS_TIMEOUT);
+}
+
 /* --step, first, is for examples/slurm alone: srun starts the ranks. */
 static void parse(struct options *opt, int argc, char **argv)
 {
@@ -152,7 +161,7 @@ int main(int argc, char **argv)
             head_set_up(pr);
     }
     if (pr->opt.timeout_s > 0)
-        pr->deadline_ns = pr->now_ns + (uint64_t)(pr->opt.timeout_s * 1e9);
+        timer_set(pr, &pr->timeout, pr->now_ns + (uint64_t)(pr->opt.timeout_s * 1e9), end_in_time);
     err = loop_run(pr);
     if (err)
         die(STATUS_RESOURCES, "epoll_wait: %s", strerror(-err));

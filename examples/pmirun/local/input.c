@@ -229,10 +229,16 @@ void input_given(struct pmirun *pr, const char *p, size_t n)
 
 void input_close(struct pmirun *pr)
 {
-    pr->input.retry_ns = 0;
+    timer_set(pr, &pr->input.retry, 0, NULL);
     loop_close(pr, &pr->input.src);
     for (uint32_t i = 0; i < pr->input.n_joined; i++)
         feed_close(pr, &pr->input.feeds[i]);
+}
+
+static void input_retry(struct pmirun *pr)
+{
+    if (pr->input.src.fd >= 0 && loop_add(pr, &pr->input.src, EPOLLIN) != 0)
+        input_close(pr);
 }
 
 bool input_in_background(struct pmirun *pr)
@@ -240,13 +246,6 @@ bool input_in_background(struct pmirun *pr)
     if (!isatty(pr->input.src.fd) || tcgetpgrp(pr->input.src.fd) == getpgrp())
         return false;
     loop_del(pr, &pr->input.src);
-    pr->input.retry_ns = pr->now_ns + RETRY_NS;
+    timer_set(pr, &pr->input.retry, pr->now_ns + RETRY_NS, input_retry);
     return true;
-}
-
-void input_retry(struct pmirun *pr)
-{
-    pr->input.retry_ns = 0;
-    if (pr->input.src.fd >= 0 && loop_add(pr, &pr->input.src, EPOLLIN) != 0)
-        input_close(pr);
 }

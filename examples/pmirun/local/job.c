@@ -331,14 +331,22 @@ void job_stop_all(struct pmirun *pr)
     host_stop(pr);
     job_kill_all(pr, SIGTERM);
     job_kill_all(pr, SIGCONT); /* a stopped process would not see SIGTERM */
-    pr->kill_ns = pr->now_ns + GRACE_NS;
-    pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+    timer_set(pr, &pr->kill, pr->now_ns + GRACE_NS, NULL);
+    timer_set(pr, &pr->drain, pr->now_ns + 2 * GRACE_NS, NULL);
+}
+
+void job_kill_late(struct pmirun *pr)
+{
+    if (!pr->stopping || !pr->n_live || !timer_passed(pr, &pr->kill))
+        return;
+    job_kill_all(pr, SIGKILL);
+    timer_set(pr, &pr->kill, pr->now_ns + NS_PER_S, NULL);
 }
 
 void job_hasten(struct pmirun *pr)
 {
     if (pr->stopping && !pr->hasty)
-        pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+        timer_set(pr, &pr->drain, pr->now_ns + 2 * GRACE_NS, NULL);
     pr->hasty = true;
 }
 
@@ -351,8 +359,8 @@ void job_give_time(struct pmirun *pr)
 {
     const uint64_t last_words = pr->now_ns + LAST_WORDS_NS;
 
-    if (!job_is_hasty(pr) && pr->drain_ns < last_words)
-        pr->drain_ns = last_words;
+    if (!job_is_hasty(pr) && pr->drain.at < last_words)
+        timer_set(pr, &pr->drain, last_words, NULL);
 }
 
 void job_abandon(struct pmirun *pr, struct job *job, int err)
@@ -759,6 +767,7 @@ static bool is_inherited(const struct pmirun *pr, pid_t pid)
 
 bool job_sweep(struct pmirun *pr)
 {
+    struct timer *sweep = &pr->leftovers.sweep;
     char path[64];
     bool found = false;
     int sig;
@@ -767,12 +776,12 @@ bool job_sweep(struct pmirun *pr)
 
     if (pr->leftovers.clean || (pr->opt.as_hydra && !pr->stopping))
         return true;
-    if (pr->leftovers.sweep_ns && pr->now_ns < pr->leftovers.sweep_ns)
+    if (sweep->waits && !timer_passed(pr, sweep))
         return false;
-    if (!pr->leftovers.sweep_ns)
-        pr->kill_ns = pr->now_ns + GRACE_NS;
-    sig = !pr->leftovers.sweep_ns || pr->stopping ? SIGTERM : 0;
-    if (pr->now_ns >= pr->kill_ns)
+    if (!sweep->at)
+        timer_set(pr, &pr->kill, pr->now_ns + GRACE_NS, NULL);
+    sig = !sweep->at || pr->stopping ? SIGTERM : 0;
+    if (timer_passed(pr, &pr->kill))
         sig = SIGKILL;
     job_reap(pr);
     snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
@@ -789,7 +798,7 @@ bool job_sweep(struct pmirun *pr)
     }
     if (f)
         fclose(f);
-    pr->leftovers.sweep_ns = pr->now_ns + SWEEP_EVERY_NS;
+    timer_set(pr, sweep, pr->now_ns + SWEEP_EVERY_NS, NULL);
     pr->leftovers.clean = !found;
     return pr->leftovers.clean;
 }

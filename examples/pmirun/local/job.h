@@ -10,6 +10,7 @@
 
 #include "../options.h"
 #include "output.h"
+#include "timer.h"
 #include "util.h"
 
 #define GRACE_NS (2 * NS_PER_S) /* between SIGTERM and SIGKILL */
@@ -119,9 +120,9 @@ struct stuck {
 struct leftovers {
     pid_t *inherited; /* children of this process before main(): not pmirun's */
     size_t n_inherited;
-    uint64_t filter_ns; /* until then they may end by themselves; 0: ranks still run */
-    uint64_t sweep_ns;  /* when to look for leftovers again; 0: not looked yet */
-    bool clean;         /* no process of ours is left */
+    struct timer filter; /* until then they may end by themselves; not set: ranks still run */
+    struct timer sweep;  /* when to look for leftovers again; not set: not looked yet */
+    bool clean;          /* no process of ours is left */
 };
 
 /* NULL, and *err. Takes plan->node_of. */
@@ -155,6 +156,8 @@ bool job_is_accused(const struct pmirun *pr);    /* is there something to judge?
 uint64_t job_judgement(const struct pmirun *pr); /* when, 0: there is not */
 /* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
 void job_stop(struct pmirun *pr, int status);
+/* Once GRACE_NS have passed since: SIGKILL for what still runs. */
+void job_kill_late(struct pmirun *pr);
 /* Ends everything in the same way, without setting a status. */
 void job_stop_all(struct pmirun *pr);
 /* Once the job is stopped, readers of our output have 2 * GRACE_NS. */

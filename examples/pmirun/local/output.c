@@ -114,7 +114,7 @@ static void set_full(struct pmirun *pr, struct sink *sk, bool full)
 
 static void resume_streams(struct pmirun *pr, struct sink *sk)
 {
-    if (sk->full && pr->drain_ns)
+    if (sk->full && pr->drain.at)
         job_give_time(pr);
     set_full(pr, sk, false);
     for (unsigned which = 0; which < 2 && pr->head; which++)
@@ -363,6 +363,9 @@ static void emit_part(struct pmirun *pr, struct stream *st)
     st->part_len = 0;
 }
 
+/* Forwards unfinished lines that have waited long enough. */
+static void output_parts(struct pmirun *pr);
+
 static bool keep_part(struct pmirun *pr, struct stream *st, const char *p, size_t n)
 {
     if (st->part_len + n > st->part_cap) {
@@ -380,8 +383,8 @@ static bool keep_part(struct pmirun *pr, struct stream *st, const char *p, size_
     memcpy(st->part + st->part_len, p, n);
     st->part_len += n;
     st->part_ns = pr->now_ns;
-    if (pr->output.part_ns == 0)
-        pr->output.part_ns = pr->now_ns + PART_NS;
+    if (!pr->output.part.waits)
+        timer_set(pr, &pr->output.part, pr->now_ns + PART_NS, output_parts);
     return true;
 }
 
@@ -536,7 +539,7 @@ static void part_expired(struct pmirun *pr, struct stream *st, bool *more)
         *more = true;
 }
 
-void output_parts(struct pmirun *pr)
+static void output_parts(struct pmirun *pr)
 {
     bool more = false;
 
@@ -546,7 +549,8 @@ void output_parts(struct pmirun *pr)
             part_expired(pr, &job->ranks[i].err, &more);
         }
     }
-    pr->output.part_ns = more ? pr->now_ns + PART_NS : 0;
+    if (more)
+        timer_set(pr, &pr->output.part, pr->now_ns + PART_NS, output_parts);
 }
 
 bool output_pending(const struct pmirun *pr)

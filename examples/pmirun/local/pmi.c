@@ -6,6 +6,7 @@
 
 #include "exchange.h"
 #include "gather.h"
+#include "host.h"
 #include "pmirun.h"
 #include "spawn.h"
 #include "table.h"
@@ -18,6 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define TICK_NS   (NS_PER_S / 2)
 #define MAX_DIAGS 8u /* lines about one connection */
 
 /* ---- what the engine tells us ---- */
@@ -87,6 +89,13 @@ static void on_waits(void *ctx, const struct pmiwire_peer *who, uint32_t coll, u
         timeline_rank(ctx, c->rank, begins ? TIMELINE_ENTER : TIMELINE_LEAVE, coll);
 }
 
+void pmi_tick(struct pmirun *pr)
+{
+    pmiwire_server_tick(pr->server, pr->now_ns);
+    host_tick(pr);
+    timer_set(pr, &pr->tick, pr->now_ns + TICK_NS, pmi_tick);
+}
+
 int pmi_init(struct pmirun *pr)
 {
     struct pmiwire_server_ops ops = {
@@ -123,7 +132,7 @@ int pmi_init(struct pmirun *pr)
         opts.flags |= PMIWIRE_SERVER_PMI_1_2;
     rc = pmiwire_server_create(&opts, &pr->server);
     if (rc == 0)
-        pr->tick_ns = pr->now_ns;
+        timer_set(pr, &pr->tick, pr->now_ns, pmi_tick);
     return rc;
 }
 

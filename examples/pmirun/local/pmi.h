@@ -33,6 +33,7 @@ struct conns {
 };
 
 int pmi_init(struct pmirun *pr);
+void pmi_tick(struct pmirun *pr); /* pr->tick: the engine, and PMIx, every half second */
 int pmi_attach(struct pmirun *pr, struct rank *r, int fd); /* takes fd */
 struct conn *pmi_new_conn(struct pmirun *pr, int fd, uint32_t job, int32_t rank, int *err);
 void pmi_drain(struct pmirun *pr, struct rank *r); /* reads the last bytes of an exited rank */

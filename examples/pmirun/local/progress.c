@@ -16,6 +16,8 @@
 #define CLEAR    "\r\033[K"
 #define BAR_MAX  40
 
+static void progress_draw(struct pmirun *pr);
+
 static bool stands; /* in the terminal; not in struct pmirun, since die() asks */
 
 void progress_init(struct pmirun *pr)
@@ -47,7 +49,7 @@ void progress_wrote(struct pmirun *pr, const struct sink *sk, const char *p, siz
     if (n == 0 || !concerns(pr, sk))
         return;
     pr->progress.mid_line = p[n - 1] != '\n';
-    pr->progress.draw_ns = pr->now_ns + QUIET_NS;
+    timer_set(pr, &pr->progress.draw, pr->now_ns + QUIET_NS, progress_draw);
 }
 
 void progress_clear(void)
@@ -63,8 +65,8 @@ void progress_count(struct pmirun *pr, enum progress_step step)
     struct progress *p = &pr->progress;
 
     p->n[step]++;
-    if (p->on && !p->draw_ns)
-        p->draw_ns = pr->now_ns + EVERY_NS;
+    if (p->on && !p->draw.waits)
+        timer_set(pr, &p->draw, pr->now_ns + EVERY_NS, progress_draw);
 }
 
 static size_t columns(void)
@@ -113,17 +115,16 @@ static bool in_background(void)
     return group > 0 && group != getpgrp();
 }
 
-void progress_draw(struct pmirun *pr)
+static void progress_draw(struct pmirun *pr)
 {
     struct progress *p = &pr->progress;
     char line[512] = CLEAR;
     size_t n = strlen(CLEAR);
 
-    p->draw_ns = 0;
     if (!p->on || p->mid_line)
         return;
     if (output_pending(pr) || in_background()) {
-        p->draw_ns = pr->now_ns + QUIET_NS;
+        timer_set(pr, &p->draw, pr->now_ns + QUIET_NS, progress_draw);
         return;
     }
     n += compose(pr, line + n, sizeof(line) - n);

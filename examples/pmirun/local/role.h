@@ -33,14 +33,12 @@ void agent_set_up(struct pmirun *pr, char **args); /* args: see multinode/step.h
 
 /* ---- a head or an agent: the loop calls these ---- */
 
-void nodes_run_deadlines(struct pmirun *pr);
-uint64_t nodes_deadline(const struct pmirun *pr); /* the next, 0: none */
-void nodes_progress(struct pmirun *pr);           /* handles messages; ranks may get answers */
-void nodes_flush(struct pmirun *pr);              /* sends queued bytes */
-void nodes_free_closed(struct pmirun *pr);        /* connections closed in this batch */
-bool nodes_may_end(struct pmirun *pr); /* all ranks known here have ended: have the others'? */
-bool nodes_ended(struct pmirun *pr);   /* and all has been said, here: there too? */
-void nodes_stop(struct pmirun *pr);    /* frees everything before the exit */
+void nodes_progress(struct pmirun *pr);    /* handles messages; ranks may get answers */
+void nodes_flush(struct pmirun *pr);       /* sends queued bytes */
+void nodes_free_closed(struct pmirun *pr); /* connections closed in this batch */
+bool nodes_may_end(struct pmirun *pr);     /* all ranks known here have ended: have the others'? */
+bool nodes_ended(struct pmirun *pr);       /* and all has been said, here: there too? */
+void nodes_stop(struct pmirun *pr);        /* frees everything before the exit */
 
 /* ---- an agent's reports to its head ---- */
 

@@ -58,8 +58,8 @@ static void on_end_signal(struct pmirun *pr, int sig)
     if ((sig == SIGINT || sig == SIGTERM) && ++pr->signals.n_interrupts > 1) {
         job_stop(pr, STATUS_SIGNAL + sig);
         job_kill_all(pr, SIGKILL);
-        pr->kill_ns = pr->now_ns;
-        pr->drain_ns = pr->now_ns;
+        timer_set(pr, &pr->kill, pr->now_ns, NULL);
+        timer_set(pr, &pr->drain, pr->now_ns, NULL);
         return;
     }
     if (pr->n_live == 0) { /* no rank to forward it to: it is for pmirun */

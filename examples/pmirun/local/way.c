@@ -444,7 +444,7 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
     job->misled = way == MPI_PMI && f.openmpi;
     if (job->number == 0 && job->n_ranks > 1 && job->way == MPI_PMI && !f.pmi && !job->misled &&
         (!pr->agent || job->node_of[0] == agent_node(pr))) /* one of the nodes looks */
-        pr->look_ns = pr->now_ns + LOOK_S * NS_PER_S;
+        timer_set(pr, &pr->look, pr->now_ns + LOOK_S * NS_PER_S, way_look);
     if (pr->agent)
         agent_report_mpi(pr, job);
     else

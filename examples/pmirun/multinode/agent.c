@@ -450,9 +450,9 @@ bool agent_ended(struct pmirun *pr)
     if (a->over && !a->ending)
         return true;
     if (a->over) { /* a dialled peer must not report a broken handshake */
-        if (!a->leave_ns)
-            a->leave_ns = pr->now_ns + NS_PER_S;
-        return !net_shaking(pr) || pr->now_ns >= a->leave_ns;
+        if (!a->leave.at)
+            timer_set(pr, &a->leave, pr->now_ns + NS_PER_S, NULL);
+        return !net_shaking(pr) || timer_passed(pr, &a->leave);
     }
     if (!a->done_sent) {
         if (pr->timeline.n_packed)
@@ -460,18 +460,9 @@ bool agent_ended(struct pmirun *pr)
         tell_done(pr);
         net_flush(pr);
         a->done_sent = true;
-        a->done_ns = pr->now_ns + net_patience(pr);
+        timer_set(pr, &a->done, pr->now_ns + net_patience(pr), NULL);
     }
-    return pr->now_ns >= a->done_ns;
-}
-
-uint64_t agent_deadline(const struct pmirun *pr)
-{
-    const uint64_t done =
-                       pr->nodes->agent.over ? pr->nodes->agent.leave_ns : pr->nodes->agent.done_ns,
-                   net = pr->nodes->net.deadline_ns;
-
-    return done && (!net || done < net) ? done : net;
+    return timer_passed(pr, &a->done);
 }
 
 /* ---- other agents ---- */

@@ -46,8 +46,8 @@ struct agent {
     bool over;        /* the head is gone */
     bool unserved;    /* no PMI server runs here; reported to the head */
     bool done_sent;
-    uint64_t done_ns;   /* by then the head must have answered MSG_DONE */
-    uint64_t leave_ns;  /* until then it waits for handshakes in flight; 0: not leaving */
+    struct timer done;  /* by then the head must have answered MSG_DONE */
+    struct timer leave; /* until then it waits for handshakes in flight; not set: not leaving */
     struct peer *peers; /* n_nodes of them, after MSG_PEERS */
     struct early *early, **early_tail;
     size_t early_bytes;
@@ -62,8 +62,7 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n);
 
 /* agent.c */
 extern const struct net_ops agent_net_ops;
-void agent_progress(struct pmirun *pr); /* agent_X(): nodes_X() of role.h, for an agent */
-uint64_t agent_deadline(const struct pmirun *pr);
+void agent_progress(struct pmirun *pr); /* as nodes_X() of role.h */
 bool agent_may_end(struct pmirun *pr);
 bool agent_ended(struct pmirun *pr);
 /* Begins a message to the head, which agent_tell() sends. */

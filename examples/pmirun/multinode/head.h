@@ -67,19 +67,19 @@ struct head {
     uint32_t n_starters;
     uint32_t first_waiting; /* index: starters before it do not wait */
     uint32_t n_under_way;
-    const char *self;  /* this program's path */
-    uint64_t wait_ns;  /* until then the head retries hosts that cannot be reached */
-    uint64_t again_ns; /* when the next try is due; 0: none */
-    uint64_t limit_ns; /* when to kill the next command that hangs; 0: none */
-    bool login_told;   /* reported that a login prints */
+    const char *self;   /* this program's path */
+    uint64_t wait_ns;   /* until then the head retries hosts that cannot be reached */
+    struct timer again; /* the next try is due */
+    struct timer limit; /* when to kill the next command that hangs */
+    bool login_told;    /* reported that a login prints */
     uint32_t n_ready;
     uint16_t port;
     bool ending;
-    uint64_t start_ns; /* by then all agents must have connected; 0: they have */
-    uint64_t ask_ns;   /* next MSG_ASK to all */
-    uint64_t end_ns;   /* by then all must have sent MSG_DONE */
-    uint64_t reap_ns;  /* by then all starters must have ended */
-    uint64_t tick_ns;  /* next tick of pmix/ */
+    struct timer start; /* by then all agents must have connected; not set: they have */
+    struct timer ask;   /* next MSG_ASK to all */
+    struct timer end;   /* by then all must have sent MSG_DONE */
+    struct timer reap;  /* by then all starters must have ended */
+    struct timer tick;  /* of pmix/ */
     uint64_t counters[NODE_COUNTERS];
 };
 

@@ -103,12 +103,6 @@ static uint64_t hasty_patience(const struct pmirun *pr)
     return ns < 5 * NS_PER_S ? ns : 5 * NS_PER_S;
 }
 
-static void later(struct pmirun *pr, uint64_t deadline)
-{
-    if (pr->nodes->net.deadline_ns == 0 || deadline < pr->nodes->net.deadline_ns)
-        pr->nodes->net.deadline_ns = deadline;
-}
-
 /*
  * A link that is cut without a FIN is detected after --node-timeout: on an idle link by the
  * kernel's keep-alive, on a busy one by find_silence(), since nothing is acknowledged.
@@ -137,6 +131,7 @@ static void listen_later(struct pmirun *pr)
         pr->opt.node_s > 0 ? pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / 5 : 0;
 }
 
+static void net_deadlines(struct pmirun *pr);
 static void on_event(struct pmirun *pr, struct source *src, uint32_t events);
 
 bool net_shaking(const struct pmirun *pr)
@@ -154,7 +149,7 @@ static void give_time(struct pmirun *pr, struct netconn *nc, uint64_t ns)
     nc->patience_ns = ns;
     nc->deadline_ns = pr->now_ns + ns - ns / 5;
     nc->warned = false;
-    later(pr, nc->deadline_ns);
+    timer_sooner(pr, &pr->nodes->net.deadline, nc->deadline_ns, net_deadlines);
 }
 
 /* Takes fd. */
@@ -505,17 +500,13 @@ static void find_silence(struct pmirun *pr)
     }
 }
 
-void net_deadlines(struct pmirun *pr)
+static void net_deadlines(struct pmirun *pr)
 {
-    if (!pr->nodes->net.deadline_ns || pr->now_ns < pr->nodes->net.deadline_ns)
-        return;
-    pr->nodes->net.deadline_ns = 0;
     if (pr->nodes->net.listen_ns && pr->now_ns >= pr->nodes->net.listen_ns) {
         find_silence(pr);
         listen_later(pr);
     }
-    if (pr->nodes->net.listen_ns)
-        later(pr, pr->nodes->net.listen_ns);
+    timer_sooner(pr, &pr->nodes->net.deadline, pr->nodes->net.listen_ns, net_deadlines);
     for (struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next) {
         if (nc->dead || !nc->deadline_ns)
             continue;
@@ -527,7 +518,7 @@ void net_deadlines(struct pmirun *pr)
             nc->deadline_ns = pr->now_ns + nc->patience_ns / 5;
             nc->warned = true;
         }
-        later(pr, nc->deadline_ns);
+        timer_sooner(pr, &pr->nodes->net.deadline, nc->deadline_ns, net_deadlines);
     }
     net_free_closed(pr);
 }

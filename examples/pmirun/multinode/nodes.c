@@ -296,6 +296,31 @@ void head_launch_job(struct pmirun *pr, struct job *job, const struct msg_in *pr
 
 /* ---- the beginning ---- */
 
+/* Stops the job if agents have not come in time. Names all of these nodes, up to a few. */
+static void lose_silent(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+    char *how = xprintf("no answer within %g s", pr->opt.start_s + pr->opt.wait_s), *why;
+    uint32_t n = 0, first = 0;
+
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+        if (h->nodes[i].ready)
+            continue;
+        if (n++ == 0)
+            first = i;
+        else if (n <= 1 + NAMED)
+            how = xappend(how, "%s %s", n == 2 ? ", nor from" : ",", h->nodes[i].name);
+    }
+    if (n > 1 + NAMED)
+        how = xappend(how, " and %u more", n - 1 - NAMED);
+    why = starters_silent(pr, first, how);
+    free(how);
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        if (!h->nodes[i].ready)
+            nodes_lost(pr, &h->nodes[i], why);
+    free(why);
+}
+
 /* Three descriptors a node, and some for unauthenticated peers. Raises the limit only if needed,
  * since ssh and srun inherit it. */
 static void check_limit(const struct options *opt)
@@ -346,8 +371,10 @@ static void start(struct pmirun *pr)
                                ? xprintf("%s", pr->opt.hosts[i])
                                : xprintf("node%u", i);
     }
-    h->start_ns = pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9) +
-                  (uint64_t)(pr->opt.wait_s * 1e9);
+    timer_set(pr, &h->start,
+              pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9) +
+                  (uint64_t)(pr->opt.wait_s * 1e9),
+              lose_silent);
     starters_init(pr, self);
 }
 
@@ -420,14 +447,22 @@ static void tell_peers(struct pmirun *pr)
  * stopped or hangs; so the head asks. It counts questions, not time: a head that was stopped itself
  * has not asked meanwhile.
  */
-static uint64_t ask_next(const struct pmirun *pr)
+static void ask_all(struct pmirun *pr);
+
+static void ask_later(struct pmirun *pr)
 {
-    return pr->opt.node_s > 0 ? pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / (ASKS + 1) : 0;
+    if (pr->opt.node_s > 0)
+        timer_set(pr, &pr->nodes->head.ask,
+                  pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / (ASKS + 1), ask_all);
 }
 
 static void ask_all(struct pmirun *pr)
 {
     char why[64];
+
+    if (pr->nodes->head.ending)
+        return;
+    ask_later(pr);
 
     for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
         struct node *node = &pr->nodes->head.nodes[i];
@@ -448,8 +483,8 @@ void nodes_ready(struct pmirun *pr, struct node *node)
     trace(pr, "node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
     if (++pr->nodes->head.n_ready < pr->opt.n_nodes || pr->stopping)
         return;
-    pr->nodes->head.start_ns = 0;
-    pr->nodes->head.ask_ns = ask_next(pr);
+    timer_set(pr, &pr->nodes->head.start, 0, NULL);
+    ask_later(pr);
     tell_setup(pr);
     tell_peers(pr);
     if (pr->opt.launch == LAUNCH_STEP && !step_is_whole(pr)) {
@@ -514,9 +549,9 @@ static void begin_end(struct pmirun *pr)
     struct head *h = &pr->nodes->head;
 
     h->ending = true;
-    h->start_ns = 0;
-    pr->deadline_ns = 0; /* --timeout is for processes, not for readers */
-    h->end_ns = pr->now_ns + END_NS;
+    timer_set(pr, &h->start, 0, NULL);
+    timer_set(pr, &pr->timeout, 0, NULL); /* --timeout is for processes, not for readers */
+    timer_set(pr, &h->end, pr->now_ns + END_NS, NULL);
     input_close(pr);
     tell_number(pr, MSG_END, 0);
     starters_stop(pr);
@@ -530,9 +565,9 @@ static void settle_end(struct pmirun *pr)
     if (!pr->output.n_full[0] && !pr->output.n_full[1])
         return;
     if (!pr->stopping || !pr->hasty)
-        h->end_ns = pr->now_ns + END_NS;
-    else if (pr->drain_ns && pr->now_ns >= pr->drain_ns)
-        h->end_ns = pr->now_ns;
+        timer_set(pr, &h->end, pr->now_ns + END_NS, NULL);
+    else if (timer_passed(pr, &pr->drain) && !timer_passed(pr, &h->end))
+        timer_set(pr, &h->end, pr->now_ns, NULL);
 }
 
 static bool head_may_end(struct pmirun *pr)
@@ -542,92 +577,33 @@ static bool head_may_end(struct pmirun *pr)
 
     if (!h->ending) {
         for (const struct job *job = pr->jobs; job && !pr->stopping; job = job->next)
-            if (!job->abandoned && (job->n_launching || h->start_ns))
+            if (!job->abandoned && (job->n_launching || h->start.waits))
                 return false;
         begin_end(pr);
     }
     settle_end(pr);
     for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
-        if (h->nodes[i].link && pr->now_ns >= h->end_ns)
+        if (h->nodes[i].link && timer_passed(pr, &h->end))
             nodes_lost(pr, &h->nodes[i], "it does not end");
         waits = waits || h->nodes[i].link;
     }
     if (waits)
         return false;
-    if (!h->reap_ns)
-        h->reap_ns = pr->now_ns + REAP_NS;
-    return starters_end(pr) || pr->now_ns >= h->reap_ns;
+    if (!h->reap.at)
+        timer_set(pr, &h->reap, pr->now_ns + REAP_NS, NULL);
+    return starters_end(pr) || timer_passed(pr, &h->reap);
 }
 
-static uint64_t own_deadline(const struct pmirun *pr)
-{
-    const struct head *h = &pr->nodes->head;
-    uint64_t next;
-
-    if (h->reap_ns > pr->now_ns)
-        return h->reap_ns;
-    if (h->ending)
-        return h->end_ns > pr->now_ns ? h->end_ns : 0;
-    if (!h->start_ns)
-        return h->ask_ns;
-    next = h->again_ns && h->again_ns < h->start_ns ? h->again_ns : h->start_ns;
-    return h->limit_ns && h->limit_ns < next ? h->limit_ns : next;
-}
-
-static uint64_t head_deadline(const struct pmirun *pr)
-{
-    const uint64_t tick = pr->far ? pr->nodes->head.tick_ns : 0;
-    uint64_t next = own_deadline(pr), net = pr->nodes->net.deadline_ns;
-
-    if (net && (!next || net < next))
-        next = net;
-    return tick && (!next || tick < next) ? tick : next;
-}
-
-/* Stops the job if agents have not come in time. Names all of these nodes, up to a few. */
-static void lose_silent(struct pmirun *pr)
-{
-    struct head *h = &pr->nodes->head;
-    char *how = xprintf("no answer within %g s", pr->opt.start_s + pr->opt.wait_s), *why;
-    uint32_t n = 0, first = 0;
-
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
-        if (h->nodes[i].ready)
-            continue;
-        if (n++ == 0)
-            first = i;
-        else if (n <= 1 + NAMED)
-            how = xappend(how, "%s %s", n == 2 ? ", nor from" : ",", h->nodes[i].name);
-    }
-    if (n > 1 + NAMED)
-        how = xappend(how, " and %u more", n - 1 - NAMED);
-    why = starters_silent(pr, first, how);
-    free(how);
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
-        if (!h->nodes[i].ready)
-            nodes_lost(pr, &h->nodes[i], why);
-    free(why);
-}
-
-static void head_run_deadlines(struct pmirun *pr)
+/* What no message and no timer brings about. */
+static void head_progress(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
 
-    if (pr->far && pr->now_ns >= h->tick_ns) {
-        far_tick(pr);
-        h->tick_ns = pr->now_ns + TICK_NS;
-    }
+    if (pr->far && !h->tick.waits)
+        timer_set(pr, &h->tick, pr->now_ns + TICK_NS, far_tick);
     starters_more(pr);
-    if (h->start_ns && pr->now_ns >= h->start_ns) {
-        h->start_ns = 0;
-        lose_silent(pr);
-    }
-    if (h->ask_ns && pr->now_ns >= h->ask_ns && !h->ending) {
-        h->ask_ns = ask_next(pr);
-        ask_all(pr);
-    }
-    if (pr->stopping && pr->n_live && !h->ending && pr->drain_ns &&
-        pr->now_ns >= pr->drain_ns + HUNG_NS)
+    if (pr->stopping && pr->n_live && !h->ending && pr->drain.at &&
+        pr->now_ns >= pr->drain.at + HUNG_NS)
         for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
             nodes_lost(pr, &h->nodes[i], "its ranks do not end");
 }
@@ -662,21 +638,11 @@ bool head_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 
 /* ---- what the loop calls (role.h) ---- */
 
-void nodes_run_deadlines(struct pmirun *pr)
-{
-    net_deadlines(pr);
-    if (pr->head)
-        head_run_deadlines(pr);
-}
-
-uint64_t nodes_deadline(const struct pmirun *pr)
-{
-    return pr->head ? head_deadline(pr) : agent_deadline(pr);
-}
-
 void nodes_progress(struct pmirun *pr)
 {
-    if (pr->agent)
+    if (pr->head)
+        head_progress(pr);
+    else
         agent_progress(pr);
 }
 

@@ -23,15 +23,6 @@ void agent_set_up(struct pmirun *pr, char **args)
     refuse_nodes();
 }
 
-void nodes_run_deadlines(struct pmirun *pr)
-{
-}
-
-uint64_t nodes_deadline(const struct pmirun *pr)
-{
-    return 0;
-}
-
 void nodes_progress(struct pmirun *pr)
 {
 }

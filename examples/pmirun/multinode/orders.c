@@ -352,8 +352,9 @@ static void on_stop(struct pmirun *pr)
     host_stop(pr);
     pr->launch = NULL;
     pr->launch_tail = &pr->launch;
-    pr->kill_ns = pr->now_ns + 5 * GRACE_NS; /* in case no signal comes from it */
-    pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+    /* in case no signal comes from it */
+    timer_set(pr, &pr->kill, pr->now_ns + 5 * GRACE_NS, NULL);
+    timer_set(pr, &pr->drain, pr->now_ns + 2 * GRACE_NS, NULL);
 }
 
 static bool on_spawned(struct pmirun *pr, struct msg_in *in)

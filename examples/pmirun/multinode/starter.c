@@ -92,7 +92,7 @@ static char **starter_argv(const struct pmirun *pr, const struct starter *s)
  * (fs.pipe-user-pages-soft): then this waits for the reader. False with errno. */
 static bool write_all(const struct pmirun *pr, int fd, const char *text, size_t n)
 {
-    const uint64_t start_ns = pr->nodes->head.start_ns, now = clock_ns();
+    const uint64_t start_ns = pr->nodes->head.start.at, now = clock_ns();
     const uint64_t end = start_ns < now + FULL_NS ? start_ns : now + FULL_NS;
 
     while (n > 0) {
@@ -293,12 +293,6 @@ static uint64_t try_limit(const struct pmirun *pr, const struct starter *s)
     return limit < pr->nodes->head.wait_ns && pr->opt.launch != LAUNCH_SRUN ? limit : 0;
 }
 
-static void sooner(uint64_t *next, uint64_t ns)
-{
-    if (ns && (!*next || ns < *next))
-        *next = ns;
-}
-
 static void start_one(struct pmirun *pr, struct starter *s)
 {
     const char *what = s->here ? pr->nodes->head.self : starter_program(pr, s);
@@ -335,7 +329,7 @@ static void start_one(struct pmirun *pr, struct starter *s)
     s->hung = false;
     s->started_ns = pr->now_ns;
     s->limit_ns = try_limit(pr, s);
-    sooner(&pr->nodes->head.limit_ns, s->limit_ns);
+    timer_sooner(pr, &pr->nodes->head.limit, s->limit_ns, NULL);
     pr->nodes->head.n_under_way++;
     if (loop_add(pr, &s->src, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "cannot start %s: out of memory", what);
@@ -356,9 +350,9 @@ static void end_hung(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
 
-    if (!h->limit_ns || pr->now_ns < h->limit_ns)
+    if (!timer_passed(pr, &h->limit))
         return;
-    h->limit_ns = 0;
+    timer_set(pr, &h->limit, 0, NULL);
     for (uint32_t i = 0; i < h->n_starters; i++) {
         struct starter *s = &h->starters[i];
 
@@ -370,7 +364,7 @@ static void end_hung(struct pmirun *pr)
             close_stdin(s);
             s->limit_ns = pr->now_ns + TERM_NS;
         }
-        sooner(&h->limit_ns, s->limit_ns);
+        timer_sooner(pr, &h->limit, s->limit_ns, NULL);
     }
 }
 
@@ -378,7 +372,7 @@ void starters_more(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
 
-    h->again_ns = 0;
+    timer_set(pr, &h->again, 0, NULL);
     if (h->ending || pr->stopping)
         return;
     end_hung(pr);
@@ -388,7 +382,7 @@ void starters_more(struct pmirun *pr)
         if (s->state == STARTER_WAITS && pr->now_ns >= s->again_ns)
             start_one(pr, s);
         else if (s->state == STARTER_WAITS)
-            sooner(&h->again_ns, s->again_ns);
+            timer_sooner(pr, &h->again, s->again_ns, NULL);
         if (s->state != STARTER_WAITS && i == h->first_waiting)
             h->first_waiting++;
     }

@@ -270,8 +270,8 @@ static int start_server(struct pmirun *pr, char **why)
         return STATUS_RESOURCES;
     }
     host.runs = true;
-    if (!pr->tick_ns)
-        pr->tick_ns = pr->now_ns;
+    if (!pr->tick.at)
+        timer_set(pr, &pr->tick, pr->now_ns, pmi_tick);
     far_ready(pr);
     return 0;
 }

@@ -286,7 +286,3 @@ void net_flush(struct pmirun *pr)
 void net_free_closed(struct pmirun *pr)
 {
 }
-
-void net_deadlines(struct pmirun *pr)
-{
-}

@@ -129,6 +129,7 @@ static void judge(struct world *w)
 static void pass_time(struct pmirun *pr, unsigned how_much)
 {
     pr->now_ns += how_much * 50 * NS_PER_MS;
+    timers_run(pr);
     if (pr->agent) {
         if (pr->server)
             pmiwire_server_tick(pr->server, pr->now_ns);
@@ -137,7 +138,7 @@ static void pass_time(struct pmirun *pr, unsigned how_much)
         if (!pr->n_live && nodes_may_end(pr))
             nodes_ended(pr);
     } else {
-        nodes_run_deadlines(pr);
+        nodes_progress(pr);
         if (!pr->n_live && !job_is_accused(pr))
             nodes_may_end(pr);
     }
