@@ -32,8 +32,10 @@ struct app;
 struct template;
 
 /* Which variables of pmirun's environment a program gets: all, or those in `pass`. */
+enum env_mode { ENV_UNSET, ENV_ALL, ENV_SOME };
+
 struct env {
-    enum { ENV_UNSAID, ENV_ALL, ENV_SOME } what;
+    enum env_mode what;
     char **pass; /* names, NULL-terminated */
     uint32_t n_pass;
 };
