@@ -17,7 +17,7 @@
 #include "local/table.h"
 #include "local/way.h"
 
-static void find_programs(struct pmirun *pr)
+static void find_all_programs(struct pmirun *pr)
 {
     for (uint32_t i = 0; i < pr->opt.n_apps; i++) {
         char *why;
@@ -36,7 +36,7 @@ static void set_up_alone(struct pmirun *pr)
     int err, status;
     char *why;
 
-    find_programs(pr);
+    find_all_programs(pr);
     job_note_inherited(pr);
     launch_init(pr);
     if (launch_check_limits(pr, pr->opt.n_procs, &need, &have) != 0)
@@ -101,7 +101,7 @@ static void end_in_time(struct pmirun *pr)
 }
 
 /* --step, first, is for examples/slurm alone: srun starts the ranks. */
-static void parse(struct options *opt, int argc, char **argv)
+static void parse_command_line(struct options *opt, int argc, char **argv)
 {
     const bool step = argc > 1 && strcmp(argv[1], "--step") == 0;
 
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
     if ((argc == 2 || argc == 4) && strcmp(argv[1], "--agent") == 0) {
         agent_set_up(pr, argv + 2);
     } else {
-        parse(&pr->opt, argc, argv);
+        parse_command_line(&pr->opt, argc, argv);
         if (pr->opt.as_hydra)
             signal(SIGINT, SIG_DFL); /* a shell has it ignored by what it starts with & */
         if (pr->opt.timeline)

@@ -62,7 +62,7 @@ void guard_remove(struct pmirun *pr, pid_t rank)
 /* ---- in the guard ---- */
 
 /* Kills its process group; a rank that Slurm started may lead none. */
-static void kill_rank(pid_t pid)
+static void guard_kill(pid_t pid)
 {
     if (kill(-pid, SIGKILL) != 0)
         kill(pid, SIGKILL);
@@ -72,7 +72,7 @@ static void kill_groups(const struct guard *g)
 {
     for (uint32_t i = 0; i < MAX_PID / 64; i++)
         for (uint64_t left = g->ranks[i]; left; left &= left - 1)
-            kill_rank((pid_t)(64 * i + (uint32_t)__builtin_ctzll(left)));
+            guard_kill((pid_t)(64 * i + (uint32_t)__builtin_ctzll(left)));
 }
 
 /* Is the variable in that process's environment? */
@@ -152,9 +152,9 @@ static void take_name(pid_t parent)
 }
 
 /* All signals are blocked that can be. */
-static void watch(const struct guard *g, pid_t parent) __attribute__((noreturn));
+static void guard_watch(const struct guard *g, pid_t parent) __attribute__((noreturn));
 
-static void watch(const struct guard *g, pid_t parent)
+static void guard_watch(const struct guard *g, pid_t parent)
 {
     sigset_t told;
     int sig;
@@ -196,7 +196,7 @@ void guard_start(struct pmirun *pr)
     sigprocmask(SIG_SETMASK, &all, &before);
     pid = fork();
     if (pid == 0)
-        watch(g, parent);
+        guard_watch(g, parent);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
         return;

@@ -289,7 +289,7 @@ void job_set_status(struct pmirun *pr, int status)
 }
 
 /* Each rank leads a process group, so that a wrapper's children are reached too. */
-static void kill_rank(const struct rank *r, int sig)
+static void signal_rank(const struct rank *r, int sig)
 {
     if (r->state == RANK_RUNNING && kill(-r->pid, sig) != 0)
         kill(r->pid, sig);
@@ -304,7 +304,7 @@ void job_kill_all(struct pmirun *pr, int sig)
     launch_land_all(pr);
     for (struct job *job = pr->jobs; job; job = job->next)
         for (uint32_t i = 0; i < job->n_launched && job->n_live > 0; i++)
-            kill_rank(&job->ranks[i], sig);
+            signal_rank(&job->ranks[i], sig);
 }
 
 void job_stop(struct pmirun *pr, int status)
@@ -373,12 +373,12 @@ void job_abandon(struct pmirun *pr, struct job *job, int err)
     } else {
         launch_drop(pr, job);
         for (uint32_t i = 0; i < job->n_local; i++)
-            kill_rank(&job->ranks[i], SIGKILL);
+            signal_rank(&job->ranks[i], SIGKILL);
     }
     spawn_launched(pr, job, err);
 }
 
-static const char *program(const struct rank *r)
+static const char *program_name(const struct rank *r)
 {
     return r->app->argv[0];
 }
@@ -392,7 +392,7 @@ static const char *program(const struct rank *r)
  * after all dead processes are reaped. While a rank has hung up but not ended, judgement waits for
  * its end, at most DYING_NS.
  */
-static void accuse(struct pmirun *pr, struct rank *r, int status, const char *text)
+static void fail_rank(struct pmirun *pr, struct rank *r, int status, const char *text)
 {
     struct cause *c = &pr->cause;
 
@@ -417,7 +417,7 @@ static void ended_badly(struct pmirun *pr, struct rank *r, int status, const cha
 {
     /* another rank may be the cause */
     if ((pr->stuck.gone && pr->stuck.gone != r) || somebody_is_dying(pr)) {
-        accuse(pr, r, status, text);
+        fail_rank(pr, r, status, text);
         return;
     }
     say(pr, "%s; stopping the job", text);
@@ -432,16 +432,16 @@ void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll,
         pr->stuck = (struct stuck){&job->ranks[rank], coll, why, pr->now_ns};
 }
 
-bool job_is_accused(const struct pmirun *pr)
+bool job_end_is_pending(const struct pmirun *pr)
 {
     return pr->cause.by || pr->stuck.gone;
 }
 
-uint64_t job_judgement(const struct pmirun *pr)
+uint64_t job_decision_ns(const struct pmirun *pr)
 {
     uint64_t at = UINT64_MAX;
 
-    if (!job_is_accused(pr))
+    if (!job_end_is_pending(pr))
         return 0;
     if (pr->stopping || !pr->n_live)
         return pr->now_ns;
@@ -471,11 +471,11 @@ static void say_stuck(struct pmirun *pr, const char *then)
     char name[RANK_NAME_BYTES];
 
     say(pr, "%s (pid %d, %s) %s: %s that other ranks wait in cannot complete%s",
-        rank_name(pr, s->gone, name), (int)s->gone->pid, program(s->gone), how_it_is_gone(s),
+        rank_name(pr, s->gone, name), (int)s->gone->pid, program_name(s->gone), how_it_is_gone(s),
         s->coll < sizeof(colls) / sizeof(colls[0]) ? colls[s->coll] : "a barrier", then);
 }
 
-void job_judge(struct pmirun *pr)
+void job_decide_end(struct pmirun *pr)
 {
     struct cause *c = &pr->cause;
     int status;
@@ -484,10 +484,10 @@ void job_judge(struct pmirun *pr)
         pr->stuck.gone = NULL;
     if (c->by && c->by->job->abandoned)
         c->by = NULL;
-    if (!job_is_accused(pr))
+    if (!job_end_is_pending(pr))
         return;
     job_reap(pr);
-    if (pr->now_ns < job_judgement(pr))
+    if (pr->now_ns < job_decision_ns(pr))
         return;
     if (!pr->stopping) {
         status = STATUS_STUCK;
@@ -517,7 +517,7 @@ static void rank_died(struct pmirun *pr, struct rank *r, int sig, bool dumped)
         return;
     }
     snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)",
-             rank_name(pr, r, name), (int)r->pid, program(r), sig, strsignal(sig),
+             rank_name(pr, r, name), (int)r->pid, program_name(r), sig, strsignal(sig),
              dumped ? ", core dumped" : "");
     ended_badly(pr, r, STATUS_SIGNAL + sig, text);
 }
@@ -530,10 +530,10 @@ static void rank_exited(struct pmirun *pr, struct rank *r, int code)
     if (r->pmi_state == PMIWIRE_CONN_INITED && (code || !pr->opt.as_hydra)) {
         snprintf(text, sizeof(text),
                  "%s (pid %d, %.200s) exited with status %d after PMI init, without finalize", name,
-                 (int)r->pid, program(r), code);
+                 (int)r->pid, program_name(r), code);
         ended_badly(pr, r, code ? code : STATUS_NOFINALIZE, text);
     } else if (code && !pr->status_set) {
-        say(pr, "%s (pid %d, %s) exited with status %d", name, (int)r->pid, program(r), code);
+        say(pr, "%s (pid %d, %s) exited with status %d", name, (int)r->pid, program_name(r), code);
         job_set_status(pr, code);
     }
 }
@@ -595,9 +595,9 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
     if (exitcode != 0 && status == 0)
         status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
     snprintf(text, sizeof(text), "%s (pid %d, %.100s) aborted with code %d%s%s",
-             rank_name(pr, r, name), (int)r->pid, program(r), (int)exitcode, message[0] ? ": " : "",
-             message);
-    accuse(pr, r, status, text);
+             rank_name(pr, r, name), (int)r->pid, program_name(r), (int)exitcode,
+             message[0] ? ": " : "", message);
+    fail_rank(pr, r, status, text);
 }
 
 /* ---- the end of a job ---- */
@@ -652,7 +652,7 @@ static bool is_over(const struct pmirun *pr, const struct job *job)
 }
 
 /* Else a program that spawns job after job would make pmirun grow without bound. */
-void job_bury(struct pmirun *pr)
+void job_free_ended(struct pmirun *pr)
 {
     struct job **p = &pr->jobs;
 

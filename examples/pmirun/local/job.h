@@ -135,7 +135,7 @@ uint32_t job_others(const struct pmirun *pr, const struct job *job); /* ranks he
 /* Has a job of this number existed, and been freed? */
 bool job_was(const struct pmirun *pr, uint32_t number);
 /* Frees spawned jobs that are over. Call it between batches of events, which may point to a job. */
-void job_bury(struct pmirun *pr);
+void job_free_ended(struct pmirun *pr);
 void job_free(struct pmirun *pr, struct job *job); /* not in pr->jobs */
 /* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
  * our environment (other than PMIX_*) win over it. */
@@ -151,9 +151,9 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
 void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll, uint32_t why);
 /* Judges an abort and the like, unless another rank is about to die, which may be its cause; and a
  * stuck collective, after a while. */
-void job_judge(struct pmirun *pr);
-bool job_is_accused(const struct pmirun *pr);    /* is there something to judge? */
-uint64_t job_judgement(const struct pmirun *pr); /* when, 0: there is not */
+void job_decide_end(struct pmirun *pr);
+bool job_end_is_pending(const struct pmirun *pr);  /* is there something to judge? */
+uint64_t job_decision_ns(const struct pmirun *pr); /* when, 0: there is not */
 /* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
 void job_stop(struct pmirun *pr, int status);
 /* Once GRACE_NS have passed since: SIGKILL for what still runs. */

@@ -75,9 +75,9 @@ static void settle_drain(struct pmirun *pr)
 }
 
 /* All processes have ended: are their leftovers gone and their output written? */
-static bool finished(struct pmirun *pr)
+static bool job_is_finished(struct pmirun *pr)
 {
-    if (pr->n_live || pr->launch || job_is_accused(pr))
+    if (pr->n_live || pr->launch || job_end_is_pending(pr))
         return false;
     if (pr->opt.as_hydra && !pr->stopping && pr->output.n_streams)
         return false; /* what a rank has left behind holds its output */
@@ -101,7 +101,7 @@ static bool finished(struct pmirun *pr)
     return pr->output.n_streams == 0 && !output_pending(pr);
 }
 
-static void flush(struct pmirun *pr)
+static void flush_all(struct pmirun *pr)
 {
     if (pr->nodes)
         nodes_progress(pr);
@@ -122,13 +122,13 @@ int loop_run(struct pmirun *pr)
         pr->now_ns = clock_ns();
         timers_run(pr);
         job_kill_late(pr);
-        if (!more && finished(pr)) {
+        if (!more && job_is_finished(pr)) {
             output_flush(pr);
             if ((!output_pending(pr) || job_is_hasty(pr)) && (!pr->nodes || nodes_ended(pr)))
                 return 0;
         }
-        flush(pr);
-        timer_set(pr, &pr->judge, job_judgement(pr), NULL);
+        flush_all(pr);
+        timer_set(pr, &pr->judge, job_decision_ns(pr), NULL);
         n = epoll_wait(pr->epoll, ev, BATCH, more ? 0 : timers_wait_ms(pr));
         if (n < 0 && errno != EINTR)
             return -errno;
@@ -140,10 +140,10 @@ int loop_run(struct pmirun *pr)
                 src->event(pr, src, ev[i].events);
         }
         if (n < BATCH) /* else more events wait */
-            job_judge(pr);
-        flush(pr);
-        pmi_bury(pr);
-        job_bury(pr);
+            job_decide_end(pr);
+        flush_all(pr);
+        pmi_free_closed(pr);
+        job_free_ended(pr);
         if (pr->nodes)
             nodes_free_closed(pr);
     }

@@ -43,7 +43,7 @@ enum {
  * O_NONBLOCK belongs to the open file description, which we share with our parent shell: setting it
  * on fd 1 would make the shell's writes fail. A new open() through /proc gives one of our own.
  */
-static void on_room(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_sink_room(struct pmirun *pr, struct source *src, uint32_t events);
 
 static void sink_init(struct sink *sk, int fd, const char *name, unsigned kinds)
 {
@@ -51,7 +51,7 @@ static void sink_init(struct sink *sk, int fd, const char *name, unsigned kinds)
     char path[32];
     int own;
 
-    sk->src = (struct source){on_room, fd};
+    sk->src = (struct source){on_sink_room, fd};
     sk->how = HOW_POLL;
     sk->name = name;
     sk->kinds = kinds;
@@ -447,7 +447,7 @@ static void pass_on(struct pmirun *pr, const struct stream *st, const char *p, s
     set_full(pr, st->sink, st->sink->room == 0);
 }
 
-static void on_output(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_stream(struct pmirun *pr, struct source *src, uint32_t events)
 {
     struct stream *st = (struct stream *)src;
     struct sink *sk = st->sink;
@@ -487,7 +487,7 @@ int output_attach(struct pmirun *pr, struct stream *st, int fd)
 {
     int rc;
 
-    st->src = (struct source){on_output, fd};
+    st->src = (struct source){on_stream, fd};
     rc = loop_add(pr, &st->src, EPOLLIN);
     if (rc != 0) {
         close(fd);
@@ -513,7 +513,7 @@ void output_close(struct pmirun *pr, struct stream *st)
     pr->output.n_streams--;
 }
 
-static void on_room(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_sink_room(struct pmirun *pr, struct source *src, uint32_t events)
 {
     sink_flush(pr, (struct sink *)src);
 }

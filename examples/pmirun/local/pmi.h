@@ -40,6 +40,6 @@ void pmi_drain(struct pmirun *pr, struct rank *r); /* reads the last bytes of an
 void pmi_flush_ready(struct pmirun *pr);
 /* Writes the answers that are ready for a job's ranks, without closing a connection. */
 void pmi_send_answers(struct pmirun *pr, const struct job *job);
-void pmi_bury(struct pmirun *pr); /* frees what was closed in this batch */
+void pmi_free_closed(struct pmirun *pr); /* frees what was closed in this batch */
 
 #endif

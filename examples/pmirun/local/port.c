@@ -35,7 +35,7 @@
 #define MAX_UNKNOWN    1024u /* connections that have not said who they are */
 #define MAX_COMPLAINTS 8u    /* lines about them */
 
-static void on_connection(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_port_connection(struct pmirun *pr, struct source *src, uint32_t events);
 
 int port_init(struct pmirun *pr)
 {
@@ -54,7 +54,7 @@ int port_init(struct pmirun *pr)
     }
     shm_sweep(pr);
     pr->port.number = ntohs(addr.sin_port);
-    pr->port.listener = (struct source){on_connection, fd};
+    pr->port.listener = (struct source){on_port_connection, fd};
     pr->port.diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     return loop_add(pr, &pr->port.listener, EPOLLIN);
 }
@@ -171,7 +171,7 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
 }
 
 /* is_ours: from the kernel. If the kernel does not report it, the id alone decides. */
-static bool admit(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ours)
+static bool admit_peer(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ours)
 {
     int64_t owner;
 
@@ -190,7 +190,7 @@ static bool admit(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ou
     return true;
 }
 
-static void on_connection(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_port_connection(struct pmirun *pr, struct source *src, uint32_t events)
 {
     for (int i = 0; i < 64 && src->fd >= 0; i++) {
         struct sockaddr_in addr = {0};
@@ -202,7 +202,7 @@ static void on_connection(struct pmirun *pr, struct source *src, uint32_t events
 
         if (fd < 0)
             return;
-        if (!admit(pr, &addr, &is_ours)) {
+        if (!admit_peer(pr, &addr, &is_ours)) {
             close(fd);
             continue;
         }

@@ -30,7 +30,7 @@ void progress_init(struct pmirun *pr)
 
 /* ---- between output ---- */
 
-static bool concerns(const struct pmirun *pr, const struct sink *sk)
+static bool sink_is_terminal(const struct pmirun *pr, const struct sink *sk)
 {
     return pr->progress.on &&
            (sk == &pr->output.err || (sk == &pr->output.out && pr->progress.with_stdout));
@@ -38,7 +38,7 @@ static bool concerns(const struct pmirun *pr, const struct sink *sk)
 
 bool progress_hide(struct pmirun *pr, const struct sink *sk)
 {
-    if (!stands || pr->output.err.dead || !concerns(pr, sk))
+    if (!stands || pr->output.err.dead || !sink_is_terminal(pr, sk))
         return true;
     stands = !output_raw(pr, CLEAR, strlen(CLEAR));
     return !stands;
@@ -46,7 +46,7 @@ bool progress_hide(struct pmirun *pr, const struct sink *sk)
 
 void progress_wrote(struct pmirun *pr, const struct sink *sk, const char *p, size_t n)
 {
-    if (n == 0 || !concerns(pr, sk))
+    if (n == 0 || !sink_is_terminal(pr, sk))
         return;
     pr->progress.mid_line = p[n - 1] != '\n';
     timer_set(pr, &pr->progress.draw, pr->now_ns + QUIET_NS, progress_draw);
@@ -69,7 +69,7 @@ void progress_count(struct pmirun *pr, enum progress_step step)
         timer_set(pr, &p->draw, pr->now_ns + EVERY_NS, progress_draw);
 }
 
-static size_t columns(void)
+static size_t terminal_columns(void)
 {
     struct winsize size;
 
@@ -87,10 +87,10 @@ static void put_bar(char *to, size_t width, const uint64_t *n, uint64_t all)
     to[width] = '\0';
 }
 
-static size_t compose(const struct pmirun *pr, char *line, size_t cap)
+static size_t compose_line(const struct pmirun *pr, char *line, size_t cap)
 {
     const uint64_t *n = pr->progress.n, all = pr->n_ranks ? pr->n_ranks : 1;
-    const size_t most = columns() - 1; /* a full line would wrap */
+    const size_t most = terminal_columns() - 1; /* a full line would wrap */
     char counts[128], bar[BAR_MAX + 1];
     size_t len = (size_t)snprintf(
         counts, sizeof(counts), "%llu started, %llu initialized, %llu finalized of %llu",
@@ -127,6 +127,6 @@ static void progress_draw(struct pmirun *pr)
         timer_set(pr, &p->draw, pr->now_ns + QUIET_NS, progress_draw);
         return;
     }
-    n += compose(pr, line + n, sizeof(line) - n);
+    n += compose_line(pr, line + n, sizeof(line) - n);
     stands = output_raw(pr, line, n) || stands;
 }

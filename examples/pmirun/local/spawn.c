@@ -26,12 +26,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static char *copy(struct pmiwire_str s)
+static char *copy_str(struct pmiwire_str s)
 {
     return xprintf("%.*s", (int)s.len, s.ptr ? s.ptr : "");
 }
 
-static bool same(struct pmiwire_str s, const char *text)
+static bool str_is(struct pmiwire_str s, const char *text)
 {
     return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
 }
@@ -63,20 +63,20 @@ static const char *apply_info(const struct pmirun *pr, struct app *app,
     char **place = NULL;
     bool ok = true;
 
-    if (same(kv->key, "wdir") || same(kv->key, "wd"))
+    if (str_is(kv->key, "wdir") || str_is(kv->key, "wd"))
         place = &app->wdir;
-    else if (same(kv->key, "path"))
+    else if (str_is(kv->key, "path"))
         place = &app->search;
     if (place) {
         free(*place);
-        *place = copy(kv->value);
-    } else if (pr->head && (same(kv->key, "host") || same(kv->key, "hosts"))) {
+        *place = copy_str(kv->value);
+    } else if (pr->head && (str_is(kv->key, "host") || str_is(kv->key, "hosts"))) {
         free(app->hosts);
-        app->hosts = copy(kv->value); /* for head_ops.place() */
-    } else if (same(kv->key, SPAWN_ENV) && memchr(kv->value.ptr, '=', kv->value.len)) {
-        add_set(app, copy(kv->value));
-    } else if (same(kv->key, "host") || same(kv->key, "hosts")) {
-        char *list = copy(kv->value), *save = NULL;
+        app->hosts = copy_str(kv->value); /* for head_place_ranks() */
+    } else if (str_is(kv->key, SPAWN_ENV) && memchr(kv->value.ptr, '=', kv->value.len)) {
+        add_set(app, copy_str(kv->value));
+    } else if (str_is(kv->key, "host") || str_is(kv->key, "hosts")) {
+        char *list = copy_str(kv->value), *save = NULL;
 
         for (char *h = strtok_r(list, ", ", &save); h; h = strtok_r(NULL, ", ", &save))
             ok = ok && is_this_node(h);
@@ -105,9 +105,9 @@ static const char *make_app(const struct pmirun *pr, struct app *app,
 
     app->n_procs = cmd->maxprocs;
     app->argv = xrealloc(NULL, ((size_t)cmd->argc + 2) * sizeof(char *));
-    app->argv[0] = copy(cmd->execname);
+    app->argv[0] = copy_str(cmd->execname);
     for (uint32_t i = 0; i < cmd->argc; i++)
-        app->argv[i + 1] = copy(cmd->argv[i]);
+        app->argv[i + 1] = copy_str(cmd->argv[i]);
     app->argv[cmd->argc + 1] = NULL;
     app->wdir = spawner && spawner->wdir ? xprintf("%s", spawner->wdir) : NULL;
     for (uint32_t i = 0; spawner && i < spawner->n_sets; i++)
@@ -172,8 +172,8 @@ static struct app *make_apps(struct pmirun *pr, const struct rank *by,
 /* ---- starting them ---- */
 
 /* The nodes to start it on. NULL: this one, or none (*bad). */
-static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct app *apps,
-                       uint32_t n_apps, uint64_t n_procs, bool *bad)
+static uint32_t *place_spawned(struct pmirun *pr, const struct rank *by, const struct app *apps,
+                               uint32_t n_apps, uint64_t n_procs, bool *bad)
 {
     uint32_t *node_of, *next;
     char name[RANK_NAME_BYTES];
@@ -256,7 +256,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     plan.spawner = by->job->kvsname;
     plan.spawner_rank = by->number;
     plan.way = by->job->way == MPI_PMIX ? MPI_PMIX : MPI_AUTO;
-    plan.node_of = bad ? NULL : place(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
+    plan.node_of = bad ? NULL : place_spawned(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
     if (bad) {
         free(plan.node_of);
         spawn_free_apps(plan.apps, req->n_cmds);

@@ -10,7 +10,7 @@
 
 #include "timeline.h"
 
-static int compare(uint64_t a, uint64_t b)
+static int compare_u64(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
 }
@@ -24,13 +24,13 @@ static uint64_t row_key(const struct timeline_event *e)
 static int compare_events(const void *pa, const void *pb)
 {
     const struct timeline_event *a = pa, *b = pb;
-    int c = compare(a->node, b->node);
+    int c = compare_u64(a->node, b->node);
 
     if (c == 0)
-        c = compare(row_key(a), row_key(b));
+        c = compare_u64(row_key(a), row_key(b));
     if (c == 0)
-        c = compare(a->ns, b->ns);
-    return c ? c : compare(a->what, b->what);
+        c = compare_u64(a->ns, b->ns);
+    return c ? c : compare_u64(a->what, b->what);
 }
 
 /* ---- JSON ---- */

@@ -185,7 +185,7 @@ static bool is_at_end(int fd)
     return poll(&p, 1, 0) == 1 && read(fd, &c, 1) == 0;
 }
 
-static void start(struct pmirun *pr)
+static void start_agent(struct pmirun *pr)
 {
     struct agent *a = &pr->nodes->agent;
     char *text = xrealloc(NULL, BOOT_BYTES);
@@ -604,7 +604,7 @@ static void check_links(struct pmirun *pr)
 }
 
 /* Keeps a frame until MSG_JOB arrives: the head announced the job to the sender first. */
-static bool keep_early(struct agent *a, uint32_t from, uint32_t job, const char *p, size_t n)
+static bool keep_early_frame(struct agent *a, uint32_t from, uint32_t job, const char *p, size_t n)
 {
     struct early *e;
 
@@ -632,7 +632,8 @@ bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     number = get_u32(&in);
     job = job_by_number(pr, number);
     if (!job)
-        return job_was(pr, number) || keep_early(&pr->nodes->agent, node, number, in.p, in.left);
+        return job_was(pr, number) ||
+               keep_early_frame(&pr->nodes->agent, node, number, in.p, in.left);
     return exchange_frame(pr, job, node, in.p, in.left);
 }
 
@@ -662,7 +663,7 @@ void agent_begin_exchange(struct pmirun *pr, struct job *job)
 
 /* ---- connections ---- */
 
-static bool on_opened(struct pmirun *pr, struct netconn *nc)
+static bool on_link_opened(struct pmirun *pr, struct netconn *nc)
 {
     struct agent *a = &pr->nodes->agent;
 
@@ -676,14 +677,14 @@ static bool on_opened(struct pmirun *pr, struct netconn *nc)
     return nc->ch.peer < a->n_nodes && !a->over;
 }
 
-static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+static bool on_link_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
 {
     if (nc == pr->nodes->agent.head)
         return orders_frame(pr, p, n);
     return !nc->dialled && agent_heard(pr, nc->ch.peer, p, n);
 }
 
-static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
+static void on_link_closed(struct pmirun *pr, struct netconn *nc, const char *why)
 {
     struct agent *a = &pr->nodes->agent;
 
@@ -703,7 +704,7 @@ static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
     agent_report_lost(pr, nc->ch.peer, why);
 }
 
-static void on_room(struct pmirun *pr, struct netconn *nc)
+static void on_link_room(struct pmirun *pr, struct netconn *nc)
 {
     const bool is_head = nc == pr->nodes->agent.head;
 
@@ -713,7 +714,7 @@ static void on_room(struct pmirun *pr, struct netconn *nc)
         far_room(pr, is_head ? pr->nodes->agent.n_nodes : nc->ch.peer);
 }
 
-const struct net_ops agent_net_ops = {on_opened, on_frame, on_closed, on_room};
+const struct net_ops agent_net_ops = {on_link_opened, on_link_frame, on_link_closed, on_link_room};
 
 void agent_progress(struct pmirun *pr)
 {
@@ -742,5 +743,5 @@ void agent_set_up(struct pmirun *pr, char **args)
     else
         launch_init(pr);
     loop_init(pr);
-    start(pr);
+    start_agent(pr);
 }

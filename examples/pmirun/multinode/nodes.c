@@ -340,7 +340,7 @@ static void check_limit(const struct options *opt)
             n_nodes, (unsigned long long)need, (unsigned long long)lim.rlim_max);
 }
 
-static void start(struct pmirun *pr)
+static void start_head(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
     static char self[4096];
@@ -704,5 +704,5 @@ void head_set_up(struct pmirun *pr)
     err = names_init(pr);
     if (err)
         die(STATUS_RESOURCES, "cannot keep published names: %s", any_strerror(err));
-    start(pr);
+    start_head(pr);
 }

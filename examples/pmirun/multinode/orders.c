@@ -42,7 +42,7 @@ static char *get_option(struct msg_in *in)
     return NULL;
 }
 
-static void start_server(struct pmirun *pr)
+static void start_own_server(struct pmirun *pr)
 {
     int err = pmi_init(pr);
 
@@ -114,7 +114,7 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     if (ok && (flags & 512))
         timeline_begin(pr);
     if (ok)
-        start_server(pr);
+        start_own_server(pr);
     return ok;
 }
 
@@ -175,7 +175,7 @@ static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint6
 }
 
 /* Finds the programs of the ranks here. Reports the first missing one, and returns its status. */
-static int find_programs(struct pmirun *pr, struct job *job)
+static int find_job_programs(struct pmirun *pr, struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
         struct app *app = job->ranks[i].app;
@@ -223,7 +223,7 @@ static int spawn_error(int status)
 }
 
 /* A job that cannot be started here: a status, and -errno for its spawner. */
-static void refuse(struct pmirun *pr, struct job *job, int status, int err)
+static void refuse_job(struct pmirun *pr, struct job *job, int status, int err)
 {
     if (job->spawned)
         job_abandon(pr, job, err);
@@ -258,7 +258,7 @@ static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan
 }
 
 /* Begins a job; its pairs follow in the message. */
-static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in *in)
+static void begin_job(struct pmirun *pr, const struct job_plan *plan, struct msg_in *in)
 {
     struct job *job;
     char *why;
@@ -279,19 +279,19 @@ static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in 
     err = put_all(pr, job, in);
     if (err == 0)
         err = check_limits(pr, job);
-    status = err ? STATUS_RESOURCES : find_programs(pr, job);
+    status = err ? STATUS_RESOURCES : find_job_programs(pr, job);
     if (status == 0 && (status = way_choose(pr, job, &why)) != 0) {
         say(pr, "%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
         free(why);
     }
     if (status)
-        refuse(pr, job, status, err ? err : spawn_error(status));
+        refuse_job(pr, job, status, err ? err : spawn_error(status));
     else if (!pr->stopping)
         job_queue(pr, job);
     agent_begin_exchange(pr, job);
 }
 
-static bool on_job(struct pmirun *pr, struct msg_in *in)
+static bool on_job_order(struct pmirun *pr, struct msg_in *in)
 {
     struct job_plan plan = {0};
     char *kvsname, *spawner;
@@ -308,7 +308,7 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
     ok = get_plan(pr, in, &plan) && ok && plan.way <= MPI_PMIX &&
          (plan.number > 0) == (spawner != NULL);
     if (ok)
-        begin(pr, &plan, in);
+        begin_job(pr, &plan, in);
     else
         free_plan(&plan);
     free(kvsname);
@@ -382,7 +382,7 @@ static bool on_named(struct pmirun *pr, struct msg_in *in)
     return !in->bad;
 }
 
-static bool on_ask(struct pmirun *pr)
+static bool on_head_ask(struct pmirun *pr)
 {
     agent_msg(pr, MSG_HERE);
     agent_tell(pr);
@@ -412,7 +412,7 @@ static bool on_over(struct pmirun *pr, struct msg_in *in)
     return !in->bad;
 }
 
-static bool on_room(struct pmirun *pr, struct msg_in *in)
+static bool on_room_order(struct pmirun *pr, struct msg_in *in)
 {
     uint32_t which = get_u32(in), n = get_u32(in);
 
@@ -449,18 +449,18 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
     switch (n ? *(const uint8_t *)p : 0) {
     case MSG_SETUP: return on_setup(pr, &in);
     case MSG_PEERS: return on_peers(pr, &in);
-    case MSG_JOB: return on_job(pr, &in);
+    case MSG_JOB: return on_job_order(pr, &in);
     case MSG_SIGNAL: return on_signal(pr, &in);
     case MSG_STOP: on_stop(pr); return true;
     case MSG_ABANDON: return on_abandon(pr, &in);
     case MSG_SPACE: return on_space(pr, &in);
     case MSG_PMIX: return far_heard(pr, pr->opt.n_nodes, in.p, in.left);
     case MSG_OVER: return on_over(pr, &in);
-    case MSG_ROOM: return on_room(pr, &in);
+    case MSG_ROOM: return on_room_order(pr, &in);
     case MSG_INPUT: return on_input(pr, &in);
     case MSG_SPAWNED: return on_spawned(pr, &in);
     case MSG_NAMED: return on_named(pr, &in);
-    case MSG_ASK: return on_ask(pr);
+    case MSG_ASK: return on_head_ask(pr);
     case MSG_END: pr->nodes->agent.ending = true; return true;
     default: return false;
     }

@@ -90,7 +90,7 @@ static char **starter_argv(const struct pmirun *pr, const struct starter *s)
 
 /* Writes to an empty pipe, which mostly has room for all. A user with many pipes gets small ones
  * (fs.pipe-user-pages-soft): then this waits for the reader. False with errno. */
-static bool write_all(const struct pmirun *pr, int fd, const char *text, size_t n)
+static bool write_boot(const struct pmirun *pr, int fd, const char *text, size_t n)
 {
     const uint64_t start_ns = pr->nodes->head.start.at, now = clock_ns();
     const uint64_t end = start_ns < now + FULL_NS ? start_ns : now + FULL_NS;
@@ -131,7 +131,7 @@ static bool has_ended(const struct starter *s)
 
 /* The lines that an agent reads. `node`: its number, or its source ("srun", "step"). `try`: of its
  * command, from 1 on; 0 where no command of ours starts it. */
-static char *bootstrap(const struct pmirun *pr, const char *node, uint32_t try)
+static char *boot_lines(const struct pmirun *pr, const char *node, uint32_t try)
 {
     const struct channel_self *self = &pr->nodes->net.self;
     char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
@@ -159,9 +159,9 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
         snprintf(node, sizeof(node), "srun");
     else
         snprintf(node, sizeof(node), "%u", s->first);
-    text = bootstrap(pr, node, s->n_tries);
+    text = boot_lines(pr, node, s->n_tries);
     n = strlen(text);
-    if (!write_all(pr, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
+    if (!write_boot(pr, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "the job cannot be sent to it: %s", strerror(errno));
         for (uint32_t i = s->first; i < s->first + s->n; i++)
             nodes_lost(pr, &pr->nodes->head.nodes[i], why);
@@ -435,7 +435,7 @@ static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
 }
 
 /* Appends the advice for its output. */
-static char *advise(const struct pmirun *pr, const struct starter *s, char *all)
+static char *append_advice(const struct pmirun *pr, const struct starter *s, char *all)
 {
     const char *host = head_node_name(pr, s->first);
     char advice[512], *trial;
@@ -453,13 +453,13 @@ static char *advise(const struct pmirun *pr, const struct starter *s, char *all)
 }
 
 /* The reason for its end, with advice; to be freed. */
-static char *explain(const struct pmirun *pr, const struct starter *s, const char *how)
+static char *explain_end(const struct pmirun *pr, const struct starter *s, const char *how)
 {
     char *all = xprintf("%s", how);
 
     if (s->n_tries > 1)
         all = xappend(all, ", %u times in %g s", s->n_tries, pr->opt.wait_s);
-    return advise(pr, s, all);
+    return append_advice(pr, s, all);
 }
 
 char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how)
@@ -474,7 +474,7 @@ char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how)
         all = xappend(all, ", and %.160s still runs", starter_program(pr, s));
     if (s->n_tries > 1)
         all = xappend(all, ", in try %u", s->n_tries);
-    return advise(pr, s, all);
+    return append_advice(pr, s, all);
 }
 
 /* A login that prints is no failure: the head prints once how to silence it. */
@@ -506,7 +506,7 @@ static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *
             si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
     if (none && try_again(pr, s, how))
         return;
-    why = explain(pr, s, how);
+    why = explain_end(pr, s, how);
     for (uint32_t i = s->first; i < s->first + s->n; i++)
         if (!pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done)
             nodes_lost(pr, &pr->nodes->head.nodes[i], why);
@@ -577,7 +577,7 @@ void starters_init(struct pmirun *pr, const char *self)
 
     h->self = self;
     if (pr->opt.launch == LAUNCH_STEP) {
-        step_begin(pr, bootstrap(pr, "step", 0));
+        step_begin(pr, boot_lines(pr, "step", 0));
         return;
     }
     h->wait_ns = pr->now_ns + (uint64_t)(pr->opt.wait_s * 1e9);

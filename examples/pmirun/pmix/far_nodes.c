@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests of PMIx clients over several nodes: messages between agents, and between an agent and
- * its head, in order; parcel.h cuts them into pieces. A message is a byte with its type and fields (local/fields.h). It
- * names jobs by their numbers, which are the same on all nodes.
+ * its head, in order; parcel.h cuts them into pieces. A message is a byte with its type and fields
+ * (local/fields.h). It names jobs by their numbers, which are the same on all nodes.
  *
  * Every message is checked: its form, that ranks exist, that a rank is on the sender's node or
  * ours. An invalid one is refused, and its node counts as lost. A message about a job that this

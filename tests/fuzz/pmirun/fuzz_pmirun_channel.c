@@ -139,7 +139,7 @@ static void pass_time(struct pmirun *pr, unsigned how_much)
             nodes_ended(pr);
     } else {
         nodes_progress(pr);
-        if (!pr->n_live && !job_is_accused(pr))
+        if (!pr->n_live && !job_end_is_pending(pr))
             nodes_may_end(pr);
     }
 }
@@ -214,10 +214,10 @@ static void run_world(struct world *w, const uint8_t *data, size_t size)
     while (at + 2 <= size) {
         at += step(w, data + at, size - at);
         listen_to_server(w);
-        job_judge(&w->pr);
+        job_decide_end(&w->pr);
         nodes_progress(&w->pr);
         listen_to_server(w);
-        job_bury(&w->pr);
+        job_free_ended(&w->pr);
         listen_to_server(w);
         judge(w);
     }
