@@ -418,20 +418,14 @@ static void tell_times(struct pmirun *pr)
 
 static void tell_done(struct pmirun *pr)
 {
-    struct pmiwire_stats_server s = {0};
+    union node_counters counters = {0};
     struct msg *m = agent_msg(pr, MSG_DONE);
 
     if (pr->server) /* else it has served no rank */
-        pmiwire_server_stats(pr->server, &s);
-    {
-        const uint64_t counters[] = {s.n_messages, s.n_bad,    s.n_puts,   s.n_gets,
-                                     s.n_misses,   s.n_fences, s.bytes_in, s.bytes_out,
-                                     s.kvs_bytes,  s.n_conns,  s.n_failed};
-
-        msg_u32(m, sizeof(counters) / sizeof(counters[0]));
-        for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
-            msg_u64(m, counters[i]);
-    }
+        pmiwire_server_stats(pr->server, &counters.stats);
+    msg_u32(m, NODE_COUNTERS);
+    for (size_t i = 0; i < NODE_COUNTERS; i++)
+        msg_u64(m, counters.each[i]);
     agent_tell(pr);
 }
 

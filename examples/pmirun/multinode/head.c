@@ -216,7 +216,7 @@ static bool on_agent_done(struct pmirun *pr, struct node *node, struct msg_in *i
     if (!pr->nodes->head.ending || get_u32(in) != NODE_COUNTERS)
         return false;
     for (uint32_t i = 0; i < NODE_COUNTERS; i++)
-        pr->nodes->head.counters[i] += get_u64(in);
+        pr->nodes->head.counters.each[i] += get_u64(in);
     nodes_done(pr, node);
     return !in->bad;
 }

@@ -58,9 +58,6 @@ struct starter {
     size_t len;
 };
 
-/* Counters of the agents, as they come with MSG_DONE: those of struct pmiwire_stats_server. */
-#define NODE_COUNTERS 11u
-
 struct head {
     struct node *nodes;
     struct starter *starters;
@@ -75,12 +72,12 @@ struct head {
     uint32_t n_ready;
     uint16_t port;
     bool ending;
-    struct timer start; /* by then all agents must have connected; not set: they have */
-    struct timer ask;   /* next MSG_ASK to all */
-    struct timer end;   /* by then all must have sent MSG_DONE */
-    struct timer reap;  /* by then all starters must have ended */
-    struct timer tick;  /* of pmix/ */
-    uint64_t counters[NODE_COUNTERS];
+    struct timer start;           /* by then all agents must have connected; not set: they have */
+    struct timer ask;             /* next MSG_ASK to all */
+    struct timer end;             /* by then all must have sent MSG_DONE */
+    struct timer reap;            /* by then all starters must have ended */
+    struct timer tick;            /* of pmix/ */
+    union node_counters counters; /* sums */
 };
 
 /* head.c */

@@ -7,12 +7,22 @@
 #ifndef PMIRUN_MESSAGE_H
 #define PMIRUN_MESSAGE_H
 
+#include <pmiwire/server.h>
+
 #include "../local/fields.h"
 
 #define BOOT_VERSION "5" /* in the first of them: raise it with each change of messages */
 /* of the lines that an agent reads from its stdin, at most: an empty pipe has room for them,
  * unless its user has too many pipes */
 #define BOOT_BYTES 65536u
+
+/* Counters of an agent's server, as they stand in MSG_DONE. */
+union node_counters {
+    struct pmiwire_stats_server stats; /* all of its members are uint64_t */
+    uint64_t each[sizeof(struct pmiwire_stats_server) / sizeof(uint64_t)];
+};
+
+#define NODE_COUNTERS (sizeof(struct pmiwire_stats_server) / sizeof(uint64_t))
 
 enum message {
     /* agent to head */
@@ -29,7 +39,7 @@ enum message {
     MSG_SPAWN,     /* u64 token, u32 job, u32 rank, the request (spawn.c) */
     MSG_FATAL,     /* u32 status: the job must be stopped */
     MSG_LOST,      /* u32 node, text why: the connection to it is lost */
-    MSG_DONE,      /* u32 n, n u64: counters */
+    MSG_DONE,      /* u32 NODE_COUNTERS, each as u64 */
     MSG_NAME,      /* u64 token, u32 job, u32 PMIWIRE_NAME_*, text name, text port */
     MSG_STUCK,     /* u32 job, u32 rank that is gone, u32 PMIWIRE_COLL_*, u32 PMIWIRE_GONE_* */
     MSG_HERE,      /* the answer to MSG_ASK */

@@ -610,19 +610,7 @@ static void head_progress(struct pmirun *pr)
 
 void head_stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
 {
-    const uint64_t *c = pr->nodes->head.counters;
-
-    *s = (struct pmiwire_stats_server){.n_messages = c[0],
-                                       .n_bad = c[1],
-                                       .n_puts = c[2],
-                                       .n_gets = c[3],
-                                       .n_misses = c[4],
-                                       .n_fences = c[5],
-                                       .bytes_in = c[6],
-                                       .bytes_out = c[7],
-                                       .kvs_bytes = c[8],
-                                       .n_conns = c[9],
-                                       .n_failed = c[10]};
+    *s = pr->nodes->head.counters.stats;
 }
 
 bool head_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
