@@ -17,11 +17,11 @@
 #include "local/table.h"
 #include "local/way.h"
 
-static void find_all_programs(struct pmirun *pr)
+static void find_all_programs(struct options *opt)
 {
-    for (uint32_t i = 0; i < pr->opt.n_apps; i++) {
+    for (uint32_t i = 0; i < opt->n_apps; i++) {
         char *why;
-        int status = launch_find(&pr->opt.apps[i], &why);
+        int status = launch_find(&opt->apps[i], &why);
 
         if (status)
             die(status, "%s", why);
@@ -36,7 +36,7 @@ static void set_up_alone(struct pmirun *pr)
     int err, status;
     char *why;
 
-    find_all_programs(pr);
+    find_all_programs(&pr->opt);
     job_note_inherited(pr);
     launch_init(pr);
     if (launch_check_limits(pr, pr->opt.n_procs, &need, &have) != 0)

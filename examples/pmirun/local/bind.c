@@ -88,16 +88,16 @@ static struct seats count_seats(const struct pmirun *pr, const struct job *job)
 /* ---- the decision ---- */
 
 /* The first processor of the list that the node lacks; PLACE_NONE: it has all. */
-static uint32_t missing_of(const struct pmirun *pr, const struct place_topology *t,
+static uint32_t missing_of(const struct topology *topology, const struct place_topology *t,
                            const struct place_set *set, const struct place_set *own)
 {
     struct place_set all = {0};
     uint32_t cpu;
 
-    for (uint32_t i = 0; t && pr->topology.elsewhere && i < t->n_pus; i++)
+    for (uint32_t i = 0; t && topology->elsewhere && i < t->n_pus; i++)
         if (!place_set_add(&all, t->pus[i].os))
             break;
-    cpu = place_set_outside(set, pr->topology.elsewhere ? &all : own);
+    cpu = place_set_outside(set, topology->elsewhere ? &all : own);
     place_set_free(&all);
     return cpu;
 }
@@ -110,7 +110,7 @@ static int bind_list(const struct pmirun *pr, const struct job *job, const struc
 
     for (uint32_t i = 0; i < b->n; i++) {
         const struct place_set *set = &p->list[(s->first + i) % p->n_list];
-        const uint32_t cpu = missing_of(pr, t, set, own);
+        const uint32_t cpu = missing_of(&pr->topology, t, set, own);
         char *may;
 
         if (cpu != PLACE_NONE) {

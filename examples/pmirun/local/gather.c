@@ -161,7 +161,7 @@ static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t
 }
 
 /* All values have arrived: advertises the array. A rank that misses this asks the server. */
-static void gather_advertise(struct pmirun *pr, struct job *job)
+static void gather_advertise(struct pmiwire_server *server, struct job *job)
 {
     struct gather *g = job->gather;
     char text[SHMHT_DESC_TEXT_BYTES];
@@ -178,7 +178,7 @@ static void gather_advertise(struct pmirun *pr, struct job *job)
     memcpy(g->name, desc.name, sizeof(desc.name));
     g->n_arrays++;
     g->advertised = true;
-    pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_ARRAY,
+    pmiwire_server_advertise(server, job->id, PMIWIRE_EXT_ARRAY,
                              (struct pmiwire_str){text, (size_t)n});
 }
 
@@ -192,7 +192,7 @@ int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number
     if (rc == 0 && block)
         return add_all(pr, job, block, bytes);
     if (rc == 0)
-        gather_advertise(pr, job);
+        gather_advertise(pr->server, job);
     return rc;
 }
 

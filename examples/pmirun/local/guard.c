@@ -40,9 +40,9 @@
 #define MAX_ROUNDS 1000       /* looks at /proc; a process inside the kernel may end late */
 #define ROUND_NS   (5 * NS_PER_MS)
 
-static void set_bit(struct pmirun *pr, pid_t pid, bool on)
+static void set_bit(struct guard *guard, pid_t pid, bool on)
 {
-    uint64_t *word = pr->guard.ranks ? &pr->guard.ranks[(uint32_t)pid % MAX_PID / 64] : NULL;
+    uint64_t *word = guard->ranks ? &guard->ranks[(uint32_t)pid % MAX_PID / 64] : NULL;
     uint64_t bit = UINT64_C(1) << (uint32_t)pid % 64;
 
     if (word)
@@ -51,12 +51,12 @@ static void set_bit(struct pmirun *pr, pid_t pid, bool on)
 
 void guard_add(struct pmirun *pr, pid_t rank)
 {
-    set_bit(pr, rank, true);
+    set_bit(&pr->guard, rank, true);
 }
 
 void guard_remove(struct pmirun *pr, pid_t rank)
 {
-    set_bit(pr, rank, false);
+    set_bit(&pr->guard, rank, false);
 }
 
 /* ---- in the guard ---- */

@@ -52,7 +52,7 @@ static void make_kvsname(const struct pmirun *pr, struct job *job)
 }
 
 /* PMI_process_mapping. Without it MPICH compares host names, so failing is harmless. */
-static void set_mapping(struct pmirun *pr, const struct job *job)
+static void set_mapping(struct pmiwire_server *server, const struct job *job)
 {
     uint32_t *zeros = job->node_of ? NULL : calloc(job->n_ranks, sizeof(*zeros)),
              *node_of = job->node_of ? job->node_of : zeros;
@@ -60,7 +60,7 @@ static void set_mapping(struct pmirun *pr, const struct job *job)
 
     if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC,
                                           sizeof(text) - 1, text, sizeof(text)) > 0)
-        pmiwire_server_job_attr(pr->server, job->id, pmiwire_strz("PMI_process_mapping"),
+        pmiwire_server_job_attr(server, job->id, pmiwire_strz("PMI_process_mapping"),
                                 pmiwire_strz(text));
     free(zeros);
 }
@@ -98,7 +98,7 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     free(appnum);
     if (rc != 0)
         return rc;
-    set_mapping(pr, job);
+    set_mapping(pr->server, job);
     rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
     if (rc == 0)
         rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
@@ -402,9 +402,9 @@ static void fail_rank(struct pmirun *pr, struct rank *r, int status, const char 
     snprintf(c->text, sizeof(c->text), "%s", text);
 }
 
-static bool somebody_is_dying(const struct pmirun *pr)
+static bool somebody_is_dying(const struct job *jobs)
 {
-    for (const struct job *job = pr->jobs; job; job = job->next)
+    for (const struct job *job = jobs; job; job = job->next)
         for (uint32_t i = 0; i < job->n_local && job->n_live > 0; i++)
             if (job->ranks[i].hung_up && !job->ranks[i].aborted &&
                 job->ranks[i].state == RANK_RUNNING)
@@ -416,7 +416,7 @@ static bool somebody_is_dying(const struct pmirun *pr)
 static void ended_badly(struct pmirun *pr, struct rank *r, int status, const char *text)
 {
     /* another rank may be the cause */
-    if ((pr->stuck.gone && pr->stuck.gone != r) || somebody_is_dying(pr)) {
+    if ((pr->stuck.gone && pr->stuck.gone != r) || somebody_is_dying(pr->jobs)) {
         fail_rank(pr, r, status, text);
         return;
     }
@@ -446,7 +446,9 @@ uint64_t job_decision_ns(const struct pmirun *pr)
     if (pr->stopping || !pr->n_live)
         return pr->now_ns;
     if (pr->cause.by)
-        at = pr->cause.since_ns + (somebody_is_dying(pr) ? DYING_NS : pr->head ? NODES_NS : 0);
+        at = pr->cause.since_ns + (somebody_is_dying(pr->jobs) ? DYING_NS
+                                   : pr->head                  ? NODES_NS
+                                                               : 0);
     if (pr->stuck.gone && pr->stuck.since_ns + STUCK_NS < at)
         at = pr->stuck.since_ns + STUCK_NS;
     return at;
@@ -757,10 +759,10 @@ void job_note_inherited(struct pmirun *pr)
         fclose(f);
 }
 
-static bool is_inherited(const struct pmirun *pr, pid_t pid)
+static bool is_inherited(const struct leftovers *leftovers, pid_t pid)
 {
-    for (size_t i = 0; i < pr->leftovers.n_inherited; i++)
-        if (pr->leftovers.inherited[i] == pid)
+    for (size_t i = 0; i < leftovers->n_inherited; i++)
+        if (leftovers->inherited[i] == pid)
             return true;
     return false;
 }
@@ -787,7 +789,7 @@ bool job_sweep(struct pmirun *pr)
     snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
     f = fopen(path, "re");
     while (f && fscanf(f, "%d", &pid) == 1) {
-        if (is_inherited(pr, pid))
+        if (is_inherited(&pr->leftovers, pid))
             continue;
         found = true;
         trace(pr, "process %d outlives its rank: signal %d", pid, sig);

@@ -366,16 +366,16 @@ static bool passes_variable(const struct app *app, const char *var)
 }
 
 /* The number of strings that each rank has for itself: see own_env(). */
-static size_t own_strings(const struct pmirun *pr, const struct job *job)
+static size_t own_strings(const struct options *opt, const struct job *job)
 {
-    return 2 + (pr->opt.use_port ? 1 : 0) + (job->way == MPI_PMIX ? 1 : 0) + (job->bound ? 1 : 0);
+    return 2 + (opt->use_port ? 1 : 0) + (job->way == MPI_PMIX ? 1 : 0) + (job->bound ? 1 : 0);
 }
 
 /* The strings of a program's environment. The first are different in each rank. */
 static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
 {
     struct launcher *l = pr->launcher;
-    size_t n = own_strings(pr, job), n_users, count = 0, n_vars = 0;
+    size_t n = own_strings(&pr->opt, job), n_users, count = 0, n_vars = 0;
     char **e;
 
     while (environ[count])
@@ -418,7 +418,7 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
 }
 
 /* The environment of one rank, for the flight. */
-static void own_env(const struct pmirun *pr, struct flight *f, const struct rank *r)
+static void own_env(const struct options *opt, struct flight *f, const struct rank *r)
 {
     size_t n = 2;
 
@@ -429,7 +429,7 @@ static void own_env(const struct pmirun *pr, struct flight *f, const struct rank
     memcpy(f->envp, r->app->envp, (f->l->n_env + 1) * sizeof(char *));
     f->envp[0] = f->rank_env;
     f->envp[1] = f->local_env;
-    if (pr->opt.use_port)
+    if (opt->use_port)
         f->envp[n++] = f->id_env;
     if (r->job->way == MPI_PMIX)
         f->envp[n++] = f->pmix_env;
@@ -437,9 +437,9 @@ static void own_env(const struct pmirun *pr, struct flight *f, const struct rank
         f->envp[n++] = r->job->bound->vars[r - r->job->ranks];
 }
 
-static void free_env(const struct pmirun *pr, const struct job *job, struct app *app)
+static void free_env(const struct options *opt, const struct job *job, struct app *app)
 {
-    size_t first = own_strings(pr, job), last = first + SHARED_ENV + (job->spawned ? 1 : 0);
+    size_t first = own_strings(opt, job), last = first + SHARED_ENV + (job->spawned ? 1 : 0);
 
     for (size_t i = first; i < last; i++)
         free(app->envp[i]);
@@ -558,12 +558,12 @@ static int move_to_slot(int fd, int slot)
 }
 
 /* Makes a rank's channels, the child's ends in their slots. */
-static int make_ends(const struct pmirun *pr, struct flight *f, struct ends *e)
+static int make_ends(const struct options *opt, struct flight *f, struct ends *e)
 {
     int p[2], rc;
 
     e->pmi = e->out = e->err = -1;
-    if (!pr->opt.use_port) {
+    if (!opt->use_port) {
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p) != 0)
             return -errno;
         e->pmi = p[0];
@@ -594,10 +594,10 @@ static void close_ends(struct ends *e)
 }
 
 /* Closes the slots: they hold a rank's ends open, and its output would never end. */
-static void release_slots(const struct pmirun *pr, const struct flight *f)
+static void release_slots(const struct launcher *launcher, const struct flight *f)
 {
     for (int i = 0; i < SLOTS; i++)
-        dup3(pr->launcher->null_fd, f->fd + i, O_CLOEXEC);
+        dup3(launcher->null_fd, f->fd + i, O_CLOEXEC);
 }
 
 static bool prepare_stdin(struct pmirun *pr, const struct flight *f, const struct rank *r)
@@ -685,7 +685,7 @@ static void land_flight(struct pmirun *pr, struct flight *f)
     while ((tid = __atomic_load_n(&f->tid, __ATOMIC_ACQUIRE)) != 0)
         syscall(SYS_futex, &f->tid, FUTEX_WAIT, tid, NULL, NULL, 0);
     f->busy = false;
-    release_slots(pr, f);
+    release_slots(pr->launcher, f);
     if (f->err && !l->failed) {
         l->failed = f->rank;
         l->failed_err = f->err;
@@ -752,13 +752,13 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     pid_t pid;
     int rc;
 
-    rc = make_ends(pr, f, &e);
+    rc = make_ends(&pr->opt, f, &e);
     if (rc == 0 && pr->opt.use_port)
         rc = port_assign(pr, r);
     if (rc == 0) /* an unrecorded process would never be reaped */
         rc = rank_index_reserve(&pr->by_pid);
     if (rc) {
-        release_slots(pr, f);
+        release_slots(pr->launcher, f);
         close_ends(&e);
         return rc;
     }
@@ -767,12 +767,12 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     f->cpus = r->job->bound ? &r->job->bound->sets[r - r->job->ranks] : NULL;
     f->err = 0;
     f->stage = STAGE_NONE;
-    own_env(pr, f, r);
+    own_env(&pr->opt, f, r);
     f->take_stdin = prepare_stdin(pr, f, r);
     pid = start_child(f);
     if (pid < 0) {
         rc = -errno;
-        release_slots(pr, f);
+        release_slots(pr->launcher, f);
         close_ends(&e);
         return rc;
     }
@@ -897,7 +897,7 @@ static void app_launched(struct pmirun *pr, const struct job *job, struct app *a
     launch_land_all(pr);
     if (!app->envp)
         return;
-    free_env(pr, job, app);
+    free_env(&pr->opt, job, app);
     free(pr->launcher->shell_argv);
     pr->launcher->shell_argv = NULL;
 }

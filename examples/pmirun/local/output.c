@@ -104,11 +104,11 @@ static ssize_t sink_write(const struct sink *sk, const char *p, size_t n)
     }
 }
 
-static void set_full(struct pmirun *pr, struct sink *sk, bool full)
+static void set_full(struct output *output, struct sink *sk, bool full)
 {
     for (unsigned which = 0; which < 2 && full != sk->full; which++)
         if (sk->kinds >> which & 1)
-            pr->output.n_full[which] += full ? 1 : UINT32_MAX;
+            output->n_full[which] += full ? 1 : UINT32_MAX;
     sk->full = full;
 }
 
@@ -116,7 +116,7 @@ static void resume_streams(struct pmirun *pr, struct sink *sk)
 {
     if (sk->full && pr->drain.at)
         job_give_time(pr);
-    set_full(pr, sk, false);
+    set_full(&pr->output, sk, false);
     for (unsigned which = 0; which < 2 && pr->head; which++)
         if (pr->output.n_full[which] == 0)
             head_give_room(pr, which);
@@ -228,7 +228,7 @@ static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_
     memcpy(sk->buf + sk->len, p, n);
     sk->len += n;
     if (sink_waiting(sk) > SINK_HIGH)
-        set_full(pr, sk, true);
+        set_full(&pr->output, sk, true);
 }
 
 void output_text(struct pmirun *pr, const char *text, size_t len)
@@ -444,7 +444,7 @@ static void pass_on(struct pmirun *pr, const struct stream *st, const char *p, s
     if (!agent_report_output(pr, st, p, n))
         return;
     st->sink->room -= (uint32_t)n;
-    set_full(pr, st->sink, st->sink->room == 0);
+    set_full(&pr->output, st->sink, st->sink->room == 0);
 }
 
 static void on_stream(struct pmirun *pr, struct source *src, uint32_t events)

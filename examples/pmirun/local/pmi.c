@@ -225,7 +225,7 @@ static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
 }
 
 /* The next descriptor to send to this client, and the flag to set when it is sent; -1: none. */
-static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *table_sent,
+static int descriptor_due(const struct options *opt, const struct conn *c, bool *table_sent,
                           uint32_t *n_arrays)
 {
     struct pmiwire_info_conn info;
@@ -234,7 +234,7 @@ static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *t
     *table_sent = true;
     *n_arrays = c->n_arrays;
     pmiwire_conn_query(c->pmi, &info);
-    if (!c->rank || pr->opt.use_port || !info.has_extensions) {
+    if (!c->rank || opt->use_port || !info.has_extensions) {
         *table_sent = c->table_sent;
         return -1;
     }
@@ -244,11 +244,11 @@ static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *t
     return *n_arrays != c->n_arrays ? fd : -1;
 }
 
-static ssize_t send_some(const struct pmirun *pr, struct conn *c, const void *p, size_t n)
+static ssize_t send_some(const struct options *opt, struct conn *c, const void *p, size_t n)
 {
     uint32_t n_arrays;
     bool table_sent;
-    int fd = descriptor_due(pr, c, &table_sent, &n_arrays);
+    int fd = descriptor_due(opt, c, &table_sent, &n_arrays);
     ssize_t w = -1;
 
     if (fd >= 0) {
@@ -270,7 +270,7 @@ static size_t conn_write(struct pmirun *pr, struct conn *c)
     size_t n;
 
     while ((n = pmiwire_conn_output(c->pmi, &p)) > 0) {
-        ssize_t w = send_some(pr, c, p, n);
+        ssize_t w = send_some(&pr->opt, c, p, n);
 
         if (w > 0) {
             pmiwire_conn_sent(c->pmi, (size_t)w);

@@ -135,7 +135,7 @@ bool port_may_complain(struct pmirun *pr)
 #define OWNER_GONE    (-2) /* closed already: the kernel then reports user 0 for any user */
 
 /* The owner of the local TCP socket addr, connected to our port: a user, or OWNER_*. */
-static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *addr)
+static int64_t socket_owner(const struct port *port, const struct sockaddr_in *addr)
 {
     struct {
         struct nlmsghdr head;
@@ -150,19 +150,19 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
     const struct inet_diag_msg *m;
     ssize_t n;
 
-    if (pr->port.diag_fd < 0)
+    if (port->diag_fd < 0)
         return OWNER_UNKNOWN;
     q.req.sdiag_family = AF_INET;
     q.req.sdiag_protocol = IPPROTO_TCP;
     q.req.idiag_states = ~0u;
     q.req.id.idiag_sport = addr->sin_port;
     q.req.id.idiag_src[0] = addr->sin_addr.s_addr;
-    q.req.id.idiag_dport = htons(pr->port.number);
+    q.req.id.idiag_dport = htons(port->number);
     q.req.id.idiag_dst[0] = htonl(INADDR_LOOPBACK);
     q.req.id.idiag_cookie[0] = q.req.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
-    if (send(pr->port.diag_fd, &q, sizeof(q), 0) != (ssize_t)sizeof(q))
+    if (send(port->diag_fd, &q, sizeof(q), 0) != (ssize_t)sizeof(q))
         return OWNER_UNKNOWN;
-    n = recv(pr->port.diag_fd, &a, sizeof(a), MSG_DONTWAIT); /* the kernel answers within send() */
+    n = recv(port->diag_fd, &a, sizeof(a), MSG_DONTWAIT); /* the kernel answers within send() */
     if (n < (ssize_t)(NLMSG_HDRLEN + sizeof(struct inet_diag_msg)) ||
         a.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return OWNER_UNKNOWN;
@@ -178,7 +178,7 @@ static bool admit_peer(struct pmirun *pr, const struct sockaddr_in *addr, bool *
     if (addr->sin_family != AF_INET || addr->sin_addr.s_addr != htonl(INADDR_LOOPBACK) ||
         pr->port.n_unknown >= MAX_UNKNOWN)
         return false;
-    owner = socket_owner(pr, addr);
+    owner = socket_owner(&pr->port, addr);
     if (owner == OWNER_GONE)
         return false;
     if (owner > 0 && (uint64_t)owner != geteuid()) {

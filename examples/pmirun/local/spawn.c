@@ -193,11 +193,11 @@ static uint32_t *place_spawned(struct pmirun *pr, const struct rank *by, const s
 }
 
 /* Processes of spawned jobs that run, or are to be started. */
-static uint64_t n_spawned(const struct pmirun *pr)
+static uint64_t n_spawned(const struct job *jobs)
 {
     uint64_t n = 0;
 
-    for (const struct job *job = pr->jobs; job; job = job->next)
+    for (const struct job *job = jobs; job; job = job->next)
         for (uint32_t i = 0; job->spawned && i < job->n_local; i++)
             n += job->ranks[i].state == RANK_RUNNING ||
                  (job->ranks[i].state == RANK_WAITING && !job->abandoned);
@@ -208,7 +208,7 @@ static uint64_t n_spawned(const struct pmirun *pr)
 static int check_number(struct pmirun *pr, const struct rank *by, uint64_t n)
 {
     char name[RANK_NAME_BYTES];
-    uint64_t now = n_spawned(pr);
+    uint64_t now = n_spawned(pr->jobs);
 
     if (now + n <= pr->opt.max_spawned)
         return 0;

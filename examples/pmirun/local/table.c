@@ -49,7 +49,7 @@ static void table_free(struct table *t)
 }
 
 /* The table's place, in words for its readers. */
-static int table_advertise(struct pmirun *pr, const struct job *job, struct table *t)
+static int table_advertise(struct pmiwire_server *server, const struct job *job, struct table *t)
 {
     char text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
@@ -62,7 +62,7 @@ static int table_advertise(struct pmirun *pr, const struct job *job, struct tabl
     if (n < 0)
         return (int)n;
     memcpy(t->name, desc.name, sizeof(t->name));
-    return pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE,
+    return pmiwire_server_advertise(server, job->id, PMIWIRE_EXT_TABLE,
                                     (struct pmiwire_str){text, (size_t)n});
 }
 
@@ -86,7 +86,7 @@ void table_create(struct pmirun *pr, struct job *job)
     t = calloc(1, sizeof(*t));
     rc = t ? shmht_writer_create(&opts, &t->writer, NULL) : -ENOMEM;
     if (rc == 0)
-        rc = table_advertise(pr, job, t);
+        rc = table_advertise(pr->server, job, t);
     if (rc != 0) {
         say(pr, "cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
         if (t)

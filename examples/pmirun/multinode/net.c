@@ -109,13 +109,13 @@ static uint64_t hasty_patience(const struct pmirun *pr)
  * TCP_USER_TIMEOUT would also end a link whose other end is stopped with a full buffer, and a head
  * may be stopped.
  */
-static void set_options(const struct pmirun *pr, int fd)
+static void set_options(const struct options *opt, int fd)
 {
-    const int fifth = pr->opt.node_s >= 5 ? (int)(pr->opt.node_s / 5) : 1;
+    const int fifth = opt->node_s >= 5 ? (int)(opt->node_s / 5) : 1;
     const struct {
         int level, name, value;
     } options[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},          {SOL_SOCKET, SO_KEEPALIVE, pr->opt.node_s > 0},
+        {IPPROTO_TCP, TCP_NODELAY, 1},          {SOL_SOCKET, SO_KEEPALIVE, opt->node_s > 0},
         {IPPROTO_TCP, TCP_KEEPIDLE, 2 * fifth}, {IPPROTO_TCP, TCP_KEEPINTVL, fifth},
         {IPPROTO_TCP, TCP_KEEPCNT, 3},
     };
@@ -173,7 +173,7 @@ static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t 
         close(fd);
         return NULL;
     }
-    set_options(pr, fd);
+    set_options(&pr->opt, fd);
     format_address(sa, len, host, sizeof(host));
     snprintf(nc->name, sizeof(nc->name), "%s:%u", host,
              ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
@@ -405,13 +405,13 @@ void net_flush(struct pmirun *pr)
     }
 }
 
-static void make_dirty(struct pmirun *pr, struct netconn *nc)
+static void make_dirty(struct nodes *nodes, struct netconn *nc)
 {
     if (nc->dirty)
         return;
     nc->dirty = true;
-    nc->next_dirty = pr->nodes->net.dirty;
-    pr->nodes->net.dirty = nc;
+    nc->next_dirty = nodes->net.dirty;
+    nodes->net.dirty = nc;
 }
 
 int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
@@ -424,7 +424,7 @@ int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t he
         return -EPIPE;
     rc = channel_send(&nc->ch, iov, n ? 2 : 1);
     if (rc == 0)
-        make_dirty(pr, nc);
+        make_dirty(pr->nodes, nc);
     return rc;
 }
 
@@ -451,7 +451,7 @@ static void net_conn_read(struct pmirun *pr, struct netconn *nc)
     if (rc)
         conn_broken(pr, nc, rc == -EPROTO ? nc->ch.why : strerror(-rc));
     else
-        make_dirty(pr, nc);
+        make_dirty(pr->nodes, nc);
 }
 
 static void on_net_event(struct pmirun *pr, struct source *src, uint32_t events)
@@ -475,7 +475,7 @@ static void on_net_event(struct pmirun *pr, struct source *src, uint32_t events)
     if (!nc->dead && nc->full && has_room(nc)) {
         nc->full = false;
         pr->nodes->net.ops->room(pr, nc);
-        make_dirty(pr, nc);
+        make_dirty(pr->nodes, nc);
     }
     if (!nc->dead && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         net_conn_read(pr, nc);

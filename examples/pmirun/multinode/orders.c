@@ -118,9 +118,9 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     return ok;
 }
 
-static bool on_peers(struct pmirun *pr, struct msg_in *in)
+static bool on_peers(struct nodes *nodes, struct msg_in *in)
 {
-    struct agent *a = &pr->nodes->agent;
+    struct agent *a = &nodes->agent;
 
     if (a->peers || get_u32(in) != a->n_nodes)
         return false;
@@ -155,7 +155,7 @@ static bool get_app(struct msg_in *in, struct app *app)
 }
 
 /* Sets `bad` unless every rank has a node, and some rank is on ours (or, as asked, none is). */
-static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint64_t n_ranks,
+static uint32_t *get_placement(const struct nodes *nodes, struct msg_in *in, uint64_t n_ranks,
                                bool with_ours)
 {
     uint32_t n_runs = get_count(in, 8), *node_of = xrealloc(NULL, n_ranks * sizeof(*node_of));
@@ -165,8 +165,8 @@ static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint6
     for (uint32_t i = 0; i < n_runs && !in->bad; i++) {
         uint32_t node = get_u32(in), n = get_u32(in);
 
-        in->bad = in->bad || node >= pr->nodes->agent.n_nodes || n > n_ranks - at;
-        ours = ours || (n && node == pr->nodes->agent.node);
+        in->bad = in->bad || node >= nodes->agent.n_nodes || n > n_ranks - at;
+        ours = ours || (n && node == nodes->agent.node);
         for (uint32_t k = 0; k < n && !in->bad; k++)
             node_of[at++] = node;
     }
@@ -253,7 +253,7 @@ static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan
     if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !pr->server || !pr->nodes->agent.peers ||
         plan->number < pr->n_jobs || plan->number == UINT32_MAX)
         return false;
-    plan->node_of = get_placement(pr, in, n_ranks, true);
+    plan->node_of = get_placement(pr->nodes, in, n_ranks, true);
     return !in->bad;
 }
 
@@ -333,7 +333,7 @@ static bool on_space(struct pmirun *pr, struct msg_in *in)
     ok = !in->bad && n_ranks > 0 && n_ranks <= MAX_PROCS && nspace[0] &&
          strlen(nspace) <= FAR_NSPACE_BYTES;
     if (ok)
-        s.node_of = node_of = get_placement(pr, in, n_ranks, false);
+        s.node_of = node_of = get_placement(pr->nodes, in, n_ranks, false);
     s.n_ranks = (uint32_t)n_ranks;
     ok = ok && !in->bad && !in->left && far_space(pr, number, &s);
     if (ok)
@@ -371,14 +371,14 @@ static bool on_spawned(struct pmirun *pr, struct msg_in *in)
     return !in->bad;
 }
 
-static bool on_named(struct pmirun *pr, struct msg_in *in)
+static bool on_named(struct pmiwire_server *server, struct msg_in *in)
 {
     uint64_t token = get_u64(in);
     int32_t rc = (int32_t)get_u32(in);
     struct pmiwire_str port = get_str(in);
 
-    if (!in->bad && pr->server)
-        pmiwire_server_name_done(pr->server, token, rc, port);
+    if (!in->bad && server)
+        pmiwire_server_name_done(server, token, rc, port);
     return !in->bad;
 }
 
@@ -448,7 +448,7 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
 
     switch (n ? *(const uint8_t *)p : 0) {
     case MSG_SETUP: return on_setup(pr, &in);
-    case MSG_PEERS: return on_peers(pr, &in);
+    case MSG_PEERS: return on_peers(pr->nodes, &in);
     case MSG_JOB: return on_job_order(pr, &in);
     case MSG_SIGNAL: return on_signal(pr, &in);
     case MSG_STOP: on_stop(pr); return true;
@@ -459,7 +459,7 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
     case MSG_ROOM: return on_room_order(pr, &in);
     case MSG_INPUT: return on_input(pr, &in);
     case MSG_SPAWNED: return on_spawned(pr, &in);
-    case MSG_NAMED: return on_named(pr, &in);
+    case MSG_NAMED: return on_named(pr->server, &in);
     case MSG_ASK: return on_head_ask(pr);
     case MSG_END: pr->nodes->agent.ending = true; return true;
     default: return false;

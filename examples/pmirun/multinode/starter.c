@@ -40,13 +40,13 @@
 extern char **environ;
 
 /* Its name in messages. */
-static const char *starter_program(const struct pmirun *pr, const struct starter *s)
+static const char *starter_program(const struct options *opt, const struct starter *s)
 {
     if (s->here)
         return "its process";
-    if (pr->opt.launch != LAUNCH_SRUN)
-        return template_name(pr->opt.template);
-    return pr->opt.launch_agent ? pr->opt.launch_agent : "srun";
+    if (opt->launch != LAUNCH_SRUN)
+        return template_name(opt->template);
+    return opt->launch_agent ? opt->launch_agent : "srun";
 }
 
 static char **srun_argv(const struct pmirun *pr, const struct starter *s)
@@ -54,7 +54,7 @@ static char **srun_argv(const struct pmirun *pr, const struct starter *s)
     char **v = xrealloc(NULL, 16 * sizeof(*v)), *hosts;
     size_t n = 0;
 
-    v[n++] = xprintf("%s", starter_program(pr, s));
+    v[n++] = xprintf("%s", starter_program(&pr->opt, s));
     v[n++] = xprintf("--nodes=%u", s->n);
     v[n++] = xprintf("--ntasks=%u", s->n);
     v[n++] = xprintf("--ntasks-per-node=1");
@@ -90,9 +90,9 @@ static char **starter_argv(const struct pmirun *pr, const struct starter *s)
 
 /* Writes to an empty pipe, which mostly has room for all. A user with many pipes gets small ones
  * (fs.pipe-user-pages-soft): then this waits for the reader. False with errno. */
-static bool write_boot(const struct pmirun *pr, int fd, const char *text, size_t n)
+static bool write_boot(const struct nodes *nodes, int fd, const char *text, size_t n)
 {
-    const uint64_t start_ns = pr->nodes->head.start.at, now = clock_ns();
+    const uint64_t start_ns = nodes->head.start.at, now = clock_ns();
     const uint64_t end = start_ns < now + FULL_NS ? start_ns : now + FULL_NS;
 
     while (n > 0) {
@@ -161,7 +161,7 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
         snprintf(node, sizeof(node), "%u", s->first);
     text = boot_lines(pr, node, s->n_tries);
     n = strlen(text);
-    if (!write_boot(pr, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
+    if (!write_boot(pr->nodes, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "the job cannot be sent to it: %s", strerror(errno));
         for (uint32_t i = s->first; i < s->first + s->n; i++)
             nodes_lost(pr, &pr->nodes->head.nodes[i], why);
@@ -222,10 +222,10 @@ static const struct {
 
 #define ADVICE_PROGRAM 2u /* for a line that names our program */
 
-static void find_advice(const struct pmirun *pr, struct starter *s)
+static void find_advice(const struct nodes *nodes, struct starter *s)
 {
     for (unsigned i = 1; i < sizeof(advices) / sizeof(advices[0]); i++) {
-        const char *said = i == ADVICE_PROGRAM ? pr->nodes->head.self : advices[i].said;
+        const char *said = i == ADVICE_PROGRAM ? nodes->head.self : advices[i].said;
 
         if (memmem(s->line, s->len, said, strlen(said)) && (!s->advice || i < s->advice))
             s->advice = i;
@@ -235,11 +235,11 @@ static void find_advice(const struct pmirun *pr, struct starter *s)
 /* Prints a line of ssh or an agent, with the node in front. For a retried host, not in each try. */
 static void starter_line(struct pmirun *pr, struct starter *s)
 {
-    const char *who = s->n > 1 ? starter_program(pr, s) : head_node_name(pr, s->first);
+    const char *who = s->n > 1 ? starter_program(&pr->opt, s) : head_node_name(pr, s->first);
 
     if (s->len == 0)
         return;
-    find_advice(pr, s);
+    find_advice(pr->nodes, s);
     if (!memmem(s->line, s->len, "pmirun", 6))
         s->login_printed = true;
     if (s->under_way && s->n_tries > 1)
@@ -295,7 +295,7 @@ static uint64_t try_limit(const struct pmirun *pr, const struct starter *s)
 
 static void start_one(struct pmirun *pr, struct starter *s)
 {
-    const char *what = s->here ? pr->nodes->head.self : starter_program(pr, s);
+    const char *what = s->here ? pr->nodes->head.self : starter_program(&pr->opt, s);
     int in[2], out[2], rc;
     char **argv;
 
@@ -388,9 +388,9 @@ void starters_more(struct pmirun *pr)
     }
 }
 
-static void free_place(struct pmirun *pr, struct starter *s)
+static void free_place(struct nodes *nodes, struct starter *s)
 {
-    pr->nodes->head.n_under_way -= s->under_way;
+    nodes->head.n_under_way -= s->under_way;
     s->under_way = false;
 }
 
@@ -408,7 +408,7 @@ bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try)
     s = starter_of(pr, node);
     if (try != s->n_tries || s->state == STARTER_WAITS || s->hung)
         return false;
-    free_place(pr, s);
+    free_place(pr->nodes, s);
     return true;
 }
 
@@ -471,7 +471,7 @@ char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how)
         return all;
     s = starter_of(pr, node);
     if (s->state == STARTER_RUNS && s->under_way)
-        all = xappend(all, ", and %.160s still runs", starter_program(pr, s));
+        all = xappend(all, ", and %.160s still runs", starter_program(&pr->opt, s));
     if (s->n_tries > 1)
         all = xappend(all, ", in try %u", s->n_tries);
     return append_advice(pr, s, all);
@@ -499,11 +499,12 @@ static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *
         none = none && !pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done;
     if (s->hung)
         snprintf(how, sizeof(how), "%.160s started no agent in %.3g s, and was killed",
-                 starter_program(pr, s), (double)(pr->now_ns - s->started_ns) / 1e9);
+                 starter_program(&pr->opt, s), (double)(pr->now_ns - s->started_ns) / 1e9);
     else
-        snprintf(
-            how, sizeof(how), "%.160s %s %d before its agent connected", starter_program(pr, s),
-            si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
+        snprintf(how, sizeof(how), "%.160s %s %d before its agent connected",
+                 starter_program(&pr->opt, s),
+                 si->si_code == CLD_EXITED ? "exited with status" : "died of signal",
+                 si->si_status);
     if (none && try_again(pr, s, how))
         return;
     why = explain_end(pr, s, how);
@@ -531,7 +532,7 @@ void head_reap_starter(struct pmirun *pr, const siginfo_t *si)
     trace(pr, "pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
           si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     came = !s->under_way;
-    free_place(pr, s);
+    free_place(pr->nodes, s);
     if (came && si->si_code == CLD_EXITED)
         note_login(pr, s);
     brought_none(pr, s, si);
