@@ -20,7 +20,7 @@ class Fencepost(CMakePackage):
     version("0.1.0", tag="v0.1.0")
 
     variant("tools", default=True, description="Build pmirun, libpmi, libpmi2 and the other programs")
-    variant("ucx", default=True, description="Build libasymreg-ucx; pmirun's links between nodes may use UCX")
+    variant("ucx", default=True, description="Build libasymreg-ucx")
     variant("verbs", default=False, description="Build libasymreg-ibv")
     variant("sodium", default=True, when="+tools", description="pmirun on several nodes")
     variant("pmix", default=True, when="+tools", description="pmirun --mpi pmix")

@@ -52,7 +52,7 @@ bool host_is_own(const char *name)
 
 /* Each of the following returns NULL, or an error text to be freed. */
 
-static char *add_host(struct allocation *a, const char *name, uint32_t slots)
+static char *allocation_add_host(struct allocation *a, const char *name, uint32_t slots)
 {
     if (!host_is_name(name, strlen(name)))
         return xprintf("\"%.*s\" is not a valid host name", (int)HOST_NAME_BYTES, name);
@@ -81,7 +81,7 @@ static char *add_slots(struct allocation *a, const char *name, uint32_t slots)
     while (a->index[at] && strcmp(a->hosts[a->index[at] - 1], name) != 0)
         at = (at + 1) % INDEX_SIZE;
     if (!a->index[at]) {
-        why = add_host(a, name, slots);
+        why = allocation_add_host(a, name, slots);
         a->index[at] = why ? 0 : a->n_hosts;
         return why;
     }
@@ -107,7 +107,8 @@ static uint32_t take_count(const char **p)
 
 /* ---- Slurm: n[0-2,7],m07, where a name may have several brackets ---- */
 
-static char *expand(struct allocation *a, char *name, size_t len, const char *p, const char *end);
+static char *expand_name(struct allocation *a, char *name, size_t len, const char *p,
+                         const char *end);
 
 /* Expands the ranges between brackets, each value with the rest of the name. */
 static char *expand_ranges(struct allocation *a, char *name, size_t len, const char *p,
@@ -141,7 +142,7 @@ static char *expand_ranges(struct allocation *a, char *name, size_t len, const c
 
             if ((size_t)n > HOST_NAME_BYTES - len)
                 return xprintf("a name is longer than %u bytes", HOST_NAME_BYTES);
-            why = expand(a, name, len + (size_t)n, close + 1, end);
+            why = expand_name(a, name, len + (size_t)n, close + 1, end);
             if (why)
                 return why;
         }
@@ -150,7 +151,8 @@ static char *expand_ranges(struct allocation *a, char *name, size_t len, const c
 }
 
 /* One name with its ranges, up to `end`; name[0..len) is the part read so far. */
-static char *expand(struct allocation *a, char *name, size_t len, const char *p, const char *end)
+static char *expand_name(struct allocation *a, char *name, size_t len, const char *p,
+                         const char *end)
 {
     const char *close;
 
@@ -161,7 +163,7 @@ static char *expand(struct allocation *a, char *name, size_t len, const char *p,
     }
     if (p == end) {
         name[len] = '\0';
-        return add_host(a, name, 0);
+        return allocation_add_host(a, name, 0);
     }
     close = memchr(p, ']', (size_t)(end - p));
     if (!close)
@@ -173,7 +175,7 @@ char *host_ranges(struct allocation *a, const char *text, size_t n)
 {
     char name[HOST_NAME_BYTES + 1];
 
-    return expand(a, name, 0, text, text + n);
+    return expand_name(a, name, 0, text, text + n);
 }
 
 static char *slurm_names(struct allocation *a, const char *text)
@@ -223,7 +225,7 @@ static char *slurm_tasks(struct allocation *a, const char *p)
                                              (unsigned long long)n, a->n_hosts);
 }
 
-static char *about(char *why, const char *variable, const char *text)
+static char *refusal_text(char *why, const char *variable, const char *text)
 {
     char *all;
 
@@ -235,7 +237,7 @@ static char *about(char *why, const char *variable, const char *text)
 }
 
 /* The value of a variable; NULL if it is unset or empty. */
-static const char *set(const char *variable)
+static const char *variable_if_set(const char *variable)
 {
     const char *text = getenv(variable);
 
@@ -244,11 +246,11 @@ static const char *set(const char *variable)
 
 static char *find_slurm(struct allocation *a, const char *text)
 {
-    const char *tasks = set("SLURM_TASKS_PER_NODE");
-    char *why = about(slurm_names(a, text), a->variable, text);
+    const char *tasks = variable_if_set("SLURM_TASKS_PER_NODE");
+    char *why = refusal_text(slurm_names(a, text), a->variable, text);
 
     if (!why && tasks)
-        why = about(slurm_tasks(a, tasks), "SLURM_TASKS_PER_NODE", tasks);
+        why = refusal_text(slurm_tasks(a, tasks), "SLURM_TASKS_PER_NODE", tasks);
     return why;
 }
 
@@ -266,7 +268,7 @@ static char *find_pairs(struct allocation *a, const char *text)
                              : add_slots(a, h, slots);
     }
     free(copy);
-    return about(why, a->variable, text);
+    return refusal_text(why, a->variable, text);
 }
 
 /* ---- files ---- */
@@ -287,7 +289,7 @@ static FILE *open_file(const char *path)
 }
 
 /* "host", or with_slots "host slots ..."; an empty line is nothing. */
-static char *add_line(struct allocation *a, char *line, bool with_slots)
+static char *allocation_add_line(struct allocation *a, char *line, bool with_slots)
 {
     char *save = NULL, *host = strtok_r(line, " \t\r\n", &save);
     const char *count = host ? strtok_r(NULL, " \t\r\n", &save) : NULL, *end = count;
@@ -316,7 +318,7 @@ static char *find_file(struct allocation *a, const char *path, bool with_slots)
         number++;
         why = strlen(line) == sizeof(line) - 1 && line[sizeof(line) - 2] != '\n'
                   ? xprintf("it is longer than %u bytes", LINE_BYTES - 2)
-                  : add_line(a, line, with_slots);
+                  : allocation_add_line(a, line, with_slots);
     }
     if (why)
         all = xprintf("%s=%s, line %u: %s", a->variable, path, number, why);
@@ -332,7 +334,7 @@ static char *find_file(struct allocation *a, const char *path, bool with_slots)
 
 bool is_one_task_of_many(void)
 {
-    const char *tasks = set("SLURM_STEP_NUM_TASKS");
+    const char *tasks = variable_if_set("SLURM_STEP_NUM_TASKS");
 
     return tasks && strcmp(tasks, "1") != 0;
 }
@@ -349,7 +351,7 @@ char *allocation_find(struct allocation *a)
 
     *a = (struct allocation){0};
     for (i = 0; i < sizeof(variables) / sizeof(variables[0]) && !text; i++)
-        text = i == 0 && is_one_task_of_many() ? NULL : set(variables[i]);
+        text = i == 0 && is_one_task_of_many() ? NULL : variable_if_set(variables[i]);
     if (!text)
         return NULL;
     i--;

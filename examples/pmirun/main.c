@@ -17,11 +17,11 @@
 #include "local/table.h"
 #include "local/way.h"
 
-static void find_programs(struct pmirun *pr)
+static void find_all_programs(struct options *opt)
 {
-    for (uint32_t i = 0; i < pr->opt.n_apps; i++) {
+    for (uint32_t i = 0; i < opt->n_apps; i++) {
         char *why;
-        int status = launch_find(&pr->opt.apps[i], &why);
+        int status = launch_find(&opt->apps[i], &why);
 
         if (status)
             die(status, "%s", why);
@@ -36,7 +36,7 @@ static void set_up_alone(struct pmirun *pr)
     int err, status;
     char *why;
 
-    find_programs(pr);
+    find_all_programs(&pr->opt);
     job_note_inherited(pr);
     launch_init(pr);
     if (launch_check_limits(pr, pr->opt.n_procs, &need, &have) != 0)
@@ -73,7 +73,7 @@ static void print_exit_codes(struct pmirun *pr)
     for (uint32_t node = 0; node < pr->opt.n_nodes; node++) {
         const char *between = "";
 
-        fprintf(f, "exit codes: [%s] ", pr->head ? pr->head->name(pr, node) : host);
+        fprintf(f, "exit codes: [%s] ", pr->head ? head_node_name(pr, node) : host);
         for (uint32_t i = 0; i < job->n_local; i++) {
             const struct rank *r = &job->ranks[i];
 
@@ -91,8 +91,17 @@ static void print_exit_codes(struct pmirun *pr)
     free(text);
 }
 
+/* --timeout has passed. */
+static void end_in_time(struct pmirun *pr)
+{
+    job_hasten(pr);
+    say(pr, "%llu of %llu processes still run after %g s; stopping the job",
+        (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks, pr->opt.timeout_s);
+    job_stop(pr, STATUS_TIMEOUT);
+}
+
 /* --step, first, is for examples/slurm alone: srun starts the ranks. */
-static void parse(struct options *opt, int argc, char **argv)
+static void parse_command_line(struct options *opt, int argc, char **argv)
 {
     const bool step = argc > 1 && strcmp(argv[1], "--step") == 0;
 
@@ -139,7 +148,7 @@ int main(int argc, char **argv)
     if ((argc == 2 || argc == 4) && strcmp(argv[1], "--agent") == 0) {
         agent_set_up(pr, argv + 2);
     } else {
-        parse(&pr->opt, argc, argv);
+        parse_command_line(&pr->opt, argc, argv);
         if (pr->opt.as_hydra)
             signal(SIGINT, SIG_DFL); /* a shell has it ignored by what it starts with & */
         if (pr->opt.timeline)
@@ -152,7 +161,7 @@ int main(int argc, char **argv)
             head_set_up(pr);
     }
     if (pr->opt.timeout_s > 0)
-        pr->deadline_ns = pr->now_ns + (uint64_t)(pr->opt.timeout_s * 1e9);
+        timer_set(pr, &pr->timeout, pr->now_ns + (uint64_t)(pr->opt.timeout_s * 1e9), end_in_time);
     err = loop_run(pr);
     if (err)
         die(STATUS_RESOURCES, "epoll_wait: %s", strerror(-err));
@@ -163,8 +172,8 @@ int main(int argc, char **argv)
     if (output_pending(pr)) /* a reader has not taken these yet */
         loop_run(pr);
     progress_clear();
-    if (pr->node)
-        pr->node->stop(pr);
+    if (pr->nodes)
+        nodes_stop(pr);
     pmiwire_server_destroy(pr->server);
     err = timeline_write(pr, false);
     if (err)

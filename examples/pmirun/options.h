@@ -23,7 +23,6 @@ enum launch_kind {
     LAUNCH_TEMPLATE,
     LAUNCH_STEP
 };
-enum link_kind { LINKS_ANY, LINKS_TCP, LINKS_UCX };
 /* What ranks use to find each other; local/way.h. */
 enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
 
@@ -33,8 +32,10 @@ struct app;
 struct template;
 
 /* Which variables of pmirun's environment a program gets: all, or those in `pass`. */
+enum env_mode { ENV_UNSET, ENV_ALL, ENV_SOME };
+
 struct env {
-    enum { ENV_UNSAID, ENV_ALL, ENV_SOME } what;
+    enum env_mode what;
     char **pass; /* names, NULL-terminated */
     uint32_t n_pass;
 };
@@ -57,7 +58,6 @@ struct options {
     bool labels, use_port, no_shm, pmi_1_2, verbose, progress;
     enum stats_form stats;
     char *timeline; /* a file; NULL: none */
-    bool timeline_svg;
     struct place_policy place;
     char *map_by, *bind_to; /* their texts, NULL: not given */
     char *topology;         /* replaces the node's own; NULL: the node's */
@@ -74,7 +74,6 @@ struct options {
     char *wdir, *path;
     /* Several nodes. */
     enum launch_kind launch;
-    enum link_kind links;
     uint32_t design; /* PMIWIRE_DESIGN_* */
     uint32_t n_nodes;
     bool cyclic;

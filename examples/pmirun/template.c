@@ -7,18 +7,18 @@
 
 #include "local/util.h"
 
-static bool is_blank(char c)
+static bool is_word_end(char c)
 {
     return c == ' ' || c == '\t' || c == '\n';
 }
 
 /* One word without its quotes, into `out`; *p is behind it afterwards. False: a quote is open. */
-static bool take_word(const char **p, char *out)
+static bool next_template_word(const char **p, char *out)
 {
     const char *c = *p;
     char quote = 0;
 
-    for (; *c && (quote || !is_blank(*c)); c++) {
+    for (; *c && (quote || !is_word_end(*c)); c++) {
         if (quote && *c == quote)
             quote = 0;
         else if (!quote && (*c == '\'' || *c == '"'))
@@ -62,7 +62,7 @@ char *template_parse(struct template *t, const char *text)
 
         t->words = xrealloc(t->words, (t->n_words + 1) * sizeof(*t->words));
         t->words[t->n_words++] = word;
-        if (!take_word(&p, word)) {
+        if (!next_template_word(&p, word)) {
             template_free(t);
             return xprintf("a quote in it is not closed");
         }
@@ -95,7 +95,7 @@ const char *template_name(const struct template *t)
 }
 
 /* A word with %h and %c replaced by host and command. */
-static char *expand(const char *word, const char *host, const char *command)
+static char *expand_word(const char *word, const char *host, const char *command)
 {
     char *all = xprintf("%s", "");
 
@@ -111,7 +111,7 @@ static char *expand(const char *word, const char *host, const char *command)
 }
 
 /* Quotes a word for a shell: in single quotes, its own as '\''. */
-static char *quoted(const char *text)
+static char *shell_quoted(const char *text)
 {
     char *all = xprintf("'");
 
@@ -125,7 +125,7 @@ static char *quoted(const char *text)
 
 char **template_argv(const struct template *t, const char *host, const char *program)
 {
-    char *path = quoted(program), *command = xprintf("%s --agent", path), **v = NULL;
+    char *path = shell_quoted(program), *command = xprintf("%s --agent", path), **v = NULL;
     size_t n = 0;
 
     for (uint32_t i = 0; i < t->n_words; i++) {
@@ -134,7 +134,7 @@ char **template_argv(const struct template *t, const char *host, const char *pro
             v[n++] = xprintf("%s", program);
             v[n++] = xprintf("--agent");
         } else {
-            v[n++] = expand(t->words[i], host, command);
+            v[n++] = expand_word(t->words[i], host, command);
         }
     }
     v[n] = NULL;
@@ -148,7 +148,7 @@ char *template_trial(const struct template *t, const char *host)
     char *all = NULL;
 
     for (uint32_t i = 0; i < t->n_words; i++) {
-        char *word = expand(t->words[i] ? t->words[i] : "%c", host, "true");
+        char *word = expand_word(t->words[i] ? t->words[i] : "%c", host, "true");
 
         all = xappend(all, "%s%s", i ? " " : "", word);
         free(word);

@@ -102,7 +102,7 @@ static void on_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
     }
 }
 
-static void receive(struct rank *r)
+static void rank_receive(struct rank *r)
 {
     struct pmiwire_conn *conn = r->conn;
     struct pmiwire_info_conn info;
@@ -148,9 +148,9 @@ static int set_up(uint32_t *job)
            pmiwire_server_advertise(server, *job, PMIWIRE_EXT_TABLE, pmiwire_strz(desc_text)) != 0;
 }
 
-static int start(struct rank *r, uint32_t job, char **argv)
+static int rank_start(struct rank *r, uint32_t job, char **argv)
 {
-    /* Edge-triggered: receive() also sends the rest when a full socket has room again. */
+    /* Edge-triggered: rank_receive() also sends the rest when a full socket has room again. */
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = r};
     char env[3][24];
     int pair[2];
@@ -185,11 +185,11 @@ int main(int argc, char **argv)
     if (set_up(&job) != 0)
         end_job(1, "cannot create the engine and the table");
     for (int i = 0; i < n_ranks && !status; i++)
-        if (start(&ranks[i], job, argv + 2) != 0)
+        if (rank_start(&ranks[i], job, argv + 2) != 0)
             end_job(1, "cannot start a rank");
     while (n_open > 0 && !status)
         if (epoll_wait(epoll_fd, &event, 1, -1) == 1)
-            receive(event.data.ptr);
+            rank_receive(event.data.ptr);
     for (int i = 0; i < n_ranks; i++)
         if (ranks[i].pid > 0 && waitpid(ranks[i].pid, &how, 0) > 0 && !status)
             status = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);

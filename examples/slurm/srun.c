@@ -54,7 +54,7 @@ static void wait_for(const bool *flag, time_t seconds)
         ;
 }
 
-static void *watch(void *arg)
+static void *watch_step(void *arg)
 {
     int status = 0;
 
@@ -118,7 +118,7 @@ static int start_watch(void)
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for srun's own threads */
     rc = on_exit(on_srun_exit, NULL);
     if (rc == 0)
-        rc = pthread_create(&head.thread, NULL, watch, NULL);
+        rc = pthread_create(&head.thread, NULL, watch_step, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc) {
         kill(head.pid, SIGKILL);
@@ -229,7 +229,7 @@ static int begin_head(bool no_shm, uint32_t n_nodes, uint32_t n_tasks, char *pro
 /* ---- what srun calls ---- */
 
 /* The text as a credential in the environment, which srun merges into the step's. */
-static int publish(char *text)
+static int publish_step(char *text)
 {
     const char *why = "";
     char *credential = credential_seal(text, &why);
@@ -253,7 +253,8 @@ int srun_begin(spank_t spank, bool no_shm)
     (void)spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &n_tasks);
     if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc == 0)
         argv = NULL;
-    rc = begin_head(no_shm, n_nodes, n_tasks, argv ? argv[0] : program, text) ? -1 : publish(text);
+    rc = begin_head(no_shm, n_nodes, n_tasks, argv ? argv[0] : program, text) ? -1
+                                                                              : publish_step(text);
     if (rc)
         stop_head();
     return rc;

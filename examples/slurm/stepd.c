@@ -48,7 +48,7 @@ static struct {
 
 /* ---- the child ---- */
 
-static _Noreturn void fail(int to, int stage, int err)
+static _Noreturn void child_fail(int to, int stage, int err)
 {
     const struct failure f = {stage, err};
 
@@ -98,29 +98,29 @@ static _Noreturn void be_agent(spank_t spank, int say)
     const char *why;
 
     if (write(say, &self, sizeof(self)) != sizeof(self) || !become_user())
-        fail(say, USER, errno);
+        child_fail(say, USER, errno);
     credential = malloc(CREDENTIAL_BYTES);
     if (!credential || !list || !pmirun)
-        fail(say, RESOURCES, ENOMEM);
+        child_fail(say, RESOURCES, ENOMEM);
     if (spank_getenv(spank, CREDENTIAL_VARIABLE, credential, CREDENTIAL_BYTES) != ESPANK_SUCCESS)
-        fail(say, VARIABLE, ENOENT);
+        child_fail(say, VARIABLE, ENOENT);
     text = credential_open(credential, &why);
     if (!text) {
         dprintf(STDERR_FILENO, "fencepost: MUNGE: %s\n", why);
-        fail(say, CREDENTIAL, EACCES);
+        child_fail(say, CREDENTIAL, EACCES);
     }
     errno = ENOBUFS; /* of a write that is short */
     if (write(step.control[1], text, strlen(text)) != (ssize_t)strlen(text))
-        fail(say, RESOURCES, errno);
+        child_fail(say, RESOURCES, errno);
     snprintf(node, sizeof(node), "%u", step.node);
     if (dup2(step.control[0], STDIN_FILENO) < 0 || dup2(step.control[0], STDOUT_FILENO) < 0 ||
         !close_at_exec() || chdir("/") != 0)
-        fail(say, RESOURCES, errno);
+        child_fail(say, RESOURCES, errno);
     for (uint32_t i = 0; i < step.n_ranks; i++)
         if (fcntl(step.ranks[i].agent, F_SETFD, 0) != 0)
-            fail(say, RESOURCES, errno);
+            child_fail(say, RESOURCES, errno);
     execve(pmirun, argv, env);
-    fail(say, EXEC, errno);
+    child_fail(say, EXEC, errno);
 }
 
 /* ---- slurmstepd, before it forks its tasks ---- */
@@ -170,7 +170,7 @@ static struct failure fork_agent(spank_t spank)
         if (pid == 0)
             be_agent(spank, say[1]);
         if (pid < 0)
-            fail(say[1], RESOURCES, errno);
+            child_fail(say[1], RESOURCES, errno);
         _exit(0);
     }
     if (pid < 0)
@@ -210,7 +210,7 @@ int stepd_begin(spank_t spank)
 
 /* ---- in a task ---- */
 
-static void explain(void)
+static void explain_failure(void)
 {
     static const char *const stages[STAGES] = {
         [RESOURCES] = "no descriptors or process for the agent",
@@ -257,7 +257,7 @@ int stepd_task(spank_t spank)
         step.failure = (struct failure){RESOURCES, EINVAL};
     if (step.failure.stage != FINE) {
         if (local <= 0) /* once a node */
-            explain();
+            explain_failure();
         _exit(1);
     }
     for (size_t i = 0; i < sizeof(stale) / sizeof(stale[0]); i++)
@@ -275,7 +275,7 @@ int stepd_task(spank_t spank)
 
 /* A line for the agent: two numbers from Slurm. If it does not fit, the pipe is closed: the agent
  * sees slurmstepd end. */
-static void tell(const char *what, uint32_t rank, int value)
+static void tell_agent(const char *what, uint32_t rank, int value)
 {
     if (step.control[1] >= 0 && dprintf(step.control[1], "%s %u %d\n", what, rank, value) < 0)
         stepd_end();
@@ -298,7 +298,7 @@ int stepd_forked(spank_t spank)
     if (!r || spank_get_item(spank, S_TASK_PID, &pid) != ESPANK_SUCCESS)
         return 0;
     close_fd(&r->task); /* all tasks have been forked */
-    tell("task", r->number, pid);
+    tell_agent("task", r->number, pid);
     return 0;
 }
 
@@ -328,7 +328,7 @@ int stepd_exited(spank_t spank)
     int status = 0;
 
     if (r && spank_get_item(spank, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS)
-        tell("exit", r->number, status);
+        tell_agent("exit", r->number, status);
     if (r && ++step.n_ended == step.n_ranks && step.control[1] >= 0)
         await_agent();
     return 0;

@@ -9,7 +9,6 @@ hosts)
     export UCX_NET_DEVICES=eth0 # for MPICH: it would choose the loopback, which each host has for itself
     ;;
 esac
-[ -z "${LINKS:-}" ] || nodes+=(--links "$LINKS")
 . "${0%/*}/../pmirun/jobs.bash"
 # Links without blanks: LD_PRELOAD and texts for a shell take no blanks in a name.
 for name in RAWPMI ROGUE SLOW_PEERS NO_PEERS BIG LD_PRELOAD_MPI; do

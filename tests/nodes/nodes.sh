@@ -3,7 +3,7 @@
 # nodes.sh HOW GROUP: pmirun on four nodes. HOW is fork: all nodes here; hosts: the four hosts of `hosts run`, under which this then runs; or srun:
 # the four nodes of `cluster run -N 4` of tests/interop/slurm, under which this then runs.
 # Groups: see the end. Environment: PMIRUN, RAWPMI, ROGUE, HYDRA (programs), HINTS (of tests/libpmi2, without the 1 or 2 of its wire), MPI (a folder
-# with MPI programs), BIG (big_pairs.c), LD_PRELOAD_MPI (libraries that the MPI programs preload), LINKS (tcp or ucx), SLOW_PEERS (slow_peers.c),
+# with MPI programs), BIG (big_pairs.c), LD_PRELOAD_MPI (libraries that the MPI programs preload), SLOW_PEERS (slow_peers.c),
 # NO_PEERS (no_peers.c), GROWTH (KiB of a server that 300 spawns may leave behind).
 set -u
 . "${0%/*}/harness.sh"
@@ -112,19 +112,6 @@ test_status() {
     nodes=(--hosts ::1 --launch-agent "$dir/noroute")
     run 253 -n 1 true
     err_has '^pmirun: ::1: no route to ::1$'
-    # UCX's variables, however long, reach an agent before it begins to use UCX; pmirun names those that cannot.
-    printf '#!/bin/sh\ntee "%s/boot" | sed -u "s/^links any/links tcp/" | sh -c "$3"\n' "$dir" > "$dir/tee" # its result does not matter here
-    chmod +x "$dir/tee"
-    nodes=(--hosts a --launch-agent "$dir/tee" --links any)
-    (
-        for i in $(seq 100); do export "UCX_FP_$i=$(printf '%0100d' "$i")"; done
-        UCX_WARN_UNUSED_ENV_VARS=n UCX_FP_LONG=$(printf '%040000d' 1) UCX_FP_LINES=$'a\nb' run 0 -n 1 true
-        [ "$(grep -c '^set UCX_FP_[0-9]*=0*[1-9][0-9]*$' "$dir/boot")" = 100 ] || fail "not all 100 variables of UCX are in what an agent is told first"
-        err_has "^pmirun: UCX_FP_LONG does not reach the agents' UCX: all these variables together take too many bytes$"
-        err_has "^pmirun: UCX_FP_LINES does not reach the agents' UCX: it has more than one line$"
-        exit $failed
-    ) || failed=1
-    n=$((n + 1))
     # A removed working directory has no name that nodes could use.
     nodes=(-N 2 --launch fork)
     mkdir "$dir/gone"
@@ -472,7 +459,7 @@ END
 test_late() {
     printf '#!/bin/sh\n[ "$2" = b ] || export LD_PRELOAD="%s" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0"\nexec sh -c "$3"\n' "$SLOW_PEERS" > "$dir/late"
     chmod +x "$dir/late"
-    nodes=(--hosts a,b --links "$LINKS" --launch-agent "$dir/late")
+    nodes=(--hosts a,b --links any --launch-agent "$dir/late")
     run 0 --timeout 30 -n 4 env -u LD_PRELOAD "$RAWPMI" pgf
     err_empty
     nothing_left
@@ -599,10 +586,9 @@ busy_end() {
     kill "${busy[@]}"
     wait "${busy[@]}" 2> /dev/null
 }
-# Servers peak at $1 KiB or less, and keep at most 2 MiB of private memory after the Fence; over UCX, whose pools stay, 16.
+# Servers peak at $1 KiB or less, and keep at most 2 MiB of private memory after the Fence.
 memory_within() {
     local _ peak private most=2048
-    [ "${LINKS:-tcp}" = tcp ] || most=16384
     while read -r _ _ peak _ private; do
         [ "$peak" -le $(($1 + most)) ] || fail "a server had $peak KiB, more than $1 and $most"
         [ "$private" -le $most ] || fail "a server has $private KiB for itself"
@@ -616,16 +602,14 @@ has_sockets() { [ "$(sockets_of "$1")" = "$2" ]; }
 test_big() {
     local victim low high middle
     nodes=(-N 4 "${nodes[@]:2}")
-    if [ "${LINKS:-tcp}" = tcp ]; then
-        # Each agent has a listener, its head and a rank, and links to its neighbours as the job begins: node 0 is the parent of all.
-        begin -n 4 sh -c "echo ready; exec sleep $mark"
-        await 4 ready
-        soon has_sockets "$(our_agent 0)" 9 || fail "node 0 has $(sockets_of "$(our_agent 0)") sockets, not 9"
-        soon has_sockets "$(our_agent 3)" 5 || fail "node 3 has $(sockets_of "$(our_agent 3)") sockets, not 5"
-        kill -TERM "$head"
-        end 143
-        nothing_left
-    fi
+    # Each agent has a listener, its head and a rank, and links to its neighbours as the job begins: node 0 is the parent of all.
+    begin -n 4 sh -c "echo ready; exec sleep $mark"
+    await 4 ready
+    soon has_sockets "$(our_agent 0)" 9 || fail "node 0 has $(sockets_of "$(our_agent 0)") sockets, not 9"
+    soon has_sockets "$(our_agent 3)" 5 || fail "node 3 has $(sockets_of "$(our_agent 3)") sockets, not 5"
+    kill -TERM "$head"
+    end 143
+    nothing_left
     nodes=(-N 2 "${nodes[@]:2}")
     busy_begin
     # The pairs are in the table and, until they have been sent, in the exchange.

@@ -29,7 +29,7 @@ int chdir(const char *path)
 
 ssize_t recv(int fd, void *p, size_t n, int flags)
 {
-    if (flags == MSG_DONTWAIT) { /* pmirun's; UCX has other flags */
+    if (flags == MSG_DONTWAIT) { /* pmirun's */
         if (now_ms() < until_ms) {
             errno = EAGAIN;
             return -1;

@@ -562,41 +562,6 @@ static void test_unwelcome(void **state)
     tear_down(&p);
 }
 
-/* A datagram opens only with its number and the key of its pair and direction. */
-static void test_datagrams(void **state)
-{
-    static const char text[] = "payload";
-    uint8_t key[DATAGRAM_KEY_BYTES], other[DATAGRAM_KEY_BYTES],
-        sealed[sizeof(text) + DATAGRAM_TAG_BYTES], out[sizeof(text)];
-    struct pair p;
-
-    set_up(&p);
-    assert_true(sodium_init() >= 0);
-    datagram_key(&p.d.self, 1, 2, key);
-    datagram_seal(key, 7, text, sizeof(text), sealed);
-    assert_true(datagram_unseal(key, 7, sealed, sizeof(sealed), out));
-    assert_memory_equal(out, text, sizeof(text));
-    assert_memory_not_equal(sealed, text, sizeof(text));
-    assert_false(datagram_unseal(key, 8, sealed, sizeof(sealed), out));
-    for (size_t n = 0; n < sizeof(sealed); n++)
-        assert_false(datagram_unseal(key, 7, sealed, n, out));
-    for (size_t i = 0; i < sizeof(sealed); i++) {
-        sealed[i] ^= 1;
-        assert_false(datagram_unseal(key, 7, sealed, sizeof(sealed), out));
-        sealed[i] ^= 1;
-    }
-    datagram_key(&p.d.self, 2, 1, other);
-    assert_false(datagram_unseal(other, 7, sealed, sizeof(sealed), out));
-    p.d.self.job[0] ^= 1;
-    datagram_key(&p.d.self, 1, 2, other);
-    assert_false(datagram_unseal(other, 7, sealed, sizeof(sealed), out));
-    p.a.self.secret[0] ^= 1;
-    datagram_key(&p.a.self, 1, 2, other);
-    assert_false(datagram_unseal(other, 7, sealed, sizeof(sealed), out));
-    datagram_key(&p.a.self, 1, 2, key);
-    assert_memory_equal(key, other, sizeof(key));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -618,7 +583,6 @@ int main(void)
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_unwelcome),
-        cmocka_unit_test(test_datagrams),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,9 +24,9 @@ offers() {
     [ "$got" = "$want" ] || { echo "FAIL: pmirun $*: offers \"$got\", not \"$want\""; failed=1; }
 }
 offers '--outfile-pattern' --outf
-offers 'ucx' --links u
+offers 'tcp' --links t
 offers 'cyclic' --map = c
-offers 'any tcp ucx' --links =
+offers 'any tcp' --links =
 offers '' -n ''
 offers 'folder' --wdir f
 offers 'file folder' --hostfile f

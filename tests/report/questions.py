@@ -34,7 +34,7 @@ NEIGHBOURS = {f"{who} {way}": label for who, way, label in (
     ("ours", "Direct TCP", "pmirun, Direct"), ("ours", "Ring TCP", "pmirun, Ring"), ("ours", "Put-Fence-Get TCP", "pmirun, Put-Fence-Get"),
     ("srun", "Ring", "srun, Ring"), ("srun", "Put-Fence-Get", "srun, Put-Fence-Get"),
     ("mpiexec.hydra", "Put-Fence-Get PMI-1", "mpiexec.hydra, PMI-1"), ("mpiexec.hydra", "Put-Fence-Get PMI-2", "mpiexec.hydra, PMI-2"))}
-FENCES = {"ours TCP": "pmirun, TCP", "ours UCX": "pmirun, UCX", "srun": "srun", "mpiexec.hydra PMI-1": "mpiexec.hydra, PMI-1",
+FENCES = {"ours TCP": "pmirun, TCP", "srun": "srun", "mpiexec.hydra PMI-1": "mpiexec.hydra, PMI-1",
           "mpiexec.hydra PMI-2": "mpiexec.hydra, PMI-2"}
 
 

@@ -52,7 +52,7 @@ void bind_free(struct binding *b)
     free(b);
 }
 
-static void *zalloc(size_t n, size_t bytes)
+static void *alloc_zeroed(size_t n, size_t bytes)
 {
     void *p = xrealloc(NULL, n ? n * bytes : 1);
 
@@ -62,12 +62,12 @@ static void *zalloc(size_t n, size_t bytes)
 
 static struct binding *make_binding(uint32_t n)
 {
-    struct binding *b = zalloc(1, sizeof(*b));
+    struct binding *b = alloc_zeroed(1, sizeof(*b));
 
     b->n = n;
-    b->sets = zalloc(n, sizeof(*b->sets));
-    b->vars = zalloc(n, sizeof(*b->vars));
-    b->localities = zalloc(n, sizeof(*b->localities));
+    b->sets = alloc_zeroed(n, sizeof(*b->sets));
+    b->vars = alloc_zeroed(n, sizeof(*b->vars));
+    b->localities = alloc_zeroed(n, sizeof(*b->localities));
     return b;
 }
 
@@ -78,8 +78,8 @@ static struct seats count_seats(const struct pmirun *pr, const struct job *job)
     struct seats s = {.first = others, .n = others + job->n_local};
 
     for (uint32_t i = 0; pr->opt.one_host && i < job->n_ranks; i++) {
-        s.first += job->node_of[i] < pr->agent->node(pr);
-        s.n += job->node_of[i] != pr->agent->node(pr);
+        s.first += job->node_of[i] < agent_node(pr);
+        s.n += job->node_of[i] != agent_node(pr);
     }
     s.says = s.first == others;
     return s;
@@ -88,16 +88,16 @@ static struct seats count_seats(const struct pmirun *pr, const struct job *job)
 /* ---- the decision ---- */
 
 /* The first processor of the list that the node lacks; PLACE_NONE: it has all. */
-static uint32_t missing_of(const struct pmirun *pr, const struct place_topology *t,
+static uint32_t missing_of(const struct topology *topology, const struct place_topology *t,
                            const struct place_set *set, const struct place_set *own)
 {
     struct place_set all = {0};
     uint32_t cpu;
 
-    for (uint32_t i = 0; t && pr->topology.elsewhere && i < t->n_pus; i++)
+    for (uint32_t i = 0; t && topology->elsewhere && i < t->n_pus; i++)
         if (!place_set_add(&all, t->pus[i].os))
             break;
-    cpu = place_set_outside(set, pr->topology.elsewhere ? &all : own);
+    cpu = place_set_outside(set, topology->elsewhere ? &all : own);
     place_set_free(&all);
     return cpu;
 }
@@ -110,7 +110,7 @@ static int bind_list(const struct pmirun *pr, const struct job *job, const struc
 
     for (uint32_t i = 0; i < b->n; i++) {
         const struct place_set *set = &p->list[(s->first + i) % p->n_list];
-        const uint32_t cpu = missing_of(pr, t, set, own);
+        const uint32_t cpu = missing_of(&pr->topology, t, set, own);
         char *may;
 
         if (cpu != PLACE_NONE) {
@@ -181,14 +181,14 @@ static int bind_objects(struct pmirun *pr, const struct place_topology *t, const
 /* ---- telling ---- */
 
 /* say() cuts lines that are this long. */
-static void report(struct pmirun *pr, const struct job *job, uint32_t i, const char *what,
-                   const char *drawn, const char *cpus)
+static void report_binding(struct pmirun *pr, const struct job *job, uint32_t i, const char *what,
+                           const char *drawn, const char *cpus)
 {
     char name[RANK_NAME_BYTES];
     char *line;
 
     rank_name(pr, &job->ranks[i], name);
-    line = pr->agent ? xprintf("pmirun on %s: ", pr->agent->host(pr)) : xprintf("pmirun: ");
+    line = pr->agent ? xprintf("pmirun on %s: ", agent_host_name(pr)) : xprintf("pmirun: ");
     line = xappend(line, "%s %s%s%s, processors %s\n", name, what, drawn ? " " : "",
                    drawn ? drawn : "", cpus);
     output_text(pr, line, strlen(line));
@@ -196,8 +196,8 @@ static void report(struct pmirun *pr, const struct job *job, uint32_t i, const c
 }
 
 /* Turns the decision into texts, and reports it. */
-static int describe(struct pmirun *pr, const struct job *job, const struct place_topology *t,
-                    struct binding *b)
+static int describe_binding(struct pmirun *pr, const struct job *job,
+                            const struct place_topology *t, struct binding *b)
 {
     const char *what = pr->topology.elsewhere ? "placed on" : "bound to";
 
@@ -212,7 +212,7 @@ static int describe(struct pmirun *pr, const struct job *job, const struct place
         if (t && pr->opt.report_bindings)
             drawn = place_draw(t, &b->sets[i]);
         if (pr->opt.report_bindings)
-            report(pr, job, i, what, drawn, cpus);
+            report_binding(pr, job, i, what, drawn, cpus);
         free(drawn);
         free(cpus);
     }
@@ -224,7 +224,7 @@ static void report_unbound(struct pmirun *pr, const struct job *job, const struc
     char *cpus = place_set_text(own);
 
     for (uint32_t i = 0; pr->opt.report_bindings && i < job->n_local; i++)
-        report(pr, job, i, "not bound", NULL, cpus ? cpus : "?");
+        report_binding(pr, job, i, "not bound", NULL, cpus ? cpus : "?");
     free(cpus);
 }
 
@@ -252,7 +252,8 @@ static int find_table(struct pmirun *pr, const struct job *job, const struct pla
     return *why ? STATUS_USAGE : 0;
 }
 
-static int decide(struct pmirun *pr, struct job *job, const struct place_set *own, char **why)
+static int decide_binding(struct pmirun *pr, struct job *job, const struct place_set *own,
+                          char **why)
 {
     const struct seats seats = count_seats(pr, job);
     const struct place_topology *t;
@@ -270,7 +271,7 @@ static int decide(struct pmirun *pr, struct job *job, const struct place_set *ow
     if (status == 0 && full)
         report_unbound(pr, job, own);
     else if (status == 0)
-        status = describe(pr, job, t, b);
+        status = describe_binding(pr, job, t, b);
     if (status || full || pr->topology.elsewhere)
         bind_free(b);
     else
@@ -290,7 +291,7 @@ int bind_job(struct pmirun *pr, struct job *job, char **why)
         *why = xprintf("the processors that pmirun may use are unknown: sched_getaffinity: %s",
                        strerror(errno));
     else if (place_binds(&pr->opt.place))
-        status = decide(pr, job, &own, why);
+        status = decide_binding(pr, job, &own, why);
     else
         report_unbound(pr, job, &own);
     place_set_free(&own);

@@ -9,15 +9,15 @@ int exchange_on_send(void *ctx, const struct pmiwire_peer *peer, uint32_t node,
     struct pmirun *pr = ctx;
     const struct job *job = peer->job_cookie;
 
-    return pr->agent->send(pr, node, job->number, iov, n_iov);
+    return agent_send_frame(pr, node, job->number, iov, n_iov);
 }
 
 void exchange_on_failed(void *ctx, const struct pmiwire_peer *peer, int rc, uint32_t node)
 {
     struct pmirun *pr = ctx;
 
-    if (rc == PMIWIRE_ELOST && pr->agent && node != pr->agent->node(pr)) {
-        pr->agent->lost(pr, node, "it is gone");
+    if (rc == PMIWIRE_ELOST && pr->agent && node != agent_node(pr)) {
+        agent_report_lost(pr, node, "it is gone");
         return;
     }
     say(pr, "the key-value exchange has failed: %s; stopping the job", any_strerror(rc));

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "util.h"
 
-static void reserve(struct msg *m, size_t n)
+static void msg_reserve(struct msg *m, size_t n)
 {
     size_t cap = m->cap ? m->cap : 256;
 
@@ -20,7 +21,7 @@ static void reserve(struct msg *m, size_t n)
 
 void msg_bytes(struct msg *m, const void *p, size_t n)
 {
-    reserve(m, n);
+    msg_reserve(m, n);
     if (n)
         memcpy(m->p + m->len, p, n);
     m->len += n;
@@ -34,10 +35,9 @@ void msg_begin(struct msg *m, uint8_t what)
 
 void msg_u32(struct msg *m, uint32_t v)
 {
-    unsigned char b[4];
+    uint8_t b[4];
 
-    for (int i = 0; i < 4; i++)
-        b[i] = (unsigned char)(v >> (8 * i));
+    bytes_put_u32(b, v);
     msg_bytes(m, b, sizeof(b));
 }
 
@@ -66,7 +66,7 @@ void msg_free(struct msg *m)
 
 uint32_t get_u32(struct msg_in *in)
 {
-    const unsigned char *b = (const unsigned char *)in->p;
+    const char *p = in->p;
 
     if (in->left < 4) {
         in->bad = true;
@@ -75,7 +75,7 @@ uint32_t get_u32(struct msg_in *in)
     }
     in->p += 4;
     in->left -= 4;
-    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    return bytes_get_u32(p);
 }
 
 uint64_t get_u64(struct msg_in *in)

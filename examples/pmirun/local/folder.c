@@ -205,7 +205,7 @@ bool folder_remove_all(struct pmirun *pr)
 /* ---- what others have left behind ---- */
 
 /* Removes the folders whose owners are dead. */
-static void sweep(struct pmirun *pr, const char *place)
+static void sweep_place(struct pmirun *pr, const char *place)
 {
     DIR *d = opendir(place);
     const struct dirent *e;
@@ -245,7 +245,7 @@ static bool is_same(const char *path, int fd)
 
 /* Makes a folder and locks it: an open descriptor, or -1 with errno. If the file system
  * has no locks, only this pmirun and its guard remove the folder. */
-static int make(const char *path)
+static int make_folder(const char *path)
 {
     int fd;
 
@@ -279,10 +279,10 @@ const char *folder_get(struct pmirun *pr, enum folder_place place)
 
     if (f->path[place])
         return f->path[place];
-    sweep(pr, where);
+    sweep_place(pr, where);
     folder_name(pr->guard.key, name);
     path = xprintf("%s/%s", where, name);
-    f->lock[place] = make(path);
+    f->lock[place] = make_folder(path);
     if (f->lock[place] < 0) {
         int err = errno;
 

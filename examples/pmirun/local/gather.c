@@ -86,7 +86,7 @@ static int make_array(struct gather *g, const struct pmirun *pr, const struct jo
 }
 
 /* The values of an Allgather begin to arrive. */
-static int begin(struct pmirun *pr, struct job *job, uint32_t number, uint32_t longest)
+static int gather_begin(struct pmirun *pr, struct job *job, uint32_t number, uint32_t longest)
 {
     struct gather *g = job->gather;
     int rc;
@@ -107,7 +107,8 @@ static int begin(struct pmirun *pr, struct job *job, uint32_t number, uint32_t l
     return 0;
 }
 
-static int add(struct pmirun *pr, struct job *job, uint32_t rank, struct pmiwire_str value);
+static int gather_add_value(struct pmirun *pr, struct job *job, uint32_t rank,
+                            struct pmiwire_str value);
 
 /* The array holds C strings. If a value has a NUL, all values become pairs instead. */
 static int leave_array(struct pmirun *pr, struct job *job)
@@ -119,12 +120,13 @@ static int leave_array(struct pmirun *pr, struct job *job)
     job->gather->array = NULL;
     for (uint32_t r = 0; rc == 0 && r < job->n_ranks; r++)
         if (shmht_array_get(array, r, &v) == 0)
-            rc = add(pr, job, r, (struct pmiwire_str){v.ptr, strnlen(v.ptr, v.len)});
+            rc = gather_add_value(pr, job, r, (struct pmiwire_str){v.ptr, strnlen(v.ptr, v.len)});
     shmht_array_destroy(array);
     return rc;
 }
 
-static int add(struct pmirun *pr, struct job *job, uint32_t rank, struct pmiwire_str value)
+static int gather_add_value(struct pmirun *pr, struct job *job, uint32_t rank,
+                            struct pmiwire_str value)
 {
     struct gather *g = job->gather;
     char key[64];
@@ -151,7 +153,7 @@ static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t
         if (pair.key.len != sizeof(rank))
             return PMIWIRE_EPROTO;
         memcpy(&rank, pair.key.ptr, sizeof(rank));
-        rc = add(pr, job, rank, pair.value);
+        rc = gather_add_value(pr, job, rank, pair.value);
         if (rc != 0)
             return rc == -ENOMEM ? 1 : rc;
     }
@@ -159,7 +161,7 @@ static int add_all(struct pmirun *pr, struct job *job, const void *block, size_t
 }
 
 /* All values have arrived: advertises the array. A rank that misses this asks the server. */
-static void advertise(struct pmirun *pr, struct job *job)
+static void gather_advertise(struct pmiwire_server *server, struct job *job)
 {
     struct gather *g = job->gather;
     char text[SHMHT_DESC_TEXT_BYTES];
@@ -176,7 +178,7 @@ static void advertise(struct pmirun *pr, struct job *job)
     memcpy(g->name, desc.name, sizeof(desc.name));
     g->n_arrays++;
     g->advertised = true;
-    pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_ARRAY,
+    pmiwire_server_advertise(server, job->id, PMIWIRE_EXT_ARRAY,
                              (struct pmiwire_str){text, (size_t)n});
 }
 
@@ -185,12 +187,12 @@ int gather_on_values(void *ctx, const struct pmiwire_peer *peer, uint32_t number
 {
     struct pmirun *pr = ctx;
     struct job *job = peer->job_cookie;
-    int rc = begin(pr, job, number, longest);
+    int rc = gather_begin(pr, job, number, longest);
 
     if (rc == 0 && block)
         return add_all(pr, job, block, bytes);
     if (rc == 0)
-        advertise(pr, job);
+        gather_advertise(pr->server, job);
     return rc;
 }
 

@@ -40,9 +40,9 @@
 #define MAX_ROUNDS 1000       /* looks at /proc; a process inside the kernel may end late */
 #define ROUND_NS   (5 * NS_PER_MS)
 
-static void set_bit(struct pmirun *pr, pid_t pid, bool on)
+static void set_bit(struct guard *guard, pid_t pid, bool on)
 {
-    uint64_t *word = pr->guard.ranks ? &pr->guard.ranks[(uint32_t)pid % MAX_PID / 64] : NULL;
+    uint64_t *word = guard->ranks ? &guard->ranks[(uint32_t)pid % MAX_PID / 64] : NULL;
     uint64_t bit = UINT64_C(1) << (uint32_t)pid % 64;
 
     if (word)
@@ -51,18 +51,18 @@ static void set_bit(struct pmirun *pr, pid_t pid, bool on)
 
 void guard_add(struct pmirun *pr, pid_t rank)
 {
-    set_bit(pr, rank, true);
+    set_bit(&pr->guard, rank, true);
 }
 
 void guard_remove(struct pmirun *pr, pid_t rank)
 {
-    set_bit(pr, rank, false);
+    set_bit(&pr->guard, rank, false);
 }
 
 /* ---- in the guard ---- */
 
 /* Kills its process group; a rank that Slurm started may lead none. */
-static void kill_rank(pid_t pid)
+static void guard_kill(pid_t pid)
 {
     if (kill(-pid, SIGKILL) != 0)
         kill(pid, SIGKILL);
@@ -72,7 +72,7 @@ static void kill_groups(const struct guard *g)
 {
     for (uint32_t i = 0; i < MAX_PID / 64; i++)
         for (uint64_t left = g->ranks[i]; left; left &= left - 1)
-            kill_rank((pid_t)(64 * i + (uint32_t)__builtin_ctzll(left)));
+            guard_kill((pid_t)(64 * i + (uint32_t)__builtin_ctzll(left)));
 }
 
 /* Is the variable in that process's environment? */
@@ -152,9 +152,9 @@ static void take_name(pid_t parent)
 }
 
 /* All signals are blocked that can be. */
-static void watch(const struct guard *g, pid_t parent) __attribute__((noreturn));
+static void guard_watch(const struct guard *g, pid_t parent) __attribute__((noreturn));
 
-static void watch(const struct guard *g, pid_t parent)
+static void guard_watch(const struct guard *g, pid_t parent)
 {
     sigset_t told;
     int sig;
@@ -196,7 +196,7 @@ void guard_start(struct pmirun *pr)
     sigprocmask(SIG_SETMASK, &all, &before);
     pid = fork();
     if (pid == 0)
-        watch(g, parent);
+        guard_watch(g, parent);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
         return;

@@ -23,8 +23,8 @@
 #define RETRY_NS   (500 * NS_PER_MS)
 #define FILE_READS 16 /* of a file, before others have their turn */
 
-static void on_readable(struct pmirun *pr, struct source *src, uint32_t events);
-static void on_room(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_stdin(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_feed_room(struct pmirun *pr, struct source *src, uint32_t events);
 
 /* ---- to the ranks ---- */
 
@@ -65,7 +65,7 @@ static void feed_push(struct pmirun *pr, struct feed *f)
 }
 
 /* Writes to all feeds, and drops bytes that all have. Returns how many feeds are left. */
-static uint32_t push(struct pmirun *pr)
+static uint32_t push_input(struct pmirun *pr)
 {
     struct input *in = &pr->input;
     size_t least = in->len;
@@ -86,7 +86,7 @@ static uint32_t push(struct pmirun *pr)
     for (uint32_t i = 0; i < in->n_joined; i++)
         in->feeds[i].at -= in->feeds[i].at < least ? in->feeds[i].at : least;
     if (pr->agent)
-        pr->agent->took(pr, (uint32_t)least);
+        agent_report_input(pr, (uint32_t)least);
     return n_open;
 }
 
@@ -103,7 +103,7 @@ static bool read_piece(struct pmirun *pr)
     if (n < 0 && errno != EIO) /* a terminal that has hung up */
         say(pr, "cannot read standard input: %s; ranks see its end", strerror(errno));
     in->len = n > 0 ? (size_t)n : 0;
-    if (n > 0 && push(pr) > 0)
+    if (n > 0 && push_input(pr) > 0)
         return true;
     input_close(pr);
     return false;
@@ -123,7 +123,7 @@ static void read_file_pieces(struct pmirun *pr)
         }
 }
 
-static void on_readable(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_stdin(struct pmirun *pr, struct source *src, uint32_t events)
 {
     (void)src, (void)events;
     if (input_in_background(pr) || !read_piece(pr) || pr->input.len == 0)
@@ -132,10 +132,10 @@ static void on_readable(struct pmirun *pr, struct source *src, uint32_t events)
     pr->input.waits = true;
 }
 
-static void on_room(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_feed_room(struct pmirun *pr, struct source *src, uint32_t events)
 {
     struct input *in = &pr->input;
-    const bool more = push(pr) > 0;
+    const bool more = push_input(pr) > 0;
 
     (void)src, (void)events;
     if ((in->ends && in->len == 0) || (!more && !pr->agent)) {
@@ -150,7 +150,7 @@ static void on_room(struct pmirun *pr, struct source *src, uint32_t events)
 }
 
 /* All feeds have joined. */
-static void start(struct pmirun *pr)
+static void start_feeds(struct pmirun *pr)
 {
     struct input *in = &pr->input;
     int fd, rc;
@@ -164,7 +164,7 @@ static void start(struct pmirun *pr)
         input_close(pr);
         return;
     }
-    in->src = (struct source){on_readable, fd};
+    in->src = (struct source){on_stdin, fd};
     rc = loop_add(pr, &in->src, EPOLLIN);
     in->is_file = rc == -EPERM;
     if (in->is_file)
@@ -200,10 +200,10 @@ bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd)
     else
         say(pr, "cannot pass standard input to rank %u: %s", r->number, strerror(errno));
     /* Without a pipe too: the others' input begins when all feeds have joined. */
-    in->feeds[in->n_joined++].src = (struct source){on_room, has_pipe ? p[1] : -1};
+    in->feeds[in->n_joined++].src = (struct source){on_feed_room, has_pipe ? p[1] : -1};
     *child_fd = p[0];
     if (in->n_joined == in->n_feeds)
-        start(pr);
+        start_feeds(pr);
     return has_pipe;
 }
 
@@ -222,17 +222,23 @@ void input_given(struct pmirun *pr, const char *p, size_t n)
     }
     if (!in->feeds || in->n_joined < in->n_feeds)
         return;
-    push(pr);
+    push_input(pr);
     if (in->ends && in->len == 0)
         input_close(pr);
 }
 
 void input_close(struct pmirun *pr)
 {
-    pr->input.retry_ns = 0;
+    timer_set(pr, &pr->input.retry, 0, NULL);
     loop_close(pr, &pr->input.src);
     for (uint32_t i = 0; i < pr->input.n_joined; i++)
         feed_close(pr, &pr->input.feeds[i]);
+}
+
+static void input_retry(struct pmirun *pr)
+{
+    if (pr->input.src.fd >= 0 && loop_add(pr, &pr->input.src, EPOLLIN) != 0)
+        input_close(pr);
 }
 
 bool input_in_background(struct pmirun *pr)
@@ -240,13 +246,6 @@ bool input_in_background(struct pmirun *pr)
     if (!isatty(pr->input.src.fd) || tcgetpgrp(pr->input.src.fd) == getpgrp())
         return false;
     loop_del(pr, &pr->input.src);
-    pr->input.retry_ns = pr->now_ns + RETRY_NS;
+    timer_set(pr, &pr->input.retry, pr->now_ns + RETRY_NS, input_retry);
     return true;
-}
-
-void input_retry(struct pmirun *pr)
-{
-    pr->input.retry_ns = 0;
-    if (pr->input.src.fd >= 0 && loop_add(pr, &pr->input.src, EPOLLIN) != 0)
-        input_close(pr);
 }

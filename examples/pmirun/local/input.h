@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "loop.h"
+#include "timer.h"
 
 #define INPUT_BYTES        4096u  /* that are read at a time */
 #define INPUT_WINDOW_BYTES 65536u /* that a head may read ahead of the ranks */
@@ -31,12 +32,12 @@ struct input {
     uint32_t n_joined;
     char *buf; /* bytes read that some ranks have not got yet */
     size_t len;
-    bool waits;        /* src is not in epoll: ranks, or a head's agents, have no room */
-    uint64_t retry_ns; /* in the background: when to look again, 0: no need */
-    bool is_file;      /* epoll does not take it */
-    bool ends;         /* agent: nothing follows what is in buf */
-    uint64_t n_sent;   /* head: bytes to agents */
-    uint32_t room;     /* head: bytes that they still take */
+    bool waits;         /* src is not in epoll: ranks, or a head's agents, have no room */
+    struct timer retry; /* in the background: when to look again */
+    bool is_file;       /* epoll does not take it */
+    bool ends;          /* agent: nothing follows what is in buf */
+    uint64_t n_sent;    /* head: bytes to agents */
+    uint32_t room;      /* head: bytes that they still take */
 };
 
 /* Does this rank get standard input? If so, sets the descriptor: STDIN_FILENO, our own, or one end
@@ -44,7 +45,6 @@ struct input {
 bool input_join(struct pmirun *pr, const struct rank *r, int *child_fd);
 /* Agent: n bytes of standard input arrived; 0: its end. */
 void input_given(struct pmirun *pr, const char *p, size_t n);
-void input_retry(struct pmirun *pr); /* at retry_ns */
 void input_close(struct pmirun *pr);
 /* Is pmirun in the background, so that the terminal is not its own? It checks again later. */
 bool input_in_background(struct pmirun *pr);

@@ -52,7 +52,7 @@ static void make_kvsname(const struct pmirun *pr, struct job *job)
 }
 
 /* PMI_process_mapping. Without it MPICH compares host names, so failing is harmless. */
-static void set_mapping(struct pmirun *pr, const struct job *job)
+static void set_mapping(struct pmiwire_server *server, const struct job *job)
 {
     uint32_t *zeros = job->node_of ? NULL : calloc(job->n_ranks, sizeof(*zeros)),
              *node_of = job->node_of ? job->node_of : zeros;
@@ -60,7 +60,7 @@ static void set_mapping(struct pmirun *pr, const struct job *job)
 
     if (node_of && pmiwire_mapping_encode(node_of, job->n_ranks, PMIWIRE_MAPPING_CLASSIC,
                                           sizeof(text) - 1, text, sizeof(text)) > 0)
-        pmiwire_server_job_attr(pr->server, job->id, pmiwire_strz("PMI_process_mapping"),
+        pmiwire_server_job_attr(server, job->id, pmiwire_strz("PMI_process_mapping"),
                                 pmiwire_strz(text));
     free(zeros);
 }
@@ -87,7 +87,7 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     opts.kvsname = job->kvsname;
     opts.n_ranks = job->n_ranks;
     opts.number = job->number;
-    opts.node = pr->agent ? pr->agent->node(pr) : 0;
+    opts.node = pr->agent ? agent_node(pr) : 0;
     opts.node_of = job->node_of;
     opts.design = pr->opt.design;
     opts.universe_size = pr->opt.universe_size;
@@ -98,7 +98,7 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
     free(appnum);
     if (rc != 0)
         return rc;
-    set_mapping(pr, job);
+    set_mapping(pr->server, job);
     rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_SERVER, pmiwire_strz("1"));
     if (rc == 0)
         rc = pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_EXCHANGE, pmiwire_strz("1"));
@@ -114,7 +114,7 @@ static int add_to_engine(struct pmirun *pr, struct job *job)
 /* Is this rank in `ranks`? An agent has only its own there. */
 static bool is_known(const struct pmirun *pr, const struct job *job, uint32_t rank)
 {
-    return !pr->agent || job->node_of[rank] == pr->agent->node(pr);
+    return !pr->agent || job->node_of[rank] == agent_node(pr);
 }
 
 /* The ranks that we know, each with its program, node, and number there. */
@@ -279,7 +279,7 @@ void job_queue(struct pmirun *pr, struct job *job)
 void job_set_status(struct pmirun *pr, int status)
 {
     if (pr->agent) {
-        pr->agent->failed(pr, status);
+        agent_report_failure(pr, status);
         return;
     }
     if (pr->status_set)
@@ -289,7 +289,7 @@ void job_set_status(struct pmirun *pr, int status)
 }
 
 /* Each rank leads a process group, so that a wrapper's children are reached too. */
-static void kill_rank(const struct rank *r, int sig)
+static void signal_rank(const struct rank *r, int sig)
 {
     if (r->state == RANK_RUNNING && kill(-r->pid, sig) != 0)
         kill(r->pid, sig);
@@ -298,19 +298,19 @@ static void kill_rank(const struct rank *r, int sig)
 void job_kill_all(struct pmirun *pr, int sig)
 {
     if (pr->head) {
-        pr->head->signal(pr, sig);
+        head_signal_ranks(pr, sig);
         return;
     }
     launch_land_all(pr);
     for (struct job *job = pr->jobs; job; job = job->next)
         for (uint32_t i = 0; i < job->n_launched && job->n_live > 0; i++)
-            kill_rank(&job->ranks[i], sig);
+            signal_rank(&job->ranks[i], sig);
 }
 
 void job_stop(struct pmirun *pr, int status)
 {
     if (pr->agent) { /* the head decides */
-        pr->agent->fatal(pr, status);
+        agent_report_fatal(pr, status);
         return;
     }
     job_set_status(pr, status);
@@ -327,18 +327,26 @@ void job_stop_all(struct pmirun *pr)
     pr->launch = NULL;
     pr->launch_tail = &pr->launch;
     if (pr->head)
-        pr->head->stop(pr);
+        head_stop_launch(pr);
     host_stop(pr);
     job_kill_all(pr, SIGTERM);
     job_kill_all(pr, SIGCONT); /* a stopped process would not see SIGTERM */
-    pr->kill_ns = pr->now_ns + GRACE_NS;
-    pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+    timer_set(pr, &pr->kill, pr->now_ns + GRACE_NS, NULL);
+    timer_set(pr, &pr->drain, pr->now_ns + 2 * GRACE_NS, NULL);
+}
+
+void job_kill_late(struct pmirun *pr)
+{
+    if (!pr->stopping || !pr->n_live || !timer_passed(pr, &pr->kill))
+        return;
+    job_kill_all(pr, SIGKILL);
+    timer_set(pr, &pr->kill, pr->now_ns + NS_PER_S, NULL);
 }
 
 void job_hasten(struct pmirun *pr)
 {
     if (pr->stopping && !pr->hasty)
-        pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+        timer_set(pr, &pr->drain, pr->now_ns + 2 * GRACE_NS, NULL);
     pr->hasty = true;
 }
 
@@ -351,8 +359,8 @@ void job_give_time(struct pmirun *pr)
 {
     const uint64_t last_words = pr->now_ns + LAST_WORDS_NS;
 
-    if (!job_is_hasty(pr) && pr->drain_ns < last_words)
-        pr->drain_ns = last_words;
+    if (!job_is_hasty(pr) && pr->drain.at < last_words)
+        timer_set(pr, &pr->drain, last_words, NULL);
 }
 
 void job_abandon(struct pmirun *pr, struct job *job, int err)
@@ -361,16 +369,16 @@ void job_abandon(struct pmirun *pr, struct job *job, int err)
         return;
     job->abandoned = true;
     if (pr->head) {
-        pr->head->abandon(pr, job);
+        head_abandon_job(pr, job);
     } else {
         launch_drop(pr, job);
         for (uint32_t i = 0; i < job->n_local; i++)
-            kill_rank(&job->ranks[i], SIGKILL);
+            signal_rank(&job->ranks[i], SIGKILL);
     }
     spawn_launched(pr, job, err);
 }
 
-static const char *program(const struct rank *r)
+static const char *program_name(const struct rank *r)
 {
     return r->app->argv[0];
 }
@@ -384,7 +392,7 @@ static const char *program(const struct rank *r)
  * after all dead processes are reaped. While a rank has hung up but not ended, judgement waits for
  * its end, at most DYING_NS.
  */
-static void accuse(struct pmirun *pr, struct rank *r, int status, const char *text)
+static void fail_rank(struct pmirun *pr, struct rank *r, int status, const char *text)
 {
     struct cause *c = &pr->cause;
 
@@ -394,9 +402,9 @@ static void accuse(struct pmirun *pr, struct rank *r, int status, const char *te
     snprintf(c->text, sizeof(c->text), "%s", text);
 }
 
-static bool somebody_is_dying(const struct pmirun *pr)
+static bool somebody_is_dying(const struct job *jobs)
 {
-    for (const struct job *job = pr->jobs; job; job = job->next)
+    for (const struct job *job = jobs; job; job = job->next)
         for (uint32_t i = 0; i < job->n_local && job->n_live > 0; i++)
             if (job->ranks[i].hung_up && !job->ranks[i].aborted &&
                 job->ranks[i].state == RANK_RUNNING)
@@ -408,8 +416,8 @@ static bool somebody_is_dying(const struct pmirun *pr)
 static void ended_badly(struct pmirun *pr, struct rank *r, int status, const char *text)
 {
     /* another rank may be the cause */
-    if ((pr->stuck.gone && pr->stuck.gone != r) || somebody_is_dying(pr)) {
-        accuse(pr, r, status, text);
+    if ((pr->stuck.gone && pr->stuck.gone != r) || somebody_is_dying(pr->jobs)) {
+        fail_rank(pr, r, status, text);
         return;
     }
     say(pr, "%s; stopping the job", text);
@@ -419,26 +427,28 @@ static void ended_badly(struct pmirun *pr, struct rank *r, int status, const cha
 void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll, uint32_t why)
 {
     if (pr->agent)
-        pr->agent->stuck(pr, job, rank, coll, why);
+        agent_report_stuck(pr, job, rank, coll, why);
     else if (!pr->stopping && !job->abandoned && !pr->stuck.gone && rank < job->n_ranks)
         pr->stuck = (struct stuck){&job->ranks[rank], coll, why, pr->now_ns};
 }
 
-bool job_is_accused(const struct pmirun *pr)
+bool job_end_is_pending(const struct pmirun *pr)
 {
     return pr->cause.by || pr->stuck.gone;
 }
 
-uint64_t job_judgement(const struct pmirun *pr)
+uint64_t job_decision_ns(const struct pmirun *pr)
 {
     uint64_t at = UINT64_MAX;
 
-    if (!job_is_accused(pr))
+    if (!job_end_is_pending(pr))
         return 0;
     if (pr->stopping || !pr->n_live)
         return pr->now_ns;
     if (pr->cause.by)
-        at = pr->cause.since_ns + (somebody_is_dying(pr) ? DYING_NS : pr->head ? NODES_NS : 0);
+        at = pr->cause.since_ns + (somebody_is_dying(pr->jobs) ? DYING_NS
+                                   : pr->head                  ? NODES_NS
+                                                               : 0);
     if (pr->stuck.gone && pr->stuck.since_ns + STUCK_NS < at)
         at = pr->stuck.since_ns + STUCK_NS;
     return at;
@@ -463,11 +473,11 @@ static void say_stuck(struct pmirun *pr, const char *then)
     char name[RANK_NAME_BYTES];
 
     say(pr, "%s (pid %d, %s) %s: %s that other ranks wait in cannot complete%s",
-        rank_name(pr, s->gone, name), (int)s->gone->pid, program(s->gone), how_it_is_gone(s),
+        rank_name(pr, s->gone, name), (int)s->gone->pid, program_name(s->gone), how_it_is_gone(s),
         s->coll < sizeof(colls) / sizeof(colls[0]) ? colls[s->coll] : "a barrier", then);
 }
 
-void job_judge(struct pmirun *pr)
+void job_decide_end(struct pmirun *pr)
 {
     struct cause *c = &pr->cause;
     int status;
@@ -476,10 +486,10 @@ void job_judge(struct pmirun *pr)
         pr->stuck.gone = NULL;
     if (c->by && c->by->job->abandoned)
         c->by = NULL;
-    if (!job_is_accused(pr))
+    if (!job_end_is_pending(pr))
         return;
     job_reap(pr);
-    if (pr->now_ns < job_judgement(pr))
+    if (pr->now_ns < job_decision_ns(pr))
         return;
     if (!pr->stopping) {
         status = STATUS_STUCK;
@@ -509,7 +519,7 @@ static void rank_died(struct pmirun *pr, struct rank *r, int sig, bool dumped)
         return;
     }
     snprintf(text, sizeof(text), "%s (pid %d, %.200s) died of signal %d (%s%s)",
-             rank_name(pr, r, name), (int)r->pid, program(r), sig, strsignal(sig),
+             rank_name(pr, r, name), (int)r->pid, program_name(r), sig, strsignal(sig),
              dumped ? ", core dumped" : "");
     ended_badly(pr, r, STATUS_SIGNAL + sig, text);
 }
@@ -522,10 +532,10 @@ static void rank_exited(struct pmirun *pr, struct rank *r, int code)
     if (r->pmi_state == PMIWIRE_CONN_INITED && (code || !pr->opt.as_hydra)) {
         snprintf(text, sizeof(text),
                  "%s (pid %d, %.200s) exited with status %d after PMI init, without finalize", name,
-                 (int)r->pid, program(r), code);
+                 (int)r->pid, program_name(r), code);
         ended_badly(pr, r, code ? code : STATUS_NOFINALIZE, text);
     } else if (code && !pr->status_set) {
-        say(pr, "%s (pid %d, %s) exited with status %d", name, (int)r->pid, program(r), code);
+        say(pr, "%s (pid %d, %s) exited with status %d", name, (int)r->pid, program_name(r), code);
         job_set_status(pr, code);
     }
 }
@@ -554,7 +564,7 @@ void job_rank_state(struct pmirun *pr, struct rank *r, uint32_t state)
         r->hung_up = true;
     note_state(pr, r, state);
     if (pr->agent) {
-        pr->agent->state(pr, r, state);
+        agent_report_state(pr, r, state);
         return;
     }
     trace(pr, "%u:%u pid %d PMI %s", r->job->number, r->number, (int)r->pid,
@@ -581,15 +591,15 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
         return;
     r->aborted = true;
     if (pr->agent) {
-        pr->agent->aborted(pr, r, exitcode, message);
+        agent_report_aborted(pr, r, exitcode, message);
         return;
     }
     if (exitcode != 0 && status == 0)
         status = 1; /* a shell sees 8 bits only: do not let 256 pass for success */
     snprintf(text, sizeof(text), "%s (pid %d, %.100s) aborted with code %d%s%s",
-             rank_name(pr, r, name), (int)r->pid, program(r), (int)exitcode, message[0] ? ": " : "",
-             message);
-    accuse(pr, r, status, text);
+             rank_name(pr, r, name), (int)r->pid, program_name(r), (int)exitcode,
+             message[0] ? ": " : "", message);
+    fail_rank(pr, r, status, text);
 }
 
 /* ---- the end of a job ---- */
@@ -644,7 +654,7 @@ static bool is_over(const struct pmirun *pr, const struct job *job)
 }
 
 /* Else a program that spawns job after job would make pmirun grow without bound. */
-void job_bury(struct pmirun *pr)
+void job_free_ended(struct pmirun *pr)
 {
     struct job **p = &pr->jobs;
 
@@ -658,7 +668,7 @@ void job_bury(struct pmirun *pr)
         trace(pr, "job %u is over", job->number);
         job_ended(pr, job);
         if (pr->head)
-            pr->head->over(pr, job);
+            head_announce_end(pr, job);
         if (pr->agent)
             forget_pairs(pr, job);
         *p = job->next;
@@ -691,7 +701,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
         trace(pr, "%u:%u pid %d %s %d", job->number, r->number, (int)r->pid,
               si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     if (pr->agent) {
-        pr->agent->exited(pr, r, si);
+        agent_report_exited(pr, r, si);
     } else if (!pr->stopping && !job->abandoned && !r->aborted) {
         if (si->si_code == CLD_EXITED)
             rank_exited(pr, r, si->si_status);
@@ -721,7 +731,7 @@ void job_reap(struct pmirun *pr)
         if (!r) {
             guard_reaped(pr, si.si_pid);
             if (pr->head)
-                pr->head->reaped(pr, &si);
+                head_reap_starter(pr, &si);
             continue;
         }
         r->state = RANK_EXITED; /* reaped: its pid is free */
@@ -749,16 +759,17 @@ void job_note_inherited(struct pmirun *pr)
         fclose(f);
 }
 
-static bool is_inherited(const struct pmirun *pr, pid_t pid)
+static bool is_inherited(const struct leftovers *leftovers, pid_t pid)
 {
-    for (size_t i = 0; i < pr->leftovers.n_inherited; i++)
-        if (pr->leftovers.inherited[i] == pid)
+    for (size_t i = 0; i < leftovers->n_inherited; i++)
+        if (leftovers->inherited[i] == pid)
             return true;
     return false;
 }
 
 bool job_sweep(struct pmirun *pr)
 {
+    struct timer *sweep = &pr->leftovers.sweep;
     char path[64];
     bool found = false;
     int sig;
@@ -767,18 +778,18 @@ bool job_sweep(struct pmirun *pr)
 
     if (pr->leftovers.clean || (pr->opt.as_hydra && !pr->stopping))
         return true;
-    if (pr->leftovers.sweep_ns && pr->now_ns < pr->leftovers.sweep_ns)
+    if (sweep->waits && !timer_passed(pr, sweep))
         return false;
-    if (!pr->leftovers.sweep_ns)
-        pr->kill_ns = pr->now_ns + GRACE_NS;
-    sig = !pr->leftovers.sweep_ns || pr->stopping ? SIGTERM : 0;
-    if (pr->now_ns >= pr->kill_ns)
+    if (!sweep->at)
+        timer_set(pr, &pr->kill, pr->now_ns + GRACE_NS, NULL);
+    sig = !sweep->at || pr->stopping ? SIGTERM : 0;
+    if (timer_passed(pr, &pr->kill))
         sig = SIGKILL;
     job_reap(pr);
     snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
     f = fopen(path, "re");
     while (f && fscanf(f, "%d", &pid) == 1) {
-        if (is_inherited(pr, pid))
+        if (is_inherited(&pr->leftovers, pid))
             continue;
         found = true;
         trace(pr, "process %d outlives its rank: signal %d", pid, sig);
@@ -789,7 +800,7 @@ bool job_sweep(struct pmirun *pr)
     }
     if (f)
         fclose(f);
-    pr->leftovers.sweep_ns = pr->now_ns + SWEEP_EVERY_NS;
+    timer_set(pr, sweep, pr->now_ns + SWEEP_EVERY_NS, NULL);
     pr->leftovers.clean = !found;
     return pr->leftovers.clean;
 }

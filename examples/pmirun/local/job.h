@@ -10,6 +10,7 @@
 
 #include "../options.h"
 #include "output.h"
+#include "timer.h"
 #include "util.h"
 
 #define GRACE_NS (2 * NS_PER_S) /* between SIGTERM and SIGKILL */
@@ -119,9 +120,9 @@ struct stuck {
 struct leftovers {
     pid_t *inherited; /* children of this process before main(): not pmirun's */
     size_t n_inherited;
-    uint64_t filter_ns; /* until then they may end by themselves; 0: ranks still run */
-    uint64_t sweep_ns;  /* when to look for leftovers again; 0: not looked yet */
-    bool clean;         /* no process of ours is left */
+    struct timer filter; /* until then they may end by themselves; not set: ranks still run */
+    struct timer sweep;  /* when to look for leftovers again; not set: not looked yet */
+    bool clean;          /* no process of ours is left */
 };
 
 /* NULL, and *err. Takes plan->node_of. */
@@ -134,7 +135,7 @@ uint32_t job_others(const struct pmirun *pr, const struct job *job); /* ranks he
 /* Has a job of this number existed, and been freed? */
 bool job_was(const struct pmirun *pr, uint32_t number);
 /* Frees spawned jobs that are over. Call it between batches of events, which may point to a job. */
-void job_bury(struct pmirun *pr);
+void job_free_ended(struct pmirun *pr);
 void job_free(struct pmirun *pr, struct job *job); /* not in pr->jobs */
 /* Adds a variable, NAME=value, for its ranks here; the job owns the string, from malloc(). -x and
  * our environment (other than PMIX_*) win over it. */
@@ -150,11 +151,13 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
 void job_stuck(struct pmirun *pr, struct job *job, uint32_t rank, uint32_t coll, uint32_t why);
 /* Judges an abort and the like, unless another rank is about to die, which may be its cause; and a
  * stuck collective, after a while. */
-void job_judge(struct pmirun *pr);
-bool job_is_accused(const struct pmirun *pr);    /* is there something to judge? */
-uint64_t job_judgement(const struct pmirun *pr); /* when, 0: there is not */
+void job_decide_end(struct pmirun *pr);
+bool job_end_is_pending(const struct pmirun *pr);  /* is there something to judge? */
+uint64_t job_decision_ns(const struct pmirun *pr); /* when, 0: there is not */
 /* Ends everything: SIGTERM, and SIGKILL after GRACE_NS. The first status given counts. */
 void job_stop(struct pmirun *pr, int status);
+/* Once GRACE_NS have passed since: SIGKILL for what still runs. */
+void job_kill_late(struct pmirun *pr);
 /* Ends everything in the same way, without setting a status. */
 void job_stop_all(struct pmirun *pr);
 /* Once the job is stopped, readers of our output have 2 * GRACE_NS. */

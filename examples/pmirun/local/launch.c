@@ -108,7 +108,7 @@ struct launcher {
     enum stage failed_stage;
 };
 
-static int init(struct pmirun *pr)
+static int init_launcher(struct pmirun *pr)
 {
     struct launcher *l;
     rlim_t limit;
@@ -166,7 +166,7 @@ static int init(struct pmirun *pr)
 
 void launch_init(struct pmirun *pr)
 {
-    int err = init(pr);
+    int err = init_launcher(pr);
 
     if (err)
         die(STATUS_RESOURCES, "cannot start: %s", strerror(-err));
@@ -353,7 +353,7 @@ static bool is_set_by(char *const *vars, const char *var)
 }
 
 /* Does the program get this variable of pmirun's, NAME=...? */
-static bool passes(const struct app *app, const char *var)
+static bool passes_variable(const struct app *app, const char *var)
 {
     const size_t len = strcspn(var, "=");
 
@@ -366,16 +366,16 @@ static bool passes(const struct app *app, const char *var)
 }
 
 /* The number of strings that each rank has for itself: see own_env(). */
-static size_t own_strings(const struct pmirun *pr, const struct job *job)
+static size_t own_strings(const struct options *opt, const struct job *job)
 {
-    return 2 + (pr->opt.use_port ? 1 : 0) + (job->way == MPI_PMIX ? 1 : 0) + (job->bound ? 1 : 0);
+    return 2 + (opt->use_port ? 1 : 0) + (job->way == MPI_PMIX ? 1 : 0) + (job->bound ? 1 : 0);
 }
 
 /* The strings of a program's environment. The first are different in each rank. */
 static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
 {
     struct launcher *l = pr->launcher;
-    size_t n = own_strings(pr, job), n_users, count = 0, n_vars = 0;
+    size_t n = own_strings(&pr->opt, job), n_users, count = 0, n_vars = 0;
     char **e;
 
     while (environ[count])
@@ -401,7 +401,7 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
         if (!launch_is_set(app, app->sets[i], i + 1))
             e[n++] = app->sets[i];
     for (size_t i = 0; i < count; i++)
-        if (passes(app, environ[i]) && !is_stale(job, environ[i]) &&
+        if (passes_variable(app, environ[i]) && !is_stale(job, environ[i]) &&
             !launch_is_set(app, environ[i], 0))
             e[n++] = environ[i];
     e[n] = NULL;
@@ -418,7 +418,7 @@ static void build_env(struct pmirun *pr, const struct job *job, struct app *app)
 }
 
 /* The environment of one rank, for the flight. */
-static void own_env(const struct pmirun *pr, struct flight *f, const struct rank *r)
+static void own_env(const struct options *opt, struct flight *f, const struct rank *r)
 {
     size_t n = 2;
 
@@ -429,7 +429,7 @@ static void own_env(const struct pmirun *pr, struct flight *f, const struct rank
     memcpy(f->envp, r->app->envp, (f->l->n_env + 1) * sizeof(char *));
     f->envp[0] = f->rank_env;
     f->envp[1] = f->local_env;
-    if (pr->opt.use_port)
+    if (opt->use_port)
         f->envp[n++] = f->id_env;
     if (r->job->way == MPI_PMIX)
         f->envp[n++] = f->pmix_env;
@@ -437,9 +437,9 @@ static void own_env(const struct pmirun *pr, struct flight *f, const struct rank
         f->envp[n++] = r->job->bound->vars[r - r->job->ranks];
 }
 
-static void free_env(const struct pmirun *pr, const struct job *job, struct app *app)
+static void free_env(const struct options *opt, const struct job *job, struct app *app)
 {
-    size_t first = own_strings(pr, job), last = first + SHARED_ENV + (job->spawned ? 1 : 0);
+    size_t first = own_strings(opt, job), last = first + SHARED_ENV + (job->spawned ? 1 : 0);
 
     for (size_t i = first; i < last; i++)
         free(app->envp[i]);
@@ -450,27 +450,27 @@ static void free_env(const struct pmirun *pr, const struct job *job, struct app 
 /* ---- the child ---- */
 
 /* Steps of a child that can fail. Negative: -errno of a raw system call. */
-static void fail(struct flight *f, enum stage stage, long rc) __attribute__((noreturn));
+static void fail_flight(struct flight *f, enum stage stage, long rc) __attribute__((noreturn));
 
-static void fail(struct flight *f, enum stage stage, long rc)
+static void fail_flight(struct flight *f, enum stage stage, long rc)
 {
     f->err = (int)-rc;
     f->stage = stage;
     if (f->report >= 0) {
         const int report[2] = {f->err, (int)stage};
 
-        rawcall(SYS_write, f->report, (long)report, sizeof(report), 0);
+        raw_syscall(SYS_write, f->report, (long)report, sizeof(report), 0);
     }
     for (;;)
-        rawcall(SYS_exit, 127, 0, 0, 0);
+        raw_syscall(SYS_exit, 127, 0, 0, 0);
 }
 
 static void move_fd(struct flight *f, int slot, int to, int flags)
 {
-    long rc = rawcall(SYS_dup3, f->fd + slot, to, flags, 0);
+    long rc = raw_syscall(SYS_dup3, f->fd + slot, to, flags, 0);
 
     if (rc < 0)
-        fail(f, STAGE_DESCRIPTORS, rc);
+        fail_flight(f, STAGE_DESCRIPTORS, rc);
 }
 
 /* Restores for the program what pmirun has changed for itself. */
@@ -480,12 +480,12 @@ static void restore_process(const struct pmirun *pr)
         default_action[64]; /* the kernel's struct sigaction: all zero is SIG_DFL */
 
     if (pr->launcher->nofile_raised)
-        rawcall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&pr->launcher->orig_nofile, 0);
+        raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&pr->launcher->orig_nofile, 0);
     if (!pr->signals.pipe_was_ignored)
-        rawcall(SYS_rt_sigaction, SIGPIPE, (long)default_action, 0, 8);
+        raw_syscall(SYS_rt_sigaction, SIGPIPE, (long)default_action, 0, 8);
     if (!pr->signals.xfsz_was_ignored)
-        rawcall(SYS_rt_sigaction, SIGXFSZ, (long)default_action, 0, 8);
-    rawcall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&pr->signals.orig_mask, 0, 8);
+        raw_syscall(SYS_rt_sigaction, SIGXFSZ, (long)default_action, 0, 8);
+    raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&pr->signals.orig_mask, 0, 8);
 }
 
 /*
@@ -501,15 +501,15 @@ static int child_main(void *arg)
 
     if (f->report >= 0) { /* open until execve() */
         if (f->report != fd_end)
-            rawcall(SYS_dup3, f->report, fd_end, O_CLOEXEC, 0);
+            raw_syscall(SYS_dup3, f->report, fd_end, O_CLOEXEC, 0);
         f->report = fd_end++;
     }
     /* From here on the descriptors are the child's own, and those behind the slots are closed. */
-    rc = rawcall(SYS_close_range, fd_end, ~0u, CLOSE_RANGE_UNSHARE, 0);
+    rc = raw_syscall(SYS_close_range, fd_end, ~0u, CLOSE_RANGE_UNSHARE, 0);
     if (rc < 0)
-        rc = rawcall(SYS_unshare, CLONE_FILES, 0, 0, 0);
+        rc = raw_syscall(SYS_unshare, CLONE_FILES, 0, 0, 0);
     if (rc < 0 && f->report < 0)
-        fail(f, STAGE_DESCRIPTORS, rc);
+        fail_flight(f, STAGE_DESCRIPTORS, rc);
     /*
      * A process group of its own, so that a signal reaches all of it. A session of its own too,
      * which is a scheduling group where the kernel groups by session (sched_autogroup): polling
@@ -518,29 +518,29 @@ static int child_main(void *arg)
      * But sched_yield() yields only within the group, so ranks that yield stay in one session.
      */
     if (f->rank->job->yields)
-        rawcall(SYS_setpgid, 0, 0, 0, 0);
+        raw_syscall(SYS_setpgid, 0, 0, 0, 0);
     else
-        rawcall(SYS_setsid, 0, 0, 0, 0);
-    rawcall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
-    if (rawcall(SYS_getppid, 0, 0, 0, 0) != f->l->parent)
-        fail(f, STAGE_DESCRIPTORS, -ESRCH); /* the parent died before prctl() */
+        raw_syscall(SYS_setsid, 0, 0, 0, 0);
+    raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
+    if (raw_syscall(SYS_getppid, 0, 0, 0, 0) != f->l->parent)
+        fail_flight(f, STAGE_DESCRIPTORS, -ESRCH); /* the parent died before prctl() */
     if (f->take_stdin)
         move_fd(f, SLOT_IN, STDIN_FILENO, 0);
     move_fd(f, SLOT_OUT, STDOUT_FILENO, 0);
     move_fd(f, SLOT_ERR, STDERR_FILENO, 0);
     if (!pr->opt.use_port)
         move_fd(f, SLOT_PMI, FD_PMI, 0);
-    if (f->app->wdir && (rc = rawcall(SYS_chdir, (long)f->app->wdir, 0, 0, 0)) < 0)
-        fail(f, STAGE_WDIR, rc);
-    if (f->cpus &&
-        (rc = rawcall(SYS_sched_setaffinity, 0, (long)f->cpus->bytes, (long)f->cpus->bits, 0)) < 0)
-        fail(f, STAGE_BIND, rc);
+    if (f->app->wdir && (rc = raw_syscall(SYS_chdir, (long)f->app->wdir, 0, 0, 0)) < 0)
+        fail_flight(f, STAGE_WDIR, rc);
+    if (f->cpus && (rc = raw_syscall(SYS_sched_setaffinity, 0, (long)f->cpus->bytes,
+                                     (long)f->cpus->bits, 0)) < 0)
+        fail_flight(f, STAGE_BIND, rc);
     restore_process(pr);
-    rc = rawcall(SYS_execve, (long)f->app->path, (long)f->app->argv, (long)f->envp, 0);
+    rc = raw_syscall(SYS_execve, (long)f->app->path, (long)f->app->argv, (long)f->envp, 0);
     if (rc == -ENOEXEC &&
         f->l->shell_argv) /* a script without #!, as execvp() and shells treat it */
-        rc = rawcall(SYS_execve, (long)"/bin/sh", (long)f->l->shell_argv, (long)f->envp, 0);
-    fail(f, STAGE_EXEC, rc);
+        rc = raw_syscall(SYS_execve, (long)"/bin/sh", (long)f->l->shell_argv, (long)f->envp, 0);
+    fail_flight(f, STAGE_EXEC, rc);
 }
 
 /* ---- the parent ---- */
@@ -558,12 +558,12 @@ static int move_to_slot(int fd, int slot)
 }
 
 /* Makes a rank's channels, the child's ends in their slots. */
-static int make_ends(const struct pmirun *pr, struct flight *f, struct ends *e)
+static int make_ends(const struct options *opt, struct flight *f, struct ends *e)
 {
     int p[2], rc;
 
     e->pmi = e->out = e->err = -1;
-    if (!pr->opt.use_port) {
+    if (!opt->use_port) {
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p) != 0)
             return -errno;
         e->pmi = p[0];
@@ -594,10 +594,10 @@ static void close_ends(struct ends *e)
 }
 
 /* Closes the slots: they hold a rank's ends open, and its output would never end. */
-static void release_slots(const struct pmirun *pr, const struct flight *f)
+static void release_slots(const struct launcher *launcher, const struct flight *f)
 {
     for (int i = 0; i < SLOTS; i++)
-        dup3(pr->launcher->null_fd, f->fd + i, O_CLOEXEC);
+        dup3(launcher->null_fd, f->fd + i, O_CLOEXEC);
 }
 
 static bool prepare_stdin(struct pmirun *pr, const struct flight *f, const struct rank *r)
@@ -658,7 +658,7 @@ static bool make_stack(struct flight *f)
     return true;
 }
 
-static pid_t start(struct flight *f)
+static pid_t start_child(struct flight *f)
 {
     pid_t pid;
 
@@ -677,7 +677,7 @@ static pid_t start(struct flight *f)
 /* ---- landing ---- */
 
 /* Waits until the child has left our memory, and records its error. */
-static void land(struct pmirun *pr, struct flight *f)
+static void land_flight(struct pmirun *pr, struct flight *f)
 {
     struct launcher *l = f->l;
     int tid;
@@ -685,7 +685,7 @@ static void land(struct pmirun *pr, struct flight *f)
     while ((tid = __atomic_load_n(&f->tid, __ATOMIC_ACQUIRE)) != 0)
         syscall(SYS_futex, &f->tid, FUTEX_WAIT, tid, NULL, NULL, 0);
     f->busy = false;
-    release_slots(pr, f);
+    release_slots(pr->launcher, f);
     if (f->err && !l->failed) {
         l->failed = f->rank;
         l->failed_err = f->err;
@@ -699,7 +699,7 @@ void launch_land_all(struct pmirun *pr)
         return;
     for (int i = 0; i < pr->launcher->n_flights; i++)
         if (pr->launcher->flights[i].busy)
-            land(pr, &pr->launcher->flights[i]);
+            land_flight(pr, &pr->launcher->flights[i]);
 }
 
 /* Does the file begin like text? A shell must not get a broken binary. */
@@ -740,7 +740,7 @@ static struct flight *next_flight(struct pmirun *pr)
     struct flight *f = &l->flights[l->next++ % (unsigned)l->n_flights];
 
     if (f->busy)
-        land(pr, f);
+        land_flight(pr, f);
     return f;
 }
 
@@ -752,13 +752,13 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     pid_t pid;
     int rc;
 
-    rc = make_ends(pr, f, &e);
+    rc = make_ends(&pr->opt, f, &e);
     if (rc == 0 && pr->opt.use_port)
         rc = port_assign(pr, r);
     if (rc == 0) /* an unrecorded process would never be reaped */
         rc = rank_index_reserve(&pr->by_pid);
     if (rc) {
-        release_slots(pr, f);
+        release_slots(pr->launcher, f);
         close_ends(&e);
         return rc;
     }
@@ -767,12 +767,12 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     f->cpus = r->job->bound ? &r->job->bound->sets[r - r->job->ranks] : NULL;
     f->err = 0;
     f->stage = STAGE_NONE;
-    own_env(pr, f, r);
+    own_env(&pr->opt, f, r);
     f->take_stdin = prepare_stdin(pr, f, r);
-    pid = start(f);
+    pid = start_child(f);
     if (pid < 0) {
         rc = -errno;
-        release_slots(pr, f);
+        release_slots(pr->launcher, f);
         close_ends(&e);
         return rc;
     }
@@ -783,7 +783,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     r->job->n_live++;
     pr->n_live++;
     if (!f->take_stdin) { /* only that rank reads it now */
-        land(pr, f);
+        land_flight(pr, f);
         dup3(pr->launcher->null_fd, STDIN_FILENO, 0);
     }
     rank_index_add(&pr->by_pid, r);
@@ -797,7 +797,7 @@ static int launch_rank(struct pmirun *pr, struct rank *r)
     timeline_rank(pr, r, TIMELINE_LAUNCH, 0);
     progress_count(pr, PROGRESS_STARTED);
     if (pr->agent)
-        pr->agent->started(pr, r);
+        agent_report_started(pr, r);
     else
         trace(pr, "%u:%u pid %d started: %s", r->job->number, r->number, (int)pid, r->app->path);
     return 0;
@@ -885,7 +885,7 @@ static void job_launched(struct pmirun *pr, struct job *job)
     if (job->number == 0)
         pr->at.launch_end = clock_ns() - pr->start_ns;
     if (pr->agent)
-        pr->agent->launched(pr, job);
+        agent_report_launched(pr, job);
     else if (job->spawned)
         spawn_launched(pr, job, 0);
 }
@@ -897,7 +897,7 @@ static void app_launched(struct pmirun *pr, const struct job *job, struct app *a
     launch_land_all(pr);
     if (!app->envp)
         return;
-    free_env(pr, job, app);
+    free_env(&pr->opt, job, app);
     free(pr->launcher->shell_argv);
     pr->launcher->shell_argv = NULL;
 }
@@ -943,7 +943,7 @@ void launch_settle(struct pmirun *pr)
         struct flight *f = &pr->launcher->flights[i];
 
         if (f->busy && __atomic_load_n(&f->tid, __ATOMIC_ACQUIRE) == 0)
-            land(pr, f);
+            land_flight(pr, f);
     }
     if (pr->launcher->failed && pr->launch == pr->launcher->failed->job)
         handle_failure(pr);

@@ -43,7 +43,7 @@ enum {
  * O_NONBLOCK belongs to the open file description, which we share with our parent shell: setting it
  * on fd 1 would make the shell's writes fail. A new open() through /proc gives one of our own.
  */
-static void on_room(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_sink_room(struct pmirun *pr, struct source *src, uint32_t events);
 
 static void sink_init(struct sink *sk, int fd, const char *name, unsigned kinds)
 {
@@ -51,7 +51,7 @@ static void sink_init(struct sink *sk, int fd, const char *name, unsigned kinds)
     char path[32];
     int own;
 
-    sk->src = (struct source){on_room, fd};
+    sk->src = (struct source){on_sink_room, fd};
     sk->how = HOW_POLL;
     sk->name = name;
     sk->kinds = kinds;
@@ -104,22 +104,22 @@ static ssize_t sink_write(const struct sink *sk, const char *p, size_t n)
     }
 }
 
-static void set_full(struct pmirun *pr, struct sink *sk, bool full)
+static void set_full(struct output *output, struct sink *sk, bool full)
 {
     for (unsigned which = 0; which < 2 && full != sk->full; which++)
         if (sk->kinds >> which & 1)
-            pr->output.n_full[which] += full ? 1 : UINT32_MAX;
+            output->n_full[which] += full ? 1 : UINT32_MAX;
     sk->full = full;
 }
 
 static void resume_streams(struct pmirun *pr, struct sink *sk)
 {
-    if (sk->full && pr->drain_ns)
+    if (sk->full && pr->drain.at)
         job_give_time(pr);
-    set_full(pr, sk, false);
+    set_full(&pr->output, sk, false);
     for (unsigned which = 0; which < 2 && pr->head; which++)
         if (pr->output.n_full[which] == 0)
-            pr->head->room(pr, which);
+            head_give_room(pr, which);
     while (sk->paused) {
         struct stream *st = sk->paused;
 
@@ -228,12 +228,12 @@ static void sink_append(struct pmirun *pr, struct sink *sk, const char *p, size_
     memcpy(sk->buf + sk->len, p, n);
     sk->len += n;
     if (sink_waiting(sk) > SINK_HIGH)
-        set_full(pr, sk, true);
+        set_full(&pr->output, sk, true);
 }
 
 void output_text(struct pmirun *pr, const char *text, size_t len)
 {
-    if (pr->agent && pr->agent->say(pr, text, len))
+    if (pr->agent && agent_report_text(pr, text, len))
         return;
     /* pmirun's own lines are few, but a client that misbehaves can cause many. */
     if (sink_waiting(&pr->output.err) < 2 * SINK_HIGH)
@@ -265,7 +265,7 @@ static char *file_name(const struct pmirun *pr, const char *pattern, const struc
         case 'r': name = xappend(name, "%u", r->number); break;
         case 'g': name = xappend(name, "%u", r->job->number); break;
         case 'p': name = xappend(name, "%u", r->node); break;
-        case 'h': name = xappend(name, "%s", pr->head ? pr->head->name(pr, r->node) : host); break;
+        case 'h': name = xappend(name, "%s", pr->head ? head_node_name(pr, r->node) : host); break;
         default: name = xappend(name, "%%"); break;
         }
     }
@@ -363,6 +363,9 @@ static void emit_part(struct pmirun *pr, struct stream *st)
     st->part_len = 0;
 }
 
+/* Forwards unfinished lines that have waited long enough. */
+static void output_parts(struct pmirun *pr);
+
 static bool keep_part(struct pmirun *pr, struct stream *st, const char *p, size_t n)
 {
     if (st->part_len + n > st->part_cap) {
@@ -380,8 +383,8 @@ static bool keep_part(struct pmirun *pr, struct stream *st, const char *p, size_
     memcpy(st->part + st->part_len, p, n);
     st->part_len += n;
     st->part_ns = pr->now_ns;
-    if (pr->output.part_ns == 0)
-        pr->output.part_ns = pr->now_ns + PART_NS;
+    if (!pr->output.part.waits)
+        timer_set(pr, &pr->output.part, pr->now_ns + PART_NS, output_parts);
     return true;
 }
 
@@ -438,13 +441,13 @@ void output_room_given(struct pmirun *pr, struct sink *sk, uint32_t n)
 /* Sends the bytes to the head unchanged: it makes the lines. */
 static void pass_on(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
 {
-    if (!pr->agent->output(pr, st, p, n))
+    if (!agent_report_output(pr, st, p, n))
         return;
     st->sink->room -= (uint32_t)n;
-    set_full(pr, st->sink, st->sink->room == 0);
+    set_full(&pr->output, st->sink, st->sink->room == 0);
 }
 
-static void on_output(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_stream(struct pmirun *pr, struct source *src, uint32_t events)
 {
     struct stream *st = (struct stream *)src;
     struct sink *sk = st->sink;
@@ -484,7 +487,7 @@ int output_attach(struct pmirun *pr, struct stream *st, int fd)
 {
     int rc;
 
-    st->src = (struct source){on_output, fd};
+    st->src = (struct source){on_stream, fd};
     rc = loop_add(pr, &st->src, EPOLLIN);
     if (rc != 0) {
         close(fd);
@@ -501,7 +504,7 @@ void output_close(struct pmirun *pr, struct stream *st)
         return;
     emit_part(pr, st);
     if (pr->agent)
-        pr->agent->output(pr, st, NULL, 0);
+        agent_report_output(pr, st, NULL, 0);
     loop_close(pr, &st->src);
     st->remote = false;
     free(st->part);
@@ -510,7 +513,7 @@ void output_close(struct pmirun *pr, struct stream *st)
     pr->output.n_streams--;
 }
 
-static void on_room(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_sink_room(struct pmirun *pr, struct source *src, uint32_t events)
 {
     sink_flush(pr, (struct sink *)src);
 }
@@ -536,7 +539,7 @@ static void part_expired(struct pmirun *pr, struct stream *st, bool *more)
         *more = true;
 }
 
-void output_parts(struct pmirun *pr)
+static void output_parts(struct pmirun *pr)
 {
     bool more = false;
 
@@ -546,7 +549,8 @@ void output_parts(struct pmirun *pr)
             part_expired(pr, &job->ranks[i].err, &more);
         }
     }
-    pr->output.part_ns = more ? pr->now_ns + PART_NS : 0;
+    if (more)
+        timer_set(pr, &pr->output.part, pr->now_ns + PART_NS, output_parts);
 }
 
 bool output_pending(const struct pmirun *pr)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "loop.h"
+#include "timer.h"
 
 /* Where output goes: our stdout or stderr; an agent's: the head's. */
 struct sink {
@@ -43,7 +44,7 @@ struct output {
     struct sink **files; /* --outfile-pattern, --errfile-pattern */
     size_t n_files;
     uint32_t n_full[2]; /* sinks that are full, of each kind */
-    uint64_t part_ns;   /* when to look at unfinished lines; 0: none waits */
+    struct timer part;  /* when to look at unfinished lines */
     uint64_t n_streams; /* open ones */
 };
 
@@ -54,7 +55,6 @@ void output_drop_stderr(struct pmirun *pr); /* agent: closes what was opened for
 bool output_begin(struct pmirun *pr, struct rank *r);
 int output_attach(struct pmirun *pr, struct stream *st, int fd); /* takes fd */
 void output_flush(struct pmirun *pr);
-void output_parts(struct pmirun *pr); /* forwards unfinished lines that have waited long enough */
 bool output_pending(const struct pmirun *pr);
 /* Writes to stderr at once, ahead of the queue. False: stderr takes no bytes now. */
 bool output_raw(struct pmirun *pr, const char *text, size_t len);

@@ -6,6 +6,7 @@
 
 #include "exchange.h"
 #include "gather.h"
+#include "host.h"
 #include "pmirun.h"
 #include "spawn.h"
 #include "table.h"
@@ -18,11 +19,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define TICK_NS   (NS_PER_S / 2)
 #define MAX_DIAGS 8u /* lines about one connection */
 
 /* ---- what the engine tells us ---- */
 
-static void on_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
+static void on_pmi_ready(void *ctx, struct pmiwire_conn *conn, void *cookie)
 {
     struct pmirun *pr = ctx;
     struct conn *c = cookie;
@@ -50,7 +52,7 @@ static void on_diag(void *ctx, const struct pmiwire_peer *who, int code, const c
         say(pr, "%s", text);
 }
 
-static void on_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
+static void on_pmi_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
 {
     struct pmirun *pr = ctx;
     struct conn *c = who->cookie;
@@ -59,8 +61,8 @@ static void on_state(void *ctx, const struct pmiwire_peer *who, uint32_t state)
         job_rank_state(pr, c->rank, state);
 }
 
-static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
-                     struct pmiwire_str message)
+static void on_pmi_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode,
+                         struct pmiwire_str message)
 {
     struct pmirun *pr = ctx;
     struct conn *c = who->cookie;
@@ -74,7 +76,7 @@ static void on_abort(void *ctx, const struct pmiwire_peer *who, int32_t exitcode
         job_rank_aborted(pr, c->rank, exitcode, text);
 }
 
-static void on_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why)
+static void on_pmi_stuck(void *ctx, const struct pmiwire_peer *who, uint32_t coll, uint32_t why)
 {
     job_stuck(ctx, who->job_cookie, (uint32_t)who->rank, coll, why);
 }
@@ -87,21 +89,28 @@ static void on_waits(void *ctx, const struct pmiwire_peer *who, uint32_t coll, u
         timeline_rank(ctx, c->rank, begins ? TIMELINE_ENTER : TIMELINE_LEAVE, coll);
 }
 
+void pmi_tick(struct pmirun *pr)
+{
+    pmiwire_server_tick(pr->server, pr->now_ns);
+    host_tick(pr);
+    timer_set(pr, &pr->tick, pr->now_ns + TICK_NS, pmi_tick);
+}
+
 int pmi_init(struct pmirun *pr)
 {
     struct pmiwire_server_ops ops = {
         .size = sizeof(ops),
-        .ready = on_ready,
+        .ready = on_pmi_ready,
         .diag = on_diag,
         .identify = port_identify,
-        .state = on_state,
-        .abort = on_abort,
+        .state = on_pmi_state,
+        .abort = on_pmi_abort,
         .spawn = spawn_request,
         .put = table_on_put,
         .find = table_on_find,
         .merge = table_on_merge,
         .fenced = table_on_fenced,
-        .stuck = on_stuck,
+        .stuck = on_pmi_stuck,
         .failed = exchange_on_failed,
     };
     struct pmiwire_server_opts opts = {.size = sizeof(opts)};
@@ -109,7 +118,7 @@ int pmi_init(struct pmirun *pr)
 
     if (pr->agent && pr->opt.n_nodes > 1) {
         ops.send = exchange_on_send;
-        ops.name = pr->agent->name;
+        ops.name = agent_ask_name;
     }
     if (pr->timeline.on)
         ops.waits = on_waits;
@@ -123,13 +132,13 @@ int pmi_init(struct pmirun *pr)
         opts.flags |= PMIWIRE_SERVER_PMI_1_2;
     rc = pmiwire_server_create(&opts, &pr->server);
     if (rc == 0)
-        pr->tick_ns = pr->now_ns;
+        timer_set(pr, &pr->tick, pr->now_ns, pmi_tick);
     return rc;
 }
 
 /* ---- connections ---- */
 
-static void on_event(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_pmi_event(struct pmirun *pr, struct source *src, uint32_t events);
 
 struct conn *pmi_new_conn(struct pmirun *pr, int fd, uint32_t job, int32_t rank, int *err)
 {
@@ -138,7 +147,7 @@ struct conn *pmi_new_conn(struct pmirun *pr, int fd, uint32_t job, int32_t rank,
     *err = -ENOMEM;
     if (!c)
         return NULL;
-    c->src = (struct source){on_event, fd};
+    c->src = (struct source){on_pmi_event, fd};
     *err = loop_add(pr, &c->src, EPOLLIN);
     if (*err == 0) {
         *err = pmiwire_server_accept(pr->server, job, rank, c, &c->pmi);
@@ -183,7 +192,7 @@ static void close_conn(struct pmirun *pr, struct conn *c)
 }
 
 /* Events of this batch may still point to connections closed in it; they are freed afterwards. */
-void pmi_bury(struct pmirun *pr)
+void pmi_free_closed(struct pmirun *pr)
 {
     while (pr->conns.grave) {
         struct conn *c = pr->conns.grave;
@@ -216,7 +225,7 @@ static ssize_t send_descriptor(int sock, const void *p, size_t n, int fd)
 }
 
 /* The next descriptor to send to this client, and the flag to set when it is sent; -1: none. */
-static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *table_sent,
+static int descriptor_due(const struct options *opt, const struct conn *c, bool *table_sent,
                           uint32_t *n_arrays)
 {
     struct pmiwire_info_conn info;
@@ -225,7 +234,7 @@ static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *t
     *table_sent = true;
     *n_arrays = c->n_arrays;
     pmiwire_conn_query(c->pmi, &info);
-    if (!c->rank || pr->opt.use_port || !info.has_extensions) {
+    if (!c->rank || opt->use_port || !info.has_extensions) {
         *table_sent = c->table_sent;
         return -1;
     }
@@ -235,11 +244,11 @@ static int descriptor_due(const struct pmirun *pr, const struct conn *c, bool *t
     return *n_arrays != c->n_arrays ? fd : -1;
 }
 
-static ssize_t send_some(const struct pmirun *pr, struct conn *c, const void *p, size_t n)
+static ssize_t send_some(const struct options *opt, struct conn *c, const void *p, size_t n)
 {
     uint32_t n_arrays;
     bool table_sent;
-    int fd = descriptor_due(pr, c, &table_sent, &n_arrays);
+    int fd = descriptor_due(opt, c, &table_sent, &n_arrays);
     ssize_t w = -1;
 
     if (fd >= 0) {
@@ -261,7 +270,7 @@ static size_t conn_write(struct pmirun *pr, struct conn *c)
     size_t n;
 
     while ((n = pmiwire_conn_output(c->pmi, &p)) > 0) {
-        ssize_t w = send_some(pr, c, p, n);
+        ssize_t w = send_some(&pr->opt, c, p, n);
 
         if (w > 0) {
             pmiwire_conn_sent(c->pmi, (size_t)w);
@@ -290,7 +299,7 @@ void pmi_send_answers(struct pmirun *pr, const struct job *job)
 }
 
 /* Writes the queued bytes; closes a FAILED connection when they are written or cannot be. */
-static void conn_flush(struct pmirun *pr, struct conn *c)
+static void pmi_conn_flush(struct pmirun *pr, struct conn *c)
 {
     const size_t n = conn_write(pr, c);
     struct pmiwire_info_conn info;
@@ -307,7 +316,7 @@ static void conn_flush(struct pmirun *pr, struct conn *c)
 }
 
 /* False: no more to read now, and the connection may be closed. */
-static bool conn_read(struct pmirun *pr, struct conn *c)
+static bool pmi_conn_read(struct pmirun *pr, struct conn *c)
 {
     ssize_t n = recv(c->src.fd, pr->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
 
@@ -323,13 +332,13 @@ static bool conn_read(struct pmirun *pr, struct conn *c)
     return false;
 }
 
-static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_pmi_event(struct pmirun *pr, struct source *src, uint32_t events)
 {
     struct conn *c = (struct conn *)src;
 
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !conn_read(pr, c))
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !pmi_conn_read(pr, c))
         return;
-    conn_flush(pr, c);
+    pmi_conn_flush(pr, c);
 }
 
 void pmi_drain(struct pmirun *pr, struct rank *r)
@@ -339,7 +348,7 @@ void pmi_drain(struct pmirun *pr, struct rank *r)
 
     if (!c)
         return;
-    while (c->src.fd >= 0 && conn_read(pr, c)) {
+    while (c->src.fd >= 0 && pmi_conn_read(pr, c)) {
         pmiwire_conn_query(c->pmi, &info);
         if (info.state == PMIWIRE_CONN_FAILED)
             break;
@@ -356,7 +365,7 @@ void pmi_flush_ready(struct pmirun *pr)
         c->queued = false;
         if (c->src.fd >= 0) {
             if (!c->armed)
-                conn_flush(pr, c);
+                pmi_conn_flush(pr, c);
         } else {
             c->next = pr->conns.grave;
             pr->conns.grave = c;

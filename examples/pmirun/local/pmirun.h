@@ -13,8 +13,7 @@
  *
  *         head ---- ssh, srun or fork: starts the agents; hands each the secret on its stdin
  *        / |  \     one encrypted TCP connection an agent (multinode/channel.c, multinode/net.c)
- *   agent--agent--agent     the exchange of pairs: TCP, or UCX active messages (exchange.c,
- *                           multinode/links_ucx.c)
+ *   agent--agent--agent     the exchange of pairs (exchange.c)
  *     |      |      |
  *   ranks  ranks  ranks
  */
@@ -41,6 +40,7 @@
 #include "role.h"
 #include "signals.h"
 #include "timeline.h"
+#include "timer.h"
 #include "topology.h"
 #include "util.h"
 
@@ -84,21 +84,21 @@ struct pmirun {
     int status; /* exit status so far */
     bool status_set;
     bool stopping;
-    bool hasty;           /* a signal or --timeout ends it: it waits for no reader after drain_ns */
-    uint64_t kill_ns;     /* when SIGKILL follows, 0: not planned */
-    uint64_t drain_ns;    /* when streams that are still open are closed, 0: not yet known */
-    uint64_t deadline_ns; /* --timeout, 0: none */
-    uint64_t tick_ns;     /* next tick of the engine, 0: none */
-    uint64_t look_ns;     /* when to look for an MPI that a script hides; 0: never (way.c) */
+    bool hasty;           /* a signal or --timeout ends it: it waits for no reader after `drain` */
+    struct timer *timers; /* those that are set, the earliest first */
+    struct timer kill;    /* SIGKILL follows; not set: not planned */
+    struct timer drain;   /* streams that are still open are closed; not set: not yet known */
+    struct timer timeout; /* --timeout */
+    struct timer tick;    /* of the engine */
+    struct timer look;    /* for an MPI that a script hides (way.c) */
+    struct timer judge;   /* something may be judged (job.c) */
     struct cause cause;
     struct stuck stuck;
     struct leftovers leftovers;
 
-    const struct node_ops *node;   /* NULL: alone */
-    const struct head_ops *head;   /* NULL: not a head */
-    const struct agent_ops *agent; /* NULL: not an agent */
-    struct nodes *nodes;           /* what they need besides */
-    struct far *far;               /* what PMIx needs beyond one node; NULL: nothing yet */
+    bool head, agent;    /* the role; alone: neither */
+    struct nodes *nodes; /* what they need besides; alone: NULL */
+    struct far *far;     /* what PMIx needs beyond one node; NULL: nothing yet */
 };
 
 #endif

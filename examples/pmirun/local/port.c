@@ -35,7 +35,7 @@
 #define MAX_UNKNOWN    1024u /* connections that have not said who they are */
 #define MAX_COMPLAINTS 8u    /* lines about them */
 
-static void on_connection(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_port_connection(struct pmirun *pr, struct source *src, uint32_t events);
 
 int port_init(struct pmirun *pr)
 {
@@ -54,7 +54,7 @@ int port_init(struct pmirun *pr)
     }
     shm_sweep(pr);
     pr->port.number = ntohs(addr.sin_port);
-    pr->port.listener = (struct source){on_connection, fd};
+    pr->port.listener = (struct source){on_port_connection, fd};
     pr->port.diag_fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     return loop_add(pr, &pr->port.listener, EPOLLIN);
 }
@@ -135,7 +135,7 @@ bool port_may_complain(struct pmirun *pr)
 #define OWNER_GONE    (-2) /* closed already: the kernel then reports user 0 for any user */
 
 /* The owner of the local TCP socket addr, connected to our port: a user, or OWNER_*. */
-static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *addr)
+static int64_t socket_owner(const struct port *port, const struct sockaddr_in *addr)
 {
     struct {
         struct nlmsghdr head;
@@ -150,19 +150,19 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
     const struct inet_diag_msg *m;
     ssize_t n;
 
-    if (pr->port.diag_fd < 0)
+    if (port->diag_fd < 0)
         return OWNER_UNKNOWN;
     q.req.sdiag_family = AF_INET;
     q.req.sdiag_protocol = IPPROTO_TCP;
     q.req.idiag_states = ~0u;
     q.req.id.idiag_sport = addr->sin_port;
     q.req.id.idiag_src[0] = addr->sin_addr.s_addr;
-    q.req.id.idiag_dport = htons(pr->port.number);
+    q.req.id.idiag_dport = htons(port->number);
     q.req.id.idiag_dst[0] = htonl(INADDR_LOOPBACK);
     q.req.id.idiag_cookie[0] = q.req.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
-    if (send(pr->port.diag_fd, &q, sizeof(q), 0) != (ssize_t)sizeof(q))
+    if (send(port->diag_fd, &q, sizeof(q), 0) != (ssize_t)sizeof(q))
         return OWNER_UNKNOWN;
-    n = recv(pr->port.diag_fd, &a, sizeof(a), MSG_DONTWAIT); /* the kernel answers within send() */
+    n = recv(port->diag_fd, &a, sizeof(a), MSG_DONTWAIT); /* the kernel answers within send() */
     if (n < (ssize_t)(NLMSG_HDRLEN + sizeof(struct inet_diag_msg)) ||
         a.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return OWNER_UNKNOWN;
@@ -171,14 +171,14 @@ static int64_t socket_owner(const struct pmirun *pr, const struct sockaddr_in *a
 }
 
 /* is_ours: from the kernel. If the kernel does not report it, the id alone decides. */
-static bool admit(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ours)
+static bool admit_peer(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ours)
 {
     int64_t owner;
 
     if (addr->sin_family != AF_INET || addr->sin_addr.s_addr != htonl(INADDR_LOOPBACK) ||
         pr->port.n_unknown >= MAX_UNKNOWN)
         return false;
-    owner = socket_owner(pr, addr);
+    owner = socket_owner(&pr->port, addr);
     if (owner == OWNER_GONE)
         return false;
     if (owner > 0 && (uint64_t)owner != geteuid()) {
@@ -190,7 +190,7 @@ static bool admit(struct pmirun *pr, const struct sockaddr_in *addr, bool *is_ou
     return true;
 }
 
-static void on_connection(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_port_connection(struct pmirun *pr, struct source *src, uint32_t events)
 {
     for (int i = 0; i < 64 && src->fd >= 0; i++) {
         struct sockaddr_in addr = {0};
@@ -202,7 +202,7 @@ static void on_connection(struct pmirun *pr, struct source *src, uint32_t events
 
         if (fd < 0)
             return;
-        if (!admit(pr, &addr, &is_ours)) {
+        if (!admit_peer(pr, &addr, &is_ours)) {
             close(fd);
             continue;
         }

@@ -16,6 +16,8 @@
 #define CLEAR    "\r\033[K"
 #define BAR_MAX  40
 
+static void progress_draw(struct pmirun *pr);
+
 static bool stands; /* in the terminal; not in struct pmirun, since die() asks */
 
 void progress_init(struct pmirun *pr)
@@ -28,7 +30,7 @@ void progress_init(struct pmirun *pr)
 
 /* ---- between output ---- */
 
-static bool concerns(const struct pmirun *pr, const struct sink *sk)
+static bool sink_is_terminal(const struct pmirun *pr, const struct sink *sk)
 {
     return pr->progress.on &&
            (sk == &pr->output.err || (sk == &pr->output.out && pr->progress.with_stdout));
@@ -36,7 +38,7 @@ static bool concerns(const struct pmirun *pr, const struct sink *sk)
 
 bool progress_hide(struct pmirun *pr, const struct sink *sk)
 {
-    if (!stands || pr->output.err.dead || !concerns(pr, sk))
+    if (!stands || pr->output.err.dead || !sink_is_terminal(pr, sk))
         return true;
     stands = !output_raw(pr, CLEAR, strlen(CLEAR));
     return !stands;
@@ -44,10 +46,10 @@ bool progress_hide(struct pmirun *pr, const struct sink *sk)
 
 void progress_wrote(struct pmirun *pr, const struct sink *sk, const char *p, size_t n)
 {
-    if (n == 0 || !concerns(pr, sk))
+    if (n == 0 || !sink_is_terminal(pr, sk))
         return;
     pr->progress.mid_line = p[n - 1] != '\n';
-    pr->progress.draw_ns = pr->now_ns + QUIET_NS;
+    timer_set(pr, &pr->progress.draw, pr->now_ns + QUIET_NS, progress_draw);
 }
 
 void progress_clear(void)
@@ -63,11 +65,11 @@ void progress_count(struct pmirun *pr, enum progress_step step)
     struct progress *p = &pr->progress;
 
     p->n[step]++;
-    if (p->on && !p->draw_ns)
-        p->draw_ns = pr->now_ns + EVERY_NS;
+    if (p->on && !p->draw.waits)
+        timer_set(pr, &p->draw, pr->now_ns + EVERY_NS, progress_draw);
 }
 
-static size_t columns(void)
+static size_t terminal_columns(void)
 {
     struct winsize size;
 
@@ -85,10 +87,10 @@ static void put_bar(char *to, size_t width, const uint64_t *n, uint64_t all)
     to[width] = '\0';
 }
 
-static size_t compose(const struct pmirun *pr, char *line, size_t cap)
+static size_t compose_line(const struct pmirun *pr, char *line, size_t cap)
 {
     const uint64_t *n = pr->progress.n, all = pr->n_ranks ? pr->n_ranks : 1;
-    const size_t most = columns() - 1; /* a full line would wrap */
+    const size_t most = terminal_columns() - 1; /* a full line would wrap */
     char counts[128], bar[BAR_MAX + 1];
     size_t len = (size_t)snprintf(
         counts, sizeof(counts), "%llu started, %llu initialized, %llu finalized of %llu",
@@ -113,19 +115,18 @@ static bool in_background(void)
     return group > 0 && group != getpgrp();
 }
 
-void progress_draw(struct pmirun *pr)
+static void progress_draw(struct pmirun *pr)
 {
     struct progress *p = &pr->progress;
     char line[512] = CLEAR;
     size_t n = strlen(CLEAR);
 
-    p->draw_ns = 0;
     if (!p->on || p->mid_line)
         return;
     if (output_pending(pr) || in_background()) {
-        p->draw_ns = pr->now_ns + QUIET_NS;
+        timer_set(pr, &p->draw, pr->now_ns + QUIET_NS, progress_draw);
         return;
     }
-    n += compose(pr, line + n, sizeof(line) - n);
+    n += compose_line(pr, line + n, sizeof(line) - n);
     stands = output_raw(pr, line, n) || stands;
 }

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "timer.h"
+
 struct pmirun;
 struct sink;
 
@@ -23,13 +25,12 @@ struct progress {
     bool on;
     bool with_stdout; /* that is a terminal too */
     bool mid_line;    /* the last byte written ended no line */
-    uint64_t draw_ns; /* when to draw; 0: no need */
+    struct timer draw;
     uint64_t n[PROGRESS_STEPS];
 };
 
 void progress_init(struct pmirun *pr);
 void progress_count(struct pmirun *pr, enum progress_step step); /* one more rank */
-void progress_draw(struct pmirun *pr);
 /* Call them before and after bytes are written to this sink. False: the terminal takes none now. */
 bool progress_hide(struct pmirun *pr, const struct sink *sk);
 void progress_wrote(struct pmirun *pr, const struct sink *sk, const char *p, size_t n);

@@ -4,15 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static size_t home(const struct rank_index *ix, uint32_t key)
+static size_t slot_of_key(const struct rank_index *ix, uint32_t key)
 {
     return (key * 2654435761u) & (ix->cap - 1);
 }
 
 /* The slot of the rank with this key, or its free slot. There are slots. */
-static size_t place(const struct rank_index *ix, uint32_t key)
+static size_t find_slot(const struct rank_index *ix, uint32_t key)
 {
-    size_t i = home(ix, key);
+    size_t i = slot_of_key(ix, key);
 
     while (ix->slots[i] && ix->key(ix->slots[i]) != key)
         i = (i + 1) & (ix->cap - 1);
@@ -34,20 +34,20 @@ int rank_index_reserve(struct rank_index *ix)
     ix->cap = old_cap ? 2 * old_cap : 64;
     for (size_t i = 0; i < old_cap; i++)
         if (old[i])
-            ix->slots[place(ix, ix->key(old[i]))] = old[i];
+            ix->slots[find_slot(ix, ix->key(old[i]))] = old[i];
     free(old);
     return 0;
 }
 
 void rank_index_add(struct rank_index *ix, struct rank *r)
 {
-    ix->slots[place(ix, ix->key(r))] = r;
+    ix->slots[find_slot(ix, ix->key(r))] = r;
     ix->n++;
 }
 
 struct rank *rank_index_find(const struct rank_index *ix, uint32_t key)
 {
-    return ix->cap ? ix->slots[place(ix, key)] : NULL;
+    return ix->cap ? ix->slots[find_slot(ix, key)] : NULL;
 }
 
 void rank_index_remove(struct rank_index *ix, const struct rank *r)
@@ -57,11 +57,11 @@ void rank_index_remove(struct rank_index *ix, const struct rank *r)
 
     if (rank_index_find(ix, ix->key(r)) != r)
         return;
-    i = place(ix, ix->key(r));
+    i = find_slot(ix, ix->key(r));
     ix->slots[i] = NULL;
     ix->n--;
     for (j = (i + 1) & mask; ix->slots[j]; j = (j + 1) & mask) { /* close the gap */
-        if (((j - home(ix, ix->key(ix->slots[j]))) & mask) >= ((j - i) & mask)) {
+        if (((j - slot_of_key(ix, ix->key(ix->slots[j]))) & mask) >= ((j - i) & mask)) {
             ix->slots[i] = ix->slots[j];
             ix->slots[j] = NULL;
             i = j;

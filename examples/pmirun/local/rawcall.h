@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Returns the result, or -errno. */
-static inline long rawcall(long number, long a, long b, long c, long d)
+static inline long raw_syscall(long number, long a, long b, long c, long d)
 {
 #if defined(__x86_64__)
 #define RAWCALL 1

@@ -50,7 +50,7 @@ static void on_end_signal(struct pmirun *pr, int sig)
 {
     trace(pr, "signal %d (%s)", sig, strsignal(sig));
     if (pr->agent) {
-        pr->agent->signalled(pr, sig);
+        agent_signalled(pr, sig);
         return;
     }
     pr->signals.last = sig;
@@ -58,8 +58,8 @@ static void on_end_signal(struct pmirun *pr, int sig)
     if ((sig == SIGINT || sig == SIGTERM) && ++pr->signals.n_interrupts > 1) {
         job_stop(pr, STATUS_SIGNAL + sig);
         job_kill_all(pr, SIGKILL);
-        pr->kill_ns = pr->now_ns;
-        pr->drain_ns = pr->now_ns;
+        timer_set(pr, &pr->kill, pr->now_ns, NULL);
+        timer_set(pr, &pr->drain, pr->now_ns, NULL);
         return;
     }
     if (pr->n_live == 0) { /* no rank to forward it to: it is for pmirun */
@@ -92,8 +92,8 @@ static void on_signals(struct pmirun *pr, struct source *src, uint32_t events)
                          SIGSTOP); /* sessions of their own: the kernel would drop SIGTSTP there */
             output_flush(pr);
             progress_clear();
-            if (pr->node)
-                pr->node->flush(pr);
+            if (pr->nodes)
+                nodes_flush(pr);
             raise(SIGSTOP); /* pmirun gets SIGCONT in the same way */
             break;
         default:

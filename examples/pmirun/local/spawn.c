@@ -26,12 +26,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static char *copy(struct pmiwire_str s)
+static char *copy_str(struct pmiwire_str s)
 {
     return xprintf("%.*s", (int)s.len, s.ptr ? s.ptr : "");
 }
 
-static bool same(struct pmiwire_str s, const char *text)
+static bool str_is(struct pmiwire_str s, const char *text)
 {
     return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
 }
@@ -63,20 +63,20 @@ static const char *apply_info(const struct pmirun *pr, struct app *app,
     char **place = NULL;
     bool ok = true;
 
-    if (same(kv->key, "wdir") || same(kv->key, "wd"))
+    if (str_is(kv->key, "wdir") || str_is(kv->key, "wd"))
         place = &app->wdir;
-    else if (same(kv->key, "path"))
+    else if (str_is(kv->key, "path"))
         place = &app->search;
     if (place) {
         free(*place);
-        *place = copy(kv->value);
-    } else if (pr->head && (same(kv->key, "host") || same(kv->key, "hosts"))) {
+        *place = copy_str(kv->value);
+    } else if (pr->head && (str_is(kv->key, "host") || str_is(kv->key, "hosts"))) {
         free(app->hosts);
-        app->hosts = copy(kv->value); /* for head_ops.place() */
-    } else if (same(kv->key, SPAWN_ENV) && memchr(kv->value.ptr, '=', kv->value.len)) {
-        add_set(app, copy(kv->value));
-    } else if (same(kv->key, "host") || same(kv->key, "hosts")) {
-        char *list = copy(kv->value), *save = NULL;
+        app->hosts = copy_str(kv->value); /* for head_place_ranks() */
+    } else if (str_is(kv->key, SPAWN_ENV) && memchr(kv->value.ptr, '=', kv->value.len)) {
+        add_set(app, copy_str(kv->value));
+    } else if (str_is(kv->key, "host") || str_is(kv->key, "hosts")) {
+        char *list = copy_str(kv->value), *save = NULL;
 
         for (char *h = strtok_r(list, ", ", &save); h; h = strtok_r(NULL, ", ", &save))
             ok = ok && is_this_node(h);
@@ -105,9 +105,9 @@ static const char *make_app(const struct pmirun *pr, struct app *app,
 
     app->n_procs = cmd->maxprocs;
     app->argv = xrealloc(NULL, ((size_t)cmd->argc + 2) * sizeof(char *));
-    app->argv[0] = copy(cmd->execname);
+    app->argv[0] = copy_str(cmd->execname);
     for (uint32_t i = 0; i < cmd->argc; i++)
-        app->argv[i + 1] = copy(cmd->argv[i]);
+        app->argv[i + 1] = copy_str(cmd->argv[i]);
     app->argv[cmd->argc + 1] = NULL;
     app->wdir = spawner && spawner->wdir ? xprintf("%s", spawner->wdir) : NULL;
     for (uint32_t i = 0; spawner && i < spawner->n_sets; i++)
@@ -172,8 +172,8 @@ static struct app *make_apps(struct pmirun *pr, const struct rank *by,
 /* ---- starting them ---- */
 
 /* The nodes to start it on. NULL: this one, or none (*bad). */
-static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct app *apps,
-                       uint32_t n_apps, uint64_t n_procs, bool *bad)
+static uint32_t *place_spawned(struct pmirun *pr, const struct rank *by, const struct app *apps,
+                               uint32_t n_apps, uint64_t n_procs, bool *bad)
 {
     uint32_t *node_of, *next;
     char name[RANK_NAME_BYTES];
@@ -182,7 +182,7 @@ static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct ap
         return NULL;
     next = node_of = xrealloc(NULL, n_procs * sizeof(*node_of));
     for (uint32_t i = 0; i < n_apps; i++) {
-        if (!pr->head->place(pr, apps[i].n_procs, apps[i].hosts, next)) {
+        if (!head_place_ranks(pr, apps[i].n_procs, apps[i].hosts, next)) {
             *bad = true;
             say(pr, "spawn by %s: %s: this job has no such nodes: %s", rank_name(pr, by, name),
                 apps[i].argv[0], apps[i].hosts);
@@ -193,11 +193,11 @@ static uint32_t *place(struct pmirun *pr, const struct rank *by, const struct ap
 }
 
 /* Processes of spawned jobs that run, or are to be started. */
-static uint64_t n_spawned(const struct pmirun *pr)
+static uint64_t n_spawned(const struct job *jobs)
 {
     uint64_t n = 0;
 
-    for (const struct job *job = pr->jobs; job; job = job->next)
+    for (const struct job *job = jobs; job; job = job->next)
         for (uint32_t i = 0; job->spawned && i < job->n_local; i++)
             n += job->ranks[i].state == RANK_RUNNING ||
                  (job->ranks[i].state == RANK_WAITING && !job->abandoned);
@@ -208,7 +208,7 @@ static uint64_t n_spawned(const struct pmirun *pr)
 static int check_number(struct pmirun *pr, const struct rank *by, uint64_t n)
 {
     char name[RANK_NAME_BYTES];
-    uint64_t now = n_spawned(pr);
+    uint64_t now = n_spawned(pr->jobs);
 
     if (now + n <= pr->opt.max_spawned)
         return 0;
@@ -256,7 +256,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     plan.spawner = by->job->kvsname;
     plan.spawner_rank = by->number;
     plan.way = by->job->way == MPI_PMIX ? MPI_PMIX : MPI_AUTO;
-    plan.node_of = bad ? NULL : place(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
+    plan.node_of = bad ? NULL : place_spawned(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
     if (bad) {
         free(plan.node_of);
         spawn_free_apps(plan.apps, req->n_cmds);
@@ -283,7 +283,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     trace(pr, "job %u of %u processes spawned by %u:%u", job->number, job->n_ranks, by->job->number,
           by->number);
     if (pr->head)
-        pr->head->launch(pr, job, preputs);
+        head_launch_job(pr, job, preputs);
     else
         job_queue(pr, job);
     return PMIWIRE_PENDING;
@@ -294,7 +294,7 @@ int spawn_for(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *re
     if (pr->stopping)
         return -EINVAL;
     if (pr->agent) {
-        pr->agent->spawn(pr, by, req, token);
+        agent_spawn(pr, by, req, token);
         return PMIWIRE_PENDING;
     }
     return spawn_begin(pr, by, req, token, NULL);
@@ -312,9 +312,9 @@ int spawn_request(void *ctx, const struct pmiwire_peer *who, const struct pmiwir
 void spawn_launched(struct pmirun *pr, struct job *job, int err)
 {
     if (pr->head)
-        pr->head->spawned(pr, job, err);
+        head_answer_spawn(pr, job, err);
     else if (pr->agent)
-        pr->agent->gave_up(pr, job, err);
+        agent_report_spawn_failed(pr, job, err);
     else if (job->spawn_token & HOST_TOKEN)
         host_spawned(pr, job->spawn_token, err, job->kvsname);
     else

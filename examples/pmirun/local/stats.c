@@ -9,7 +9,7 @@
 #include "pmirun.h"
 #include "way.h"
 
-static double ms(uint64_t ns)
+static double ns_to_ms(uint64_t ns)
 {
     return (double)ns / 1e6;
 }
@@ -32,11 +32,12 @@ static void print_json(struct pmirun *pr, const struct pmiwire_stats_server *s)
         "\"bytes_in\":%llu,\"bytes_out\":%llu,\"kvs_bytes\":%llu,\"failed_connections\":%llu,"
         "\"mpi\":\"%s\","
         "\"mpi_why\":\"%s\"}\n",
-        pr->n_jobs, (unsigned long long)pr->n_ranks, pr->status, ms(pr->at.launch_begin),
-        ms(pr->at.launch_end), ms(pr->at.launch_busy), ms(pr->at.first_init), ms(pr->at.last_init),
-        ms(pr->at.first_finalize), ms(pr->at.last_finalize), ms(pr->at.last_exit),
-        ms(clock_ns() - pr->start_ns), (unsigned long long)s->n_messages,
-        (unsigned long long)s->n_bad, (unsigned long long)s->n_puts, (unsigned long long)s->n_gets,
+        pr->n_jobs, (unsigned long long)pr->n_ranks, pr->status, ns_to_ms(pr->at.launch_begin),
+        ns_to_ms(pr->at.launch_end), ns_to_ms(pr->at.launch_busy), ns_to_ms(pr->at.first_init),
+        ns_to_ms(pr->at.last_init), ns_to_ms(pr->at.first_finalize), ns_to_ms(pr->at.last_finalize),
+        ns_to_ms(pr->at.last_exit), ns_to_ms(clock_ns() - pr->start_ns),
+        (unsigned long long)s->n_messages, (unsigned long long)s->n_bad,
+        (unsigned long long)s->n_puts, (unsigned long long)s->n_gets,
         (unsigned long long)s->n_misses, (unsigned long long)s->n_fences,
         (unsigned long long)s->bytes_in, (unsigned long long)s->bytes_out,
         (unsigned long long)s->kvs_bytes, (unsigned long long)s->n_failed, way_name(first),
@@ -46,9 +47,10 @@ static void print_json(struct pmirun *pr, const struct pmiwire_stats_server *s)
 
 /* ---- a table ---- */
 
-static void put(struct pmirun *pr, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put_line(struct pmirun *pr, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void put(struct pmirun *pr, const char *format, ...)
+static void put_line(struct pmirun *pr, const char *format, ...)
 {
     char line[512];
     va_list ap;
@@ -67,28 +69,28 @@ static void put_times(struct pmirun *pr, const char *what, uint64_t first, uint6
     char begin[32] = "-", end[32] = "-";
 
     if (first)
-        snprintf(begin, sizeof(begin), "%.3f", ms(first));
+        snprintf(begin, sizeof(begin), "%.3f", ns_to_ms(first));
     if (last)
-        snprintf(end, sizeof(end), "%.3f", ms(last));
-    put(pr, "  %-12s %12s %12s\n", what, begin, end);
+        snprintf(end, sizeof(end), "%.3f", ns_to_ms(last));
+    put_line(pr, "  %-12s %12s %12s\n", what, begin, end);
 }
 
 static void put_count(struct pmirun *pr, const char *what, uint64_t n, const char *of, uint64_t k)
 {
-    put(pr, "  %-18s %14llu", what, (unsigned long long)n);
+    put_line(pr, "  %-18s %14llu", what, (unsigned long long)n);
     if (of)
-        put(pr, "   %s %llu", of, (unsigned long long)k);
-    put(pr, "\n");
+        put_line(pr, "   %s %llu", of, (unsigned long long)k);
+    put_line(pr, "\n");
 }
 
-static void print_table(struct pmirun *pr, const struct pmiwire_stats_server *s)
+static void print_stats_table(struct pmirun *pr, const struct pmiwire_stats_server *s)
 {
     const struct job *first = pr->jobs;
 
-    put(pr, "pmirun: status %d, %llu processes, %u job%s; --mpi %s (%s)\n", pr->status,
-        (unsigned long long)pr->n_ranks, pr->n_jobs, pr->n_jobs == 1 ? "" : "s", way_name(first),
-        first->way_why ? first->way_why : "no process was started");
-    put(pr, "  %-12s %12s %12s\n", "ms", "first", "last");
+    put_line(pr, "pmirun: status %d, %llu processes, %u job%s; --mpi %s (%s)\n", pr->status,
+             (unsigned long long)pr->n_ranks, pr->n_jobs, pr->n_jobs == 1 ? "" : "s",
+             way_name(first), first->way_why ? first->way_why : "no process was started");
+    put_line(pr, "  %-12s %12s %12s\n", "ms", "first", "last");
     put_times(pr, "launch", pr->at.launch_begin, pr->at.launch_end);
     put_times(pr, "init", pr->at.first_init, pr->at.last_init);
     put_times(pr, "finalize", pr->at.first_finalize, pr->at.last_finalize);
@@ -108,11 +110,11 @@ void stats_print(struct pmirun *pr)
     struct pmiwire_stats_server s;
 
     if (pr->head)
-        pr->head->stats(pr, &s);
+        head_stats(pr, &s);
     else
         pmiwire_server_stats(pr->server, &s);
     if (pr->opt.stats == STATS_TABLE)
-        print_table(pr, &s);
+        print_stats_table(pr, &s);
     else
         print_json(pr, &s);
     output_flush(pr);

@@ -49,7 +49,7 @@ static void table_free(struct table *t)
 }
 
 /* The table's place, in words for its readers. */
-static int advertise(struct pmirun *pr, const struct job *job, struct table *t)
+static int table_advertise(struct pmiwire_server *server, const struct job *job, struct table *t)
 {
     char text[SHMHT_DESC_TEXT_BYTES];
     struct shmht_desc desc;
@@ -62,7 +62,7 @@ static int advertise(struct pmirun *pr, const struct job *job, struct table *t)
     if (n < 0)
         return (int)n;
     memcpy(t->name, desc.name, sizeof(t->name));
-    return pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE,
+    return pmiwire_server_advertise(server, job->id, PMIWIRE_EXT_TABLE,
                                     (struct pmiwire_str){text, (size_t)n});
 }
 
@@ -86,7 +86,7 @@ void table_create(struct pmirun *pr, struct job *job)
     t = calloc(1, sizeof(*t));
     rc = t ? shmht_writer_create(&opts, &t->writer, NULL) : -ENOMEM;
     if (rc == 0)
-        rc = advertise(pr, job, t);
+        rc = table_advertise(pr->server, job, t);
     if (rc != 0) {
         say(pr, "cannot create the shared table: %s; ranks get pairs by socket", table_why(rc));
         if (t)
@@ -110,7 +110,7 @@ int table_fd(const struct job *job)
 
 /* Out of room. The answer to the next Fence notifies the clients; until then the table is as valid
  * as before. */
-static void end(struct pmirun *pr, struct job *job, int rc)
+static void table_give_up(struct pmirun *pr, struct job *job, int rc)
 {
     job->table->ended = true;
     pmiwire_server_advertise(pr->server, job->id, PMIWIRE_EXT_TABLE, pmiwire_strz(NULL));
@@ -134,11 +134,11 @@ void table_publish(struct pmirun *pr, struct job *job)
     shmht_reader_stats(shmht_writer_view(t->writer), &s);
     t->n_published = s.entries;
     if (rc != 0)
-        end(pr, job, rc);
+        table_give_up(pr, job, rc);
 }
 
 /* The value as a C string: shmht hands out pointers to it. */
-static int put(struct table *t, struct pmiwire_str key, struct pmiwire_str value)
+static int store_pair(struct table *t, struct pmiwire_str key, struct pmiwire_str value)
 {
     if (value.len >= t->text_cap) {
         char *text = realloc(t->text, value.len + 1);
@@ -160,10 +160,10 @@ int table_put(struct pmirun *pr, struct job *job, struct pmiwire_str key, struct
     int rc;
 
     if (t && !t->ended) {
-        rc = put(t, key, value);
+        rc = store_pair(t, key, value);
         if (rc >= 0)
             return 0;
-        end(pr, job, rc);
+        table_give_up(pr, job, rc);
     }
     return pmiwire_server_put(pr->server, job->id, key, value);
 }
@@ -182,7 +182,7 @@ int table_on_merge(void *ctx, const struct pmiwire_peer *peer, const void *block
         rc = shmht_writer_merge(t->writer, block, bytes, NULL);
         if (rc == 0)
             return 0;
-        end(pr, job, rc);
+        table_give_up(pr, job, rc);
     }
     return 1; /* into the engine's store, as Puts, but beyond max_kvs_bytes too */
 }

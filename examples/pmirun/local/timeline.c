@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "pmirun.h"
-#include "timeline_draw.h"
 
 #define SEND_NS    (NS_PER_S / 2)
 #define SEND_BYTES 16384u
@@ -70,7 +69,7 @@ static bool is_too_many(struct pmirun *pr, enum timeline_what what)
     return true;
 }
 
-static void keep(struct pmirun *pr, const struct timeline_event *e)
+static void keep_event(struct pmirun *pr, const struct timeline_event *e)
 {
     struct timeline *tl = &pr->timeline;
 
@@ -94,7 +93,7 @@ static void put_number(struct msg *m, uint64_t v)
     msg_bytes(m, bytes, n);
 }
 
-static void pack(struct pmirun *pr, const struct timeline_event *e)
+static void pack_event(struct pmirun *pr, const struct timeline_event *e)
 {
     struct timeline *tl = &pr->timeline;
     const uint8_t head = (uint8_t)(e->what | (e->job ? HAS_JOB : 0) | (e->arg ? HAS_ARG : 0));
@@ -122,9 +121,9 @@ void timeline_rank(struct pmirun *pr, const struct rank *r, enum timeline_what w
     e.ns = clock_ns() - pr->timeline.zero_ns;
     e.what = what;
     if (pr->agent)
-        pack(pr, &e);
+        pack_event(pr, &e);
     else
-        keep(pr, &e);
+        keep_event(pr, &e);
 }
 
 void timeline_node(struct pmirun *pr, uint32_t node, enum timeline_what what)
@@ -136,7 +135,7 @@ void timeline_node(struct pmirun *pr, uint32_t node, enum timeline_what what)
     e.ns = clock_ns() - pr->start_ns;
     e.node = node & 0xffffff;
     e.what = what;
-    keep(pr, &e);
+    keep_event(pr, &e);
 }
 
 /* ---- from agent to head ---- */
@@ -227,7 +226,7 @@ bool timeline_heard(struct pmirun *pr, uint32_t node, struct msg_in *in)
         e.arg = head & HAS_ARG ? get_number32(in) : 0;
         if (in->bad || e.what > TIMELINE_LEAVE || e.rank == TIMELINE_NODE)
             return false;
-        keep(pr, &e);
+        keep_event(pr, &e);
     }
     return !in->bad && in->left == 0;
 }
@@ -239,13 +238,13 @@ static const char *node_name(const struct pmirun *pr, uint32_t node)
     static char own[65];
 
     if (pr->head)
-        return pr->head->name(pr, node);
+        return head_node_name(pr, node);
     if (gethostname(own, sizeof(own) - 1) != 0)
         return "this host";
     return own;
 }
 
-static void describe(const struct pmirun *pr, bool early, uint64_t end, char *text, size_t n)
+static void describe_job(const struct pmirun *pr, bool early, uint64_t end, char *text, size_t n)
 {
     int k = snprintf(text, n, "pmirun: %llu processes", (unsigned long long)pr->n_ranks);
 
@@ -278,7 +277,7 @@ static void one_clock(struct timeline *tl, uint64_t end)
 int timeline_write(struct pmirun *pr, bool early)
 {
     struct timeline *tl = &pr->timeline;
-    struct timeline_text text = {.pr = pr, .node_name = node_name};
+    char about[256];
     const uint64_t end = clock_ns() - pr->start_ns;
     int err = 0;
     FILE *f;
@@ -286,16 +285,12 @@ int timeline_write(struct pmirun *pr, bool early)
     if (!tl->on || !tl->path)
         return 0;
     tl->on = false;
-    describe(pr, early, end, text.about, sizeof(text.about));
+    describe_job(pr, early, end, about, sizeof(about));
     one_clock(tl, end);
-    timeline_sort(tl);
     f = fopen(tl->path, "we");
     if (!f)
         return errno;
-    if (pr->opt.timeline_svg)
-        timeline_svg(f, tl, end, &text);
-    else
-        timeline_json(f, tl, end, &text);
+    timeline_put_json(f, tl, end, about, node_name, pr);
     if (ferror(f))
         err = EIO;
     if (fclose(f) != 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * --timeline FILE: what each rank did when, as a picture (FILE.svg) or as a trace for Perfetto and
- * chrome://tracing (FILE.json). Events are collected while the job runs and written at its end,
+ * --timeline FILE.json: what each rank did when, as a trace for Perfetto and chrome://tracing.
+ * Events are collected while the job runs and written at its end,
  * also for a job that does not start, is stopped or killed; a pmirun that dies of SIGKILL leaves an
  * empty file.
  *
@@ -10,7 +10,7 @@
  * it reads its set-up, so after the head has sent it; and each message leaves the agent before the
  * head reads it. The head takes the middle of these two bounds. So an agent's times are off by half
  * a round trip at first, and later by the drift between the two clocks too: some 10 ms an hour are
- * usual. No event is drawn after the job's end.
+ * usual. No event is written after the job's end.
  *
  * Memory: 24 bytes an event. Beyond TIMELINE_MAX events it records no collectives, beyond twice as
  * many nothing; pmirun reports both.
@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "fields.h"
 
@@ -90,5 +91,9 @@ void timeline_take(struct pmirun *pr, struct msg *m); /* puts it into a message 
 bool timeline_heard(struct pmirun *pr, uint32_t node, struct msg_in *in);
 /* Writes the file, once. `early`: pmirun gives up. 0, or an errno. */
 int timeline_write(struct pmirun *pr, bool early);
+/* timeline_json.c: sorts the events and writes them. */
+void timeline_put_json(FILE *f, struct timeline *tl, uint64_t end_ns, const char *about,
+                       const char *(*node_name)(const struct pmirun *pr, uint32_t node),
+                       const struct pmirun *pr);
 
 #endif

@@ -1,12 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A timeline as Chrome's trace events: a process a node, a thread a rank; times in µs. */
-#include "timeline_draw.h"
+/*
+ * A timeline as Chrome's trace events: a process a node, a thread a rank; times in µs. From events
+ * come spans: the phases of a rank's life, and inside them its collectives.
+ */
+#include <stdio.h>
+#include <stdlib.h>
 
-struct json {
-    FILE *f;
-    const struct timeline_text *text;
-    uint32_t node, n_rows; /* n_rows: the thread's number, from 1 */
-};
+#include <pmiwire/server.h>
+
+#include "timeline.h"
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Its place among the rows of its node. */
+static uint64_t row_key(const struct timeline_event *e)
+{
+    return e->rank == TIMELINE_NODE ? 0 : ((uint64_t)e->job << 32 | e->rank) + 1;
+}
+
+static int compare_events(const void *pa, const void *pb)
+{
+    const struct timeline_event *a = pa, *b = pb;
+    int c = compare_u64(a->node, b->node);
+
+    if (c == 0)
+        c = compare_u64(row_key(a), row_key(b));
+    if (c == 0)
+        c = compare_u64(a->ns, b->ns);
+    return c ? c : compare_u64(a->what, b->what);
+}
+
+/* ---- JSON ---- */
 
 static void put_string(FILE *f, const char *s)
 {
@@ -14,68 +41,150 @@ static void put_string(FILE *f, const char *s)
     for (; *s; s++) {
         if (*s == '"' || *s == '\\')
             putc('\\', f);
-        if ((unsigned char)*s >= 32 && (unsigned char)*s < 127)
-            putc(*s, f);
-        else
-            putc('?', f);
+        putc((unsigned char)*s >= 32 && (unsigned char)*s < 127 ? *s : '?', f);
     }
     putc('"', f);
 }
 
-static void put_name(const struct json *j, const char *what, const char *name)
+/* A row, and its open span; without one: NULL. */
+struct row {
+    FILE *f;
+    uint32_t node, thread; /* threads count from 1 */
+    const char *span;
+    uint64_t since_ns;
+};
+
+static void put_name(const struct row *r, const char *what, const char *name)
 {
-    fprintf(j->f,
+    fprintf(r->f,
             ",\n{\"ph\":\"M\",\"name\":\"%s_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":", what,
-            j->node, j->n_rows);
-    put_string(j->f, name);
-    fputs("}}", j->f);
+            r->node, r->thread);
+    put_string(r->f, name);
+    fputs("}}", r->f);
 }
 
-static void row(void *ctx, uint32_t node, uint32_t job, uint32_t rank)
+static void put_row_name(const struct row *r, const struct timeline_event *e)
 {
-    struct json *j = ctx;
-    const bool new_node = j->n_rows++ == 0 || node != j->node;
+    char name[32] = "agent";
+
+    if (e->rank != TIMELINE_NODE && e->job == 0)
+        snprintf(name, sizeof(name), "rank %u", e->rank);
+    else if (e->rank != TIMELINE_NODE)
+        snprintf(name, sizeof(name), "rank %u:%u", e->job, e->rank);
+    put_name(r, "thread", name);
+}
+
+static void put_mark(const struct row *r, uint64_t ns, const char *text)
+{
+    fprintf(r->f, ",\n{\"ph\":\"i\",\"s\":\"t\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f}",
+            text, r->node, r->thread, (double)ns / 1e3);
+}
+
+static void change_span(struct row *r, uint64_t ns, const char *next)
+{
+    if (r->span)
+        fprintf(r->f,
+                ",\n{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f}",
+                r->span, r->node, r->thread, (double)r->since_ns / 1e3,
+                (double)(ns - r->since_ns) / 1e3);
+    r->span = next;
+    r->since_ns = ns;
+}
+
+/* ---- events to spans ---- */
+
+static const char *collective_name(uint32_t coll)
+{
+    switch (coll) {
+    case PMIWIRE_COLL_FENCE: return "fence";
+    case PMIWIRE_COLL_ALLGATHER: return "Allgather";
+    case PMIWIRE_COLL_RING: return "Ring";
+    default: return "group barrier";
+    }
+}
+
+static void mark_exit(const struct row *r, const struct timeline_event *e)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text),
+             e->arg & TIMELINE_SIGNAL ? "died of signal %u" : "exited with status %u",
+             e->arg & ~TIMELINE_SIGNAL);
+    put_mark(r, e->ns, text);
+}
+
+static void change_phase(struct row *r, const struct timeline_event *e)
+{
+    switch (e->what) {
+    case TIMELINE_LAUNCH: change_span(r, e->ns, "before init"); break;
+    case TIMELINE_INIT: change_span(r, e->ns, "init to finalize"); break;
+    case TIMELINE_FINALIZE: change_span(r, e->ns, "after finalize"); break;
+    case TIMELINE_EXIT:
+        change_span(r, e->ns, NULL);
+        mark_exit(r, e);
+        break;
+    case TIMELINE_READY:
+    case TIMELINE_LOST:
+        put_mark(r, e->ns, e->what == TIMELINE_LOST ? "is lost" : "answers");
+        change_span(r, e->ns, NULL);
+        break;
+    default: break;
+    }
+}
+
+/* The n events of a row. What has not ended ends at end_ns. */
+static void put_row(const struct timeline *tl, const struct timeline_event *e, uint32_t n,
+                    uint64_t end_ns, const struct row *row)
+{
+    struct row phases = *row, colls = *row;
+    uint64_t colls_end = end_ns;
+
+    put_row_name(row, e);
+    if (e->rank == TIMELINE_NODE)
+        phases.span = "agent starts";
+    for (uint32_t i = 0; i < n; i++)
+        change_phase(&phases, &e[i]);
+    change_span(&phases, end_ns, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        if (e[i].what == TIMELINE_EXIT)
+            colls_end = e[i].ns;
+        if (e[i].what == TIMELINE_ENTER || e[i].what == TIMELINE_LEAVE)
+            change_span(&colls, e[i].ns,
+                        e[i].what == TIMELINE_ENTER ? collective_name(e[i].arg) : NULL);
+    }
+    if (tl->n_lost && tl->cut_ns < colls_end) /* its end is not recorded */
+        colls_end = tl->cut_ns > colls.since_ns ? tl->cut_ns : colls.since_ns;
+    change_span(&colls, colls_end, NULL);
+}
+
+void timeline_put_json(FILE *f, struct timeline *tl, uint64_t end_ns, const char *about,
+                       const char *(*node_name)(const struct pmirun *pr, uint32_t node),
+                       const struct pmirun *pr)
+{
+    struct row row = {.f = f};
     char name[128];
 
-    j->node = node;
-    if (new_node) {
-        snprintf(name, sizeof(name), "node %u (%.100s)", node,
-                 j->text->node_name(j->text->pr, node));
-        put_name(j, "process", name);
-    }
-    timeline_row_name(job, rank, name, sizeof(name));
-    put_name(j, "thread", name);
-}
-
-static void span(void *ctx, enum timeline_span what, uint64_t from, uint64_t to)
-{
-    const struct json *j = ctx;
-
-    fprintf(
-        j->f, ",\n{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f}",
-        timeline_names[what], j->node, j->n_rows, (double)from / 1e3, (double)(to - from) / 1e3);
-}
-
-static void mark(void *ctx, uint64_t at, bool bad, const char *text)
-{
-    const struct json *j = ctx;
-
-    fprintf(j->f, ",\n{\"ph\":\"i\",\"s\":\"t\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f}",
-            text, j->node, j->n_rows, (double)at / 1e3);
-}
-
-void timeline_json(FILE *f, const struct timeline *tl, uint64_t end,
-                   const struct timeline_text *text)
-{
-    static const struct timeline_form form = {row, span, mark};
-    struct json j = {.f = f, .text = text};
-
-    fputs("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"about\":", j.f);
-    put_string(j.f, text->about);
-    fprintf(j.f,
+    if (tl->n)
+        qsort(tl->events, tl->n, sizeof(*tl->events), compare_events);
+    fputs("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"about\":", f);
+    put_string(f, about);
+    fprintf(f,
             "},\"traceEvents\":[\n{\"ph\":\"i\",\"s\":\"g\",\"name\":\"end\",\"pid\":0,\"tid\":0,"
             "\"ts\":%.3f}",
-            (double)end / 1e3);
-    timeline_walk(tl, end, &form, &j);
-    fputs("\n]}\n", j.f);
+            (double)end_ns / 1e3);
+    for (uint32_t i = 0, k; i < tl->n; i = k) {
+        const struct timeline_event *e = &tl->events[i];
+
+        for (k = i + 1;
+             k < tl->n && e->node == tl->events[k].node && row_key(e) == row_key(&tl->events[k]);
+             k++)
+            ;
+        if (row.thread++ == 0 || e->node != row.node) {
+            row.node = e->node;
+            snprintf(name, sizeof(name), "node %u (%.100s)", e->node, node_name(pr, e->node));
+            put_name(&row, "process", name);
+        }
+        put_row(tl, e, k - i, end_ns, &row);
+    }
+    fputs("\n]}\n", f);
 }

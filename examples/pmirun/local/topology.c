@@ -83,7 +83,7 @@ static bool load_library(void)
     return dl_hwloc_get_api_version() >> 16 == HWLOC_API_VERSION >> 16;
 }
 
-static bool write_all(int fd, const void *p, size_t len)
+static bool write_whole(int fd, const void *p, size_t len)
 {
     size_t done = 0;
     ssize_t n;
@@ -101,7 +101,7 @@ static bool write_file(hwloc_topology_t topology, const char *path)
     if (dl_hwloc_topology_export_xmlbuffer(topology, &xml, &len, 0) != 0)
         return false;
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
-    return fd >= 0 && write_all(fd, xml, (size_t)len - 1) && close(fd) == 0;
+    return fd >= 0 && write_whole(fd, xml, (size_t)len - 1) && close(fd) == 0;
 }
 
 /* ---- the table ---- */
@@ -165,7 +165,8 @@ static struct place_pu *make_table(hwloc_topology_t topology, struct table_head 
 
 /* The file has all devices: each rank's hwloc filters those that it does not want or may not use.
  */
-static enum answer find(const struct task *task, struct table_head *head, struct place_pu **pus)
+static enum answer find_topology(const struct task *task, struct table_head *head,
+                                 struct place_pu **pus)
 {
     hwloc_topology_t topology;
 
@@ -187,9 +188,9 @@ static enum answer find(const struct task *task, struct table_head *head, struct
     return FOUND;
 }
 
-static void child(const struct task *task, int to, pid_t parent) __attribute__((noreturn));
+static void run_child(const struct task *task, int to, pid_t parent) __attribute__((noreturn));
 
-static void child(const struct task *task, int to, pid_t parent)
+static void run_child(const struct task *task, int to, pid_t parent)
 {
     const int fd = STDERR_FILENO + 1;
     struct place_pu *pus = NULL;
@@ -200,9 +201,9 @@ static void child(const struct task *task, int to, pid_t parent)
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || dup2(to, fd) < 0)
         _exit(1);
     syscall(SYS_close_range, fd + 1, ~0u, 0);
-    answer = (char)find(task, &head, &pus);
-    if (!write_all(fd, &answer, 1) || (pus && (!write_all(fd, &head, sizeof(head)) ||
-                                               !write_all(fd, pus, head.n_pus * sizeof(*pus)))))
+    answer = (char)find_topology(task, &head, &pus);
+    if (!write_whole(fd, &answer, 1) || (pus && (!write_whole(fd, &head, sizeof(head)) ||
+                                                 !write_whole(fd, pus, head.n_pus * sizeof(*pus)))))
         _exit(1);
     for (;;) /* pmirun kills it: no library may clean up */
         pause();
@@ -252,7 +253,7 @@ static enum came read_table(struct topology *t, int from, uint64_t end)
 }
 
 /* Waits for the child's answer and ends it. NULL, or why there is no topology. */
-static const char *await(struct topology *t, const struct task *task, pid_t pid, int from)
+static const char *await_child(struct topology *t, const struct task *task, pid_t pid, int from)
 {
     static const char *const why[] = {
         [NO_LIBRARY] = LIBRARY " cannot be loaded (apt install libhwloc15)",
@@ -275,7 +276,7 @@ static const char *await(struct topology *t, const struct task *task, pid_t pid,
     return rc == CAME && answer <= TOO_LARGE ? why[answer] : "hwloc has crashed";
 }
 
-static const char *make(struct topology *t, const struct task *task)
+static const char *make_topology(struct topology *t, const struct task *task)
 {
     const pid_t self = getpid();
     const char *why;
@@ -286,9 +287,9 @@ static const char *make(struct topology *t, const struct task *task)
         return strerror(errno);
     pid = fork();
     if (pid == 0)
-        child(task, p[1], self);
+        run_child(task, p[1], self);
     close(p[1]);
-    why = pid < 0 ? strerror(errno) : await(t, task, pid, p[0]);
+    why = pid < 0 ? strerror(errno) : await_child(t, task, pid, p[0]);
     close(p[0]);
     if (task->table && why != no_file) { /* else topology_table() asks without a file */
         t->table_tried = true;
@@ -302,7 +303,7 @@ const struct place_topology *topology_table(struct pmirun *pr, const char **why)
     struct topology *t = &pr->topology;
 
     if (!t->table_tried)
-        make(t, &(struct task){.table = true, .synthetic = pr->opt.topology});
+        make_topology(t, &(struct task){.table = true, .synthetic = pr->opt.topology});
     *why = t->no_table;
     return t->no_table ? NULL : &t->table;
 }
@@ -320,8 +321,9 @@ const char *topology_file(struct pmirun *pr)
         why = strerror(errno);
     } else {
         t->file = xprintf("%s/topology.xml", folder);
-        why = make(t, &(struct task){.file = t->file,
-                                     .table = place_binds(&pr->opt.place) && !pr->opt.topology});
+        why = make_topology(
+            t, &(struct task){.file = t->file,
+                              .table = place_binds(&pr->opt.place) && !pr->opt.topology});
     }
     if (why) {
         trace(pr, "each rank detects the node's topology itself: %s", why);

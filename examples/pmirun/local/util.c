@@ -136,7 +136,7 @@ void say(struct pmirun *pr, const char *format, ...)
     va_list ap;
 
     if (pr->agent)
-        snprintf(prefix, sizeof(prefix), "pmirun on %s: ", pr->agent->host(pr));
+        snprintf(prefix, sizeof(prefix), "pmirun on %s: ", agent_host_name(pr));
     va_start(ap, format);
     say_v(pr, prefix, format, ap);
     va_end(ap);
@@ -164,6 +164,6 @@ const char *rank_name(const struct pmirun *pr, const struct rank *r, char buf[RA
     else
         n = snprintf(buf, RANK_NAME_BYTES, "rank %u:%u", r->job->number, r->number);
     if (pr->head)
-        snprintf(buf + n, RANK_NAME_BYTES - (size_t)n, " on %s", pr->head->name(pr, r->node));
+        snprintf(buf + n, RANK_NAME_BYTES - (size_t)n, " on %s", head_node_name(pr, r->node));
     return buf;
 }

@@ -443,10 +443,10 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
         return status;
     job->misled = way == MPI_PMI && f.openmpi;
     if (job->number == 0 && job->n_ranks > 1 && job->way == MPI_PMI && !f.pmi && !job->misled &&
-        (!pr->agent || job->node_of[0] == pr->agent->node(pr))) /* one of the nodes looks */
-        pr->look_ns = pr->now_ns + LOOK_S * NS_PER_S;
+        (!pr->agent || job->node_of[0] == agent_node(pr))) /* one of the nodes looks */
+        timer_set(pr, &pr->look, pr->now_ns + LOOK_S * NS_PER_S, way_look);
     if (pr->agent)
-        pr->agent->chose(pr, job);
+        agent_report_mpi(pr, job);
     else
         way_report(pr, job);
     return 0;

@@ -22,7 +22,7 @@ int way_choose(struct pmirun *pr, struct job *job, char **why);
 /* Reports the choice to the user; in a head, once for all nodes. */
 void way_report(struct pmirun *pr, const struct job *job);
 const char *way_name(const struct job *job); /* as --mpi has it */
-/* At pr->look_ns: warns if a script hides an MPI that this job does not serve. */
+/* When pr->look fires: warns if a script hides an MPI that this job does not serve. */
 void way_look(struct pmirun *pr);
 
 #endif

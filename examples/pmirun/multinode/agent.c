@@ -25,17 +25,16 @@
 #include "../local/exchange.h"
 #include "../local/launch.h"
 #include "../pmix/far.h"
-#include "links.h"
 #include "step.h"
 
 #define EARLY_BYTES (256u << 20) /* of frames for jobs not announced yet */
 
-static uint32_t node_number(const struct pmirun *pr)
+uint32_t agent_node(const struct pmirun *pr)
 {
     return pr->nodes->agent.node;
 }
 
-static const char *host_name(const struct pmirun *pr)
+const char *agent_host_name(const struct pmirun *pr)
 {
     return pr->nodes->agent.name;
 }
@@ -91,14 +90,6 @@ static bool parse_node(const struct agent *a, const char *text, uint32_t *v)
     return id && parse_u32(id, v);
 }
 
-static bool parse_links(const char *text, enum link_kind *links)
-{
-    *links = strcmp(text, "ucx") == 0   ? LINKS_UCX
-             : strcmp(text, "tcp") == 0 ? LINKS_TCP
-                                        : LINKS_ANY;
-    return true;
-}
-
 static bool split_addresses(const char *text, struct agent *a)
 {
     char *list = xprintf("%s", text), *save = NULL;
@@ -151,16 +142,12 @@ static void parse_boot(struct pmirun *pr, char *text)
             ok = parse_u32(value, &port) && port > 0 && port < 65536, seen |= 32;
         else if (strcmp(line, "head") == 0)
             ok = split_addresses(value, a), seen |= 64;
-        else if (strcmp(line, "set") == 0)
-            ok = env_set(value);
-        else if (strcmp(line, "links") == 0)
-            ok = parse_links(value, &a->links), seen |= 128;
         else if (strcmp(line, "silence") == 0)
-            ok = parse_u32(value, &silence_ms), seen |= 256;
+            ok = parse_u32(value, &silence_ms), seen |= 128;
         else if (strcmp(line, "try") == 0)
-            ok = parse_u32(value, &a->try), seen |= 512;
+            ok = parse_u32(value, &a->try), seen |= 256;
     }
-    if (!ok || seen != 1023 || a->node >= a->n_nodes)
+    if (!ok || seen != 511 || a->node >= a->n_nodes)
         die(STATUS_NODE, "agent: unexpected data on stdin: does a command that the login runs read "
                          "stdin, as in ~/.bashrc?");
     a->head_port = (uint16_t)port;
@@ -198,7 +185,7 @@ static bool is_at_end(int fd)
     return poll(&p, 1, 0) == 1 && read(fd, &c, 1) == 0;
 }
 
-static void start(struct pmirun *pr)
+static void start_agent(struct pmirun *pr)
 {
     struct agent *a = &pr->nodes->agent;
     char *text = xrealloc(NULL, BOOT_BYTES);
@@ -257,7 +244,7 @@ static void on_boot(struct pmirun *pr, struct source *src, uint32_t events)
         head_gone(pr);
 }
 
-static void signalled(struct pmirun *pr, int sig)
+void agent_signalled(struct pmirun *pr, int sig)
 {
     say(pr, "the agent received signal %d (%s)", sig, strsignal(sig));
     net_flush(pr);
@@ -286,7 +273,7 @@ void agent_tell(struct pmirun *pr)
         no_memory();
 }
 
-static bool tell_text(struct pmirun *pr, const char *text, size_t n)
+bool agent_report_text(struct pmirun *pr, const char *text, size_t n)
 {
     if (!pr->nodes->agent.told || pr->nodes->agent.over)
         return pr->nodes->agent.over;
@@ -307,25 +294,25 @@ static struct msg *rank_msg(struct pmirun *pr, enum message what, const struct r
     return m;
 }
 
-static void tell_started(struct pmirun *pr, const struct rank *r)
+void agent_report_started(struct pmirun *pr, const struct rank *r)
 {
     rank_msg(pr, MSG_STARTED, r, (uint32_t)r->pid);
     agent_tell(pr);
 }
 
-static void tell_state(struct pmirun *pr, const struct rank *r, uint32_t state)
+void agent_report_state(struct pmirun *pr, const struct rank *r, uint32_t state)
 {
     rank_msg(pr, MSG_STATE, r, state);
     agent_tell(pr);
 }
 
-static void tell_aborted(struct pmirun *pr, const struct rank *r, int32_t code, const char *text)
+void agent_report_aborted(struct pmirun *pr, const struct rank *r, int32_t code, const char *text)
 {
     msg_string(rank_msg(pr, MSG_ABORT, r, (uint32_t)code), text);
     agent_tell(pr);
 }
 
-static void tell_exited(struct pmirun *pr, const struct rank *r, const siginfo_t *si)
+void agent_report_exited(struct pmirun *pr, const struct rank *r, const siginfo_t *si)
 {
     msg_u32(rank_msg(pr, MSG_EXIT, r, (uint32_t)si->si_code), (uint32_t)si->si_status);
     agent_tell(pr);
@@ -337,12 +324,12 @@ void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number)
     agent_tell(pr);
 }
 
-static void tell_launched(struct pmirun *pr, const struct job *job)
+void agent_report_launched(struct pmirun *pr, const struct job *job)
 {
     agent_tell_number(pr, MSG_LAUNCHED, job->number);
 }
 
-static void tell_gave_up(struct pmirun *pr, const struct job *job, int err)
+void agent_report_spawn_failed(struct pmirun *pr, const struct job *job, int err)
 {
     struct msg *m = agent_msg(pr, MSG_FAILED);
 
@@ -351,19 +338,19 @@ static void tell_gave_up(struct pmirun *pr, const struct job *job, int err)
     agent_tell(pr);
 }
 
-static void tell_fatal(struct pmirun *pr, int status)
+void agent_report_fatal(struct pmirun *pr, int status)
 {
     if (!pr->stopping)
         agent_tell_number(pr, MSG_FATAL, (uint32_t)status);
 }
 
-static void tell_failed(struct pmirun *pr, int status)
+void agent_report_failure(struct pmirun *pr, int status)
 {
     agent_tell_number(pr, MSG_STATUS, (uint32_t)status);
 }
 
-static void tell_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
-                       uint32_t why)
+void agent_report_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, uint32_t coll,
+                        uint32_t why)
 {
     struct msg *m = agent_msg(pr, MSG_STUCK);
 
@@ -374,7 +361,7 @@ static void tell_stuck(struct pmirun *pr, const struct job *job, uint32_t rank, 
     agent_tell(pr);
 }
 
-static void tell_chose(struct pmirun *pr, const struct job *job)
+void agent_report_mpi(struct pmirun *pr, const struct job *job)
 {
     struct msg *m = agent_msg(pr, MSG_CHOSE);
 
@@ -385,7 +372,7 @@ static void tell_chose(struct pmirun *pr, const struct job *job)
     agent_tell(pr);
 }
 
-static bool tell_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
+bool agent_report_output(struct pmirun *pr, const struct stream *st, const char *p, size_t n)
 {
     struct msg *m;
 
@@ -403,8 +390,6 @@ static void tell_ready(struct pmirun *pr)
     struct agent *a = &pr->nodes->agent;
     char address[64];
     struct msg *m;
-    const void *ucx = NULL;
-    size_t ucx_len = 0;
     uint16_t port;
     int rc;
 
@@ -414,16 +399,13 @@ static void tell_ready(struct pmirun *pr)
     rc = net_listen(pr, address, &port);
     if (rc) {
         say(pr, "agent: cannot listen at %s: %s", address, strerror(-rc));
-        tell_fatal(pr, STATUS_NODE);
+        agent_report_fatal(pr, STATUS_NODE);
         return;
     }
     if (a->step)
         step_tell_ranks(pr);
-    if (a->links != LINKS_TCP && ucx_start(pr) == 0)
-        ucx = ucx_address(&ucx_len);
     m = agent_msg(pr, MSG_READY);
     msg_u32(m, port);
-    msg_text(m, ucx, ucx_len);
     msg_string(m, a->name);
     agent_tell(pr);
 }
@@ -436,41 +418,35 @@ static void tell_times(struct pmirun *pr)
 
 static void tell_done(struct pmirun *pr)
 {
-    struct pmiwire_stats_server s = {0};
+    union node_counters counters = {0};
     struct msg *m = agent_msg(pr, MSG_DONE);
 
     if (pr->server) /* else it has served no rank */
-        pmiwire_server_stats(pr->server, &s);
-    {
-        const uint64_t counters[] = {s.n_messages, s.n_bad,    s.n_puts,   s.n_gets,
-                                     s.n_misses,   s.n_fences, s.bytes_in, s.bytes_out,
-                                     s.kvs_bytes,  s.n_conns,  s.n_failed};
-
-        msg_u32(m, sizeof(counters) / sizeof(counters[0]));
-        for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
-            msg_u64(m, counters[i]);
-    }
+        pmiwire_server_stats(pr->server, &counters.stats);
+    msg_u32(m, NODE_COUNTERS);
+    for (size_t i = 0; i < NODE_COUNTERS; i++)
+        msg_u64(m, counters.each[i]);
     agent_tell(pr);
 }
 
 /* ---- the end ---- */
 
-static bool may_end(struct pmirun *pr)
+bool agent_may_end(struct pmirun *pr)
 {
     return pr->nodes->agent.ending || pr->nodes->agent.over;
 }
 
 /* The head closes the connection after MSG_DONE: only then have all reports arrived. */
-static bool ended(struct pmirun *pr)
+bool agent_ended(struct pmirun *pr)
 {
     struct agent *a = &pr->nodes->agent;
 
     if (a->over && !a->ending)
         return true;
     if (a->over) { /* a dialled peer must not report a broken handshake */
-        if (!a->leave_ns)
-            a->leave_ns = pr->now_ns + NS_PER_S;
-        return !net_shaking(pr) || pr->now_ns >= a->leave_ns;
+        if (!a->leave.at)
+            timer_set(pr, &a->leave, pr->now_ns + NS_PER_S, NULL);
+        return !net_shaking(pr) || timer_passed(pr, &a->leave);
     }
     if (!a->done_sent) {
         if (pr->timeline.n_packed)
@@ -478,25 +454,14 @@ static bool ended(struct pmirun *pr)
         tell_done(pr);
         net_flush(pr);
         a->done_sent = true;
-        a->done_ns = pr->now_ns + net_patience(pr);
+        timer_set(pr, &a->done, pr->now_ns + net_patience(pr), NULL);
     }
-    return pr->now_ns >= a->done_ns;
-}
-
-static uint64_t deadline(const struct pmirun *pr)
-{
-    const uint64_t done =
-                       pr->nodes->agent.over ? pr->nodes->agent.leave_ns : pr->nodes->agent.done_ns,
-                   net = pr->nodes->net.deadline_ns;
-
-    if (ucx_more()) /* at once */
-        return pr->now_ns;
-    return done && (!net || done < net) ? done : net;
+    return timer_passed(pr, &a->done);
 }
 
 /* ---- other agents ---- */
 
-void agent_lost(struct pmirun *pr, uint32_t node, const char *why)
+void agent_report_lost(struct pmirun *pr, uint32_t node, const char *why)
 {
     struct agent *a = &pr->nodes->agent;
     struct msg *m;
@@ -539,10 +504,7 @@ static void connect_to(struct pmirun *pr, uint32_t node)
     struct agent *a = &pr->nodes->agent;
     int err = 0;
 
-    if (a->by_ucx)
-        err = ucx_connect(pr, node);
-    else
-        (void)link_to(pr, node, &err);
+    (void)link_to(pr, node, &err);
     if (err && a->peers[node].needed)
         note_broken(a, node, err);
 }
@@ -577,8 +539,8 @@ static void connect_neighbours(struct pmirun *pr, const struct job *job)
 }
 
 /* 0, or 1: enough for now, and exchange_room() follows. */
-static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                      uint32_t n_iov)
+int agent_send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                     uint32_t n_iov)
 {
     struct agent *a = &pr->nodes->agent;
     struct netconn *out;
@@ -590,23 +552,17 @@ static int send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const stru
     msg_u32(&a->frame, job);
     for (uint32_t i = 0; i < n_iov; i++)
         msg_bytes(&a->frame, iov[i].iov_base, iov[i].iov_len);
-    if (a->by_ucx) {
-        err = ucx_send(pr, node, a->frame.p, a->frame.len);
-        full = ucx_full(node);
-    } else {
-        out = link_to(pr, node, &err);
-        if (out) {
-            err = net_send(pr, out, a->frame.p, a->frame.len);
-            full = net_full(out);
-        }
+    out = link_to(pr, node, &err);
+    if (out) {
+        err = net_send(pr, out, a->frame.p, a->frame.len);
+        full = net_full(out);
     }
     if (err)
         note_broken(a, node, err);
     return full;
 }
 
-/* Always over TCP: it must stay in order. */
-static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
+bool agent_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 {
     static const uint8_t what = MSG_PMIX;
     struct agent *a = &pr->nodes->agent;
@@ -638,11 +594,11 @@ static void check_links(struct pmirun *pr)
     a->any_broken = false;
     for (uint32_t i = 0; i < a->n_nodes; i++)
         if (a->peers[i].broken)
-            agent_lost(pr, i, strerror(-a->peers[i].broken));
+            agent_report_lost(pr, i, strerror(-a->peers[i].broken));
 }
 
 /* Keeps a frame until MSG_JOB arrives: the head announced the job to the sender first. */
-static bool keep_early(struct agent *a, uint32_t from, uint32_t job, const char *p, size_t n)
+static bool keep_early_frame(struct agent *a, uint32_t from, uint32_t job, const char *p, size_t n)
 {
     struct early *e;
 
@@ -670,7 +626,8 @@ bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     number = get_u32(&in);
     job = job_by_number(pr, number);
     if (!job)
-        return job_was(pr, number) || keep_early(&pr->nodes->agent, node, number, in.p, in.left);
+        return job_was(pr, number) ||
+               keep_early_frame(&pr->nodes->agent, node, number, in.p, in.left);
     return exchange_frame(pr, job, node, in.p, in.left);
 }
 
@@ -693,14 +650,14 @@ void agent_begin_exchange(struct pmirun *pr, struct job *job)
             a->early_tail = p;
         a->early_bytes -= e->n;
         if (!exchange_frame(pr, job, e->from, e->bytes, e->n))
-            agent_lost(pr, e->from, "its message is invalid");
+            agent_report_lost(pr, e->from, "its message is invalid");
         free(e);
     }
 }
 
 /* ---- connections ---- */
 
-static bool on_opened(struct pmirun *pr, struct netconn *nc)
+static bool on_link_opened(struct pmirun *pr, struct netconn *nc)
 {
     struct agent *a = &pr->nodes->agent;
 
@@ -714,14 +671,14 @@ static bool on_opened(struct pmirun *pr, struct netconn *nc)
     return nc->ch.peer < a->n_nodes && !a->over;
 }
 
-static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+static bool on_link_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
 {
     if (nc == pr->nodes->agent.head)
         return orders_frame(pr, p, n);
     return !nc->dialled && agent_heard(pr, nc->ch.peer, p, n);
 }
 
-static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
+static void on_link_closed(struct pmirun *pr, struct netconn *nc, const char *why)
 {
     struct agent *a = &pr->nodes->agent;
 
@@ -738,10 +695,10 @@ static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
      * send. */
     if (nc->dialled && nc->deadline_ns && a->peers && !a->peers[nc->ch.peer].needed)
         return;
-    agent_lost(pr, nc->ch.peer, why);
+    agent_report_lost(pr, nc->ch.peer, why);
 }
 
-static void on_room(struct pmirun *pr, struct netconn *nc)
+static void on_link_room(struct pmirun *pr, struct netconn *nc)
 {
     const bool is_head = nc == pr->nodes->agent.head;
 
@@ -751,64 +708,19 @@ static void on_room(struct pmirun *pr, struct netconn *nc)
         far_room(pr, is_head ? pr->nodes->agent.n_nodes : nc->ch.peer);
 }
 
-const struct net_ops agent_net_ops = {on_opened, on_frame, on_closed, on_room};
+const struct net_ops agent_net_ops = {on_link_opened, on_link_frame, on_link_closed, on_link_room};
 
-/* ---- what the rest of pmirun calls (role.h) ---- */
-
-static void progress(struct pmirun *pr)
+void agent_progress(struct pmirun *pr)
 {
     check_links(pr);
     if (timeline_is_due(pr))
         tell_times(pr);
-    ucx_progress();
 }
 
-static void stop(struct pmirun *pr)
-{
-    far_stop(pr);
-    ucx_stop(pr);
-    sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
-}
-
-static void tell_took(struct pmirun *pr, uint32_t n)
+void agent_report_input(struct pmirun *pr, uint32_t n)
 {
     agent_tell_number(pr, MSG_TOOK, n);
 }
-
-const struct node_ops agent_node_ops = {
-    .run_deadlines = net_deadlines,
-    .deadline = deadline,
-    .progress = progress,
-    .flush = net_flush,
-    .bury = net_bury,
-    .may_end = may_end,
-    .ended = ended,
-    .stop = stop,
-};
-
-const struct agent_ops agent_ops = {
-    .host = host_name,
-    .node = node_number,
-    .say = tell_text,
-    .started = tell_started,
-    .state = tell_state,
-    .aborted = tell_aborted,
-    .exited = tell_exited,
-    .launched = tell_launched,
-    .gave_up = tell_gave_up,
-    .output = tell_output,
-    .took = tell_took,
-    .fatal = tell_fatal,
-    .failed = tell_failed,
-    .signalled = signalled,
-    .spawn = agent_spawn,
-    .stuck = tell_stuck,
-    .chose = tell_chose,
-    .name = names_on_name,
-    .send = send_frame,
-    .lost = agent_lost,
-    .pmix = send_pmix,
-};
 
 void agent_set_up(struct pmirun *pr, char **args)
 {
@@ -817,8 +729,7 @@ void agent_set_up(struct pmirun *pr, char **args)
     pr->nodes = &nodes;
     if (args[0])
         nodes.agent.step = step_join(args[0], args[1] ? args[1] : "");
-    pr->node = &agent_node_ops;
-    pr->agent = &agent_ops;
+    pr->agent = true;
     net_init(pr, &agent_net_ops);
     job_note_inherited(pr);
     if (nodes.agent.step)
@@ -826,5 +737,5 @@ void agent_set_up(struct pmirun *pr, char **args)
     else
         launch_init(pr);
     loop_init(pr);
-    start(pr);
+    start_agent(pr);
 }

@@ -12,15 +12,12 @@
 #include "net.h"
 
 struct job;
-struct pmiwire_spawn;
 struct rank;
 
 /* Another agent. */
 struct peer {
     char *address;
     uint16_t port;
-    char *ucx; /* its UCX address */
-    size_t ucx_len;
     struct netconn *out; /* we dialled it */
     int broken;          /* errno of a failed send to this node; 0: none */
     bool needed;         /* we have sent to it */
@@ -44,15 +41,13 @@ struct agent {
     char **addresses; /* of the head, NULL-terminated */
     uint32_t next;    /* address to try */
     char name[64];    /* this host's */
-    enum link_kind links;
-    bool told;     /* the head has accepted this agent and knows its address */
-    bool ending;   /* all ranks of all nodes have ended */
-    bool over;     /* the head is gone */
-    bool unserved; /* no PMI server runs here; reported to the head */
+    bool told;        /* the head has accepted this agent and knows its address */
+    bool ending;      /* all ranks of all nodes have ended */
+    bool over;        /* the head is gone */
+    bool unserved;    /* no PMI server runs here; reported to the head */
     bool done_sent;
-    uint64_t done_ns;  /* by then the head must have answered MSG_DONE */
-    uint64_t leave_ns; /* until then it waits for handshakes in flight; 0: not leaving */
-    bool by_ucx;
+    struct timer done;  /* by then the head must have answered MSG_DONE */
+    struct timer leave; /* until then it waits for handshakes in flight; not set: not leaving */
     struct peer *peers; /* n_nodes of them, after MSG_PEERS */
     struct early *early, **early_tail;
     size_t early_bytes;
@@ -67,20 +62,16 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n);
 
 /* agent.c */
 extern const struct net_ops agent_net_ops;
-extern const struct node_ops agent_node_ops;
-extern const struct agent_ops agent_ops;
+void agent_progress(struct pmirun *pr); /* as nodes_X() of role.h */
+bool agent_may_end(struct pmirun *pr);
+bool agent_ended(struct pmirun *pr);
 /* Begins a message to the head, which agent_tell() sends. */
 struct msg *agent_msg(struct pmirun *pr, enum message what);
 void agent_tell(struct pmirun *pr);
 void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number);
 /* A job has begun: makes links to its neighbours, takes the frames that came early. */
 void agent_begin_exchange(struct pmirun *pr, struct job *job);
-/* Handles a message of another agent; false: malformed. And: the link to that agent is lost. */
+/* Handles a message of another agent; false: malformed. */
 bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);
-void agent_lost(struct pmirun *pr, uint32_t node, const char *why);
-
-/* far_spawn.c */
-void agent_spawn(struct pmirun *pr, const struct rank *by, const struct pmiwire_spawn *req,
-                 uint64_t token);
 
 #endif

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "channel.h"
 
+#include "../local/bytes.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,31 +20,9 @@
 #define STREAM_HEADER_BYTES crypto_secretstream_xchacha20poly1305_HEADERBYTES
 #define STREAM_TAG_BYTES    crypto_secretstream_xchacha20poly1305_ABYTES
 
-static void put_u32(uint8_t *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
-}
-
-static uint32_t get_u32(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static void put_u64(uint8_t *p, uint64_t v)
-{
-    put_u32(p, (uint32_t)v);
-    put_u32(p + 4, (uint32_t)(v >> 32));
-}
-
-static uint64_t get_u64(const uint8_t *p)
-{
-    return get_u32(p) | (uint64_t)get_u32(p + 4) << 32;
-}
-
 /* ---- bytes that wait ---- */
 
-static int reserve(struct channel_bytes *b, size_t n)
+static int bytes_reserve(struct channel_bytes *b, size_t n)
 {
     size_t cap = b->cap ? b->cap : 4096;
     uint8_t *p;
@@ -64,9 +44,9 @@ static int reserve(struct channel_bytes *b, size_t n)
     return 0;
 }
 
-static int append(struct channel_bytes *b, const void *p, size_t n)
+static int bytes_append(struct channel_bytes *b, const void *p, size_t n)
 {
-    int rc = reserve(b, n);
+    int rc = bytes_reserve(b, n);
 
     if (rc == 0 && n) {
         memcpy(b->p + b->len, p, n);
@@ -75,25 +55,25 @@ static int append(struct channel_bytes *b, const void *p, size_t n)
     return rc;
 }
 
-static void release(struct channel_bytes *b)
+static void bytes_release(struct channel_bytes *b)
 {
     free(b->p);
     *b = (struct channel_bytes){0};
 }
 
-static void consume(struct channel_bytes *b, size_t n)
+static void bytes_consume(struct channel_bytes *b, size_t n)
 {
     b->head += n;
     if (b->head < b->len)
         return;
     b->head = b->len = 0;
     if (b->cap > KEPT_BYTES)
-        release(b);
+        bytes_release(b);
 }
 
 /* ---- handshake ---- */
 
-static int fail(struct channel *c, const char *why)
+static int channel_fail(struct channel *c, const char *why)
 {
     c->state = CHANNEL_FAILED;
     c->why = why;
@@ -115,18 +95,18 @@ int channel_init(struct channel *c, const struct channel_self *self, bool dials,
     memcpy(h, "FPNL", 4);
     h[4] = VERSION;
     memcpy(h + 8, self->job, CHANNEL_JOB_BYTES);
-    put_u32(h + 24, self->id);
-    put_u32(h + 28, peer);
+    bytes_put_u32(h + 24, self->id);
+    bytes_put_u32(h + 28, peer);
     crypto_kx_keypair(h + HELLO_KEY_AT, c->key);
-    return append(&c->out, h, CHANNEL_HELLO_BYTES);
+    return bytes_append(&c->out, h, CHANNEL_HELLO_BYTES);
 }
 
 void channel_fini(struct channel *c)
 {
-    release(&c->in);
-    release(&c->out);
-    release(&c->unsealed);
-    release(&c->unsent);
+    bytes_release(&c->in);
+    bytes_release(&c->out);
+    bytes_release(&c->unsealed);
+    bytes_release(&c->unsent);
     sodium_memzero(c, sizeof(*c));
 }
 
@@ -156,21 +136,22 @@ static int make_keys(struct channel *c, uint8_t rx[crypto_kx_SESSIONKEYBYTES],
 
     sodium_memzero(c->key, sizeof(c->key));
     if (rc != 0)
-        return fail(c, "its public key is invalid");
+        return channel_fail(c, "its public key is invalid");
     bind_key(c, rx);
     bind_key(c, tx);
     return 0;
 }
 
 /* The proof of the secret: the beginning of the own stream, and an empty message in it. */
-static void prove(struct channel *c, const uint8_t *key, uint8_t proof[CHANNEL_PROOF_BYTES])
+static void make_proof(struct channel *c, const uint8_t *key, uint8_t proof[CHANNEL_PROOF_BYTES])
 {
     crypto_secretstream_xchacha20poly1305_init_push(&c->out_stream, proof, key);
     crypto_secretstream_xchacha20poly1305_push(&c->out_stream, proof + STREAM_HEADER_BYTES, NULL,
                                                NULL, 0, NULL, 0, 0);
 }
 
-static int verify(struct channel *c, const uint8_t *key, const uint8_t proof[CHANNEL_PROOF_BYTES])
+static int verify_proof(struct channel *c, const uint8_t *key,
+                        const uint8_t proof[CHANNEL_PROOF_BYTES])
 {
     uint8_t nothing[1];
 
@@ -178,23 +159,24 @@ static int verify(struct channel *c, const uint8_t *key, const uint8_t proof[CHA
     if (crypto_secretstream_xchacha20poly1305_pull(&c->in_stream, nothing, NULL, NULL,
                                                    proof + STREAM_HEADER_BYTES, STREAM_TAG_BYTES,
                                                    NULL, 0) != 0)
-        return fail(c, "it does not know the job's secret");
+        return channel_fail(c, "it does not know the job's secret");
     return 0;
 }
 
 static int check_hello(struct channel *c, const uint8_t *h)
 {
     if (memcmp(h, "FPNL", 4) != 0)
-        return fail(c, "it does not speak pmirun's protocol");
+        return channel_fail(c, "it does not speak pmirun's protocol");
     if (h[4] != VERSION || h[5] || h[6] || h[7])
-        return fail(c, "its protocol version differs: install the same pmirun on all nodes");
+        return channel_fail(c,
+                            "its protocol version differs: install the same pmirun on all nodes");
     if (sodium_memcmp(h + 8, c->self->job, CHANNEL_JOB_BYTES) != 0)
-        return fail(c, "it belongs to another job");
-    if (get_u32(h + 28) != c->self->id)
-        return fail(c, "it asks for another node");
-    c->peer = get_u32(h + 24);
+        return channel_fail(c, "it belongs to another job");
+    if (bytes_get_u32(h + 28) != c->self->id)
+        return channel_fail(c, "it asks for another node");
+    c->peer = bytes_get_u32(h + 24);
     if (c->peer == c->self->id || c->peer == CHANNEL_NOBODY)
-        return fail(c, "its node number is not allowed");
+        return channel_fail(c, "its node number is not allowed");
     return 0;
 }
 
@@ -211,16 +193,16 @@ static int on_hello(struct channel *c)
     crypto_kx_keypair(a + ANSWER_KEY_AT, c->key);
     rc = make_keys(c, rx, tx);
     if (rc == 0) {
-        prove(c, tx, a + PROOF_AT);
+        make_proof(c, tx, a + PROOF_AT);
         memcpy(c->key, rx, sizeof(rx)); /* for the dialler's proof */
-        rc = append(&c->out, a, CHANNEL_ANSWER_BYTES);
+        rc = bytes_append(&c->out, a, CHANNEL_ANSWER_BYTES);
     }
     sodium_memzero(rx, sizeof(rx));
     sodium_memzero(tx, sizeof(tx));
     return rc;
 }
 
-static int on_answer(struct channel *c)
+static int on_shake_answer(struct channel *c)
 {
     const uint8_t *a = c->shake + CHANNEL_HELLO_BYTES;
     uint8_t rx[crypto_kx_SESSIONKEYBYTES], tx[crypto_kx_SESSIONKEYBYTES],
@@ -228,13 +210,13 @@ static int on_answer(struct channel *c)
     int rc;
 
     if (memcmp(a, "FPNA", 4) != 0 || a[4] != VERSION || a[5] || a[6] || a[7])
-        return fail(c, "it does not speak pmirun's protocol");
+        return channel_fail(c, "it does not speak pmirun's protocol");
     rc = make_keys(c, rx, tx);
     if (rc == 0)
-        rc = verify(c, rx, a + PROOF_AT);
+        rc = verify_proof(c, rx, a + PROOF_AT);
     if (rc == 0) {
-        prove(c, tx, proof);
-        rc = append(&c->out, proof, sizeof(proof));
+        make_proof(c, tx, proof);
+        rc = bytes_append(&c->out, proof, sizeof(proof));
     }
     sodium_memzero(rx, sizeof(rx));
     sodium_memzero(tx, sizeof(tx));
@@ -243,7 +225,7 @@ static int on_answer(struct channel *c)
 
 static int on_proof(struct channel *c)
 {
-    int rc = verify(c, c->key, c->shake + CHANNEL_HELLO_BYTES + CHANNEL_ANSWER_BYTES);
+    int rc = verify_proof(c, c->key, c->shake + CHANNEL_HELLO_BYTES + CHANNEL_ANSWER_BYTES);
 
     sodium_memzero(c->key, sizeof(c->key));
     return rc;
@@ -252,8 +234,8 @@ static int on_proof(struct channel *c)
 static int flush_unsent(struct channel *c);
 
 /* Takes the bytes of the handshake; returns how many, or an error. */
-static ssize_t shake(struct channel *c, const uint8_t *p, size_t n, const struct channel_ops *ops,
-                     void *ctx)
+static ssize_t shake_hands(struct channel *c, const uint8_t *p, size_t n,
+                           const struct channel_ops *ops, void *ctx)
 {
     static const struct {
         size_t at, len;
@@ -261,7 +243,7 @@ static ssize_t shake(struct channel *c, const uint8_t *p, size_t n, const struct
     } awaited[2][2] = {
         {{0, CHANNEL_HELLO_BYTES, on_hello},
          {CHANNEL_HELLO_BYTES + CHANNEL_ANSWER_BYTES, CHANNEL_PROOF_BYTES, on_proof}},
-        {{CHANNEL_HELLO_BYTES, CHANNEL_ANSWER_BYTES, on_answer}, {0, 0, NULL}}};
+        {{CHANNEL_HELLO_BYTES, CHANNEL_ANSWER_BYTES, on_shake_answer}, {0, 0, NULL}}};
     const size_t at = awaited[c->dials][c->step].at, len = awaited[c->dials][c->step].len,
                  some = n < len - c->have ? n : len - c->have;
     int rc;
@@ -274,22 +256,22 @@ static ssize_t shake(struct channel *c, const uint8_t *p, size_t n, const struct
     rc = awaited[c->dials][c->step++].act(c);
     if (rc == 0 && (c->dials || c->step == 2)) {
         c->state = CHANNEL_OPEN;
-        rc = ops->opened(ctx, c) ? flush_unsent(c) : fail(c, "not welcome");
+        rc = ops->opened(ctx, c) ? flush_unsent(c) : channel_fail(c, "not welcome");
     }
     return rc ? rc : (ssize_t)some;
 }
 
 /* ---- frames ---- */
 
-static int seal(struct channel *c, const uint8_t *p, size_t n)
+static int seal_frame(struct channel *c, const uint8_t *p, size_t n)
 {
     uint8_t *frame;
 
-    if (reserve(&c->out, CHANNEL_FRAME_BYTES + n) != 0)
+    if (bytes_reserve(&c->out, CHANNEL_FRAME_BYTES + n) != 0)
         return -ENOMEM;
     frame = c->out.p + c->out.len;
-    put_u32(frame, (uint32_t)n);
-    put_u64(frame + 4, c->out_seq++);
+    bytes_put_u32(frame, (uint32_t)n);
+    bytes_put_u64(frame + 4, c->out_seq++);
     crypto_secretstream_xchacha20poly1305_push(&c->out_stream, frame + CHANNEL_HEAD_BYTES, NULL, p,
                                                n, frame, CHANNEL_HEAD_BYTES, 0);
     c->out.len += CHANNEL_FRAME_BYTES + n;
@@ -300,13 +282,13 @@ static int flush_unsent(struct channel *c)
 {
     while (c->unsent.head < c->unsent.len) {
         const uint8_t *p = c->unsent.p + c->unsent.head;
-        size_t n = get_u32(p);
+        size_t n = bytes_get_u32(p);
 
-        if (seal(c, p + 4, n) != 0) {
-            fail(c, "out of memory");
+        if (seal_frame(c, p + 4, n) != 0) {
+            channel_fail(c, "out of memory");
             return -ENOMEM;
         }
-        consume(&c->unsent, 4 + n);
+        bytes_consume(&c->unsent, 4 + n);
     }
     return 0;
 }
@@ -323,13 +305,13 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
     if (c->state == CHANNEL_FAILED)
         return -EPIPE;
     /* Allocates everything first: a queued frame is never lost for lack of memory. */
-    if (reserve(&c->unsent, sizeof(head) + len) != 0 ||
-        (c->state == CHANNEL_OPEN && reserve(&c->out, CHANNEL_FRAME_BYTES + len) != 0))
+    if (bytes_reserve(&c->unsent, sizeof(head) + len) != 0 ||
+        (c->state == CHANNEL_OPEN && bytes_reserve(&c->out, CHANNEL_FRAME_BYTES + len) != 0))
         return -ENOMEM;
-    put_u32(head, (uint32_t)len);
-    append(&c->unsent, head, sizeof(head));
+    bytes_put_u32(head, (uint32_t)len);
+    bytes_append(&c->unsent, head, sizeof(head));
     for (int i = 0; i < n; i++)
-        append(&c->unsent, iov[i].iov_base, iov[i].iov_len);
+        bytes_append(&c->unsent, iov[i].iov_base, iov[i].iov_len);
     return c->state == CHANNEL_OPEN ? flush_unsent(c) : 0;
 }
 
@@ -337,26 +319,27 @@ int channel_send(struct channel *c, const struct iovec *iov, int n)
 static int take_frame(struct channel *c, const uint8_t *p, size_t len,
                       const struct channel_ops *ops, void *ctx)
 {
-    const uint64_t seq = get_u64(p + 4);
+    const uint64_t seq = bytes_get_u64(p + 4);
     int rc;
 
     if (seq < c->in_seq) {
         ops->replayed(ctx, c, seq);
-        return ++c->n_replayed > CHANNEL_MAX_REPLAYED ? fail(c, "too many replayed frames") : 0;
+        return ++c->n_replayed > CHANNEL_MAX_REPLAYED ? channel_fail(c, "too many replayed frames")
+                                                      : 0;
     }
     if (seq > c->in_seq)
-        return fail(c, "a frame was lost on its way");
-    if (reserve(&c->unsealed, len + 1) != 0) {
-        fail(c, "out of memory");
+        return channel_fail(c, "a frame was lost on its way");
+    if (bytes_reserve(&c->unsealed, len + 1) != 0) {
+        channel_fail(c, "out of memory");
         return -ENOMEM;
     }
     if (crypto_secretstream_xchacha20poly1305_pull(&c->in_stream, c->unsealed.p, NULL, NULL,
                                                    p + CHANNEL_HEAD_BYTES, len + STREAM_TAG_BYTES,
                                                    p, CHANNEL_HEAD_BYTES) != 0)
-        return fail(c, "a frame was altered on its way");
+        return channel_fail(c, "a frame was altered on its way");
     c->in_seq++;
-    rc = ops->frame(ctx, c, c->unsealed.p, len) ? 0 : fail(c, "its message is invalid");
-    consume(&c->unsealed, 0);
+    rc = ops->frame(ctx, c, c->unsealed.p, len) ? 0 : channel_fail(c, "its message is invalid");
+    bytes_consume(&c->unsealed, 0);
     return rc;
 }
 
@@ -366,14 +349,14 @@ static int take_frames(struct channel *c, const struct channel_ops *ops, void *c
 
     while (rc == 0 && c->in.len - c->in.head >= CHANNEL_HEAD_BYTES) {
         const uint8_t *p = c->in.p + c->in.head;
-        size_t len = get_u32(p);
+        size_t len = bytes_get_u32(p);
 
         if (len > CHANNEL_MAX_BYTES)
-            return fail(c, "a frame that is too long");
+            return channel_fail(c, "a frame that is too long");
         if (c->in.len - c->in.head < CHANNEL_FRAME_BYTES + len)
             break;
         rc = take_frame(c, p, len, ops, ctx);
-        consume(&c->in, CHANNEL_FRAME_BYTES + len);
+        bytes_consume(&c->in, CHANNEL_FRAME_BYTES + len);
     }
     return rc;
 }
@@ -384,7 +367,7 @@ int channel_input(struct channel *c, const void *data, size_t n, const struct ch
     const uint8_t *p = data;
 
     while (n > 0 && c->state == CHANNEL_SHAKING) {
-        ssize_t took = shake(c, p, n, ops, ctx);
+        ssize_t took = shake_hands(c, p, n, ops, ctx);
 
         if (took < 0)
             return (int)took;
@@ -395,8 +378,8 @@ int channel_input(struct channel *c, const void *data, size_t n, const struct ch
         return -EPROTO;
     if (n == 0)
         return 0;
-    if (append(&c->in, p, n) != 0) {
-        fail(c, "out of memory");
+    if (bytes_append(&c->in, p, n) != 0) {
+        channel_fail(c, "out of memory");
         return -ENOMEM;
     }
     return take_frames(c, ops, ctx);
@@ -410,49 +393,11 @@ size_t channel_output(const struct channel *c, const void **data)
 
 void channel_sent(struct channel *c, size_t n)
 {
-    consume(&c->out, n);
+    bytes_consume(&c->out, n);
 }
 
 size_t channel_waiting(const struct channel *c)
 {
     return c->state == CHANNEL_FAILED ? 0
                                       : c->out.len - c->out.head + c->unsent.len - c->unsent.head;
-}
-
-/* ---- datagrams ---- */
-
-void datagram_key(const struct channel_self *self, uint32_t from, uint32_t to,
-                  uint8_t key[DATAGRAM_KEY_BYTES])
-{
-    static const char label[] = "fencepost datagrams";
-    crypto_generichash_state hash;
-    uint8_t ids[8];
-
-    put_u32(ids, from);
-    put_u32(ids + 4, to);
-    crypto_generichash_init(&hash, self->secret, CHANNEL_SECRET_BYTES, DATAGRAM_KEY_BYTES);
-    crypto_generichash_update(&hash, (const uint8_t *)label, sizeof(label));
-    crypto_generichash_update(&hash, self->job, CHANNEL_JOB_BYTES);
-    crypto_generichash_update(&hash, ids, sizeof(ids));
-    crypto_generichash_final(&hash, key, DATAGRAM_KEY_BYTES);
-    sodium_memzero(&hash, sizeof(hash));
-}
-
-void datagram_seal(const uint8_t key[DATAGRAM_KEY_BYTES], uint64_t number, const void *p, size_t n,
-                   uint8_t *out)
-{
-    uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES] = {0};
-
-    put_u64(nonce, number);
-    crypto_aead_chacha20poly1305_ietf_encrypt(out, NULL, p, n, NULL, 0, NULL, nonce, key);
-}
-
-bool datagram_unseal(const uint8_t key[DATAGRAM_KEY_BYTES], uint64_t number, const void *p,
-                     size_t n, uint8_t *out)
-{
-    uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES] = {0};
-
-    put_u64(nonce, number);
-    return n >= DATAGRAM_TAG_BYTES && crypto_aead_chacha20poly1305_ietf_decrypt(
-                                          out, NULL, NULL, p, n, NULL, 0, nonce, key) == 0;
 }

@@ -96,20 +96,4 @@ void channel_sent(struct channel *c, size_t n);
 /* All waiting bytes, including frames for which there is no key yet. */
 size_t channel_waiting(const struct channel *c);
 
-/*
- * Datagrams: messages from node to node that do not travel in a channel (UCX). Each pair and
- * direction has its key, and each message under it a number of its own, which is not secret.
- */
-#define DATAGRAM_KEY_BYTES crypto_aead_chacha20poly1305_ietf_KEYBYTES
-#define DATAGRAM_TAG_BYTES crypto_aead_chacha20poly1305_ietf_ABYTES
-
-void datagram_key(const struct channel_self *self, uint32_t from, uint32_t to,
-                  uint8_t key[DATAGRAM_KEY_BYTES]);
-/* out has room for n + DATAGRAM_TAG_BYTES. */
-void datagram_seal(const uint8_t key[DATAGRAM_KEY_BYTES], uint64_t number, const void *p, size_t n,
-                   uint8_t *out);
-/* out has room for n - DATAGRAM_TAG_BYTES. False: not authentic. */
-bool datagram_unseal(const uint8_t key[DATAGRAM_KEY_BYTES], uint64_t number, const void *p,
-                     size_t n, uint8_t *out);
-
 #endif

@@ -39,7 +39,7 @@ static void read_some(struct pmirun *pr, bool once)
     }
 }
 
-static void on_readable(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_head_stdin(struct pmirun *pr, struct source *src, uint32_t events)
 {
     (void)src, (void)events;
     if (!input_in_background(pr))
@@ -60,7 +60,7 @@ void head_input_start(struct pmirun *pr)
         nodes_send_input(pr, "", 0);
         return;
     }
-    pr->input.src = (struct source){on_readable, fd};
+    pr->input.src = (struct source){on_head_stdin, fd};
     pr->input.room = INPUT_WINDOW_BYTES;
     rc = loop_add(pr, &pr->input.src, EPOLLIN);
     pr->input.is_file = rc == -EPERM;

@@ -74,7 +74,7 @@ static void tell_spawned(struct pmirun *pr, uint32_t node, uint64_t token, int e
     msg_free(&m);
 }
 
-void head_spawned(struct pmirun *pr, const struct job *job, int err)
+void head_answer_spawn(struct pmirun *pr, const struct job *job, int err)
 {
     tell_spawned(pr, job->spawn_node, job->spawn_token, err, job->kvsname);
 }

@@ -14,14 +14,14 @@
 #include "../pmix/far.h"
 #include "step.h"
 
-static struct node *node_of(struct pmirun *pr, const struct netconn *nc)
+static struct node *node_of_conn(struct pmirun *pr, const struct netconn *nc)
 {
     return nc->ch.peer < pr->opt.n_nodes ? &pr->nodes->head.nodes[nc->ch.peer] : NULL;
 }
 
-static bool on_opened(struct pmirun *pr, struct netconn *nc)
+static bool on_agent_opened(struct pmirun *pr, struct netconn *nc)
 {
-    struct node *node = node_of(pr, nc);
+    struct node *node = node_of_conn(pr, nc);
 
     return node && !node->link && !node->done && !node->lost && !pr->nodes->head.ending;
 }
@@ -44,25 +44,21 @@ static bool on_try(struct pmirun *pr, struct netconn *nc, struct node *node, str
     return true;
 }
 
-static void on_closed(struct pmirun *pr, struct netconn *nc, const char *why)
+static void on_agent_closed(struct pmirun *pr, struct netconn *nc, const char *why)
 {
-    struct node *node = node_of(pr, nc);
+    struct node *node = node_of_conn(pr, nc);
 
     if (node && node->link == nc)
         nodes_lost(pr, node, why);
 }
 
-static bool on_ready(struct pmirun *pr, struct node *node, struct msg_in *in)
+static bool on_agent_ready(struct pmirun *pr, struct node *node, struct msg_in *in)
 {
-    const char *p;
     char *name;
 
     if (node->ready)
         return false;
     node->port = get_u32(in);
-    p = get_text(in, &node->ucx_len);
-    node->ucx = xrealloc(NULL, node->ucx_len + 1);
-    memcpy(node->ucx, p, node->ucx_len);
     name = get_string(in);
     if (in->bad || node->port > 65535) {
         free(name);
@@ -118,7 +114,7 @@ static bool on_started(struct pmirun *pr, struct rank *r, struct msg_in *in)
             job_stop(pr, STATUS_OUTPUT);
     }
     trace(pr, "%u:%u pid %u started on %s", r->job->number, r->number, pid,
-          nodes_name(pr, r->node));
+          head_node_name(pr, r->node));
     return true;
 }
 
@@ -135,7 +131,7 @@ static bool on_launched(struct pmirun *pr, struct job *job)
     return true;
 }
 
-static bool on_state(struct pmirun *pr, struct rank *r, struct msg_in *in)
+static bool on_rank_state(struct pmirun *pr, struct rank *r, struct msg_in *in)
 {
     uint32_t state = get_u32(in);
 
@@ -163,7 +159,7 @@ static bool on_exited(struct pmirun *pr, struct rank *r, struct msg_in *in)
     return true;
 }
 
-static bool on_abort(struct pmirun *pr, struct rank *r, struct msg_in *in)
+static bool on_rank_abort(struct pmirun *pr, struct rank *r, struct msg_in *in)
 {
     int32_t code = (int32_t)get_u32(in);
     char *text = get_string(in);
@@ -174,7 +170,7 @@ static bool on_abort(struct pmirun *pr, struct rank *r, struct msg_in *in)
     return !in->bad;
 }
 
-static bool on_output(struct pmirun *pr, struct node *node, struct rank *r, struct msg_in *in)
+static bool on_rank_output(struct pmirun *pr, struct node *node, struct rank *r, struct msg_in *in)
 {
     uint32_t which = get_u32(in) - 1;
     struct stream *st = which ? &r->err : &r->out;
@@ -187,7 +183,7 @@ static bool on_output(struct pmirun *pr, struct node *node, struct rank *r, stru
     output_remote(pr, st, p, n);
     node->owed[which] += (uint32_t)n;
     if (pr->output.n_full[which] == 0) /* a node's ranks share its credit */
-        nodes_room(pr, which);
+        head_give_room(pr, which);
     return true;
 }
 
@@ -200,7 +196,7 @@ static bool on_say(struct pmirun *pr, struct msg_in *in)
     return !in->bad;
 }
 
-static bool on_lost(struct pmirun *pr, const struct node *by, struct msg_in *in)
+static bool on_node_lost(struct pmirun *pr, const struct node *by, struct msg_in *in)
 {
     uint32_t other = get_u32(in);
     char *why = get_string(in), text[256];
@@ -215,17 +211,17 @@ static bool on_lost(struct pmirun *pr, const struct node *by, struct msg_in *in)
     return ok;
 }
 
-static bool on_done(struct pmirun *pr, struct node *node, struct msg_in *in)
+static bool on_agent_done(struct pmirun *pr, struct node *node, struct msg_in *in)
 {
     if (!pr->nodes->head.ending || get_u32(in) != NODE_COUNTERS)
         return false;
     for (uint32_t i = 0; i < NODE_COUNTERS; i++)
-        pr->nodes->head.counters[i] += get_u64(in);
+        pr->nodes->head.counters.each[i] += get_u64(in);
     nodes_done(pr, node);
     return !in->bad;
 }
 
-static bool on_stuck(struct pmirun *pr, struct msg_in *in)
+static bool on_rank_stuck(struct pmirun *pr, struct msg_in *in)
 {
     uint32_t number = get_u32(in), rank = get_u32(in), coll = get_u32(in), why = get_u32(in);
     struct job *job = job_by_number(pr, number);
@@ -245,14 +241,14 @@ static bool on_rank(struct pmirun *pr, struct node *node, uint8_t what, struct m
         return false;
     switch (what) {
     case MSG_STARTED: return on_started(pr, r, in);
-    case MSG_STATE: return on_state(pr, r, in);
+    case MSG_STATE: return on_rank_state(pr, r, in);
     case MSG_EXIT: return on_exited(pr, r, in);
-    case MSG_ABORT: return on_abort(pr, r, in);
-    default: return on_output(pr, node, r, in);
+    case MSG_ABORT: return on_rank_abort(pr, r, in);
+    default: return on_rank_output(pr, node, r, in);
     }
 }
 
-static bool on_spawn(struct pmirun *pr, struct node *node, struct msg_in *in)
+static bool on_spawn_request(struct pmirun *pr, struct node *node, struct msg_in *in)
 {
     uint64_t token = get_u64(in);
     struct rank *r = get_rank(pr, node, in);
@@ -260,7 +256,7 @@ static bool on_spawn(struct pmirun *pr, struct node *node, struct msg_in *in)
     return r && head_spawn_asked(pr, r, token, in);
 }
 
-static bool on_job(struct pmirun *pr, uint8_t what, struct msg_in *in)
+static bool on_job_report(struct pmirun *pr, uint8_t what, struct msg_in *in)
 {
     const uint32_t number = get_u32(in);
     struct job *job = job_by_number(pr, number);
@@ -322,10 +318,10 @@ static bool on_status(struct pmirun *pr, uint8_t what, struct msg_in *in)
     return true;
 }
 
-static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
+static bool on_agent_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
 {
     struct msg_in in = {(const char *)p + 1, n - 1, false};
-    struct node *node = node_of(pr, nc);
+    struct node *node = node_of_conn(pr, nc);
     uint8_t what = n ? *(const uint8_t *)p : 0;
 
     if (node->link != nc)
@@ -335,7 +331,7 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
         return false;
     node->heard = true;
     switch (what) {
-    case MSG_READY: return on_ready(pr, node, &in);
+    case MSG_READY: return on_agent_ready(pr, node, &in);
     case MSG_SAY: return on_say(pr, &in);
     case MSG_STARTED:
     case MSG_STATE:
@@ -343,28 +339,29 @@ static bool on_frame(struct pmirun *pr, struct netconn *nc, const void *p, size_
     case MSG_ABORT:
     case MSG_OUTPUT: return on_rank(pr, node, what, &in);
     case MSG_LAUNCHED:
-    case MSG_FAILED: return on_job(pr, what, &in);
+    case MSG_FAILED: return on_job_report(pr, what, &in);
     case MSG_CHOSE: return on_chose(pr, node, &in);
     case MSG_TOOK: head_input_room(pr, node, get_u32(&in)); return !in.bad;
     case MSG_NAME: return names_asked(pr, node, &in);
     case MSG_PMIX: return far_heard(pr, node->id, in.p, in.left);
     case MSG_TIMES: return timeline_heard(pr, node->id, &in);
-    case MSG_STUCK: return on_stuck(pr, &in);
-    case MSG_SPAWN: return on_spawn(pr, node, &in);
+    case MSG_STUCK: return on_rank_stuck(pr, &in);
+    case MSG_SPAWN: return on_spawn_request(pr, node, &in);
     case MSG_RANKS: return step_ranks(pr, node, &in);
     case MSG_HERE: return true;
     case MSG_FATAL:
     case MSG_STATUS: return on_status(pr, what, &in);
-    case MSG_LOST: return on_lost(pr, node, &in);
-    case MSG_DONE: return on_done(pr, node, &in);
+    case MSG_LOST: return on_node_lost(pr, node, &in);
+    case MSG_DONE: return on_agent_done(pr, node, &in);
     default: return false;
     }
 }
 
 /* Other messages to agents have limits of their own. */
-static void on_room(struct pmirun *pr, struct netconn *nc)
+static void on_agent_room(struct pmirun *pr, struct netconn *nc)
 {
     far_room(pr, nc->ch.peer);
 }
 
-const struct net_ops head_net_ops = {on_opened, on_frame, on_closed, on_room};
+const struct net_ops head_net_ops = {on_agent_opened, on_agent_frame, on_agent_closed,
+                                     on_agent_room};

@@ -29,8 +29,6 @@ struct node {
     uint32_t n_unanswered;
     char address[64];
     uint32_t port;
-    char *ucx; /* its UCX address */
-    size_t ucx_len;
     uint64_t input_took; /* bytes of stdin that its ranks have got */
     uint32_t owed[2];    /* bytes of stdout and stderr taken and not reported yet */
 };
@@ -60,30 +58,26 @@ struct starter {
     size_t len;
 };
 
-/* Counters of the agents, as they come with MSG_DONE: those of struct pmiwire_stats_server. */
-#define NODE_COUNTERS 11u
-
 struct head {
     struct node *nodes;
     struct starter *starters;
     uint32_t n_starters;
     uint32_t first_waiting; /* index: starters before it do not wait */
     uint32_t n_under_way;
-    const char *self;  /* this program's path */
-    char *sets;        /* lines for agents about UCX */
-    uint64_t wait_ns;  /* until then the head retries hosts that cannot be reached */
-    uint64_t again_ns; /* when the next try is due; 0: none */
-    uint64_t limit_ns; /* when to kill the next command that hangs; 0: none */
-    bool login_told;   /* reported that a login prints */
+    const char *self;   /* this program's path */
+    uint64_t wait_ns;   /* until then the head retries hosts that cannot be reached */
+    struct timer again; /* the next try is due */
+    struct timer limit; /* when to kill the next command that hangs */
+    bool login_told;    /* reported that a login prints */
     uint32_t n_ready;
     uint16_t port;
     bool ending;
-    uint64_t start_ns; /* by then all agents must have connected; 0: they have */
-    uint64_t ask_ns;   /* next MSG_ASK to all */
-    uint64_t end_ns;   /* by then all must have sent MSG_DONE */
-    uint64_t reap_ns;  /* by then all starters must have ended */
-    uint64_t tick_ns;  /* next tick of pmix/ */
-    uint64_t counters[NODE_COUNTERS];
+    struct timer start;           /* by then all agents must have connected; not set: they have */
+    struct timer ask;             /* next MSG_ASK to all */
+    struct timer end;             /* by then all must have sent MSG_DONE */
+    struct timer reap;            /* by then all starters must have ended */
+    struct timer tick;            /* of pmix/ */
+    union node_counters counters; /* sums */
 };
 
 /* head.c */
@@ -96,16 +90,10 @@ void starters_more(struct pmirun *pr);                   /* starts those whose t
 bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try);
 /* No agent has connected from that node: `how`, with advice; to be freed. */
 char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how);
-void starters_reaped(struct pmirun *pr, const siginfo_t *si);
 bool starters_end(struct pmirun *pr);  /* closes their stdin; false: some run */
 void starters_stop(struct pmirun *pr); /* those that have brought no agent */
 
 /* nodes.c */
-extern const struct node_ops head_node_ops;
-extern const struct head_ops head_ops;
-const char *nodes_name(const struct pmirun *pr, uint32_t node);
-bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of);
-void nodes_room(struct pmirun *pr, bool is_err);
 bool nodes_send_input(struct pmirun *pr, const char *p, size_t n); /* n 0: the end */
 void nodes_tell(struct pmirun *pr, struct node *node, const struct msg *m);
 void nodes_tell_all(struct pmirun *pr, const struct msg *m);
@@ -115,7 +103,6 @@ void nodes_done(struct pmirun *pr, struct node *node);
 
 /* far_spawn.c. A request: the fields after token, job and rank in MSG_SPAWN; false: malformed. */
 bool head_spawn_asked(struct pmirun *pr, struct rank *by, uint64_t token, struct msg_in *in);
-void head_spawned(struct pmirun *pr, const struct job *job, int err);
 
 /* far_input.c: sends stdin as the agents whose ranks get it have room */
 void head_input_start(struct pmirun *pr);

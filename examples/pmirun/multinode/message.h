@@ -7,17 +7,26 @@
 #ifndef PMIRUN_MESSAGE_H
 #define PMIRUN_MESSAGE_H
 
+#include <pmiwire/server.h>
+
 #include "../local/fields.h"
 
-#define BOOT_VERSION "4" /* in the first of them: raise it with each change of messages */
+#define BOOT_VERSION "5" /* in the first of them: raise it with each change of messages */
 /* of the lines that an agent reads from its stdin, at most: an empty pipe has room for them,
  * unless its user has too many pipes */
-#define BOOT_BYTES         65536u
-#define UCX_SETTINGS_BYTES 32768u /* of them, those about UCX */
+#define BOOT_BYTES 65536u
+
+/* Counters of an agent's server, as they stand in MSG_DONE. */
+union node_counters {
+    struct pmiwire_stats_server stats; /* all of its members are uint64_t */
+    uint64_t each[sizeof(struct pmiwire_stats_server) / sizeof(uint64_t)];
+};
+
+#define NODE_COUNTERS (sizeof(struct pmiwire_stats_server) / sizeof(uint64_t))
 
 enum message {
     /* agent to head */
-    MSG_READY = 1, /* u32 port of its listener; text its UCX address, or empty; text host name */
+    MSG_READY = 1, /* u32 port of its listener; text host name */
     MSG_SAY,       /* text, for standard error */
     MSG_STARTED,   /* u32 job, u32 rank, u32 pid */
     MSG_LAUNCHED,  /* u32 job: all of its ranks here */
@@ -30,7 +39,7 @@ enum message {
     MSG_SPAWN,     /* u64 token, u32 job, u32 rank, the request (spawn.c) */
     MSG_FATAL,     /* u32 status: the job must be stopped */
     MSG_LOST,      /* u32 node, text why: the connection to it is lost */
-    MSG_DONE,      /* u32 n, n u64: counters */
+    MSG_DONE,      /* u32 NODE_COUNTERS, each as u64 */
     MSG_NAME,      /* u64 token, u32 job, u32 PMIWIRE_NAME_*, text name, text port */
     MSG_STUCK,     /* u32 job, u32 rank that is gone, u32 PMIWIRE_COLL_*, u32 PMIWIRE_GONE_* */
     MSG_HERE,      /* the answer to MSG_ASK */
@@ -42,7 +51,7 @@ enum message {
     MSG_TRY,       /* u32 the try that started it, from its boot lines: its first message */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */
-    MSG_PEERS,      /* u32 n, for each: text address, u32 port, text UCX address */
+    MSG_PEERS,      /* u32 n, for each: text address, u32 port */
     MSG_JOB,        /* a job (nodes.c) */
     MSG_SIGNAL,     /* u32 signal, for all ranks */
     MSG_STOP,       /* the job is being stopped */

@@ -8,8 +8,8 @@
 
 /* ---- an agent ---- */
 
-int names_on_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
-                  struct pmiwire_str service, struct pmiwire_str port, uint64_t token)
+int agent_ask_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
+                   struct pmiwire_str service, struct pmiwire_str port, uint64_t token)
 {
     struct pmirun *pr = ctx;
     const struct job *job = who->job_cookie;

@@ -12,9 +12,6 @@ struct msg_in;
 struct node;
 struct pmirun;
 
-/* An agent: for its server. */
-int names_on_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
-                  struct pmiwire_str service, struct pmiwire_str port, uint64_t token);
 /* The head; an agent's question to it, false if it is malformed. */
 int names_init(struct pmirun *pr);
 bool names_asked(struct pmirun *pr, struct node *node, struct msg_in *in);

@@ -18,14 +18,14 @@
 #define MAX_COMPLAINTS 20u /* lines about connections that were refused */
 
 /* libsodium would abort(): it has been misused, or the system gives no random numbers. */
-static void misused(void)
+static void die_of_sodium(void)
 {
     die(STATUS_RESOURCES, "libsodium failed: it gets no random numbers, or was misused");
 }
 
 void net_init(struct pmirun *pr, const struct net_ops *ops)
 {
-    sodium_set_misuse_handler(misused);
+    sodium_set_misuse_handler(die_of_sodium);
     if (sodium_init() < 0)
         die(STATUS_RESOURCES, "libsodium cannot be initialized");
     pr->nodes->net.ops = ops;
@@ -103,25 +103,19 @@ static uint64_t hasty_patience(const struct pmirun *pr)
     return ns < 5 * NS_PER_S ? ns : 5 * NS_PER_S;
 }
 
-static void later(struct pmirun *pr, uint64_t deadline)
-{
-    if (pr->nodes->net.deadline_ns == 0 || deadline < pr->nodes->net.deadline_ns)
-        pr->nodes->net.deadline_ns = deadline;
-}
-
 /*
  * A link that is cut without a FIN is detected after --node-timeout: on an idle link by the
  * kernel's keep-alive, on a busy one by find_silence(), since nothing is acknowledged.
  * TCP_USER_TIMEOUT would also end a link whose other end is stopped with a full buffer, and a head
  * may be stopped.
  */
-static void set_options(const struct pmirun *pr, int fd)
+static void set_options(const struct options *opt, int fd)
 {
-    const int fifth = pr->opt.node_s >= 5 ? (int)(pr->opt.node_s / 5) : 1;
+    const int fifth = opt->node_s >= 5 ? (int)(opt->node_s / 5) : 1;
     const struct {
         int level, name, value;
     } options[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},          {SOL_SOCKET, SO_KEEPALIVE, pr->opt.node_s > 0},
+        {IPPROTO_TCP, TCP_NODELAY, 1},          {SOL_SOCKET, SO_KEEPALIVE, opt->node_s > 0},
         {IPPROTO_TCP, TCP_KEEPIDLE, 2 * fifth}, {IPPROTO_TCP, TCP_KEEPINTVL, fifth},
         {IPPROTO_TCP, TCP_KEEPCNT, 3},
     };
@@ -137,7 +131,8 @@ static void listen_later(struct pmirun *pr)
         pr->opt.node_s > 0 ? pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / 5 : 0;
 }
 
-static void on_event(struct pmirun *pr, struct source *src, uint32_t events);
+static void net_deadlines(struct pmirun *pr);
+static void on_net_event(struct pmirun *pr, struct source *src, uint32_t events);
 
 bool net_shaking(const struct pmirun *pr)
 {
@@ -154,7 +149,7 @@ static void give_time(struct pmirun *pr, struct netconn *nc, uint64_t ns)
     nc->patience_ns = ns;
     nc->deadline_ns = pr->now_ns + ns - ns / 5;
     nc->warned = false;
-    later(pr, nc->deadline_ns);
+    timer_sooner(pr, &pr->nodes->net.deadline, nc->deadline_ns, net_deadlines);
 }
 
 /* Takes fd. */
@@ -168,7 +163,7 @@ static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t 
     if (nc)
         *err = channel_init(&nc->ch, &pr->nodes->net.self, dials, peer);
     if (*err == 0) {
-        nc->src = (struct source){on_event, fd};
+        nc->src = (struct source){on_net_event, fd};
         *err = loop_add(pr, &nc->src, dials ? EPOLLIN | EPOLLOUT : EPOLLIN);
     }
     if (*err) {
@@ -178,7 +173,7 @@ static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t 
         close(fd);
         return NULL;
     }
-    set_options(pr, fd);
+    set_options(&pr->opt, fd);
     format_address(sa, len, host, sizeof(host));
     snprintf(nc->name, sizeof(nc->name), "%s:%u", host,
              ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
@@ -191,7 +186,7 @@ static struct netconn *new_conn(struct pmirun *pr, int fd, bool dials, uint32_t 
     return nc;
 }
 
-static void on_connection(struct pmirun *pr, struct source *src, uint32_t events);
+static void on_net_connection(struct pmirun *pr, struct source *src, uint32_t events);
 
 int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
 {
@@ -211,7 +206,7 @@ int net_listen(struct pmirun *pr, const char *address, uint16_t *port)
         return rc;
     }
     *port = ntohs(((struct sockaddr_in *)&ss)->sin_port); /* where IPv6 has it too */
-    pr->nodes->net.listener = (struct source){on_connection, fd};
+    pr->nodes->net.listener = (struct source){on_net_connection, fd};
     return loop_add(pr, &pr->nodes->net.listener, EPOLLIN);
 }
 
@@ -250,7 +245,7 @@ void net_close(struct pmirun *pr, struct netconn *nc)
 }
 
 /* Events of this batch may still point to connections closed in it; they are freed afterwards. */
-void net_bury(struct pmirun *pr)
+void net_free_closed(struct pmirun *pr)
 {
     struct netconn **p = &pr->nodes->net.conns;
 
@@ -272,7 +267,7 @@ void net_bury(struct pmirun *pr)
 }
 
 /* The connection breaks; this side has not closed it. */
-static void broken(struct pmirun *pr, struct netconn *nc, const char *why)
+static void conn_broken(struct pmirun *pr, struct netconn *nc, const char *why)
 {
     bool stranger = !nc->dialled && nc->deadline_ns;
 
@@ -288,7 +283,7 @@ static void broken(struct pmirun *pr, struct netconn *nc, const char *why)
     }
 }
 
-static bool on_opened(void *ctx, struct channel *c)
+static bool on_channel_opened(void *ctx, struct channel *c)
 {
     struct pmirun *pr = ctx;
     struct netconn *nc = (struct netconn *)((char *)c - offsetof(struct netconn, ch));
@@ -301,7 +296,7 @@ static bool on_opened(void *ctx, struct channel *c)
     return true;
 }
 
-static bool on_frame(void *ctx, struct channel *c, const void *p, size_t n)
+static bool on_channel_frame(void *ctx, struct channel *c, const void *p, size_t n)
 {
     struct pmirun *pr = ctx;
     struct netconn *nc = (struct netconn *)((char *)c - offsetof(struct netconn, ch));
@@ -319,7 +314,7 @@ static void on_replayed(void *ctx, struct channel *c, uint64_t number)
         nc->name);
 }
 
-static const struct channel_ops channel_ops = {on_opened, on_frame, on_replayed};
+static const struct channel_ops channel_ops = {on_channel_opened, on_channel_frame, on_replayed};
 
 static void drop_oldest_stranger(struct pmirun *pr)
 {
@@ -330,10 +325,10 @@ static void drop_oldest_stranger(struct pmirun *pr)
             (!oldest || nc->deadline_ns <= oldest->deadline_ns))
             oldest = nc;
     if (oldest)
-        broken(pr, oldest, "too many unauthenticated connections");
+        conn_broken(pr, oldest, "too many unauthenticated connections");
 }
 
-static void on_connection(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_net_connection(struct pmirun *pr, struct source *src, uint32_t events)
 {
     for (int i = 0; i < 64; i++) {
         struct sockaddr_storage ss = {0};
@@ -371,14 +366,14 @@ bool net_full(struct netconn *nc)
 }
 
 /* Polls for room in the socket: to write queued bytes, or to report the room. */
-static void arm(struct pmirun *pr, struct netconn *nc, bool out)
+static void conn_arm(struct pmirun *pr, struct netconn *nc, bool out)
 {
     if (out != nc->armed)
         loop_mod(pr, &nc->src, out ? EPOLLIN | EPOLLOUT : EPOLLIN);
     nc->armed = out;
 }
 
-static void conn_flush(struct pmirun *pr, struct netconn *nc)
+static void net_conn_flush(struct pmirun *pr, struct netconn *nc)
 {
     const void *p;
     size_t n;
@@ -389,14 +384,14 @@ static void conn_flush(struct pmirun *pr, struct netconn *nc)
         if (w > 0) {
             channel_sent(&nc->ch, (size_t)w);
         } else if (errno == EAGAIN) {
-            arm(pr, nc, true);
+            conn_arm(pr, nc, true);
             return;
         } else if (errno != EINTR) {
-            broken(pr, nc, strerror(errno));
+            conn_broken(pr, nc, strerror(errno));
         }
     }
     if (!nc->dead && !nc->connecting)
-        arm(pr, nc, nc->full && has_room(nc));
+        conn_arm(pr, nc, nc->full && has_room(nc));
 }
 
 void net_flush(struct pmirun *pr)
@@ -406,17 +401,17 @@ void net_flush(struct pmirun *pr)
 
         pr->nodes->net.dirty = nc->next_dirty;
         nc->dirty = false;
-        conn_flush(pr, nc);
+        net_conn_flush(pr, nc);
     }
 }
 
-static void make_dirty(struct pmirun *pr, struct netconn *nc)
+static void make_dirty(struct nodes *nodes, struct netconn *nc)
 {
     if (nc->dirty)
         return;
     nc->dirty = true;
-    nc->next_dirty = pr->nodes->net.dirty;
-    pr->nodes->net.dirty = nc;
+    nc->next_dirty = nodes->net.dirty;
+    nodes->net.dirty = nc;
 }
 
 int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t head_len,
@@ -429,7 +424,7 @@ int net_send2(struct pmirun *pr, struct netconn *nc, const void *head, size_t he
         return -EPIPE;
     rc = channel_send(&nc->ch, iov, n ? 2 : 1);
     if (rc == 0)
-        make_dirty(pr, nc);
+        make_dirty(pr->nodes, nc);
     return rc;
 }
 
@@ -438,7 +433,7 @@ int net_send(struct pmirun *pr, struct netconn *nc, const void *p, size_t n)
     return net_send2(pr, nc, p, n, NULL, 0);
 }
 
-static void conn_read(struct pmirun *pr, struct netconn *nc)
+static void net_conn_read(struct pmirun *pr, struct netconn *nc)
 {
     ssize_t n = recv(nc->src.fd, pr->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
     int rc;
@@ -446,20 +441,20 @@ static void conn_read(struct pmirun *pr, struct netconn *nc)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        broken(pr, nc,
-               n < 0             ? strerror(errno)
-               : nc->deadline_ns ? "it left before it identified itself"
-                                 : "it closed the connection");
+        conn_broken(pr, nc,
+                    n < 0             ? strerror(errno)
+                    : nc->deadline_ns ? "it left before it identified itself"
+                                      : "it closed the connection");
         return;
     }
     rc = channel_input(&nc->ch, pr->scratch, (size_t)n, &channel_ops, pr);
     if (rc)
-        broken(pr, nc, rc == -EPROTO ? nc->ch.why : strerror(-rc));
+        conn_broken(pr, nc, rc == -EPROTO ? nc->ch.why : strerror(-rc));
     else
-        make_dirty(pr, nc);
+        make_dirty(pr->nodes, nc);
 }
 
-static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
+static void on_net_event(struct pmirun *pr, struct source *src, uint32_t events)
 {
     struct netconn *nc = (struct netconn *)src;
     int err = 0;
@@ -467,7 +462,7 @@ static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
 
     if (nc->connecting) {
         if (getsockopt(nc->src.fd, SOL_SOCKET, SO_ERROR, &err, &len) != 0 || err) {
-            broken(pr, nc, strerror(err ? err : errno));
+            conn_broken(pr, nc, strerror(err ? err : errno));
             return;
         }
         if (!(events & EPOLLOUT))
@@ -476,14 +471,14 @@ static void on_event(struct pmirun *pr, struct source *src, uint32_t events)
         give_time(pr, nc, net_patience(pr));
     }
     if (events & EPOLLOUT)
-        conn_flush(pr, nc);
+        net_conn_flush(pr, nc);
     if (!nc->dead && nc->full && has_room(nc)) {
         nc->full = false;
         pr->nodes->net.ops->room(pr, nc);
-        make_dirty(pr, nc);
+        make_dirty(pr->nodes, nc);
     }
     if (!nc->dead && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        conn_read(pr, nc);
+        net_conn_read(pr, nc);
 }
 
 /* Finds links with bytes that the peer has not acknowledged for too long. */
@@ -501,33 +496,30 @@ static void find_silence(struct pmirun *pr)
             continue;
         if ((info.tcpi_unacked || info.tcpi_probes) &&
             info.tcpi_last_ack_recv > pr->opt.node_s * 1e3)
-            broken(pr, nc, why);
+            conn_broken(pr, nc, why);
     }
 }
 
-void net_deadlines(struct pmirun *pr)
+static void net_deadlines(struct pmirun *pr)
 {
-    if (!pr->nodes->net.deadline_ns || pr->now_ns < pr->nodes->net.deadline_ns)
-        return;
-    pr->nodes->net.deadline_ns = 0;
     if (pr->nodes->net.listen_ns && pr->now_ns >= pr->nodes->net.listen_ns) {
         find_silence(pr);
         listen_later(pr);
     }
-    if (pr->nodes->net.listen_ns)
-        later(pr, pr->nodes->net.listen_ns);
+    timer_sooner(pr, &pr->nodes->net.deadline, pr->nodes->net.listen_ns, net_deadlines);
     for (struct netconn *nc = pr->nodes->net.conns; nc; nc = nc->next) {
         if (nc->dead || !nc->deadline_ns)
             continue;
         if (pr->now_ns >= nc->deadline_ns && nc->warned) {
-            broken(pr, nc, nc->connecting ? "no answer" : "it did not identify itself in time");
+            conn_broken(pr, nc,
+                        nc->connecting ? "no answer" : "it did not identify itself in time");
             continue;
         }
         if (pr->now_ns >= nc->deadline_ns) {
             nc->deadline_ns = pr->now_ns + nc->patience_ns / 5;
             nc->warned = true;
         }
-        later(pr, nc->deadline_ns);
+        timer_sooner(pr, &pr->nodes->net.deadline, nc->deadline_ns, net_deadlines);
     }
-    net_bury(pr);
+    net_free_closed(pr);
 }

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "../local/loop.h"
+#include "../local/timer.h"
 #include "channel.h"
 
 #define NET_MAX_STRANGERS 256u       /* and one for each node */
@@ -50,8 +51,8 @@ struct net {
     const struct net_ops *ops;
     struct source listener;
     struct netconn *conns, *dirty;
-    uint64_t deadline_ns; /* when to look at handshakes or for silence, 0: never */
-    uint64_t listen_ns;   /* when to look for silence, 0: never */
+    struct timer deadline; /* when to look at handshakes or for silence */
+    uint64_t listen_ns;    /* when to look for silence, 0: never */
     uint32_t n_strangers, n_complaints;
     bool any_dead;
 };
@@ -79,7 +80,6 @@ void net_address(const struct netconn *nc, bool local, char *out, size_t n);
 char *net_own_addresses(void);
 
 void net_flush(struct pmirun *pr);
-void net_bury(struct pmirun *pr);
-void net_deadlines(struct pmirun *pr); /* at deadline_ns */
+void net_free_closed(struct pmirun *pr);
 
 #endif

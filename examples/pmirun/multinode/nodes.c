@@ -32,7 +32,7 @@
 
 extern char **environ;
 
-const char *nodes_name(const struct pmirun *pr, uint32_t node)
+const char *head_node_name(const struct pmirun *pr, uint32_t node)
 {
     return pr->nodes->head.nodes[node].name;
 }
@@ -64,28 +64,28 @@ static void tell_number(struct pmirun *pr, enum message what, uint32_t number)
     msg_free(&m);
 }
 
-static void send_signal(struct pmirun *pr, int sig)
+void head_signal_ranks(struct pmirun *pr, int sig)
 {
     tell_number(pr, MSG_SIGNAL, (uint32_t)sig);
 }
 
-static void stop_launch(struct pmirun *pr)
+void head_stop_launch(struct pmirun *pr)
 {
     tell_number(pr, MSG_STOP, 0);
 }
 
-static void abandon(struct pmirun *pr, const struct job *job)
+void head_abandon_job(struct pmirun *pr, const struct job *job)
 {
     tell_number(pr, MSG_ABANDON, job->number);
 }
 
-static void over(struct pmirun *pr, const struct job *job)
+void head_announce_end(struct pmirun *pr, const struct job *job)
 {
     far_job_over(pr, job);
     tell_number(pr, MSG_OVER, job->number);
 }
 
-void nodes_room(struct pmirun *pr, bool is_err)
+void head_give_room(struct pmirun *pr, bool is_err)
 {
     const uint32_t which = is_err;
     struct msg m = {0};
@@ -139,7 +139,7 @@ static uint32_t named_nodes(const struct pmirun *pr, const char *hosts, uint32_t
     }
     list = xprintf("%s", hosts);
     for (char *h = strtok_r(list, ", ", &save); h; h = strtok_r(NULL, ", ", &save)) {
-        for (i = 0; i < pr->opt.n_nodes && strcmp(h, nodes_name(pr, i)) != 0; i++)
+        for (i = 0; i < pr->opt.n_nodes && strcmp(h, head_node_name(pr, i)) != 0; i++)
             ;
         if (i == pr->opt.n_nodes || n == pr->opt.n_nodes) {
             n = 0;
@@ -178,7 +178,7 @@ static void place_by_slots(const struct pmirun *pr, uint32_t n, uint32_t *node_o
     free(left);
 }
 
-bool nodes_place(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of)
+bool head_place_ranks(const struct pmirun *pr, uint32_t n, const char *hosts, uint32_t *node_of)
 {
     uint32_t *nodes = xrealloc(NULL, pr->opt.n_nodes * sizeof(*nodes)),
              n_nodes = named_nodes(pr, hosts, nodes);
@@ -259,7 +259,7 @@ static void tell_space(struct pmirun *pr, struct job *job, const bool *has)
     msg_free(&m);
 }
 
-static void launch(struct pmirun *pr, struct job *job, const struct msg_in *preputs)
+void head_launch_job(struct pmirun *pr, struct job *job, const struct msg_in *preputs)
 {
     bool *has = xrealloc(NULL, pr->opt.n_nodes * sizeof(*has));
     struct msg m = {0};
@@ -296,6 +296,31 @@ static void launch(struct pmirun *pr, struct job *job, const struct msg_in *prep
 
 /* ---- the beginning ---- */
 
+/* Stops the job if agents have not come in time. Names all of these nodes, up to a few. */
+static void lose_silent(struct pmirun *pr)
+{
+    struct head *h = &pr->nodes->head;
+    char *how = xprintf("no answer within %g s", pr->opt.start_s + pr->opt.wait_s), *why;
+    uint32_t n = 0, first = 0;
+
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
+        if (h->nodes[i].ready)
+            continue;
+        if (n++ == 0)
+            first = i;
+        else if (n <= 1 + NAMED)
+            how = xappend(how, "%s %s", n == 2 ? ", nor from" : ",", h->nodes[i].name);
+    }
+    if (n > 1 + NAMED)
+        how = xappend(how, " and %u more", n - 1 - NAMED);
+    why = starters_silent(pr, first, how);
+    free(how);
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        if (!h->nodes[i].ready)
+            nodes_lost(pr, &h->nodes[i], why);
+    free(why);
+}
+
 /* Three descriptors a node, and some for unauthenticated peers. Raises the limit only if needed,
  * since ssh and srun inherit it. */
 static void check_limit(const struct options *opt)
@@ -315,7 +340,7 @@ static void check_limit(const struct options *opt)
             n_nodes, (unsigned long long)need, (unsigned long long)lim.rlim_max);
 }
 
-static void start(struct pmirun *pr)
+static void start_head(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
     static char self[4096];
@@ -346,8 +371,10 @@ static void start(struct pmirun *pr)
                                ? xprintf("%s", pr->opt.hosts[i])
                                : xprintf("node%u", i);
     }
-    h->start_ns = pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9) +
-                  (uint64_t)(pr->opt.wait_s * 1e9);
+    timer_set(pr, &h->start,
+              pr->now_ns + (uint64_t)((pr->opt.start_s > 0 ? pr->opt.start_s : NEVER_S) * 1e9) +
+                  (uint64_t)(pr->opt.wait_s * 1e9),
+              lose_silent);
     starters_init(pr, self);
 }
 
@@ -399,31 +426,20 @@ static void tell_setup(struct pmirun *pr)
     free(cwd);
 }
 
-/* Sends each agent's address to all, and whether they use UCX: only if all can. False: one cannot,
- * and the user asks for UCX. */
-static bool tell_peers(struct pmirun *pr)
+/* Sends each agent's address to all. */
+static void tell_peers(struct pmirun *pr)
 {
     const struct node *nodes = pr->nodes->head.nodes;
     struct msg m = {0};
-    uint32_t i;
 
-    for (i = 0; i < pr->opt.n_nodes && nodes[i].ucx_len; i++)
-        ;
-    if (i < pr->opt.n_nodes && pr->opt.links == LINKS_UCX) {
-        say(pr, "--links ucx: %s has no UCX", nodes[i].name);
-        return false;
-    }
     msg_begin(&m, MSG_PEERS);
-    msg_u32(&m, i == pr->opt.n_nodes);
     msg_u32(&m, pr->opt.n_nodes);
-    for (i = 0; i < pr->opt.n_nodes; i++) {
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
         msg_string(&m, nodes[i].address);
         msg_u32(&m, nodes[i].port);
-        msg_text(&m, nodes[i].ucx, nodes[i].ucx_len);
     }
     nodes_tell_all(pr, &m);
     msg_free(&m);
-    return true;
 }
 
 /*
@@ -431,14 +447,22 @@ static bool tell_peers(struct pmirun *pr)
  * stopped or hangs; so the head asks. It counts questions, not time: a head that was stopped itself
  * has not asked meanwhile.
  */
-static uint64_t ask_next(const struct pmirun *pr)
+static void ask_all(struct pmirun *pr);
+
+static void ask_later(struct pmirun *pr)
 {
-    return pr->opt.node_s > 0 ? pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / (ASKS + 1) : 0;
+    if (pr->opt.node_s > 0)
+        timer_set(pr, &pr->nodes->head.ask,
+                  pr->now_ns + (uint64_t)(pr->opt.node_s * 1e9) / (ASKS + 1), ask_all);
 }
 
 static void ask_all(struct pmirun *pr)
 {
     char why[64];
+
+    if (pr->nodes->head.ending)
+        return;
+    ask_later(pr);
 
     for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
         struct node *node = &pr->nodes->head.nodes[i];
@@ -459,15 +483,16 @@ void nodes_ready(struct pmirun *pr, struct node *node)
     trace(pr, "node %u is %s, at %s:%u", node->id, node->name, node->address, node->port);
     if (++pr->nodes->head.n_ready < pr->opt.n_nodes || pr->stopping)
         return;
-    pr->nodes->head.start_ns = 0;
-    pr->nodes->head.ask_ns = ask_next(pr);
+    timer_set(pr, &pr->nodes->head.start, 0, NULL);
+    ask_later(pr);
     tell_setup(pr);
-    if (!tell_peers(pr) || (pr->opt.launch == LAUNCH_STEP && !step_is_whole(pr))) {
+    tell_peers(pr);
+    if (pr->opt.launch == LAUNCH_STEP && !step_is_whole(pr)) {
         job_stop(pr, STATUS_NODE);
         return;
     }
     pr->at.launch_begin = pr->now_ns - pr->start_ns;
-    launch(pr, pr->jobs, NULL);
+    head_launch_job(pr, pr->jobs, NULL);
     head_input_start(pr);
 }
 
@@ -524,9 +549,9 @@ static void begin_end(struct pmirun *pr)
     struct head *h = &pr->nodes->head;
 
     h->ending = true;
-    h->start_ns = 0;
-    pr->deadline_ns = 0; /* --timeout is for processes, not for readers */
-    h->end_ns = pr->now_ns + END_NS;
+    timer_set(pr, &h->start, 0, NULL);
+    timer_set(pr, &pr->timeout, 0, NULL); /* --timeout is for processes, not for readers */
+    timer_set(pr, &h->end, pr->now_ns + END_NS, NULL);
     input_close(pr);
     tell_number(pr, MSG_END, 0);
     starters_stop(pr);
@@ -540,127 +565,55 @@ static void settle_end(struct pmirun *pr)
     if (!pr->output.n_full[0] && !pr->output.n_full[1])
         return;
     if (!pr->stopping || !pr->hasty)
-        h->end_ns = pr->now_ns + END_NS;
-    else if (pr->drain_ns && pr->now_ns >= pr->drain_ns)
-        h->end_ns = pr->now_ns;
+        timer_set(pr, &h->end, pr->now_ns + END_NS, NULL);
+    else if (timer_passed(pr, &pr->drain) && !timer_passed(pr, &h->end))
+        timer_set(pr, &h->end, pr->now_ns, NULL);
 }
 
-static bool may_end(struct pmirun *pr)
+static bool head_may_end(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
     bool waits = false;
 
     if (!h->ending) {
         for (const struct job *job = pr->jobs; job && !pr->stopping; job = job->next)
-            if (!job->abandoned && (job->n_launching || h->start_ns))
+            if (!job->abandoned && (job->n_launching || h->start.waits))
                 return false;
         begin_end(pr);
     }
     settle_end(pr);
     for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
-        if (h->nodes[i].link && pr->now_ns >= h->end_ns)
+        if (h->nodes[i].link && timer_passed(pr, &h->end))
             nodes_lost(pr, &h->nodes[i], "it does not end");
         waits = waits || h->nodes[i].link;
     }
     if (waits)
         return false;
-    if (!h->reap_ns)
-        h->reap_ns = pr->now_ns + REAP_NS;
-    return starters_end(pr) || pr->now_ns >= h->reap_ns;
+    if (!h->reap.at)
+        timer_set(pr, &h->reap, pr->now_ns + REAP_NS, NULL);
+    return starters_end(pr) || timer_passed(pr, &h->reap);
 }
 
-static uint64_t own_deadline(const struct pmirun *pr)
-{
-    const struct head *h = &pr->nodes->head;
-    uint64_t next;
-
-    if (h->reap_ns > pr->now_ns)
-        return h->reap_ns;
-    if (h->ending)
-        return h->end_ns > pr->now_ns ? h->end_ns : 0;
-    if (!h->start_ns)
-        return h->ask_ns;
-    next = h->again_ns && h->again_ns < h->start_ns ? h->again_ns : h->start_ns;
-    return h->limit_ns && h->limit_ns < next ? h->limit_ns : next;
-}
-
-static uint64_t deadline(const struct pmirun *pr)
-{
-    const uint64_t tick = pr->far ? pr->nodes->head.tick_ns : 0;
-    uint64_t next = own_deadline(pr), net = pr->nodes->net.deadline_ns;
-
-    if (net && (!next || net < next))
-        next = net;
-    return tick && (!next || tick < next) ? tick : next;
-}
-
-/* Stops the job if agents have not come in time. Names all of these nodes, up to a few. */
-static void lose_silent(struct pmirun *pr)
-{
-    struct head *h = &pr->nodes->head;
-    char *how = xprintf("no answer within %g s", pr->opt.start_s + pr->opt.wait_s), *why;
-    uint32_t n = 0, first = 0;
-
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
-        if (h->nodes[i].ready)
-            continue;
-        if (n++ == 0)
-            first = i;
-        else if (n <= 1 + NAMED)
-            how = xappend(how, "%s %s", n == 2 ? ", nor from" : ",", h->nodes[i].name);
-    }
-    if (n > 1 + NAMED)
-        how = xappend(how, " and %u more", n - 1 - NAMED);
-    why = starters_silent(pr, first, how);
-    free(how);
-    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
-        if (!h->nodes[i].ready)
-            nodes_lost(pr, &h->nodes[i], why);
-    free(why);
-}
-
-static void run_deadlines(struct pmirun *pr)
+/* What no message and no timer brings about. */
+static void head_progress(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
 
-    net_deadlines(pr);
-    if (pr->far && pr->now_ns >= h->tick_ns) {
-        far_tick(pr);
-        h->tick_ns = pr->now_ns + TICK_NS;
-    }
+    if (pr->far && !h->tick.waits)
+        timer_set(pr, &h->tick, pr->now_ns + TICK_NS, far_tick);
     starters_more(pr);
-    if (h->start_ns && pr->now_ns >= h->start_ns) {
-        h->start_ns = 0;
-        lose_silent(pr);
-    }
-    if (h->ask_ns && pr->now_ns >= h->ask_ns && !h->ending) {
-        h->ask_ns = ask_next(pr);
-        ask_all(pr);
-    }
-    if (pr->stopping && pr->n_live && !h->ending && pr->drain_ns &&
-        pr->now_ns >= pr->drain_ns + HUNG_NS)
+    if (pr->stopping && pr->n_live && !h->ending && pr->drain.at &&
+        pr->now_ns >= pr->drain.at + HUNG_NS)
         for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
             nodes_lost(pr, &h->nodes[i], "its ranks do not end");
 }
 
-static void stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
+void head_stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
 {
-    const uint64_t *c = pr->nodes->head.counters;
-
-    *s = (struct pmiwire_stats_server){.n_messages = c[0],
-                                       .n_bad = c[1],
-                                       .n_puts = c[2],
-                                       .n_gets = c[3],
-                                       .n_misses = c[4],
-                                       .n_fences = c[5],
-                                       .bytes_in = c[6],
-                                       .bytes_out = c[7],
-                                       .kvs_bytes = c[8],
-                                       .n_conns = c[9],
-                                       .n_failed = c[10]};
+    *s = pr->nodes->head.counters.stats;
 }
 
-static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
+bool head_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 {
     static const uint8_t what = MSG_PMIX;
     struct netconn *link = pr->nodes->head.nodes[node].link;
@@ -671,48 +624,41 @@ static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
     return !link || rc || !net_full(link);
 }
 
-/* ---- what the rest of pmirun calls (role.h) ---- */
+/* ---- what the loop calls (role.h) ---- */
 
-static void progress(struct pmirun *pr)
+void nodes_progress(struct pmirun *pr)
 {
+    if (pr->head)
+        head_progress(pr);
+    else
+        agent_progress(pr);
 }
 
-static bool ended(struct pmirun *pr)
+void nodes_flush(struct pmirun *pr)
 {
-    return true;
+    net_flush(pr);
 }
 
-static void stop(struct pmirun *pr)
+void nodes_free_closed(struct pmirun *pr)
+{
+    net_free_closed(pr);
+}
+
+bool nodes_may_end(struct pmirun *pr)
+{
+    return pr->head ? head_may_end(pr) : agent_may_end(pr);
+}
+
+bool nodes_ended(struct pmirun *pr)
+{
+    return pr->head || agent_ended(pr);
+}
+
+void nodes_stop(struct pmirun *pr)
 {
     far_stop(pr);
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
-
-const struct node_ops head_node_ops = {
-    .run_deadlines = run_deadlines,
-    .deadline = deadline,
-    .progress = progress,
-    .flush = net_flush,
-    .bury = net_bury,
-    .may_end = may_end,
-    .ended = ended,
-    .stop = stop,
-};
-
-const struct head_ops head_ops = {
-    .name = nodes_name,
-    .place = nodes_place,
-    .launch = launch,
-    .signal = send_signal,
-    .stop = stop_launch,
-    .abandon = abandon,
-    .over = over,
-    .spawned = head_spawned,
-    .room = nodes_room,
-    .reaped = starters_reaped,
-    .stats = stats,
-    .pmix = send_pmix,
-};
 
 /* 0, 1 and 2 must be open, or the next descriptor would become our own stdout. */
 static void open_standard(void)
@@ -733,8 +679,7 @@ void head_set_up(struct pmirun *pr)
     int err;
 
     pr->nodes = &nodes;
-    pr->node = &head_node_ops;
-    pr->head = &head_ops;
+    pr->head = true;
     open_standard();
     job_note_inherited(pr);
     loop_init(pr);
@@ -742,10 +687,10 @@ void head_set_up(struct pmirun *pr)
     if (pr->opt.n_hosts ? pr->opt.slots[0] : pr->opt.per_host)
         place_by_slots(pr, pr->opt.n_procs, node_of);
     else
-        nodes_place(pr, pr->opt.n_procs, NULL, node_of);
+        head_place_ranks(pr, pr->opt.n_procs, NULL, node_of);
     job_create_first(pr, node_of);
     err = names_init(pr);
     if (err)
         die(STATUS_RESOURCES, "cannot keep published names: %s", any_strerror(err));
-    start(pr);
+    start_head(pr);
 }

@@ -17,7 +17,6 @@
 #include "../local/table.h"
 #include "../local/way.h"
 #include "../pmix/far.h"
-#include "links.h"
 #include "step.h"
 
 static char **get_strings(struct msg_in *in, uint32_t *n)
@@ -43,7 +42,7 @@ static char *get_option(struct msg_in *in)
     return NULL;
 }
 
-static void start_server(struct pmirun *pr)
+static void start_own_server(struct pmirun *pr)
 {
     int err = pmi_init(pr);
 
@@ -115,14 +114,13 @@ static bool on_setup(struct pmirun *pr, struct msg_in *in)
     if (ok && (flags & 512))
         timeline_begin(pr);
     if (ok)
-        start_server(pr);
+        start_own_server(pr);
     return ok;
 }
 
-static bool on_peers(struct pmirun *pr, struct msg_in *in)
+static bool on_peers(struct nodes *nodes, struct msg_in *in)
 {
-    struct agent *a = &pr->nodes->agent;
-    bool by_ucx = get_u32(in) != 0;
+    struct agent *a = &nodes->agent;
 
     if (a->peers || get_u32(in) != a->n_nodes)
         return false;
@@ -130,23 +128,14 @@ static bool on_peers(struct pmirun *pr, struct msg_in *in)
     memset(a->peers, 0, a->n_nodes * sizeof(*a->peers));
     for (uint32_t i = 0; i < a->n_nodes; i++) {
         struct peer *p = &a->peers[i];
-        const char *ucx;
         uint32_t port;
 
         p->address = get_string(in);
         port = get_u32(in);
         in->bad = in->bad || port > UINT16_MAX;
         p->port = (uint16_t)port;
-        ucx = get_text(in, &p->ucx_len);
-        p->ucx = xrealloc(NULL, p->ucx_len + 1);
-        memcpy(p->ucx, ucx, p->ucx_len);
     }
-    if (in->bad)
-        return false;
-    a->by_ucx = by_ucx && ucx_join(pr) == 0;
-    if (!by_ucx)
-        ucx_stop(pr);
-    return a->by_ucx == by_ucx;
+    return !in->bad;
 }
 
 static bool get_app(struct msg_in *in, struct app *app)
@@ -166,7 +155,7 @@ static bool get_app(struct msg_in *in, struct app *app)
 }
 
 /* Sets `bad` unless every rank has a node, and some rank is on ours (or, as asked, none is). */
-static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint64_t n_ranks,
+static uint32_t *get_placement(const struct nodes *nodes, struct msg_in *in, uint64_t n_ranks,
                                bool with_ours)
 {
     uint32_t n_runs = get_count(in, 8), *node_of = xrealloc(NULL, n_ranks * sizeof(*node_of));
@@ -176,8 +165,8 @@ static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint6
     for (uint32_t i = 0; i < n_runs && !in->bad; i++) {
         uint32_t node = get_u32(in), n = get_u32(in);
 
-        in->bad = in->bad || node >= pr->nodes->agent.n_nodes || n > n_ranks - at;
-        ours = ours || (n && node == pr->nodes->agent.node);
+        in->bad = in->bad || node >= nodes->agent.n_nodes || n > n_ranks - at;
+        ours = ours || (n && node == nodes->agent.node);
         for (uint32_t k = 0; k < n && !in->bad; k++)
             node_of[at++] = node;
     }
@@ -186,7 +175,7 @@ static uint32_t *get_placement(const struct pmirun *pr, struct msg_in *in, uint6
 }
 
 /* Finds the programs of the ranks here. Reports the first missing one, and returns its status. */
-static int find_programs(struct pmirun *pr, struct job *job)
+static int find_job_programs(struct pmirun *pr, struct job *job)
 {
     for (uint32_t i = 0; i < job->n_local; i++) {
         struct app *app = job->ranks[i].app;
@@ -234,7 +223,7 @@ static int spawn_error(int status)
 }
 
 /* A job that cannot be started here: a status, and -errno for its spawner. */
-static void refuse(struct pmirun *pr, struct job *job, int status, int err)
+static void refuse_job(struct pmirun *pr, struct job *job, int status, int err)
 {
     if (job->spawned)
         job_abandon(pr, job, err);
@@ -264,12 +253,12 @@ static bool get_plan(const struct pmirun *pr, struct msg_in *in, struct job_plan
     if (!ok || n_ranks == 0 || n_ranks > MAX_PROCS || !pr->server || !pr->nodes->agent.peers ||
         plan->number < pr->n_jobs || plan->number == UINT32_MAX)
         return false;
-    plan->node_of = get_placement(pr, in, n_ranks, true);
+    plan->node_of = get_placement(pr->nodes, in, n_ranks, true);
     return !in->bad;
 }
 
 /* Begins a job; its pairs follow in the message. */
-static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in *in)
+static void begin_job(struct pmirun *pr, const struct job_plan *plan, struct msg_in *in)
 {
     struct job *job;
     char *why;
@@ -290,19 +279,19 @@ static void begin(struct pmirun *pr, const struct job_plan *plan, struct msg_in 
     err = put_all(pr, job, in);
     if (err == 0)
         err = check_limits(pr, job);
-    status = err ? STATUS_RESOURCES : find_programs(pr, job);
+    status = err ? STATUS_RESOURCES : find_job_programs(pr, job);
     if (status == 0 && (status = way_choose(pr, job, &why)) != 0) {
         say(pr, "%s; %s", why, job->spawned ? "the spawn fails" : "stopping the job");
         free(why);
     }
     if (status)
-        refuse(pr, job, status, err ? err : spawn_error(status));
+        refuse_job(pr, job, status, err ? err : spawn_error(status));
     else if (!pr->stopping)
         job_queue(pr, job);
     agent_begin_exchange(pr, job);
 }
 
-static bool on_job(struct pmirun *pr, struct msg_in *in)
+static bool on_job_order(struct pmirun *pr, struct msg_in *in)
 {
     struct job_plan plan = {0};
     char *kvsname, *spawner;
@@ -319,7 +308,7 @@ static bool on_job(struct pmirun *pr, struct msg_in *in)
     ok = get_plan(pr, in, &plan) && ok && plan.way <= MPI_PMIX &&
          (plan.number > 0) == (spawner != NULL);
     if (ok)
-        begin(pr, &plan, in);
+        begin_job(pr, &plan, in);
     else
         free_plan(&plan);
     free(kvsname);
@@ -344,7 +333,7 @@ static bool on_space(struct pmirun *pr, struct msg_in *in)
     ok = !in->bad && n_ranks > 0 && n_ranks <= MAX_PROCS && nspace[0] &&
          strlen(nspace) <= FAR_NSPACE_BYTES;
     if (ok)
-        s.node_of = node_of = get_placement(pr, in, n_ranks, false);
+        s.node_of = node_of = get_placement(pr->nodes, in, n_ranks, false);
     s.n_ranks = (uint32_t)n_ranks;
     ok = ok && !in->bad && !in->left && far_space(pr, number, &s);
     if (ok)
@@ -363,8 +352,9 @@ static void on_stop(struct pmirun *pr)
     host_stop(pr);
     pr->launch = NULL;
     pr->launch_tail = &pr->launch;
-    pr->kill_ns = pr->now_ns + 5 * GRACE_NS; /* in case no signal comes from it */
-    pr->drain_ns = pr->now_ns + 2 * GRACE_NS;
+    /* in case no signal comes from it */
+    timer_set(pr, &pr->kill, pr->now_ns + 5 * GRACE_NS, NULL);
+    timer_set(pr, &pr->drain, pr->now_ns + 2 * GRACE_NS, NULL);
 }
 
 static bool on_spawned(struct pmirun *pr, struct msg_in *in)
@@ -381,18 +371,18 @@ static bool on_spawned(struct pmirun *pr, struct msg_in *in)
     return !in->bad;
 }
 
-static bool on_named(struct pmirun *pr, struct msg_in *in)
+static bool on_named(struct pmiwire_server *server, struct msg_in *in)
 {
     uint64_t token = get_u64(in);
     int32_t rc = (int32_t)get_u32(in);
     struct pmiwire_str port = get_str(in);
 
-    if (!in->bad && pr->server)
-        pmiwire_server_name_done(pr->server, token, rc, port);
+    if (!in->bad && server)
+        pmiwire_server_name_done(server, token, rc, port);
     return !in->bad;
 }
 
-static bool on_ask(struct pmirun *pr)
+static bool on_head_ask(struct pmirun *pr)
 {
     agent_msg(pr, MSG_HERE);
     agent_tell(pr);
@@ -422,7 +412,7 @@ static bool on_over(struct pmirun *pr, struct msg_in *in)
     return !in->bad;
 }
 
-static bool on_room(struct pmirun *pr, struct msg_in *in)
+static bool on_room_order(struct pmirun *pr, struct msg_in *in)
 {
     uint32_t which = get_u32(in), n = get_u32(in);
 
@@ -458,19 +448,19 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
 
     switch (n ? *(const uint8_t *)p : 0) {
     case MSG_SETUP: return on_setup(pr, &in);
-    case MSG_PEERS: return on_peers(pr, &in);
-    case MSG_JOB: return on_job(pr, &in);
+    case MSG_PEERS: return on_peers(pr->nodes, &in);
+    case MSG_JOB: return on_job_order(pr, &in);
     case MSG_SIGNAL: return on_signal(pr, &in);
     case MSG_STOP: on_stop(pr); return true;
     case MSG_ABANDON: return on_abandon(pr, &in);
     case MSG_SPACE: return on_space(pr, &in);
     case MSG_PMIX: return far_heard(pr, pr->opt.n_nodes, in.p, in.left);
     case MSG_OVER: return on_over(pr, &in);
-    case MSG_ROOM: return on_room(pr, &in);
+    case MSG_ROOM: return on_room_order(pr, &in);
     case MSG_INPUT: return on_input(pr, &in);
     case MSG_SPAWNED: return on_spawned(pr, &in);
-    case MSG_NAMED: return on_named(pr, &in);
-    case MSG_ASK: return on_ask(pr);
+    case MSG_NAMED: return on_named(pr->server, &in);
+    case MSG_ASK: return on_head_ask(pr);
     case MSG_END: pr->nodes->agent.ending = true; return true;
     default: return false;
     }

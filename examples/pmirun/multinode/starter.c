@@ -40,13 +40,13 @@
 extern char **environ;
 
 /* Its name in messages. */
-static const char *starter_program(const struct pmirun *pr, const struct starter *s)
+static const char *starter_program(const struct options *opt, const struct starter *s)
 {
     if (s->here)
         return "its process";
-    if (pr->opt.launch != LAUNCH_SRUN)
-        return template_name(pr->opt.template);
-    return pr->opt.launch_agent ? pr->opt.launch_agent : "srun";
+    if (opt->launch != LAUNCH_SRUN)
+        return template_name(opt->template);
+    return opt->launch_agent ? opt->launch_agent : "srun";
 }
 
 static char **srun_argv(const struct pmirun *pr, const struct starter *s)
@@ -54,7 +54,7 @@ static char **srun_argv(const struct pmirun *pr, const struct starter *s)
     char **v = xrealloc(NULL, 16 * sizeof(*v)), *hosts;
     size_t n = 0;
 
-    v[n++] = xprintf("%s", starter_program(pr, s));
+    v[n++] = xprintf("%s", starter_program(&pr->opt, s));
     v[n++] = xprintf("--nodes=%u", s->n);
     v[n++] = xprintf("--ntasks=%u", s->n);
     v[n++] = xprintf("--ntasks-per-node=1");
@@ -84,37 +84,15 @@ static char **starter_argv(const struct pmirun *pr, const struct starter *s)
 
     if (pr->opt.launch == LAUNCH_SRUN)
         return srun_argv(pr, s);
-    return template_argv(s->here ? &itself : pr->opt.template, nodes_name(pr, s->first),
+    return template_argv(s->here ? &itself : pr->opt.template, head_node_name(pr, s->first),
                          pr->nodes->head.self);
-}
-
-/* UCX's variables as lines for an agent that may use UCX, which needs them before MSG_SETUP brings
- * the others. Reports those that it leaves out. */
-static char *ucx_settings(struct pmirun *pr)
-{
-    char *all = xprintf("%s", "");
-
-    for (char **e = environ; *e && pr->opt.links != LINKS_TCP; e++) {
-        bool is_lines = strchr(*e, '\n') != NULL;
-
-        if (strncmp(*e, "UCX_", 4) != 0)
-            continue;
-        if (is_lines || strlen(all) + strlen(*e) > UCX_SETTINGS_BYTES) {
-            say(pr, "%.*s does not reach the agents' UCX: %s", (int)strcspn(*e, "="), *e,
-                is_lines ? "it has more than one line"
-                         : "all these variables together take too many bytes");
-            continue;
-        }
-        all = xappend(all, "set %s\n", *e);
-    }
-    return all;
 }
 
 /* Writes to an empty pipe, which mostly has room for all. A user with many pipes gets small ones
  * (fs.pipe-user-pages-soft): then this waits for the reader. False with errno. */
-static bool write_all(const struct pmirun *pr, int fd, const char *text, size_t n)
+static bool write_boot(const struct nodes *nodes, int fd, const char *text, size_t n)
 {
-    const uint64_t start_ns = pr->nodes->head.start_ns, now = clock_ns();
+    const uint64_t start_ns = nodes->head.start.at, now = clock_ns();
     const uint64_t end = start_ns < now + FULL_NS ? start_ns : now + FULL_NS;
 
     while (n > 0) {
@@ -153,21 +131,20 @@ static bool has_ended(const struct starter *s)
 
 /* The lines that an agent reads. `node`: its number, or its source ("srun", "step"). `try`: of its
  * command, from 1 on; 0 where no command of ours starts it. */
-static char *bootstrap(const struct pmirun *pr, const char *node, uint32_t try)
+static char *boot_lines(const struct pmirun *pr, const char *node, uint32_t try)
 {
     const struct channel_self *self = &pr->nodes->net.self;
     char *addresses = pr->opt.launch == LAUNCH_FORK ? xprintf("127.0.0.1") : net_own_addresses(),
          *text;
     char secret[2 * CHANNEL_SECRET_BYTES + 1], job[2 * CHANNEL_JOB_BYTES + 1];
-    static const char *const links[] = {"any", "tcp", "ucx"};
 
     sodium_bin2hex(secret, sizeof(secret), self->secret, CHANNEL_SECRET_BYTES);
     sodium_bin2hex(job, sizeof(job), self->job, CHANNEL_JOB_BYTES);
     text = xprintf("pmirun-agent " BOOT_VERSION
-                   "\njob %s\nsecret %s\nnode %s\ntry %u\nnodes %u\nlinks %s\nsilence "
-                   "%.0f\nport %u\nhead %s\n%send\n",
-                   job, secret, node, try, pr->opt.n_nodes, links[pr->opt.links],
-                   pr->opt.node_s * 1e3, pr->nodes->head.port, addresses, pr->nodes->head.sets);
+                   "\njob %s\nsecret %s\nnode %s\ntry %u\nnodes %u\nsilence %.0f\nport %u\nhead "
+                   "%s\nend\n",
+                   job, secret, node, try, pr->opt.n_nodes, pr->opt.node_s * 1e3,
+                   pr->nodes->head.port, addresses);
     sodium_memzero(secret, sizeof(secret));
     free(addresses);
     return text;
@@ -182,9 +159,9 @@ static void write_bootstrap(struct pmirun *pr, struct starter *s)
         snprintf(node, sizeof(node), "srun");
     else
         snprintf(node, sizeof(node), "%u", s->first);
-    text = bootstrap(pr, node, s->n_tries);
+    text = boot_lines(pr, node, s->n_tries);
     n = strlen(text);
-    if (!write_all(pr, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
+    if (!write_boot(pr->nodes, s->in, text, n) && !(errno == EPIPE && has_ended(s))) {
         snprintf(why, sizeof(why), "the job cannot be sent to it: %s", strerror(errno));
         for (uint32_t i = s->first; i < s->first + s->n; i++)
             nodes_lost(pr, &pr->nodes->head.nodes[i], why);
@@ -245,10 +222,10 @@ static const struct {
 
 #define ADVICE_PROGRAM 2u /* for a line that names our program */
 
-static void find_advice(const struct pmirun *pr, struct starter *s)
+static void find_advice(const struct nodes *nodes, struct starter *s)
 {
     for (unsigned i = 1; i < sizeof(advices) / sizeof(advices[0]); i++) {
-        const char *said = i == ADVICE_PROGRAM ? pr->nodes->head.self : advices[i].said;
+        const char *said = i == ADVICE_PROGRAM ? nodes->head.self : advices[i].said;
 
         if (memmem(s->line, s->len, said, strlen(said)) && (!s->advice || i < s->advice))
             s->advice = i;
@@ -258,11 +235,11 @@ static void find_advice(const struct pmirun *pr, struct starter *s)
 /* Prints a line of ssh or an agent, with the node in front. For a retried host, not in each try. */
 static void starter_line(struct pmirun *pr, struct starter *s)
 {
-    const char *who = s->n > 1 ? starter_program(pr, s) : nodes_name(pr, s->first);
+    const char *who = s->n > 1 ? starter_program(&pr->opt, s) : head_node_name(pr, s->first);
 
     if (s->len == 0)
         return;
-    find_advice(pr, s);
+    find_advice(pr->nodes, s);
     if (!memmem(s->line, s->len, "pmirun", 6))
         s->login_printed = true;
     if (s->under_way && s->n_tries > 1)
@@ -316,15 +293,9 @@ static uint64_t try_limit(const struct pmirun *pr, const struct starter *s)
     return limit < pr->nodes->head.wait_ns && pr->opt.launch != LAUNCH_SRUN ? limit : 0;
 }
 
-static void sooner(uint64_t *next, uint64_t ns)
-{
-    if (ns && (!*next || ns < *next))
-        *next = ns;
-}
-
 static void start_one(struct pmirun *pr, struct starter *s)
 {
-    const char *what = s->here ? pr->nodes->head.self : starter_program(pr, s);
+    const char *what = s->here ? pr->nodes->head.self : starter_program(&pr->opt, s);
     int in[2], out[2], rc;
     char **argv;
 
@@ -358,7 +329,7 @@ static void start_one(struct pmirun *pr, struct starter *s)
     s->hung = false;
     s->started_ns = pr->now_ns;
     s->limit_ns = try_limit(pr, s);
-    sooner(&pr->nodes->head.limit_ns, s->limit_ns);
+    timer_sooner(pr, &pr->nodes->head.limit, s->limit_ns, NULL);
     pr->nodes->head.n_under_way++;
     if (loop_add(pr, &s->src, EPOLLIN) != 0)
         die(STATUS_RESOURCES, "cannot start %s: out of memory", what);
@@ -379,9 +350,9 @@ static void end_hung(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
 
-    if (!h->limit_ns || pr->now_ns < h->limit_ns)
+    if (!timer_passed(pr, &h->limit))
         return;
-    h->limit_ns = 0;
+    timer_set(pr, &h->limit, 0, NULL);
     for (uint32_t i = 0; i < h->n_starters; i++) {
         struct starter *s = &h->starters[i];
 
@@ -393,7 +364,7 @@ static void end_hung(struct pmirun *pr)
             close_stdin(s);
             s->limit_ns = pr->now_ns + TERM_NS;
         }
-        sooner(&h->limit_ns, s->limit_ns);
+        timer_sooner(pr, &h->limit, s->limit_ns, NULL);
     }
 }
 
@@ -401,7 +372,7 @@ void starters_more(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
 
-    h->again_ns = 0;
+    timer_set(pr, &h->again, 0, NULL);
     if (h->ending || pr->stopping)
         return;
     end_hung(pr);
@@ -411,15 +382,15 @@ void starters_more(struct pmirun *pr)
         if (s->state == STARTER_WAITS && pr->now_ns >= s->again_ns)
             start_one(pr, s);
         else if (s->state == STARTER_WAITS)
-            sooner(&h->again_ns, s->again_ns);
+            timer_sooner(pr, &h->again, s->again_ns, NULL);
         if (s->state != STARTER_WAITS && i == h->first_waiting)
             h->first_waiting++;
     }
 }
 
-static void free_place(struct pmirun *pr, struct starter *s)
+static void free_place(struct nodes *nodes, struct starter *s)
 {
-    pr->nodes->head.n_under_way -= s->under_way;
+    nodes->head.n_under_way -= s->under_way;
     s->under_way = false;
 }
 
@@ -437,7 +408,7 @@ bool starters_came(struct pmirun *pr, uint32_t node, uint32_t try)
     s = starter_of(pr, node);
     if (try != s->n_tries || s->state == STARTER_WAITS || s->hung)
         return false;
-    free_place(pr, s);
+    free_place(pr->nodes, s);
     return true;
 }
 
@@ -453,7 +424,7 @@ static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
         return false;
     if (s->n_tries == 1)
         say(pr, "node %u (%s) cannot be reached yet: %s; trying for %g s", s->first,
-            nodes_name(pr, s->first), how, pr->opt.wait_s);
+            head_node_name(pr, s->first), how, pr->opt.wait_s);
     loop_close(pr, &s->src); /* another process may have it open still */
     s->len = 0;
     s->state = STARTER_WAITS;
@@ -464,9 +435,9 @@ static bool try_again(struct pmirun *pr, struct starter *s, const char *how)
 }
 
 /* Appends the advice for its output. */
-static char *advise(const struct pmirun *pr, const struct starter *s, char *all)
+static char *append_advice(const struct pmirun *pr, const struct starter *s, char *all)
 {
-    const char *host = nodes_name(pr, s->first);
+    const char *host = head_node_name(pr, s->first);
     char advice[512], *trial;
 
     if (s->advice) {
@@ -482,13 +453,13 @@ static char *advise(const struct pmirun *pr, const struct starter *s, char *all)
 }
 
 /* The reason for its end, with advice; to be freed. */
-static char *explain(const struct pmirun *pr, const struct starter *s, const char *how)
+static char *explain_end(const struct pmirun *pr, const struct starter *s, const char *how)
 {
     char *all = xprintf("%s", how);
 
     if (s->n_tries > 1)
         all = xappend(all, ", %u times in %g s", s->n_tries, pr->opt.wait_s);
-    return advise(pr, s, all);
+    return append_advice(pr, s, all);
 }
 
 char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how)
@@ -500,10 +471,10 @@ char *starters_silent(const struct pmirun *pr, uint32_t node, const char *how)
         return all;
     s = starter_of(pr, node);
     if (s->state == STARTER_RUNS && s->under_way)
-        all = xappend(all, ", and %.160s still runs", starter_program(pr, s));
+        all = xappend(all, ", and %.160s still runs", starter_program(&pr->opt, s));
     if (s->n_tries > 1)
         all = xappend(all, ", in try %u", s->n_tries);
-    return advise(pr, s, all);
+    return append_advice(pr, s, all);
 }
 
 /* A login that prints is no failure: the head prints once how to silence it. */
@@ -516,7 +487,7 @@ static void note_login(struct pmirun *pr, const struct starter *s)
     say(pr,
         "the login on %s prints: harmless; to silence it, put [ -t 1 ] || return at the top of "
         "~/.bashrc there",
-        nodes_name(pr, s->first));
+        head_node_name(pr, s->first));
 }
 
 static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *si)
@@ -528,21 +499,22 @@ static void brought_none(struct pmirun *pr, struct starter *s, const siginfo_t *
         none = none && !pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done;
     if (s->hung)
         snprintf(how, sizeof(how), "%.160s started no agent in %.3g s, and was killed",
-                 starter_program(pr, s), (double)(pr->now_ns - s->started_ns) / 1e9);
+                 starter_program(&pr->opt, s), (double)(pr->now_ns - s->started_ns) / 1e9);
     else
-        snprintf(
-            how, sizeof(how), "%.160s %s %d before its agent connected", starter_program(pr, s),
-            si->si_code == CLD_EXITED ? "exited with status" : "died of signal", si->si_status);
+        snprintf(how, sizeof(how), "%.160s %s %d before its agent connected",
+                 starter_program(&pr->opt, s),
+                 si->si_code == CLD_EXITED ? "exited with status" : "died of signal",
+                 si->si_status);
     if (none && try_again(pr, s, how))
         return;
-    why = explain(pr, s, how);
+    why = explain_end(pr, s, how);
     for (uint32_t i = s->first; i < s->first + s->n; i++)
         if (!pr->nodes->head.nodes[i].link && !pr->nodes->head.nodes[i].done)
             nodes_lost(pr, &pr->nodes->head.nodes[i], why);
     free(why);
 }
 
-void starters_reaped(struct pmirun *pr, const siginfo_t *si)
+void head_reap_starter(struct pmirun *pr, const siginfo_t *si)
 {
     struct starter *s = NULL;
     bool came;
@@ -560,7 +532,7 @@ void starters_reaped(struct pmirun *pr, const siginfo_t *si)
     trace(pr, "pid %d, which brought node %u, %s %d", (int)s->pid, s->first,
           si->si_code == CLD_EXITED ? "exited with" : "died of", si->si_status);
     came = !s->under_way;
-    free_place(pr, s);
+    free_place(pr->nodes, s);
     if (came && si->si_code == CLD_EXITED)
         note_login(pr, s);
     brought_none(pr, s, si);
@@ -605,9 +577,8 @@ void starters_init(struct pmirun *pr, const char *self)
     struct head *h = &pr->nodes->head;
 
     h->self = self;
-    h->sets = ucx_settings(pr);
     if (pr->opt.launch == LAUNCH_STEP) {
-        step_begin(pr, bootstrap(pr, "step", 0));
+        step_begin(pr, boot_lines(pr, "step", 0));
         return;
     }
     h->wait_ns = pr->now_ns + (uint64_t)(pr->opt.wait_s * 1e9);

@@ -149,9 +149,9 @@ static void begin_rank(struct pmirun *pr, struct task *t)
     pr->n_live++;
     guard_add(pr, r->pid);
     timeline_rank(pr, r, TIMELINE_LAUNCH, 0);
-    pr->agent->started(pr, r);
+    agent_report_started(pr, r);
     if (r->job->n_launched == r->job->n_local)
-        pr->agent->launched(pr, r->job);
+        agent_report_launched(pr, r->job);
 }
 
 static void end_rank(struct pmirun *pr, struct task *t)
@@ -166,7 +166,7 @@ static void end_rank(struct pmirun *pr, struct task *t)
     job_rank_exited(pr, t->rank, &si);
 }
 
-static void heard(struct pmirun *pr, struct step *s, const char *line)
+static void heard_line(struct pmirun *pr, struct step *s, const char *line)
 {
     bool begins = strncmp(line, "task ", 5) == 0;
     uint32_t number, value;
@@ -200,7 +200,7 @@ void step_told(struct pmirun *pr, const char *text, size_t n)
         if (text[i] == '\n') {
             s->line[s->len] = '\0';
             s->len = 0;
-            heard(pr, s, s->line);
+            heard_line(pr, s, s->line);
         } else if (s->len < sizeof(s->line) - 1) {
             s->line[s->len++] = text[i];
         }
@@ -218,7 +218,7 @@ static void on_ended(struct pmirun *pr, struct source *src, uint32_t events)
 }
 
 /* Watches a rank whose parent, slurmstepd, is gone. */
-static void watch(struct pmirun *pr, struct task *t)
+static void watch_task(struct pmirun *pr, struct task *t)
 {
     int fd = (int)syscall(SYS_pidfd_open, t->pid, 0);
 
@@ -241,7 +241,7 @@ void step_left(struct pmirun *pr)
             continue;
         n++;
         if (t->pid)
-            watch(pr, t);
+            watch_task(pr, t);
     }
     if (n == 0 || pr->nodes->agent.ending)
         return;

@@ -53,7 +53,7 @@ struct words {
     size_t n, cap;
 };
 
-static void add(struct words *w, char *word)
+static void words_add(struct words *w, char *word)
 {
     if (w->n + 2 > w->cap)
         w->v = xrealloc(w->v, (w->cap = 2 * w->cap + 64) * sizeof(*w->v));
@@ -61,19 +61,19 @@ static void add(struct words *w, char *word)
     w->v[w->n] = NULL;
 }
 
-static bool is_blank(char c)
+static bool is_config_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
 /* Reads a word, unquoted in place, since it never grows. Returns the character that ends it, a
  * blank, a newline or a NUL; *at is behind it. */
-static char take_word(struct words *w, char **at)
+static char take_config_word(struct words *w, char **at)
 {
     char *t = *at, *to = t, quote = 0, end;
 
-    add(w, to);
-    for (; *t && (quote || (!is_blank(*t) && *t != '\n')); t++) {
+    words_add(w, to);
+    for (; *t && (quote || (!is_config_blank(*t) && *t != '\n')); t++) {
         if (*t == quote) {
             quote = 0;
             continue;
@@ -107,7 +107,7 @@ static char *take_line(struct words *w, char *t)
     char end = ' ';
 
     for (;;) {
-        while (is_blank(*t) || (*t == '\\' && t[1] == '\n')) {
+        while (is_config_blank(*t) || (*t == '\\' && t[1] == '\n')) {
             w->line += *t == '\\';
             t += *t == '\\' ? 2 : 1;
         }
@@ -116,12 +116,12 @@ static char *take_line(struct words *w, char *t)
         if (!*t || *t == '\n')
             break;
         if (n_before && w->n == n_before)
-            add(w, colon);
-        end = take_word(w, &t);
-        if (!is_blank(end))
+            words_add(w, colon);
+        end = take_config_word(w, &t);
+        if (!is_config_blank(end))
             break;
     }
-    if (is_blank(end) && *t == '\n')
+    if (is_config_blank(end) && *t == '\n')
         t++;
     return t;
 }

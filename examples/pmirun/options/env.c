@@ -8,7 +8,7 @@
 #include "../local/job.h"
 #include "../local/util.h"
 
-static void add(char ***list, uint32_t *n, char *string)
+static void list_add(char ***list, uint32_t *n, char *string)
 {
     *list = xrealloc(*list, (*n + 2) * sizeof(**list));
     (*list)[(*n)++] = string;
@@ -16,7 +16,7 @@ static void add(char ***list, uint32_t *n, char *string)
 }
 
 /* The first n bytes are a name that a user may set. */
-static void check_name(const struct parse *p, const char *name, size_t n)
+static void check_env_name(const struct parse *p, const char *name, size_t n)
 {
     static const char *const ours[] = {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
     bool is_ours = n >= 4 && memcmp(name, "PMI_", 4) == 0;
@@ -34,19 +34,19 @@ void set_x(struct parse *p, const struct option_row *row, char **value)
     struct app *app = p->app;
     const size_t n = strcspn(value[0], "=");
 
-    check_name(p, value[0], n);
+    check_env_name(p, value[0], n);
     if (value[0][n])
-        add(&app->sets, &app->n_sets, value[0]);
+        list_add(&app->sets, &app->n_sets, value[0]);
     else
-        add(&app->env.pass, &app->env.n_pass, value[0]);
+        list_add(&app->env.pass, &app->env.n_pass, value[0]);
 }
 
 /* VAR VALUE, or, as hydra takes it too, VAR=VALUE: then the second word is not the option's. */
-static char *assignment(struct parse *p, char **value)
+static char *env_assignment(struct parse *p, char **value)
 {
     const size_t n = strcspn(value[0], "=");
 
-    check_name(p, value[0], n);
+    check_env_name(p, value[0], n);
     if (value[0][n]) {
         p->at--;
         return value[0];
@@ -56,68 +56,44 @@ static char *assignment(struct parse *p, char **value)
 
 void set_env(struct parse *p, const struct option_row *row, char **value)
 {
-    add(&p->app->sets, &p->app->n_sets, assignment(p, value));
-}
-
-void set_genv(struct parse *p, const struct option_row *row, char **value)
-{
-    add(&p->opt->sets, &p->opt->n_sets, assignment(p, value));
+    if (row->scope == SCOPE_GROUP)
+        list_add(&p->app->sets, &p->app->n_sets, env_assignment(p, value));
+    else
+        list_add(&p->opt->sets, &p->opt->n_sets, env_assignment(p, value));
 }
 
 void set_mca(struct parse *p, const struct option_row *row, char **value)
 {
-    check_name(p, value[0], strlen(value[0]));
-    add(&p->opt->sets, &p->opt->n_sets, xprintf("OMPI_MCA_%s=%s", value[0], value[1]));
+    check_env_name(p, value[0], strlen(value[0]));
+    list_add(&p->opt->sets, &p->opt->n_sets, xprintf("OMPI_MCA_%s=%s", value[0], value[1]));
+}
+
+/* Of the group that is being read, or of all groups. */
+static struct env *env_of(const struct parse *p, const struct option_row *row)
+{
+    return row->scope == SCOPE_GROUP ? &p->app->env : &p->opt->env;
 }
 
 /* Names, separated by commas: only these are passed on. */
-static void pass_list(const struct parse *p, struct env *env, char *list)
+void set_envlist(struct parse *p, const struct option_row *row, char **value)
 {
-    char *copy = xprintf("%s", list), *comma;
+    struct env *env = env_of(p, row);
+    char *copy = xprintf("%s", value[0]), *comma;
 
     env->what = ENV_SOME;
     for (char *name = copy; name; name = comma) {
         if ((comma = strchr(name, ',')))
             *comma++ = '\0';
         if (!*name)
-            usage_error(p, "%s \"%s\": a name of the list is empty", p->word, list);
-        check_name(p, name, strlen(name));
-        add(&env->pass, &env->n_pass, name);
+            usage_error(p, "%s \"%s\": a name of the list is empty", p->word, value[0]);
+        check_env_name(p, name, strlen(name));
+        list_add(&env->pass, &env->n_pass, name);
     }
 }
 
-void set_envlist(struct parse *p, const struct option_row *row, char **value)
+void set_envmode(struct parse *p, const struct option_row *row, char **value)
 {
-    pass_list(p, &p->app->env, value[0]);
-}
-
-void set_genvlist(struct parse *p, const struct option_row *row, char **value)
-{
-    pass_list(p, &p->opt->env, value[0]);
-}
-
-void set_envnone(struct parse *p, const struct option_row *row, char **value)
-{
-    (void)row, (void)value;
-    p->app->env.what = ENV_SOME;
-}
-
-void set_genvnone(struct parse *p, const struct option_row *row, char **value)
-{
-    (void)row, (void)value;
-    p->opt->env.what = ENV_SOME;
-}
-
-void set_envall(struct parse *p, const struct option_row *row, char **value)
-{
-    (void)row, (void)value;
-    p->app->env.what = ENV_ALL;
-}
-
-void set_genvall(struct parse *p, const struct option_row *row, char **value)
-{
-    (void)row, (void)value;
-    p->opt->env.what = ENV_ALL;
+    env_of(p, row)->what = (enum env_mode)row->min;
 }
 
 void env_settle(const struct options *opt, struct app *app)
@@ -125,17 +101,17 @@ void env_settle(const struct options *opt, struct app *app)
     char **own = app->sets;
     const uint32_t n_own = app->n_sets;
 
-    if (app->env.what == ENV_UNSAID) {
+    if (app->env.what == ENV_UNSET) {
         app->env.what = opt->env.what;
         for (uint32_t i = 0; i < opt->env.n_pass; i++)
-            add(&app->env.pass, &app->env.n_pass, opt->env.pass[i]);
+            list_add(&app->env.pass, &app->env.n_pass, opt->env.pass[i]);
     }
     if (!opt->n_sets)
         return;
     app->sets = NULL; /* the group's follow the job's: the last of a name counts */
     app->n_sets = 0;
     for (uint32_t i = 0; i < opt->n_sets; i++)
-        add(&app->sets, &app->n_sets, opt->sets[i]);
+        list_add(&app->sets, &app->n_sets, opt->sets[i]);
     for (uint32_t i = 0; i < n_own; i++)
-        add(&app->sets, &app->n_sets, own[i]);
+        list_add(&app->sets, &app->n_sets, own[i]);
 }

@@ -5,9 +5,9 @@
 
 #include "row.h"
 
-option_fn set_x, set_env, set_envlist, set_envall, set_envnone; /* of a group */
-option_fn set_genv, set_genvlist, set_genvall, set_genvnone;    /* of the job */
-option_fn set_mca;                                              /* a parameter of Open MPI's */
+option_fn set_x, set_env, set_envlist;
+option_fn set_envmode; /* row->min: ENV_* */
+option_fn set_mca;     /* a parameter of Open MPI's */
 /* Completes a group that has been read with the options for all groups. */
 void env_settle(const struct options *opt, struct app *app);
 

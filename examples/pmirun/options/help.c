@@ -32,7 +32,7 @@ static void end_of_output(void)
     exit(0);
 }
 
-static bool is_ours(const struct option_row *row)
+static bool is_own_option(const struct option_row *row)
 {
     return row->scope == SCOPE_GROUP || row->scope == SCOPE_JOB;
 }
@@ -78,9 +78,9 @@ static void print_help(void)
     for (size_t i = 0; i < n_option_rows; i++) {
         const struct option_row *row = &option_rows[i];
 
-        if (row->scope == SCOPE_SECTION && i + 1 < n_option_rows && is_ours(row + 1))
+        if (row->scope == SCOPE_SECTION && i + 1 < n_option_rows && is_own_option(row + 1))
             printf("\n%s\n", row->help);
-        else if (is_ours(row))
+        else if (is_own_option(row))
             print_wrapped(row->help, print_names(row), HELP_COLUMN);
     }
     fputs(statuses, stdout);
@@ -205,7 +205,7 @@ static void put_cell(const struct option_row *row, const char *text)
 }
 
 /* Our options beside the names of three other launchers. */
-static void print_table(void)
+static void print_option_table(void)
 {
     printf(".TS\nl1 l1 l1 l.\n\\fBpmirun\\fR\t\\fBhydra\\fR\t\\fBsrun\\fR\t\\fBmpirun\\fR\n_\n");
     for (size_t i = 0; i < n_option_rows; i++) {
@@ -244,7 +244,7 @@ static void print_rows(void)
 
 void show_help(struct parse *p, const struct option_row *row, char **value)
 {
-    static void (*const print[])(void) = {print_manual, print_table, print_rows};
+    static void (*const print[])(void) = {print_manual, print_option_table, print_rows};
 
     if (value[0])
         print[parse_word(p, value[0], row->words)]();
@@ -271,7 +271,7 @@ void show_info(struct parse *p, const struct option_row *row, char **value)
     print_version();
     printf("nodes:     %s\n", HAS_NODES ? "several (libsodium)" : "one");
     printf("launchers: fork%s\n", HAS_NODES ? " ssh srun" : "");
-    printf("links:     %s\n", !HAS_NODES ? "none" : HAS_UCX ? "tcp ucx" : "tcp");
+    printf("links:     %s\n", HAS_NODES ? "tcp" : "none");
     printf("mpi:       pmi openmpi%s\n", HAS_PMIX ? " pmix" : "");
     printf("topology:  %s\n", HAS_HWLOC ? "hwloc" : "none");
     end_of_output();

@@ -39,7 +39,7 @@ static void bad_host(const struct place *at, const char *item, size_t n, const c
 }
 
 /* slots 0: not said. */
-static void add_host(const struct place *at, const char *name, size_t n, uint32_t slots)
+static void hosts_add_name(const struct place *at, const char *name, size_t n, uint32_t slots)
 {
     struct options *opt = at->p->opt;
     const uint32_t i = opt->n_hosts;
@@ -79,14 +79,14 @@ static void add_range(const struct place *at, const char *item, size_t n, uint32
     char *why;
 
     if (!memchr(item, '[', n) || memchr(item, ':', n)) {
-        add_host(at, item, n, slots);
+        hosts_add_name(at, item, n, slots);
         return;
     }
     why = host_ranges(&a, item, n);
     if (why)
         bad_host(at, item, n, xprintf("is not a valid list: %s", why));
     for (uint32_t i = 0; i < a.n_hosts; i++)
-        add_host(at, a.hosts[i], strlen(a.hosts[i]), slots);
+        hosts_add_name(at, a.hosts[i], strlen(a.hosts[i]), slots);
     allocation_free(&a);
 }
 
@@ -152,7 +152,7 @@ static void take_attribute(const struct place *at, const char *word, size_t n, u
     bad_host(at, word, n, "is unknown: use slots=N");
 }
 
-static void add_line(const struct place *at, const char *line, size_t n)
+static void hosts_add_line(const struct place *at, const char *line, size_t n)
 {
     static const char blanks[] = " \t\r";
     const char *host = NULL, *end = memchr(line, '#', n);
@@ -192,7 +192,7 @@ void set_hostfile(struct parse *p, const struct option_row *row, char **value)
         at.line++;
         if (!end)
             end = text + n;
-        add_line(&at, line, (size_t)(end - line));
+        hosts_add_line(&at, line, (size_t)(end - line));
         line = end + 1;
     }
     free(text);

@@ -81,7 +81,7 @@ static unsigned n_arguments(const struct option_row *row)
     return !row->arg || row->arg[0] == '[' ? 0 : strchr(row->arg, ' ') ? 2 : 1;
 }
 
-static void refuse(const struct parse *p, const struct option_row *row)
+static void refuse_option(const struct parse *p, const struct option_row *row)
 {
     usage_error(p, "%s is another launcher's option: %s", p->word, row->help);
 }
@@ -131,7 +131,7 @@ static void parse_option(struct parse *p)
     if (!row)
         usage_error(p, "unknown option %s (see --help)", p->word);
     if (row->scope == SCOPE_ELSEWHERE)
-        refuse(p, row);
+        refuse_option(p, row);
     if (row->scope == SCOPE_JOB && p->opt->n_apps > 0)
         usage_error(p, "%s is for the whole job: put it before the first program", p->word);
     p->at++;
@@ -222,7 +222,7 @@ static void parse_group(struct parse *p)
 }
 
 /* The number of nodes that the ranks fill if each node takes as many as it has slots; else all. */
-static uint32_t count_nodes(struct options *opt)
+static uint32_t count_host_nodes(struct options *opt)
 {
     uint64_t room = 0;
     uint32_t n = 0;
@@ -238,7 +238,7 @@ static uint32_t count_nodes(struct options *opt)
     return n;
 }
 
-static void check(const struct parse *p, const char *why)
+static void check_reason(const struct parse *p, const char *why)
 {
     if (why)
         usage_error(p, "%s", why);
@@ -250,7 +250,7 @@ static void settle_slots(const struct parse *p)
     struct options *opt = p->opt;
     bool some = opt->per_host > 0;
 
-    check(p, hosts_merge(opt));
+    check_reason(p, hosts_merge(opt));
     for (uint32_t i = 0; i < opt->n_hosts; i++)
         some = some || opt->slots[i];
     for (uint32_t i = 0; i < opt->n_hosts && some; i++)
@@ -262,14 +262,14 @@ static void settle_nodes(struct parse *p)
 {
     struct options *opt = p->opt;
 
-    check(p, reach_allocation(opt));
+    check_reason(p, reach_allocation(opt));
     if (reach_wants_hosts(opt))
         hosts_of_hydra(p);
     settle_slots(p);
     if (opt->n_nodes == 0)
-        opt->n_nodes = count_nodes(opt);
+        opt->n_nodes = count_host_nodes(opt);
     else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
-        opt->n_nodes = opt->n_nodes < count_nodes(opt) ? opt->n_nodes : count_nodes(opt);
+        opt->n_nodes = opt->n_nodes < count_host_nodes(opt) ? opt->n_nodes : count_host_nodes(opt);
     if (opt->launch == LAUNCH_HERE && !opt->n_hosts && opt->n_nodes > 1)
         usage_error(p, "-N %u: no host is given: use --hosts, or --launch srun or fork",
                     opt->n_nodes);
@@ -279,7 +279,7 @@ static void settle_nodes(struct parse *p)
                     opt->allocation ? opt->allocation : "");
     if (opt->n_nodes > opt->n_procs)
         opt->n_nodes = opt->n_procs; /* a node without ranks has no part in the job */
-    check(p, reach_settle(opt));
+    check_reason(p, reach_settle(opt));
     if (opt->max_spawned == UINT32_MAX)
         opt->max_spawned = opt->n_nodes * MAX_SPAWNED;
 }
@@ -305,7 +305,6 @@ void options_parse(struct options *opt, int argc, char **argv)
     opt->start_s = 60;
     opt->fanout = 16;
     opt->node_s = 25;
-    opt->links = LINKS_TCP;
     opt->shm_max_bytes = UINT64_C(1024) << 20;
     opt->env.what = ENV_ALL;
     parse_environment(&p);

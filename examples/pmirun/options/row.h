@@ -91,7 +91,7 @@ double parse_seconds(const struct parse *p, const char *text);
 uint32_t parse_word(const struct parse *p, const char *text, const char *words);
 
 /* set.c, one row each. env.h, hosts.h, config.h and placing.h have more. */
-option_fn set_procs, set_wdir, set_path, set_launch, set_map, set_node_timeout;
+option_fn set_procs, set_wdir, set_path, set_launch, set_links, set_map, set_node_timeout;
 option_fn set_shm_max, set_universe_size, set_stdin, set_pattern, set_mpi, set_ends;
 /* shown.c */
 option_fn set_stats, set_timeline;

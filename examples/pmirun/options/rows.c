@@ -59,7 +59,8 @@ const struct option_row option_rows[] = {
      .srun = "--export=A,B"},
     {.names = "--envnone",
      .scope = SCOPE_GROUP,
-     .set = set_envnone,
+     .set = set_envmode,
+     .min = ENV_SOME,
      .help = "pass on only the variables of -x VAR",
      .man = "Pass on only those variables of the environment of `pmirun` that -x VAR names. "
             "`pmirun` still searches its own PATH for the program.",
@@ -67,7 +68,8 @@ const struct option_row option_rows[] = {
      .srun = "--export=NONE"},
     {.names = "--envall",
      .scope = SCOPE_GROUP,
-     .set = set_envall,
+     .set = set_envmode,
+     .min = ENV_ALL,
      .help = "pass on pmirun's whole environment (default)",
      .man = "Pass on the whole environment of `pmirun`. This is the default; for a group, it "
             "overrides --genvnone and --genvlist.",
@@ -95,26 +97,28 @@ const struct option_row option_rows[] = {
     {.names = "--genv",
      .arg = "VAR VALUE",
      .scope = SCOPE_JOB,
-     .set = set_genv,
+     .set = set_env,
      .help = "like --env, for all groups",
      .man = "Like --env, for all groups. A group's own value wins.",
      .hydra = "-genv"},
     {.names = "--genvlist",
      .arg = "A,B,...",
      .scope = SCOPE_JOB,
-     .set = set_genvlist,
+     .set = set_envlist,
      .help = "like --envlist, for all groups",
      .man = "Like --envlist, for all groups without an option of their own.",
      .hydra = "-genvlist"},
     {.names = "--genvnone",
      .scope = SCOPE_JOB,
-     .set = set_genvnone,
+     .set = set_envmode,
+     .min = ENV_SOME,
      .help = "like --envnone, for all groups",
      .man = "Like --envnone, for all groups without an option of their own.",
      .hydra = "-genvnone"},
     {.names = "--genvall",
      .scope = SCOPE_JOB,
-     .set = set_genvall,
+     .set = set_envmode,
+     .min = ENV_ALL,
      .help = "like --envall, for all groups (default)",
      .man = "Like --envall, for all groups without an option of their own. This is the default.",
      .hydra = "-genvall"},
@@ -312,12 +316,10 @@ const struct option_row option_rows[] = {
     {.names = "--links",
      .arg = "HOW",
      .scope = SCOPE_JOB,
-     .set = set_word,
-     AT(links),
-     .words = "any tcp ucx",
-     .help = "between nodes: tcp (default), ucx, any (ucx if all can)",
-     .man = "Transport of key-value pairs between nodes: `tcp` (the default), `ucx`, or `any`: UCX "
-            "if every node has it, else TCP."},
+     .set = set_links,
+     .words = "any tcp",
+     .help = "between nodes: tcp (default); any is tcp too",
+     .man = "Transport of key-value pairs between nodes: `tcp` (the default). `any` is the same."},
     {.names = "--design",
      .arg = "HOW",
      .scope = SCOPE_JOB,
@@ -456,16 +458,17 @@ const struct option_row option_rows[] = {
      .arg = "FILE",
      .scope = SCOPE_JOB,
      .set = set_timeline,
-     .help = "draw what each rank did when: NAME.svg or NAME.json",
-     .man = "At the end, however the job ends, write what each rank did when, by node and rank: "
-            "before init, from init to finalize, in each fence, Allgather, Ring or barrier of a "
-            "group, and how it exited. NAME.svg is a picture, NAME.json a trace for Perfetto or "
-            "chrome://tracing. With several nodes, the agents record their ranks' events; their "
-            "times are off by up to half a round trip, and by the drift between the hosts' clocks "
-            "during the job. A fence of PMIx begins when all ranks of the node have entered it, "
-            "since libpmix does not report each one. After 1048576 events `pmirun` records no more "
-            "collectives, after twice as many nothing more, and reports both; a picture has at "
-            "most 2048 rows. A `pmirun` that dies of SIGKILL leaves an empty file."},
+     .help = "write what each rank did when to NAME.json",
+     .man =
+         "At the end, however the job ends, write what each rank did when, by node and rank: "
+         "before init, from init to finalize, in each fence, Allgather, Ring or barrier of a "
+         "group, and how it exited. NAME.json is a trace, which Perfetto and "
+         "chrome://tracing draw. With several nodes, the agents record their ranks' events; their "
+         "times are off by up to half a round trip, and by the drift between the hosts' clocks "
+         "during the job. A fence of PMIx begins when all ranks of the node have entered it, "
+         "since libpmix does not report each one. After 1048576 events `pmirun` records no more "
+         "collectives, after twice as many nothing more, and reports both. "
+         "A `pmirun` that dies of SIGKILL leaves an empty file."},
     {.names = "-v --verbose",
      .scope = SCOPE_JOB,
      .set = set_flag,

@@ -64,38 +64,38 @@ uint32_t parse_word(const struct parse *p, const char *text, const char *words)
 
 /* ---- handlers that many share ---- */
 
-static void *field(const struct parse *p, const struct option_row *row)
+static void *option_field(const struct parse *p, const struct option_row *row)
 {
     return (char *)p->opt + row->at;
 }
 
 void set_flag(struct parse *p, const struct option_row *row, char **value)
 {
-    *(bool *)field(p, row) = true;
+    *(bool *)option_field(p, row) = true;
 }
 
 void set_count(struct parse *p, const struct option_row *row, char **value)
 {
-    *(uint32_t *)field(p, row) = (uint32_t)parse_number(p, value[0], row->min, row->max);
+    *(uint32_t *)option_field(p, row) = (uint32_t)parse_number(p, value[0], row->min, row->max);
 }
 
 void set_seconds(struct parse *p, const struct option_row *row, char **value)
 {
-    *(double *)field(p, row) = parse_seconds(p, value[0]);
+    *(double *)option_field(p, row) = parse_seconds(p, value[0]);
 }
 
 void set_text(struct parse *p, const struct option_row *row, char **value)
 {
     if (!value[0][0])
         usage_error(p, "%s wants %s, not \"\"", p->word, row->arg);
-    *(char **)field(p, row) = value[0];
+    *(char **)option_field(p, row) = value[0];
 }
 
 void set_word(struct parse *p, const struct option_row *row, char **value)
 {
     const uint32_t v = parse_word(p, value[0], row->words);
 
-    memcpy(field(p, row), &v, sizeof(v));
+    memcpy(option_field(p, row), &v, sizeof(v));
 }
 
 /* ---- one row each ---- */
@@ -125,6 +125,15 @@ void set_launch(struct parse *p, const struct option_row *row, char **value)
 
     if (why)
         usage_error(p, "%s %s", p->word, why);
+}
+
+/* Links between nodes use TCP, whatever the word. */
+void set_links(struct parse *p, const struct option_row *row, char **value)
+{
+    if (strcmp(value[0], "ucx") == 0)
+        usage_error(p, "%s ucx: links between nodes no longer use UCX; use %s tcp", p->word,
+                    p->word);
+    (void)parse_word(p, value[0], row->words);
 }
 
 void set_map(struct parse *p, const struct option_row *row, char **value)

@@ -21,8 +21,12 @@ static bool ends_in(const char *name, const char *ending)
 
 void set_timeline(struct parse *p, const struct option_row *row, char **value)
 {
-    p->opt->timeline_svg = ends_in(value[0], ".svg");
-    if (!p->opt->timeline_svg && !ends_in(value[0], ".json"))
-        usage_error(p, "%s wants a file NAME.svg or NAME.json, not \"%s\"", p->word, value[0]);
+    if (ends_in(value[0], ".svg"))
+        usage_error(p,
+                    "%s no longer draws %s: use a file NAME.json, which Perfetto and "
+                    "chrome://tracing draw",
+                    p->word, value[0]);
+    if (!ends_in(value[0], ".json"))
+        usage_error(p, "%s wants a file NAME.json, not \"%s\"", p->word, value[0]);
     p->opt->timeline = value[0];
 }

@@ -133,8 +133,8 @@ char *place_draw(const struct place_topology *t, const struct place_set *set)
 /* ---- for PMIx ---- */
 
 /* Objects of a level that the set touches. */
-static bool touched(const struct place_topology *t, const struct place_set *set,
-                    enum place_level level, struct place_set *objects)
+static bool touches_objects(const struct place_topology *t, const struct place_set *set,
+                            enum place_level level, struct place_set *objects)
 {
     for (uint32_t i = 0; i < t->n_pus; i++)
         if (place_set_has(set, t->pus[i].os) && t->pus[i].of[level] != PLACE_NONE &&
@@ -160,7 +160,7 @@ char *place_locality(const struct place_topology *t, const struct place_set *set
         struct place_set objects = {0};
         char *list = NULL;
 
-        ok = touched(t, set, levels[i].level, &objects) &&
+        ok = touches_objects(t, set, levels[i].level, &objects) &&
              (!objects.bits || (list = place_set_text(&objects)));
         if (list) {
             fprintf(f, "%s%s%s", colon, levels[i].name, list);

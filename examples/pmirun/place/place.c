@@ -111,7 +111,7 @@ static void make_groups(struct work *w)
 /* ---- ranks ---- */
 
 /* Deals n ranks out to the objects, round robin; `turn` gets the object of each rank. */
-static void deal(struct work *w, uint32_t n, uint32_t *turn)
+static void deal_ranks(struct work *w, uint32_t n, uint32_t *turn)
 {
     for (uint32_t i = 0, k = 0; i < n; k = (k + 1) % w->n_objects) {
         struct object *o = &w->objects[k];
@@ -138,11 +138,11 @@ static uint32_t next_group(struct work *w, struct object *o)
     return i;
 }
 
-static void fill(struct work *w, uint32_t n)
+static void fill_objects(struct work *w, uint32_t n)
 {
     uint32_t *turn = w->plan->group_of; /* becomes it, rank by rank */
 
-    deal(w, n, turn);
+    deal_ranks(w, n, turn);
     if (w->p->block)
         for (uint32_t k = 0, i = 0; k < w->n_objects; k++)
             for (uint32_t j = 0; j < w->objects[k].n; j++)
@@ -175,7 +175,7 @@ enum place_result place_ranks(const struct place_topology *t, const struct place
         else if (n > plan->room)
             rc = PLACE_FULL;
         else
-            fill(&w, n);
+            fill_objects(&w, n);
     }
     free(w.objects);
     free(w.begin);

@@ -28,7 +28,7 @@ const char *place_level_name(enum place_level level)
     return "?";
 }
 
-static bool is(const char *text, size_t len, const char *word)
+static bool is_word(const char *text, size_t len, const char *word)
 {
     return strlen(word) == len && strncasecmp(text, word, len) == 0;
 }
@@ -36,7 +36,7 @@ static bool is(const char *text, size_t len, const char *word)
 static bool find_level(const char *text, size_t len, enum place_level *level)
 {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (is(text, len, names[i].name)) {
+        if (is_word(text, len, names[i].name)) {
             *level = names[i].level;
             return true;
         }
@@ -45,7 +45,7 @@ static bool find_level(const char *text, size_t len, enum place_level *level)
 }
 
 /* A number from min to max at *text, which moves behind it. */
-static bool number(const char **text, uint32_t min, uint32_t max, uint32_t *v)
+static bool policy_number(const char **text, uint32_t min, uint32_t max, uint32_t *v)
 {
     unsigned long long n = 0;
     const char *p = *text;
@@ -67,7 +67,7 @@ static const char *set_each(uint32_t *v, const char *text)
     static const char wrong[] = "wants 1 to 8192 objects for a rank";
     uint32_t each;
 
-    if (!number(&text, 1, MAX_EACH, &each) || *text)
+    if (!policy_number(&text, 1, MAX_EACH, &each) || *text)
         return wrong;
     *v = each;
     return NULL;
@@ -94,7 +94,7 @@ const char *place_parse_map(struct place_policy *p, const char *text)
 {
     size_t len = strcspn(text, ":");
     const char *why = NULL;
-    bool slot = is(text, len, "slot"), order = false;
+    bool slot = is_word(text, len, "slot"), order = false;
 
     p->map_each = 0; /* the last --map-by counts */
     p->map_given = true;
@@ -119,10 +119,10 @@ static const char *parse_set(struct place_set *set, const char **text)
     do {
         uint32_t first, last;
 
-        if (!number(text, 0, PLACE_MAX_PUS - 1, &first))
+        if (!policy_number(text, 0, PLACE_MAX_PUS - 1, &first))
             return "wants processors from 0 to 8191, such as list:0-3,4+6";
         last = first;
-        if (**text == '-' && (++*text, !number(text, first, PLACE_MAX_PUS - 1, &last)))
+        if (**text == '-' && (++*text, !policy_number(text, first, PLACE_MAX_PUS - 1, &last)))
             return "wants ranges whose end is not below their start";
         for (uint32_t cpu = first; cpu <= last; cpu++)
             if (!place_set_add(set, cpu))
@@ -159,9 +159,9 @@ const char *place_parse_bind(struct place_policy *p, const char *text)
     p->bind_each = 0;
     p->bind_given = true;
     p->bind = PLACE_NODE;
-    if (is(text, len, "list") || is(text, len, "user"))
+    if (is_word(text, len, "list") || is_word(text, len, "user"))
         return parse_list(p, text[len] ? text + len + 1 : "");
-    if (is(text, strlen(text), "none"))
+    if (is_word(text, strlen(text), "none"))
         return NULL;
     if (!find_level(text, len, &p->bind) || p->bind == PLACE_NODE)
         return "wants none, socket, numa, l1cache, l2cache, l3cache, core, hwthread or "

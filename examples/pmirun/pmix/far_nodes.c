@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests of PMIx clients over several nodes: messages between agents, and between an agent and
- * its head. They must stay in order, so they use the agents' TCP links even with --links ucx;
- * parcel.h cuts them into pieces. A message is a byte with its type and fields (local/fields.h). It
- * names jobs by their numbers, which are the same on all nodes.
+ * its head, in order; parcel.h cuts them into pieces. A message is a byte with its type and fields
+ * (local/fields.h). It names jobs by their numbers, which are the same on all nodes.
  *
  * Every message is checked: its form, that ranks exist, that a rank is on the sender's node or
  * ours. An invalid one is refused, and its node counts as lost. A message about a job that this
@@ -67,7 +66,7 @@ static bool on_message(void *ctx, uint32_t from, const void *p, size_t n);
 
 static uint32_t own_node(const struct pmirun *pr)
 {
-    return pr->agent ? pr->agent->node(pr) : 0;
+    return pr->agent ? agent_node(pr) : 0;
 }
 
 static uint32_t n_nodes(const struct pmirun *pr)
@@ -168,7 +167,7 @@ static bool on_piece(void *ctx, uint32_t node, const void *p, size_t n)
 {
     struct pmirun *pr = ctx;
 
-    return pr->agent ? pr->agent->pmix(pr, node, p, n) : pr->head->pmix(pr, node, p, n);
+    return pr->agent ? agent_send_pmix(pr, node, p, n) : head_send_pmix(pr, node, p, n);
 }
 
 /* ---- signatures ---- */
@@ -689,7 +688,7 @@ void far_known(struct pmirun *pr, uint32_t number)
         struct early *next = e->next;
 
         if (!on_message(pr, e->from, e->p, e->n) && e->from < n_nodes(pr))
-            pr->agent->lost(pr, e->from, "its message about PMIx is invalid");
+            agent_report_lost(pr, e->from, "its message about PMIx is invalid");
         free(e);
         e = next;
     }

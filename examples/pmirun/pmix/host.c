@@ -160,7 +160,7 @@ static void own_name(struct pmirun *pr, char *buf, size_t size)
 {
     buf[0] = '\0';
     if (pr->agent)
-        snprintf(buf, size, "%s", pr->agent->host(pr));
+        snprintf(buf, size, "%s", agent_host_name(pr));
     else
         gethostname(buf, size - 1);
     buf[size - 1] = '\0';
@@ -171,7 +171,7 @@ static void own_name(struct pmirun *pr, char *buf, size_t size)
 
 static uint32_t own_node(struct pmirun *pr)
 {
-    return pr->agent ? pr->agent->node(pr) : 0;
+    return pr->agent ? agent_node(pr) : 0;
 }
 
 #define FENCE_VARIABLE "PMIX_MCA_pmix_server_fence_localonly_opt"
@@ -270,8 +270,8 @@ static int start_server(struct pmirun *pr, char **why)
         return STATUS_RESOURCES;
     }
     host.runs = true;
-    if (!pr->tick_ns)
-        pr->tick_ns = pr->now_ns;
+    if (!pr->tick.at)
+        timer_set(pr, &pr->tick, pr->now_ns, pmi_tick);
     far_ready(pr);
     return 0;
 }

@@ -10,9 +10,8 @@
  * the ways take turns. Cases, by number of ranks (4 to 64 a host):
  *
  *     neighbours   every rank sends both neighbours a value and receives theirs: by Ring; by Put
- *                  and waiting Get in the designs DIRECT, DKVS, TREE; by Put, Fence, Get. pmirun
- *                  with TCP and with UCX between the hosts, srun --mpi=pmi2 (Ring; Put, Fence,
- *                  Get), mpiexec.hydra
+ *                  and waiting Get in the designs DIRECT, DKVS, TREE; by Put, Fence, Get. pmirun,
+ *                  srun --mpi=pmi2 (Ring; Put, Fence, Get), mpiexec.hydra
  *     fence        a Fence that brings a pair of each rank; ranks do nothing after it, so that the
  *                  waiting ones have the processors
  *     job          a job of one Put, Fence, Get: from the launcher's start to its end; and until
@@ -76,7 +75,7 @@ enum kind { PMIRUN, SRUN, HYDRA };
 /* A job's work, and the names of its ways in the figures. */
 struct experiment {
     enum kind kind;
-    const char *links, *design; /* of pmirun */
+    const char *design; /* of pmirun */
     const char *wire;
     const char *ways[BOARD_WAYS + 1], *who[BOARD_WAYS + 1];
     bool there, failed; /* a job, at this size */
@@ -86,30 +85,15 @@ struct experiment {
     double whole[MAX_TRIALS], init[MAX_TRIALS];
 };
 
-#define OURS(how, name)                                                                            \
-    {.kind = PMIRUN,                                                                               \
-     .links = how,                                                                                 \
-     .design = "dkvs",                                                                             \
-     .wire = "2",                                                                                  \
-     .ways = {"ring", "get", "pgf", "fence"},                                                      \
-     .who = {"ours Ring " name, "ours DKVS " name, "ours Put-Fence-Get " name, "ours " name}},     \
-        {.kind = PMIRUN,                                                                           \
-         .links = how,                                                                             \
-         .design = "direct",                                                                       \
-         .wire = "2",                                                                              \
-         .ways = {"get"},                                                                          \
-         .who = {"ours Direct " name}},                                                            \
-    {                                                                                              \
-        .kind = PMIRUN, .links = how, .design = "tree", .wire = "2", .ways = {"get"}, .who = {     \
-            "ours Tree " name                                                                      \
-        }                                                                                          \
-    }
-
 static struct experiment experiments[] = {
-    OURS("tcp", "TCP"),
-    OURS("ucx", "UCX"),
     {.kind = PMIRUN,
-     .links = "tcp",
+     .design = "dkvs",
+     .wire = "2",
+     .ways = {"ring", "get", "pgf", "fence"},
+     .who = {"ours Ring TCP", "ours DKVS TCP", "ours Put-Fence-Get TCP", "ours TCP"}},
+    {.kind = PMIRUN, .design = "direct", .wire = "2", .ways = {"get"}, .who = {"ours Direct TCP"}},
+    {.kind = PMIRUN, .design = "tree", .wire = "2", .ways = {"get"}, .who = {"ours Tree TCP"}},
+    {.kind = PMIRUN,
      .design = "dkvs",
      .wire = "1",
      .ways = {"pgf", "fence"},
@@ -130,18 +114,7 @@ static struct experiment experiments[] = {
 
 /* Jobs of one round. */
 static struct experiment jobs[] = {
-    {.kind = PMIRUN,
-     .links = "tcp",
-     .design = "dkvs",
-     .wire = "2",
-     .ways = {"pgf"},
-     .who = {"ours TCP"}},
-    {.kind = PMIRUN,
-     .links = "ucx",
-     .design = "dkvs",
-     .wire = "2",
-     .ways = {"pgf"},
-     .who = {"ours UCX"}},
+    {.kind = PMIRUN, .design = "dkvs", .wire = "2", .ways = {"pgf"}, .who = {"ours TCP"}},
     {.kind = SRUN, .wire = "2", .ways = {"pgf"}, .who = {"srun"}},
     {.kind = HYDRA, .wire = "1", .ways = {"pgf"}, .who = {"mpiexec.hydra PMI-1"}},
 };
@@ -149,23 +122,16 @@ static struct experiment jobs[] = {
 /* With --cpu. The Gets come first, so that their first round makes its connections. */
 static struct experiment with_cpu_times[] = {
     {.kind = PMIRUN,
-     .links = "tcp",
      .design = "dkvs",
      .wire = "2",
      .ways = {"get", "ring", "pgf", "fence"},
      .who = {"DKVS", "Ring", "Put-Fence-Get", "Fence"}},
     {.kind = PMIRUN,
-     .links = "tcp",
      .design = "direct",
      .wire = "2",
      .ways = {"get", "bulk"},
      .who = {"Direct", "Fence of many"}},
-    {.kind = PMIRUN,
-     .links = "tcp",
-     .design = "tree",
-     .wire = "2",
-     .ways = {"get"},
-     .who = {"Tree"}},
+    {.kind = PMIRUN, .design = "tree", .wire = "2", .ways = {"get"}, .who = {"Tree"}},
 };
 
 #define N_WITH_CPU    (sizeof(with_cpu_times) / sizeof(with_cpu_times[0]))
@@ -195,8 +161,8 @@ static void launcher(struct command *c, const struct experiment *e, int n)
     snprintf(per_host, sizeof(c->text[1]), "%d", n / n_hosts);
     switch (e->kind) {
     case PMIRUN:
-        ADD(c, pmirun, "--hosts", hosts, "--launch-agent", host_ssh, "--links", e->links,
-            "--design", e->design, "-n", count);
+        ADD(c, pmirun, "--hosts", hosts, "--launch-agent", host_ssh, "--design", e->design, "-n",
+            count);
         break;
     case SRUN: /* the cluster is not on these hosts, but on the machine itself */
         snprintf(c->text[2], sizeof(c->text[2]), "--ntasks-per-node=%d", n / n_hosts);
@@ -398,7 +364,7 @@ static void compare_at(const struct bench *b, int n, size_t trials, int rounds)
 static void find_out(struct experiment *e)
 {
     e->there = is_there(e);
-    if (!e->there && e->kind == PMIRUN && strcmp(e->links, "tcp") == 0)
+    if (!e->there && e->kind == PMIRUN)
         fail(e->who[0], "does not run here");
     if (!e->there)
         fprintf(stderr, "bench_exchange: left out, for it does not run here: %s\n", e->who[0]);
@@ -457,8 +423,6 @@ int main(int argc, char **argv)
     bench_init(&b, with_cpu ? "exchange_cpu" : "exchange_hosts", argc, argv);
     host_ssh = need("HOST_SSH");
     outer = getenv("OUTER");
-    setenv("UCX_NET_DEVICES", "eth0",
-           0); /* it would choose the loopback, which each host has for itself */
     signal(SIGINT, interrupted);
     signal(SIGTERM, interrupted);
     fd = mkstemp(board_path);

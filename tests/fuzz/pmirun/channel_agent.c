@@ -29,12 +29,10 @@ static void tell_agent(struct world *w)
     msg_u32(&m, 0);
     say_msg(w, &w->peers[0], &m);
     msg_begin(&m, MSG_PEERS);
-    msg_u32(&m, 0);
     msg_u32(&m, LINKS);
     for (uint32_t i = 0; i < LINKS; i++) {
         msg_string(&m, "192.0.2.1");
         msg_u32(&m, 5000 + i);
-        msg_text(&m, NULL, 0);
     }
     say_msg(w, &w->peers[0], &m);
     msg_begin(&m, MSG_JOB);
@@ -68,11 +66,9 @@ void begin_agent(struct world *w, bool with_prelude)
     struct pmirun *pr = &w->pr;
     struct agent *a = &w->nodes.agent;
 
-    pr->node = &agent_node_ops;
-    pr->agent = &agent_ops;
+    pr->agent = true;
     a->node = w->nodes.net.self.id = 1;
     a->n_nodes = LINKS;
-    a->links = LINKS_TCP;
     a->early_tail = &a->early;
     a->boot.fd = -1;
     pr->output.out.dead = pr->output.err.dead = false;
@@ -95,7 +91,6 @@ void end_agent(struct agent *a)
     }
     for (uint32_t i = 0; i < a->n_nodes && a->peers; i++) {
         free(a->peers[i].address);
-        free(a->peers[i].ucx);
     }
     free(a->peers);
     msg_free(&a->msg);
@@ -120,9 +115,9 @@ void launch_all(struct pmirun *pr)
             pr->n_live++;
             check(rank_index_reserve(&pr->by_pid) == 0);
             rank_index_add(&pr->by_pid, r);
-            pr->agent->started(pr, r);
+            agent_report_started(pr, r);
         }
-        pr->agent->launched(pr, job);
+        agent_report_launched(pr, job);
     }
 }
 

@@ -34,7 +34,6 @@ static void ready(struct world *w, int i)
 
     msg_begin(&m, MSG_READY);
     msg_u32(&m, 5000);
-    msg_text(&m, NULL, 0);
     msg_string(&m, "name");
     say_msg(w, &w->peers[i], &m);
 }
@@ -45,8 +44,7 @@ void begin_head(struct world *w, bool with_prelude)
     struct job_plan plan = {.n_apps = 1};
     int err;
 
-    pr->node = &head_node_ops;
-    pr->head = &head_ops;
+    pr->head = true;
     w->nodes.net.self.id = CHANNEL_HEAD;
     net_init(pr, &head_net_ops);
     pr->opt.labels = pr->timeline.on = with_prelude;
@@ -64,7 +62,7 @@ void begin_head(struct world *w, bool with_prelude)
     plan.apps = one_app(4);
     plan.node_of = calloc(4, sizeof(*plan.node_of));
     check(plan.node_of != NULL);
-    nodes_place(pr, 4, NULL, plan.node_of);
+    head_place_ranks(pr, 4, NULL, plan.node_of);
     check(job_create(pr, &plan, &err) != NULL && names_init(pr) == 0);
     for (int i = 0; i < LINKS; i++)
         connect_link(w, i, (uint32_t)i, false);
@@ -78,7 +76,6 @@ void end_head(struct head *h)
 {
     for (uint32_t i = 0; i < LINKS && h->nodes; i++) {
         free(h->nodes[i].name);
-        free(h->nodes[i].ucx);
     }
     free(h->nodes);
     free(h->starters);

@@ -129,7 +129,7 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
         job->way = MPI_PMI;
     job->way_why = xprintf("fuzz");
     far_ready(pr); /* as the host does */
-    pr->agent->chose(pr, job);
+    agent_report_mpi(pr, job);
     return 0;
 }
 
@@ -283,10 +283,6 @@ void net_flush(struct pmirun *pr)
 {
 }
 
-void net_bury(struct pmirun *pr)
-{
-}
-
-void net_deadlines(struct pmirun *pr)
+void net_free_closed(struct pmirun *pr)
 {
 }

@@ -42,7 +42,6 @@ static void begin_world(struct world *w)
     pr->opt.n_nodes = LINKS;
     pr->opt.node_s = 25;
     pr->opt.universe_size = -1;
-    pr->opt.links = LINKS_TCP;
     pr->opt.shm_max_bytes = 1u << 20;
     pr->now_ns = pr->start_ns = 1;
     pr->nodes = &w->nodes;
@@ -130,17 +129,18 @@ static void judge(struct world *w)
 static void pass_time(struct pmirun *pr, unsigned how_much)
 {
     pr->now_ns += how_much * 50 * NS_PER_MS;
+    timers_run(pr);
     if (pr->agent) {
         if (pr->server)
             pmiwire_server_tick(pr->server, pr->now_ns);
         far_tick(pr);
         launch_all(pr);
-        if (!pr->n_live && pr->node->may_end(pr))
-            pr->node->ended(pr);
+        if (!pr->n_live && nodes_may_end(pr))
+            nodes_ended(pr);
     } else {
-        pr->node->run_deadlines(pr);
-        if (!pr->n_live && !job_is_accused(pr))
-            pr->node->may_end(pr);
+        nodes_progress(pr);
+        if (!pr->n_live && !job_end_is_pending(pr))
+            nodes_may_end(pr);
     }
 }
 
@@ -214,10 +214,10 @@ static void run_world(struct world *w, const uint8_t *data, size_t size)
     while (at + 2 <= size) {
         at += step(w, data + at, size - at);
         listen_to_server(w);
-        job_judge(&w->pr);
-        w->pr.node->progress(&w->pr);
+        job_decide_end(&w->pr);
+        nodes_progress(&w->pr);
         listen_to_server(w);
-        job_bury(&w->pr);
+        job_free_ended(&w->pr);
         listen_to_server(w);
         judge(w);
     }
