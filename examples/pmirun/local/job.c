@@ -11,6 +11,7 @@
 #include "pmirun.h"
 #include "spawn.h"
 #include "table.h"
+#include "way.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -683,6 +684,8 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     if (!pr->head && job->way == MPI_PMIX)
         host_rank_gone(pr, r, si);
     job->n_live--;
+    if (job->n_live == 0 && job->unasked)
+        way_job_ended(pr, job);
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;
     timeline_rank(pr, r, TIMELINE_EXIT,
