@@ -89,6 +89,25 @@ try_group() {
     case $1 in
     -n)
         with 2 'x;x;' echo x
+        ok 'x;' echo x
+        ok 'x;x;' --ppn 2 echo x
+        ok 'x;x;' --map-by ppr:2:node echo x
+        ok 'x;y;' --ppn 2 echo x : echo y # a group beside others has one process
+        if several; then
+            ok 'x;x;x;x;' --launch-agent ./agent --host a:4 echo x
+            ok 'x;x;x;' --launch-agent ./agent --host a:2,b echo x
+            ok 'x;x;' --launch-agent ./agent --hosts a,b echo x
+            ok 'x;x;x;x;' --launch-agent ./agent --hosts a,b --ppn 2 echo x
+            ok 'x;x;' --launch-agent ./agent -N 2 --hosts a:4,b:4 echo x
+            ok 'x;x;' -N 2 --launch fork echo x
+            ok 'x;x;x;x;x;x;' -N 2 --ppn 3 --launch fork echo x
+            printf 'a\nb\na\nb\n' > pbs
+            PBS_NODEFILE=pbs ok '0 2;0 2;1 2;1 2;' --launch-agent ./agent sh -c 'echo $MPI_LOCALRANKID $MPI_LOCALNRANKS'
+            SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' ok 'x;x;x;x;' --launch ssh --launch-agent ./agent echo x
+            SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' SLURM_STEP_NUM_TASKS=4 ok 'x;' echo x # within a rank
+        fi
+        run 2 --ppn 1000000 -N 2 true
+        err_has 'more than 1000000 processes'
         bad 0 -1 x 1000001 2x 99999999999999999999
         ;;
     -x)

@@ -48,7 +48,7 @@ test_basic() {
     [ "$(sort "$dir/out")" = "[0] 1 0/3 0/3
 [1] 1 1/3 1/3
 [2] 2 2" ] || fail "labels, groups or environment"
-    PMI_ID=9 PMIX_RANK=8 SLURM_PROCID=7 PMI_SPAWNED=1 run 20 0 -n 1 sh -c 'echo "${PMI_ID-no} ${PMIX_RANK-no} ${SLURM_PROCID-no} ${PMI_SPAWNED-no} $PMI_FD"'
+    PMI_ID=9 PMIX_RANK=8 SLURM_PROCID=7 PMI_SPAWNED=1 run 20 0 --mpi pmi -n 1 sh -c 'echo "${PMI_ID-no} ${PMIX_RANK-no} ${SLURM_PROCID-no} ${PMI_SPAWNED-no} $PMI_FD"'
     out_is "no no no no 3"
     run 20 0 -n 2 --wdir / pwd
     out_is "/

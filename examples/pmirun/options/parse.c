@@ -198,7 +198,7 @@ static void settle_group(const struct options *opt, struct app *app)
 static void parse_group(struct parse *p)
 {
     struct options *opt = p->opt;
-    struct app app = {.n_procs = 1};
+    struct app app = {.n_procs = 0};
     int first;
 
     p->app = &app;
@@ -216,9 +216,40 @@ static void parse_group(struct parse *p)
     app.argv[p->at - first] = NULL;
     opt->apps = xrealloc(opt->apps, (opt->n_apps + 1) * sizeof(app));
     opt->apps[opt->n_apps++] = app;
-    opt->n_procs += app.n_procs;
-    if (opt->n_procs > MAX_PROCS)
-        usage_error(p, "more than %u processes", MAX_PROCS);
+}
+
+/* The processes of a group alone that has no -n: one a node of -N, or as many as the hosts have
+ * slots; one where nothing says more. */
+static uint64_t count_procs(const struct options *opt)
+{
+    uint64_t n = 0;
+
+    if (opt->n_nodes)
+        return (uint64_t)opt->n_nodes * (opt->per_host ? opt->per_host : 1);
+    for (uint32_t i = 0; i < opt->n_hosts; i++)
+        n += opt->slots[i] ? opt->slots[i] : 1;
+    return n ? n : opt->per_host ? opt->per_host : 1;
+}
+
+/* A group without -n has one process beside other groups. */
+static void settle_procs(const struct parse *p)
+{
+    struct options *opt = p->opt;
+    uint64_t n = 0, own;
+
+    for (uint32_t i = 0; i < opt->n_apps; i++) {
+        struct app *app = &opt->apps[i];
+
+        own = app->n_procs ? app->n_procs : opt->n_apps == 1 ? count_procs(opt) : 1;
+        n += own;
+        if (n > MAX_PROCS)
+            usage_error(p, "more than %u processes", MAX_PROCS);
+        app->n_procs = (uint32_t)own;
+    }
+    opt->n_procs = (uint32_t)n;
+    if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
+        usage_error(p, "%s %u: no such rank: the job has %u, numbered from 0", p->stdin_word,
+                    opt->stdin_rank, opt->n_procs);
 }
 
 /* The number of nodes that the ranks fill if each node takes as many as it has slots; else all. */
@@ -266,6 +297,7 @@ static void settle_nodes(struct parse *p)
     if (reach_wants_hosts(opt))
         hosts_of_hydra(p);
     settle_slots(p);
+    settle_procs(p);
     if (opt->n_nodes == 0)
         opt->n_nodes = count_nodes(opt);
     else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
@@ -312,9 +344,6 @@ void options_parse(struct options *opt, int argc, char **argv)
     do
         parse_group(&p);
     while (p.at < p.argc && ++p.at <= p.argc);
-    if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
-        usage_error(&p, "%s %u: no such rank: the job has %u, numbered from 0", p.stdin_word,
-                    opt->stdin_rank, opt->n_procs);
     settle_placing(&p);
     settle_nodes(&p);
     if (opt->universe_size == UNIVERSE_SLOTS)

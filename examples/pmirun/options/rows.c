@@ -23,8 +23,11 @@ const struct option_row option_rows[] = {
      .set = set_procs,
      .min = 1,
      .max = MAX_PROCS,
-     .help = "number of processes (default 1)",
-     .man = "Start N processes (default 1).",
+     .help = "number of processes (default: see --help=man)",
+     .man = "Start N processes. Default, if there is one group: with -N, one a node, or as many "
+            "as --ppn says; else the sum of the slots of the hosts or of the allocation, where a "
+            "host without slots has 1; one process where none of these is given. A group beside "
+            "others has one process.",
      .hydra = "-n",
      .srun = "-n",
      .mpirun = "-n"},
