@@ -32,7 +32,7 @@ test_basic() {
     [ "$(sorted | tr '\n' ,)" = "0 0/2,1 0/2,2 0/1,3 0/1,4 1/2,5 1/2," ] || fail "cyclic placement"
     FP_OWN="a b" run 0 -n 4 sh -c 'echo "$FP_OWN" "$PWD"'
     [ "$(sorted | uniq -c | sed 's/^ *//')" = "4 a b $PWD" ] || fail "environment or directory were not passed on"
-    PMI_ID=9 PMIX_RANK=8 SLURM_PROCID=7 PMI_SPAWNED=1 run 0 -n 4 sh -c 'echo "${PMI_ID-no} ${PMIX_RANK-no} ${SLURM_PROCID-no} ${PMI_SPAWNED-no} $PMI_FD"'
+    PMI_ID=9 PMIX_RANK=8 SLURM_PROCID=7 PMI_SPAWNED=1 run 0 --mpi pmi -n 4 sh -c 'echo "${PMI_ID-no} ${PMIX_RANK-no} ${SLURM_PROCID-no} ${PMI_SPAWNED-no} $PMI_FD"'
     [ "$(sort -u "$dir/out")" = "no no no no 3" ] || fail "what another launcher left behind"
     run 0 -n 4 --wdir / pwd
     [ "$(sort -u "$dir/out")" = / ] || fail "--wdir"
@@ -483,7 +483,7 @@ test_unlinked() {
     local how
     printf '#!/bin/sh\nexport LD_PRELOAD="%s" NO_PEERS="$HOW" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0"\nexec sh -c "$3"\n' "$NO_PEERS" > "$dir/alone"
     chmod +x "$dir/alone"
-    nodes=(--hosts a,b,c --launch-agent "$dir/alone")
+    nodes=(--hosts a,b,c --launch-agent "$dir/alone" --mpi pmi)
     for how in refused closed; do
         # Ranks that send nothing, not even their end.
         HOW=$how begin -n 3 env -u LD_PRELOAD sh -c "echo ready; exec sleep $mark"

@@ -113,6 +113,8 @@ try_group() {
     -x)
         with A=1 '1;' -n 1 sh -c 'echo $A'
         A=2 with A '2;' --genvnone -n 1 /bin/sh -c 'echo $A'
+        ok 'no;' "$name" NO_SUCH -n 1 sh -c 'echo ${NO_SUCH-no}'
+        err_has "warning: $name NO_SUCH: pmirun's environment lacks this variable"
         bad =1 PMI_RANK=1 MPI_LOCALRANKID
         ;;
     --env)
@@ -187,6 +189,11 @@ try_environment() {
     --genvall) A=1 ok '1;' --genvnone "$name" -n 1 sh -c 'echo $A' ;;
     --mca)
         ok 'tcp;' "$name" btl tcp -n 1 sh -c 'echo $OMPI_MCA_btl'
+        [ ! -s err ] || fail "a warning about a parameter of the library"
+        for word in rmaps_base_mapping_policy plm_rsh_agent hwloc_base_binding_policy; do
+            run 0 "$name" $word x -n 1 true
+            err_has "warning: $name $word is a parameter of mpirun itself"
+        done
         run 2 "$name" a=b c -n 1 true
         err_has "$name: \"a=b\""
         ;;
@@ -530,6 +537,9 @@ while IFS=$'\t' read -r names scope argument words; do
         elsewhere)
             run 2 "$name" -n 1 true
             err_has "$name is another launcher's option: "
+            run 2 "$name=4" -n 1 true
+            err_has "$name is another launcher's option: "
+            [[ $name != -? ]] || { run 2 "${name}4" -n 1 true && err_has "${name}4 is another launcher's option: "; }
             ;;
         esac
         [ "$argument" = - ] || [[ $argument = \[* ]] || {
@@ -541,5 +551,20 @@ done < <("$pmirun" --help=names)
 [ "$rows" -gt 80 ] || fail "$rows rows in the table"
 run 2 --nonsense -n 1 true
 err_has 'unknown option --nonsense'
+for pair in --bindto:--bind-to --hostfil:--hostfile -labl:--label --ntask:--ntasks --mapby=x:--map-by; do
+    run 2 "${pair%%:*}" -n 1 true
+    err_has "unknown option ${pair%%:*}: did you mean ${pair#*:}? (see --help)"
+done
+run 2 -lN1 true
+err_has 'unknown option -lN1; options of one letter are separate words: -l ...'
+run 2 -n 1 true : -n x true
+err_has 'pmirun: group 2: -n wants a number from 1 to 1000000, not "x"'
+run 2 -n 1 true :
+err_has 'pmirun: group 2: no program given'
+run 126 -n 1 "$dir"
+err_has "cannot start $dir: it is a directory"
+echo x > no-program
+run 126 -n 1 ./no-program
+err_has 'cannot start ./no-program: it is not executable (chmod +x)'
 [ $failed = 0 ] && echo "$rows options, $n runs"
 exit $failed

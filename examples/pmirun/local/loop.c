@@ -81,6 +81,8 @@ static void run_deadlines(struct pmirun *pr)
         pr->look_ns = 0;
         way_look(pr);
     }
+    if (passed(pr, pr->signals.patience_ns))
+        signals_patience(pr);
     if (passed(pr, pr->deadline_ns)) {
         pr->deadline_ns = 0;
         job_hasten(pr);
@@ -156,6 +158,7 @@ static int wait_ms(const struct pmirun *pr)
     sooner(&next, pr->input.retry_ns);
     sooner(&next, pr->tick_ns);
     sooner(&next, pr->look_ns);
+    sooner(&next, pr->signals.patience_ns);
     sooner(&next, pr->deadline_ns);
     sooner(&next, pr->progress.draw_ns);
     sooner(&next, job_judgement(pr));
