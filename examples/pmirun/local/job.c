@@ -430,13 +430,35 @@ bool job_is_accused(const struct pmirun *pr)
     return pr->cause.by || pr->stuck.gone;
 }
 
+/* Has the start of all its ranks, on all nodes, succeeded or failed? An agent learns it from its
+ * head. */
+static bool is_settled(const struct pmirun *pr, const struct job *job)
+{
+    if (pr->agent)
+        return job->over;
+    if (pr->head)
+        return job->abandoned ? job->n_gave_up == job->n_members : job->n_launching == 0;
+    return job->abandoned || job->n_launched == job->n_local;
+}
+
+/* Have all processes ended? A head may not know yet that some have started. */
+static bool is_all_over(const struct pmirun *pr)
+{
+    if (pr->n_live)
+        return false;
+    for (const struct job *job = pr->jobs; job; job = job->next)
+        if (!is_settled(pr, job))
+            return false;
+    return true;
+}
+
 uint64_t job_judgement(const struct pmirun *pr)
 {
     uint64_t at = UINT64_MAX;
 
     if (!job_is_accused(pr))
         return 0;
-    if (pr->stopping || !pr->n_live)
+    if (pr->stopping || is_all_over(pr))
         return pr->now_ns;
     if (pr->cause.by)
         at = pr->cause.since_ns + (somebody_is_dying(pr) ? DYING_NS : pr->head ? NODES_NS : 0);
@@ -616,17 +638,6 @@ static void job_ended(struct pmirun *pr, struct job *job)
         pmiwire_server_names_drop(pr->server, job->number);
     else if (!pr->agent) /* else other nodes may still ask here */
         forget_pairs(pr, job);
-}
-
-/* Has the start of all its ranks, on all nodes, succeeded or failed? An agent learns it from its
- * head. */
-static bool is_settled(const struct pmirun *pr, const struct job *job)
-{
-    if (pr->agent)
-        return job->over;
-    if (pr->head)
-        return job->abandoned ? job->n_gave_up == job->n_members : job->n_launching == 0;
-    return job->abandoned || job->n_launched == job->n_local;
 }
 
 /* True when no further message about this job can arrive. */
