@@ -446,7 +446,7 @@ static int choose_as_told(struct job *job, enum mpi_way way, char **why)
 }
 
 /* What the way takes before the ranks' places are known. */
-static int set_vars(struct pmirun *pr, struct job *job, char **why)
+static int set_way_vars(struct pmirun *pr, struct job *job, char **why)
 {
     int status = job->way != MPI_PMI ? set_openmpi(pr, job, why) : 0;
 
@@ -479,7 +479,7 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
         note_programs(pr, job, &f);
     status = way == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, way, why);
     if (status == 0)
-        status = set_vars(pr, job, why);
+        status = set_way_vars(pr, job, why);
     if (status && job->offers_pmix)
         status = withdraw_pmix(pr, job, why);
     if (status == 0)
