@@ -251,6 +251,10 @@ test_salloc() {
     run 0 -l -n 8 sh -c 'echo $SLURMD_NODENAME'
     err_empty
     [ "$(sorted | tr '\n' ' ')" = "[0] n0 [1] n0 [2] n1 [3] n1 [4] n2 [5] n2 [6] n3 [7] n3 " ] || fail "eight ranks are elsewhere"
+    run 0 -l sh -c 'echo $SLURMD_NODENAME'
+    [ "$(sorted | wc -l)" = 8 ] || fail "without -n not as many ranks as the allocation has tasks"
+    run 0 -l -N 2 sh -c 'echo $SLURMD_NODENAME'
+    [ "$(sorted | tr '\n' ' ')" = "[0] n0 [1] n1 " ] || fail "-N 2 without -n: not one rank a node"
     run 0 -l -n 3 sh -c 'echo $SLURMD_NODENAME'
     [ "$(sorted | tr '\n' ' ')" = "[0] n0 [1] n0 [2] n1 " ] || fail "three ranks are elsewhere"
     run 0 -n 8 "$RAWPMI" pgf

@@ -89,11 +89,32 @@ try_group() {
     case $1 in
     -n)
         with 2 'x;x;' echo x
+        ok 'x;' echo x
+        ok 'x;x;' --ppn 2 echo x
+        ok 'x;x;' --map-by ppr:2:node echo x
+        ok 'x;y;' --ppn 2 echo x : echo y # a group beside others has one process
+        if several; then
+            ok 'x;x;x;x;' --launch-agent ./agent --host a:4 echo x
+            ok 'x;x;x;' --launch-agent ./agent --host a:2,b echo x
+            ok 'x;x;' --launch-agent ./agent --hosts a,b echo x
+            ok 'x;x;x;x;' --launch-agent ./agent --hosts a,b --ppn 2 echo x
+            ok 'x;x;' --launch-agent ./agent -N 2 --hosts a:4,b:4 echo x
+            ok 'x;x;' -N 2 --launch fork echo x
+            ok 'x;x;x;x;x;x;' -N 2 --ppn 3 --launch fork echo x
+            printf 'a\nb\na\nb\n' > pbs
+            PBS_NODEFILE=pbs ok '0 2;0 2;1 2;1 2;' --launch-agent ./agent sh -c 'echo $MPI_LOCALRANKID $MPI_LOCALNRANKS'
+            SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' ok 'x;x;x;x;' --launch ssh --launch-agent ./agent echo x
+            SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' SLURM_STEP_NUM_TASKS=4 ok 'x;' echo x # within a rank
+        fi
+        run 2 --ppn 1000000 -N 2 true
+        err_has 'more than 1000000 processes'
         bad 0 -1 x 1000001 2x 99999999999999999999
         ;;
     -x)
         with A=1 '1;' -n 1 sh -c 'echo $A'
         A=2 with A '2;' --genvnone -n 1 /bin/sh -c 'echo $A'
+        ok 'no;' "$name" NO_SUCH -n 1 sh -c 'echo ${NO_SUCH-no}'
+        err_has "warning: $name NO_SUCH: pmirun's environment lacks this variable"
         bad =1 PMI_RANK=1 MPI_LOCALRANKID
         ;;
     --env)
@@ -168,6 +189,11 @@ try_environment() {
     --genvall) A=1 ok '1;' --genvnone "$name" -n 1 sh -c 'echo $A' ;;
     --mca)
         ok 'tcp;' "$name" btl tcp -n 1 sh -c 'echo $OMPI_MCA_btl'
+        [ ! -s err ] || fail "a warning about a parameter of the library"
+        for word in rmaps_base_mapping_policy plm_rsh_agent hwloc_base_binding_policy; do
+            run 0 "$name" $word x -n 1 true
+            err_has "warning: $name $word is a parameter of mpirun itself"
+        done
         run 2 "$name" a=b c -n 1 true
         err_has "$name: \"a=b\""
         ;;
@@ -513,6 +539,9 @@ while IFS=$'\t' read -r names scope argument words; do
         elsewhere)
             run 2 "$name" -n 1 true
             err_has "$name is another launcher's option: "
+            run 2 "$name=4" -n 1 true
+            err_has "$name is another launcher's option: "
+            [[ $name != -? ]] || { run 2 "${name}4" -n 1 true && err_has "${name}4 is another launcher's option: "; }
             ;;
         esac
         [ "$argument" = - ] || [[ $argument = \[* ]] || {
@@ -524,5 +553,20 @@ done < <("$pmirun" --help=names)
 [ "$rows" -gt 80 ] || fail "$rows rows in the table"
 run 2 --nonsense -n 1 true
 err_has 'unknown option --nonsense'
+for pair in --bindto:--bind-to --hostfil:--hostfile -labl:--label --ntask:--ntasks --mapby=x:--map-by; do
+    run 2 "${pair%%:*}" -n 1 true
+    err_has "unknown option ${pair%%:*}: did you mean ${pair#*:}? (see --help)"
+done
+run 2 -lN1 true
+err_has 'unknown option -lN1; options of one letter are separate words: -l ...'
+run 2 -n 1 true : -n x true
+err_has 'pmirun: group 2: -n wants a number from 1 to 1000000, not "x"'
+run 2 -n 1 true :
+err_has 'pmirun: group 2: no program given'
+run 126 -n 1 "$dir"
+err_has "cannot start $dir: it is a directory"
+echo x > no-program
+run 126 -n 1 ./no-program
+err_has 'cannot start ./no-program: it is not executable (chmod +x)'
 [ $failed = 0 ] && echo "$rows options, $n runs"
 exit $failed

@@ -48,7 +48,7 @@ test_basic() {
     [ "$(sort "$dir/out")" = "[0] 1 0/3 0/3
 [1] 1 1/3 1/3
 [2] 2 2" ] || fail "labels, groups or environment"
-    PMI_ID=9 PMIX_RANK=8 SLURM_PROCID=7 PMI_SPAWNED=1 run 20 0 -n 1 sh -c 'echo "${PMI_ID-no} ${PMIX_RANK-no} ${SLURM_PROCID-no} ${PMI_SPAWNED-no} $PMI_FD"'
+    PMI_ID=9 PMIX_RANK=8 SLURM_PROCID=7 PMI_SPAWNED=1 run 20 0 --mpi pmi -n 1 sh -c 'echo "${PMI_ID-no} ${PMIX_RANK-no} ${SLURM_PROCID-no} ${PMI_SPAWNED-no} $PMI_FD"'
     out_is "no no no no 3"
     run 20 0 -n 2 --wdir / pwd
     out_is "/
@@ -347,10 +347,11 @@ test_signals() {
     command -v python3 > /dev/null && ! timeout 100 python3 -c '
 import atexit, signal, subprocess, sys
 p = subprocess.Popen([sys.argv[1], "-n", "2", "sh", "-c", "trap \"echo int\" INT; echo up; while :; do sleep 0.1; done"],
-                     stdout=subprocess.PIPE, text=True)
+                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 atexit.register(p.kill)
 def hear(word): assert [p.stdout.readline() for _ in range(2)] == [word + "\n"] * 2, word
 hear("up"); p.send_signal(signal.SIGINT); hear("int")
+assert p.stderr.readline() == "pmirun: 2 of 2 processes have not ended yet; press Ctrl-C again to kill the job\n"
 assert p.poll() is None, "the first SIGINT ended it"
 p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(60) == 130 else 1)' "$pmirun" 2> "$dir/err" && fail "second SIGINT"
     # So does a second SIGTERM.
@@ -364,6 +365,12 @@ p.send_signal(signal.SIGINT); sys.exit(0 if p.wait(60) == 130 else 1)' "$pmirun"
     kill -TERM $pid
     wait $pid
     [ $? = 143 ] || fail "second SIGTERM"
+    # What ignores the first is ended after 10 s.
+    begin -n 2 sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done'
+    await out up 2
+    kill -TERM $pid
+    wait $pid
+    [ $? = 143 ] && grep -q '2 of 2 processes still run 10 s after SIGTERM; stopping the job' "$dir/err" || fail "the first SIGTERM, ignored"
     # USR1 reaches the ranks
     begin -n 2 sh -c 'trap "echo got; exit" USR1; echo up; while :; do sleep 0.1; done'
     await out up 2

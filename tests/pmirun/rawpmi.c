@@ -4,6 +4,7 @@
  *
  *     rawpmi pgf           put, fence, get from both neighbours, finalize
  *     rawpmi chat N        N questions, finalize; no fence
+ *     rawpmi early         rank 0 finalizes at once; the others enter a fence and print its answer
  *     rawpmi silent        init, half a message, then silence
  *     rawpmi garbage       no PMI at all on the PMI socket, until it is closed
  *     rawpmi strangers N   N more connections to PMI_PORT: ours again by its id, init without an
@@ -806,6 +807,11 @@ int main(int argc, char **argv)
     } else if (strcmp(mode, "chat") == 0 && argc > 2) {
         for (int i = atoi(argv[2]); i > 0; i--)
             ask("cmd=get_universe_size\n", "cmd=universe_size");
+    } else if (strcmp(mode, "early") == 0) {
+        if (rank > 0) {
+            ask("cmd=barrier_in\n", "cmd=barrier_out");
+            puts(line);
+        }
     } else if (strcmp(mode, "silent") == 0) {
         send_text("cmd=put kvsname=");
         for (;;)

@@ -81,6 +81,8 @@ static void make_image(void)
     f->dyn[1].d_un.d_ptr = BASE + NAMES;
     f->dyn[2].d_tag = DT_NEEDED;
     f->dyn[2].d_un.d_val = 13;
+    f->dyn[3].d_tag = DT_STRSZ;
+    f->dyn[3].d_un.d_val = sizeof(names);
     memcpy(image.bytes + NAMES, names, sizeof(names));
     image_bytes = NAMES + sizeof(names);
 }
@@ -148,6 +150,35 @@ static void test_no_elf(void **state)
     assert_int_equal(seen.n, 0);
 }
 
+/* Names of functions that start a program or load a library, alone or as the end of another. */
+static void test_leads_on(void **state)
+{
+    static const struct {
+        const char *name;
+        bool leads_on;
+    } cases[] = {{"execve", true}, {"posix_spawnp", true}, {"dlopen", true},   {"my_system", true},
+                 {"write", false}, {"execute", false},     {"dlopened", false}};
+    struct needs needs;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        make_image();
+        assert_true(read_image(&needs));
+        assert_false(needs.leads_on);
+        strcpy((char *)image.bytes + image_bytes, cases[i].name);
+        image_bytes += strlen(cases[i].name) + 1;
+        image.f.dyn[3].d_un.d_val = image_bytes - NAMES;
+        assert_true(read_image(&needs));
+        assert_int_equal(needs.leads_on, cases[i].leads_on);
+        image_bytes--; /* the table's last byte is missing: it cannot be told */
+        assert_true(read_image(&needs));
+        assert_true(needs.leads_on);
+    }
+    make_image();
+    image.f.dyn[3].d_un.d_val = NEEDS_NAMES_BYTES + 1;
+    assert_true(read_image(&needs));
+    assert_true(needs.leads_on);
+}
+
 /* At every length: whole names or none. */
 static void test_cut(void **state)
 {
@@ -193,6 +224,7 @@ static void test_lies(void **state)
         LIE(dyn[0].d_un.d_val);
         LIE(dyn[1].d_un.d_ptr);
         LIE(dyn[2].d_tag);
+        LIE(dyn[3].d_un.d_val);
     }
     make_image();
     image.f.e.e_phentsize = 1;
@@ -253,9 +285,10 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),   cmocka_unit_test(test_self), cmocka_unit_test(test_no_elf),
-        cmocka_unit_test(test_cut),    cmocka_unit_test(test_lies), cmocka_unit_test(test_long),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_good),   cmocka_unit_test(test_self),
+        cmocka_unit_test(test_no_elf), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_lies),   cmocka_unit_test(test_long),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_leads_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,6 +92,16 @@ way() {
 }
 
 # Without PMIx a job that needs it does not start, unless one rank is alone.
+# A program that may start or load any MPI has PMIx beside PMI where PMIx is there, one rank too.
+offers_pmix() { # PROGRAM [argument...]
+    if "$pmirun" --mpi pmix -n 1 true 2> /dev/null; then
+        way pmix "$@"
+        run 0 -v -n 1 "$@"
+        err_times 1 'job 0: --mpi pmix: '
+    else
+        way pmi "$@"
+    fi
+}
 needs_pmix() { # PROGRAM
     if "$pmirun" --mpi pmix -n 1 true 2> /dev/null; then
         way pmix "$1"
@@ -108,7 +118,7 @@ test_auto() {
     way pmi "$dir/plain"
     [ ! -s "$dir/out" ] || fail "a program of no MPI has variables of one"
     way pmi "$dir/mpich_program"
-    way pmi "$dir/tool_program"
+    offers_pmix "$dir/tool_program"
     way openmpi "$dir/v4_program"
     [ "$(sort -u "$dir/out" | grep -c '^FLUX_JOB_ID=')" = 1 ] || fail "not one number of the job"
     out_has "^FLUX_PMI_LIBRARY_PATH=$(realpath "$libpmi")$"
@@ -116,7 +126,12 @@ test_auto() {
     out_has '^OMPI_MCA_btl_vader_backing_directory=/dev/shm/pmirun-[0-9a-f]*-[0-9a-f]*$'
     out_has '^OMPI_MCA_shmem=mmap$'
     way openmpi "$dir/behind_program" # a library of it needs Open MPI, and Debian's folder of components
-    way pmi sh -c "exec $dir/plain"
+    offers_pmix sh -c "exec $dir/plain"
+    for wrapper in env nice 'timeout 50'; do offers_pmix $wrapper "$dir/plain"; done
+    printf 'extern void *dlopen(const char *, int); int main(void) { return !dlopen("libc.so.6", 2); }\n' > "$dir/opens.c"
+    $cc -o "$dir/opens" "$dir/opens.c" -ldl || exit 1
+    offers_pmix "$dir/opens"
+    way pmi hostname
     way openmpi "$dir/plain" : -n 1 "$dir/v4_program"
     needs_pmix "$dir/v5_program"
     needs_pmix "$dir/pmix_program"
@@ -127,8 +142,11 @@ test_auto() {
     printf '#!/bin/sh\nexit 0\n' > "$dir/script"
     printf 'exit 0\n' > "$dir/bare"
     chmod +x "$dir/script" "$dir/bare"
-    way pmi "$dir/script"
-    way pmi "$dir/bare"
+    offers_pmix "$dir/script"
+    offers_pmix "$dir/bare"
+    # PMIx that cannot be set up is no reason to refuse a program that may need none.
+    TMPDIR=$dir/nowhere way pmi "$dir/script"
+    (ulimit -n 40 && way pmi "$dir/script" && exit "$failed") || failed=1
     head -c 100 "$dir/plain" > "$dir/cut"
     cp "$dir/plain" "$dir/alien"
     printf '\001' | dd of="$dir/alien" bs=1 seek=18 conv=notrunc 2> /dev/null # e_machine
@@ -193,18 +211,27 @@ test_hidden() {
         soon err_is_there || fail "no warning"
         kill "$pid"
         wait "$pid"
-        err_times 1 'warning: rank [0-3].* has loaded libmpi.so.40, but no rank has used PMI'
+        err_times 1 'warning: a process of the job has loaded libmpi.so.40, but no rank has used PMI or PMIx yet'
     }
     err_is_there() { [ -s "$dir/err" ]; }
-    warned -n 2
-    ! "$pmirun" -N 2 --launch fork -n 2 true 2> /dev/null || warned -N 2 --launch fork -n 4
+    if "$pmirun" --mpi pmix -n 1 true 2> /dev/null; then
+        warned -n 2
+        ! "$pmirun" -N 2 --launch fork -n 2 true 2> /dev/null || warned -N 2 --launch fork -n 4
+    fi
+    warned --mpi pmi -n 2
     run 0 -n 1 "$dir/script" 4 # alone it is right
     [ ! -s "$dir/err" ] || fail "a warning about a single process"
     run 0 --mpi openmpi -n 2 "$dir/script" 4
     [ ! -s "$dir/err" ] || fail "a warning where --mpi says it"
     printf '#!/bin/sh\n"%s" "$1"\nexit\n' "$dir/mpich_program" > "$dir/script"
-    run 0 -n 2 "$dir/script" 4
-    [ ! -s "$dir/err" ] || fail "a warning about MPICH"
+    run 0 -n 2 "$dir/script" 1
+    err_times 1 'warning: a process of the job has loaded libmpich.so, but no rank has used PMI or PMIx: '
+    run 0 -n 2 "$dir/mpich_program" 1
+    [ ! -s "$dir/err" ] || fail "a warning about a program that names MPICH"
+    # Without PMIx, Open MPI ends the job. The folder that PMIx needs is missing here.
+    printf '#!/bin/sh\n"%s" "$1"\nexit\n' "$dir/v5_program" > "$dir/script"
+    TMPDIR=$dir/nowhere run 126 -n 2 "$dir/script" 50
+    err_has '^pmirun: rank [01].* has loaded libmpi.so.40, .* the job has no PMIx: .*nowhere: .*; stopping the job$'
 }
 
 # The loader hangs, or prints without end: pmirun kills it, and the job continues without its answer.
@@ -267,7 +294,7 @@ test_folders() {
         perl -e "for (1..3000) { mkdir q(0123456789) and chdir q(0123456789) or die }"'
     is_gone "$(folder)" || fail "a deep folder is left"
     # None for programs that need none.
-    run 0 -n 1 sh -c 'ls "$TMPDIR"'
+    run 0 --mpi pmi -n 1 sh -c 'ls "$TMPDIR"'
     [ ! -s "$dir/out" ] || fail "a needless folder"
 
     # Killed: the guard removes it.

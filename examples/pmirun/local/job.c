@@ -11,6 +11,7 @@
 #include "pmirun.h"
 #include "spawn.h"
 #include "table.h"
+#include "way.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -437,13 +438,35 @@ bool job_end_is_pending(const struct pmirun *pr)
     return pr->cause.by || pr->stuck.gone;
 }
 
+/* Has the start of all its ranks, on all nodes, succeeded or failed? An agent learns it from its
+ * head. */
+static bool is_settled(const struct pmirun *pr, const struct job *job)
+{
+    if (pr->agent)
+        return job->over;
+    if (pr->head)
+        return job->abandoned ? job->n_gave_up == job->n_members : job->n_launching == 0;
+    return job->abandoned || job->n_launched == job->n_local;
+}
+
+/* Have all processes ended? A head may not know yet that some have started. */
+static bool is_all_over(const struct pmirun *pr)
+{
+    if (pr->n_live)
+        return false;
+    for (const struct job *job = pr->jobs; job; job = job->next)
+        if (!is_settled(pr, job))
+            return false;
+    return true;
+}
+
 uint64_t job_decision_ns(const struct pmirun *pr)
 {
     uint64_t at = UINT64_MAX;
 
     if (!job_end_is_pending(pr))
         return 0;
-    if (pr->stopping || !pr->n_live)
+    if (pr->stopping || is_all_over(pr))
         return pr->now_ns;
     if (pr->cause.by)
         at = pr->cause.since_ns + (somebody_is_dying(pr->jobs) ? DYING_NS
@@ -627,17 +650,6 @@ static void job_ended(struct pmirun *pr, struct job *job)
         forget_pairs(pr, job);
 }
 
-/* Has the start of all its ranks, on all nodes, succeeded or failed? An agent learns it from its
- * head. */
-static bool is_settled(const struct pmirun *pr, const struct job *job)
-{
-    if (pr->agent)
-        return job->over;
-    if (pr->head)
-        return job->abandoned ? job->n_gave_up == job->n_members : job->n_launching == 0;
-    return job->abandoned || job->n_launched == job->n_local;
-}
-
 /* True when no further message about this job can arrive. */
 static bool is_over(const struct pmirun *pr, const struct job *job)
 {
@@ -693,6 +705,8 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     if (!pr->head && job->way == MPI_PMIX)
         host_rank_gone(pr, r, si);
     job->n_live--;
+    if (job->n_live == 0 && job->unasked)
+        way_job_ended(pr, job);
     pr->n_live--;
     pr->at.last_exit = pr->now_ns - pr->start_ns;
     timeline_rank(pr, r, TIMELINE_EXIT,

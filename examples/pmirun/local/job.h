@@ -74,6 +74,8 @@ struct job {
     enum mpi_way way;      /* what its ranks use; MPI_AUTO: not chosen yet (way.c) */
     char *way_why;         /* the reason, a sentence; NULL: not chosen yet */
     bool misled;           /* it needs another way than --mpi says */
+    bool offers_pmix;      /* MPI_PMIX because nothing proves which MPI its programs use */
+    const char *unasked;   /* an MPI in a rank's memory, though no rank has asked; NULL: none */
     bool yields;           /* its ranks yield their processor while they wait */
     struct binding *bound; /* processors of its ranks here; NULL: all that pmirun may use */
     char **vars;           /* NAME=value for all its ranks here, NULL-terminated; NULL: none */

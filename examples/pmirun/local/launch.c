@@ -271,14 +271,31 @@ int launch_resolve(struct app *app)
     return check_program(app->wdir, app->path) == 0 ? 0 : err;
 }
 
+/* Why a file is no program. */
+static const char *explain_access(const struct app *app, int err)
+{
+    struct stat st = {0};
+    char *full;
+
+    if (err != EACCES)
+        return strerror(err);
+    full = app->path[0] == '/' || !app->wdir ? NULL : xprintf("%s/%s", app->wdir, app->path);
+    if (stat(full ? full : app->path, &st) != 0)
+        st.st_mode = S_IXUSR;
+    free(full);
+    return S_ISDIR(st.st_mode)    ? "it is a directory"
+           : !(st.st_mode & 0111) ? "it is not executable (chmod +x)"
+                                  : strerror(err);
+}
+
 int launch_find(struct app *app, char **why)
 {
     int err = launch_resolve(app);
 
     if (err == NO_WDIR)
-        *why = xprintf("%s: no such working directory", app->wdir);
+        *why = xprintf("cannot start %s: %s: no such working directory", app->argv[0], app->wdir);
     else if (err)
-        *why = xprintf("cannot start %s: %s", app->argv[0], strerror(err));
+        *why = xprintf("cannot start %s: %s", app->argv[0], explain_access(app, err));
     return err == 0 ? 0 : err == ENOENT ? STATUS_NOTFOUND : STATUS_NOEXEC;
 }
 

@@ -76,16 +76,53 @@ static const ElfW(Phdr) * header_of(const struct headers *h, uint32_t type)
     return NULL;
 }
 
+/* Is the end of the name that of a function which starts a program or loads a library? Linkers let
+ * a name share the end of a longer one. */
+static bool is_leading_on(const char *name, size_t n)
+{
+    static const char *const ends[] = {
+        "execve",   "execv",  "execvp", "execvpe",     "execl",        "execlp", "execle",
+        "execveat", "system", "popen",  "posix_spawn", "posix_spawnp", "dlopen", "dlmopen"};
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        const size_t len = strlen(ends[i]);
+
+        if (n >= len && memcmp(name + n - len, ends[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Looks through the names of a string table of `bytes`. */
+static bool leads_on(int fd, uint64_t offset, uint64_t bytes)
+{
+    static char names[NEEDS_NAMES_BYTES];
+    size_t n = read_at(fd, names, sizeof(names), offset);
+
+    if (n < bytes)
+        return true;
+    n = bytes;
+    for (size_t i = 0, end; i < n; i = end + 1) {
+        const char *nul = memchr(names + i, '\0', n - i);
+
+        end = nul ? (size_t)(nul - names) : n;
+        if (is_leading_on(names + i, end - i))
+            return true;
+    }
+    return false;
+}
+
 bool needs_read(int fd, struct needs *needs)
 {
     static ElfW(Dyn) dynamic[NEEDS_MAX];
     const ElfW(Phdr) * p;
     struct headers h;
     char name[NEEDS_NAME_BYTES];
-    uint64_t address = 0, strings;
+    uint64_t address = 0, strings, bytes = 0;
     size_t n, n_read;
 
     needs->interp[0] = '\0';
+    needs->leads_on = false;
     if (!read_headers(fd, &h))
         return false;
     p = header_of(&h, PT_INTERP);
@@ -99,11 +136,14 @@ bool needs_read(int fd, struct needs *needs)
     for (n = 0; n < n_read && dynamic[n].d_tag != DT_NULL; n++)
         if (dynamic[n].d_tag == DT_STRTAB)
             address = dynamic[n].d_un.d_ptr;
+        else if (dynamic[n].d_tag == DT_STRSZ)
+            bytes = dynamic[n].d_un.d_val;
     if (!find(&h, address, &strings))
         return n == 0;
     for (size_t i = 0; i < n; i++)
         if (dynamic[i].d_tag == DT_NEEDED && dynamic[i].d_un.d_val <= UINT32_MAX &&
             read_text(fd, strings + dynamic[i].d_un.d_val, name, sizeof(name)))
             needs->library(needs->ctx, name);
+    needs->leads_on = leads_on(fd, strings, bytes);
     return true;
 }

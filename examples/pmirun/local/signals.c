@@ -19,6 +19,8 @@ static bool was_ignored(int sig)
     return sigaction(sig, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN;
 }
 
+#define TERM_S 10u /* for ranks to end by the first SIGTERM */
+
 static void on_signals(struct pmirun *pr, struct source *src, uint32_t events);
 
 int signals_init(struct pmirun *pr)
@@ -46,6 +48,21 @@ int signals_init(struct pmirun *pr)
     return loop_add(pr, &pr->signals.src, EPOLLIN);
 }
 
+/* While ranks run: reports those that ignore SIGINT; ends those that ignore SIGTERM. */
+static void on_patience_end(struct pmirun *pr)
+{
+    if (pr->stopping || pr->n_live == 0)
+        return;
+    if (pr->signals.last == SIGINT) {
+        say(pr, "%llu of %llu processes have not ended yet; press Ctrl-C again to kill the job",
+            (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks);
+    } else {
+        say(pr, "%llu of %llu processes still run %u s after SIGTERM; stopping the job",
+            (unsigned long long)pr->n_live, (unsigned long long)pr->n_ranks, TERM_S);
+        job_stop(pr, STATUS_SIGNAL + SIGTERM);
+    }
+}
+
 static void on_end_signal(struct pmirun *pr, int sig)
 {
     trace(pr, "signal %d (%s)", sig, strsignal(sig));
@@ -66,6 +83,9 @@ static void on_end_signal(struct pmirun *pr, int sig)
         job_stop(pr, STATUS_SIGNAL + sig);
         return;
     }
+    if (sig == SIGINT || sig == SIGTERM)
+        timer_set(pr, &pr->signals.patience, pr->now_ns + (sig == SIGINT ? 1 : TERM_S) * NS_PER_S,
+                  on_patience_end);
     job_kill_all(pr, sig);
 }
 

@@ -8,13 +8,15 @@
 #include <stdint.h>
 
 #include "loop.h"
+#include "timer.h"
 
 struct signals {
     struct source src;
     sigset_t orig_mask, handled;
     bool pipe_was_ignored, xfsz_was_ignored;
     uint32_t n_interrupts;
-    int last; /* forwarded last, 0: none */
+    int last;              /* forwarded last, 0: none */
+    struct timer patience; /* until then the ranks have time to end by it */
 };
 
 int signals_init(struct pmirun *pr);

@@ -255,7 +255,7 @@ int spawn_begin(struct pmirun *pr, struct rank *by, const struct pmiwire_spawn *
     plan.n_apps = req->n_cmds;
     plan.spawner = by->job->kvsname;
     plan.spawner_rank = by->number;
-    plan.way = by->job->way == MPI_PMIX ? MPI_PMIX : MPI_AUTO;
+    plan.way = token & HOST_TOKEN ? MPI_PMIX : MPI_AUTO; /* who asks by PMI may have PMIx too */
     plan.node_of = bad ? NULL : place_spawned(pr, by, plan.apps, plan.n_apps, n_procs, &bad);
     if (bad) {
         free(plan.node_of);

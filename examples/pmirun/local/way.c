@@ -2,7 +2,9 @@
 /*
  * Chooses how a job's ranks find each other. --mpi auto decides by the libraries of its programs,
  * without running them. For most the ELF file suffices (needs.c): it names MPICH, or only libraries
- * of a compiler. For the others pmirun asks the loader for the whole list (`ld.so --list`).
+ * of a compiler, and imports nothing that starts or loads another program. For the others pmirun
+ * asks the loader for the whole list (`ld.so --list`). A program that may start or load any MPI
+ * gets PMI and PMIx: its MPI takes its own.
  */
 #define _GNU_SOURCE
 #include "way.h"
@@ -31,10 +33,14 @@
  * answer its head, so both limits are well below --node-timeout's 25 s. */
 #define LIST_S         10u /* the first job */
 #define LIST_SPAWNED_S 1u  /* a spawned one: ranks of others run */
-#define LOOK_S         3u  /* without a request from any rank, until pmirun looks */
-#define LOOK_AT        64u /* processes, at most */
+/* While no rank asks: the first look, the next ones each after twice the time, and the warning. */
+#define LOOK_NS (30 * NS_PER_MS)
+#define WARN_S  10u
+#define LOOK_AT 64u /* processes, at most */
 
 extern char **environ;
+
+static const char OPENMPI[] = "libmpi.so.40";
 
 /* ---- what programs need ---- */
 
@@ -44,6 +50,8 @@ struct found {
     bool openmpi, openmpi4;  /* Open MPI; and what 5 no longer has */
     bool pmix;               /* a PMIx client, or PRRTE */
     bool other;              /* one that proves nothing, and may need one of the above */
+    bool unproven;           /* a program that may start or load any of them */
+    bool hidden;             /* the same, or a static program, which may start another */
     char openmpi_path[4096]; /* where Open MPI is, "": not known */
     uint64_t end_ns;         /* for lists, of all programs together */
     uint32_t n_unasked;      /* programs for whose lists no time was left */
@@ -214,6 +222,10 @@ static void note_program(struct pmirun *pr, const struct app *app, struct found 
         else
             f->n_unasked++;
     }
+    if (!own.pmi && !own.openmpi && !own.pmix) {
+        f->unproven = f->unproven || !elf || own.other || needs.leads_on;
+        f->hidden = f->hidden || f->unproven || !needs.interp[0];
+    }
     f->pmi = f->pmi || own.pmi;
     f->openmpi = f->openmpi || own.openmpi;
     f->openmpi4 = f->openmpi4 || own.openmpi4;
@@ -372,6 +384,21 @@ static void choose(struct job *job, enum mpi_way way, const char *because)
     job->way_why = xprintf("%s", because);
 }
 
+/* The programs name neither Open MPI nor PMIx. A spawned job speaks what its spawner speaks. */
+static void choose_unproven(struct job *job, const struct found *f)
+{
+    const char *no_pmix;
+
+    if (!f->unproven || job->spawned) {
+        choose(job, MPI_PMI, "no program names Open MPI or PMIx");
+    } else if (host_available(&no_pmix)) {
+        job->offers_pmix = true;
+        choose(job, MPI_PMIX, "a program may start or load any MPI: PMI and PMIx are there");
+    } else {
+        choose(job, MPI_PMI, no_pmix);
+    }
+}
+
 /* By what the programs need. */
 static int choose_by_need(struct job *job, const struct found *f, char **why)
 {
@@ -379,7 +406,7 @@ static int choose_by_need(struct job *job, const struct found *f, char **why)
     char *libpmi;
 
     if (!f->openmpi && !f->pmix) {
-        choose(job, MPI_PMI, "no program names Open MPI or PMIx");
+        choose_unproven(job, f);
         return 0;
     }
     libpmi = f->openmpi && f->openmpi4 && has_component(f) ? find_libpmi() : NULL;
@@ -418,6 +445,30 @@ static int choose_as_told(struct job *job, enum mpi_way way, char **why)
     return 0;
 }
 
+/* What the way takes before the ranks' places are known. */
+static int set_way_vars(struct pmirun *pr, struct job *job, char **why)
+{
+    int status = job->way != MPI_PMI ? set_openmpi(pr, job, why) : 0;
+
+    if (status == 0 && job->way == MPI_OPENMPI)
+        status = set_flux(job, why);
+    if (status == 0 && job->way != MPI_PMI)
+        topology_vars(pr, job);
+    return status;
+}
+
+/* PMIx that no program is known to need could not be set up: the ranks have PMI alone. */
+static int withdraw_pmix(struct pmirun *pr, struct job *job, char **why)
+{
+    host_job_over(pr, job);
+    free(job->way_why);
+    job->way = MPI_PMI;
+    job->way_why = *why;
+    job->offers_pmix = false;
+    *why = NULL;
+    return 0;
+}
+
 int way_choose(struct pmirun *pr, struct job *job, char **why)
 {
     enum mpi_way way = job->way != MPI_AUTO ? job->way : pr->opt.mpi;
@@ -427,24 +478,26 @@ int way_choose(struct pmirun *pr, struct job *job, char **why)
     if (way == MPI_AUTO || way == MPI_PMI)
         note_programs(pr, job, &f);
     status = way == MPI_AUTO ? choose_by_need(job, &f, why) : choose_as_told(job, way, why);
-    if (status == 0 && job->way != MPI_PMI)
-        status = set_openmpi(pr, job, why);
-    if (status == 0 && job->way == MPI_OPENMPI)
-        status = set_flux(job, why);
-    if (status == 0 && job->way != MPI_PMI)
-        topology_vars(pr, job);
+    if (status == 0)
+        status = set_way_vars(pr, job, why);
+    if (status && job->offers_pmix)
+        status = withdraw_pmix(pr, job, why);
     if (status == 0)
         status = bind_job(pr, job, why);
     if (status == 0 && job->way == MPI_OPENMPI)
         status = put_places(pr, job, why);
-    if (status == 0 && job->way == MPI_PMIX)
+    if (status == 0 && job->way == MPI_PMIX) {
         status = host_job(pr, job, why);
+        if (status && job->offers_pmix)
+            status = withdraw_pmix(pr, job, why);
+    }
     if (status)
         return status;
     job->misled = way == MPI_PMI && f.openmpi;
-    if (job->number == 0 && job->n_ranks > 1 && job->way == MPI_PMI && !f.pmi && !job->misled &&
+    if (job->number == 0 && job->n_ranks > 1 && f.hidden && !job->misled &&
+        (job->way == MPI_PMI || job->offers_pmix) &&
         (!pr->agent || job->node_of[0] == agent_node(pr))) /* one of the nodes looks */
-        timer_set(pr, &pr->look, pr->now_ns + LOOK_S * NS_PER_S, way_look);
+        timer_set(pr, &pr->look, pr->now_ns + LOOK_NS, way_look);
     if (pr->agent)
         agent_report_mpi(pr, job);
     else
@@ -461,12 +514,14 @@ void way_report(struct pmirun *pr, const struct job *job)
             "process starts as rank 0 of 1; remove --mpi pmi");
 }
 
-/* ---- an MPI that a script hides ---- */
+/* ---- an MPI that nothing proved ---- */
 
-/* Open MPI or a PMIx client in this process's memory; NULL: none. */
+/* An MPI in this process's memory; NULL: none. */
 static const char *mapped(pid_t pid)
 {
-    static const char *const names[] = {"/libmpi.so.40", "/libpmix.so"};
+    static const char *const names[] = {"/libmpi.so",  "/liboshmem.so", "/libmpich.so",
+                                        "/libmpi_abi", "/libpmix.so",   "/libpmi.so",
+                                        "/libpmi2.so"};
     char path[64], line[4096];
     const char *found = NULL;
     FILE *f;
@@ -476,7 +531,7 @@ static const char *mapped(pid_t pid)
     while (f && !found && fgets(line, sizeof(line), f))
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !found; i++)
             if (strstr(line, names[i]))
-                found = names[i] + 1;
+                found = strstr(line, "/libmpi.so.40") ? OPENMPI : names[i] + 1;
     if (f)
         fclose(f);
     return found;
@@ -503,24 +558,54 @@ static const char *mapped_below(pid_t pid, unsigned *n)
     return found;
 }
 
+static bool has_asked(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->n_local; i++)
+        if (job->ranks[i].pmi_state != PMIWIRE_CONN_NEW)
+            return true;
+    return false;
+}
+
+static void warn_unasked(struct pmirun *pr, struct job *job, const char *when)
+{
+    say(pr,
+        "warning: a process of the job has loaded %s, but no rank has used PMI or PMIx%s: each "
+        "may run as rank 0 of 1; does what starts the program clear its environment (PMI_*, "
+        "PMIX_*)? Else choose with --mpi",
+        job->unasked, when);
+    job->unasked = NULL;
+}
+
 void way_look(struct pmirun *pr)
 {
-    const struct job *job = pr->jobs;
-    const char *found = NULL;
+    const uint64_t since_ns = pr->now_ns - pr->start_ns;
+    struct job *job = pr->jobs;
     unsigned n = LOOK_AT;
     char name[RANK_NAME_BYTES];
     uint32_t i;
 
-    for (i = 0; i < job->n_local; i++)
-        if (job->ranks[i].pmi_state != PMIWIRE_CONN_NEW)
-            return;
-    for (i = 0; i < job->n_local && !found; i++)
+    if (has_asked(job) || pr->stopping) {
+        job->unasked = NULL;
+        return;
+    }
+    for (i = 0; i < job->n_local && !job->unasked; i++)
         if (job->ranks[i].state == RANK_RUNNING)
-            found = mapped_below(job->ranks[i].pid, &n);
-    if (found)
+            job->unasked = mapped_below(job->ranks[i].pid, &n);
+    if (job->unasked == OPENMPI && job->way == MPI_PMI && pr->opt.mpi == MPI_AUTO) {
         say(pr,
-            "warning: %s has loaded %s, but no rank has used PMI in %u s: each process may run as "
-            "rank 0 of 1, as a script hides the program from pmirun; use --mpi openmpi (Open MPI "
-            "4) or --mpi pmix",
-            rank_name(pr, &job->ranks[i - 1], name), found, LOOK_S);
+            "%s has loaded %s, which would start each process as rank 0 of 1, since the job has "
+            "no PMIx: %s; use --mpi pmix or --mpi openmpi (Open MPI 4); stopping the job",
+            rank_name(pr, &job->ranks[i - 1], name), job->unasked, job->way_why);
+        job_stop(pr, STATUS_NOEXEC);
+    } else if (job->unasked && since_ns >= WARN_S * NS_PER_S) {
+        warn_unasked(pr, job, " yet");
+    } else {
+        timer_set(pr, &pr->look, pr->now_ns + since_ns, way_look);
+    }
+}
+
+void way_job_ended(struct pmirun *pr, struct job *job)
+{
+    if (!has_asked(job) && !pr->stopping)
+        warn_unasked(pr, job, "");
 }

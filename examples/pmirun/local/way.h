@@ -6,8 +6,9 @@
  *   MPI_OPENMPI  Open MPI 4 by its component for Flux, pmix/flux, which loads the libpmi that a
  *                variable names and uses PMI-1. The variable names ours, whose Gets read the
  *                job's shared table
- *   MPI_PMIX     PMIx (host.h): Open MPI 5, programs linked with PRRTE or libpmix, and Open MPI 4
- *                where its component for Flux is missing
+ *   MPI_PMIX     PMIx (host.h), beside PMI: Open MPI 5, programs linked with PRRTE or libpmix, Open
+ *                MPI 4 where its component for Flux is missing, and programs that may start or load
+ *                any MPI: scripts, shells, wrappers, interpreters
  */
 #ifndef PMIRUN_WAY_H
 #define PMIRUN_WAY_H
@@ -22,7 +23,11 @@ int way_choose(struct pmirun *pr, struct job *job, char **why);
 /* Reports the choice to the user; in a head, once for all nodes. */
 void way_report(struct pmirun *pr, const struct job *job);
 const char *way_name(const struct job *job); /* as --mpi has it */
-/* When pr->look fires: warns if a script hides an MPI that this job does not serve. */
+/* When pr->look fires: looks for an MPI in the ranks' memory while none of them has asked for PMI or
+ * PMIx. Open MPI without PMIx ends the job; any other causes a warning after a while, or at the
+ * job's end. */
 void way_look(struct pmirun *pr);
+/* The job's last rank here has ended. */
+void way_job_ended(struct pmirun *pr, struct job *job);
 
 #endif

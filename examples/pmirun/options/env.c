@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "env.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../local/job.h"
@@ -39,6 +41,9 @@ void set_x(struct parse *p, const struct option_row *row, char **value)
         list_add(&app->sets, &app->n_sets, value[0]);
     else
         list_add(&app->env.pass, &app->env.n_pass, value[0]);
+    if (!value[0][n] && !getenv(value[0]))
+        fprintf(stderr, "pmirun: warning: %s %s: pmirun's environment lacks this variable\n",
+                p->word, value[0]);
 }
 
 /* VAR VALUE, or, as hydra takes it too, VAR=VALUE: then the second word is not the option's. */
@@ -64,7 +69,16 @@ void set_env(struct parse *p, const struct option_row *row, char **value)
 
 void set_mca(struct parse *p, const struct option_row *row, char **value)
 {
+    static const char *const of_mpirun[] = {"rmaps_", "plm_",  "ras_",
+                                            "orte_",  "prte_", "hwloc_base_"};
+
     check_env_name(p, value[0], strlen(value[0]));
+    for (size_t i = 0; i < sizeof(of_mpirun) / sizeof(of_mpirun[0]); i++)
+        if (strncmp(value[0], of_mpirun[i], strlen(of_mpirun[i])) == 0)
+            fprintf(stderr,
+                    "pmirun: warning: %s %s is a parameter of mpirun itself, without effect here; "
+                    "use --map-by, --bind-to, -l or --launch-agent\n",
+                    p->word, value[0]);
     list_add(&p->opt->sets, &p->opt->n_sets, xprintf("OMPI_MCA_%s=%s", value[0], value[1]));
 }
 

@@ -14,7 +14,9 @@
 #include "placing.h"
 #include "row.h"
 
-#define MAX_ARGUMENTS 2
+#define MAX_ARGUMENTS  2
+#define MAX_NAME_BYTES 40 /* of a name that is compared with a misspelt one */
+#define MAX_TYPOS      2
 
 void usage_error(const struct parse *p, const char *format, ...)
 {
@@ -24,6 +26,8 @@ void usage_error(const struct parse *p, const char *format, ...)
     fputs("pmirun: ", stderr);
     if (p->in_file)
         fprintf(stderr, "%s: ", p->in_file);
+    if (p->app && p->opt->n_apps > 0)
+        fprintf(stderr, "group %u: ", p->opt->n_apps + 1);
     vfprintf(stderr, format, ap);
     fputc('\n', stderr);
     va_end(ap);
@@ -74,11 +78,79 @@ const struct option_row *option_find(const char *name, size_t n)
     return NULL;
 }
 
+/* Insertions, deletions and replacements that make one name another, both without dashes; at most
+ * MAX_TYPOS + 1. */
+static size_t count_typos(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t row[MAX_NAME_BYTES + 1];
+
+    if (n > MAX_NAME_BYTES || m > MAX_NAME_BYTES)
+        return MAX_TYPOS + 1;
+    for (size_t k = 0; k <= m; k++)
+        row[k] = k;
+    for (size_t i = 1; i <= n; i++) {
+        size_t corner = row[0];
+
+        row[0] = i;
+        for (size_t k = 1; k <= m; k++) {
+            const size_t other = corner + (a[i - 1] != b[k - 1]);
+
+            corner = row[k];
+            row[k] = (row[k] < row[k - 1] ? row[k] : row[k - 1]) + 1;
+            if (other < row[k])
+                row[k] = other;
+        }
+    }
+    return row[m] <= MAX_TYPOS ? row[m] : MAX_TYPOS + 1;
+}
+
+/* The option that was probably meant by a name of `n` bytes, of *len bytes; NULL: none is close. */
+static const char *option_near(const char *name, size_t n, size_t *len)
+{
+    const char *near = NULL;
+    size_t least;
+
+    strip_dashes(&name, &n);
+    least = n / 3 < MAX_TYPOS ? n / 3 : MAX_TYPOS;
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const char *names = option_rows[i].names, *one, *bare;
+        size_t one_len, bare_len, typos;
+
+        while (names && (one = option_next_name(&names, &one_len))) {
+            bare = one;
+            bare_len = one_len;
+            strip_dashes(&bare, &bare_len);
+            typos = count_typos(name, n, bare, bare_len);
+            if (typos > least || (typos == least && near))
+                continue;
+            near = one;
+            *len = one_len;
+            least = typos;
+        }
+    }
+    return near;
+}
+
 /* ---- options ---- */
 
 static unsigned n_arguments(const struct option_row *row)
 {
     return !row->arg || row->arg[0] == '[' ? 0 : strchr(row->arg, ' ') ? 2 : 1;
+}
+
+static void refuse_unknown(const struct parse *p)
+{
+    const char *w = p->word, *near;
+    const size_t n = strcspn(w, "=");
+    size_t len = 0;
+
+    near = option_near(w, n, &len);
+    if (near)
+        usage_error(p, "unknown option %s: did you mean %.*s? (see --help)", w, (int)len, near);
+    if (w[1] != '-' && n <= 4 && option_find(w, 2))
+        usage_error(p, "unknown option %s; options of one letter are separate words: %.2s ...", w,
+                    w);
+    usage_error(p, "unknown option %s (see --help)", w);
 }
 
 static void refuse_option(const struct parse *p, const struct option_row *row)
@@ -102,6 +174,8 @@ static const struct option_row *find_row(struct parse *p, char **attached)
         if (row || w[1] == '-' || w[2] < '0' || w[2] > '9')
             return row;
         row = option_find(w, 2);
+        if (row && row->scope == SCOPE_ELSEWHERE)
+            return row;
         if (!row || n_arguments(row) != 1)
             return NULL;
         *attached = w + 2;
@@ -112,6 +186,8 @@ static const struct option_row *find_row(struct parse *p, char **attached)
     if (!row)
         return NULL;
     p->word = xprintf("%.*s", (int)(eq - w), w);
+    if (row->scope == SCOPE_ELSEWHERE)
+        return row;
     if (n_arguments(row) != 1 && !(row->arg && row->arg[0] == '['))
         usage_error(p,
                     row->arg ? "%s wants its arguments as two words, not \"%s\""
@@ -129,7 +205,7 @@ static void parse_option(struct parse *p)
     unsigned n;
 
     if (!row)
-        usage_error(p, "unknown option %s (see --help)", p->word);
+        refuse_unknown(p);
     if (row->scope == SCOPE_ELSEWHERE)
         refuse_option(p, row);
     if (row->scope == SCOPE_JOB && p->opt->n_apps > 0)
@@ -198,7 +274,7 @@ static void settle_group(const struct options *opt, struct app *app)
 static void parse_group(struct parse *p)
 {
     struct options *opt = p->opt;
-    struct app app = {.n_procs = 1};
+    struct app app = {.n_procs = 0};
     int first;
 
     p->app = &app;
@@ -210,15 +286,47 @@ static void parse_group(struct parse *p)
         usage_error(p, "no program given (see --help)");
     if (!p->argv[first][0])
         usage_error(p, "the program's name is empty");
+    p->app = NULL;
     settle_group(opt, &app);
     app.argv = xrealloc(NULL, (size_t)(p->at - first + 1) * sizeof(char *));
     memcpy(app.argv, p->argv + first, (size_t)(p->at - first) * sizeof(char *));
     app.argv[p->at - first] = NULL;
     opt->apps = xrealloc(opt->apps, (opt->n_apps + 1) * sizeof(app));
     opt->apps[opt->n_apps++] = app;
-    opt->n_procs += app.n_procs;
-    if (opt->n_procs > MAX_PROCS)
-        usage_error(p, "more than %u processes", MAX_PROCS);
+}
+
+/* The processes of a group alone that has no -n: one a node of -N, or as many as the hosts have
+ * slots; one where nothing says more. */
+static uint64_t count_procs(const struct options *opt)
+{
+    uint64_t n = 0;
+
+    if (opt->n_nodes)
+        return (uint64_t)opt->n_nodes * (opt->per_host ? opt->per_host : 1);
+    for (uint32_t i = 0; i < opt->n_hosts; i++)
+        n += opt->slots[i] ? opt->slots[i] : 1;
+    return n ? n : opt->per_host ? opt->per_host : 1;
+}
+
+/* A group without -n has one process beside other groups. */
+static void settle_procs(const struct parse *p)
+{
+    struct options *opt = p->opt;
+    uint64_t n = 0, own;
+
+    for (uint32_t i = 0; i < opt->n_apps; i++) {
+        struct app *app = &opt->apps[i];
+
+        own = app->n_procs ? app->n_procs : opt->n_apps == 1 ? count_procs(opt) : 1;
+        n += own;
+        if (n > MAX_PROCS)
+            usage_error(p, "more than %u processes", MAX_PROCS);
+        app->n_procs = (uint32_t)own;
+    }
+    opt->n_procs = (uint32_t)n;
+    if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
+        usage_error(p, "%s %u: no such rank: the job has %u, numbered from 0", p->stdin_word,
+                    opt->stdin_rank, opt->n_procs);
 }
 
 /* The number of nodes that the ranks fill if each node takes as many as it has slots; else all. */
@@ -266,6 +374,7 @@ static void settle_nodes(struct parse *p)
     if (reach_wants_hosts(opt))
         hosts_of_hydra(p);
     settle_slots(p);
+    settle_procs(p);
     if (opt->n_nodes == 0)
         opt->n_nodes = count_host_nodes(opt);
     else if (!opt->cyclic && (opt->n_hosts ? opt->slots[0] : opt->per_host))
@@ -311,9 +420,6 @@ void options_parse(struct options *opt, int argc, char **argv)
     do
         parse_group(&p);
     while (p.at < p.argc && ++p.at <= p.argc);
-    if (opt->stdin_rank < STDIN_ALL && opt->stdin_rank >= opt->n_procs)
-        usage_error(&p, "%s %u: no such rank: the job has %u, numbered from 0", p.stdin_word,
-                    opt->stdin_rank, opt->n_procs);
     settle_placing(&p);
     settle_nodes(&p);
     if (opt->universe_size == UNIVERSE_SLOTS)

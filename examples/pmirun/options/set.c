@@ -187,7 +187,9 @@ void set_pattern(struct parse *p, const struct option_row *row, char **value)
 {
     for (const char *t = strchr(value[0], '%'); t; t = strchr(t + 2, '%'))
         if (!t[1] || !strchr("rgph%", t[1]))
-            usage_error(p, "%s wants %%r, %%g, %%p, %%h or %%%%, not the \"%.2s\" in \"%s\"",
+            usage_error(p,
+                        "%s wants %%r (the rank), %%g, %%p, %%h or %%%%, not the \"%.2s\" in "
+                        "\"%s\"",
                         p->word, t, value[0]);
     set_text(p, row, value);
 }
