@@ -98,7 +98,6 @@ struct pmirun {
     const struct head_ops *head;   /* NULL: not a head */
     const struct agent_ops *agent; /* NULL: not an agent */
     struct nodes *nodes;           /* what they need besides */
-    struct far *far;               /* what PMIx needs beyond one node; NULL: nothing yet */
 };
 
 #endif

@@ -68,9 +68,12 @@ struct agent_ops {
     int (*send)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
                 uint32_t n_iov);
     void (*lost)(struct pmirun *pr, uint32_t node, const char *why);
-    /* Sends a piece of a message of pmix/ to another node, or to the head, whose number is n_nodes.
-     * False: the queue is full, far_room() follows. */
-    bool (*pmix)(struct pmirun *pr, uint32_t node, const void *p, size_t n);
+    /* As send, a frame of the PMIx host. */
+    int (*pmix)(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                uint32_t n_iov);
+    /* Asks the head about a name; host_answer() follows. */
+    void (*ask_name)(struct pmirun *pr, uint64_t token, uint32_t owner, uint32_t what,
+                     struct pmiwire_str service, struct pmiwire_str port);
 };
 
 /* Orders of a head to its agents. */
@@ -87,7 +90,6 @@ struct head_ops {
     void (*room)(struct pmirun *pr, bool is_err); /* bytes of that kind of output have gone */
     void (*reaped)(struct pmirun *pr, const siginfo_t *si); /* a child that is no rank */
     void (*stats)(const struct pmirun *pr, struct pmiwire_stats_server *s);
-    bool (*pmix)(struct pmirun *pr, uint32_t node, const void *p, size_t n); /* as an agent's */
 };
 
 /* For main(); in multinode/. Both exit on failure. */

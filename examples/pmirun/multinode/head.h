@@ -25,6 +25,7 @@ struct node {
     struct netconn *link; /* NULL: its agent has not connected yet, or is gone */
     bool ready;           /* its MSG_READY has come */
     bool done, lost;
+    bool seeks; /* it has looked for a name in vain */
     bool heard; /* since the last MSG_ASK to it */
     uint32_t n_unanswered;
     char address[64];
@@ -82,7 +83,6 @@ struct head {
     uint64_t ask_ns;   /* next MSG_ASK to all */
     uint64_t end_ns;   /* by then all must have sent MSG_DONE */
     uint64_t reap_ns;  /* by then all starters must have ended */
-    uint64_t tick_ns;  /* next tick of pmix/ */
     uint64_t counters[NODE_COUNTERS];
 };
 

@@ -17,14 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../pmix/far.h"
 #include "step.h"
 
 #define END_NS   (8 * NS_PER_S) /* for agents to end their last ranks */
 #define REAP_NS  (2 * NS_PER_S) /* for ssh and srun to leave after their agents */
 #define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to report their ranks' end */
 #define NEVER_S  1e9            /* the longest --start-timeout, which 0 stands for */
-#define TICK_NS  (NS_PER_S / 2) /* for requests of PMIx clients that wait */
 #define NAMED    8u             /* nodes that a message names besides the first */
 #define OWED_MIN 65536u
 /* questions without an answer; --node-timeout has one interval more */
@@ -81,7 +79,6 @@ static void abandon(struct pmirun *pr, const struct job *job)
 
 static void over(struct pmirun *pr, const struct job *job)
 {
-    far_job_over(pr, job);
     tell_number(pr, MSG_OVER, job->number);
 }
 
@@ -586,12 +583,9 @@ static uint64_t own_deadline(const struct pmirun *pr)
 
 static uint64_t deadline(const struct pmirun *pr)
 {
-    const uint64_t tick = pr->far ? pr->nodes->head.tick_ns : 0;
-    uint64_t next = own_deadline(pr), net = pr->nodes->net.deadline_ns;
+    const uint64_t next = own_deadline(pr), net = pr->nodes->net.deadline_ns;
 
-    if (net && (!next || net < next))
-        next = net;
-    return tick && (!next || tick < next) ? tick : next;
+    return net && (!next || net < next) ? net : next;
 }
 
 /* Stops the job if agents have not come in time. Names all of these nodes, up to a few. */
@@ -624,10 +618,6 @@ static void run_deadlines(struct pmirun *pr)
     struct head *h = &pr->nodes->head;
 
     net_deadlines(pr);
-    if (pr->far && pr->now_ns >= h->tick_ns) {
-        far_tick(pr);
-        h->tick_ns = pr->now_ns + TICK_NS;
-    }
     starters_more(pr);
     if (h->start_ns && pr->now_ns >= h->start_ns) {
         h->start_ns = 0;
@@ -660,17 +650,6 @@ static void stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
                                        .n_failed = c[10]};
 }
 
-static bool send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
-{
-    static const uint8_t what = MSG_PMIX;
-    struct netconn *link = pr->nodes->head.nodes[node].link;
-    int rc = link ? net_send2(pr, link, &what, 1, p, n) : 0;
-
-    if (rc && rc != -EPIPE)
-        nodes_lost(pr, &pr->nodes->head.nodes[node], strerror(-rc));
-    return !link || rc || !net_full(link);
-}
-
 /* ---- what the rest of pmirun calls (role.h) ---- */
 
 static void progress(struct pmirun *pr)
@@ -684,7 +663,6 @@ static bool ended(struct pmirun *pr)
 
 static void stop(struct pmirun *pr)
 {
-    far_stop(pr);
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
 
@@ -711,7 +689,6 @@ const struct head_ops head_ops = {
     .room = nodes_room,
     .reaped = starters_reaped,
     .stats = stats,
-    .pmix = send_pmix,
 };
 
 /* 0, 1 and 2 must be open, or the next descriptor would become our own stdout. */
