@@ -13,8 +13,8 @@ my %below = ( # folder => the folders whose headers its files may include, besid
     'libasymreg/src' => {
         base => [], index => ['base'], table => ['index', 'base'], local => ['base'], rma => ['local', 'table', 'index', 'base'],
     },
-    'examples/pmirun' => { place => [], local => ['place'], options => ['local', 'place'], pmix => ['local', 'place'],
-        multinode => ['local', 'pmix', 'place'] },
+    'examples/pmirun' => { place => [], local => ['place'], options => ['local', 'place'], 
+        multinode => ['local', 'place'] },
 );
 
 my $root = shift or die "usage: includes.pl ROOT\n";

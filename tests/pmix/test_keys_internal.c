@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../../examples/pmirun/pmix/keys.h"
+#include "../../examples/pmix-host/keys.h"
 
 struct lib lib;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "exchange.h"
 
+#include "host.h"
 #include "pmirun.h"
 
 int exchange_on_send(void *ctx, const struct pmiwire_peer *peer, uint32_t node,
@@ -35,6 +36,7 @@ void exchange_room(struct pmirun *pr, uint32_t node)
 {
     for (const struct job *job = pr->jobs; job; job = job->next)
         pmiwire_server_link_ready(pr->server, job->id, node);
+    host_room(pr, node);
 }
 
 void exchange_lost(struct pmirun *pr, uint32_t node)

@@ -632,7 +632,7 @@ void job_rank_aborted(struct pmirun *pr, struct rank *r, int32_t exitcode, const
 static void forget_pairs(struct pmirun *pr, struct job *job)
 {
     if (job->way == MPI_PMIX)
-        host_job_over(pr, job);
+        host_job_over(pr, job->number);
     pmiwire_server_job_remove(pr->server, job->id);
     table_destroy(job);
     gather_destroy(job);
@@ -703,7 +703,7 @@ void job_rank_exited(struct pmirun *pr, struct rank *r, const siginfo_t *si)
     if (!pr->head)
         pmiwire_server_rank_ended(pr->server, job->id, r->number);
     if (!pr->head && job->way == MPI_PMIX)
-        host_rank_gone(pr, r, si);
+        host_rank_gone(pr, job->number, r->number, host_end_of(r, si), si->si_status);
     job->n_live--;
     if (job->n_live == 0 && job->unasked)
         way_job_ended(pr, job);

@@ -98,7 +98,6 @@ struct pmirun {
 
     bool head, agent;    /* the role; alone: neither */
     struct nodes *nodes; /* what they need besides; alone: NULL */
-    struct far *far;     /* what PMIx needs beyond one node; NULL: nothing yet */
 };
 
 #endif

@@ -70,9 +70,12 @@ int agent_ask_name(void *ctx, const struct pmiwire_peer *who, uint32_t what,
 int agent_send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
                      uint32_t n_iov);
 void agent_report_lost(struct pmirun *pr, uint32_t node, const char *why);
-/* Sends a piece of a message of pmix/ to another node, or to the head, whose number is n_nodes.
- * False: the queue is full, far_room() follows. */
-bool agent_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n);
+/* As agent_send_frame(), a frame of the PMIx host. */
+int agent_send_pmix(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                    uint32_t n_iov);
+/* Asks the head about a name for the PMIx host; host_answer() follows. */
+void agent_request_name(struct pmirun *pr, uint64_t token, uint32_t owner, uint32_t what,
+                        struct pmiwire_str service, struct pmiwire_str port);
 
 /* ---- a head's orders to its agents ---- */
 
@@ -88,6 +91,5 @@ void head_answer_spawn(struct pmirun *pr, const struct job *job, int err);
 void head_give_room(struct pmirun *pr, bool is_err);            /* that output has gone */
 void head_reap_starter(struct pmirun *pr, const siginfo_t *si); /* a child that is no rank */
 void head_stats(const struct pmirun *pr, struct pmiwire_stats_server *s);
-bool head_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n); /* as an agent's */
 
 #endif

@@ -316,7 +316,7 @@ void spawn_launched(struct pmirun *pr, struct job *job, int err)
     else if (pr->agent)
         agent_report_spawn_failed(pr, job, err);
     else if (job->spawn_token & HOST_TOKEN)
-        host_spawned(pr, job->spawn_token, err, job->kvsname);
+        host_answer(pr, job->spawn_token, err, pmiwire_strz(job->kvsname));
     else
         pmiwire_server_spawn_done(pr->server, job->spawn_token, err, job->kvsname, NULL, 0);
 }

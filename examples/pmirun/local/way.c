@@ -460,7 +460,7 @@ static int set_way_vars(struct pmirun *pr, struct job *job, char **why)
 /* PMIx that no program is known to need could not be set up: the ranks have PMI alone. */
 static int withdraw_pmix(struct pmirun *pr, struct job *job, char **why)
 {
-    host_job_over(pr, job);
+    host_job_over(pr, job->number);
     free(job->way_why);
     job->way = MPI_PMI;
     job->way_why = *why;

@@ -23,8 +23,8 @@
 #include <pmiwire/exchange.h>
 
 #include "../local/exchange.h"
+#include "../local/host.h"
 #include "../local/launch.h"
-#include "../pmix/far.h"
 #include "step.h"
 
 #define EARLY_BYTES (256u << 20) /* of frames for jobs not announced yet */
@@ -539,8 +539,8 @@ static void connect_neighbours(struct pmirun *pr, const struct job *job)
 }
 
 /* 0, or 1: enough for now, and exchange_room() follows. */
-int agent_send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
-                     uint32_t n_iov)
+static int send_job_frame(struct pmirun *pr, enum message what, uint32_t node, uint32_t job,
+                          const struct iovec *iov, uint32_t n_iov)
 {
     struct agent *a = &pr->nodes->agent;
     struct netconn *out;
@@ -548,7 +548,7 @@ int agent_send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struc
     bool full = false;
 
     a->peers[node].needed = true;
-    msg_begin(&a->frame, MSG_EXCHANGE);
+    msg_begin(&a->frame, what);
     msg_u32(&a->frame, job);
     for (uint32_t i = 0; i < n_iov; i++)
         msg_bytes(&a->frame, iov[i].iov_base, iov[i].iov_len);
@@ -562,27 +562,16 @@ int agent_send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struc
     return full;
 }
 
-bool agent_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
+int agent_send_frame(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                     uint32_t n_iov)
 {
-    static const uint8_t what = MSG_PMIX;
-    struct agent *a = &pr->nodes->agent;
-    const bool to_head = node == a->n_nodes;
-    struct netconn *out = a->head;
-    int err = 0;
+    return send_job_frame(pr, MSG_EXCHANGE, node, job, iov, n_iov);
+}
 
-    if (a->over)
-        return true;
-    if (!to_head) {
-        a->peers[node].needed = true;
-        out = link_to(pr, node, &err);
-    }
-    if (out)
-        err = net_send2(pr, out, &what, 1, p, n);
-    if (err == -ENOMEM && to_head)
-        no_memory();
-    if (err && !to_head)
-        note_broken(a, node, err);
-    return err || !net_full(out);
+int agent_send_pmix(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                    uint32_t n_iov)
+{
+    return send_job_frame(pr, MSG_PMIX, node, job, iov, n_iov);
 }
 
 static void check_links(struct pmirun *pr)
@@ -597,15 +586,16 @@ static void check_links(struct pmirun *pr)
             agent_report_lost(pr, i, strerror(-a->peers[i].broken));
 }
 
-/* Keeps a frame until MSG_JOB arrives: the head announced the job to the sender first. */
-static bool keep_early_frame(struct agent *a, uint32_t from, uint32_t job, const char *p, size_t n)
+/* Keeps a frame until its job is announced: the head announced the job to the sender first. */
+static bool keep_early_frame(struct agent *a, uint32_t from, uint8_t what, uint32_t job,
+                             const char *p, size_t n)
 {
     struct early *e;
 
     if (a->early_bytes + n > EARLY_BYTES)
         return false;
     e = xrealloc(NULL, sizeof(*e) + n);
-    *e = (struct early){NULL, from, job, n};
+    *e = (struct early){NULL, from, job, what, n};
     memcpy(e->bytes, p, n);
     *a->early_tail = e;
     a->early_tail = &e->next;
@@ -613,35 +603,39 @@ static bool keep_early_frame(struct agent *a, uint32_t from, uint32_t job, const
     return true;
 }
 
+static bool take_frame(struct pmirun *pr, uint32_t from, uint8_t what, uint32_t number,
+                       const char *p, size_t n)
+{
+    struct job *job = job_by_number(pr, number);
+
+    if (what == MSG_PMIX)
+        return host_frame(pr, from, p, n);
+    return !job || exchange_frame(pr, job, from, p, n); /* else it is over */
+}
+
 bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
 {
     struct msg_in in = {(const char *)p + 1, n - 1, false};
-    struct job *job;
+    const uint8_t what = n > 0 ? *(const uint8_t *)p : 0;
     uint32_t number;
 
-    if (n > 0 && *(const uint8_t *)p == MSG_PMIX)
-        return far_heard(pr, node, in.p, in.left);
-    if (n < 5 || *(const uint8_t *)p != MSG_EXCHANGE)
+    if (n < 5 || (what != MSG_EXCHANGE && what != MSG_PMIX))
         return false;
     number = get_u32(&in);
-    job = job_by_number(pr, number);
-    if (!job)
-        return job_was(pr, number) ||
-               keep_early_frame(&pr->nodes->agent, node, number, in.p, in.left);
-    return exchange_frame(pr, job, node, in.p, in.left);
+    if (what == MSG_PMIX ? host_knows(pr, number) : number < pr->n_jobs)
+        return take_frame(pr, node, what, number, in.p, in.left);
+    return keep_early_frame(&pr->nodes->agent, node, what, number, in.p, in.left);
 }
 
-void agent_begin_exchange(struct pmirun *pr, struct job *job)
+void agent_take_early(struct pmirun *pr, uint32_t number)
 {
     struct agent *a = &pr->nodes->agent;
     struct early **p = &a->early;
 
-    connect_neighbours(pr, job);
-    far_known(pr, job->number);
     while (*p) {
         struct early *e = *p;
 
-        if (e->job != job->number) {
+        if (e->job != number) {
             p = &e->next;
             continue;
         }
@@ -649,10 +643,16 @@ void agent_begin_exchange(struct pmirun *pr, struct job *job)
         if (a->early_tail == &e->next)
             a->early_tail = p;
         a->early_bytes -= e->n;
-        if (!exchange_frame(pr, job, e->from, e->bytes, e->n))
+        if (!take_frame(pr, e->from, e->what, number, e->bytes, e->n))
             agent_report_lost(pr, e->from, "its message is invalid");
         free(e);
     }
+}
+
+void agent_begin_exchange(struct pmirun *pr, struct job *job)
+{
+    connect_neighbours(pr, job);
+    agent_take_early(pr, job->number);
 }
 
 /* ---- connections ---- */
@@ -704,8 +704,6 @@ static void on_link_room(struct pmirun *pr, struct netconn *nc)
 
     if (!is_head && nc->dialled)
         exchange_room(pr, nc->ch.peer);
-    if (is_head || nc->dialled)
-        far_room(pr, is_head ? pr->nodes->agent.n_nodes : nc->ch.peer);
 }
 
 const struct net_ops agent_net_ops = {on_link_opened, on_link_frame, on_link_closed, on_link_room};

@@ -28,6 +28,7 @@ struct peer {
 struct early {
     struct early *next;
     uint32_t from, job;
+    uint8_t what; /* MSG_EXCHANGE or MSG_PMIX */
     size_t n;
     char bytes[];
 };
@@ -71,6 +72,8 @@ void agent_tell(struct pmirun *pr);
 void agent_tell_number(struct pmirun *pr, enum message what, uint32_t number);
 /* A job has begun: makes links to its neighbours, takes the frames that came early. */
 void agent_begin_exchange(struct pmirun *pr, struct job *job);
+/* A job without a rank here has begun: takes the frames that came early. */
+void agent_take_early(struct pmirun *pr, uint32_t number);
 /* Handles a message of another agent; false: malformed. */
 bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n);
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../local/host.h"
 #include "../local/spawn.h"
 #include "../local/way.h"
-#include "../pmix/far.h"
 #include "step.h"
 
 static struct node *node_of_conn(struct pmirun *pr, const struct netconn *nc)
@@ -138,9 +138,23 @@ static bool on_rank_state(struct pmirun *pr, struct rank *r, struct msg_in *in)
     if (in->bad || state > PMIWIRE_CONN_FAILED)
         return false;
     job_rank_state(pr, r, state);
-    if (state == PMIWIRE_CONN_FINALIZED)
-        far_rank_gone(pr, r);
     return true;
+}
+
+/* PMIx clients of other nodes may have asked for this event. */
+static void tell_ended(struct pmirun *pr, const struct rank *r, const siginfo_t *si)
+{
+    struct msg m = {0};
+
+    msg_begin(&m, MSG_ENDED);
+    msg_u32(&m, r->job->number);
+    msg_u32(&m, r->number);
+    msg_u32(&m, host_end_of(r, si));
+    msg_u32(&m, (uint32_t)si->si_status);
+    for (uint32_t i = 0; i < pr->opt.n_nodes; i++)
+        if (i != r->node)
+            nodes_tell(pr, &pr->nodes->head.nodes[i], &m);
+    msg_free(&m);
 }
 
 static bool on_exited(struct pmirun *pr, struct rank *r, struct msg_in *in)
@@ -155,7 +169,8 @@ static bool on_exited(struct pmirun *pr, struct rank *r, struct msg_in *in)
     if (r->job->number == 0 && r->number == pr->opt.stdin_rank)
         input_close(pr);
     job_rank_exited(pr, r, &si);
-    far_rank_gone(pr, r);
+    if (r->job->way == MPI_PMIX && !pr->stopping)
+        tell_ended(pr, r, &si);
     return true;
 }
 
@@ -343,7 +358,6 @@ static bool on_agent_frame(struct pmirun *pr, struct netconn *nc, const void *p,
     case MSG_CHOSE: return on_chose(pr, node, &in);
     case MSG_TOOK: head_input_room(pr, node, get_u32(&in)); return !in.bad;
     case MSG_NAME: return names_asked(pr, node, &in);
-    case MSG_PMIX: return far_heard(pr, node->id, in.p, in.left);
     case MSG_TIMES: return timeline_heard(pr, node->id, &in);
     case MSG_STUCK: return on_rank_stuck(pr, &in);
     case MSG_SPAWN: return on_spawn_request(pr, node, &in);
@@ -357,10 +371,9 @@ static bool on_agent_frame(struct pmirun *pr, struct netconn *nc, const void *p,
     }
 }
 
-/* Other messages to agents have limits of their own. */
+/* Messages to agents have limits of their own. */
 static void on_agent_room(struct pmirun *pr, struct netconn *nc)
 {
-    far_room(pr, nc->ch.peer);
 }
 
 const struct net_ops head_net_ops = {on_agent_opened, on_agent_frame, on_agent_closed,

@@ -25,6 +25,7 @@ struct node {
     struct netconn *link; /* NULL: its agent has not connected yet, or is gone */
     bool ready;           /* its MSG_READY has come */
     bool done, lost;
+    bool seeks; /* it has looked for a name in vain */
     bool heard; /* since the last MSG_ASK to it */
     uint32_t n_unanswered;
     char address[64];
@@ -76,7 +77,6 @@ struct head {
     struct timer ask;             /* next MSG_ASK to all */
     struct timer end;             /* by then all must have sent MSG_DONE */
     struct timer reap;            /* by then all starters must have ended */
-    struct timer tick;            /* of pmix/ */
     union node_counters counters; /* sums */
 };
 

@@ -26,29 +26,28 @@ union node_counters {
 
 enum message {
     /* agent to head */
-    MSG_READY = 1, /* u32 port of its listener; text host name */
-    MSG_SAY,       /* text, for standard error */
-    MSG_STARTED,   /* u32 job, u32 rank, u32 pid */
-    MSG_LAUNCHED,  /* u32 job: all of its ranks here */
-    MSG_FAILED,    /* u32 job, u32 -errno as int32: a spawned job could not be started */
-    MSG_STATE,     /* u32 job, u32 rank, u32 PMIWIRE_CONN_* */
-    MSG_EXIT,      /* u32 job, u32 rank, u32 si_code, u32 si_status */
-    MSG_ABORT,     /* u32 job, u32 rank, u32 code, text */
-    MSG_OUTPUT,    /* u32 job, u32 rank, u32 1 or 2, text; an empty one is its end */
-    MSG_TOOK,      /* u32 bytes of stdin that its ranks have got */
-    MSG_SPAWN,     /* u64 token, u32 job, u32 rank, the request (spawn.c) */
-    MSG_FATAL,     /* u32 status: the job must be stopped */
-    MSG_LOST,      /* u32 node, text why: the connection to it is lost */
-    MSG_DONE,      /* u32 NODE_COUNTERS, each as u64 */
-    MSG_NAME,      /* u64 token, u32 job, u32 PMIWIRE_NAME_*, text name, text port */
-    MSG_STUCK,     /* u32 job, u32 rank that is gone, u32 PMIWIRE_COLL_*, u32 PMIWIRE_GONE_* */
-    MSG_HERE,      /* the answer to MSG_ASK */
-    MSG_STATUS,    /* u32 status: the job fails, and continues */
-    MSG_CHOSE,     /* u32 job, u32 MPI_*, text why, u32 1: not the way that its program needs */
-    MSG_PMIX,      /* either way, and agent to agent: a piece of a message (pmix/far_nodes.c) */
-    MSG_RANKS,     /* u32 n, n u32: ranks that Slurm starts there (step.c) */
-    MSG_TIMES,     /* u64 its clock, u32 n, n events (local/timeline.c) */
-    MSG_TRY,       /* u32 the try that started it, from its boot lines: its first message */
+    MSG_READY = 1,  /* u32 port of its listener; text host name */
+    MSG_SAY,        /* text, for standard error */
+    MSG_STARTED,    /* u32 job, u32 rank, u32 pid */
+    MSG_LAUNCHED,   /* u32 job: all of its ranks here */
+    MSG_FAILED,     /* u32 job, u32 -errno as int32: a spawned job could not be started */
+    MSG_STATE,      /* u32 job, u32 rank, u32 PMIWIRE_CONN_* */
+    MSG_EXIT,       /* u32 job, u32 rank, u32 si_code, u32 si_status */
+    MSG_ABORT,      /* u32 job, u32 rank, u32 code, text */
+    MSG_OUTPUT,     /* u32 job, u32 rank, u32 1 or 2, text; an empty one is its end */
+    MSG_TOOK,       /* u32 bytes of stdin that its ranks have got */
+    MSG_SPAWN,      /* u64 token, u32 job, u32 rank, the request (spawn.c) */
+    MSG_FATAL,      /* u32 status: the job must be stopped */
+    MSG_LOST,       /* u32 node, text why: the connection to it is lost */
+    MSG_DONE,       /* u32 NODE_COUNTERS, each as u64 */
+    MSG_NAME,       /* u64 token, u32 owner, u32 PMIWIRE_NAME_*, text name, text port */
+    MSG_STUCK,      /* u32 job, u32 rank that is gone, u32 PMIWIRE_COLL_*, u32 PMIWIRE_GONE_* */
+    MSG_HERE,       /* the answer to MSG_ASK */
+    MSG_STATUS,     /* u32 status: the job fails, and continues */
+    MSG_CHOSE,      /* u32 job, u32 MPI_*, text why, u32 1: not the way that its program needs */
+    MSG_RANKS = 21, /* u32 n, n u32: ranks that Slurm starts there (step.c) */
+    MSG_TIMES,      /* u64 its clock, u32 n, n events (local/timeline.c) */
+    MSG_TRY,        /* u32 the try that started it, from its boot lines: its first message */
     /* head to agent */
     MSG_SETUP = 64, /* options, directory, environment (orders.c) */
     MSG_PEERS,      /* u32 n, for each: text address, u32 port */
@@ -64,8 +63,10 @@ enum message {
     MSG_ASK,        /* are you there? */
     MSG_END,        /* all ranks have ended: sweep, say DONE and leave */
     MSG_SPACE,      /* a job that has no rank there (nodes.c); the answer is MSG_LAUNCHED */
+    MSG_ENDED,      /* u32 job, u32 rank of another node, u32 PMIX_HOST_*, u32 status: for PMIx */
     /* agent to agent */
     MSG_EXCHANGE = 128, /* u32 job, and a frame of the exchange */
+    MSG_PMIX,           /* the same, of the PMIx host */
 };
 
 #endif

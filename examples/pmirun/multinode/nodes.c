@@ -17,14 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../pmix/far.h"
 #include "step.h"
 
 #define END_NS   (8 * NS_PER_S) /* for agents to end their last ranks */
 #define REAP_NS  (2 * NS_PER_S) /* for ssh and srun to leave after their agents */
 #define HUNG_NS  (6 * NS_PER_S) /* after SIGKILL, for agents to report their ranks' end */
 #define NEVER_S  1e9            /* the longest --start-timeout, which 0 stands for */
-#define TICK_NS  (NS_PER_S / 2) /* for requests of PMIx clients that wait */
 #define NAMED    8u             /* nodes that a message names besides the first */
 #define OWED_MIN 65536u
 /* questions without an answer; --node-timeout has one interval more */
@@ -81,7 +79,6 @@ void head_abandon_job(struct pmirun *pr, const struct job *job)
 
 void head_announce_end(struct pmirun *pr, const struct job *job)
 {
-    far_job_over(pr, job);
     tell_number(pr, MSG_OVER, job->number);
 }
 
@@ -599,8 +596,6 @@ static void head_progress(struct pmirun *pr)
 {
     struct head *h = &pr->nodes->head;
 
-    if (pr->far && !h->tick.waits)
-        timer_set(pr, &h->tick, pr->now_ns + TICK_NS, far_tick);
     starters_more(pr);
     if (pr->stopping && pr->n_live && !h->ending && pr->drain.at &&
         pr->now_ns >= pr->drain.at + HUNG_NS)
@@ -611,17 +606,6 @@ static void head_progress(struct pmirun *pr)
 void head_stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
 {
     *s = pr->nodes->head.counters.stats;
-}
-
-bool head_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
-{
-    static const uint8_t what = MSG_PMIX;
-    struct netconn *link = pr->nodes->head.nodes[node].link;
-    int rc = link ? net_send2(pr, link, &what, 1, p, n) : 0;
-
-    if (rc && rc != -EPIPE)
-        nodes_lost(pr, &pr->nodes->head.nodes[node], strerror(-rc));
-    return !link || rc || !net_full(link);
 }
 
 /* ---- what the loop calls (role.h) ---- */
@@ -656,7 +640,6 @@ bool nodes_ended(struct pmirun *pr)
 
 void nodes_stop(struct pmirun *pr)
 {
-    far_stop(pr);
     sodium_memzero(&pr->nodes->net.self, sizeof(pr->nodes->net.self));
 }
 

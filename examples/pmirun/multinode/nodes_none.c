@@ -139,9 +139,15 @@ void agent_report_lost(struct pmirun *pr, uint32_t node, const char *why)
 {
 }
 
-bool agent_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
+int agent_send_pmix(struct pmirun *pr, uint32_t node, uint32_t job, const struct iovec *iov,
+                    uint32_t n_iov)
 {
-    return false;
+    return 0;
+}
+
+void agent_request_name(struct pmirun *pr, uint64_t token, uint32_t owner, uint32_t what,
+                        struct pmiwire_str service, struct pmiwire_str port)
+{
 }
 
 const char *head_node_name(const struct pmirun *pr, uint32_t node)
@@ -188,9 +194,4 @@ void head_reap_starter(struct pmirun *pr, const siginfo_t *si)
 
 void head_stats(const struct pmirun *pr, struct pmiwire_stats_server *s)
 {
-}
-
-bool head_send_pmix(struct pmirun *pr, uint32_t node, const void *p, size_t n)
-{
-    return false;
 }

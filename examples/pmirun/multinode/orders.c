@@ -16,7 +16,6 @@
 #include "../local/spawn.h"
 #include "../local/table.h"
 #include "../local/way.h"
-#include "../pmix/far.h"
 #include "step.h"
 
 static char **get_strings(struct msg_in *in, uint32_t *n)
@@ -321,7 +320,7 @@ static bool on_space(struct pmirun *pr, struct msg_in *in)
 {
     const uint32_t number = get_u32(in);
     char *nspace = get_string(in), *parent = get_option(in);
-    struct space s = {.nspace = nspace, .parent = parent};
+    struct pmix_host_job s = {.number = number, .nspace = nspace, .parent = parent};
     uint32_t *app_procs, *node_of = NULL;
     uint64_t n_ranks = 0;
     bool ok;
@@ -331,13 +330,15 @@ static bool on_space(struct pmirun *pr, struct msg_in *in)
     for (uint32_t i = 0; i < s.n_apps; i++)
         n_ranks += app_procs[i] = get_u32(in);
     ok = !in->bad && n_ranks > 0 && n_ranks <= MAX_PROCS && nspace[0] &&
-         strlen(nspace) <= FAR_NSPACE_BYTES;
+         strlen(nspace) < sizeof(pr->jobs->kvsname);
     if (ok)
         s.node_of = node_of = get_placement(pr->nodes, in, n_ranks, false);
     s.n_ranks = (uint32_t)n_ranks;
-    ok = ok && !in->bad && !in->left && far_space(pr, number, &s);
-    if (ok)
+    ok = ok && !in->bad && !in->left && host_space(pr, &s);
+    if (ok) {
         agent_tell_number(pr, MSG_LAUNCHED, number); /* the head answers the spawner after this */
+        agent_take_early(pr, number);
+    }
     free(nspace);
     free(parent);
     free(app_procs);
@@ -364,21 +365,23 @@ static bool on_spawned(struct pmirun *pr, struct msg_in *in)
     char *kvsname = get_string(in);
 
     if (!in->bad && (token & HOST_TOKEN))
-        host_spawned(pr, token, rc, kvsname);
+        host_answer(pr, token, rc, pmiwire_strz(kvsname));
     else if (!in->bad && pr->server)
         pmiwire_server_spawn_done(pr->server, token, rc, kvsname[0] ? kvsname : NULL, NULL, 0);
     free(kvsname);
     return !in->bad;
 }
 
-static bool on_named(struct pmiwire_server *server, struct msg_in *in)
+static bool on_named(struct pmirun *pr, struct msg_in *in)
 {
     uint64_t token = get_u64(in);
     int32_t rc = (int32_t)get_u32(in);
     struct pmiwire_str port = get_str(in);
 
-    if (!in->bad && server)
-        pmiwire_server_name_done(server, token, rc, port);
+    if (!in->bad && (token == 0 || (token & HOST_TOKEN)))
+        host_answer(pr, token, rc, port);
+    else if (!in->bad && pr->server)
+        pmiwire_server_name_done(pr->server, token, rc, port);
     return !in->bad;
 }
 
@@ -408,8 +411,20 @@ static bool on_over(struct pmirun *pr, struct msg_in *in)
     if (job)
         job->over = true;
     else
-        far_space_over(pr, number);
+        host_job_over(pr, number);
     return !in->bad;
+}
+
+/* A rank of another node has ended. */
+static bool on_ended(struct pmirun *pr, struct msg_in *in)
+{
+    const uint32_t job = get_u32(in), rank = get_u32(in), end = get_u32(in), status = get_u32(in);
+
+    if (in->bad || end > PMIX_HOST_ABORTED)
+        return false;
+    if (!pr->stopping)
+        host_rank_gone(pr, job, rank, (enum pmix_host_end)end, (int)status);
+    return true;
 }
 
 static bool on_room_order(struct pmirun *pr, struct msg_in *in)
@@ -454,12 +469,12 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
     case MSG_STOP: on_stop(pr); return true;
     case MSG_ABANDON: return on_abandon(pr, &in);
     case MSG_SPACE: return on_space(pr, &in);
-    case MSG_PMIX: return far_heard(pr, pr->opt.n_nodes, in.p, in.left);
+    case MSG_ENDED: return on_ended(pr, &in);
     case MSG_OVER: return on_over(pr, &in);
     case MSG_ROOM: return on_room_order(pr, &in);
     case MSG_INPUT: return on_input(pr, &in);
     case MSG_SPAWNED: return on_spawned(pr, &in);
-    case MSG_NAMED: return on_named(pr->server, &in);
+    case MSG_NAMED: return on_named(pr, &in);
     case MSG_ASK: return on_head_ask(pr);
     case MSG_END: pr->nodes->agent.ending = true; return true;
     default: return false;

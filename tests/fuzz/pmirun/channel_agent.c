@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 
 #include "../../../examples/pmirun/local/launch.h"
-#include "../../../examples/pmirun/pmix/far.h"
 #include "channel_world.h"
 
 /* What a head says first: how things are to be, and where the others are. */
@@ -133,7 +132,6 @@ void end_rank(struct pmirun *pr, unsigned which)
         for (uint32_t i = 0; i < job->n_local; i++)
             if (job->ranks[i].state == RANK_RUNNING && which-- == 0) {
                 job_rank_exited(pr, &job->ranks[i], &si);
-                far_rank_gone(pr, &job->ranks[i]); /* as the host does */
                 return;
             }
 }

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <string.h>
 
-#include "../../../examples/pmirun/pmix/far.h"
 #include "channel_world.h"
 
 static struct app *one_app(uint32_t n_procs)

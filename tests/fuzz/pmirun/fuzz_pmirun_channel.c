@@ -18,9 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../../examples/pmirun/local/host.h"
 #include "../../../examples/pmirun/local/launch.h"
 #include "../../../examples/pmirun/local/spawn.h"
-#include "../../../examples/pmirun/pmix/far.h"
 #include "channel_world.h"
 #include "fuzz.h"
 
@@ -56,7 +56,7 @@ static void end_world(struct world *w)
     struct pmirun *pr = &w->pr;
 
     input_close(pr);
-    far_stop(pr);
+    host_stop(pr);
     while (pr->jobs) {
         struct job *job = pr->jobs;
 
@@ -133,7 +133,7 @@ static void pass_time(struct pmirun *pr, unsigned how_much)
     if (pr->agent) {
         if (pr->server)
             pmiwire_server_tick(pr->server, pr->now_ns);
-        far_tick(pr);
+        host_tick(pr);
         launch_all(pr);
         if (!pr->n_live && nodes_may_end(pr))
             nodes_ended(pr);

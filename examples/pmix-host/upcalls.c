@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../local/spawn.h"
-
 static struct queue *queue;
+static const char *env_key; /* of a variable in a spawn */
 
 /* ---- copies of what libpmix says ---- */
 
@@ -20,7 +19,7 @@ struct upcall_block {
 };
 
 /* Zeroed memory that is freed with it; NULL: there is none. */
-static void *take(struct upcall *u, size_t n)
+static void *block_take(struct upcall *u, size_t n)
 {
     struct upcall_block *b = calloc(1, sizeof(*b) + n);
 
@@ -32,10 +31,10 @@ static void *take(struct upcall *u, size_t n)
     return b->bytes;
 }
 
-static char *take_string(struct upcall *u, const char *s)
+static char *string_take(struct upcall *u, const char *s)
 {
     size_t n = strlen(s ? s : "") + 1;
-    char *copy = take(u, n);
+    char *copy = block_take(u, n);
 
     if (copy)
         memcpy(copy, s ? s : "", n);
@@ -55,7 +54,7 @@ void upcall_free(struct upcall *u)
     free(u);
 }
 
-static struct upcall *begin(enum upcall_kind kind, const pmix_proc_t *who, void *cbdata)
+static struct upcall *upcall_new(enum upcall_kind kind, const pmix_proc_t *who, void *cbdata)
 {
     struct upcall *u = calloc(1, sizeof(*u));
 
@@ -69,8 +68,8 @@ static struct upcall *begin(enum upcall_kind kind, const pmix_proc_t *who, void 
     return u;
 }
 
-/* Takes u. Returns libpmix's status: the answer follows, or an error. */
-static pmix_status_t end(struct upcall *u, bool ok)
+/* Queues u. Returns libpmix's status: the answer follows, or an error. */
+static pmix_status_t upcall_queue(struct upcall *u, bool ok)
 {
     if (ok && queue_put(queue, &u->queued, u->kind == UP_FINALIZED || u->kind == UP_LOST))
         return PMIX_SUCCESS;
@@ -83,7 +82,7 @@ static bool take_procs(struct upcall *u, const pmix_proc_t *procs, size_t n)
 {
     if (n > SIZE_MAX / 2 / sizeof(*procs))
         return false;
-    u->procs = take(u, n * sizeof(*procs));
+    u->procs = block_take(u, n * sizeof(*procs));
     if (u->procs && n > 0)
         memcpy(u->procs, procs, n * sizeof(*procs));
     u->n_procs = n;
@@ -92,60 +91,61 @@ static bool take_procs(struct upcall *u, const pmix_proc_t *procs, size_t n)
 
 /* ---- a client's life ---- */
 
-static pmix_status_t on_connected(const pmix_proc_t *proc, void *object, pmix_info_t info[],
-                                  size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_connected(const pmix_proc_t *proc, void *object, pmix_info_t info[],
+                                      size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
 {
-    struct upcall *u = begin(UP_CONNECTED, proc, cbdata);
+    struct upcall *u = upcall_new(UP_CONNECTED, proc, cbdata);
 
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.op = done;
-    return end(u, true);
+    return upcall_queue(u, true);
 }
 
-static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done,
-                                  void *cbdata)
+static pmix_status_t upcall_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done,
+                                      void *cbdata)
 {
-    struct upcall *u = begin(UP_FINALIZED, proc, cbdata);
+    struct upcall *u = upcall_new(UP_FINALIZED, proc, cbdata);
 
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.op = done;
-    return end(u, true);
+    return upcall_queue(u, true);
 }
 
 void upcalls_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
                       pmix_info_t info[], size_t n_info, pmix_info_t *results, size_t n_results,
                       pmix_event_notification_cbfunc_fn_t done, void *cbdata)
 {
-    struct upcall *u = begin(UP_LOST, source, NULL);
+    struct upcall *u = upcall_new(UP_LOST, source, NULL);
 
     if (u)
-        end(u, true);
+        upcall_queue(u, true);
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
 
-static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
-                              pmix_proc_t procs[], size_t n, pmix_op_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_abort(const pmix_proc_t *proc, void *object, int status,
+                                  const char text[], pmix_proc_t procs[], size_t n,
+                                  pmix_op_cbfunc_t done, void *cbdata)
 {
-    struct upcall *u = begin(UP_ABORT, proc, cbdata);
+    struct upcall *u = upcall_new(UP_ABORT, proc, cbdata);
 
     (void)procs; /* the whole job ends, as by PMI */
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.op = done;
     u->status = status;
-    u->text = take_string(u, text);
-    return end(u, u->text != NULL);
+    u->text = string_take(u, text);
+    return upcall_queue(u, u->text != NULL);
 }
 
 /* ---- collectives, and the pairs of one client ---- */
 
-static pmix_status_t on_fence(const pmix_proc_t procs[], size_t n, const pmix_info_t info[],
-                              size_t n_info, char *data, size_t len, pmix_modex_cbfunc_t done,
-                              void *cbdata)
+static pmix_status_t upcall_fence(const pmix_proc_t procs[], size_t n, const pmix_info_t info[],
+                                  size_t n_info, char *data, size_t len, pmix_modex_cbfunc_t done,
+                                  void *cbdata)
 {
-    struct upcall *u = begin(UP_FENCE, NULL, cbdata);
+    struct upcall *u = upcall_new(UP_FENCE, NULL, cbdata);
 
     if (!u)
         return PMIX_ERR_NOMEM;
@@ -153,50 +153,53 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t n, const pmix_in
     u->data = data; /* libpmix allocated it; the host frees it unless it refuses */
     u->len = data ? len : 0;
     u->queued.bytes += u->len;
-    return end(u, take_procs(u, procs, n));
+    return upcall_queue(u, take_procs(u, procs, n));
 }
 
-static pmix_status_t collective(enum upcall_kind kind, const pmix_proc_t procs[], size_t n,
-                                pmix_op_cbfunc_t done, void *cbdata)
+static pmix_status_t collective_queue(enum upcall_kind kind, const pmix_proc_t procs[], size_t n,
+                                      pmix_op_cbfunc_t done, void *cbdata)
 {
-    struct upcall *u = begin(kind, NULL, cbdata);
+    struct upcall *u = upcall_new(kind, NULL, cbdata);
 
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.op = done;
-    return end(u, take_procs(u, procs, n));
+    return upcall_queue(u, take_procs(u, procs, n));
 }
 
-static pmix_status_t on_connect(const pmix_proc_t procs[], size_t n, const pmix_info_t info[],
-                                size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_connect(const pmix_proc_t procs[], size_t n, const pmix_info_t info[],
+                                    size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
 {
-    return collective(UP_CONNECT, procs, n, done, cbdata);
+    return collective_queue(UP_CONNECT, procs, n, done, cbdata);
 }
 
-static pmix_status_t on_disconnect(const pmix_proc_t procs[], size_t n, const pmix_info_t info[],
-                                   size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_disconnect(const pmix_proc_t procs[], size_t n,
+                                       const pmix_info_t info[], size_t n_info,
+                                       pmix_op_cbfunc_t done, void *cbdata)
 {
-    return collective(UP_DISCONNECT, procs, n, done, cbdata);
+    return collective_queue(UP_DISCONNECT, procs, n, done, cbdata);
 }
 
-static pmix_status_t on_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t n_info,
-                              pmix_modex_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t n_info,
+                                  pmix_modex_cbfunc_t done, void *cbdata)
 {
-    struct upcall *u = begin(UP_MODEX, NULL, cbdata);
+    struct upcall *u = upcall_new(UP_MODEX, NULL, cbdata);
 
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.modex = done;
-    return end(u, take_procs(u, proc, 1));
+    return upcall_queue(u, take_procs(u, proc, 1));
+}
+
+struct upcall *upcall_new_given(void)
+{
+    return upcall_new(UP_GIVEN, NULL, NULL);
 }
 
 void upcalls_on_given(pmix_status_t status, char *data, size_t len, void *cbdata)
 {
-    struct upcall *u = begin(UP_GIVEN, NULL, NULL);
+    struct upcall *u = cbdata;
 
-    if (!u)
-        return;
-    u->token = (uintptr_t)cbdata;
     u->status = status;
     if (data && len > 0 && status == PMIX_SUCCESS) { /* stays libpmix's */
         u->data = malloc(len);
@@ -212,7 +215,7 @@ void upcalls_on_given(pmix_status_t status, char *data, size_t len, void *cbdata
 
 /* ---- publish and lookup ---- */
 
-static uint32_t number(const pmix_value_t *v)
+static uint32_t number_of(const pmix_value_t *v)
 {
     switch (v->type) {
     case PMIX_INT: return v->data.integer < 0 ? 0 : (uint32_t)v->data.integer;
@@ -225,13 +228,13 @@ static uint32_t number(const pmix_value_t *v)
     }
 }
 
-static bool is_key(const pmix_info_t *info, const char *key)
+static bool info_is(const pmix_info_t *info, const char *key)
 {
     return strncmp(info->key, key, sizeof(info->key)) == 0;
 }
 
 /* Names that begin so are libpmix's: how to do it, not what to publish. */
-static bool is_directive(const pmix_info_t *info)
+static bool info_is_directive(const pmix_info_t *info)
 {
     return strncmp(info->key, "pmix", 4) == 0;
 }
@@ -243,28 +246,27 @@ static void take_directives(struct names_req *req, const pmix_info_t info[], siz
     for (size_t i = 0; i < n; i++) {
         const pmix_value_t *v = &info[i].value;
 
-        if (is_key(&info[i], PMIX_RANGE) && v->type == PMIX_DATA_RANGE)
+        if (info_is(&info[i], PMIX_RANGE) && v->type == PMIX_DATA_RANGE)
             req->range = v->data.range;
-        else if (is_key(&info[i], PMIX_PERSISTENCE) && v->type == PMIX_PERSIST)
+        else if (info_is(&info[i], PMIX_PERSISTENCE) && v->type == PMIX_PERSIST)
             req->persist = v->data.persist;
-        else if (is_key(&info[i], PMIX_USERID))
-            req->uid = number(v);
-        else if (is_key(&info[i], PMIX_TIMEOUT))
-            req->timeout_s = number(v);
-        else if (is_key(&info[i], PMIX_WAIT)) /* 0: all */
-            req->wait = number(v) ? number(v) : UINT32_MAX;
+        else if (info_is(&info[i], PMIX_USERID))
+            req->uid = number_of(v);
+        else if (info_is(&info[i], PMIX_TIMEOUT))
+            req->timeout_s = number_of(v);
+        else if (info_is(&info[i], PMIX_WAIT)) /* 0: all */
+            req->wait = number_of(v) ? number_of(v) : UINT32_MAX;
     }
 }
 
-static struct upcall *begin_names(enum names_what what, const pmix_proc_t *proc,
-                                  const pmix_info_t info[], size_t n_info, void *cbdata)
+static struct upcall *names_new(uint32_t what, const pmix_proc_t *proc, const pmix_info_t info[],
+                                size_t n_info, void *cbdata)
 {
-    struct upcall *u = begin(UP_NAMES, proc, cbdata);
+    struct upcall *u = upcall_new(UP_NAMES, proc, cbdata);
 
     if (!u)
         return NULL;
     u->names.what = what;
-    u->names.by = (struct proc_name){u->who.nspace, u->who.rank};
     take_directives(&u->names, info, n_info);
     return u;
 }
@@ -276,9 +278,9 @@ static bool take_value(struct upcall *u, struct names_value *to, const pmix_info
     pmix_value_t v = info->value;
     void *p = NULL;
 
-    to->key = take_string(u, info->key);
+    to->key = string_take(u, info->key);
     if (to->key && lib.PMIx_Data_pack(NULL, &buf, &v, 1, PMIX_VALUE) == PMIX_SUCCESS) {
-        p = take(u, buf.bytes_used);
+        p = block_take(u, buf.bytes_used);
         if (p)
             memcpy(p, buf.base_ptr, buf.bytes_used);
         to->p = p;
@@ -288,22 +290,22 @@ static bool take_value(struct upcall *u, struct names_value *to, const pmix_info
     return p != NULL;
 }
 
-static pmix_status_t on_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t n,
-                                pmix_op_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t n,
+                                    pmix_op_cbfunc_t done, void *cbdata)
 {
-    struct upcall *u = begin_names(NAMES_PUBLISH, proc, info, n, cbdata);
+    struct upcall *u = names_new(PMIWIRE_NAME_PUBLISH, proc, info, n, cbdata);
     struct names_value *values;
     bool ok;
 
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.op = done;
-    u->names.values = values = take(u, n * sizeof(*values));
+    u->names.values = values = block_take(u, n * sizeof(*values));
     ok = values != NULL;
     for (size_t i = 0; i < n && ok; i++)
-        if (!is_directive(&info[i]))
+        if (!info_is_directive(&info[i]))
             ok = take_value(u, &values[u->names.n_values++], &info[i]);
-    return end(u, ok);
+    return upcall_queue(u, ok);
 }
 
 static bool take_keys(struct upcall *u, char **keys)
@@ -313,11 +315,11 @@ static bool take_keys(struct upcall *u, char **keys)
 
     while (keys && keys[n])
         n++;
-    u->names.values = values = take(u, n * sizeof(*values));
+    u->names.values = values = block_take(u, n * sizeof(*values));
     if (!values || n > UINT32_MAX)
         return false;
     for (; u->names.n_values < n; u->names.n_values++) {
-        values[u->names.n_values].key = take_string(u, keys[u->names.n_values]);
+        values[u->names.n_values].key = string_take(u, keys[u->names.n_values]);
         if (!values[u->names.n_values].key)
             return false;
     }
@@ -326,33 +328,34 @@ static bool take_keys(struct upcall *u, char **keys)
     return true;
 }
 
-static pmix_status_t on_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
-                               size_t n, pmix_lookup_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
+                                   size_t n, pmix_lookup_cbfunc_t done, void *cbdata)
 {
-    struct upcall *u = begin_names(NAMES_LOOKUP, proc, info, n, cbdata);
+    struct upcall *u = names_new(PMIWIRE_NAME_LOOKUP, proc, info, n, cbdata);
 
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.lookup = done;
-    return end(u, take_keys(u, keys));
+    return upcall_queue(u, take_keys(u, keys));
 }
 
-static pmix_status_t on_unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
-                                  size_t n, pmix_op_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_unpublish(const pmix_proc_t *proc, char **keys,
+                                      const pmix_info_t info[], size_t n, pmix_op_cbfunc_t done,
+                                      void *cbdata)
 {
-    struct upcall *u = begin_names(NAMES_UNPUBLISH, proc, info, n, cbdata);
+    struct upcall *u = names_new(PMIWIRE_NAME_UNPUBLISH, proc, info, n, cbdata);
 
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.op = done;
-    return end(u, take_keys(u, keys));
+    return upcall_queue(u, take_keys(u, keys));
 }
 
 /* ---- spawn ---- */
 
 static bool take_str(struct upcall *u, struct pmiwire_str *to, const char *s)
 {
-    to->ptr = take_string(u, s);
+    to->ptr = string_take(u, s);
     to->len = strlen(s);
     return to->ptr != NULL;
 }
@@ -377,16 +380,16 @@ static bool take_places(struct upcall *u, struct pmiwire_spawn_cmd *cmd,
 
         if (v->type != PMIX_STRING || !v->data.string)
             continue;
-        if (is_key(&info[i], PMIX_WDIR))
+        if (info_is(&info[i], PMIX_WDIR))
             ok = take_pair(u, cmd, pairs, "wdir", v->data.string);
-        else if (is_key(&info[i], PMIX_HOST))
+        else if (info_is(&info[i], PMIX_HOST))
             ok = take_pair(u, cmd, pairs, "host", v->data.string);
     }
     return ok;
 }
 
 /* A client may not set the variables of pmirun and libpmix. */
-static bool is_ours(const char *var)
+static bool var_is_ours(const char *var)
 {
     return strncmp(var, "PMIX_", 5) == 0 || strncmp(var, "PMI_", 4) == 0 ||
            strncmp(var, "PMIRUN_", 7) == 0;
@@ -403,8 +406,8 @@ static bool take_app(struct upcall *u, struct pmiwire_spawn_cmd *cmd, const pmix
         argc++;
     while (app->env && app->env[n_env])
         n_env++;
-    cmd->argv = argv = take(u, argc * sizeof(*argv));
-    cmd->info = pairs = take(u, (n_info + app->ninfo + n_env + 1) * sizeof(*pairs));
+    cmd->argv = argv = block_take(u, argc * sizeof(*argv));
+    cmd->info = pairs = block_take(u, (n_info + app->ninfo + n_env + 1) * sizeof(*pairs));
     if (!argv || !pairs || !app->cmd || !take_str(u, &cmd->execname, app->cmd))
         return false;
     cmd->maxprocs = app->maxprocs > 0 ? (uint32_t)app->maxprocs : 0;
@@ -412,106 +415,107 @@ static bool take_app(struct upcall *u, struct pmiwire_spawn_cmd *cmd, const pmix
         if (!take_str(u, &argv[cmd->argc++], app->argv[i]))
             return false;
     for (size_t i = 0; i < n_env; i++)
-        if (!is_ours(app->env[i]) && !take_pair(u, cmd, pairs, SPAWN_ENV, app->env[i]))
+        if (!var_is_ours(app->env[i]) && !take_pair(u, cmd, pairs, env_key, app->env[i]))
             return false;
     return take_places(u, cmd, pairs, info, n_info) &&
            (!app->cwd || take_pair(u, cmd, pairs, "wdir", app->cwd)) &&
            take_places(u, cmd, pairs, app->info, app->ninfo);
 }
 
-static pmix_status_t on_spawn(const pmix_proc_t *proc, const pmix_info_t info[], size_t n_info,
-                              const pmix_app_t apps[], size_t n_apps, pmix_spawn_cbfunc_t done,
-                              void *cbdata)
+static pmix_status_t upcall_spawn(const pmix_proc_t *proc, const pmix_info_t info[], size_t n_info,
+                                  const pmix_app_t apps[], size_t n_apps, pmix_spawn_cbfunc_t done,
+                                  void *cbdata)
 {
-    struct upcall *u = begin(UP_SPAWN, proc, cbdata);
+    struct upcall *u = upcall_new(UP_SPAWN, proc, cbdata);
     struct pmiwire_spawn_cmd *cmds;
     bool ok;
 
     if (!u)
         return PMIX_ERR_NOMEM;
     u->done.spawn = done;
-    u->spawn.cmds = cmds = take(u, n_apps * sizeof(*cmds));
+    u->spawn.cmds = cmds = block_take(u, n_apps * sizeof(*cmds));
     ok = cmds != NULL && n_apps <= UINT32_MAX;
     while (ok && u->spawn.n_cmds < n_apps) {
         ok = take_app(u, &cmds[u->spawn.n_cmds], &apps[u->spawn.n_cmds], info, n_info);
         u->spawn.n_cmds++;
     }
-    return end(u, ok);
+    return upcall_queue(u, ok);
 }
 
 /* ---- what needs no loop ---- */
 
-static pmix_status_t on_register(pmix_status_t *codes, size_t n, const pmix_info_t info[],
-                                 size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_register(pmix_status_t *codes, size_t n, const pmix_info_t info[],
+                                     size_t n_info, pmix_op_cbfunc_t done, void *cbdata)
 {
     return PMIX_OPERATION_SUCCEEDED; /* libpmix knows who has asked */
 }
 
-static pmix_status_t on_deregister(pmix_status_t *codes, size_t n, pmix_op_cbfunc_t done,
-                                   void *cbdata)
+static pmix_status_t upcall_deregister(pmix_status_t *codes, size_t n, pmix_op_cbfunc_t done,
+                                       void *cbdata)
 {
-    return on_register(codes, n, NULL, 0, done, cbdata);
+    return upcall_register(codes, n, NULL, 0, done, cbdata);
 }
 
 /* A client notifies others of an event. libpmix has notified those on this node. */
-static pmix_status_t on_notify(pmix_status_t code, const pmix_proc_t *source,
-                               pmix_data_range_t range, pmix_info_t info[], size_t n,
-                               pmix_op_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_notify(pmix_status_t code, const pmix_proc_t *source,
+                                   pmix_data_range_t range, pmix_info_t info[], size_t n,
+                                   pmix_op_cbfunc_t done, void *cbdata)
 {
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-static pmix_status_t on_query(pmix_proc_t *proc, pmix_query_t *queries, size_t n,
-                              pmix_info_cbfunc_t done, void *cbdata)
+static pmix_status_t upcall_query(pmix_proc_t *proc, pmix_query_t *queries, size_t n,
+                                  pmix_info_cbfunc_t done, void *cbdata)
 {
     return PMIX_ERR_NOT_SUPPORTED;
 }
 
 /* Without it libpmix reports success, and logs nothing. */
-static void on_log(const pmix_proc_t *client, const pmix_info_t data[], size_t n,
-                   const pmix_info_t directives[], size_t n_directives, pmix_op_cbfunc_t done,
-                   void *cbdata)
+static void upcall_log(const pmix_proc_t *client, const pmix_info_t data[], size_t n,
+                       const pmix_info_t directives[], size_t n_directives, pmix_op_cbfunc_t done,
+                       void *cbdata)
 {
-    struct upcall *u = begin(UP_UNSUPPORTED, client, cbdata);
+    struct upcall *u = upcall_new(UP_UNSUPPORTED, client, cbdata);
 
-    if (!u)
-        return;
-    u->done.op = done;
-    end(u, true);
+    if (u)
+        u->done.op = done;
+    if (!u || upcall_queue(u, true) != PMIX_SUCCESS)
+        done(PMIX_ERR_NOT_SUPPORTED, cbdata);
 }
 
 /*
  * libpmix answers every upcall that is missing here with "not supported". job_control is missing on
  * purpose: a client could have files removed when it ends.
  */
-pmix_server_module_t *upcalls_module(struct queue *q)
+pmix_server_module_t *upcalls_module(struct queue *q, const char *key)
 {
     static pmix_server_module_t module = {
-        .client_connected2 = on_connected,
-        .client_finalized = on_finalized,
-        .abort = on_abort,
-        .fence_nb = on_fence,
-        .direct_modex = on_modex,
-        .publish = on_publish,
-        .lookup = on_lookup,
-        .unpublish = on_unpublish,
-        .spawn = on_spawn,
-        .connect = on_connect,
-        .disconnect = on_disconnect,
-        .register_events = on_register,
-        .deregister_events = on_deregister,
-        .notify_event = on_notify,
-        .query = on_query,
-        .log = on_log,
+        .client_connected2 = upcall_connected,
+        .client_finalized = upcall_finalized,
+        .abort = upcall_abort,
+        .fence_nb = upcall_fence,
+        .direct_modex = upcall_modex,
+        .publish = upcall_publish,
+        .lookup = upcall_lookup,
+        .unpublish = upcall_unpublish,
+        .spawn = upcall_spawn,
+        .connect = upcall_connect,
+        .disconnect = upcall_disconnect,
+        .register_events = upcall_register,
+        .deregister_events = upcall_deregister,
+        .notify_event = upcall_notify,
+        .query = upcall_query,
+        .log = upcall_log,
     };
 
     queue = q;
+    env_key = key;
     return &module;
 }
 
 /* ---- answers ---- */
 
-static bool unpack(pmix_pdata_t *to, const struct names_item *item)
+static bool value_unpack(pmix_pdata_t *to, const struct names_item *item)
 {
     pmix_data_buffer_t buf = {0};
     int32_t n = 1;
@@ -524,8 +528,8 @@ static bool unpack(pmix_pdata_t *to, const struct names_item *item)
     buf.unpack_ptr = buf.base_ptr;
     buf.pack_ptr = buf.base_ptr + item->len;
     buf.bytes_allocated = buf.bytes_used = item->len;
-    snprintf(to->proc.nspace, sizeof(to->proc.nspace), "%s", item->owner.nspace);
-    to->proc.rank = item->owner.rank;
+    snprintf(to->proc.nspace, sizeof(to->proc.nspace), "%s", item->nspace);
+    to->proc.rank = item->rank;
     snprintf(to->key, sizeof(to->key), "%s", item->key);
     ok = lib.PMIx_Data_unpack(NULL, &buf, &to->value, &n, PMIX_VALUE) == PMIX_SUCCESS;
     free(buf.base_ptr);
@@ -542,8 +546,8 @@ static void answer_lookup(struct upcall *u)
     if (!found)
         u->answer_status = PMIX_ERR_NOMEM;
     while (u->answer_status == PMIX_SUCCESS && n < u->names.n_values &&
-           far_names_next(&data, &left, &item))
-        if (unpack(&found[n], &item))
+           names_next(&data, &left, &item))
+        if (value_unpack(&found[n], &item))
             n++;
     u->done.lookup(u->answer_status, found, n, u->cbdata);
     for (size_t i = 0; i < n; i++)
@@ -568,7 +572,7 @@ static void answer_modex(struct upcall *u)
     u->done.modex(u->answer_status, data, u->answer_len, u->cbdata, data ? free : NULL, data);
 }
 
-static void answer(pmix_status_t ignored, void *arg)
+static void answer_give(pmix_status_t ignored, void *arg)
 {
     struct upcall *u = arg;
 
@@ -577,7 +581,7 @@ static void answer(pmix_status_t ignored, void *arg)
     case UP_MODEX: answer_modex(u); break;
     case UP_SPAWN: answer_spawn(u); break;
     case UP_NAMES:
-        if (u->names.what == NAMES_LOOKUP) {
+        if (u->names.what == PMIWIRE_NAME_LOOKUP) {
             answer_lookup(u);
             break;
         }
@@ -602,9 +606,8 @@ void upcall_set_answer(struct upcall *u, int status, const void *data, size_t le
     }
 }
 
-void upcall_send_answer(struct upcall *u)
+bool upcall_send_answer(struct upcall *u)
 {
     /* To register nothing is libpmix's way to have a function called in its thread. */
-    if (lib.PMIx_server_register_resources(NULL, 0, answer, u) != PMIX_SUCCESS)
-        upcall_free(u);
+    return lib.PMIx_server_register_resources(NULL, 0, answer_give, u) == PMIX_SUCCESS;
 }

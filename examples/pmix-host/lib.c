@@ -12,8 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../local/util.h"
-
 struct lib lib;
 
 #define MISSING "libpmix.so.2 is not on this node: apt install libpmix2"
@@ -21,7 +19,7 @@ struct lib lib;
     "libpmix.so.2 on this node is older than 4.2, or reports no version: install a later one"
 
 /* "OpenPMIx 4.2.2 (PMIx Standard: ...". */
-static bool is_recent(const char *version)
+static bool version_is_recent(const char *version)
 {
     const char *digits = strpbrk(version, "0123456789");
     unsigned major, minor;
@@ -30,7 +28,7 @@ static bool is_recent(const char *version)
            (major > 4 || (major == 4 && minor >= 2));
 }
 
-static const char *load(void)
+static const char *lib_find(void)
 {
     /* Its own components link it again: the same, by its name. */
     void *so = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -42,7 +40,7 @@ static const char *load(void)
     if (!lib.name)                                                                                 \
         return TOO_OLD;
     LIB_FUNCTIONS(FIND)
-    return is_recent(lib.PMIx_Get_version()) ? NULL : TOO_OLD;
+    return version_is_recent(lib.PMIx_Get_version()) ? NULL : TOO_OLD;
 }
 
 int lib_load(const char **why)
@@ -51,7 +49,7 @@ int lib_load(const char **why)
     static const char *failure;
 
     if (!loaded)
-        failure = load();
+        failure = lib_find();
     loaded = true;
     *why = failure;
     return failure ? -1 : 0;
@@ -67,14 +65,16 @@ struct lib_wait {
 
 struct lib_wait *lib_wait(void)
 {
-    struct lib_wait *w = xrealloc(NULL, sizeof(*w));
+    struct lib_wait *w = malloc(sizeof(*w));
 
+    if (!w)
+        return NULL;
     *w = (struct lib_wait){.n_owners = 2};
     sem_init(&w->done, 0, 0);
     return w;
 }
 
-static void let_go(struct lib_wait *w, int n)
+static void wait_release(struct lib_wait *w, int n)
 {
     if (__atomic_sub_fetch(&w->n_owners, n, __ATOMIC_ACQ_REL) != 0)
         return;
@@ -88,15 +88,17 @@ void lib_on_done(pmix_status_t status, void *arg)
 
     w->status = status;
     sem_post(&w->done);
-    let_go(w, 1);
+    wait_release(w, 1);
 }
 
-static pmix_status_t waited(struct lib_wait *w, pmix_status_t rc, int seconds)
+static pmix_status_t wait_end(struct lib_wait *w, pmix_status_t rc, int seconds)
 {
     struct timespec end;
 
+    if (!w)
+        return PMIX_ERR_NOMEM;
     if (rc != PMIX_SUCCESS) { /* no callback will follow */
-        let_go(w, 2);
+        wait_release(w, 2);
         return rc == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : rc;
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -106,17 +108,17 @@ static pmix_status_t waited(struct lib_wait *w, pmix_status_t rc, int seconds)
     rc = rc != 0                                 ? PMIX_ERR_TIMEOUT
          : w->status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS
                                                  : w->status;
-    let_go(w, 1);
+    wait_release(w, 1);
     return rc;
 }
 
 pmix_status_t lib_waited(struct lib_wait *w, pmix_status_t rc)
 {
-    return waited(w, rc, LIB_WAIT_S);
+    return wait_end(w, rc, LIB_WAIT_S);
 }
 
 /* In libpmix's thread. */
-static void sleep_on(pmix_status_t status, void *w)
+static void thread_sleep(pmix_status_t status, void *w)
 {
     lib_on_done(status, w);
     for (;;)
@@ -127,5 +129,6 @@ bool lib_park(void)
 {
     struct lib_wait *w = lib_wait();
 
-    return waited(w, lib.PMIx_server_register_resources(NULL, 0, sleep_on, w), 1) == PMIX_SUCCESS;
+    return wait_end(w, w ? lib.PMIx_server_register_resources(NULL, 0, thread_sleep, w) : 0, 1) ==
+           PMIX_SUCCESS;
 }

@@ -10,8 +10,8 @@
  * the node can connect, send nothing, and so stop it. Accepted sockets inherit the time limit of
  * the listening one; libpmix treats a greeting that exceeds it as a lost connection.
  *
- * Several such connections, or another fault, still stop it. So pmirun sends it a request every
- * half second; without an answer for half a minute it stops the job with a message.
+ * Several such connections, or another fault, still stop it. So the host sends it a request
+ * every half second; without an answer for half a minute it fails.
  *
  * Not bounded: a rank that has changed its user id. libpmix refuses its connection, and then may
  * crash. A process that does not know the namespace's name, which is random, cannot cause this.
@@ -19,7 +19,6 @@
 #define _GNU_SOURCE
 #include "bounds.h"
 
-#include "../local/pmirun.h"
 #include "lib.h"
 
 #include <dirent.h>
@@ -73,27 +72,22 @@ void bounds_end(void)
 }
 
 static bool asked; /* and not answered */
-static unsigned n_ticks;
+static unsigned n_silent_ticks;
 
 /* In libpmix's thread. */
-static void answers(pmix_status_t status, void *arg)
+static void server_answers(pmix_status_t status, void *arg)
 {
     (void)status, (void)arg;
     __atomic_store_n(&asked, false, __ATOMIC_RELEASE);
 }
 
-void bounds_tick(struct pmirun *pr)
+bool bounds_tick(void)
 {
-    if (!__atomic_load_n(&asked, __ATOMIC_ACQUIRE)) {
-        n_ticks = 0;
-        __atomic_store_n(&asked, true, __ATOMIC_RELEASE);
-        if (lib.PMIx_server_register_resources(NULL, 0, answers, NULL) != PMIX_SUCCESS)
-            __atomic_store_n(&asked, false, __ATOMIC_RELEASE);
-    } else if (++n_ticks == BOUNDS_TICKS && !pr->stopping) {
-        say(pr,
-            "libpmix's server has not answered for %u s, so no PMIx client is served; a program "
-            "that connects to its port and sends nothing can cause that; stopping the job",
-            BOUNDS_TICKS / 2);
-        job_stop(pr, STATUS_RESOURCES);
-    }
+    if (__atomic_load_n(&asked, __ATOMIC_ACQUIRE))
+        return ++n_silent_ticks != BOUNDS_TICKS;
+    n_silent_ticks = 0;
+    __atomic_store_n(&asked, true, __ATOMIC_RELEASE);
+    if (lib.PMIx_server_register_resources(NULL, 0, server_answers, NULL) != PMIX_SUCCESS)
+        __atomic_store_n(&asked, false, __ATOMIC_RELEASE);
+    return true;
 }

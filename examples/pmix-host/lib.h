@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loads libpmix when the first job uses PMIx. If it were linked, every pmirun would start 10 ms
- * later and every node would need it.
+ * Loads libpmix when the first job uses PMIx. If it were linked, every launch would take 10 ms
+ * more and every node would need it.
  *
  * Only this header includes libpmix's. Use their types and constants, and the functions below, but
  * not their macros: most call functions of the library by name.
  */
-#ifndef PMIRUN_LIB_H
-#define PMIRUN_LIB_H
+#ifndef LIB_H
+#define LIB_H
 
 #include <stdbool.h>
 
@@ -40,10 +40,10 @@ int lib_load(const char **why);
  * (a fence that ends twice when two of its ranks die at once, in 4.2.2).
  *
  *     struct lib_wait *w = lib_wait();
- *     rc = lib_waited(w, lib.PMIx_server_register_nspace(..., lib_on_done, w));
+ *     rc = lib_waited(w, w ? lib.PMIx_server_register_nspace(..., lib_on_done, w) : 0);
  */
 #define LIB_WAIT_S 22            /* two silent newcomers stall it for 20 s (bounds.h) */
-struct lib_wait *lib_wait(void); /* exits when out of memory */
+struct lib_wait *lib_wait(void); /* NULL: out of memory; lib_waited() then says so */
 /* Waits for the status of a call that returned rc. PMIX_ERR_TIMEOUT: libpmix does not answer, and
  * its arguments must stay valid. PMIX_OPERATION_SUCCEEDED becomes PMIX_SUCCESS. */
 pmix_status_t lib_waited(struct lib_wait *w, pmix_status_t rc);

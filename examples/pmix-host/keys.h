@@ -6,8 +6,8 @@
  * message. So keys_missing() knows which keys Open MPI 4, Open MPI main and
  * MPICH main ask for, and a namespace without one of them is not registered.
  */
-#ifndef PMIRUN_KEYS_H
-#define PMIRUN_KEYS_H
+#ifndef KEYS_H
+#define KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 /* What is known of a job. */
 struct keys_job {
     const char *nspace;
-    uint32_t n_ranks, n_nodes, node; /* nodes of pmirun, and this one */
+    uint32_t n_ranks, n_nodes, node; /* nodes of the launch, and this one */
     const uint32_t *node_of;         /* by rank; NULL: all are here */
     const char *host;                /* this node's name; others are called nodeN */
     const char *anl_map;             /* PMI_process_mapping; NULL: could not be written */
@@ -29,7 +29,8 @@ struct keys_job {
     const char *parent;        /* namespace and rank that have spawned it; NULL: none */
     uint32_t parent_rank;
     const char *tmpdir, *nsdir;    /* folders here; NULL: no rank is here */
-    const struct binding *binding; /* of the ranks here; NULL: they are not bound */
+    const char *const *cpusets;    /* of the ranks here; NULL: they are not bound */
+    const char *const *localities; /* entries may be NULL */
 };
 
 /* What it says, in libpmix's form. */

@@ -4,8 +4,8 @@
  * queues a copy of the arguments. The loop's answer goes back through that thread too, since some
  * of libpmix's callbacks may not be called in another.
  */
-#ifndef PMIRUN_UPCALLS_H
-#define PMIRUN_UPCALLS_H
+#ifndef UPCALLS_H
+#define UPCALLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,8 +13,8 @@
 
 #include <pmiwire/command.h>
 
-#include "far.h"
 #include "lib.h"
+#include "names.h"
 #include "queue.h"
 
 enum upcall_kind {
@@ -29,16 +29,18 @@ enum upcall_kind {
     UP_NAMES, /* publish, lookup, unpublish */
     UP_SPAWN,
     UP_UNSUPPORTED,
-    UP_GIVEN, /* the answer to our own request `token`: status, data; wants none */
+    UP_GIVEN, /* the answer to our own request: status, data; wants none */
 };
 
 struct upcall_block;
 
 struct upcall {
     struct queued queued;
-    struct upcall *next, **prev; /* requests.c's: of those that wait for an answer */
-    enum { UP_WAITS, UP_IN_HAND, UP_ANSWERED, UP_DROPPED } state; /* requests.c's */
-    struct upcall_block *blocks;                                  /* memory of what is copied */
+    /* requests.c's: of those that wait for an answer, or have one that is not sent */
+    struct upcall *next, **prev;
+    struct pmix_host *host;
+    enum { UP_WAITS, UP_IN_HAND, UP_ANSWERED } state;
+    struct upcall_block *blocks; /* memory of what is copied */
     enum upcall_kind kind;
     pmix_proc_t who; /* not of a collective, or a modex: libpmix does not say */
     pmix_proc_t *procs;
@@ -49,8 +51,7 @@ struct upcall {
     char *text;
     struct names_req names;
     struct pmiwire_spawn spawn;
-    uint64_t token;    /* of a spawn, or our request */
-    struct pmirun *pr; /* of a collective; NULL: --timeline has no use for it */
+    uint64_t token; /* of a spawn */
 
     /* How libpmix takes the answer. */
     union {
@@ -65,18 +66,21 @@ struct upcall {
     size_t answer_len;
 };
 
-/* The table that libpmix calls; its requests go to q. */
-pmix_server_module_t *upcalls_module(struct queue *q);
+/* The table that libpmix calls; its requests go to q. env_key: see pmix_host_opts. */
+pmix_server_module_t *upcalls_module(struct queue *q, const char *env_key);
 /* To be registered for PMIX_ERR_LOST_CONNECTION. */
 void upcalls_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
                       pmix_info_t info[], size_t n_info, pmix_info_t *results, size_t n_results,
                       pmix_event_notification_cbfunc_fn_t done, void *cbdata);
-/* To be handed to PMIx_server_dmodex_request(), with the request's number as cbdata. */
+/* For PMIx_server_dmodex_request(): the request's answer, allocated with the request. NULL: no
+ * memory. Its callback, and cbdata: upcalls_on_given(), and that. */
+struct upcall *upcall_new_given(void);
 void upcalls_on_given(pmix_status_t status, char *data, size_t len, void *cbdata);
 /* The answer to it; data is copied. */
 void upcall_set_answer(struct upcall *u, int status, const void *data, size_t len);
-/* Sends that, in libpmix's thread, which frees it: no more may be done with it here. */
-void upcall_send_answer(struct upcall *u);
+/* Sends that, in libpmix's thread, which frees it: no more may be done with it here. False: libpmix
+ * does not take it now. */
+bool upcall_send_answer(struct upcall *u);
 /* Frees one that is not answered. */
 void upcall_free(struct upcall *u);
 

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../local/bind.h"
-
 /* ---- an array of pairs ---- */
 
 struct list {
@@ -206,14 +204,13 @@ char *keys_ranks(const struct keys_job *job)
 /* ---- the description of a job ---- */
 
 /* Where rank `local` of this node is bound. */
-static void add_binding(struct list *l, const struct binding *b, uint32_t local)
+static void add_binding(struct list *l, const struct keys_job *job, uint32_t local)
 {
     char *text;
 
-    add_owned(l, PMIX_CPUSET,
-              asprintf(&text, "hwloc:%s", bind_cpuset(b->vars[local])) < 0 ? NULL : text);
-    if (b->localities[local])
-        add_string(l, PMIX_LOCALITY_STRING, b->localities[local]);
+    add_owned(l, PMIX_CPUSET, asprintf(&text, "hwloc:%s", job->cpusets[local]) < 0 ? NULL : text);
+    if (job->localities[local])
+        add_string(l, PMIX_LOCALITY_STRING, job->localities[local]);
 }
 
 static int add_maps(struct list *l, const struct keys_job *job)
@@ -319,8 +316,8 @@ static void add_ranks(struct list *l, const struct keys_job *job, uint32_t *n_on
             if (node == job->node)
                 add_owned(&proc, PMIX_PROCDIR,
                           asprintf(&dir, "%s/%u", job->nsdir, rank) < 0 ? NULL : dir);
-            if (node == job->node && job->binding)
-                add_binding(&proc, job->binding, local);
+            if (node == job->node && job->cpusets)
+                add_binding(&proc, job, local);
             add_array(l, PMIX_PROC_INFO_ARRAY, &proc);
         }
     }

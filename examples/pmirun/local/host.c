@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between pmirun and the PMIx host. */
+#define _GNU_SOURCE
+#include "host.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "bind.h"
+#include "folder.h"
+#include "launch.h"
+#include "pmi.h"
+#include "pmirun.h"
+#include "spawn.h"
+
+/* One a process, as the libpmix that it loads. */
+static struct {
+    struct source src;
+    struct pmix_host *host; /* NULL: no job has used PMIx yet, or it was stopped */
+    uint32_t n_known;       /* numbers of announced jobs are below this */
+    unsigned depth;         /* calls of the host that we are in */
+    bool to_stop, to_fail;  /* when we have left them */
+    bool stopped;
+} hosting;
+
+/* ---- calls of the host ---- */
+
+/* What the host calls back may end the job, which stops the host: not before it has returned. */
+static void host_leave(struct pmirun *pr)
+{
+    if (--hosting.depth > 0)
+        return;
+    if (hosting.to_stop)
+        host_stop(pr);
+    if (hosting.to_fail) {
+        hosting.to_fail = false;
+        job_stop(pr, STATUS_RESOURCES);
+    }
+}
+
+static struct pmix_host *host_enter(void)
+{
+    if (hosting.host)
+        hosting.depth++;
+    return hosting.host;
+}
+
+/* ---- what it calls ---- */
+
+static void host_says(void *ctx, const char *text)
+{
+    say(ctx, "%s", text);
+}
+
+static void host_failed(void *ctx, const char *why)
+{
+    struct pmirun *pr = ctx;
+
+    if (pr->stopping || hosting.to_fail)
+        return;
+    say(pr, "%s; stopping the job", why);
+    hosting.to_fail = true;
+}
+
+static int rank_compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = ((const struct rank *)b)->number;
+
+    return x < y ? -1 : x > y;
+}
+
+/* A rank here. An agent has its own ranks only, in their order. */
+static struct rank *rank_here(const struct pmirun *pr, uint32_t job, uint32_t number)
+{
+    const struct job *of = job_by_number(pr, job);
+
+    return of ? bsearch(&number, of->ranks, of->n_local, sizeof(*of->ranks), rank_compare) : NULL;
+}
+
+static void client_state(void *ctx, uint32_t job, uint32_t rank, uint32_t state)
+{
+    struct rank *r = rank_here(ctx, job, rank);
+
+    if (r)
+        job_rank_state(ctx, r, state);
+}
+
+static void client_aborted(void *ctx, uint32_t job, uint32_t rank, int32_t code, const char *text)
+{
+    struct rank *r = rank_here(ctx, job, rank);
+
+    if (r)
+        job_rank_aborted(ctx, r, code, text);
+}
+
+static void client_waits(void *ctx, uint32_t job, uint32_t rank, uint32_t coll, bool begins)
+{
+    const struct rank *r = rank_here(ctx, job, rank);
+
+    if (r)
+        timeline_rank(ctx, r, begins ? TIMELINE_ENTER : TIMELINE_LEAVE, coll);
+}
+
+static void collective_stuck(void *ctx, uint32_t job, uint32_t rank, uint32_t coll, uint32_t why)
+{
+    struct pmirun *pr = ctx;
+    struct job *of = job_by_number(pr, job);
+    const struct job elsewhere = {.number = job};
+
+    if (of)
+        job_stuck(pr, of, rank, coll, why);
+    else if (pr->agent) /* the head knows the job */
+        agent_report_stuck(pr, &elsewhere, rank, coll, why);
+}
+
+/* A client may set no variable of pmirun's; and those that pmirun has set for it are not the new
+ * job's, which has its own, with folders of its own node for example. */
+static bool is_job_var(const struct job *job, struct pmiwire_str value)
+{
+    if ((value.len > 4 && memcmp(value.ptr, "PMI_", 4) == 0) ||
+        (value.len > 7 && memcmp(value.ptr, "PMIRUN_", 7) == 0))
+        return true;
+    for (char *const *p = job->vars; p && *p; p++)
+        if (strlen(*p) == value.len && memcmp(*p, value.ptr, value.len) == 0)
+            return true;
+    return false;
+}
+
+/* A client passes its environment to the processes that it spawns. */
+static void drop_job_vars(const struct pmiwire_spawn *req, const struct job *job)
+{
+    for (uint32_t i = 0; i < req->n_cmds; i++) {
+        struct pmiwire_spawn_cmd *cmd = (struct pmiwire_spawn_cmd *)(uintptr_t)&req->cmds[i];
+        struct pmiwire_keyval *info = (struct pmiwire_keyval *)(uintptr_t)cmd->info;
+        uint32_t n = 0;
+
+        for (uint32_t k = 0; k < cmd->n_info; k++)
+            if (info[k].key.len != strlen(SPAWN_ENV) ||
+                memcmp(info[k].key.ptr, SPAWN_ENV, info[k].key.len) != 0 ||
+                !is_job_var(job, info[k].value))
+                info[n++] = info[k];
+        cmd->n_info = n;
+    }
+}
+
+static int spawn_asked(void *ctx, uint32_t job, uint32_t rank, const struct pmiwire_spawn *req,
+                       uint64_t token)
+{
+    struct rank *r = rank_here(ctx, job, rank);
+
+    if (!r)
+        return -EINVAL;
+    drop_job_vars(req, r->job);
+    return spawn_for(ctx, r, req, HOST_TOKEN | token);
+}
+
+/* On several nodes the head keeps the names. */
+static void name_asked(void *ctx, uint32_t what, uint32_t owner, struct pmiwire_str name,
+                       struct pmiwire_str value, uint64_t token)
+{
+    struct pmirun *pr = ctx;
+    struct pmiwire_str found = {0};
+    int rc;
+
+    if (pr->agent) {
+        agent_request_name(pr, HOST_TOKEN | token, owner, what, name, value);
+        return;
+    }
+    if (what == PMIWIRE_NAME_PUBLISH)
+        rc = pmiwire_server_publish(pr->server, owner, name, value);
+    else if (what == PMIWIRE_NAME_UNPUBLISH)
+        rc = pmiwire_server_unpublish(pr->server, owner, name);
+    else
+        rc = pmiwire_server_lookup(pr->server, name, &found);
+    pmix_host_answer(hosting.host, token, rc, found);
+}
+
+static int frame_send(void *ctx, uint32_t node, uint32_t job, const struct iovec *iov,
+                      uint32_t n_iov)
+{
+    struct pmirun *pr = ctx;
+
+    return agent_send_pmix(pr, node, job, iov, n_iov);
+}
+
+/* ---- the host ---- */
+
+bool host_available(const char **why)
+{
+    return pmix_host_available(why);
+}
+
+static void on_readable(struct pmirun *pr, struct source *src, uint32_t events)
+{
+    if (!host_enter())
+        return;
+    pmix_host_progress(hosting.host);
+    host_leave(pr);
+}
+
+/* This node, as its own ranks see it. */
+static void own_name(struct pmirun *pr, char *buf, size_t size)
+{
+    buf[0] = '\0';
+    if (pr->agent)
+        snprintf(buf, size, "%s", agent_host_name(pr));
+    else
+        gethostname(buf, size - 1);
+    buf[size - 1] = '\0';
+    buf[strcspn(buf, ".,;")] = '\0'; /* libpmix cuts them there too; and they stand in lists */
+    if (!buf[0])
+        snprintf(buf, size, "localhost");
+}
+
+/* 0 or -errno. */
+static int host_create(struct pmirun *pr)
+{
+    struct pmix_host_ops ops = {.say = host_says,
+                                .failed = host_failed,
+                                .state = client_state,
+                                .aborted = client_aborted,
+                                .stuck = collective_stuck,
+                                .spawn = spawn_asked,
+                                .name = name_asked,
+                                .send = frame_send};
+    struct pmix_host_opts opts = {.ops = &ops, .ctx = pr, .env_key = SPAWN_ENV, .n_nodes = 1};
+    char name[256], *server;
+    int rc;
+
+    if (hosting.host)
+        return 0;
+    if (hosting.stopped)
+        return -ECANCELED;
+    if (pr->timeline.on)
+        ops.waits = client_waits;
+    if (pr->agent) {
+        opts.node = agent_node(pr);
+        opts.n_nodes = pr->opt.n_nodes;
+    }
+    own_name(pr, name, sizeof(name));
+    opts.server = server = xprintf("pmirun.%s", pr->guard.key);
+    opts.host = name;
+    rc = pmix_host_create(&opts, &hosting.host);
+    free(server);
+    if (rc)
+        return rc;
+    hosting.src = (struct source){on_readable, pmix_host_fd(hosting.host)};
+    rc = loop_add(pr, &hosting.src, EPOLLIN);
+    if (rc == 0 && !pr->tick.at)
+        timer_set(pr, &pr->tick, pr->now_ns, pmi_tick);
+    return rc;
+}
+
+#define SERVER_FDS 32 /* of libpmix's threads, and while it reads topology and writes its files */
+
+/* libpmix needs a descriptor for each client; without one a client would hang. */
+static int check_descriptors(struct pmirun *pr, const struct job *job, char **why)
+{
+    uint64_t need, have;
+
+    if (launch_check_limits(pr, job->n_local + (job->n_local + SERVER_FDS) / 3, &need, &have) == 0)
+        return 0;
+    *why = xprintf("%u processes that use PMIx need %llu descriptors, the limit is %llu: raise it "
+                   "(ulimit -n)",
+                   job->n_local, (unsigned long long)need, (unsigned long long)have);
+    return -1;
+}
+
+static void note_known(uint32_t number)
+{
+    if (number >= hosting.n_known)
+        hosting.n_known = number + 1;
+}
+
+/* Announces it, with the bindings of its ranks. 0, or -1 and *why. */
+static int announce(struct pmirun *pr, struct job *job, struct pmix_host_job *j, char **why)
+{
+    const char **cpusets = xrealloc(NULL, (job->n_local + 1) * sizeof(*cpusets));
+    char **vars = NULL;
+    int rc;
+
+    for (uint32_t i = 0; job->bound && i < job->n_local; i++)
+        cpusets[i] = bind_cpuset(job->bound->vars[i]);
+    if (job->bound) {
+        j->cpusets = cpusets;
+        j->localities = (const char *const *)job->bound->localities;
+    }
+    topology_use(pr, true);
+    host_enter();
+    rc = pmix_host_job_begin(hosting.host, j, &vars, why);
+    host_leave(pr);
+    topology_use(pr, false);
+    for (size_t i = 0; vars && vars[i]; i++)
+        job_var(job, vars[i]);
+    free(vars);
+    free(cpusets);
+    return rc;
+}
+
+int host_job(struct pmirun *pr, struct job *job, char **why)
+{
+    uint32_t *app_procs = xrealloc(NULL, (job->n_apps + 1) * sizeof(*app_procs));
+    struct pmix_host_job j = {.number = job->number,
+                              .nspace = job->kvsname,
+                              .n_ranks = job->n_ranks,
+                              .node_of = job->node_of,
+                              .n_apps = job->n_apps,
+                              .app_procs = app_procs,
+                              .parent = job->spawner,
+                              .parent_rank = job->spawner_rank,
+                              .n_before = job_others(pr, job),
+                              .universe = job->n_ranks};
+    int rc, err;
+
+    *why = NULL;
+    if (pr->opt.universe_size > 0)
+        j.universe = (uint32_t)pr->opt.universe_size;
+    for (uint32_t i = 0; i < job->n_apps; i++)
+        app_procs[i] = job->apps[i].n_procs;
+    rc = check_descriptors(pr, job, why);
+    if (rc == 0 && (err = host_create(pr)) != 0) {
+        *why = xprintf("cannot host PMIx: %s", strerror(-err));
+        rc = -1;
+    }
+    if (rc == 0 && !(j.folder = folder_get(pr, FOLDER_TMP))) {
+        *why = xprintf("cannot make a folder for PMIx in $TMPDIR or /tmp: %s", strerror(errno));
+        rc = -1;
+    }
+    if (rc == 0)
+        rc = announce(pr, job, &j, why);
+    note_known(job->number);
+    free(app_procs);
+    return rc == 0 ? 0 : STATUS_RESOURCES;
+}
+
+bool host_space(struct pmirun *pr, struct pmix_host_job *j)
+{
+    char **vars = NULL, *why = NULL;
+
+    if (host_knows(pr, j->number) || j->number == UINT32_MAX)
+        return false;
+    note_known(j->number);
+    if (host_create(pr) != 0 || !host_enter())
+        return true;
+    j->universe = j->n_ranks;
+    if (pmix_host_job_begin(hosting.host, j, &vars, &why) != 0)
+        say(pr, "PMIx: %s: no rank here can connect to namespace %s of other nodes",
+            why ? why : "out of memory", j->nspace);
+    host_leave(pr);
+    free(why);
+    return true;
+}
+
+bool host_knows(const struct pmirun *pr, uint32_t number)
+{
+    return number < pr->n_jobs || number < hosting.n_known;
+}
+
+void host_job_over(struct pmirun *pr, uint32_t number)
+{
+    if (!host_enter())
+        return;
+    pmix_host_job_end(hosting.host, number);
+    host_leave(pr);
+}
+
+enum pmix_host_end host_end_of(const struct rank *r, const siginfo_t *si)
+{
+    if (r->aborted)
+        return PMIX_HOST_ABORTED;
+    if (si->si_code != CLD_EXITED)
+        return PMIX_HOST_SIGNALED;
+    if (r->pmi_state == PMIWIRE_CONN_INITED)
+        return PMIX_HOST_UNSYNCED;
+    return si->si_status ? PMIX_HOST_BADLY : PMIX_HOST_WELL;
+}
+
+void host_rank_gone(struct pmirun *pr, uint32_t job, uint32_t rank, enum pmix_host_end end,
+                    int status)
+{
+    if (!host_enter())
+        return;
+    pmix_host_rank_ended(hosting.host, job, rank, end, status);
+    host_leave(pr);
+}
+
+void host_tick(struct pmirun *pr)
+{
+    if (!host_enter())
+        return;
+    pmix_host_tick(hosting.host, pr->now_ns);
+    host_leave(pr);
+}
+
+void host_answer(struct pmirun *pr, uint64_t token, int rc, struct pmiwire_str text)
+{
+    if (!host_enter())
+        return;
+    pmix_host_answer(hosting.host, token & ~HOST_TOKEN, rc, text);
+    host_leave(pr);
+}
+
+bool host_frame(struct pmirun *pr, uint32_t from, const void *p, size_t n)
+{
+    bool ok = true;
+
+    if (!host_enter()) /* it was stopped, or no rank here uses PMIx: the job ends */
+        return true;
+    ok = pmix_host_frame(hosting.host, from, p, n);
+    host_leave(pr);
+    return ok;
+}
+
+void host_room(struct pmirun *pr, uint32_t node)
+{
+    if (!host_enter())
+        return;
+    pmix_host_link_ready(hosting.host, node);
+    host_leave(pr);
+}
+
+void host_stop(struct pmirun *pr)
+{
+    hosting.to_stop = hosting.depth > 0;
+    if (hosting.to_stop || !hosting.host)
+        return;
+    loop_del(pr, &hosting.src);
+    hosting.src.fd = -1;
+    pmix_host_destroy(hosting.host);
+    hosting.host = NULL;
+    hosting.stopped = true;
+}
