@@ -15,7 +15,7 @@
 #include "local/pmirun.h"
 #include "local/stats.h"
 #include "local/table.h"
-#include "local/way.h"
+#include "local/mpi_detect.h"
 
 static void find_all_programs(struct options *opt)
 {

@@ -23,7 +23,7 @@ enum launch_kind {
     LAUNCH_TEMPLATE,
     LAUNCH_STEP
 };
-/* What ranks use to find each other; local/way.h. */
+/* What ranks use to find each other; local/mpi_detect.h. */
 enum mpi_way { MPI_AUTO, MPI_PMI, MPI_OPENMPI, MPI_PMIX };
 
 enum stats_form { STATS_NONE, STATS_JSON, STATS_TABLE };

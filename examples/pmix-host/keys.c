@@ -17,7 +17,7 @@ struct list {
 };
 
 /* The next pair's value. Never NULL: after a failure, writes go to a dummy. */
-static pmix_value_t *add(struct list *l, const char *key, pmix_data_type_t type)
+static pmix_value_t *info_add(struct list *l, const char *key, pmix_data_type_t type)
 {
     static pmix_info_t nowhere;
     pmix_info_t *info = &nowhere;
@@ -43,22 +43,22 @@ static pmix_value_t *add(struct list *l, const char *key, pmix_data_type_t type)
 
 static void add_u32(struct list *l, const char *key, uint32_t v)
 {
-    add(l, key, PMIX_UINT32)->data.uint32 = v;
+    info_add(l, key, PMIX_UINT32)->data.uint32 = v;
 }
 
 static void add_u16(struct list *l, const char *key, uint32_t v)
 {
-    add(l, key, PMIX_UINT16)->data.uint16 = v > UINT16_MAX ? UINT16_MAX : (uint16_t)v;
+    info_add(l, key, PMIX_UINT16)->data.uint16 = v > UINT16_MAX ? UINT16_MAX : (uint16_t)v;
 }
 
 static void add_rank(struct list *l, const char *key, uint32_t v)
 {
-    add(l, key, PMIX_PROC_RANK)->data.rank = v;
+    info_add(l, key, PMIX_PROC_RANK)->data.rank = v;
 }
 
 static void add_bool(struct list *l, const char *key, bool v)
 {
-    add(l, key, PMIX_BOOL)->data.flag = v;
+    info_add(l, key, PMIX_BOOL)->data.flag = v;
 }
 
 /* Takes s, of malloc(). */
@@ -69,7 +69,7 @@ static void add_owned(struct list *l, const char *key, char *s)
         free(s);
         return;
     }
-    add(l, key, PMIX_STRING)->data.string = s;
+    info_add(l, key, PMIX_STRING)->data.string = s;
 }
 
 static void add_string(struct list *l, const char *key, const char *s)
@@ -81,7 +81,7 @@ static void add_string(struct list *l, const char *key, const char *s)
  * by prefix, which breaks the order that the map of ranks needs. */
 static void add_map(struct list *l, const char *key, const char *text)
 {
-    pmix_value_t *v = add(l, key, PMIX_REGEX);
+    pmix_value_t *v = info_add(l, key, PMIX_REGEX);
     const size_t size = strlen("raw:") + strlen(text) + 1;
 
     v->data.bo.bytes = malloc(size);
@@ -128,7 +128,7 @@ static void add_array(struct list *l, const char *key, struct list *inner)
         return;
     }
     *a = (pmix_data_array_t){.type = PMIX_INFO, .size = inner->n, .array = inner->info};
-    add(l, key, PMIX_DATA_ARRAY)->data.darray = a;
+    info_add(l, key, PMIX_DATA_ARRAY)->data.darray = a;
 }
 
 /* ---- nodes ---- */
@@ -237,7 +237,7 @@ static void add_parent(struct list *l, const struct keys_job *job)
     }
     snprintf(parent->nspace, sizeof(parent->nspace), "%s", job->parent);
     parent->rank = job->parent_rank;
-    add(l, PMIX_PARENT_ID, PMIX_PROC)->data.proc = parent;
+    info_add(l, PMIX_PARENT_ID, PMIX_PROC)->data.proc = parent;
     add_bool(l, PMIX_SPAWNED, true);
 }
 
@@ -394,7 +394,7 @@ static const struct {
     {PMIX_PROCDIR, OF_LOCAL, OMPI4 " and " OMPI5},
 };
 
-static bool has(const pmix_info_t *info, size_t n, const char *key)
+static bool info_has(const pmix_info_t *info, size_t n, const char *key)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(info[i].key, key) == 0)
@@ -432,7 +432,7 @@ static const char *missing_of_rank(const struct keys_job *job, const pmix_data_a
         *who = needed[i].who;
         if (!a)
             return PMIX_RANK;
-        if (!has(a->array, a->size, needed[i].key))
+        if (!info_has(a->array, a->size, needed[i].key))
             return needed[i].key;
     }
     return NULL;
@@ -449,7 +449,7 @@ const char *keys_missing(const struct keys *k, const struct keys_job *job, const
             (needed[i].where == OF_NODE && !job->nsdir))
             continue;
         *who = needed[i].who;
-        if (!has(k->info, k->n, needed[i].key))
+        if (!info_has(k->info, k->n, needed[i].key))
             return needed[i].key;
     }
     for (*rank = 0; *rank < job->n_ranks; ++*rank) {

@@ -277,7 +277,7 @@ static void note_known(uint32_t number)
 }
 
 /* Announces it, with the bindings of its ranks. 0, or -1 and *why. */
-static int announce(struct pmirun *pr, struct job *job, struct pmix_host_job *j, char **why)
+static int announce_job(struct pmirun *pr, struct job *job, struct pmix_host_job *j, char **why)
 {
     const char **cpusets = xrealloc(NULL, (job->n_local + 1) * sizeof(*cpusets));
     char **vars = NULL;
@@ -331,7 +331,7 @@ int host_job(struct pmirun *pr, struct job *job, char **why)
         rc = -1;
     }
     if (rc == 0)
-        rc = announce(pr, job, &j, why);
+        rc = announce_job(pr, job, &j, why);
     note_known(job->number);
     free(app_procs);
     return rc == 0 ? 0 : STATUS_RESOURCES;

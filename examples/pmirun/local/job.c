@@ -4,14 +4,14 @@
 #include "job.h"
 
 #include "bind.h"
-#include "early.h"
+#include "ompi_binding.h"
 #include "gather.h"
 #include "host.h"
 #include "launch.h"
 #include "pmirun.h"
 #include "spawn.h"
 #include "table.h"
-#include "way.h"
+#include "mpi_detect.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -71,7 +71,7 @@ struct job {
     uint32_t spawn_node;   /* head: of the rank that asked */
     char *spawner;         /* kvsname of the job that spawned this one */
     uint32_t spawner_rank; /* that asked */
-    enum mpi_way way;      /* what its ranks use; MPI_AUTO: not chosen yet (way.c) */
+    enum mpi_way way;      /* what its ranks use; MPI_AUTO: not chosen yet (mpi_detect.c) */
     char *way_why;         /* the reason, a sentence; NULL: not chosen yet */
     bool misled;           /* it needs another way than --mpi says */
     bool offers_pmix;      /* MPI_PMIX because nothing proves which MPI its programs use */

@@ -309,7 +309,7 @@ static bool has_prefix(const char *s, const char *prefix)
 /*
  * Variables that another launcher has set for pmirun would mislead a rank: an MPI library that
  * finds PMIx or Slurm step variables may take them for its own. Flux's two bring Open MPI to PMI-1
- * (way.c); pmirun sets its own where a job needs them.
+ * (mpi_detect.c); pmirun sets its own where a job needs them.
  */
 static bool is_stale(const struct job *job, const char *var)
 {

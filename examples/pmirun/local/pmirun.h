@@ -90,7 +90,7 @@ struct pmirun {
     struct timer drain;   /* streams that are still open are closed; not set: not yet known */
     struct timer timeout; /* --timeout */
     struct timer tick;    /* of the engine */
-    struct timer look;    /* for an MPI that a script hides (way.c) */
+    struct timer look;    /* for an MPI that a script hides (mpi_detect.c) */
     struct timer judge;   /* something may be judged (job.c) */
     struct cause cause;
     struct stuck stuck;

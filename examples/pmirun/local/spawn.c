@@ -18,7 +18,7 @@
 #include "launch.h"
 #include "pmirun.h"
 #include "table.h"
-#include "way.h"
+#include "mpi_detect.h"
 
 #include <errno.h>
 #include <stdio.h>

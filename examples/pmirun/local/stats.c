@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "pmirun.h"
-#include "way.h"
+#include "mpi_detect.h"
 
 static double ns_to_ms(uint64_t ns)
 {

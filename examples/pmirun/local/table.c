@@ -10,7 +10,7 @@
  */
 #include "table.h"
 
-#include "early.h"
+#include "ompi_binding.h"
 #include "gather.h"
 #include "pmi.h"
 #include "pmirun.h"

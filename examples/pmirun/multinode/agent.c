@@ -603,8 +603,8 @@ static bool keep_early_frame(struct agent *a, uint32_t from, uint8_t what, uint3
     return true;
 }
 
-static bool take_frame(struct pmirun *pr, uint32_t from, uint8_t what, uint32_t number,
-                       const char *p, size_t n)
+static bool deliver_frame(struct pmirun *pr, uint32_t from, uint8_t what, uint32_t number,
+                          const char *p, size_t n)
 {
     struct job *job = job_by_number(pr, number);
 
@@ -623,7 +623,7 @@ bool agent_heard(struct pmirun *pr, uint32_t node, const void *p, size_t n)
         return false;
     number = get_u32(&in);
     if (what == MSG_PMIX ? host_knows(pr, number) : number < pr->n_jobs)
-        return take_frame(pr, node, what, number, in.p, in.left);
+        return deliver_frame(pr, node, what, number, in.p, in.left);
     return keep_early_frame(&pr->nodes->agent, node, what, number, in.p, in.left);
 }
 
@@ -643,7 +643,7 @@ void agent_take_early(struct pmirun *pr, uint32_t number)
         if (a->early_tail == &e->next)
             a->early_tail = p;
         a->early_bytes -= e->n;
-        if (!take_frame(pr, e->from, e->what, number, e->bytes, e->n))
+        if (!deliver_frame(pr, e->from, e->what, number, e->bytes, e->n))
             agent_report_lost(pr, e->from, "its message is invalid");
         free(e);
     }

@@ -11,7 +11,7 @@
 
 #include "../local/host.h"
 #include "../local/spawn.h"
-#include "../local/way.h"
+#include "../local/mpi_detect.h"
 #include "step.h"
 
 static struct node *node_of_conn(struct pmirun *pr, const struct netconn *nc)

@@ -15,7 +15,7 @@
 #include "../local/launch.h"
 #include "../local/spawn.h"
 #include "../local/table.h"
-#include "../local/way.h"
+#include "../local/mpi_detect.h"
 #include "step.h"
 
 static char **get_strings(struct msg_in *in, uint32_t *n)
@@ -416,7 +416,7 @@ static bool on_over(struct pmirun *pr, struct msg_in *in)
 }
 
 /* A rank of another node has ended. */
-static bool on_ended(struct pmirun *pr, struct msg_in *in)
+static bool on_rank_ended(struct pmirun *pr, struct msg_in *in)
 {
     const uint32_t job = get_u32(in), rank = get_u32(in), end = get_u32(in), status = get_u32(in);
 
@@ -469,7 +469,7 @@ bool orders_frame(struct pmirun *pr, const void *p, size_t n)
     case MSG_STOP: on_stop(pr); return true;
     case MSG_ABANDON: return on_abandon(pr, &in);
     case MSG_SPACE: return on_space(pr, &in);
-    case MSG_ENDED: return on_ended(pr, &in);
+    case MSG_ENDED: return on_rank_ended(pr, &in);
     case MSG_OVER: return on_over(pr, &in);
     case MSG_ROOM: return on_room_order(pr, &in);
     case MSG_INPUT: return on_input(pr, &in);

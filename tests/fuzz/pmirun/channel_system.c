@@ -12,7 +12,7 @@
 #include "../../../examples/pmirun/local/launch.h"
 #include "../../../examples/pmirun/local/bind.h"
 #include "../../../examples/pmirun/local/folder.h"
-#include "../../../examples/pmirun/local/way.h"
+#include "../../../examples/pmirun/local/mpi_detect.h"
 #include "channel_world.h"
 
 /* ---- the system ---- */

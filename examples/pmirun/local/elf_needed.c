@@ -5,7 +5,7 @@
  * untrusted: pread() into buffers of a fixed size is the only access.
  */
 #define _GNU_SOURCE
-#include "needs.h"
+#include "elf_needed.h"
 
 #include <elf.h>
 #include <link.h>
@@ -44,7 +44,7 @@ static bool read_headers(int fd, struct headers *h)
 }
 
 /* The offset in the file of an address of the program. False: the file has none. */
-static bool find(const struct headers *h, uint64_t address, uint64_t *offset)
+static bool find_offset(const struct headers *h, uint64_t address, uint64_t *offset)
 {
     for (size_t i = 0; i < h->n; i++) {
         const ElfW(Phdr) *p = &h->at[i];
@@ -138,7 +138,7 @@ bool needs_read(int fd, struct needs *needs)
             address = dynamic[n].d_un.d_ptr;
         else if (dynamic[n].d_tag == DT_STRSZ)
             bytes = dynamic[n].d_un.d_val;
-    if (!find(&h, address, &strings))
+    if (!find_offset(&h, address, &strings))
         return n == 0;
     for (size_t i = 0; i < n; i++)
         if (dynamic[i].d_tag == DT_NEEDED && dynamic[i].d_un.d_val <= UINT32_MAX &&

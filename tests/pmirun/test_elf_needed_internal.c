@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../examples/pmirun/local/needs.h"
+#include "../../examples/pmirun/local/elf_needed.h"
 
 #define BASE  0x400000u /* address of the file's first byte */
 #define NAMES 4096u     /* offset of the string table */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The binding of ranks, as Open MPI 4 reads it by PMI-1. */
 #define _GNU_SOURCE
-#include "early.h"
+#include "ompi_binding.h"
 
 #include "bind.h"
 #include "pmirun.h"

@@ -10,8 +10,8 @@
  *                MPI 4 where its component for Flux is missing, and programs that may start or load
  *                any MPI: scripts, shells, wrappers, interpreters
  */
-#ifndef PMIRUN_WAY_H
-#define PMIRUN_WAY_H
+#ifndef PMIRUN_MPI_DETECT_H
+#define PMIRUN_MPI_DETECT_H
 
 struct job;
 struct pmirun;

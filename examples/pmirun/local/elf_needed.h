@@ -4,8 +4,8 @@
  * another program or load a library, without running it. The file is untrusted: every field is
  * checked.
  */
-#ifndef PMIRUN_NEEDS_H
-#define PMIRUN_NEEDS_H
+#ifndef PMIRUN_ELF_NEEDED_H
+#define PMIRUN_ELF_NEEDED_H
 
 #include <stdbool.h>
 

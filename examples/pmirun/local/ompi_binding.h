@@ -7,8 +7,8 @@
  * collectives do not match. So pmirun stores a value for each rank before the ranks start, and
  * holds back the rank's own Put of that key until the first Fence: every rank has read by then.
  */
-#ifndef PMIRUN_EARLY_H
-#define PMIRUN_EARLY_H
+#ifndef PMIRUN_OMPI_BINDING_H
+#define PMIRUN_OMPI_BINDING_H
 
 #include <stdint.h>
 

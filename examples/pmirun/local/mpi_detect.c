@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Chooses how a job's ranks find each other. --mpi auto decides by the libraries of its programs,
- * without running them. For most the ELF file suffices (needs.c): it names MPICH, or only libraries
+ * without running them. For most the ELF file suffices (elf_needed.c): it names MPICH, or only libraries
  * of a compiler, and imports nothing that starts or loads another program. For the others pmirun
  * asks the loader for the whole list (`ld.so --list`). A program that may start or load any MPI
  * gets PMI and PMIx: its MPI takes its own.
  */
 #define _GNU_SOURCE
-#include "way.h"
+#include "mpi_detect.h"
 
 #include "bind.h"
-#include "early.h"
+#include "ompi_binding.h"
 #include "host.h"
 #include "launch.h"
-#include "needs.h"
+#include "elf_needed.h"
 #include "pmirun.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ struct found {
     uint32_t n_unasked;      /* programs for whose lists no time was left */
 };
 
-static bool begins(const char *name, const char *const *with, size_t n)
+static bool name_begins(const char *name, const char *const *with, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (strncmp(name, with[i], strlen(with[i])) == 0)
@@ -65,7 +65,7 @@ static bool begins(const char *name, const char *const *with, size_t n)
     return false;
 }
 
-#define BEGINS(name, list) begins(name, list, sizeof(list) / sizeof((list)[0]))
+#define BEGINS(name, list) name_begins(name, list, sizeof(list) / sizeof((list)[0]))
 
 static void note_library(void *ctx, const char *name)
 {
@@ -378,7 +378,7 @@ const char *way_name(const struct job *job)
 }
 
 /* A sentence for the user, which never has a quote in it: it becomes a text in JSON. */
-static void choose(struct job *job, enum mpi_way way, const char *because)
+static void set_way(struct job *job, enum mpi_way way, const char *because)
 {
     job->way = way;
     job->way_why = xprintf("%s", because);
@@ -390,12 +390,12 @@ static void choose_unproven(struct job *job, const struct found *f)
     const char *no_pmix;
 
     if (!f->unproven || job->spawned) {
-        choose(job, MPI_PMI, "no program names Open MPI or PMIx");
+        set_way(job, MPI_PMI, "no program names Open MPI or PMIx");
     } else if (host_available(&no_pmix)) {
         job->offers_pmix = true;
-        choose(job, MPI_PMIX, "a program may start or load any MPI: PMI and PMIx are there");
+        set_way(job, MPI_PMIX, "a program may start or load any MPI: PMI and PMIx are there");
     } else {
-        choose(job, MPI_PMI, no_pmix);
+        set_way(job, MPI_PMI, no_pmix);
     }
 }
 
@@ -412,18 +412,19 @@ static int choose_by_need(struct job *job, const struct found *f, char **why)
     libpmi = f->openmpi && f->openmpi4 && has_component(f) ? find_libpmi() : NULL;
     if (libpmi) {
         free(libpmi);
-        choose(job, MPI_OPENMPI,
-               "a program needs libmpi.so.40 with libopen-rte.so.40 (Open MPI 4), which has its "
-               "component for Flux");
+        set_way(job, MPI_OPENMPI,
+                "a program needs libmpi.so.40 with libopen-rte.so.40 (Open MPI 4), which has its "
+                "component for Flux");
     } else if (host_available(&no_pmix)) {
-        choose(job, MPI_PMIX,
-               !f->openmpi    ? "a program needs libpmix or PRRTE"
-               : !f->openmpi4 ? "a program needs libmpi.so.40 without libopen-rte.so.40 (Open MPI "
-                                "5)"
-                              : "a program needs Open MPI 4, and its component for Flux or our "
-                                "libpmi is missing");
+        set_way(job, MPI_PMIX,
+                !f->openmpi    ? "a program needs libpmix or PRRTE"
+                : !f->openmpi4 ? "a program needs libmpi.so.40 without libopen-rte.so.40 (Open MPI "
+                                 "5)"
+                               : "a program needs Open MPI 4, and its component for Flux or our "
+                                 "libpmi is missing");
     } else if (job->n_ranks == 1) {
-        choose(job, MPI_PMI, "a program needs PMIx, which is missing, but the job has one process");
+        set_way(job, MPI_PMI,
+                "a program needs PMIx, which is missing, but the job has one process");
     } else {
         *why = xprintf("a program needs %s, and this pmirun has no PMIx: %s; --mpi pmi starts it "
                        "anyway, each process as rank 0 of 1",
@@ -441,7 +442,7 @@ static int choose_as_told(struct job *job, enum mpi_way way, char **why)
         *why = xprintf("this pmirun has no PMIx: %s", no_pmix);
         return STATUS_NOEXEC;
     }
-    choose(job, way, job->way != MPI_AUTO ? "its spawner uses it" : "--mpi requires it");
+    set_way(job, way, job->way != MPI_AUTO ? "its spawner uses it" : "--mpi requires it");
     return 0;
 }
 
@@ -517,7 +518,7 @@ void way_report(struct pmirun *pr, const struct job *job)
 /* ---- an MPI that nothing proved ---- */
 
 /* An MPI in this process's memory; NULL: none. */
-static const char *mapped(pid_t pid)
+static const char *find_mapped_mpi(pid_t pid)
 {
     static const char *const names[] = {"/libmpi.so",  "/liboshmem.so", "/libmpich.so",
                                         "/libmpi_abi", "/libpmix.so",   "/libpmi.so",
@@ -548,7 +549,7 @@ static const char *mapped_below(pid_t pid, unsigned *n)
     if (*n == 0)
         return NULL;
     --*n;
-    found = mapped(pid);
+    found = find_mapped_mpi(pid);
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
     f = found ? NULL : fopen(path, "re");
     while (f && !found && fscanf(f, "%d", &child) == 1)
