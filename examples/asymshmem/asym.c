@@ -510,11 +510,7 @@ void *asym_pointer(const void *addr, int pe)
 
 int shmemx_register(void *addr, size_t bytes)
 {
-    int rc = asymreg_register(context, addr, bytes, ASYMREG_ALL, 0, NULL, NULL);
-
-    /* private memory, where peers cannot update atomically */
-    return rc == ASYMREG_ENOTSUP ? asymreg_register(context, addr, bytes, ASYMREG_RW, 0, NULL, NULL)
-                                 : rc;
+    return asymreg_register(context, addr, bytes, ASYMREG_ALL, 0, NULL, NULL);
 }
 
 int shmemx_unregister(void *addr)

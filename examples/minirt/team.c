@@ -32,15 +32,22 @@ static uint32_t find_gone(const struct minirt *rt)
     return id;
 }
 
+/* Shows to the ranks that wait for this one that it will not complete a barrier, because of process
+ * `id`. */
+static void publish_gone(struct minirt *rt, uint32_t id)
+{
+    __atomic_store_n(&rt->service->gone, (uint64_t)id + 1, __ATOMIC_RELEASE);
+}
+
 /* Records the failure of a barrier; with ASYMREG_EPEER, process `id` is gone. */
 static int fail_barrier(struct minirt_team *team, int rc, uint32_t id)
 {
     struct minirt *rt = team->rt;
 
+    publish_gone(rt, rc == ASYMREG_EPEER ? id : rt->rank);
     if (rc != ASYMREG_EPEER)
         return minirt__fail(rt, minirt__remote_code(rc), asymreg_strerror(rc),
                             "barrier of %u ranks", team->n);
-    __atomic_store_n(&rt->service->gone, (uint64_t)id + 1, __ATOMIC_RELEASE);
     return minirt__fail(rt, MINIRT_EPEER, asymreg_strerror(rc), "barrier of %u ranks (process %u)",
                         team->n, id);
 }
@@ -108,15 +115,18 @@ static uint32_t partner_id(const struct minirt_team *team, int64_t step)
 }
 
 /* Connects to the partners of all rounds: a process that is first met when it is gone can give no
- * reason. */
-static int connect_partners(struct minirt_team *team)
+ * reason. On failure *failed is the process that could not be reached. */
+static int connect_partners(struct minirt_team *team, uint32_t *failed)
 {
     int rc = 0;
 
     for (int64_t step = 1; rc == 0 && step < team->n; step *= 2) {
-        rc = minirt__connect(team->rt, partner_id(team, step));
-        if (rc == 0)
-            rc = minirt__connect(team->rt, partner_id(team, -step));
+        *failed = partner_id(team, step);
+        rc = minirt__connect(team->rt, *failed);
+        if (rc < 0)
+            break;
+        *failed = partner_id(team, -step);
+        rc = minirt__connect(team->rt, *failed);
     }
     return rc;
 }
@@ -140,9 +150,12 @@ static int sync_team(struct minirt_team *team, uint64_t *value, int least)
     if (rt->service->gone)
         return fail_barrier(team, ASYMREG_EPEER, (uint32_t)rt->service->gone - 1);
     flushed = asymreg_flush(rt->worker, ASYMREG_ALL_PEERS);
-    rc = connect_partners(team);
-    if (rc < 0)
+    rc = connect_partners(team, &gone);
+    if (rc < 0) {
+        publish_gone(rt, gone);
         return rc;
+    }
+    gone = rt->rank;
     for (int64_t step = 1; rc == 0 && step < team->n; heard++, step *= 2) {
         rc = send_word(rt, partner_id(team, step), heard, team->barriers, value);
         if (rc == 0)

@@ -85,8 +85,6 @@ static int register_parts(struct minirt_window *w, uint64_t bytes)
         }
         if (rc == 0)
             rc = asymreg_register(rt->ctx, at, part.bytes, ASYMREG_ALL, 0, &w->region[i], &err);
-        if (rc == ASYMREG_ENOTSUP) /* of private memory, or over CMA: no atomics */
-            rc = asymreg_register(rt->ctx, at, part.bytes, ASYMREG_RW, 0, &w->region[i], &err);
     }
     return rc < 0 ? minirt__fail(rt, minirt__remote_code(rc), err.text,
                                  "registering a window of %llu bytes", (unsigned long long)bytes)

@@ -288,11 +288,11 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  *  - A process with the uid of a *named* object can change its mode, and then do anything: if it
  *    truncates the object, readers get SIGBUS.
  *  - Data is in the byte order of its writer; a region or block of the other order is refused.
- *  - Whoever can read a table knows its seed. So a process that reads the table and has its own keys
- *    put can choose keys with equal upper bits of the hash. After about 8,192 of them (2 million
- *    hashes, a fraction of a second) puts of keys near them fail with SHMHT_EPROBE, and a Get of an
- *    absent key near them reads up to SHMHT_MAX_PROBE lines. Present keys stay readable.
- *    shmht_writer_compact() ends this: it draws a new seed.
+ *  - A reader of a table knows its seed. Keys that it chooses, and that the writer puts, can all
+ *    have equal upper bits of the hash. After about 8,192 of them (2 million hashes, a fraction of
+ *    a second) puts of keys near them fail with SHMHT_EPROBE, and a Get of an absent key near them
+ *    reads up to SHMHT_MAX_PROBE lines. Present keys stay readable. shmht_writer_compact() ends
+ *    this: it draws a new seed.
  *  - Only shmht_writer_compact() gives back the space of replaced values and old tables.
  * @{
  */
@@ -372,8 +372,8 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
  * descriptor and description.
  * @param w     the old table; do not write to it after success
  * @param opts  as for shmht_writer_create(); NULL: as the old one was created, with a new random
- *              seed. Hash and policy are always the old table's. generation 0: the next one; expected_entries 0:
- *              the present number
+ *              seed. Hash and policy are always the old table's. generation 0: the next one;
+ *              expected_entries 0: the present number
  * @param[out] out  the writer of the new table
  * @param[out] err  NULL, or receives the failure
  * @return 0, or as shmht_writer_create(); -EINVAL also if the new table would lie in the old one's

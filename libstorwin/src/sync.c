@@ -206,11 +206,14 @@ static void *async_main(void *arg)
 int storwin_sync_start(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                        struct storwin_error *err)
 {
-    int rc = check_range(win, offset, &bytes, err);
+    int rc = check_range(win, offset, &bytes, err), idle = STORWIN__IDLE;
 
     if (rc < 0)
         return rc;
-    atomic_store(&win->async, STORWIN__RUNNING);
+    /* Two threads may have passed the check. */
+    if (!atomic_compare_exchange_strong(&win->async, &idle, STORWIN__RUNNING))
+        return storwin__fail(err, STORWIN_ESTATE, NULL,
+                             "an asynchronous sync is in flight: wait for it first");
     win->async_offset = offset;
     win->async_bytes = bytes;
     rc = storwin__thread(&win->thread, async_main, win);

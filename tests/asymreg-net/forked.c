@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork() with UCX open: the child is refused UCX, by name, and not left with puts that never arrive.
- * A child that was forked while UCX was closed may open it. */
+/* fork() with UCX open: the child is refused UCX, by name, and not left with puts that never
+ * arrive. A child that was forked while UCX was closed may open it. */
 #include "../check.h"
 
 #include <asymreg-ucx.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program may do wrong: it finalizes twice (the default), or names an active set that the job
- * has not (SET is set). */
+/* What a program may do wrong: it finalizes twice (the default), or names an active set that does
+ * not fit the job (SET is set). */
 #include <shmem.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every call of minirt, in a job: teams, barriers, windows of all kinds, operations, and refused
- * calls. The scratch folder is argv[1]; with `leave` in argv[2], rank 1 leaves in the middle, and
- * all others must get an error. */
+ * calls. The scratch folder is argv[1]; with `leave` or `leave_team` in argv[2], rank 1 leaves in
+ * the middle, and all others must get an error. */
 #include <fcntl.h>
 #include <minirt.h>
 #include <sched.h>
@@ -300,6 +300,35 @@ static void leave(const char *dir, bool exact)
     exit(0);
 }
 
+/* Rank 1 leaves before the first barrier of a team in another order, in which every rank has
+ * partners that it has not met: ranks that cannot reach rank 1 end the barriers of those that wait
+ * for them. */
+static void leave_team(const char *dir)
+{
+    uint32_t order[64];
+    struct minirt_team *t;
+    struct rankmap *ranks;
+
+    CHECK(n == 8);
+    for (uint32_t r = 0; r < n; r++)
+        order[r] = 3 * r % n;
+    CHECK(rankmap_from_ids(order, sizeof(order[0]), n, NULL, &ranks, NULL) == 0);
+    CHECK(minirt_team_from(world, ranks, &t) == 0 && t);
+    rankmap_unref(ranks);
+    CHECK(minirt_barrier(world) == 0);
+    if (me == 1) {
+        PMI2_Finalize();
+        _exit(0);
+    }
+    usleep(300000); /* rank 1 has left */
+    CHECK(minirt_barrier(t) < 0);
+    fprintf(stderr, "told: %s\n", minirt_why(rt));
+    await_survivors(dir);
+    PMI2_Finalize();
+    minirt_fini(rt);
+    exit(0);
+}
+
 int main(int argc, char **argv)
 {
     struct minirt_info info;
@@ -319,6 +348,8 @@ int main(int argc, char **argv)
         rounds++;
     /* A rank that walks the ring has the addresses on the way too. */
     CHECK(info.n_peers <= 2 * rounds || strcmp(info.wireup, "ring") == 0);
+    if (argc > 2 && strcmp(argv[2], "leave_team") == 0)
+        leave_team(argv[1]);
     if (argc > 2)
         leave(argv[1], strcmp(info.transport, "ucx") != 0);
     teams();

@@ -606,7 +606,7 @@ has_sockets() { [ "$(sockets_of "$1")" = "$2" ]; }
 # Many pairs of one rank, on a busy machine.
 test_big() {
     local victim low high middle
-    nodes=(-N 4 "${nodes[@]:2}")
+    nodes=(-N 4 --mpi pmi "${nodes[@]:2}") # without libpmix's sockets and memory
     # Each agent has a listener, its head and a rank, and links to its neighbours as the job begins: node 0 is the parent of all.
     begin -n 4 sh -c "echo ready; exec sleep $mark"
     await 4 ready

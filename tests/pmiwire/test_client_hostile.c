@@ -333,6 +333,9 @@ static void test_one_block(void **state)
                                         PMIWIRE_HINT_NONE, 0)) == 0)
             continue;
         assert_int_equal(rc, -EAGAIN);
+        /* What can never succeed is refused at once, not told to wait. */
+        assert_int_equal(
+            pmiwire_client_put(session, S("k"), (struct pmiwire_str){text, 300}, 99, 0), -EINVAL);
         pmiwire_client_sent(session, 1000);
         while (pmiwire_client_input(session, " ", 1) == 0)
             continue;

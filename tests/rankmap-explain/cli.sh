@@ -64,7 +64,7 @@ says 'argument:1:5: expected the last number of a range at byte 4, not the end' 
 says 'argument:1:5: expected a stride at byte 4, not the end' 2 4-8:
 says 'argument:1:6: a stride that is 0 or too large before byte 5' 2 4-8:0
 says 'argument:1:6: a negative stride of a range that ascends before byte 5' 2 4-8:-2
-says 'argument:1:6: a negative stride of a range that ascends before byte 5' 2 5-5:-1
+says 'argument:1:6: a negative stride of a range that ascends before byte 5' 2 5-6:-1
 says "argument:1:6: expected a stride at byte 5, not '-'" 2 8-4:--2
 says 'argument:1:3: range 1, from 1099511627776 to 1099511627776 by 1, leaves the ids below 1099511627776' 2 0 1099511627776
 says 'argument:1:21: an id that is too large before byte 20' 2 18446744073709551616

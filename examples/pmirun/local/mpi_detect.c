@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Chooses how a job's ranks find each other. --mpi auto decides by the libraries of its programs,
- * without running them. For most the ELF file suffices (elf_needed.c): it names MPICH, or only libraries
- * of a compiler, and imports nothing that starts or loads another program. For the others pmirun
- * asks the loader for the whole list (`ld.so --list`). A program that may start or load any MPI
- * gets PMI and PMIx: its MPI takes its own.
+ * without running them. For most the ELF file suffices (elf_needed.c): it names MPICH, or only
+ * libraries of a compiler, and imports nothing that starts or loads another program. For the others
+ * pmirun asks the loader for the whole list (`ld.so --list`). A program that may start or load any
+ * MPI gets PMI and PMIx: its MPI takes its own.
  */
 #define _GNU_SOURCE
 #include "mpi_detect.h"

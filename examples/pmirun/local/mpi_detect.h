@@ -23,8 +23,8 @@ int way_choose(struct pmirun *pr, struct job *job, char **why);
 /* Reports the choice to the user; in a head, once for all nodes. */
 void way_report(struct pmirun *pr, const struct job *job);
 const char *way_name(const struct job *job); /* as --mpi has it */
-/* When pr->look fires: looks for an MPI in the ranks' memory while none of them has asked for PMI or
- * PMIx. Open MPI without PMIx ends the job; any other causes a warning after a while, or at the
+/* When pr->look fires: looks for an MPI in the ranks' memory while none of them has asked for PMI
+ * or PMIx. Open MPI without PMIx ends the job; any other causes a warning after a while, or at the
  * job's end. */
 void way_look(struct pmirun *pr);
 /* The job's last rank here has ended. */

@@ -233,8 +233,7 @@ ASYMREG_API void asymreg_worker_destroy(struct asymreg_worker *worker);
  * @return 0; -EINVAL (no bytes, NULL, unknown bits); -EPERM (in a child); ASYMREG_EOVERFLOW;
  *         ASYMREG_EOVERLAP; ASYMREG_EFULL; ASYMREG_EACCES (more than its segment permits);
  *         ASYMREG_ERANGE (begins in a segment of asymreg_segment_add() and runs past its end);
- *         ASYMREG_ENOTSUP (ASYMREG_ATOMIC where the transport has no atomics: with the built-in one,
- *         on memory that is not in a segment with a descriptor); -ENOMEM, or an error of the transport
+ *         -ENOMEM, or an error of the transport
  *
  * Cost: about a microsecond, independent of the number of regions; plus the transport's
  * registration if it needs one.

@@ -296,7 +296,8 @@ struct asymreg_transport_ops {
     /**
      * Optional. Reports whether operations of these permissions (ASYMREG_READ and so on) at `addr`
      * work with this key, and if not, why. asymreg_resolve() calls it for the first and the last
-     * byte of an access, asymreg_import() after a failure with ASYMREG_EUNREACH. It may read the memory, and must not change it.
+     * byte of an access, asymreg_import() after a failure with ASYMREG_EUNREACH. It may read the
+     * memory, and must not change it.
      */
     int (*check)(struct asymreg_transport *t, struct asymreg_ep *ep, struct asymreg_rkey *rkey,
                  uint64_t addr, uint32_t need, struct asymreg_error *err);

@@ -78,10 +78,6 @@ static int local_mem_reg(struct asymreg_transport *t, const struct asymreg_mem_d
     if (desc->fd < 0 && !(l->flags & ASYMREG_LOCAL_CMA))
         return asymreg__fail(err, ASYMREG_ENOTSUP,
                              "memory without a descriptor needs CMA, which is off");
-    if ((desc->prot & ASYMREG_ATOMIC) && (desc->fd < 0 || !(l->flags & ASYMREG_LOCAL_SHM)))
-        return asymreg__fail(err, ASYMREG_ENOTSUP,
-                             "process_vm_writev cannot update atomically; use shared memory "
-                             "(asymreg_segment_alloc, or a descriptor)");
     if (desc->fd >= 0 && (desc->prot & (ASYMREG_WRITE | ASYMREG_ATOMIC)) &&
         (mode & O_ACCMODE) != O_RDWR)
         return asymreg__fail(err, ASYMREG_EACCES,

@@ -163,11 +163,7 @@ static int context_open_table(struct asymreg_context *c, const struct asymreg_op
     struct asymreg_mem *mem;
     desc = (struct asymreg_mem_desc){
         .size = sizeof(desc), .bytes = UINT64_MAX, .prot = ASYMREG_ALL, .fd = -1};
-    rc = c->t->ops->mem_reg(c->t, &desc, &mem, handle, &n, NULL);
-    if (rc == ASYMREG_ENOTSUP) {
-        desc.prot = ASYMREG_RW; /* no atomics on private memory */
-        rc = c->t->ops->mem_reg(c->t, &desc, &mem, handle, &n, err);
-    }
+    rc = c->t->ops->mem_reg(c->t, &desc, &mem, handle, &n, err);
     if (rc < 0)
         return rc;
     rc = asymreg__table_segment_add(c->table, 0, UINT64_MAX, handle, n, &whole);
@@ -177,7 +173,7 @@ static int context_open_table(struct asymreg_context *c, const struct asymreg_op
     }
     c->whole = whole;
     c->segs[(uint32_t)whole] = (struct asymreg__own_segment){
-        .mem = mem, .value = whole, .bytes = UINT64_MAX, .prot = desc.prot};
+        .mem = mem, .value = whole, .bytes = UINT64_MAX, .prot = ASYMREG_ALL};
     c->n_segments = c->n_registrations = 1;
     return 0;
 }

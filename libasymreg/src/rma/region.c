@@ -57,8 +57,6 @@ int asymreg_register(struct asymreg_context *context, const void *addr, size_t b
                            addr, bytes, prot, flags);
     } else if (start + bytes - 1 < start || start + bytes - 1 > UINTPTR_MAX) {
         rc = ASYMREG_EOVERFLOW;
-    } else if ((prot & ASYMREG_ATOMIC) && !(context->caps.flags & ASYMREG_CAP_AMO)) {
-        rc = asymreg__fail(&why, ASYMREG_ENOTSUP, "%s", asymreg__reason(context, ASYMREG_CAP_AMO));
     } else {
         rc = asymreg__kind_check(context, asymreg__kind(flags), -1, &why);
     }

@@ -186,12 +186,6 @@ int asymreg__segment_for(struct asymreg_context *c, uint64_t start, uint64_t byt
         return ASYMREG_EOVERLAP;
     if (c->whole && !desc.kind) {
         *value = c->whole;
-        if (prot & ~c->segs[(uint32_t)c->whole].prot)
-            return asymreg__fail(err, ASYMREG_ENOTSUP,
-                                 "atomics on private memory do not work over the transport %s; use "
-                                 "asymreg_segment_alloc(), or asymreg_segment_add() with a "
-                                 "descriptor of the memory",
-                                 c->t->ops->name);
         return 0;
     }
     if (c->coalesce_bytes && !(flags & ASYMREG_ALONE) && !desc.kind) {
@@ -291,7 +285,7 @@ int asymreg_segment_add(struct asymreg_context *context, void *addr, size_t byte
 int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **addr,
                           struct asymreg_error *err)
 {
-    struct asymreg_mem_desc desc = {.size = sizeof(desc)};
+    struct asymreg_mem_desc desc = {.size = sizeof(desc), .prot = ASYMREG_ALL};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *p;
     int fd, rc;
@@ -307,7 +301,6 @@ int asymreg_segment_alloc(struct asymreg_context *context, size_t bytes, void **
                              strerror(errno));
     desc.addr = (uintptr_t)p;
     desc.bytes = bytes;
-    desc.prot = context->caps.flags & ASYMREG_CAP_AMO ? ASYMREG_ALL : ASYMREG_RW;
     desc.fd = fd;
     rc = user_segment_add(context, &desc, p, err);
     if (fd >= 0)

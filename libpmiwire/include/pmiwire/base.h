@@ -155,7 +155,7 @@ struct pmiwire_error {
 /**
  * @brief Explain an error code.
  * @param code  PMIWIRE_E*, -errno (libc's text), or 0
- * @return a constant English phrase without a newline, never NULL
+ * @return a constant phrase without a newline, never NULL: in English, or libc's own
  *
  * MT-Safe. Allocates nothing.
  */

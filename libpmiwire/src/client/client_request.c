@@ -99,9 +99,10 @@ struct client_request {
     uint16_t cmd;
 };
 
+/* A refusal is final, so it comes before -EAGAIN, which a full buffer causes. */
 static void request_refuse(struct client_request *r, int rc)
 {
-    if (!r->e.err)
+    if (!r->e.err || r->e.err == PMIWIRE_ENOBUF)
         r->e.err = rc;
 }
 

@@ -237,7 +237,7 @@ struct pmiwire_conn {
     uint64_t token;                           /* of the request that waits, 0 none */
     uint16_t pend;                            /* PMIWIRE__PEND_* */
     uint16_t pend_cmd;                        /* the request's command */
-    void (*pend_end)(struct pmiwire_conn *c); /* called when the wait ends; or NULL */
+    void (*pend_end)(struct pmiwire_conn *c); /* called when the wait ends, off all lists */
     uint32_t pend_count;                      /* spawn: processes asked for */
     char *pend_mem;                           /* node attribute's key */
     size_t pend_len;

@@ -67,7 +67,7 @@ extern "C" {
 /**
  * @brief Explain an error code.
  * @param code  a value that this library returned: 0, a RANKMAP_E… code, or a negated errno
- * @return a constant English phrase without a newline, never NULL
+ * @return a constant phrase without a newline, never NULL: in English, or libc's own
  *
  * MT-Safe. Allocates nothing.
  */

@@ -126,7 +126,7 @@ static void serve(const struct kind *k, uint32_t n, asymreg_id *ids, int sock)
     DIE_IF(asymreg_worker_create(ctx, &worker) < 0);
     desc.addr = cma ? 0 : (uintptr_t)one;
     desc.bytes = cma ? UINT64_MAX : m.bytes;
-    desc.prot = ASYMREG_RW;
+    desc.prot = cma ? ASYMREG_ALL : ASYMREG_RW;
     desc.fd = cma ? -1 : fd;
     DIE_IF(t->ops->mem_reg(t, &desc, &mem, m.handle, &m.handle_bytes, NULL) < 0);
     if (k->helped) /* whose target looks for the region of each put */

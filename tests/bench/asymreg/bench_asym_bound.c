@@ -2,13 +2,12 @@
 /*
  * Put, get and fetch-add of 8 bytes on one of n regions in shared memory, at random: through bound
  * handles (`ours`), by address, alone (`ours by address`) and 64 at once (`ours by address, many`),
- * by plain loads, stores and atomic instructions on the same mapping (`store`), and by these through
- * asymreg_bound_ptr() of a random handle (`pointer of the handle`). Regions are 64 bytes apart;
- * `put, 256 apart` and so on repeat this with regions that share no pair of lines.
- * CPU time of the
- * initiating thread, one after the other in each trial, each behind a round of its own that is not
- * counted: none finds its memory evicted, or loaded, by the one before. The handles, 32 bytes each,
- * lie in huge pages, as a runtime would lay them.
+ * by plain loads, stores and atomic instructions on the same mapping (`store`), and by these
+ * through asymreg_bound_ptr() of a random handle (`pointer of the handle`). Regions are 64 bytes
+ * apart; `put, 256 apart` and so on repeat this with regions that share no pair of lines. CPU time
+ * of the initiating thread, one after the other in each trial, each behind a round of its own that
+ * is not counted: none finds its memory evicted, or loaded, by the one before. The handles, 32
+ * bytes each, lie in huge pages, as a runtime would lay them.
  */
 #define _GNU_SOURCE
 #include <asymreg.h>
