@@ -20,14 +20,9 @@
 static uint64_t rng_state, rng_seed;
 static uint64_t case_number;
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n  --seed %" PRIu64 ", case %" PRIu64 "\n", __FILE__,       \
-                    __LINE__, #condition, rng_seed, case_number);                                  \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END()                                                                                \
+    (fprintf(stderr, "  --seed %" PRIu64 ", case %" PRIu64 "\n", rng_seed, case_number), abort())
+#include "../check.h"
 
 static inline uint64_t rng(void)
 {

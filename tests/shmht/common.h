@@ -10,14 +10,7 @@
 
 #include <shmht.h>
 
-/* For programs without cmocka: prints the fault, and ends this process with 1. */
-#define CHECK(x)                                                                                   \
-    do {                                                                                           \
-        if (!(x)) {                                                                                \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
+#include "../check.h"
 
 static inline uint64_t mix(uint64_t x)
 {

@@ -37,14 +37,8 @@ static inline void test_clean(void)
 }
 
 /* Also in threads, and in children, which leave the directory alone. */
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                \
-            test_clean();                                                                          \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
+#define CHECK_END() (test_clean(), _exit(1))
+#include "../check.h"
 
 /* "DIR/name"; valid until this thread's eighth call after. */
 static inline const char *test_path(const char *name)
