@@ -273,6 +273,7 @@ void requests_spawned(struct pmix_host *h, uint64_t token, int rc, struct pmiwir
 
 void requests_take(struct pmix_host *h, struct upcall *u)
 {
+    u->host = h;
     if (u->kind == UP_LOST || u->kind == UP_GIVEN) { /* want no answer */
         if (u->kind == UP_LOST)
             client_lost(h, u);
@@ -281,7 +282,6 @@ void requests_take(struct pmix_host *h, struct upcall *u)
         upcall_free(u);
         return;
     }
-    u->host = h;
     u->next = h->waiting;
     u->prev = &h->waiting;
     if (h->waiting)

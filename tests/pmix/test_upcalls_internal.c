@@ -113,8 +113,11 @@ bool names_next(const char **data, size_t *left, struct names_item *item)
     return false;
 }
 
+static uint32_t last_state;
+
 static void on_state(void *ctx, uint32_t number, uint32_t rank, uint32_t state)
 {
+    last_state = state;
 }
 
 /* ---- tests ---- */
@@ -128,6 +131,7 @@ static int begin(void **state)
     host = (struct pmix_host){.ops.state = on_state, .jobs = &job};
     no_memory = refuses = false;
     n_answers = n_given = 0;
+    clients[0].n_open = 0;
     lib.PMIx_server_register_resources = register_resources;
     assert_int_equal(queue_open(&host.queue), 0);
     module = upcalls_module(&host.queue, "env");
@@ -197,6 +201,25 @@ static void test_given(void **state)
     assert_int_equal(last_status, PMIX_ERR_NOMEM);
 }
 
+static void event_done(pmix_status_t status, pmix_info_t *results, size_t n, pmix_op_cbfunc_t done,
+                       void *arg, void *cbdata)
+{
+    n_answers++;
+}
+
+/* A client's connection ends without PMIx_Finalize(): this needs no answer but libpmix's own. */
+static void test_lost(void **state)
+{
+    assert_int_equal(module->client_connected2(&self, NULL, NULL, 0, op_answered, NULL), 0);
+    take_all();
+    assert_int_equal(n_answers, 1);
+    upcalls_on_event(0, PMIX_ERR_LOST_CONNECTION, &self, NULL, 0, NULL, 0, event_done, NULL);
+    assert_int_equal(n_answers, 2);
+    take_all();
+    assert_int_equal(clients[0].n_open, 0);
+    assert_int_equal(last_state, PMIWIRE_CONN_FAILED);
+}
+
 /* An answer's data has no memory: the answer comes, as an error. */
 static void test_answer_without_memory(void **state)
 {
@@ -213,6 +236,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_refused, begin, end),
         cmocka_unit_test_setup_teardown(test_no_memory, begin, end),
         cmocka_unit_test_setup_teardown(test_given, begin, end),
+        cmocka_unit_test_setup_teardown(test_lost, begin, end),
         cmocka_unit_test_setup_teardown(test_answer_without_memory, begin, end),
     };
 
