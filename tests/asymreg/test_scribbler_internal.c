@@ -199,7 +199,7 @@ static void lie(struct asymreg__header *h)
         r->slot = random_number() % 2 ? slot : (uint32_t)(random_number() % 64);
         r->content = s;
         r->sequence = tail + 1;
-        __atomic_store_n(&h->log.log_tail, tail + 1, __ATOMIC_RELEASE);
+        atomic_store_explicit(&h->log.log_tail, tail + 1, memory_order_release);
         break;
     }
     case 0: /* by a leaf, which peers must read since the log has run past them */
@@ -207,10 +207,10 @@ static void lie(struct asymreg__header *h)
         ((struct asymreg__slot *)(void *)(base + h->slots_at))[slot] = s;
         ((uint64_t *)(void *)(base + h->leaves_at))[slot / ASYMREG__LEAF_SLOTS] +=
             random_number() % 4 ? 2 : 1;
-        __atomic_store_n(&h->log.log_tail, tail + h->ring + 1, __ATOMIC_RELEASE);
-        __atomic_store_n(&h->log.log_head, tail + h->ring + 1, __ATOMIC_RELEASE);
+        atomic_store_explicit(&h->log.log_tail, tail + h->ring + 1, memory_order_release);
+        atomic_store_explicit(&h->log.log_head, tail + h->ring + 1, memory_order_release);
         break;
-    case 1: __atomic_store_n(&h->log.n_slots, n, __ATOMIC_RELAXED); break;
+    case 1: atomic_store_explicit(&h->log.n_slots, n, memory_order_relaxed); break;
     case 2: { /* a segment */
         uint64_t *segment =
             (uint64_t *)(void *)(base + h->segments_at + random_number() % 3 * h->segment_bytes);
@@ -226,7 +226,8 @@ static void lie_of_activity(struct asymreg__activity *a)
     struct asymreg__activity_slot *s = &a->slots[random_number() % 8];
 
     if (random_number() % 4 == 0)
-        __atomic_store_n(&a->n_used, number_below(ASYMREG__ACTIVITY_SLOTS), __ATOMIC_RELAXED);
+        atomic_store_explicit(&a->n_used, number_below(ASYMREG__ACTIVITY_SLOTS),
+                              memory_order_relaxed);
     s->process = (uint64_t)board->pids[random_number() % N] << 32;
     s->busy = random_number() % 4;
 }
