@@ -148,7 +148,7 @@ bool pmix_host_frame(struct pmix_host *host, uint32_t node, const void *frame, s
 void pmix_host_link_ready(struct pmix_host *host, uint32_t node);
 
 /* The answer to ops->spawn() or ops->name(). rc: 0, an -errno, or libpmiwire's own. text: the
- * namespace of a spawn, the value of a lookup. token 0: a name that was looked up in vain may be
+ * namespace of a spawn, the value of a lookup. token 0: a name that was not found may be
  * published now. */
 void pmix_host_answer(struct pmix_host *host, uint64_t token, int rc, struct pmiwire_str text);
 

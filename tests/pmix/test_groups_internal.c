@@ -313,7 +313,7 @@ static void test_gone(void **state)
     assert_int_equal(n_failed, 0);
 }
 
-/* A node asks for a rank's data: twice, and in vain. */
+/* A node asks for a rank's data: twice, without success. */
 static void test_fetch(void **state)
 {
     for (int i = 1; i < 3; i++) {

@@ -115,7 +115,7 @@ static void writer(const char *name, const char *how, const char *device, const 
             test_state(++g, storwin_base(win), STATE);
             CHECK(storwin_commit(win, NULL) == 0);
         }
-        /* what was restored counts as what is committed: the program goes on from it */
+        /* what was restored counts as committed: the program continues from it */
         m.mark.magic = MARK_MAGIC;
         m.mark.generation = g;
         CHECK(pwrite(fd, &m, sizeof(m), (off_t)at) == (ssize_t)sizeof(m));

@@ -25,7 +25,7 @@ struct node {
     struct netconn *link; /* NULL: its agent has not connected yet, or is gone */
     bool ready;           /* its MSG_READY has come */
     bool done, lost;
-    bool seeks; /* it has looked for a name in vain */
+    bool seeks; /* it has looked for a name that was not there */
     bool heard; /* since the last MSG_ASK to it */
     uint32_t n_unanswered;
     char address[64];

@@ -52,7 +52,7 @@ static void tell_named(struct pmirun *pr, struct node *node, uint64_t token, int
     msg_free(&m);
 }
 
-/* Nodes that have looked for a name in vain look again. */
+/* Nodes that did not find a name look again. */
 static void wake_seekers(struct pmirun *pr)
 {
     for (uint32_t i = 0; i < pr->opt.n_nodes; i++) {
