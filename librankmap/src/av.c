@@ -179,7 +179,8 @@ static uint32_t place_of_flat(const struct groups *g, uint64_t flat)
     return flat - GET(g->slot[place].base) < GET(g->slot[place].n_procs) ? place : UINT32_MAX;
 }
 
-/* Reads the group that `place_of` finds for a number. Returns whether there is one. */
+/* Reads the group that `place_of` finds for a number; group may be NULL. Returns whether there is
+ * one. */
 static bool group_read(const struct rankmap_av *av,
                        uint32_t (*place_of)(const struct groups *, uint64_t), uint64_t number,
                        struct group *group)
@@ -193,7 +194,7 @@ static bool group_read(const struct rankmap_av *av,
         seen = GET(av->n_overwritten);
         g = groups_now(av);
         place = place_of(g, number);
-        if (place != UINT32_MAX)
+        if (group && place != UINT32_MAX)
             *group = group_load(&g->slot[place]);
     } while (GET(av->n_overwritten) != seen);
     return place != UINT32_MAX;
@@ -619,7 +620,7 @@ int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct rankmap_av_e
     uint32_t short_tag;
     uint64_t word;
 
-    if (!group_read(av, place_of_flat, id, &group))
+    if (!group_read(av, place_of_flat, id, av->width == 0 ? &group : NULL))
         return RANKMAP_ENOENT;
     if (av->width == 0) {
         entry->addr = group.first + (id - group.base) * group.step;

@@ -295,7 +295,7 @@ static int find_in(const struct shmht_writer *w, _Atomic uint64_t *lines, uint32
                 *found = slot;
                 return 1;
             }
-            if (pos != 0 && pos < HEADER_BYTES)
+            if (UNLIKELY(pos != 0 && pos < HEADER_BYTES))
                 deleted = slot;
         }
         empty = line_empty(line);
@@ -439,7 +439,8 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
     atomic_store_explicit(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
     counter_add(&w->header->live_bytes, bytes);
     if (there == 0) {
-        w->n_used += old == 0;
+        if (LIKELY(old == 0))
+            w->n_used++;
         atomic_store_explicit(&w->header->entries, ++w->entries, memory_order_relaxed);
         return SHMHT_PUT_NEW;
     }
