@@ -287,6 +287,7 @@ static void lists_of_ranks(void **state)
 {
     struct rankmap *parent = affine(100, 2, 5), *none = affine(0, 1, 0), *large, *map = NULL;
     int ranks[] = {4, 0, 2}, twins[] = {1, 3, 0, 3}, beyond[] = {0, 5}, below[] = {0, 1, -1};
+    int far_below[] = {0, 1, -100};
     struct rankmap_opts dup = {.size = sizeof(dup), .flags = RANKMAP_ALLOW_DUPLICATES};
     struct rankmap_error err;
 
@@ -320,7 +321,8 @@ static void lists_of_ranks(void **state)
         map = NULL;
         /* a negative int is no rank of a parent with more than 2^31 ranks either */
         large = affine(0, 1, UINT32_C(0xfffffff0));
-        assert_int_equal(list(large, below, 3, NULL, &map, &err), RANKMAP_ERANGE);
+        assert_int_equal(list(large, far_below, 3, NULL, &map, &err), RANKMAP_ERANGE);
+        assert_string_equal(err.text, "entry 2 is rank -100, and the parent has 4294967280 ranks");
         rankmap_unref(large);
     }
     assert_int_equal(rankmap_include_ranks(parent, twins, 4, &dup, &map, NULL), 0);

@@ -177,8 +177,10 @@ static void test_equal_hashes(void **state)
         assert_int_equal(delete_key(w, gone), 0);
         for (uint64_t i = 0; i < 20; i++)
             assert_int_equal(version_of(r, i), i == gone ? -1 : (int64_t)(gone + 1));
+        /* the others first: none of them may take the slot */
         for (uint64_t i = 0; i < 20; i++)
-            assert_int_equal(put(w, i, gone + 2), i == gone ? SHMHT_PUT_NEW : SHMHT_PUT_REPLACED);
+            assert_int_equal(i == gone ? 1 : put(w, i, gone + 2), SHMHT_PUT_REPLACED);
+        assert_int_equal(put(w, gone, gone + 2), SHMHT_PUT_NEW);
         for (uint64_t i = 0; i < 20; i++)
             assert_int_equal(version_of(r, i), gone + 2);
     }
@@ -261,6 +263,44 @@ static void test_full_table(void **state)
     }
     assert_int_equal(stats_of(r).entries, n);
     assert_int_equal(shmht_reader_follow(r, NULL, -1, NULL), -EINVAL);
+    shmht_writer_destroy(w);
+}
+
+/* Slots of the present table that are not empty (LAYOUT.md). */
+static uint64_t used_slots(const unsigned char *region)
+{
+    uint64_t table, slot, n = 0;
+
+    memcpy(&table, region + 64, sizeof(table));
+    for (uint64_t i = 0; i < (table >> 32) * 8; i++) {
+        memcpy(&slot, region + (table & UINT32_MAX) * 64 + i * 8, sizeof(slot));
+        n += slot != 0;
+    }
+    return n;
+}
+
+/* Deleted keys hold slots until the table grows, and none afterwards. */
+static void test_growth(void **state)
+{
+    static _Alignas(64) unsigned char region[65536];
+    struct shmht_writer *w = create(&(struct shmht_writer_opts){
+        .region = region, .max_bytes = sizeof(region), .expected_entries = 22});
+    struct shmht_reader *r = shmht_writer_view(w);
+    uint64_t n = 0;
+
+    /* 4 lines, of which 70 % of the slots are 22; then 8, and 44 */
+    for (; n < 22; n++)
+        assert_int_equal(put(w, n, 1), SHMHT_PUT_NEW);
+    for (uint64_t i = 0; i < 10; i++)
+        assert_int_equal(delete_key(w, i), 0);
+    assert_true(stats_of(r).table_grows == 0 && used_slots(region) == 22);
+    for (; n < 22 + 32; n++) {
+        assert_int_equal(put(w, n, 1), SHMHT_PUT_NEW);
+        assert_int_equal(stats_of(r).table_grows, 1);
+        assert_int_equal(used_slots(region), n + 1 - 10);
+    }
+    assert_int_equal(put(w, n, 1), SHMHT_PUT_NEW);
+    assert_int_equal(stats_of(r).table_grows, 2);
     shmht_writer_destroy(w);
 }
 
@@ -379,8 +419,9 @@ int main(void)
         cmocka_unit_test(test_delete),     cmocka_unit_test(test_delete_long),
         cmocka_unit_test(test_slot_again), cmocka_unit_test(test_equal_hashes),
         cmocka_unit_test(test_churn),      cmocka_unit_test(test_at_cap),
-        cmocka_unit_test(test_full_table), cmocka_unit_test(test_deferred),
-        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_follow),
+        cmocka_unit_test(test_full_table), cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_deferred),   cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_follow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shmht_get_wait(): a process that cannot write the table, as this user and, if this is root, as
- * user 65534, sleeps until a key is there; a wait ends with its time, with a compaction, and
+ * shmht_get_wait(): processes that cannot write the table, as this user and, if this is root, as
+ * user 65534, sleep until a key is there; a wait ends with its time, with a compaction, and
  * through signals not at all. No wake is lost in 20,000 rounds.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@
 
 #define ROUNDS      20000u
 #define SECOND_NS   INT64_C(1000000000)
+#define N_SLEEPERS  3
 #define PATIENCE_NS (20 * SECOND_NS) /* only a lost wake lasts so long */
 
 static struct shmht_writer *create(void)
@@ -93,30 +95,54 @@ static void check_results(void)
     shmht_writer_destroy(w);
 }
 
-/* A reader of another user sleeps on the read-only mapping and is woken. */
-static void check_sleeper(uid_t uid)
+/* Each wake counts, also without a sleeper: a reader may be about to sleep (LAYOUT.md). */
+static void check_count(void)
+{
+    static _Alignas(64) unsigned char region[SHMHT_MIN_REGION_BYTES];
+    struct shmht_writer_opts opts = {
+        .size = sizeof(opts), .max_bytes = sizeof(region), .region = region};
+    struct shmht_writer *w;
+    uint32_t wakes;
+
+    CHECK(shmht_writer_create(&opts, &w, NULL) == 0);
+    for (uint32_t n = 0; n < 3; n++) {
+        memcpy(&wakes, region + 168, sizeof(wakes));
+        CHECK(wakes == n);
+        CHECK(shmht_put(w, &n, sizeof(n), NULL, 0) == 0 && shmht_writer_wake(w) == 0);
+    }
+    shmht_writer_destroy(w);
+}
+
+/* Readers of another user sleep on the read-only mapping, and one wake wakes them all. */
+static void check_sleepers(uid_t uid)
 {
     struct shmht_writer *w = create();
-    pid_t pid = fork_checked();
+    pid_t pids[N_SLEEPERS];
 
-    if (pid == 0) {
-        struct shmht_reader *r;
-        struct shmht_bytes value;
+    for (int i = 0; i < N_SLEEPERS; i++) {
+        pids[i] = fork_checked();
+        if (pids[i] == 0) {
+            struct shmht_reader *r;
+            struct shmht_bytes value;
 
-        if (uid != 0)
-            CHECK(setgid(uid) == 0 && setuid(uid) == 0);
-        r = attach(shmht_writer_share(w, NULL));
-        CHECK(shmht_get_wait(r, "key", 3, PATIENCE_NS, &value) == 0);
-        CHECK(value.len == 5 && memcmp(value.ptr, "value", 5) == 0);
-        _exit(0);
+            if (uid != 0)
+                CHECK(setgid(uid) == 0 && setuid(uid) == 0);
+            r = attach(shmht_writer_share(w, NULL));
+            CHECK(shmht_get_wait(r, "key", 3, PATIENCE_NS, &value) == 0);
+            CHECK(value.len == 5 && memcmp(value.ptr, "value", 5) == 0);
+            _exit(0);
+        }
     }
-    await_sleep(pid);
+    for (int i = 0; i < N_SLEEPERS; i++)
+        await_sleep(pids[i]);
     CHECK(shmht_put(w, "other", 5, "x", 1) == 0);
-    CHECK(shmht_writer_wake(w) == 1); /* woken, and asleep again */
-    await_sleep(pid);
+    CHECK(shmht_writer_wake(w) == N_SLEEPERS); /* woken, and asleep again */
+    for (int i = 0; i < N_SLEEPERS; i++)
+        await_sleep(pids[i]);
     CHECK(shmht_put(w, "key", 3, "value", 5) == 0);
-    CHECK(shmht_writer_wake(w) == 1);
-    join(pid);
+    CHECK(shmht_writer_wake(w) == N_SLEEPERS);
+    for (int i = 0; i < N_SLEEPERS; i++)
+        join(pids[i]);
     shmht_writer_destroy(w);
 }
 
@@ -164,12 +190,25 @@ static void check_compaction(void)
     shmht_writer_destroy(w);
 }
 
-/* Two processes answer each other, each in its own table: with a lost wake both would sleep. */
+/* Finds a key without sleeping, then lets up to a microsecond pass. */
+static void poll_key(const struct shmht_reader *r, uint32_t i, uint64_t *rng)
+{
+    int64_t end = now_ns() + PATIENCE_NS;
+    struct shmht_bytes value;
+
+    while (shmht_get(r, &i, sizeof(i), &value) != 0)
+        CHECK(now_ns() < end);
+    for (uint64_t n = next_random(rng) % 512; n > 0; n--)
+        atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* A process asks, and waits for the answer; the other answers at once, while the first one is
+ * falling asleep. With a lost wake it would not return. */
 static void check_rounds(void)
 {
     struct shmht_writer *w = create();
+    uint64_t rng = 1;
     struct shmht_reader *r;
-    struct shmht_bytes value;
     struct shmht_desc desc;
     int pair[2], fd;
     pid_t pid;
@@ -178,13 +217,13 @@ static void check_rounds(void)
     pid = fork_checked();
     if (pid == 0) {
         struct shmht_writer *own = create();
+        struct shmht_bytes value;
 
         r = attach(shmht_writer_share(w, NULL));
         CHECK(shmht_fd_send(pair[1], shmht_writer_share(own, &desc), &desc) == 0);
         for (uint32_t i = 0; i < ROUNDS; i++) {
-            CHECK(shmht_get_wait(r, &i, sizeof(i), PATIENCE_NS, &value) == 0);
             CHECK(shmht_put(own, &i, sizeof(i), NULL, 0) == SHMHT_PUT_NEW);
-            CHECK(shmht_writer_wake(own) >= 0);
+            CHECK(shmht_get_wait(r, &i, sizeof(i), PATIENCE_NS, &value) == 0);
         }
         _exit(0);
     }
@@ -192,9 +231,9 @@ static void check_rounds(void)
     CHECK(fd >= 0);
     r = attach(fd);
     for (uint32_t i = 0; i < ROUNDS; i++) {
+        poll_key(r, i, &rng);
         CHECK(shmht_put(w, &i, sizeof(i), NULL, 0) == SHMHT_PUT_NEW);
         CHECK(shmht_writer_wake(w) >= 0);
-        CHECK(shmht_get_wait(r, &i, sizeof(i), PATIENCE_NS, &value) == 0);
     }
     join(pid);
     shmht_reader_detach(r);
@@ -205,10 +244,11 @@ static void check_rounds(void)
 int main(void)
 {
     check_results();
+    check_count();
     check_signals();
-    check_sleeper(0);
+    check_sleepers(0);
     if (geteuid() == 0)
-        check_sleeper(65534);
+        check_sleepers(65534);
     check_compaction();
     check_rounds();
     return 0;
