@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random puts, deletes, merges and compactions against an array of the expected values. Built twice: with
- * this machine's look-up, and with the portable one (SHMHT__PORTABLE).
+ * Random puts, deletes, merges and compactions against an array of the expected values. Built
+ * twice: with this machine's look-up, and with the portable one (SHMHT__PORTABLE).
  */
 #include "cm.h"
 
