@@ -2,8 +2,8 @@
 /*
  * shmht_contract processes|threads <keys> <puts>: the readers' contract (shmht.h). One writer
  * inserts, updates, deletes, merges and grows its table from the least size, while four readers
- * look up without pause: as processes with their own mappings, or as threads on the writer's view (where
- * ThreadSanitizer sees all accesses).
+ * look up without pause: as processes with their own mappings, or as threads on the writer's view
+ * (where ThreadSanitizer sees all accesses).
  *
  * The writer publishes its progress in memory beside the table: floor[i] is the version of key i
  * whose put has returned. A reader's next Get must find the version that it loads there, with
