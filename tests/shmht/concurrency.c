@@ -9,8 +9,8 @@
  * whose put has returned. A reader's next Get must find the version that it loads there, with
  * acquire, or a later one. Each reader also checks that no value is torn, no version goes back, no
  * key appears that was never put, pointers keep what they point to, and a walk through the log
- * meets every key that was there when it began. Each eighth key is deleted before it is updated: a
- * reader may not find it, but if it does, all of this holds.
+ * meets every key that was there when it began. Each eighth key is deleted after half of its puts:
+ * a reader may not find it, but if it does, all of this holds.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -161,9 +161,13 @@ static void *read_until_done(void *arg)
     for (uint64_t i = 0; i < me->n_keys; i++) {
         struct shmht_bytes value;
         char key[16];
+        int rc;
 
         key16(key, i);
-        CHECK(shmht_get(me->r, key, 16, &value) == 0);
+        rc = shmht_get(me->r, key, 16, &value);
+        if (rc == SHMHT_ENOENT && is_deleted_often(i))
+            continue;
+        CHECK(rc == 0);
         CHECK(version32(&value, i) ==
               (int64_t)atomic_load_explicit(&me->shared->floor[i], memory_order_acquire));
     }
@@ -217,10 +221,10 @@ static void write_all(struct shmht_writer *w, struct shared *shared, uint64_t n_
         }
         key16(key, i);
         fill32(value, i, version);
-        if (is_deleted_often(i))
-            CHECK(shmht_delete(w, key, 16) == (version == 1 ? SHMHT_ENOENT : 0));
         CHECK(shmht_put(w, key, 16, value, 32) >= 0);
         atomic_store_explicit(&shared->floor[i], version, memory_order_release);
+        if (is_deleted_often(i) && n % 2)
+            CHECK(shmht_delete(w, key, 16) == 0);
         if (n == n_puts / 2)
             wait_for_readers(shared);
     }
@@ -311,7 +315,8 @@ int main(int argc, char **argv)
     printf("%llu keys, %llu puts, %llu growths; %llu gets beside them\n",
            (unsigned long long)stats.entries, (unsigned long long)n_puts,
            (unsigned long long)stats.table_grows, (unsigned long long)gets);
-    CHECK(failed || (gets > 0 && stats.entries == n_keys && stats.table_grows > 5));
+    CHECK(failed || (gets > 0 && stats.entries <= n_keys && stats.entries >= n_keys * 7 / 8 &&
+                     stats.table_grows > 5));
     shmht_writer_destroy(w);
     return failed;
 }
