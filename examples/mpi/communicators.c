@@ -88,7 +88,7 @@ static struct rankmap *map_of(const char *name, const uint32_t *ids, uint32_t n)
     struct rankmap_info info = {.size = sizeof(info)};
     struct rankmap *map;
     char text[256];
-    int r = rankmap_from_ids(ids, sizeof(uint32_t), n, NULL, &map, NULL);
+    int r = rankmap_from_ids32(ids, n, NULL, &map, NULL);
 
     if (r != 0)
         give_up(name, "no map", r);
@@ -123,8 +123,8 @@ static struct rankmap *map_of_group(const char *name, MPI_Group group)
 static struct rankmap *map_of_comm(const char *name, MPI_Comm comm, MPI_Comm parent)
 {
     MPI_Group group, parent_group;
-    struct rankmap *map, *parent_map, *child, *composed;
-    uint32_t *ids, *parent_ids, *of_parent;
+    struct rankmap *map, *parent_map, *composed;
+    uint32_t *ids, *parent_ids;
     int n, n_parent, *all, *ranks, r;
 
     MPI_Comm_group(comm, &group);
@@ -134,17 +134,12 @@ static struct rankmap *map_of_comm(const char *name, MPI_Comm comm, MPI_Comm par
     MPI_Group_size(parent_group, &n_parent);
     all = all_ranks(n);
     ranks = must_alloc(calloc((size_t)n, sizeof(*ranks)));
-    of_parent = must_alloc(calloc((size_t)n, sizeof(*of_parent)));
     MPI_Group_translate_ranks(group, n, all, parent_group, ranks);
-    for (int i = 0; i < n; i++)
-        of_parent[i] = (uint32_t)ranks[i];
     parent_ids = world_ranks(name, parent_group, n_parent);
     ids = world_ranks(name, group, n);
-    r = rankmap_from_ids(parent_ids, sizeof(uint32_t), (size_t)n_parent, NULL, &parent_map, NULL);
+    r = rankmap_from_ids32(parent_ids, (size_t)n_parent, NULL, &parent_map, NULL);
     if (r == 0)
-        r = rankmap_from_ids(of_parent, sizeof(uint32_t), (size_t)n, NULL, &child, NULL);
-    if (r == 0)
-        r = rankmap_compose(parent_map, child, NULL, &composed);
+        r = rankmap_include_ranks(parent_map, ranks, (size_t)n, NULL, &composed, NULL);
     if (r != 0)
         give_up(name, "no composition", r);
     check_map(name, composed, ids, (uint32_t)n);
@@ -152,11 +147,9 @@ static struct rankmap *map_of_comm(const char *name, MPI_Comm comm, MPI_Comm par
         give_up(name, "the composed map is another one", 0);
     n_checked[2]++;
     rankmap_unref(composed);
-    rankmap_unref(child);
     rankmap_unref(parent_map);
     free(ids);
     free(parent_ids);
-    free(of_parent);
     free(ranks);
     free(all);
     MPI_Group_free(&parent_group);

@@ -184,7 +184,7 @@ static int explain_mapping(const struct input *in)
 static int map_child(struct rankmap *parent, const struct workload_comm *c, struct rankmap **out)
 {
     struct rankmap *ranks;
-    int r = rankmap_from_ids(c->of_parent, sizeof(uint32_t), c->n, NULL, &ranks, NULL);
+    int r = rankmap_from_ids32(c->of_parent, c->n, NULL, &ranks, NULL);
 
     if (r < 0)
         return r;
@@ -211,7 +211,7 @@ static int subject_make(const struct workload *w, uint32_t i, struct subject *su
     s->group = (struct peer_group){ids, c->n, w->n_processes, (int)w->n_groups, c->merged};
     if (c->parent >= 0)
         return map_child(subjects[c->parent].map, c, &s->map);
-    return rankmap_from_ids(c->ids, sizeof(uint32_t), c->n, NULL, &s->map, NULL);
+    return rankmap_from_ids32(c->ids, c->n, NULL, &s->map, NULL);
 }
 
 static int explain_generator(const struct input *in)

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The address vector. Entries are in one mapping, reserved without memory; each group makes its own
- * stretch accessible. A change of the groups replaces their table as a whole, except that a group
- * with ids above all others is appended. A reader has the old table or the new one, and both are
- * right about the groups that the reader may know.
+ * stretch accessible.
+ *
+ * Groups, and addresses that do not fit an entry, are in a table each, and each table exists twice.
+ * A change copies the present table into the spare one, changes that, and publishes it: a reader
+ * has the old table or the new one, and both are right about the groups that the reader may know.
+ * The next change overwrites what was the present table. It first counts up n_overwritten; a
+ * reader that meets another count at its end than at its beginning reads again. So a reader waits
+ * for no writer, and two tables suffice, however many changes there are. A larger table replaces
+ * both; since sizes double, all smaller ones together are no larger than the present two.
+ *
+ * All that a reader loads from a table is atomic, stored with release and loaded with acquire. A
+ * reader that loaded what an overwriting change stored then also loads its count.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -16,15 +25,24 @@
 
 #include "internal.h"
 
+#define GET(member)        atomic_load_explicit(&(member), memory_order_acquire)
+#define PUT(member, value) atomic_store_explicit(&(member), value, memory_order_release)
+
 /* A group, and the rule of its addresses if they are implicit. */
 struct group {
-    struct rankmap_av_group public;
+    uint64_t id, base, n_procs;
     uint64_t first, step, tag;
 };
 
-/* What groups and escapes begin with. Readers may hold a replaced one until it is reclaimed. */
+/* A group in a table. */
+struct group_slot {
+    _Atomic uint64_t id, base, n_procs;
+    _Atomic uint64_t first, step, tag;
+};
+
+/* What groups and escapes begin with. */
 struct table {
-    struct table *older;
+    struct table *older; /* too small, but a reader may have it still */
     size_t bytes;
 };
 
@@ -32,15 +50,14 @@ struct table {
 struct groups {
     struct table table;
     uint32_t cap;
-    atomic_uint n;
-    uint32_t *by_base;
-    struct group group[];
+    _Atomic uint32_t n;
+    _Atomic uint32_t *by_base;
+    struct group_slot slot[];
 };
 
 /* An address that does not fit an entry; key: flat id + 1. */
 struct escape {
-    _Atomic uint64_t key;
-    uint64_t addr, tag;
+    _Atomic uint64_t key, addr, tag;
 };
 
 /* Open addressing, at most half full. */
@@ -57,115 +74,136 @@ struct rankmap_av {
     uint64_t capacity, tag_mask;
     unsigned char *entries;
     size_t reserved; /* bytes */
+    _Atomic uint64_t n_overwritten;
     _Atomic(struct groups *) groups;
     _Atomic(struct escapes *) escapes;
-    struct table *replaced;
-    _Atomic uint64_t table_bytes; /* of the tables of groups and escapes, replaced ones included */
+    struct groups *spare_groups;
+    struct escapes *spare_escapes;
+    struct table *outgrown;
+    _Atomic uint64_t table_bytes; /* of all tables of groups and escapes */
 };
 
-/* Makes a zeroed table. */
-static void *table_new(struct rankmap_av *av, size_t bytes)
+/* Makes a zeroed table in place of a spare one, or of NULL, that is too small. */
+static void *table_new(struct rankmap_av *av, void *spare, size_t bytes)
 {
-    struct table *table = rankmap__alloc(av->alloc, 1, bytes);
+    struct table *table = rankmap__alloc(av->alloc, 1, bytes), *old = spare;
 
-    if (table) {
-        memset(table, 0, bytes);
-        table->bytes = bytes;
-        av->table_bytes += bytes;
+    if (!table)
+        return NULL;
+    memset(table, 0, bytes);
+    table->bytes = bytes;
+    av->table_bytes += bytes;
+    if (old) {
+        old->older = av->outgrown;
+        av->outgrown = old;
     }
     return table;
 }
 
-/* Frees a table or NULL. */
-static void table_free(struct rankmap_av *av, void *table)
+/* Returns the spare table with room for n groups. */
+static struct groups *groups_spare(struct rankmap_av *av, uint32_t n)
 {
-    if (table)
-        av->table_bytes -= ((struct table *)table)->bytes;
-    rankmap__free(av->alloc, table);
-}
+    struct groups *g = av->spare_groups, *now = GET(av->groups);
+    uint32_t cap = now ? now->cap : 4;
 
-/* Keeps a table, or NULL, that another one has replaced. */
-static void table_retire(struct rankmap_av *av, void *table)
-{
-    struct table *old = table;
-
-    if (!old)
-        return;
-    old->older = av->replaced;
-    av->replaced = old;
-}
-
-static struct groups *groups_new(struct rankmap_av *av, uint32_t cap)
-{
-    struct groups *g =
-        table_new(av, sizeof(*g) + cap * (sizeof(g->group[0]) + sizeof(g->by_base[0])));
-
+    if (g && n <= g->cap) {
+        PUT(av->n_overwritten, av->n_overwritten + 1);
+        return g;
+    }
+    while (cap < n)
+        cap *= 2;
+    g = table_new(av, g, sizeof(*g) + cap * (sizeof(g->slot[0]) + sizeof(g->by_base[0])));
     if (g) {
         g->cap = cap;
-        g->by_base = (uint32_t *)(g->group + cap);
+        g->by_base = (_Atomic uint32_t *)(void *)(g->slot + cap);
+        av->spare_groups = g;
     }
     return g;
 }
 
 static struct groups *groups_now(const struct rankmap_av *av)
 {
-    return atomic_load_explicit(&av->groups, memory_order_acquire);
-}
-
-static uint32_t groups_count(const struct groups *g)
-{
-    return atomic_load_explicit(&g->n, memory_order_acquire);
+    return GET(av->groups);
 }
 
 static void groups_publish(struct rankmap_av *av, struct groups *g)
 {
-    struct groups *old = groups_now(av);
-
-    atomic_store_explicit(&av->groups, g, memory_order_release);
-    table_retire(av, old);
+    av->spare_groups = groups_now(av);
+    PUT(av->groups, g);
 }
 
-/* Returns the index of a pgid, or the index where it would be. */
-static uint32_t find_id(const struct groups *g, uint32_t n, uint32_t id)
+static struct group group_load(const struct group_slot *slot)
 {
-    uint32_t lo = 0;
-
-    while (n > 0) {
-        uint32_t half = n / 2;
-
-        if (g->group[lo + half].public.id < id) {
-            lo += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return lo;
+    return (struct group){GET(slot->id),    GET(slot->base), GET(slot->n_procs),
+                          GET(slot->first), GET(slot->step), GET(slot->tag)};
 }
 
-static const struct group *group_of_id(const struct groups *g, uint32_t id)
+static void group_store(struct group_slot *slot, const struct group *group)
 {
-    uint32_t n = groups_count(g), at = find_id(g, n, id);
-
-    return at < n && g->group[at].public.id == id ? &g->group[at] : NULL;
+    PUT(slot->id, group->id);
+    PUT(slot->base, group->base);
+    PUT(slot->n_procs, group->n_procs);
+    PUT(slot->first, group->first);
+    PUT(slot->step, group->step);
+    PUT(slot->tag, group->tag);
 }
 
-static const struct group *group_of_flat(const struct groups *g, uint64_t flat)
+/* Finds the group with a pgid. Returns its place, or UINT32_MAX. */
+static uint32_t place_of_id(const struct groups *g, uint64_t id)
 {
-    uint32_t n = groups_count(g), lo = 0;
-    const struct group *found;
+    uint32_t lo = 0, n = GET(g->n);
 
-    if (n == 0)
-        return NULL;
     while (n > 1) {
         uint32_t half = n / 2;
 
-        lo = g->group[g->by_base[lo + half]].public.base <= flat ? lo + half : lo;
+        lo = GET(g->slot[lo + half].id) <= id ? lo + half : lo;
         n -= half;
     }
-    found = &g->group[g->by_base[lo]];
-    return flat >= found->public.base && flat - found->public.base < found->public.n_procs ? found
-                                                                                           : NULL;
+    return n == 1 && GET(g->slot[lo].id) == id ? lo : UINT32_MAX;
+}
+
+/* Finds the group that has a flat id. Returns its place, or UINT32_MAX. */
+static uint32_t place_of_flat(const struct groups *g, uint64_t flat)
+{
+    uint32_t n = GET(g->n), lo = 0, place;
+
+    if (n == 0)
+        return UINT32_MAX;
+    while (n > 1) {
+        uint32_t half = n / 2;
+
+        lo = GET(g->slot[GET(g->by_base[lo + half])].base) <= flat ? lo + half : lo;
+        n -= half;
+    }
+    place = GET(g->by_base[lo]);
+    return flat - GET(g->slot[place].base) < GET(g->slot[place].n_procs) ? place : UINT32_MAX;
+}
+
+/* Reads the group that `place_of` finds for a number; group may be NULL. Returns whether there is
+ * one. */
+static bool group_read(const struct rankmap_av *av,
+                       uint32_t (*place_of)(const struct groups *, uint64_t), uint64_t number,
+                       struct group *group)
+{
+    uint64_t seen;
+    uint32_t place;
+
+    do {
+        const struct groups *g;
+
+        seen = GET(av->n_overwritten);
+        g = groups_now(av);
+        place = place_of(g, number);
+        if (group && place != UINT32_MAX)
+            *group = group_load(&g->slot[place]);
+    } while (GET(av->n_overwritten) != seen);
+    return place != UINT32_MAX;
+}
+
+static struct rankmap_av_group group_public(const struct group *group)
+{
+    return (struct rankmap_av_group){
+        .id = (uint32_t)group->id, .base = group->base, .n_procs = group->n_procs};
 }
 
 int rankmap_av_create(const struct rankmap_av_opts *given, struct rankmap_av **out)
@@ -193,40 +231,36 @@ int rankmap_av_create(const struct rankmap_av_opts *given, struct rankmap_av **o
     av->width = opts.entry_bytes;
     av->capacity = opts.capacity;
     av->tag_mask = opts.tag_mask;
-    groups = groups_new(av, 4);
+    groups = groups_spare(av, 1);
     if (groups && bytes > 0) {
         av->reserved = (bytes + page - 1) / page * page;
         av->entries =
             mmap(NULL, av->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
     if (!groups || av->entries == MAP_FAILED) {
-        table_free(av, groups);
+        rankmap__free(alloc, groups);
         rankmap__free(alloc, av);
         return -ENOMEM;
     }
-    atomic_init(&av->groups, groups);
-    atomic_init(&av->escapes, NULL);
+    groups_publish(av, groups);
     *out = av;
     return 0;
-}
-
-void rankmap_av_reclaim(struct rankmap_av *av)
-{
-    while (av->replaced) {
-        struct table *older = av->replaced->older;
-
-        table_free(av, av->replaced);
-        av->replaced = older;
-    }
 }
 
 void rankmap_av_destroy(struct rankmap_av *av)
 {
     if (!av)
         return;
-    rankmap_av_reclaim(av);
-    table_free(av, groups_now(av));
-    table_free(av, atomic_load(&av->escapes));
+    while (av->outgrown) {
+        struct table *older = av->outgrown->older;
+
+        rankmap__free(av->alloc, av->outgrown);
+        av->outgrown = older;
+    }
+    rankmap__free(av->alloc, groups_now(av));
+    rankmap__free(av->alloc, av->spare_groups);
+    rankmap__free(av->alloc, GET(av->escapes));
+    rankmap__free(av->alloc, av->spare_escapes);
     if (av->entries)
         munmap(av->entries, av->reserved);
     rankmap__free(av->alloc, av);
@@ -245,62 +279,58 @@ static int open_entries(struct rankmap_av *av, uint64_t base, uint64_t n)
     return mprotect(av->entries + from, to - from, PROT_READ | PROT_WRITE) == 0 ? 0 : -ENOMEM;
 }
 
-/* Copies the table, with room for one more group. */
-static struct groups *groups_copy(struct rankmap_av *av, const struct groups *from, uint32_t extra)
+/* Copies the table into the spare one, with room for more groups. */
+static struct groups *groups_copy(struct rankmap_av *av, uint32_t extra)
 {
-    uint32_t n = groups_count(from), cap = n + extra <= from->cap ? from->cap : 2 * from->cap;
-    struct groups *g = groups_new(av, cap);
+    const struct groups *from = groups_now(av);
+    uint32_t n = from->n;
+    struct groups *g = groups_spare(av, n + extra);
 
-    if (!g)
-        return NULL;
-    memcpy(g->group, from->group, n * sizeof(g->group[0]));
-    memcpy(g->by_base, from->by_base, n * sizeof(g->by_base[0]));
-    atomic_init(&g->n, n);
+    for (uint32_t i = 0; g && i < n; i++) {
+        const struct group group = group_load(&from->slot[i]);
+
+        group_store(&g->slot[i], &group);
+        PUT(g->by_base[i], from->by_base[i]);
+    }
+    if (g)
+        PUT(g->n, n);
     return g;
 }
 
 int rankmap_av_group_add(struct rankmap_av *av, uint64_t n_procs, struct rankmap_av_group *group)
 {
+    struct group added = {.n_procs = n_procs};
     struct groups *g;
-    struct group added = {.public = {.n_procs = n_procs}};
-    uint64_t base = 0;
     uint32_t n, at;
     int rc;
 
     if (!av || !group || n_procs == 0)
         return -EINVAL;
     g = groups_now(av);
-    n = groups_count(g);
+    n = g->n;
     for (at = 0; at < n; at++) {
-        const struct rankmap_av_group *next = &g->group[g->by_base[at]].public;
+        const struct group_slot *next = &g->slot[g->by_base[at]];
 
-        if (next->base - base >= n_procs)
+        if (next->base - added.base >= n_procs)
             break;
-        base = next->base + next->n_procs;
+        added.base = next->base + next->n_procs;
     }
-    if (av->capacity - base < n_procs || av->next_id == UINT32_MAX)
+    if (av->capacity - added.base < n_procs || av->next_id == UINT32_MAX)
         return RANKMAP_EFULL;
-    rc = open_entries(av, base, n_procs);
+    rc = open_entries(av, added.base, n_procs);
     if (rc < 0)
         return rc;
-    added.public.id = av->next_id;
-    added.public.base = base;
-    if (at == n && n < g->cap) { /* above all others: readers see it once n has grown */
-        g->group[n] = added;
-        g->by_base[n] = n;
-        atomic_store_explicit(&g->n, n + 1, memory_order_release);
-    } else {
-        g = groups_copy(av, g, 1);
-        if (!g)
-            return -ENOMEM;
-        g->group[n] = added;
-        memmove(g->by_base + at + 1, g->by_base + at, (n - at) * sizeof(g->by_base[0]));
-        g->by_base[at] = n;
-        atomic_init(&g->n, n + 1);
-        groups_publish(av, g);
-    }
-    av->next_id++;
-    *group = added.public;
+    g = groups_copy(av, 1);
+    if (!g)
+        return -ENOMEM;
+    added.id = av->next_id++;
+    group_store(&g->slot[n], &added);
+    for (uint32_t i = n; i > at; i--)
+        PUT(g->by_base[i], g->by_base[i - 1]);
+    PUT(g->by_base[at], n);
+    PUT(g->n, n + 1);
+    groups_publish(av, g);
+    *group = group_public(&added);
     return 0;
 }
 
@@ -315,128 +345,151 @@ static bool rule_fits(uint64_t first, uint64_t step, uint64_t n_procs)
 int rankmap_av_group_grow(struct rankmap_av *av, uint32_t id, uint64_t n_procs)
 {
     struct groups *g = groups_now(av), *copy;
-    const struct group *group = group_of_id(g, id);
-    uint32_t n = groups_count(g), at = 0;
+    uint32_t place = place_of_id(g, id), n = g->n, at = 0;
     uint64_t limit = av->capacity;
+    const struct group_slot *group;
     int rc;
 
-    if (!group)
+    if (place == UINT32_MAX)
         return RANKMAP_ENOENT;
-    if (n_procs < group->public.n_procs)
+    group = &g->slot[place];
+    if (n_procs < group->n_procs)
         return RANKMAP_ERANGE;
-    while (&g->group[g->by_base[at]] != group)
+    while (g->by_base[at] != place)
         at++;
     if (at + 1 < n)
-        limit = g->group[g->by_base[at + 1]].public.base;
-    if (limit - group->public.base < n_procs)
+        limit = g->slot[g->by_base[at + 1]].base;
+    if (limit - group->base < n_procs)
         return RANKMAP_EFULL;
     if (!rule_fits(group->first, group->step, n_procs))
         return RANKMAP_ERANGE;
-    rc = open_entries(av, group->public.base, n_procs);
+    rc = open_entries(av, group->base, n_procs);
     if (rc < 0)
         return rc;
-    copy = groups_copy(av, g, 0);
+    copy = groups_copy(av, 0);
     if (!copy)
         return -ENOMEM;
-    copy->group[group - g->group].public.n_procs = n_procs;
+    PUT(copy->slot[place].n_procs, n_procs);
     groups_publish(av, copy);
     return 0;
 }
 
+/* Returns the slot of an id, or the empty one where it would go. A table that is being overwritten
+ * may have neither: the last slot then. */
 static struct escape *escape_find(struct escapes *e, uint64_t id)
 {
     size_t at = id_hash(id) & (e->n_slots - 1);
 
-    for (;; at = (at + 1) & (e->n_slots - 1)) {
-        uint64_t key = atomic_load_explicit(&e->slot[at].key, memory_order_acquire);
+    for (size_t tries = 1; tries < e->n_slots; tries++, at = (at + 1) & (e->n_slots - 1)) {
+        uint64_t key = GET(e->slot[at].key);
 
         if (key == 0 || key == id + 1)
-            return &e->slot[at];
+            break;
     }
+    return &e->slot[at];
 }
 
-/* Makes a side table with the old one's entries outside [skip, skip + n_skip), and room for one
- * more. */
-static struct escapes *escapes_copy(struct rankmap_av *av, struct escapes *old, uint64_t skip,
-                                    uint64_t n_skip)
+static void escape_store(struct escapes *e, uint64_t id, uint64_t addr, uint64_t tag)
 {
+    struct escape *slot = escape_find(e, id);
+
+    e->n += slot->key == 0;
+    PUT(slot->addr, addr);
+    PUT(slot->tag, tag);
+    PUT(slot->key, id + 1);
+}
+
+/* Makes the spare table one with the present one's entries outside [skip, skip + n_skip), and room
+ * for one more. */
+static struct escapes *escapes_copy(struct rankmap_av *av, uint64_t skip, uint64_t n_skip)
+{
+    struct escapes *e = av->spare_escapes, *old = GET(av->escapes);
     size_t n_slots = old ? old->n_slots : 16;
-    struct escapes *e;
 
     while (old && 2 * (old->n + 1) > n_slots)
         n_slots *= 2;
-    e = table_new(av, sizeof(*e) + n_slots * sizeof(e->slot[0]));
-    if (!e)
-        return NULL;
-    e->n_slots = n_slots;
+    if (e && e->n_slots >= n_slots) {
+        PUT(av->n_overwritten, av->n_overwritten + 1);
+        for (size_t i = 0; i < e->n_slots; i++)
+            PUT(e->slot[i].key, 0);
+    } else {
+        e = table_new(av, e, sizeof(*e) + n_slots * sizeof(e->slot[0]));
+        if (!e)
+            return NULL;
+        e->n_slots = n_slots;
+        av->spare_escapes = e;
+    }
+    e->n = 0;
     for (size_t i = 0; old && i < old->n_slots; i++) {
-        uint64_t key = atomic_load_explicit(&old->slot[i].key, memory_order_relaxed);
-        struct escape *to;
+        uint64_t key = old->slot[i].key;
 
-        if (key == 0 || (key - 1 >= skip && key - 1 - skip < n_skip))
-            continue;
-        to = escape_find(e, key - 1);
-        to->addr = old->slot[i].addr;
-        to->tag = old->slot[i].tag;
-        atomic_store_explicit(&to->key, key, memory_order_relaxed);
-        e->n++;
+        if (key != 0 && !(key - 1 >= skip && key - 1 - skip < n_skip))
+            escape_store(e, key - 1, old->slot[i].addr, old->slot[i].tag);
     }
     return e;
 }
 
 static void escapes_publish(struct rankmap_av *av, struct escapes *e)
 {
-    struct escapes *old = atomic_load(&av->escapes);
-
-    atomic_store_explicit(&av->escapes, e, memory_order_release);
-    table_retire(av, old);
+    av->spare_escapes = GET(av->escapes);
+    PUT(av->escapes, e);
 }
 
 static int escape_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t tag)
 {
-    struct escapes *e = atomic_load(&av->escapes);
-    struct escape *slot;
+    struct escapes *e = GET(av->escapes);
 
-    if (!e || (2 * (e->n + 1) > e->n_slots && atomic_load(&escape_find(e, id)->key) == 0)) {
-        e = escapes_copy(av, e, 0, 0);
+    if (!e || (2 * (e->n + 1) > e->n_slots && escape_find(e, id)->key == 0)) {
+        e = escapes_copy(av, 0, 0);
         if (!e)
             return -ENOMEM;
         escapes_publish(av, e);
     }
-    slot = escape_find(e, id);
-    e->n += atomic_load(&slot->key) == 0;
-    slot->addr = addr;
-    slot->tag = tag;
-    atomic_store_explicit(&slot->key, id + 1, memory_order_release);
+    escape_store(e, id, addr, tag);
     return 0;
+}
+
+static void escape_read(const struct rankmap_av *av, uint64_t id, struct rankmap_av_entry *entry)
+{
+    uint64_t seen;
+
+    do {
+        const struct escape *slot;
+
+        seen = GET(av->n_overwritten);
+        slot = escape_find(GET(av->escapes), id);
+        entry->addr = GET(slot->addr);
+        entry->tag = GET(slot->tag);
+    } while (GET(av->n_overwritten) != seen);
 }
 
 int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id)
 {
-    struct groups *g = groups_now(av), *copy;
-    const struct group *group = group_of_id(g, id);
-    struct escapes *old = atomic_load(&av->escapes), *e = NULL;
+    const struct groups *now = groups_now(av);
     size_t page = (size_t)sysconf(_SC_PAGESIZE), from, to, whole_from, whole_to;
-    struct rankmap_av_group gone;
-    uint32_t n = groups_count(g), place, kept = 0;
+    uint32_t place = place_of_id(now, id), n = now->n, kept = 0;
+    struct escapes *e = NULL;
+    struct groups *g;
+    struct group gone;
 
-    if (!group)
+    if (place == UINT32_MAX)
         return RANKMAP_ENOENT;
-    gone = group->public;
-    place = (uint32_t)(group - g->group);
-    copy = groups_copy(av, g, 0);
-    if (copy && old)
-        e = escapes_copy(av, old, gone.base, gone.n_procs);
-    if (!copy || (old && !e)) {
-        table_free(av, copy);
+    gone = group_load(&now->slot[place]);
+    g = groups_copy(av, 0);
+    if (g && GET(av->escapes))
+        e = escapes_copy(av, gone.base, gone.n_procs);
+    if (!g || (GET(av->escapes) && !e))
         return -ENOMEM;
+    for (uint32_t i = place; i + 1 < n; i++) {
+        const struct group next = group_load(&g->slot[i + 1]);
+
+        group_store(&g->slot[i], &next);
     }
-    memmove(copy->group + place, copy->group + place + 1, (n - place - 1) * sizeof(copy->group[0]));
     for (uint32_t i = 0; i < n; i++)
-        if (g->by_base[i] != place)
-            copy->by_base[kept++] = g->by_base[i] - (g->by_base[i] > place);
-    atomic_init(&copy->n, n - 1);
-    groups_publish(av, copy);
+        if (now->by_base[i] != place)
+            PUT(g->by_base[kept++], now->by_base[i] - (now->by_base[i] > place));
+    PUT(g->n, n - 1);
+    groups_publish(av, g);
     if (e)
         escapes_publish(av, e);
     /* Pages of this group alone go back to the system; the rest of its entries is zeroed. */
@@ -456,23 +509,23 @@ int rankmap_av_group_retire(struct rankmap_av *av, uint32_t id)
 
 int rankmap_av_group_get(const struct rankmap_av *av, uint32_t id, struct rankmap_av_group *group)
 {
-    const struct group *found = group_of_id(groups_now(av), id);
+    struct group found;
 
-    if (!found)
+    if (!group_read(av, place_of_id, id, &found))
         return RANKMAP_ENOENT;
-    *group = found->public;
+    *group = group_public(&found);
     return 0;
 }
 
 int rankmap_av_locate(const struct rankmap_av *av, uint64_t id, struct rankmap_av_group *group,
                       uint64_t *lpid)
 {
-    const struct group *found = group_of_flat(groups_now(av), id);
+    struct group found;
 
-    if (!found)
+    if (!group_read(av, place_of_flat, id, &found))
         return RANKMAP_ENOENT;
-    *group = found->public;
-    *lpid = id - found->public.base;
+    *group = group_public(&found);
+    *lpid = id - found.base;
     return 0;
 }
 
@@ -519,7 +572,7 @@ int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t t
 
     if (av->width == 0)
         return -EINVAL;
-    if (!group_of_flat(groups_now(av), id))
+    if (place_of_flat(groups_now(av), id) == UINT32_MAX)
         return RANKMAP_ENOENT;
     if (av->width == 8)
         return set_word(av, id, addr, tag);
@@ -538,48 +591,47 @@ int rankmap_av_set(struct rankmap_av *av, uint64_t id, uint64_t addr, uint64_t t
 int rankmap_av_set_rule(struct rankmap_av *av, uint32_t id, uint64_t first, uint64_t step,
                         uint64_t tag)
 {
-    struct groups *g = groups_now(av), *copy;
-    const struct group *group = group_of_id(g, id);
+    struct groups *g = groups_now(av);
+    uint32_t place = place_of_id(g, id);
+    struct group group;
 
     if (av->width != 0)
         return -EINVAL;
-    if (!group)
+    if (place == UINT32_MAX)
         return RANKMAP_ENOENT;
-    if (!rule_fits(first, step, group->public.n_procs))
+    group = group_load(&g->slot[place]);
+    if (!rule_fits(first, step, group.n_procs))
         return RANKMAP_ERANGE;
-    copy = groups_copy(av, g, 0);
-    if (!copy)
+    g = groups_copy(av, 0);
+    if (!g)
         return -ENOMEM;
-    copy->group[group - g->group].first = first;
-    copy->group[group - g->group].step = step;
-    copy->group[group - g->group].tag = tag;
-    groups_publish(av, copy);
+    group.first = first;
+    group.step = step;
+    group.tag = tag;
+    group_store(&g->slot[place], &group);
+    groups_publish(av, g);
     return 0;
 }
 
 int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct rankmap_av_entry *entry)
 {
-    const struct group *group = group_of_flat(groups_now(av), id);
     const unsigned char *at;
+    struct group group;
     uint32_t short_tag;
     uint64_t word;
 
-    if (!group)
+    if (!group_read(av, place_of_flat, id, av->width == 0 ? &group : NULL))
         return RANKMAP_ENOENT;
     if (av->width == 0) {
-        entry->addr = group->first + (id - group->public.base) * group->step;
-        entry->tag = group->tag;
+        entry->addr = group.first + (id - group.base) * group.step;
+        entry->tag = group.tag;
         return 0;
     }
     at = av->entries + id * av->width;
     if (av->width == 8) {
         word = __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
         if (rankmap_av_word_escaped(word, av->tag_mask)) {
-            const struct escape *e =
-                escape_find(atomic_load_explicit(&av->escapes, memory_order_acquire), id);
-
-            entry->addr = e->addr;
-            entry->tag = e->tag;
+            escape_read(av, id, entry);
         } else {
             entry->addr = rankmap_av_word_addr(word, av->tag_mask);
             entry->tag = tag_extract(word, av->tag_mask);
@@ -599,20 +651,26 @@ int rankmap_av_get(const struct rankmap_av *av, uint64_t id, struct rankmap_av_e
 int rankmap_av_query(const struct rankmap_av *av, struct rankmap_info_av *info)
 {
     struct rankmap_info_av all = {.size = sizeof(all)};
-    const struct groups *g;
+    uint64_t seen;
 
     if (!av || !info || info->size < sizeof(all))
         return -EINVAL;
-    g = groups_now(av);
     all.size = info->size;
     all.base = av->entries;
     all.entry_bytes = av->width;
     all.tag_mask = av->tag_mask;
     all.capacity = av->capacity;
-    all.n_groups = groups_count(g);
-    for (uint32_t i = 0; i < all.n_groups; i++)
-        all.n_procs += g->group[i].public.n_procs;
-    all.bytes = sizeof(*av) + atomic_load(&av->table_bytes) + all.n_procs * av->width;
+    do {
+        const struct groups *g;
+
+        seen = GET(av->n_overwritten);
+        g = groups_now(av);
+        all.n_groups = GET(g->n);
+        all.n_procs = 0;
+        for (uint32_t i = 0; i < all.n_groups; i++)
+            all.n_procs += GET(g->slot[i].n_procs);
+    } while (GET(av->n_overwritten) != seen);
+    all.bytes = sizeof(*av) + GET(av->table_bytes) + all.n_procs * av->width;
     *info = all;
     return 0;
 }

@@ -175,6 +175,8 @@ bool rankmap__walk_next(struct walk *w); /* false after the last id */
 int rankmap__from_shape(const struct make *mk, const struct shape *shape, struct rankmap **out);
 int rankmap__view(const struct make *mk, struct rankmap *table, const struct shape *shape,
                   struct rankmap **out);
+void rankmap__explain_twins(const struct make *mk, const struct ids *ids, const char *places,
+                            const char *what, struct rankmap_error *err);
 int rankmap__from_ranges(const struct make *mk, const struct rankmap_range *ranges, size_t n,
                          struct rankmap **out, struct rankmap_error *err);
 

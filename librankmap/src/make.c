@@ -208,8 +208,10 @@ static void explain_range(const struct make *mk, const struct ids *ids, struct r
     }
 }
 
-/* Names the least duplicate id, if there is memory to find it. */
-static void explain_twins(const struct make *mk, const struct ids *ids, struct rankmap_error *err)
+/* Names the least number that comes twice, if there is memory to find it: "ranks 3 and 17 both have
+ * id 5". */
+void rankmap__explain_twins(const struct make *mk, const struct ids *ids, const char *places,
+                            const char *what, struct rankmap_error *err)
 {
     size_t n = ids->n, first = 0, second;
     uint64_t *keys = rankmap__alloc(mk->alloc, 2 * n, sizeof(*keys)), twin;
@@ -224,8 +226,8 @@ static void explain_twins(const struct make *mk, const struct ids *ids, struct r
         first++;
     for (second = first + 1; ids_get(ids, second) != twin;)
         second++;
-    rankmap__fail(err, RANKMAP_EDUP, second, twin, "ranks %zu and %zu both have id %" PRIu64, first,
-                  second, twin);
+    rankmap__fail(err, RANKMAP_EDUP, second, twin, "%s %zu and %zu both have %s %" PRIu64, places,
+                  first, second, what, twin);
 }
 
 int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n, const struct rankmap_opts *opts,
@@ -247,6 +249,6 @@ int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n, const struct ra
     if (rc == RANKMAP_ERANGE && err)
         explain_range(&mk, &source, &detail);
     else if (rc == RANKMAP_EDUP && err)
-        explain_twins(&mk, &source, &detail);
+        rankmap__explain_twins(&mk, &source, "ranks", "id", &detail);
     return rankmap__report(rc, &detail, err);
 }

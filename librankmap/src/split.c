@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Comm_split(): the ranks of one color in the order of their keys. */
+/* Lists of a parent's ranks: MPI_Group_incl() and _excl(), and MPI_Comm_split(), which takes the
+ * ranks of one color in the order of their keys. */
 #include <errno.h>
+#include <limits.h>
 
 #include "internal.h"
 
@@ -81,4 +83,56 @@ int rankmap_split(struct rankmap *parent, const struct rankmap_member *members, 
     if (rc == 0)
         rc = split_members(&mk, parent, members, n_members, color, opts, out, &detail);
     return rankmap__report(rc, &detail, err);
+}
+
+/* Makes the map of a list of the parent's ranks. */
+static int list_map(const struct make *mk, const struct rankmap *parent, const int *ranks, size_t n,
+                    struct rankmap **list, struct rankmap_error *err)
+{
+    struct ids ids = {.a32 = (const uint32_t *)ranks, .n = n};
+    struct make of_list = *mk;
+    int rc;
+
+    of_list.id_limit = min_u64(parent->n, (uint64_t)INT_MAX + 1);
+    rc = rankmap__from_ids(&of_list, &ids, list);
+    if (rc == RANKMAP_EDUP)
+        rankmap__explain_twins(mk, &ids, "entries", "rank", err);
+    for (size_t i = 0; rc == RANKMAP_ERANGE && i < n; i++)
+        if (ranks[i] < 0 || (uint32_t)ranks[i] >= parent->n)
+            return rankmap__fail(err, rc, i, ids.a32[i],
+                                 "entry %zu is rank %d, and the parent has %u ranks", i, ranks[i],
+                                 (unsigned)parent->n);
+    return rc;
+}
+
+static int listed_map(struct rankmap *parent, const int *ranks, size_t n, bool exclude,
+                      const struct rankmap_opts *opts, struct rankmap **out,
+                      struct rankmap_error *err)
+{
+    struct rankmap_error detail = {.code = 0};
+    struct rankmap *list = NULL;
+    struct make mk;
+    int rc = rankmap__make_init(&mk, opts, parent && out && (ranks || n == 0));
+
+    if (rc == 0)
+        rc = list_map(&mk, parent, ranks, n, &list, &detail);
+    if (rc == 0)
+        rc = exclude ? rankmap_exclude(parent, list, opts, out)
+                     : rankmap_compose(parent, list, opts, out);
+    rankmap_unref(list);
+    return rankmap__report(rc, &detail, err);
+}
+
+int rankmap_include_ranks(struct rankmap *parent, const int *ranks, size_t n,
+                          const struct rankmap_opts *opts, struct rankmap **out,
+                          struct rankmap_error *err)
+{
+    return listed_map(parent, ranks, n, false, opts, out, err);
+}
+
+int rankmap_exclude_ranks(struct rankmap *parent, const int *ranks, size_t n,
+                          const struct rankmap_opts *opts, struct rankmap **out,
+                          struct rankmap_error *err)
+{
+    return listed_map(parent, ranks, n, true, opts, out, err);
 }

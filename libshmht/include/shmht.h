@@ -9,9 +9,10 @@
  * read-only. A Get is wait-free: it takes no lock, makes no system call and copies nothing, also
  * while the writer puts, updates, merges and grows the table. A value that a Get finds points into
  * the mapping and does not change until the reader detaches. A region is untrusted memory: a
- * hostile one causes an error, never a crash. A killed writer leaves nothing to repair. Pairs
- * cannot be deleted. A *Fence* between servers is a merge of blocks of pairs. An *array* is a table
- * of values indexed by rank.
+ * hostile one causes an error, never a crash. A killed writer leaves nothing to repair. The space
+ * of replaced and deleted pairs returns when the writer compacts the table into a new object, which
+ * readers follow. A *Fence* between servers is a merge of blocks of pairs. An *array* is a table of
+ * values indexed by rank.
  *
  *     struct shmht_writer_opts opts = {.size = sizeof(opts), .max_bytes = 64 << 20};
  *     shmht_writer_create(&opts, &writer, NULL);                    // a launcher, a PMI server
@@ -148,6 +149,23 @@ SHMHT_API int shmht_writer_create(const struct shmht_writer_opts *opts, struct s
 SHMHT_API int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const void *value,
                         size_t value_len);
 
+/**
+ * @brief Delete a pair.
+ *
+ * Gets that begin later do not find the key. Pointers to its value stay valid, as those to a
+ * replaced one. The record and its slot stay until shmht_writer_compact(); a later put of the same
+ * key takes the slot. A block has no deletions: each server deletes from its own table.
+ * @param w        the writer
+ * @param key      key_len bytes
+ * @param key_len  bytes, 1 … SHMHT_MAX_KEY_BYTES
+ * @return 0; SHMHT_ENOENT: no such key; SHMHT_EKEYLEN; -EPERM (a forked child)
+ * @threads one writer, any readers. A writer killed here leaves the pair or not; if Gets do not
+ *          find it, shmht_reader_next() still may.
+ * @cost as shmht_get(); needs no memory, so it works at the cap too
+ * @source ours
+ */
+SHMHT_API int shmht_delete(struct shmht_writer *w, const void *key, size_t key_len);
+
 #define SHMHT_MAX_NAME_BYTES 192u /**< path of a named object, with its NUL */
 
 /**
@@ -259,6 +277,37 @@ SHMHT_API ssize_t shmht_get_many(const struct shmht_reader *r, const struct shmh
                                  size_t n, struct shmht_bytes *values);
 
 /**
+ * @brief Look a key up, and wait until the writer has put it.
+ *
+ * Sleeps in the kernel (a futex in the region) while the key is absent; the mapping stays
+ * read-only. The writer puts, then calls shmht_writer_wake(). The library does not know whether the
+ * writer still lives: wait with a time limit if it may die.
+ * @param r           the reader
+ * @param key         key_len bytes
+ * @param key_len     bytes, 1 … SHMHT_MAX_KEY_BYTES
+ * @param timeout_ns  nanoseconds; 0: does not sleep; negative: no limit
+ * @param[out] value  as shmht_get()
+ * @return 0; -ETIMEDOUT: still absent; SHMHT_ESTALE: absent, and the writer has compacted the table
+ *         (shmht_reader_follow()); SHMHT_EKEYLEN, SHMHT_ECORRUPT; -ENOSYS: no futex here
+ * @threads MT-Safe, beside the writer too. Signals do not end the wait.
+ * @cost as shmht_get() if the key is there
+ * @source PMI's waiting Get, without a server; ours
+ */
+SHMHT_API int shmht_get_wait(const struct shmht_reader *r, const void *key, size_t key_len,
+                             int64_t timeout_ns, struct shmht_bytes *value);
+
+/**
+ * @brief Wake the readers that wait in shmht_get_wait(): each looks for its key again.
+ *
+ * Call it after a batch of puts. A put itself makes no system call.
+ * @param w  the writer. With SHMHT_DEFER, after shmht_writer_publish()
+ * @return how many readers slept; -EPERM (a forked child), -ENOSYS
+ * @threads one writer, any readers
+ * @cost one system call, also if no reader sleeps: readers cannot write that they do
+ */
+SHMHT_API int shmht_writer_wake(struct shmht_writer *w);
+
+/**
  * @brief Detach: unmap and close. Pointers that this reader's Gets returned become invalid.
  * @param r  from shmht_reader_attach(); NULL is allowed
  * @threads no other thread may use r during this call or later
@@ -267,15 +316,17 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
 
 /**
  * @name What readers and the writer may rely on
- * While the writer puts, updates, merges and grows:
- *  1. A Get sees every put that happens-before it (through a message or a Fence), or a later value.
- *     One that runs at the same time as an update finds the old value or the new one, whole.
+ * While the writer puts, updates, deletes, merges and grows:
+ *  1. A Get sees every put that happens-before it (through a message or a Fence), or a later value,
+ *     or that the key was deleted later. One that runs at the same time as an update finds the old
+ *     value or the new one, whole.
  *  2. A Get is wait-free: it never blocks on the writer, never retries, and reads at most
  *     SHMHT_MAX_PROBE table lines.
- *  3. A pointer handed out stays valid, and its bytes stay the same, until the handle is closed:
- *     records never move or change.
+ *  3. A pointer handed out stays valid, and its bytes stay the same, until the handle is closed or
+ *     follows another table: records never move or change, deleted ones too.
  *  4. A writer may be killed at any point. Readers then find every earlier put. They find the
- *     interrupted put whole or not at all; of an interrupted merge, this holds for each pair.
+ *     interrupted put whole or not at all; of an interrupted merge, this holds for each pair. An
+ *     interrupted delete has happened or not.
  *     Reading needs no repair. To continue, create a table, and shmht_put() into it each pair that
  *     shmht_reader_next() gives.
  *  5. A region is untrusted memory: every Get checks offsets and lengths. A truncated, altered or
@@ -293,7 +344,8 @@ SHMHT_API void shmht_reader_detach(struct shmht_reader *r);
  *    a second) puts of keys near them fail with SHMHT_EPROBE, and a Get of an absent key near them
  *    reads up to SHMHT_MAX_PROBE lines. Present keys stay readable. shmht_writer_compact() ends
  *    this: it draws a new seed.
- *  - Only shmht_writer_compact() gives back the space of replaced values and old tables.
+ *  - Only shmht_writer_compact() gives back the space of replaced and deleted pairs and of old
+ *    tables. Until then a deleted key counts when the table is rebuilt.
  * @{
  */
 /** table lines, of 64 bytes, that a Get reads in the worst case */
@@ -366,10 +418,10 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
  * @brief Copy all pairs into a new table of the next generation and of its final size, without
  *        garbage.
  *
- * For a server that runs for long and whose pairs are replaced: it gives their memory back.
- * The old table stays as it is, for its readers and for you. Its statistics name the new table's
- * generation (`superseded`). Destroy the old writer once you have sent the new table's file
- * descriptor and description.
+ * For a server that runs for long and whose pairs are replaced or deleted: it gives their memory
+ * back. The old table stays as it is, for its readers and for you. Its statistics name the new
+ * table's generation (`superseded`). Destroy the old writer once you have sent the new table's file
+ * descriptor and description. Its memory is free when the last reader has followed or detached.
  * @param w     the old table; do not write to it after success
  * @param opts  as for shmht_writer_create(); NULL: as the old one was created, with a new random
  *              seed. Hash and policy are always the old table's. generation 0: the next one;
@@ -383,6 +435,23 @@ SHMHT_API struct shmht_reader *shmht_writer_view(struct shmht_writer *w);
  */
 SHMHT_API int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts *opts,
                                    struct shmht_writer **out, struct shmht_error *err);
+
+/**
+ * @brief Move a reader to the table that its own was compacted into: attach to that one with the
+ *        same options, then detach from the old one.
+ *
+ * Pointers that this reader's Gets returned become invalid; iterators of the old table too.
+ * @param r     from shmht_reader_attach() to an object. After a failure it reads the old table
+ * @param desc  as for shmht_reader_attach()
+ * @param fd    as for shmht_reader_attach()
+ * @param[out] err  NULL, or which check failed, and on what
+ * @return as shmht_reader_attach(); SHMHT_ESTALE also if the generation is not a later one; -EINVAL
+ *         if the reader's table is in the caller's memory, or r is a writer's view
+ * @threads no other thread may use r during this call
+ * @source ours
+ */
+SHMHT_API int shmht_reader_follow(struct shmht_reader *r, const struct shmht_desc *desc, int fd,
+                                  struct shmht_error *err);
 
 /**
  * @name Deferred growth
@@ -618,7 +687,8 @@ SHMHT_API void shmht_array_detach(struct shmht_array *a);
  *
  * For a process that needs all pairs, not one key: a dump of the key-value space, or a copy of it.
  * At the end the call returns 0; after further puts it continues from there. A key that is updated
- * during the iteration may appear twice, the later value last; no key is left out.
+ * during the iteration may appear twice, the later value last; no key is left out that is not
+ * deleted meanwhile.
  * @param r   the reader
  * @param it  where it is
  * @param[out] key    in place
@@ -645,7 +715,7 @@ struct shmht_stats {
     uint64_t total_bytes;
     uint64_t header_bytes;
     uint64_t live_bytes;      /**< records that Gets find */
-    uint64_t garbage_bytes;   /**< records that were replaced or not kept */
+    uint64_t garbage_bytes;   /**< records that were replaced, deleted or not kept */
     uint64_t table_bytes;     /**< the present table */
     uint64_t old_table_bytes; /**< tables left behind by growth, and padding */
     uint64_t free_bytes;      /**< preallocated, for records to come */

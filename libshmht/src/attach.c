@@ -208,15 +208,41 @@ int shmht_reader_attach(const struct shmht_desc *desc, int fd, const struct shmh
         rc = shmht__handle_alloc(o.allocator, sizeof(*r), &r, err);
     if (rc < 0)
         return rc;
-    r->allocator = o.allocator;
+    r->opts = o;
     r->fd = -1;
     rc = o.region ? attach_region(desc, fd, &o, r, err)
                   : shmht__attach_object(desc, fd, &o, SHMHT_KIND_TABLE, r, err);
     if (rc < 0)
-        shmht__handle_free(r->allocator, r);
+        shmht__handle_free(o.allocator, r);
     else
         *out = r;
     return rc;
+}
+
+int shmht_reader_follow(struct shmht_reader *r, const struct shmht_desc *desc, int fd,
+                        struct shmht_error *err)
+{
+    struct shmht_reader next;
+    int rc;
+
+    if (r->fd < 0)
+        return shmht__refused(err, -EINVAL, "region", (uintptr_t)r->base);
+    memset(&next, 0, sizeof(next));
+    next.opts = r->opts;
+    next.fd = -1;
+    rc = shmht__attach_object(desc, fd, &r->opts, SHMHT_KIND_TABLE, &next, err);
+    if (rc < 0)
+        return rc;
+    if (next.generation <= r->generation) {
+        rc = shmht__refused(err, SHMHT_ESTALE, "generation", next.generation);
+        shmht__detach_object(&next);
+        return rc;
+    }
+    shmht__detach_object(r);
+    *r = next;
+    /* it pointed into next */
+    atomic_store_explicit(&r->table, &r->tables[0], memory_order_relaxed);
+    return 0;
 }
 
 void shmht_reader_detach(struct shmht_reader *r)
@@ -224,5 +250,5 @@ void shmht_reader_detach(struct shmht_reader *r)
     if (!r || r->object)
         return;
     shmht__detach_object(r);
-    shmht__handle_free(r->allocator, r);
+    shmht__handle_free(r->opts.allocator, r);
 }

@@ -95,6 +95,7 @@ int shmht_writer_compact(struct shmht_writer *w, const struct shmht_writer_opts 
         return shmht__failed(err, rc, "copy", "the old table");
     }
     atomic_store_explicit(&w->header->superseded, fresh->header->generation, memory_order_release);
+    (void)shmht__wake(w->header);
     *out = fresh;
     return 0;
 }

@@ -65,8 +65,8 @@ struct shmht_reader {
     uint64_t id;
     uint64_t max_bytes;
     const struct shmht__object *object; /* a view: its writer's object; else NULL */
-    const struct shmht_allocator *allocator;
-    int fd; /* -1: the caller's memory, or a view */
+    struct shmht_reader_opts opts;      /* with defaults filled in, for shmht_reader_follow() */
+    int fd;                             /* -1: the caller's memory, or a view */
     int32_t huge_errno;
     uint32_t notes;
     uint64_t huge_bytes;
@@ -82,7 +82,8 @@ struct shmht_writer {
     struct shmht__header *header;
     uint64_t top; /* end of the log */
     uint64_t entries;
-    uint64_t limit;          /* entries at which the table is rebuilt */
+    uint64_t n_used;         /* slots that are not empty: entries, and deleted keys */
+    uint64_t limit;          /* used slots at which the table is rebuilt */
     _Atomic uint64_t *lines; /* of the table with all entries: `own`, or the present one */
     _Atomic uint64_t *own;   /* SHMHT_DEFER: the private table, while pairs are unpublished */
     uint32_t n_lines;
@@ -171,6 +172,10 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
 int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_bytes);
 int shmht__writer_open(const struct shmht_writer_opts *opts, uint64_t log_bytes,
                        struct shmht_writer **out, struct shmht_error *err);
+
+/* --- wait.c */
+/* Wakes all waiting readers. Returns how many, or -errno. */
+int shmht__wake(struct shmht__header *h);
 
 /* --- block.c */
 struct shmht__pair {

@@ -57,7 +57,8 @@ struct shmht__header {
     _Atomic uint64_t live_bytes;    /* of records that the table refers to */
     _Atomic uint64_t garbage_bytes; /* of other records */
     _Atomic uint64_t table_grows;
-    uint8_t unused2[24];
+    _Atomic uint32_t wakes; /* calls of shmht_writer_wake(): the futex of waiting readers */
+    uint8_t unused2[20];
 };
 
 _Static_assert(sizeof(struct shmht__header) == 192, "layout");
@@ -70,11 +71,18 @@ _Static_assert(offsetof(struct shmht__header, table) == 64, "layout");
 _Static_assert(offsetof(struct shmht__header, top) == 128, "layout");
 _Static_assert(offsetof(struct shmht__header, entries) == 136, "layout");
 _Static_assert(offsetof(struct shmht__header, n_set) == 136, "layout");
+_Static_assert(offsetof(struct shmht__header, wakes) == 168, "layout");
 _Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
                "atomics in shared memory must not use locks");
 
 #define TABLE(first_line, n_lines) ((uint64_t)(n_lines) << 32 | (uint32_t)(first_line))
 #define SLOT(hash, offset)         ((uint64_t)(hash) << 32 | (uint32_t)(offset))
+/* Offset in a deleted key's slot. Whatever the granule, it is in the header's unused bytes, which
+ * are 0: no record, so no key. */
+#define DELETED_OFFSET 62u
+_Static_assert(DELETED_OFFSET << 2 >= sizeof(struct shmht__header) &&
+                   (DELETED_OFFSET + 1) << 6 < HEADER_BYTES,
+               "layout");
 
 /* The first word of a record or skip. */
 #define WORD_LONG        0x80000000u

@@ -8,7 +8,9 @@
  * `table`, and each slot that it uses, with acquire: so it reads whole tables and whole records.
  * The slots of a line fill from the left, and the lines of a search fill in order: so a Get meets
  * every key that was put before it began before it meets an empty slot. An update stores another
- * offset into the same slot: the Get finds the old record or the new one, and both stay. A Get that
+ * offset into the same slot: the Get finds the old record or the new one, and both stay. A delete
+ * stores an offset that is no record's; the slot is never empty again, and only a key with its hash
+ * may take it, after a search that has not found that key elsewhere. A Get that
  * loaded `table` before the table grew misses only keys that were put while it ran.
  * tests/shmht/model.c checks this exhaustively, under a memory model that allows every reordering
  * that release and acquire do not forbid.
@@ -34,7 +36,7 @@ __attribute__((noinline)) static int search_table(const struct shmht_reader *r,
             struct shmht__record rec;
             uint32_t word;
 
-            if (slot == 0)
+            if (slot == 0 || (uint32_t)slot == DELETED_OFFSET)
                 continue;
             if (UNLIKELY(pos < HEADER_BYTES || shmht__record_at(r, pos, &word, &rec) != 0))
                 return shmht__absent(value, SHMHT_ECORRUPT);

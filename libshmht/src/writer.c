@@ -5,11 +5,12 @@
  * The order of stores is the protocol. Each store is a release, and no store is ever undone:
  *   put      record · top · slot                      (then counters)
  *   update   record · top · slot's offset · WORD_DEAD of the old record
- *   growth   new table, filled · skip · top · header.table
+ *   delete   slot's offset · WORD_DEAD of the record
+ *   growth   new table, filled, without deleted keys · skip · top · header.table
  * With SHMHT_DEFER a private table grows first, and publishing is the growth above. An update of a
  * key that the present table has changes both tables. Wherever a writer is killed, a reader finds
  * every earlier put, and reads nothing beyond `top`. A record below `top` without a slot is an
- * interrupted put.
+ * interrupted put or delete.
  */
 #include <errno.h>
 
@@ -56,6 +57,7 @@ static void use_table(struct shmht_writer *w, uint64_t table)
     w->lines =
         (_Atomic uint64_t *)(void *)(w->object.base + (uint64_t)(uint32_t)table * LINE_BYTES);
     w->n_lines = (uint32_t)(table >> 32);
+    w->n_used = w->entries;
     w->limit = table_limit(w, w->n_lines);
 }
 
@@ -98,7 +100,7 @@ static int copy_slots(const struct shmht_writer *w, _Atomic uint64_t *lines, uin
     for (size_t i = 0; rc == 0 && i < (size_t)w->n_lines * LINE_SLOTS; i++) {
         uint64_t slot = atomic_load_explicit(&w->lines[i], memory_order_relaxed);
 
-        if (slot != 0)
+        if (slot != 0 && (uint32_t)slot != DELETED_OFFSET)
             rc = slot_insert(lines, n_lines, slot);
     }
     return rc;
@@ -172,6 +174,7 @@ static int grow_private(struct shmht_writer *w, uint64_t entries)
         shmht__handle_free(w->opts.allocator, (void *)(uintptr_t)w->own);
     w->own = w->lines = lines;
     w->n_lines = (uint32_t)n_lines;
+    w->n_used = w->entries;
     w->limit = n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
     return 0;
 }
@@ -239,8 +242,8 @@ int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_
 
     if (n_entries > SHMHT_MAX_REGION_BYTES || log_bytes > w->object.max_bytes)
         return SHMHT_EFULL;
-    if (w->entries + n_entries > w->limit) {
-        while (lines * LINE_SLOTS * w->max_load_percent / 100 < w->entries + n_entries)
+    if (w->n_used + n_entries > w->limit) {
+        while (lines * LINE_SLOTS * w->max_load_percent / 100 < w->n_used + n_entries)
             lines *= 2;
         (void)table_place(w, lines, &end);
         if (grows_deferred(w))
@@ -250,7 +253,7 @@ int shmht__writer_room(struct shmht_writer *w, uint64_t n_entries, uint64_t log_
             return rc < 0 ? rc : grow_table(w, lines, w->entries + n_entries);
         }
         /* No larger table fits: fill this one. */
-        if (w->entries + n_entries > most)
+        if (w->n_used + n_entries > most)
             return SHMHT_EFULL;
         w->limit = most;
     }
@@ -268,13 +271,14 @@ static uint64_t place_of(const struct shmht_writer *w, _Atomic uint64_t *slot)
 }
 
 /*
- * Finds a key in a table. Returns 1 with the key's slot in *found; 0 with the empty slot where it
- * would go; SHMHT_EPROBE if no slot is left.
+ * Finds a key in a table. Returns 1 with the key's slot in *found; 0 with the slot where it would
+ * go, empty or of a deleted key with its hash; SHMHT_EPROBE if no slot is left.
  */
 static int find_in(const struct shmht_writer *w, _Atomic uint64_t *lines, uint32_t n_lines,
                    uint32_t hash, const void *key, size_t len, _Atomic uint64_t **found)
 {
     uint32_t at = shmht__home(hash, n_lines);
+    _Atomic uint64_t *deleted = NULL;
 
     for (uint32_t probes = SHMHT_MAX_PROBE; probes > 0; probes--) {
         _Atomic uint64_t *line = lines + (size_t)at * LINE_SLOTS;
@@ -286,21 +290,24 @@ static int find_in(const struct shmht_writer *w, _Atomic uint64_t *lines, uint32
             struct shmht__record rec;
             uint32_t word;
 
-            if (pos != 0 && shmht__record_at(&w->view, pos, &word, &rec) == 0 && rec.key == len &&
-                shmht__same(w->object.base + pos + rec.head, key, len)) {
+            if (pos >= HEADER_BYTES && shmht__record_at(&w->view, pos, &word, &rec) == 0 &&
+                rec.key == len && shmht__same(w->object.base + pos + rec.head, key, len)) {
                 *found = slot;
                 return 1;
             }
+            if (UNLIKELY(pos != 0 && pos < HEADER_BYTES))
+                deleted = slot;
         }
         empty = line_empty(line);
         if (empty) {
-            *found = line_slot(line, empty);
+            *found = deleted ? deleted : line_slot(line, empty);
             return 0;
         }
         if (++at == n_lines)
             at = 0;
     }
-    return SHMHT_EPROBE;
+    *found = deleted;
+    return deleted ? 0 : SHMHT_EPROBE;
 }
 
 static int find_key(const struct shmht_writer *w, uint32_t hash, const void *key, size_t len,
@@ -342,9 +349,9 @@ static int has_value(const struct shmht_writer *w, _Atomic uint64_t *slot, const
            (len == 0 || memcmp(w->object.base + pos + rec.head + rec.key, value, len) == 0);
 }
 
-/* After an update in `own`: updates the present table too, if it has the key, for readers. */
+/* After a change in `own`: changes the present table too, if it has the key, for readers. */
 static void update_present(struct shmht_writer *w, uint32_t hash, const void *key, size_t key_len,
-                           uint64_t pos)
+                           uint64_t value)
 {
     uint64_t table = present_table(w);
     _Atomic uint64_t *lines = (_Atomic uint64_t *)(void *)(w->object.base +
@@ -352,7 +359,7 @@ static void update_present(struct shmht_writer *w, uint32_t hash, const void *ke
                      *slot;
 
     if (find_in(w, lines, (uint32_t)(table >> 32), hash, key, key_len, &slot) == 1)
-        atomic_store_explicit(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
+        atomic_store_explicit(slot, value, memory_order_release);
 }
 
 /* Appends a record and moves `top` behind it. The caller has made room. */
@@ -367,17 +374,20 @@ static uint64_t append_record(struct shmht_writer *w, const struct shmht__record
     return pos;
 }
 
-/* Marks a record that has lost its slot. Returns its bytes in the log. */
-static uint64_t mark_dead(struct shmht_writer *w, uint64_t pos)
+/* Marks a record that has lost its slot, and counts its bytes as garbage. */
+static void mark_dead(struct shmht_writer *w, uint64_t pos)
 {
     _Atomic uint32_t *p = (_Atomic uint32_t *)(void *)(w->object.base + pos);
     struct shmht__record rec;
+    uint64_t bytes;
     uint32_t word;
 
     if (shmht__record_at(&w->view, pos, &word, &rec) != 0)
-        return 0;
+        return;
     atomic_store_explicit(p, word | WORD_DEAD, memory_order_release);
-    return shmht__log_bytes(&w->view, &rec);
+    bytes = shmht__log_bytes(&w->view, &rec);
+    counter_add(&w->header->live_bytes, 0 - bytes);
+    counter_add(&w->header->garbage_bytes, bytes);
 }
 
 /* The only way into the table. */
@@ -397,13 +407,13 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
     if (UNLIKELY(w->top + bytes + end > w->object.max_bytes))
         return SHMHT_EFULL;
     /* Equal hashes share one search: a larger table would not help. */
-    if (UNLIKELY(there < 0 && w->entries < w->limit / 4))
+    if (UNLIKELY(there < 0 && w->n_used < w->limit / 4))
         return SHMHT_EPROBE;
-    if (UNLIKELY(there < 0 || (there == 0 && w->entries >= w->limit))) {
+    if (UNLIKELY(there < 0 || (there == 0 && w->n_used >= w->limit && place_of(w, slot) == 0))) {
         uint64_t most = (uint64_t)w->n_lines * LINE_SLOTS * MAX_LOAD_PERCENT / 100;
 
         (void)table_place(w, (uint64_t)w->n_lines * 2, &end);
-        end += bytes * (there == 0 && w->entries < most ? most - w->entries : 1);
+        end += bytes * (there == 0 && w->n_used < most ? most - w->n_used : 1);
         if (w->own)
             end = 0; /* the check above covered it */
         rc = end > w->object.max_bytes ? SHMHT_EFULL
@@ -425,16 +435,16 @@ int shmht__put_hashed(struct shmht_writer *w, uint32_t hash, const void *key, si
     pos = append_record(w, &rec, key, value);
     old = place_of(w, slot);
     if (there > 0 && w->own)
-        update_present(w, hash, key, key_len, pos);
+        update_present(w, hash, key, key_len, SLOT(hash, pos >> w->view.granule_shift));
     atomic_store_explicit(slot, SLOT(hash, pos >> w->view.granule_shift), memory_order_release);
     counter_add(&w->header->live_bytes, bytes);
     if (there == 0) {
+        if (LIKELY(old == 0))
+            w->n_used++;
         atomic_store_explicit(&w->header->entries, ++w->entries, memory_order_relaxed);
         return SHMHT_PUT_NEW;
     }
-    old = mark_dead(w, old);
-    counter_add(&w->header->live_bytes, 0 - old);
-    counter_add(&w->header->garbage_bytes, old);
+    mark_dead(w, old);
     return SHMHT_PUT_REPLACED;
 }
 
@@ -449,6 +459,28 @@ int shmht_put(struct shmht_writer *w, const void *key, size_t key_len, const voi
         return -EPERM;
     return shmht__put_hashed(w, shmht__key_hash(&w->view, key, key_len), key, key_len, value,
                              value_len, w->duplicates);
+}
+
+int shmht_delete(struct shmht_writer *w, const void *key, size_t key_len)
+{
+    _Atomic uint64_t *slot;
+    uint32_t hash;
+    uint64_t pos;
+
+    if (UNLIKELY(key_len - 1 >= SHMHT_MAX_KEY_BYTES))
+        return SHMHT_EKEYLEN;
+    if (UNLIKELY(shmht__may_write(&w->object) < 0))
+        return -EPERM;
+    hash = shmht__key_hash(&w->view, key, key_len);
+    if (find_key(w, hash, key, key_len, &slot) != 1)
+        return SHMHT_ENOENT;
+    pos = place_of(w, slot);
+    if (w->own)
+        update_present(w, hash, key, key_len, SLOT(hash, DELETED_OFFSET));
+    atomic_store_explicit(slot, SLOT(hash, DELETED_OFFSET), memory_order_release);
+    atomic_store_explicit(&w->header->entries, --w->entries, memory_order_relaxed);
+    mark_dead(w, pos);
+    return 0;
 }
 
 /* ------------------------------------------------------------------ life cycle */

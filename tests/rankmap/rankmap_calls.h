@@ -56,32 +56,17 @@ static inline struct rankmap_opts list_opts(const struct rankmap *parent,
     return o;
 }
 
-/* MPI_Group_incl() */
+/* The calls for lists, of ranks that are in arrays of uint32_t. */
 static inline int include_ranks(struct rankmap *parent, const uint32_t *ranks, size_t n,
                                 const struct rankmap_opts *opts, struct rankmap **out)
 {
-    const struct rankmap_opts of_list = list_opts(parent, opts);
-    struct rankmap *list = NULL;
-    int rc = rankmap_from_ids(ranks, sizeof(*ranks), n, &of_list, &list, NULL);
-
-    if (rc == 0)
-        rc = rankmap_compose(parent, list, opts, out);
-    rankmap_unref(list);
-    return rc;
+    return rankmap_include_ranks(parent, (const int *)ranks, n, opts, out, NULL);
 }
 
-/* MPI_Group_excl() */
 static inline int exclude_ranks(struct rankmap *parent, const uint32_t *ranks, size_t n,
                                 const struct rankmap_opts *opts, struct rankmap **out)
 {
-    const struct rankmap_opts of_list = list_opts(parent, opts);
-    struct rankmap *list = NULL;
-    int rc = rankmap_from_ids(ranks, sizeof(*ranks), n, &of_list, &list, NULL);
-
-    if (rc == 0)
-        rc = rankmap_exclude(parent, list, opts, out);
-    rankmap_unref(list);
-    return rc;
+    return rankmap_exclude_ranks(parent, (const int *)ranks, n, opts, out, NULL);
 }
 
 /* MPI_Group_range_incl() */

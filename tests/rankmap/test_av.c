@@ -128,7 +128,6 @@ static void tags_and_escapes(void **state)
     has(av, 1, 0, 0);                                    /* never set */
     assert_int_equal(rankmap_av_set(av, 2, 0x40, 1), 0); /* and back */
     has(av, 2, 0x40, 1);
-    rankmap_av_reclaim(av);
     has(av, 4, UINT64_MAX - 4, 4);
     rankmap_av_destroy(av);
     av = av_new(8, 10, 0); /* no tags: every address fits */
@@ -224,7 +223,6 @@ static void groups(void **state)
     assert_int_equal(rankmap_av_group_add(av, 1, &found), RANKMAP_EFULL);
     assert_int_equal(rankmap_av_group_add(av, 0, &found), -EINVAL);
     assert_ptr_equal(info_of(av).base, base);
-    rankmap_av_reclaim(av);
     has(av, 3000, 3001, 3000);
     rankmap_av_destroy(av);
 }
@@ -252,8 +250,6 @@ static void many_groups(void **state)
             assert_int_equal(rankmap_av_group_retire(av, ids[k]), 0);
             ids[k] = ids[--n];
         }
-        if (i % 100 == 0)
-            rankmap_av_reclaim(av);
         for (uint32_t k = 0; k < n; k += 7) {
             struct rankmap_av_group found;
             uint64_t lpid;
@@ -357,6 +353,35 @@ static void readers(void **state)
     rankmap_av_destroy(reader.av);
 }
 
+/* Changes beside readers take no memory once the tables have their size, however many they are. */
+static void changes_are_bounded(void **state)
+{
+    struct reader reader = {.av = av_new(8, 1000000, 1)};
+    struct rankmap_av_group group;
+    pthread_t thread[2];
+    uint64_t before = 0;
+
+    group_add(reader.av, 100);
+    for (uint64_t id = 0; id < 100; id++)
+        assert_int_equal(rankmap_av_set(reader.av, id, 2 * id + (id % 3 == 0), 0), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, read_on, &reader), 0);
+    for (int i = 0; i < 20000; i++) {
+        if (i == 4)
+            before = info_of(reader.av).bytes;
+        group = group_add(reader.av, 10);
+        assert_int_equal(rankmap_av_set(reader.av, group.base + 9, 7, 0), 0); /* escaped */
+        assert_int_equal(rankmap_av_group_grow(reader.av, group.id, 20), 0);
+        assert_int_equal(rankmap_av_group_retire(reader.av, group.id), 0);
+    }
+    reader.stop = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(reader.n_wrong, 0);
+    assert_int_equal(info_of(reader.av).bytes, before);
+    rankmap_av_destroy(reader.av);
+}
+
 /* No more than `size` is filled, and a smaller one is refused. */
 static void size_of_info(void **state)
 {
@@ -382,7 +407,8 @@ int main(void)
         cmocka_unit_test(tags_and_escapes), cmocka_unit_test(one_tag_bit),
         cmocka_unit_test(implicit),         cmocka_unit_test(groups),
         cmocka_unit_test(many_groups),      cmocka_unit_test(flat_ids),
-        cmocka_unit_test(readers),          cmocka_unit_test(size_of_info),
+        cmocka_unit_test(readers),          cmocka_unit_test(changes_are_bounded),
+        cmocka_unit_test(size_of_info),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

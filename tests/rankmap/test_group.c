@@ -282,6 +282,81 @@ static void bricks(void **state)
     rankmap_unref(parent);
 }
 
+/* What MPI passes: arrays of int. An error names the entry. */
+static void lists_of_ranks(void **state)
+{
+    struct rankmap *parent = affine(100, 2, 5), *none = affine(0, 1, 0), *large, *map = NULL;
+    int ranks[] = {4, 0, 2}, twins[] = {1, 3, 0, 3}, beyond[] = {0, 5}, below[] = {0, 1, -1};
+    int far_below[] = {0, 1, -100};
+    struct rankmap_opts dup = {.size = sizeof(dup), .flags = RANKMAP_ALLOW_DUPLICATES};
+    struct rankmap_error err;
+
+    assert_int_equal(rankmap_include_ranks(parent, ranks, 3, NULL, &map, &err), 0);
+    HAS_IDS(map, 108, 100, 104);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_exclude_ranks(parent, ranks, 3, NULL, &map, &err), 0);
+    HAS_IDS(map, 102, 106);
+    rankmap_unref(map);
+    map = NULL;
+    for (int exclude = 0; exclude < 2; exclude++) {
+        int (*list)(struct rankmap *, const int *, size_t, const struct rankmap_opts *,
+                    struct rankmap **, struct rankmap_error *) =
+            exclude ? rankmap_exclude_ranks : rankmap_include_ranks;
+
+        assert_int_equal(list(parent, twins, 4, NULL, &map, &err), RANKMAP_EDUP);
+        assert_string_equal(err.text, "entries 1 and 3 both have rank 3");
+        assert_int_equal(err.where, 3);
+        assert_int_equal(list(parent, beyond, 2, NULL, &map, &err), RANKMAP_ERANGE);
+        assert_string_equal(err.text, "entry 1 is rank 5, and the parent has 5 ranks");
+        assert_int_equal(list(parent, below, 3, NULL, &map, &err), RANKMAP_ERANGE);
+        assert_string_equal(err.text, "entry 2 is rank -1, and the parent has 5 ranks");
+        assert_int_equal(list(none, beyond, 1, NULL, &map, &err), RANKMAP_ERANGE);
+        assert_string_equal(err.text, "entry 0 is rank 0, and the parent has 0 ranks");
+        assert_int_equal(list(parent, NULL, 1, NULL, &map, &err), -EINVAL);
+        assert_int_equal(list(NULL, ranks, 1, NULL, &map, NULL), -EINVAL);
+        assert_null(map);
+        assert_int_equal(list(parent, NULL, 0, NULL, &map, NULL), 0);
+        assert_int_equal(rankmap_size(map), exclude ? 5 : 0);
+        rankmap_unref(map);
+        map = NULL;
+        /* a negative int is no rank of a parent with more than 2^31 ranks either */
+        large = affine(0, 1, UINT32_C(0xfffffff0));
+        assert_int_equal(list(large, far_below, 3, NULL, &map, &err), RANKMAP_ERANGE);
+        assert_string_equal(err.text, "entry 2 is rank -100, and the parent has 4294967280 ranks");
+        rankmap_unref(large);
+    }
+    assert_int_equal(rankmap_include_ranks(parent, twins, 4, &dup, &map, NULL), 0);
+    HAS_IDS(map, 102, 106, 100, 106);
+    rankmap_unref(map);
+    map = NULL;
+    assert_int_equal(rankmap_exclude_ranks(parent, twins, 4, &dup, &map, NULL),
+                     RANKMAP_ENOTINJECTIVE);
+    assert_null(map);
+    rankmap_unref(none);
+    rankmap_unref(parent);
+}
+
+/* The typed forms are the general one. */
+static void typed_arrays(void **state)
+{
+    const uint32_t narrow[] = {7, 3, 3};
+    const uint64_t wide[] = {UINT64_C(1) << 33, 3, 3};
+    struct rankmap *map = NULL;
+    struct rankmap_error err;
+
+    assert_int_equal(rankmap_from_ids32(narrow, 2, NULL, &map, &err), 0);
+    HAS_IDS(map, 7, 3);
+    rankmap_unref(map);
+    assert_int_equal(rankmap_from_ids64(wide, 2, NULL, &map, &err), 0);
+    assert_true(rankmap_id(map, 0) == wide[0] && rankmap_id(map, 1) == 3);
+    rankmap_unref(map);
+    map = NULL;
+    assert_int_equal(rankmap_from_ids32(narrow, 3, NULL, &map, &err), RANKMAP_EDUP);
+    assert_int_equal(rankmap_from_ids64(wide, 3, NULL, &map, &err), RANKMAP_EDUP);
+    assert_string_equal(err.text, "ranks 1 and 2 both have id 3");
+    assert_null(map);
+}
+
 static void children_out_of_range(void **state)
 {
     uint32_t *ids = permutation(200, 5);
@@ -479,6 +554,8 @@ int main(void)
         cmocka_unit_test(splits),
         cmocka_unit_test(blocks_of_even_splits),
         cmocka_unit_test(bricks),
+        cmocka_unit_test(lists_of_ranks),
+        cmocka_unit_test(typed_arrays),
         cmocka_unit_test(children_out_of_range),
         cmocka_unit_test(views),
         cmocka_unit_test(generations),

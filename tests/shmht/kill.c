@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kill <trials>: SIGKILL of the writer at random points of puts, updates, merges and growth. A
- * reader attached before, and one attached afterwards, find every pair whose put returned, and a
- * new table made of the pairs that they iterate over has all of them. Odd trials use a named
- * object, even ones a memfd.
+ * kill <trials>: SIGKILL of the writer at random points of puts, updates, deletes, merges and
+ * growth. A reader attached before, and one attached afterwards, find every pair whose put returned
+ * and none whose delete returned, and so does a new table made of the pairs that they iterate over.
+ * Odd trials use a named object, even ones a memfd.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,10 +18,11 @@
 
 #include "common.h"
 
-#define N_KEYS 20000u
+#define N_KEYS  20000u
+#define DELETED 0x80000000u /* in a floor: the version below it was put, then deleted */
 
 struct shared {
-    _Atomic uint32_t high; /* keys below it have been put at least once */
+    _Atomic uint32_t deleting; /* key + 1 of the delete that has not returned; 0: none */
     _Atomic uint32_t floor[N_KEYS];
 };
 
@@ -36,9 +37,26 @@ static void at_cap(int rc)
     CHECK(rc >= 0);
 }
 
+static uint32_t version_now(struct shared *shared, uint32_t i)
+{
+    return atomic_load_explicit(&shared->floor[i], memory_order_relaxed) & ~DELETED;
+}
+
+static void delete_version(struct shmht_writer *w, struct shared *shared, uint32_t i)
+{
+    int there = !(atomic_load_explicit(&shared->floor[i], memory_order_relaxed) & DELETED);
+    char key[16];
+
+    key16(key, i);
+    atomic_store_explicit(&shared->deleting, i + 1, memory_order_release);
+    CHECK(shmht_delete(w, key, 16) == (there ? 0 : SHMHT_ENOENT));
+    atomic_fetch_or_explicit(&shared->floor[i], DELETED, memory_order_release);
+    atomic_store_explicit(&shared->deleting, 0, memory_order_release);
+}
+
 static void put_version(struct shmht_writer *w, struct shared *shared, uint32_t i)
 {
-    uint32_t version = atomic_load_explicit(&shared->floor[i], memory_order_relaxed) + 1;
+    uint32_t version = version_now(shared, i) + 1;
     unsigned char value[32];
     char key[16];
 
@@ -59,12 +77,12 @@ static void merge_versions(struct shmht_writer *w, struct shared *shared, uint32
     block_begin(&b, buf, sizeof(buf));
     for (uint32_t i = first; i < first + n; i++) {
         key16(key, i);
-        fill32(value, i, atomic_load_explicit(&shared->floor[i], memory_order_relaxed) + 1);
+        fill32(value, i, version_now(shared, i) + 1);
         block_add(&b, key, 16, value, 32);
     }
     at_cap(shmht_writer_merge(w, buf, block_end(&b), NULL));
     for (uint32_t i = first; i < first + n; i++)
-        atomic_fetch_add_explicit(&shared->floor[i], 1, memory_order_release);
+        atomic_store_explicit(&shared->floor[i], version_now(shared, i) + 1, memory_order_release);
 }
 
 static void write_for_ever(struct shmht_writer *w, struct shared *shared, uint64_t seed)
@@ -79,11 +97,12 @@ static void write_for_ever(struct shmht_writer *w, struct shared *shared, uint64
         else if (what % 64 == 1 && next + 256 < N_KEYS) {
             merge_versions(w, shared, next, 256);
             next += 256;
-        } else if (what % 3 != 0 && next < N_KEYS)
+        } else if (what % 5 == 0 && next > 0)
+            delete_version(w, shared, (uint32_t)(what >> 8) % next);
+        else if (what % 3 != 0 && next < N_KEYS)
             put_version(w, shared, next++);
         else if (next > 0)
             put_version(w, shared, (uint32_t)(what >> 8) % next);
-        atomic_store_explicit(&shared->high, next, memory_order_relaxed);
     }
 }
 
@@ -104,11 +123,10 @@ static void writer(int sock, struct shared *shared, int named, uint64_t seed)
     write_for_ever(w, shared, seed);
 }
 
-/* The interrupted put, and those of a merge, may be present or not. */
+/* The interrupted put, those of a merge, and the pair of an interrupted delete may be present or
+ * not. */
 static void check_all(const struct shmht_reader *r, struct shared *shared)
 {
-    uint64_t n = 0;
-
     for (uint32_t i = 0; i < N_KEYS; i++) {
         uint32_t floor = atomic_load_explicit(&shared->floor[i], memory_order_acquire);
         struct shmht_bytes value;
@@ -118,14 +136,13 @@ static void check_all(const struct shmht_reader *r, struct shared *shared)
 
         key16(key, i);
         rc = shmht_get(r, key, 16, &value);
-        CHECK(rc == 0 || (rc == SHMHT_ENOENT && floor == 0));
+        CHECK(rc == 0 || (rc == SHMHT_ENOENT && (floor == 0 || floor & DELETED ||
+                                                 atomic_load(&shared->deleting) == i + 1)));
         if (rc == 0) {
             version = version32(&value, i);
-            CHECK(version == floor || version == floor + 1);
-            n++;
+            CHECK((version == floor && !(floor & DELETED)) || version == (floor & ~DELETED) + 1);
         }
     }
-    CHECK(n > 0 || atomic_load(&shared->high) == 0);
 }
 
 static uint64_t count(const struct shmht_reader *r)
@@ -198,6 +215,8 @@ static void trial(struct shared *shared, int number, uint64_t *rng, uint64_t *wr
                                    stats.table_bytes + stats.old_table_bytes + stats.free_bytes);
     for (uint32_t i = 0; i < 300; i++) /* continues, with growth */
         put_version(w, shared, i);
+    for (uint32_t i = 0; i < 300; i += 3)
+        delete_version(w, shared, i);
     CHECK(shmht_put(w, "continued", 9, &value, sizeof(value)) == SHMHT_PUT_NEW);
     check_all(view, shared);
     CHECK(shmht_get(view, "continued", 9, &got) == 0);

@@ -16,7 +16,8 @@
  * What is checked. Between the writer's operations is floor[key], a release store of the version
  * that was put, as an application would publish it. A reader loads it with acquire, then (Get) must
  * find that version or a later one, whole, and a second Get no earlier one; or (walk) must meet
- * every key whose floor was set. The argument in prose is at the head of lookup.c.
+ * every key whose floor was set, and no earlier version. A delete is a version without a record.
+ * shmht_writer_wake() publishes as floor does. The argument in prose is at the head of lookup.c.
  *
  * Then each release and acquire of the protocol is weakened in turn, and stores are swapped: each
  * time the check must fail. A check that still passes would mean an order that the protocol does
@@ -29,6 +30,7 @@
 #define N_KEYS      3
 #define LINE        2 /* slots of a line */
 #define MAX_RECS    12
+#define DELETED     MAX_RECS /* in a slot: no record */
 #define MAX_STORES  128
 #define MAX_CHOICES 64
 
@@ -59,6 +61,9 @@ enum {
     S_TABLE_BEFORE_FILL,
     S_DEAD_BEFORE_SLOT_AND_TOP,
     S_TOP_BEFORE_RECORD,
+    S_DELETE_EMPTIES,
+    S_DELETE_AFTER_FLOOR,
+    S_DEAD_NOT_STORED,
     N_MUTANTS
 };
 
@@ -76,7 +81,10 @@ static const char *const mutant_names[N_MUTANTS] = {
     "slot stored before its record",
     "table published before it is filled",
     "old record marked before the new one is in the log",
-    "top moved before the record is there"};
+    "top moved before the record is there",
+    "a delete empties the slot",
+    "a delete is announced before its stores",
+    "a deleted record is not marked"};
 
 enum { KIND_RECORD = 1, KIND_SKIP = 2, DEAD = 4 };
 
@@ -92,6 +100,8 @@ static int mutant;
  * order */
 
 static int top, n_tables, table_lines, record_of[N_KEYS], key_of[MAX_RECS], version_of[MAX_RECS];
+static int deleted_at[N_KEYS]; /* version of the last delete; 0: none */
+static int one_home;           /* all keys share a home line */
 
 static void store(int location, int value, int release)
 {
@@ -112,7 +122,7 @@ static int slot_at(int table, int index)
  * full and the search continues in the next. */
 static int home(int key, int lines)
 {
-    return lines == 1 ? 0 : key == 2 ? lines - 1 : 0;
+    return lines == 1 || one_home ? 0 : key == 2 ? lines - 1 : 0;
 }
 
 static int last_value(int location)
@@ -174,6 +184,21 @@ static void put(int key, int version)
     store(FLOOR + key, version, mutant != R_FLOOR);
 }
 
+static void delete_key(int key, int version)
+{
+    int slot = find_slot(n_tables - 1, table_lines, key);
+
+    deleted_at[key] = version;
+    if (mutant == S_DELETE_AFTER_FLOOR)
+        store(FLOOR + key, version, 1);
+    store(slot, mutant == S_DELETE_EMPTIES ? 0 : slot_value(key, DELETED), 1);
+    if (mutant != S_DEAD_NOT_STORED)
+        store(WORD + record_of[key], KIND_RECORD | DEAD, 1);
+    if (mutant != S_DELETE_AFTER_FLOOR)
+        store(FLOOR + key, version, mutant != R_FLOOR);
+    record_of[key] = -1;
+}
+
 static void grow(int lines)
 {
     int before = n_tables - 1, before_lines = table_lines;
@@ -185,7 +210,7 @@ static void grow(int lines)
     for (int i = 0; i < before_lines * LINE; i++) {
         int value = last_value(slot_at(before, i));
 
-        if (value != 0)
+        if (value != 0 && value / 16 - 1 != DELETED)
             store(find_slot(n_tables - 1, lines, value % 16 - 1), value, 0);
     }
     store(WORD + top, KIND_SKIP, 0);
@@ -196,14 +221,34 @@ static void grow(int lines)
 }
 
 /* Inserts, an update before growth, growth, an update after it, an insert that overflows into the
- * next line. */
+ * next line; a delete in front of a key that overflowed, a put of the deleted key, growth without a
+ * deleted key, a put of it afterwards. */
 static void write_all(int which)
 {
     n_stores = top = n_tables = 0;
     memset(record_of, -1, sizeof(record_of));
-    n_tables = table_lines = 1;
-    store(TABLE, 8 * n_tables + 1, 1); /* the region is published whole */
+    memset(deleted_at, 0, sizeof(deleted_at));
+    n_tables = 1;
+    one_home = which >= 2;
+    table_lines = one_home ? 2 : 1;
+    store(TABLE, 8 * n_tables + table_lines, 1); /* the region is published whole */
     put(0, 1);
+    if (one_home) {
+        put(1, 1);
+        if (which == 2) {
+            put(2, 1);
+            delete_key(1, 2);
+            put(1, 3);
+            delete_key(0, 2);
+        } else {
+            delete_key(0, 2);
+            grow(2);
+            put(2, 1);
+            put(0, 3);
+            delete_key(1, 2);
+        }
+        return;
+    }
     if (which == 0) {
         put(0, 2);
         put(1, 1);
@@ -301,13 +346,24 @@ static int get(int key)
             if (hint[i] % 16 != key + 1)
                 continue;
             slot = load(slot_at(number, line * LINE + i), mutant != A_SLOT);
-            if (slot != 0)
+            if (slot != 0 && slot / 16 - 1 != DELETED)
                 return load(WORD + slot / 16 - 1, 0) == 0 ? -1 : read_record(slot / 16 - 1, key);
         }
         if (load(slot_at(number, line * LINE + LINE - 1), 0) == 0)
             return 0;
     }
     return 0;
+}
+
+/* A Get that finds nothing has the key's state before its first put, or after a delete. */
+static int at_most(int key, int version)
+{
+    return version == 0 ? deleted_at[key] : version;
+}
+
+static int at_least(int version, int floor)
+{
+    return version == 0 ? floor : version;
 }
 
 static void check_gets(int key)
@@ -318,9 +374,9 @@ static void check_gets(int key)
     second = get(key);
     if (first < 0 || second < 0)
         fail("a record that is torn or not there");
-    else if (first < floor || second < floor)
+    else if (at_most(key, first) < floor || at_most(key, second) < floor)
         fail("a key or version that was put before is not found");
-    else if (second < first)
+    else if (at_most(key, second) < at_least(first, floor))
         fail("a version goes back");
 }
 
@@ -341,10 +397,12 @@ static void check_walk(int key)
         version = read_record(pos, key);
         if (version < 0)
             fail("a walk meets a torn record");
+        else if (version < floor)
+            fail("a walk meets a record that was replaced or deleted before");
         else if (version > met)
             met = version;
     }
-    if (met < floor)
+    if (at_most(key, met) < floor)
         fail("a walk leaves a key out");
 }
 
@@ -352,7 +410,7 @@ static const char *check(unsigned long *runs)
 {
     const char *found = NULL;
 
-    for (int which = 0; which < 2; which++) {
+    for (int which = 0; which < 4; which++) {
         write_all(which);
         for (int what = 0; what < 2 * N_KEYS && !found; what++) {
             memset(choices, 0, sizeof(choices));

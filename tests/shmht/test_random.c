@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random puts, merges and compactions against an array of the expected values. Built twice: with
- * this machine's look-up, and with the portable one (SHMHT__PORTABLE).
+ * Random puts, deletes, merges and compactions against an array of the expected values. Built
+ * twice: with this machine's look-up, and with the portable one (SHMHT__PORTABLE).
  */
 #include "cm.h"
 
@@ -129,6 +129,16 @@ static void put_one(struct shmht_writer *w, struct naive *m, uint32_t policy, ui
         remember(m, i, seed, clock);
 }
 
+static void delete_one(struct shmht_writer *w, struct naive *m)
+{
+    unsigned char key[40];
+    uint64_t i = below(N_KEYS);
+
+    assert_int_equal(shmht_delete(w, key, make_key(i, key)), m->value[i] ? 0 : SHMHT_ENOENT);
+    m->n -= m->value[i] != 0;
+    m->value[i] = 0;
+}
+
 static void merge_some(struct shmht_writer *w, struct naive *m, uint32_t policy, uint64_t *clock)
 {
     static unsigned char buf[1 << 20];
@@ -176,7 +186,10 @@ static void run(uint64_t seed, uint32_t policy, uint64_t max_bytes, uint32_t loa
     assert_int_equal(shmht_reader_attach(NULL, shmht_writer_share(w, NULL), NULL, &r, NULL), 0);
     for (int round = 0; round < 12; round++) {
         for (uint64_t n = below(800); n > 0; n--)
-            put_one(w, &m, policy, &clock);
+            if (below(4) > 0)
+                put_one(w, &m, policy, &clock);
+            else
+                delete_one(w, &m);
         merge_some(w, &m, policy, &clock);
         assert_int_equal(shmht_writer_publish(w), 0);
         check_all(r, &m);

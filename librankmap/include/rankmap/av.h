@@ -36,8 +36,10 @@
  *
  * @threads One thread at a time changes the vector (add, grow, retire, set). Any other thread may
  * at the same time query, get groups, and read entries whose rankmap_av_set() happens-before the
- * read; reading takes no lock. For such readers, a table that a change replaces stays until
- * rankmap_av_reclaim() or rankmap_av_destroy().
+ * read. Reading takes no lock and waits for no writer; it starts again if changes of the groups
+ * overtake it. Changes beside readers need no more memory than changes without: the tables of
+ * groups and escapes exist twice, whatever the number of changes. Once set, an entry may be set
+ * again while no other thread reads it.
  *
  * Source: the paper, section III-B: 12-byte entries with one tag bit, and one vector per group. One
  * flat range for all groups, checked tags, the escape and implicit entries are ours.
@@ -233,12 +235,6 @@ struct rankmap_info_av {
  * @cost O(groups)
  */
 RANKMAP_API int rankmap_av_query(const struct rankmap_av *av, struct rankmap_info_av *info);
-
-/**
- * @brief Free the tables that changes have replaced.
- * @param av  the vector; no other thread may be inside a function of it during this call
- */
-RANKMAP_API void rankmap_av_reclaim(struct rankmap_av *av);
 
 #ifdef __cplusplus
 }

@@ -7,10 +7,10 @@
  *
  * | MPI | here |
  * |---|---|
- * | MPI_Group_incl | rankmap_from_ids() of the ranks, rankmap_compose() |
+ * | MPI_Group_incl, _excl | rankmap_include_ranks(), rankmap_exclude_ranks() |
  * | MPI_Comm_split | rankmap_split() |
  * | MPI_Group_range_incl | rankmap_from_ranges(), rankmap_compose() |
- * | MPI_Group_excl, _range_excl | the same, with rankmap_exclude() |
+ * | MPI_Group_range_excl | the same, with rankmap_exclude() |
  * | ranks in reverse | rankmap_compose() with rankmap_affine(n - 1, -1, n) |
  * | MPI_Group_size, _rank | rankmap_size(), rankmap_rank() of the own id |
  * | MPI_Group_translate_ranks, _compare | rankmap_translate(), rankmap_compare() |
@@ -19,9 +19,8 @@
  *
  * A communicator without the ranks that failed:
  *
- *     rankmap_from_ids(failed, sizeof(failed[0]), n_failed, NULL, &list, &err);
- *     rankmap_exclude(world, list, NULL, &survivors);       // a shrunk communicator: a few runs
- *     rankmap_translate(survivors, NULL, n, world, ranks);  // their ranks before
+ *     rankmap_exclude_ranks(world, failed, n_failed, NULL, &survivors, &err);   // a few runs
+ *     rankmap_translate(survivors, NULL, n, world, ranks);            // their ranks before
  *
  * Results have MPI's order. If both maps are regular or runs, the functions compute from the
  * parameters. Otherwise each takes time linear in the sizes, with a scratch index of the other map.
@@ -130,6 +129,37 @@ RANKMAP_API int rankmap_split(struct rankmap *parent, const struct rankmap_membe
  */
 RANKMAP_API int rankmap_exclude(struct rankmap *parent, const struct rankmap *ranks,
                                 const struct rankmap_opts *opts, struct rankmap **out);
+
+/**
+ * @brief MPI_Group_incl(): the listed ranks of a map, in the list's order.
+ * @param parent  any map; a view keeps a reference to it
+ * @param ranks   array of n ranks of parent, as MPI passes them; need not be kept
+ * @param n       how many
+ * @param opts    or NULL
+ * @param out     a map of n ranks
+ * @param err     names the entry that is no rank of parent, or the two that are the same rank; or
+ *                NULL
+ * @return as rankmap_compose()
+ * @cost that of rankmap_from_ids() of the list, and of rankmap_compose()
+ */
+RANKMAP_API int rankmap_include_ranks(struct rankmap *parent, const int *ranks, size_t n,
+                                      const struct rankmap_opts *opts, struct rankmap **out,
+                                      struct rankmap_error *err);
+
+/**
+ * @brief MPI_Group_excl(): all ranks of a map but the listed ones, in the map's order.
+ * @param parent  a group
+ * @param ranks   array of n ranks of parent, in any order; need not be kept
+ * @param n       how many
+ * @param opts    or NULL
+ * @param out     the map
+ * @param err     as rankmap_include_ranks()
+ * @return as rankmap_compose(), or RANKMAP_ENOTINJECTIVE
+ * @cost that of rankmap_from_ids() of the list, and of rankmap_exclude()
+ */
+RANKMAP_API int rankmap_exclude_ranks(struct rankmap *parent, const int *ranks, size_t n,
+                                      const struct rankmap_opts *opts, struct rankmap **out,
+                                      struct rankmap_error *err);
 
 /**
  * @brief The rank of an id: the exact inverse of rankmap_id().

@@ -23,7 +23,7 @@
  *     struct rankmap_error err;
  *     struct rankmap *map;
  *
- *     if (rankmap_from_ids(ranks, sizeof(ranks[0]), n, NULL, &map, &err) < 0)
+ *     if (rankmap_from_ids32(ids, n, NULL, &map, &err) < 0)
  *         return complain(err.text);                     // ranks 3 and 17 both have id 5
  *     rankmap_query(map, &info);
  *     printf("%s, %llu bytes\n", info.kind_name, (unsigned long long)info.total_bytes);
@@ -130,6 +130,20 @@ RANKMAP_API int rankmap_affine(uint64_t offset, int64_t stride, uint32_t n,
 RANKMAP_API int rankmap_from_ids(const void *ids, size_t id_bytes, size_t n,
                                  const struct rankmap_opts *opts, struct rankmap **out,
                                  struct rankmap_error *err);
+
+/** @brief rankmap_from_ids() of 32-bit ids: the compiler checks the array's type. */
+static inline int rankmap_from_ids32(const uint32_t *ids, size_t n, const struct rankmap_opts *opts,
+                                     struct rankmap **out, struct rankmap_error *err)
+{
+    return rankmap_from_ids(ids, sizeof(ids[0]), n, opts, out, err);
+}
+
+/** @brief rankmap_from_ids() of 64-bit ids, such as MPICH's lpids. */
+static inline int rankmap_from_ids64(const uint64_t *ids, size_t n, const struct rankmap_opts *opts,
+                                     struct rankmap **out, struct rankmap_error *err)
+{
+    return rankmap_from_ids(ids, sizeof(ids[0]), n, opts, out, err);
+}
 
 /** @} */
 

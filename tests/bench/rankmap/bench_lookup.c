@@ -11,7 +11,9 @@
  * ours has models for. `ours` are maps made with RANKMAP_FAST, `ours compact` those without it,
  * where they differ. `mixed` are 64 communicators of all these models, each lookup in another one
  * at random; `mixed strides` 64 strides. `generation 1` to `4` are the odd ranks of the odd ranks
- * of ..., each composed with the one before.
+ * of ..., each composed with the one before. `..., ranks of 1 (64) at random` are communicators of
+ * one model, and beside them the arrays that maps save: the addresses of each communicator's ranks,
+ * 8 bytes each (`ns_per_random_lookup`).
  *
  * A lookup reads the address out of the entry that the library keeps for a process. The lookup
  * knows only the communicator's pointer and reads everything again, as in a program that sends a
@@ -414,6 +416,79 @@ static void run_mix(struct bench *b, const char *name, int strides_only, uint32_
     free(picks);
 }
 
+static const uint64_t *addresses; /* of the ranks of each communicator in turn */
+static uint32_t n_addresses;      /* of one communicator */
+
+static uint64_t mix_array(const struct pick *picks, uint32_t n)
+{
+    const uint64_t *array = somewhere(addresses);
+    uint64_t sum = 0, size = n_addresses;
+
+    for (uint32_t i = 0; i < n; i++) {
+        sum += array[picks[i].comm * size + picks[i].rank];
+        FORGET();
+    }
+    return sum;
+}
+
+/* Communicators of one shape, ranks drawn at random, beside an array of addresses for each. */
+static void run_random(struct bench *b, unsigned k, uint32_t n, unsigned n_comms)
+{
+    static const struct {
+        const char *label;
+        uint64_t (*mix)(const struct pick *picks, uint32_t n);
+    } who[] = {
+        {"array of addresses", mix_array}, {"ours", mix_ours}, {"ours compact", mix_compact}};
+    const unsigned n_who = sizeof(who) / sizeof(who[0]), trials = b->quick ? 3 : 9;
+    struct pick *picks = malloc(MIX_LOOKUPS * sizeof(*picks));
+    uint32_t *ids = malloc(n * sizeof(*ids)), *all = calloc(2 * (size_t)n, sizeof(*all));
+    uint64_t *array = malloc(n_comms * (size_t)n * sizeof(*array)), sum = 0;
+    double ns[3][BENCH_MAX_TRIALS], median[3];
+    char name[64];
+
+    check(picks && ids && all && array, "out of memory");
+    for (uint32_t i = 0; i < 2 * n; i++)
+        all[i] = i;
+    world_fill(all, 2 * n, 2 * n);
+    for (unsigned c = 0; c < n_comms; c++) {
+        shape_ids(cases[k].shape, n, b->seed + c, ids);
+        make_comm(c, cases[k].shape, ids, n);
+        for (uint32_t r = 0; r < n; r++)
+            array[c * (size_t)n + r] = world_address(ids[r]);
+    }
+    addresses = array;
+    n_addresses = n;
+    for (uint32_t i = 0; i < MIX_LOOKUPS; i++) {
+        picks[i] = (struct pick){bench_random(b, n_comms), bench_random(b, n)};
+        sum += array[picks[i].comm * (size_t)n + picks[i].rank];
+    }
+    for (unsigned trial = 0; trial < trials; trial++)
+        for (unsigned i = 0; i < n_who; i++) {
+            unsigned w = (i + trial) % n_who;
+            uint64_t start = bench_cpu_ns(), got = who[w].mix(picks, MIX_LOOKUPS);
+
+            ns[w][trial] = (double)(bench_cpu_ns() - start) / MIX_LOOKUPS;
+            check(got == sum, "not everyone finds the same addresses");
+        }
+    snprintf(name, sizeof(name), "%s, ranks of %u at random", cases[k].name, n_comms);
+    fprintf(stderr, "%-42s %8lu |", name, (unsigned long)n);
+    for (unsigned w = 0; w < n_who; w++) {
+        median[w] = bench_median(ns[w], trials);
+        bench_figure(b, name, n, who[w].label, "ns_per_random_lookup", median[w], "ns");
+        if (w > 0)
+            bench_figure(b, name, n, who[w].label, "ns_per_random_lookup, over the array",
+                         median[w] / median[0], "x");
+        fprintf(stderr, " %s %.2f", who[w].label, median[w]);
+    }
+    fputc('\n', stderr);
+    for (unsigned c = 0; c < n_comms; c++)
+        free_comm(c, cases[k].shape);
+    free(array);
+    free(all);
+    free(ids);
+    free(picks);
+}
+
 /* The odd ranks of the odd ranks of ...: ours composes, Open MPI's sparse groups climb. */
 static void run_generations(struct bench *b, uint32_t n, uint32_t lookups)
 {
@@ -592,6 +667,13 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < (b.quick ? 1u : 4u); i++) {
         for (unsigned k = 0; k < N_CASES; k++)
             run_case(&b, k, sizes[i], b.quick ? 1u << 20 : 2048000);
+        for (unsigned k = 0; k < N_CASES; k++)
+            if (cases[k].shape == SHAPE_STRIDE || cases[k].shape == SHAPE_BLOCKSTRIDE ||
+                cases[k].shape == SHAPE_RANDOM) {
+                run_random(&b, k, sizes[i], 1);
+                if (i < 3)
+                    run_random(&b, k, sizes[i], N_MIXED);
+            }
         if (i < 3) {
             run_mix(&b, "mixed", 0, sizes[i]);
             run_mix(&b, "mixed strides", 1, sizes[i]);
