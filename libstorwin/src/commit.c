@@ -147,8 +147,11 @@ static void free_old_areas(struct storwin_window *win)
 {
     struct storwin__commit *c = win->commit;
 
-    if (c->old_bytes == 0 || c->pending.base != c->last.base)
+    if (c->old_bytes == 0)
         return;
+    for (uint32_t place = 0; place < c->areas; place++)
+        if (c->at[place].seq > 0 && c->at[place].base != c->base)
+            return;
     storwin__commit_punch(win, c->old_base, c->old_bytes);
     c->old_bytes = 0;
 }
@@ -165,10 +168,9 @@ int storwin__write_pending(struct storwin_window *win, struct storwin_error *err
     rc = storwin__record_write(win, &c->pending, err);
     if (rc < 0)
         return rc;
-    free_old_areas(win);
-    c->last = c->pending;
+    storwin__place_record(c, &c->pending);
     memset(&c->pending, 0, sizeof(c->pending));
-    c->place = 1 - c->place;
+    free_old_areas(win);
     return 0;
 }
 
@@ -183,15 +185,12 @@ static void prepare_record(struct storwin_window *win, const struct storwin__rec
     c->pending.place = c->place;
     c->pending.app_version = c->app_version;
     c->newest_generation = next->generation;
-    if (flip) { /* the two areas swap their roles */
-        storwin__set_remove(c->behind, 0, pages);
-        storwin__set_merge(c->behind, c->since, pages);
-        storwin__set_remove(c->since, 0, pages);
+    for (uint32_t area = 0; area < c->areas; area++)
+        storwin__set_merge(c->lacks[area], c->changed, pages);
+    if (flip) {
+        storwin__set_remove(c->lacks[next->home], 0, pages);
         c->whole = c->lost = 0;
-    } else {
-        storwin__set_merge(c->since, c->changed, pages);
     }
-    storwin__set_merge(c->behind, c->changed, pages);
     storwin__set_remove(c->changed, 0, pages);
 }
 
@@ -219,7 +218,7 @@ static int restore_length(struct storwin_window *win, struct storwin_error *err)
     const struct storwin__file *f = &win->files[0];
     struct storwin__commit *c = win->commit;
     const uint64_t from = win->opts.offset_bytes + c->base;
-    const uint64_t bytes = 2 * c->cap + c->journal_cap; /* two areas, journal */
+    const uint64_t bytes = c->areas * c->cap + c->journal_cap;
     struct stat st;
     int rc;
 
@@ -232,7 +231,7 @@ static int restore_length(struct storwin_window *win, struct storwin_error *err)
                              "\"%.80s\" was shortened, and cannot be made longer: %s", win->path,
                              storwin_strerror(rc));
     c->whole = c->lost = 1;
-    storwin__set_add(c->since, 0, storwin__pages(win));
+    storwin__lack_all(win);
     return 0;
 }
 
@@ -246,11 +245,12 @@ static int discard_newer(struct storwin_window *win, struct storwin_error *err)
     if (c->discard.seq == 0)
         return 0;
     c->discard.seq = c->newest_seq + 1;
+    c->discard.place = c->place;
     rc = storwin__record_write(win, &c->discard, err);
     if (rc < 0)
         return rc;
     c->newest_seq++;
-    c->place = 1 - c->place;
+    storwin__place_record(c, &c->discard);
     memset(&c->discard, 0, sizeof(c->discard));
     return 0;
 }
@@ -281,7 +281,7 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
         return rc;
     flip = must_flip(win, n_changed);
     if (flip) /* it reads other pages, too */
-        rc = storwin__check_readable(win, c->whole ? NULL : c->behind, err);
+        rc = storwin__check_readable(win, c->whole ? NULL : c->lacks[storwin__commit_area(c)], err);
     if (rc < 0)
         return rc;
     rc = write_changes(win, n_changed, flip, generation, &next);

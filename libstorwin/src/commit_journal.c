@@ -186,7 +186,7 @@ static int replay_blocks(struct storwin_window *win, const struct storwin__recor
         memcpy(win->map + win->stor_offset + block * STORWIN__BLOCK, from, (size_t)bytes);
         if (set)
             continue;
-        storwin__set_add(c->since, block / per_page, block / per_page + 1);
+        storwin__set_add(c->lacks[r->home], block / per_page, block / per_page + 1);
         c->replayed_bytes += bytes;
     }
     return 0;

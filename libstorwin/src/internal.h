@@ -23,7 +23,7 @@
 #define ioctl(fd, request, arg) (ioctl)((fd), (int)(request), (arg))
 #endif
 
-#define STORWIN__HINTS    23 /* keys of the table in opts.c */
+#define STORWIN__HINTS    24 /* keys of the table in opts.c */
 #define STORWIN__FILENAME "storage_alloc_filename"
 
 /*

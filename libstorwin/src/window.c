@@ -104,13 +104,14 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
     for (uint32_t i = 0; i < win->n_parts; i++) {
         const struct storwin__part *part = &win->parts[i];
         const uint32_t atomic = win->opts.atomic;
-        uint64_t space = atomic ? storwin__commit_space(part->bytes, atomic) : part->bytes;
+        uint64_t space = part->bytes;
         int rc = 0;
 
         if (part->kind != STORWIN_STORAGE)
             continue;
         if (atomic)
-            rc = storwin__commit_precheck(plan->opts, plan->paths[part->file], &space, err);
+            rc = storwin__commit_precheck(plan->opts, plan->paths[part->file], part->bytes, &space,
+                                          err);
         if (rc == 0)
             rc = storwin__file_open(&win->files[part->file], plan->opts, plan->paths[part->file],
                                     plan->attach, space, err);

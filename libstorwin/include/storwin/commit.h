@@ -54,18 +54,21 @@ extern "C" {
  *   - A damaged record or block is detected. STORWIN_EDAMAGED names the newest generation that is
  *     whole, and the hint storage_alloc_generation opens it.
  *   - The generation before the newest can be opened in that way unless a commit after the newest
- *     failed or was interrupted; older generations can while the journal has them. The first commit
+ *     failed or was interrupted; older generations can while the journal has them. With
+ *     opts.generations = N the last N can, the oldest of them unless a commit failed or was
+ *     interrupted. The first commit
  *     after that discards the newer generations, even if nothing was stored, and possibly if it
  *     fails. storwin_free() is such a commit unless STORWIN_DISCARD is set.
- *   - With STORWIN_ATOMIC_SLOTS the two generations share no byte: damage of one leaves the other.
+ *   - With STORWIN_ATOMIC_SLOTS the generations share no byte: damage of one leaves the others.
  *     With a journal, a damaged block of a copy damages every generation that builds on it.
  *   - If the file was shortened, the next commit writes all of it; a crash before may lose
  *     everything.
  *
  * Space: a file holds two copies of the window, and a journal of the same length unless
- * STORWIN_ATOMIC_SLOTS is set; LAYOUT.md describes it. A window longer than the stored state places
- * its copies and journal behind three times the old length, and overwrites any content of the file
- * there.
+ * STORWIN_ATOMIC_SLOTS is set; with opts.generations = N > 2 it holds N copies. A commit then writes
+ * the changes of the last N commits. LAYOUT.md describes the file. A window longer than the stored
+ * state places its copies and journal behind three times the old length (N times), and overwrites
+ * any content of the file there.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
@@ -191,12 +194,13 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
 STORWIN_API int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
                               struct storwin_window **win, struct storwin_error *err);
 
-/** A file of commits according to its records; only opening it verifies the data. */
+/** A file of commits according to its records; only opening it verifies the data. `bytes` and
+ * `generation` are of the newest commit, or of the newest up to opts->generation. */
 struct storwin_info_file {
     size_t size;         /**< sizeof(struct storwin_info_file), set by the caller */
-    uint64_t bytes;      /**< length of the newest state; a window for it is at least as long */
-    uint64_t generation; /**< of the newest commit */
-    /** the generation before the newest according to the records, for storage_alloc_generation; 0:
+    uint64_t bytes;      /**< length of the state; a window for it is at least as long */
+    uint64_t generation; /**< of the commit */
+    /** the generation before it according to the records, for storage_alloc_generation; 0:
      * none. It may fail to open: a commit that failed or was interrupted after the newest has
      * overwritten parts of it. Only opening it verifies it. */
     uint64_t older_generation;
@@ -204,19 +208,20 @@ struct storwin_info_file {
     /** 1: both copies of another record are damaged, perhaps of a newer commit: storwin_alloc()
      *  fails with STORWIN_EDAMAGED unless storage_alloc_generation is set */
     uint32_t damaged;
-    uint32_t reserved; /**< 0 */
+    uint32_t generations; /**< commits that the file keeps readable: storage_alloc_generations */
 };
 
 /**
  * @brief Read the records of a file of commits, without opening a window. Writes and locks nothing.
  *
- * @param opts  filename and offset are used; the other options must be valid
+ * @param opts  filename, offset and generation are used; the other options must be valid
  * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
  *              release's fails with -EINVAL. Untouched on failure.
  * @param err   detail on failure, or NULL
  * @return
  *   - 0
- *   - STORWIN_ENONE: no commit: the file is empty, or its first commit was interrupted
+ *   - STORWIN_ENONE: no commit: the file is empty, or its first commit was interrupted; or no
+ *     generation up to opts->generation
  *   - STORWIN_EFORMAT: the file has other content
  *   - STORWIN_EDAMAGED: every record is damaged
  *   - STORWIN_ETYPE: neither a regular file nor a block device
@@ -227,7 +232,8 @@ struct storwin_info_file {
  * @threads   MT-Safe. If a process commits during the call, the result is one of its last two
  * commits.
  * @allocates the name, during the call.
- * @cost      four small reads; 32 for a file without commits.
+ * @cost      two small reads for each generation that the file keeps; 32 for a file without
+ *            commits.
  */
 STORWIN_API int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file *info,
                                    struct storwin_error *err);
