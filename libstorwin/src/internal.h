@@ -198,6 +198,12 @@ static inline uint64_t storwin__pages(const struct storwin_window *win)
     return storwin__round_up(win->stor_bytes, win->page_bytes) / win->page_bytes;
 }
 
+/* Returns whether storwin_open_read() made a window. */
+static inline int storwin__reads_only(const struct storwin_window *win)
+{
+    return win->n_files > 0 && win->files[0].read_only;
+}
+
 static inline void storwin__count_written(struct storwin_window *win, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&win->written_bytes, bytes, memory_order_relaxed);

@@ -162,6 +162,10 @@ int storwin__sync_check(const struct storwin_window *win, struct storwin_error *
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
     if (storwin__owned(win, err) < 0)
         return STORWIN_ESTATE;
+    if (storwin__reads_only(win))
+        return storwin__fail(err, STORWIN_ESTATE, NULL,
+                             "the window only reads \"%.80s\": storwin_open_read() made it",
+                             win->path);
     if (atomic_load(&win->async) != STORWIN__IDLE)
         return storwin__fail(err, STORWIN_ESTATE, NULL,
                              "an asynchronous sync is in flight: wait for it first");
