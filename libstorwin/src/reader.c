@@ -165,9 +165,9 @@ static int record_appended(const struct storwin_window *win, const struct storwi
 {
     const struct storwin__record *last = win->commit ? &win->commit->last : NULL;
 
-    return last && r->epoch == last->epoch && r->base == last->base && r->cap == last->cap &&
-           r->home == last->home && r->home_sum == last->home_sum && r->bytes == last->bytes &&
-           r->generation > last->generation && r->journal_bytes >= last->journal_bytes;
+    return last && r->epoch == last->epoch && r->home_sum == last->home_sum &&
+           r->bytes == last->bytes && r->generation > last->generation &&
+           r->journal_bytes >= last->journal_bytes;
 }
 
 /* Brings the copy to a record by the journal's new batches. */

@@ -134,31 +134,34 @@ static void goes_back(void **state)
 {
     struct storwin_opts opts = generation_opts(5);
     struct storwin_window *win = alloc_window(&opts, BYTES);
+    struct storwin_info_file file = {.size = sizeof(file)};
     struct storwin_error err;
 
     commit_up_to(win, 7);
     discard(win);
-    opts.generation = 5;
+    opts.generation = 4;
     win = alloc_window(&opts, BYTES);
     fill(storwin_base(win), BYTES, 8);
     commit_window(win);
     assert_int_equal(window_info(win).generation, 8);
     discard(win);
-    for (opts.generation = 6; opts.generation < 8; opts.generation++) {
+    for (opts.generation = 5; opts.generation < 8; opts.generation++) {
         win = alloc_window(&opts, BYTES); /* the newest up to it */
-        assert_int_equal(window_info(win).generation, 5);
+        assert_int_equal(window_info(win).generation, 4);
         discard(win);
     }
     opts.generation = 0;
+    assert_int_equal(storwin_file_query(&opts, &file, NULL), 0);
+    assert_int_equal(file.older_generation, 4);
     check_generation(opts, 8);
-    check_generation(opts, 5);
     check_generation(opts, 4);
+    check_generation(opts, 3);
     win = alloc_window(&opts, BYTES);
     commit_up_to(win, 12);
     discard(win);
     for (uint64_t g = 8; g < 13; g++)
         check_generation(opts, g);
-    opts.generation = 5;
+    opts.generation = 4;
     assert_int_equal(open_fails(&opts, BYTES, &err), STORWIN_ENONE);
     unlink(opts.filename);
 }

@@ -111,6 +111,28 @@ static void follows(void **state)
     }
 }
 
+/* The state returns to an earlier one, in the same area, but with another journal. */
+static void same_home(void **state)
+{
+    struct storwin_window *win = open_writer(STORWIN_ATOMIC_AUTO, BYTES), *reader = NULL;
+    uint8_t *base = storwin_base(win);
+
+    for (unsigned g = 1; g < 6; g++) {
+        if (g == 2 || g == 5)
+            base[g * 5000] = (uint8_t)g;
+        else
+            memset(base, g == 3 ? 'x' : 'a', BYTES);
+        assert_int_equal(storwin_commit(win, NULL), 0);
+        if (g == 2)
+            reader = open_reader(0);
+    }
+    assert_int_equal(storwin_follow(reader, NULL), 1);
+    assert_memory_equal(storwin_base(reader), base, BYTES);
+    free_window(win);
+    free_window(reader);
+    unlink(test_path("read"));
+}
+
 static void named(void **state)
 {
     struct storwin_window *win = open_writer(STORWIN_ATOMIC_JOURNAL, BYTES), *reader;
@@ -347,10 +369,11 @@ static void goes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follows),     cmocka_unit_test(named),
-        cmocka_unit_test(longer),      cmocka_unit_test(only_reads),
-        cmocka_unit_test(permissions), cmocka_unit_test(read_only_mount),
-        cmocka_unit_test(damage),      cmocka_unit_test(goes_back),
+        cmocka_unit_test(follows),         cmocka_unit_test(named),
+        cmocka_unit_test(same_home),       cmocka_unit_test(longer),
+        cmocka_unit_test(only_reads),      cmocka_unit_test(permissions),
+        cmocka_unit_test(read_only_mount), cmocka_unit_test(damage),
+        cmocka_unit_test(goes_back),
     };
 
     test_begin();
