@@ -301,6 +301,42 @@ static int commit_life(void)
     return rc;
 }
 
+/* Follows a commit in the journal and one in another area. After a failure the copy is unchanged. */
+static int read_life(void)
+{
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_window *win = NULL, *reader = NULL;
+    int rc = 0;
+
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = STORWIN_ATOMIC_AUTO;
+    opts.flags = STORWIN_DISCARD;
+    CHECK(storwin_alloc(&opts, 50000, &win, NULL) == 0);
+    for (uint8_t g = 1, seen = 0; g < 4; g++) {
+        uint8_t *base = storwin_base(win);
+        int one;
+
+        base[0] = g;
+        if (g != 2)
+            memset(base + 1, g, 49999);
+        CHECK(storwin_commit(win, NULL) == 0);
+        atomic_store(&armed, 1);
+        one = reader ? storwin_follow(reader, NULL) : storwin_open_read(&opts, &reader, NULL);
+        atomic_store(&armed, 0);
+        rc = one < 0 ? one : rc;
+        seen = one < 0 ? seen : g;
+        CHECK((reader != NULL) == (seen > 0));
+        if (reader) {
+            base = storwin_base(reader);
+            CHECK(base[0] == seen && base[49999] == (seen == 2 ? 1 : seen));
+        }
+    }
+    CHECK(storwin_free(reader, NULL) == 0);
+    CHECK(storwin_free(win, NULL) == 0);
+    unlink(path);
+    return rc;
+}
+
 /* Signals that come faster than a long fallocate() ends undo it; the space is still reserved. */
 static void reserve_under_signals(void)
 {
@@ -376,10 +412,11 @@ int main(void)
     static const struct {
         const char *name;
         int (*life)(void);
-    } lives[] = {
-        {"kernel", kernel_life},   {"grown file", grown_life},      {"resident", resident_life},
-        {"user pager", user_life}, {"older kernel", fallback_life}, {"shared", shared_life},
-        {"memfd", memfd_life},     {"commit", commit_life},         {"dynamic", dynamic_life}};
+    } lives[] = {{"kernel", kernel_life},         {"grown file", grown_life},
+                 {"resident", resident_life},     {"user pager", user_life},
+                 {"older kernel", fallback_life}, {"shared", shared_life},
+                 {"memfd", memfd_life},           {"commit", commit_life},
+                 {"dynamic", dynamic_life},       {"reader", read_life}};
 
     unsigned threads;
 
