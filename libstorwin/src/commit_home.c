@@ -4,18 +4,18 @@
 
 #include <string.h>
 
-/* Returns the area for the next state: no record needs it, except the one that the next record
- * replaces. */
+/* Returns the area for the next state: one that no record needs, else that of the record which the
+ * next one replaces. */
 uint32_t storwin__commit_area(const struct storwin__commit *c)
 {
     uint32_t needed = 0, area = 0;
 
     for (uint32_t place = 0; place < c->areas; place++)
-        if (place != c->place && c->at[place].seq > 0 && c->at[place].base == c->base)
+        if (c->at[place].seq > 0 && c->at[place].base == c->base)
             needed |= 1u << c->at[place].home;
-    while (needed >> area & 1)
+    while (area < c->areas && (needed >> area & 1))
         area++;
-    return area;
+    return area < c->areas ? area : c->at[c->place].home;
 }
 
 /* A record is in the file, and the last one; the next one goes to the place of the oldest. */

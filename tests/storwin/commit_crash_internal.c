@@ -5,7 +5,8 @@
  * torn between sectors. Writes and flushes also fail now and then, whole or short, and data of a
  * failed flush may be lost although later flushes succeed. Each state must open as the last
  * acknowledged commit or a later one, whole. The next round begins with one of these states. In
- * some rounds the window has grown, and the areas move.
+ * some rounds the window has grown, and the areas move. Some files keep more than two generations:
+ * all but the oldest of these open in each state. A reader gets what a window gets.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 
 #define SHORT  ((UINT64_C(1) << 17) + 100)
 #define LONG   (4 * UINT64_C(65536) - 50)
-#define IMAGE  (2 * 65536 + 3 * (3 * 65536) + 3 * (4 * 65536))
+#define IMAGE  (4 * 65536 + 4 * (3 * 65536) + 4 * (4 * 65536)) /* of four generations */
 #define SECTOR 512u
 
 enum kind { WRITE, FLUSH, ACK, TRY };
@@ -34,6 +35,9 @@ static size_t n_events, cap_events;
 static int recording;
 static unsigned faults; /* one call in so many fails; 0: none */
 static uint64_t rng, window_length = SHORT;
+static uint32_t generations = 2; /* that the file keeps */
+/* An older generation was opened: its predecessors may have been overwritten by then. */
+static int went_back;
 
 static void record(enum kind kind, uint64_t at, const void *data, uint64_t bytes)
 {
@@ -131,6 +135,8 @@ int __wrap_fallocate(int fd, int mode, off_t at, off_t bytes)
     return rc;
 }
 
+static unsigned long n_older;
+
 static void forget(void)
 {
     for (size_t i = 0; i < n_events; i++)
@@ -147,8 +153,9 @@ static struct storwin_window *open_window(uint32_t atomic, unsigned without, uin
     struct storwin_error err;
 
     opts.generation = generation;
+    opts.generations = generations;
     opts.pager = STORWIN_PAGER_RESIDENT;
-    opts.atomic = atomic;
+    opts.atomic = generations > 2 ? STORWIN_ATOMIC_SLOTS : atomic;
     opts.flags = STORWIN_DISCARD;
     opts.n_threads = 1;
     atomic_store(&storwin__without, STORWIN__NO_RING | without);
@@ -184,6 +191,7 @@ static struct storwin_window *begin(uint32_t atomic, unsigned without)
     if (!older)
         return open_window(atomic, without, 0, window_length);
     record(TRY, 0, storwin_base(older), window_length);
+    went_back = 1;
     return older;
 }
 
@@ -262,14 +270,48 @@ static int matches(const struct event *e, const uint8_t *base)
            memcmp(base + e->bytes, zeros, LONG - e->bytes) == 0;
 }
 
+/* Reads a generation, which must be whole. NULL: there is no commit. */
+static struct storwin_window *open_copy(uint64_t generation)
+{
+    struct storwin_opts opts = storage_opts(test_path("crash"));
+    struct storwin_window *win = NULL;
+    struct storwin_error err;
+
+    opts.generation = generation;
+    if (storwin_open_read(&opts, &win, &err) < 0)
+        CHECK_MSG(err.code == STORWIN_ENONE && generation == 0, "%s", err.text);
+    return win;
+}
+
+/* All generations before the newest open, but the oldest: the next commit overwrites that. */
+static void check_older(void)
+{
+    struct storwin_opts opts = storage_opts(test_path("crash"));
+    struct storwin_info_file file = {.size = sizeof(file)};
+
+    for (uint32_t i = 2;
+         !went_back && i < generations && storwin_file_query(&opts, &file, NULL) == 0; i++) {
+        opts.generation = file.older_generation;
+        if (opts.generation == 0)
+            return;
+        CHECK(storwin_free(open_copy(opts.generation), NULL) == 0);
+        n_older++;
+    }
+}
+
 static void check_state(const uint8_t *image, size_t n, uint32_t atomic)
 {
-    struct storwin_window *win;
+    struct storwin_window *win, *copy;
     size_t i = n;
     int found = 0;
 
     write_file(test_path("crash"), 0, image, IMAGE);
+    copy = open_copy(0);
+    check_older();
     win = open_window(atomic, 0, 0, LONG);
+    CHECK(window_generation(win) == (copy ? window_generation(copy) : 0));
+    CHECK(!copy || memcmp(storwin_base(copy), storwin_base(win), window_bytes(copy)) == 0);
+    CHECK(storwin_free(copy, NULL) == 0);
     do {
         i--;
         if (events[i].kind == ACK || events[i].kind == TRY)
@@ -297,8 +339,11 @@ int main(int argc, char **argv)
         const uint32_t atomic = atomics[test_random(&rng) % 3];
         const unsigned without = withouts[test_random(&rng) % 4];
 
-        if (round % 8 == 0) /* a new file; it grows half way */
+        if (round % 8 == 0) { /* a new file; it grows half way */
             memset(start, 0, IMAGE);
+            went_back = 0;
+            generations = round % 16 ? 2 : 2 + (uint32_t)(test_random(&rng) % 3);
+        }
         window_length = round % 8 < 4 ? SHORT : LONG;
         write_file(test_path("crash"), 0, start, IMAGE);
         faults = round % 2 ? 12 : 0;
@@ -318,7 +363,8 @@ int main(int argc, char **argv)
         memcpy(start, image, IMAGE);
         forget();
     }
-    printf("%u crash states, %u commits acknowledged, none lost\n", done, acked);
+    printf("%u crash states, %u commits acknowledged, none lost; %lu older generations\n", done,
+           acked, n_older);
     free(start);
     free(image);
     free(events);
