@@ -4,6 +4,19 @@
 
 #include <string.h>
 
+/* Adds all pages that a flip writes: what changed, and what the other area lacks. If most pages
+ * must be written, one large write is faster than many small ones. */
+void storwin__flip_pages(const struct storwin_window *win, atomic_uint_least64_t *set)
+{
+    const struct storwin__commit *c = win->commit;
+    const uint64_t pages = storwin__pages(win);
+
+    storwin__set_merge(set, c->changed, pages);
+    storwin__set_merge(set, c->behind, pages);
+    if (c->whole || storwin__set_count(set, 0, pages) >= pages - pages / 4)
+        storwin__set_add(set, 0, pages);
+}
+
 /* Writes the changes that the other area lacks, and flushes; *next is the record that makes it
  * home. */
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
@@ -14,10 +27,7 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     atomic_uint_least64_t *dirty = win->dirty;
     const uint32_t area = c->last.seq > 0 && c->last.base == c->base ? 1 - c->last.home : 0;
 
-    storwin__set_merge(c->behind, c->changed, pages);
-    /* If most pages must be written, one large write is faster than many small ones. */
-    if (c->whole || storwin__set_count(c->behind, 0, pages) >= pages - pages / 4)
-        storwin__set_add(c->behind, 0, pages);
+    storwin__flip_pages(win, c->behind);
     /* Recompute the sums of all pages to write: an unreported store must not invalidate the whole
      * area. */
     if (win->track != STORWIN_TRACK_COMPARED)

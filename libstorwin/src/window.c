@@ -323,12 +323,13 @@ static int build_window(struct storwin_window *win, const struct storwin__plan *
         return rc;
     win->map = plan->adopt;
     win->adopted = plan->adopt != NULL;
-    if (win->adopted)
-        return start_pager(win, err);
-    rc = reserve_addresses(win, err);
-    for (uint32_t i = 0; rc == 0 && i < win->n_parts; i++)
+    rc = win->adopted ? 0 : reserve_addresses(win, err);
+    for (uint32_t i = 0; rc == 0 && !win->adopted && i < win->n_parts; i++)
         rc = map_part(win, &win->parts[i], err);
-    return rc < 0 ? rc : start_pager(win, err);
+    if (rc < 0)
+        return rc;
+    win->source = win->map + win->stor_offset;
+    return start_pager(win, err);
 }
 
 /* Closes descriptors that only the allocation needed. */
@@ -372,6 +373,8 @@ static void window_destroy(struct storwin_window *win)
         storwin__file_close(&win->files[i]);
     if (win->shm_fd >= 0)
         close(win->shm_fd);
+    if (win->async_fd >= 0)
+        close(win->async_fd);
     storwin__free(a, win->files);
     storwin__free(a, win->parts);
     storwin__free(a, win->segments);
@@ -404,7 +407,7 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     win->file_base = win->opts.offset_bytes;
     win->bytes = plan->bytes;
     win->map_bytes = storwin__round_up(plan->bytes, page);
-    win->track_fd = win->pagemap_fd = win->shm_fd = -1;
+    win->track_fd = win->pagemap_fd = win->shm_fd = win->async_fd = -1;
     win->owner = getpid();
     if (plan->opts->alloc_type == STORWIN_STORAGE) {
         win->path = storwin__strdup(win->opts.allocator, plan->opts->filename);
