@@ -24,7 +24,7 @@ int storwin__resum(struct storwin_window *win, uint64_t page)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
-    const uint8_t *at = win->map + win->stor_offset;
+    const uint8_t *at = win->source;
     int differs = 0;
 
     for (uint64_t b = page * per_page; b < storwin__min((page + 1) * per_page, c->n_blocks); b++) {
@@ -125,14 +125,16 @@ int storwin__find_changes(struct storwin_window *win, struct storwin_error *err)
     return rc;
 }
 
-/* Returns whether a store came after find_changes(): the written data may contain it or not. */
-static int stored_meanwhile(struct storwin_window *win)
+/* Marks the pages as changed into which the program has stored since the last call. Returns whether
+ * there are any. */
+int storwin__find_stores(struct storwin_window *win)
 {
     return win->track == STORWIN_TRACK_COMPARED ? storwin__compare(win, NULL, NULL)
                                                 : scan_stores(win);
 }
 
-static int must_flip(const struct storwin_window *win, uint64_t n_changed)
+/* Whether a commit of n_changed pages writes an area, and not the journal. */
+int storwin__must_flip(const struct storwin_window *win, uint64_t n_changed)
 {
     const struct storwin__commit *c = win->commit;
 
@@ -255,23 +257,25 @@ static int discard_newer(struct storwin_window *win, struct storwin_error *err)
     return 0;
 }
 
-/* Commits under this generation; 0: under the next one, if anything changed. */
-int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
+/* Makes the file fit for the next commit, after failures and for one. */
+int storwin__commit_prepare(struct storwin_window *win, struct storwin_error *err)
+{
+    const int rc = restore_length(win, err);
+
+    return rc < 0 ? rc : storwin__write_pending(win, err);
+}
+
+/* Commits the changes that were found, under this generation; 0: under the next one, if there are
+ * any. Without a picture it writes from the window, and STORWIN_ERACE says that a store came
+ * meanwhile: the written data may contain it or not. */
+int storwin__commit_changes(struct storwin_window *win, uint64_t generation,
+                            struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
+    const uint64_t n_changed = storwin__set_count(c->changed, 0, storwin__pages(win));
     struct storwin__record next;
-    uint64_t n_changed;
-    int flip, rc = restore_length(win, err);
+    int flip, rc;
 
-    if (rc == 0)
-        rc = storwin__write_pending(win, err);
-    if (rc < 0)
-        return rc;
-    rc = storwin__find_changes(win, err);
-    if (rc < 0)
-        return rc;
-    n_changed = storwin__set_count(c->changed, 0, storwin__pages(win));
-    atomic_fetch_add(&win->n_syncs, 1);
     if (n_changed == 0 && !c->whole && generation == 0)
         return 0;
     if (generation == 0)
@@ -279,8 +283,8 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
     rc = discard_newer(win, err);
     if (rc < 0)
         return rc;
-    flip = must_flip(win, n_changed);
-    if (flip) /* it reads other pages, too */
+    flip = storwin__must_flip(win, n_changed);
+    if (flip && !c->picture) /* it reads other pages, too */
         rc = storwin__check_readable(win, c->whole ? NULL : c->lacks[storwin__commit_area(c)], err);
     if (rc < 0)
         return rc;
@@ -289,13 +293,36 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
         return storwin__fail(err, rc, STORWIN__FILENAME,
                              "commit of \"%.80s\": %s; it still holds generation %" PRIu64,
                              win->path, storwin_strerror(rc), c->last.generation);
-    if (stored_meanwhile(win))
+    if (!c->picture && storwin__find_stores(win))
         return storwin__fail(err, STORWIN_ERACE, NULL,
                              "something stored into the window while it was committed; \"%.80s\" "
                              "still holds generation %" PRIu64,
                              win->path, c->last.generation);
     prepare_record(win, &next, flip);
     return storwin__write_pending(win, err);
+}
+
+/* As storwin__commit_changes(), of the window as it is now. */
+int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+    int rc = storwin__commit_prepare(win, err);
+
+    atomic_fetch_add(&win->n_syncs, 1);
+    if (rc == 0 && !c->stores_meanwhile) {
+        rc = storwin__find_changes(win, err);
+        if (rc == 0)
+            rc = storwin__commit_changes(win, generation, err);
+        if (rc != STORWIN_ERACE)
+            return rc;
+        rc = 0;
+    }
+    if (rc == 0)
+        rc = storwin__picture_take(win, err);
+    if (rc == 0)
+        rc = storwin__commit_changes(win, generation, err);
+    storwin__picture_drop(win);
+    return rc;
 }
 
 /* The last commit wrote all its data and failed to write its record. Writes the record: newer data

@@ -10,6 +10,8 @@
  *     append   changed blocks behind the end of the journal    flush    record    flush
  *     flip     the changes that the other area lacks           flush    record    flush
  *
+ * Data come from the window itself, or from a picture of it where threads store meanwhile.
+ *
  * A file that keeps N > 2 generations has N areas and no journal: each commit writes the area of
  * the oldest record. There are as many places for records as areas, and they take turns; each has
  * two copies of its record. After a failure no data handed to the kernel counts as written: the
@@ -110,6 +112,10 @@ struct storwin__commit {
      * lacks, for each area. */
     atomic_uint_least64_t *changed, *lacks[STORWIN_MAX_GENERATIONS];
     uint64_t old_base, old_bytes; /* areas of a shorter state, to be freed; 0 bytes: none */
+    uint8_t *picture;             /* addresses for a copy of the storage span; NULL: none */
+    /* pages that may have been stored into after the picture: they remain changed; NULL: none */
+    atomic_uint_least64_t *late;
+    int stores_meanwhile; /* stores came during the last commit: begin with a picture */
     uint32_t recovery;
     uint64_t replayed_bytes;
 };
@@ -182,6 +188,16 @@ uint32_t storwin__commit_area(const struct storwin__commit *c);
 void storwin__place_record(struct storwin__commit *c, const struct storwin__record *r);
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
                          struct storwin__record *next, struct storwin__failure *fail);
+void storwin__flip_pages(const struct storwin_window *win, atomic_uint_least64_t *set);
+
+/* commit_picture.c */
+int storwin__picture_take(struct storwin_window *win, struct storwin_error *err);
+void storwin__picture_drop(struct storwin_window *win);
+
+/* commit_freeze.c */
+pid_t storwin__freeze(void);
+void storwin__thaw(pid_t pid);
+int storwin__frozen_read(pid_t pid, void *to, const void *from, size_t bytes);
 
 /* commit_readable.c */
 int storwin__check_readable(const struct storwin_window *win, const atomic_uint_least64_t *set,
@@ -190,6 +206,11 @@ int storwin__check_mapped(const struct storwin_window *win, struct storwin_error
 
 /* commit.c */
 int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err);
+int storwin__commit_prepare(struct storwin_window *win, struct storwin_error *err);
+int storwin__commit_changes(struct storwin_window *win, uint64_t generation,
+                            struct storwin_error *err);
+int storwin__must_flip(const struct storwin_window *win, uint64_t n_changed);
+int storwin__find_stores(struct storwin_window *win);
 int storwin__commit_check(const struct storwin_window *win, struct storwin_error *err);
 int storwin__write_pending(struct storwin_window *win, struct storwin_error *err);
 int storwin__find_changes(struct storwin_window *win, struct storwin_error *err);

@@ -29,6 +29,19 @@ void storwin__place_record(struct storwin__commit *c, const struct storwin__reco
             c->place = place;
 }
 
+/* Adds all pages that a flip writes: what changed, and what the other area lacks. If most pages
+ * must be written, one large write is faster than many small ones. */
+void storwin__flip_pages(const struct storwin_window *win, atomic_uint_least64_t *set)
+{
+    const struct storwin__commit *c = win->commit;
+    const uint64_t pages = storwin__pages(win);
+
+    storwin__set_merge(set, c->changed, pages);
+    storwin__set_merge(set, c->lacks[storwin__commit_area(c)], pages);
+    if (c->whole || storwin__set_count(set, 0, pages) >= pages - pages / 4)
+        storwin__set_add(set, 0, pages);
+}
+
 /* Writes the changes that the other area lacks, and flushes; *next is the record that makes it
  * home. */
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
@@ -40,10 +53,7 @@ int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
     const uint32_t area = storwin__commit_area(c);
     atomic_uint_least64_t *lacks = c->lacks[area];
 
-    storwin__set_merge(lacks, c->changed, pages);
-    /* If most pages must be written, one large write is faster than many small ones. */
-    if (c->whole || storwin__set_count(lacks, 0, pages) >= pages - pages / 4)
-        storwin__set_add(lacks, 0, pages);
+    storwin__flip_pages(win, lacks);
     /* Recompute the sums of all pages to write: an unreported store must not invalidate the whole
      * area. */
     if (win->track != STORWIN_TRACK_COMPARED)

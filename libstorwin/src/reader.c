@@ -29,7 +29,7 @@ static struct copy copy_get(const struct storwin_window *win)
 
 static void copy_set(struct storwin_window *win, struct copy copy)
 {
-    win->map = copy.map;
+    win->map = win->source = copy.map;
     win->commit = copy.commit;
     win->bytes = win->stor_bytes = win->parts[0].bytes = copy.bytes;
     win->map_bytes = storwin__round_up(copy.bytes, win->page_bytes);
@@ -60,7 +60,7 @@ static int map_copy(struct storwin_window *win, struct storwin_error *err)
         return storwin__fail(err, -errno, STORWIN__FILENAME, "map %" PRIu64 " bytes: %s",
                              win->bytes, storwin_strerror(-errno));
     (void)madvise(at, (size_t)win->map_bytes, MADV_HUGEPAGE);
-    win->map = at;
+    win->map = win->source = at;
     return 0;
 }
 
@@ -267,21 +267,15 @@ static int create_reader(const struct storwin_opts *opts, struct storwin_window 
                          struct storwin_error *err)
 {
     const struct storwin_allocator *a = opts->allocator;
-    struct storwin_window *win = storwin__calloc(a, 1, sizeof(*win));
+    struct storwin_window *win = storwin__window_new(opts);
     int rc;
 
     if (!win)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     *out = win;
-    win->opts = *opts;
-    win->opts.filename = NULL;
-    win->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    win->track_fd = win->pagemap_fd = win->shm_fd = -1;
-    win->owner = getpid();
-    win->path = storwin__strdup(a, opts->filename);
     win->parts = storwin__calloc(a, 1, sizeof(*win->parts));
     win->files = storwin__calloc(a, 1, sizeof(*win->files));
-    if (!win->path || !win->parts || !win->files)
+    if (!win->parts || !win->files)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
     rc = storwin__file_open_to_read(&win->files[0], opts, opts->filename, err);
     win->n_files = 1;

@@ -6,7 +6,10 @@
  * failed flush may be lost although later flushes succeed. Each state must open as the last
  * acknowledged commit or a later one, whole. The next round begins with one of these states. In
  * some rounds the window has grown, and the areas move. Some files keep more than two generations:
- * all but the oldest of these open in each state. A reader gets what a window gets.
+ * all but the oldest of these open in each state. A reader gets what a window gets. In some rounds
+ * stores come during each commit, before its writes and flushes and around each search for changes,
+ * as those of another thread do, up to so many that a fork must hold the picture; and some commits
+ * are asynchronous, with stores until they are complete.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -39,6 +42,11 @@ static uint32_t generations = 2; /* that the file keeps */
 /* An older generation was opened: its predecessors may have been overwritten by then. */
 static int went_back;
 
+static uint8_t *live_base; /* of the window whose commit is to meet stores; NULL: none */
+static unsigned meddling;  /* one call in so many meets one */
+static unsigned long n_meddled, n_started;
+static _Thread_local int meddler; /* this thread, for no other may be inside the library's locks */
+
 static void record(enum kind kind, uint64_t at, const void *data, uint64_t bytes)
 {
     struct event *e;
@@ -56,6 +64,17 @@ static void record(enum kind kind, uint64_t at, const void *data, uint64_t bytes
         CHECK(e->data != NULL);
         memcpy(e->data, data, bytes);
     }
+}
+
+/* What another thread could store now: the memory is then one more state that a commit may have. */
+static void meddle(void)
+{
+    if (!meddler || !live_base || test_random(&rng) % meddling)
+        return;
+    live_base[test_random(&rng) % window_length] += 1;
+    live_base[test_random(&rng) % window_length] += 1;
+    record(TRY, 0, live_base, window_length);
+    n_meddled++;
 }
 
 static int fault(void)
@@ -77,7 +96,10 @@ ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at)
 {
     const ssize_t less = shorten(n);
-    ssize_t done = less < 0 ? -1 : __real_pwrite(fd, p, less ? (size_t)less : n, at);
+    ssize_t done;
+
+    meddle();
+    done = less < 0 ? -1 : __real_pwrite(fd, p, less ? (size_t)less : n, at);
 
     if (done > 0)
         record(WRITE, (uint64_t)at, p, (uint64_t)done);
@@ -92,6 +114,7 @@ ssize_t __wrap_pwritev(int fd, const struct iovec *iov, int n, off_t at)
     struct iovec first = {iov->iov_base, (size_t)less};
     ssize_t done;
 
+    meddle();
     if (less < 0)
         return -1;
     done = less ? __real_pwritev(fd, &first, 1, at) : __real_pwritev(fd, iov, n, at);
@@ -109,6 +132,7 @@ int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
 int __wrap_fdatasync(int fd)
 {
+    meddle();
     if (fault()) {
         for (size_t i = n_events; i > 0 && events[i - 1].kind != FLUSH; i--)
             events[i - 1].lost_perhaps = 1;
@@ -117,6 +141,21 @@ int __wrap_fdatasync(int fd)
     }
     record(FLUSH, 0, NULL, 0);
     return 0;
+}
+
+int __real_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg)
+{
+    const int scan = _IOC_TYPE(request) == 'f'; /* no lock is held */
+    int rc;
+
+    if (scan)
+        meddle();
+    rc = __real_ioctl(fd, request, arg);
+    if (scan)
+        meddle();
+    return rc;
 }
 
 int __real_fallocate(int fd, int mode, off_t at, off_t bytes);
@@ -166,13 +205,13 @@ static struct storwin_window *open_window(uint32_t atomic, unsigned without, uin
     return win;
 }
 
-static void store_some(uint8_t *base)
+static void store_some(uint8_t *base, uint64_t *random)
 {
     static const unsigned most[] = {1, 3, 10, 40, 200};
-    const unsigned n = 1 + (unsigned)(test_random(&rng) % most[test_random(&rng) % 5]);
+    const unsigned n = 1 + (unsigned)(test_random(random) % most[test_random(random) % 5]);
 
     for (unsigned i = 0; i < n; i++)
-        base[test_random(&rng) % window_length] = (uint8_t)test_random(&rng);
+        base[test_random(random) % window_length] = (uint8_t)test_random(random);
 }
 
 /* Opens the newest generation, or now and then the one before it if that still exists: from the
@@ -210,6 +249,46 @@ static void check_reverted(const uint8_t *base)
     CHECK(found);
 }
 
+/* A commit that meets stores has one of the states that the memory had meanwhile: a revert shows
+ * which. */
+static void commit_meddled(struct storwin_window *win)
+{
+    uint8_t *base = storwin_base(win);
+    size_t i, first = n_events;
+    int rc;
+
+    live_base = base;
+    meddler = 1;
+    rc = storwin_commit(win, NULL);
+    live_base = NULL;
+    meddler = 0;
+    if (rc < 0)
+        return;
+    CHECK(storwin_revert(win, NULL) == 0);
+    for (i = n_events; i >= first; i--)
+        if (events[i - 1].kind == TRY && memcmp(events[i - 1].data, base, window_length) == 0)
+            break;
+    CHECK(i >= first);
+    record(ACK, 0, base, window_length);
+}
+
+/* An asynchronous commit has the state of its start. */
+static void commit_asynchronously(struct storwin_window *win)
+{
+    uint8_t *base = storwin_base(win), *then = malloc(window_length);
+    uint64_t random = test_random(&rng) | 1;
+
+    CHECK(then != NULL);
+    memcpy(then, base, window_length);
+    if (storwin_commit_start(win, NULL) == 0) {
+        store_some(base, &random);
+        if (storwin_commit_wait(win, NULL) == 0)
+            record(ACK, 0, then, window_length);
+        n_started++;
+    }
+    free(then);
+}
+
 /* Some commits in one process's life. */
 static void live(uint32_t atomic, unsigned without, unsigned commits)
 {
@@ -223,12 +302,16 @@ static void live(uint32_t atomic, unsigned without, unsigned commits)
     faults = some;
     base = storwin_base(win);
     for (unsigned i = 0; i < commits; i++) {
-        store_some(base);
+        store_some(base, &rng);
         record(TRY, 0, base, window_length);
-        if (storwin_commit(win, NULL) == 0)
+        if (meddling && test_random(&rng) % 2)
+            commit_meddled(win);
+        else if (test_random(&rng) % 3 == 0)
+            commit_asynchronously(win);
+        else if (storwin_commit(win, NULL) == 0)
             record(ACK, 0, base, window_length);
         if (test_random(&rng) % 4 == 0) {
-            store_some(base);
+            store_some(base, &rng);
             if (storwin_revert(win, NULL) == 0)
                 check_reverted(base);
         }
@@ -347,6 +430,7 @@ int main(int argc, char **argv)
         window_length = round % 8 < 4 ? SHORT : LONG;
         write_file(test_path("crash"), 0, start, IMAGE);
         faults = round % 2 ? 12 : 0;
+        meddling = (unsigned[]){0, 8, 2, 1}[test_random(&rng) % 4];
         live(atomic, without, 1 + (unsigned)(test_random(&rng) % 12));
         for (unsigned i = 0; i < 10; i++, done++) {
             size_t n = 1 + (size_t)(test_random(&rng) % n_events), first = 0;
@@ -363,8 +447,9 @@ int main(int argc, char **argv)
         memcpy(start, image, IMAGE);
         forget();
     }
-    printf("%u crash states, %u commits acknowledged, none lost; %lu older generations\n", done,
-           acked, n_older);
+    printf("%u crash states, %u commits acknowledged, none lost; %lu older generations, %lu stores "
+           "during commits, %lu commits asynchronous\n",
+           done, acked, n_older, n_meddled, n_started);
     free(start);
     free(image);
     free(events);

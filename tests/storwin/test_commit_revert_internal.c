@@ -91,43 +91,6 @@ static void reverts(void **state)
     atomic_store(&storwin__without, STORWIN__NO_DIRECT);
 }
 
-static uint8_t *racing;
-
-static void store_into_it(void)
-{
-    racing[BYTES / 2]++;
-}
-
-/* A store raced with a commit that had written the other area: after a revert that area must be
- * written again. */
-static void raced_revert(void **state)
-{
-    for (unsigned a = 0; a < 3; a++) {
-        struct storwin_opts opts = commit_opts(atomics[a]);
-        struct storwin_window *win = alloc_window(&opts, BYTES);
-
-        racing = storwin_base(win);
-        for (unsigned g = 0; g < 3; g++) {
-            fill(racing, BYTES, g);
-            commit_window(win);
-        }
-        racing[17] ^= 1;
-        before_flush = store_into_it;
-        assert_int_equal(storwin_commit(win, NULL), STORWIN_ERACE);
-        assert_int_equal(storwin_revert(win, NULL), 0);
-        assert_true(holds(racing, BYTES, 2));
-        racing[BYTES - 1] ^= 1;
-        commit_window(win);
-        discard(win);
-        win = alloc_window(&opts, BYTES);
-        racing = storwin_base(win);
-        racing[BYTES - 1] ^= 1;
-        assert_true(holds(racing, BYTES, 2));
-        discard(win);
-        unlink(opts.filename);
-    }
-}
-
 /* Somebody shortens the file under the window: the next commit writes all of it again. */
 static void shortened(void **state)
 {
@@ -168,7 +131,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reverts),
-        cmocka_unit_test(raced_revert),
         cmocka_unit_test(shortened),
     };
 

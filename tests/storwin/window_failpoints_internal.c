@@ -266,8 +266,8 @@ static int shared_life(void)
     return rc;
 }
 
-/* One commit that writes a copy, and one that appends to the journal: each that returned 0
- * restores. */
+/* One commit that writes a copy, one that appends to the journal, and an asynchronous one: each that
+ * returned 0 restores. */
 static int commit_life(void)
 {
     struct storwin_opts opts = storage_opts(path);
@@ -288,6 +288,10 @@ static int commit_life(void)
             if (storwin_commit(win, NULL) == 0)
                 acked = g;
         }
+        base[0] = 3;
+        if (storwin_commit_fd(win, NULL) >= 0 && storwin_commit_start(win, NULL) == 0 &&
+            storwin_commit_wait(win, NULL) == 0)
+            acked = 3;
         atomic_store(&armed, 0);
         CHECK(storwin_free(win, NULL) == 0 && storwin_alloc(&opts, 50000, &win, NULL) == 0);
         base = storwin_base(win);
