@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_file FILE HINTS COMMITS [MS]: commits a state of 100,000 bytes, each full of the last digit of
- * its generation; then holds the file for some milliseconds. */
+/* tool_file FILE HINTS COMMITS [MS]: commits a state of 100,000 bytes, each full of the last digit
+ * of its generation; then holds the file for some milliseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <storwin.h>

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "commit_test.h"
+#include "commit_test_internal.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "commit_test.h"
+#include "commit_test_internal.h"
 
 /* A window comes back to its last commit, in place, whatever commits and failures were before. */
 static void reverts_of(uint32_t atomic, unsigned without)

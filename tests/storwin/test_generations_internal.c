@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "commit_test.h"
+#include "commit_test_internal.h"
 
 static struct storwin_opts generation_opts(uint64_t n)
 {

@@ -266,8 +266,8 @@ static int shared_life(void)
     return rc;
 }
 
-/* One commit that writes a copy, one that appends to the journal, and an asynchronous one: each that
- * returned 0 restores. */
+/* One commit that writes a copy, one that appends to the journal, and an asynchronous one: each
+ * that returned 0 restores. */
 static int commit_life(void)
 {
     struct storwin_opts opts = storage_opts(path);
@@ -305,7 +305,8 @@ static int commit_life(void)
     return rc;
 }
 
-/* Follows a commit in the journal and one in another area. After a failure the copy is unchanged. */
+/* Follows a commit in the journal and one in another area. After a failure the copy is
+ * unchanged. */
 static int read_life(void)
 {
     struct storwin_opts opts = storage_opts(path);

@@ -80,10 +80,10 @@ extern "C" {
  *     everything.
  *
  * Space: a file holds two copies of the window, and a journal of the same length unless
- * STORWIN_ATOMIC_SLOTS is set; with opts.generations = N > 2 it holds N copies. A commit then writes
- * the changes of the last N commits. LAYOUT.md describes the file. A window longer than the stored
- * state places its copies and journal behind three times the old length (N times), and overwrites
- * any content of the file there.
+ * STORWIN_ATOMIC_SLOTS is set; with opts.generations = N > 2 it holds N copies. A commit then
+ * writes the changes of the last N commits. LAYOUT.md describes the file. A window longer than the
+ * stored state places its copies and journal behind three times the old length (N times), and
+ * overwrites any content of the file there.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL

@@ -3,10 +3,11 @@
  * libFuzzer target: damaged files of atomic commits.
  *
  * The first byte chooses one of four files, one for each way of committing and one that keeps three
- * generations, whose commits are known; the rest is a list of faults: flipped bits, swapped, overwritten or zeroed blocks, a
- * truncated end. An opened file has a committed state with the right number. After a single fault
- * that is the newest state, or an error reports the damage, and the generation that the error calls
- * whole opens. storwin_file_query() and storwin_open_read() agree with the opened state.
+ * generations, whose commits are known; the rest is a list of faults: flipped bits, swapped,
+ * overwritten or zeroed blocks, a truncated end. An opened file has a committed state with the
+ * right number. After a single fault that is the newest state, or an error reports the damage, and
+ * the generation that the error calls whole opens. storwin_file_query() and storwin_open_read()
+ * agree with the opened state.
  */
 #include <errno.h>
 #include <fcntl.h>

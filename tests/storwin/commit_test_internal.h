@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the tests of atomic commits: flushes that fail on request, and windows whose calls must
  * succeed. A program that includes this is linked with --wrap=fdatasync. */
-#ifndef STORWIN_COMMIT_TEST_H
-#define STORWIN_COMMIT_TEST_H
+#ifndef STORWIN_COMMIT_TEST_INTERNAL_H
+#define STORWIN_COMMIT_TEST_INTERNAL_H
 
 #include "../../libstorwin/src/commit.h"
 #include "storwin_test.h"
 
 #define BYTES (UINT64_C(300000)) /* no multiple of anything */
 
-static const uint32_t atomics[] __attribute__((unused)) = {
-    STORWIN_ATOMIC_JOURNAL, STORWIN_ATOMIC_SLOTS, STORWIN_ATOMIC_AUTO};
+static const uint32_t atomics[]
+    __attribute__((unused)) = {STORWIN_ATOMIC_JOURNAL, STORWIN_ATOMIC_SLOTS, STORWIN_ATOMIC_AUTO};
 static const unsigned withouts[] __attribute__((unused)) = {
     0, STORWIN__NO_SCAN, STORWIN__NO_SCAN | STORWIN__NO_UFFD, STORWIN__NO_DIRECT, STORWIN__NO_RING};
 
