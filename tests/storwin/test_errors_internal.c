@@ -315,7 +315,8 @@ static void flush_of_evicted(void **state)
         assert_true(!round || (err.offset == 0 && err.bytes >= 100 * page));
         atomic_store(&n_flushes, 0);
         assert_int_equal(storwin_sync(win, 0, STORWIN_TO_END, &err), 0);
-        assert_int_equal(atomic_load(&n_flushes), 0); /* no more than needed */
+        /* no more than needed: after a failure what is in memory is written again */
+        assert_int_equal(atomic_load(&n_flushes) > 0, round);
     }
     assert_int_equal(sum, 0);
     assert_int_equal(storwin_free(win, NULL), 0);
