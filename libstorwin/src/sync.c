@@ -76,6 +76,8 @@ static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi,
     } else {
         storwin__track_scan(win, first, end);
         wrote = storwin__write_pages(win, first, end, 1, fail);
+        if (fail->code < 0) /* as storwin__pager_distrust() */
+            storwin__set_add(win->dirty, 0, storwin__pages(win));
     }
     if (fail->code < 0)
         storwin__failure_add(&win->unmended, fail->code, win->stor_offset,
