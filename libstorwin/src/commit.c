@@ -284,8 +284,10 @@ int storwin__commit_changes(struct storwin_window *win, uint64_t generation,
     if (rc < 0)
         return rc;
     flip = storwin__must_flip(win, n_changed);
-    if (flip && !c->picture) /* it reads other pages, too */
-        rc = storwin__check_readable(win, c->whole ? NULL : c->behind, err);
+    if (flip && !c->picture) { /* it reads other pages, too */
+        storwin__flip_pages(win, c->behind);
+        rc = storwin__check_readable(win, c->behind, err);
+    }
     if (rc < 0)
         return rc;
     rc = write_changes(win, n_changed, flip, generation, &next);

@@ -121,6 +121,7 @@ static int last_round(struct storwin_window *win, struct sets *s, struct storwin
             (void)select_pages(win, s);
             rc = copy_frozen(win, s, pid);
             storwin__thaw(pid);
+            storwin__set_merge(s->copied, s->wanted, storwin__pages(win));
             win->commit->late = s->fresh;
             s->fresh = NULL;
         }
@@ -168,19 +169,24 @@ int storwin__picture_take(struct storwin_window *win, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     const struct storwin_allocator *a = win->opts.allocator;
+    const uint64_t pages = storwin__pages(win);
     struct sets s = {storwin__set_alloc(win), storwin__set_alloc(win), storwin__set_alloc(win)};
-    void *at = mmap(NULL, (size_t)(storwin__pages(win) * win->page_bytes), PROT_READ | PROT_WRITE,
+    void *at = mmap(NULL, (size_t)(pages * win->page_bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     int rc = -ENOMEM;
 
     c->picture = at == MAP_FAILED ? NULL : at;
     if (c->picture)
-        (void)madvise(at, (size_t)(storwin__pages(win) * win->page_bytes), MADV_DONTFORK);
-    if (c->picture && s.copied && s.fresh && s.wanted)
+        (void)madvise(at, (size_t)(pages * win->page_bytes), MADV_DONTFORK);
+    if (c->picture && s.copied && s.fresh && s.wanted) {
         rc = copy_rounds(win, &s, err);
-    else
+        /* storwin__flip_pages() selected these, with all that the other area lacks. */
+        if (rc == 0 && storwin__must_flip(win, storwin__set_count(c->changed, 0, pages)))
+            storwin__set_merge(c->behind, s.copied, pages);
+    } else {
         storwin__fail(err, rc, NULL, "a picture of a window of %" PRIu64 " bytes: out of memory",
                       win->stor_bytes);
+    }
     storwin__free(a, s.copied);
     storwin__free(a, s.fresh);
     storwin__free(a, s.wanted);
