@@ -407,7 +407,8 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     win->file_base = win->opts.offset_bytes;
     win->bytes = plan->bytes;
     win->map_bytes = storwin__round_up(plan->bytes, page);
-    win->track_fd = win->pagemap_fd = win->shm_fd = win->async_fd = -1;
+    win->track_fd = win->pagemap_fd = win->shm_fd = -1;
+    atomic_init(&win->async_fd, -1);
     win->owner = getpid();
     if (plan->opts->alloc_type == STORWIN_STORAGE) {
         win->path = storwin__strdup(win->opts.allocator, plan->opts->filename);
