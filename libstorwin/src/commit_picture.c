@@ -18,9 +18,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ROUNDS          16u  /* before a fork */
-#define ROUNDS_COMPARED 4u   /* of 0.1 s a GiB each */
-#define SLICE           256u /* pages that a thread copies at a time */
+#define ROUNDS 16u  /* before a fork */
+#define SLICE  256u /* pages that a thread copies at a time */
 
 struct copying {
     struct storwin_window *win;
@@ -137,14 +136,13 @@ static int last_round(struct storwin_window *win, struct sets *s, struct storwin
 static int copy_rounds(struct storwin_window *win, struct sets *s, struct storwin_error *err)
 {
     const uint64_t pages = storwin__pages(win);
-    const unsigned most = win->track == STORWIN_TRACK_COMPARED ? ROUNDS_COMPARED : ROUNDS;
     int rc = storwin__check_mapped(win, err);
 
     for (unsigned round = 0; rc == 0; round++) {
         struct copying job = {.win = win, .set = s->wanted};
         uint64_t n;
 
-        if (round == most)
+        if (round == ROUNDS)
             return last_round(win, s, err);
         (void)find_fresh(win, s);
         n = select_pages(win, s);
