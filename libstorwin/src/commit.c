@@ -284,8 +284,12 @@ int storwin__commit_changes(struct storwin_window *win, uint64_t generation,
     if (rc < 0)
         return rc;
     flip = storwin__must_flip(win, n_changed);
-    if (flip && !c->picture) /* it reads other pages, too */
-        rc = storwin__check_readable(win, c->whole ? NULL : c->lacks[storwin__commit_area(c)], err);
+    if (flip && !c->picture) { /* it reads other pages, too */
+        atomic_uint_least64_t *lacks = c->lacks[storwin__commit_area(c)];
+
+        storwin__flip_pages(win, lacks);
+        rc = storwin__check_readable(win, lacks, err);
+    }
     if (rc < 0)
         return rc;
     rc = write_changes(win, n_changed, flip, generation, &next);

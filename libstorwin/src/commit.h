@@ -202,6 +202,7 @@ int storwin__frozen_read(pid_t pid, void *to, const void *from, size_t bytes);
 /* commit_readable.c */
 int storwin__check_readable(const struct storwin_window *win, const atomic_uint_least64_t *set,
                             struct storwin_error *err);
+int storwin__all_readable(const struct storwin_window *win);
 int storwin__check_mapped(const struct storwin_window *win, struct storwin_error *err);
 
 /* commit.c */

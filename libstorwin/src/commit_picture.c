@@ -18,9 +18,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ROUNDS          16u  /* before a fork */
-#define ROUNDS_COMPARED 4u   /* of 0.1 s a GiB each */
-#define SLICE           256u /* pages that a thread copies at a time */
+#define ROUNDS 16u  /* before a fork */
+#define SLICE  256u /* pages that a thread copies at a time */
 
 struct copying {
     struct storwin_window *win;
@@ -121,6 +120,7 @@ static int last_round(struct storwin_window *win, struct sets *s, struct storwin
             (void)select_pages(win, s);
             rc = copy_frozen(win, s, pid);
             storwin__thaw(pid);
+            storwin__set_merge(s->copied, s->wanted, storwin__pages(win));
             win->commit->late = s->fresh;
             s->fresh = NULL;
         }
@@ -136,14 +136,13 @@ static int last_round(struct storwin_window *win, struct sets *s, struct storwin
 static int copy_rounds(struct storwin_window *win, struct sets *s, struct storwin_error *err)
 {
     const uint64_t pages = storwin__pages(win);
-    const unsigned most = win->track == STORWIN_TRACK_COMPARED ? ROUNDS_COMPARED : ROUNDS;
     int rc = storwin__check_mapped(win, err);
 
     for (unsigned round = 0; rc == 0; round++) {
         struct copying job = {.win = win, .set = s->wanted};
         uint64_t n;
 
-        if (round == most)
+        if (round == ROUNDS)
             return last_round(win, s, err);
         (void)find_fresh(win, s);
         n = select_pages(win, s);
@@ -168,19 +167,24 @@ int storwin__picture_take(struct storwin_window *win, struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
     const struct storwin_allocator *a = win->opts.allocator;
+    const uint64_t pages = storwin__pages(win);
     struct sets s = {storwin__set_alloc(win), storwin__set_alloc(win), storwin__set_alloc(win)};
-    void *at = mmap(NULL, (size_t)(storwin__pages(win) * win->page_bytes), PROT_READ | PROT_WRITE,
+    void *at = mmap(NULL, (size_t)(pages * win->page_bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     int rc = -ENOMEM;
 
     c->picture = at == MAP_FAILED ? NULL : at;
     if (c->picture)
-        (void)madvise(at, (size_t)(storwin__pages(win) * win->page_bytes), MADV_DONTFORK);
-    if (c->picture && s.copied && s.fresh && s.wanted)
+        (void)madvise(at, (size_t)(pages * win->page_bytes), MADV_DONTFORK);
+    if (c->picture && s.copied && s.fresh && s.wanted) {
         rc = copy_rounds(win, &s, err);
-    else
+        /* storwin__flip_pages() selected these, with all that the other area lacks. */
+        if (rc == 0 && storwin__must_flip(win, storwin__set_count(c->changed, 0, pages)))
+            storwin__set_merge(c->lacks[storwin__commit_area(c)], s.copied, pages);
+    } else {
         storwin__fail(err, rc, NULL, "a picture of a window of %" PRIu64 " bytes: out of memory",
                       win->stor_bytes);
+    }
     storwin__free(a, s.copied);
     storwin__free(a, s.fresh);
     storwin__free(a, s.wanted);

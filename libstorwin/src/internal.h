@@ -152,7 +152,7 @@ struct storwin_window {
     int track_fd, pagemap_fd;
     atomic_uint_least64_t *dirty; /* a bit for each page of the storage span: must be written */
     struct storwin__pager *pager;
-    struct storwin__failure unmended;  /* kernel pager: range that a sync could not write */
+    struct storwin__failure unmended;  /* range that a sync could not write */
     struct storwin__segment *segments; /* shared: n_ranks */
     uint32_t n_ranks, rank;
     char *shm_name;
@@ -260,6 +260,7 @@ int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx);
 /* pager_kernel.c: the kernel pager */
 int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
                         struct storwin__failure *fail);
+void storwin__cache_repair(struct storwin_window *win, struct storwin__failure *fail);
 
 /* write.c */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
@@ -297,6 +298,7 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end);
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail);
+void storwin__pager_distrust(struct storwin_window *win);
 uint64_t storwin__pager_slice(const struct storwin_window *win);
 
 /*

@@ -71,10 +71,20 @@ static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi,
     if (win->track == STORWIN_TRACK_FAULTS) {
         wrote = sync_faults(win, first, end, fail);
         storwin__pager_failure(win, fail);
-        return wrote;
+        if (fail->code < 0)
+            storwin__pager_distrust(win);
+    } else {
+        storwin__track_scan(win, first, end);
+        wrote = storwin__write_pages(win, first, end, 1, fail);
+        if (fail->code < 0) /* as storwin__pager_distrust() */
+            storwin__set_add(win->dirty, 0, storwin__pages(win));
     }
-    storwin__track_scan(win, first, end);
-    return storwin__write_pages(win, first, end, 1, fail);
+    if (fail->code < 0)
+        storwin__failure_add(&win->unmended, fail->code, win->stor_offset,
+                             win->stor_offset + win->stor_bytes);
+    else if (win->unmended.code < 0)
+        storwin__cache_repair(win, fail);
+    return wrote;
 }
 
 /* Makes the names of new files durable, unless STORWIN_UNLINK is set. */

@@ -395,7 +395,8 @@ struct storwin_window *storwin__window_new(const struct storwin_opts *opts)
     win->opts = *opts;
     win->opts.filename = NULL;
     win->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    win->track_fd = win->pagemap_fd = win->shm_fd = win->async_fd = -1;
+    win->track_fd = win->pagemap_fd = win->shm_fd = -1;
+    atomic_init(&win->async_fd, -1);
     win->owner = getpid();
     if (opts->alloc_type == STORWIN_STORAGE) {
         win->path = storwin__strdup(opts->allocator, opts->filename);

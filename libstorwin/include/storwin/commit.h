@@ -44,8 +44,8 @@ extern "C" {
  *     while the kernel copies this process's page tables: about 5 ms a GiB of its memory.
  *   - STORWIN_ERACE, with nothing committed, remains where neither is possible: threads store in
  *     each round, and fork is not allowed, or pages of the window are shared, marked
- *     MADV_DONTFORK, or compared (STORWIN_CHANGES_COMPARED, also chosen by the kernel; 4 rounds,
- *     each a reading of the whole window). A window shared with other processes is compared:
+ *     MADV_DONTFORK, or compared (STORWIN_CHANGES_COMPARED, also where the kernel cannot track;
+ *     each round reads the whole window). A window shared with other processes is compared:
  *     they store at any time, and a quiet reading makes the picture. Call again, or store less.
  *   - Two kinds of stores are not detected, and may be in the commit in part: with
  *     STORWIN_CHANGES_COMPARED, a store that is undone during the call; with _TRACKED, a device's
