@@ -66,8 +66,8 @@ void storwin__flip_pages(const struct storwin_window *win, atomic_uint_least64_t
         fill_gaps(set, pages);
 }
 
-/* Writes the pages that the next area lacks, which storwin__flip_pages() has completed, and flushes;
- * *next is the record that makes it home. */
+/* Writes the pages that the next area lacks, which storwin__flip_pages() has completed, and
+ * flushes; *next is the record that makes it home. */
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
                          struct storwin__record *next, struct storwin__failure *fail)
 {
