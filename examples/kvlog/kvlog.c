@@ -2,7 +2,8 @@
 /*
  * kvlog FILE [MILLISECONDS]: a table of keys and values in memory that survives kill -9 and power
  * cuts. The table is the program's own; storwin_adopt() brings back its last commit, and every
- * second, or after the given milliseconds, storwin_commit() makes durable what changed.
+ * second, or after the given milliseconds, storwin_commit_start() makes durable what changed, while
+ * commands continue.
  * kvlog --info FILE prints what the file holds, also while another kvlog has it open.
  *
  * Commands come on standard input: `set KEY VALUE`, `get KEY`, `count`. After a commit it prints
@@ -31,7 +32,9 @@ static struct {
     struct entry slots[N_SLOTS];
 } table __attribute__((aligned(4096)));
 
-static int changed; /* since the last commit */
+static int changed;        /* since the last commit */
+static int pending;        /* a commit is being written ... */
+static uint64_t n_pending; /* ... of so many entries */
 
 /* The place of the key, or a free one; NULL: the table is full. */
 static struct entry *find_slot(const char *key)
@@ -70,20 +73,38 @@ static void run_command(char *line)
     }
 }
 
-static int commit_table(struct storwin_window *win)
+/* Begins to commit the table as it is now, if it has changed. */
+static int start_commit(struct storwin_window *win)
 {
-    struct storwin_info info = {.size = sizeof(info)};
     struct storwin_error err;
 
     if (!changed)
         return 0;
-    if (storwin_commit(win, &err) < 0) {
+    if (storwin_commit_start(win, &err) < 0) {
         fprintf(stderr, "kvlog: commit: %s\n", err.text);
         return -1;
     }
+    n_pending = table.n_entries;
+    pending = 1;
     changed = 0;
+    return 0;
+}
+
+/* Waits for that commit, if there is one. */
+static int finish_commit(struct storwin_window *win)
+{
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_error err;
+
+    if (!pending)
+        return 0;
+    pending = 0;
+    if (storwin_commit_wait(win, &err) < 0) {
+        fprintf(stderr, "kvlog: commit: %s\n", err.text);
+        return -1;
+    }
     storwin_query(win, &info);
-    printf("committed %" PRIu64 " %" PRIu64 "\n", info.generation, table.n_entries);
+    printf("committed %" PRIu64 " %" PRIu64 "\n", info.generation, n_pending);
     return 0;
 }
 
@@ -145,7 +166,7 @@ int main(int argc, char **argv)
     char *rest = "";
     const int info = argc == 3 && strcmp(argv[1], "--info") == 0;
     const long pause = argc == 3 && !info ? strtol(argv[2], &rest, 10) : 1000;
-    struct pollfd input = {.fd = 0, .events = POLLIN};
+    struct pollfd fds[2] = {{.fd = 0, .events = POLLIN}, {.events = POLLIN}};
     struct storwin_opts opts;
     struct storwin_window *win;
     struct storwin_error err;
@@ -166,12 +187,18 @@ int main(int argc, char **argv)
         fprintf(stderr, "kvlog: %s: %s\n", argv[1], err.text);
         return 1;
     }
+    fds[1].fd = storwin_commit_fd(win, &err);
     for (long next = now_ms() + pause, now; going; next = now_ms() + pause) {
-        while (going && (now = now_ms()) < next)
-            if (poll(&input, 1, (int)(next - now)) > 0)
+        while (going && (now = now_ms()) < next) {
+            if (poll(fds, 2, (int)(next - now)) <= 0)
+                continue;
+            if (fds[0].revents)
                 going = more_input();
-        if (commit_table(win) < 0)
+            if (fds[1].revents && finish_commit(win) < 0)
+                return 1;
+        }
+        if (finish_commit(win) < 0 || start_commit(win) < 0)
             return 1;
     }
-    return storwin_free(win, NULL) < 0;
+    return finish_commit(win) < 0 || storwin_free(win, NULL) < 0;
 }

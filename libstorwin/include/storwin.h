@@ -43,6 +43,7 @@
  *   - storwin/base.h    limits, allocator, error codes and details
  *   - storwin/window.h  options and hints; allocate, sync and free; properties and statistics
  *   - storwin/commit.h  atomic commits, and existing memory as a window
+ *   - storwin/read.h    readers of a file of commits, beside its writer
  *   - storwin/shared.h  windows that processes share, and windows that are synced together
  *
  * This is not an MPI library (examples/swmpi interposes on one), and it does not lock out processes
@@ -84,6 +85,7 @@
 #include <storwin/base.h>
 #include <storwin/window.h>
 #include <storwin/commit.h>
+#include <storwin/read.h>
 #include <storwin/shared.h>
 
 #endif /* STORWIN_H */

@@ -85,7 +85,7 @@ int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
     own.pager = STORWIN_PAGER_RESIDENT;
     own.flags &= ~STORWIN_MEMFD;
     if (own.atomic == STORWIN_ATOMIC_NONE)
-        own.atomic = STORWIN_ATOMIC_AUTO;
+        own.atomic = own.generations > 2 ? STORWIN_ATOMIC_SLOTS : STORWIN_ATOMIC_AUTO;
     rc = check_memory(ptr, bytes, own.changes, err);
     return rc < 0 ? rc : storwin__window_create(&plan, win, err);
 }

@@ -24,7 +24,7 @@ int storwin__resum(struct storwin_window *win, uint64_t page)
 {
     struct storwin__commit *c = win->commit;
     const uint64_t per_page = win->page_bytes / STORWIN__BLOCK;
-    const uint8_t *at = win->map + win->stor_offset;
+    const uint8_t *at = win->source;
     int differs = 0;
 
     for (uint64_t b = page * per_page; b < storwin__min((page + 1) * per_page, c->n_blocks); b++) {
@@ -125,14 +125,16 @@ int storwin__find_changes(struct storwin_window *win, struct storwin_error *err)
     return rc;
 }
 
-/* Returns whether a store came after find_changes(): the written data may contain it or not. */
-static int stored_meanwhile(struct storwin_window *win)
+/* Marks the pages as changed into which the program has stored since the last call. Returns whether
+ * there are any. */
+int storwin__find_stores(struct storwin_window *win)
 {
     return win->track == STORWIN_TRACK_COMPARED ? storwin__compare(win, NULL, NULL)
                                                 : scan_stores(win);
 }
 
-static int must_flip(const struct storwin_window *win, uint64_t n_changed)
+/* Whether a commit of n_changed pages writes an area, and not the journal. */
+int storwin__must_flip(const struct storwin_window *win, uint64_t n_changed)
 {
     const struct storwin__commit *c = win->commit;
 
@@ -147,8 +149,11 @@ static void free_old_areas(struct storwin_window *win)
 {
     struct storwin__commit *c = win->commit;
 
-    if (c->old_bytes == 0 || c->pending.base != c->last.base)
+    if (c->old_bytes == 0)
         return;
+    for (uint32_t place = 0; place < c->areas; place++)
+        if (c->at[place].seq > 0 && c->at[place].base != c->base)
+            return;
     storwin__commit_punch(win, c->old_base, c->old_bytes);
     c->old_bytes = 0;
 }
@@ -165,10 +170,9 @@ int storwin__write_pending(struct storwin_window *win, struct storwin_error *err
     rc = storwin__record_write(win, &c->pending, err);
     if (rc < 0)
         return rc;
-    free_old_areas(win);
-    c->last = c->pending;
+    storwin__place_record(c, &c->pending);
     memset(&c->pending, 0, sizeof(c->pending));
-    c->place = 1 - c->place;
+    free_old_areas(win);
     return 0;
 }
 
@@ -183,15 +187,12 @@ static void prepare_record(struct storwin_window *win, const struct storwin__rec
     c->pending.place = c->place;
     c->pending.app_version = c->app_version;
     c->newest_generation = next->generation;
-    if (flip) { /* the two areas swap their roles */
-        storwin__set_remove(c->behind, 0, pages);
-        storwin__set_merge(c->behind, c->since, pages);
-        storwin__set_remove(c->since, 0, pages);
+    for (uint32_t area = 0; area < c->areas; area++)
+        storwin__set_merge(c->lacks[area], c->changed, pages);
+    if (flip) {
+        storwin__set_remove(c->lacks[next->home], 0, pages);
         c->whole = c->lost = 0;
-    } else {
-        storwin__set_merge(c->since, c->changed, pages);
     }
-    storwin__set_merge(c->behind, c->changed, pages);
     storwin__set_remove(c->changed, 0, pages);
 }
 
@@ -219,7 +220,7 @@ static int restore_length(struct storwin_window *win, struct storwin_error *err)
     const struct storwin__file *f = &win->files[0];
     struct storwin__commit *c = win->commit;
     const uint64_t from = win->opts.offset_bytes + c->base;
-    const uint64_t bytes = 2 * c->cap + c->journal_cap; /* two areas, journal */
+    const uint64_t bytes = c->areas * c->cap + c->journal_cap;
     struct stat st;
     int rc;
 
@@ -232,7 +233,7 @@ static int restore_length(struct storwin_window *win, struct storwin_error *err)
                              "\"%.80s\" was shortened, and cannot be made longer: %s", win->path,
                              storwin_strerror(rc));
     c->whole = c->lost = 1;
-    storwin__set_add(c->since, 0, storwin__pages(win));
+    storwin__lack_all(win);
     return 0;
 }
 
@@ -246,32 +247,35 @@ static int discard_newer(struct storwin_window *win, struct storwin_error *err)
     if (c->discard.seq == 0)
         return 0;
     c->discard.seq = c->newest_seq + 1;
+    c->discard.place = c->place;
     rc = storwin__record_write(win, &c->discard, err);
     if (rc < 0)
         return rc;
     c->newest_seq++;
-    c->place = 1 - c->place;
+    storwin__place_record(c, &c->discard);
     memset(&c->discard, 0, sizeof(c->discard));
     return 0;
 }
 
-/* Commits under this generation; 0: under the next one, if anything changed. */
-int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
+/* Makes the file fit for the next commit, after failures and for one. */
+int storwin__commit_prepare(struct storwin_window *win, struct storwin_error *err)
+{
+    const int rc = restore_length(win, err);
+
+    return rc < 0 ? rc : storwin__write_pending(win, err);
+}
+
+/* Commits the changes that were found, under this generation; 0: under the next one, if there are
+ * any. Without a picture it writes from the window, and STORWIN_ERACE says that a store came
+ * meanwhile: the written data may contain it or not. */
+int storwin__commit_changes(struct storwin_window *win, uint64_t generation,
+                            struct storwin_error *err)
 {
     struct storwin__commit *c = win->commit;
+    const uint64_t n_changed = storwin__set_count(c->changed, 0, storwin__pages(win));
     struct storwin__record next;
-    uint64_t n_changed;
-    int flip, rc = restore_length(win, err);
+    int flip, rc;
 
-    if (rc == 0)
-        rc = storwin__write_pending(win, err);
-    if (rc < 0)
-        return rc;
-    rc = storwin__find_changes(win, err);
-    if (rc < 0)
-        return rc;
-    n_changed = storwin__set_count(c->changed, 0, storwin__pages(win));
-    atomic_fetch_add(&win->n_syncs, 1);
     if (n_changed == 0 && !c->whole && generation == 0)
         return 0;
     if (generation == 0)
@@ -279,9 +283,13 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
     rc = discard_newer(win, err);
     if (rc < 0)
         return rc;
-    flip = must_flip(win, n_changed);
-    if (flip) /* it reads other pages, too */
-        rc = storwin__check_readable(win, c->whole ? NULL : c->behind, err);
+    flip = storwin__must_flip(win, n_changed);
+    if (flip && !c->picture) { /* it reads other pages, too */
+        atomic_uint_least64_t *lacks = c->lacks[storwin__commit_area(c)];
+
+        storwin__flip_pages(win, lacks);
+        rc = storwin__check_readable(win, lacks, err);
+    }
     if (rc < 0)
         return rc;
     rc = write_changes(win, n_changed, flip, generation, &next);
@@ -289,13 +297,36 @@ int storwin__commit(struct storwin_window *win, uint64_t generation, struct stor
         return storwin__fail(err, rc, STORWIN__FILENAME,
                              "commit of \"%.80s\": %s; it still holds generation %" PRIu64,
                              win->path, storwin_strerror(rc), c->last.generation);
-    if (stored_meanwhile(win))
+    if (!c->picture && storwin__find_stores(win))
         return storwin__fail(err, STORWIN_ERACE, NULL,
                              "something stored into the window while it was committed; \"%.80s\" "
                              "still holds generation %" PRIu64,
                              win->path, c->last.generation);
     prepare_record(win, &next, flip);
     return storwin__write_pending(win, err);
+}
+
+/* As storwin__commit_changes(), of the window as it is now. */
+int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+    int rc = storwin__commit_prepare(win, err);
+
+    atomic_fetch_add(&win->n_syncs, 1);
+    if (rc == 0 && !c->stores_meanwhile) {
+        rc = storwin__find_changes(win, err);
+        if (rc == 0)
+            rc = storwin__commit_changes(win, generation, err);
+        if (rc != STORWIN_ERACE)
+            return rc;
+        rc = 0;
+    }
+    if (rc == 0)
+        rc = storwin__picture_take(win, err);
+    if (rc == 0)
+        rc = storwin__commit_changes(win, generation, err);
+    storwin__picture_drop(win);
+    return rc;
 }
 
 /* The last commit wrote all its data and failed to write its record. Writes the record: newer data

@@ -10,8 +10,12 @@
  *     append   changed blocks behind the end of the journal    flush    record    flush
  *     flip     the changes that the other area lacks           flush    record    flush
  *
- * Two places for records take turns; each has two copies of its record. After a failure no data
- * handed to the kernel counts as written: the next commit writes it again.
+ * Data come from the window itself, or from a picture of it where threads store meanwhile.
+ *
+ * A file that keeps N > 2 generations has N areas and no journal: each commit writes the area of
+ * the oldest record. There are as many places for records as areas, and they take turns; each has
+ * two copies of its record. After a failure no data handed to the kernel counts as written: the
+ * next commit writes it again.
  */
 #ifndef STORWIN_COMMIT_INTERNAL_H
 #define STORWIN_COMMIT_INTERNAL_H
@@ -23,12 +27,12 @@
 #define STORWIN__RECORD_MAGIC  UINT64_C(0x4d4f54414e495753) /* "SWINATOM" */
 #define STORWIN__BATCH_MAGIC   UINT64_C(0x4c4e524a4e495753) /* "SWINJRNL" */
 #define STORWIN__RECORD_ORDER  0x01020304u
-#define STORWIN__RECORD_LAYOUT 1u
+#define STORWIN__RECORD_LAYOUT 1u /* two areas; 3 to STORWIN_MAX_GENERATIONS: that many */
 #define STORWIN__BLOCK         UINT64_C(4096)  /* unit of the journal and of checksums */
 #define STORWIN__PLACE_BYTES   UINT64_C(65536) /* from one place of records to the other */
 #define STORWIN__COPY_BYTES    UINT64_C(32768) /* from one copy of a record to the other */
-#define STORWIN__FIRST_AREA    (2 * STORWIN__PLACE_BYTES)
-#define STORWIN__AREA_UNIT     UINT64_C(65536) /* areas are a multiple of this */
+#define STORWIN__FIRST_AREA    (2 * STORWIN__PLACE_BYTES) /* behind two places */
+#define STORWIN__AREA_UNIT     UINT64_C(65536)            /* areas are a multiple of this */
 
 /* In the machine's byte order, which `order` shows. Fits one sector. */
 struct storwin__record {
@@ -36,7 +40,7 @@ struct storwin__record {
     uint32_t order, layout;
     uint32_t place, copy; /* position of this copy */
     uint32_t block_bytes;
-    uint32_t home;                       /* area 0 or 1 */
+    uint32_t home;                       /* an area, from 0 */
     uint64_t seq;                        /* of records, from 1 */
     uint64_t bytes;                      /* length of the state */
     uint64_t base, cap;                  /* begin of the areas, bytes of one */
@@ -70,19 +74,24 @@ struct storwin__entry {
 _Static_assert(sizeof(struct storwin__batch) == 64 && sizeof(struct storwin__entry) == 16,
                "the layout on storage");
 
-/* The records found in both places. */
+/* The records found in all places. */
 struct storwin__records {
-    struct storwin__record at[2]; /* seq 0: no valid copy */
-    unsigned n_damaged;           /* damaged copies beside a whole one */
-    unsigned n_torn;              /* places where both copies were written, and neither is whole */
-    unsigned n_unfinished;        /* places where only one copy was written, and is not whole */
-    int ours;                     /* some copy has the magic */
-    int foreign;                  /* some copy is of another layout or machine, or not a record */
-    int swapped;                  /* some copy is of a machine of the other byte order */
+    struct storwin__record at[STORWIN_MAX_GENERATIONS]; /* seq 0: no valid copy, or discarded */
+    uint64_t newest_seq, newest_generation;             /* of all valid copies */
+    uint32_t areas;                                     /* and places; 2 without a record */
+    unsigned n_damaged;                                 /* damaged copies beside a whole one */
+    unsigned n_torn;       /* places where both copies were written, and neither is whole */
+    unsigned n_unfinished; /* places where only one copy was written, and is not whole */
+    int ours;              /* some copy has the magic */
+    int foreign;           /* some copy is of another layout or machine, or not a record */
+    int swapped;           /* some copy is of a machine of the other byte order */
 };
 
 struct storwin__commit {
     struct storwin__record last; /* of the newest commit; seq 0: none */
+    /* in the file, by place; seq 0: the place is free */
+    struct storwin__record at[STORWIN_MAX_GENERATIONS];
+    uint32_t areas; /* and places */
     /* with durable data, possibly not durable itself; seq 0: none */
     struct storwin__record pending;
     uint64_t base, cap, journal_cap;
@@ -99,10 +108,14 @@ struct storwin__commit {
     /* the older record that was opened: it must become the newest before data of the newer one
      * are overwritten; seq 0: none */
     struct storwin__record discard;
-    /* Sets of pages. changed: since the last commit; behind: pages of the last commit that the
-     * other area lacks; since: those that the home area lacks. */
-    atomic_uint_least64_t *changed, *behind, *since;
+    /* Sets of pages. changed: since the last commit; lacks: pages of the last commit that an area
+     * lacks, for each area. */
+    atomic_uint_least64_t *changed, *lacks[STORWIN_MAX_GENERATIONS];
     uint64_t old_base, old_bytes; /* areas of a shorter state, to be freed; 0 bytes: none */
+    uint8_t *picture;             /* addresses for a copy of the storage span; NULL: none */
+    /* pages that may have been stored into after the picture: they remain changed; NULL: none */
+    atomic_uint_least64_t *late;
+    int stores_meanwhile; /* stores came during the last commit: begin with a picture */
     uint32_t recovery;
     uint64_t replayed_bytes;
 };
@@ -117,6 +130,28 @@ int storwin__batch_check(const struct storwin__batch *b, const struct storwin__r
 uint64_t storwin__batch_sum(const struct storwin__batch *b, const struct storwin__entry *entries);
 uint64_t storwin__batch_index_bytes(uint64_t n_blocks);
 uint64_t storwin__area_at(const struct storwin__record *r, uint32_t area);
+uint32_t storwin__record_areas(const struct storwin__record *r);
+
+/* commit_records.c */
+const struct storwin__record *storwin__record_newest(const struct storwin__records *found);
+const struct storwin__record *storwin__record_older(const struct storwin__records *found,
+                                                    const struct storwin__record *than);
+const struct storwin__record *storwin__record_for(const struct storwin__records *found,
+                                                  uint64_t generation,
+                                                  const struct storwin__record *after,
+                                                  uint64_t *covered);
+int storwin__records_refuse(const struct storwin__records *found, const char *path,
+                            struct storwin_error *err);
+int storwin__version_check(const struct storwin_window *win, const struct storwin__record *r,
+                           struct storwin_error *err);
+int storwin__generation_absent(const struct storwin_window *win,
+                               const struct storwin__records *found, uint64_t generation,
+                               struct storwin_error *err);
+int storwin__generations_check(const struct storwin_opts *opts, const char *path, uint32_t areas,
+                               struct storwin_error *err);
+uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic, uint32_t areas);
+int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, uint64_t bytes,
+                             uint64_t *space, struct storwin_error *err);
 
 /* commit_io.c */
 int storwin__commit_write(struct storwin_window *win, struct iovec *iov, unsigned n,
@@ -133,9 +168,8 @@ int storwin__commit_lock(const struct storwin_window *win, uint64_t space,
                          struct storwin_error *err);
 
 /* commit_open.c */
-uint64_t storwin__commit_space(uint64_t bytes, uint32_t atomic);
-int storwin__commit_precheck(const struct storwin_opts *opts, const char *path, uint64_t *space,
-                             struct storwin_error *err);
+int storwin__commit_alloc(struct storwin_window *win, uint32_t areas, struct storwin_error *err);
+void storwin__lack_all(struct storwin_window *win);
 int storwin__load_record(struct storwin_window *win, const struct storwin__record *r,
                          uint64_t generation, struct storwin_error *err);
 int storwin__commit_open(struct storwin_window *win, struct storwin_error *err);
@@ -150,16 +184,34 @@ int storwin__journal_replay(struct storwin_window *win, const struct storwin__re
                             struct storwin__record *reached, struct storwin_error *err);
 
 /* commit_home.c */
+uint32_t storwin__commit_area(const struct storwin__commit *c);
+void storwin__place_record(struct storwin__commit *c, const struct storwin__record *r);
 int storwin__commit_flip(struct storwin_window *win, uint64_t generation,
                          struct storwin__record *next, struct storwin__failure *fail);
+void storwin__flip_pages(const struct storwin_window *win, atomic_uint_least64_t *set);
+
+/* commit_picture.c */
+int storwin__picture_take(struct storwin_window *win, struct storwin_error *err);
+void storwin__picture_drop(struct storwin_window *win);
+
+/* commit_freeze.c */
+pid_t storwin__freeze(void);
+void storwin__thaw(pid_t pid);
+int storwin__frozen_read(pid_t pid, void *to, const void *from, size_t bytes);
 
 /* commit_readable.c */
 int storwin__check_readable(const struct storwin_window *win, const atomic_uint_least64_t *set,
                             struct storwin_error *err);
+int storwin__all_readable(const struct storwin_window *win);
 int storwin__check_mapped(const struct storwin_window *win, struct storwin_error *err);
 
 /* commit.c */
 int storwin__commit(struct storwin_window *win, uint64_t generation, struct storwin_error *err);
+int storwin__commit_prepare(struct storwin_window *win, struct storwin_error *err);
+int storwin__commit_changes(struct storwin_window *win, uint64_t generation,
+                            struct storwin_error *err);
+int storwin__must_flip(const struct storwin_window *win, uint64_t n_changed);
+int storwin__find_stores(struct storwin_window *win);
 int storwin__commit_check(const struct storwin_window *win, struct storwin_error *err);
 int storwin__write_pending(struct storwin_window *win, struct storwin_error *err);
 int storwin__find_changes(struct storwin_window *win, struct storwin_error *err);

@@ -65,13 +65,27 @@ int storwin__records_present(int fd, uint64_t offset)
     return 0;
 }
 
-/* Reads all four copies, and uses the newer whole one of each place. */
+/* Drops records whose generations were discarded: a newer record is of an older generation. */
+static void drop_discarded(struct storwin__records *found)
+{
+    struct storwin__record all[STORWIN_MAX_GENERATIONS];
+
+    memcpy(all, found->at, sizeof(all));
+    for (uint32_t i = 0; i < found->areas; i++)
+        for (uint32_t j = 0; j < found->areas; j++)
+            if (all[j].seq > all[i].seq && all[j].generation < all[i].generation)
+                memset(&found->at[i], 0, sizeof(found->at[i]));
+}
+
+/* Reads both copies of the record in each place, and uses the newer whole one. The first two places
+ * tell how many there are. */
 int storwin__records_read(int fd, uint64_t offset, struct storwin__records *found)
 {
     _Alignas(4096) uint8_t raw[STORWIN__BLOCK];
 
     memset(found, 0, sizeof(*found));
-    for (uint32_t place = 0; place < 2; place++) {
+    found->areas = 2;
+    for (uint32_t place = 0; place < found->areas; place++) {
         unsigned bad = 0, empty = 0;
 
         for (uint32_t copy = 0; copy < 2; copy++) {
@@ -81,6 +95,8 @@ int storwin__records_read(int fd, uint64_t offset, struct storwin__records *foun
             if (rc < 0)
                 return rc;
             rc = storwin__record_check(raw, place, copy, &r);
+            if (rc == 0 && place >= 2 && storwin__record_areas(&r) != found->areas)
+                rc = STORWIN_EFORMAT;
             found->ours |= rc == 0 || rc == STORWIN_EDAMAGED;
             found->foreign |= rc == STORWIN_EFORMAT;
             found->swapped |= r.magic == __builtin_bswap64(STORWIN__RECORD_MAGIC);
@@ -89,6 +105,11 @@ int storwin__records_read(int fd, uint64_t offset, struct storwin__records *foun
             if (rc == 0 && r.seq > found->at[place].seq)
                 found->at[place] = r;
         }
+        found->newest_seq = storwin__max(found->newest_seq, found->at[place].seq);
+        found->newest_generation =
+            storwin__max(found->newest_generation, found->at[place].generation);
+        if (found->at[place].seq > 0 && place < 2)
+            found->areas = storwin__max(found->areas, storwin__record_areas(&found->at[place]));
         if (found->at[place].seq > 0)
             found->n_damaged += bad;
         else if (empty == 0)
@@ -96,6 +117,7 @@ int storwin__records_read(int fd, uint64_t offset, struct storwin__records *foun
         else
             found->n_unfinished += bad;
     }
+    drop_discarded(found);
     return 0;
 }
 

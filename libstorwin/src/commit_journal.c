@@ -84,7 +84,7 @@ static int write_batch(struct storwin_window *win, uint8_t *index, uint64_t n, u
 
     for (uint64_t i = 0; rc == 0 && i < n; i++) {
         const uint64_t block = entries[i].block, bytes = storwin__block_bytes(win, block);
-        uint8_t *at = win->map + win->stor_offset + block * STORWIN__BLOCK;
+        uint8_t *at = win->source + block * STORWIN__BLOCK;
 
         if (bytes < STORWIN__BLOCK) /* the bytes behind may not be the window's */
             at = memcpy(tail, at, (size_t)bytes);
@@ -186,7 +186,7 @@ static int replay_blocks(struct storwin_window *win, const struct storwin__recor
         memcpy(win->map + win->stor_offset + block * STORWIN__BLOCK, from, (size_t)bytes);
         if (set)
             continue;
-        storwin__set_add(c->since, block / per_page, block / per_page + 1);
+        storwin__set_add(c->lacks[r->home], block / per_page, block / per_page + 1);
         c->replayed_bytes += bytes;
     }
     return 0;

@@ -10,12 +10,19 @@ static uint64_t record_sum(const struct storwin__record *r)
     return storwin__sum(r, offsetof(struct storwin__record, sum), STORWIN__RECORD_MAGIC);
 }
 
+/* Returns the number of areas of the record's file. */
+uint32_t storwin__record_areas(const struct storwin__record *r)
+{
+    return r->layout == STORWIN__RECORD_LAYOUT ? 2 : r->layout;
+}
+
 /* Sets the fields common to all records, and the sum. */
 void storwin__record_seal(struct storwin__record *r, uint32_t place, uint32_t copy)
 {
     r->magic = STORWIN__RECORD_MAGIC;
     r->order = STORWIN__RECORD_ORDER;
-    r->layout = STORWIN__RECORD_LAYOUT;
+    if (r->layout == 0)
+        r->layout = STORWIN__RECORD_LAYOUT;
     r->block_bytes = (uint32_t)STORWIN__BLOCK;
     r->place = place;
     r->copy = copy;
@@ -26,12 +33,13 @@ void storwin__record_seal(struct storwin__record *r, uint32_t place, uint32_t co
 static int record_plausible(const struct storwin__record *r)
 {
     const uint64_t most = STORWIN_MAX_BYTES;
+    const uint32_t areas = storwin__record_areas(r);
 
-    return r->block_bytes == STORWIN__BLOCK && r->home < 2 && r->seq > 0 && r->generation > 0 &&
+    return r->block_bytes == STORWIN__BLOCK && r->home < areas && r->seq > 0 && r->generation > 0 &&
            r->home_generation > 0 && r->home_generation <= r->generation && r->bytes > 0 &&
            r->bytes <= r->cap && r->cap <= most && r->cap % STORWIN__AREA_UNIT == 0 &&
-           r->base >= STORWIN__FIRST_AREA && r->base <= 16 * most &&
-           r->base % STORWIN__AREA_UNIT == 0 && r->journal_bytes <= r->cap &&
+           r->base >= areas * STORWIN__PLACE_BYTES && r->base <= 16 * most &&
+           r->base % STORWIN__AREA_UNIT == 0 && r->journal_bytes <= (areas == 2 ? r->cap : 0) &&
            r->journal_bytes % STORWIN__BLOCK == 0;
 }
 
@@ -51,7 +59,9 @@ int storwin__record_check(const void *raw, uint32_t place, uint32_t copy, struct
         return STORWIN_EFORMAT;
     if (r->sum != record_sum(r))
         return STORWIN_EDAMAGED;
-    if (r->order != STORWIN__RECORD_ORDER || r->layout != STORWIN__RECORD_LAYOUT ||
+    if (r->order != STORWIN__RECORD_ORDER ||
+        (r->layout != STORWIN__RECORD_LAYOUT &&
+         (r->layout < 3 || r->layout > STORWIN_MAX_GENERATIONS)) ||
         !record_plausible(r))
         return STORWIN_EFORMAT;
     return r->place == place && r->copy == copy ? 0 : STORWIN_EDAMAGED;

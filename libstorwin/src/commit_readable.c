@@ -32,6 +32,12 @@ static int span_readable(const struct storwin_window *win, uint64_t first, uint6
     return errno != EINVAL || populate_range(win, (uint64_t)(uintptr_t)win->commit, 1) < 0;
 }
 
+/* Returns whether every page can be read; 1 too if nothing is known. */
+int storwin__all_readable(const struct storwin_window *win)
+{
+    return span_readable(win, 0, storwin__pages(win));
+}
+
 static int check_span(const struct storwin_window *win, uint64_t first, uint64_t end,
                       struct storwin_error *err)
 {

@@ -55,7 +55,7 @@ int storwin_revert(struct storwin_window *win, struct storwin_error *err)
     if (!c) /* an error, or a window wholly in memory */
         return rc;
     if (!win->files[0].device && fstat(win->files[0].fd, &st) == 0 &&
-        (uint64_t)st.st_size < win->opts.offset_bytes + c->base + 2 * c->cap)
+        (uint64_t)st.st_size < win->opts.offset_bytes + c->base + c->areas * c->cap)
         return storwin__fail(err, STORWIN_ESHORT, STORWIN__FILENAME,
                              "\"%.80s\" was shortened to %" PRIu64 " bytes", win->path,
                              (uint64_t)st.st_size);
@@ -72,7 +72,7 @@ int storwin_revert(struct storwin_window *win, struct storwin_error *err)
         const struct storwin__record last = c->last;
 
         rc = storwin__load_record(win, &last, last.generation, err);
-        storwin__set_add(c->since, 0, storwin__pages(win));
+        storwin__lack_all(win);
         return rc;
     }
     rc = storwin__find_changes(win, err);
@@ -80,8 +80,10 @@ int storwin_revert(struct storwin_window *win, struct storwin_error *err)
         rc = restore_changed(win, err);
     if (rc < 0)
         return rc;
-    /* A commit that failed may have written these pages to the other area. */
-    storwin__set_merge(c->behind, c->changed, storwin__pages(win));
+    /* A commit that failed may have written these pages to another area. */
+    for (uint32_t area = 0; area < c->areas; area++)
+        if (area != c->last.home)
+            storwin__set_merge(c->lacks[area], c->changed, storwin__pages(win));
     storwin__set_remove(c->changed, 0, storwin__pages(win));
     return 0;
 }

@@ -39,6 +39,15 @@ void storwin__set_merge(atomic_uint_least64_t *to, const atomic_uint_least64_t *
                                  memory_order_relaxed);
 }
 
+/* Removes the members of `from`. */
+void storwin__set_subtract(atomic_uint_least64_t *to, const atomic_uint_least64_t *from,
+                           uint64_t n_pages)
+{
+    for (uint64_t i = 0; i <= n_pages / 64; i++)
+        atomic_fetch_and_explicit(&to[i], ~atomic_load_explicit(&from[i], memory_order_relaxed),
+                                  memory_order_relaxed);
+}
+
 /* Returns the first page from `first` on whose bit equals `value`; without one, `end`. */
 uint64_t storwin__set_next(const atomic_uint_least64_t *set, uint64_t first, uint64_t end,
                            int value)

@@ -23,7 +23,7 @@
 #define ioctl(fd, request, arg) (ioctl)((fd), (int)(request), (arg))
 #endif
 
-#define STORWIN__HINTS    23 /* keys of the table in opts.c */
+#define STORWIN__HINTS    24 /* keys of the table in opts.c */
 #define STORWIN__FILENAME "storage_alloc_filename"
 
 /*
@@ -37,6 +37,7 @@
 #define STORWIN__NO_FALLOCATE 16u
 #define STORWIN__NO_RING      32u
 #define STORWIN__NO_MOVE      64u
+#define STORWIN__NO_FORK      128u
 extern atomic_uint storwin__without;
 
 static inline int storwin__disabled(unsigned facility)
@@ -138,6 +139,7 @@ struct storwin_window {
     struct storwin_opts opts; /* filename is NULL */
     char *path;
     uint8_t *map;
+    uint8_t *source; /* what a sync writes: the storage span, or a commit's picture of it */
     uint64_t bytes, map_bytes, page_bytes;
     uint64_t stor_offset, stor_bytes; /* the storage span */
     uint64_t file_base;               /* its offset in the file; with commits: of the home area */
@@ -150,7 +152,7 @@ struct storwin_window {
     int track_fd, pagemap_fd;
     atomic_uint_least64_t *dirty; /* a bit for each page of the storage span: must be written */
     struct storwin__pager *pager;
-    struct storwin__failure unmended;  /* kernel pager: range that a sync could not write */
+    struct storwin__failure unmended;  /* range that a sync could not write */
     struct storwin__segment *segments; /* shared: n_ranks */
     uint32_t n_ranks, rank;
     char *shm_name;
@@ -159,10 +161,12 @@ struct storwin_window {
     int shm_fd;
     atomic_uint attached, wrote;
     atomic_uint_least64_t n_syncs, dirty_bytes, written_bytes, n_requests;
-    pid_t owner;      /* the process that allocated it */
-    pthread_t thread; /* of the asynchronous sync */
-    atomic_int async; /* STORWIN__IDLE ... */
+    pid_t owner;         /* the process that allocated it */
+    pthread_t thread;    /* of the asynchronous sync */
+    atomic_int async;    /* STORWIN__IDLE ... */
+    atomic_int async_fd; /* an eventfd, readable when async is STORWIN__DONE; -1: none */
     int async_rc;
+    int (*async_work)(struct storwin_window *win, struct storwin_error *err);
     uint64_t async_offset, async_bytes;
     struct storwin_error async_err;
 };
@@ -198,6 +202,12 @@ static inline uint64_t storwin__pages(const struct storwin_window *win)
     return storwin__round_up(win->stor_bytes, win->page_bytes) / win->page_bytes;
 }
 
+/* Returns whether storwin_open_read() made a window. */
+static inline int storwin__reads_only(const struct storwin_window *win)
+{
+    return win->n_files > 0 && win->files[0].read_only;
+}
+
 static inline void storwin__count_written(struct storwin_window *win, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&win->written_bytes, bytes, memory_order_relaxed);
@@ -216,6 +226,7 @@ struct storwin__plan {
     int attach;                              /* everything exists already */
     int sync_names;                          /* make the names of new files durable at once */
 };
+struct storwin_window *storwin__window_new(const struct storwin_opts *opts);
 uint64_t storwin__storage_pages(uint64_t pages, uint32_t factor_ppb);
 int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **win,
                            struct storwin_error *err);
@@ -226,6 +237,8 @@ void storwin__set_add(atomic_uint_least64_t *set, uint64_t first, uint64_t end);
 void storwin__set_remove(atomic_uint_least64_t *set, uint64_t first, uint64_t end);
 void storwin__set_merge(atomic_uint_least64_t *to, const atomic_uint_least64_t *from,
                         uint64_t n_pages);
+void storwin__set_subtract(atomic_uint_least64_t *to, const atomic_uint_least64_t *from,
+                           uint64_t n_pages);
 uint64_t storwin__set_next(const atomic_uint_least64_t *set, uint64_t first, uint64_t end,
                            int value);
 uint64_t storwin__set_count(const atomic_uint_least64_t *set, uint64_t first, uint64_t end);
@@ -247,6 +260,7 @@ int storwin__thread(pthread_t *thread, void *(*start)(void *), void *ctx);
 /* pager_kernel.c: the kernel pager */
 int storwin__cache_sync(struct storwin_window *win, uint64_t lo, uint64_t hi,
                         struct storwin__failure *fail);
+void storwin__cache_repair(struct storwin_window *win, struct storwin__failure *fail);
 
 /* write.c */
 int storwin__write_pages(struct storwin_window *win, uint64_t first, uint64_t end, int merge,
@@ -266,6 +280,10 @@ int storwin__sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                   struct storwin_error *err);
 int storwin__sync_names(struct storwin_window *win, struct storwin_error *err);
 int storwin__sync_check(const struct storwin_window *win, struct storwin_error *err);
+int storwin__async_claim(struct storwin_window *win, struct storwin_error *err);
+int storwin__async_start(struct storwin_window *win,
+                         int (*work)(struct storwin_window *win, struct storwin_error *err),
+                         struct storwin_error *err);
 void storwin__find_cut(struct storwin_window *win, uint64_t lo, uint64_t hi,
                        struct storwin__failure *cut);
 
@@ -280,7 +298,20 @@ void storwin__pager_take(struct storwin_window *win, uint64_t first, uint64_t en
 void storwin__pager_release(struct storwin_window *win, uint64_t first, uint64_t end);
 int storwin__pager_evicted(struct storwin_window *win, uint64_t *first, uint64_t *end);
 void storwin__pager_failure(struct storwin_window *win, struct storwin__failure *fail);
+void storwin__pager_distrust(struct storwin_window *win);
 uint64_t storwin__pager_slice(const struct storwin_window *win);
+
+/*
+ * The program may store into pages that a thread of the library reads. Its earlier stores
+ * happen-before the read, through faults that a race detector does not see.
+ */
+#if defined(__SANITIZE_THREAD__)
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+#define STORWIN__IGNORE_READS(begin_or_end) AnnotateIgnoreReads##begin_or_end(__FILE__, __LINE__)
+#else
+#define STORWIN__IGNORE_READS(begin_or_end) (void)0
+#endif
 
 /*
  * Stores a page's own content into it, so that it counts as changed. An atomic "or 0" does not

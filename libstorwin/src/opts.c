@@ -82,6 +82,8 @@ static const struct hint hint_table[STORWIN__HINTS] = {
     {"storage_alloc_changes", WORD, FIELD(changes), changes, 0, 0, 0, "tracked or compared"},
     {"storage_alloc_generation", NUMBER64, FIELD(generation), NULL, 1, INT64_MAX, 1,
      "a number from 1 to 2^63 - 1"},
+    {"storage_alloc_generations", NUMBER64, FIELD(generations), NULL, 2, STORWIN_MAX_GENERATIONS, 1,
+     "a number from 2 to 16"},
     {"storage_alloc_version", NUMBER64, FIELD(app_version), NULL, 1, UINT64_MAX, 1,
      "a number from 1 to 2^64 - 1"},
     {"storage_alloc_threads", NUMBER32, FIELD(n_threads), NULL, 1, 64, 1, "a number from 1 to 64"},
@@ -417,6 +419,9 @@ int storwin__opts_check(const struct storwin_opts *opts, uint64_t page_bytes,
                              "storage_alloc_atomic needs storage_alloc_pager=resident: the pager "
                              "%s writes pages to their places between commits",
                              opts->pager == STORWIN_PAGER_USER ? "user" : "kernel");
+    if (opts->generations > 2 && opts->atomic != STORWIN_ATOMIC_SLOTS)
+        return storwin__fail(err, STORWIN_ECONFLICT, "storage_alloc_generations",
+                             "storage_alloc_generations above 2 needs storage_alloc_atomic=slots");
     if ((opts->access_style & STORWIN_ACCESS_RANDOM) &&
         (opts->access_style & (STORWIN_ACCESS_SEQUENTIAL | STORWIN_ACCESS_REVERSE)))
         return storwin__fail(err, STORWIN_ECONFLICT, "access_style",

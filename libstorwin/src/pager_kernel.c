@@ -201,6 +201,18 @@ static void repair_failed(struct storwin_window *win, const struct storwin__part
         *f = (struct storwin__failure){0, 0, 0};
 }
 
+/* Repairs what the pagers resident and user wrote by the page cache: short requests, and the odd
+ * bytes at the end of the span. */
+void storwin__cache_repair(struct storwin_window *win, struct storwin__failure *fail)
+{
+    for (uint32_t i = 0; i < win->n_parts; i++) {
+        const struct storwin__part *part = &win->parts[i];
+
+        if (part->kind == STORWIN_STORAGE)
+            repair_failed(win, part, part->offset, part->offset + part->bytes, fail);
+    }
+}
+
 /* Syncs the part of [lo, hi) in one file. */
 static void sync_part(struct storwin_window *win, const struct storwin__part *part, uint64_t lo,
                       uint64_t hi, struct storwin__failure *fail)

@@ -157,3 +157,17 @@ void storwin__pager_failure(struct storwin_window *win, struct storwin__failure 
     memset(&p->fail, 0, sizeof(p->fail));
     pthread_mutex_unlock(&p->lock);
 }
+
+/* After a failure no data handed to the kernel counts as written: a full loop device, for one,
+ * reports success for the first part of a request that it could not write whole. Marks everything
+ * in memory as changed. */
+void storwin__pager_distrust(struct storwin_window *win)
+{
+    struct storwin__pager *p = win->pager;
+
+    pthread_mutex_lock(&p->lock);
+    for (uint64_t b = 0; b < p->n_blocks; b++)
+        if ((p->state[b] & (PRESENT | BUSY)) == PRESENT)
+            storwin__block_dirty(p, b);
+    pthread_mutex_unlock(&p->lock);
+}

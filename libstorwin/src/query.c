@@ -124,7 +124,8 @@ static int in_effect(const struct storwin_window *win, const char *key)
         return win->opts.pager == STORWIN_PAGER_USER;
     if (strcmp(key, "storage_alloc_memory") == 0)
         return win->opts.factor_ppb == STORWIN_FACTOR_AUTO;
-    if (strcmp(key, "storage_alloc_changes") == 0 || strcmp(key, "storage_alloc_version") == 0)
+    if (strcmp(key, "storage_alloc_changes") == 0 || strcmp(key, "storage_alloc_version") == 0 ||
+        strcmp(key, "storage_alloc_generations") == 0)
         return win->opts.atomic != STORWIN_ATOMIC_NONE;
     return 1;
 }

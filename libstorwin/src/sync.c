@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,10 +71,20 @@ static int sync_span(struct storwin_window *win, uint64_t lo, uint64_t hi,
     if (win->track == STORWIN_TRACK_FAULTS) {
         wrote = sync_faults(win, first, end, fail);
         storwin__pager_failure(win, fail);
-        return wrote;
+        if (fail->code < 0)
+            storwin__pager_distrust(win);
+    } else {
+        storwin__track_scan(win, first, end);
+        wrote = storwin__write_pages(win, first, end, 1, fail);
+        if (fail->code < 0) /* as storwin__pager_distrust() */
+            storwin__set_add(win->dirty, 0, storwin__pages(win));
     }
-    storwin__track_scan(win, first, end);
-    return storwin__write_pages(win, first, end, 1, fail);
+    if (fail->code < 0)
+        storwin__failure_add(&win->unmended, fail->code, win->stor_offset,
+                             win->stor_offset + win->stor_bytes);
+    else if (win->unmended.code < 0)
+        storwin__cache_repair(win, fail);
+    return wrote;
 }
 
 /* Makes the names of new files durable, unless STORWIN_UNLINK is set. */
@@ -162,6 +173,10 @@ int storwin__sync_check(const struct storwin_window *win, struct storwin_error *
         return storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
     if (storwin__owned(win, err) < 0)
         return STORWIN_ESTATE;
+    if (storwin__reads_only(win))
+        return storwin__fail(err, STORWIN_ESTATE, NULL,
+                             "the window only reads \"%.80s\": storwin_open_read() made it",
+                             win->path);
     if (atomic_load(&win->async) != STORWIN__IDLE)
         return storwin__fail(err, STORWIN_ESTATE, NULL,
                              "an asynchronous sync is in flight: wait for it first");
@@ -194,41 +209,101 @@ int storwin_sync(struct storwin_window *win, uint64_t offset, uint64_t bytes,
     return rc < 0 ? rc : storwin__sync(win, offset, bytes, err);
 }
 
+/* The window has at most one asynchronous operation. */
+int storwin__async_claim(struct storwin_window *win, struct storwin_error *err)
+{
+    int idle = STORWIN__IDLE;
+
+    /* Two threads may have passed storwin__sync_check(). */
+    return atomic_compare_exchange_strong(&win->async, &idle, STORWIN__RUNNING)
+               ? 0
+               : storwin__fail(err, STORWIN_ESTATE, NULL,
+                               "an asynchronous sync is in flight: wait for it first");
+}
+
+static void signal_done(const struct storwin_window *win)
+{
+    const uint64_t one = 1;
+    const int fd = atomic_load(&win->async_fd);
+
+    if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
+        return; /* not reached: its counter is small */
+}
+
 static void *async_main(void *arg)
 {
     struct storwin_window *win = arg;
 
-    win->async_rc = storwin__sync(win, win->async_offset, win->async_bytes, &win->async_err);
+    win->async_rc = win->async_work(win, &win->async_err);
     atomic_store(&win->async, STORWIN__DONE);
+    signal_done(win);
     return NULL;
+}
+
+/* Has a thread do the work, of a window that the caller has claimed. */
+int storwin__async_start(struct storwin_window *win,
+                         int (*work)(struct storwin_window *win, struct storwin_error *err),
+                         struct storwin_error *err)
+{
+    int rc;
+
+    win->async_work = work;
+    rc = storwin__thread(&win->thread, async_main, win);
+    return rc == 0 ? 0 : storwin__fail(err, rc, NULL, "no thread: %s", storwin_strerror(rc));
+}
+
+static int sync_range(struct storwin_window *win, struct storwin_error *err)
+{
+    return storwin__sync(win, win->async_offset, win->async_bytes, err);
 }
 
 int storwin_sync_start(struct storwin_window *win, uint64_t offset, uint64_t bytes,
                        struct storwin_error *err)
 {
-    int rc = check_range(win, offset, &bytes, err), idle = STORWIN__IDLE;
+    int rc = check_range(win, offset, &bytes, err);
 
+    if (rc == 0)
+        rc = storwin__async_claim(win, err);
     if (rc < 0)
         return rc;
-    /* Two threads may have passed the check. */
-    if (!atomic_compare_exchange_strong(&win->async, &idle, STORWIN__RUNNING))
-        return storwin__fail(err, STORWIN_ESTATE, NULL,
-                             "an asynchronous sync is in flight: wait for it first");
     win->async_offset = offset;
     win->async_bytes = bytes;
-    rc = storwin__thread(&win->thread, async_main, win);
-    if (rc < 0) {
+    rc = storwin__async_start(win, sync_range, err);
+    if (rc < 0)
         atomic_store(&win->async, STORWIN__IDLE);
-        return storwin__fail(err, rc, NULL, "no thread: %s", storwin_strerror(rc));
+    return rc;
+}
+
+int storwin_commit_fd(struct storwin_window *win, struct storwin_error *err)
+{
+    int fd, none = -1;
+
+    if (!win || storwin__owned(win, err) < 0)
+        return win ? STORWIN_ESTATE : storwin__fail(err, -EINVAL, NULL, "an argument is NULL");
+    fd = atomic_load(&win->async_fd);
+    if (fd >= 0)
+        return fd;
+    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0)
+        return storwin__fail(err, -errno, NULL, "eventfd: %s", storwin_strerror(-errno));
+    if (!atomic_compare_exchange_strong(&win->async_fd, &none, fd)) {
+        close(fd);
+        return none;
     }
-    return 0;
+    if (atomic_load(&win->async) == STORWIN__DONE)
+        signal_done(win);
+    return fd;
 }
 
 static int collect_result(struct storwin_window *win, struct storwin_error *err)
 {
+    const int fd = atomic_load(&win->async_fd);
+    uint64_t count;
     int rc;
 
     pthread_join(win->thread, NULL);
+    if (fd >= 0 && read(fd, &count, sizeof(count)) < 0)
+        count = 0; /* it was not signalled: made after the end */
     rc = win->async_rc;
     if (rc < 0 && err)
         *err = win->async_err;
@@ -260,4 +335,14 @@ int storwin_sync_wait(struct storwin_window *win, struct storwin_error *err)
     int rc = check_started(win, err);
 
     return rc < 0 ? rc : collect_result(win, err);
+}
+
+int storwin_commit_test(struct storwin_window *win, struct storwin_error *err)
+{
+    return storwin_sync_test(win, err);
+}
+
+int storwin_commit_wait(struct storwin_window *win, struct storwin_error *err)
+{
+    return storwin_sync_wait(win, err);
 }

@@ -104,13 +104,14 @@ static int open_files(struct storwin_window *win, const struct storwin__plan *pl
     for (uint32_t i = 0; i < win->n_parts; i++) {
         const struct storwin__part *part = &win->parts[i];
         const uint32_t atomic = win->opts.atomic;
-        uint64_t space = atomic ? storwin__commit_space(part->bytes, atomic) : part->bytes;
+        uint64_t space = part->bytes;
         int rc = 0;
 
         if (part->kind != STORWIN_STORAGE)
             continue;
         if (atomic)
-            rc = storwin__commit_precheck(plan->opts, plan->paths[part->file], &space, err);
+            rc = storwin__commit_precheck(plan->opts, plan->paths[part->file], part->bytes, &space,
+                                          err);
         if (rc == 0)
             rc = storwin__file_open(&win->files[part->file], plan->opts, plan->paths[part->file],
                                     plan->attach, space, err);
@@ -323,12 +324,13 @@ static int build_window(struct storwin_window *win, const struct storwin__plan *
         return rc;
     win->map = plan->adopt;
     win->adopted = plan->adopt != NULL;
-    if (win->adopted)
-        return start_pager(win, err);
-    rc = reserve_addresses(win, err);
-    for (uint32_t i = 0; rc == 0 && i < win->n_parts; i++)
+    rc = win->adopted ? 0 : reserve_addresses(win, err);
+    for (uint32_t i = 0; rc == 0 && !win->adopted && i < win->n_parts; i++)
         rc = map_part(win, &win->parts[i], err);
-    return rc < 0 ? rc : start_pager(win, err);
+    if (rc < 0)
+        return rc;
+    win->source = win->map + win->stor_offset;
+    return start_pager(win, err);
 }
 
 /* Closes descriptors that only the allocation needed. */
@@ -372,6 +374,8 @@ static void window_destroy(struct storwin_window *win)
         storwin__file_close(&win->files[i]);
     if (win->shm_fd >= 0)
         close(win->shm_fd);
+    if (win->async_fd >= 0)
+        close(win->async_fd);
     storwin__free(a, win->files);
     storwin__free(a, win->parts);
     storwin__free(a, win->segments);
@@ -379,6 +383,29 @@ static void window_destroy(struct storwin_window *win)
     storwin__free(a, win->shm_name);
     storwin__free(a, win->path);
     storwin__free(a, win);
+}
+
+/* Makes a window without memory and files; NULL: no memory. */
+struct storwin_window *storwin__window_new(const struct storwin_opts *opts)
+{
+    struct storwin_window *win = storwin__calloc(opts->allocator, 1, sizeof(*win));
+
+    if (!win)
+        return NULL;
+    win->opts = *opts;
+    win->opts.filename = NULL;
+    win->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    win->track_fd = win->pagemap_fd = win->shm_fd = -1;
+    atomic_init(&win->async_fd, -1);
+    win->owner = getpid();
+    if (opts->alloc_type == STORWIN_STORAGE) {
+        win->path = storwin__strdup(opts->allocator, opts->filename);
+        if (!win->path) {
+            storwin__free(opts->allocator, win);
+            return NULL;
+        }
+    }
+    return win;
 }
 
 int storwin__window_create(const struct storwin__plan *plan, struct storwin_window **out,
@@ -395,24 +422,13 @@ int storwin__window_create(const struct storwin__plan *plan, struct storwin_wind
     if (plan->opts->atomic && plan->bytes > STORWIN_MAX_BYTES / 4)
         return storwin__fail(err, -EINVAL, "storage_alloc_atomic",
                              "a window with commits has at most 2^44 bytes");
-    win = storwin__calloc(plan->opts->allocator, 1, sizeof(*win));
+    win = storwin__window_new(plan->opts);
     if (!win)
         return storwin__fail(err, -ENOMEM, NULL, "out of memory");
-    win->opts = *plan->opts;
-    win->opts.filename = NULL;
-    win->page_bytes = page;
     win->file_base = win->opts.offset_bytes;
     win->bytes = plan->bytes;
     win->map_bytes = storwin__round_up(plan->bytes, page);
-    win->track_fd = win->pagemap_fd = win->shm_fd = -1;
-    win->owner = getpid();
-    if (plan->opts->alloc_type == STORWIN_STORAGE) {
-        win->path = storwin__strdup(win->opts.allocator, plan->opts->filename);
-        if (!win->path)
-            rc = storwin__fail(err, -ENOMEM, NULL, "out of memory");
-    }
-    if (rc == 0)
-        rc = build_window(win, plan, err);
+    rc = build_window(win, plan, err);
     if (rc < 0) {
         undo_window(win, plan);
         window_destroy(win);

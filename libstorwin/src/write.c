@@ -51,25 +51,13 @@ unsigned storwin__threads(const struct storwin_window *win)
     return win->opts.n_threads ? win->opts.n_threads : 4;
 }
 
-/*
- * The program may store into pages that a thread writes. Its earlier stores happen-before the
- * write, through faults that a race detector does not see.
- */
-#if defined(__SANITIZE_THREAD__)
-void AnnotateIgnoreReadsBegin(const char *file, int line);
-void AnnotateIgnoreReadsEnd(const char *file, int line);
-#define IGNORE_READS(begin_or_end) AnnotateIgnoreReads##begin_or_end(__FILE__, __LINE__)
-#else
-#define IGNORE_READS(begin_or_end) (void)0
-#endif
-
 static ssize_t write_once(int fd, const uint8_t *from, uint64_t bytes, uint64_t offset)
 {
     ssize_t n;
 
-    IGNORE_READS(Begin);
+    STORWIN__IGNORE_READS(Begin);
     n = pwrite(fd, from, (size_t)bytes, (off_t)offset);
-    IGNORE_READS(End);
+    STORWIN__IGNORE_READS(End);
     return n;
 }
 
@@ -187,7 +175,7 @@ static void ring_request(struct transfer *job, uint64_t page, uint64_t end)
     job->under_way[tag].end = end;
     storwin__set_remove(win->dirty, page, end);
     span_requests(job, page, end);
-    storwin__ring_write(job->ring, win->files[0].direct_fd, win->map + win->stor_offset + at,
+    storwin__ring_write(job->ring, win->files[0].direct_fd, win->source + at,
                         (uint32_t)((end - page) * win->page_bytes), win->file_base + at, tag);
 }
 
@@ -272,7 +260,7 @@ static unsigned job_init(struct transfer *job, struct storwin_window *win, uint6
     if (threads == 0)
         threads = 1;
     job->win = win;
-    job->data = win->map + win->stor_offset;
+    job->data = win->source;
     job->first = first;
     job->end = end;
     first = first / block * block; /* so that no two threads share a word of the bits */

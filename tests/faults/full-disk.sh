@@ -25,6 +25,7 @@ try rankmap-explain --help
 try rankmap-explain --list
 try rankmap-explain 0-5
 try rankmap-explain --json 0-5
+try storwin-tool --help
 try asymput --help
 try asymput --regions 1 --ops 10 --trials 1
 exit $failed

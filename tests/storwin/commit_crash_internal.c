@@ -5,7 +5,11 @@
  * torn between sectors. Writes and flushes also fail now and then, whole or short, and data of a
  * failed flush may be lost although later flushes succeed. Each state must open as the last
  * acknowledged commit or a later one, whole. The next round begins with one of these states. In
- * some rounds the window has grown, and the areas move.
+ * some rounds the window has grown, and the areas move. Some files keep more than two generations:
+ * all but the oldest of these open in each state. A reader gets what a window gets. In some rounds
+ * stores come during each commit, before its writes and flushes and around each search for changes,
+ * as those of another thread do, up to so many that a fork must hold the picture; and some commits
+ * are asynchronous, with stores until they are complete.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,7 +21,7 @@
 
 #define SHORT  ((UINT64_C(1) << 17) + 100)
 #define LONG   (4 * UINT64_C(65536) - 50)
-#define IMAGE  (2 * 65536 + 3 * (3 * 65536) + 3 * (4 * 65536))
+#define IMAGE  (4 * 65536 + 4 * (3 * 65536) + 4 * (4 * 65536)) /* of four generations */
 #define SECTOR 512u
 
 enum kind { WRITE, FLUSH, ACK, TRY };
@@ -34,6 +38,14 @@ static size_t n_events, cap_events;
 static int recording;
 static unsigned faults; /* one call in so many fails; 0: none */
 static uint64_t rng, window_length = SHORT;
+static uint32_t generations = 2; /* that the file keeps */
+/* An older generation was opened: its predecessors may have been overwritten by then. */
+static int went_back;
+
+static uint8_t *live_base; /* of the window whose commit is to meet stores; NULL: none */
+static unsigned meddling;  /* one call in so many meets one */
+static unsigned long n_meddled, n_started;
+static _Thread_local int meddler; /* this thread, for no other may be inside the library's locks */
 
 static void record(enum kind kind, uint64_t at, const void *data, uint64_t bytes)
 {
@@ -52,6 +64,17 @@ static void record(enum kind kind, uint64_t at, const void *data, uint64_t bytes
         CHECK(e->data != NULL);
         memcpy(e->data, data, bytes);
     }
+}
+
+/* What another thread could store now: the memory is then one more state that a commit may have. */
+static void meddle(void)
+{
+    if (!meddler || !live_base || test_random(&rng) % meddling)
+        return;
+    live_base[test_random(&rng) % window_length] += 1;
+    live_base[test_random(&rng) % window_length] += 1;
+    record(TRY, 0, live_base, window_length);
+    n_meddled++;
 }
 
 static int fault(void)
@@ -73,7 +96,10 @@ ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at)
 {
     const ssize_t less = shorten(n);
-    ssize_t done = less < 0 ? -1 : __real_pwrite(fd, p, less ? (size_t)less : n, at);
+    ssize_t done;
+
+    meddle();
+    done = less < 0 ? -1 : __real_pwrite(fd, p, less ? (size_t)less : n, at);
 
     if (done > 0)
         record(WRITE, (uint64_t)at, p, (uint64_t)done);
@@ -88,6 +114,7 @@ ssize_t __wrap_pwritev(int fd, const struct iovec *iov, int n, off_t at)
     struct iovec first = {iov->iov_base, (size_t)less};
     ssize_t done;
 
+    meddle();
     if (less < 0)
         return -1;
     done = less ? __real_pwritev(fd, &first, 1, at) : __real_pwritev(fd, iov, n, at);
@@ -105,6 +132,7 @@ int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
 int __wrap_fdatasync(int fd)
 {
+    meddle();
     if (fault()) {
         for (size_t i = n_events; i > 0 && events[i - 1].kind != FLUSH; i--)
             events[i - 1].lost_perhaps = 1;
@@ -113,6 +141,21 @@ int __wrap_fdatasync(int fd)
     }
     record(FLUSH, 0, NULL, 0);
     return 0;
+}
+
+int __real_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg);
+int __wrap_ioctl(int fd, unsigned long request, void *arg)
+{
+    const int scan = _IOC_TYPE(request) == 'f'; /* no lock is held */
+    int rc;
+
+    if (scan)
+        meddle();
+    rc = __real_ioctl(fd, request, arg);
+    if (scan)
+        meddle();
+    return rc;
 }
 
 int __real_fallocate(int fd, int mode, off_t at, off_t bytes);
@@ -131,6 +174,8 @@ int __wrap_fallocate(int fd, int mode, off_t at, off_t bytes)
     return rc;
 }
 
+static unsigned long n_older;
+
 static void forget(void)
 {
     for (size_t i = 0; i < n_events; i++)
@@ -147,8 +192,9 @@ static struct storwin_window *open_window(uint32_t atomic, unsigned without, uin
     struct storwin_error err;
 
     opts.generation = generation;
+    opts.generations = generations;
     opts.pager = STORWIN_PAGER_RESIDENT;
-    opts.atomic = atomic;
+    opts.atomic = generations > 2 ? STORWIN_ATOMIC_SLOTS : atomic;
     opts.flags = STORWIN_DISCARD;
     opts.n_threads = 1;
     atomic_store(&storwin__without, STORWIN__NO_RING | without);
@@ -159,13 +205,13 @@ static struct storwin_window *open_window(uint32_t atomic, unsigned without, uin
     return win;
 }
 
-static void store_some(uint8_t *base)
+static void store_some(uint8_t *base, uint64_t *random)
 {
     static const unsigned most[] = {1, 3, 10, 40, 200};
-    const unsigned n = 1 + (unsigned)(test_random(&rng) % most[test_random(&rng) % 5]);
+    const unsigned n = 1 + (unsigned)(test_random(random) % most[test_random(random) % 5]);
 
     for (unsigned i = 0; i < n; i++)
-        base[test_random(&rng) % window_length] = (uint8_t)test_random(&rng);
+        base[test_random(random) % window_length] = (uint8_t)test_random(random);
 }
 
 /* Opens the newest generation, or now and then the one before it if that still exists: from the
@@ -184,6 +230,7 @@ static struct storwin_window *begin(uint32_t atomic, unsigned without)
     if (!older)
         return open_window(atomic, without, 0, window_length);
     record(TRY, 0, storwin_base(older), window_length);
+    went_back = 1;
     return older;
 }
 
@@ -202,6 +249,46 @@ static void check_reverted(const uint8_t *base)
     CHECK(found);
 }
 
+/* A commit that meets stores has one of the states that the memory had meanwhile: a revert shows
+ * which. */
+static void commit_meddled(struct storwin_window *win)
+{
+    uint8_t *base = storwin_base(win);
+    size_t i, first = n_events;
+    int rc;
+
+    live_base = base;
+    meddler = 1;
+    rc = storwin_commit(win, NULL);
+    live_base = NULL;
+    meddler = 0;
+    if (rc < 0)
+        return;
+    CHECK(storwin_revert(win, NULL) == 0);
+    for (i = n_events; i >= first; i--)
+        if (events[i - 1].kind == TRY && memcmp(events[i - 1].data, base, window_length) == 0)
+            break;
+    CHECK(i >= first);
+    record(ACK, 0, base, window_length);
+}
+
+/* An asynchronous commit has the state of its start. */
+static void commit_asynchronously(struct storwin_window *win)
+{
+    uint8_t *base = storwin_base(win), *then = malloc(window_length);
+    uint64_t random = test_random(&rng) | 1;
+
+    CHECK(then != NULL);
+    memcpy(then, base, window_length);
+    if (storwin_commit_start(win, NULL) == 0) {
+        store_some(base, &random);
+        if (storwin_commit_wait(win, NULL) == 0)
+            record(ACK, 0, then, window_length);
+        n_started++;
+    }
+    free(then);
+}
+
 /* Some commits in one process's life. */
 static void live(uint32_t atomic, unsigned without, unsigned commits)
 {
@@ -215,12 +302,16 @@ static void live(uint32_t atomic, unsigned without, unsigned commits)
     faults = some;
     base = storwin_base(win);
     for (unsigned i = 0; i < commits; i++) {
-        store_some(base);
+        store_some(base, &rng);
         record(TRY, 0, base, window_length);
-        if (storwin_commit(win, NULL) == 0)
+        if (meddling && test_random(&rng) % 2)
+            commit_meddled(win);
+        else if (test_random(&rng) % 3 == 0)
+            commit_asynchronously(win);
+        else if (storwin_commit(win, NULL) == 0)
             record(ACK, 0, base, window_length);
         if (test_random(&rng) % 4 == 0) {
-            store_some(base);
+            store_some(base, &rng);
             if (storwin_revert(win, NULL) == 0)
                 check_reverted(base);
         }
@@ -262,14 +353,48 @@ static int matches(const struct event *e, const uint8_t *base)
            memcmp(base + e->bytes, zeros, LONG - e->bytes) == 0;
 }
 
+/* Reads a generation, which must be whole. NULL: there is no commit. */
+static struct storwin_window *open_copy(uint64_t generation)
+{
+    struct storwin_opts opts = storage_opts(test_path("crash"));
+    struct storwin_window *win = NULL;
+    struct storwin_error err;
+
+    opts.generation = generation;
+    if (storwin_open_read(&opts, &win, &err) < 0)
+        CHECK_MSG(err.code == STORWIN_ENONE && generation == 0, "%s", err.text);
+    return win;
+}
+
+/* All generations before the newest open, but the oldest: the next commit overwrites that. */
+static void check_older(void)
+{
+    struct storwin_opts opts = storage_opts(test_path("crash"));
+    struct storwin_info_file file = {.size = sizeof(file)};
+
+    for (uint32_t i = 2;
+         !went_back && i < generations && storwin_file_query(&opts, &file, NULL) == 0; i++) {
+        opts.generation = file.older_generation;
+        if (opts.generation == 0)
+            return;
+        CHECK(storwin_free(open_copy(opts.generation), NULL) == 0);
+        n_older++;
+    }
+}
+
 static void check_state(const uint8_t *image, size_t n, uint32_t atomic)
 {
-    struct storwin_window *win;
+    struct storwin_window *win, *copy;
     size_t i = n;
     int found = 0;
 
     write_file(test_path("crash"), 0, image, IMAGE);
+    copy = open_copy(0);
+    check_older();
     win = open_window(atomic, 0, 0, LONG);
+    CHECK(window_generation(win) == (copy ? window_generation(copy) : 0));
+    CHECK(!copy || memcmp(storwin_base(copy), storwin_base(win), window_bytes(copy)) == 0);
+    CHECK(storwin_free(copy, NULL) == 0);
     do {
         i--;
         if (events[i].kind == ACK || events[i].kind == TRY)
@@ -297,11 +422,15 @@ int main(int argc, char **argv)
         const uint32_t atomic = atomics[test_random(&rng) % 3];
         const unsigned without = withouts[test_random(&rng) % 4];
 
-        if (round % 8 == 0) /* a new file; it grows half way */
+        if (round % 8 == 0) { /* a new file; it grows half way */
             memset(start, 0, IMAGE);
+            went_back = 0;
+            generations = round % 16 ? 2 : 2 + (uint32_t)(test_random(&rng) % 3);
+        }
         window_length = round % 8 < 4 ? SHORT : LONG;
         write_file(test_path("crash"), 0, start, IMAGE);
         faults = round % 2 ? 12 : 0;
+        meddling = (unsigned[]){0, 8, 2, 1}[test_random(&rng) % 4];
         live(atomic, without, 1 + (unsigned)(test_random(&rng) % 12));
         for (unsigned i = 0; i < 10; i++, done++) {
             size_t n = 1 + (size_t)(test_random(&rng) % n_events), first = 0;
@@ -318,7 +447,9 @@ int main(int argc, char **argv)
         memcpy(start, image, IMAGE);
         forget();
     }
-    printf("%u crash states, %u commits acknowledged, none lost\n", done, acked);
+    printf("%u crash states, %u commits acknowledged, none lost; %lu older generations, %lu stores "
+           "during commits, %lu commits asynchronous\n",
+           done, acked, n_older, n_meddled, n_started);
     free(start);
     free(image);
     free(events);

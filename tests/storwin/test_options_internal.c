@@ -30,6 +30,10 @@ static const struct row rows[] = {
     {"storage_alloc_generation", "9223372036854775807", 0, NULL},
     {"storage_alloc_generation", "0", STORWIN_EVALUE, NULL},
     {"storage_alloc_generation", "newest", STORWIN_EVALUE, NULL},
+    {"storage_alloc_generations", "1", STORWIN_EVALUE, NULL},
+    {"storage_alloc_generations", "2", 0, NULL},
+    {"storage_alloc_generations", "16", 0, NULL},
+    {"storage_alloc_generations", "17", STORWIN_EVALUE, NULL},
     {"storage_alloc_version", "1", 0, NULL},
     {"storage_alloc_version", "18446744073709551615", 0, NULL},
     {"storage_alloc_version", "18446744073709551616", STORWIN_EVALUE, NULL},
@@ -240,6 +244,7 @@ static void every_field(void **state)
     SETS("storage_alloc_changes", "compared", changes, STORWIN_CHANGES_COMPARED);
     SETS("storage_alloc_generation", "7", generation, 7);
     SETS("storage_alloc_version", "8", app_version, 8);
+    SETS("storage_alloc_generations", "3", generations, 3);
 }
 
 /* Every key of the table is tried above, and is listed. */

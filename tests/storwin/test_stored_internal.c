@@ -205,6 +205,8 @@ static void older(void **state)
                 win = open_state(&opts, BYTES);
                 assert_true(holds(win, g - 1));
                 close_state(win);
+                assert_int_equal(file_info(&opts).generation, g - 1); /* as asked */
+                opts.generation = 0;
                 assert_int_equal(file_info(&opts).generation, g);
             }
             opts.generation = 0;

@@ -266,8 +266,8 @@ static int shared_life(void)
     return rc;
 }
 
-/* One commit that writes a copy, and one that appends to the journal: each that returned 0
- * restores. */
+/* One commit that writes a copy, one that appends to the journal, and an asynchronous one: each
+ * that returned 0 restores. */
 static int commit_life(void)
 {
     struct storwin_opts opts = storage_opts(path);
@@ -288,6 +288,10 @@ static int commit_life(void)
             if (storwin_commit(win, NULL) == 0)
                 acked = g;
         }
+        base[0] = 3;
+        if (storwin_commit_fd(win, NULL) >= 0 && storwin_commit_start(win, NULL) == 0 &&
+            storwin_commit_wait(win, NULL) == 0)
+            acked = 3;
         atomic_store(&armed, 0);
         CHECK(storwin_free(win, NULL) == 0 && storwin_alloc(&opts, 50000, &win, NULL) == 0);
         base = storwin_base(win);
@@ -297,6 +301,43 @@ static int commit_life(void)
     }
     atomic_store(&armed, 0);
     CHECK(rc == 0 || file_size(path) == UINT64_MAX);
+    unlink(path);
+    return rc;
+}
+
+/* Follows a commit in the journal and one in another area. After a failure the copy is
+ * unchanged. */
+static int read_life(void)
+{
+    struct storwin_opts opts = storage_opts(path);
+    struct storwin_window *win = NULL, *reader = NULL;
+    int rc = 0;
+
+    opts.pager = STORWIN_PAGER_RESIDENT;
+    opts.atomic = STORWIN_ATOMIC_AUTO;
+    opts.flags = STORWIN_DISCARD;
+    CHECK(storwin_alloc(&opts, 50000, &win, NULL) == 0);
+    for (uint8_t g = 1, seen = 0; g < 4; g++) {
+        uint8_t *base = storwin_base(win);
+        int one;
+
+        base[0] = g;
+        if (g != 2)
+            memset(base + 1, g, 49999);
+        CHECK(storwin_commit(win, NULL) == 0);
+        atomic_store(&armed, 1);
+        one = reader ? storwin_follow(reader, NULL) : storwin_open_read(&opts, &reader, NULL);
+        atomic_store(&armed, 0);
+        rc = one < 0 ? one : rc;
+        seen = one < 0 ? seen : g;
+        CHECK((reader != NULL) == (seen > 0));
+        if (reader) {
+            base = storwin_base(reader);
+            CHECK(base[0] == seen && base[49999] == (seen == 2 ? 1 : seen));
+        }
+    }
+    CHECK(storwin_free(reader, NULL) == 0);
+    CHECK(storwin_free(win, NULL) == 0);
     unlink(path);
     return rc;
 }
@@ -376,10 +417,11 @@ int main(void)
     static const struct {
         const char *name;
         int (*life)(void);
-    } lives[] = {
-        {"kernel", kernel_life},   {"grown file", grown_life},      {"resident", resident_life},
-        {"user pager", user_life}, {"older kernel", fallback_life}, {"shared", shared_life},
-        {"memfd", memfd_life},     {"commit", commit_life},         {"dynamic", dynamic_life}};
+    } lives[] = {{"kernel", kernel_life},         {"grown file", grown_life},
+                 {"resident", resident_life},     {"user pager", user_life},
+                 {"older kernel", fallback_life}, {"shared", shared_life},
+                 {"memfd", memfd_life},           {"commit", commit_life},
+                 {"dynamic", dynamic_life},       {"reader", read_life}};
 
     unsigned threads;
 

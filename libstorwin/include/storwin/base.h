@@ -32,12 +32,13 @@ struct storwin_window;
  * @{
  */
 /** bytes of one window, and of all segments of a shared one */
-#define STORWIN_MAX_BYTES   (UINT64_C(1) << 46)
-#define STORWIN_MAX_PATH    4095u    /**< bytes of a file name, without its NUL */
-#define STORWIN_MAX_RANKS   65536u   /**< processes of a shared window */
-#define STORWIN_MAX_STRIPES 65535u   /**< striping_factor */
-#define STORWIN_MIN_BLOCK   4096u    /**< block_bytes */
-#define STORWIN_MAX_BLOCK   1048576u /**< block_bytes */
+#define STORWIN_MAX_BYTES       (UINT64_C(1) << 46)
+#define STORWIN_MAX_PATH        4095u    /**< bytes of a file name, without its NUL */
+#define STORWIN_MAX_RANKS       65536u   /**< processes of a shared window */
+#define STORWIN_MAX_STRIPES     65535u   /**< striping_factor */
+#define STORWIN_MIN_BLOCK       4096u    /**< block_bytes */
+#define STORWIN_MAX_BLOCK       1048576u /**< block_bytes */
+#define STORWIN_MAX_GENERATIONS 16u      /**< storage_alloc_generations; at least 2 */
 /** smallest budget of the user pager, bytes */
 #define STORWIN_MIN_BUDGET (UINT64_C(1) << 20)
 /** @} */

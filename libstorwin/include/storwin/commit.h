@@ -27,14 +27,29 @@ extern "C" {
  *     pager user does neither.
  *   - A commit has a *generation*: 1 for the first, and one more for each commit that found a
  *     change. storwin_query() returns it. Without changes the call writes nothing.
- *   - No thread may store into the window during the call. Such a store is detected: STORWIN_ERACE,
- *     and nothing is committed; call again. Two kinds of stores are not detected: with
- *     STORWIN_CHANGES_COMPARED, a store that is undone during the call; with _TRACKED, a device's
- *     store.
+ *   - Threads may store into the window during the call. The commit is a *picture*: the window at
+ *     one moment during the call, with all stores that happen-before a store in it. See below.
  *   - After a failure all earlier changes still count as changes; the next commit writes all of
  *     them.
  *   - storwin_sync() of any range of such a window, storwin_sync_start() and storwin_free() commit.
  *     storwin_discard() frees without a commit; storwin_revert() undoes a change.
+ *
+ * Stores during the call:
+ *   - If there are none, the call writes from the window itself. Else it copies the pages that it
+ *     writes, and copies again what was stored meanwhile, until nothing was: no thread waits for
+ *     the call, and each store costs the fault of tracking again. Once stores have come, the
+ *     following commits begin with the copy.
+ *   - After 16 rounds of copies a fork of this process holds one moment. It runs nothing of the
+ *     program, sends no SIGCHLD, and ends within the call. Threads that take a page fault wait
+ *     while the kernel copies this process's page tables: about 5 ms a GiB of its memory.
+ *   - STORWIN_ERACE, with nothing committed, remains where neither is possible: threads store in
+ *     each round, and fork is not allowed, or pages of the window are shared, marked
+ *     MADV_DONTFORK, or compared (STORWIN_CHANGES_COMPARED, also where the kernel cannot track;
+ *     each round reads the whole window). A window shared with other processes is compared:
+ *     they store at any time, and a quiet reading makes the picture. Call again, or store less.
+ *   - Two kinds of stores are not detected, and may be in the commit in part: with
+ *     STORWIN_CHANGES_COMPARED, a store that is undone during the call; with _TRACKED, a device's
+ *     store. Memory with MADV_WIPEONFORK must not be stored into during the call.
  *
  * Opening the file:
  *   - storwin_alloc() or storwin_adopt() restores the newest generation. The window may be longer
@@ -54,24 +69,27 @@ extern "C" {
  *   - A damaged record or block is detected. STORWIN_EDAMAGED names the newest generation that is
  *     whole, and the hint storage_alloc_generation opens it.
  *   - The generation before the newest can be opened in that way unless a commit after the newest
- *     failed or was interrupted; older generations can while the journal has them. The first commit
+ *     failed or was interrupted; older generations can while the journal has them. With
+ *     opts.generations = N the last N can, the oldest of them unless a commit failed or was
+ *     interrupted. The first commit
  *     after that discards the newer generations, even if nothing was stored, and possibly if it
  *     fails. storwin_free() is such a commit unless STORWIN_DISCARD is set.
- *   - With STORWIN_ATOMIC_SLOTS the two generations share no byte: damage of one leaves the other.
+ *   - With STORWIN_ATOMIC_SLOTS the generations share no byte: damage of one leaves the others.
  *     With a journal, a damaged block of a copy damages every generation that builds on it.
  *   - If the file was shortened, the next commit writes all of it; a crash before may lose
  *     everything.
  *
  * Space: a file holds two copies of the window, and a journal of the same length unless
- * STORWIN_ATOMIC_SLOTS is set; LAYOUT.md describes it. A window longer than the stored state places
- * its copies and journal behind three times the old length, and overwrites any content of the file
- * there.
+ * STORWIN_ATOMIC_SLOTS is set; with opts.generations = N > 2 it holds N copies. A commit then
+ * writes the changes of the last N commits. LAYOUT.md describes the file. A window longer than the
+ * stored state places its copies and journal behind three times the old length (N times), and
+ * overwrites any content of the file there.
  *
  * @param win  a window
  * @param err  detail on failure, or NULL
  * @return
  *   - 0
- *   - STORWIN_ERACE: see above
+ *   - STORWIN_ERACE: see "Stores during the call"
  *   - -EFAULT: changed pages are unmapped or protected; `offset` and `bytes` of the error name the
  *     first such range. The file is unchanged. Before Linux 5.14 only unmapped ones are found, and
  *     a protected page ends the process.
@@ -80,11 +98,15 @@ extern "C" {
  *   - -ENOMEM, -EIO, -ENOSPC, …: the file still has the previous commit (after the first call that
  *     follows the opening of an older generation, it may have that generation)
  *
- * @threads   One commit or sync of a window at a time; no stores during the call.
- * @allocates 16 bytes for each 4,096 bytes that changed, during the call.
+ * @threads   One commit or sync of a window at a time; loads and stores continue.
+ * @allocates 16 bytes for each 4,096 bytes that changed, during the call; if threads store
+ *            meanwhile, a copy of the pages that it writes.
  * @cost      the changed pages, written once, and two flushes of the device. When the journal is
- *            full, or more than 40 % changed, the call updates the other copy instead.
- * @source    ours; the two copies are section 4's swap of two windows
+ *            full, or more than 40 % changed, the call updates the other copy instead. With stores
+ *            meanwhile, also a copy of these pages, and about 0.5 ms a GiB for each round; the
+ *            first such commit writes twice.
+ * @source    ours; the two copies are section 4's swap of two windows, the rounds those of a live
+ *            migration
  */
 STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error *err);
 
@@ -121,11 +143,69 @@ STORWIN_API int storwin_commit(struct storwin_window *win, struct storwin_error 
  * @param generation  above every generation that the file has seen, below 2^63
  * @param err         detail on failure, or NULL
  * @return as storwin_commit(); STORWIN_EVALUE: the number is not allowed
- * @threads One commit or sync of a window at a time; no stores during the call.
+ * @threads One commit or sync of a window at a time; loads and stores continue, but none comes
+ *          between a call that failed and its repetition.
  * @source  ours; one record that decides, as the two-window swap has for one window
  */
 STORWIN_API int storwin_commit_generation(struct storwin_window *win, uint64_t generation,
                                           struct storwin_error *err);
+
+/**
+ * @brief Start a commit of the window as it is now, and return; a thread writes it.
+ *
+ * The picture is of a moment during this call: later stores are not in it, and count for the next
+ * commit. A window has at most one asynchronous operation: until storwin_commit_wait(), or a
+ * storwin_commit_test() that does not return STORWIN_PENDING, its other calls return
+ * STORWIN_ESTATE, and storwin_free() STORWIN_EBUSY.
+ *
+ *     rc = storwin_commit_start(win, &err);
+ *     while (rc == 0 && (rc = storwin_commit_test(win, &err)) == STORWIN_PENDING)
+ *         rc = compute_and_store(win);
+ *
+ * @param win  a window
+ * @param err  detail on failure, or NULL
+ * @return
+ *   - 0: started
+ *   - STORWIN_ERACE, -EFAULT, STORWIN_ESTATE, -ENOMEM, …: as storwin_commit(); nothing was started
+ *   - -EAGAIN: the system has no thread to give
+ *
+ * @threads   MT-Safe on distinct objects; loads and stores continue.
+ * @allocates a copy of the pages that the commit writes, until it is complete.
+ * @cost      finding the changes and copying them: about 0.4 ms a MiB. After a commit that failed,
+ *            also writing that one's record.
+ * @source    ours
+ */
+STORWIN_API int storwin_commit_start(struct storwin_window *win, struct storwin_error *err);
+
+/**
+ * @brief Test whether the asynchronous commit has completed, and collect its result if it has.
+ * @param win  a window
+ * @param err  detail on failure, or NULL
+ * @return STORWIN_PENDING; 0: committed; STORWIN_ESTATE: none was started; or an error of
+ *         storwin_commit(): the changes count as changes again
+ * MT-Safe on distinct objects. Never blocks.
+ */
+STORWIN_API int storwin_commit_test(struct storwin_window *win, struct storwin_error *err);
+
+/**
+ * @brief Wait for the asynchronous commit and collect its result.
+ * @param win  a window
+ * @param err  detail on failure, or NULL
+ * @return as storwin_commit_test(), without STORWIN_PENDING
+ * MT-Safe on distinct objects.
+ */
+STORWIN_API int storwin_commit_wait(struct storwin_window *win, struct storwin_error *err);
+
+/**
+ * @brief A descriptor for poll(): readable (POLLIN) from the moment when the asynchronous commit or
+ *        sync has completed until its result is collected.
+ * @param win  a window; the descriptor is its own, until it is freed: only poll it
+ * @param err  detail on failure, or NULL
+ * @return the descriptor, the same in each call; STORWIN_ESTATE: the window belongs to another
+ *         process; -EMFILE, …; -EINVAL
+ * MT-Safe on distinct objects. The first call opens the descriptor.
+ */
+STORWIN_API int storwin_commit_fd(struct storwin_window *win, struct storwin_error *err);
 
 /**
  * @brief Bring a window back to its last commit, in place: the program says no to its change.
@@ -191,12 +271,13 @@ STORWIN_API int storwin_revert(struct storwin_window *win, struct storwin_error 
 STORWIN_API int storwin_adopt(void *ptr, uint64_t bytes, const struct storwin_opts *opts,
                               struct storwin_window **win, struct storwin_error *err);
 
-/** A file of commits according to its records; only opening it verifies the data. */
+/** A file of commits according to its records; only opening it verifies the data. `bytes` and
+ * `generation` are of the newest commit, or of the newest up to opts->generation. */
 struct storwin_info_file {
     size_t size;         /**< sizeof(struct storwin_info_file), set by the caller */
-    uint64_t bytes;      /**< length of the newest state; a window for it is at least as long */
-    uint64_t generation; /**< of the newest commit */
-    /** the generation before the newest according to the records, for storage_alloc_generation; 0:
+    uint64_t bytes;      /**< length of the state; a window for it is at least as long */
+    uint64_t generation; /**< of the commit */
+    /** the generation before it according to the records, for storage_alloc_generation; 0:
      * none. It may fail to open: a commit that failed or was interrupted after the newest has
      * overwritten parts of it. Only opening it verifies it. */
     uint64_t older_generation;
@@ -204,19 +285,20 @@ struct storwin_info_file {
     /** 1: both copies of another record are damaged, perhaps of a newer commit: storwin_alloc()
      *  fails with STORWIN_EDAMAGED unless storage_alloc_generation is set */
     uint32_t damaged;
-    uint32_t reserved; /**< 0 */
+    uint32_t generations; /**< commits that the file keeps readable: storage_alloc_generations */
 };
 
 /**
  * @brief Read the records of a file of commits, without opening a window. Writes and locks nothing.
  *
- * @param opts  filename and offset are used; the other options must be valid
+ * @param opts  filename, offset and generation are used; the other options must be valid
  * @param info  the caller sets its `size`: the call fills no more than that; a size below the first
  *              release's fails with -EINVAL. Untouched on failure.
  * @param err   detail on failure, or NULL
  * @return
  *   - 0
- *   - STORWIN_ENONE: no commit: the file is empty, or its first commit was interrupted
+ *   - STORWIN_ENONE: no commit: the file is empty, or its first commit was interrupted; or no
+ *     generation up to opts->generation
  *   - STORWIN_EFORMAT: the file has other content
  *   - STORWIN_EDAMAGED: every record is damaged
  *   - STORWIN_ETYPE: neither a regular file nor a block device
@@ -227,7 +309,8 @@ struct storwin_info_file {
  * @threads   MT-Safe. If a process commits during the call, the result is one of its last two
  * commits.
  * @allocates the name, during the call.
- * @cost      four small reads; 32 for a file without commits.
+ * @cost      two small reads for each generation that the file keeps; 32 for a file without
+ *            commits.
  */
 STORWIN_API int storwin_file_query(const struct storwin_opts *opts, struct storwin_info_file *info,
                                    struct storwin_error *err);

@@ -54,6 +54,10 @@ struct storwin_opts {
     /** with `atomic`: the caller's version number of the state's format, stored with the first
      * commit; 0: the file's */
     uint64_t app_version;
+    /** with STORWIN_ATOMIC_SLOTS: commits that the file keeps readable, the newest included, 2 to
+     * STORWIN_MAX_GENERATIONS; fixed when the file is made; 0: the file's, 2 for a new one. The
+     * file has this number of copies of the window. */
+    uint64_t generations;
 };
 
 /**

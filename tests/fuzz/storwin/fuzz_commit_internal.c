@@ -2,11 +2,12 @@
 /*
  * libFuzzer target: damaged files of atomic commits.
  *
- * The first byte chooses one of three files, one for each way of committing, whose commits are
- * known; the rest is a list of faults: flipped bits, swapped, overwritten or zeroed blocks, a
- * truncated end. An opened file has a committed state with the right number. After a single fault
- * that is the newest state, or an error reports the damage, and the generation that the error calls
- * whole opens. storwin_file_query() agrees with the opened state.
+ * The first byte chooses one of four files, one for each way of committing and one that keeps three
+ * generations, whose commits are known; the rest is a list of faults: flipped bits, swapped,
+ * overwritten or zeroed blocks, a truncated end. An opened file has a committed state with the
+ * right number. After a single fault that is the newest state, or an error reports the damage, and
+ * the generation that the error calls whole opens. storwin_file_query() and storwin_open_read()
+ * agree with the opened state.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,12 +19,12 @@
 #include "fuzz_scratch.h"
 
 #define BYTES       20000u /* five blocks */
-#define IMAGE_BYTES (5 * 65536u)
+#define IMAGE_BYTES (6 * 65536u)
 #define N_BLOCKS    (IMAGE_BYTES / 4096)
 #define COMMITS     7u
 
-static uint8_t images[3][IMAGE_BYTES], states[COMMITS + 1][BYTES];
-static uint64_t image_bytes[3];
+static uint8_t images[4][IMAGE_BYTES], states[COMMITS + 1][BYTES];
+static uint64_t image_bytes[4];
 static char path[64];
 
 static void check(int holds)
@@ -48,6 +49,9 @@ static struct storwin_opts options(uint32_t atomic, uint64_t generation)
     return opts;
 }
 
+static const uint32_t atomics[] = {STORWIN_ATOMIC_JOURNAL, STORWIN_ATOMIC_SLOTS,
+                                   STORWIN_ATOMIC_AUTO, STORWIN_ATOMIC_SLOTS};
+
 /* The state of a generation, from the one before: one block changes, or everything. */
 static void advance(uint8_t *state, unsigned generation)
 {
@@ -60,12 +64,13 @@ static void advance(uint8_t *state, unsigned generation)
 static void prepare(void)
 {
     snprintf(path, sizeof(path), "%s/fuzz-commit-%ld", fuzz_directory(), (long)getpid());
-    for (uint32_t i = 0; i < 3; i++) {
-        const struct storwin_opts opts = options(STORWIN_ATOMIC_JOURNAL + i, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct storwin_opts opts = options(atomics[i], 0);
         struct storwin_window *win;
         ssize_t n;
         int fd;
 
+        opts.generations = i == 3 ? 3 : 0;
         check(storwin_alloc(&opts, BYTES, &win, NULL) == 0);
         for (unsigned g = 1; g <= COMMITS; g++) {
             advance(storwin_base(win), g);
@@ -143,6 +148,22 @@ static int64_t open_it(uint32_t atomic, uint64_t generation, struct storwin_erro
     return (int64_t)info.generation;
 }
 
+/* Returns the generation of a reader's copy, or the error; 0: no commit. */
+static int64_t read_it(uint32_t atomic)
+{
+    const struct storwin_opts opts = options(atomic, 0);
+    struct storwin_info info = {.size = sizeof(info)};
+    struct storwin_window *win = NULL;
+    const int rc = storwin_open_read(&opts, &win, NULL);
+
+    if (rc < 0)
+        return rc == STORWIN_ENONE ? 0 : rc;
+    check(storwin_query(win, &info) == 0 && info.generation <= COMMITS);
+    check(info.bytes == BYTES && memcmp(storwin_base(win), states[info.generation], BYTES) == 0);
+    check(storwin_free(win, NULL) == 0);
+    return (int64_t)info.generation;
+}
+
 static int query(uint32_t atomic, struct storwin_info_file *file)
 {
     const struct storwin_opts opts = options(atomic, 0);
@@ -159,13 +180,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static uint8_t image[IMAGE_BYTES];
     struct input in = {data + 1, data + bytes};
-    const uint32_t kind = bytes ? data[0] % 3 : 0, atomic = STORWIN_ATOMIC_JOURNAL + kind;
+    const uint32_t kind = bytes ? data[0] % 4 : 0, atomic = atomics[kind];
     struct storwin_error err;
     struct storwin_info_file file;
     const char *whole;
     uint64_t length;
     unsigned faults;
-    int64_t got;
+    int64_t got, seen;
     int fd, rc;
 
     if (!path[0])
@@ -179,7 +200,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     check(fd >= 0 && pwrite(fd, image, length, 0) == (ssize_t)length);
     close(fd);
     rc = query(atomic, &file);
+    seen = read_it(atomic); /* before a window writes its record again */
     got = open_it(atomic, 0, &err);
+    check(seen == got);
     check(got >= 0 || got == STORWIN_EDAMAGED || got == STORWIN_EFORMAT);
     if (faults <= 1 && length > 0) /* an empty file is a new one */
         check(got == COMMITS || (faults && got == STORWIN_EDAMAGED));

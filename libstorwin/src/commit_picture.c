@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pictures: copies of the pages that a commit writes, all as they were at one moment, while threads
+ * of the program store.
+ *
+ * A round finds the pages that were stored into since the last round, and copies them. In a round
+ * that finds none, every copy still equals its page, and did so from the end of the last copy to
+ * the begin of this round: that is the moment. So no thread ever waits; a store costs the fault of
+ * tracking. The first round copies everything, the later ones what was stored meanwhile: with
+ * PAGEMAP_SCAN a round without stores takes 0.5 ms a GiB of the window. If threads store in each of
+ * many rounds, a fork of this process (commit_freeze.c) holds the moment: the last round copies
+ * from there what was stored since the round before.
+ */
+#include "commit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define ROUNDS 16u  /* before a fork */
+#define SLICE  256u /* pages that a thread copies at a time */
+
+struct copying {
+    struct storwin_window *win;
+    const atomic_uint_least64_t *set;
+    atomic_uint_least64_t next;
+};
+
+static void copy_slices(void *ctx)
+{
+    struct copying *job = ctx;
+    const struct storwin_window *win = job->win;
+    const uint64_t pages = storwin__pages(win), unit = win->page_bytes;
+    uint64_t first;
+
+    while ((first = atomic_fetch_add_explicit(&job->next, SLICE, memory_order_relaxed)) < pages) {
+        const uint64_t stop = storwin__min(first + SLICE, pages);
+        uint64_t page = first, end;
+
+        while ((page = storwin__set_next(job->set, page, stop, 1)) < stop) {
+            end = storwin__set_next(job->set, page, stop, 0);
+            STORWIN__IGNORE_READS(Begin);
+            memcpy(win->commit->picture + page * unit, win->source + page * unit,
+                   (size_t)(storwin__min(end * unit, win->stor_bytes) - page * unit));
+            STORWIN__IGNORE_READS(End);
+            page = end;
+        }
+    }
+}
+
+/* The sets of pages of a picture: copied and unchanged since; stored into during the last round;
+ * to be copied in this one. */
+struct sets {
+    atomic_uint_least64_t *copied, *fresh, *wanted;
+};
+
+/* Marks the pages that were stored into since the last round. Returns whether there are any. */
+static int find_fresh(struct storwin_window *win, struct sets *s)
+{
+    struct storwin__commit *c = win->commit;
+    atomic_uint_least64_t *changed = c->changed;
+    const uint64_t pages = storwin__pages(win);
+    int any;
+
+    storwin__set_remove(s->fresh, 0, pages);
+    c->changed = s->fresh;
+    any = storwin__find_stores(win);
+    c->changed = changed;
+    storwin__set_merge(c->changed, s->fresh, pages);
+    storwin__set_subtract(s->copied, s->fresh, pages);
+    return any;
+}
+
+/* Selects the pages that the commit writes and that have no valid copy. Returns their number. */
+static uint64_t select_pages(const struct storwin_window *win, struct sets *s)
+{
+    const struct storwin__commit *c = win->commit;
+    const uint64_t pages = storwin__pages(win);
+
+    storwin__set_remove(s->wanted, 0, pages);
+    storwin__set_merge(s->wanted, c->changed, pages);
+    if (storwin__must_flip(win, storwin__set_count(c->changed, 0, pages)))
+        storwin__flip_pages(win, s->wanted);
+    storwin__set_subtract(s->wanted, s->copied, pages);
+    return storwin__set_count(s->wanted, 0, pages);
+}
+
+/* Copies the wanted pages from the frozen memory of another process. */
+static int copy_frozen(struct storwin_window *win, const struct sets *s, pid_t pid)
+{
+    const uint64_t pages = storwin__pages(win), unit = win->page_bytes;
+    uint64_t page = 0, end;
+    int rc = 0;
+
+    while (rc == 0 && (page = storwin__set_next(s->wanted, page, pages, 1)) < pages) {
+        end = storwin__set_next(s->wanted, page, pages, 0);
+        rc =
+            storwin__frozen_read(pid, win->commit->picture + page * unit, win->source + page * unit,
+                                 (size_t)(storwin__min(end * unit, win->stor_bytes) - page * unit));
+        page = end;
+    }
+    return rc;
+}
+
+/* The last round, of a moment that a fork holds. What was stored into after the last scan may have
+ * been stored before that moment or after it, so it remains changed. Memory that is compared, and
+ * memory that others share, cannot be held. */
+static int last_round(struct storwin_window *win, struct sets *s, struct storwin_error *err)
+{
+    const uint64_t at = (uint64_t)(uintptr_t)win->source;
+    int rc = -EOPNOTSUPP;
+
+    if (win->track != STORWIN_TRACK_COMPARED && storwin__memory_private(at, at + win->stor_bytes)) {
+        const pid_t pid = storwin__freeze();
+
+        rc = pid < 0 ? -errno : 0;
+        if (rc == 0) {
+            (void)find_fresh(win, s);
+            (void)select_pages(win, s);
+            rc = copy_frozen(win, s, pid);
+            storwin__thaw(pid);
+            storwin__set_merge(s->copied, s->wanted, storwin__pages(win));
+            win->commit->late = s->fresh;
+            s->fresh = NULL;
+        }
+    }
+    return rc == 0 ? 0
+                   : storwin__fail(err, STORWIN_ERACE, NULL,
+                                   "threads stored into the window in each attempt to take a "
+                                   "picture of it, and a fork cannot hold one: %s; \"%.80s\" still "
+                                   "holds generation %" PRIu64,
+                                   storwin_strerror(rc), win->path, win->commit->last.generation);
+}
+
+static int copy_rounds(struct storwin_window *win, struct sets *s, struct storwin_error *err)
+{
+    const uint64_t pages = storwin__pages(win);
+    int rc = storwin__check_mapped(win, err);
+
+    for (unsigned round = 0; rc == 0; round++) {
+        struct copying job = {.win = win, .set = s->wanted};
+        uint64_t n;
+
+        if (round == ROUNDS)
+            return last_round(win, s, err);
+        (void)find_fresh(win, s);
+        n = select_pages(win, s);
+        if (n == 0) {
+            /* Without a store since the first round nobody stores: the next commit begins without
+             * a picture. */
+            win->commit->stores_meanwhile = round > 1;
+            return 0;
+        }
+        rc = storwin__check_readable(win, s->wanted, err);
+        if (rc == 0)
+            storwin__parallel((unsigned)storwin__min(n / SLICE, storwin__threads(win)), copy_slices,
+                              &job);
+        storwin__set_merge(s->copied, s->wanted, pages);
+    }
+    return rc;
+}
+
+/* Copies all that the next commit writes, as it is at one moment, and makes the copy the source of
+ * the commit. The caller drops it also after a failure. */
+int storwin__picture_take(struct storwin_window *win, struct storwin_error *err)
+{
+    struct storwin__commit *c = win->commit;
+    const struct storwin_allocator *a = win->opts.allocator;
+    const uint64_t pages = storwin__pages(win);
+    struct sets s = {storwin__set_alloc(win), storwin__set_alloc(win), storwin__set_alloc(win)};
+    void *at = mmap(NULL, (size_t)(pages * win->page_bytes), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int rc = -ENOMEM;
+
+    c->picture = at == MAP_FAILED ? NULL : at;
+    if (c->picture)
+        (void)madvise(at, (size_t)(pages * win->page_bytes), MADV_DONTFORK);
+    if (c->picture && s.copied && s.fresh && s.wanted) {
+        rc = copy_rounds(win, &s, err);
+        /* storwin__flip_pages() selected these, with all that the other area lacks. */
+        if (rc == 0 && storwin__must_flip(win, storwin__set_count(c->changed, 0, pages)))
+            storwin__set_merge(c->lacks[storwin__commit_area(c)], s.copied, pages);
+    } else {
+        storwin__fail(err, rc, NULL, "a picture of a window of %" PRIu64 " bytes: out of memory",
+                      win->stor_bytes);
+    }
+    storwin__free(a, s.copied);
+    storwin__free(a, s.fresh);
+    storwin__free(a, s.wanted);
+    if (rc < 0)
+        return rc;
+    win->source = c->picture;
+    (void)storwin__compare(win, c->changed, NULL);
+    return 0;
+}
+
+void storwin__picture_drop(struct storwin_window *win)
+{
+    struct storwin__commit *c = win->commit;
+
+    if (c->picture)
+        munmap(c->picture, (size_t)(storwin__pages(win) * win->page_bytes));
+    if (c->late)
+        storwin__set_merge(c->changed, c->late, storwin__pages(win));
+    storwin__free(win->opts.allocator, c->late);
+    c->late = NULL;
+    c->picture = NULL;
+    win->source = win->map + win->stor_offset;
+}
+
+static int commit_picture(struct storwin_window *win, struct storwin_error *err)
+{
+    const int rc = win->commit ? storwin__commit_changes(win, 0, err) : 0;
+
+    if (win->commit)
+        storwin__picture_drop(win);
+    return rc;
+}
+
+int storwin_commit_start(struct storwin_window *win, struct storwin_error *err)
+{
+    int rc = storwin__commit_check(win, err);
+
+    if (rc == 0)
+        rc = storwin__async_claim(win, err);
+    if (rc < 0)
+        return rc;
+    if (win->commit) { /* else the window is wholly in memory */
+        atomic_fetch_add(&win->n_syncs, 1);
+        rc = storwin__commit_prepare(win, err);
+        if (rc == 0)
+            rc = storwin__picture_take(win, err);
+    }
+    if (rc == 0)
+        rc = storwin__async_start(win, commit_picture, err);
+    if (rc < 0) {
+        if (win->commit)
+            storwin__picture_drop(win);
+        atomic_store(&win->async, STORWIN__IDLE);
+    }
+    return rc;
+}

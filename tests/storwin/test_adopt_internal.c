@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows over existing memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "commit_test_internal.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+/* The program's own memory, wherever it begins. */
+static void adopted(void **state)
+{
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+    uint8_t *whole = malloc(BYTES + 5000);
+
+    for (unsigned offset = 0; offset < 3; offset++) {
+        uint8_t *at = whole + offset * 1237 + 1;
+        struct storwin_window *win;
+        struct storwin_error err;
+
+        memset(whole, 0xee, BYTES + 5000);
+        fill(at, BYTES, 1);
+        if (storwin_adopt(at, BYTES, &opts, &win, &err) < 0)
+            fail_msg("%s: %s", err.hint, err.text);
+        assert_ptr_equal(storwin_base(win), at);
+        commit_window(win);
+        at[BYTES - 1] ^= 1;
+        at[0] ^= 1;
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 2);
+        assert_int_equal(at[-1], 0xee);
+        assert_int_equal(at[BYTES], 0xee);
+        discard(win);
+        memset(whole, 0xaa, BYTES + 5000);
+        assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
+        assert_int_equal(at[-1], 0xaa);
+        assert_int_equal(at[BYTES], 0xaa);
+        at[BYTES - 1] ^= 1;
+        at[0] ^= 1;
+        assert_true(holds(at, BYTES, 1));
+        assert_int_equal(storwin_free(win, NULL), 0);
+        at[0]++; /* it is still the program's */
+        unlink(opts.filename);
+    }
+    free(whole);
+}
+
+/* The program maps a part of adopted memory anew, or has the kernel drop pages of it: both are
+ * changes, and so are stores into it afterwards. */
+static void mapped_anew(void **state)
+{
+    const uint64_t lo = 8 * (uint64_t)sysconf(_SC_PAGESIZE), hi = 3 * lo, bytes = 8 * lo;
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+    uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    for (unsigned way = 0; way < 2; way++) {
+        struct storwin_window *win;
+
+        assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+        fill(at, bytes, 1);
+        commit_window(win);
+        if (way == 0)
+            assert_ptr_equal(mmap(at + lo, hi - lo, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                             at + lo);
+        else
+            assert_int_equal(madvise(at + lo, hi - lo, MADV_DONTNEED), 0);
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 2);
+        at[lo + 1] = 5;
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 3);
+        commit_window(win);
+        assert_int_equal(window_info(win).generation, 3);
+        discard(win);
+        memset(at, 'x', bytes);
+        assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+        assert_int_equal(at[lo + 1], 5);
+        for (uint64_t i = lo; i < hi; i++) {
+            assert_int_equal(at[i], i == lo + 1 ? 5 : 0);
+            at[i] = (uint8_t)(i * 31 / 7 + 13);
+        }
+        assert_true(holds(at, bytes, 1));
+        discard(win);
+        unlink(opts.filename);
+    }
+    munmap(at, bytes);
+}
+
+/* Stores of another process: found by comparing, and refused otherwise. */
+static void shared_memory(void **state)
+{
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+    uint8_t *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct storwin_window *win;
+    struct storwin_error err;
+    int status;
+
+    assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), -EOPNOTSUPP);
+    assert_string_equal(err.hint, "storage_alloc_changes");
+    assert_int_equal(storwin_adopt(NULL, BYTES, &opts, &win, &err), -EINVAL);
+    assert_int_equal(storwin_adopt(at, 0, &opts, &win, &err), -EINVAL);
+    opts.pager = STORWIN_PAGER_USER;
+    assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), STORWIN_ECONFLICT);
+    assert_string_equal(err.hint, "storage_alloc_pager");
+    opts.pager = 0;
+    opts.changes = STORWIN_CHANGES_COMPARED;
+    fill(at, BYTES, 3);
+    assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
+    commit_window(win);
+    if (fork() == 0) {
+        at[100000] = 1;
+        at[200000] = 2;
+        _exit(0);
+    }
+    assert_true(wait(&status) > 0 && status == 0);
+    commit_window(win);
+    discard(win);
+    memset(at, 0, BYTES);
+    assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), 0);
+    assert_int_equal(at[100000], 1);
+    assert_int_equal(at[200000], 2);
+    discard(win);
+    unlink(opts.filename);
+    assert_int_equal(mprotect(at, 4096, PROT_READ), 0);
+    assert_int_equal(storwin_adopt(at, BYTES, &opts, &win, &err), -EFAULT);
+    munmap(at, BYTES);
+}
+
+/* The program takes pages away: the commit fails, names them, and changes nothing. */
+static void unreadable(void **state)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = 64 * page;
+    struct storwin_opts opts = storage_opts(test_path("commit"));
+
+    for (unsigned way = 0; way < 4; way++) /* protected, unmapped; compared too */
+        for (unsigned a = 0; a < 3; a++) {
+            uint8_t *at =
+                mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            struct storwin_window *win;
+            struct storwin_error err;
+
+            opts.atomic = atomics[a];
+            opts.changes = way < 2 ? STORWIN_CHANGES_TRACKED : STORWIN_CHANGES_COMPARED;
+            assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+            for (unsigned g = 1; g < 4; g++) {
+                fill(at, bytes, g);
+                commit_window(win);
+            }
+            at[5 * page + 9] ^= 1;
+            at[6 * page + 9] ^= 1;
+            at[7 * page + 9] ^= 1;
+            if (way % 2)
+                munmap(at + 6 * page, page);
+            else
+                assert_int_equal(mprotect(at + 6 * page, page, PROT_NONE), 0);
+            for (unsigned tries = 0; tries < 2; tries++) {
+                assert_int_equal(storwin_commit(win, &err), -EFAULT);
+                assert_int_equal(err.offset, 6 * page);
+                assert_int_equal(err.bytes, page);
+            }
+            assert_int_equal(window_info(win).generation, 3);
+            if (way % 2 == 0) {
+                assert_int_equal(mprotect(at + 6 * page, page, PROT_READ), 0);
+                commit_window(win);
+                assert_int_equal(window_info(win).generation, 4);
+            }
+            discard(win);
+            munmap(at, bytes);
+            at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            assert_int_equal(storwin_adopt(at, bytes, &opts, &win, NULL), 0);
+            for (unsigned i = 5; way % 2 == 0 && i < 8; i++)
+                at[i * page + 9] ^= 1;
+            assert_true(holds(at, bytes, 3));
+            discard(win);
+            munmap(at, bytes);
+            unlink(opts.filename);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adopted),
+        cmocka_unit_test(mapped_anew),
+        cmocka_unit_test(shared_memory),
+        cmocka_unit_test(unreadable),
+    };
+
+    commit_test_begin();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

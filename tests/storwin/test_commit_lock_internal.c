@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The lock on a file of commits, and a window that forgets storage_alloc_atomic. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "commit_test_internal.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* Another process has the file open for some milliseconds. Returns when it has. */
+static pid_t hold_file(const struct storwin_opts *opts, unsigned ms)
+{
+    int ready[2], status = 0;
+    pid_t pid;
+
+    assert_int_equal(pipe(ready), 0);
+    pid = fork();
+    if (pid == 0) {
+        struct storwin_window *win;
+
+        alarm(100);
+        status = storwin_alloc(opts, BYTES, &win, NULL);
+        if (write(ready[1], &status, sizeof(status)) > 0)
+            usleep(ms * 1000);
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &status, sizeof(status)), sizeof(status));
+    assert_int_equal(status, 0);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static uint64_t open_busy(const struct storwin_opts *opts)
+{
+    struct storwin_error err;
+    const uint64_t start = storwin__now_ms();
+
+    assert_int_equal(open_fails(opts, BYTES, &err), STORWIN_EBUSY);
+    assert_non_null(strstr(err.text, opts->filename));
+    return storwin__now_ms() - start;
+}
+
+/* One window at a time has a file with commits: a second one of this process fails at once, one of
+ * another process at a deadline, or waits. */
+static void locked(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO),
+                        plain = storage_opts(opts.filename);
+    struct storwin_window *win = alloc_window(&opts, BYTES), *others[2];
+    int status;
+    pid_t pid;
+
+    atomic_store(&storwin__lock_ms, 60000);
+    assert_true(open_busy(&opts) < 30000);
+    plain.flags = STORWIN_RAW;
+    assert_true(open_busy(&plain) < 30000);
+    discard(win);
+    pid = hold_file(&opts, 300);
+    win = alloc_window(&opts, BYTES); /* waits */
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    discard(win);
+    atomic_store(&storwin__lock_ms, 20);
+    pid = hold_file(&opts, 100000);
+    assert_true(open_busy(&opts) >= 20);
+    assert_true(open_busy(&plain) >= 20);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    for (unsigned i = 0; i < 2; i++) /* without commits they share it */
+        others[i] = alloc_window(&plain, BYTES);
+    open_busy(&opts);
+    for (unsigned i = 0; i < 2; i++)
+        discard(others[i]);
+    atomic_store(&storwin__lock_ms, 1000);
+    unlink(opts.filename);
+}
+
+/* A file of commits is not opened without them, unless the options say so. */
+static void forgotten_hint(void **state)
+{
+    struct storwin_opts opts = commit_opts(STORWIN_ATOMIC_AUTO),
+                        plain = storage_opts(opts.filename);
+    struct storwin_window *win;
+    struct storwin_error err;
+
+    for (uint64_t offset = 0; offset <= 65536; offset += 65536) {
+        opts.offset_bytes = offset;
+        win = alloc_window(&opts, BYTES);
+        fill(storwin_base(win), BYTES, 1);
+        commit_window(win);
+        discard(win);
+        for (plain.pager = 0; plain.pager < test_pagers; plain.pager++)
+            for (plain.offset_bytes = offset; plain.offset_bytes <= 65536;
+                 plain.offset_bytes += 65536) {
+                const uint64_t size = file_size(opts.filename);
+
+                assert_int_equal(open_fails(&plain, 100 * BYTES, &err), STORWIN_EFORMAT);
+                assert_non_null(strstr(err.text, "storage_alloc_atomic"));
+                assert_non_null(strstr(err.text, opts.filename));
+                assert_int_equal(file_size(opts.filename), size);
+            }
+        win = alloc_window(&opts, BYTES);
+        assert_true(holds(storwin_base(win), BYTES, 1));
+        discard(win);
+        plain.pager = STORWIN_PAGER_KERNEL;
+        plain.offset_bytes = offset;
+        plain.flags = STORWIN_RAW;
+        win = alloc_window(&plain, BYTES);
+        assert_memory_equal(storwin_base(win), "SWINATOM", 8);
+        plain.flags = 0;
+        discard(win);
+        unlink(opts.filename);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(locked),
+        cmocka_unit_test(forgotten_hint),
+    };
+
+    commit_test_begin();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* storwin_revert(), and a file that is shortened under its window. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "commit_test_internal.h"
+
+/* A window comes back to its last commit, in place, whatever commits and failures were before. */
+static void reverts_of(uint32_t atomic, unsigned without)
+{
+    struct storwin_opts opts = commit_opts(atomic);
+    uint8_t *model = malloc(BYTES), *base;
+    struct storwin_window *win;
+    struct storwin_error err;
+    uint64_t rng = 3 + atomic + without;
+
+    atomic_store(&storwin__without, without);
+    win = alloc_window(&opts, BYTES);
+    base = storwin_base(win);
+    base[3] = 3;
+    assert_int_equal(storwin_revert(win, &err), STORWIN_ENONE);
+    assert_int_equal(base[3], 3);
+    for (unsigned round = 0; round < 40; round++) {
+        const unsigned n = round % 8 == 5 ? 3000 : round % 5 * 2;
+
+        for (unsigned i = 0; i < n; i++)
+            base[test_random(&rng) % BYTES] = (uint8_t)test_random(&rng);
+        commit_window(win);
+        memcpy(model, base, BYTES);
+        for (unsigned i = 0; i < 1 + round % 3 * 20; i++)
+            base[test_random(&rng) % BYTES] ^= 1;
+        if (round % 4 == 3) { /* it may have written data to the other area */
+            failing_flush = 1;
+            assert_int_equal(storwin_commit(win, &err), -EIO);
+            base[test_random(&rng) % BYTES] ^= 1;
+        }
+        assert_int_equal(storwin_revert(win, &err), 0);
+        assert_memory_equal(base, model, BYTES);
+        if (without < STORWIN__NO_SCAN) { /* nothing counts as changed */
+            const uint64_t generation = window_info(win).generation;
+
+            commit_window(win);
+            assert_int_equal(window_info(win).generation, generation);
+        }
+        if (round % 9 == 8) {
+            memset(base, 'x', BYTES);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            base = storwin_base(win);
+            assert_memory_equal(base, model, BYTES);
+        }
+    }
+    /* A failed record: the commit counts. */
+    base[9] ^= 1;
+    memcpy(model, base, BYTES);
+    failing_flush = 2;
+    assert_int_equal(storwin_commit(win, &err), -EIO);
+    base[9] ^= 2;
+    assert_int_equal(storwin_revert(win, &err), 0);
+    assert_memory_equal(base, model, BYTES);
+    discard(win);
+    win = alloc_window(&opts, BYTES + 100000); /* longer: the memory behind is kept */
+    base = storwin_base(win);
+    memset(base, 'x', BYTES + 5);
+    assert_int_equal(storwin_revert(win, &err), 0);
+    assert_memory_equal(base, model, BYTES);
+    assert_memory_equal(base + BYTES, "xxxxx", 6);
+    commit_window(win);
+    base[0] ^= 1;
+    assert_int_equal(truncate(opts.filename, 200000), 0);
+    assert_int_equal(storwin_revert(win, &err), STORWIN_ESHORT);
+    assert_int_equal(base[0], model[0] ^ 1);
+    failing_flush = 1;
+    assert_int_equal(storwin_commit(win, &err), -EIO);
+    assert_int_equal(storwin_revert(win, &err), STORWIN_ESHORT);
+    assert_int_equal(base[0], model[0] ^ 1);
+    commit_window(win);
+    assert_int_equal(storwin_revert(win, &err), 0);
+    discard(win);
+    unlink(opts.filename);
+    free(model);
+}
+
+static void reverts(void **state)
+{
+    for (unsigned a = 0; a < 3; a++)
+        for (unsigned w = 0; w < 5; w++)
+            reverts_of(atomics[a], withouts[w]);
+    atomic_store(&storwin__without, STORWIN__NO_DIRECT);
+}
+
+/* Somebody shortens the file under the window: the next commit writes all of it again. */
+static void shortened(void **state)
+{
+    for (unsigned a = 0; a < 3; a++)
+        for (unsigned to = 0; to < 3; to++) {
+            struct storwin_opts opts = commit_opts(atomics[a]);
+            struct storwin_window *win = alloc_window(&opts, BYTES);
+            uint64_t size;
+
+            for (unsigned g = 1; g <= 3; g++) {
+                if (g == 1)
+                    fill(storwin_base(win), BYTES, 1);
+                else
+                    ((uint8_t *)storwin_base(win))[70000] ^= 1;
+                commit_window(win);
+            }
+            if (atomics[a] == STORWIN_ATOMIC_JOURNAL) /* nothing was written twice so far */
+                assert_int_equal(win->commit->last.home_generation, 1);
+            size = file_size(opts.filename);
+            assert_int_equal(truncate(opts.filename, to == 0 ? 0 : to == 1 ? 140000 : 300000), 0);
+            if (to == 0)
+                ((uint8_t *)storwin_base(win))[BYTES - 1] ^= 2;
+            commit_window(win);
+            assert_int_equal(file_size(opts.filename), size);
+            assert_int_equal(window_info(win).generation, 4);
+            discard(win);
+            win = alloc_window(&opts, BYTES);
+            if (to == 0)
+                ((uint8_t *)storwin_base(win))[BYTES - 1] ^= 2;
+            assert_true(holds(storwin_base(win), BYTES, 1));
+            assert_int_equal(window_info(win).generation, 4);
+            discard(win);
+            unlink(opts.filename);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reverts),
+        cmocka_unit_test(shortened),
+    };
+
+    commit_test_begin();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
