@@ -17,7 +17,7 @@
  *     struct asymreg_error err;                                 // a sentence when something fails
  *
  *     asymreg_open(NULL, &ctx, &err);                           // both: shared memory and CMA
- *     asymreg_register(ctx, p, 4096, ASYMREG_RW, 0, &id, &err); // the target
+ *     asymreg_register(ctx, p, 4096, ASYMREG_RW, NULL, &id, &err);  // the target
  *     n = asymreg_export(ctx, blob, sizeof(blob), &err);
  *
  *     asymreg_import(ctx, 7, blob, n, &err);                    // the initiator calls the target 7
