@@ -3,8 +3,8 @@
  * Windows: libstorwin reads the hints and allocates, libasymreg registers. storwin_part_query()
  * returns what backs each part of a window. A part whose descriptor, mapped by a peer, shows the
  * same bytes at once (`part.coherent`: a file under the kernel pager; memory, requested as a memfd,
- * which has no name that a killed process could leave behind) is registered by it, and peers map it;
- * the others are for CMA and UCX.
+ * which has no name that a killed process could leave behind) is registered with that descriptor,
+ * and peers map it; the others are for CMA and UCX.
  */
 #include "internal.h"
 
