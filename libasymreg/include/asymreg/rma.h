@@ -588,7 +588,7 @@ ASYMREG_API int asymreg_put_many(struct asymreg_worker *worker, uint32_t pe,
 /**
  * @brief Progress pending operations without blocking.
  * @param worker  this thread's worker
- * @return number of completed operations, or an error of the transport
+ * @return number of operations completed, or executed for peers; or an error of the transport
  */
 ASYMREG_API int asymreg_progress(struct asymreg_worker *worker);
 

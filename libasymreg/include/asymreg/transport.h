@@ -337,7 +337,7 @@ struct asymreg_transport_ops {
     int (*flush)(struct asymreg_transport *t, struct asymreg_ep *ep);
     /**
      * Required. Makes progress on pending operations, without waiting. Returns how many completed,
-     * or an error of the transport as a whole.
+     * or were executed here for peers; or an error of the transport as a whole.
      */
     int (*progress)(struct asymreg_transport *t);
     /**

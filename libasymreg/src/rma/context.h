@@ -99,9 +99,10 @@ struct asymreg_context {
     int dereg_rc; /* the transport's result of the last mem_dereg */
 
     struct asymreg__peer *_Atomic *_Atomic peers[ASYMREG_MAX_PEERS / PEER_CHUNK]; /* by PE */
-    uint32_t end_pe;          /* no peer from here on */
-    uint64_t serials;         /* peers so far */
-    _Atomic uint64_t forgets; /* peers forgotten so far */
+    uint32_t end_pe;            /* no peer from here on */
+    uint64_t serials;           /* peers so far */
+    _Atomic uint64_t forgets;   /* peers forgotten so far */
+    _Atomic uint32_t no_yields; /* so many waits do not yield the processor */
 };
 
 static inline struct asymreg__peer *asymreg__peer_at(struct asymreg_context *c, uint32_t pe)
@@ -157,9 +158,10 @@ static inline int asymreg__first_in(struct asymreg__index *ix, uint64_t start, u
 /* wait.c: one wait for progress. */
 struct asymreg__wait {
     int64_t since_ns; /* when progress began to have nothing to do; 0: not yet */
+    int yields;
 };
-/* After each call of progress, which returned `moved`, and without the transport's lock. Spins for
- * 50 µs, then sleeps until the transport has something to do, at most a millisecond at a time. */
+/* After each call of progress, without the transport's lock; `moved`: it has completed something,
+ * or the caller need not wait. */
 void asymreg__wait(struct asymreg_context *c, struct asymreg__wait *wait, int moved);
 
 /* guard.c: the checks for operations of peers that run in this process. */

@@ -168,6 +168,13 @@ ALWAYS_INLINE int op_post(struct asymreg_worker *w, struct link *l, struct asymr
                        op->compare, op->result, status);
 }
 
+/* Whether an operation for which the transport has returned rc needs the caller: a queue is full,
+ * or the caller waits for the result. */
+static int op_needs_progress(const struct op *op, const struct asymreg_op *status, int rc)
+{
+    return rc == -EAGAIN || (rc == ASYMREG_PENDING && op->wait && asymreg__op_pending(status));
+}
+
 /* Continues an operation for which the transport has returned rc: posts it again while a queue is
  * full, and waits for it if the caller does. */
 static int op_progress(struct asymreg_worker *w, struct link *l, struct asymreg_rkey *rkey,
@@ -178,7 +185,7 @@ static int op_progress(struct asymreg_worker *w, struct link *l, struct asymreg_
     struct asymreg__wait wait = {0};
     int moved;
 
-    while (rc == -EAGAIN || (rc == ASYMREG_PENDING && op->wait && asymreg__op_pending(status))) {
+    while (op_needs_progress(op, status, rc)) {
         asymreg__t_lock(c);
         moved = w->ops->progress(w->t);
         if (rc == -EAGAIN && (moved == ASYMREG_EPEER || w->ops->peer_alive(w->t, l->peer->ep) < 0))
@@ -186,8 +193,7 @@ static int op_progress(struct asymreg_worker *w, struct link *l, struct asymreg_
         else if (rc == -EAGAIN)
             rc = op_post(w, l, rkey, op, mem, status);
         asymreg__t_unlock(c);
-        if (rc == -EAGAIN || (rc == ASYMREG_PENDING && op->wait && asymreg__op_pending(status)))
-            asymreg__wait(c, &wait, moved);
+        asymreg__wait(c, &wait, moved || !op_needs_progress(op, status, rc));
     }
     if (rc != ASYMREG_PENDING)
         return rc;

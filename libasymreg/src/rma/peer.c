@@ -133,8 +133,7 @@ static int table_read_piece(struct asymreg__peer *p, uint64_t offset, void *to, 
                 rc = ops->get(c->t, p->ep, p->table_key, p->table_addr + offset, to, n, NULL, &op);
         }
         asymreg__t_unlock(c);
-        if (rc == ASYMREG_PENDING && asymreg__op_pending(&op))
-            asymreg__wait(c, &wait, moved);
+        asymreg__wait(c, &wait, moved || rc != ASYMREG_PENDING || !asymreg__op_pending(&op));
     }
     return rc == ASYMREG_PENDING ? op.status : rc;
 }

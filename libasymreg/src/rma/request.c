@@ -70,8 +70,7 @@ int asymreg_req_wait(struct asymreg_worker *worker, struct asymreg_req *req,
         moved = asymreg_progress(worker);
         if (moved < 0)
             return asymreg__fail_at(err, moved, NULL, req->pe, req->raddr, req->bytes);
-        if (asymreg__op_pending(&req->op))
-            asymreg__wait(worker->context, &wait, moved);
+        asymreg__wait(worker->context, &wait, moved || !asymreg__op_pending(&req->op));
     }
     return req_end(worker, req, err);
 }

@@ -139,7 +139,7 @@ struct ucx_transport {
     void **closing; /* UCX's requests of endpoints that are being closed */
     size_t n_closing, max_closing;
     int64_t checked_ns; /* when the kernel was last asked whether peers are alive */
-    unsigned int done;  /* operations completed since progress was called */
+    unsigned int done;  /* operations completed, or executed for peers, since progress was called */
     struct probe probe;
     bool blocked;        /* UCX's shared memory brings no messages any more */
     bool within_node;    /* UCX has shared memory */
