@@ -194,11 +194,11 @@ static void waits_use_the_event(void **state)
             assert_int_equal(asymreg_register(c, text, 2, ASYMREG_RW, NULL, NULL, NULL), 0);
             assert_true(asymreg_refresh(c, PE) > 0);
             break;
-        default:
-            assert_int_equal(asymreg_wait_until(w, memory, 8, ASYMREG_CMP_EQ, UINT64_MAX, 20),
+        default: /* the time ends the wait, after at least one sleep */
+            assert_int_equal(asymreg_wait_until(w, memory, 8, ASYMREG_CMP_EQ, UINT64_MAX, 100),
                              ASYMREG_ETIMEDOUT);
         }
-        assert_true(n_arms >= 4);
+        assert_true(n_arms >= (i == 4 ? 1 : 4));
     }
 }
 
