@@ -14,6 +14,7 @@
 #include <sched.h>
 
 #define POLL_NS       50000
+#define FIRST_NS      3000   /* without yields: an answer through shared memory takes less */
 #define LONG_YIELD_NS 500000 /* another thread had the processor */
 #define WITHOUT       4095u  /* waits */
 #define SLEEP_MS      1      /* another thread may have consumed the event */
@@ -58,7 +59,7 @@ void asymreg__wait(struct asymreg_context *c, struct asymreg__wait *wait, int mo
             atomic_store_explicit(&c->no_yields, without - 1, memory_order_relaxed);
     }
     if (now - wait->since_ns < POLL_NS) {
-        if (wait->yields)
+        if (wait->yields && now - wait->since_ns > FIRST_NS)
             wait_yield(c, now);
         return;
     }
